@@ -1,0 +1,68 @@
+# How Pergola's folders become targets.
+#
+# pergola_layer(NAME folder [DEPS layers...] [LINK targets...]) makes, from the files of the current folder,
+#   pergola_<name>       a static library of *.cc
+#   <name>_test          a GoogleTest program of *_test.cc, registered with CTest
+#   <name>_<x>_fuzz      a libFuzzer program of each *_fuzz.cc, with PERGOLA_FUZZ
+# so a new file needs no line in any CMakeLists.txt.
+
+add_library(pergola_options INTERFACE)
+target_compile_features(pergola_options INTERFACE cxx_std_20)
+target_include_directories(pergola_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+# -ffp-contract=off: the CPU device gives the GPU's bits; a fused multiply-add is written where it is meant.
+target_compile_options(pergola_options INTERFACE -Wall -Wextra -Wshadow -Wno-missing-field-initializers
+                                                 -ffp-contract=off)
+if(PERGOLA_WERROR)
+  target_compile_options(pergola_options INTERFACE -Werror)
+endif()
+target_compile_definitions(pergola_options INTERFACE SPDLOG_FMT_EXTERNAL PERGOLA_VERSION="${PROJECT_VERSION}")
+if(PERGOLA_SANITIZE)
+  target_compile_options(pergola_options INTERFACE -fsanitize=${PERGOLA_SANITIZE} -fno-omit-frame-pointer
+                                                   -fno-sanitize-recover=all)
+  target_link_options(pergola_options INTERFACE -fsanitize=${PERGOLA_SANITIZE})
+  if(PERGOLA_SANITIZE MATCHES "thread")
+    target_compile_definitions(pergola_options INTERFACE PERGOLA_TSAN=1)
+  endif()
+endif()
+if(PERGOLA_FUZZ)
+  target_compile_options(pergola_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
+function(pergola_layer)
+  cmake_parse_arguments(ARG "" "NAME" "DEPS;LINK" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cc)
+  file(GLOB fuzzers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_fuzz.cc)
+  file(GLOB benches CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_bench.cc)
+  list(REMOVE_ITEM sources ${tests} ${fuzzers} ${benches})
+
+  set(target pergola_${ARG_NAME})
+  set(links)
+  foreach(dep IN LISTS ARG_DEPS)
+    list(APPEND links pergola_${dep})
+  endforeach()
+  list(APPEND links ${ARG_LINK})
+  if(sources)
+    add_library(${target} STATIC ${sources})
+    target_link_libraries(${target} PUBLIC pergola_options ${links})
+  else()
+    add_library(${target} INTERFACE)
+    target_link_libraries(${target} INTERFACE pergola_options ${links})
+  endif()
+
+  if(PERGOLA_TESTS AND tests)
+    add_executable(${ARG_NAME}_test ${tests})
+    target_link_libraries(${ARG_NAME}_test PRIVATE ${target} GTest::gmock GTest::gtest_main)
+    target_compile_definitions(${ARG_NAME}_test PRIVATE PERGOLA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    add_test(NAME ${ARG_NAME}_test COMMAND ${ARG_NAME}_test)
+    set_tests_properties(${ARG_NAME}_test PROPERTIES TIMEOUT 600)
+  endif()
+  if(PERGOLA_FUZZ)
+    foreach(file IN LISTS fuzzers)
+      get_filename_component(stem ${file} NAME_WE)
+      add_executable(${ARG_NAME}_${stem} ${file})
+      target_link_libraries(${ARG_NAME}_${stem} PRIVATE ${target})
+      target_link_options(${ARG_NAME}_${stem} PRIVATE -fsanitize=fuzzer)
+    endforeach()
+  endif()
+endfunction()

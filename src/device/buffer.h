@@ -1,0 +1,30 @@
+// Memory that kernels can address.
+//
+// A Buffer owns its bytes. Work in flight keeps the buffers it was given alive through BufferPtr; a kernel's raw
+// addresses do not, so whoever launches holds its arrays until the launch's event has ended. Thread-safe to read.
+#pragma once
+
+#include <memory>
+
+#include "src/device/types.h"
+
+namespace pergola::device {
+
+enum class MemoryKind : std::uint8_t {
+  kDevice,       // the device's own
+  kHostVisible,  // host memory, page-locked where the device wants it, that both sides may read and write at once
+};
+
+class Buffer {
+ public:
+  virtual ~Buffer() = default;
+  virtual DeviceAddress address() const = 0;
+  virtual std::size_t size_bytes() const = 0;
+  virtual MemoryKind kind() const = 0;
+  // Where the host may read and write it; null for kDevice memory that the host cannot reach.
+  virtual std::byte* host_pointer() const = 0;
+};
+
+using BufferPtr = std::shared_ptr<Buffer>;
+
+}  // namespace pergola::device

@@ -1,0 +1,42 @@
+// Which host addresses the kernels of a CPU device may touch: its buffers, module variables, heap blocks.
+//
+// Readers (every access of the interpreter, slow paths of the JIT) take a shared lock only on a miss of their own
+// cache; `generation()` changes whenever a range is removed, so a cached range is valid while it stands still.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+
+namespace pergola::device::cpu {
+
+class MemoryMap {
+ public:
+  struct Range {
+    std::uintptr_t begin = 0;
+    std::size_t size_bytes = 0;
+    std::string what;  // "buffer 7 (4096 bytes)", "variable 'lut'"
+    bool writable = true;
+  };
+
+  void add(Range range);
+  void remove(std::uintptr_t begin);
+  // The range that holds [address, address + size).
+  std::optional<Range> find(std::uintptr_t address, std::size_t size_bytes) const;
+  // For messages: the range nearest to `address`, live or freed lately, with how far away it is.
+  std::string describe_nearest(std::uintptr_t address) const;
+  // Acquire: a reader that sees an old generation may still use a range cached under it.
+  std::uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
+
+ private:
+  mutable std::shared_mutex mutex_;             // guards ranges_ and freed_
+  std::map<std::uintptr_t, Range> ranges_;      // by begin
+  std::map<std::uintptr_t, Range> freed_;       // the last few removed, for messages
+  std::atomic<std::uint64_t> generation_{1};    // written under mutex_
+};
+
+}  // namespace pergola::device::cpu

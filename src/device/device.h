@@ -1,0 +1,49 @@
+// A device: where PTX runs. `cuda` (NVIDIA driver), `cpu` (a virtual GPU), `null` (the skeleton to copy).
+//
+//   Device ─┬─ load()        ─▶ Module ─▶ Kernel
+//           ├─ allocate()    ─▶ Buffer
+//           ├─ create_queue()─▶ Queue ─▶ Event
+//           └─ instantiate() ─▶ ExecutableGraph
+//
+// Thread-safe. Everything made by a device keeps it alive (shared_ptr inside), so handles may be dropped in any order.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "src/base/result.h"
+#include "src/device/buffer.h"
+#include "src/device/graph.h"
+#include "src/device/kernel.h"
+#include "src/device/queue.h"
+#include "src/ptx/module.h"
+
+namespace pergola::device {
+
+// What is loaded: the parsed module, and its text as it came (a device that hands PTX on, hands on the text).
+struct ModuleSource {
+  const ptx::Module* module = nullptr;  // verified; borrowed for the call
+  std::string_view text;                // its PTX; what a driver is given
+  std::string_view name;                // for messages
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const DeviceInfo& info() const = 0;
+
+  // Compiles and loads. What the device cannot run is refused here, by name and line, never when it is launched.
+  virtual Result<ModulePtr> load(const ModuleSource& source) = 0;
+
+  // At least 256-byte aligned. size_bytes may be 0. Contents are undefined.
+  virtual Result<BufferPtr> allocate(std::size_t size_bytes, MemoryKind kind) = 0;
+  virtual Result<std::unique_ptr<Queue>> create_queue() = 0;
+  virtual Result<std::unique_ptr<ExecutableGraph>> instantiate(GraphSpec spec) = 0;
+
+  // Success while the device works; kDeviceLost with the cause once it cannot be used any more by this process.
+  virtual Status health() const = 0;
+};
+
+using DevicePtr = std::shared_ptr<Device>;
+
+}  // namespace pergola::device

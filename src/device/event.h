@@ -1,0 +1,33 @@
+// Completion of queued work, and the error it ended with.
+//
+//          record()            device                      first error of the work before it, or of a dependency
+//   (new) ─────────▶ pending ─────────▶ complete | failed
+//
+// An event carries the *first* error of the work it covers. Work queued behind a failure in the same queue is not
+// run: its events fail as kSkipped and quote the cause, until Queue::synchronize() has reported the error.
+// Thread-safe. Shared: whoever waits keeps it alive.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "src/base/result.h"
+
+namespace pergola::device {
+
+class Event {
+ public:
+  virtual ~Event() = default;
+
+  // Empty while pending; else how the work ended. Never blocks.
+  virtual std::optional<Status> poll() = 0;
+  // Blocks until the work has ended, or `timeout` is over (kTimeout; the work goes on).
+  virtual Status wait(std::optional<std::chrono::nanoseconds> timeout = std::nullopt) = 0;
+  // Nanoseconds on the device from `start`'s completion to this one's; both must have completed on one device.
+  virtual Result<double> elapsed_ns(const Event& start) = 0;
+};
+
+using EventPtr = std::shared_ptr<Event>;
+
+}  // namespace pergola::device

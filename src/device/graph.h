@@ -1,0 +1,51 @@
+// A graph of launches and copies, built once and run many times (a CUDA Graph; on other devices its nodes in order).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "src/device/queue.h"
+
+namespace pergola::device {
+
+using NodeId = std::uint32_t;  // index into GraphSpec::nodes
+
+struct KernelNode {
+  ModulePtr module;
+  const Kernel* kernel = nullptr;
+  LaunchConfig config;
+  std::vector<std::byte> parameters;
+};
+struct CopyNode {
+  BufferPtr destination;
+  std::size_t destination_offset_bytes = 0;
+  BufferPtr source;
+  std::size_t source_offset_bytes = 0;
+  std::size_t size_bytes = 0;
+};
+struct FillNode {
+  BufferPtr destination;
+  std::size_t offset_bytes = 0, size_bytes = 0;
+  std::uint32_t pattern = 0, pattern_bytes = 1;
+};
+struct GraphNode {
+  std::variant<KernelNode, CopyNode, FillNode> work;
+  std::vector<NodeId> after;  // earlier nodes only: a spec is acyclic by construction
+};
+struct GraphSpec {
+  std::vector<GraphNode> nodes;
+};
+
+// Keeps every module and buffer of its spec alive. Thread-compatible.
+class ExecutableGraph {
+ public:
+  virtual ~ExecutableGraph() = default;
+  // Replaces a kernel node's parameters for later launches; kInvalidArgument on another kind or size.
+  virtual Status update_parameters(NodeId node, std::span<const std::byte> parameters) = 0;
+  virtual Status launch(Queue& queue) = 0;
+};
+
+}  // namespace pergola::device

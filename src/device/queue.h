@@ -1,0 +1,47 @@
+// An in-order queue of work on a device (a CUDA stream; a worker thread on the CPU device).
+//
+// Every call returns as soon as the work is queued, except where it says otherwise. A failure while *queueing* (a bad
+// size, a launch that cannot fit) is the call's own Status and queues nothing. A failure while *running* goes into
+// events (event.h). Thread-safe: calls from several threads are queued in some order.
+#pragma once
+
+#include <span>
+
+#include "src/device/buffer.h"
+#include "src/device/event.h"
+#include "src/device/kernel.h"
+
+namespace pergola::device {
+
+class Queue {
+ public:
+  virtual ~Queue() = default;  // waits for its work
+
+  // `parameters` is the kernel's parameter buffer, laid out by its signature; copied before the call returns.
+  virtual Status launch(const ModulePtr& module, const Kernel& kernel, const LaunchConfig& config,
+                        std::span<const std::byte> parameters) = 0;
+
+  // Host to device. `source` is copied before the call returns unless it lies in a kHostVisible buffer of this
+  // device, which is then read when the copy runs and must stay unchanged till then.
+  virtual Status copy_to_device(const BufferPtr& destination, std::size_t offset_bytes,
+                                std::span<const std::byte> source) = 0;
+  // Device to host. `destination` must stay valid until the copy has run. Truly asynchronous where it lies in a
+  // kHostVisible buffer; otherwise the call may block until it is done.
+  virtual Status copy_to_host(std::span<std::byte> destination, const BufferPtr& source,
+                              std::size_t offset_bytes) = 0;
+  virtual Status copy(const BufferPtr& destination, std::size_t destination_offset_bytes, const BufferPtr& source,
+                      std::size_t source_offset_bytes, std::size_t size_bytes) = 0;
+  // Repeats a pattern of 1, 2 or 4 bytes; offset and size are multiples of it.
+  virtual Status fill(const BufferPtr& destination, std::size_t offset_bytes, std::size_t size_bytes,
+                      std::uint32_t pattern, std::uint32_t pattern_bytes) = 0;
+
+  // Later work of this queue starts after `event` (of the same device) has ended; if it failed, is skipped.
+  virtual Status wait(const EventPtr& event) = 0;
+  // An event that ends with all work queued before it.
+  virtual Result<EventPtr> record() = 0;
+  // Blocks until all work has ended. Reports the first error since the last synchronize() and clears it, so that
+  // later work runs again (not after kDeviceLost).
+  virtual Status synchronize() = 0;
+};
+
+}  // namespace pergola::device
