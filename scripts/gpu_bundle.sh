@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# gpu_bundle.sh [FOLDER]: a folder that runs as it is on a machine with an NVIDIA driver and nothing else of ours:
+#
+#   FOLDER/bin        programs, tests, benchmarks (stripped)
+#   FOLDER/lib        libpergola.so and the shared libraries that these need, but for the C and C++ runtime
+#   FOLDER/source     what tests and examples read
+#   FOLDER/report     runs everything on the GPU and writes reports (scripts/gpu_report.sh)
+#
+# The CPU device's LLVM module stays behind: there the CPU device interprets. At most 40 MiB, checked.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+folder=${1:-build/gpu-bundle}
+limit_mib=40
+bin=build/dev/bin
+rm -rf "$folder"
+mkdir -p "$folder"/{bin,lib,source}
+
+programs=(pergola img)
+for program in "$bin"/*_test "$bin"/*_bench; do
+  [ -x "$program" ] && programs+=("$(basename "$program")")
+done
+for program in "${programs[@]}"; do
+  ldd "$bin/$program" 2>/dev/null | grep -q libLLVM && continue  # tests of the LLVM module itself
+  install -s -m 755 "$bin/$program" "$folder/bin/$program"
+done
+cp -a build/dev/lib/libpergola.so* "$folder/lib/"
+strip --strip-unneeded "$folder"/lib/libpergola.so.*.* 2>/dev/null || strip --strip-unneeded "$folder"/lib/libpergola.so
+
+# Everything that Debian's libc6, libstdc++6 and libgcc-s1 do not give.
+ldd "$folder"/bin/* "$folder"/lib/*.so 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
+  grep -vE '/(libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s|ld-linux[^/]*)\.so' | grep -v "$PWD/" |
+  while read -r library; do install -m 644 "$(readlink -f "$library")" "$folder/lib/$(basename "$library")"; done
+
+git ls-files tests/ptx tests/conformance tests/differential tests/corpus examples include scripts/gpu_report.sh |
+  tar -cf - -T - | tar -xf - -C "$folder/source"
+install -m 755 scripts/gpu_report.sh "$folder/report"
+git describe --always --dirty --abbrev=12 >"$folder/source/COMMIT"
+
+size_mib=$(du -sm "$folder" | cut -f1)
+echo "$folder: $size_mib MiB, $(ls "$folder/bin" | wc -l) programs"
+if [ "$size_mib" -gt "$limit_mib" ]; then
+  echo "The bundle is larger than $limit_mib MiB:" >&2
+  du -am "$folder" | sort -rn | head -20 >&2
+  exit 1
+fi
+# It must start where it lies, with the libraries it carries.
+(cd / && "$OLDPWD/$folder/bin/pergola" doctor >/dev/null) || { echo "pergola does not start from the bundle" >&2; exit 1; }
