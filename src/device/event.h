@@ -3,8 +3,9 @@
 //          record()            device                      first error of the work before it, or of a dependency
 //   (new) ─────────▶ pending ─────────▶ complete | failed
 //
-// An event carries the *first* error of the work it covers. Work queued behind a failure in the same queue is not
-// run: its events fail as kSkipped and quote the cause, until Queue::synchronize() has reported the error.
+// An event covers the work that its queue took since the event before it, and carries the *first* error of that work.
+// Work queued behind a failure in the same queue is not run: its events fail as kSkipped and quote the cause, until
+// Queue::synchronize() has reported the error (failure.h keeps this for a queue).
 // Thread-safe. Shared: whoever waits keeps it alive.
 #pragma once
 

@@ -31,6 +31,7 @@ struct DeviceInfo {
   Dim3 max_grid{0x7fffffff, 65535, 65535};
   std::uint32_t max_shared_bytes_per_block = 0;  // static + dynamic, opted in
   std::uint32_t max_blocks_per_sm = 0;
+  std::uint32_t max_cluster_blocks = 0;          // 0: the device has no thread block clusters
   std::uint64_t memory_bytes = 0;
 };
 
