@@ -1,0 +1,356 @@
+/* Pergola's C interface: the only ABI. Everything else (pergola.hpp, other languages) stands on it.
+ *
+ *   session ─┬─ load ──▶ module ──▶ kernel ── launch ──▶ event
+ *            └─ array_create ──▶ array ── read / write / fill / copy
+ *
+ * Handles are opaque numbers, never dereferenced by the library: a null, destroyed or foreign one gives
+ * PERGOLA_INVALID_ARGUMENT and a message, not a crash. Whoever creates a handle destroys it; handles may be destroyed
+ * in any order and at any time: what they stand for lives until nothing uses it, launches in flight included.
+ *
+ * Errors: every function returns a pergola_code; PERGOLA_OK is 0. After another value, pergola_last_error() on the same
+ * thread is a sentence that says what was wrong and what to do. Work runs asynchronously, in the order in which it was
+ * submitted to its session: what a kernel does wrong while running is reported by the next call that waits for it
+ * (pergola_event_wait, pergola_array_read, pergola_session_synchronize), with the kernel's name. Work behind a failure
+ * is skipped until pergola_session_synchronize() has reported it.
+ *
+ * Threads: every function may be called from any thread at any time. Text that a function returns is UTF-8, ends with
+ * a zero byte, and is owned by the handle it came from.
+ *
+ * Versions: every struct begins with its size as the caller knows it (PERGOLA_STRUCT_SIZE does it), so that a program
+ * built against an older header goes on working. Zero is every other field's default.
+ *
+ *   pergola_session session;
+ *   if (pergola_session_create(NULL, &session) != PERGOLA_OK) { puts(pergola_last_error()); return 1; }
+ */
+#ifndef PERGOLA_PERGOLA_H_
+#define PERGOLA_PERGOLA_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define PERGOLA_API __attribute__((visibility("default")))
+#else
+#define PERGOLA_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Major in the upper 16 bits, minor in the lower: a library serves every header of its major with a minor not above. */
+#define PERGOLA_API_VERSION ((uint32_t)0x00000001u) /* 0.1 */
+
+/* ── Results ─────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+typedef int32_t pergola_code;
+enum {
+  PERGOLA_OK = 0,
+  PERGOLA_INVALID_ARGUMENT = 1,    /* the caller's value is wrong */
+  PERGOLA_NOT_FOUND = 2,           /* a name or file is not there */
+  PERGOLA_UNSUPPORTED = 3,         /* understood, and this device or version cannot do it */
+  PERGOLA_UNAVAILABLE = 4,         /* a driver, compiler or device is missing on this machine */
+  PERGOLA_FAILED_PRECONDITION = 5, /* right call, wrong moment */
+  PERGOLA_RESOURCE_EXHAUSTED = 6,  /* out of memory, slots, shared memory */
+  PERGOLA_PARSE_ERROR = 7,         /* PTX or other text is malformed */
+  PERGOLA_COMPILE_ERROR = 8,       /* a compiler refused the source */
+  PERGOLA_DEVICE_FAULT = 9,        /* a kernel trapped, asserted or accessed memory it may not */
+  PERGOLA_DEVICE_LOST = 10,        /* the device can no longer be used by this process */
+  PERGOLA_IO = 11,                 /* the operating system refused a file or socket */
+  PERGOLA_SKIPPED = 12,            /* not run, because work it depends on failed */
+  PERGOLA_TIMEOUT = 13,
+  PERGOLA_INTERNAL = 14            /* a bug of the library, reported instead of crashing */
+};
+
+/* The PERGOLA_API_VERSION that the loaded library implements, and its release ("0.1.0"). Never fail. */
+PERGOLA_API uint32_t pergola_api_version(void);
+PERGOLA_API const char* pergola_version(void);
+
+/* What the last failed call of this thread had to say; "" before any. Valid until this thread's next failed call. */
+PERGOLA_API const char* pergola_last_error(void);
+
+/* "invalid argument", "device fault", ...; "unknown error" for other numbers. Static text. */
+PERGOLA_API const char* pergola_code_name(pergola_code code);
+
+/* ── Handles and plain types ─────────────────────────────────────────────────────────────────────────────────────── */
+
+typedef struct pergola_session_handle* pergola_session;
+typedef struct pergola_module_handle* pergola_module;
+typedef struct pergola_kernel_handle* pergola_kernel;
+typedef struct pergola_array_handle* pergola_array;
+typedef struct pergola_event_handle* pergola_event;
+
+/* The type of an array's elements or of a kernel argument. */
+typedef int32_t pergola_type;
+enum {
+  PERGOLA_TYPE_BYTES = 0, /* elements of a struct, or a struct passed by value */
+  PERGOLA_TYPE_I8 = 1,
+  PERGOLA_TYPE_U8 = 2,
+  PERGOLA_TYPE_I16 = 3,
+  PERGOLA_TYPE_U16 = 4,
+  PERGOLA_TYPE_I32 = 5,
+  PERGOLA_TYPE_U32 = 6,
+  PERGOLA_TYPE_I64 = 7,
+  PERGOLA_TYPE_U64 = 8,
+  PERGOLA_TYPE_F16 = 9,
+  PERGOLA_TYPE_BF16 = 10,
+  PERGOLA_TYPE_F32 = 11,
+  PERGOLA_TYPE_F64 = 12,
+  PERGOLA_TYPE_C64 = 13,  /* two floats; elements only */
+  PERGOLA_TYPE_C128 = 14, /* two doubles; elements only */
+  PERGOLA_TYPE_BOOL = 15, /* one byte, 0 or 1 */
+  PERGOLA_TYPE_ARRAY = 32,  /* arguments only: a pergola_array */
+  PERGOLA_TYPE_ADDRESS = 33 /* arguments only: a raw device address or 0; its memory is the caller's care */
+};
+
+/* `pergola_array_options options = {PERGOLA_STRUCT_SIZE(pergola_array_options)};` */
+#define PERGOLA_STRUCT_SIZE(type) sizeof(type)
+
+/* ── Sessions ────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+typedef struct pergola_session_options {
+  size_t struct_size;
+  /* "cpu", "cuda:0", "null", or NULL for what PERGOLA_DEVICE says; where that is unset too, the first GPU with a
+   * working driver, else the CPU. Named explicitly, a device is taken or refused, never replaced by another. */
+  const char* device;
+} pergola_session_options;
+
+typedef struct pergola_device_info {
+  size_t struct_size;
+  const char* id;     /* "cpu", "cuda:0", "null" */
+  const char* name;   /* "NVIDIA H200", "CPU (interpreter)" */
+  const char* driver; /* version text, "" where there is none */
+  uint32_t compute_major, compute_minor;
+  uint32_t sm_count;
+  uint32_t warp_size_threads;
+  uint32_t max_threads_per_block;
+  uint32_t max_block[3], max_grid[3];
+  uint32_t max_shared_bytes_per_block;
+  uint64_t memory_bytes;
+} pergola_device_info;
+
+/* Opens a session. `options` may be NULL. UNAVAILABLE where the device is not there, with what to install. */
+PERGOLA_API pergola_code pergola_session_create(const pergola_session_options* options, pergola_session* session);
+/* Waits for the session's work unless arrays or modules of it live on; they keep it, and work, till they go. */
+PERGOLA_API pergola_code pergola_session_destroy(pergola_session session);
+PERGOLA_API pergola_code pergola_session_device(pergola_session session, pergola_device_info* info);
+/* Blocks until all work submitted before has ended; reports the first failure since the last call and clears it. */
+PERGOLA_API pergola_code pergola_session_synchronize(pergola_session session);
+/* An event that ends with all work submitted before it. */
+PERGOLA_API pergola_code pergola_session_record(pergola_session session, pergola_event* event);
+
+/* ── Modules and kernels ─────────────────────────────────────────────────────────────────────────────────────────── */
+
+typedef int32_t pergola_language;
+enum {
+  PERGOLA_LANGUAGE_AUTO = 0, /* files by their ending (.ptx, .cu), text by how it begins (PTX has a .version) */
+  PERGOLA_LANGUAGE_CUDA = 1,
+  PERGOLA_LANGUAGE_PTX = 2
+};
+
+typedef struct pergola_load_options {
+  size_t struct_size;
+  pergola_language language;
+  uint32_t reserved;
+  const char* name;                  /* for messages; NULL: the path, or "<string>" */
+  const char* const* compiler_flags; /* "-DN=4", "-Iinclude"; CUDA only */
+  size_t compiler_flag_count;
+} pergola_load_options;
+
+/* Compiles CUDA C++ where needed, checks the PTX and loads it. COMPILE_ERROR carries the compiler's log, PARSE_ERROR
+ * file:line:column, UNSUPPORTED the instruction that the device cannot run, UNAVAILABLE the compiler to install.
+ * Blocks while compiling. `options` may be NULL. */
+PERGOLA_API pergola_code pergola_session_load_file(pergola_session session, const char* path,
+                                                   const pergola_load_options* options, pergola_module* module);
+PERGOLA_API pergola_code pergola_session_load_text(pergola_session session, const char* text, size_t size_bytes,
+                                                   const pergola_load_options* options, pergola_module* module);
+PERGOLA_API pergola_code pergola_module_destroy(pergola_module module);
+
+/* The names of a module's kernels, as in its PTX (mangled where the source was). OK and NULL past the last. */
+PERGOLA_API pergola_code pergola_module_kernel_name(pergola_module module, size_t index, const char** name);
+
+/* Finds a kernel by its name in the PTX or, where just one kernel fits, by its plain C++ name ("scale" for
+ * "_Z5scalePfi", "ns::scale" too). NOT_FOUND lists what is there. */
+PERGOLA_API pergola_code pergola_module_kernel(pergola_module module, const char* name, pergola_kernel* kernel);
+PERGOLA_API pergola_code pergola_kernel_destroy(pergola_kernel kernel);
+
+/* How memory is used. UNKNOWN: not analysed, take it as READ_WRITE. */
+typedef int32_t pergola_access;
+enum {
+  PERGOLA_ACCESS_NONE = 0,
+  PERGOLA_ACCESS_READ = 1,
+  PERGOLA_ACCESS_WRITE = 2,
+  PERGOLA_ACCESS_READ_WRITE = 3,
+  PERGOLA_ACCESS_UNKNOWN = 4
+};
+
+typedef struct pergola_kernel_info {
+  size_t struct_size;
+  const char* name; /* as in the PTX */
+  size_t parameter_count;
+  uint32_t parameter_bytes;
+  uint32_t static_shared_bytes;
+  uint32_t registers_per_thread; /* 0 where the device has no notion of it */
+  uint32_t local_bytes_per_thread;
+  uint32_t max_threads_per_block;
+  uint32_t required_block[3]; /* .reqntid; 0 where the kernel asks for none */
+  /* Accesses that cannot be traced to one parameter: then every array counts as accessed so. */
+  pergola_access universal_access;
+  const char* universal_reason; /* "" where there is none */
+} pergola_kernel_info;
+PERGOLA_API pergola_code pergola_kernel_get_info(pergola_kernel kernel, pergola_kernel_info* info);
+
+typedef int32_t pergola_parameter_kind;
+enum {
+  PERGOLA_PARAMETER_INTEGER = 0, /* 1, 2, 4 or 8 bytes; one of 8 may as well be a pointer: PTX does not tell */
+  PERGOLA_PARAMETER_FLOAT = 1,
+  PERGOLA_PARAMETER_BITS = 2, /* only the size is known */
+  PERGOLA_PARAMETER_POINTER = 3,
+  PERGOLA_PARAMETER_STRUCT = 4
+};
+
+typedef struct pergola_parameter_info {
+  size_t struct_size;
+  const char* name;      /* "saxpy_param_2" */
+  const char* type_name; /* PTX: "u64", "f32"; "b8" of a struct */
+  pergola_parameter_kind kind;
+  uint32_t offset_bytes, size_bytes, align_bytes;
+  /* What the kernel does with the memory that this parameter points at; of a struct, through any of its fields. */
+  pergola_access access;
+  const char* reason; /* "written by st.global.f32 at saxpy.ptx:42:3" */
+} pergola_parameter_info;
+/* INVALID_ARGUMENT past the last parameter. */
+PERGOLA_API pergola_code pergola_kernel_parameter(pergola_kernel kernel, size_t index, pergola_parameter_info* info);
+
+/* ── Launches ────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+typedef struct pergola_launch_config {
+  size_t struct_size;
+  uint32_t grid[3];  /* blocks; 0 in y or z counts as 1 */
+  uint32_t block[3]; /* threads a block; 0 in y or z counts as 1 */
+  uint32_t dynamic_shared_bytes;
+  uint32_t flags;
+} pergola_launch_config;
+enum {
+  PERGOLA_LAUNCH_COOPERATIVE = 1, /* all blocks resident at once, or refused */
+  PERGOLA_LAUNCH_MAY_BE_EMPTY = 2 /* a grid of 0 blocks in x checks the arguments and runs nothing */
+};
+
+/* One kernel argument, made by the pergola_arg_* functions below. */
+typedef struct pergola_argument {
+  size_t struct_size; /* the same in every element of a list */
+  pergola_type type;
+  uint32_t reserved;
+  union {
+    int8_t i8;
+    uint8_t u8; /* BOOL too */
+    int16_t i16;
+    uint16_t u16; /* F16 and BF16 too: their bits */
+    int32_t i32;
+    uint32_t u32;
+    int64_t i64;
+    uint64_t u64; /* ADDRESS too */
+    float f32;
+    double f64;
+    pergola_array array;
+    const void* bytes; /* BYTES: copied before the launch returns */
+  } value;
+  size_t size_bytes;   /* BYTES: how many */
+  size_t offset_bytes; /* ARRAY: where the pointer starts; a multiple of the element's size */
+} pergola_argument;
+
+/* Queues one grid. Arguments are checked first: their count, and for each its size and its class (integer, float,
+ * struct, memory); INVALID_ARGUMENT names the argument, what it should be and what it is. Nothing is converted: an
+ * i32 or u32 fits a 4-byte integer, an f64 does not fit an f32. `event` may be NULL. Arrays stay alive until the
+ * launch has ended, even if destroyed meanwhile. */
+PERGOLA_API pergola_code pergola_kernel_launch(pergola_kernel kernel, const pergola_launch_config* config,
+                                               const pergola_argument* arguments, size_t argument_count,
+                                               pergola_event* event);
+
+/* A one-dimensional shape with at least `count` threads that suits the kernel (its .reqntid and limits); for 0, one
+ * that launches nothing. Fills `config` but its struct_size. */
+PERGOLA_API pergola_code pergola_kernel_for_each(pergola_kernel kernel, uint64_t count, pergola_launch_config* config);
+
+/* ── Arrays ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+typedef struct pergola_array_options {
+  size_t struct_size;
+  pergola_type type;      /* of an element; any but ARRAY and ADDRESS */
+  uint32_t element_bytes; /* BYTES only: the size of a struct, 0 counts as 1 */
+  uint64_t count;         /* elements; may be 0 */
+} pergola_array_options;
+
+typedef struct pergola_array_info {
+  size_t struct_size;
+  pergola_type type;
+  uint32_t element_bytes;
+  uint64_t count;
+  uint64_t size_bytes;
+  uint64_t address; /* on the device; 256-byte aligned. Passed inside a struct, it does not keep the array alive */
+} pergola_array_info;
+
+/* Uninitialised memory on the session's device. */
+PERGOLA_API pergola_code pergola_array_create(pergola_session session, const pergola_array_options* options,
+                                              pergola_array* array);
+PERGOLA_API pergola_code pergola_array_destroy(pergola_array array);
+PERGOLA_API pergola_code pergola_array_get_info(pergola_array array, pergola_array_info* info);
+
+/* Queues a copy from the host; `data` is taken before the call returns. */
+PERGOLA_API pergola_code pergola_array_write(pergola_array array, uint64_t offset_bytes, const void* data,
+                                             uint64_t size_bytes);
+/* Waits for the work that made the data and copies it into `data`. */
+PERGOLA_API pergola_code pergola_array_read(pergola_array array, uint64_t offset_bytes, void* data,
+                                            uint64_t size_bytes);
+/* As read, of the whole array into memory that the array owns (page-locked where that is faster). It is a copy of this
+ * moment, valid until the next view of this array or its destruction. */
+PERGOLA_API pergola_code pergola_array_view(pergola_array array, const void** data, uint64_t* size_bytes);
+/* Queues a fill: every element becomes `value`, of element_bytes bytes. */
+PERGOLA_API pergola_code pergola_array_fill(pergola_array array, const void* value);
+/* Queues a copy between arrays of one session, which may be the same if the ranges do not overlap. */
+PERGOLA_API pergola_code pergola_array_copy(pergola_array destination, uint64_t destination_offset_bytes,
+                                            pergola_array source, uint64_t source_offset_bytes, uint64_t size_bytes);
+
+/* ── Events ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+PERGOLA_API pergola_code pergola_event_destroy(pergola_event event);
+/* Blocks until the work has ended and returns how. A negative timeout waits for ever; else TIMEOUT when it is over. */
+PERGOLA_API pergola_code pergola_event_wait(pergola_event event, int64_t timeout_ns);
+/* *done is 1 when the work has ended, well or not; 0 while it goes on. */
+PERGOLA_API pergola_code pergola_event_done(pergola_event event, int32_t* done);
+/* Device time from the end of `start` to the end of `end`, both of which must have ended. */
+PERGOLA_API pergola_code pergola_event_elapsed_ns(pergola_event start, pergola_event end, double* nanoseconds);
+
+/* ── Making arguments in C ───────────────────────────────────────────────────────────────────────────────────────── */
+
+#define PERGOLA_ARGUMENT_(suffix, ctype, enumerator, field)              \
+  static inline pergola_argument pergola_arg_##suffix(ctype value) {     \
+    pergola_argument argument = {sizeof(pergola_argument), enumerator, 0, {0}, 0, 0}; \
+    argument.value.field = value;                                        \
+    return argument;                                                     \
+  }
+PERGOLA_ARGUMENT_(i8, int8_t, PERGOLA_TYPE_I8, i8)
+PERGOLA_ARGUMENT_(u8, uint8_t, PERGOLA_TYPE_U8, u8)
+PERGOLA_ARGUMENT_(i16, int16_t, PERGOLA_TYPE_I16, i16)
+PERGOLA_ARGUMENT_(u16, uint16_t, PERGOLA_TYPE_U16, u16)
+PERGOLA_ARGUMENT_(i32, int32_t, PERGOLA_TYPE_I32, i32)
+PERGOLA_ARGUMENT_(u32, uint32_t, PERGOLA_TYPE_U32, u32)
+PERGOLA_ARGUMENT_(i64, int64_t, PERGOLA_TYPE_I64, i64)
+PERGOLA_ARGUMENT_(u64, uint64_t, PERGOLA_TYPE_U64, u64)
+PERGOLA_ARGUMENT_(f32, float, PERGOLA_TYPE_F32, f32)
+PERGOLA_ARGUMENT_(f64, double, PERGOLA_TYPE_F64, f64)
+PERGOLA_ARGUMENT_(array, pergola_array, PERGOLA_TYPE_ARRAY, array)
+PERGOLA_ARGUMENT_(address, uint64_t, PERGOLA_TYPE_ADDRESS, u64)
+#undef PERGOLA_ARGUMENT_
+
+static inline pergola_argument pergola_arg_bytes(const void* data, size_t size_bytes) {
+  pergola_argument argument = {sizeof(pergola_argument), PERGOLA_TYPE_BYTES, 0, {0}, 0, 0};
+  argument.value.bytes = data;
+  argument.size_bytes = size_bytes;
+  return argument;
+}
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* PERGOLA_PERGOLA_H_ */

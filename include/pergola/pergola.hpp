@@ -1,0 +1,594 @@
+// Pergola for C++20: RAII, spans and exceptions over the C interface (pergola.h); header-only.
+//
+//   pergola::Session session;                                  // GPU or CPU: PERGOLA_DEVICE
+//   auto saxpy = session.load("saxpy.cu").kernel("saxpy");     // the signature comes from the compiled kernel
+//   auto x = session.array<float>(n, 1.f), y = session.array<float>(n, 0.f);
+//   saxpy(pergola::for_each(n), 2.f, x, y, n);                 // queued; returns at once
+//   std::span<const float> h = y.read();                       // waits for y
+//
+// Ownership: every object here is a move-only handle (Kernel and Module copy cheaply); they may go in any order, work in
+// flight keeps what it uses. Errors: pergola::Error, thrown by the call that is wrong, or for what a kernel did wrong
+// while running by the next call that waits for it. Threads: as in pergola.h, every object may be used from any thread;
+// one Array must not be read() by two threads at once, because both would be handed the same memory.
+#ifndef PERGOLA_PERGOLA_HPP_
+#define PERGOLA_PERGOLA_HPP_
+
+#include <pergola/pergola.h>
+
+#include <array>
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <span>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace pergola {
+inline namespace v0_1 {
+
+// ── Errors ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+// The values are those of pergola.h.
+enum class Code : std::int32_t {
+  kOk = PERGOLA_OK,
+  kInvalidArgument = PERGOLA_INVALID_ARGUMENT,
+  kNotFound = PERGOLA_NOT_FOUND,
+  kUnsupported = PERGOLA_UNSUPPORTED,
+  kUnavailable = PERGOLA_UNAVAILABLE,
+  kFailedPrecondition = PERGOLA_FAILED_PRECONDITION,
+  kResourceExhausted = PERGOLA_RESOURCE_EXHAUSTED,
+  kParseError = PERGOLA_PARSE_ERROR,
+  kCompileError = PERGOLA_COMPILE_ERROR,
+  kDeviceFault = PERGOLA_DEVICE_FAULT,
+  kDeviceLost = PERGOLA_DEVICE_LOST,
+  kIo = PERGOLA_IO,
+  kSkipped = PERGOLA_SKIPPED,
+  kTimeout = PERGOLA_TIMEOUT,
+  kInternal = PERGOLA_INTERNAL,
+};
+
+// what() is a sentence that says what was wrong and what to do.
+class Error : public std::runtime_error {
+ public:
+  Error(Code code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  Code code() const noexcept { return code_; }
+
+ private:
+  Code code_;
+};
+
+namespace detail {
+
+inline void check(pergola_code code) {
+  if (code != PERGOLA_OK) throw Error(static_cast<Code>(code), pergola_last_error());
+}
+
+// Owns one C handle.
+template <typename H, pergola_code (*Destroy)(H)>
+class Handle {
+ public:
+  Handle() = default;
+  explicit Handle(H handle) : handle_(handle) {}
+  Handle(Handle&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Handle& operator=(Handle&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Handle() {
+    if (handle_ != nullptr) Destroy(handle_);
+  }
+  H get() const { return handle_; }
+
+ private:
+  H handle_ = nullptr;
+};
+
+template <typename T>
+constexpr pergola_type type_of() {
+  if constexpr (std::is_same_v<T, bool>) {
+    return PERGOLA_TYPE_BOOL;
+  } else if constexpr (std::is_integral_v<T>) {
+    constexpr bool kSigned = std::is_signed_v<T>;
+    if constexpr (sizeof(T) == 1) return kSigned ? PERGOLA_TYPE_I8 : PERGOLA_TYPE_U8;
+    if constexpr (sizeof(T) == 2) return kSigned ? PERGOLA_TYPE_I16 : PERGOLA_TYPE_U16;
+    if constexpr (sizeof(T) == 4) return kSigned ? PERGOLA_TYPE_I32 : PERGOLA_TYPE_U32;
+    if constexpr (sizeof(T) == 8) return kSigned ? PERGOLA_TYPE_I64 : PERGOLA_TYPE_U64;
+  } else if constexpr (std::is_same_v<T, float>) {
+    return PERGOLA_TYPE_F32;
+  } else if constexpr (std::is_same_v<T, double>) {
+    return PERGOLA_TYPE_F64;
+  }
+  return PERGOLA_TYPE_BYTES;
+}
+
+}  // namespace detail
+
+// What may be an array's element or a kernel's argument by value.
+template <typename T>
+concept Element = std::is_trivially_copyable_v<T> && std::is_same_v<T, std::remove_cv_t<T>> && !std::is_pointer_v<T>;
+
+// ── Shapes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+// Up to three extents; from any integers that fit.
+struct Dim {
+  std::uint32_t x = 1, y = 1, z = 1;
+
+  Dim() = default;
+  template <std::integral X, std::integral Y = int, std::integral Z = int>
+  Dim(X x_value, Y y_value = 1, Z z_value = 1) : x(narrow(x_value)), y(narrow(y_value)), z(narrow(z_value)) {}
+
+ private:
+  template <std::integral I>
+  static std::uint32_t narrow(I value) {
+    if (!std::in_range<std::uint32_t>(value) || value == 0)
+      throw Error(Code::kInvalidArgument, "An extent of a grid or block should be 1 to 4294967295; it is " +
+                                              std::to_string(value) + ".");
+    return static_cast<std::uint32_t>(value);
+  }
+};
+
+struct Grid {
+  Dim blocks, threads;
+  std::uint32_t dynamic_shared_bytes = 0;
+};
+struct ForEach {
+  std::uint64_t count = 0;
+};
+
+// Blocks and threads as given: grid({gx, gy}, {bx, by}, shared_bytes).
+inline Grid grid(Dim blocks, Dim threads, std::size_t dynamic_shared_bytes = 0) {
+  if (!std::in_range<std::uint32_t>(dynamic_shared_bytes))
+    throw Error(Code::kInvalidArgument, "Dynamic shared memory should be less than 4 GiB; it is " +
+                                            std::to_string(dynamic_shared_bytes) + " bytes.");
+  return {blocks, threads, static_cast<std::uint32_t>(dynamic_shared_bytes)};
+}
+
+// At least `count` threads in one dimension, in blocks that suit the kernel; the kernel tests its index against count.
+template <std::integral I>
+ForEach for_each(I count) {
+  if (!std::in_range<std::uint64_t>(count))
+    throw Error(Code::kInvalidArgument, "for_each() takes a count of threads; it is " + std::to_string(count) + ".");
+  return {static_cast<std::uint64_t>(count)};
+}
+
+// ── Events ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+// The end of the work submitted before it.
+class Event {
+ public:
+  Event() = default;
+  explicit Event(pergola_event handle) : handle_(handle) {}
+
+  // Blocks until the work has ended; throws what it failed with.
+  void wait() const { detail::check(pergola_event_wait(handle_.get(), -1)); }
+  // As wait(), for a while: false when it is over and the work goes on.
+  bool wait_for(std::chrono::nanoseconds timeout) const {
+    const pergola_code code = pergola_event_wait(handle_.get(), timeout.count() < 0 ? 0 : timeout.count());
+    if (code == PERGOLA_TIMEOUT) return false;
+    detail::check(code);
+    return true;
+  }
+  bool done() const {
+    std::int32_t done = 0;
+    detail::check(pergola_event_done(handle_.get(), &done));
+    return done != 0;
+  }
+  // Device time from the end of `start`'s work to the end of this; both must have ended.
+  double milliseconds_since(const Event& start) const {
+    double nanoseconds = 0;
+    detail::check(pergola_event_elapsed_ns(start.handle_.get(), handle_.get(), &nanoseconds));
+    return nanoseconds * 1e-6;
+  }
+  pergola_event handle() const { return handle_.get(); }
+
+ private:
+  detail::Handle<pergola_event, pergola_event_destroy> handle_;
+};
+
+// ── Arrays ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+// A place inside an array, to pass as a pointer: x.from(100).
+struct ArrayView {
+  pergola_array array = nullptr;
+  std::size_t offset_bytes = 0;
+};
+
+// Memory on the session's device for `size()` elements. Made by Session::array().
+template <Element T>
+class Array {
+ public:
+  Array(pergola_array handle, std::size_t count) : handle_(handle), count_(count) {}
+
+  std::size_t size() const { return count_; }
+  std::size_t size_bytes() const { return count_ * sizeof(T); }
+
+  // The contents once all work on them so far has ended. A copy of this moment in memory that the array owns: valid
+  // until the next read() of this array or its end.
+  std::span<const T> read() const {
+    const void* data = nullptr;
+    std::uint64_t bytes = 0;
+    detail::check(pergola_array_view(handle_.get(), &data, &bytes));
+    return {static_cast<const T*>(data), count_};
+  }
+  // The same into your memory, which may be shorter than the array.
+  void read(std::span<T> destination, std::size_t first = 0) const {
+    detail::check(pergola_array_read(handle_.get(), first * sizeof(T), destination.data(), destination.size_bytes()));
+  }
+  // Queued; the source may change as soon as this returns.
+  void write(std::span<const T> source, std::size_t first = 0) {
+    detail::check(pergola_array_write(handle_.get(), first * sizeof(T), source.data(), source.size_bytes()));
+  }
+  void fill(const T& value) { detail::check(pergola_array_fill(handle_.get(), &value)); }
+  void copy_from(const Array& source) {
+    detail::check(pergola_array_copy(handle_.get(), 0, source.handle_.get(), 0, source.size_bytes()));
+  }
+  // A pointer to element `first`, as a kernel's argument.
+  ArrayView from(std::size_t first) const { return {handle_.get(), first * sizeof(T)}; }
+
+  pergola_array handle() const { return handle_.get(); }
+
+ private:
+  detail::Handle<pergola_array, pergola_array_destroy> handle_;
+  std::size_t count_ = 0;
+};
+
+// A raw address on the device, from another library; its memory is the caller's care.
+struct Address {
+  std::uint64_t value = 0;
+};
+
+// ── Kernels ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+enum class Access : std::int32_t {
+  kNone = PERGOLA_ACCESS_NONE,
+  kRead = PERGOLA_ACCESS_READ,
+  kWrite = PERGOLA_ACCESS_WRITE,
+  kReadWrite = PERGOLA_ACCESS_READ_WRITE,
+  kUnknown = PERGOLA_ACCESS_UNKNOWN,
+};
+constexpr std::string_view to_string(Access access) {
+  switch (access) {
+    case Access::kNone: return "none";
+    case Access::kRead: return "read";
+    case Access::kWrite: return "write";
+    case Access::kReadWrite: return "read+write";
+    case Access::kUnknown: return "unknown";
+  }
+  return "unknown";
+}
+
+enum class ParameterKind : std::int32_t {
+  kInteger = PERGOLA_PARAMETER_INTEGER,  // one of 8 bytes may as well be a pointer: PTX does not tell
+  kFloat = PERGOLA_PARAMETER_FLOAT,
+  kBits = PERGOLA_PARAMETER_BITS,
+  kPointer = PERGOLA_PARAMETER_POINTER,
+  kStruct = PERGOLA_PARAMETER_STRUCT,
+};
+
+struct Parameter {
+  std::string name;       // as in the PTX: "saxpy_param_2"
+  std::string type_name;  // as in the PTX: "u64"
+  ParameterKind kind = ParameterKind::kBits;
+  std::uint32_t offset_bytes = 0, size_bytes = 0, align_bytes = 1;
+  Access access = Access::kUnknown;  // of the memory it points at
+  std::string reason;                // the instruction that shows it
+};
+
+// A kernel, ready to launch:
+//   kernel(pergola::for_each(n), 2.f, x, y, n);
+//   kernel(pergola::grid({gx, gy}, {16, 16}), in, out, width, height);
+//
+// Arguments: arrays, x.from(i), nullptr, Address; numbers; trivially copyable structs. A number is converted to the
+// parameter's type where nothing is lost (5 to u64, 2 to f32; -1 to u32 is the bits of a signed parameter, which PTX
+// does not tell from unsigned) and between floating types as C++ does; anything else is refused with kInvalidArgument
+// before anything is queued. A struct is passed as it is.
+class Kernel {
+ public:
+  explicit Kernel(pergola_kernel handle) : state_(std::make_shared<State>()) {
+    state_->handle = detail::Handle<pergola_kernel, pergola_kernel_destroy>(handle);
+    state_->info.struct_size = PERGOLA_STRUCT_SIZE(pergola_kernel_info);
+    detail::check(pergola_kernel_get_info(handle, &state_->info));
+    for (std::size_t i = 0; i < state_->info.parameter_count; ++i) {
+      pergola_parameter_info p{};
+      p.struct_size = PERGOLA_STRUCT_SIZE(pergola_parameter_info);
+      detail::check(pergola_kernel_parameter(handle, i, &p));
+      state_->parameters.push_back({p.name, p.type_name, static_cast<ParameterKind>(p.kind), p.offset_bytes,
+                                    p.size_bytes, p.align_bytes, static_cast<Access>(p.access), p.reason});
+    }
+  }
+
+  std::string_view name() const { return state_->info.name; }
+  const pergola_kernel_info& info() const { return state_->info; }
+  const std::vector<Parameter>& parameters() const { return state_->parameters; }
+
+  // Queues a launch and returns its event; drop it where nobody asks.
+  template <typename... Args>
+  Event operator()(const Grid& shape, const Args&... args) const {
+    pergola_launch_config config{};
+    config.struct_size = PERGOLA_STRUCT_SIZE(pergola_launch_config);
+    config.grid[0] = shape.blocks.x, config.grid[1] = shape.blocks.y, config.grid[2] = shape.blocks.z;
+    config.block[0] = shape.threads.x, config.block[1] = shape.threads.y, config.block[2] = shape.threads.z;
+    config.dynamic_shared_bytes = shape.dynamic_shared_bytes;
+    return launch(config, args...);
+  }
+  template <typename... Args>
+  Event operator()(const ForEach& range, const Args&... args) const {
+    pergola_launch_config config{};
+    config.struct_size = PERGOLA_STRUCT_SIZE(pergola_launch_config);
+    detail::check(pergola_kernel_for_each(handle(), range.count, &config));
+    return launch(config, args...);
+  }
+  // With everything that the C interface knows of (cooperative launches).
+  template <typename... Args>
+  Event launch(const pergola_launch_config& config, const Args&... args) const {
+    std::size_t index = 0;
+    // One more than needed, so that a kernel without parameters has an array too.
+    const std::array<pergola_argument, sizeof...(Args) + 1> list{argument(index++, args)..., pergola_argument{}};
+    pergola_event event = nullptr;
+    detail::check(pergola_kernel_launch(handle(), &config, list.data(), sizeof...(Args), &event));
+    return Event(event);
+  }
+
+  pergola_kernel handle() const { return state_->handle.get(); }
+
+ private:
+  struct State {
+    detail::Handle<pergola_kernel, pergola_kernel_destroy> handle;
+    pergola_kernel_info info{};
+    std::vector<Parameter> parameters;
+  };
+
+  template <typename T>
+  pergola_argument argument(std::size_t, const Array<T>& array) const {
+    return pergola_arg_array(array.handle());
+  }
+  pergola_argument argument(std::size_t, const ArrayView& view) const {
+    pergola_argument result = pergola_arg_array(view.array);
+    result.offset_bytes = view.offset_bytes;
+    return result;
+  }
+  pergola_argument argument(std::size_t, Address address) const { return pergola_arg_address(address.value); }
+  pergola_argument argument(std::size_t, std::nullptr_t) const { return pergola_arg_address(0); }
+  template <typename T>
+    requires(!std::is_pointer_v<T> && !std::is_arithmetic_v<T>)
+  pergola_argument argument(std::size_t index, const T& value) const {
+    static_assert(std::is_trivially_copyable_v<T>,
+                  "A kernel's arguments are arrays, numbers and trivially copyable structs.");
+    if constexpr (std::is_enum_v<T>) {
+      return argument(index, static_cast<std::underlying_type_t<T>>(value));
+    } else {
+      return pergola_arg_bytes(&value, sizeof value);
+    }
+  }
+  template <typename T>
+  pergola_argument argument(std::size_t, T* const&) const {
+    static_assert(!std::is_same_v<T, T>, "A kernel cannot use a host pointer: pass a pergola::Array or an Address.");
+    return {};
+  }
+  template <typename T>
+    requires std::is_arithmetic_v<T>
+  pergola_argument argument(std::size_t index, T value) const {
+    if (index >= state_->parameters.size()) return number(value);  // the count is wrong; the launch says so
+    const Parameter& parameter = state_->parameters[index];
+    const bool wants_float = parameter.kind == ParameterKind::kFloat;
+    const bool wants_integer = parameter.kind == ParameterKind::kInteger || parameter.kind == ParameterKind::kBits;
+    if constexpr (std::is_integral_v<T>) {
+      if (wants_integer) return integer(index, parameter, value);
+      if (wants_float && parameter.size_bytes == 4) return exact<float>(index, parameter, value);
+      if (wants_float && parameter.size_bytes == 8) return exact<double>(index, parameter, value);
+    } else {
+      if (wants_float && parameter.size_bytes == 4) return pergola_arg_f32(static_cast<float>(value));
+      if (wants_float && parameter.size_bytes == 8) return pergola_arg_f64(static_cast<double>(value));
+    }
+    return number(value);  // fits or not: the launch says so
+  }
+
+  template <typename F, typename T>
+  pergola_argument exact(std::size_t index, const Parameter& parameter, T value) const {
+    const F converted = static_cast<F>(value);
+    // 2^digits and less is exact; above, the value must come back unchanged (compared where it cannot overflow).
+    const long double wide = static_cast<long double>(value);
+    if (static_cast<long double>(converted) != wide)
+      refuse(index, parameter, value, sizeof(F) == 4 ? "a 4-byte float, which cannot hold it exactly"
+                                                     : "an 8-byte float, which cannot hold it exactly");
+    return number(converted);
+  }
+
+  // An integer for a parameter of 1, 2, 4 or 8 bytes, signed or not.
+  template <typename T>
+  pergola_argument integer(std::size_t index, const Parameter& parameter, T value) const {
+    const auto fits = [value](auto as_signed, auto as_unsigned) {
+      if constexpr (std::is_signed_v<T>) {
+        return static_cast<std::int64_t>(value) >= std::numeric_limits<decltype(as_signed)>::min() &&
+               (value < 0 || static_cast<std::uint64_t>(value) <= std::numeric_limits<decltype(as_unsigned)>::max());
+      } else {
+        return static_cast<std::uint64_t>(value) <= std::numeric_limits<decltype(as_unsigned)>::max();
+      }
+    };
+    switch (parameter.size_bytes) {
+      case 1:
+        if (fits(std::int8_t{}, std::uint8_t{})) return pergola_arg_u8(static_cast<std::uint8_t>(value));
+        break;
+      case 2:
+        if (fits(std::int16_t{}, std::uint16_t{})) return pergola_arg_u16(static_cast<std::uint16_t>(value));
+        break;
+      case 4:
+        if (fits(std::int32_t{}, std::uint32_t{})) return pergola_arg_u32(static_cast<std::uint32_t>(value));
+        break;
+      case 8: return pergola_arg_u64(static_cast<std::uint64_t>(static_cast<std::int64_t>(value)));
+      default: return number(value);
+    }
+    refuse(index, parameter, value,
+           std::to_string(parameter.size_bytes) + (parameter.size_bytes == 1 ? "-byte" : " bytes") +
+               " as an integer, which cannot hold it");
+  }
+
+  template <typename T>
+  [[noreturn]] void refuse(std::size_t index, const Parameter& parameter, T value, const std::string& what) const {
+    std::ostringstream text;
+    text << "Argument " << index << " (parameter " << parameter.name << ") of kernel '" << name() << "' is " << +value
+         << "; the parameter is " << what << ".";
+    throw Error(Code::kInvalidArgument, text.str());
+  }
+
+  // A number as it is, for the launch to judge.
+  template <typename T>
+  static pergola_argument number(T value) {
+    pergola_argument result{};
+    result.struct_size = PERGOLA_STRUCT_SIZE(pergola_argument);
+    result.type = detail::type_of<T>();
+    if constexpr (std::is_same_v<T, float>) {
+      result.value.f32 = value;
+    } else if constexpr (std::is_floating_point_v<T>) {
+      result.type = PERGOLA_TYPE_F64;
+      result.value.f64 = static_cast<double>(value);
+    } else {
+      result.value.u64 = static_cast<std::uint64_t>(value);  // little-endian: the low bytes are every narrower member
+    }
+    return result;
+  }
+
+  std::shared_ptr<State> state_;
+};
+
+// ── Modules and sessions ────────────────────────────────────────────────────────────────────────────────────────────
+
+class Module {
+ public:
+  explicit Module(pergola_module handle) : handle_(std::make_shared<Owner>(handle)) {}
+
+  // By its name in the PTX or, where only one kernel has it, its plain C++ name. kNotFound lists what is there.
+  Kernel kernel(const std::string& name) const {
+    pergola_kernel kernel = nullptr;
+    detail::check(pergola_module_kernel(handle(), name.c_str(), &kernel));
+    return Kernel(kernel);
+  }
+  std::vector<std::string> kernel_names() const {
+    std::vector<std::string> names;
+    for (const char* name = nullptr;; names.emplace_back(name)) {
+      detail::check(pergola_module_kernel_name(handle(), names.size(), &name));
+      if (name == nullptr) return names;
+    }
+  }
+  pergola_module handle() const { return handle_->get(); }
+
+ private:
+  using Owner = detail::Handle<pergola_module, pergola_module_destroy>;
+  std::shared_ptr<Owner> handle_;
+};
+
+struct LoadOptions {
+  pergola_language language = PERGOLA_LANGUAGE_AUTO;
+  std::string name;                          // for messages
+  std::vector<std::string> compiler_flags;   // "-DN=4"
+};
+
+class Session {
+ public:
+  // The device that PERGOLA_DEVICE names, else the first GPU with a working driver, else the CPU.
+  Session() { open(nullptr); }
+  // "cpu", "cuda:1", "null".
+  explicit Session(const std::string& device) { open(device.c_str()); }
+
+  // CUDA C++ (compiled here, or taken from the cache on disk) or PTX.
+  Module load(const std::string& path, const LoadOptions& options = {}) const {
+    return load_with(options, [&](const pergola_load_options* c, pergola_module* module) {
+      return pergola_session_load_file(handle(), path.c_str(), c, module);
+    });
+  }
+  Module load_text(std::string_view text, const LoadOptions& options = {}) const {
+    return load_with(options, [&](const pergola_load_options* c, pergola_module* module) {
+      return pergola_session_load_text(handle(), text.data(), text.size(), c, module);
+    });
+  }
+
+  // Uninitialised; filled; or a copy of a span, vector or std::array.
+  template <Element T>
+  Array<T> array(std::size_t count) const {
+    pergola_array_options options{};
+    options.struct_size = PERGOLA_STRUCT_SIZE(pergola_array_options);
+    options.type = detail::type_of<T>();
+    options.element_bytes = sizeof(T);
+    options.count = count;
+    pergola_array array = nullptr;
+    detail::check(pergola_array_create(handle(), &options, &array));
+    return Array<T>(array, count);
+  }
+  template <Element T>
+  Array<T> array(std::size_t count, const std::type_identity_t<T>& value) const {
+    Array<T> result = array<T>(count);
+    result.fill(value);
+    return result;
+  }
+  template <std::ranges::contiguous_range R>
+    requires std::ranges::sized_range<R> && Element<std::ranges::range_value_t<R>>
+  Array<std::ranges::range_value_t<R>> array(const R& values) const {
+    using T = std::ranges::range_value_t<R>;
+    Array<T> result = array<T>(std::ranges::size(values));
+    result.write(std::span<const T>(std::ranges::data(values), std::ranges::size(values)));
+    return result;
+  }
+  template <Element T, std::ranges::contiguous_range R>
+    requires std::same_as<T, std::ranges::range_value_t<R>>
+  Array<T> array(const R& values) const {
+    return array(values);
+  }
+
+  // Waits for everything; throws the first failure since the last time, after which work runs again.
+  void synchronize() const { detail::check(pergola_session_synchronize(handle())); }
+  // An event at the end of all work so far.
+  Event record() const {
+    pergola_event event = nullptr;
+    detail::check(pergola_session_record(handle(), &event));
+    return Event(event);
+  }
+  // Texts in it live as long as the session.
+  pergola_device_info device() const {
+    pergola_device_info info{};
+    info.struct_size = PERGOLA_STRUCT_SIZE(pergola_device_info);
+    detail::check(pergola_session_device(handle(), &info));
+    return info;
+  }
+  pergola_session handle() const { return handle_.get(); }
+
+ private:
+  void open(const char* device) {
+    pergola_session_options options{};
+    options.struct_size = PERGOLA_STRUCT_SIZE(pergola_session_options);
+    options.device = device;
+    pergola_session session = nullptr;
+    detail::check(pergola_session_create(&options, &session));
+    handle_ = detail::Handle<pergola_session, pergola_session_destroy>(session);
+  }
+
+  template <typename F>
+  static Module load_with(const LoadOptions& options, F load) {
+    std::vector<const char*> flags;
+    for (const std::string& flag : options.compiler_flags) flags.push_back(flag.c_str());
+    pergola_load_options c{};
+    c.struct_size = PERGOLA_STRUCT_SIZE(pergola_load_options);
+    c.language = options.language;
+    c.name = options.name.empty() ? nullptr : options.name.c_str();
+    c.compiler_flags = flags.data();
+    c.compiler_flag_count = flags.size();
+    pergola_module module = nullptr;
+    detail::check(load(&c, &module));
+    return Module(module);
+  }
+
+  detail::Handle<pergola_session, pergola_session_destroy> handle_;
+};
+
+}  // namespace v0_1
+}  // namespace pergola
+
+#endif  // PERGOLA_PERGOLA_HPP_
