@@ -1,0 +1,91 @@
+#include "report.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <stdexcept>
+#include <thread>
+
+namespace bench {
+namespace {
+
+std::string first_line(const std::string& path, const std::string& prefix) {
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);)
+    if (line.rfind(prefix, 0) == 0) return line.substr(line.find(':') == std::string::npos ? 0 : line.find(':') + 2);
+  return "";
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d", &utc);
+  return text;
+}
+
+}  // namespace
+
+Report::Report(std::string suite, Machine machine, int argc, char** argv) {
+  std::string command;
+  for (int i = 0; i < argc; ++i) command += (i == 0 ? "" : " ") + std::string(argv[i]);
+  const char* commit = std::getenv("PERGOLA_COMMIT");
+  const char* cuda = std::getenv("PERGOLA_CUDA_VERSION");
+  head_ = {{"suite", std::move(suite)},
+           {"device", machine.device},
+           {"driver", machine.driver},
+           {"cuda", cuda != nullptr ? cuda : ""},
+           {"host", std::to_string(std::thread::hardware_concurrency()) + " cores, " +
+                        first_line("/proc/cpuinfo", "model name")},
+           {"commit", commit != nullptr ? commit : "unknown"},
+           {"date", today()},
+           {"command", command}};
+  std::printf("%-16s %-14s %-28s %12s %12s %12s %s\n", "problem", "form", "params", "median ms", "min ms", "max ms",
+              "checked");
+}
+
+void Report::add(const std::string& problem, const std::string& form, nlohmann::json params,
+                 std::vector<double> times_ms, bool checked) {
+  std::sort(times_ms.begin(), times_ms.end());
+  const std::size_t n = times_ms.size();
+  const double median = n % 2 == 1 ? times_ms[n / 2] : (times_ms[n / 2 - 1] + times_ms[n / 2]) / 2;
+  std::printf("%-16s %-14s %-28s %12.6f %12.6f %12.6f %s\n", problem.c_str(), form.c_str(), params.dump().c_str(), median,
+              times_ms.front(), times_ms.back(), checked ? "yes" : "NO");
+  rows_.push_back({{"problem", problem},
+                   {"form", form},
+                   {"params", std::move(params)},
+                   {"median_ms", median},
+                   {"min_ms", times_ms.front()},
+                   {"max_ms", times_ms.back()},
+                   {"runs", n},
+                   {"checked", checked}});
+}
+
+bool Report::all_checked() const {
+  return std::all_of(rows_.begin(), rows_.end(), [](const auto& row) { return row["checked"].template get<bool>(); });
+}
+
+void Report::write(const std::string& path) const {
+  nlohmann::json all = head_;
+  all["rows"] = rows_;
+  all["notes"] = notes_;
+  std::ofstream json(path + ".json");
+  json << all.dump(1) << '\n';
+  std::ofstream md(path + ".md");
+  md << "# " << head_["suite"].get<std::string>() << " on " << head_["device"].get<std::string>() << "\n\n";
+  for (const char* key : {"driver", "cuda", "host", "commit", "date"})
+    md << "- " << key << ": " << head_[key].get<std::string>() << '\n';
+  md << "- command: `" << head_["command"].get<std::string>() << "`\n\n";
+  md << "| problem | form | params | median ms | min ms | max ms | runs | checked |\n|---|---|---|---|---|---|---|---|\n";
+  for (const auto& row : rows_)
+    md << "| " << row["problem"].get<std::string>() << " | " << row["form"].get<std::string>() << " | `"
+       << row["params"].dump() << "` | " << row["median_ms"] << " | " << row["min_ms"] << " | " << row["max_ms"] << " | "
+       << row["runs"] << " | " << (row["checked"].get<bool>() ? "yes" : "no") << " |\n";
+  if (!notes_.empty()) md << "\n" << notes_ << "\n";
+  if (!json.flush() || !md.flush()) throw std::runtime_error("The report '" + path + "' cannot be written.");
+}
+
+}  // namespace bench
