@@ -119,7 +119,7 @@ int main(int argc, char** argv) {
     std::printf("%-16s %12s  %s\n", "kernel", "time", "device");
     double total_us = 0.0;
     for (const Timed& launch : pipeline.launches()) {
-      const double us = launch.end.elapsed_ns_since(launch.start) / 1e3;
+      const double us = launch.end.milliseconds_since(launch.start) * 1e3;
       total_us += us;
       std::printf("%-16s %9.1f us  %s\n", launch.name.c_str(), us, device.c_str());
     }
