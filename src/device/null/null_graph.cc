@@ -1,0 +1,38 @@
+#include "src/device/null/null_graph.h"
+
+#include "src/device/null/null_queue.h"
+#include "src/device/validate.h"
+
+namespace pergola::device::null {
+namespace {
+
+struct Enqueue {
+  Queue& queue;
+  Status operator()(const KernelNode& node) const {
+    return queue.launch(node.module, *node.kernel, node.config, node.parameters);
+  }
+  Status operator()(const CopyNode& node) const {
+    return queue.copy(node.destination, node.destination_offset_bytes, node.source, node.source_offset_bytes,
+                      node.size_bytes);
+  }
+  Status operator()(const FillNode& node) const {
+    return queue.fill(node.destination, node.offset_bytes, node.size_bytes, node.pattern, node.pattern_bytes);
+  }
+};
+
+}  // namespace
+
+Status NullGraph::update_parameters(NodeId node, std::span<const std::byte> parameters) {
+  PERGOLA_TRY(validate_update(spec_, node, parameters.size()));
+  std::get<KernelNode>(spec_.nodes[node].work).parameters.assign(parameters.begin(), parameters.end());
+  return {};
+}
+
+Status NullGraph::launch(Queue& queue) {
+  if (dynamic_cast<NullQueue*>(&queue) == nullptr)
+    return PERGOLA_ERROR(kInvalidArgument, "The queue is of another device than the graph.");
+  for (const GraphNode& node : spec_.nodes) PERGOLA_TRY(std::visit(Enqueue{queue}, node.work));
+  return {};
+}
+
+}  // namespace pergola::device::null
