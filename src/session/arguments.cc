@@ -1,0 +1,192 @@
+#include "src/session/arguments.h"
+
+#include <bit>
+#include <cstring>
+
+namespace pergola::session {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "Number::bits are taken from their low end.");
+
+enum class NumberClass { kInteger, kFloat, kOther };
+
+NumberClass class_of(ElementType type) {
+  switch (type) {
+    case ElementType::kBool:
+    case ElementType::kI8:
+    case ElementType::kU8:
+    case ElementType::kI16:
+    case ElementType::kU16:
+    case ElementType::kI32:
+    case ElementType::kU32:
+    case ElementType::kI64:
+    case ElementType::kU64: return NumberClass::kInteger;
+    case ElementType::kF16:
+    case ElementType::kBF16:
+    case ElementType::kF32:
+    case ElementType::kF64: return NumberClass::kFloat;
+    case ElementType::kBytes:
+    case ElementType::kC64:
+    case ElementType::kC128: return NumberClass::kOther;
+  }
+  return NumberClass::kOther;
+}
+
+std::string_view describe(ElementType type) {
+  switch (type) {
+    case ElementType::kBool: return "a bool";
+    case ElementType::kI8: return "a 1-byte signed integer";
+    case ElementType::kU8: return "a 1-byte unsigned integer";
+    case ElementType::kI16: return "a 2-byte signed integer";
+    case ElementType::kU16: return "a 2-byte unsigned integer";
+    case ElementType::kI32: return "a 4-byte signed integer";
+    case ElementType::kU32: return "a 4-byte unsigned integer";
+    case ElementType::kI64: return "an 8-byte signed integer";
+    case ElementType::kU64: return "an 8-byte unsigned integer";
+    case ElementType::kF16: return "a half";
+    case ElementType::kBF16: return "a bfloat16";
+    case ElementType::kF32: return "a float";
+    case ElementType::kF64: return "a double";
+    case ElementType::kC64: return "a complex float";
+    case ElementType::kC128: return "a complex double";
+    case ElementType::kBytes: return "bytes";
+  }
+  return "of an unknown type";
+}
+
+std::string describe(const Argument& argument) {
+  if (const auto* number = std::get_if<Number>(&argument)) return std::string(describe(number->type));
+  if (const auto* array = std::get_if<ArrayArgument>(&argument))
+    return array->array == nullptr ? "no array" : fmt::format("an array of {}", to_string(array->array->type()));
+  if (const auto* bytes = std::get_if<BytesArgument>(&argument))
+    return fmt::format("a struct of {} bytes", bytes->bytes.size());
+  return "a device address";
+}
+
+bool number_fits(const ParameterInfo& parameter, const Number& number) {
+  const NumberClass given = class_of(number.type);
+  if (given == NumberClass::kOther || size_bytes(number.type) != parameter.size_bytes) return false;
+  switch (parameter.kind) {
+    case ParameterKind::kInteger: return given == NumberClass::kInteger;
+    case ParameterKind::kFloat: return given == NumberClass::kFloat;
+    case ParameterKind::kBits: return true;
+    // CUDA's __half and __nv_bfloat16 are structs of two bytes.
+    case ParameterKind::kStruct: return number.type == ElementType::kF16 || number.type == ElementType::kBF16;
+    case ParameterKind::kPointer: return false;
+  }
+  return false;
+}
+
+bool memory_fits(const ParameterInfo& parameter) {
+  return parameter.kind == ParameterKind::kPointer ||
+         (parameter.size_bytes == 8 &&
+          (parameter.kind == ParameterKind::kInteger || parameter.kind == ParameterKind::kBits));
+}
+
+// Checks and places one argument after the other.
+class Binder {
+ public:
+  Binder(const KernelInfo& kernel, std::uint64_t session_id) : kernel_(kernel), session_id_(session_id) {
+    bound_.parameters.resize(kernel.parameter_bytes);
+  }
+
+  Status place(std::size_t index, const Argument& argument) {
+    index_ = index;
+    if (const auto* number = std::get_if<Number>(&argument)) {
+      if (!number_fits(parameter(), *number)) return mismatch(argument);
+      return store(&number->bits, parameter().size_bytes);
+    }
+    if (const auto* address = std::get_if<AddressArgument>(&argument)) {
+      if (!memory_fits(parameter())) return mismatch(argument);
+      return store(&address->address, sizeof address->address);
+    }
+    if (const auto* bytes = std::get_if<BytesArgument>(&argument)) {
+      const bool sized = parameter().kind == ParameterKind::kStruct || parameter().kind == ParameterKind::kBits;
+      if (!sized || bytes->bytes.size() != parameter().size_bytes) return mismatch(argument);
+      return store(bytes->bytes.data(), bytes->bytes.size());
+    }
+    return place_array(argument, std::get<ArrayArgument>(argument));
+  }
+
+  BoundArguments take() { return std::move(bound_); }
+
+ private:
+  const ParameterInfo& parameter() const { return kernel_.parameters[index_]; }
+
+  std::string which() const {
+    return fmt::format("Argument {} (parameter {}) of kernel '{}'", index_, parameter().name, kernel_.name);
+  }
+
+  Status mismatch(const Argument& argument) const {
+    return PERGOLA_ERROR(kInvalidArgument, "{} should be {}; it is {}.", which(), expectation(parameter()),
+                         describe(argument));
+  }
+
+  Status place_array(const Argument& argument, const ArrayArgument& given) {
+    if (given.array == nullptr || !memory_fits(parameter())) return mismatch(argument);
+    const Array& array = *given.array;
+    if (array.session_id() != session_id_)
+      return PERGOLA_ERROR(kInvalidArgument,
+                           "{} belongs to another session than the kernel: make it with the kernel's session, or copy "
+                           "it there.",
+                           which());
+    if (given.offset_bytes > array.size_bytes())
+      return PERGOLA_ERROR(kInvalidArgument, "{} starts {} bytes into an array of {} bytes.", which(),
+                           given.offset_bytes, array.size_bytes());
+    if (given.offset_bytes % array.element_bytes() != 0)
+      return PERGOLA_ERROR(kInvalidArgument, "{} starts {} bytes into an array whose elements are {} bytes: it should "
+                                             "start at an element.",
+                           which(), given.offset_bytes, array.element_bytes());
+    const device::DeviceAddress address = array.address() + given.offset_bytes;
+    if (address % parameter().pointer_align_bytes != 0)
+      return PERGOLA_ERROR(kInvalidArgument,
+                           "{} should be aligned to {} bytes, as the kernel declares; it starts {} bytes into its "
+                           "array.",
+                           which(), parameter().pointer_align_bytes, given.offset_bytes);
+    bound_.arrays.push_back(given.array);
+    return store(&address, sizeof address);
+  }
+
+  Status store(const void* from, std::size_t size) {
+    const std::size_t offset = parameter().offset_bytes;
+    PERGOLA_CHECK(offset + size <= bound_.parameters.size());
+    if (size != 0) std::memcpy(bound_.parameters.data() + offset, from, size);
+    return {};
+  }
+
+  const KernelInfo& kernel_;
+  const std::uint64_t session_id_;
+  std::size_t index_ = 0;
+  BoundArguments bound_;
+};
+
+}  // namespace
+
+std::string expectation(const ParameterInfo& parameter) {
+  const std::uint32_t size = parameter.size_bytes;
+  switch (parameter.kind) {
+    case ParameterKind::kInteger: return size == 8 ? "an array or an 8-byte integer" : fmt::format("a {}-byte integer", size);
+    case ParameterKind::kFloat:
+      return size == 4 ? "a float" : size == 8 ? "a double" : fmt::format("a {}-byte float", size);
+    case ParameterKind::kBits: return size == 8 ? "an array or an 8-byte number" : fmt::format("a {}-byte number", size);
+    case ParameterKind::kPointer: return "an array";
+    case ParameterKind::kStruct: return fmt::format("a struct of {} bytes", size);
+  }
+  return "something else";
+}
+
+Result<BoundArguments> bind(const KernelInfo& kernel, std::uint64_t session_id, std::span<const Argument> arguments) {
+  if (arguments.size() != kernel.parameters.size()) {
+    std::string list;
+    for (const ParameterInfo& parameter : kernel.parameters)
+      list += fmt::format("{}{} ({})", list.empty() ? ": " : ", ", parameter.name, expectation(parameter));
+    return PERGOLA_ERROR(kInvalidArgument, "Kernel '{}' takes {} argument{}{}; {} {} given.", kernel.name,
+                         kernel.parameters.size(), kernel.parameters.size() == 1 ? "" : "s", list, arguments.size(),
+                         arguments.size() == 1 ? "is" : "are");
+  }
+  Binder binder(kernel, session_id);
+  for (std::size_t i = 0; i < arguments.size(); ++i) PERGOLA_TRY(binder.place(i, arguments[i]));
+  return binder.take();
+}
+
+}  // namespace pergola::session

@@ -1,0 +1,96 @@
+// Values that sessions speak of: element types, arguments, what is known of a kernel.
+//
+// Invariant: the enumerators equal those of include/pergola/pergola.h (src/capi checks it): append, never renumber.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "src/device/types.h"
+#include "src/ptx/types.h"
+
+namespace pergola::session {
+
+class Array;
+
+enum class ElementType : std::int32_t {
+  kBytes = 0,  // of a struct; its size is told beside
+  kI8 = 1,
+  kU8 = 2,
+  kI16 = 3,
+  kU16 = 4,
+  kI32 = 5,
+  kU32 = 6,
+  kI64 = 7,
+  kU64 = 8,
+  kF16 = 9,
+  kBF16 = 10,
+  kF32 = 11,
+  kF64 = 12,
+  kC64 = 13,
+  kC128 = 14,
+  kBool = 15,
+};
+std::uint32_t size_bytes(ElementType type);      // 1 for kBytes
+std::string_view to_string(ElementType type);    // "i32", "f32", "bytes"
+std::optional<ElementType> parse_element_type(std::string_view text);  // of to_string()'s words
+bool is_valid(ElementType type);                 // for a number that came from outside
+
+// How memory is used. kUnknown: not analysed, taken as kReadWrite.
+enum class Access : std::int32_t { kNone = 0, kRead = 1, kWrite = 2, kReadWrite = 3, kUnknown = 4 };
+std::string_view to_string(Access access);  // "none" "read" "write" "read+write" "unknown"
+
+// What a parameter's PTX declaration tells. A .u64 may be an integer or a pointer.
+enum class ParameterKind : std::int32_t { kInteger = 0, kFloat = 1, kBits = 2, kPointer = 3, kStruct = 4 };
+std::string_view to_string(ParameterKind kind);
+
+struct ParameterInfo {
+  std::string name;  // as in the PTX
+  ptx::Type type = ptx::Type::kNone;
+  std::string type_name;  // its spelling, "u64"
+  ParameterKind kind = ParameterKind::kBits;
+  std::uint32_t offset_bytes = 0, size_bytes = 0, align_bytes = 1;
+  std::uint32_t pointer_align_bytes = 1;  // what a declared pointer promises of its address
+  Access access = Access::kUnknown;
+  std::string reason;
+};
+
+// What a caller may know of a kernel. Immutable.
+struct KernelInfo {
+  std::string name;  // as in the PTX
+  std::vector<ParameterInfo> parameters;
+  std::uint32_t parameter_bytes = 0;
+  std::uint32_t static_shared_bytes = 0;
+  bool uses_dynamic_shared = false;
+  std::uint32_t registers_per_thread = 0, local_bytes_per_thread = 0, max_threads_per_block = 0;
+  std::optional<std::array<std::uint32_t, 3>> required_threads;  // .reqntid
+  Access universal_access = Access::kUnknown;  // accesses that may be to any array
+  std::string universal_reason;
+};
+
+// One argument as its caller gives it.
+struct Number {
+  ElementType type = ElementType::kI32;  // not kBytes, kC64, kC128
+  std::uint64_t bits = 0;                // little-endian: the low size_bytes(type) bytes count
+};
+struct ArrayArgument {
+  std::shared_ptr<Array> array;
+  std::uint64_t offset_bytes = 0;  // where the pointer starts
+};
+struct AddressArgument {
+  device::DeviceAddress address = 0;
+};
+struct BytesArgument {
+  std::span<const std::byte> bytes;  // borrowed for the call
+};
+using Argument = std::variant<Number, ArrayArgument, AddressArgument, BytesArgument>;
+
+}  // namespace pergola::session
