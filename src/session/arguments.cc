@@ -175,7 +175,7 @@ std::string expectation(const ParameterInfo& parameter) {
   return "something else";
 }
 
-Result<BoundArguments> bind(const KernelInfo& kernel, std::uint64_t session_id, std::span<const Argument> arguments) {
+Result<BoundArguments> bind_arguments(const KernelInfo& kernel, std::uint64_t session_id, std::span<const Argument> arguments) {
   if (arguments.size() != kernel.parameters.size()) {
     std::string list;
     for (const ParameterInfo& parameter : kernel.parameters)

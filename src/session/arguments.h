@@ -23,7 +23,7 @@ struct BoundArguments {
 // kInvalidArgument names the argument (counted from 0), its parameter, what it should be and what it is:
 //   Argument 3 (parameter saxpy_param_3) of kernel 'saxpy' should be a 4-byte integer; it is a double.
 // Thread-safe. (PTX ISA 7.1: kernel parameters)
-Result<BoundArguments> bind(const KernelInfo& kernel, std::uint64_t session_id, std::span<const Argument> arguments);
+Result<BoundArguments> bind_arguments(const KernelInfo& kernel, std::uint64_t session_id, std::span<const Argument> arguments);
 
 // "a 4-byte integer", "an array or an 8-byte integer", ...
 std::string expectation(const ParameterInfo& parameter);

@@ -68,14 +68,14 @@ T at(const BoundArguments& bound, std::size_t offset) {
 std::string message_with(std::size_t index, Argument wrong) {
   std::vector<Argument> arguments{f32(2), array(0x1000), array(0x2000), Number{ElementType::kI32, 5}};
   arguments[index] = std::move(wrong);
-  const auto bound = bind(saxpy(), kSession, arguments);
+  const auto bound = bind_arguments(saxpy(), kSession, arguments);
   EXPECT_EQ(bound.code(), Code::kInvalidArgument);
   return bound.ok() ? "" : bound.message();
 }
 
 TEST(Bind, GoodArguments_LieAtTheirOffsets) {
   const std::vector<Argument> arguments{f32(2), array(0x1000), array(0x2000), Number{ElementType::kU32, 5}};
-  const auto bound = bind(saxpy(), kSession, arguments);
+  const auto bound = bind_arguments(saxpy(), kSession, arguments);
   ASSERT_TRUE(bound.ok()) << bound.message();
   ASSERT_EQ(bound->parameters.size(), 28u);
   EXPECT_EQ(at<float>(*bound, 0), 2.f);
@@ -108,7 +108,7 @@ TEST(Bind, BareU64_TakesIntegersAddressesAndArrays) {
   for (const Argument& fits : {Argument(Number{ElementType::kI64, 9}), Argument(Number{ElementType::kU64, 9}),
                                Argument(AddressArgument{9}), array(9)}) {
     const std::vector<Argument> arguments{f32(2), fits, array(0x2000), Number{ElementType::kI32, 5}};
-    const auto bound = bind(saxpy(), kSession, arguments);
+    const auto bound = bind_arguments(saxpy(), kSession, arguments);
     ASSERT_TRUE(bound.ok()) << bound.message();
     EXPECT_EQ(at<std::uint64_t>(*bound, 8), 9u);
   }
@@ -116,7 +116,7 @@ TEST(Bind, BareU64_TakesIntegersAddressesAndArrays) {
 
 TEST(Bind, WrongCount_ListsTheParameters) {
   const std::vector<Argument> one{f32(2)};
-  const auto bound = bind(saxpy(), kSession, one);
+  const auto bound = bind_arguments(saxpy(), kSession, one);
   ASSERT_EQ(bound.code(), Code::kInvalidArgument);
   EXPECT_EQ(bound.message(),
             "Kernel 'saxpy' takes 4 arguments: saxpy_param_0 (a float), saxpy_param_1 (an array or an 8-byte integer), "
@@ -135,7 +135,7 @@ TEST(Bind, ArrayOffset_MustLieAtAnElementInside) {
   EXPECT_THAT(message_with(1, at_offset(2)), HasSubstr("should start at an element"));
   EXPECT_THAT(message_with(1, at_offset(20)), HasSubstr("starts 20 bytes into an array of 16 bytes"));
   const std::vector<Argument> arguments{f32(2), at_offset(16), at_offset(4), Number{ElementType::kI32, 5}};
-  const auto bound = bind(saxpy(), kSession, arguments);
+  const auto bound = bind_arguments(saxpy(), kSession, arguments);
   ASSERT_TRUE(bound.ok()) << bound.message();
   EXPECT_EQ(at<std::uint64_t>(*bound, 16), 0x1004u);
 }
@@ -145,7 +145,7 @@ TEST(Bind, DeclaredPointerAlignment_IsChecked) {
   kernel.parameters[2].pointer_align_bytes = 16;
   const auto y = std::make_shared<FakeArray>(ElementType::kF32, 64, 0x2000);
   const std::vector<Argument> arguments{f32(2), array(0x1000), ArrayArgument{y, 4}, Number{ElementType::kI32, 5}};
-  const auto bound = bind(kernel, kSession, arguments);
+  const auto bound = bind_arguments(kernel, kSession, arguments);
   ASSERT_EQ(bound.code(), Code::kInvalidArgument);
   EXPECT_THAT(bound.message(), HasSubstr("aligned to 16 bytes"));
 }
@@ -158,11 +158,11 @@ TEST(Bind, StructAndBits_GoBySize) {
                        parameter("k_param_2", ParameterKind::kStruct, 16, 2)};
   kernel.parameter_bytes = 18;
   const std::byte twelve[12] = {std::byte{1}};
-  EXPECT_TRUE(bind(kernel, kSession, std::vector<Argument>{BytesArgument{twelve}, f32(1),
+  EXPECT_TRUE(bind_arguments(kernel, kSession, std::vector<Argument>{BytesArgument{twelve}, f32(1),
                                                            Number{ElementType::kF16, 0x3c00}}).ok());
-  EXPECT_TRUE(bind(kernel, kSession, std::vector<Argument>{BytesArgument{twelve}, Number{ElementType::kI32, 1},
+  EXPECT_TRUE(bind_arguments(kernel, kSession, std::vector<Argument>{BytesArgument{twelve}, Number{ElementType::kI32, 1},
                                                            Number{ElementType::kBF16, 0}}).ok());
-  const auto wrong = bind(kernel, kSession, std::vector<Argument>{BytesArgument{std::span(twelve, 8)}, f32(1),
+  const auto wrong = bind_arguments(kernel, kSession, std::vector<Argument>{BytesArgument{std::span(twelve, 8)}, f32(1),
                                                                   Number{ElementType::kF16, 0}});
   ASSERT_EQ(wrong.code(), Code::kInvalidArgument);
   EXPECT_THAT(wrong.message(), HasSubstr("should be a struct of 12 bytes; it is a struct of 8 bytes."));
