@@ -183,10 +183,10 @@ class Event {
     return done != 0;
   }
   // Device time from the end of `start`'s work to the end of this, which both must have ended.
-  double elapsed_ns_since(const Event& start) const {
+  double milliseconds_since(const Event& start) const {
     double nanoseconds = 0;
     detail::check(pergola_event_elapsed_ns(start.handle_.get(), handle_.get(), &nanoseconds));
-    return nanoseconds;
+    return nanoseconds * 1e-6;
   }
   pergola_event handle() const { return handle_.get(); }
 

@@ -1,0 +1,60 @@
+#include "src/runtime/devices.h"
+
+#include <charconv>
+#include <cstdlib>
+
+#include "src/base/log.h"
+#include "src/device/null/null_device.h"
+
+namespace pergola::runtime {
+namespace {
+
+Result<device::DevicePtr> open_cpu() {
+  return PERGOLA_ERROR(kUnsupported, "The CPU device is not in this build.");
+}
+
+Result<device::DevicePtr> open_cuda(int) {
+  return PERGOLA_ERROR(kUnsupported, "The CUDA device is not in this build.");
+}
+
+}  // namespace
+
+Result<DeviceChoice> parse_device_name(std::string_view name) {
+  if (name.empty()) return DeviceChoice{device::DeviceKind::kCpu, 0, true};
+  if (name == "cpu") return DeviceChoice{device::DeviceKind::kCpu, 0, false};
+  if (name == "null") return DeviceChoice{device::DeviceKind::kNull, 0, false};
+  if (name == "cuda") return DeviceChoice{device::DeviceKind::kCuda, 0, false};
+  if (constexpr std::string_view kPrefix = "cuda:"; name.starts_with(kPrefix)) {
+    const std::string_view digits = name.substr(kPrefix.size());
+    int index = -1;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
+    if (error == std::errc() && end == digits.data() + digits.size() && index >= 0)
+      return DeviceChoice{device::DeviceKind::kCuda, index, false};
+  }
+  if (name == "shared")
+    return PERGOLA_ERROR(kUnsupported, "The device 'shared' needs a daemon, which this version does not have: use "
+                                       "'cpu' or 'cuda:N'.");
+  return PERGOLA_ERROR(kInvalidArgument, "There is no device '{}': it should be 'cpu', 'cuda:N' (the N-th GPU, from 0) "
+                                         "or 'null'.",
+                       name);
+}
+
+Result<device::DevicePtr> open_device(std::string_view name) {
+  if (name.empty())
+    if (const char* environment = std::getenv("PERGOLA_DEVICE")) name = environment;
+  PERGOLA_ASSIGN(const DeviceChoice choice, parse_device_name(name));
+  if (choice.any) {
+    Result<device::DevicePtr> gpu = open_cuda(0);
+    if (gpu.ok()) return gpu;
+    PERGOLA_DEBUG("no GPU, the CPU device is used: {}", gpu.message());
+    return open_cpu();
+  }
+  switch (choice.kind) {
+    case device::DeviceKind::kNull: return device::create_null_device();
+    case device::DeviceKind::kCpu: return open_cpu();
+    case device::DeviceKind::kCuda: return open_cuda(choice.index);
+  }
+  return PERGOLA_ERROR(kInternal, "The device '{}' has no kind.", name);
+}
+
+}  // namespace pergola::runtime

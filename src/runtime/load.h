@@ -1,0 +1,25 @@
+// Loading: CUDA C++ or PTX -> compile -> parse -> verify -> analyse -> the device.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "src/runtime/local_session.h"
+#include "src/source/source.h"
+
+namespace pergola::runtime {
+
+struct LoadRequest {
+  source::SourceRequest source;
+  session::Language language = session::Language::kAuto;
+};
+
+// The file's text; its folder serves #include "...".
+Result<LoadRequest> read_source(const std::string& path, const session::LoadOptions& options);
+LoadRequest text_source(std::string_view text, const session::LoadOptions& options);
+
+// kCompileError with the compiler's log, kParseError with file:line:column, kUnsupported by name and line.
+Result<session::ModulePtr> load(std::shared_ptr<LocalSession> session, const LoadRequest& request);
+
+}  // namespace pergola::runtime

@@ -1,0 +1,92 @@
+#include "src/runtime/local_array.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace pergola::runtime {
+namespace {
+
+// The shortest period of 1, 2 or 4 bytes that makes up `value`; 0 where there is none.
+std::uint32_t fill_period(std::span<const std::byte> value) {
+  for (const std::size_t period : {1u, 2u, 4u}) {
+    if (value.size() % period != 0) continue;
+    bool repeats = true;
+    for (std::size_t i = period; i < value.size() && repeats; ++i) repeats = value[i] == value[i - period];
+    if (repeats) return static_cast<std::uint32_t>(period);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Status LocalArray::check_range(std::string_view what, std::uint64_t offset_bytes, std::uint64_t size) const {
+  if (offset_bytes <= size_bytes() && size <= size_bytes() - offset_bytes) return {};
+  return PERGOLA_ERROR(kInvalidArgument, "The {} covers {} bytes from byte {} of an array of {} bytes.", what, size,
+                       offset_bytes, size_bytes());
+}
+
+Status LocalArray::write(std::uint64_t offset_bytes, std::span<const std::byte> source) {
+  PERGOLA_TRY(check_range("write", offset_bytes, source.size()));
+  if (source.empty()) return {};
+  return session_->queue().copy_to_device(buffer_, offset_bytes, source);
+}
+
+Status LocalArray::read(std::uint64_t offset_bytes, std::span<std::byte> destination) {
+  PERGOLA_TRY(check_range("read", offset_bytes, destination.size()));
+  if (!destination.empty()) PERGOLA_TRY(session_->queue().copy_to_host(destination, buffer_, offset_bytes));
+  return session_->wait_for_queue();
+}
+
+Result<std::span<const std::byte>> LocalArray::view() {
+  const std::lock_guard lock(view_mutex_);
+  if (view_ == nullptr) {
+    PERGOLA_ASSIGN(view_, session_->raw_device().allocate(size_bytes(), device::MemoryKind::kHostVisible));
+  }
+  const std::span<std::byte> bytes{view_->host_pointer(), static_cast<std::size_t>(size_bytes())};
+  if (!bytes.empty()) PERGOLA_TRY(session_->queue().copy_to_host(bytes, buffer_, 0));
+  PERGOLA_TRY(session_->wait_for_queue());
+  return std::span<const std::byte>(bytes);
+}
+
+Status LocalArray::fill(std::span<const std::byte> value) {
+  if (value.size() != element_bytes())
+    return PERGOLA_ERROR(kInvalidArgument, "The fill's value has {} bytes and an element of the array {}.",
+                         value.size(), element_bytes());
+  if (size_bytes() == 0) return {};
+  const std::uint32_t period = fill_period(value);
+  if (period == 0) return fill_by_doubling(value);
+  std::uint32_t pattern = 0;
+  std::memcpy(&pattern, value.data(), period);
+  return session_->queue().fill(buffer_, 0, size_bytes(), pattern, period);
+}
+
+// Devices repeat up to 4 bytes; longer values are written a few times and then copied on, twice as much each time.
+Status LocalArray::fill_by_doubling(std::span<const std::byte> value) {
+  constexpr std::size_t kSeedBytes = 64 * 1024;
+  const std::size_t seed_elements =
+      std::min<std::uint64_t>(count(), std::max<std::size_t>(1, kSeedBytes / value.size()));
+  std::vector<std::byte> seed(seed_elements * value.size());
+  for (std::size_t i = 0; i < seed_elements; ++i)
+    std::memcpy(seed.data() + i * value.size(), value.data(), value.size());
+  PERGOLA_TRY(session_->queue().copy_to_device(buffer_, 0, seed));
+  for (std::uint64_t done = seed.size(); done < size_bytes();) {
+    const std::uint64_t size = std::min(done, size_bytes() - done);
+    PERGOLA_TRY(session_->queue().copy(buffer_, done, buffer_, 0, size));
+    done += size;
+  }
+  return {};
+}
+
+Status LocalArray::copy_from(std::uint64_t offset_bytes, const session::ArrayPtr& source,
+                             std::uint64_t source_offset_bytes, std::uint64_t size) {
+  const auto* from = dynamic_cast<const LocalArray*>(source.get());
+  if (from == nullptr || from->session_id() != session_id())
+    return PERGOLA_ERROR(kInvalidArgument, "The copy's source is {}.",
+                         source == nullptr ? "no array" : "of another session; read it there and write it here");
+  PERGOLA_TRY(check_range("copy", offset_bytes, size));
+  PERGOLA_TRY(from->check_range("copy", source_offset_bytes, size));
+  if (size == 0) return {};
+  return session_->queue().copy(buffer_, offset_bytes, from->buffer_, source_offset_bytes, size);
+}
+
+}  // namespace pergola::runtime

@@ -1,0 +1,36 @@
+#include "src/runtime/local_module.h"
+
+#include "src/runtime/local_array.h"
+#include "src/session/arguments.h"
+
+namespace pergola::runtime {
+
+LocalModule::LocalModule(std::shared_ptr<LocalSession> session, device::ModulePtr module, std::string name,
+                         std::string ptx, std::vector<session::KernelName> names,
+                         std::vector<session::KernelInfo> infos, std::vector<const device::Kernel*> kernels)
+    : session_(std::move(session)), module_(std::move(module)), name_(std::move(name)), ptx_(std::move(ptx)),
+      names_(std::move(names)), infos_(std::move(infos)), kernels_(std::move(kernels)) {
+  for (const session::KernelName& kernel : names_) ptx_names_.push_back(kernel.ptx);
+}
+
+Result<session::KernelPtr> LocalModule::kernel(std::string_view name) {
+  PERGOLA_ASSIGN(const std::size_t index, session::find_kernel(names_, name, name_));
+  return session::KernelPtr(std::make_shared<LocalKernel>(shared_from_this(), index));
+}
+
+Result<session::EventPtr> LocalKernel::launch(const device::LaunchConfig& config,
+                                              std::span<const session::Argument> arguments) {
+  LocalSession& session = *module_->session_;
+  PERGOLA_ASSIGN(session::BoundArguments bound, session::bind_arguments(info(), session.id(), arguments));
+  std::vector<device::BufferPtr> buffers;
+  buffers.reserve(bound.arrays.size());
+  // bind_arguments() has seen that they are of this session, whose arrays are all LocalArrays.
+  for (const session::ArrayPtr& array : bound.arrays) buffers.push_back(static_cast<LocalArray&>(*array).buffer());
+  return session.launch(module_->module_, *module_->kernels_[index_], config, bound.parameters, std::move(buffers));
+}
+
+Status LocalKernel::check(std::span<const session::Argument> arguments) const {
+  return session::bind_arguments(info(), module_->session_->id(), arguments).status();
+}
+
+}  // namespace pergola::runtime
