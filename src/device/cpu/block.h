@@ -100,6 +100,9 @@ class ModuleCode {
  public:
   virtual ~ModuleCode() = default;
   virtual Result<std::shared_ptr<const KernelCode>> kernel(std::string_view entry) const = 0;
+  // What `mov.u64 %rd, function` gives in this tier: an initialiser of a module variable may hold it. Asked once,
+  // after compile(), before any kernel runs. A tier without indirect calls leaves it refused.
+  virtual Result<std::uint64_t> function_address(std::string_view function) const;
 };
 
 // A tier. Thread-safe.
@@ -122,8 +125,10 @@ struct SharedLayout {
   };
   std::vector<Slot> slots;
   std::uint32_t static_bytes = 0;
-  std::uint32_t dynamic_offset = 0;  // static_bytes rounded up to 16
+  std::uint32_t dynamic_offset = 0;  // static_bytes rounded up to 16, or to what an extern one asks for
 };
+// Reachable are: called functions, the .calltargets of an indirect call, and for one without them every function whose
+// address is taken. kUnsupported where two variables of one function have the same name.
 Result<SharedLayout> shared_layout(const ptx::Module& module, const ptx::Function& entry);
 
 }  // namespace pergola::device::cpu

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <shared_mutex>
@@ -23,7 +24,9 @@ class MemoryMap {
     bool writable = true;
   };
 
+  // Ranges never overlap: each is an allocation of its own. An empty range is kept for messages alone.
   void add(Range range);
+  // Removes the range that begins there, if any, and remembers it for messages.
   void remove(std::uintptr_t begin);
   // The range that holds [address, address + size).
   std::optional<Range> find(std::uintptr_t address, std::size_t size_bytes) const;
@@ -36,6 +39,7 @@ class MemoryMap {
   mutable std::shared_mutex mutex_;             // guards ranges_ and freed_
   std::map<std::uintptr_t, Range> ranges_;      // by begin
   std::map<std::uintptr_t, Range> freed_;       // the last few removed, for messages
+  std::deque<std::uintptr_t> freed_order_;      // keys of freed_, oldest first
   std::atomic<std::uint64_t> generation_{1};    // written under mutex_
 };
 

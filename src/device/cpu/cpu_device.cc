@@ -1,0 +1,147 @@
+#include "src/device/cpu/cpu_device.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+
+#include "src/device/cpu/cpu_graph.h"
+#include "src/device/cpu/cpu_module.h"
+#include "src/device/cpu/cpu_queue.h"
+#include "src/device/cpu/queue_worker.h"
+
+namespace pergola::device::cpu {
+namespace {
+
+constexpr std::uint32_t kMostSms = 1024, kMostBlocksPerSm = 32;  // the product stays below 2^16 (grid_runner.cc)
+
+std::uint64_t physical_memory_bytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || page_bytes <= 0) return std::uint64_t{1} << 40;
+  return static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes);
+}
+
+CpuOptions with_defaults(CpuOptions options) {
+  if (options.sms == 0) options.sms = std::clamp(std::thread::hardware_concurrency(), 1u, kMostSms);
+  if (options.memory_bytes == 0) options.memory_bytes = physical_memory_bytes();
+  return options;
+}
+
+DeviceInfo describe(const CpuOptions& options, const Engine& engine) {
+  DeviceInfo info;
+  info.kind = DeviceKind::kCpu;
+  info.id = "cpu";
+  info.name = fmt::format("CPU ({})", engine.name());
+  info.driver = PERGOLA_VERSION;
+  info.compute_major = 9;
+  info.sm_count = options.sms;
+  info.max_shared_bytes_per_block = options.max_shared_bytes_per_block;
+  info.max_blocks_per_sm = options.blocks_per_sm;
+  info.memory_bytes = options.memory_bytes;
+  return info;
+}
+
+RunnerOptions runner_options(const CpuOptions& options) {
+  RunnerOptions out;
+  out.sms = options.sms;
+  out.blocks_per_sm = options.blocks_per_sm;
+  out.occupancy = options.occupancy;
+  out.step_budget = options.step_budget;
+  return out;
+}
+
+// Devices that live, for the end of the process. Never destroyed: static destructors may still use devices.
+class Living {
+ public:
+  static Living& instance() {
+    static auto* const living = new Living;
+    return *living;
+  }
+  void add(std::weak_ptr<CpuDevice> device) {
+    const std::scoped_lock lock(mutex_);
+    std::erase_if(devices_, [](const auto& old) { return old.expired(); });
+    devices_.push_back(std::move(device));
+  }
+
+ private:
+  Living() { std::atexit([] { instance().cancel_all(); }); }
+  void cancel_all() {
+    std::vector<std::weak_ptr<CpuDevice>> devices;
+    {
+      const std::scoped_lock lock(mutex_);
+      devices = devices_;
+    }
+    for (const auto& weak : devices) {
+      if (const auto device = weak.lock()) {
+        device->cancel_all(PERGOLA_ERROR(kDeviceLost, "The process ends while this work is still running."));
+      }
+    }
+  }
+
+  std::mutex mutex_;  // guards devices_
+  std::vector<std::weak_ptr<CpuDevice>> devices_;
+};
+
+}  // namespace
+
+Result<DevicePtr> create_cpu_device(const CpuOptions& options, std::shared_ptr<Engine> engine) {
+  if (engine == nullptr) return PERGOLA_ERROR(kInvalidArgument, "A CPU device needs an engine that runs PTX, and none is given.");
+  if (options.sms > kMostSms || options.blocks_per_sm == 0 || options.blocks_per_sm > kMostBlocksPerSm) {
+    return PERGOLA_ERROR(kInvalidArgument, "A CPU device has at most {} SMs with 1 to {} blocks each; {} and {} are asked for.",
+                         kMostSms, kMostBlocksPerSm, options.sms, options.blocks_per_sm);
+  }
+  const std::uint32_t most_shared = RunnerOptions{}.shared_bytes_per_sm - kReservedSharedBytesPerBlock;
+  if (options.max_shared_bytes_per_block > most_shared) {
+    return PERGOLA_ERROR(kInvalidArgument, "A block of the CPU device has at most {} bytes of shared memory; {} are asked for.",
+                         most_shared, options.max_shared_bytes_per_block);
+  }
+  if (options.step_budget == 0) return PERGOLA_ERROR(kInvalidArgument, "The step budget of a CPU device is 0; it must be at least 1.");
+  auto device = std::make_shared<CpuDevice>(with_defaults(options), std::move(engine));
+  Living::instance().add(device);
+  return DevicePtr(std::move(device));
+}
+
+CpuDevice::CpuDevice(const CpuOptions& options, std::shared_ptr<Engine> engine)
+    : options_(options), info_(describe(options, *engine)),
+      memory_(std::make_shared<DeviceMemory>(options.memory_bytes)), heap_(memory_->map, options.heap_bytes),
+      output_(std::make_shared<PrintOutput>(options.print_sink)), engine_(std::move(engine)),
+      runner_(runner_options(options)) {}
+
+Result<ModulePtr> CpuDevice::load(const ModuleSource& source) {
+  PERGOLA_ASSIGN(ModulePtr module, CpuModule::load(shared_from_this(), source));
+  return module;
+}
+
+Result<BufferPtr> CpuDevice::allocate(std::size_t size_bytes, MemoryKind kind) {
+  PERGOLA_ASSIGN(BufferPtr buffer, CpuBuffer::create(memory_, size_bytes, kind));
+  return buffer;
+}
+
+Result<std::unique_ptr<Queue>> CpuDevice::create_queue() {
+  auto worker = QueueWorker::start(shared_from_this());
+  {
+    const std::scoped_lock lock(mutex_);
+    std::erase_if(workers_, [](const auto& old) { return old.expired(); });
+    workers_.push_back(worker);
+  }
+  return std::unique_ptr<Queue>(std::make_unique<CpuQueue>(std::move(worker)));
+}
+
+Result<std::unique_ptr<ExecutableGraph>> CpuDevice::instantiate(GraphSpec spec) {
+  PERGOLA_ASSIGN(std::unique_ptr<ExecutableGraph> graph, CpuGraph::create(shared_from_this(), std::move(spec)));
+  return graph;
+}
+
+void CpuDevice::cancel_all(const Error& why) {
+  std::vector<std::weak_ptr<QueueWorker>> workers;
+  {
+    const std::scoped_lock lock(mutex_);
+    workers = workers_;
+  }
+  for (const auto& weak : workers) {
+    if (const auto worker = weak.lock()) worker->cancel(why);
+  }
+}
+
+}  // namespace pergola::device::cpu

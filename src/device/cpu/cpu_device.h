@@ -1,0 +1,69 @@
+// The CPU device: a virtual GPU that runs PTX on the host's cores, through a tier that the caller gives it.
+//
+//   CpuDevice ─┬─ DeviceMemory   what kernels may touch           cpu_buffer.h, memory_map.h
+//              ├─ DeviceHeap     malloc in kernels                heap.h
+//              ├─ GridRunner     virtual SMs                      grid_runner.h
+//              └─ Engine         a tier: interpreter, JIT         block.h
+//
+// One SM is one OS thread; memory is the host's, both kinds of buffer are reachable by both sides. Thread-safe.
+//
+// End of the process: exit() cancels all work in flight of every device, so that a kernel that spins for ever cannot
+// keep a process; a queue that is destroyed with such a kernel stops it after CpuOptions::teardown_grace.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "src/device/cpu/block.h"
+#include "src/device/cpu/cpu_buffer.h"
+#include "src/device/cpu/cpu_options.h"
+#include "src/device/cpu/heap.h"
+#include "src/device/device.h"
+
+namespace pergola::device::cpu {
+
+class QueueWorker;
+
+// kInvalidArgument where an option is out of range or `engine` is null.
+Result<DevicePtr> create_cpu_device(const CpuOptions& options, std::shared_ptr<Engine> engine);
+
+class CpuDevice final : public Device, public std::enable_shared_from_this<CpuDevice> {
+ public:
+  CpuDevice(const CpuOptions& options, std::shared_ptr<Engine> engine);
+
+  const DeviceInfo& info() const override { return info_; }
+  Result<ModulePtr> load(const ModuleSource& source) override;
+  Result<BufferPtr> allocate(std::size_t size_bytes, MemoryKind kind) override;
+  Result<std::unique_ptr<Queue>> create_queue() override;
+  Result<std::unique_ptr<ExecutableGraph>> instantiate(GraphSpec spec) override;
+  Status health() const override { return {}; }  // a fault ends a launch, never the device
+
+  // Stops what runs in every queue, for good; `why` becomes its error.
+  void cancel_all(const Error& why);
+
+  const CpuOptions& options() const { return options_; }
+  const std::shared_ptr<DeviceMemory>& memory() const { return memory_; }
+  DeviceHeap& heap() { return heap_; }
+  const std::shared_ptr<PrintOutput>& output() const { return output_; }
+  Engine& engine() { return *engine_; }
+  GridRunner& runner() { return runner_; }
+  // Set by every block of any launch that gets on (grid_runner.h).
+  ProgressFlag& progress() { return progress_; }
+  std::uint64_t next_grid_id() { return next_grid_id_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  const CpuOptions options_;
+  const DeviceInfo info_;
+  const std::shared_ptr<DeviceMemory> memory_;
+  DeviceHeap heap_;
+  const std::shared_ptr<PrintOutput> output_;
+  const std::shared_ptr<Engine> engine_;
+  ProgressFlag progress_{false};
+  std::atomic<std::uint64_t> next_grid_id_{1};  // relaxed: only distinct
+  std::mutex mutex_;                            // guards workers_
+  std::vector<std::weak_ptr<QueueWorker>> workers_;
+  GridRunner runner_;  // last: its threads end first
+};
+
+}  // namespace pergola::device::cpu

@@ -1,0 +1,44 @@
+#include "src/device/cpu/cpu_options.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+namespace pergola::device::cpu {
+namespace {
+
+template <typename T>
+Status read_number(const char* name, std::uint64_t least, std::uint64_t most, T& out) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) return {};
+  const std::string_view view(text);
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), value);
+  if (error != std::errc() || end != view.data() + view.size() || value < least || value > most) {
+    return PERGOLA_ERROR(kInvalidArgument, "{} is '{}'; it must be a number from {} to {}.", name, view, least, most);
+  }
+  out = static_cast<T>(value);
+  return {};
+}
+
+}  // namespace
+
+Result<CpuOptions> CpuOptions::from_environment() {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 46;
+  CpuOptions options;
+  PERGOLA_TRY(read_number("PERGOLA_CPU_SMS", 1, 1024, options.sms));
+  PERGOLA_TRY(read_number("PERGOLA_CPU_BLOCKS_PER_SM", 1, 32, options.blocks_per_sm));
+  PERGOLA_TRY(read_number("PERGOLA_CPU_HEAP_BYTES", 0, kMostBytes, options.heap_bytes));
+  PERGOLA_TRY(read_number("PERGOLA_CPU_MEMORY_BYTES", 1, kMostBytes, options.memory_bytes));
+  if (const char* text = std::getenv("PERGOLA_CPU_OCCUPANCY")) {
+    const std::string_view view(text);
+    if (view == "shared") {
+      options.occupancy = Occupancy::kShared;
+    } else if (view != "per-launch") {
+      return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_CPU_OCCUPANCY is '{}'; it must be 'per-launch' or 'shared'.", view);
+    }
+  }
+  return options;
+}
+
+}  // namespace pergola::device::cpu

@@ -1,0 +1,30 @@
+// The shape of a CPU device's virtual GPU, and what it is limited to.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "src/base/result.h"
+#include "src/device/cpu/grid_runner.h"
+#include "src/device/cpu/print.h"
+
+namespace pergola::device::cpu {
+
+struct CpuOptions {
+  std::uint32_t sms = 0;             // OS threads that run blocks; 0: one per hardware thread
+  std::uint32_t blocks_per_sm = 32;  // resident blocks of each; the H200's 2048 threads and 228 KiB per SM hold too
+  Occupancy occupancy = Occupancy::kPerLaunch;
+  std::uint32_t max_shared_bytes_per_block = 227 * 1024;
+  std::uint64_t heap_bytes = std::uint64_t{8} << 20;  // malloc() in kernels, all launches together
+  std::uint64_t memory_bytes = 0;                     // buffers; 0: the host's physical memory
+  std::uint64_t step_budget = 1 << 16;
+  PrintOutput::Sink print_sink;                       // printf in kernels; none: standard output
+  // How long a queue that is destroyed bears a kernel of which every block only waits, before it is cancelled.
+  std::chrono::milliseconds teardown_grace{2000};
+
+  // PERGOLA_CPU_SMS, PERGOLA_CPU_BLOCKS_PER_SM, PERGOLA_CPU_OCCUPANCY=per-launch|shared, PERGOLA_CPU_HEAP_BYTES,
+  // PERGOLA_CPU_MEMORY_BYTES; what is not set keeps its default. kInvalidArgument names the variable and its value.
+  static Result<CpuOptions> from_environment();
+};
+
+}  // namespace pergola::device::cpu

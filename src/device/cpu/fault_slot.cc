@@ -1,0 +1,19 @@
+// FaultSlot and the defaults of the tiers' interface (block.h).
+#include "src/device/cpu/block.h"
+
+namespace pergola::device::cpu {
+
+void FaultSlot::raise(Error error) {
+  // relaxed: only one raiser may write error_; what it publishes goes out with raised_.
+  if (claimed_.exchange(true, std::memory_order_relaxed)) return;
+  error_ = std::move(error);
+  raised_.store(true, std::memory_order_release);
+}
+
+Status FaultSlot::status() const { return raised() ? Status(error_) : Status(); }
+
+Result<std::uint64_t> ModuleCode::function_address(std::string_view function) const {
+  return PERGOLA_ERROR(kUnsupported, "This tier of the CPU device gives no address to function '{}'.", function);
+}
+
+}  // namespace pergola::device::cpu

@@ -1,0 +1,165 @@
+#include "src/device/cpu/global_placement.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace pergola::device::cpu {
+namespace {
+
+constexpr std::size_t kGuardBytes = 64;
+constexpr std::size_t kMinAlignBytes = 64;
+
+bool is_placed_space(const ptx::Variable& variable) {
+  return variable.space == ptx::Space::kGlobal || variable.space == ptx::Space::kConst;
+}
+
+std::string where(const ptx::Module& module, const ptx::Location& location) {
+  return fmt::format("{}:{}:{}", module.source_name, location.line, location.column);
+}
+
+// Calls visit(variable) for every module-scope variable, in textual order.
+template <typename F>
+void for_each_variable(const ptx::Module& module, F&& visit) {
+  for (const ptx::Item& item : module.items) {
+    if (const auto* variable = std::get_if<ptx::Variable>(&item.node)) visit(*variable);
+  }
+}
+
+std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
+
+}  // namespace
+
+std::uint64_t variable_bytes(const ptx::Variable& variable) {
+  if (variable.extents.empty() || variable.extents.front() != 0) return variable.size_bytes();
+  // `[]` or `[][3]`: as many rows as the initialiser begins.
+  std::uint64_t row_elements = 1;
+  for (std::size_t i = 1; i < variable.extents.size(); ++i) row_elements *= variable.extents[i];
+  row_elements *= variable.vector;
+  if (row_elements == 0) return 0;
+  return round_up(variable.initializers.size(), row_elements) * ptx::size_bytes(variable.type);
+}
+
+Result<GlobalStorage> GlobalStorage::place(const ptx::Module& module, MemoryMap& memory) {
+  GlobalStorage storage(memory);
+  struct Slot {
+    const ptx::Variable* variable;
+    std::uint64_t offset, size;
+  };
+  std::vector<Slot> slots;
+  std::uint64_t end = kGuardBytes, alignment = kMinAlignBytes;
+  Status refusal;
+  const auto defined = [&](const std::string& name) {
+    bool found = false;
+    for_each_variable(module, [&](const ptx::Variable& v) {
+      found = found || (v.name == name && v.linkage != ptx::Linkage::kExtern && is_placed_space(v));
+    });
+    return found;
+  };
+  for_each_variable(module, [&](const ptx::Variable& variable) {
+    if (!refusal.ok() || !is_placed_space(variable)) return;
+    if (ptx::class_of(variable.type) == ptx::TypeClass::kOpaque) {
+      refusal = PERGOLA_ERROR(kUnsupported, "{}: the CPU device has no texture, sampler or surface references, and '{}' is one.",
+                              where(module, variable.location), variable.name);
+      return;
+    }
+    if (variable.linkage == ptx::Linkage::kExtern) {
+      if (!defined(variable.name)) {
+        refusal = PERGOLA_ERROR(kNotFound, "{}: the .extern variable '{}' is not defined in this module; define it there.",
+                                where(module, variable.location), variable.name);
+      }
+      return;
+    }
+    const std::uint64_t own = std::max<std::uint64_t>(kMinAlignBytes, variable.alignment_bytes());
+    const std::uint64_t size = variable_bytes(variable);
+    alignment = std::max(alignment, own);
+    const std::uint64_t offset = round_up(end, own);
+    if (size > (std::uint64_t{1} << 47) || offset + size > (std::uint64_t{1} << 47)) {
+      refusal = PERGOLA_ERROR(kResourceExhausted, "{}: variable '{}' of {} bytes is beyond what a host can address.",
+                              where(module, variable.location), variable.name, size);
+      return;
+    }
+    slots.push_back({&variable, offset, size});
+    end = offset + size + kGuardBytes;
+  });
+  PERGOLA_TRY(refusal);
+
+  storage.bytes_ = AlignedBytes::make(end, alignment);
+  if (storage.bytes_.data() == nullptr) {
+    return PERGOLA_ERROR(kResourceExhausted, "The host has no {} bytes for the variables of module '{}'.", end,
+                         module.source_name);
+  }
+  std::memset(storage.bytes_.data(), 0, end);
+  for (const Slot& slot : slots) {
+    std::byte* address = storage.bytes_.data() + slot.offset;
+    storage.placements_.push_back({slot.variable->name, address, slot.size});
+    memory.add({reinterpret_cast<std::uintptr_t>(address), slot.size,
+                fmt::format("variable '{}' ({} bytes)", slot.variable->name, slot.size),
+                slot.variable->space != ptx::Space::kConst});
+  }
+  return storage;
+}
+
+GlobalStorage::~GlobalStorage() {
+  for (const GlobalPlacement& placement : placements_) {
+    memory_->remove(reinterpret_cast<std::uintptr_t>(placement.address));
+  }
+}
+
+const GlobalPlacement* GlobalStorage::find(std::string_view name) const {
+  const auto found = std::find_if(placements_.begin(), placements_.end(),
+                                  [&](const GlobalPlacement& placement) { return placement.name == name; });
+  return found == placements_.end() ? nullptr : &*found;
+}
+
+Status GlobalStorage::initialize(const ptx::Module& module, const FunctionAddress& function_address) {
+  Status refusal;
+  const auto value_of = [&](const ptx::Variable& variable, const ptx::Initializer& initializer) -> Result<std::uint64_t> {
+    if (initializer.kind == ptx::Initializer::Kind::kBits) return initializer.bits;
+    std::uint64_t address = 0;
+    if (const GlobalPlacement* placement = find(initializer.symbol)) {
+      address = reinterpret_cast<std::uintptr_t>(placement->address);
+    } else if (module.find_function(initializer.symbol) != nullptr) {
+      PERGOLA_ASSIGN(address, function_address(initializer.symbol));
+    } else {
+      return PERGOLA_ERROR(kUnsupported,
+                           "{}: the initialiser of '{}' takes the address of '{}', which is no .global or .const "
+                           "variable and no function of the module.",
+                           where(module, variable.location), variable.name, initializer.symbol);
+    }
+    address += static_cast<std::uint64_t>(initializer.offset);
+    // 0xFF00(symbol): the masked byte, moved down to bit 0.
+    if (initializer.mask == 0) return std::uint64_t{0};
+    return (address & initializer.mask) >> std::countr_zero(initializer.mask);
+  };
+  for_each_variable(module, [&](const ptx::Variable& variable) {
+    const GlobalPlacement* placement = find(variable.name);
+    if (!refusal.ok() || placement == nullptr || variable.linkage == ptx::Linkage::kExtern) return;
+    const std::size_t element = ptx::size_bytes(variable.type);
+    if (variable.initializers.size() * element > placement->size_bytes) {
+      refusal = PERGOLA_ERROR(kInvalidArgument, "{}: '{}' has {} initial values of {} bytes and room for {} bytes.",
+                              where(module, variable.location), variable.name, variable.initializers.size(), element,
+                              placement->size_bytes);
+      return;
+    }
+    std::byte* out = placement->address;
+    for (const ptx::Initializer& initializer : variable.initializers) {
+      const Result<std::uint64_t> value = value_of(variable, initializer);
+      if (!value.ok()) {
+        refusal = value.status();
+        return;
+      }
+      const bool is_address = initializer.kind != ptx::Initializer::Kind::kBits;
+      if (is_address && element < 8 && (*value >> (8 * element)) != 0) {
+        refusal = PERGOLA_ERROR(kInvalidArgument, "{}: an element of '{}' has {} bytes, too few for the address of '{}'.",
+                                where(module, variable.location), variable.name, element, initializer.symbol);
+        return;
+      }
+      std::memcpy(out, &*value, std::min<std::size_t>(element, sizeof *value));
+      out += element;
+    }
+  });
+  return refusal;
+}
+
+}  // namespace pergola::device::cpu

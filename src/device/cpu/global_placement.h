@@ -1,0 +1,50 @@
+// A loaded module's instance of its module-scope .global and .const variables.
+//
+//   one allocation:  [guard][ a ][guard][ b ][guard] ...     each variable a range of the MemoryMap
+//
+// Placed before the module is compiled (tiers build addresses in), initialised after it (an initialiser may hold a
+// function's address, which only the tier knows). Owned by the loaded module; thread-compatible.
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "src/base/result.h"
+#include "src/device/cpu/aligned_bytes.h"
+#include "src/device/cpu/block.h"
+#include "src/device/cpu/memory_map.h"
+#include "src/ptx/module.h"
+
+namespace pergola::device::cpu {
+
+class GlobalStorage {
+ public:
+  // Places every defined .global and .const variable. kNotFound names an .extern one that the module does not
+  // define; kUnsupported a texture, sampler or surface reference. `memory` must outlive the storage.
+  static Result<GlobalStorage> place(const ptx::Module& module, MemoryMap& memory);
+
+  GlobalStorage(GlobalStorage&&) noexcept = default;
+  GlobalStorage& operator=(GlobalStorage&&) = delete;
+  ~GlobalStorage();
+
+  // Writes initial values: numbers, addresses of variables with offsets, byte masks of them (ISA 5.4.8), and
+  // addresses of functions, which `function_address` supplies.
+  using FunctionAddress = std::function<Result<std::uint64_t>(std::string_view function)>;
+  Status initialize(const ptx::Module& module, const FunctionAddress& function_address);
+
+  const std::vector<GlobalPlacement>& placements() const { return placements_; }
+  const GlobalPlacement* find(std::string_view name) const;
+
+ private:
+  explicit GlobalStorage(MemoryMap& memory) : memory_(&memory) {}
+
+  MemoryMap* memory_;
+  AlignedBytes bytes_;
+  std::vector<GlobalPlacement> placements_;  // textual order
+};
+
+// Bytes a variable takes; an unsized first extent is counted from the initialiser.
+std::uint64_t variable_bytes(const ptx::Variable& variable);
+
+}  // namespace pergola::device::cpu

@@ -1,0 +1,402 @@
+#include "src/device/cpu/grid_runner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+
+#include "src/device/cpu/aligned_bytes.h"
+#include "src/device/cpu/backoff.h"
+
+namespace pergola::device::cpu {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How long an SM leaves a launch's blocks to themselves before it admits another beside them.
+constexpr std::chrono::milliseconds kPatience{10};
+constexpr std::size_t kSharedAlignBytes = 128;
+// run() polls this often for the end of a grid before it sleeps: about as long as it takes to wake a thread.
+constexpr int kPollsForEnd = 2000;
+constexpr std::size_t kPooledResidents = 64;
+
+Dim3 block_index(const Dim3& grid, std::uint64_t linear) {
+  const std::uint64_t plane = std::uint64_t{grid.x} * grid.y;
+  return {static_cast<std::uint32_t>(linear % grid.x), static_cast<std::uint32_t>(linear / grid.x % grid.y),
+          static_cast<std::uint32_t>(linear / plane)};
+}
+
+std::uint32_t whole_warps(std::uint64_t threads) { return static_cast<std::uint32_t>((threads + 31) / 32 * 32); }
+
+}  // namespace
+
+// One launch in flight.
+//
+//   word_ = next block to hand out (low 48 bits) | blocks that run (high 16)
+//
+// Ended: nothing runs and next == total. Only then may run() return, so whoever counts among the running (a
+// successful take() until its give_back()) may touch `launch` and `code`; others may touch nothing but word_.
+struct GridRunner::Grid {
+  static constexpr int kNextBits = 48;
+  static constexpr std::uint64_t kNextMask = (std::uint64_t{1} << kNextBits) - 1;
+  static constexpr std::uint64_t kOneRunning = std::uint64_t{1} << kNextBits;
+
+  const Launch* launch;
+  const KernelCode* code;
+  ProgressFlag* progress;
+  std::uint64_t serial = 0;
+  std::uint64_t total = 0;
+  std::uint32_t threads = 0;       // of a block, in whole warps
+  std::uint32_t shared_bytes = 0;  // of a block
+  std::uint32_t limit_per_sm = 0;  // resident blocks; for a cooperative launch the even share where nobody else counts
+  bool eager = false;              // cooperative: admit to the limit at once
+
+  // The next block's index; empty where all are handed out.
+  std::optional<std::uint64_t> take() {
+    std::uint64_t word = word_.load(std::memory_order_relaxed);
+    do {
+      if ((word & kNextMask) == total) return std::nullopt;
+      // acq_rel: sees what submit() wrote, and keeps the grid alive for what follows.
+    } while (!word_.compare_exchange_weak(word, word + kOneRunning + 1, std::memory_order_acq_rel));
+    return word & kNextMask;
+  }
+  // A taken block has ended. True for the call that ends the grid.
+  bool give_back() {
+    // acq_rel: what each block wrote is seen by the one who ends the grid, and through done_ by run().
+    return word_.fetch_sub(kOneRunning, std::memory_order_acq_rel) - kOneRunning == total;
+  }
+  // No more blocks are handed out. Only while holding a taken block.
+  void close() {
+    std::uint64_t word = word_.load(std::memory_order_relaxed);
+    while (!word_.compare_exchange_weak(word, (word & ~kNextMask) | total, std::memory_order_acq_rel)) {
+    }
+  }
+  bool has_blocks_left() const { return (word_.load(std::memory_order_relaxed) & kNextMask) != total; }
+
+  void end() {
+    // Under the mutex, so that run() cannot miss it between its check and its sleep.
+    const std::scoped_lock lock(mutex_);
+    done_.store(true, std::memory_order_release);
+    ended_.notify_all();
+  }
+  void await_end() {
+    for (int i = 0; i < kPollsForEnd; ++i) {
+      if (done_.load(std::memory_order_acquire)) return;
+      i % 64 == 63 ? std::this_thread::yield() : cpu_relax();
+    }
+    std::unique_lock lock(mutex_);
+    ended_.wait(lock, [this] { return done_.load(std::memory_order_acquire); });
+  }
+
+ private:
+  std::atomic<std::uint64_t> word_{0};
+  std::atomic<bool> done_{false};
+  std::mutex mutex_;
+  std::condition_variable ended_;
+};
+
+// A block on an SM, with its shared memory.
+struct GridRunner::Resident {
+  Block block;
+  AlignedBytes shared;
+  std::unique_ptr<BlockExecution> execution;
+  bool waiting = false;  // what its last step said
+
+  void begin(const Launch& launch, const KernelCode& code, std::uint64_t linear, std::uint32_t sm,
+             std::uint32_t shared_bytes) {
+    if (shared.size_bytes() < shared_bytes) shared = AlignedBytes::make(shared_bytes, kSharedAlignBytes);
+    waiting = false;
+    if (shared.size_bytes() < shared_bytes) {
+      launch.fault->raise(PERGOLA_ERROR(kResourceExhausted, "The host has no {} bytes for a block's shared memory.",
+                                        shared_bytes));
+      return;
+    }
+    block = {&launch, block_index(launch.config.grid, linear), sm, shared.data(), shared_bytes};
+    execution = code.start(block);
+  }
+
+  // One turn. True when the block has ended.
+  bool step(std::uint64_t budget, ProgressFlag* progress) {
+    const FaultSlot& fault = *block.launch->fault;
+    if (execution == nullptr || fault.raised()) return true;
+    const Progress said = execution->step(budget);
+    waiting = said == Progress::kWaiting;
+    if (!waiting && progress != nullptr && !progress->load(std::memory_order_relaxed)) {
+      progress->store(true, std::memory_order_relaxed);
+    }
+    return said == Progress::kFinished || fault.raised();
+  }
+  void end() { execution.reset(); }
+};
+
+// Residents that are kept for the next block, with their shared memory. Owned by one thread.
+class GridRunner::ResidentPool {
+ public:
+  std::unique_ptr<Resident> take() {
+    if (free_.empty()) return std::make_unique<Resident>();
+    std::unique_ptr<Resident> out = std::move(free_.back());
+    free_.pop_back();
+    return out;
+  }
+  void put(std::unique_ptr<Resident> resident) {
+    if (free_.size() < kPooledResidents) free_.push_back(std::move(resident));
+  }
+
+ private:
+  std::vector<std::unique_ptr<Resident>> free_;
+};
+
+// One virtual SM: everything in it belongs to its thread.
+class GridRunner::SmWorker {
+ public:
+  SmWorker(GridRunner& runner, std::uint32_t index) : runner_(runner), index_(index) {}
+
+  void run() {
+    Backoff backoff;
+    while (true) {
+      if (runner_.version_.load(std::memory_order_acquire) != seen_version_) {
+        if (!refresh()) return;
+        backoff.reset();
+      }
+      if (shares_.empty()) {
+        if (!sleep_until_changed()) return;
+        continue;
+      }
+      bool moved = false;
+      bool earlier_has_blocks = false;  // kShared: a grid before this one is not handed out yet
+      for (Share& share : shares_) {
+        moved |= turn(share, earlier_has_blocks);
+        earlier_has_blocks = earlier_has_blocks || share.grid->has_blocks_left();
+      }
+      std::erase_if(shares_, [](const Share& s) { return s.residents.empty() && !s.grid->has_blocks_left(); });
+      if (moved || shares_.empty()) {
+        backoff.reset();
+      } else {
+        backoff.wait([this](std::chrono::microseconds nap) { nap_until_changed(nap); });
+      }
+    }
+  }
+
+ private:
+  // What this SM holds of one grid.
+  struct Share {
+    std::shared_ptr<Grid> grid;
+    std::vector<std::unique_ptr<Resident>> residents;
+    Clock::time_point admitted{};
+    bool all_waiting = false;
+  };
+
+  // Copies grids submitted since the last time. False when the runner stops.
+  bool refresh() {
+    const std::scoped_lock lock(runner_.mutex_);
+    return refresh_locked();
+  }
+  bool refresh_locked() {
+    seen_version_ = runner_.version_.load(std::memory_order_relaxed);  // written under the mutex
+    if (runner_.stop_) return false;
+    for (const std::shared_ptr<Grid>& grid : runner_.grids_) {
+      if (grid->serial <= seen_serial_) continue;
+      seen_serial_ = grid->serial;
+      shares_.push_back({.grid = grid});
+    }
+    return true;
+  }
+  bool sleep_until_changed() {
+    std::unique_lock lock(runner_.mutex_);
+    runner_.changed_.wait(lock, [this] { return changed(); });
+    return refresh_locked();
+  }
+  void nap_until_changed(std::chrono::microseconds nap) {
+    std::unique_lock lock(runner_.mutex_);
+    runner_.changed_.wait_for(lock, nap, [this] { return changed(); });
+  }
+  bool changed() const { return runner_.version_.load(std::memory_order_relaxed) != seen_version_; }
+
+  // Admits where it is time to, and gives every resident block of the share a step. True where anything moved on.
+  bool turn(Share& share, bool earlier_has_blocks) {
+    bool moved = admit(share, earlier_has_blocks);
+    bool all_waiting = true;
+    for (std::size_t i = 0; i < share.residents.size();) {
+      Resident& resident = *share.residents[i];
+      if (resident.step(runner_.options_.step_budget, share.grid->progress)) {
+        retire(share, i);
+        moved = true;
+        all_waiting = false;
+        continue;
+      }
+      moved |= !resident.waiting;
+      all_waiting &= resident.waiting;
+      ++i;
+    }
+    share.all_waiting = all_waiting && !share.residents.empty();
+    return moved;
+  }
+
+  bool admit(Share& share, bool earlier_has_blocks) {
+    bool admitted = false;
+    while (wants_block(share) && has_room(share, earlier_has_blocks)) {
+      const std::optional<std::uint64_t> linear = share.grid->take();
+      if (!linear) break;
+      const Grid& grid = *share.grid;
+      std::unique_ptr<Resident> resident = pool_.take();
+      resident->block.launch = grid.launch;
+      if (!grid.launch->fault->raised()) resident->begin(*grid.launch, *grid.code, *linear, index_, grid.shared_bytes);
+      share.residents.push_back(std::move(resident));
+      used_blocks_ += 1;
+      used_threads_ += grid.threads;
+      used_shared_bytes_ += grid.shared_bytes + kReservedSharedBytesPerBlock;
+      share.all_waiting = false;
+      admitted = true;
+      if (share.residents.size() > 1) share.admitted = Clock::now();
+    }
+    return admitted;
+  }
+
+  // Whether one more block beside the resident ones is of use.
+  static bool wants_block(Share& share) {
+    if (share.residents.empty()) {
+      share.admitted = {};
+      return true;
+    }
+    if (share.residents.size() >= share.grid->limit_per_sm || !share.grid->has_blocks_left()) return false;
+    if (share.grid->eager || share.all_waiting) return true;
+    const Clock::time_point now = Clock::now();
+    if (share.admitted == Clock::time_point{}) share.admitted = now;
+    return now - share.admitted >= kPatience;
+  }
+
+  bool has_room(const Share& share, bool earlier_has_blocks) const {
+    const RunnerOptions& options = runner_.options_;
+    if (options.occupancy == Occupancy::kPerLaunch) return share.residents.size() < share.grid->limit_per_sm;
+    return !earlier_has_blocks && used_blocks_ < options.blocks_per_sm &&
+           used_threads_ + share.grid->threads <= options.threads_per_sm &&
+           used_shared_bytes_ + share.grid->shared_bytes + kReservedSharedBytesPerBlock <= options.shared_bytes_per_sm;
+  }
+
+  void retire(Share& share, std::size_t i) {
+    Grid& grid = *share.grid;
+    std::unique_ptr<Resident> resident = std::move(share.residents[i]);
+    share.residents.erase(share.residents.begin() + static_cast<std::ptrdiff_t>(i));
+    resident->end();
+    pool_.put(std::move(resident));
+    used_blocks_ -= 1;
+    used_threads_ -= grid.threads;
+    used_shared_bytes_ -= grid.shared_bytes + kReservedSharedBytesPerBlock;
+    if (grid.launch->fault->raised()) grid.close();
+    if (grid.give_back()) runner_.finish(grid);
+  }
+
+  GridRunner& runner_;
+  const std::uint32_t index_;
+  std::uint64_t seen_version_ = 0;
+  std::uint64_t seen_serial_ = 0;
+  std::vector<Share> shares_;  // in order of submission
+  std::uint32_t used_blocks_ = 0, used_threads_ = 0;
+  std::uint64_t used_shared_bytes_ = 0;
+  ResidentPool pool_;
+};
+
+GridRunner::GridRunner(const RunnerOptions& options) : options_(options) {
+  threads_.reserve(options_.sms);
+  for (std::uint32_t i = 0; i < options_.sms; ++i) {
+    threads_.emplace_back([this, i] { SmWorker(*this, i).run(); });
+  }
+}
+
+GridRunner::~GridRunner() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stop_ = true;
+    version_.fetch_add(1, std::memory_order_release);
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+std::uint32_t GridRunner::resident_blocks_per_sm(std::uint32_t threads, std::uint32_t shared_bytes) const {
+  const std::uint32_t by_threads = options_.threads_per_sm / std::max(32u, whole_warps(threads));
+  const std::uint64_t own = std::uint64_t{shared_bytes} + kReservedSharedBytesPerBlock;
+  const std::uint64_t by_shared = options_.shared_bytes_per_sm / own;
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>({options_.blocks_per_sm, by_threads, by_shared}));
+}
+
+Status GridRunner::run(const Launch& launch, const KernelCode& code, std::uint32_t shared_bytes,
+                       ProgressFlag* progress) {
+  const std::uint64_t total = launch.config.grid.count();
+  if (total == 1 && options_.occupancy == Occupancy::kPerLaunch) return run_here(launch, code, shared_bytes, progress);
+
+  const auto threads = static_cast<std::uint32_t>(launch.config.block.count());
+  const std::uint32_t limit = resident_blocks_per_sm(threads, shared_bytes);
+  if (limit == 0 || total >= Grid::kNextMask) {
+    return PERGOLA_ERROR(kResourceExhausted,
+                         "Kernel '{}' cannot run: a grid of {} blocks of {} threads with {} bytes of shared memory is "
+                         "more than this device holds ({} threads and {} bytes per SM, 2^48 blocks).",
+                         launch.kernel_name, total, threads, shared_bytes, options_.threads_per_sm,
+                         options_.shared_bytes_per_sm);
+  }
+  auto grid = std::make_shared<Grid>();
+  grid->launch = &launch;
+  grid->code = &code;
+  grid->progress = progress;
+  grid->total = total;
+  grid->threads = whole_warps(threads);
+  grid->shared_bytes = shared_bytes;
+  grid->eager = launch.config.cooperative;
+  const bool spread = grid->eager && options_.occupancy == Occupancy::kPerLaunch;
+  const std::uint64_t even_share = (total + options_.sms - 1) / options_.sms;
+  grid->limit_per_sm = spread ? static_cast<std::uint32_t>(std::min<std::uint64_t>(limit, even_share)) : limit;
+  {
+    const std::scoped_lock lock(mutex_);
+    grid->serial = next_serial_++;
+    grids_.push_back(grid);
+    version_.fetch_add(1, std::memory_order_release);
+  }
+  if (total >= options_.sms) {
+    changed_.notify_all();
+  } else {
+    for (std::uint64_t i = 0; i < total; ++i) changed_.notify_one();
+  }
+  grid->await_end();
+  return launch.fault->status();
+}
+
+// The calling thread is an SM for one block. Nobody else waits for this thread, so it may back off as long as it likes.
+Status GridRunner::run_here(const Launch& launch, const KernelCode& code, std::uint32_t shared_bytes,
+                            ProgressFlag* progress) {
+  thread_local Resident resident;
+  if (launch.fault->raised()) return launch.fault->status();
+  resident.block.launch = &launch;
+  resident.begin(launch, code, 0, 0, shared_bytes);
+  Backoff backoff;
+  while (!resident.step(options_.step_budget, progress)) {
+    if (!resident.waiting) {
+      backoff.reset();
+      continue;
+    }
+    backoff.wait([](std::chrono::microseconds nap) { std::this_thread::sleep_for(nap); });
+  }
+  resident.end();
+  return launch.fault->status();
+}
+
+void GridRunner::poke() {
+  {
+    const std::scoped_lock lock(mutex_);
+    version_.fetch_add(1, std::memory_order_release);
+  }
+  changed_.notify_all();
+}
+
+void GridRunner::finish(Grid& grid) {
+  std::shared_ptr<Grid> keep;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = std::find_if(grids_.begin(), grids_.end(), [&](const auto& g) { return g.get() == &grid; });
+    PERGOLA_CHECK(found != grids_.end());
+    keep = std::move(*found);
+    grids_.erase(found);
+  }
+  keep->end();
+}
+
+}  // namespace pergola::device::cpu

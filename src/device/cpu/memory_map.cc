@@ -1,0 +1,90 @@
+#include "src/device/cpu/memory_map.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+
+namespace pergola::device::cpu {
+namespace {
+
+constexpr std::size_t kFreedRemembered = 64;
+
+// How far `address` is from [begin, begin + size): 0 inside.
+std::uint64_t distance(const MemoryMap::Range& range, std::uintptr_t address) {
+  if (address < range.begin) return range.begin - address;
+  const std::uintptr_t into = address - range.begin;
+  return into < range.size_bytes ? 0 : into - range.size_bytes + 1;
+}
+
+std::string describe(const MemoryMap::Range& range, std::uintptr_t address, bool freed) {
+  const std::string what = freed ? range.what + ", which has been freed" : range.what;
+  if (address < range.begin) return fmt::format("{} bytes before {}", range.begin - address, what);
+  const std::uintptr_t into = address - range.begin;
+  if (into < range.size_bytes) return fmt::format("at byte {} of {}", into, what);
+  return fmt::format("{} bytes past the end of {}", into - range.size_bytes, what);
+}
+
+// The range of `ranges` nearest to `address`; null where there is none.
+const MemoryMap::Range* nearest(const std::map<std::uintptr_t, MemoryMap::Range>& ranges, std::uintptr_t address) {
+  const MemoryMap::Range* best = nullptr;
+  auto after = ranges.upper_bound(address);
+  if (after != ranges.end()) best = &after->second;
+  if (after != ranges.begin()) {
+    const MemoryMap::Range& before = std::prev(after)->second;
+    if (best == nullptr || distance(before, address) <= distance(*best, address)) best = &before;
+  }
+  return best;
+}
+
+}  // namespace
+
+void MemoryMap::add(Range range) {
+  const std::unique_lock lock(mutex_);
+  // An address that is in use again no longer tells of the range that was there before.
+  const auto overlaps = [&](const Range& old) {
+    return old.begin < range.begin + range.size_bytes && range.begin < old.begin + old.size_bytes;
+  };
+  std::erase_if(freed_, [&](const auto& entry) { return entry.first == range.begin || overlaps(entry.second); });
+  std::erase_if(freed_order_, [&](std::uintptr_t begin) { return !freed_.contains(begin); });
+  const std::uintptr_t begin = range.begin;
+  ranges_.insert_or_assign(begin, std::move(range));
+}
+
+void MemoryMap::remove(std::uintptr_t begin) {
+  const std::unique_lock lock(mutex_);
+  auto node = ranges_.extract(begin);
+  if (node.empty()) return;
+  freed_.insert_or_assign(begin, std::move(node.mapped()));
+  freed_order_.push_back(begin);
+  if (freed_order_.size() > kFreedRemembered) {
+    freed_.erase(freed_order_.front());
+    freed_order_.pop_front();
+  }
+  // release: whoever sees the new generation looks the address up again.
+  generation_.fetch_add(1, std::memory_order_release);
+}
+
+std::optional<MemoryMap::Range> MemoryMap::find(std::uintptr_t address, std::size_t size_bytes) const {
+  const std::shared_lock lock(mutex_);
+  auto after = ranges_.upper_bound(address);
+  if (after == ranges_.begin()) return std::nullopt;
+  const Range& range = std::prev(after)->second;
+  const std::uintptr_t into = address - range.begin;
+  if (into > range.size_bytes || size_bytes > range.size_bytes - into) return std::nullopt;
+  return range;
+}
+
+std::string MemoryMap::describe_nearest(std::uintptr_t address) const {
+  constexpr std::uint64_t kNear = std::uint64_t{1} << 20;
+  const std::shared_lock lock(mutex_);
+  const Range* live = nearest(ranges_, address);
+  const Range* freed = nearest(freed_, address);
+  const bool choose_freed = freed != nullptr && (live == nullptr || distance(*freed, address) < distance(*live, address));
+  const Range* best = choose_freed ? freed : live;
+  if (best == nullptr) return "no buffer exists on the device";
+  if (distance(*best, address) > kNear) return "no buffer is within 1 MiB of it";
+  return describe(*best, address, choose_freed);
+}
+
+}  // namespace pergola::device::cpu

@@ -1,0 +1,115 @@
+#include "src/device/cpu/work.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/device/cpu/cpu_device.h"
+#include "src/device/cpu/queue_worker.h"
+#include "src/device/validate.h"
+
+namespace pergola::device::cpu {
+namespace {
+
+// What a struct parameter may be aligned to (a 64-byte descriptor, and room to spare).
+constexpr std::size_t kParameterAlignBytes = 128;
+
+}  // namespace
+
+Result<CpuBuffer*> own_buffer(const CpuDevice& device, const BufferPtr& buffer) {
+  auto* own = dynamic_cast<CpuBuffer*>(buffer.get());
+  if (own != nullptr && own->memory() == device.memory().get()) return own;
+  return PERGOLA_ERROR(kInvalidArgument, "The buffer is {}.",
+                       buffer == nullptr ? "null" : "of another device; a queue takes buffers of its own device");
+}
+
+Result<LaunchWork> LaunchWork::make(CpuDevice& device, const ModulePtr& module, const Kernel& kernel,
+                                    const LaunchConfig& config, std::span<const std::byte> parameters) {
+  const auto* own_module = dynamic_cast<const CpuModule*>(module.get());
+  if (own_module == nullptr || own_module->device() != &device) {
+    return PERGOLA_ERROR(kInvalidArgument, "The module is {}.",
+                         module == nullptr ? "null" : "of another device; load it on the device of this queue");
+  }
+  const CpuKernel* own = own_module->own(kernel);
+  if (own == nullptr) {
+    return PERGOLA_ERROR(kInvalidArgument, "The kernel is not one of the module that is given with it.");
+  }
+  PERGOLA_TRY(validate_launch(device.info(), *own, config, parameters.size()));
+  const std::uint64_t shared = own->shared_bytes(config.dynamic_shared_bytes);
+  if (shared > device.info().max_shared_bytes_per_block) {
+    return PERGOLA_ERROR(kResourceExhausted,
+                         "Kernel '{}' needs {} bytes of shared memory, {} of them dynamic; a block of '{}' has at most {}.",
+                         own->signature().name, shared, config.dynamic_shared_bytes, device.info().id,
+                         device.info().max_shared_bytes_per_block);
+  }
+  LaunchWork work;
+  work.module_ = module;
+  work.kernel_ = own;
+  work.config_ = config;
+  work.shared_bytes_ = static_cast<std::uint32_t>(shared);
+  work.parameter_bytes_ = parameters.size();
+  work.parameters_ = AlignedBytes::make(std::max<std::size_t>(parameters.size(), 1), kParameterAlignBytes);
+  if (work.parameters_.data() == nullptr) {
+    return PERGOLA_ERROR(kResourceExhausted, "The host has no {} bytes for parameters.", parameters.size());
+  }
+  work.set_parameters(parameters);
+  return work;
+}
+
+void LaunchWork::set_parameters(std::span<const std::byte> parameters) {
+  PERGOLA_CHECK(parameters.size() == parameter_bytes_);
+  if (!parameters.empty()) std::memcpy(parameters_.data(), parameters.data(), parameters.size());
+}
+
+Status LaunchWork::run(QueueWorker& worker) const {
+  CpuDevice& device = worker.device();
+  FaultSlot fault;
+  PrintBuffer print(device.output());
+  Launch launch;
+  launch.kernel_name = kernel_->signature().name;
+  launch.config = config_;
+  launch.parameters = {parameters_.data(), parameter_bytes_};
+  launch.static_shared_bytes = kernel_->resources().static_shared_bytes;
+  launch.grid_id = device.next_grid_id();
+  launch.sm_count = device.info().sm_count;
+  launch.memory = &device.memory()->map;
+  launch.print = &print;
+  launch.heap = &device.heap();
+  launch.fault = &fault;
+  PERGOLA_TRY(worker.begin_launch(fault));
+  Status status = device.runner().run(launch, kernel_->code(), shared_bytes_, &device.progress());
+  worker.end_launch();
+  print.flush();
+  return status;
+}
+
+Result<CopyWork> CopyWork::make(CpuDevice& device, const CopyNode& node) {
+  PERGOLA_ASSIGN(CpuBuffer * to, own_buffer(device, node.destination));
+  PERGOLA_ASSIGN(CpuBuffer * from, own_buffer(device, node.source));
+  PERGOLA_TRY(validate_copy(to, node.destination_offset_bytes, from, node.source_offset_bytes, node.size_bytes));
+  CopyWork work;
+  work.node_ = node;
+  return work;
+}
+
+Status CopyWork::run() const {
+  if (node_.size_bytes == 0) return {};
+  std::memcpy(node_.destination->host_pointer() + node_.destination_offset_bytes,
+              node_.source->host_pointer() + node_.source_offset_bytes, node_.size_bytes);
+  return {};
+}
+
+Result<FillWork> FillWork::make(CpuDevice& device, const FillNode& node) {
+  PERGOLA_ASSIGN(CpuBuffer * to, own_buffer(device, node.destination));
+  PERGOLA_TRY(validate_fill(to, node.offset_bytes, node.size_bytes, node.pattern, node.pattern_bytes));
+  FillWork work;
+  work.node_ = node;
+  return work;
+}
+
+Status FillWork::run() const {
+  expand_fill({node_.destination->host_pointer() + node_.offset_bytes, node_.size_bytes}, node_.pattern,
+              node_.pattern_bytes);
+  return {};
+}
+
+}  // namespace pergola::device::cpu

@@ -1,0 +1,59 @@
+// What queues and graphs do: launches, copies and fills, checked when they are made and run later.
+//
+// Each holds its modules and buffers. make() does every check that can be done before running (validate.h) and that
+// all handles are of `device`. run() is thread-compatible.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "src/device/cpu/aligned_bytes.h"
+#include "src/device/cpu/cpu_buffer.h"
+#include "src/device/cpu/cpu_module.h"
+#include "src/device/graph.h"
+
+namespace pergola::device::cpu {
+
+class CpuDevice;
+class QueueWorker;
+
+class LaunchWork {
+ public:
+  static Result<LaunchWork> make(CpuDevice& device, const ModulePtr& module, const Kernel& kernel,
+                                 const LaunchConfig& config, std::span<const std::byte> parameters);
+  Status run(QueueWorker& worker) const;
+  // The size is checked by the caller (validate_update).
+  void set_parameters(std::span<const std::byte> parameters);
+
+ private:
+  LaunchWork() = default;
+  ModulePtr module_;  // keeps kernel_
+  const CpuKernel* kernel_ = nullptr;
+  LaunchConfig config_;
+  std::uint32_t shared_bytes_ = 0;
+  AlignedBytes parameters_;
+  std::size_t parameter_bytes_ = 0;
+};
+
+class CopyWork {
+ public:
+  static Result<CopyWork> make(CpuDevice& device, const CopyNode& node);
+  Status run() const;
+
+ private:
+  CopyNode node_;
+};
+
+class FillWork {
+ public:
+  static Result<FillWork> make(CpuDevice& device, const FillNode& node);
+  Status run() const;
+
+ private:
+  FillNode node_;
+};
+
+// `buffer` as one of `device`; kInvalidArgument where it is null or of another device.
+Result<CpuBuffer*> own_buffer(const CpuDevice& device, const BufferPtr& buffer);
+
+}  // namespace pergola::device::cpu
