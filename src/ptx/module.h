@@ -100,6 +100,7 @@ struct CallPrototype {  // name: .callprototype (results) _ (parameters);
   std::string name;
   std::vector<Variable> results, parameters;
   bool noreturn = false;
+  std::vector<std::string> directives;  // others, verbatim, with the dot
   bool operator==(const CallPrototype&) const = default;
 };
 struct Verbatim {  // a directive kept as it was: .pragma "nounroll"; .section ... { } ...

@@ -18,7 +18,7 @@ Result<session::KernelPtr> LocalModule::kernel(std::string_view name) {
   return session::KernelPtr(std::make_shared<LocalKernel>(shared_from_this(), index));
 }
 
-Result<session::EventPtr> LocalKernel::launch(const device::LaunchConfig& config,
+Result<session::EventPtr> LocalKernel::launch(const session::LaunchShape& shape,
                                               std::span<const session::Argument> arguments) {
   LocalSession& session = *module_->session_;
   PERGOLA_ASSIGN(session::BoundArguments bound, session::bind_arguments(info(), session.id(), arguments));
@@ -26,11 +26,12 @@ Result<session::EventPtr> LocalKernel::launch(const device::LaunchConfig& config
   buffers.reserve(bound.arrays.size());
   // bind_arguments() has seen that they are of this session, whose arrays are all LocalArrays.
   for (const session::ArrayPtr& array : bound.arrays) buffers.push_back(static_cast<LocalArray&>(*array).buffer());
-  return session.launch(module_->module_, *module_->kernels_[index_], config, bound.parameters, std::move(buffers));
+  return session.launch(module_->module_, *module_->kernels_[index_], shape, bound.parameters, std::move(buffers));
 }
 
-Status LocalKernel::check(std::span<const session::Argument> arguments) const {
-  return session::bind_arguments(info(), module_->session_->id(), arguments).status();
+Result<session::EventPtr> LocalKernel::launch_nothing(std::span<const session::Argument> arguments) {
+  PERGOLA_TRY(session::bind_arguments(info(), module_->session_->id(), arguments).status());
+  return module_->session_->record();
 }
 
 }  // namespace pergola::runtime

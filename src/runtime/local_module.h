@@ -35,9 +35,9 @@ class LocalKernel final : public session::Kernel {
       : module_(std::move(module)), index_(index) {}
 
   const session::KernelInfo& info() const override { return module_->infos_[index_]; }
-  Result<session::EventPtr> launch(const device::LaunchConfig& config,
+  Result<session::EventPtr> launch(const session::LaunchShape& shape,
                                    std::span<const session::Argument> arguments) override;
-  Status check(std::span<const session::Argument> arguments) const override;
+  Result<session::EventPtr> launch_nothing(std::span<const session::Argument> arguments) override;
 
  private:
   const std::shared_ptr<const LocalModule> module_;

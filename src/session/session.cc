@@ -4,7 +4,7 @@
 
 namespace pergola::session {
 
-Result<device::LaunchConfig> for_each_config(const KernelInfo& kernel, std::uint64_t count) {
+Result<LaunchShape> for_each_config(const KernelInfo& kernel, std::uint64_t count) {
   constexpr std::uint32_t kUsualThreads = 256;
   constexpr std::uint64_t kMaxBlocks = 0x7fffffff;  // of every compute capability
   std::uint32_t threads = kUsualThreads;
@@ -25,7 +25,7 @@ Result<device::LaunchConfig> for_each_config(const KernelInfo& kernel, std::uint
                          "for_each({}) needs {} blocks of {} threads and a grid has at most {}: let each thread do "
                          "more.",
                          count, blocks, threads, kMaxBlocks);
-  device::LaunchConfig config;
+  LaunchShape config;
   config.grid = {static_cast<std::uint32_t>(blocks), 1, 1};
   config.block = {threads, 1, 1};
   return config;

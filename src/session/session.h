@@ -71,14 +71,16 @@ class Array {
 };
 using ArrayPtr = std::shared_ptr<Array>;
 
+using LaunchShape = device::LaunchConfig;
+
 class Kernel {
  public:
   virtual ~Kernel() = default;
   virtual const KernelInfo& info() const = 0;
   // Checks the arguments (arguments.h), queues one grid and returns an event at its end.
-  virtual Result<EventPtr> launch(const device::LaunchConfig& config, std::span<const Argument> arguments) = 0;
-  // Only the check.
-  virtual Status check(std::span<const Argument> arguments) const = 0;
+  virtual Result<EventPtr> launch(const LaunchShape& shape, std::span<const Argument> arguments) = 0;
+  // The check, and an event at the end of the work so far: a launch of no blocks.
+  virtual Result<EventPtr> launch_nothing(std::span<const Argument> arguments) = 0;
 };
 using KernelPtr = std::shared_ptr<Kernel>;
 
@@ -119,6 +121,6 @@ using SessionPtr = std::shared_ptr<Session>;
 
 // A one-dimensional shape of at least `count` threads that fits the kernel's .reqntid and limits; grid.x is 0 for 0.
 // kInvalidArgument where it asks for a block of more dimensions, or the grid would be too large for any device.
-Result<device::LaunchConfig> for_each_config(const KernelInfo& kernel, std::uint64_t count);
+Result<LaunchShape> for_each_config(const KernelInfo& kernel, std::uint64_t count);
 
 }  // namespace pergola::session

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# gpu_report.sh: on a machine with an NVIDIA GPU, everything that only a GPU can show, in one run.
+#
+#   ./dev gpu-report            in a checkout that is built
+#   ./report [FOLDER]           in the folder that ./dev gpu-bundle made
+#
+# Writes the reports into bench/reports/ (or FOLDER): conformance on every device, the PTX cases and the random kernels
+# on GPU, interpreter and, where LLVM is, JIT; the benchmark of single costs; the demonstration's picture on both devices.
+# Every program runs under `timeout`. Ends with one line a part, and fails where one failed.
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+if [ -d "$here/bin" ]; then             # the bundle
+  bin=$here/bin source=$here/source out=${1:-$here/reports}
+  commit=$(cat "$source/COMMIT")
+else
+  root=$(dirname "$here")
+  bin=$root/build/dev/bin source=$root out=${1:-$root/bench/reports}
+  commit=$(git -C "$root" describe --always --dirty --abbrev=12)
+fi
+mkdir -p "$out"
+export PERGOLA_SOURCE_DIR=$source PERGOLA_COMMIT=$commit
+PERGOLA_CACHE_DIR=$(mktemp -d)
+export PERGOLA_CACHE_DIR
+trap 'rm -rf "$PERGOLA_CACHE_DIR"' EXIT
+failed=0 summary=()
+
+part() {  # part NAME SECONDS COMMAND...
+  local name=$1 seconds=$2 start=$SECONDS
+  shift 2
+  printf '\n── %s: %s\n' "$name" "$*"
+  if timeout -k 10 "$seconds" "$@" >"$out/$name.log" 2>&1; then
+    summary+=("ok      $name ($((SECONDS - start)) s)")
+    tail -n 4 "$out/$name.log"
+  else
+    summary+=("FAILED  $name (exit $?, $((SECONDS - start)) s): $out/$name.log")
+    tail -n 40 "$out/$name.log"
+    failed=1
+  fi
+}
+
+part doctor 60 "$bin/pergola" doctor
+part img-cpu 300 env PERGOLA_DEVICE=cpu "$bin/img" "$source/examples/data/astronaut.png" "$out/img-cpu.png" "$source/examples/img/img.cu"
+part img-cuda 300 env PERGOLA_DEVICE=cuda:0 "$bin/img" "$source/examples/data/astronaut.png" "$out/img-cuda.png" "$source/examples/img/img.cu"
+part img-same 10 cmp "$out/img-cpu.png" "$out/img-cuda.png"
+part conformance 900 "$bin/conformance_test" --report="$out/conformance-h200"
+part ptx-cases 600 env PERGOLA_DEVICE=cuda:0 "$bin/ptx_cases_test" --report="$out/ptx-cases-h200"
+part differential 900 env PERGOLA_DEVICE=cuda:0 "$bin/differential_test" --report="$out/differential-h200"
+part launch 300 env PERGOLA_DEVICE=cuda:0 "$bin/launch_bench" --report "$out/launch-h200"
+
+printf '\n'
+printf '%s\n' "${summary[@]}"
+exit $failed

@@ -1,0 +1,79 @@
+// Arrays of the C interface.
+#include <limits>
+
+#include "src/capi/guard.h"
+
+using namespace pergola;        // NOLINT: this file is the border of the namespace
+using namespace pergola::capi;  // NOLINT
+
+pergola_code pergola_array_create(pergola_session handle, const pergola_array_options* given, pergola_array* out) {
+  return guarded([&]() -> Status {
+    PERGOLA_TRY(check_pointer(given, "options"));
+    PERGOLA_TRY(check_pointer(out, "array"));
+    PERGOLA_ASSIGN(auto session, object_of<session::Session>(handle, "session"));
+    PERGOLA_ASSIGN(const pergola_array_options options, read_struct(given, "pergola_array_options"));
+    PERGOLA_ASSIGN(auto array, session->allocate(static_cast<session::ElementType>(options.type), options.element_bytes,
+                                                 options.count));
+    return give_handle(std::move(array), out);
+  });
+}
+
+pergola_code pergola_array_destroy(pergola_array array) { return capi::destroy<session::Array>(array, "array"); }
+
+pergola_code pergola_array_get_info(pergola_array handle, pergola_array_info* out) {
+  return guarded([&]() -> Status {
+    PERGOLA_ASSIGN(auto array, object_of<session::Array>(handle, "array"));
+    pergola_array_info full{};
+    full.type = static_cast<pergola_type>(array->type());
+    full.element_bytes = array->element_bytes();
+    full.count = array->count();
+    full.size_bytes = array->size_bytes();
+    full.address = array->address();
+    return write_struct(full, out, "pergola_array_info");
+  });
+}
+
+pergola_code pergola_array_write(pergola_array handle, uint64_t offset_bytes, const void* data, uint64_t size_bytes) {
+  return guarded([&]() -> Status {
+    if (size_bytes != 0) PERGOLA_TRY(check_pointer(data, "data"));
+    PERGOLA_ASSIGN(auto array, object_of<session::Array>(handle, "array"));
+    return array->write(offset_bytes, {static_cast<const std::byte*>(data), static_cast<std::size_t>(size_bytes)});
+  });
+}
+
+pergola_code pergola_array_read(pergola_array handle, uint64_t offset_bytes, void* data, uint64_t size_bytes) {
+  return guarded([&]() -> Status {
+    if (size_bytes != 0) PERGOLA_TRY(check_pointer(data, "data"));
+    PERGOLA_ASSIGN(auto array, object_of<session::Array>(handle, "array"));
+    return array->read(offset_bytes, {static_cast<std::byte*>(data), static_cast<std::size_t>(size_bytes)});
+  });
+}
+
+pergola_code pergola_array_view(pergola_array handle, const void** data, uint64_t* size_bytes) {
+  return guarded([&]() -> Status {
+    PERGOLA_TRY(check_pointer(data, "data"));
+    PERGOLA_TRY(check_pointer(size_bytes, "size_bytes"));
+    PERGOLA_ASSIGN(auto array, object_of<session::Array>(handle, "array"));
+    PERGOLA_ASSIGN(const std::span<const std::byte> bytes, array->view());
+    *data = bytes.data();
+    *size_bytes = bytes.size();
+    return {};
+  });
+}
+
+pergola_code pergola_array_fill(pergola_array handle, const void* value) {
+  return guarded([&]() -> Status {
+    PERGOLA_TRY(check_pointer(value, "value"));
+    PERGOLA_ASSIGN(auto array, object_of<session::Array>(handle, "array"));
+    return array->fill({static_cast<const std::byte*>(value), array->element_bytes()});
+  });
+}
+
+pergola_code pergola_array_copy(pergola_array destination_handle, uint64_t destination_offset_bytes,
+                                pergola_array source_handle, uint64_t source_offset_bytes, uint64_t size_bytes) {
+  return guarded([&]() -> Status {
+    PERGOLA_ASSIGN(auto destination, object_of<session::Array>(destination_handle, "destination array"));
+    PERGOLA_ASSIGN(auto source, object_of<session::Array>(source_handle, "source array"));
+    return destination->copy_from(destination_offset_bytes, source, source_offset_bytes, size_bytes);
+  });
+}

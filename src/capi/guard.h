@@ -1,0 +1,126 @@
+// What every C function stands in: nothing thrown leaves it, a failure's message is kept for its thread, and structs of
+// callers built against other versions are read and written as far as both sides know them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string_view>
+
+#include <pergola/pergola.h>
+
+#include "src/base/result.h"
+#include "src/capi/handles.h"
+#include "src/session/session.h"
+
+namespace pergola::capi {
+
+// Keeps the message for pergola_last_error() and returns the code.
+pergola_code fail(Code code, std::string_view message) noexcept;
+
+template <typename F>
+pergola_code guarded(F&& body) noexcept {
+  try {
+    const Status status = body();
+    return status.ok() ? PERGOLA_OK : fail(status.code(), status.message());
+  } catch (const std::bad_alloc&) {
+    return fail(Code::kResourceExhausted, "The host is out of memory.");
+  } catch (const std::exception& error) {
+    return fail(Code::kInternal, error.what());
+  } catch (...) {
+    return fail(Code::kInternal, "An exception of an unknown kind was thrown.");
+  }
+}
+
+template <typename T>
+struct HandleTraits;
+template <>
+struct HandleTraits<session::Session> {
+  using Handle = pergola_session;
+  static constexpr HandleKind kKind = HandleKind::kSession;
+};
+template <>
+struct HandleTraits<session::Module> {
+  using Handle = pergola_module;
+  static constexpr HandleKind kKind = HandleKind::kModule;
+};
+template <>
+struct HandleTraits<session::Kernel> {
+  using Handle = pergola_kernel;
+  static constexpr HandleKind kKind = HandleKind::kKernel;
+};
+template <>
+struct HandleTraits<session::Array> {
+  using Handle = pergola_array;
+  static constexpr HandleKind kKind = HandleKind::kArray;
+};
+template <>
+struct HandleTraits<session::Event> {
+  using Handle = pergola_event;
+  static constexpr HandleKind kKind = HandleKind::kEvent;
+};
+
+// The object of a handle; `what` is its argument's name, for the message.
+template <typename T>
+Result<std::shared_ptr<T>> object_of(typename HandleTraits<T>::Handle handle, std::string_view what) {
+  PERGOLA_ASSIGN(std::shared_ptr<void> object, HandleTable::instance().find(HandleTraits<T>::kKind, handle, what));
+  return std::static_pointer_cast<T>(std::move(object));
+}
+
+template <typename T>
+Status give_handle(std::shared_ptr<T> object, typename HandleTraits<T>::Handle* out) {
+  PERGOLA_ASSIGN(void* handle, HandleTable::instance().add(HandleTraits<T>::kKind, std::move(object)));
+  *out = static_cast<typename HandleTraits<T>::Handle>(handle);
+  return {};
+}
+
+template <typename T>
+pergola_code destroy(typename HandleTraits<T>::Handle handle, std::string_view what) noexcept {
+  return guarded([&]() -> Status {
+    // The object, when this was its last owner, goes at the end of this scope: outside the table's lock.
+    return HandleTable::instance().remove(HandleTraits<T>::kKind, handle, what).status();
+  });
+}
+
+inline Status check_pointer(const void* pointer, std::string_view what) {
+  if (pointer != nullptr) return {};
+  return PERGOLA_ERROR(kInvalidArgument, "The pointer {} is null.", what);
+}
+
+// A caller's struct as this version's: null is all defaults; a shorter one has defaults at its end; a longer one is
+// taken where what this version does not know is zero. `first_size` is the struct's size when it was introduced.
+template <typename T>
+Result<T> read_struct(const T* given, std::string_view name, std::size_t first_size = sizeof(T)) {
+  T result{};
+  if (given == nullptr) return result;
+  std::size_t size = 0;
+  std::memcpy(&size, given, sizeof size);
+  if (size < first_size || size > 4096)
+    return PERGOLA_ERROR(kInvalidArgument, "struct_size of {} is {}; set it to sizeof({}), {} here.", name, size, name,
+                         sizeof(T));
+  std::memcpy(&result, given, std::min(size, sizeof(T)));
+  const auto* bytes = reinterpret_cast<const unsigned char*>(given);
+  if (size > sizeof(T) && std::any_of(bytes + sizeof(T), bytes + size, [](unsigned char byte) { return byte != 0; }))
+    return PERGOLA_ERROR(kUnsupported, "{} sets a field that version " PERGOLA_VERSION " of the library does not know.",
+                         name);
+  return result;
+}
+
+// Writes `full` over as much of the caller's struct as it has; its struct_size stays.
+template <typename T>
+Status write_struct(const T& full, T* out, std::string_view name, std::size_t first_size = sizeof(T)) {
+  PERGOLA_TRY(check_pointer(out, name));
+  std::size_t size = 0;
+  std::memcpy(&size, out, sizeof size);
+  if (size < first_size)
+    return PERGOLA_ERROR(kInvalidArgument, "struct_size of {} is {}; set it to sizeof({}), {} here.", name, size, name,
+                         sizeof(T));
+  std::memcpy(reinterpret_cast<char*>(out) + sizeof size, reinterpret_cast<const char*>(&full) + sizeof size,
+              std::min(size, sizeof(T)) - sizeof size);
+  return {};
+}
+
+}  // namespace pergola::capi

@@ -1,0 +1,100 @@
+#include "src/capi/handles.h"
+
+#include <limits>
+#include <mutex>
+
+namespace pergola::capi {
+namespace {
+
+static_assert(sizeof(void*) == 8, "A handle has 64 bits.");
+
+constexpr unsigned kKindBits = 3, kSlotBits = 29;
+constexpr std::uint64_t kKindMask = (1u << kKindBits) - 1, kSlotMask = (1u << kSlotBits) - 1;
+
+void* encode(HandleKind kind, std::uint64_t slot, std::uint32_t generation) {
+  const std::uint64_t bits =
+      (std::uint64_t{generation} << (kKindBits + kSlotBits)) | (slot << kKindBits) | static_cast<std::uint64_t>(kind);
+  return reinterpret_cast<void*>(bits);
+}
+
+}  // namespace
+
+std::string_view to_string(HandleKind kind) {
+  switch (kind) {
+    case HandleKind::kNone: return "nothing";
+    case HandleKind::kSession: return "a session";
+    case HandleKind::kModule: return "a module";
+    case HandleKind::kKernel: return "a kernel";
+    case HandleKind::kArray: return "an array";
+    case HandleKind::kEvent: return "an event";
+  }
+  return "unknown";
+}
+
+HandleTable& HandleTable::instance() {
+  static auto* table = new HandleTable();
+  return *table;
+}
+
+Result<void*> HandleTable::add(HandleKind kind, std::shared_ptr<void> object) {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) {
+    if (slots_.size() > kSlotMask)
+      return PERGOLA_ERROR(kResourceExhausted, "{} handles are live; destroy some.", slots_.size());
+    free_.reserve(slots_.size() + 1);  // so that remove() cannot run out of memory
+    slots_.emplace_back();
+    free_.push_back(static_cast<std::uint32_t>(slots_.size() - 1));
+  }
+  const std::uint32_t index = free_.back();
+  free_.pop_back();
+  Slot& slot = slots_[index];
+  slot.object = std::move(object);
+  slot.kind = kind;
+  return encode(kind, index, slot.generation);
+}
+
+Result<std::size_t> HandleTable::slot_of(HandleKind kind, const void* handle, std::string_view what) const {
+  if (handle == nullptr)
+    return PERGOLA_ERROR(kInvalidArgument, "The {} is null; it should be the handle of {}.", what, to_string(kind));
+  const auto bits = reinterpret_cast<std::uint64_t>(handle);
+  const std::uint64_t index = (bits >> kKindBits) & kSlotMask;
+  const std::uint64_t generation = bits >> (kKindBits + kSlotBits);
+  const auto given = static_cast<HandleKind>(bits & kKindMask);
+  const bool live = index < slots_.size() && slots_[index].object != nullptr &&
+                    slots_[index].generation == generation && slots_[index].kind == given;
+  if (!live)
+    return PERGOLA_ERROR(kInvalidArgument,
+                         "The {} is not a live handle: it was destroyed, or Pergola never made it.", what);
+  if (given != kind)
+    return PERGOLA_ERROR(kInvalidArgument, "The {} is the handle of {}; it should be that of {}.", what,
+                         to_string(given), to_string(kind));
+  return static_cast<std::size_t>(index);
+}
+
+Result<std::shared_ptr<void>> HandleTable::find(HandleKind kind, const void* handle, std::string_view what) const {
+  const std::shared_lock lock(mutex_);
+  PERGOLA_ASSIGN(const std::size_t index, slot_of(kind, handle, what));
+  return slots_[index].object;
+}
+
+Result<std::shared_ptr<void>> HandleTable::remove(HandleKind kind, const void* handle, std::string_view what) {
+  const std::lock_guard lock(mutex_);
+  PERGOLA_ASSIGN(const std::size_t index, slot_of(kind, handle, what));
+  Slot& slot = slots_[index];
+  std::shared_ptr<void> object = std::move(slot.object);
+  slot.object = nullptr;
+  if (slot.generation != std::numeric_limits<std::uint32_t>::max()) {
+    ++slot.generation;
+    free_.push_back(static_cast<std::uint32_t>(index));
+  }
+  return object;
+}
+
+std::size_t HandleTable::live() const {
+  const std::shared_lock lock(mutex_);
+  std::size_t live = 0;
+  for (const Slot& slot : slots_) live += slot.object != nullptr;
+  return live;
+}
+
+}  // namespace pergola::capi

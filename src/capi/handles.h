@@ -1,0 +1,57 @@
+// The table behind the C interface's handles.
+//
+// A handle is a number in the shape of a pointer, never an address:
+//
+//   63              32 31               3 2    0
+//   ┌─────────────────┬──────────────────┬──────┐
+//   │ generation (>0) │ slot             │ kind │
+//   └─────────────────┴──────────────────┴──────┘
+//
+// A slot's generation grows when it is freed, so that a destroyed handle is known for what it is; a slot whose
+// generations are used up is never used again. What a caller makes up is found out the same way, without touching
+// memory.
+//
+// Thread-safe: a shared lock to look up, an exclusive one to add and remove; objects are destroyed outside the lock.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <shared_mutex>
+#include <string_view>
+#include <vector>
+
+#include "src/base/result.h"
+
+namespace pergola::capi {
+
+enum class HandleKind : std::uint8_t { kNone = 0, kSession = 1, kModule = 2, kKernel = 3, kArray = 4, kEvent = 5 };
+std::string_view to_string(HandleKind kind);
+
+class HandleTable {
+ public:
+  // The process's table. Never destroyed: threads may hold handles while the process ends.
+  static HandleTable& instance();
+
+  Result<void*> add(HandleKind kind, std::shared_ptr<void> object);
+  // kInvalidArgument where `handle` is not live or of another kind; `what` is the argument's name.
+  Result<std::shared_ptr<void>> find(HandleKind kind, const void* handle, std::string_view what) const;
+  // As find(), and the handle is dead after it.
+  Result<std::shared_ptr<void>> remove(HandleKind kind, const void* handle, std::string_view what);
+  std::size_t live() const;
+
+ private:
+  struct Slot {
+    std::shared_ptr<void> object;  // null: free
+    std::uint32_t generation = 1;
+    HandleKind kind = HandleKind::kNone;
+  };
+
+  // The slot of a live handle; guarded by mutex_.
+  Result<std::size_t> slot_of(HandleKind kind, const void* handle, std::string_view what) const;
+
+  mutable std::shared_mutex mutex_;  // guards all below
+  std::vector<Slot> slots_;
+  std::vector<std::uint32_t> free_;
+};
+
+}  // namespace pergola::capi

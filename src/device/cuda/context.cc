@@ -1,0 +1,188 @@
+#include "src/device/cuda/context.h"
+
+namespace pergola::device::cuda {
+namespace {
+
+constexpr std::size_t kMaxFreeEvents = 4096;
+constexpr std::size_t kMaxFreeStaging = 32;
+
+Code code_of(CUresult result) {
+  switch (result) {
+    case CUDA_ERROR_INVALID_VALUE: return Code::kInvalidArgument;
+    case CUDA_ERROR_OUT_OF_MEMORY:
+    case CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES:
+    case CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE: return Code::kResourceExhausted;
+    case CUDA_ERROR_NOT_FOUND: return Code::kNotFound;
+    case CUDA_ERROR_NOT_SUPPORTED:
+    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION: return Code::kUnsupported;
+    case CUDA_ERROR_INVALID_PTX:
+    case CUDA_ERROR_INVALID_IMAGE:
+    case CUDA_ERROR_NO_BINARY_FOR_GPU: return Code::kCompileError;
+    case CUDA_ERROR_DEVICE_UNAVAILABLE:
+    case CUDA_ERROR_NO_DEVICE:
+    case CUDA_ERROR_INVALID_DEVICE:
+    case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
+    case CUDA_ERROR_JIT_COMPILATION_DISABLED: return Code::kUnavailable;
+    default: return Code::kInternal;
+  }
+}
+
+}  // namespace
+
+bool is_sticky(CUresult result) {
+  switch (result) {
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_CONTAINED:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_TENSOR_MEMORY_LEAK:
+    case CUDA_ERROR_MPS_CLIENT_TERMINATED:
+    case CUDA_ERROR_EXTERNAL_DEVICE:
+    case CUDA_ERROR_DEINITIALIZED: return true;
+    default: return false;
+  }
+}
+
+Context::Context(std::shared_ptr<const Driver> driver, CUdevice device, CUcontext handle, int ordinal)
+    : driver_(std::move(driver)), device_(device), handle_(handle), id_(fmt::format("cuda:{}", ordinal)) {}
+
+Result<std::shared_ptr<Context>> Context::create(std::shared_ptr<const Driver> driver, int ordinal) {
+  int count = 0;
+  if (const CUresult result = driver->cuDeviceGetCount(&count); result != CUDA_SUCCESS)
+    return PERGOLA_ERROR(kUnavailable, "The GPUs cannot be counted: {}.", driver->describe(result));
+  if (ordinal < 0 || ordinal >= count)
+    return PERGOLA_ERROR(kUnavailable, "There is no GPU cuda:{}; the driver shows {} (cuda:0 is the first).", ordinal,
+                         count);
+  CUdevice device = 0;
+  CUcontext handle = nullptr;
+  CUresult result = driver->cuDeviceGet(&device, ordinal);
+  if (result == CUDA_SUCCESS) result = driver->cuDevicePrimaryCtxRetain(&handle, device);
+  if (result != CUDA_SUCCESS)
+    return PERGOLA_ERROR(kUnavailable, "GPU cuda:{} cannot be opened: {}.", ordinal, driver->describe(result));
+  return std::shared_ptr<Context>(new Context(std::move(driver), device, handle, ordinal));
+}
+
+// Last of all handles: nothing of this context is in use any more. Results are not looked at: a lost context refuses
+// every call, and its driver state goes with the process.
+Context::~Context() {
+  enter_quietly();
+  for (CUevent event : free_events_) driver_->cuEventDestroy(event);
+  for (std::byte* memory : free_staging_) driver_->cuMemFreeHost(memory);
+  driver_->cuCtxSetCurrent(nullptr);
+  driver_->cuDevicePrimaryCtxRelease(device_);
+}
+
+Status Context::enter() const {
+  PERGOLA_TRY(health());
+  return check(driver_->cuCtxSetCurrent(handle_), "making the context current");
+}
+
+Status Context::health() const {
+  if (!lost_.load(std::memory_order_acquire)) return {};
+  const std::lock_guard lock(mutex_);
+  return cause_;
+}
+
+Status Context::lose(CUresult result, std::string_view doing) const {
+  const std::lock_guard lock(mutex_);
+  if (cause_.ok()) {
+    cause_ = PERGOLA_ERROR(kDeviceLost,
+                           "{} is lost to this process: {}, seen while {}. A kernel queued before did this; start a "
+                           "new process to use the GPU again.",
+                           id_, driver_->describe(result), doing);
+    lost_.store(true, std::memory_order_release);
+  }
+  return cause_;
+}
+
+Status Context::check(CUresult result, std::string_view doing) const {
+  if (result == CUDA_SUCCESS) return {};
+  if (is_sticky(result)) return lose(result, doing);
+  if (lost_.load(std::memory_order_acquire)) return health();
+  return Error{code_of(result), fmt::format("{}: {} failed: {}.", id_, doing, driver_->describe(result)), __FILE__,
+               __LINE__};
+}
+
+Result<CUevent> Context::take_event() const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_events_.empty()) {
+      CUevent event = free_events_.back();
+      free_events_.pop_back();
+      return event;
+    }
+  }
+  CUevent event = nullptr;
+  PERGOLA_TRY(check(driver_->cuEventCreate(&event, CU_EVENT_DEFAULT), "creating an event"));
+  return event;
+}
+
+void Context::give_event(CUevent event) const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (free_events_.size() < kMaxFreeEvents) {
+      free_events_.push_back(event);
+      return;
+    }
+  }
+  enter_quietly();
+  driver_->cuEventDestroy(event);
+}
+
+Result<std::byte*> Context::take_staging() const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_staging_.empty()) {
+      std::byte* memory = free_staging_.back();
+      free_staging_.pop_back();
+      return memory;
+    }
+  }
+  void* memory = nullptr;
+  PERGOLA_TRY(check(driver_->cuMemHostAlloc(&memory, kStagingBytes, CU_MEMHOSTALLOC_PORTABLE),
+                    "allocating page-locked staging memory"));
+  return static_cast<std::byte*>(memory);
+}
+
+void Context::give_staging(std::byte* memory) const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (free_staging_.size() < kMaxFreeStaging) {
+      free_staging_.push_back(memory);
+      return;
+    }
+  }
+  enter_quietly();
+  driver_->cuMemFreeHost(memory);
+}
+
+void Context::add_host_range(const std::byte* begin, std::size_t size_bytes, std::weak_ptr<Buffer> buffer) const {
+  const std::unique_lock lock(ranges_mutex_);
+  host_ranges_[begin] = {size_bytes, std::move(buffer)};
+}
+
+void Context::remove_host_range(const std::byte* begin) const {
+  const std::unique_lock lock(ranges_mutex_);
+  host_ranges_.erase(begin);
+}
+
+BufferPtr Context::find_host_range(const std::byte* begin, std::size_t size_bytes) const {
+  const std::shared_lock lock(ranges_mutex_);
+  auto after = host_ranges_.upper_bound(begin);
+  if (after == host_ranges_.begin()) return nullptr;
+  const auto& [start, range] = *--after;
+  const auto offset = static_cast<std::size_t>(begin - start);
+  if (offset > range.size_bytes || size_bytes > range.size_bytes - offset) return nullptr;
+  return range.buffer.lock();
+}
+
+}  // namespace pergola::device::cuda

@@ -1,0 +1,90 @@
+// One GPU's primary context, shared by everything that a CUDA device makes; and whether the GPU is lost.
+//
+//            a sticky error: illegal address, trap, assert, ECC ...
+//   (works) ────────────────────────────────────────────────────────▶ (lost), with the first cause
+//
+// The driver keeps a sticky error for the rest of the process: every later call of any thread returns it, and only a
+// new process can use that GPU again. So lost is final: enter() then refuses every call with kDeviceLost and the
+// cause, and handles are dropped without complaint. Other devices of the process are not touched.
+// Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "src/device/buffer.h"
+#include "src/device/cuda/driver.h"
+
+namespace pergola::device::cuda {
+
+class Context {
+ public:
+  static Result<std::shared_ptr<Context>> create(std::shared_ptr<const Driver> driver, int ordinal);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  const Driver& driver() const { return *driver_; }
+  CUdevice device() const { return device_; }
+  CUcontext handle() const { return handle_; }
+  const std::string& id() const { return id_; }  // "cuda:0"
+
+  // Makes the context the calling thread's. Every entry from outside starts with it. kDeviceLost once lost.
+  Status enter() const;
+  // As enter(), for destructors, which go on where the device is lost.
+  void enter_quietly() const { driver_->cuCtxSetCurrent(handle_); }
+
+  // The error of a driver call, or success. `doing` completes "... failed while ": "copying 12 bytes to the device".
+  // A sticky error makes the context lost, and is kDeviceLost.
+  Status check(CUresult result, std::string_view doing) const;
+  Status health() const;
+
+  // Events with timing, recycled; null where the driver gives none (`status` then says why).
+  Result<CUevent> take_event() const;
+  void give_event(CUevent event) const;
+
+  // Page-locked staging memory of kStagingBytes, kept till the end of the context: cuMemFreeHost waits for all work.
+  static constexpr std::size_t kStagingBytes = std::size_t{2} << 20;
+  Result<std::byte*> take_staging() const;
+  void give_staging(std::byte* memory) const;
+
+  // Host ranges of this context's host-visible buffers: copies from and to them are asynchronous and keep them alive.
+  void add_host_range(const std::byte* begin, std::size_t size_bytes, std::weak_ptr<Buffer> buffer) const;
+  void remove_host_range(const std::byte* begin) const;
+  // The live buffer that holds all of the range; else null.
+  BufferPtr find_host_range(const std::byte* begin, std::size_t size_bytes) const;
+
+ private:
+  Context(std::shared_ptr<const Driver> driver, CUdevice device, CUcontext handle, int ordinal);
+  Status lose(CUresult result, std::string_view doing) const;
+
+  struct HostRange {
+    std::size_t size_bytes = 0;
+    std::weak_ptr<Buffer> buffer;
+  };
+
+  const std::shared_ptr<const Driver> driver_;
+  const CUdevice device_;
+  const CUcontext handle_;
+  const std::string id_;
+
+  mutable std::atomic<bool> lost_{false};  // release by the first loser, after cause_; acquire by readers
+  mutable std::mutex mutex_;               // guards the four below
+  mutable Status cause_;
+  mutable std::vector<CUevent> free_events_;
+  mutable std::vector<std::byte*> free_staging_;
+  mutable std::shared_mutex ranges_mutex_;  // guards host_ranges_
+  mutable std::map<const std::byte*, HostRange> host_ranges_;
+};
+
+using ContextPtr = std::shared_ptr<const Context>;
+
+// Errors after which the driver refuses all further work of this process on the GPU.
+bool is_sticky(CUresult result);
+
+}  // namespace pergola::device::cuda

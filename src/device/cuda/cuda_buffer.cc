@@ -1,0 +1,41 @@
+#include "src/device/cuda/cuda_buffer.h"
+
+#include <algorithm>
+
+namespace pergola::device::cuda {
+
+Result<std::shared_ptr<CudaBuffer>> CudaBuffer::create(ContextPtr context, std::size_t size_bytes, MemoryKind kind) {
+  PERGOLA_TRY(context->enter());
+  const Driver& driver = context->driver();
+  const std::size_t bytes = std::max<std::size_t>(size_bytes, 1);  // the driver refuses 0
+  const std::string doing = fmt::format("allocating {} bytes", size_bytes);
+  CUdeviceptr address = 0;
+  if (kind == MemoryKind::kDevice) {
+    PERGOLA_TRY(context->check(driver.cuMemAlloc(&address, bytes), doing));
+    return std::shared_ptr<CudaBuffer>(new CudaBuffer(std::move(context), address, nullptr, size_bytes));
+  }
+  void* host = nullptr;
+  const unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+  PERGOLA_TRY(context->check(driver.cuMemHostAlloc(&host, bytes, flags), doing));
+  if (const CUresult result = driver.cuMemHostGetDevicePointer(&address, host, 0); result != CUDA_SUCCESS) {
+    driver.cuMemFreeHost(host);
+    return context->check(result, "mapping host memory");
+  }
+  const Context* range_owner = context.get();
+  std::shared_ptr<CudaBuffer> buffer(
+      new CudaBuffer(std::move(context), address, static_cast<std::byte*>(host), size_bytes));
+  range_owner->add_host_range(buffer->host_, size_bytes, buffer);
+  return buffer;
+}
+
+CudaBuffer::~CudaBuffer() {
+  context_->enter_quietly();
+  if (host_ == nullptr) {
+    context_->driver().cuMemFree(address_);
+    return;
+  }
+  context_->remove_host_range(host_);
+  context_->driver().cuMemFreeHost(host_);
+}
+
+}  // namespace pergola::device::cuda

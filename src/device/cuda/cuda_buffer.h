@@ -1,0 +1,35 @@
+// GPU memory, and page-locked host memory that the GPU addresses.
+//
+// Dropping the last handle calls cuMemFree or cuMemFreeHost, and both wait for every kernel that is resident on the
+// GPU. Work that never ends (the resident executor) must therefore own pools that were made before it started.
+// cuMemAlloc and cuMemHostAlloc do not wait.
+#pragma once
+
+#include "src/device/cuda/context.h"
+
+namespace pergola::device::cuda {
+
+class CudaBuffer final : public Buffer {
+ public:
+  static Result<std::shared_ptr<CudaBuffer>> create(ContextPtr context, std::size_t size_bytes, MemoryKind kind);
+  ~CudaBuffer() override;
+  CudaBuffer(const CudaBuffer&) = delete;
+  CudaBuffer& operator=(const CudaBuffer&) = delete;
+
+  DeviceAddress address() const override { return address_; }
+  std::size_t size_bytes() const override { return size_bytes_; }
+  MemoryKind kind() const override { return host_ == nullptr ? MemoryKind::kDevice : MemoryKind::kHostVisible; }
+  std::byte* host_pointer() const override { return host_; }
+  const Context* context() const { return context_.get(); }
+
+ private:
+  CudaBuffer(ContextPtr context, CUdeviceptr address, std::byte* host, std::size_t size_bytes)
+      : context_(std::move(context)), address_(address), host_(host), size_bytes_(size_bytes) {}
+
+  const ContextPtr context_;
+  const CUdeviceptr address_;
+  std::byte* const host_;
+  const std::size_t size_bytes_;
+};
+
+}  // namespace pergola::device::cuda

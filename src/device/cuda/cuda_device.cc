@@ -1,0 +1,144 @@
+#include "src/device/cuda/cuda_device.h"
+
+#include <array>
+
+#include "src/base/disk_cache.h"
+#include "src/base/file.h"
+#include "src/device/cuda/cuda_buffer.h"
+#include "src/device/cuda/cuda_graph.h"
+#include "src/device/cuda/cuda_module.h"
+#include "src/device/cuda/cuda_queue.h"
+#include "src/device/validate.h"
+
+namespace pergola::device {
+namespace cuda {
+namespace {
+
+std::string name_of(const Driver& driver, CUdevice device) {
+  std::array<char, 256> name{};
+  driver.cuDeviceGetName(name.data(), static_cast<int>(name.size() - 1), device);
+  return name.data();
+}
+
+std::uint32_t attribute(const Driver& driver, CUdevice device, CUdevice_attribute which) {
+  int value = 0;
+  driver.cuDeviceGetAttribute(&value, which, device);
+  return static_cast<std::uint32_t>(value);
+}
+
+DeviceInfo describe(const Context& context) {
+  const Driver& driver = context.driver();
+  const auto get = [&](CUdevice_attribute which) { return attribute(driver, context.device(), which); };
+  DeviceInfo info;
+  info.kind = DeviceKind::kCuda;
+  info.id = context.id();
+  info.name = name_of(driver, context.device());
+  info.driver = driver.version_text();
+  info.compute_major = get(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+  info.compute_minor = get(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  info.sm_count = get(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  info.warp_size_threads = get(CU_DEVICE_ATTRIBUTE_WARP_SIZE);
+  info.max_threads_per_block = get(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+  info.max_block = {get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X), get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y),
+                    get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)};
+  info.max_grid = {get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X), get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y),
+                   get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)};
+  info.max_shared_bytes_per_block = get(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+  info.max_blocks_per_sm = get(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR);
+  // 8 is what every GPU with clusters takes (the portable size).
+  info.max_cluster_blocks = get(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) != 0 ? 8 : 0;
+  std::size_t memory = 0;
+  driver.cuDeviceTotalMem(&memory, context.device());
+  info.memory_bytes = memory;
+  return info;
+}
+
+class CudaDevice final : public Device, public std::enable_shared_from_this<CudaDevice> {
+ public:
+  CudaDevice(ContextPtr context, const CudaDeviceOptions& options)
+      : context_(std::move(context)),
+        info_(describe(*context_)),
+        cache_(options.cache_folder.empty() ? cache_directory() / "cubin" : options.cache_folder),
+        jit_(context_, {info_.compute_major, info_.compute_minor, options.exact_rounding},
+             options.use_cache ? &cache_ : nullptr) {}
+
+  const DeviceInfo& info() const override { return info_; }
+
+  Result<ModulePtr> load(const ModuleSource& source) override {
+    PERGOLA_ASSIGN(ModulePtr module, CudaModule::create(context_, jit_, source, info_));
+    return module;
+  }
+
+  Result<BufferPtr> allocate(std::size_t size_bytes, MemoryKind kind) override {
+    if (kind == MemoryKind::kDevice && size_bytes > info_.memory_bytes)
+      return PERGOLA_ERROR(kResourceExhausted, "{} bytes are more than the {} that '{}' has.", size_bytes,
+                           info_.memory_bytes, info_.id);
+    // More than any address space holds; the driver is not made to multiply with it.
+    if (size_bytes > (std::size_t{1} << 47))
+      return PERGOLA_ERROR(kResourceExhausted, "{} bytes of host memory are more than any machine has.", size_bytes);
+    PERGOLA_ASSIGN(BufferPtr buffer, CudaBuffer::create(context_, size_bytes, kind));
+    return buffer;
+  }
+
+  Result<std::unique_ptr<Queue>> create_queue() override {
+    PERGOLA_ASSIGN(std::unique_ptr<Queue> queue, CudaQueue::create(context_, shared_from_this()));
+    return queue;
+  }
+
+  Result<std::unique_ptr<ExecutableGraph>> instantiate(GraphSpec spec) override {
+    PERGOLA_TRY(validate_graph(info_, spec));
+    PERGOLA_ASSIGN(std::unique_ptr<ExecutableGraph> graph, CudaGraph::create(context_, std::move(spec)));
+    return graph;
+  }
+
+  Status health() const override { return context_->health(); }
+
+ private:
+  const ContextPtr context_;
+  const DeviceInfo info_;
+  DiskCache cache_;
+  const Jit jit_;
+};
+
+}  // namespace
+}  // namespace cuda
+
+Result<DevicePtr> create_cuda_device(int ordinal, const CudaDeviceOptions& options) {
+  PERGOLA_ASSIGN(const std::shared_ptr<const cuda::Driver> driver, cuda::Driver::open(options.driver_library));
+  PERGOLA_ASSIGN(cuda::ContextPtr context, cuda::Context::create(driver, ordinal));
+  PERGOLA_TRY(context->enter());
+  return DevicePtr(std::make_shared<cuda::CudaDevice>(std::move(context), options));
+}
+
+CudaStatus cuda_status(const std::string& driver_library) {
+  CudaStatus status;
+  const Result<std::shared_ptr<const cuda::Driver>> opened = cuda::Driver::open(driver_library);
+  if (!opened.ok()) {
+    status.reason = opened.message();
+    return status;
+  }
+  const cuda::Driver& driver = **opened;
+  status.driver_library = driver.path();
+  status.driver_version = driver.version_text();
+  int count = 0;
+  const cuda::CUresult result = driver.cuDeviceGetCount(&count);
+  if (result != cuda::CUDA_SUCCESS || count == 0) {
+    status.reason = result == cuda::CUDA_SUCCESS ? "The NVIDIA driver shows no GPU; check CUDA_VISIBLE_DEVICES."
+                                                 : driver.describe(result);
+    return status;
+  }
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    cuda::CUdevice device = 0;
+    if (driver.cuDeviceGet(&device, ordinal) != cuda::CUDA_SUCCESS) continue;
+    std::size_t memory = 0;
+    driver.cuDeviceTotalMem(&memory, device);
+    status.gpus.push_back({ordinal, cuda::name_of(driver, device),
+                           cuda::attribute(driver, device, cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+                           cuda::attribute(driver, device, cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
+                           memory});
+  }
+  status.available = true;
+  return status;
+}
+
+}  // namespace pergola::device

@@ -1,0 +1,65 @@
+#include "src/device/cuda/cuda_event.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace pergola::device::cuda {
+namespace {
+constexpr std::string_view kDoing = "waiting for queued work";
+constexpr std::chrono::microseconds kSpin{50};       // polled without sleeping: most waits are short
+constexpr std::chrono::microseconds kLongestSleep{500};
+}  // namespace
+
+std::optional<Status> CudaEvent::known() const {
+  const std::lock_guard lock(mutex_);
+  return outcome_;
+}
+
+Status CudaEvent::settle(CUresult result) {
+  Status status = context_->check(result, kDoing);
+  const std::lock_guard lock(mutex_);
+  if (!outcome_) outcome_ = std::move(status);
+  return *outcome_;
+}
+
+std::optional<Status> CudaEvent::poll() {
+  if (std::optional<Status> status = known()) return status;
+  if (Status entered = context_->enter(); !entered.ok()) return entered;
+  const CUresult result = context_->driver().cuEventQuery(event_);
+  if (result == CUDA_ERROR_NOT_READY) return std::nullopt;
+  return settle(result);
+}
+
+Status CudaEvent::wait(std::optional<std::chrono::nanoseconds> timeout) {
+  if (!timeout) {
+    if (std::optional<Status> status = known()) return *status;
+    PERGOLA_TRY(context_->enter());
+    return settle(context_->driver().cuEventSynchronize(event_));
+  }
+  const auto start = std::chrono::steady_clock::now();
+  std::chrono::nanoseconds sleep = std::chrono::microseconds(10);
+  for (;;) {
+    if (std::optional<Status> status = poll()) return *status;
+    const auto waited = std::chrono::steady_clock::now() - start;
+    if (waited >= *timeout)
+      return PERGOLA_ERROR(kTimeout, "The work has not ended within {} ns; it goes on.", timeout->count());
+    if (waited < kSpin) continue;
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(sleep, *timeout - waited));
+    sleep = std::min<std::chrono::nanoseconds>(sleep * 2, kLongestSleep);
+  }
+}
+
+Result<double> CudaEvent::elapsed_ns(const Event& start) {
+  const auto* from = dynamic_cast<const CudaEvent*>(&start);
+  if (from == nullptr || from->context_ != context_)
+    return PERGOLA_ERROR(kInvalidArgument, "The start event is of another device; time is kept by one device.");
+  PERGOLA_TRY(context_->enter());
+  float milliseconds = 0;
+  const CUresult result = context_->driver().cuEventElapsedTime(&milliseconds, from->event_, event_);
+  if (result == CUDA_ERROR_NOT_READY)
+    return PERGOLA_ERROR(kFailedPrecondition, "Both events must have ended before the time between them is asked for.");
+  PERGOLA_TRY(context_->check(result, "reading the time between two events"));
+  return static_cast<double>(milliseconds) * 1e6;
+}
+
+}  // namespace pergola::device::cuda

@@ -1,0 +1,40 @@
+// A recorded CUDA event. All failures on a GPU are sticky, so an event ends well or with the device lost.
+//
+// The driver tells the sticky error for events that had completed before the fault too: an event whose success was not
+// yet seen by poll() or wait() is then reported lost. Thread-safe: the outcome is kept once it is known.
+#pragma once
+
+#include <mutex>
+
+#include "src/device/cuda/context.h"
+#include "src/device/event.h"
+
+namespace pergola::device::cuda {
+
+class CudaEvent final : public Event {
+ public:
+  // Owns `event`, which is recorded and goes back to the context.
+  CudaEvent(ContextPtr context, CUevent event) : context_(std::move(context)), event_(event) {}
+  ~CudaEvent() override { context_->give_event(event_); }
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+
+  std::optional<Status> poll() override;
+  Status wait(std::optional<std::chrono::nanoseconds> timeout) override;
+  // The GPU's clock has a resolution of about 0.5 microseconds.
+  Result<double> elapsed_ns(const Event& start) override;
+
+  CUevent handle() const { return event_; }
+  const Context* context() const { return context_.get(); }
+
+ private:
+  std::optional<Status> known() const;
+  Status settle(CUresult result);
+
+  const ContextPtr context_;
+  const CUevent event_;
+  mutable std::mutex mutex_;  // guards outcome_; not held while the driver is asked
+  std::optional<Status> outcome_;
+};
+
+}  // namespace pergola::device::cuda

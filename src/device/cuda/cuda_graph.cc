@@ -1,0 +1,153 @@
+#include "src/device/cuda/cuda_graph.h"
+
+#include "src/device/cuda/cuda_module.h"
+#include "src/device/cuda/cuda_queue.h"
+#include "src/device/validate.h"
+
+namespace pergola::device::cuda {
+namespace {
+
+CUDA_KERNEL_NODE_PARAMS kernel_work(const CudaKernel& kernel, const LaunchConfig& config, ParameterList& list) {
+  CUDA_KERNEL_NODE_PARAMS work{};
+  work.func = kernel.function();
+  work.gridDimX = config.grid.x;
+  work.gridDimY = config.grid.y;
+  work.gridDimZ = config.grid.z;
+  work.blockDimX = config.block.x;
+  work.blockDimY = config.block.y;
+  work.blockDimZ = config.block.z;
+  work.sharedMemBytes = config.dynamic_shared_bytes;
+  work.extra = list.extra();
+  return work;
+}
+
+Result<const CudaKernel*> own_kernel(const KernelNode& node, const Context* context) {
+  const auto* module = dynamic_cast<const CudaModule*>(node.module.get());
+  const CudaKernel* kernel =
+      module != nullptr && module->context() == context ? module->own(node.kernel) : nullptr;
+  if (kernel != nullptr) return kernel;
+  return PERGOLA_ERROR(kInvalidArgument, "its kernel is not one of a module of this device that is given with it.");
+}
+
+Result<const CudaBuffer*> own_buffer(const BufferPtr& buffer, const Context* context) {
+  const auto* mine = dynamic_cast<const CudaBuffer*>(buffer.get());
+  if (mine != nullptr && mine->context() == context) return mine;
+  return PERGOLA_ERROR(kInvalidArgument, "its buffer is of another device than the graph.");
+}
+
+}  // namespace
+
+// Adds one node behind those it names, whose handles are in `after`.
+struct CudaGraph::AddNode {
+  State& state;
+  std::vector<CUgraphNode> after;
+  CUgraphNode made = nullptr;
+
+  const Driver& driver() const { return state.context->driver(); }
+  Status check(CUresult result) const { return state.context->check(result, "adding a graph node"); }
+  Status add_empty() {
+    return check(driver().cuGraphAddEmptyNode(&made, state.graph, after.data(), after.size()));
+  }
+
+  Status operator()(const KernelNode& node) {
+    PERGOLA_ASSIGN(const CudaKernel* kernel, own_kernel(node, state.context.get()));
+    ParameterList list(node.parameters);
+    const CUDA_KERNEL_NODE_PARAMS work = kernel_work(*kernel, node.config, list);
+    PERGOLA_TRY(check(driver().cuGraphAddKernelNode(&made, state.graph, after.data(), after.size(), &work)));
+    LaunchConfig config = node.config;
+    config.programmatic = false;  // an attribute of streams; edges of graphs are full
+    LaunchAttributes attributes;
+    set_attributes(config, attributes);
+    for (unsigned i = 0; i < attributes.count; ++i)
+      PERGOLA_TRY(check(driver().cuGraphKernelNodeSetAttribute(made, attributes.values[i].id,
+                                                               &attributes.values[i].value)));
+    return {};
+  }
+
+  Status operator()(const CopyNode& node) {
+    PERGOLA_ASSIGN(const CudaBuffer* to, own_buffer(node.destination, state.context.get()));
+    PERGOLA_ASSIGN(const CudaBuffer* from, own_buffer(node.source, state.context.get()));
+    if (node.size_bytes == 0) return add_empty();
+    CUDA_MEMCPY3D work{};
+    work.WidthInBytes = node.size_bytes;
+    work.Height = 1;
+    work.Depth = 1;
+    work.srcXInBytes = node.source_offset_bytes;
+    work.dstXInBytes = node.destination_offset_bytes;
+    if (from->host_pointer() != nullptr) {
+      work.srcMemoryType = CU_MEMORYTYPE_HOST;
+      work.srcHost = from->host_pointer();
+    } else {
+      work.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+      work.srcDevice = from->address();
+    }
+    if (to->host_pointer() != nullptr) {
+      work.dstMemoryType = CU_MEMORYTYPE_HOST;
+      work.dstHost = to->host_pointer();
+    } else {
+      work.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+      work.dstDevice = to->address();
+    }
+    return check(driver().cuGraphAddMemcpyNode(&made, state.graph, after.data(), after.size(), &work,
+                                               state.context->handle()));
+  }
+
+  Status operator()(const FillNode& node) {
+    PERGOLA_ASSIGN(const CudaBuffer* to, own_buffer(node.destination, state.context.get()));
+    if (node.size_bytes == 0) return add_empty();
+    const CUDA_MEMSET_NODE_PARAMS work{.dst = to->address() + node.offset_bytes,
+                                       .pitch = node.size_bytes,
+                                       .value = node.pattern,
+                                       .elementSize = node.pattern_bytes,
+                                       .width = node.size_bytes / node.pattern_bytes,
+                                       .height = 1};
+    return check(driver().cuGraphAddMemsetNode(&made, state.graph, after.data(), after.size(), &work,
+                                               state.context->handle()));
+  }
+};
+
+CudaGraph::State::~State() {
+  context->enter_quietly();
+  if (executable != nullptr) context->driver().cuGraphExecDestroy(executable);
+  if (graph != nullptr) context->driver().cuGraphDestroy(graph);
+}
+
+Result<std::unique_ptr<CudaGraph>> CudaGraph::create(ContextPtr context, GraphSpec spec) {
+  PERGOLA_TRY(context->enter());
+  const Driver& driver = context->driver();
+  auto state = std::make_shared<State>(context, std::move(spec));
+  PERGOLA_TRY(context->check(driver.cuGraphCreate(&state->graph, 0), "creating a graph"));
+  for (const GraphNode& node : state->spec.nodes) {
+    AddNode add{*state, {}};
+    for (NodeId earlier : node.after) add.after.push_back(state->nodes[earlier]);
+    const Status status = std::visit(add, node.work);
+    if (!status.ok())
+      return Error{status.code(), fmt::format("Graph node {}: {}", state->nodes.size(), status.message()), __FILE__,
+                   __LINE__};
+    state->nodes.push_back(add.made);
+  }
+  PERGOLA_TRY(context->check(driver.cuGraphInstantiateWithFlags(&state->executable, state->graph, 0),
+                             fmt::format("instantiating a graph of {} nodes", state->nodes.size())));
+  return std::unique_ptr<CudaGraph>(new CudaGraph(std::move(state)));
+}
+
+Status CudaGraph::update_parameters(NodeId node, std::span<const std::byte> parameters) {
+  PERGOLA_TRY(validate_update(state_->spec, node, parameters.size()));
+  PERGOLA_TRY(state_->context->enter());
+  const auto& work = std::get<KernelNode>(state_->spec.nodes[node].work);
+  PERGOLA_ASSIGN(const CudaKernel* kernel, own_kernel(work, state_->context.get()));
+  ParameterList list(parameters);
+  const CUDA_KERNEL_NODE_PARAMS changed = kernel_work(*kernel, work.config, list);
+  return state_->context->check(state_->context->driver().cuGraphExecKernelNodeSetParams(
+                                    state_->executable, state_->nodes[node], &changed),
+                                fmt::format("changing the parameters of graph node {}", node));
+}
+
+Status CudaGraph::launch(Queue& queue) {
+  auto* mine = dynamic_cast<CudaQueue*>(&queue);
+  if (mine == nullptr || mine->context() != state_->context.get())
+    return PERGOLA_ERROR(kInvalidArgument, "The queue is of another device than the graph.");
+  return mine->launch_graph(state_->executable, state_);
+}
+
+}  // namespace pergola::device::cuda

@@ -1,0 +1,43 @@
+// A CUDA graph, built node by node from a GraphSpec and instantiated once.
+//
+// update_parameters() changes the executable graph in place (cuGraphExecKernelNodeSetParams), which is a matter of a
+// microsecond; launches that are queued already keep the old parameters. Edges are full: a `programmatic` launch in a
+// graph is allowed to start early and does not. Instantiation does not wait for a resident kernel; a launch does where
+// the GPU has no room. Thread-compatible.
+#pragma once
+
+#include <memory>
+
+#include "src/device/cuda/context.h"
+#include "src/device/graph.h"
+
+namespace pergola::device::cuda {
+
+class CudaGraph final : public ExecutableGraph {
+ public:
+  // `spec` has passed validate_graph().
+  static Result<std::unique_ptr<CudaGraph>> create(ContextPtr context, GraphSpec spec);
+
+  Status update_parameters(NodeId node, std::span<const std::byte> parameters) override;
+  Status launch(Queue& queue) override;
+
+ private:
+  // Everything that a launch in flight needs. Shared with the queues that run it.
+  struct State {
+    State(ContextPtr owner, GraphSpec work) : context(std::move(owner)), spec(std::move(work)) {}
+    ~State();
+    State(const State&) = delete;
+    State& operator=(const State&) = delete;
+    const ContextPtr context;
+    GraphSpec spec;
+    CUgraph graph = nullptr;
+    CUgraphExec executable = nullptr;
+    std::vector<CUgraphNode> nodes;
+  };
+  struct AddNode;
+  explicit CudaGraph(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace pergola::device::cuda

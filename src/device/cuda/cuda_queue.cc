@@ -1,0 +1,211 @@
+#include "src/device/cuda/cuda_queue.h"
+
+#include "src/device/cuda/cuda_module.h"
+#include "src/device/validate.h"
+
+namespace pergola::device::cuda {
+
+void set_attributes(const LaunchConfig& config, LaunchAttributes& attributes) {
+  const auto add = [&](CUlaunchAttributeID id) -> CUlaunchAttributeValue& {
+    CUlaunchAttribute& attribute = attributes.values[attributes.count++];
+    attribute.id = id;
+    return attribute.value;
+  };
+  if (config.cooperative) add(CU_LAUNCH_ATTRIBUTE_COOPERATIVE).cooperative = 1;
+  if (config.programmatic)
+    add(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION).programmaticStreamSerializationAllowed = 1;
+  if (config.cluster != Dim3{0, 0, 0})
+    add(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).clusterDim = {config.cluster.x, config.cluster.y, config.cluster.z};
+}
+
+ParameterList::ParameterList(std::span<const std::byte> parameters) : bytes_(parameters.size()) {
+  extra_[0] = reinterpret_cast<void*>(CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT);
+  extra_[1] = const_cast<std::byte*>(parameters.data());
+  extra_[2] = reinterpret_cast<void*>(CU_LAUNCH_PARAM_BUFFER_SIZE_AS_INT);
+  extra_[3] = &bytes_;
+  extra_[4] = reinterpret_cast<void*>(CU_LAUNCH_PARAM_END_AS_INT);
+}
+
+CudaQueue::CudaQueue(ContextPtr context, std::shared_ptr<const Device> device, CUstream stream)
+    : context_(std::move(context)),
+      device_(std::move(device)),
+      stream_(stream),
+      staging_(context_) {}
+
+Result<std::unique_ptr<CudaQueue>> CudaQueue::create(ContextPtr context, std::shared_ptr<const Device> device) {
+  PERGOLA_TRY(context->enter());
+  CUstream stream = nullptr;
+  PERGOLA_TRY(context->check(context->driver().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "creating a stream"));
+  return std::unique_ptr<CudaQueue>(new CudaQueue(std::move(context), std::move(device), stream));
+}
+
+CudaQueue::~CudaQueue() {
+  context_->enter_quietly();
+  context_->driver().cuStreamSynchronize(stream_);
+  Retained::Handles ended;
+  retained_.release_all(ended);
+  context_->driver().cuStreamDestroy(stream_);
+}
+
+Result<const CudaBuffer*> CudaQueue::own(const BufferPtr& buffer) const {
+  const auto* mine = dynamic_cast<const CudaBuffer*>(buffer.get());
+  if (mine != nullptr && mine->context() == context_.get()) return mine;
+  return PERGOLA_ERROR(kInvalidArgument, "The buffer is {}.",
+                       buffer == nullptr ? "null" : "of another device; a queue takes buffers of its own device");
+}
+
+Status CudaQueue::keep(std::initializer_list<std::shared_ptr<const void>> handles, Retained::Handles& ended) {
+  for (const auto& handle : handles) retained_.keep(handle);
+  if (!retained_.should_seal()) return {};
+  return record_locked(ended).status();
+}
+
+Result<std::shared_ptr<CudaEvent>> CudaQueue::record_locked(Retained::Handles& ended) {
+  PERGOLA_ASSIGN(const CUevent handle, context_->take_event());
+  auto event = std::make_shared<CudaEvent>(context_, handle);
+  PERGOLA_TRY(context_->check(context_->driver().cuEventRecord(handle, stream_), "recording an event"));
+  retained_.seal(event);
+  retained_.release_ended(ended);
+  return event;
+}
+
+Status CudaQueue::launch(const ModulePtr& module, const Kernel& kernel, const LaunchConfig& config,
+                         std::span<const std::byte> parameters) {
+  const auto* owner = dynamic_cast<const CudaModule*>(module.get());
+  const CudaKernel* mine = owner != nullptr && owner->context() == context_.get() ? owner->own(&kernel) : nullptr;
+  if (mine == nullptr)
+    return PERGOLA_ERROR(kInvalidArgument, "The kernel is not one of a module of this device that is given with it.");
+  PERGOLA_TRY(validate_launch(device_->info(), kernel, config, parameters.size()));
+  PERGOLA_TRY(context_->enter());
+
+  LaunchAttributes attributes;
+  set_attributes(config, attributes);
+  ParameterList list(parameters);
+  const CUlaunchConfig launch{.gridDimX = config.grid.x, .gridDimY = config.grid.y, .gridDimZ = config.grid.z,
+                              .blockDimX = config.block.x, .blockDimY = config.block.y, .blockDimZ = config.block.z,
+                              .sharedMemBytes = config.dynamic_shared_bytes, .hStream = stream_,
+                              .attrs = attributes.values, .numAttrs = attributes.count};
+  Retained::Handles ended;  // dropped after the lock
+  const std::lock_guard lock(mutex_);
+  const CUresult result = context_->driver().cuLaunchKernelEx(&launch, mine->function(), nullptr, list.extra());
+  if (result != CUDA_SUCCESS)
+    return context_->check(result, fmt::format("launching kernel '{}' with a grid of {} and blocks of {}",
+                                               kernel.signature().name, to_string(config.grid),
+                                               to_string(config.block)));
+  return keep({module}, ended);
+}
+
+Status CudaQueue::copy_to_device(const BufferPtr& destination, std::size_t offset_bytes,
+                                 std::span<const std::byte> source) {
+  PERGOLA_ASSIGN(const CudaBuffer* to, own(destination));
+  PERGOLA_TRY(validate_range("destination", to, offset_bytes, source.size()));
+  PERGOLA_TRY(context_->enter());
+  if (source.empty()) return {};
+  const CUdeviceptr address = to->address() + offset_bytes;
+  const BufferPtr pinned = context_->find_host_range(source.data(), source.size());
+  Retained::Handles ended;
+  const std::lock_guard lock(mutex_);
+  if (pinned == nullptr) {
+    PERGOLA_TRY(staging_.copy_to_device(stream_, address, source));
+  } else {
+    PERGOLA_TRY(context_->check(
+        context_->driver().cuMemcpyHtoDAsync(address, source.data(), source.size(), stream_),
+        fmt::format("copying {} bytes to the device", source.size())));
+    retained_.keep(pinned);
+  }
+  return keep({destination}, ended);
+}
+
+Status CudaQueue::copy_to_host(std::span<std::byte> destination, const BufferPtr& source, std::size_t offset_bytes) {
+  PERGOLA_ASSIGN(const CudaBuffer* from, own(source));
+  PERGOLA_TRY(validate_range("source", from, offset_bytes, destination.size()));
+  PERGOLA_TRY(context_->enter());
+  if (destination.empty()) return {};
+  const BufferPtr pinned = context_->find_host_range(destination.data(), destination.size());
+  Retained::Handles ended;
+  const std::lock_guard lock(mutex_);
+  // To pageable memory the driver stages by itself, and returns when the bytes are there.
+  PERGOLA_TRY(context_->check(context_->driver().cuMemcpyDtoHAsync(destination.data(), from->address() + offset_bytes,
+                                                                   destination.size(), stream_),
+                              fmt::format("copying {} bytes to the host", destination.size())));
+  if (pinned != nullptr) retained_.keep(pinned);
+  return keep({source}, ended);
+}
+
+Status CudaQueue::copy(const BufferPtr& destination, std::size_t destination_offset_bytes, const BufferPtr& source,
+                       std::size_t source_offset_bytes, std::size_t size_bytes) {
+  PERGOLA_ASSIGN(const CudaBuffer* to, own(destination));
+  PERGOLA_ASSIGN(const CudaBuffer* from, own(source));
+  PERGOLA_TRY(validate_copy(to, destination_offset_bytes, from, source_offset_bytes, size_bytes));
+  PERGOLA_TRY(context_->enter());
+  if (size_bytes == 0) return {};
+  Retained::Handles ended;
+  const std::lock_guard lock(mutex_);
+  PERGOLA_TRY(context_->check(
+      context_->driver().cuMemcpyAsync(to->address() + destination_offset_bytes,
+                                       from->address() + source_offset_bytes, size_bytes, stream_),
+      fmt::format("copying {} bytes on the device", size_bytes)));
+  return keep({destination, source}, ended);
+}
+
+Status CudaQueue::fill(const BufferPtr& destination, std::size_t offset_bytes, std::size_t size_bytes,
+                       std::uint32_t pattern, std::uint32_t pattern_bytes) {
+  PERGOLA_ASSIGN(const CudaBuffer* to, own(destination));
+  PERGOLA_TRY(validate_fill(to, offset_bytes, size_bytes, pattern, pattern_bytes));
+  PERGOLA_TRY(context_->enter());
+  if (size_bytes == 0) return {};
+  const Driver& driver = context_->driver();
+  const CUdeviceptr address = to->address() + offset_bytes;
+  Retained::Handles ended;
+  const std::lock_guard lock(mutex_);
+  CUresult result = CUDA_SUCCESS;
+  if (pattern_bytes == 1)
+    result = driver.cuMemsetD8Async(address, static_cast<unsigned char>(pattern), size_bytes, stream_);
+  else if (pattern_bytes == 2)
+    result = driver.cuMemsetD16Async(address, static_cast<unsigned short>(pattern), size_bytes / 2, stream_);
+  else
+    result = driver.cuMemsetD32Async(address, pattern, size_bytes / 4, stream_);
+  PERGOLA_TRY(context_->check(result, fmt::format("filling {} bytes", size_bytes)));
+  return keep({destination}, ended);
+}
+
+Status CudaQueue::wait(const EventPtr& event) {
+  const auto* mine = dynamic_cast<const CudaEvent*>(event.get());
+  if (mine == nullptr || mine->context() != context_.get())
+    return PERGOLA_ERROR(kInvalidArgument, "The event is {}.",
+                         event == nullptr ? "null" : "of another device; a queue waits for events of its own device");
+  PERGOLA_TRY(context_->enter());
+  Retained::Handles ended;
+  const std::lock_guard lock(mutex_);
+  PERGOLA_TRY(context_->check(context_->driver().cuStreamWaitEvent(stream_, mine->handle(), 0),
+                              "making a stream wait for an event"));
+  return keep({event}, ended);
+}
+
+Result<EventPtr> CudaQueue::record() {
+  PERGOLA_TRY(context_->enter());
+  Retained::Handles ended;
+  const std::lock_guard lock(mutex_);
+  PERGOLA_ASSIGN(EventPtr event, record_locked(ended));
+  return event;
+}
+
+Status CudaQueue::synchronize() {
+  // An event, not the stream: other threads may queue more while this one waits.
+  PERGOLA_ASSIGN(const EventPtr event, record());
+  PERGOLA_TRY(event->wait());
+  Retained::Handles ended;
+  const std::lock_guard lock(mutex_);
+  retained_.release_ended(ended);
+  return {};
+}
+
+Status CudaQueue::launch_graph(CUgraphExec executable, std::shared_ptr<const void> state) {
+  PERGOLA_TRY(context_->enter());
+  Retained::Handles ended;
+  const std::lock_guard lock(mutex_);
+  PERGOLA_TRY(context_->check(context_->driver().cuGraphLaunch(executable, stream_), "launching a graph"));
+  return keep({std::move(state)}, ended);
+}
+
+}  // namespace pergola::device::cuda

@@ -1,0 +1,81 @@
+// A queue of a GPU: one non-blocking stream.
+//
+// Failures of running work are sticky and lose the device (context.h), so no failure is cleared by synchronize(): it
+// reports kDeviceLost, and so does every later call. Launches wait for a resident kernel where the GPU has no room, and
+// where they grow local memory; copies between host and device, events and streams do not.
+// Thread-safe: one lock a queue, held over the driver's calls and, where staging is full, over a wait for a chunk.
+#pragma once
+
+#include <mutex>
+
+#include "src/device/cuda/context.h"
+#include "src/device/cuda/cuda_buffer.h"
+#include "src/device/cuda/cuda_event.h"
+#include "src/device/cuda/retained.h"
+#include "src/device/cuda/staging.h"
+#include "src/device/device.h"
+
+namespace pergola::device::cuda {
+
+class CudaQueue final : public Queue {
+ public:
+  // `device` is kept alive for its DeviceInfo.
+  static Result<std::unique_ptr<CudaQueue>> create(ContextPtr context, std::shared_ptr<const Device> device);
+  ~CudaQueue() override;
+  CudaQueue(const CudaQueue&) = delete;
+  CudaQueue& operator=(const CudaQueue&) = delete;
+
+  Status launch(const ModulePtr& module, const Kernel& kernel, const LaunchConfig& config,
+                std::span<const std::byte> parameters) override;
+  Status copy_to_device(const BufferPtr& destination, std::size_t offset_bytes,
+                        std::span<const std::byte> source) override;
+  Status copy_to_host(std::span<std::byte> destination, const BufferPtr& source, std::size_t offset_bytes) override;
+  Status copy(const BufferPtr& destination, std::size_t destination_offset_bytes, const BufferPtr& source,
+              std::size_t source_offset_bytes, std::size_t size_bytes) override;
+  Status fill(const BufferPtr& destination, std::size_t offset_bytes, std::size_t size_bytes, std::uint32_t pattern,
+              std::uint32_t pattern_bytes) override;
+  Status wait(const EventPtr& event) override;
+  Result<EventPtr> record() override;
+  Status synchronize() override;
+
+  // Queues an instantiated graph; `state` is kept till it has ended.
+  Status launch_graph(CUgraphExec executable, std::shared_ptr<const void> state);
+  const Context* context() const { return context_.get(); }
+
+ private:
+  CudaQueue(ContextPtr context, std::shared_ptr<const Device> device, CUstream stream);
+  Result<const CudaBuffer*> own(const BufferPtr& buffer) const;
+  // After each piece of work, under the lock: keeps its handles, and now and then drops those of ended work.
+  Status keep(std::initializer_list<std::shared_ptr<const void>> handles, Retained::Handles& ended);
+  // Under the lock: an event behind all work so far, which the handles kept so far wait for.
+  Result<std::shared_ptr<CudaEvent>> record_locked(Retained::Handles& ended);
+
+  const ContextPtr context_;
+  const std::shared_ptr<const Device> device_;
+  const CUstream stream_;
+  std::mutex mutex_;      // guards the order of the stream, and the two below
+  StagingRing staging_;
+  Retained retained_;
+};
+
+// The driver's form of a launch; `attributes` must stay where it is.
+struct LaunchAttributes {
+  CUlaunchAttribute values[3]{};
+  unsigned count = 0;
+};
+void set_attributes(const LaunchConfig& config, LaunchAttributes& attributes);
+
+// The `extra` list that hands the driver a packed parameter buffer, which it copies.
+class ParameterList {
+ public:
+  explicit ParameterList(std::span<const std::byte> parameters);
+  ParameterList(const ParameterList&) = delete;
+  ParameterList& operator=(const ParameterList&) = delete;
+  void** extra() { return bytes_ == 0 ? nullptr : extra_; }
+
+ private:
+  std::size_t bytes_;
+  void* extra_[5];
+};
+
+}  // namespace pergola::device::cuda

@@ -1,0 +1,64 @@
+// What queued work uses, kept alive until that work has ended.
+//
+//   keep(handle) ─▶ [open batch] ── seal(event) ─▶ [sealed batches, oldest first] ── the event has ended ─▶ dropped
+//
+// Handles are dropped by their last owner, which may call the driver: so they are handed out, and the queue drops
+// them after its lock. Owned and guarded by its queue.
+#pragma once
+
+#include <deque>
+#include <iterator>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "src/device/cuda/cuda_event.h"
+
+namespace pergola::device::cuda {
+
+class Retained {
+ public:
+  using Handles = std::vector<std::shared_ptr<const void>>;
+
+  void keep(std::shared_ptr<const void> handle) {
+    // The same handle again and again (a module, an array in a loop) is kept once a batch.
+    if (open_.empty() || open_.back() != handle) open_.push_back(std::move(handle));
+  }
+  bool should_seal() const { return open_.size() >= kBatch; }
+  // `event` is recorded behind all work that uses the open batch.
+  void seal(std::shared_ptr<const CudaEvent> event) {
+    if (!open_.empty()) sealed_.push_back({std::move(event), std::exchange(open_, {})});
+  }
+  // Takes out what ended work used, without waiting. The context is current.
+  void release_ended(Handles& out) {
+    while (!sealed_.empty()) {
+      const CudaEvent& event = *sealed_.front().event;
+      if (event.context()->driver().cuEventQuery(event.handle()) != CUDA_SUCCESS) return;
+      pop(out);
+    }
+  }
+  // Takes out everything: all work has ended, or the device is lost.
+  void release_all(Handles& out) {
+    while (!sealed_.empty()) pop(out);
+    std::move(open_.begin(), open_.end(), std::back_inserter(out));
+    open_.clear();
+  }
+
+ private:
+  static constexpr std::size_t kBatch = 64;
+  struct Batch {
+    std::shared_ptr<const CudaEvent> event;
+    Handles handles;
+  };
+  void pop(Handles& out) {
+    Batch& batch = sealed_.front();
+    std::move(batch.handles.begin(), batch.handles.end(), std::back_inserter(out));
+    out.push_back(std::move(batch.event));
+    sealed_.pop_front();
+  }
+
+  Handles open_;
+  std::deque<Batch> sealed_;
+};
+
+}  // namespace pergola::device::cuda

@@ -1,0 +1,2 @@
+// assert is built into NVRTC, and comes from pergola_cuda.h under clang.
+#pragma once

@@ -1,0 +1,2 @@
+// What a kernel needs of cuda.h is built into the compiler, or comes from pergola_cuda.h.
+#pragma once

@@ -1,0 +1,3 @@
+// malloc, free and abs are built into NVRTC, and come from pergola_cuda.h under clang.
+#pragma once
+#include <stddef.h>
