@@ -27,7 +27,9 @@ struct Location {
 };
 
 enum class Op : std::uint8_t {
-  kOpaque,  // not understood: Instruction::text holds it verbatim
+  // Not understood: Instruction::text holds it verbatim. It may do anything that an instruction can: branch to any
+  // label, call, access memory, read and write text_registers. An analysis answers conservatively or refuses by name.
+  kOpaque,
 #define PERGOLA_PTX_OP(name, spelling) k##name,
 #include "src/ptx/ops.def"
 #undef PERGOLA_PTX_OP

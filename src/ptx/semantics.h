@@ -33,7 +33,8 @@ struct MemoryEffect {
   bool is_atomic = false;   // atom, red, and what behaves as they do
   bool is_strong = false;   // volatile, relaxed, acquire, release, mmio: may synchronise
 };
-// For kOpaque: reads and writes. For bar, membar, fence: neither.
+// For kOpaque: reads and writes. For bar, membar, fence: neither. A call has no address operands: neither, its callee's
+// effects are the callee's. wgmma and tcgen05 also reach shared memory through descriptors, which are no addresses.
 MemoryEffect memory_effect(const Instruction& instruction);
 
 bool is_terminator(const Instruction& instruction);  // bra, brx, ret, exit, trap: ends a basic block when unguarded

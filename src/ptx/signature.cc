@@ -1,0 +1,165 @@
+// Parameter layout (each parameter at the next multiple of its alignment, as the driver packs them) and shared memory.
+#include "src/ptx/signature.h"
+
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace pergola::ptx {
+namespace {
+
+// Shared variables and the functions that reach them, over the call graph of direct and taken addresses.
+class SharedMemory {
+ public:
+  explicit SharedMemory(const Module& module) {
+    for (const Item& item : module.items) {
+      if (const auto* variable = std::get_if<Variable>(&item.node); variable != nullptr) {
+        if (variable->space == Space::kShared) variables_.emplace(variable->name, variable);
+      } else if (const auto* function = std::get_if<Function>(&item.node); function != nullptr) {
+        const auto [it, fresh] = functions_.emplace(function->name, function);
+        if (!fresh && function->has_body) it->second = function;
+      }
+    }
+  }
+
+  void visit(const Function& entry) {
+    std::vector<const Function*> pending = {&entry};
+    seen_.insert(&entry);
+    while (!pending.empty()) {
+      const Function* function = pending.back();
+      pending.pop_back();
+      for (const Statement& statement : function->body) visit_statement(statement, pending);
+    }
+  }
+
+  // Bytes of everything sized, each at its alignment.
+  std::uint64_t static_bytes() const {
+    std::uint64_t bytes = 0;
+    for (const Variable* variable : used_in_order_) {
+      if (is_dynamic(*variable)) continue;
+      const std::uint64_t align = variable->alignment_bytes();
+      bytes = (bytes + align - 1) / align * align;
+      const std::uint64_t size = variable->size_bytes();
+      if (size > kMostBytes - bytes) return kMostBytes;
+      bytes += size;
+    }
+    return bytes;
+  }
+
+  bool uses_dynamic() const {
+    for (const Variable* variable : used_in_order_) {
+      if (is_dynamic(*variable)) return true;
+    }
+    return false;
+  }
+
+  static constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 31;
+
+ private:
+  static bool is_dynamic(const Variable& variable) {
+    return variable.linkage == Linkage::kExtern || variable.size_bytes() == 0;
+  }
+
+  void use(const Variable* variable) {
+    if (used_.insert(variable).second) used_in_order_.push_back(variable);
+  }
+
+  void visit_name(const std::string& name, std::vector<const Function*>& pending) {
+    if (const auto it = variables_.find(name); it != variables_.end()) use(it->second);
+    if (const auto it = functions_.find(name); it != functions_.end() && seen_.insert(it->second).second) {
+      pending.push_back(it->second);
+    }
+  }
+
+  void visit_operand(const Operand& operand, std::vector<const Function*>& pending) {
+    if (operand.kind == Operand::Kind::kSymbol) visit_name(operand.name, pending);
+    for (const Operand& element : operand.elements) visit_operand(element, pending);
+  }
+
+  void visit_statement(const Statement& statement, std::vector<const Function*>& pending) {
+    if (const auto* variable = std::get_if<Variable>(&statement.node)) {
+      if (variable->space == Space::kShared) use(variable);
+    } else if (const auto* targets = std::get_if<CallTargets>(&statement.node)) {
+      for (const std::string& name : targets->functions) visit_name(name, pending);
+    } else if (const Instruction* instruction = statement.instruction()) {
+      for (const Operand& operand : instruction->operands) visit_operand(operand, pending);
+      if (!instruction->text.empty()) visit_text(instruction->text, pending);
+    }
+  }
+
+  // Every word of an opaque instruction may name a variable or a function.
+  void visit_text(std::string_view text, std::vector<const Function*>& pending) {
+    const auto is_word = [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$' ||
+             c == '%';
+    };
+    std::string word;
+    for (std::size_t i = 0; i <= text.size(); ++i) {
+      if (i < text.size() && is_word(text[i])) {
+        word += text[i];
+      } else if (!word.empty()) {
+        visit_name(word, pending);
+        word.clear();
+      }
+    }
+  }
+
+  std::unordered_map<std::string, const Variable*> variables_;
+  std::unordered_map<std::string, const Function*> functions_;
+  std::unordered_set<const Function*> seen_;
+  std::unordered_set<const Variable*> used_;
+  std::vector<const Variable*> used_in_order_;
+};
+
+Result<Parameter> lay_out(const Module& module, const Function& entry, const Variable& variable,
+                          std::uint64_t offset) {
+  Parameter parameter;
+  parameter.name = variable.name;
+  parameter.type = variable.type;
+  parameter.is_pointer = variable.is_pointer;
+  parameter.align_bytes = variable.alignment_bytes();
+  parameter.is_aggregate = !variable.extents.empty() || variable.vector > 1;
+  const std::uint64_t size = variable.size_bytes();
+  const std::uint64_t place = (offset + parameter.align_bytes - 1) / parameter.align_bytes * parameter.align_bytes;
+  // 32,764 bytes is what the ISA allows (5.1.6.2).
+  constexpr std::uint64_t kMostParameterBytes = 32764;
+  if (variable.space != Space::kParam || size == 0 || size > kMostParameterBytes ||
+      place + size > kMostParameterBytes) {
+    return PERGOLA_ERROR(kParseError,
+                         "{}:{}:{}: expected parameters of at most {} bytes in all, found '{}' of {} bytes at offset "
+                         "{} of kernel '{}'",
+                         module.source_name, variable.location.line, variable.location.column, kMostParameterBytes,
+                         variable.name, size, place, entry.name);
+  }
+  parameter.offset_bytes = static_cast<std::uint32_t>(place);
+  parameter.size_bytes = static_cast<std::uint32_t>(size);
+  return parameter;
+}
+
+}  // namespace
+
+Result<KernelSignature> signature(const Module& module, const Function& entry) {
+  if (!entry.is_entry) {
+    return PERGOLA_ERROR(kInvalidArgument, "'{}' is a .func of {}; only an .entry is a kernel.", entry.name,
+                         module.source_name);
+  }
+  KernelSignature result;
+  result.name = entry.name;
+  result.max_threads = entry.max_threads;
+  result.required_threads = entry.required_threads;
+  result.required_cluster = entry.required_cluster;
+  std::uint64_t bytes = 0;
+  for (const Variable& variable : entry.parameters) {
+    PERGOLA_ASSIGN(Parameter parameter, lay_out(module, entry, variable, bytes));
+    bytes = std::uint64_t{parameter.offset_bytes} + parameter.size_bytes;
+    result.parameters.push_back(std::move(parameter));
+  }
+  result.parameter_bytes = static_cast<std::uint32_t>(bytes);
+  SharedMemory shared(module);
+  shared.visit(entry);
+  result.static_shared_bytes = static_cast<std::uint32_t>(shared.static_bytes());
+  result.uses_dynamic_shared = shared.uses_dynamic();
+  return result;
+}
+
+}  // namespace pergola::ptx
