@@ -1,0 +1,210 @@
+// Threads of a block: their start, calls, ends, barriers and faults. Scheduling is in scheduling.cc, addresses are in
+// memory_access.cc.
+#include "src/device/cpu/interpreter/machine.h"
+
+#include <cstring>
+#include <new>
+
+#include "src/device/cpu/interpreter/decoder.h"
+#include "src/device/cpu/interpreter/exec.h"
+#include "src/device/cpu/memory_map.h"
+
+namespace pergola::device::cpu::interp {
+namespace {
+
+constexpr std::size_t kMaxCallDepth = 4096;
+constexpr std::size_t kMaxCells = std::size_t{1} << 22;
+
+}  // namespace
+
+Machine::Machine(std::shared_ptr<const KernelImage> kernel, Block& block)
+    : kernel_(std::move(kernel)), block_(block), recorder_(access_recorder()) {
+  const Dim3 shape = launch().config.block;
+  const auto count = static_cast<std::uint32_t>(shape.count());
+  threads_.resize(count);
+  warps_.resize((count + 31) / 32);
+  for (auto& barrier : barriers_) barrier.reset(warp_count());
+  // Zeroed lazily by the system; a thread that never touches its stack costs nothing.
+  stacks_.reset(static_cast<std::byte*>(std::calloc(std::size_t{count} + 1, kernel_->stack_bytes + 16)));
+  if (!stacks_) {
+    launch().fault->raise(PERGOLA_ERROR(kResourceExhausted,
+                                        "Kernel '{}': there is no host memory for {} stacks of {} bytes.",
+                                        launch().kernel_name, count, kernel_->stack_bytes));
+    stop_ = true;
+    return;
+  }
+  for (std::uint32_t n = 0; n < count; ++n) {
+    Thread& t = threads_[n];
+    t.warp = n / 32;
+    t.lane = n % 32;
+    t.tid = Dim3{n % shape.x, n / shape.x % shape.y, n / shape.x / shape.y};
+    const std::size_t stride = (kernel_->stack_bytes + 15) / 16 * 16;
+    t.stack = stacks_.get() + stride * n;
+    t.function = kernel_->entry;
+    t.constants = kernel_->constants[t.function->index].data();
+    t.cells.assign(t.function->cell_count, 0);
+    t.regs = t.cells.data();
+    t.frame = (module().module_local_bytes + 15) / 16 * 16;
+    t.stack_top = t.frame + t.function->frame_bytes;
+    t.frames.push_back({t.function, 0, 0, t.frame, t.frame, nullptr});
+    Warp& w = warps_[t.warp];
+    if (t.lane == 0) w.threads = &t;
+    ++w.size;
+    w.live |= bit(t.lane);
+    w.ready |= bit(t.lane);
+  }
+  live_ = count;
+}
+
+void Machine::enter(Thread& t, const FunctionCode& callee, const CallSite* site, const Inst& inst) {
+  const std::uint32_t frame = (t.stack_top + 15) / 16 * 16;
+  if (t.frames.size() >= kMaxCallDepth || t.cells.size() + callee.cell_count > kMaxCells ||
+      std::uint64_t{frame} + callee.frame_bytes > kernel_->stack_bytes) {
+    fault(t, inst, fmt::format("calls '{}' and overflows its stack of {} bytes at depth {}", callee.source->name,
+                               kernel_->stack_bytes, t.frames.size()));
+    return;
+  }
+  const auto cells = static_cast<std::uint32_t>(t.cells.size());
+  t.cells.resize(cells + callee.cell_count, 0);
+  std::uint64_t* const caller = t.cells.data() + t.frames.back().cells;
+  std::uint64_t* const fresh = t.cells.data() + cells;
+  for (std::size_t n = 0; n < callee.parameters.size() && n < site->arguments.size(); ++n) {
+    const CallSite::Value& from = site->arguments[n];
+    const FrameSlot& to = callee.parameters[n];
+    const std::uint64_t scalar = from.in_frame ? 0 : from.cell >= 0 ? caller[from.cell] : t.constants[~from.cell];
+    std::byte* target = to.cell != kNoCell ? reinterpret_cast<std::byte*>(fresh + to.cell) : t.stack + frame + to.offset;
+    const std::uint32_t size = std::min(to.size, from.in_frame ? from.size : 8u);
+    if (from.in_frame)
+      std::memcpy(target, t.stack + t.frame + from.offset, size);
+    else
+      std::memcpy(target, &scalar, size);
+  }
+  t.frames.push_back({&callee, t.pc, cells, frame, t.stack_top, site});
+  t.function = &callee;
+  t.constants = kernel_->constants[callee.index].data();
+  t.regs = fresh;
+  t.frame = frame;
+  t.stack_top = frame + callee.frame_bytes;
+  t.pc = 0;
+}
+
+void Machine::leave(Thread& t) {
+  if (t.frames.size() == 1) {
+    exit(t);
+    return;
+  }
+  const Frame done = t.frames.back();
+  t.frames.pop_back();
+  const Frame& back = t.frames.back();
+  std::uint64_t* const caller = t.cells.data() + back.cells;
+  for (std::size_t n = 0; n < done.function->results.size() && n < done.site->results.size(); ++n) {
+    const FrameSlot& from = done.function->results[n];
+    const CallSite::Value& to = done.site->results[n];
+    const std::byte* value = from.cell != kNoCell ? reinterpret_cast<const std::byte*>(t.regs + from.cell)
+                                                  : t.stack + done.stack + from.offset;
+    if (to.in_frame) {
+      std::memcpy(t.stack + back.stack + to.offset, value, std::min(from.size, to.size));
+    } else {
+      caller[to.cell] = 0;
+      std::memcpy(caller + to.cell, value, std::min(from.size, 8u));
+    }
+  }
+  t.cells.resize(done.cells);
+  t.function = back.function;
+  t.constants = kernel_->constants[back.function->index].data();
+  t.regs = t.cells.data() + back.cells;
+  t.frame = back.stack;
+  t.stack_top = done.saved_top;
+  t.pc = done.return_pc;
+}
+
+void Machine::exit(Thread& t) {
+  Warp& w = warp_of(t);
+  t.status = ThreadStatus::kExited;
+  w.live &= ~bit(t.lane);
+  w.ready &= ~bit(t.lane);
+  --live_;
+  wrote_ = true;
+  exited_ = true;  // who waits is looked at after all lanes of the instruction have exited
+}
+
+void Machine::sleep(Thread& t) {
+  Warp& w = warp_of(t);
+  t.status = ThreadStatus::kSleeping;
+  w.ready &= ~bit(t.lane);
+  w.sleeping |= bit(t.lane);
+}
+
+void Machine::release(Warp& w, LaneMask lanes) {
+  for_each_lane(w, lanes, [&](Thread& t) {
+    t.status = ThreadStatus::kReady;
+    t.waiting = nullptr;
+    ++t.pc;
+  });
+  w.ready |= lanes;
+}
+
+void Machine::block_lanes(Warp& w, LaneMask lanes, const Inst& inst, ThreadStatus status) {
+  for_each_lane(w, lanes, [&](Thread& t) {
+    t.status = status;
+    t.waiting = &inst;
+  });
+  w.ready &= ~lanes;
+}
+
+void Machine::check_waiters(Warp& w) {
+  complete_collectives(*this, w);
+  check_barriers();
+}
+
+void Machine::check_barriers() {
+  for (std::uint32_t id = 0; id < barriers_.size(); ++id) {
+    NamedBarrier& barrier = barriers_[id];
+    if (barrier.idle()) continue;
+    std::array<std::uint32_t, 64> live{};
+    for (std::uint32_t n = 0; n < warps_.size(); ++n) live[n] = warps_[n].live;
+    if (!barrier.complete({live.data(), warps_.size()})) continue;
+    for (Warp& w : warps_) {
+      LaneMask released = 0;
+      for_each_lane(w, w.live & ~w.ready, [&](Thread& t) {
+        if (t.status != ThreadStatus::kBarrier || t.barrier != static_cast<std::int32_t>(id)) return;
+        finish_barrier(t, *t.waiting, barrier);
+        released |= bit(t.lane);
+      });
+      release(w, released);
+    }
+    barrier.clear();
+  }
+}
+
+void Machine::fault(const Thread& t, const Inst& inst, const std::string& what) {
+  stop_ = true;
+  const Dim3 b = block_.index;
+  const std::string place =
+      inst.source != nullptr
+          ? fmt::format(" at {} ({})", where(*module().module, *inst.source), spell(*inst.source))
+          : std::string();
+  launch().fault->raise(PERGOLA_ERROR(kDeviceFault, "Kernel '{}'{}: thread ({},{},{}) of block ({},{},{}) {}.",
+                                      launch().kernel_name, place, t.tid.x, t.tid.y, t.tid.z, b.x, b.y, b.z, what));
+}
+
+void Machine::raise_deadlock() {
+  for (Warp& w : warps_) {
+    if (w.live == 0) continue;
+    const Thread& t = w.threads[std::countr_zero(w.live)];
+    std::string what;
+    if (t.status == ThreadStatus::kBarrier)
+      what = fmt::format("waits at barrier {}, where {} threads have arrived and {} are awaited, and no thread of the "
+                         "block can go on",
+                         t.barrier, barriers_[static_cast<std::size_t>(t.barrier)].arrived(),
+                         barriers_[static_cast<std::size_t>(t.barrier)].expected() == 0
+                             ? live_
+                             : barriers_[static_cast<std::size_t>(t.barrier)].expected());
+    else
+      what = fmt::format("waits for lanes {:#010x} of its warp, and no thread of the block can go on", t.members);
+    fault(t, *t.waiting, what);
+    return;
+  }
+}
+
+}  // namespace pergola::device::cpu::interp

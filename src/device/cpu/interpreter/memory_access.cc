@@ -1,0 +1,122 @@
+// From an address in a kernel to a host pointer, with every check that an access needs.
+#include <mutex>
+
+#include "src/device/cpu/interpreter/decoder.h"
+#include "src/device/cpu/interpreter/exec.h"
+#include "src/device/cpu/memory_map.h"
+
+namespace pergola::device::cpu {
+namespace {
+std::atomic<AccessRecorder*> recorder_hook{nullptr};  // written by tests before a launch, read when a block starts
+}
+
+void set_access_recorder(AccessRecorder* recorder) { recorder_hook.store(recorder, std::memory_order_release); }
+AccessRecorder* access_recorder() { return recorder_hook.load(std::memory_order_acquire); }
+
+namespace interp {
+
+std::byte* Machine::resolve(Thread& t, const Inst& inst, Region region, std::uint64_t address, std::uint32_t size,
+                            bool write) {
+  if (region == Region::kFrame) return t.stack + t.frame + address;
+  const std::uint32_t align = size & (~size + 1);  // vectors have powers of two; a copy of 12 bytes wants 4
+  if ((address & (align - 1)) != 0) {
+    fault(t, inst, fmt::format("{} {} bytes at {:#x}, which is not aligned to {} bytes", write ? "writes" : "reads",
+                               size, address, align));
+    return nullptr;
+  }
+  const auto offset_in = [&](const std::byte* base) { return address - reinterpret_cast<std::uintptr_t>(base); };
+  auto fits = [size](std::uint64_t offset, std::uint64_t bytes) { return offset < bytes && bytes - offset >= size; };
+  std::byte* found = nullptr;
+  switch (region) {
+    case Region::kShared:
+      if (fits(address & 0xffffffffu, block_.shared_bytes)) found = block_.shared_base + (address & 0xffffffffu);
+      break;
+    case Region::kLocal:
+      if (fits(address & 0xffffffffu, kernel_->stack_bytes)) found = t.stack + (address & 0xffffffffu);
+      break;
+    case Region::kEntryParam: {
+      const auto parameters = launch().parameters;
+      if (!write && fits(offset_in(parameters.data()), parameters.size()))
+        found = reinterpret_cast<std::byte*>(address);
+      break;
+    }
+    case Region::kGeneric:
+      if (fits(offset_in(block_.shared_base), block_.shared_bytes)) {
+        found = block_.shared_base + offset_in(block_.shared_base);
+        break;
+      }
+      if (fits(offset_in(t.stack), kernel_->stack_bytes)) {
+        found = t.stack + offset_in(t.stack);
+        break;
+      }
+      if (!write && fits(offset_in(launch().parameters.data()), launch().parameters.size())) {
+        found = reinterpret_cast<std::byte*>(address);
+        break;
+      }
+      found = resolve_mapped(t, inst, region, address, size, write);
+      break;
+    default: found = resolve_mapped(t, inst, region, address, size, write); break;
+  }
+  if (found == nullptr && !stop_) return out_of_bounds(t, inst, region, address, size, write);
+  if (recorder_ != nullptr && found != nullptr)
+    (*recorder_)({block_.index, t.tid, reinterpret_cast<std::uintptr_t>(found), size, write});
+  return found;
+}
+
+const std::byte* Machine::readable(const Thread& t, std::uint64_t address, std::uint32_t size) const {
+  const auto inside = [&](const std::byte* base, std::uint64_t bytes) {
+    const std::uint64_t offset = address - reinterpret_cast<std::uintptr_t>(base);
+    return offset < bytes && bytes - offset >= size;
+  };
+  const bool found = inside(block_.shared_base, block_.shared_bytes) || inside(t.stack, kernel_->stack_bytes) ||
+                     inside(launch().parameters.data(), launch().parameters.size()) ||
+                     launch().memory->find(address, size).has_value();
+  return found ? reinterpret_cast<const std::byte*>(address) : nullptr;
+}
+
+std::byte* Machine::resolve_mapped(Thread& t, const Inst& inst, Region region, std::uint64_t address,
+                                   std::uint32_t size, bool write) {
+  static_cast<void>(region);
+  const std::uint64_t generation = launch().memory->generation();
+  if (t.cached_generation != generation || address < t.cached_begin || address >= t.cached_end ||
+      t.cached_end - address < size) {
+    const auto range = launch().memory->find(address, size);
+    if (!range) return nullptr;
+    t.cached_begin = range->begin;
+    t.cached_end = range->begin + range->size_bytes;
+    t.cached_writable = range->writable;
+    t.cached_generation = generation;
+  }
+  if (write && !t.cached_writable) {
+    fault(t, inst, fmt::format("writes {} bytes at {:#x}, which is read-only: {}", size, address,
+                               launch().memory->describe_nearest(address)));
+    return nullptr;
+  }
+  return reinterpret_cast<std::byte*>(address);
+}
+
+std::byte* Machine::out_of_bounds(Thread& t, const Inst& inst, Region region, std::uint64_t address,
+                                  std::uint32_t size, bool write) {
+  const char* verb = write ? "writes" : "reads";
+  switch (region) {
+    case Region::kShared:
+      fault(t, inst, fmt::format("{} {} bytes at offset {} of the block's shared memory, which has {} bytes", verb, size,
+                                 address & 0xffffffffu, block_.shared_bytes));
+      break;
+    case Region::kLocal:
+      fault(t, inst, fmt::format("{} {} bytes at offset {} of its local memory, which has {} bytes", verb, size,
+                                 address & 0xffffffffu, kernel_->stack_bytes));
+      break;
+    case Region::kEntryParam:
+      fault(t, inst, fmt::format("{} {} bytes at {:#x}, outside the kernel's parameters of {} bytes", verb, size,
+                                 address, launch().parameters.size()));
+      break;
+    default:
+      fault(t, inst, fmt::format("{} {} bytes at {:#x}, {}", verb, size, address,
+                                 launch().memory->describe_nearest(address)));
+  }
+  return nullptr;
+}
+
+}  // namespace interp
+}  // namespace pergola::device::cpu
