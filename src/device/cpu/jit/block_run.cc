@@ -1,0 +1,373 @@
+#include "src/device/cpu/jit/block_run.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "src/device/cpu/jit/fault_signals.h"
+#include "src/device/cpu/jit/runtime_calls.h"
+
+namespace pergola::device::cpu::jit {
+
+using boost::context::detail::jump_fcontext;
+using boost::context::detail::make_fcontext;
+using boost::context::detail::transfer_t;
+
+namespace {
+constexpr std::uint32_t kSpinTurns = 16;    // back-edges of a spinning loop before others run
+constexpr std::uint32_t kSpunRounds = 4;    // rounds in which everybody spun before the block says that it waits
+}  // namespace
+
+BlockRun::BlockRun(Block& block, const Code& code) : block_(block), code_(code) {
+  const LaunchConfig& config = block.launch->config;
+  context_.parameters = block.launch->parameters.data();
+  context_.shared_base = block.shared_base;
+  context_.shared_bytes = block.shared_bytes;
+  context_.dynamic_shared_bytes = config.dynamic_shared_bytes;
+  const auto set = [](std::uint32_t (&to)[3], const Dim3& from) { to[0] = from.x, to[1] = from.y, to[2] = from.z; };
+  set(context_.ntid, config.block);
+  set(context_.ctaid, block.index);
+  set(context_.nctaid, config.grid);
+  context_.smid = block.sm;
+  context_.nsmid = block.launch->sm_count;
+  context_.gridid = block.launch->grid_id;
+  context_.run = this;
+
+  const auto threads = static_cast<std::uint32_t>(config.block.count());
+  fibers_.resize(code_.fibers ? threads : 1);
+  live_count_ = static_cast<std::uint32_t>(fibers_.size());
+  live_.assign((live_count_ + 31) / 32, 0xffffffffu);
+  if (live_count_ % 32 != 0) live_.back() = (1u << live_count_ % 32) - 1;
+  for (std::uint32_t n = 0; n < fibers_.size(); ++n) {
+    ThreadContext& thread = fibers_[n].context;
+    thread.block = &context_;
+    thread.linear = n;
+    thread.tid[0] = n % config.block.x;
+    thread.tid[1] = n / config.block.x % config.block.y;
+    thread.tid[2] = n / config.block.x / config.block.y;
+    thread.spin_left = kSpinTurns;
+  }
+}
+
+BlockRun::~BlockRun() {
+  for (Fiber& fiber : fibers_) StackPool::of_this_thread().give_back(fiber.stack);
+}
+
+std::string BlockRun::where(const ThreadContext* thread) const {
+  std::string text = fmt::format("Kernel '{}', block ({},{},{})", block_.launch->kernel_name, block_.index.x,
+                                 block_.index.y, block_.index.z);
+  if (thread == nullptr && code_.fibers && running_ != nullptr) thread = &running_->context;
+  if (thread != nullptr) text += fmt::format(", thread ({},{},{})", thread->tid[0], thread->tid[1], thread->tid[2]);
+  return text;
+}
+
+BlockRun::Fiber& BlockRun::fiber_of(ThreadContext*) { return *running_; }
+
+PERGOLA_SWITCHES_STACK void BlockRun::fiber_main(transfer_t from) {
+  auto* run = static_cast<BlockRun*>(from.data);
+  Fiber& fiber = *run->running_;
+  after_switch(nullptr, &run->scheduler_bottom_, &run->scheduler_bytes_);
+  run->scheduler_ = from.fctx;
+  run->code_.function(&run->context_, &fiber.context);
+  fiber.state = State::kDone;
+  before_switch(nullptr, run->scheduler_bottom_, run->scheduler_bytes_);
+  jump_fcontext(run->scheduler_, nullptr);
+  __builtin_unreachable();
+}
+
+// Runs the fiber until it waits, spins or is done. False where it could not be started.
+PERGOLA_SWITCHES_STACK bool BlockRun::resume(Fiber& fiber) {
+  if (fiber.state == State::kNew) {
+    fiber.stack = StackPool::of_this_thread().take(code_.stack_bytes);
+    if (!fiber.stack) {
+      raise(PERGOLA_ERROR(kResourceExhausted, "{}: the host has no memory or mapping left for a stack of {} bytes.",
+                          where(&fiber.context), code_.stack_bytes));
+      return false;
+    }
+    fiber.context.local_base = fiber.stack.bottom;
+    fiber.context.local_bytes = static_cast<std::uint32_t>(fiber.stack.size_bytes);
+    fiber.where = make_fcontext(fiber.stack.top(), fiber.stack.size_bytes, &BlockRun::fiber_main);
+  }
+  fiber.state = State::kReady;
+  running_ = &fiber;
+  set_running_block(this, fiber.stack.top());
+  before_switch(&scheduler_fake_stack_, fiber.stack.bottom, fiber.stack.size_bytes);
+  const transfer_t back = jump_fcontext(fiber.where, this);
+  after_switch(scheduler_fake_stack_, nullptr, nullptr);
+  set_running_block(nullptr, nullptr);
+  fiber.where = back.fctx;
+  running_ = nullptr;
+  if (fiber.state == State::kDone) finish(fiber);
+  return true;
+}
+
+PERGOLA_SWITCHES_STACK void BlockRun::suspend(Fiber& fiber) {
+  before_switch(&fiber.fake_stack, scheduler_bottom_, scheduler_bytes_);
+  const transfer_t back = jump_fcontext(scheduler_, nullptr);
+  after_switch(fiber.fake_stack, &scheduler_bottom_, &scheduler_bytes_);
+  scheduler_ = back.fctx;
+}
+
+void BlockRun::finish(Fiber& fiber) {
+  StackPool::of_this_thread().give_back(fiber.stack);
+  fiber.stack = {};
+  const auto index = static_cast<std::uint32_t>(&fiber - fibers_.data());
+  live_[index / 32] &= ~(1u << index % 32);
+  --live_count_;
+  if (!code_.fibers) return;
+  check_collectives(index / 32);
+}
+
+void BlockRun::yield(ThreadContext* thread) {
+  thread->spin_left = kSpinTurns;
+  if (!code_.fibers) return;
+  Fiber& fiber = fiber_of(thread);
+  fiber.state = State::kSpun;
+  suspend(fiber);
+}
+
+void BlockRun::exit(ThreadContext* thread) {
+  Fiber& fiber = fiber_of(thread);
+  fiber.state = State::kDone;
+  before_switch(nullptr, scheduler_bottom_, scheduler_bytes_);
+  jump_fcontext(scheduler_, nullptr);
+  __builtin_unreachable();
+}
+
+void BlockRun::leave_after_fault() {
+  faulted_ = true;
+  running_->state = State::kDone;
+  before_switch(nullptr, scheduler_bottom_, scheduler_bytes_);
+  jump_fcontext(scheduler_, nullptr);
+  __builtin_unreachable();
+}
+
+// --- barriers -------------------------------------------------------------------------------------------------------
+
+std::uint32_t BlockRun::barrier(ThreadContext* thread, std::uint32_t id, std::uint32_t expected, std::uint32_t kind,
+                                bool predicate) {
+  Fiber& fiber = fiber_of(thread);
+  if (id >= std::size(barriers_)) {
+    raise(PERGOLA_ERROR(kDeviceFault, "{} names barrier {}; a block has 16.", where(thread), id));
+    leave_after_fault();
+  }
+  if (!barriers_used_) {
+    for (NamedBarrier& barrier : barriers_) barrier.reset(static_cast<std::uint32_t>(live_.size()));
+    barriers_used_ = true;
+  }
+  barriers_[id].arrive(thread->linear / 32, expected, predicate);
+  if (kind == kBarrierArrive) return 0;
+  fiber.state = State::kBarrier;
+  fiber.barrier = static_cast<std::uint8_t>(id);
+  suspend(fiber);
+  return static_cast<std::uint32_t>(fiber.result);
+}
+
+void BlockRun::release_barrier(std::uint32_t id) {
+  NamedBarrier& barrier = barriers_[id];
+  const std::uint32_t result = barrier.popc() | (barrier.all() ? 0x80000000u : 0u);
+  for (Fiber& fiber : fibers_) {
+    if (fiber.state != State::kBarrier || fiber.barrier != id) continue;
+    fiber.state = State::kReady;
+    fiber.result = result;
+  }
+  barrier.clear();
+}
+
+bool BlockRun::complete_barriers() {
+  bool any = false;
+  if (!barriers_used_) return false;
+  for (std::uint32_t id = 0; id < std::size(barriers_); ++id) {
+    if (barriers_[id].idle() || !barriers_[id].complete(live_)) continue;
+    release_barrier(id);
+    any = true;
+  }
+  return any;
+}
+
+// --- warp operations ------------------------------------------------------------------------------------------------
+
+std::uint64_t BlockRun::collective(ThreadContext* thread, std::uint32_t kind, std::uint32_t mask, std::uint64_t value,
+                                   std::uint32_t b, std::uint32_t c) {
+  Fiber& fiber = fiber_of(thread);
+  fiber.kind = kind;
+  fiber.mask = mask;
+  fiber.value = value;
+  fiber.b = b;
+  fiber.c = c;
+  arrive(fiber, thread->linear % 32);
+  if (fiber.state != State::kReady) suspend(fiber);
+  return fiber.result;
+}
+
+// Marks the lane as waiting; where it was the last of its mask, all of them go on.
+void BlockRun::arrive(Fiber& fiber, std::uint32_t lane) {
+  const bool converges = (fiber.kind & kConverged) != 0;
+  if (!converges && (fiber.mask >> lane & 1) == 0) {
+    raise(PERGOLA_ERROR(kDeviceFault, "{} executes a warp operation whose member mask {:#x} does not name its lane {}.",
+                        where(&fiber.context), fiber.mask, lane));
+    leave_after_fault();
+  }
+  fiber.state = converges ? State::kSite : State::kWarp;
+  if (!converges) check_collectives(fiber.context.linear / 32);
+}
+
+// Completes every operation of the warp whose live members have all arrived with the same mask.
+void BlockRun::check_collectives(std::uint32_t warp) {
+  const std::uint32_t live = live_[warp];
+  std::uint32_t waiting = 0;
+  for (std::uint32_t rest = live; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<std::uint32_t>(std::countr_zero(rest));
+    if (fibers_[warp * 32 + lane].state == State::kWarp) waiting |= 1u << lane;
+  }
+  while (waiting != 0) {
+    const std::uint32_t mask = fibers_[warp * 32 + static_cast<std::uint32_t>(std::countr_zero(waiting))].mask;
+    std::uint32_t members = 0;
+    for (std::uint32_t rest = waiting; rest != 0; rest &= rest - 1) {
+      const auto lane = static_cast<std::uint32_t>(std::countr_zero(rest));
+      if (fibers_[warp * 32 + lane].mask == mask) members |= 1u << lane;
+    }
+    if (members == (mask & live)) complete_collective(warp, members);
+    waiting &= ~members;
+  }
+}
+
+// Lanes at the same site of an operation without a mask, once no lane of the warp can go on: they are converged.
+bool BlockRun::converge(std::uint32_t warp) {
+  for (std::uint32_t rest = live_[warp]; rest != 0; rest &= rest - 1) {
+    const Fiber& first = fibers_[warp * 32 + static_cast<std::uint32_t>(std::countr_zero(rest))];
+    if (first.state != State::kSite) continue;
+    std::uint32_t members = 0;
+    for (std::uint32_t lanes = live_[warp]; lanes != 0; lanes &= lanes - 1) {
+      const auto lane = static_cast<std::uint32_t>(std::countr_zero(lanes));
+      const Fiber& fiber = fibers_[warp * 32 + lane];
+      if (fiber.state == State::kSite && fiber.mask == first.mask) members |= 1u << lane;
+    }
+    complete_collective(warp, members);
+    return true;
+  }
+  return false;
+}
+
+void BlockRun::complete_collective(std::uint32_t warp, std::uint32_t members) {
+  Fiber* lanes = &fibers_[warp * 32];
+  constexpr std::uint64_t kFlag = std::uint64_t{1} << 32;
+  std::uint32_t values[32] = {};
+  std::uint32_t ballot = 0;
+  const Fiber& first = lanes[std::countr_zero(members)];
+  bool equal = true;
+  for (std::uint32_t rest = members; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<std::uint32_t>(std::countr_zero(rest));
+    values[lane] = static_cast<std::uint32_t>(lanes[lane].value);
+    if (values[lane] != 0) ballot |= 1u << lane;
+    equal &= lanes[lane].value == first.value;
+  }
+  for (std::uint32_t rest = members; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<std::uint32_t>(std::countr_zero(rest));
+    Fiber& fiber = lanes[lane];
+    const std::uint32_t detail = fiber.kind >> 8;
+    fiber.state = State::kReady;
+    switch (fiber.kind & 0x7f) {
+      case kShuffle: {
+        const ShuffleSource source = shuffle_source(static_cast<ShuffleMode>(detail), lane, fiber.b, fiber.c);
+        const bool there = source.lane < 32 && (members >> source.lane & 1) != 0;
+        fiber.result = (there ? values[source.lane] : values[lane]) | (source.in_range ? kFlag : 0);
+        break;
+      }
+      case kBallot: fiber.result = ballot; break;
+      case kAll: fiber.result = ballot == members ? kFlag : 0; break;
+      case kAny: fiber.result = ballot != 0 ? kFlag : 0; break;
+      case kUniform: fiber.result = ballot == members || ballot == 0 ? kFlag : 0; break;
+      case kMatchAll: fiber.result = equal ? members | kFlag : 0; break;
+      case kMatchAny: {
+        std::uint32_t same = 0;
+        for (std::uint32_t others = members; others != 0; others &= others - 1) {
+          const auto other = static_cast<std::uint32_t>(std::countr_zero(others));
+          if (lanes[other].value == fiber.value) same |= 1u << other;
+        }
+        fiber.result = same;
+        break;
+      }
+      case kRedux:
+        fiber.result = redux(static_cast<ReduxOp>(detail & 0xff), (detail >> 8 & 1) != 0, members, values);
+        break;
+      case kActiveMask: fiber.result = members; break;
+      case kElect: {
+        const auto leader = static_cast<std::uint32_t>(std::countr_zero(members));
+        fiber.result = leader | (leader == lane ? kFlag : 0);
+        break;
+      }
+      default: fiber.result = 0; break;
+    }
+  }
+}
+
+// --- scheduling -----------------------------------------------------------------------------------------------------
+
+// Runs the warp's lanes until none can go on but those that spun. True where any ran.
+bool BlockRun::run_warp(std::uint32_t warp, std::uint64_t& budget) {
+  bool ran = false;
+  for (bool again = true; again && !faulted_;) {
+    again = false;
+    for (std::uint32_t rest = live_[warp]; rest != 0; rest &= rest - 1) {
+      Fiber& fiber = fibers_[warp * 32 + static_cast<std::uint32_t>(std::countr_zero(rest))];
+      if (fiber.state != State::kNew && fiber.state != State::kReady) continue;
+      if (!resume(fiber)) faulted_ = true;
+      budget -= std::min<std::uint64_t>(budget, 16);
+      if (faulted_) return true;
+      ran = again = true;
+    }
+    if (!again) again = converge(warp);
+  }
+  return ran;
+}
+
+Progress BlockRun::step(std::uint64_t budget) {
+  const FaultSlot& fault = *block_.launch->fault;
+  prepare_fault_signals();
+  std::uint32_t spun_rounds = 0;
+  while (live_count_ > 0) {
+    if (faulted_ || fault.raised()) return Progress::kFinished;
+    bool ran = false, spun = false;
+    for (std::uint32_t warp = 0; warp < live_.size() && !faulted_; ++warp) ran |= run_warp(warp, budget);
+    if (faulted_) return Progress::kFinished;
+    const bool released = complete_barriers();
+    for (Fiber& fiber : fibers_) {
+      if (fiber.state != State::kSpun) continue;
+      fiber.state = State::kReady;
+      spun = true;
+    }
+    if (live_count_ == 0) break;
+    if (!ran && !released && !spun) {
+      report_deadlock();
+      return Progress::kFinished;
+    }
+    if (spun && !released) {
+      if (++spun_rounds >= kSpunRounds) return Progress::kWaiting;
+    } else {
+      spun_rounds = 0;
+    }
+    if (budget == 0) return Progress::kRan;
+  }
+  return Progress::kFinished;
+}
+
+void BlockRun::report_deadlock() {
+  std::uint32_t at_barrier = 0, at_warp = 0;
+  const Fiber* example = nullptr;
+  for (const Fiber& fiber : fibers_) {
+    at_barrier += fiber.state == State::kBarrier ? 1 : 0;
+    at_warp += fiber.state == State::kWarp ? 1 : 0;
+    if (example == nullptr && fiber.state != State::kDone) example = &fiber;
+  }
+  const std::string first = example == nullptr ? "" : example->state == State::kBarrier
+                                ? fmt::format("at barrier {}, where {} threads have arrived", example->barrier,
+                                              barriers_[example->barrier].arrived())
+                                : fmt::format("in a warp operation with the member mask {:#x}", example->mask);
+  raise(PERGOLA_ERROR(kDeviceFault,
+                      "{} waits for ever {}: {} threads of its block wait at barriers and {} in warp operations, and "
+                      "nobody is left to come.",
+                      where(example == nullptr ? nullptr : &example->context), first, at_barrier, at_warp));
+}
+
+}  // namespace pergola::device::cpu::jit

@@ -1,0 +1,101 @@
+// One block while it runs: its fibers, who waits for whom, and how a fiber gets out.
+//
+//              resume                       last one arrives, or others exit
+//   new ─────▶ running ──┬─ barrier() ────▶ at a barrier ──────────────┐
+//   ready ───▶           ├─ collective() ─▶ at a warp operation ───────┼─▶ ready
+//                        ├─ yield() ──────▶ spun (ready next round) ───┘
+//                        └─ returns, exit(), a fault ─▶ done (its stack goes back to the pool)
+//
+// A kernel without waiting runs as one fiber that loops over all threads. Fibers run lowest thread first; a warp runs
+// until none of its lanes can go on, then the next warp, round robin; so the number of rounds is that of the barriers.
+// A fiber is abandoned where it waits when the launch has a fault: generated code and the functions that wait own
+// nothing that would need a destructor.
+//
+// Belongs to one host thread. Fibers enter through ThreadContext::block->run (runtime_calls.cc).
+#pragma once
+
+#include <boost/context/detail/fcontext.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/device/cpu/block.h"
+#include "src/device/cpu/jit/fiber_switch.h"
+#include "src/device/cpu/jit/stack_pool.h"
+#include "src/device/cpu/jit/thread_context.h"
+#include "src/device/cpu/warp_sync.h"
+
+namespace pergola::device::cpu::jit {
+
+class BlockRun final : public BlockExecution {
+ public:
+  struct Code {
+    BlockFunction function = nullptr;
+    bool fibers = false;
+    std::size_t stack_bytes = 0;
+  };
+  BlockRun(Block& block, const Code& code);
+  ~BlockRun() override;
+  Progress step(std::uint64_t budget) override;
+
+  // From a fiber, on its own stack. `thread` is its context.
+  PERGOLA_SWITCHES_STACK void yield(ThreadContext* thread);
+  PERGOLA_SWITCHES_STACK std::uint32_t barrier(ThreadContext* thread, std::uint32_t id, std::uint32_t expected,
+                                               std::uint32_t kind, bool predicate);
+  PERGOLA_SWITCHES_STACK std::uint64_t collective(ThreadContext* thread, std::uint32_t kind, std::uint32_t mask,
+                                                  std::uint64_t value, std::uint32_t b, std::uint32_t c);
+  [[noreturn]] PERGOLA_SWITCHES_STACK void exit(ThreadContext* thread);
+  // Ends the fiber and the block; the fault has been raised.
+  [[noreturn]] PERGOLA_SWITCHES_STACK void leave_after_fault();
+
+  // "Kernel 'k', block (0,0,0), thread (3,0,0)"; without the thread where a loop runs them all.
+  std::string where(const ThreadContext* thread) const;
+  const Launch& launch() const { return *block_.launch; }
+  const Block& block() const { return block_; }
+  const Stack& running_stack() const { return running_->stack; }
+  void raise(Error error) { block_.launch->fault->raise(std::move(error)); }
+
+ private:
+  enum class State : std::uint8_t { kNew, kReady, kSpun, kBarrier, kWarp, kSite, kDone };
+  struct Fiber {
+    ThreadContext context;
+    boost::context::detail::fcontext_t where = nullptr;
+    Stack stack;
+    State state = State::kNew;
+    std::uint8_t barrier = 0;
+    std::uint32_t kind = 0, mask = 0, b = 0, c = 0;  // of its warp operation; mask is the site where it converges
+    std::uint64_t value = 0, result = 0;
+    void* fake_stack = nullptr;
+  };
+
+  static void fiber_main(boost::context::detail::transfer_t from);
+  bool resume(Fiber& fiber);
+  PERGOLA_SWITCHES_STACK void suspend(Fiber& fiber);
+  Fiber& fiber_of(ThreadContext* thread);
+  bool run_warp(std::uint32_t warp, std::uint64_t& budget);
+  bool complete_barriers();
+  void release_barrier(std::uint32_t id);
+  void complete_collective(std::uint32_t warp, std::uint32_t members);
+  void check_collectives(std::uint32_t warp);
+  bool converge(std::uint32_t warp);
+  void arrive(Fiber& fiber, std::uint32_t lane);
+  void finish(Fiber& fiber);
+  void report_deadlock();
+
+  Block& block_;
+  const Code code_;
+  BlockContext context_;
+  std::vector<Fiber> fibers_;
+  std::vector<std::uint32_t> live_;  // live lanes by warp
+  std::uint32_t live_count_ = 0;
+  NamedBarrier barriers_[16];
+  bool barriers_used_ = false;
+  Fiber* running_ = nullptr;
+  boost::context::detail::fcontext_t scheduler_ = nullptr;
+  void* scheduler_fake_stack_ = nullptr;
+  const void* scheduler_bottom_ = nullptr;  // for AddressSanitizer
+  std::size_t scheduler_bytes_ = 0;
+  bool faulted_ = false;
+};
+
+}  // namespace pergola::device::cpu::jit

@@ -1,0 +1,176 @@
+#include "src/device/cpu/jit/compile.h"
+
+#include <llvm/Analysis/TargetTransformInfo.h>
+#include <llvm/ExecutionEngine/Orc/LLJIT.h>
+#include <llvm/ExecutionEngine/Orc/ThreadSafeModule.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/TargetParser/Host.h>
+#include <llvm/Transforms/IPO/AlwaysInliner.h>
+#include <llvm/Transforms/IPO/Inliner.h>
+#include <llvm/Transforms/InstCombine/InstCombine.h>
+#include <llvm/Transforms/Scalar/EarlyCSE.h>
+#include <llvm/Transforms/Scalar/SROA.h>
+#include <llvm/Transforms/Scalar/SimplifyCFG.h>
+
+#include <atomic>
+#include <mutex>
+
+#include "src/base/log.h"
+#include "src/device/cpu/jit/emitter.h"
+#include "src/device/cpu/jit/runtime_calls.h"
+
+namespace pergola::device::cpu::jit {
+namespace {
+
+namespace orc = llvm::orc;
+
+std::string text(llvm::Error error) { return llvm::toString(std::move(error)); }
+
+// Registers become values and NaN markers are lowered, then LLVM's own O2. Loops may run for ever in PTX, which is why
+// no function is marked mustprogress.
+void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager cgscc;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PipelineTuningOptions options;
+  llvm::PassBuilder builder(&machine, options);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(cgscc);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, cgscc, modules);
+
+  llvm::FunctionPassManager early;
+  early.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+  early.addPass(llvm::EarlyCSEPass());
+  early.addPass(llvm::InstCombinePass());
+  early.addPass(llvm::SimplifyCFGPass());
+  llvm::ModulePassManager first;
+  first.addPass(llvm::AlwaysInlinerPass());
+  first.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(early)));
+  first.run(module, modules);
+  for (llvm::Function& function : module) {
+    if (!function.isDeclaration()) lower_canonical_nans(function);
+  }
+  modules.clear();
+  functions.clear();
+  cgscc.clear();
+  loops.clear();
+  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
+}
+
+class Unit final : public CompiledUnit {
+ public:
+  Unit(std::shared_ptr<orc::LLJIT> jit, orc::JITDylib& library, std::shared_ptr<CompiledUnit> functions)
+      : jit_(std::move(jit)), library_(library), functions_(std::move(functions)) {}
+  ~Unit() override {
+    if (llvm::Error error = jit_->getExecutionSession().removeJITDylib(library_)) {
+      PERGOLA_WARN("The JIT cannot free a kernel's code: {}", text(std::move(error)));
+    }
+  }
+  Result<void*> symbol(const std::string& name) const override {
+    llvm::Expected<orc::ExecutorAddr> found = jit_->lookup(library_, name);
+    if (!found) return PERGOLA_ERROR(kInternal, "The JIT cannot link '{}': {}.", name, text(found.takeError()));
+    return found->toPtr<void*>();
+  }
+  orc::JITDylib& library() const { return library_; }
+
+ private:
+  std::shared_ptr<orc::LLJIT> jit_;
+  orc::JITDylib& library_;
+  std::shared_ptr<CompiledUnit> functions_;  // what this unit refers to
+};
+
+class OrcCompiler final : public Compiler {
+ public:
+  OrcCompiler(std::shared_ptr<orc::LLJIT> jit, orc::JITDylib& runtime, orc::JITTargetMachineBuilder machine)
+      : jit_(std::move(jit)), runtime_(runtime), machine_(std::move(machine)) {}
+
+  Result<std::shared_ptr<CompiledUnit>> compile_kernel(const Source& source, const ptx::Function& entry,
+                                                       const std::shared_ptr<CompiledUnit>& functions) override {
+    return build(source, entry.name, functions,
+                 [&](ModuleEmitter& emitter) { return emitter.emit_kernel(entry, source.shared); });
+  }
+  Result<std::shared_ptr<CompiledUnit>> compile_functions(const Source& source) override {
+    return build(source, "functions", nullptr, [&](ModuleEmitter& emitter) { return emitter.emit_functions(source.shared); });
+  }
+
+ private:
+  template <typename Emit>
+  Result<std::shared_ptr<CompiledUnit>> build(const Source& source, const std::string& name,
+                                              const std::shared_ptr<CompiledUnit>& functions, Emit emit) {
+    auto context = std::make_unique<llvm::LLVMContext>();
+    std::unique_ptr<llvm::Module> module;
+    try {
+      ModuleEmitter emitter(*context, source.module, source.globals, source.traits, source.address_taken);
+      module = emit(emitter);
+    } catch (const Refusal& refusal) {
+      return refusal.error;
+    }
+    llvm::Expected<std::unique_ptr<llvm::TargetMachine>> machine = machine_.createTargetMachine();
+    if (!machine) return PERGOLA_ERROR(kInternal, "LLVM has no target machine for this host: {}.", text(machine.takeError()));
+    module->setDataLayout((*machine)->createDataLayout());
+    module->setTargetTriple((*machine)->getTargetTriple().str());
+    std::string problems;
+    llvm::raw_string_ostream stream(problems);
+    if (llvm::verifyModule(*module, &stream)) {
+      return PERGOLA_ERROR(kInternal, "The JIT made wrong LLVM code of '{}' in {}: {}", name, source.module.source_name, problems);
+    }
+    optimise(*module, **machine);
+    return link(std::move(module), std::move(context), name, functions);
+  }
+
+  Result<std::shared_ptr<CompiledUnit>> link(std::unique_ptr<llvm::Module> module,
+                                             std::unique_ptr<llvm::LLVMContext> context, const std::string& name,
+                                             const std::shared_ptr<CompiledUnit>& functions) {
+    llvm::Expected<orc::JITDylib&> library = jit_->createJITDylib(fmt::format("{}.{}", name, next_++));
+    if (!library) return PERGOLA_ERROR(kInternal, "The JIT cannot hold '{}': {}.", name, text(library.takeError()));
+    auto unit = std::make_shared<Unit>(jit_, *library, functions);
+    library->addToLinkOrder(runtime_);
+    if (functions != nullptr) library->addToLinkOrder(static_cast<Unit&>(*functions).library());
+    if (llvm::Error error = jit_->addIRModule(*library, orc::ThreadSafeModule(std::move(module), std::move(context)))) {
+      return PERGOLA_ERROR(kInternal, "The JIT cannot take '{}': {}.", name, text(std::move(error)));
+    }
+    return std::shared_ptr<CompiledUnit>(std::move(unit));
+  }
+
+  std::shared_ptr<orc::LLJIT> jit_;
+  orc::JITDylib& runtime_;
+  orc::JITTargetMachineBuilder machine_;
+  std::atomic<std::uint64_t> next_{0};  // names units; relaxed order would do
+};
+
+}  // namespace
+
+Result<std::shared_ptr<Compiler>> Compiler::create() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+  });
+  llvm::Expected<orc::JITTargetMachineBuilder> machine = orc::JITTargetMachineBuilder::detectHost();
+  if (!machine) return PERGOLA_ERROR(kUnavailable, "LLVM does not know this host: {}.", text(machine.takeError()));
+  machine->setCodeGenOptLevel(llvm::CodeGenOptLevel::Default);
+  machine->getOptions().AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  llvm::Expected<std::unique_ptr<orc::LLJIT>> jit = orc::LLJITBuilder().setJITTargetMachineBuilder(*machine).create();
+  if (!jit) return PERGOLA_ERROR(kUnavailable, "LLVM's JIT does not start: {}.", text(jit.takeError()));
+  std::shared_ptr<orc::LLJIT> shared(std::move(*jit));
+  llvm::Expected<orc::JITDylib&> runtime = shared->createJITDylib("pergola");
+  if (!runtime) return PERGOLA_ERROR(kUnavailable, "LLVM's JIT does not start: {}.", text(runtime.takeError()));
+  orc::SymbolMap symbols;
+  for (const RuntimeSymbol& symbol : runtime_symbols()) {
+    symbols[shared->mangleAndIntern(symbol.name)] = {orc::ExecutorAddr::fromPtr(symbol.address), llvm::JITSymbolFlags::Exported};
+  }
+  if (llvm::Error error = runtime->define(orc::absoluteSymbols(std::move(symbols)))) {
+    return PERGOLA_ERROR(kUnavailable, "LLVM's JIT does not start: {}.", text(std::move(error)));
+  }
+  // For what LLVM's code generation calls of libm and libgcc.
+  auto process = orc::DynamicLibrarySearchGenerator::GetForCurrentProcess(shared->getDataLayout().getGlobalPrefix());
+  if (process) runtime->addGenerator(std::move(*process));
+  return std::shared_ptr<Compiler>(std::make_shared<OrcCompiler>(std::move(shared), *runtime, std::move(*machine)));
+}
+
+}  // namespace pergola::device::cpu::jit

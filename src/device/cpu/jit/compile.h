@@ -1,0 +1,41 @@
+// From PTX to callable host code: LLVM's side of the engine, behind one class so that no header of ours brings in LLVM.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "src/base/result.h"
+#include "src/device/cpu/block.h"
+#include "src/device/cpu/jit/kernel_traits.h"
+#include "src/device/cpu/jit/thread_context.h"
+
+namespace pergola::device::cpu::jit {
+
+// Host code of one llvm::Module; destroying it frees the code. Nothing may run in it then.
+class CompiledUnit {
+ public:
+  virtual ~CompiledUnit() = default;
+  virtual Result<void*> symbol(const std::string& name) const = 0;
+};
+
+// One LLJIT. Thread-safe.
+class Compiler {
+ public:
+  static Result<std::shared_ptr<Compiler>> create();
+  virtual ~Compiler() = default;
+
+  struct Source {
+    const ptx::Module& module;
+    std::span<const GlobalPlacement> globals;
+    const KernelTraits& traits;
+    const std::vector<std::string>& address_taken;
+    const SharedLayout& shared;
+  };
+  // "kernel" of `entry`; `functions` (may be null) holds what address-taken functions it refers to, and must outlive it.
+  virtual Result<std::shared_ptr<CompiledUnit>> compile_kernel(const Source& source, const ptx::Function& entry,
+                                                               const std::shared_ptr<CompiledUnit>& functions) = 0;
+  // Every address-taken function of the module, as "func.NAME".
+  virtual Result<std::shared_ptr<CompiledUnit>> compile_functions(const Source& source) = 0;
+};
+
+}  // namespace pergola::device::cpu::jit

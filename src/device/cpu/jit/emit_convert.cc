@@ -1,0 +1,176 @@
+// cvt (PTX ISA 9.7.9.21): between integers, between floats, and across, each with one rounding.
+#include <llvm/IR/Intrinsics.h>
+
+#include "src/device/cpu/jit/emitter.h"
+#include "src/device/cpu/jit/runtime_calls.h"
+#include "src/device/cpu/numeric.h"
+
+namespace pergola::device::cpu::jit {
+
+using ptx::Mod;
+using ptx::Op;
+using ptx::Type;
+using Value = llvm::Value*;
+
+namespace {
+
+int format_of(Type type) {
+  switch (type) {
+    case Type::kF16: case Type::kF16x2: return kFormatF16;
+    case Type::kBF16: case Type::kBF16x2: return kFormatBf16;
+    case Type::kTF32: return kFormatTf32;
+    case Type::kF64: return kFormatF64;
+    default: return kFormatF32;
+  }
+}
+
+}  // namespace
+
+// To a narrower integer with .sat: clamped to its range, as the source's own type counts.
+Value FunctionEmitter::convert_int(const Inst& in, Type to, Type from, Value a) {
+  const unsigned bits = bits_of(to);
+  const bool from_signed = ptx::is_signed(from), to_signed = ptx::is_signed(to);
+  if (!in.has(Mod::kSat)) return resize(a, bits, from_signed);
+  Value wide = resize(a, 128, from_signed);  // any 64-bit value, of either sign
+  auto* type = wide->getType();
+  const llvm::APInt low = to_signed ? llvm::APInt::getSignedMinValue(bits).sext(128) : llvm::APInt(128, 0);
+  const llvm::APInt high = to_signed ? llvm::APInt::getSignedMaxValue(bits).zext(128)
+                                     : llvm::APInt::getMaxValue(bits).zext(128);
+  wide = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, wide, llvm::ConstantInt::get(type, low));
+  wide = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, wide, llvm::ConstantInt::get(type, high));
+  return resize(wide, bits);
+}
+
+Value FunctionEmitter::int_to_float(const Inst& in, Type to, Type from, Value a) {
+  const bool sign = ptx::is_signed(from);
+  const int mode = rounding(in);
+  if (mode == 0 && (to == Type::kF32 || to == Type::kF64)) {
+    return sign ? b_.CreateSIToFP(a, float_type(bits_of(to))) : b_.CreateUIToFP(a, float_type(bits_of(to)));
+  }
+  Value wide = resize(a, 64, sign);
+  Value bits = call_runtime("pergola_jit_int_to_float", i(64),
+                            {wide, k(32, sign ? 1 : 0), k(32, static_cast<std::uint64_t>(format_of(to))),
+                             k(32, static_cast<std::uint64_t>(mode))}, true);
+  return resize(bits, bits_of(to));
+}
+
+Value FunctionEmitter::round_to_integral(const Inst& in, Value v) {
+  switch (static_cast<Rounding>(rounding(in))) {
+    case Rounding::kTowardZero: return b_.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, v);
+    case Rounding::kDown: return b_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, v);
+    case Rounding::kUp: return b_.CreateUnaryIntrinsic(llvm::Intrinsic::ceil, v);
+    default: return b_.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, v);
+  }
+}
+
+// Clamps to the range; a NaN gives 0, or the top bit alone where the source is f64 or the result has 64 bits.
+Value FunctionEmitter::float_to_int(const Inst& in, Type to, Type from, Value a) {
+  const unsigned bits = bits_of(to);
+  const auto id = ptx::is_signed(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
+  Value v = b_.CreateIntrinsic(id, {i(bits), a->getType()}, {round_to_integral(in, a)});
+  if (from != Type::kF64 && bits != 64) return v;
+  return b_.CreateSelect(b_.CreateFCmpUNO(a, a), k(bits, std::uint64_t{1} << (bits - 1)), v);
+}
+
+Value FunctionEmitter::float_to_float(const Inst& in, Type to, Type from, Value a) {
+  const bool integral = in.has(Mod::kRni) || in.has(Mod::kRzi) || in.has(Mod::kRmi) || in.has(Mod::kRpi);
+  Value v = integral ? round_to_integral(in, a) : a;  // float or double
+  if (in.has(Mod::kSat)) v = saturate(v);
+  if (in.has(Mod::kRelu)) {
+    auto* zero = llvm::ConstantFP::get(v->getType(), 0.0);
+    v = b_.CreateSelect(b_.CreateFCmpOLT(v, zero), zero, v);
+  }
+  const int mode = integral ? 0 : rounding(in);
+  if (to == Type::kF64) return v->getType()->isFloatTy() ? b_.CreateFPExt(v, b_.getDoubleTy()) : v;
+  if (to == Type::kF32 && (mode == 0 || from != Type::kF64)) {
+    Value narrow = v->getType()->isDoubleTy() ? b_.CreateFPTrunc(v, b_.getFloatTy()) : v;
+    return canonical(in.has(Mod::kFtz) ? flush(narrow) : narrow);
+  }
+  if (mode == 0 && v->getType()->isFloatTy() && (to == Type::kF16 || to == Type::kBF16)) return float_to_half(v, to);
+  Value wide = v->getType()->isFloatTy() ? b_.CreateFPExt(v, b_.getDoubleTy()) : v;
+  Value bits = call_runtime("pergola_jit_round", i(64), {wide, k(32, static_cast<std::uint64_t>(format_of(to))),
+                                                         k(32, static_cast<std::uint64_t>(mode))}, true);
+  if (to == Type::kTF32) return b_.CreateTrunc(b_.CreateShl(bits, k(64, 13)), i(32));
+  Value pattern = resize(bits, bits_of(to));
+  if (to == Type::kF32 && in.has(Mod::kFtz)) return flush(b_.CreateBitCast(pattern, b_.getFloatTy()));
+  return pattern;
+}
+
+// cvt to or from a pair: d = {a in the high half, b in the low}; or a pair of 8-bit floats from or to a pair of halves.
+bool FunctionEmitter::emit_packed_cvt(const Inst& in) {
+  const Type to = in.type(0), from = in.type(1);
+  const auto is_fp8 = [](Type type) { return type == Type::kE4M3x2 || type == Type::kE5M2x2; };
+  const auto fp8 = [](Type type) { return type == Type::kE4M3x2 ? 0u : 1u; };
+  if (is_fp8(to)) {
+    Value high, low;
+    if (from == Type::kF32) {
+      high = read_float(in.operands[1], Type::kF32);
+      low = read_float(in.operands[2], Type::kF32);
+    } else if (from == Type::kF16x2) {
+      Value pair = read(in.operands[1], 32);
+      high = half_to_float(b_.CreateTrunc(b_.CreateLShr(pair, k(32, 16)), i(16)), Type::kF16);
+      low = half_to_float(b_.CreateTrunc(pair, i(16)), Type::kF16);
+    } else {
+      return false;
+    }
+    const auto narrow = [&](Value v) {
+      if (in.has(Mod::kRelu)) {
+        auto* zero = llvm::ConstantFP::get(v->getType(), 0.0);
+        v = b_.CreateSelect(b_.CreateFCmpOLT(v, zero), zero, v);
+      }
+      return call_runtime("pergola_jit_to_fp8", i(32), {v, k(32, fp8(to))}, true);
+    };
+    write(in.operands[0], b_.CreateTrunc(b_.CreateOr(b_.CreateShl(narrow(high), k(32, 8)), narrow(low)), i(16)));
+    return true;
+  }
+  if (is_fp8(from) && to == Type::kF16x2) {
+    Value pair = b_.CreateZExt(read(in.operands[1], 16), i(32));
+    const auto widen_one = [&](Value v) {
+      return call_runtime("pergola_jit_fp8_to_f16", i(32), {v, k(32, fp8(from)), k(32, in.has(Mod::kRelu) ? 1 : 0)}, true);
+    };
+    Value low = widen_one(b_.CreateAnd(pair, k(32, 0xff)));
+    write(in.operands[0], b_.CreateOr(b_.CreateShl(widen_one(b_.CreateLShr(pair, k(32, 8))), k(32, 16)), low));
+    return true;
+  }
+  if ((to != Type::kF16x2 && to != Type::kBF16x2) || from != Type::kF32 || in.operands.size() != 3) return false;
+  const Type half = to == Type::kF16x2 ? Type::kF16 : Type::kBF16;
+  const auto part = [&](const ptx::Operand& o) {
+    return b_.CreateZExt(float_to_float(in, half, Type::kF32, read_float(o, Type::kF32, in.has(Mod::kFtz))), i(32));
+  };
+  Value high = part(in.operands[1]), low = part(in.operands[2]);
+  write(in.operands[0], b_.CreateOr(b_.CreateShl(high, k(32, 16)), low));
+  return true;
+}
+
+void FunctionEmitter::emit_cvt(const Inst& in) {
+  const Type to = in.type(0), from = in.type(1);
+  const bool to_float = ptx::is_float(to), from_float = ptx::is_float(from);
+  const bool fp8 = to == Type::kE4M3x2 || to == Type::kE5M2x2;
+  if (in.has(Mod::kRs) || (in.has(Mod::kSatfinite) && !fp8)) refuse(in, "this rounding is not implemented in this tier");
+  if (emit_packed_cvt(in)) return;
+  const auto plain = [&](Type type) { return bits_of(type) <= 64 && type != Type::kF16x2 && type != Type::kBF16x2 &&
+                                             type != Type::kF32x2 && type != Type::kE4M3x2 && type != Type::kE5M2x2; };
+  if (to == Type::kNone || from == Type::kNone || !plain(to) || !plain(from) || in.operands.size() != 2) {
+    refuse(in, "this conversion is not implemented in this tier");
+  }
+  if (from_float) {
+    Value a = read_float(in.operands[1], from, in.has(Mod::kFtz) && from == Type::kF32);
+    if (to_float) return write(in.operands[0], float_to_float(in, to, from, a));
+    return write(in.operands[0], float_to_int(in, to, from, a), ptx::is_signed(to));
+  }
+  Value a = read(in.operands[1], bits_of(from));
+  if (!to_float) return write(in.operands[0], convert_int(in, to, from, a), ptx::is_signed(to));
+  Value v = int_to_float(in, to, from, a);
+  if (in.has(Mod::kSat)) {
+    if (!v->getType()->isFloatingPointTy()) refuse(in, "this conversion is not implemented in this tier");
+    v = saturate(v);
+  }
+  write(in.operands[0], v);
+}
+
+bool FunctionEmitter::emit_convert(const Inst& in) {
+  if (in.op != Op::kCvt) return false;
+  return emit_cvt(in), true;
+}
+
+}  // namespace pergola::device::cpu::jit

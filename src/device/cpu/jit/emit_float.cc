@@ -1,0 +1,262 @@
+// Floating point (PTX ISA 9.7.3 to 9.7.5): f32, f64, f16, bf16 and their packed pairs. Never contracted, never
+// reordered. Round to nearest is LLVM's own arithmetic; directed modes and f16 fma call numeric.h.
+#include <llvm/IR/Intrinsics.h>
+
+#include "src/device/cpu/jit/emitter.h"
+#include "src/device/cpu/numeric.h"
+
+namespace pergola::device::cpu::jit {
+
+using ptx::Mod;
+using ptx::Op;
+using ptx::Type;
+using Value = llvm::Value*;
+
+namespace {
+bool is_half(Type type) { return type == Type::kF16 || type == Type::kBF16; }
+}  // namespace
+
+int FunctionEmitter::rounding(const Inst& in) const {
+  for (Mod mod : in.mods) {
+    switch (mod) {
+      case Mod::kRn: case Mod::kRni: return static_cast<int>(Rounding::kNearestEven);
+      case Mod::kRz: case Mod::kRzi: return static_cast<int>(Rounding::kTowardZero);
+      case Mod::kRm: case Mod::kRmi: return static_cast<int>(Rounding::kDown);
+      case Mod::kRp: case Mod::kRpi: return static_cast<int>(Rounding::kUp);
+      case Mod::kRna: return static_cast<int>(Rounding::kNearestAway);
+      default: break;
+    }
+  }
+  return static_cast<int>(Rounding::kNearestEven);
+}
+
+Value FunctionEmitter::canonical(Value v) {
+  if (!v->getType()->isFloatTy()) return v;  // f64 operations keep the payload, as the host does
+  return call_runtime(kCanonicalF32, b_.getFloatTy(), {v}, true);
+}
+
+Value FunctionEmitter::flush(Value v) {
+  if (!v->getType()->isFloatTy()) return v;
+  Value bits = b_.CreateBitCast(v, i(32));
+  Value small = b_.CreateICmpEQ(b_.CreateAnd(bits, k(32, 0x7f800000)), k(32, 0));
+  return b_.CreateSelect(small, b_.CreateBitCast(b_.CreateAnd(bits, k(32, 0x80000000)), v->getType()), v);
+}
+
+Value FunctionEmitter::flush_half(Value pattern) {
+  Value small = b_.CreateICmpEQ(b_.CreateAnd(pattern, k(16, 0x7c00)), k(16, 0));
+  return b_.CreateSelect(small, b_.CreateAnd(pattern, k(16, 0x8000)), pattern);
+}
+
+Value FunctionEmitter::saturate(Value v) {
+  auto* zero = llvm::ConstantFP::get(v->getType(), 0.0);
+  auto* one = llvm::ConstantFP::get(v->getType(), 1.0);
+  Value positive = b_.CreateSelect(b_.CreateFCmpOGT(v, zero), v, zero);
+  return b_.CreateSelect(b_.CreateFCmpOGT(positive, one), one, positive);
+}
+
+Value FunctionEmitter::half_to_float(Value pattern, Type type) {
+  if (type == Type::kBF16) {
+    return b_.CreateBitCast(b_.CreateShl(b_.CreateZExt(pattern, i(32)), k(32, 16)), b_.getFloatTy());
+  }
+  return b_.CreateFPExt(b_.CreateBitCast(pattern, b_.getHalfTy()), b_.getFloatTy());
+}
+
+Value FunctionEmitter::float_to_half(Value v, Type type) {
+  Value nan = b_.CreateFCmpUNO(v, v);
+  Value pattern;
+  if (type == Type::kBF16) {
+    Value bits = b_.CreateBitCast(v, i(32));
+    Value odd = b_.CreateAnd(b_.CreateLShr(bits, k(32, 16)), k(32, 1));
+    Value rounded = b_.CreateAdd(bits, b_.CreateAdd(odd, k(32, 0x7fff)));
+    pattern = b_.CreateTrunc(b_.CreateLShr(rounded, k(32, 16)), i(16));
+  } else {
+    pattern = b_.CreateBitCast(b_.CreateFPTrunc(v, b_.getHalfTy()), i(16));
+  }
+  return b_.CreateSelect(nan, k(16, kCanonicalNan16), pattern);
+}
+
+// ISA 9.7.3.11: -0 < +0; a NaN loses to a number, unless .NaN asks to keep it.
+Value FunctionEmitter::float_min_max(const Inst& in, Value a, Value b) {
+  const bool is_min = in.op == Op::kMin;
+  auto* type = a->getType();
+  const unsigned bits = type->getPrimitiveSizeInBits();
+  Value a_sign = nullptr;
+  if (in.has(Mod::kXorsign)) {
+    a_sign = b_.CreateAnd(b_.CreateXor(to_bits(a), to_bits(b)), k(bits, std::uint64_t{1} << (bits - 1)));
+  }
+  if (in.has(Mod::kAbs)) {
+    a = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, a);
+    b = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, b);
+  }
+  Value first = is_min ? b_.CreateFCmpOLT(a, b) : b_.CreateFCmpOGT(a, b);
+  Value v = b_.CreateSelect(first, a, b);
+  Value same = is_min ? b_.CreateOr(to_bits(a), to_bits(b)) : b_.CreateAnd(to_bits(a), to_bits(b));
+  v = b_.CreateSelect(b_.CreateFCmpOEQ(a, b), b_.CreateBitCast(same, type), v);
+  if (a_sign != nullptr) v = b_.CreateBitCast(b_.CreateOr(to_bits(v), a_sign), type);
+  Value a_nan = b_.CreateFCmpUNO(a, a), b_nan = b_.CreateFCmpUNO(b, b);
+  Value nan = b_.CreateBitCast(k(bits, bits == 64 ? 0x7fffffffffffffffu : kCanonicalNan32), type);
+  if (in.has(Mod::kNan)) return b_.CreateSelect(b_.CreateOr(a_nan, b_nan), nan, v);
+  v = b_.CreateSelect(b_nan, a, b_.CreateSelect(a_nan, b, v));
+  return b_.CreateSelect(b_.CreateAnd(a_nan, b_nan), nan, v);
+}
+
+namespace {
+
+// The run time's name for an approximate function, null where the instruction is exact.
+const char* approximation(const ptx::Instruction& in) {
+  switch (in.op) {
+    case Op::kSin: return "sin";
+    case Op::kCos: return "cos";
+    case Op::kLg2: return "lg2";
+    case Op::kEx2: return "ex2";
+    case Op::kTanh: return "tanh";
+    case Op::kRsqrt: return "rsqrt";
+    case Op::kRcp: return in.has(Mod::kApprox) ? "rcp" : nullptr;
+    case Op::kSqrt: return in.has(Mod::kApprox) ? "sqrt" : nullptr;
+    default: return nullptr;
+  }
+}
+
+}  // namespace
+
+// One operation on float or double operands, already flushed.
+Value FunctionEmitter::float_arithmetic(const Inst& in, unsigned bits, llvm::ArrayRef<Value> o) {
+  const int mode = rounding(in);
+  auto* type = o[0]->getType();
+  const auto directed = [&](const char* name, llvm::ArrayRef<Value> operands) {
+    std::vector<Value> arguments(operands.begin(), operands.end());
+    arguments.push_back(k(32, static_cast<std::uint64_t>(mode)));
+    return call_runtime(std::string("pergola_jit_") + name + (bits == 64 ? "_f64" : "_f32"), type, arguments, true);
+  };
+  const auto negate = [&](Value v) { return b_.CreateFNeg(v); };
+  if (const char* name = approximation(in); name != nullptr && (bits == 64 || (in.op != Op::kRcp && in.op != Op::kSqrt))) {
+    return call_runtime(std::string("pergola_jit_") + name + (bits == 64 ? "_f64" : "_f32"), type, {o[0]}, true);
+  }
+  if (in.op == Op::kDiv && in.has(Mod::kApprox)) return call_runtime("pergola_jit_div_approx_f32", type, o, true);
+  switch (in.op) {
+    case Op::kAdd: return mode == 0 ? b_.CreateFAdd(o[0], o[1]) : directed("add", {o[0], o[1]});
+    case Op::kSub: return mode == 0 ? b_.CreateFSub(o[0], o[1]) : directed("add", {o[0], negate(o[1])});
+    case Op::kMul: return mode == 0 ? b_.CreateFMul(o[0], o[1]) : directed("mul", {o[0], o[1]});
+    case Op::kFma: case Op::kMad:
+      if (mode != 0) return directed("fma", {o[0], o[1], o[2]});
+      return b_.CreateIntrinsic(llvm::Intrinsic::fma, {type}, {o[0], o[1], o[2]});
+    case Op::kDiv: return mode == 0 ? b_.CreateFDiv(o[0], o[1]) : directed("div", {o[0], o[1]});
+    case Op::kRcp: {
+      Value one = llvm::ConstantFP::get(type, 1.0);
+      return mode == 0 ? b_.CreateFDiv(one, o[0]) : directed("div", {one, o[0]});
+    }
+    case Op::kSqrt:
+      return mode == 0 ? b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, o[0]) : directed("sqrt", {o[0]});
+    case Op::kMin: case Op::kMax: {
+      Value v = float_min_max(in, o[0], o[1]);
+      return o.size() > 2 ? float_min_max(in, v, o[2]) : v;
+    }
+    default: refuse(in, "the operation is not implemented in this tier");
+  }
+}
+
+// One lane of any float type; 16-bit types come and go as patterns.
+Value FunctionEmitter::float_operation(const Inst& in, Type type, llvm::ArrayRef<Value> operands) {
+  const bool half = is_half(type);
+  const unsigned bits = bits_of(type);
+  const bool ftz = in.has(Mod::kFtz);
+  std::vector<Value> o(operands.begin(), operands.end());
+  if (ftz) {
+    for (Value& v : o) v = half ? flush_half(v) : flush(v);
+  }
+  if (in.op == Op::kNeg || in.op == Op::kAbs) {  // on the bits
+    Value v = to_bits(o[0]);
+    const std::uint64_t sign = std::uint64_t{1} << (bits - 1);
+    v = in.op == Op::kNeg ? b_.CreateXor(v, k(bits, sign)) : b_.CreateAnd(v, b_.CreateNot(k(bits, sign)));
+    return half ? v : b_.CreateBitCast(v, float_type(bits));
+  }
+  Value v;
+  if (half && in.op == Op::kFma) {
+    const char* name = type == Type::kF16 ? "pergola_jit_fma_f16" : "pergola_jit_fma_bf16";
+    v = b_.CreateTrunc(call_runtime(name, i(32), {b_.CreateZExt(o[0], i(32)), b_.CreateZExt(o[1], i(32)),
+                                                  b_.CreateZExt(o[2], i(32))}, true), i(16));
+    if (in.has(Mod::kSat) || in.has(Mod::kRelu)) v = half_to_float(v, type);
+  } else if (const char* name = half ? approximation(in) : nullptr) {
+    v = b_.CreateTrunc(call_runtime(std::string("pergola_jit_") + name + "_half",
+                                    i(32), {b_.CreateZExt(o[0], i(32)), k(32, type == Type::kBF16 ? 1 : 0)}, true), i(16));
+  } else if (half) {
+    std::vector<Value> wide;
+    for (Value operand : o) wide.push_back(half_to_float(operand, type));
+    v = float_arithmetic(in, 32, wide);
+  } else {
+    v = float_arithmetic(in, bits, o);
+  }
+  if (in.has(Mod::kSat)) v = saturate(v);
+  if (in.has(Mod::kRelu)) {  // max(v, 0), a NaN stays
+    auto* zero = llvm::ConstantFP::get(v->getType(), 0.0);
+    v = b_.CreateSelect(b_.CreateFCmpOLT(v, zero), zero, v);
+  }
+  if (half) {
+    if (v->getType()->isFloatTy()) v = float_to_half(v, type);
+    return ftz ? flush_half(v) : v;
+  }
+  return canonical(ftz ? flush(v) : v);
+}
+
+void FunctionEmitter::emit_float_operation(const Inst& in, Type type) {
+  const bool packed = type == Type::kF16x2 || type == Type::kBF16x2 || type == Type::kF32x2;
+  const std::size_t count = in.operands.size();
+  if (!packed) {
+    std::vector<Value> operands;
+    for (std::size_t n = 1; n < count; ++n) {
+      operands.push_back(is_half(type) ? read(in.operands[n], 16) : read_float(in.operands[n], type));
+    }
+    return write(in.operands[0], float_operation(in, type, operands));
+  }
+  const Type lane_type = type == Type::kF16x2 ? Type::kF16 : type == Type::kBF16x2 ? Type::kBF16 : Type::kF32;
+  const unsigned lane_bits = bits_of(lane_type), bits = 2 * lane_bits;
+  std::vector<Value> whole;
+  for (std::size_t n = 1; n < count; ++n) whole.push_back(read(in.operands[n], bits));
+  Value result = k(bits, 0);
+  for (unsigned lane = 0; lane < 2; ++lane) {
+    std::vector<Value> operands;
+    for (Value v : whole) {
+      Value part = b_.CreateTrunc(b_.CreateLShr(v, k(bits, lane * lane_bits)), i(lane_bits));
+      operands.push_back(lane_type == Type::kF32 ? b_.CreateBitCast(part, b_.getFloatTy()) : part);
+    }
+    Value v = b_.CreateZExt(to_bits(float_operation(in, lane_type, operands)), i(bits));
+    result = b_.CreateOr(result, b_.CreateShl(v, k(bits, lane * lane_bits)));
+  }
+  write(in.operands[0], result);
+}
+
+bool FunctionEmitter::emit_float(const Inst& in) {
+  if (in.operands.size() < 2) return false;
+  Type type = in.type();
+  switch (in.op) {
+    case Op::kTestp: {
+      Value a = read_float(in.operands[1], type);
+      unsigned test = 0;
+      if (in.has(Mod::kFinite)) test = llvm::fcFinite;
+      if (in.has(Mod::kInfinite)) test = llvm::fcInf;
+      if (in.has(Mod::kNumber)) test = llvm::fcAllFlags & ~llvm::fcNan;
+      if (in.has(Mod::kNotanumber)) test = llvm::fcNan;
+      if (in.has(Mod::kNormal)) test = llvm::fcNormal;
+      if (in.has(Mod::kSubnormal)) test = llvm::fcSubnormal;
+      write(in.operands[0], b_.createIsFPClass(a, test));
+      return true;
+    }
+    case Op::kCopysign: {  // the sign of a with the magnitude of b
+      const unsigned bits = bits_of(type);
+      const std::uint64_t sign = std::uint64_t{1} << (bits - 1);
+      Value a = read(in.operands[1], bits), b = read(in.operands[2], bits);
+      write(in.operands[0], b_.CreateOr(b_.CreateAnd(a, k(bits, sign)), b_.CreateAnd(b, k(bits, sign - 1))));
+      return true;
+    }
+    case Op::kAdd: case Op::kSub: case Op::kMul: case Op::kFma: case Op::kMad: case Op::kDiv: case Op::kAbs:
+    case Op::kNeg: case Op::kMin: case Op::kMax: case Op::kRcp: case Op::kSqrt: case Op::kRsqrt: case Op::kSin:
+    case Op::kCos: case Op::kLg2: case Op::kEx2: case Op::kTanh:
+      if (!ptx::is_float(type)) return false;
+      if (in.type(1) != Type::kNone) refuse(in, "arithmetic of mixed types is not implemented in this tier");
+      if (bits_of(type) == 0 || type == Type::kTF32) return false;
+      return emit_float_operation(in, type), true;
+    default: return false;
+  }
+}
+
+}  // namespace pergola::device::cpu::jit

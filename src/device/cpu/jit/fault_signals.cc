@@ -1,0 +1,142 @@
+#include "src/device/cpu/jit/fault_signals.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <mutex>
+
+#include "src/device/cpu/jit/block_run.h"
+#include "src/device/cpu/memory_map.h"
+
+namespace pergola::device::cpu::jit {
+namespace {
+
+constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+constexpr std::size_t kAlternateStackBytes = 64 * 1024;
+
+struct sigaction previous_actions[NSIG];  // written once, before the handlers that read them are installed
+
+// What the handler needs of its thread. volatile: read by a handler that interrupts the same thread.
+struct Running {
+  BlockRun* volatile run = nullptr;
+  void* volatile stack_top = nullptr;
+  volatile int signal = 0;
+  volatile std::uintptr_t address = 0;
+};
+thread_local Running running;
+
+[[noreturn]] PERGOLA_SWITCHES_STACK void land_after_fault();
+
+const char* what_happened(int signal) {
+  switch (signal) {
+    case SIGFPE: return "an arithmetic fault";
+    case SIGILL: return "an illegal instruction";
+    case SIGBUS: return "a misaligned or vanished access";
+    default: return "an illegal access";
+  }
+}
+
+void raise_signal_fault(BlockRun& run) {
+  const std::uintptr_t address = running.address;
+  if (in_guard(run.running_stack(), reinterpret_cast<const void*>(address))) {
+    return run.raise(PERGOLA_ERROR(kDeviceFault, "{} used more than its {} bytes of stack (deep recursion, or local arrays).",
+                                   run.where(nullptr), run.running_stack().size_bytes));
+  }
+  std::string nearest;
+  const MemoryMap* memory = run.launch().memory;
+  if (running.signal != SIGFPE && running.signal != SIGILL) {
+    nearest = fmt::format(" at {:#x}{}{}", address, memory != nullptr ? ": " : "",
+                          memory != nullptr ? memory->describe_nearest(address) : "");
+  }
+  run.raise(PERGOLA_ERROR(kDeviceFault, "{} made {}{}. Run it on the interpreter to see the instruction and the thread.",
+                          run.where(nullptr), what_happened(running.signal), nearest));
+}
+
+void land_after_fault() {
+  BlockRun* run = running.run;
+  raise_signal_fault(*run);
+  run->leave_after_fault();
+}
+
+void chain(int signal, siginfo_t* info, void* context) {
+  const struct sigaction& before = previous_actions[signal];
+  if ((before.sa_flags & SA_SIGINFO) != 0 && before.sa_sigaction != nullptr) {
+    return before.sa_sigaction(signal, info, context);
+  }
+  if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) return before.sa_handler(signal);
+  // The default: put it back and return, so that the same instruction ends the process as it would have.
+  sigaction(signal, &before, nullptr);
+}
+
+void handle(int signal, siginfo_t* info, void* context) {
+  if (running.run == nullptr) return chain(signal, info, context);
+  running.signal = signal;
+  running.address = reinterpret_cast<std::uintptr_t>(info->si_addr);
+  auto* machine = static_cast<ucontext_t*>(context);
+  const auto top = reinterpret_cast<std::uintptr_t>(running.stack_top) & ~std::uintptr_t{15};
+#if defined(__x86_64__)
+  machine->uc_mcontext.gregs[REG_RIP] = static_cast<greg_t>(reinterpret_cast<std::uintptr_t>(&land_after_fault));
+  machine->uc_mcontext.gregs[REG_RSP] = static_cast<greg_t>(top - 128 - 8);  // as after a call: 8 below alignment
+#elif defined(__aarch64__)
+  machine->uc_mcontext.pc = reinterpret_cast<std::uintptr_t>(&land_after_fault);
+  machine->uc_mcontext.sp = top - 128;
+#else
+#error "Fault signals know x86-64 and AArch64."
+#endif
+}
+
+// An alternate signal stack for a thread that has none, taken down with the thread.
+class AlternateStack {
+ public:
+  AlternateStack() {
+    stack_t now{};
+    if (sigaltstack(nullptr, &now) == 0 && (now.ss_flags & SS_DISABLE) == 0) return;
+    memory_ = mmap(nullptr, kAlternateStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory_ == MAP_FAILED) {
+      memory_ = nullptr;
+      return;
+    }
+    stack_t mine{};
+    mine.ss_sp = memory_;
+    mine.ss_size = kAlternateStackBytes;
+    sigaltstack(&mine, nullptr);
+  }
+  ~AlternateStack() {
+    if (memory_ == nullptr) return;
+    stack_t off{};
+    off.ss_flags = SS_DISABLE;
+    sigaltstack(&off, nullptr);
+    munmap(memory_, kAlternateStackBytes);
+  }
+  AlternateStack(const AlternateStack&) = delete;
+  AlternateStack& operator=(const AlternateStack&) = delete;
+
+ private:
+  void* memory_ = nullptr;
+};
+
+}  // namespace
+
+void prepare_fault_signals() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    for (const int signal : kSignals) {
+      sigaction(signal, nullptr, &previous_actions[signal]);
+      struct sigaction ours{};
+      ours.sa_sigaction = handle;
+      ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
+      sigemptyset(&ours.sa_mask);
+      sigaction(signal, &ours, nullptr);
+    }
+  });
+  thread_local AlternateStack stack;
+  (void)stack;
+}
+
+void set_running_block(BlockRun* run, void* stack_top) {
+  running.stack_top = stack_top;
+  running.run = run;
+}
+
+}  // namespace pergola::device::cpu::jit

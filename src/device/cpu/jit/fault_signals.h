@@ -1,0 +1,23 @@
+// SIGSEGV, SIGBUS, SIGFPE and SIGILL in generated code become faults of the launch, not of the process.
+//
+//   signal ─▶ handler ── is a fiber running on this thread? ── no ─▶ whoever handled it before us
+//                │ yes
+//                └─ returns into land_after_fault() on the fiber's own stack, which raises the fault and leaves the fiber
+//
+// The handlers are installed once, for the process, on first use; each thread that runs fibers gets an alternate
+// signal stack, so that a stack that ran over its end is found too.
+#pragma once
+
+#include <cstdint>
+
+namespace pergola::device::cpu::jit {
+
+class BlockRun;
+
+// Installs what is missing for this process and this thread. Cheap when nothing is. Thread-safe.
+void prepare_fault_signals();
+
+// Says that `run` is on one of its fibers on this thread; null: none is.
+void set_running_block(BlockRun* run, void* stack_top);
+
+}  // namespace pergola::device::cpu::jit

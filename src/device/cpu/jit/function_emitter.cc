@@ -1,0 +1,237 @@
+// One PTX function -> one LLVM function: registers, variables, labels, and the walk over its statements.
+#include <llvm/IR/Verifier.h>
+
+#include "src/device/cpu/jit/emitter.h"
+#include "src/device/cpu/jit/thread_context.h"
+#include "src/ptx/printer.h"
+
+namespace pergola::device::cpu::jit {
+
+using ptx::Operand;
+using ptx::Space;
+
+FunctionEmitter::FunctionEmitter(ModuleEmitter& module, const ptx::Function& function, llvm::Function* target)
+    : m_(module), f_(function), target_(target), b_(module.context()) {}
+
+void FunctionEmitter::refuse(const Inst& in, const std::string& why) const {
+  throw Refusal{PERGOLA_ERROR(kUnsupported, "{}:{}: the JIT cannot compile '{}' in '{}': {}.", m_.source().source_name,
+                              in.location.line, ptx::print(in, f_), f_.name, why)};
+}
+
+llvm::BasicBlock* FunctionEmitter::new_block(const llvm::Twine& name) {
+  return llvm::BasicBlock::Create(m_.context(), name, target_);
+}
+
+llvm::AllocaInst* FunctionEmitter::entry_alloca(llvm::Type* type, const llvm::Twine& name, std::uint32_t align_bytes) {
+  llvm::IRBuilder<> at_entry(entry_, std::next(entry_->begin(), static_cast<std::ptrdiff_t>(alloca_count_++)));
+  auto* made = at_entry.CreateAlloca(type, nullptr, name);
+  if (align_bytes != 0) made->setAlignment(llvm::Align(align_bytes));
+  return made;
+}
+
+void FunctionEmitter::run() {
+  entry_ = new_block("entry");
+  b_.SetInsertPoint(entry_);
+  thread_ = target_->getArg(0);
+  block_ = field(thread_, offsetof(ThreadContext, block), b_.getPtrTy(), "block");
+  scopes_.emplace_back();
+  choose_float_registers();
+  declare_registers();
+  find_origins();
+  declare_parameters();
+  start_labels();
+  for (std::size_t n = 0; n < f_.body.size(); ++n) emit_statement(n);
+  if (b_.GetInsertBlock()->getTerminator() == nullptr) b_.CreateRetVoid();
+}
+
+// Type-less .b32 and .b64 registers hold floats in what recent compilers emit: where most uses of one are float
+// operands, its alloca is float too, which keeps bit casts out of loops.
+void FunctionEmitter::choose_float_registers() {
+  std::vector<int> votes(f_.registers.size(), 0);
+  for (const ptx::Statement& statement : f_.body) {
+    const Inst* in = statement.instruction();
+    if (in == nullptr || in->op == ptx::Op::kMov || in->op == ptx::Op::kOpaque) continue;
+    for (std::size_t n = 0; n < in->operands.size(); ++n) {
+      if (in->operands[n].kind != Operand::Kind::kRegister) continue;
+      const ptx::Type type = ptx::operand_type(*in, n);
+      const bool floats = type == ptx::Type::kF32 || type == ptx::Type::kF64;
+      votes[in->operands[n].reg] += floats ? 1 : -1;
+    }
+  }
+  prefers_float_.resize(f_.registers.size());
+  for (std::size_t n = 0; n < f_.registers.size(); ++n) {
+    const ptx::Type type = f_.registers[n].type;
+    const bool bits = type == ptx::Type::kB32 || type == ptx::Type::kB64;
+    prefers_float_[n] = type == ptx::Type::kF32 || type == ptx::Type::kF64 || (bits && votes[n] > 0);
+  }
+}
+
+void FunctionEmitter::declare_registers() {
+  registers_.resize(f_.registers.size(), nullptr);
+  for (std::size_t n = 0; n < f_.registers.size(); ++n) {
+    const ptx::Register& reg = f_.registers[n];
+    const unsigned width = bits_of(reg.type);
+    if (reg.vector != 1 || width == 0) {
+      throw Refusal{PERGOLA_ERROR(kUnsupported, "{}: '{}' has the register {} of type .{}, which the JIT cannot hold.",
+                                  m_.source().source_name, f_.name, reg.name, ptx::spelling(reg.type))};
+    }
+    registers_[n] = entry_alloca(prefers_float_[n] ? float_type(width) : i(width), "");
+    // A register read before it is written holds some value, the same at every read: PTX knows no poison.
+    b_.CreateStore(llvm::Constant::getNullValue(registers_[n]->getAllocatedType()), registers_[n]);
+  }
+  carry_ = entry_alloca(i(1), "cc");
+  b_.CreateStore(k(1, 0), carry_);
+}
+
+// Registers written once, by a move, cvta or add of a constant, that hold a local variable's address: accesses
+// through them name the variable, so that small local arrays become values.
+void FunctionEmitter::find_origins() {
+  std::vector<int> writes(f_.registers.size(), 0);
+  std::unordered_set<std::string> locals;
+  for (const ptx::Statement& statement : f_.body) {
+    if (const auto* variable = std::get_if<ptx::Variable>(&statement.node)) {
+      if (variable->space == Space::kLocal) locals.insert(variable->name);
+    }
+    if (const Inst* in = statement.instruction()) {
+      ptx::for_each_register(*in, [&](ptx::RegisterId reg, bool written) { writes[reg] += written ? 1 : 0; });
+    }
+  }
+  if (locals.empty()) return;
+  for (const ptx::Statement& statement : f_.body) {
+    const Inst* in = statement.instruction();
+    if (in == nullptr || in->guard.present() || in->operands.size() < 2) continue;
+    const Operand& d = in->operands[0];
+    const Operand& a = in->operands[1];
+    if (d.kind != Operand::Kind::kRegister || writes[d.reg] != 1) continue;
+    const bool moves = in->op == ptx::Op::kMov || in->op == ptx::Op::kCvta;
+    const bool adds = in->op == ptx::Op::kAdd && in->operands.size() == 3 &&
+                      in->operands[2].kind == Operand::Kind::kInteger && bits_of(in->type()) == 64;
+    if (!moves && !adds) continue;
+    Origin origin;
+    if (a.kind == Operand::Kind::kSymbol && locals.contains(a.name)) {
+      origin = {a.name, a.offset};
+    } else if (a.kind == Operand::Kind::kRegister && origins_.contains(a.reg)) {
+      origin = origins_.at(a.reg);
+    } else {
+      continue;
+    }
+    if (adds) origin.offset += static_cast<std::int64_t>(in->operands[2].bits);
+    origins_.emplace(d.reg, origin);
+  }
+}
+
+void FunctionEmitter::declare_parameters() {
+  if (f_.is_entry) {
+    Value base = field(block_, offsetof(BlockContext, parameters), b_.getPtrTy(), "parameters");
+    std::uint64_t offset = 0;
+    for (const ptx::Variable& parameter : f_.parameters) {
+      const std::uint64_t align = parameter.alignment_bytes();
+      offset = (offset + align - 1) / align * align;
+      scopes_.front()[parameter.name] = {Space::kParam, b_.CreateConstInBoundsGEP1_64(i(8), base, offset),
+                                                    true};
+      offset += parameter.size_bytes();
+    }
+    return;
+  }
+  unsigned n = 1;
+  const auto declare = [&](const ptx::Variable& parameter, bool is_result) {
+    Value storage = target_->getArg(n++);
+    scopes_.front()[parameter.name] = {Space::kParam, storage};
+    if (parameter.space != Space::kReg) return;
+    for (std::size_t reg = 0; reg < f_.registers.size(); ++reg) {
+      if (f_.registers[reg].name != parameter.name) continue;
+      if (is_result) {
+        registers_[reg] = nullptr;  // set below: the register is the caller's storage
+      } else {
+        b_.CreateStore(b_.CreateLoad(registers_[reg]->getAllocatedType(), storage), registers_[reg]);
+      }
+    }
+  };
+  for (const ptx::Variable& result : f_.results) {
+    if (result.space == Space::kReg) {
+      throw Refusal{PERGOLA_ERROR(kUnsupported, "{}:{}: the JIT cannot compile '{}', which returns a register (.reg).",
+                                  m_.source().source_name, f_.location.line, f_.name)};
+    }
+    declare(result, true);
+  }
+  for (const ptx::Variable& parameter : f_.parameters) declare(parameter, false);
+}
+
+void FunctionEmitter::declare_variable(const ptx::Variable& variable) {
+  Place place{variable.space};
+  switch (variable.space) {
+    case Space::kLocal: case Space::kParam: {
+      auto* type = llvm::ArrayType::get(i(8), std::max<std::uint64_t>(variable.size_bytes(), 1));
+      place.pointer = entry_alloca(type, variable.name, std::max<std::uint32_t>(variable.alignment_bytes(), 8));
+      break;
+    }
+    case Space::kReg: return;
+    default: return;  // shared: by the layout; global and const: placed as module-scope ones
+  }
+  scopes_.back()[variable.name] = place;
+}
+
+const FunctionEmitter::Place* FunctionEmitter::find_place(const std::string& name) const {
+  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+    const auto it = scope->find(name);
+    if (it != scope->end()) return &it->second;
+  }
+  return nullptr;
+}
+
+void FunctionEmitter::start_labels() {
+  for (std::size_t n = 0; n < f_.body.size(); ++n) {
+    if (const auto* label = std::get_if<ptx::Label>(&f_.body[n].node)) {
+      labels_[label->name] = new_block(label->name);
+      label_index_[label->name] = n;
+    } else if (const auto* table = std::get_if<ptx::BranchTargets>(&f_.body[n].node)) {
+      branch_targets_[table->name] = table;
+    }
+  }
+}
+
+void FunctionEmitter::emit_statement(std::size_t index) {
+  const ptx::Statement& statement = f_.body[index];
+  if (const Inst* in = statement.instruction()) {
+    if (b_.GetInsertBlock()->getTerminator() != nullptr) b_.SetInsertPoint(new_block("unreachable"));
+    emit_instruction(*in, index);
+  } else if (const auto* label = std::get_if<ptx::Label>(&statement.node)) {
+    llvm::BasicBlock* block = labels_.at(label->name);
+    if (b_.GetInsertBlock()->getTerminator() == nullptr) b_.CreateBr(block);
+    block->moveAfter(&target_->back());
+    b_.SetInsertPoint(block);
+  } else if (const auto* variable = std::get_if<ptx::Variable>(&statement.node)) {
+    declare_variable(*variable);
+  } else if (std::holds_alternative<ptx::ScopeBegin>(statement.node)) {
+    scopes_.emplace_back();
+  } else if (std::holds_alternative<ptx::ScopeEnd>(statement.node)) {
+    if (scopes_.size() > 1) scopes_.pop_back();
+  }
+}
+
+void FunctionEmitter::emit_instruction(const Inst& in, std::size_t index) {
+  const bool branches = in.op == ptx::Op::kBra;  // a guarded branch is one conditional branch
+  if (!in.guard.present() || branches) return dispatch(in, index);
+  Value guard = read_register(in.guard.predicate);
+  auto* then = new_block("then");
+  auto* after = new_block("after");
+  if (in.guard.negated) {
+    b_.CreateCondBr(guard, after, then);
+  } else {
+    b_.CreateCondBr(guard, then, after);
+  }
+  b_.SetInsertPoint(then);
+  dispatch(in, index);
+  if (b_.GetInsertBlock()->getTerminator() == nullptr) b_.CreateBr(after);
+  after->moveAfter(&target_->back());
+  b_.SetInsertPoint(after);
+}
+
+void FunctionEmitter::dispatch(const Inst& in, std::size_t index) {
+  if (in.op == ptx::Op::kOpaque) refuse(in, "the instruction is not understood");
+  const bool done = emit_memory(in) || emit_compare(in) || emit_float(in) || emit_integer(in) || emit_bits(in) ||
+                    emit_convert(in) || emit_control(in, index) || emit_atomic(in) || emit_warp(in);
+  if (!done) refuse(in, "the instruction is not implemented in this tier");
+}
+
+}  // namespace pergola::device::cpu::jit

@@ -1,0 +1,153 @@
+// What generated code calls for everything that is not arithmetic. Each function runs on the fiber's own stack; those
+// that may switch away hold nothing that needs a destructor while they do.
+#include "src/device/cpu/jit/runtime_calls.h"
+
+#include <chrono>
+#include <cstring>
+
+#include "src/device/cpu/heap.h"
+#include "src/device/cpu/jit/block_run.h"
+#include "src/device/cpu/jit/runtime_math.h"
+#include "src/device/cpu/memory_map.h"
+#include "src/device/cpu/print.h"
+
+namespace pergola::device::cpu::jit {
+namespace {
+
+BlockRun& run_of(ThreadContext* thread) { return *thread->block->run; }
+
+PERGOLA_SWITCHES_STACK void yield(ThreadContext* thread) { run_of(thread).yield(thread); }
+
+PERGOLA_SWITCHES_STACK std::uint32_t barrier(ThreadContext* thread, std::uint32_t id, std::uint32_t expected,
+                                             std::uint32_t kind, std::uint32_t predicate) {
+  return run_of(thread).barrier(thread, id, expected, kind, predicate != 0);
+}
+
+PERGOLA_SWITCHES_STACK std::uint64_t collective(ThreadContext* thread, std::uint32_t kind, std::uint32_t mask,
+                                                std::uint64_t value, std::uint32_t b, std::uint32_t c) {
+  return run_of(thread).collective(thread, kind, mask, value, b, c);
+}
+
+[[noreturn]] PERGOLA_SWITCHES_STACK void exit_thread(ThreadContext* thread) { run_of(thread).exit(thread); }
+
+void raise_trap(ThreadContext* thread, std::uint32_t kind, std::uint32_t line) {
+  BlockRun& run = run_of(thread);
+  if (kind == kTrapBranchTable) {
+    return run.raise(PERGOLA_ERROR(kDeviceFault, "{} branches outside its table at line {} of its PTX.", run.where(thread), line));
+  }
+  run.raise(PERGOLA_ERROR(kDeviceFault, "{} executed a trap at line {} of its PTX.", run.where(thread), line));
+}
+[[noreturn]] PERGOLA_SWITCHES_STACK void trap(ThreadContext* thread, std::uint32_t kind, std::uint32_t line) {
+  raise_trap(thread, kind, line);
+  run_of(thread).leave_after_fault();
+}
+
+void raise_shared(ThreadContext* thread, std::uint32_t offset, std::uint32_t bytes) {
+  BlockRun& run = run_of(thread);
+  run.raise(PERGOLA_ERROR(kDeviceFault, "{} accesses {} bytes at offset {:#x} of shared memory, of which the block has {} bytes.",
+                          run.where(thread), bytes, offset, run.block().shared_bytes));
+}
+[[noreturn]] PERGOLA_SWITCHES_STACK void shared_fault(ThreadContext* thread, std::uint32_t offset, std::uint32_t bytes) {
+  raise_shared(thread, offset, bytes);
+  run_of(thread).leave_after_fault();
+}
+
+// Reads a thread's generic address: its stack, the block's shared memory, or what the memory map allows.
+MemoryReader reader_of(ThreadContext* thread) {
+  return [thread](std::uint64_t address, std::span<std::byte> to) {
+    BlockRun& run = run_of(thread);
+    const auto inside = [&](const std::byte* base, std::uint64_t size) {
+      const std::uint64_t offset = address - reinterpret_cast<std::uintptr_t>(base);
+      return offset < size && to.size() <= size - offset;
+    };
+    const bool own = inside(thread->local_base, thread->local_bytes) ||
+                     inside(run.block().shared_base, run.block().shared_bytes);
+    if (!own && (run.launch().memory == nullptr || !run.launch().memory->find(address, to.size()))) return false;
+    std::memcpy(to.data(), reinterpret_cast<const void*>(address), to.size());
+    return true;
+  };
+}
+
+std::uint32_t print(ThreadContext* thread, std::uint64_t format, std::uint64_t arguments) {
+  PrintBuffer* buffer = run_of(thread).launch().print;
+  if (buffer == nullptr) return 0;
+  return static_cast<std::uint32_t>(buffer->vprintf(reader_of(thread), format, arguments));
+}
+
+std::uint64_t allocate(ThreadContext* thread, std::uint64_t bytes) {
+  DeviceHeap* heap = run_of(thread).launch().heap;
+  return heap == nullptr ? 0 : heap->allocate(bytes);
+}
+
+bool free_or_raise(ThreadContext* thread, std::uint64_t address) {
+  BlockRun& run = run_of(thread);
+  DeviceHeap* heap = run.launch().heap;
+  if (heap == nullptr || address == 0) return true;
+  const Status status = heap->free(address);
+  if (status.ok()) return true;
+  run.raise(PERGOLA_ERROR(kDeviceFault, "{}: {}", run.where(thread), status.message()));
+  return false;
+}
+PERGOLA_SWITCHES_STACK void release(ThreadContext* thread, std::uint64_t address) {
+  if (!free_or_raise(thread, address)) run_of(thread).leave_after_fault();
+}
+
+void raise_assert(ThreadContext* thread, std::uint64_t message, std::uint64_t file, std::uint32_t line,
+                  std::uint64_t function) {
+  BlockRun& run = run_of(thread);
+  const MemoryReader read = reader_of(thread);
+  const auto text = [&](std::uint64_t address) { return read_c_string(read, address, 4096).value_or("?"); };
+  run.raise(PERGOLA_ERROR(kDeviceFault, "{}: {}:{}: {}: assertion '{}' failed.", run.where(thread), text(file), line,
+                          text(function), text(message)));
+}
+[[noreturn]] PERGOLA_SWITCHES_STACK void assert_fail(ThreadContext* thread, std::uint64_t message, std::uint64_t file,
+                                                     std::uint32_t line, std::uint64_t function) {
+  raise_assert(thread, message, file, line, function);
+  run_of(thread).leave_after_fault();
+}
+
+void copy_async(void* to, const void* from, std::uint32_t bytes, std::uint32_t source_bytes) {
+  std::memcpy(to, from, source_bytes);
+  if (source_bytes < bytes) std::memset(static_cast<std::byte*>(to) + source_bytes, 0, bytes - source_bytes);
+}
+
+std::uint64_t clock_ticks() {
+  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
+std::uint64_t global_timer() {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                        std::chrono::system_clock::now().time_since_epoch()).count());
+}
+
+template <typename F>
+RuntimeSymbol symbol(const char* name, F* function) {
+  return {name, reinterpret_cast<void*>(function)};
+}
+
+std::vector<RuntimeSymbol> all_symbols() {
+  std::vector<RuntimeSymbol> symbols = math_symbols();
+  const RuntimeSymbol more[] = {
+      symbol("pergola_jit_yield", yield),           symbol("pergola_jit_barrier", barrier),
+      symbol("pergola_jit_collective", collective), symbol("pergola_jit_exit", exit_thread),
+      symbol("pergola_jit_trap", trap),             symbol("pergola_jit_shared_fault", shared_fault),
+      symbol("pergola_jit_vprintf", print),         symbol("pergola_jit_malloc", allocate),
+      symbol("pergola_jit_free", release),          symbol("pergola_jit_assert_fail", assert_fail),
+      symbol("pergola_jit_copy_async", copy_async), symbol("pergola_jit_clock", clock_ticks),
+      symbol("pergola_jit_globaltimer", global_timer),
+      // What LLVM's code generation calls by itself.
+      symbol("memcpy", static_cast<void* (*)(void*, const void*, std::size_t)>(std::memcpy)),
+      symbol("memset", static_cast<void* (*)(void*, int, std::size_t)>(std::memset)),
+      symbol("memmove", static_cast<void* (*)(void*, const void*, std::size_t)>(std::memmove)),
+  };
+  symbols.insert(symbols.end(), std::begin(more), std::end(more));
+  return symbols;
+}
+
+}  // namespace
+
+std::span<const RuntimeSymbol> runtime_symbols() {
+  static const std::vector<RuntimeSymbol> symbols = all_symbols();
+  return symbols;
+}
+
+}  // namespace pergola::device::cpu::jit

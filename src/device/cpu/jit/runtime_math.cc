@@ -1,0 +1,207 @@
+// Arithmetic that generated code calls: directed rounding, conversions without an instruction, special functions, and
+// the math functions that clang's kernels leave to the device. All but the atomics are pure.
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "src/device/cpu/jit/runtime_calls.h"
+#include "src/device/cpu/jit/runtime_math.h"
+#include "src/device/cpu/numeric.h"
+#include "src/device/cpu/warp_sync.h"
+
+namespace pergola::device::cpu::jit {
+namespace {
+
+Rounding mode(std::uint32_t rounding) { return static_cast<Rounding>(rounding); }
+
+FloatFormat format(std::uint32_t number) {
+  switch (number) {
+    case kFormatF16: return kF16Format;
+    case kFormatBf16: return kBf16Format;
+    case kFormatTf32: return kTf32Format;
+    case kFormatF64: return kF64Format;
+    default: return kF32Format;
+  }
+}
+
+float add32(float a, float b, std::uint32_t r) { return add_f32(a, b, mode(r)); }
+float mul32(float a, float b, std::uint32_t r) { return mul_f32(a, b, mode(r)); }
+float fma32(float a, float b, float c, std::uint32_t r) { return fma_f32(a, b, c, mode(r)); }
+float div32(float a, float b, std::uint32_t r) { return div_f32(a, b, mode(r)); }
+float sqrt32(float a, std::uint32_t r) { return sqrt_f32(a, mode(r)); }
+double add64(double a, double b, std::uint32_t r) { return add_f64(a, b, mode(r)); }
+double mul64(double a, double b, std::uint32_t r) { return mul_f64(a, b, mode(r)); }
+double fma64(double a, double b, double c, std::uint32_t r) { return fma_f64(a, b, c, mode(r)); }
+double div64(double a, double b, std::uint32_t r) { return div_f64(a, b, mode(r)); }
+double sqrt64(double a, std::uint32_t r) { return sqrt_f64(a, mode(r)); }
+
+std::uint32_t fma_of(std::uint32_t a, std::uint32_t b, std::uint32_t c, FloatFormat f) {
+  const double exact = fma_to_odd(widen(a, f), widen(b, f), widen(c, f), Rounding::kNearestEven);
+  return static_cast<std::uint32_t>(round_double(exact, f, Rounding::kNearestEven));
+}
+std::uint32_t fma_half(std::uint32_t a, std::uint32_t b, std::uint32_t c) { return fma_of(a, b, c, kF16Format); }
+std::uint32_t fma_brain(std::uint32_t a, std::uint32_t b, std::uint32_t c) { return fma_of(a, b, c, kBf16Format); }
+
+std::uint64_t round_to(double value, std::uint32_t to, std::uint32_t r) { return round_double(value, format(to), mode(r)); }
+std::uint64_t int_to_float(std::uint64_t value, std::uint32_t is_signed, std::uint32_t to, std::uint32_t r) {
+  const bool negative = is_signed != 0 && value >> 63 != 0;
+  return integer_to_float(negative, negative ? 0 - value : value, format(to), mode(r));
+}
+std::uint32_t to_fp8(float value, std::uint32_t e5m2) { return e5m2 != 0 ? double_to_e5m2(value) : double_to_e4m3(value); }
+std::uint32_t fp8_to_f16(std::uint32_t bits, std::uint32_t e5m2, std::uint32_t relu) {
+  double value = e5m2 != 0 ? e5m2_to_double(static_cast<std::uint8_t>(bits)) : e4m3_to_double(static_cast<std::uint8_t>(bits));
+  if (relu != 0 && value < 0) value = 0;
+  return static_cast<std::uint32_t>(round_double(value, kF16Format, Rounding::kNearestEven));
+}
+
+// The approximate functions (ISA 9.7.3), computed in double and rounded once: the hardware's bits are nobody's contract.
+double reciprocal(double x) { return 1.0 / x; }
+double reciprocal_root(double x) { return 1.0 / std::sqrt(x); }
+double square_root(double x) { return std::sqrt(x); }
+double sine(double x) { return std::sin(x); }
+double cosine(double x) { return std::cos(x); }
+double log_two(double x) { return std::log2(x); }
+double exp_two(double x) { return std::exp2(x); }
+double hyperbolic_tangent(double x) { return std::tanh(x); }
+
+template <double (*kFunction)(double)>
+float approximate(float a) {
+  return static_cast<float>(kFunction(a));
+}
+template <double (*kFunction)(double)>
+std::uint32_t approximate_half(std::uint32_t bits, std::uint32_t is_bf16) {
+  const FloatFormat f = is_bf16 != 0 ? kBf16Format : kF16Format;
+  return static_cast<std::uint32_t>(round_double(kFunction(widen(bits, f)), f, Rounding::kNearestEven));
+}
+// Of f64 only the upper 32 bits of operand and result count; subnormals are flushed.
+template <double (*kFunction)(double)>
+double approximate_high(double a) {
+  constexpr std::uint64_t kHigh = 0xffffffff00000000u;
+  a = std::bit_cast<double>(std::bit_cast<std::uint64_t>(a) & kHigh);
+  if (std::fpclassify(a) == FP_SUBNORMAL) a = std::copysign(0.0, a);
+  double result = kFunction(a);
+  if (std::isnan(result)) return std::bit_cast<double>(std::uint64_t{0x7fffffff00000000u});
+  if (std::fpclassify(result) == FP_SUBNORMAL) result = std::copysign(0.0, result);
+  return std::bit_cast<double>(std::bit_cast<std::uint64_t>(result) & kHigh);
+}
+// div.approx: zero for 2^126 < |b| < 2^128, as a × (1/b) with a flushed 1/b has it (ISA 9.7.3.8).
+float divide_approx(float a, float b) {
+  if (!(std::fabs(b) > 0x1p126f) || !std::isfinite(b) || std::isnan(a)) return a / b;
+  if (std::isinf(a)) return std::bit_cast<float>(kCanonicalNan32);
+  return std::copysign(0.0f, std::signbit(a) != std::signbit(b) ? -1.0f : 1.0f);
+}
+
+// Adds to a float in memory as one atomic step; gives the old bits. Relaxed would do for PTX's default, but a kernel's
+// .acquire and .release forms come here too.
+template <typename Bits, typename Add>
+std::uint64_t atomic_add(void* at, Add add) {
+  std::atomic_ref<Bits> word(*static_cast<Bits*>(at));
+  Bits old = word.load(std::memory_order_relaxed);
+  while (!word.compare_exchange_weak(old, add(old), std::memory_order_acq_rel, std::memory_order_relaxed)) {
+  }
+  return old;
+}
+std::uint64_t atomic_add_f32(void* at, std::uint64_t value) {
+  const auto b = std::bit_cast<float>(static_cast<std::uint32_t>(value));
+  return atomic_add<std::uint32_t>(at, [b](std::uint32_t a) {
+    return std::bit_cast<std::uint32_t>(canonical(std::bit_cast<float>(a) + b));
+  });
+}
+std::uint64_t atomic_add_f64(void* at, std::uint64_t value) {
+  const auto b = std::bit_cast<double>(value);
+  return atomic_add<std::uint64_t>(at, [b](std::uint64_t a) { return std::bit_cast<std::uint64_t>(std::bit_cast<double>(a) + b); });
+}
+std::uint16_t add_half(std::uint16_t a, std::uint16_t b, FloatFormat f) {
+  const double exact = add_to_odd(widen(a, f), widen(b, f), Rounding::kNearestEven);
+  return static_cast<std::uint16_t>(round_double(exact, f, Rounding::kNearestEven));
+}
+template <int kFormat>
+std::uint64_t atomic_add_half(void* at, std::uint64_t value) {
+  return atomic_add<std::uint16_t>(at, [value](std::uint16_t a) {
+    return add_half(a, static_cast<std::uint16_t>(value), format(kFormat));
+  });
+}
+template <int kFormat>
+std::uint64_t atomic_add_pair(void* at, std::uint64_t value) {
+  return atomic_add<std::uint32_t>(at, [value](std::uint32_t a) {
+    const auto part = [&](int shift) {
+      return std::uint32_t{add_half(static_cast<std::uint16_t>(a >> shift), static_cast<std::uint16_t>(value >> shift),
+                                    format(kFormat))} << shift;
+    };
+    return part(0) | part(16);
+  });
+}
+
+std::uint32_t fns(std::uint32_t mask, std::uint32_t base, std::uint32_t offset) {
+  return find_nth_set(mask, base, static_cast<std::int32_t>(offset));
+}
+
+template <typename F>
+RuntimeSymbol symbol(const char* name, F* function) {
+  return {name, reinterpret_cast<void*>(function)};
+}
+
+using F1 = float(float);
+using F2 = float(float, float);
+using FI = float(float, int);
+using IF = int(float);
+using D1 = double(double);
+using D2 = double(double, double);
+using DI = double(double, int);
+using ID = int(double);
+
+}  // namespace
+
+std::vector<RuntimeSymbol> math_symbols() {
+  return {
+      symbol("pergola_jit_add_f32", add32), symbol("pergola_jit_mul_f32", mul32), symbol("pergola_jit_fma_f32", fma32),
+      symbol("pergola_jit_div_f32", div32), symbol("pergola_jit_sqrt_f32", sqrt32), symbol("pergola_jit_add_f64", add64),
+      symbol("pergola_jit_mul_f64", mul64), symbol("pergola_jit_fma_f64", fma64), symbol("pergola_jit_div_f64", div64),
+      symbol("pergola_jit_sqrt_f64", sqrt64), symbol("pergola_jit_fma_f16", fma_half),
+      symbol("pergola_jit_fma_bf16", fma_brain), symbol("pergola_jit_round", round_to),
+      symbol("pergola_jit_int_to_float", int_to_float), symbol("pergola_jit_to_fp8", to_fp8),
+      symbol("pergola_jit_fp8_to_f16", fp8_to_f16), symbol("pergola_jit_sin_f32", approximate<sine>), symbol("pergola_jit_sin_half", approximate_half<sine>),
+      symbol("pergola_jit_sin_f64", approximate_high<sine>),
+      symbol("pergola_jit_cos_f32", approximate<cosine>), symbol("pergola_jit_cos_half", approximate_half<cosine>),
+      symbol("pergola_jit_cos_f64", approximate_high<cosine>),
+      symbol("pergola_jit_lg2_f32", approximate<log_two>), symbol("pergola_jit_lg2_half", approximate_half<log_two>),
+      symbol("pergola_jit_lg2_f64", approximate_high<log_two>),
+      symbol("pergola_jit_ex2_f32", approximate<exp_two>), symbol("pergola_jit_ex2_half", approximate_half<exp_two>),
+      symbol("pergola_jit_ex2_f64", approximate_high<exp_two>),
+      symbol("pergola_jit_tanh_f32", approximate<hyperbolic_tangent>), symbol("pergola_jit_tanh_half", approximate_half<hyperbolic_tangent>),
+      symbol("pergola_jit_tanh_f64", approximate_high<hyperbolic_tangent>),
+      symbol("pergola_jit_rsqrt_f32", approximate<reciprocal_root>), symbol("pergola_jit_rsqrt_half", approximate_half<reciprocal_root>),
+      symbol("pergola_jit_rsqrt_f64", approximate_high<reciprocal_root>),
+      symbol("pergola_jit_rcp_f32", approximate<reciprocal>), symbol("pergola_jit_rcp_half", approximate_half<reciprocal>),
+      symbol("pergola_jit_rcp_f64", approximate_high<reciprocal>),
+      symbol("pergola_jit_sqrt_f32", approximate<square_root>), symbol("pergola_jit_sqrt_half", approximate_half<square_root>),
+      symbol("pergola_jit_sqrt_f64", approximate_high<square_root>),
+      symbol("pergola_jit_div_approx_f32", divide_approx),
+      symbol("pergola_jit_atomic_add_f32", atomic_add_f32),
+      symbol("pergola_jit_atomic_add_f64", atomic_add_f64),
+      symbol("pergola_jit_atomic_add_f16", atomic_add_half<kFormatF16>),
+      symbol("pergola_jit_atomic_add_bf16", atomic_add_half<kFormatBf16>),
+      symbol("pergola_jit_atomic_add_f16x2", atomic_add_pair<kFormatF16>),
+      symbol("pergola_jit_atomic_add_bf16x2", atomic_add_pair<kFormatBf16>), symbol("pergola_jit_fns", fns),
+#define PERGOLA_MATH_F1(name) symbol("__pergola_" #name, static_cast<F1*>(::name)),
+#define PERGOLA_MATH_F2(name) symbol("__pergola_" #name, static_cast<F2*>(::name)),
+#define PERGOLA_MATH_FI(name) symbol("__pergola_" #name, static_cast<FI*>(::name)),
+#define PERGOLA_MATH_IF(name) symbol("__pergola_" #name, static_cast<IF*>(::name)),
+#define PERGOLA_MATH_D1(name) symbol("__pergola_" #name, static_cast<D1*>(::name)),
+#define PERGOLA_MATH_D2(name) symbol("__pergola_" #name, static_cast<D2*>(::name)),
+#define PERGOLA_MATH_DI(name) symbol("__pergola_" #name, static_cast<DI*>(::name)),
+#define PERGOLA_MATH_ID(name) symbol("__pergola_" #name, static_cast<ID*>(::name)),
+#include "include/pergola/device/math_functions.def"
+#undef PERGOLA_MATH_F1
+#undef PERGOLA_MATH_F2
+#undef PERGOLA_MATH_FI
+#undef PERGOLA_MATH_IF
+#undef PERGOLA_MATH_D1
+#undef PERGOLA_MATH_D2
+#undef PERGOLA_MATH_DI
+#undef PERGOLA_MATH_ID
+  };
+}
+
+}  // namespace pergola::device::cpu::jit
