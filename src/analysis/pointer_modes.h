@@ -1,12 +1,17 @@
 // Which memory a kernel reads and writes through each of its pointer parameters (GrCUDA's `const` annotations,
 // paper 003 IV-D, here found in the PTX instead of declared).
 //
-// Soundness before precision: an access that is not provably based on exactly one parameter or module variable is
-// *universal*, and then every array must be taken as read or written by the kernel. Each answer keeps its reason.
+// Soundness before precision: an access whose base is not one of known parameters and module variables is *universal*,
+// and then every array must be taken as read or written by the kernel. Where an address is one of several (select,
+// loop, a table of pointers), each of them has the access. Each answer keeps its reason.
+//
+// What is presumed, as the C++ compiler presumes it: `x + offset` stays in the array that x points into, whatever
+// integer the offset is. pointer_value.h has the rules for what is an integer.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/base/result.h"
@@ -25,7 +30,11 @@ struct PointerParameter {
   std::uint32_t parameter = 0;     // index into the signature
   std::uint32_t offset_bytes = 0;  // inside that parameter
   AccessMode mode = AccessMode::kNeither;
-  std::string reason;              // "written by st.global.f32 at saxpy.ptx:42:3", the first access of each kind
+  // Some access is based on this place and on no other. Where the argument is a number and no array, that number is
+  // then an address, and the caller must take the access as universal; else it may be an offset: `x + n`.
+  bool is_sole = false;
+  // "written by `st.global.f32 [%rd7], %f4;` at saxpy.ptx:42:3": the first access of each kind.
+  std::string reason;
 };
 
 struct VariableAccess {  // a module-scope .global or .const variable the kernel touches
@@ -35,7 +44,7 @@ struct VariableAccess {  // a module-scope .global or .const variable the kernel
 };
 
 struct PointerModes {
-  // Sorted by (parameter, offset). Every 8-byte scalar parameter has an entry (kNeither where it is never
+  // Parameters are numbered as in the kernel's .param list. Sorted by (parameter, offset). Every 8-byte scalar parameter has an entry (kNeither where it is never
   // dereferenced); fields of structs have one where they are used as a pointer.
   std::vector<PointerParameter> parameters;
   std::vector<VariableAccess> variables;
