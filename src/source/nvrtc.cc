@@ -72,6 +72,7 @@ std::vector<std::string> make_options(const SourceRequest& request, std::uint32_
   options.push_back("-I" + (folder.empty() ? std::string(".") : folder));
   for (const std::string& dir : request.include_dirs) options.push_back("-I" + dir);
   for (const std::string& dir : toolkit_dirs) options.push_back("-I" + dir);
+  if (!toolkit_dirs.empty()) options.emplace_back("--diag-suppress=47");  // it defines INT_MAX and the like once more
   for (const std::string& define : request.defines) options.push_back("-D" + define);
   options.insert(options.end(), request.options.begin(), request.options.end());
   return options;
