@@ -1,0 +1,73 @@
+// Runs every tests/ptx/*.ptx on every device that is here: both tiers of the CPU device, or the GPU that
+// PERGOLA_DEVICE names. One test a file and device: Ptx/interpreter.atomics.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "tests/ptx_cases/run_case.h"
+#include "tests/ptx_cases/test_device.h"
+
+namespace pergola::ptx_cases {
+namespace {
+
+class CaseTest : public testing::Test {
+ public:
+  CaseTest(device::DevicePtr device, std::string device_name, std::string path)
+      : device_(std::move(device)), device_name_(std::move(device_name)), path_(std::move(path)) {}
+
+  void TestBody() override {
+    auto test = read_case(path_);
+    ASSERT_TRUE(test.ok()) << test.message();
+    const device::DeviceInfo& info = device_->info();
+    const bool gpu = info.kind == device::DeviceKind::kCuda;
+    if (gpu && test->needs_sm > info.compute_major * 10 + info.compute_minor)
+      GTEST_SKIP() << "the case needs sm_" << test->needs_sm;
+    // A fault ends a GPU's context, and its driver has no words for it.
+    if (gpu && !test->fault.empty()) GTEST_SKIP() << "the fault is the CPU device's to describe";
+    const Result<Memory> run = run_case(*device_, *test);
+    if (!run.ok() && run.code() == Code::kUnsupported && device_name_ == "jit")
+      GTEST_SKIP() << "refused by name: " << run.message();
+    const Status status = check_case(*test, run);
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+
+ private:
+  device::DevicePtr device_;
+  std::string device_name_, path_;
+};
+
+std::string find_cases() {
+  // Beside the binary in a bundle, else in the source tree.
+  for (const std::string& folder : {std::string("tests/ptx"), std::string(PERGOLA_SOURCE_DIR "/tests/ptx")})
+    if (std::filesystem::is_directory(folder)) return folder;
+  return {};
+}
+
+void register_cases() {
+  std::vector<std::string> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(find_cases()))
+    if (entry.path().extension() == ".ptx") paths.push_back(entry.path().string());
+  std::sort(paths.begin(), paths.end());
+  for (const std::string& name : test_device_names()) {
+    auto device = open_test_device(name);
+    if (!device.ok()) {
+      fmt::print(stderr, "{}\n", device.message());
+      std::exit(1);
+    }
+    for (const std::string& path : paths)
+      testing::RegisterTest(fmt::format("Ptx/{}", name).c_str(), std::filesystem::path(path).stem().c_str(), nullptr,
+                            nullptr, __FILE__, __LINE__,
+                            [=]() -> testing::Test* { return new CaseTest(*device, name, path); });
+  }
+}
+
+}  // namespace
+}  // namespace pergola::ptx_cases
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  pergola::ptx_cases::register_cases();
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,105 @@
+#include "tests/ptx_cases/run_case.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "src/ptx/parser.h"
+
+namespace pergola::ptx_cases {
+namespace {
+
+std::uint64_t element(const std::vector<std::byte>& bytes, std::size_t offset, std::size_t size) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, bytes.data() + offset, size);
+  return bits;
+}
+
+double as_number(const std::string& type, std::uint64_t bits) {
+  if (type == "f32") {
+    float value;
+    const auto narrow = static_cast<std::uint32_t>(bits);
+    std::memcpy(&value, &narrow, 4);
+    return value;
+  }
+  double value;
+  std::memcpy(&value, &bits, 8);
+  return value;
+}
+
+bool agrees(const Expectation& expectation, std::uint64_t expected, std::uint64_t found) {
+  if (expected == found) return true;
+  if (expectation.type != "f32" && expectation.type != "f64") return false;
+  const double a = as_number(expectation.type, expected), b = as_number(expectation.type, found);
+  // The ISA does not fix the bits of f64 NaNs.
+  if (expectation.type == "f64" && std::isnan(a) && std::isnan(b)) return true;
+  return expectation.tolerance > 0 && std::fabs(a - b) <= expectation.tolerance * std::max(std::fabs(a), 1e-30);
+}
+
+}  // namespace
+
+Result<Memory> run_case(device::Device& device, const Case& test) {
+  PERGOLA_ASSIGN(ptx::Module parsed, ptx::parse(test.text, test.path.substr(test.path.rfind('/') + 1)));
+  PERGOLA_ASSIGN(device::ModulePtr module, device.load({&parsed, test.text, test.path}));
+  const std::string name = test.kernel.empty() ? module->kernel_names().at(0) : test.kernel;
+  PERGOLA_ASSIGN(const device::Kernel* kernel, module->kernel(name));
+
+  PERGOLA_ASSIGN(auto queue, device.create_queue());
+  std::vector<device::BufferPtr> buffers;
+  for (const BufferSpec& spec : test.buffers) {
+    PERGOLA_ASSIGN(device::BufferPtr buffer, device.allocate(spec.initial.size(), device::MemoryKind::kDevice));
+    PERGOLA_TRY(queue->copy_to_device(buffer, 0, spec.initial));
+    buffers.push_back(buffer);
+  }
+  const ptx::KernelSignature& signature = kernel->signature();
+  if (signature.parameters.size() != test.arguments.size())
+    return PERGOLA_ERROR(kInvalidArgument, "{}: the kernel has {} parameters, the header {} arguments.", test.path,
+                         signature.parameters.size(), test.arguments.size());
+  std::vector<std::byte> parameters(signature.parameter_bytes);
+  for (std::size_t n = 0; n < test.arguments.size(); ++n) {
+    const Argument& argument = test.arguments[n];
+    std::uint64_t bits = 0;
+    if (argument.buffer.empty()) std::memcpy(&bits, argument.value.data(), argument.value.size());
+    for (std::size_t b = 0; b < buffers.size(); ++b)
+      if (test.buffers[b].name == argument.buffer) bits = buffers[b]->address();
+    std::memcpy(parameters.data() + signature.parameters[n].offset_bytes, &bits,
+                std::min<std::size_t>(signature.parameters[n].size_bytes, 8));
+  }
+  PERGOLA_TRY(queue->launch(module, *kernel, test.config, parameters));
+  PERGOLA_TRY(queue->synchronize());
+  Memory memory;
+  for (const device::BufferPtr& buffer : buffers) {
+    std::vector<std::byte> bytes(buffer->size_bytes());
+    PERGOLA_TRY(queue->copy_to_host(bytes, buffer, 0));
+    PERGOLA_TRY(queue->synchronize());
+    memory.push_back(std::move(bytes));
+  }
+  return memory;
+}
+
+Status check_case(const Case& test, const Result<Memory>& run) {
+  if (!test.fault.empty()) {
+    if (run.ok()) return PERGOLA_ERROR(kInternal, "The launch succeeded; it should fail with '{}'.", test.fault);
+    if (run.message().find(test.fault) == std::string::npos)
+      return PERGOLA_ERROR(kInternal, "The launch failed with '{}'; it should be '{}'.", run.message(), test.fault);
+    return {};
+  }
+  if (!run.ok()) return run.status();
+  std::string differences;
+  int count = 0;
+  for (const Expectation& expectation : test.expectations) {
+    const std::size_t size = type_bytes(expectation.type);
+    for (std::size_t b = 0; b < test.buffers.size(); ++b) {
+      if (test.buffers[b].name != expectation.buffer) continue;
+      for (std::size_t n = 0; n * size < expectation.values.size(); ++n) {
+        const std::uint64_t expected = element(expectation.values, n * size, size);
+        const std::uint64_t found = element((*run)[b], (expectation.first + n) * size, size);
+        if (agrees(expectation, expected, found) || ++count > 16) continue;
+        differences += fmt::format("\n  {}[{}] is {:#x}, not {:#x}", expectation.buffer, expectation.first + n, found, expected);
+      }
+    }
+  }
+  if (count == 0) return {};
+  return PERGOLA_ERROR(kInternal, "{} values differ:{}", count, differences);
+}
+
+}  // namespace pergola::ptx_cases

@@ -1,0 +1,17 @@
+// The devices that tests of kernels compare: both tiers of the CPU device, and a GPU.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/device/device.h"
+
+namespace pergola::ptx_cases {
+
+// "interpreter" and "jit": the CPU device with that tier alone; "cuda:N": a GPU. kUnavailable where it is not here.
+Result<device::DevicePtr> open_test_device(const std::string& name);
+
+// $PERGOLA_DEVICE alone where it names a GPU; else every tier of the CPU device that is here.
+std::vector<std::string> test_device_names();
+
+}  // namespace pergola::ptx_cases
