@@ -3,12 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <thread>
 
 #include "src/device/cpu/cpu_graph.h"
 #include "src/device/cpu/cpu_module.h"
 #include "src/device/cpu/cpu_queue.h"
+#include "src/device/cpu/process_exit.h"
 #include "src/device/cpu/queue_worker.h"
 
 namespace pergola::device::cpu {
@@ -51,38 +51,6 @@ RunnerOptions runner_options(const CpuOptions& options) {
   return out;
 }
 
-// Devices that live, for the end of the process. Never destroyed: static destructors may still use devices.
-class Living {
- public:
-  static Living& instance() {
-    static auto* const living = new Living;
-    return *living;
-  }
-  void add(std::weak_ptr<CpuDevice> device) {
-    const std::scoped_lock lock(mutex_);
-    std::erase_if(devices_, [](const auto& old) { return old.expired(); });
-    devices_.push_back(std::move(device));
-  }
-
- private:
-  Living() { std::atexit([] { instance().cancel_all(); }); }
-  void cancel_all() {
-    std::vector<std::weak_ptr<CpuDevice>> devices;
-    {
-      const std::scoped_lock lock(mutex_);
-      devices = devices_;
-    }
-    for (const auto& weak : devices) {
-      if (const auto device = weak.lock()) {
-        device->cancel_all(PERGOLA_ERROR(kDeviceLost, "The process ends while this work is still running."));
-      }
-    }
-  }
-
-  std::mutex mutex_;  // guards devices_
-  std::vector<std::weak_ptr<CpuDevice>> devices_;
-};
-
 }  // namespace
 
 Result<DevicePtr> create_cpu_device(const CpuOptions& options, std::shared_ptr<Engine> engine) {
@@ -98,7 +66,8 @@ Result<DevicePtr> create_cpu_device(const CpuOptions& options, std::shared_ptr<E
   }
   if (options.step_budget == 0) return PERGOLA_ERROR(kInvalidArgument, "The step budget of a CPU device is 0; it must be at least 1.");
   auto device = std::make_shared<CpuDevice>(with_defaults(options), std::move(engine));
-  Living::instance().add(device);
+  watch_for_exit();
+  cancel_at_exit(device);
   return DevicePtr(std::move(device));
 }
 
@@ -119,6 +88,7 @@ Result<BufferPtr> CpuDevice::allocate(std::size_t size_bytes, MemoryKind kind) {
 }
 
 Result<std::unique_ptr<Queue>> CpuDevice::create_queue() {
+  watch_for_exit();
   auto worker = QueueWorker::start(shared_from_this());
   {
     const std::scoped_lock lock(mutex_);

@@ -7,8 +7,8 @@
 //
 // One SM is one OS thread; memory is the host's, both kinds of buffer are reachable by both sides. Thread-safe.
 //
-// End of the process: exit() cancels all work in flight of every device, so that a kernel that spins for ever cannot
-// keep a process; a queue that is destroyed with such a kernel stops it after CpuOptions::teardown_grace.
+// A kernel that spins for ever cannot keep the process: a queue that is destroyed with one stops it after
+// CpuOptions::teardown_grace, and exit() cancels all work in flight of every device (process_exit.h).
 #pragma once
 
 #include <memory>

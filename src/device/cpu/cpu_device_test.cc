@@ -258,10 +258,11 @@ TEST_F(CpuDeviceTest, ProcessWithASpinningKernel_Ends) {
     if (child == 0) {
       alarm(20);  // a hang ends as a signal
       script("spin", [=](const Block&, std::uint64_t) { return claims_progress ? Progress::kRan : Progress::kWaiting; });
-      open();
-      static std::unique_ptr<Queue> leaked;
-      leaked = std::move(queue);
-      const bool queued = launch(*leaked, "spin", 4).ok();
+      open({.teardown_grace = std::chrono::milliseconds(100)});
+      static std::unique_ptr<Queue> held;  // destroyed by exit(), before the device's own handler
+      auto* const leaked = new std::unique_ptr<Queue>(new_queue());
+      held = std::move(queue);
+      const bool queued = launch(*held, "spin", 4).ok() && launch(**leaked, "spin", 4).ok();
       std::exit(queued ? 0 : 1);
     }
     int status = 0;

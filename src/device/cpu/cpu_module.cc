@@ -35,7 +35,7 @@ Result<std::shared_ptr<CpuModule>> CpuModule::load(std::shared_ptr<CpuDevice> de
     return PERGOLA_ERROR(kInvalidArgument, "Module '{}' is not parsed; load() takes a parsed module.", source.name);
   }
   auto ptx = std::make_shared<const ptx::Module>(*source.module);
-  PERGOLA_ASSIGN(GlobalStorage globals, GlobalStorage::place(*ptx, device->memory()->map));
+  PERGOLA_ASSIGN(GlobalStorage globals, GlobalStorage::place(*ptx, *device->memory()));
   auto made = std::shared_ptr<CpuModule>(new CpuModule(std::move(device), ptx, std::move(globals)));
   PERGOLA_ASSIGN(made->code_, made->device_->engine().compile(ptx, made->globals_.placements()));
   PERGOLA_TRY(made->globals_.initialize(

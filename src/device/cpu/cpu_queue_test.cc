@@ -46,13 +46,13 @@ TEST_F(CpuQueueTest, Copies_RoundTrip_BehindWorkToo) {
     if (behind) {
       ASSERT_TRUE(launch(*queue, "spin").ok());
     }
-    const BufferPtr one = allocate(1000), two = allocate(1010);
+    const BufferPtr one = allocate(1000), two = allocate(1012);
     std::vector<std::byte> source = in;
     ASSERT_TRUE(queue->copy_to_device(one, 0, source).ok());
     std::fill(source.begin(), source.end(), std::byte{0xff});  // it was copied before the call returned
-    ASSERT_TRUE(queue->copy(two, 10, one, 0, 1000).ok());
-    ASSERT_TRUE(queue->fill(two, 10, 4, 0x01020304, 4).ok());
-    ASSERT_TRUE(queue->copy_to_host(out, two, 10).ok());
+    ASSERT_TRUE(queue->copy(two, 12, one, 0, 1000).ok());
+    ASSERT_TRUE(queue->fill(two, 12, 4, 0x01020304, 4).ok());
+    ASSERT_TRUE(queue->copy_to_host(out, two, 12).ok());
     release = true;
     ASSERT_TRUE(queue->synchronize().ok());
     EXPECT_EQ(out[0], std::byte{4});

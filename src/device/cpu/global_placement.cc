@@ -32,16 +32,18 @@ std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value 
 
 std::uint64_t variable_bytes(const ptx::Variable& variable) {
   if (variable.extents.empty() || variable.extents.front() != 0) return variable.size_bytes();
-  // `[]` or `[][3]`: as many rows as the initialiser begins.
-  std::uint64_t row_elements = 1;
-  for (std::size_t i = 1; i < variable.extents.size(); ++i) row_elements *= variable.extents[i];
-  row_elements *= variable.vector;
+  // `[]` or `[][3]`: as many rows as the initialiser begins. size_bytes() saturates, so no product wraps.
+  ptx::Variable counted = variable;
+  counted.extents.front() = 1;
+  const std::uint64_t row_elements = counted.size_bytes() / std::max(1u, ptx::size_bytes(variable.type));
   if (row_elements == 0) return 0;
-  return round_up(variable.initializers.size(), row_elements) * ptx::size_bytes(variable.type);
+  const std::uint64_t values = variable.initializers.size();
+  counted.extents.front() = values / row_elements + (values % row_elements != 0 ? 1 : 0);
+  return counted.extents.front() == 0 ? 0 : counted.size_bytes();
 }
 
-Result<GlobalStorage> GlobalStorage::place(const ptx::Module& module, MemoryMap& memory) {
-  GlobalStorage storage(memory);
+Result<GlobalStorage> GlobalStorage::place(const ptx::Module& module, DeviceMemory& memory) {
+  GlobalStorage storage(memory.map);
   struct Slot {
     const ptx::Variable* variable;
     std::uint64_t offset, size;
@@ -74,9 +76,9 @@ Result<GlobalStorage> GlobalStorage::place(const ptx::Module& module, MemoryMap&
     const std::uint64_t size = variable_bytes(variable);
     alignment = std::max(alignment, own);
     const std::uint64_t offset = round_up(end, own);
-    if (size > (std::uint64_t{1} << 47) || offset + size > (std::uint64_t{1} << 47)) {
-      refusal = PERGOLA_ERROR(kResourceExhausted, "{}: variable '{}' of {} bytes is beyond what a host can address.",
-                              where(module, variable.location), variable.name, size);
+    if (size > memory.total_bytes || offset > memory.total_bytes - size) {
+      refusal = PERGOLA_ERROR(kResourceExhausted, "{}: variable '{}' of {} bytes makes more than the device's {} bytes.",
+                              where(module, variable.location), variable.name, size, memory.total_bytes);
       return;
     }
     slots.push_back({&variable, offset, size});
@@ -93,7 +95,7 @@ Result<GlobalStorage> GlobalStorage::place(const ptx::Module& module, MemoryMap&
   for (const Slot& slot : slots) {
     std::byte* address = storage.bytes_.data() + slot.offset;
     storage.placements_.push_back({slot.variable->name, address, slot.size});
-    memory.add({reinterpret_cast<std::uintptr_t>(address), slot.size,
+    memory.map.add({reinterpret_cast<std::uintptr_t>(address), slot.size,
                 fmt::format("variable '{}' ({} bytes)", slot.variable->name, slot.size),
                 slot.variable->space != ptx::Space::kConst});
   }

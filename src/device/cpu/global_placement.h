@@ -13,7 +13,7 @@
 #include "src/base/result.h"
 #include "src/device/cpu/aligned_bytes.h"
 #include "src/device/cpu/block.h"
-#include "src/device/cpu/memory_map.h"
+#include "src/device/cpu/cpu_buffer.h"
 #include "src/ptx/module.h"
 
 namespace pergola::device::cpu {
@@ -21,8 +21,9 @@ namespace pergola::device::cpu {
 class GlobalStorage {
  public:
   // Places every defined .global and .const variable. kNotFound names an .extern one that the module does not
-  // define; kUnsupported a texture, sampler or surface reference. `memory` must outlive the storage.
-  static Result<GlobalStorage> place(const ptx::Module& module, MemoryMap& memory);
+  // define; kUnsupported a texture, sampler or surface reference; kResourceExhausted what is more than the device's
+  // memory. `memory` must outlive the storage.
+  static Result<GlobalStorage> place(const ptx::Module& module, DeviceMemory& memory);
 
   GlobalStorage(GlobalStorage&&) noexcept = default;
   GlobalStorage& operator=(GlobalStorage&&) = delete;

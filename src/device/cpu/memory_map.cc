@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <mutex>
+#include <thread>
 
 namespace pergola::device::cpu {
 namespace {
@@ -39,8 +39,20 @@ const MemoryMap::Range* nearest(const std::map<std::uintptr_t, MemoryMap::Range>
 
 }  // namespace
 
+std::shared_lock<std::shared_mutex> MemoryMap::read_lock() const {
+  while (writers_waiting_.load(std::memory_order_relaxed) != 0) std::this_thread::yield();
+  return std::shared_lock(mutex_);
+}
+
+std::unique_lock<std::shared_mutex> MemoryMap::write_lock() {
+  writers_waiting_.fetch_add(1, std::memory_order_relaxed);
+  std::unique_lock lock(mutex_);
+  writers_waiting_.fetch_sub(1, std::memory_order_relaxed);
+  return lock;
+}
+
 void MemoryMap::add(Range range) {
-  const std::unique_lock lock(mutex_);
+  const auto lock = write_lock();
   // An address that is in use again no longer tells of the range that was there before.
   const auto overlaps = [&](const Range& old) {
     return old.begin < range.begin + range.size_bytes && range.begin < old.begin + old.size_bytes;
@@ -52,7 +64,7 @@ void MemoryMap::add(Range range) {
 }
 
 void MemoryMap::remove(std::uintptr_t begin) {
-  const std::unique_lock lock(mutex_);
+  const auto lock = write_lock();
   auto node = ranges_.extract(begin);
   if (node.empty()) return;
   freed_.insert_or_assign(begin, std::move(node.mapped()));
@@ -66,7 +78,7 @@ void MemoryMap::remove(std::uintptr_t begin) {
 }
 
 std::optional<MemoryMap::Range> MemoryMap::find(std::uintptr_t address, std::size_t size_bytes) const {
-  const std::shared_lock lock(mutex_);
+  const auto lock = read_lock();
   auto after = ranges_.upper_bound(address);
   if (after == ranges_.begin()) return std::nullopt;
   const Range& range = std::prev(after)->second;
@@ -77,7 +89,7 @@ std::optional<MemoryMap::Range> MemoryMap::find(std::uintptr_t address, std::siz
 
 std::string MemoryMap::describe_nearest(std::uintptr_t address) const {
   constexpr std::uint64_t kNear = std::uint64_t{1} << 20;
-  const std::shared_lock lock(mutex_);
+  const auto lock = read_lock();
   const Range* live = nearest(ranges_, address);
   const Range* freed = nearest(freed_, address);
   const bool choose_freed = freed != nullptr && (live == nullptr || distance(*freed, address) < distance(*live, address));

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <shared_mutex>
 #include <string>
@@ -36,7 +37,13 @@ class MemoryMap {
   std::uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
 
  private:
-  mutable std::shared_mutex mutex_;             // guards ranges_ and freed_
+  // A reader's lock, taken once no writer waits: kernels that look addresses up all the time would else keep an
+  // allocation out for seconds, as the system's lock prefers readers.
+  std::shared_lock<std::shared_mutex> read_lock() const;
+  std::unique_lock<std::shared_mutex> write_lock();
+
+  mutable std::shared_mutex mutex_;             // guards ranges_, freed_, freed_order_
+  std::atomic<std::uint32_t> writers_waiting_{0};  // relaxed: advice to readers, orders nothing
   std::map<std::uintptr_t, Range> ranges_;      // by begin
   std::map<std::uintptr_t, Range> freed_;       // the last few removed, for messages
   std::deque<std::uintptr_t> freed_order_;      // keys of freed_, oldest first

@@ -4,6 +4,7 @@
 
 #include "src/base/log.h"
 #include "src/device/cpu/cpu_device.h"
+#include "src/device/cpu/process_exit.h"
 
 namespace pergola::device::cpu {
 
@@ -112,7 +113,7 @@ bool QueueWorker::cancelled() const {
 }
 
 // True once all work has ended; false where kernels or events have been waited for during `grace`, and no kernel of
-// the device made progress meanwhile.
+// the device made progress meanwhile or the process ends.
 bool QueueWorker::await_idle(std::unique_lock<std::mutex>& lock, milliseconds grace) {
   const milliseconds slice = std::clamp(grace / 8, milliseconds(1), milliseconds(100));
   milliseconds still{0};
@@ -120,7 +121,8 @@ bool QueueWorker::await_idle(std::unique_lock<std::mutex>& lock, milliseconds gr
     // exchange, relaxed: only whether anything moved since the last look; it orders nothing.
     const bool moved = device_->progress().exchange(false, std::memory_order_relaxed);
     const bool may_hang = running_fault_ != nullptr || waiting_for_event_;
-    still = moved || !may_hang ? milliseconds(0) : still + slice;
+    const bool patient = moved && !process_is_ending();
+    still = patient || !may_hang ? milliseconds(0) : still + slice;
     if (still >= grace) return false;
   }
   return true;
@@ -131,9 +133,9 @@ void QueueWorker::close(milliseconds grace) {
   bool ended = await_idle(lock, grace);
   if (!ended) {
     lock.unlock();
-    PERGOLA_WARN("A queue of the CPU device is destroyed while its kernel waits for something that does not come; the "
-                 "kernel is stopped after {} ms without progress.", grace.count());
-    cancel(PERGOLA_ERROR(kDeviceLost, "The queue was destroyed while this work waited, without progress for {} ms.",
+    PERGOLA_WARN("A queue of the CPU device is destroyed while its kernel runs and gets nowhere, or while the process "
+                 "ends; the kernel is stopped after {} ms.", grace.count());
+    cancel(PERGOLA_ERROR(kDeviceLost, "The queue was destroyed, and this work did not end within {} ms.",
                          grace.count()));
     lock.lock();
     ended = has_ended_.wait_for(lock, std::max(grace, milliseconds(2000)), [this] { return idle(); });

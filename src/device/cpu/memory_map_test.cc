@@ -1,0 +1,123 @@
+#include "src/device/cpu/memory_map.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "src/device/cpu/heap.h"
+
+namespace pergola::device::cpu {
+namespace {
+
+TEST(MemoryMap, Find_NeedsTheWholeRangeInside) {
+  MemoryMap map;
+  map.add({1000, 100, "buffer 1 (100 bytes)"});
+  EXPECT_TRUE(map.find(1000, 100));
+  EXPECT_TRUE(map.find(1096, 4));
+  EXPECT_TRUE(map.find(1100, 0));
+  EXPECT_FALSE(map.find(1097, 4));
+  EXPECT_FALSE(map.find(999, 4));
+  EXPECT_FALSE(map.find(1000, ~std::size_t{0}));
+  EXPECT_FALSE(map.find(~std::uintptr_t{0} - 1, 4));
+}
+
+TEST(MemoryMap, DescribeNearest_SaysHowFarAndOnWhichSide) {
+  MemoryMap map;
+  EXPECT_EQ(map.describe_nearest(5), "no buffer exists on the device");
+  map.add({10000, 100, "buffer 1 (100 bytes)"});
+  map.add({20000, 100, "buffer 2 (100 bytes)"});
+  EXPECT_EQ(map.describe_nearest(9996), "4 bytes before buffer 1 (100 bytes)");
+  EXPECT_EQ(map.describe_nearest(10100), "0 bytes past the end of buffer 1 (100 bytes)");
+  EXPECT_EQ(map.describe_nearest(10104), "4 bytes past the end of buffer 1 (100 bytes)");
+  EXPECT_EQ(map.describe_nearest(19000), "1000 bytes before buffer 2 (100 bytes)");
+  EXPECT_EQ(map.describe_nearest(20050), "at byte 50 of buffer 2 (100 bytes)");
+  EXPECT_EQ(map.describe_nearest(1u << 30), "no buffer is within 1 MiB of it");
+}
+
+TEST(MemoryMap, Remove_MovesTheGeneration_AndIsRemembered) {
+  MemoryMap map;
+  map.add({10000, 100, "buffer 1 (100 bytes)"});
+  const std::uint64_t before = map.generation();
+  map.remove(10000);
+  EXPECT_NE(map.generation(), before);
+  EXPECT_FALSE(map.find(10000, 1));
+  EXPECT_EQ(map.describe_nearest(10008), "at byte 8 of buffer 1 (100 bytes), which has been freed");
+  map.add({10000, 16, "buffer 2 (16 bytes)"});
+  EXPECT_EQ(map.describe_nearest(10020), "4 bytes past the end of buffer 2 (16 bytes)");
+}
+
+TEST(MemoryMap, FreedRanges_AreForgottenOldestFirst) {
+  MemoryMap map;
+  for (std::uintptr_t i = 0; i < 200; ++i) {
+    map.add({(i + 1) << 21, 16, "buffer"});
+    map.remove((i + 1) << 21);
+  }
+  EXPECT_EQ(map.describe_nearest(std::uintptr_t{1} << 21), "no buffer is within 1 MiB of it");
+  EXPECT_EQ(map.describe_nearest(std::uintptr_t{200} << 21), "at byte 0 of buffer, which has been freed");
+}
+
+TEST(MemoryMap, ReadersAndWriters_MayRunTogether) {
+  MemoryMap map;
+  map.add({1 << 20, 64, "always"});
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 2; ++i) {
+    readers.emplace_back([&] {
+      while (!stop) {
+        EXPECT_TRUE(map.find(1 << 20, 64));
+        EXPECT_FALSE(map.describe_nearest(100).empty());
+      }
+    });
+  }
+  for (std::uintptr_t i = 0; i < 2000; ++i) {
+    map.add({4096 + i * 64, 32, "buffer"});
+    map.remove(4096 + i * 64);
+  }
+  stop = true;
+  for (std::thread& reader : readers) reader.join();
+}
+
+TEST(DeviceHeap, Allocate_IsAlignedRegisteredAndLimited) {
+  MemoryMap map;
+  DeviceHeap heap(map, 100);
+  const std::uint64_t one = heap.allocate(40);
+  ASSERT_NE(one, 0u);
+  EXPECT_EQ(one % 16, 0u);
+  EXPECT_EQ(heap.used_bytes(), 48u);
+  EXPECT_TRUE(map.find(one, 40));
+  EXPECT_FALSE(map.find(one, 41));
+  EXPECT_EQ(heap.allocate(0), 0u);
+  EXPECT_EQ(heap.allocate(60), 0u);
+  EXPECT_EQ(heap.allocate(~std::uint64_t{0}), 0u);
+  EXPECT_TRUE(heap.free(one).ok());
+  EXPECT_EQ(heap.used_bytes(), 0u);
+  EXPECT_NE(heap.allocate(90), 0u);
+}
+
+TEST(DeviceHeap, WrongFree_IsAFaultThatSaysWhatIsThere) {
+  MemoryMap map;
+  DeviceHeap heap(map, 1000);
+  EXPECT_TRUE(heap.free(0).ok());
+  const std::uint64_t block = heap.allocate(64);
+  EXPECT_EQ(heap.free(block + 16).code(), Code::kDeviceFault);
+  EXPECT_TRUE(heap.free(block).ok());
+  const Status again = heap.free(block);
+  EXPECT_EQ(again.code(), Code::kDeviceFault);
+  EXPECT_NE(again.message().find("heap block 1 (64 bytes), which has been freed"), std::string::npos)
+      << again.message();
+}
+
+TEST(DeviceHeap, End_GivesEverythingBack) {
+  MemoryMap map;
+  std::uint64_t block = 0;
+  {
+    DeviceHeap heap(map, 1000);
+    block = heap.allocate(64);
+  }
+  EXPECT_FALSE(map.find(block, 1));
+}
+
+}  // namespace
+}  // namespace pergola::device::cpu
