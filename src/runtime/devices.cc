@@ -4,17 +4,22 @@
 #include <cstdlib>
 
 #include "src/base/log.h"
+#include "src/device/cpu/cpu_device.h"
+#include "src/device/cpu/cpu_options.h"
+#include "src/device/cpu/engine_choice.h"
+#include "src/device/cpu/interpreter/interpreter.h"
+#include "src/device/cuda/cuda_device.h"
 #include "src/device/null/null_device.h"
 
 namespace pergola::runtime {
 namespace {
 
 Result<device::DevicePtr> open_cpu() {
-  return PERGOLA_ERROR(kUnsupported, "The CPU device is not in this build.");
-}
-
-Result<device::DevicePtr> open_cuda(int) {
-  return PERGOLA_ERROR(kUnsupported, "The CUDA device is not in this build.");
+  using namespace device::cpu;  // NOLINT: the CPU device's parts are put together here alone
+  PERGOLA_ASSIGN(const EngineChoice choice, engine_choice_from_environment());
+  PERGOLA_ASSIGN(auto engine, choose_engine(choice, create_interpreter()));
+  PERGOLA_ASSIGN(const CpuOptions options, CpuOptions::from_environment());
+  return create_cpu_device(options, std::move(engine));
 }
 
 }  // namespace
@@ -44,7 +49,7 @@ Result<device::DevicePtr> open_device(std::string_view name) {
     if (const char* environment = std::getenv("PERGOLA_DEVICE")) name = environment;
   PERGOLA_ASSIGN(const DeviceChoice choice, parse_device_name(name));
   if (choice.any) {
-    Result<device::DevicePtr> gpu = open_cuda(0);
+    Result<device::DevicePtr> gpu = device::create_cuda_device(0);
     if (gpu.ok()) return gpu;
     PERGOLA_DEBUG("no GPU, the CPU device is used: {}", gpu.message());
     return open_cpu();
@@ -52,7 +57,7 @@ Result<device::DevicePtr> open_device(std::string_view name) {
   switch (choice.kind) {
     case device::DeviceKind::kNull: return device::create_null_device();
     case device::DeviceKind::kCpu: return open_cpu();
-    case device::DeviceKind::kCuda: return open_cuda(choice.index);
+    case device::DeviceKind::kCuda: return device::create_cuda_device(choice.index);
   }
   return PERGOLA_ERROR(kInternal, "The device '{}' has no kind.", name);
 }

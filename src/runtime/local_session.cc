@@ -56,7 +56,8 @@ LocalSession::LocalSession(device::DevicePtr device, std::unique_ptr<device::Que
 
 LocalSession::~LocalSession() {
   const Status status = synchronize();
-  if (!status.ok()) PERGOLA_WARN("a session ends with a failure that nobody asked for: {}", status.message());
+  if (!status.ok() && !failure_told_)
+    PERGOLA_WARN("a session ends with a failure that nobody asked for: {}", status.message());
 }
 
 Result<std::shared_ptr<LocalSession>> LocalSession::create(device::DevicePtr device) {
@@ -145,11 +146,10 @@ Status LocalSession::wait_for_queue() {
 }
 
 Status LocalSession::explain(const Status& status, std::string_view kernel) {
-  if (status.code() != Code::kSkipped) {
-    if (!kernel.empty()) return name_kernel(kernel, status);
-  }
   const std::lock_guard lock(submit_mutex_);
   in_flight_.reap();
+  failure_told_ = true;
+  if (status.code() != Code::kSkipped && !kernel.empty()) return name_kernel(kernel, status);
   const Status& failure = in_flight_.failure();
   if (failure.ok()) return status;
   if (kernel.empty()) return failure;

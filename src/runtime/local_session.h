@@ -51,6 +51,7 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   device::DevicePtr device_;
   std::mutex submit_mutex_;
   InFlight in_flight_;                    // guarded by submit_mutex_
+  bool failure_told_ = false;             // a caller knows of some failure; guarded by submit_mutex_
   std::unique_ptr<device::Queue> queue_;  // last, so that it is destroyed, and waits, first
 };
 

@@ -1,0 +1,258 @@
+// The C interface against callers that do everything wrong.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pergola/pergola.h>
+
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "src/capi/handles.h"
+
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kPtx = R"(
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry store(.param .u64 p, .param .u32 v) {
+  .reg .b64 %a;
+  .reg .b32 %v;
+  ld.param.u64 %a, [p];
+  ld.param.u32 %v, [v];
+  st.global.u32 [%a], %v;
+  ret;
+}
+)";
+
+class Capi : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    pergola_session_options options{};
+    options.struct_size = PERGOLA_STRUCT_SIZE(pergola_session_options);
+    options.device = "null";
+    ASSERT_EQ(pergola_session_create(&options, &session_), PERGOLA_OK) << pergola_last_error();
+  }
+  void TearDown() override {
+    EXPECT_EQ(pergola_session_destroy(session_), PERGOLA_OK);
+    EXPECT_EQ(pergola::capi::HandleTable::instance().live(), 0u) << "a handle was forgotten";
+  }
+
+  pergola_array make_array(std::uint64_t count) {
+    pergola_array_options options{};
+    options.struct_size = PERGOLA_STRUCT_SIZE(pergola_array_options);
+    options.type = PERGOLA_TYPE_F32;
+    options.count = count;
+    pergola_array array = nullptr;
+    EXPECT_EQ(pergola_array_create(session_, &options, &array), PERGOLA_OK) << pergola_last_error();
+    return array;
+  }
+  pergola_kernel make_kernel() {
+    pergola_module module = nullptr;
+    EXPECT_EQ(pergola_session_load_text(session_, kPtx, std::strlen(kPtx), nullptr, &module), PERGOLA_OK)
+        << pergola_last_error();
+    pergola_kernel kernel = nullptr;
+    EXPECT_EQ(pergola_module_kernel(module, "store", &kernel), PERGOLA_OK) << pergola_last_error();
+    EXPECT_EQ(pergola_module_destroy(module), PERGOLA_OK);
+    return kernel;
+  }
+  static pergola_launch_config one_thread() {
+    pergola_launch_config config{};
+    config.struct_size = PERGOLA_STRUCT_SIZE(pergola_launch_config);
+    config.grid[0] = config.block[0] = 1;
+    return config;
+  }
+
+  pergola_session session_ = nullptr;
+};
+
+TEST_F(Capi, Versions_AreThoseOfTheHeader) {
+  EXPECT_EQ(pergola_api_version(), PERGOLA_API_VERSION);
+  EXPECT_STREQ(pergola_code_name(PERGOLA_DEVICE_FAULT), "device fault");
+  EXPECT_STREQ(pergola_code_name(12345), "unknown error");
+}
+
+TEST_F(Capi, DeadHandle_IsAnErrorInEveryFunction) {
+  pergola_array array = make_array(4);
+  ASSERT_EQ(pergola_array_destroy(array), PERGOLA_OK);
+  float value[4] = {};
+  const void* data = nullptr;
+  std::uint64_t size = 0;
+  pergola_array_info info{};
+  info.struct_size = sizeof info;
+  EXPECT_EQ(pergola_array_destroy(array), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_THAT(pergola_last_error(), HasSubstr("not a live handle"));
+  EXPECT_EQ(pergola_array_read(array, 0, value, sizeof value), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_array_write(array, 0, value, sizeof value), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_array_view(array, &data, &size), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_array_fill(array, value), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_array_copy(array, 0, array, 0, 0), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_array_get_info(array, &info), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_session_synchronize(reinterpret_cast<pergola_session>(array)), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_event_wait(nullptr, -1), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_kernel_destroy(reinterpret_cast<pergola_kernel>(&value)), PERGOLA_INVALID_ARGUMENT);
+}
+
+TEST_F(Capi, FreedArrayAsArgument_IsNamed) {
+  pergola_kernel kernel = make_kernel();
+  pergola_array array = make_array(4);
+  ASSERT_EQ(pergola_array_destroy(array), PERGOLA_OK);
+  const pergola_argument arguments[] = {pergola_arg_array(array), pergola_arg_u32(1)};
+  const pergola_launch_config config = one_thread();
+  EXPECT_EQ(pergola_kernel_launch(kernel, &config, arguments, 2, nullptr), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_THAT(pergola_last_error(), HasSubstr("array given as argument 0 is not a live handle"));
+  EXPECT_EQ(pergola_kernel_destroy(kernel), PERGOLA_OK);
+}
+
+TEST_F(Capi, NullPointers_AreRefused) {
+  EXPECT_EQ(pergola_session_create(nullptr, nullptr), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_session_device(session_, nullptr), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_session_record(session_, nullptr), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_session_load_file(session_, nullptr, nullptr, nullptr), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_array_create(session_, nullptr, nullptr), PERGOLA_INVALID_ARGUMENT);
+  pergola_array array = make_array(4);
+  EXPECT_EQ(pergola_array_write(array, 0, nullptr, 4), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_array_write(array, 0, nullptr, 0), PERGOLA_OK) << "nothing to write";
+  EXPECT_EQ(pergola_array_destroy(array), PERGOLA_OK);
+}
+
+TEST_F(Capi, StructSizes_DecideWhatIsReadAndWritten) {
+  pergola_device_info info{};
+  EXPECT_EQ(pergola_session_device(session_, &info), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_THAT(pergola_last_error(), HasSubstr("struct_size of pergola_device_info is 0"));
+  info.struct_size = sizeof info;
+  ASSERT_EQ(pergola_session_device(session_, &info), PERGOLA_OK);
+  EXPECT_STREQ(info.id, "null");
+  EXPECT_EQ(info.struct_size, sizeof info);
+
+  // A caller of a later version: more fields, fine while they are zero.
+  struct Later {
+    pergola_array_options known;
+    std::uint64_t unknown;
+  } later{};
+  later.known.struct_size = sizeof later;
+  later.known.type = PERGOLA_TYPE_U8;
+  later.known.count = 1;
+  pergola_array array = nullptr;
+  EXPECT_EQ(pergola_array_create(session_, &later.known, &array), PERGOLA_OK);
+  EXPECT_EQ(pergola_array_destroy(array), PERGOLA_OK);
+  later.unknown = 1;
+  EXPECT_EQ(pergola_array_create(session_, &later.known, &array), PERGOLA_UNSUPPORTED);
+}
+
+TEST_F(Capi, ImpossibleArrays_AreRefused) {
+  pergola_array_options options{};
+  options.struct_size = sizeof options;
+  options.type = 99;
+  options.count = 1;
+  pergola_array array = nullptr;
+  EXPECT_EQ(pergola_array_create(session_, &options, &array), PERGOLA_INVALID_ARGUMENT);
+  options.type = PERGOLA_TYPE_F64;
+  options.count = ~std::uint64_t{0};
+  EXPECT_EQ(pergola_array_create(session_, &options, &array), PERGOLA_RESOURCE_EXHAUSTED);
+  options.count = std::uint64_t{1} << 50;
+  EXPECT_EQ(pergola_array_create(session_, &options, &array), PERGOLA_RESOURCE_EXHAUSTED);
+}
+
+TEST_F(Capi, RangesOutsideAnArray_AreRefused) {
+  pergola_array array = make_array(4);
+  float value[8] = {};
+  EXPECT_EQ(pergola_array_write(array, 0, value, 20), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_array_read(array, 16, value, 4), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_array_read(array, ~std::uint64_t{0}, value, 4), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_array_copy(array, 0, array, 8, 16), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_array_destroy(array), PERGOLA_OK);
+}
+
+TEST_F(Capi, MalformedArguments_AreRefused) {
+  pergola_kernel kernel = make_kernel();
+  const pergola_launch_config config = one_thread();
+  pergola_argument arguments[] = {pergola_arg_address(0), pergola_arg_u32(1)};
+  EXPECT_EQ(pergola_kernel_launch(kernel, nullptr, arguments, 2, nullptr), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_kernel_launch(kernel, &config, nullptr, 2, nullptr), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_kernel_launch(kernel, &config, arguments, 1 << 20, nullptr), PERGOLA_INVALID_ARGUMENT);
+  arguments[1].type = 77;
+  EXPECT_EQ(pergola_kernel_launch(kernel, &config, arguments, 2, nullptr), PERGOLA_INVALID_ARGUMENT);
+  arguments[1] = pergola_arg_f32(1);
+  EXPECT_EQ(pergola_kernel_launch(kernel, &config, arguments, 2, nullptr), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_STREQ(pergola_last_error(),
+               "Argument 1 (parameter v) of kernel 'store' should be a 4-byte integer; it is a float.");
+  arguments[1] = pergola_arg_bytes(nullptr, 4);
+  EXPECT_EQ(pergola_kernel_launch(kernel, &config, arguments, 2, nullptr), PERGOLA_INVALID_ARGUMENT);
+  arguments[1].struct_size = 0;
+  EXPECT_EQ(pergola_kernel_launch(kernel, &config, arguments, 2, nullptr), PERGOLA_INVALID_ARGUMENT);
+  arguments[1] = pergola_arg_u32(1);
+  pergola_launch_config flags = config;
+  flags.flags = 1u << 31;
+  EXPECT_EQ(pergola_kernel_launch(kernel, &flags, arguments, 2, nullptr), PERGOLA_UNSUPPORTED);
+  pergola_launch_config empty = config;
+  empty.grid[0] = 0;
+  EXPECT_EQ(pergola_kernel_launch(kernel, &empty, arguments, 2, nullptr), PERGOLA_INVALID_ARGUMENT);
+  empty.flags = PERGOLA_LAUNCH_MAY_BE_EMPTY;
+  EXPECT_EQ(pergola_kernel_launch(kernel, &empty, arguments, 2, nullptr), PERGOLA_OK) << pergola_last_error();
+  EXPECT_EQ(pergola_kernel_launch(kernel, &empty, arguments, 1, nullptr), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_kernel_destroy(kernel), PERGOLA_OK);
+}
+
+TEST_F(Capi, MalformedText_GivesItsPlace) {
+  const char text[] = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry k( { }\n";
+  pergola_load_options options{};
+  options.struct_size = sizeof options;
+  options.name = "bad.ptx";
+  pergola_module module = nullptr;
+  EXPECT_EQ(pergola_session_load_text(session_, text, sizeof text - 1, &options, &module), PERGOLA_PARSE_ERROR);
+  EXPECT_THAT(pergola_last_error(), HasSubstr("bad.ptx:4:"));
+  EXPECT_EQ(module, nullptr);
+  EXPECT_EQ(pergola_session_load_file(session_, "/nowhere.cu", nullptr, &module), PERGOLA_NOT_FOUND);
+  options.language = 9;
+  EXPECT_EQ(pergola_session_load_text(session_, text, sizeof text - 1, &options, &module), PERGOLA_INVALID_ARGUMENT);
+}
+
+TEST_F(Capi, LastError_IsTheThreadsOwn) {
+  ASSERT_EQ(pergola_event_wait(nullptr, 0), PERGOLA_INVALID_ARGUMENT);
+  const std::string mine = pergola_last_error();
+  std::thread([] {
+    EXPECT_STREQ(pergola_last_error(), "");
+    EXPECT_EQ(pergola_array_destroy(nullptr), PERGOLA_INVALID_ARGUMENT);
+  }).join();
+  EXPECT_EQ(mine, pergola_last_error());
+}
+
+TEST_F(Capi, UnknownDevice_ListsWhatThereIs) {
+  pergola_session_options options{};
+  options.struct_size = sizeof options;
+  options.device = "gpu";
+  pergola_session session = nullptr;
+  EXPECT_EQ(pergola_session_create(&options, &session), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_THAT(pergola_last_error(), HasSubstr("'cpu', 'cuda:N'"));
+}
+
+// What a kernel does wrong while running is told by what waits, with the kernel's name, until synchronize().
+TEST_F(Capi, FailureWhileRunning_IsToldByWhatWaits) {
+  pergola_kernel kernel = make_kernel();
+  pergola_array array = make_array(4);
+  const pergola_launch_config config = one_thread();
+  const pergola_argument arguments[] = {pergola_arg_array(array), pergola_arg_u32(1)};
+  pergola_event first = nullptr, second = nullptr, marker = nullptr;
+  ASSERT_EQ(pergola_kernel_launch(kernel, &config, arguments, 2, &first), PERGOLA_OK) << pergola_last_error();
+  ASSERT_EQ(pergola_kernel_launch(kernel, &config, arguments, 2, &second), PERGOLA_OK);
+  ASSERT_EQ(pergola_session_record(session_, &marker), PERGOLA_OK);
+  EXPECT_EQ(pergola_event_wait(first, -1), PERGOLA_UNSUPPORTED) << "the null device runs nothing";
+  EXPECT_THAT(pergola_last_error(), HasSubstr("'store'"));
+  EXPECT_EQ(pergola_event_wait(second, -1), PERGOLA_SKIPPED);
+  EXPECT_THAT(pergola_last_error(), HasSubstr("was not run, because work before it failed: Kernel 'store'"));
+  EXPECT_EQ(pergola_event_wait(marker, -1), PERGOLA_UNSUPPORTED) << "an event tells the first error before it";
+  float value[4] = {};
+  EXPECT_EQ(pergola_array_read(array, 0, value, sizeof value), PERGOLA_UNSUPPORTED);
+  EXPECT_EQ(pergola_session_synchronize(session_), PERGOLA_UNSUPPORTED);
+  EXPECT_EQ(pergola_session_synchronize(session_), PERGOLA_OK) << "reported once";
+  EXPECT_EQ(pergola_array_read(array, 0, value, sizeof value), PERGOLA_OK);
+  for (pergola_event event : {first, second, marker}) EXPECT_EQ(pergola_event_destroy(event), PERGOLA_OK);
+  EXPECT_EQ(pergola_array_destroy(array), PERGOLA_OK);
+  EXPECT_EQ(pergola_kernel_destroy(kernel), PERGOLA_OK);
+}
+
+}  // namespace

@@ -1,0 +1,127 @@
+// `pergola analyze`: what PTX tells of a file's kernels, and why.
+#include "src/ptx/parser.h"
+#include "src/ptx/signature.h"
+#include "src/ptx/verifier.h"
+#include "src/runtime/describe.h"
+#include "src/session/arguments.h"
+#include "src/session/kernel_names.h"
+#include "src/source/source.h"
+#include "tools/pergola/commands.h"
+
+namespace pergola::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::string file, kernel;
+  std::vector<std::string> flags;
+};
+
+struct Report {
+  Json json;
+  std::string text;
+};
+
+Json parameter_json(const session::ParameterInfo& parameter) {
+  return {{"name", parameter.name},
+          {"type", parameter.type_name},
+          {"kind", session::to_string(parameter.kind)},
+          {"offset_bytes", parameter.offset_bytes},
+          {"size_bytes", parameter.size_bytes},
+          {"align_bytes", parameter.align_bytes},
+          {"access", session::to_string(parameter.access)},
+          {"reason", parameter.reason}};
+}
+
+void add_kernel(const session::KernelInfo& kernel, const std::string& plain, Report& report) {
+  Json parameters = Json::array();
+  report.text += plain.empty() ? fmt::format("{}\n", kernel.name) : fmt::format("{} ({})\n", plain, kernel.name);
+  for (const session::ParameterInfo& parameter : kernel.parameters) {
+    parameters.push_back(parameter_json(parameter));
+    const bool pointer = !parameter.reason.empty() || parameter.kind == session::ParameterKind::kPointer;
+    report.text += fmt::format("  {:<24} {:<5} {:>3} bytes at {:<4} {}\n", parameter.name, parameter.type_name,
+                               parameter.size_bytes, parameter.offset_bytes,
+                               pointer ? fmt::format("{}: {}", session::to_string(parameter.access), parameter.reason)
+                                       : session::expectation(parameter));
+  }
+  report.text += fmt::format("  static shared memory {} bytes{}", kernel.static_shared_bytes,
+                             kernel.uses_dynamic_shared ? ", and dynamic" : "");
+  if (kernel.required_threads)
+    report.text += fmt::format("; blocks of exactly {} threads", fmt::join(*kernel.required_threads, " x "));
+  else if (kernel.max_threads_per_block != 0)
+    report.text += fmt::format("; at most {} threads a block", kernel.max_threads_per_block);
+  report.text += "\n";
+  if (kernel.universal_access != session::Access::kNone)
+    report.text += fmt::format("  any array may be accessed ({}): {}\n", session::to_string(kernel.universal_access),
+                               kernel.universal_reason);
+  Json json = {{"name", kernel.name},
+               {"plain_name", plain},
+               {"parameters", std::move(parameters)},
+               {"parameter_bytes", kernel.parameter_bytes},
+               {"static_shared_bytes", kernel.static_shared_bytes},
+               {"uses_dynamic_shared", kernel.uses_dynamic_shared},
+               {"max_threads_per_block", kernel.max_threads_per_block},
+               {"universal_access", session::to_string(kernel.universal_access)},
+               {"universal_reason", kernel.universal_reason}};
+  if (kernel.required_threads) json["required_threads"] = *kernel.required_threads;
+  report.json["kernels"].push_back(std::move(json));
+}
+
+Result<source::CompiledSource> compile(const Options& options) {
+  PERGOLA_ASSIGN(source::SourceRequest request, source::load_file(options.file));
+  request.options = options.flags;
+  const Progress progress(fmt::format("compiling {}", options.file));
+  return source::compile(request);
+}
+
+Status analyze(const Options& options, Console& console) {
+  PERGOLA_ASSIGN(const source::CompiledSource compiled, compile(options));
+  PERGOLA_ASSIGN(const ptx::Module module, ptx::parse(compiled.ptx, options.file));
+  PERGOLA_TRY(ptx::verify(module));
+  std::vector<const ptx::Function*> entries = module.entries();
+  std::erase_if(entries, [](const ptx::Function* entry) { return !entry->has_body; });
+  std::vector<session::KernelName> names;
+  for (const ptx::Function* entry : entries) {
+    names.push_back({entry->name, ""});
+    for (const source::KernelAlias& alias : compiled.kernel_aliases)
+      if (alias.ptx_name == entry->name) names.back().plain = alias.plain;
+  }
+  std::size_t begin = 0, end = entries.size();
+  if (!options.kernel.empty()) {
+    PERGOLA_ASSIGN(begin, session::find_kernel(names, options.kernel, options.file));
+    end = begin + 1;
+  }
+  Report report;
+  report.json = {{"file", options.file},
+                 {"ptx_version", fmt::format("{}.{}", module.version_major, module.version_minor)},
+                 {"targets", module.targets},
+                 {"kernels", Json::array()}};
+  for (std::size_t i = begin; i < end; ++i) {
+    PERGOLA_ASSIGN(const ptx::KernelSignature signature, ptx::signature(module, *entries[i]));
+    add_kernel(runtime::describe(module, *entries[i], signature, {}), names[i].plain, report);
+  }
+  console.result(report.json, report.text);
+  return {};
+}
+
+}  // namespace
+
+void add_analyze_command(CLI::App& app, Console& console) {
+  CLI::App* command = app.add_subcommand("analyze", "Say what the PTX tells of kernels: parameters, accesses, resources");
+  auto options = std::make_shared<Options>();
+  command->footer(
+      "Examples:\n"
+      "  pergola analyze saxpy.cu\n"
+      "  pergola analyze kernels.ptx --kernel blur --json");
+  command->add_option("file", options->file, "CUDA C++ or PTX")->required();
+  command->add_option("--kernel,-k", options->kernel, "Only this one");
+  command->add_option("--flag", options->flags, "For the compiler: --flag=-DN=4")->allow_extra_args(false);
+  command->add_flag("--json", console.json, "One JSON object on standard output");
+  command->callback([options, &console] {
+    const Status status = analyze(*options, console);
+    if (!status.ok()) console.fail(status);
+  });
+}
+
+}  // namespace pergola::tool

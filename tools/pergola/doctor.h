@@ -1,0 +1,36 @@
+// `pergola doctor`: what this machine has of what Pergola can use, what is missing, and the mend for it.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "src/base/result.h"
+
+namespace pergola::tool {
+
+struct Finding {
+  enum class State { kWorks, kMissing, kBroken };
+  std::string group;   // "compilers", "devices", "others"
+  std::string name;    // "NVRTC"
+  State state = State::kMissing;
+  std::string detail;  // what was found, or why it was not
+  std::string mend;    // what to do; "" where nothing is needed
+};
+
+struct Diagnosis {
+  std::vector<Finding> findings;
+  bool can_run = false;      // some device ran the check kernel
+  bool can_compile = false;  // CUDA C++ can be compiled
+};
+
+// Looks at the whole machine; runs a small kernel on each device.
+Diagnosis diagnose();
+
+// Adds two arrays on the device and checks every element. Success, or what went wrong.
+Status check_device(const std::string& device_name);
+
+nlohmann::ordered_json to_json(const Diagnosis& diagnosis);
+std::string to_text(const Diagnosis& diagnosis);
+
+}  // namespace pergola::tool

@@ -1,0 +1,33 @@
+// The command lines of `pergola doctor` and `pergola version`.
+#include <pergola/pergola.h>
+
+#include "tools/pergola/commands.h"
+#include "tools/pergola/doctor.h"
+
+namespace pergola::tool {
+
+void add_doctor_command(CLI::App& app, Console& console) {
+  CLI::App* command = app.add_subcommand("doctor", "Say what this machine has, what is missing, and the mend");
+  command->footer("Exit codes: 0 where some device runs kernels, else 3.");
+  command->add_flag("--json", console.json, "One JSON object on standard output");
+  command->callback([&console] {
+    const Diagnosis diagnosis = [] {
+      const Progress progress("looking at the machine");
+      return diagnose();
+    }();
+    console.result(to_json(diagnosis), to_text(diagnosis));
+    if (!diagnosis.can_run) console.exit_code = kExitUnavailable;
+  });
+}
+
+void add_version_command(CLI::App& app, Console& console) {
+  CLI::App* command = app.add_subcommand("version", "Print the version");
+  command->add_flag("--json", console.json, "One JSON object on standard output");
+  command->callback([&console] {
+    constexpr unsigned kMajor = PERGOLA_API_VERSION >> 16, kMinor = PERGOLA_API_VERSION & 0xffff;
+    console.result({{"version", PERGOLA_VERSION}, {"api", fmt::format("{}.{}", kMajor, kMinor)}},
+                   fmt::format("pergola {} (C interface {}.{})\n", PERGOLA_VERSION, kMajor, kMinor));
+  });
+}
+
+}  // namespace pergola::tool
