@@ -72,6 +72,7 @@ bool Parser::parse_body(Function& function) {
 bool Parser::parse_statement() {
   const Location location = peek().location();
   if (at("{")) {
+    if (open_scopes_ == kMaxScopeDepth) return fail("less deeply nested scopes");
     next();
     ++open_scopes_;
     scopes_.open();
@@ -333,6 +334,7 @@ bool Parser::parse_opaque(Instruction& instruction, std::size_t first_token) {
 }
 
 bool Parser::parse_operands(Instruction& instruction) {
+  op_ = instruction.op;
   if (accept(";")) return true;
   if (instruction.op == Op::kCall) return parse_call_operands(instruction);
   do {

@@ -13,7 +13,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "src/base/result.h"
@@ -73,6 +72,7 @@ class Parser {
   Result<Module> run();
 
  private:
+  static constexpr int kMaxScopeDepth = 256;
   static constexpr int kMaxOperandDepth = 8;
   static constexpr int kMaxExpressionDepth = 64;
   static constexpr int kMaxInitializerDepth = 16;
@@ -138,6 +138,7 @@ class Parser {
   bool parse_address(Operand& operand, int depth);
   bool parse_list(Operand& operand, Operand::Kind kind, std::string_view close, int depth);
   bool parse_offset(std::int64_t& offset);
+  bool parse_index(Operand& operand);
   bool parse_constant(Constant& value);
   bool parse_binary(Constant& value, int level, int depth);
   bool parse_unary(Constant& value, int depth);
@@ -155,7 +156,6 @@ class Parser {
   bool parse_initializer(Variable& variable);
   bool parse_initializer_level(Variable& variable, std::size_t level, std::size_t base, int depth);
   bool parse_initializer_value(Variable& variable);
-  bool parse_initializer_string(Variable& variable);
   bool parse_symbol_initializer(Initializer& value);
   bool pad_initializers(Variable& variable, std::size_t count);
   std::uint64_t encode(const Constant& value, Type type) const;
@@ -167,12 +167,13 @@ class Parser {
   bool failed_ = false;
   Error error_;
 
-  std::unordered_set<std::string> percent_names_;  // variables whose names look like special registers
+  std::unordered_map<std::string, std::uint32_t> element_bytes_;  // of each variable declared so far, for name[index]
 
   // Of the function being parsed.
   Function* function_ = nullptr;
   RegisterScopes scopes_;
   int open_scopes_ = 0;
+  Op op_ = Op::kOpaque;  // of the instruction being parsed
   std::uint32_t debug_file_ = 0, debug_line_ = 0;
 
   // Budgets that bound memory by the length of the text.

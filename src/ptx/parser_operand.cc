@@ -45,6 +45,7 @@ bool Parser::at_constant() const {
     case Token::Kind::kFloat:
     case Token::Kind::kF32:
     case Token::Kind::kF64: return true;
+    case Token::Kind::kDotted: return word(peek())[1] >= '0' && word(peek())[1] <= '9';  // .5
     case Token::Kind::kIdentifier: return word(peek()) == "WARP_SZ";
     case Token::Kind::kPunctuation: return at("-") || at("+") || at("~") || at("(") || at("!");
     default: return false;
@@ -86,10 +87,10 @@ bool Parser::parse_name_operand(Operand& operand) {
     operand.reg = id;
     return parse_component(operand.component);
   }
-  if (name[0] != '%' || percent_names_.contains(std::string(name))) {
+  if (name[0] != '%' || element_bytes_.contains(std::string(name))) {
     operand.kind = Operand::Kind::kSymbol;
     operand.name = std::string(name);
-    return parse_offset(operand.offset);
+    return at("[") ? parse_index(operand) : parse_offset(operand.offset);
   }
   operand.kind = Operand::Kind::kSpecial;
   if (const int envreg = numbered(name, "%envreg", 32); envreg >= 0) {
@@ -135,6 +136,24 @@ bool Parser::parse_offset(std::int64_t& offset) {
   if (!value.is_integer()) return fail_at(token, "an integer offset");
   offset = static_cast<std::int64_t>(value.bits);
   return true;
+}
+
+// name[index]: mov takes its address, the others access it (ISA 6.4.2).
+bool Parser::parse_index(Operand& operand) {
+  const auto it = element_bytes_.find(operand.name);
+  if (it == element_bytes_.end()) return fail("an array declared before it is indexed");
+  next();
+  const Token& token = peek();
+  Constant index;
+  if (!parse_constant(index)) return false;
+  if (!index.is_integer()) return fail_at(token, "an integer index");
+  const auto offset = static_cast<std::int64_t>(index.bits * it->second);
+  if (op_ == Op::kMov || op_ == Op::kCvta) {
+    operand.offset = offset;
+  } else {
+    operand = Operand::make_address(Operand::make_symbol(operand.name), offset);
+  }
+  return expect("]", "']' after the index");
 }
 
 // [ base [+ offset] {, part} ]
@@ -338,10 +357,12 @@ bool Parser::parse_literal(Constant& value) {
     next();
     return true;
   }
-  if (token.kind == Token::Kind::kFloat) {
+  if (token.kind == Token::Kind::kFloat || token.kind == Token::Kind::kDotted) {
     double number = 0;
     const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    if (result.ec != std::errc()) return fail("a number that a double can hold");
+    if (result.ec != std::errc() || result.ptr != digits.data() + digits.size()) {
+      return fail("a number that a double can hold");
+    }
     value = make_double(number);
     next();
     return true;

@@ -85,7 +85,6 @@ bool Parser::parse_align(std::uint32_t& bytes) {
 // name {[extent]}
 bool Parser::parse_declarator(Variable& variable) {
   if (!expect_identifier("a variable's name", variable.name)) return false;
-  if (variable.name[0] == '%') percent_names_.insert(variable.name);
   while (accept("[")) {
     std::uint64_t extent = 0;
     if (!at("]")) {
@@ -99,15 +98,14 @@ bool Parser::parse_declarator(Variable& variable) {
     if (variable.extents.size() > kMaxInitializerDepth) return fail("an array of fewer dimensions");
     if (!expect("]", "']' after the extent")) return false;
   }
+  element_bytes_[variable.name] = size_bytes(variable.type) * variable.vector;
   return true;
 }
 
 // ---- Initialisers
 
 bool Parser::parse_initializer(Variable& variable) {
-  if (peek().kind == Token::Kind::kString) {
-    if (!parse_initializer_string(variable)) return false;
-  } else if (at("{")) {
+  if (at("{")) {
     if (!parse_initializer_level(variable, 0, 0, 0)) return false;
   } else if (!parse_initializer_value(variable)) {
     return false;
@@ -202,19 +200,6 @@ bool Parser::parse_symbol_initializer(Initializer& value) {
     return false;
   }
   return !masked || expect(")", "')' after the symbol");
-}
-
-bool Parser::parse_initializer_string(Variable& variable) {
-  const Token& token = next();
-  const std::string_view text = word(token).substr(1, token.length - 2);
-  if (text.size() > initializers_left_) return fail("a smaller array");
-  initializers_left_ -= text.size();
-  for (const char c : text) {
-    Initializer value;
-    value.bits = static_cast<unsigned char>(c);
-    variable.initializers.push_back(std::move(value));
-  }
-  return true;
 }
 
 // The constant in the format of the variable's element.
