@@ -49,12 +49,6 @@ Result<source::CompiledSource> to_ptx(const LoadRequest& request, const device::
   return source::compile(compile);
 }
 
-// "kernels/saxpy.cu" -> "saxpy.ptx": what messages call the PTX that was made of it.
-std::string ptx_name(const source::CompiledSource& compiled) {
-  if (compiled.compiler == source::Compiler::kNone || compiled.name.starts_with('<')) return compiled.name;
-  return std::filesystem::path(compiled.name).filename().replace_extension(".ptx").string();
-}
-
 Status check_math(const source::CompiledSource& compiled, const device::DeviceInfo& device) {
   if (device.kind != device::DeviceKind::kCuda) return {};
   const std::vector<std::string> missing = source::unresolved_math(compiled.ptx);
@@ -79,6 +73,11 @@ std::vector<session::KernelName> names_of(const std::vector<const ptx::Function*
 }
 
 }  // namespace
+
+std::string ptx_name(const source::CompiledSource& compiled) {
+  if (compiled.compiler == source::Compiler::kNone || compiled.name.starts_with('<')) return compiled.name;
+  return std::filesystem::path(compiled.name).filename().replace_extension(".ptx").string();
+}
 
 Result<LoadRequest> read_source(const std::string& path, const session::LoadOptions& options) {
   PERGOLA_ASSIGN(auto source, source::load_file(path));

@@ -19,6 +19,9 @@ struct LoadRequest {
 Result<LoadRequest> read_source(const std::string& path, const session::LoadOptions& options);
 LoadRequest text_source(std::string_view text, const session::LoadOptions& options);
 
+// What messages call the PTX that was made of it: "kernels/saxpy.cu" -> "saxpy.ptx"; PTX keeps its name.
+std::string ptx_name(const source::CompiledSource& compiled);
+
 // kCompileError with the compiler's log, kParseError with file:line:column, kUnsupported by name and line.
 Result<session::ModulePtr> load(std::shared_ptr<LocalSession> session, const LoadRequest& request);
 

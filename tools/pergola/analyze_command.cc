@@ -3,6 +3,7 @@
 #include "src/ptx/signature.h"
 #include "src/ptx/verifier.h"
 #include "src/runtime/describe.h"
+#include "src/runtime/load.h"
 #include "src/session/arguments.h"
 #include "src/session/kernel_names.h"
 #include "src/source/source.h"
@@ -77,7 +78,7 @@ Result<source::CompiledSource> compile(const Options& options) {
 
 Status analyze(const Options& options, Console& console) {
   PERGOLA_ASSIGN(const source::CompiledSource compiled, compile(options));
-  PERGOLA_ASSIGN(const ptx::Module module, ptx::parse(compiled.ptx, options.file));
+  PERGOLA_ASSIGN(const ptx::Module module, ptx::parse(compiled.ptx, runtime::ptx_name(compiled)));
   PERGOLA_TRY(ptx::verify(module));
   std::vector<const ptx::Function*> entries = module.entries();
   std::erase_if(entries, [](const ptx::Function* entry) { return !entry->has_body; });

@@ -1,0 +1,286 @@
+// The C++ interface, on the CPU device.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pergola/pergola.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+constexpr const char* kPtx = R"(
+.version 7.0
+.target sm_70
+.address_size 64
+
+// y[i] += a * x[i] for i < n
+.visible .entry saxpy(.param .f32 saxpy_param_0, .param .u64 saxpy_param_1, .param .u64 saxpy_param_2,
+                      .param .u32 saxpy_param_3) {
+  .reg .pred %p;
+  .reg .f32 %a, %x, %y;
+  .reg .b32 %i, %n, %c, %t;
+  .reg .b64 %px, %py, %o;
+  ld.param.f32 %a, [saxpy_param_0];
+  ld.param.u64 %px, [saxpy_param_1];
+  ld.param.u64 %py, [saxpy_param_2];
+  ld.param.u32 %n, [saxpy_param_3];
+  mov.u32 %c, %ctaid.x;
+  mov.u32 %t, %ntid.x;
+  mov.u32 %i, %tid.x;
+  mad.lo.s32 %i, %c, %t, %i;
+  setp.ge.s32 %p, %i, %n;
+  @%p bra done;
+  mul.wide.s32 %o, %i, 4;
+  add.s64 %px, %px, %o;
+  add.s64 %py, %py, %o;
+  ld.global.f32 %x, [%px];
+  ld.global.f32 %y, [%py];
+  fma.rn.f32 %y, %a, %x, %y;
+  st.global.f32 [%py], %y;
+done:
+  ret;
+}
+
+// p[0] = the bytes of every kind of parameter, one after the other
+.visible .entry echo(.param .u64 echo_param_0, .param .u8 echo_param_1, .param .u16 echo_param_2,
+                     .param .u32 echo_param_3, .param .u64 echo_param_4, .param .f64 echo_param_5,
+                     .param .align 4 .b8 echo_param_6[8]) {
+  .reg .b64 %p, %w;
+  .reg .b32 %v, %w0, %w1;
+  .reg .b16 %h;
+  .reg .f64 %d;
+  ld.param.u64 %p, [echo_param_0];
+  ld.param.u8 %h, [echo_param_1];
+  cvt.u32.u16 %v, %h;
+  st.global.u32 [%p], %v;
+  ld.param.u16 %h, [echo_param_2];
+  cvt.u32.u16 %v, %h;
+  st.global.u32 [%p+4], %v;
+  ld.param.u32 %v, [echo_param_3];
+  st.global.u32 [%p+8], %v;
+  ld.param.u64 %w, [echo_param_4];
+  st.global.u64 [%p+16], %w;
+  ld.param.f64 %d, [echo_param_5];
+  st.global.f64 [%p+24], %d;
+  ld.param.u32 %w0, [echo_param_6];
+  ld.param.u32 %w1, [echo_param_6+4];
+  st.global.u32 [%p+32], %w0;
+  st.global.u32 [%p+36], %w1;
+  ret;
+}
+
+.visible .entry wild() {
+  .reg .b64 %p;
+  mov.u64 %p, 64;
+  st.global.u64 [%p], %p;
+  ret;
+}
+)";
+
+class Hpp : public ::testing::Test {
+ protected:
+  pergola::Session session_{"cpu"};
+  pergola::Module module_ = session_.load_text(kPtx);
+};
+
+// The first five minutes, as everybody will write them.
+TEST_F(Hpp, FirstProgram_Works) {
+  const std::filesystem::path file = std::filesystem::path(::testing::TempDir()) / "pergola_hpp_test_saxpy.ptx";
+  std::ofstream(file) << kPtx;
+  const int n = 1000;
+  pergola::Session& session = session_;
+  auto saxpy = session.load(file).kernel("saxpy");
+  auto x = session.array<float>(n, 1.f), y = session.array<float>(n, 0.f);
+  saxpy(pergola::for_each(n), 2.f, x, y, n);
+  std::span<const float> h = y.read();
+  ASSERT_EQ(h.size(), 1000u);
+  EXPECT_THAT(h, Each(2.f));
+  saxpy(pergola::grid({4}, {256}), 3, x, y, 500u);
+  EXPECT_EQ(y.read()[499], 5.f);
+  EXPECT_EQ(y.read()[500], 2.f);
+  std::filesystem::remove(file);
+}
+
+TEST_F(Hpp, Numbers_AreConvertedWhereNothingIsLost) {
+  auto echo = module_.kernel("echo");
+  struct Pair {
+    std::int32_t a;
+    float b;
+  };
+  auto out = session_.array<std::uint32_t>(10, 0);
+  echo(pergola::grid(1, 1), out, 200, std::int64_t{-2}, -3L, -4, 5, Pair{6, 7.f});
+  const auto h = out.read();
+  EXPECT_EQ(h[0], 200u);
+  EXPECT_EQ(h[1], 0xfffeu);
+  EXPECT_EQ(static_cast<std::int32_t>(h[2]), -3);
+  EXPECT_EQ(h[4], 0xfffffffcu);
+  EXPECT_EQ(h[5], 0xffffffffu) << "sign-extended to 8 bytes";
+  EXPECT_EQ(h[6], 0u);
+  EXPECT_EQ(h[7], 0x40140000u) << "5.0";
+  EXPECT_EQ(h[8], 6u);
+  EXPECT_EQ(h[9], 0x40e00000u) << "7.f";
+  echo(pergola::grid(1, 1), out, true, 'a', 1u, nullptr, 0.5f, Pair{});
+  EXPECT_EQ(out.read()[0], 1u);
+  EXPECT_EQ(out.read()[1], 97u);
+}
+
+TEST_F(Hpp, WhatWouldBeLost_IsRefused) {
+  auto saxpy = module_.kernel("saxpy");
+  auto x = session_.array<float>(4, 1.f), y = session_.array<float>(4, 1.f);
+  const auto message = [&](auto... arguments) -> std::string {
+    try {
+      saxpy(pergola::for_each(4), arguments...);
+    } catch (const pergola::Error& error) {
+      EXPECT_EQ(error.code(), pergola::Code::kInvalidArgument);
+      return error.what();
+    }
+    return "nothing was thrown";
+  };
+  const auto vx = x.from(0), vy = y.from(0);
+  EXPECT_EQ(message(2.f, vx, vy, 4.0),
+            "Argument 3 (parameter saxpy_param_3) of kernel 'saxpy' should be a 4-byte integer; it is a double.");
+  EXPECT_THAT(message(2.f, vx, vy, std::int64_t{1} << 32), HasSubstr("is 4294967296; the parameter is 4 bytes"));
+  EXPECT_THAT(message(2.f, vx, vy, -2147483649L), HasSubstr("which cannot hold it"));
+  EXPECT_THAT(message(16777217, vx, vy, 4), HasSubstr("a 4-byte float, which cannot hold it exactly"));
+  EXPECT_THAT(message(2.f, 2.f, vy, 4), HasSubstr("Argument 1 (parameter saxpy_param_1)"));
+  EXPECT_THAT(message(2.f, vx, vy), HasSubstr("takes 4 arguments"));
+  EXPECT_THAT(message(2.f, vx, vy, 4, 5), HasSubstr("5 are given"));
+  EXPECT_EQ(message(2.0, vx, vy, 4), "nothing was thrown") << "a double constant for a float";
+  EXPECT_THAT(y.read(), Each(3.f)) << "only the last one ran";
+}
+
+TEST_F(Hpp, Parameters_TellAccessAndReason) {
+  const auto saxpy = module_.kernel("saxpy");
+  const auto& parameters = saxpy.parameters();
+  ASSERT_EQ(parameters.size(), 4u);
+  EXPECT_EQ(parameters[0].kind, pergola::ParameterKind::kFloat);
+  EXPECT_EQ(parameters[1].access, pergola::Access::kRead);
+  EXPECT_EQ(parameters[2].access, pergola::Access::kReadWrite);
+  EXPECT_THAT(parameters[2].reason, HasSubstr("st.global.f32"));
+  EXPECT_EQ(parameters[3].kind, pergola::ParameterKind::kInteger);
+  EXPECT_EQ(saxpy.name(), "saxpy");
+  EXPECT_EQ(module_.kernel_names(), (std::vector<std::string>{"saxpy", "echo", "wild"}));
+}
+
+TEST_F(Hpp, Arrays_HoldWhatWasPutIn) {
+  const std::vector<double> values{1, 2, 3, 4, 5};
+  auto a = session_.array(values);
+  EXPECT_THAT(a.read(), ::testing::ElementsAreArray(values));
+  a.write(std::vector<double>{7, 8}, 3);
+  double two[2] = {};
+  a.read(two, 2);
+  EXPECT_EQ(two[0], 3.0);
+  EXPECT_EQ(two[1], 7.0);
+  auto b = session_.array<double>(5, 0.1);  // eight bytes without a period: filled by copying on
+  EXPECT_THAT(b.read(), Each(0.1));
+  b.copy_from(a);
+  EXPECT_EQ(b.read()[4], 8.0);
+  auto big = session_.array<double>(100'003, 1.0 / 3);
+  EXPECT_THAT(big.read(), Each(1.0 / 3));
+  struct Three {
+    char c[3];
+  };
+  auto odd = session_.array<Three>(1000, Three{{'a', 'b', 'c'}});
+  EXPECT_EQ(odd.read()[999].c[1], 'b');
+  auto none = session_.array<int>(0);
+  EXPECT_TRUE(none.read().empty());
+}
+
+TEST_F(Hpp, ForEachOfNothing_RunsNothing) {
+  auto saxpy = module_.kernel("saxpy");
+  auto x = session_.array<float>(4, 1.f), y = session_.array<float>(4, 1.f);
+  saxpy(pergola::for_each(0), 2.f, x, y, 4).wait();
+  EXPECT_THAT(y.read(), Each(1.f));
+}
+
+TEST_F(Hpp, Events_EndAndTell) {
+  auto saxpy = module_.kernel("saxpy");
+  auto x = session_.array<float>(4096, 1.f), y = session_.array<float>(4096, 0.f);
+  const auto start = session_.record();
+  const auto end = saxpy(pergola::for_each(4096), 2.f, x, y, 4096);
+  end.wait();
+  EXPECT_TRUE(end.done());
+  EXPECT_TRUE(end.wait_for(std::chrono::seconds(0)));
+  EXPECT_GT(end.milliseconds_since(start), 0.0);
+}
+
+TEST_F(Hpp, ArraysGoneInFlight_LiveUntilTheLaunchEnds) {
+  auto saxpy = module_.kernel("saxpy");
+  auto y = session_.array<float>(1 << 16, 0.f);
+  for (int i = 0; i < 8; ++i) {
+    auto x = session_.array<float>(1 << 16, 1.f);
+    saxpy(pergola::for_each(1 << 16), 1.f, x, y, 1 << 16);
+  }
+  EXPECT_THAT(y.read(), Each(8.f));
+}
+
+TEST_F(Hpp, HandlesInAnyOrder_WorkGoesOn) {
+  std::optional<pergola::Array<float>> y;
+  {
+    pergola::Session session("cpu");
+    auto saxpy = session.load_text(kPtx).kernel("saxpy");
+    auto x = session.array<float>(64, 1.f);
+    y.emplace(session.array<float>(64, 1.f));
+    saxpy(pergola::for_each(64), 1.f, x, *y, 64);
+  }
+  EXPECT_THAT(y->read(), Each(2.f));
+}
+
+TEST_F(Hpp, KernelFault_SurfacesWithItsName) {
+  auto y = session_.array<float>(4, 1.f);
+  module_.kernel("wild")(pergola::grid(1, 1));
+  try {
+    y.read();
+    FAIL() << "nothing was thrown";
+  } catch (const pergola::Error& error) {
+    EXPECT_EQ(error.code(), pergola::Code::kDeviceFault);
+    EXPECT_THAT(error.what(), HasSubstr("'wild'"));
+  }
+  EXPECT_THROW(session_.synchronize(), pergola::Error);
+  session_.synchronize();
+  EXPECT_THAT(y.read(), Each(1.f)) << "the session goes on";
+}
+
+TEST_F(Hpp, ArrayOfAnotherSession_IsRefused) {
+  pergola::Session other("cpu");
+  auto x = other.array<float>(4, 1.f), y = session_.array<float>(4, 1.f);
+  try {
+    module_.kernel("saxpy")(pergola::for_each(4), 1.f, x, y, 4);
+    FAIL() << "nothing was thrown";
+  } catch (const pergola::Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("another session"));
+  }
+}
+
+TEST_F(Hpp, MissingKernel_ListsWhatIsThere) {
+  try {
+    module_.kernel("sacpy");
+    FAIL() << "nothing was thrown";
+  } catch (const pergola::Error& error) {
+    EXPECT_EQ(error.code(), pergola::Code::kNotFound);
+    EXPECT_THAT(error.what(), HasSubstr("'saxpy', 'echo', 'wild'"));
+  }
+}
+
+// One session, many threads: each its own arrays, launches in some order.
+TEST_F(Hpp, ManyThreads_ShareASession) {
+  auto saxpy = module_.kernel("saxpy");
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int round = 0; round < 20; ++round) {
+        auto x = session_.array<float>(100, 1.f), y = session_.array<float>(100, static_cast<float>(t));
+        saxpy(pergola::for_each(100), static_cast<float>(round), x, y, 100);
+        for (const float value : y.read()) wrong += value != static_cast<float>(t + round);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong.load(), 0);
+}
+
+}  // namespace
