@@ -1,6 +1,7 @@
 #include "src/device/validate.h"
 
 #include <array>
+#include <charconv>
 #include <cstring>
 #include <string>
 
@@ -133,6 +134,21 @@ Status validate_range(std::string_view what, const Buffer* buffer, std::size_t o
   if (offset_bytes <= total && size_bytes <= total - offset_bytes) return {};
   return PERGOLA_ERROR(kInvalidArgument, "The {} range of {} bytes at offset {} is not inside its buffer of {} bytes.",
                        what, size_bytes, offset_bytes, total);
+}
+
+Status validate_target(const DeviceInfo& info, const ptx::Module& module, std::string_view name) {
+  const std::uint32_t have = info.compute_major * 10 + info.compute_minor;
+  for (const std::string& target : module.targets) {
+    if (!target.starts_with("sm_")) continue;
+    std::uint32_t want = 0;
+    const char* end = target.data() + target.size();
+    const auto [rest, error] = std::from_chars(target.data() + 3, end, want);
+    const bool exact = error == std::errc() && rest != end && *rest == 'a';
+    if (error == std::errc() && want <= have && (!exact || want == have)) continue;
+    return PERGOLA_ERROR(kUnsupported, "'{}' is compiled for {}, and '{}' ({}) is sm_{}; compile it for sm_{}{}.", name,
+                         target, info.id, info.name, have, have, exact ? " without the 'a'" : " or older");
+  }
+  return {};
 }
 
 Status validate_copy(const Buffer* destination, std::size_t destination_offset_bytes, const Buffer* source,

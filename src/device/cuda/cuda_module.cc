@@ -1,28 +1,8 @@
 #include "src/device/cuda/cuda_module.h"
 
-#include <charconv>
+#include "src/device/validate.h"
 
 namespace pergola::device::cuda {
-namespace {
-
-// .target sm_NN runs on NN and later; sm_NNa and sm_NNf are held to their own architecture (ISA 11.1.2).
-Status check_target(const ModuleSource& source, const DeviceInfo& info) {
-  const std::uint32_t have = info.compute_major * 10 + info.compute_minor;
-  for (const std::string& target : source.module->targets) {
-    if (!target.starts_with("sm_")) continue;
-    std::uint32_t want = 0;
-    const char* end = target.data() + target.size();
-    const auto [rest, error] = std::from_chars(target.data() + 3, end, want);
-    const bool exact = error == std::errc() && rest != end && *rest == 'a';
-    if (error == std::errc() && want <= have && (!exact || want == have)) continue;
-    return PERGOLA_ERROR(kUnsupported, "'{}' is compiled for {}, and '{}' ({}) is sm_{}; compile it for sm_{} or {}.",
-                         source.name, target, info.id, info.name, have, have, exact ? "without the 'a'" : "older");
-  }
-  return {};
-}
-
-}  // namespace
-
 Result<CudaKernel> CudaKernel::create(ContextPtr context, CUmodule module, ptx::KernelSignature signature,
                                       const DeviceInfo& info) {
   const Driver& driver = context->driver();
@@ -66,7 +46,7 @@ Result<std::shared_ptr<CudaModule>> CudaModule::create(ContextPtr context, const
                                                        const DeviceInfo& info) {
   if (source.module == nullptr)
     return PERGOLA_ERROR(kInvalidArgument, "Module '{}' is not parsed; load() takes a parsed module.", source.name);
-  PERGOLA_TRY(check_target(source, info));
+  PERGOLA_TRY(validate_target(info, *source.module, source.name));
   PERGOLA_TRY(context->enter());
   PERGOLA_ASSIGN(const CUmodule handle, jit.load(source.text, source.name));
   std::shared_ptr<CudaModule> made(new CudaModule(context, handle, source.name));

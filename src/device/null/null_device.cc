@@ -48,7 +48,8 @@ class NullDevice final : public Device, public std::enable_shared_from_this<Null
 
   Result<std::unique_ptr<ExecutableGraph>> instantiate(GraphSpec spec) override {
     PERGOLA_TRY(validate_graph(info_, spec));
-    return std::unique_ptr<ExecutableGraph>(std::make_unique<NullGraph>(std::move(spec)));
+    PERGOLA_ASSIGN(std::unique_ptr<ExecutableGraph> graph, NullGraph::create(std::move(spec), budget_.get()));
+    return graph;
   }
 
   Status health() const override { return {}; }

@@ -1,5 +1,6 @@
 #include "src/device/null/null_graph.h"
 
+#include "src/device/null/null_module.h"
 #include "src/device/null/null_queue.h"
 #include "src/device/validate.h"
 
@@ -20,7 +21,29 @@ struct Enqueue {
   }
 };
 
+// Whether all that a node uses is of the device of `budget`.
+struct IsOwn {
+  const MemoryBudget* budget;
+  bool owns(const BufferPtr& buffer) const {
+    const auto* mine = dynamic_cast<const NullBuffer*>(buffer.get());
+    return mine != nullptr && mine->budget() == budget;
+  }
+  bool operator()(const KernelNode& node) const {
+    const auto* module = dynamic_cast<const NullModule*>(node.module.get());
+    return module != nullptr && module->owns(*node.kernel);
+  }
+  bool operator()(const CopyNode& node) const { return owns(node.destination) && owns(node.source); }
+  bool operator()(const FillNode& node) const { return owns(node.destination); }
+};
+
 }  // namespace
+
+Result<std::unique_ptr<NullGraph>> NullGraph::create(GraphSpec spec, const MemoryBudget* budget) {
+  for (std::size_t id = 0; id < spec.nodes.size(); ++id)
+    if (!std::visit(IsOwn{budget}, spec.nodes[id].work))
+      return PERGOLA_ERROR(kInvalidArgument, "Graph node {}: it uses a buffer or kernel of another device.", id);
+  return std::unique_ptr<NullGraph>(new NullGraph(std::move(spec)));
+}
 
 Status NullGraph::update_parameters(NodeId node, std::span<const std::byte> parameters) {
   PERGOLA_TRY(validate_update(spec_, node, parameters.size()));

@@ -2,17 +2,19 @@
 #pragma once
 
 #include "src/device/graph.h"
-#include "src/device/types.h"
+#include "src/device/null/null_buffer.h"
 
 namespace pergola::device::null {
 
 class NullGraph final : public ExecutableGraph {
  public:
-  explicit NullGraph(GraphSpec spec) : spec_(std::move(spec)) {}
+  // `spec` has passed validate_graph(); refuses buffers and kernels of other devices than that of `budget`.
+  static Result<std::unique_ptr<NullGraph>> create(GraphSpec spec, const MemoryBudget* budget);
   Status update_parameters(NodeId node, std::span<const std::byte> parameters) override;
   Status launch(Queue& queue) override;
 
  private:
+  explicit NullGraph(GraphSpec spec) : spec_(std::move(spec)) {}
   GraphSpec spec_;  // validated; nodes come after earlier ones only, so their order is a schedule
 };
 
