@@ -20,8 +20,9 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 }
 
 spdlog::logger& logger() {
-  static const std::shared_ptr<spdlog::logger> instance = [] {
-    auto made = std::make_shared<spdlog::logger>("pergola", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+  // Never destroyed: static destructors that end queues may still log.
+  static spdlog::logger* const instance = [] {
+    auto* const made = new spdlog::logger("pergola", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
     made->set_pattern("%Y-%m-%d %H:%M:%S.%e %n %^%l%$: %v");
     const char* level = std::getenv("PERGOLA_LOG");
     made->set_level(level == nullptr ? spdlog::level::warn : spdlog::level::from_str(level));
