@@ -185,6 +185,9 @@ Value PointerFlow::value(Site site, const Operand& operand) const {
       const bool is_small = number < kLargestNumber && number > -kLargestNumber;
       return is_small ? Value::integer() : Value::loaded(8, origin_of(site));
     }
+    // %envreg is the driver's: half of the address of its own workspace, in what cooperative groups compile to.
+    case Operand::Kind::kSpecial:
+      return operand.special == ptx::Special::kEnvreg ? Value::piece({Kind::kFresh, 0}) : Value::integer();
     case Operand::Kind::kSymbol: return symbol(site, operand.name, operand.offset);
     case Operand::Kind::kAddress: {
       if (operand.elements.empty()) return Value::integer();

@@ -15,6 +15,9 @@ constexpr unsigned kComposingShift = 16;
 
 constexpr bool unknown(const Contribution& part) { return part.base.kind == Base::Kind::kUnknown; }
 
+// A number below this leads from no allocation to another, whatever pointers it was made of.
+constexpr std::uint64_t kFewBits = 0xff;
+
 // Moves the bits of `how` that are in `from` to `to`.
 constexpr std::uint8_t turn(std::uint8_t how, std::uint8_t from, std::uint8_t to) {
   return static_cast<std::uint8_t>((how & from) != 0 ? (how & ~from) | to : how);
@@ -207,6 +210,9 @@ Value mask(const Value& a, std::uint64_t constant) {
     Value aligned = a;
     if (!aligned.is_top()) aligned.forget_offsets();
     return aligned;
+  }
+  if (constant <= kFewBits) {
+    return a.mapped([](const Contribution&) { return static_cast<std::uint8_t>(How::kPiece); });
   }
   if (constant <= 0xffffffffu) return truncate(a);
   const Value operands[] = {a};
