@@ -109,8 +109,7 @@ Liveness compute_liveness(const ptx::Function& function, const Cfg& cfg) {
   return liveness;
 }
 
-RegisterSet live_before(const ptx::Function& function, const Cfg& cfg, const Liveness& liveness,
-                        std::uint32_t index) {
+RegisterSet live_before(const ptx::Function& function, const Cfg& cfg, const Liveness& liveness, std::uint32_t index) {
   const Walker walker(function);
   for (std::size_t block = 0; block < cfg.blocks.size(); ++block) {
     const auto& statements = cfg.blocks[block].statements;

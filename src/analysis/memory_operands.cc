@@ -49,24 +49,39 @@ Operands memory_operands(const Instruction& instruction) {
   switch (instruction.op) {
     case Op::kOpaque: return opaque_operands(instruction);
     case Op::kCp: return copy_operands(instruction);
-    case Op::kTex: case Op::kTld4: case Op::kSuld:
-      return {{MemoryOperand::kNowhere, Space::kTex, true, false}};
+    case Op::kTex:
+    case Op::kTld4:
+    case Op::kSuld: return {{MemoryOperand::kNowhere, Space::kTex, true, false}};
     case Op::kSust: return {{MemoryOperand::kNowhere, Space::kTex, false, true}};
     case Op::kSured: return {{MemoryOperand::kNowhere, Space::kTex, true, true}};
     // Hints, queries, and what only works on shared memory.
-    case Op::kPrefetch: case Op::kPrefetchu: case Op::kApplypriority: case Op::kCreatepolicy: case Op::kTxq:
-    case Op::kSuq: case Op::kMbarrier: case Op::kLdmatrix: case Op::kStmatrix: case Op::kWgmma: case Op::kTcgen05:
-    case Op::kClusterlaunchcontrol: case Op::kMapa: case Op::kGetctarank: case Op::kCall:
-      return {};
+    case Op::kPrefetch:
+    case Op::kPrefetchu:
+    case Op::kApplypriority:
+    case Op::kCreatepolicy:
+    case Op::kTxq:
+    case Op::kSuq:
+    case Op::kMbarrier:
+    case Op::kLdmatrix:
+    case Op::kStmatrix:
+    case Op::kWgmma:
+    case Op::kTcgen05:
+    case Op::kClusterlaunchcontrol:
+    case Op::kMapa:
+    case Op::kGetctarank:
+    case Op::kCall: return {};
     default: break;
   }
   const auto at = addresses(instruction);
   if (at.empty()) return {};
   ptx::MemoryEffect effect = ptx::memory_effect(instruction);
   switch (instruction.op) {
-    case Op::kLd: case Op::kLdu: effect.reads = true; break;
-    case Op::kSt: case Op::kDiscard: effect.writes = true; break;
-    case Op::kAtom: case Op::kRed: effect.reads = effect.writes = true; break;
+    case Op::kLd:
+    case Op::kLdu: effect.reads = true; break;
+    case Op::kSt:
+    case Op::kDiscard: effect.writes = true; break;
+    case Op::kAtom:
+    case Op::kRed: effect.reads = effect.writes = true; break;
     default:
       if (!effect.reads && !effect.writes) effect.reads = effect.writes = true;
   }

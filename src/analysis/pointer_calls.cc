@@ -129,7 +129,8 @@ Status PointerFlow::enter(Site site, const Call& call, const Function& target) {
     if (callee.parameter_object[i] != kNoStatement) {
       const std::uint32_t to = first + callee.parameter_object[i];
       if (from == kNoStatement) {
-        const auto bytes = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(target.parameters[i].size_bytes(), 1, 16));
+        const auto bytes =
+            static_cast<std::uint32_t>(std::clamp<std::uint64_t>(target.parameters[i].size_bytes(), 1, 16));
         store_object(to, 0, bytes, value(site, operand));
       } else if (memory_.copy(from, to)) {
         enqueue_readers(to);

@@ -37,13 +37,28 @@ Status PointerFlow::run() {
 }
 
 Status PointerFlow::drain() {
-  while (!work_.empty()) {
-    const Site site = work_.front();
-    work_.pop_front();
-    instances_[site.instance].queued[site.statement] = false;
-    PERGOLA_TRY(evaluate(site));
-  }
+  do {
+    while (!work_.empty()) {
+      const Site site = work_.front();
+      work_.pop_front();
+      instances_[site.instance].queued[site.statement] = false;
+      PERGOLA_TRY(evaluate(site));
+    }
+  } while (settle_undefined());
   return {};
+}
+
+// What is still bottom depends on a register or a stack cell that nobody wrote: a number, of which the rest is made.
+bool PointerFlow::settle_undefined() {
+  bool changed = false;
+  for (InstanceId id = 0; id < instances_.size(); ++id) {
+    for (DefinitionId definition = 0; definition < instances_[id].values.size(); ++definition) {
+      if (!instances_[id].values[definition].is_bottom()) continue;
+      define({id, 0}, definition, Value::integer());
+      changed = true;
+    }
+  }
+  return changed;
 }
 
 void PointerFlow::restart() {
@@ -70,9 +85,9 @@ Result<const FunctionFacts*> PointerFlow::facts_of(const ptx::Function& function
 Result<PointerFlow::InstanceId> PointerFlow::make_instance(const ptx::Function& function, const Instance* caller) {
   PERGOLA_ASSIGN(const FunctionFacts* facts, facts_of(function));
   const std::size_t definitions = facts->definitions->definitions().size();
-  const bool shares = caller != nullptr && (caller->is_shared || caller->chain.contains(&function) ||
-                                            instances_.size() >= kMaxInstances ||
-                                            definition_count_ + definitions > kMaxDefinitions);
+  const bool shares =
+      caller != nullptr && (caller->is_shared || caller->chain.contains(&function) ||
+                            instances_.size() >= kMaxInstances || definition_count_ + definitions > kMaxDefinitions);
   if (shares) {
     const auto found = shared_.find(&function);
     if (found != shared_.end()) return found->second;
@@ -171,9 +186,11 @@ Value PointerFlow::value(Site site, const Operand& operand) const {
   const Instance& instance = instances_[site.instance];
   switch (operand.kind) {
     case Operand::Kind::kRegister: {
+      const auto reaching = instance.facts->definitions->reaching(site.statement, operand.reg);
+      if (reaching.empty()) return Value::integer();  // undefined
       Value joined;
       bool is_pointer = false;
-      for (const DefinitionId id : instance.facts->definitions->reaching(site.statement, operand.reg)) {
+      for (const DefinitionId id : reaching) {
         joined.merge(instance.values[id]);
         is_pointer |= instance.is_pointer[id];
       }
@@ -240,11 +257,11 @@ Value PointerFlow::load(Site site, const Value& address, Space space, std::int64
       continue;
     }
     const std::uint32_t object = target.base.index;
-    const bool whole =
-        (target.how & ~Contribution::kExact) == 0 && target.offset != kAnyOffset && offset != kAnyOffset;
+    const bool whole = (target.how & ~Contribution::kExact) == 0 && target.offset != kAnyOffset && offset != kAnyOffset;
     const std::int64_t at =
-        whole ? static_cast<std::int64_t>(static_cast<std::uint64_t>(target.offset) + static_cast<std::uint64_t>(offset))
-              : kAnyOffset;
+        whole
+            ? static_cast<std::int64_t>(static_cast<std::uint64_t>(target.offset) + static_cast<std::uint64_t>(offset))
+            : kAnyOffset;
     readers_[object].insert(site);
     const auto& formals = facts(0).parameter_object;
     if (std::find(formals.begin(), formals.end(), object) != formals.end()) {
@@ -271,8 +288,7 @@ void PointerFlow::store(const Value& address, Space space, std::int64_t offset, 
       elsewhere = true;
       continue;
     }
-    const bool whole =
-        (target.how & ~Contribution::kExact) == 0 && target.offset != kAnyOffset && offset != kAnyOffset;
+    const bool whole = (target.how & ~Contribution::kExact) == 0 && target.offset != kAnyOffset && offset != kAnyOffset;
     store_object(target.base.index,
                  whole ? static_cast<std::int64_t>(static_cast<std::uint64_t>(target.offset) +
                                                    static_cast<std::uint64_t>(offset))

@@ -92,6 +92,7 @@ class PointerFlow {
   Result<InstanceId> make_instance(const ptx::Function& function, const Instance* caller);
   Result<const FunctionFacts*> facts_of(const ptx::Function& function);
   Status drain();
+  bool settle_undefined();
   void restart();
   void enqueue(Site site);
   void enqueue_users(InstanceId instance, DefinitionId id);

@@ -50,7 +50,9 @@ class Judge {
   }
 
  private:
-  const ptx::Instruction& instruction(Site site) const { return flow_.facts(site.instance).instruction(site.statement); }
+  const ptx::Instruction& instruction(Site site) const {
+    return flow_.facts(site.instance).instruction(site.statement);
+  }
 
   void judge(Site site) {
     const ptx::Instruction& i = instruction(site);
@@ -58,9 +60,10 @@ class Judge {
     for (const MemoryOperand& access : memory_operands(i)) {
       const AccessMode mode = mode_of(access.reads, access.writes);
       if (access.operand == MemoryOperand::kNowhere) {
-        add_universal(site, mode, i.op == ptx::Op::kOpaque   ? ", which is not understood"
-                                  : access.space == Space::kTex ? ", through a texture or surface"
-                                                                : ", through a tensor map");
+        add_universal(site, mode,
+                      i.op == ptx::Op::kOpaque      ? ", which is not understood"
+                      : access.space == Space::kTex ? ", through a texture or surface"
+                                                    : ", through a tensor map");
       } else {
         judge_address(site, flow_.value(site, i.operands[access.operand]), access.space, mode);
       }
@@ -73,7 +76,6 @@ class Judge {
 
   void judge_address(Site site, const Value& address, Space space, AccessMode mode) {
     if (space == Space::kShared || space == Space::kLocal || space == Space::kParam) return;
-    if (address.is_bottom()) return add_universal(site, mode, ", whose address is never assigned");
     const auto targets = address.targets();
     if (targets.empty()) return add_universal(site, mode, ", whose address is a number");
     bool elsewhere = false, somewhere = false;

@@ -102,6 +102,9 @@ INSTANTIATE_TEST_SUITE_P(Arithmetic, PointerModes, testing::Values(
     Case{"CompiledInAddress", "mov.u64 %rd6, 0x7f1200000000; add.s64 %rd7, %rd6, %rd1; st.global.u32 [%rd7], %r1;",
          "w---|w"},
     Case{"NeverAssigned", "st.global.u32 [%rd20], %r1;", "----|w"},
+    Case{"UndefinedIndex",
+         "mad.wide.u32 %rd6, %r20, 4, %rd1; ld.global.u32 %r2, [%rd6]; add.u32 %r21, %r21, 1;"
+         "mul.wide.u32 %rd7, %r21, 4; add.s64 %rd8, %rd2, %rd7; st.global.u32 [%rd8], %r2;", "rw--|-"},
     Case{"ThroughDouble",
          "cvt.rn.f64.u64 %fd1, %rd1; cvt.rzi.u64.f64 %rd6, %fd1; st.global.u32 [%rd6], %r1;", "w---|-"}),
     case_name);
@@ -355,7 +358,8 @@ TEST(PointerModesReason, NamesInstructionPlaceAndOrigin) {
 
 TEST(PointerModesVariables, AreNamedWithTheirMode) {
   const auto module = ptx::parse(kernel("ld.global.u32 %r2, [v]; st.global.u32 [w], %r2; ld.const.u32 %r3, [t];",
-                                        ".global .u32 v;\n.global .u32 w;\n.const .u32 t = 1;\n.global .u32 unused;\n"));
+                                        ".global .u32 v;\n.global .u32 w;\n.const .u32 t = 1;\n"
+                                        ".global .u32 unused;\n"));
   ASSERT_TRUE(module.ok()) << module.message();
   const auto modes = pointer_modes(*module, *module->entries()[0]);
   ASSERT_TRUE(modes.ok()) << modes.message();

@@ -23,11 +23,29 @@ const Operand* address_of(const Instruction& instruction) {
 
 bool makes_number(Op op) {
   switch (op) {
-    case Op::kSetp: case Op::kSet: case Op::kTestp: case Op::kIsspacep: case Op::kIstypep: case Op::kVote:
-    case Op::kMatch: case Op::kActivemask: case Op::kElect: case Op::kPopc: case Op::kClz: case Op::kBfind:
-    case Op::kFns: case Op::kBmsk: case Op::kTxq: case Op::kSuq: case Op::kStacksave: case Op::kGetctarank:
-    case Op::kCreatepolicy: case Op::kMbarrier: case Op::kClusterlaunchcontrol: case Op::kBar: case Op::kBarrier:
-      return true;
+    case Op::kSetp:
+    case Op::kSet:
+    case Op::kTestp:
+    case Op::kIsspacep:
+    case Op::kIstypep:
+    case Op::kVote:
+    case Op::kMatch:
+    case Op::kActivemask:
+    case Op::kElect:
+    case Op::kPopc:
+    case Op::kClz:
+    case Op::kBfind:
+    case Op::kFns:
+    case Op::kBmsk:
+    case Op::kTxq:
+    case Op::kSuq:
+    case Op::kStacksave:
+    case Op::kGetctarank:
+    case Op::kCreatepolicy:
+    case Op::kMbarrier:
+    case Op::kClusterlaunchcontrol:
+    case Op::kBar:
+    case Op::kBarrier: return true;
     default: return false;
   }
 }
@@ -39,9 +57,11 @@ Status PointerFlow::evaluate(Site site) {
   switch (instruction.op) {
     case Op::kCall: return evaluate_call(site);
     case Op::kOpaque: evaluate_opaque(site, instruction); return {};
-    case Op::kLd: case Op::kLdu: evaluate_load(site, instruction); return {};
+    case Op::kLd:
+    case Op::kLdu: evaluate_load(site, instruction); return {};
     case Op::kSt: evaluate_store(site, instruction); return {};
-    case Op::kAtom: case Op::kRed: evaluate_atomic(site, instruction); return {};
+    case Op::kAtom:
+    case Op::kRed: evaluate_atomic(site, instruction); return {};
     case Op::kMov: evaluate_move(site, instruction); return {};
     default: break;
   }
@@ -169,8 +189,7 @@ Value PointerFlow::product(Site site, const Instruction& instruction) const {
   const unsigned bits = ptx::size_bytes(instruction.type()) * (instruction.has(Mod::kWide) ? 16 : 8);
   if (const auto factor = function.constant(right)) return scale(value(site, left), factor, bits);
   if (const auto factor = function.constant(left)) return scale(value(site, right), factor, bits);
-  return add(scale(value(site, left), std::nullopt, bits), scale(value(site, right), std::nullopt, bits),
-             std::nullopt);
+  return add(scale(value(site, left), std::nullopt, bits), scale(value(site, right), std::nullopt, bits), std::nullopt);
 }
 
 Value PointerFlow::sum(Site site, const Instruction& instruction, bool subtracts) const {
@@ -205,11 +224,15 @@ Value PointerFlow::arithmetic(Site site, const Instruction& instruction) const {
     default: break;
   }
   if (operands.size() < 3) {
-    if (instruction.op == Op::kNot || instruction.op == Op::kCnot) return mixed(site, instruction, Value::Mix::kBitwise);
+    if (instruction.op == Op::kNot || instruction.op == Op::kCnot)
+      return mixed(site, instruction, Value::Mix::kBitwise);
     return mixed(site, instruction, ptx::is_float(type) ? Value::Mix::kFloat : Value::Mix::kOther);
   }
   switch (instruction.op) {
-    case Op::kSelp: case Op::kSlct: case Op::kMin: case Op::kMax: {
+    case Op::kSelp:
+    case Op::kSlct:
+    case Op::kMin:
+    case Op::kMax: {
       Value either = operand(1);
       either.merge(operand(2));
       return either;
@@ -218,9 +241,13 @@ Value PointerFlow::arithmetic(Site site, const Instruction& instruction) const {
   }
   if (ptx::is_float(type)) return mixed(site, instruction, Value::Mix::kFloat);
   switch (instruction.op) {
-    case Op::kAdd: case Op::kAddc: return sum(site, instruction, false);
-    case Op::kSub: case Op::kSubc: return sum(site, instruction, true);
-    case Op::kMul: case Op::kMad: case Op::kMadc: {
+    case Op::kAdd:
+    case Op::kAddc: return sum(site, instruction, false);
+    case Op::kSub:
+    case Op::kSubc: return sum(site, instruction, true);
+    case Op::kMul:
+    case Op::kMad:
+    case Op::kMadc: {
       if (instruction.has(Mod::kHi)) return mixed(site, instruction, Value::Mix::kOther);
       const Value multiplied = product(site, instruction);
       return operands.size() < 4 ? multiplied : add(multiplied, operand(3), function.constant(operands[3]));
@@ -236,8 +263,11 @@ Value PointerFlow::arithmetic(Site site, const Instruction& instruction) const {
       if (const auto constant = function.constant(operands[1])) return mask(operand(2), *constant);
       return mixed(site, instruction, Value::Mix::kBitwise);
     case Op::kOr: return add(operand(1), operand(2), std::nullopt);  // disjoint bits, in what compilers emit
-    case Op::kXor: case Op::kLop3: case Op::kPrmt: return mixed(site, instruction, Value::Mix::kBitwise);
-    case Op::kDiv: case Op::kRem: return mixed(site, instruction, Value::Mix::kQuotient);
+    case Op::kXor:
+    case Op::kLop3:
+    case Op::kPrmt: return mixed(site, instruction, Value::Mix::kBitwise);
+    case Op::kDiv:
+    case Op::kRem: return mixed(site, instruction, Value::Mix::kQuotient);
     case Op::kBfi: return scale(mixed(site, instruction, Value::Mix::kOther), std::uint64_t{1} << 16, bits);
     default: return mixed(site, instruction, Value::Mix::kOther);
   }

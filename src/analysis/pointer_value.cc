@@ -13,7 +13,9 @@ constexpr std::uint8_t kAll = How::kExact | How::kMangled | How::kHashed | How::
 // From here on a shift left may build the upper part of an address (they have 47 bits and more).
 constexpr unsigned kComposingShift = 16;
 
-constexpr bool unknown(const Contribution& part) { return part.base.kind == Base::Kind::kUnknown; }
+constexpr bool unknown(const Contribution& part) {
+  return part.base.kind == Base::Kind::kUnknown;
+}
 
 // A number below this leads from no allocation to another, whatever pointers it was made of.
 constexpr std::uint64_t kFewBits = 0xff;
@@ -24,7 +26,9 @@ constexpr std::uint8_t turn(std::uint8_t how, std::uint8_t from, std::uint8_t to
 }
 
 // Shared memory's addresses fit 32 bits, so cutting one to 32 bits leaves it whole.
-constexpr bool is_short(const Contribution& part) { return part.base.kind == Base::Kind::kShared; }
+constexpr bool is_short(const Contribution& part) {
+  return part.base.kind == Base::Kind::kShared;
+}
 
 }  // namespace
 
@@ -173,9 +177,7 @@ Value subtract(const Value& a, const Value& b, std::optional<std::uint64_t> b_co
       return static_cast<std::uint8_t>(part.how | ((part.how & How::kExact) != 0 ? How::kMangled : 0));
     });
   }
-  right = b.mapped([](const Contribution& part) {
-    return turn(part.how, How::kExact | How::kHashed, How::kMangled);
-  });
+  right = b.mapped([](const Contribution& part) { return turn(part.how, How::kExact | How::kHashed, How::kMangled); });
   return add(left, right, std::nullopt);
 }
 
