@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+"""cli_test.py PROGRAM: every command of `pergola`, as a process: what it prints, writes, and ends with."""
+import json
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = pathlib.Path(sys.argv[1]).resolve()
+
+SAXPY = r'''
+extern "C" __global__ void saxpy(float a, const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] += a * x[i];
+}
+'''
+PTX = """
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry add(.param .u64 in, .param .u64 out, .param .u32 v) {
+  .reg .b64 %a, %b, %o;
+  .reg .b32 %i, %v, %x;
+  ld.param.u64 %a, [in];
+  ld.param.u64 %b, [out];
+  ld.param.u32 %v, [v];
+  mov.u32 %i, %tid.x;
+  mul.wide.u32 %o, %i, 4;
+  add.s64 %a, %a, %o;
+  add.s64 %b, %b, %o;
+  ld.global.u32 %x, [%a];
+  add.u32 %x, %x, %v;
+  st.global.u32 [%b], %x;
+  ret;
+}
+.visible .entry wild() {
+  .reg .b64 %p;
+  mov.u64 %p, 64;
+  st.global.u64 [%p], %p;
+  ret;
+}
+.visible .entry forever() {
+loop:
+  bra loop;
+}
+"""
+
+
+class Cli(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="pergola_cli_test."))
+        self.addCleanup(shutil.rmtree, self.folder)
+        (self.folder / "case.ptx").write_text(PTX)
+        (self.folder / "saxpy.cu").write_text(SAXPY)
+
+    def run_program(self, *arguments, code=0, **environment):
+        result = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, cwd=self.folder, timeout=300,
+                                env={**os.environ, "PERGOLA_DEVICE": "cpu", "NO_COLOR": "1", **environment})
+        self.assertEqual(result.returncode, code, f"{arguments}\n{result.stdout}{result.stderr}")
+        return result
+
+    def can_compile(self):
+        return json.loads(self.run_program("doctor", "--json").stdout)["can_compile"]
+
+    def test_version(self):
+        self.assertRegex(self.run_program("version").stdout, r"^pergola \d+\.\d+\.\d+ \(C interface \d+\.\d+\)\n$")
+        self.assertIn("api", json.loads(self.run_program("version", "--json").stdout))
+
+    def test_help_has_examples_and_is_no_error(self):
+        for command in ("run", "compile", "analyze"):
+            self.assertIn("Examples:", self.run_program(command, "--help").stdout)
+        self.assertIn("doctor", self.run_program("--help").stdout)
+
+    def test_wrong_command_line_is_1(self):
+        for arguments in ([], ["nothing"], ["run"], ["run", "case.ptx"], ["run", "case.ptx", "--grid", "1"],
+                          ["run", "case.ptx", "--grid", "1", "--block", "1", "--for-each", "4"],
+                          ["run", "case.ptx", "--ptx", "case.ptx", "--for-each", "4"], ["analyze"],
+                          ["compile", "saxpy.cu", "--compiler", "gcc"]):
+            self.assertNotEqual(self.run_program(*arguments, code=1).stderr, "", arguments)
+
+    def test_doctor_finds_the_cpu(self):
+        report = json.loads(self.run_program("doctor", "--json").stdout)
+        self.assertTrue(report["can_run"])
+        cpu = next(f for f in report["findings"] if f["name"] == "cpu")
+        self.assertEqual(cpu["state"], "works")
+        for finding in report["findings"]:
+            if finding["state"] == "missing" and finding["group"] == "devices":
+                self.assertNotEqual(finding["mend"], "")
+        self.assertIn("devices", self.run_program("doctor").stdout)
+
+    def test_doctor_without_compilers_says_what_to_install(self):
+        report = json.loads(self.run_program("doctor", "--json", PERGOLA_NVRTC="none", PERGOLA_CLANG="none").stdout)
+        self.assertFalse(report["can_compile"])
+        nvrtc = next(f for f in report["findings"] if f["name"] == "NVRTC")
+        self.assertEqual(nvrtc["state"], "missing")
+        self.assertNotEqual(nvrtc["mend"], "")
+        self.run_program("compile", "saxpy.cu", "--no-cache", code=3, PERGOLA_NVRTC="none", PERGOLA_CLANG="none")
+
+    def test_run_bare_ptx_on_bytes(self):
+        (self.folder / "in.bin").write_bytes(struct.pack("<8I", *range(8)))
+        out = self.run_program("run", "--ptx", "case.ptx", "--entry", "add", "--grid", "1", "--block", "8",
+                               "--buffer", "in.bin", "--buffer", "zero:32:out.bin", "--scalar", "u32:100").stdout
+        self.assertIn("add on CPU", out)
+        self.assertEqual(struct.unpack("<8I", (self.folder / "out.bin").read_bytes()), tuple(range(100, 108)))
+        self.assertEqual((self.folder / "in.bin").read_bytes(), struct.pack("<8I", *range(8)))
+
+    def test_run_in_place_buffer_is_written_back(self):
+        (self.folder / "io.bin").write_bytes(struct.pack("<8I", *range(8)))
+        self.run_program("run", "case.ptx", "-k", "add", "-g", "1", "-b", "8", "--buffer", "io.bin:io.bin",
+                         "--arg", "same:0", "--scalar", "u32:1")
+        self.assertEqual(struct.unpack("<8I", (self.folder / "io.bin").read_bytes()), tuple(range(1, 9)))
+
+    def test_run_keeps_the_order_of_mixed_arguments(self):
+        out = self.run_program("run", "case.ptx", "-k", "add", "-g", "1", "-b", "4", "--arg", "iota:u32:4", "--buffer",
+                               "zero:16:o", "--arg", "u32:5", "--json").stdout
+        report = json.loads(out)
+        self.assertEqual(struct.unpack("<4I", (self.folder / "o").read_bytes()), (5, 6, 7, 8))
+        self.assertEqual(report["device"]["id"], "cpu")
+        self.assertEqual(report["grid"], [1, 1, 1])
+        self.assertEqual(len(report["times_ms"]), 1)
+
+    def test_run_reads_and_writes_npy(self):
+        header = b"{'descr': '<u4', 'fortran_order': False, 'shape': (2, 2), }".ljust(117) + b"\n"
+        (self.folder / "x.npy").write_bytes(b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header +
+                                            struct.pack("<4I", 1, 2, 3, 4))
+        out = self.run_program("run", "case.ptx", "-k", "add", "-g", "1", "-b", "4", "--arg", "@x.npy", "--arg",
+                               "zeros:u32:2x2>y.npy", "--arg", "u32:10", "--show", "3", "--repeat", "3").stdout
+        self.assertIn("11 12 13 ...", out)
+        self.assertIn("median of 3", out)
+        y = (self.folder / "y.npy").read_bytes()
+        self.assertTrue(y.startswith(b"\x93NUMPY\1\0"))
+        self.assertIn(b"'descr': '<u4', 'fortran_order': False, 'shape': (2, 2)", y)
+        self.assertEqual(struct.unpack("<4I", y[-16:]), (11, 12, 13, 14))
+
+    def test_run_cuda_source(self):
+        if not self.can_compile():
+            self.skipTest("neither NVRTC nor clang is here")
+        self.run_program("run", "saxpy.cu", "--for-each", "1000", "--arg", "f32:2", "--arg", "fill:f32:1000:1.5", "--arg",
+                         "zeros:f32:1000>y.bin", "--arg", "i32:999")
+        y = struct.unpack("<1000f", (self.folder / "y.bin").read_bytes())
+        self.assertEqual(y, (3.0,) * 999 + (0.0,))
+
+    def test_refused_input_is_2(self):
+        launch = ("-g", "1", "-b", "1")
+        self.assertIn("no file 'none.cu'", self.run_program("run", "none.cu", *launch, code=2).stderr)
+        self.assertIn("There is no kernel 'sub'", self.run_program("run", "case.ptx", "-k", "sub", *launch, code=2).stderr)
+        self.assertIn("name one with --kernel", self.run_program("run", "case.ptx", *launch, code=2).stderr)
+        wrong = self.run_program("run", "case.ptx", "-k", "add", *launch, "--arg", "null", "--arg", "null", "--arg",
+                                 "f32:1", code=2)
+        self.assertIn("Argument 2 (parameter v) of kernel 'add' should be a 4-byte integer; it is a float.", wrong.stderr)
+        self.run_program("run", "case.ptx", "-k", "wild", *launch, "--arg", "u9:1", code=2)
+        (self.folder / "bad.ptx").write_text(PTX.replace("mul.wide.u32 %o, %i, 4;", "mul.wide.u32 %o %i, 4;"))
+        self.assertIn("bad.ptx:", self.run_program("run", "bad.ptx", "-k", "add", *launch, code=2).stderr)
+        (self.folder / "bad.npy").write_bytes(b"\x93NUMPY\1\0\xff\xff{")
+        self.run_program("run", "case.ptx", "-k", "add", *launch, "--arg", "@bad.npy", code=2)
+
+    def test_errors_are_json_too(self):
+        report = json.loads(self.run_program("run", "none.cu", "-g", "1", "-b", "1", "--json", code=2).stdout)
+        self.assertEqual(report["exit_code"], 2)
+        self.assertEqual(report["error"]["code"], "not found")
+
+    def test_missing_device_is_3(self):
+        self.run_program("run", "case.ptx", "-k", "wild", "-g", "1", "-b", "1", "-d", "cuda:63", code=3)
+
+    def test_kernel_fault_is_4_and_names_it(self):
+        fault = self.run_program("run", "case.ptx", "-k", "wild", "-g", "1", "-b", "1", code=4)
+        self.assertIn("'wild'", fault.stderr)
+
+    def test_timeout_is_4(self):
+        late = self.run_program("run", "case.ptx", "-k", "forever", "-g", "1", "-b", "1", "--timeout", "0.3", code=4)
+        self.assertIn("has not ended after 0.3 s", late.stderr)
+
+    def test_what_the_device_cannot_do_is_5(self):
+        self.run_program("run", "case.ptx", "-k", "wild", "-g", "1", "-b", "1", "-d", "null", code=5)
+
+    def test_compile_writes_ptx(self):
+        if not self.can_compile():
+            self.skipTest("neither NVRTC nor clang is here")
+        self.assertIn(".entry saxpy", self.run_program("compile", "saxpy.cu").stdout)
+        report = json.loads(self.run_program("compile", "saxpy.cu", "-o", "saxpy.ptx", "--arch", "sm_80", "--json").stdout)
+        self.assertEqual(report["output"], "saxpy.ptx")
+        self.assertIn(".target sm_80", (self.folder / "saxpy.ptx").read_text())
+        (self.folder / "broken.cu").write_text("__global__ void k() { this is no C++; }\n")
+        self.assertIn("broken.cu", self.run_program("compile", "broken.cu", code=2).stderr)
+
+    def test_analyze_tells_accesses_and_why(self):
+        text = self.run_program("analyze", "case.ptx", "--kernel", "add").stdout
+        self.assertIn("st.global.u32", text)
+        self.assertNotIn("wild", text)
+        kernels = json.loads(self.run_program("analyze", "case.ptx", "--json").stdout)["kernels"]
+        self.assertEqual([k["name"] for k in kernels], ["add", "wild", "forever"])
+        self.assertEqual([p["access"] for p in kernels[0]["parameters"]], ["read", "write", "none"])
+        self.assertIn("ld.global.u32", kernels[0]["parameters"][0]["reason"])
+        self.assertNotEqual(kernels[1]["universal_access"], "none")
+        self.run_program("analyze", "case.ptx", "--kernel", "sub", code=2)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
