@@ -78,7 +78,10 @@ Type wgmma_type(const Instruction& instruction, std::size_t index) {
   }
   if (index == 1) return kind == Operand::Kind::kVector ? Type::kB32 : Type::kB64;  // fragment or descriptor
   if (index == 2) return Type::kB64;
-  return index == 3 ? Type::kPred : Type::kNone;
+  // Sparse forms have metadata and its selector before the predicate.
+  const bool sparse = instruction.has(Mod::kSp) || instruction.has(Mod::kSpOrderedMetadata);
+  if (sparse && index == 3) return Type::kB32;
+  return index == (sparse ? 5u : 3u) ? Type::kPred : Type::kNone;
 }
 
 Type cvt_type(const Instruction& instruction, std::size_t index) {
