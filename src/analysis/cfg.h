@@ -1,8 +1,8 @@
 // Control-flow graph of a function body.
 //
 // Blocks are numbered in textual order; block 0 is the entry; a block may be empty (a label at the end). Edges follow
-// labels, brx.idx tables, fall-through and guarded branches; exit, ret and trap have no successor. An opaque instruction is a plain one here (it may not
-// branch: an opaque spelling that could is refused by the parser's table of roots).
+// labels, brx.idx tables, fall-through and guarded branches; exit, ret and trap have no successor. An opaque instruction
+// is a plain one here (it may not branch: an opaque spelling that could is refused by the parser's table of roots).
 #pragma once
 
 #include <cstdint>

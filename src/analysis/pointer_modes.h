@@ -44,8 +44,8 @@ struct VariableAccess {  // a module-scope .global or .const variable the kernel
 };
 
 struct PointerModes {
-  // Parameters are numbered as in the kernel's .param list. Sorted by (parameter, offset). Every 8-byte scalar parameter has an entry (kNeither where it is never
-  // dereferenced); fields of structs have one where they are used as a pointer.
+  // Parameters are numbered as in the kernel's .param list. Sorted by (parameter, offset). Every 8-byte scalar parameter
+  // has an entry (kNeither where it is never dereferenced); fields of structs have one where they are used as a pointer.
   std::vector<PointerParameter> parameters;
   std::vector<VariableAccess> variables;
   AccessMode universal = AccessMode::kNeither;  // accesses that may be to anything
