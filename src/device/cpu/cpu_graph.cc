@@ -14,6 +14,24 @@ struct RunNode {
   Status operator()(const FillWork& work) const { return work.run(); }
 };
 
+// A node of a spec as what is run.
+struct MakeNode {
+  CpuDevice& device;
+  using Made = Result<std::variant<LaunchWork, CopyWork, FillWork>>;
+  Made operator()(const KernelNode& node) const {
+    PERGOLA_ASSIGN(LaunchWork work, LaunchWork::make(device, node.module, *node.kernel, node.config, node.parameters));
+    return Made(std::move(work));
+  }
+  Made operator()(const CopyNode& node) const {
+    PERGOLA_ASSIGN(CopyWork work, CopyWork::make(device, node));
+    return Made(std::move(work));
+  }
+  Made operator()(const FillNode& node) const {
+    PERGOLA_ASSIGN(FillWork work, FillWork::make(device, node));
+    return Made(std::move(work));
+  }
+};
+
 }  // namespace
 
 class GraphTask final : public Task {
@@ -39,17 +57,11 @@ Result<std::shared_ptr<const std::vector<CpuGraph::Node>>> CpuGraph::prepare() c
   auto nodes = std::make_shared<std::vector<Node>>();
   nodes->reserve(spec_.nodes.size());
   for (const GraphNode& node : spec_.nodes) {
-    if (const auto* kernel = std::get_if<KernelNode>(&node.work)) {
-      PERGOLA_ASSIGN(LaunchWork work, LaunchWork::make(*device_, kernel->module, *kernel->kernel, kernel->config,
-                                                       kernel->parameters));
-      nodes->emplace_back(std::move(work));
-    } else if (const auto* copy = std::get_if<CopyNode>(&node.work)) {
-      PERGOLA_ASSIGN(CopyWork work, CopyWork::make(*device_, *copy));
-      nodes->emplace_back(std::move(work));
-    } else {
-      PERGOLA_ASSIGN(FillWork work, FillWork::make(*device_, std::get<FillNode>(node.work)));
-      nodes->emplace_back(std::move(work));
+    Result<Node> made = std::visit(MakeNode{*device_}, node.work);
+    if (!made.ok()) {
+      return Error{made.code(), fmt::format("Graph node {}: {}", nodes->size(), made.message()), __FILE__, __LINE__};
     }
+    nodes->push_back(std::move(made).value());
   }
   return std::shared_ptr<const std::vector<Node>>(std::move(nodes));
 }

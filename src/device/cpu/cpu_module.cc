@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/device/cpu/cpu_device.h"
+#include "src/device/validate.h"
 #include "src/ptx/signature.h"
 
 namespace pergola::device::cpu {
@@ -34,6 +35,7 @@ Result<std::shared_ptr<CpuModule>> CpuModule::load(std::shared_ptr<CpuDevice> de
   if (source.module == nullptr) {
     return PERGOLA_ERROR(kInvalidArgument, "Module '{}' is not parsed; load() takes a parsed module.", source.name);
   }
+  PERGOLA_TRY(validate_target(device->info(), *source.module, source.name));
   auto ptx = std::make_shared<const ptx::Module>(*source.module);
   PERGOLA_ASSIGN(GlobalStorage globals, GlobalStorage::place(*ptx, *device->memory()));
   auto made = std::shared_ptr<CpuModule>(new CpuModule(std::move(device), ptx, std::move(globals)));
