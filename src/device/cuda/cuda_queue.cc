@@ -106,6 +106,7 @@ Status CudaQueue::copy_to_device(const BufferPtr& destination, std::size_t offse
   Retained::Handles ended;
   const std::lock_guard lock(mutex_);
   if (pinned == nullptr) {
+    retained_.keep(destination);  // first: of several pieces the later ones may fail
     PERGOLA_TRY(staging_.copy_to_device(stream_, address, source));
   } else {
     PERGOLA_TRY(context_->check(

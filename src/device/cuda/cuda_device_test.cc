@@ -1,0 +1,397 @@
+// The CUDA device over the fake driver (fake/): all of it but the GPU.
+#include "src/device/cuda/cuda_device.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "src/device/cuda/cuda_driver_types.h"
+#include "src/device/cuda/fake/fake_control.h"
+#include "src/ptx/parser.h"
+
+namespace pergola::device {
+namespace {
+
+using namespace std::chrono_literals;
+using cuda::FakeControl;
+
+constexpr const char* kPtx = R"(.version 8.0
+.target sm_90
+.address_size 64
+.global .u32 counter;
+.visible .entry add_one(.param .u64 data, .param .u32 count) { ret; }
+.visible .entry illegal_address() { ret; }
+.visible .entry asserts() { ret; }
+)";
+
+const FakeControl& control() {
+  static const FakeControl* const found = [] {
+    void* library = dlopen(PERGOLA_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
+    const auto get = library == nullptr
+                         ? nullptr
+                         : reinterpret_cast<cuda::FakeControlFunction>(dlsym(library, "fake_cuda_control"));
+    if (get == nullptr) throw std::runtime_error(dlerror());
+    return get();
+  }();
+  return *found;
+}
+
+class CudaDevice : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    control().reset();
+    folder_ = std::filesystem::temp_directory_path() /
+              fmt::format("pergola-cuda-test-{}-{}", getpid(),
+                          ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::remove_all(folder_);
+  }
+  void TearDown() override {
+    control().go();
+    queue_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+
+  CudaDeviceOptions options() const { return {.driver_library = PERGOLA_FAKE_CUDA, .cache_folder = folder_}; }
+  DevicePtr open() const { return std::move(create_cuda_device(0, options())).value(); }
+  static Result<ModulePtr> load(Device& device, std::string_view text = kPtx) {
+    PERGOLA_ASSIGN(const ptx::Module module, ptx::parse(text, "fake.ptx"));
+    return device.load({&module, text, "fake.ptx"});
+  }
+  static std::vector<std::byte> add_one(const BufferPtr& data, std::uint32_t count) {
+    std::vector<std::byte> bytes(12);
+    const std::uint64_t address = data->address();
+    std::memcpy(bytes.data(), &address, 8);
+    std::memcpy(bytes.data() + 8, &count, 4);
+    return bytes;
+  }
+  static Status launch(Queue& queue, const ModulePtr& module, const char* kernel, std::span<const std::byte> bytes = {},
+                       const LaunchConfig& config = {}) {
+    PERGOLA_ASSIGN(const Kernel* found, module->kernel(kernel));
+    return queue.launch(module, *found, config, bytes);
+  }
+  Queue& queue_of(const DevicePtr& device) {
+    queue_ = std::move(device->create_queue()).value();
+    return *queue_;
+  }
+
+  std::filesystem::path folder_;
+  std::unique_ptr<Queue> queue_;
+};
+
+TEST_F(CudaDevice, WithoutADriver_IsUnavailableAndSaysWhy) {
+  const auto device = create_cuda_device(0, {.driver_library = "libno_such_driver.so.1"});
+  EXPECT_EQ(device.code(), Code::kUnavailable);
+  EXPECT_EQ(device.message().rfind("No NVIDIA driver: libno_such_driver.so.1", 0), 0u) << device.message();
+  const CudaStatus status = cuda_status("libno_such_driver.so.1");
+  EXPECT_FALSE(status.available);
+  EXPECT_EQ(status.reason, device.message());
+}
+
+TEST_F(CudaDevice, LibraryThatIsNoDriver_IsUnavailable) {
+  const auto device = create_cuda_device(0, {.driver_library = "libm.so.6"});
+  EXPECT_EQ(device.code(), Code::kUnavailable);
+  EXPECT_NE(device.message().find("no CUDA driver"), std::string::npos) << device.message();
+}
+
+TEST_F(CudaDevice, OldDriverAndNoGpu_AreNamed) {
+  // Under other names, since a driver that opened well is kept.
+  std::filesystem::create_directories(folder_);
+  for (const char* name : {"old.so", "empty.so"}) std::filesystem::create_symlink(PERGOLA_FAKE_CUDA, folder_ / name);
+  control().set("version", 11040);
+  const auto old = create_cuda_device(0, {.driver_library = folder_ / "old.so"});
+  EXPECT_EQ(old.code(), Code::kUnavailable);
+  EXPECT_NE(old.message().find("CUDA 11.4, and 12.0 is needed"), std::string::npos) << old.message();
+  control().set("version", 13000);
+  control().set("devices", 0);
+  const auto empty = create_cuda_device(0, {.driver_library = folder_ / "empty.so"});
+  EXPECT_EQ(empty.code(), Code::kUnavailable);
+  EXPECT_NE(empty.message().find("finds no GPU"), std::string::npos) << empty.message();
+}
+
+TEST_F(CudaDevice, OrdinalBeyondTheLast_IsUnavailable) {
+  for (int ordinal : {-1, 1, 100}) {
+    const auto device = create_cuda_device(ordinal, options());
+    EXPECT_EQ(device.code(), Code::kUnavailable);
+    EXPECT_NE(device.message().find("shows 1"), std::string::npos) << device.message();
+  }
+}
+
+TEST_F(CudaDevice, Status_ListsTheGpus) {
+  const CudaStatus status = cuda_status(PERGOLA_FAKE_CUDA);
+  EXPECT_TRUE(status.available) << status.reason;
+  ASSERT_EQ(status.gpus.size(), 1u);
+  EXPECT_EQ(status.gpus[0].name, "Fake GPU");
+  EXPECT_EQ(status.driver_version.rfind("CUDA 13.0", 0), 0u);
+}
+
+TEST_F(CudaDevice, PageableCopies_GoThroughTheRingInOrder) {
+  const DevicePtr device = open();
+  Queue& queue = queue_of(device);
+  constexpr std::size_t kSize = 9 << 20;
+  const BufferPtr buffer = *device->allocate(kSize, MemoryKind::kDevice);
+  std::vector<std::byte> host(1 << 20), want(kSize), got(kSize);
+  std::size_t at = 0;
+  for (unsigned i = 0; at < kSize; ++i) {
+    const std::size_t size = std::min({kSize - at, host.size(), std::size_t{1} + 7919 * (i * i % 150)});
+    std::fill_n(host.begin(), size, static_cast<std::byte>(i));
+    std::fill_n(want.begin() + std::ptrdiff_t(at), size, static_cast<std::byte>(i));
+    ASSERT_TRUE(queue.copy_to_device(buffer, at, std::span(host).first(size)).ok());
+    std::fill_n(host.begin(), size, std::byte{0xff});
+    at += size;
+  }
+  ASSERT_TRUE(queue.copy_to_host(got, buffer, 0).ok());
+  EXPECT_TRUE(got == want);
+}
+
+TEST_F(CudaDevice, SmallPageableCopies_DoNotWaitForTheStream) {
+  const DevicePtr device = open();
+  Queue& queue = queue_of(device);
+  const BufferPtr buffer = *device->allocate(1 << 16, MemoryKind::kDevice);
+  control().hold();
+  const std::vector<std::byte> host(1000, std::byte{7});
+  for (std::size_t i = 0; i < 64; ++i) ASSERT_TRUE(queue.copy_to_device(buffer, i * 1000, host).ok());
+  const EventPtr event = *queue.record();
+  EXPECT_FALSE(event->poll().has_value());
+  EXPECT_EQ(event->wait(5ms).code(), Code::kTimeout);
+  control().go();
+  EXPECT_TRUE(event->wait(10s).ok());
+}
+
+TEST_F(CudaDevice, HostVisibleSource_IsReadWhenTheCopyRuns) {
+  const DevicePtr device = open();
+  Queue& queue = queue_of(device);
+  const BufferPtr pinned = *device->allocate(64, MemoryKind::kHostVisible), buffer = *device->allocate(64, MemoryKind::kDevice);
+  control().hold();
+  pinned->host_pointer()[5] = std::byte{1};
+  ASSERT_TRUE(queue.copy_to_device(buffer, 0, {pinned->host_pointer(), 64}).ok());
+  pinned->host_pointer()[5] = std::byte{2};
+  control().go();
+  std::vector<std::byte> got(64);
+  ASSERT_TRUE(queue.copy_to_host(got, buffer, 0).ok());
+  EXPECT_EQ(got[5], std::byte{2});
+}
+
+TEST_F(CudaDevice, WorkInFlight_KeepsBuffersAndModulesAlive) {
+  DevicePtr device = open();
+  auto queue = std::move(device->create_queue()).value();
+  const BufferPtr last = *device->allocate(16, MemoryKind::kHostVisible);
+  std::memset(last->host_pointer(), 0, 16);
+  control().hold();
+  {
+    const BufferPtr between = *device->allocate(16, MemoryKind::kDevice), pinned = *device->allocate(16, MemoryKind::kHostVisible);
+    const ModulePtr module = *load(*device);
+    ASSERT_TRUE(queue->copy(between, 0, last, 0, 16).ok());
+    ASSERT_TRUE(queue->copy_to_host({pinned->host_pointer(), 16}, between, 0).ok());
+    ASSERT_TRUE(queue->copy_to_device(between, 0, {pinned->host_pointer(), 16}).ok());
+    ASSERT_TRUE(launch(*queue, module, "add_one", add_one(last, 4)).ok());
+  }
+  device.reset();
+  EXPECT_EQ(control().calls("cuMemFree"), 0);
+  EXPECT_EQ(control().calls("cuModuleUnload"), 0);
+  control().go();
+  ASSERT_TRUE(queue->synchronize().ok());
+  EXPECT_EQ(control().calls("cuMemFree"), 1) << "synchronize() lets go of what the work used";
+  EXPECT_EQ(control().calls("cuModuleUnload"), 1);
+  EXPECT_EQ(last->host_pointer()[12], std::byte{1});
+}
+
+TEST_F(CudaDevice, StickyError_LosesTheDeviceForGood) {
+  for (const char* kernel : {"illegal_address", "asserts"}) {
+    control().reset();
+    const DevicePtr device = open();
+    const auto queue = std::move(device->create_queue()).value(), other = std::move(device->create_queue()).value();
+    const BufferPtr buffer = *device->allocate(64, MemoryKind::kDevice);
+    const ModulePtr module = *load(*device);
+    control().hold();
+    ASSERT_TRUE(launch(*queue, module, kernel).ok());
+    const EventPtr of_fault = *queue->record();
+    ASSERT_TRUE(other->wait(of_fault).ok());
+    ASSERT_TRUE(other->fill(buffer, 0, 64, 1, 1).ok());
+    const EventPtr pending = *other->record();
+    EXPECT_TRUE(device->health().ok());
+    control().go();
+    const Status lost = of_fault->wait();
+    EXPECT_EQ(lost.code(), Code::kDeviceLost);
+    EXPECT_NE(lost.message().find("start a new process"), std::string::npos) << lost.message();
+    EXPECT_EQ(pending->wait(10s).code(), Code::kDeviceLost);
+    EXPECT_EQ(device->health().message(), lost.message());
+    EXPECT_EQ(device->allocate(16, MemoryKind::kDevice).code(), Code::kDeviceLost);
+    EXPECT_EQ(device->create_queue().code(), Code::kDeviceLost);
+    EXPECT_EQ(load(*device).code(), Code::kDeviceLost);
+    EXPECT_EQ(queue->fill(buffer, 0, 64, 1, 1).code(), Code::kDeviceLost);
+    EXPECT_EQ(queue->record().code(), Code::kDeviceLost);
+    EXPECT_EQ(queue->synchronize().code(), Code::kDeviceLost);
+    EXPECT_EQ(queue->synchronize().code(), Code::kDeviceLost) << "a lost device is never cleared";
+    EXPECT_EQ(module->global("counter").code(), Code::kDeviceLost);
+  }
+}
+
+TEST_F(CudaDevice, DriverErrors_GetCodesAndSayWhatWasDone) {
+  const DevicePtr device = open();
+  Queue& queue = queue_of(device);
+  const ModulePtr module = *load(*device);
+  control().fail("cuMemAlloc", cuda::CUDA_ERROR_OUT_OF_MEMORY, 0);
+  const auto buffer = device->allocate(123, MemoryKind::kDevice);
+  EXPECT_EQ(buffer.code(), Code::kResourceExhausted);
+  EXPECT_NE(buffer.message().find("allocating 123 bytes"), std::string::npos) << buffer.message();
+  control().fail("cuLaunchKernelEx", cuda::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, 0);
+  const Status refused = launch(queue, module, "asserts");
+  EXPECT_EQ(refused.code(), Code::kResourceExhausted);
+  EXPECT_NE(refused.message().find("'asserts' with a grid of (1, 1, 1)"), std::string::npos) << refused.message();
+  EXPECT_TRUE(queue.synchronize().ok());
+  EXPECT_TRUE(device->health().ok());
+}
+
+TEST_F(CudaDevice, CompilerLog_IsInTheMessage) {
+  const DevicePtr device = open();
+  control().fail("cuLinkAddData", cuda::CUDA_ERROR_INVALID_PTX, 0);
+  const auto module = load(*device);
+  EXPECT_EQ(module.code(), Code::kCompileError);
+  EXPECT_NE(module.message().find("fake.ptx"), std::string::npos) << module.message();
+  EXPECT_NE(module.message().find("the fake log"), std::string::npos) << module.message();
+  control().fail("cuLinkAddData", cuda::CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 0);
+  EXPECT_EQ(load(*device).code(), Code::kUnsupported);
+}
+
+TEST_F(CudaDevice, CompiledModules_AreRememberedAcrossDevices) {
+  ASSERT_TRUE(load(*open()).ok());
+  EXPECT_EQ(control().calls("cuLinkComplete"), 1);
+  ASSERT_TRUE(load(*open()).ok());
+  EXPECT_EQ(control().calls("cuLinkComplete"), 1);
+  ASSERT_TRUE(load(*open(), std::string(kPtx) + "// another text\n").ok());
+  EXPECT_EQ(control().calls("cuLinkComplete"), 2);
+}
+
+TEST_F(CudaDevice, CachedCubinThatTheDriverRefuses_IsMadeAnew) {
+  ASSERT_TRUE(load(*open()).ok());
+  control().fail("cuModuleLoadData", cuda::CUDA_ERROR_NO_BINARY_FOR_GPU, 0);
+  EXPECT_TRUE(load(*open()).ok());
+  EXPECT_EQ(control().calls("cuLinkComplete"), 2);
+}
+
+TEST_F(CudaDevice, TruncatedCacheFile_IsMadeAnew) {
+  ASSERT_TRUE(load(*open()).ok());
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_))
+    if (entry.is_regular_file()) {
+      std::filesystem::resize_file(entry.path(), entry.file_size() / 2);
+      ++files;
+    }
+  ASSERT_GE(files, 1u);
+  EXPECT_TRUE(load(*open()).ok());
+  EXPECT_EQ(control().calls("cuLinkComplete"), 2);
+}
+
+TEST_F(CudaDevice, Graph_RunsOftenAndTakesNewParameters) {
+  const DevicePtr device = open();
+  Queue& queue = queue_of(device);
+  const ModulePtr module = *load(*device);
+  const BufferPtr a = *device->allocate(64, MemoryKind::kDevice), b = *device->allocate(64, MemoryKind::kHostVisible),
+                  c = *device->allocate(64, MemoryKind::kHostVisible);
+  std::memset(c->host_pointer(), 0, 64);
+  GraphSpec spec;
+  spec.nodes.push_back({FillNode{a, 0, 64, 5, 4}, {}});
+  spec.nodes.push_back({KernelNode{module, *module->kernel("add_one"), {.cooperative = true}, add_one(a, 16)}, {0}});
+  spec.nodes.push_back({CopyNode{b, 0, a, 0, 64}, {1}});
+  spec.nodes.push_back({CopyNode{b, 0, a, 0, 0}, {2}});
+  auto graph = std::move(device->instantiate(std::move(spec))).value();
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(graph->launch(queue).ok());
+  ASSERT_TRUE(queue.synchronize().ok());
+  EXPECT_EQ(b->host_pointer()[60], std::byte{6});
+  ASSERT_TRUE(graph->update_parameters(1, add_one(c, 16)).ok());
+  ASSERT_TRUE(graph->launch(queue).ok());
+  graph.reset();
+  ASSERT_TRUE(queue.synchronize().ok());
+  EXPECT_EQ(b->host_pointer()[60], std::byte{5});
+  EXPECT_EQ(c->host_pointer()[60], std::byte{1});
+}
+
+TEST_F(CudaDevice, Threads_ShareADeviceAndAQueue) {
+  const DevicePtr device = open();
+  Queue& shared = queue_of(device);
+  const ModulePtr module = *load(*device);
+  const BufferPtr counter = *device->allocate(4, MemoryKind::kHostVisible);
+  std::memset(counter->host_pointer(), 0, 4);
+  std::vector<std::thread> threads;
+  std::vector<std::string> wrong(4);
+  for (std::string& why : wrong)
+    threads.emplace_back([&] {
+      const auto own = std::move(device->create_queue()).value();
+      for (std::uint32_t i = 0; i < 50; ++i) {
+        const BufferPtr buffer = *device->allocate(256, MemoryKind::kDevice);
+        std::vector<std::uint32_t> back(64);
+        if (!own->fill(buffer, 0, 256, i, 4).ok() || !launch(*own, module, "add_one", add_one(buffer, 64)).ok() ||
+            !own->copy_to_host(std::as_writable_bytes(std::span(back)), buffer, 0).ok() ||
+            back != std::vector<std::uint32_t>(64, i + 1))
+          why = fmt::format("round {} went wrong", i);
+        if (!launch(shared, module, "add_one", add_one(counter, 1)).ok() || !(*shared.record())->wait().ok())
+          why = "the shared queue refused";
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& why : wrong) EXPECT_EQ(why, "");
+  ASSERT_TRUE(shared.synchronize().ok());
+  std::uint32_t count = 0;
+  std::memcpy(&count, counter->host_pointer(), 4);
+  EXPECT_EQ(count, 200u);
+}
+
+// A little of everything; the first error on the way.
+Status everything(const CudaDeviceOptions& options) {
+  PERGOLA_ASSIGN(const DevicePtr device, create_cuda_device(0, options));
+  PERGOLA_ASSIGN(const ptx::Module parsed, ptx::parse(kPtx, "fake.ptx"));
+  PERGOLA_ASSIGN(const ModulePtr module, device->load({&parsed, kPtx, "fake.ptx"}));
+  PERGOLA_ASSIGN(const Kernel* kernel, module->kernel("asserts"));
+  PERGOLA_ASSIGN(const Module::Global global, module->global("counter"));
+  PERGOLA_ASSIGN(const BufferPtr buffer, device->allocate(2 << 20, MemoryKind::kDevice));
+  PERGOLA_ASSIGN(const BufferPtr pinned, device->allocate(64, MemoryKind::kHostVisible));
+  PERGOLA_ASSIGN(const auto queue, device->create_queue());
+  PERGOLA_TRY(queue->copy_to_device(buffer, 0, std::vector<std::byte>(2 << 20)));
+  for (std::uint32_t pattern_bytes : {1u, 2u, 4u}) PERGOLA_TRY(queue->fill(buffer, 0, 64, 1, pattern_bytes));
+  PERGOLA_TRY(queue->copy(pinned, 0, buffer, 0, 64));
+  PERGOLA_ASSIGN(const EventPtr start, queue->record());
+  PERGOLA_TRY(queue->wait(start));
+  GraphSpec spec;
+  spec.nodes.push_back({FillNode{buffer, 0, 64, 5, 4}, {}});
+  spec.nodes.push_back({CopyNode{pinned, 0, buffer, 0, 64}, {0}});
+  spec.nodes.push_back({FillNode{buffer, 0, 0, 5, 4}, {1}});
+  PERGOLA_ASSIGN(const auto graph, device->instantiate(std::move(spec)));
+  PERGOLA_TRY(graph->launch(*queue));
+  PERGOLA_ASSIGN(const std::uint32_t blocks, kernel->max_resident_blocks_per_sm(128, 0));
+  std::vector<std::byte> host(64);
+  PERGOLA_TRY(queue->copy_to_host(host, buffer, 0));
+  PERGOLA_ASSIGN(const EventPtr end, queue->record());
+  PERGOLA_TRY(end->wait());
+  PERGOLA_ASSIGN(const double elapsed, end->elapsed_ns(*start));
+  PERGOLA_TRY(queue->synchronize());
+  return elapsed >= 0 && blocks > 0 && global.size_bytes == 4 ? Status() : Status(PERGOLA_ERROR(kInternal, "Odd values."));
+}
+
+TEST_F(CudaDevice, EveryDriverCall_MayFail) {
+  CudaDeviceOptions uncached = options();
+  uncached.use_cache = false;
+  ASSERT_TRUE(everything(uncached).ok()) << everything(uncached).message();
+  for (const char* function :
+       {"cuDeviceGetCount", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent", "cuMemAlloc", "cuMemHostAlloc",
+        "cuMemHostGetDevicePointer", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyAsync", "cuMemsetD8Async",
+        "cuMemsetD16Async", "cuMemsetD32Async", "cuStreamCreate", "cuStreamWaitEvent", "cuEventCreate", "cuEventRecord",
+        "cuEventSynchronize", "cuEventElapsedTime", "cuLinkCreate", "cuLinkAddData", "cuLinkComplete", "cuModuleLoadData",
+        "cuModuleGetFunction", "cuModuleGetGlobal", "cuFuncLoad", "cuFuncGetAttribute", "cuFuncSetAttribute",
+        "cuOccupancyMaxActiveBlocksPerMultiprocessor", "cuGraphCreate", "cuGraphAddMemcpyNode", "cuGraphAddMemsetNode",
+        "cuGraphAddEmptyNode", "cuGraphInstantiateWithFlags", "cuGraphLaunch"})
+    for (const int result : {int{cuda::CUDA_ERROR_UNKNOWN}, int{cuda::CUDA_ERROR_LAUNCH_FAILED}})
+      for (int skip = 0; skip < 3; ++skip) {
+        control().reset();
+        control().fail(function, result, skip);
+        const Status status = everything(uncached);
+        const bool reached = control().calls(function) > skip;
+        EXPECT_EQ(status.ok(), !reached) << function << " " << result << " after " << skip << ": " << status.message();
+      }
+}
+
+}  // namespace
+}  // namespace pergola::device

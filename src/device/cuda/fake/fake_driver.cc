@@ -1,0 +1,468 @@
+// A CUDA driver over host memory, for tests of the CUDA device where there is no GPU: a shared library with the
+// functions of driver_symbols.def. It runs no PTX; kernels of a few names do a fixed thing (run_kernel()).
+#include <cstdlib>
+#include <cstring>
+
+#include "src/device/cuda/fake/fake_control.h"
+#include "src/device/cuda/fake/fake_state.h"
+
+#define FAKE extern "C" __attribute__((visibility("default"))) CUresult
+#define ENTER(name)                                                          \
+  if (const CUresult entered = fake().enter(name); entered != CUDA_SUCCESS) \
+  return entered
+
+namespace pergola::device::cuda {
+
+struct CUlinkState_st {
+  char* log = nullptr;
+  std::string cubin;
+};
+struct CUgraphNode_st {
+  std::function<void()> work;
+  CUDA_KERNEL_NODE_PARAMS kernel{};
+};
+struct CUgraph_st {
+  std::vector<std::unique_ptr<CUgraphNode_st>> nodes;
+};
+struct CUgraphExec_st {
+  std::map<CUgraphNode, std::function<void()>> work;
+  std::vector<CUgraphNode> order;
+};
+
+namespace {
+
+constexpr const char* kMagic = "FAKE CUBIN\n";
+
+void* host(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
+
+// The bytes of an `extra` list.
+std::vector<std::byte> parameters(void** extra) {
+  if (extra == nullptr) return {};
+  const auto* bytes = static_cast<const std::byte*>(extra[1]);
+  return {bytes, bytes + *static_cast<const std::size_t*>(extra[3])};
+}
+
+// add_one(u64 data, u32 count) adds 1 to each word; the others fault. Any other name does nothing.
+void run_kernel(const std::string& name, const std::vector<std::byte>& given) {
+  if (name == "add_one") {
+    CUdeviceptr data = 0;
+    std::uint32_t count = 0;
+    std::memcpy(&data, given.data(), 8);
+    std::memcpy(&count, given.data() + 8, 4);
+    auto* words = static_cast<std::uint32_t*>(host(data));
+    for (std::uint32_t i = 0; i < count; ++i) ++words[i];
+  }
+  if (name == "illegal_address") fake().sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
+  if (name == "asserts") fake().sticky = CUDA_ERROR_ASSERT;
+}
+
+std::function<void()> kernel_work(CUfunction function, void** extra) {
+  return [function, given = parameters(extra)] { run_kernel(function->name, given); };
+}
+
+template <typename T>
+void fill(CUdeviceptr to, T value, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) std::memcpy(static_cast<char*>(host(to)) + i * sizeof value, &value, sizeof value);
+}
+
+bool is_pinned(const void* pointer, std::size_t bytes) {
+  const std::lock_guard lock(fake().mutex);
+  auto after = fake().pinned.upper_bound(pointer);
+  if (after == fake().pinned.begin()) return false;
+  --after;
+  return static_cast<const char*>(pointer) + bytes <= static_cast<const char*>(after->first) + after->second;
+}
+
+CUresult add_node(CUgraph graph, CUgraphNode* made, std::function<void()> work) {
+  graph->nodes.push_back(std::make_unique<CUgraphNode_st>());
+  *made = graph->nodes.back().get();
+  (*made)->work = std::move(work);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+}  // namespace pergola::device::cuda
+
+using namespace pergola::device::cuda;
+
+FAKE cuInit(unsigned) {
+  ENTER("cuInit");
+  return fake().devices == 0 ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
+}
+FAKE cuDriverGetVersion(int* version) {
+  *version = static_cast<int>(fake().version);
+  return CUDA_SUCCESS;
+}
+FAKE cuGetErrorName(CUresult, const char** text) {
+  *text = "FAKE_ERROR";
+  return CUDA_SUCCESS;
+}
+FAKE cuGetErrorString(CUresult, const char** text) {
+  *text = "the fake driver was told to";
+  return CUDA_SUCCESS;
+}
+FAKE cuDeviceGetCount(int* count) {
+  ENTER("cuDeviceGetCount");
+  *count = static_cast<int>(fake().devices);
+  return CUDA_SUCCESS;
+}
+FAKE cuDeviceGet(CUdevice* device, int ordinal) {
+  ENTER("cuDeviceGet");
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+FAKE cuDeviceGetName(char* name, int length, CUdevice) {
+  std::strncpy(name, "Fake GPU", static_cast<std::size_t>(length));
+  return CUDA_SUCCESS;
+}
+FAKE cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice) {
+  switch (which) {
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X:
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y: *value = 1024; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z: *value = 64; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X: *value = 0x7fffffff; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z: *value = 65535; break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = 9; break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = 0; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = 227 << 10; break;
+    case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
+    case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH: *value = 1; break;
+    case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR: *value = 32; break;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = 4; break;
+  }
+  return CUDA_SUCCESS;
+}
+FAKE cuDeviceTotalMem_v2(std::size_t* bytes, CUdevice) {
+  *bytes = static_cast<std::size_t>(fake().memory_bytes);
+  return CUDA_SUCCESS;
+}
+FAKE cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
+  ENTER("cuDevicePrimaryCtxRetain");
+  *context = reinterpret_cast<CUcontext>(std::uintptr_t{0x1000});
+  return CUDA_SUCCESS;
+}
+FAKE cuDevicePrimaryCtxRelease_v2(CUdevice) { return fake().enter("cuDevicePrimaryCtxRelease"); }
+FAKE cuCtxSetCurrent(CUcontext) { return fake().enter("cuCtxSetCurrent"); }
+
+FAKE cuMemAlloc_v2(CUdeviceptr* address, std::size_t bytes) {
+  ENTER("cuMemAlloc");
+  const std::lock_guard lock(fake().mutex);
+  if (fake().used_bytes + static_cast<std::int64_t>(bytes) > fake().memory_bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  *address = reinterpret_cast<CUdeviceptr>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+  fake().used_bytes += static_cast<std::int64_t>(bytes);
+  fake().allocations[*address] = bytes;
+  return CUDA_SUCCESS;
+}
+FAKE cuMemFree_v2(CUdeviceptr address) {
+  const CUresult result = fake().enter("cuMemFree");
+  fake().settle_if_lost();
+  const std::lock_guard lock(fake().mutex);
+  fake().used_bytes -= static_cast<std::int64_t>(fake().allocations[address]);
+  fake().allocations.erase(address);
+  std::free(host(address));  // also on a lost device: the process would leak otherwise
+  return result;
+}
+FAKE cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned) {
+  ENTER("cuMemHostAlloc");
+  if (bytes > std::size_t{1} << 40) return CUDA_ERROR_OUT_OF_MEMORY;
+  *pointer = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  const std::lock_guard lock(fake().mutex);
+  fake().pinned[*pointer] = bytes;
+  return CUDA_SUCCESS;
+}
+FAKE cuMemFreeHost(void* pointer) {
+  const CUresult result = fake().enter("cuMemFreeHost");
+  fake().settle_if_lost();
+  const std::lock_guard lock(fake().mutex);
+  fake().pinned.erase(pointer);
+  std::free(pointer);
+  return result;
+}
+FAKE cuMemHostGetDevicePointer_v2(CUdeviceptr* address, void* pointer, unsigned) {
+  ENTER("cuMemHostGetDevicePointer");
+  *address = reinterpret_cast<CUdeviceptr>(pointer);
+  return CUDA_SUCCESS;
+}
+FAKE cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
+  ENTER("cuMemcpyHtoDAsync");
+  if (!is_pinned(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  stream->push([=] { std::memmove(host(to), from, bytes); });
+  return CUDA_SUCCESS;
+}
+FAKE cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+  ENTER("cuMemcpyDtoHAsync");
+  stream->push([=] { std::memmove(to, host(from), bytes); });
+  if (!is_pinned(to, bytes)) stream->drain();
+  return static_cast<CUresult>(fake().sticky.load());
+}
+FAKE cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+  ENTER("cuMemcpyAsync");
+  stream->push([=] { std::memmove(host(to), host(from), bytes); });
+  return CUDA_SUCCESS;
+}
+FAKE cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t count, CUstream stream) {
+  ENTER("cuMemsetD8Async");
+  stream->push([=] { fill(to, value, count); });
+  return CUDA_SUCCESS;
+}
+FAKE cuMemsetD16Async(CUdeviceptr to, unsigned short value, std::size_t count, CUstream stream) {
+  ENTER("cuMemsetD16Async");
+  stream->push([=] { fill(to, value, count); });
+  return CUDA_SUCCESS;
+}
+FAKE cuMemsetD32Async(CUdeviceptr to, unsigned value, std::size_t count, CUstream stream) {
+  ENTER("cuMemsetD32Async");
+  stream->push([=] { fill(to, value, count); });
+  return CUDA_SUCCESS;
+}
+
+FAKE cuStreamCreate(CUstream* stream, unsigned) {
+  ENTER("cuStreamCreate");
+  *stream = new CUstream_st;
+  return CUDA_SUCCESS;
+}
+FAKE cuStreamDestroy_v2(CUstream stream) {
+  const CUresult result = fake().enter("cuStreamDestroy");
+  delete stream;
+  return result;
+}
+FAKE cuStreamSynchronize(CUstream stream) {
+  ENTER("cuStreamSynchronize");
+  stream->drain();
+  return static_cast<CUresult>(fake().sticky.load());
+}
+FAKE cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
+  ENTER("cuStreamWaitEvent");
+  std::shared_ptr<Mark> mark = event->mark;
+  if (mark == nullptr) return CUDA_SUCCESS;
+  stream->push([mark] {
+    std::unique_lock lock(fake().mutex);
+    fake().changed.wait(lock, [&] { return mark->done; });
+  });
+  return CUDA_SUCCESS;
+}
+FAKE cuEventCreate(CUevent* event, unsigned) {
+  ENTER("cuEventCreate");
+  *event = new CUevent_st;
+  return CUDA_SUCCESS;
+}
+FAKE cuEventDestroy_v2(CUevent event) {
+  const CUresult result = fake().enter("cuEventDestroy");
+  delete event;
+  return result;
+}
+FAKE cuEventRecord(CUevent event, CUstream stream) {
+  ENTER("cuEventRecord");
+  auto mark = std::make_shared<Mark>();
+  event->mark = mark;
+  stream->push([mark] {
+    const std::lock_guard lock(fake().mutex);
+    mark->when = std::chrono::steady_clock::now();
+    mark->done = true;
+    fake().changed.notify_all();
+  }, true);
+  return CUDA_SUCCESS;
+}
+FAKE cuEventQuery(CUevent event) {
+  ENTER("cuEventQuery");
+  const std::lock_guard lock(fake().mutex);
+  return event->mark == nullptr || event->mark->done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+FAKE cuEventSynchronize(CUevent event) {
+  ENTER("cuEventSynchronize");
+  std::unique_lock lock(fake().mutex);
+  fake().changed.wait(lock, [&] { return event->mark == nullptr || event->mark->done; });
+  return static_cast<CUresult>(fake().sticky.load());
+}
+FAKE cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
+  ENTER("cuEventElapsedTime");
+  const std::lock_guard lock(fake().mutex);
+  if (!start->mark->done || !end->mark->done) return CUDA_ERROR_NOT_READY;
+  *milliseconds = std::chrono::duration<float, std::milli>(end->mark->when - start->mark->when).count();
+  return CUDA_SUCCESS;
+}
+
+FAKE cuLinkCreate_v2(unsigned count, CUjit_option* options, void** values, CUlinkState* state) {
+  ENTER("cuLinkCreate");
+  *state = new CUlinkState_st;
+  for (unsigned i = 0; i < count; ++i)
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER) (*state)->log = static_cast<char*>(values[i]);
+  return CUDA_SUCCESS;
+}
+FAKE cuLinkAddData_v2(CUlinkState state, CUjitInputType, void* data, std::size_t bytes, const char*, unsigned,
+                      CUjit_option*, void**) {
+  if (const CUresult entered = fake().enter("cuLinkAddData"); entered != CUDA_SUCCESS) {
+    std::strcpy(state->log, "ptxas application ptx input, line 7; error: the fake log");
+    return entered;
+  }
+  state->cubin = kMagic + std::string(static_cast<const char*>(data), bytes - 1);
+  return CUDA_SUCCESS;
+}
+FAKE cuLinkComplete(CUlinkState state, void** cubin, std::size_t* bytes) {
+  ENTER("cuLinkComplete");
+  *cubin = state->cubin.data();
+  *bytes = state->cubin.size();
+  return CUDA_SUCCESS;
+}
+FAKE cuLinkDestroy(CUlinkState state) {
+  delete state;
+  return CUDA_SUCCESS;
+}
+FAKE cuModuleLoadData(CUmodule* module, const void* image) {
+  ENTER("cuModuleLoadData");
+  const std::string text = static_cast<const char*>(image);
+  if (text.rfind(kMagic, 0) != 0) return CUDA_ERROR_INVALID_IMAGE;
+  *module = new CUmod_st{text, {}, {}};
+  return CUDA_SUCCESS;
+}
+FAKE cuModuleUnload(CUmodule module) {
+  const CUresult result = fake().enter("cuModuleUnload");
+  fake().settle_if_lost();
+  delete module;
+  return result;
+}
+FAKE cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
+  ENTER("cuModuleGetFunction");
+  if (module->text.find(std::string(".entry ") + name) == std::string::npos) return CUDA_ERROR_NOT_FOUND;
+  CUfunc_st& found = module->functions[name];
+  found.name = name;
+  *function = &found;
+  return CUDA_SUCCESS;
+}
+FAKE cuModuleGetGlobal_v2(CUdeviceptr* address, std::size_t* bytes, CUmodule module, const char* name) {
+  ENTER("cuModuleGetGlobal");
+  if (module->text.find(std::string(".u32 ") + name + ";") == std::string::npos) return CUDA_ERROR_NOT_FOUND;
+  std::vector<std::byte>& storage = module->globals[name];
+  storage.resize(4);
+  *address = reinterpret_cast<CUdeviceptr>(storage.data());
+  *bytes = 4;
+  return CUDA_SUCCESS;
+}
+FAKE cuFuncLoad(CUfunction) { return fake().enter("cuFuncLoad"); }
+FAKE cuFuncGetAttribute(int* value, CUfunction_attribute which, CUfunction) {
+  ENTER("cuFuncGetAttribute");
+  *value = which == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? 1024 : which == CU_FUNC_ATTRIBUTE_NUM_REGS ? 16 : 0;
+  return CUDA_SUCCESS;
+}
+FAKE cuFuncSetAttribute(CUfunction function, CUfunction_attribute, int value) {
+  ENTER("cuFuncSetAttribute");
+  function->dynamic_shared_bytes = value;
+  return CUDA_SUCCESS;
+}
+FAKE cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction, int threads, std::size_t) {
+  ENTER("cuOccupancyMaxActiveBlocksPerMultiprocessor");
+  *blocks = 2048 / threads;
+  return CUDA_SUCCESS;
+}
+FAKE cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void**, void** extra) {
+  ENTER("cuLaunchKernelEx");
+  if (static_cast<int>(config->sharedMemBytes) > function->dynamic_shared_bytes) return CUDA_ERROR_INVALID_VALUE;
+  config->hStream->push(kernel_work(function, extra));
+  return CUDA_SUCCESS;
+}
+
+FAKE cuGraphCreate(CUgraph* graph, unsigned) {
+  ENTER("cuGraphCreate");
+  *graph = new CUgraph_st;
+  return CUDA_SUCCESS;
+}
+FAKE cuGraphDestroy(CUgraph graph) {
+  delete graph;
+  return CUDA_SUCCESS;
+}
+FAKE cuGraphAddKernelNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode*, std::size_t,
+                             const CUDA_KERNEL_NODE_PARAMS* work) {
+  ENTER("cuGraphAddKernelNode");
+  return add_node(graph, node, kernel_work(work->func, work->extra));
+}
+FAKE cuGraphAddMemcpyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode*, std::size_t, const CUDA_MEMCPY3D* work,
+                          CUcontext) {
+  ENTER("cuGraphAddMemcpyNode");
+  const void* from = work->srcMemoryType == CU_MEMORYTYPE_HOST ? work->srcHost : host(work->srcDevice);
+  void* to = work->dstMemoryType == CU_MEMORYTYPE_HOST ? work->dstHost : host(work->dstDevice);
+  return add_node(graph, node, [=, copy = *work] {
+    std::memmove(static_cast<char*>(to) + copy.dstXInBytes, static_cast<const char*>(from) + copy.srcXInBytes,
+                 copy.WidthInBytes);
+  });
+}
+FAKE cuGraphAddMemsetNode(CUgraphNode* node, CUgraph graph, const CUgraphNode*, std::size_t,
+                          const CUDA_MEMSET_NODE_PARAMS* work, CUcontext) {
+  ENTER("cuGraphAddMemsetNode");
+  return add_node(graph, node, [set = *work] {
+    if (set.elementSize == 1) fill(set.dst, static_cast<unsigned char>(set.value), set.width);
+    if (set.elementSize == 2) fill(set.dst, static_cast<unsigned short>(set.value), set.width);
+    if (set.elementSize == 4) fill(set.dst, set.value, set.width);
+  });
+}
+FAKE cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode*, std::size_t) {
+  ENTER("cuGraphAddEmptyNode");
+  return add_node(graph, node, [] {});
+}
+FAKE cuGraphKernelNodeSetAttribute(CUgraphNode, CUlaunchAttributeID, const CUlaunchAttributeValue*) {
+  return fake().enter("cuGraphKernelNodeSetAttribute");
+}
+FAKE cuGraphInstantiateWithFlags(CUgraphExec* executable, CUgraph graph, unsigned long long) {
+  ENTER("cuGraphInstantiateWithFlags");
+  *executable = new CUgraphExec_st;
+  for (const auto& node : graph->nodes) {
+    (*executable)->order.push_back(node.get());
+    (*executable)->work[node.get()] = node->work;
+  }
+  return CUDA_SUCCESS;
+}
+FAKE cuGraphExecKernelNodeSetParams_v2(CUgraphExec executable, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* work) {
+  ENTER("cuGraphExecKernelNodeSetParams");
+  executable->work[node] = kernel_work(work->func, work->extra);
+  return CUDA_SUCCESS;
+}
+FAKE cuGraphLaunch(CUgraphExec executable, CUstream stream) {
+  ENTER("cuGraphLaunch");
+  for (CUgraphNode node : executable->order) stream->push(executable->work[node]);
+  return CUDA_SUCCESS;
+}
+FAKE cuGraphExecDestroy(CUgraphExec executable) {
+  delete executable;
+  return CUDA_SUCCESS;
+}
+
+extern "C" __attribute__((visibility("default"))) const FakeControl* fake_cuda_control() {
+  static const FakeControl control{
+      [] {
+        const std::lock_guard lock(fake().mutex);
+        fake().failures.clear();
+        fake().calls.clear();
+        fake().sticky = 0;
+        fake().held = false;
+        fake().version = 13000;
+        fake().devices = 1;
+        fake().memory_bytes = std::int64_t{1} << 30;
+        fake().changed.notify_all();
+      },
+      [](const char* function, int result, int skip) {
+        const std::lock_guard lock(fake().mutex);
+        fake().failures[function] = {skip, result};
+      },
+      [](const char* function) {
+        const std::lock_guard lock(fake().mutex);
+        return fake().calls[function];
+      },
+      [] {
+        const std::lock_guard lock(fake().mutex);
+        fake().held = true;
+      },
+      [] {
+        const std::lock_guard lock(fake().mutex);
+        fake().held = false;
+        fake().changed.notify_all();
+      },
+      [](const char* what, std::int64_t value) {
+        const std::lock_guard lock(fake().mutex);
+        (what == std::string("version") ? fake().version
+         : what == std::string("devices") ? fake().devices
+                                          : fake().memory_bytes) = value;
+      }};
+  return &control;
+}

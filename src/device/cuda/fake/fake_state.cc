@@ -1,0 +1,70 @@
+#include "src/device/cuda/fake/fake_state.h"
+
+namespace pergola::device::cuda {
+
+FakeState& fake() {
+  static FakeState* const state = new FakeState;  // threads may outlive static objects
+  return *state;
+}
+
+CUresult FakeState::enter(const char* function) {
+  const std::lock_guard lock(mutex);
+  ++calls[function];
+  if (const auto found = failures.find(function); found != failures.end() && found->second.first-- == 0) {
+    const auto result = static_cast<CUresult>(found->second.second);
+    failures.erase(found);
+    return result;
+  }
+  return static_cast<CUresult>(sticky.load());
+}
+
+void FakeState::settle_if_lost() {
+  if (sticky.load() == 0) return;
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [this] { return busy_streams == 0; });
+}
+
+
+CUstream_st::CUstream_st() {
+  thread = std::thread([this] {
+    std::unique_lock lock(fake().mutex);
+    for (;;) {
+      fake().changed.wait(lock, [this] { return ending || (!work.empty() && !fake().held); });
+      if (work.empty()) return;
+      Piece next = std::move(work.front());
+      work.pop_front();
+      busy = true;
+      ++fake().busy_streams;
+      lock.unlock();
+      if (next.is_mark || fake().sticky.load() == 0) next.run();
+      next.run = nullptr;
+      lock.lock();
+      busy = false;
+      --fake().busy_streams;
+      fake().changed.notify_all();
+    }
+  });
+}
+
+CUstream_st::~CUstream_st() {
+  drain();
+  {
+    const std::lock_guard lock(fake().mutex);
+    ending = true;
+    fake().changed.notify_all();
+  }
+  thread.join();
+}
+
+void CUstream_st::push(std::function<void()> next, bool is_mark) {
+  const std::lock_guard lock(fake().mutex);
+  work.push_back({std::move(next), is_mark});
+  fake().changed.notify_all();
+}
+
+void CUstream_st::drain() {
+  std::unique_lock lock(fake().mutex);
+  fake().changed.wait(lock, [this] { return work.empty() && !busy; });
+}
+
+}  // namespace pergola::device::cuda

@@ -1,0 +1,77 @@
+// The fake driver's state: what may fail, and streams that run host functions in order, each on a thread.
+//
+// Memory is the host's. Nothing here is kind: freed memory is really freed while work is in flight, a copy to the
+// device must come from page-locked memory, a stream's work runs late. So a mistake in the CUDA device is seen by the
+// sanitizers.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "src/device/cuda/cuda_driver_types.h"
+
+namespace pergola::device::cuda {
+
+// One recording of an event: done once the stream has come to it.
+struct Mark {
+  bool done = false;
+  std::chrono::steady_clock::time_point when;
+};
+
+struct FakeState {
+  std::mutex mutex;  // guards all below but `sticky`
+  std::condition_variable changed;
+  std::map<std::string, std::pair<int, int>> failures;  // function -> (calls to let through, result)
+  std::map<std::string, int> calls;
+  std::map<const void*, std::size_t> pinned;
+  bool held = false;
+  int busy_streams = 0;
+  std::int64_t version = 13000, devices = 1, memory_bytes = std::int64_t{1} << 30, used_bytes = 0;
+  std::map<CUdeviceptr, std::size_t> allocations;
+  std::atomic<int> sticky{0};  // written by streams, read by every call
+
+  // Counts a call; its result where it is to fail, or the sticky error.
+  CUresult enter(const char* function);
+  // After a sticky error queued work is dropped; what runs already is let end before memory goes.
+  void settle_if_lost();
+};
+FakeState& fake();
+
+// The driver's opaque handles.
+struct CUevent_st {
+  std::shared_ptr<Mark> mark;  // of the last recording; null: never recorded
+};
+struct CUstream_st {
+  CUstream_st();
+  ~CUstream_st();  // after all its work
+  void push(std::function<void()> work, bool is_mark = false);  // marks are made on a lost device too
+  void drain();
+
+  struct Piece {
+    std::function<void()> run;
+    bool is_mark = false;
+  };
+  std::deque<Piece> work;  // guarded by fake().mutex, as the two below
+  bool busy = false, ending = false;
+  std::thread thread;
+};
+struct CUfunc_st {
+  std::string name;
+  int dynamic_shared_bytes = 48 << 10;
+};
+struct CUmod_st {
+  std::string text;
+  std::map<std::string, CUfunc_st> functions;
+  std::map<std::string, std::vector<std::byte>> globals;
+};
+
+}  // namespace pergola::device::cuda
