@@ -200,7 +200,7 @@ Decoded decode_float(Decoder& d, const ptx::Instruction& i) {
   if (takes_rounding(i.op) && mods.take(Mod::kSat)) flags |= kSat;
   if (i.op == Op::kMin || i.op == Op::kMax) {
     mode = i.op == Op::kMax;
-    if (mods.take(Mod::kNan)) flags |= kNan;
+    if (mods.take(Mod::kNaN)) flags |= kNan;
     if (mods.take(Mod::kXorsign)) flags |= kXorsign;
     if (mods.take(Mod::kAbs)) flags |= kAbs;
   }

@@ -113,7 +113,7 @@ Decoded decode_half(Decoder& d, const ptx::Instruction& i) {
   }
   if (mods.take(Mod::kFtz)) flags |= kFtz;
   if (*operation == kMinOp || *operation == kMaxOp) {
-    if (mods.take(Mod::kNan)) flags |= kNan;
+    if (mods.take(Mod::kNaN)) flags |= kNan;
     if (mods.take(Mod::kXorsign)) flags |= kXorsign;
     mods.take(Mod::kAbs);  // always with .xorsign
   }
