@@ -11,12 +11,12 @@ void NamedBarrier::reset(std::uint32_t warp_count) {
 }
 
 void NamedBarrier::clear() {
-  for (auto& count : arrived_) count = 0;
+  for (auto& lanes : arrived_) lanes = 0;
   arrived_total_ = true_count_ = expected_ = 0;
 }
 
-void NamedBarrier::arrive(std::uint32_t warp, std::uint32_t expected, bool predicate) {
-  ++arrived_[warp];
+void NamedBarrier::arrive(std::uint32_t warp, std::uint32_t lane, std::uint32_t expected, bool predicate) {
+  arrived_[warp] |= std::uint32_t{1} << lane;
   ++arrived_total_;
   if (predicate) ++true_count_;
   expected_ = expected;
@@ -26,11 +26,10 @@ bool NamedBarrier::complete(std::span<const std::uint32_t> live) const {
   if (arrived_total_ == 0) return false;
   std::uint32_t sum = 0;
   for (std::size_t w = 0; w < arrived_.size(); ++w) {
-    const auto alive = static_cast<std::uint32_t>(std::popcount(live[w]));
     if (expected_ == 0) {
-      if (arrived_[w] < alive) return false;
+      if ((live[w] & ~arrived_[w]) != 0) return false;
     } else if (arrived_[w] != 0) {
-      sum += arrived_[w] + (32 - alive);
+      sum += static_cast<std::uint32_t>(std::popcount(arrived_[w] | ~live[w]));
     }
   }
   return expected_ == 0 || sum >= expected_;

@@ -13,14 +13,14 @@ namespace pergola::device::cpu {
 
 // One of the 16 barriers of a block. Arrivals are counted per warp. A lane that has exited, or never existed, counts
 // with its warp once some lane of the warp has arrived, for the ISA counts whole warps:
-//   complete  ⇔  Σ over warps with an arrival (arrived + dead lanes) ≥ expected, or, without an expected count,
+//   complete  ⇔  Σ over warps with an arrival |arrived ∪ dead lanes| ≥ expected, or, without an expected count,
 //                every live thread of the block has arrived.
 class NamedBarrier {
  public:
   void reset(std::uint32_t warp_count);
   bool idle() const { return arrived_total_ == 0; }
   // `expected` 0: all threads of the block. `predicate` is only used by barrier.red.
-  void arrive(std::uint32_t warp, std::uint32_t expected, bool predicate);
+  void arrive(std::uint32_t warp, std::uint32_t lane, std::uint32_t expected, bool predicate);
   // `live` holds the live-lane mask of each warp.
   bool complete(std::span<const std::uint32_t> live) const;
   std::uint32_t popc() const { return true_count_; }
@@ -31,7 +31,7 @@ class NamedBarrier {
   void clear();
 
  private:
-  std::vector<std::uint32_t> arrived_;  // by warp
+  std::vector<std::uint32_t> arrived_;  // lanes, by warp
   std::uint32_t arrived_total_ = 0;
   std::uint32_t true_count_ = 0;
   std::uint32_t expected_ = 0;

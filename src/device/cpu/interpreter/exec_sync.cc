@@ -21,7 +21,7 @@ void arrive(Machine& m, Warp& w, LaneMask lanes, const Inst& i) {
                                 "multiples of 32", id, count));
       return;
     }
-    m.barrier(id).arrive(t.warp, count, i.src[2] != kNoCell && cell(t, i.src[2]) != 0);
+    m.barrier(id).arrive(t.warp, t.lane, count, i.src[2] != kNoCell && cell(t, i.src[2]) != 0);
     t.barrier = static_cast<std::int32_t>(id);
   });
   if (m.stopped()) return;

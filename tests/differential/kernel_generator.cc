@@ -1,0 +1,330 @@
+#include "tests/differential/kernel_generator.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string>
+
+namespace pergola::differential {
+namespace {
+
+using fmt::format;
+
+// Registers of the pool, by class: %i 32-bit, %l 64-bit, %f f32, %d f64, %h f16, %p predicates.
+constexpr int kInts = 8, kLongs = 4, kFloats = 5, kDoubles = 3, kHalves = 3, kPredicates = 4;
+constexpr int kOutputBytes = kInts * 4 + kLongs * 8 + kFloats * 4 + kDoubles * 8 + kHalves * 4;
+
+class Generator {
+ public:
+  explicit Generator(std::uint64_t seed) : seed_(seed) {}
+
+  ptx_cases::Case run() {
+    ptx_cases::Case test;
+    test.kernel = "k";
+    test.path = format("seed{}.ptx", seed_);
+    test.config.grid = {1 + below(3), 1, 1};
+    test.config.block = {32 * (1 + below(4)), 1, 1};
+    const std::uint32_t threads = test.config.grid.x * test.config.block.x;
+    threads_per_block_ = test.config.block.x;
+    body();
+    test.text = text();
+    ptx_cases::BufferSpec in{"in", {}}, out{"out", {}};
+    for (std::uint32_t n = 0; n < 256; ++n) {
+      std::uint64_t word = ptx_cases::random_word(seed_ ^ 0x5eed, n);
+      // A third of the inputs are small or at an edge: that is where mistakes are.
+      constexpr std::uint32_t kEdges[] = {0, 1, 2, 31, 32, 0x7fffffff, 0x80000000, 0xffffffff, 0x3f800000, 0x00800000};
+      if (n % 3 == 0) word = kEdges[word % std::size(kEdges)];
+      for (int b = 0; b < 4; ++b) in.initial.push_back(static_cast<std::byte>(word >> (8 * b)));
+    }
+    out.initial.resize(std::size_t{threads} * kOutputBytes);
+    test.buffers = {in, out};
+    test.arguments = {{"in", {}}, {"out", {}}};
+    return test;
+  }
+
+ private:
+  std::uint32_t below(std::uint32_t bound) {
+    return static_cast<std::uint32_t>(ptx_cases::random_word(seed_, counter_++) % bound);
+  }
+  template <std::size_t N>
+  const char* any(const std::array<const char*, N>& choices) {
+    return choices[below(N)];
+  }
+  void line(const std::string& instruction) { code_ += std::string(2 * (depth_ + 1), ' ') + instruction + "\n"; }
+  std::string i() { return format("%i{}", below(kInts)); }
+  std::string l() { return format("%l{}", below(kLongs)); }
+  std::string f() { return format("%f{}", below(kFloats)); }
+  std::string d() { return format("%d{}", below(kDoubles)); }
+  std::string h() { return format("%h{}", below(kHalves)); }
+  std::string p() { return format("%p{}", below(kPredicates)); }
+  std::string i_or_number() { return below(4) == 0 ? format("{}", static_cast<std::int32_t>(below(200)) - 100) : i(); }
+
+  void integer32() {
+    switch (below(12)) {
+      case 0: line(format("{}.b32 {}, {}, {};", any<3>({"and", "or", "xor"}), i(), i(), i_or_number())); break;
+      case 1: line(format("{} {}, {}, {};", any<4>({"add.s32", "sub.u32", "mul.lo.s32", "mul.hi.u32"}), i(), i(), i_or_number())); break;
+      case 2: line(format("{} {}, {}, {}, {};", any<4>({"mad.lo.s32", "mad.hi.s32", "sad.u32", "sad.s32"}), i(), i(), i(), i())); break;
+      case 3: line(format("{} {}, {}, {};", any<4>({"min.s32", "max.s32", "min.u32", "max.u32"}), i(), i(), i_or_number())); break;
+      case 4: line(format("{} {}, {}, {};", any<3>({"shl.b32", "shr.u32", "shr.s32"}), i(), i(), i_or_number())); break;
+      case 5: line(format("{} {}, {};", any<7>({"popc.b32", "clz.b32", "brev.b32", "not.b32", "neg.s32", "abs.s32", "bfind.u32"}), i(), i())); break;
+      case 6: line(format("{} {}, {}, {}, {};", any<4>({"shf.l.wrap.b32", "shf.r.clamp.b32", "bfe.u32", "bfe.s32"}), i(), i(), i(), i())); break;
+      case 7: line(format("lop3.b32 {}, {}, {}, {}, {};", i(), i(), i(), i(), below(256))); break;
+      case 8: line(format("prmt.b32 {}, {}, {}, {};", i(), i(), i(), i())); break;
+      case 9: {
+        line(format("or.b32 %t0, {}, {};", i(), 1 + below(9)));  // never zero
+        line(format("{} {}, {}, %t0;", any<4>({"div.s32", "div.u32", "rem.s32", "rem.u32"}), i(), i()));
+        break;
+      }
+      case 10: line(format("dp4a.s32.u32 {}, {}, {}, {};", i(), i(), i(), i())); break;
+      default: line(format("bfi.b32 {}, {}, {}, {}, {};", i(), i(), i(), below(32), below(33))); break;
+    }
+  }
+
+  void integer64() {
+    switch (below(7)) {
+      case 0: line(format("{} {}, {}, {};", any<5>({"add.s64", "sub.s64", "mul.lo.s64", "mul.hi.u64", "mul.hi.s64"}), l(), l(), l())); break;
+      case 1: line(format("{} {}, {}, {};", any<4>({"min.s64", "max.u64", "and.b64", "xor.b64"}), l(), l(), l())); break;
+      case 2: line(format("{} {}, {}, {};", any<3>({"shl.b64", "shr.u64", "shr.s64"}), l(), l(), i())); break;
+      case 3: line(format("{} {}, {}, {};", any<2>({"mul.wide.s32", "mul.wide.u32"}), l(), i(), i())); break;
+      case 4: line(format("mad.wide.s32 {}, {}, {}, {};", l(), i(), i(), l())); break;
+      case 5:
+        line(format("or.b64 %u0, {}, 3;", l()));
+        line(format("{} {}, {}, %u0;", any<3>({"div.u64", "rem.u64", "div.s64"}), l(), l()));
+        break;
+      default: line(format("mov.b64 {}, {{{}, {}}};", l(), i(), i())); break;
+    }
+  }
+
+  void carry_chain() {
+    const std::string low = i();
+    line(format("add.cc.u32 {}, {}, {};", low, i(), i()));
+    line(format("addc.cc.u32 {}, {}, {};", i(), i(), i()));
+    line(format("addc.u32 {}, {}, 0;", i(), i()));
+  }
+
+  void float32() {
+    const char* rounding = any<4>({"rn", "rz", "rm", "rp"});
+    switch (below(8)) {
+      case 0: line(format("{}.{}.f32 {}, {}, {};", any<3>({"add", "sub", "mul"}), rounding, f(), f(), f())); break;
+      case 1: line(format("fma.{}.f32 {}, {}, {}, {};", rounding, f(), f(), f(), f())); break;
+      case 2: line(format("{}.f32 {}, {}, {};", any<2>({"min", "max"}), f(), f(), f())); break;
+      case 3: line(format("div.{}.f32 {}, {}, {};", rounding, f(), f(), f())); break;
+      case 4: line(format("{}.{}.f32 {}, {};", any<2>({"sqrt", "rcp"}), rounding, f(), f())); break;
+      case 5: {
+        const std::string to = f();
+        line(format("{}.f32 {}, {};", any<2>({"neg", "abs"}), to, f()));
+        line(format("add.f32 {}, {}, 0f80000000;", to, to));
+        break;
+      }
+      case 6: line(format("add.sat.f32 {}, {}, {};", f(), f(), f())); break;
+      default: line(format("selp.f32 {}, {}, {}, {};", f(), f(), f(), p())); break;
+    }
+  }
+
+  void float64() {
+    const char* rounding = any<4>({"rn", "rz", "rm", "rp"});
+    switch (below(4)) {
+      case 0: line(format("{}.{}.f64 {}, {}, {};", any<3>({"add", "sub", "mul"}), rounding, d(), d(), d())); break;
+      case 1: line(format("fma.{}.f64 {}, {}, {}, {};", rounding, d(), d(), d(), d())); break;
+      case 2: line(format("div.{}.f64 {}, {}, {};", rounding, d(), d(), d())); break;
+      default: line(format("sqrt.{}.f64 {}, {};", rounding, d(), d())); break;
+    }
+  }
+
+  void half() {
+    switch (below(3)) {
+      case 0: line(format("{}.f16 {}, {}, {};", any<3>({"add", "sub", "mul"}), h(), h(), h())); break;
+      case 1: line(format("fma.rn.f16 {}, {}, {}, {};", h(), h(), h(), h())); break;
+      default: line(format("cvt.rn.f16.f32 {}, {};", h(), f())); break;
+    }
+  }
+
+  void conversion() {
+    switch (below(10)) {
+      case 0: line(format("cvt.{}.f32.s32 {}, {};", any<4>({"rn", "rz", "rm", "rp"}), f(), i())); break;
+      case 1: line(format("cvt.{}.{}.f32 {}, {};", any<4>({"rni", "rzi", "rmi", "rpi"}), any<2>({"s32", "u32"}), i(), f())); break;
+      case 2: line(format("cvt.f64.f32 {}, {};", d(), f())); break;
+      case 3: line(format("cvt.{}.f32.f64 {}, {};", any<4>({"rn", "rz", "rm", "rp"}), f(), d())); break;
+      case 4: line(format("cvt.rn.f64.s64 {}, {};", d(), l())); break;
+      case 5: line(format("cvt.{} {}, {};", any<2>({"s64.s32", "u64.u32"}), l(), i())); break;
+      case 6: line(format("cvt.u32.u64 {}, {};", i(), l())); break;
+      case 7: line(format("cvt.{} {}, {};", any<5>({"s32.s8", "u32.u8", "s32.s16", "sat.s8.s32", "sat.u16.s32"}), i(), i())); break;
+      case 8: line(format("cvt.f32.f16 {}, {};", f(), h())); break;
+      default: line(format("cvt.rn.f32.u64 {}, {};", f(), l())); break;
+    }
+  }
+
+  void comparison() {
+    switch (below(5)) {
+      case 0: line(format("setp.{}.s32 {}, {}, {};", any<6>({"eq", "ne", "lt", "le", "gt", "ge"}), p(), i(), i_or_number())); break;
+      case 1: line(format("setp.{}.f32 {}, {}, {};", any<8>({"eq", "ne", "lt", "ge", "ltu", "gtu", "num", "nan"}), p(), f(), f())); break;
+      case 2: line(format("setp.{}.{}.u64 {}, {}, {}, {};", any<4>({"lo", "hs", "eq", "hi"}), any<3>({"and", "or", "xor"}), p(), l(), l(), p())); break;
+      case 3: line(format("selp.b32 {}, {}, {}, {};", i(), i(), i(), p())); break;
+      default: line(format("set.{}.u32.f32 {}, {}, {};", any<3>({"lt", "geu", "ne"}), i(), f(), f())); break;
+    }
+  }
+
+  void simple() {
+    switch (below(10)) {
+      case 0: case 1: case 2: return integer32();
+      case 3: return integer64();
+      case 4: return carry_chain();
+      case 5: case 6: return float32();
+      case 7: return below(2) == 0 ? float64() : half();
+      case 8: return conversion();
+      default: return comparison();
+    }
+  }
+
+  void branch() {
+    const int label = labels_++;
+    line(format("@{}{} bra ELSE{};", below(2) == 0 ? "" : "!", p(), label));
+    ++depth_;
+    statements(2 + below(4), false);
+    line(format("bra.uni JOIN{};", label));
+    code_ += format("ELSE{}:\n", label);
+    if (below(2) == 0) statements(1 + below(3), false);
+    --depth_;
+    code_ += format("JOIN{}:\n", label);
+  }
+
+  void loop() {
+    const int label = labels_++;
+    line(format("mov.u32 %c{}, 0;", label));
+    // Each lane its own number of turns.
+    line(format("and.b32 %n{}, {}, 7;", label, i()));
+    code_ += format("LOOP{}:\n", label);
+    line(format("setp.ge.u32 %q{}, %c{}, %n{};", label, label, label));
+    line(format("@%q{} bra END{};", label, label));
+    ++depth_;
+    statements(2 + below(3), false);
+    line(format("add.u32 %c{}, %c{}, 1;", label, label));
+    --depth_;
+    line(format("bra LOOP{};", label));
+    code_ += format("END{}:\n", label);
+  }
+
+  void exchange() {  // all threads of the block are here
+    const char* type = any<2>({"b32", "f32"});
+    const std::string value = type[0] == 'b' ? i() : f();
+    line(format("st.shared.{} [%slot], {};", type, value));
+    line("bar.sync 0;");
+    line(format("add.u32 %t0, %tidx, {};", 1 + below(threads_per_block_)));
+    line(format("rem.u32 %t0, %t0, {};", threads_per_block_));
+    line("shl.b32 %t0, %t0, 2;");
+    line("mov.u32 %t1, tile;");
+    line("add.u32 %t0, %t0, %t1;");
+    line(format("ld.shared.{} {}, [%t0];", type, value));
+    line("bar.sync 0;");
+  }
+
+  void accumulate() {
+    line("setp.eq.u32 %q, %tidx, 0;");
+    line("@%q st.shared.b32 [total], 0;");
+    line("bar.sync 0;");
+    line(format("red.shared.{} [total], {};", any<4>({"add.u32", "max.s32", "xor.b32", "min.u32"}), i()));
+    line("bar.sync 0;");
+    line(format("ld.shared.u32 {}, [total];", i()));
+    line("bar.sync 0;");
+  }
+
+  void warp() {
+    switch (below(4)) {
+      case 0: line(format("shfl.sync.{}.b32 {}|{}, {}, {}, {}, 0xffffffff;", any<2>({"bfly", "idx"}), i(), p(), i(), below(32), below(2) == 0 ? 31 : 0x181f)); break;
+      case 1: line(format("shfl.sync.{} 0xffffffff;", below(2) == 0 ? format("up.b32 {}|{}, {}, {}, 0,", i(), p(), i(), below(32)) : format("down.b32 {}|{}, {}, {}, 31,", i(), p(), i(), below(32)))); break;
+      case 2: line(format("vote.sync.ballot.b32 {}, {}, 0xffffffff;", i(), p())); break;
+      default: line(format("vote.sync.{}.pred {}, {}, 0xffffffff;", any<3>({"all", "any", "uni"}), p(), p())); break;
+    }
+  }
+
+  // `together`: every thread of the block comes here, so barriers and full-warp operations are allowed.
+  void statements(std::uint32_t count, bool together) {
+    for (std::uint32_t n = 0; n < count; ++n) {
+      const std::uint32_t kind = below(20);
+      if (together && kind < 2)
+        exchange();
+      else if (together && kind < 5)
+        warp();
+      else if (together && kind == 5)
+        accumulate();
+      else if (kind < 8 && depth_ < 3)
+        branch();
+      else if (kind == 8 && depth_ < 2)
+        loop();
+      else
+        simple();
+    }
+  }
+
+  void body() {
+    line("ld.param.u64 %in, [in];");
+    line("ld.param.u64 %out, [out];");
+    line("mov.u32 %tidx, %tid.x;");
+    line("mov.u32 %t0, %ctaid.x;");
+    line("mov.u32 %t1, %ntid.x;");
+    line("mad.lo.u32 %index, %t0, %t1, %tidx;");
+    line("mov.u32 %t1, tile;");
+    line("mad.lo.u32 %slot, %tidx, 4, %t1;");
+    for (int n = 0; n < kInts; ++n) load_input(format("%i{}", n), n);
+    for (int n = 0; n < kLongs; ++n) line(format("mov.b64 %l{}, {{%i{}, %i{}}};", n, below(kInts), below(kInts)));
+    for (int n = 0; n < kFloats; ++n) {
+      load_input("%t0", 16 + n);
+      // Every other one any pattern, made canonical; the others of moderate size.
+      if (n % 2 == 0)
+        line(format("mov.b32 %f{}, %t0;\n  add.f32 %f{}, %f{}, 0f80000000;", n, n, n));
+      else
+        line(format("cvt.rn.f32.s32 %f{}, %t0;\n  mul.f32 %f{}, %f{}, 0f35800000;", n, n, n));
+    }
+    for (int n = 0; n < kDoubles; ++n) line(format("cvt.rn.f64.s64 %d{}, %l{};", n, n));
+    for (int n = 0; n < kHalves; ++n) line(format("cvt.rn.f16.f32 %h{}, %f{};", n, 1 + 2 * (n % 2)));
+    for (int n = 0; n < kPredicates; ++n) line(format("setp.lt.s32 %p{}, %i{}, %i{};", n, n, n + 1));
+    statements(20 + below(25), true);
+    store_all();
+  }
+
+  void load_input(const std::string& to, int n) {
+    line(format("mad.lo.u32 %t1, %index, {}, {};", 2 * n + 3, 37 * n));
+    line("and.b32 %t1, %t1, 255;");
+    line("mad.wide.u32 %u0, %t1, 4, %in;");
+    line(format("ld.global.u32 {}, [%u0];", to));
+  }
+
+  void store_all() {
+    line(format("mad.wide.u32 %u0, %index, {}, %out;", kOutputBytes));
+    int at = 0;
+    // 64-bit values first, so that all are aligned.
+    for (int n = 0; n < kLongs; ++n, at += 8) line(format("st.global.u64 [%u0+{}], %l{};", at, n));
+    for (int n = 0; n < kDoubles; ++n, at += 8) {
+      line(format("setp.nan.f64 %q, %d{}, %d{};", n, n));
+      line(format("selp.f64 %d{}, 0d7FF8000000000000, %d{}, %q;", n, n));
+      line(format("st.global.f64 [%u0+{}], %d{};", at, n));
+    }
+    for (int n = 0; n < kInts; ++n, at += 4) line(format("st.global.u32 [%u0+{}], %i{};", at, n));
+    for (int n = 0; n < kFloats; ++n, at += 4) line(format("st.global.f32 [%u0+{}], %f{};", at, n));
+    for (int n = 0; n < kHalves; ++n, at += 4) line(format("st.global.b16 [%u0+{}], %h{};", at, n));
+    line("ret;");
+  }
+
+  std::string text() const {
+    return format(
+        ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry k(.param .u64 in, .param .u64 out)\n{{\n"
+        "  .reg .b32 %i<{}>;\n  .reg .b64 %l<{}>;\n  .reg .f32 %f<{}>;\n  .reg .f64 %d<{}>;\n  .reg .b16 %h<{}>;\n"
+        "  .reg .pred %p<{}>;\n  .reg .b32 %c<{}>;\n  .reg .b32 %n<{}>;\n  .reg .pred %q<{}>;\n  .reg .pred %q;\n"
+        "  .reg .b32 %t<2>;\n  .reg .b64 %u<2>;\n  .reg .b64 %in, %out;\n  .reg .b32 %tidx, %index, %slot;\n"
+        "  .shared .align 4 .b8 tile[{}];\n  .shared .align 4 .b32 total;\n{}}}\n",
+        kInts, kLongs, kFloats, kDoubles, kHalves, kPredicates, labels_ + 1, labels_ + 1, labels_ + 1,
+        4 * threads_per_block_, code_);
+  }
+
+  const std::uint64_t seed_;
+  std::uint64_t counter_ = 0;
+  std::uint32_t threads_per_block_ = 32;
+  std::string code_;
+  int depth_ = 0, labels_ = 0;
+};
+
+}  // namespace
+
+ptx_cases::Case generate_kernel(std::uint64_t seed) { return Generator(seed).run(); }
+
+}  // namespace pergola::differential

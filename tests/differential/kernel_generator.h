@@ -1,0 +1,20 @@
+// Random small kernels whose results the ISA fixes bit for bit.
+//
+// A kernel keeps a pool of registers of each type, fills it from its inputs and its indices, runs random statements,
+// and stores the whole pool. Statements: arithmetic of all types, comparisons and selections, branches and loops that
+// diverge; and, only where all threads of the block are together, exchanges through shared memory with barriers,
+// shuffles, votes and reductions. Left out is what two right devices may do differently: .approx, NaN payloads
+// (f32 sign changes are followed by an addition that makes the NaN canonical, f64 NaNs are stored as one pattern),
+// racing accesses, and division by zero.
+#pragma once
+
+#include <cstdint>
+
+#include "tests/ptx_cases/case_file.h"
+
+namespace pergola::differential {
+
+// The same case for the same seed, on every machine.
+ptx_cases::Case generate_kernel(std::uint64_t seed);
+
+}  // namespace pergola::differential
