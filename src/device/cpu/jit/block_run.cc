@@ -155,7 +155,7 @@ std::uint32_t BlockRun::barrier(ThreadContext* thread, std::uint32_t id, std::ui
     for (NamedBarrier& barrier : barriers_) barrier.reset(static_cast<std::uint32_t>(live_.size()));
     barriers_used_ = true;
   }
-  barriers_[id].arrive(thread->linear / 32, expected, predicate);
+  barriers_[id].arrive(thread->linear / 32, thread->linear % 32, expected, predicate);
   if (kind == kBarrierArrive) return 0;
   fiber.state = State::kBarrier;
   fiber.barrier = static_cast<std::uint8_t>(id);
