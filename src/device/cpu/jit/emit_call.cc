@@ -4,40 +4,12 @@
 // Functions that are declared and never defined are the run time's: vprintf, malloc, free, __assertfail, and the math
 // functions of include/pergola/device/math_functions.def.
 #include "src/device/cpu/jit/emitter.h"
-#include "src/device/cpu/jit/runtime_calls.h"
+#include "src/device/cpu/math_functions.h"
 
 namespace pergola::device::cpu::jit {
 
 using ptx::Operand;
 using Value = llvm::Value*;
-
-namespace {
-
-struct MathFunction {
-  const char* name;
-  const char* shape;  // result, then arguments: f float, d double, i int
-};
-constexpr MathFunction kMathFunctions[] = {
-#define PERGOLA_MATH_F1(name) {"__pergola_" #name, "ff"},
-#define PERGOLA_MATH_F2(name) {"__pergola_" #name, "fff"},
-#define PERGOLA_MATH_FI(name) {"__pergola_" #name, "ffi"},
-#define PERGOLA_MATH_IF(name) {"__pergola_" #name, "if"},
-#define PERGOLA_MATH_D1(name) {"__pergola_" #name, "dd"},
-#define PERGOLA_MATH_D2(name) {"__pergola_" #name, "ddd"},
-#define PERGOLA_MATH_DI(name) {"__pergola_" #name, "ddi"},
-#define PERGOLA_MATH_ID(name) {"__pergola_" #name, "id"},
-#include "include/pergola/device/math_functions.def"
-#undef PERGOLA_MATH_F1
-#undef PERGOLA_MATH_F2
-#undef PERGOLA_MATH_FI
-#undef PERGOLA_MATH_IF
-#undef PERGOLA_MATH_D1
-#undef PERGOLA_MATH_D2
-#undef PERGOLA_MATH_DI
-#undef PERGOLA_MATH_ID
-};
-
-}  // namespace
 
 bool FunctionEmitter::emit_known_call(const Inst& in, const std::string& name, llvm::ArrayRef<Value> results,
                                       llvm::ArrayRef<Value> parameters) {
@@ -69,14 +41,21 @@ bool FunctionEmitter::emit_known_call(const Inst& in, const std::string& name, l
                  {thread_, load(0, b_.getPtrTy()), load(1, b_.getPtrTy()), load(2, i(32)), load(3, b_.getPtrTy())});
     return true;
   }
-  for (const MathFunction& function : kMathFunctions) {
-    if (name != function.name) continue;
-    const std::string_view shape = function.shape;
+  if (const MathFunction* function = find_math_function(name)) {
+    const std::string_view shape = function->signature;
     expect(1, shape.size() - 1);
     const auto type_of = [&](char c) { return c == 'f' ? b_.getFloatTy() : c == 'd' ? b_.getDoubleTy() : i(32); };
     std::vector<Value> arguments;
-    for (std::size_t n = 1; n < shape.size(); ++n) arguments.push_back(load(n - 1, type_of(shape[n])));
-    Value v = call_runtime(name, type_of(shape[0]), arguments, true);
+    std::vector<llvm::Type*> types;
+    for (std::size_t n = 1; n < shape.size(); ++n) {
+      types.push_back(type_of(shape[n]));
+      arguments.push_back(load(n - 1, types.back()));
+    }
+    auto* type = llvm::FunctionType::get(type_of(shape[0]), types, false);
+    Value address = b_.CreateIntToPtr(k(64, reinterpret_cast<std::uintptr_t>(function->address)), b_.getPtrTy());
+    auto* v = b_.CreateCall(type, address, arguments);
+    v->setDoesNotAccessMemory();
+    v->setDoesNotThrow();
     b_.CreateStore(to_bits(shape[0] == 'f' ? canonical(v) : v), results[0]);
     return true;
   }

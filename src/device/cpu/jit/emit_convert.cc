@@ -76,21 +76,27 @@ Value FunctionEmitter::float_to_float(const Inst& in, Type to, Type from, Value 
   const bool integral = in.has(Mod::kRni) || in.has(Mod::kRzi) || in.has(Mod::kRmi) || in.has(Mod::kRpi);
   Value v = integral ? round_to_integral(in, a) : a;  // float or double
   if (in.has(Mod::kSat)) v = saturate(v);
-  if (in.has(Mod::kRelu)) {
-    auto* zero = llvm::ConstantFP::get(v->getType(), 0.0);
-    v = b_.CreateSelect(b_.CreateFCmpOLT(v, zero), zero, v);
-  }
+  if (in.has(Mod::kRelu)) v = relu(v);
   const int mode = integral ? 0 : rounding(in);
   if (to == Type::kF64) return v->getType()->isFloatTy() ? b_.CreateFPExt(v, b_.getDoubleTy()) : v;
   if (to == Type::kF32 && (mode == 0 || from != Type::kF64)) {
     Value narrow = v->getType()->isDoubleTy() ? b_.CreateFPTrunc(v, b_.getFloatTy()) : v;
     return canonical(in.has(Mod::kFtz) ? flush(narrow) : narrow);
   }
-  if (mode == 0 && v->getType()->isFloatTy() && (to == Type::kF16 || to == Type::kBF16)) return float_to_half(v, to);
+  if (mode == 0 && !in.has(Mod::kSatfinite) && v->getType()->isFloatTy() && (to == Type::kF16 || to == Type::kBF16)) return float_to_half(v, to);
   Value wide = v->getType()->isFloatTy() ? b_.CreateFPExt(v, b_.getDoubleTy()) : v;
   Value bits = call_runtime("pergola_jit_round", i(64), {wide, k(32, static_cast<std::uint64_t>(format_of(to))),
                                                          k(32, static_cast<std::uint64_t>(mode))}, true);
-  if (to == Type::kTF32) return b_.CreateTrunc(b_.CreateShl(bits, k(64, 13)), i(32));
+  const std::uint64_t infinity = to == Type::kF16 ? 0x7c00 : to == Type::kBF16 ? 0x7f80 : 0xffull << 10;
+  if (in.has(Mod::kSatfinite)) {  // the largest finite number of its sign is one below infinity
+    const std::uint64_t magnitude = to == Type::kTF32 ? (1u << 18) - 1 : 0x7fff;
+    Value overflows = b_.CreateICmpEQ(b_.CreateAnd(bits, k(64, magnitude)), k(64, infinity));
+    bits = b_.CreateSub(bits, b_.CreateZExt(overflows, i(64)));
+  }
+  if (to == Type::kTF32) {
+    Value word = b_.CreateTrunc(b_.CreateShl(bits, k(64, 13)), i(32));
+    return b_.CreateSelect(b_.CreateFCmpUNO(a, a), k(32, kCanonicalNan32), word);
+  }
   Value pattern = resize(bits, bits_of(to));
   if (to == Type::kF32 && in.has(Mod::kFtz)) return flush(b_.CreateBitCast(pattern, b_.getFloatTy()));
   return pattern;
@@ -114,10 +120,7 @@ bool FunctionEmitter::emit_packed_cvt(const Inst& in) {
       return false;
     }
     const auto narrow = [&](Value v) {
-      if (in.has(Mod::kRelu)) {
-        auto* zero = llvm::ConstantFP::get(v->getType(), 0.0);
-        v = b_.CreateSelect(b_.CreateFCmpOLT(v, zero), zero, v);
-      }
+      if (in.has(Mod::kRelu)) v = relu(v);
       return call_runtime("pergola_jit_to_fp8", i(32), {v, k(32, fp8(to))}, true);
     };
     write(in.operands[0], b_.CreateTrunc(b_.CreateOr(b_.CreateShl(narrow(high), k(32, 8)), narrow(low)), i(16)));
@@ -142,12 +145,25 @@ bool FunctionEmitter::emit_packed_cvt(const Inst& in) {
   return true;
 }
 
+// cvt.pack.sat: a and b clamped to a narrow type, a above b; c, where there is one, shifted up above both.
+bool FunctionEmitter::emit_cvt_pack(const Inst& in) {
+  const Type to = in.type(0), from = in.type(1);
+  const unsigned bits = bits_of(to);
+  if (!in.has(Mod::kSat) || (bits != 8 && bits != 16) || bits_of(from) != 32 || in.operands.size() < 3) return false;
+  const auto part = [&](std::size_t n) {
+    return b_.CreateZExt(convert_int(in, to, from, read(in.operands[n], 32)), i(32));
+  };
+  Value v = b_.CreateOr(b_.CreateShl(part(1), k(32, bits)), part(2));
+  if (in.operands.size() > 3 && bits == 8) v = b_.CreateOr(v, b_.CreateShl(read(in.operands[3], 32), k(32, 16)));
+  write(in.operands[0], v);
+  return true;
+}
+
 void FunctionEmitter::emit_cvt(const Inst& in) {
   const Type to = in.type(0), from = in.type(1);
   const bool to_float = ptx::is_float(to), from_float = ptx::is_float(from);
-  const bool fp8 = to == Type::kE4M3x2 || to == Type::kE5M2x2;
-  if (in.has(Mod::kRs) || (in.has(Mod::kSatfinite) && !fp8)) refuse(in, "this rounding is not implemented in this tier");
-  if (emit_packed_cvt(in)) return;
+  if (in.has(Mod::kRs)) refuse(in, "this rounding is not implemented in this tier");
+  if (in.has(Mod::kPack) ? emit_cvt_pack(in) : emit_packed_cvt(in)) return;
   const auto plain = [&](Type type) { return bits_of(type) <= 64 && type != Type::kF16x2 && type != Type::kBF16x2 &&
                                              type != Type::kF32x2 && type != Type::kE4M3x2 && type != Type::kE5M2x2; };
   if (to == Type::kNone || from == Type::kNone || !plain(to) || !plain(from) || in.operands.size() != 2) {

@@ -54,6 +54,12 @@ Value FunctionEmitter::saturate(Value v) {
   return b_.CreateSelect(b_.CreateFCmpOGT(positive, one), one, positive);
 }
 
+// max(v, +0); a NaN stays.
+Value FunctionEmitter::relu(Value v) {
+  auto* zero = llvm::ConstantFP::get(v->getType(), 0.0);
+  return b_.CreateSelect(b_.CreateFCmpUGT(v, zero), v, zero);
+}
+
 Value FunctionEmitter::half_to_float(Value pattern, Type type) {
   if (type == Type::kBF16) {
     return b_.CreateBitCast(b_.CreateShl(b_.CreateZExt(pattern, i(32)), k(32, 16)), b_.getFloatTy());
@@ -84,7 +90,7 @@ Value FunctionEmitter::float_min_max(const Inst& in, Value a, Value b) {
   if (in.has(Mod::kXorsign)) {
     a_sign = b_.CreateAnd(b_.CreateXor(to_bits(a), to_bits(b)), k(bits, std::uint64_t{1} << (bits - 1)));
   }
-  if (in.has(Mod::kAbs)) {
+  if (in.has(Mod::kXorsign) || in.has(Mod::kAbs)) {
     a = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, a);
     b = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, b);
   }
@@ -92,12 +98,12 @@ Value FunctionEmitter::float_min_max(const Inst& in, Value a, Value b) {
   Value v = b_.CreateSelect(first, a, b);
   Value same = is_min ? b_.CreateOr(to_bits(a), to_bits(b)) : b_.CreateAnd(to_bits(a), to_bits(b));
   v = b_.CreateSelect(b_.CreateFCmpOEQ(a, b), b_.CreateBitCast(same, type), v);
-  if (a_sign != nullptr) v = b_.CreateBitCast(b_.CreateOr(to_bits(v), a_sign), type);
   Value a_nan = b_.CreateFCmpUNO(a, a), b_nan = b_.CreateFCmpUNO(b, b);
   Value nan = b_.CreateBitCast(k(bits, bits == 64 ? 0x7fffffffffffffffu : kCanonicalNan32), type);
-  if (in.has(Mod::kNan)) return b_.CreateSelect(b_.CreateOr(a_nan, b_nan), nan, v);
   v = b_.CreateSelect(b_nan, a, b_.CreateSelect(a_nan, b, v));
-  return b_.CreateSelect(b_.CreateAnd(a_nan, b_nan), nan, v);
+  if (a_sign != nullptr) v = b_.CreateBitCast(b_.CreateXor(to_bits(v), a_sign), type);
+  Value gives_nan = in.has(Mod::kNan) ? b_.CreateOr(a_nan, b_nan) : b_.CreateAnd(a_nan, b_nan);
+  return b_.CreateSelect(gives_nan, nan, v);
 }
 
 namespace {
@@ -130,7 +136,7 @@ Value FunctionEmitter::float_arithmetic(const Inst& in, unsigned bits, llvm::Arr
   };
   const auto negate = [&](Value v) { return b_.CreateFNeg(v); };
   if (const char* name = approximation(in); name != nullptr && (bits == 64 || (in.op != Op::kRcp && in.op != Op::kSqrt))) {
-    return call_runtime(std::string("pergola_jit_") + name + (bits == 64 ? "_f64" : "_f32"), type, {o[0]}, true);
+    return call_runtime(std::string("pergola_jit_approx_") + name + (bits == 64 ? "_f64" : "_f32"), type, {o[0]}, true);
   }
   if (in.op == Op::kDiv && in.has(Mod::kApprox)) return call_runtime("pergola_jit_div_approx_f32", type, o, true);
   switch (in.op) {
@@ -168,7 +174,9 @@ Value FunctionEmitter::float_operation(const Inst& in, Type type, llvm::ArrayRef
     Value v = to_bits(o[0]);
     const std::uint64_t sign = std::uint64_t{1} << (bits - 1);
     v = in.op == Op::kNeg ? b_.CreateXor(v, k(bits, sign)) : b_.CreateAnd(v, b_.CreateNot(k(bits, sign)));
-    return half ? v : b_.CreateBitCast(v, float_type(bits));
+    if (!half) return b_.CreateBitCast(v, float_type(bits));
+    Value wide = half_to_float(o[0], type);
+    return b_.CreateSelect(b_.CreateFCmpUNO(wide, wide), k(16, kCanonicalNan16), v);
   }
   Value v;
   if (half && in.op == Op::kFma) {
@@ -177,7 +185,7 @@ Value FunctionEmitter::float_operation(const Inst& in, Type type, llvm::ArrayRef
                                                   b_.CreateZExt(o[2], i(32))}, true), i(16));
     if (in.has(Mod::kSat) || in.has(Mod::kRelu)) v = half_to_float(v, type);
   } else if (const char* name = half ? approximation(in) : nullptr) {
-    v = b_.CreateTrunc(call_runtime(std::string("pergola_jit_") + name + "_half",
+    v = b_.CreateTrunc(call_runtime(std::string("pergola_jit_approx_") + name + "_half",
                                     i(32), {b_.CreateZExt(o[0], i(32)), k(32, type == Type::kBF16 ? 1 : 0)}, true), i(16));
   } else if (half) {
     std::vector<Value> wide;
@@ -187,10 +195,7 @@ Value FunctionEmitter::float_operation(const Inst& in, Type type, llvm::ArrayRef
     v = float_arithmetic(in, bits, o);
   }
   if (in.has(Mod::kSat)) v = saturate(v);
-  if (in.has(Mod::kRelu)) {  // max(v, 0), a NaN stays
-    auto* zero = llvm::ConstantFP::get(v->getType(), 0.0);
-    v = b_.CreateSelect(b_.CreateFCmpOLT(v, zero), zero, v);
-  }
+  if (in.has(Mod::kRelu)) v = relu(v);
   if (half) {
     if (v->getType()->isFloatTy()) v = float_to_half(v, type);
     return ftz ? flush_half(v) : v;

@@ -1,5 +1,5 @@
 // Integer arithmetic (PTX ISA 9.7.1) and extended precision with carry (9.7.2). Nothing traps: a division by zero
-// gives what the hardware gives, all ones, and its remainder the dividend.
+// and its remainder give all ones, as on the hardware.
 #include <llvm/IR/Intrinsics.h>
 
 #include "src/device/cpu/jit/emitter.h"
@@ -25,7 +25,7 @@ Value FunctionEmitter::integer_divide(Value a, Value b, bool is_signed, bool rem
   } else {
     quotient = b_.CreateUDiv(a, safe);
   }
-  if (remainder) return b_.CreateSelect(zero, a, b_.CreateSub(a, b_.CreateMul(quotient, b)));
+  if (remainder) quotient = b_.CreateSub(a, b_.CreateMul(quotient, b));
   return b_.CreateSelect(zero, llvm::Constant::getAllOnesValue(a->getType()), quotient);
 }
 

@@ -158,6 +158,7 @@ class FunctionEmitter {
   Value canonical(Value v);               // marks a float/double result
   Value flush(Value v);                   // subnormal -> zero of its sign
   Value flush_half(Value pattern);
+  Value relu(Value v);
   Value saturate(Value v);                // to [+0, 1], NaN -> +0
   Value float_min_max(const Inst& in, Value a, Value b);
   Value half_to_float(Value pattern, ptx::Type type);
@@ -171,6 +172,7 @@ class FunctionEmitter {
   bool emit_convert(const Inst& in);
   void emit_cvt(const Inst& in);
   bool emit_packed_cvt(const Inst& in);
+  bool emit_cvt_pack(const Inst& in);
   Value convert_int(const Inst& in, ptx::Type to, ptx::Type from, Value a);
   Value int_to_float(const Inst& in, ptx::Type to, ptx::Type from, Value a);
   Value float_to_int(const Inst& in, ptx::Type to, ptx::Type from, Value a);
@@ -192,7 +194,8 @@ class FunctionEmitter {
   void emit_isspacep(const Inst& in);
   void emit_cp_async(const Inst& in);
   void emit_fence(const Inst& in);
-  Value atomic_half(const Inst& in, ptx::Type type, Value pointer, Value operand, llvm::AtomicOrdering ordering);
+  Value atomic_float(const Inst& in, ptx::Type type, Value pointer, Value operand);
+  Value atomic_element(const Inst& in, Value pointer, const ptx::Operand& b, const ptx::Operand* c);
 
   // emit_control.cc, emit_call.cc, emit_warp.cc
   bool emit_control(const Inst& in, std::size_t index);

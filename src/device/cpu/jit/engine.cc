@@ -1,6 +1,5 @@
 #include "src/device/cpu/jit/engine.h"
 
-#include <cstring>
 #include <mutex>
 #include <unordered_map>
 
@@ -49,37 +48,24 @@ class JitModule final : public ModuleCode {
     return made;
   }
 
-  // Compiles the functions whose address is taken, and writes their addresses where initialisers ask for them.
-  Status place_functions() {
+  Result<std::uint64_t> function_address(std::string_view function) const override {
+    if (functions_ == nullptr) return PERGOLA_ERROR(kUnsupported, "Nothing takes the address of '{}'.", function);
+    PERGOLA_ASSIGN(void* const address, functions_->symbol("func." + std::string(function)));
+    return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(address));
+  }
+
+  // Compiles the functions whose address is taken: one copy for all kernels, so that an address means the same in each.
+  Status compile_functions() {
     if (address_taken_.empty()) return {};
     std::vector<const ptx::Function*> roots;
     for (const std::string& name : address_taken_) roots.push_back(module_->find_function(name));
     function_traits_ = kernel_traits(*module_, roots, address_taken_);
     const SharedLayout none;
     PERGOLA_ASSIGN(functions_, compiler_->compile_functions({*module_, globals_, function_traits_, address_taken_, none}));
-    for (const ptx::Item& item : module_->items) {
-      const auto* variable = std::get_if<ptx::Variable>(&item.node);
-      if (variable != nullptr) PERGOLA_TRY(write_initializers(*variable));
-    }
     return {};
   }
 
  private:
-  Status write_initializers(const ptx::Variable& variable) {
-    const std::size_t element = ptx::size_bytes(variable.type);
-    for (std::size_t n = 0; n < variable.initializers.size(); ++n) {
-      const ptx::Initializer& value = variable.initializers[n];
-      const ptx::Function* function = value.symbol.empty() ? nullptr : module_->find_function(value.symbol);
-      if (function == nullptr || function->is_entry || !function->has_body || element != sizeof(void*)) continue;
-      for (const GlobalPlacement& placement : globals_) {
-        if (placement.name != variable.name || (n + 1) * element > placement.size_bytes) continue;
-        PERGOLA_ASSIGN(void* address, functions_->symbol("func." + value.symbol));
-        std::memcpy(placement.address + n * element, &address, sizeof address);
-      }
-    }
-    return {};
-  }
-
   Result<std::shared_ptr<const KernelCode>> compile(const std::string& name) const {
     const ptx::Function* entry = module_->find_function(name);
     if (entry == nullptr || !entry->is_entry || !entry->has_body) {
@@ -105,7 +91,7 @@ class JitModule final : public ModuleCode {
   std::shared_ptr<const ptx::Module> module_;
   std::vector<GlobalPlacement> globals_;
   std::vector<std::string> address_taken_;
-  KernelTraits function_traits_;              // written by place_functions() alone
+  KernelTraits function_traits_;              // written by compile_functions() alone
   std::shared_ptr<CompiledUnit> functions_;   // as above
   mutable std::mutex mutex_;                  // guards kernels_, and makes kernels of one module compile one by one
   mutable std::unordered_map<std::string, Result<std::shared_ptr<const KernelCode>>> kernels_;
@@ -118,7 +104,7 @@ class JitEngine final : public Engine {
   Result<std::unique_ptr<ModuleCode>> compile(std::shared_ptr<const ptx::Module> module,
                                               std::span<const GlobalPlacement> globals) override {
     auto code = std::make_unique<JitModule>(compiler_, std::move(module), globals);
-    PERGOLA_TRY(code->place_functions());
+    PERGOLA_TRY(code->compile_functions());
     return std::unique_ptr<ModuleCode>(std::move(code));
   }
 

@@ -5,9 +5,11 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "src/device/cpu/global_placement.h"
 #include "src/device/cpu/jit/engine.h"
 #include "src/device/cpu/memory_map.h"
 #include "src/ptx/parser.h"
@@ -25,32 +27,16 @@ inline Engine& engine() {
 
 class Program {
  public:
-  explicit Program(const std::string& body) {
-    const std::string text = ".version 8.3\n.target sm_90\n.address_size 64\n" + body;
-    auto parsed = ptx::parse(text, "test.ptx");
-    if (!parsed.ok()) {
-      ADD_FAILURE() << parsed.message();
-      return;
-    }
-    module_ = std::make_shared<const ptx::Module>(std::move(parsed).value());
-    for (const ptx::Item& item : module_->items) {
-      const auto* variable = std::get_if<ptx::Variable>(&item.node);
-      if (variable == nullptr) continue;
-      if (variable->space != ptx::Space::kGlobal && variable->space != ptx::Space::kConst) continue;
-      storage_.emplace_back(variable->size_bytes() / 8 + 4, 0);
-      globals_.push_back({variable->name, reinterpret_cast<std::byte*>(storage_.back().data()), variable->size_bytes()});
-    }
-    auto code = engine().compile(module_, globals_);
-    status_ = code.status();
-    if (code.ok()) code_ = std::move(code).value();
+  explicit Program(const std::string& body, Engine& tier = engine()) {
+    const std::string text = ".version 8.8\n.target sm_100\n.address_size 64\n" + body;
+    status_ = load(text, tier);
   }
+  const Status& status() const { return status_; }
 
   template <typename T>
   T* global(const std::string& name) {
-    for (const GlobalPlacement& placement : globals_) {
-      if (placement.name == name) return reinterpret_cast<T*>(placement.address);
-    }
-    return nullptr;
+    const GlobalPlacement* placement = globals_->find(name);
+    return placement == nullptr ? nullptr : reinterpret_cast<T*>(placement->address);
   }
 
   // Arguments are laid out as a kernel's parameters: naturally aligned, in order.
@@ -110,9 +96,17 @@ class Program {
   MemoryMap memory;
 
  private:
+  Status load(const std::string& text, Engine& tier) {
+    PERGOLA_ASSIGN(ptx::Module parsed, ptx::parse(text, "test.ptx"));
+    module_ = std::make_shared<const ptx::Module>(std::move(parsed));
+    PERGOLA_ASSIGN(GlobalStorage storage, GlobalStorage::place(*module_, memory));
+    globals_.emplace(std::move(storage));
+    PERGOLA_ASSIGN(code_, tier.compile(module_, globals_->placements()));
+    return globals_->initialize(*module_, [&](std::string_view function) { return code_->function_address(function); });
+  }
+
   std::shared_ptr<const ptx::Module> module_;
-  std::vector<std::vector<std::uint64_t>> storage_;
-  std::vector<GlobalPlacement> globals_;
+  std::optional<GlobalStorage> globals_;
   std::unique_ptr<ModuleCode> code_;
   Status status_;
 };

@@ -15,6 +15,7 @@ inline constexpr std::uint32_t kShuffle = 1, kBallot = 2, kAll = 3, kAny = 4, kU
 inline constexpr std::uint32_t kConverged = 0x80;
 
 inline constexpr std::uint32_t kBarrierSync = 0, kBarrierArrive = 1;
+inline constexpr std::uint32_t kHalfAdd = 0, kHalfMin = 1, kHalfMax = 2;
 inline constexpr std::uint32_t kTrapInstruction = 0, kTrapBranchTable = 1;
 
 struct RuntimeSymbol {

@@ -1,5 +1,5 @@
-// Arithmetic that generated code calls: directed rounding, conversions without an instruction, special functions, and
-// the math functions that clang's kernels leave to the device. All but the atomics are pure.
+// Arithmetic that generated code calls: directed rounding, conversions without an instruction, special
+// functions, additions of floats in memory. All but the last are pure.
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -51,7 +51,7 @@ std::uint64_t int_to_float(std::uint64_t value, std::uint32_t is_signed, std::ui
 std::uint32_t to_fp8(float value, std::uint32_t e5m2) { return e5m2 != 0 ? double_to_e5m2(value) : double_to_e4m3(value); }
 std::uint32_t fp8_to_f16(std::uint32_t bits, std::uint32_t e5m2, std::uint32_t relu) {
   double value = e5m2 != 0 ? e5m2_to_double(static_cast<std::uint8_t>(bits)) : e4m3_to_double(static_cast<std::uint8_t>(bits));
-  if (relu != 0 && value < 0) value = 0;
+  if (relu != 0 && !std::isnan(value) && std::signbit(value)) value = 0;
   return static_cast<std::uint32_t>(round_double(value, kF16Format, Rounding::kNearestEven));
 }
 
@@ -102,32 +102,38 @@ std::uint64_t atomic_add(void* at, Add add) {
   }
   return old;
 }
-std::uint64_t atomic_add_f32(void* at, std::uint64_t value) {
+// In global memory f32 additions flush subnormals, in shared memory they do not (ISA 9.7.13.4).
+std::uint64_t atomic_add_f32(void* at, std::uint64_t value, std::uint32_t flushes) {
   const auto b = std::bit_cast<float>(static_cast<std::uint32_t>(value));
-  return atomic_add<std::uint32_t>(at, [b](std::uint32_t a) {
-    return std::bit_cast<std::uint32_t>(canonical(std::bit_cast<float>(a) + b));
+  return atomic_add<std::uint32_t>(at, [b, flushes](std::uint32_t old) {
+    const auto a = std::bit_cast<float>(old);
+    return std::bit_cast<std::uint32_t>(canonical(flushes != 0 ? flush(flush(a) + flush(b)) : a + b));
   });
 }
-std::uint64_t atomic_add_f64(void* at, std::uint64_t value) {
+std::uint64_t atomic_add_f64(void* at, std::uint64_t value, std::uint32_t) {
   const auto b = std::bit_cast<double>(value);
   return atomic_add<std::uint64_t>(at, [b](std::uint64_t a) { return std::bit_cast<std::uint64_t>(std::bit_cast<double>(a) + b); });
 }
-std::uint16_t add_half(std::uint16_t a, std::uint16_t b, FloatFormat f) {
-  const double exact = add_to_odd(widen(a, f), widen(b, f), Rounding::kNearestEven);
+
+// f16 and bf16: one, or a pair in 32 bits; added, or the smaller or larger kept.
+std::uint16_t combine_half(std::uint16_t a, std::uint16_t b, FloatFormat f, std::uint32_t operation) {
+  const double x = widen(a, f), y = widen(b, f);
+  const double exact = operation == kHalfAdd ? add_to_odd(x, y, Rounding::kNearestEven)
+                                             : min_max(x, y, operation == kHalfMax, false);
   return static_cast<std::uint16_t>(round_double(exact, f, Rounding::kNearestEven));
 }
 template <int kFormat>
-std::uint64_t atomic_add_half(void* at, std::uint64_t value) {
-  return atomic_add<std::uint16_t>(at, [value](std::uint16_t a) {
-    return add_half(a, static_cast<std::uint16_t>(value), format(kFormat));
+std::uint64_t atomic_half(void* at, std::uint64_t value, std::uint32_t operation) {
+  return atomic_add<std::uint16_t>(at, [value, operation](std::uint16_t a) {
+    return combine_half(a, static_cast<std::uint16_t>(value), format(kFormat), operation);
   });
 }
 template <int kFormat>
-std::uint64_t atomic_add_pair(void* at, std::uint64_t value) {
-  return atomic_add<std::uint32_t>(at, [value](std::uint32_t a) {
+std::uint64_t atomic_pair(void* at, std::uint64_t value, std::uint32_t operation) {
+  return atomic_add<std::uint32_t>(at, [value, operation](std::uint32_t a) {
     const auto part = [&](int shift) {
-      return std::uint32_t{add_half(static_cast<std::uint16_t>(a >> shift), static_cast<std::uint16_t>(value >> shift),
-                                    format(kFormat))} << shift;
+      return std::uint32_t{combine_half(static_cast<std::uint16_t>(a >> shift), static_cast<std::uint16_t>(value >> shift),
+                                        format(kFormat), operation)} << shift;
     };
     return part(0) | part(16);
   });
@@ -142,15 +148,6 @@ RuntimeSymbol symbol(const char* name, F* function) {
   return {name, reinterpret_cast<void*>(function)};
 }
 
-using F1 = float(float);
-using F2 = float(float, float);
-using FI = float(float, int);
-using IF = int(float);
-using D1 = double(double);
-using D2 = double(double, double);
-using DI = double(double, int);
-using ID = int(double);
-
 }  // namespace
 
 std::vector<RuntimeSymbol> math_symbols() {
@@ -161,46 +158,29 @@ std::vector<RuntimeSymbol> math_symbols() {
       symbol("pergola_jit_sqrt_f64", sqrt64), symbol("pergola_jit_fma_f16", fma_half),
       symbol("pergola_jit_fma_bf16", fma_brain), symbol("pergola_jit_round", round_to),
       symbol("pergola_jit_int_to_float", int_to_float), symbol("pergola_jit_to_fp8", to_fp8),
-      symbol("pergola_jit_fp8_to_f16", fp8_to_f16), symbol("pergola_jit_sin_f32", approximate<sine>), symbol("pergola_jit_sin_half", approximate_half<sine>),
-      symbol("pergola_jit_sin_f64", approximate_high<sine>),
-      symbol("pergola_jit_cos_f32", approximate<cosine>), symbol("pergola_jit_cos_half", approximate_half<cosine>),
-      symbol("pergola_jit_cos_f64", approximate_high<cosine>),
-      symbol("pergola_jit_lg2_f32", approximate<log_two>), symbol("pergola_jit_lg2_half", approximate_half<log_two>),
-      symbol("pergola_jit_lg2_f64", approximate_high<log_two>),
-      symbol("pergola_jit_ex2_f32", approximate<exp_two>), symbol("pergola_jit_ex2_half", approximate_half<exp_two>),
-      symbol("pergola_jit_ex2_f64", approximate_high<exp_two>),
-      symbol("pergola_jit_tanh_f32", approximate<hyperbolic_tangent>), symbol("pergola_jit_tanh_half", approximate_half<hyperbolic_tangent>),
-      symbol("pergola_jit_tanh_f64", approximate_high<hyperbolic_tangent>),
-      symbol("pergola_jit_rsqrt_f32", approximate<reciprocal_root>), symbol("pergola_jit_rsqrt_half", approximate_half<reciprocal_root>),
-      symbol("pergola_jit_rsqrt_f64", approximate_high<reciprocal_root>),
-      symbol("pergola_jit_rcp_f32", approximate<reciprocal>), symbol("pergola_jit_rcp_half", approximate_half<reciprocal>),
-      symbol("pergola_jit_rcp_f64", approximate_high<reciprocal>),
-      symbol("pergola_jit_sqrt_f32", approximate<square_root>), symbol("pergola_jit_sqrt_half", approximate_half<square_root>),
-      symbol("pergola_jit_sqrt_f64", approximate_high<square_root>),
+      symbol("pergola_jit_fp8_to_f16", fp8_to_f16), symbol("pergola_jit_approx_sin_f32", approximate<sine>), symbol("pergola_jit_approx_sin_half", approximate_half<sine>),
+      symbol("pergola_jit_approx_sin_f64", approximate_high<sine>),
+      symbol("pergola_jit_approx_cos_f32", approximate<cosine>), symbol("pergola_jit_approx_cos_half", approximate_half<cosine>),
+      symbol("pergola_jit_approx_cos_f64", approximate_high<cosine>),
+      symbol("pergola_jit_approx_lg2_f32", approximate<log_two>), symbol("pergola_jit_approx_lg2_half", approximate_half<log_two>),
+      symbol("pergola_jit_approx_lg2_f64", approximate_high<log_two>),
+      symbol("pergola_jit_approx_ex2_f32", approximate<exp_two>), symbol("pergola_jit_approx_ex2_half", approximate_half<exp_two>),
+      symbol("pergola_jit_approx_ex2_f64", approximate_high<exp_two>),
+      symbol("pergola_jit_approx_tanh_f32", approximate<hyperbolic_tangent>), symbol("pergola_jit_approx_tanh_half", approximate_half<hyperbolic_tangent>),
+      symbol("pergola_jit_approx_tanh_f64", approximate_high<hyperbolic_tangent>),
+      symbol("pergola_jit_approx_rsqrt_f32", approximate<reciprocal_root>), symbol("pergola_jit_approx_rsqrt_half", approximate_half<reciprocal_root>),
+      symbol("pergola_jit_approx_rsqrt_f64", approximate_high<reciprocal_root>),
+      symbol("pergola_jit_approx_rcp_f32", approximate<reciprocal>), symbol("pergola_jit_approx_rcp_half", approximate_half<reciprocal>),
+      symbol("pergola_jit_approx_rcp_f64", approximate_high<reciprocal>),
+      symbol("pergola_jit_approx_sqrt_f32", approximate<square_root>), symbol("pergola_jit_approx_sqrt_half", approximate_half<square_root>),
+      symbol("pergola_jit_approx_sqrt_f64", approximate_high<square_root>),
       symbol("pergola_jit_div_approx_f32", divide_approx),
       symbol("pergola_jit_atomic_add_f32", atomic_add_f32),
       symbol("pergola_jit_atomic_add_f64", atomic_add_f64),
-      symbol("pergola_jit_atomic_add_f16", atomic_add_half<kFormatF16>),
-      symbol("pergola_jit_atomic_add_bf16", atomic_add_half<kFormatBf16>),
-      symbol("pergola_jit_atomic_add_f16x2", atomic_add_pair<kFormatF16>),
-      symbol("pergola_jit_atomic_add_bf16x2", atomic_add_pair<kFormatBf16>), symbol("pergola_jit_fns", fns),
-#define PERGOLA_MATH_F1(name) symbol("__pergola_" #name, static_cast<F1*>(::name)),
-#define PERGOLA_MATH_F2(name) symbol("__pergola_" #name, static_cast<F2*>(::name)),
-#define PERGOLA_MATH_FI(name) symbol("__pergola_" #name, static_cast<FI*>(::name)),
-#define PERGOLA_MATH_IF(name) symbol("__pergola_" #name, static_cast<IF*>(::name)),
-#define PERGOLA_MATH_D1(name) symbol("__pergola_" #name, static_cast<D1*>(::name)),
-#define PERGOLA_MATH_D2(name) symbol("__pergola_" #name, static_cast<D2*>(::name)),
-#define PERGOLA_MATH_DI(name) symbol("__pergola_" #name, static_cast<DI*>(::name)),
-#define PERGOLA_MATH_ID(name) symbol("__pergola_" #name, static_cast<ID*>(::name)),
-#include "include/pergola/device/math_functions.def"
-#undef PERGOLA_MATH_F1
-#undef PERGOLA_MATH_F2
-#undef PERGOLA_MATH_FI
-#undef PERGOLA_MATH_IF
-#undef PERGOLA_MATH_D1
-#undef PERGOLA_MATH_D2
-#undef PERGOLA_MATH_DI
-#undef PERGOLA_MATH_ID
+      symbol("pergola_jit_atomic_f16", atomic_half<kFormatF16>),
+      symbol("pergola_jit_atomic_bf16", atomic_half<kFormatBf16>),
+      symbol("pergola_jit_atomic_f16x2", atomic_pair<kFormatF16>),
+      symbol("pergola_jit_atomic_bf16x2", atomic_pair<kFormatBf16>), symbol("pergola_jit_fns", fns),
   };
 }
 
