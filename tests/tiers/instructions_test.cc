@@ -89,6 +89,8 @@ constexpr Row kRows[] = {
     {"setp.{eq,ne,lt,le,gt,ge,equ,neu,ltu,leu,gtu,geu,num,nan}.{f16,bf16}", "phh"},
     {"set.{lt,ge,neu}.{u32,s32,f32}.f32", "rff"},
     {"set.{lt,ge,ne}.{u32,f32}.{s32,u32}", "rrr"},
+    {"set.{lt,geu}.{f16x2,u32,ftz.f16x2}.f16x2", "rrr"},
+    {"set.{lt,ne}.{u16,f16}.f16", "hhh"},
     {"slct.b32.s32", "rrrr"},
     {"slct.b64.f32", "dddf"},
     {"slct.ftz.f32.f32", "ffff"},
@@ -267,9 +269,9 @@ TEST(Instructions, OnEdgeValues_TiersGiveTheSameBits) {
       std::vector<std::uint64_t> expected(std::size_t{n} * n, 0), got = expected;
       for (Program* one : {&reference, &program}) {
         for (const std::vector<std::uint64_t>* out : {&expected, &got}) {
-          one->memory.add({reinterpret_cast<std::uintptr_t>(out->data()), out->size() * 8, "out"});
+          one->memory().add({reinterpret_cast<std::uintptr_t>(out->data()), out->size() * 8, "out"});
         }
-        one->memory.add({reinterpret_cast<std::uintptr_t>(in.data()), in.size() * sizeof(Pattern), "in"});
+        one->memory().add({reinterpret_cast<std::uintptr_t>(in.data()), in.size() * sizeof(Pattern), "in"});
       }
       const bool binary = std::string_view(row.registers).size() > 2;
       const Dim3 grid{n, 1, 1}, block{binary ? n : 1, 1, 1};

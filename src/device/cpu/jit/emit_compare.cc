@@ -105,10 +105,25 @@ void FunctionEmitter::emit_setp(const Inst& in) {
 
 void FunctionEmitter::emit_set(const Inst& in) {
   const Type to = in.type(0), from = in.type(1);
-  if (to == Type::kF16x2 || to == Type::kBF16x2 || from == Type::kF16x2 || from == Type::kBF16x2) {
-    refuse(in, "packed set is not implemented in this tier");
-  }
+  const bool packed = from == Type::kF16x2 || from == Type::kBF16x2;
   Value a, b;
+  if (packed) {  // a true half is 1.0, or all ones where the destination is an integer
+    const Type half = from == Type::kF16x2 ? Type::kF16 : Type::kBF16;
+    const std::uint64_t truth = to == Type::kF16x2 ? 0x3c00 : to == Type::kBF16x2 ? 0x3f80 : 0xffff;
+    a = read(in.operands[1], 32);
+    b = read(in.operands[2], 32);
+    Value both = k(32, 0);
+    for (unsigned n = 0; n < 2; ++n) {
+      const auto lane = [&](Value v) {
+        Value pattern = b_.CreateTrunc(b_.CreateLShr(v, k(32, 16 * n)), i(16));
+        return half_to_float(in.has(Mod::kFtz) ? flush_half(pattern) : pattern, half);
+      };
+      Value p = compare(in, half, lane(a), lane(b), compare_mod(in));
+      if (in.operands.size() > 3) p = combine(in, p, in.operands[3]);
+      both = b_.CreateOr(both, b_.CreateSelect(p, k(32, truth << (16 * n)), k(32, 0)));
+    }
+    return write(in.operands[0], both);
+  }
   if (ptx::is_float(from)) {
     a = read_float(in.operands[1], from, in.has(Mod::kFtz));
     b = read_float(in.operands[2], from, in.has(Mod::kFtz));

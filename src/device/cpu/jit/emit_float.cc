@@ -102,7 +102,7 @@ Value FunctionEmitter::float_min_max(const Inst& in, Value a, Value b) {
   Value nan = b_.CreateBitCast(k(bits, bits == 64 ? 0x7fffffffffffffffu : kCanonicalNan32), type);
   v = b_.CreateSelect(b_nan, a, b_.CreateSelect(a_nan, b, v));
   if (a_sign != nullptr) v = b_.CreateBitCast(b_.CreateXor(to_bits(v), a_sign), type);
-  Value gives_nan = in.has(Mod::kNan) ? b_.CreateOr(a_nan, b_nan) : b_.CreateAnd(a_nan, b_nan);
+  Value gives_nan = in.has(Mod::kNaN) ? b_.CreateOr(a_nan, b_nan) : b_.CreateAnd(a_nan, b_nan);
   return b_.CreateSelect(gives_nan, nan, v);
 }
 

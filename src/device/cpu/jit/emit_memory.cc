@@ -237,6 +237,7 @@ void FunctionEmitter::emit_isspacep(const Inst& in) {
 // The copy happens at once, so groups are complete when they are committed.
 void FunctionEmitter::emit_cp_async(const Inst& in) {
   if (!in.has(Mod::kAsync) || in.has(Mod::kBulk) || in.has(Mod::kTensor)) refuse(in, "bulk copies are not implemented in this tier");
+  if (in.has(Mod::kMbarrier)) return emit_mbarrier(in);
   if (in.has(Mod::kCommitGroup) || in.has(Mod::kWaitGroup) || in.has(Mod::kWaitAll)) return;
   if (in.op != Op::kCp || in.operands.size() < 3 || in.operands[2].kind != Operand::Kind::kInteger) {
     refuse(in, "this form of asynchronous copy is not implemented in this tier");
@@ -263,6 +264,7 @@ bool FunctionEmitter::emit_memory(const Inst& in) {
     case Op::kCvta: return emit_cvta(in), true;
     case Op::kIsspacep: return emit_isspacep(in), true;
     case Op::kCp: return emit_cp_async(in), true;
+    case Op::kMbarrier: return emit_mbarrier(in), true;
     case Op::kFence: case Op::kMembar: return emit_fence(in), true;
     case Op::kPrefetch: case Op::kPrefetchu: case Op::kDiscard: case Op::kApplypriority: return true;  // hints
     case Op::kCreatepolicy: return write(in.operands[0], k(64, 0)), true;

@@ -194,6 +194,7 @@ class FunctionEmitter {
   void emit_isspacep(const Inst& in);
   void emit_cp_async(const Inst& in);
   void emit_fence(const Inst& in);
+  void emit_mbarrier(const Inst& in);
   Value atomic_float(const Inst& in, ptx::Type type, Value pointer, Value operand);
   Value atomic_element(const Inst& in, Value pointer, const ptx::Operand& b, const ptx::Operand* c);
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "src/device/cpu/cpu_buffer.h"
 #include "src/device/cpu/global_placement.h"
 #include "src/device/cpu/jit/engine.h"
 #include "src/device/cpu/memory_map.h"
@@ -32,6 +33,7 @@ class Program {
     status_ = load(text, tier);
   }
   const Status& status() const { return status_; }
+  MemoryMap& memory() { return device_memory_.map; }
 
   template <typename T>
   T* global(const std::string& name) {
@@ -62,7 +64,7 @@ class Program {
     launch.parameters = std::span<const std::byte>(parameters, offset);
     launch.static_shared_bytes = layout.static_bytes;
     launch.sm_count = 1;
-    launch.memory = &memory;
+    launch.memory = &memory();
     launch.fault = &fault;
     const std::uint32_t shared_bytes = layout.dynamic_offset + dynamic_shared_bytes;
 
@@ -93,18 +95,17 @@ class Program {
     return fault.status();
   }
 
-  MemoryMap memory;
-
  private:
   Status load(const std::string& text, Engine& tier) {
     PERGOLA_ASSIGN(ptx::Module parsed, ptx::parse(text, "test.ptx"));
     module_ = std::make_shared<const ptx::Module>(std::move(parsed));
-    PERGOLA_ASSIGN(GlobalStorage storage, GlobalStorage::place(*module_, memory));
+    PERGOLA_ASSIGN(GlobalStorage storage, GlobalStorage::place(*module_, device_memory_));
     globals_.emplace(std::move(storage));
     PERGOLA_ASSIGN(code_, tier.compile(module_, globals_->placements()));
     return globals_->initialize(*module_, [&](std::string_view function) { return code_->function_address(function); });
   }
 
+  DeviceMemory device_memory_{std::uint64_t{1} << 30};
   std::shared_ptr<const ptx::Module> module_;
   std::optional<GlobalStorage> globals_;
   std::unique_ptr<ModuleCode> code_;

@@ -7,6 +7,7 @@
 
 #include "src/device/cpu/heap.h"
 #include "src/device/cpu/jit/block_run.h"
+#include "src/device/cpu/jit/mbarrier.h"
 #include "src/device/cpu/jit/runtime_math.h"
 #include "src/device/cpu/memory_map.h"
 #include "src/device/cpu/print.h"
@@ -133,7 +134,7 @@ std::vector<RuntimeSymbol> all_symbols() {
       symbol("pergola_jit_vprintf", print),         symbol("pergola_jit_malloc", allocate),
       symbol("pergola_jit_free", release),          symbol("pergola_jit_assert_fail", assert_fail),
       symbol("pergola_jit_copy_async", copy_async), symbol("pergola_jit_clock", clock_ticks),
-      symbol("pergola_jit_globaltimer", global_timer),
+      symbol("pergola_jit_globaltimer", global_timer), symbol("pergola_jit_mbarrier", mbarrier),
       // What LLVM's code generation calls by itself.
       symbol("memcpy", static_cast<void* (*)(void*, const void*, std::size_t)>(std::memcpy)),
       symbol("memset", static_cast<void* (*)(void*, int, std::size_t)>(std::memset)),

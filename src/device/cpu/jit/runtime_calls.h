@@ -15,6 +15,10 @@ inline constexpr std::uint32_t kShuffle = 1, kBallot = 2, kAll = 3, kAny = 4, kU
 inline constexpr std::uint32_t kConverged = 0x80;
 
 inline constexpr std::uint32_t kBarrierSync = 0, kBarrierArrive = 1;
+// pergola_jit_mbarrier(word, operation, value) -> the word before, or whether the phase has ended.
+inline constexpr std::uint32_t kMbarrierInit = 0, kMbarrierInval = 1, kMbarrierExpectTx = 2, kMbarrierCompleteTx = 3,
+                               kMbarrierArrive = 4, kMbarrierArriveDrop = 5, kMbarrierTest = 6,
+                               kMbarrierTestParity = 7;
 inline constexpr std::uint32_t kHalfAdd = 0, kHalfMin = 1, kHalfMax = 2;
 inline constexpr std::uint32_t kTrapInstruction = 0, kTrapBranchTable = 1;
 
