@@ -289,7 +289,8 @@ bool Parser::parse_parameters(std::vector<Variable>& list, Function* function) {
     if (!parse_qualifiers(variable) || !parse_declarator(variable)) return false;
     if (*space == Space::kReg && function != nullptr) {
       RegisterId id = 0;
-      if (!add_registers(variable.name, variable.type, variable.vector, 1, false, id)) return false;
+      const Register pattern{variable.name, variable.type, variable.vector};
+      if (!add_registers(token, pattern, 1, false, id)) return false;
     }
     list.push_back(std::move(variable));
   } while (accept(","));

@@ -1,5 +1,5 @@
 // Statements, declarations and instructions of a function's body.
-#include <algorithm>
+#include <unordered_set>
 
 #include "src/ptx/parser_impl.h"
 
@@ -7,10 +7,12 @@ namespace pergola::ptx {
 
 // ---- Registers in scope
 
-void RegisterScopes::add(std::vector<Entry>& entries, std::string_view name, RegisterId first, std::uint32_t count,
+bool RegisterScopes::add(std::vector<Entry>& entries, std::string_view name, RegisterId first, std::uint32_t count,
                          bool single) {
-  entries.push_back(Entry{sequence_++, first, count});
+  if (!entries.empty() && entries.back().depth == marks_.size()) return false;
+  entries.push_back(Entry{sequence_++, marks_.size(), first, count});
   undo_.push_back(Undo{single, std::string(name)});
+  return true;
 }
 
 void RegisterScopes::close() {
@@ -57,6 +59,7 @@ RegisterId RegisterScopes::find(std::string_view name) const {
 bool Parser::parse_body(Function& function) {
   next();
   function.has_body = true;
+  scopes_.open();
   debug_file_ = debug_line_ = 0;
   open_scopes_ = 0;
   while (true) {
@@ -171,22 +174,19 @@ bool Parser::parse_prototype(std::string name, Location location) {
 
 // ---- Registers
 
-bool Parser::add_registers(std::string_view name, Type type, std::uint8_t vector, std::uint32_t count,
-                           bool parameterized, RegisterId& first) {
-  if (count > registers_left_) return fail("fewer registers, in proportion to the text's length");
+bool Parser::add_registers(const Token& place, const Register& pattern, std::uint32_t count, bool parameterized,
+                           RegisterId& first) {
+  if (count > registers_left_) return fail_at(place, "fewer registers, in proportion to the text's length");
   registers_left_ -= count;
   std::vector<Register>& registers = function_->registers;
   first = static_cast<RegisterId>(registers.size());
-  if (!parameterized) {
-    registers.push_back(Register{std::string(name), type, vector});
-    scopes_.declare(name, first);
-    return true;
-  }
   for (std::uint32_t i = 0; i < count; ++i) {
-    registers.push_back(Register{std::string(name) + std::to_string(i), type, vector});
+    registers.push_back(pattern);
+    if (parameterized) registers.back().name += std::to_string(i);
   }
-  scopes_.declare_range(name, first, count);
-  return true;
+  const bool fresh = parameterized ? scopes_.declare_range(pattern.name, first, count)
+                                   : scopes_.declare(pattern.name, first);
+  return fresh || fail_at(place, "a name that this scope gives no register yet");
 }
 
 // .reg [.v4] .b32 %r<10>, %a;
@@ -214,6 +214,7 @@ bool Parser::parse_registers() {
 }
 
 bool Parser::parse_register_declarator(Type type, std::uint8_t vector, Location location) {
+  const Token& place = peek();
   std::string name;
   if (!expect_identifier("a register's name", name)) return false;
   RegisterDecl declaration;
@@ -230,7 +231,8 @@ bool Parser::parse_register_declarator(Type type, std::uint8_t vector, Location 
     declaration.prefix = name;
     if (!expect(">", "'>' after the number of registers")) return false;
   }
-  if (!add_registers(name, type, vector, declaration.count, declaration.parameterized, declaration.first)) return false;
+  const Register pattern{std::move(name), type, vector};
+  if (!add_registers(place, pattern, declaration.count, declaration.parameterized, declaration.first)) return false;
   push_node(std::move(declaration), location);
   return true;
 }
@@ -314,6 +316,7 @@ bool Parser::parse_opaque(Instruction& instruction, std::size_t first_token) {
   instruction.op = Op::kOpaque;
   instruction.mods.clear();
   int braces = 0;
+  std::unordered_set<RegisterId> known;
   while (!at(";")) {
     const Token& token = peek();
     if (token.kind == Token::Kind::kEnd || token.kind == Token::Kind::kBad) return fail("';' after the instruction");
@@ -321,10 +324,7 @@ bool Parser::parse_opaque(Instruction& instruction, std::size_t first_token) {
     if (at("}") && --braces < 0) return fail("';' after the instruction");
     if (token.kind == Token::Kind::kIdentifier && position_ != first_token) {
       const RegisterId id = scopes_.find(word(token));
-      const auto& known = instruction.text_registers;
-      if (id != kNoRegister && std::find(known.begin(), known.end(), id) == known.end()) {
-        instruction.text_registers.push_back(id);
-      }
+      if (id != kNoRegister && known.insert(id).second) instruction.text_registers.push_back(id);
     }
     next();
   }

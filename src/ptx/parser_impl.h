@@ -26,9 +26,10 @@ class RegisterScopes {
  public:
   void open() { marks_.push_back(undo_.size()); }
   void close();
-  void declare(std::string_view name, RegisterId id) { add(singles_[std::string(name)], name, id, 1, true); }
-  void declare_range(std::string_view prefix, RegisterId first, std::uint32_t count) {
-    add(ranges_[std::string(prefix)], prefix, first, count, false);
+  // False where the name is declared in this scope already.
+  bool declare(std::string_view name, RegisterId id) { return add(singles_[std::string(name)], name, id, 1, true); }
+  bool declare_range(std::string_view prefix, RegisterId first, std::uint32_t count) {
+    return add(ranges_[std::string(prefix)], prefix, first, count, false);
   }
   // The innermost, latest declaration of `name`; kNoRegister where there is none.
   RegisterId find(std::string_view name) const;
@@ -36,6 +37,7 @@ class RegisterScopes {
  private:
   struct Entry {
     std::uint64_t sequence;  // later declarations hide earlier ones
+    std::size_t depth;       // of scopes; entries of one name are at growing depths
     RegisterId first;
     std::uint32_t count;
   };
@@ -48,7 +50,7 @@ class RegisterScopes {
     bool single;
     std::string name;
   };
-  void add(std::vector<Entry>& entries, std::string_view name, RegisterId first, std::uint32_t count, bool single);
+  bool add(std::vector<Entry>& entries, std::string_view name, RegisterId first, std::uint32_t count, bool single);
 
   Table singles_, ranges_;
   std::vector<Undo> undo_;
@@ -117,7 +119,8 @@ class Parser {
   bool parse_prototype(std::string name, Location location);
   bool parse_registers();
   bool parse_register_declarator(Type type, std::uint8_t vector, Location location);
-  bool add_registers(std::string_view name, Type type, std::uint8_t vector, std::uint32_t count, bool parameterized,
+  // `place` is where a failure is reported.
+  bool add_registers(const Token& place, const Register& pattern, std::uint32_t count, bool parameterized,
                      RegisterId& first);
   bool parse_loc();
   bool parse_instruction();

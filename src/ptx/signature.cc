@@ -1,20 +1,21 @@
 // Parameter layout (each parameter at the next multiple of its alignment, as the driver packs them) and shared memory.
 #include "src/ptx/signature.h"
 
-#include <set>
+#include <array>
 #include <unordered_map>
 #include <unordered_set>
 
 namespace pergola::ptx {
 namespace {
 
-// Shared variables and the functions that reach them, over the call graph of direct and taken addresses.
+// The shared variables that an entry reaches: by name, through functions it names, and through variables whose
+// initialisers name functions or variables (tables of function pointers).
 class SharedMemory {
  public:
   explicit SharedMemory(const Module& module) {
     for (const Item& item : module.items) {
       if (const auto* variable = std::get_if<Variable>(&item.node); variable != nullptr) {
-        if (variable->space == Space::kShared) variables_.emplace(variable->name, variable);
+        variables_.emplace(variable->name, variable);
       } else if (const auto* function = std::get_if<Function>(&item.node); function != nullptr) {
         const auto [it, fresh] = functions_.emplace(function->name, function);
         if (!fresh && function->has_body) it->second = function;
@@ -23,12 +24,20 @@ class SharedMemory {
   }
 
   void visit(const Function& entry) {
-    std::vector<const Function*> pending = {&entry};
+    pending_functions_.push_back(&entry);
     seen_.insert(&entry);
-    while (!pending.empty()) {
-      const Function* function = pending.back();
-      pending.pop_back();
-      for (const Statement& statement : function->body) visit_statement(statement, pending);
+    while (!pending_functions_.empty() || !pending_variables_.empty()) {
+      if (!pending_variables_.empty()) {
+        const Variable* variable = pending_variables_.back();
+        pending_variables_.pop_back();
+        for (const Initializer& value : variable->initializers) {
+          if (value.kind != Initializer::Kind::kBits) visit_name(value.symbol);
+        }
+        continue;
+      }
+      const Function* function = pending_functions_.back();
+      pending_functions_.pop_back();
+      for (const Statement& statement : function->body) visit_statement(statement);
     }
   }
 
@@ -60,35 +69,37 @@ class SharedMemory {
     return variable.linkage == Linkage::kExtern || variable.size_bytes() == 0;
   }
 
-  void use(const Variable* variable) {
-    if (used_.insert(variable).second) used_in_order_.push_back(variable);
+  void visit_variable(const Variable* variable) {
+    if (!seen_.insert(variable).second) return;
+    if (variable->space == Space::kShared) used_in_order_.push_back(variable);
+    if (!variable->initializers.empty()) pending_variables_.push_back(variable);
   }
 
-  void visit_name(const std::string& name, std::vector<const Function*>& pending) {
-    if (const auto it = variables_.find(name); it != variables_.end()) use(it->second);
+  void visit_name(const std::string& name) {
+    if (const auto it = variables_.find(name); it != variables_.end()) visit_variable(it->second);
     if (const auto it = functions_.find(name); it != functions_.end() && seen_.insert(it->second).second) {
-      pending.push_back(it->second);
+      pending_functions_.push_back(it->second);
     }
   }
 
-  void visit_operand(const Operand& operand, std::vector<const Function*>& pending) {
-    if (operand.kind == Operand::Kind::kSymbol) visit_name(operand.name, pending);
-    for (const Operand& element : operand.elements) visit_operand(element, pending);
+  void visit_operand(const Operand& operand) {
+    if (operand.kind == Operand::Kind::kSymbol) visit_name(operand.name);
+    for (const Operand& element : operand.elements) visit_operand(element);
   }
 
-  void visit_statement(const Statement& statement, std::vector<const Function*>& pending) {
+  void visit_statement(const Statement& statement) {
     if (const auto* variable = std::get_if<Variable>(&statement.node)) {
-      if (variable->space == Space::kShared) use(variable);
+      visit_variable(variable);
     } else if (const auto* targets = std::get_if<CallTargets>(&statement.node)) {
-      for (const std::string& name : targets->functions) visit_name(name, pending);
+      for (const std::string& name : targets->functions) visit_name(name);
     } else if (const Instruction* instruction = statement.instruction()) {
-      for (const Operand& operand : instruction->operands) visit_operand(operand, pending);
-      if (!instruction->text.empty()) visit_text(instruction->text, pending);
+      for (const Operand& operand : instruction->operands) visit_operand(operand);
+      if (!instruction->text.empty()) visit_text(instruction->text);
     }
   }
 
   // Every word of an opaque instruction may name a variable or a function.
-  void visit_text(std::string_view text, std::vector<const Function*>& pending) {
+  void visit_text(std::string_view text) {
     const auto is_word = [](char c) {
       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$' ||
              c == '%';
@@ -98,7 +109,7 @@ class SharedMemory {
       if (i < text.size() && is_word(text[i])) {
         word += text[i];
       } else if (!word.empty()) {
-        visit_name(word, pending);
+        visit_name(word);
         word.clear();
       }
     }
@@ -106,8 +117,9 @@ class SharedMemory {
 
   std::unordered_map<std::string, const Variable*> variables_;
   std::unordered_map<std::string, const Function*> functions_;
-  std::unordered_set<const Function*> seen_;
-  std::unordered_set<const Variable*> used_;
+  std::unordered_set<const void*> seen_;  // functions and variables
+  std::vector<const Function*> pending_functions_;
+  std::vector<const Variable*> pending_variables_;
   std::vector<const Variable*> used_in_order_;
 };
 

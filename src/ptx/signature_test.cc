@@ -32,6 +32,8 @@ constexpr const char* kText = R"(.version 8.5
 }
 .visible .entry dynamic_user() { .reg .b32 %r; ld.shared.u32 %r, [dynamic]; ret; }
 .visible .entry opaque_user() { .reg .b32 %r; future.ld %r, [dynamic]; ret; }
+.global .u64 functions[1] = {deeper};
+.visible .entry table_user() { .reg .b64 %rd; mov.u64 %rd, functions; ret; }
 .visible .entry too_much(.param .b8 a[40000]) { ret; }
 )";
 
@@ -62,6 +64,7 @@ TEST_F(SignatureTest, SharedMemory_CountsWhatIsReached) {
   ASSERT_TRUE(module_.ok()) << module_.message();
   // own: 5 at 0, used: 100 at 8, by_callee: 24 at 112
   EXPECT_EQ(of("shared_user")->static_shared_bytes, 136u);
+  EXPECT_EQ(of("table_user")->static_shared_bytes, 24u);
   EXPECT_FALSE(of("shared_user")->uses_dynamic_shared);
   EXPECT_TRUE(of("dynamic_user")->uses_dynamic_shared);
   EXPECT_TRUE(of("opaque_user")->uses_dynamic_shared);
@@ -72,7 +75,7 @@ TEST_F(SignatureTest, WrongFunction_IsRefused) {
   EXPECT_EQ(of("callee").code(), Code::kInvalidArgument);
   EXPECT_EQ(of("too_much").code(), Code::kParseError);
   EXPECT_EQ(of("too_much").message(),
-            "f:26:26: expected parameters of at most 32764 bytes in all, found 'a' of 40000 bytes at offset 0 of kernel "
+            "f:28:26: expected parameters of at most 32764 bytes in all, found 'a' of 40000 bytes at offset 0 of kernel "
             "'too_much'");
 }
 

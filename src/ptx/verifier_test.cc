@@ -87,7 +87,7 @@ TEST(Verifier, BadInstruction_IsRefusedWithItsPlace) {
       {"call (%r1), f, (%r1, %r2);", "f:9:1: expected 1 arguments for 'f', found 2"},
       {"call f, (%r1);", "f:9:1: expected 1 results of 'f', found 0"},
       {"call %rd1, ();", "f:9:1: expected a prototype after an indirect call's arguments, found none"},
-      {".reg .b32 x; .reg .f32 x;", "f:9:14: expected a register once in its scope, found 'x' again"},
+      {".reg .b32 x; .reg .f32 x;", "parse error f:9:24: expected a name that this scope gives no register yet, found 'x'"},
       {".shared .b32 x; .shared .b8 x;", "f:9:17: expected a variable once in its scope, found 'x' again"},
       {"ld.global.u32 %r1, %rd1;",
        "f:9:1: expected an address in brackets as operand 2 of 'ld', found another kind of operand"},
