@@ -260,7 +260,7 @@ TEST_F(CpuDeviceTest, ProcessWithASpinningKernel_Ends) {
       script("spin", [=](const Block&, std::uint64_t) { return claims_progress ? Progress::kRan : Progress::kWaiting; });
       open({.teardown_grace = std::chrono::milliseconds(100)});
       static std::unique_ptr<Queue> held;  // destroyed by exit(), before the device's own handler
-      auto* const leaked = new std::unique_ptr<Queue>(new_queue());
+      static auto* const leaked = new std::unique_ptr<Queue>(new_queue());
       held = std::move(queue);
       const bool queued = launch(*held, "spin", 4).ok() && launch(**leaked, "spin", 4).ok();
       std::exit(queued ? 0 : 1);
