@@ -55,9 +55,10 @@ LocalSession::LocalSession(device::DevicePtr device, std::unique_ptr<device::Que
     : id_(next_session_id()), device_(std::move(device)), queue_(std::move(queue)) {}
 
 LocalSession::~LocalSession() {
-  const Status status = synchronize();
-  if (!status.ok() && !failure_told_)
-    PERGOLA_WARN("a session ends with a failure that nobody asked for: {}", status.message());
+  queue_.reset();  // waits for its work, each device in its way
+  in_flight_.reap();
+  if (const Status& failure = in_flight_.failure(); !failure.ok() && !failure_told_)
+    PERGOLA_WARN("a session ends with a failure that nobody asked for: {}", failure.message());
 }
 
 Result<std::shared_ptr<LocalSession>> LocalSession::create(device::DevicePtr device) {

@@ -52,7 +52,7 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   std::mutex submit_mutex_;
   InFlight in_flight_;                    // guarded by submit_mutex_
   bool failure_told_ = false;             // a caller knows of some failure; guarded by submit_mutex_
-  std::unique_ptr<device::Queue> queue_;  // last, so that it is destroyed, and waits, first
+  std::unique_ptr<device::Queue> queue_;  // destroyed first: it waits for what uses the rest
 };
 
 }  // namespace pergola::runtime
