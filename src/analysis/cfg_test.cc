@@ -193,5 +193,21 @@ TEST(Reaching, Loop_BringsTheLastRoundsDefinition) {
   EXPECT_EQ(reaching.users(reaching.definition(nth(kernel, 2), reg(kernel, "%r1"))).size(), 1u);
 }
 
+TEST(Reaching, VeryManyDefinitions_AreOne) {
+  std::string body = "mov.u32 %r2, %r1;\n";
+  for (int i = 0; i < 200; ++i) body += "mov.u32 %r1, 1;\n";
+  const ptx::Module module = parse(body + "mov.u32 %r3, %r1; ret;");
+  const ptx::Function& kernel = *module.entries()[0];
+  const auto cfg = build_cfg(kernel);
+  ASSERT_TRUE(cfg.ok());
+  const ReachingDefinitions reaching(kernel, *cfg);
+  const ptx::RegisterId r1 = reg(kernel, "%r1");
+  EXPECT_EQ(reaching.all_of(r1).size(), 1u);
+  EXPECT_FALSE(reaching.is_single(r1));
+  EXPECT_EQ(reaching.definition(nth(kernel, 5), r1), reaching.definition(nth(kernel, 150), r1));
+  EXPECT_EQ(reaching.users(reaching.all_of(r1)[0]).size(), 2u);
+  EXPECT_TRUE(reaching.is_single(reg(kernel, "%r3")));
+}
+
 }  // namespace
 }  // namespace pergola::analysis

@@ -67,6 +67,7 @@ Operands memory_operands(const Instruction& instruction) {
     case Op::kWgmma:
     case Op::kTcgen05:
     case Op::kClusterlaunchcontrol:
+    case Op::kFence:
     case Op::kMapa:
     case Op::kGetctarank:
     case Op::kCall: return {};

@@ -109,7 +109,7 @@ void FunctionFacts::find_constants() {
     if (i.guard.present() || i.operands.empty() || i.operands[0].kind != Operand::Kind::kRegister) continue;
     const ptx::RegisterId reg = i.operands[0].reg;
     if (i.operands[0].component >= 0 || function->registers[reg].vector != 1) continue;
-    if (definitions->all_of(reg).size() != 1 || definitions->definition(statement, reg) == kNoStatement) continue;
+    if (!definitions->is_single(reg) || definitions->definition(statement, reg) == kNoStatement) continue;
     constants[reg] = fold(i);
   }
 }

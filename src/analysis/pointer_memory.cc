@@ -14,7 +14,7 @@ Value PointerMemory::load(std::uint32_t object, std::int64_t offset, std::uint32
     result.merge(stored == bytes ? value : fragment(value, stored, bytes));
   };
   if (offset == kAnyOffset) {
-    for (const auto& [place, value] : from.cells) see(value, place.second);
+    for (const auto& [stored, value] : from.all) see(value, stored);
   } else {
     // offset may be anything up to the ends of its type: compare distances, which cannot overflow here.
     const std::int64_t lowest = offset < std::numeric_limits<std::int64_t>::min() + kMaxBytes
@@ -44,6 +44,7 @@ bool PointerMemory::store(std::uint32_t object, std::int64_t offset, std::uint32
   if (value.is_bottom()) return false;
   Object& to = objects_[object];
   if (offset != kAnyOffset && to.cells.size() >= kMaxCells && !to.cells.contains({offset, bytes})) offset = kAnyOffset;
+  to.all[bytes].merge(value);
   return offset == kAnyOffset ? to.anywhere[bytes].merge(value) : to.cells[{offset, bytes}].merge(value);
 }
 
@@ -81,9 +82,17 @@ std::vector<std::uint32_t> PointerMemory::escape(const Value& value) {
 
 Value PointerMemory::content(std::uint32_t object) const {
   Value all;
-  for (const auto& cell : objects_[object].cells) all.merge(cell.second);
-  for (const auto& cell : objects_[object].anywhere) all.merge(cell.second);
+  for (const auto& values : objects_[object].all) all.merge(values.second);
   return all;
+}
+
+std::vector<Value> PointerMemory::words(std::uint32_t object) const {
+  std::vector<Value> values;
+  for (const auto& [place, value] : objects_[object].cells) {
+    if (place.second == 8) values.push_back(value);
+  }
+  for (const auto& cell : objects_[object].anywhere) values.push_back(cell.second);
+  return values;
 }
 
 void PointerMemory::clear() {

@@ -35,12 +35,16 @@ class PointerMemory {
   // All values in an object, joined: what someone who gets its address may read.
   Value content(std::uint32_t object) const;
 
+  // The values in an object's 8-byte cells, each on its own.
+  std::vector<Value> words(std::uint32_t object) const;
+
   void clear();  // forgets all content, keeps the objects
 
  private:
   struct Object {
     std::map<std::pair<std::int64_t, std::uint32_t>, Value> cells;
     std::map<std::uint32_t, Value> anywhere;
+    std::map<std::uint32_t, Value> all;  // of cells and anywhere, joined by size: for loads from no constant offset
     bool escaped = false;
   };
   static constexpr std::size_t kMaxCells = 4096;

@@ -196,7 +196,13 @@ class Judge {
     if (arguments.is_bottom() || !may_print_string(format)) return;
     for (const Contribution& target : arguments.targets()) {
       if (target.base.kind != Kind::kObject) continue;
-      judge_argument(site, flow_.memory().content(target.base.index), AccessMode::kRead);
+      for (const Value& word : flow_.memory().words(target.base.index)) {
+        const auto parts = word.parts();
+        const bool is_address = std::any_of(parts.begin(), parts.end(), [](const Contribution& part) {
+          return (part.how & Contribution::kAddress) != 0;
+        });
+        if (is_address) judge_argument(site, word, AccessMode::kRead);  // else a number that is printed
+      }
     }
   }
 

@@ -23,13 +23,12 @@ class ReachingDefinitions::Solver {
   }
 
   void run() {
-    const bool affordable = std::uint64_t{words_} * 64 * cfg_.blocks.size() <= kMaxBits;
-    if (affordable) flow();
+    flow();
     for (const std::uint32_t block : cfg_.reverse_post_order) {
-      Bits live = affordable ? in_[block] : Bits{};
+      Bits live = in_[block];
       for (const std::uint32_t statement : cfg_.blocks[block].statements) {
-        record_uses(statement, live, affordable);
-        if (affordable) step(statement, live);
+        record_uses(statement, live);
+        step(statement, live);
       }
     }
   }
@@ -76,7 +75,7 @@ class ReachingDefinitions::Solver {
     }
   }
 
-  void record_uses(std::uint32_t statement, const Bits& live, bool affordable) {
+  void record_uses(std::uint32_t statement, const Bits& live) {
     ptx::for_each_register(*function_.body[statement].instruction(), [&](ptx::RegisterId reg, bool is_written) {
       if (is_written) return;
       const auto& ids = out_.of_register_[reg];
@@ -85,7 +84,7 @@ class ReachingDefinitions::Solver {
       if (ids.size() == 1) return add_user(ids[0], statement);
       Use use{reg, static_cast<std::uint32_t>(out_.reaching_.size()), 0};
       for (const DefinitionId id : ids) {
-        if (affordable && (live[slot_[id] / 64] >> (slot_[id] % 64) & 1) == 0) continue;
+        if ((live[slot_[id] / 64] >> (slot_[id] % 64) & 1) == 0) continue;
         out_.reaching_.push_back(id);
         ++use.count;
         add_user(id, statement);
@@ -110,22 +109,22 @@ class ReachingDefinitions::Solver {
 
 ReachingDefinitions::ReachingDefinitions(const ptx::Function& function, const Cfg& cfg) {
   of_register_.resize(function.registers.size());
+  of_parameter_.assign(function.registers.size(), kNoStatement);
   of_statement_.resize(function.body.size());
   uses_.resize(function.body.size());
-  const auto define = [&](std::uint32_t statement, ptx::RegisterId reg) {
-    of_register_[reg].push_back(static_cast<DefinitionId>(definitions_.size()));
-    if (statement != kNoStatement) of_statement_[statement].push_back(of_register_[reg].back());
-    definitions_.push_back({statement, reg});
-  };
+  std::vector<ptx::RegisterId> parameters;
   for (const ptx::Variable& parameter : function.parameters) {
     if (parameter.space != ptx::Space::kReg) continue;
     for (ptx::RegisterId reg = 0; reg < function.registers.size(); ++reg) {
-      if (function.registers[reg].name == parameter.name && of_register_[reg].empty()) {
-        define(kNoStatement, reg);
-        break;
-      }
+      if (function.registers[reg].name != parameter.name) continue;
+      if (std::find(parameters.begin(), parameters.end(), reg) == parameters.end()) parameters.push_back(reg);
+      break;
     }
   }
+  writes_.assign(function.registers.size(), 0);
+  for (const ptx::RegisterId reg : parameters) ++writes_[reg];
+  count_writes(function, cfg);
+  for (const ptx::RegisterId reg : parameters) define(kNoStatement, reg);
   for (const std::uint32_t block : cfg.reverse_post_order) {
     for (const std::uint32_t statement : cfg.blocks[block].statements) {
       ptx::for_each_register(*function.body[statement].instruction(), [&](ptx::RegisterId reg, bool is_written) {
@@ -141,10 +140,42 @@ ReachingDefinitions::ReachingDefinitions(const ptx::Function& function, const Cf
   }
 }
 
+void ReachingDefinitions::count_writes(const ptx::Function& function, const Cfg& cfg) {
+  for (const std::uint32_t block : cfg.reverse_post_order) {
+    for (const std::uint32_t statement : cfg.blocks[block].statements) {
+      std::vector<ptx::RegisterId> seen;
+      ptx::for_each_register(*function.body[statement].instruction(), [&](ptx::RegisterId reg, bool is_written) {
+        if (!is_written || std::find(seen.begin(), seen.end(), reg) != seen.end()) return;
+        seen.push_back(reg);
+        ++writes_[reg];
+      });
+    }
+  }
+  std::uint64_t bits = 0;
+  for (const std::uint32_t count : writes_) {
+    if (count > 1 && count <= kMaxDefinitions) bits += count;
+  }
+  if (bits * cfg.blocks.size() > kMaxBits) most_definitions_ = 1;
+}
+
+void ReachingDefinitions::define(std::uint32_t statement, ptx::RegisterId reg) {
+  const bool stands_for_all = writes_[reg] > most_definitions_;
+  auto& ids = of_register_[reg];
+  if (ids.empty() || !stands_for_all) {
+    ids.push_back(static_cast<DefinitionId>(definitions_.size()));
+    definitions_.push_back({statement, reg});
+  }
+  if (statement == kNoStatement) {
+    of_parameter_[reg] = ids.back();
+  } else {
+    of_statement_[statement].push_back(ids.back());
+  }
+}
+
 DefinitionId ReachingDefinitions::definition(std::uint32_t statement, ptx::RegisterId reg) const {
-  const auto& ids = statement == kNoStatement ? of_register_[reg] : of_statement_[statement];
-  for (const DefinitionId id : ids) {
-    if (definitions_[id].reg == reg && definitions_[id].statement == statement) return id;
+  if (statement == kNoStatement) return of_parameter_[reg];
+  for (const DefinitionId id : of_statement_[statement]) {
+    if (definitions_[id].reg == reg) return id;
   }
   return kNoStatement;
 }

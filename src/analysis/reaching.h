@@ -3,7 +3,8 @@
 // PTX is close to SSA, so a register with one definition is answered at once; only registers with several take part
 // in the dataflow. A write that may not happen or not be whole (guard, component, opaque) leaves earlier ones alive.
 //
-// Where the dataflow would be too large (kMaxBits), every definition of a register reaches every use: still sound.
+// A register with more than kMaxDefinitions of them has one that stands for all, as does every register where the
+// dataflow would be too large (kMaxBits): still sound, and the work stays bounded.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@ using DefinitionId = std::uint32_t;
 inline constexpr std::uint32_t kNoStatement = ~0u;
 
 struct Definition {
-  std::uint32_t statement = kNoStatement;  // of the body; kNoStatement: a .reg parameter, defined by the caller
+  // Of the body (the first, where it stands for several); kNoStatement: a .reg parameter, defined by the caller.
+  std::uint32_t statement = kNoStatement;
   ptx::RegisterId reg = ptx::kNoRegister;
 };
 
@@ -31,6 +33,8 @@ class ReachingDefinitions {
   const std::vector<Definition>& definitions() const { return definitions_; }
   // The definition of `reg` by `statement` (kNoStatement: as a parameter), kNoStatement where there is none.
   DefinitionId definition(std::uint32_t statement, ptx::RegisterId reg) const;
+  // Whether one instruction alone writes `reg`.
+  bool is_single(ptx::RegisterId reg) const { return writes_[reg] == 1; }
   // All definitions of a register, wherever they are.
   std::span<const DefinitionId> all_of(ptx::RegisterId reg) const { return of_register_[reg]; }
   // Those that may reach the reading of `reg` by `statement`; empty where it reads what nobody wrote.
@@ -45,10 +49,17 @@ class ReachingDefinitions {
   };
   class Solver;
 
-  static constexpr std::uint64_t kMaxBits = std::uint64_t{1} << 28;
+  static constexpr std::uint64_t kMaxBits = std::uint64_t{1} << 27;
+  static constexpr std::uint32_t kMaxDefinitions = 128;
 
+  void count_writes(const ptx::Function& function, const Cfg& cfg);
+  void define(std::uint32_t statement, ptx::RegisterId reg);
+
+  std::vector<std::uint32_t> writes_;  // by register: how many instructions and parameters define it
+  std::uint32_t most_definitions_ = kMaxDefinitions;
   std::vector<Definition> definitions_;
   std::vector<std::vector<DefinitionId>> of_register_;
+  std::vector<DefinitionId> of_parameter_;  // by register; kNoStatement where it is no .reg parameter
   std::vector<std::vector<DefinitionId>> of_statement_;
   std::vector<std::vector<Use>> uses_;  // by statement: of registers with several definitions
   std::vector<DefinitionId> reaching_;
