@@ -226,6 +226,8 @@ bool Parser::parse_register_declarator(Type type, std::uint8_t vector, Location 
     if (count.bits > 0xffffffffu || count.bits > registers_left_) {
       return fail_at(token, "fewer registers, in proportion to the text's length");
     }
+    // None would leave nothing that knows the declared type.
+    if (count.bits == 0) return fail_at(token, "at least one register");
     declaration.count = static_cast<std::uint32_t>(count.bits);
     declaration.parameterized = true;
     declaration.prefix = name;

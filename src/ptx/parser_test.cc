@@ -171,6 +171,7 @@ TEST(Parser, BadText_SaysWhereAndWhat) {
       {head + ".entry k() {\n  @%p1 ret;\n}", "f.ptx:5:4: expected a declared predicate register, found '%p1'"},
       {head + ".entry k() { .reg .b32 %r<4000000000>; }",
        "f.ptx:4:27: expected fewer registers, in proportion to the text's length, found '4000000000'"},
+      {head + ".entry k() { .reg .b32 %r<0>; }", "f.ptx:4:27: expected at least one register, found '0'"},
       {head + ".entry k() { mov.u32 x, 1/0; }", "f.ptx:4:26: expected a divisor other than zero, found '/'"},
       {head + ".entry k() { mov.f32 x, 0f12; }", "f.ptx:4:25: expected an operand, found malformed number '0f12'"},
       {head + ".entry k() { mov.f32 x, 08; }", "f.ptx:4:25: expected an integer of 64 bits, found '08'"},
