@@ -9,6 +9,7 @@
 //   // expect NAME @INDEX: TYPE VALUES          from element INDEX on
 //   // expect NAME ~TOLERANCE: TYPE VALUES      relative, for approximate instructions
 //   // expect-fault: TEXT                       the launch fails, and the error contains TEXT (CPU device)
+//   // checked-by: interpreter                the fault is one that only the interpreter looks for
 //   // needs: sm_NN                             GPUs below it do not run the case
 // VALUES: VALUE, VALUE*COUNT (repeated), or iota. A VALUE of a float type is a number, nan, inf, or 0x bits.
 #pragma once
@@ -50,6 +51,7 @@ struct Case {
   std::vector<Argument> arguments;
   std::vector<Expectation> expectations;
   std::string fault;              // empty: none is expected
+  bool interpreter_only = false;
   std::uint32_t needs_sm = 0;
 };
 

@@ -26,6 +26,8 @@ class CaseTest : public testing::Test {
       GTEST_SKIP() << "the case needs sm_" << test->needs_sm;
     // A fault ends a GPU's context, and its driver has no words for it.
     if (gpu && !test->fault.empty()) GTEST_SKIP() << "the fault is the CPU device's to describe";
+    if (test->interpreter_only && device_name_ != "interpreter")
+      GTEST_SKIP() << "only the interpreter looks for this fault";
     const Result<Memory> run = run_case(*device_, *test);
     if (!run.ok() && run.code() == Code::kUnsupported && device_name_ == "jit")
       GTEST_SKIP() << "refused by name: " << run.message();
