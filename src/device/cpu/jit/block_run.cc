@@ -16,6 +16,7 @@ using boost::context::detail::transfer_t;
 namespace {
 constexpr std::uint32_t kSpinTurns = 16;    // back-edges of a spinning loop before others run
 constexpr std::uint32_t kSpunRounds = 4;    // rounds in which everybody spun before the block says that it waits
+constexpr std::uint32_t kTurnsUntilPoll = 1 << 16;  // of loops that may not end
 }  // namespace
 
 BlockRun::BlockRun(Block& block, const Code& code) : block_(block), code_(code) {
@@ -124,6 +125,12 @@ void BlockRun::yield(ThreadContext* thread) {
   Fiber& fiber = fiber_of(thread);
   fiber.state = State::kSpun;
   suspend(fiber);
+}
+
+void BlockRun::poll() {
+  context_.turns_left = kTurnsUntilPoll;
+  running_->state = State::kPolled;
+  suspend(*running_);
 }
 
 void BlockRun::exit(ThreadContext* thread) {
@@ -328,26 +335,27 @@ Progress BlockRun::step(std::uint64_t budget) {
   std::uint32_t spun_rounds = 0;
   while (live_count_ > 0) {
     if (faulted_ || fault.raised()) return Progress::kFinished;
-    bool ran = false, spun = false;
+    bool ran = false, spun = false, polled = false;
     for (std::uint32_t warp = 0; warp < live_.size() && !faulted_; ++warp) ran |= run_warp(warp, budget);
     if (faulted_) return Progress::kFinished;
     const bool released = complete_barriers();
     for (Fiber& fiber : fibers_) {
-      if (fiber.state != State::kSpun) continue;
-      fiber.state = State::kReady;
+      if (fiber.state != State::kSpun && fiber.state != State::kPolled) continue;
+      polled |= fiber.state == State::kPolled;
       spun = true;
+      fiber.state = State::kReady;
     }
     if (live_count_ == 0) break;
     if (!ran && !released && !spun) {
       report_deadlock();
       return Progress::kFinished;
     }
-    if (spun && !released) {
+    if (spun && !released && !polled) {
       if (++spun_rounds >= kSpunRounds) return Progress::kWaiting;
     } else {
       spun_rounds = 0;
     }
-    if (budget == 0) return Progress::kRan;
+    if (budget == 0 || polled) return Progress::kRan;
   }
   return Progress::kFinished;
 }

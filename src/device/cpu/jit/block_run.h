@@ -2,7 +2,8 @@
 //
 //              resume                       last one arrives, or others exit
 //   new ─────▶ running ──┬─ barrier() ────▶ at a barrier ──────────────┐
-//   ready ───▶           ├─ collective() ─▶ at a warp operation ───────┼─▶ ready
+//   ready ───▶           ├─ poll() ───────▶ polled (ready next step) ───┤
+//                        ├─ collective() ─▶ at a warp operation ───────┼─▶ ready
 //                        ├─ yield() ──────▶ spun (ready next round) ───┘
 //                        └─ returns, exit(), a fault ─▶ done (its stack goes back to the pool)
 //
@@ -44,6 +45,8 @@ class BlockRun final : public BlockExecution {
                                                std::uint32_t kind, bool predicate);
   PERGOLA_SWITCHES_STACK std::uint64_t collective(ThreadContext* thread, std::uint32_t kind, std::uint32_t mask,
                                                   std::uint64_t value, std::uint32_t b, std::uint32_t c);
+  // From a loop that may not end: lets the runner look whether the launch is to stop, and others run.
+  PERGOLA_SWITCHES_STACK void poll();
   [[noreturn]] PERGOLA_SWITCHES_STACK void exit(ThreadContext* thread);
   // Ends the fiber and the block; the fault has been raised.
   [[noreturn]] PERGOLA_SWITCHES_STACK void leave_after_fault();
@@ -56,7 +59,7 @@ class BlockRun final : public BlockExecution {
   void raise(Error error) { block_.launch->fault->raise(std::move(error)); }
 
  private:
-  enum class State : std::uint8_t { kNew, kReady, kSpun, kBarrier, kWarp, kSite, kDone };
+  enum class State : std::uint8_t { kNew, kReady, kSpun, kPolled, kBarrier, kWarp, kSite, kDone };
   struct Fiber {
     ThreadContext context;
     boost::context::detail::fcontext_t where = nullptr;

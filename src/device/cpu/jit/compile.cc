@@ -19,6 +19,7 @@
 
 #include "src/base/log.h"
 #include "src/device/cpu/jit/emitter.h"
+#include "src/device/cpu/jit/loop_polls.h"
 #include "src/device/cpu/jit/runtime_calls.h"
 
 namespace pergola::device::cpu::jit {
@@ -60,6 +61,9 @@ void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
   cgscc.clear();
   loops.clear();
   builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
+  for (llvm::Function& function : module) {
+    if (!function.isDeclaration()) add_loop_polls(function, functions);
+  }
 }
 
 class Unit final : public CompiledUnit {

@@ -236,6 +236,50 @@ TEST(Jit, TrapAndDeadlock_AreFaults) {
   EXPECT_THAT(status.message(), HasSubstr("waits for ever"));
 }
 
+TEST(Jit, EndlessLoop_StopsWhenTheLaunchIsTo) {
+  Program program(R"(
+.visible .entry forever(.param .u64 at) {
+  .reg .b32 %r<3>; .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [at];
+LOOP:
+  ld.global.u32 %r1, [%rd1]; add.u32 %r2, %r1, 1; st.global.u32 [%rd1], %r2;
+  bra LOOP;
+}
+.visible .entry nothing() {
+LOOP: bra LOOP;
+})");
+  program.stop_after_turns = 20;
+  std::uint32_t count = 0;
+  Status status = program.run("forever", {2, 1, 1}, {4, 1, 1}, 0, &count);
+  EXPECT_EQ(status.code(), Code::kTimeout);
+  EXPECT_EQ(program.run("nothing", {1, 1, 1}, {1, 1, 1}, 0).code(), Code::kTimeout);
+}
+
+TEST(Jit, Mbarrier_CountsArrivalsOfAPhase) {
+  Program program(R"(
+.visible .entry meet(.param .u64 out) {
+  .reg .pred %p<3>; .reg .b32 %r<6>; .reg .b64 %rd<6>;
+  .shared .align 8 .b64 gate; .shared .align 4 .b32 sum;
+  ld.param.u64 %rd1, [out]; mov.u32 %r1, %tid.x; mov.u32 %r2, gate;
+  setp.ne.u32 %p1, %r1, 0;
+  @%p1 bra READY;
+  mbarrier.init.shared.b64 [%r2], 64; st.shared.u32 [sum], 0;
+READY:
+  bar.sync 0;
+  red.shared.add.u32 [sum], %r1;
+  mbarrier.arrive.shared.b64 %rd2, [%r2];
+WAIT:
+  mbarrier.test_wait.shared.b64 %p2, [%r2], %rd2;
+  @!%p2 bra WAIT;
+  ld.shared.u32 %r3, [sum];
+  mul.wide.u32 %rd3, %r1, 4; add.s64 %rd4, %rd1, %rd3; st.global.u32 [%rd4], %r3; ret;
+})");
+  std::vector<std::uint32_t> out(64, 0);
+  const Status status = program.run("meet", {1, 1, 1}, {64, 1, 1}, 0, out.data());
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_THAT(out, ::testing::Each(63u * 64 / 2));
+}
+
 TEST(Jit, Refusal_NamesFileLineAndInstruction) {
   Program program(R"(
 .visible .entry bulk() {

@@ -84,8 +84,10 @@ class Program {
       resident->execution = kernel->start(resident->block);
       residents.push_back(std::move(resident));
     }
+    std::uint64_t turns = 0;
     for (bool again = true; again;) {
       again = false;
+      if (stop_after_turns != 0 && ++turns > stop_after_turns) fault.raise(PERGOLA_ERROR(kTimeout, "The test stops it."));
       for (auto& resident : residents) {
         if (resident->finished) continue;
         resident->finished = resident->execution->step(1 << 12) == Progress::kFinished;
@@ -94,6 +96,8 @@ class Program {
     }
     return fault.status();
   }
+
+  std::uint64_t stop_after_turns = 0;  // 0: never
 
  private:
   Status load(const std::string& text, Engine& tier) {

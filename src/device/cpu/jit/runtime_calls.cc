@@ -19,6 +19,8 @@ BlockRun& run_of(ThreadContext* thread) { return *thread->block->run; }
 
 PERGOLA_SWITCHES_STACK void yield(ThreadContext* thread) { run_of(thread).yield(thread); }
 
+PERGOLA_SWITCHES_STACK void poll(BlockContext* block) { block->run->poll(); }
+
 PERGOLA_SWITCHES_STACK std::uint32_t barrier(ThreadContext* thread, std::uint32_t id, std::uint32_t expected,
                                              std::uint32_t kind, std::uint32_t predicate) {
   return run_of(thread).barrier(thread, id, expected, kind, predicate != 0);
@@ -135,6 +137,7 @@ std::vector<RuntimeSymbol> all_symbols() {
       symbol("pergola_jit_free", release),          symbol("pergola_jit_assert_fail", assert_fail),
       symbol("pergola_jit_copy_async", copy_async), symbol("pergola_jit_clock", clock_ticks),
       symbol("pergola_jit_globaltimer", global_timer), symbol("pergola_jit_mbarrier", mbarrier),
+      symbol("pergola_jit_poll", poll),
       // What LLVM's code generation calls by itself.
       symbol("memcpy", static_cast<void* (*)(void*, const void*, std::size_t)>(std::memcpy)),
       symbol("memset", static_cast<void* (*)(void*, int, std::size_t)>(std::memset)),

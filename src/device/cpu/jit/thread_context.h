@@ -25,6 +25,7 @@ struct BlockContext {
   std::uint32_t nctaid[3] = {1, 1, 1};
   std::uint32_t smid = 0, nsmid = 1;
   std::uint64_t gridid = 0;
+  std::uint32_t turns_left = 1024;     // of loops that may not end, until the runner gets a look (loop_polls.cc)
   BlockRun* run = nullptr;
 };
 
