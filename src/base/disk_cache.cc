@@ -19,8 +19,8 @@ namespace {
 constexpr char kMagic[8] = {'P', 'E', 'R', 'G', 'C', 'A', 'C', 'H'};
 constexpr std::uint32_t kFormat = 1;
 constexpr const char* kSweptFile = "swept";
-constexpr auto kTouchAfter = std::chrono::hours(1);       // a hit renews an entry's age at most this often
-constexpr auto kTemporaryAfter = std::chrono::hours(1);   // a temporary file this old has lost its writer
+constexpr auto kTouchAfter = std::chrono::hours(1);      // a hit renews an entry's age at most this often
+constexpr auto kTemporaryAfter = std::chrono::hours(1);  // a temporary file this old has lost its writer
 
 struct Header {
   char magic[8];
@@ -106,7 +106,8 @@ std::optional<std::string> DiskCache::get(const CacheKey& key) const {
     return std::nullopt;
   }
   const auto now = fs::file_time_type::clock::now();
-  if (const auto age = fs::last_write_time(path, ec); !ec && now - age > kTouchAfter) fs::last_write_time(path, now, ec);
+  if (const auto age = fs::last_write_time(path, ec); !ec && now - age > kTouchAfter)
+    fs::last_write_time(path, now, ec);
   return file->substr(sizeof(Header));
 }
 
@@ -118,9 +119,10 @@ void DiskCache::put(const CacheKey& key, std::string_view payload) {
   bytes.append(reinterpret_cast<const char*>(&header), sizeof header).append(payload);
   if (const Status written = write_file_atomically(entry_path(key), bytes); !written) {
     if (!complained_.exchange(true, std::memory_order_relaxed))
-      PERGOLA_WARN("Nothing is cached, because the cache folder cannot be written ({}). Set PERGOLA_CACHE_DIR to one "
-                   "that can.",
-                   written.message());
+      PERGOLA_WARN(
+          "Nothing is cached, because the cache folder cannot be written ({}). Set PERGOLA_CACHE_DIR to one "
+          "that can.",
+          written.message());
     return;
   }
   sweep_if_due(bytes.size());

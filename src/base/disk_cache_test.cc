@@ -140,7 +140,9 @@ TEST_F(Cache, Put_LargerThanTheBound_IsNotKept) {
 
 // Each of some writers puts, for a few shared keys, the payload that the key alone fixes; whatever get() returns must
 // be that payload, whole.
-std::string payload_of(int index) { return std::string(1000 + 37 * static_cast<std::size_t>(index), static_cast<char>('a' + index)); }
+std::string payload_of(int index) {
+  return std::string(1000 + 37 * static_cast<std::size_t>(index), static_cast<char>('a' + index));
+}
 
 bool hammer(const fs::path& folder, int rounds, unsigned seed) {
   DiskCache cache(folder, {.max_bytes = 6000, .sweep_interval = std::chrono::seconds(0)});

@@ -45,7 +45,8 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 }
 
 // 0, or the error number of the step that failed.
-int spawn(const std::vector<std::string>& arguments, const std::vector<std::string>& environment, int output, pid_t* pid) {
+int spawn(const std::vector<std::string>& arguments, const std::vector<std::string>& environment, int output,
+          pid_t* pid) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   if (const int error = ::posix_spawn_file_actions_init(&actions); error != 0) return error;
@@ -69,7 +70,8 @@ int spawn(const std::vector<std::string>& arguments, const std::vector<std::stri
 bool drain(int fd, std::chrono::steady_clock::time_point deadline, std::string& output) {
   char chunk[4096];
   while (true) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0) return false;
     pollfd poller{fd, POLLIN, 0};
     const int ready = ::poll(&poller, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 60'000)));
@@ -100,7 +102,8 @@ Result<ChildResult> run_child(const std::vector<std::string>& arguments, const s
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   if (!ended)
-    return PERGOLA_ERROR(kTimeout, "'{}' did not end within {} s and was killed.", arguments[0], limit.count() / 1000.0);
+    return PERGOLA_ERROR(kTimeout, "'{}' did not end within {} s and was killed.", arguments[0],
+                         limit.count() / 1000.0);
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return result;
 }

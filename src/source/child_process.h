@@ -10,8 +10,8 @@
 namespace pergola::source {
 
 struct ChildResult {
-  int exit_code = 0;    // 128 + signal where one ended it
-  std::string output;   // standard output and error together, the first MiB
+  int exit_code = 0;   // 128 + signal where one ended it
+  std::string output;  // standard output and error together, the first MiB
 };
 
 // Runs arguments[0] (a path) with nothing on its standard input, in a process group of its own, with `environment`

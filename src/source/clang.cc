@@ -64,11 +64,26 @@ Status write_headers(const std::string& folder) {
 
 std::vector<std::string> make_arguments(const std::string& clang, const SourceRequest& request, std::uint32_t arch,
                                         const std::string& suffix, const std::string& folder) {
-  std::vector<std::string> arguments = {
-      clang, "-x", "cuda", "--cuda-device-only", "-S", "-O3", fmt::format("--cuda-gpu-arch=sm_{}{}", arch, suffix),
-      "--cuda-path=/nonexistent", "--cuda-feature=+ptx83", "-nocudainc", "-nocudalib", "-nostdinc", "-nostdinc++",
-      "-fms-extensions", "-fno-exceptions", "-fno-rtti", "-fno-color-diagnostics", "-Wno-unknown-cuda-version",
-      "-include", folder + "/pergola/device/pergola_cuda.h"};
+  std::vector<std::string> arguments = {clang,
+                                        "-x",
+                                        "cuda",
+                                        "--cuda-device-only",
+                                        "-S",
+                                        "-O3",
+                                        fmt::format("--cuda-gpu-arch=sm_{}{}", arch, suffix),
+                                        "--cuda-path=/nonexistent",
+                                        "--cuda-feature=+ptx83",
+                                        "-nocudainc",
+                                        "-nocudalib",
+                                        "-nostdinc",
+                                        "-nostdinc++",
+                                        "-fms-extensions",
+                                        "-fno-exceptions",
+                                        "-fno-rtti",
+                                        "-fno-color-diagnostics",
+                                        "-Wno-unknown-cuda-version",
+                                        "-include",
+                                        folder + "/pergola/device/pergola_cuda.h"};
   if (!has_standard_option(request)) arguments.emplace_back("-std=c++17");
   const std::string source_folder = folder_of(request.name);
   arguments.insert(arguments.end(), {"-iquote", source_folder.empty() ? "." : source_folder});
@@ -118,9 +133,8 @@ Result<CompileOutput> Clang::compile(const SourceRequest& request) const {
   PERGOLA_TRY(write_headers(folder.path()));
   const std::string text = fmt::format("#line 1 \"{}\"\n{}", escaped(request.name), request.text);
   PERGOLA_TRY(write_file_atomically(fs::path(folder.path()) / "input.cu", text));
-  PERGOLA_ASSIGN(const ChildResult child,
-                 run_child(make_arguments(path_, request, chosen, arch.suffix, folder.path()), child_environment(),
-                           std::chrono::milliseconds(kCompileLimit)));
+  PERGOLA_ASSIGN(const ChildResult child, run_child(make_arguments(path_, request, chosen, arch.suffix, folder.path()),
+                                                    child_environment(), std::chrono::milliseconds(kCompileLimit)));
   output.log += child.output;
   if (child.exit_code != 0)
     return PERGOLA_ERROR(kCompileError, "'{}' does not compile ({}):\n{}", request.name, path_, output.log);

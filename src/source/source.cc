@@ -189,7 +189,8 @@ Result<CompiledSource> compile_by_clang(const SourceRequest& request, const Clan
 
 Result<CompiledSource> compile(const SourceRequest& request) {
   if (request.text.find('\0') != std::string::npos)
-    return PERGOLA_ERROR(kInvalidArgument, "'{}' holds a zero byte: it is neither CUDA C++ nor PTX text.", request.name);
+    return PERGOLA_ERROR(kInvalidArgument, "'{}' holds a zero byte: it is neither CUDA C++ nor PTX text.",
+                         request.name);
   if (is_ptx(request.text)) {
     CompiledSource result;
     result.name = request.name;
@@ -198,7 +199,8 @@ Result<CompiledSource> compile(const SourceRequest& request) {
     return result;
   }
   if (request.compiler == Compiler::kNone)
-    return PERGOLA_ERROR(kInvalidArgument, "'{}' is not PTX (it does not begin with .version), and no compiler was asked for.",
+    return PERGOLA_ERROR(kInvalidArgument,
+                         "'{}' is not PTX (it does not begin with .version), and no compiler was asked for.",
                          request.name);
   PERGOLA_TRY(parse_arch(request.arch).status());
   std::string why;

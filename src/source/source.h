@@ -21,7 +21,7 @@ enum class Compiler { kAuto, kNvrtc, kClang, kNone };  // kNone, in a result: th
 std::string_view to_string(Compiler compiler);         // "auto" "nvrtc" "clang" "none"
 
 struct SourceRequest {
-  std::string name = "<string>";          // for messages and __FILE__; where a path, its folder serves #include "..."
+  std::string name = "<string>";  // for messages and __FILE__; where a path, its folder serves #include "..."
   std::string text;
   std::vector<std::string> include_dirs;  // searched in order, before the headers we supply
   std::vector<std::string> defines;       // "N=4" or "FAST"
@@ -29,7 +29,7 @@ struct SourceRequest {
   // "sm_90", "compute_75", "sm_90a". PTX for a lower architecture runs on a higher device, so one beyond what the
   // compiler knows is lowered to its highest, and the log says so.
   std::string arch = "sm_75";
-  Compiler compiler = Compiler::kAuto;    // kAuto: NVRTC where found, else clang
+  Compiler compiler = Compiler::kAuto;  // kAuto: NVRTC where found, else clang
   bool use_cache = true;
 };
 
@@ -43,7 +43,7 @@ struct KernelAlias {
 struct CompiledSource {
   std::string name;
   std::string ptx;
-  std::string log;               // the compiler's, warnings included; ours are lines that begin with "pergola: "
+  std::string log;  // the compiler's, warnings included; ours are lines that begin with "pergola: "
   Compiler compiler = Compiler::kNone;
   std::string compiler_version;  // "NVRTC 13.0 (/usr/lib/libnvrtc.so.13)", "clang version 19.1.7 (/usr/bin/clang-19)"
   bool cache_hit = false;

@@ -126,8 +126,9 @@ TEST(Ptx, IsTold_ByItsFirstDirective) {
 }
 
 TEST(Ptx, PassesThrough_WithItsAliases) {
-  const std::string text = "\n.version 8.0\n.target sm_75\n.visible .entry _Z3addIfEvPT_PKS0_i(.param .u64 p) { ret; }\n"
-                           ".visible .entry plain() { ret; }\n";
+  const std::string text =
+      "\n.version 8.0\n.target sm_75\n.visible .entry _Z3addIfEvPT_PKS0_i(.param .u64 p) { ret; }\n"
+      ".visible .entry plain() { ret; }\n";
   const auto result = compile({.name = "x.ptx", .text = text, .compiler = Compiler::kNone});
   ASSERT_TRUE(result) << result.message();
   EXPECT_EQ(result->ptx, text);
@@ -139,9 +140,8 @@ TEST(Ptx, Aliases_LoseParametersAndResult) {
   const auto aliases = kernel_aliases(
       ".entry _Z4copyPfPKf( .weak .entry _ZN4deep5plainEPi( .visible .entry\n_Z5applyIXadL_Z3addiiEEEvPi(\n"
       ".entry _Zbroken( .entry ordinary( .entry_count 3");
-  EXPECT_THAT(aliases,
-              ElementsAre(KernelAlias{"copy", "_Z4copyPfPKf"}, KernelAlias{"deep::plain", "_ZN4deep5plainEPi"},
-                          KernelAlias{"apply<&(add(int, int))>", "_Z5applyIXadL_Z3addiiEEEvPi"}));
+  EXPECT_THAT(aliases, ElementsAre(KernelAlias{"copy", "_Z4copyPfPKf"}, KernelAlias{"deep::plain", "_ZN4deep5plainEPi"},
+                                   KernelAlias{"apply<&(add(int, int))>", "_Z5applyIXadL_Z3addiiEEEvPi"}));
 }
 
 TEST(Ptx, UnresolvedMath_IsNamedOnce) {
@@ -178,7 +178,11 @@ TEST(LoadFile, TellsContentAndRefusesTheRest) {
   EXPECT_TRUE(load_file(folder.file("k.ptx", std::string(".version 8.0\n\0", 14))));
   EXPECT_EQ(load_file(folder.file("bad.ptx", "__global__ void f();")).code(), Code::kParseError);
   EXPECT_EQ(load_file(folder.file("empty.cu", " \n")).code(), Code::kInvalidArgument);
-  EXPECT_EQ(load_file(folder.file("binary.cu", std::string("\x7f" "ELF\0\0\1", 7))).code(), Code::kInvalidArgument);
+  EXPECT_EQ(load_file(folder.file("binary.cu", std::string("\x7f"
+                                                           "ELF\0\0\1",
+                                                           7)))
+                .code(),
+            Code::kInvalidArgument);
   EXPECT_EQ(load_file(folder.path() / "absent.cu").code(), Code::kNotFound);
   EXPECT_EQ(load_file(folder.path()).code(), Code::kInvalidArgument);
 }
@@ -212,8 +216,8 @@ TEST(ChildProcess, GivesOutputAndExitCode) {
 
 TEST(ChildProcess, ThatNeverEnds_IsKilled) {
   const auto start = std::chrono::steady_clock::now();
-  const auto child = run_child({"/bin/sh", "-c", "sleep 100 & sleep 100"}, {"PATH=/usr/bin:/bin"},
-                               std::chrono::milliseconds(200));
+  const auto child =
+      run_child({"/bin/sh", "-c", "sleep 100 & sleep 100"}, {"PATH=/usr/bin:/bin"}, std::chrono::milliseconds(200));
   EXPECT_EQ(child.code(), Code::kTimeout);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
@@ -289,7 +293,8 @@ TEST_P(WithCompiler, Arch_UnknownOrTooNew) {
 TEST_P(WithCompiler, Cache_KnowsWhatItDependsOn) {
   folder_.file("dir/own.h", "#define VALUE 1\n#include \"second.h\"\n");
   folder_.file("dir/second.h", "#define SECOND 1\n");
-  SourceRequest wanted = request("#include <own.h>\nextern \"C\" __global__ void f(int* x) { *x = VALUE + SECOND + N; }\n");
+  SourceRequest wanted =
+      request("#include <own.h>\nextern \"C\" __global__ void f(int* x) { *x = VALUE + SECOND + N; }\n");
   wanted.include_dirs = {(folder_.path() / "dir").string()};
   wanted.defines = {"N=40"};
   const auto hit = [](const SourceRequest& asked) {
@@ -327,7 +332,8 @@ TEST_P(WithCompiler, Cache_KnowsWhatItDependsOn) {
 
 TEST_P(WithCompiler, ComputedInclude_IsNotCached) {
   folder_.file("dir/own.h", "#define VALUE 1\n");
-  SourceRequest wanted = request("#define WHICH <own.h>\n#include WHICH\nextern \"C\" __global__ void f(int* x) { *x = VALUE; }\n");
+  SourceRequest wanted =
+      request("#define WHICH <own.h>\n#include WHICH\nextern \"C\" __global__ void f(int* x) { *x = VALUE; }\n");
   wanted.include_dirs = {(folder_.path() / "dir").string()};
   for (int round = 0; round < 2; ++round) {
     const auto result = compile(wanted);
@@ -384,9 +390,10 @@ TEST(Nvrtc, ToolkitHeaders_AreFound) {
   if ((*nvrtc)->include_dirs().empty()) GTEST_SKIP() << "NVRTC came without its headers";
   const TemporaryFolder folder;
   const ScopedEnvironment cache("PERGOLA_CACHE_DIR", folder.path().string());
-  SourceRequest request{.text = "#include <cstdint>\n#include <cuda_fp16.h>\n#include <cooperative_groups.h>\n"
-                                "#include <cuda/std/cstdint>\n"
-                                "extern \"C\" __global__ void f(__half* x) { x[0] = __hadd(x[1], x[2]); }",
+  SourceRequest request{.text =
+                            "#include <cstdint>\n#include <cuda_fp16.h>\n#include <cooperative_groups.h>\n"
+                            "#include <cuda/std/cstdint>\n"
+                            "extern \"C\" __global__ void f(__half* x) { x[0] = __hadd(x[1], x[2]); }",
                         .compiler = Compiler::kNvrtc};
   const auto result = compile(request);
   ASSERT_TRUE(result) << result.message();

@@ -97,8 +97,8 @@ std::vector<std::string> toolkit_include_dirs(const std::string& library_path) {
   std::vector<fs::path> candidates;
   for (const fs::path& path : {fs::path(library_path), fs::canonical(library_path, ec)}) {
     const fs::path root = path.parent_path().parent_path();
-    candidates.push_back(root / "include");                            // toolkit, and nvidia/cu13
-    candidates.push_back(root.parent_path() / "cuda_runtime/include");  // pip's packages for CUDA 11 and 12
+    candidates.push_back(root / "include");                              // toolkit, and nvidia/cu13
+    candidates.push_back(root.parent_path() / "cuda_runtime/include");   // pip's packages for CUDA 11 and 12
     candidates.push_back(root.parent_path().parent_path() / "include");  // targets/<machine>/lib
   }
   for (const fs::path& root : toolkit_roots()) candidates.push_back(root / "include");
@@ -112,7 +112,9 @@ std::vector<std::string> toolkit_include_dirs(const std::string& library_path) {
 }
 
 std::string find_program(const char* variable, const std::vector<std::string>& names) {
-  const auto runs = [](const std::string& path) { return ::access(path.c_str(), X_OK) == 0 && !fs::is_directory(path); };
+  const auto runs = [](const std::string& path) {
+    return ::access(path.c_str(), X_OK) == 0 && !fs::is_directory(path);
+  };
   if (const char* own = environment(variable)) {
     if (std::string_view(own) == "none") return "";
     if (std::string_view(own).find('/') != std::string_view::npos) return runs(own) ? own : "";

@@ -7,8 +7,8 @@
 
 namespace pergola::source {
 
-std::vector<std::string> nvrtc_candidates();                   // sonames, then files that exist, best first
-std::vector<std::string> nvrtc_in(const std::string& path);    // `path` itself, or the libraries in that folder
+std::vector<std::string> nvrtc_candidates();                 // sonames, then files that exist, best first
+std::vector<std::string> nvrtc_in(const std::string& path);  // `path` itself, or the libraries in that folder
 
 // Folders with cuda_fp16.h (and CCCL beside it) that belong to the NVRTC at `library_path`, or any on the machine.
 std::vector<std::string> toolkit_include_dirs(const std::string& library_path);

@@ -85,7 +85,8 @@ def main():
             out = arguments.out / name / f"{source.stem}.ptx"
             out.parent.mkdir(exist_ok=True)
             head = command(max(arch, least))
-            tasks.append((name, source, head + (["-o", str(out), str(source)] if head[0] == nvcc else [str(source), str(out)])))
+            files = ["-o", str(out), str(source)] if head[0] == nvcc else [str(source), str(out)]
+            tasks.append((name, source, head + files))
 
     def compile_one(task):
         done = subprocess.run(task[2], capture_output=True, text=True, timeout=300)

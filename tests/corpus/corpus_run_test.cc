@@ -133,7 +133,8 @@ TEST(CorpusLoad, EveryKernel_LoadsOrIsRefusedByName) {
       if (!loads.contains(file.variant)) continue;
       const auto module = load(*device, file);
       if (!module) {
-        if (module.code() != Code::kUnsupported) unexpected.push_back(tier + " " + file.label() + ": " + module.message());
+        if (module.code() != Code::kUnsupported)
+          unexpected.push_back(tier + " " + file.label() + ": " + module.message());
         ++refused[tier];
         std::printf("refused: %s %s: %s\n", tier.c_str(), file.label().c_str(), module.message().c_str());
         continue;
@@ -142,8 +143,10 @@ TEST(CorpusLoad, EveryKernel_LoadsOrIsRefusedByName) {
         const auto kernel = (*module)->kernel(name);
         ++(kernel ? loaded : refused)[tier];
         if (kernel) continue;
-        std::printf("refused: %s %s %s: %s\n", tier.c_str(), file.label().c_str(), name.c_str(), kernel.message().c_str());
-        if (kernel.code() != Code::kUnsupported) unexpected.push_back(tier + " " + file.label() + " " + name + ": " + kernel.message());
+        std::printf("refused: %s %s %s: %s\n", tier.c_str(), file.label().c_str(), name.c_str(),
+                    kernel.message().c_str());
+        if (kernel.code() != Code::kUnsupported)
+          unexpected.push_back(tier + " " + file.label() + " " + name + ": " + kernel.message());
       }
     }
     std::printf("%s: %d kernels load, %d are refused\n", tier.c_str(), loaded[tier], refused[tier]);
@@ -184,7 +187,8 @@ TEST_P(CorpusRun, InterpreterAndJit_AgreeBitForBit) {
   }
   std::printf("%s: %d kernels agree\n", GetParam(), agreed);
   EXPECT_THAT(wrong, IsEmpty());
-  if (!corpus_files(GetParam()).empty()) EXPECT_GE(agreed, std::string_view(GetParam()) == "nvcc-90-lineinfo" ? 10 : 60);
+  if (!corpus_files(GetParam()).empty())
+    EXPECT_GE(agreed, std::string_view(GetParam()) == "nvcc-90-lineinfo" ? 10 : 60);
 }
 
 // Integer kernels have one right answer, whoever compiled them; floats may be contracted in another order.
@@ -193,7 +197,8 @@ TEST(CorpusCompilers, NvrtcAndClang_AgreeOnTheInterpreter) {
   int agreed = 0;
   for (const CorpusFile* file : corpus_files("nvrtc-75")) {
     const auto others = corpus_files("clang-75");
-    const auto other = std::find_if(others.begin(), others.end(), [&](const auto* o) { return o->source == file->source; });
+    const auto other =
+        std::find_if(others.begin(), others.end(), [&](const auto* o) { return o->source == file->source; });
     if (other == others.end()) continue;
     const auto first = load(*devices()["interpreter"], *file), second = load(*devices()["interpreter"], **other);
     if (!first || !second) continue;
@@ -205,11 +210,14 @@ TEST(CorpusCompilers, NvrtcAndClang_AgreeOnTheInterpreter) {
         continue;
       }
       const auto types = array_types(line);
-      const bool floats = std::any_of(types.begin(), types.end(), [](const std::string& type) { return type[0] == 'f'; });
+      const bool floats =
+          std::any_of(types.begin(), types.end(), [](const std::string& type) { return type[0] == 'f'; });
       const double tolerance = floats ? std::max(line.tolerance, 1e-3) : 0;
       const std::string why = compare(line, *a, *b, tolerance);
-      if (why.empty()) ++agreed;
-      else wrong.push_back(file->source + ".cu " + line.kernel + ": " + why);
+      if (why.empty())
+        ++agreed;
+      else
+        wrong.push_back(file->source + ".cu " + line.kernel + ": " + why);
     }
   }
   std::printf("%d kernels agree\n", agreed);
@@ -244,7 +252,8 @@ std::vector<Reference> references() {
     };
   };
   return {
-      {"arithmetic", "saxpy", 1, each([=](const In& in, std::size_t i) { return u(std::fma(2.5f, f(in[0][i]), f(in[1][i]))); })},
+      {"arithmetic", "saxpy", 1,
+       each([=](const In& in, std::size_t i) { return u(std::fma(2.5f, f(in[0][i]), f(in[1][i]))); })},
       {"arithmetic", "vector_scale4", 0, each([=](const In& in, std::size_t i) { return u(f(in[0][i]) * 1.25f); })},
       {"control", "collatz", 1, each([](const In& in, std::size_t i) {
          std::uint64_t x = in[0][i] + 1u;
@@ -262,13 +271,15 @@ std::vector<Reference> references() {
          for (std::size_t k = i / 64 * 64; k <= i; ++k) sum += in[0][k];
          return sum;
        })},
-      {"shared_memory", "transpose_tiled", 1, each([](const In& in, std::size_t i) { return in[0][i % 32 * 32 + i / 32]; })},
+      {"shared_memory", "transpose_tiled", 1,
+       each([](const In& in, std::size_t i) { return in[0][i % 32 * 32 + i / 32]; })},
       {"warps", "warp_scan", 1, each([](const In& in, std::size_t i) {
          std::uint32_t sum = 0;
          for (std::size_t k = i / 32 * 32; k <= i; ++k) sum += in[0][k];
          return sum;
        })},
-      {"algorithms", "bitonic_sort", 0, [](const In& in) {
+      {"algorithms", "bitonic_sort", 0,
+       [](const In& in) {
          Words sorted = in[0];
          std::sort(sorted.begin(), sorted.end(), [](std::uint32_t a, std::uint32_t b) {
            return static_cast<std::int32_t>(a) < static_cast<std::int32_t>(b);
@@ -280,7 +291,8 @@ std::vector<Reference> references() {
          for (std::size_t k = 0; k < 32; ++k) sum = std::fma(f(in[0][i / 32 * 32 + k]), f(in[1][k * 32 + i % 32]), sum);
          return u(sum);
        })},
-      {"bits", "gray_code", 1, [](const In& in) {
+      {"bits", "gray_code", 1,
+       [](const In& in) {
          Words out;
          for (const std::uint32_t x : in[0]) {
            out.push_back(x ^ (x >> 1));
@@ -293,7 +305,8 @@ std::vector<Reference> references() {
          for (std::size_t k = i / 8 * 8; k <= i; ++k) carry = (carry >> 32) + in[0][k] + in[1][k];
          return static_cast<std::uint32_t>(carry);
        })},
-      {"science", "monte_carlo_pi", 0, [](const In&) {
+      {"science", "monte_carlo_pi", 0,
+       [](const In&) {
          std::uint32_t hits = 0;
          for (std::uint32_t t = 0; t < 128; ++t) {
            std::uint32_t s = t * 2654435761u + 1;
@@ -316,11 +329,13 @@ TEST(CorpusReference, SimpleKernels_GiveWhatCppGives) {
   for (auto& [tier, device] : devices()) {
     for (const Reference& reference : references()) {
       const auto files = corpus_files("nvrtc-75");
-      const auto file = std::find_if(files.begin(), files.end(), [&](const auto* o) { return o->source == reference.source; });
+      const auto file =
+          std::find_if(files.begin(), files.end(), [&](const auto* o) { return o->source == reference.source; });
       ASSERT_NE(file, files.end()) << reference.source;
       SCOPED_TRACE(tier + " " + reference.kernel);
       const auto lines = run_lines(reference.source);
-      const auto line = std::find_if(lines.begin(), lines.end(), [&](const RunLine& l) { return l.kernel == reference.kernel; });
+      const auto line =
+          std::find_if(lines.begin(), lines.end(), [&](const RunLine& l) { return l.kernel == reference.kernel; });
       ASSERT_NE(line, lines.end());
       const auto module = load(*device, **file);
       if (module.code() == Code::kUnsupported) continue;  // CorpusLoad lists it
@@ -338,8 +353,9 @@ TEST(CorpusReference, SimpleKernels_GiveWhatCppGives) {
 }
 
 TEST(RunLines, AreRefusedWithTheirLine) {
-  for (const char* wrong : {"k grid=a : 1", "k block=1 what=3 : 1", "k grid=1 block=1 : f99[3]", "k grid=1 : i32[0]",
-                            "k grid=1,1,1,1 : 1", "k grid=1 : i32[4]<0", "k grid=1 : struct{}", "k grid=1 : struct{i32}"}) {
+  for (const char* wrong :
+       {"k grid=a : 1", "k block=1 what=3 : 1", "k grid=1 block=1 : f99[3]", "k grid=1 : i32[0]", "k grid=1,1,1,1 : 1",
+        "k grid=1 : i32[4]<0", "k grid=1 : struct{}", "k grid=1 : struct{i32}"}) {
     const auto lines = parse_run_lines("\n//! run " + std::string(wrong) + "\n", "x.cu");
     ASSERT_FALSE(lines) << wrong;
     EXPECT_THAT(lines.message(), testing::HasSubstr("x.cu:2:1"));

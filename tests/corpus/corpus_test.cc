@@ -102,8 +102,9 @@ TEST(Corpus, EveryPrint_IsAcceptedByPtxas) {
     const fs::path path = fs::path(folder) / (file.variant + "-" + file.source + ".ptx");
     std::ofstream(path) << ptx::print(*module);
     // Compiling debug code beyond -O0 is an error; -c leaves calls into Pergola's math functions to a linker.
-    const auto child = source::run_child({ptxas, "-O0", "-c", "-arch=" + module->targets.at(0), path.string(), "-o", path.string() + ".cubin"},
-                                         {"PATH=/usr/bin:/bin"}, std::chrono::seconds(120));
+    const auto child = source::run_child(
+        {ptxas, "-O0", "-c", "-arch=" + module->targets.at(0), path.string(), "-o", path.string() + ".cubin"},
+        {"PATH=/usr/bin:/bin"}, std::chrono::seconds(120));
     if (!child) return failures.add(file, child.message());
     if (child->exit_code != 0) failures.add(file, child->output.substr(0, 2000));
   });
@@ -138,7 +139,8 @@ TEST(Corpus, PlainKernels_HaveTheirModesInEachDialect) {
       ASSERT_NE(entry, nullptr) << file.label() << " " << kernel.kernel;
       const auto modes = analysis::pointer_modes(*module, *entry);
       ASSERT_TRUE(modes) << modes.message();
-      EXPECT_EQ(modes->universal, AccessMode::kNeither) << file.label() << " " << kernel.kernel << ": " << modes->universal_reason;
+      EXPECT_EQ(modes->universal, AccessMode::kNeither)
+          << file.label() << " " << kernel.kernel << ": " << modes->universal_reason;
       std::vector<AccessMode> found;
       for (const auto& parameter : modes->parameters) found.push_back(parameter.mode);
       EXPECT_EQ(found, kernel.modes) << file.label() << " " << kernel.kernel;

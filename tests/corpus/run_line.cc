@@ -32,7 +32,9 @@ std::uint64_t seed_of(std::string_view kernel, std::size_t place) {
   return h;
 }
 
-bool is_float(std::string_view type) { return type[0] == 'f'; }
+bool is_float(std::string_view type) {
+  return type[0] == 'f';
+}
 
 // `number` as an element of `type`, little-endian.
 void append(std::vector<std::byte>& bytes, std::string_view type, double number, std::uint64_t integer) {

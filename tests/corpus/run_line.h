@@ -23,8 +23,8 @@ namespace pergola::corpus {
 
 struct RunArgument {
   bool is_array = false;
-  std::string type;               // of an array's elements
-  std::vector<std::byte> bytes;   // an array's first contents, or the value
+  std::string type;              // of an array's elements
+  std::vector<std::byte> bytes;  // an array's first contents, or the value
 };
 
 struct RunLine {

@@ -1,3 +1,4 @@
+// The limits of float and double, as C's <float.h> has them, for kernels.
 #pragma once
 #define FLT_RADIX 2
 #define FLT_MANT_DIG 24

@@ -1,3 +1,4 @@
+// The printf formats of the fixed-width integers that kernels use.
 #pragma once
 #include <stdint.h>
 #define PRId32 "d"

@@ -1,3 +1,4 @@
+// The limits of the integer types of C, for kernels.
 #pragma once
 #define CHAR_BIT 8
 #define SCHAR_MIN (-128)

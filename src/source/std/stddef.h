@@ -1,3 +1,4 @@
+// size_t, ptrdiff_t, NULL and offsetof, for kernels (NVRTC has its own size_t).
 #pragma once
 #ifndef __CUDACC_RTC__
 typedef unsigned long size_t;
