@@ -153,7 +153,9 @@ TEST(CorpusLoad, EveryKernel_LoadsOrIsRefusedByName) {
   }
   EXPECT_THAT(unexpected, IsEmpty()) << "a refusal is kUnsupported and names what it is";
   EXPECT_GE(loaded["interpreter"], 300);
-  if (devices().contains("jit")) EXPECT_GE(loaded["jit"], 300);
+  if (devices().contains("jit")) {
+    EXPECT_GE(loaded["jit"], 300);
+  }
 }
 
 // One variant's PTX of every source with run lines.
@@ -187,8 +189,9 @@ TEST_P(CorpusRun, InterpreterAndJit_AgreeBitForBit) {
   }
   std::printf("%s: %d kernels agree\n", GetParam(), agreed);
   EXPECT_THAT(wrong, IsEmpty());
-  if (!corpus_files(GetParam()).empty())
+  if (!corpus_files(GetParam()).empty()) {
     EXPECT_GE(agreed, std::string_view(GetParam()) == "nvcc-90-lineinfo" ? 10 : 60);
+  }
 }
 
 // Integer kernels have one right answer, whoever compiled them; floats may be contracted in another order.
