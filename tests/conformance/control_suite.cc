@@ -117,7 +117,7 @@ TEST_P(Control, CallsWithStructures) {
 
 TEST_P(Control, FunctionPointers) {
   const BufferPtr out = zeros<int>(64);
-  run(load("control"), "function_pointers", {.block = {64, 1, 1}}, Arguments(out));
+  run(load("pointers"), "function_pointers", {.block = {64, 1, 1}}, Arguments(out));
   const std::vector<int> got = download<int>(out);
   for (int i = 0; i < 64; ++i) {
     const int want[] = {i + 11, i - 11, i * 11, std::min(i, 11)};

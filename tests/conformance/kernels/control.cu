@@ -102,16 +102,6 @@ extern "C" __global__ void calls(int* out) {
   out[threadIdx.x] = sum_pair(make_pair(threadIdx.x, threadIdx.x + 0.5), &extra);
 }
 
-typedef int (*Operation)(int, int);
-__device__ int op_add(int a, int b) { return a + b; }
-__device__ int op_sub(int a, int b) { return a - b; }
-__device__ int op_mul(int a, int b) { return a * b; }
-__device__ int op_min(int a, int b) { return a < b ? a : b; }
-__device__ Operation operations[4] = {op_add, op_sub, op_mul, op_min};
-extern "C" __global__ void function_pointers(int* out) {
-  out[threadIdx.x] = operations[(threadIdx.x * 7) & 3](threadIdx.x, 11);
-}
-
 // One pointer, three spaces: generic addressing decides at run time.
 __device__ __noinline__ int through(const int* p) { return *p + 1; }
 extern "C" __global__ void generic_pointers(const int* in, int* out) {
