@@ -25,8 +25,6 @@ const std::vector<Exception>& exceptions() {
       {"null", "Running.*", kUnsupported, kNoKernels},
       {"null", "Faults.*", kUnsupported, "the null device runs no kernels, so none can fault"},
       {"null", "Modules.LaterArchitecture_IsRefused", kUnsupported, "the null device accepts every module"},
-      {"cpu_jit", "Control.FunctionPointers", kExpectedFailure,
-       "the JIT gives functions no address that a variable's initial value could hold"},
       {"cpu_jit", "Faults.MisalignedStore", kExpectedFailure,
        "compiled code does not check alignment, and the host allows the access; the interpreter checks"},
   };
