@@ -131,7 +131,6 @@ class Reader {
     if (key == "block") return read_dim(rest, case_.config.block);
     if (key == "shared") case_.config.dynamic_shared_bytes = static_cast<std::uint32_t>(parse_integer(rest).value_or(0));
     if (key == "expect-fault") case_.fault = rest;
-    if (key == "checked-by") case_.interpreter_only = rest == "interpreter";
     if (key == "needs" && rest.starts_with("sm_"))
       case_.needs_sm = static_cast<std::uint32_t>(parse_integer(rest.substr(3)).value_or(0));
     if (key == "buffer") return read_buffer(name, rest);

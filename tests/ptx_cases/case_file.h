@@ -8,8 +8,7 @@
 //   // expect NAME: TYPE VALUES                 from the buffer's start
 //   // expect NAME @INDEX: TYPE VALUES          from element INDEX on
 //   // expect NAME ~TOLERANCE: TYPE VALUES      relative, for approximate instructions
-//   // expect-fault: TEXT                       the launch fails, and the error contains TEXT (CPU device)
-//   // checked-by: interpreter                the fault is one that only the interpreter looks for
+//   // expect-fault: TEXT                       the launch fails, and the error contains TEXT (interpreter)
 //   // needs: sm_NN                             GPUs below it do not run the case
 // VALUES: VALUE, VALUE*COUNT (repeated), or iota. A VALUE of a float type is a number, nan, inf, or 0x bits.
 #pragma once
@@ -51,7 +50,6 @@ struct Case {
   std::vector<Argument> arguments;
   std::vector<Expectation> expectations;
   std::string fault;              // empty: none is expected
-  bool interpreter_only = false;
   std::uint32_t needs_sm = 0;
 };
 
