@@ -11,6 +11,7 @@
 #include "src/ptx/parser.h"
 #include "src/ptx/printer.h"
 #include "src/ptx/verifier.h"
+#include "tests/support/source_dir.h"
 
 namespace pergola::ptx {
 namespace {
@@ -20,7 +21,7 @@ namespace fs = std::filesystem;
 std::vector<fs::path> ptx_files(std::initializer_list<const char*> folders) {
   std::vector<fs::path> files;
   for (const char* folder : folders) {
-    const fs::path root = fs::path(PERGOLA_SOURCE_DIR) / "tests" / folder;
+    const fs::path root = pergola::test_support::source_path("tests") / folder;
     if (!fs::exists(root)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(root)) {
       if (entry.path().extension() == ".ptx") files.push_back(entry.path());

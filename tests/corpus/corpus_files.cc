@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "src/base/file.h"
+#include "tests/support/source_dir.h"
 
 namespace pergola::corpus {
 namespace fs = std::filesystem;
@@ -28,7 +29,7 @@ void read_folder(const fs::path& folder, std::map<std::string, CorpusFile>& file
 const std::vector<CorpusFile>& corpus_files() {
   static const std::vector<CorpusFile> files = [] {
     std::map<std::string, CorpusFile> found;
-    read_folder(fs::path(PERGOLA_SOURCE_DIR) / "tests/corpus/ptx", found);
+    read_folder(pergola::test_support::source_path("tests/corpus/ptx"), found);
     read_folder(PERGOLA_CORPUS_DIR, found);
     std::vector<CorpusFile> list;
     for (auto& [label, file] : found) list.push_back(std::move(file));

@@ -18,6 +18,7 @@
 #include "src/ptx/parser.h"
 #include "tests/corpus/corpus_files.h"
 #include "tests/corpus/run_line.h"
+#include "tests/support/source_dir.h"
 
 namespace pergola::corpus {
 namespace {
@@ -113,7 +114,7 @@ std::string compare(const RunLine& line, const Memory& a, const Memory& b, doubl
 }
 
 std::vector<RunLine> run_lines(const std::string& source) {
-  const fs::path path = fs::path(PERGOLA_SOURCE_DIR) / "tests/corpus/cuda" / (source + ".cu");
+  const fs::path path = pergola::test_support::source_path("tests/corpus/cuda") / (source + ".cu");
   const auto text = read_file(path);
   if (!text) return {};
   auto lines = parse_run_lines(*text, path.filename().string());

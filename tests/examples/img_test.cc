@@ -84,7 +84,7 @@ class Reference {
 void expect_matches_reference(const img::Picture& in) {
   pergola::Session session;
   const img::Outcome outcome =
-      img::run_pipeline(session, pergola::testing::source_path("examples/img/img.cu").string(), in);
+      img::run_pipeline(session, pergola::test_support::source_path("examples/img/img.cu").string(), in);
   ASSERT_EQ(outcome.picture.planes.size(), in.planes.size());
   EXPECT_EQ(outcome.launches.size(), 11u);
   const Planes expected = Reference(in).run();
@@ -111,7 +111,7 @@ TEST(Img, OddSizes_MatchTheReference) {
 }
 
 TEST(Img, Photograph_MatchesTheReference) {
-  const img::Picture whole = img::read_picture(pergola::testing::source_path("examples/data/astronaut.png").string());
+  const img::Picture whole = img::read_picture(pergola::test_support::source_path("examples/data/astronaut.png").string());
   ASSERT_EQ(whole.rows, 512);
   ASSERT_EQ(whole.cols, 512);
   ASSERT_EQ(whole.channels, 3);
@@ -126,7 +126,7 @@ TEST(Img, Photograph_MatchesTheReference) {
 
 TEST(Img, FileThatIsNoPicture_NamesTheFile) {
   try {
-    img::read_picture(pergola::testing::source_path("README.md").string());
+    img::read_picture(pergola::test_support::source_path("README.md").string());
     FAIL() << "a README is no picture";
   } catch (const std::runtime_error& error) {
     EXPECT_NE(std::string(error.what()).find("README.md"), std::string::npos);

@@ -8,6 +8,7 @@
 
 #include "tests/pointer_modes/random_kernel.h"
 #include "tests/ptx_cases/test_device.h"
+#include "tests/support/source_dir.h"
 
 namespace pergola::pointer_modes_test {
 namespace {
@@ -60,7 +61,7 @@ TEST_F(Soundness, WildKernels_AreSound) {
 
 TEST_F(Soundness, CasesOfTheInstructionTests_AreSound) {
   std::vector<std::string> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(PERGOLA_SOURCE_DIR "/tests/ptx")) {
+  for (const auto& entry : std::filesystem::directory_iterator(pergola::test_support::source_path("tests/ptx"))) {
     if (entry.path().extension() == ".ptx") paths.push_back(entry.path().string());
   }
   std::sort(paths.begin(), paths.end());

@@ -8,6 +8,7 @@
 
 #include "tests/ptx_cases/run_case.h"
 #include "tests/ptx_cases/test_device.h"
+#include "tests/support/source_dir.h"
 
 namespace pergola::ptx_cases {
 namespace {
@@ -38,16 +39,9 @@ class CaseTest : public testing::Test {
   std::string device_name_, path_;
 };
 
-std::string find_cases() {
-  // Beside the binary in a bundle, else in the source tree.
-  for (const std::string& folder : {std::string("tests/ptx"), std::string(PERGOLA_SOURCE_DIR "/tests/ptx")})
-    if (std::filesystem::is_directory(folder)) return folder;
-  return {};
-}
-
 void register_cases() {
   std::vector<std::string> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(find_cases()))
+  for (const auto& entry : std::filesystem::directory_iterator(pergola::test_support::source_path("tests/ptx")))
     if (entry.path().extension() == ".ptx") paths.push_back(entry.path().string());
   std::sort(paths.begin(), paths.end());
   for (const std::string& name : test_device_names()) {

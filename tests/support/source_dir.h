@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <string_view>
 
-namespace pergola::testing {
+namespace pergola::test_support {
 
 inline std::filesystem::path source_path(std::string_view relative) {
   const char* folder = std::getenv("PERGOLA_SOURCE_DIR");
   return std::filesystem::path(folder != nullptr ? folder : PERGOLA_SOURCE_DIR) / relative;
 }
 
-}  // namespace pergola::testing
+}  // namespace pergola::test_support
