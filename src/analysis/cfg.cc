@@ -10,7 +10,6 @@ namespace {
 
 using ptx::Instruction;
 using ptx::Op;
-using ptx::Operand;
 
 constexpr std::uint32_t kNone = ~0u;
 

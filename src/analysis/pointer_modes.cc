@@ -12,7 +12,6 @@ namespace pergola::analysis {
 namespace {
 
 using Kind = Base::Kind;
-using ptx::Operand;
 using ptx::Space;
 using Site = PointerFlow::Site;
 

@@ -92,13 +92,21 @@ void prmt(Machine&, Thread& t, const Inst& i) {
   write(t, i.dst, result);
 }
 
+// A field's position or length: 8 bits (ISA 9.7.1.19, 9.7.1.20). Of 64-bit fields the hardware takes all 32 bits, seen on an
+// H200; everything from 64 on is alike, so 255 stands for the larger ones.
+template <typename T>
+std::uint32_t field_number(std::uint32_t value) {
+  return sizeof(T) == 8 ? std::min(value, 255u) : value & 0xff;
+}
+
 template <typename T>
 struct Bfe {
   static void run(Machine&, Thread& t, const Inst& i) {
     using U = std::make_unsigned_t<T>;
     constexpr std::uint32_t kTop = 8 * sizeof(T) - 1;
     const U a = source<U>(t, i, 0);
-    const std::uint32_t position = source<std::uint32_t>(t, i, 1) & 0xff, length = source<std::uint32_t>(t, i, 2) & 0xff;
+    const auto position = field_number<T>(source<std::uint32_t>(t, i, 1));
+    const auto length = field_number<T>(source<std::uint32_t>(t, i, 2));
     bool sign = false;
     if (std::is_signed_v<T> && length != 0) sign = (a >> std::min(position + length - 1, kTop) & 1) != 0;
     U result = sign ? static_cast<U>(~U{0}) : U{0};
@@ -116,7 +124,8 @@ struct Bfi {
     using U = std::make_unsigned_t<T>;
     const U a = source<U>(t, i, 0);
     U result = source<U>(t, i, 1);
-    const std::uint32_t position = source<std::uint32_t>(t, i, 2) & 0xff, length = source<std::uint32_t>(t, i, 3) & 0xff;
+    const auto position = field_number<T>(source<std::uint32_t>(t, i, 2));
+    const auto length = field_number<T>(source<std::uint32_t>(t, i, 3));
     for (std::uint32_t n = 0; n < length && position + n < 8 * sizeof(T); ++n) {
       const U one = static_cast<U>(U{1} << (position + n));
       result = static_cast<U>((a >> n & 1) != 0 ? result | one : result & ~one);

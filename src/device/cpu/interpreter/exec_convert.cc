@@ -104,7 +104,9 @@ void convert(Machine&, Thread& t, const Inst& i) {
       result = float_to_integer(value, from == Type::kF64, to_width, ptx::is_signed(to), rounding);
     } else {
       if (i.extra != 0) value = round_to_integral(value, rounding);
-      result = narrow(value, to, rounding, i.flags);
+      // Between f64 and f32 a NaN keeps its sign and the upper part of its payload and becomes quiet, as on the host.
+      const bool keeps_nan = from == Type::kF64 && to == Type::kF32 && std::isnan(value) && (i.flags & kSat) == 0;
+      result = keeps_nan ? std::bit_cast<std::uint32_t>(static_cast<float>(value)) : narrow(value, to, rounding, i.flags);
     }
   }
   t.regs[i.dst] = result & i.imm;

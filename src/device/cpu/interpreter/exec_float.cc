@@ -112,7 +112,7 @@ struct Arithmetic {
       case 1: result = kind == FP_INFINITE; break;
       case 2: result = kind != FP_NAN; break;
       case 3: result = kind == FP_NAN; break;
-      case 4: result = kind == FP_NORMAL; break;
+      case 4: result = kind == FP_NORMAL || kind == FP_ZERO; break;  // zero counts as normal (ISA 9.7.3.1)
       default: result = kind == FP_SUBNORMAL; break;
     }
     write(t, i.dst, result);

@@ -79,14 +79,20 @@ void FunctionEmitter::emit_prmt(const Inst& in) {
   write(in.operands[0], result);
 }
 
-// bfe d, a, pos, len: bits beyond the top are copies of the sign (signed) or zero; pos and len are 8 bits.
+// A field's position or length: 8 bits; of 64-bit fields the hardware takes all 32 (seen on an H200), where everything
+// from 64 on is alike.
+Value FunctionEmitter::field_number(const ptx::Operand& operand, unsigned bits) {
+  Value v = read(operand, 32);
+  return bits == 64 ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, v, k(32, 255)) : b_.CreateAnd(v, k(32, 255));
+}
+
+// bfe d, a, pos, len: bits beyond the top are copies of the sign (signed) or zero.
 void FunctionEmitter::emit_bfe(const Inst& in) {
   const Type type = in.type();
   const unsigned bits = bits_of(type);
   const bool sign = ptx::is_signed(type);
   Value a = read(in.operands[1], bits);
-  Value pos = b_.CreateAnd(read(in.operands[2], 32), k(32, 0xff));
-  Value len = b_.CreateAnd(read(in.operands[3], 32), k(32, 0xff));
+  Value pos = field_number(in.operands[2], bits), len = field_number(in.operands[3], bits);
   Value shifted = shift_right(a, pos, sign);
   Value empty = b_.CreateICmpEQ(len, k(32, 0));
   Value whole = b_.CreateICmpUGE(len, k(32, bits));
@@ -148,8 +154,7 @@ bool FunctionEmitter::emit_bits(const Inst& in) {
       return done(b_.CreateSelect(none, k(32, 0xffffffff), resize(v, 32)));
     }
     case Op::kBfi: {  // bfi f, a, b, pos, len: the low len bits of a, put into b at pos
-      Value pos = b_.CreateAnd(read(in.operands.at(3), 32), k(32, 0xff));
-      Value len = b_.CreateAnd(read(in.operands.at(4), 32), k(32, 0xff));
+      Value pos = field_number(in.operands.at(3), bits), len = field_number(in.operands.at(4), bits);
       Value mask = shift_left(b_.CreateSub(shift_left(k(bits, 1), len), k(bits, 1)), pos);
       return done(b_.CreateOr(b_.CreateAnd(operand(2), b_.CreateNot(mask)),
                               b_.CreateAnd(shift_left(operand(1), pos), mask)));

@@ -81,7 +81,8 @@ Value FunctionEmitter::float_to_float(const Inst& in, Type to, Type from, Value 
   if (to == Type::kF64) return v->getType()->isFloatTy() ? b_.CreateFPExt(v, b_.getDoubleTy()) : v;
   if (to == Type::kF32 && (mode == 0 || from != Type::kF64)) {
     Value narrow = v->getType()->isDoubleTy() ? b_.CreateFPTrunc(v, b_.getFloatTy()) : v;
-    return canonical(in.has(Mod::kFtz) ? flush(narrow) : narrow);
+    if (in.has(Mod::kFtz)) narrow = flush(narrow);
+    return from == Type::kF64 ? narrow : canonical(narrow);  // of an f64's NaN sign and payload stay
   }
   if (mode == 0 && !in.has(Mod::kSatfinite) && v->getType()->isFloatTy() && (to == Type::kF16 || to == Type::kBF16)) return float_to_half(v, to);
   Value wide = v->getType()->isFloatTy() ? b_.CreateFPExt(v, b_.getDoubleTy()) : v;
@@ -98,6 +99,10 @@ Value FunctionEmitter::float_to_float(const Inst& in, Type to, Type from, Value 
     return b_.CreateSelect(b_.CreateFCmpUNO(a, a), k(32, kCanonicalNan32), word);
   }
   Value pattern = resize(bits, bits_of(to));
+  if (to == Type::kF32) {  // from f64, in a directed mode
+    Value kept = b_.CreateBitCast(b_.CreateFPTrunc(wide, b_.getFloatTy()), i(32));
+    pattern = b_.CreateSelect(b_.CreateFCmpUNO(wide, wide), kept, pattern);
+  }
   if (to == Type::kF32 && in.has(Mod::kFtz)) return flush(b_.CreateBitCast(pattern, b_.getFloatTy()));
   return pattern;
 }

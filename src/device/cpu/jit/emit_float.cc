@@ -241,7 +241,7 @@ bool FunctionEmitter::emit_float(const Inst& in) {
       if (in.has(Mod::kInfinite)) test = llvm::fcInf;
       if (in.has(Mod::kNumber)) test = llvm::fcAllFlags & ~llvm::fcNan;
       if (in.has(Mod::kNotanumber)) test = llvm::fcNan;
-      if (in.has(Mod::kNormal)) test = llvm::fcNormal;
+      if (in.has(Mod::kNormal)) test = llvm::fcNormal | llvm::fcZero;  // ISA 9.7.3.1
       if (in.has(Mod::kSubnormal)) test = llvm::fcSubnormal;
       write(in.operands[0], b_.createIsFPClass(a, test));
       return true;

@@ -142,6 +142,7 @@ class FunctionEmitter {
   bool emit_packed_integer(const Inst& in);
   void emit_prmt(const Inst& in);
   void emit_dot(const Inst& in);
+  Value field_number(const ptx::Operand& operand, unsigned bits);
   void emit_bfe(const Inst& in);
   void emit_shf(const Inst& in);
 
