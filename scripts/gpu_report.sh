@@ -22,13 +22,15 @@ export PERGOLA_SOURCE_DIR=$source PERGOLA_COMMIT=$commit
 PERGOLA_CACHE_DIR=$(mktemp -d)
 export PERGOLA_CACHE_DIR
 trap 'rm -rf "$PERGOLA_CACHE_DIR"' EXIT
+gpu=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -1)
 failed=0 summary=()
 
 part() {  # part NAME SECONDS COMMAND...
   local name=$1 seconds=$2 start=$SECONDS
   shift 2
   printf '\n── %s: %s\n' "$name" "$*"
-  if timeout -k 10 "$seconds" "$@" >"$out/$name.log" 2>&1; then
+  { echo "# $(date -u +%F), $gpu, commit $commit: $*"; } >"$out/$name.log"
+  if timeout -k 10 "$seconds" "$@" >>"$out/$name.log" 2>&1; then
     summary+=("ok      $name ($((SECONDS - start)) s)")
     tail -n 4 "$out/$name.log"
   else
@@ -43,10 +45,10 @@ part img-cpu 300 env PERGOLA_DEVICE=cpu "$bin/img" "$source/examples/data/astron
 part img-cuda 300 env PERGOLA_DEVICE=cuda:0 "$bin/img" "$source/examples/data/astronaut.png" "$out/img-cuda.png" "$source/examples/img/img.cu"
 part img-same 10 cmp "$out/img-cpu.png" "$out/img-cuda.png"
 part conformance 900 "$bin/conformance_test" --report="$out/conformance-h200"
-part ptx-cases 600 env PERGOLA_DEVICE=cuda:0 "$bin/ptx_cases_test" --report="$out/ptx-cases-h200"
-part differential 900 env PERGOLA_DEVICE=cuda:0 "$bin/differential_test" --report="$out/differential-h200"
+part ptx-cases 600 env PERGOLA_DEVICE=cuda:0 "$bin/ptx_cases_test"
+part differential 900 env PERGOLA_DEVICE=cuda:0 PERGOLA_DIFFERENTIAL=1:1000 "$bin/differential_test"
 part launch 300 env PERGOLA_DEVICE=cuda:0 "$bin/launch_bench" --report "$out/launch-h200"
 
 printf '\n'
-printf '%s\n' "${summary[@]}"
+printf '%s\n' "$(date -u +%F), ${gpu:-no GPU}, commit $commit" "${summary[@]}" | tee "$out/summary.txt"
 exit $failed
