@@ -49,6 +49,10 @@ part ptx-cases 600 env PERGOLA_DEVICE=cuda:0 "$bin/ptx_cases_test"
 part differential 900 env PERGOLA_DEVICE=cuda:0 PERGOLA_DIFFERENTIAL=1:1000 "$bin/differential_test"
 part launch 300 env PERGOLA_DEVICE=cuda:0 "$bin/launch_bench" --report "$out/launch-h200"
 
+# Reports speak of places inside the folder, wherever it lay.
+for file in "$out"/*.log "$out"/*.json "$out"/*.md; do
+  [ -f "$file" ] && sed -i -e "s#$out/##g" -e "s#$(dirname "$bin")/##g" -e "s#$source/##g" "$file"
+done
 printf '\n'
 printf '%s\n' "$(date -u +%F), ${gpu:-no GPU}, commit $commit" "${summary[@]}" | tee "$out/summary.txt"
 exit $failed

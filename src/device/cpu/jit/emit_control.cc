@@ -7,7 +7,6 @@ namespace pergola::device::cpu::jit {
 
 using ptx::Mod;
 using ptx::Op;
-using ptx::Operand;
 using Value = llvm::Value*;
 
 // Every so many turns of a loop that may spin, the other threads get theirs.
