@@ -17,6 +17,7 @@ if(PERGOLA_WERROR)
 endif()
 target_compile_definitions(pergola_options INTERFACE SPDLOG_FMT_EXTERNAL PERGOLA_VERSION="${PROJECT_VERSION}")
 if(PERGOLA_SANITIZE)
+  add_link_options(-fsanitize=${PERGOLA_SANITIZE})  # programs that only use the library need its runtime too
   target_compile_options(pergola_options INTERFACE -fsanitize=${PERGOLA_SANITIZE} -fno-omit-frame-pointer
                                                    -fno-sanitize-recover=all)
   target_link_options(pergola_options INTERFACE -fsanitize=${PERGOLA_SANITIZE})

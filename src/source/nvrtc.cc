@@ -104,7 +104,8 @@ Result<const Nvrtc*> Nvrtc::load(const std::vector<std::string>& names) {
 
 Result<const Nvrtc*> Nvrtc::find() {
   static std::mutex mutex;  // guards `opened`
-  static std::map<std::string, const Nvrtc*> opened;
+  // Never destroyed: what it holds lives as long as the process, and a leak checker can see that it does.
+  static auto& opened = *new std::map<std::string, const Nvrtc*>;
   const char* own = environment("PERGOLA_NVRTC");
   if (own != nullptr && std::string_view(own) == "none")
     return PERGOLA_ERROR(kUnavailable, "NVRTC is turned off by PERGOLA_NVRTC=none.");

@@ -112,7 +112,7 @@ CudaGraph::State::~State() {
   if (graph != nullptr) context->driver().cuGraphDestroy(graph);
 }
 
-Result<std::unique_ptr<CudaGraph>> CudaGraph::create(ContextPtr context, GraphSpec spec) {
+Result<std::unique_ptr<CudaGraph>> CudaGraph::create(const ContextPtr& context, GraphSpec spec) {
   PERGOLA_TRY(context->enter());
   const Driver& driver = context->driver();
   auto state = std::make_shared<State>(context, std::move(spec));

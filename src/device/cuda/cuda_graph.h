@@ -16,7 +16,7 @@ namespace pergola::device::cuda {
 class CudaGraph final : public ExecutableGraph {
  public:
   // `spec` has passed validate_graph().
-  static Result<std::unique_ptr<CudaGraph>> create(ContextPtr context, GraphSpec spec);
+  static Result<std::unique_ptr<CudaGraph>> create(const ContextPtr& context, GraphSpec spec);
 
   Status update_parameters(NodeId node, std::span<const std::byte> parameters) override;
   Status launch(Queue& queue) override;

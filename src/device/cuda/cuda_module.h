@@ -34,7 +34,7 @@ class CudaKernel final : public Kernel {
 // Unloading waits for all kernels that are resident on the GPU, as loading does.
 class CudaModule final : public Module {
  public:
-  static Result<std::shared_ptr<CudaModule>> create(ContextPtr context, const Jit& jit, const ModuleSource& source,
+  static Result<std::shared_ptr<CudaModule>> create(const ContextPtr& context, const Jit& jit, const ModuleSource& source,
                                                     const DeviceInfo& info);
   ~CudaModule() override;
   CudaModule(const CudaModule&) = delete;

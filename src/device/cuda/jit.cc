@@ -5,6 +5,7 @@
 
 #include "src/base/log.h"
 #include "src/device/cuda/exact_rounding.h"
+#include "src/device/cuda/field_lengths.h"
 
 namespace pergola::device::cuda {
 namespace {
@@ -66,7 +67,8 @@ Result<std::string> Jit::compile(const std::string& ptx, std::string_view name) 
 
 Result<CUmodule> Jit::load(std::string_view ptx, std::string_view name) const {
   const Driver& driver = context_->driver();
-  const std::string text = target_.exact_rounding ? with_exact_rounding(ptx) : std::string(ptx);
+  const std::string fields = with_field_lengths_in_range(ptx);
+  const std::string text = target_.exact_rounding ? with_exact_rounding(fields) : fields;
   const CacheKey key = cache_key(
       "cubin", {text, fmt::format("sm_{}{}", target_.compute_major, target_.compute_minor), driver.version_text(),
                 "cuLink 1"});

@@ -9,7 +9,6 @@ namespace pergola::device::cpu::jit {
 using ptx::Mod;
 using ptx::Op;
 using ptx::Operand;
-using ptx::Type;
 using Value = llvm::Value*;
 
 bool FunctionEmitter::emit_warp(const Inst& in) {
