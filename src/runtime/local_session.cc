@@ -24,13 +24,13 @@ class LocalEvent final : public session::Event {
       : session_(std::move(session)), module_(std::move(module)), event_(std::move(event)), kernel_(kernel) {}
 
   std::optional<Status> poll() override {
-    const std::optional<Status> status = event_->poll();
+    std::optional<Status> status = event_->poll();
     if (!status || status->ok()) return status;
     return session_->explain(*status, kernel_);
   }
 
   Status wait(std::optional<std::chrono::nanoseconds> timeout) override {
-    const Status status = event_->wait(timeout);
+    Status status = event_->wait(timeout);
     if (status.ok() || status.code() == Code::kTimeout) return status;
     return session_->explain(status, kernel_);
   }
