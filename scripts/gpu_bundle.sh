@@ -15,7 +15,7 @@ bin=build/dev/bin
 rm -rf "$folder"
 mkdir -p "$folder"/{bin,lib,source}
 
-programs=(pergola img)
+programs=(pergola img instruction_bits)
 for program in "$bin"/*_test "$bin"/*_bench; do
   [ -x "$program" ] && programs+=("$(basename "$program")")
 done

@@ -5,7 +5,7 @@
 #   ./report [FOLDER]           in the folder that ./dev gpu-bundle made
 #
 # Writes the reports into bench/reports/ (or FOLDER): conformance on every device, the PTX cases and the random kernels
-# on GPU, interpreter and, where LLVM is, JIT; the benchmark of single costs; the demonstration's picture on both devices.
+# on GPU, interpreter and, where LLVM is, JIT; every arithmetic instruction on GPU and interpreter; the benchmark of single costs; the demonstration's picture on both devices.
 # Every program runs under `timeout`. Ends with one line a part, and fails where one failed.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -47,6 +47,7 @@ part img-same 10 cmp "$out/img-cpu.png" "$out/img-cuda.png"
 part conformance 900 "$bin/conformance_test" --report="$out/conformance-h200"
 part ptx-cases 600 env PERGOLA_DEVICE=cuda:0 "$bin/ptx_cases_test"
 part differential 900 env PERGOLA_DEVICE=cuda:0 PERGOLA_DIFFERENTIAL=1:1000 "$bin/differential_test"
+part instruction-bits 900 "$bin/instruction_bits" --device=cuda:0 --cases=16384 --json="$out/instruction-bits-h200"
 part launch 300 env PERGOLA_DEVICE=cuda:0 "$bin/launch_bench" --report "$out/launch-h200"
 
 # Reports speak of places inside the folder, wherever it lay.

@@ -13,7 +13,7 @@ namespace pergola::device::cpu::interp {
 
 inline constexpr std::uint16_t kFtz = 1, kSat = 2, kRelu = 4, kNan = 8, kXorsign = 16, kAbs = 32, kApprox = 64,
                                kVolatile = 128, kCarryOut = 256, kAcquire = 512, kRelease = 1024, kSc = 2048,
-                               kSatfinite = 4096;
+                               kSatfinite = 4096, kFactorF16 = 8192, kFactorBf16 = 16384;
 
 inline std::uint64_t cell(const Thread& t, std::int32_t index) {
   return index >= 0 ? t.regs[index] : t.constants[~index];

@@ -16,6 +16,11 @@ template <typename F>
 F operand(const Thread& t, const Inst& i, int n) {
   F value = source<F>(t, i, n);
   if constexpr (std::is_same_v<F, float>) {
+    // add, sub and fma of .f32.f16 and .f32.bf16: all but the addend are narrower.
+    if ((i.flags & (kFactorF16 | kFactorBf16)) != 0 && n < (i.src[2] == kNoCell ? 1 : 2)) {
+      const auto bits = static_cast<std::uint16_t>(cell(t, i.src[n]));
+      return (i.flags & kFactorF16) != 0 ? half_to_float(bits) : bf16_to_float(bits);
+    }
     if ((i.flags & kFtz) != 0) value = flush(value);
   }
   return value;
@@ -58,7 +63,8 @@ struct Arithmetic {
     finish<F>(t, i, plus(operand<F>(t, i, 0), operand<F>(t, i, 1), rounding_of(i)));
   }
   static void sub(Machine&, Thread& t, const Inst& i) {
-    finish<F>(t, i, plus(operand<F>(t, i, 0), -operand<F>(t, i, 1), rounding_of(i)));
+    const F b = operand<F>(t, i, 1);
+    finish<F>(t, i, plus(operand<F>(t, i, 0), std::isnan(b) ? b : -b, rounding_of(i)));
   }
   static void mul(Machine&, Thread& t, const Inst& i) {
     finish<F>(t, i, times(operand<F>(t, i, 0), operand<F>(t, i, 1), rounding_of(i)));
@@ -198,6 +204,9 @@ Decoded decode_float(Decoder& d, const ptx::Instruction& i) {
   if (takes_rounding(i.op)) mode = static_cast<std::uint8_t>(mods.take_rounding(Rounding::kNearestEven));
   if (type != Type::kF64 && mods.take(Mod::kFtz)) flags |= kFtz;
   if (takes_rounding(i.op) && mods.take(Mod::kSat)) flags |= kSat;
+  const bool takes_narrow = type == Type::kF32 && (i.op == Op::kAdd || i.op == Op::kSub || i.op == Op::kFma);
+  if (takes_narrow && mods.take(Mod::kF16)) flags |= kFactorF16;
+  else if (takes_narrow && mods.take(Mod::kBF16)) flags |= kFactorBf16;
   if (i.op == Op::kMin || i.op == Op::kMax) {
     mode = i.op == Op::kMax;
     if (mods.take(Mod::kNaN)) flags |= kNan;

@@ -1,6 +1,7 @@
 // Integer arithmetic (ISA 9.7.1) and the carry chains (ISA 9.7.2).
 //
 // Quotient and remainder of a division by zero are all ones, as on the hardware. All overflow wraps.
+#include <algorithm>
 #include <limits>
 #include <type_traits>
 
@@ -80,6 +81,15 @@ struct Min {
 template <typename T>
 struct Max {
   static T apply(T a, T b) { return a < b ? b : a; }
+};
+
+// .relu: a negative result is 0. Of signed types alone.
+template <template <typename> class Operation>
+struct Relu {
+  template <typename T>
+  struct Of {
+    static T apply(T a, T b) { return std::max<T>(Operation<T>::apply(a, b), 0); }
+  };
 };
 
 template <typename T>
@@ -338,7 +348,15 @@ Choice choose_dot(const ptx::Instruction& i, ModReader& mods) {
 Choice choose_min_max(Op op, ModReader& mods, Type type) {
   Choice c;
   const bool packed = type == Type::kU16x2 || type == Type::kS16x2;
-  if (mods.take(Mod::kRelu)) return c;  // decode_bits refuses it by name
+  if (mods.take(Mod::kRelu)) {
+    const bool min = op == Op::kMin;
+    if (type == Type::kS32) {
+      c.fn = min ? Binary<Relu<Min>::Of>::Handler<std::int32_t>::run : Binary<Relu<Max>::Of>::Handler<std::int32_t>::run;
+    } else if (type == Type::kS16x2) {
+      c.fn = min ? Packed<Relu<Min>::Of>::pick(type) : Packed<Relu<Max>::Of>::pick(type);
+    }
+    return c;
+  }
   if (op == Op::kMin)
     c.fn = packed ? Packed<Min>::pick(type) : pick_integer<Binary<Min>::Handler>(type);
   else

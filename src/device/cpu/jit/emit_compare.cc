@@ -82,7 +82,7 @@ void FunctionEmitter::emit_setp(const Inst& in) {
     for (unsigned n = 0; n < (pair ? 2u : 1u); ++n) {
       const auto lane = [&](Value v) {
         Value pattern = b_.CreateTrunc(b_.CreateLShr(v, k(32, 16 * n)), i(16));
-        return half_to_float(in.has(Mod::kFtz) ? flush_half(pattern) : pattern, half);
+        return half_to_float(in.has(Mod::kFtz) ? flush_half(pattern, half) : pattern, half);
       };
       write(pair ? destination.elements[n] : destination, settle(compare(in, half, lane(a), lane(b), operation)));
     }
@@ -116,7 +116,7 @@ void FunctionEmitter::emit_set(const Inst& in) {
     for (unsigned n = 0; n < 2; ++n) {
       const auto lane = [&](Value v) {
         Value pattern = b_.CreateTrunc(b_.CreateLShr(v, k(32, 16 * n)), i(16));
-        return half_to_float(in.has(Mod::kFtz) ? flush_half(pattern) : pattern, half);
+        return half_to_float(in.has(Mod::kFtz) ? flush_half(pattern, half) : pattern, half);
       };
       Value p = compare(in, half, lane(a), lane(b), compare_mod(in));
       if (in.operands.size() > 3) p = combine(in, p, in.operands[3]);

@@ -182,11 +182,9 @@ void FunctionEmitter::emit_cvt(const Inst& in) {
   Value a = read(in.operands[1], bits_of(from));
   if (!to_float) return write(in.operands[0], convert_int(in, to, from, a), ptx::is_signed(to));
   Value v = int_to_float(in, to, from, a);
-  if (in.has(Mod::kSat)) {
-    if (!v->getType()->isFloatingPointTy()) refuse(in, "this conversion is not implemented in this tier");
-    v = saturate(v);
-  }
-  write(in.operands[0], v);
+  if (!in.has(Mod::kSat)) return write(in.operands[0], v);
+  if (bits_of(to) == 16) return write(in.operands[0], float_to_half(saturate(half_to_float(v, to)), to));
+  write(in.operands[0], saturate(b_.CreateBitCast(v, float_type(bits_of(to)))));
 }
 
 bool FunctionEmitter::emit_convert(const Inst& in) {

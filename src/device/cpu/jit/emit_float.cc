@@ -14,6 +14,7 @@ using Value = llvm::Value*;
 
 namespace {
 bool is_half(Type type) { return type == Type::kF16 || type == Type::kBF16; }
+bool takes_narrow(Op op) { return op == Op::kAdd || op == Op::kSub || op == Op::kFma; }
 }  // namespace
 
 int FunctionEmitter::rounding(const Inst& in) const {
@@ -42,8 +43,9 @@ Value FunctionEmitter::flush(Value v) {
   return b_.CreateSelect(small, b_.CreateBitCast(b_.CreateAnd(bits, k(32, 0x80000000)), v->getType()), v);
 }
 
-Value FunctionEmitter::flush_half(Value pattern) {
-  Value small = b_.CreateICmpEQ(b_.CreateAnd(pattern, k(16, 0x7c00)), k(16, 0));
+Value FunctionEmitter::flush_half(Value pattern, Type type) {
+  const std::uint64_t exponent = type == Type::kBF16 ? 0x7f80 : 0x7c00;
+  Value small = b_.CreateICmpEQ(b_.CreateAnd(pattern, k(16, exponent)), k(16, 0));
   return b_.CreateSelect(small, b_.CreateAnd(pattern, k(16, 0x8000)), pattern);
 }
 
@@ -168,7 +170,7 @@ Value FunctionEmitter::float_operation(const Inst& in, Type type, llvm::ArrayRef
   const bool ftz = in.has(Mod::kFtz);
   std::vector<Value> o(operands.begin(), operands.end());
   if (ftz) {
-    for (Value& v : o) v = half ? flush_half(v) : flush(v);
+    for (Value& v : o) v = half ? flush_half(v, type) : flush(v);
   }
   if (in.op == Op::kNeg || in.op == Op::kAbs) {  // on the bits
     Value v = to_bits(o[0]);
@@ -198,7 +200,7 @@ Value FunctionEmitter::float_operation(const Inst& in, Type type, llvm::ArrayRef
   if (in.has(Mod::kRelu)) v = relu(v);
   if (half) {
     if (v->getType()->isFloatTy()) v = float_to_half(v, type);
-    return ftz ? flush_half(v) : v;
+    return ftz ? flush_half(v, type) : v;
   }
   return canonical(ftz ? flush(v) : v);
 }
@@ -208,8 +210,8 @@ void FunctionEmitter::emit_float_operation(const Inst& in, Type type) {
   const std::size_t count = in.operands.size();
   if (!packed) {
     std::vector<Value> operands;
-    for (std::size_t n = 1; n < count; ++n) {
-      operands.push_back(is_half(type) ? read(in.operands[n], 16) : read_float(in.operands[n], type));
+    for (std::size_t n = 1; n < count; ++n) {  // factors of add, sub and fma.f32.f16 are narrower: widened exactly
+      operands.push_back(is_half(type) ? read(in.operands[n], 16) : read_float(in.operands[n], ptx::operand_type(in, n)));
     }
     return write(in.operands[0], float_operation(in, type, operands));
   }
@@ -257,7 +259,7 @@ bool FunctionEmitter::emit_float(const Inst& in) {
     case Op::kNeg: case Op::kMin: case Op::kMax: case Op::kRcp: case Op::kSqrt: case Op::kRsqrt: case Op::kSin:
     case Op::kCos: case Op::kLg2: case Op::kEx2: case Op::kTanh:
       if (!ptx::is_float(type)) return false;
-      if (in.type(1) != Type::kNone) refuse(in, "arithmetic of mixed types is not implemented in this tier");
+      if (in.type(1) != Type::kNone && !(type == Type::kF32 && is_half(in.type(1)) && takes_narrow(in.op))) return false;
       if (bits_of(type) == 0 || type == Type::kTF32) return false;
       return emit_float_operation(in, type), true;
     default: return false;

@@ -158,7 +158,7 @@ class FunctionEmitter {
   bool emit_float(const Inst& in);
   Value canonical(Value v);               // marks a float/double result
   Value flush(Value v);                   // subnormal -> zero of its sign
-  Value flush_half(Value pattern);
+  Value flush_half(Value pattern, ptx::Type type);
   Value relu(Value v);
   Value saturate(Value v);                // to [+0, 1], NaN -> +0
   Value float_min_max(const Inst& in, Value a, Value b);

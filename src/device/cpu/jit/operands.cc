@@ -60,7 +60,7 @@ Value FunctionEmitter::read_float(const Operand& o, Type type, bool ftz) {
   const unsigned bits = bits_of(type);
   if (bits == 16) {
     Value pattern = read(o, 16);
-    return half_to_float(ftz ? flush_half(pattern) : pattern, type);
+    return half_to_float(ftz ? flush_half(pattern, type) : pattern, type);
   }
   if (ftz) return flush(read_float(o, type));
   if (o.kind == Operand::Kind::kF64 && bits == 32) {  // a decimal literal
