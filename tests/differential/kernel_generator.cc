@@ -113,7 +113,7 @@ class Generator {
       case 5: {
         const std::string to = f();
         line(format("{}.f32 {}, {};", any<2>({"neg", "abs"}), to, f()));
-        line(format("add.f32 {}, {}, 0f80000000;", to, to));
+        canonical(to);
         break;
       }
       case 6: line(format("add.sat.f32 {}, {}, {};", f(), f(), f())); break;
@@ -131,6 +131,12 @@ class Generator {
     }
   }
 
+  // The NaN of `value`, if it is one, made the one pattern that arithmetic gives.
+  void canonical(const std::string& value) {
+    line(format("setp.nan.f32 %q, {}, {};", value, value));
+    line(format("selp.f32 {}, 0f7FFFFFFF, {}, %q;", value, value));
+  }
+
   void half() {
     switch (below(3)) {
       case 0: line(format("{}.f16 {}, {}, {};", any<3>({"add", "sub", "mul"}), h(), h(), h())); break;
@@ -144,7 +150,13 @@ class Generator {
       case 0: line(format("cvt.{}.f32.s32 {}, {};", any<4>({"rn", "rz", "rm", "rp"}), f(), i())); break;
       case 1: line(format("cvt.{}.{}.f32 {}, {};", any<4>({"rni", "rzi", "rmi", "rpi"}), any<2>({"s32", "u32"}), i(), f())); break;
       case 2: line(format("cvt.f64.f32 {}, {};", d(), f())); break;
-      case 3: line(format("cvt.{}.f32.f64 {}, {};", any<4>({"rn", "rz", "rm", "rp"}), f(), d())); break;
+      case 3: {
+        const char* rounding = any<4>({"rn", "rz", "rm", "rp"});
+        const std::string to = f();
+        line(format("cvt.{}.f32.f64 {}, {};", rounding, to, d()));
+        canonical(to);
+        break;
+      }
       case 4: line(format("cvt.rn.f64.s64 {}, {};", d(), l())); break;
       case 5: line(format("cvt.{} {}, {};", any<2>({"s64.s32", "u64.u32"}), l(), i())); break;
       case 6: line(format("cvt.u32.u64 {}, {};", i(), l())); break;
@@ -270,9 +282,10 @@ class Generator {
     for (int n = 0; n < kFloats; ++n) {
       load_input("%t0", 16 + n);
       // Every other one any pattern, made canonical; the others of moderate size.
-      if (n % 2 == 0)
-        line(format("mov.b32 %f{}, %t0;\n  add.f32 %f{}, %f{}, 0f80000000;", n, n, n));
-      else
+      if (n % 2 == 0) {
+        line(format("mov.b32 %f{}, %t0;", n));
+        canonical(format("%f{}", n));
+      } else
         line(format("cvt.rn.f32.s32 %f{}, %t0;\n  mul.f32 %f{}, %f{}, 0f35800000;", n, n, n));
     }
     for (int n = 0; n < kDoubles; ++n) line(format("cvt.rn.f64.s64 %d{}, %l{};", n, n));

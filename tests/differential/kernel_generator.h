@@ -4,7 +4,7 @@
 // and stores the whole pool. Statements: arithmetic of all types, comparisons and selections, branches and loops that
 // diverge; and, only where all threads of the block are together, exchanges through shared memory with barriers,
 // shuffles, votes and reductions. Left out is what two right devices may do differently: .approx, NaN payloads
-// (f32 sign changes are followed by an addition that makes the NaN canonical, f64 NaNs are stored as one pattern),
+// (f32 NaNs of sign changes and of f64, and stored f64 NaNs, are replaced by one pattern),
 // racing accesses, and division by zero.
 #pragma once
 

@@ -17,7 +17,12 @@ Result<device::DevicePtr> open_test_device(const std::string& name) {
     PERGOLA_ASSIGN(auto engine, device::cpu::load_jit_engine());
     return device::cpu::create_cpu_device(options, engine);
   }
-  if (name.starts_with("cuda")) return device::create_cuda_device(name.size() > 5 ? std::atoi(name.c_str() + 5) : 0);
+  if (name.starts_with("cuda")) {
+    device::CudaDeviceOptions cuda;
+    if (name.starts_with("cuda-O0")) cuda.optimization_level = 0;
+    const std::size_t colon = name.find(':');
+    return device::create_cuda_device(colon == std::string::npos ? 0 : std::atoi(name.c_str() + colon + 1), cuda);
+  }
   return PERGOLA_ERROR(kInvalidArgument, "There is no test device '{}': use interpreter, jit or cuda:N.", name);
 }
 

@@ -8,7 +8,8 @@
 
 namespace pergola::ptx_cases {
 
-// "interpreter" and "jit": the CPU device with that tier alone; "cuda:N": a GPU. kUnavailable where it is not here.
+// "interpreter" and "jit": the CPU device with that tier alone; "cuda:N": a GPU; "cuda-O0:N": the
+// same with the optimiser of the driver's compiler off. kUnavailable where it is not here.
 Result<device::DevicePtr> open_test_device(const std::string& name);
 
 // $PERGOLA_DEVICE alone where it names a GPU; else every tier of the CPU device that is here.

@@ -25,6 +25,8 @@ const MathFunction kFunctions[] = {
 
 }  // namespace
 
+std::span<const MathFunction> math_functions() { return kFunctions; }
+
 const MathFunction* find_math_function(std::string_view name) {
   const auto* found = std::find_if(std::begin(kFunctions), std::end(kFunctions),
                                    [&](const MathFunction& function) { return name == function.name; });

@@ -2,6 +2,7 @@
 // include/pergola/device/math_functions.def, under `__pergola_<name>`. Both tiers look them up here.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 namespace pergola::device::cpu {
@@ -11,6 +12,9 @@ struct MathFunction {
   void* address = nullptr;          // a host function of the C ABI
   const char* signature = nullptr;  // result, then arguments: f float, d double, i int; "ff", "dd", "fff", "di", ...
 };
+
+// All of them. Immutable.
+std::span<const MathFunction> math_functions();
 
 // Null where `name` is none of them. Thread-safe.
 const MathFunction* find_math_function(std::string_view name);

@@ -59,7 +59,7 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
       : context_(std::move(context)),
         info_(describe(*context_)),
         cache_(options.cache_folder.empty() ? cache_directory() / "cubin" : options.cache_folder),
-        jit_(context_, {info_.compute_major, info_.compute_minor, options.exact_rounding},
+        jit_(context_, {info_.compute_major, info_.compute_minor, options.exact_rounding, options.optimization_level},
              options.use_cache ? &cache_ : nullptr) {}
 
   const DeviceInfo& info() const override { return info_; }

@@ -17,6 +17,7 @@ struct CudaDeviceOptions {
   std::filesystem::path cache_folder;   // of compiled modules; empty: cache_directory()/cubin
   bool use_cache = true;
   bool exact_rounding = true;           // src/device/cuda/exact_rounding.h; false lets the driver contract
+  unsigned optimization_level = 4;      // of the driver's compiler: 0 (to rule its optimiser out) to 4
 };
 
 // GPU number `ordinal`, as CUDA_VISIBLE_DEVICES shows them. kUnavailable says why there is none and what to do.

@@ -6,6 +6,7 @@
 #include "src/base/log.h"
 #include "src/device/cuda/exact_rounding.h"
 #include "src/device/cuda/field_lengths.h"
+#include "src/device/cuda/lop3_operands.h"
 
 namespace pergola::device::cuda {
 namespace {
@@ -20,11 +21,12 @@ class Linker {
   Linker(const Linker&) = delete;
   Linker& operator=(const Linker&) = delete;
 
-  CUresult run(const std::string& ptx, const std::string& name, void** cubin, std::size_t* bytes) {
-    CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
-    // The driver takes a size as the pointer's own value.
-    void* values[] = {error_log_.data(), reinterpret_cast<void*>(error_log_.size() - 1)};
-    CUresult result = driver_.cuLinkCreate(2, options, values, &state_);
+  CUresult run(const std::string& ptx, const std::string& name, unsigned level, void** cubin, std::size_t* bytes) {
+    CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_OPTIMIZATION_LEVEL};
+    // The driver takes a number as the pointer's own value.
+    void* values[] = {error_log_.data(), reinterpret_cast<void*>(error_log_.size() - 1),
+                      reinterpret_cast<void*>(std::uintptr_t{level})};
+    CUresult result = driver_.cuLinkCreate(3, options, values, &state_);
     if (result != CUDA_SUCCESS) return result;
     // With its terminating zero, which the driver's PTX reader wants.
     result = driver_.cuLinkAddData(state_, CU_JIT_INPUT_PTX, const_cast<char*>(ptx.c_str()), ptx.size() + 1,
@@ -59,7 +61,7 @@ Result<std::string> Jit::compile(const std::string& ptx, std::string_view name) 
   Linker linker(context_->driver());
   void* cubin = nullptr;
   std::size_t bytes = 0;
-  const CUresult result = linker.run(ptx, std::string(name), &cubin, &bytes);
+  const CUresult result = linker.run(ptx, std::string(name), target_.optimization_level, &cubin, &bytes);
   if (result == CUDA_SUCCESS) return std::string(static_cast<const char*>(cubin), bytes);
   if (is_sticky(result)) return context_->check(result, fmt::format("compiling '{}'", name));
   return compile_failed(result, name, linker.log());
@@ -67,11 +69,11 @@ Result<std::string> Jit::compile(const std::string& ptx, std::string_view name) 
 
 Result<CUmodule> Jit::load(std::string_view ptx, std::string_view name) const {
   const Driver& driver = context_->driver();
-  const std::string fields = with_field_lengths_in_range(ptx);
+  const std::string fields = with_distinct_lop3_operands(with_field_lengths_in_range(ptx));
   const std::string text = target_.exact_rounding ? with_exact_rounding(fields) : fields;
   const CacheKey key = cache_key(
       "cubin", {text, fmt::format("sm_{}{}", target_.compute_major, target_.compute_minor), driver.version_text(),
-                "cuLink 1"});
+                fmt::format("cuLink 2, level {}", target_.optimization_level)});
   CUmodule module = nullptr;
   if (cache_ != nullptr) {
     if (const std::optional<std::string> cubin = cache_->get(key)) {

@@ -19,6 +19,7 @@ namespace pergola::device::cuda {
 struct JitTarget {
   std::uint32_t compute_major = 0, compute_minor = 0;
   bool exact_rounding = true;  // exact_rounding.h
+  unsigned optimization_level = 4;  // of the driver's compiler, 0 to 4
 };
 
 class Jit {

@@ -1,6 +1,8 @@
 #include "src/device/cpu/jit/compile.h"
 
 #include <llvm/Analysis/TargetTransformInfo.h>
+#include <llvm/Config/llvm-config.h>
+#include <llvm/ExecutionEngine/Orc/CompileUtils.h>
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
 #include <llvm/ExecutionEngine/Orc/ThreadSafeModule.h>
 #include <llvm/IR/Verifier.h>
@@ -20,7 +22,9 @@
 #include "src/base/log.h"
 #include "src/device/cpu/jit/emitter.h"
 #include "src/device/cpu/jit/loop_polls.h"
+#include "src/device/cpu/jit/object_cache.h"
 #include "src/device/cpu/jit/runtime_calls.h"
+#include "src/device/cpu/math_functions.h"
 
 namespace pergola::device::cpu::jit {
 namespace {
@@ -91,25 +95,31 @@ class Unit final : public CompiledUnit {
 class OrcCompiler final : public Compiler {
  public:
   OrcCompiler(std::shared_ptr<orc::LLJIT> jit, orc::JITDylib& runtime, orc::JITTargetMachineBuilder machine)
-      : jit_(std::move(jit)), runtime_(runtime), machine_(std::move(machine)) {}
+      : jit_(std::move(jit)), runtime_(runtime), machine_(std::move(machine)),
+        objects_(fmt::format("LLVM {} {} {} {}", LLVM_VERSION_STRING, machine_.getTargetTriple().str(), machine_.getCPU(),
+                             machine_.getFeatures().getString())) {}
 
   Result<std::shared_ptr<CompiledUnit>> compile_kernel(const Source& source, const ptx::Function& entry,
                                                        const std::shared_ptr<CompiledUnit>& functions) override {
-    return build(source, entry.name, functions,
+    return build(source, "kernel " + entry.name, entry.name, functions,
                  [&](ModuleEmitter& emitter) { return emitter.emit_kernel(entry, source.shared); });
   }
   Result<std::shared_ptr<CompiledUnit>> compile_functions(const Source& source) override {
-    return build(source, "functions", nullptr, [&](ModuleEmitter& emitter) { return emitter.emit_functions(source.shared); });
+    return build(source, "functions", "functions", nullptr, [&](ModuleEmitter& emitter) { return emitter.emit_functions(source.shared); });
   }
 
  private:
   template <typename Emit>
-  Result<std::shared_ptr<CompiledUnit>> build(const Source& source, const std::string& name,
+  Result<std::shared_ptr<CompiledUnit>> build(const Source& source, const std::string& unit, const std::string& name,
                                               const std::shared_ptr<CompiledUnit>& functions, Emit emit) {
-    auto context = std::make_unique<llvm::LLVMContext>();
+    const CacheKey key = objects_.key(source.module_text, unit);
+    if (const std::optional<std::string> object = objects_.get(key)) {
+      return link(llvm::MemoryBuffer::getMemBufferCopy(*object, name), source, name, functions);
+    }
+    llvm::LLVMContext context;
     std::unique_ptr<llvm::Module> module;
     try {
-      ModuleEmitter emitter(*context, source.module, source.globals, source.traits, source.address_taken);
+      ModuleEmitter emitter(context, source.module, source.globals, source.traits, source.address_taken);
       module = emit(emitter);
     } catch (const Refusal& refusal) {
       return refusal.error;
@@ -124,18 +134,29 @@ class OrcCompiler final : public Compiler {
       return PERGOLA_ERROR(kInternal, "The JIT made wrong LLVM code of '{}' in {}: {}", name, source.module.source_name, problems);
     }
     optimise(*module, **machine);
-    return link(std::move(module), std::move(context), name, functions);
+    llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> object = orc::SimpleCompiler(**machine)(*module);
+    if (!object) return PERGOLA_ERROR(kInternal, "LLVM makes no code of '{}': {}.", name, text(object.takeError()));
+    objects_.put(key, {(*object)->getBufferStart(), (*object)->getBufferSize()});
+    return link(std::move(*object), source, name, functions);
   }
 
-  Result<std::shared_ptr<CompiledUnit>> link(std::unique_ptr<llvm::Module> module,
-                                             std::unique_ptr<llvm::LLVMContext> context, const std::string& name,
-                                             const std::shared_ptr<CompiledUnit>& functions) {
+  // Code of its own for every module that is loaded: its variables are where this module's were placed.
+  Result<std::shared_ptr<CompiledUnit>> link(std::unique_ptr<llvm::MemoryBuffer> object, const Source& source,
+                                             const std::string& name, const std::shared_ptr<CompiledUnit>& functions) {
     llvm::Expected<orc::JITDylib&> library = jit_->createJITDylib(fmt::format("{}.{}", name, next_++));
     if (!library) return PERGOLA_ERROR(kInternal, "The JIT cannot hold '{}': {}.", name, text(library.takeError()));
     auto unit = std::make_shared<Unit>(jit_, *library, functions);
     library->addToLinkOrder(runtime_);
     if (functions != nullptr) library->addToLinkOrder(static_cast<Unit&>(*functions).library());
-    if (llvm::Error error = jit_->addIRModule(*library, orc::ThreadSafeModule(std::move(module), std::move(context)))) {
+    orc::SymbolMap variables;
+    for (const GlobalPlacement& variable : source.globals) {
+      variables[jit_->mangleAndIntern(variable_symbol(variable.name))] = {orc::ExecutorAddr::fromPtr(variable.address),
+                                                                          llvm::JITSymbolFlags::Exported};
+    }
+    if (llvm::Error error = library->define(orc::absoluteSymbols(std::move(variables)))) {
+      return PERGOLA_ERROR(kInternal, "The JIT cannot name the variables of '{}': {}.", name, text(std::move(error)));
+    }
+    if (llvm::Error error = jit_->addObjectFile(*library, std::move(object))) {
       return PERGOLA_ERROR(kInternal, "The JIT cannot take '{}': {}.", name, text(std::move(error)));
     }
     return std::shared_ptr<CompiledUnit>(std::move(unit));
@@ -144,10 +165,13 @@ class OrcCompiler final : public Compiler {
   std::shared_ptr<orc::LLJIT> jit_;
   orc::JITDylib& runtime_;
   orc::JITTargetMachineBuilder machine_;
+  ObjectCache objects_;
   std::atomic<std::uint64_t> next_{0};  // names units; relaxed order would do
 };
 
 }  // namespace
+
+std::string variable_symbol(const std::string& name) { return "var." + name; }
 
 Result<std::shared_ptr<Compiler>> Compiler::create() {
   static std::once_flag once;
@@ -158,6 +182,9 @@ Result<std::shared_ptr<Compiler>> Compiler::create() {
   llvm::Expected<orc::JITTargetMachineBuilder> machine = orc::JITTargetMachineBuilder::detectHost();
   if (!machine) return PERGOLA_ERROR(kUnavailable, "LLVM does not know this host: {}.", text(machine.takeError()));
   machine->setCodeGenOptLevel(llvm::CodeGenOptLevel::Default);
+  // Variables and functions may lie further than 2 GiB from the code: their addresses come from a table.
+  machine->setRelocationModel(llvm::Reloc::PIC_);
+  machine->setCodeModel(llvm::CodeModel::Small);
   machine->getOptions().AllowFPOpFusion = llvm::FPOpFusion::Strict;
   llvm::Expected<std::unique_ptr<orc::LLJIT>> jit = orc::LLJITBuilder().setJITTargetMachineBuilder(*machine).create();
   if (!jit) return PERGOLA_ERROR(kUnavailable, "LLVM's JIT does not start: {}.", text(jit.takeError()));
@@ -167,6 +194,9 @@ Result<std::shared_ptr<Compiler>> Compiler::create() {
   orc::SymbolMap symbols;
   for (const RuntimeSymbol& symbol : runtime_symbols()) {
     symbols[shared->mangleAndIntern(symbol.name)] = {orc::ExecutorAddr::fromPtr(symbol.address), llvm::JITSymbolFlags::Exported};
+  }
+  for (const MathFunction& function : math_functions()) {
+    symbols[shared->mangleAndIntern(function.name)] = {orc::ExecutorAddr::fromPtr(function.address), llvm::JITSymbolFlags::Exported};
   }
   if (llvm::Error error = runtime->define(orc::absoluteSymbols(std::move(symbols)))) {
     return PERGOLA_ERROR(kUnavailable, "LLVM's JIT does not start: {}.", text(std::move(error)));

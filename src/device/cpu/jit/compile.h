@@ -18,7 +18,7 @@ class CompiledUnit {
   virtual Result<void*> symbol(const std::string& name) const = 0;
 };
 
-// One LLJIT. Thread-safe.
+// One LLJIT, and a cache of objects on disk in front of LLVM's passes. Thread-safe.
 class Compiler {
  public:
   static Result<std::shared_ptr<Compiler>> create();
@@ -26,6 +26,7 @@ class Compiler {
 
   struct Source {
     const ptx::Module& module;
+    std::string_view module_text;  // printed: what the object cache goes by
     std::span<const GlobalPlacement> globals;
     const KernelTraits& traits;
     const std::vector<std::string>& address_taken;
@@ -37,5 +38,8 @@ class Compiler {
   // Every address-taken function of the module, as "func.NAME".
   virtual Result<std::shared_ptr<CompiledUnit>> compile_functions(const Source& source) = 0;
 };
+
+// What emitted code calls a module-scope variable.
+std::string variable_symbol(const std::string& name);
 
 }  // namespace pergola::device::cpu::jit

@@ -51,9 +51,7 @@ bool FunctionEmitter::emit_known_call(const Inst& in, const std::string& name, l
       types.push_back(type_of(shape[n]));
       arguments.push_back(load(n - 1, types.back()));
     }
-    auto* type = llvm::FunctionType::get(type_of(shape[0]), types, false);
-    Value address = b_.CreateIntToPtr(k(64, reinterpret_cast<std::uintptr_t>(function->address)), b_.getPtrTy());
-    auto* v = b_.CreateCall(type, address, arguments);
+    auto* v = b_.CreateCall(m_.runtime(function->name, type_of(shape[0]), types), arguments);
     v->setDoesNotAccessMemory();
     v->setDoesNotThrow();
     b_.CreateStore(to_bits(shape[0] == 'f' ? canonical(v) : v), results[0]);

@@ -218,8 +218,7 @@ void FunctionEmitter::emit_isspacep(const Inst& in) {
       if (variable == nullptr || variable->space != Space::kConst) continue;
       const GlobalPlacement* placement = m_.global(variable->name);
       if (placement == nullptr) continue;
-      any = b_.CreateOr(any, within(k(64, reinterpret_cast<std::uintptr_t>(placement->address)),
-                                    k(64, placement->size_bytes)));
+      any = b_.CreateOr(any, within(m_.address_of(*placement), k(64, placement->size_bytes)));
     }
     return any;
   };

@@ -57,6 +57,8 @@ class ModuleEmitter {
   llvm::FunctionCallee runtime(const std::string& name, llvm::Type* result, llvm::ArrayRef<llvm::Type*> arguments,
                                bool pure = false);
   const GlobalPlacement* global(const std::string& name) const;
+  // The variable's address as an i64 constant: a symbol, never a number, so that the object can be cached on disk.
+  llvm::Constant* address_of(const GlobalPlacement& variable);
   std::uint32_t next_site() { return ++sites_; }  // names one instruction of this kernel
   bool is_address_taken(const std::string& name) const { return address_taken_.contains(name); }
 

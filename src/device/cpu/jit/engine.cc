@@ -6,6 +6,7 @@
 #include "src/base/log.h"
 #include "src/device/cpu/jit/block_run.h"
 #include "src/device/cpu/jit/compile.h"
+#include "src/ptx/printer.h"
 
 namespace pergola::device::cpu::jit {
 namespace {
@@ -35,7 +36,7 @@ class JitModule final : public ModuleCode {
  public:
   JitModule(std::shared_ptr<Compiler> compiler, std::shared_ptr<const ptx::Module> module,
             std::span<const GlobalPlacement> globals)
-      : compiler_(std::move(compiler)), module_(std::move(module)), globals_(globals.begin(), globals.end()),
+      : compiler_(std::move(compiler)), module_(std::move(module)), text_(ptx::print(*module_)), globals_(globals.begin(), globals.end()),
         address_taken_(address_taken_functions(*module_)) {}
 
   // Compiles on the first call for `entry`; the answer, good or bad, is kept.
@@ -61,7 +62,7 @@ class JitModule final : public ModuleCode {
     for (const std::string& name : address_taken_) roots.push_back(module_->find_function(name));
     function_traits_ = kernel_traits(*module_, roots, address_taken_);
     const SharedLayout none;
-    PERGOLA_ASSIGN(functions_, compiler_->compile_functions({*module_, globals_, function_traits_, address_taken_, none}));
+    PERGOLA_ASSIGN(functions_, compiler_->compile_functions({*module_, text_, globals_, function_traits_, address_taken_, none}));
     return {};
   }
 
@@ -74,7 +75,7 @@ class JitModule final : public ModuleCode {
     const KernelTraits traits = kernel_traits(*module_, {entry}, address_taken_);
     PERGOLA_ASSIGN(const SharedLayout shared, shared_layout(*module_, *entry));
     PERGOLA_ASSIGN(std::shared_ptr<CompiledUnit> unit,
-                   compiler_->compile_kernel({*module_, globals_, traits, address_taken_, shared}, *entry, functions_));
+                   compiler_->compile_kernel({*module_, text_, globals_, traits, address_taken_, shared}, *entry, functions_));
     PERGOLA_ASSIGN(void* const address, unit->symbol("kernel"));
     PERGOLA_DEBUG("The JIT runs '{}' as {}{}", name, traits.needs_fibers ? "a fiber a thread: " : "a loop over threads",
                   traits.reason);
@@ -89,6 +90,7 @@ class JitModule final : public ModuleCode {
 
   std::shared_ptr<Compiler> compiler_;
   std::shared_ptr<const ptx::Module> module_;
+  const std::string text_;  // as printed
   std::vector<GlobalPlacement> globals_;
   std::vector<std::string> address_taken_;
   KernelTraits function_traits_;              // written by compile_functions() alone

@@ -1,6 +1,7 @@
 // The llvm::Module of one kernel: its functions, the run time's declarations, and the loop over a block's threads.
 #include <llvm/IR/Attributes.h>
 
+#include "src/device/cpu/jit/compile.h"
 #include "src/device/cpu/jit/emitter.h"
 #include "src/device/cpu/jit/thread_context.h"
 
@@ -16,6 +17,16 @@ ModuleEmitter::ModuleEmitter(llvm::LLVMContext& context, const ptx::Module& sour
 const GlobalPlacement* ModuleEmitter::global(const std::string& name) const {
   const auto it = globals_.find(name);
   return it == globals_.end() ? nullptr : it->second;
+}
+
+llvm::Constant* ModuleEmitter::address_of(const GlobalPlacement& variable) {
+  const std::string symbol = variable_symbol(variable.name);
+  llvm::GlobalVariable* declared = llvm_->getNamedGlobal(symbol);
+  if (declared == nullptr) {
+    auto* bytes = llvm::ArrayType::get(llvm::Type::getInt8Ty(context_), variable.size_bytes);
+    declared = new llvm::GlobalVariable(*llvm_, bytes, false, llvm::GlobalValue::ExternalLinkage, nullptr, symbol);
+  }
+  return llvm::ConstantExpr::getPtrToInt(declared, llvm::Type::getInt64Ty(context_));
 }
 
 llvm::FunctionCallee ModuleEmitter::runtime(const std::string& name, llvm::Type* result,

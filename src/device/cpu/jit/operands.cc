@@ -200,7 +200,7 @@ Value FunctionEmitter::symbol_address(const std::string& name, std::int64_t offs
       if (slot.name == key) return k(64, slot.offset_bytes + static_cast<std::uint64_t>(offset));
     }
     if (const GlobalPlacement* placement = m_.global(key)) {
-      return k(64, reinterpret_cast<std::uintptr_t>(placement->address) + static_cast<std::uint64_t>(offset));
+      return b_.CreateAdd(m_.address_of(*placement), k(64, static_cast<std::uint64_t>(offset)));
     }
   }
   const ptx::Function* function = m_.source().find_function(name);
