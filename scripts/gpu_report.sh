@@ -48,6 +48,7 @@ part conformance 900 "$bin/conformance_test" --report="$out/conformance-h200"
 part ptx-cases 600 env PERGOLA_DEVICE=cuda:0 "$bin/ptx_cases_test"
 part differential 900 env PERGOLA_DEVICE=cuda:0 PERGOLA_DIFFERENTIAL=1:1000 "$bin/differential_test"
 part instruction-bits 900 "$bin/instruction_bits" --device=cuda:0 --cases=16384 --json="$out/instruction-bits-h200"
+part litmus 600 env PERGOLA_DEVICE=cuda:0 PERGOLA_LITMUS_MS=1000 "$bin/litmus_test"
 part launch 300 env PERGOLA_DEVICE=cuda:0 "$bin/launch_bench" --report "$out/launch-h200"
 
 # Reports speak of places inside the folder, wherever it lay.

@@ -8,14 +8,31 @@
 #include "src/device/cuda/cuda_device.h"
 
 namespace pergola::ptx_cases {
+namespace {
+
+using device::cpu::Engine;
+
+Result<std::shared_ptr<Engine>> open_interpreter() { return device::cpu::create_interpreter(); }
+
+// The tiers by name: a new one is a line here.
+constexpr std::pair<const char*, Result<std::shared_ptr<Engine>> (*)()> kTiers[] = {
+    {"interpreter", open_interpreter},
+    {"jit", device::cpu::load_jit_engine},
+};
+
+}  // namespace
 
 Result<device::DevicePtr> open_test_device(const std::string& name) {
   device::cpu::CpuOptions options;
   options.sms = 2;
-  if (name == "interpreter") return device::cpu::create_cpu_device(options, device::cpu::create_interpreter());
-  if (name == "jit") {
-    PERGOLA_ASSIGN(auto engine, device::cpu::load_jit_engine());
-    return device::cpu::create_cpu_device(options, engine);
+  return open_test_device(name, options);
+}
+
+Result<device::DevicePtr> open_test_device(const std::string& name, const device::cpu::CpuOptions& options) {
+  for (const auto& [tier, open] : kTiers) {
+    if (name != tier) continue;
+    PERGOLA_ASSIGN(auto engine, open());
+    return device::cpu::create_cpu_device(options, std::move(engine));
   }
   if (name.starts_with("cuda")) {
     device::CudaDeviceOptions cuda;
@@ -23,15 +40,20 @@ Result<device::DevicePtr> open_test_device(const std::string& name) {
     const std::size_t colon = name.find(':');
     return device::create_cuda_device(colon == std::string::npos ? 0 : std::atoi(name.c_str() + colon + 1), cuda);
   }
-  return PERGOLA_ERROR(kInvalidArgument, "There is no test device '{}': use interpreter, jit or cuda:N.", name);
+  return PERGOLA_ERROR(kInvalidArgument, "There is no test device '{}': use a tier of the CPU device or cuda:N.", name);
+}
+
+std::vector<std::string> cpu_tier_names() {
+  std::vector<std::string> names;
+  for (const auto& [tier, open] : kTiers)
+    if (open().ok()) names.emplace_back(tier);
+  return names;
 }
 
 std::vector<std::string> test_device_names() {
   const char* chosen = std::getenv("PERGOLA_DEVICE");
   if (chosen != nullptr && std::string(chosen).starts_with("cuda")) return {chosen};
-  std::vector<std::string> names{"interpreter"};
-  if (device::cpu::load_jit_engine().ok()) names.emplace_back("jit");
-  return names;
+  return cpu_tier_names();
 }
 
 }  // namespace pergola::ptx_cases

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "src/device/cpu/cpu_options.h"
 #include "src/device/device.h"
 
 namespace pergola::ptx_cases {
@@ -11,6 +12,11 @@ namespace pergola::ptx_cases {
 // "interpreter" and "jit": the CPU device with that tier alone; "cuda:N": a GPU; "cuda-O0:N": the
 // same with the optimiser of the driver's compiler off. kUnavailable where it is not here.
 Result<device::DevicePtr> open_test_device(const std::string& name);
+// The same, with a virtual GPU of this shape where it is the CPU device.
+Result<device::DevicePtr> open_test_device(const std::string& name, const device::cpu::CpuOptions& options);
+
+// The tiers of the CPU device that are here: "interpreter", "jit".
+std::vector<std::string> cpu_tier_names();
 
 // $PERGOLA_DEVICE alone where it names a GPU; else every tier of the CPU device that is here.
 std::vector<std::string> test_device_names();

@@ -11,6 +11,8 @@ namespace {
 constexpr std::uint32_t kFirstTurn = 2048, kOtherTurn = 512;
 // Instructions that a warp may run before the next warp's turn.
 constexpr std::uint64_t kWarpQuantum = 4096;
+// Rounds over all warps that only spun before the block says that it waits.
+constexpr std::uint32_t kSpunRounds = 2;
 
 // Deeper calls first, then the lower function, then the lower pc.
 std::uint64_t key_of(const Thread& t) {
@@ -134,17 +136,17 @@ std::uint64_t Machine::run_warp(Warp& w, std::uint64_t quantum) {
 }
 
 Progress Machine::step(std::uint64_t budget) {
-  wrote_ = spun_ = false;
-  bool slept = false;
   std::uint64_t spent = 0;
+  std::uint32_t spun_rounds = 0;
   for (Warp& w : warps_) {
     for_each_lane(w, w.sleeping, [&](Thread& t) { t.status = ThreadStatus::kReady; });
     w.ready |= w.sleeping;
     w.sleeping = 0;
   }
-  while (spent < budget && live_ != 0) {
+  while (spent < budget && live_ != 0 && spun_rounds < kSpunRounds) {
     if (stop_ || launch().fault->raised()) return Progress::kFinished;
     const std::uint64_t before = spent;
+    wrote_ = spun_ = false;
     for (std::size_t n = 0; n < warps_.size() && spent < budget && !stop_; ++n) {
       Warp& w = warps_[next_warp_];
       next_warp_ = next_warp_ + 1 == warps_.size() ? 0 : next_warp_ + 1;
@@ -153,9 +155,11 @@ Progress Machine::step(std::uint64_t budget) {
       spent += used;
     }
     if (spent == before) break;
+    // Nothing was done that anyone could see, and something that others write was read: it spins.
+    spun_rounds = spun_ && !wrote_ ? spun_rounds + 1 : 0;
   }
   if (stop_ || live_ == 0) return Progress::kFinished;
-  bool ready = false;
+  bool ready = false, slept = false;
   for (const Warp& w : warps_) {
     ready = ready || w.ready != 0;
     slept = slept || w.sleeping != 0;
@@ -164,9 +168,7 @@ Progress Machine::step(std::uint64_t budget) {
     raise_deadlock();
     return Progress::kFinished;
   }
-  // Nothing was done that anyone could see, and something that others write was read: it spins.
-  const bool waits = !ready || (spun_ && !wrote_);
-  return waits ? Progress::kWaiting : Progress::kRan;
+  return !ready || spun_rounds != 0 ? Progress::kWaiting : Progress::kRan;
 }
 
 }  // namespace pergola::device::cpu::interp
