@@ -37,6 +37,8 @@ bool may_spin_on(const Instruction& in) {
     case Op::kLd:
       return in.has(Mod::kVolatile) || in.has(Mod::kRelaxed) || in.has(Mod::kAcquire) || in.has(Mod::kMmio);
     case Op::kAtom: return has_used_result(in);
+    // A fence in a loop makes even weak loads look again.
+    case Op::kFence: case Op::kMembar: return true;
     case Op::kNanosleep: case Op::kMbarrier: return true;
     default: return std::any_of(in.operands.begin(), in.operands.end(), names_clock);
   }

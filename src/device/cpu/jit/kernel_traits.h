@@ -1,7 +1,7 @@
 // What the shape of a kernel's code asks of the tier, read off the PTX before anything is emitted.
 //
 // A kernel runs as a plain loop over its threads where no thread can wait for another: no barrier, no warp operation,
-// no loop that could spin (volatile, relaxed, acquire, atomic with a used result, clock, nanosleep on a cycle), no
+// no loop that could spin (volatile, relaxed, acquire, atomic with a used result, fence, clock, nanosleep on a cycle), no
 // `exit` inside a device function. Else each thread gets a fiber.
 //
 // A cycle through statement x has a backward branch from a statement at or after x to a label at or before x, so
