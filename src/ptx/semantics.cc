@@ -68,6 +68,15 @@ Role role(const Instruction& instruction, std::size_t index) {
   return instruction.op == Op::kWgmma ? Role::kReadWrite : Role::kWrite;
 }
 
+std::vector<Operand> elements(const Operand& operand, const Function& function) {
+  if (operand.kind == Operand::Kind::kVector) return operand.elements;
+  const bool whole = operand.kind == Operand::Kind::kRegister && operand.component < 0 && operand.reg < function.registers.size();
+  const std::uint8_t count = whole ? function.registers[operand.reg].vector : 1;
+  std::vector<Operand> parts(count, operand);
+  for (std::uint8_t n = 0; count > 1 && n < count; ++n) parts[n].component = static_cast<std::int8_t>(n);
+  return parts;
+}
+
 void for_each_register(const Instruction& instruction,
                        const std::function<void(RegisterId, bool is_written)>& visit) {
   if (instruction.guard.present()) visit(instruction.guard.predicate, false);

@@ -21,6 +21,10 @@ Role role(const Instruction& instruction, std::size_t index);
 // setp.lt.f32 p|q,a,b: pred, f32, f32; shl.b64 d,a,b: b64, b64, u32; cvt.rn.f32.s32: f32, s32.
 Type operand_type(const Instruction& instruction, std::size_t index);
 
+// The parts of a vector operand: the elements of {a, b}, the components of a vector register (.reg .v4 .f32 %v); of
+// any other operand, itself.
+std::vector<Operand> elements(const Operand& operand, const Function& function);
+
 // Calls `visit(reg, is_written)` for every register the instruction names, guard included. A register both read and
 // written is visited twice. Opaque instructions visit each of text_registers both ways.
 void for_each_register(const Instruction& instruction,

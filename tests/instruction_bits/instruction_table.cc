@@ -302,13 +302,18 @@ std::string conversion_modifiers(const Scalar& to, const Scalar& from) {
   return to_name == "f32" ? "{.rn,.rz,.rm,.rp}{,.ftz}{,.sat}" : "{.rn,.rz,.rm,.rp}{,.sat}";
 }
 
+// ptxas has no conversion between bf16 and bytes.
+bool is_conversion(const Scalar& to, const Scalar& from) {
+  const bool bf16_and_byte = (std::string_view(to.name) == "bf16" && from.bits == 8) ||
+                             (std::string_view(from.name) == "bf16" && to.bits == 8);
+  return !bf16_and_byte;
+}
+
 // Integers go to 64-bit registers, so that the extension of a narrow result is seen too.
 void add_conversions(std::vector<Instruction>& all) {
   for (const Scalar& to : kScalars) {
     for (const Scalar& from : kScalars) {
-      const bool bf16_and_byte = (std::string_view(to.name) == "bf16" && from.bits == 8) ||
-                                 (std::string_view(from.name) == "bf16" && to.bits == 8);
-      if (bf16_and_byte) continue;
+      if (!is_conversion(to, from)) continue;
       for (const std::string& modifiers : expand(conversion_modifiers(to, from))) {
         const bool natural = to.is_float || std::string_view(from.name) == "bf16";  // ptxas takes no wider one of bf16
         const std::string kinds = {natural ? to.kind : 'd', from.kind};
@@ -336,6 +341,37 @@ std::vector<std::string> expand(std::string_view pattern) {
     }
   }
   return all;
+}
+
+std::vector<std::string> arithmetic_patterns() {
+  std::vector<std::string> patterns;
+  const auto add = [&](const auto& rows) {
+    for (const Row& row : rows) {
+      if (std::string_view(row.pattern).find('$') == std::string_view::npos) {
+        patterns.emplace_back(row.pattern);
+        continue;
+      }
+      for (const std::string& part : split(row.pattern, ';')) {  // of a template the opcodes
+        const std::size_t start = part.find_first_not_of(' ');
+        const std::string opcode = part.substr(start, part.find(' ', start) - start);
+        if (std::find(patterns.begin(), patterns.end(), opcode) == patterns.end()) patterns.push_back(opcode);
+      }
+    }
+  };
+  add(kIntegerRows);
+  add(kBitRows);
+  add(kCompareRows);
+  add(kFloatRows);
+  add(kHalfRows);
+  add(kApproximateRows);
+  add(kPackedConvertRows);
+  for (const Scalar& to : kScalars) {
+    for (const Scalar& from : kScalars) {
+      if (!is_conversion(to, from)) continue;
+      patterns.push_back("cvt" + conversion_modifiers(to, from) + "." + to.name + "." + from.name);
+    }
+  }
+  return patterns;
 }
 
 std::vector<Instruction> all_instructions() {

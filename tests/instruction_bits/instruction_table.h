@@ -41,4 +41,7 @@ std::vector<std::string> expand(std::string_view pattern);
 
 std::vector<Instruction> all_instructions();
 
+// The rows as they are written, conversions one a pair of types: for people to read.
+std::vector<std::string> arithmetic_patterns();
+
 }  // namespace pergola::instruction_bits

@@ -12,6 +12,7 @@
 #include <map>
 #include <regex>
 
+#include "tests/instruction_bits/coverage.h"
 #include "tests/instruction_bits/report.h"
 #include "tests/ptx_cases/test_device.h"
 
@@ -24,7 +25,7 @@ struct Options {
   std::string device = "jit", reference = "interpreter", filter, json;
   std::size_t cases = 4096;
   std::uint64_t seed = 1;
-  bool list = false, strict = false;
+  bool list = false, strict = false, coverage = false;
 };
 
 std::vector<Instruction> chosen(const Options& options) {
@@ -94,6 +95,10 @@ int main_with(const Options& options, std::string command) {
     fmt::print(stderr, "{}\n", opened->message());
     return 2;
   }
+  if (options.coverage) {
+    fmt::print("{}", coverage_page(coverage_of(**reference), coverage_of(**device)));
+    return 0;
+  }
   Run run;
   run.device = (*device)->info().name;
   run.reference = (*reference)->info().name;
@@ -121,6 +126,7 @@ int main(int argc, char** argv) {
   app.add_option("--filter", options.filter, "only spellings that this regular expression finds");
   app.add_option("--json", options.json, "writes STEM.json and STEM.md");
   app.add_flag("--list", options.list, "prints the spellings and ends");
+  app.add_flag("--coverage", options.coverage, "prints docs/instructions.md, from interpreter and jit, and ends");
   app.add_flag("--strict", options.strict, "refusals and approximate differences fail too");
   CLI11_PARSE(app, argc, argv);
   std::string command = "instruction_bits";

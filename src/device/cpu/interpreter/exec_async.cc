@@ -146,6 +146,23 @@ std::int32_t whole_address(Decoder& d, const Decoder::Address& address) {
   return result;
 }
 
+// cp.async.mbarrier.arrive: the copies are done, so it arrives at once; without .noinc the pending count first goes up
+// by the arrival that follows.
+Decoded decode_copies_done(Decoder& d, const ptx::Instruction& i, ModReader& mods) {
+  const bool arrives = mods.take(Mod::kArrive), counted = mods.take(Mod::kNoinc);
+  const auto space = mods.take_space().value_or(ptx::Space::kNone);
+  const Type type = mods.take_type();
+  if (!arrives || type != Type::kB64 || !mods.empty() || i.operands.size() != 1) return d.unsupported(i);
+  PERGOLA_ASSIGN(const Decoder::Address address, d.address(i, i.operands[0], space));
+  if (address.region != Region::kShared && address.region != Region::kGeneric) return d.unsupported(i);
+  Inst& inst = d.emit(counted ? run_mbarrier : nothing);
+  inst.src[0] = address.base;
+  inst.imm = address.offset;
+  inst.region = address.region;
+  inst.mode = kArrive;
+  return true;
+}
+
 Decoded decode_copy(Decoder& d, const ptx::Instruction& i) {
   ModReader mods(i);
   if (!mods.take(Mod::kAsync)) return d.unsupported(i);
@@ -154,6 +171,7 @@ Decoded decode_copy(Decoder& d, const ptx::Instruction& i) {
     d.emit(nothing);
     return true;
   }
+  if (mods.take(Mod::kMbarrier)) return decode_copies_done(d, i, mods);
   for (Mod hint : {Mod::kCa, Mod::kCg, Mod::kL264B, Mod::kL2128B, Mod::kL2256B}) mods.take(hint);
   const bool policy = mods.take(Mod::kL2CacheHint);
   const auto to = mods.take_space(), from = mods.take_space();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "src/device/cpu/atomic128.h"
 #include "src/device/cpu/interpreter/decoder.h"
 #include "src/device/cpu/interpreter/exec.h"
 #include "src/device/cpu/interpreter/pick.h"
@@ -94,6 +95,26 @@ struct Atomic {
   }
 };
 
+// exch (mode kExch) and cas of .b128: cells come in pairs.
+void atomic_128(Machine& m, Thread& t, const Inst& i) {
+  std::byte* p = m.resolve(t, i, i.region, cell(t, i.src[0]) + i.imm, 16, true);
+  if (p == nullptr) return;
+  if (reinterpret_cast<std::uintptr_t>(p) % 16 != 0) {
+    m.fault(t, i, "accesses 16 bytes at an address that is no multiple of 16");
+    return;
+  }
+  m.note_strong_read();
+  m.note_write();
+  auto* word = reinterpret_cast<unsigned __int128*>(p);
+  const auto value = [&](int n) {
+    return static_cast<unsigned __int128>(cell(t, i.src[n] + 1)) << 64 | cell(t, i.src[n]);
+  };
+  const unsigned __int128 old = i.mode == kExch ? exchange_128(word, value(1)) : compare_exchange_128(word, value(1), value(2));
+  if (i.dst == kNoCell) return;
+  t.regs[i.dst] = static_cast<std::uint64_t>(old);
+  t.regs[i.dst + 1] = static_cast<std::uint64_t>(old >> 64);
+}
+
 void fence(Machine&, Thread&, const Inst& i) {
 #if defined(PERGOLA_TSAN)
   // ThreadSanitizer does not know fences; every access here is atomic, so one on a word of its own stands for it.
@@ -126,8 +147,12 @@ bool valid(Operation op, Type type) {
   }
   if (op == kInc || op == kDec) return type == Type::kU32;
   if (bytes == 2) return op == kCas || op == kExch;
+  if (bytes == 16) return op == kCas || op == kExch;
   return bytes == 4 || bytes == 8;
 }
+
+// An operand of 128 bits is a register: it has two cells.
+bool is_wide_register(const ptx::Operand& o) { return o.kind == ptx::Operand::Kind::kRegister; }
 
 Decoded decode_atom(Decoder& d, const ptx::Instruction& i) {
   const bool returns = i.op == Op::kAtom;
@@ -160,10 +185,14 @@ Decoded decode_atom(Decoder& d, const ptx::Instruction& i) {
       values.push_back(d.read(i.operands[at].elements[n], type));
     }
   }
+  const bool wide = ptx::size_bytes(type) == 16;
+  for (std::size_t n = at; wide && n < i.operands.size() - (policy ? 1 : 0); ++n)
+    if (!is_wide_register(i.operands[n]) || width != 1) return d.unsupported(i, "its operands are no registers of 128 bits");
+  if (wide && (!returns || !is_wide_register(i.operands[0]))) return d.unsupported(i, "its result is no register of 128 bits");
   const std::int32_t b = width > 1 ? kNoCell : d.read(i.operands[at], type);
   const std::int32_t c = *operation == kCas ? d.read(i.operands[at + 1], type) : kNoCell;
   const std::int32_t dst = returns && width == 1 ? d.write_cell(i.operands[0]) : kNoCell;
-  const LaneFn fn = pick_bits<Atomic>(ptx::size_bytes(type));
+  const LaneFn fn = wide ? atomic_128 : pick_bits<Atomic>(ptx::size_bytes(type));
   if (fn == nullptr) return d.unsupported(i);
   Inst& inst = d.emit(fn);
   inst.dst = dst;

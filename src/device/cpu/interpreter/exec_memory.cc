@@ -7,6 +7,7 @@
 #include "src/device/cpu/interpreter/decoder.h"
 #include "src/device/cpu/interpreter/exec.h"
 #include "src/device/cpu/interpreter/pick.h"
+#include "src/ptx/semantics.h"
 
 namespace pergola::device::cpu::interp {
 namespace {
@@ -101,20 +102,16 @@ Decoded decode_access(Decoder& d, const ptx::Instruction& i) {
   PERGOLA_ASSIGN(const Decoder::Address address, d.address(i, i.operands[load ? 1 : 0], space));
   if (!load && (address.region == Region::kEntryParam || space == Space::kConst)) return d.unsupported(i);
 
-  std::vector<const ptx::Operand*> elements;
-  if (value.kind == ptx::Operand::Kind::kVector)
-    for (const ptx::Operand& element : value.elements) elements.push_back(&element);
-  else
-    elements.push_back(&value);
+  const std::vector<ptx::Operand> elements = ptx::elements(value, d.function());
   if (elements.size() != width) return d.unsupported(i);
   std::vector<std::int32_t> cells;
   std::uint64_t mask = ~std::uint64_t{0};
-  for (const ptx::Operand* element : elements) {
-    const std::int32_t index = load ? d.write_cell(*element) : d.read(*element, type);
+  for (const ptx::Operand& element : elements) {
+    const std::int32_t index = load ? d.write_cell(element) : d.read(element, type);
     cells.push_back(index);
     if (bytes == 16) cells.push_back(index >= 0 ? index + 1 : d.constant(0));
-    if (load && element->kind == ptx::Operand::Kind::kRegister && ptx::size_bytes(d.register_type(element->reg)) < 8)
-      mask = (std::uint64_t{1} << (8 * ptx::size_bytes(d.register_type(element->reg)))) - 1;
+    if (load && element.kind == ptx::Operand::Kind::kRegister && ptx::size_bytes(d.register_type(element.reg)) < 8)
+      mask = (std::uint64_t{1} << (8 * ptx::size_bytes(d.register_type(element.reg)))) - 1;
   }
   const std::uint32_t each = bytes == 16 ? 8 : bytes;
   const LaneFn fn = load ? pick_bits<Load>(each) : pick_bits<Store>(each);

@@ -3,6 +3,7 @@
 
 #include "src/device/cpu/interpreter/decoder.h"
 #include "src/device/cpu/interpreter/exec.h"
+#include "src/ptx/semantics.h"
 
 namespace pergola::device::cpu::interp {
 namespace {
@@ -182,12 +183,30 @@ Decoded decode_vector_move(Decoder& d, const ptx::Instruction& i, Type type, boo
   return true;
 }
 
+// mov.v4 of vector registers or {a, b, c, d}: all are read before any is written.
+Decoded decode_whole_vector_move(Decoder& d, const ptx::Instruction& i, Type type) {
+  const std::vector<ptx::Operand> to = ptx::elements(i.operands[0], d.function()), from = ptx::elements(i.operands[1], d.function());
+  if (to.size() != from.size() || to.size() != static_cast<std::size_t>(i.vector_width()) || ptx::size_bytes(type) > 8)
+    return d.unsupported(i);
+  const auto emit_move = [&](std::int32_t dst, std::int32_t src) {
+    Inst& inst = d.emit(move);
+    inst.src[0] = src;
+    inst.dst = dst;
+    inst.imm = mask_of(type);
+  };
+  const std::int32_t between = d.temporary(static_cast<std::uint32_t>(from.size()));
+  for (std::size_t n = 0; n < from.size(); ++n) emit_move(between + static_cast<std::int32_t>(n), d.read(from[n], type));
+  for (std::size_t n = 0; n < to.size(); ++n) emit_move(d.write_cell(to[n]), between + static_cast<std::int32_t>(n));
+  return true;
+}
+
 Decoded decode_mov(Decoder& d, const ptx::Instruction& i) {
   ModReader mods(i);
   mods.take(Mod::kV2);
   mods.take(Mod::kV4);
   const Type type = mods.take_type();
-  if (!mods.empty() || i.operands.size() != 2 || i.vector_width() != 1) return d.unsupported(i);
+  if (!mods.empty() || i.operands.size() != 2) return d.unsupported(i);
+  if (i.vector_width() != 1) return decode_whole_vector_move(d, i, type);
   const bool packs = i.operands[1].kind == OperandKind::kVector;
   if (packs || i.operands[0].kind == OperandKind::kVector) return decode_vector_move(d, i, type, packs);
   const std::int32_t a = d.read(i.operands[1], type);

@@ -91,9 +91,23 @@ Value FunctionEmitter::atomic_element(const Inst& in, Value pointer, const ptx::
   return b_.CreateAtomicRMW(*operation, pointer, read(b, bits), align, ordering);
 }
 
+// exch and cas of .b128: in the run time, as LLVM's own would need a library where the processor is not known to have it.
+void FunctionEmitter::emit_atomic_128(const Inst& in) {
+  const bool cas = in.has(Mod::kCas);
+  if (in.op != Op::kAtom || (!cas && !in.has(Mod::kExch))) refuse(in, "the operation is not implemented in this tier");
+  Value pointer = address(in, in.operands[1], in.space(), 16);
+  Value words = entry_alloca(llvm::ArrayType::get(i(128), 2), "b128", 16);
+  Value first = read(in.operands.at(2), 128);
+  b_.CreateStore(first, words);  // what is expected, then the new value; the old one comes back in the first
+  b_.CreateStore(cas ? read(in.operands.at(3), 128) : first, b_.CreateConstGEP1_64(i(8), words, 16));
+  call_runtime("pergola_jit_atomic_b128", b_.getVoidTy(), {thread_, pointer, words, k(32, cas ? 1 : 0), k(32, in.location.line)});
+  write(in.operands[0], b_.CreateLoad(i(128), words));
+}
+
 bool FunctionEmitter::emit_atomic(const Inst& in) {
   if (in.op != Op::kAtom && in.op != Op::kRed) return false;
   const unsigned bits = bits_of(in.type());
+  if (bits == 128 && !in.has(Mod::kAsync)) return emit_atomic_128(in), true;
   if (in.has(Mod::kAsync) || (bits != 16 && bits != 32 && bits != 64)) {
     refuse(in, "this form of atomic is not implemented in this tier");
   }

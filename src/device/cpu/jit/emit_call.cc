@@ -68,6 +68,11 @@ void FunctionEmitter::emit_call(const Inst& in) {
   const Operand& callee = in.operands.at(n++);
   if (n < in.operands.size() && in.operands[n].kind == Operand::Kind::kTuple) parameters = &in.operands[n++].elements;
 
+  const ptx::CallPrototype* prototype = nullptr;  // of a call through a register
+  for (const ptx::Statement& statement : f_.body) {
+    const auto* named_here = std::get_if<ptx::CallPrototype>(&statement.node);
+    if (named_here != nullptr && n < in.operands.size() && named_here->name == in.operands[n].name) prototype = named_here;
+  }
   const auto storage = [&](const Operand& o, const ptx::Variable* declared) -> Value {
     if (o.kind == Operand::Kind::kSymbol || o.kind == Operand::Kind::kLabel) {
       if (const Place* place = find_place(o.name)) return place->pointer;
@@ -87,8 +92,10 @@ void FunctionEmitter::emit_call(const Inst& in) {
   for (std::size_t r = 0; results != nullptr && r < results->size(); ++r) {
     const Operand& o = (*results)[r];
     if (o.kind == Operand::Kind::kRegister || o.kind == Operand::Kind::kSink) {
-      const unsigned bits = o.kind == Operand::Kind::kSink ? 64 : bits_of(f_.registers[o.reg].type);
-      Value slot = entry_alloca(i(bits), "result");
+      const unsigned bits = o.kind == Operand::Kind::kSink ? 0 : bits_of(f_.registers[o.reg].type);
+      // As large as the callee writes, also where the result goes nowhere.
+      const std::uint64_t bytes = function != nullptr && r < function->results.size() ? function->results[r].size_bytes() : 8;
+      Value slot = entry_alloca(i(std::max<unsigned>({bits, 8 * static_cast<unsigned>(bytes), 64})), "result");
       to_registers.emplace_back(o, slot);
       result_slots.push_back(slot);
     } else {
@@ -96,7 +103,10 @@ void FunctionEmitter::emit_call(const Inst& in) {
     }
   }
   for (std::size_t p = 0; parameters != nullptr && p < parameters->size(); ++p) {
-    const ptx::Variable* declared = function != nullptr && p < function->parameters.size() ? &function->parameters[p] : nullptr;
+    const std::vector<ptx::Variable>* signature = function != nullptr    ? &function->parameters
+                                                  : prototype != nullptr ? &prototype->parameters
+                                                                         : nullptr;
+    const ptx::Variable* declared = signature != nullptr && p < signature->size() ? &(*signature)[p] : nullptr;
     parameter_slots.push_back(storage((*parameters)[p], declared));
   }
   if (function != nullptr && !function->has_body) {

@@ -66,6 +66,12 @@ void FunctionEmitter::emit_branch_table(const Inst& in, std::size_t index) {
   b_.CreateUnreachable();
 }
 
+// Results that are registers go to the caller's storage.
+void FunctionEmitter::emit_return() {
+  for (const auto& [reg, storage] : result_registers_) b_.CreateStore(to_bits(read_register(reg)), storage);
+  b_.CreateRetVoid();
+}
+
 void FunctionEmitter::emit_exit() {
   if (f_.is_entry) {
     b_.CreateRetVoid();
@@ -102,7 +108,7 @@ bool FunctionEmitter::emit_control(const Inst& in, std::size_t index) {
   switch (in.op) {
     case Op::kBra: return emit_branch(in, index), true;
     case Op::kBrx: return emit_branch_table(in, index), true;
-    case Op::kRet: return b_.CreateRetVoid(), true;
+    case Op::kRet: return emit_return(), true;
     case Op::kExit: return emit_exit(), true;
     case Op::kTrap:
       call_runtime("pergola_jit_trap", b_.getVoidTy(), {thread_, k(32, kTrapInstruction), k(32, in.location.line)});
@@ -111,8 +117,12 @@ bool FunctionEmitter::emit_control(const Inst& in, std::size_t index) {
     case Op::kBar: case Op::kBarrier: return emit_barrier(in), true;
     case Op::kNanosleep: return call_runtime("pergola_jit_yield", b_.getVoidTy(), {thread_}), true;
     case Op::kCall: return emit_call(in), true;
-    // A break point without a debugger, a counter event, and hints on registers and launches.
-    case Op::kBrkpt: case Op::kPmevent: case Op::kSetmaxnreg: case Op::kGriddepcontrol: return true;
+    case Op::kBrkpt:
+      call_runtime("pergola_jit_trap", b_.getVoidTy(), {thread_, k(32, kTrapBreakpoint), k(32, in.location.line)});
+      b_.CreateUnreachable();
+      return true;
+    // A counter event, and hints on registers and launches.
+    case Op::kPmevent: case Op::kSetmaxnreg: case Op::kGriddepcontrol: return true;
     default: return false;
   }
 }

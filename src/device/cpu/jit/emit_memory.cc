@@ -129,10 +129,9 @@ void FunctionEmitter::emit_load(const Inst& in) {
     values.push_back(b_.CreateOr(low, b_.CreateShl(high, k(128, 64))));
   }
   if (width == 1) return write(destination, values[0], ptx::is_signed(type));
-  if (destination.kind != Operand::Kind::kVector || destination.elements.size() != width) {
-    refuse(in, "its destination is not a vector of its width");
-  }
-  for (unsigned n = 0; n < width; ++n) write(destination.elements[n], values[n], ptx::is_signed(type));
+  const std::vector<Operand> parts = ptx::elements(destination, f_);
+  if (parts.size() != width) refuse(in, "its destination is not a vector of its width");
+  for (unsigned n = 0; n < width; ++n) write(parts[n], values[n], ptx::is_signed(type));
 }
 
 void FunctionEmitter::emit_store(const Inst& in) {
@@ -147,12 +146,11 @@ void FunctionEmitter::emit_store(const Inst& in) {
     made->setAlignment(llvm::Align(size));
     if (ordering != AtomicOrdering::NotAtomic) made->setAtomic(ordering);
   };
-  const Operand& source = in.operands[1];
-  if (width > 1 && (source.kind != Operand::Kind::kVector || source.elements.size() != width)) {
-    refuse(in, "its source is not a vector of its width");
-  }
+  if (in.has(Mod::kAsync)) refuse(in, "asynchronous stores are not implemented in this tier");
+  const std::vector<Operand> parts = ptx::elements(in.operands[1], f_);
+  if (parts.size() != width) refuse(in, "its source is not a vector of its width");
   for (unsigned n = 0; n < width; ++n) {
-    const Operand& element = width == 1 ? source : source.elements[n];
+    const Operand& element = parts[n];
     if (element.kind == Operand::Kind::kSink) continue;
     Value v = type == Type::kF32 || type == Type::kF64 ? to_bits(read_float(element, type)) : read(element, 8 * bytes);
     if (bytes <= 8) {
@@ -175,7 +173,15 @@ void FunctionEmitter::emit_mov(const Inst& in) {
     for (std::size_t n = 0; n < to.elements.size() && n < values.size(); ++n) write(to.elements[n], values[n]);
     return;
   }
-  const bool same = to.kind == Operand::Kind::kRegister && from.kind == Operand::Kind::kRegister && !from.negated &&
+  if (in.vector_width() > 1) {
+    const std::vector<Operand> into = ptx::elements(to, f_), parts = ptx::elements(from, f_);
+    if (into.size() != parts.size()) refuse(in, "its operands are not vectors of one width");
+    std::vector<Value> values;
+    for (const Operand& part : parts) values.push_back(read(part, bits_of(type)));
+    for (std::size_t n = 0; n < into.size(); ++n) write(into[n], values[n]);
+    return;
+  }
+  const bool same = to.component < 0 && from.component < 0 && to.kind == Operand::Kind::kRegister && from.kind == Operand::Kind::kRegister && !from.negated &&
                     registers_[to.reg]->getAllocatedType() == registers_[from.reg]->getAllocatedType();
   if (same) return write_register(to.reg, read_register(from.reg));
   if ((type == Type::kF32 || type == Type::kF64) && from.kind != Operand::Kind::kVector) {
@@ -223,11 +229,19 @@ void FunctionEmitter::emit_isspacep(const Inst& in) {
     return any;
   };
   Value v;
+  const auto parameter = [&] {  // of an entry; where cvta.param puts them
+    std::uint64_t bytes = 0;
+    for (const ptx::Variable& one : f_.parameters) {
+      bytes = (bytes + one.alignment_bytes() - 1) / one.alignment_bytes() * one.alignment_bytes() + one.size_bytes();
+    }
+    return within(field(block_, offsetof(BlockContext, parameters), i(64), "parameters"), k(64, f_.is_entry ? bytes : 4096));
+  };
   switch (in.space()) {
     case Space::kShared: v = shared(); break;
+    case Space::kParam: v = parameter(); break;
     case Space::kLocal: v = local(); break;
     case Space::kConst: v = constant(); break;
-    case Space::kGlobal: v = b_.CreateNot(b_.CreateOr(b_.CreateOr(shared(), local()), constant())); break;
+    case Space::kGlobal: v = b_.CreateNot(b_.CreateOr(b_.CreateOr(shared(), local()), b_.CreateOr(constant(), parameter()))); break;
     default: refuse(in, "the space has no window on this device");
   }
   write(in.operands[0], v);

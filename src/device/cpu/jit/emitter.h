@@ -108,6 +108,7 @@ class FunctionEmitter {
   void emit_instruction(const Inst& in, std::size_t index);
   void dispatch(const Inst& in, std::size_t index);
   [[noreturn]] void refuse(const Inst& in, const std::string& why) const;
+  [[noreturn]] void refuse_operand(const std::string& why) const;  // of the instruction being emitted
   const Place* find_place(const std::string& name) const;
   llvm::AllocaInst* entry_alloca(llvm::Type* type, const llvm::Twine& name, std::uint32_t align_bytes = 0);
 
@@ -123,9 +124,10 @@ class FunctionEmitter {
   Value read(const ptx::Operand& o, unsigned bits, bool sign = false);  // iN
   Value read_pred(const ptx::Operand& o) { return read(o, 1); }
   Value read_float(const ptx::Operand& o, ptx::Type type, bool ftz = false);  // f32 -> float, f64 -> double; 16-bit types -> float
-  Value read_register(ptx::RegisterId reg);
+  llvm::AllocaInst* slot(ptx::RegisterId reg, int component) const;
+  Value read_register(ptx::RegisterId reg, int component = -1);
   void write(const ptx::Operand& o, Value v, bool sign = false);
-  void write_register(ptx::RegisterId reg, Value v, bool sign = false);
+  void write_register(ptx::RegisterId reg, Value v, bool sign = false, int component = -1);
   void write_float(const ptx::Operand& o, Value v, ptx::Type type);  // rounds 16-bit types, marks NaNs
   Value special(const ptx::Operand& o, const Inst* in);
   Value symbol_address(const std::string& name, std::int64_t offset, const Inst* in);
@@ -198,6 +200,7 @@ class FunctionEmitter {
   void emit_cp_async(const Inst& in);
   void emit_fence(const Inst& in);
   void emit_mbarrier(const Inst& in);
+  void emit_atomic_128(const Inst& in);
   Value atomic_float(const Inst& in, ptx::Type type, Value pointer, Value operand);
   Value atomic_element(const Inst& in, Value pointer, const ptx::Operand& b, const ptx::Operand* c);
 
@@ -208,10 +211,15 @@ class FunctionEmitter {
   void emit_yield();
   void emit_barrier(const Inst& in);
   void emit_exit();
+  void emit_return();
   void emit_call(const Inst& in);
   bool emit_known_call(const Inst& in, const std::string& name, llvm::ArrayRef<Value> results,
                        llvm::ArrayRef<Value> parameters);
   bool emit_warp(const Inst& in);
+
+  // emit_stack.cc
+  void declare_stack();
+  bool emit_stack(const Inst& in);
   llvm::BasicBlock* new_block(const llvm::Twine& name);
 
   ModuleEmitter& m_;
@@ -222,12 +230,17 @@ class FunctionEmitter {
   Value block_ = nullptr;   // BlockContext*
   Value carry_ = nullptr;   // alloca i1
   std::vector<llvm::AllocaInst*> registers_;
+  std::unordered_map<ptx::RegisterId, std::vector<llvm::AllocaInst*>> components_;  // of .v2 and .v4 registers
+  std::vector<std::pair<ptx::RegisterId, Value>> result_registers_;  // .reg results and where the caller wants them
+  llvm::AllocaInst* stack_ = nullptr;      // what alloca gives pieces of
+  llvm::AllocaInst* stack_used_ = nullptr;
   std::vector<bool> prefers_float_;
   std::unordered_map<std::string, llvm::BasicBlock*> labels_;
   std::unordered_map<std::string, std::size_t> label_index_;
   std::unordered_map<std::string, const ptx::BranchTargets*> branch_targets_;
   std::vector<std::unordered_map<std::string, Place>> scopes_;
   std::unordered_map<ptx::RegisterId, Origin> origins_;
+  const Inst* current_ = nullptr;
   llvm::BasicBlock* entry_ = nullptr;
   std::size_t alloca_count_ = 0;
 };

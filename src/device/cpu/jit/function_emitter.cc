@@ -18,6 +18,11 @@ void FunctionEmitter::refuse(const Inst& in, const std::string& why) const {
                               in.location.line, ptx::print(in, f_), f_.name, why)};
 }
 
+void FunctionEmitter::refuse_operand(const std::string& why) const {
+  if (current_ != nullptr) refuse(*current_, why);
+  throw Refusal{PERGOLA_ERROR(kUnsupported, "{}: the JIT cannot compile '{}': {}.", m_.source().source_name, f_.name, why)};
+}
+
 llvm::BasicBlock* FunctionEmitter::new_block(const llvm::Twine& name) {
   return llvm::BasicBlock::Create(m_.context(), name, target_);
 }
@@ -39,9 +44,10 @@ void FunctionEmitter::run() {
   declare_registers();
   find_origins();
   declare_parameters();
+  declare_stack();
   start_labels();
   for (std::size_t n = 0; n < f_.body.size(); ++n) emit_statement(n);
-  if (b_.GetInsertBlock()->getTerminator() == nullptr) b_.CreateRetVoid();
+  if (b_.GetInsertBlock()->getTerminator() == nullptr) emit_return();
 }
 
 // Type-less .b32 and .b64 registers hold floats in what recent compilers emit: where most uses of one are float
@@ -71,13 +77,21 @@ void FunctionEmitter::declare_registers() {
   for (std::size_t n = 0; n < f_.registers.size(); ++n) {
     const ptx::Register& reg = f_.registers[n];
     const unsigned width = bits_of(reg.type);
-    if (reg.vector != 1 || width == 0) {
+    if (width == 0) {
       throw Refusal{PERGOLA_ERROR(kUnsupported, "{}: '{}' has the register {} of type .{}, which the JIT cannot hold.",
                                   m_.source().source_name, f_.name, reg.name, ptx::spelling(reg.type))};
     }
-    registers_[n] = entry_alloca(prefers_float_[n] ? float_type(width) : i(width), "");
     // A register read before it is written holds some value, the same at every read: PTX knows no poison.
-    b_.CreateStore(llvm::Constant::getNullValue(registers_[n]->getAllocatedType()), registers_[n]);
+    const auto declare = [&] {
+      llvm::AllocaInst* made = entry_alloca(prefers_float_[n] ? float_type(width) : i(width), "");
+      b_.CreateStore(llvm::Constant::getNullValue(made->getAllocatedType()), made);
+      return made;
+    };
+    registers_[n] = declare();
+    if (reg.vector == 1) continue;
+    auto& components = components_[static_cast<ptx::RegisterId>(n)];
+    components.push_back(registers_[n]);
+    while (components.size() < reg.vector) components.push_back(declare());
   }
   carry_ = entry_alloca(i(1), "cc");
   b_.CreateStore(k(1, 0), carry_);
@@ -141,19 +155,13 @@ void FunctionEmitter::declare_parameters() {
     for (std::size_t reg = 0; reg < f_.registers.size(); ++reg) {
       if (f_.registers[reg].name != parameter.name) continue;
       if (is_result) {
-        registers_[reg] = nullptr;  // set below: the register is the caller's storage
+        result_registers_.emplace_back(static_cast<ptx::RegisterId>(reg), storage);
       } else {
         b_.CreateStore(b_.CreateLoad(registers_[reg]->getAllocatedType(), storage), registers_[reg]);
       }
     }
   };
-  for (const ptx::Variable& result : f_.results) {
-    if (result.space == Space::kReg) {
-      throw Refusal{PERGOLA_ERROR(kUnsupported, "{}:{}: the JIT cannot compile '{}', which returns a register (.reg).",
-                                  m_.source().source_name, f_.location.line, f_.name)};
-    }
-    declare(result, true);
-  }
+  for (const ptx::Variable& result : f_.results) declare(result, true);
   for (const ptx::Variable& parameter : f_.parameters) declare(parameter, false);
 }
 
@@ -210,6 +218,7 @@ void FunctionEmitter::emit_statement(std::size_t index) {
 }
 
 void FunctionEmitter::emit_instruction(const Inst& in, std::size_t index) {
+  current_ = &in;
   const bool branches = in.op == ptx::Op::kBra;  // a guarded branch is one conditional branch
   if (!in.guard.present() || branches) return dispatch(in, index);
   Value guard = read_register(in.guard.predicate);
@@ -230,7 +239,7 @@ void FunctionEmitter::emit_instruction(const Inst& in, std::size_t index) {
 void FunctionEmitter::dispatch(const Inst& in, std::size_t index) {
   if (in.op == ptx::Op::kOpaque) refuse(in, "the instruction is not understood");
   const bool done = emit_memory(in) || emit_compare(in) || emit_float(in) || emit_integer(in) || emit_bits(in) ||
-                    emit_convert(in) || emit_control(in, index) || emit_atomic(in) || emit_warp(in);
+                    emit_convert(in) || emit_control(in, index) || emit_atomic(in) || emit_warp(in) || emit_stack(in);
   if (!done) refuse(in, "the instruction is not implemented in this tier");
 }
 

@@ -54,7 +54,7 @@ bool waits(const Instruction& in) {
 }
 
 struct Facts {  // of one function alone, then with its callees
-  bool waits = false, spins = false;
+  bool waits = false, spins = false, hands_out_stack = false;
   std::string reason;
   std::set<std::string> callees;
 };
@@ -104,6 +104,9 @@ class Walk {
       }
       const Instruction* in = statement.instruction();
       if (in == nullptr) continue;
+      const bool hands_out_stack = in->op == Op::kAlloca || in->op == Op::kStacksave || in->op == Op::kStackrestore;
+      if (hands_out_stack && !facts.hands_out_stack) traits_.local_bytes += kAllocaBytes;
+      facts.hands_out_stack |= hands_out_stack;
       const bool leaves = in->op == Op::kExit && !function.is_entry;
       if ((waits(*in) || leaves) && !facts.waits) {
         facts.waits = true;

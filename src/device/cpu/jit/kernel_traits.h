@@ -17,6 +17,9 @@
 
 namespace pergola::device::cpu::jit {
 
+// What alloca may hand out in one call of a function.
+inline constexpr std::uint64_t kAllocaBytes = 16 * 1024;
+
 struct KernelTraits {
   bool needs_fibers = false;
   std::string reason;  // "bar.sync at line 12", for the log
@@ -25,7 +28,7 @@ struct KernelTraits {
   std::vector<const ptx::Function*> reachable;  // defined functions, the roots first
   bool recursive = false;
   bool calls_indirectly = false;
-  std::uint64_t local_bytes = 0;  // of all reachable functions' .local variables
+  std::uint64_t local_bytes = 0;  // of all reachable functions' .local variables, and what alloca may take
 };
 
 // `roots`: an entry, or functions whose address is taken. An indirect call may reach any of `address_taken`.

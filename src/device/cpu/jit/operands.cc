@@ -19,14 +19,20 @@ Value FunctionEmitter::resize(Value v, unsigned bits, bool sign) {
   return sign ? b_.CreateSExtOrTrunc(v, i(bits)) : b_.CreateZExtOrTrunc(v, i(bits));
 }
 
-Value FunctionEmitter::read_register(ptx::RegisterId reg) {
-  return b_.CreateLoad(registers_[reg]->getAllocatedType(), registers_[reg]);
+llvm::AllocaInst* FunctionEmitter::slot(ptx::RegisterId reg, int component) const {
+  const auto vector = components_.find(reg);
+  return vector == components_.end() ? registers_[reg] : vector->second[static_cast<std::size_t>(std::max(component, 0))];
+}
+
+Value FunctionEmitter::read_register(ptx::RegisterId reg, int component) {
+  llvm::AllocaInst* from = slot(reg, component);
+  return b_.CreateLoad(from->getAllocatedType(), from);
 }
 
 Value FunctionEmitter::read(const Operand& o, unsigned bits, bool sign) {
   switch (o.kind) {
     case Operand::Kind::kRegister: {
-      Value v = resize(to_bits(read_register(o.reg)), bits, sign);
+      Value v = resize(to_bits(read_register(o.reg, o.component)), bits, sign);
       return o.negated ? b_.CreateNot(v) : v;
     }
     case Operand::Kind::kInteger: case Operand::Kind::kF32: {
@@ -52,8 +58,7 @@ Value FunctionEmitter::read(const Operand& o, unsigned bits, bool sign) {
     }
     default: break;
   }
-  throw Refusal{PERGOLA_ERROR(kUnsupported, "{}: '{}' reads an operand of a kind that the JIT does not know.",
-                              m_.source().source_name, f_.name)};
+  refuse_operand("it reads an operand of a kind that this tier does not know");
 }
 
 Value FunctionEmitter::read_float(const Operand& o, Type type, bool ftz) {
@@ -71,24 +76,25 @@ Value FunctionEmitter::read_float(const Operand& o, Type type, bool ftz) {
                                  std::bit_cast<float>(static_cast<std::uint32_t>(o.bits)));
   }
   if (o.kind == Operand::Kind::kRegister) {
-    auto* type_of = registers_[o.reg]->getAllocatedType();
-    if (type_of == float_type(bits)) return read_register(o.reg);
+    auto* type_of = slot(o.reg, o.component)->getAllocatedType();
+    if (type_of == float_type(bits)) return read_register(o.reg, o.component);
   }
   return b_.CreateBitCast(read(o, bits), float_type(bits));
 }
 
-void FunctionEmitter::write_register(ptx::RegisterId reg, Value v, bool sign) {
-  auto* type = registers_[reg]->getAllocatedType();
+void FunctionEmitter::write_register(ptx::RegisterId reg, Value v, bool sign, int component) {
+  llvm::AllocaInst* to = slot(reg, component);
+  auto* type = to->getAllocatedType();
   if (v->getType() != type) {
     v = resize(to_bits(v), type->getPrimitiveSizeInBits(), sign);
     if (type->isFloatingPointTy()) v = b_.CreateBitCast(v, type);
   }
-  b_.CreateStore(v, registers_[reg]);
+  b_.CreateStore(v, to);
 }
 
 void FunctionEmitter::write(const Operand& o, Value v, bool sign) {
   if (o.kind == Operand::Kind::kSink) return;
-  if (o.kind == Operand::Kind::kRegister) return write_register(o.reg, v, sign);
+  if (o.kind == Operand::Kind::kRegister) return write_register(o.reg, v, sign, o.component);
   if (o.kind == Operand::Kind::kVector) {
     Value bits = to_bits(v);
     const unsigned width = bits->getType()->getIntegerBitWidth();
@@ -98,8 +104,7 @@ void FunctionEmitter::write(const Operand& o, Value v, bool sign) {
     }
     return;
   }
-  throw Refusal{PERGOLA_ERROR(kUnsupported, "{}: '{}' writes an operand of a kind that the JIT does not know.",
-                              m_.source().source_name, f_.name)};
+  refuse_operand("it writes an operand of a kind that this tier does not know");
 }
 
 void FunctionEmitter::write_float(const Operand& o, Value v, Type type) {
@@ -178,11 +183,10 @@ Value FunctionEmitter::special(const Operand& o, const Inst*) {
     case Special::kNclusterid: return vector(offsetof(BlockContext, nctaid));
     case Special::kClusterCtaid: case Special::kClusterCtarank: return k(32, 0);
     case Special::kClusterNctaid: case Special::kClusterNctarank: return k(32, 1);
-    case Special::kPm: case Special::kEnvreg: case Special::kCurrentGraphExec: return k(64, 0);
-    case Special::kOther: break;
+    case Special::kCurrentGraphExec: return k(64, 0);
+    case Special::kPm: case Special::kEnvreg: case Special::kOther: break;
   }
-  throw Refusal{PERGOLA_ERROR(kUnsupported, "{}: '{}' reads the special register {}, which the JIT does not have.",
-                              m_.source().source_name, f_.name, o.name)};
+  refuse_operand(fmt::format("this tier has no special register {}", o.name.empty() ? ptx::spelling(o.special) : o.name));
 }
 
 // The address of a variable in its own space, or of a function, as an integer of 64 bits.
@@ -207,8 +211,7 @@ Value FunctionEmitter::symbol_address(const std::string& name, std::int64_t offs
   if (function != nullptr && function->has_body && !function->is_entry) {
     return b_.CreatePtrToInt(m_.function_for(*function), i(64));
   }
-  throw Refusal{PERGOLA_ERROR(kUnsupported, "{}: '{}' uses the address of '{}', which has none on this device.",
-                              m_.source().source_name, f_.name, name)};
+  refuse_operand(fmt::format("'{}' has no address on this device", name));
 }
 
 }  // namespace pergola::device::cpu::jit

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "src/device/cpu/atomic128.h"
 #include "src/device/cpu/heap.h"
 #include "src/device/cpu/jit/block_run.h"
 #include "src/device/cpu/jit/mbarrier.h"
@@ -35,14 +36,22 @@ PERGOLA_SWITCHES_STACK std::uint64_t collective(ThreadContext* thread, std::uint
 
 void raise_trap(ThreadContext* thread, std::uint32_t kind, std::uint32_t line) {
   BlockRun& run = run_of(thread);
-  if (kind == kTrapBranchTable) {
-    return run.raise(PERGOLA_ERROR(kDeviceFault, "{} branches outside its table at line {} of its PTX.", run.where(thread), line));
-  }
-  run.raise(PERGOLA_ERROR(kDeviceFault, "{} executed a trap at line {} of its PTX.", run.where(thread), line));
+  const char* what = kind == kTrapBranchTable  ? "branches outside its table"
+                     : kind == kTrapBreakpoint ? "meets a breakpoint, and no debugger is there,"
+                     : kind == kTrapStack      ? "asks for more stack than a function has, or gives back what it was not given,"
+                     : kind == kTrapMisaligned ? "accesses 16 bytes at an address that is no multiple of 16"
+                                               : "executed a trap";
+  run.raise(PERGOLA_ERROR(kDeviceFault, "{} {} at line {} of its PTX.", run.where(thread), what, line));
 }
 [[noreturn]] PERGOLA_SWITCHES_STACK void trap(ThreadContext* thread, std::uint32_t kind, std::uint32_t line) {
   raise_trap(thread, kind, line);
   run_of(thread).leave_after_fault();
+}
+
+PERGOLA_SWITCHES_STACK void atomic_b128(ThreadContext* thread, unsigned __int128* at, unsigned __int128* words,
+                                        std::uint32_t is_cas, std::uint32_t line) {
+  if (reinterpret_cast<std::uintptr_t>(at) % 16 != 0) trap(thread, kTrapMisaligned, line);
+  words[0] = is_cas != 0 ? compare_exchange_128(at, words[0], words[1]) : exchange_128(at, words[1]);
 }
 
 void raise_shared(ThreadContext* thread, std::uint32_t offset, std::uint32_t bytes) {
@@ -132,7 +141,7 @@ std::vector<RuntimeSymbol> all_symbols() {
   const RuntimeSymbol more[] = {
       symbol("pergola_jit_yield", yield),           symbol("pergola_jit_barrier", barrier),
       symbol("pergola_jit_collective", collective), symbol("pergola_jit_exit", exit_thread),
-      symbol("pergola_jit_trap", trap),             symbol("pergola_jit_shared_fault", shared_fault),
+      symbol("pergola_jit_atomic_b128", atomic_b128), symbol("pergola_jit_trap", trap),             symbol("pergola_jit_shared_fault", shared_fault),
       symbol("pergola_jit_vprintf", print),         symbol("pergola_jit_malloc", allocate),
       symbol("pergola_jit_free", release),          symbol("pergola_jit_assert_fail", assert_fail),
       symbol("pergola_jit_copy_async", copy_async), symbol("pergola_jit_clock", clock_ticks),

@@ -20,7 +20,8 @@ inline constexpr std::uint32_t kMbarrierInit = 0, kMbarrierInval = 1, kMbarrierE
                                kMbarrierArrive = 4, kMbarrierArriveDrop = 5, kMbarrierTest = 6,
                                kMbarrierTestParity = 7;
 inline constexpr std::uint32_t kHalfAdd = 0, kHalfMin = 1, kHalfMax = 2;
-inline constexpr std::uint32_t kTrapInstruction = 0, kTrapBranchTable = 1;
+inline constexpr std::uint32_t kTrapInstruction = 0, kTrapBranchTable = 1, kTrapBreakpoint = 2, kTrapStack = 3,
+                               kTrapMisaligned = 4;
 
 struct RuntimeSymbol {
   const char* name;
