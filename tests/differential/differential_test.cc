@@ -1,6 +1,7 @@
 // Random kernels must leave the same bits on the interpreter and on every other device that is here: the JIT, or the
 // GPU that PERGOLA_DEVICE names. PERGOLA_DIFFERENTIAL=FIRST:COUNT chooses the seeds (default 1:40);
-// PERGOLA_DIFFERENTIAL_KEEP names a folder for the kernels that disagree, each also in a reduced form.
+// PERGOLA_DIFFERENTIAL_KEEP names a folder for the kernels that disagree, each also in a reduced form; one that never
+// ends is left there too.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -50,10 +51,32 @@ bool is_drivers_optimiser(const std::string& name, const ptx_cases::Case& test, 
   return found.ok() && *found == expected;
 }
 
-void keep(device::Device& reference, device::Device& device, const ptx_cases::Case& test, std::uint64_t seed) {
-  const char* folder = std::getenv("PERGOLA_DIFFERENTIAL_KEEP");
-  if (folder == nullptr) return;
-  EXPECT_TRUE(write_file_atomically(fmt::format("{}/seed{}.ptx", folder, seed), test.text).ok());
+// The file of the running kernel; gone when this is, unless keep() was called.
+class Kept {
+ public:
+  Kept(const ptx_cases::Case& test, std::uint64_t seed) : seed_(seed) {
+    const char* folder = std::getenv("PERGOLA_DIFFERENTIAL_KEEP");
+    if (folder == nullptr) return;
+    folder_ = folder;
+    EXPECT_TRUE(write_file_atomically(file(""), test.text).ok());
+  }
+  ~Kept() {
+    if (!folder_.empty() && !stays_) std::remove(file("").c_str());
+  }
+  Kept(const Kept&) = delete;
+  Kept& operator=(const Kept&) = delete;
+  void keep(device::Device& reference, device::Device& device, const ptx_cases::Case& test);
+
+ private:
+  std::string file(const char* kind) const { return fmt::format("{}/seed{}{}.ptx", folder_, seed_, kind); }
+  const std::uint64_t seed_;
+  std::string folder_;  // empty: nothing is kept
+  bool stays_ = false;
+};
+
+void Kept::keep(device::Device& reference, device::Device& device, const ptx_cases::Case& test) {
+  if (folder_.empty()) return;
+  stays_ = true;
   std::string difference;
   const ptx_cases::Case small = reduce(test, [&](const ptx_cases::Case& candidate) {
     const auto expected = ptx_cases::run_case(reference, candidate);
@@ -64,7 +87,7 @@ void keep(device::Device& reference, device::Device& device, const ptx_cases::Ca
     if (!now.empty()) difference = std::move(now);
     return *expected != *found;
   });
-  EXPECT_TRUE(write_file_atomically(fmt::format("{}/seed{}.small.ptx", folder, seed),
+  EXPECT_TRUE(write_file_atomically(file(".small"),
                                     fmt::format("// {}\n{}", difference, small.text)).ok());
 }
 
@@ -86,16 +109,17 @@ TEST(Differential, RandomKernels_LeaveTheSameBits) {
       const ptx_cases::Case test = generate_kernel(seed);
       const auto expected = ptx_cases::run_case(**reference, test);
       ASSERT_TRUE(expected.ok()) << expected.message() << "\n" << test.text;
+      Kept kept(test, seed);
       const auto found = ptx_cases::run_case(**device, test);
       ASSERT_TRUE(found.ok()) << found.message();
       const std::string difference = first_difference(*expected, *found);
       if (!difference.empty() && is_drivers_optimiser(name, test, *expected)) {
         by_optimiser.push_back(seed);
-        keep(**reference, **device, test, seed);
+        kept.keep(**reference, **device, test);
         continue;
       }
       EXPECT_EQ(difference, "");
-      if (!difference.empty()) keep(**reference, **device, test, seed);
+      if (!difference.empty()) kept.keep(**reference, **device, test);
     }
     std::printf("%s: %llu kernels; %zu agree only with the optimiser of the driver's compiler off:", name.c_str(),
                 static_cast<unsigned long long>(chosen.count), by_optimiser.size());
