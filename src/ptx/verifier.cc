@@ -47,7 +47,8 @@ class BodyVerifier {
   struct Scope {
     std::size_t parent = 0;
     std::unordered_map<std::string_view, const Statement*> labels;
-    std::set<std::string_view> registers;  // declared here; ranges by prefix
+    std::set<std::string_view> registers;          // declared here by name
+    std::set<std::string_view> register_prefixes;  // declared here as ranges
   };
 
   template <typename... Args>
@@ -151,9 +152,11 @@ class BodyVerifier {
       return wrong(location, "expected registers {} and {} more to be of the function, which has {}",
                    declaration.first, declaration.count, count);
     }
+    // %q<4> declares %q0 to %q3: a register %q may stand beside it.
     const std::string_view name =
         declaration.parameterized ? declaration.prefix : function_.registers[declaration.first].name;
-    if (!scopes_[scope_].registers.insert(name).second) {
+    auto& known = declaration.parameterized ? scopes_[scope_].register_prefixes : scopes_[scope_].registers;
+    if (!known.insert(name).second) {
       return wrong(location, "expected a register once in its scope, found '{}' again", name);
     }
     return {};

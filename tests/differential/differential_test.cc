@@ -9,6 +9,8 @@
 #include <cstring>
 
 #include "src/base/file.h"
+#include "src/ptx/parser.h"
+#include "src/ptx/verifier.h"
 #include "tests/differential/kernel_generator.h"
 #include "tests/differential/reduce.h"
 #include "tests/ptx_cases/run_case.h"
@@ -127,6 +129,15 @@ TEST(Differential, RandomKernels_LeaveTheSameBits) {
     std::printf("\n");
     // See docs/driver-faults.md. More than that is something new.
     EXPECT_LE(by_optimiser.size() * 200, chosen.count) << "more than one in 200 kernels";
+  }
+}
+
+TEST(Differential, GeneratedKernels_AreLegalPtx) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    const auto module = ptx::parse(generate_kernel(seed).text, "k.ptx");
+    ASSERT_TRUE(module.ok()) << module.message();
+    const Status legal = ptx::verify(*module);
+    EXPECT_TRUE(legal.ok()) << "seed " << seed << ": " << legal.message();
   }
 }
 

@@ -245,7 +245,16 @@ class Generator {
       case 0: line(format("shfl.sync.{}.b32 {}|{}, {}, {}, {}, 0xffffffff;", any<2>({"bfly", "idx"}), i(), p(), i(), below(32), below(2) == 0 ? 31 : 0x181f)); break;
       case 1: line(format("shfl.sync.{} 0xffffffff;", below(2) == 0 ? format("up.b32 {}|{}, {}, {}, 0,", i(), p(), i(), below(32)) : format("down.b32 {}|{}, {}, {}, 31,", i(), p(), i(), below(32)))); break;
       case 2: line(format("vote.sync.ballot.b32 {}, {}, 0xffffffff;", i(), p())); break;
-      default: line(format("vote.sync.{}.pred {}, {}, 0xffffffff;", any<3>({"all", "any", "uni"}), p(), p())); break;
+      default: {
+        // Through a shuffle, without which the driver's compiler may move the vote into a branch (docs/driver-faults.md).
+        const char* mode = any<3>({"all", "any", "uni"});
+        const std::string to = p();
+        line(format("vote.sync.{}.pred %q, {}, 0xffffffff;", mode, p()));
+        line("selp.b32 %t0, 1, 0, %q;");
+        line("shfl.sync.idx.b32 %t0, %t0, 0, 31, 0xffffffff;");
+        line(format("setp.ne.u32 {}, %t0, 0;", to));
+        break;
+      }
     }
   }
 

@@ -7,7 +7,6 @@
 #include "src/device/cuda/exact_rounding.h"
 #include "src/device/cuda/field_lengths.h"
 #include "src/device/cuda/lop3_operands.h"
-#include "src/device/cuda/votes.h"
 
 namespace pergola::device::cuda {
 namespace {
@@ -71,7 +70,7 @@ Result<std::string> Jit::compile(const std::string& ptx, std::string_view name) 
 Result<CUmodule> Jit::load(std::string_view ptx, std::string_view name) const {
   const Driver& driver = context_->driver();
   // docs/driver-faults.md has what each of them is for.
-  const std::string meant = with_votes_in_place(with_distinct_lop3_operands(with_field_lengths_in_range(ptx)));
+  const std::string meant = with_distinct_lop3_operands(with_field_lengths_in_range(ptx));
   const std::string text = target_.exact_rounding ? with_exact_rounding(meant) : meant;
   const CacheKey key = cache_key(
       "cubin", {text, fmt::format("sm_{}{}", target_.compute_major, target_.compute_minor), driver.version_text(),
