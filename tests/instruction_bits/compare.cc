@@ -1,6 +1,8 @@
 #include "tests/instruction_bits/compare.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 namespace pergola::instruction_bits {
 namespace {
@@ -44,6 +46,17 @@ std::string describe(const Case& values, std::size_t sources, std::uint64_t refe
   std::string text = "(";
   for (std::size_t n = 0; n < sources; ++n) text += fmt::format("{}{:#x}", n == 0 ? "" : ", ", values[n]);
   return text + fmt::format("): {} {:#x}, {} {:#x}", reference_name, reference, found_name, found);
+}
+
+double number(Kind kind, std::uint64_t bits) {
+  return kind == Kind::kF64 ? std::bit_cast<double>(bits) : std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+}
+
+// sin and cos have an absolute bound in a few periods, lg2 near 1 (ISA 9.7.3.18 to 9.7.3.20).
+bool has_absolute_bound(const Instruction& instruction, const Case& values) {
+  const auto a = static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(values[0])));
+  if (instruction.spelling.starts_with("sin") || instruction.spelling.starts_with("cos")) return std::fabs(a) <= 6.283185307179586;
+  return !instruction.spelling.starts_with("lg2") || (a > 0.5 && a < 2);
 }
 
 }  // namespace
@@ -96,7 +109,17 @@ Comparison compare(const Instruction& instruction, std::span<const Case> cases, 
     ++(nan ? comparison.nan_bits : comparison.differ);
     comparison.max_ulp = std::max(comparison.max_ulp, ulp_distance(kind, a, b));
     std::string& first = nan ? first_nan : comparison.first;
-    if (first.empty()) first = describe(cases[n], sources, a, reference_name, b, found_name);
+    const std::string text = first.empty() || comparison.examples.size() < kMaxExamples || n % 61 == 0
+                                 ? describe(cases[n], sources, a, reference_name, b, found_name)
+                                 : "";
+    if (first.empty()) first = text;
+    // The first few, then now and then one in place of the last: what is shown is not only the first special value.
+    if (comparison.examples.size() < kMaxExamples) comparison.examples.push_back(text);
+    else if (n % 61 == 0) comparison.examples[kMaxExamples / 2 + n / 61 % (kMaxExamples / 2)] = text;
+    if ((kind == Kind::kF32 || kind == Kind::kF64) && has_absolute_bound(instruction, cases[n])) {
+      const double distance = std::fabs(number(kind, a) - number(kind, b));
+      if (std::isfinite(distance)) comparison.max_absolute = std::max(comparison.max_absolute, distance);
+    }
   }
   if (comparison.first.empty()) comparison.first = first_nan;
   return comparison;

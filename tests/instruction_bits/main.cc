@@ -36,12 +36,25 @@ std::vector<Instruction> chosen(const Options& options) {
   return all;
 }
 
+// The .target that the instruction needs, 0 where the device has it. The CPU device runs them all.
+int needed_sm(const device::Device& device, const Instruction& instruction) {
+  const device::DeviceInfo& info = device.info();
+  const bool missing = info.kind == device::DeviceKind::kCuda &&
+                       static_cast<int>(info.compute_major * 10 + info.compute_minor) < instruction.minimum_sm;
+  return missing ? instruction.minimum_sm : 0;
+}
+
 std::vector<Comparison> run_all(device::Device& reference, device::Device& device, const Options& options,
                                 const std::vector<Instruction>& all) {
   // Instructions of equal operands share kernels; the report keeps the table's order.
   std::map<std::string, std::vector<std::size_t>> groups;
-  for (std::size_t n = 0; n < all.size(); ++n) groups[all[n].kinds].push_back(n);
   std::vector<Comparison> rows(all.size());
+  for (std::size_t n = 0; n < all.size(); ++n) {
+    rows[n].needs_sm = std::max(needed_sm(reference, all[n]), needed_sm(device, all[n]));
+    rows[n].instruction = all[n];
+    if (rows[n].needs_sm == 0) groups[all[n].kinds].push_back(n);
+    else rows[n].refused_by = "an earlier GPU";
+  }
   for (const auto& [kinds, members] : groups) {
     const std::vector<Case> cases = make_cases(std::string_view(kinds).substr(1), options.cases, options.seed);
     for (std::size_t first = 0; first < members.size(); first += kBatch) {
@@ -59,15 +72,16 @@ std::vector<Comparison> run_all(device::Device& reference, device::Device& devic
 int finish(const Run& run, const Options& options) {
   bool failed = false;
   for (const Comparison& row : run.rows) {
+    if (row.needs_sm != 0) continue;
     if (row.bits_wrong()) {
       fmt::print("differs: {}: {} of {}, first {}\n", row.instruction.spelling, row.differ, row.cases, row.first);
     } else if (!row.refused_by.empty()) {
       fmt::print("refused: {} by {}: {}\n", row.instruction.spelling, row.refused_by, row.refusal.substr(0, row.refusal.find('\n')));
-    } else if (row.nan_bits > 0) {
+    } else if (row.nan_bits > 0 && !row.instruction.approximate) {
       fmt::print("NaN bits: {}: {} of {}, first {}\n", row.instruction.spelling, row.nan_bits, row.cases, row.first);
     } else if (row.agree != row.cases) {
-      fmt::print("approximate: {}: {} of {}, by {} ulp at most, first {}\n", row.instruction.spelling, row.differ, row.cases,
-                 row.max_ulp, row.first);
+      fmt::print("approximate: {}: {} of {}, by {} ulp and {:.3g} at most, first {}\n", row.instruction.spelling,
+                 row.differ + row.nan_bits, row.cases, row.max_ulp, row.max_absolute, row.first);
     }
     const bool nan_is_fixed = row.instruction.kinds[0] != static_cast<char>(Kind::kF64);
     failed = failed || row.bits_wrong() ||

@@ -32,7 +32,8 @@ std::string escape(std::string_view text) {
 
 std::string ulp_text(const Comparison& row) {
   if (!row.instruction.approximate) return "";
-  return row.max_ulp == kNoDistance ? "NaN against a number" : std::to_string(row.max_ulp);
+  if (row.max_ulp == kNoDistance) return "NaN against a number";
+  return row.max_absolute == 0 ? std::to_string(row.max_ulp) : fmt::format("{}; at most {:.3g} off", row.max_ulp, row.max_absolute);
 }
 
 std::string markdown(const Run& run, const std::string& commit) {
@@ -48,7 +49,7 @@ std::string markdown(const Run& run, const std::string& commit) {
   }
   text += "\n## What is refused\n\n| instruction | by | why |\n|---|---|---|\n";
   for (const Comparison& row : run.rows) {
-    if (row.refused_by.empty()) continue;
+    if (row.refused_by.empty() || row.needs_sm != 0) continue;
     text += fmt::format("| {} | {} | {} |\n", escape(row.instruction.spelling), row.refused_by,
                         escape(row.refusal.substr(0, row.refusal.find('\n'))));
   }
@@ -62,17 +63,18 @@ std::string markdown(const Run& run, const std::string& commit) {
 }  // namespace
 
 std::string summary(const Run& run) {
-  std::size_t agree = 0, nan_bits = 0, differ = 0, approximate = 0, refused = 0;
+  std::size_t agree = 0, nan_bits = 0, differ = 0, approximate = 0, refused = 0, later = 0;
   for (const Comparison& row : run.rows) {
-    if (!row.refused_by.empty()) ++refused;
+    if (row.needs_sm != 0) ++later;
+    else if (!row.refused_by.empty()) ++refused;
     else if (row.agree == row.cases) ++agree;
     else if (row.instruction.approximate) ++approximate;
     else if (row.differ == 0) ++nan_bits;
     else ++differ;
   }
   return fmt::format("{} instructions: {} agree in every case, {} differ in bits of NaNs alone, {} differ, {} approximate ones "
-                     "differ, {} are refused by one side.",
-                     run.rows.size(), agree, nan_bits, differ, approximate, refused);
+                     "differ, {} are refused by one side, {} are not run: they need a later GPU.",
+                     run.rows.size(), agree, nan_bits, differ, approximate, refused, later);
 }
 
 Status write_report(const Run& run, const std::string& path) {
@@ -89,11 +91,14 @@ Status write_report(const Run& run, const std::string& path) {
     nlohmann::ordered_json one = {{"problem", row.instruction.spelling}, {"form", "pergola"}, {"checked", row.refused_by.empty()},
                                   {"cases", row.cases}, {"agree", row.agree}, {"nan_bits", row.nan_bits}, {"differ", row.differ}};
     if (!row.first.empty()) one["first"] = row.first;
+    if (!row.examples.empty()) one["examples"] = row.examples;
     if (row.instruction.approximate && row.refused_by.empty()) {
       if (row.max_ulp == kNoDistance) one["max_ulp"] = "NaN against a number";
       else one["max_ulp"] = row.max_ulp;
+      one["max_absolute"] = row.max_absolute;
     }
-    if (!row.refused_by.empty()) one["refused"] = row.refused_by + ": " + row.refusal;
+    if (row.needs_sm != 0) one["needs_sm"] = row.needs_sm;
+    else if (!row.refused_by.empty()) one["refused"] = row.refused_by + ": " + row.refusal;
     rows.push_back(std::move(one));
   }
   PERGOLA_TRY(write_file_atomically(path + ".json", all.dump(1) + "\n"));

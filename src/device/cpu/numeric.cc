@@ -179,6 +179,12 @@ float fma_f32(float a, float b, float c, Rounding rounding) {
   return to_f32(fma_to_odd(a, b, c, rounding), rounding);
 }
 
+bool rounds_below_normal(double exact, FloatFormat format, Rounding rounding) {
+  const FloatFormat unbounded{kF64Format.exponent_bits, format.mantissa_bits};
+  const int lowest = 2 - (1 << (format.exponent_bits - 1));
+  return std::fabs(widen(round_double(exact, unbounded, rounding), unbounded)) < std::ldexp(1.0, lowest);
+}
+
 float div_f32(float a, float b, Rounding rounding) {
   if (rounding == Rounding::kNearestEven) return canonical(a / b);
   return to_f32(divide_to_odd(a, b), rounding);

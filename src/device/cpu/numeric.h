@@ -80,7 +80,12 @@ float fma_f32(float a, float b, float c, Rounding rounding);
 float div_f32(float a, float b, Rounding rounding);
 float sqrt_f32(float a, Rounding rounding);
 
-// f64 operations in any mode. NaNs are those of the host.
+// Whether `exact` (as it is, or rounded to odd), rounded to the format's precision with no bound on its exponent, lies below
+// the smallest normal number: what .ftz of mul and fma flushes on the hardware, also where rounding to the format itself
+// would give that number (seen on an H200).
+bool rounds_below_normal(double exact, FloatFormat format, Rounding rounding);
+
+// f64 operations in any mode. Of several NaN operands the result carries b's payload before c's before a's, as on an H200.
 double add_f64(double a, double b, Rounding rounding);
 double mul_f64(double a, double b, Rounding rounding);
 double fma_f64(double a, double b, double c, Rounding rounding);
@@ -93,6 +98,10 @@ inline bool is_subnormal(float value) {
 }
 // .ftz: a subnormal becomes the zero of its sign.
 inline float flush(float value) { return is_subnormal(value) ? std::copysign(0.0f, value) : value; }
+// A signalling NaN made quiet; sign and payload stay.
+inline double quiet(double value) {
+  return std::isnan(value) ? std::bit_cast<double>(std::bit_cast<std::uint64_t>(value) | std::uint64_t{1} << 51) : value;
+}
 inline float canonical(float value) { return std::isnan(value) ? std::bit_cast<float>(kCanonicalNan32) : value; }
 // .sat: clamps to [0, 1]; NaN gives +0.
 template <typename F>
@@ -111,14 +120,14 @@ std::uint64_t float_to_integer(double value, bool source_is_f64, int bits, bool 
 // Integer → float, rounded once. `value` is the magnitude.
 std::uint64_t integer_to_float(bool negative, std::uint64_t magnitude, FloatFormat format, Rounding rounding);
 
-// min and max of ISA 9.7.3: -0 < +0; a NaN loses to a number unless propagate_nan. Both NaN: canonical NaN for f32.
+// min and max of ISA 9.7.3: -0 < +0; a NaN loses to a number unless propagate_nan. Both NaN: canonical NaN for f32, b's for f64.
 template <typename F>
 F min_max(F a, F b, bool want_max, bool propagate_nan) {
   F nan;
   if constexpr (std::is_same_v<F, float>)
     nan = std::bit_cast<float>(kCanonicalNan32);
   else
-    nan = std::bit_cast<double>(std::uint64_t{0x7fffffffffffffffu});
+    nan = quiet(std::isnan(b) ? b : a);
   bool a_nan = std::isnan(a), b_nan = std::isnan(b);
   if (a_nan || b_nan) {
     if (propagate_nan || (a_nan && b_nan)) return nan;

@@ -3,6 +3,7 @@
 // The operands pass through volatile objects between the two calls that set the mode, so the operation, which needs
 // the one and feeds the other, cannot be moved across them or folded at compile time, at any level of optimisation.
 #include <cfenv>
+#include <cmath>
 
 #include "src/device/cpu/numeric.h"
 
@@ -34,19 +35,25 @@ double directed(Rounding rounding, double a, double b, double c, Operation opera
   return result;
 }
 
+// The NaN that an operation on these operands carries on; a number where none is a NaN.
+double nan_operand(double a, double b, double c = 0) { return quiet(std::isnan(b) ? b : std::isnan(c) ? c : a); }
+
 }  // namespace
 
 double add_f64(double a, double b, Rounding rounding) {
+  if (std::isnan(a) || std::isnan(b)) return nan_operand(a, b);
   if (rounding == Rounding::kNearestEven) return a + b;
   return directed(rounding, a, b, 0, [](double x, double y, double) { return x + y; });
 }
 
 double mul_f64(double a, double b, Rounding rounding) {
+  if (std::isnan(a) || std::isnan(b)) return nan_operand(a, b);
   if (rounding == Rounding::kNearestEven) return a * b;
   return directed(rounding, a, b, 0, [](double x, double y, double) { return x * y; });
 }
 
 double fma_f64(double a, double b, double c, Rounding rounding) {
+  if (std::isnan(a) || std::isnan(b) || std::isnan(c)) return nan_operand(a, b, c);
   if (rounding == Rounding::kNearestEven) return std::fma(a, b, c);
   return directed(rounding, a, b, c, [](double x, double y, double z) { return std::fma(x, y, z); });
 }

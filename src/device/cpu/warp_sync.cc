@@ -88,6 +88,7 @@ std::uint32_t redux(ReduxOp op, bool is_signed, std::uint32_t members, std::span
 
 std::uint32_t find_nth_set(std::uint32_t mask, std::uint32_t base, std::int32_t offset) {
   constexpr std::uint32_t kNone = 0xffffffffu;
+  if (offset == INT32_MIN) return 0;  // its magnitude is no s32: what an H200 gives
   if (base > 31) return kNone;
   if (offset == 0) return (mask >> base & 1) != 0 ? base : kNone;
   const int direction = offset > 0 ? 1 : -1;

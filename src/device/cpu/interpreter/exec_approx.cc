@@ -32,8 +32,9 @@ struct Unary {
     if ((i.flags & kFtz) != 0) result = flush(result);
     write(t, i.dst, canonical(result));
   }
-  // f64 approximations work on the upper 32 bits alone: the lower ones of operand and result are zero.
+  // f64 approximations with .ftz work on the upper 32 bits alone: the lower ones of operand and result are zero.
   static void f64(Machine&, Thread& t, const Inst& i) {
+    if ((i.flags & kFtz) == 0) return write(t, i.dst, kFunction(source<double>(t, i, 0)));  // rsqrt.approx.f64: all of it
     const std::uint64_t kHigh = 0xffffffff00000000u;
     double a = std::bit_cast<double>(cell(t, i.src[0]) & kHigh);
     if (std::fpclassify(a) == FP_SUBNORMAL) a = std::copysign(0.0, a);

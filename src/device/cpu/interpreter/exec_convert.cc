@@ -4,6 +4,7 @@
 // types shares one path: the values of all formats up to f64 and of 64-bit integers are exact in between.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "src/device/cpu/interpreter/decoder.h"
 #include "src/device/cpu/interpreter/exec.h"
@@ -79,6 +80,35 @@ std::uint64_t narrow(double value, Type type, Rounding rounding, std::uint16_t f
   return bits;
 }
 
+// The bits of a NaN that goes from one float type to another, as an H200 makes them.
+//   wider:    bf16 -> f32 is a shift, f16 and bf16 -> f64 keep the payload and lose the sign, f32 -> f64 keeps both
+//   narrower: f64 -> any keeps the sign and the top of the payload; the rest gives the canonical NaN of the type
+// Nothing of this where the instruction flushes, saturates or rounds to an integral value: those compute, and give what
+// computing gives.
+std::optional<std::uint64_t> converted_nan(std::uint64_t raw, Type from, Type to, const Inst& i) {
+  const bool computes = i.extra != 0 || (i.flags & (kFtz | kSat)) != 0;
+  const double value = float_value(raw, from);
+  if (!std::isnan(value) || (i.flags & kSat) != 0) return std::nullopt;
+  if (to == Type::kF32) {
+    if (from == Type::kF64) return std::bit_cast<std::uint32_t>(static_cast<float>(value));
+    if (computes) return std::nullopt;
+    if (from == Type::kBF16) return raw << 16 & 0xffffffffu;
+    if (from == Type::kF32) return raw & 0xffffffffu;
+  } else if (to == Type::kF64) {
+    if (from == Type::kF16) return 0x7ff8000000000000u | (raw & 0x3ff) << 42;
+    if (from == Type::kBF16) return 0x7ff8000000000000u | (raw & 0x7f) << 45;
+    if (from == Type::kF32 && computes) return 0x7fffffffe0000000u;
+    if (from == Type::kF64) return i.extra != 0 ? raw | std::uint64_t{1} << 51 : raw;
+  } else if (from == Type::kF64 && to == Type::kF16) {
+    return (raw >> 48 & 0x8000) | 0x7e00 | (raw >> 42 & 0x3ff);
+  } else if (from == Type::kF64 && to == Type::kBF16) {
+    return (raw >> 48 & 0x8000) | 0x7fc0 | (raw >> 45 & 0x7f);
+  } else if (to == Type::kTF32) {
+    return 0x7fffe000u;
+  }
+  return std::nullopt;
+}
+
 void convert(Machine&, Thread& t, const Inst& i) {
   const auto from = static_cast<Type>(i.mode2), to = static_cast<Type>(i.width);
   const auto rounding = static_cast<Rounding>(i.mode);
@@ -99,14 +129,14 @@ void convert(Machine&, Thread& t, const Inst& i) {
     }
   } else {
     double value = float_value(raw, from);
-    if (from == Type::kF32 && (i.flags & kFtz) != 0) value = flush(static_cast<float>(value));
+    // To f16 the hardware does not flush, though .ftz may be written there.
+    if (from == Type::kF32 && to != Type::kF16 && (i.flags & kFtz) != 0) value = flush(static_cast<float>(value));
     if (is_integer(to)) {
       result = float_to_integer(value, from == Type::kF64, to_width, ptx::is_signed(to), rounding);
     } else {
       if (i.extra != 0) value = round_to_integral(value, rounding);
-      // Between f64 and f32 a NaN keeps its sign and the upper part of its payload and becomes quiet, as on the host.
-      const bool keeps_nan = from == Type::kF64 && to == Type::kF32 && std::isnan(value) && (i.flags & kSat) == 0;
-      result = keeps_nan ? std::bit_cast<std::uint32_t>(static_cast<float>(value)) : narrow(value, to, rounding, i.flags);
+      const std::optional<std::uint64_t> nan = converted_nan(raw, from, to, i);
+      result = nan ? *nan : narrow(value, to, rounding, i.flags);
     }
   }
   t.regs[i.dst] = result & i.imm;

@@ -36,6 +36,17 @@ void finish(Thread& t, const Inst& i, F value) {
 }
 Rounding rounding_of(const Inst& i) { return static_cast<Rounding>(i.mode); }
 
+// .ftz of a*b+c: a result that only rounding to f32's own range made the smallest normal number is flushed too.
+template <typename F>
+F flush_tiny(const Inst& i, F value, F a, F b, F c) {
+  if constexpr (std::is_same_v<F, float>) {
+    const bool doubtful = (i.flags & kFtz) != 0 && std::fabs(value) == 0x1p-126f;
+    if (doubtful && rounds_below_normal(fma_to_odd(a, b, c, rounding_of(i)), kF32Format, rounding_of(i)))
+      return std::copysign(0.0f, value);
+  }
+  return value;
+}
+
 template <typename F>
 struct Arithmetic {
   static F plus(F a, F b, Rounding r) {
@@ -67,10 +78,12 @@ struct Arithmetic {
     finish<F>(t, i, plus(operand<F>(t, i, 0), std::isnan(b) ? b : -b, rounding_of(i)));
   }
   static void mul(Machine&, Thread& t, const Inst& i) {
-    finish<F>(t, i, times(operand<F>(t, i, 0), operand<F>(t, i, 1), rounding_of(i)));
+    const F a = operand<F>(t, i, 0), b = operand<F>(t, i, 1);
+    finish<F>(t, i, flush_tiny(i, times(a, b, rounding_of(i)), a, b, F{0}));
   }
   static void fma(Machine&, Thread& t, const Inst& i) {
-    finish<F>(t, i, fused(operand<F>(t, i, 0), operand<F>(t, i, 1), operand<F>(t, i, 2), rounding_of(i)));
+    const F a = operand<F>(t, i, 0), b = operand<F>(t, i, 1), c = operand<F>(t, i, 2);
+    finish<F>(t, i, flush_tiny(i, fused(a, b, c, rounding_of(i)), a, b, c));
   }
   static void div(Machine&, Thread& t, const Inst& i) {
     finish<F>(t, i, over(operand<F>(t, i, 0), operand<F>(t, i, 1), rounding_of(i)));
@@ -81,9 +94,19 @@ struct Arithmetic {
   static void sqrt(Machine&, Thread& t, const Inst& i) {
     finish<F>(t, i, root(operand<F>(t, i, 0), rounding_of(i)));
   }
-  // abs and neg of f32 keep a NaN's payload apart from .ftz, as a move with a sign change.
-  static void abs(Machine&, Thread& t, const Inst& i) { write(t, i.dst, std::fabs(operand<F>(t, i, 0))); }
-  static void neg(Machine&, Thread& t, const Inst& i) { write(t, i.dst, -operand<F>(t, i, 0)); }
+  // A NaN of f32 becomes the canonical one, of f64 a quiet one of its own sign and payload.
+  static F nan_of(F a) {
+    if constexpr (std::is_same_v<F, float>) return canonical(a);
+    else return quiet(a);
+  }
+  static void abs(Machine&, Thread& t, const Inst& i) {
+    const F a = operand<F>(t, i, 0);
+    write(t, i.dst, std::isnan(a) ? nan_of(a) : std::fabs(a));
+  }
+  static void neg(Machine&, Thread& t, const Inst& i) {
+    const F a = operand<F>(t, i, 0);
+    write(t, i.dst, std::isnan(a) ? nan_of(a) : -a);
+  }
   static void copysign(Machine&, Thread& t, const Inst& i) {  // d gets a's sign and b's magnitude
     write(t, i.dst, std::copysign(source<F>(t, i, 1), source<F>(t, i, 0)));
   }

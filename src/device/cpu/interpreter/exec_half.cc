@@ -58,7 +58,11 @@ std::uint16_t compute(const Inst& i, std::uint16_t a, std::uint16_t b, std::uint
     default: return extreme(i, a, b, format);
   }
   auto result = static_cast<std::uint16_t>(round_double(value, format, kNearest));
-  if ((i.flags & kFtz) != 0) result = flush_bits(result, format);
+  if ((i.flags & kFtz) != 0) {
+    const bool product = i.mode == kMulOp || i.mode == kFmaOp;
+    if (product && rounds_below_normal(value, format, kNearest)) result = static_cast<std::uint16_t>(result & 0x8000);
+    result = flush_bits(result, format);
+  }
   if ((i.flags & kSat) != 0)
     result = static_cast<std::uint16_t>(round_double(saturate(widen(result, format)), format, kNearest));
   if ((i.flags & kRelu) != 0 && !is_nan(result, format) && (result & 0x8000) != 0) result = 0;

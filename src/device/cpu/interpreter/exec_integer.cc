@@ -165,16 +165,17 @@ struct AddCarry {
     if ((i.flags & kCarryOut) != 0) t.carry = (sum >> (8 * sizeof(T))) != 0;
   }
 };
-// CC.CF after sub.cc is the borrow, which subc subtracts (ISA 9.7.2.3).
+// The hardware adds the complement: CC.CF after sub.cc is 1 where nothing was borrowed, and subc takes 1 away where it is 0.
+// ISA 9.7.2.3 says borrow; chains of sub.cc and subc cannot tell, addc after sub.cc can (seen on an H200).
 template <typename T>
 struct SubCarry {
   static void run(Machine&, Thread& t, const Inst& i) {
     using U = Unsigned<T>;
     const U a = source<U>(t, i, 0), b = source<U>(t, i, 1);
-    const std::uint32_t in = i.mode != 0 ? t.carry : 0;
-    const unsigned __int128 difference = static_cast<unsigned __int128>(a) - b - in;
-    write<U>(t, i.dst, static_cast<U>(difference));
-    if ((i.flags & kCarryOut) != 0) t.carry = (difference >> (8 * sizeof(T))) != 0;
+    const std::uint32_t in = i.mode != 0 ? t.carry : 1;
+    const unsigned __int128 sum = static_cast<unsigned __int128>(a) + static_cast<U>(~b) + in;
+    write<U>(t, i.dst, static_cast<U>(sum));
+    if ((i.flags & kCarryOut) != 0) t.carry = (sum >> (8 * sizeof(T))) != 0;
   }
 };
 template <typename T>

@@ -107,6 +107,37 @@ Value FunctionEmitter::float_to_float(const Inst& in, Type to, Type from, Value 
   return pattern;
 }
 
+// The bits of a NaN that goes from one float type to another: the rules are the interpreter's (exec_convert.cc). `v` is what
+// converting gives otherwise.
+Value FunctionEmitter::converted_nan(const Inst& in, Type to, Type from, Value raw, Value v) {
+  const bool integral = in.has(Mod::kRni) || in.has(Mod::kRzi) || in.has(Mod::kRmi) || in.has(Mod::kRpi);
+  const bool computes = integral || in.has(Mod::kFtz);
+  if (in.has(Mod::kSat)) return v;
+  const auto bits = [&](unsigned n, Value x) { return b_.CreateZExtOrTrunc(x, i(n)); };
+  const auto field = [&](Value x, unsigned right, std::uint64_t mask) {
+    return b_.CreateAnd(b_.CreateLShr(x, k(64, right)), k(64, mask));
+  };
+  Value nan = nullptr;
+  if (to == Type::kF32 && !computes && from == Type::kBF16) nan = b_.CreateShl(bits(32, raw), k(32, 16));
+  if (to == Type::kF32 && !computes && from == Type::kF32) nan = raw;
+  if (to == Type::kF64 && (from == Type::kF16 || from == Type::kBF16)) {
+    const bool half = from == Type::kF16;
+    Value payload = b_.CreateAnd(bits(64, raw), k(64, half ? 0x3ff : 0x7f));
+    nan = b_.CreateOr(b_.CreateShl(payload, k(64, half ? 42 : 45)), k(64, 0x7ff8000000000000u));
+  }
+  if (to == Type::kF64 && from == Type::kF32 && computes) nan = k(64, 0x7fffffffe0000000u);
+  if (to == Type::kF64 && from == Type::kF64) nan = integral ? b_.CreateOr(raw, k(64, std::uint64_t{1} << 51)) : raw;
+  if (from == Type::kF64 && (to == Type::kF16 || to == Type::kBF16)) {
+    const bool half = to == Type::kF16;
+    Value word = b_.CreateOr(field(raw, 48, 0x8000), half ? field(raw, 42, 0x3ff) : field(raw, 45, 0x7f));
+    nan = bits(16, b_.CreateOr(word, k(64, half ? 0x7e00 : 0x7fc0)));
+  }
+  if (to == Type::kTF32) nan = k(32, 0x7fffe000);
+  if (nan == nullptr) return v;
+  Value source = from == Type::kBF16 || from == Type::kF16 ? half_to_float(raw, from) : b_.CreateBitCast(raw, float_type(bits_of(from)));
+  return b_.CreateSelect(b_.CreateFCmpUNO(source, source), nan, to_bits(v));
+}
+
 // cvt to or from a pair: d = {a in the high half, b in the low}; or a pair of 8-bit floats from or to a pair of halves.
 bool FunctionEmitter::emit_packed_cvt(const Inst& in) {
   const Type to = in.type(0), from = in.type(1);
@@ -175,8 +206,12 @@ void FunctionEmitter::emit_cvt(const Inst& in) {
     refuse(in, "this conversion is not implemented in this tier");
   }
   if (from_float) {
-    Value a = read_float(in.operands[1], from, in.has(Mod::kFtz) && from == Type::kF32);
-    if (to_float) return write(in.operands[0], float_to_float(in, to, from, a));
+    // To f16 the hardware does not flush, though .ftz may be written there.
+    Value a = read_float(in.operands[1], from, in.has(Mod::kFtz) && from == Type::kF32 && to != Type::kF16);
+    if (to_float) {
+      Value raw = read(in.operands[1], bits_of(from));
+      return write(in.operands[0], converted_nan(in, to, from, raw, float_to_float(in, to, from, a)));
+    }
     return write(in.operands[0], float_to_int(in, to, from, a), ptx::is_signed(to));
   }
   Value a = read(in.operands[1], bits_of(from));

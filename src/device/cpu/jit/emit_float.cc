@@ -83,6 +83,26 @@ Value FunctionEmitter::float_to_half(Value v, Type type) {
   return b_.CreateSelect(nan, k(16, kCanonicalNan16), pattern);
 }
 
+// .ftz of mul and fma of f32: what lies below the smallest normal number before its exponent is bounded is flushed, also
+// where rounding makes that number of it (numeric.h). With operands scaled by 2^24 nothing near it is subnormal.
+Value FunctionEmitter::flush_tiny(const Inst& in, Value v, llvm::ArrayRef<Value> o) {
+  auto* type = v->getType();
+  const auto constant = [&](double value) { return llvm::ConstantFP::get(type, value); };
+  Value tiny;
+  if (rounding(in) == 0) {
+    Value scaled = b_.CreateFMul(o[0], constant(0x1p24));
+    scaled = in.op == Op::kMul ? b_.CreateFMul(scaled, o[1])
+                               : b_.CreateIntrinsic(llvm::Intrinsic::fma, {type}, {scaled, o[1], b_.CreateFMul(o[2], constant(0x1p24))});
+    tiny = b_.CreateFCmpOLT(b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, scaled), constant(0x1p-102));
+  } else {
+    Value c = in.op == Op::kMul ? static_cast<Value>(constant(0)) : o[2];
+    tiny = b_.CreateICmpNE(call_runtime("pergola_jit_is_tiny", i(32), {o[0], o[1], c, k(32, static_cast<std::uint64_t>(rounding(in)))}, true), k(32, 0));
+    tiny = b_.CreateAnd(tiny, b_.CreateFCmpOEQ(b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, v), constant(0x1p-126)));
+  }
+  Value zero = b_.CreateBitCast(b_.CreateAnd(b_.CreateBitCast(v, i(32)), k(32, 0x80000000)), type);
+  return b_.CreateSelect(tiny, zero, v);
+}
+
 // ISA 9.7.3.11: -0 < +0; a NaN loses to a number, unless .NaN asks to keep it.
 Value FunctionEmitter::float_min_max(const Inst& in, Value a, Value b) {
   const bool is_min = in.op == Op::kMin;
@@ -101,7 +121,8 @@ Value FunctionEmitter::float_min_max(const Inst& in, Value a, Value b) {
   Value same = is_min ? b_.CreateOr(to_bits(a), to_bits(b)) : b_.CreateAnd(to_bits(a), to_bits(b));
   v = b_.CreateSelect(b_.CreateFCmpOEQ(a, b), b_.CreateBitCast(same, type), v);
   Value a_nan = b_.CreateFCmpUNO(a, a), b_nan = b_.CreateFCmpUNO(b, b);
-  Value nan = b_.CreateBitCast(k(bits, bits == 64 ? 0x7fffffffffffffffu : kCanonicalNan32), type);
+  Value nan = bits == 64 ? b_.CreateBitCast(b_.CreateOr(to_bits(b_.CreateSelect(b_nan, b, a)), k(64, std::uint64_t{1} << 51)), type)
+                         : b_.CreateBitCast(k(32, kCanonicalNan32), type);
   v = b_.CreateSelect(b_nan, a, b_.CreateSelect(a_nan, b, v));
   if (a_sign != nullptr) v = b_.CreateBitCast(b_.CreateXor(to_bits(v), a_sign), type);
   Value gives_nan = in.has(Mod::kNaN) ? b_.CreateOr(a_nan, b_nan) : b_.CreateAnd(a_nan, b_nan);
@@ -136,7 +157,8 @@ Value FunctionEmitter::float_arithmetic(const Inst& in, unsigned bits, llvm::Arr
     arguments.push_back(k(32, static_cast<std::uint64_t>(mode)));
     return call_runtime(std::string("pergola_jit_") + name + (bits == 64 ? "_f64" : "_f32"), type, arguments, true);
   };
-  const auto negate = [&](Value v) { return b_.CreateFNeg(v); };
+  const auto negate = [&](Value v) { return b_.CreateSelect(b_.CreateFCmpUNO(v, v), v, b_.CreateFNeg(v)); };  // a NaN stays
+  if (in.op == Op::kRsqrt && bits == 64 && !in.has(Mod::kFtz)) return call_runtime("pergola_jit_rsqrt_f64", type, {o[0]}, true);
   if (const char* name = approximation(in); name != nullptr && (bits == 64 || (in.op != Op::kRcp && in.op != Op::kSqrt))) {
     return call_runtime(std::string("pergola_jit_approx_") + name + (bits == 64 ? "_f64" : "_f32"), type, {o[0]}, true);
   }
@@ -176,13 +198,17 @@ Value FunctionEmitter::float_operation(const Inst& in, Type type, llvm::ArrayRef
     Value v = to_bits(o[0]);
     const std::uint64_t sign = std::uint64_t{1} << (bits - 1);
     v = in.op == Op::kNeg ? b_.CreateXor(v, k(bits, sign)) : b_.CreateAnd(v, b_.CreateNot(k(bits, sign)));
-    if (!half) return b_.CreateBitCast(v, float_type(bits));
+    if (bits == 32) return canonical(b_.CreateBitCast(v, float_type(32)));
+    if (bits == 64) {  // a NaN becomes quiet and keeps its sign
+      Value kept = b_.CreateOr(to_bits(o[0]), k(64, std::uint64_t{1} << 51));
+      return b_.CreateBitCast(b_.CreateSelect(b_.CreateFCmpUNO(o[0], o[0]), kept, v), float_type(64));
+    }
     Value wide = half_to_float(o[0], type);
     return b_.CreateSelect(b_.CreateFCmpUNO(wide, wide), k(16, kCanonicalNan16), v);
   }
   Value v;
   if (half && in.op == Op::kFma) {
-    const char* name = type == Type::kF16 ? "pergola_jit_fma_f16" : "pergola_jit_fma_bf16";
+    const char* name = type == Type::kBF16 ? "pergola_jit_fma_bf16" : ftz ? "pergola_jit_fma_ftz_f16" : "pergola_jit_fma_f16";
     v = b_.CreateTrunc(call_runtime(name, i(32), {b_.CreateZExt(o[0], i(32)), b_.CreateZExt(o[1], i(32)),
                                                   b_.CreateZExt(o[2], i(32))}, true), i(16));
     if (in.has(Mod::kSat) || in.has(Mod::kRelu)) v = half_to_float(v, type);
@@ -193,8 +219,16 @@ Value FunctionEmitter::float_operation(const Inst& in, Type type, llvm::ArrayRef
     std::vector<Value> wide;
     for (Value operand : o) wide.push_back(half_to_float(operand, type));
     v = float_arithmetic(in, 32, wide);
+    if (ftz && in.op == Op::kMul) {  // exact so far: below this it rounds to less than the smallest normal f16
+      Value tiny = b_.CreateFCmpOLT(b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, v),
+                                    llvm::ConstantFP::get(v->getType(), (1 - 0x1p-12) * 0x1p-14));
+      Value zero = b_.CreateBitCast(b_.CreateAnd(b_.CreateBitCast(v, i(32)), k(32, 0x80000000)), v->getType());
+      v = b_.CreateSelect(tiny, zero, v);
+    }
   } else {
     v = float_arithmetic(in, bits, o);
+    const bool product = in.op == Op::kMul || in.op == Op::kFma || in.op == Op::kMad;
+    if (ftz && product && bits == 32) v = flush_tiny(in, v, o);
   }
   if (in.has(Mod::kSat)) v = saturate(v);
   if (in.has(Mod::kRelu)) v = relu(v);

@@ -83,7 +83,11 @@ bool FunctionEmitter::emit_carry(const Inst& in) {
                          : b_.CreateTrunc(wide, i(bits));
     b = read(in.operands[3], bits);
   }
-  const ID id = subtracts ? llvm::Intrinsic::usub_with_overflow : llvm::Intrinsic::uadd_with_overflow;
+  if (subtracts) {  // a + ~b + carry: CC.CF is 1 where nothing was borrowed
+    b = b_.CreateNot(b);
+    if (!uses) carry_in = k(bits, 1);
+  }
+  const ID id = llvm::Intrinsic::uadd_with_overflow;
   Value first = b_.CreateBinaryIntrinsic(id, a, b);
   Value second = b_.CreateBinaryIntrinsic(id, b_.CreateExtractValue(first, 0), carry_in);
   if (sets) {

@@ -165,6 +165,7 @@ class FunctionEmitter {
   Value flush_half(Value pattern, ptx::Type type);
   Value relu(Value v);
   Value saturate(Value v);                // to [+0, 1], NaN -> +0
+  Value flush_tiny(const Inst& in, Value v, llvm::ArrayRef<Value> operands);
   Value float_min_max(const Inst& in, Value a, Value b);
   Value half_to_float(Value pattern, ptx::Type type);
   Value float_to_half(Value v, ptx::Type type);  // round to nearest even; i16
@@ -182,6 +183,7 @@ class FunctionEmitter {
   Value int_to_float(const Inst& in, ptx::Type to, ptx::Type from, Value a);
   Value float_to_int(const Inst& in, ptx::Type to, ptx::Type from, Value a);
   Value float_to_float(const Inst& in, ptx::Type to, ptx::Type from, Value a);
+  Value converted_nan(const Inst& in, ptx::Type to, ptx::Type from, Value raw, Value v);
   Value round_to_integral(const Inst& in, Value v);
   int rounding(const Inst& in) const;     // 0 nearest even, 1 zero, 2 down, 3 up
 

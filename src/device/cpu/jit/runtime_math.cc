@@ -43,6 +43,16 @@ std::uint32_t fma_of(std::uint32_t a, std::uint32_t b, std::uint32_t c, FloatFor
 std::uint32_t fma_half(std::uint32_t a, std::uint32_t b, std::uint32_t c) { return fma_of(a, b, c, kF16Format); }
 std::uint32_t fma_brain(std::uint32_t a, std::uint32_t b, std::uint32_t c) { return fma_of(a, b, c, kBf16Format); }
 
+std::uint32_t fma_half_ftz(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+  const double exact = fma_to_odd(widen(a, kF16Format), widen(b, kF16Format), widen(c, kF16Format), Rounding::kNearestEven);
+  const auto result = static_cast<std::uint32_t>(round_double(exact, kF16Format, Rounding::kNearestEven));
+  return rounds_below_normal(exact, kF16Format, Rounding::kNearestEven) ? result & 0x8000 : result;
+}
+// Whether .ftz flushes a*b+c although it rounds to the smallest normal number.
+std::uint32_t is_tiny(float a, float b, float c, std::uint32_t r) {
+  return rounds_below_normal(fma_to_odd(a, b, c, mode(r)), kF32Format, mode(r)) ? 1 : 0;
+}
+
 std::uint64_t round_to(double value, std::uint32_t to, std::uint32_t r) { return round_double(value, format(to), mode(r)); }
 std::uint64_t int_to_float(std::uint64_t value, std::uint32_t is_signed, std::uint32_t to, std::uint32_t r) {
   const bool negative = is_signed != 0 && value >> 63 != 0;
@@ -85,6 +95,7 @@ double approximate_high(double a) {
   if (std::fpclassify(result) == FP_SUBNORMAL) result = std::copysign(0.0, result);
   return std::bit_cast<double>(std::bit_cast<std::uint64_t>(result) & kHigh);
 }
+double reciprocal_root_f64(double a) { return reciprocal_root(a); }  // rsqrt.approx.f64 without .ftz: all of it
 // div.approx: zero for 2^126 < |b| < 2^128, as a × (1/b) with a flushed 1/b has it (ISA 9.7.3.8).
 float divide_approx(float a, float b) {
   if (!(std::fabs(b) > 0x1p126f) || !std::isfinite(b) || std::isnan(a)) return a / b;
@@ -156,7 +167,8 @@ std::vector<RuntimeSymbol> math_symbols() {
       symbol("pergola_jit_div_f32", div32), symbol("pergola_jit_sqrt_f32", sqrt32), symbol("pergola_jit_add_f64", add64),
       symbol("pergola_jit_mul_f64", mul64), symbol("pergola_jit_fma_f64", fma64), symbol("pergola_jit_div_f64", div64),
       symbol("pergola_jit_sqrt_f64", sqrt64), symbol("pergola_jit_fma_f16", fma_half),
-      symbol("pergola_jit_fma_bf16", fma_brain), symbol("pergola_jit_round", round_to),
+      symbol("pergola_jit_fma_bf16", fma_brain), symbol("pergola_jit_fma_ftz_f16", fma_half_ftz),
+      symbol("pergola_jit_is_tiny", is_tiny), symbol("pergola_jit_round", round_to),
       symbol("pergola_jit_int_to_float", int_to_float), symbol("pergola_jit_to_fp8", to_fp8),
       symbol("pergola_jit_fp8_to_f16", fp8_to_f16), symbol("pergola_jit_approx_sin_f32", approximate<sine>), symbol("pergola_jit_approx_sin_half", approximate_half<sine>),
       symbol("pergola_jit_approx_sin_f64", approximate_high<sine>),
@@ -174,6 +186,7 @@ std::vector<RuntimeSymbol> math_symbols() {
       symbol("pergola_jit_approx_rcp_f64", approximate_high<reciprocal>),
       symbol("pergola_jit_approx_sqrt_f32", approximate<square_root>), symbol("pergola_jit_approx_sqrt_half", approximate_half<square_root>),
       symbol("pergola_jit_approx_sqrt_f64", approximate_high<square_root>),
+      symbol("pergola_jit_rsqrt_f64", reciprocal_root_f64),
       symbol("pergola_jit_div_approx_f32", divide_approx),
       symbol("pergola_jit_atomic_add_f32", atomic_add_f32),
       symbol("pergola_jit_atomic_add_f64", atomic_add_f64),
