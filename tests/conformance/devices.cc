@@ -34,6 +34,7 @@ Found find() {
   found.add("null", device::create_null_device());
   found.add("cpu_interpreter", cpu(device::cpu::create_interpreter()));
   found.add("cpu_jit", cpu(device::cpu::load_jit_engine()));
+  found.add("cpu_vector", cpu(device::cpu::load_jit_engine(device::cpu::VectorUse::kWhereItCan)));
   found.add("cuda_0", device::create_cuda_device(0), true);
   return found;
 }

@@ -27,6 +27,8 @@ const std::vector<Exception>& exceptions() {
       {"null", "Modules.LaterArchitecture_IsRefused", kUnsupported, "the null device accepts every module"},
       {"cpu_jit", "Faults.MisalignedStore", kExpectedFailure,
        "compiled code does not check alignment, and the host allows the access; the interpreter checks"},
+      {"cpu_vector", "Faults.MisalignedStore", kExpectedFailure,
+       "compiled code does not check alignment, and the host allows the access; the interpreter checks"},
   };
   return all;
 }

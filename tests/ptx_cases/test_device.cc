@@ -13,11 +13,15 @@ namespace {
 using device::cpu::Engine;
 
 Result<std::shared_ptr<Engine>> open_interpreter() { return device::cpu::create_interpreter(); }
+Result<std::shared_ptr<Engine>> open_jit() { return device::cpu::load_jit_engine(device::cpu::VectorUse::kNever); }
+// With the scalar tier for what it refuses, as users have it.
+Result<std::shared_ptr<Engine>> open_vector() { return device::cpu::load_jit_engine(device::cpu::VectorUse::kWhereItCan); }
 
 // The tiers by name: a new one is a line here.
 constexpr std::pair<const char*, Result<std::shared_ptr<Engine>> (*)()> kTiers[] = {
     {"interpreter", open_interpreter},
-    {"jit", device::cpu::load_jit_engine},
+    {"jit", open_jit},
+    {"vector", open_vector},
 };
 
 }  // namespace

@@ -9,13 +9,13 @@
 
 namespace pergola::ptx_cases {
 
-// "interpreter" and "jit": the CPU device with that tier alone; "cuda:N": a GPU; "cuda-O0:N": the
+// "interpreter", "jit" and "vector": the CPU device with that tier (the last with "jit" for what it refuses); "cuda:N": a GPU; "cuda-O0:N": the
 // same with the optimiser of the driver's compiler off. kUnavailable where it is not here.
 Result<device::DevicePtr> open_test_device(const std::string& name);
 // The same, with a virtual GPU of this shape where it is the CPU device.
 Result<device::DevicePtr> open_test_device(const std::string& name, const device::cpu::CpuOptions& options);
 
-// The tiers of the CPU device that are here: "interpreter", "jit".
+// The tiers of the CPU device that are here: "interpreter", "jit", "vector".
 std::vector<std::string> cpu_tier_names();
 
 // $PERGOLA_DEVICE alone where it names a GPU; else every tier of the CPU device that is here.

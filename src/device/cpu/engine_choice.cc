@@ -114,8 +114,9 @@ bool takes_function_addresses(const ptx::Module& module) {
 Result<EngineChoice> parse_engine_choice(std::string_view name) {
   if (name == "interpreter") return EngineChoice::kInterpreter;
   if (name == "jit") return EngineChoice::kJit;
+  if (name == "vector") return EngineChoice::kVector;
   if (name == "auto") return EngineChoice::kAuto;
-  return PERGOLA_ERROR(kInvalidArgument, "The CPU engine '{}' is none of 'interpreter', 'jit' and 'auto' "
+  return PERGOLA_ERROR(kInvalidArgument, "The CPU engine '{}' is none of 'interpreter', 'jit', 'vector' and 'auto' "
                        "(PERGOLA_CPU_ENGINE).", name);
 }
 
@@ -126,8 +127,11 @@ Result<EngineChoice> engine_choice_from_environment() {
 
 Result<std::shared_ptr<Engine>> choose_engine(EngineChoice choice, std::shared_ptr<Engine> interpreter) {
   if (choice == EngineChoice::kInterpreter) return interpreter;
-  Result<std::shared_ptr<Engine>> jit = load_jit_engine();
-  if (choice == EngineChoice::kJit) return jit;
+  const VectorUse vector = choice == EngineChoice::kJit      ? VectorUse::kNever
+                           : choice == EngineChoice::kVector ? VectorUse::kAlways
+                                                             : VectorUse::kWhereItCan;
+  Result<std::shared_ptr<Engine>> jit = load_jit_engine(vector);
+  if (choice != EngineChoice::kAuto) return jit;
   if (jit.ok()) return make_fallback_engine(std::move(jit).value(), std::move(interpreter));
   if (jit.code() != Code::kUnavailable) return jit;
   PERGOLA_INFO("The CPU device interprets: {}", jit.message());

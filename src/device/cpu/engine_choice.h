@@ -1,8 +1,9 @@
-// Which tier runs a kernel: PERGOLA_CPU_ENGINE=interpreter | jit | auto (the default).
+// Which tier runs a kernel: PERGOLA_CPU_ENGINE=interpreter | jit | vector | auto (the default).
 //
 //   interpreter   the interpreter alone
-//   jit           the JIT alone; what it refuses is refused
-//   auto          the JIT where its library is there; a kernel that it refuses by name (kUnsupported) runs in the
+//   jit           the scalar JIT alone; what it refuses is refused
+//   vector        the vector JIT alone; what it refuses is refused
+//   auto          the JIT where its library is there, vector where it can, else scalar; a kernel that it refuses by name (kUnsupported) runs in the
 //                 interpreter, and a line in the log (info) says so and why
 //
 // A function's address is one tier's own. So in auto, a module that takes the address of a function runs in one tier
@@ -16,7 +17,7 @@
 
 namespace pergola::device::cpu {
 
-enum class EngineChoice : std::uint8_t { kInterpreter, kJit, kAuto };
+enum class EngineChoice : std::uint8_t { kInterpreter, kJit, kVector, kAuto };
 
 // kInvalidArgument for another name.
 Result<EngineChoice> parse_engine_choice(std::string_view name);

@@ -36,7 +36,7 @@ std::vector<std::string> jit_library_candidates() {
   return out;
 }
 
-Result<std::shared_ptr<Engine>> load_jit_engine() {
+Result<std::shared_ptr<Engine>> load_jit_engine(VectorUse vector) {
   Result<DynamicLibrary> opened = DynamicLibrary::open(jit_library_candidates());
   if (!opened.ok()) {
     return PERGOLA_ERROR(kUnavailable, "The CPU device's JIT is not there ({}) Build it with LLVM 19, or set PERGOLA_CPU_JIT "
@@ -45,7 +45,7 @@ Result<std::shared_ptr<Engine>> load_jit_engine() {
   DynamicLibrary library = std::move(opened).value();
   const std::string path = library.path();
   const auto abi = library.function<int (*)()>("pergola_cpu_jit_abi");
-  const auto create = library.function<Engine* (*)()>("pergola_create_jit_engine");
+  const auto create = library.function<Engine* (*)(int)>("pergola_create_jit_engine");
   if (abi == nullptr || create == nullptr) {
     return PERGOLA_ERROR(kUnavailable, "'{}' is no JIT of Pergola: it has no '{}'.", path,
                          abi == nullptr ? "pergola_cpu_jit_abi" : "pergola_create_jit_engine");
@@ -55,7 +55,7 @@ Result<std::shared_ptr<Engine>> load_jit_engine() {
                          path, version, kJitAbiVersion);
   }
   library.leak();  // LLVM keeps state and threads that outlive any one engine
-  std::shared_ptr<Engine> engine(create());
+  std::shared_ptr<Engine> engine(create(static_cast<int>(vector)));
   if (engine == nullptr) return PERGOLA_ERROR(kUnavailable, "The JIT in '{}' does not work on this processor.", path);
   return engine;
 }

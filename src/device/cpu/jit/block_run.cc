@@ -6,6 +6,7 @@
 
 #include "src/device/cpu/jit/fault_signals.h"
 #include "src/device/cpu/jit/runtime_calls.h"
+#include "src/device/cpu/jit/vector_runtime.h"
 
 namespace pergola::device::cpu::jit {
 
@@ -34,20 +35,24 @@ BlockRun::BlockRun(Block& block, const Code& code) : block_(block), code_(code) 
   context_.gridid = block.launch->grid_id;
   context_.run = this;
 
-  const auto threads = static_cast<std::uint32_t>(config.block.count());
-  fibers_.resize(code_.fibers ? threads : 1);
+  const auto threads = code_.fibers ? static_cast<std::uint32_t>(config.block.count()) : 1;
+  fibers_.resize((threads + code_.lanes - 1) / code_.lanes);
   live_count_ = static_cast<std::uint32_t>(fibers_.size());
-  live_.assign((live_count_ + 31) / 32, 0xffffffffu);
-  if (live_count_ % 32 != 0) live_.back() = (1u << live_count_ % 32) - 1;
-  for (std::uint32_t n = 0; n < fibers_.size(); ++n) {
-    ThreadContext& thread = fibers_[n].context;
-    thread.block = &context_;
-    thread.linear = n;
-    thread.tid[0] = n % config.block.x;
-    thread.tid[1] = n / config.block.x % config.block.y;
-    thread.tid[2] = n / config.block.x / config.block.y;
-    thread.spin_left = kSpinTurns;
-  }
+  live_.assign((threads + 31) / 32, 0xffffffffu);
+  if (threads % 32 != 0) live_.back() = (1u << threads % 32) - 1;
+  ThreadContext first;
+  first.block = &context_;
+  first.spin_left = kSpinTurns;
+  for (std::uint32_t n = 0; n < fibers_.size(); ++n) fibers_[n].context = context_of_lane(first, n * code_.lanes);
+}
+
+ThreadContext BlockRun::context_of_lane(const ThreadContext& first, std::uint32_t lane) const {
+  ThreadContext thread = first;
+  thread.linear += lane;
+  thread.tid[0] = thread.linear % context_.ntid[0];
+  thread.tid[1] = thread.linear / context_.ntid[0] % context_.ntid[1];
+  thread.tid[2] = thread.linear / context_.ntid[0] / context_.ntid[1];
+  return thread;
 }
 
 BlockRun::~BlockRun() {
@@ -58,6 +63,11 @@ std::string BlockRun::where(const ThreadContext* thread) const {
   std::string text = fmt::format("Kernel '{}', block ({},{},{})", block_.launch->kernel_name, block_.index.x,
                                  block_.index.y, block_.index.z);
   if (thread == nullptr && code_.fibers && running_ != nullptr) thread = &running_->context;
+  if (thread != nullptr && thread == &running_->context && code_.lanes > 1) {
+    const ThreadContext last = context_of_lane(*thread, code_.lanes - 1);
+    return text + fmt::format(", one of the {} threads from ({},{},{}) to ({},{},{})", code_.lanes, thread->tid[0],
+                              thread->tid[1], thread->tid[2], last.tid[0], last.tid[1], last.tid[2]);
+  }
   if (thread != nullptr) text += fmt::format(", thread ({},{},{})", thread->tid[0], thread->tid[1], thread->tid[2]);
   return text;
 }
@@ -113,10 +123,10 @@ void BlockRun::finish(Fiber& fiber) {
   StackPool::of_this_thread().give_back(fiber.stack);
   fiber.stack = {};
   const auto index = static_cast<std::uint32_t>(&fiber - fibers_.data());
-  live_[index / 32] &= ~(1u << index % 32);
+  const std::uint32_t first = index * code_.lanes;
+  live_[first / 32] &= ~((code_.lanes == 32 ? ~0u : (1u << code_.lanes) - 1) << first % 32);
   --live_count_;
-  if (!code_.fibers) return;
-  check_collectives(index / 32);
+  if (code_.fibers && code_.lanes == 1) check_collectives(index / 32);
 }
 
 void BlockRun::yield(ThreadContext* thread) {
@@ -153,17 +163,38 @@ void BlockRun::leave_after_fault() {
 
 std::uint32_t BlockRun::barrier(ThreadContext* thread, std::uint32_t id, std::uint32_t expected, std::uint32_t kind,
                                 bool predicate) {
-  Fiber& fiber = fiber_of(thread);
+  if (!takes_part(id, thread)) leave_after_fault();
+  barriers_[id].arrive(thread->linear / 32, thread->linear % 32, expected, predicate);
+  return kind == kBarrierArrive ? 0 : wait_at_barrier(fiber_of(thread), id);
+}
+
+std::uint32_t BlockRun::group_barrier(ThreadContext* thread, std::uint32_t id, std::uint32_t expected, std::uint32_t kind,
+                                      std::uint32_t active, std::uint32_t truths, std::uint32_t live) {
+  if (!takes_part(id, thread)) leave_after_fault();
+  const std::uint32_t warp = thread->linear / 32, shift = thread->linear % 32;
+  const std::uint32_t all = code_.lanes == 32 ? ~0u : (1u << code_.lanes) - 1;
+  live_[warp] &= ~((all & ~live) << shift);
+  for (std::uint32_t rest = active; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<std::uint32_t>(std::countr_zero(rest));
+    barriers_[id].arrive(warp, shift + lane, expected, (truths >> lane & 1) != 0);
+  }
+  return kind == kBarrierArrive ? 0 : wait_at_barrier(fiber_of(thread), id);
+}
+
+// False where the barrier does not exist; the fault has been raised.
+bool BlockRun::takes_part(std::uint32_t id, const ThreadContext* thread) {
   if (id >= std::size(barriers_)) {
     raise(PERGOLA_ERROR(kDeviceFault, "{} names barrier {}; a block has 16.", where(thread), id));
-    leave_after_fault();
+    return false;
   }
   if (!barriers_used_) {
     for (NamedBarrier& barrier : barriers_) barrier.reset(static_cast<std::uint32_t>(live_.size()));
     barriers_used_ = true;
   }
-  barriers_[id].arrive(thread->linear / 32, thread->linear % 32, expected, predicate);
-  if (kind == kBarrierArrive) return 0;
+  return true;
+}
+
+PERGOLA_SWITCHES_STACK std::uint32_t BlockRun::wait_at_barrier(Fiber& fiber, std::uint32_t id) {
   fiber.state = State::kBarrier;
   fiber.barrier = static_cast<std::uint8_t>(id);
   suspend(fiber);
@@ -258,53 +289,24 @@ bool BlockRun::converge(std::uint32_t warp) {
 
 void BlockRun::complete_collective(std::uint32_t warp, std::uint32_t members) {
   Fiber* lanes = &fibers_[warp * 32];
-  constexpr std::uint64_t kFlag = std::uint64_t{1} << 32;
-  std::uint32_t values[32] = {};
-  std::uint32_t ballot = 0;
-  const Fiber& first = lanes[std::countr_zero(members)];
-  bool equal = true;
+  std::uint64_t values[32] = {}, results[32] = {};
+  std::uint32_t b[32] = {}, c[32] = {};
   for (std::uint32_t rest = members; rest != 0; rest &= rest - 1) {
     const auto lane = static_cast<std::uint32_t>(std::countr_zero(rest));
-    values[lane] = static_cast<std::uint32_t>(lanes[lane].value);
-    if (values[lane] != 0) ballot |= 1u << lane;
-    equal &= lanes[lane].value == first.value;
+    values[lane] = lanes[lane].value;
+    b[lane] = lanes[lane].b;
+    c[lane] = lanes[lane].c;
   }
-  for (std::uint32_t rest = members; rest != 0; rest &= rest - 1) {
-    const auto lane = static_cast<std::uint32_t>(std::countr_zero(rest));
-    Fiber& fiber = lanes[lane];
-    const std::uint32_t detail = fiber.kind >> 8;
-    fiber.state = State::kReady;
-    switch (fiber.kind & 0x7f) {
-      case kShuffle: {
-        const ShuffleSource source = shuffle_source(static_cast<ShuffleMode>(detail), lane, fiber.b, fiber.c);
-        const bool there = source.lane < 32 && (members >> source.lane & 1) != 0;
-        fiber.result = (there ? values[source.lane] : values[lane]) | (source.in_range ? kFlag : 0);
-        break;
-      }
-      case kBallot: fiber.result = ballot; break;
-      case kAll: fiber.result = ballot == members ? kFlag : 0; break;
-      case kAny: fiber.result = ballot != 0 ? kFlag : 0; break;
-      case kUniform: fiber.result = ballot == members || ballot == 0 ? kFlag : 0; break;
-      case kMatchAll: fiber.result = equal ? members | kFlag : 0; break;
-      case kMatchAny: {
-        std::uint32_t same = 0;
-        for (std::uint32_t others = members; others != 0; others &= others - 1) {
-          const auto other = static_cast<std::uint32_t>(std::countr_zero(others));
-          if (lanes[other].value == fiber.value) same |= 1u << other;
-        }
-        fiber.result = same;
-        break;
-      }
-      case kRedux:
-        fiber.result = redux(static_cast<ReduxOp>(detail & 0xff), (detail >> 8 & 1) != 0, members, values);
-        break;
-      case kActiveMask: fiber.result = members; break;
-      case kElect: {
-        const auto leader = static_cast<std::uint32_t>(std::countr_zero(members));
-        fiber.result = leader | (leader == lane ? kFlag : 0);
-        break;
-      }
-      default: fiber.result = 0; break;
+  // A barrier of the warp and a shuffle may meet under one mask: each lane gets what its own instruction gives.
+  for (std::uint32_t rest = members; rest != 0;) {
+    const std::uint32_t kind = lanes[std::countr_zero(rest)].kind;
+    warp_collective(kind, members, values, b, c, results);
+    for (std::uint32_t same = rest; same != 0; same &= same - 1) {
+      const auto lane = static_cast<std::uint32_t>(std::countr_zero(same));
+      if (lanes[lane].kind != kind) continue;
+      lanes[lane].state = State::kReady;
+      lanes[lane].result = results[lane];
+      rest &= ~(1u << lane);
     }
   }
 }
@@ -316,15 +318,16 @@ bool BlockRun::run_warp(std::uint32_t warp, std::uint64_t& budget) {
   bool ran = false;
   for (bool again = true; again && !faulted_;) {
     again = false;
-    for (std::uint32_t rest = live_[warp]; rest != 0; rest &= rest - 1) {
-      Fiber& fiber = fibers_[warp * 32 + static_cast<std::uint32_t>(std::countr_zero(rest))];
+    const std::size_t per_warp = 32 / code_.lanes, first = warp * per_warp;
+    for (std::size_t n = first; n < std::min(first + per_warp, fibers_.size()); ++n) {
+      Fiber& fiber = fibers_[n];
       if (fiber.state != State::kNew && fiber.state != State::kReady) continue;
       if (!resume(fiber)) faulted_ = true;
       budget -= std::min<std::uint64_t>(budget, 16);
       if (faulted_) return true;
       ran = again = true;
     }
-    if (!again) again = converge(warp);
+    if (!again && code_.lanes == 1) again = converge(warp);
   }
   return ran;
 }

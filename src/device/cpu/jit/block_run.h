@@ -7,6 +7,7 @@
 //                        ├─ yield() ──────▶ spun (ready next round) ───┘
 //                        └─ returns, exit(), a fault ─▶ done (its stack goes back to the pool)
 //
+// In the vector tier a fiber is a group of threads, whose lanes wait for each other inside generated code.
 // A kernel without waiting runs as one fiber that loops over all threads. Fibers run lowest thread first; a warp runs
 // until none of its lanes can go on, then the next warp, round robin; so the number of rounds is that of the barriers.
 // A fiber is abandoned where it waits when the launch has a fault: generated code and the functions that wait own
@@ -34,6 +35,7 @@ class BlockRun final : public BlockExecution {
     BlockFunction function = nullptr;
     bool fibers = false;
     std::size_t stack_bytes = 0;
+    std::uint32_t lanes = 1;  // threads of a fiber: 1, or in the vector tier a power of two up to 32
   };
   BlockRun(Block& block, const Code& code);
   ~BlockRun() override;
@@ -45,6 +47,10 @@ class BlockRun final : public BlockExecution {
                                                std::uint32_t kind, bool predicate);
   PERGOLA_SWITCHES_STACK std::uint64_t collective(ThreadContext* thread, std::uint32_t kind, std::uint32_t mask,
                                                   std::uint64_t value, std::uint32_t b, std::uint32_t c);
+  // As barrier(), for the lanes `active` of the running group, of which `live` have not returned.
+  PERGOLA_SWITCHES_STACK std::uint32_t group_barrier(ThreadContext* thread, std::uint32_t id, std::uint32_t expected,
+                                                     std::uint32_t kind, std::uint32_t active, std::uint32_t truths,
+                                                     std::uint32_t live);
   // From a loop that may not end: lets the runner look whether the launch is to stop, and others run.
   PERGOLA_SWITCHES_STACK void poll();
   [[noreturn]] PERGOLA_SWITCHES_STACK void exit(ThreadContext* thread);
@@ -53,6 +59,8 @@ class BlockRun final : public BlockExecution {
 
   // "Kernel 'k', block (0,0,0), thread (3,0,0)"; without the thread where a loop runs them all.
   std::string where(const ThreadContext* thread) const;
+  // The context of lane `lane` of the group that begins with `first`.
+  ThreadContext context_of_lane(const ThreadContext& first, std::uint32_t lane) const;
   const Launch& launch() const { return *block_.launch; }
   const Block& block() const { return block_; }
   const Stack& running_stack() const { return running_->stack; }
@@ -79,6 +87,8 @@ class BlockRun final : public BlockExecution {
   bool complete_barriers();
   void release_barrier(std::uint32_t id);
   void complete_collective(std::uint32_t warp, std::uint32_t members);
+  bool takes_part(std::uint32_t id, const ThreadContext* thread);
+  std::uint32_t wait_at_barrier(Fiber& fiber, std::uint32_t id);
   void check_collectives(std::uint32_t warp);
   bool converge(std::uint32_t warp);
   void arrive(Fiber& fiber, std::uint32_t lane);

@@ -25,6 +25,8 @@
 #include "src/device/cpu/jit/object_cache.h"
 #include "src/device/cpu/jit/runtime_calls.h"
 #include "src/device/cpu/math_functions.h"
+#include "src/device/cpu/jit/vector_kernel.h"
+#include "src/device/cpu/jit/vector_refusal.h"
 
 namespace pergola::device::cpu::jit {
 namespace {
@@ -35,12 +37,13 @@ std::string text(llvm::Error error) { return llvm::toString(std::move(error)); }
 
 // Registers become values and NaN markers are lowered, then LLVM's own O2. Loops may run for ever in PTX, which is why
 // no function is marked mustprogress.
-void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
+void optimise(llvm::Module& module, llvm::TargetMachine& machine, bool is_vector) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager cgscc;
   llvm::ModuleAnalysisManager modules;
   llvm::PipelineTuningOptions options;
+  if (is_vector) options.LoopVectorization = options.SLPVectorization = options.LoopUnrolling = options.LoopInterleaving = false;
   llvm::PassBuilder builder(&machine, options);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(cgscc);
@@ -104,6 +107,18 @@ class OrcCompiler final : public Compiler {
     return build(source, "kernel " + entry.name, entry.name, functions,
                  [&](ModuleEmitter& emitter) { return emitter.emit_kernel(entry, source.shared); });
   }
+  Result<std::shared_ptr<CompiledUnit>> compile_group_kernel(const Source& source, const ptx::Function& entry,
+                                                             const std::shared_ptr<CompiledUnit>& functions,
+                                                             const LaneLayout& layout) override {
+    if (source.traits.recursive || source.traits.calls_indirectly || !source.traits.yields.empty()) {
+      const char* why = source.traits.recursive ? "it calls itself"
+                        : source.traits.calls_indirectly ? "it calls through a register"
+                                                         : "a loop of it may spin until another thread has done something";
+      return PERGOLA_ERROR(kUnsupported, "{}: the vector tier does not run '{}': {}.", source.module.source_name, entry.name, why);
+    }
+    return build(source, fmt::format("groups of {}, {}: {}", layout.lanes, static_cast<int>(layout.kind), entry.name), entry.name,
+                 functions, [&](ModuleEmitter& emitter) { return emitter.emit_thread(entry, source.shared); }, &layout);
+  }
   Result<std::shared_ptr<CompiledUnit>> compile_functions(const Source& source) override {
     return build(source, "functions", "functions", nullptr, [&](ModuleEmitter& emitter) { return emitter.emit_functions(source.shared); });
   }
@@ -111,7 +126,8 @@ class OrcCompiler final : public Compiler {
  private:
   template <typename Emit>
   Result<std::shared_ptr<CompiledUnit>> build(const Source& source, const std::string& unit, const std::string& name,
-                                              const std::shared_ptr<CompiledUnit>& functions, Emit emit) {
+                                              const std::shared_ptr<CompiledUnit>& functions, Emit emit,
+                                              const LaneLayout* groups = nullptr) {
     const CacheKey key = objects_.key(source.module_text, unit);
     if (const std::optional<std::string> object = objects_.get(key)) {
       return link(llvm::MemoryBuffer::getMemBufferCopy(*object, name), source, name, functions);
@@ -128,12 +144,17 @@ class OrcCompiler final : public Compiler {
     if (!machine) return PERGOLA_ERROR(kInternal, "LLVM has no target machine for this host: {}.", text(machine.takeError()));
     module->setDataLayout((*machine)->createDataLayout());
     module->setTargetTriple((*machine)->getTargetTriple().str());
+    try {
+      if (groups != nullptr) make_group_kernel(*module, **machine, name, *groups, source.traits.needs_fibers);
+    } catch (const VectorRefusal& refusal) {
+      return PERGOLA_ERROR(kUnsupported, "{}: the vector tier does not run '{}': {}.", source.module.source_name, name, refusal.why);
+    }
     std::string problems;
     llvm::raw_string_ostream stream(problems);
     if (llvm::verifyModule(*module, &stream)) {
       return PERGOLA_ERROR(kInternal, "The JIT made wrong LLVM code of '{}' in {}: {}", name, source.module.source_name, problems);
     }
-    optimise(*module, **machine);
+    optimise(*module, **machine, groups != nullptr);
     llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> object = orc::SimpleCompiler(**machine)(*module);
     if (!object) return PERGOLA_ERROR(kInternal, "LLVM makes no code of '{}': {}.", name, text(object.takeError()));
     objects_.put(key, {(*object)->getBufferStart(), (*object)->getBufferSize()});

@@ -7,6 +7,7 @@
 #include "src/base/result.h"
 #include "src/device/cpu/block.h"
 #include "src/device/cpu/jit/kernel_traits.h"
+#include "src/device/cpu/jit/lane_layout.h"
 #include "src/device/cpu/jit/thread_context.h"
 
 namespace pergola::device::cpu::jit {
@@ -35,6 +36,11 @@ class Compiler {
   // "kernel" of `entry`; `functions` (may be null) holds what address-taken functions it refers to, and must outlive it.
   virtual Result<std::shared_ptr<CompiledUnit>> compile_kernel(const Source& source, const ptx::Function& entry,
                                                                const std::shared_ptr<CompiledUnit>& functions) = 0;
+  // The same for groups of lanes (vector_emitter.h): "kernel" runs one group where the traits ask for fibers, else all
+  // groups of a block. kUnsupported where the vector tier cannot run it.
+  virtual Result<std::shared_ptr<CompiledUnit>> compile_group_kernel(const Source& source, const ptx::Function& entry,
+                                                                     const std::shared_ptr<CompiledUnit>& functions,
+                                                                     const LaneLayout& layout) = 0;
   // Every address-taken function of the module, as "func.NAME".
   virtual Result<std::shared_ptr<CompiledUnit>> compile_functions(const Source& source) = 0;
 };

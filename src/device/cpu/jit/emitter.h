@@ -44,6 +44,8 @@ class ModuleEmitter {
 
   // Emits `entry`, all it reaches, and "kernel". Throws Refusal.
   std::unique_ptr<llvm::Module> emit_kernel(const ptx::Function& entry, const SharedLayout& shared);
+  // Emits `entry` as "thread.NAME" and all it reaches, to be inlined into it: what the vector tier starts from.
+  std::unique_ptr<llvm::Module> emit_thread(const ptx::Function& entry, const SharedLayout& shared);
   // Emits every function whose address is taken as external "func.NAME". Throws Refusal.
   std::unique_ptr<llvm::Module> emit_functions(const SharedLayout& shared);
 

@@ -1,5 +1,6 @@
 #include "src/device/cpu/jit/engine.h"
 
+#include <map>
 #include <mutex>
 #include <unordered_map>
 
@@ -17,27 +18,101 @@ constexpr std::size_t kStackBytes = 256 * 1024;
 #else
 constexpr std::size_t kStackBytes = 64 * 1024;
 #endif
+constexpr std::size_t kGroupStackBytes = 4 * kStackBytes;  // a group's values are vectors
 constexpr std::size_t kRecursiveStackBytes = 1024 * 1024;
 
+// What the kernels of a module compile from, for as long as any of them may still have to.
+struct Source {
+  std::shared_ptr<Compiler> compiler;
+  VectorUse vector = VectorUse::kWhereItCan;
+  std::shared_ptr<const ptx::Module> module;
+  std::string text;                           // of the module, as printed
+  std::vector<GlobalPlacement> globals;
+  std::vector<std::string> address_taken;
+  KernelTraits function_traits;               // written by compile_functions() alone
+  std::shared_ptr<CompiledUnit> functions;    // as above
+};
+
+// One kernel in the forms that its launches need: for groups of lanes, one form a block shape, or a thread at a time.
+// Each is compiled by the first launch that asks for it; the first, by kernel().
 class JitKernel final : public KernelCode {
  public:
-  JitKernel(BlockRun::Code code, std::uint32_t local_bytes, std::shared_ptr<CompiledUnit> unit)
-      : code_(code), local_bytes_(local_bytes), unit_(std::move(unit)) {}
-  std::unique_ptr<BlockExecution> start(Block& block) const override { return std::make_unique<BlockRun>(block, code_); }
-  std::uint32_t local_bytes_per_thread() const override { return local_bytes_; }
+  JitKernel(std::shared_ptr<const Source> source, const ptx::Function& entry, SharedLayout shared)
+      : source_(std::move(source)), entry_(entry), shared_(std::move(shared)),
+        traits_(kernel_traits(*source_->module, {&entry}, source_->address_taken)) {}
+
+  // The form that most launches need.
+  Status compile_first() {
+    const std::scoped_lock lock(mutex_);
+    return form(LaneLayout{}).status();
+  }
+  std::unique_ptr<BlockExecution> start(Block& block) const override {
+    const std::scoped_lock lock(mutex_);
+    const LaneLayout layout = lane_layout(block.launch->config.block, traits_.needs_warps);
+    Result<BlockRun::Code> code = form(layout);
+    if (!code.ok()) {
+      block.launch->fault->raise(code.error());
+      code = BlockRun::Code{};
+    }
+    return std::make_unique<BlockRun>(block, *code);
+  }
+  std::uint32_t local_bytes_per_thread() const override { return static_cast<std::uint32_t>(traits_.local_bytes); }
 
  private:
-  const BlockRun::Code code_;
-  const std::uint32_t local_bytes_;
-  std::shared_ptr<CompiledUnit> unit_;
+  // What runs blocks of this layout. Needs mutex_.
+  Result<BlockRun::Code> form(const LaneLayout& layout) const {
+    if (const auto known = forms_.find(layout); known != forms_.end()) return known->second;
+    Result<BlockRun::Code> made = source_->vector == VectorUse::kNever ? scalar_form() : group_form(layout);
+    if (made.code() == Code::kUnsupported && source_->vector == VectorUse::kWhereItCan) {
+      PERGOLA_INFO("Kernel '{}' runs a thread at a time, because: {}", entry_.name, made.message());
+      made = scalar_form();
+    }
+    forms_.emplace(layout, made);
+    return made;
+  }
+
+  Result<BlockRun::Code> group_form(const LaneLayout& layout) const {
+    PERGOLA_ASSIGN(std::shared_ptr<CompiledUnit> unit,
+                   source_->compiler->compile_group_kernel(compiler_source(), entry_, source_->functions, layout));
+    PERGOLA_DEBUG("The JIT runs '{}' in groups of {} threads{}{}", entry_.name, layout.lanes,
+                  traits_.needs_fibers ? ", a fiber each: " : "", traits_.reason);
+    return code_of(std::move(unit), layout.lanes);
+  }
+  Result<BlockRun::Code> scalar_form() const {
+    if (scalar_ != nullptr) return code_of(scalar_, 1);
+    PERGOLA_ASSIGN(scalar_, source_->compiler->compile_kernel(compiler_source(), entry_, source_->functions));
+    PERGOLA_DEBUG("The JIT runs '{}' as {}{}", entry_.name, traits_.needs_fibers ? "a fiber a thread: " : "a loop over threads",
+                  traits_.reason);
+    return code_of(scalar_, 1);
+  }
+  Result<BlockRun::Code> code_of(std::shared_ptr<CompiledUnit> unit, std::uint32_t lanes) const {
+    PERGOLA_ASSIGN(void* const address, unit->symbol("kernel"));
+    const bool deep = traits_.recursive || traits_.calls_indirectly;
+    BlockRun::Code code;
+    code.function = reinterpret_cast<BlockFunction>(address);
+    code.fibers = traits_.needs_fibers;
+    code.stack_bytes = (deep ? kRecursiveStackBytes : lanes > 1 ? kGroupStackBytes : kStackBytes) + 2 * lanes * traits_.local_bytes;
+    code.lanes = traits_.needs_fibers ? lanes : 1;
+    units_.push_back(std::move(unit));
+    return code;
+  }
+  Compiler::Source compiler_source() const {
+    return {*source_->module, source_->text, source_->globals, traits_, source_->address_taken, shared_};
+  }
+
+  const std::shared_ptr<const Source> source_;
+  const ptx::Function& entry_;
+  const SharedLayout shared_;
+  const KernelTraits traits_;
+  mutable std::mutex mutex_;  // guards all below
+  mutable std::map<LaneLayout, Result<BlockRun::Code>> forms_;
+  mutable std::shared_ptr<CompiledUnit> scalar_;  // null until it is needed
+  mutable std::vector<std::shared_ptr<CompiledUnit>> units_;
 };
 
 class JitModule final : public ModuleCode {
  public:
-  JitModule(std::shared_ptr<Compiler> compiler, std::shared_ptr<const ptx::Module> module,
-            std::span<const GlobalPlacement> globals)
-      : compiler_(std::move(compiler)), module_(std::move(module)), text_(ptx::print(*module_)), globals_(globals.begin(), globals.end()),
-        address_taken_(address_taken_functions(*module_)) {}
+  explicit JitModule(std::shared_ptr<Source> source) : source_(std::move(source)) {}
 
   // Compiles on the first call for `entry`; the answer, good or bad, is kept.
   Result<std::shared_ptr<const KernelCode>> kernel(std::string_view entry) const override {
@@ -50,75 +125,69 @@ class JitModule final : public ModuleCode {
   }
 
   Result<std::uint64_t> function_address(std::string_view function) const override {
-    if (functions_ == nullptr) return PERGOLA_ERROR(kUnsupported, "Nothing takes the address of '{}'.", function);
-    PERGOLA_ASSIGN(void* const address, functions_->symbol("func." + std::string(function)));
+    if (source_->functions == nullptr) return PERGOLA_ERROR(kUnsupported, "Nothing takes the address of '{}'.", function);
+    PERGOLA_ASSIGN(void* const address, source_->functions->symbol("func." + std::string(function)));
     return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(address));
   }
 
   // Compiles the functions whose address is taken: one copy for all kernels, so that an address means the same in each.
   Status compile_functions() {
-    if (address_taken_.empty()) return {};
+    Source& source = *source_;
+    if (source.address_taken.empty()) return {};
     std::vector<const ptx::Function*> roots;
-    for (const std::string& name : address_taken_) roots.push_back(module_->find_function(name));
-    function_traits_ = kernel_traits(*module_, roots, address_taken_);
+    for (const std::string& name : source.address_taken) roots.push_back(source.module->find_function(name));
+    source.function_traits = kernel_traits(*source.module, roots, source.address_taken);
     const SharedLayout none;
-    PERGOLA_ASSIGN(functions_, compiler_->compile_functions({*module_, text_, globals_, function_traits_, address_taken_, none}));
+    PERGOLA_ASSIGN(source.functions, source.compiler->compile_functions(
+        {*source.module, source.text, source.globals, source.function_traits, source.address_taken, none}));
     return {};
   }
 
  private:
   Result<std::shared_ptr<const KernelCode>> compile(const std::string& name) const {
-    const ptx::Function* entry = module_->find_function(name);
+    const ptx::Function* entry = source_->module->find_function(name);
     if (entry == nullptr || !entry->is_entry || !entry->has_body) {
-      return PERGOLA_ERROR(kNotFound, "{} has no kernel '{}'.", module_->source_name, name);
+      return PERGOLA_ERROR(kNotFound, "{} has no kernel '{}'.", source_->module->source_name, name);
     }
-    const KernelTraits traits = kernel_traits(*module_, {entry}, address_taken_);
-    PERGOLA_ASSIGN(const SharedLayout shared, shared_layout(*module_, *entry));
-    PERGOLA_ASSIGN(std::shared_ptr<CompiledUnit> unit,
-                   compiler_->compile_kernel({*module_, text_, globals_, traits, address_taken_, shared}, *entry, functions_));
-    PERGOLA_ASSIGN(void* const address, unit->symbol("kernel"));
-    PERGOLA_DEBUG("The JIT runs '{}' as {}{}", name, traits.needs_fibers ? "a fiber a thread: " : "a loop over threads",
-                  traits.reason);
-    const bool deep = traits.recursive || traits.calls_indirectly;
-    BlockRun::Code code;
-    code.function = reinterpret_cast<BlockFunction>(address);
-    code.fibers = traits.needs_fibers;
-    code.stack_bytes = (deep ? kRecursiveStackBytes : kStackBytes) + 2 * traits.local_bytes;
-    return std::shared_ptr<const KernelCode>(
-        std::make_shared<JitKernel>(code, static_cast<std::uint32_t>(traits.local_bytes), std::move(unit)));
+    PERGOLA_ASSIGN(SharedLayout shared, shared_layout(*source_->module, *entry));
+    auto kernel = std::make_shared<JitKernel>(source_, *entry, std::move(shared));
+    PERGOLA_TRY(kernel->compile_first());
+    return std::shared_ptr<const KernelCode>(std::move(kernel));
   }
 
-  std::shared_ptr<Compiler> compiler_;
-  std::shared_ptr<const ptx::Module> module_;
-  const std::string text_;  // as printed
-  std::vector<GlobalPlacement> globals_;
-  std::vector<std::string> address_taken_;
-  KernelTraits function_traits_;              // written by compile_functions() alone
-  std::shared_ptr<CompiledUnit> functions_;   // as above
-  mutable std::mutex mutex_;                  // guards kernels_, and makes kernels of one module compile one by one
+  const std::shared_ptr<Source> source_;
+  mutable std::mutex mutex_;  // guards kernels_, and makes kernels of one module compile one by one
   mutable std::unordered_map<std::string, Result<std::shared_ptr<const KernelCode>>> kernels_;
 };
 
 class JitEngine final : public Engine {
  public:
-  explicit JitEngine(std::shared_ptr<Compiler> compiler) : compiler_(std::move(compiler)) {}
-  std::string_view name() const override { return "jit"; }
+  JitEngine(std::shared_ptr<Compiler> compiler, VectorUse vector) : compiler_(std::move(compiler)), vector_(vector) {}
+  std::string_view name() const override { return vector_ == VectorUse::kAlways ? "vector" : "jit"; }
   Result<std::unique_ptr<ModuleCode>> compile(std::shared_ptr<const ptx::Module> module,
                                               std::span<const GlobalPlacement> globals) override {
-    auto code = std::make_unique<JitModule>(compiler_, std::move(module), globals);
+    auto source = std::make_shared<Source>();
+    source->compiler = compiler_;
+    source->vector = vector_;
+    source->address_taken = address_taken_functions(*module);
+    source->text = ptx::print(*module);
+    source->module = std::move(module);
+    source->globals.assign(globals.begin(), globals.end());
+    auto code = std::make_unique<JitModule>(std::move(source));
     PERGOLA_TRY(code->compile_functions());
     return std::unique_ptr<ModuleCode>(std::move(code));
   }
 
  private:
   std::shared_ptr<Compiler> compiler_;
+  const VectorUse vector_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Engine>> create_engine() {
+Result<std::unique_ptr<Engine>> create_engine(VectorUse vector) {
   PERGOLA_ASSIGN(std::shared_ptr<Compiler> compiler, Compiler::create());
-  return std::unique_ptr<Engine>(std::make_unique<JitEngine>(std::move(compiler)));
+  return std::unique_ptr<Engine>(std::make_unique<JitEngine>(std::move(compiler), vector));
 }
 
 }  // namespace pergola::device::cpu::jit

@@ -6,13 +6,13 @@
 #define PERGOLA_EXPORT extern "C" __attribute__((visibility("default")))
 
 PERGOLA_EXPORT int pergola_cpu_jit_abi();
-PERGOLA_EXPORT pergola::device::cpu::Engine* pergola_create_jit_engine();
+PERGOLA_EXPORT pergola::device::cpu::Engine* pergola_create_jit_engine(int vector);
 
 int pergola_cpu_jit_abi() { return pergola::device::cpu::kJitAbiVersion; }
 
 // Null where LLVM cannot compile for this host; the log says why.
-pergola::device::cpu::Engine* pergola_create_jit_engine() {
-  auto engine = pergola::device::cpu::jit::create_engine();
+pergola::device::cpu::Engine* pergola_create_jit_engine(int vector) {
+  auto engine = pergola::device::cpu::jit::create_engine(static_cast<pergola::device::cpu::VectorUse>(vector));
   if (engine.ok()) return std::move(engine).value().release();
   PERGOLA_WARN("{}", engine.message());
   return nullptr;

@@ -53,6 +53,14 @@ bool waits(const Instruction& in) {
   }
 }
 
+bool is_warp_operation(const Instruction& in) {
+  switch (in.op) {
+    case Op::kShfl: case Op::kVote: case Op::kMatch: case Op::kRedux: case Op::kActivemask: case Op::kElect: return true;
+    case Op::kBar: case Op::kBarrier: return in.has(Mod::kWarp);
+    default: return false;
+  }
+}
+
 struct Facts {  // of one function alone, then with its callees
   bool waits = false, spins = false, hands_out_stack = false;
   std::string reason;
@@ -113,6 +121,7 @@ class Walk {
         facts.reason = fmt::format("{} at line {}", ptx::spelling(in->op), statement.location.line);
       }
       facts.spins |= may_spin_on(*in);
+      traits_.needs_warps |= is_warp_operation(*in);
       if (in->op != Op::kCall) continue;
       if (const Operand* callee = called_function(*in)) {
         facts.callees.insert(callee->name);

@@ -26,6 +26,7 @@ struct KernelTraits {
   // Per function name: body indices of branches before which other threads must get their turn.
   std::unordered_map<std::string, std::unordered_set<std::size_t>> yields;
   std::vector<const ptx::Function*> reachable;  // defined functions, the roots first
+  bool needs_warps = false;  // a warp operation in what is reachable
   bool recursive = false;
   bool calls_indirectly = false;
   std::uint64_t local_bytes = 0;  // of all reachable functions' .local variables, and what alloca may take

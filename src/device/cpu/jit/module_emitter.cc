@@ -77,6 +77,18 @@ std::unique_ptr<llvm::Module> ModuleEmitter::emit_kernel(const ptx::Function& en
   return std::move(llvm_);
 }
 
+std::unique_ptr<llvm::Module> ModuleEmitter::emit_thread(const ptx::Function& entry, const SharedLayout& shared) {
+  llvm_ = std::make_unique<llvm::Module>(entry.name, context_);
+  shared_ = &shared;
+  llvm::Function* thread_function = function_for(entry);
+  thread_function->setLinkage(llvm::GlobalValue::ExternalLinkage);
+  emit_pending();
+  for (llvm::Function& function : *llvm_) {
+    if (!function.isDeclaration() && &function != thread_function) function.addFnAttr(llvm::Attribute::AlwaysInline);
+  }
+  return std::move(llvm_);
+}
+
 std::unique_ptr<llvm::Module> ModuleEmitter::emit_functions(const SharedLayout& shared) {
   llvm_ = std::make_unique<llvm::Module>("functions", context_);
   shared_ = &shared;

@@ -10,6 +10,7 @@
 #include "src/device/cpu/jit/block_run.h"
 #include "src/device/cpu/jit/mbarrier.h"
 #include "src/device/cpu/jit/runtime_math.h"
+#include "src/device/cpu/jit/vector_runtime.h"
 #include "src/device/cpu/memory_map.h"
 #include "src/device/cpu/print.h"
 
@@ -153,6 +154,8 @@ std::vector<RuntimeSymbol> all_symbols() {
       symbol("memmove", static_cast<void* (*)(void*, const void*, std::size_t)>(std::memmove)),
   };
   symbols.insert(symbols.end(), std::begin(more), std::end(more));
+  const std::vector<RuntimeSymbol> groups = group_symbols();
+  symbols.insert(symbols.end(), groups.begin(), groups.end());
   return symbols;
 }
 
