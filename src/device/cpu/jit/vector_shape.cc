@@ -45,6 +45,7 @@ bool gives_one_result(const llvm::CallInst& call, const Shape& mask) {
 // The context pointer that `pointer` counts from, and how far.
 const Value* base_and_offset(const Value* pointer, std::uint64_t& offset) {
   offset = 0;
+  if (llvm::isa<llvm::Constant>(pointer)) return nullptr;  // a variable of the module
   const auto* gep = llvm::dyn_cast<llvm::GEPOperator>(pointer);
   if (gep == nullptr) return pointer;
   llvm::APInt constant(64, 0);
