@@ -44,12 +44,19 @@ Result<DeviceChoice> parse_device_name(std::string_view name) {
                        name);
 }
 
+namespace {
+Result<device::DevicePtr> open_cuda(int ordinal) {
+  PERGOLA_ASSIGN(const device::CudaDeviceOptions options, device::CudaDeviceOptions::from_environment());
+  return device::create_cuda_device(ordinal, options);
+}
+}  // namespace
+
 Result<device::DevicePtr> open_device(std::string_view name) {
   if (name.empty())
     if (const char* environment = std::getenv("PERGOLA_DEVICE")) name = environment;
   PERGOLA_ASSIGN(const DeviceChoice choice, parse_device_name(name));
   if (choice.any) {
-    Result<device::DevicePtr> gpu = device::create_cuda_device(0);
+    Result<device::DevicePtr> gpu = open_cuda(0);
     if (gpu.ok()) return gpu;
     PERGOLA_DEBUG("no GPU, the CPU device is used: {}", gpu.message());
     return open_cpu();
@@ -57,7 +64,7 @@ Result<device::DevicePtr> open_device(std::string_view name) {
   switch (choice.kind) {
     case device::DeviceKind::kNull: return device::create_null_device();
     case device::DeviceKind::kCpu: return open_cpu();
-    case device::DeviceKind::kCuda: return device::create_cuda_device(choice.index);
+    case device::DeviceKind::kCuda: return open_cuda(choice.index);
   }
   return PERGOLA_ERROR(kInternal, "The device '{}' has no kind.", name);
 }

@@ -1,5 +1,6 @@
 #include "src/device/cuda/cuda_device.h"
 
+#include <cstdlib>
 #include <array>
 
 #include "src/base/disk_cache.h"
@@ -102,6 +103,23 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
 
 }  // namespace
 }  // namespace cuda
+
+Result<CudaDeviceOptions> CudaDeviceOptions::from_environment() {
+  CudaDeviceOptions options;
+  if (const char* text = std::getenv("PERGOLA_CUDA_CACHE"); text != nullptr && *text != '\0') {
+    const std::string_view value = text;
+    if (value != "on" && value != "off")
+      return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_CUDA_CACHE is '{}'; it should be 'on' or 'off'.", value);
+    options.use_cache = value == "on";
+  }
+  if (const char* text = std::getenv("PERGOLA_CUDA_OPTIMIZATION"); text != nullptr && *text != '\0') {
+    const std::string_view value = text;
+    if (value.size() != 1 || value[0] < '0' || value[0] > '4')
+      return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_CUDA_OPTIMIZATION is '{}'; it should be a digit from 0 to 4.", value);
+    options.optimization_level = static_cast<unsigned>(value[0] - '0');
+  }
+  return options;
+}
 
 Result<DevicePtr> create_cuda_device(int ordinal, const CudaDeviceOptions& options) {
   PERGOLA_ASSIGN(const std::shared_ptr<const cuda::Driver> driver, cuda::Driver::open(options.driver_library));

@@ -18,6 +18,9 @@ struct CudaDeviceOptions {
   bool use_cache = true;
   bool exact_rounding = true;           // src/device/cuda/exact_rounding.h; false lets the driver contract
   unsigned optimization_level = 4;      // of the driver's compiler: 0 (to rule its optimiser out) to 4
+
+  // $PERGOLA_CUDA_CACHE on or off, $PERGOLA_CUDA_OPTIMIZATION 0 to 4; kInvalidArgument for anything else.
+  static Result<CudaDeviceOptions> from_environment();
 };
 
 // GPU number `ordinal`, as CUDA_VISIBLE_DEVICES shows them. kUnavailable says why there is none and what to do.

@@ -11,6 +11,18 @@
 namespace pergola::device::cuda {
 namespace {
 
+using ErrorLog = std::array<char, 16384>;
+
+// What the driver's compiler is told, whichever call runs it. `log` outlives this.
+struct JitOptions {
+  JitOptions(ErrorLog& log, unsigned level)
+      // The driver takes a number as the pointer's own value.
+      : values{log.data(), reinterpret_cast<void*>(log.size() - 1), reinterpret_cast<void*>(std::uintptr_t{level})} {}
+  static constexpr unsigned count = 3;
+  CUjit_option names[count] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_OPTIMIZATION_LEVEL};
+  void* values[count];
+};
+
 // One linker run, destroyed on every path. The cubin belongs to it.
 class Linker {
  public:
@@ -22,11 +34,8 @@ class Linker {
   Linker& operator=(const Linker&) = delete;
 
   CUresult run(const std::string& ptx, const std::string& name, unsigned level, void** cubin, std::size_t* bytes) {
-    CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_OPTIMIZATION_LEVEL};
-    // The driver takes a number as the pointer's own value.
-    void* values[] = {error_log_.data(), reinterpret_cast<void*>(error_log_.size() - 1),
-                      reinterpret_cast<void*>(std::uintptr_t{level})};
-    CUresult result = driver_.cuLinkCreate(3, options, values, &state_);
+    JitOptions options(error_log_, level);
+    CUresult result = driver_.cuLinkCreate(options.count, options.names, options.values, &state_);
     if (result != CUDA_SUCCESS) return result;
     // With its terminating zero, which the driver's PTX reader wants.
     result = driver_.cuLinkAddData(state_, CU_JIT_INPUT_PTX, const_cast<char*>(ptx.c_str()), ptx.size() + 1,
@@ -39,7 +48,7 @@ class Linker {
  private:
   const Driver& driver_;
   CUlinkState state_ = nullptr;
-  std::array<char, 16384> error_log_;
+  ErrorLog error_log_;
 };
 
 }  // namespace
@@ -72,21 +81,27 @@ Result<CUmodule> Jit::load(std::string_view ptx, std::string_view name) const {
   // docs/driver-faults.md has what each of them is for.
   const std::string meant = with_distinct_lop3_operands(with_field_lengths_in_range(ptx));
   const std::string text = target_.exact_rounding ? with_exact_rounding(meant) : meant;
+  CUmodule module = nullptr;
+  if (cache_ == nullptr) {
+    ErrorLog log{};
+    JitOptions options(log, target_.optimization_level);
+    const CUresult result = driver.cuModuleLoadDataEx(&module, text.c_str(), options.count, options.names, options.values);
+    if (result == CUDA_SUCCESS) return module;
+    if (is_sticky(result)) return context_->check(result, fmt::format("loading '{}'", name));
+    return compile_failed(result, name, log.data());
+  }
   const CacheKey key = cache_key(
       "cubin", {text, fmt::format("sm_{}{}", target_.compute_major, target_.compute_minor), driver.version_text(),
                 fmt::format("cuLink 2, level {}", target_.optimization_level)});
-  CUmodule module = nullptr;
-  if (cache_ != nullptr) {
-    if (const std::optional<std::string> cubin = cache_->get(key)) {
-      const CUresult result = driver.cuModuleLoadData(&module, cubin->data());
-      if (result == CUDA_SUCCESS) return module;
-      if (is_sticky(result)) return context_->check(result, fmt::format("loading '{}'", name));
-      PERGOLA_INFO("The cached cubin of '{}' is refused ({}) and is made anew.", name, driver.describe(result));
-    }
+  if (const std::optional<std::string> cubin = cache_->get(key)) {
+    const CUresult result = driver.cuModuleLoadData(&module, cubin->data());
+    if (result == CUDA_SUCCESS) return module;
+    if (is_sticky(result)) return context_->check(result, fmt::format("loading '{}'", name));
+    PERGOLA_INFO("The cached cubin of '{}' is refused ({}) and is made anew.", name, driver.describe(result));
   }
   PERGOLA_ASSIGN(const std::string cubin, compile(text, name));
   PERGOLA_TRY(context_->check(driver.cuModuleLoadData(&module, cubin.data()), fmt::format("loading '{}'", name)));
-  if (cache_ != nullptr) cache_->put(key, cubin);
+  cache_->put(key, cubin);
   return module;
 }
 

@@ -3,6 +3,8 @@
 //   PTX ── exact rounding ──▶ key ──▶ cached? ──yes──▶ cubin
 //                                        └──no──▶ cuLink ──▶ cubin ──▶ cache
 //
+// Without a cache the driver compiles and loads at once (and keeps a cache of its own); its linker, which alone gives
+// a cubin, is not asked then: docs/driver-faults.md knows of kernels on which it crashes.
 // The key is everything the cubin depends on: the text, the GPU's architecture, the driver's version, the options.
 // A cubin that the driver refuses (made by a driver that told the same version) is made anew: nothing here trusts the
 // cache. Thread-safe.

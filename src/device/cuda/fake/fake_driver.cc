@@ -318,6 +318,11 @@ FAKE cuModuleLoadData(CUmodule* module, const void* image) {
   *module = new CUmod_st{text, {}, {}};
   return CUDA_SUCCESS;
 }
+FAKE cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned, CUjit_option*, void**) {
+  ENTER("cuModuleLoadDataEx");
+  *module = new CUmod_st{kMagic + std::string(static_cast<const char*>(image)), {}, {}};
+  return CUDA_SUCCESS;
+}
 FAKE cuModuleUnload(CUmodule module) {
   const CUresult result = fake().enter("cuModuleUnload");
   fake().settle_if_lost();
