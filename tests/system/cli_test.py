@@ -196,6 +196,9 @@ class Cli(unittest.TestCase):
         self.assertEqual([p["access"] for p in kernels[0]["parameters"]], ["read", "write", "none"])
         self.assertIn("ld.global.u32", kernels[0]["parameters"][0]["reason"])
         self.assertNotEqual(kernels[1]["universal_access"], "none")
+        self.assertIn("virtual registers:", text)
+        self.assertFalse(kernels[0]["resources"]["uses_atomics"])
+        self.assertEqual(kernels[0]["resources"]["barriers"], [])
         self.run_program("analyze", "case.ptx", "--kernel", "sub", code=2)
 
 

@@ -1,4 +1,5 @@
 // `pergola analyze`: what PTX tells of a file's kernels, and why.
+#include "src/analysis/resources.h"
 #include "src/ptx/parser.h"
 #include "src/ptx/signature.h"
 #include "src/ptx/verifier.h"
@@ -35,7 +36,44 @@ Json parameter_json(const session::ParameterInfo& parameter) {
           {"reason", parameter.reason}};
 }
 
-void add_kernel(const session::KernelInfo& kernel, const std::string& plain, Report& report) {
+// What the kernel and all that it calls use, a line for what there is.
+void add_resources(const analysis::Resources& uses, Json& json, std::string& text) {
+  json = {{"static_shared_bytes", uses.static_shared_bytes},
+          {"local_bytes", uses.local_bytes},
+          {"virtual_registers",
+           {{"predicate", uses.predicates}, {"b16", uses.registers_16}, {"b32", uses.registers_32},
+            {"b64", uses.registers_64}, {"b128", uses.registers_128}}},
+          {"barriers", uses.barriers},
+          {"has_dynamic_barrier", uses.has_dynamic_barrier},
+          {"call_depth", uses.call_depth},
+          {"externals", uses.externals},
+          {"opaque", uses.opaque}};
+  text += fmt::format("  local memory {} bytes; virtual registers: {} of 32 bits, {} of 64, {} of 16, {} predicates\n",
+                      uses.local_bytes, uses.registers_32, uses.registers_64, uses.registers_16, uses.predicates);
+  std::vector<std::string> found;
+  const auto note = [&](const char* key, bool is, const char* words) {
+    json[key] = is;
+    if (is) found.emplace_back(words);
+  };
+  if (!uses.barriers.empty()) found.push_back(fmt::format("barriers {}", fmt::join(uses.barriers, ", ")));
+  if (uses.has_dynamic_barrier) found.emplace_back("barriers by register");
+  note("uses_cluster_barrier", uses.uses_cluster_barrier, "cluster barriers");
+  note("uses_atomics", uses.uses_atomics, "atomics");
+  note("uses_warp_operations", uses.uses_warp_operations, "warp operations");
+  note("uses_grid_sync", uses.uses_grid_sync, "grid synchronisation");
+  note("uses_printf", uses.uses_printf, "printf");
+  note("uses_heap", uses.uses_heap, "malloc");
+  note("uses_textures", uses.uses_textures, "textures");
+  note("uses_async_copies", uses.uses_async_copies, "asynchronous copies");
+  note("is_recursive", uses.is_recursive, "recursion");
+  note("has_indirect_calls", uses.has_indirect_calls, "indirect calls");
+  if (!found.empty()) text += fmt::format("  uses {}\n", fmt::join(found, ", "));
+  if (!uses.externals.empty()) text += fmt::format("  calls what is not defined here: {}\n", fmt::join(uses.externals, ", "));
+  for (const std::string& line : uses.opaque) text += fmt::format("  not understood: {}\n", line);
+}
+
+void add_kernel(const session::KernelInfo& kernel, const std::string& plain, const analysis::Resources& uses,
+                Report& report) {
   Json parameters = Json::array();
   report.text += plain.empty() ? fmt::format("{}\n", kernel.name) : fmt::format("{} ({})\n", plain, kernel.name);
   for (const session::ParameterInfo& parameter : kernel.parameters) {
@@ -66,6 +104,7 @@ void add_kernel(const session::KernelInfo& kernel, const std::string& plain, Rep
                {"universal_access", session::to_string(kernel.universal_access)},
                {"universal_reason", kernel.universal_reason}};
   if (kernel.required_threads) json["required_threads"] = *kernel.required_threads;
+  add_resources(uses, json["resources"], report.text);
   report.json["kernels"].push_back(std::move(json));
 }
 
@@ -100,7 +139,8 @@ Status analyze(const Options& options, Console& console) {
                  {"kernels", Json::array()}};
   for (std::size_t i = begin; i < end; ++i) {
     PERGOLA_ASSIGN(const ptx::KernelSignature signature, ptx::signature(module, *entries[i]));
-    add_kernel(runtime::describe(module, *entries[i], signature, {}), names[i].plain, report);
+    PERGOLA_ASSIGN(const analysis::Resources uses, analysis::resources(module, *entries[i]));
+    add_kernel(runtime::describe(module, *entries[i], signature, {}), names[i].plain, uses, report);
   }
   console.result(report.json, report.text);
   return {};

@@ -1,8 +1,11 @@
 // Hand-written kernels through the engine: each path of the tier once.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <bit>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <numeric>
 
 #include "src/device/cpu/jit/jit_test_util.h"
@@ -278,6 +281,64 @@ WAIT:
   const Status status = program.run("meet", {1, 1, 1}, {64, 1, 1}, 0, out.data());
   ASSERT_TRUE(status.ok()) << status.message();
   EXPECT_THAT(out, ::testing::Each(63u * 64 / 2));
+}
+
+// The folder of the object cache is chosen when an engine is made; this one is the test's own.
+class ObjectCacheTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / fmt::format("pergola_objects_{}", ::getpid());
+    std::filesystem::create_directories(folder_);
+    ::setenv("PERGOLA_CACHE_DIR", folder_.c_str(), 1);
+  }
+  void TearDown() override {
+    ::unsetenv("PERGOLA_CACHE_DIR");
+    std::filesystem::remove_all(folder_);
+  }
+  std::vector<std::filesystem::path> objects() const {
+    std::vector<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_)) {
+      if (entry.is_regular_file() && entry.file_size() > 64) files.push_back(entry.path());
+    }
+    return files;
+  }
+  // One launch in a new engine: adds 1 to the module's own counter, whose value it gives.
+  static std::uint32_t count_once() {
+    const auto tier = std::move(create_engine()).value();
+    Program program(R"(
+.global .u32 counter = 41;
+.visible .entry count(.param .u64 out) {
+  .reg .u32 %r<3>; .reg .u64 %rd<2>;
+  ld.param.u64 %rd1, [out];
+  ld.global.u32 %r1, [counter]; add.u32 %r2, %r1, 1; st.global.u32 [counter], %r2; st.global.u32 [%rd1], %r2; ret;
+})", *tier);
+    std::uint32_t out = 0;
+    const Status status = program.run("count", {1, 1, 1}, {1, 1, 1}, 0, &out);
+    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(*program.global<std::uint32_t>("counter"), 42u);
+    return out;
+  }
+  std::filesystem::path folder_;
+};
+
+TEST_F(ObjectCacheTest, SecondEngine_FindsTheObject_AndPlacesItsOwnVariables) {
+  EXPECT_EQ(count_once(), 42u);
+  const auto files = objects();
+  ASSERT_EQ(files.size(), 1u);
+  const auto written = std::filesystem::last_write_time(files[0]);
+  EXPECT_EQ(count_once(), 42u);
+  EXPECT_EQ(objects(), files);
+  EXPECT_EQ(std::filesystem::last_write_time(files[0]), written) << "compiled again";
+}
+
+TEST_F(ObjectCacheTest, DamagedObject_IsMadeAnew) {
+  EXPECT_EQ(count_once(), 42u);
+  const auto files = objects();
+  ASSERT_EQ(files.size(), 1u);
+  const auto size = std::filesystem::file_size(files[0]);
+  std::filesystem::resize_file(files[0], size / 2);
+  EXPECT_EQ(count_once(), 42u);
+  EXPECT_EQ(std::filesystem::file_size(files[0]), size);
 }
 
 TEST(Jit, Refusal_NamesFileLineAndInstruction) {
