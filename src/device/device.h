@@ -2,6 +2,7 @@
 //
 //   Device ─┬─ load()        ─▶ Module ─▶ Kernel
 //           ├─ allocate()    ─▶ Buffer
+//           ├─ create_texture() ─▶ Texture
 //           ├─ create_queue()─▶ Queue ─▶ Event
 //           └─ instantiate() ─▶ ExecutableGraph
 //
@@ -16,6 +17,7 @@
 #include "src/device/graph.h"
 #include "src/device/kernel.h"
 #include "src/device/queue.h"
+#include "src/device/texture.h"
 #include "src/ptx/module.h"
 
 namespace pergola::device {
@@ -37,6 +39,8 @@ class Device {
 
   // At least 256-byte aligned. size_bytes may be 0. Contents are undefined.
   virtual Result<BufferPtr> allocate(std::size_t size_bytes, MemoryKind kind) = 0;
+  // The buffer's texels as they are now, for kernels to sample (texture.h). kUnsupported where the device has none.
+  virtual Result<TexturePtr> create_texture(const TextureDescription& description) = 0;
   virtual Result<std::unique_ptr<Queue>> create_queue() = 0;
   virtual Result<std::unique_ptr<ExecutableGraph>> instantiate(GraphSpec spec) = 0;
 

@@ -23,6 +23,7 @@ const std::vector<Exception>& exceptions() {
       {"null", "Globals.*", kUnsupported, "the null device gives variables no initial values: no kernel reads them"},
       {"null", "GraphLaunches.*", kUnsupported, kNoKernels},
       {"null", "Running.*", kUnsupported, kNoKernels},
+      {"null", "Textures.*", kUnsupported, kNoKernels},
       {"null", "Faults.*", kUnsupported, "the null device runs no kernels, so none can fault"},
       {"null", "Modules.LaterArchitecture_IsRefused", kUnsupported, "the null device accepts every module"},
       {"cpu_jit", "Faults.MisalignedStore", kExpectedFailure,

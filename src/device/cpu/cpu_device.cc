@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <thread>
 
 #include "src/device/cpu/cpu_graph.h"
@@ -85,6 +86,48 @@ Result<ModulePtr> CpuDevice::load(const ModuleSource& source) {
 Result<BufferPtr> CpuDevice::allocate(std::size_t size_bytes, MemoryKind kind) {
   PERGOLA_ASSIGN(BufferPtr buffer, CpuBuffer::create(memory_, size_bytes, kind));
   return buffer;
+}
+
+namespace {
+
+class CpuTexture final : public Texture {
+ public:
+  explicit CpuTexture(std::shared_ptr<DeviceMemory> memory) : memory_(std::move(memory)) {}
+  ~CpuTexture() override {
+    if (image_.handle != 0) memory_->map.textures.remove(image_);
+  }
+  CpuTexture(const CpuTexture&) = delete;
+  CpuTexture& operator=(const CpuTexture&) = delete;
+  std::uint64_t handle() const override { return image_.handle; }
+
+  Status take(const TextureDescription& d) {
+    image_.description = d;
+    image_.description.buffer = nullptr;
+    const std::size_t row_bytes = d.width * d.texel_bytes(), rows = std::size_t{d.height} * d.depth;
+    image_.texels.resize(rows * row_bytes);
+    const std::byte* from = d.buffer->host_pointer() + d.offset_bytes;
+    for (std::size_t row = 0; row < rows; ++row) {
+      std::memcpy(image_.texels.data() + row * row_bytes, from + row * d.row_bytes(), row_bytes);
+    }
+    return memory_->map.textures.add(image_);
+  }
+
+ private:
+  const std::shared_ptr<DeviceMemory> memory_;
+  TextureImage image_;
+};
+
+}  // namespace
+
+Result<TexturePtr> CpuDevice::create_texture(const TextureDescription& description) {
+  PERGOLA_TRY(validate_texture(description));
+  const auto* buffer = dynamic_cast<const CpuBuffer*>(description.buffer.get());
+  if (buffer == nullptr || buffer->memory() != memory_.get()) {
+    return PERGOLA_ERROR(kInvalidArgument, "The texture's buffer is of another device than '{}'.", info_.id);
+  }
+  auto made = std::make_shared<CpuTexture>(memory_);
+  PERGOLA_TRY(made->take(description));
+  return TexturePtr(std::move(made));
 }
 
 Result<std::unique_ptr<Queue>> CpuDevice::create_queue() {

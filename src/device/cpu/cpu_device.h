@@ -35,6 +35,7 @@ class CpuDevice final : public Device, public std::enable_shared_from_this<CpuDe
   const DeviceInfo& info() const override { return info_; }
   Result<ModulePtr> load(const ModuleSource& source) override;
   Result<BufferPtr> allocate(std::size_t size_bytes, MemoryKind kind) override;
+  Result<TexturePtr> create_texture(const TextureDescription& description) override;
   Result<std::unique_ptr<Queue>> create_queue() override;
   Result<std::unique_ptr<ExecutableGraph>> instantiate(GraphSpec spec) override;
   Status health() const override { return {}; }  // a fault ends a launch, never the device

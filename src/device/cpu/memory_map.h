@@ -14,6 +14,8 @@
 #include <shared_mutex>
 #include <string>
 
+#include "src/device/cpu/cpu_texture.h"
+
 namespace pergola::device::cpu {
 
 class MemoryMap {
@@ -35,6 +37,8 @@ class MemoryMap {
   std::string describe_nearest(std::uintptr_t address) const;
   // Acquire: a reader that sees an old generation may still use a range cached under it.
   std::uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
+
+  TextureTable textures;  // thread-safe by itself
 
  private:
   // A reader's lock, taken once no writer waits: kernels that look addresses up all the time would else keep an

@@ -9,6 +9,7 @@
 #include "src/device/cuda/cuda_graph.h"
 #include "src/device/cuda/cuda_module.h"
 #include "src/device/cuda/cuda_queue.h"
+#include "src/device/cuda/cuda_texture.h"
 #include "src/device/validate.h"
 
 namespace pergola::device {
@@ -79,6 +80,13 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
       return PERGOLA_ERROR(kResourceExhausted, "{} bytes of host memory are more than any machine has.", size_bytes);
     PERGOLA_ASSIGN(BufferPtr buffer, CudaBuffer::create(context_, size_bytes, kind));
     return buffer;
+  }
+
+  Result<TexturePtr> create_texture(const TextureDescription& description) override {
+    PERGOLA_TRY(validate_texture(description));
+    if (dynamic_cast<const CudaBuffer*>(description.buffer.get()) == nullptr)
+      return PERGOLA_ERROR(kInvalidArgument, "The texture's buffer is of another device than '{}'.", info_.id);
+    return cuda::create_texture(context_, description);
   }
 
   Result<std::unique_ptr<Queue>> create_queue() override {

@@ -42,6 +42,11 @@ class NullDevice final : public Device, public std::enable_shared_from_this<Null
                          budget_->free_bytes(), info_.memory_bytes);
   }
 
+  Result<TexturePtr> create_texture(const TextureDescription& description) override {
+    PERGOLA_TRY(validate_texture(description));
+    return PERGOLA_ERROR(kUnsupported, "'{}' has no textures: it runs no kernels that could read them.", info_.id);
+  }
+
   Result<std::unique_ptr<Queue>> create_queue() override {
     return std::unique_ptr<Queue>(std::make_unique<NullQueue>(shared_from_this(), budget_));
   }

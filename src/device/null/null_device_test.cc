@@ -37,5 +37,15 @@ TEST(NullDevice, Handles_OutliveTheDevice) {
   EXPECT_EQ(buffer->host_pointer()[7], std::byte{0xab});
 }
 
+TEST(NullDevice, Texture_IsRefusedByName) {
+  const DevicePtr device = create_null_device();
+  TextureDescription description;
+  description.buffer = *device->allocate(64, MemoryKind::kDevice);
+  description.width = 16;
+  const auto texture = device->create_texture(description);
+  ASSERT_EQ(texture.code(), Code::kUnsupported);
+  EXPECT_NE(texture.message().find("has no textures"), std::string::npos) << texture.message();
+}
+
 }  // namespace
 }  // namespace pergola::device

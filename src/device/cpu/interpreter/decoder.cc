@@ -408,7 +408,8 @@ Status Decoder::decode_statement(const ptx::Statement& statement) {
 Status Decoder::decode_instruction(const ptx::Instruction& i) {
   constexpr Decoded (*kFamilies[])(Decoder&, const ptx::Instruction&) = {
       decode_move,    decode_memory, decode_control, decode_half,  decode_integer, decode_bits, decode_float, decode_approx,
-      decode_compare, decode_convert, decode_atomic, decode_sync, decode_warp,    decode_call, decode_async};
+      decode_compare, decode_convert, decode_atomic, decode_sync, decode_warp,    decode_call, decode_async,
+      decode_texture};
   for (auto family : kFamilies) {
     PERGOLA_ASSIGN(const bool done, family(*this, i));
     if (!done) continue;

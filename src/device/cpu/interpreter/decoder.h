@@ -135,6 +135,7 @@ Decoded decode_sync(Decoder& d, const ptx::Instruction& i);
 Decoded decode_warp(Decoder& d, const ptx::Instruction& i);
 Decoded decode_control(Decoder& d, const ptx::Instruction& i);
 Decoded decode_call(Decoder& d, const ptx::Instruction& i);
+Decoded decode_texture(Decoder& d, const ptx::Instruction& i);
 
 // The builtin a module may call without defining it; empty where there is none of this name.
 struct BuiltinFunction {

@@ -221,6 +221,8 @@ class FunctionEmitter {
                        llvm::ArrayRef<Value> parameters);
   bool emit_warp(const Inst& in);
 
+  bool emit_texture(const Inst& in);  // emit_texture.cc
+
   // emit_stack.cc
   void declare_stack();
   bool emit_stack(const Inst& in);

@@ -239,7 +239,8 @@ void FunctionEmitter::emit_instruction(const Inst& in, std::size_t index) {
 void FunctionEmitter::dispatch(const Inst& in, std::size_t index) {
   if (in.op == ptx::Op::kOpaque) refuse(in, "the instruction is not understood");
   const bool done = emit_memory(in) || emit_compare(in) || emit_float(in) || emit_integer(in) || emit_bits(in) ||
-                    emit_convert(in) || emit_control(in, index) || emit_atomic(in) || emit_warp(in) || emit_stack(in);
+                    emit_convert(in) || emit_control(in, index) || emit_atomic(in) || emit_warp(in) || emit_stack(in) ||
+                    emit_texture(in);
   if (!done) refuse(in, "the instruction is not implemented in this tier");
 }
 

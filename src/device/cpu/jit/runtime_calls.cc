@@ -2,6 +2,7 @@
 // that may switch away hold nothing that needs a destructor while they do.
 #include "src/device/cpu/jit/runtime_calls.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 
@@ -41,6 +42,7 @@ void raise_trap(ThreadContext* thread, std::uint32_t kind, std::uint32_t line) {
                      : kind == kTrapBreakpoint ? "meets a breakpoint, and no debugger is there,"
                      : kind == kTrapStack      ? "asks for more stack than a function has, or gives back what it was not given,"
                      : kind == kTrapMisaligned ? "accesses 16 bytes at an address that is no multiple of 16"
+                     : kind == kTrapTexture    ? "reads a texture that is none of this device"
                                                : "executed a trap";
   run.raise(PERGOLA_ERROR(kDeviceFault, "{} {} at line {} of its PTX.", run.where(thread), what, line));
 }
@@ -53,6 +55,22 @@ PERGOLA_SWITCHES_STACK void atomic_b128(ThreadContext* thread, unsigned __int128
                                         std::uint32_t is_cas, std::uint32_t line) {
   if (reinterpret_cast<std::uintptr_t>(at) % 16 != 0) trap(thread, kTrapMisaligned, line);
   words[0] = is_cas != 0 ? compare_exchange_128(at, words[0], words[1]) : exchange_128(at, words[1]);
+}
+
+PERGOLA_SWITCHES_STACK const TextureImage& find_texture(ThreadContext* thread, std::uint64_t handle, std::uint32_t line) {
+  const TextureImage* image = run_of(thread).block().launch->memory->textures.find(handle);
+  if (image == nullptr) trap(thread, kTrapTexture, line);
+  return *image;
+}
+PERGOLA_SWITCHES_STACK void texture(ThreadContext* thread, std::uint64_t handle, std::uint32_t form, const std::uint32_t* coordinates,
+                                    std::uint32_t* texel, std::uint32_t line) {
+  const TextureImage& image = find_texture(thread, handle, line);
+  const TextureRead read{form & 3, (form & kTextureInteger) != 0, static_cast<int>(form >> kTextureGatherShift) - 1};
+  const auto values = read_texture(image, read, {coordinates[0], coordinates[1], coordinates[2]});
+  std::copy(values.begin(), values.end(), texel);
+}
+PERGOLA_SWITCHES_STACK std::uint32_t extent_of_texture(ThreadContext* thread, std::uint64_t handle, std::uint32_t which, std::uint32_t line) {
+  return texture_extent(find_texture(thread, handle, line), static_cast<int>(which));
 }
 
 void raise_shared(ThreadContext* thread, std::uint32_t offset, std::uint32_t bytes) {
@@ -142,7 +160,8 @@ std::vector<RuntimeSymbol> all_symbols() {
   const RuntimeSymbol more[] = {
       symbol("pergola_jit_yield", yield),           symbol("pergola_jit_barrier", barrier),
       symbol("pergola_jit_collective", collective), symbol("pergola_jit_exit", exit_thread),
-      symbol("pergola_jit_atomic_b128", atomic_b128), symbol("pergola_jit_trap", trap),             symbol("pergola_jit_shared_fault", shared_fault),
+      symbol("pergola_jit_atomic_b128", atomic_b128), symbol("pergola_jit_texture", texture),
+      symbol("pergola_jit_texture_extent", extent_of_texture), symbol("pergola_jit_trap", trap),             symbol("pergola_jit_shared_fault", shared_fault),
       symbol("pergola_jit_vprintf", print),         symbol("pergola_jit_malloc", allocate),
       symbol("pergola_jit_free", release),          symbol("pergola_jit_assert_fail", assert_fail),
       symbol("pergola_jit_copy_async", copy_async), symbol("pergola_jit_clock", clock_ticks),

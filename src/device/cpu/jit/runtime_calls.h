@@ -23,6 +23,11 @@ inline constexpr std::uint32_t kHalfAdd = 0, kHalfMin = 1, kHalfMax = 2;
 inline constexpr std::uint32_t kTrapInstruction = 0, kTrapBranchTable = 1, kTrapBreakpoint = 2, kTrapStack = 3,
                                kTrapMisaligned = 4;
 
+inline constexpr std::uint32_t kTrapTexture = 5;
+// pergola_jit_texture(thread, handle, form, coordinates, texel, line): the form is the number of dimensions, with
+// kTextureInteger for .s32 coordinates, and 1 + the component of tld4 above kTextureGatherShift.
+inline constexpr std::uint32_t kTextureInteger = 4, kTextureGatherShift = 4;
+
 struct RuntimeSymbol {
   const char* name;
   void* address;

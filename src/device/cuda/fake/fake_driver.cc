@@ -173,6 +173,26 @@ FAKE cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned) {
   fake().pinned[*pointer] = bytes;
   return CUDA_SUCCESS;
 }
+// Arrays and texture objects are made and counted; no kernel of the fake reads them.
+FAKE cuArray3DCreate_v2(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR* description) {
+  ENTER("cuArray3DCreate");
+  *array = reinterpret_cast<CUarray>(std::malloc(16 * description->Width));
+  return *array == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+FAKE cuArrayDestroy(CUarray array) {
+  std::free(array);
+  return fake().enter("cuArrayDestroy");
+}
+FAKE cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D*, CUstream) {
+  ENTER("cuMemcpy3DAsync");
+  return CUDA_SUCCESS;
+}
+FAKE cuTexObjectCreate(CUtexObject* object, const CUDA_RESOURCE_DESC* resource, const CUDA_TEXTURE_DESC*, const void*) {
+  ENTER("cuTexObjectCreate");
+  *object = reinterpret_cast<std::uintptr_t>(resource->res.array.hArray);
+  return CUDA_SUCCESS;
+}
+FAKE cuTexObjectDestroy(CUtexObject) { return fake().enter("cuTexObjectDestroy"); }
 FAKE cuMemFreeHost(void* pointer) {
   const CUresult result = fake().enter("cuMemFreeHost");
   fake().settle_if_lost();

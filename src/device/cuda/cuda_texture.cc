@@ -1,0 +1,90 @@
+#include "src/device/cuda/cuda_texture.h"
+
+namespace pergola::device::cuda {
+namespace {
+
+CUarray_format format_of(ChannelType type) {
+  switch (type) {
+    case ChannelType::kU8: return CU_AD_FORMAT_UNSIGNED_INT8;
+    case ChannelType::kS8: return CU_AD_FORMAT_SIGNED_INT8;
+    case ChannelType::kU16: return CU_AD_FORMAT_UNSIGNED_INT16;
+    case ChannelType::kS16: return CU_AD_FORMAT_SIGNED_INT16;
+    case ChannelType::kU32: return CU_AD_FORMAT_UNSIGNED_INT32;
+    case ChannelType::kS32: return CU_AD_FORMAT_SIGNED_INT32;
+    case ChannelType::kF16: return CU_AD_FORMAT_HALF;
+    case ChannelType::kF32: return CU_AD_FORMAT_FLOAT;
+  }
+  return CU_AD_FORMAT_FLOAT;
+}
+
+class CudaTexture final : public Texture {
+ public:
+  explicit CudaTexture(ContextPtr context) : context_(std::move(context)) {}
+  ~CudaTexture() override {
+    context_->enter_quietly();
+    if (object_ != 0) context_->driver().cuTexObjectDestroy(object_);
+    if (array_ != nullptr) context_->driver().cuArrayDestroy(array_);
+  }
+  CudaTexture(const CudaTexture&) = delete;
+  CudaTexture& operator=(const CudaTexture&) = delete;
+  std::uint64_t handle() const override { return object_; }
+
+  Status take(const TextureDescription& d) {
+    PERGOLA_TRY(context_->enter());
+    const Driver& driver = context_->driver();
+    CUDA_ARRAY3D_DESCRIPTOR array{};
+    array.Width = d.width;
+    array.Height = d.dimensions > 1 ? d.height : 0;
+    array.Depth = d.dimensions > 2 ? d.depth : 0;
+    array.Format = format_of(d.type);
+    array.NumChannels = d.channels;
+    const std::string doing = fmt::format("making a texture of {} x {} x {} texels", d.width, d.height, d.depth);
+    PERGOLA_TRY(context_->check(driver.cuArray3DCreate(&array_, &array), doing));
+    PERGOLA_TRY(copy(d));
+    CUDA_RESOURCE_DESC resource{};
+    resource.resType = CU_RESOURCE_TYPE_ARRAY;
+    resource.res.array.hArray = array_;
+    CUDA_TEXTURE_DESC texture{};
+    for (std::size_t n = 0; n < 3; ++n) texture.addressMode[n] = static_cast<CUaddress_mode>(d.address[n]);
+    texture.filterMode = d.filter == FilterMode::kLinear ? CU_TR_FILTER_MODE_LINEAR : CU_TR_FILTER_MODE_POINT;
+    texture.flags = (d.normalized_coordinates ? CU_TRSF_NORMALIZED_COORDINATES_AS_INT : 0) |
+                    (d.normalized_read ? 0 : CU_TRSF_READ_AS_INTEGER_AS_INT);
+    return context_->check(driver.cuTexObjectCreate(&object_, &resource, &texture, nullptr), doing);
+  }
+
+ private:
+  // On a stream of its own, waited for: kernels on other streams do not wait for the driver's default one.
+  Status copy(const TextureDescription& d) {
+    const Driver& driver = context_->driver();
+    CUDA_MEMCPY3D work{};
+    work.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+    work.srcDevice = d.buffer->address() + d.offset_bytes;
+    work.srcPitch = d.row_bytes();
+    work.srcHeight = d.height;
+    work.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+    work.dstArray = array_;
+    work.WidthInBytes = d.width * d.texel_bytes();
+    work.Height = d.height;
+    work.Depth = d.depth;
+    CUstream stream = nullptr;
+    PERGOLA_TRY(context_->check(driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "creating a stream"));
+    CUresult result = driver.cuMemcpy3DAsync(&work, stream);
+    if (result == CUDA_SUCCESS) result = driver.cuStreamSynchronize(stream);
+    driver.cuStreamDestroy(stream);
+    return context_->check(result, "copying texels");
+  }
+
+  const ContextPtr context_;
+  CUarray array_ = nullptr;
+  CUtexObject object_ = 0;
+};
+
+}  // namespace
+
+Result<TexturePtr> create_texture(ContextPtr context, const TextureDescription& description) {
+  auto made = std::make_shared<CudaTexture>(std::move(context));
+  PERGOLA_TRY(made->take(description));
+  return TexturePtr(std::move(made));
+}
+
+}  // namespace pergola::device::cuda
