@@ -81,7 +81,8 @@ std::uint64_t narrow(double value, Type type, Rounding rounding, std::uint16_t f
 }
 
 // The bits of a NaN that goes from one float type to another, as an H200 makes them.
-//   wider:    bf16 -> f32 is a shift, f16 and bf16 -> f64 keep the payload and lose the sign, f32 -> f64 keeps both
+//   wider:    bf16 -> f32 is a shift; f16, bf16 and f32 -> f64 keep sign and payload, and make it quiet
+//   tf32:     .rna cuts payload bits off, .satfinite takes one more in the last place; .rn and .rz give 0x7fffe000
 //   narrower: f64 -> any keeps the sign and the top of the payload; the rest gives the canonical NaN of the type
 // Nothing of this where the instruction flushes, saturates or rounds to an integral value: those compute, and give what
 // computing gives.
@@ -95,8 +96,8 @@ std::optional<std::uint64_t> converted_nan(std::uint64_t raw, Type from, Type to
     if (from == Type::kBF16) return raw << 16 & 0xffffffffu;
     if (from == Type::kF32) return raw & 0xffffffffu;
   } else if (to == Type::kF64) {
-    if (from == Type::kF16) return 0x7ff8000000000000u | (raw & 0x3ff) << 42;
-    if (from == Type::kBF16) return 0x7ff8000000000000u | (raw & 0x7f) << 45;
+    if (from == Type::kF16) return (raw & 0x8000) << 48 | 0x7ff8000000000000u | (raw & 0x3ff) << 42;
+    if (from == Type::kBF16) return (raw & 0x8000) << 48 | 0x7ff8000000000000u | (raw & 0x7f) << 45;
     if (from == Type::kF32 && computes) return 0x7fffffffe0000000u;
     if (from == Type::kF64) return i.extra != 0 ? raw | std::uint64_t{1} << 51 : raw;
   } else if (from == Type::kF64 && to == Type::kF16) {
@@ -104,7 +105,8 @@ std::optional<std::uint64_t> converted_nan(std::uint64_t raw, Type from, Type to
   } else if (from == Type::kF64 && to == Type::kBF16) {
     return (raw >> 48 & 0x8000) | 0x7fc0 | (raw >> 45 & 0x7f);
   } else if (to == Type::kTF32) {
-    return 0x7fffe000u;
+    if (static_cast<Rounding>(i.mode) != Rounding::kNearestAway) return 0x7fffe000u;
+    return (raw & 0xffffe000u) - ((i.flags & kSatfinite) != 0 ? 0x2000u : 0u);
   }
   return std::nullopt;
 }

@@ -124,6 +124,7 @@ Value FunctionEmitter::converted_nan(const Inst& in, Type to, Type from, Value r
     const bool half = from == Type::kF16;
     Value payload = b_.CreateAnd(bits(64, raw), k(64, half ? 0x3ff : 0x7f));
     nan = b_.CreateOr(b_.CreateShl(payload, k(64, half ? 42 : 45)), k(64, 0x7ff8000000000000u));
+    nan = b_.CreateOr(nan, b_.CreateShl(b_.CreateAnd(bits(64, raw), k(64, 0x8000)), k(64, 48)));
   }
   if (to == Type::kF64 && from == Type::kF32 && computes) nan = k(64, 0x7fffffffe0000000u);
   if (to == Type::kF64 && from == Type::kF64) nan = integral ? b_.CreateOr(raw, k(64, std::uint64_t{1} << 51)) : raw;
@@ -132,7 +133,10 @@ Value FunctionEmitter::converted_nan(const Inst& in, Type to, Type from, Value r
     Value word = b_.CreateOr(field(raw, 48, 0x8000), half ? field(raw, 42, 0x3ff) : field(raw, 45, 0x7f));
     nan = bits(16, b_.CreateOr(word, k(64, half ? 0x7e00 : 0x7fc0)));
   }
-  if (to == Type::kTF32) nan = k(32, 0x7fffe000);
+  if (to == Type::kTF32) {
+    nan = k(32, 0x7fffe000);
+    if (in.has(Mod::kRna)) nan = b_.CreateSub(b_.CreateAnd(raw, k(32, 0xffffe000)), k(32, in.has(Mod::kSatfinite) ? 0x2000 : 0));
+  }
   if (nan == nullptr) return v;
   Value source = from == Type::kBF16 || from == Type::kF16 ? half_to_float(raw, from) : b_.CreateBitCast(raw, float_type(bits_of(from)));
   return b_.CreateSelect(b_.CreateFCmpUNO(source, source), nan, to_bits(v));
