@@ -15,13 +15,6 @@ void NamedBarrier::clear() {
   arrived_total_ = true_count_ = expected_ = 0;
 }
 
-void NamedBarrier::arrive(std::uint32_t warp, std::uint32_t lane, std::uint32_t expected, bool predicate) {
-  arrived_[warp] |= std::uint32_t{1} << lane;
-  ++arrived_total_;
-  if (predicate) ++true_count_;
-  expected_ = expected;
-}
-
 bool NamedBarrier::complete(std::span<const std::uint32_t> live) const {
   if (arrived_total_ == 0) return false;
   std::uint32_t sum = 0;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -20,7 +21,16 @@ class NamedBarrier {
   void reset(std::uint32_t warp_count);
   bool idle() const { return arrived_total_ == 0; }
   // `expected` 0: all threads of the block. `predicate` is only used by barrier.red.
-  void arrive(std::uint32_t warp, std::uint32_t lane, std::uint32_t expected, bool predicate);
+  void arrive(std::uint32_t warp, std::uint32_t lane, std::uint32_t expected, bool predicate) {
+    arrive_together(warp, std::uint32_t{1} << lane, expected, predicate ? std::uint32_t{1} << lane : 0);
+  }
+  // As arrive() for each lane of `lanes`; `truths` are those whose predicate is true.
+  void arrive_together(std::uint32_t warp, std::uint32_t lanes, std::uint32_t expected, std::uint32_t truths) {
+    arrived_[warp] |= lanes;
+    arrived_total_ += static_cast<std::uint32_t>(std::popcount(lanes));
+    true_count_ += static_cast<std::uint32_t>(std::popcount(truths));
+    expected_ = expected;
+  }
   // `live` holds the live-lane mask of each warp.
   bool complete(std::span<const std::uint32_t> live) const;
   std::uint32_t popc() const { return true_count_; }

@@ -17,6 +17,8 @@ using boost::context::detail::transfer_t;
 namespace {
 constexpr std::uint32_t kSpinTurns = 16;    // back-edges of a spinning loop before others run
 constexpr std::uint32_t kSpunRounds = 4;    // rounds in which everybody spun before the block says that it waits
+// The number of true predicates; the top bit says whether all were.
+std::uint32_t result_of(const NamedBarrier& barrier) { return barrier.popc() | (barrier.all() ? 0x80000000u : 0u); }
 constexpr std::uint32_t kTurnsUntilPoll = 1 << 16;  // of loops that may not end
 }  // namespace
 
@@ -174,11 +176,13 @@ std::uint32_t BlockRun::group_barrier(ThreadContext* thread, std::uint32_t id, s
   const std::uint32_t warp = thread->linear / 32, shift = thread->linear % 32;
   const std::uint32_t all = code_.lanes == 32 ? ~0u : (1u << code_.lanes) - 1;
   live_[warp] &= ~((all & ~live) << shift);
-  for (std::uint32_t rest = active; rest != 0; rest &= rest - 1) {
-    const auto lane = static_cast<std::uint32_t>(std::countr_zero(rest));
-    barriers_[id].arrive(warp, shift + lane, expected, (truths >> lane & 1) != 0);
-  }
-  return kind == kBarrierArrive ? 0 : wait_at_barrier(fiber_of(thread), id);
+  NamedBarrier& barrier = barriers_[id];
+  barrier.arrive_together(warp, active << shift, expected, truths << shift);
+  if (kind == kBarrierArrive) return 0;
+  if (!barrier.complete(live_)) return wait_at_barrier(fiber_of(thread), id);
+  const std::uint32_t result = result_of(barrier);  // the last to come need not wait
+  release_barrier(id);
+  return result;
 }
 
 // False where the barrier does not exist; the fault has been raised.
@@ -203,7 +207,7 @@ PERGOLA_SWITCHES_STACK std::uint32_t BlockRun::wait_at_barrier(Fiber& fiber, std
 
 void BlockRun::release_barrier(std::uint32_t id) {
   NamedBarrier& barrier = barriers_[id];
-  const std::uint32_t result = barrier.popc() | (barrier.all() ? 0x80000000u : 0u);
+  const std::uint32_t result = result_of(barrier);
   for (Fiber& fiber : fibers_) {
     if (fiber.state != State::kBarrier || fiber.barrier != id) continue;
     fiber.state = State::kReady;
@@ -325,7 +329,8 @@ bool BlockRun::run_warp(std::uint32_t warp, std::uint64_t& budget) {
       if (!resume(fiber)) faulted_ = true;
       budget -= std::min<std::uint64_t>(budget, 16);
       if (faulted_) return true;
-      ran = again = true;
+      ran = true;
+      again = code_.lanes == 1;  // another lane may have made it ready meanwhile; a group waits for other warps alone
     }
     if (!again && code_.lanes == 1) again = converge(warp);
   }

@@ -107,6 +107,15 @@ class OrcCompiler final : public Compiler {
     return build(source, "kernel " + entry.name, entry.name, functions,
                  [&](ModuleEmitter& emitter) { return emitter.emit_kernel(entry, source.shared); });
   }
+  Status check_kernel(const Source& source, const ptx::Function& entry) override {
+    llvm::LLVMContext context;
+    try {
+      ModuleEmitter(context, source.module, source.globals, source.traits, source.address_taken).emit_thread(entry, source.shared);
+    } catch (const Refusal& refusal) {
+      return refusal.error;
+    }
+    return {};
+  }
   Result<std::shared_ptr<CompiledUnit>> compile_group_kernel(const Source& source, const ptx::Function& entry,
                                                              const std::shared_ptr<CompiledUnit>& functions,
                                                              const LaneLayout& layout) override {

@@ -36,6 +36,8 @@ class Compiler {
   // "kernel" of `entry`; `functions` (may be null) holds what address-taken functions it refers to, and must outlive it.
   virtual Result<std::shared_ptr<CompiledUnit>> compile_kernel(const Source& source, const ptx::Function& entry,
                                                                const std::shared_ptr<CompiledUnit>& functions) = 0;
+  // What compile_kernel() would refuse, without compiling.
+  virtual Status check_kernel(const Source& source, const ptx::Function& entry) = 0;
   // The same for groups of lanes (vector_emitter.h): "kernel" runs one group where the traits ask for fibers, else all
   // groups of a block. kUnsupported where the vector tier cannot run it.
   virtual Result<std::shared_ptr<CompiledUnit>> compile_group_kernel(const Source& source, const ptx::Function& entry,

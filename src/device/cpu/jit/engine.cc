@@ -34,16 +34,17 @@ struct Source {
 };
 
 // One kernel in the forms that its launches need: for groups of lanes, one form a block shape, or a thread at a time.
-// Each is compiled by the first launch that asks for it; the first, by kernel().
 class JitKernel final : public KernelCode {
  public:
   JitKernel(std::shared_ptr<const Source> source, const ptx::Function& entry, SharedLayout shared)
       : source_(std::move(source)), entry_(entry), shared_(std::move(shared)),
         traits_(kernel_traits(*source_->module, {&entry}, source_->address_taken)) {}
 
-  // The form that most launches need.
-  Status compile_first() {
+  // What can be refused is refused here. Where each shape of block has a form of its own, the first launch of a shape
+  // compiles it.
+  Status prepare() {
     const std::scoped_lock lock(mutex_);
+    if (source_->vector == VectorUse::kWhereItCan) return source_->compiler->check_kernel(compiler_source(), entry_);
     return form(LaneLayout{}).status();
   }
   std::unique_ptr<BlockExecution> start(Block& block) const override {
@@ -151,7 +152,7 @@ class JitModule final : public ModuleCode {
     }
     PERGOLA_ASSIGN(SharedLayout shared, shared_layout(*source_->module, *entry));
     auto kernel = std::make_shared<JitKernel>(source_, *entry, std::move(shared));
-    PERGOLA_TRY(kernel->compile_first());
+    PERGOLA_TRY(kernel->prepare());
     return std::shared_ptr<const KernelCode>(std::move(kernel));
   }
 

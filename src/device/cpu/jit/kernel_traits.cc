@@ -27,16 +27,30 @@ bool names_clock(const Operand& operand) {
   return std::any_of(operand.elements.begin(), operand.elements.end(), names_clock);
 }
 
-bool has_used_result(const Instruction& in) {
-  return in.op == Op::kAtom && !in.operands.empty() && in.operands[0].kind != Operand::Kind::kSink;
+// Registers that some instruction of the function reads.
+std::vector<bool> read_registers(const ptx::Function& function) {
+  std::vector<bool> read(function.registers.size(), false);
+  for (const ptx::Statement& statement : function.body) {
+    const Instruction* in = statement.instruction();
+    if (in == nullptr) continue;
+    if (in->guard.present()) read[in->guard.predicate] = true;
+    ptx::for_each_register(*in, [&](ptx::RegisterId reg, bool written) { read[reg] = read[reg] || !written; });
+  }
+  return read;
+}
+
+// Compilers give an atomic a result that nobody reads; then nobody can wait for it.
+bool has_used_result(const Instruction& in, const std::vector<bool>& read) {
+  if (in.op != Op::kAtom || in.operands.empty() || in.operands[0].kind == Operand::Kind::kSink) return false;
+  return in.operands[0].kind != Operand::Kind::kRegister || read[in.operands[0].reg];
 }
 
 // Could a thread go round a loop with this instruction until another thread has done something?
-bool may_spin_on(const Instruction& in) {
+bool may_spin_on(const Instruction& in, const std::vector<bool>& read) {
   switch (in.op) {
     case Op::kLd:
       return in.has(Mod::kVolatile) || in.has(Mod::kRelaxed) || in.has(Mod::kAcquire) || in.has(Mod::kMmio);
-    case Op::kAtom: return has_used_result(in);
+    case Op::kAtom: return has_used_result(in, read);
     // A fence in a loop makes even weak loads look again.
     case Op::kFence: case Op::kMembar: return true;
     case Op::kNanosleep: case Op::kMbarrier: return true;
@@ -106,6 +120,7 @@ class Walk {
     if (!function.has_body || facts_.contains(function.name)) return;
     traits_.reachable.push_back(&function);
     Facts facts;
+    const std::vector<bool> read = read_registers(function);
     for (const ptx::Statement& statement : function.body) {
       if (const auto* variable = std::get_if<ptx::Variable>(&statement.node)) {
         if (variable->space == ptx::Space::kLocal) traits_.local_bytes += variable->size_bytes() + 16;
@@ -120,7 +135,7 @@ class Walk {
         facts.waits = true;
         facts.reason = fmt::format("{} at line {}", ptx::spelling(in->op), statement.location.line);
       }
-      facts.spins |= may_spin_on(*in);
+      facts.spins |= may_spin_on(*in, read);
       traits_.needs_warps |= is_warp_operation(*in);
       if (in->op != Op::kCall) continue;
       if (const Operand* callee = called_function(*in)) {
@@ -164,11 +179,12 @@ class Walk {
   void find_yields(const ptx::Function& function) {
     std::unordered_map<std::string, std::size_t> label_index;
     std::vector<std::size_t> spins_before(function.body.size() + 1, 0);
+    const std::vector<bool> read = read_registers(function);
     for (std::size_t n = 0; n < function.body.size(); ++n) {
       const ptx::Statement& statement = function.body[n];
       if (const auto* label = std::get_if<ptx::Label>(&statement.node)) label_index[label->name] = n;
       const Instruction* in = statement.instruction();
-      spins_before[n + 1] = spins_before[n] + (in != nullptr && spins(*in) ? 1 : 0);
+      spins_before[n + 1] = spins_before[n] + (in != nullptr && spins(*in, read) ? 1 : 0);
     }
     for (std::size_t n = 0; n < function.body.size(); ++n) {
       const Instruction* in = function.body[n].instruction();
@@ -185,8 +201,8 @@ class Walk {
     }
   }
 
-  bool spins(const Instruction& in) const {
-    if (may_spin_on(in)) return true;
+  bool spins(const Instruction& in, const std::vector<bool>& read) const {
+    if (may_spin_on(in, read)) return true;
     if (in.op != Op::kCall) return false;
     const auto any = [&](const std::string& name) {
       const auto it = facts_.find(name);
