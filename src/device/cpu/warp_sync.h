@@ -27,8 +27,9 @@ class NamedBarrier {
   // As arrive() for each lane of `lanes`; `truths` are those whose predicate is true.
   void arrive_together(std::uint32_t warp, std::uint32_t lanes, std::uint32_t expected, std::uint32_t truths) {
     arrived_[warp] |= lanes;
-    arrived_total_ += static_cast<std::uint32_t>(std::popcount(lanes));
-    true_count_ += static_cast<std::uint32_t>(std::popcount(truths));
+    // Whole warps without predicates are the common case, and counting bits is a call on the oldest processors.
+    arrived_total_ += lanes == 0xffffffffu ? 32 : static_cast<std::uint32_t>(std::popcount(lanes));
+    if (truths != 0) true_count_ += static_cast<std::uint32_t>(std::popcount(truths));
     expected_ = expected;
   }
   // `live` holds the live-lane mask of each warp.

@@ -17,6 +17,7 @@ using boost::context::detail::transfer_t;
 namespace {
 constexpr std::uint32_t kSpinTurns = 16;    // back-edges of a spinning loop before others run
 constexpr std::uint32_t kSpunRounds = 4;    // rounds in which everybody spun before the block says that it waits
+constexpr std::uint32_t kChangeovers = 1 << 12;  // from group to group, until the scheduler looks
 // The number of true predicates; the top bit says whether all were.
 std::uint32_t result_of(const NamedBarrier& barrier) { return barrier.popc() | (barrier.all() ? 0x80000000u : 0u); }
 constexpr std::uint32_t kTurnsUntilPoll = 1 << 16;  // of loops that may not end
@@ -101,24 +102,35 @@ PERGOLA_SWITCHES_STACK bool BlockRun::resume(Fiber& fiber) {
     fiber.context.local_bytes = static_cast<std::uint32_t>(fiber.stack.size_bytes);
     fiber.where = make_fcontext(fiber.stack.top(), fiber.stack.size_bytes, &BlockRun::fiber_main);
   }
+  void* const data = fiber.state == State::kNew ? this : nullptr;
   fiber.state = State::kReady;
   running_ = &fiber;
   set_running_block(this, fiber.stack.top());
   before_switch(&scheduler_fake_stack_, fiber.stack.bottom, fiber.stack.size_bytes);
-  const transfer_t back = jump_fcontext(fiber.where, this);
+  const transfer_t back = jump_fcontext(fiber.where, data);
   after_switch(scheduler_fake_stack_, nullptr, nullptr);
   set_running_block(nullptr, nullptr);
-  fiber.where = back.fctx;
+  Fiber& last = *running_;  // another one where they changed over among themselves
+  last.where = back.fctx;
   running_ = nullptr;
-  if (fiber.state == State::kDone) finish(fiber);
+  if (last.state == State::kDone) finish(last);
   return true;
+}
+
+// On the fiber's own stack again, which either the scheduler or another fiber (then in `from.data`) has left for it.
+PERGOLA_SWITCHES_STACK_INLINE void BlockRun::arrive_on_stack(Fiber& fiber, transfer_t from) {
+  if (from.data != nullptr) {
+    after_switch(fiber.fake_stack, nullptr, nullptr);
+    static_cast<Fiber*>(from.data)->where = from.fctx;
+  } else {
+    after_switch(fiber.fake_stack, &scheduler_bottom_, &scheduler_bytes_);
+    scheduler_ = from.fctx;
+  }
 }
 
 PERGOLA_SWITCHES_STACK void BlockRun::suspend(Fiber& fiber) {
   before_switch(&fiber.fake_stack, scheduler_bottom_, scheduler_bytes_);
-  const transfer_t back = jump_fcontext(scheduler_, nullptr);
-  after_switch(fiber.fake_stack, &scheduler_bottom_, &scheduler_bytes_);
-  scheduler_ = back.fctx;
+  arrive_on_stack(fiber, jump_fcontext(scheduler_, nullptr));
 }
 
 void BlockRun::finish(Fiber& fiber) {
@@ -167,22 +179,55 @@ std::uint32_t BlockRun::barrier(ThreadContext* thread, std::uint32_t id, std::ui
                                 bool predicate) {
   if (!takes_part(id, thread)) leave_after_fault();
   barriers_[id].arrive(thread->linear / 32, thread->linear % 32, expected, predicate);
-  return kind == kBarrierArrive ? 0 : wait_at_barrier(fiber_of(thread), id);
+  if (kind == kBarrierArrive) return 0;
+  Fiber& fiber = fiber_of(thread);
+  fiber.state = State::kBarrier;
+  fiber.barrier = static_cast<std::uint8_t>(id);
+  suspend(fiber);
+  return static_cast<std::uint32_t>(fiber.result);
 }
 
-std::uint32_t BlockRun::group_barrier(ThreadContext* thread, std::uint32_t id, std::uint32_t expected, std::uint32_t kind,
-                                      std::uint32_t active, std::uint32_t truths, std::uint32_t live) {
-  if (!takes_part(id, thread)) leave_after_fault();
+// From a group that waits straight to the next one that is ready; to the scheduler where there is none, and now and
+// then for its own sake.
+PERGOLA_SWITCHES_STACK_INLINE void BlockRun::suspend_to_next(Fiber& fiber) {
+  const auto count = static_cast<std::uint32_t>(fibers_.size());
+  const auto self = static_cast<std::uint32_t>(&fiber - fibers_.data());
+  if (changeovers_left_ == 0) return suspend(fiber);
+  for (std::uint32_t step = 1; step < count; ++step) {
+    const std::uint32_t n = self + step < count ? self + step : self + step - count;
+    Fiber& next = fibers_[n];
+    if (next.state != State::kReady) continue;
+    --changeovers_left_;
+    running_ = &next;
+    set_running_block(this, next.stack.top());
+    before_switch(&fiber.fake_stack, next.stack.bottom, next.stack.size_bytes);
+    arrive_on_stack(fiber, jump_fcontext(next.where, &fiber));
+    return;
+  }
+  suspend(fiber);
+}
+
+PERGOLA_SWITCHES_STACK std::uint32_t BlockRun::group_barrier(ThreadContext* thread, std::uint32_t id, std::uint32_t expected,
+                                                             std::uint32_t kind, std::uint32_t active,
+                                                             std::uint32_t truths, std::uint32_t live) {
+  BlockRun& run = *thread->block->run;
+  if ((id >= 16 || (run.barriers_used_ >> id & 1) == 0) && !run.takes_part(id, thread)) run.leave_after_fault();
   const std::uint32_t warp = thread->linear / 32, shift = thread->linear % 32;
-  const std::uint32_t all = code_.lanes == 32 ? ~0u : (1u << code_.lanes) - 1;
-  live_[warp] &= ~((all & ~live) << shift);
-  NamedBarrier& barrier = barriers_[id];
+  const std::uint32_t all = run.code_.lanes == 32 ? ~0u : (1u << run.code_.lanes) - 1;
+  run.live_[warp] &= ~((all & ~live) << shift);
+  NamedBarrier& barrier = run.barriers_[id];
   barrier.arrive_together(warp, active << shift, expected, truths << shift);
   if (kind == kBarrierArrive) return 0;
-  if (!barrier.complete(live_)) return wait_at_barrier(fiber_of(thread), id);
-  const std::uint32_t result = result_of(barrier);  // the last to come need not wait
-  release_barrier(id);
-  return result;
+  if (barrier.complete(run.live_)) {  // the last to come need not wait
+    const std::uint32_t result = result_of(barrier);
+    run.release_barrier(id);
+    return result;
+  }
+  Fiber& fiber = *run.running_;
+  fiber.state = State::kBarrier;
+  fiber.barrier = static_cast<std::uint8_t>(id);
+  run.suspend_to_next(fiber);
+  return static_cast<std::uint32_t>(fiber.result);
 }
 
 // False where the barrier does not exist; the fault has been raised.
@@ -191,18 +236,9 @@ bool BlockRun::takes_part(std::uint32_t id, const ThreadContext* thread) {
     raise(PERGOLA_ERROR(kDeviceFault, "{} names barrier {}; a block has 16.", where(thread), id));
     return false;
   }
-  if (!barriers_used_) {
-    for (NamedBarrier& barrier : barriers_) barrier.reset(static_cast<std::uint32_t>(live_.size()));
-    barriers_used_ = true;
-  }
+  if ((barriers_used_ >> id & 1) == 0) barriers_[id].reset(static_cast<std::uint32_t>(live_.size()));
+  barriers_used_ |= 1u << id;
   return true;
-}
-
-PERGOLA_SWITCHES_STACK std::uint32_t BlockRun::wait_at_barrier(Fiber& fiber, std::uint32_t id) {
-  fiber.state = State::kBarrier;
-  fiber.barrier = static_cast<std::uint8_t>(id);
-  suspend(fiber);
-  return static_cast<std::uint32_t>(fiber.result);
 }
 
 void BlockRun::release_barrier(std::uint32_t id) {
@@ -218,9 +254,9 @@ void BlockRun::release_barrier(std::uint32_t id) {
 
 bool BlockRun::complete_barriers() {
   bool any = false;
-  if (!barriers_used_) return false;
+  if (barriers_used_ == 0) return false;
   for (std::uint32_t id = 0; id < std::size(barriers_); ++id) {
-    if (barriers_[id].idle() || !barriers_[id].complete(live_)) continue;
+    if ((barriers_used_ >> id & 1) == 0 || barriers_[id].idle() || !barriers_[id].complete(live_)) continue;
     release_barrier(id);
     any = true;
   }
@@ -344,6 +380,7 @@ Progress BlockRun::step(std::uint64_t budget) {
   while (live_count_ > 0) {
     if (faulted_ || fault.raised()) return Progress::kFinished;
     bool ran = false, spun = false, polled = false;
+    changeovers_left_ = kChangeovers;
     for (std::uint32_t warp = 0; warp < live_.size() && !faulted_; ++warp) ran |= run_warp(warp, budget);
     if (faulted_) return Progress::kFinished;
     const bool released = complete_barriers();

@@ -47,10 +47,11 @@ class BlockRun final : public BlockExecution {
                                                std::uint32_t kind, bool predicate);
   PERGOLA_SWITCHES_STACK std::uint64_t collective(ThreadContext* thread, std::uint32_t kind, std::uint32_t mask,
                                                   std::uint64_t value, std::uint32_t b, std::uint32_t c);
-  // As barrier(), for the lanes `active` of the running group, of which `live` have not returned.
-  PERGOLA_SWITCHES_STACK std::uint32_t group_barrier(ThreadContext* thread, std::uint32_t id, std::uint32_t expected,
-                                                     std::uint32_t kind, std::uint32_t active, std::uint32_t truths,
-                                                     std::uint32_t live);
+  // As barrier(), for the lanes `active` of the running group, of which `live` have not returned. Generated code calls
+  // it as it is: PERGOLA_SWITCHES_STACK_INLINE says why.
+  PERGOLA_SWITCHES_STACK static std::uint32_t group_barrier(ThreadContext* thread, std::uint32_t id, std::uint32_t expected,
+                                                            std::uint32_t kind, std::uint32_t active, std::uint32_t truths,
+                                                            std::uint32_t live);
   // From a loop that may not end: lets the runner look whether the launch is to stop, and others run.
   PERGOLA_SWITCHES_STACK void poll();
   [[noreturn]] PERGOLA_SWITCHES_STACK void exit(ThreadContext* thread);
@@ -82,13 +83,14 @@ class BlockRun final : public BlockExecution {
   static void fiber_main(boost::context::detail::transfer_t from);
   bool resume(Fiber& fiber);
   PERGOLA_SWITCHES_STACK void suspend(Fiber& fiber);
+  void suspend_to_next(Fiber& fiber);
+  void arrive_on_stack(Fiber& fiber, boost::context::detail::transfer_t from);
   Fiber& fiber_of(ThreadContext* thread);
   bool run_warp(std::uint32_t warp, std::uint64_t& budget);
   bool complete_barriers();
   void release_barrier(std::uint32_t id);
   void complete_collective(std::uint32_t warp, std::uint32_t members);
   bool takes_part(std::uint32_t id, const ThreadContext* thread);
-  std::uint32_t wait_at_barrier(Fiber& fiber, std::uint32_t id);
   void check_collectives(std::uint32_t warp);
   bool converge(std::uint32_t warp);
   void arrive(Fiber& fiber, std::uint32_t lane);
@@ -102,13 +104,14 @@ class BlockRun final : public BlockExecution {
   std::vector<std::uint32_t> live_;  // live lanes by warp
   std::uint32_t live_count_ = 0;
   NamedBarrier barriers_[16];
-  bool barriers_used_ = false;
+  std::uint32_t barriers_used_ = 0;  // a bit each
   Fiber* running_ = nullptr;
   boost::context::detail::fcontext_t scheduler_ = nullptr;
   void* scheduler_fake_stack_ = nullptr;
   const void* scheduler_bottom_ = nullptr;  // for AddressSanitizer
   std::size_t scheduler_bytes_ = 0;
   bool faulted_ = false;
+  std::uint32_t changeovers_left_ = 0;  // between groups, without the scheduler
 };
 
 }  // namespace pergola::device::cpu::jit

@@ -16,6 +16,9 @@
 #endif
 
 #define PERGOLA_SWITCHES_STACK __attribute__((no_sanitize("address", "thread", "undefined"), noinline))
+// The same as part of a caller that is PERGOLA_SWITCHES_STACK: every frame between generated code and the switch is a
+// return that the processor predicts wrongly, because the calls before it were another stack's.
+#define PERGOLA_SWITCHES_STACK_INLINE __attribute__((no_sanitize("address", "thread", "undefined"), always_inline)) inline
 
 #ifdef PERGOLA_HAS_ASAN
 #include <sanitizer/asan_interface.h>

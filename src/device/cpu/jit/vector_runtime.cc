@@ -11,12 +11,6 @@ namespace {
 
 BlockRun& run_of(ThreadContext* thread) { return *thread->block->run; }
 
-PERGOLA_SWITCHES_STACK std::uint32_t group_barrier(ThreadContext* thread, std::uint32_t id, std::uint32_t expected,
-                                                   std::uint32_t kind, std::uint32_t active, std::uint32_t truths,
-                                                   std::uint32_t live) {
-  return run_of(thread).group_barrier(thread, id, expected, kind, active, truths, live);
-}
-
 // tid of each lane, for blocks whose rows are not whole groups.
 void group_indices(ThreadContext* thread, std::uint32_t lanes, std::uint32_t* x, std::uint32_t* y, std::uint32_t* z) {
   const BlockContext& block = *thread->block;
@@ -124,7 +118,7 @@ void warp_collective(std::uint32_t kind, std::uint32_t members, const std::uint6
 
 std::vector<RuntimeSymbol> group_symbols() {
   return {
-      symbol("pergola_jit_group_barrier", group_barrier), symbol("pergola_jit_group_indices", group_indices),
+      symbol("pergola_jit_group_barrier", BlockRun::group_barrier), symbol("pergola_jit_group_indices", group_indices),
       symbol("pergola_jit_lane_context", lane_context),   symbol("pergola_jit_group_members", group_members),
       symbol("pergola_jit_group_collective", group_collective),
   };
