@@ -34,7 +34,8 @@ class Install(unittest.TestCase):
 
     def test_cmake_finds_it(self):
         build = self.folder / "consumer"
-        run("cmake", "-S", CONSUMER, "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        run("cmake", "-G", "Ninja", "-S", CONSUMER, "-B", build,
+            f"-DCMAKE_PREFIX_PATH={self.prefix}")
         run("cmake", "--build", build)
         self.assertEqual(run(build / "consumer"), "42\n")
 
