@@ -10,6 +10,7 @@
 
 #include "src/ptx/printer.h"
 #include "src/ptx/semantics.h"
+#include "src/ptx/spellings.h"
 #include "src/ptx/verifier_impl.h"
 
 namespace pergola::ptx {
@@ -411,6 +412,7 @@ std::optional<std::string> check_operands(const Instruction& instruction, const 
     return fmt::format("expected a type after '{}', found none", spelling(instruction.op));
   }
   if (instruction.op == Op::kCvt && instruction.type(1) == Type::kNone) return "expected two types after 'cvt', found one";
+  if (auto wrong = check_spelling(instruction)) return wrong;
   for (const Operand& operand : instruction.operands) {
     if (auto wrong = check_addresses(operand, function)) return wrong;
   }

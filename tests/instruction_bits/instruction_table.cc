@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "src/ptx/spellings.h"
+
 namespace pergola::instruction_bits {
 namespace {
 
@@ -325,23 +327,7 @@ void add_conversions(std::vector<Instruction>& all) {
 
 }  // namespace
 
-std::vector<std::string> expand(std::string_view pattern) {
-  const std::size_t open = pattern.find('{');
-  if (open == std::string_view::npos) return {std::string(pattern)};
-  std::size_t close = open;
-  for (int depth = 0; close < pattern.size(); ++close) {
-    depth += pattern[close] == '{' ? 1 : pattern[close] == '}' ? -1 : 0;
-    if (depth == 0) break;
-  }
-  const std::vector<std::string> tails = expand(pattern.substr(close + 1));
-  std::vector<std::string> all;
-  for (const std::string& alternative : split(pattern.substr(open + 1, close - open - 1), ',')) {
-    for (const std::string& head : expand(alternative)) {
-      for (const std::string& tail : tails) all.push_back(std::string(pattern.substr(0, open)) + head + tail);
-    }
-  }
-  return all;
-}
+std::vector<std::string> expand(std::string_view pattern) { return ptx::expand_spellings(pattern); }
 
 std::vector<std::string> arithmetic_patterns() {
   std::vector<std::string> patterns;

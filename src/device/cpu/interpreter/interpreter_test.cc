@@ -64,10 +64,16 @@ class InterpreterTest : public testing::Test {
 };
 
 TEST_F(InterpreterTest, UnsupportedInstruction_IsRefusedByNameAndPlace) {
-  const Status status = run("  tex.2d.v4.f32.f32 {%r2, %r3, %r4, %r5}, [%rd1, {%r1, %r1}];\n  ret;\n");
+  const Status status = run("  tex.cube.v4.f32.f32 {%r2, %r3, %r4, %r5}, [%rd1, {%r1, %r1, %r1, %r1}];\n  ret;\n");
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_THAT(status.message(), HasSubstr("test.ptx:11:"));
-  EXPECT_THAT(status.message(), HasSubstr("`tex.2d.v4.f32.f32` is not supported by the CPU device"));
+  EXPECT_THAT(status.message(), HasSubstr("`tex.cube.v4.f32.f32` is not supported by the CPU device"));
+}
+
+TEST_F(InterpreterTest, TextureThatIsNone_IsAFault) {
+  const Status status = run("  tex.2d.v4.f32.f32 {%r2, %r3, %r4, %r5}, [%rd1, {%r1, %r1}];\n  ret;\n");
+  EXPECT_EQ(status.code(), Code::kDeviceFault);
+  EXPECT_THAT(status.message(), HasSubstr("which is none of this device"));
 }
 
 TEST_F(InterpreterTest, UnknownFunction_IsRefusedByName) {
