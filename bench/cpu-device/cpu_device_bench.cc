@@ -167,9 +167,12 @@ class Bench {
 
   void measure(const char* problem, std::vector<Form>& forms) {
     std::erase_if(forms, [&](const Form& form) { return !form_.empty() && form.name != form_; });
-    for (Form& form : forms) form.run();
+    std::vector<bool> slow;  // gets a run where others get five
+    for (Form& form : forms) slow.push_back(ms_of(form.run) > 500);
     for (int run = 0; run < runs_; ++run) {
-      for (Form& form : forms) form.times.push_back(ms_of(form.run));
+      for (std::size_t n = 0; n < forms.size(); ++n) {
+        if (!slow[n] || run % 5 == 0) forms[n].times.push_back(ms_of(forms[n].run));
+      }
     }
     for (Form& form : forms) report_->add(problem, form.name, form.params, form.times, form.right());
   }
@@ -256,10 +259,10 @@ void Bench::saxpy() {
   for (std::size_t form = 0; form < 2; ++form) {
     pergola::Session& session = form == 0 ? *session_ : *scalar_;
     auto dx = std::make_shared<pergola::Array<float>>(session.array(x)), dy = std::make_shared<pergola::Array<float>>(session.array(y));
-    add_one(forms, form, "saxpy", params, [=](const pergola::Kernel& k) { k(pergola::grid(n / 256, 256), a, *dx, *dy, n); },
+    add_one(forms, form, "saxpy", params, [=](const pergola::Kernel& k) { k(pergola::grid(n / 1024, 1024), a, *dx, *dy, n); },
             [=, this, &session](const pergola::Kernel& k) {
               dy->write(y);
-              k(pergola::grid(n / 256, 256), a, *dx, *dy, n);
+              k(pergola::grid(n / 1024, 1024), a, *dx, *dy, n);
               session.synchronize();
               return close(read(*dy), expected, 1e-5f);
             });
@@ -328,7 +331,7 @@ void Bench::stencil() {
     auto from = std::make_shared<pergola::Array<float>>(session.array(in));
     auto to = std::make_shared<pergola::Array<float>>(session.array<float>(in.size()));
     add_one(forms, form, "stencil", params,
-            [=](const pergola::Kernel& k) { k(pergola::grid({w / 32, h / 8}, {32, 8}), *from, *to, w, h); },
+            [=](const pergola::Kernel& k) { k(pergola::grid({w / 64, h / 16}, {64, 16}), *from, *to, w, h); },
             [=, this](const pergola::Kernel&) { return close(read(*to), expected, 1e-5f); });
   }
   measure("stencil", forms);
@@ -385,7 +388,7 @@ void Bench::mandelbrot() {
     pergola::Session& session = form == 0 ? *session_ : *scalar_;
     auto to = std::make_shared<pergola::Array<unsigned>>(session.array<unsigned>(w * h));
     add_one(forms, form, "mandelbrot", params,
-            [=](const pergola::Kernel& k) { k(pergola::grid({w / 32, h / 8}, {32, 8}), *to, w, h, limit); },
+            [=](const pergola::Kernel& k) { k(pergola::grid({w / 64, h / 16}, {64, 16}), *to, w, h, limit); },
             [=, this](const pergola::Kernel&) { return mostly_equal(read(*to), expected); });
   }
   measure("mandelbrot", forms);
@@ -415,7 +418,7 @@ void Bench::black_scholes() {
     const auto on = [&](const std::vector<float>& v) { return std::make_shared<pergola::Array<float>>(session.array(v)); };
     const auto a = on(spot), b = on(strike), c = on(years), d = on(*call), e = on(*put);
     add_one(forms, form, "black_scholes", params,
-            [=](const pergola::Kernel& k) { k(pergola::grid(n / 256, 256), *a, *b, *c, *d, *e, rate, volatility, n); },
+            [=](const pergola::Kernel& k) { k(pergola::grid(n / 1024, 1024), *a, *b, *c, *d, *e, rate, volatility, n); },
             [=, this](const pergola::Kernel&) { return close(read(*d), expected, 1e-4f); });
   }
   measure("black-scholes", forms);

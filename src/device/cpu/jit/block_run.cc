@@ -211,7 +211,7 @@ PERGOLA_SWITCHES_STACK std::uint32_t BlockRun::group_barrier(ThreadContext* thre
                                                              std::uint32_t kind, std::uint32_t active,
                                                              std::uint32_t truths, std::uint32_t live) {
   BlockRun& run = *thread->block->run;
-  if ((id >= 16 || (run.barriers_used_ >> id & 1) == 0) && !run.takes_part(id, thread)) run.leave_after_fault();
+  if ((id >= kBarriers || (run.barriers_used_ >> id & 1) == 0) && !run.takes_part(id, thread)) run.leave_after_fault();
   const std::uint32_t warp = thread->linear / 32, shift = thread->linear % 32;
   const std::uint32_t all = run.code_.lanes == 32 ? ~0u : (1u << run.code_.lanes) - 1;
   run.live_[warp] &= ~((all & ~live) << shift);
@@ -232,10 +232,11 @@ PERGOLA_SWITCHES_STACK std::uint32_t BlockRun::group_barrier(ThreadContext* thre
 
 // False where the barrier does not exist; the fault has been raised.
 bool BlockRun::takes_part(std::uint32_t id, const ThreadContext* thread) {
-  if (id >= std::size(barriers_)) {
-    raise(PERGOLA_ERROR(kDeviceFault, "{} names barrier {}; a block has 16.", where(thread), id));
+  if (id >= kBarriers) {
+    raise(PERGOLA_ERROR(kDeviceFault, "{} names barrier {}; a block has {}.", where(thread), id, kBarriers));
     return false;
   }
+  if (barriers_ == nullptr) barriers_ = std::make_unique<NamedBarrier[]>(kBarriers);
   if ((barriers_used_ >> id & 1) == 0) barriers_[id].reset(static_cast<std::uint32_t>(live_.size()));
   barriers_used_ |= 1u << id;
   return true;
@@ -255,7 +256,7 @@ void BlockRun::release_barrier(std::uint32_t id) {
 bool BlockRun::complete_barriers() {
   bool any = false;
   if (barriers_used_ == 0) return false;
-  for (std::uint32_t id = 0; id < std::size(barriers_); ++id) {
+  for (std::uint32_t id = 0; id < kBarriers; ++id) {
     if ((barriers_used_ >> id & 1) == 0 || barriers_[id].idle() || !barriers_[id].complete(live_)) continue;
     release_barrier(id);
     any = true;

@@ -68,6 +68,7 @@ class BlockRun final : public BlockExecution {
   void raise(Error error) { block_.launch->fault->raise(std::move(error)); }
 
  private:
+  static constexpr std::uint32_t kBarriers = 16;  // of a block
   enum class State : std::uint8_t { kNew, kReady, kSpun, kPolled, kBarrier, kWarp, kSite, kDone };
   struct Fiber {
     ThreadContext context;
@@ -103,7 +104,7 @@ class BlockRun final : public BlockExecution {
   std::vector<Fiber> fibers_;
   std::vector<std::uint32_t> live_;  // live lanes by warp
   std::uint32_t live_count_ = 0;
-  NamedBarrier barriers_[16];
+  std::unique_ptr<NamedBarrier[]> barriers_;  // kBarriers, once one is used
   std::uint32_t barriers_used_ = 0;  // a bit each
   Fiber* running_ = nullptr;
   boost::context::detail::fcontext_t scheduler_ = nullptr;

@@ -1,5 +1,6 @@
 #include "src/device/cpu/jit/engine.h"
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <unordered_map>
@@ -48,18 +49,23 @@ class JitKernel final : public KernelCode {
     return form(LaneLayout{}).status();
   }
   std::unique_ptr<BlockExecution> start(Block& block) const override {
-    const std::scoped_lock lock(mutex_);
     const LaneLayout layout = lane_layout(block.launch->config.block, traits_.needs_warps);
-    Result<BlockRun::Code> code = form(layout);
-    if (!code.ok()) {
-      block.launch->fault->raise(code.error());
-      code = BlockRun::Code{};
+    const Forms::value_type* recent = recent_.load(std::memory_order_acquire);
+    if (recent == nullptr || recent->first != layout) {
+      const std::scoped_lock lock(mutex_);
+      (void)form(layout);
+      recent = &*forms_.find(layout);
+      recent_.store(recent, std::memory_order_release);
     }
-    return std::make_unique<BlockRun>(block, *code);
+    if (recent->second.ok()) return std::make_unique<BlockRun>(block, *recent->second);
+    block.launch->fault->raise(recent->second.error());
+    return std::make_unique<BlockRun>(block, BlockRun::Code{});
   }
   std::uint32_t local_bytes_per_thread() const override { return static_cast<std::uint32_t>(traits_.local_bytes); }
 
  private:
+  using Forms = std::map<LaneLayout, Result<BlockRun::Code>>;
+
   // What runs blocks of this layout. Needs mutex_.
   Result<BlockRun::Code> form(const LaneLayout& layout) const {
     if (const auto known = forms_.find(layout); known != forms_.end()) return known->second;
@@ -105,8 +111,10 @@ class JitKernel final : public KernelCode {
   const ptx::Function& entry_;
   const SharedLayout shared_;
   const KernelTraits traits_;
+  // The entry of forms_ that the last block used: release by whoever found it, acquire by every start() without a lock.
+  mutable std::atomic<const Forms::value_type*> recent_{nullptr};
   mutable std::mutex mutex_;  // guards all below
-  mutable std::map<LaneLayout, Result<BlockRun::Code>> forms_;
+  mutable Forms forms_;       // entries stay as they are once made
   mutable std::shared_ptr<CompiledUnit> scalar_;  // null until it is needed
   mutable std::vector<std::shared_ptr<CompiledUnit>> units_;
 };

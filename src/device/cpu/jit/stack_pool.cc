@@ -28,9 +28,17 @@ StackPool::~StackPool() {
   }
 }
 
+std::vector<Stack>& StackPool::free_of(std::size_t size_bytes) {
+  if (recent_ == nullptr || recent_size_ != size_bytes) {
+    recent_ = &free_[size_bytes];
+    recent_size_ = size_bytes;
+  }
+  return *recent_;
+}
+
 Stack StackPool::take(std::size_t size_bytes) {
   const std::size_t size = (size_bytes + page_bytes() - 1) / page_bytes() * page_bytes();
-  std::vector<Stack>& stacks = free_[size];
+  std::vector<Stack>& stacks = free_of(size);
   if (!stacks.empty()) {
     const Stack stack = stacks.back();
     stacks.pop_back();
@@ -50,7 +58,7 @@ Stack StackPool::take(std::size_t size_bytes) {
 void StackPool::give_back(Stack stack) {
   if (!stack) return;
   forget_stack_frames(stack.bottom, stack.size_bytes);
-  free_[stack.size_bytes].push_back(stack);
+  free_of(stack.size_bytes).push_back(stack);
 }
 
 bool in_guard(const Stack& stack, const void* address) {

@@ -29,7 +29,11 @@ class StackPool {
   void give_back(Stack stack);
 
  private:
+  std::vector<Stack>& free_of(std::size_t size_bytes);
+
   std::map<std::size_t, std::vector<Stack>> free_;  // by size
+  std::size_t recent_size_ = 0;                     // most takes and returns are of the size before
+  std::vector<Stack>* recent_ = nullptr;            // the entry of free_ for it
 };
 
 // Whether `address` is in the guard page of `stack`.
