@@ -17,8 +17,14 @@ namespace {
 Result<device::DevicePtr> open_cpu() {
   using namespace device::cpu;  // NOLINT: the CPU device's parts are put together here alone
   PERGOLA_ASSIGN(const EngineChoice choice, engine_choice_from_environment());
-  PERGOLA_ASSIGN(auto engine, choose_engine(choice, create_interpreter()));
   PERGOLA_ASSIGN(const CpuOptions options, CpuOptions::from_environment());
+  if (options.check) {
+    if (choice == EngineChoice::kJit)
+      return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_CPU_CHECK checks in the interpreter, and PERGOLA_CPU_ENGINE asks for "
+                                             "the JIT: unset one of them.");
+    return create_cpu_device(options, create_interpreter({.check = true}));
+  }
+  PERGOLA_ASSIGN(auto engine, choose_engine(choice, create_interpreter()));
   return create_cpu_device(options, std::move(engine));
 }
 

@@ -21,6 +21,7 @@ struct RunRequest {
   std::optional<std::uint64_t> for_each;
   std::uint32_t shared_bytes = 0;
   bool cooperative = false;
+  bool check = false;          // on the CPU device, with all its checks (PERGOLA_CPU_CHECK)
   std::uint32_t repeat = 1;
   double timeout_seconds = 0;  // 0: none
   std::uint32_t show = 0;      // elements of each array to print after the run

@@ -85,6 +85,7 @@ void add_run_command(CLI::App& app, Console& console) {
   for_each->excludes(grid)->excludes(block);
   command->add_option("--shared", request.shared_bytes, "Dynamic shared memory in bytes");
   command->add_flag("--cooperative", request.cooperative, "All blocks resident at once, or refused");
+  command->add_flag("--check", request.check, "On the CPU device, where races and uninitialised reads of shared memory fail too");
   const auto repeated = [command](const char* name, std::vector<std::string>& values, const char* help) {
     return command->add_option(name, values, help)->allow_extra_args(false)->type_name("ARGUMENT");
   };

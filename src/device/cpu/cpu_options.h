@@ -18,12 +18,15 @@ struct CpuOptions {
   std::uint64_t heap_bytes = std::uint64_t{8} << 20;  // malloc() in kernels, all launches together
   std::uint64_t memory_bytes = 0;                     // buffers; 0: the host's physical memory
   std::uint64_t step_budget = 1 << 16;
+  // The interpreter, with races in shared memory and reads of it before any write as faults (interpreter/shared_check.h).
+  // Read by whoever chooses the engine.
+  bool check = false;
   PrintOutput::Sink print_sink;                       // printf in kernels; none: standard output
   // How long a queue that is destroyed bears a kernel of which every block only waits, before it is cancelled.
   std::chrono::milliseconds teardown_grace{2000};
 
   // PERGOLA_CPU_SMS, PERGOLA_CPU_BLOCKS_PER_SM, PERGOLA_CPU_OCCUPANCY=per-launch|shared, PERGOLA_CPU_HEAP_BYTES,
-  // PERGOLA_CPU_MEMORY_BYTES; what is not set keeps its default. kInvalidArgument names the variable and its value.
+  // PERGOLA_CPU_MEMORY_BYTES, PERGOLA_CPU_CHECK=0|1; what is not set keeps its default. kInvalidArgument names the variable and its value.
   static Result<CpuOptions> from_environment();
 };
 

@@ -129,6 +129,8 @@ struct KernelImage {
   const FunctionCode* entry = nullptr;
   std::vector<std::vector<std::uint64_t>> constants;  // by function index
   std::uint32_t stack_bytes = 0;                      // a thread's .local memory and call frames
+  SharedLayout shared;
+  bool checked = false;                               // watches shared memory (shared_check.h)
 };
 
 }  // namespace pergola::device::cpu::interp

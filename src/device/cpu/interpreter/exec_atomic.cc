@@ -115,7 +115,8 @@ void atomic_128(Machine& m, Thread& t, const Inst& i) {
   t.regs[i.dst + 1] = static_cast<std::uint64_t>(old >> 64);
 }
 
-void fence(Machine&, Thread&, const Inst& i) {
+void fence(Machine& m, Thread& t, const Inst& i) {
+  if (m.shared_check() != nullptr) m.shared_check()->fence(m.number_of(t));
 #if defined(PERGOLA_TSAN)
   // ThreadSanitizer does not know fences; every access here is atomic, so one on a word of its own stands for it.
   static std::atomic<int> word{0};

@@ -23,6 +23,7 @@ void arrive(Machine& m, Warp& w, LaneMask lanes, const Inst& i) {
     }
     m.barrier(id).arrive(t.warp, t.lane, count, i.src[2] != kNoCell && cell(t, i.src[2]) != 0);
     t.barrier = static_cast<std::int32_t>(id);
+    if (m.shared_check() != nullptr) m.shared_check()->arrive(m.number_of(t), id);
   });
   if (m.stopped()) return;
   if (i.mode == kArrive)

@@ -233,6 +233,8 @@ void complete_collectives(Machine& m, Warp& w) {
               t.waiting->mode2 == first.waiting->mode2;
     });
     if (whole) {
+      if (first.waiting->mode == kWarpSync && m.shared_check() != nullptr)
+        m.shared_check()->sync_warp(m.number_of(w.threads[0]), set);
       complete(w, set);
       m.release(w, set);
       waiting &= ~set;

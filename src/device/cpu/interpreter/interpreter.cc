@@ -68,7 +68,8 @@ class InterpretedKernel final : public KernelCode {
 
 class InterpretedModule final : public ModuleCode {
  public:
-  explicit InterpretedModule(std::shared_ptr<const ModuleImage> image) : image_(std::move(image)) {}
+  InterpretedModule(std::shared_ptr<const ModuleImage> image, const InterpreterOptions& options)
+      : image_(std::move(image)), options_(options) {}
 
   Result<std::shared_ptr<const KernelCode>> kernel(std::string_view entry) const override {
     const auto found = image_->function_index.find(std::string(entry));
@@ -92,6 +93,8 @@ class InterpretedModule final : public ModuleCode {
           if (slot.name == name) constants[index] += slot.offset_bytes;
       kernel->constants.push_back(std::move(constants));
     }
+    kernel->shared = layout;
+    kernel->checked = options_.check;
     return std::shared_ptr<const KernelCode>(std::make_shared<InterpretedKernel>(std::move(kernel)));
   }
 
@@ -105,16 +108,21 @@ class InterpretedModule final : public ModuleCode {
 
  private:
   std::shared_ptr<const ModuleImage> image_;
+  const InterpreterOptions options_;
 };
 
 class Interpreter final : public Engine {
  public:
-  std::string_view name() const override { return "interpreter"; }
+  explicit Interpreter(const InterpreterOptions& options) : options_(options) {}
+  std::string_view name() const override { return options_.check ? "interpreter, checked" : "interpreter"; }
   Result<std::unique_ptr<ModuleCode>> compile(std::shared_ptr<const ptx::Module> module,
                                               std::span<const GlobalPlacement> globals) override {
     PERGOLA_ASSIGN(auto image, decode_module(std::move(module), globals));
-    return std::unique_ptr<ModuleCode>(std::make_unique<InterpretedModule>(std::move(image)));
+    return std::unique_ptr<ModuleCode>(std::make_unique<InterpretedModule>(std::move(image), options_));
   }
+
+ private:
+  const InterpreterOptions options_;
 };
 
 }  // namespace
@@ -156,6 +164,8 @@ Result<std::shared_ptr<const ModuleImage>> decode_module(std::shared_ptr<const p
 
 }  // namespace interp
 
-std::shared_ptr<Engine> create_interpreter() { return std::make_shared<interp::Interpreter>(); }
+std::shared_ptr<Engine> create_interpreter(const InterpreterOptions& options) {
+  return std::make_shared<interp::Interpreter>(options);
+}
 
 }  // namespace pergola::device::cpu

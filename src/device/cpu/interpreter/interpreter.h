@@ -8,6 +8,10 @@
 
 namespace pergola::device::cpu {
 
-std::shared_ptr<Engine> create_interpreter();
+struct InterpreterOptions {
+  bool check = false;  // races in shared memory and reads of it before any write are faults too; slower
+};
+
+std::shared_ptr<Engine> create_interpreter(const InterpreterOptions& options = {});
 
 }  // namespace pergola::device::cpu

@@ -21,6 +21,7 @@ Machine::Machine(std::shared_ptr<const KernelImage> kernel, Block& block)
     : kernel_(std::move(kernel)), block_(block), recorder_(access_recorder()) {
   const Dim3 shape = launch().config.block;
   const auto count = static_cast<std::uint32_t>(shape.count());
+  if (kernel_->checked) shared_check_ = std::make_unique<SharedCheck>(count, block_.shared_base, block_.shared_bytes);
   threads_.resize(count);
   warps_.resize((count + 31) / 32);
   for (auto& barrier : barriers_) barrier.reset(warp_count());
@@ -168,12 +169,14 @@ void Machine::check_barriers() {
       LaneMask released = 0;
       for_each_lane(w, w.live & ~w.ready, [&](Thread& t) {
         if (t.status != ThreadStatus::kBarrier || t.barrier != static_cast<std::int32_t>(id)) return;
+        if (shared_check_) shared_check_->leave(number_of(t), id);
         finish_barrier(t, *t.waiting, barrier);
         released |= bit(t.lane);
       });
       release(w, released);
     }
     barrier.clear();
+    if (shared_check_) shared_check_->clear_barrier(id);
   }
 }
 

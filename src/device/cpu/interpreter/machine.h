@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "src/device/cpu/interpreter/access_recorder.h"
+#include "src/device/cpu/interpreter/shared_check.h"
 #include "src/device/cpu/interpreter/thread.h"
 #include "src/device/cpu/warp_sync.h"
 
@@ -62,6 +63,9 @@ class Machine final : public BlockExecution {
   void release(Warp& warp, LaneMask lanes);
   NamedBarrier& barrier(std::uint32_t id) { return barriers_[id]; }
   void check_barriers();  // releases who waits at barriers that are complete
+  // Null unless the kernel is checked.
+  SharedCheck* shared_check() { return shared_check_.get(); }
+  std::uint32_t number_of(const Thread& thread) const { return thread.warp * 32 + thread.lane; }
 
  private:
   struct Group {
@@ -77,6 +81,8 @@ class Machine final : public BlockExecution {
   std::byte* resolve_mapped(Thread& thread, const Inst& inst, Region region, std::uint64_t address,
                             std::uint32_t size, bool write);
   void check_waiters(Warp& warp);
+  bool check_shared(Thread& thread, const Inst& inst, const std::byte* at, std::uint32_t size, bool write);
+  std::string shared_place(std::uint32_t offset) const;
   void raise_deadlock();
 
   std::shared_ptr<const KernelImage> kernel_;
@@ -95,6 +101,7 @@ class Machine final : public BlockExecution {
   bool exited_ = false;  // a thread of the current instruction has exited
   bool wrote_ = false, spun_ = false;
   AccessRecorder* recorder_ = nullptr;
+  std::unique_ptr<SharedCheck> shared_check_;
 };
 
 // exec_warp.cc: completes every collective of the warp whose live members have all arrived.

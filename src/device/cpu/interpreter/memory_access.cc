@@ -58,9 +58,40 @@ std::byte* Machine::resolve(Thread& t, const Inst& inst, Region region, std::uin
     default: found = resolve_mapped(t, inst, region, address, size, write); break;
   }
   if (found == nullptr && !stop_) return out_of_bounds(t, inst, region, address, size, write);
+  if (shared_check_ && found != nullptr && region != Region::kLocal && !check_shared(t, inst, found, size, write)) return nullptr;
   if (recorder_ != nullptr && found != nullptr)
     (*recorder_)({block_.index, t.tid, reinterpret_cast<std::uintptr_t>(found), size, write});
   return found;
+}
+
+// "offset 68 of the block's shared memory ('tile' + 4)".
+std::string Machine::shared_place(std::uint32_t offset) const {
+  const SharedLayout::Slot* best = nullptr;
+  for (const SharedLayout::Slot& slot : kernel_->shared.slots)
+    if (slot.offset_bytes <= offset && (best == nullptr || slot.offset_bytes >= best->offset_bytes)) best = &slot;
+  const std::string place = fmt::format("offset {} of the block's shared memory", offset);
+  if (best == nullptr) return place;
+  const std::string name = best->name.substr(best->name.rfind('/') + 1);
+  return fmt::format("{} ('{}' + {})", place, name, offset - best->offset_bytes);
+}
+
+bool Machine::check_shared(Thread& t, const Inst& inst, const std::byte* at, std::uint32_t size, bool write) {
+  using Found = SharedCheck::Finding::Kind;
+  const SharedCheck::Finding found = shared_check_->access(number_of(t), t, inst, at, size, write);
+  if (found.kind == Found::kNone) return true;
+  const char* verb = write ? "writes" : "reads";
+  if (found.kind == Found::kUninitialized) {
+    fault(t, inst, fmt::format("reads {}, which no thread has written", shared_place(found.offset)));
+    return false;
+  }
+  const Dim3 other = threads_[found.thread].tid;
+  const std::string place = found.inst->source == nullptr
+                                ? std::string()
+                                : fmt::format(" at {} ({})", where(*module().module, *found.inst->source), spell(*found.inst->source));
+  fault(t, inst, fmt::format("races with thread ({},{},{}): it {} {}, which that thread has {}{}, and nothing orders the two "
+                             "accesses (a barrier is missing)",
+                             other.x, other.y, other.z, verb, shared_place(found.offset), found.wrote ? "written" : "read", place));
+  return false;
 }
 
 const std::byte* Machine::readable(const Thread& t, std::uint64_t address, std::uint32_t size) const {
@@ -100,8 +131,8 @@ std::byte* Machine::out_of_bounds(Thread& t, const Inst& inst, Region region, st
   const char* verb = write ? "writes" : "reads";
   switch (region) {
     case Region::kShared:
-      fault(t, inst, fmt::format("{} {} bytes at offset {} of the block's shared memory, which has {} bytes", verb, size,
-                                 address & 0xffffffffu, block_.shared_bytes));
+      fault(t, inst, fmt::format("{} {} bytes at {}, which has {} bytes", verb, size,
+                                 shared_place(static_cast<std::uint32_t>(address)), block_.shared_bytes));
       break;
     case Region::kLocal:
       fault(t, inst, fmt::format("{} {} bytes at offset {} of its local memory, which has {} bytes", verb, size,
