@@ -21,6 +21,7 @@
 #include <string>
 
 #include "src/base/result.h"
+#include "src/device/cpu/stand.h"
 #include "src/device/types.h"
 #include "src/ptx/module.h"
 
@@ -84,6 +85,8 @@ class BlockExecution {
   virtual ~BlockExecution() = default;
   // Runs threads for a bounded time (about `budget` instructions or loop turns in all).
   virtual Progress step(std::uint64_t budget) = 0;
+  // Where its live lanes stand, between two steps; `block` of each is left to the caller.
+  virtual std::vector<Stand> stands() const { return {}; }
 };
 
 class KernelCode {

@@ -1,5 +1,6 @@
 #include "src/device/cpu/cpu_buffer.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "src/base/log.h"
@@ -7,7 +8,8 @@
 namespace pergola::device::cpu {
 namespace {
 
-constexpr std::size_t kGuardBytes = 256;  // also the alignment
+constexpr std::size_t kAlignBytes = 256;
+constexpr std::size_t kPatternBytes = 256;  // at most, on each side
 constexpr auto kGuardPattern = std::byte{0xA5};
 
 bool take(DeviceMemory& memory, std::uint64_t bytes) {
@@ -27,7 +29,7 @@ Result<std::shared_ptr<CpuBuffer>> CpuBuffer::create(std::shared_ptr<DeviceMemor
     return PERGOLA_ERROR(kResourceExhausted, "The CPU device has no {} bytes free: {} of {} are left.", size_bytes,
                          memory->total_bytes - used, memory->total_bytes);
   }
-  AlignedBytes storage = AlignedBytes::make(size_bytes + 2 * kGuardBytes, kGuardBytes);
+  GuardedBytes storage = GuardedBytes::make(size_bytes, kAlignBytes);
   if (storage.data() == nullptr) {
     memory->used_bytes.fetch_sub(size_bytes, std::memory_order_relaxed);
     return PERGOLA_ERROR(kResourceExhausted, "The host has no {} bytes free for a buffer of the CPU device.", size_bytes);
@@ -52,12 +54,13 @@ std::shared_ptr<CpuBuffer> DeviceMemory::host_visible(const void* begin, std::si
   return inside ? buffer : nullptr;
 }
 
-CpuBuffer::CpuBuffer(std::shared_ptr<DeviceMemory> memory, AlignedBytes storage, std::size_t size_bytes,
+CpuBuffer::CpuBuffer(std::shared_ptr<DeviceMemory> memory, GuardedBytes storage, std::size_t size_bytes,
                      MemoryKind kind)
     : memory_(std::move(memory)), storage_(std::move(storage)), size_bytes_(size_bytes), kind_(kind),
       id_(memory_->next_buffer_id.fetch_add(1, std::memory_order_relaxed)) {
-  std::memset(storage_.data(), static_cast<int>(kGuardPattern), kGuardBytes);
-  std::memset(bytes() + size_bytes_, static_cast<int>(kGuardPattern), kGuardBytes);
+  const std::size_t before = std::min(storage_.slack_before(), kPatternBytes);
+  std::memset(bytes() - before, static_cast<int>(kGuardPattern), before);
+  std::memset(bytes() + size_bytes_, static_cast<int>(kGuardPattern), std::min(storage_.slack_after(), kPatternBytes));
   memory_->map.add({reinterpret_cast<std::uintptr_t>(bytes()), size_bytes_,
                     fmt::format("buffer {} ({} bytes)", id_, size_bytes_), true});
 }
@@ -73,13 +76,13 @@ CpuBuffer::~CpuBuffer() {
   memory_->used_bytes.fetch_sub(size_bytes_, std::memory_order_relaxed);
 }
 
-std::byte* CpuBuffer::bytes() const { return storage_.data() + kGuardBytes; }
+std::byte* CpuBuffer::bytes() const { return storage_.data(); }
 
 std::string CpuBuffer::guard_damage() const {
-  for (std::size_t i = 1; i <= kGuardBytes; ++i) {
+  for (std::size_t i = 1; i <= std::min(storage_.slack_before(), kPatternBytes); ++i) {
     if (bytes()[-static_cast<std::ptrdiff_t>(i)] != kGuardPattern) return fmt::format("{} bytes before its start", i);
   }
-  for (std::size_t i = 0; i < kGuardBytes; ++i) {
+  for (std::size_t i = 0; i < std::min(storage_.slack_after(), kPatternBytes); ++i) {
     if (bytes()[size_bytes_ + i] != kGuardPattern) return fmt::format("{} bytes past its end", i);
   }
   return {};

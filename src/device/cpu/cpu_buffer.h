@@ -1,9 +1,10 @@
 // Host memory that a CPU device gives out as its own.
 //
-//   [guard 256][ size_bytes, 256-byte aligned ][guard 256]
+//   [guard page][slack][ size_bytes, 256-byte aligned ][slack, < 256][guard page]        guarded_bytes.h
 //
 // Registered in the MemoryMap while it lives, so that checked accesses outside it are faults that name it. Unchecked
-// code (a JIT's) may still write past it: the guards hold a pattern, and a changed one is logged when the buffer goes.
+// code (a JIT's) faults in the guard pages, and in the memory of a freed buffer while that is in quarantine. The slack
+// (256 bytes of it before the start) holds a pattern, and a changed one is logged when the buffer goes.
 #pragma once
 
 #include <atomic>
@@ -14,7 +15,7 @@
 
 #include "src/base/result.h"
 #include "src/device/buffer.h"
-#include "src/device/cpu/aligned_bytes.h"
+#include "src/device/cpu/guarded_bytes.h"
 #include "src/device/cpu/memory_map.h"
 
 namespace pergola::device::cpu {
@@ -58,14 +59,14 @@ class CpuBuffer final : public Buffer {
   std::byte* bytes() const;
   std::uint64_t id() const { return id_; }
   const DeviceMemory* memory() const { return memory_.get(); }
-  // "byte 3 past its end" where a guard was written to; empty where both stand.
+  // "3 bytes past its end" where the slack around it was written to; empty where it stands.
   std::string guard_damage() const;
 
  private:
-  CpuBuffer(std::shared_ptr<DeviceMemory> memory, AlignedBytes storage, std::size_t size_bytes, MemoryKind kind);
+  CpuBuffer(std::shared_ptr<DeviceMemory> memory, GuardedBytes storage, std::size_t size_bytes, MemoryKind kind);
 
   const std::shared_ptr<DeviceMemory> memory_;
-  const AlignedBytes storage_;
+  const GuardedBytes storage_;
   const std::size_t size_bytes_;
   const MemoryKind kind_;
   const std::uint64_t id_;

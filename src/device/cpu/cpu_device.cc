@@ -49,6 +49,7 @@ RunnerOptions runner_options(const CpuOptions& options) {
   out.blocks_per_sm = options.blocks_per_sm;
   out.occupancy = options.occupancy;
   out.step_budget = options.step_budget;
+  out.watchdog = options.watchdog;
   return out;
 }
 

@@ -30,6 +30,9 @@ Result<CpuOptions> CpuOptions::from_environment() {
   PERGOLA_TRY(read_number("PERGOLA_CPU_BLOCKS_PER_SM", 1, 32, options.blocks_per_sm));
   PERGOLA_TRY(read_number("PERGOLA_CPU_HEAP_BYTES", 0, kMostBytes, options.heap_bytes));
   PERGOLA_TRY(read_number("PERGOLA_CPU_MEMORY_BYTES", 1, kMostBytes, options.memory_bytes));
+  std::uint32_t watchdog_seconds = 0;
+  PERGOLA_TRY(read_number("PERGOLA_CPU_WATCHDOG", 0, 1'000'000, watchdog_seconds));
+  options.watchdog = std::chrono::seconds(watchdog_seconds);
   PERGOLA_TRY(read_number("PERGOLA_CPU_CHECK", 0, 1, options.check));
   if (const char* text = std::getenv("PERGOLA_CPU_OCCUPANCY")) {
     const std::string_view view(text);

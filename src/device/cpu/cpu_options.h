@@ -18,6 +18,9 @@ struct CpuOptions {
   std::uint64_t heap_bytes = std::uint64_t{8} << 20;  // malloc() in kernels, all launches together
   std::uint64_t memory_bytes = 0;                     // buffers; 0: the host's physical memory
   std::uint64_t step_budget = 1 << 16;
+  // How long every resident block of a launch may only wait before the launch fails and says where each warp stands;
+  // 0: for ever, as a kernel may well wait for the host for hours. A loop that looks at nothing is no waiting.
+  std::chrono::milliseconds watchdog{0};
   // The interpreter, with races in shared memory and reads of it before any write as faults (interpreter/shared_check.h).
   // Read by whoever chooses the engine.
   bool check = false;
@@ -26,7 +29,8 @@ struct CpuOptions {
   std::chrono::milliseconds teardown_grace{2000};
 
   // PERGOLA_CPU_SMS, PERGOLA_CPU_BLOCKS_PER_SM, PERGOLA_CPU_OCCUPANCY=per-launch|shared, PERGOLA_CPU_HEAP_BYTES,
-  // PERGOLA_CPU_MEMORY_BYTES, PERGOLA_CPU_CHECK=0|1; what is not set keeps its default. kInvalidArgument names the variable and its value.
+  // PERGOLA_CPU_MEMORY_BYTES, PERGOLA_CPU_CHECK=0|1,
+  // PERGOLA_CPU_WATCHDOG=seconds; what is not set keeps its default. kInvalidArgument names the variable and its value.
   static Result<CpuOptions> from_environment();
 };
 

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <deque>
 
-#include "src/device/cpu/aligned_bytes.h"
 #include "src/device/cpu/backoff.h"
+#include "src/device/cpu/guarded_bytes.h"
 
 namespace pergola::device::cpu {
 namespace {
@@ -23,6 +23,17 @@ Dim3 block_index(const Dim3& grid, std::uint64_t linear) {
   const std::uint64_t plane = std::uint64_t{grid.x} * grid.y;
   return {static_cast<std::uint32_t>(linear % grid.x), static_cast<std::uint32_t>(linear / grid.x % grid.y),
           static_cast<std::uint32_t>(linear / plane)};
+}
+
+void raise_stuck(const Launch& launch, std::uint32_t resident, std::uint64_t unstarted, std::chrono::milliseconds limit,
+                 std::span<const Stand> stands) {
+  std::string rest;
+  if (unstarted != 0)
+    rest = fmt::format(", and {} of its blocks {} for room to start", unstarted, unstarted == 1 ? "waits" : "wait");
+  launch.fault->raise(PERGOLA_ERROR(kDeviceFault, "Kernel '{}' is ended by the watchdog (PERGOLA_CPU_WATCHDOG): for {} s its {} "
+                                                  "resident blocks have only waited{}:{}",
+                                    launch.kernel_name, static_cast<double>(limit.count()) / 1000, resident, rest,
+                                    describe_stands(stands)));
 }
 
 std::uint32_t whole_warps(std::uint64_t threads) { return static_cast<std::uint32_t>((threads + 31) / 32 * 32); }
@@ -72,6 +83,18 @@ struct GridRunner::Grid {
   }
   bool has_blocks_left() const { return (word_.load(std::memory_order_relaxed) & kNextMask) != total; }
 
+  std::uint32_t running() const { return static_cast<std::uint32_t>(word_.load(std::memory_order_relaxed) >> kNextBits); }
+  std::uint64_t waiting_to_start() const { return total - (word_.load(std::memory_order_relaxed) & kNextMask); }
+
+  // The watchdog's view; see the header.
+  struct Watch {
+    std::atomic<Clock::rep> moved_at{Clock::now().time_since_epoch().count()};  // relaxed: a time, orders nothing
+    std::atomic<std::uint32_t> reported{0};  // blocks; written under mutex, read without to see whether there is a report
+    std::mutex mutex;                        // guards what follows
+    std::uint64_t round = 1;
+    std::vector<Stand> stands;
+  } watch;
+
   void end() {
     // Under the mutex, so that run() cannot miss it between its check and its sleep.
     const std::scoped_lock lock(mutex_);
@@ -94,23 +117,24 @@ struct GridRunner::Grid {
   std::condition_variable ended_;
 };
 
-// A block on an SM, with its shared memory.
+// A block on an SM, with its shared memory: at the end of `shared`, where a guard page follows.
 struct GridRunner::Resident {
   Block block;
-  AlignedBytes shared;
+  GuardedBytes shared;
   std::unique_ptr<BlockExecution> execution;
   bool waiting = false;  // what its last step said
 
   void begin(const Launch& launch, const KernelCode& code, std::uint64_t linear, std::uint32_t sm,
              std::uint32_t shared_bytes) {
-    if (shared.size_bytes() < shared_bytes) shared = AlignedBytes::make(shared_bytes, kSharedAlignBytes);
+    const std::size_t room = (std::size_t{shared_bytes} + kSharedAlignBytes - 1) / kSharedAlignBytes * kSharedAlignBytes;
+    if (shared.size_bytes() < room) shared = GuardedBytes::make(room, kSharedAlignBytes);
     waiting = false;
-    if (shared.size_bytes() < shared_bytes) {
+    if (shared.size_bytes() < room) {
       launch.fault->raise(PERGOLA_ERROR(kResourceExhausted, "The host has no {} bytes for a block's shared memory.",
                                         shared_bytes));
       return;
     }
-    block = {&launch, block_index(launch.config.grid, linear), sm, shared.data(), shared_bytes};
+    block = {&launch, block_index(launch.config.grid, linear), sm, shared.data() + shared.size_bytes() - room, shared_bytes};
     execution = code.start(block);
   }
 
@@ -183,6 +207,7 @@ class GridRunner::SmWorker {
     std::vector<std::unique_ptr<Resident>> residents;
     Clock::time_point admitted{};
     bool all_waiting = false;
+    std::uint64_t reported_round = 0;  // of Grid::watch
   };
 
   // Copies grids submitted since the last time. False when the runner stops.
@@ -228,7 +253,35 @@ class GridRunner::SmWorker {
       ++i;
     }
     share.all_waiting = all_waiting && !share.residents.empty();
+    if (runner_.options_.watchdog.count() != 0) watch(share, moved);
     return moved;
+  }
+
+  void watch(Share& share, bool moved) {
+    Grid& grid = *share.grid;
+    Grid::Watch& state = grid.watch;
+    const Clock::duration now = Clock::now().time_since_epoch();
+    if (moved) {
+      state.moved_at.store(now.count(), std::memory_order_relaxed);
+      if (state.reported.load(std::memory_order_relaxed) == 0) return;
+      const std::scoped_lock lock(state.mutex);
+      ++state.round;
+      state.reported.store(0, std::memory_order_relaxed);
+      state.stands.clear();
+      return;
+    }
+    const Clock::duration still = now - Clock::duration(state.moved_at.load(std::memory_order_relaxed));
+    if (!share.all_waiting || still < runner_.options_.watchdog) return;
+    const std::scoped_lock lock(state.mutex);
+    if (share.reported_round == state.round) return;
+    share.reported_round = state.round;
+    for (const auto& resident : share.residents) {
+      for (Stand& stand : resident->execution->stands()) state.stands.push_back(std::move(stand));
+    }
+    // All of this share wait, so it keeps the grid: nobody ends it under us.
+    const auto reported = state.reported.load(std::memory_order_relaxed) + static_cast<std::uint32_t>(share.residents.size());
+    state.reported.store(reported, std::memory_order_relaxed);
+    if (reported == grid.running()) raise_stuck(*grid.launch, reported, grid.waiting_to_start(), runner_.options_.watchdog, state.stands);
   }
 
   bool admit(Share& share, bool earlier_has_blocks) {
@@ -368,11 +421,15 @@ Status GridRunner::run_here(const Launch& launch, const KernelCode& code, std::u
   resident.block.launch = &launch;
   resident.begin(launch, code, 0, 0, shared_bytes);
   Backoff backoff;
+  Clock::time_point moved_at = Clock::now();
   while (!resident.step(options_.step_budget, progress)) {
     if (!resident.waiting) {
       backoff.reset();
+      if (options_.watchdog.count() != 0) moved_at = Clock::now();
       continue;
     }
+    if (options_.watchdog.count() != 0 && Clock::now() - moved_at > options_.watchdog)
+      raise_stuck(launch, 1, 0, options_.watchdog, resident.execution->stands());
     backoff.wait([](std::chrono::microseconds nap) { std::this_thread::sleep_for(nap); });
   }
   resident.end();

@@ -13,12 +13,17 @@
 // each other's room, so none can starve another. Occupancy::kShared counts all launches together and hands blocks out
 // strictly in launch order, as a real GPU does: a grid behind one that fills the device and spins waits for ever.
 //
+// Watchdog. A grid of which every running block has only waited for RunnerOptions::watchdog is ended: each SM reports
+// where its blocks stand when the time is over and its own last turn got nowhere; the report that completes the count
+// of running blocks raises the fault, and any progress in between begins anew.
+//
 // Threads. Grids in flight are listed under mutex_; each SM copies what is new when version_ has moved, so handing out
 // and finishing blocks is lock-free on the Grid's own word. An idle SM sleeps; a resident block that waits costs a
 // short poll each backoff (at most kLongestNap).
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -39,6 +44,7 @@ struct RunnerOptions {
   std::uint32_t shared_bytes_per_sm = 228 * 1024;
   Occupancy occupancy = Occupancy::kPerLaunch;
   std::uint64_t step_budget = 1 << 16;  // per BlockExecution::step()
+  std::chrono::milliseconds watchdog{0};  // of waiting; 0: none
 };
 
 inline constexpr std::uint32_t kReservedSharedBytesPerBlock = 1024;

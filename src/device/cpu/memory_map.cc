@@ -8,7 +8,7 @@
 namespace pergola::device::cpu {
 namespace {
 
-constexpr std::size_t kFreedRemembered = 64;
+constexpr std::size_t kFreedRemembered = 512;
 
 // How far `address` is from [begin, begin + size): 0 inside.
 std::uint64_t distance(const MemoryMap::Range& range, std::uintptr_t address) {

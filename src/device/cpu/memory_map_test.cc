@@ -50,12 +50,12 @@ TEST(MemoryMap, Remove_MovesTheGeneration_AndIsRemembered) {
 
 TEST(MemoryMap, FreedRanges_AreForgottenOldestFirst) {
   MemoryMap map;
-  for (std::uintptr_t i = 0; i < 200; ++i) {
+  for (std::uintptr_t i = 0; i < 1000; ++i) {
     map.add({(i + 1) << 21, 16, "buffer"});
     map.remove((i + 1) << 21);
   }
   EXPECT_EQ(map.describe_nearest(std::uintptr_t{1} << 21), "no buffer is within 1 MiB of it");
-  EXPECT_EQ(map.describe_nearest(std::uintptr_t{200} << 21), "at byte 0 of buffer, which has been freed");
+  EXPECT_EQ(map.describe_nearest(std::uintptr_t{1000} << 21), "at byte 0 of buffer, which has been freed");
 }
 
 TEST(MemoryMap, ReadersAndWriters_MayRunTogether) {

@@ -75,23 +75,6 @@ Rounding ModReader::take_rounding(Rounding otherwise, bool* found) {
   return otherwise;
 }
 
-std::string spell(const ptx::Instruction& i) {
-  if (i.op == ptx::Op::kOpaque) return i.text.substr(0, i.text.find_first_of(" \t\n"));
-  std::string text(ptx::spelling(i.op));
-  for (ptx::Mod mod : i.mods) {
-    text += '.';
-    text += ptx::spelling(mod);
-  }
-  return text;
-}
-
-std::string where(const ptx::Module& module, const ptx::Instruction& i) {
-  if (i.debug_line != 0)
-    for (const auto& [index, path] : module.files)
-      if (index == i.debug_file) return fmt::format("{}:{}", path, i.debug_line);
-  return fmt::format("{}:{}", module.source_name, i.location.line);
-}
-
 Error Decoder::unsupported(const ptx::Instruction& i, const std::string& why) const {
   return PERGOLA_ERROR(kUnsupported, "{}:{}:{}: instruction `{}` is not supported by the CPU device{}{}.",
                        image_.module->source_name, i.location.line, i.location.column, spell(i),

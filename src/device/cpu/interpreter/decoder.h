@@ -12,6 +12,7 @@
 
 #include "src/device/cpu/interpreter/code.h"
 #include "src/device/cpu/numeric.h"
+#include "src/device/cpu/place.h"
 #include "src/ptx/module.h"
 
 namespace pergola::device::cpu::interp {
@@ -147,11 +148,6 @@ std::optional<BuiltinFunction> find_builtin(const std::string& name);
 
 // Reads a special register into dst; kUnsupported ones give an empty result.
 LaneFn special_reader(ptx::Special special, int component);
-
-// "st.global.f32": for messages.
-std::string spell(const ptx::Instruction& i);
-// "saxpy.ptx:42", or file and line of the source where .loc gave them.
-std::string where(const ptx::Module& module, const ptx::Instruction& i);
 
 Result<std::shared_ptr<const ModuleImage>> decode_module(std::shared_ptr<const ptx::Module> module,
                                                          std::span<const GlobalPlacement> globals);

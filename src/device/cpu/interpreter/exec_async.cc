@@ -101,7 +101,7 @@ void test_phase(Machine& m, Thread& t, const Inst& i) {
   const std::byte* p = m.resolve(t, i, i.region, cell(t, i.src[0]) + i.imm, 8, false);
   if (p == nullptr) return;
   const BarrierWord b = BarrierWord::decode(__atomic_load_n(reinterpret_cast<const std::uint64_t*>(p), __ATOMIC_ACQUIRE));
-  m.note_strong_read();
+  m.note_strong_read(t, i, p);
   bool done;
   if (i.mode == kTestParity)
     done = (b.phase & 1) != (source<std::uint32_t>(t, i, 1) & 1);

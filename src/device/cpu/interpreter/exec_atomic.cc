@@ -78,7 +78,7 @@ struct Atomic {
     std::byte* p = m.resolve(t, i, i.region, address, sizeof(U) * i.width, true);
     if (p == nullptr) return;
     const bool shared = m.in_shared(p);
-    m.note_strong_read();
+    m.note_strong_read(t, i, p);
     for (int n = 0; n < i.width; ++n) {
       const std::int32_t from = i.width == 1 ? i.src[1] : t.function->extra[i.extra + i.width + n];
       const std::int32_t to = i.width == 1 ? i.dst : t.function->extra[i.extra + n];
@@ -103,7 +103,7 @@ void atomic_128(Machine& m, Thread& t, const Inst& i) {
     m.fault(t, i, "accesses 16 bytes at an address that is no multiple of 16");
     return;
   }
-  m.note_strong_read();
+  m.note_strong_read(t, i, p);
   m.note_write();
   auto* word = reinterpret_cast<unsigned __int128*>(p);
   const auto value = [&](int n) {

@@ -31,7 +31,7 @@ struct Load {
   static void run(Machine& m, Thread& t, const Inst& i) {
     const std::byte* p = locate(m, t, i, sizeof(T) * i.width, false);
     if (p == nullptr) return;
-    if ((i.flags & kVolatile) != 0) m.note_strong_read();
+    if ((i.flags & kVolatile) != 0) m.note_strong_read(t, i, p);
     const int order = (i.flags & kAcquire) != 0 ? __ATOMIC_ACQUIRE : __ATOMIC_RELAXED;
     for (int n = 0; n < i.width; ++n, p += sizeof(T)) {
       T value;

@@ -85,7 +85,7 @@ TEST_F(InterpreterTest, UnknownFunction_IsRefusedByName) {
 TEST_F(InterpreterTest, BarrierThatNobodyCompletes_EndsAsAFault) {
   const Status status = run("  bar.sync 1, 64;\n  ret;\n");
   EXPECT_EQ(status.code(), Code::kDeviceFault);
-  EXPECT_THAT(status.message(), HasSubstr("waits at barrier 1, where 32 threads have arrived and 64 are awaited"));
+  EXPECT_THAT(status.message(), HasSubstr("waits at barrier 1, where 32 of 64 threads have arrived: block (0,0,0) warp 0 lanes 0xffffffff"));
 }
 
 TEST_F(InterpreterTest, FaultWithLoc_NamesTheSourceLine) {

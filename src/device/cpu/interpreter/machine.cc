@@ -2,6 +2,7 @@
 // memory_access.cc.
 #include "src/device/cpu/interpreter/machine.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -191,23 +192,51 @@ void Machine::fault(const Thread& t, const Inst& inst, const std::string& what) 
                                       launch().kernel_name, place, t.tid.x, t.tid.y, t.tid.z, b.x, b.y, b.z, what));
 }
 
-void Machine::raise_deadlock() {
-  for (Warp& w : warps_) {
-    if (w.live == 0) continue;
-    const Thread& t = w.threads[std::countr_zero(w.live)];
-    std::string what;
-    if (t.status == ThreadStatus::kBarrier)
-      what = fmt::format("waits at barrier {}, where {} threads have arrived and {} are awaited, and no thread of the "
-                         "block can go on",
-                         t.barrier, barriers_[static_cast<std::size_t>(t.barrier)].arrived(),
-                         barriers_[static_cast<std::size_t>(t.barrier)].expected() == 0
-                             ? live_
-                             : barriers_[static_cast<std::size_t>(t.barrier)].expected());
-    else
-      what = fmt::format("waits for lanes {:#010x} of its warp, and no thread of the block can go on", t.members);
-    fault(t, *t.waiting, what);
-    return;
+std::string Machine::waits_of(const Thread& t) const {
+  switch (t.status) {
+    case ThreadStatus::kBarrier: {
+      const NamedBarrier& barrier = barriers_[static_cast<std::size_t>(t.barrier)];
+      return "waits at " + describe_barrier(static_cast<std::uint32_t>(t.barrier), barrier.arrived(),
+                                            barrier.expected() == 0 ? live_ : barrier.expected());
+    }
+    case ThreadStatus::kCollective: return fmt::format("waits for lanes {:#x} of its warp", t.members);
+    case ThreadStatus::kSleeping: return "sleeps";
+    default: break;
   }
+  if (t.looked_by == nullptr) return "runs";
+  return fmt::format("spins on {:#x}, {}", reinterpret_cast<std::uintptr_t>(t.looked_at),
+                     in_shared(t.looked_at) ? shared_place(static_cast<std::uint32_t>(t.looked_at - block_.shared_base))
+                                            : launch().memory->describe_nearest(reinterpret_cast<std::uintptr_t>(t.looked_at)));
+}
+
+std::vector<Stand> Machine::stands() const {
+  std::vector<Stand> all;
+  for (std::uint32_t w = 0; w < warps_.size(); ++w) {
+    const std::size_t first = all.size();
+    for (LaneMask rest = warps_[w].live; rest != 0; rest &= rest - 1) {
+      const Thread& t = warps_[w].threads[std::countr_zero(rest)];
+      const Inst* inst = t.waiting != nullptr ? t.waiting
+                         : t.status == ThreadStatus::kReady && t.looked_by != nullptr ? t.looked_by
+                                                                                      : &t.function->code[t.pc];
+      Stand stand{block_.index, w, bit(t.lane), {}, waits_of(t)};
+      if (inst->source != nullptr) stand.place = fmt::format("{} ({})", where(*module().module, *inst->source), spell(*inst->source));
+      const auto same = std::find_if(all.begin() + static_cast<std::ptrdiff_t>(first), all.end(), [&](const Stand& other) {
+        return other.place == stand.place && other.waits == stand.waits;
+      });
+      if (same == all.end())
+        all.push_back(std::move(stand));
+      else
+        same->lanes |= stand.lanes;
+    }
+  }
+  return all;
+}
+
+void Machine::raise_deadlock() {
+  stop_ = true;
+  const Dim3 b = block_.index;
+  launch().fault->raise(PERGOLA_ERROR(kDeviceFault, "Kernel '{}': block ({},{},{}) waits for ever, as no thread of it can go on:{}",
+                                      launch().kernel_name, b.x, b.y, b.z, describe_stands(stands())));
 }
 
 }  // namespace pergola::device::cpu::interp

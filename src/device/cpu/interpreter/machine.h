@@ -24,6 +24,7 @@ class Machine final : public BlockExecution {
  public:
   Machine(std::shared_ptr<const KernelImage> kernel, Block& block);
   Progress step(std::uint64_t budget) override;
+  std::vector<Stand> stands() const override;
 
   const KernelImage& kernel() const { return *kernel_; }
   const ModuleImage& module() const { return *kernel_->module; }
@@ -56,7 +57,11 @@ class Machine final : public BlockExecution {
 
   // Hints for step(): something another thread may see was done; something that may spin was read.
   void note_write() { wrote_ = true; }
-  void note_strong_read() { spun_ = true; }
+  void note_strong_read(Thread& thread, const Inst& inst, const std::byte* at) {
+    spun_ = true;
+    thread.looked_by = &inst;
+    thread.looked_at = at;
+  }
 
   // Lanes wait at `inst`, their pc on it, until release() moves them past it.
   void block_lanes(Warp& warp, LaneMask lanes, const Inst& inst, ThreadStatus status);
@@ -84,6 +89,7 @@ class Machine final : public BlockExecution {
   bool check_shared(Thread& thread, const Inst& inst, const std::byte* at, std::uint32_t size, bool write);
   std::string shared_place(std::uint32_t offset) const;
   void raise_deadlock();
+  std::string waits_of(const Thread& thread) const;
 
   std::shared_ptr<const KernelImage> kernel_;
   Block& block_;

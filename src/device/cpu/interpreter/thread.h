@@ -46,6 +46,9 @@ struct Thread {
   const Inst* waiting = nullptr;
   LaneMask members = 0;
   std::int32_t barrier = -1;
+  // Its last look at what others may change: where it spins, should it spin.
+  const Inst* looked_by = nullptr;
+  const std::byte* looked_at = nullptr;
   // The range of the memory map used last, valid for one generation of the map.
   std::uintptr_t cached_begin = 0, cached_end = 0;
   bool cached_writable = false;

@@ -7,6 +7,8 @@
 #include "src/device/cpu/jit/fault_signals.h"
 #include "src/device/cpu/jit/runtime_calls.h"
 #include "src/device/cpu/jit/vector_runtime.h"
+#include "src/device/cpu/memory_map.h"
+#include "src/device/cpu/place.h"
 
 namespace pergola::device::cpu::jit {
 
@@ -62,17 +64,25 @@ BlockRun::~BlockRun() {
   for (Fiber& fiber : fibers_) StackPool::of_this_thread().give_back(fiber.stack);
 }
 
-std::string BlockRun::where(const ThreadContext* thread) const {
-  std::string text = fmt::format("Kernel '{}', block ({},{},{})", block_.launch->kernel_name, block_.index.x,
-                                 block_.index.y, block_.index.z);
-  if (thread == nullptr && code_.fibers && running_ != nullptr) thread = &running_->context;
-  if (thread != nullptr && thread == &running_->context && code_.lanes > 1) {
-    const ThreadContext last = context_of_lane(*thread, code_.lanes - 1);
-    return text + fmt::format(", one of the {} threads from ({},{},{}) to ({},{},{})", code_.lanes, thread->tid[0],
-                              thread->tid[1], thread->tid[2], last.tid[0], last.tid[1], last.tid[2]);
+std::string BlockRun::where(const ThreadContext* thread, std::uint32_t line) const {
+  const Dim3 b = block_.index;
+  std::string text = fmt::format("Kernel '{}'{}: ", block_.launch->kernel_name,
+                                 code_.module != nullptr ? place_of_line(*code_.module, line) : std::string());
+  const auto tid = [](const ThreadContext& of) { return fmt::format("({},{},{})", of.tid[0], of.tid[1], of.tid[2]); };
+  if (thread != nullptr && (running_ == nullptr || thread != &running_->context)) {
+    text += fmt::format("thread {} of ", tid(*thread));
+  } else if (running_ != nullptr) {
+    // A loop over threads or groups leaves the index of the one it is at (module_emitter.cc, vector_kernel.cc).
+    const ThreadContext first = context_of_lane(running_->context, 0);
+    if (code_.group == 1) {
+      text += fmt::format("thread {} of ", tid(first));
+    } else {
+      const auto threads = static_cast<std::uint32_t>(block_.launch->config.block.count());
+      const std::uint32_t last = std::min(code_.group, threads - first.linear) - 1;
+      text += fmt::format("one of the threads {} to {} of ", tid(first), tid(context_of_lane(first, last)));
+    }
   }
-  if (thread != nullptr) text += fmt::format(", thread ({},{},{})", thread->tid[0], thread->tid[1], thread->tid[2]);
-  return text;
+  return text + fmt::format("block ({},{},{})", b.x, b.y, b.z);
 }
 
 BlockRun::Fiber& BlockRun::fiber_of(ThreadContext*) { return *running_; }
@@ -94,7 +104,7 @@ PERGOLA_SWITCHES_STACK bool BlockRun::resume(Fiber& fiber) {
   if (fiber.state == State::kNew) {
     fiber.stack = StackPool::of_this_thread().take(code_.stack_bytes);
     if (!fiber.stack) {
-      raise(PERGOLA_ERROR(kResourceExhausted, "{}: the host has no memory or mapping left for a stack of {} bytes.",
+      raise(PERGOLA_ERROR(kResourceExhausted, "{} gets no stack of {} bytes: the host has no memory or mapping left.",
                           where(&fiber.context), code_.stack_bytes));
       return false;
     }
@@ -406,22 +416,58 @@ Progress BlockRun::step(std::uint64_t budget) {
   return Progress::kFinished;
 }
 
-void BlockRun::report_deadlock() {
-  std::uint32_t at_barrier = 0, at_warp = 0;
-  const Fiber* example = nullptr;
-  for (const Fiber& fiber : fibers_) {
-    at_barrier += fiber.state == State::kBarrier ? 1 : 0;
-    at_warp += fiber.state == State::kWarp ? 1 : 0;
-    if (example == nullptr && fiber.state != State::kDone) example = &fiber;
+std::string BlockRun::waits_of(const Fiber& fiber) const {
+  switch (fiber.state) {
+    case State::kBarrier: {
+      const NamedBarrier& barrier = barriers_[fiber.barrier];
+      return "waits at " + describe_barrier(fiber.barrier, barrier.arrived(), barrier.expected() == 0 ? live_threads() : barrier.expected());
+    }
+    case State::kWarp: return fmt::format("waits for lanes {:#x} of its warp", fiber.mask);
+    case State::kSite: return "waits for its warp to converge";
+    default: break;
   }
-  const std::string first = example == nullptr ? "" : example->state == State::kBarrier
-                                ? fmt::format("at barrier {}, where {} threads have arrived", example->barrier,
-                                              barriers_[example->barrier].arrived())
-                                : fmt::format("in a warp operation with the member mask {:#x}", example->mask);
-  raise(PERGOLA_ERROR(kDeviceFault,
-                      "{} waits for ever {}: {} threads of its block wait at barriers and {} in warp operations, and "
-                      "nobody is left to come.",
-                      where(example == nullptr ? nullptr : &example->context), first, at_barrier, at_warp));
+  if (fiber.context.look_line == 0) return "runs";
+  const std::uint64_t at = fiber.context.look_address;
+  const std::uint64_t into = at - reinterpret_cast<std::uintptr_t>(block_.shared_base);
+  if (into < block_.shared_bytes) return fmt::format("spins on {:#x}, offset {} of the block's shared memory", at, into);
+  return fmt::format("spins on {:#x}, {}", at,
+                     block_.launch->memory != nullptr ? block_.launch->memory->describe_nearest(at) : "and no buffer is known");
+}
+
+std::uint32_t BlockRun::live_threads() const {
+  std::uint32_t count = 0;
+  for (const std::uint32_t lanes : live_) count += static_cast<std::uint32_t>(std::popcount(lanes));
+  return count;
+}
+
+std::vector<Stand> BlockRun::stands() const {
+  std::vector<Stand> all;
+  if (!code_.fibers) return {{block_.index, 0, 0, {}, "runs in a loop over its threads"}};
+  std::size_t first = 0;  // of the warp
+  for (const Fiber& fiber : fibers_) {
+    if (fiber.state == State::kDone) continue;
+    const std::uint32_t warp = fiber.context.linear / 32, shift = fiber.context.linear % 32;
+    const std::uint32_t lanes = (code_.lanes == 32 ? ~0u : (1u << code_.lanes) - 1) << shift & live_[warp];
+    const bool waits = fiber.state == State::kBarrier || fiber.state == State::kWarp || fiber.state == State::kSite;
+    const std::uint32_t line = waits || fiber.context.look_line == 0 ? fiber.context.wait_line : fiber.context.look_line;
+    Stand stand{block_.index, warp, lanes, {}, waits_of(fiber)};
+    if (code_.module != nullptr && line != 0) stand.place = place_of_line(*code_.module, line).substr(4);  // without " at "
+    while (first < all.size() && all[first].warp != warp) ++first;
+    const auto same = std::find_if(all.begin() + static_cast<std::ptrdiff_t>(first), all.end(), [&](const Stand& other) {
+      return other.place == stand.place && other.waits == stand.waits;
+    });
+    if (same == all.end()) {
+      all.push_back(std::move(stand));
+    } else {
+      same->lanes |= lanes;
+    }
+  }
+  return all;
+}
+
+void BlockRun::report_deadlock() {
+  raise(PERGOLA_ERROR(kDeviceFault, "Kernel '{}': block ({},{},{}) waits for ever, as no thread of it can go on:{}",
+                      block_.launch->kernel_name, block_.index.x, block_.index.y, block_.index.z, describe_stands(stands())));
 }
 
 }  // namespace pergola::device::cpu::jit

@@ -36,10 +36,13 @@ class BlockRun final : public BlockExecution {
     bool fibers = false;
     std::size_t stack_bytes = 0;
     std::uint32_t lanes = 1;  // threads of a fiber: 1, or in the vector tier a power of two up to 32
+    std::uint32_t group = 1;  // threads that the code works on at a time, fibers or not
+    const ptx::Module* module = nullptr;  // for messages; outlives the run
   };
   BlockRun(Block& block, const Code& code);
   ~BlockRun() override;
   Progress step(std::uint64_t budget) override;
+  std::vector<Stand> stands() const override;
 
   // From a fiber, on its own stack. `thread` is its context.
   PERGOLA_SWITCHES_STACK void yield(ThreadContext* thread);
@@ -58,8 +61,9 @@ class BlockRun final : public BlockExecution {
   // Ends the fiber and the block; the fault has been raised.
   [[noreturn]] PERGOLA_SWITCHES_STACK void leave_after_fault();
 
-  // "Kernel 'k', block (0,0,0), thread (3,0,0)"; without the thread where a loop runs them all.
-  std::string where(const ThreadContext* thread) const;
+  // "Kernel 'k' at k.ptx:12 (trap): thread (3,0,0) of block (0,0,0)": `thread`, or the one that runs; the place where
+  // `line` of the PTX is known.
+  std::string where(const ThreadContext* thread, std::uint32_t line = 0) const;
   // The context of lane `lane` of the group that begins with `first`.
   ThreadContext context_of_lane(const ThreadContext& first, std::uint32_t lane) const;
   const Launch& launch() const { return *block_.launch; }
@@ -97,6 +101,8 @@ class BlockRun final : public BlockExecution {
   void arrive(Fiber& fiber, std::uint32_t lane);
   void finish(Fiber& fiber);
   void report_deadlock();
+  std::string waits_of(const Fiber& fiber) const;
+  std::uint32_t live_threads() const;
 
   Block& block_;
   const Code code_;

@@ -115,6 +115,7 @@ bool FunctionEmitter::emit_atomic(const Inst& in) {
   const std::size_t first = returns ? 1 : 0;
   const auto width = static_cast<unsigned>(in.vector_width());
   Value base = address(in, in.operands[first], in.space(), std::uint64_t{bits / 8} * width);
+  if (returns) note_look(in, base);
   const ptx::Operand& b = in.operands.at(first + 1);
   const ptx::Operand* c = in.operands.size() > first + 2 ? &in.operands[first + 2] : nullptr;
   const bool sign = ptx::is_signed(in.type());

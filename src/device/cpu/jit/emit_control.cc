@@ -23,6 +23,18 @@ void FunctionEmitter::emit_yield() {
   b_.SetInsertPoint(go_on);
 }
 
+void FunctionEmitter::note_wait(const Inst& in) {
+  const auto at = b_.CreateConstInBoundsGEP1_64(i(8), thread_, offsetof(ThreadContext, wait_line));
+  b_.CreateStore(k(32, in.location.line), at);
+}
+
+void FunctionEmitter::note_look(const Inst& in, Value address) {
+  if (!m_.traits().needs_fibers) return;
+  const auto at = [&](std::size_t offset) { return b_.CreateConstInBoundsGEP1_64(i(8), thread_, offset); };
+  b_.CreateStore(k(32, in.location.line), at(offsetof(ThreadContext, look_line)));
+  b_.CreateStore(b_.CreatePtrToInt(address, i(64)), at(offsetof(ThreadContext, look_address)));
+}
+
 void FunctionEmitter::emit_branch(const Inst& in, std::size_t index) {
   const auto target = labels_.find(in.operands.at(0).name);
   if (target == labels_.end()) refuse(in, "its label is not in the function");
@@ -114,8 +126,8 @@ bool FunctionEmitter::emit_control(const Inst& in, std::size_t index) {
       call_runtime("pergola_jit_trap", b_.getVoidTy(), {thread_, k(32, kTrapInstruction), k(32, in.location.line)});
       b_.CreateUnreachable();
       return true;
-    case Op::kBar: case Op::kBarrier: return emit_barrier(in), true;
-    case Op::kNanosleep: return call_runtime("pergola_jit_yield", b_.getVoidTy(), {thread_}), true;
+    case Op::kBar: case Op::kBarrier: return note_wait(in), emit_barrier(in), true;
+    case Op::kNanosleep: note_wait(in); return call_runtime("pergola_jit_yield", b_.getVoidTy(), {thread_}), true;
     case Op::kCall: return emit_call(in), true;
     case Op::kBrkpt:
       call_runtime("pergola_jit_trap", b_.getVoidTy(), {thread_, k(32, kTrapBreakpoint), k(32, in.location.line)});

@@ -109,6 +109,7 @@ void FunctionEmitter::emit_load(const Inst& in) {
   const Operand& destination = in.operands[0];
   Value base = address(in, in.operands[1], in.space(), std::uint64_t{bytes} * width);
   const AtomicOrdering ordering = load_ordering(in);
+  if (ordering != AtomicOrdering::NotAtomic && ordering != AtomicOrdering::Unordered) note_look(in, base);
   const Operand& from = in.operands[1].elements[0];
   const Place* place = from.kind == Operand::Kind::kSymbol ? find_place(from.name) : nullptr;
   const bool constant = in.space() == Space::kConst || in.has(Mod::kNc) || (place != nullptr && place->constant);

@@ -19,6 +19,7 @@ bool FunctionEmitter::emit_warp(const Inst& in) {
       kind |= kConverged;
       mask = k(32, m_.next_site());
     }
+    note_wait(in);
     return call_runtime("pergola_jit_collective", i(64), {thread_, k(32, kind), mask, resize(value, 64), b, c});
   };
   const auto low = [&](Value v) { return b_.CreateTrunc(v, i(32)); };

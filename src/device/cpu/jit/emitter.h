@@ -213,6 +213,8 @@ class FunctionEmitter {
   void emit_branch(const Inst& in, std::size_t index);
   void emit_branch_table(const Inst& in, std::size_t index);
   void emit_yield();
+  void note_wait(const Inst& in);                 // for BlockRun::stands()
+  void note_look(const Inst& in, llvm::Value* address);
   void emit_barrier(const Inst& in);
   void emit_exit();
   void emit_return();

@@ -100,6 +100,8 @@ class JitKernel final : public KernelCode {
     code.fibers = traits_.needs_fibers;
     code.stack_bytes = (deep ? kRecursiveStackBytes : lanes > 1 ? kGroupStackBytes : kStackBytes) + 2 * lanes * traits_.local_bytes;
     code.lanes = traits_.needs_fibers ? lanes : 1;
+    code.group = lanes;
+    code.module = source_->module.get();
     units_.push_back(std::move(unit));
     return code;
   }

@@ -23,6 +23,7 @@ struct Running {
   void* volatile stack_top = nullptr;
   volatile int signal = 0;
   volatile std::uintptr_t address = 0;
+  volatile bool write = false;
 };
 thread_local Running running;
 
@@ -30,27 +31,35 @@ thread_local Running running;
 
 const char* what_happened(int signal) {
   switch (signal) {
-    case SIGFPE: return "an arithmetic fault";
-    case SIGILL: return "an illegal instruction";
-    case SIGBUS: return "a misaligned or vanished access";
-    default: return "an illegal access";
+    case SIGFPE: return "makes an arithmetic fault";
+    case SIGILL: return "meets an illegal instruction";
+    default: return running.write ? "writes" : "reads";
   }
+}
+
+// "4 bytes past the end of buffer 7 (4096 bytes)"; a block's shared memory has no place in the map.
+std::string neighbour(const BlockRun& run, std::uintptr_t address) {
+  const auto shared = reinterpret_cast<std::uintptr_t>(run.block().shared_base);
+  const std::uintptr_t end = shared + run.block().shared_bytes;
+  constexpr std::uintptr_t kNear = 64 * 1024;
+  if (run.block().shared_bytes != 0 && address >= end && address - end < kNear)
+    return fmt::format("{} bytes past the end of the block's shared memory ({} bytes)", address - end, run.block().shared_bytes);
+  if (run.block().shared_bytes != 0 && address < shared && shared - address < kNear)
+    return fmt::format("{} bytes before the block's shared memory ({} bytes)", shared - address, run.block().shared_bytes);
+  const MemoryMap* memory = run.launch().memory;
+  return memory == nullptr ? "and no buffer is known" : memory->describe_nearest(address);
 }
 
 void raise_signal_fault(BlockRun& run) {
   const std::uintptr_t address = running.address;
   if (in_guard(run.running_stack(), reinterpret_cast<const void*>(address))) {
-    return run.raise(PERGOLA_ERROR(kDeviceFault, "{} used more than its {} bytes of stack (deep recursion, or local arrays).",
+    return run.raise(PERGOLA_ERROR(kDeviceFault, "{} overflows its stack of {} bytes (deep recursion, or large local arrays).",
                                    run.where(nullptr), run.running_stack().size_bytes));
   }
-  std::string nearest;
-  const MemoryMap* memory = run.launch().memory;
-  if (running.signal != SIGFPE && running.signal != SIGILL) {
-    nearest = fmt::format(" at {:#x}{}{}", address, memory != nullptr ? ": " : "",
-                          memory != nullptr ? memory->describe_nearest(address) : "");
-  }
-  run.raise(PERGOLA_ERROR(kDeviceFault, "{} made {}{}. Run it on the interpreter to see the instruction and the thread.",
-                          run.where(nullptr), what_happened(running.signal), nearest));
+  const std::string what = fmt::format("{} {}", run.where(nullptr), what_happened(running.signal));
+  if (running.signal == SIGFPE || running.signal == SIGILL) return run.raise(PERGOLA_ERROR(kDeviceFault, "{}.", what));
+  run.raise(PERGOLA_ERROR(kDeviceFault, "{} at {:#x}, {}. The interpreter names the instruction (pergola run --check).", what,
+                          address, neighbour(run, address)));
 }
 
 void land_after_fault() {
@@ -74,6 +83,9 @@ void handle(int signal, siginfo_t* info, void* context) {
   running.signal = signal;
   running.address = reinterpret_cast<std::uintptr_t>(info->si_addr);
   auto* machine = static_cast<ucontext_t*>(context);
+#if defined(__x86_64__)
+  running.write = (machine->uc_mcontext.gregs[REG_ERR] & 2) != 0;  // of a page fault's error code
+#endif
   const auto top = reinterpret_cast<std::uintptr_t>(running.stack_top) & ~std::uintptr_t{15};
 #if defined(__x86_64__)
   machine->uc_mcontext.gregs[REG_RIP] = static_cast<greg_t>(reinterpret_cast<std::uintptr_t>(&land_after_fault));

@@ -54,6 +54,8 @@ llvm::Function* ModuleEmitter::function_for(const ptx::Function& function) {
       type, external ? llvm::GlobalValue::ExternalLinkage : llvm::GlobalValue::InternalLinkage,
       (function.is_entry ? "thread." : "func.") + function.name, *llvm_);
   made->addFnAttr(llvm::Attribute::NoUnwind);
+  // A frame larger than a page touches each page on its way down, so it cannot step over the stack's guard.
+  made->addFnAttr("probe-stack", "inline-asm");
   functions_.emplace(function.name, made);
   if (!external || emitting_functions_) pending_.push_back(&function);
   return made;
@@ -109,6 +111,7 @@ void ModuleEmitter::emit_loop(llvm::Function* thread_function) {
   auto* type = llvm::FunctionType::get(b.getVoidTy(), {pointer, pointer}, false);
   auto* kernel = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, "kernel", *llvm_);
   kernel->addFnAttr(llvm::Attribute::NoUnwind);
+  kernel->addFnAttr("probe-stack", "inline-asm");
   auto* entry = llvm::BasicBlock::Create(context_, "entry", kernel);
   b.SetInsertPoint(entry);
   if (traits_.needs_fibers) {
@@ -145,6 +148,8 @@ void ModuleEmitter::emit_loop(llvm::Function* thread_function) {
   llvm::Value* flat = b.CreateAdd(b.CreateMul(index[2], extent[1]), index[1]);
   flat = b.CreateAdd(b.CreateMul(flat, extent[0]), index[0]);
   b.CreateStore(flat, at(thread, offsetof(ThreadContext, linear)));
+  // For messages: which thread it was, should it fault. volatile, as nothing here reads it.
+  b.CreateStore(flat, at(kernel->getArg(1), offsetof(ThreadContext, linear)))->setVolatile(true);
   b.CreateCall(thread_function, {thread});
   for (int d = 0; d < 3; ++d) {
     auto* next = d == 2 ? done : llvm::BasicBlock::Create(context_, "next", kernel);

@@ -39,12 +39,12 @@ PERGOLA_SWITCHES_STACK std::uint64_t collective(ThreadContext* thread, std::uint
 void raise_trap(ThreadContext* thread, std::uint32_t kind, std::uint32_t line) {
   BlockRun& run = run_of(thread);
   const char* what = kind == kTrapBranchTable  ? "branches outside its table"
-                     : kind == kTrapBreakpoint ? "meets a breakpoint, and no debugger is there,"
-                     : kind == kTrapStack      ? "asks for more stack than a function has, or gives back what it was not given,"
+                     : kind == kTrapBreakpoint ? "meets a breakpoint, and no debugger is there"
+                     : kind == kTrapStack      ? "asks for more stack than a function has, or gives back what it was not given"
                      : kind == kTrapMisaligned ? "accesses 16 bytes at an address that is no multiple of 16"
                      : kind == kTrapTexture    ? "reads a texture that is none of this device"
-                                               : "executed a trap";
-  run.raise(PERGOLA_ERROR(kDeviceFault, "{} {} at line {} of its PTX.", run.where(thread), what, line));
+                                               : "traps";
+  run.raise(PERGOLA_ERROR(kDeviceFault, "{} {}.", run.where(thread, line), what));
 }
 [[noreturn]] PERGOLA_SWITCHES_STACK void trap(ThreadContext* thread, std::uint32_t kind, std::uint32_t line) {
   raise_trap(thread, kind, line);
@@ -75,7 +75,7 @@ PERGOLA_SWITCHES_STACK std::uint32_t extent_of_texture(ThreadContext* thread, st
 
 void raise_shared(ThreadContext* thread, std::uint32_t offset, std::uint32_t bytes) {
   BlockRun& run = run_of(thread);
-  run.raise(PERGOLA_ERROR(kDeviceFault, "{} accesses {} bytes at offset {:#x} of shared memory, of which the block has {} bytes.",
+  run.raise(PERGOLA_ERROR(kDeviceFault, "{} accesses {} bytes at offset {} of the block's shared memory, which has {} bytes.",
                           run.where(thread), bytes, offset, run.block().shared_bytes));
 }
 [[noreturn]] PERGOLA_SWITCHES_STACK void shared_fault(ThreadContext* thread, std::uint32_t offset, std::uint32_t bytes) {
@@ -116,7 +116,7 @@ bool free_or_raise(ThreadContext* thread, std::uint64_t address) {
   if (heap == nullptr || address == 0) return true;
   const Status status = heap->free(address);
   if (status.ok()) return true;
-  run.raise(PERGOLA_ERROR(kDeviceFault, "{}: {}", run.where(thread), status.message()));
+  run.raise(PERGOLA_ERROR(kDeviceFault, "{} frees what is no block of the heap: {}", run.where(thread), status.message()));
   return false;
 }
 PERGOLA_SWITCHES_STACK void release(ThreadContext* thread, std::uint64_t address) {
@@ -128,7 +128,7 @@ void raise_assert(ThreadContext* thread, std::uint64_t message, std::uint64_t fi
   BlockRun& run = run_of(thread);
   const MemoryReader read = reader_of(thread);
   const auto text = [&](std::uint64_t address) { return read_c_string(read, address, 4096).value_or("?"); };
-  run.raise(PERGOLA_ERROR(kDeviceFault, "{}: {}:{}: {}: assertion '{}' failed.", run.where(thread), text(file), line,
+  run.raise(PERGOLA_ERROR(kDeviceFault, "{} fails at {}:{}: {}: assertion '{}'.", run.where(thread), text(file), line,
                           text(function), text(message)));
 }
 [[noreturn]] PERGOLA_SWITCHES_STACK void assert_fail(ThreadContext* thread, std::uint64_t message, std::uint64_t file,

@@ -36,6 +36,10 @@ struct ThreadContext {
   std::uint32_t linear = 0;         // index in the block: lane is linear % 32, warp is linear / 32
   std::uint32_t local_bytes = 0;    // size of the stack: what isspacep.local compares with
   std::uint32_t spin_left = 0;      // back-edges of a spinning loop until the thread lets others run
+  // For messages about threads that wait for ever; written by kernels that run as fibers.
+  std::uint32_t wait_line = 0;      // PTX line of the barrier or warp operation it came to last
+  std::uint32_t look_line = 0;      // PTX line of its last strong load or atomic, and the address
+  std::uint64_t look_address = 0;
 };
 
 using ThreadFunction = void (*)(ThreadContext*);

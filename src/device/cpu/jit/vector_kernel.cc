@@ -174,6 +174,8 @@ class KernelLoop {
     b_.CreateStore(y, at(thread, offsetof(ThreadContext, tid) + 4));
     b_.CreateStore(z, at(thread, offsetof(ThreadContext, tid) + 8));
     b_.CreateStore(linear, at(thread, offsetof(ThreadContext, linear)));
+    // For messages: which group it was, should it fault. volatile, as nothing here reads it.
+    b_.CreateStore(linear, at(kernel_->getArg(1), offsetof(ThreadContext, linear)))->setVolatile(true);
     run(thread, linear);
   }
   void run(Value thread, Value linear) {

@@ -1,0 +1,107 @@
+#include "src/device/cpu/guarded_bytes.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+
+namespace pergola::device::cpu {
+namespace {
+
+constexpr std::size_t kPlainSlackBytes = 256;
+
+std::size_t page_bytes() {
+  static const auto bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
+
+std::atomic<std::size_t> guarded_count{0};  // relaxed: a limit, not an order
+
+struct Mapping {
+  std::byte* begin;
+  std::size_t bytes;
+};
+
+// Freed mappings, oldest first. Never destroyed: buffers may outlive static objects.
+class Quarantine {
+ public:
+  static Quarantine& instance() {
+    static auto* const one = new Quarantine;
+    return *one;
+  }
+  void put(Mapping mapping) {
+    // New pages without access in the place of the old ones: the memory goes back at once.
+    void* closed = mmap(mapping.begin, mapping.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    if (closed == MAP_FAILED) {
+      munmap(mapping.begin, mapping.bytes);
+      return;
+    }
+    Mapping oldest{nullptr, 0};
+    {
+      const std::scoped_lock lock(mutex_);
+      freed_.push_back(mapping);
+      if (freed_.size() > GuardedBytes::kQuarantined) {
+        oldest = freed_.front();
+        freed_.pop_front();
+      }
+    }
+    if (oldest.begin != nullptr) munmap(oldest.begin, oldest.bytes);
+  }
+
+ private:
+  std::mutex mutex_;  // guards freed_
+  std::deque<Mapping> freed_;
+};
+
+}  // namespace
+
+void GuardedBytes::swap(GuardedBytes& other) noexcept {
+  std::swap(mapping_, other.mapping_);
+  std::swap(mapping_bytes_, other.mapping_bytes_);
+  std::swap(plain_, other.plain_);
+  std::swap(data_, other.data_);
+  std::swap(size_bytes_, other.size_bytes_);
+  std::swap(slack_before_, other.slack_before_);
+  std::swap(slack_after_, other.slack_after_);
+}
+
+GuardedBytes::~GuardedBytes() {
+  if (mapping_ == nullptr) return;
+  Quarantine::instance().put({mapping_, mapping_bytes_});
+  guarded_count.fetch_sub(1, std::memory_order_relaxed);
+}
+
+GuardedBytes GuardedBytes::make(std::size_t size_bytes, std::size_t align_bytes) {
+  GuardedBytes made;
+  const std::size_t page = page_bytes();
+  const std::size_t inner = round_up(std::max<std::size_t>(size_bytes, 1), page);
+  if (inner < size_bytes || inner > SIZE_MAX - 2 * page) return made;
+  if (guarded_count.fetch_add(1, std::memory_order_relaxed) < kMostGuarded) {
+    void* memory = mmap(nullptr, inner + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    auto* begin = static_cast<std::byte*>(memory);
+    if (memory != MAP_FAILED && mprotect(begin + page, inner, PROT_READ | PROT_WRITE) == 0) {
+      made.mapping_ = begin;
+      made.mapping_bytes_ = inner + 2 * page;
+      made.size_bytes_ = size_bytes;
+      made.slack_after_ = round_up(size_bytes, align_bytes) - size_bytes;
+      made.slack_before_ = inner - size_bytes - made.slack_after_;
+      made.data_ = begin + page + made.slack_before_;
+      return made;
+    }
+    if (memory != MAP_FAILED) munmap(memory, inner + 2 * page);
+  }
+  guarded_count.fetch_sub(1, std::memory_order_relaxed);
+  made.plain_ = AlignedBytes::make(size_bytes + 2 * std::max(kPlainSlackBytes, align_bytes), align_bytes);
+  if (made.plain_.data() == nullptr) return made;
+  made.slack_before_ = made.slack_after_ = std::max(kPlainSlackBytes, align_bytes);
+  made.data_ = made.plain_.data() + made.slack_before_;
+  made.size_bytes_ = size_bytes;
+  return made;
+}
+
+}  // namespace pergola::device::cpu
