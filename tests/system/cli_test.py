@@ -47,6 +47,26 @@ PTX = """
 loop:
   bra loop;
 }
+.visible .entry races() {
+  .reg .b32 %i, %a, %v;
+  .shared .align 4 .b8 tile[128];
+  mov.u32 %i, %tid.x;
+  mov.u32 %a, tile;
+  mad.lo.u32 %a, %i, 4, %a;
+  st.shared.u32 [%a], %i;
+  xor.b32 %a, %a, 4;
+  ld.shared.u32 %v, [%a];
+  ret;
+}
+.visible .entry spins(.param .u64 p) {
+  .reg .b64 %p; .reg .b32 %v; .reg .pred %q;
+  ld.param.u64 %p, [p];
+look:
+  ld.volatile.global.u32 %v, [%p];
+  setp.eq.u32 %q, %v, 0;
+  @%q bra look;
+  ret;
+}
 """
 
 
@@ -170,6 +190,20 @@ class Cli(unittest.TestCase):
         fault = self.run_program("run", "case.ptx", "-k", "wild", "-g", "1", "-b", "1", code=4)
         self.assertIn("'wild'", fault.stderr)
 
+    def test_check_finds_a_race(self):
+        arguments = ("run", "case.ptx", "-k", "races", "-g", "1", "-b", "32")
+        self.run_program(*arguments)
+        race = self.run_program(*arguments, "--check", code=4)
+        self.assertIn("thread (0,0,0) of block (0,0,0) races with thread (1,0,0)", race.stderr)
+        self.assertIn("case.ptx:", race.stderr)
+        self.run_program(*arguments, "--check", "-d", "null", code=2)
+
+    def test_watchdog_says_where_a_kernel_spins(self):
+        stuck = self.run_program("run", "case.ptx", "-k", "spins", "-g", "3", "-b", "32", "--arg", "zeros:u32:1", "-d", "cpu",
+                                 code=4, PERGOLA_CPU_WATCHDOG="1")
+        self.assertIn("is ended by the watchdog", stuck.stderr)
+        self.assertIn("(ld.volatile.global.u32) spins on 0x", stuck.stderr)
+
     def test_timeout_is_4(self):
         late = self.run_program("run", "case.ptx", "-k", "forever", "-g", "1", "-b", "1", "--timeout", "0.3", code=4)
         self.assertIn("has not ended after 0.3 s", late.stderr)
@@ -192,7 +226,7 @@ class Cli(unittest.TestCase):
         self.assertIn("st.global.u32", text)
         self.assertNotIn("wild", text)
         kernels = json.loads(self.run_program("analyze", "case.ptx", "--json").stdout)["kernels"]
-        self.assertEqual([k["name"] for k in kernels], ["add", "wild", "forever"])
+        self.assertEqual([k["name"] for k in kernels], ["add", "wild", "forever", "races", "spins"])
         self.assertEqual([p["access"] for p in kernels[0]["parameters"]], ["read", "write", "none"])
         self.assertIn("ld.global.u32", kernels[0]["parameters"][0]["reason"])
         self.assertNotEqual(kernels[1]["universal_access"], "none")

@@ -130,14 +130,14 @@ Json extents(const device::Dim3& dim) { return {dim.x, dim.y, dim.z}; }
 }  // namespace
 
 Result<RunReport> run_kernel(const RunRequest& request) {
-  std::string device = request.device;
+  std::string device_name = request.device;
   if (request.check) {
-    if (!device.empty() && device != "cpu")
-      return PERGOLA_ERROR(kInvalidArgument, "--check runs on the CPU device, and --device is '{}': leave one of them out.", device);
-    device = "cpu";
+    if (!device_name.empty() && device_name != "cpu")
+      return PERGOLA_ERROR(kInvalidArgument, "--check runs on the CPU device, and --device is '{}': leave one of them out.", device_name);
+    device_name = "cpu";
     setenv("PERGOLA_CPU_CHECK", "1", 1);
   }
-  PERGOLA_ASSIGN(const session::SessionPtr session, runtime::create_session(device));
+  PERGOLA_ASSIGN(const session::SessionPtr session, runtime::create_session(device_name));
   session::ModulePtr module;
   {
     const Progress progress(fmt::format("loading {}", request.file));

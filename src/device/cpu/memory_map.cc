@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "src/device/cpu/block.h"
+
 namespace pergola::device::cpu {
 namespace {
 
@@ -97,6 +99,18 @@ std::string MemoryMap::describe_nearest(std::uintptr_t address) const {
   if (best == nullptr) return "no buffer exists on the device";
   if (distance(*best, address) > kNear) return "no buffer is within 1 MiB of it";
   return describe(*best, address, choose_freed);
+}
+
+std::string beside_shared(const Block& block, std::uintptr_t address) {
+  constexpr std::uintptr_t kNear = 64 * 1024;
+  const auto begin = reinterpret_cast<std::uintptr_t>(block.shared_base);
+  const std::uintptr_t end = begin + block.shared_bytes;
+  if (block.shared_bytes == 0) return {};
+  if (address >= end && address - end < kNear)
+    return fmt::format("{} bytes past the end of the block's shared memory ({} bytes)", address - end, block.shared_bytes);
+  if (address < begin && begin - address < kNear)
+    return fmt::format("{} bytes before the block's shared memory ({} bytes)", begin - address, block.shared_bytes);
+  return {};
 }
 
 }  // namespace pergola::device::cpu

@@ -54,4 +54,9 @@ class MemoryMap {
   std::atomic<std::uint64_t> generation_{1};    // written under mutex_
 };
 
+// "4 bytes past the end of the block's shared memory (1024 bytes)", which has no place in the map; empty where
+// `address` is not near it.
+struct Block;
+std::string beside_shared(const Block& block, std::uintptr_t address);
+
 }  // namespace pergola::device::cpu

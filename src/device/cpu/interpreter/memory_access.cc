@@ -143,6 +143,10 @@ std::byte* Machine::out_of_bounds(Thread& t, const Inst& inst, Region region, st
                                  address, launch().parameters.size()));
       break;
     default:
+      if (const std::string beside = beside_shared(block_, address); !beside.empty()) {
+        fault(t, inst, fmt::format("{} {} bytes at {:#x}, {}", verb, size, address, beside));
+        break;
+      }
       fault(t, inst, fmt::format("{} {} bytes at {:#x}, {}", verb, size, address,
                                  launch().memory->describe_nearest(address)));
   }

@@ -156,6 +156,7 @@ void BlockRun::finish(Fiber& fiber) {
 void BlockRun::yield(ThreadContext* thread) {
   thread->spin_left = kSpinTurns;
   if (!code_.fibers) return;
+  context_.turns_left = kTurnsUntilPoll;  // turns of a loop that spins are no progress, as poll() would have it
   Fiber& fiber = fiber_of(thread);
   fiber.state = State::kSpun;
   suspend(fiber);

@@ -11,7 +11,9 @@ using Value = llvm::Value*;
 
 void FunctionEmitter::emit_mbarrier(const Inst& in) {
   const auto call = [&](const Operand& at, std::uint32_t operation, Value value) {
-    return call_runtime("pergola_jit_mbarrier", i(64), {address(in, at, in.space(), 8), k(32, operation), value});
+    Value object = address(in, at, in.space(), 8);
+    if (operation == kMbarrierTest || operation == kMbarrierTestParity) note_look(in, object);
+    return call_runtime("pergola_jit_mbarrier", i(64), {object, k(32, operation), value});
   };
   if (in.op == Op::kCp) {  // cp.async.mbarrier.arrive: the copies are done, so it arrives at once
     if (in.has(Mod::kNoinc)) call(in.operands.at(0), kMbarrierArrive, k(64, 1));

@@ -39,13 +39,8 @@ const char* what_happened(int signal) {
 
 // "4 bytes past the end of buffer 7 (4096 bytes)"; a block's shared memory has no place in the map.
 std::string neighbour(const BlockRun& run, std::uintptr_t address) {
-  const auto shared = reinterpret_cast<std::uintptr_t>(run.block().shared_base);
-  const std::uintptr_t end = shared + run.block().shared_bytes;
-  constexpr std::uintptr_t kNear = 64 * 1024;
-  if (run.block().shared_bytes != 0 && address >= end && address - end < kNear)
-    return fmt::format("{} bytes past the end of the block's shared memory ({} bytes)", address - end, run.block().shared_bytes);
-  if (run.block().shared_bytes != 0 && address < shared && shared - address < kNear)
-    return fmt::format("{} bytes before the block's shared memory ({} bytes)", shared - address, run.block().shared_bytes);
+  std::string shared = beside_shared(run.block(), address);
+  if (!shared.empty()) return shared;
   const MemoryMap* memory = run.launch().memory;
   return memory == nullptr ? "and no buffer is known" : memory->describe_nearest(address);
 }

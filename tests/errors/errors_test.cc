@@ -1,0 +1,252 @@
+// A wrong kernel fails its launch with a message that names kernel, block, thread, address and what is there; the
+// process goes on and the next launch works. Every error on every tier that can see it (docs/errors.md has the table).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/ptx_cases/ptx_program.h"
+#include "tests/ptx_cases/test_device.h"
+
+namespace pergola {
+namespace {
+
+using ptx_cases::PtxProgram;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+
+class Errors : public testing::TestWithParam<std::string> {
+ protected:
+  static device::DevicePtr open(device::cpu::CpuOptions options = {}) {
+    if (options.sms == 0) options.sms = 2;
+    auto device = ptx_cases::open_test_device(GetParam(), options);
+    EXPECT_TRUE(device.ok()) << device.message();
+    return *device;
+  }
+  static bool interprets() { return GetParam() == "interpreter"; }
+  // The tier sees the exact access and its line.
+  static std::string line(const std::string& text) { return interprets() ? text : ""; }
+
+  // The launch has failed with a fault that holds `text`, and the same device runs a right kernel.
+  static void expect_fault(PtxProgram& program, const Status& status, const std::string& text) {
+    EXPECT_EQ(status.code(), Code::kDeviceFault) << status.message();
+    EXPECT_THAT(status.message(), HasSubstr(text));
+    const auto out = program.zeros(4);
+    const Status next = program.run("fine", {.grid = {1, 1, 1}, .block = {1, 1, 1}}, out->address());
+    EXPECT_TRUE(next.ok()) << next.message();
+    EXPECT_EQ(static_cast<int>(out->host_pointer()[0]), 7);
+  }
+};
+
+std::vector<std::string> tiers() { return ptx_cases::cpu_tier_names(); }
+INSTANTIATE_TEST_SUITE_P(tiers, Errors, testing::ValuesIn(tiers()), [](const auto& of) { return of.param; });
+
+// `body` is of k(p, q): %p and %q the parameters, %t the thread, %b the block. Its line 20 is the body's first.
+std::string module(const std::string& body, const std::string& before = "") {
+  return R"(.file 1 "blur.cu"
+.visible .entry fine(.param .u64 p) { .reg .b64 %p; ld.param.u64 %p, [p]; st.global.u32 [%p], 7; ret; }
+)" + before + R"(
+.visible .entry k(.param .u64 p, .param .u64 q) {
+  .reg .b64 %p, %q, %a<4>; .reg .b32 %t, %b, %r<8>; .reg .pred %c<4>;
+  ld.param.u64 %p, [p]; ld.param.u64 %q, [q];
+  mov.u32 %t, %tid.x; mov.u32 %b, %ctaid.x;
+)" + body + "\n  ret;\n}\n";
+}
+
+// Thread 5 of block 2 alone goes on.
+constexpr const char* kOne =
+    "  setp.ne.u32 %c0, %t, 5; @%c0 ret; setp.ne.u32 %c0, %b, 2; @%c0 ret;\n  .loc 1 77 3\n";
+constexpr const char* kWho = "thread (5,0,0) of block (2,0,0) ";
+constexpr device::LaunchConfig kShape{.grid = {3, 1, 1}, .block = {64, 1, 1}};
+
+TEST_P(Errors, StorePastTheEnd_NamesTheBuffer) {
+  PtxProgram program(open(), module(std::string(kOne) + "  st.global.u32 [%p+4096], %t;"));
+  const auto buffer = program.zeros(4096);
+  const Status status = program.run("k", kShape, buffer->address(), std::uint64_t{0});
+  expect_fault(program, status, "Kernel 'k'" + line(" at blur.cu:77 (st.global.u32)") + ": " + kWho + "writes ");
+  EXPECT_THAT(status.message(), HasSubstr(fmt::format("at {:#x}, 0 bytes past the end of buffer 1 (4096 bytes)", buffer->address() + 4096)));
+}
+
+TEST_P(Errors, LoadBeforeTheStart_NamesTheBuffer) {
+  PtxProgram program(open(), module(std::string(kOne) + "  ld.global.u32 %r1, [%p+-4]; st.global.u32 [%p], %r1;"));
+  const auto buffer = program.zeros(4096);
+  expect_fault(program, program.run("k", kShape, buffer->address(), std::uint64_t{0}), "4 bytes before buffer 1 (4096 bytes)");
+}
+
+TEST_P(Errors, SmallBuffer_FaultsWithinItsAlignment) {
+  // Compiled code sees the end of a buffer to 256 bytes, the interpreter to the byte.
+  PtxProgram program(open(), module(std::string(kOne) + "  st.global.u32 [%p+256], %t;"));
+  const auto buffer = program.zeros(100);
+  expect_fault(program, program.run("k", kShape, buffer->address(), std::uint64_t{0}), "156 bytes past the end of buffer 1 (100 bytes)");
+}
+
+TEST_P(Errors, UseAfterFree_SaysThatItIsFreed) {
+  PtxProgram program(open(), module(std::string(kOne) + "  ld.global.u32 %r1, [%p+16]; st.global.u32 [%q], %r1;"));
+  auto freed = program.zeros(4096);
+  const auto kept = program.zeros(4096);
+  const std::uint64_t address = freed->address();
+  freed.reset();
+  expect_fault(program, program.run("k", kShape, address, kept->address()),
+               fmt::format("at {:#x}, at byte 16 of buffer 1 (4096 bytes), which has been freed", address + 16));
+}
+
+TEST_P(Errors, NullPointer) {
+  PtxProgram program(open(), module(std::string(kOne) + "  st.global.u32 [%p], %t;"));
+  expect_fault(program, program.run("k", kShape, std::uint64_t{0}, std::uint64_t{0}), std::string(kWho) + "writes ");
+}
+
+TEST_P(Errors, ThreadIsNamed_InALoopOverThreadsAndAsAFiber) {
+  const std::string access = "  st.global.u32 [%p], %t;";
+  const device::LaunchConfig shape{.grid = {3, 1, 1}, .block = {4, 4, 4}};
+  const std::string one = "  mov.u32 %r1, %tid.y; mov.u32 %r2, %tid.z; setp.ne.u32 %c0, %r1, 2; @%c0 bra E; setp.ne.u32 %c0, %r2, 3;\n"
+                          "  @%c0 bra E; setp.ne.u32 %c0, %t, 1; @%c0 bra E;\n";
+  for (const std::string barrier : {"", "  bar.sync 0;\n"}) {
+    PtxProgram program(open(), module(barrier + one + access + "\nE:"));
+    expect_fault(program, program.run("k", shape, std::uint64_t{64}, std::uint64_t{0}), "thread (1,2,3) of block (");
+  }
+}
+
+TEST_P(Errors, SharedMemory_PastItsEnd) {
+  PtxProgram program(open(), module(std::string(kOne) + "  mov.u32 %r1, tile; st.shared.u32 [%r1+1024], %t;", ".shared .align 16 .b8 tile[1024];"));
+  expect_fault(program, program.run("k", kShape, std::uint64_t{0}, std::uint64_t{0}),
+               interprets() ? "writes 4 bytes at offset 1024 of the block's shared memory ('tile' + 1024), which has 1024 bytes"
+                            : "accesses 4 bytes at offset 1024 of the block's shared memory, which has 1024 bytes");
+}
+
+TEST_P(Errors, SharedMemory_PastItsEnd_ThroughAGenericAddress) {
+  PtxProgram program(open(), module(std::string(kOne) + "  mov.u64 %a1, tile; cvta.shared.u64 %a1, %a1; st.u32 [%a1+1024], %t;",
+                                    ".shared .align 16 .b8 tile[1024];"));
+  expect_fault(program, program.run("k", kShape, std::uint64_t{0}, std::uint64_t{0}),
+               "0 bytes past the end of the block's shared memory (1024 bytes)");
+}
+
+TEST_P(Errors, Misaligned_IsSeenByTheInterpreter) {
+  if (!interprets()) GTEST_SKIP() << "compiled code does not look at alignment (docs/errors.md)";
+  PtxProgram program(open(), module(std::string(kOne) + "  st.global.u32 [%p+2], %t;"));
+  const auto buffer = program.zeros(64);
+  expect_fault(program, program.run("k", kShape, buffer->address(), std::uint64_t{0}),
+               fmt::format("blur.cu:77 (st.global.u32): {}writes 4 bytes at {:#x}, which is not aligned to 4 bytes", kWho, buffer->address() + 2));
+}
+
+TEST_P(Errors, ConstantMemory_IsNotWritten) {
+  if (!interprets()) GTEST_SKIP() << "compiled code does not protect .const variables (docs/errors.md)";
+  PtxProgram program(open(), module(std::string(kOne) + "  mov.u64 %a1, table; cvta.const.u64 %a1, %a1; st.u32 [%a1], %t;",
+                                    ".const .align 4 .u32 table[4] = {1, 2, 3, 4};"));
+  expect_fault(program, program.run("k", kShape, std::uint64_t{0}, std::uint64_t{0}), "which is read-only: at byte 0 of variable 'table'");
+}
+
+TEST_P(Errors, Trap) {
+  PtxProgram program(open(), module(std::string(kOne) + "  trap;"));
+  expect_fault(program, program.run("k", kShape, std::uint64_t{0}, std::uint64_t{0}),
+               std::string("Kernel 'k' at blur.cu:77 (trap): ") + kWho + "traps.");
+}
+
+TEST_P(Errors, FailedAssertion_NamesItsText) {
+  PtxProgram program(open(), module(std::string(kOne) + R"(  {
+  .param .b64 m; .param .b64 f; .param .b32 l; .param .b64 n; .param .b64 s;
+  mov.u64 %a1, text; cvta.global.u64 %a1, %a1; mov.u64 %a2, file; cvta.global.u64 %a2, %a2;
+  st.param.b64 [m], %a1; st.param.b64 [f], %a2; st.param.b32 [l], 12; st.param.b64 [n], %a2; st.param.b64 [s], 1;
+  call __assertfail, (m, f, l, n, s);
+  })", R"(.extern .func __assertfail(.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, .param .b64 e);
+.global .align 1 .b8 text[6] = {105, 32, 60, 32, 110, 0};
+.global .align 1 .b8 file[5] = {97, 46, 99, 117, 0};)"));
+  const Status status = program.run("k", kShape, std::uint64_t{0}, std::uint64_t{0});
+  expect_fault(program, status, kWho);
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("a.cu:12"), HasSubstr("i < n")));
+}
+
+TEST_P(Errors, EndlessRecursion_OverflowsTheStack) {
+  PtxProgram program(open(), module(std::string(kOne) + "  { .param .b32 n; st.param.b32 [n], 0; call down, (n); }",
+                                    R"(.func down(.param .b32 n) {
+  .reg .b32 %n; .reg .b64 %a; .local .align 16 .b8 room[20000];
+  ld.param.u32 %n, [n]; add.u32 %n, %n, 1;
+  mov.u64 %a, room; st.local.u32 [%a], %n;
+  { .param .b32 m; st.param.b32 [m], %n; call down, (m); }
+  ld.local.u32 %n, [%a];
+  ret;
+})"));
+  expect_fault(program, program.run("k", kShape, std::uint64_t{0}, std::uint64_t{0}), "overflows its stack of ");
+}
+
+// The ISA leaves the result of an integer division by zero open, and no GPU traps; here it has all bits set.
+TEST_P(Errors, DivisionByZero_IsNoFault) {
+  PtxProgram program(open(), module("  mov.u32 %r1, 0; div.u32 %r2, %t, %r1; st.global.u32 [%p], %r2; rem.s32 %r3, %t, %r1; mov.u32 %r4, "
+                                    "0x80000000; mov.u32 %r5, -1; div.s32 %r6, %r4, %r5; st.global.u32 [%p+4], %r6;"));
+  const auto out = program.zeros(8);
+  const Status status = program.run("k", {.grid = {1, 1, 1}, .block = {1, 1, 1}}, out->address(), std::uint64_t{0});
+  ASSERT_TRUE(status.ok()) << status.message();
+  std::uint32_t words[2];
+  std::memcpy(words, out->host_pointer(), 8);
+  EXPECT_EQ(words[0], 0xffffffffu);
+  EXPECT_EQ(words[1], 0x80000000u);
+}
+
+TEST_P(Errors, DivergentBarriers_SayWhereEachWarpStands) {
+  PtxProgram program(open(), module("  setp.lt.u32 %c1, %t, 48; @%c1 bra A;\n  .loc 1 80 1\n  bar.sync 1;\n  bra E;\nA:\n  .loc 1 90 1\n"
+                                    "  bar.sync 0;\nE:"));
+  expect_fault(program, program.run("k", {.grid = {1, 1, 1}, .block = {96, 1, 1}}, std::uint64_t{0}, std::uint64_t{0}),
+               "Kernel 'k': block (0,0,0) waits for ever, as no thread of it can go on:"
+               "\n  blur.cu:90 (bar.sync) waits at barrier 0, where 48 of 96 threads have arrived: "
+               "block (0,0,0) warp 0 lanes 0xffffffff, block (0,0,0) warp 1 lanes 0xffff"
+               "\n  blur.cu:80 (bar.sync) waits at barrier 1, where 48 of 96 threads have arrived: "
+               "block (0,0,0) warp 1 lanes 0xffff0000, block (0,0,0) warp 2 lanes 0xffffffff");
+}
+
+TEST_P(Errors, ShuffleThatNotAllReach_IsADeadlock) {
+  PtxProgram program(open(), module("  setp.lt.u32 %c1, %t, 3; @%c1 bra A;\n  .loc 1 80 1\n  shfl.sync.idx.b32 %r1, %t, 0, 31, 0xffffffff;\n"
+                                    "  bra E;\nA:\n  .loc 1 90 1\n  bar.sync 0;\nE:"));
+  const Status status = program.run("k", {.grid = {1, 1, 1}, .block = {32, 1, 1}}, std::uint64_t{0}, std::uint64_t{0});
+  expect_fault(program, status, "blur.cu:80 (shfl.sync.idx.b32) waits for lanes 0xffffffff of its warp: block (0,0,0) warp 0 lanes 0xfffffff8");
+  EXPECT_THAT(status.message(), HasSubstr("blur.cu:90 (bar.sync) waits at barrier 0, where 3 of 32 threads have arrived"));
+}
+
+// --- the watchdog -------------------------------------------------------------------------------------------------------
+
+constexpr const char* kSpin = "S:\n  .loc 1 33 1\n  ld.volatile.global.u32 %r1, [%p];\n  setp.eq.u32 %c1, %r1, 0;\n  @%c1 bra S;";
+
+TEST_P(Errors, Watchdog_SaysWhereTheWarpsSpin) {
+  for (const std::uint32_t blocks : {1u, 6u}) {
+    PtxProgram program(open({.watchdog = std::chrono::milliseconds(200)}),
+                       module("  setp.gt.u32 %c1, %t, 39; @%c1 bra B;\n" + std::string(kSpin) + "\nB:\n  .loc 1 44 1\n  bar.sync 0;"));
+    const auto flag = program.zeros(256);
+    const Status status = program.run("k", {.grid = {blocks, 1, 1}, .block = {64, 1, 1}}, flag->address(), std::uint64_t{0});
+    expect_fault(program, status, fmt::format("Kernel 'k' is ended by the watchdog (PERGOLA_CPU_WATCHDOG): for 0.2 s its {} resident "
+                                              "blocks have only waited:", blocks));
+    EXPECT_THAT(status.message(), HasSubstr(fmt::format("blur.cu:33 (ld.volatile.global.u32) spins on {:#x}, at byte 0 of buffer 1 "
+                                                        "(256 bytes): block (", flag->address())));
+    EXPECT_THAT(status.message(), HasSubstr("blur.cu:44 (bar.sync) waits at barrier 0, where 24 of 64 threads have arrived: block ("));
+    EXPECT_THAT(status.message(), HasSubstr("warp 1 lanes 0xffffff00"));
+  }
+}
+
+TEST_P(Errors, Watchdog_LeavesAKernelThatGetsOn) {
+  // Longer than the watchdog's time in all, never that long without progress.
+  PtxProgram program(open({.watchdog = std::chrono::milliseconds(300)}), module(kSpin));
+  const auto flag = program.zeros(4);
+  for (const bool many : {false, true}) {
+    std::memset(flag->host_pointer(), 0, 4);
+    ASSERT_TRUE(program.enqueue(program.queue(), "k", {.grid = {many ? 4u : 1u, 1, 1}, .block = {32, 1, 1}}, flag->address(), std::uint64_t{0}).ok());
+    const auto event = program.queue().record().value();
+    EXPECT_EQ(event->wait(std::chrono::milliseconds(100)).code(), Code::kTimeout);
+    std::atomic_ref(*reinterpret_cast<std::uint32_t*>(flag->host_pointer())).store(1);
+    EXPECT_TRUE(event->wait(program.limit).ok());
+  }
+}
+
+// A grid barrier over one block more than fit at once hangs a GPU; with the GPU's residency it does here, and is told.
+TEST_P(Errors, OccupancyBound_GridBarrier) {
+  const std::string barrier = "  atom.add.global.u32 %r2, [%p+4], 1;\n  mov.u32 %r3, %nctaid.x;\nW:\n  .loc 1 55 1\n"
+                              "  ld.acquire.gpu.global.u32 %r1, [%p+4];\n  setp.lt.u32 %c1, %r1, %r3;\n  @%c1 bra W;";
+  for (const auto occupancy : {device::cpu::Occupancy::kShared, device::cpu::Occupancy::kPerLaunch}) {
+    PtxProgram program(open({.sms = 2, .blocks_per_sm = 3, .occupancy = occupancy, .watchdog = std::chrono::milliseconds(300)}), module(barrier));
+    const auto words = program.zeros(8);
+    const Status fits = program.run("k", {.grid = {6, 1, 1}, .block = {1, 1, 1}}, words->address(), std::uint64_t{0});
+    EXPECT_TRUE(fits.ok()) << fits.message();
+    std::memset(words->host_pointer(), 0, 8);
+    const Status hangs = program.run("k", {.grid = {7, 1, 1}, .block = {1, 1, 1}}, words->address(), std::uint64_t{0});
+    expect_fault(program, hangs, "its 6 resident blocks have only waited, and 1 of its blocks waits for room to start:\n  blur.cu:55 "
+                                 "(ld.acquire.gpu.global.u32) spins on ");
+  }
+}
+
+}  // namespace
+}  // namespace pergola
