@@ -4,6 +4,7 @@
 // ends is left there too.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -22,8 +23,7 @@ namespace {
 struct Seeds {
   std::uint64_t first = 1, count = 40;
 };
-Seeds seeds() {
-  Seeds chosen;
+Seeds seeds(Seeds chosen = {}) {
   if (const char* text = std::getenv("PERGOLA_DIFFERENTIAL")) {
     char* end = nullptr;
     chosen.first = std::strtoull(text, &end, 10);
@@ -93,7 +93,8 @@ void Kept::keep(device::Device& reference, device::Device& device, const ptx_cas
                                     fmt::format("// {}\n{}", difference, small.text)).ok());
 }
 
-TEST(Differential, RandomKernels_LeaveTheSameBits) {
+// `usual`: the seeds where the environment does not say.
+void leave_the_same_bits(const Seeds& usual) {
   auto reference = ptx_cases::open_test_device("interpreter");
   ASSERT_TRUE(reference.ok()) << reference.message();
   std::vector<std::string> others;
@@ -104,7 +105,7 @@ TEST(Differential, RandomKernels_LeaveTheSameBits) {
   for (const std::string& name : others) {
     auto device = ptx_cases::open_test_device(name);
     ASSERT_TRUE(device.ok()) << device.message();
-    const Seeds chosen = seeds();
+    const Seeds chosen = seeds(usual);
     std::vector<std::uint64_t> by_optimiser;
     for (std::uint64_t seed = chosen.first; seed < chosen.first + chosen.count; ++seed) {
       SCOPED_TRACE(fmt::format("{}, seed {} (PERGOLA_DIFFERENTIAL={}:1)", name, seed, seed));
@@ -132,8 +133,30 @@ TEST(Differential, RandomKernels_LeaveTheSameBits) {
   }
 }
 
+TEST(Differential, RandomKernels_LeaveTheSameBits) { leave_the_same_bits({}); }
+
+TEST(Differential, WideRandomKernels_LeaveTheSameBits) {
+  if (std::getenv("PERGOLA_DIFFERENTIAL") != nullptr) GTEST_SKIP() << "PERGOLA_DIFFERENTIAL chooses the seeds of the other test";
+  leave_the_same_bits({kFirstWideSeed, 20});
+}
+
+// The generator's kernels order what they share: a race that --check sees in one would be a mistake of either.
+TEST(Differential, RandomKernels_HaveNoRaces) {
+  auto checked = ptx_cases::open_test_device("checked");
+  ASSERT_TRUE(checked.ok()) << checked.message();
+  const Seeds chosen = seeds();
+  const std::uint64_t count = std::min<std::uint64_t>(chosen.count, 10);
+  for (const std::uint64_t first : {chosen.first, kFirstWideSeed}) {
+    for (std::uint64_t seed = first; seed < first + count; ++seed) {
+      const auto found = ptx_cases::run_case(**checked, generate_kernel(seed));
+      EXPECT_TRUE(found.ok()) << "seed " << seed << ": " << found.message();
+    }
+  }
+}
+
 TEST(Differential, GeneratedKernels_AreLegalPtx) {
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+  for (std::uint64_t n = 1; n <= 40; ++n) {
+    const std::uint64_t seed = n % 2 == 0 ? n : n + kFirstWideSeed;
     const auto module = ptx::parse(generate_kernel(seed).text, "k.ptx");
     ASSERT_TRUE(module.ok()) << module.message();
     const Status legal = ptx::verify(*module);

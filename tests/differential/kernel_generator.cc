@@ -12,6 +12,7 @@ using fmt::format;
 
 // Registers of the pool, by class: %i 32-bit, %l 64-bit, %f f32, %d f64, %h f16, %p predicates.
 constexpr int kInts = 8, kLongs = 4, kFloats = 5, kDoubles = 3, kHalves = 3, kPredicates = 4;
+constexpr std::uint32_t kTotals = 8;  // words behind the outputs that all threads reduce into, each by one operation
 constexpr int kOutputBytes = kInts * 4 + kLongs * 8 + kFloats * 4 + kDoubles * 8 + kHalves * 4;
 
 class Generator {
@@ -36,7 +37,7 @@ class Generator {
       if (n % 3 == 0) word = kEdges[word % std::size(kEdges)];
       for (int b = 0; b < 4; ++b) in.initial.push_back(static_cast<std::byte>(word >> (8 * b)));
     }
-    out.initial.resize(std::size_t{threads} * kOutputBytes);
+    out.initial.resize(std::size_t{threads} * kOutputBytes + 4 * kTotals);
     test.buffers = {in, out};
     test.arguments = {{"in", {}}, {"out", {}}};
     return test;
@@ -258,9 +259,70 @@ class Generator {
     }
   }
 
+  // --- wide kernels alone -------------------------------------------------------------------------------------------
+
+  void reduce_globally() {  // in any order the same
+    const std::uint32_t slot = below(kTotals);
+    constexpr const char* kOperations[] = {"add.u32", "xor.b32", "max.s32", "min.u32", "or.b32", "and.b32", "add.u32", "max.u32"};
+    line(format("red.global.{} [%totals+{}], {};", kOperations[slot], 4 * slot, i()));
+  }
+
+  // Even and odd warps meet at barriers of their own, between which each reads what its neighbour of the warp stored.
+  void warps_apart() {
+    const int label = labels_++;
+    const std::uint32_t warps = threads_per_block_ / 32, odd = warps / 2;
+    line("bar.sync 0;");
+    line("shr.u32 %t0, %tidx, 5;");
+    line("and.b32 %t0, %t0, 1;");
+    line("setp.eq.u32 %q, %t0, 1;");
+    line(format("st.shared.b32 [%slot], {};", i()));
+    line(format("@%q bra ELSE{};", label));
+    line(format("barrier.sync 1, {};", 32 * (warps - odd)));
+    line(format("bra.uni JOIN{};", label));
+    code_ += format("ELSE{}:\n", label);
+    line(format("bar.sync 2, {};", odd == 0 ? 32 : 32 * odd));
+    code_ += format("JOIN{}:\n", label);
+    line("mov.u32 %t1, tile;");
+    line("xor.b32 %t0, %tidx, 1;");
+    line("mad.lo.u32 %t0, %t0, 4, %t1;");
+    line(format("ld.shared.b32 {}, [%t0];", i()));
+    line("bar.sync 0;");
+  }
+
+  // The halves of each warp do different operations among themselves.
+  void lanes_apart() {
+    const int label = labels_++;
+    line("and.b32 %t0, %tidx, 16;");
+    line("setp.ne.u32 %q, %t0, 0;");
+    line(format("@%q bra ELSE{};", label));
+    line(format("shfl.sync.bfly.b32 {}, {}, {}, 31, 0xffff;", i(), i(), below(16)));
+    line("bar.warp.sync 0xffff;");
+    line(format("bra.uni JOIN{};", label));
+    code_ += format("ELSE{}:\n", label);
+    line(format("match.any.sync.b32 {}, {}, 0xffff0000;", i(), i()));
+    code_ += format("JOIN{}:\n", label);
+    line("bar.warp.sync 0xffffffff;");
+  }
+
+  void count_at_barrier() {
+    if (below(2) == 0)
+      line(format("bar.red.popc.u32 {}, 0, {};", i(), p()));
+    else
+      line(format("bar.red.{}.pred {}, 0, {};", any<2>({"and", "or"}), p(), p()));
+  }
+
+  bool wide_statement(bool together) {
+    const std::uint32_t kind = below(together ? 8 : 24);
+    if (together && kind == 1) return warps_apart(), true;
+    if (together && kind == 2) return lanes_apart(), true;
+    if (together && kind == 3) return count_at_barrier(), true;
+    return kind == 0 ? (reduce_globally(), true) : false;
+  }
+
   // `together`: every thread of the block comes here, so barriers and full-warp operations are allowed.
   void statements(std::uint32_t count, bool together) {
     for (std::uint32_t n = 0; n < count; ++n) {
+      if (wide_ && wide_statement(together)) continue;
       const std::uint32_t kind = below(20);
       if (together && kind < 2)
         exchange();
@@ -300,6 +362,11 @@ class Generator {
     for (int n = 0; n < kDoubles; ++n) line(format("cvt.rn.f64.s64 %d{}, %l{};", n, n));
     for (int n = 0; n < kHalves; ++n) line(format("cvt.rn.f16.f32 %h{}, %f{};", n, 1 + 2 * (n % 2)));
     for (int n = 0; n < kPredicates; ++n) line(format("setp.lt.s32 %p{}, %i{}, %i{};", n, n, n + 1));
+    if (wide_) {
+      line("mov.u32 %t0, %nctaid.x;");
+      line(format("mul.lo.u32 %t0, %t0, {};", threads_per_block_));
+      line(format("mad.wide.u32 %totals, %t0, {}, %out;", kOutputBytes));
+    }
     statements(20 + below(25), true);
     store_all();
   }
@@ -332,13 +399,14 @@ class Generator {
         ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry k(.param .u64 in, .param .u64 out)\n{{\n"
         "  .reg .b32 %i<{}>;\n  .reg .b64 %l<{}>;\n  .reg .f32 %f<{}>;\n  .reg .f64 %d<{}>;\n  .reg .b16 %h<{}>;\n"
         "  .reg .pred %p<{}>;\n  .reg .b32 %c<{}>;\n  .reg .b32 %n<{}>;\n  .reg .pred %q<{}>;\n  .reg .pred %q;\n"
-        "  .reg .b32 %t<2>;\n  .reg .b64 %u<2>;\n  .reg .b64 %in, %out;\n  .reg .b32 %tidx, %index, %slot;\n"
+        "  .reg .b32 %t<2>;\n  .reg .b64 %u<2>;\n  .reg .b64 %in, %out, %totals;\n  .reg .b32 %tidx, %index, %slot;\n"
         "  .shared .align 4 .b8 tile[{}];\n  .shared .align 4 .b32 total;\n{}}}\n",
         kInts, kLongs, kFloats, kDoubles, kHalves, kPredicates, labels_ + 1, labels_ + 1, labels_ + 1,
         4 * threads_per_block_, code_);
   }
 
   const std::uint64_t seed_;
+  const bool wide_ = seed_ >= kFirstWideSeed;
   std::uint64_t counter_ = 0;
   std::uint32_t threads_per_block_ = 32;
   std::string code_;

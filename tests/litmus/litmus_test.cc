@@ -1,7 +1,7 @@
 // Runs every litmus test of tests/litmus/cases on every device that is here (both tiers of the CPU device, or the GPU
 // that PERGOLA_DEVICE names): no forbidden outcome is ever seen, and which weak ones were is printed.
 //
-//   PERGOLA_LITMUS_MS    how long each test runs (default 20)
+//   PERGOLA_LITMUS_MS    how long each test runs (default 15)
 //   PERGOLA_LITMUS_SEED  of the delays (default: the clock's; always printed)
 #include <gtest/gtest.h>
 
@@ -117,7 +117,7 @@ class LitmusTest : public testing::Test {
 
   void TestBody() override {
     const std::uint64_t first_seed = environment("PERGOLA_LITMUS_SEED", Clock::now().time_since_epoch().count());
-    const auto limit = std::chrono::milliseconds(environment("PERGOLA_LITMUS_MS", 20));
+    const auto limit = std::chrono::milliseconds(environment("PERGOLA_LITMUS_MS", 15));
     const bool gpu = device_->info().kind == device::DeviceKind::kCuda;
     auto runner = Runner::make(device_, test_, gpu ? 32 : 1);
     ASSERT_TRUE(runner.ok()) << runner.message();

@@ -33,6 +33,7 @@ Result<device::DevicePtr> open_test_device(const std::string& name) {
 }
 
 Result<device::DevicePtr> open_test_device(const std::string& name, const device::cpu::CpuOptions& options) {
+  if (name == "checked") return device::cpu::create_cpu_device(options, device::cpu::create_interpreter({.check = true}));
   for (const auto& [tier, open] : kTiers) {
     if (name != tier) continue;
     PERGOLA_ASSIGN(auto engine, open());

@@ -69,7 +69,7 @@ std::string Machine::shared_place(std::uint32_t offset) const {
   const SharedLayout::Slot* best = nullptr;
   for (const SharedLayout::Slot& slot : kernel_->shared.slots)
     if (slot.offset_bytes <= offset && (best == nullptr || slot.offset_bytes >= best->offset_bytes)) best = &slot;
-  const std::string place = fmt::format("offset {} of the block's shared memory", offset);
+  std::string place = fmt::format("offset {} of the block's shared memory", offset);
   if (best == nullptr) return place;
   const std::string name = best->name.substr(best->name.rfind('/') + 1);
   return fmt::format("{} ('{}' + {})", place, name, offset - best->offset_bytes);
