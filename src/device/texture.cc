@@ -10,7 +10,22 @@ struct Limit {
 };
 constexpr Limit kLimits[3] = {{131072, 1, 1}, {131072, 65536, 1}, {16384, 16384, 16384}};  // CUDA, compute capability 9.0
 
+constexpr std::uint32_t kMostFetched = 1u << 27;
+
+// A texture that is only fetched from: one dimension, no filter, no normalised coordinates.
+Status validate_fetched(const TextureDescription& d) {
+  if (d.dimensions != 1 || d.filter != FilterMode::kNearest || d.normalized_coordinates) {
+    return PERGOLA_ERROR(kInvalidArgument, "A fetched texture has one dimension, no filter and no normalised coordinates; this one has {}, "
+                         "{} and {}.", d.dimensions, d.filter == FilterMode::kLinear ? "a filter" : "none",
+                         d.normalized_coordinates ? "normalised ones" : "others");
+  }
+  if (d.width >= 1 && d.width <= kMostFetched && d.height == 1 && d.depth == 1) return {};
+  return PERGOLA_ERROR(kInvalidArgument, "A fetched texture has a width of 1 to {} and no height or depth; {} x {} x {} is asked for.",
+                       kMostFetched, d.width, d.height, d.depth);
+}
+
 Status validate_extents(const TextureDescription& d) {
+  if (d.fetched) return validate_fetched(d);
   if (d.dimensions < 1 || d.dimensions > 3) {
     return PERGOLA_ERROR(kInvalidArgument, "A texture has 1, 2 or 3 dimensions; {} are asked for.", d.dimensions);
   }

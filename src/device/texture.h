@@ -31,6 +31,9 @@ struct TextureDescription {
   std::array<AddressMode, 3> address{AddressMode::kClamp, AddressMode::kClamp, AddressMode::kClamp};  // of x, y, z
   FilterMode filter = FilterMode::kNearest;
   bool normalized_coordinates = false;                  // coordinates from 0 to 1; wrap and mirror need it
+  // Of one dimension, read by integers (tex1Dfetch, tex.1d with .s32 coordinates) and not sampled: up to 2^27 texels, no
+  // filter. On other textures of one dimension such a read gives zeros.
+  bool fetched = false;
   bool normalized_read = false;                         // 8- and 16-bit integers read as floats in [0, 1] or [-1, 1]
 
   std::size_t texel_bytes() const;

@@ -75,11 +75,14 @@ TEST_P(Textures, Fetch1d_TakesIntegersUnfiltered) {
   need(queue().synchronize());
   TextureDescription description = image_of(buffer, 1, 1000);
   description.type = ChannelType::kS32;
-  const TexturePtr texture = need(device().create_texture(description));
   const std::vector<int> at = {0, 1, 499, 500, 999};
-  const BufferPtr out = zeros<int>(at.size());
-  run(module, "fetch_1d", kConfig, Arguments(texture->handle(), upload(at), out, static_cast<int>(at.size())));
-  EXPECT_EQ(download<int>(out), (std::vector<int>{-500, -499, -1, 0, 499}));
+  for (const bool fetched : {true, false}) {  // what is made to be sampled gives zeros
+    description.fetched = fetched;
+    const TexturePtr texture = need(device().create_texture(description));
+    const BufferPtr out = zeros<int>(at.size());
+    run(module, "fetch_1d", kConfig, Arguments(texture->handle(), upload(at), out, static_cast<int>(at.size())));
+    EXPECT_EQ(download<int>(out), fetched ? (std::vector<int>{-500, -499, -1, 0, 499}) : std::vector<int>(5));
+  }
 }
 
 TEST_P(Textures, Linear2d_OfAPitchedImage) {
@@ -215,6 +218,9 @@ TEST_P(Textures, WrongDescriptions_AreRefusedByName) {
   EXPECT_CODE(kInvalidArgument, "linear filter gives floats", device().create_texture(description));
   description.filter = FilterMode::kNearest;
   description.pitch_bytes = 31;
+  description.fetched = true;
+  EXPECT_CODE(kInvalidArgument, "fetched texture has one dimension", device().create_texture(description));
+  description.fetched = false;
   EXPECT_CODE(kInvalidArgument, "the pitch is 31", device().create_texture(description));
 }
 

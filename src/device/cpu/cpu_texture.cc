@@ -144,6 +144,8 @@ std::array<std::uint32_t, 4> read_texture(const TextureImage& image, const Textu
                                           const std::array<std::uint32_t, 3>& coordinates) {
   const TextureDescription& d = image.description;
   const std::int64_t extents[3] = {d.width, d.height, d.depth};
+  // The hardware fetches from memory alone: an image of one dimension that is sampled gives zeros.
+  if (read.dimensions == 1 && read.integer_coordinates != d.fetched) return {};
   std::array<std::int64_t, 3> at{};
   std::array<Axis, 3> axes{};
   const bool filters = d.filter == FilterMode::kLinear && gives_floats(d);

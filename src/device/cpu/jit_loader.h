@@ -16,7 +16,7 @@
 namespace pergola::device::cpu {
 
 // Moves with every change of block.h or of what it includes.
-inline constexpr int kJitAbiVersion = 3;
+inline constexpr int kJitAbiVersion = 4;
 
 // Which kernels the JIT runs in groups of lanes, as vector code (the vector tier); the others run a thread at a time.
 enum class VectorUse : std::uint8_t {

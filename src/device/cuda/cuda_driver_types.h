@@ -115,7 +115,7 @@ enum CUarray_format : int {
   CU_AD_FORMAT_HALF = 0x10,
   CU_AD_FORMAT_FLOAT = 0x20,
 };
-enum CUresourcetype : int { CU_RESOURCE_TYPE_ARRAY = 0 };
+enum CUresourcetype : int { CU_RESOURCE_TYPE_ARRAY = 0, CU_RESOURCE_TYPE_LINEAR = 2 };
 enum CUaddress_mode : int {
   CU_TR_ADDRESS_MODE_WRAP = 0,
   CU_TR_ADDRESS_MODE_CLAMP = 1,
@@ -194,6 +194,12 @@ struct CUDA_RESOURCE_DESC {
     struct {
       CUarray hArray;
     } array;
+    struct {
+      CUdeviceptr devPtr;
+      CUarray_format format;
+      unsigned numChannels;
+      std::size_t sizeInBytes;
+    } linear;
     int reserved[32];
   } res;
   unsigned flags;

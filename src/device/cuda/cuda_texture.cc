@@ -24,6 +24,7 @@ class CudaTexture final : public Texture {
     context_->enter_quietly();
     if (object_ != 0) context_->driver().cuTexObjectDestroy(object_);
     if (array_ != nullptr) context_->driver().cuArrayDestroy(array_);
+    if (memory_ != 0) context_->driver().cuMemFree(memory_);
   }
   CudaTexture(const CudaTexture&) = delete;
   CudaTexture& operator=(const CudaTexture&) = delete;
@@ -31,6 +32,37 @@ class CudaTexture final : public Texture {
 
   Status take(const TextureDescription& d) {
     PERGOLA_TRY(context_->enter());
+    CUDA_RESOURCE_DESC resource{};
+    if (d.fetched) {
+      PERGOLA_TRY(take_memory(d, resource));
+    } else {
+      PERGOLA_TRY(take_array(d, resource));
+    }
+    CUDA_TEXTURE_DESC texture{};
+    for (std::size_t n = 0; n < 3; ++n) texture.addressMode[n] = static_cast<CUaddress_mode>(d.address[n]);
+    texture.filterMode = d.filter == FilterMode::kLinear ? CU_TR_FILTER_MODE_LINEAR : CU_TR_FILTER_MODE_POINT;
+    texture.flags = (d.normalized_coordinates ? CU_TRSF_NORMALIZED_COORDINATES_AS_INT : 0) |
+                    (d.normalized_read ? 0 : CU_TRSF_READ_AS_INTEGER_AS_INT);
+    return context_->check(context_->driver().cuTexObjectCreate(&object_, &resource, &texture, nullptr), "making a texture object");
+  }
+
+ private:
+  // Texels in a row, for tex1Dfetch: the hardware fetches by integers from memory, not from an array.
+  Status take_memory(const TextureDescription& d, CUDA_RESOURCE_DESC& resource) {
+    const Driver& driver = context_->driver();
+    const std::size_t bytes = d.width * d.texel_bytes();
+    PERGOLA_TRY(context_->check(driver.cuMemAlloc(&memory_, bytes), "allocating texels"));
+    const CUdeviceptr from = d.buffer->address() + d.offset_bytes;
+    PERGOLA_TRY(copy([&](CUstream stream) { return driver.cuMemcpyAsync(memory_, from, bytes, stream); }));
+    resource.resType = CU_RESOURCE_TYPE_LINEAR;
+    resource.res.linear.devPtr = memory_;
+    resource.res.linear.format = format_of(d.type);
+    resource.res.linear.numChannels = d.channels;
+    resource.res.linear.sizeInBytes = bytes;
+    return {};
+  }
+
+  Status take_array(const TextureDescription& d, CUDA_RESOURCE_DESC& resource) {
     const Driver& driver = context_->driver();
     CUDA_ARRAY3D_DESCRIPTOR array{};
     array.Width = d.width;
@@ -40,22 +72,6 @@ class CudaTexture final : public Texture {
     array.NumChannels = d.channels;
     const std::string doing = fmt::format("making a texture of {} x {} x {} texels", d.width, d.height, d.depth);
     PERGOLA_TRY(context_->check(driver.cuArray3DCreate(&array_, &array), doing));
-    PERGOLA_TRY(copy(d));
-    CUDA_RESOURCE_DESC resource{};
-    resource.resType = CU_RESOURCE_TYPE_ARRAY;
-    resource.res.array.hArray = array_;
-    CUDA_TEXTURE_DESC texture{};
-    for (std::size_t n = 0; n < 3; ++n) texture.addressMode[n] = static_cast<CUaddress_mode>(d.address[n]);
-    texture.filterMode = d.filter == FilterMode::kLinear ? CU_TR_FILTER_MODE_LINEAR : CU_TR_FILTER_MODE_POINT;
-    texture.flags = (d.normalized_coordinates ? CU_TRSF_NORMALIZED_COORDINATES_AS_INT : 0) |
-                    (d.normalized_read ? 0 : CU_TRSF_READ_AS_INTEGER_AS_INT);
-    return context_->check(driver.cuTexObjectCreate(&object_, &resource, &texture, nullptr), doing);
-  }
-
- private:
-  // On a stream of its own, waited for: kernels on other streams do not wait for the driver's default one.
-  Status copy(const TextureDescription& d) {
-    const Driver& driver = context_->driver();
     CUDA_MEMCPY3D work{};
     work.srcMemoryType = CU_MEMORYTYPE_DEVICE;
     work.srcDevice = d.buffer->address() + d.offset_bytes;
@@ -66,9 +82,19 @@ class CudaTexture final : public Texture {
     work.WidthInBytes = d.width * d.texel_bytes();
     work.Height = d.height;
     work.Depth = d.depth;
+    PERGOLA_TRY(copy([&](CUstream stream) { return driver.cuMemcpy3DAsync(&work, stream); }));
+    resource.resType = CU_RESOURCE_TYPE_ARRAY;
+    resource.res.array.hArray = array_;
+    return {};
+  }
+
+  // On a stream of its own, waited for: kernels on other streams do not wait for the driver's default one.
+  template <typename Start>
+  Status copy(const Start& start) {
+    const Driver& driver = context_->driver();
     CUstream stream = nullptr;
     PERGOLA_TRY(context_->check(driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "creating a stream"));
-    CUresult result = driver.cuMemcpy3DAsync(&work, stream);
+    CUresult result = start(stream);
     if (result == CUDA_SUCCESS) result = driver.cuStreamSynchronize(stream);
     driver.cuStreamDestroy(stream);
     return context_->check(result, "copying texels");
@@ -76,6 +102,7 @@ class CudaTexture final : public Texture {
 
   const ContextPtr context_;
   CUarray array_ = nullptr;
+  CUdeviceptr memory_ = 0;
   CUtexObject object_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Textures on a GPU: a CUDA array that takes the buffer's texels when the texture is made, and a texture object over it.
+// Textures on a GPU: a CUDA array, or memory where it is fetched from, that takes the buffer's texels when the texture is made, and a texture object over it.
 #pragma once
 
 #include "src/device/cuda/context.h"
