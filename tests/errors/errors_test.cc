@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/ptx_cases/ptx_program.h"
 #include "tests/ptx_cases/test_device.h"
 
@@ -155,6 +157,17 @@ TEST_P(Errors, Trap) {
   PtxProgram program(open(), module(std::string(kOne) + "  trap;"));
   expect_fault(program, program.run("k", kShape, std::uint64_t{0}, std::uint64_t{0}),
                "Kernel 'k' at blur.cu:77 (trap): thread (5,0,0) of block (2,0,0) traps.");
+}
+
+// Compiled code is found again on disk for the same instructions, but not where they stand on other lines.
+TEST_P(Errors, Trap_NamesItsOwnLine) {
+  for (const std::string blank : {"", "\n\n\n"}) {
+    const std::string text = blank + module("  trap;");
+    const auto lines = 4 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(text.find("  trap;")), '\n');
+    PtxProgram program(open(), text);
+    expect_fault(program, program.run("k", {.grid = {1, 1, 1}, .block = {1, 1, 1}}, std::uint64_t{0}, std::uint64_t{0}),
+                 fmt::format("Kernel 'k' at test.ptx:{} (trap): thread (0,0,0)", lines));
+  }
 }
 
 TEST_P(Errors, FailedAssertion_NamesItsText) {

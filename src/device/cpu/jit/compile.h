@@ -27,7 +27,7 @@ class Compiler {
 
   struct Source {
     const ptx::Module& module;
-    std::string_view module_text;  // printed: what the object cache goes by
+    std::string_view module_text;  // with its lines: what the object cache goes by
     std::span<const GlobalPlacement> globals;
     const KernelTraits& traits;
     const std::vector<std::string>& address_taken;

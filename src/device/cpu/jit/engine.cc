@@ -27,12 +27,23 @@ struct Source {
   std::shared_ptr<Compiler> compiler;
   VectorUse vector = VectorUse::kWhereItCan;
   std::shared_ptr<const ptx::Module> module;
-  std::string text;                           // of the module, as printed
+  std::string text;                           // of the module, as printed, and its lines: what the object cache goes by
   std::vector<GlobalPlacement> globals;
   std::vector<std::string> address_taken;
   KernelTraits function_traits;               // written by compile_functions() alone
   std::shared_ptr<CompiledUnit> functions;    // as above
 };
+
+// The lines of a module's instructions, which compiled code holds for messages and the printed module does not.
+std::string lines_of(const ptx::Module& module) {
+  std::string lines = "// lines";
+  for (const ptx::Function* function : module.functions()) {
+    for (const ptx::Statement& statement : function->body) {
+      if (statement.instruction() != nullptr) lines += fmt::format(" {}", statement.instruction()->location.line);
+    }
+  }
+  return lines;
+}
 
 // One kernel in the forms that its launches need: for groups of lanes, one form a block shape, or a thread at a time.
 class JitKernel final : public KernelCode {
@@ -181,7 +192,7 @@ class JitEngine final : public Engine {
     source->compiler = compiler_;
     source->vector = vector_;
     source->address_taken = address_taken_functions(*module);
-    source->text = ptx::print(*module);
+    source->text = ptx::print(*module) + lines_of(*module);
     source->module = std::move(module);
     source->globals.assign(globals.begin(), globals.end());
     auto code = std::make_unique<JitModule>(std::move(source));
