@@ -7,7 +7,7 @@
 //
 // Ends with 1 where an instruction that is not approximate differs otherwise than in the bits of a NaN; with --strict
 // also where an approximate one differs, where one side refuses an instruction, and where NaNs differ that the ISA fixes
-// (all but those of f64). Devices: interpreter, jit, cuda:N.
+// (all but those of f64). Devices: interpreter, jit, vector, cuda:N.
 #include <CLI/CLI.hpp>
 #include <map>
 #include <regex>
@@ -133,7 +133,7 @@ int main_with(const Options& options, std::string command) {
 int main(int argc, char** argv) {
   pergola::instruction_bits::Options options;
   CLI::App app("Every arithmetic instruction on two devices, compared bit for bit.");
-  app.add_option("--device", options.device, "interpreter, jit or cuda:N");
+  app.add_option("--device", options.device, "interpreter, jit, vector or cuda:N");
   app.add_option("--reference", options.reference, "the device it is held against");
   app.add_option("--cases", options.cases, "operand vectors an instruction")->check(CLI::Range(1, 1 << 22));
   app.add_option("--seed", options.seed, "of the random operands");
