@@ -74,7 +74,7 @@ class PtxProgram {
     return status;
   }
 
-  std::chrono::seconds limit{20};
+  std::chrono::seconds limit{60};
 
  private:
   device::DevicePtr device_;

@@ -13,6 +13,7 @@ namespace pergola::device::cpu {
 namespace {
 
 constexpr std::size_t kPlainSlackBytes = 256;
+constexpr std::size_t kMostBytes = std::size_t{1} << 46;  // more than any host has
 
 std::size_t page_bytes() {
   static const auto bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -80,7 +81,7 @@ GuardedBytes GuardedBytes::make(std::size_t size_bytes, std::size_t align_bytes)
   GuardedBytes made;
   const std::size_t page = page_bytes();
   const std::size_t inner = round_up(std::max<std::size_t>(size_bytes, 1), page);
-  if (inner < size_bytes || inner > SIZE_MAX - 2 * page) return made;
+  if (size_bytes > kMostBytes) return made;
   if (guarded_count.fetch_add(1, std::memory_order_relaxed) < kMostGuarded) {
     void* memory = mmap(nullptr, inner + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     auto* begin = static_cast<std::byte*>(memory);
