@@ -23,6 +23,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Of a launch; fewer under a sanitizer, where each takes some twenty times as long.
+#if defined(PERGOLA_TSAN) || defined(__SANITIZE_ADDRESS__)
+constexpr std::uint32_t kRounds = 16;
+#else
+constexpr std::uint32_t kRounds = 128;
+#endif
+
 std::uint64_t environment(const char* name, std::uint64_t otherwise) {
   const char* text = std::getenv(name);
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 0);
@@ -66,7 +73,7 @@ class Runner {
 
  private:
   Runner(device::DevicePtr device, const LitmusCase& test, std::uint32_t groups)
-      : device_(std::move(device)), test_(test), groups_(groups), rounds_(128) {}
+      : device_(std::move(device)), test_(test), groups_(groups), rounds_(kRounds) {}
 
   Status prepare() {
     const std::string text = litmus_kernel(test_);
