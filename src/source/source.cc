@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kMaxSourceBytes = std::size_t{64} << 20;
-constexpr std::string_view kCacheKind = "ptx of cuda, format 1";
+constexpr std::string_view kCacheKind = "ptx of cuda, format 2";
 
 // What a cache entry holds: {version, log, ptx}, each with its length (decimal, newline) ahead.
 std::string pack(std::string_view version, const CompileOutput& output) {
@@ -45,8 +45,10 @@ bool unpack(std::string_view bytes, std::string& version, CompileOutput& output)
 // Options that name further files, which the key would have to follow.
 bool options_name_files(const std::vector<std::string>& options) {
   return std::any_of(options.begin(), options.end(), [](const std::string& option) {
-    for (const char* prefix : {"-I", "-i", "--include", "--pre-include", "-pre-include", "@", "-x", "-f", "--use-pch",
-                               "-use-pch", "--pch", "-pch"})
+    for (const char* prefix :
+         {"-I",        "-i",       "--include", "--pre-include", "-pre-include", "@",           "-x", "-f",
+          "--use-pch", "-use-pch", "--pch",     "-pch",          "--create-pch", "-create-pch", "-c", "--config",
+          "-F",        "-X",       "-Wp,",      "-stdlib++",     "--sysroot",    "-trigraphs"})
       if (option.rfind(prefix, 0) == 0 && option.rfind("-fmad", 0) != 0 && option.rfind("-ffast-math", 0) != 0)
         return true;
     return false;
@@ -72,7 +74,10 @@ const std::string& embedded_digest() {
 std::optional<CacheKey> key_of(const SourceRequest& request, std::string_view compiler,
                                const std::vector<std::string>& toolkit_dirs) {
   if (!request.use_cache || options_name_files(request.options)) return std::nullopt;
-  const auto includes = include_fingerprint(request.text, folder_of(request.name), request.include_dirs, toolkit_dirs);
+  std::string text = request.text;  // and what a define or an option may put into it: -DNOW=__TIME__
+  for (const std::vector<std::string>* parts : {&request.defines, &request.options})
+    for (const std::string& part : *parts) text += '\n' + part;
+  const auto includes = include_fingerprint(text, folder_of(request.name), request.include_dirs, toolkit_dirs);
   if (!includes) return std::nullopt;
   const std::string defines = joined(request.defines), options = joined(request.options),
                     dirs = joined(request.include_dirs), toolkit = joined(toolkit_dirs);
@@ -151,9 +156,10 @@ Result<std::uint32_t> choose_arch(const Arch& wanted, std::span<const std::uint3
 namespace {
 
 // The rest of compile() once the compiler is chosen: the cache around `run`. `version` may be dear to find.
-template <typename Version, typename Run>
-Result<CompiledSource> cached(const SourceRequest& request, Compiler compiler, const std::optional<CacheKey>& key,
+template <typename Key, typename Version, typename Run>
+Result<CompiledSource> cached(const SourceRequest& request, Compiler compiler, const Key& make_key,
                               const Version& version, const Run& run) {
+  const std::optional<CacheKey> key = make_key();
   CompiledSource result;
   result.name = request.name;
   result.compiler = compiler;
@@ -165,7 +171,8 @@ Result<CompiledSource> cached(const SourceRequest& request, Compiler compiler, c
   if (!result.cache_hit) {
     PERGOLA_ASSIGN(output, run());
     PERGOLA_ASSIGN(result.compiler_version, version());
-    if (key) cache().put(*key, pack(result.compiler_version, output));
+    // Where a header has changed meanwhile, which of its texts the compiler read is not known.
+    if (key && make_key() == key) cache().put(*key, pack(result.compiler_version, output));
   }
   result.ptx = std::move(output.ptx);
   result.log = std::move(output.log);
@@ -175,13 +182,13 @@ Result<CompiledSource> cached(const SourceRequest& request, Compiler compiler, c
 
 Result<CompiledSource> compile_by_nvrtc(const SourceRequest& request, const Nvrtc& nvrtc) {
   return cached(
-      request, Compiler::kNvrtc, key_of(request, nvrtc.version(), nvrtc.include_dirs()),
+      request, Compiler::kNvrtc, [&] { return key_of(request, nvrtc.version(), nvrtc.include_dirs()); },
       [&]() -> Result<std::string> { return nvrtc.version(); }, [&] { return nvrtc.compile(request); });
 }
 
 Result<CompiledSource> compile_by_clang(const SourceRequest& request, const Clang& clang) {
   return cached(
-      request, Compiler::kClang, key_of(request, clang.identity(), {}), [&] { return clang.version(); },
+      request, Compiler::kClang, [&] { return key_of(request, clang.identity(), {}); }, [&] { return clang.version(); },
       [&] { return clang.compile(request); });
 }
 

@@ -342,6 +342,35 @@ TEST_P(WithCompiler, ComputedInclude_IsNotCached) {
   }
 }
 
+TEST_P(WithCompiler, Cache_SeesTheHeadersThatTheCompilerFinds) {
+  // v.h lies beside the source, not beside y.h. NVRTC does not know #import.
+  folder_.file("k/sub/y.h", GetParam() == Compiler::kClang ? "#import \"v.h\"\n" : "#include \"v.h\"\n");
+  for (const char* value : {"41231", "41232"}) {
+    folder_.file("k/v.h", std::string("#define V ") + value + "\n");
+    auto wanted = load_file(folder_.file("k/k.cu",
+                                         "/* the\n value */ #inc\\\nlude \"sub/y.h\"\n"
+                                         "extern \"C\" __global__ void f(int* x) { *x = V; }\n"));
+    ASSERT_TRUE(wanted) << wanted.message();
+    wanted->compiler = GetParam();
+    for (const bool hit : {false, true}) {
+      const auto result = compile(*wanted);
+      ASSERT_TRUE(result) << result.message();
+      EXPECT_EQ(result->cache_hit, hit);
+      EXPECT_THAT(result->ptx, HasSubstr(value));
+    }
+  }
+}
+
+TEST_P(WithCompiler, Clock_IsNotCached) {
+  SourceRequest wanted = request("extern \"C\" __global__ void f(char* x) { *x = NOW[0]; }\n");
+  wanted.defines = {"NOW=__TIME__"};
+  for (int round = 0; round < 2; ++round) {
+    const auto result = compile(wanted);
+    ASSERT_TRUE(result) << result.message();
+    EXPECT_FALSE(result->cache_hit);
+  }
+}
+
 TEST_P(WithCompiler, QuotedInclude_IsFoundBesideTheFile) {
   folder_.file("kernels/part.h", "__device__ int part() { return 7; }\n");
   auto wanted = load_file(
