@@ -158,7 +158,7 @@ typedef struct pergola_load_options {
 } pergola_load_options;
 
 /* Compiles CUDA C++ where needed, checks the PTX and loads it. COMPILE_ERROR carries the compiler's log, PARSE_ERROR
- * file:line:column, UNSUPPORTED the instruction that the device cannot run, UNAVAILABLE the compiler to install.
+ * file:line:column, UNAVAILABLE the compiler to install, UNSUPPORTED (the device runs no kernel of it) the instruction.
  * Blocks while compiling. `options` may be NULL. */
 PERGOLA_API pergola_code pergola_session_load_file(pergola_session session, const char* path,
                                                    const pergola_load_options* options, pergola_module* module);
@@ -170,7 +170,8 @@ PERGOLA_API pergola_code pergola_module_destroy(pergola_module module);
 PERGOLA_API pergola_code pergola_module_kernel_name(pergola_module module, size_t index, const char** name);
 
 /* Finds a kernel by its name in the PTX or, where just one kernel fits, by its plain C++ name ("scale" for
- * "_Z5scalePfi", "ns::scale" too). NOT_FOUND lists what is there. */
+ * "_Z5scalePfi", "ns::scale" too). NOT_FOUND lists what is there; UNSUPPORTED names the line and the instruction that
+ * the device cannot run: a kernel is refused here, never when it runs, and others of its module can be used. */
 PERGOLA_API pergola_code pergola_module_kernel(pergola_module module, const char* name, pergola_kernel* kernel);
 PERGOLA_API pergola_code pergola_kernel_destroy(pergola_kernel kernel);
 

@@ -466,7 +466,8 @@ class Module {
  public:
   explicit Module(pergola_module handle) : handle_(std::make_shared<Owner>(handle)) {}
 
-  // By its name in the PTX or, where only one kernel has it, its plain C++ name. kNotFound lists what is there.
+  // By its name in the PTX or, where only one kernel has it, its plain C++ name. kNotFound lists what is there,
+  // kUnsupported names the line and the instruction that the device cannot run.
   Kernel kernel(const std::string& name) const {
     pergola_kernel kernel = nullptr;
     detail::check(pergola_module_kernel(handle(), name.c_str(), &kernel));

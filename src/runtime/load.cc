@@ -108,17 +108,28 @@ Result<session::ModulePtr> load(std::shared_ptr<LocalSession> session, const Loa
 
   std::vector<const ptx::Function*> entries;
   std::vector<session::KernelInfo> infos;
-  std::vector<const device::Kernel*> kernels;
+  std::vector<Result<const device::Kernel*>> kernels;
+  Status refusal;  // the first
+  bool any_runs = false;
   for (const ptx::Function* entry : parsed.entries()) {
     if (!entry->has_body) continue;
-    PERGOLA_ASSIGN(const device::Kernel* kernel, loaded->kernel(entry->name));
+    Result<const device::Kernel*> kernel = loaded->kernel(entry->name);
+    if (!kernel && kernel.code() != Code::kUnsupported) return kernel.status();
+    if (kernel) {
+      infos.push_back(describe(parsed, *entry, (*kernel)->signature(), (*kernel)->resources()));
+      any_runs = true;
+    } else {
+      PERGOLA_INFO("Kernel '{}' of '{}' is refused: {}", entry->name, compiled.name, kernel.message());
+      if (refusal.ok()) refusal = kernel.status();
+      infos.emplace_back();
+    }
     entries.push_back(entry);
-    kernels.push_back(kernel);
-    infos.push_back(describe(parsed, *entry, kernel->signature(), kernel->resources()));
+    kernels.push_back(std::move(kernel));
   }
-  return session::ModulePtr(std::make_shared<LocalModule>(std::move(session), std::move(loaded), compiled.name,
-                                                          std::move(compiled.ptx), names_of(entries, compiled.kernel_aliases),
-                                                          std::move(infos), std::move(kernels)));
+  if (!any_runs) PERGOLA_TRY(refusal);
+  return session::ModulePtr(
+      std::make_shared<LocalModule>(std::move(session), std::move(loaded), compiled.name, std::move(compiled.ptx),
+                                    names_of(entries, compiled.kernel_aliases), std::move(infos), std::move(kernels)));
 }
 
 }  // namespace pergola::runtime

@@ -22,7 +22,9 @@ LoadRequest text_source(std::string_view text, const session::LoadOptions& optio
 // What messages call the PTX that was made of it: "kernels/saxpy.cu" -> "saxpy.ptx"; PTX keeps its name.
 std::string ptx_name(const source::CompiledSource& compiled);
 
-// kCompileError with the compiler's log, kParseError with file:line:column, kUnsupported by name and line.
+// kCompileError with the compiler's log, kParseError with file:line:column. Every kernel is made ready here; one that
+// the device cannot run is refused when it is asked for, kUnsupported with file:line and instruction, so that the
+// others of its file can be used. Where the device can run none, load() gives the first one's refusal.
 Result<session::ModulePtr> load(std::shared_ptr<LocalSession> session, const LoadRequest& request);
 
 }  // namespace pergola::runtime

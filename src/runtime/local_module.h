@@ -6,12 +6,13 @@
 
 namespace pergola::runtime {
 
-// Immutable. kernels[i], infos[i] and names[i] are of the same kernel.
+// Immutable. kernels[i], infos[i] and names[i] are of the same kernel; where the device refuses it, kernels[i] says why
+// and infos[i] is empty. A LocalKernel is of one that is not refused.
 class LocalModule final : public session::Module, public std::enable_shared_from_this<LocalModule> {
  public:
   LocalModule(std::shared_ptr<LocalSession> session, device::ModulePtr module, std::string name, std::string ptx,
               std::vector<session::KernelName> names, std::vector<session::KernelInfo> infos,
-              std::vector<const device::Kernel*> kernels);
+              std::vector<Result<const device::Kernel*>> kernels);
 
   const std::vector<std::string>& kernel_names() const override { return ptx_names_; }
   const std::string& ptx() const override { return ptx_; }
@@ -25,7 +26,7 @@ class LocalModule final : public session::Module, public std::enable_shared_from
   const std::string name_, ptx_;
   const std::vector<session::KernelName> names_;
   const std::vector<session::KernelInfo> infos_;
-  const std::vector<const device::Kernel*> kernels_;  // owned by module_
+  const std::vector<Result<const device::Kernel*>> kernels_;  // the kernels are owned by module_
   std::vector<std::string> ptx_names_;
 };
 

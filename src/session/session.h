@@ -89,7 +89,7 @@ class Module {
   virtual ~Module() = default;
   virtual const std::vector<std::string>& kernel_names() const = 0;  // as in the PTX, in its order
   virtual const std::string& ptx() const = 0;
-  // By PTX name, or plain name where only one fits (kernel_names.h).
+  // By PTX name, or plain name where only one fits (kernel_names.h). kUnsupported where the device cannot run it.
   virtual Result<KernelPtr> kernel(std::string_view name) = 0;
 };
 using ModulePtr = std::shared_ptr<Module>;
