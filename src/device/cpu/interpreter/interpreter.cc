@@ -2,6 +2,7 @@
 #include "src/device/cpu/interpreter/interpreter.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "src/device/cpu/interpreter/decoder.h"
@@ -37,6 +38,7 @@ class Reach {
 
  private:
   std::uint64_t depth(const FunctionCode& function) {
+    if (const auto known = depths_.find(&function); known != depths_.end()) return known->second;
     if (!path_.insert(&function).second) {  // recursion
       open_ = true;
       return 0;
@@ -46,11 +48,12 @@ class Reach {
       if (site->target != nullptr) deepest = std::max(deepest, depth(*site->target) + 16);
     open_ = open_ || function.calls_indirectly || function.allocates_stack;
     path_.erase(&function);
-    return function.frame_bytes + deepest;
+    return depths_[&function] = function.frame_bytes + deepest;
   }
 
   const ModuleImage& image_;
   std::set<const FunctionCode*> seen_, path_;
+  std::map<const FunctionCode*, std::uint64_t> depths_;  // each function once: call graphs share what they call
   bool open_ = false;
 };
 

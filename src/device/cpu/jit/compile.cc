@@ -73,6 +73,18 @@ void optimise(llvm::Module& module, llvm::TargetMachine& machine, bool is_vector
   }
 }
 
+// Instructions of a basic block beyond which code is generated without scheduling and global register allocation: both
+// take the square of a block's length (an unrolled SHA-256 of 18,000 lines took half a minute).
+constexpr std::size_t kLongBlock = 4000;
+
+std::size_t largest_block(const llvm::Module& module) {
+  std::size_t largest = 0;
+  for (const llvm::Function& function : module) {
+    for (const llvm::BasicBlock& block : function) largest = std::max(largest, block.size());
+  }
+  return largest;
+}
+
 class Unit final : public CompiledUnit {
  public:
   Unit(std::shared_ptr<orc::LLJIT> jit, orc::JITDylib& library, std::shared_ptr<CompiledUnit> functions)
@@ -153,6 +165,10 @@ class OrcCompiler final : public Compiler {
     if (!machine) return PERGOLA_ERROR(kInternal, "LLVM has no target machine for this host: {}.", text(machine.takeError()));
     module->setDataLayout((*machine)->createDataLayout());
     module->setTargetTriple((*machine)->getTargetTriple().str());
+    if (const std::size_t longest = largest_block(*module); groups != nullptr && longest > kLongBlock) {
+      return PERGOLA_ERROR(kUnsupported, "{}: the vector tier does not run '{}': {} instructions without a branch take LLVM too long.",
+                           source.module.source_name, name, longest);
+    }
     try {
       if (groups != nullptr) make_group_kernel(*module, **machine, name, *groups, source.traits.needs_fibers);
     } catch (const VectorRefusal& refusal) {
@@ -164,6 +180,7 @@ class OrcCompiler final : public Compiler {
       return PERGOLA_ERROR(kInternal, "The JIT made wrong LLVM code of '{}' in {}: {}", name, source.module.source_name, problems);
     }
     optimise(*module, **machine, groups != nullptr);
+    if (largest_block(*module) > kLongBlock) (*machine)->setOptLevel(llvm::CodeGenOptLevel::None);
     llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> object = orc::SimpleCompiler(**machine)(*module);
     if (!object) return PERGOLA_ERROR(kInternal, "LLVM makes no code of '{}': {}.", name, text(object.takeError()));
     objects_.put(key, {(*object)->getBufferStart(), (*object)->getBufferSize()});

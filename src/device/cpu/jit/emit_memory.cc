@@ -183,7 +183,7 @@ void FunctionEmitter::emit_mov(const Inst& in) {
     return;
   }
   const bool same = to.component < 0 && from.component < 0 && to.kind == Operand::Kind::kRegister && from.kind == Operand::Kind::kRegister && !from.negated &&
-                    registers_[to.reg]->getAllocatedType() == registers_[from.reg]->getAllocatedType();
+                    register_type(to.reg) == register_type(from.reg);
   if (same) return write_register(to.reg, read_register(from.reg));
   if ((type == Type::kF32 || type == Type::kF64) && from.kind != Operand::Kind::kVector) {
     return write(to, read_float(from, type));

@@ -100,6 +100,7 @@ class FunctionEmitter {
   };
 
   // function_emitter.cc
+  void find_values();
   void declare_registers();
   void choose_float_registers();
   void find_origins();
@@ -127,6 +128,7 @@ class FunctionEmitter {
   Value read_pred(const ptx::Operand& o) { return read(o, 1); }
   Value read_float(const ptx::Operand& o, ptx::Type type, bool ftz = false);  // f32 -> float, f64 -> double; 16-bit types -> float
   llvm::AllocaInst* slot(ptx::RegisterId reg, int component) const;
+  llvm::Type* register_type(ptx::RegisterId reg, int component = -1);
   Value read_register(ptx::RegisterId reg, int component = -1);
   void write(const ptx::Operand& o, Value v, bool sign = false);
   void write_register(ptx::RegisterId reg, Value v, bool sign = false, int component = -1);
@@ -237,6 +239,10 @@ class FunctionEmitter {
   Value thread_ = nullptr;  // ThreadContext*
   Value block_ = nullptr;   // BlockContext*
   Value carry_ = nullptr;   // alloca i1
+  // Registers that are values at once, without an alloca (find_values): long straight-line code has tens of thousands,
+  // and LLVM's promotion of allocas takes the square of their number.
+  std::vector<bool> is_value_;
+  std::vector<Value> values_;
   std::vector<llvm::AllocaInst*> registers_;
   std::unordered_map<ptx::RegisterId, std::vector<llvm::AllocaInst*>> components_;  // of .v2 and .v4 registers
   std::vector<std::pair<ptx::RegisterId, Value>> result_registers_;  // .reg results and where the caller wants them
@@ -250,7 +256,7 @@ class FunctionEmitter {
   std::unordered_map<ptx::RegisterId, Origin> origins_;
   const Inst* current_ = nullptr;
   llvm::BasicBlock* entry_ = nullptr;
-  std::size_t alloca_count_ = 0;
+  llvm::AllocaInst* last_alloca_ = nullptr;  // in the entry block, where all of them come first
 };
 
 // Lowers the NaN markers of a function once its registers are values. canonical_nan.cc

@@ -20,6 +20,7 @@ constexpr std::size_t kStackBytes = 256 * 1024;
 constexpr std::size_t kStackBytes = 64 * 1024;
 #endif
 constexpr std::size_t kGroupStackBytes = 4 * kStackBytes;  // a group's values are vectors
+constexpr std::size_t kLongCode = 2000, kBytesPerStatement = 32;  // statements; and what each may keep on a thread's stack
 constexpr std::size_t kRecursiveStackBytes = 1024 * 1024;
 
 // What the kernels of a module compile from, for as long as any of them may still have to.
@@ -110,6 +111,10 @@ class JitKernel final : public KernelCode {
     code.function = reinterpret_cast<BlockFunction>(address);
     code.fibers = traits_.needs_fibers;
     code.stack_bytes = (deep ? kRecursiveStackBytes : lanes > 1 ? kGroupStackBytes : kStackBytes) + 2 * lanes * traits_.local_bytes;
+    // Long code keeps more alive, and where it is not optimised (compile.cc) each value has a place of its own.
+    std::size_t statements = 0;
+    for (const ptx::Function* function : traits_.reachable) statements += function->body.size();
+    if (statements > kLongCode) code.stack_bytes += statements * lanes * kBytesPerStatement;
     code.lanes = traits_.needs_fibers ? lanes : 1;
     code.group = lanes;
     code.module = source_->module.get();

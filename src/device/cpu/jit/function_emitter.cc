@@ -28,8 +28,9 @@ llvm::BasicBlock* FunctionEmitter::new_block(const llvm::Twine& name) {
 }
 
 llvm::AllocaInst* FunctionEmitter::entry_alloca(llvm::Type* type, const llvm::Twine& name, std::uint32_t align_bytes) {
-  llvm::IRBuilder<> at_entry(entry_, std::next(entry_->begin(), static_cast<std::ptrdiff_t>(alloca_count_++)));
+  llvm::IRBuilder<> at_entry(entry_, last_alloca_ == nullptr ? entry_->begin() : std::next(last_alloca_->getIterator()));
   auto* made = at_entry.CreateAlloca(type, nullptr, name);
+  last_alloca_ = made;
   if (align_bytes != 0) made->setAlignment(llvm::Align(align_bytes));
   return made;
 }
@@ -41,6 +42,7 @@ void FunctionEmitter::run() {
   block_ = field(thread_, offsetof(ThreadContext, block), b_.getPtrTy(), "block");
   scopes_.emplace_back();
   choose_float_registers();
+  find_values();
   declare_registers();
   find_origins();
   declare_parameters();
@@ -72,6 +74,42 @@ void FunctionEmitter::choose_float_registers() {
   }
 }
 
+// A register is a value where one statement alone writes it, without a guard, and everything that reads it stands
+// between that statement and the next label: the write then dominates every read.
+void FunctionEmitter::find_values() {
+  const std::size_t count = f_.registers.size();
+  std::vector<int> writes(count, 0);
+  std::vector<std::size_t> written_at(count, 0), written_in(count, 0);  // by which statement, after how many labels
+  const auto each = [&](auto&& visit) {
+    std::size_t labels = 0;
+    for (std::size_t n = 0; n < f_.body.size(); ++n) {
+      if (std::holds_alternative<ptx::Label>(f_.body[n].node)) ++labels;
+      const Inst* in = f_.body[n].instruction();
+      if (in == nullptr) continue;
+      ptx::for_each_register(*in, [&](ptx::RegisterId reg, bool written) { visit(*in, n, labels, reg, written); });
+    }
+  };
+  each([&](const Inst& in, std::size_t n, std::size_t labels, ptx::RegisterId reg, bool written) {
+    if (!written) return;
+    writes[reg] += in.guard.present() ? 2 : 1;
+    written_at[reg] = n;
+    written_in[reg] = labels;
+  });
+  values_.assign(count, nullptr);
+  is_value_.assign(count, false);
+  for (std::size_t n = 0; n < count; ++n) is_value_[n] = writes[n] == 1 && f_.registers[n].vector == 1;
+  each([&](const Inst&, std::size_t n, std::size_t labels, ptx::RegisterId reg, bool written) {
+    if (!written && (written_at[reg] >= n || written_in[reg] != labels)) is_value_[reg] = false;
+  });
+  for (const auto* list : {&f_.parameters, &f_.results}) {  // .reg ones are read and written outside the body
+    for (const ptx::Variable& variable : *list) {
+      for (std::size_t n = 0; n < count; ++n) {
+        if (f_.registers[n].name == variable.name) is_value_[n] = false;
+      }
+    }
+  }
+}
+
 void FunctionEmitter::declare_registers() {
   registers_.resize(f_.registers.size(), nullptr);
   for (std::size_t n = 0; n < f_.registers.size(); ++n) {
@@ -87,6 +125,7 @@ void FunctionEmitter::declare_registers() {
       b_.CreateStore(llvm::Constant::getNullValue(made->getAllocatedType()), made);
       return made;
     };
+    if (is_value_[n]) continue;
     registers_[n] = declare();
     if (reg.vector == 1) continue;
     auto& components = components_[static_cast<ptx::RegisterId>(n)];

@@ -24,7 +24,14 @@ llvm::AllocaInst* FunctionEmitter::slot(ptx::RegisterId reg, int component) cons
   return vector == components_.end() ? registers_[reg] : vector->second[static_cast<std::size_t>(std::max(component, 0))];
 }
 
+llvm::Type* FunctionEmitter::register_type(ptx::RegisterId reg, int component) {
+  if (!is_value_[reg]) return slot(reg, component)->getAllocatedType();
+  const unsigned width = bits_of(f_.registers[reg].type);
+  return prefers_float_[reg] ? float_type(width) : i(width);
+}
+
 Value FunctionEmitter::read_register(ptx::RegisterId reg, int component) {
+  if (is_value_[reg]) return values_[reg];
   llvm::AllocaInst* from = slot(reg, component);
   return b_.CreateLoad(from->getAllocatedType(), from);
 }
@@ -76,20 +83,22 @@ Value FunctionEmitter::read_float(const Operand& o, Type type, bool ftz) {
                                  std::bit_cast<float>(static_cast<std::uint32_t>(o.bits)));
   }
   if (o.kind == Operand::Kind::kRegister) {
-    auto* type_of = slot(o.reg, o.component)->getAllocatedType();
-    if (type_of == float_type(bits)) return read_register(o.reg, o.component);
+    if (register_type(o.reg, o.component) == float_type(bits)) return read_register(o.reg, o.component);
   }
   return b_.CreateBitCast(read(o, bits), float_type(bits));
 }
 
 void FunctionEmitter::write_register(ptx::RegisterId reg, Value v, bool sign, int component) {
-  llvm::AllocaInst* to = slot(reg, component);
-  auto* type = to->getAllocatedType();
+  auto* type = register_type(reg, component);
   if (v->getType() != type) {
     v = resize(to_bits(v), type->getPrimitiveSizeInBits(), sign);
     if (type->isFloatingPointTy()) v = b_.CreateBitCast(v, type);
   }
-  b_.CreateStore(v, to);
+  if (is_value_[reg]) {
+    values_[reg] = v;
+  } else {
+    b_.CreateStore(v, slot(reg, component));
+  }
 }
 
 void FunctionEmitter::write(const Operand& o, Value v, bool sign) {

@@ -10,7 +10,6 @@
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
 #include <llvm/Transforms/Utils/LCSSA.h>
-#include <llvm/Transforms/Utils/Local.h>
 #include <llvm/Transforms/Utils/LoopSimplify.h>
 #include <llvm/Transforms/Utils/LowerSwitch.h>
 
@@ -53,8 +52,6 @@ void unify_returns(llvm::Function& thread) {
   for (llvm::BasicBlock* block : returning) {
     block->getTerminator()->eraseFromParent();
     llvm::BranchInst::Create(end, block);
-    // Who only returns is seen to return at once.
-    if (!block->isEntryBlock()) llvm::TryToSimplifyUncondBranchFromEmptyBlock(block);
   }
 }
 
