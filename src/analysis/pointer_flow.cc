@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/ptx/signature.h"
+
 namespace pergola::analysis {
 namespace {
 
@@ -16,6 +18,8 @@ constexpr std::int64_t kLargestNumber = std::int64_t{1} << 40;
 
 Status PointerFlow::run() {
   origins_.push_back({kNowhere, kNowhere});
+  PERGOLA_ASSIGN(const ptx::KernelSignature signature, ptx::signature(module_, entry_));
+  for (const ptx::Parameter& parameter : signature.parameters) parameter_begin_.push_back(parameter.offset_bytes);
   for (const ptx::Item& item : module_.items) {
     if (const auto* variable = std::get_if<ptx::Variable>(&item.node)) {
       if (variable->space == Space::kLocal) {
@@ -54,7 +58,7 @@ bool PointerFlow::settle_undefined() {
   for (InstanceId id = 0; id < instances_.size(); ++id) {
     for (DefinitionId definition = 0; definition < instances_[id].values.size(); ++definition) {
       if (!instances_[id].values[definition].is_bottom()) continue;
-      define({id, 0}, definition, Value::integer());
+      define({id, 0}, definition, Value::null());
       changed = true;
     }
   }
@@ -187,7 +191,7 @@ Value PointerFlow::value(Site site, const Operand& operand) const {
   switch (operand.kind) {
     case Operand::Kind::kRegister: {
       const auto reaching = instance.facts->definitions->reaching(site.statement, operand.reg);
-      if (reaching.empty()) return Value::integer();  // undefined
+      if (reaching.empty()) return Value::null();  // undefined
       Value joined;
       bool is_pointer = false;
       for (const DefinitionId id : reaching) {
@@ -198,6 +202,7 @@ Value PointerFlow::value(Site site, const Operand& operand) const {
       return joined;
     }
     case Operand::Kind::kInteger: {
+      if (operand.bits == 0) return Value::null();
       const auto number = static_cast<std::int64_t>(operand.bits);
       const bool is_small = number < kLargestNumber && number > -kLargestNumber;
       return is_small ? Value::integer() : Value::loaded(8, origin_of(site));
@@ -225,23 +230,47 @@ void PointerFlow::escape(const Value& value) {
   for (const std::uint32_t object : memory_.escape(value)) enqueue_readers(object);
 }
 
-// What the kernel's own parameters hold: the only place where kParameter bases come from.
+// What the kernel's own parameters hold. They lie in one buffer: `ld.param.u64 %rd1, [a+8]` is the one after a.
 Value PointerFlow::load_parameter(std::uint32_t object, std::int64_t offset, ptx::Type type,
                                   std::uint32_t bytes) const {
   const FunctionFacts& root = facts(0);
   const auto& places = root.parameter_object;
-  const auto parameter = static_cast<std::uint32_t>(std::find(places.begin(), places.end(), object) - places.begin());
-  const LocalObject& info = root.objects[object];
+  const auto named = static_cast<std::uint32_t>(std::find(places.begin(), places.end(), object) - places.begin());
+  if (offset == kAnyOffset) {
+    Value result = load_field(named, kAnyOffset, type, bytes);
+    if (root.objects[object].is_scalar) result.merge(Value::loaded(bytes, 0));  // it need not stay in there
+    return result;
+  }
+  const auto begin = static_cast<std::int64_t>(parameter_begin_[named] + static_cast<std::uint64_t>(offset));
+  std::vector<Value> fields;
+  for (std::uint32_t i = 0; i < parameter_begin_.size(); ++i) {
+    const auto first = static_cast<std::int64_t>(parameter_begin_[i]);
+    const auto size = static_cast<std::int64_t>(root.objects[places[i]].size_bytes);
+    if (begin > first - std::int64_t{bytes} && begin < first + size) {
+      fields.push_back(load_field(i, begin - first, type, bytes));
+    }
+  }
+  if (fields.empty()) return Value::loaded(bytes, 0);
+  return fields.size() == 1 ? fields[0] : pack(fields, std::max(64u, bytes * 8));
+}
+
+// What `bytes` at `offset` of a parameter hold: the only place where kParameter bases come from.
+Value PointerFlow::load_field(std::uint32_t parameter, std::int64_t offset, ptx::Type type,
+                              std::uint32_t bytes) const {
+  const LocalObject& info = facts(0).objects[facts(0).parameter_object[parameter]];
+  const auto size = static_cast<std::int64_t>(info.size_bytes);
   const auto base = [&](std::int64_t at) { return Base{Kind::kParameter, place({parameter, at})}; };
   if (info.is_scalar) {
     if (info.size_bytes < 8 || ptx::is_float(info.type)) return Value::loaded(4, 0);
-    return bytes == 8 ? Value::exact(base(0)) : Value::piece(base(0));
+    const bool is_whole = bytes == 8 && (offset == 0 || offset == kAnyOffset);
+    return is_whole ? Value::exact(base(0)) : Value::piece(base(0));
   }
   if (offset == kAnyOffset) return bytes >= 8 ? Value::exact(base(kAnyOffset)) : Value::piece(base(kAnyOffset));
-  const std::int64_t first = offset - (offset % 8 + 8) % 8;
+  if (offset < 0) return Value::piece(base(0));  // its first bytes
+  const std::int64_t first = offset - offset % 8;
   if (bytes == 8 && offset == first) return ptx::is_float(type) ? Value::piece(base(first)) : Value::exact(base(first));
   if (bytes <= 4) return Value::piece(base(first));
-  const Value both[] = {Value::exact(base(first)), Value::exact(base(first < kLargestNumber ? first + 8 : first))};
+  const Value both[] = {Value::exact(base(first)), Value::exact(base(first + 8 < size ? first + 8 : first))};
   return mix(both, Value::Mix::kOther);
 }
 

@@ -103,6 +103,7 @@ class PointerFlow {
   Value symbol(Site site, const std::string& name, std::int64_t offset) const;
   Value load(Site site, const Value& address, ptx::Space space, std::int64_t offset, ptx::Type type);
   Value load_parameter(std::uint32_t object, std::int64_t offset, ptx::Type type, std::uint32_t bytes) const;
+  Value load_field(std::uint32_t parameter, std::int64_t offset, ptx::Type type, std::uint32_t bytes) const;
   void store(const Value& address, ptx::Space space, std::int64_t offset, std::uint32_t bytes, const Value& value);
   void store_object(std::uint32_t object, std::int64_t offset, std::uint32_t bytes, const Value& value);
   std::uint32_t place(ParameterPlace place) const;
@@ -134,6 +135,7 @@ class PointerFlow {
   std::map<const ptx::Function*, InstanceId> shared_;
   std::deque<Instance> instances_;  // references stay good
   std::size_t definition_count_ = 0;
+  std::vector<std::uint64_t> parameter_begin_;  // bytes into the parameter buffer
   PointerMemory memory_;
   mutable std::vector<std::set<Site>> readers_;                           // by object
   mutable std::vector<ParameterPlace> places_;                            // interned

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "src/analysis/memory_operands.h"
+#include "src/analysis/pointer_exposure.h"
 #include "src/analysis/pointer_flow.h"
 #include "src/ptx/printer.h"
 
@@ -42,13 +43,21 @@ class Judge {
       : module_(module), entry_(entry), flow_(flow) {}
 
   PointerModes run() {
-    for (std::uint32_t id = 0; id < flow_.instance_count(); ++id) {
-      for (const std::uint32_t statement : flow_.facts(id).statements) judge({id, statement});
-    }
+    for_each_site([&](Site site) {
+      if (exposure_.instance == PointerFlow::kNowhere && exposes_bits(flow_, site)) exposure_ = site;
+    });
+    for_each_site([&](Site site) { judge(site); });
     return result();
   }
 
  private:
+  template <typename Visit>
+  void for_each_site(Visit visit) const {
+    for (std::uint32_t id = 0; id < flow_.instance_count(); ++id) {
+      for (const std::uint32_t statement : flow_.facts(id).statements) visit(Site{id, statement});
+    }
+  }
+
   const ptx::Instruction& instruction(Site site) const {
     return flow_.facts(site.instance).instruction(site.statement);
   }
@@ -77,6 +86,10 @@ class Judge {
     if (space == Space::kShared || space == Space::kLocal || space == Space::kParam) return;
     const auto targets = address.targets();
     if (targets.empty()) return add_universal(site, mode, ", whose address is a number");
+    if (address.may_be_number()) add_universal(site, mode, ", whose address may be a number");
+    if (address.may_be_composed() && exposure_.instance != PointerFlow::kNowhere) {
+      add_universal(site, mode, ", whose address may be made of bits that were seen by " + describe(exposure_));
+    }
     bool elsewhere = false, somewhere = false;
     for (const Contribution& target : targets) {
       switch (target.base.kind) {
@@ -258,6 +271,7 @@ class Judge {
   const ptx::Module& module_;
   const ptx::Function& entry_;
   const PointerFlow& flow_;
+  Site exposure_{PointerFlow::kNowhere, PointerFlow::kNowhere};  // the first instruction that looks at pointers' bits
   std::map<Base, Finding> findings_;
   Finding universal_;
 };

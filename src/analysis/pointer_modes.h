@@ -6,7 +6,8 @@
 // loop, a table of pointers), each of them has the access. Each answer keeps its reason.
 //
 // What is presumed, as the C++ compiler presumes it: `x + offset` stays in the array that x points into, whatever
-// integer the offset is. pointer_value.h has the rules for what is an integer.
+// integer the offset is. pointer_value.h has the rules for what is an integer, pointer_exposure.h those for a kernel
+// that looks at the bits of its pointers.
 #pragma once
 
 #include <cstdint>

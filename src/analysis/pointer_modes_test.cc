@@ -69,6 +69,9 @@ INSTANTIATE_TEST_SUITE_P(Arithmetic, PointerModes, testing::Values(
     Case{"ScaledTwiceIsNotScaled",
          "mul.lo.s64 %rd6, %rd2, 3; shl.b64 %rd7, %rd2, 1; sub.s64 %rd8, %rd6, %rd7; add.s64 %rd9, %rd8, %rd1;"
          "st.global.u32 [%rd9], %r1;", "ww--|-"},
+    Case{"FactorTakenBack",
+         "mul.lo.s64 %rd6, %rd2, 3; mad.lo.s64 %rd6, %rd1, -3, %rd6; mul.lo.s64 %rd6, %rd6, 0xAAAAAAAAAAAAAAAB;"
+         "add.s64 %rd7, %rd1, %rd6; st.global.u32 [%rd7], %r1;", "ww--|-"},
     Case{"Difference",
          "sub.s64 %rd6, %rd2, %rd1; add.s64 %rd7, %rd3, %rd6; st.global.u8 [%rd7], %r1;", "www-|-"},
     Case{"DifferenceOfElements",
@@ -107,6 +110,104 @@ INSTANTIATE_TEST_SUITE_P(Arithmetic, PointerModes, testing::Values(
          "mul.wide.u32 %rd7, %r21, 4; add.s64 %rd8, %rd2, %rd7; st.global.u32 [%rd8], %r2;", "rw--|-"},
     Case{"ThroughDouble",
          "cvt.rn.f64.u64 %fd1, %rd1; cvt.rzi.u64.f64 %rd6, %fd1; st.global.u32 [%rd6], %r1;", "w---|-"}),
+    case_name);
+
+// A 64-bit value out of memory may be the address, and the parameter that is added to it the offset.
+INSTANTIATE_TEST_SUITE_P(LoadedAddress, PointerModes, testing::Values(
+    Case{"Tagged",
+         "ld.global.u64 %rd6, [%rd1]; shr.u64 %rd7, %rd6, 16; add.s64 %rd8, %rd7, %rd2; st.global.u32 [%rd8], %r1;",
+         "rw--|w"},
+    Case{"TaggedBehindShiftLeft",
+         "ld.global.u64 %rd6, [%rd1]; shl.b64 %rd7, %rd6, 16; shr.s64 %rd7, %rd7, 16; add.s64 %rd8, %rd7, %rd2;"
+         "st.global.u32 [%rd8], %r1;", "rw--|w"},
+    Case{"Remainder",
+         "ld.global.u64 %rd6, [%rd1]; rem.u64 %rd7, %rd6, 281474976710656; add.s64 %rd8, %rd7, %rd2;"
+         "st.global.u32 [%rd8], %r1;", "rw--|w"},
+    Case{"Quotient",
+         "ld.global.u64 %rd6, [%rd1]; div.u64 %rd7, %rd6, 65536; add.s64 %rd8, %rd7, %rd2; st.global.u32 [%rd8], %r1;",
+         "rw--|w"},
+    Case{"Double",
+         "ld.global.f64 %fd1, [%rd1]; cvt.rzi.u64.f64 %rd7, %fd1; add.s64 %rd8, %rd7, %rd2; st.global.u32 [%rd8], %r1;",
+         "rw--|w"},
+    Case{"HalvesByProducts",
+         "ld.global.v2.u32 {%r2, %r3}, [%rd1]; cvt.u64.u32 %rd6, %r2; cvt.u64.u32 %rd7, %r3;"
+         "mul.lo.u64 %rd7, %rd7, 65535; mul.lo.u64 %rd8, %rd7, 65537; add.u64 %rd8, %rd8, %rd7;"
+         "add.u64 %rd6, %rd6, %rd8; add.u64 %rd6, %rd6, %rd2; st.global.u32 [%rd6], %r1;", "rw--|w"},
+    Case{"SmallRemainderIsAnIndex",
+         "ld.global.u64 %rd6, [%rd1]; rem.u64 %rd7, %rd6, 1000; add.s64 %rd8, %rd7, %rd2; st.global.u8 [%rd8], %r1;",
+         "rw--|-"},
+    Case{"UpperHalfIsAnIndex",
+         "ld.global.u64 %rd6, [%rd1]; shr.u64 %rd7, %rd6, 32; add.s64 %rd8, %rd7, %rd2; st.global.u8 [%rd8], %r1;",
+         "rw--|-"},
+    Case{"QuotientOfElements",
+         "ld.global.u64 %rd6, [%rd1]; div.u64 %rd7, %rd6, 1000; shl.b64 %rd7, %rd7, 2; add.s64 %rd8, %rd7, %rd2;"
+         "st.global.u32 [%rd8], %r1;", "rw--|-"},
+    Case{"HashOf32Bits",
+         "ld.global.u32 %r2, [%rd1]; cvt.u64.u32 %rd6, %r2; mul.lo.u64 %rd6, %rd6, 0x100000001b3;"
+         "rem.u64 %rd7, %rd6, %rd5; shl.b64 %rd7, %rd7, 2; add.s64 %rd8, %rd7, %rd2; st.global.u32 [%rd8], %r1;",
+         "rw--|-"},
+    Case{"StrideOf32Bits",
+         "ld.global.u32 %r2, [%rd1]; mul.wide.u32 %rd6, %r2, 12; mad.lo.s64 %rd7, %rd6, 5, %rd2;"
+         "st.global.u32 [%rd7], %r1;", "rw--|-"}),
+    case_name);
+
+// Either of two addends may be null, and the other the address.
+INSTANTIATE_TEST_SUITE_P(Null, PointerModes, testing::Values(
+    Case{"OtherIsLoaded",
+         "selp.b64 %rd6, %rd1, 0, %p1; ld.global.u64 %rd7, [%rd2]; shr.u64 %rd7, %rd7, 16;"
+         "selp.b64 %rd8, 0, %rd7, %p1; add.s64 %rd9, %rd6, %rd8; ld.global.u32 %r2, [%rd9];", "rr--|r"},
+    Case{"OtherIsLoadedAndScaled",
+         "selp.b64 %rd6, %rd1, 0, %p1; ld.global.u64 %rd7, [%rd2]; shl.b64 %rd7, %rd7, 3; add.s64 %rd8, %rd7, %rd6;"
+         "ld.global.u32 %r2, [%rd8];", "rr--|r"},
+    Case{"OtherIsAScaledParameter",
+         "selp.b64 %rd6, %rd1, 0, %p1; shl.b64 %rd7, %rd2, 3; add.s64 %rd8, %rd6, %rd7; ld.global.u32 %r2, [%rd8];",
+         "rr--|-"},
+    Case{"ByBranch",
+         "mov.u64 %rd6, 0; @%p1 bra L; mov.b64 %rd6, %rd1; L: ld.global.u64 %rd7, [%rd2];"
+         "mad.lo.s64 %rd8, %rd7, 8, %rd6; ld.global.u32 %r2, [%rd8];", "rr--|r"},
+    Case{"NumberInstead", "selp.b64 %rd6, %rd1, 4096, %p1; ld.global.u32 %r2, [%rd6];", "r---|r"},
+    Case{"NullInstead", "selp.b64 %rd6, %rd1, 0, %p1; ld.global.u32 %r2, [%rd6+8];", "r---|-"}),
+    case_name);
+
+// A pointer that is rebuilt by branches on its bits: the flow of data does not show it.
+INSTANTIATE_TEST_SUITE_P(Exposed, PointerModes, testing::Values(
+    Case{"BitByBit",
+         "mov.u64 %rd6, %rd2; mov.u64 %rd8, 1; L: xor.b64 %rd7, %rd1, %rd2; and.b64 %rd7, %rd7, %rd8;"
+         "setp.eq.s64 %p2, %rd7, 0; @%p2 bra M; xor.b64 %rd6, %rd6, %rd8; M: shl.b64 %rd8, %rd8, 1;"
+         "setp.ne.s64 %p3, %rd8, 0; @%p3 bra L; st.global.u32 [%rd6], %r1;", "-w--|w"},
+    Case{"ByOrder", "setp.gt.u64 %p2, %rd1, %rd5; selp.b64 %rd6, 1, 2, %p2; xor.b64 %rd7, %rd2, %rd6;"
+         "st.global.u32 [%rd7], %r1;", "-w--|w"},
+    Case{"ByShiftAmount", "shr.u64 %rd6, 12345, %rd1; xor.b64 %rd7, %rd2, %rd6; st.global.u32 [%rd7], %r1;",
+         "-w--|w"},
+    Case{"ByCarry", "add.cc.u64 %rd6, %rd1, 12345; addc.u64 %rd6, 0, 0; xor.b64 %rd7, %rd2, %rd6;"
+         "st.global.u32 [%rd7], %r1;", "-w--|w"},
+    Case{"ByLocalTable",
+         ".local .align 8 .b8 l[64]; st.local.u64 [l], 1; mov.u64 %rd6, l; and.b64 %rd7, %rd1, 56;"
+         "add.s64 %rd6, %rd6, %rd7; ld.local.u64 %rd8, [%rd6]; xor.b64 %rd9, %rd2, %rd8; st.global.u32 [%rd9], %r1;",
+         "-w--|w"},
+    Case{"ByCount", "popc.b64 %r2, %rd1; cvt.u64.u32 %rd6, %r2; xor.b64 %rd7, %rd2, %rd6; st.global.u32 [%rd7], %r1;",
+         "-w--|w"},
+    Case{"PlainBaseStays", "setp.gt.u64 %p2, %rd1, %rd5; @%p2 bra L; mad.lo.s64 %rd6, %rd5, 4, %rd2;"
+         "st.global.u32 [%rd6], %r1; L:", "-w--|-"},
+    Case{"NullTestIsNoLook", "setp.eq.s64 %p2, %rd1, 0; @%p2 bra L; shl.b64 %rd6, %rd2, 16; shr.u64 %rd6, %rd6, 16;"
+         "st.global.u32 [%rd6], %r1; L:", "-w--|-"},
+    Case{"EndOfRangeIsNoLook",
+         "mad.lo.s64 %rd6, %rd5, 4, %rd1; setp.ge.u64 %p2, %rd1, %rd6; @%p2 bra L; shl.b64 %rd7, %rd2, 16;"
+         "shr.u64 %rd7, %rd7, 16; st.global.u32 [%rd7], %r1; L:", "-w--|-"}),
+    case_name);
+
+INSTANTIATE_TEST_SUITE_P(ParameterBuffer, PointerModes, testing::Values(
+    Case{"NextParameter", "ld.param.u64 %rd6, [a+8]; st.global.u32 [%rd6], %r1;", "-w--|-"},
+    Case{"NextByRegister", "mov.b64 %rd6, a; ld.param.u64 %rd7, [%rd6+16]; st.global.u32 [%rd7], %r1;", "--w-|-"},
+    Case{"Previous", "ld.param.u64 %rd6, [b+-8]; st.global.u32 [%rd6], %r1;", "w---|-"},
+    Case{"Both", "ld.param.v2.u64 {%rd6, %rd7}, [b]; ld.global.u32 %r2, [%rd6]; st.global.u32 [%rd7], %r2;",
+         "-rw-|-"},
+    Case{"Halves", "ld.param.u32 %r2, [a+8]; ld.param.u32 %r3, [a+12]; mov.b64 %rd6, {%r2, %r3};"
+         "st.global.u32 [%rd6], %r1;", "-w--|-"},
+    Case{"Between", "ld.param.u64 %rd6, [a+4]; st.global.u32 [%rd6], %r1;", "ww--|w"},
+    Case{"Outside", "ld.param.u64 %rd6, [a+4096]; st.global.u32 [%rd6], %r1;", "----|w"},
+    Case{"AtAnIndex", "mov.b64 %rd6, a; mad.wide.u32 %rd7, %r1, 8, %rd6; ld.param.u64 %rd8, [%rd7];"
+         "st.global.u32 [%rd8], %r1;", "w---|w"}),
     case_name);
 
 INSTANTIATE_TEST_SUITE_P(Flow, PointerModes, testing::Values(

@@ -266,8 +266,13 @@ Value PointerFlow::arithmetic(Site site, const Instruction& instruction) const {
     case Op::kXor:
     case Op::kLop3:
     case Op::kPrmt: return mixed(site, instruction, Value::Mix::kBitwise);
-    case Op::kDiv:
-    case Op::kRem: return mixed(site, instruction, Value::Mix::kQuotient);
+    case Op::kDiv: return mixed(site, instruction, Value::Mix::kQuotient);
+    case Op::kRem: {
+      const auto divisor = function.constant(operands[2]);
+      const bool is_small = divisor ? *divisor <= std::uint64_t{1} << 32 : operand(2).is_narrow();
+      const Value rest = mixed(site, instruction, Value::Mix::kQuotient);
+      return is_small ? truncate(rest) : rest;
+    }
     case Op::kBfi: return scale(mixed(site, instruction, Value::Mix::kOther), std::uint64_t{1} << 16, bits);
     default: return mixed(site, instruction, Value::Mix::kOther);
   }

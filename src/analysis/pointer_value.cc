@@ -8,9 +8,10 @@ namespace {
 
 using How = Contribution::How;
 
-constexpr std::uint8_t kAll = How::kExact | How::kMangled | How::kHashed | How::kScaled | How::kPiece;
+constexpr std::uint8_t kAll = How::kExact | How::kMangled | How::kHashed | How::kScaled | How::kPiece | How::kStrided;
 
-// From here on a shift left may build the upper part of an address (they have 47 bits and more).
+// From here on a shift left may build the upper part of an address (they have 47 bits and more), and a shift right
+// may take a tag off one.
 constexpr unsigned kComposingShift = 16;
 
 constexpr bool unknown(const Contribution& part) {
@@ -35,6 +36,12 @@ constexpr bool is_short(const Contribution& part) {
 Value Value::integer() {
   Value value;
   value.defined_ = value.plain_ = true;
+  return value;
+}
+
+Value Value::null() {
+  Value value;
+  value.defined_ = value.null_ = true;
   return value;
 }
 
@@ -74,6 +81,11 @@ void Value::collapse() {
   defined_ = top_ = plain_ = loose_ = true;
 }
 
+bool Value::is_narrow() const {
+  return defined_ && !parts_.empty() &&
+         std::all_of(parts_.begin(), parts_.end(), [](const Contribution& p) { return p.how == How::kPiece; });
+}
+
 bool Value::has_exact() const {
   return std::any_of(parts_.begin(), parts_.end(), [](const Contribution& p) { return (p.how & How::kExact) != 0; });
 }
@@ -107,13 +119,23 @@ bool Value::merge(const Value& other) {
     *this = other;
     return true;
   }
-  bool changed = !defined_ || (other.plain_ && !plain_) || (other.loose_ && !loose_);
+  bool changed = !defined_ || (other.plain_ && !plain_) || (other.loose_ && !loose_) || (other.null_ && !null_) ||
+                 (other.nullable_ && !nullable_);
   defined_ = true;
+  null_ |= other.null_;
+  nullable_ |= other.nullable_;
   plain_ |= other.plain_;
   loose_ |= other.loose_;
   for (const Contribution& part : other.parts_) changed |= insert(part);
   if (parts_.size() > kMaxParts) collapse();
   return changed;
+}
+
+// What is scaled is an index no more, since what it is added to may be a null.
+void Value::follow_scaled() {
+  for (Contribution& part : parts_) {
+    if ((part.how & How::kScaled) != 0) part.how |= unknown(part) ? How::kHashed : How::kMangled;
+  }
 }
 
 void Value::forget_offsets() {
@@ -143,6 +165,10 @@ Value add(const Value& a, const Value& b, std::optional<std::uint64_t> b_constan
   if (b.is_top()) return b;
   Value sum = a;
   if (b_constant && b.parts_.empty()) {
+    if (*b_constant != 0 && sum.null_) {
+      sum.null_ = false;
+      sum.plain_ = true;
+    }
     for (Contribution& part : sum.parts_) {
       if (part.base.kind != Base::Kind::kObject || part.offset == kAnyOffset) continue;
       part.offset = static_cast<std::int64_t>(static_cast<std::uint64_t>(part.offset) + *b_constant);
@@ -152,6 +178,8 @@ Value add(const Value& a, const Value& b, std::optional<std::uint64_t> b_constan
   sum.forget_offsets();
   Value other = b;
   other.forget_offsets();
+  if (a.nullable_) other.follow_scaled();
+  if (b.nullable_) sum.follow_scaled();
   for (const Contribution& part : other.parts_) {
     // n*3 - n*2 is n again: what is scaled on both sides may not be ignored. (Two loads are two different n.)
     for (Contribution& mine : sum.parts_) {
@@ -161,8 +189,10 @@ Value add(const Value& a, const Value& b, std::optional<std::uint64_t> b_constan
     }
     sum.insert(part);
   }
-  sum.loose_ = (a.loose_ && (b.loose_ || b.plain_)) || (b.loose_ && a.plain_);
-  sum.plain_ = a.plain_ && b.plain_;
+  sum.loose_ = (a.loose_ && (b.loose_ || b.is_bare())) || (b.loose_ && a.is_bare());
+  sum.plain_ = (a.plain_ && b.is_bare()) || (a.is_bare() && b.plain_);
+  sum.null_ = a.null_ && b.null_;
+  sum.nullable_ = a.nullable_ || b.nullable_;
   if (sum.parts_.size() > Value::kMaxParts) sum.collapse();
   return sum;
 }
@@ -183,24 +213,34 @@ Value subtract(const Value& a, const Value& b, std::optional<std::uint64_t> b_co
 
 Value scale(const Value& a, std::optional<std::uint64_t> factor, unsigned bits) {
   if (a.is_bottom() || (factor && *factor == 1)) return a;
-  if (factor && *factor == 0) return Value::integer();
+  if (factor && *factor == 0) return Value::null();
   const bool negates = factor && *factor == ~std::uint64_t{0};
   const std::uint64_t magnitude = factor ? std::min(*factor, std::uint64_t{0} - *factor) : 0;
-  const bool composes = bits > 32 && std::has_single_bit(magnitude) && magnitude >> kComposingShift != 0;
+  const bool is_large = bits > 32 && magnitude >> kComposingShift != 0;
+  const bool composes = is_large && std::has_single_bit(magnitude);
   return a.mapped([&](const Contribution& part) {
     std::uint8_t how = part.how;
     if (negates) return turn(how, How::kExact | How::kHashed, How::kMangled);
-    if (composes) how = turn(how, How::kScaled | How::kPiece | How::kHashed, How::kMangled);
-    // A parameter costs nothing to name, so a product with a run-time number still names it.
+    // A parameter costs nothing to name, so a product with a run-time number still names it, and one with a number
+    // that may take an earlier factor back.
+    if (composes || (is_large && !unknown(part))) {
+      how = turn(how, How::kScaled | How::kPiece | How::kStrided | How::kHashed, How::kMangled);
+    }
     if (!factor && !unknown(part)) return turn(how, How::kExact, How::kMangled);
-    return turn(how, How::kExact | How::kHashed, How::kScaled);
+    const std::uint8_t pieces = how & (How::kPiece | How::kStrided);
+    how = turn(how & ~pieces, How::kExact | How::kHashed, How::kScaled);
+    // 32 bits times a large number that is no power of two: a hash, or the upper half of an address.
+    return static_cast<std::uint8_t>(how | (pieces == 0 ? 0 : is_large ? How::kHashed : How::kStrided));
   });
 }
 
 Value shift_right(const Value& a, std::optional<std::uint64_t> amount) {
   if (a.is_bottom() || (amount && *amount == 0)) return a;
   return a.mapped([&](const Contribution& part) {
-    if (unknown(part) && amount && *amount >= kComposingShift) return static_cast<std::uint8_t>(How::kPiece);
+    if (unknown(part) && amount && *amount >= 32) return static_cast<std::uint8_t>(How::kPiece);
+    if (unknown(part) && amount && *amount >= kComposingShift) {
+      return turn(part.how, How::kExact | How::kMangled | How::kScaled, How::kHashed);
+    }
     return turn(part.how, How::kExact | How::kHashed | How::kScaled, How::kMangled);
   });
 }
@@ -229,8 +269,10 @@ Value mix(std::span<const Value> operands, Value::Mix kind) {
   for (const Value& operand : operands) {
     if (operand.is_top()) return operand;
     for (Contribution part : operand.parts_) {
-      if (unknown(part) && (kind == Value::Mix::kQuotient || kind == Value::Mix::kFloat)) {
-        part.how = How::kPiece;
+      if (unknown(part) && kind == Value::Mix::kQuotient) {
+        part.how = turn(part.how, How::kExact | How::kMangled | How::kScaled, How::kHashed);
+      } else if (unknown(part) && kind == Value::Mix::kFloat) {
+        part.how = How::kHashed;  // a piece of a double is wider than it was
       } else if (kind == Value::Mix::kFloat) {
         part.how = turn(part.how, How::kExact | How::kScaled, How::kPiece);
       } else if (kind == Value::Mix::kBitwise) {
@@ -241,7 +283,7 @@ Value mix(std::span<const Value> operands, Value::Mix kind) {
       if (part.base.kind == Base::Kind::kObject) part.offset = kAnyOffset;
       result.insert(part);
     }
-    result.plain_ &= operand.plain_;
+    result.plain_ &= operand.is_bare();
   }
   result.loose_ = !result.parts_.empty();
   if (result.parts_.size() > Value::kMaxParts) result.collapse();
@@ -253,7 +295,7 @@ Value truncate(const Value& a) {
   return a.mapped([](const Contribution& part) {
     if (is_short(part)) return part.how;
     if (unknown(part)) return static_cast<std::uint8_t>(How::kPiece);
-    return turn(part.how, How::kExact | How::kScaled, How::kPiece);
+    return turn(part.how, How::kExact | How::kScaled | How::kStrided, How::kPiece);
   });
 }
 
@@ -272,7 +314,7 @@ Value pack(std::span<const Value> elements, unsigned bits) {
       if (part.base.kind == Base::Kind::kObject) part.offset = kAnyOffset;
       result.insert(part);
     }
-    result.plain_ &= element.plain_;
+    result.plain_ &= element.is_bare();
   }
   result.loose_ = !result.parts_.empty();
   if (result.parts_.size() > Value::kMaxParts) result.collapse();
@@ -285,7 +327,8 @@ Value fragment(const Value& a, std::uint32_t stored_bytes, std::uint32_t loaded_
   if (stored_bytes == loaded_bytes) {
     const Value operands[] = {a};
     const Value mixed = mix(operands, Value::Mix::kOther);
-    return mixed.mapped([](const Contribution& part) { return turn(part.how, How::kPiece, How::kMangled); });
+    return mixed.mapped(
+        [](const Contribution& part) { return turn(part.how, How::kPiece | How::kStrided, How::kMangled); });
   }
   return a.mapped([](const Contribution&) { return static_cast<std::uint8_t>(How::kMangled); });
 }

@@ -33,12 +33,15 @@ void add_modes(const analysis::PointerModes& modes, session::KernelInfo& info) {
     if (pointer.parameter >= info.parameters.size()) continue;
     session::ParameterInfo& parameter = info.parameters[pointer.parameter];
     parameter.access = static_cast<Access>(static_cast<int>(parameter.access) | static_cast<int>(access_of(pointer.mode)));
+    parameter.is_sole_base |= pointer.is_sole;
     if (pointer.reason.empty()) continue;
     if (!parameter.reason.empty()) parameter.reason += "; ";
     parameter.reason += parameter.kind == ParameterKind::kStruct
                             ? fmt::format("at byte {}: {}", pointer.offset_bytes, pointer.reason)
                             : pointer.reason;
   }
+  for (const analysis::VariableAccess& variable : modes.variables)
+    info.variables.push_back({variable.name, access_of(variable.mode), variable.reason});
   info.universal_access = access_of(modes.universal);
   info.universal_reason = modes.universal_reason;
 }

@@ -61,6 +61,15 @@ struct ParameterInfo {
   std::uint32_t pointer_align_bytes = 1;  // what a declared pointer promises of its address
   Access access = Access::kUnknown;
   std::string reason;
+  // Some access is based on this parameter alone: a number given for it is an address then, of any array.
+  bool is_sole_base = false;
+};
+
+// A module variable that a kernel touches by name.
+struct VariableInfo {
+  std::string name;  // as in the PTX
+  Access access = Access::kUnknown;
+  std::string reason;
 };
 
 // What a caller may know of a kernel. Immutable.
@@ -74,6 +83,7 @@ struct KernelInfo {
   std::optional<std::array<std::uint32_t, 3>> required_threads;  // .reqntid
   Access universal_access = Access::kUnknown;  // accesses that may be to any array
   std::string universal_reason;
+  std::vector<VariableInfo> variables;
 };
 
 // One argument as its caller gives it.

@@ -230,10 +230,19 @@ class Cli(unittest.TestCase):
         self.assertEqual([p["access"] for p in kernels[0]["parameters"]], ["read", "write", "none"])
         self.assertIn("ld.global.u32", kernels[0]["parameters"][0]["reason"])
         self.assertNotEqual(kernels[1]["universal_access"], "none")
+        self.assertIn("if a number is given for", text)
         self.assertIn("virtual registers:", text)
         self.assertFalse(kernels[0]["resources"]["uses_atomics"])
         self.assertEqual(kernels[0]["resources"]["barriers"], [])
         self.run_program("analyze", "case.ptx", "--kernel", "sub", code=2)
+
+    def test_analyze_names_module_variables(self):
+        (self.folder / "variables.ptx").write_text(
+            ".version 8.0\n.target sm_80\n.address_size 64\n.global .u32 total;\n.global .u32 table[8];\n"
+            ".visible .entry w() { .reg .b32 %r<2>; ld.global.u32 %r1, [table+4]; st.global.u32 [total], %r1; ret; }\n")
+        self.assertIn("variable total: write: written by", self.run_program("analyze", "variables.ptx").stdout)
+        kernel = json.loads(self.run_program("analyze", "variables.ptx", "--json").stdout)["kernels"][0]
+        self.assertEqual({v["name"]: v["access"] for v in kernel["variables"]}, {"total": "write", "table": "read"})
 
 
 if __name__ == "__main__":

@@ -33,7 +33,28 @@ Json parameter_json(const session::ParameterInfo& parameter) {
           {"size_bytes", parameter.size_bytes},
           {"align_bytes", parameter.align_bytes},
           {"access", session::to_string(parameter.access)},
-          {"reason", parameter.reason}};
+          {"reason", parameter.reason},
+          {"is_sole_base", parameter.is_sole_base}};
+}
+
+void add_variables(const session::KernelInfo& kernel, Json& json, std::string& text) {
+  json = Json::array();
+  for (const session::VariableInfo& variable : kernel.variables) {
+    json.push_back({{"name", variable.name},
+                    {"access", session::to_string(variable.access)},
+                    {"reason", variable.reason}});
+    text += fmt::format("  variable {}: {}: {}\n", variable.name, session::to_string(variable.access), variable.reason);
+  }
+}
+
+// A bare .u64 that is all there is to an address: the caller may give a number, and then nobody knows whose it is.
+void add_sole_bases(const session::KernelInfo& kernel, std::string& text) {
+  std::vector<std::string> names;
+  for (const session::ParameterInfo& parameter : kernel.parameters) {
+    if (parameter.is_sole_base && parameter.kind != session::ParameterKind::kPointer) names.push_back(parameter.name);
+  }
+  if (names.empty()) return;
+  text += fmt::format("  if a number is given for {}, any array may be accessed that way\n", fmt::join(names, " or "));
 }
 
 // What the kernel and all that it calls use, a line for what there is.
@@ -94,6 +115,7 @@ void add_kernel(const session::KernelInfo& kernel, const std::string& plain, con
   if (kernel.universal_access != session::Access::kNone)
     report.text += fmt::format("  any array may be accessed ({}): {}\n", session::to_string(kernel.universal_access),
                                kernel.universal_reason);
+  add_sole_bases(kernel, report.text);
   Json json = {{"name", kernel.name},
                {"plain_name", plain},
                {"parameters", std::move(parameters)},
@@ -103,6 +125,7 @@ void add_kernel(const session::KernelInfo& kernel, const std::string& plain, con
                {"max_threads_per_block", kernel.max_threads_per_block},
                {"universal_access", session::to_string(kernel.universal_access)},
                {"universal_reason", kernel.universal_reason}};
+  add_variables(kernel, json["variables"], report.text);
   if (kernel.required_threads) json["required_threads"] = *kernel.required_threads;
   add_resources(uses, json["resources"], report.text);
   report.json["kernels"].push_back(std::move(json));
