@@ -86,10 +86,6 @@ class Judge {
     if (space == Space::kShared || space == Space::kLocal || space == Space::kParam) return;
     const auto targets = address.targets();
     if (targets.empty()) return add_universal(site, mode, ", whose address is a number");
-    if (address.may_be_number()) add_universal(site, mode, ", whose address may be a number");
-    if (address.may_be_composed() && exposure_.instance != PointerFlow::kNowhere) {
-      add_universal(site, mode, ", whose address may be made of bits that were seen by " + describe(exposure_));
-    }
     bool elsewhere = false, somewhere = false;
     for (const Contribution& target : targets) {
       switch (target.base.kind) {
@@ -101,6 +97,10 @@ class Judge {
         case Kind::kObject: elsewhere = true; break;
         case Kind::kFresh: somewhere = true; break;
       }
+    }
+    if (address.may_be_number()) add_universal(site, mode, ", whose address may be a number");
+    if (address.may_be_composed() && exposure_.instance != PointerFlow::kNowhere) {
+      add_universal(site, mode, ", whose address may be made of bits that were seen by " + describe(exposure_));
     }
     if (elsewhere && !somewhere && space != Space::kNone) {
       return add_universal(site, mode, ", whose address is another space's");
