@@ -70,6 +70,22 @@ look:
 """
 
 
+HELLO = """.version 7.0
+.target sm_70
+.address_size 64
+.extern .func (.param .b32 result) vprintf (.param .b64 format, .param .b64 arguments);
+.global .align 1 .b8 text[%d] = {%s};
+.visible .entry hello() {
+  .reg .b64 %%rd<3>;
+  mov.u64 %%rd1, text;
+  cvta.global.u64 %%rd2, %%rd1;
+  { .param .b64 format; .param .b64 arguments; .param .b32 result;
+    st.param.b64 [format], %%rd2; st.param.b64 [arguments], 0;
+    call.uni (result), vprintf, (format, arguments); }
+  ret;
+}
+""" % (len(b"hello from a kernel\n\0"), ", ".join(str(byte) for byte in b"hello from a kernel\n\0"))
+
 class Cli(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="pergola_cli_test."))
@@ -220,6 +236,15 @@ class Cli(unittest.TestCase):
         self.assertIn(".target sm_80", (self.folder / "saxpy.ptx").read_text())
         (self.folder / "broken.cu").write_text("__global__ void k() { this is no C++; }\n")
         self.assertIn("broken.cu", self.run_program("compile", "broken.cu", code=2).stderr)
+
+    def test_json_is_alone_on_standard_output(self):
+        (self.folder / "hello.ptx").write_text(HELLO)
+        result = self.run_program("run", "hello.ptx", "-g", "1", "-b", "2", "--json")
+        self.assertEqual(json.loads(result.stdout)["kernel"], "hello")
+        self.assertEqual(result.stderr.count("hello from a kernel"), 2)
+        wrong = json.loads(self.run_program("run", "--bogus", "--json", code=1).stdout)
+        self.assertEqual(wrong["exit_code"], 1)
+        self.assertIn("--bogus", wrong["error"]["message"])
 
     def test_analyze_tells_accesses_and_why(self):
         text = self.run_program("analyze", "case.ptx", "--kernel", "add").stdout

@@ -28,20 +28,39 @@ ExitCode exit_code_of(Code code) {
   return kExitInternal;
 }
 
+Console::~Console() {
+  if (json_output_ != nullptr) std::fclose(json_output_);
+}
+
+void Console::keep_output_for_json() {
+  std::fflush(stdout);
+  const int kept = ::dup(STDOUT_FILENO);
+  if (kept < 0) return;
+  json_output_ = ::fdopen(kept, "w");
+  if (json_output_ == nullptr) {
+    ::close(kept);
+  } else {
+    ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  }
+}
+
+// Text from files may be no UTF-8; a machine still gets valid JSON.
+void Console::print(const nlohmann::ordered_json& value) const {
+  std::FILE* out = json_output_ != nullptr ? json_output_ : stdout;
+  fmt::print(out, "{}\n", value.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  std::fflush(out);
+}
+
 void Console::result(const nlohmann::ordered_json& value, std::string_view text) const {
-  // Text from files may be no UTF-8; a machine still gets valid JSON.
-  if (json) fmt::print("{}\n", value.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-  else fmt::print("{}", text);
+  if (json) return print(value);
+  fmt::print("{}", text);
   std::fflush(stdout);
 }
 
-void Console::fail(const Status& status) {
-  exit_code = exit_code_of(status.code());
+void Console::fail(const Status& status, ExitCode code) {
+  exit_code = code;
   if (json) {
-    const nlohmann::ordered_json value = {{"error", {{"code", code_name(status.code())}, {"message", status.message()}}},
-                                          {"exit_code", exit_code}};
-    fmt::print("{}\n", value.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-    std::fflush(stdout);
+    print({{"error", {{"code", code_name(status.code())}, {"message", status.message()}}}, {"exit_code", exit_code}});
   }
   fmt::print(stderr, "pergola: {}: {}\n", code_name(status.code()), status.message());
 }

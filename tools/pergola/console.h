@@ -3,6 +3,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdio>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -29,13 +30,27 @@ ExitCode exit_code_of(Code code);
 // Thread-compatible.
 class Console {
  public:
+  Console() = default;
+  ~Console();
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
+
+  // Keeps standard output for the one JSON object: whatever else is written there from now on, by a kernel's printf
+  // for one, goes to standard error. Called once, before anything is written.
+  void keep_output_for_json();
+
   bool json = false;   // --json
   int exit_code = kExitOk;
 
   // The command's result: `text` for people, `value` for machines.
   void result(const nlohmann::ordered_json& value, std::string_view text) const;
-  // Reports it and sets the exit code.
-  void fail(const Status& status);
+  // Reports it and sets the exit code: the status's own, or the one given.
+  void fail(const Status& status) { fail(status, exit_code_of(status.code())); }
+  void fail(const Status& status, ExitCode code);
+
+ private:
+  void print(const nlohmann::ordered_json& value) const;
+  std::FILE* json_output_ = nullptr;  // owned; null: standard output
 };
 
 // What takes long says so: from 2 seconds on a line on standard error, renewed each second on a terminal.

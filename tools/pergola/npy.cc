@@ -49,7 +49,7 @@ class HeaderParser {
     if (!order_) return missing("fortran_order");
     if (!shape_) return missing("shape");
     if (fortran_order_ && array.shape.size() > 1)
-      return PERGOLA_ERROR(kUnsupported, "'{}' is in Fortran order: save it with numpy.ascontiguousarray().", name_);
+      return PERGOLA_ERROR(kInvalidArgument, "'{}' is in Fortran order: save it with numpy.ascontiguousarray().", name_);
     return {};
   }
 
@@ -59,7 +59,7 @@ class HeaderParser {
       descr_ = true;
       skip_space();
       if (next_is('['))
-        return PERGOLA_ERROR(kUnsupported, "'{}' has a structured data type, which is not supported.", name_);
+        return PERGOLA_ERROR(kInvalidArgument, "'{}' has a structured data type, which is not supported.", name_);
       PERGOLA_ASSIGN(const std::string_view descr, quoted());
       return dtype(descr, array);
     }
@@ -86,7 +86,7 @@ class HeaderParser {
       array.type = known.type;
       array.element_bytes = session::size_bytes(known.type);
       if (order == '>' && array.element_bytes > 1)
-        return PERGOLA_ERROR(kUnsupported, "'{}' is big-endian ('{}'): save it in native byte order.", name_, descr);
+        return PERGOLA_ERROR(kInvalidArgument, "'{}' is big-endian ('{}'): save it in native byte order.", name_, descr);
       return {};
     }
     std::uint32_t bytes = 0;
@@ -95,7 +95,7 @@ class HeaderParser {
       array.element_bytes = bytes;
       return {};
     }
-    return PERGOLA_ERROR(kUnsupported, "'{}' has the data type '{}', which is not supported.", name_, descr);
+    return PERGOLA_ERROR(kInvalidArgument, "'{}' has the data type '{}', which is not supported.", name_, descr);
   }
 
   Status shape(NpyArray& array) {
@@ -195,7 +195,7 @@ Result<NpyArray> parse_npy(std::string_view bytes, std::string_view name) {
     return PERGOLA_ERROR(kParseError, "'{}' is no .npy file: it does not begin with \\x93NUMPY and a version.", name);
   const auto major = static_cast<unsigned char>(bytes[6]), minor = static_cast<unsigned char>(bytes[7]);
   if (major < 1 || major > 3 || minor != 0)
-    return PERGOLA_ERROR(kUnsupported, "'{}' has version {}.{} of the .npy format; 1.0, 2.0 and 3.0 are supported.",
+    return PERGOLA_ERROR(kInvalidArgument, "'{}' has version {}.{} of the .npy format; 1.0, 2.0 and 3.0 are supported.",
                          name, major, minor);
   const std::size_t length_bytes = major == 1 ? 2 : 4;
   const std::size_t header_start = kVersionEnd + length_bytes;

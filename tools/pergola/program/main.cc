@@ -1,5 +1,7 @@
 // The program `pergola`: its commands are in the folder above.
+#include <algorithm>
 #include <exception>
+#include <string_view>
 
 #include "tools/pergola/commands.h"
 
@@ -20,10 +22,17 @@ int main(int argc, char** argv) {
   add_analyze_command(app, console);
   add_doctor_command(app, console);
   add_version_command(app, console);
+  const bool wants_json = std::find(argv, argv + argc, std::string_view("--json")) != argv + argc;
+  if (wants_json) console.keep_output_for_json();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitOk : kExitUsage;  // --help is no error
+    if (app.exit(error) == 0) return kExitOk;  // --help is no error
+    if (wants_json) {
+      console.json = true;
+      console.fail(PERGOLA_ERROR(kInvalidArgument, "{}", error.what()), kExitUsage);
+    }
+    return kExitUsage;
   } catch (const std::bad_alloc&) {
     console.fail(PERGOLA_ERROR(kResourceExhausted, "The host is out of memory."));
   } catch (const std::exception& error) {
