@@ -17,12 +17,17 @@ Result<std::string> read_file(const fs::path& path, std::size_t max_bytes) {
   if (status.type() == fs::file_type::not_found) return PERGOLA_ERROR(kNotFound, "There is no file '{}'.", path.string());
   if (status.type() == fs::file_type::directory)
     return PERGOLA_ERROR(kInvalidArgument, "'{}' is a folder, not a file.", path.string());
+  const bool endless = status.type() != fs::file_type::regular && max_bytes > kMaxStreamBytes;
+  if (endless) max_bytes = kMaxStreamBytes;
   std::ifstream in(path, std::ios::binary);
   if (!in) return PERGOLA_ERROR(kIo, "'{}' cannot be opened: {}.", path.string(), std::strerror(errno));
   std::string bytes;
   char chunk[1 << 16];
   while (in.read(chunk, sizeof chunk) || in.gcount() > 0) {
     bytes.append(chunk, static_cast<std::size_t>(in.gcount()));
+    if (bytes.size() > max_bytes && endless)
+      return PERGOLA_ERROR(kResourceExhausted, "'{}' is no regular file and gives more than {} bytes, perhaps without end: "
+                                               "write what is meant to a file, and name that.", path.string(), max_bytes);
     if (bytes.size() > max_bytes)
       return PERGOLA_ERROR(kResourceExhausted, "'{}' is larger than {} bytes.", path.string(), max_bytes);
   }

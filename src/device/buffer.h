@@ -27,4 +27,12 @@ class Buffer {
 
 using BufferPtr = std::shared_ptr<Buffer>;
 
+// Memory on a device that another library allocated.
+struct ForeignMemory {
+  DeviceAddress address = 0;
+  std::size_t size_bytes = 0;
+  std::uint64_t stream = 0;     // the CUstream whose work makes what is in it; 0: it is there already
+  std::shared_ptr<void> owner;  // held while anything uses the memory, then dropped by whichever thread is the last
+};
+
 }  // namespace pergola::device

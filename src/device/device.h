@@ -39,6 +39,9 @@ class Device {
 
   // At least 256-byte aligned. size_bytes may be 0. Contents are undefined.
   virtual Result<BufferPtr> allocate(std::size_t size_bytes, MemoryKind kind) = 0;
+  // Another library's memory on this device, as a buffer; blocks until the work now in its stream has ended. The
+  // address is believed. kUnsupported where the device shares no memory with other libraries.
+  virtual Result<BufferPtr> adopt(const ForeignMemory& memory);
   // The buffer's texels as they are now, for kernels to sample (texture.h). kUnsupported where the device has none.
   virtual Result<TexturePtr> create_texture(const TextureDescription& description) = 0;
   virtual Result<std::unique_ptr<Queue>> create_queue() = 0;

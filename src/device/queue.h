@@ -5,6 +5,7 @@
 // events (event.h). Thread-safe: calls from several threads are queued in some order.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "src/device/buffer.h"
@@ -39,6 +40,10 @@ class Queue {
   virtual Status wait(const EventPtr& event) = 0;
   // An event that ends with all work queued before it.
   virtual Result<EventPtr> record() = 0;
+  // The same for ordering and waiting only: it has no time, and costs less on some devices.
+  virtual Result<EventPtr> record_untimed() { return record(); }
+  // As poll() of an event recorded now, without one: empty while work goes on, else how that since the last event ended.
+  virtual std::optional<Status> poll() = 0;
   // Blocks until all work has ended. Reports the first error since the last synchronize() and clears it, so that
   // later work runs again (not after kDeviceLost).
   virtual Status synchronize() = 0;

@@ -137,6 +137,9 @@ Status validate_range(std::string_view what, const Buffer* buffer, std::size_t o
 }
 
 Status validate_target(const DeviceInfo& info, const ptx::Module& module, std::string_view name) {
+  if (module.address_size == 32)
+    return PERGOLA_ERROR(kUnsupported, "'{}' has .address_size 32, and '{}' has addresses of 64 bits; compile it for 64 "
+                                       "bits (nvcc -m64).", name, info.id);
   const std::uint32_t have = info.compute_major * 10 + info.compute_minor;
   for (const std::string& target : module.targets) {
     if (!target.starts_with("sm_")) continue;

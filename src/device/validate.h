@@ -30,8 +30,8 @@ Status validate_launch(const DeviceInfo& info, const Kernel& kernel, const Launc
 // That [offset, offset + size) lies in the buffer. `what` names the range in the message: "destination", "source".
 Status validate_range(std::string_view what, const Buffer* buffer, std::size_t offset_bytes, std::size_t size_bytes);
 
-// That the module's .target is this device's architecture or an earlier one; sm_NNa is held to its own (ISA 11.1.2).
-// kUnsupported names both.
+// That the module's .target is this device's architecture or an earlier one; sm_NNa is held to its own (ISA 11.1.2); and
+// that its addresses have 64 bits. kUnsupported names both.
 Status validate_target(const DeviceInfo& info, const ptx::Module& module, std::string_view name);
 
 // Both ranges, and that they do not overlap where the buffer is the same.

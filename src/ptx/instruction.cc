@@ -69,6 +69,12 @@ std::string_view spelling(Op op) { return kOpSpellings[static_cast<std::size_t>(
 std::string_view spelling(Mod mod) { return kMods[static_cast<std::size_t>(mod)].spelling; }
 std::string_view spelling(Special special) { return kSpecialSpellings[static_cast<std::size_t>(special)]; }
 
+std::uint32_t video_lanes(Op op) {
+  const std::string_view name = spelling(op);
+  if (!name.starts_with('v')) return 0;
+  return name.ends_with('2') ? 2 : name.ends_with('4') ? 4 : 0;
+}
+
 std::optional<Op> parse_op(std::string_view root) {
   static const Table kTable = [] {
     Table table;

@@ -62,6 +62,8 @@ enum class Special : std::uint8_t {
   kOther,  // a %name that is not listed: Operand::name holds it
 };
 std::string_view spelling(Special special);                          // "%tid"
+// Lanes of a SIMD video instruction (vadd2, vset4, ...): 2 or 4; 0 of any other.
+std::uint32_t video_lanes(Op op);
 std::optional<Special> parse_special(std::string_view spelling);     // of "%tid", without a component
 
 // Index into Function::registers.

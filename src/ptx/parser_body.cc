@@ -108,6 +108,8 @@ bool Parser::parse_body_directive() {
     for (Variable& variable : variables) push_node(std::move(variable), location);
     return true;
   }
+  for (const std::string_view labelled : {"branchtargets", "calltargets", "callprototype"})
+    if (name == labelled) return fail("a label, whose this is, right before it");
   Verbatim verbatim;
   if (name == "section" ? !parse_section(verbatim.text) : !parse_verbatim(verbatim.text)) return false;
   push_node(std::move(verbatim), location);
@@ -184,8 +186,8 @@ bool Parser::add_registers(const Token& place, const Register& pattern, std::uin
     registers.push_back(pattern);
     if (parameterized) registers.back().name += std::to_string(i);
   }
-  const bool fresh = parameterized ? scopes_.declare_range(pattern.name, first, count)
-                                   : scopes_.declare(pattern.name, first);
+  const bool fresh =
+      parameterized ? scopes_.declare_range(pattern.name, first, count) : scopes_.declare(pattern.name, first);
   return fresh || fail_at(place, "a name that this scope gives no register yet");
 }
 
@@ -300,7 +302,7 @@ bool Parser::parse_instruction() {
   return true;
 }
 
-// False where the root or a modifier is not known; the instruction is opaque then.
+// False where the root, a modifier or a selector is not known; the instruction is opaque then.
 bool Parser::parse_opcode(Instruction& instruction) {
   const auto op = parse_op(word(next()));
   if (!op) return false;
@@ -310,7 +312,15 @@ bool Parser::parse_opcode(Instruction& instruction) {
     instruction.mods.push_back(*mod);
   }
   instruction.op = *op;
-  return true;
+  return video_lanes(*op) == 0 || !has_selector();
+}
+
+// An operand of a SIMD video instruction has a mask or a selector: %r1.b3210, %r2.h10.
+bool Parser::has_selector() const {
+  for (std::size_t at = position_; tokens_[at].kind != Token::Kind::kEnd && word(tokens_[at]) != ";"; ++at) {
+    if (tokens_[at].kind == Token::Kind::kDotted) return true;
+  }
+  return false;
 }
 
 bool Parser::parse_opaque(Instruction& instruction, std::size_t first_token) {

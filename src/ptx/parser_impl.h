@@ -125,6 +125,7 @@ class Parser {
   bool parse_loc();
   bool parse_instruction();
   bool parse_opcode(Instruction& instruction);
+  bool has_selector() const;
   bool parse_opaque(Instruction& instruction, std::size_t first_token);
   bool parse_operands(Instruction& instruction);
   bool parse_call_operands(Instruction& instruction);

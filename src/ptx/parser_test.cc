@@ -7,7 +7,8 @@ namespace {
 
 std::string in_kernel(std::string_view body) {
   return ".version 8.3\n.target sm_90\n.address_size 64\n.global .align 4 .u32 array[8];\n"
-         ".visible .entry k(.param .u64 p)\n{\n.reg .b32 %r<8>; .reg .b64 %rd<4>; .reg .pred %p<3>; .reg .f32 %f<4>;\n" +
+         ".visible .entry k(.param .u64 p)\n{\n.reg .b32 %r<8>; .reg .b64 %rd<4>; .reg .pred %p<3>; .reg .f32 "
+         "%f<4>;\n" +
          std::string(body) + "\nret;\n}\n";
 }
 
@@ -31,12 +32,18 @@ TEST(Parser, IntegerConstant_IsFolded) {
     const char* text;
     std::int64_t value;
   } kRows[] = {
-      {"0x1F", 31},          {"017", 15},           {"0b101", 5},         {"4294967295U", 4294967295},
-      {"-1", -1},            {"~0", -1},            {"!5", 0},            {"2+3*4", 14},
-      {"(2+3)*4", 20},       {"7-2-1", 4},          {"1<<4|1", 17},       {"-7/2", -3},
-      {"-7 % 3", -1},        {"5>3?10:20", 10},     {"1==2", 0},          {"WARP_SZ-1", 31},
-      {"-8>>1", -4},         {"0xF0^0xFF", 0x0F},   {"3&&0||1", 1},       {"0xFFFFFFFFFFFFFFFF", -1},
-      {"(.u64)1", 1},        {"(.s64)0x8000000000000000/-1", INT64_MIN},      {"1<<64", 0},
+      {"0x1F", 31},    {"017", 15},
+      {"0b101", 5},    {"4294967295U", 4294967295},
+      {"-1", -1},      {"~0", -1},
+      {"!5", 0},       {"2+3*4", 14},
+      {"(2+3)*4", 20}, {"7-2-1", 4},
+      {"1<<4|1", 17},  {"-7/2", -3},
+      {"-7 % 3", -1},  {"5>3?10:20", 10},
+      {"1==2", 0},     {"WARP_SZ-1", 31},
+      {"-8>>1", -4},   {"0xF0^0xFF", 0x0F},
+      {"3&&0||1", 1},  {"0xFFFFFFFFFFFFFFFF", -1},
+      {"(.u64)1", 1},  {"(.s64)0x8000000000000000/-1", INT64_MIN},
+      {"1<<64", 0},
   };
   for (const auto& row : kRows) {
     const Instruction mov = parse_one(std::string("mov.b64 %rd1, ") + row.text + ";");
@@ -92,6 +99,8 @@ TEST(Parser, UnknownInstruction_IsOpaqueWithItsRegisters) {
   EXPECT_EQ(video.text, "vadd.s32.u32.s32.sat %r1, %r2.b0, %r3.h1, %r2");
   EXPECT_EQ(video.text_registers, (std::vector<RegisterId>{1, 2, 3}));
   EXPECT_TRUE(video.guard.present());
+  EXPECT_EQ(parse_one("vadd2.u32.u32.u32 %r1.h0, %r2, %r3, %r2;").op, Op::kOpaque);  // its selectors are not understood
+  EXPECT_EQ(parse_one("vadd2.u32.u32.u32 %r1, %r2, %r3, %r2;").op, Op::kVadd2);
   const Instruction modifier = parse_one("ld.global.from_the_future.u32 %r1, [%rd1];");
   EXPECT_EQ(modifier.op, Op::kOpaque);
   EXPECT_TRUE(modifier.mods.empty());
@@ -99,8 +108,9 @@ TEST(Parser, UnknownInstruction_IsOpaqueWithItsRegisters) {
 }
 
 TEST(Parser, Scope_ShadowsRegisters) {
-  const auto module = parse(in_kernel("{ .reg .b32 %r<2>; mov.u32 %r1, 1; { .reg .f32 %r1; mov.f32 %r1, 0f00000000; } "
-                                      "mov.u32 %r1, 2; } mov.u32 %r1, 3;"));
+  const auto module =
+      parse(in_kernel("{ .reg .b32 %r<2>; mov.u32 %r1, 1; { .reg .f32 %r1; mov.f32 %r1, 0f00000000; } "
+                      "mov.u32 %r1, 2; } mov.u32 %r1, 3;"));
   ASSERT_TRUE(module.ok()) << module.message();
   const Function* kernel = module->find_function("k");
   std::vector<RegisterId> written;
@@ -181,6 +191,12 @@ TEST(Parser, BadText_SaysWhereAndWhat) {
       {head + ".entry k() { vadd %r1, %r2 }", "f.ptx:4:28: expected ';' after the instruction, found '}'"},
       {head + ".entry k() { call (r), 5; }", "f.ptx:4:24: expected a function to call, found '5'"},
       {head + ".file 1 x", "f.ptx:4:9: expected a file's path in quotes, found 'x'"},
+      {head + ".entry k() { p:; .callprototype () _ (); }",
+       "f.ptx:4:18: expected a label, whose this is, right before it, found '.callprototype'"},
+      {head + ".global .b64 x = {1.0, 2.0};",
+       "f.ptx:4:28: expected no more values than the variable has elements, found ';'"},
+      {head + ".global .u8 x[2][2] = {1, 2, 3, 4, 5};",
+       "f.ptx:4:38: expected no more values than the variable has elements, found ';'"},
       {head + ".section .debug { .b8 1", "f.ptx:4:24: expected '}' after the section, found end of file"},
       {head + "add.s32 x;", "f.ptx:4:1: expected a module directive, variable or function, found 'add'"},
   };

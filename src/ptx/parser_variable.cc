@@ -6,8 +6,8 @@
 namespace pergola::ptx {
 
 std::optional<Space> declared_space(std::string_view word) {
-  for (const Space space : {Space::kReg, Space::kConst, Space::kGlobal, Space::kLocal, Space::kParam, Space::kShared,
-                            Space::kTex}) {
+  for (const Space space :
+       {Space::kReg, Space::kConst, Space::kGlobal, Space::kLocal, Space::kParam, Space::kShared, Space::kTex}) {
     if (word == spelling(space)) return space;
   }
   return std::nullopt;
@@ -104,6 +104,20 @@ bool Parser::parse_declarator(Variable& variable) {
 
 // ---- Initialisers
 
+namespace {
+
+// Whether `variable` has so many elements.
+bool holds(const Variable& variable, std::uint64_t values) {
+  std::uint64_t left = (values + variable.vector - 1) / variable.vector;  // each extent takes its share
+  for (auto extent = variable.extents.rbegin(); extent != variable.extents.rend() && left > 1; ++extent) {
+    if (*extent == 0) return false;
+    left = (left + *extent - 1) / *extent;
+  }
+  return left <= 1;
+}
+
+}  // namespace
+
 bool Parser::parse_initializer(Variable& variable) {
   if (at("{")) {
     if (!parse_initializer_level(variable, 0, 0, 0)) return false;
@@ -116,6 +130,7 @@ bool Parser::parse_initializer(Variable& variable) {
     for (std::size_t i = 1; i < variable.extents.size(); ++i) row *= variable.extents[i];
     if (row != 0) variable.extents[0] = (variable.initializers.size() + row - 1) / row;
   }
+  if (!holds(variable, variable.initializers.size())) return fail("no more values than the variable has elements");
   return true;
 }
 
@@ -190,12 +205,12 @@ bool Parser::parse_symbol_initializer(Initializer& value) {
   if (value.symbol == "generic" && accept("(")) {
     value.kind = Initializer::Kind::kGenericSymbol;
     std::int64_t inside = 0;
-    if (!expect_identifier("a symbol", value.symbol) || !parse_offset(inside) ||
-        !expect(")", "')' after the symbol") || !parse_offset(value.offset)) {
+    if (!expect_identifier("a symbol", value.symbol) || !parse_offset(inside) || !expect(")", "')' after the symbol") ||
+        !parse_offset(value.offset)) {
       return false;
     }
-    value.offset = static_cast<std::int64_t>(static_cast<std::uint64_t>(value.offset) +
-                                             static_cast<std::uint64_t>(inside));
+    value.offset =
+        static_cast<std::int64_t>(static_cast<std::uint64_t>(value.offset) + static_cast<std::uint64_t>(inside));
   } else if (!parse_offset(value.offset)) {
     return false;
   }

@@ -82,6 +82,7 @@ TEST(Semantics, OperandType_FollowsTheInstruction) {
       {"lop3.or.b32 %r1|%p1, %r2, %r3, %r4, 0x96, %p2;", "b32 b32 b32 b32 u32 pred"},
       {"prmt.b32 %r1, %r2, %r3, 0x5410;", "b32 b32 b32 b32"},
       {"dp4a.u32.s32 %r1, %r2, %r3, %r4;", "s32 u32 s32 s32"},
+      {"vabsdiff4.u32.u32.u32.add %r1, %r2, %r3, %r4;", "u32 u32 u32 u32"},
       {"dp2a.lo.u32.u32 %r1, %r2, %r3, %r4;", "u32 u32 u32 u32"},
       {"cvt.rn.f32.s32 %f1, %r1;", "f32 s32"},
       {"cvt.rn.bf16x2.f32 %r1, %f1, %f2;", "bf16x2 f32 f32"},

@@ -49,6 +49,8 @@ constexpr const char* kPatterns[] = {
     "fns.b32",
     "dp4a.{u32,s32}.{u32,s32}",
     "dp2a.{lo,hi}.{u32,s32}.{u32,s32}",
+    "{vadd2,vadd4,vsub2,vsub4,vavrg2,vavrg4,vabsdiff2,vabsdiff4,vmin2,vmin4,vmax2,vmax4}.{u32,s32}.{u32,s32}.{u32,s32}{,.sat,.add}",
+    "{vset2,vset4}.{u32,s32}.{u32,s32}." PERGOLA_ORDER "{,.add}",
     "{and,or,xor,not}.{pred,b16,b32,b64}",
     "cnot.{b16,b32,b64}",
     "shl.{b16,b32,b64}",
@@ -141,23 +143,6 @@ constexpr const char* kPatterns[] = {
     "cvt" PERGOLA_ANY_ROUNDING ".{f16.bf16,bf16.f16,f64.bf16}",
 };
 
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  int depth = 0;
-  std::string part;
-  for (const char c : text) {
-    depth += c == '{' ? 1 : c == '}' ? -1 : 0;
-    if (c == separator && depth == 0) {
-      parts.push_back(part);
-      part.clear();
-    } else {
-      part += c;
-    }
-  }
-  parts.push_back(part);
-  return parts;
-}
-
 // Types in order, then the rest sorted.
 std::u16string key_of(const std::vector<Mod>& mods) {
   std::u16string types, rest;
@@ -178,7 +163,7 @@ Forms forms_of(Op op) {
     const std::string_view name = spelling(op);
     if (pattern.find(name) == std::string::npos) continue;
     for (const std::string& text : expand_spellings(pattern)) {
-      const std::vector<std::string> parts = split(text, '.');
+      const std::vector<std::string> parts = split_spelling(text, '.');
       if (parts[0] != name) continue;
       forms.listed = true;
       std::vector<Mod> mods;
@@ -215,6 +200,23 @@ bool is_tabulated(const Instruction& instruction) {
 
 }  // namespace
 
+std::vector<std::string> split_spelling(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  int depth = 0;
+  std::string part;
+  for (const char c : text) {
+    depth += c == '{' ? 1 : c == '}' ? -1 : 0;
+    if (c == separator && depth == 0) {
+      parts.push_back(part);
+      part.clear();
+    } else {
+      part += c;
+    }
+  }
+  parts.push_back(part);
+  return parts;
+}
+
 std::vector<std::string> expand_spellings(std::string_view pattern) {
   const std::size_t open = pattern.find('{');
   if (open == std::string_view::npos) return {std::string(pattern)};
@@ -225,7 +227,7 @@ std::vector<std::string> expand_spellings(std::string_view pattern) {
   }
   const std::vector<std::string> tails = expand_spellings(pattern.substr(close + 1));
   std::vector<std::string> all;
-  for (const std::string& alternative : split(pattern.substr(open + 1, close - open - 1), ',')) {
+  for (const std::string& alternative : split_spelling(pattern.substr(open + 1, close - open - 1), ',')) {
     for (const std::string& head : expand_spellings(alternative)) {
       for (const std::string& tail : tails) all.push_back(std::string(pattern.substr(0, open)) + head + tail);
     }

@@ -14,6 +14,9 @@ namespace pergola::ptx {
 // {a,b}c{d,} -> acd, ac, bcd, bc; alternatives nest.
 std::vector<std::string> expand_spellings(std::string_view pattern);
 
+// The parts of a pattern between separators that stand outside of braces: of "a{b,c},d" at ',' two.
+std::vector<std::string> split_spelling(std::string_view pattern, char separator);
+
 // The patterns of all forms, for tests.
 std::vector<std::string> spelling_patterns();
 

@@ -71,6 +71,20 @@ std::string_view forms_of(Op op) {
     case Op::kPrmt:
     case Op::kSlct:
     case Op::kShf:
+    case Op::kVabsdiff2:
+    case Op::kVabsdiff4:
+    case Op::kVadd2:
+    case Op::kVadd4:
+    case Op::kVavrg2:
+    case Op::kVavrg4:
+    case Op::kVmax2:
+    case Op::kVmax4:
+    case Op::kVmin2:
+    case Op::kVmin4:
+    case Op::kVset2:
+    case Op::kVset4:
+    case Op::kVsub2:
+    case Op::kVsub4:
     case Op::kFns: return "dsss";
     case Op::kSelp: return "dssp";
     case Op::kBfi: return "dssss";

@@ -89,6 +89,13 @@ TEST_P(Faults, Trap) {
       [&] { return launch_on(queue(), module, "traps", {.block = {32, 1, 1}}, Arguments(out, 1)); });
 }
 
+TEST_P(Faults, GridSyncOutsideACooperativeLaunch) {
+  if (ran_in_own_process()) return;
+  const ModulePtr module = load("grid");
+  const BufferPtr data = zeros<unsigned>(16);
+  expect_fault([&] { return launch_on(queue(), module, "grid_ring", {.block = {32, 1, 1}}, Arguments(data, data, 16, 1)); });
+}
+
 TEST_P(Faults, FailedAssertion) {
   if (ran_in_own_process()) return;
   const ModulePtr module = load("faults");

@@ -3,26 +3,16 @@
 #include <fmt/format.h>
 #include <sys/utsname.h>
 
-#include <cstdlib>
-#include <ctime>
 #include <fstream>
 #include <map>
 #include <thread>
 
 #include "src/base/file.h"
 #include "tests/conformance/registry.h"
+#include "tests/support/stamp.h"
 
 namespace pergola::conformance {
 namespace {
-
-std::string now_utc() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
 
 std::string host() {
   std::string model = "unknown processor";
@@ -66,10 +56,9 @@ Report::Report(std::string command) {
     names += fmt::format("{}{}: {}", names.empty() ? "" : "; ", each.name, info.name);
     if (info.kind == device::DeviceKind::kCuda) drivers = info.driver;
   }
-  const char* commit = std::getenv("PERGOLA_COMMIT");
   head_ = {{"suite", "conformance"}, {"device", names},
            {"driver", drivers.empty() ? "none" : drivers}, {"host", host()},
-           {"commit", commit == nullptr ? "unknown" : commit}, {"date", now_utc()},
+           {"commit", test_support::commit()}, {"date", test_support::now_utc()},
            {"command", std::move(command)}};
 }
 

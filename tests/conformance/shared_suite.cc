@@ -161,5 +161,61 @@ TEST_P(Shared, CooperativeGrid_MeetsAtGridWideBarriers) {
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], int(i / blocks)) << i;
 }
 
+// cooperative_groups::this_grid().sync(), as compilers write it.
+TEST_P(Shared, GridGroup_SyncsInEveryShape) {
+  const ModulePtr module = load("grid");
+  const device::Dim3 shapes[][2] = {{{1, 1, 1}, {32, 1, 1}},  {{2, 1, 1}, {256, 1, 1}}, {{7, 1, 1}, {33, 1, 1}},
+                                    {{3, 2, 2}, {8, 4, 2}},   {{8, 1, 1}, {1, 1, 1}},   {{2, 3, 1}, {5, 5, 5}},
+                                    {{16, 1, 1}, {64, 1, 1}}, {{1, 1, 4}, {1024, 1, 1}}};
+  for (const auto& [grid, block] : shapes) {
+    for (const int rounds : {1, 2, 9}) {
+      constexpr int kN = 1000;
+      std::vector<unsigned> a(kN), b(kN);
+      for (int i = 0; i < kN; ++i) a[i] = static_cast<unsigned>(i * i);
+      const BufferPtr first = upload(a), second = zeros<unsigned>(kN);
+      run(module, "grid_ring", {.grid = grid, .block = block, .cooperative = true}, Arguments(first, second, kN, rounds));
+      for (int round = 0; round < rounds; ++round) {
+        for (int i = 0; i < kN; ++i) b[i] = a[(i + kN - 1) % kN] + 3 * a[i] + a[(i + 1) % kN];
+        std::swap(a, b);
+      }
+      ASSERT_EQ(download<unsigned>(rounds % 2 == 0 ? first : second), a) << grid.count() << " blocks of " << block.count() << ", " << rounds << " rounds";
+    }
+  }
+}
+
+TEST_P(Shared, GridGroup_OneBlocksResult_IsSeenByAll) {
+  const ModulePtr module = load("grid");
+  std::vector<unsigned> data(5000);
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < data.size(); ++i) sum += data[i] = static_cast<unsigned>(i % 61 + 1);
+  const BufferPtr buffer = upload(data), sums = zeros<unsigned>(12);
+  run(module, "grid_shares", {.grid = {12, 1, 1}, .block = {96, 1, 1}, .cooperative = true},
+      Arguments(buffer, sums, static_cast<int>(data.size())));
+  for (unsigned& value : data) value = static_cast<unsigned>(65536 * std::uint64_t{value} / sum);
+  EXPECT_EQ(download<unsigned>(buffer), data);
+}
+
+// An H200 (driver 580) says that the group is valid in a launch of blocks that need not be resident together, too; the CPU
+// device says that it is not, and its sync() then traps with the reason instead of waiting for ever.
+TEST_P(Shared, GridGroup_IsValidInCooperativeLaunches) {
+  const ModulePtr module = load("grid");
+  const BufferPtr out = zeros<int>(1);
+  for (const bool cooperative : {true, false}) {
+    if (!cooperative && device().info().kind == device::DeviceKind::kCuda) continue;
+    run(module, "grid_is_valid", {.grid = {3, 1, 1}, .block = {32, 1, 1}, .cooperative = cooperative}, Arguments(out));
+    EXPECT_EQ(download<int>(out), std::vector<int>{cooperative ? 1 : 2});
+  }
+}
+
+TEST_P(Shared, GridGroup_MoreBlocksThanFit_AreRefusedWithTheNumbers) {
+  const ModulePtr module = load("grid");
+  const device::Kernel* kernel = need(module->kernel("grid_ring"));
+  const std::uint32_t fit = need(kernel->max_resident_blocks_per_sm(1024, 0)) * device().info().sm_count;
+  const BufferPtr data = zeros<unsigned>(16);
+  const LaunchConfig config{.grid = {fit + 1, 1, 1}, .block = {1024, 1, 1}, .cooperative = true};
+  EXPECT_CODE(kResourceExhausted, fmt::format("has {} blocks, and only {} of 1024 threads", fit + 1, fit),
+              launch_on(queue(), module, "grid_ring", config, Arguments(data, data, 16, 1)));
+}
+
 }  // namespace
 }  // namespace pergola::conformance

@@ -8,23 +8,10 @@
 #include <cstring>
 #include <sstream>
 
+#include "tests/support/random.h"
+
 namespace pergola::corpus {
 namespace {
-
-// SplitMix64: each argument's own sequence.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t next() {
-    std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
-
- private:
-  std::uint64_t state_;
-};
 
 std::uint64_t seed_of(std::string_view kernel, std::size_t place) {
   std::uint64_t h = 0xcbf29ce484222325u + place;  // FNV-1a
@@ -75,7 +62,7 @@ bool parse_array(const std::string& text, std::uint64_t seed, RunArgument& argum
   if (!value.empty() && !parse_number(value, number, integer)) return false;
   if (below && integer == 0) return false;
   const std::uint64_t step = value.empty() ? 1 : integer;
-  Random random(seed);
+  test_support::Random random(seed);
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint64_t bits = random.next();
     if (iota) {
@@ -150,6 +137,8 @@ bool parse_line(const std::string& text, RunLine& line) {
     } else if (word.starts_with("smem=")) {
       if (!parse_number(value, number, integer)) return false;
       line.config.dynamic_shared_bytes = static_cast<std::uint32_t>(integer);
+    } else if (word == "cooperative") {
+      line.config.cooperative = true;
     } else if (word.starts_with("tol=")) {
       if (!parse_number(value, line.tolerance, integer)) return false;
     } else {

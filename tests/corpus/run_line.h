@@ -1,6 +1,6 @@
 // How a kernel of the corpus is run: the `//! run` lines of tests/corpus/cuda/*.cu.
 //
-//   //! run NAME [tol=T] grid=X[,Y[,Z]] block=X[,Y[,Z]] [smem=BYTES] : ARGUMENT ...
+//   //! run NAME [tol=T] grid=X[,Y[,Z]] block=X[,Y[,Z]] [smem=BYTES] [cooperative] : ARGUMENT ...
 //
 // An argument is an array in device memory or a value:
 //   f32[64]        64 elements, drawn from NAME and the argument's place: the same each time. Types: i8 u8 i16 u16 i32

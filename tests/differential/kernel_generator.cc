@@ -4,6 +4,8 @@
 
 #include <array>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace pergola::differential {
 namespace {
@@ -14,6 +16,16 @@ using fmt::format;
 constexpr int kInts = 8, kLongs = 4, kFloats = 5, kDoubles = 3, kHalves = 3, kPredicates = 4;
 constexpr std::uint32_t kTotals = 8;  // words behind the outputs that all threads reduce into, each by one operation
 constexpr int kOutputBytes = kInts * 4 + kLongs * 8 + kFloats * 4 + kDoubles * 8 + kHalves * 4;
+
+// format() of what is drawn in the order in which it is written: that of a function's arguments is the compiler's.
+struct Drawn {
+  template <typename... Values>
+  explicit Drawn(fmt::format_string<Values...> pattern, Values&&... values)
+      : text(format(pattern, std::forward<Values>(values)...)) {}
+  operator const std::string&() const { return text; }
+
+  std::string text;
+};
 
 class Generator {
  public:
@@ -62,73 +74,73 @@ class Generator {
 
   void integer32() {
     switch (below(12)) {
-      case 0: line(format("{}.b32 {}, {}, {};", any<3>({"and", "or", "xor"}), i(), i(), i_or_number())); break;
-      case 1: line(format("{} {}, {}, {};", any<4>({"add.s32", "sub.u32", "mul.lo.s32", "mul.hi.u32"}), i(), i(), i_or_number())); break;
-      case 2: line(format("{} {}, {}, {}, {};", any<4>({"mad.lo.s32", "mad.hi.s32", "sad.u32", "sad.s32"}), i(), i(), i(), i())); break;
-      case 3: line(format("{} {}, {}, {};", any<4>({"min.s32", "max.s32", "min.u32", "max.u32"}), i(), i(), i_or_number())); break;
-      case 4: line(format("{} {}, {}, {};", any<3>({"shl.b32", "shr.u32", "shr.s32"}), i(), i(), i_or_number())); break;
-      case 5: line(format("{} {}, {};", any<7>({"popc.b32", "clz.b32", "brev.b32", "not.b32", "neg.s32", "abs.s32", "bfind.u32"}), i(), i())); break;
-      case 6: line(format("{} {}, {}, {}, {};", any<4>({"shf.l.wrap.b32", "shf.r.clamp.b32", "bfe.u32", "bfe.s32"}), i(), i(), i(), i())); break;
-      case 7: line(format("lop3.b32 {}, {}, {}, {}, {};", i(), i(), i(), i(), below(256))); break;
-      case 8: line(format("prmt.b32 {}, {}, {}, {};", i(), i(), i(), i())); break;
+      case 0: line(Drawn{"{}.b32 {}, {}, {};", any<3>({"and", "or", "xor"}), i(), i(), i_or_number()}); break;
+      case 1: line(Drawn{"{} {}, {}, {};", any<4>({"add.s32", "sub.u32", "mul.lo.s32", "mul.hi.u32"}), i(), i(), i_or_number()}); break;
+      case 2: line(Drawn{"{} {}, {}, {}, {};", any<4>({"mad.lo.s32", "mad.hi.s32", "sad.u32", "sad.s32"}), i(), i(), i(), i()}); break;
+      case 3: line(Drawn{"{} {}, {}, {};", any<4>({"min.s32", "max.s32", "min.u32", "max.u32"}), i(), i(), i_or_number()}); break;
+      case 4: line(Drawn{"{} {}, {}, {};", any<3>({"shl.b32", "shr.u32", "shr.s32"}), i(), i(), i_or_number()}); break;
+      case 5: line(Drawn{"{} {}, {};", any<7>({"popc.b32", "clz.b32", "brev.b32", "not.b32", "neg.s32", "abs.s32", "bfind.u32"}), i(), i()}); break;
+      case 6: line(Drawn{"{} {}, {}, {}, {};", any<4>({"shf.l.wrap.b32", "shf.r.clamp.b32", "bfe.u32", "bfe.s32"}), i(), i(), i(), i()}); break;
+      case 7: line(Drawn{"lop3.b32 {}, {}, {}, {}, {};", i(), i(), i(), i(), below(256)}); break;
+      case 8: line(Drawn{"prmt.b32 {}, {}, {}, {};", i(), i(), i(), i()}); break;
       case 9: {
-        line(format("or.b32 %t0, {}, {};", i(), 1 + below(9)));  // never zero
-        line(format("{} {}, {}, %t0;", any<4>({"div.s32", "div.u32", "rem.s32", "rem.u32"}), i(), i()));
+        line(Drawn{"or.b32 %t0, {}, {};", i(), 1 + below(9)});  // never zero
+        line(Drawn{"{} {}, {}, %t0;", any<4>({"div.s32", "div.u32", "rem.s32", "rem.u32"}), i(), i()});
         break;
       }
-      case 10: line(format("dp4a.s32.u32 {}, {}, {}, {};", i(), i(), i(), i())); break;
-      default: line(format("bfi.b32 {}, {}, {}, {}, {};", i(), i(), i(), below(32), below(33))); break;
+      case 10: line(Drawn{"dp4a.s32.u32 {}, {}, {}, {};", i(), i(), i(), i()}); break;
+      default: line(Drawn{"bfi.b32 {}, {}, {}, {}, {};", i(), i(), i(), below(32), below(33)}); break;
     }
   }
 
   void integer64() {
     switch (below(7)) {
-      case 0: line(format("{} {}, {}, {};", any<5>({"add.s64", "sub.s64", "mul.lo.s64", "mul.hi.u64", "mul.hi.s64"}), l(), l(), l())); break;
-      case 1: line(format("{} {}, {}, {};", any<4>({"min.s64", "max.u64", "and.b64", "xor.b64"}), l(), l(), l())); break;
-      case 2: line(format("{} {}, {}, {};", any<3>({"shl.b64", "shr.u64", "shr.s64"}), l(), l(), i())); break;
-      case 3: line(format("{} {}, {}, {};", any<2>({"mul.wide.s32", "mul.wide.u32"}), l(), i(), i())); break;
-      case 4: line(format("mad.wide.s32 {}, {}, {}, {};", l(), i(), i(), l())); break;
+      case 0: line(Drawn{"{} {}, {}, {};", any<5>({"add.s64", "sub.s64", "mul.lo.s64", "mul.hi.u64", "mul.hi.s64"}), l(), l(), l()}); break;
+      case 1: line(Drawn{"{} {}, {}, {};", any<4>({"min.s64", "max.u64", "and.b64", "xor.b64"}), l(), l(), l()}); break;
+      case 2: line(Drawn{"{} {}, {}, {};", any<3>({"shl.b64", "shr.u64", "shr.s64"}), l(), l(), i()}); break;
+      case 3: line(Drawn{"{} {}, {}, {};", any<2>({"mul.wide.s32", "mul.wide.u32"}), l(), i(), i()}); break;
+      case 4: line(Drawn{"mad.wide.s32 {}, {}, {}, {};", l(), i(), i(), l()}); break;
       case 5:
         line(format("or.b64 %u0, {}, 3;", l()));
-        line(format("{} {}, {}, %u0;", any<3>({"div.u64", "rem.u64", "div.s64"}), l(), l()));
+        line(Drawn{"{} {}, {}, %u0;", any<3>({"div.u64", "rem.u64", "div.s64"}), l(), l()});
         break;
-      default: line(format("mov.b64 {}, {{{}, {}}};", l(), i(), i())); break;
+      default: line(Drawn{"mov.b64 {}, {{{}, {}}};", l(), i(), i()}); break;
     }
   }
 
   void carry_chain() {
     const std::string low = i();
-    line(format("add.cc.u32 {}, {}, {};", low, i(), i()));
-    line(format("addc.cc.u32 {}, {}, {};", i(), i(), i()));
-    line(format("addc.u32 {}, {}, 0;", i(), i()));
+    line(Drawn{"add.cc.u32 {}, {}, {};", low, i(), i()});
+    line(Drawn{"addc.cc.u32 {}, {}, {};", i(), i(), i()});
+    line(Drawn{"addc.u32 {}, {}, 0;", i(), i()});
   }
 
   void float32() {
     const char* rounding = any<4>({"rn", "rz", "rm", "rp"});
     switch (below(8)) {
-      case 0: line(format("{}.{}.f32 {}, {}, {};", any<3>({"add", "sub", "mul"}), rounding, f(), f(), f())); break;
-      case 1: line(format("fma.{}.f32 {}, {}, {}, {};", rounding, f(), f(), f(), f())); break;
-      case 2: line(format("{}.f32 {}, {}, {};", any<2>({"min", "max"}), f(), f(), f())); break;
-      case 3: line(format("div.{}.f32 {}, {}, {};", rounding, f(), f(), f())); break;
-      case 4: line(format("{}.{}.f32 {}, {};", any<2>({"sqrt", "rcp"}), rounding, f(), f())); break;
+      case 0: line(Drawn{"{}.{}.f32 {}, {}, {};", any<3>({"add", "sub", "mul"}), rounding, f(), f(), f()}); break;
+      case 1: line(Drawn{"fma.{}.f32 {}, {}, {}, {};", rounding, f(), f(), f(), f()}); break;
+      case 2: line(Drawn{"{}.f32 {}, {}, {};", any<2>({"min", "max"}), f(), f(), f()}); break;
+      case 3: line(Drawn{"div.{}.f32 {}, {}, {};", rounding, f(), f(), f()}); break;
+      case 4: line(Drawn{"{}.{}.f32 {}, {};", any<2>({"sqrt", "rcp"}), rounding, f(), f()}); break;
       case 5: {
         const std::string to = f();
-        line(format("{}.f32 {}, {};", any<2>({"neg", "abs"}), to, f()));
+        line(Drawn{"{}.f32 {}, {};", any<2>({"neg", "abs"}), to, f()});
         canonical(to);
         break;
       }
-      case 6: line(format("add.sat.f32 {}, {}, {};", f(), f(), f())); break;
-      default: line(format("selp.f32 {}, {}, {}, {};", f(), f(), f(), p())); break;
+      case 6: line(Drawn{"add.sat.f32 {}, {}, {};", f(), f(), f()}); break;
+      default: line(Drawn{"selp.f32 {}, {}, {}, {};", f(), f(), f(), p()}); break;
     }
   }
 
   void float64() {
     const char* rounding = any<4>({"rn", "rz", "rm", "rp"});
     switch (below(4)) {
-      case 0: line(format("{}.{}.f64 {}, {}, {};", any<3>({"add", "sub", "mul"}), rounding, d(), d(), d())); break;
-      case 1: line(format("fma.{}.f64 {}, {}, {}, {};", rounding, d(), d(), d(), d())); break;
-      case 2: line(format("div.{}.f64 {}, {}, {};", rounding, d(), d(), d())); break;
-      default: line(format("sqrt.{}.f64 {}, {};", rounding, d(), d())); break;
+      case 0: line(Drawn{"{}.{}.f64 {}, {}, {};", any<3>({"add", "sub", "mul"}), rounding, d(), d(), d()}); break;
+      case 1: line(Drawn{"fma.{}.f64 {}, {}, {}, {};", rounding, d(), d(), d(), d()}); break;
+      case 2: line(Drawn{"div.{}.f64 {}, {}, {};", rounding, d(), d(), d()}); break;
+      default: line(Drawn{"sqrt.{}.f64 {}, {};", rounding, d(), d()}); break;
     }
   }
 
@@ -140,17 +152,17 @@ class Generator {
 
   void half() {
     switch (below(3)) {
-      case 0: line(format("{}.f16 {}, {}, {};", any<3>({"add", "sub", "mul"}), h(), h(), h())); break;
-      case 1: line(format("fma.rn.f16 {}, {}, {}, {};", h(), h(), h(), h())); break;
-      default: line(format("cvt.rn.f16.f32 {}, {};", h(), f())); break;
+      case 0: line(Drawn{"{}.f16 {}, {}, {};", any<3>({"add", "sub", "mul"}), h(), h(), h()}); break;
+      case 1: line(Drawn{"fma.rn.f16 {}, {}, {}, {};", h(), h(), h(), h()}); break;
+      default: line(Drawn{"cvt.rn.f16.f32 {}, {};", h(), f()}); break;
     }
   }
 
   void conversion() {
     switch (below(10)) {
-      case 0: line(format("cvt.{}.f32.s32 {}, {};", any<4>({"rn", "rz", "rm", "rp"}), f(), i())); break;
-      case 1: line(format("cvt.{}.{}.f32 {}, {};", any<4>({"rni", "rzi", "rmi", "rpi"}), any<2>({"s32", "u32"}), i(), f())); break;
-      case 2: line(format("cvt.f64.f32 {}, {};", d(), f())); break;
+      case 0: line(Drawn{"cvt.{}.f32.s32 {}, {};", any<4>({"rn", "rz", "rm", "rp"}), f(), i()}); break;
+      case 1: line(Drawn{"cvt.{}.{}.f32 {}, {};", any<4>({"rni", "rzi", "rmi", "rpi"}), any<2>({"s32", "u32"}), i(), f()}); break;
+      case 2: line(Drawn{"cvt.f64.f32 {}, {};", d(), f()}); break;
       case 3: {
         const char* rounding = any<4>({"rn", "rz", "rm", "rp"});
         const std::string to = f();
@@ -158,22 +170,22 @@ class Generator {
         canonical(to);
         break;
       }
-      case 4: line(format("cvt.rn.f64.s64 {}, {};", d(), l())); break;
-      case 5: line(format("cvt.{} {}, {};", any<2>({"s64.s32", "u64.u32"}), l(), i())); break;
-      case 6: line(format("cvt.u32.u64 {}, {};", i(), l())); break;
-      case 7: line(format("cvt.{} {}, {};", any<5>({"s32.s8", "u32.u8", "s32.s16", "sat.s8.s32", "sat.u16.s32"}), i(), i())); break;
-      case 8: line(format("cvt.f32.f16 {}, {};", f(), h())); break;
-      default: line(format("cvt.rn.f32.u64 {}, {};", f(), l())); break;
+      case 4: line(Drawn{"cvt.rn.f64.s64 {}, {};", d(), l()}); break;
+      case 5: line(Drawn{"cvt.{} {}, {};", any<2>({"s64.s32", "u64.u32"}), l(), i()}); break;
+      case 6: line(Drawn{"cvt.u32.u64 {}, {};", i(), l()}); break;
+      case 7: line(Drawn{"cvt.{} {}, {};", any<5>({"s32.s8", "u32.u8", "s32.s16", "sat.s8.s32", "sat.u16.s32"}), i(), i()}); break;
+      case 8: line(Drawn{"cvt.f32.f16 {}, {};", f(), h()}); break;
+      default: line(Drawn{"cvt.rn.f32.u64 {}, {};", f(), l()}); break;
     }
   }
 
   void comparison() {
     switch (below(5)) {
-      case 0: line(format("setp.{}.s32 {}, {}, {};", any<6>({"eq", "ne", "lt", "le", "gt", "ge"}), p(), i(), i_or_number())); break;
-      case 1: line(format("setp.{}.f32 {}, {}, {};", any<8>({"eq", "ne", "lt", "ge", "ltu", "gtu", "num", "nan"}), p(), f(), f())); break;
-      case 2: line(format("setp.{}.{}.u64 {}, {}, {}, {};", any<4>({"lo", "hs", "eq", "hi"}), any<3>({"and", "or", "xor"}), p(), l(), l(), p())); break;
-      case 3: line(format("selp.b32 {}, {}, {}, {};", i(), i(), i(), p())); break;
-      default: line(format("set.{}.u32.f32 {}, {}, {};", any<3>({"lt", "geu", "ne"}), i(), f(), f())); break;
+      case 0: line(Drawn{"setp.{}.s32 {}, {}, {};", any<6>({"eq", "ne", "lt", "le", "gt", "ge"}), p(), i(), i_or_number()}); break;
+      case 1: line(Drawn{"setp.{}.f32 {}, {}, {};", any<8>({"eq", "ne", "lt", "ge", "ltu", "gtu", "num", "nan"}), p(), f(), f()}); break;
+      case 2: line(Drawn{"setp.{}.{}.u64 {}, {}, {}, {};", any<4>({"lo", "hs", "eq", "hi"}), any<3>({"and", "or", "xor"}), p(), l(), l(), p()}); break;
+      case 3: line(Drawn{"selp.b32 {}, {}, {}, {};", i(), i(), i(), p()}); break;
+      default: line(Drawn{"set.{}.u32.f32 {}, {}, {};", any<3>({"lt", "geu", "ne"}), i(), f(), f()}); break;
     }
   }
 
@@ -191,7 +203,7 @@ class Generator {
 
   void branch() {
     const int label = labels_++;
-    line(format("@{}{} bra ELSE{};", below(2) == 0 ? "" : "!", p(), label));
+    line(Drawn{"@{}{} bra ELSE{};", below(2) == 0 ? "" : "!", p(), label});
     ++depth_;
     statements(2 + below(4), false);
     line(format("bra.uni JOIN{};", label));
@@ -235,7 +247,7 @@ class Generator {
     line("setp.eq.u32 %q, %tidx, 0;");
     line("@%q st.shared.b32 [total], 0;");
     line("bar.sync 0;");
-    line(format("red.shared.{} [total], {};", any<4>({"add.u32", "max.s32", "xor.b32", "min.u32"}), i()));
+    line(Drawn{"red.shared.{} [total], {};", any<4>({"add.u32", "max.s32", "xor.b32", "min.u32"}), i()});
     line("bar.sync 0;");
     line(format("ld.shared.u32 {}, [total];", i()));
     line("bar.sync 0;");
@@ -243,9 +255,11 @@ class Generator {
 
   void warp() {
     switch (below(4)) {
-      case 0: line(format("shfl.sync.{}.b32 {}|{}, {}, {}, {}, 0xffffffff;", any<2>({"bfly", "idx"}), i(), p(), i(), below(32), below(2) == 0 ? 31 : 0x181f)); break;
-      case 1: line(format("shfl.sync.{} 0xffffffff;", below(2) == 0 ? format("up.b32 {}|{}, {}, {}, 0,", i(), p(), i(), below(32)) : format("down.b32 {}|{}, {}, {}, 31,", i(), p(), i(), below(32)))); break;
-      case 2: line(format("vote.sync.ballot.b32 {}, {}, 0xffffffff;", i(), p())); break;
+      case 0: line(Drawn{"shfl.sync.{}.b32 {}|{}, {}, {}, {}, 0xffffffff;", any<2>({"bfly", "idx"}), i(), p(), i(), below(32), below(2) == 0 ? 31 : 0x181f}); break;
+      case 1: line(below(2) == 0 ? Drawn{"shfl.sync.up.b32 {}|{}, {}, {}, 0, 0xffffffff;", i(), p(), i(), below(32)}
+                                : Drawn{"shfl.sync.down.b32 {}|{}, {}, {}, 31, 0xffffffff;", i(), p(), i(), below(32)});
+        break;
+      case 2: line(Drawn{"vote.sync.ballot.b32 {}, {}, 0xffffffff;", i(), p()}); break;
       default: {
         // Through a shuffle, without which the driver's compiler may move the vote into a branch (docs/driver-faults.md).
         const char* mode = any<3>({"all", "any", "uni"});
@@ -295,24 +309,74 @@ class Generator {
     line("and.b32 %t0, %tidx, 16;");
     line("setp.ne.u32 %q, %t0, 0;");
     line(format("@%q bra ELSE{};", label));
-    line(format("shfl.sync.bfly.b32 {}, {}, {}, 31, 0xffff;", i(), i(), below(16)));
+    line(Drawn{"shfl.sync.bfly.b32 {}, {}, {}, 31, 0xffff;", i(), i(), below(16)});
     line("bar.warp.sync 0xffff;");
     line(format("bra.uni JOIN{};", label));
     code_ += format("ELSE{}:\n", label);
-    line(format("match.any.sync.b32 {}, {}, 0xffff0000;", i(), i()));
+    line(Drawn{"match.any.sync.b32 {}, {}, 0xffff0000;", i(), i()});
     code_ += format("JOIN{}:\n", label);
     line("bar.warp.sync 0xffffffff;");
   }
 
   void count_at_barrier() {
     if (below(2) == 0)
-      line(format("bar.red.popc.u32 {}, 0, {};", i(), p()));
+      line(Drawn{"bar.red.popc.u32 {}, 0, {};", i(), p()});
     else
-      line(format("bar.red.{}.pred {}, 0, {};", any<2>({"and", "or"}), p(), p()));
+      line(Drawn{"bar.red.{}.pred {}, 0, {};", any<2>({"and", "or"}), p(), p()});
+  }
+
+  // A loop that lanes leave by several ways in different turns, or begin anew from its middle; loops in it, which they
+  // also leave for the outer one's next turn or end; and, in kernels where threads may leave, returns.
+  //
+  //   TURN ─▶ block ─▶ block ─▶ … ─▶ TURN      each block ends in a random branch: forward, to a TURN, to an OUT;
+  //                      └─ the one that ends  past the fifth turn only outward, so that the loop ends
+  void tangle() {
+    const int label = labels_++;
+    const std::uint32_t blocks = 2 + below(4), ends = below(blocks);
+    line(format("mov.u32 %c{}, 0;", label));
+    line(format("and.b32 %n{}, {}, 7;", label, i()));
+    code_ += format("TURN{}:\n", label);
+    line(format("add.u32 %c{}, %c{}, 1;", label, label));
+    ++depth_;
+    tangles_.push_back(label);
+    for (std::uint32_t n = 0; n < blocks; ++n) {
+      code_ += format("T{}_{}:\n", label, n);
+      statements(1 + below(2), false);
+      if (n == ends) {
+        line(format("setp.gt.u32 %q{}, %c{}, %n{};", label, label, label));
+        line(format("@%q{} bra OUT{};", label, label));
+      }
+      const std::uint32_t way = below(exits_ ? 6 : 5);
+      const int of = tangles_[below(static_cast<std::uint32_t>(tangles_.size()))];
+      if (way < 2 && n + 1 < blocks) tangled_branch(label, format("T{}_{}", label, n + 1 + below(blocks - n - 1)), true);
+      else if (way < 3) tangled_branch(of, format("TURN{}", of), true);
+      else if (way < 5) tangled_branch(of, format("{}{}", below(2) == 0 ? "OUT" : "SIDE", of), false);
+      else tangled_branch(of, "GONE", false);
+    }
+    tangles_.pop_back();
+    line(format("bra TURN{};", label));
+    code_ += format("SIDE{}:\n", label);
+    statements(1 + below(2), false);
+    if (below(2) == 0) line(format("bra.uni MEET{};", label));
+    code_ += format("OUT{}:\n", label);
+    statements(1, false);
+    --depth_;
+    code_ += format("MEET{}:\n", label);
+  }
+
+  // Where `early`, only in the first turns of loop `label`.
+  void tangled_branch(int label, const std::string& to, bool early) {
+    const std::string predicate = p();
+    if (early) line(format("setp.lt.and.u32 %q{}, %c{}, {}, {};", label, label, 2 + below(5), predicate));
+    else line(Drawn{"setp.eq.and.s32 %q{}, {}, {}, {};", label, i(), i(), predicate});
+    if (!early && below(2) == 0) line(format("setp.gt.or.u32 %q{}, %c{}, {}, %q{};", label, label, below(9), label));
+    line(format("@%q{} bra {};", label, to));
   }
 
   bool wide_statement(bool together) {
-    const std::uint32_t kind = below(together ? 8 : 24);
+    const std::uint32_t kind = below(together ? 10 : 26);
+    if (kind == 4 && depth_ < 2) return tangle(), true;
+    if (exits_ && kind < 3 && kind > 0) return false;
     if (together && kind == 1) return warps_apart(), true;
     if (together && kind == 2) return lanes_apart(), true;
     if (together && kind == 3) return count_at_barrier(), true;
@@ -326,7 +390,7 @@ class Generator {
       const std::uint32_t kind = below(20);
       if (together && kind < 2)
         exchange();
-      else if (together && kind < 5)
+      else if (together && kind < 5 && !exits_)
         warp();
       else if (together && kind == 5)
         accumulate();
@@ -349,7 +413,7 @@ class Generator {
     line("mov.u32 %t1, tile;");
     line("mad.lo.u32 %slot, %tidx, 4, %t1;");
     for (int n = 0; n < kInts; ++n) load_input(format("%i{}", n), n);
-    for (int n = 0; n < kLongs; ++n) line(format("mov.b64 %l{}, {{%i{}, %i{}}};", n, below(kInts), below(kInts)));
+    for (int n = 0; n < kLongs; ++n) line(Drawn{"mov.b64 %l{}, {{%i{}, %i{}}};", n, below(kInts), below(kInts)});
     for (int n = 0; n < kFloats; ++n) {
       load_input("%t0", 16 + n);
       // Every other one any pattern, made canonical; the others of moderate size.
@@ -366,6 +430,11 @@ class Generator {
       line("mov.u32 %t0, %nctaid.x;");
       line(format("mul.lo.u32 %t0, %t0, {};", threads_per_block_));
       line(format("mad.wide.u32 %totals, %t0, {}, %out;", kOutputBytes));
+    }
+    if (exits_) {  // others may read what a thread that left has not written
+      line("st.shared.b32 [%slot], %i0;");
+      line("st.shared.b32 [total], 0;");
+      line("bar.sync 0;");
     }
     statements(20 + below(25), true);
     store_all();
@@ -392,6 +461,11 @@ class Generator {
     for (int n = 0; n < kFloats; ++n, at += 4) line(format("st.global.f32 [%u0+{}], %f{};", at, n));
     for (int n = 0; n < kHalves; ++n, at += 4) line(format("st.global.b16 [%u0+{}], %h{};", at, n));
     line("ret;");
+    if (!exits_) return;
+    code_ += "GONE:\n";
+    line(format("mad.wide.u32 %u0, %index, {}, %out;", kOutputBytes));
+    line("st.global.u64 [%u0], %l0;");
+    line("ret;");
   }
 
   std::string text() const {
@@ -407,6 +481,8 @@ class Generator {
 
   const std::uint64_t seed_;
   const bool wide_ = seed_ >= kFirstWideSeed;
+  const bool exits_ = wide_ && seed_ % 3 == 0;  // threads may leave early: no operations of full warps then
+  std::vector<int> tangles_;                    // labels of the open ones, outermost first
   std::uint64_t counter_ = 0;
   std::uint32_t threads_per_block_ = 32;
   std::string code_;

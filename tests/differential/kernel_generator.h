@@ -15,7 +15,8 @@
 namespace pergola::differential {
 
 // Kernels from this seed on are wide: they also reduce into global memory from anywhere, send the warps of a block to barriers
-// of their own and the halves of a warp to operations of their own, and count at barriers.
+// of their own and the halves of a warp to operations of their own, count at barriers, and have loops that lanes leave and begin anew
+// by many ways; in every third one threads also return before the others are done.
 inline constexpr std::uint64_t kFirstWideSeed = std::uint64_t{1} << 20;
 
 // The same case for the same seed, on every machine.

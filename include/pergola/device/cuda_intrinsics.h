@@ -37,6 +37,9 @@ PERGOLA_ASM3(unsigned int, "=r", __funnelshift_r, unsigned int, "r", unsigned in
 PERGOLA_ASM3(unsigned int, "=r", __funnelshift_lc, unsigned int, "r", unsigned int, "r", unsigned int, "r", "shf.l.clamp.b32")
 PERGOLA_ASM3(unsigned int, "=r", __funnelshift_rc, unsigned int, "r", unsigned int, "r", unsigned int, "r", "shf.r.clamp.b32")
 
+// The place of the offset-th set bit of `mask` from `base` on, upwards or (offset < 0) downwards; 0xffffffff where there is none.
+PERGOLA_ASM3(unsigned int, "=r", __fns, unsigned int, "r", unsigned int, "r", int, "r", "fns.b32")
+
 // Products, sums of differences, averages.
 PERGOLA_ASM2(int, "=r", __mul24, int, "r", "mul24.lo.s32")
 PERGOLA_ASM2(unsigned int, "=r", __umul24, unsigned int, "r", "mul24.lo.u32")
@@ -214,25 +217,6 @@ PERGOLA_FN float __tanf(float a) { return __fdividef(__sinf(a), __cosf(a)); }
 PERGOLA_FN void __sincosf(float a, float* sine, float* cosine) {
   *sine = __sinf(a);
   *cosine = __cosf(a);
-}
-
-// Bytes and half-words of a word, one by one. Ordinary arithmetic: clang makes of it what it can.
-PERGOLA_FN unsigned int __vadd4(unsigned int a, unsigned int b) {
-  return ((a & 0x7f7f7f7fu) + (b & 0x7f7f7f7fu)) ^ ((a ^ b) & 0x80808080u);
-}
-PERGOLA_FN unsigned int __vsub4(unsigned int a, unsigned int b) {
-  return ((a | 0x80808080u) - (b & 0x7f7f7f7fu)) ^ ((a ^ ~b) & 0x80808080u);
-}
-PERGOLA_FN unsigned int __vadd2(unsigned int a, unsigned int b) {
-  return ((a & 0x7fff7fffu) + (b & 0x7fff7fffu)) ^ ((a ^ b) & 0x80008000u);
-}
-PERGOLA_FN unsigned int __vabsdiffu4(unsigned int a, unsigned int b) {
-  unsigned int result = 0;
-  for (int shift = 0; shift < 32; shift += 8) {
-    const unsigned int x = (a >> shift) & 255u, y = (b >> shift) & 255u;
-    result |= (x > y ? x - y : y - x) << shift;
-  }
-  return result;
 }
 
 // Clocks, sleep, traps.

@@ -71,7 +71,15 @@ PERGOLA_FN double fdim(double a, double b) { return a <= b ? 0.0 : a - b; }
 PERGOLA_FN float rcbrtf(float a) { return 1.0f / cbrtf(a); }
 PERGOLA_FN double rcbrt(double a) { return 1.0 / cbrt(a); }
 PERGOLA_FN float rhypotf(float a, float b) { return 1.0f / hypotf(a, b); }
+PERGOLA_FN double rhypot(double a, double b) { return 1.0 / hypot(a, b); }
 PERGOLA_FN float norm3df(float a, float b, float c) { return sqrtf(a * a + b * b + c * c); }
+PERGOLA_FN double norm3d(double a, double b, double c) { return sqrt(a * a + b * b + c * c); }
+PERGOLA_FN float norm4df(float a, float b, float c, float d) { return sqrtf(a * a + b * b + c * c + d * d); }
+PERGOLA_FN double norm4d(double a, double b, double c, double d) { return sqrt(a * a + b * b + c * c + d * d); }
+PERGOLA_FN float rnorm3df(float a, float b, float c) { return 1.0f / norm3df(a, b, c); }
+PERGOLA_FN double rnorm3d(double a, double b, double c) { return 1.0 / norm3d(a, b, c); }
+PERGOLA_FN float rnorm4df(float a, float b, float c, float d) { return 1.0f / norm4df(a, b, c, d); }
+PERGOLA_FN double rnorm4d(double a, double b, double c, double d) { return 1.0 / norm4d(a, b, c, d); }
 PERGOLA_FN int __isnanf(float a) { return a != a; }
 PERGOLA_FN long lrintf(float a) { return __float2ll_rn(a); }
 PERGOLA_FN long lrint(double a) { return __double2ll_rn(a); }

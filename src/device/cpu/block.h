@@ -5,6 +5,9 @@
 //     ├────────────── KernelCode::start(block) ──────────▶│ BlockExecution
 //     └── step(), round robin over resident blocks ──────▶│   runs threads until all wait, or the budget is spent
 //
+// Blocks may come in runs: with a Block goes the number of those that follow it in the grid. An execution may run them
+// too, each after the one before, and so spares the runner's work for each; or leave them, any time, to the runner.
+//
 // Addresses: global, const, param and generic addresses are host addresses. A shared address is an offset from
 // Block::shared_base, a local one an offset from the thread's own base; both fit in 32 bits, `cvta` adds the base,
 // `isspacep` compares with the range.
@@ -63,8 +66,21 @@ struct Launch {
   PrintBuffer* print = nullptr;
   DeviceHeap* heap = nullptr;
   FaultSlot* fault = nullptr;
-  // Arrivals at grid-wide barriers of a cooperative launch are not the runner's: code spins on global memory.
+  // What %envreg1 and %envreg2 give the upper and the lower half of: where the grid-wide barrier of a cooperative launch
+  // is (GridWorkspace); 0 for other launches. Arrivals are not the runner's: code spins on that memory.
+  DeviceAddress grid_workspace = 0;
+  bool reads_grid_workspace = false;  // the kernel does
 };
+
+// As compilers' code expects it: sync() adds to `barrier` and spins until its top bit turns over.
+struct GridWorkspace {
+  std::uint32_t size_bytes = sizeof(GridWorkspace);
+  std::uint32_t barrier = 0;
+};
+
+// What a thread that meets `trap` does, for its message: "traps", and why it may have. Grid-wide barriers trap where there
+// is no workspace.
+std::string trap_reason(const Launch& launch);
 
 struct Block {
   const Launch* launch = nullptr;
@@ -72,10 +88,23 @@ struct Block {
   std::uint32_t sm = 0;             // %smid
   std::byte* shared_base = nullptr; // static then dynamic shared memory; 128-byte aligned
   std::uint32_t shared_bytes = 0;
+  // Blocks behind this one that the execution may run too: it counts down as it moves on (advance), and the runner may
+  // take back what is left between two steps.
+  std::uint32_t following = 0;
+
+  // Moves on to the next block of the run; the shared memory is the same.
+  void advance(const Dim3& grid) {
+    --following;
+    if (++index.x < grid.x) return;
+    index.x = 0;
+    if (++index.y < grid.y) return;
+    index.y = 0;
+    ++index.z;
+  }
 };
 
 enum class Progress : std::uint8_t {
-  kFinished,  // every thread has exited, or a fault was raised
+  kFinished,  // every thread has exited, or a fault was raised; Block::following blocks are left to the runner
   kRan,       // something ran; call again
   kWaiting,   // every live thread waits for another block or the host (spun, slept): let others go first
 };

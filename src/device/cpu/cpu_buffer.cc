@@ -1,16 +1,7 @@
 #include "src/device/cpu/cpu_buffer.h"
 
-#include <algorithm>
-#include <cstring>
-
-#include "src/base/log.h"
-
 namespace pergola::device::cpu {
 namespace {
-
-constexpr std::size_t kAlignBytes = 256;
-constexpr std::size_t kPatternBytes = 256;  // at most, on each side
-constexpr auto kGuardPattern = std::byte{0xA5};
 
 bool take(DeviceMemory& memory, std::uint64_t bytes) {
   std::uint64_t used = memory.used_bytes.load(std::memory_order_relaxed);
@@ -29,7 +20,7 @@ Result<std::shared_ptr<CpuBuffer>> CpuBuffer::create(std::shared_ptr<DeviceMemor
     return PERGOLA_ERROR(kResourceExhausted, "The CPU device has no {} bytes free: {} of {} are left.", size_bytes,
                          memory->total_bytes - used, memory->total_bytes);
   }
-  GuardedBytes storage = GuardedBytes::make(size_bytes, kAlignBytes);
+  GuardedBytes storage = GuardedBytes::make(size_bytes, memory->align_bytes);
   if (storage.data() == nullptr) {
     memory->used_bytes.fetch_sub(size_bytes, std::memory_order_relaxed);
     return PERGOLA_ERROR(kResourceExhausted, "The host has no {} bytes free for a buffer of the CPU device.", size_bytes);
@@ -58,11 +49,10 @@ CpuBuffer::CpuBuffer(std::shared_ptr<DeviceMemory> memory, GuardedBytes storage,
                      MemoryKind kind)
     : memory_(std::move(memory)), storage_(std::move(storage)), size_bytes_(size_bytes), kind_(kind),
       id_(memory_->next_buffer_id.fetch_add(1, std::memory_order_relaxed)) {
-  const std::size_t before = std::min(storage_.slack_before(), kPatternBytes);
-  std::memset(bytes() - before, static_cast<int>(kGuardPattern), before);
-  std::memset(bytes() + size_bytes_, static_cast<int>(kGuardPattern), std::min(storage_.slack_after(), kPatternBytes));
-  memory_->map.add({reinterpret_cast<std::uintptr_t>(bytes()), size_bytes_,
-                    fmt::format("buffer {} ({} bytes)", id_, size_bytes_), true});
+  const auto begin = reinterpret_cast<std::uintptr_t>(bytes());
+  std::string what = fmt::format("buffer {} ({} bytes)", id_, size_bytes_);
+  memory_->map.add({begin, size_bytes_, what, true});
+  memory_->margins.add({begin, size_bytes_, storage_.slack_before(), storage_.slack_after(), std::move(what)});
 }
 
 CpuBuffer::~CpuBuffer() {
@@ -71,21 +61,10 @@ CpuBuffer::~CpuBuffer() {
     memory_->host_visible_.erase(reinterpret_cast<std::uintptr_t>(bytes()));
   }
   memory_->map.remove(reinterpret_cast<std::uintptr_t>(bytes()));
-  const std::string damage = guard_damage();
-  if (!damage.empty()) PERGOLA_WARN("A kernel or the host wrote outside buffer {} ({} bytes): {}.", id_, size_bytes_, damage);
+  memory_->margins.remove(reinterpret_cast<std::uintptr_t>(bytes()));
   memory_->used_bytes.fetch_sub(size_bytes_, std::memory_order_relaxed);
 }
 
 std::byte* CpuBuffer::bytes() const { return storage_.data(); }
-
-std::string CpuBuffer::guard_damage() const {
-  for (std::size_t i = 1; i <= std::min(storage_.slack_before(), kPatternBytes); ++i) {
-    if (bytes()[-static_cast<std::ptrdiff_t>(i)] != kGuardPattern) return fmt::format("{} bytes before its start", i);
-  }
-  for (std::size_t i = 0; i < std::min(storage_.slack_after(), kPatternBytes); ++i) {
-    if (bytes()[size_bytes_ + i] != kGuardPattern) return fmt::format("{} bytes past its end", i);
-  }
-  return {};
-}
 
 }  // namespace pergola::device::cpu

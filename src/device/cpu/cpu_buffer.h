@@ -3,8 +3,8 @@
 //   [guard page][slack][ size_bytes, 256-byte aligned ][slack, < 256][guard page]        guarded_bytes.h
 //
 // Registered in the MemoryMap while it lives, so that checked accesses outside it are faults that name it. Unchecked
-// code (a JIT's) faults in the guard pages, and in the memory of a freed buffer while that is in quarantine. The slack
-// (256 bytes of it before the start) holds a pattern, and a changed one is logged when the buffer goes.
+// code (a JIT's) faults in the guard pages, and in the memory of a freed buffer while that is in quarantine. What it writes
+// to the slack (64 bytes of it before the start) fails its launch when that ends (buffer_margins.h).
 #pragma once
 
 #include <atomic>
@@ -15,23 +15,30 @@
 
 #include "src/base/result.h"
 #include "src/device/buffer.h"
+#include "src/device/cpu/buffer_margins.h"
 #include "src/device/cpu/guarded_bytes.h"
 #include "src/device/cpu/memory_map.h"
 
 namespace pergola::device::cpu {
+
+inline constexpr std::size_t kBufferAlignBytes = 256;  // as pergola.h promises
 
 // A device's memory: what is in use, and where kernels may go. Shared by the device and its buffers, so that either
 // may go first; its address tells one device's handles from another's. Thread-safe.
 class CpuBuffer;
 class DeviceMemory {
  public:
-  explicit DeviceMemory(std::uint64_t total) : total_bytes(total) {}
+  // `buffer_alignment_bytes` is a power of two up to 256: what buffers begin at a multiple of.
+  explicit DeviceMemory(std::uint64_t total, std::size_t buffer_alignment_bytes = kBufferAlignBytes)
+      : total_bytes(total), align_bytes(buffer_alignment_bytes) {}
 
   // The kHostVisible buffer that holds all of the range; null where there is none.
   std::shared_ptr<CpuBuffer> host_visible(const void* begin, std::size_t size_bytes) const;
 
   MemoryMap map;
+  BufferMargins margins;
   const std::uint64_t total_bytes;
+  const std::size_t align_bytes;
   std::atomic<std::uint64_t> used_bytes{0};      // relaxed: a count that orders nothing
   std::atomic<std::uint64_t> next_buffer_id{1};  // relaxed: likewise
 
@@ -59,8 +66,6 @@ class CpuBuffer final : public Buffer {
   std::byte* bytes() const;
   std::uint64_t id() const { return id_; }
   const DeviceMemory* memory() const { return memory_.get(); }
-  // "3 bytes past its end" where the slack around it was written to; empty where it stands.
-  std::string guard_damage() const;
 
  private:
   CpuBuffer(std::shared_ptr<DeviceMemory> memory, GuardedBytes storage, std::size_t size_bytes, MemoryKind kind);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <thread>
 
@@ -66,6 +67,10 @@ Result<DevicePtr> create_cpu_device(const CpuOptions& options, std::shared_ptr<E
     return PERGOLA_ERROR(kInvalidArgument, "A block of the CPU device has at most {} bytes of shared memory; {} are asked for.",
                          most_shared, options.max_shared_bytes_per_block);
   }
+  if (!std::has_single_bit(options.buffer_align_bytes) || options.buffer_align_bytes < 16 || options.buffer_align_bytes > kBufferAlignBytes) {
+    return PERGOLA_ERROR(kInvalidArgument, "The buffers of a CPU device are aligned to 16, 32, 64, 128 or 256 bytes; {} is asked for.",
+                         options.buffer_align_bytes);
+  }
   if (options.step_budget == 0) return PERGOLA_ERROR(kInvalidArgument, "The step budget of a CPU device is 0; it must be at least 1.");
   auto device = std::make_shared<CpuDevice>(with_defaults(options), std::move(engine));
   watch_for_exit();
@@ -75,7 +80,7 @@ Result<DevicePtr> create_cpu_device(const CpuOptions& options, std::shared_ptr<E
 
 CpuDevice::CpuDevice(const CpuOptions& options, std::shared_ptr<Engine> engine)
     : options_(options), info_(describe(options, *engine)),
-      memory_(std::make_shared<DeviceMemory>(options.memory_bytes)), heap_(memory_->map, options.heap_bytes),
+      memory_(std::make_shared<DeviceMemory>(options.memory_bytes, options.buffer_align_bytes)), heap_(memory_->map, options.heap_bytes),
       output_(std::make_shared<PrintOutput>(options.print_sink)), engine_(std::move(engine)),
       runner_(runner_options(options)) {}
 

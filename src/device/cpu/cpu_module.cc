@@ -2,11 +2,25 @@
 
 #include <algorithm>
 
+#include "src/analysis/resources.h"
 #include "src/device/cpu/cpu_device.h"
 #include "src/device/validate.h"
 #include "src/ptx/signature.h"
 
 namespace pergola::device::cpu {
+namespace {
+
+Status refuse_aliases(const ptx::Module& module) {
+  for (const ptx::Item& item : module.items) {
+    const auto* verbatim = std::get_if<ptx::Verbatim>(&item.node);
+    if (verbatim == nullptr || !verbatim->text.starts_with(".alias")) continue;
+    return PERGOLA_ERROR(kUnsupported, "'{}' has '{}': the CPU device resolves no aliases; call the function by its own name.",
+                         module.source_name, verbatim->text);
+  }
+  return {};
+}
+
+}  // namespace
 
 KernelResources CpuKernel::resources() const {
   return {.static_shared_bytes = layout_.static_bytes,
@@ -36,6 +50,7 @@ Result<std::shared_ptr<CpuModule>> CpuModule::load(std::shared_ptr<CpuDevice> de
     return PERGOLA_ERROR(kInvalidArgument, "Module '{}' is not parsed; load() takes a parsed module.", source.name);
   }
   PERGOLA_TRY(validate_target(device->info(), *source.module, source.name));
+  PERGOLA_TRY(refuse_aliases(*source.module));
   auto ptx = std::make_shared<const ptx::Module>(*source.module);
   PERGOLA_ASSIGN(GlobalStorage globals, GlobalStorage::place(*ptx, *device->memory()));
   auto made = std::shared_ptr<CpuModule>(new CpuModule(std::move(device), ptx, std::move(globals)));
@@ -56,8 +71,9 @@ Result<const Kernel*> CpuModule::kernel(std::string_view name) const {
   PERGOLA_ASSIGN(ptx::KernelSignature signature, ptx::signature(*ptx_, *entry));
   PERGOLA_ASSIGN(SharedLayout layout, shared_layout(*ptx_, *entry));
   PERGOLA_ASSIGN(std::shared_ptr<const KernelCode> code, code_->kernel(name));
+  PERGOLA_ASSIGN(const analysis::Resources uses, analysis::resources(*ptx_, *entry));
   auto made = std::make_unique<const CpuKernel>(std::move(signature), std::move(layout), std::move(code),
-                                                device_->runner(), device_->info());
+                                                uses.uses_grid_sync, device_->runner(), device_->info());
   return kernels_.emplace(std::string(name), std::move(made)).first->second.get();
 }
 

@@ -20,9 +20,9 @@ class CpuDevice;
 class CpuKernel final : public Kernel {
  public:
   CpuKernel(ptx::KernelSignature signature, SharedLayout layout, std::shared_ptr<const KernelCode> code,
-            const GridRunner& runner, const DeviceInfo& info)
-      : signature_(std::move(signature)), layout_(std::move(layout)), code_(std::move(code)), runner_(runner),
-        info_(info) {}
+            bool reads_grid_workspace, const GridRunner& runner, const DeviceInfo& info)
+      : signature_(std::move(signature)), layout_(std::move(layout)), code_(std::move(code)),
+        reads_grid_workspace_(reads_grid_workspace), runner_(runner), info_(info) {}
 
   const ptx::KernelSignature& signature() const override { return signature_; }
   KernelResources resources() const override;
@@ -32,11 +32,13 @@ class CpuKernel final : public Kernel {
   // What a block gets in all: statics, padding before the dynamic part, and that.
   std::uint64_t shared_bytes(std::uint32_t dynamic_shared_bytes) const;
   const KernelCode& code() const { return *code_; }
+  bool reads_grid_workspace() const { return reads_grid_workspace_; }  // Launch::grid_workspace
 
  private:
   const ptx::KernelSignature signature_;
   const SharedLayout layout_;
   const std::shared_ptr<const KernelCode> code_;
+  const bool reads_grid_workspace_;
   const GridRunner& runner_;  // of the device, which the module keeps alive
   const DeviceInfo& info_;
 };

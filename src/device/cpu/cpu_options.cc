@@ -4,6 +4,9 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "src/device/cpu/cpu_buffer.h"
+#include "src/device/cpu/stack_limit.h"
+
 namespace pergola::device::cpu {
 namespace {
 
@@ -21,7 +24,17 @@ Status read_number(const char* name, std::uint64_t least, std::uint64_t most, T&
   return {};
 }
 
+Status read_stack_bytes(std::uint32_t& out) {
+  return read_number("PERGOLA_CPU_STACK_BYTES", 1024, std::uint64_t{1} << 28, out);
+}
+
 }  // namespace
+
+std::uint32_t open_stack_bytes() {
+  std::uint32_t bytes = 256 * 1024;
+  (void)read_stack_bytes(bytes);  // a wrong value has kept the device from opening
+  return bytes;
+}
 
 Result<CpuOptions> CpuOptions::from_environment() {
   constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 46;
@@ -30,6 +43,9 @@ Result<CpuOptions> CpuOptions::from_environment() {
   PERGOLA_TRY(read_number("PERGOLA_CPU_BLOCKS_PER_SM", 1, 32, options.blocks_per_sm));
   PERGOLA_TRY(read_number("PERGOLA_CPU_HEAP_BYTES", 0, kMostBytes, options.heap_bytes));
   PERGOLA_TRY(read_number("PERGOLA_CPU_MEMORY_BYTES", 1, kMostBytes, options.memory_bytes));
+  PERGOLA_TRY(read_number("PERGOLA_CPU_BUFFER_ALIGN", 16, kBufferAlignBytes, options.buffer_align_bytes));
+  std::uint32_t stack_bytes = 0;
+  PERGOLA_TRY(read_stack_bytes(stack_bytes));
   std::uint32_t watchdog_seconds = 0;
   PERGOLA_TRY(read_number("PERGOLA_CPU_WATCHDOG", 0, 1'000'000, watchdog_seconds));
   options.watchdog = std::chrono::seconds(watchdog_seconds);

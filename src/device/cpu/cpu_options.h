@@ -17,6 +17,9 @@ struct CpuOptions {
   std::uint32_t max_shared_bytes_per_block = 227 * 1024;
   std::uint64_t heap_bytes = std::uint64_t{8} << 20;  // malloc() in kernels, all launches together
   std::uint64_t memory_bytes = 0;                     // buffers; 0: the host's physical memory
+  // What buffers begin at a multiple of: 256, as pergola.h promises, or a lower power of two from 16 on, which lets guard
+  // pages see what a kernel reads or writes past the end of a buffer to so many bytes.
+  std::uint32_t buffer_align_bytes = 256;
   std::uint64_t step_budget = 1 << 16;
   // How long every resident block of a launch may only wait before the launch fails and says where each warp stands;
   // 0: for ever, as a kernel may well wait for the host for hours. A loop that looks at nothing is no waiting.
@@ -29,7 +32,7 @@ struct CpuOptions {
   std::chrono::milliseconds teardown_grace{2000};
 
   // PERGOLA_CPU_SMS, PERGOLA_CPU_BLOCKS_PER_SM, PERGOLA_CPU_OCCUPANCY=per-launch|shared, PERGOLA_CPU_HEAP_BYTES,
-  // PERGOLA_CPU_MEMORY_BYTES, PERGOLA_CPU_CHECK=0|1,
+  // PERGOLA_CPU_MEMORY_BYTES, PERGOLA_CPU_BUFFER_ALIGN, PERGOLA_CPU_CHECK=0|1,
   // PERGOLA_CPU_WATCHDOG=seconds; what is not set keeps its default. kInvalidArgument names the variable and its value.
   static Result<CpuOptions> from_environment();
 };

@@ -65,10 +65,16 @@ class WaitTask final : public Task {
   Status run(QueueWorker& worker) override {
     mark(worker, true);
     Status outcome;
-    // In slices, so that cancel() is heeded.
-    do {
+    // In slices, so that cancel() is heeded. kTimeout is also how work ends that the watchdog stopped.
+    while (true) {
       outcome = event_->wait(std::chrono::milliseconds(50));
-    } while (outcome.code() == Code::kTimeout && !event_->poll() && !worker.cancelled());
+      if (outcome.code() != Code::kTimeout) break;
+      if (const std::optional<Status> ended = event_->poll()) {
+        outcome = *ended;
+        break;
+      }
+      if (worker.cancelled()) break;
+    }
     mark(worker, false);
     if (outcome.ok()) return {};
     return skipped_because(outcome);

@@ -27,6 +27,7 @@ class CpuQueue final : public Queue {
               std::uint32_t pattern_bytes) override;
   Status wait(const EventPtr& event) override;
   Result<EventPtr> record() override;
+  std::optional<Status> poll() override { return worker_->poll(); }
   Status synchronize() override;
 
   QueueWorker& worker() { return *worker_; }

@@ -134,7 +134,8 @@ Result<std::shared_ptr<Engine>> choose_engine(EngineChoice choice, std::shared_p
   if (choice != EngineChoice::kAuto) return jit;
   if (jit.ok()) return make_fallback_engine(std::move(jit).value(), std::move(interpreter));
   if (jit.code() != Code::kUnavailable) return jit;
-  PERGOLA_INFO("The CPU device interprets: {}", jit.message());
+  static std::once_flag said;  // once a process, not for every session
+  std::call_once(said, [&] { PERGOLA_WARN("The CPU device interprets, which is slow: {}", jit.message()); });
   return interpreter;
 }
 

@@ -1,14 +1,23 @@
 #include "src/device/cpu/global_placement.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
+
+#include "src/base/log.h"
 
 namespace pergola::device::cpu {
 namespace {
 
 constexpr std::size_t kGuardBytes = 64;
-constexpr std::size_t kMinAlignBytes = 64;
+
+std::uint64_t page_bytes() {
+  static const auto bytes = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
 
 bool is_placed_space(const ptx::Variable& variable) {
   return variable.space == ptx::Space::kGlobal || variable.space == ptx::Space::kConst;
@@ -28,6 +37,21 @@ void for_each_variable(const ptx::Module& module, F&& visit) {
 
 std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
+// Where the variables of one state space go, one behind the other.
+struct Region {
+  std::uint64_t end = 0, alignment = GlobalStorage::kMinAlignBytes;
+};
+
+Result<AlignedBytes> zeros(const Region& region, const ptx::Module& module) {
+  AlignedBytes bytes = AlignedBytes::make(region.end, region.alignment);
+  if (bytes.data() == nullptr) {
+    return PERGOLA_ERROR(kResourceExhausted, "The host has no {} bytes for the variables of module '{}'.", region.end,
+                         module.source_name);
+  }
+  std::memset(bytes.data(), 0, region.end);
+  return bytes;
+}
+
 }  // namespace
 
 std::uint64_t variable_bytes(const ptx::Variable& variable) {
@@ -43,13 +67,14 @@ std::uint64_t variable_bytes(const ptx::Variable& variable) {
 }
 
 Result<GlobalStorage> GlobalStorage::place(const ptx::Module& module, DeviceMemory& memory) {
-  GlobalStorage storage(memory.map);
+  GlobalStorage storage(memory);
+  Region globals{.end = kGuardBytes}, constants;
   struct Slot {
     const ptx::Variable* variable;
+    const Region* region;
     std::uint64_t offset, size;
   };
   std::vector<Slot> slots;
-  std::uint64_t end = kGuardBytes, alignment = kMinAlignBytes;
   Status refusal;
   const auto defined = [&](const std::string& name) {
     bool found = false;
@@ -72,40 +97,56 @@ Result<GlobalStorage> GlobalStorage::place(const ptx::Module& module, DeviceMemo
       }
       return;
     }
-    const std::uint64_t own = std::max<std::uint64_t>(kMinAlignBytes, variable.alignment_bytes());
+    const std::uint64_t own = std::max<std::uint64_t>(GlobalStorage::kMinAlignBytes, variable.alignment_bytes());
     const std::uint64_t size = variable_bytes(variable);
-    alignment = std::max(alignment, own);
-    const std::uint64_t offset = round_up(end, own);
+    Region& region = variable.space == ptx::Space::kConst ? constants : globals;
+    region.alignment = std::max(region.alignment, own);
+    const std::uint64_t offset = round_up(region.end, own);
     if (size > memory.total_bytes || offset > memory.total_bytes - size) {
       refusal = PERGOLA_ERROR(kResourceExhausted, "{}: variable '{}' of {} bytes makes more than the device's {} bytes.",
                               where(module, variable.location), variable.name, size, memory.total_bytes);
       return;
     }
-    slots.push_back({&variable, offset, size});
-    end = offset + size + kGuardBytes;
+    slots.push_back({&variable, &region, offset, size});
+    region.end = offset + size + kGuardBytes;
   });
   PERGOLA_TRY(refusal);
-
-  storage.bytes_ = AlignedBytes::make(end, alignment);
-  if (storage.bytes_.data() == nullptr) {
-    return PERGOLA_ERROR(kResourceExhausted, "The host has no {} bytes for the variables of module '{}'.", end,
-                         module.source_name);
+  if (constants.end != 0) {
+    constants.alignment = std::max(constants.alignment, page_bytes());
+    constants.end = round_up(constants.end, page_bytes());
+    PERGOLA_ASSIGN(storage.constants_, zeros(constants, module));
   }
-  std::memset(storage.bytes_.data(), 0, end);
+  PERGOLA_ASSIGN(storage.bytes_, zeros(globals, module));
   for (const Slot& slot : slots) {
-    std::byte* address = storage.bytes_.data() + slot.offset;
-    storage.placements_.push_back({slot.variable->name, address, slot.size});
-    memory.map.add({reinterpret_cast<std::uintptr_t>(address), slot.size,
-                fmt::format("variable '{}' ({} bytes)", slot.variable->name, slot.size),
-                slot.variable->space != ptx::Space::kConst});
+    const AlignedBytes& bytes = slot.region == &constants ? storage.constants_ : storage.bytes_;
+    storage.put(*slot.variable, bytes.data() + slot.offset, slot.size);
   }
   return storage;
 }
 
+void GlobalStorage::put(const ptx::Variable& variable, std::byte* address, std::size_t size_bytes) {
+  const bool writable = variable.space != ptx::Space::kConst;
+  const auto begin = reinterpret_cast<std::uintptr_t>(address);
+  std::string what = fmt::format("variable '{}' ({} bytes)", variable.name, size_bytes);
+  placements_.push_back({variable.name, address, size_bytes});
+  memory_->map.add({begin, size_bytes, what, writable});
+  if (writable) memory_->margins.add({begin, size_bytes, 0, kGuardBytes, std::move(what)});
+}
+
+// The constants' pages: read-only, or as they were.
+void GlobalStorage::close_constants(bool closed) const {
+  if (constants_.data() == nullptr) return;
+  if (mprotect(constants_.data(), constants_.size_bytes(), closed ? PROT_READ : PROT_READ | PROT_WRITE) == 0) return;
+  PERGOLA_WARN("The host does not protect {} bytes of .const variables: compiled code that writes there is not stopped.",
+               constants_.size_bytes());
+}
+
 GlobalStorage::~GlobalStorage() {
   for (const GlobalPlacement& placement : placements_) {
-    memory_->remove(reinterpret_cast<std::uintptr_t>(placement.address));
+    memory_->map.remove(reinterpret_cast<std::uintptr_t>(placement.address));
+    memory_->margins.remove(reinterpret_cast<std::uintptr_t>(placement.address));
   }
+  close_constants(false);
 }
 
 const GlobalPlacement* GlobalStorage::find(std::string_view name) const {
@@ -161,6 +202,7 @@ Status GlobalStorage::initialize(const ptx::Module& module, const FunctionAddres
       out += element;
     }
   });
+  close_constants(true);
   return refusal;
 }
 

@@ -1,6 +1,7 @@
 // A loaded module's instance of its module-scope .global and .const variables.
 //
-//   one allocation:  [guard][ a ][guard][ b ][guard] ...     each variable a range of the MemoryMap
+//   .global:  [gap][ a ][gap][ b ][gap] ...   each variable a range of the MemoryMap, each gap a margin (buffer_margins.h)
+//   .const:   the same on pages of their own, which nobody may write once they are initialised
 //
 // Placed before the module is compiled (tiers build addresses in), initialised after it (an initialiser may hold a
 // function's address, which only the tier knows). Owned by the loaded module; thread-compatible.
@@ -20,6 +21,8 @@ namespace pergola::device::cpu {
 
 class GlobalStorage {
  public:
+  static constexpr std::size_t kMinAlignBytes = 64;  // of every variable; compiled code counts on it
+
   // Places every defined .global and .const variable. kNotFound names an .extern one that the module does not
   // define; kUnsupported a texture, sampler or surface reference; kResourceExhausted what is more than the device's
   // memory. `memory` must outlive the storage.
@@ -29,7 +32,7 @@ class GlobalStorage {
   GlobalStorage& operator=(GlobalStorage&&) = delete;
   ~GlobalStorage();
 
-  // Writes initial values: numbers, addresses of variables with offsets, byte masks of them (ISA 5.4.8), and
+  // Once. Writes initial values, then closes the constants' pages: numbers, addresses of variables with offsets, byte masks of them (ISA 5.4.8), and
   // addresses of functions, which `function_address` supplies.
   using FunctionAddress = std::function<Result<std::uint64_t>(std::string_view function)>;
   Status initialize(const ptx::Module& module, const FunctionAddress& function_address);
@@ -38,10 +41,13 @@ class GlobalStorage {
   const GlobalPlacement* find(std::string_view name) const;
 
  private:
-  explicit GlobalStorage(MemoryMap& memory) : memory_(&memory) {}
+  explicit GlobalStorage(DeviceMemory& memory) : memory_(&memory) {}
+  // Makes a variable's place known to messages and checks.
+  void put(const ptx::Variable& variable, std::byte* address, std::size_t size_bytes);
+  void close_constants(bool closed) const;
 
-  MemoryMap* memory_;
-  AlignedBytes bytes_;
+  DeviceMemory* memory_;
+  AlignedBytes bytes_, constants_;         // constants_: whole pages
   std::vector<GlobalPlacement> placements_;  // textual order
 };
 

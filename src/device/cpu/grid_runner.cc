@@ -18,6 +18,10 @@ constexpr std::size_t kSharedAlignBytes = 128;
 // run() polls this often for the end of a grid before it sleeps: about as long as it takes to wake a thread.
 constexpr int kPollsForEnd = 2000;
 constexpr std::size_t kPooledResidents = 64;
+// Blocks are taken in runs that last about this long: handing out costs little beside it, and it delays nobody. A run
+// is never more than its SM's share of 1 / kRunShares of what is left, so that all SMs end together.
+constexpr std::chrono::microseconds kRunTime{50};
+constexpr std::uint32_t kLongestRun = 1024, kRunShares = 4;
 
 Dim3 block_index(const Dim3& grid, std::uint64_t linear) {
   const std::uint64_t plane = std::uint64_t{grid.x} * grid.y;
@@ -42,14 +46,20 @@ std::uint32_t whole_warps(std::uint64_t threads) { return static_cast<std::uint3
 
 // One launch in flight.
 //
-//   word_ = next block to hand out (low 48 bits) | blocks that run (high 16)
+//   word_ = next block to hand out (low 48 bits) | holders of blocks (high 16)
 //
-// Ended: nothing runs and next == total. Only then may run() return, so whoever counts among the running (a
-// successful take() until its give_back()) may touch `launch` and `code`; others may touch nothing but word_.
+// A holder is a resident block with what follows it, or what an SM has set aside. Ended: no holder and next == total.
+// Only then may run() return, so a holder (a successful take() or hold() until its give_back()) may touch `launch` and
+// `code`; others may touch nothing but word_.
 struct GridRunner::Grid {
   static constexpr int kNextBits = 48;
   static constexpr std::uint64_t kNextMask = (std::uint64_t{1} << kNextBits) - 1;
-  static constexpr std::uint64_t kOneRunning = std::uint64_t{1} << kNextBits;
+  static constexpr std::uint64_t kOneHolder = std::uint64_t{1} << kNextBits;
+
+  struct Run {
+    std::uint64_t first = 0;
+    std::uint32_t count = 0;
+  };
 
   const Launch* launch;
   const KernelCode* code;
@@ -60,22 +70,27 @@ struct GridRunner::Grid {
   std::uint32_t shared_bytes = 0;  // of a block
   std::uint32_t limit_per_sm = 0;  // resident blocks; for a cooperative launch the even share where nobody else counts
   bool eager = false;              // cooperative: admit to the limit at once
+  std::uint32_t sms = 1;
 
-  // The next block's index; empty where all are handed out.
-  std::optional<std::uint64_t> take() {
-    std::uint64_t word = word_.load(std::memory_order_relaxed);
+  // The next blocks, at most `most`; none where all are handed out.
+  Run take(std::uint32_t most) {
+    std::uint64_t word = word_.load(std::memory_order_relaxed), count = 0;
     do {
-      if ((word & kNextMask) == total) return std::nullopt;
+      const std::uint64_t left = total - (word & kNextMask);
+      if (left == 0) return {};
+      count = std::clamp<std::uint64_t>(left / (std::uint64_t{kRunShares} * sms), 1, most);
       // acq_rel: sees what submit() wrote, and keeps the grid alive for what follows.
-    } while (!word_.compare_exchange_weak(word, word + kOneRunning + 1, std::memory_order_acq_rel));
-    return word & kNextMask;
+    } while (!word_.compare_exchange_weak(word, word + kOneHolder + count, std::memory_order_acq_rel));
+    return {word & kNextMask, static_cast<std::uint32_t>(count)};
   }
-  // A taken block has ended. True for the call that ends the grid.
+  // One more holder of blocks that were taken. relaxed: the caller is one already.
+  void hold() { word_.fetch_add(kOneHolder, std::memory_order_relaxed); }
+  // A holder is done. True for the call that ends the grid.
   bool give_back() {
     // acq_rel: what each block wrote is seen by the one who ends the grid, and through done_ by run().
-    return word_.fetch_sub(kOneRunning, std::memory_order_acq_rel) - kOneRunning == total;
+    return word_.fetch_sub(kOneHolder, std::memory_order_acq_rel) - kOneHolder == total;
   }
-  // No more blocks are handed out. Only while holding a taken block.
+  // No more blocks are handed out. Only for a holder.
   void close() {
     std::uint64_t word = word_.load(std::memory_order_relaxed);
     while (!word_.compare_exchange_weak(word, (word & ~kNextMask) | total, std::memory_order_acq_rel)) {
@@ -83,15 +98,17 @@ struct GridRunner::Grid {
   }
   bool has_blocks_left() const { return (word_.load(std::memory_order_relaxed) & kNextMask) != total; }
 
-  std::uint32_t running() const { return static_cast<std::uint32_t>(word_.load(std::memory_order_relaxed) >> kNextBits); }
+  std::uint32_t holders() const { return static_cast<std::uint32_t>(word_.load(std::memory_order_relaxed) >> kNextBits); }
   std::uint64_t waiting_to_start() const { return total - (word_.load(std::memory_order_relaxed) & kNextMask); }
 
   // The watchdog's view; see the header.
   struct Watch {
     std::atomic<Clock::rep> moved_at{Clock::now().time_since_epoch().count()};  // relaxed: a time, orders nothing
-    std::atomic<std::uint32_t> reported{0};  // blocks; written under mutex, read without to see whether there is a report
+    std::atomic<std::uint32_t> reported{0};  // holders; written under mutex, read without to see whether there is a report
     std::mutex mutex;                        // guards what follows
     std::uint64_t round = 1;
+    std::uint32_t resident = 0;   // blocks of those who reported
+    std::uint64_t set_aside = 0;  // likewise
     std::vector<Stand> stands;
   } watch;
 
@@ -117,15 +134,21 @@ struct GridRunner::Grid {
   std::condition_variable ended_;
 };
 
-// A block on an SM, with its shared memory: at the end of `shared`, where a guard page follows.
+// A block on an SM and those that follow it there, with their shared memory: at the end of `shared`, where a guard page
+// follows.
 struct GridRunner::Resident {
   Block block;
+  std::uint64_t end = 0;  // one past the last block that follows
+  Clock::time_point begun{};
   GuardedBytes shared;
   std::unique_ptr<BlockExecution> execution;
   bool waiting = false;  // what its last step said
 
-  void begin(const Launch& launch, const KernelCode& code, std::uint64_t linear, std::uint32_t sm,
+  void begin(const Launch& launch, const KernelCode& code, const Grid::Run& run, std::uint32_t sm,
              std::uint32_t shared_bytes) {
+    block.launch = &launch;
+    block.following = 0;
+    if (launch.fault->raised()) return;
     const std::size_t room = (std::size_t{shared_bytes} + kSharedAlignBytes - 1) / kSharedAlignBytes * kSharedAlignBytes;
     if (shared.size_bytes() < room) shared = GuardedBytes::make(room, kSharedAlignBytes);
     waiting = false;
@@ -134,7 +157,9 @@ struct GridRunner::Resident {
                                         shared_bytes));
       return;
     }
-    block = {&launch, block_index(launch.config.grid, linear), sm, shared.data() + shared.size_bytes() - room, shared_bytes};
+    block = {&launch, block_index(launch.config.grid, run.first), sm, shared.data() + shared.size_bytes() - room,
+             shared_bytes, run.count - 1};
+    end = run.first + run.count;
     execution = code.start(block);
   }
 
@@ -149,7 +174,7 @@ struct GridRunner::Resident {
     }
     return said == Progress::kFinished || fault.raised();
   }
-  void end() { execution.reset(); }
+  void finish() { execution.reset(); }
 };
 
 // Residents that are kept for the next block, with their shared memory. Owned by one thread.
@@ -189,9 +214,9 @@ class GridRunner::SmWorker {
       bool earlier_has_blocks = false;  // kShared: a grid before this one is not handed out yet
       for (Share& share : shares_) {
         moved |= turn(share, earlier_has_blocks);
-        earlier_has_blocks = earlier_has_blocks || share.grid->has_blocks_left();
+        earlier_has_blocks = earlier_has_blocks || share.has_blocks_left();
       }
-      std::erase_if(shares_, [](const Share& s) { return s.residents.empty() && !s.grid->has_blocks_left(); });
+      std::erase_if(shares_, [](const Share& s) { return s.residents.empty() && !s.has_blocks_left(); });
       if (moved || shares_.empty()) {
         backoff.reset();
       } else {
@@ -208,6 +233,16 @@ class GridRunner::SmWorker {
     Clock::time_point admitted{};
     bool all_waiting = false;
     std::uint64_t reported_round = 0;  // of Grid::watch
+    std::uint32_t most = 1;            // blocks to take at a time
+    Grid::Run set_aside;               // taken, and not begun: what an execution left of its run
+    bool one_by_one = false;           // since then
+
+    bool has_blocks_left() const { return set_aside.count != 0 || grid->has_blocks_left(); }
+    Grid::Run take() {
+      if (set_aside.count == 0) return grid->take(grid->eager ? 1 : most);
+      if (--set_aside.count != 0) grid->hold();
+      return {set_aside.first++, 1};
+    }
   };
 
   // Copies grids submitted since the last time. False when the runner stops.
@@ -242,7 +277,9 @@ class GridRunner::SmWorker {
     bool all_waiting = true;
     for (std::size_t i = 0; i < share.residents.size();) {
       Resident& resident = *share.residents[i];
-      if (resident.step(runner_.options_.step_budget, share.grid->progress)) {
+      const bool ended = resident.step(runner_.options_.step_budget, share.grid->progress);
+      if (resident.block.following != 0) set_aside(share, resident);
+      if (ended) {
         retire(share, i);
         moved = true;
         all_waiting = false;
@@ -257,6 +294,24 @@ class GridRunner::SmWorker {
     return moved;
   }
 
+  // The execution has stopped in the middle of its run: others may have to run before it goes on.
+  static void set_aside(Share& share, Resident& resident) {
+    const std::uint32_t count = std::exchange(resident.block.following, 0);
+    PERGOLA_CHECK(share.set_aside.count == 0);
+    share.set_aside = {resident.end - count, count};
+    share.grid->hold();
+    share.one_by_one = true;
+    share.most = 1;
+  }
+
+  // Runs grow or shrink to kRunTime.
+  static void measure(Share& share, const Resident& resident) {
+    if (share.one_by_one) return;
+    const Clock::duration took = Clock::now() - resident.begun;
+    if (took < kRunTime) share.most = std::min(2 * share.most, kLongestRun);
+    if (took > 2 * kRunTime) share.most = std::max(share.most / 2, 1u);
+  }
+
   void watch(Share& share, bool moved) {
     Grid& grid = *share.grid;
     Grid::Watch& state = grid.watch;
@@ -267,6 +322,8 @@ class GridRunner::SmWorker {
       const std::scoped_lock lock(state.mutex);
       ++state.round;
       state.reported.store(0, std::memory_order_relaxed);
+      state.resident = 0;
+      state.set_aside = 0;
       state.stands.clear();
       return;
     }
@@ -279,20 +336,24 @@ class GridRunner::SmWorker {
       for (Stand& stand : resident->execution->stands()) state.stands.push_back(std::move(stand));
     }
     // All of this share wait, so it keeps the grid: nobody ends it under us.
-    const auto reported = state.reported.load(std::memory_order_relaxed) + static_cast<std::uint32_t>(share.residents.size());
+    const auto resident = static_cast<std::uint32_t>(share.residents.size());
+    const auto reported = state.reported.load(std::memory_order_relaxed) + resident + (share.set_aside.count != 0 ? 1 : 0);
     state.reported.store(reported, std::memory_order_relaxed);
-    if (reported == grid.running()) raise_stuck(*grid.launch, reported, grid.waiting_to_start(), runner_.options_.watchdog, state.stands);
+    state.resident += resident;
+    state.set_aside += share.set_aside.count;
+    if (reported != grid.holders()) return;
+    raise_stuck(*grid.launch, state.resident, grid.waiting_to_start() + state.set_aside, runner_.options_.watchdog, state.stands);
   }
 
   bool admit(Share& share, bool earlier_has_blocks) {
     bool admitted = false;
     while (wants_block(share) && has_room(share, earlier_has_blocks)) {
-      const std::optional<std::uint64_t> linear = share.grid->take();
-      if (!linear) break;
+      const Grid::Run run = share.take();
+      if (run.count == 0) break;
       const Grid& grid = *share.grid;
       std::unique_ptr<Resident> resident = pool_.take();
-      resident->block.launch = grid.launch;
-      if (!grid.launch->fault->raised()) resident->begin(*grid.launch, *grid.code, *linear, index_, grid.shared_bytes);
+      if (!share.one_by_one) resident->begun = Clock::now();
+      resident->begin(*grid.launch, *grid.code, run, index_, grid.shared_bytes);
       share.residents.push_back(std::move(resident));
       used_blocks_ += 1;
       used_threads_ += grid.threads;
@@ -310,7 +371,7 @@ class GridRunner::SmWorker {
       share.admitted = {};
       return true;
     }
-    if (share.residents.size() >= share.grid->limit_per_sm || !share.grid->has_blocks_left()) return false;
+    if (share.residents.size() >= share.grid->limit_per_sm || !share.has_blocks_left()) return false;
     if (share.grid->eager || share.all_waiting) return true;
     const Clock::time_point now = Clock::now();
     if (share.admitted == Clock::time_point{}) share.admitted = now;
@@ -328,8 +389,9 @@ class GridRunner::SmWorker {
   void retire(Share& share, std::size_t i) {
     Grid& grid = *share.grid;
     std::unique_ptr<Resident> resident = std::move(share.residents[i]);
+    measure(share, *resident);
     share.residents.erase(share.residents.begin() + static_cast<std::ptrdiff_t>(i));
-    resident->end();
+    resident->finish();
     pool_.put(std::move(resident));
     used_blocks_ -= 1;
     used_threads_ -= grid.threads;
@@ -395,6 +457,7 @@ Status GridRunner::run(const Launch& launch, const KernelCode& code, std::uint32
   grid->threads = whole_warps(threads);
   grid->shared_bytes = shared_bytes;
   grid->eager = launch.config.cooperative;
+  grid->sms = options_.sms;
   const bool spread = grid->eager && options_.occupancy == Occupancy::kPerLaunch;
   const std::uint64_t even_share = (total + options_.sms - 1) / options_.sms;
   grid->limit_per_sm = spread ? static_cast<std::uint32_t>(std::min<std::uint64_t>(limit, even_share)) : limit;
@@ -417,9 +480,7 @@ Status GridRunner::run(const Launch& launch, const KernelCode& code, std::uint32
 Status GridRunner::run_here(const Launch& launch, const KernelCode& code, std::uint32_t shared_bytes,
                             ProgressFlag* progress) {
   thread_local Resident resident;
-  if (launch.fault->raised()) return launch.fault->status();
-  resident.block.launch = &launch;
-  resident.begin(launch, code, 0, 0, shared_bytes);
+  resident.begin(launch, code, {0, 1}, 0, shared_bytes);
   Backoff backoff;
   Clock::time_point moved_at = Clock::now();
   while (!resident.step(options_.step_budget, progress)) {
@@ -432,7 +493,7 @@ Status GridRunner::run_here(const Launch& launch, const KernelCode& code, std::u
       raise_stuck(launch, 1, 0, options_.watchdog, resident.execution->stands());
     backoff.wait([](std::chrono::microseconds nap) { std::this_thread::sleep_for(nap); });
   }
-  resident.end();
+  resident.finish();
   return launch.fault->status();
 }
 

@@ -3,7 +3,8 @@
 //   run(launch) ── Grid ──┬─▶ SM 0: [block 0][block 2] …  step() each in turn; a finished one makes room for the next
 //                         └─▶ SM 1: [block 1][block 3] …  all of them waiting: admit one more, else back off
 //
-// Blocks are handed out in order of their linear index. An SM takes a further block of a launch only when those it
+// Blocks are handed out in order of their linear index, in runs of about kRunTime where the execution takes them (block.h);
+// what it leaves of a run the SM sets aside and starts block by block from then on. An SM takes a further block of a launch only when those it
 // has all wait for something, or when kPatience has passed since the last: blocks that run through never share a cache,
 // and blocks that wait for a later one (a spin the tier did not notice included) always meet it, up to the
 // residency limit. Cooperative launches are admitted at once, evenly over the SMs.

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <set>
 #include <vector>
@@ -90,6 +91,54 @@ TEST(GridRunner, SpinningBlocksThatClaimProgress_MeetTheOnesTheyWaitFor) {
     return arrived == 8 ? Progress::kFinished : Progress::kRan;
   });
   EXPECT_TRUE(run(runner, kernel).ok());
+}
+
+// An execution that takes some of the blocks that follow, and leaves the rest: between two steps, or for good.
+class RunOfBlocks final : public KernelCode {
+ public:
+  RunOfBlocks(std::function<void(const Dim3&)> seen, std::uint32_t most) : seen_(std::move(seen)), most_(most) {}
+  std::unique_ptr<BlockExecution> start(Block& block) const override { return std::make_unique<Execution>(*this, block); }
+  std::uint32_t local_bytes_per_thread() const override { return 0; }
+
+ private:
+  struct Execution final : BlockExecution {
+    Execution(const RunOfBlocks& made_by, Block& of) : code(made_by), block(of) {}
+    Progress step(std::uint64_t) override {
+      if (ended) return Progress::kFinished;
+      code.seen_(block.index);
+      for (std::uint32_t n = 1; n < code.most_ && block.following != 0; ++n) {
+        block.advance(block.launch->config.grid);
+        code.seen_(block.index);
+      }
+      ended = true;
+      return code.most_ % 2 == 0 ? Progress::kFinished : Progress::kRan;
+    }
+    const RunOfBlocks& code;
+    Block& block;
+    bool ended = false;
+  };
+  const std::function<void(const Dim3&)> seen_;
+  const std::uint32_t most_;
+};
+
+TEST(GridRunner, RunsOfBlocks_RunEachBlockOnce_WhateverIsLeftOfThem) {
+  for (const std::uint32_t most : {1u, 2u, 5u, 8u, 1u << 20}) {
+    GridRunner runner({.sms = 3, .blocks_per_sm = 4});
+    std::mutex mutex;
+    std::multiset<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> seen;
+    RunOfBlocks code([&](const Dim3& index) {
+      const std::scoped_lock lock(mutex);
+      seen.insert({index.x, index.y, index.z});
+    }, most);
+    FaultSlot fault;
+    Launch launch;
+    launch.config.grid = {37, 11, 5};
+    launch.config.block = {32, 1, 1};
+    launch.fault = &fault;
+    EXPECT_TRUE(runner.run(launch, code, 0).ok());
+    EXPECT_EQ(seen.size(), 37u * 11 * 5) << most;
+    EXPECT_EQ(std::set(seen.begin(), seen.end()).size(), 37u * 11 * 5) << most;
+  }
 }
 
 TEST(GridRunner, BlocksBeyondResidency_WaitForRoom) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "src/device/cpu/block.h"
 
@@ -41,20 +40,8 @@ const MemoryMap::Range* nearest(const std::map<std::uintptr_t, MemoryMap::Range>
 
 }  // namespace
 
-std::shared_lock<std::shared_mutex> MemoryMap::read_lock() const {
-  while (writers_waiting_.load(std::memory_order_relaxed) != 0) std::this_thread::yield();
-  return std::shared_lock(mutex_);
-}
-
-std::unique_lock<std::shared_mutex> MemoryMap::write_lock() {
-  writers_waiting_.fetch_add(1, std::memory_order_relaxed);
-  std::unique_lock lock(mutex_);
-  writers_waiting_.fetch_sub(1, std::memory_order_relaxed);
-  return lock;
-}
-
 void MemoryMap::add(Range range) {
-  const auto lock = write_lock();
+  const auto lock = mutex_.write();
   // An address that is in use again no longer tells of the range that was there before.
   const auto overlaps = [&](const Range& old) {
     return old.begin < range.begin + range.size_bytes && range.begin < old.begin + old.size_bytes;
@@ -66,7 +53,7 @@ void MemoryMap::add(Range range) {
 }
 
 void MemoryMap::remove(std::uintptr_t begin) {
-  const auto lock = write_lock();
+  const auto lock = mutex_.write();
   auto node = ranges_.extract(begin);
   if (node.empty()) return;
   freed_.insert_or_assign(begin, std::move(node.mapped()));
@@ -80,7 +67,7 @@ void MemoryMap::remove(std::uintptr_t begin) {
 }
 
 std::optional<MemoryMap::Range> MemoryMap::find(std::uintptr_t address, std::size_t size_bytes) const {
-  const auto lock = read_lock();
+  const auto lock = mutex_.read();
   auto after = ranges_.upper_bound(address);
   if (after == ranges_.begin()) return std::nullopt;
   const Range& range = std::prev(after)->second;
@@ -91,7 +78,7 @@ std::optional<MemoryMap::Range> MemoryMap::find(std::uintptr_t address, std::siz
 
 std::string MemoryMap::describe_nearest(std::uintptr_t address) const {
   constexpr std::uint64_t kNear = std::uint64_t{1} << 20;
-  const auto lock = read_lock();
+  const auto lock = mutex_.read();
   const Range* live = nearest(ranges_, address);
   const Range* freed = nearest(freed_, address);
   const bool choose_freed = freed != nullptr && (live == nullptr || distance(*freed, address) < distance(*live, address));

@@ -9,12 +9,11 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 
 #include "src/device/cpu/cpu_texture.h"
+#include "src/device/cpu/patient_mutex.h"
 
 namespace pergola::device::cpu {
 
@@ -41,13 +40,7 @@ class MemoryMap {
   TextureTable textures;  // thread-safe by itself
 
  private:
-  // A reader's lock, taken once no writer waits: kernels that look addresses up all the time would else keep an
-  // allocation out for seconds, as the system's lock prefers readers.
-  std::shared_lock<std::shared_mutex> read_lock() const;
-  std::unique_lock<std::shared_mutex> write_lock();
-
-  mutable std::shared_mutex mutex_;             // guards ranges_, freed_, freed_order_
-  std::atomic<std::uint32_t> writers_waiting_{0};  // relaxed: advice to readers, orders nothing
+  mutable PatientMutex mutex_;                  // guards ranges_, freed_, freed_order_
   std::map<std::uintptr_t, Range> ranges_;      // by begin
   std::map<std::uintptr_t, Range> freed_;       // the last few removed, for messages
   std::deque<std::uintptr_t> freed_order_;      // keys of freed_, oldest first

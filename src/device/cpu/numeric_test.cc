@@ -7,6 +7,8 @@
 #include <limits>
 #include <random>
 
+#include "src/device/cpu/approximations.h"
+
 namespace pergola::device::cpu {
 namespace {
 
@@ -139,6 +141,59 @@ TEST(Numeric, MinAndMax_OrderZerosAndLoseNans) {
   EXPECT_FALSE(std::signbit(min_max(-0.0f, 0.0f, true, false)));
   EXPECT_EQ(min_max(nan, 2.0f, false, false), 2.0f);
   EXPECT_TRUE(std::isnan(min_max(nan, 2.0f, true, true)));
+}
+
+// --- approximations.h -----------------------------------------------------------------------------------------------
+
+// How many units in the last place of the nearest float `got` is off.
+double ulps(double exact, float got) {
+  const auto nearest = static_cast<float>(exact);
+  if (std::isnan(exact) || std::isnan(got)) return std::isnan(exact) == std::isnan(got) ? 0 : 1e9;
+  if (std::isinf(nearest) || std::isinf(got)) return nearest == got ? 0 : 1e9;
+  int exponent = 0;
+  std::frexp(exact, &exponent);
+  return std::fabs(exact - got) / std::ldexp(1.0, std::max(exponent - 24, -149));
+}
+
+TEST(Approximations, EveryThousandthFloat_IsWithinTheBounds) {
+  Approximations<FloatOps> functions;
+  for (std::uint64_t bits = 0; bits <= 0xffffffffu; bits += 997) {
+    const auto x = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+    const double exact = x;
+    ASSERT_LE(ulps(std::exp2(exact), functions.ex2(x)), 1) << x;
+    ASSERT_LE(ulps(std::log2(exact), functions.lg2(x)), 2) << x;
+    ASSERT_LE(ulps(std::tanh(exact), functions.tanh(x)), 2) << x;
+    if (!(std::fabs(x) < 0x1p50f)) continue;
+    ASSERT_LE(std::fabs(std::sin(exact) - functions.sin(x)), 0x1p-23) << x;
+    ASSERT_LE(std::fabs(std::cos(exact) - functions.cos(x)), 0x1p-23) << x;
+  }
+}
+
+TEST(Approximations, SpecialValues_AreTheIsas) {
+  Approximations<FloatOps> functions;
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const auto bits = [](float v) { return std::bit_cast<std::uint32_t>(v); };
+  for (int n = -149; n < 128; ++n) {
+    EXPECT_EQ(functions.ex2(static_cast<float>(n)), std::ldexp(1.0f, n));
+    EXPECT_EQ(functions.lg2(std::ldexp(1.0f, n)), n);
+  }
+  EXPECT_EQ(functions.ex2(-infinity), 0);
+  EXPECT_EQ(functions.ex2(infinity), infinity);
+  EXPECT_EQ(functions.ex2(128), infinity);
+  EXPECT_EQ(functions.ex2(-151), 0);
+  EXPECT_EQ(functions.lg2(0.0f), -infinity);
+  EXPECT_EQ(functions.lg2(-0.0f), -infinity);
+  EXPECT_EQ(functions.lg2(infinity), infinity);
+  EXPECT_TRUE(std::isnan(functions.lg2(-1)) && std::isnan(functions.lg2(-infinity)));
+  EXPECT_EQ(bits(functions.sin(-0.0f)), bits(-0.0f));
+  EXPECT_EQ(bits(functions.tanh(-0.0f)), bits(-0.0f));
+  EXPECT_EQ(functions.sin(0x1p50f), 0);
+  EXPECT_EQ(functions.cos(-0x1p100f), 1);
+  EXPECT_EQ(functions.tanh(-infinity), -1);
+  EXPECT_TRUE(std::isnan(functions.sin(infinity)) && std::isnan(functions.cos(-infinity)));
+  for (const float v : {functions.ex2(nan), functions.lg2(nan), functions.sin(nan), functions.cos(nan), functions.tanh(nan)}) {
+    EXPECT_TRUE(std::isnan(v));
+  }
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace pergola::device::cpu {
 
 std::string spell(const ptx::Instruction& i) {
@@ -21,15 +23,30 @@ std::string where(const ptx::Module& module, const ptx::Instruction& i) {
   return fmt::format("{}:{}", module.source_name, i.location.line);
 }
 
-std::string place_of_line(const ptx::Module& module, std::uint32_t line) {
-  if (line == 0) return {};
+const ptx::Instruction* instruction_at(const ptx::Module& module, PtxPlace place) {
+  std::uint32_t number = std::max(place.number, 1u);
   for (const ptx::Function* function : module.functions()) {
     for (const ptx::Statement& statement : function->body) {
       const ptx::Instruction* in = statement.instruction();
-      if (in != nullptr && in->location.line == line) return fmt::format(" at {} ({})", where(module, *in), spell(*in));
+      if (in != nullptr && place.line != 0 && in->location.line == place.line && --number == 0) return in;
     }
   }
-  return fmt::format(" at {}:{}", module.source_name, line);
+  return nullptr;
+}
+
+std::string describe_place(const ptx::Module& module, PtxPlace place) {
+  if (place.line == 0) return {};
+  const ptx::Instruction* in = instruction_at(module, place);
+  if (in != nullptr) return fmt::format(" at {} ({})", where(module, *in), spell(*in));
+  return fmt::format(" at {}:{}", module.source_name, place.line);
+}
+
+std::uint32_t access_bytes(const ptx::Instruction& i) {
+  switch (i.op) {
+    case ptx::Op::kLd: case ptx::Op::kLdu: case ptx::Op::kSt: case ptx::Op::kAtom: case ptx::Op::kRed:
+      return ptx::size_bytes(i.type()) * static_cast<std::uint32_t>(i.vector_width());
+    default: return 0;
+  }
 }
 
 }  // namespace pergola::device::cpu

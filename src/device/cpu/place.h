@@ -12,8 +12,16 @@ namespace pergola::device::cpu {
 std::string spell(const ptx::Instruction& i);
 // "saxpy.ptx:42", or file and line of the source where .loc gave them.
 std::string where(const ptx::Module& module, const ptx::Instruction& i);
-// " at blur.cu:77 (ld.global.u32)": of the first instruction on a line of the PTX; without the instruction where there is
-// none, empty for line 0.
-std::string place_of_line(const ptx::Module& module, std::uint32_t line);
+
+// A line of the PTX, 0 where it is not known, and which of the instructions on it, from 1 (0: the first).
+struct PtxPlace {
+  std::uint32_t line = 0, number = 0;
+};
+// Null where there is none.
+const ptx::Instruction* instruction_at(const ptx::Module& module, PtxPlace place);
+// " at blur.cu:77 (ld.global.u32)"; without the instruction where there is none, empty for line 0.
+std::string describe_place(const ptx::Module& module, PtxPlace place);
+// Bytes that one thread's load, store or atomic touches; 0 of anything else.
+std::uint32_t access_bytes(const ptx::Instruction& i);
 
 }  // namespace pergola::device::cpu

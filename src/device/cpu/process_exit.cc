@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "src/base/fork.h"
 #include "src/device/cpu/cpu_device.h"
 
 namespace pergola::device::cpu {
@@ -29,8 +30,11 @@ class Living {
   }
 
  private:
-  Living() { std::atexit([] { instance().cancel_all(); }); }
+  Living() {
+    std::atexit([] { instance().cancel_all(); });
+  }
   void cancel_all() {
+    if (is_forked_child()) return;  // the devices and their threads are the parent's
     ending.store(true, std::memory_order_relaxed);
     std::vector<std::weak_ptr<CpuDevice>> devices;
     {
@@ -58,13 +62,17 @@ struct MainThreadEnd {
 
 }  // namespace
 
-void cancel_at_exit(std::weak_ptr<CpuDevice> device) { Living::instance().add(std::move(device)); }
+void cancel_at_exit(std::weak_ptr<CpuDevice> device) {
+  Living::instance().add(std::move(device));
+}
 
 void watch_for_exit() {
   thread_local const MainThreadEnd end;
   (void)end.is_main;
 }
 
-bool process_is_ending() { return ending.load(std::memory_order_relaxed); }
+bool process_is_ending() {
+  return ending.load(std::memory_order_relaxed);
+}
 
 }  // namespace pergola::device::cpu

@@ -23,6 +23,7 @@ Status QueueWorker::submit(std::unique_ptr<Task> task) {
     PERGOLA_TRY(cancelled_);
     tasks_.push_back(std::move(task));
     ++submitted_;
+    arrived_.fetch_add(1, std::memory_order_relaxed);
   }
   has_work_.notify_one();
   return {};
@@ -51,9 +52,20 @@ bool QueueWorker::run_now(Task& task) {
   return true;
 }
 
+void QueueWorker::look_for_work(std::unique_lock<std::mutex>& lock) {
+  if (!tasks_.empty() || stop_) return;
+  const std::uint64_t seen = arrived_.load(std::memory_order_relaxed);
+  lock.unlock();
+  const auto until = std::chrono::steady_clock::now() + kLookFor;
+  while (arrived_.load(std::memory_order_relaxed) == seen && std::chrono::steady_clock::now() < until)
+    std::this_thread::yield();
+  lock.lock();
+}
+
 void QueueWorker::loop() {
   std::unique_lock lock(mutex_);
   while (true) {
+    look_for_work(lock);
     has_work_.wait(lock, [this] { return (!tasks_.empty() && !running_here_) || (stop_ && idle()); });
     if (tasks_.empty()) return;
     std::unique_ptr<Task> task = std::move(tasks_.front());
@@ -79,6 +91,12 @@ Status QueueWorker::synchronize() {
 
 Status QueueWorker::outcome() {
   const std::scoped_lock lock(mutex_);
+  return failure_.outcome();
+}
+
+std::optional<Status> QueueWorker::poll() {
+  const std::scoped_lock lock(mutex_);
+  if (!idle()) return std::nullopt;
   return failure_.outcome();
 }
 

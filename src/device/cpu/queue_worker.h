@@ -8,11 +8,13 @@
 // uses. Lock: mutex_ guards everything but the thread; no task runs and no event ends under it. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "src/base/result.h"
@@ -49,6 +51,9 @@ class QueueWorker {
   // What an event that ends now ends with.
   Status outcome();
 
+  // outcome(), where all work submitted so far has ended; else empty.
+  std::optional<Status> poll();
+
   // Ends the queue for good: the running launch is stopped, what is queued is skipped, `why` is the error of both.
   void cancel(const Error& why);
   // Waits for the work, cancels it where every kernel of the device has only waited for `grace`, ends the thread.
@@ -64,8 +69,11 @@ class QueueWorker {
 
  private:
   static constexpr std::size_t kMostPending = 16384;
+  static constexpr std::chrono::microseconds kLookFor{20};
 
   void loop();
+  // Waking a thread costs the one that wakes it some microseconds: so the thread looks for more work before it sleeps.
+  void look_for_work(std::unique_lock<std::mutex>& lock);
   bool idle() const { return submitted_ == ended_; }  // under mutex_
   bool await_idle(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds grace);
 
@@ -74,6 +82,7 @@ class QueueWorker {
   std::condition_variable has_work_, has_ended_;
   std::deque<std::unique_ptr<Task>> tasks_;
   std::uint64_t submitted_ = 0, ended_ = 0;  // tasks ever; they end in order
+  std::atomic<std::uint64_t> arrived_{0};    // grows with every task. Relaxed: what it tells is looked at under mutex_
   bool running_here_ = false;                // run_now() is at work: the thread leaves tasks_ alone
   bool stop_ = false;
   FailureState failure_;

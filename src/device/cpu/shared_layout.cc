@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/device/cpu/block.h"
+#include "src/device/cpu/reserved_shared.h"
 
 namespace pergola::device::cpu {
 namespace {
@@ -21,6 +22,7 @@ std::string where(const ptx::Module& module, const ptx::Location& location) {
 template <typename F>
 void for_each_symbol(const ptx::Operand& operand, F&& visit) {
   if (operand.kind == ptx::Operand::Kind::kSymbol || operand.kind == ptx::Operand::Kind::kLabel) visit(operand.name);
+  if (names_reserved_shared(operand)) visit(operand.name);
   for (const ptx::Operand& element : operand.elements) for_each_symbol(element, visit);
 }
 
@@ -177,6 +179,14 @@ Result<SharedLayout> shared_layout(const ptx::Module& module, const ptx::Functio
       }
       PERGOLA_TRY(placer.place(*variable, function->name + "/" + variable->name));
     }
+  }
+  if (reached.symbols.contains(std::string(kReservedSharedSlot))) {
+    ptx::Variable reserved;
+    reserved.space = ptx::Space::kShared;
+    reserved.type = ptx::Type::kB8;
+    reserved.extents = {kReservedSharedBytes};
+    reserved.align_bytes = 16;
+    PERGOLA_TRY(placer.place(reserved, std::string(kReservedSharedSlot)));
   }
   return std::move(placer).finish();
 }

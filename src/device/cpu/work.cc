@@ -75,9 +75,19 @@ Status LaunchWork::run(QueueWorker& worker) const {
   launch.print = &print;
   launch.heap = &device.heap();
   launch.fault = &fault;
+  std::shared_ptr<CpuBuffer> workspace;  // of this run alone: the same graph may run twice at a time
+  launch.reads_grid_workspace = kernel_->reads_grid_workspace();
+  if (config_.cooperative && launch.reads_grid_workspace) {
+    PERGOLA_ASSIGN(workspace, CpuBuffer::create(device.memory(), sizeof(GridWorkspace), MemoryKind::kDevice));
+    const GridWorkspace fresh;
+    std::memcpy(workspace->bytes(), &fresh, sizeof fresh);
+    launch.grid_workspace = workspace->address();
+  }
   PERGOLA_TRY(worker.begin_launch(fault));
+  BufferMargins::Watch watch(device.memory()->margins, launch.kernel_name, launch.parameters);
   Status status = device.runner().run(launch, kernel_->code(), shared_bytes_, &device.progress());
   worker.end_launch();
+  if (status.ok()) status = watch.end();
   print.flush();
   return status;
 }

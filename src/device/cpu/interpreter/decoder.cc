@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "src/device/cpu/interpreter/exec.h"
+#include "src/device/cpu/reserved_shared.h"
 
 namespace pergola::device::cpu::interp {
 namespace {
@@ -192,6 +193,7 @@ std::int32_t Decoder::read(const ptx::Operand& o, ptx::Type type) {
         return constant(round_double(std::bit_cast<double>(o.bits), kF32Format, Rounding::kNearestEven));
       return constant(o.bits);
     case OperandKind::kSpecial: {
+      if (names_reserved_shared(o)) return shared_constant(o.name, 0);
       LaneFn reader = special_reader(o.special, o.component);
       if (reader == nullptr) break;
       emit_unguarded(reader);

@@ -18,7 +18,7 @@ void branch_indexed(Machine& m, Thread& t, const Inst& i) {  // imm the table's 
 }
 void do_return(Machine& m, Thread& t, const Inst&) { m.leave(t); }
 void do_exit(Machine& m, Thread& t, const Inst&) { m.exit(t); }
-void do_trap(Machine& m, Thread& t, const Inst& i) { m.fault(t, i, "traps"); }
+void do_trap(Machine& m, Thread& t, const Inst& i) { m.fault(t, i, trap_reason(m.launch())); }
 void do_breakpoint(Machine& m, Thread& t, const Inst& i) { m.fault(t, i, "meets a breakpoint, and no debugger is there"); }
 void do_sleep(Machine& m, Thread& t, const Inst&) { m.sleep(t); }
 void nothing(Machine&, Thread&, const Inst&) {}

@@ -2,6 +2,7 @@
 //
 // Quotient and remainder of a division by zero are all ones, as on the hardware. All overflow wraps.
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <type_traits>
 
@@ -251,6 +252,35 @@ void dp2a(Machine&, Thread& t, const Inst& i) {
   write(t, i.dst, static_cast<std::uint32_t>(sum));
 }
 
+// SIMD video: mode's bits are kASigned to kAccumulate, mode2 the lanes. Exact in each lane, then clamped where .sat asks
+// for it; .add sums the lanes and c, else the lanes are cut to their width.
+enum : std::uint8_t { kASigned = 1, kBSigned = 2, kSignedRange = 4, kClamp = 8, kAccumulate = 16 };
+template <typename Operation>
+void video(Machine&, Thread& t, const Inst& i) {
+  const auto a = source<std::uint32_t>(t, i, 0), b = source<std::uint32_t>(t, i, 1);
+  const int bits = 32 / i.mode2;
+  const std::int64_t range = std::int64_t{1} << bits;
+  const std::int64_t least = (i.mode & kSignedRange) != 0 ? -range / 2 : 0, most = least + range - 1;
+  std::uint32_t sum = source<std::uint32_t>(t, i, 2), packed = 0;
+  for (int n = 0; n < i.mode2; ++n) {
+    std::int64_t v = Operation::apply(element(a, n, bits, (i.mode & kASigned) != 0), element(b, n, bits, (i.mode & kBSigned) != 0));
+    if ((i.mode & kClamp) != 0) v = std::clamp(v, least, most);
+    sum += static_cast<std::uint32_t>(v);
+    packed |= (static_cast<std::uint32_t>(v) & static_cast<std::uint32_t>(range - 1)) << (n * bits);
+  }
+  write(t, i.dst, (i.mode & kAccumulate) != 0 ? sum : packed);
+}
+struct Average {  // halves away from negative infinity, but for a negative sum
+  static std::int64_t apply(std::int64_t a, std::int64_t b) { return a + b >= 0 ? (a + b + 1) >> 1 : (a + b) >> 1; }
+};
+struct Distance {
+  static std::int64_t apply(std::int64_t a, std::int64_t b) { return a < b ? b - a : a - b; }
+};
+template <typename Predicate>
+struct Holds {
+  static std::int64_t apply(std::int64_t a, std::int64_t b) { return Predicate{}(a, b) ? 1 : 0; }
+};
+
 struct Choice {
   LaneFn fn = nullptr;
   std::uint8_t mode = 0, mode2 = 0;
@@ -346,6 +376,38 @@ Choice choose_dot(const ptx::Instruction& i, ModReader& mods) {
   return c;
 }
 
+LaneFn video_function(Op op, ModReader& mods) {
+  switch (op) {
+    case Op::kVadd2: case Op::kVadd4: return video<Add<std::int64_t>>;
+    case Op::kVsub2: case Op::kVsub4: return video<Sub<std::int64_t>>;
+    case Op::kVavrg2: case Op::kVavrg4: return video<Average>;
+    case Op::kVabsdiff2: case Op::kVabsdiff4: return video<Distance>;
+    case Op::kVmin2: case Op::kVmin4: return video<Min<std::int64_t>>;
+    case Op::kVmax2: case Op::kVmax4: return video<Max<std::int64_t>>;
+    default: break;  // vset
+  }
+  if (mods.take(Mod::kEq)) return video<Holds<std::equal_to<>>>;
+  if (mods.take(Mod::kNe)) return video<Holds<std::not_equal_to<>>>;
+  if (mods.take(Mod::kLt)) return video<Holds<std::less<>>>;
+  if (mods.take(Mod::kLe)) return video<Holds<std::less_equal<>>>;
+  if (mods.take(Mod::kGt)) return video<Holds<std::greater<>>>;
+  return mods.take(Mod::kGe) ? video<Holds<std::greater_equal<>>> : nullptr;
+}
+
+Choice choose_video(Op op, ModReader& mods, Type first) {
+  const bool sets = op == Op::kVset2 || op == Op::kVset4;
+  const Type a = sets ? first : mods.take_type(), b = mods.take_type();
+  Choice c;
+  c.mode2 = static_cast<std::uint8_t>(ptx::video_lanes(op));
+  if (ptx::is_signed(a)) c.mode |= kASigned;
+  if (ptx::is_signed(b)) c.mode |= kBSigned;
+  if (!sets && ptx::is_signed(first)) c.mode |= kSignedRange;
+  if (mods.take(Mod::kAdd)) c.mode |= kAccumulate;
+  if (!sets && mods.take(Mod::kSat)) c.mode |= kClamp;
+  if (b != Type::kNone) c.fn = video_function(op, mods);
+  return c;
+}
+
 Choice choose_min_max(Op op, ModReader& mods, Type type) {
   Choice c;
   const bool packed = type == Type::kU16x2 || type == Type::kS16x2;
@@ -370,7 +432,7 @@ bool is_integer_op(Op op) {
     case Op::kAdd: case Op::kSub: case Op::kMul: case Op::kMad: case Op::kDiv: case Op::kRem: case Op::kAddc:
     case Op::kSubc: case Op::kMadc: case Op::kMul24: case Op::kMad24: case Op::kSad: case Op::kAbs: case Op::kNeg:
     case Op::kMin: case Op::kMax: case Op::kDp4a: case Op::kDp2a: return true;
-    default: return false;
+    default: return ptx::video_lanes(op) != 0;
   }
 }
 
@@ -392,7 +454,7 @@ Decoded decode_integer(Decoder& d, const ptx::Instruction& i) {
     case Op::kSad: c.fn = pick_integer<Sad>(type); break;
     case Op::kAbs: c.fn = pick_integer<Abs>(type); break;
     case Op::kNeg: c.fn = pick_integer<Neg>(type); break;
-    default: break;
+    default: c = choose_video(i.op, mods, type); break;
   }
   if (c.fn == nullptr || !mods.empty() || i.operands.size() < 2 || i.operands.size() > 4) return d.unsupported(i);
   std::int32_t sources[3] = {kNoCell, kNoCell, kNoCell};

@@ -276,6 +276,12 @@ Decoded decode_stack(Decoder& d, const ptx::Instruction& i) {
 }  // namespace
 
 LaneFn special_reader(Special special, int component_index) {
+  if (special == Special::kEnvreg) {  // of the driver's 32 those that grid-wide barriers read
+    if (component_index == 1) return [](Machine& m, Thread& t, const Inst& i) { t.regs[i.dst] = m.launch().grid_workspace >> 32; };
+    if (component_index == 2)
+      return [](Machine& m, Thread& t, const Inst& i) { t.regs[i.dst] = static_cast<std::uint32_t>(m.launch().grid_workspace); };
+    return nullptr;
+  }
   switch (component_index) {
     case 0: return Vector<0>::of(special);
     case 1: return Vector<1>::of(special);

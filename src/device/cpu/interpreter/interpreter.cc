@@ -7,12 +7,11 @@
 
 #include "src/device/cpu/interpreter/decoder.h"
 #include "src/device/cpu/interpreter/machine.h"
+#include "src/device/cpu/stack_limit.h"
 
 namespace pergola::device::cpu {
 namespace interp {
 namespace {
-
-constexpr std::uint32_t kOpenStackBytes = 64 * 1024;  // for recursion, indirect calls and alloca: beyond what is known
 
 // What a kernel can reach: functions, and the stack they take on the deepest path.
 class Reach {
@@ -33,7 +32,7 @@ class Reach {
   std::uint64_t stack_bytes(const FunctionCode& entry) {
     open_ = false;
     const std::uint64_t known = depth(entry);
-    return known + (open_ ? kOpenStackBytes : 0);
+    return known + (open_ ? open_stack_bytes() : 0);
   }
 
  private:

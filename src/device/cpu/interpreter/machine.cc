@@ -9,6 +9,7 @@
 #include "src/device/cpu/interpreter/decoder.h"
 #include "src/device/cpu/interpreter/exec.h"
 #include "src/device/cpu/memory_map.h"
+#include "src/device/cpu/reserved_shared.h"
 
 namespace pergola::device::cpu::interp {
 namespace {
@@ -22,7 +23,11 @@ Machine::Machine(std::shared_ptr<const KernelImage> kernel, Block& block)
     : kernel_(std::move(kernel)), block_(block), recorder_(access_recorder()) {
   const Dim3 shape = launch().config.block;
   const auto count = static_cast<std::uint32_t>(shape.count());
-  if (kernel_->checked) shared_check_ = std::make_unique<SharedCheck>(count, block_.shared_base, block_.shared_bytes);
+  if (kernel_->checked) {
+    shared_check_ = std::make_unique<SharedCheck>(count, block_.shared_base, block_.shared_bytes);
+    for (const SharedLayout::Slot& slot : kernel_->shared.slots)
+      if (slot.name == kReservedSharedSlot) shared_check_->initialize(slot.offset_bytes, kReservedSharedBytes);
+  }
   threads_.resize(count);
   warps_.resize((count + 31) / 32);
   for (auto& barrier : barriers_) barrier.reset(warp_count());

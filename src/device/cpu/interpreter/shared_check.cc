@@ -15,6 +15,10 @@ SharedCheck::SharedCheck(std::uint32_t threads, const std::byte* shared, std::ui
     : shared_(shared), shared_bytes_(shared_bytes), threads_(threads), words_((shared_bytes + 3) / 4),
       initialized_(shared_bytes, false) {}
 
+void SharedCheck::initialize(std::uint32_t offset, std::uint32_t size_bytes) {
+  std::fill_n(initialized_.begin() + offset, size_bytes, true);
+}
+
 // --- clocks -----------------------------------------------------------------------------------------------------------
 
 void SharedCheck::Join::take(const Clock& clock) {

@@ -41,6 +41,8 @@ class SharedCheck {
   Finding access(std::uint32_t self, const Thread& thread, const Inst& inst, const std::byte* at, std::uint32_t size,
                  bool write);
 
+  // These bytes count as written before the block began.
+  void initialize(std::uint32_t offset, std::uint32_t size_bytes);
   void fence(std::uint32_t self);
   void arrive(std::uint32_t self, std::uint32_t barrier);     // at a barrier of the block
   void leave(std::uint32_t self, std::uint32_t barrier);      // released from it; before clear_barrier()

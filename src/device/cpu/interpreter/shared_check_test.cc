@@ -58,6 +58,14 @@ TEST_F(SharedCheckTest, BarrierBetweenStoreAndRead_IsFine) {
   expect_fine(std::string(kStore) + "  barrier.sync 3, 64;\n" + kReadFar);
 }
 
+// Its first contents are the driver's; its 288 bytes lie behind the kernel's own.
+TEST_F(SharedCheckTest, ReservedSharedMemory_CountsAsWritten) {
+  const std::string reserved = "  mov.u32 %r4, %reserved_smem_offset_1;\n";
+  expect_fine(reserved + "  red.shared.and.b32 [%r4], 0;\n  bar.sync 0;\n  ld.shared.u32 %r5, [%r4+284];\n", 32);
+  expect_race(reserved + "  ld.shared.u32 %r5, [%r4+-4];\n", "which no thread has written", 1);
+  expect_race(reserved + "  st.shared.u32 [%r4+288], 0;\n", "which has 4384 bytes", 1);
+}
+
 TEST_F(SharedCheckTest, MissingBarrier_NamesBothThreadsAndLines) {
   const Status status = run(std::string(kStore) + kReadNext, 32);
   EXPECT_EQ(status.code(), Code::kDeviceFault);

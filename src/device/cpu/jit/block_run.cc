@@ -38,6 +38,7 @@ BlockRun::BlockRun(Block& block, const Code& code) : block_(block), code_(code) 
   context_.smid = block.sm;
   context_.nsmid = block.launch->sm_count;
   context_.gridid = block.launch->grid_id;
+  context_.grid_workspace = block.launch->grid_workspace;
   context_.run = this;
 
   const auto threads = code_.fibers ? static_cast<std::uint32_t>(config.block.count()) : 1;
@@ -64,10 +65,14 @@ BlockRun::~BlockRun() {
   for (Fiber& fiber : fibers_) StackPool::of_this_thread().give_back(fiber.stack);
 }
 
-std::string BlockRun::where(const ThreadContext* thread, std::uint32_t line) const {
+PtxPlace BlockRun::place_of(std::uintptr_t address) const {
+  return code_.unit == nullptr ? PtxPlace{} : code_.unit->place_of(address);
+}
+
+std::string BlockRun::where(const ThreadContext* thread, PtxPlace place) const {
   const Dim3 b = block_.index;
   std::string text = fmt::format("Kernel '{}'{}: ", block_.launch->kernel_name,
-                                 code_.module != nullptr ? place_of_line(*code_.module, line) : std::string());
+                                 code_.module != nullptr ? describe_place(*code_.module, place) : std::string());
   const auto tid = [](const ThreadContext& of) { return fmt::format("({},{},{})", of.tid[0], of.tid[1], of.tid[2]); };
   if (thread != nullptr && (running_ == nullptr || thread != &running_->context)) {
     text += fmt::format("thread {} of ", tid(*thread));
@@ -92,7 +97,9 @@ PERGOLA_SWITCHES_STACK void BlockRun::fiber_main(transfer_t from) {
   Fiber& fiber = *run->running_;
   after_switch(nullptr, &run->scheduler_bottom_, &run->scheduler_bytes_);
   run->scheduler_ = from.fctx;
-  run->code_.function(&run->context_, &fiber.context);
+  do {
+    run->code_.function(&run->context_, &fiber.context);
+  } while (run->begin_next());
   fiber.state = State::kDone;
   before_switch(nullptr, run->scheduler_bottom_, run->scheduler_bytes_);
   jump_fcontext(run->scheduler_, nullptr);
@@ -120,6 +127,7 @@ PERGOLA_SWITCHES_STACK bool BlockRun::resume(Fiber& fiber) {
   const transfer_t back = jump_fcontext(fiber.where, data);
   after_switch(scheduler_fake_stack_, nullptr, nullptr);
   set_running_block(nullptr, nullptr);
+  raise_pending_fault(*this);
   Fiber& last = *running_;  // another one where they changed over among themselves
   last.where = back.fctx;
   running_ = nullptr;
@@ -141,6 +149,15 @@ PERGOLA_SWITCHES_STACK_INLINE void BlockRun::arrive_on_stack(Fiber& fiber, trans
 PERGOLA_SWITCHES_STACK void BlockRun::suspend(Fiber& fiber) {
   before_switch(&fiber.fake_stack, scheduler_bottom_, scheduler_bytes_);
   arrive_on_stack(fiber, jump_fcontext(scheduler_, nullptr));
+}
+
+// Moves on to the block that follows, where this fiber is the whole block.
+bool BlockRun::begin_next() {
+  if (code_.fibers || block_.following == 0 || block_.launch->fault->raised()) return false;
+  block_.advance(block_.launch->config.grid);
+  context_.ctaid[0] = block_.index.x, context_.ctaid[1] = block_.index.y, context_.ctaid[2] = block_.index.z;
+  context_.turns_left = BlockContext().turns_left;
+  return true;
 }
 
 void BlockRun::finish(Fiber& fiber) {
@@ -452,7 +469,7 @@ std::vector<Stand> BlockRun::stands() const {
     const bool waits = fiber.state == State::kBarrier || fiber.state == State::kWarp || fiber.state == State::kSite;
     const std::uint32_t line = waits || fiber.context.look_line == 0 ? fiber.context.wait_line : fiber.context.look_line;
     Stand stand{block_.index, warp, lanes, {}, waits_of(fiber)};
-    if (code_.module != nullptr && line != 0) stand.place = place_of_line(*code_.module, line).substr(4);  // without " at "
+    if (code_.module != nullptr && line != 0) stand.place = describe_place(*code_.module, {line}).substr(4);  // without " at "
     while (first < all.size() && all[first].warp != warp) ++first;
     const auto same = std::find_if(all.begin() + static_cast<std::ptrdiff_t>(first), all.end(), [&](const Stand& other) {
       return other.place == stand.place && other.waits == stand.waits;

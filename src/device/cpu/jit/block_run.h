@@ -8,7 +8,7 @@
 //                        └─ returns, exit(), a fault ─▶ done (its stack goes back to the pool)
 //
 // In the vector tier a fiber is a group of threads, whose lanes wait for each other inside generated code.
-// A kernel without waiting runs as one fiber that loops over all threads. Fibers run lowest thread first; a warp runs
+// A kernel without waiting runs as one fiber that loops over all threads, and then over the blocks that follow. Fibers run lowest thread first; a warp runs
 // until none of its lanes can go on, then the next warp, round robin; so the number of rounds is that of the barriers.
 // A fiber is abandoned where it waits when the launch has a fault: generated code and the functions that wait own
 // nothing that would need a destructor.
@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "src/device/cpu/block.h"
+#include "src/device/cpu/jit/compile.h"
 #include "src/device/cpu/jit/fiber_switch.h"
 #include "src/device/cpu/jit/stack_pool.h"
 #include "src/device/cpu/jit/thread_context.h"
@@ -38,6 +39,7 @@ class BlockRun final : public BlockExecution {
     std::uint32_t lanes = 1;  // threads of a fiber: 1, or in the vector tier a power of two up to 32
     std::uint32_t group = 1;  // threads that the code works on at a time, fibers or not
     const ptx::Module* module = nullptr;  // for messages; outlives the run
+    const CompiledUnit* unit = nullptr;   // likewise
   };
   BlockRun(Block& block, const Code& code);
   ~BlockRun() override;
@@ -62,8 +64,12 @@ class BlockRun final : public BlockExecution {
   [[noreturn]] PERGOLA_SWITCHES_STACK void leave_after_fault();
 
   // "Kernel 'k' at k.ptx:12 (trap): thread (3,0,0) of block (0,0,0)": `thread`, or the one that runs; the place where
-  // `line` of the PTX is known.
-  std::string where(const ThreadContext* thread, std::uint32_t line = 0) const;
+  // it is known.
+  std::string where(const ThreadContext* thread, PtxPlace place = {}) const;
+  // Null where it has none.
+  const ptx::Module* module() const { return code_.module; }
+  // The instruction whose code holds `address`; line 0 where that is not known.
+  PtxPlace place_of(std::uintptr_t address) const;
   // The context of lane `lane` of the group that begins with `first`.
   ThreadContext context_of_lane(const ThreadContext& first, std::uint32_t lane) const;
   const Launch& launch() const { return *block_.launch; }
@@ -86,6 +92,7 @@ class BlockRun final : public BlockExecution {
   };
 
   static void fiber_main(boost::context::detail::transfer_t from);
+  bool begin_next();
   bool resume(Fiber& fiber);
   PERGOLA_SWITCHES_STACK void suspend(Fiber& fiber);
   void suspend_to_next(Fiber& fiber);

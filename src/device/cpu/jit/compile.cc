@@ -9,18 +9,30 @@
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/TargetParser/Host.h>
+#include <llvm/Transforms/Coroutines/CoroCleanup.h>
+#include <llvm/Transforms/Coroutines/CoroEarly.h>
 #include <llvm/Transforms/IPO/AlwaysInliner.h>
-#include <llvm/Transforms/IPO/Inliner.h>
+#include <llvm/Transforms/IPO/GlobalDCE.h>
 #include <llvm/Transforms/InstCombine/InstCombine.h>
+#include <llvm/Transforms/Scalar/ADCE.h>
+#include <llvm/Transforms/Scalar/DeadStoreElimination.h>
 #include <llvm/Transforms/Scalar/EarlyCSE.h>
+#include <llvm/Transforms/Scalar/GVN.h>
+#include <llvm/Transforms/Scalar/LICM.h>
+#include <llvm/Transforms/Scalar/LoopPassManager.h>
+#include <llvm/Transforms/Scalar/LoopRotation.h>
 #include <llvm/Transforms/Scalar/SROA.h>
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
+
+#include <time.h>
 
 #include <atomic>
 #include <mutex>
 
 #include "src/base/log.h"
+#include "src/device/cpu/jit/bit_merges.h"
 #include "src/device/cpu/jit/emitter.h"
+#include "src/device/cpu/jit/line_tables.h"
 #include "src/device/cpu/jit/loop_polls.h"
 #include "src/device/cpu/jit/object_cache.h"
 #include "src/device/cpu/jit/runtime_calls.h"
@@ -35,22 +47,31 @@ namespace orc = llvm::orc;
 
 std::string text(llvm::Error error) { return llvm::toString(std::move(error)); }
 
-// Registers become values and NaN markers are lowered, then LLVM's own O2. Loops may run for ever in PTX, which is why
-// no function is marked mustprogress.
-void optimise(llvm::Module& module, llvm::TargetMachine& machine, bool is_vector) {
+// LLVM's analyses, which every run of passes needs and which the passes share.
+struct Analyses {
+  explicit Analyses(llvm::TargetMachine& machine) : builder(&machine) {
+    builder.registerModuleAnalyses(modules);
+    builder.registerCGSCCAnalyses(cgscc);
+    builder.registerFunctionAnalyses(functions);
+    builder.registerLoopAnalyses(loops);
+    builder.crossRegisterProxies(loops, functions, cgscc, modules);
+  }
+  void clear() {
+    modules.clear();
+    functions.clear();
+    cgscc.clear();
+    loops.clear();
+  }
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager cgscc;
   llvm::ModuleAnalysisManager modules;
-  llvm::PipelineTuningOptions options;
-  if (is_vector) options.LoopVectorization = options.SLPVectorization = options.LoopUnrolling = options.LoopInterleaving = false;
-  llvm::PassBuilder builder(&machine, options);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(cgscc);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, cgscc, modules);
+  llvm::PassBuilder builder;
+};
 
+// Registers become values and NaN markers are lowered, then LLVM's own O2. Loops may run for ever in PTX, which is why
+// no function is marked mustprogress.
+void optimise_threads(llvm::Module& module, Analyses& analyses) {
   llvm::FunctionPassManager early;
   early.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
   early.addPass(llvm::EarlyCSEPass());
@@ -59,17 +80,51 @@ void optimise(llvm::Module& module, llvm::TargetMachine& machine, bool is_vector
   llvm::ModulePassManager first;
   first.addPass(llvm::AlwaysInlinerPass());
   first.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(early)));
-  first.run(module, modules);
+  first.run(module, analyses.modules);
   for (llvm::Function& function : module) {
     if (!function.isDeclaration()) lower_canonical_nans(function);
   }
-  modules.clear();
-  functions.clear();
-  cgscc.clear();
-  loops.clear();
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
+  analyses.clear();
+  analyses.builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, analyses.modules);
+}
+
+// A group's code was optimised as a thread's, is vectors already and all in one function: of O2, what turns its slots into
+// values and takes what does not change out of the loops over groups. The rest took half of a compilation and gained nothing.
+void optimise_groups(llvm::Module& module, Analyses& analyses) {
+  llvm::LoopPassManager loops;
+  loops.addPass(llvm::LoopRotatePass());
+  loops.addPass(llvm::LICMPass(llvm::LICMOptions()));
+  llvm::FunctionPassManager function;
+  function.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+  function.addPass(llvm::EarlyCSEPass(true));
+  function.addPass(llvm::SimplifyCFGPass());
+  function.addPass(llvm::InstCombinePass());
+  function.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(loops), true));
+  function.addPass(llvm::GVNPass());
+  function.addPass(llvm::DSEPass());
+  function.addPass(llvm::ADCEPass());
+  function.addPass(llvm::InstCombinePass());
+  function.addPass(llvm::SimplifyCFGPass());
+  llvm::ModulePassManager passes;
+  passes.addPass(llvm::CoroEarlyPass());  // the kernel's questions about the groups that barriers suspend
+  passes.addPass(llvm::CoroCleanupPass());
+  passes.addPass(llvm::AlwaysInlinerPass());
+  passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(function)));
+  passes.addPass(llvm::GlobalDCEPass());
+  passes.run(module, analyses.modules);
+}
+
+void optimise(llvm::Module& module, llvm::TargetMachine& machine, bool is_vector) {
+  Analyses analyses(machine);
+  if (is_vector) {
+    optimise_groups(module, analyses);
+  } else {
+    optimise_threads(module, analyses);
+  }
   for (llvm::Function& function : module) {
-    if (!function.isDeclaration()) add_loop_polls(function, functions);
+    if (function.isDeclaration()) continue;
+    add_loop_polls(function, analyses.functions);
+    fence_bit_merges(function);
   }
 }
 
@@ -85,10 +140,30 @@ std::size_t largest_block(const llvm::Module& module) {
   return largest;
 }
 
+// Where the processor time of one compilation goes, for PERGOLA_LOG=debug.
+class StageClock {
+ public:
+  void stage(const char* name) {
+    const double now = thread_ms();
+    if (log_enabled(LogLevel::kDebug)) text_ += fmt::format("{}{} {:.1f}", text_.empty() ? "" : ", ", name, now - last_);
+    last_ = now;
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  static double thread_ms() {
+    timespec now{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return 1e3 * static_cast<double>(now.tv_sec) + 1e-6 * static_cast<double>(now.tv_nsec);
+  }
+  double last_ = thread_ms();
+  std::string text_;
+};
+
 class Unit final : public CompiledUnit {
  public:
-  Unit(std::shared_ptr<orc::LLJIT> jit, orc::JITDylib& library, std::shared_ptr<CompiledUnit> functions)
-      : jit_(std::move(jit)), library_(library), functions_(std::move(functions)) {}
+  Unit(std::shared_ptr<orc::LLJIT> jit, orc::JITDylib& library, std::shared_ptr<CompiledUnit> functions, std::string object)
+      : jit_(std::move(jit)), library_(library), functions_(std::move(functions)), object_(std::move(object)) {}
   ~Unit() override {
     if (llvm::Error error = jit_->getExecutionSession().removeJITDylib(library_)) {
       PERGOLA_WARN("The JIT cannot free a kernel's code: {}", text(std::move(error)));
@@ -99,12 +174,21 @@ class Unit final : public CompiledUnit {
     if (!found) return PERGOLA_ERROR(kInternal, "The JIT cannot link '{}': {}.", name, text(found.takeError()));
     return found->toPtr<void*>();
   }
+  PtxPlace place_of(std::uintptr_t address) const override {
+    const std::string name = lookup_symbol(object_);
+    if (const Result<void*> begin = name.empty() ? nullptr : symbol(name); begin.ok() && *begin != nullptr) {
+      const PtxPlace found = find_line(object_, name, address - reinterpret_cast<std::uintptr_t>(*begin));
+      if (found.line != 0) return found;
+    }
+    return functions_ == nullptr ? PtxPlace{} : functions_->place_of(address);
+  }
   orc::JITDylib& library() const { return library_; }
 
  private:
   std::shared_ptr<orc::LLJIT> jit_;
   orc::JITDylib& library_;
   std::shared_ptr<CompiledUnit> functions_;  // what this unit refers to
+  const std::string object_;                 // for its line tables
 };
 
 class OrcCompiler final : public Compiler {
@@ -153,6 +237,7 @@ class OrcCompiler final : public Compiler {
     if (const std::optional<std::string> object = objects_.get(key)) {
       return link(llvm::MemoryBuffer::getMemBufferCopy(*object, name), source, name, functions);
     }
+    StageClock clock;
     llvm::LLVMContext context;
     std::unique_ptr<llvm::Module> module;
     try {
@@ -161,6 +246,7 @@ class OrcCompiler final : public Compiler {
     } catch (const Refusal& refusal) {
       return refusal.error;
     }
+    clock.stage("LLVM code of a thread");
     llvm::Expected<std::unique_ptr<llvm::TargetMachine>> machine = machine_.createTargetMachine();
     if (!machine) return PERGOLA_ERROR(kInternal, "LLVM has no target machine for this host: {}.", text(machine.takeError()));
     module->setDataLayout((*machine)->createDataLayout());
@@ -170,19 +256,23 @@ class OrcCompiler final : public Compiler {
                            source.module.source_name, name, longest);
     }
     try {
-      if (groups != nullptr) make_group_kernel(*module, **machine, name, *groups, source.traits.needs_fibers);
+      if (groups != nullptr) make_group_kernel(*module, **machine, name, *groups, source.traits.group_waits);
     } catch (const VectorRefusal& refusal) {
       return PERGOLA_ERROR(kUnsupported, "{}: the vector tier does not run '{}': {}.", source.module.source_name, name, refusal.why);
     }
+    clock.stage("of a group");
     std::string problems;
     llvm::raw_string_ostream stream(problems);
     if (llvm::verifyModule(*module, &stream)) {
       return PERGOLA_ERROR(kInternal, "The JIT made wrong LLVM code of '{}' in {}: {}", name, source.module.source_name, problems);
     }
     optimise(*module, **machine, groups != nullptr);
+    clock.stage("LLVM's passes");
     if (largest_block(*module) > kLongBlock) (*machine)->setOptLevel(llvm::CodeGenOptLevel::None);
     llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> object = orc::SimpleCompiler(**machine)(*module);
     if (!object) return PERGOLA_ERROR(kInternal, "LLVM makes no code of '{}': {}.", name, text(object.takeError()));
+    clock.stage("machine code");
+    PERGOLA_DEBUG("The JIT compiled '{}' in ms: {}", name, clock.text());
     objects_.put(key, {(*object)->getBufferStart(), (*object)->getBufferSize()});
     return link(std::move(*object), source, name, functions);
   }
@@ -192,7 +282,7 @@ class OrcCompiler final : public Compiler {
                                              const std::string& name, const std::shared_ptr<CompiledUnit>& functions) {
     llvm::Expected<orc::JITDylib&> library = jit_->createJITDylib(fmt::format("{}.{}", name, next_++));
     if (!library) return PERGOLA_ERROR(kInternal, "The JIT cannot hold '{}': {}.", name, text(library.takeError()));
-    auto unit = std::make_shared<Unit>(jit_, *library, functions);
+    auto unit = std::make_shared<Unit>(jit_, *library, functions, object->getBuffer().str());
     library->addToLinkOrder(runtime_);
     if (functions != nullptr) library->addToLinkOrder(static_cast<Unit&>(*functions).library());
     orc::SymbolMap variables;

@@ -9,6 +9,7 @@
 #include "src/device/cpu/jit/kernel_traits.h"
 #include "src/device/cpu/jit/lane_layout.h"
 #include "src/device/cpu/jit/thread_context.h"
+#include "src/device/cpu/place.h"
 
 namespace pergola::device::cpu::jit {
 
@@ -17,6 +18,9 @@ class CompiledUnit {
  public:
   virtual ~CompiledUnit() = default;
   virtual Result<void*> symbol(const std::string& name) const = 0;
+  // The PTX instruction whose code, here or in the functions that this refers to, holds `address`; line 0 where that is
+  // not known. Reads line tables, so it is for messages alone. Thread-safe.
+  virtual PtxPlace place_of(std::uintptr_t address) const = 0;
 };
 
 // One LLJIT, and a cache of objects on disk in front of LLVM's passes. Thread-safe.

@@ -106,6 +106,7 @@ void FunctionEmitter::emit_atomic_128(const Inst& in) {
 
 bool FunctionEmitter::emit_atomic(const Inst& in) {
   if (in.op != Op::kAtom && in.op != Op::kRed) return false;
+  if (in.space() == ptx::Space::kConst) refuse(in, "constant memory is read-only");
   const unsigned bits = bits_of(in.type());
   if (bits == 128 && !in.has(Mod::kAsync)) return emit_atomic_128(in), true;
   if (in.has(Mod::kAsync) || (bits != 16 && bits != 32 && bits != 64)) {

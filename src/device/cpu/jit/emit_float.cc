@@ -95,9 +95,8 @@ Value FunctionEmitter::flush_tiny(const Inst& in, Value v, llvm::ArrayRef<Value>
                                : b_.CreateIntrinsic(llvm::Intrinsic::fma, {type}, {scaled, o[1], b_.CreateFMul(o[2], constant(0x1p24))});
     tiny = b_.CreateFCmpOLT(b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, scaled), constant(0x1p-102));
   } else {
-    Value c = in.op == Op::kMul ? static_cast<Value>(constant(0)) : o[2];
-    tiny = b_.CreateICmpNE(call_runtime("pergola_jit_is_tiny", i(32), {o[0], o[1], c, k(32, static_cast<std::uint64_t>(rounding(in)))}, true), k(32, 0));
-    tiny = b_.CreateAnd(tiny, b_.CreateFCmpOEQ(b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, v), constant(0x1p-126)));
+    const auto towards = static_cast<Rounding>(rounding(in));
+    tiny = rounds_to_tiny(exact_result(in.op, o, towards), towards);
   }
   Value zero = b_.CreateBitCast(b_.CreateAnd(b_.CreateBitCast(v, i(32)), k(32, 0x80000000)), type);
   return b_.CreateSelect(tiny, zero, v);
@@ -129,54 +128,37 @@ Value FunctionEmitter::float_min_max(const Inst& in, Value a, Value b) {
   return b_.CreateSelect(gives_nan, nan, v);
 }
 
-namespace {
-
-// The run time's name for an approximate function, null where the instruction is exact.
-const char* approximation(const ptx::Instruction& in) {
-  switch (in.op) {
-    case Op::kSin: return "sin";
-    case Op::kCos: return "cos";
-    case Op::kLg2: return "lg2";
-    case Op::kEx2: return "ex2";
-    case Op::kTanh: return "tanh";
-    case Op::kRsqrt: return "rsqrt";
-    case Op::kRcp: return in.has(Mod::kApprox) ? "rcp" : nullptr;
-    case Op::kSqrt: return in.has(Mod::kApprox) ? "sqrt" : nullptr;
-    default: return nullptr;
-  }
-}
-
-}  // namespace
-
 // One operation on float or double operands, already flushed.
 Value FunctionEmitter::float_arithmetic(const Inst& in, unsigned bits, llvm::ArrayRef<Value> o) {
   const int mode = rounding(in);
   auto* type = o[0]->getType();
-  const auto directed = [&](const char* name, llvm::ArrayRef<Value> operands) {
+  const auto directed = [&](Op op, const char* name, llvm::ArrayRef<Value> operands) {
+    const auto towards = static_cast<Rounding>(mode);
+    if (bits == 32) return round_exact(exact_result(op, operands, towards), towards);
     std::vector<Value> arguments(operands.begin(), operands.end());
     arguments.push_back(k(32, static_cast<std::uint64_t>(mode)));
-    return call_runtime(std::string("pergola_jit_") + name + (bits == 64 ? "_f64" : "_f32"), type, arguments, true);
+    return call_runtime(std::string("pergola_jit_") + name + "_f64", type, arguments, true);
   };
   const auto negate = [&](Value v) { return b_.CreateSelect(b_.CreateFCmpUNO(v, v), v, b_.CreateFNeg(v)); };  // a NaN stays
-  if (in.op == Op::kRsqrt && bits == 64 && !in.has(Mod::kFtz)) return call_runtime("pergola_jit_rsqrt_f64", type, {o[0]}, true);
-  if (const char* name = approximation(in); name != nullptr && (bits == 64 || (in.op != Op::kRcp && in.op != Op::kSqrt))) {
-    return call_runtime(std::string("pergola_jit_approx_") + name + (bits == 64 ? "_f64" : "_f32"), type, {o[0]}, true);
+  if (bits == 64 && (in.op == Op::kRsqrt || (in.op == Op::kRcp && in.has(Mod::kApprox)))) {
+    const char* name = in.op == Op::kRcp ? "pergola_jit_approx_rcp_f64" : in.has(Mod::kFtz) ? "pergola_jit_approx_rsqrt_f64" : "pergola_jit_rsqrt_f64";
+    return call_runtime(name, type, {o[0]}, true);
   }
-  if (in.op == Op::kDiv && in.has(Mod::kApprox)) return call_runtime("pergola_jit_div_approx_f32", type, o, true);
+  if (Value v = bits == 32 ? approximation(in, o) : nullptr) return v;
   switch (in.op) {
-    case Op::kAdd: return mode == 0 ? b_.CreateFAdd(o[0], o[1]) : directed("add", {o[0], o[1]});
-    case Op::kSub: return mode == 0 ? b_.CreateFSub(o[0], o[1]) : directed("add", {o[0], negate(o[1])});
-    case Op::kMul: return mode == 0 ? b_.CreateFMul(o[0], o[1]) : directed("mul", {o[0], o[1]});
+    case Op::kAdd: return mode == 0 ? b_.CreateFAdd(o[0], o[1]) : directed(Op::kAdd, "add", {o[0], o[1]});
+    case Op::kSub: return mode == 0 ? b_.CreateFSub(o[0], o[1]) : directed(Op::kAdd, "add", {o[0], negate(o[1])});
+    case Op::kMul: return mode == 0 ? b_.CreateFMul(o[0], o[1]) : directed(Op::kMul, "mul", {o[0], o[1]});
     case Op::kFma: case Op::kMad:
-      if (mode != 0) return directed("fma", {o[0], o[1], o[2]});
+      if (mode != 0) return directed(Op::kFma, "fma", {o[0], o[1], o[2]});
       return b_.CreateIntrinsic(llvm::Intrinsic::fma, {type}, {o[0], o[1], o[2]});
-    case Op::kDiv: return mode == 0 ? b_.CreateFDiv(o[0], o[1]) : directed("div", {o[0], o[1]});
+    case Op::kDiv: return mode == 0 ? b_.CreateFDiv(o[0], o[1]) : directed(Op::kDiv, "div", {o[0], o[1]});
     case Op::kRcp: {
       Value one = llvm::ConstantFP::get(type, 1.0);
-      return mode == 0 ? b_.CreateFDiv(one, o[0]) : directed("div", {one, o[0]});
+      return mode == 0 ? b_.CreateFDiv(one, o[0]) : directed(Op::kDiv, "div", {one, o[0]});
     }
     case Op::kSqrt:
-      return mode == 0 ? b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, o[0]) : directed("sqrt", {o[0]});
+      return mode == 0 ? b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, o[0]) : directed(Op::kSqrt, "sqrt", {o[0]});
     case Op::kMin: case Op::kMax: {
       Value v = float_min_max(in, o[0], o[1]);
       return o.size() > 2 ? float_min_max(in, v, o[2]) : v;
@@ -212,9 +194,6 @@ Value FunctionEmitter::float_operation(const Inst& in, Type type, llvm::ArrayRef
     v = b_.CreateTrunc(call_runtime(name, i(32), {b_.CreateZExt(o[0], i(32)), b_.CreateZExt(o[1], i(32)),
                                                   b_.CreateZExt(o[2], i(32))}, true), i(16));
     if (in.has(Mod::kSat) || in.has(Mod::kRelu)) v = half_to_float(v, type);
-  } else if (const char* name = half ? approximation(in) : nullptr) {
-    v = b_.CreateTrunc(call_runtime(std::string("pergola_jit_approx_") + name + "_half",
-                                    i(32), {b_.CreateZExt(o[0], i(32)), k(32, type == Type::kBF16 ? 1 : 0)}, true), i(16));
   } else if (half) {
     std::vector<Value> wide;
     for (Value operand : o) wide.push_back(half_to_float(operand, type));

@@ -68,6 +68,44 @@ void FunctionEmitter::emit_dot(const Inst& in) {
   write(in.operands[0], sum);
 }
 
+// SIMD video: exact in each lane, then clamped where .sat asks for it; .add sums the lanes and c.
+void FunctionEmitter::emit_video(const Inst& in) {
+  const bool sets = in.op == Op::kVset2 || in.op == Op::kVset4;
+  const unsigned lanes = ptx::video_lanes(in.op), bits = 32 / lanes;
+  const bool a_signed = ptx::is_signed(in.type(sets ? 0 : 1)), b_signed = ptx::is_signed(in.type(sets ? 1 : 2));
+  Value a = read(in.operands.at(1), 32), b = read(in.operands.at(2), 32), sum = read(in.operands.at(3), 32), packed = k(32, 0);
+  for (unsigned n = 0; n < lanes; ++n) {
+    const auto lane = [&](Value v, bool sign) { return resize(b_.CreateTrunc(b_.CreateLShr(v, k(32, n * bits)), i(bits)), 32, sign); };
+    Value v = video_lane(in, lane(a, a_signed), lane(b, b_signed));
+    if (in.has(Mod::kSat)) {
+      const bool sign = ptx::is_signed(in.type());
+      const auto limit = [&](std::int64_t bound) { return llvm::ConstantInt::getSigned(i(32), bound); };
+      const std::int64_t range = std::int64_t{1} << bits, least = sign ? -range / 2 : 0;
+      v = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, v, limit(least));
+      v = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, v, limit(least + range - 1));
+    }
+    sum = b_.CreateAdd(sum, v);
+    packed = b_.CreateOr(packed, b_.CreateShl(b_.CreateZExt(b_.CreateTrunc(v, i(bits)), i(32)), k(32, n * bits)));
+  }
+  write(in.operands[0], in.has(Mod::kAdd) ? sum : packed);
+}
+
+// One lane of it, of 32-bit numbers that hold more than a lane does.
+Value FunctionEmitter::video_lane(const Inst& in, Value a, Value b) {
+  switch (in.op) {
+    case Op::kVadd2: case Op::kVadd4: return b_.CreateAdd(a, b);
+    case Op::kVsub2: case Op::kVsub4: return b_.CreateSub(a, b);
+    case Op::kVabsdiff2: case Op::kVabsdiff4: return b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, b_.CreateSub(a, b), b_.getFalse());
+    case Op::kVmin2: case Op::kVmin4: return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a, b);
+    case Op::kVmax2: case Op::kVmax4: return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, a, b);
+    case Op::kVavrg2: case Op::kVavrg4: {  // halves away from negative infinity, but for a negative sum
+      Value sum = b_.CreateAdd(a, b);
+      return b_.CreateAShr(b_.CreateAdd(sum, b_.CreateZExt(b_.CreateICmpSGE(sum, k(32, 0)), i(32))), k(32, 1));
+    }
+    default: return b_.CreateZExt(compare(in, Type::kS32, a, b, compare_mod(in)), i(32));
+  }
+}
+
 bool FunctionEmitter::emit_carry(const Inst& in) {
   const bool uses = in.op == Op::kAddc || in.op == Op::kSubc || in.op == Op::kMadc;
   const bool sets = in.has(Mod::kCc);
@@ -99,6 +137,7 @@ bool FunctionEmitter::emit_carry(const Inst& in) {
 
 bool FunctionEmitter::emit_integer(const Inst& in) {
   if (in.op == Op::kDp4a || in.op == Op::kDp2a) return emit_dot(in), true;
+  if (ptx::video_lanes(in.op) != 0) return emit_video(in), true;
   if (in.mods.empty() || in.operands.size() < 2) return false;
   const Type type = in.type();
   const ptx::TypeClass kind = ptx::class_of(type);

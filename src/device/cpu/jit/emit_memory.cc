@@ -16,24 +16,48 @@ using ptx::Space;
 using ptx::Type;
 using Value = llvm::Value*;
 
+namespace {
+
+// What an access of so many bytes is aligned to: vectors have powers of two; a copy of 12 bytes wants 4.
+std::uint64_t alignment_of(std::uint64_t bytes) { return bytes & (~bytes + 1); }
+
+}  // namespace
+
+// Code for a fault goes out of line; what comes next goes on where `bad` is false.
+void FunctionEmitter::fault_if(Value bad, const char* function, llvm::ArrayRef<Value> arguments) {
+  auto* fault = new_block("fault");
+  auto* right = new_block("right");
+  auto* weights = llvm::MDNode::get(m_.context(), {llvm::MDString::get(m_.context(), "branch_weights"),
+                                                   llvm::ConstantAsMetadata::get(k(32, 1)),
+                                                   llvm::ConstantAsMetadata::get(k(32, 1u << 20))});
+  b_.CreateCondBr(bad, fault, right, weights);
+  b_.SetInsertPoint(fault);
+  call_runtime(function, b_.getVoidTy(), arguments);
+  b_.CreateUnreachable();
+  right->moveAfter(&target_->back());
+  b_.SetInsertPoint(right);
+}
+
+// GPUs fault where an address is no multiple of what is accessed; hosts do not. LLVM drops the test where it knows: an index
+// times the element's size leaves the base's low bits alone, so that one test a base is left.
+void FunctionEmitter::check_alignment(Value address, std::uint64_t bytes) {
+  const std::uint64_t align = alignment_of(bytes);
+  if (align <= 1) return;
+  Value low = b_.CreateAnd(address, llvm::ConstantInt::get(address->getType(), align - 1));
+  fault_if(b_.CreateICmpNE(low, llvm::ConstantInt::get(address->getType(), 0)), "pergola_jit_misaligned",
+           {thread_, resize(address, 64), k(32, bytes), k(32, current_->location.line), k(32, number_on_line_)});
+}
+
 Value FunctionEmitter::shared_pointer(Value offset32, std::uint64_t bytes, bool checked) {
   Value base = field(block_, offsetof(BlockContext, shared_base), b_.getPtrTy(), "shared");
-  Value offset = b_.CreateZExt(offset32, i(64));
   if (checked) {
-    Value limit = b_.CreateZExt(field(block_, offsetof(BlockContext, shared_bytes), i(32), "shared_bytes"), i(64));
-    auto* outside = new_block("shared_fault");
-    auto* inside = new_block("shared");
-    auto* weights = llvm::MDNode::get(m_.context(), {llvm::MDString::get(m_.context(), "branch_weights"),
-                                                     llvm::ConstantAsMetadata::get(k(32, 1)),
-                                                     llvm::ConstantAsMetadata::get(k(32, 1u << 20))});
-    b_.CreateCondBr(b_.CreateICmpUGT(b_.CreateAdd(offset, k(64, bytes)), limit), outside, inside, weights);
-    b_.SetInsertPoint(outside);
-    call_runtime("pergola_jit_shared_fault", b_.getVoidTy(), {thread_, offset32, k(32, bytes)});
-    b_.CreateUnreachable();
-    inside->moveAfter(&target_->back());
-    b_.SetInsertPoint(inside);
+    Value size = field(block_, offsetof(BlockContext, shared_bytes), i(32), "shared_bytes");
+    Value bound = b_.CreateBinaryIntrinsic(llvm::Intrinsic::usub_sat, size, k(32, bytes - 1));  // of offsets that fit
+    check_alignment(offset32, bytes);
+    fault_if(b_.CreateICmpUGE(offset32, bound), "pergola_jit_shared_fault",
+             {thread_, offset32, k(32, bytes), k(32, current_->location.line), k(32, number_on_line_)});
   }
-  return b_.CreateGEP(i(8), base, offset);
+  return b_.CreateGEP(i(8), base, b_.CreateZExt(offset32, i(64), "", true));  // what fits is far below 2^31
 }
 
 // The host pointer of an address operand. `bytes` is what the access spans, for the check of shared memory.
@@ -41,8 +65,13 @@ Value FunctionEmitter::address(const Inst& in, const Operand& o, Space space, st
   if (o.kind != Operand::Kind::kAddress || o.elements.size() != 1) refuse(in, "its address has a form that is not implemented");
   const Operand& base = o.elements[0];
   const std::int64_t offset = o.offset + (base.kind == Operand::Kind::kSymbol ? base.offset : 0);
+  const std::uint64_t align = alignment_of(bytes);
+  const auto misplaced = [&](std::int64_t at) { return align != 0 && static_cast<std::uint64_t>(at) % align != 0; };
   const auto advance = [&](Value pointer, std::int64_t by) {
-    return by == 0 ? pointer : b_.CreateGEP(i(8), pointer, k(64, static_cast<std::uint64_t>(by)));
+    if (by == 0) return pointer;
+    Value at = b_.CreateGEP(i(8), pointer, k(64, static_cast<std::uint64_t>(by)));
+    if (misplaced(by)) check_alignment(b_.CreatePtrToInt(at, i(64)), bytes);  // variables themselves are aligned
+    return at;
   };
   if (base.kind == Operand::Kind::kSymbol || base.kind == Operand::Kind::kLabel) {
     if (const Place* place = find_place(base.name)) return advance(place->pointer, offset);
@@ -51,10 +80,12 @@ Value FunctionEmitter::address(const Inst& in, const Operand& o, Space space, st
         if (slot.name != key) continue;
         const std::int64_t at = slot.offset_bytes + offset;
         const bool inside = at >= 0 && static_cast<std::uint64_t>(at) + bytes <= m_.shared().static_bytes;
-        return shared_pointer(k(32, static_cast<std::uint64_t>(at)), bytes, !inside);
+        return shared_pointer(k(32, static_cast<std::uint64_t>(at)), bytes, !inside || misplaced(at));
       }
     }
-    return b_.CreateIntToPtr(symbol_address(base.name, offset, &in), b_.getPtrTy());
+    Value at = symbol_address(base.name, offset, &in);
+    check_alignment(at, bytes);
+    return b_.CreateIntToPtr(at, b_.getPtrTy());
   }
   if (base.kind == Operand::Kind::kRegister && (space == Space::kLocal || space == Space::kNone)) {
     if (const auto origin = origins_.find(base.reg); origin != origins_.end()) {
@@ -67,15 +98,14 @@ Value FunctionEmitter::address(const Inst& in, const Operand& o, Space space, st
     Value at = b_.CreateAdd(read(base, 32), k(32, static_cast<std::uint64_t>(offset)));
     return shared_pointer(at, bytes, true);
   }
-  Value pointer;
+  Value at = read(base, 64);
+  if (offset != 0) at = b_.CreateAdd(at, k(64, static_cast<std::uint64_t>(offset)));
+  check_alignment(at, bytes);
   if (space == Space::kLocal) {
     // As an integer: a pointer derived from local_base would be taken not to reach the variables' allocas.
-    Value local_base = field(thread_, offsetof(ThreadContext, local_base), i(64), "local", false);
-    pointer = b_.CreateIntToPtr(b_.CreateAdd(local_base, read(base, 64)), b_.getPtrTy());
-  } else {
-    pointer = b_.CreateIntToPtr(read(base, 64), b_.getPtrTy());
+    at = b_.CreateAdd(field(thread_, offsetof(ThreadContext, local_base), i(64), "local", false), at);
   }
-  return advance(pointer, offset);
+  return b_.CreateIntToPtr(at, b_.getPtrTy());
 }
 
 namespace {
@@ -140,6 +170,7 @@ void FunctionEmitter::emit_store(const Inst& in) {
   const unsigned width = static_cast<unsigned>(in.vector_width());
   const unsigned bytes = ptx::size_bytes(type);
   if (bytes == 0) refuse(in, "it stores a type without a size");
+  if (in.space() == Space::kConst) refuse(in, "constant memory is read-only");
   Value base = address(in, in.operands[0], in.space(), std::uint64_t{bytes} * width);
   const AtomicOrdering ordering = store_ordering(in);
   const auto store = [&](Value v, std::uint64_t offset, unsigned size) {

@@ -28,6 +28,7 @@
 #include "src/base/result.h"
 #include "src/device/cpu/block.h"
 #include "src/device/cpu/jit/kernel_traits.h"
+#include "src/device/cpu/numeric.h"
 #include "src/ptx/module.h"
 #include "src/ptx/semantics.h"
 
@@ -150,6 +151,8 @@ class FunctionEmitter {
   bool emit_packed_integer(const Inst& in);
   void emit_prmt(const Inst& in);
   void emit_dot(const Inst& in);
+  void emit_video(const Inst& in);
+  Value video_lane(const Inst& in, Value a, Value b);
   Value field_number(const ptx::Operand& operand, unsigned bits);
   void emit_bfe(const Inst& in);
   void emit_shf(const Inst& in);
@@ -177,6 +180,18 @@ class FunctionEmitter {
   Value float_operation(const Inst& in, ptx::Type type, llvm::ArrayRef<Value> operands);
   Value float_arithmetic(const Inst& in, unsigned bits, llvm::ArrayRef<Value> operands);
 
+  // emit_approx.cc
+  Value approximation(const Inst& in, llvm::ArrayRef<Value> operands);
+  Value divide_approximately(Value a, Value b);
+
+  // emit_rounding.cc
+  struct Exact {  // doubles
+    Value near = nullptr, error = nullptr;
+  };
+  Exact exact_sum(Value a, Value c, Rounding mode);
+  Exact exact_result(ptx::Op op, llvm::ArrayRef<Value> operands, Rounding mode);
+  Value round_exact(Exact exact, Rounding mode);
+  Value rounds_to_tiny(Exact exact, Rounding mode);
 
   // emit_convert.cc
   bool emit_convert(const Inst& in);
@@ -195,6 +210,8 @@ class FunctionEmitter {
   bool emit_memory(const Inst& in);
   bool emit_atomic(const Inst& in);
   Value address(const Inst& in, const ptx::Operand& o, ptx::Space space, std::uint64_t bytes);
+  void fault_if(Value bad, const char* function, llvm::ArrayRef<Value> arguments);
+  void check_alignment(Value address, std::uint64_t bytes);
   Value shared_pointer(Value offset32, std::uint64_t bytes, bool checked);
   llvm::AtomicOrdering load_ordering(const Inst& in) const;
   llvm::AtomicOrdering store_ordering(const Inst& in) const;
@@ -255,6 +272,7 @@ class FunctionEmitter {
   std::vector<std::unordered_map<std::string, Place>> scopes_;
   std::unordered_map<ptx::RegisterId, Origin> origins_;
   const Inst* current_ = nullptr;
+  std::uint32_t number_on_line_ = 0;  // of current_, from 1
   llvm::BasicBlock* entry_ = nullptr;
   llvm::AllocaInst* last_alloca_ = nullptr;  // in the entry block, where all of them come first
 };

@@ -8,20 +8,21 @@
 #include "src/base/log.h"
 #include "src/device/cpu/jit/block_run.h"
 #include "src/device/cpu/jit/compile.h"
+#include "src/device/cpu/stack_limit.h"
 #include "src/ptx/printer.h"
 
 namespace pergola::device::cpu::jit {
 namespace {
 
 // Frames of ordinary kernels and of the run time's own functions; what a kernel keeps in .local comes on top.
-#ifdef PERGOLA_HAS_ASAN
+#ifdef PERGOLA_ASAN
 constexpr std::size_t kStackBytes = 256 * 1024;
 #else
 constexpr std::size_t kStackBytes = 64 * 1024;
 #endif
 constexpr std::size_t kGroupStackBytes = 4 * kStackBytes;  // a group's values are vectors
 constexpr std::size_t kLongCode = 2000, kBytesPerStatement = 32;  // statements; and what each may keep on a thread's stack
-constexpr std::size_t kRecursiveStackBytes = 1024 * 1024;
+constexpr std::size_t kMostThreads = 1024;     // of a block
 
 // What the kernels of a module compile from, for as long as any of them may still have to.
 struct Source {
@@ -93,8 +94,10 @@ class JitKernel final : public KernelCode {
   Result<BlockRun::Code> group_form(const LaneLayout& layout) const {
     PERGOLA_ASSIGN(std::shared_ptr<CompiledUnit> unit,
                    source_->compiler->compile_group_kernel(compiler_source(), entry_, source_->functions, layout));
-    PERGOLA_DEBUG("The JIT runs '{}' in groups of {} threads{}{}", entry_.name, layout.lanes,
-                  traits_.needs_fibers ? ", a fiber each: " : "", traits_.reason);
+    const char* const how = traits_.group_waits == GroupWaits::kNever     ? ""
+                            : traits_.group_waits == GroupWaits::kResumed ? ", which barriers suspend"
+                                                                          : ", a fiber each";
+    PERGOLA_DEBUG("The JIT runs '{}' in groups of {} threads{}", entry_.name, layout.lanes, how);
     return code_of(std::move(unit), layout.lanes);
   }
   Result<BlockRun::Code> scalar_form() const {
@@ -109,15 +112,17 @@ class JitKernel final : public KernelCode {
     const bool deep = traits_.recursive || traits_.calls_indirectly;
     BlockRun::Code code;
     code.function = reinterpret_cast<BlockFunction>(address);
-    code.fibers = traits_.needs_fibers;
-    code.stack_bytes = (deep ? kRecursiveStackBytes : lanes > 1 ? kGroupStackBytes : kStackBytes) + 2 * lanes * traits_.local_bytes;
+    code.fibers = lanes == 1 ? traits_.needs_fibers : traits_.group_waits == GroupWaits::kFibers;
+    code.stack_bytes = (deep ? kStackBytes + open_stack_bytes() : lanes > 1 ? kGroupStackBytes : kStackBytes) + 2 * lanes * traits_.local_bytes;
     // Long code keeps more alive, and where it is not optimised (compile.cc) each value has a place of its own.
     std::size_t statements = 0;
     for (const ptx::Function* function : traits_.reachable) statements += function->body.size();
     if (statements > kLongCode) code.stack_bytes += statements * lanes * kBytesPerStatement;
-    code.lanes = traits_.needs_fibers ? lanes : 1;
+    if (lanes > 1 && traits_.group_waits == GroupWaits::kResumed) code.stack_bytes *= kMostThreads / lanes;  // all groups' frames
+    code.lanes = code.fibers ? lanes : 1;
     code.group = lanes;
     code.module = source_->module.get();
+    code.unit = unit.get();
     units_.push_back(std::move(unit));
     return code;
   }

@@ -8,6 +8,7 @@
 
 #include "src/device/cpu/jit/block_run.h"
 #include "src/device/cpu/memory_map.h"
+#include "src/device/cpu/place.h"
 
 namespace pergola::device::cpu::jit {
 namespace {
@@ -22,8 +23,8 @@ struct Running {
   BlockRun* volatile run = nullptr;
   void* volatile stack_top = nullptr;
   volatile int signal = 0;
-  volatile std::uintptr_t address = 0;
-  volatile bool write = false;
+  volatile std::uintptr_t address = 0, code = 0;  // what it accessed, and the instruction that did
+  volatile bool write = false, pending = false;
 };
 thread_local Running running;
 
@@ -42,7 +43,9 @@ std::string neighbour(const BlockRun& run, std::uintptr_t address) {
   std::string shared = beside_shared(run.block(), address);
   if (!shared.empty()) return shared;
   const MemoryMap* memory = run.launch().memory;
-  return memory == nullptr ? "and no buffer is known" : memory->describe_nearest(address);
+  if (memory == nullptr) return "and no buffer is known";
+  const auto range = memory->find(address, 1);
+  return (range && !range->writable ? "which is read-only: " : "") + memory->describe_nearest(address);
 }
 
 void raise_signal_fault(BlockRun& run) {
@@ -51,16 +54,18 @@ void raise_signal_fault(BlockRun& run) {
     return run.raise(PERGOLA_ERROR(kDeviceFault, "{} overflows its stack of {} bytes (deep recursion, or large local arrays).",
                                    run.where(nullptr), run.running_stack().size_bytes));
   }
-  const std::string what = fmt::format("{} {}", run.where(nullptr), what_happened(running.signal));
+  const PtxPlace place = run.place_of(running.code);
+  std::string what = fmt::format("{} {}", run.where(nullptr, place), what_happened(running.signal));
   if (running.signal == SIGFPE || running.signal == SIGILL) return run.raise(PERGOLA_ERROR(kDeviceFault, "{}.", what));
-  run.raise(PERGOLA_ERROR(kDeviceFault, "{} at {:#x}, {}. The interpreter names the instruction (pergola run --check).", what,
-                          address, neighbour(run, address)));
+  const ptx::Instruction* in = run.module() == nullptr ? nullptr : instruction_at(*run.module(), place);
+  if (in != nullptr) what += fmt::format(" {} bytes", access_bytes(*in));
+  run.raise(PERGOLA_ERROR(kDeviceFault, "{} at {:#x}, {}.{}", what, address, neighbour(run, address),
+                          in != nullptr ? "" : " The interpreter names the instruction (pergola run --check)."));
 }
 
 void land_after_fault() {
-  BlockRun* run = running.run;
-  raise_signal_fault(*run);
-  run->leave_after_fault();
+  running.pending = true;
+  running.run->leave_after_fault();
 }
 
 void chain(int signal, siginfo_t* info, void* context) {
@@ -80,6 +85,9 @@ void handle(int signal, siginfo_t* info, void* context) {
   auto* machine = static_cast<ucontext_t*>(context);
 #if defined(__x86_64__)
   running.write = (machine->uc_mcontext.gregs[REG_ERR] & 2) != 0;  // of a page fault's error code
+  running.code = static_cast<std::uintptr_t>(machine->uc_mcontext.gregs[REG_RIP]);
+#elif defined(__aarch64__)
+  running.code = machine->uc_mcontext.pc;
 #endif
   const auto top = reinterpret_cast<std::uintptr_t>(running.stack_top) & ~std::uintptr_t{15};
 #if defined(__x86_64__)
@@ -139,6 +147,12 @@ void prepare_fault_signals() {
   });
   thread_local AlternateStack stack;
   (void)stack;
+}
+
+void raise_pending_fault(BlockRun& run) {
+  if (!running.pending) return;
+  running.pending = false;
+  raise_signal_fault(run);
 }
 
 void set_running_block(BlockRun* run, void* stack_top) {

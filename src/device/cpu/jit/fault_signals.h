@@ -17,6 +17,10 @@ class BlockRun;
 // Installs what is missing for this process and this thread. Cheap when nothing is. Thread-safe.
 void prepare_fault_signals();
 
+// Raises what a signal has ended the running fiber of `run` with, if any. On the thread's own stack, as finding the line
+// of the code takes more than a fiber may have left.
+void raise_pending_fault(BlockRun& run);
+
 // Says that `run` is on one of its fibers on this thread; null: none is.
 void set_running_block(BlockRun* run, void* stack_top);
 

@@ -7,27 +7,19 @@
 
 #include <cstddef>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define PERGOLA_HAS_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define PERGOLA_HAS_ASAN 1
-#endif
-#endif
-
 #define PERGOLA_SWITCHES_STACK __attribute__((no_sanitize("address", "thread", "undefined"), noinline))
 // The same as part of a caller that is PERGOLA_SWITCHES_STACK: every frame between generated code and the switch is a
 // return that the processor predicts wrongly, because the calls before it were another stack's.
 #define PERGOLA_SWITCHES_STACK_INLINE __attribute__((no_sanitize("address", "thread", "undefined"), always_inline)) inline
 
-#ifdef PERGOLA_HAS_ASAN
+#ifdef PERGOLA_ASAN
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
 namespace pergola::device::cpu::jit {
 
-#ifdef PERGOLA_HAS_ASAN
+#ifdef PERGOLA_ASAN
 inline void forget_stack_frames(void* bottom, std::size_t bytes) { __asan_unpoison_memory_region(bottom, bytes); }
 __attribute__((no_sanitize("address"))) inline void before_switch(void** fake, const void* bottom, std::size_t bytes) {
   __sanitizer_start_switch_fiber(fake, bottom, bytes);

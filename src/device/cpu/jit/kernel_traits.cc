@@ -75,6 +75,14 @@ bool is_warp_operation(const Instruction& in) {
   }
 }
 
+GroupWaits group_waits(const Instruction& in) {
+  if ((in.op != Op::kBar && in.op != Op::kBarrier) || in.has(Mod::kWarp)) return GroupWaits::kNever;
+  const std::size_t first = in.has(Mod::kRed) ? 1 : 0, last = in.operands.size() - first;  // around number and count
+  const bool numbered = first < last && (in.operands[first].kind != Operand::Kind::kInteger || in.operands[first].bits != 0);
+  const bool plain = !numbered && first + 1 >= last && !in.has(Mod::kArrive);
+  return plain ? GroupWaits::kResumed : GroupWaits::kFibers;
+}
+
 struct Facts {  // of one function alone, then with its callees
   bool waits = false, spins = false, hands_out_stack = false;
   std::string reason;
@@ -137,6 +145,7 @@ class Walk {
       }
       facts.spins |= may_spin_on(*in, read);
       traits_.needs_warps |= is_warp_operation(*in);
+      traits_.group_waits = std::max(traits_.group_waits, group_waits(*in));
       if (in->op != Op::kCall) continue;
       if (const Operand* callee = called_function(*in)) {
         facts.callees.insert(callee->name);

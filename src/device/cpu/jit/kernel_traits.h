@@ -8,6 +8,7 @@
 // looking at the textual range of every backward branch finds every loop that could spin.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -20,6 +21,13 @@ namespace pergola::device::cpu::jit {
 // What alloca may hand out in one call of a function.
 inline constexpr std::uint64_t kAllocaBytes = 16 * 1024;
 
+// How a group of threads waits at the barriers of a kernel, in the vector tier.
+enum class GroupWaits : std::uint8_t {
+  kNever,    // there is none
+  kResumed,  // all are barriers of all threads of the block: vector_resume.h
+  kFibers,   // some are of a number, or of some threads, or only announce an arrival
+};
+
 struct KernelTraits {
   bool needs_fibers = false;
   std::string reason;  // "bar.sync at line 12", for the log
@@ -27,6 +35,7 @@ struct KernelTraits {
   std::unordered_map<std::string, std::unordered_set<std::size_t>> yields;
   std::vector<const ptx::Function*> reachable;  // defined functions, the roots first
   bool needs_warps = false;  // a warp operation in what is reachable
+  GroupWaits group_waits = GroupWaits::kNever;
   bool recursive = false;
   bool calls_indirectly = false;
   std::uint64_t local_bytes = 0;  // of all reachable functions' .local variables, and what alloca may take

@@ -1,8 +1,10 @@
 // The llvm::Module of one kernel: its functions, the run time's declarations, and the loop over a block's threads.
 #include <llvm/IR/Attributes.h>
 
+#include "src/device/cpu/global_placement.h"
 #include "src/device/cpu/jit/compile.h"
 #include "src/device/cpu/jit/emitter.h"
+#include "src/device/cpu/jit/line_tables.h"
 #include "src/device/cpu/jit/thread_context.h"
 
 namespace pergola::device::cpu::jit {
@@ -25,6 +27,7 @@ llvm::Constant* ModuleEmitter::address_of(const GlobalPlacement& variable) {
   if (declared == nullptr) {
     auto* bytes = llvm::ArrayType::get(llvm::Type::getInt8Ty(context_), variable.size_bytes);
     declared = new llvm::GlobalVariable(*llvm_, bytes, false, llvm::GlobalValue::ExternalLinkage, nullptr, symbol);
+    declared->setAlignment(llvm::Align(GlobalStorage::kMinAlignBytes));
   }
   return llvm::ConstantExpr::getPtrToInt(declared, llvm::Type::getInt64Ty(context_));
 }
@@ -50,8 +53,11 @@ llvm::Function* ModuleEmitter::function_for(const ptx::Function& function) {
   auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(context_), types, false);
   // Where its address is taken, a function lives in the module's unit of functions, and kernels refer to it.
   const bool external = !function.is_entry && is_address_taken(function.name);
+  // Of other functions LLVM may drop those that nobody calls, but not parameters: add_loop_polls() needs the thread, and
+  // of an internal function that does not use it (a recursive one, which is never inlined whole) LLVM takes it away.
+  const auto own = function.is_entry ? llvm::GlobalValue::InternalLinkage : llvm::GlobalValue::LinkOnceODRLinkage;
   auto* made = llvm::Function::Create(
-      type, external ? llvm::GlobalValue::ExternalLinkage : llvm::GlobalValue::InternalLinkage,
+      type, external ? llvm::GlobalValue::ExternalLinkage : own,
       (function.is_entry ? "thread." : "func.") + function.name, *llvm_);
   made->addFnAttr(llvm::Attribute::NoUnwind);
   // A frame larger than a page touches each page on its way down, so it cannot step over the stack's guard.
@@ -114,6 +120,8 @@ void ModuleEmitter::emit_loop(llvm::Function* thread_function) {
   kernel->addFnAttr("probe-stack", "inline-asm");
   auto* entry = llvm::BasicBlock::Create(context_, "entry", kernel);
   b.SetInsertPoint(entry);
+  add_line_scope(*kernel);
+  b.SetCurrentDebugLocation(line_place(*kernel, 0, 0));
   if (traits_.needs_fibers) {
     b.CreateCall(thread_function, {kernel->getArg(1)});
     b.CreateRetVoid();

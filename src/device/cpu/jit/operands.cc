@@ -1,6 +1,7 @@
 // Reading and writing operands: registers of any width, immediates, special registers, symbols and vectors.
 #include "src/device/cpu/jit/emitter.h"
 #include "src/device/cpu/jit/thread_context.h"
+#include "src/device/cpu/reserved_shared.h"
 
 namespace pergola::device::cpu::jit {
 
@@ -193,7 +194,14 @@ Value FunctionEmitter::special(const Operand& o, const Inst*) {
     case Special::kClusterCtaid: case Special::kClusterCtarank: return k(32, 0);
     case Special::kClusterNctaid: case Special::kClusterNctarank: return k(32, 1);
     case Special::kCurrentGraphExec: return k(64, 0);
-    case Special::kPm: case Special::kEnvreg: case Special::kOther: break;
+    case Special::kEnvreg:
+      if (component == 1) return b_.CreateTrunc(b_.CreateLShr(of_block(offsetof(BlockContext, grid_workspace), 64), k(64, 32)), i(32));
+      if (component == 2) return b_.CreateTrunc(of_block(offsetof(BlockContext, grid_workspace), 64), i(32));
+      break;
+    case Special::kOther:
+      if (names_reserved_shared(o)) return b_.CreateTrunc(symbol_address(o.name, 0, nullptr), i(32));
+      break;
+    case Special::kPm: break;
   }
   refuse_operand(fmt::format("this tier has no special register {}", o.name.empty() ? ptx::spelling(o.special) : o.name));
 }

@@ -3,6 +3,7 @@
 #include "src/device/cpu/jit/runtime_calls.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstring>
 
@@ -38,13 +39,13 @@ PERGOLA_SWITCHES_STACK std::uint64_t collective(ThreadContext* thread, std::uint
 
 void raise_trap(ThreadContext* thread, std::uint32_t kind, std::uint32_t line) {
   BlockRun& run = run_of(thread);
-  const char* what = kind == kTrapBranchTable  ? "branches outside its table"
-                     : kind == kTrapBreakpoint ? "meets a breakpoint, and no debugger is there"
-                     : kind == kTrapStack      ? "asks for more stack than a function has, or gives back what it was not given"
-                     : kind == kTrapMisaligned ? "accesses 16 bytes at an address that is no multiple of 16"
-                     : kind == kTrapTexture    ? "reads a texture that is none of this device"
-                                               : "traps";
-  run.raise(PERGOLA_ERROR(kDeviceFault, "{} {}.", run.where(thread, line), what));
+  const std::string what = kind == kTrapBranchTable  ? "branches outside its table"
+                           : kind == kTrapBreakpoint ? "meets a breakpoint, and no debugger is there"
+                           : kind == kTrapStack ? "asks for more stack than a function has, or gives back what it was not given"
+                           : kind == kTrapMisaligned ? "accesses 16 bytes at an address that is no multiple of 16"
+                           : kind == kTrapTexture    ? "reads a texture that is none of this device"
+                                                     : trap_reason(*run.block().launch);
+  run.raise(PERGOLA_ERROR(kDeviceFault, "{} {}.", run.where(thread, {line}), what));
 }
 [[noreturn]] PERGOLA_SWITCHES_STACK void trap(ThreadContext* thread, std::uint32_t kind, std::uint32_t line) {
   raise_trap(thread, kind, line);
@@ -73,13 +74,42 @@ PERGOLA_SWITCHES_STACK std::uint32_t extent_of_texture(ThreadContext* thread, st
   return texture_extent(find_texture(thread, handle, line), static_cast<int>(which));
 }
 
-void raise_shared(ThreadContext* thread, std::uint32_t offset, std::uint32_t bytes) {
-  BlockRun& run = run_of(thread);
-  run.raise(PERGOLA_ERROR(kDeviceFault, "{} accesses {} bytes at offset {} of the block's shared memory, which has {} bytes.",
-                          run.where(thread), bytes, offset, run.block().shared_bytes));
+const char* verb(const BlockRun& run, PtxPlace place) {
+  const ptx::Instruction* in = run.module() == nullptr ? nullptr : instruction_at(*run.module(), place);
+  if (in == nullptr || in->op == ptx::Op::kCp) return "accesses";  // a copy does both
+  return in->op == ptx::Op::kLd || in->op == ptx::Op::kLdu ? "reads" : "writes";
 }
-[[noreturn]] PERGOLA_SWITCHES_STACK void shared_fault(ThreadContext* thread, std::uint32_t offset, std::uint32_t bytes) {
-  raise_shared(thread, offset, bytes);
+
+void raise_shared(ThreadContext* thread, std::uint32_t offset, std::uint32_t bytes, PtxPlace place) {
+  BlockRun& run = run_of(thread);
+  run.raise(PERGOLA_ERROR(kDeviceFault, "{} {} {} bytes at offset {} of the block's shared memory, which has {} bytes.",
+                          run.where(thread, place), verb(run, place), bytes, offset, run.block().shared_bytes));
+}
+[[noreturn]] PERGOLA_SWITCHES_STACK void shared_fault(ThreadContext* thread, std::uint32_t offset, std::uint32_t bytes, std::uint32_t line, std::uint32_t number) {
+  raise_shared(thread, offset, bytes, {line, number});
+  run_of(thread).leave_after_fault();
+}
+
+// Does what each lane of a group accesses lie in shared memory? `first` is lane 0's offset, whether or not it is here.
+PERGOLA_SWITCHES_STACK void group_bounds(ThreadContext* thread, std::uint32_t lanes, std::uint32_t first, std::uint32_t stride,
+                                         std::uint32_t bytes, std::uint32_t line, std::uint32_t number) {
+  for (; lanes != 0; lanes &= lanes - 1) {
+    const auto lane = static_cast<std::uint32_t>(std::countr_zero(lanes));
+    const std::uint32_t offset = first + stride * lane;
+    if (std::uint64_t{offset} + bytes <= thread->block->shared_bytes) continue;
+    ThreadContext faulting = run_of(thread).context_of_lane(*thread, lane);
+    shared_fault(&faulting, offset, bytes, line, number);
+  }
+}
+
+void raise_misaligned(ThreadContext* thread, std::uint64_t address, std::uint32_t bytes, PtxPlace place) {
+  BlockRun& run = run_of(thread);
+  run.raise(PERGOLA_ERROR(kDeviceFault, "{} {} {} bytes at {:#x}, which is not aligned to {} bytes.", run.where(thread, place),
+                          verb(run, place), bytes, address, bytes & (~bytes + 1)));
+}
+[[noreturn]] PERGOLA_SWITCHES_STACK void misaligned(ThreadContext* thread, std::uint64_t address, std::uint32_t bytes,
+                                                    std::uint32_t line, std::uint32_t number) {
+  raise_misaligned(thread, address, bytes, {line, number});
   run_of(thread).leave_after_fault();
 }
 
@@ -162,6 +192,7 @@ std::vector<RuntimeSymbol> all_symbols() {
       symbol("pergola_jit_collective", collective), symbol("pergola_jit_exit", exit_thread),
       symbol("pergola_jit_atomic_b128", atomic_b128), symbol("pergola_jit_texture", texture),
       symbol("pergola_jit_texture_extent", extent_of_texture), symbol("pergola_jit_trap", trap),             symbol("pergola_jit_shared_fault", shared_fault),
+      symbol("pergola_jit_misaligned", misaligned), symbol("pergola_jit_group_bounds", group_bounds),
       symbol("pergola_jit_vprintf", print),         symbol("pergola_jit_malloc", allocate),
       symbol("pergola_jit_free", release),          symbol("pergola_jit_assert_fail", assert_fail),
       symbol("pergola_jit_copy_async", copy_async), symbol("pergola_jit_clock", clock_ticks),

@@ -25,11 +25,6 @@ FloatFormat format(std::uint32_t number) {
   }
 }
 
-float add32(float a, float b, std::uint32_t r) { return add_f32(a, b, mode(r)); }
-float mul32(float a, float b, std::uint32_t r) { return mul_f32(a, b, mode(r)); }
-float fma32(float a, float b, float c, std::uint32_t r) { return fma_f32(a, b, c, mode(r)); }
-float div32(float a, float b, std::uint32_t r) { return div_f32(a, b, mode(r)); }
-float sqrt32(float a, std::uint32_t r) { return sqrt_f32(a, mode(r)); }
 double add64(double a, double b, std::uint32_t r) { return add_f64(a, b, mode(r)); }
 double mul64(double a, double b, std::uint32_t r) { return mul_f64(a, b, mode(r)); }
 double fma64(double a, double b, double c, std::uint32_t r) { return fma_f64(a, b, c, mode(r)); }
@@ -48,10 +43,6 @@ std::uint32_t fma_half_ftz(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
   const auto result = static_cast<std::uint32_t>(round_double(exact, kF16Format, Rounding::kNearestEven));
   return rounds_below_normal(exact, kF16Format, Rounding::kNearestEven) ? result & 0x8000 : result;
 }
-// Whether .ftz flushes a*b+c although it rounds to the smallest normal number.
-std::uint32_t is_tiny(float a, float b, float c, std::uint32_t r) {
-  return rounds_below_normal(fma_to_odd(a, b, c, mode(r)), kF32Format, mode(r)) ? 1 : 0;
-}
 
 std::uint64_t round_to(double value, std::uint32_t to, std::uint32_t r) { return round_double(value, format(to), mode(r)); }
 std::uint64_t int_to_float(std::uint64_t value, std::uint32_t is_signed, std::uint32_t to, std::uint32_t r) {
@@ -65,25 +56,10 @@ std::uint32_t fp8_to_f16(std::uint32_t bits, std::uint32_t e5m2, std::uint32_t r
   return static_cast<std::uint32_t>(round_double(value, kF16Format, Rounding::kNearestEven));
 }
 
-// The approximate functions (ISA 9.7.3), computed in double and rounded once: the hardware's bits are nobody's contract.
+// rcp.approx.f64 and rsqrt.approx.f64.
 double reciprocal(double x) { return 1.0 / x; }
 double reciprocal_root(double x) { return 1.0 / std::sqrt(x); }
-double square_root(double x) { return std::sqrt(x); }
-double sine(double x) { return std::sin(x); }
-double cosine(double x) { return std::cos(x); }
-double log_two(double x) { return std::log2(x); }
-double exp_two(double x) { return std::exp2(x); }
-double hyperbolic_tangent(double x) { return std::tanh(x); }
 
-template <double (*kFunction)(double)>
-float approximate(float a) {
-  return static_cast<float>(kFunction(a));
-}
-template <double (*kFunction)(double)>
-std::uint32_t approximate_half(std::uint32_t bits, std::uint32_t is_bf16) {
-  const FloatFormat f = is_bf16 != 0 ? kBf16Format : kF16Format;
-  return static_cast<std::uint32_t>(round_double(kFunction(widen(bits, f)), f, Rounding::kNearestEven));
-}
 // Of f64 only the upper 32 bits of operand and result count; subnormals are flushed.
 template <double (*kFunction)(double)>
 double approximate_high(double a) {
@@ -95,14 +71,6 @@ double approximate_high(double a) {
   if (std::fpclassify(result) == FP_SUBNORMAL) result = std::copysign(0.0, result);
   return std::bit_cast<double>(std::bit_cast<std::uint64_t>(result) & kHigh);
 }
-double reciprocal_root_f64(double a) { return reciprocal_root(a); }  // rsqrt.approx.f64 without .ftz: all of it
-// div.approx: zero for 2^126 < |b| < 2^128, as a × (1/b) with a flushed 1/b has it (ISA 9.7.3.8).
-float divide_approx(float a, float b) {
-  if (!(std::fabs(b) > 0x1p126f) || !std::isfinite(b) || std::isnan(a)) return a / b;
-  if (std::isinf(a)) return std::bit_cast<float>(kCanonicalNan32);
-  return std::copysign(0.0f, std::signbit(a) != std::signbit(b) ? -1.0f : 1.0f);
-}
-
 // Adds to a float in memory as one atomic step; gives the old bits. Relaxed would do for PTX's default, but a kernel's
 // .acquire and .release forms come here too.
 template <typename Bits, typename Add>
@@ -163,31 +131,14 @@ RuntimeSymbol symbol(const char* name, F* function) {
 
 std::vector<RuntimeSymbol> math_symbols() {
   return {
-      symbol("pergola_jit_add_f32", add32), symbol("pergola_jit_mul_f32", mul32), symbol("pergola_jit_fma_f32", fma32),
-      symbol("pergola_jit_div_f32", div32), symbol("pergola_jit_sqrt_f32", sqrt32), symbol("pergola_jit_add_f64", add64),
-      symbol("pergola_jit_mul_f64", mul64), symbol("pergola_jit_fma_f64", fma64), symbol("pergola_jit_div_f64", div64),
-      symbol("pergola_jit_sqrt_f64", sqrt64), symbol("pergola_jit_fma_f16", fma_half),
-      symbol("pergola_jit_fma_bf16", fma_brain), symbol("pergola_jit_fma_ftz_f16", fma_half_ftz),
-      symbol("pergola_jit_is_tiny", is_tiny), symbol("pergola_jit_round", round_to),
+      symbol("pergola_jit_add_f64", add64), symbol("pergola_jit_mul_f64", mul64), symbol("pergola_jit_fma_f64", fma64),
+      symbol("pergola_jit_div_f64", div64), symbol("pergola_jit_sqrt_f64", sqrt64),
+      symbol("pergola_jit_fma_f16", fma_half), symbol("pergola_jit_fma_bf16", fma_brain),
+      symbol("pergola_jit_fma_ftz_f16", fma_half_ftz), symbol("pergola_jit_round", round_to),
       symbol("pergola_jit_int_to_float", int_to_float), symbol("pergola_jit_to_fp8", to_fp8),
-      symbol("pergola_jit_fp8_to_f16", fp8_to_f16), symbol("pergola_jit_approx_sin_f32", approximate<sine>), symbol("pergola_jit_approx_sin_half", approximate_half<sine>),
-      symbol("pergola_jit_approx_sin_f64", approximate_high<sine>),
-      symbol("pergola_jit_approx_cos_f32", approximate<cosine>), symbol("pergola_jit_approx_cos_half", approximate_half<cosine>),
-      symbol("pergola_jit_approx_cos_f64", approximate_high<cosine>),
-      symbol("pergola_jit_approx_lg2_f32", approximate<log_two>), symbol("pergola_jit_approx_lg2_half", approximate_half<log_two>),
-      symbol("pergola_jit_approx_lg2_f64", approximate_high<log_two>),
-      symbol("pergola_jit_approx_ex2_f32", approximate<exp_two>), symbol("pergola_jit_approx_ex2_half", approximate_half<exp_two>),
-      symbol("pergola_jit_approx_ex2_f64", approximate_high<exp_two>),
-      symbol("pergola_jit_approx_tanh_f32", approximate<hyperbolic_tangent>), symbol("pergola_jit_approx_tanh_half", approximate_half<hyperbolic_tangent>),
-      symbol("pergola_jit_approx_tanh_f64", approximate_high<hyperbolic_tangent>),
-      symbol("pergola_jit_approx_rsqrt_f32", approximate<reciprocal_root>), symbol("pergola_jit_approx_rsqrt_half", approximate_half<reciprocal_root>),
+      symbol("pergola_jit_fp8_to_f16", fp8_to_f16), symbol("pergola_jit_approx_rcp_f64", approximate_high<reciprocal>),
       symbol("pergola_jit_approx_rsqrt_f64", approximate_high<reciprocal_root>),
-      symbol("pergola_jit_approx_rcp_f32", approximate<reciprocal>), symbol("pergola_jit_approx_rcp_half", approximate_half<reciprocal>),
-      symbol("pergola_jit_approx_rcp_f64", approximate_high<reciprocal>),
-      symbol("pergola_jit_approx_sqrt_f32", approximate<square_root>), symbol("pergola_jit_approx_sqrt_half", approximate_half<square_root>),
-      symbol("pergola_jit_approx_sqrt_f64", approximate_high<square_root>),
-      symbol("pergola_jit_rsqrt_f64", reciprocal_root_f64),
-      symbol("pergola_jit_div_approx_f32", divide_approx),
+      symbol("pergola_jit_rsqrt_f64", reciprocal_root),  // all of its bits
       symbol("pergola_jit_atomic_add_f32", atomic_add_f32),
       symbol("pergola_jit_atomic_add_f64", atomic_add_f64),
       symbol("pergola_jit_atomic_f16", atomic_half<kFormatF16>),

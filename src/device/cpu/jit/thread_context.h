@@ -25,8 +25,12 @@ struct BlockContext {
   std::uint32_t nctaid[3] = {1, 1, 1};
   std::uint32_t smid = 0, nsmid = 1;
   std::uint64_t gridid = 0;
+  std::uint64_t grid_workspace = 0;    // Launch::grid_workspace
   std::uint32_t turns_left = 1024;     // of loops that may not end, until the runner gets a look (loop_polls.cc)
   BlockRun* run = nullptr;
+  // Of the barrier that resumed groups are coming to, and of the one they have left (vector_resume.h): the number of
+  // true predicates, and above bit 32 the number of false ones.
+  std::uint64_t arrivals = 0, arrived = 0;
 };
 
 struct ThreadContext {

@@ -7,6 +7,7 @@
 #include "src/device/cpu/jit/runtime_calls.h"
 #include "src/device/cpu/jit/thread_context.h"
 #include "src/device/cpu/jit/vector_emitter.h"
+#include "src/device/cpu/jit/vector_resume.h"
 #include "src/device/cpu/warp_sync.h"
 
 namespace pergola::device::cpu::jit {
@@ -103,13 +104,33 @@ bool VectorEmitter::emit_intrinsic(const llvm::CallInst& call) {
   return true;
 }
 
-// bar.sync and its like: the lanes that are here arrive as one fiber.
+// The lanes that are here add what they bring to that of the groups before them, wait, and take away the sum of all.
+void VectorEmitter::emit_resumed_barrier(const llvm::CallInst& call, Value truths) {
+  Value block = target_.getArg(2);
+  const auto field = [&](std::size_t offset) { return b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), block, offset); };
+  auto* type = b_.getInt64Ty();
+  const auto count = [&](Value mask) { return b_.CreateZExt(b_.CreateUnaryIntrinsic(llvm::Intrinsic::ctpop, bits_of(mask)), type); };
+  if (!call.use_empty()) {
+    Value now = b_.CreateLoad(type, field(offsetof(BlockContext, arrivals)));
+    Value mine = b_.CreateOr(count(truths), b_.CreateShl(count(without(mask_, truths)), 32));
+    b_.CreateStore(b_.CreateAdd(now, mine), field(offsetof(BlockContext, arrivals)));
+  }
+  runtime(kGroupWaits, b_.getVoidTy(), {});
+  if (call.use_empty()) return;
+  Value all = b_.CreateLoad(type, field(offsetof(BlockContext, arrived)));
+  Value none_false = b_.CreateICmpULT(all, b_.getInt64(std::uint64_t{1} << 32));
+  Value result = b_.CreateOr(b_.CreateTrunc(all, b_.getInt32Ty()), b_.CreateSelect(none_false, b_.getInt32(1u << 31), b_.getInt32(0)));
+  keep(call, result, nullptr, nullptr);
+}
+
+// bar.sync and its like: the lanes that are here arrive as one fiber, or leave until they are resumed.
 void VectorEmitter::emit_barrier(const llvm::CallInst& call) {
   for (const unsigned n : {1u, 2u, 3u}) {
     if (!shapes_.of(call.getArgOperand(n)).is_uniform()) refuse_vector("a barrier's number or count differs between lanes");
   }
   Value predicate = vector(call.getArgOperand(4));
   Value truths = both(mask_, b_.CreateICmpNE(predicate, llvm::Constant::getNullValue(predicate->getType())));
+  if (waits_ == GroupWaits::kResumed) return emit_resumed_barrier(call, truths);
   const auto word = [&](Value mask) { return b_.CreateZExtOrTrunc(bits_of(mask), b_.getInt32Ty()); };
   Value v = runtime("pergola_jit_group_barrier", b_.getInt32Ty(),
                     {thread_, base(call.getArgOperand(1)), base(call.getArgOperand(2)), base(call.getArgOperand(3)),
@@ -227,12 +248,14 @@ void VectorEmitter::emit_generic_call(const llvm::CallInst& call) {
   const auto made = per_lane(mask_, operands, results, [&](llvm::ArrayRef<Value> scalars, Value lane) {
     std::vector<Value> arguments(scalars.begin(), scalars.end());
     if (context != nullptr) {
+      b_.CreateLifetimeStart(context);
       runtime("pergola_jit_lane_context", b_.getVoidTy(), {thread_, b_.CreateTrunc(lane, b_.getInt32Ty()), context});
       for (unsigned n = 0; n < call.arg_size(); ++n) {
         if (call.getArgOperand(n) == scalar_.getArg(0)) arguments[n] = context;
       }
     }
     Value v = copy(arguments);
+    if (context != nullptr) b_.CreateLifetimeEnd(context);
     return type->isVoidTy() ? std::vector<Value>{} : std::vector<Value>{v};
   });
   if (!type->isVoidTy()) keep_vector(call, made.front());

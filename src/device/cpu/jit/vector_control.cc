@@ -1,6 +1,8 @@
 // The vector tier's control flow: masks, the line of blocks, branches and loops.
 #include <llvm/IR/CFG.h>
 
+#include <algorithm>
+
 #include "src/device/cpu/jit/vector_emitter.h"
 
 namespace pergola::device::cpu::jit {
@@ -8,13 +10,17 @@ namespace pergola::device::cpu::jit {
 using llvm::BasicBlock;
 using Value = llvm::Value*;
 
-VectorEmitter::VectorEmitter(llvm::Function& scalar, const VectorFlow& flow, const VectorShapes& shapes, llvm::Function& target)
-    : scalar_(scalar), flow_(flow), shapes_(shapes), target_(target), lanes_(shapes.layout().lanes), b_(target.getContext()) {}
+VectorEmitter::VectorEmitter(llvm::Function& scalar, const VectorFlow& flow, const VectorShapes& shapes, llvm::Function& target,
+                             GroupWaits waits)
+    : scalar_(scalar), flow_(flow), shapes_(shapes), target_(target), lanes_(shapes.layout().lanes), waits_(waits),
+      b_(target.getContext()) {}
 
 BasicBlock* VectorEmitter::new_block(const char* name) { return BasicBlock::Create(target_.getContext(), name, &target_); }
 
 void VectorEmitter::run() {
   check_convergence();
+  target_.setSubprogram(scalar_.getSubprogram());  // instructions keep their places, and the scalar function goes
+  scalar_.setSubprogram(nullptr);
   entry_ = new_block("entry");
   b_.SetInsertPoint(entry_);
   thread_ = target_.getArg(0);
@@ -142,6 +148,7 @@ void VectorEmitter::go_to(unsigned from, unsigned to) {
 
 void VectorEmitter::emit_terminator(unsigned n) {
   const llvm::Instruction* end = flow_.block(n)->getTerminator();
+  b_.SetCurrentDebugLocation(end->getDebugLoc());
   if (llvm::isa<llvm::ReturnInst>(end)) {
     b_.CreateRetVoid();
     return;
@@ -154,42 +161,12 @@ void VectorEmitter::emit_terminator(unsigned n) {
   go_to(n, flow_.index(next));
 }
 
-// A copy of the leaf for the lanes that take the edge; the others go on. `condition`: a scalar or a mask, null for all.
-void VectorEmitter::emit_leaf_edge(const BasicBlock* from, BasicBlock* leaf, Value condition) {
-  const Known before = known_;
-  Value everybody = mask_;
-  BasicBlock* go_on = nullptr;
-  if (condition != nullptr) {
-    Value taken = condition;
-    if (condition->getType()->isVectorTy()) {
-      mask_ = both(mask_, condition);
-      taken = any(mask_);
-    }
-    auto* fault = new_block("leaf");
-    go_on = new_block("go_on");
-    auto* weights = llvm::MDNode::get(b_.getContext(), {llvm::MDString::get(b_.getContext(), "branch_weights"),
-                                                        llvm::ConstantAsMetadata::get(b_.getInt32(1)),
-                                                        llvm::ConstantAsMetadata::get(b_.getInt32(1u << 20))});
-    b_.CreateCondBr(taken, fault, go_on, weights);
-    b_.SetInsertPoint(fault);
-  }
-  for (const llvm::Instruction& in : *leaf) {
-    if (in.isTerminator()) break;
-    if (const auto* phi = llvm::dyn_cast<llvm::PHINode>(&in)) {
-      known_.vector[phi] = vector(phi->getIncomingValueForBlock(from));
-    } else {
-      emit_instruction(in);
-    }
-  }
-  b_.CreateUnreachable();
-  mask_ = everybody;
-  known_ = before;
-  if (go_on != nullptr) b_.SetInsertPoint(go_on);
-}
-
 void VectorEmitter::emit_conditional(unsigned n, const llvm::BranchInst& branch) {
   BasicBlock *yes = branch.getSuccessor(0), *no = branch.getSuccessor(1);
   if (yes == no) return go_to(n, flow_.index(yes));
+  if (VectorFlow::is_leaf(yes) != VectorFlow::is_leaf(no) && emit_bounds_check(n, branch)) {
+    return go_to(n, flow_.index(VectorFlow::is_leaf(yes) ? no : yes));
+  }
   const bool uniform = !shapes_.diverges(n);
   Value condition = uniform ? base(branch.getCondition()) : vector(branch.getCondition());
   if (VectorFlow::is_leaf(yes)) {
@@ -214,10 +191,12 @@ void VectorEmitter::emit_conditional(unsigned n, const llvm::BranchInst& branch)
   }
   Value yes_lanes = both(mask_, condition), no_lanes = without(mask_, condition);
   const unsigned yes_index = flow_.index(yes), no_index = flow_.index(no);
-  set_edge(n, yes_index, yes_lanes);
-  set_edge(n, no_index, no_lanes);
-  if (!is_back_edge(n, yes_index) && !is_back_edge(n, no_index)) return jump(n, {yes_index, no_index});
   const bool turns = is_back_edge(n, yes_index);
+  // The edge back comes second: it writes the header's phis for the next turn, and who leaves takes along this turn's.
+  if (turns) set_edge(n, no_index, no_lanes);
+  set_edge(n, yes_index, yes_lanes);
+  if (!turns) set_edge(n, no_index, no_lanes);
+  if (!turns && !is_back_edge(n, no_index)) return jump(n, {yes_index, no_index});
   auto* leave = new_block("leave");
   b_.CreateCondBr(any(turns ? yes_lanes : no_lanes), bodies_[turns ? yes_index : no_index], leave);
   b_.SetInsertPoint(leave);
@@ -226,7 +205,8 @@ void VectorEmitter::emit_conditional(unsigned n, const llvm::BranchInst& branch)
 
 // Where lanes wait for each other, those that are not there must not be waiting for the same in this group:
 //   a warp operation   no lane may go round a loop past it while others are at it: it would belong to a later turn
-//   a barrier          besides, no lane that will not return next may be waiting further down the line
+//   a barrier          besides, no lane that will not return next may be waiting further down the line; nor may it have
+//                      gone past a warp operation that waits for those at the barrier
 void VectorEmitter::check_convergence() {
   for (unsigned n = 0; n < flow_.size(); ++n) {
     bool barrier = false, collective = false;
@@ -244,6 +224,11 @@ void VectorEmitter::check_convergence() {
       for (unsigned later = n + 1; later < flow_.last(); ++later) {
         if (flow_.avoids(from, later, n)) return true;
       }
+      for (unsigned earlier = from; earlier < n; ++earlier) {
+        const llvm::BasicBlock& block = *flow_.block(earlier);
+        if (!std::any_of(block.begin(), block.end(), is_collective) || !flow_.avoids(from, earlier, n)) continue;
+        if (!flow_.avoids(earlier, n, flow_.last())) return true;
+      }
       return false;
     };
     for (const llvm::Loop* loop = flow_.loop(n); barrier && loop != nullptr; loop = loop->getParentLoop()) {
@@ -253,13 +238,17 @@ void VectorEmitter::check_convergence() {
       }
     }
     for (unsigned d = 0; d < flow_.size(); ++d) {
-      if (!shapes_.diverges(d) || d == n || flow_.successors(d).size() < 2) continue;
-      bool concerns = flow_.region(d).test(n);
-      for (const llvm::Loop* loop = flow_.loop(d); loop != nullptr; loop = loop->getParentLoop()) {
-        concerns |= shapes_.diverges(loop) && loop->contains(flow_.block(n));
+      if (!shapes_.diverges(d) || d == n) continue;
+      const VectorFlow::Parting& parting = flow_.parting(d);
+      const auto holds = [&](const llvm::Loop* loop) { return loop->contains(flow_.block(n)); };
+      const auto within = std::find_if(parting.loops.begin(), parting.loops.end(), holds);  // they wait behind it
+      if (!parting.region.test(n) && within == parting.loops.end()) continue;
+      std::vector<unsigned> ways = flow_.successors(d);
+      for (const llvm::Loop* loop : parting.loops) {
+        for (const unsigned exit : flow_.exits(loop)) ways.push_back(exit);
       }
-      if (!concerns) continue;
-      for (const unsigned next : flow_.successors(d)) {
+      for (const unsigned next : ways) {
+        if (within != parting.loops.end() && !(*within)->contains(flow_.block(next))) continue;
         if (bad(next, d)) {
           refuse_vector(barrier ? "a barrier stands where only some lanes of a warp may be"
                                 : "a warp operation stands in a loop that some of its lanes may pass by");

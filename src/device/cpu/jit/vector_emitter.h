@@ -1,6 +1,8 @@
 // One thread function (LLVM IR, as the scalar tier emits it) -> the same for a group of lanes at once.
 //
-//   thread(ThreadContext*)  ──▶  group(ThreadContext* of the first lane, i32 count of lanes)
+//   thread(ThreadContext*)  ──▶  group(ThreadContext* of the first lane, i32 count of lanes, BlockContext*)
+//
+// The block is an argument, so that what is loaded through it leaves the loop over groups.
 //
 // Values follow vector_shape.h: scalars where lanes agree, bases where they differ by a stride, else vectors.
 //
@@ -27,6 +29,7 @@
 #include <set>
 #include <vector>
 
+#include "src/device/cpu/jit/kernel_traits.h"
 #include "src/device/cpu/jit/vector_flow.h"
 #include "src/device/cpu/jit/vector_refusal.h"
 #include "src/device/cpu/jit/vector_shape.h"
@@ -35,8 +38,8 @@ namespace pergola::device::cpu::jit {
 
 class VectorEmitter {
  public:
-  // `target` is empty, of type void(ptr, i32).
-  VectorEmitter(llvm::Function& scalar, const VectorFlow& flow, const VectorShapes& shapes, llvm::Function& target);
+  // `target` is empty, of type void(ptr, i32, ptr); its further arguments are left to make_resumable().
+  VectorEmitter(llvm::Function& scalar, const VectorFlow& flow, const VectorShapes& shapes, llvm::Function& target, GroupWaits waits);
   void run();
 
  private:
@@ -53,13 +56,18 @@ class VectorEmitter {
   void begin_block(unsigned n);
   void emit_terminator(unsigned n);
   void emit_conditional(unsigned n, const llvm::BranchInst& branch);
-  void emit_leaf_edge(const llvm::BasicBlock* from, llvm::BasicBlock* leaf, Value condition);
   void set_edge(unsigned from, unsigned to, Value lanes);
   void jump(unsigned from, const std::vector<unsigned>& targets);
   void go_to(unsigned from, unsigned to);  // all lanes of the current mask
   bool is_back_edge(unsigned from, unsigned to) const { return to <= from; }
   bool blends(unsigned from, unsigned to) const;
   llvm::BasicBlock* new_block(const char* name);
+
+  // vector_faults.cc
+  void emit_leaf_edge(const llvm::BasicBlock* from, llvm::BasicBlock* leaf, Value condition);
+  void emit_fault(const llvm::CallInst& call);
+  bool emit_bounds_check(unsigned n, const llvm::BranchInst& branch);
+  llvm::MDNode* rarely();  // of the first way of a branch
 
   // vector_values.cc
   llvm::VectorType* wide(llvm::Type* type) const { return llvm::FixedVectorType::get(type, lanes_); }
@@ -103,6 +111,7 @@ class VectorEmitter {
   void emit_call(const llvm::CallInst& call);
   bool emit_intrinsic(const llvm::CallInst& call);
   void emit_barrier(const llvm::CallInst& call);
+  void emit_resumed_barrier(const llvm::CallInst& call, Value truths);
   void emit_collective(const llvm::CallInst& call);
   void emit_generic_call(const llvm::CallInst& call);
   Value shuffle(const llvm::CallInst& call, Value v, unsigned mode);
@@ -114,6 +123,7 @@ class VectorEmitter {
   const VectorShapes& shapes_;
   llvm::Function& target_;
   const unsigned lanes_;
+  const GroupWaits waits_;
   llvm::IRBuilder<> b_;
   llvm::BasicBlock* entry_ = nullptr;
   llvm::Instruction* entry_end_ = nullptr;   // allocas go before it
@@ -127,6 +137,7 @@ class VectorEmitter {
   std::vector<bool> maybe_empty_;
   Known known_;
   llvm::DenseMap<const llvm::Value*, Slot> slots_;
+  llvm::AllocaInst* fault_thread_ = nullptr;  // the context of the lane that faults
   llvm::AllocaInst* indices_[3] = {};        // tid of each lane, for LaneLayout::Kind::kLinear
 };
 

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <set>
 
+#include "src/base/check.h"
+#include "src/device/cpu/jit/vector_emitter.h"
 #include "src/device/cpu/jit/vector_refusal.h"
 
 namespace pergola::device::cpu::jit {
@@ -43,13 +45,10 @@ VectorFlow::VectorFlow(llvm::Function& function, const llvm::LoopInfo& loops, co
     }
   }
   if (!llvm::isa<llvm::ReturnInst>(order_.back()->getTerminator())) refuse_vector("it does not end");
-  reach_.assign(size(), llvm::BitVector(size()));
-  for (unsigned n = size(); n-- > 0;) {
-    reach_[n].set(n);
-    for (const unsigned next : forward_[n]) reach_[n] |= reach_[next];
-  }
-  find_post_dominators();
-  find_regions();
+  PERGOLA_CHECK(order_.back()->size() == 1);  // the block that returns does nothing else
+  check_ends();
+  find_certain();
+  find_partings();
 }
 
 // Puts `members` (all blocks of `inside`, or of the function) into `order_`: an inner loop counts as one node.
@@ -71,15 +70,21 @@ void VectorFlow::put_in_line(const std::vector<llvm::BasicBlock*>& members, cons
   }
   std::set<const llvm::BasicBlock*> placed;
   const auto returns = [](const llvm::BasicBlock* block) { return llvm::isa<llvm::ReturnInst>(block->getTerminator()); };
+  std::set<const llvm::BasicBlock*> meetings;  // nodes where lanes wait for each other
+  for (llvm::BasicBlock* block : members) {
+    const auto meets = [](const llvm::Instruction& in) { return is_barrier(in) || is_collective(in); };
+    if (std::any_of(block->begin(), block->end(), meets)) meetings.insert(node(block));
+  }
   while (placed.size() < nodes.size()) {
     llvm::BasicBlock* chosen = nullptr;
     for (llvm::BasicBlock* candidate : nodes) {  // in reverse post-order: the first that is ready
       if (placed.contains(candidate) || (returns(candidate) && placed.size() + 1 < nodes.size())) continue;
       const auto& before = waits[candidate];
-      if (std::all_of(before.begin(), before.end(), [&](const llvm::BasicBlock* b) { return placed.contains(b); })) {
-        chosen = candidate;
-        break;
-      }
+      if (!std::all_of(before.begin(), before.end(), [&](const llvm::BasicBlock* b) { return placed.contains(b); })) continue;
+      if (chosen == nullptr) chosen = candidate;
+      if (meetings.contains(candidate)) continue;  // comes last: who goes past it to the return is done by then
+      chosen = candidate;
+      break;
     }
     if (chosen == nullptr) refuse_vector("its control flow is not reducible");
     placed.insert(chosen);
@@ -97,49 +102,82 @@ void VectorFlow::put_in_line(const std::vector<llvm::BasicBlock*>& members, cons
   }
 }
 
-// The classic sets, over all edges but those to leaves.
-void VectorFlow::find_post_dominators() {
-  post_.assign(size(), llvm::BitVector(size(), true));
-  post_[last()].reset();
-  post_[last()].set(last());
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (unsigned n = last(); n-- > 0;) {
-      llvm::BitVector now(size(), true);
-      bool any = false;
-      for (llvm::BasicBlock* next : llvm::successors(order_[n])) {
-        if (is_leaf(next)) continue;
-        now &= post_[index(next)];
-        any = true;
-      }
-      if (!any) now.reset();
-      now.set(n);
-      if (now == post_[n]) continue;
-      post_[n] = now;
-      changed = true;
+// From every block a way leads to the one that returns.
+void VectorFlow::check_ends() const {
+  llvm::BitVector ends(size());
+  std::vector<unsigned> stack{last()};
+  while (!stack.empty()) {
+    const unsigned at = stack.back();
+    stack.pop_back();
+    if (ends.test(at)) continue;
+    ends.set(at);
+    for (const llvm::BasicBlock* before : llvm::predecessors(order_[at])) {
+      if (index_.contains(before)) stack.push_back(index(before));
     }
   }
-  for (unsigned n = 0; n < size(); ++n) {
-    if (!reach_[n].test(last()) && loop(n) == nullptr) refuse_vector("a loop of it has no end");
-    if (!post_[n].test(last())) refuse_vector("a loop of it has no end");
+  if (!ends.all()) refuse_vector("a loop of it has no end");
+}
+
+// What a lane passes for certain in this turn of `inside` (null: of the function) once it goes to `next`.
+const llvm::BitVector& VectorFlow::certain_from(const llvm::Loop* inside, llvm::BasicBlock* next) {
+  if (inside != nullptr && (next == inside->getHeader() || !inside->contains(next))) return none_;
+  const llvm::Loop* at = loops_.getLoopFor(next);
+  return at == inside ? certain_[index(next)] : certain_behind(at);
+}
+
+// What a lane that is in `loop` passes for certain in this turn of the loop around it: the header, and what comes
+// behind each exit.
+const llvm::BitVector& VectorFlow::certain_behind(const llvm::Loop* loop) {
+  if (const auto known = behind_.find(loop); known != behind_.end()) return known->second;
+  llvm::BitVector all(size(), true);
+  llvm::SmallVector<llvm::BasicBlock*, 4> exits;
+  loop->getExitBlocks(exits);
+  for (llvm::BasicBlock* exit : exits) {
+    if (!is_leaf(exit)) all &= certain_from(loop->getParentLoop(), exit);
+  }
+  all.set(header(loop));
+  return behind_.emplace(loop, std::move(all)).first->second;
+}
+
+// Post-dominators within one turn: the edge back and the edges out end a loop's turn. A block's successors in the line
+// are done before it, so one pass is enough.
+void VectorFlow::find_certain() {
+  none_.resize(size());
+  certain_.assign(size(), none_);
+  for (unsigned n = size(); n-- > 0;) {
+    llvm::BitVector all(size(), n != last());
+    for (llvm::BasicBlock* next : llvm::successors(order_[n])) {
+      if (!is_leaf(next)) all &= certain_from(loop(n), next);
+    }
+    all.set(n);
+    certain_[n] = std::move(all);
   }
 }
 
-void VectorFlow::find_regions() {
-  region_.assign(size(), llvm::BitVector(size()));
-  for (unsigned n = 0; n < size(); ++n) {
-    unsigned immediate = last();  // the post-dominator that all others post-dominate
-    for (const unsigned candidate : post_[n].set_bits()) {
-      if (candidate != n && post_[candidate].count() + 1 == post_[n].count()) immediate = candidate;
+// Lanes that part in d meet at the next block that all of them pass in this turn. Where there is none, some leave the
+// loop before others: they meet behind it, and every exit of it is one of their ways.
+void VectorFlow::find_partings() {
+  partings_.assign(size(), {llvm::BitVector(size()), {}});
+  for (unsigned d = 0; d < last(); ++d) {
+    std::set<const llvm::BasicBlock*> alive;
+    for (const llvm::BasicBlock* next : llvm::successors(order_[d])) {
+      if (!is_leaf(next)) alive.insert(next);
     }
-    llvm::BitVector& region = region_[n];
-    std::vector<unsigned> stack(forward_[n].begin(), forward_[n].end());
-    while (!stack.empty()) {
-      const unsigned at = stack.back();
-      stack.pop_back();
-      if (at == immediate || region.test(at)) continue;
-      region.set(at);
-      stack.insert(stack.end(), forward_[at].begin(), forward_[at].end());
+    if (alive.size() < 2) continue;  // whoever goes on goes the same way
+    Parting& parting = partings_[d];
+    std::vector<unsigned> ways = forward_[d];
+    int meeting = certain_[d].find_next(d);
+    for (const llvm::Loop* left = loop(d); meeting < 0 && left != nullptr; left = left->getParentLoop()) {
+      parting.loops.push_back(left);
+      for (const unsigned exit : exits(left)) ways.push_back(exit);
+      meeting = certain_behind(left).find_next(header(left));
+    }
+    while (!ways.empty()) {
+      const unsigned at = ways.back();
+      ways.pop_back();
+      if (static_cast<int>(at) == meeting || parting.region.test(at)) continue;
+      parting.region.set(at);
+      ways.insert(ways.end(), forward_[at].begin(), forward_[at].end());
     }
   }
 }

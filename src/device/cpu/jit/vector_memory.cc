@@ -41,6 +41,7 @@ void VectorEmitter::emit_load(const llvm::LoadInst& load) {
     auto* from = indices_[static_cast<int>(field) - static_cast<int>(ContextField::kTidX)];
     return keep_vector(load, b_.CreateLoad(from->getAllocatedType(), from));
   }
+  if (field == ContextField::kBlock) return keep(load, target_.getArg(2), nullptr, nullptr);
   const Shape at = shapes_.of(load.getPointerOperand());
   if (shapes_.of(&load).has_base()) {
     auto* made = b_.CreateLoad(type, base(load.getPointerOperand()));

@@ -83,7 +83,9 @@ VectorShapes::VectorShapes(llvm::Function& thread, const VectorFlow& flow, const
       }
       const auto* branch = llvm::dyn_cast<llvm::BranchInst>(flow.block(n)->getTerminator());
       if (branch == nullptr || !branch->isConditional() || divergent_.test(n)) continue;
-      if (of(branch->getCondition()).is_varying() && mark_divergence(n)) changed = true;
+      if (!of(branch->getCondition()).is_varying()) continue;
+      mark_divergence(n);
+      changed = true;
     }
   }
   // Leaves are emitted on edges, by lanes that are on their way nowhere: whatever they compute is per lane.
@@ -121,34 +123,22 @@ Shape VectorShapes::join(Shape a, Shape b) const {
   return {a.is_guarded() || b.is_guarded() ? Shape::Kind::kGuarded : Shape::Kind::kAffine, a.stride, aligned};
 }
 
-// Notes what a branch that lanes take differently means for joins and loops. True where that is news.
-bool VectorShapes::mark_divergence(unsigned block) {
-  const llvm::BasicBlock* bb = flow_.block(block);
-  unsigned alive = 0;
-  for (const llvm::BasicBlock* next : llvm::successors(bb)) alive += VectorFlow::is_leaf(next) ? 0 : 1;
+// Notes what a branch that lanes take differently means for joins and loops.
+void VectorShapes::mark_divergence(unsigned block) {
   divergent_.set(block);
-  if (alive < 2) return true;  // whoever goes on goes the same way
-  llvm::BitVector region = flow_.region(block);
-  for (const llvm::Loop* loop = flow_.loop(block); loop != nullptr; loop = loop->getParentLoop()) {
-    llvm::SmallVector<llvm::BasicBlock*, 4> exiting;
-    loop->getExitingBlocks(exiting);
-    for (const llvm::BasicBlock* from : exiting) {
-      const unsigned at = flow_.index(from);
-      bool leaves = false;  // to more than a leaf
-      for (const llvm::BasicBlock* next : llvm::successors(from)) leaves |= !loop->contains(next) && !VectorFlow::is_leaf(next);
-      if (leaves && (at == block || region.test(at))) loops_.insert(loop);
-    }
-  }
+  const VectorFlow::Parting& parting = flow_.parting(block);
+  loops_.insert(parting.loops.begin(), parting.loops.end());
   // Every block that two of its ways lead to, up to and with the one where all meet.
   for (unsigned n = 0; n < flow_.size(); ++n) {
     unsigned from = 0;
     for (const llvm::BasicBlock* before : llvm::predecessors(flow_.block(n))) {
-      if (flow_.index(before) >= n) continue;  // a back edge
-      if (flow_.index(before) == block || region.test(flow_.index(before))) ++from;
+      const unsigned m = flow_.index(before);
+      if (m >= n) continue;  // a back edge
+      const auto out_of = [&](const llvm::Loop* loop) { return loop->contains(before) && !loop->contains(flow_.block(n)); };
+      if (m == block || parting.region.test(m) || std::any_of(parting.loops.begin(), parting.loops.end(), out_of)) ++from;
     }
     if (from > 1) joins_.set(n);
   }
-  return true;
 }
 
 Shape VectorShapes::of_phi(const llvm::PHINode& phi) const {
@@ -183,6 +173,7 @@ ContextField VectorShapes::field(const llvm::LoadInst& load) const {
       case offsetof(ThreadContext, tid) + 4: return ContextField::kTidY;
       case offsetof(ThreadContext, tid) + 8: return ContextField::kTidZ;
       case offsetof(ThreadContext, linear): return ContextField::kLinear;
+      case offsetof(ThreadContext, block): return ContextField::kBlock;
       default: return ContextField::kOfThread;
     }
   }
@@ -202,7 +193,7 @@ Shape VectorShapes::of_load(const llvm::LoadInst& load) const {
     case ContextField::kTidY: case ContextField::kTidZ: return any ? Shape::varying() : Shape::uniform();
     case ContextField::kLinear: return Shape::affine(1, lane_bits_);
     case ContextField::kNtidX: return Shape::uniform(layout_.kind == LaneLayout::Kind::kRows ? lane_bits_ : 0);
-    case ContextField::kOfThread: case ContextField::kOfBlock: return Shape::uniform();
+    case ContextField::kBlock: case ContextField::kOfThread: case ContextField::kOfBlock: return Shape::uniform();
     case ContextField::kNone: break;
   }
   const Shape at = of(load.getPointerOperand());
@@ -269,9 +260,10 @@ Shape VectorShapes::of_binary(const llvm::BinaryOperator& in) const {
       const std::uint64_t low = a.aligned >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << a.aligned) - 1;
       const std::uint64_t kept = number->getZExtValue() & low;
       if (kept == 0) return Shape::uniform(a.aligned);
-      // All bits that the lanes reach are kept.
+      // All bits that the lanes reach are kept: those from the stride's lowest up.
       const auto span = static_cast<std::uint64_t>(a.stride) * (layout_.lanes - 1);
-      const std::uint64_t reached = (std::uint64_t{1} << std::bit_width(span)) - 1;
+      const auto lowest = static_cast<std::uint64_t>(a.stride & -a.stride);
+      const std::uint64_t reached = ((std::uint64_t{1} << std::bit_width(span)) - 1) & ~(lowest - 1);
       return (kept & reached) == reached ? Shape::affine(a.stride, a.aligned) : Shape::varying();
     }
     case Instruction::LShr: case Instruction::AShr: {
@@ -290,7 +282,17 @@ Shape VectorShapes::of_binary(const llvm::BinaryOperator& in) const {
 Shape VectorShapes::widen(const llvm::CastInst& cast, Shape a) const {
   if (!a.is_affine()) return a.is_uniform() ? a : Shape::varying();
   if (width_of(cast.getSrcTy()) < 8 || width_of(cast.getDestTy()) > 64) return Shape::varying();
-  return within(a) ? a : Shape{Shape::Kind::kGuarded, a.stride, 0};
+  if (within(a)) return a;
+  const unsigned bits = width_of(cast.getSrcTy());
+  const bool turns_once = a.stride > 0 && static_cast<std::uint64_t>(a.stride) * (layout_.lanes - 1) < std::uint64_t{1} << (bits - 1);
+  return is_low_half(cast) && turns_once ? Shape::affine(a.stride, 0) : Shape{Shape::Kind::kGuarded, a.stride, 0};
+}
+
+// Where every lane that counts has a value below half of what the type holds, the base may well be above it: then it stands
+// for a negative number, from which the lanes count up to theirs. So such a base is widened with its sign.
+bool VectorShapes::is_low_half(const llvm::CastInst& cast) {
+  const auto* widening = llvm::dyn_cast<llvm::ZExtInst>(&cast);
+  return widening != nullptr && widening->hasNonNeg();
 }
 
 // Comparing with a bound that is as aligned as the base: no lane crosses it alone.
@@ -362,10 +364,7 @@ void VectorShapes::find_full() {
   full_.set();
   for (unsigned n = 0; n < flow_.size(); ++n) {
     if (!divergent_.test(n)) continue;
-    unsigned alive = 0;
-    for (const llvm::BasicBlock* next : llvm::successors(flow_.block(n))) alive += VectorFlow::is_leaf(next) ? 0 : 1;
-    if (alive < 2) continue;
-    for (const unsigned m : flow_.region(n).set_bits()) full_.reset(m);
+    for (const unsigned m : flow_.parting(n).region.set_bits()) full_.reset(m);
   }
   for (unsigned n = 0; n < flow_.size(); ++n) {
     for (const llvm::Loop* loop = flow_.loop(n); loop != nullptr; loop = loop->getParentLoop()) {

@@ -42,7 +42,7 @@ struct Shape {
 };
 
 // What a load from the thread's or the block's context gives.
-enum class ContextField : std::uint8_t { kNone, kTidX, kTidY, kTidZ, kLinear, kNtidX, kOfThread, kOfBlock };
+enum class ContextField : std::uint8_t { kNone, kTidX, kTidY, kTidZ, kLinear, kNtidX, kBlock, kOfThread, kOfBlock };
 
 class VectorShapes {
  public:
@@ -55,6 +55,7 @@ class VectorShapes {
   bool is_full(unsigned block) const { return full_.test(block); }
   ContextField field(const llvm::LoadInst& load) const;
   const LaneLayout& layout() const { return layout_; }
+  static bool is_low_half(const llvm::CastInst& cast);  // zext nneg
   // Bytes that one lane has of an alloca, the lanes' parts following each other.
   static std::uint64_t slot_bytes(const llvm::AllocaInst& variable);
 
@@ -69,7 +70,7 @@ class VectorShapes {
   Shape sum(Shape a, Shape b, bool subtract) const;
   Shape join(Shape a, Shape b) const;
   bool within(const Shape& s) const;  // lanes do not carry out of the base's low zero bits
-  bool mark_divergence(unsigned block);
+  void mark_divergence(unsigned block);
   void find_full();
 
   const VectorFlow& flow_;

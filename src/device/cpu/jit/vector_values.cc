@@ -2,6 +2,7 @@
 #include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/Operator.h>
 
+#include "src/device/cpu/jit/loop_polls.h"
 #include "src/device/cpu/jit/vector_emitter.h"
 
 namespace pergola::device::cpu::jit {
@@ -130,6 +131,7 @@ void VectorEmitter::keep(const Instruction& in, Value base, Value guard, Value v
 // --- instructions ---------------------------------------------------------------------------------------------------
 
 void VectorEmitter::emit_instruction(const Instruction& in) {
+  b_.SetCurrentDebugLocation(in.getDebugLoc());
   if (in.getType()->isVectorTy()) refuse_vector("LLVM made a vector of it already");
   if (in.getType()->isIntegerTy() && in.getType()->getIntegerBitWidth() > 128) refuse_vector("it has values of more than 128 bits");
   switch (in.getOpcode()) {
@@ -213,7 +215,8 @@ Value VectorEmitter::rebuild(const Instruction& in, llvm::ArrayRef<Value> o, boo
     return made;
   }
   if (const auto* cast = llvm::dyn_cast<llvm::CastInst>(&in)) {
-    return b_.CreateCast(cast->getOpcode(), o[0], type(in.getType()));
+    const bool signs = !is_wide && !keeps_flags && VectorShapes::is_low_half(*cast);
+    return b_.CreateCast(signs ? llvm::CastInst::SExt : cast->getOpcode(), o[0], type(in.getType()));
   }
   if (const auto* address = llvm::dyn_cast<llvm::GetElementPtrInst>(&in)) {
     return b_.CreateGEP(address->getSourceElementType(), o[0], o.drop_front());
@@ -295,7 +298,7 @@ std::vector<Value> VectorEmitter::per_lane(
   }
   Value rest = b_.CreateAnd(left, b_.CreateSub(left, llvm::ConstantInt::get(bits_type, 1)));
   left->addIncoming(rest, b_.GetInsertBlock());
-  b_.CreateCondBr(b_.CreateICmpNE(rest, llvm::ConstantInt::get(bits_type, 0)), turn, done);
+  mark_short_loop(*b_.CreateCondBr(b_.CreateICmpNE(rest, llvm::ConstantInt::get(bits_type, 0)), turn, done));
   b_.SetInsertPoint(done);
   std::vector<Value> vectors;
   for (std::size_t n = 0; n < results.size(); ++n) {
