@@ -2,16 +2,23 @@
  *
  *   session ─┬─ load ──▶ module ──▶ kernel ── launch ──▶ event
  *            └─ array_create ──▶ array ── read / write / fill / copy
+ *                                   └─ texture_create ──▶ texture
  *
  * Handles are opaque numbers, never dereferenced by the library: a null, destroyed or foreign one gives
  * PERGOLA_INVALID_ARGUMENT and a message, not a crash. Whoever creates a handle destroys it; handles may be destroyed
  * in any order and at any time: what they stand for lives until nothing uses it, launches in flight included.
  *
  * Errors: every function returns a pergola_code; PERGOLA_OK is 0. After another value, pergola_last_error() on the same
- * thread is a sentence that says what was wrong and what to do. Work runs asynchronously, in the order in which it was
- * submitted to its session: what a kernel does wrong while running is reported by the next call that waits for it
- * (pergola_event_wait, pergola_array_read, pergola_session_synchronize), with the kernel's name. Work behind a failure
- * is skipped until pergola_session_synchronize() has reported it.
+ * thread is a sentence that says what was wrong and what to do.
+ *
+ * Order: work runs asynchronously and gives the results of the order in which it was submitted to its session. What
+ * conflicts about an array or a module's variable is ordered by itself, from what the kernel's PTX reads and writes; what
+ * does not may overlap. What a kernel does wrong while running is reported by the next call that waits for it
+ * (pergola_event_wait, pergola_array_read, pergola_session_synchronize), with the kernel's name. Work that depends on a
+ * failure is skipped, other work may be, until pergola_session_synchronize() has reported it.
+ *
+ * Processes: a child forked after the first session was made can use none of this; every call there is refused with
+ * FAILED_PRECONDITION. exec() ends that.
  *
  * Threads: every function may be called from any thread at any time. Text that a function returns is UTF-8, ends with
  * a zero byte, and is owned by the handle it came from.
@@ -79,6 +86,7 @@ typedef struct pergola_module_handle* pergola_module;
 typedef struct pergola_kernel_handle* pergola_kernel;
 typedef struct pergola_array_handle* pergola_array;
 typedef struct pergola_event_handle* pergola_event;
+typedef struct pergola_texture_handle* pergola_texture;
 
 /* The type of an array's elements or of a kernel argument. */
 typedef int32_t pergola_type;
@@ -100,7 +108,8 @@ enum {
   PERGOLA_TYPE_C128 = 14, /* two doubles; elements only */
   PERGOLA_TYPE_BOOL = 15, /* one byte, 0 or 1 */
   PERGOLA_TYPE_ARRAY = 32,  /* arguments only: a pergola_array */
-  PERGOLA_TYPE_ADDRESS = 33 /* arguments only: a raw device address or 0; its memory is the caller's care */
+  PERGOLA_TYPE_ADDRESS = 33, /* arguments only: a raw device address or 0; its memory is the caller's care */
+  PERGOLA_TYPE_TEXTURE = 34  /* arguments only: a pergola_texture */
 };
 
 /* `pergola_array_options options = {PERGOLA_STRUCT_SIZE(pergola_array_options)};` */
@@ -113,6 +122,10 @@ typedef struct pergola_session_options {
   /* "cpu", "cuda:0", "null", or NULL for what PERGOLA_DEVICE says; where that is unset too, the first GPU with a
    * working driver, else the CPU. Named explicitly, a device is taken or refused, never replaced by another. */
   const char* device;
+  /* Scheduling policies, "name=value,...": retrieve-new-stream=reuse|always-new,
+   * retrieve-parent-stream=disjoint|same-as-parent, dependency=with-const|no-const, execution=async|sync,
+   * max-streams=N, graphs=recurring|off|always. NULL for what PERGOLA_SCHEDULER says, else the first of each. */
+  const char* scheduler;
 } pergola_session_options;
 
 typedef struct pergola_device_info {
@@ -138,6 +151,18 @@ PERGOLA_API pergola_code pergola_session_device(pergola_session session, pergola
 PERGOLA_API pergola_code pergola_session_synchronize(pergola_session session);
 /* An event that ends with all work submitted before it. */
 PERGOLA_API pergola_code pergola_session_record(pergola_session session, pergola_event* event);
+/* The work submitted last (1024 pieces of it) as a graph, each edge with its array and hazard: `format` is "dot" or
+ * "mermaid". The text stands until this thread's next call for any graph. */
+PERGOLA_API pergola_code pergola_session_dag(pergola_session session, const char* format, const char** text);
+/* Records what is submitted from now on: times on the device of every kernel, copy and fill, waits of the host, what depended
+ * on what. `path` is the file to be written, in the Trace Event Format, which ui.perfetto.dev opens; with NULL, waits for the
+ * work recorded so far, writes, and ends the recording, as the session's end does (the newest 65536 pieces of work are kept,
+ * the file says how many were not). A recording that is on is ended first. IO at once where the file cannot be written.
+ * Recording costs two events a piece of work; without it nothing is measured. PERGOLA_TRACE=FILE begins with the session. */
+PERGOLA_API pergola_code pergola_session_trace(pergola_session session, const char* path);
+/* The same for kernels' times by size: count, mean and least, added to what the file has when it is written.
+ * PARSE_ERROR where `path` is a file that is no history; it is left as it is. PERGOLA_HISTORY=FILE begins with the session. */
+PERGOLA_API pergola_code pergola_session_history(pergola_session session, const char* path);
 
 /* ── Modules and kernels ─────────────────────────────────────────────────────────────────────────────────────────── */
 
@@ -166,8 +191,13 @@ PERGOLA_API pergola_code pergola_session_load_text(pergola_session session, cons
                                                    const pergola_load_options* options, pergola_module* module);
 PERGOLA_API pergola_code pergola_module_destroy(pergola_module module);
 
-/* The names of a module's kernels, as in its PTX (mangled where the source was). OK and NULL past the last. */
+/* The names of a module's kernels, as in its PTX (mangled where the source was), those that the device refuses included.
+ * OK and NULL past the last. */
 PERGOLA_API pergola_code pergola_module_kernel_name(pergola_module module, size_t index, const char** name);
+
+/* Why the device cannot run the kernel of that index, as pergola_module_kernel would say; "" where it can, and past the
+ * last. The text is the module's. */
+PERGOLA_API pergola_code pergola_module_kernel_refusal(pergola_module module, size_t index, const char** reason);
 
 /* Finds a kernel by its name in the PTX or, where just one kernel fits, by its plain C++ name ("scale" for
  * "_Z5scalePfi", "ns::scale" too). NOT_FOUND lists what is there; UNSUPPORTED names the line and the instruction that
@@ -218,7 +248,7 @@ typedef struct pergola_parameter_info {
   uint32_t offset_bytes, size_bytes, align_bytes;
   /* What the kernel does with the memory that this parameter points at; of a struct, through any of its fields. */
   pergola_access access;
-  const char* reason; /* "written by st.global.f32 at saxpy.ptx:42:3" */
+  const char* reason; /* "written by st.global.f32 at <PTX of saxpy.cu>:42:3" */
 } pergola_parameter_info;
 /* INVALID_ARGUMENT past the last parameter. */
 PERGOLA_API pergola_code pergola_kernel_parameter(pergola_kernel kernel, size_t index, pergola_parameter_info* info);
@@ -254,6 +284,7 @@ typedef struct pergola_argument {
     float f32;
     double f64;
     pergola_array array;
+    pergola_texture texture;
     const void* bytes; /* BYTES: copied before the launch returns */
   } value;
   size_t size_bytes;   /* BYTES: how many */
@@ -267,6 +298,14 @@ typedef struct pergola_argument {
 PERGOLA_API pergola_code pergola_kernel_launch(pergola_kernel kernel, const pergola_launch_config* config,
                                                const pergola_argument* arguments, size_t argument_count,
                                                pergola_event* event);
+
+/* The same, without the event, which costs: *ticket stands for it (0: nothing was launched) and costs nothing. */
+PERGOLA_API pergola_code pergola_kernel_submit(pergola_kernel kernel, const pergola_launch_config* config,
+                                               const pergola_argument* arguments, size_t argument_count,
+                                               uint64_t* ticket);
+/* An event of that launch. It is exact where the launch is the last of its stream still (asked for at once it always is),
+ * else it ends with later work of that stream. Ticket 0: an event behind all work so far. */
+PERGOLA_API pergola_code pergola_kernel_event(pergola_kernel kernel, uint64_t ticket, pergola_event* event);
 
 /* A one-dimensional shape with at least `count` threads that suits the kernel (its .reqntid and limits); for 0, one
  * that launches nothing. Fills `config` but its struct_size. */
@@ -293,12 +332,31 @@ typedef struct pergola_array_info {
 /* Uninitialised memory on the session's device. */
 PERGOLA_API pergola_code pergola_array_create(pergola_session session, const pergola_array_options* options,
                                               pergola_array* array);
+
+typedef struct pergola_foreign_memory {
+  size_t struct_size;
+  uint64_t address; /* on the device; believed */
+  /* The CUDA stream whose work makes what is in it: a CUstream, 1 the legacy default stream, 2 the thread's; 0: none. */
+  uint64_t stream;
+  void (*release)(void* owner); /* called once, when nothing uses the memory any more */
+  void* owner;
+} pergola_foreign_memory;
+
+/* An array in memory that another library allocated on the session's device; blocks until the stream's work has ended.
+ * `release` may be called by any thread, with locks held: it calls nothing of Pergola and waits for nothing. It is not
+ * called where this fails. UNSUPPORTED where the device shares no memory with other libraries (cpu, null). */
+PERGOLA_API pergola_code pergola_array_adopt(pergola_session session, const pergola_array_options* options,
+                                             const pergola_foreign_memory* memory, pergola_array* array);
 PERGOLA_API pergola_code pergola_array_destroy(pergola_array array);
 PERGOLA_API pergola_code pergola_array_get_info(pergola_array array, pergola_array_info* info);
 
 /* Queues a copy from the host; `data` is taken before the call returns. */
 PERGOLA_API pergola_code pergola_array_write(pergola_array array, uint64_t offset_bytes, const void* data,
                                              uint64_t size_bytes);
+/* Waits for the work that made these bytes, and for no more; returns how it ended. A negative timeout waits for ever;
+ * else TIMEOUT when it is over and the work goes on. */
+PERGOLA_API pergola_code pergola_array_wait(pergola_array array, uint64_t offset_bytes, uint64_t size_bytes,
+                                            int64_t timeout_ns);
 /* Waits for the work that made the data and copies it into `data`. */
 PERGOLA_API pergola_code pergola_array_read(pergola_array array, uint64_t offset_bytes, void* data,
                                             uint64_t size_bytes);
@@ -310,6 +368,43 @@ PERGOLA_API pergola_code pergola_array_fill(pergola_array array, const void* val
 /* Queues a copy between arrays of one session, which may be the same if the ranges do not overlap. */
 PERGOLA_API pergola_code pergola_array_copy(pergola_array destination, uint64_t destination_offset_bytes,
                                             pergola_array source, uint64_t source_offset_bytes, uint64_t size_bytes);
+
+/* ── Textures ────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+/* Beyond an image's edge; WRAP and MIRROR need NORMALIZED_COORDINATES. BORDER gives zeros. */
+typedef int32_t pergola_address_mode;
+enum {
+  PERGOLA_ADDRESS_CLAMP = 0,
+  PERGOLA_ADDRESS_WRAP = 1,
+  PERGOLA_ADDRESS_MIRROR = 2,
+  PERGOLA_ADDRESS_BORDER = 3
+};
+typedef int32_t pergola_filter;
+enum { PERGOLA_FILTER_NEAREST = 0, PERGOLA_FILTER_LINEAR = 1 };
+enum {
+  PERGOLA_TEXTURE_NORMALIZED_COORDINATES = 1, /* from 0 to 1 instead of 0 to the extent */
+  PERGOLA_TEXTURE_NORMALIZED_READ = 2,        /* 8- and 16-bit integers read as floats in [0, 1] or [-1, 1] */
+  PERGOLA_TEXTURE_FETCHED = 4                 /* one dimension, read by tex1Dfetch and not sampled */
+};
+
+typedef struct pergola_texture_options {
+  size_t struct_size;
+  uint32_t dimensions;           /* 1, 2 or 3; 0 counts as 2 */
+  uint32_t extent[3];            /* width, height, depth in texels; 0 counts as 1 */
+  pergola_type type;             /* of a channel: I8 U8 I16 U16 I32 U32 F16 F32 */
+  uint32_t channels;             /* 1, 2 or 4; 0 counts as 1 */
+  uint64_t offset_bytes;         /* where the first texel is in the array */
+  uint64_t pitch_bytes;          /* from row to row; 0: rows touch */
+  pergola_address_mode address[3]; /* of x, y, z */
+  pergola_filter filter;         /* LINEAR: of floats alone, or with NORMALIZED_READ */
+  uint32_t flags;
+} pergola_texture_options;
+
+/* The texels that the array has once all work submitted before has ended, which this waits for; what is written later is
+ * not seen. A kernel takes it as its cudaTextureObject_t. INVALID_ARGUMENT names the field that is wrong. */
+PERGOLA_API pergola_code pergola_texture_create(pergola_array array, const pergola_texture_options* options,
+                                                pergola_texture* texture);
+PERGOLA_API pergola_code pergola_texture_destroy(pergola_texture texture);
 
 /* ── Events ──────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
@@ -341,6 +436,7 @@ PERGOLA_ARGUMENT_(f32, float, PERGOLA_TYPE_F32, f32)
 PERGOLA_ARGUMENT_(f64, double, PERGOLA_TYPE_F64, f64)
 PERGOLA_ARGUMENT_(array, pergola_array, PERGOLA_TYPE_ARRAY, array)
 PERGOLA_ARGUMENT_(address, uint64_t, PERGOLA_TYPE_ADDRESS, u64)
+PERGOLA_ARGUMENT_(texture, pergola_texture, PERGOLA_TYPE_TEXTURE, texture)
 #undef PERGOLA_ARGUMENT_
 
 static inline pergola_argument pergola_arg_bytes(const void* data, size_t size_bytes) {

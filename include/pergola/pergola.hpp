@@ -139,6 +139,14 @@ struct Dim {
 struct Grid {
   Dim blocks, threads;
   std::uint32_t dynamic_shared_bytes = 0;
+  bool is_cooperative = false;
+
+  // All blocks resident at once, or refused: what cooperative_groups::this_grid().sync() needs.
+  Grid cooperative() const {
+    Grid grid = *this;
+    grid.is_cooperative = true;
+    return grid;
+  }
 };
 struct ForEach {
   std::uint64_t count = 0;
@@ -149,7 +157,7 @@ inline Grid grid(Dim blocks, Dim threads, std::size_t dynamic_shared_bytes = 0) 
   if (!std::in_range<std::uint32_t>(dynamic_shared_bytes))
     throw Error(Code::kInvalidArgument, "Dynamic shared memory should be less than 4 GiB; it is " +
                                             std::to_string(dynamic_shared_bytes) + " bytes.");
-  return {blocks, threads, static_cast<std::uint32_t>(dynamic_shared_bytes)};
+  return {blocks, threads, static_cast<std::uint32_t>(dynamic_shared_bytes), false};
 }
 
 // At least `count` threads in one dimension, in blocks that suit the kernel; the kernel tests its index against count.
@@ -241,6 +249,64 @@ class Array {
   std::size_t count_ = 0;
 };
 
+// ── Textures ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+enum class AddressMode : std::int32_t {
+  kClamp = PERGOLA_ADDRESS_CLAMP,
+  kWrap = PERGOLA_ADDRESS_WRAP,      // needs normalized_coordinates
+  kMirror = PERGOLA_ADDRESS_MIRROR,  // likewise
+  kBorder = PERGOLA_ADDRESS_BORDER,  // zeros
+};
+
+// How an array's elements are sampled; a texel is `channels` of them.
+struct Sampling {
+  std::uint32_t channels = 1;  // 1, 2 or 4
+  std::array<AddressMode, 3> address{AddressMode::kClamp, AddressMode::kClamp, AddressMode::kClamp};  // of x, y, z
+  bool linear = false;
+  bool normalized_coordinates = false;  // from 0 to 1 instead of 0 to the extent
+  bool normalized_read = false;         // 8- and 16-bit integers as floats in [0, 1] or [-1, 1]
+  bool fetched = false;                 // one dimension, read by tex1Dfetch
+  std::size_t offset_bytes = 0, pitch_bytes = 0;
+};
+
+// A kernel's cudaTextureObject_t: the texels that an array had when it was made. Made by texture().
+class Texture {
+ public:
+  explicit Texture(pergola_texture handle) : handle_(handle) {}
+  pergola_texture handle() const { return handle_.get(); }
+
+ private:
+  detail::Handle<pergola_texture, pergola_texture_destroy> handle_;
+};
+
+// Of one dimension: texture(x, n); of two: texture(image, w, h); of three: texture(volume, w, h, d). Waits for the work
+// submitted so far.
+template <Element T, std::integral... Extents>
+  requires(sizeof...(Extents) >= 1 && sizeof...(Extents) <= 3)
+Texture texture(const Array<T>& array, const Sampling& sampling, Extents... extents) {
+  pergola_texture_options options{};
+  options.struct_size = PERGOLA_STRUCT_SIZE(pergola_texture_options);
+  options.dimensions = sizeof...(Extents);
+  const std::array<Dim, sizeof...(Extents)> given{Dim(extents)...};
+  for (std::size_t i = 0; i < given.size(); ++i) options.extent[i] = given[i].x;
+  for (std::size_t i = 0; i < 3; ++i) options.address[i] = static_cast<pergola_address_mode>(sampling.address[i]);
+  options.type = detail::type_of<T>();
+  options.channels = sampling.channels;
+  options.offset_bytes = sampling.offset_bytes;
+  options.pitch_bytes = sampling.pitch_bytes;
+  options.filter = sampling.linear ? PERGOLA_FILTER_LINEAR : PERGOLA_FILTER_NEAREST;
+  if (sampling.normalized_coordinates) options.flags |= PERGOLA_TEXTURE_NORMALIZED_COORDINATES;
+  if (sampling.normalized_read) options.flags |= PERGOLA_TEXTURE_NORMALIZED_READ;
+  if (sampling.fetched) options.flags |= PERGOLA_TEXTURE_FETCHED;
+  pergola_texture made = nullptr;
+  detail::check(pergola_texture_create(array.handle(), &options, &made));
+  return Texture(made);
+}
+template <Element T, std::integral... Extents>
+Texture texture(const Array<T>& array, Extents... extents) {
+  return texture(array, Sampling{}, extents...);
+}
+
 // A raw address on the device, from another library; its memory is the caller's care.
 struct Address {
   std::uint64_t value = 0;
@@ -283,11 +349,44 @@ struct Parameter {
   std::string reason;                // the instruction that shows it
 };
 
+namespace detail {
+struct KernelState {
+  Handle<pergola_kernel, pergola_kernel_destroy> handle;
+  pergola_kernel_info info{};
+  std::vector<Parameter> parameters;
+};
+}  // namespace detail
+
+// A launch that has been queued. Dropped, it costs nothing; as an Event (`Event end = kernel(...)`) it stands for the
+// end of just this launch. Its own wait() and so on make the event when they are called: if work has followed the
+// launch on its stream by then, they cover some of that work too.
+class Launch {
+ public:
+  operator Event() const {  // NOLINT(google-explicit-constructor): `Event end = kernel(...)`
+    pergola_event event = nullptr;
+    detail::check(pergola_kernel_event(kernel_->handle.get(), ticket_, &event));
+    return Event(event);
+  }
+  void wait() const { Event(*this).wait(); }
+  bool wait_for(std::chrono::nanoseconds timeout) const { return Event(*this).wait_for(timeout); }
+  bool done() const { return Event(*this).done(); }
+  std::uint64_t ticket() const { return ticket_; }
+
+ private:
+  friend class Kernel;
+  Launch(std::shared_ptr<const detail::KernelState> kernel, std::uint64_t ticket)
+      : kernel_(std::move(kernel)), ticket_(ticket) {}
+
+  std::shared_ptr<const detail::KernelState> kernel_;
+  std::uint64_t ticket_;
+};
+
 // A kernel, ready to launch:
 //   kernel(pergola::for_each(n), 2.f, x, y, n);
 //   kernel(pergola::grid({gx, gy}, {16, 16}), in, out, width, height);
+//   kernel(pergola::grid(8, 256).cooperative(), x, n);
 //
-// Arguments: arrays, x.from(i), nullptr, Address; numbers; trivially copyable structs. A number is converted to the
+// Arguments: arrays, x.from(i), textures, nullptr, Address; numbers; trivially copyable structs. A number is converted to the
 // parameter's type where nothing is lost (5 to u64, 2 to f32; -1 to u32 is the bits of a signed parameter, which PTX
 // does not tell from unsigned) and between floating types as C++ does; anything else is refused with kInvalidArgument
 // before anything is queued. A struct is passed as it is.
@@ -310,42 +409,39 @@ class Kernel {
   const pergola_kernel_info& info() const { return state_->info; }
   const std::vector<Parameter>& parameters() const { return state_->parameters; }
 
-  // Queues a launch and returns its event; drop it where nobody asks.
+  // Queues a launch. What it returns may be dropped, waited for, or kept as an Event.
   template <typename... Args>
-  Event operator()(const Grid& shape, const Args&... args) const {
+  Launch operator()(const Grid& shape, const Args&... args) const {
     pergola_launch_config config{};
     config.struct_size = PERGOLA_STRUCT_SIZE(pergola_launch_config);
     config.grid[0] = shape.blocks.x, config.grid[1] = shape.blocks.y, config.grid[2] = shape.blocks.z;
     config.block[0] = shape.threads.x, config.block[1] = shape.threads.y, config.block[2] = shape.threads.z;
     config.dynamic_shared_bytes = shape.dynamic_shared_bytes;
+    if (shape.is_cooperative) config.flags |= PERGOLA_LAUNCH_COOPERATIVE;
     return launch(config, args...);
   }
   template <typename... Args>
-  Event operator()(const ForEach& range, const Args&... args) const {
+  Launch operator()(const ForEach& range, const Args&... args) const {
     pergola_launch_config config{};
     config.struct_size = PERGOLA_STRUCT_SIZE(pergola_launch_config);
     detail::check(pergola_kernel_for_each(handle(), range.count, &config));
     return launch(config, args...);
   }
-  // With everything that the C interface knows of (cooperative launches).
+  // With a shape of the C interface.
   template <typename... Args>
-  Event launch(const pergola_launch_config& config, const Args&... args) const {
+  Launch launch(const pergola_launch_config& config, const Args&... args) const {
     std::size_t index = 0;
     // One more than needed, so that a kernel without parameters has an array too.
     const std::array<pergola_argument, sizeof...(Args) + 1> list{argument(index++, args)..., pergola_argument{}};
-    pergola_event event = nullptr;
-    detail::check(pergola_kernel_launch(handle(), &config, list.data(), sizeof...(Args), &event));
-    return Event(event);
+    std::uint64_t ticket = 0;
+    detail::check(pergola_kernel_submit(handle(), &config, list.data(), sizeof...(Args), &ticket));
+    return Launch(state_, ticket);
   }
 
   pergola_kernel handle() const { return state_->handle.get(); }
 
  private:
-  struct State {
-    detail::Handle<pergola_kernel, pergola_kernel_destroy> handle;
-    pergola_kernel_info info{};
-    std::vector<Parameter> parameters;
-  };
+  using State = detail::KernelState;
 
   template <typename T>
   pergola_argument argument(std::size_t, const Array<T>& array) const {
@@ -356,6 +452,7 @@ class Kernel {
     result.offset_bytes = view.offset_bytes;
     return result;
   }
+  pergola_argument argument(std::size_t, const Texture& texture) const { return pergola_arg_texture(texture.handle()); }
   pergola_argument argument(std::size_t, Address address) const { return pergola_arg_address(address.value); }
   pergola_argument argument(std::size_t, std::nullptr_t) const { return pergola_arg_address(0); }
   template <typename T>
@@ -473,12 +570,21 @@ class Module {
     detail::check(pergola_module_kernel(handle(), name.c_str(), &kernel));
     return Kernel(kernel);
   }
+  // All, those that the device refuses included.
   std::vector<std::string> kernel_names() const {
     std::vector<std::string> names;
     for (const char* name = nullptr;; names.emplace_back(name)) {
       detail::check(pergola_module_kernel_name(handle(), names.size(), &name));
       if (name == nullptr) return names;
     }
+  }
+  // Why the device cannot run the kernel of that name, as kernel_names() has it: kernel() would throw it. "" where it can.
+  std::string refusal(std::string_view name) const {
+    const std::vector<std::string> names = kernel_names();
+    const char* reason = "";
+    for (std::size_t i = 0; i < names.size(); ++i)
+      if (names[i] == name) detail::check(pergola_module_kernel_refusal(handle(), i, &reason));
+    return reason;
   }
   pergola_module handle() const { return handle_->get(); }
 
@@ -499,6 +605,8 @@ class Session {
   Session() { open(nullptr); }
   // "cpu", "cuda:1", "null".
   explicit Session(const std::string& device) { open(device.c_str()); }
+  // With scheduling policies: "retrieve-new-stream=always-new,max-streams=4" (pergola_session_options).
+  Session(const std::string& device, const std::string& scheduler) { open(device.c_str(), scheduler.c_str()); }
 
   // CUDA C++ (compiled here, or taken from the cache on disk) or PTX.
   Module load(const std::string& path, const LoadOptions& options = {}) const {
@@ -552,6 +660,19 @@ class Session {
     detail::check(pergola_session_record(handle(), &event));
     return Event(event);
   }
+  // The work submitted last as a graph, for Graphviz ("dot") or "mermaid": what was ordered after what, and why.
+  std::string dag(const std::string& format = "dot") const {
+    const char* text = nullptr;
+    detail::check(pergola_session_dag(handle(), format.c_str(), &text));
+    return text;
+  }
+  // Records what is submitted from now on, for a file that ui.perfetto.dev opens; end_trace() waits for it and writes, and so
+  // does the session's end.
+  void trace(const std::string& path) const { detail::check(pergola_session_trace(handle(), path.c_str())); }
+  void end_trace() const { detail::check(pergola_session_trace(handle(), nullptr)); }
+  // The same for kernels' times by size, which are added to what the file has.
+  void history(const std::string& path) const { detail::check(pergola_session_history(handle(), path.c_str())); }
+  void end_history() const { detail::check(pergola_session_history(handle(), nullptr)); }
   // Texts in it live as long as the session.
   pergola_device_info device() const {
     pergola_device_info info{};
@@ -562,10 +683,11 @@ class Session {
   pergola_session handle() const { return handle_.get(); }
 
  private:
-  void open(const char* device) {
+  void open(const char* device, const char* scheduler = nullptr) {
     pergola_session_options options{};
     options.struct_size = PERGOLA_STRUCT_SIZE(pergola_session_options);
     options.device = device;
+    options.scheduler = scheduler;
     pergola_session session = nullptr;
     detail::check(pergola_session_create(&options, &session));
     handle_ = detail::Handle<pergola_session, pergola_session_destroy>(session);

@@ -1,10 +1,25 @@
 // Arrays of the C interface.
 #include <limits>
+#include <memory>
 
 #include "src/capi/guard.h"
 
 using namespace pergola;        // NOLINT: this file is the border of the namespace
 using namespace pergola::capi;  // NOLINT
+
+namespace {
+
+// Holds a caller's memory; lets go of it only once the caller has been told that it was taken.
+struct Foreign {
+  void (*release)(void*);
+  void* owner;
+  bool is_ours;  // written before the array can be used by anybody else
+  ~Foreign() {
+    if (is_ours) release(owner);
+  }
+};
+
+}  // namespace
 
 pergola_code pergola_array_create(pergola_session handle, const pergola_array_options* given, pergola_array* out) {
   return guarded([&]() -> Status {
@@ -18,7 +33,28 @@ pergola_code pergola_array_create(pergola_session handle, const pergola_array_op
   });
 }
 
-pergola_code pergola_array_destroy(pergola_array array) { return capi::destroy<session::Array>(array, "array"); }
+pergola_code pergola_array_adopt(pergola_session handle, const pergola_array_options* given,
+                                 const pergola_foreign_memory* given_memory, pergola_array* out) {
+  return guarded([&]() -> Status {
+    PERGOLA_TRY(check_pointer(given, "options"));
+    PERGOLA_TRY(check_pointer(given_memory, "memory"));
+    PERGOLA_TRY(check_pointer(out, "array"));
+    PERGOLA_ASSIGN(auto session, object_of<session::Session>(handle, "session"));
+    PERGOLA_ASSIGN(const pergola_array_options options, read_struct(given, "pergola_array_options"));
+    PERGOLA_ASSIGN(const pergola_foreign_memory memory, read_struct(given_memory, "pergola_foreign_memory"));
+    if (memory.release == nullptr) return check_pointer(nullptr, "release");
+    const auto owner = std::make_shared<Foreign>(Foreign{memory.release, memory.owner, false});
+    PERGOLA_ASSIGN(auto array, session->adopt(static_cast<session::ElementType>(options.type), options.element_bytes,
+                                              options.count, {memory.address, 0, memory.stream, owner}));
+    PERGOLA_TRY(give_handle(std::move(array), out));
+    owner->is_ours = true;
+    return {};
+  });
+}
+
+pergola_code pergola_array_destroy(pergola_array array) {
+  return capi::destroy<session::Array>(array, "array");
+}
 
 pergola_code pergola_array_get_info(pergola_array handle, pergola_array_info* out) {
   return guarded([&]() -> Status {
@@ -38,6 +74,14 @@ pergola_code pergola_array_write(pergola_array handle, uint64_t offset_bytes, co
     if (size_bytes != 0) PERGOLA_TRY(check_pointer(data, "data"));
     PERGOLA_ASSIGN(auto array, object_of<session::Array>(handle, "array"));
     return array->write(offset_bytes, {static_cast<const std::byte*>(data), static_cast<std::size_t>(size_bytes)});
+  });
+}
+
+pergola_code pergola_array_wait(pergola_array handle, uint64_t offset_bytes, uint64_t size_bytes, int64_t timeout_ns) {
+  return guarded([&]() -> Status {
+    PERGOLA_ASSIGN(auto array, object_of<session::Array>(handle, "array"));
+    if (timeout_ns < 0) return array->wait(offset_bytes, size_bytes);
+    return array->wait(offset_bytes, size_bytes, std::chrono::nanoseconds(timeout_ns));
   });
 }
 

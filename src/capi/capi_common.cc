@@ -34,9 +34,15 @@ pergola_code fail(Code code, std::string_view message) noexcept {
 
 }  // namespace pergola::capi
 
-uint32_t pergola_api_version(void) { return PERGOLA_API_VERSION; }
-const char* pergola_version(void) { return PERGOLA_VERSION; }
-const char* pergola_last_error(void) { return pergola::capi::last_error().c_str(); }
+uint32_t pergola_api_version(void) {
+  return PERGOLA_API_VERSION;
+}
+const char* pergola_version(void) {
+  return PERGOLA_VERSION;
+}
+const char* pergola_last_error(void) {
+  return pergola::capi::last_error().c_str();
+}
 
 const char* pergola_code_name(pergola_code code) {
   return pergola::code_name(static_cast<pergola::Code>(code)).data();  // of literals, which end with a zero

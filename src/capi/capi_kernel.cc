@@ -1,5 +1,5 @@
 // Kernels and launches of the C interface.
-#include <vector>
+#include <boost/container/small_vector.hpp>
 
 #include "src/capi/guard.h"
 
@@ -11,18 +11,36 @@ namespace {
 constexpr uint32_t kKnownFlags = PERGOLA_LAUNCH_COOPERATIVE | PERGOLA_LAUNCH_MAY_BE_EMPTY;
 constexpr std::size_t kMaxArguments = 4096;  // PTX ISA 5.1.6: parameters have at most 32764 bytes
 
-Result<session::Argument> argument_of(const pergola_argument& given, std::size_t index) {
+using Arguments = boost::container::small_vector<session::Argument, 16>;
+
+// The words for a failure are only put together for one.
+template <typename T>
+Result<std::shared_ptr<T>> object_at(typename HandleTraits<T>::Handle handle, std::string_view kind, std::size_t index,
+                                     const HandleTable::Reading& handles) {
+  Result<std::shared_ptr<T>> object = object_of<T>(handle, kind, handles);
+  if (object.ok()) return object;
+  return object_of<T>(handle, fmt::format("{} given as argument {}", kind, index), handles);
+}
+
+Result<session::Argument> argument_of(const pergola_argument& given, std::size_t index,
+                                      const HandleTable::Reading& handles) {
   switch (given.type) {
     case PERGOLA_TYPE_ARRAY: {
-      auto array = object_of<session::Array>(given.value.array, fmt::format("array given as argument {}", index));
+      auto array = object_at<session::Array>(given.value.array, "array", index, handles);
       if (!array.ok()) return array.status();
       return session::Argument(session::ArrayArgument{std::move(*array), given.offset_bytes});
     }
+    case PERGOLA_TYPE_TEXTURE: {
+      auto texture = object_at<session::Texture>(given.value.texture, "texture", index, handles);
+      if (!texture.ok()) return texture.status();
+      return session::Argument(session::TextureArgument{std::move(*texture)});
+    }
     case PERGOLA_TYPE_ADDRESS: return session::Argument(session::AddressArgument{given.value.u64});
     case PERGOLA_TYPE_BYTES: {
-      if (given.size_bytes != 0) PERGOLA_TRY(check_pointer(given.value.bytes, fmt::format("of argument {}", index)));
-      return session::Argument(session::BytesArgument{
-          {static_cast<const std::byte*>(given.value.bytes), given.size_bytes}});
+      if (given.size_bytes != 0 && given.value.bytes == nullptr)
+        return check_pointer(nullptr, fmt::format("of argument {}", index));
+      return session::Argument(
+          session::BytesArgument{{static_cast<const std::byte*>(given.value.bytes), given.size_bytes}});
     }
     default: break;
   }
@@ -35,30 +53,33 @@ Result<session::Argument> argument_of(const pergola_argument& given, std::size_t
   return session::Argument(session::Number{type, bits});
 }
 
-Result<std::vector<session::Argument>> arguments_of(const pergola_argument* given, std::size_t count) {
-  std::vector<session::Argument> arguments;
-  if (count == 0) return arguments;
+Status read_arguments(const pergola_argument* given, std::size_t count, const HandleTable::Reading& handles,
+                      Arguments& out) {
+  if (count == 0) return {};
   PERGOLA_TRY(check_pointer(given, "arguments"));
   if (count > kMaxArguments)
     return PERGOLA_ERROR(kInvalidArgument, "{} arguments are more than any kernel has.", count);
   const std::size_t stride = given->struct_size;
-  arguments.reserve(count);
+  out.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     const auto* at = reinterpret_cast<const pergola_argument*>(reinterpret_cast<const char*>(given) + i * stride);
     PERGOLA_ASSIGN(const pergola_argument one, read_struct(at, "pergola_argument"));
     if (one.struct_size != stride)
-      return PERGOLA_ERROR(kInvalidArgument, "struct_size of argument {} is {} and that of argument 0 is {}; they "
-                                             "should be equal.",
+      return PERGOLA_ERROR(kInvalidArgument,
+                           "struct_size of argument {} is {} and that of argument 0 is {}; they "
+                           "should be equal.",
                            i, one.struct_size, stride);
-    PERGOLA_ASSIGN(session::Argument argument, argument_of(one, i));
-    arguments.push_back(std::move(argument));
+    PERGOLA_ASSIGN(session::Argument argument, argument_of(one, i, handles));
+    out.push_back(std::move(argument));
   }
-  return arguments;
+  return {};
 }
 
 }  // namespace
 
-pergola_code pergola_kernel_destroy(pergola_kernel kernel) { return capi::destroy<session::Kernel>(kernel, "kernel"); }
+pergola_code pergola_kernel_destroy(pergola_kernel kernel) {
+  return capi::destroy<session::Kernel>(kernel, "kernel");
+}
 
 pergola_code pergola_kernel_get_info(pergola_kernel handle, pergola_kernel_info* out) {
   return guarded([&]() -> Status {
@@ -113,29 +134,62 @@ pergola_code pergola_kernel_for_each(pergola_kernel handle, uint64_t count, perg
   });
 }
 
-pergola_code pergola_kernel_launch(pergola_kernel handle, const pergola_launch_config* given,
-                                   const pergola_argument* given_arguments, size_t argument_count, pergola_event* out) {
+namespace {
+
+// Checks everything and launches; `event` and `ticket` may be null.
+Status launch(pergola_kernel handle, const pergola_launch_config* given, const pergola_argument* given_arguments,
+              std::size_t argument_count, session::EventPtr* event, std::uint64_t* ticket) {
+  PERGOLA_TRY(check_pointer(given, "config"));
+  PERGOLA_ASSIGN(const pergola_launch_config config, read_struct(given, "pergola_launch_config"));
+  if ((config.flags & ~kKnownFlags) != 0)
+    return PERGOLA_ERROR(kUnsupported, "The launch flags {:#x} are not known to version " PERGOLA_VERSION ".",
+                         config.flags & ~kKnownFlags);
+  session::KernelPtr kernel;
+  Arguments arguments;
+  {
+    const HandleTable::Reading handles(HandleTable::instance());
+    PERGOLA_ASSIGN(kernel, object_of<session::Kernel>(handle, "kernel", handles));
+    PERGOLA_TRY(read_arguments(given_arguments, argument_count, handles, arguments));
+  }
+  const auto extent = [](uint32_t given_extent) { return given_extent == 0 ? 1 : given_extent; };
+  session::LaunchShape shape;
+  shape.grid = {config.grid[0], extent(config.grid[1]), extent(config.grid[2])};
+  shape.block = {config.block[0], extent(config.block[1]), extent(config.block[2])};
+  shape.dynamic_shared_bytes = config.dynamic_shared_bytes;
+  shape.cooperative = (config.flags & PERGOLA_LAUNCH_COOPERATIVE) != 0;
+  if (config.grid[0] == 0 && (config.flags & PERGOLA_LAUNCH_MAY_BE_EMPTY) != 0)
+    return kernel->launch_nothing(arguments, event);
+  return kernel->launch(shape, arguments, event, ticket);
+}
+
+}  // namespace
+
+pergola_code pergola_kernel_launch(pergola_kernel kernel, const pergola_launch_config* config,
+                                   const pergola_argument* arguments, size_t argument_count, pergola_event* out) {
   return guarded([&]() -> Status {
-    PERGOLA_TRY(check_pointer(given, "config"));
-    PERGOLA_ASSIGN(auto kernel, object_of<session::Kernel>(handle, "kernel"));
-    PERGOLA_ASSIGN(const pergola_launch_config config, read_struct(given, "pergola_launch_config"));
-    if ((config.flags & ~kKnownFlags) != 0)
-      return PERGOLA_ERROR(kUnsupported, "The launch flags {:#x} are not known to version " PERGOLA_VERSION ".",
-                           config.flags & ~kKnownFlags);
-    PERGOLA_ASSIGN(const auto arguments, arguments_of(given_arguments, argument_count));
-    const auto extent = [](uint32_t given_extent) { return given_extent == 0 ? 1 : given_extent; };
-    session::LaunchShape shape;
-    shape.grid = {config.grid[0], extent(config.grid[1]), extent(config.grid[2])};
-    shape.block = {config.block[0], extent(config.block[1]), extent(config.block[2])};
-    shape.dynamic_shared_bytes = config.dynamic_shared_bytes;
-    shape.cooperative = (config.flags & PERGOLA_LAUNCH_COOPERATIVE) != 0;
     session::EventPtr event;
-    if (config.grid[0] == 0 && (config.flags & PERGOLA_LAUNCH_MAY_BE_EMPTY) != 0) {
-      PERGOLA_ASSIGN(event, kernel->launch_nothing(arguments));
-    } else {
-      PERGOLA_ASSIGN(event, kernel->launch(shape, arguments));
-    }
+    PERGOLA_TRY(launch(kernel, config, arguments, argument_count, out == nullptr ? nullptr : &event, nullptr));
     if (out == nullptr) return {};
+    return give_handle(std::move(event), out);
+  });
+}
+
+pergola_code pergola_kernel_submit(pergola_kernel kernel, const pergola_launch_config* config,
+                                   const pergola_argument* arguments, size_t argument_count, uint64_t* ticket) {
+  return guarded([&]() -> Status {
+    PERGOLA_TRY(check_pointer(ticket, "ticket"));
+    std::uint64_t given = 0;
+    PERGOLA_TRY(launch(kernel, config, arguments, argument_count, nullptr, &given));
+    *ticket = given;
+    return {};
+  });
+}
+
+pergola_code pergola_kernel_event(pergola_kernel handle, uint64_t ticket, pergola_event* out) {
+  return guarded([&]() -> Status {
+    PERGOLA_TRY(check_pointer(out, "event"));
+    PERGOLA_ASSIGN(auto kernel, object_of<session::Kernel>(handle, "kernel"));
+    PERGOLA_ASSIGN(auto event, kernel->event_of(ticket));
     return give_handle(std::move(event), out);
   });
 }

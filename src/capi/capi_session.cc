@@ -31,7 +31,8 @@ pergola_code pergola_session_create(const pergola_session_options* given, pergol
   return guarded([&]() -> Status {
     PERGOLA_TRY(check_pointer(out, "session"));
     PERGOLA_ASSIGN(const pergola_session_options options, read_struct(given, "pergola_session_options"));
-    PERGOLA_ASSIGN(auto session, runtime::create_session(options.device == nullptr ? "" : options.device));
+    PERGOLA_ASSIGN(auto session, runtime::create_session(options.device == nullptr ? "" : options.device,
+                                                         options.scheduler == nullptr ? "" : options.scheduler));
     return give_handle(std::move(session), out);
   });
 }
@@ -77,6 +78,32 @@ pergola_code pergola_session_record(pergola_session handle, pergola_event* out) 
   });
 }
 
+pergola_code pergola_session_dag(pergola_session handle, const char* format, const char** out) {
+  return guarded([&]() -> Status {
+    PERGOLA_TRY(check_pointer(format, "format"));
+    PERGOLA_TRY(check_pointer(out, "text"));
+    PERGOLA_ASSIGN(auto session, object_of<session::Session>(handle, "session"));
+    static thread_local std::string text;  // as pergola_last_error()'s
+    PERGOLA_ASSIGN(text, session->dag(format));
+    *out = text.c_str();
+    return {};
+  });
+}
+
+pergola_code pergola_session_trace(pergola_session handle, const char* path) {
+  return guarded([&]() -> Status {
+    PERGOLA_ASSIGN(auto session, object_of<session::Session>(handle, "session"));
+    return session->trace(path == nullptr ? std::nullopt : std::optional<std::string>(path));
+  });
+}
+
+pergola_code pergola_session_history(pergola_session handle, const char* path) {
+  return guarded([&]() -> Status {
+    PERGOLA_ASSIGN(auto session, object_of<session::Session>(handle, "session"));
+    return session->history(path == nullptr ? std::nullopt : std::optional<std::string>(path));
+  });
+}
+
 pergola_code pergola_session_load_file(pergola_session handle, const char* path, const pergola_load_options* given,
                                        pergola_module* out) {
   return guarded([&]() -> Status {
@@ -101,7 +128,9 @@ pergola_code pergola_session_load_text(pergola_session handle, const char* text,
   });
 }
 
-pergola_code pergola_module_destroy(pergola_module module) { return capi::destroy<session::Module>(module, "module"); }
+pergola_code pergola_module_destroy(pergola_module module) {
+  return capi::destroy<session::Module>(module, "module");
+}
 
 pergola_code pergola_module_kernel_name(pergola_module handle, size_t index, const char** out) {
   return guarded([&]() -> Status {
@@ -109,6 +138,15 @@ pergola_code pergola_module_kernel_name(pergola_module handle, size_t index, con
     PERGOLA_ASSIGN(auto module, object_of<session::Module>(handle, "module"));
     const std::vector<std::string>& names = module->kernel_names();
     *out = index < names.size() ? names[index].c_str() : nullptr;
+    return {};
+  });
+}
+
+pergola_code pergola_module_kernel_refusal(pergola_module handle, size_t index, const char** out) {
+  return guarded([&]() -> Status {
+    PERGOLA_TRY(check_pointer(out, "reason"));
+    PERGOLA_ASSIGN(auto module, object_of<session::Module>(handle, "module"));
+    *out = index < module->kernel_names().size() ? module->refusal(index).c_str() : "";
     return {};
   });
 }
@@ -123,7 +161,9 @@ pergola_code pergola_module_kernel(pergola_module handle, const char* name, perg
   });
 }
 
-pergola_code pergola_event_destroy(pergola_event event) { return capi::destroy<session::Event>(event, "event"); }
+pergola_code pergola_event_destroy(pergola_event event) {
+  return capi::destroy<session::Event>(event, "event");
+}
 
 pergola_code pergola_event_wait(pergola_event handle, int64_t timeout_ns) {
   return guarded([&]() -> Status {

@@ -157,10 +157,35 @@ TEST_F(Capi, ImpossibleArrays_AreRefused) {
   EXPECT_EQ(pergola_array_create(session_, &options, &array), PERGOLA_RESOURCE_EXHAUSTED);
 }
 
+TEST_F(Capi, ForeignMemory_WhereItIsRefused_StaysTheCallers) {
+  pergola_array_options options{};
+  options.struct_size = PERGOLA_STRUCT_SIZE(pergola_array_options);
+  options.type = PERGOLA_TYPE_F32;
+  options.count = 4;
+  int released = 0;
+  pergola_foreign_memory memory{};
+  memory.struct_size = PERGOLA_STRUCT_SIZE(pergola_foreign_memory);
+  memory.address = 256;
+  memory.owner = &released;
+  pergola_array array = nullptr;
+  EXPECT_EQ(pergola_array_adopt(session_, &options, &memory, &array), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_THAT(pergola_last_error(), HasSubstr("release"));
+  memory.release = [](void* owner) { ++*static_cast<int*>(owner); };
+  EXPECT_EQ(pergola_array_adopt(session_, &options, &memory, &array), PERGOLA_UNSUPPORTED);
+  EXPECT_THAT(pergola_last_error(), HasSubstr("'null' does not take over memory of other libraries"));
+  options.count = ~std::uint64_t{0};
+  EXPECT_EQ(pergola_array_adopt(session_, &options, &memory, &array), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_array_adopt(session_, nullptr, &memory, &array), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_array_adopt(session_, &options, nullptr, &array), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(released, 0);
+}
+
 TEST_F(Capi, RangesOutsideAnArray_AreRefused) {
   pergola_array array = make_array(4);
   float value[8] = {};
   EXPECT_EQ(pergola_array_write(array, 0, value, 20), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_array_wait(array, 12, 8, 0), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_array_wait(array, 8, 8, 0), PERGOLA_OK) << pergola_last_error();
   EXPECT_EQ(pergola_array_read(array, 16, value, 4), PERGOLA_INVALID_ARGUMENT);
   EXPECT_EQ(pergola_array_read(array, ~std::uint64_t{0}, value, 4), PERGOLA_INVALID_ARGUMENT);
   EXPECT_EQ(pergola_array_copy(array, 0, array, 8, 16), PERGOLA_INVALID_ARGUMENT);

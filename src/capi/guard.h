@@ -1,5 +1,6 @@
-// What every C function stands in: nothing thrown leaves it, a failure's message is kept for its thread, and structs of
-// callers built against other versions are read and written as far as both sides know them.
+// What every C function stands in: nothing is done in a forked child (base/fork.h), nothing thrown leaves it, a
+// failure's message is kept for its thread, and structs of callers built against other versions are read and written as
+// far as both sides know them.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 
 #include <pergola/pergola.h>
 
+#include "src/base/fork.h"
 #include "src/base/result.h"
 #include "src/capi/handles.h"
 #include "src/session/session.h"
@@ -23,6 +25,7 @@ pergola_code fail(Code code, std::string_view message) noexcept;
 
 template <typename F>
 pergola_code guarded(F&& body) noexcept {
+  if (is_forked_child()) return fail(Code::kFailedPrecondition, forked_child_message());
   try {
     const Status status = body();
     return status.ok() ? PERGOLA_OK : fail(status.code(), status.message());
@@ -63,10 +66,17 @@ struct HandleTraits<session::Event> {
   static constexpr HandleKind kKind = HandleKind::kEvent;
 };
 
-// The object of a handle; `what` is its argument's name, for the message.
-template <typename T>
-Result<std::shared_ptr<T>> object_of(typename HandleTraits<T>::Handle handle, std::string_view what) {
-  PERGOLA_ASSIGN(std::shared_ptr<void> object, HandleTable::instance().find(HandleTraits<T>::kKind, handle, what));
+template <>
+struct HandleTraits<session::Texture> {
+  using Handle = pergola_texture;
+  static constexpr HandleKind kKind = HandleKind::kTexture;
+};
+
+// The object of a handle in the table or in a reading of it; `what` is its argument's name, for the message.
+template <typename T, typename Table = HandleTable>
+Result<std::shared_ptr<T>> object_of(typename HandleTraits<T>::Handle handle, std::string_view what,
+                                     const Table& table = HandleTable::instance()) {
+  PERGOLA_ASSIGN(std::shared_ptr<void> object, table.find(HandleTraits<T>::kKind, handle, what));
   return std::static_pointer_cast<T>(std::move(object));
 }
 

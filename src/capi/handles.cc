@@ -27,6 +27,7 @@ std::string_view to_string(HandleKind kind) {
     case HandleKind::kKernel: return "a kernel";
     case HandleKind::kArray: return "an array";
     case HandleKind::kEvent: return "an event";
+    case HandleKind::kTexture: return "a texture";
   }
   return "unknown";
 }
@@ -63,8 +64,8 @@ Result<std::size_t> HandleTable::slot_of(HandleKind kind, const void* handle, st
   const bool live = index < slots_.size() && slots_[index].object != nullptr &&
                     slots_[index].generation == generation && slots_[index].kind == given;
   if (!live)
-    return PERGOLA_ERROR(kInvalidArgument,
-                         "The {} is not a live handle: it was destroyed, or Pergola never made it.", what);
+    return PERGOLA_ERROR(kInvalidArgument, "The {} is not a live handle: it was destroyed, or Pergola never made it.",
+                         what);
   if (given != kind)
     return PERGOLA_ERROR(kInvalidArgument, "The {} is the handle of {}; it should be that of {}.", what,
                          to_string(given), to_string(kind));
@@ -72,9 +73,13 @@ Result<std::size_t> HandleTable::slot_of(HandleKind kind, const void* handle, st
 }
 
 Result<std::shared_ptr<void>> HandleTable::find(HandleKind kind, const void* handle, std::string_view what) const {
-  const std::shared_lock lock(mutex_);
-  PERGOLA_ASSIGN(const std::size_t index, slot_of(kind, handle, what));
-  return slots_[index].object;
+  return Reading(*this).find(kind, handle, what);
+}
+
+Result<std::shared_ptr<void>> HandleTable::Reading::find(HandleKind kind, const void* handle,
+                                                         std::string_view what) const {
+  PERGOLA_ASSIGN(const std::size_t index, table_.slot_of(kind, handle, what));
+  return table_.slots_[index].object;
 }
 
 Result<std::shared_ptr<void>> HandleTable::remove(HandleKind kind, const void* handle, std::string_view what) {

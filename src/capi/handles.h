@@ -24,7 +24,15 @@
 
 namespace pergola::capi {
 
-enum class HandleKind : std::uint8_t { kNone = 0, kSession = 1, kModule = 2, kKernel = 3, kArray = 4, kEvent = 5 };
+enum class HandleKind : std::uint8_t {
+  kNone = 0,
+  kSession = 1,
+  kModule = 2,
+  kKernel = 3,
+  kArray = 4,
+  kEvent = 5,
+  kTexture = 6
+};
 std::string_view to_string(HandleKind kind);
 
 class HandleTable {
@@ -38,6 +46,17 @@ class HandleTable {
   // As find(), and the handle is dead after it.
   Result<std::shared_ptr<void>> remove(HandleKind kind, const void* handle, std::string_view what);
   std::size_t live() const;
+
+  // Several handles looked up under one lock. None is made or destroyed while it lives: it should be short.
+  class Reading {
+   public:
+    explicit Reading(const HandleTable& table) : table_(table), lock_(table.mutex_) {}
+    Result<std::shared_ptr<void>> find(HandleKind kind, const void* handle, std::string_view what) const;
+
+   private:
+    const HandleTable& table_;
+    const std::shared_lock<std::shared_mutex> lock_;
+  };
 
  private:
   struct Slot {

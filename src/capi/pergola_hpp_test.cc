@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <thread>
 
 namespace {
@@ -201,11 +202,38 @@ TEST_F(Hpp, Events_EndAndTell) {
   auto saxpy = module_.kernel("saxpy");
   auto x = session_.array<float>(4096, 1.f), y = session_.array<float>(4096, 0.f);
   const auto start = session_.record();
-  const auto end = saxpy(pergola::for_each(4096), 2.f, x, y, 4096);
+  const pergola::Event end = saxpy(pergola::for_each(4096), 2.f, x, y, 4096);
   end.wait();
   EXPECT_TRUE(end.done());
   EXPECT_TRUE(end.wait_for(std::chrono::seconds(0)));
   EXPECT_GT(end.milliseconds_since(start), 0.0);
+}
+
+TEST_F(Hpp, Launches_MakeAnEventOnlyWhenAsked) {
+  auto saxpy = module_.kernel("saxpy");
+  auto x = session_.array<float>(4096, 1.f), y = session_.array<float>(4096, 0.f);
+  const auto first = saxpy(pergola::for_each(4096), 2.f, x, y, 4096);
+  const auto second = saxpy(pergola::for_each(4096), 3.f, x, y, 4096);
+  EXPECT_NE(first.ticket(), second.ticket());
+  first.wait();
+  second.wait();
+  EXPECT_TRUE(second.done());
+  EXPECT_TRUE(saxpy(pergola::for_each(0), 2.f, x, y, 4096).wait_for(std::chrono::seconds(10)));
+  EXPECT_THAT(y.read(), Each(5.f));
+}
+
+TEST_F(Hpp, Policies_AreTakenByName) {
+  pergola::Session serial("cpu", "execution=sync,max-streams=1");
+  auto saxpy = serial.load_text(kPtx).kernel("saxpy");
+  auto x = serial.array<float>(64, 1.f), y = serial.array<float>(64, 1.f);
+  EXPECT_TRUE(saxpy(pergola::for_each(64), 1.f, x, y, 64).done());
+  EXPECT_THAT(serial.dag(), HasSubstr("saxpy"));
+  try {
+    pergola::Session wrong("cpu", "execution=never");
+    FAIL() << "nothing was thrown";
+  } catch (const pergola::Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("execution=async|sync"));
+  }
 }
 
 TEST_F(Hpp, ArraysGoneInFlight_LiveUntilTheLaunchEnds) {
@@ -281,6 +309,96 @@ TEST_F(Hpp, ManyThreads_ShareASession) {
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong.load(), 0);
+}
+
+// Samples a row of a 4 x 2 image, and is launched with all blocks resident.
+constexpr const char* kImagePtx = R"(
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry row(.param .u64 image, .param .u64 out, .param .f32 y) {
+  .reg .b64 %t, %o, %s;
+  .reg .b32 %i;
+  .reg .f32 %x, %y, %r, %g, %b, %a;
+  ld.param.u64 %t, [image];
+  ld.param.u64 %o, [out];
+  ld.param.f32 %y, [y];
+  mov.u32 %i, %ctaid.x;
+  cvt.rn.f32.u32 %x, %i;
+  add.f32 %x, %x, 0f3F000000;
+  tex.2d.v4.f32.f32 {%r, %g, %b, %a}, [%t, {%x, %y}];
+  mul.wide.u32 %s, %i, 4;
+  add.s64 %o, %o, %s;
+  st.global.f32 [%o], %r;
+  ret;
+}
+)";
+
+TEST(Texture, IsSampledAsItWasWhenItWasMade) {
+  pergola::Session session("cpu");
+  const auto kernel = session.load_text(kImagePtx).kernel("row");
+  auto image = session.array(std::vector<float>{0, 1, 2, 3, 10, 11, 12, 13});
+  auto out = session.array<float>(6, -1.f);
+  std::optional<pergola::Texture> texture = pergola::texture(image, 4, 2);
+  image.fill(99);
+  kernel(pergola::grid(6, 1).cooperative(), *texture, out, 1.5f);
+  texture.reset();  // the launch keeps it
+  EXPECT_THAT(std::vector<float>(out.read().begin(), out.read().end()), ::testing::ElementsAre(10, 11, 12, 13, 13, 13));
+
+  const pergola::Sampling border{.address = {pergola::AddressMode::kBorder, pergola::AddressMode::kBorder},
+                                 .linear = true};
+  image.write(std::vector<float>{0, 1, 2, 3, 10, 11, 12, 13});
+  kernel(pergola::grid(6, 1), pergola::texture(image, border, 4, 2), out, 1.0f);
+  EXPECT_THAT(std::vector<float>(out.read().begin(), out.read().end()), ::testing::ElementsAre(5, 6, 7, 8, 0, 0));
+}
+
+TEST(Texture, WrongOnes_AreRefusedByField) {
+  pergola::Session session("cpu"), other("cpu");
+  auto image = session.array<float>(8, 0.f);
+  const auto message = [&](auto make) -> std::string {
+    try {
+      make();
+    } catch (const pergola::Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(message([&] { pergola::texture(image, 4, 3); }), HasSubstr("32"));
+  EXPECT_THAT(message([&] { pergola::texture(image, pergola::Sampling{.channels = 3}, 2, 1); }), HasSubstr("channels"));
+  auto doubles = session.array<double>(8, 0.0);
+  EXPECT_THAT(message([&] { pergola::texture(doubles, 8); }), HasSubstr("none of I8 U8"));
+  const auto kernel = session.load_text(kImagePtx).kernel("row");
+  auto out = session.array<float>(6, 0.f);
+  auto theirs = other.array<float>(8, 0.f);
+  const auto foreign = pergola::texture(theirs, 4, 2);
+  EXPECT_THAT(message([&] { kernel(pergola::grid(1, 1), foreign, out, 0.f); }),
+              HasSubstr("texture of another session"));
+  EXPECT_THAT(message([&] { kernel(pergola::grid(1, 1), pergola::texture(image, 4, 2), out, foreign); }),
+              HasSubstr("should be a float; it is a texture"));
+}
+
+TEST(Module, RefusedKernels_AreListedWithTheReason) {
+  pergola::Session session("cpu");
+  const auto module = session.load_text(
+      ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry good() { ret; }\n"
+      ".visible .entry bad() { nosuch.instruction.u32; ret; }\n");
+  EXPECT_THAT(module.kernel_names(), ::testing::ElementsAre("good", "bad"));
+  EXPECT_EQ(module.refusal("good"), "");
+  EXPECT_THAT(module.refusal("bad"), HasSubstr("nosuch"));
+}
+
+TEST(Cooperative, MoreBlocksThanFit_AreRefused) {
+  pergola::Session session("cpu");
+  const auto kernel = session.load_text(kImagePtx).kernel("row");
+  auto image = session.array<float>(8, 0.f);
+  auto out = session.array<float>(6, 0.f);
+  try {
+    kernel(pergola::grid(1 << 20, 1024).cooperative(), pergola::texture(image, 4, 2), out, 0.f);
+    FAIL() << "a million blocks are resident";
+  } catch (const pergola::Error& error) {
+    EXPECT_EQ(error.code(), pergola::Code::kResourceExhausted);
+    EXPECT_THAT(error.what(), HasSubstr("has 1048576 blocks, and only"));
+  }
 }
 
 }  // namespace

@@ -25,14 +25,17 @@ ParameterKind kind_of(const ptx::Parameter& parameter) {
 
 // AccessMode's values are Access's (pointer_modes.h).
 static_assert(static_cast<int>(analysis::AccessMode::kReadWrite) == static_cast<int>(Access::kReadWrite));
-Access access_of(analysis::AccessMode mode) { return static_cast<Access>(mode); }
+Access access_of(analysis::AccessMode mode) {
+  return static_cast<Access>(mode);
+}
 
 void add_modes(const analysis::PointerModes& modes, session::KernelInfo& info) {
   for (session::ParameterInfo& parameter : info.parameters) parameter.access = Access::kNone;
   for (const analysis::PointerParameter& pointer : modes.parameters) {
     if (pointer.parameter >= info.parameters.size()) continue;
     session::ParameterInfo& parameter = info.parameters[pointer.parameter];
-    parameter.access = static_cast<Access>(static_cast<int>(parameter.access) | static_cast<int>(access_of(pointer.mode)));
+    parameter.access =
+        static_cast<Access>(static_cast<int>(parameter.access) | static_cast<int>(access_of(pointer.mode)));
     parameter.is_sole_base |= pointer.is_sole;
     if (pointer.reason.empty()) continue;
     if (!parameter.reason.empty()) parameter.reason += "; ";
@@ -48,8 +51,8 @@ void add_modes(const analysis::PointerModes& modes, session::KernelInfo& info) {
 
 }  // namespace
 
-session::KernelInfo describe(const ptx::Module& module, const ptx::Function& entry, const ptx::KernelSignature& signature,
-                             const device::KernelResources& resources) {
+session::KernelInfo describe(const ptx::Module& module, const ptx::Function& entry,
+                             const ptx::KernelSignature& signature, const device::KernelResources& resources) {
   session::KernelInfo info;
   info.name = signature.name;
   info.parameter_bytes = signature.parameter_bytes;

@@ -8,7 +8,7 @@
 namespace pergola::runtime {
 
 // `kernel` is `entry` as the device loaded it. Where the analysis fails, accesses are kUnknown and say why.
-session::KernelInfo describe(const ptx::Module& module, const ptx::Function& entry, const ptx::KernelSignature& signature,
-                             const device::KernelResources& resources);
+session::KernelInfo describe(const ptx::Module& module, const ptx::Function& entry,
+                             const ptx::KernelSignature& signature, const device::KernelResources& resources);
 
 }  // namespace pergola::runtime

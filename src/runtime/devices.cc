@@ -20,8 +20,9 @@ Result<device::DevicePtr> open_cpu() {
   PERGOLA_ASSIGN(const CpuOptions options, CpuOptions::from_environment());
   if (options.check) {
     if (choice == EngineChoice::kJit)
-      return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_CPU_CHECK checks in the interpreter, and PERGOLA_CPU_ENGINE asks for "
-                                             "the JIT: unset one of them.");
+      return PERGOLA_ERROR(kInvalidArgument,
+                           "PERGOLA_CPU_CHECK checks in the interpreter, and PERGOLA_CPU_ENGINE asks for "
+                           "the JIT: unset one of them.");
     return create_cpu_device(options, create_interpreter({.check = true}));
   }
   PERGOLA_ASSIGN(auto engine, choose_engine(choice, create_interpreter()));
@@ -43,10 +44,12 @@ Result<DeviceChoice> parse_device_name(std::string_view name) {
       return DeviceChoice{device::DeviceKind::kCuda, index, false};
   }
   if (name == "shared")
-    return PERGOLA_ERROR(kUnsupported, "The device 'shared' needs a daemon, which this version does not have: use "
-                                       "'cpu' or 'cuda:N'.");
-  return PERGOLA_ERROR(kInvalidArgument, "There is no device '{}': it should be 'cpu', 'cuda:N' (the N-th GPU, from 0) "
-                                         "or 'null'.",
+    return PERGOLA_ERROR(kUnsupported,
+                         "The device 'shared' needs a daemon, which this version does not have: use "
+                         "'cpu' or 'cuda:N'.");
+  return PERGOLA_ERROR(kInvalidArgument,
+                       "There is no device '{}': it should be 'cpu', 'cuda:N' (the N-th GPU, from 0) "
+                       "or 'null'.",
                        name);
 }
 

@@ -21,8 +21,8 @@ Result<device::DevicePtr> open_device(std::string_view name);
 
 struct DeviceChoice {
   device::DeviceKind kind = device::DeviceKind::kNull;
-  int index = 0;           // of a GPU
-  bool any = false;        // a GPU where there is one, else the CPU
+  int index = 0;     // of a GPU
+  bool any = false;  // a GPU where there is one, else the CPU
 };
 // The meaning of a name; "" only after the environment was looked into (then `any`).
 Result<DeviceChoice> parse_device_name(std::string_view name);

@@ -76,7 +76,7 @@ std::vector<session::KernelName> names_of(const std::vector<const ptx::Function*
 
 std::string ptx_name(const source::CompiledSource& compiled) {
   if (compiled.compiler == source::Compiler::kNone || compiled.name.starts_with('<')) return compiled.name;
-  return std::filesystem::path(compiled.name).filename().replace_extension(".ptx").string();
+  return fmt::format("<PTX of {}>", std::filesystem::path(compiled.name).filename().string());
 }
 
 Result<LoadRequest> read_source(const std::string& path, const session::LoadOptions& options) {

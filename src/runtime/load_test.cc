@@ -31,7 +31,7 @@ class Load : public ::testing::Test {
   void SetUp() override {
     auto device = open_device("cpu");
     ASSERT_TRUE(device) << device.message();
-    auto session = LocalSession::create(std::move(device).value());
+    auto session = LocalSession::create(std::move(device).value(), "");
     ASSERT_TRUE(session) << session.message();
     session_ = std::move(session).value();
   }
@@ -68,13 +68,48 @@ TEST_F(Load, RefusedKernel_LeavesTheOthersOfItsFile) {
     const auto array = session_->allocate(session::ElementType::kU32, 4, 1);
     ASSERT_TRUE(array) << array.message();
     const session::Argument argument = session::ArrayArgument{*array, 0};
-    const auto event = (*store)->launch({.grid = {1, 1, 1}, .block = {1, 1, 1}}, {&argument, 1});
-    ASSERT_TRUE(event) << event.message();
-    ASSERT_TRUE((*event)->wait(std::nullopt).ok());
+    session::EventPtr event;
+    const Status launched = (*store)->launch({.grid = {1, 1, 1}, .block = {1, 1, 1}}, {&argument, 1}, &event);
+    ASSERT_TRUE(launched) << launched.message();
+    ASSERT_TRUE(event->wait(std::nullopt).ok());
     std::uint32_t value = 0;
     ASSERT_TRUE((*array)->read(0, std::as_writable_bytes(std::span(&value, 1))).ok());
     EXPECT_EQ(value, 7u);
   }
+}
+
+TEST_F(Load, RefusedKernel_SaysWhyByItsIndex) {
+  const auto module = load_ptx(std::string(kHead).append(kStore).append(kRefused));
+  ASSERT_TRUE(module) << module.message();
+  const auto& names = (*module)->kernel_names();
+  ASSERT_EQ(names.size(), 2u);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == "_Z5storePj") EXPECT_EQ((*module)->refusal(i), "");
+    else EXPECT_THAT((*module)->refusal(i), HasSubstr("nosuch"));
+  }
+}
+
+TEST_F(Load, AddressesOf32Bits_AreRefused) {
+  const auto module = load_ptx(".version 7.0\n.target sm_70\n.address_size 32\n" + std::string(kStore));
+  ASSERT_EQ(module.code(), Code::kUnsupported);
+  EXPECT_THAT(module.message(), HasSubstr("'both.ptx' has .address_size 32"));
+}
+
+TEST_F(Load, Alias_IsRefusedByName) {
+  const auto module = load_ptx(std::string(kHead).append(".func f() { ret; }\n.func g();\n.alias g, f;\n").append(kStore));
+  ASSERT_EQ(module.code(), Code::kUnsupported);
+  EXPECT_THAT(module.message(), HasSubstr("'both.ptx' has '.alias g, f;'"));
+}
+
+TEST(PtxName, OfWhatWasCompiled_NamesItsSource) {
+  source::CompiledSource compiled;
+  compiled.name = "folder/saxpy.cu";
+  compiled.compiler = source::Compiler::kNvrtc;
+  EXPECT_EQ(ptx_name(compiled), "<PTX of saxpy.cu>");
+  compiled.compiler = source::Compiler::kNone;
+  EXPECT_EQ(ptx_name(compiled), "folder/saxpy.cu");
+  compiled.name = "<string>";
+  EXPECT_EQ(ptx_name(compiled), "<string>");
 }
 
 TEST_F(Load, FileOfRefusedKernels_IsRefused) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/runtime/local_texture.h"
+
 namespace pergola::runtime {
 namespace {
 
@@ -19,6 +21,10 @@ std::uint32_t fill_period(std::span<const std::byte> value) {
 
 }  // namespace
 
+LocalArray::~LocalArray() {
+  session_->scheduler().retire(std::move(resource_), std::move(buffer_));
+}
+
 Status LocalArray::check_range(std::string_view what, std::uint64_t offset_bytes, std::uint64_t size) const {
   if (offset_bytes <= size_bytes() && size <= size_bytes() - offset_bytes) return {};
   return PERGOLA_ERROR(kInvalidArgument, "The {} covers {} bytes from byte {} of an array of {} bytes.", what, size,
@@ -28,13 +34,33 @@ Status LocalArray::check_range(std::string_view what, std::uint64_t offset_bytes
 Status LocalArray::write(std::uint64_t offset_bytes, std::span<const std::byte> source) {
   PERGOLA_TRY(check_range("write", offset_bytes, source.size()));
   if (source.empty()) return {};
-  return session_->queue().copy_to_device(buffer_, offset_bytes, source);
+  const scheduler::Access written = access(offset_bytes, source.size(), scheduler::Mode::kWrite);
+  if (std::byte* bytes = buffer_->host_pointer()) {
+    if (const auto now = session_->scheduler().try_host_access(written)) {
+      std::memmove(bytes + offset_bytes, source.data(), source.size());
+      return {};
+    }
+  }
+  return session_->scheduler().submit(
+      {scheduler::WorkKind::kCopyToDevice, session_->sites().write, std::span(&written, 1)},
+      [&](device::Queue& queue) { return queue.copy_to_device(buffer_, offset_bytes, source); });
+}
+
+Status LocalArray::wait(std::uint64_t offset_bytes, std::uint64_t size,
+                        std::optional<std::chrono::nanoseconds> timeout) {
+  PERGOLA_TRY(check_range("wait", offset_bytes, size));
+  scheduler::Scheduler::Deadline deadline;
+  if (timeout) deadline = std::chrono::steady_clock::now() + *timeout;
+  return session_->scheduler().begin_host_access(access(offset_bytes, size, scheduler::Mode::kRead), deadline).status();
 }
 
 Status LocalArray::read(std::uint64_t offset_bytes, std::span<std::byte> destination) {
   PERGOLA_TRY(check_range("read", offset_bytes, destination.size()));
-  if (!destination.empty()) PERGOLA_TRY(session_->queue().copy_to_host(destination, buffer_, offset_bytes));
-  return session_->wait_for_queue();
+  const auto host =
+      session_->scheduler().begin_host_access(access(offset_bytes, destination.size(), scheduler::Mode::kRead));
+  PERGOLA_TRY(host.status());
+  if (destination.empty()) return {};
+  return session_->copy_to_host_now(destination, buffer_, offset_bytes);
 }
 
 Result<std::span<const std::byte>> LocalArray::view() {
@@ -43,8 +69,7 @@ Result<std::span<const std::byte>> LocalArray::view() {
     PERGOLA_ASSIGN(view_, session_->raw_device().allocate(size_bytes(), device::MemoryKind::kHostVisible));
   }
   const std::span<std::byte> bytes{view_->host_pointer(), static_cast<std::size_t>(size_bytes())};
-  if (!bytes.empty()) PERGOLA_TRY(session_->queue().copy_to_host(bytes, buffer_, 0));
-  PERGOLA_TRY(session_->wait_for_queue());
+  PERGOLA_TRY(read(0, bytes));
   return std::span<const std::byte>(bytes);
 }
 
@@ -57,7 +82,13 @@ Status LocalArray::fill(std::span<const std::byte> value) {
   if (period == 0) return fill_by_doubling(value);
   std::uint32_t pattern = 0;
   std::memcpy(&pattern, value.data(), period);
-  return session_->queue().fill(buffer_, 0, size_bytes(), pattern, period);
+  return submit_fill([&](device::Queue& queue) { return queue.fill(buffer_, 0, size_bytes(), pattern, period); });
+}
+
+Status LocalArray::submit_fill(scheduler::Scheduler::Enqueue enqueue) {
+  const scheduler::Access written = access(0, size_bytes(), scheduler::Mode::kWrite);
+  return session_->scheduler().submit({scheduler::WorkKind::kFill, session_->sites().fill, std::span(&written, 1)},
+                                      enqueue);
 }
 
 // Devices repeat up to 4 bytes; longer values are written a few times and then copied on, twice as much each time.
@@ -68,13 +99,15 @@ Status LocalArray::fill_by_doubling(std::span<const std::byte> value) {
   std::vector<std::byte> seed(seed_elements * value.size());
   for (std::size_t i = 0; i < seed_elements; ++i)
     std::memcpy(seed.data() + i * value.size(), value.data(), value.size());
-  PERGOLA_TRY(session_->queue().copy_to_device(buffer_, 0, seed));
-  for (std::uint64_t done = seed.size(); done < size_bytes();) {
-    const std::uint64_t size = std::min(done, size_bytes() - done);
-    PERGOLA_TRY(session_->queue().copy(buffer_, done, buffer_, 0, size));
-    done += size;
-  }
-  return {};
+  return submit_fill([&](device::Queue& queue) -> Status {
+    PERGOLA_TRY(queue.copy_to_device(buffer_, 0, seed));
+    for (std::uint64_t done = seed.size(); done < size_bytes();) {
+      const std::uint64_t size = std::min(done, size_bytes() - done);
+      PERGOLA_TRY(queue.copy(buffer_, done, buffer_, 0, size));
+      done += size;
+    }
+    return {};
+  });
 }
 
 Status LocalArray::copy_from(std::uint64_t offset_bytes, const session::ArrayPtr& source,
@@ -86,7 +119,20 @@ Status LocalArray::copy_from(std::uint64_t offset_bytes, const session::ArrayPtr
   PERGOLA_TRY(check_range("copy", offset_bytes, size));
   PERGOLA_TRY(from->check_range("copy", source_offset_bytes, size));
   if (size == 0) return {};
-  return session_->queue().copy(buffer_, offset_bytes, from->buffer_, source_offset_bytes, size);
+  const scheduler::Access accesses[] = {from->access(source_offset_bytes, size, scheduler::Mode::kRead),
+                                        access(offset_bytes, size, scheduler::Mode::kWrite)};
+  return session_->scheduler().submit(
+      {scheduler::WorkKind::kCopy, session_->sites().copy, accesses}, [&](device::Queue& queue) {
+        return queue.copy(buffer_, offset_bytes, from->buffer_, source_offset_bytes, size);
+      });
+}
+
+Result<session::TexturePtr> LocalArray::create_texture(device::TextureDescription description) {
+  description.buffer = buffer_;
+  const auto host = session_->scheduler().begin_host_access(access(0, size_bytes(), scheduler::Mode::kRead));
+  PERGOLA_TRY(host.status());
+  PERGOLA_ASSIGN(auto texture, session_->raw_device().create_texture(description));
+  return session::TexturePtr(std::make_shared<LocalTexture>(session_, std::move(texture)));
 }
 
 }  // namespace pergola::runtime

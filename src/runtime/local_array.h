@@ -1,7 +1,9 @@
 // An array of the in-process session: a buffer of the device, and a host copy for view() once somebody asks.
 #pragma once
 
+#include <chrono>
 #include <mutex>
+#include <optional>
 
 #include "src/runtime/local_session.h"
 
@@ -9,26 +11,40 @@ namespace pergola::runtime {
 
 class LocalArray final : public session::Array {
  public:
-  LocalArray(std::shared_ptr<LocalSession> session, device::BufferPtr buffer, session::ElementType type,
-             std::uint32_t element_bytes, std::uint64_t count)
-      : Array(type, element_bytes, count, session->id()), session_(std::move(session)), buffer_(std::move(buffer)) {}
+  LocalArray(std::shared_ptr<LocalSession> session, device::BufferPtr buffer,
+             std::unique_ptr<scheduler::Resource> resource, session::ElementType type, std::uint32_t element_bytes,
+             std::uint64_t count)
+      : Array(type, element_bytes, count, session->id()),
+        session_(std::move(session)),
+        buffer_(std::move(buffer)),
+        resource_(std::move(resource)) {}
+  ~LocalArray() override;  // work in flight keeps the memory
 
   const device::BufferPtr& buffer() const { return buffer_; }
+  scheduler::Resource& resource() const { return *resource_; }
 
   device::DeviceAddress address() const override { return buffer_->address(); }
   Status write(std::uint64_t offset_bytes, std::span<const std::byte> source) override;
+  Status wait(std::uint64_t offset_bytes, std::uint64_t size_bytes,
+              std::optional<std::chrono::nanoseconds> timeout) override;
   Status read(std::uint64_t offset_bytes, std::span<std::byte> destination) override;
   Result<std::span<const std::byte>> view() override;
   Status fill(std::span<const std::byte> value) override;
   Status copy_from(std::uint64_t offset_bytes, const session::ArrayPtr& source, std::uint64_t source_offset_bytes,
                    std::uint64_t size_bytes) override;
+  Result<session::TexturePtr> create_texture(device::TextureDescription description) override;
 
  private:
   Status check_range(std::string_view what, std::uint64_t offset_bytes, std::uint64_t size_bytes) const;
+  scheduler::Access access(std::uint64_t offset_bytes, std::uint64_t size_bytes, scheduler::Mode mode) const {
+    return {resource_.get(), {offset_bytes, offset_bytes + size_bytes}, mode};
+  }
+  Status submit_fill(scheduler::Scheduler::Enqueue enqueue);
   Status fill_by_doubling(std::span<const std::byte> value);
 
   const std::shared_ptr<LocalSession> session_;
-  const device::BufferPtr buffer_;
+  device::BufferPtr buffer_;                       // never null but in the destructor, as the next
+  std::unique_ptr<scheduler::Resource> resource_;  // what the scheduler orders
   std::mutex view_mutex_;
   device::BufferPtr view_;  // host-visible, made by the first view(); guarded by view_mutex_
 };

@@ -1,9 +1,33 @@
 #include "src/runtime/local_module.h"
 
+#include "src/runtime/argument_text.h"
 #include "src/runtime/local_array.h"
+#include "src/runtime/local_texture.h"
 #include "src/session/arguments.h"
 
 namespace pergola::runtime {
+namespace {
+
+scheduler::Mode mode_of(session::Access access) {
+  switch (access) {
+    case session::Access::kNone: return scheduler::Mode::kNone;
+    case session::Access::kRead: return scheduler::Mode::kRead;
+    case session::Access::kWrite: return scheduler::Mode::kWrite;
+    case session::Access::kReadWrite:
+    case session::Access::kUnknown: break;
+  }
+  return scheduler::Mode::kReadWrite;
+}
+
+// Memory comes in through this argument, though it is no array: then it may be that of any.
+bool is_address(const session::Argument& argument, const session::ParameterInfo& parameter) {
+  if (const auto* address = std::get_if<session::AddressArgument>(&argument)) return address->address != 0;
+  if (const auto* number = std::get_if<session::Number>(&argument))
+    return parameter.is_sole_base && parameter.size_bytes == 8 && number->bits != 0;
+  return std::holds_alternative<session::BytesArgument>(argument);
+}
+
+}  // namespace
 
 LocalModule::LocalModule(std::shared_ptr<LocalSession> session, device::ModulePtr module, std::string name,
                          std::string ptx, std::vector<session::KernelName> names,
@@ -16,30 +40,93 @@ LocalModule::LocalModule(std::shared_ptr<LocalSession> session, device::ModulePt
       infos_(std::move(infos)),
       kernels_(std::move(kernels)) {
   for (const session::KernelName& kernel : names_) ptx_names_.push_back(kernel.ptx);
+  for (const auto& kernel : kernels_) refusals_.push_back(kernel.ok() ? "" : kernel.message());
+  scheduler::Scheduler& scheduler = session_->scheduler();
+  for (const session::KernelInfo& info : infos_)
+    for (const session::VariableInfo& variable : info.variables)
+      if (auto& resource = variables_[variable.name]; resource == nullptr && writes(mode_of(variable.access)))
+        resource = scheduler.create_resource(1);
+  launch_states_.resize(infos_.size());
+  for (std::size_t i = 0; i < infos_.size(); ++i) {
+    const session::KernelInfo& info = infos_[i];
+    LaunchState& state = launch_states_[i];
+    state.site = scheduler.site(ptx_names_[i]);
+    state.universal = mode_of(info.universal_access);
+    for (const session::ParameterInfo& parameter : info.parameters) state.modes.push_back(mode_of(parameter.access));
+    for (const session::VariableInfo& variable : info.variables)
+      if (const auto& resource = variables_[variable.name]; resource != nullptr)
+        state.variables.push_back({resource.get(), {0, 1}, mode_of(variable.access)});
+  }
+}
+
+LocalModule::~LocalModule() {
+  for (auto& [name, resource] : variables_)
+    if (resource != nullptr) session_->scheduler().retire(std::move(resource), nullptr);
 }
 
 Result<session::KernelPtr> LocalModule::kernel(std::string_view name) {
   PERGOLA_ASSIGN(const std::size_t index, session::find_kernel(names_, name, name_));
   if (!kernels_[index])
     return PERGOLA_ERROR(kUnsupported, "{} Kernel '{}' is refused therefore; others of '{}' can be used.",
-                         kernels_[index].message(), ptx_names_[index], name_);
+                         refusals_[index], ptx_names_[index], name_);
   return session::KernelPtr(std::make_shared<LocalKernel>(shared_from_this(), index));
 }
 
-Result<session::EventPtr> LocalKernel::launch(const session::LaunchShape& shape,
-                                              std::span<const session::Argument> arguments) {
+Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const session::Argument> arguments,
+                           session::EventPtr* event, std::uint64_t* ticket) {
   LocalSession& session = *module_->session_;
-  PERGOLA_ASSIGN(session::BoundArguments bound, session::bind_arguments(info(), session.id(), arguments));
-  std::vector<device::BufferPtr> buffers;
-  buffers.reserve(bound.arrays.size());
-  // bind_arguments() has seen that they are of this session, whose arrays are all LocalArrays.
-  for (const session::ArrayPtr& array : bound.arrays) buffers.push_back(static_cast<LocalArray&>(*array).buffer());
-  return session.launch(module_->module_, **module_->kernels_[index_], shape, bound.parameters, std::move(buffers));
+  const LocalModule::LaunchState& state = module_->launch_states_[index_];
+  boost::container::small_vector<std::byte, 256> parameters(info().parameter_bytes);
+  PERGOLA_TRY(session::bind_arguments(info(), session.id(), arguments, parameters));
+  boost::container::small_vector<scheduler::Access, 8> accesses;
+  for (const scheduler::Access& variable : state.variables) accesses.push_back(variable);
+  scheduler::Mode universal = state.universal;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (const auto* given = std::get_if<session::TextureArgument>(&arguments[i])) {  // of this session too
+      accesses.push_back(
+          {&static_cast<const LocalTexture&>(*given->texture).resource(), {0, 1}, scheduler::Mode::kRead});
+      continue;
+    }
+    const scheduler::Mode mode = state.modes[i];
+    if (mode == scheduler::Mode::kNone) continue;
+    if (const auto* given = std::get_if<session::ArrayArgument>(&arguments[i])) {
+      // bind_arguments() has seen that it is of this session, whose arrays are all LocalArrays. A pointer into the
+      // array may be followed in both directions, so it stands for all of it.
+      const auto& array = static_cast<const LocalArray&>(*given->array);
+      accesses.push_back({&array.resource(), {0, array.size_bytes()}, mode});
+    } else if (is_address(arguments[i], info().parameters[i])) {
+      universal = universal | mode;
+    }
+  }
+  const device::Kernel& kernel = **module_->kernels_[index_];
+  const scheduler::KernelCall call{module_->module_, kernel, shape, parameters};
+  const bool plain = !shape.cooperative && !shape.programmatic && shape.cluster == device::Dim3{0, 0, 0};
+  const auto detail = [&] {
+    return scheduler::WorkDetail{shape.grid, shape.block, shape.dynamic_shared_bytes, argument_text(arguments)};
+  };
+  const FunctionRef<scheduler::WorkDetail()> describe = detail;
+  device::EventPtr ended;
+  PERGOLA_TRY(session.scheduler().submit(
+      {scheduler::WorkKind::kKernel, state.site, accesses, universal, plain ? &call : nullptr, &describe},
+      [&](device::Queue& queue) { return queue.launch(module_->module_, kernel, shape, parameters); },
+      event == nullptr ? nullptr : &ended, ticket));
+  if (event != nullptr) *event = session.wrap(std::move(ended), module_->module_, kernel.signature().name);
+  return {};
 }
 
-Result<session::EventPtr> LocalKernel::launch_nothing(std::span<const session::Argument> arguments) {
-  PERGOLA_TRY(session::bind_arguments(info(), module_->session_->id(), arguments).status());
-  return module_->session_->record();
+Result<session::EventPtr> LocalKernel::event_of(std::uint64_t ticket) {
+  LocalSession& session = *module_->session_;
+  if (ticket == 0) return session.record();
+  PERGOLA_ASSIGN(auto event, session.scheduler().event_of(ticket));
+  return session.wrap(std::move(event), module_->module_, (*module_->kernels_[index_])->signature().name);
+}
+
+Status LocalKernel::launch_nothing(std::span<const session::Argument> arguments, session::EventPtr* event) {
+  std::vector<std::byte> parameters(info().parameter_bytes);
+  PERGOLA_TRY(session::bind_arguments(info(), module_->session_->id(), arguments, parameters));
+  if (event == nullptr) return {};
+  PERGOLA_ASSIGN(*event, module_->session_->record());
+  return {};
 }
 
 }  // namespace pergola::runtime

@@ -1,13 +1,15 @@
 // A loaded module of the in-process session, and its kernels.
 #pragma once
 
+#include <map>
+
 #include "src/runtime/local_session.h"
 #include "src/session/kernel_names.h"
 
 namespace pergola::runtime {
 
-// Immutable. kernels[i], infos[i] and names[i] are of the same kernel; where the device refuses it, kernels[i] says why
-// and infos[i] is empty. A LocalKernel is of one that is not refused.
+// Immutable but for the scheduler's own state. kernels[i], infos[i] and names[i] are of the same kernel; where the
+// device refuses it, kernels[i] says why and infos[i] is empty. A LocalKernel is of one that is not refused.
 class LocalModule final : public session::Module, public std::enable_shared_from_this<LocalModule> {
  public:
   LocalModule(std::shared_ptr<LocalSession> session, device::ModulePtr module, std::string name, std::string ptx,
@@ -15,11 +17,20 @@ class LocalModule final : public session::Module, public std::enable_shared_from
               std::vector<Result<const device::Kernel*>> kernels);
 
   const std::vector<std::string>& kernel_names() const override { return ptx_names_; }
+  const std::string& refusal(std::size_t index) const override { return refusals_[index]; }
   const std::string& ptx() const override { return ptx_; }
+  ~LocalModule() override;
   Result<session::KernelPtr> kernel(std::string_view name) override;
 
  private:
   friend class LocalKernel;
+  // What launches of one kernel need at once.
+  struct LaunchState {
+    scheduler::WorkSite* site = nullptr;
+    std::vector<scheduler::Mode> modes;  // of the memory that each parameter points at
+    scheduler::Mode universal = scheduler::Mode::kNone;
+    std::vector<scheduler::Access> variables;
+  };
 
   const std::shared_ptr<LocalSession> session_;
   const device::ModulePtr module_;
@@ -27,7 +38,9 @@ class LocalModule final : public session::Module, public std::enable_shared_from
   const std::vector<session::KernelName> names_;
   const std::vector<session::KernelInfo> infos_;
   const std::vector<Result<const device::Kernel*>> kernels_;  // the kernels are owned by module_
-  std::vector<std::string> ptx_names_;
+  std::vector<std::string> ptx_names_, refusals_;
+  std::map<std::string, std::unique_ptr<scheduler::Resource>> variables_;  // those that some kernel writes
+  std::vector<LaunchState> launch_states_;  // as kernels_
 };
 
 class LocalKernel final : public session::Kernel {
@@ -36,9 +49,10 @@ class LocalKernel final : public session::Kernel {
       : module_(std::move(module)), index_(index) {}
 
   const session::KernelInfo& info() const override { return module_->infos_[index_]; }
-  Result<session::EventPtr> launch(const session::LaunchShape& shape,
-                                   std::span<const session::Argument> arguments) override;
-  Result<session::EventPtr> launch_nothing(std::span<const session::Argument> arguments) override;
+  Status launch(const session::LaunchShape& shape, std::span<const session::Argument> arguments,
+                session::EventPtr* event, std::uint64_t* ticket) override;
+  Result<session::EventPtr> event_of(std::uint64_t ticket) override;
+  Status launch_nothing(std::span<const session::Argument> arguments, session::EventPtr* event) override;
 
  private:
   const std::shared_ptr<const LocalModule> module_;

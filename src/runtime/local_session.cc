@@ -1,8 +1,11 @@
 #include "src/runtime/local_session.h"
 
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <limits>
 
-#include "src/base/log.h"
+#include "src/base/fork.h"
 #include "src/runtime/devices.h"
 #include "src/runtime/load.h"
 #include "src/runtime/local_array.h"
@@ -51,19 +54,48 @@ class LocalEvent final : public session::Event {
 
 }  // namespace
 
-LocalSession::LocalSession(device::DevicePtr device, std::unique_ptr<device::Queue> queue)
-    : id_(next_session_id()), device_(std::move(device)), queue_(std::move(queue)) {}
-
-LocalSession::~LocalSession() {
-  queue_.reset();  // waits for its work, each device in its way
-  in_flight_.reap();
-  if (const Status& failure = in_flight_.failure(); !failure.ok() && !failure_told_)
-    PERGOLA_WARN("a session ends with a failure that nobody asked for: {}", failure.message());
+Status name_kernel(std::string_view kernel, const Status& status) {
+  if (status.ok() || kernel.empty() || status.message().find(fmt::format("'{}'", kernel)) != std::string::npos)
+    return status;
+  Error error = status.error();
+  error.message = fmt::format("Kernel '{}' failed: {}", kernel, error.message);
+  return error;
 }
 
-Result<std::shared_ptr<LocalSession>> LocalSession::create(device::DevicePtr device) {
-  PERGOLA_ASSIGN(auto queue, device->create_queue());
-  return std::shared_ptr<LocalSession>(new LocalSession(std::move(device), std::move(queue)));
+LocalSession::LocalSession(device::DevicePtr device, std::unique_ptr<scheduler::Scheduler> scheduler)
+    : id_(next_session_id()), device_(std::move(device)), scheduler_(std::move(scheduler)),
+      sites_{scheduler_->site("write"), scheduler_->site("fill"), scheduler_->site("copy")} {}
+
+Result<std::shared_ptr<LocalSession>> LocalSession::create(device::DevicePtr device, std::string_view policy_text) {
+  scheduler::Policy policy;
+  // A stream of the CPU device is a thread, and its grids share the cores anyway.
+  if (device->info().kind == device::DeviceKind::kCpu) policy.max_streams = 8;
+  if (!policy_text.empty()) {
+    PERGOLA_ASSIGN(policy, scheduler::parse_policy(policy_text, policy));
+  } else if (const char* text = std::getenv("PERGOLA_SCHEDULER"); text != nullptr) {
+    Result<scheduler::Policy> parsed = scheduler::parse_policy(text, policy);
+    if (!parsed.ok()) return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_SCHEDULER: {}", parsed.message());
+    policy = *parsed;
+  }
+  PERGOLA_ASSIGN(auto scheduler, scheduler::Scheduler::create(device, policy));
+  std::shared_ptr<LocalSession> session(new LocalSession(std::move(device), std::move(scheduler)));
+  PERGOLA_TRY(session->record_as_asked());
+  return session;
+}
+
+Status LocalSession::record_as_asked() {
+  if (const char* file = std::getenv("PERGOLA_TRACE"); file != nullptr && *file != '\0') {
+    // Of a process's later sessions each has a file of its own: trace.json, trace.2.json, ...
+    std::filesystem::path path = file;
+    if (id_ != 1) path.replace_extension(fmt::format("{}{}", id_, path.extension().string()));
+    const Status status = trace(path.string());
+    if (!status.ok()) return Error{status.code(), "PERGOLA_TRACE: " + status.message(), __FILE__, __LINE__};
+  }
+  if (const char* file = std::getenv("PERGOLA_HISTORY"); file != nullptr && *file != '\0') {
+    const Status status = history(file);
+    if (!status.ok()) return Error{status.code(), "PERGOLA_HISTORY: " + status.message(), __FILE__, __LINE__};
+  }
+  return {};
 }
 
 Result<session::ModulePtr> LocalSession::load_file(const std::string& path, const session::LoadOptions& options) {
@@ -77,95 +109,86 @@ Result<session::ModulePtr> LocalSession::load_text(std::string_view text, const 
 
 Result<session::ArrayPtr> LocalSession::allocate(session::ElementType type, std::uint32_t element_bytes,
                                                  std::uint64_t count) {
-  if (!session::is_valid(type))
-    return PERGOLA_ERROR(kInvalidArgument, "{} is no element type.", static_cast<std::int32_t>(type));
-  const std::uint32_t usual_bytes = session::size_bytes(type);
-  if (type != session::ElementType::kBytes) {
-    if (element_bytes != 0 && element_bytes != usual_bytes)
-      return PERGOLA_ERROR(kInvalidArgument, "An element of type {} has {} bytes, not {}.", session::to_string(type),
-                           usual_bytes, element_bytes);
-    element_bytes = usual_bytes;
-  } else if (element_bytes == 0) {
-    element_bytes = 1;
-  }
+  PERGOLA_ASSIGN(element_bytes, session::element_bytes_of(type, element_bytes));
   if (count > std::numeric_limits<std::uint64_t>::max() / 2 / element_bytes)
     return PERGOLA_ERROR(kResourceExhausted, "An array of {} elements of {} bytes is more than any device has.", count,
                          element_bytes);
-  {
-    const std::lock_guard lock(submit_mutex_);
-    in_flight_.reap();
-  }
+  auto resource = scheduler_->create_resource(count * element_bytes);  // also frees what nobody uses any more
   PERGOLA_ASSIGN(auto buffer, device_->allocate(count * element_bytes, device::MemoryKind::kDevice));
-  return session::ArrayPtr(
-      std::make_shared<LocalArray>(shared_from_this(), std::move(buffer), type, element_bytes, count));
+  return session::ArrayPtr(std::make_shared<LocalArray>(shared_from_this(), std::move(buffer), std::move(resource),
+                                                        type, element_bytes, count));
+}
+
+Result<session::ArrayPtr> LocalSession::adopt(session::ElementType type, std::uint32_t element_bytes,
+                                              std::uint64_t count, device::ForeignMemory memory) {
+  PERGOLA_ASSIGN(element_bytes, session::element_bytes_of(type, element_bytes));
+  if (__builtin_mul_overflow(count, element_bytes, &memory.size_bytes))
+    return PERGOLA_ERROR(kInvalidArgument, "{} elements of {} bytes are more than any memory has.", count, element_bytes);
+  auto resource = scheduler_->create_resource(memory.size_bytes);
+  PERGOLA_ASSIGN(auto buffer, device_->adopt(memory));
+  return session::ArrayPtr(std::make_shared<LocalArray>(shared_from_this(), std::move(buffer), std::move(resource), type,
+                                                        element_bytes, count));
+}
+
+session::EventPtr LocalSession::wrap(device::EventPtr event, device::ModulePtr module, std::string_view kernel) {
+  return std::make_shared<LocalEvent>(shared_from_this(), std::move(event), std::move(module), kernel);
 }
 
 Result<session::EventPtr> LocalSession::record() {
-  const std::lock_guard lock(submit_mutex_);
-  PERGOLA_ASSIGN(auto event, queue_->record());
-  return session::EventPtr(std::make_shared<LocalEvent>(shared_from_this(), std::move(event), nullptr, ""));
+  PERGOLA_ASSIGN(auto event, scheduler_->record());
+  return wrap(std::move(event), nullptr, "");
 }
 
 Status LocalSession::synchronize() {
-  const Status status = queue_->synchronize();
-  const std::lock_guard lock(submit_mutex_);
-  in_flight_.reap();
-  const Status failure = in_flight_.take_failure();
-  return failure.ok() ? status : failure;
+  return scheduler_->synchronize();
 }
 
-Result<session::EventPtr> LocalSession::launch(const device::ModulePtr& module, const device::Kernel& kernel,
-                                               const device::LaunchConfig& config,
-                                               std::span<const std::byte> parameters,
-                                               std::vector<device::BufferPtr> buffers) {
-  const std::string_view name = kernel.signature().name;
-  device::EventPtr event;
-  {
-    const std::lock_guard lock(submit_mutex_);
-    in_flight_.reap();
-    PERGOLA_TRY(queue_->launch(module, kernel, config, parameters));
-    Result<device::EventPtr> recorded = queue_->record();
-    if (!recorded.ok()) {
-      // Nothing tells when the launch ends, so its buffers may go only after everything has.
-      const Status ended = queue_->synchronize();
-      return ended.ok() ? recorded.status() : name_kernel(name, ended);
-    }
-    event = *recorded;
-    in_flight_.add({event, module, name, std::move(buffers)});
-  }
-  return session::EventPtr(std::make_shared<LocalEvent>(shared_from_this(), std::move(event), module, name));
+Result<std::string> LocalSession::dag(std::string_view format) {
+  if (format == "dot") return scheduler_->picture().dot();
+  if (format == "mermaid") return scheduler_->picture().mermaid();
+  return PERGOLA_ERROR(kInvalidArgument, "'{}' is no format of graphs; there are 'dot' and 'mermaid'.", format);
 }
 
-Status LocalSession::wait_for_queue() {
-  device::EventPtr event;
-  {
-    const std::lock_guard lock(submit_mutex_);
-    PERGOLA_ASSIGN(event, queue_->record());
+Status LocalSession::trace(const std::optional<std::string>& path) {
+  return path ? scheduler_->start_trace(*path) : scheduler_->end_trace();
+}
+
+Status LocalSession::history(const std::optional<std::string>& path) {
+  return path ? scheduler_->start_history(*path) : scheduler_->end_history();
+}
+
+Status LocalSession::copy_to_host_now(std::span<std::byte> destination, const device::BufferPtr& source,
+                                      std::size_t offset_bytes) {
+  if (const std::byte* bytes = source->host_pointer()) {
+    std::memcpy(destination.data(), bytes + offset_bytes, destination.size());
+    return {};
   }
-  const Status status = event->wait();
-  return status.ok() ? status : explain(status, "");
+  const std::lock_guard lock(reader_mutex_);
+  if (reader_ == nullptr) {
+    PERGOLA_ASSIGN(reader_, device_->create_queue());
+  }
+  PERGOLA_TRY(reader_->copy_to_host(destination, source, offset_bytes));
+  return reader_->synchronize();
 }
 
 Status LocalSession::explain(const Status& status, std::string_view kernel) {
-  const std::lock_guard lock(submit_mutex_);
-  in_flight_.reap();
-  failure_told_ = true;
   if (status.code() != Code::kSkipped && !kernel.empty()) return name_kernel(kernel, status);
-  const Status& failure = in_flight_.failure();
+  Status failure = scheduler_->failure();
   if (failure.ok()) return status;
   if (kernel.empty()) return failure;
   return PERGOLA_ERROR(kSkipped, "Kernel '{}' was not run, because work before it failed: {}", kernel,
                        failure.message());
 }
 
-Result<session::SessionPtr> create_session(device::DevicePtr device) {
-  PERGOLA_ASSIGN(auto session, LocalSession::create(std::move(device)));
+Result<session::SessionPtr> create_session(device::DevicePtr device, std::string_view policy) {
+  PERGOLA_ASSIGN(auto session, LocalSession::create(std::move(device), policy));
   return session::SessionPtr(std::move(session));
 }
 
-Result<session::SessionPtr> create_session(std::string_view device_name) {
+Result<session::SessionPtr> create_session(std::string_view device_name, std::string_view policy) {
+  watch_for_fork();
   PERGOLA_ASSIGN(auto device, open_device(device_name));
-  return create_session(std::move(device));
+  return create_session(std::move(device), policy);
 }
 
 }  // namespace pergola::runtime

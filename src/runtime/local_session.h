@@ -1,58 +1,68 @@
 // The in-process session.
 //
-//   Kernel::launch ──┐                       ┌─▶ Event (device's, wrapped: names the kernel that failed)
-//   Array::write ────┼─▶ one device::Queue ──┤
-//   Array::read ─────┘    (in order)         └─▶ InFlight: keeps buffers until their launch has ended
+//   Kernel::launch ──┐                            ┌─▶ queues of the device, one a stream
+//   Array::write ────┼─▶ scheduler::Scheduler ────┤
+//   Array::read ─────┘   (what depends on what)   └─▶ Event (device's, wrapped: names the kernel that failed)
 //
-// Ownership: arrays, modules, kernels and events hold the session; the session holds the device and the queue; launches
-// in flight hold buffers and device modules, never session objects, so there is no cycle.
-// Threads: everything is thread-safe. submit_mutex_ makes a launch and the event after it one step (so that the event
-// carries that launch's failure) and guards in_flight_; nobody waits for work under it but InFlight::add at its bound.
+// Ownership: arrays, modules, kernels and events hold the session; the session holds the device and the scheduler,
+// which keeps the memory of arrays that go while work uses it, and no session objects, so there is no cycle. Threads:
+// everything is thread-safe, by the scheduler's lock.
 #pragma once
 
 #include <atomic>
 #include <mutex>
 
 #include "src/device/device.h"
-#include "src/runtime/in_flight.h"
+#include "src/scheduler/scheduler.h"
 #include "src/session/session.h"
 
 namespace pergola::runtime {
 
+// "Kernel 'saxpy' failed: ..." unless the message names the kernel by itself.
+Status name_kernel(std::string_view kernel, const Status& status);
+
 class LocalSession final : public session::Session, public std::enable_shared_from_this<LocalSession> {
  public:
-  static Result<std::shared_ptr<LocalSession>> create(device::DevicePtr device);
-  ~LocalSession() override;
+  static Result<std::shared_ptr<LocalSession>> create(device::DevicePtr device, std::string_view policy);
 
   const device::DeviceInfo& device() const override { return device_->info(); }
   Result<session::ModulePtr> load_file(const std::string& path, const session::LoadOptions& options) override;
   Result<session::ModulePtr> load_text(std::string_view text, const session::LoadOptions& options) override;
   Result<session::ArrayPtr> allocate(session::ElementType type, std::uint32_t element_bytes,
                                      std::uint64_t count) override;
+  Result<session::ArrayPtr> adopt(session::ElementType type, std::uint32_t element_bytes, std::uint64_t count,
+                                  device::ForeignMemory memory) override;
   Result<session::EventPtr> record() override;
   Status synchronize() override;
+  Result<std::string> dag(std::string_view format) override;
+  Status trace(const std::optional<std::string>& path) override;
+  Status history(const std::optional<std::string>& path) override;
 
   // For arrays, kernels and events of this session.
   std::uint64_t id() const { return id_; }
   device::Device& raw_device() { return *device_; }
-  device::Queue& queue() { return *queue_; }
-  Result<session::EventPtr> launch(const device::ModulePtr& module, const device::Kernel& kernel,
-                                   const device::LaunchConfig& config, std::span<const std::byte> parameters,
-                                   std::vector<device::BufferPtr> buffers);
-  // Waits for the work submitted so far. A skip is told as the failure that caused it.
-  Status wait_for_queue();
+  scheduler::Scheduler& scheduler() { return *scheduler_; }
+  struct Sites {
+    scheduler::WorkSite *write, *fill, *copy;
+  };
+  const Sites& sites() const { return sites_; }
+  // The device's event of one launch, or with "" of anything else, for users. `module` owns the name.
+  session::EventPtr wrap(device::EventPtr event, device::ModulePtr module, std::string_view kernel);
+  // Device to host where no work is under way on either side; returns when it is done.
+  Status copy_to_host_now(std::span<std::byte> destination, const device::BufferPtr& source, std::size_t offset_bytes);
   // What to tell of work that ended with `status`; `kernel` is "" where it is not a launch.
   Status explain(const Status& status, std::string_view kernel);
 
  private:
-  LocalSession(device::DevicePtr device, std::unique_ptr<device::Queue> queue);
+  LocalSession(device::DevicePtr device, std::unique_ptr<scheduler::Scheduler> scheduler);
+  Status record_as_asked();  // PERGOLA_TRACE, PERGOLA_HISTORY
 
   const std::uint64_t id_;
-  device::DevicePtr device_;
-  std::mutex submit_mutex_;
-  InFlight in_flight_;                    // guarded by submit_mutex_
-  bool failure_told_ = false;             // a caller knows of some failure; guarded by submit_mutex_
-  std::unique_ptr<device::Queue> queue_;  // destroyed first: it waits for what uses the rest
+  const device::DevicePtr device_;
+  std::mutex reader_mutex_;
+  std::unique_ptr<device::Queue> reader_;  // of copy_to_host_now(), made when first needed; guarded by reader_mutex_
+  const std::unique_ptr<scheduler::Scheduler> scheduler_;  // destroyed first: it waits for what uses the rest
+  const Sites sites_;  // of scheduler_
 };
 
 }  // namespace pergola::runtime

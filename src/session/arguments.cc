@@ -1,5 +1,6 @@
 #include "src/session/arguments.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -60,6 +61,7 @@ std::string describe(const Argument& argument) {
     return array->array == nullptr ? "no array" : fmt::format("an array of {}", to_string(array->array->type()));
   if (const auto* bytes = std::get_if<BytesArgument>(&argument))
     return fmt::format("a struct of {} bytes", bytes->bytes.size());
+  if (std::holds_alternative<TextureArgument>(argument)) return "a texture";
   return "a device address";
 }
 
@@ -86,8 +88,10 @@ bool memory_fits(const ParameterInfo& parameter) {
 // Checks and places one argument after the other.
 class Binder {
  public:
-  Binder(const KernelInfo& kernel, std::uint64_t session_id) : kernel_(kernel), session_id_(session_id) {
-    bound_.parameters.resize(kernel.parameter_bytes);
+  Binder(const KernelInfo& kernel, std::uint64_t session_id, std::span<std::byte> parameters)
+      : kernel_(kernel), session_id_(session_id), parameters_(parameters) {
+    PERGOLA_CHECK(parameters.size() == kernel.parameter_bytes);
+    std::fill(parameters.begin(), parameters.end(), std::byte{0});
   }
 
   Status place(std::size_t index, const Argument& argument) {
@@ -105,10 +109,9 @@ class Binder {
       if (!sized || bytes->bytes.size() != parameter().size_bytes) return mismatch(argument);
       return store(bytes->bytes.data(), bytes->bytes.size());
     }
+    if (const auto* texture = std::get_if<TextureArgument>(&argument)) return place_texture(argument, *texture);
     return place_array(argument, std::get<ArrayArgument>(argument));
   }
-
-  BoundArguments take() { return std::move(bound_); }
 
  private:
   const ParameterInfo& parameter() const { return kernel_.parameters[index_]; }
@@ -134,8 +137,9 @@ class Binder {
       return PERGOLA_ERROR(kInvalidArgument, "{} starts {} bytes into an array of {} bytes.", which(),
                            given.offset_bytes, array.size_bytes());
     if (given.offset_bytes % array.element_bytes() != 0)
-      return PERGOLA_ERROR(kInvalidArgument, "{} starts {} bytes into an array whose elements are {} bytes: it should "
-                                             "start at an element.",
+      return PERGOLA_ERROR(kInvalidArgument,
+                           "{} starts {} bytes into an array whose elements are {} bytes: it should "
+                           "start at an element.",
                            which(), given.offset_bytes, array.element_bytes());
     const device::DeviceAddress address = array.address() + given.offset_bytes;
     if (address % parameter().pointer_align_bytes != 0)
@@ -143,21 +147,32 @@ class Binder {
                            "{} should be aligned to {} bytes, as the kernel declares; it starts {} bytes into its "
                            "array.",
                            which(), parameter().pointer_align_bytes, given.offset_bytes);
-    bound_.arrays.push_back(given.array);
     return store(&address, sizeof address);
+  }
+
+  // A cudaTextureObject_t is an integer of 8 bytes.
+  Status place_texture(const Argument& argument, const TextureArgument& given) {
+    if (given.texture == nullptr || !memory_fits(parameter())) return mismatch(argument);
+    if (given.texture->session_id() != session_id_)
+      return PERGOLA_ERROR(kInvalidArgument,
+                           "{} is a texture of another session than the kernel: make it of an array of "
+                           "the kernel's session.",
+                           which());
+    const std::uint64_t handle = given.texture->handle();
+    return store(&handle, sizeof handle);
   }
 
   Status store(const void* from, std::size_t size) {
     const std::size_t offset = parameter().offset_bytes;
-    PERGOLA_CHECK(offset + size <= bound_.parameters.size());
-    if (size != 0) std::memcpy(bound_.parameters.data() + offset, from, size);
+    PERGOLA_CHECK(offset + size <= parameters_.size());
+    if (size != 0) std::memcpy(parameters_.data() + offset, from, size);
     return {};
   }
 
   const KernelInfo& kernel_;
   const std::uint64_t session_id_;
   std::size_t index_ = 0;
-  BoundArguments bound_;
+  const std::span<std::byte> parameters_;
 };
 
 }  // namespace
@@ -165,17 +180,20 @@ class Binder {
 std::string expectation(const ParameterInfo& parameter) {
   const std::uint32_t size = parameter.size_bytes;
   switch (parameter.kind) {
-    case ParameterKind::kInteger: return size == 8 ? "an array or an 8-byte integer" : fmt::format("a {}-byte integer", size);
+    case ParameterKind::kInteger:
+      return size == 8 ? "an array or an 8-byte integer" : fmt::format("a {}-byte integer", size);
     case ParameterKind::kFloat:
       return size == 4 ? "a float" : size == 8 ? "a double" : fmt::format("a {}-byte float", size);
-    case ParameterKind::kBits: return size == 8 ? "an array or an 8-byte number" : fmt::format("a {}-byte number", size);
+    case ParameterKind::kBits:
+      return size == 8 ? "an array or an 8-byte number" : fmt::format("a {}-byte number", size);
     case ParameterKind::kPointer: return "an array";
     case ParameterKind::kStruct: return fmt::format("a struct of {} bytes", size);
   }
   return "something else";
 }
 
-Result<BoundArguments> bind_arguments(const KernelInfo& kernel, std::uint64_t session_id, std::span<const Argument> arguments) {
+Status bind_arguments(const KernelInfo& kernel, std::uint64_t session_id, std::span<const Argument> arguments,
+                      std::span<std::byte> parameters) {
   if (arguments.size() != kernel.parameters.size()) {
     std::string list;
     for (const ParameterInfo& parameter : kernel.parameters)
@@ -184,9 +202,9 @@ Result<BoundArguments> bind_arguments(const KernelInfo& kernel, std::uint64_t se
                          kernel.parameters.size(), kernel.parameters.size() == 1 ? "" : "s", list, arguments.size(),
                          arguments.size() == 1 ? "is" : "are");
   }
-  Binder binder(kernel, session_id);
+  Binder binder(kernel, session_id, parameters);
   for (std::size_t i = 0; i < arguments.size(); ++i) PERGOLA_TRY(binder.place(i, arguments[i]));
-  return binder.take();
+  return {};
 }
 
 }  // namespace pergola::session

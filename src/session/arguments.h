@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "src/base/result.h"
 #include "src/session/session.h"
@@ -15,15 +14,12 @@
 
 namespace pergola::session {
 
-struct BoundArguments {
-  std::vector<std::byte> parameters;  // the kernel's parameter buffer; padding is zero
-  std::vector<ArrayPtr> arrays;       // to be kept until the launch has ended
-};
-
 // kInvalidArgument names the argument (counted from 0), its parameter, what it should be and what it is:
 //   Argument 3 (parameter saxpy_param_3) of kernel 'saxpy' should be a 4-byte integer; it is a double.
+// `parameters` is the kernel's parameter buffer, of kernel.parameter_bytes; its padding becomes zero.
 // Thread-safe. (PTX ISA 7.1: kernel parameters)
-Result<BoundArguments> bind_arguments(const KernelInfo& kernel, std::uint64_t session_id, std::span<const Argument> arguments);
+Status bind_arguments(const KernelInfo& kernel, std::uint64_t session_id, std::span<const Argument> arguments,
+                      std::span<std::byte> parameters);
 
 // "a 4-byte integer", "an array or an 8-byte integer", ...
 std::string expectation(const ParameterInfo& parameter);

@@ -2,10 +2,13 @@
 //
 //   Session ─┬─ load()     ─▶ Module ─ kernel() ─▶ Kernel ─ launch() ─▶ Event
 //            └─ allocate() ─▶ Array ── write() read() view() fill() copy_from()
+//                               └─ create_texture() ─▶ Texture
 //
-// Work runs in the order in which it was submitted, asynchronously: only read(), view(), wait() and synchronize() wait
-// for it. A failure while running is told by the first of these that covers it; work behind it is skipped, and waiting
-// for that tells the cause again, until synchronize() has reported it, which clears it.
+// Work runs asynchronously, and with the results of the order in which it was submitted: what conflicts about memory is
+// ordered by itself, what does not may overlap (src/scheduler). Only read(), view(), wait() and synchronize() wait; read()
+// and view() for just what made the data. A failure while running is told by the first of these that covers it; work that
+// depends on it is skipped, other work may be, and waiting for that tells the cause again, until synchronize() has
+// reported it, which clears it.
 //
 // Thread-safe throughout. Everything made by a session keeps it alive; work in flight keeps alive what it uses.
 #pragma once
@@ -18,6 +21,8 @@
 #include <vector>
 
 #include "src/base/result.h"
+#include "src/device/buffer.h"
+#include "src/device/texture.h"
 #include "src/device/types.h"
 #include "src/session/types.h"
 
@@ -35,6 +40,23 @@ class Event {
 };
 using EventPtr = std::shared_ptr<Event>;
 
+// What kernels sample (device/texture.h): an array's texels as they were when the texture was made.
+class Texture {
+ public:
+  virtual ~Texture() = default;
+  Texture(const Texture&) = delete;
+  Texture& operator=(const Texture&) = delete;
+  std::uint64_t session_id() const { return session_id_; }
+  virtual std::uint64_t handle() const = 0;
+
+ protected:
+  explicit Texture(std::uint64_t session_id) : session_id_(session_id) {}
+
+ private:
+  const std::uint64_t session_id_;
+};
+using TexturePtr = std::shared_ptr<Texture>;
+
 class Array {
  public:
   virtual ~Array() = default;
@@ -50,7 +72,10 @@ class Array {
 
   // Queues a copy from the host; `source` is taken before the call returns.
   virtual Status write(std::uint64_t offset_bytes, std::span<const std::byte> source) = 0;
-  // Waits for the work so far and copies.
+  // Waits for the work that made these bytes, and for no more; kTimeout where it goes on for longer.
+  virtual Status wait(std::uint64_t offset_bytes, std::uint64_t size_bytes,
+                      std::optional<std::chrono::nanoseconds> timeout = std::nullopt) = 0;
+  // Waits for the work that made these bytes and copies them.
   virtual Status read(std::uint64_t offset_bytes, std::span<std::byte> destination) = 0;
   // As read(), of everything, into memory of this array that stands until the next view().
   virtual Result<std::span<const std::byte>> view() = 0;
@@ -59,6 +84,8 @@ class Array {
   // Queues. The ranges may not overlap.
   virtual Status copy_from(std::uint64_t offset_bytes, const std::shared_ptr<Array>& source,
                            std::uint64_t source_offset_bytes, std::uint64_t size_bytes) = 0;
+  // Waits for the work so far and takes the texels. `description` is all but its buffer, which is this array's.
+  virtual Result<TexturePtr> create_texture(device::TextureDescription description) = 0;
 
  protected:
   Array(ElementType type, std::uint32_t element_bytes, std::uint64_t count, std::uint64_t session_id)
@@ -77,10 +104,15 @@ class Kernel {
  public:
   virtual ~Kernel() = default;
   virtual const KernelInfo& info() const = 0;
-  // Checks the arguments (arguments.h), queues one grid and returns an event at its end.
-  virtual Result<EventPtr> launch(const LaunchShape& shape, std::span<const Argument> arguments) = 0;
-  // The check, and an event at the end of the work so far: a launch of no blocks.
-  virtual Result<EventPtr> launch_nothing(std::span<const Argument> arguments) = 0;
+  // Checks the arguments (arguments.h) and queues one grid; with `event`, makes an event at its end, which costs. A ticket
+  // costs nothing, and event_of() makes an event of it.
+  virtual Status launch(const LaunchShape& shape, std::span<const Argument> arguments, EventPtr* event = nullptr,
+                        std::uint64_t* ticket = nullptr) = 0;
+  // Ends with that launch or, where work has followed it on its stream, with some of that; for ticket 0, with the work so
+  // far. kInvalidArgument for what is no ticket of this session.
+  virtual Result<EventPtr> event_of(std::uint64_t ticket) = 0;
+  // The check only, and an event at the end of the work so far: a launch of no blocks.
+  virtual Status launch_nothing(std::span<const Argument> arguments, EventPtr* event = nullptr) = 0;
 };
 using KernelPtr = std::shared_ptr<Kernel>;
 
@@ -88,6 +120,8 @@ class Module {
  public:
   virtual ~Module() = default;
   virtual const std::vector<std::string>& kernel_names() const = 0;  // as in the PTX, in its order
+  // Of the kernel of that index: why the device cannot run it; "" where it can.
+  virtual const std::string& refusal(std::size_t index) const = 0;
   virtual const std::string& ptx() const = 0;
   // By PTX name, or plain name where only one fits (kernel_names.h). kUnsupported where the device cannot run it.
   virtual Result<KernelPtr> kernel(std::string_view name) = 0;
@@ -114,8 +148,21 @@ class Session {
   // Uninitialised memory on the device; element_bytes counts for kBytes only (0: 1).
   virtual Result<ArrayPtr> allocate(ElementType type, std::uint32_t element_bytes, std::uint64_t count) = 0;
 
+  // Another library's memory on this device as an array (device::Device::adopt); its size is count * element_bytes.
+  virtual Result<ArrayPtr> adopt(ElementType type, std::uint32_t element_bytes, std::uint64_t count,
+                                 device::ForeignMemory memory) = 0;
+
   virtual Result<EventPtr> record() = 0;
   virtual Status synchronize() = 0;
+
+  // The work submitted last as a graph, "dot" or "mermaid"; kInvalidArgument for another format.
+  virtual Result<std::string> dag(std::string_view format) = 0;
+
+  // Records what is submitted from now on, for the file `path` (docs/observability.md); with none, waits for what was
+  // recorded so far and writes it, as the end of the session does. A file that cannot be written is refused at once.
+  virtual Status trace(const std::optional<std::string>& path) = 0;
+  // The same for kernels' times by size, which are added to what the file has; a file that is no history is refused.
+  virtual Status history(const std::optional<std::string>& path) = 0;
 };
 using SessionPtr = std::shared_ptr<Session>;
 

@@ -39,6 +39,15 @@ std::optional<ElementType> parse_element_type(std::string_view text) {
 
 bool is_valid(ElementType type) { return size_bytes(type) != 0; }
 
+Result<std::uint32_t> element_bytes_of(ElementType type, std::uint32_t given) {
+  if (!is_valid(type)) return PERGOLA_ERROR(kInvalidArgument, "{} is no element type.", static_cast<std::int32_t>(type));
+  if (type == ElementType::kBytes) return given == 0 ? 1 : given;
+  if (given != 0 && given != size_bytes(type))
+    return PERGOLA_ERROR(kInvalidArgument, "An element of type {} has {} bytes, not {}.", to_string(type),
+                         size_bytes(type), given);
+  return size_bytes(type);
+}
+
 std::string_view to_string(Access access) {
   switch (access) {
     case Access::kNone: return "none";

@@ -14,12 +14,14 @@
 #include <variant>
 #include <vector>
 
+#include "src/base/result.h"
 #include "src/device/types.h"
 #include "src/ptx/types.h"
 
 namespace pergola::session {
 
 class Array;
+class Texture;
 
 enum class ElementType : std::int32_t {
   kBytes = 0,  // of a struct; its size is told beside
@@ -43,6 +45,8 @@ std::uint32_t size_bytes(ElementType type);      // 1 for kBytes
 std::string_view to_string(ElementType type);    // "i32", "f32", "bytes"
 std::optional<ElementType> parse_element_type(std::string_view text);  // of to_string()'s words
 bool is_valid(ElementType type);                 // for a number that came from outside
+// What an element has where a caller says `given` (0: the usual): free for kBytes alone. kInvalidArgument otherwise.
+Result<std::uint32_t> element_bytes_of(ElementType type, std::uint32_t given);
 
 // How memory is used. kUnknown: not analysed, taken as kReadWrite.
 enum class Access : std::int32_t { kNone = 0, kRead = 1, kWrite = 2, kReadWrite = 3, kUnknown = 4 };
@@ -98,9 +102,12 @@ struct ArrayArgument {
 struct AddressArgument {
   device::DeviceAddress address = 0;
 };
+struct TextureArgument {
+  std::shared_ptr<Texture> texture;
+};
 struct BytesArgument {
   std::span<const std::byte> bytes;  // borrowed for the call
 };
-using Argument = std::variant<Number, ArrayArgument, AddressArgument, BytesArgument>;
+using Argument = std::variant<Number, ArrayArgument, AddressArgument, BytesArgument, TextureArgument>;
 
 }  // namespace pergola::session

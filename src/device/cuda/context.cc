@@ -75,7 +75,8 @@ Result<std::shared_ptr<Context>> Context::create(std::shared_ptr<const Driver> d
 // every call, and its driver state goes with the process.
 Context::~Context() {
   enter_quietly();
-  for (CUevent event : free_events_) driver_->cuEventDestroy(event);
+  for (const auto& free : free_events_)
+    for (CUevent event : free) driver_->cuEventDestroy(event);
   for (std::byte* memory : free_staging_) driver_->cuMemFreeHost(memory);
   driver_->cuCtxSetCurrent(nullptr);
   driver_->cuDevicePrimaryCtxRelease(device_);
@@ -112,25 +113,26 @@ Status Context::check(CUresult result, std::string_view doing) const {
                __LINE__};
 }
 
-Result<CUevent> Context::take_event() const {
+Result<CUevent> Context::take_event(bool timed) const {
   {
     const std::lock_guard lock(mutex_);
-    if (!free_events_.empty()) {
-      CUevent event = free_events_.back();
-      free_events_.pop_back();
+    std::vector<CUevent>& free = free_events_[timed];
+    if (!free.empty()) {
+      CUevent event = free.back();
+      free.pop_back();
       return event;
     }
   }
   CUevent event = nullptr;
-  PERGOLA_TRY(check(driver_->cuEventCreate(&event, CU_EVENT_DEFAULT), "creating an event"));
+  PERGOLA_TRY(check(driver_->cuEventCreate(&event, timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING), "creating an event"));
   return event;
 }
 
-void Context::give_event(CUevent event) const {
+void Context::give_event(CUevent event, bool timed) const {
   {
     const std::lock_guard lock(mutex_);
-    if (free_events_.size() < kMaxFreeEvents) {
-      free_events_.push_back(event);
+    if (free_events_[timed].size() < kMaxFreeEvents) {
+      free_events_[timed].push_back(event);
       return;
     }
   }

@@ -44,9 +44,9 @@ class Context {
   Status check(CUresult result, std::string_view doing) const;
   Status health() const;
 
-  // Events with timing, recycled; null where the driver gives none (`status` then says why).
-  Result<CUevent> take_event() const;
-  void give_event(CUevent event) const;
+  // Events with a time or for ordering only, recycled; null where the driver gives none (`status` then says why).
+  Result<CUevent> take_event(bool timed) const;
+  void give_event(CUevent event, bool timed) const;
 
   // Page-locked staging memory of kStagingBytes, kept till the end of the context: cuMemFreeHost waits for all work.
   static constexpr std::size_t kStagingBytes = std::size_t{2} << 20;
@@ -76,7 +76,7 @@ class Context {
   mutable std::atomic<bool> lost_{false};  // release by the first loser, after cause_; acquire by readers
   mutable std::mutex mutex_;               // guards the four below
   mutable Status cause_;
-  mutable std::vector<CUevent> free_events_;
+  mutable std::vector<CUevent> free_events_[2];  // [timed]
   mutable std::vector<std::byte*> free_staging_;
   mutable std::shared_mutex ranges_mutex_;  // guards host_ranges_
   mutable std::map<const std::byte*, HostRange> host_ranges_;

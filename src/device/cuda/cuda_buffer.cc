@@ -28,7 +28,14 @@ Result<std::shared_ptr<CudaBuffer>> CudaBuffer::create(ContextPtr context, std::
   return buffer;
 }
 
+std::shared_ptr<CudaBuffer> CudaBuffer::adopt(ContextPtr context, const ForeignMemory& memory) {
+  std::shared_ptr<CudaBuffer> buffer(new CudaBuffer(std::move(context), memory.address, nullptr, memory.size_bytes));
+  buffer->owner_ = memory.owner;
+  return buffer;
+}
+
 CudaBuffer::~CudaBuffer() {
+  if (owner_ != nullptr) return;
   context_->enter_quietly();
   if (host_ == nullptr) {
     context_->driver().cuMemFree(address_);

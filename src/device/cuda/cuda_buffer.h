@@ -1,4 +1,4 @@
-// GPU memory, and page-locked host memory that the GPU addresses.
+// GPU memory, ours or another library's, and page-locked host memory that the GPU addresses.
 //
 // Dropping the last handle calls cuMemFree or cuMemFreeHost, and both wait for every kernel that is resident on the
 // GPU. Work that never ends (the resident executor) must therefore own pools that were made before it started.
@@ -12,6 +12,8 @@ namespace pergola::device::cuda {
 class CudaBuffer final : public Buffer {
  public:
   static Result<std::shared_ptr<CudaBuffer>> create(ContextPtr context, std::size_t size_bytes, MemoryKind kind);
+  // Device memory that another library allocated, and frees once the owner is dropped.
+  static std::shared_ptr<CudaBuffer> adopt(ContextPtr context, const ForeignMemory& memory);
   ~CudaBuffer() override;
   CudaBuffer(const CudaBuffer&) = delete;
   CudaBuffer& operator=(const CudaBuffer&) = delete;
@@ -30,6 +32,7 @@ class CudaBuffer final : public Buffer {
   const CUdeviceptr address_;
   std::byte* const host_;
   const std::size_t size_bytes_;
+  std::shared_ptr<void> owner_;  // of memory that is not ours; set before the buffer is shared
 };
 
 }  // namespace pergola::device::cuda

@@ -71,6 +71,16 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
     return module;
   }
 
+  Result<BufferPtr> adopt(const ForeignMemory& memory) override {
+    if (memory.owner == nullptr || (memory.address == 0 && memory.size_bytes != 0))
+      return PERGOLA_ERROR(kInvalidArgument, "Memory of another library has an address and an owner.");
+    PERGOLA_TRY(context_->enter());
+    if (memory.stream != 0)
+      PERGOLA_TRY(context_->check(context_->driver().cuStreamSynchronize(reinterpret_cast<CUstream>(memory.stream)),
+                                  "waiting for another library's stream"));
+    return BufferPtr(CudaBuffer::adopt(context_, memory));
+  }
+
   Result<BufferPtr> allocate(std::size_t size_bytes, MemoryKind kind) override {
     if (kind == MemoryKind::kDevice && size_bytes > info_.memory_bytes)
       return PERGOLA_ERROR(kResourceExhausted, "{} bytes are more than the {} that '{}' has.", size_bytes,

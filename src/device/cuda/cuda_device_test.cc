@@ -128,6 +128,25 @@ TEST_F(CudaDevice, Status_ListsTheGpus) {
   EXPECT_EQ(status.driver_version.rfind("CUDA 13.0", 0), 0u);
 }
 
+TEST_F(CudaDevice, AdoptedMemory_IsUsedInPlaceAndItsOwnerHeldUntilTheWorkEnds) {
+  const DevicePtr device = open();
+  Queue& queue = queue_of(device);
+  std::vector<std::uint32_t> memory(64, 7);  // the fake GPU's memory is the host's
+  auto owner = std::make_shared<int>(0);
+  const std::weak_ptr<int> held = owner;
+  const auto address = reinterpret_cast<DeviceAddress>(memory.data());
+  EXPECT_EQ(device->adopt({address, 256, 0, nullptr}).code(), Code::kInvalidArgument);
+  EXPECT_EQ(device->adopt({0, 256, 0, owner}).code(), Code::kInvalidArgument);
+  BufferPtr buffer = std::move(device->adopt({address, 256, 1, std::move(owner)})).value();
+  EXPECT_EQ(buffer->address(), address);
+  EXPECT_EQ(buffer->kind(), MemoryKind::kDevice);
+  ASSERT_TRUE(queue.fill(buffer, 0, 256, 9, 4).ok());
+  buffer.reset();
+  ASSERT_TRUE(queue.synchronize().ok());
+  EXPECT_TRUE(held.expired());
+  EXPECT_EQ(memory, std::vector<std::uint32_t>(64, 9)) << "and it was not freed";
+}
+
 TEST_F(CudaDevice, PageableCopies_GoThroughTheRingInOrder) {
   const DevicePtr device = open();
   Queue& queue = queue_of(device);

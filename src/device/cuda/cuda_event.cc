@@ -53,6 +53,8 @@ Result<double> CudaEvent::elapsed_ns(const Event& start) {
   const auto* from = dynamic_cast<const CudaEvent*>(&start);
   if (from == nullptr || from->context_ != context_)
     return PERGOLA_ERROR(kInvalidArgument, "The start event is of another device; time is kept by one device.");
+  if (!timed_ || !from->timed_)
+    return PERGOLA_ERROR(kFailedPrecondition, "An event that was recorded for ordering only has no time.");
   PERGOLA_TRY(context_->enter());
   float milliseconds = 0;
   const CUresult result = context_->driver().cuEventElapsedTime(&milliseconds, from->event_, event_);

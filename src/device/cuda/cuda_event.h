@@ -14,8 +14,9 @@ namespace pergola::device::cuda {
 class CudaEvent final : public Event {
  public:
   // Owns `event`, which is recorded and goes back to the context.
-  CudaEvent(ContextPtr context, CUevent event) : context_(std::move(context)), event_(event) {}
-  ~CudaEvent() override { context_->give_event(event_); }
+  CudaEvent(ContextPtr context, CUevent event, bool timed)
+      : context_(std::move(context)), event_(event), timed_(timed) {}
+  ~CudaEvent() override { context_->give_event(event_, timed_); }
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
 
@@ -33,6 +34,7 @@ class CudaEvent final : public Event {
 
   const ContextPtr context_;
   const CUevent event_;
+  const bool timed_;
   mutable std::mutex mutex_;  // guards outcome_; not held while the driver is asked
   std::optional<Status> outcome_;
 };

@@ -27,10 +27,7 @@ ParameterList::ParameterList(std::span<const std::byte> parameters) : bytes_(par
 }
 
 CudaQueue::CudaQueue(ContextPtr context, std::shared_ptr<const Device> device, CUstream stream)
-    : context_(std::move(context)),
-      device_(std::move(device)),
-      stream_(stream),
-      staging_(context_) {}
+    : context_(std::move(context)), device_(std::move(device)), stream_(stream), staging_(context_) {}
 
 Result<std::unique_ptr<CudaQueue>> CudaQueue::create(ContextPtr context, std::shared_ptr<const Device> device) {
   PERGOLA_TRY(context->enter());
@@ -57,15 +54,14 @@ Result<const CudaBuffer*> CudaQueue::own(const BufferPtr& buffer) const {
 Status CudaQueue::keep(std::initializer_list<std::shared_ptr<const void>> handles, Retained::Handles& ended) {
   for (const auto& handle : handles) retained_.keep(handle);
   if (!retained_.should_seal()) return {};
-  return record_locked(ended).status();
+  return record_locked(false, ended).status();
 }
 
-Result<std::shared_ptr<CudaEvent>> CudaQueue::record_locked(Retained::Handles& ended) {
-  PERGOLA_ASSIGN(const CUevent handle, context_->take_event());
-  auto event = std::make_shared<CudaEvent>(context_, handle);
+Result<std::shared_ptr<CudaEvent>> CudaQueue::record_locked(bool timed, Retained::Handles& ended) {
+  PERGOLA_ASSIGN(const CUevent handle, context_->take_event(timed));
+  auto event = std::make_shared<CudaEvent>(context_, handle, timed);
   PERGOLA_TRY(context_->check(context_->driver().cuEventRecord(handle, stream_), "recording an event"));
-  retained_.seal(event);
-  retained_.release_ended(ended);
+  if (retained_.seal(event, timed)) retained_.release_ended(ended);
   return event;
 }
 
@@ -81,17 +77,23 @@ Status CudaQueue::launch(const ModulePtr& module, const Kernel& kernel, const La
   LaunchAttributes attributes;
   set_attributes(config, attributes);
   ParameterList list(parameters);
-  const CUlaunchConfig launch{.gridDimX = config.grid.x, .gridDimY = config.grid.y, .gridDimZ = config.grid.z,
-                              .blockDimX = config.block.x, .blockDimY = config.block.y, .blockDimZ = config.block.z,
-                              .sharedMemBytes = config.dynamic_shared_bytes, .hStream = stream_,
-                              .attrs = attributes.values, .numAttrs = attributes.count};
+  const CUlaunchConfig launch{.gridDimX = config.grid.x,
+                              .gridDimY = config.grid.y,
+                              .gridDimZ = config.grid.z,
+                              .blockDimX = config.block.x,
+                              .blockDimY = config.block.y,
+                              .blockDimZ = config.block.z,
+                              .sharedMemBytes = config.dynamic_shared_bytes,
+                              .hStream = stream_,
+                              .attrs = attributes.values,
+                              .numAttrs = attributes.count};
   Retained::Handles ended;  // dropped after the lock
   const std::lock_guard lock(mutex_);
   const CUresult result = context_->driver().cuLaunchKernelEx(&launch, mine->function(), nullptr, list.extra());
   if (result != CUDA_SUCCESS)
-    return context_->check(result, fmt::format("launching kernel '{}' with a grid of {} and blocks of {}",
-                                               kernel.signature().name, to_string(config.grid),
-                                               to_string(config.block)));
+    return context_->check(
+        result, fmt::format("launching kernel '{}' with a grid of {} and blocks of {}", kernel.signature().name,
+                            to_string(config.grid), to_string(config.block)));
   return keep({module}, ended);
 }
 
@@ -109,9 +111,8 @@ Status CudaQueue::copy_to_device(const BufferPtr& destination, std::size_t offse
     retained_.keep(destination);  // first: of several pieces the later ones may fail
     PERGOLA_TRY(staging_.copy_to_device(stream_, address, source));
   } else {
-    PERGOLA_TRY(context_->check(
-        context_->driver().cuMemcpyHtoDAsync(address, source.data(), source.size(), stream_),
-        fmt::format("copying {} bytes to the device", source.size())));
+    PERGOLA_TRY(context_->check(context_->driver().cuMemcpyHtoDAsync(address, source.data(), source.size(), stream_),
+                                fmt::format("copying {} bytes to the device", source.size())));
     retained_.keep(pinned);
   }
   return keep({destination}, ended);
@@ -142,10 +143,10 @@ Status CudaQueue::copy(const BufferPtr& destination, std::size_t destination_off
   if (size_bytes == 0) return {};
   Retained::Handles ended;
   const std::lock_guard lock(mutex_);
-  PERGOLA_TRY(context_->check(
-      context_->driver().cuMemcpyAsync(to->address() + destination_offset_bytes,
-                                       from->address() + source_offset_bytes, size_bytes, stream_),
-      fmt::format("copying {} bytes on the device", size_bytes)));
+  PERGOLA_TRY(
+      context_->check(context_->driver().cuMemcpyAsync(to->address() + destination_offset_bytes,
+                                                       from->address() + source_offset_bytes, size_bytes, stream_),
+                      fmt::format("copying {} bytes on the device", size_bytes)));
   return keep({destination, source}, ended);
 }
 
@@ -176,19 +177,32 @@ Status CudaQueue::wait(const EventPtr& event) {
     return PERGOLA_ERROR(kInvalidArgument, "The event is {}.",
                          event == nullptr ? "null" : "of another device; a queue waits for events of its own device");
   PERGOLA_TRY(context_->enter());
-  Retained::Handles ended;
-  const std::lock_guard lock(mutex_);
-  PERGOLA_TRY(context_->check(context_->driver().cuStreamWaitEvent(stream_, mine->handle(), 0),
-                              "making a stream wait for an event"));
-  return keep({event}, ended);
+  // The driver takes what the event stands for at this call: it may go, or be recorded again, before the wait is over.
+  return context_->check(context_->driver().cuStreamWaitEvent(stream_, mine->handle(), 0),
+                         "making a stream wait for an event");
 }
 
 Result<EventPtr> CudaQueue::record() {
   PERGOLA_TRY(context_->enter());
   Retained::Handles ended;
   const std::lock_guard lock(mutex_);
-  PERGOLA_ASSIGN(EventPtr event, record_locked(ended));
+  PERGOLA_ASSIGN(EventPtr event, record_locked(true, ended));
   return event;
+}
+
+Result<EventPtr> CudaQueue::record_untimed() {
+  PERGOLA_TRY(context_->enter());
+  Retained::Handles ended;
+  const std::lock_guard lock(mutex_);
+  PERGOLA_ASSIGN(EventPtr event, record_locked(false, ended));
+  return event;
+}
+
+std::optional<Status> CudaQueue::poll() {
+  if (Status entered = context_->enter(); !entered.ok()) return entered;
+  const CUresult result = context_->driver().cuStreamQuery(stream_);
+  if (result == CUDA_ERROR_NOT_READY) return std::nullopt;
+  return context_->check(result, "asking a stream whether it is idle");
 }
 
 Status CudaQueue::synchronize() {

@@ -36,6 +36,8 @@ class CudaQueue final : public Queue {
               std::uint32_t pattern_bytes) override;
   Status wait(const EventPtr& event) override;
   Result<EventPtr> record() override;
+  Result<EventPtr> record_untimed() override;
+  std::optional<Status> poll() override;
   Status synchronize() override;
 
   // Queues an instantiated graph; `state` is kept till it has ended.
@@ -48,7 +50,7 @@ class CudaQueue final : public Queue {
   // After each piece of work, under the lock: keeps its handles, and now and then drops those of ended work.
   Status keep(std::initializer_list<std::shared_ptr<const void>> handles, Retained::Handles& ended);
   // Under the lock: an event behind all work so far, which the handles kept so far wait for.
-  Result<std::shared_ptr<CudaEvent>> record_locked(Retained::Handles& ended);
+  Result<std::shared_ptr<CudaEvent>> record_locked(bool timed, Retained::Handles& ended);
 
   const ContextPtr context_;
   const std::shared_ptr<const Device> device_;

@@ -10,6 +10,7 @@ TEST(FieldLengths, ImmediateLengthPastTheTop_IsCut) {
   EXPECT_EQ(with_field_lengths_in_range("@p bfi.b32 d,a,b,0x1f,255;ret;"), "@p bfi.b32 d,a,b,0x1f, 1;ret;");
   EXPECT_EQ(with_field_lengths_in_range("bfi.b32 d, 1, 2, 1, 33;\nbfi.b32 d, 1, 2, 2, 40;"),
             "bfi.b32 d, 1, 2, 1, 31;\nbfi.b32 d, 1, 2, 2, 30;");
+  EXPECT_EQ(with_field_lengths_in_range("// bfi.b32\nbfi.b32 d, a, b, 9, 32;"), "// bfi.b32\nbfi.b32 d, a, b, 9, 23;");
 }
 
 TEST(FieldLengths, EverythingElse_StaysAsItIs) {

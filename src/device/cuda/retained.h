@@ -25,9 +25,12 @@ class Retained {
     if (open_.empty() || open_.back() != handle) open_.push_back(std::move(handle));
   }
   bool should_seal() const { return open_.size() >= kBatch; }
-  // `event` is recorded behind all work that uses the open batch.
-  void seal(std::shared_ptr<const CudaEvent> event) {
-    if (!open_.empty()) sealed_.push_back({std::move(event), std::exchange(open_, {})});
+  // `event` is recorded behind all work that uses the open batch. True now and then: it is time for release_ended(),
+  // which asks the driver. Unless `always`, a small batch is left open for the next event.
+  bool seal(const std::shared_ptr<const CudaEvent>& event, bool always) {
+    if (open_.size() < (always ? 1 : kSmallBatch)) return false;
+    sealed_.push_back({event, std::exchange(open_, {})});
+    return true;
   }
   // Takes out what ended work used, without waiting. The context is current.
   void release_ended(Handles& out) {
@@ -45,7 +48,7 @@ class Retained {
   }
 
  private:
-  static constexpr std::size_t kBatch = 64;
+  static constexpr std::size_t kBatch = 64, kSmallBatch = 16;
   struct Batch {
     std::shared_ptr<const CudaEvent> event;
     Handles handles;

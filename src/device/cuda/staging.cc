@@ -10,20 +10,20 @@ constexpr std::size_t kAlignment = 64;  // a host cache line
 
 StagingRing::~StagingRing() {
   for (CUevent event : in_flight_)
-    if (event != nullptr) context_->give_event(event);
+    if (event != nullptr) context_->give_event(event, false);
   if (memory_ != nullptr) context_->give_staging(memory_);
 }
 
 Status StagingRing::next_chunk(CUstream stream) {
   const Driver& driver = context_->driver();
-  PERGOLA_ASSIGN(const CUevent filled, context_->take_event());
+  PERGOLA_ASSIGN(const CUevent filled, context_->take_event(false));
   in_flight_[chunk_] = filled;
   PERGOLA_TRY(context_->check(driver.cuEventRecord(filled, stream), "marking a staging chunk"));
   chunk_ = (chunk_ + 1) % kChunks;
   used_bytes_ = 0;
   if (in_flight_[chunk_] == nullptr) return {};
   PERGOLA_TRY(context_->check(driver.cuEventSynchronize(in_flight_[chunk_]), "waiting for a staging chunk"));
-  context_->give_event(in_flight_[chunk_]);
+  context_->give_event(in_flight_[chunk_], false);
   in_flight_[chunk_] = nullptr;
   return {};
 }

@@ -89,6 +89,11 @@ Result<EventPtr> NullQueue::record() {
   return EventPtr(std::make_shared<NullEvent>(failure_.outcome(), budget_.get()));
 }
 
+std::optional<Status> NullQueue::poll() {
+  const std::lock_guard lock(mutex_);
+  return failure_.outcome();
+}
+
 Status NullQueue::synchronize() {
   const std::lock_guard lock(mutex_);
   return failure_.take();

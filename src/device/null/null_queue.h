@@ -44,6 +44,7 @@ class NullQueue final : public Queue {
               std::uint32_t pattern_bytes) override;
   Status wait(const EventPtr& event) override;
   Result<EventPtr> record() override;
+  std::optional<Status> poll() override;
   Status synchronize() override;
 
  private:

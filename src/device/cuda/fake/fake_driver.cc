@@ -251,8 +251,14 @@ FAKE cuStreamDestroy_v2(CUstream stream) {
 }
 FAKE cuStreamSynchronize(CUstream stream) {
   ENTER("cuStreamSynchronize");
+  if (reinterpret_cast<std::uintptr_t>(stream) <= 2) return CUDA_SUCCESS;  // default streams, on which it has no work
   stream->drain();
   return static_cast<CUresult>(fake().sticky.load());
+}
+FAKE cuStreamQuery(CUstream stream) {
+  ENTER("cuStreamQuery");
+  const std::lock_guard lock(fake().mutex);
+  return stream->work.empty() && !stream->busy ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 FAKE cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
   ENTER("cuStreamWaitEvent");

@@ -1,0 +1,109 @@
+// A computational element (paper 003, IV-A): a kernel launch, a copy or fill, an access of the host.
+//
+// Only the frontier is kept. A computation lives while something may still depend on it:
+//   dependency_set   in how many places of arrays later work still meets it, as last writer or as reader since then.
+//                    The paper's dependency set, counted: work that modifies an argument takes it out of the set, and
+//                    with an empty set a computation introduces no dependency any more.
+//   holds            its stream's tail, a universal access, a Dependency on it under way.
+// With neither it goes back to the pool, so a million launches need no more memory than the arrays have places.
+//
+// Guarded by the scheduler's lock, like everything of this folder but policies.
+#pragma once
+
+#include <boost/container/small_vector.hpp>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/device/event.h"
+
+namespace pergola::scheduler {
+
+struct Stream;
+
+// Whether an event behind a kernel is worth recording before its stream goes on: a saturating counter like a branch
+// predictor's, one for each kernel. A wrong "no" costs overlap once (the wait is for later work of that stream too); a
+// wrong "yes" an unused event. A kernel that runs on several arrays by turns has a counter for each (by `slot`).
+class EventPrediction {
+ public:
+  static constexpr std::uint8_t kSlots = 8;
+  bool expects_use(std::uint8_t slot) const { return doubt_[slot] < kMost; }
+  void used(std::uint8_t slot) { doubt_[slot] = 0; }
+  void unused(std::uint8_t slot) {
+    if (doubt_[slot] < kMost) ++doubt_[slot];
+  }
+
+ private:
+  static constexpr std::uint8_t kMost = 4;
+  std::uint8_t doubt_[kSlots] = {};
+};
+
+// What computations of one name share: a kernel's launches, all fills. Owned by the scheduler and as old as it grows,
+// since computations outlive the module that their kernel came from.
+struct WorkSite {
+  std::string name;
+  EventPrediction prediction;
+};
+
+// By the index of a stream a position on it.
+using Clock = boost::container::small_vector<std::uint64_t, 8>;
+
+// An event recorded on a stream: it covers that stream's computations up to `position` and, of other streams, those up
+// to clock[their index], for which the stream had waited by then.
+struct Mark {
+  device::EventPtr event;
+  Stream* stream = nullptr;
+  std::uint64_t position = 0;
+  Clock clock;
+  bool timed = false;
+};
+using MarkPtr = std::shared_ptr<Mark>;
+
+struct Computation {
+  std::uint64_t id = 0;  // in order of submission, from 1
+  Stream* stream = nullptr;
+  std::uint64_t position = 0;  // on its stream, from 1
+  std::uint32_t dependency_set = 0;
+  std::uint32_t holds = 0;
+  WorkSite* site = nullptr;  // may be null
+  std::uint8_t prediction_slot = 0;
+  MarkPtr mark;            // recorded right behind it
+  bool mark_used = false;  // somebody waited for it
+};
+
+// Computations, reused. Addresses are stable.
+class ComputationPool {
+ public:
+  Computation* take() {
+    if (free_.empty()) {
+      free_.push_back(&all_.emplace_back());
+    }
+    Computation* computation = free_.back();
+    free_.pop_back();
+    *computation = Computation{};
+    computation->id = ++last_id_;
+    return computation;
+  }
+  void release_if_unused(Computation& computation) {
+    if (computation.dependency_set != 0 || computation.holds != 0) return;
+    if (computation.mark != nullptr && !computation.mark_used && computation.site != nullptr)
+      computation.site->prediction.unused(computation.prediction_slot);
+    computation.mark.reset();
+    free_.push_back(&computation);
+  }
+  // One of its holds ends.
+  void let_go(Computation& computation) {
+    --computation.holds;
+    release_if_unused(computation);
+  }
+  std::size_t in_use() const { return all_.size() - free_.size(); }
+
+ private:
+  std::deque<Computation> all_;
+  std::vector<Computation*> free_;
+  std::uint64_t last_id_ = 0;
+};
+
+}  // namespace pergola::scheduler

@@ -1,0 +1,111 @@
+#include "src/scheduler/dag_log.h"
+
+#include <fmt/format.h>
+
+namespace pergola::scheduler {
+namespace {
+
+// Colours that stay apart for colour-blind readers too, by stream.
+constexpr std::array<std::string_view, 8> kColours = {"#a6cee3", "#fdbf6f", "#b2df8a", "#cab2d6",
+                                                      "#fb9a99", "#ffff99", "#80cdc1", "#d9d9d9"};
+std::string_view colour(std::uint32_t stream) {
+  return kColours[stream % kColours.size()];
+}
+
+// Names come from PTX, whose identifiers need no escape, and from users.
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '"' || c == '\\' || c == '<' || c == '>' || c == '|')
+      out += '_';
+    else
+      out += c;
+  }
+  return out;
+}
+
+std::string edge_label(const DagVertex::Edge& edge) {
+  if (edge.resource == 0) return "any";
+  return fmt::format("array {} {}", edge.resource, to_string(edge.hazard));
+}
+
+}  // namespace
+
+std::string_view to_string(WorkKind kind) {
+  switch (kind) {
+    case WorkKind::kKernel: return "kernel";
+    case WorkKind::kCopyToDevice: return "copy to device";
+    case WorkKind::kCopyToHost: return "copy to host";
+    case WorkKind::kCopy: return "copy";
+    case WorkKind::kFill: return "fill";
+    case WorkKind::kLibrary: return "library call";
+    case WorkKind::kGraph: return "graph";
+  }
+  return "?";
+}
+
+std::string_view to_string(StreamReason reason) {
+  switch (reason) {
+    case StreamReason::kNew: return "new";
+    case StreamReason::kAlwaysNew: return "always-new";
+    case StreamReason::kIdle: return "idle";
+    case StreamReason::kFirstChild: return "first-child";
+    case StreamReason::kSameAsParent: return "same-as-parent";
+    case StreamReason::kFreeByThen: return "free-by-then";
+    case StreamReason::kBound: return "bound";
+    case StreamReason::kExhausted: return "exhausted";
+  }
+  return "?";
+}
+
+std::string_view to_string(Order order) {
+  switch (order) {
+    case Order::kSameStream: return "same-stream";
+    case Order::kEvent: return "event";
+    case Order::kLateEvent: return "late-event";
+    case Order::kImplied: return "implied";
+  }
+  return "?";
+}
+
+DagPicture DagLog::picture() const {
+  DagPicture picture;
+  const std::uint64_t kept = std::min<std::uint64_t>(count_, kCapacity);
+  picture.forgotten = count_ - kept;
+  picture.vertices.reserve(kept);
+  for (std::uint64_t i = count_ - kept; i < count_; ++i) picture.vertices.push_back(ring_[i % kCapacity]);
+  return picture;
+}
+
+std::string DagPicture::dot() const {
+  std::string text =
+      "digraph dag {\n  rankdir=LR;\n  node [shape=box, style=\"rounded,filled\", fontname=\"sans\"];\n"
+      "  edge [fontname=\"sans\", fontsize=10];\n";
+  if (forgotten != 0) text += fmt::format("  label=\"{} earlier computations are not shown\";\n", forgotten);
+  for (const DagVertex& vertex : vertices)
+    text += fmt::format("  c{} [label=\"{}\\n#{} stream {}\", fillcolor=\"{}\"];\n", vertex.id, escaped(vertex.name),
+                        vertex.id, vertex.stream, colour(vertex.stream));
+  const std::uint64_t first = vertices.empty() ? 0 : vertices.front().id;
+  for (const DagVertex& vertex : vertices)
+    for (std::uint32_t i = 0; i < vertex.edge_count; ++i)
+      if (vertex.edges[i].parent >= first)
+        text += fmt::format("  c{} -> c{} [label=\"{}\"];\n", vertex.edges[i].parent, vertex.id,
+                            edge_label(vertex.edges[i]));
+  return text + "}\n";
+}
+
+std::string DagPicture::mermaid() const {
+  std::string text = "flowchart LR\n";
+  for (const DagVertex& vertex : vertices)
+    text += fmt::format("  c{}[\"{}<br/>#{} stream {}\"]\n", vertex.id, escaped(vertex.name), vertex.id, vertex.stream);
+  const std::uint64_t first = vertices.empty() ? 0 : vertices.front().id;
+  for (const DagVertex& vertex : vertices)
+    for (std::uint32_t i = 0; i < vertex.edge_count; ++i)
+      if (vertex.edges[i].parent >= first)
+        text += fmt::format("  c{} -->|{}| c{}\n", vertex.edges[i].parent, edge_label(vertex.edges[i]), vertex.id);
+  for (const DagVertex& vertex : vertices)
+    text += fmt::format("  style c{} fill:{}\n", vertex.id, colour(vertex.stream));
+  return text;
+}
+
+}  // namespace pergola::scheduler

@@ -1,0 +1,88 @@
+// The computations submitted last, with their dependencies: what `explain` and pictures of the DAG are made of.
+//
+// A ring of fixed size, written at every submission and so kept cheap: numbers, and names that live as long as the scheduler.
+// Guarded by the scheduler's lock.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/scheduler/resource.h"
+
+namespace pergola::scheduler {
+
+enum class WorkKind : std::uint8_t { kKernel, kCopyToDevice, kCopyToHost, kCopy, kFill, kLibrary, kGraph };
+std::string_view to_string(WorkKind kind);
+
+// Why a computation went on its stream (paper 003, IV-C).
+enum class StreamReason : std::uint8_t {
+  kNew,           // no stream was free: a new one
+  kAlwaysNew,     // a new one, by policy
+  kIdle,          // the stream that had been free the longest
+  kFirstChild,    // a parent's, which nothing had followed
+  kSameAsParent,  // a parent's, by policy
+  kFreeByThen,    // a stream whose work all comes before the parents'
+  kBound,         // the stream used least recently, as there are max-streams
+  kExhausted,     // the same, as the device gives no more
+};
+// "first-child" and so on: what trace files have.
+std::string_view to_string(StreamReason reason);
+
+// What makes a computation come after a parent.
+enum class Order : std::uint8_t {
+  kSameStream,  // both are on one stream, which is in order
+  kEvent,       // its stream waits for an event right behind the parent
+  kLateEvent,   // its stream waits for an event behind later work of the parent's stream
+  kImplied,     // another wait of its stream, now or before, covers the parent
+};
+std::string_view to_string(Order order);  // "same-stream" "event" "late-event" "implied"
+
+struct DagVertex {
+  struct Edge {
+    std::uint64_t parent = 0;    // Computation::id
+    std::uint64_t resource = 0;  // 0: a universal access
+    Hazard hazard = Hazard::kReadAfterWrite;
+    Order order = Order::kSameStream;
+  };
+  static constexpr std::size_t kEdges = 6;  // kept of each vertex; `more_edges` counts the rest
+
+  std::uint64_t id = 0;
+  const char* name = "";
+  WorkKind kind = WorkKind::kKernel;
+  StreamReason reason = StreamReason::kNew;
+  std::uint32_t stream = 0;
+  std::uint64_t position = 0;  // on its stream
+  std::uint32_t edge_count = 0, more_edges = 0;
+  std::array<Edge, kEdges> edges;
+};
+
+// A moment of the log, for people.
+struct DagPicture {
+  std::vector<DagVertex> vertices;  // oldest first
+  std::uint64_t forgotten = 0;      // submitted before those
+  // Graphviz and Mermaid texts: a node a computation, coloured by stream, an edge a dependency with array and hazard.
+  std::string dot() const;
+  std::string mermaid() const;
+};
+
+class DagLog {
+ public:
+  static constexpr std::size_t kCapacity = 1024;
+
+  DagVertex& next() {
+    DagVertex& vertex = ring_[count_++ % kCapacity];
+    vertex.edge_count = vertex.more_edges = 0;
+    return vertex;
+  }
+  const DagVertex& last() const { return ring_[(count_ - 1) % kCapacity]; }  // next() was called before
+  DagPicture picture() const;
+
+ private:
+  std::vector<DagVertex> ring_ = std::vector<DagVertex>(kCapacity);
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace pergola::scheduler

@@ -1,0 +1,155 @@
+// Dependency sets (paper 003, IV-A), on arrays and on parts of them.
+#include <gmock/gmock.h>
+
+#include "src/scheduler/scheduler_fixture.h"
+
+namespace pergola::scheduler::testing {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+class DependencyTest : public SchedulerTest {
+ protected:
+  void SetUp() override { open(); }
+  Status part(const char* name, const std::string& of, std::uint64_t begin, std::uint64_t end, Mode mode) {
+    const Access access{&array(of), {begin, end}, mode};
+    return submit(name, {.accesses = std::span(&access, 1)}, 100);
+  }
+};
+
+TEST_F(DependencyTest, Figure3A_ReaderAfterWriter_DependsOnIt) {
+  ASSERT_TRUE(run("K1", {}, {"X"}).ok());
+  ASSERT_TRUE(run("K2", {"X"}, {"Y"}).ok());
+  EXPECT_THAT(parents(2), UnorderedElementsAre("K1 RAW"));
+}
+
+TEST_F(DependencyTest, Figure3B_WriterAfterReader_DependsOnTheReaderOnly) {
+  ASSERT_TRUE(run("K1", {}, {"X"}).ok());
+  ASSERT_TRUE(run("K2", {"X"}, {"Y"}).ok());
+  ASSERT_TRUE(run("K3", {"X"}, {"X"}).ok());
+  EXPECT_THAT(parents(3), UnorderedElementsAre("K2 WAR"));
+}
+
+TEST_F(DependencyTest, Figure3C_SecondReader_DependsOnTheWriterOnly) {
+  ASSERT_TRUE(run("K1", {}, {"X"}).ok());
+  ASSERT_TRUE(run("K2", {"X"}, {"Y"}).ok());
+  ASSERT_TRUE(run("K3", {"X"}, {"Z"}).ok());
+  EXPECT_THAT(parents(3), UnorderedElementsAre("K1 RAW"));
+  ASSERT_TRUE(run("K4", {}, {"X"}).ok());
+  EXPECT_THAT(parents(4), UnorderedElementsAre("K2 WAR", "K3 WAR")) << "on both, and not on K1";
+  ASSERT_TRUE(run("K5", {"X"}, {}).ok());
+  EXPECT_THAT(parents(5), UnorderedElementsAre("K4 RAW"));
+}
+
+TEST_F(DependencyTest, TwoWriters_AreOrdered) {
+  ASSERT_TRUE(run("K1", {}, {"X"}).ok());
+  ASSERT_TRUE(run("K2", {}, {"X"}).ok());
+  EXPECT_THAT(parents(2), UnorderedElementsAre("K1 WAW"));
+}
+
+TEST_F(DependencyTest, ReadersOfOneArray_AreIndependent) {
+  ASSERT_TRUE(run("K1", {"X"}, {"Y"}).ok());
+  ASSERT_TRUE(run("K2", {"X"}, {"Z"}).ok());
+  EXPECT_THAT(parents(2), IsEmpty());
+}
+
+TEST_F(DependencyTest, NoConst_OrdersReadersToo) {
+  open("dependency=no-const");
+  arrays.clear();
+  ASSERT_TRUE(run("K1", {"X"}, {"Y"}).ok());
+  ASSERT_TRUE(run("K2", {"X"}, {"Z"}).ok());
+  EXPECT_THAT(parents(2), UnorderedElementsAre("K1 RAW")) << "each reader counts as a writer";
+}
+
+TEST_F(DependencyTest, PartsThatDoNotOverlap_AreIndependent) {
+  ASSERT_TRUE(part("left", "X", 0, 500, Mode::kWrite).ok());
+  ASSERT_TRUE(part("right", "X", 500, 1000, Mode::kWrite).ok());
+  EXPECT_THAT(parents(2), IsEmpty());
+  ASSERT_TRUE(part("middle", "X", 499, 501, Mode::kRead).ok());
+  EXPECT_THAT(parents(3), UnorderedElementsAre("left RAW", "right RAW"));
+  ASSERT_TRUE(part("first byte", "X", 0, 1, Mode::kWrite).ok());
+  EXPECT_THAT(parents(4), UnorderedElementsAre("left WAW")) << "the reader of the middle does not touch it";
+  ASSERT_TRUE(part("at the cut", "X", 500, 501, Mode::kWrite).ok());
+  EXPECT_THAT(parents(5), UnorderedElementsAre("middle WAR"));
+}
+
+TEST_F(DependencyTest, OneKernelThatReadsAndWritesParts_DoesNotDependOnItself) {
+  const Access accesses[] = {{&array("X"), {0, 600}, Mode::kRead}, {&array("X"), {400, 1000}, Mode::kWrite}};
+  ASSERT_TRUE(submit("K1", {.accesses = accesses}, 100).ok());
+  EXPECT_THAT(parents(1), IsEmpty());
+  ASSERT_TRUE(part("K2", "X", 0, 1000, Mode::kReadWrite).ok());
+  EXPECT_THAT(parents(2), UnorderedElementsAre("K1 WAR", "K1 RAW"));
+}
+
+TEST_F(DependencyTest, EmptyRangesAndEmptyArrays_DependOnNothing) {
+  ASSERT_TRUE(part("K1", "X", 0, 1000, Mode::kWrite).ok());
+  ASSERT_TRUE(part("K2", "X", 300, 300, Mode::kWrite).ok());
+  EXPECT_THAT(parents(2), IsEmpty());
+  const auto none = scheduler->create_resource(0);
+  const Access access{none.get(), {0, 0}, Mode::kReadWrite};
+  ASSERT_TRUE(submit("K3", {.accesses = std::span(&access, 1)}, 100).ok());
+  EXPECT_THAT(parents(3), IsEmpty());
+}
+
+TEST_F(DependencyTest, UniversalAccess_IsOrderedAgainstEverything) {
+  ASSERT_TRUE(run("K1", {}, {"X"}).ok());
+  ASSERT_TRUE(run("K2", {}, {"Y"}).ok());
+  ASSERT_TRUE(submit("reader", {.universal = Mode::kRead}, 100).ok());
+  EXPECT_THAT(parents(3), UnorderedElementsAre("K1 any", "K2 any"));
+  ASSERT_TRUE(run("K4", {"X"}, {}).ok());
+  EXPECT_THAT(parents(4), UnorderedElementsAre("K1 RAW")) << "readers do not wait for one that only reads";
+  ASSERT_TRUE(run("K5", {}, {"Z"}).ok());
+  EXPECT_THAT(parents(5), UnorderedElementsAre("reader any"));
+  ASSERT_TRUE(submit("writer", {.universal = Mode::kReadWrite}, 100).ok());
+  ASSERT_TRUE(run("K7", {"X"}, {}).ok());
+  EXPECT_THAT(parents(7), UnorderedElementsAre("writer any"));
+  // The host waits for it as well, for whatever array.
+  const double before = device->state().host_ns;
+  ASSERT_TRUE(read("Q").ok());
+  EXPECT_GT(device->state().host_ns, before);
+}
+
+TEST_F(DependencyTest, WhatTheHostHasSeenEnd_IsNoParentAnyMore) {
+  ASSERT_TRUE(run("K1", {}, {"X"}).ok());
+  ASSERT_TRUE(run("K2", {}, {"Y"}).ok());
+  ASSERT_TRUE(read("X").ok());
+  ASSERT_TRUE(run("K3", {"X"}, {}).ok());
+  EXPECT_THAT(parents(3), IsEmpty());
+}
+
+TEST_F(DependencyTest, HostRead_WaitsForJustWhatMadeTheData) {
+  ASSERT_TRUE(run("short", {}, {"X"}, 100).ok());
+  ASSERT_TRUE(run("long", {}, {"Y"}, 1e6).ok());
+  ASSERT_TRUE(run("after", {"X"}, {"Z"}, 1e6).ok()) << "a reader, on the same stream";
+  ASSERT_TRUE(read("X").ok());
+  EXPECT_DOUBLE_EQ(device->state().host_ns, 100);
+  const Access write = all("X", Mode::kWrite);
+  EXPECT_FALSE(scheduler->try_host_access(write)) << "the reader";
+  EXPECT_TRUE(scheduler->try_host_access(all("X", Mode::kRead)));
+  ASSERT_TRUE(scheduler->begin_host_access(write).ok());
+  EXPECT_DOUBLE_EQ(device->state().host_ns, 100 + 1e6);
+}
+
+TEST_F(DependencyTest, AMillionLaunches_KeepMemoryBounded) {
+  for (int i = 0; i < 1000000; ++i) ASSERT_TRUE(run("K", {"X"}, {i % 2 == 0 ? "Y" : "Z"}, 1).ok());
+  EXPECT_LE(scheduler->counters().streams, 32u);
+  EXPECT_EQ(scheduler->counters().computations, 1000000u);
+  EXPECT_LE(scheduler->frontier_size(), 200u);
+}
+
+TEST_F(DependencyTest, ManyScatteredParts_AreJoinedAgain) {
+  for (std::uint64_t i = 0; i < 3000; ++i) {
+    ASSERT_TRUE(part("K", "X", i * 7 % 999, i * 7 % 999 + 1, Mode::kWrite).ok());
+    device->state().host_ns += 1e9;  // all of it has ended
+    if (i % 100 != 0) continue;
+    ASSERT_TRUE(scheduler->synchronize().ok());
+  }
+  ASSERT_TRUE(part("K", "X", 0, 1, Mode::kRead).ok());
+  EXPECT_LT(array("X").segment_count(), 512u);
+  ASSERT_TRUE(part("all", "X", 0, 1000, Mode::kWrite).ok());
+  EXPECT_EQ(array("X").segment_count(), 1u);
+}
+
+}  // namespace
+}  // namespace pergola::scheduler::testing

@@ -1,0 +1,222 @@
+// For tests: a device on a virtual clock. Its queues run nothing; they work out when each piece of work would start and
+// end if kernels never got in each other's way, and keep a record of it.
+//
+//   launch   takes parameters[0..8) as nanoseconds (a double), begins when the queue's work before it has ended
+//   graph    takes as long as its longest chain of launches
+//   copies   one after the other on each of two engines, up and down, at kBytesPerNs
+//   wait     the queue goes on when the event has ended
+//   host     Event::wait() moves the host's clock to the event's end; poll() looks at the host's clock
+//
+// So assignments to streams, events and waits can be asserted exactly, and overlap computed.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/device/device.h"
+
+namespace pergola::scheduler::testing {
+
+struct Step {
+  enum class Kind { kLaunch, kGraph, kCopyUp, kCopyDown, kCopy, kFill, kWait, kRecord };
+  Kind kind = Kind::kLaunch;
+  std::uint32_t queue = 0;
+  double start_ns = 0, end_ns = 0;
+  std::uint32_t event = 0;  // of a wait or record
+};
+
+// What all handles of one device share.
+struct FakeState {
+  double host_ns = 0;
+  double engine_free_ns[2] = {0, 0};
+  std::uint32_t queues = 0, events = 0;
+  std::vector<Step> steps;
+  std::vector<Status> fail_next;  // taken by the next launches
+  double launch_ns = 0;           // how long the host takes to queue anything
+
+  std::vector<Step> of(Step::Kind kind) const {
+    std::vector<Step> found;
+    std::copy_if(steps.begin(), steps.end(), std::back_inserter(found), [&](const Step& s) { return s.kind == kind; });
+    return found;
+  }
+  double end_ns() const {
+    double end = 0;
+    for (const Step& step : steps) end = std::max(end, step.end_ns);
+    return end;
+  }
+};
+
+class FakeEvent final : public device::Event {
+ public:
+  FakeEvent(std::shared_ptr<FakeState> of, std::uint32_t its_number, double its_end_ns, Status its_outcome)
+      : state(std::move(of)), number(its_number), at_ns(its_end_ns), outcome(std::move(its_outcome)) {}
+  std::optional<Status> poll() override {
+    if (at_ns > state->host_ns) return std::nullopt;
+    return outcome;
+  }
+  Status wait(std::optional<std::chrono::nanoseconds>) override {
+    state->host_ns = std::max(state->host_ns, at_ns);
+    return outcome;
+  }
+  Result<double> elapsed_ns(const device::Event& start) override {
+    return at_ns - static_cast<const FakeEvent&>(start).at_ns;
+  }
+  const std::shared_ptr<FakeState> state;
+  const std::uint32_t number;
+  const double at_ns;
+  const Status outcome;
+};
+
+class FakeBuffer final : public device::Buffer {
+ public:
+  FakeBuffer(std::size_t size, device::MemoryKind kind, std::shared_ptr<int> alive)
+      : bytes_(size), kind_(kind), alive_(std::move(alive)) {}
+  device::DeviceAddress address() const override { return reinterpret_cast<device::DeviceAddress>(bytes_.data()); }
+  std::size_t size_bytes() const override { return bytes_.size(); }
+  device::MemoryKind kind() const override { return kind_; }
+  std::byte* host_pointer() const override { return nullptr; }
+
+ private:
+  std::vector<std::byte> bytes_;
+  const device::MemoryKind kind_;
+  const std::shared_ptr<int> alive_;  // use_count() - 1 buffers are alive
+};
+
+class FakeQueue final : public device::Queue {
+ public:
+  static constexpr double kBytesPerNs = 50;
+
+  explicit FakeQueue(std::shared_ptr<FakeState> state) : state_(std::move(state)), number_(state_->queues++) {}
+
+  // Not one of the interface: work that takes so long, and fails with the next of fail_next.
+  void run(double duration_ns) {
+    add(Step::Kind::kLaunch, std::max(ready_ns_, state_->host_ns), duration_ns);
+    if (!state_->fail_next.empty()) {
+      if (failure_.ok()) failure_ = state_->fail_next.front();
+      state_->fail_next.erase(state_->fail_next.begin());
+    }
+  }
+  Status launch(const device::ModulePtr&, const device::Kernel&, const device::LaunchConfig&,
+                std::span<const std::byte> parameters) override {
+    run(duration_of(parameters));
+    return {};
+  }
+  static double duration_of(std::span<const std::byte> parameters) {
+    double duration = 0;
+    if (parameters.size() >= sizeof duration) std::memcpy(&duration, parameters.data(), sizeof duration);
+    return duration;
+  }
+  void run_graph(double duration_ns) { add(Step::Kind::kGraph, std::max(ready_ns_, state_->host_ns), duration_ns); }
+  Status copy_to_device(const device::BufferPtr&, std::size_t, std::span<const std::byte> source) override {
+    return transfer(Step::Kind::kCopyUp, 0, source.size());
+  }
+  Status copy_to_host(std::span<std::byte> destination, const device::BufferPtr&, std::size_t) override {
+    return transfer(Step::Kind::kCopyDown, 1, destination.size());
+  }
+  Status copy(const device::BufferPtr&, std::size_t, const device::BufferPtr&, std::size_t, std::size_t size) override {
+    add(Step::Kind::kCopy, std::max(ready_ns_, state_->host_ns), static_cast<double>(size) / kBytesPerNs);
+    return {};
+  }
+  Status fill(const device::BufferPtr&, std::size_t, std::size_t size, std::uint32_t, std::uint32_t) override {
+    add(Step::Kind::kFill, std::max(ready_ns_, state_->host_ns), static_cast<double>(size) / kBytesPerNs);
+    return {};
+  }
+  Status wait(const device::EventPtr& event) override {
+    const auto& mine = static_cast<const FakeEvent&>(*event);
+    ready_ns_ = std::max(ready_ns_, mine.at_ns);
+    if (!mine.outcome.ok() && failure_.ok()) failure_ = PERGOLA_ERROR(kSkipped, "skipped: {}", mine.outcome.message());
+    state_->steps.push_back({Step::Kind::kWait, number_, ready_ns_, ready_ns_, mine.number});
+    return {};
+  }
+  Result<device::EventPtr> record() override {
+    const std::uint32_t number = state_->events++;
+    const double at = std::max(ready_ns_, state_->host_ns);  // of an idle queue: now
+    state_->steps.push_back({Step::Kind::kRecord, number_, at, at, number});
+    return device::EventPtr(std::make_shared<FakeEvent>(state_, number, at, failure_));
+  }
+  std::optional<Status> poll() override {
+    if (ready_ns_ > state_->host_ns) return std::nullopt;
+    return failure_;
+  }
+  Status synchronize() override {
+    state_->host_ns = std::max(state_->host_ns, ready_ns_);
+    return std::exchange(failure_, Status());
+  }
+
+ private:
+  void add(Step::Kind kind, double start_ns, double duration_ns) {
+    ready_ns_ = start_ns + duration_ns;
+    state_->steps.push_back({kind, number_, start_ns, ready_ns_});
+    state_->host_ns += state_->launch_ns;
+  }
+  Status transfer(Step::Kind kind, int engine, std::size_t size) {
+    const double start = std::max({ready_ns_, state_->host_ns, state_->engine_free_ns[engine]});
+    add(kind, start, static_cast<double>(size) / kBytesPerNs);
+    state_->engine_free_ns[engine] = ready_ns_;
+    return {};
+  }
+
+  const std::shared_ptr<FakeState> state_;
+  const std::uint32_t number_;
+  double ready_ns_ = 0;
+  Status failure_;
+};
+
+class FakeGraph final : public device::ExecutableGraph {
+ public:
+  explicit FakeGraph(const device::GraphSpec& spec) {
+    for (const device::GraphNode& node : spec.nodes) {
+      double start = 0;
+      for (const device::NodeId earlier : node.after) start = std::max(start, ends_[earlier]);
+      ends_.push_back(start + FakeQueue::duration_of(std::get<device::KernelNode>(node.work).parameters));
+    }
+  }
+  Status update_parameters(device::NodeId, std::span<const std::byte>) override {
+    return PERGOLA_ERROR(kUnsupported, "The fake device's graphs do not change.");
+  }
+  Status launch(device::Queue& queue) override {
+    static_cast<FakeQueue&>(queue).run_graph(*std::max_element(ends_.begin(), ends_.end()));
+    return {};
+  }
+
+ private:
+  std::vector<double> ends_;  // of each node, from the graph's start
+};
+
+class FakeDevice final : public device::Device {
+ public:
+  FakeDevice() { info_.id = "fake"; }
+  const device::DeviceInfo& info() const override { return info_; }
+  Result<device::ModulePtr> load(const device::ModuleSource&) override { return no("modules"); }
+  Result<device::BufferPtr> allocate(std::size_t size_bytes, device::MemoryKind kind) override {
+    return device::BufferPtr(std::make_shared<FakeBuffer>(size_bytes, kind, alive_));
+  }
+  Result<device::TexturePtr> create_texture(const device::TextureDescription&) override { return no("textures"); }
+  Result<std::unique_ptr<device::Queue>> create_queue() override {
+    if (state_->queues >= most_queues) return PERGOLA_ERROR(kResourceExhausted, "There are no more queues.");
+    return std::unique_ptr<device::Queue>(std::make_unique<FakeQueue>(state_));
+  }
+  Result<std::unique_ptr<device::ExecutableGraph>> instantiate(device::GraphSpec spec) override {
+    if (!has_graphs) return no("graphs");
+    return std::unique_ptr<device::ExecutableGraph>(std::make_unique<FakeGraph>(spec));
+  }
+  Status health() const override { return {}; }
+
+  FakeState& state() { return *state_; }
+  long buffers_alive() const { return alive_.use_count() - 1; }
+  std::uint32_t most_queues = 1000;
+  bool has_graphs = true;
+
+ private:
+  static Error no(std::string_view what) { return PERGOLA_ERROR(kUnsupported, "The fake device has no {}.", what); }
+
+  device::DeviceInfo info_;
+  const std::shared_ptr<FakeState> state_ = std::make_shared<FakeState>();
+  const std::shared_ptr<int> alive_ = std::make_shared<int>(0);
+};
+
+}  // namespace pergola::scheduler::testing

@@ -1,0 +1,311 @@
+#include "src/scheduler/graph_lowering.h"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+
+#include "src/base/log.h"
+
+namespace pergola::scheduler {
+namespace {
+
+constexpr std::uint64_t kWorthKeeping = 8;  // launches in a row that bear a period out
+constexpr std::size_t kRegionsKnown = 8, kMostInFlight = 256;
+constexpr std::uint32_t kMostCuts = 12;  // a region that needs more is left alone
+constexpr std::chrono::microseconds kLookEvery{4};
+constexpr std::uint32_t kAskedInARow = 4, kMostUnasked = 64;
+constexpr std::chrono::milliseconds kWatchFor{2};  // after the last that was held
+
+std::int64_t ns(std::chrono::steady_clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+}  // namespace
+
+GraphLowering::GraphLowering(device::DevicePtr device, std::mutex& mutex, bool always, std::function<void()> overdue)
+    : device_(std::move(device)), mutex_(mutex), always_(always), overdue_(std::move(overdue)) {}
+
+GraphLowering::~GraphLowering() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+// ── What comes ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold) {
+  Decision decision;
+  if (region_ == nullptr) {
+    learn(work);
+    return decision;
+  }
+  if (!equals(region_->launches[phase_], work)) {
+    decision.flush = take_held();
+    stop_following();
+    learn(work);
+    return decision;
+  }
+  if (held_ == 0) {
+    const std::shared_ptr<Chunk> chunk = region_->chunk_of(phase_);
+    if (chunk->begin == phase_ && may_hold && may_hold_chunk(*chunk)) held_chunk_ = chunk;
+    if (phase_ + 1 == chunk->end && wants_event(*chunk)) decision.ended = chunk;
+  } else if (!may_hold) {
+    decision.flush = take_held();
+  }
+  phase_ = phase_ + 1 == region_->launches.size() ? 0 : phase_ + 1;
+  if (held_chunk_ == nullptr) return decision;
+  hold();
+  decision.held = true;
+  if (held_ < held_chunk_->end - held_chunk_->begin) return decision;
+  decision.run = std::exchange(held_chunk_, nullptr);
+  if (wants_event(*decision.run)) decision.ended = decision.run;
+  ++decision.run->launched;
+  ++counters_.launches;
+  counters_.replaced += std::exchange(held_, 0);
+  held_since_.store(0, std::memory_order_relaxed);
+  return decision;
+}
+
+void GraphLowering::hold() {
+  if (held_++ != 0) return;
+  held_since_.store(ns(Clock::now()), std::memory_order_relaxed);
+  if (watching_) return;
+  watching_ = true;
+  wake_.notify_all();
+}
+
+std::span<const Launch> GraphLowering::take_held() {
+  if (held_ == 0) return {};
+  const std::span<const Launch> held = std::span(region_->launches).subspan(held_chunk_->begin, held_);
+  counters_.flushed += held_;
+  held_ = 0;
+  held_chunk_ = nullptr;
+  held_since_.store(0, std::memory_order_relaxed);
+  return held;
+}
+
+std::span<const Launch> GraphLowering::interrupt() {
+  if (region_ == nullptr) return {};
+  const std::span<const Launch> held = take_held();
+  if (!held.empty()) ++counters_.interrupted;
+  // A chunk that spans this place would be interrupted in every turn.
+  if (const std::shared_ptr<Chunk> chunk = region_->chunk_of(phase_);
+      chunk->begin != phase_ && !region_->cut_before[phase_]) {
+    region_->cut_before[phase_] = true;
+    recut();
+  }
+  return held;
+}
+
+// Would be when the thread looks next.
+bool GraphLowering::is_overdue(std::int64_t since_ns) const {
+  const std::int64_t patience = patience_ns_.load(std::memory_order_relaxed);
+  return ns(Clock::now()) - since_ns + std::chrono::nanoseconds(kLookEvery).count() >= patience;
+}
+
+std::span<const Launch> GraphLowering::flush_overdue() {
+  const std::int64_t since = held_since_.load(std::memory_order_relaxed);
+  if (held_ == 0 || !is_overdue(since)) return {};
+  const std::span<const Launch> held = take_held();
+  ++counters_.overdue;
+  // The host is slower than thought: fewer at a time.
+  if (region_->most_launches > kFewestLaunches && counters_.overdue % 4 == 0) {
+    region_->most_launches = std::max(kFewestLaunches, region_->most_launches / 2);
+    recut();
+  }
+  return held;
+}
+
+// ── Regions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+void GraphLowering::learn(const Work& work) {
+  const std::uint64_t hash = hash_of(work);
+  const std::size_t period = recurrence_.push(hash);
+  if (recurrence_.run() < kWorthKeeping) return kept_.clear();
+  kept_.emplace_back(work, hash);
+  if (kept_.size() > Recurrence::kLongestPeriod) kept_.pop_front();
+  if (period != 0 && kept_.size() >= period) begin_following(period);
+}
+
+void GraphLowering::begin_following(std::size_t period) {
+  auto found = std::make_shared<Region>();
+  found->launches.assign(kept_.end() - static_cast<std::ptrdiff_t>(period), kept_.end());
+  kept_.clear();
+  recurrence_.clear();
+  // Short regions several times over, so that a graph has many launches.
+  const std::size_t turns = std::max<std::size_t>(1, kMostLaunches / found->launches.size());
+  const std::size_t once = found->launches.size();
+  found->launches.reserve(turns * once);
+  for (std::size_t i = once; i < turns * once; ++i) found->launches.push_back(found->launches[i - once]);
+  // Perhaps it is one that has been met before, entered at another place.
+  const auto same_from = [&](const Region& known, std::size_t start) {
+    for (std::size_t i = 0; i < found->launches.size(); ++i)
+      if (!equals(known.launches[(start + i) % known.launches.size()], found->launches[i])) return false;
+    return true;
+  };
+  for (auto known = known_.begin(); known != known_.end(); ++known) {
+    if ((*known)->launches.size() != found->launches.size()) continue;
+    for (std::size_t start = 0; start < once; ++start) {
+      if (!same_from(**known, start)) continue;
+      region_ = *known;
+      phase_ = start;
+      known_.erase(known);
+      known_.push_back(region_);
+      return;
+    }
+  }
+  region_ = std::move(found);
+  phase_ = 0;
+  region_->cut_before.assign(region_->launches.size(), false);
+  region_->most_launches = kMostLaunches;
+  ++counters_.regions;
+  known_.push_back(region_);
+  if (known_.size() > kRegionsKnown) known_.pop_front();
+  recut();
+}
+
+void GraphLowering::stop_following() {
+  region_ = nullptr;
+  recurrence_.clear();
+  kept_.clear();
+}
+
+void GraphLowering::recut() {
+  if (region_->cuts >= kMostCuts) {
+    for (const std::shared_ptr<Chunk>& chunk : region_->chunks) {
+      chunk->state = Chunk::State::kRefused;
+      chunk->refusal = "the host steps in at too many places";
+    }
+    return;
+  }
+  region_->cut();
+  for (const std::shared_ptr<Chunk>& chunk : region_->chunks) {
+    if (chunk->end - chunk->begin >= kFewestLaunches) continue;
+    chunk->state = Chunk::State::kRefused;
+    chunk->refusal = "too few launches in a row";
+  }
+}
+
+void GraphLowering::make_graphs() {
+  for (const std::shared_ptr<Chunk>& chunk : region_->chunks) {
+    if (chunk->state != Chunk::State::kNone) continue;
+    chunk->state = Chunk::State::kBuilding;
+    jobs_.push_back({region_, chunk});
+  }
+  if (!thread_.joinable()) thread_ = std::thread([this] { run_thread(); });
+  wake_.notify_all();
+}
+
+// ── What the device has to do ───────────────────────────────────────────────────────────────────────────────────────
+
+bool GraphLowering::may_hold_chunk(const Chunk& chunk) {
+  if (chunk.state == Chunk::State::kRefused || chunk.state == Chunk::State::kBuilding || !enough_queued()) return false;
+  if (chunk.state == Chunk::State::kNone) make_graphs();
+  // While the thread makes graphs nobody would look after what is held.
+  return chunk.state == Chunk::State::kReady && !building_ && jobs_.empty();
+}
+
+bool GraphLowering::enough_queued() {
+  if (always_) return true;
+  if (unasked_ != 0) return false;
+  if (queued() >= kEnoughQueued) {
+    asked_ = last_unasked_ = 0;
+    return true;
+  }
+  if (in_flight_.size() > 1 || asked_ < kAskedInARow) return false;
+  asked_ = 0;
+  unasked_ = last_unasked_ = std::clamp<std::uint32_t>(2 * last_unasked_, kAskedInARow, kMostUnasked);
+  in_a_row_ = false;
+  return false;
+}
+
+bool GraphLowering::wants_event(const Chunk& chunk) {
+  if (always_ || chunk.state == Chunk::State::kRefused) return false;
+  if (unasked_ != 0) {
+    --unasked_;
+    return false;
+  }
+  ++asked_;
+  return true;
+}
+
+std::chrono::nanoseconds GraphLowering::queued() {
+  while (!in_flight_.empty()) {
+    const InFlight& first = in_flight_.front();
+    if (!first.mark->event->poll()) break;
+    if (first.in_a_row && last_ended_ != nullptr)
+      if (const Result<double> between = first.mark->event->elapsed_ns(*last_ended_->event);
+          between.ok() && *between > 0)
+        first.chunk->device_ns = first.chunk->device_ns == 0 ? *between : std::min(first.chunk->device_ns, *between);
+    last_ended_ = first.mark;
+    in_flight_.pop_front();
+  }
+  double sum = 0;
+  for (std::size_t i = 1; i < in_flight_.size(); ++i) sum += in_flight_[i].chunk->device_ns;
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(sum));
+}
+
+void GraphLowering::ended(const std::shared_ptr<Chunk>& chunk, MarkPtr mark) {
+  if (in_flight_.size() >= kMostInFlight) queued();
+  if (in_flight_.size() < kMostInFlight) in_flight_.push_back({chunk, std::move(mark), std::exchange(in_a_row_, true)});
+}
+
+// ── The thread ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+void GraphLowering::settle(std::unique_lock<std::mutex>& lock) {
+  settled_.wait(lock, [&] { return !building_ && jobs_.empty(); });
+}
+
+void GraphLowering::run_thread() {
+  prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);  // sleep as short as asked; refused, launches are held a little longer
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (!jobs_.empty())
+      build(lock);
+    else if (watching_)
+      watch(lock);
+    else
+      wake_.wait(lock);
+  }
+}
+
+void GraphLowering::build(std::unique_lock<std::mutex>& lock) {
+  const Job job = std::move(jobs_.front());
+  jobs_.pop_front();
+  if (job.chunk.use_count() == 1) return;  // cut anew in the meantime
+  building_ = true;
+  lock.unlock();
+  auto made = device_->instantiate(job.region->spec_of(*job.chunk));
+  lock.lock();
+  building_ = false;
+  if (made.ok()) {
+    job.chunk->graph = std::move(*made);
+    job.chunk->state = Chunk::State::kReady;
+    ++counters_.graphs;
+  } else {
+    job.chunk->refusal = made.message();
+    job.chunk->state = Chunk::State::kRefused;
+    PERGOLA_INFO("{} recurring launches stay launches: {}", job.chunk->end - job.chunk->begin, made.message());
+  }
+  if (jobs_.empty()) settled_.notify_all();
+}
+
+void GraphLowering::watch(std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  auto last_held = Clock::now();
+  while (true) {
+    std::this_thread::sleep_for(kLookEvery);
+    const auto now = Clock::now();
+    const std::int64_t since = held_since_.load(std::memory_order_relaxed);
+    if (since != 0) last_held = now;
+    if (since != 0 && is_overdue(since)) overdue_();
+    if (now - last_held > kWatchFor) break;
+  }
+  lock.lock();
+  if (held_ == 0) watching_ = false;
+}
+
+}  // namespace pergola::scheduler

@@ -1,0 +1,131 @@
+// Recurring launches as graphs, without a change in the program (a CUDA Graph costs the host less than its launches).
+//
+//   learning                 ─▶ following ──────────────▶ learning
+//   a period is looked for        each launch is the one      one is not
+//   and its launches kept         expected
+//
+// Once the device has enough to do, the region's chunks are made into graphs, on a thread of its own. From then on the
+// launches of a chunk may be held back: compared with what is expected and no more. With the last one the chunk's graph
+// is launched. Held launches are launched one by one, in order, as soon as
+//   something else comes     another launch, a copy, a fill, an access of the host, an event wanted
+//   kPatience is over        the thread looks while something is held
+// Launches are held only while the device has kEnoughQueued of work to do, so that it never waits for them.
+//
+// The device's work is known by an event at each chunk's end: what is queued is the time of the chunks that have not
+// ended, without the first of them, which may be about to. A chunk's time is the shortest seen between its end and that
+// of the chunk before. Where it turns out that little is queued, it is not asked about for some chunks, more each time.
+//
+// Guarded by the scheduler's lock but for held_since_, by which the thread knows without the lock that there is nothing
+// to do, and for Region::launches.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "src/device/device.h"
+#include "src/scheduler/recurrence.h"
+#include "src/scheduler/region.h"
+
+namespace pergola::scheduler {
+
+// What it has done, since it was made.
+struct GraphCounters {
+  std::uint64_t regions = 0;      // found
+  std::uint64_t graphs = 0;       // instantiated
+  std::uint64_t launches = 0;     // of graphs
+  std::uint64_t replaced = 0;     // kernel launches that those stood for
+  std::uint64_t flushed = 0;      // held back and then launched one by one
+  std::uint64_t interrupted = 0;  // times that held launches went because something else came
+  std::uint64_t overdue = 0;      // times that they went because kPatience was over
+};
+
+class GraphLowering {
+ public:
+  static constexpr std::size_t kMostLaunches = 32, kFewestLaunches = 4;  // in a graph
+  static constexpr std::chrono::nanoseconds kPatience{20'000}, kEnoughQueued{50'000};
+
+  // `always`: whatever the device has queued. `overdue` is called on the thread, without the lock, when held launches
+  // should go; it takes the lock and calls flush_overdue().
+  GraphLowering(device::DevicePtr device, std::mutex& mutex, bool always, std::function<void()> overdue);
+  ~GraphLowering();  // without the lock
+
+  // What is to be done for a launch, in this order.
+  struct Decision {
+    std::span<const Launch> flush;  // launched one by one
+    bool held = false;              // the launch needs nothing itself
+    std::shared_ptr<Chunk> run;     // launched as a graph, which stands for this launch too
+    std::shared_ptr<Chunk> ended;   // an event behind the launch or graph is for ended()
+  };
+  Decision offer(const Work& work, bool may_hold);
+  // Something other than a launch comes: what is to be launched first.
+  std::span<const Launch> interrupt();
+  // The same because it has been held for too long; empty where it has not.
+  std::span<const Launch> flush_overdue();
+  void ended(const std::shared_ptr<Chunk>& chunk, MarkPtr mark);
+  bool holds_any() const { return held_ != 0; }
+  const GraphCounters& counters() const { return counters_; }
+  // For tests and measurements: how long launches may be held; waits until no graph is being made.
+  void set_patience(std::chrono::nanoseconds patience) { patience_ns_ = patience.count(); }
+  void settle(std::unique_lock<std::mutex>& lock);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Job {
+    std::shared_ptr<const Region> region;
+    std::shared_ptr<Chunk> chunk;
+  };
+  struct InFlight {
+    std::shared_ptr<Chunk> chunk;
+    MarkPtr mark;
+    bool in_a_row = false;  // the chunk before it has a mark too
+  };
+
+  void learn(const Work& work);
+  void begin_following(std::size_t period);
+  void stop_following();
+  bool may_hold_chunk(const Chunk& chunk);
+  bool wants_event(const Chunk& chunk);
+  bool enough_queued();
+  void make_graphs();
+  std::chrono::nanoseconds queued();
+  std::span<const Launch> take_held();
+  bool is_overdue(std::int64_t since_ns) const;
+  void recut();
+  void hold();
+  void run_thread();
+  void build(std::unique_lock<std::mutex>& lock);
+  void watch(std::unique_lock<std::mutex>& lock);
+
+  const device::DevicePtr device_;
+  std::mutex& mutex_;
+  const bool always_;
+  const std::function<void()> overdue_;
+
+  Recurrence recurrence_;
+  std::deque<Launch> kept_;                    // while learning: those that bear a period out, the latest last
+  std::shared_ptr<Region> region_;             // while following
+  std::size_t phase_ = 0;                      // the launch of region_ expected next
+  std::size_t held_ = 0;                       // launches before it that are held back
+  std::shared_ptr<Chunk> held_chunk_;          // whose they are
+  std::deque<std::shared_ptr<Region>> known_;  // least recently found first
+  std::deque<InFlight> in_flight_;
+  MarkPtr last_ended_;
+  // Chunks without an event still to come; how many there were the last time; events since then.
+  std::uint32_t unasked_ = 0, last_unasked_ = 0, asked_ = 0;
+  bool in_a_row_ = false;
+  GraphCounters counters_;
+
+  std::atomic<std::int64_t> patience_ns_{kPatience.count()};
+  std::atomic<std::int64_t> held_since_{
+      0};  // of Clock, in ns; 0: nothing is held. Relaxed: flush_overdue() looks again
+  std::deque<Job> jobs_;
+  bool building_ = false, watching_ = false, stopping_ = false;
+  std::condition_variable wake_, settled_;
+  std::thread thread_;  // from the first job on
+};
+
+}  // namespace pergola::scheduler

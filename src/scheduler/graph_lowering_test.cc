@@ -1,0 +1,268 @@
+// Recurring launches as graphs, on the device with a virtual clock: when they are held back, in which order they go,
+// and what each graph stands for.
+#include <thread>
+
+#include "src/scheduler/scheduler_fixture.h"
+
+namespace pergola::scheduler::testing {
+namespace {
+
+class FakeKernel final : public device::Kernel {
+ public:
+  const ptx::KernelSignature& signature() const override { return signature_; }
+  device::KernelResources resources() const override { return {}; }
+  Result<std::uint32_t> max_resident_blocks_per_sm(std::uint32_t, std::uint32_t) const override { return 1u; }
+
+ private:
+  ptx::KernelSignature signature_;
+};
+
+class GraphLowering : public SchedulerTest {
+ protected:
+  // A launch that may become part of a graph; its name stands in the step's duration.
+  void launch(const std::string& name, std::vector<std::string> in, std::vector<std::string> out, double ns = 1000,
+              Ticket* ticket = nullptr, device::EventPtr* event = nullptr) {
+    std::vector<Access> accesses;
+    for (const std::string& each : in) accesses.push_back(all(each, Mode::kRead));
+    for (const std::string& each : out) accesses.push_back(all(each, Mode::kWrite));
+    const KernelCall call{module_, kernels_[name], config_, std::as_bytes(std::span(&ns, 1))};
+    const Work work{.site = scheduler->site(name), .accesses = accesses, .call = &call};
+    const Status status = scheduler->submit(
+        work,
+        [&](device::Queue& queue) { return queue.launch(call.module, call.kernel, call.config, call.parameters); },
+        event, ticket);
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+  // Held for ever, so that only what a test does is seen.
+  void open_always() {
+    open("graphs=always");
+    scheduler->set_graph_patience(std::chrono::hours(1));
+  }
+  // Four launches, of which two may run at once.
+  void turn() {
+    launch("a", {"x"}, {"y"}, 1000);
+    launch("b", {"x"}, {"z"}, 2000);
+    launch("c", {"y", "z"}, {"w"}, 3000);
+    launch("d", {"w"}, {"x"}, 4000);
+  }
+  void turns(int count) {
+    for (int i = 0; i < count; ++i) turn();
+  }
+  static constexpr int kTurns = scheduler::GraphLowering::kMostLaunches / 4;  // in a graph
+  // Enough for the period to be found and the graph to be made. The region begins with "a", and its next turn is next.
+  void learn() {
+    turns(17);  // the first, and 64 launches that bear the period out
+    turns(1);   // its first launch has the graph made
+    scheduler->settle_graphs();
+    turns(kTurns - 1);
+    ASSERT_EQ(scheduler->graph_counters().regions, 1u);
+    ASSERT_EQ(scheduler->graph_counters().graphs, 1u);
+    ASSERT_EQ(graph_launches(), 0u);
+  }
+  std::size_t graph_launches() const { return device->state().of(Step::Kind::kGraph).size(); }
+  std::size_t kernel_launches() const { return device->state().of(Step::Kind::kLaunch).size(); }
+
+  device::LaunchConfig config_{{1, 1, 1}, {32, 1, 1}};
+  device::ModulePtr module_;
+  std::map<std::string, FakeKernel> kernels_;
+};
+
+TEST_F(GraphLowering, LaunchesThatRecur_RunAsOneGraph) {
+  open_always();
+  learn();
+  const std::size_t before = kernel_launches();
+  turns(2 * kTurns);
+  EXPECT_EQ(kernel_launches(), before);
+  ASSERT_EQ(graph_launches(), 2u);
+  // The longest chain of a turn: b, c, d.
+  for (const Step& step : device->state().of(Step::Kind::kGraph))
+    EXPECT_EQ(step.end_ns - step.start_ns, kTurns * 9000.0);
+  const GraphCounters counters = scheduler->graph_counters();
+  EXPECT_EQ(counters.launches, 2u);
+  EXPECT_EQ(counters.replaced, 2u * kTurns * 4);
+  EXPECT_EQ(counters.flushed, 0u);
+  ASSERT_TRUE(scheduler->synchronize().ok());
+}
+
+TEST_F(GraphLowering, TwoGraphsInARow_DependOnEachOther) {
+  open_always();
+  learn();
+  turns(2 * kTurns);
+  const auto graphs = device->state().of(Step::Kind::kGraph);
+  ASSERT_EQ(graphs.size(), 2u);
+  EXPECT_GE(graphs[1].start_ns, graphs[0].end_ns);
+  EXPECT_GE(graphs[0].start_ns, device->state().of(Step::Kind::kLaunch).back().end_ns);
+}
+
+TEST_F(GraphLowering, AnotherLaunch_FlushesWhatIsHeldInOrder) {
+  open_always();
+  learn();
+  const std::size_t before = kernel_launches();
+  launch("a", {"x"}, {"y"}, 1000);
+  launch("b", {"x"}, {"z"}, 2000);
+  EXPECT_EQ(kernel_launches(), before);
+  launch("other", {"y", "z"}, {"v"}, 5000);
+  const auto steps = device->state().of(Step::Kind::kLaunch);
+  ASSERT_EQ(steps.size(), before + 3);
+  EXPECT_EQ(steps[before].end_ns - steps[before].start_ns, 1000);
+  EXPECT_EQ(steps[before + 1].end_ns - steps[before + 1].start_ns, 2000);
+  EXPECT_GE(steps[before + 2].start_ns, steps[before].end_ns);
+  EXPECT_GE(steps[before + 2].start_ns, steps[before + 1].end_ns);
+  EXPECT_EQ(scheduler->graph_counters().flushed, 2u);
+}
+
+TEST_F(GraphLowering, AReadOfTheHost_FlushesAndCutsTheRegionThere) {
+  open_always();
+  learn();
+  const std::size_t before = kernel_launches();
+  launch("a", {"x"}, {"y"}, 1000);
+  ASSERT_TRUE(read("y").ok());
+  EXPECT_EQ(kernel_launches(), before + 1);
+  EXPECT_EQ(scheduler->graph_counters().interrupted, 1u);
+  // The same place in later turns interrupts nothing: the graphs are cut there.
+  launch("b", {"x"}, {"z"}, 2000), launch("c", {"y", "z"}, {"w"}, 3000), launch("d", {"w"}, {"x"}, 4000);
+  turns(kTurns - 1);
+  for (int i = 0; i < 5; ++i) {
+    scheduler->settle_graphs();
+    launch("a", {"x"}, {"y"}, 1000);
+    ASSERT_TRUE(read("y").ok());
+    launch("b", {"x"}, {"z"}, 2000), launch("c", {"y", "z"}, {"w"}, 3000), launch("d", {"w"}, {"x"}, 4000);
+    turns(kTurns - 1);
+  }
+  EXPECT_EQ(scheduler->graph_counters().interrupted, 1u);
+  EXPECT_GE(graph_launches(), 5u);
+}
+
+TEST_F(GraphLowering, HeldTooLong_IsLaunchedByTheThread) {
+  open_always();
+  learn();
+  scheduler->set_graph_patience(std::chrono::microseconds(20));
+  const std::size_t before = kernel_launches();
+  launch("a", {"x"}, {"y"}, 1000);
+  launch("b", {"x"}, {"z"}, 2000);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (scheduler->graph_counters().overdue == 0 && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  ASSERT_EQ(scheduler->graph_counters().overdue, 1u);
+  EXPECT_EQ(scheduler->counters().computations, before + 2);
+}
+
+TEST_F(GraphLowering, OnAnIdleDevice_NothingIsHeld) {
+  open();
+  scheduler->set_graph_patience(std::chrono::hours(1));
+  for (int i = 0; i < 60; ++i) {
+    turn();
+    ASSERT_TRUE(read("x").ok());  // and so the device is idle
+    scheduler->settle_graphs();
+  }
+  EXPECT_GE(scheduler->graph_counters().regions, 1u);
+  EXPECT_EQ(graph_launches(), 0u);
+  EXPECT_EQ(scheduler->graph_counters().flushed, 0u);
+}
+
+TEST_F(GraphLowering, OnABusyDevice_LaunchesBecomeGraphs) {
+  open();
+  scheduler->set_graph_patience(std::chrono::hours(1));
+  for (int i = 0; i < 200; ++i) {
+    turns(1);
+    device->state().host_ns += 4000;  // faster than the device's 9000 ns a turn: work piles up
+    scheduler->settle_graphs();
+  }
+  EXPECT_GT(graph_launches(), 0u);
+}
+
+TEST_F(GraphLowering, AnotherArray_IsAnotherLaunch) {
+  open_always();
+  learn();
+  const std::size_t before = kernel_launches();
+  ASSERT_TRUE(scheduler->synchronize().ok());
+  scheduler->retire(std::move(arrays["x"]), nullptr);
+  turns(2);  // of a new x
+  EXPECT_EQ(graph_launches(), 0u);
+  EXPECT_EQ(kernel_launches(), before + 8);
+}
+
+TEST_F(GraphLowering, RegionsThatComeBack_AreKnownAgain) {
+  open_always();
+  learn();
+  launch("other", {"v"}, {"u"});
+  turns(17 + kTurns);
+  scheduler->settle_graphs();
+  EXPECT_EQ(scheduler->graph_counters().regions, 1u);
+  EXPECT_EQ(scheduler->graph_counters().graphs, 1u);
+  turns(2 * kTurns);
+  EXPECT_GE(graph_launches(), 1u);
+}
+
+TEST_F(GraphLowering, ATicketOfAHeldLaunch_GivesAnEventBehindIt) {
+  open_always();
+  learn();
+  Ticket first = 0, second = 0;
+  launch("a", {"x"}, {"y"}, 1000, &first);
+  const auto held = scheduler->event_of(first);  // flushes
+  ASSERT_TRUE(held.ok()) << held.message();
+  ASSERT_TRUE((*held)->wait().ok());
+  EXPECT_GE(device->state().host_ns, device->state().of(Step::Kind::kLaunch).back().end_ns);
+  launch("b", {"x"}, {"z"}, 2000, &second), launch("c", {"y", "z"}, {"w"}, 3000), launch("d", {"w"}, {"x"}, 4000);
+  turns(kTurns - 1);
+  scheduler->settle_graphs();
+  std::vector<Ticket> tickets(4);
+  launch("a", {"x"}, {"y"}, 1000, &tickets[0]), launch("b", {"x"}, {"z"}, 2000, &tickets[1]);
+  launch("c", {"y", "z"}, {"w"}, 3000, &tickets[2]), launch("d", {"w"}, {"x"}, 4000, &tickets[3]);
+  turns(kTurns - 1);
+  for (const Ticket ticket : tickets) {
+    const auto event = scheduler->event_of(ticket);
+    ASSERT_TRUE(event.ok()) << event.message();
+    ASSERT_TRUE((*event)->wait().ok());
+  }
+  EXPECT_EQ(scheduler->event_of((Ticket{1} << 63) | 1000000).code(), Code::kInvalidArgument);
+}
+
+TEST_F(GraphLowering, AnEventWanted_IsOfJustThatLaunch) {
+  open_always();
+  learn();
+  const std::size_t before = kernel_launches();
+  device::EventPtr event;
+  launch("a", {"x"}, {"y"}, 1000);
+  launch("b", {"x"}, {"z"}, 2000, nullptr, &event);
+  ASSERT_NE(event, nullptr);
+  EXPECT_EQ(kernel_launches(), before + 2);
+}
+
+TEST_F(GraphLowering, ADeviceWithoutGraphs_KeepsLaunching) {
+  device->has_graphs = false;
+  open_always();
+  turns(24);
+  scheduler->settle_graphs();
+  turns(12);
+  EXPECT_EQ(kernel_launches(), 144u);
+}
+
+TEST_F(GraphLowering, Off_LearnsNothing) {
+  open("graphs=off");
+  turns(40);
+  EXPECT_EQ(scheduler->graph_counters().regions, 0u);
+  EXPECT_EQ(kernel_launches(), 160u);
+}
+
+// Periods are found whatever recurs within them.
+TEST(Recurrence, FindsThePeriod) {
+  for (const auto& [turn, period] : std::vector<std::pair<std::string, std::size_t>>{
+           {"a", 1}, {"ab", 2}, {"aab", 3}, {"abac", 4}, {"aabaacaad", 9}, {"abcdefghijklmnopqrstuvwxyz", 26}}) {
+    Recurrence recurrence;
+    std::size_t found = 0, pushed = 0;
+    while (found == 0 && pushed < 1000)
+      found = recurrence.push(static_cast<std::uint64_t>(turn[pushed++ % turn.size()]));
+    EXPECT_EQ(found, period) << turn;
+    EXPECT_LE(pushed, 2 * turn.size() + Recurrence::kConfirm + turn.size());
+    EXPECT_EQ(recurrence.push(0), 0u) << turn;  // and is given up when it ends
+  }
+}
+
+TEST(Recurrence, WithoutOne_FindsNone) {
+  Recurrence recurrence;
+  for (std::uint64_t i = 0; i < 100000; ++i) ASSERT_EQ(recurrence.push(i * i % 1000003), 0u);
+}
+
+}  // namespace
+}  // namespace pergola::scheduler::testing

@@ -1,0 +1,48 @@
+// The scheduling policies of paper 003 (section IV-C), as options by name.
+//
+// A text is a list of name=value, separated by commas; what it leaves out keeps its default:
+//
+//   retrieve-new-stream=reuse|always-new
+//       where no parent's stream is taken: the stream free the longest, or a new one
+//   retrieve-parent-stream=disjoint|same-as-parent
+//       the first child on its parent's stream, later ones elsewhere; or all on it
+//   dependency=with-const|no-const
+//       whether two readers of an array may run at once
+//   execution=async|sync
+//       sync: every call waits for its own work
+//   max-streams=N
+//       at the bound, the stream used least recently is taken
+//   graphs=recurring|off|always
+//       launches that recur run as graphs while the device has enough to do (graph_lowering.h); never; whatever it has
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "src/base/result.h"
+
+namespace pergola::scheduler {
+
+enum class RetrieveNewStream : std::uint8_t { kReuse, kAlwaysNew };
+enum class RetrieveParentStream : std::uint8_t { kDisjoint, kSameAsParent };
+enum class DependencyPolicy : std::uint8_t { kWithConst, kNoConst };
+enum class Execution : std::uint8_t { kAsync, kSync };
+enum class Graphs : std::uint8_t { kRecurring, kOff, kAlways };
+
+struct Policy {
+  RetrieveNewStream retrieve_new_stream = RetrieveNewStream::kReuse;
+  RetrieveParentStream retrieve_parent_stream = RetrieveParentStream::kDisjoint;
+  DependencyPolicy dependency = DependencyPolicy::kWithConst;
+  Execution execution = Execution::kAsync;
+  std::uint32_t max_streams = 32;  // 1 or more
+  Graphs graphs = Graphs::kRecurring;
+  bool operator==(const Policy&) const = default;
+};
+
+// `base` with what `text` says. kInvalidArgument names the word, and what is known.
+Result<Policy> parse_policy(std::string_view text, Policy base = {});
+// The text that parse_policy() takes, with every name.
+std::string to_string(const Policy& policy);
+
+}  // namespace pergola::scheduler

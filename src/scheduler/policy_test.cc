@@ -1,0 +1,40 @@
+#include "src/scheduler/policy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace pergola::scheduler {
+namespace {
+
+TEST(Policy, EveryName_IsTakenAndToldBack) {
+  const auto policy = parse_policy(
+      "retrieve-new-stream=always-new,retrieve-parent-stream=same-as-parent,dependency=no-const,execution=sync,"
+      "max-streams=7");
+  ASSERT_TRUE(policy.ok()) << policy.message();
+  EXPECT_EQ(policy->retrieve_new_stream, RetrieveNewStream::kAlwaysNew);
+  EXPECT_EQ(policy->retrieve_parent_stream, RetrieveParentStream::kSameAsParent);
+  EXPECT_EQ(policy->dependency, DependencyPolicy::kNoConst);
+  EXPECT_EQ(policy->execution, Execution::kSync);
+  EXPECT_EQ(policy->max_streams, 7u);
+  EXPECT_EQ(*parse_policy(to_string(*policy)), *policy);
+  EXPECT_EQ(*parse_policy(to_string(Policy{})), Policy{});
+}
+
+TEST(Policy, WhatIsLeftOut_KeepsItsValue) {
+  EXPECT_EQ(*parse_policy(""), Policy{});
+  const auto policy = parse_policy("dependency=no-const", {.max_streams = 3});
+  EXPECT_EQ(policy->max_streams, 3u);
+  EXPECT_EQ(policy->execution, Execution::kAsync);
+}
+
+TEST(Policy, OtherWords_AreRefusedByName) {
+  for (const char* text : {"reuse", "execution=later", "dependency=", "max-streams=0", "max-streams=1x", "=sync", ",",
+                           "max-streams=99999999999", "execution=sync execution=async"}) {
+    const auto policy = parse_policy(text);
+    ASSERT_EQ(policy.code(), Code::kInvalidArgument) << text;
+    EXPECT_THAT(policy.message(), ::testing::HasSubstr("there are retrieve-new-stream=reuse|always-new")) << text;
+  }
+}
+
+}  // namespace
+}  // namespace pergola::scheduler

@@ -1,0 +1,236 @@
+// Recordings on the device with a virtual clock: times, edges and files are known exactly.
+#include "src/scheduler/recorder.h"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "src/base/file.h"
+#include "src/scheduler/explain.h"
+#include "src/scheduler/metrics.h"
+#include "src/scheduler/scheduler_fixture.h"
+#include "src/scheduler/trace_file.h"
+
+namespace pergola::scheduler::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Recording : public SchedulerTest {
+ public:
+  Recording() { std::filesystem::create_directories(folder_); }
+  ~Recording() override {
+    scheduler.reset();
+    std::filesystem::remove_all(folder_);
+  }
+  RecorderOptions options(std::size_t capacity = 100) {
+    return {capacity, [state = &device->state()] { return state->host_ns; }};
+  }
+  // What the file has.
+  Timeline traced() const {
+    const auto text = read_file(file_);
+    EXPECT_TRUE(text.ok()) << text.message();
+    const auto timeline = parse_trace(*text, file_);
+    EXPECT_TRUE(timeline.ok()) << timeline.message();
+    return timeline.ok() ? *timeline : Timeline();
+  }
+  // "a 0-100": in order of submission.
+  static std::string times(const Timeline& timeline) {
+    std::string text;
+    for (const Slice& slice : timeline.slices)
+      text += fmt::format("{}{} {:.0f}-{:.0f}", text.empty() ? "" : ", ", slice.name, slice.start_ns, slice.end_ns);
+    return text;
+  }
+  // The small one of the paper's programs.
+  void vec() {
+    ASSERT_TRUE(run("square1", {"x"}, {"x1"}, 100).ok());
+    ASSERT_TRUE(run("square2", {"y"}, {"y1"}, 150).ok());
+    ASSERT_TRUE(run("reduce", {"x1", "y1"}, {"z"}, 50).ok());
+  }
+
+ protected:
+  const std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / fmt::format("pergola-recording-{}", ::getpid());
+  const std::string file_ = folder_ / "trace.json", history_ = folder_ / "history.json";
+};
+
+TEST_F(Recording, TimesStreamsAndEdges_AreThoseOfTheRun) {
+  open();
+  ASSERT_TRUE(scheduler->start_trace(file_, options()).ok());
+  vec();
+  ASSERT_TRUE(read("z").ok());
+  ASSERT_TRUE(scheduler->end_trace().ok());
+  const Timeline timeline = traced();
+  EXPECT_EQ(times(timeline), "square1 0-100, square2 0-150, reduce 150-200");
+  EXPECT_EQ(timeline.slices[1].stream, 1u);
+  const Slice& reduce = timeline.slices[2];
+  EXPECT_EQ(reduce.stream, 0u);
+  EXPECT_EQ(reduce.bytes, 3 * kBytes);
+  EXPECT_EQ(reduce.reason, StreamReason::kFirstChild);
+  ASSERT_EQ(reduce.parents.size(), 2u);
+  EXPECT_EQ(reduce.parents[0].order, Order::kSameStream);
+  EXPECT_EQ(reduce.parents[1].parent, 2u);
+  EXPECT_EQ(reduce.parents[1].order, Order::kEvent);
+  ASSERT_EQ(timeline.host.size(), 2u);
+  EXPECT_EQ(timeline.host[0].kind, HostKind::kWait);
+  EXPECT_DOUBLE_EQ(timeline.host[0].end_ns, 200);
+  EXPECT_EQ(timeline.host[0].parents.at(0).parent, 3u);
+  EXPECT_EQ(timeline.host[1].kind, HostKind::kRead);
+  const Overlap found = overlap(timeline);
+  EXPECT_DOUBLE_EQ(found.cc, 200.0 / 300);
+  const auto own = [](const Slice& slice) { return std::optional(slice.duration_ns()); };
+  EXPECT_DOUBLE_EQ(critical_path(timeline, own).length_ns, 200);
+}
+
+TEST_F(Recording, StreamsAndWaits_AreThoseWithoutOne) {
+  open();
+  vec();
+  const std::string without = streams(), waits_without = waits();
+  scheduler.reset();
+  arrays.clear();
+  device->state() = {};
+  open();
+  ASSERT_TRUE(scheduler->start_trace(file_, options()).ok());
+  vec();
+  EXPECT_EQ(streams(), without);
+  EXPECT_EQ(device->state().of(Step::Kind::kWait).size(), 1u);
+  EXPECT_EQ(waits_without, "0<1");
+}
+
+TEST_F(Recording, NothingIsRecordedBeforeAndAfter) {
+  open();
+  vec();
+  const std::size_t events = device->state().of(Step::Kind::kRecord).size();
+  ASSERT_TRUE(scheduler->synchronize().ok());
+  const std::size_t before = device->state().of(Step::Kind::kRecord).size();
+  ASSERT_TRUE(scheduler->start_trace(file_, options()).ok());
+  ASSERT_TRUE(run("traced", {}, {"x"}).ok());
+  ASSERT_TRUE(scheduler->end_trace().ok());
+  EXPECT_EQ(device->state().of(Step::Kind::kRecord).size(), before + 3) << "the origin, and two around the kernel";
+  device->state().steps.clear();
+  vec();
+  EXPECT_EQ(device->state().of(Step::Kind::kRecord).size(), events) << "as before";
+  ASSERT_EQ(traced().slices.size(), 1u);
+  EXPECT_EQ(traced().slices[0].name, "traced");
+}
+
+TEST_F(Recording, EndOfTheScheduler_WritesTheFile) {
+  open();
+  ASSERT_TRUE(scheduler->start_trace(file_, options()).ok());
+  vec();
+  EXPECT_EQ(traced().slices.size(), 0u) << "the file is there from the start";
+  device->state().host_ns = 1000;  // queues of this device wait for nothing when they go
+  for (auto& [name, resource] : arrays) scheduler->retire(std::move(resource), nullptr);
+  arrays.clear();
+  scheduler.reset();
+  EXPECT_EQ(traced().slices.size(), 3u);
+}
+
+TEST_F(Recording, OldestAreDropped_AndCounted) {
+  open();
+  ASSERT_TRUE(scheduler->start_trace(file_, options(10)).ok());
+  for (int i = 0; i < 25; ++i) ASSERT_TRUE(run("k", {}, {"x"}).ok());
+  ASSERT_TRUE(scheduler->end_trace().ok());
+  const Timeline timeline = traced();
+  EXPECT_EQ(timeline.slices.size(), 10u);
+  EXPECT_EQ(timeline.slices.front().id, 16u);
+  EXPECT_EQ(timeline.dropped, 15u);
+  EXPECT_THAT(explain(timeline), HasSubstr("15 older ones were dropped"));
+  EXPECT_THAT(explain(timeline), HasSubstr("#15, which is not in this trace"));
+}
+
+TEST_F(Recording, FailedWork_IsCounted_AndItsFailureToldAsWithoutOne) {
+  open();
+  ASSERT_TRUE(scheduler->start_trace(file_, options()).ok());
+  device->state().fail_next = {PERGOLA_ERROR(kDeviceFault, "It trapped.")};
+  ASSERT_TRUE(run("bad", {}, {"x"}).ok());
+  ASSERT_TRUE(run("good", {}, {"y"}).ok());
+  EXPECT_EQ(read("x").code(), Code::kDeviceFault);
+  ASSERT_TRUE(scheduler->end_trace().ok());
+  EXPECT_EQ(times(traced()), "good 0-100");
+  EXPECT_EQ(traced().without_time, 1u);
+  EXPECT_EQ(scheduler->synchronize().code(), Code::kDeviceFault) << "ending a trace clears nothing";
+}
+
+TEST_F(Recording, FileThatCannotBeWritten_IsToldAtOnce) {
+  open();
+  const Status status = scheduler->start_trace(folder_, options());
+  EXPECT_EQ(status.code(), Code::kIo) << status.message();
+  EXPECT_TRUE(scheduler->end_trace().ok());
+}
+
+TEST_F(Recording, AnotherTrace_EndsTheFirst) {
+  open();
+  ASSERT_TRUE(scheduler->start_trace(file_, options()).ok());
+  ASSERT_TRUE(run("first", {}, {"x"}).ok());
+  ASSERT_TRUE(scheduler->start_trace(folder_ / "second.json", options()).ok());
+  EXPECT_EQ(times(traced()), "first 0-100");
+}
+
+TEST_F(Recording, History_HasKernelsBySize_AndGivesEstimates) {
+  open();
+  ASSERT_TRUE(scheduler->start_history(history_, options()).ok());
+  const auto detail = [] { return WorkDetail{{4, 1, 1}, {64, 1, 1}, 0, ""}; };
+  const FunctionRef<WorkDetail()> describe = detail;
+  const Access access = all("x", Mode::kWrite);
+  for (const double ns : {100.0, 300.0})
+    ASSERT_TRUE(submit("k", {.accesses = std::span(&access, 1), .detail = &describe}, ns).ok());
+  ASSERT_TRUE(run("no shape", {}, {"x"}).ok());
+  const SizeClass size = SizeClass::of(256, kBytes);
+  EXPECT_FALSE(scheduler->estimate("k", size)) << "nothing has ended";
+  ASSERT_TRUE(scheduler->synchronize().ok());
+  ASSERT_TRUE(scheduler->estimate("k", size));
+  EXPECT_DOUBLE_EQ(scheduler->estimate("k", size)->times.mean_ns, 200);
+  EXPECT_FALSE(scheduler->estimate("no shape", size));
+  ASSERT_TRUE(scheduler->end_history().ok());
+  EXPECT_FALSE(scheduler->estimate("k", size));
+  // What was known before counts in the next run.
+  ASSERT_TRUE(scheduler->start_history(history_, options()).ok());
+  ASSERT_TRUE(submit("k", {.accesses = std::span(&access, 1), .detail = &describe}, 500).ok());
+  ASSERT_TRUE(scheduler->synchronize().ok());
+  EXPECT_EQ(scheduler->estimate("k", size)->times.count, 3u);
+  ASSERT_TRUE(scheduler->end_history().ok());
+  EXPECT_EQ(History::load(history_)->estimate("", "k", size)->times.count, 3u);
+}
+
+TEST_F(Recording, TraceAndHistoryTogether_EndEachByItself) {
+  open();
+  const auto detail = [] { return WorkDetail{{1, 1, 1}, {32, 1, 1}, 0, ""}; };
+  const FunctionRef<WorkDetail()> describe = detail;
+  const Access access = all("x", Mode::kWrite);
+  ASSERT_TRUE(scheduler->start_history(history_, options()).ok());
+  ASSERT_TRUE(scheduler->start_trace(file_, options()).ok());
+  ASSERT_TRUE(submit("k", {.accesses = std::span(&access, 1), .detail = &describe}, 100).ok());
+  ASSERT_TRUE(scheduler->end_trace().ok());
+  ASSERT_TRUE(submit("k", {.accesses = std::span(&access, 1), .detail = &describe}, 100).ok());
+  ASSERT_TRUE(scheduler->end_history().ok());
+  EXPECT_EQ(traced().slices.size(), 1u);
+  EXPECT_EQ(History::load(history_)->estimate("", "k", SizeClass::of(32, kBytes))->times.count, 2u);
+}
+
+TEST_F(Recording, Explain_SaysWhy) {
+  open();
+  ASSERT_TRUE(scheduler->start_trace(file_, options()).ok());
+  vec();
+  ASSERT_TRUE(read("z").ok());
+  ASSERT_TRUE(scheduler->synchronize().ok());
+  ASSERT_TRUE(scheduler->end_trace().ok());
+  const std::string text = explain(traced());
+  for (const char* line :
+       {"#1 square1 (2000 bytes, 0.1 us)\n    stream 0: reused, as it depends on nothing that has not ended and",
+        "    stream 1: new, as it depends on nothing that has not ended and no stream was free\n",
+        "    stream 0: that of #1 square1: its first child follows it there\n",
+        "    after #1 square1: it wrote array 2, which is read here (RAW); stream 0 is in order, no event is needed\n",
+        "    after #2 square2: it wrote array 4, which is read here (RAW); stream 0 waits for the event behind it on "
+        "stream 1\n",
+        "host thread 0 waited 0.2 us for 1000 bytes of array 5\n    for #3 reduce: it wrote array 5, which is read "
+        "here (RAW)\n",
+        "host thread 0 waited 0.0 us for everything\n",
+        "2 streams; 1 waits of streams, 0 of them for more than needed; 1 waits of the host for arrays; 2 "
+        "computations"})
+    EXPECT_THAT(text, HasSubstr(line));
+}
+
+}  // namespace
+}  // namespace pergola::scheduler::testing

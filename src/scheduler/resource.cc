@@ -1,0 +1,173 @@
+#include "src/scheduler/resource.h"
+
+#include <algorithm>
+
+namespace pergola::scheduler {
+
+void add_dependency(Computation* parent, Hazard hazard, std::uint64_t resource, const Computation* who,
+                    Dependencies& out) {
+  if (parent == nullptr || parent == who || has_ended(*parent)) return;
+  for (const Dependency& known : out)
+    if (known.parent == parent && known.resource == resource && known.hazard == hazard) return;
+  ++parent->holds;
+  out.push_back({parent, hazard, resource});
+}
+
+void release(Dependencies& dependencies, ComputationPool& pool) {
+  for (const Dependency& dependency : dependencies) pool.let_go(*dependency.parent);
+  dependencies.clear();
+}
+
+std::string_view to_string(Hazard hazard) {
+  switch (hazard) {
+    case Hazard::kReadAfterWrite: return "RAW";
+    case Hazard::kWriteAfterRead: return "WAR";
+    case Hazard::kWriteAfterWrite: return "WAW";
+    case Hazard::kUniversal: return "any";
+  }
+  return "?";
+}
+
+std::size_t Resource::find(std::uint64_t byte) const {
+  if (segments_.size() == 1) return 0;
+  const auto after = std::upper_bound(segments_.begin(), segments_.end(), byte,
+                                      [](std::uint64_t at, const Segment& segment) { return at < segment.begin; });
+  return static_cast<std::size_t>(after - segments_.begin()) - 1;
+}
+
+std::size_t Resource::cut(std::uint64_t byte) {
+  if (byte == size_bytes_) return segments_.size();
+  const std::size_t index = find(byte);
+  if (segments_[index].begin == byte) return index;
+  Segment& left = segments_[index];
+  Segment right{byte, left.end, left.writer, left.readers};
+  if (right.writer != nullptr) ++right.writer->dependency_set;
+  for (Computation* reader : right.readers) ++reader->dependency_set;
+  left.end = byte;
+  segments_.insert(segments_.begin() + static_cast<std::ptrdiff_t>(index) + 1, std::move(right));
+  return index + 1;
+}
+
+void Resource::drop(Computation& computation, ComputationPool& pool) const {
+  --computation.dependency_set;
+  pool.release_if_unused(computation);
+}
+
+void Resource::forget_ended(Segment& segment, ComputationPool& pool) const {
+  if (segment.writer != nullptr && has_ended(*segment.writer)) {
+    drop(*segment.writer, pool);
+    segment.writer = nullptr;
+  }
+  std::size_t kept = 0;
+  for (Computation* reader : segment.readers) {
+    if (has_ended(*reader))
+      drop(*reader, pool);
+    else
+      segment.readers[kept++] = reader;
+  }
+  segment.readers.resize(kept);
+}
+
+void Resource::depends(const Segment& segment, Mode mode, const Computation* who, Dependencies& out) const {
+  if (writes(mode)) {
+    bool behind_readers = false;
+    for (Computation* reader : segment.readers) {
+      if (reader == who || has_ended(*reader)) continue;
+      add_dependency(reader, Hazard::kWriteAfterRead, id_, who, out);
+      behind_readers = true;
+    }
+    if (behind_readers) return;  // who wait for the writer themselves
+  }
+  add_dependency(segment.writer, reads(mode) ? Hazard::kReadAfterWrite : Hazard::kWriteAfterWrite, id_, who, out);
+}
+
+void Resource::read(Segment& segment, Computation& who, ComputationPool& pool, Dependencies& out) const {
+  depends(segment, Mode::kRead, &who, out);
+  forget_ended(segment, pool);
+  if (segment.writer == &who ||
+      std::find(segment.readers.begin(), segment.readers.end(), &who) != segment.readers.end())
+    return;
+  if (segment.readers.size() >= kManyReaders) keep_last_reader_of_each_stream(segment, pool);
+  segment.readers.push_back(&who);
+  ++who.dependency_set;
+}
+
+void Resource::keep_last_reader_of_each_stream(Segment& segment, ComputationPool& pool) const {
+  // Readers come in order of submission, and so in the order of each stream: a later one of the same stream stands for
+  // it.
+  const auto followed = [&](std::size_t i) {
+    for (std::size_t later = i + 1; later < segment.readers.size(); ++later)
+      if (segment.readers[later]->stream == segment.readers[i]->stream) return true;
+    return false;
+  };
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < segment.readers.size(); ++i) {
+    if (followed(i))
+      drop(*segment.readers[i], pool);
+    else
+      segment.readers[kept++] = segment.readers[i];
+  }
+  segment.readers.resize(kept);
+}
+
+void Resource::write(std::size_t first, std::size_t last, Mode mode, Computation& who, ComputationPool& pool,
+                     Dependencies& out) {
+  for (std::size_t i = first; i < last; ++i) depends(segments_[i], mode, &who, out);
+  ++who.dependency_set;
+  for (std::size_t i = first; i < last; ++i) {
+    Segment& segment = segments_[i];
+    if (segment.writer != nullptr) drop(*segment.writer, pool);
+    for (Computation* reader : segment.readers) drop(*reader, pool);
+    segment.writer = nullptr;
+    segment.readers.clear();
+  }
+  segments_[first].end = segments_[last - 1].end;
+  segments_[first].writer = &who;
+  segments_.erase(segments_.begin() + static_cast<std::ptrdiff_t>(first) + 1,
+                  segments_.begin() + static_cast<std::ptrdiff_t>(last));
+}
+
+// Neighbours that nobody is in any more become one.
+void Resource::merge() {
+  const auto empty = [](const Segment& segment) { return segment.writer == nullptr && segment.readers.empty(); };
+  std::size_t out = 0;
+  for (std::size_t i = 1; i < segments_.size(); ++i) {
+    if (empty(segments_[out]) && empty(segments_[i])) {
+      segments_[out].end = segments_[i].end;
+      continue;
+    }
+    ++out;
+    if (out != i) segments_[out] = std::move(segments_[i]);
+  }
+  segments_.resize(out + 1);
+}
+
+void Resource::access(Range range, Mode mode, Computation& who, ComputationPool& pool, Dependencies& out) {
+  if (range.begin >= range.end || mode == Mode::kNone) return;
+  if (segments_.size() >= merge_at_) {
+    for (Segment& segment : segments_) forget_ended(segment, pool);
+    merge();
+    merge_at_ = std::max(kManySegments, 2 * segments_.size());
+  }
+  const std::size_t first = cut(range.begin);
+  const std::size_t last = cut(range.end);
+  if (writes(mode)) return write(first, last, mode, who, pool, out);
+  for (std::size_t i = first; i < last; ++i) read(segments_[i], who, pool, out);
+}
+
+void Resource::collect(Range range, Mode mode, Dependencies& out) const {
+  if (range.begin >= range.end || mode == Mode::kNone) return;
+  for (std::size_t i = find(range.begin); i < segments_.size() && segments_[i].begin < range.end; ++i)
+    depends(segments_[i], mode, nullptr, out);
+}
+
+void Resource::clear(ComputationPool& pool) {
+  for (Segment& segment : segments_) {
+    if (segment.writer != nullptr) drop(*segment.writer, pool);
+    for (Computation* reader : segment.readers) drop(*reader, pool);
+  }
+  segments_.assign(1, Segment{});
+  segments_[0].end = size_bytes_;
+}
+
+}  // namespace pergola::scheduler

@@ -1,0 +1,109 @@
+// What computations conflict about: the bytes of an array (or of a module's variable), cut where accesses differ.
+//
+//   bytes   0 ─────────────── 4096 ─────── 6000 ────────────── size
+//           │ writer K1        │ writer K4  │ writer K1          │
+//           │ readers K2, K3   │            │ readers K3         │
+//
+// An access that reads depends on the writer (RAW). One that writes depends on the readers since (WAR), which depend on
+// the writer themselves, or where there are none, on the writer (WAW); it then is the writer, and those before it lose
+// these bytes from their dependency sets (paper 003, IV-A and Figure 3). Of one stream only the last reader counts, as
+// streams are in order: readers are never more than streams.
+//
+// Invariant: segments are sorted, cover [0, size) without gaps, and every computation in one is counted in its
+// dependency_set. Guarded by the scheduler's lock.
+#pragma once
+
+#include <boost/container/small_vector.hpp>
+#include <cstdint>
+#include <vector>
+
+#include "src/scheduler/stream.h"
+
+namespace pergola::scheduler {
+
+enum class Mode : std::uint8_t { kNone = 0, kRead = 1, kWrite = 2, kReadWrite = 3 };
+constexpr bool reads(Mode mode) {
+  return (static_cast<std::uint8_t>(mode) & 1) != 0;
+}
+constexpr bool writes(Mode mode) {
+  return (static_cast<std::uint8_t>(mode) & 2) != 0;
+}
+
+constexpr Mode operator|(Mode a, Mode b) {
+  return static_cast<Mode>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b));
+}
+
+enum class Hazard : std::uint8_t { kReadAfterWrite, kWriteAfterRead, kWriteAfterWrite, kUniversal };
+std::string_view to_string(Hazard hazard);  // "RAW" "WAR" "WAW" "any"
+
+struct Range {
+  std::uint64_t begin = 0, end = 0;
+};
+
+// Holds its parent (Computation::holds) until release() below.
+struct Dependency {
+  Computation* parent = nullptr;
+  Hazard hazard = Hazard::kReadAfterWrite;
+  std::uint64_t resource = 0;  // Resource::id()
+};
+using Dependencies = boost::container::small_vector<Dependency, 8>;
+void release(Dependencies& dependencies, ComputationPool& pool);
+// Adds a dependency on `parent` unless it has ended or the same one is there.
+void add_dependency(Computation* parent, Hazard hazard, std::uint64_t resource, const Computation* who,
+                    Dependencies& out);
+
+class Resource {
+ public:
+  Resource(std::uint64_t id, std::uint64_t size_bytes) : id_(id), size_bytes_(size_bytes), segments_(1) {
+    segments_[0].end = size_bytes;
+  }
+  Resource(const Resource&) = delete;
+  Resource& operator=(const Resource&) = delete;
+
+  std::uint64_t id() const { return id_; }
+  std::uint64_t size_bytes() const { return size_bytes_; }
+
+  // `who` accesses `range`: adds its parents to `out`, each once a hazard, and takes its place. `range` lies in
+  // [0, size]; an empty one does nothing.
+  void access(Range range, Mode mode, Computation& who, ComputationPool& pool, Dependencies& out);
+  // What an access of the host would have to wait for. Changes nothing.
+  void collect(Range range, Mode mode, Dependencies& out) const;
+  // Calls `visit(Computation&)` for every computation that has not ended, some of them repeatedly.
+  template <typename Visit>
+  void for_each_user(Visit visit) const {
+    for (const Segment& segment : segments_) {
+      if (segment.writer != nullptr && !has_ended(*segment.writer)) visit(*segment.writer);
+      for (Computation* reader : segment.readers)
+        if (!has_ended(*reader)) visit(*reader);
+    }
+  }
+  // Nobody is in it any more: before it goes.
+  void clear(ComputationPool& pool);
+  std::size_t segment_count() const { return segments_.size(); }
+
+ private:
+  struct Segment {
+    std::uint64_t begin = 0, end = 0;
+    Computation* writer = nullptr;
+    std::vector<Computation*> readers;
+  };
+
+  std::size_t find(std::uint64_t byte) const;  // the segment that holds it
+  std::size_t cut(std::uint64_t byte);         // a segment begins at `byte`; its index
+  void drop(Computation& computation, ComputationPool& pool) const;
+  void forget_ended(Segment& segment, ComputationPool& pool) const;
+  void keep_last_reader_of_each_stream(Segment& segment, ComputationPool& pool) const;
+  void read(Segment& segment, Computation& who, ComputationPool& pool, Dependencies& out) const;
+  void write(std::size_t first, std::size_t last, Mode mode, Computation& who, ComputationPool& pool,
+             Dependencies& out);
+  void merge();
+  void depends(const Segment& segment, Mode mode, const Computation* who, Dependencies& out) const;
+
+  static constexpr std::size_t kManySegments = 64, kManyReaders = 8;
+
+  const std::uint64_t id_, size_bytes_;
+  std::vector<Segment> segments_;
+  std::size_t merge_at_ = kManySegments;  // so many segments are looked through for neighbours that are alike
+};
+
+}  // namespace pergola::scheduler

@@ -1,0 +1,782 @@
+#include "src/scheduler/scheduler.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "src/base/log.h"
+
+namespace pergola::scheduler {
+namespace {
+
+// At the bound of streams so many are asked whether they are free before the least recently used one is taken busy.
+constexpr std::size_t kAskedAtBound = 4;
+constexpr std::size_t kManyMarks = 64;
+constexpr unsigned kTicketStreamBits = 10;  // parse_policy() allows no more streams
+constexpr Ticket kHeldTicket = Ticket{1} << 63;
+constexpr std::size_t kHeldTickets = 1024;
+
+Ticket ticket_of(const Computation& computation) {
+  return computation.position << kTicketStreamBits | computation.stream->index;
+}
+
+bool any_writes(std::span<const Access> accesses) {
+  return std::any_of(accesses.begin(), accesses.end(), [](const Access& access) { return writes(access.mode); });
+}
+
+}  // namespace
+
+Scheduler::Scheduler(device::DevicePtr device, const Policy& policy) : device_(std::move(device)), policy_(policy) {
+  if (policy_.graphs == Graphs::kOff || policy_.execution == Execution::kSync) return;
+  held_tickets_.resize(kHeldTickets);
+  lowering_ = std::make_unique<GraphLowering>(device_, mutex_, policy_.graphs == Graphs::kAlways, [this] {
+    const std::lock_guard lock(mutex_);
+    launch_held(lowering_->flush_overdue());
+  });
+}
+
+Result<std::unique_ptr<Scheduler>> Scheduler::create(device::DevicePtr device, const Policy& policy) {
+  std::unique_ptr<Scheduler> scheduler(new Scheduler(std::move(device), policy));
+  PERGOLA_TRY(scheduler->create_stream().status());
+  return scheduler;
+}
+
+Scheduler::~Scheduler() {
+  {
+    const std::lock_guard lock(mutex_);
+    launch_held();
+  }
+  if (lowering_ != nullptr) {
+    const GraphCounters& graphs = lowering_->counters();
+    if (graphs.regions != 0)
+      PERGOLA_DEBUG(
+          "graphs: {} regions found, {} graphs made; {} launches of graphs stood for {} kernels; {} kernels held "
+          "and launched after all, {} times for other work, {} times for the time they had been held",
+          graphs.regions, graphs.graphs, graphs.launches, graphs.replaced, graphs.flushed, graphs.interrupted,
+          graphs.overdue);
+    lowering_.reset();
+  }
+  if (join_ != nullptr) join_->queue.reset();
+  for (const auto& stream : streams_) stream->queue.reset();  // waits for its work, each device in its way
+  poll_all();
+  end_recording();
+  if (!failure_.ok() && !failure_told_)
+    PERGOLA_WARN("a session ends with a failure that nobody asked for: {}", failure_.message());
+}
+
+std::unique_ptr<Resource> Scheduler::create_resource(std::uint64_t size_bytes) {
+  std::vector<std::shared_ptr<const void>> ended;
+  const std::lock_guard lock(mutex_);
+  reap(ended);
+  return std::make_unique<Resource>(next_resource_id_++, size_bytes);
+}
+
+WorkSite* Scheduler::site(std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  return site_locked(name);
+}
+
+WorkSite* Scheduler::site_locked(std::string_view name) {
+  auto found = sites_.find(name);
+  if (found == sites_.end()) {
+    found = sites_.emplace(std::string(name), std::make_unique<WorkSite>()).first;
+    found->second->name = name;
+  }
+  return found->second.get();
+}
+
+// ── Submission ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+Status Scheduler::submit(const Work& work, Enqueue enqueue, device::EventPtr* event, Ticket* ticket) {
+  std::unique_lock lock(mutex_);
+  if (!host_accesses_.empty())
+    host_access_ended_.wait(lock, [&] { return !blocked_by_host(work.accesses, work.universal); });
+  GraphLowering::Decision lowered;
+  if (work.call == nullptr || recorder_ != nullptr)  // a recording has each launch by itself
+    launch_held();
+  else if (lowering_ != nullptr)
+    lowered = lowering_->offer(work, event == nullptr);
+  launch_held(lowered.flush);
+  if (lowered.held) return hold_or_run(lowered, ticket);
+
+  Computation& who = *pool_.take();
+  Status status = place(work, enqueue, who);
+  if (lowered.ended != nullptr && who.stream != nullptr) mark_end_of(lowered.ended, *who.stream);
+  MarkPtr mark;
+  if (status.ok() && (event != nullptr || policy_.execution == Execution::kSync)) {
+    // A recording has put an event there.
+    Result<MarkPtr> recorded = who.mark != nullptr ? who.mark : record_on(*who.stream, event != nullptr);
+    who.mark_used = true;
+    if (recorded.ok()) mark = *recorded;
+    status = recorded.status();
+  }
+  if (ticket != nullptr && who.stream != nullptr) *ticket = ticket_of(who);
+  pool_.let_go(who);
+  if (mark == nullptr) return status;
+  if (event != nullptr) *event = mark->event;
+  if (policy_.execution == Execution::kAsync) return status;
+  return wait_unlocked(lock, std::span(&mark, 1));
+}
+
+Status Scheduler::place(const Work& work, Enqueue enqueue, Computation& who) {
+  ++who.holds;
+  who.site = work.site;
+  if (!work.accesses.empty())
+    who.prediction_slot = static_cast<std::uint8_t>(work.accesses.back().resource->id() % EventPrediction::kSlots);
+  Dependencies parents = parents_of(work, who);
+  const Status status = start(work, who, parents, enqueue);
+  release(parents, pool_);
+  return status;
+}
+
+Dependencies Scheduler::parents_of(const Work& work, Computation& who) {
+  Dependencies parents;
+  const bool no_const = policy_.dependency == DependencyPolicy::kNoConst;
+  for (const Access& access : work.accesses) {
+    const Mode mode = no_const && reads(access.mode) ? Mode::kReadWrite : access.mode;
+    access.resource->access(access.range, mode, who, pool_, parents);
+  }
+  universal_dependencies(work.universal, any_writes(work.accesses), &who, parents);
+  return parents;
+}
+
+Status Scheduler::start(const Work& work, Computation& who, const Dependencies& parents, Enqueue enqueue) {
+  PERGOLA_ASSIGN(const StreamChoice choice, stream_for(parents));
+  Stream* const stream = choice.stream;
+  Waits waits;
+  Status status = keep_parent_reachable(*stream);
+  if (status.ok()) status = wait_across(*stream, parents, waits);
+  // From here on `who` has its place, even if it cannot be queued: what was to come after it comes after its parents.
+  append(*stream, who);
+  if (work.universal != Mode::kNone) become_universal(work.universal, who);
+  write_log(work, who, choice.reason, parents, waits);
+  PERGOLA_TRY(status);
+  if (recorder_ != nullptr) return enqueue_recorded(work, *stream, enqueue);
+  return enqueue(*stream->queue);
+}
+
+void Scheduler::append(Stream& stream, Computation& who) {
+  who.stream = &stream;
+  who.position = ++stream.tail_position;
+  Computation* const before = std::exchange(stream.tail, &who);
+  ++who.holds;
+  if (before != nullptr) pool_.let_go(*before);
+  if (by_use_.back() != &stream) {
+    by_use_.erase(std::find(by_use_.begin(), by_use_.end(), &stream));
+    by_use_.push_back(&stream);
+  }
+  ++counters_.computations;
+}
+
+void Scheduler::write_log(const Work& work, const Computation& who, StreamReason reason, const Dependencies& parents,
+                          const Waits& waits) {
+  const auto order_after = [&](const Computation& parent) {
+    if (parent.stream == who.stream) return Order::kSameStream;
+    for (const auto& [id, is_late] : waits)
+      if (id == parent.id) return is_late ? Order::kLateEvent : Order::kEvent;
+    return Order::kImplied;
+  };
+  DagVertex& vertex = log_.next();
+  vertex.id = who.id;
+  vertex.name = work.site == nullptr ? "" : work.site->name.c_str();
+  vertex.kind = work.kind;
+  vertex.reason = reason;
+  vertex.stream = who.stream->index;
+  vertex.position = who.position;
+  for (const Dependency& parent : parents) {
+    if (vertex.edge_count == DagVertex::kEdges) {
+      ++vertex.more_edges;
+      continue;
+    }
+    vertex.edges[vertex.edge_count++] = {parent.parent->id, parent.resource, parent.hazard,
+                                         order_after(*parent.parent)};
+  }
+  counters_.dependencies += parents.size();
+}
+
+// ── Launches as graphs (graph_lowering.h) ───────────────────────────────────────────────────────────────────────────
+
+Status Scheduler::hold_or_run(const GraphLowering::Decision& decision, Ticket* ticket) {
+  if (ticket != nullptr) *ticket = kHeldTicket | held_count_;
+  ++held_count_;
+  return decision.run == nullptr ? Status() : launch_graph(*decision.run, decision.ended);
+}
+
+Status Scheduler::launch_graph(Chunk& chunk, const std::shared_ptr<Chunk>& ended) {
+  if (chunk.site == nullptr) chunk.site = site_locked(chunk.name);
+  Computation& who = *pool_.take();
+  const Status status = place(
+      {.kind = WorkKind::kGraph, .site = chunk.site, .accesses = chunk.accesses, .universal = chunk.universal},
+      [&](device::Queue& queue) { return chunk.graph->launch(queue); }, who);
+  if (who.stream != nullptr) {
+    resolve_held_tickets(chunk.end - chunk.begin, who);
+    if (ended != nullptr) mark_end_of(ended, *who.stream);
+  }
+  pool_.let_go(who);
+  return status;
+}
+
+// One by one. Their callers have been told that they are queued: failures are told later, as those of running work.
+void Scheduler::launch_held(std::span<const Launch> launches) {
+  for (const Launch& launch : launches) {
+    Computation& who = *pool_.take();
+    note_failure(place(
+        launch.work(),
+        [&](device::Queue& queue) {
+          return queue.launch(launch.module, *launch.kernel, launch.config, launch.parameters);
+        },
+        who));
+    if (who.stream != nullptr) resolve_held_tickets(1, who);
+    pool_.let_go(who);
+  }
+}
+
+void Scheduler::mark_end_of(const std::shared_ptr<Chunk>& chunk, Stream& stream) {
+  Result<MarkPtr> mark = record_on(stream, true);
+  if (mark.ok()) lowering_->ended(chunk, std::move(*mark));
+}
+
+void Scheduler::resolve_held_tickets(std::size_t count, const Computation& who) {
+  for (std::size_t i = 0; i < count; ++i) held_tickets_[held_resolved_++ % kHeldTickets] = ticket_of(who);
+}
+
+GraphCounters Scheduler::graph_counters() {
+  const std::lock_guard lock(mutex_);
+  return lowering_ == nullptr ? GraphCounters() : lowering_->counters();
+}
+
+void Scheduler::set_graph_patience(std::chrono::nanoseconds patience) {
+  const std::lock_guard lock(mutex_);
+  if (lowering_ != nullptr) lowering_->set_patience(patience);
+}
+
+void Scheduler::settle_graphs() {
+  std::unique_lock lock(mutex_);
+  if (lowering_ != nullptr) lowering_->settle(lock);
+}
+
+// ── Streams (paper 003, IV-C) ───────────────────────────────────────────────────────────────────────────────────────
+
+Result<Scheduler::StreamChoice> Scheduler::stream_for(const Dependencies& parents) {
+  if (Stream* stream = parent_stream(parents)) {
+    const bool by_policy = policy_.retrieve_parent_stream == RetrieveParentStream::kSameAsParent;
+    return StreamChoice{stream, by_policy ? StreamReason::kSameAsParent : StreamReason::kFirstChild};
+  }
+  return free_stream(parents);
+}
+
+Stream* Scheduler::parent_stream(const Dependencies& parents) const {
+  if (parents.empty()) return nullptr;
+  if (policy_.retrieve_parent_stream == RetrieveParentStream::kSameAsParent) return parents.front().parent->stream;
+  for (const Dependency& dependency : parents) {
+    Stream* stream = dependency.parent->stream;
+    if (stream->tail == dependency.parent) return stream;  // no other child has followed it
+  }
+  return nullptr;
+}
+
+// The stream used least recently of those whose work comes before the parents'; null where there is none.
+Result<Stream*> Scheduler::stream_free_by_then(const Dependencies& parents) {
+  if (parents.empty()) return nullptr;
+  Clock before;
+  for (const Dependency& dependency : parents) {
+    PERGOLA_ASSIGN(const MarkPtr mark, mark_of(*dependency.parent));  // its streams differ, so it is waited for anyway
+    merge_clock(before, mark->clock);
+  }
+  for (Stream* stream : by_use_)
+    if (stream->index < before.size() && stream->tail_position <= before[stream->index]) return stream;
+  return nullptr;
+}
+
+Result<Scheduler::StreamChoice> Scheduler::free_stream(const Dependencies& parents) {
+  const bool at_bound = streams_.size() >= policy_.max_streams;
+  const bool reuses = policy_.retrieve_new_stream == RetrieveNewStream::kReuse;
+  if (reuses) {
+    PERGOLA_ASSIGN(Stream* const later, stream_free_by_then(parents));
+    if (later != nullptr) return StreamChoice{later, StreamReason::kFreeByThen};
+    for (Stream* stream : by_use_)
+      if (stream->idle()) return StreamChoice{stream, StreamReason::kIdle};
+    const std::size_t asked = at_bound ? std::min(kAskedAtBound, by_use_.size()) : by_use_.size();
+    for (std::size_t i = 0; i < asked; ++i)
+      if (ask_idle(*by_use_[i])) return StreamChoice{by_use_[i], StreamReason::kIdle};
+  }
+  if (at_bound) return StreamChoice{by_use_.front(), StreamReason::kBound};
+  const Result<Stream*> created = create_stream();
+  if (created.ok()) return StreamChoice{*created, reuses ? StreamReason::kNew : StreamReason::kAlwaysNew};
+  if (created.code() != Code::kResourceExhausted) return created.status();
+  PERGOLA_INFO("work shares {} streams: {}", streams_.size(), created.message());
+  return StreamChoice{by_use_.front(), StreamReason::kExhausted};
+}
+
+Result<Stream*> Scheduler::create_stream() {
+  PERGOLA_ASSIGN(auto queue, device_->create_queue());
+  auto stream = std::make_unique<Stream>();
+  stream->queue = std::move(queue);
+  stream->index = static_cast<std::uint32_t>(streams_.size());
+  by_use_.push_back(stream.get());
+  streams_.push_back(std::move(stream));
+  ++counters_.streams;
+  return streams_.back().get();
+}
+
+bool Scheduler::ask_idle(Stream& stream) {
+  const std::optional<Status> outcome = stream.queue->poll();
+  if (!outcome) return false;
+  poll(stream);  // first: older failures have older marks
+  stream.ended_position = stream.tail_position;
+  note_failure(*outcome);
+  return true;
+}
+
+// The last computation of `stream` is about to be followed: an event behind it now, or only with what follows.
+Status Scheduler::keep_parent_reachable(Stream& stream) {
+  Computation* const last = stream.tail;
+  if (last == nullptr || last->mark != nullptr || last->dependency_set == 0 || has_ended(*last)) return {};
+  if (last->site != nullptr && !last->site->prediction.expects_use(last->prediction_slot)) return {};
+  return record_on(stream).status();
+}
+
+Status Scheduler::wait_across(Stream& stream, const Dependencies& parents, Waits& waits) {
+  boost::container::small_vector<Computation*, 8> others;
+  for (const Dependency& dependency : parents)
+    if (dependency.parent->stream != &stream) others.push_back(dependency.parent);
+  // The last submitted first: what it waited for needs no wait of its own.
+  std::sort(others.begin(), others.end(), [](const Computation* a, const Computation* b) { return a->id > b->id; });
+  for (Computation* parent : others) {
+    const std::uint32_t index = parent->stream->index;
+    if (index < stream.clock.size() && stream.clock[index] >= parent->position) continue;
+    PERGOLA_ASSIGN(const MarkPtr mark, mark_of(*parent));
+    PERGOLA_TRY(stream.queue->wait(mark->event));
+    ++counters_.waits;
+    waits.emplace_back(parent->id, mark->position != parent->position);
+    merge_clock(stream.clock, mark->clock);
+  }
+  return {};
+}
+
+// ── Events ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+Result<MarkPtr> Scheduler::mark_of(Computation& computation) {
+  if (computation.site != nullptr) computation.site->prediction.used(computation.prediction_slot);
+  computation.mark_used = true;
+  if (computation.mark != nullptr) return computation.mark;
+  if (computation.stream->tail != &computation) ++counters_.late_events;
+  return mark_covering(*computation.stream, computation.position);
+}
+
+Result<MarkPtr> Scheduler::mark_covering(Stream& stream, std::uint64_t position) {
+  // Marks are in order: the first that covers it.
+  const auto covering = std::lower_bound(stream.marks.begin(), stream.marks.end(), position,
+                                         [](const MarkPtr& mark, std::uint64_t at) { return mark->position < at; });
+  if (covering != stream.marks.end()) return *covering;
+  return record_on(stream);
+}
+
+Result<device::EventPtr> Scheduler::event_of(Ticket ticket) {
+  std::unique_lock lock(mutex_);
+  launch_held();
+  if ((ticket & kHeldTicket) != 0) {
+    const std::uint64_t number = ticket & ~kHeldTicket;
+    if (number >= held_resolved_)
+      return PERGOLA_ERROR(kInvalidArgument, "{:#x} is no ticket of this session's work.", ticket);
+    if (number + kHeldTickets < held_resolved_) {  // long ago: all work so far comes behind it
+      lock.unlock();
+      return record();
+    }
+    ticket = held_tickets_[number % kHeldTickets];
+  }
+  const std::uint64_t index = ticket & ((1u << kTicketStreamBits) - 1), position = ticket >> kTicketStreamBits;
+  if (index >= streams_.size() || position == 0 || position > streams_[index]->tail_position)
+    return PERGOLA_ERROR(kInvalidArgument, "{:#x} is no ticket of this session's work.", ticket);
+  Stream& stream = *streams_[index];
+  for (const MarkPtr& mark : stream.marks)
+    if (mark->timed && mark->position >= position) return mark->event;
+  const bool ended = stream.idle();
+  PERGOLA_ASSIGN(const MarkPtr mark, record_on(stream, true));
+  if (ended) (void)mark->event->wait();  // nothing is before it: whoever polls it finds what is known already
+  return mark->event;
+}
+
+Result<MarkPtr> Scheduler::record_on(Stream& stream, bool timed) {
+  PERGOLA_ASSIGN(auto event, timed ? stream.queue->record() : stream.queue->record_untimed());
+  ++counters_.events;
+  auto mark = std::make_shared<Mark>();
+  mark->event = std::move(event);
+  mark->stream = &stream;
+  mark->position = stream.tail_position;
+  mark->timed = timed;
+  mark->clock = stream.clock;
+  if (mark->clock.size() <= stream.index) mark->clock.resize(stream.index + 1, 0);
+  mark->clock[stream.index] = mark->position;
+  if (stream.tail != nullptr) stream.tail->mark = mark;
+  if (stream.marks.size() >= kManyMarks) poll(stream);
+  stream.marks.push_back(mark);
+  return mark;
+}
+
+void Scheduler::learn_end(const Mark& mark, const Status& outcome) {
+  for (std::size_t i = 0; i < mark.clock.size() && i < streams_.size(); ++i)
+    streams_[i]->ended_position = std::max(streams_[i]->ended_position, mark.clock[i]);
+  note_failure(outcome);
+}
+
+void Scheduler::note_failure(const Status& outcome) {
+  if (outcome.ok()) return;
+  const bool skipped = outcome.code() == Code::kSkipped;
+  Status& kept = skipped ? skip_ : failure_;
+  if (!kept.ok()) return;
+  if (!skipped) failure_told_ = false;
+  kept = outcome;
+  if (outcome.code() == Code::kDeviceLost) kept = name_suspects(outcome);
+}
+
+// A GPU does not say which kernel was at fault: those not known to have ended are told, oldest first.
+Status Scheduler::name_suspects(const Status& lost) const {
+  constexpr std::size_t kMost = 4;
+  std::vector<std::string> names;
+  std::size_t more = 0;
+  for (const DagVertex& vertex : log_.picture().vertices) {
+    if ((vertex.kind != WorkKind::kKernel && vertex.kind != WorkKind::kGraph) ||
+        streams_[vertex.stream]->knows_end_of(vertex.position))
+      continue;
+    const std::string name = fmt::format("'{}'", vertex.name);
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    if (names.size() < kMost)
+      names.push_back(name);
+    else
+      ++more;
+  }
+  if (names.empty()) return lost;
+  Error error = lost.error();
+  error.message += fmt::format(" It may have been kernel {}{}, not known to have ended then.", fmt::join(names, " or "),
+                               more == 0 ? "" : fmt::format(" or one of {} others", more));
+  return error;
+}
+
+void Scheduler::poll(Stream& stream) {
+  while (!stream.marks.empty()) {
+    const std::optional<Status> outcome = stream.marks.front()->event->poll();
+    if (!outcome) return;
+    learn_end(*stream.marks.front(), *outcome);
+    stream.marks.pop_front();
+  }
+}
+
+void Scheduler::poll_all() {
+  for (const auto& stream : streams_) poll(*stream);
+}
+
+// ── Accesses to anything ────────────────────────────────────────────────────────────────────────────────────────────
+
+void Scheduler::forget_ended_universal() {
+  const auto let_go = [&](Computation* computation) {
+    if (!has_ended(*computation)) return false;
+    pool_.let_go(*computation);
+    return true;
+  };
+  if (universal_writer_ != nullptr && let_go(universal_writer_)) universal_writer_ = nullptr;
+  std::erase_if(universal_readers_, let_go);
+}
+
+void Scheduler::universal_dependencies(Mode universal, bool any_write, const Computation* who, Dependencies& out) {
+  if (universal_writer_ != nullptr || !universal_readers_.empty()) forget_ended_universal();
+  if (universal != Mode::kNone) {
+    for (const auto& stream : streams_)
+      if (stream->tail != nullptr) add_dependency(stream->tail, Hazard::kUniversal, 0, who, out);
+    return;
+  }
+  if (universal_writer_ != nullptr) {
+    // It came after everything before it: older parents need not be waited for.
+    const auto older = std::partition(out.begin(), out.end(), [&](const Dependency& dependency) {
+      return dependency.parent->id > universal_writer_->id;
+    });
+    Dependencies covered(older, out.end());
+    out.erase(older, out.end());
+    release(covered, pool_);
+    add_dependency(universal_writer_, Hazard::kUniversal, 0, who, out);
+  }
+  if (!any_write) return;
+  for (Computation* reader : universal_readers_) add_dependency(reader, Hazard::kUniversal, 0, who, out);
+}
+
+void Scheduler::become_universal(Mode mode, Computation& who) {
+  ++who.holds;
+  if (!writes(mode)) {
+    universal_readers_.push_back(&who);
+    return;
+  }
+  if (universal_writer_ != nullptr) universal_readers_.push_back(universal_writer_);
+  for (Computation* before : universal_readers_) pool_.let_go(*before);
+  universal_readers_.clear();
+  universal_writer_ = &who;
+}
+
+// ── The host ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+Dependencies Scheduler::host_parents(const Access& access) {
+  Dependencies parents;
+  access.resource->collect(access.range, access.mode, parents);
+  universal_dependencies(Mode::kNone, writes(access.mode), nullptr, parents);
+  return parents;
+}
+
+bool Scheduler::blocked_by_host(std::span<const Access> accesses, Mode universal) const {
+  for (const auto& [id, host] : host_accesses_) {
+    if (writes(universal) || (reads(universal) && writes(host.mode))) return true;
+    for (const Access& access : accesses)
+      if (access.resource == host.resource && access.range.begin < host.range.end &&
+          host.range.begin < access.range.end && (writes(access.mode) || writes(host.mode)))
+        return true;
+  }
+  return false;
+}
+
+Scheduler::HostAccess Scheduler::register_host_access(const Access& access) {
+  host_accesses_.emplace_back(++last_host_access_, access);
+  if (recorder_ != nullptr)
+    recorder_->open_access(last_host_access_, open_host(writes(access.mode) ? HostKind::kWrite : HostKind::kRead, access));
+  return HostAccess(this, last_host_access_);
+}
+
+void Scheduler::end_host_access(std::uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(host_accesses_, [&](const auto& host) { return host.first == id; });
+  if (recorder_ != nullptr) recorder_->close_access(id);
+  host_access_ended_.notify_all();
+}
+
+Scheduler::HostAccess Scheduler::try_host_access(const Access& access) {
+  const std::lock_guard lock(mutex_);
+  launch_held();
+  if (blocked_by_host(std::span(&access, 1), Mode::kNone)) return {};
+  for (const bool asked : {false, true}) {
+    Dependencies parents = host_parents(access);
+    if (parents.empty()) return failure_.ok() && skip_.ok() ? register_host_access(access) : HostAccess();
+    if (!asked)
+      for (const Dependency& dependency : parents) poll(*dependency.parent->stream);
+    release(parents, pool_);
+  }
+  return {};
+}
+
+Result<Scheduler::HostAccess> Scheduler::begin_host_access(const Access& access, Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  // Again from the start where another thread has submitted something in between.
+  while (true) {
+    host_access_ended_.wait(lock, [&] { return !blocked_by_host(std::span(&access, 1), Mode::kNone); });
+    launch_held();
+    Dependencies parents = host_parents(access);
+    if (parents.empty()) {
+      PERGOLA_TRY(tell_failure());
+      return register_host_access(access);
+    }
+    boost::container::small_vector<MarkPtr, 4> marks;
+    Status status;
+    for (const Dependency& dependency : parents) {
+      Result<MarkPtr> mark = mark_of(*dependency.parent);
+      if (mark.ok())
+        marks.push_back(*mark);
+      else
+        status = mark.status();
+    }
+    std::optional<HostSlice> slice = open_host_wait(access, parents);
+    release(parents, pool_);
+    PERGOLA_TRY(status);
+    ++counters_.host_waits;
+    status = wait_unlocked(lock, marks, deadline);
+    close_host_wait(std::move(slice));
+    PERGOLA_TRY(status);
+  }
+}
+
+// Returns with the lock held again. The first failure; a skip only where there is nothing better; kTimeout where some
+// of the work goes on and none has failed.
+Status Scheduler::wait_unlocked(std::unique_lock<std::mutex>& lock, std::span<const MarkPtr> marks, Deadline deadline) {
+  lock.unlock();
+  Status first, late;
+  std::vector<Status> outcomes;
+  outcomes.reserve(marks.size());
+  for (const MarkPtr& mark : marks) {
+    std::optional<std::chrono::nanoseconds> timeout;
+    if (deadline) timeout = std::max(*deadline - std::chrono::steady_clock::now(), std::chrono::nanoseconds(0));
+    outcomes.push_back(mark->event->wait(timeout));
+  }
+  lock.lock();
+  for (std::size_t i = 0; i < marks.size(); ++i) {
+    if (outcomes[i].code() == Code::kTimeout) {
+      late = outcomes[i];
+      continue;
+    }
+    learn_end(*marks[i], outcomes[i]);
+    poll(*marks[i]->stream);
+    if (first.ok() || (first.code() == Code::kSkipped && !outcomes[i].ok())) first = outcomes[i];
+  }
+  if (first.ok()) return late;
+  if (first.code() != Code::kSkipped) {
+    failure_told_ = true;
+    return first;
+  }
+  poll_all();  // its cause may lie on a stream that nobody has asked
+  return tell_failure();
+}
+
+Status Scheduler::tell_failure() {
+  failure_told_ = failure_told_ || !failure_.ok();
+  return failure_.ok() ? skip_ : failure_;
+}
+
+Result<device::EventPtr> Scheduler::record() {
+  const std::lock_guard lock(mutex_);
+  launch_held();
+  poll_all();
+  boost::container::small_vector<Stream*, 8> busy;
+  for (const auto& stream : streams_)
+    if (!stream->idle()) busy.push_back(stream.get());
+  if (busy.size() <= 1) {
+    Stream& stream = busy.empty() ? *streams_.front() : *busy.front();
+    PERGOLA_ASSIGN(const MarkPtr mark, record_on(stream, true));
+    return mark->event;
+  }
+  if (join_ == nullptr) {
+    PERGOLA_ASSIGN(auto queue, device_->create_queue());
+    join_ = std::make_unique<Stream>();
+    join_->queue = std::move(queue);
+  }
+  for (Stream* stream : busy) {
+    PERGOLA_ASSIGN(const MarkPtr mark, mark_of(*stream->tail));
+    PERGOLA_TRY(join_->queue->wait(mark->event));
+  }
+  return join_->queue->record();
+}
+
+Status Scheduler::synchronize() {
+  std::unique_lock lock(mutex_);
+  launch_held();
+  boost::container::small_vector<MarkPtr, 8> marks;
+  std::vector<std::uint64_t> positions;  // of all streams, as they are now
+  Status status;
+  for (const auto& stream : streams_) {
+    positions.push_back(stream->tail_position);
+    if (stream->idle() || is_behind_another(*stream)) continue;
+    Result<MarkPtr> mark = mark_covering(*stream, stream->tail_position);
+    if (mark.ok())
+      marks.push_back(std::move(*mark));
+    else if (status.ok())
+      status = mark.status();
+  }
+  std::optional<HostSlice> slice;
+  if (recorder_ != nullptr) slice = recorder_->open_host(HostKind::kSynchronize, 0, 0);
+  if (const Status waited = wait_unlocked(lock, marks); status.ok()) status = waited;
+  close_host_wait(std::move(slice));
+  poll_all();
+  if (!status.ok() || !failure_.ok() || !skip_.ok()) {
+    const Status cleared = synchronize_queues(lock);
+    if (status.ok()) status = cleared;
+  }
+  for (std::size_t i = 0; i < positions.size(); ++i)
+    streams_[i]->ended_position = std::max(streams_[i]->ended_position, positions[i]);
+  std::vector<std::shared_ptr<const void>> ended;
+  reap(ended);
+  if (std::exchange(memory_let_go_, false)) {  // queues keep what their work used until they hear of its end
+    const Status let_go = synchronize_queues(lock);
+    if (status.ok()) status = let_go;
+  }
+  const Status failure = tell_failure();
+  failure_ = skip_ = Status();
+  lock.unlock();
+  return failure.ok() ? status : failure;
+}
+
+// Whether a busy stream waits for all that there is on this one, so that its end tells of both.
+bool Scheduler::is_behind_another(const Stream& stream) const {
+  return std::any_of(streams_.begin(), streams_.end(), [&](const auto& other) {
+    return other.get() != &stream && !other->idle() && stream.index < other->clock.size() &&
+           other->clock[stream.index] >= stream.tail_position;
+  });
+}
+
+// After a failure queues skip what comes, until they have been synchronized. Gives the lock up meanwhile.
+Status Scheduler::synchronize_queues(std::unique_lock<std::mutex>& lock) {
+  std::vector<device::Queue*> queues;
+  for (const auto& stream : streams_) queues.push_back(stream->queue.get());  // streams are never taken away
+  if (join_ != nullptr) queues.push_back(join_->queue.get());
+  lock.unlock();
+  Status first;
+  for (device::Queue* queue : queues) {
+    Status status = queue->synchronize();
+    if (first.ok() || (first.code() == Code::kSkipped && !status.ok())) first = std::move(status);
+  }
+  lock.lock();
+  poll_all();
+  return first;
+}
+
+Status Scheduler::failure() {
+  const std::lock_guard lock(mutex_);
+  launch_held();
+  poll_all();
+  return tell_failure();
+}
+
+// ── Memory that outlives its resource ───────────────────────────────────────────────────────────────────────────────
+
+void Scheduler::retire(std::unique_ptr<Resource> resource, std::shared_ptr<const void> memory) {
+  std::vector<std::shared_ptr<const void>> ended;
+  const std::lock_guard lock(mutex_);
+  launch_held();
+  Retired retired{std::move(memory), {}};
+  const auto add = [&](const Computation& user) {
+    for (auto& [stream, position] : retired.users)
+      if (stream == user.stream) {
+        position = std::max(position, user.position);
+        return;
+      }
+    retired.users.emplace_back(user.stream, user.position);
+  };
+  resource->for_each_user(add);
+  if (universal_writer_ != nullptr) add(*universal_writer_);
+  for (const Computation* reader : universal_readers_) add(*reader);
+  resource->clear(pool_);
+  retired_.push_back(std::move(retired));
+  reap(ended);
+}
+
+void Scheduler::reap(std::vector<std::shared_ptr<const void>>& out) {
+  if (retired_.empty()) return;
+  poll_all();
+  std::erase_if(retired_, [&](Retired& retired) {
+    bool ended = true;
+    for (const auto& [stream, position] : retired.users) {
+      if (stream->knows_end_of(position)) continue;
+      ended = false;
+      // Somebody must come to know of its end.
+      if (stream->marks.empty() || stream->marks.back()->position < position) {
+        if (const auto recorded = record_on(*stream); !recorded.ok())
+          PERGOLA_WARN("memory is kept until the session ends: {}", recorded.message());
+      }
+    }
+    if (ended && retired.memory != nullptr) {
+      memory_let_go_ = true;
+      out.push_back(std::move(retired.memory));
+    }
+    return ended;
+  });
+}
+
+Counters Scheduler::counters() {
+  const std::lock_guard lock(mutex_);
+  return counters_;
+}
+
+std::size_t Scheduler::frontier_size() {
+  const std::lock_guard lock(mutex_);
+  return pool_.in_use();
+}
+
+DagPicture Scheduler::picture() {
+  const std::lock_guard lock(mutex_);
+  launch_held();
+  return log_.picture();
+}
+
+}  // namespace pergola::scheduler

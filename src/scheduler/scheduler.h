@@ -1,0 +1,227 @@
+// The execution context of paper 003 (IV-B): submits work to streams so that the result is that of the order in which
+// it was submitted, and no more is ordered than that needs.
+//
+//   submit(work, accesses) ─▶ dependencies (resource.h) ─▶ stream (policy.h) ─▶ waits where streams differ ─▶ enqueue
+//   host access            ─▶ dependencies ─▶ the calling thread waits, for just what made or uses the data
+//
+// Streams: work without parents takes the stream that has been free longest, or a new one; with parents, the stream of
+// the first that no other child has followed (`disjoint`), else one whose work all comes before the parents' and which
+// is free therefore when this can start, else as if without. An event is recorded where a
+// child on another stream, or the host, waits for a parent; at the latest before the parent's stream goes on, if the
+// parent's dependency set is not empty then and its kernel's events are usually used (EventPrediction).
+//
+// Accesses that may be to anything (`universal`) come after everything before them and before everything after.
+//
+// Failures: work that depends on failed work is skipped by the device; so is what shares a stream with it, until
+// synchronize() has reported it.
+//
+// Launches that recur may be held back for a moment and launched as a graph (graph_lowering.h): `launch()` below stands
+// for all that was held. Whatever else is asked of the scheduler has them launched first.
+//
+// Memory: a resource that goes while work uses it leaves its buffer behind until that has ended (retire()).
+// Threads: everything is thread-safe. Two threads whose accesses conflict are ordered one way or the other. One lock
+// guards all state, also over the device's enqueueing calls, so that each stream has the order that the dependencies
+// presume; nobody waits for work under it.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+
+#include "src/base/function_ref.h"
+#include "src/device/device.h"
+#include "src/scheduler/dag_log.h"
+#include "src/scheduler/graph_lowering.h"
+#include "src/scheduler/policy.h"
+#include "src/scheduler/recorder.h"
+#include "src/scheduler/resource.h"
+#include "src/scheduler/work.h"
+
+namespace pergola::scheduler {
+
+// How often which decision was made, since the scheduler was made.
+struct Counters {
+  std::uint64_t computations = 0, dependencies = 0, streams = 0, events = 0, waits = 0;
+  std::uint64_t late_events = 0;  // recorded behind later work of the stream: more was waited for than needed
+  std::uint64_t host_waits = 0;
+};
+
+// Where a piece of work is: position on its stream << 10 | index of the stream; or, with the highest bit, how many
+// launches were held back before this one.
+using Ticket = std::uint64_t;
+
+class Scheduler {
+ public:
+  // kResourceExhausted and the like where the device gives no queue.
+  static Result<std::unique_ptr<Scheduler>> create(device::DevicePtr device, const Policy& policy);
+  ~Scheduler();  // waits for all work
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  std::unique_ptr<Resource> create_resource(std::uint64_t size_bytes);
+  // `resource` goes; `memory` is dropped when all work that uses it has ended, which may be now.
+  void retire(std::unique_ptr<Resource> resource, std::shared_ptr<const void> memory);
+
+  using Enqueue = FunctionRef<Status(device::Queue&)>;
+  // Queues one piece of work: `enqueue` is called once, under the lock, with the queue of its stream. Its status is
+  // returned. With `event`, an event of just this work is made; `ticket` may be exchanged for one later.
+  Status submit(const Work& work, Enqueue enqueue, device::EventPtr* event = nullptr, Ticket* ticket = nullptr);
+  // An event that ends with the work of `ticket`, or, where its stream has gone on, with later work of that stream.
+  Result<device::EventPtr> event_of(Ticket ticket);
+
+  // While it lives the host may access what it was given for; what conflicts waits for its end, which is soon. It is a
+  // vertex of the DAG only for others: an access with nothing to wait for is not recorded (paper 003, IV-A).
+  class HostAccess {
+   public:
+    HostAccess() = default;
+    HostAccess(HostAccess&& other) noexcept : scheduler_(std::exchange(other.scheduler_, nullptr)), id_(other.id_) {}
+    HostAccess& operator=(HostAccess&&) = delete;
+    ~HostAccess() {
+      if (scheduler_ != nullptr) scheduler_->end_host_access(id_);
+    }
+    explicit operator bool() const { return scheduler_ != nullptr; }
+
+   private:
+    friend class Scheduler;
+    HostAccess(Scheduler* scheduler, std::uint64_t id) : scheduler_(scheduler), id_(id) {}
+    Scheduler* scheduler_ = nullptr;
+    std::uint64_t id_ = 0;
+  };
+  // Waits for what made (to write: and what uses) these bytes, and for no more; tells how that ended. kTimeout where it
+  // has not by `deadline`, and goes on.
+  using Deadline = std::optional<std::chrono::steady_clock::time_point>;
+  Result<HostAccess> begin_host_access(const Access& access, Deadline deadline = std::nullopt);
+  // The same where there is nothing to wait for; else none.
+  HostAccess try_host_access(const Access& access);
+  // An event at the end of all work so far.
+  Result<device::EventPtr> record();
+  // Waits for all work so far, reports the first failure since the last call and clears it.
+  Status synchronize();
+  // The first failure that is known and not reported by synchronize() yet. Asks the events that have ended.
+  Status failure();
+
+  Counters counters();
+  GraphCounters graph_counters();
+  // For tests and measurements: waits until no graph is being made; how long launches may be held back.
+  void settle_graphs();
+  void set_graph_patience(std::chrono::nanoseconds patience);
+  // Computations that are kept: those that something may still depend on.
+  std::size_t frontier_size();
+  // The computations submitted last, oldest first.
+  DagPicture picture();
+  // What the work of this name shares, for Work::site; always the same one for a name.
+  WorkSite* site(std::string_view name);
+  const Policy& policy() const { return policy_; }
+
+  // ── Recordings (recorder.h, scheduler_recording.cc) ──
+  // A trace of what is submitted from now on, written to `path` by end_trace() or when the scheduler goes (trace_file.h); one
+  // that is on is ended first. A file that cannot be written is told at once. `options` count for the first recording.
+  Status start_trace(const std::string& path, RecorderOptions options = {});
+  // Waits for the work so far and writes. Nothing where no trace is on.
+  Status end_trace();
+  // The same for kernels' times, which are added to what the file has (history.h); a file that is no history is refused.
+  Status start_history(const std::string& path, RecorderOptions options = {});
+  Status end_history();
+  // What a kernel took before; empty where no history is on, or it has never run.
+  std::optional<Estimate> estimate(std::string_view kernel, SizeClass size);
+
+ private:
+  struct Retired {
+    std::shared_ptr<const void> memory;  // a buffer, a texture
+    std::vector<std::pair<Stream*, std::uint64_t>> users;
+  };
+
+  Scheduler(device::DevicePtr device, const Policy& policy);
+  // Gives the work its place and queues it; the caller lets `who` go.
+  Status place(const Work& work, Enqueue enqueue, Computation& who);
+  Dependencies parents_of(const Work& work, Computation& who);
+  Status hold_or_run(const GraphLowering::Decision& decision, Ticket* ticket);
+  Status launch_graph(Chunk& chunk, const std::shared_ptr<Chunk>& ended);
+  void launch_held(std::span<const Launch> launches);
+  void launch_held() {
+    if (lowering_ != nullptr) launch_held(lowering_->interrupt());
+  }
+  void mark_end_of(const std::shared_ptr<Chunk>& chunk, Stream& stream);
+  void resolve_held_tickets(std::size_t count, const Computation& who);
+  WorkSite* site_locked(std::string_view name);
+  Status start(const Work& work, Computation& who, const Dependencies& parents, Enqueue enqueue);
+  struct StreamChoice {
+    Stream* stream = nullptr;
+    StreamReason reason = StreamReason::kNew;
+  };
+  // The parents that a stream was made to wait for, by Computation::id, and whether by a late event.
+  using Waits = boost::container::small_vector<std::pair<std::uint64_t, bool>, 8>;
+  Result<StreamChoice> stream_for(const Dependencies& parents);
+  Result<Stream*> stream_free_by_then(const Dependencies& parents);
+  Stream* parent_stream(const Dependencies& parents) const;
+  Result<StreamChoice> free_stream(const Dependencies& parents);
+  Result<Stream*> create_stream();
+  bool ask_idle(Stream& stream);
+  Status keep_parent_reachable(Stream& stream);
+  Status wait_across(Stream& stream, const Dependencies& parents, Waits& waits);
+  void append(Stream& stream, Computation& who);
+  Result<MarkPtr> mark_of(Computation& computation);
+  Result<MarkPtr> mark_covering(Stream& stream, std::uint64_t position);
+  Result<MarkPtr> record_on(Stream& stream, bool timed = false);
+  void universal_dependencies(Mode universal, bool any_write, const Computation* who, Dependencies& out);
+  void become_universal(Mode mode, Computation& who);
+  void forget_ended_universal();
+  void write_log(const Work& work, const Computation& who, StreamReason reason, const Dependencies& parents,
+                 const Waits& waits);
+  void learn_end(const Mark& mark, const Status& outcome);
+  void note_failure(const Status& outcome);
+  Status name_suspects(const Status& lost) const;
+  Status tell_failure();  // to a caller: the first; a skip only where its cause is not known
+  void poll(Stream& stream);
+  void poll_all();
+  bool is_behind_another(const Stream& stream) const;
+  Status synchronize_queues(std::unique_lock<std::mutex>& lock);
+  Dependencies host_parents(const Access& access);
+  bool blocked_by_host(std::span<const Access> accesses, Mode universal) const;
+  HostAccess register_host_access(const Access& access);
+  void end_host_access(std::uint64_t id);
+  Status wait_unlocked(std::unique_lock<std::mutex>& lock, std::span<const MarkPtr> marks,
+                       Deadline deadline = std::nullopt);
+  Status enqueue_recorded(const Work& work, Stream& stream, Enqueue enqueue);
+  HostSlice open_host(HostKind kind, const Access& access);  // recorder_ is there
+  std::optional<HostSlice> open_host_wait(const Access& access, const Dependencies& parents);
+  void close_host_wait(std::optional<HostSlice> slice);
+  Status ensure_recorder(RecorderOptions options);
+  void settle_recording(std::unique_lock<std::mutex>& lock);
+  Status write_trace(std::unique_lock<std::mutex> lock);
+  Status write_history(std::unique_lock<std::mutex> lock);
+  void end_recording();
+  // Moves memory that nobody uses any more to `out`, to be dropped after the lock.
+  void reap(std::vector<std::shared_ptr<const void>>& out);
+
+  const device::DevicePtr device_;
+  const Policy policy_;
+  std::mutex mutex_;
+  ComputationPool pool_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+  std::vector<Stream*> by_use_;                  // least recently used first
+  std::unique_ptr<Stream> join_;                 // where record() brings streams together; made when first needed
+  Computation* universal_writer_ = nullptr;      // held; everything later comes after it
+  std::vector<Computation*> universal_readers_;  // held; every later write comes after them
+  std::vector<std::pair<std::uint64_t, Access>> host_accesses_;  // under way, by HostAccess::id_
+  std::uint64_t last_host_access_ = 0;
+  std::condition_variable host_access_ended_;
+  std::vector<Retired> retired_;
+  std::uint64_t next_resource_id_ = 1;
+  Status failure_, skip_;      // the first of each kind that synchronize() has not reported yet
+  bool memory_let_go_ = false;    // by reap(), since the queues were synchronized
+  bool failure_told_ = false;  // a caller has had failure_
+  Counters counters_;
+  std::map<std::string, std::unique_ptr<WorkSite>, std::less<>> sites_;
+  DagLog log_;
+  std::unique_ptr<GraphLowering> lowering_;  // null where the policy has no graphs
+  // Of launches held back, numbered from 0, the tickets once they are launched: the latest, by number modulo the size.
+  std::vector<Ticket> held_tickets_;
+  std::uint64_t held_count_ = 0, held_resolved_ = 0;
+  std::unique_ptr<Recorder> recorder_;  // null where nothing is recorded
+};
+
+}  // namespace pergola::scheduler

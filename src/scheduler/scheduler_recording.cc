@@ -1,0 +1,129 @@
+// The scheduler's side of recordings (recorder.h): none of this runs where nothing is recorded.
+#include "src/base/file.h"
+#include "src/base/log.h"
+#include "src/scheduler/scheduler.h"
+#include "src/scheduler/trace_file.h"
+
+namespace pergola::scheduler {
+
+Status Scheduler::enqueue_recorded(const Work& work, Stream& stream, Enqueue enqueue) {
+  PERGOLA_ASSIGN(device::EventPtr start, stream.queue->record());
+  PERGOLA_TRY(enqueue(*stream.queue));
+  PERGOLA_ASSIGN(const MarkPtr end, record_on(stream, true));
+  std::uint64_t bytes = 0;
+  for (const Access& access : work.accesses) bytes += access.range.end - access.range.begin;
+  recorder_->add(log_.last(), bytes, work.detail == nullptr ? WorkDetail() : (*work.detail)(), std::move(start),
+                 end->event);
+  return {};
+}
+
+HostSlice Scheduler::open_host(HostKind kind, const Access& access) {
+  return recorder_->open_host(kind, access.resource->id(), access.range.end - access.range.begin);
+}
+
+std::optional<HostSlice> Scheduler::open_host_wait(const Access& access, const Dependencies& parents) {
+  if (recorder_ == nullptr) return std::nullopt;
+  HostSlice slice = open_host(HostKind::kWait, access);
+  for (const Dependency& parent : parents)
+    slice.parents.push_back({parent.parent->id, parent.resource, parent.hazard, Order::kEvent});
+  return slice;
+}
+
+void Scheduler::close_host_wait(std::optional<HostSlice> slice) {
+  if (slice && recorder_ != nullptr) recorder_->close_host(*std::move(slice));
+}
+
+Status Scheduler::ensure_recorder(RecorderOptions options) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (recorder_ != nullptr) return {};
+  }
+  PERGOLA_ASSIGN(auto made, Recorder::create(*device_, to_string(policy_), std::move(options)));  // waits: no lock
+  const std::lock_guard lock(mutex_);
+  if (recorder_ == nullptr) recorder_ = std::move(made);
+  return {};
+}
+
+Status Scheduler::start_trace(const std::string& path, RecorderOptions options) {
+  PERGOLA_TRY(end_trace());
+  Timeline nothing;
+  nothing.device = device_->info().name;
+  nothing.policy = to_string(policy_);
+  PERGOLA_TRY(write_file_atomically(path, print_trace(nothing)));  // where it cannot be written is told now
+  PERGOLA_TRY(ensure_recorder(std::move(options)));
+  const std::lock_guard lock(mutex_);
+  launch_held();
+  recorder_->begin_trace(path);
+  return {};
+}
+
+Status Scheduler::start_history(const std::string& path, RecorderOptions options) {
+  PERGOLA_TRY(end_history());
+  PERGOLA_ASSIGN(History known, History::load(path));
+  PERGOLA_TRY(ensure_recorder(std::move(options)));
+  const std::lock_guard lock(mutex_);
+  launch_held();
+  recorder_->begin_history(path, std::move(known));
+  return {};
+}
+
+// Waits for all that is being recorded; tells no failures, which are for others to tell. The lock is held again after
+// it.
+void Scheduler::settle_recording(std::unique_lock<std::mutex>& lock) {
+  const std::vector<device::EventPtr> ends = recorder_->unsettled();
+  lock.unlock();
+  for (const device::EventPtr& end : ends) (void)end->wait();
+  lock.lock();
+  if (recorder_ != nullptr) recorder_->settle();
+}
+
+Status Scheduler::end_trace() {
+  std::unique_lock lock(mutex_);
+  if (recorder_ == nullptr || recorder_->trace_path().empty()) return {};
+  settle_recording(lock);
+  return write_trace(std::move(lock));
+}
+
+Status Scheduler::write_trace(std::unique_lock<std::mutex> lock) {
+  if (recorder_ == nullptr || recorder_->trace_path().empty()) return {};  // another thread ended it
+  const std::string path = recorder_->trace_path();
+  const Timeline timeline = recorder_->take_timeline();
+  if (recorder_->is_idle()) recorder_.reset();
+  lock.unlock();
+  return write_file_atomically(path, print_trace(timeline));
+}
+
+Status Scheduler::end_history() {
+  std::unique_lock lock(mutex_);
+  if (recorder_ == nullptr || recorder_->history_path().empty()) return {};
+  settle_recording(lock);
+  return write_history(std::move(lock));
+}
+
+Status Scheduler::write_history(std::unique_lock<std::mutex> lock) {
+  if (recorder_ == nullptr || recorder_->history_path().empty()) return {};
+  const std::string path = recorder_->history_path();
+  const History fresh = recorder_->take_history();
+  if (recorder_->is_idle()) recorder_.reset();
+  lock.unlock();
+  return fresh.add_to(path);
+}
+
+std::optional<Estimate> Scheduler::estimate(std::string_view kernel, SizeClass size) {
+  const std::lock_guard lock(mutex_);
+  if (recorder_ == nullptr) return std::nullopt;
+  recorder_->settle();
+  return recorder_->estimate(kernel, size);
+}
+
+// The session ends; its work has.
+void Scheduler::end_recording() {
+  if (recorder_ == nullptr) return;
+  recorder_->settle();
+  const Status history = write_history(std::unique_lock(mutex_));
+  if (!history.ok()) PERGOLA_WARN("kernels' times are lost: {}", history.message());
+  const Status trace = write_trace(std::unique_lock(mutex_));
+  if (!trace.ok()) PERGOLA_WARN("a trace is lost: {}", trace.message());
+}
+
+}  // namespace pergola::scheduler

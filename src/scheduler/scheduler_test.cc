@@ -1,0 +1,210 @@
+// Events, failures, memory, and programs drawn at random against the sequential order.
+#include "src/scheduler/scheduler.h"
+
+#include <gmock/gmock.h>
+
+#include <random>
+
+#include "src/scheduler/scheduler_fixture.h"
+
+namespace pergola::scheduler::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Failures : public SchedulerTest {
+ protected:
+  void SetUp() override { open(); }
+  void fail_next() { device->state().fail_next = {PERGOLA_ERROR(kDeviceFault, "Kernel 'bad' trapped.")}; }
+};
+
+TEST_F(Failures, ReaderOfWhatFailed_IsTold_AndSynchronizeClears) {
+  fail_next();
+  ASSERT_TRUE(run("bad", {}, {"x"}).ok()) << "it fails when it runs, not when it is queued";
+  ASSERT_TRUE(run("child", {"x"}, {"y"}).ok());
+  const Status status = read("y");
+  EXPECT_EQ(status.code(), Code::kDeviceFault) << status.message();
+  EXPECT_EQ(read("y").code(), Code::kDeviceFault) << "till it is cleared";
+  EXPECT_EQ(scheduler->synchronize().code(), Code::kDeviceFault);
+  EXPECT_TRUE(scheduler->synchronize().ok());
+  EXPECT_TRUE(read("y").ok());
+}
+
+TEST_F(Failures, ChildOnAnotherStream_TellsTheCause) {
+  ASSERT_TRUE(run("good", {}, {"a"}).ok());
+  fail_next();
+  ASSERT_TRUE(run("bad", {}, {"b"}).ok());
+  ASSERT_TRUE(run("child", {"a", "b"}, {"c"}).ok());
+  const Status status = read("c");
+  EXPECT_EQ(status.code(), Code::kDeviceFault) << status.message();
+  EXPECT_THAT(status.message(), HasSubstr("'bad'"));
+}
+
+TEST_F(Failures, EnqueueThatFails_IsTheCallsOwn_AndOrderStands) {
+  ASSERT_TRUE(run("writer", {}, {"x"}, 500).ok());
+  const Access access = all("x", Mode::kWrite);
+  const Status status = scheduler->submit({.site = scheduler->site("refused"), .accesses = std::span(&access, 1)}, [](device::Queue&) {
+    return Status(PERGOLA_ERROR(kInvalidArgument, "No."));
+  });
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  ASSERT_TRUE(read("x").ok());
+  EXPECT_DOUBLE_EQ(device->state().host_ns, 500) << "what the refused one was to follow";
+}
+
+TEST_F(Failures, FailureOnAnIdleStreamThatIsReused_IsNotForgotten) {
+  fail_next();
+  ASSERT_TRUE(run("bad", {}, {"x"}).ok());
+  device->state().host_ns = 1e6;
+  ASSERT_TRUE(run("other", {}, {"y"}).ok());
+  EXPECT_EQ(read("x").code(), Code::kDeviceFault);
+}
+
+class Memory : public SchedulerTest {
+ protected:
+  void SetUp() override { open(); }
+};
+
+TEST_F(Memory, FreedInUse_StaysUntilItsLastUserHasEnded) {
+  auto buffer = *device->allocate(64, device::MemoryKind::kDevice);
+  ASSERT_TRUE(run("user", {"x"}, {"y"}, 1000).ok());
+  scheduler->retire(std::move(arrays["x"]), std::move(buffer));
+  EXPECT_EQ(device->buffers_alive(), 1);
+  device->state().host_ns = 999;
+  scheduler->create_resource(1);
+  EXPECT_EQ(device->buffers_alive(), 1);
+  device->state().host_ns = 1000;
+  scheduler->create_resource(1);
+  EXPECT_EQ(device->buffers_alive(), 0);
+}
+
+TEST_F(Memory, FreedUnused_GoesAtOnce) {
+  auto buffer = *device->allocate(64, device::MemoryKind::kDevice);
+  array("x");
+  scheduler->retire(std::move(arrays["x"]), std::move(buffer));
+  EXPECT_EQ(device->buffers_alive(), 0);
+}
+
+TEST_F(Memory, FreedBesideAUniversalAccess_WaitsForIt) {
+  auto buffer = *device->allocate(64, device::MemoryKind::kDevice);
+  array("x");
+  ASSERT_TRUE(submit("anything", {.universal = Mode::kRead}, 1000).ok());
+  scheduler->retire(std::move(arrays["x"]), std::move(buffer));
+  EXPECT_EQ(device->buffers_alive(), 1);
+  ASSERT_TRUE(scheduler->synchronize().ok());
+  EXPECT_EQ(device->buffers_alive(), 0);
+}
+
+class Events : public SchedulerTest {};
+
+TEST_F(Events, OfALaunch_EndsWithIt) {
+  open();
+  device::EventPtr event;
+  const Access access = all("x", Mode::kWrite);
+  ASSERT_TRUE(submit("k", {.accesses = std::span(&access, 1)}, 300, &event).ok());
+  ASSERT_TRUE(run("later", {}, {"x"}, 1000).ok());
+  ASSERT_TRUE(event->wait().ok());
+  EXPECT_DOUBLE_EQ(device->state().host_ns, 300);
+}
+
+TEST_F(Events, Record_CoversAllStreams) {
+  open();
+  ASSERT_TRUE(run("a", {}, {"x"}, 300).ok());
+  ASSERT_TRUE(run("b", {}, {"y"}, 500).ok());
+  ASSERT_TRUE(run("c", {}, {"z"}, 400).ok());
+  const auto event = scheduler->record();
+  ASSERT_TRUE(event.ok()) << event.message();
+  ASSERT_TRUE((*event)->wait().ok());
+  EXPECT_DOUBLE_EQ(device->state().host_ns, 500);
+}
+
+TEST_F(Events, KernelWhoseEventsNobodyUses_GetsNone) {
+  predict = true;
+  open();
+  for (int i = 0; i < 100; ++i)
+    ASSERT_TRUE(run(i % 2 == 0 ? "ping" : "pong", {i % 2 == 0 ? "x" : "y"}, {i % 2 == 0 ? "y" : "x"}).ok());
+  EXPECT_LE(scheduler->counters().events, 12u);
+  EXPECT_EQ(scheduler->counters().streams, 1u);
+  // Once one is wanted after all, it is late, and from then on it is there.
+  ASSERT_TRUE(run("ping", {"x"}, {"y"}).ok());
+  ASSERT_TRUE(run("pong", {"y"}, {"x"}).ok());
+  ASSERT_TRUE(run("other", {"y"}, {"z"}).ok());
+  EXPECT_EQ(scheduler->counters().late_events, 1u);
+  ASSERT_TRUE(run("ping", {"x"}, {"y"}).ok());
+  ASSERT_TRUE(run("pong", {"y"}, {"x"}).ok());
+  ASSERT_TRUE(run("other", {"y"}, {"z"}).ok());
+  EXPECT_EQ(scheduler->counters().late_events, 1u);
+}
+
+// Each launch of a random program, at its virtual time: whatever conflicts in the order of submission must not overlap.
+struct Ran {
+  std::vector<std::tuple<int, Range, Mode>> accesses;
+  double start_ns = 0, end_ns = 0;
+};
+
+bool conflict(const Ran& a, const Ran& b) {
+  for (const auto& [array_a, range_a, mode_a] : a.accesses)
+    for (const auto& [array_b, range_b, mode_b] : b.accesses)
+      if (array_a == array_b && range_a.begin < range_b.end && range_b.begin < range_a.end &&
+          (writes(mode_a) || writes(mode_b)))
+        return true;
+  return false;
+}
+
+class RandomPrograms : public SchedulerTest, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(RandomPrograms, NothingThatConflictsOverlaps) {
+  const std::uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(fmt::format("seed {}", seed));
+  std::mt19937_64 random(seed);
+  const auto below = [&](std::uint64_t bound) { return random() % bound; };
+  for (int program = 0; program < 300; ++program) {
+    arrays.clear();
+    device->state() = FakeState();
+    predict = program % 2 == 0;
+    open(GetParam());
+    std::vector<Ran> ran;
+    for (int i = 0; i < 30; ++i) {
+      std::vector<Access> accesses;
+      Ran one;
+      for (std::uint64_t n = 1 + below(3); n > 0; --n) {
+        const int which = static_cast<int>(below(3));
+        std::uint64_t begin = below(kBytes), end = below(kBytes + 1);
+        if (begin > end) std::swap(begin, end);
+        const auto mode = static_cast<Mode>(1 + below(3));
+        accesses.push_back({&array(fmt::format("a{}", which)), {begin, end}, mode});
+        if (begin < end) one.accesses.emplace_back(which, Range{begin, end}, mode);
+      }
+      static const char* const names[] = {"k0", "k1", "k2"};
+      ASSERT_TRUE(submit(names[below(3)], {.accesses = accesses}, static_cast<double>(1 + below(200))).ok());
+      const Step step = device->state().of(Step::Kind::kLaunch).back();
+      one.start_ns = step.start_ns;
+      one.end_ns = step.end_ns;
+      for (const Ran& before : ran)
+        if (conflict(before, one)) {
+          ASSERT_LE(before.end_ns, one.start_ns) << "program " << program << " launch " << i;
+        }
+      ran.push_back(one);
+      if (below(8) == 0) {
+        const int which = static_cast<int>(below(3));
+        const std::uint64_t begin = below(kBytes);
+        const auto mode = static_cast<Mode>(1 + below(3));
+        const Access host{&array(fmt::format("a{}", which)), {begin, begin + 1 + below(kBytes - begin)}, mode};
+        ASSERT_TRUE(scheduler->begin_host_access(host).ok());
+        const Ran access{{{which, host.range, mode}}, 0, 0};
+        for (const Ran& before : ran)
+          if (conflict(before, access)) {
+            ASSERT_LE(before.end_ns, device->state().host_ns);
+          }
+      }
+      if (below(20) == 0) device->state().host_ns += static_cast<double>(below(500));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, RandomPrograms,
+                         ::testing::Values("", "retrieve-new-stream=always-new",
+                                           "retrieve-parent-stream=same-as-parent", "dependency=no-const",
+                                           "max-streams=2", "execution=sync", "max-streams=1,dependency=no-const"));
+
+}  // namespace
+}  // namespace pergola::scheduler::testing

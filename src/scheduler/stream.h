@@ -1,0 +1,42 @@
+// A stream: an in-order queue of the device, and what the host knows of its progress.
+//
+//   position   1 ········ ended ········ tail        computations queued so far; those up to `ended` are known to have
+//   ended clock      for each stream, the position up to which everything that is queued here from now on comes after
+//   it
+//
+// `ended` and `clock` are vector clocks: they make a wait that is implied by others superfluous.
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+
+#include "src/device/queue.h"
+#include "src/scheduler/computation.h"
+
+namespace pergola::scheduler {
+
+struct Stream {
+  std::unique_ptr<device::Queue> queue;
+  std::uint32_t index = 0;
+  std::uint64_t tail_position = 0;
+  std::uint64_t ended_position = 0;
+  Computation* tail = nullptr;  // the last one queued; null before the first
+  std::deque<MarkPtr> marks;    // recorded and not known to have ended, in order
+  Clock clock;
+
+  bool idle() const { return ended_position == tail_position; }
+  bool knows_end_of(std::uint64_t position) const { return position <= ended_position; }
+};
+
+inline bool has_ended(const Computation& computation) {
+  return computation.stream != nullptr && computation.stream->knows_end_of(computation.position);
+}
+
+// into[i] = max(into[i], from[i]).
+inline void merge_clock(Clock& into, const Clock& from) {
+  if (into.size() < from.size()) into.resize(from.size(), 0);
+  for (std::size_t i = 0; i < from.size(); ++i) into[i] = std::max(into[i], from[i]);
+}
+
+}  // namespace pergola::scheduler

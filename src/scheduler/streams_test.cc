@@ -1,0 +1,206 @@
+// Streams, events and waits (paper 003, IV-C), asserted exactly for the six DAGs of its Figure 6.
+#include <gmock/gmock.h>
+
+#include "src/scheduler/scheduler_fixture.h"
+
+namespace pergola::scheduler::testing {
+namespace {
+
+// The six programs, as a user writes them: one kernel after the other.
+class Figure6 : public SchedulerTest {
+ public:
+  // In the first round every event that may be of use is recorded; in the eighth only those that are.
+  void expect(void (Figure6::*program)(), const char* on_streams, const char* its_waits, std::size_t events) {
+    predict = true;
+    open();
+    (this->*program)();
+    EXPECT_EQ(streams(), on_streams);
+    EXPECT_EQ(waits(), its_waits);
+    for (int round = 2; round <= 8; ++round) {
+      ASSERT_TRUE(scheduler->synchronize().ok());
+      device->state().steps.clear();
+      (this->*program)();
+    }
+    EXPECT_EQ(device->state().of(Step::Kind::kRecord).size(), events);
+    EXPECT_EQ(scheduler->counters().late_events, 0u);
+  }
+
+  void vec() {
+    go("square1", {"x"}, {"x1"});
+    go("square2", {"y"}, {"y1"});
+    go("reduce", {"x1", "y1"}, {"z"});
+  }
+  void black_scholes() {
+    static const std::string names[] = {"p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9"};
+    for (const std::string& name : names) go("bs", {name}, {name + "_out"});
+  }
+  void images() {
+    go("blur_small", {"image", "kernel_small"}, {"b_small"});
+    go("blur_large", {"image", "kernel_large"}, {"b_large"});
+    go("blur_unsharpen", {"image", "kernel_unsharpen"}, {"b_unsharpen"});
+    go("sobel_small", {"b_small"}, {"mask_small"});
+    go("sobel_large", {"b_large"}, {"mask_large"});
+    go("maximum", {"mask_large"}, {"max"});
+    go("minimum", {"mask_large"}, {"min"});
+    go("extend", {"mask_large", "max", "min"}, {"mask_large"});
+    go("unsharpen", {"image", "b_unsharpen"}, {"sharp"});
+    go("combine1", {"sharp", "b_large", "mask_large"}, {"i2"});
+    go("combine2", {"i2", "b_small", "mask_small"}, {"i3"});
+  }
+  void ml() {
+    go("rr1", {"x"}, {"z"});
+    go("rr2", {"z", "ridge"}, {"r2"});
+    go("rr3", {"r2", "ridge_intercept"}, {"r2"});
+    go("nb1", {"x", "bayes"}, {"r1"});
+    go("nb2", {"r1"}, {"amax"});
+    go("nb3", {"r1", "amax"}, {"l"});
+    go("nb4", {"r1", "l"}, {"r1"});
+    go("softmax_nb", {"r1"}, {"r1"});
+    go("softmax_rr", {"r2"}, {"r2"});
+    go("argmax", {"r1", "r2"}, {"r"});
+  }
+  void hits() {
+    for (int i = 0; i < 2; ++i) {
+      go("spmv_authority", {"transposed", "hub"}, {"authority_new"});
+      go("spmv_hub", {"matrix", "authority"}, {"hub_new"});
+      go("sum_authority", {"authority_new"}, {"authority_norm"});
+      go("sum_hub", {"hub_new"}, {"hub_norm"});
+      go("divide_authority", {"authority_new", "authority_norm"}, {"authority"});
+      go("divide_hub", {"hub_new", "hub_norm"}, {"hub"});
+    }
+  }
+  void deep_learning() {
+    for (const std::string side : {"x", "y"}) {
+      go("conv1", {side, side + "_kernel1"}, {side + "1"});
+      go("pool", {side + "1"}, {side + "2"});
+      go("conv2", {side + "2", side + "_kernel2"}, {side + "3"});
+    }
+    go("concat", {"x3", "y3"}, {"z"});
+    go("dense", {"z", "weights"}, {"result"});
+  }
+
+  void go(const char* name, std::vector<std::string> in, std::vector<std::string> out) {
+    const Status status = run(name, std::move(in), std::move(out));
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+};
+
+TEST_F(Figure6, Vec) {
+  expect(&Figure6::vec, "square1:0 square2:1 reduce:0", "0<1", 1);
+}
+
+TEST_F(Figure6, BlackScholes) {
+  expect(&Figure6::black_scholes, "bs:0 bs:1 bs:2 bs:3 bs:4 bs:5 bs:6 bs:7 bs:8 bs:9", "", 0);
+}
+
+TEST_F(Figure6, Images) {
+  // maximum follows sobel_large, minimum goes elsewhere; combine1 follows unsharpen and waits for extend, which waited
+  // for minimum; combine2 needs only a wait for sobel_small.
+  expect(&Figure6::images,
+         "blur_small:0 blur_large:1 blur_unsharpen:2 sobel_small:0 sobel_large:1 maximum:1 minimum:3 extend:1 "
+         "unsharpen:2 combine1:2 combine2:2",
+         "3<1 1<3 2<1 2<0", 4);
+}
+
+TEST_F(Figure6, MachineLearning) {
+  expect(&Figure6::ml, "rr1:0 rr2:0 rr3:0 nb1:1 nb2:1 nb3:1 nb4:1 softmax_nb:1 softmax_rr:0 argmax:1", "1<0", 1);
+}
+
+TEST_F(Figure6, Hits) {
+  // Each half reads what the other wrote an iteration ago (RAW), and overwrites what the other reads (WAR).
+  expect(&Figure6::hits,
+         "spmv_authority:0 spmv_hub:1 sum_authority:0 sum_hub:1 divide_authority:0 divide_hub:1 "
+         "spmv_authority:1 spmv_hub:0 sum_authority:1 sum_hub:0 divide_authority:1 divide_hub:0",
+         "0<1 1<0 1<0 0<1 1<0 0<1", 6);
+}
+
+TEST_F(Figure6, DeepLearning) {
+  expect(&Figure6::deep_learning, "conv1:0 pool:0 conv2:0 conv1:1 pool:1 conv2:1 concat:0 dense:0", "0<1", 1);
+}
+
+class StreamPolicies : public SchedulerTest {};
+
+TEST_F(StreamPolicies, SameAsParent_PutsAllChildrenOnItsStream) {
+  open("retrieve-parent-stream=same-as-parent");
+  ASSERT_TRUE(run("parent", {}, {"x"}).ok());
+  ASSERT_TRUE(run("child1", {"x"}, {"y"}).ok());
+  ASSERT_TRUE(run("child2", {"x"}, {"z"}).ok());
+  EXPECT_EQ(streams(), "parent:0 child1:0 child2:0");
+  EXPECT_EQ(waits(), "");
+}
+
+TEST_F(StreamPolicies, Disjoint_PutsLaterChildrenElsewhere) {
+  open();
+  ASSERT_TRUE(run("parent", {}, {"x"}).ok());
+  ASSERT_TRUE(run("child1", {"x"}, {"y"}, 1e6).ok());
+  ASSERT_TRUE(run("child2", {"x"}, {"z"}).ok());
+  EXPECT_EQ(streams(), "parent:0 child1:0 child2:1");
+  EXPECT_EQ(waits(), "1<0");
+  EXPECT_DOUBLE_EQ(device->state().steps.back().start_ns, 100) << "behind the parent, not behind its sibling";
+}
+
+TEST_F(StreamPolicies, Reuse_TakesTheStreamFreeTheLongest) {
+  open();
+  ASSERT_TRUE(run("a", {}, {"x"}, 100).ok());
+  ASSERT_TRUE(run("b", {}, {"y"}, 50).ok());
+  ASSERT_TRUE(run("c", {}, {"z"}, 1e6).ok());
+  device->state().host_ns = 200;
+  ASSERT_TRUE(run("d", {}, {"u"}, 1e6).ok());
+  ASSERT_TRUE(run("e", {}, {"v"}, 1e6).ok());
+  ASSERT_TRUE(run("f", {}, {"w"}, 1e6).ok());
+  EXPECT_EQ(streams(), "a:0 b:1 c:2 d:0 e:1 f:3");
+}
+
+TEST_F(StreamPolicies, Reuse_TakesAStreamThatIsFreeByTheTimeTheParentsEnd) {
+  open();
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_TRUE(run("left", {"x"}, {"x"}).ok());
+    ASSERT_TRUE(run("right", {"y"}, {"y"}).ok());  // the join before has read y, and left has followed it
+    ASSERT_TRUE(run("join", {"x", "y"}, {"x"}).ok());
+  }
+  EXPECT_EQ(scheduler->counters().streams, 2u) << "nothing has ended, and yet right's stream is free each time";
+}
+
+TEST_F(StreamPolicies, AlwaysNew_ReusesNone) {
+  open("retrieve-new-stream=always-new");
+  ASSERT_TRUE(run("a", {}, {"x"}).ok());
+  device->state().host_ns = 1e9;
+  ASSERT_TRUE(run("b", {}, {"y"}).ok());
+  ASSERT_TRUE(run("c", {}, {"z"}).ok());
+  EXPECT_EQ(streams(), "a:1 b:2 c:3") << "the first stream is there from the beginning";
+}
+
+TEST_F(StreamPolicies, AtTheBound_TheLeastRecentlyUsedIsTaken) {
+  open("max-streams=2");
+  for (const char* name : {"a", "b", "c", "d"}) ASSERT_TRUE(run(name, {}, {name}).ok());
+  EXPECT_EQ(streams(), "a:0 b:1 c:0 d:1");
+}
+
+TEST_F(StreamPolicies, DeviceWithoutFurtherQueues_SharesThoseItHas) {
+  device->most_queues = 2;
+  open();
+  for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(run(name, {}, {name}).ok());
+  EXPECT_EQ(streams(), "a:0 b:1 c:0");
+}
+
+TEST_F(StreamPolicies, Sync_WaitsForEachLaunch) {
+  open("execution=sync");
+  ASSERT_TRUE(run("a", {}, {"x"}, 100).ok());
+  EXPECT_DOUBLE_EQ(device->state().host_ns, 100);
+  ASSERT_TRUE(run("b", {}, {"y"}, 100).ok());
+  EXPECT_DOUBLE_EQ(device->state().host_ns, 200);
+}
+
+TEST_F(StreamPolicies, ImpliedWaits_AreLeftOut) {
+  open();
+  ASSERT_TRUE(run("a", {}, {"x"}).ok());
+  ASSERT_TRUE(run("b", {}, {"y"}).ok());
+  ASSERT_TRUE(run("c", {"x", "y"}, {"z"}).ok());  // stream 0 waits for stream 1
+  ASSERT_TRUE(run("d", {"y"}, {"u"}).ok());       // stream 1 again: b's first child of its own
+  ASSERT_TRUE(run("e", {"z", "y"}, {"v"}).ok());  // on stream 0, which has waited for b
+  EXPECT_EQ(streams(), "a:0 b:1 c:0 d:1 e:0");
+  EXPECT_EQ(waits(), "0<1");
+}
+
+}  // namespace
+}  // namespace pergola::scheduler::testing

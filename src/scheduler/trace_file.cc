@@ -1,0 +1,368 @@
+#include "src/scheduler/trace_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+namespace pergola::scheduler {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kVersion = 1;
+constexpr int kProcess = 1;
+constexpr std::uint32_t kFirstHostTrack = 1u << 20;
+constexpr std::size_t kMostEvents = 4'000'000;
+
+constexpr std::array kKinds = {WorkKind::kKernel, WorkKind::kCopyToDevice, WorkKind::kCopyToHost, WorkKind::kCopy,
+                               WorkKind::kFill,   WorkKind::kLibrary,      WorkKind::kGraph};
+constexpr std::array kReasons = {StreamReason::kNew,        StreamReason::kAlwaysNew,    StreamReason::kIdle,
+                                 StreamReason::kFirstChild, StreamReason::kSameAsParent, StreamReason::kFreeByThen,
+                                 StreamReason::kBound,      StreamReason::kExhausted};
+constexpr std::array kOrders = {Order::kSameStream, Order::kEvent, Order::kLateEvent, Order::kImplied};
+constexpr std::array kHazards = {Hazard::kReadAfterWrite, Hazard::kWriteAfterRead, Hazard::kWriteAfterWrite,
+                                 Hazard::kUniversal};
+constexpr std::array kHostKinds = {HostKind::kWait, HostKind::kRead, HostKind::kWrite, HostKind::kSynchronize};
+
+// ── Writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+std::uint32_t track_of(const Slice& slice) {
+  return 2 * slice.stream + (is_transfer(slice.kind) ? 2 : 1);
+}
+
+Json parents_json(const std::vector<DagVertex::Edge>& edges) {
+  Json parents = Json::array();
+  for (const DagVertex::Edge& edge : edges)
+    parents.push_back({{"id", edge.parent},
+                       {"array", edge.resource},
+                       {"hazard", to_string(edge.hazard)},
+                       {"order", to_string(edge.order)}});
+  return parents;
+}
+
+Json dim3_json(const device::Dim3& dim) {
+  return Json::array({dim.x, dim.y, dim.z});
+}
+
+std::string host_name(const HostSlice& slice) {
+  switch (slice.kind) {
+    case HostKind::kWait: return fmt::format("wait for array {}", slice.array);
+    case HostKind::kRead: return fmt::format("read array {}", slice.array);
+    case HostKind::kWrite: return fmt::format("write array {}", slice.array);
+    case HostKind::kSynchronize: break;
+  }
+  return "synchronize";
+}
+
+class Writer {
+ public:
+  void add(const Json& event) {
+    text_ += text_.empty() ? "\n" : ",\n";
+    // Names of kernels come from PTX, which may be no UTF-8.
+    text_ += event.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+  void track(std::uint32_t number, const std::string& name) {
+    if (!tracks_.insert(number).second) return;
+    add({{"ph", "M"}, {"pid", kProcess}, {"tid", number}, {"name", "thread_name"}, {"args", {{"name", name}}}});
+    add({{"ph", "M"},
+         {"pid", kProcess},
+         {"tid", number},
+         {"name", "thread_sort_index"},
+         {"args", {{"sort_index", number}}}});
+  }
+  void slice(std::uint32_t track, const std::string& name, std::string_view category, double start_ns, double end_ns,
+             Json args) {
+    add({{"ph", "X"},
+         {"pid", kProcess},
+         {"tid", track},
+         {"ts", start_ns * 1e-3},
+         {"dur", (end_ns - start_ns) * 1e-3},
+         {"name", name},
+         {"cat", category},
+         {"args", std::move(args)}});
+  }
+  void arrow(const Slice& from, std::uint32_t to_track, double to_ns, std::string_view name) {
+    ++arrows_;
+    // An arrow begins in the slice that is open at its time, so a little before the parent's end.
+    const double from_ns = from.end_ns - std::min(1.0, from.duration_ns()) / 2;
+    const Json common = {{"pid", kProcess}, {"name", name}, {"cat", "dependency"}, {"id", arrows_}};
+    Json begin = common, end = common;
+    begin.update({{"ph", "s"}, {"tid", track_of(from)}, {"ts", from_ns * 1e-3}});
+    end.update({{"ph", "f"}, {"bp", "e"}, {"tid", to_track}, {"ts", to_ns * 1e-3}});
+    add(begin);
+    add(end);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+  std::set<std::uint32_t> tracks_;
+  std::uint64_t arrows_ = 0;
+};
+
+void write_slice(const Slice& slice, Writer& writer) {
+  writer.track(track_of(slice), fmt::format("stream {}{}", slice.stream, is_transfer(slice.kind) ? " copies" : ""));
+  Json args = {{"id", slice.id},
+               {"stream", slice.stream},
+               {"thread", slice.thread},
+               {"bytes", slice.bytes},
+               {"reason", to_string(slice.reason)},
+               {"parents", parents_json(slice.parents)}};
+  if (slice.more_parents != 0) args["more_parents"] = slice.more_parents;
+  if (slice.detail.threads() != 0) {
+    args["grid"] = dim3_json(slice.detail.grid);
+    args["block"] = dim3_json(slice.detail.block);
+    args["shared_bytes"] = slice.detail.shared_bytes;
+  }
+  if (!slice.detail.arguments.empty()) args["arguments"] = slice.detail.arguments;
+  writer.slice(track_of(slice), slice.name, to_string(slice.kind), slice.start_ns, slice.end_ns, std::move(args));
+}
+
+void write_host(const HostSlice& slice, Writer& writer) {
+  const std::uint32_t track = kFirstHostTrack + slice.thread;
+  writer.track(track, fmt::format("host thread {}", slice.thread));
+  Json args = {{"thread", slice.thread}, {"array", slice.array}, {"bytes", slice.bytes}, {"last_id", slice.last_id}};
+  if (!slice.parents.empty()) args["parents"] = parents_json(slice.parents);
+  writer.slice(track, host_name(slice), fmt::format("host {}", to_string(slice.kind)), slice.start_ns, slice.end_ns,
+               std::move(args));
+}
+
+// ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+// Reads the fields of one object; the first that is missing or of the wrong kind is kept as the error.
+class Fields {
+ public:
+  Fields(const Json& object, std::string where) : object_(object), where_(std::move(where)) {
+    if (!object.is_object()) fail("is no object");
+  }
+  const Status& status() const { return status_; }
+  bool has(const char* name) const { return object_.is_object() && object_.contains(name); }
+  const Json& at(const char* name) {
+    static const Json none;
+    if (has(name)) return object_.at(name);
+    fail(fmt::format("has no '{}'", name));
+    return none;
+  }
+  std::string text(const char* name) {
+    const Json& value = at(name);
+    if (value.is_string()) return value.get<std::string>();
+    fail(fmt::format("has a '{}' that is no text", name));
+    return {};
+  }
+  std::uint64_t count(const char* name, std::uint64_t most = ~std::uint64_t{0}) { return count(at(name), name, most); }
+  std::uint64_t count(const Json& value, const char* name, std::uint64_t most) {
+    if (value.is_number_unsigned() && value.get<std::uint64_t>() <= most) return value.get<std::uint64_t>();
+    fail(fmt::format("has a '{}' that is no count from 0 to {}", name, most));
+    return 0;
+  }
+  // Microseconds in the file.
+  double time_ns(const char* name) {
+    constexpr double kMostUs = 1e15;  // thirty years
+    const Json& value = at(name);
+    if (value.is_number() && std::abs(value.get<double>()) <= kMostUs) return value.get<double>() * 1e3;
+    fail(fmt::format("has a '{}' that is no time in microseconds", name));
+    return 0;
+  }
+  device::Dim3 dim3(const char* name) {
+    const Json& value = at(name);
+    if (!value.is_array() || value.size() != 3) {
+      fail(fmt::format("has a '{}' that is not three counts", name));
+      return {};
+    }
+    const auto one = [&](std::size_t i) { return static_cast<std::uint32_t>(count(value[i], name, 0xffffffffu)); };
+    return {one(0), one(1), one(2)};
+  }
+  template <typename Enum, std::size_t n>
+  Enum word(const char* name, const std::array<Enum, n>& known) {
+    const std::string given = text(name);
+    for (const Enum each : known)
+      if (to_string(each) == given) return each;
+    fail(fmt::format("has a '{}' that is unknown: '{}'", name, given));
+    return known[0];
+  }
+  void fail(const std::string& what) {
+    if (status_.ok()) status_ = PERGOLA_ERROR(kParseError, "{} {}.", where_, what);
+  }
+  const std::string& where() const { return where_; }
+
+ private:
+  const Json& object_;
+  const std::string where_;
+  Status status_;
+};
+
+// Every parent comes before `before`.
+Result<std::vector<DagVertex::Edge>> parse_parents(Fields& fields, std::uint64_t before) {
+  std::vector<DagVertex::Edge> edges;
+  if (!fields.has("parents")) return edges;
+  const Json& list = fields.at("parents");
+  if (!list.is_array()) return PERGOLA_ERROR(kParseError, "{} has 'parents' that are no list.", fields.where());
+  for (const Json& item : list) {
+    Fields parent(item, fmt::format("{}, parent {}", fields.where(), edges.size()));
+    DagVertex::Edge& edge = edges.emplace_back();
+    edge.parent = parent.count("id");
+    edge.resource = parent.count("array");
+    edge.hazard = parent.word("hazard", kHazards);
+    edge.order = parent.word("order", kOrders);
+    if (edge.parent == 0 || edge.parent >= before) parent.fail("does not come before its child");
+    PERGOLA_TRY(parent.status());
+  }
+  return edges;
+}
+
+Result<Slice> parse_slice(Fields& event, Fields& args, WorkKind kind) {
+  Slice slice;
+  slice.kind = kind;
+  slice.name = event.text("name");
+  slice.start_ns = event.time_ns("ts");
+  slice.end_ns = slice.start_ns + event.time_ns("dur");
+  slice.id = args.count("id", ~std::uint64_t{0} - 1);
+  slice.stream = static_cast<std::uint32_t>(args.count("stream", kFirstHostTrack / 2 - 2));
+  slice.thread = static_cast<std::uint32_t>(args.count("thread", 0xffffffffu - kFirstHostTrack));
+  slice.bytes = args.count("bytes");
+  slice.reason = args.word("reason", kReasons);
+  if (args.has("more_parents"))
+    slice.more_parents = static_cast<std::uint32_t>(args.count("more_parents", 0xffffffffu));
+  if (args.has("grid")) {
+    slice.detail.grid = args.dim3("grid");
+    slice.detail.block = args.dim3("block");
+    slice.detail.shared_bytes = static_cast<std::uint32_t>(args.count("shared_bytes", 0xffffffffu));
+  }
+  if (args.has("arguments")) slice.detail.arguments = args.text("arguments");
+  if (slice.id == 0) args.fail("has the 'id' 0");
+  if (slice.end_ns < slice.start_ns) event.fail("has a negative 'dur'");
+  PERGOLA_TRY(args.status());
+  PERGOLA_ASSIGN(slice.parents, parse_parents(args, slice.id));
+  PERGOLA_TRY(args.status());
+  PERGOLA_TRY(event.status());
+  return slice;
+}
+
+Result<HostSlice> parse_host(Fields& event, Fields& args, HostKind kind) {
+  HostSlice slice;
+  slice.kind = kind;
+  slice.start_ns = event.time_ns("ts");
+  slice.end_ns = slice.start_ns + event.time_ns("dur");
+  slice.thread = static_cast<std::uint32_t>(args.count("thread", 0xffffffffu - kFirstHostTrack));
+  slice.array = args.count("array");
+  slice.bytes = args.count("bytes");
+  slice.last_id = args.count("last_id", ~std::uint64_t{0} - 1);
+  if (slice.end_ns < slice.start_ns) event.fail("has a negative 'dur'");
+  PERGOLA_ASSIGN(slice.parents, parse_parents(args, slice.last_id + 1));
+  PERGOLA_TRY(args.status());
+  PERGOLA_TRY(event.status());
+  return slice;
+}
+
+template <typename Enum, std::size_t n>
+std::optional<Enum> known_word(const std::string& text, std::string_view prefix, const std::array<Enum, n>& known) {
+  for (const Enum each : known)
+    if (text == fmt::format("{}{}", prefix, to_string(each))) return each;
+  return std::nullopt;
+}
+
+Status parse_event(const Json& json, const std::string& where, Timeline& timeline) {
+  Fields event(json, where);
+  const std::string phase = event.text("ph");
+  PERGOLA_TRY(event.status());
+  if (phase != "X") return {};
+  const std::string category = event.text("cat");
+  const std::optional<WorkKind> work = known_word(category, "", kKinds);
+  const std::optional<HostKind> host = known_word(category, "host ", kHostKinds);
+  PERGOLA_TRY(event.status());
+  if (!work && !host) return {};
+  const Json& object = event.at("args");
+  PERGOLA_TRY(event.status());
+  Fields args(object, where + ", args");
+  PERGOLA_TRY(args.status());
+  if (work) {
+    PERGOLA_ASSIGN(Slice slice, parse_slice(event, args, *work));
+    timeline.slices.push_back(std::move(slice));
+  } else {
+    PERGOLA_ASSIGN(HostSlice slice, parse_host(event, args, *host));
+    timeline.host.push_back(std::move(slice));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view to_string(HostKind kind) {
+  switch (kind) {
+    case HostKind::kWait: return "wait";
+    case HostKind::kRead: return "read";
+    case HostKind::kWrite: return "write";
+    case HostKind::kSynchronize: return "synchronize";
+  }
+  return "?";
+}
+
+std::string print_trace(const Timeline& timeline) {
+  Writer writer;
+  writer.add({{"ph", "M"},
+              {"pid", kProcess},
+              {"name", "process_name"},
+              {"args", {{"name", "Pergola on " + timeline.device}}}});
+  std::map<std::uint64_t, const Slice*> by_id;
+  const auto arrows = [&](const std::vector<DagVertex::Edge>& edges, std::uint32_t track, double at_ns) {
+    std::set<std::uint64_t> drawn;  // one arrow a parent, however many arrays are between them
+    for (const DagVertex::Edge& edge : edges)
+      if (const auto parent = by_id.find(edge.parent); parent != by_id.end() && drawn.insert(edge.parent).second)
+        writer.arrow(*parent->second, track, at_ns, to_string(edge.hazard));
+  };
+  for (const Slice& slice : timeline.slices) {
+    by_id[slice.id] = &slice;
+    write_slice(slice, writer);
+    arrows(slice.parents, track_of(slice), slice.start_ns);
+  }
+  for (const HostSlice& slice : timeline.host) {
+    write_host(slice, writer);
+    arrows(slice.parents, kFirstHostTrack + slice.thread, slice.end_ns);
+  }
+  const Json about = {{"pergola_trace", kVersion},
+                      {"device", timeline.device},
+                      {"policy", timeline.policy},
+                      {"dropped", timeline.dropped},
+                      {"without_time", timeline.without_time}};
+  return fmt::format("{{\"displayTimeUnit\":\"ns\",\"otherData\":{},\"traceEvents\":[{}\n]}}\n",
+                     about.dump(-1, ' ', false, Json::error_handler_t::replace), writer.text());
+}
+
+Result<Timeline> parse_trace(std::string_view text, std::string_view name) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) return PERGOLA_ERROR(kParseError, "'{}' is no JSON.", name);
+  Fields file(json, fmt::format("'{}'", name));
+  if (!file.has("otherData") || !json["otherData"].is_object() || !json["otherData"].contains("pergola_trace"))
+    return PERGOLA_ERROR(kParseError, "'{}' is no trace of Pergola: it has no 'otherData' with 'pergola_trace'.", name);
+  Fields about(json["otherData"], fmt::format("'{}', otherData", name));
+  if (const std::uint64_t version = about.count("pergola_trace"); about.status().ok() && version != kVersion)
+    return PERGOLA_ERROR(kParseError, "'{}' is a trace of version {}; this program reads version {}.", name, version,
+                         kVersion);
+  Timeline timeline;
+  timeline.device = about.text("device");
+  timeline.policy = about.text("policy");
+  timeline.dropped = about.count("dropped");
+  timeline.without_time = about.count("without_time");
+  PERGOLA_TRY(about.status());
+  const Json& events = file.at("traceEvents");
+  if (!events.is_array()) file.fail("has 'traceEvents' that are no list");
+  if (events.size() > kMostEvents) file.fail(fmt::format("has more than {} events", kMostEvents));
+  PERGOLA_TRY(file.status());
+  std::size_t index = 0;
+  for (const Json& event : events)
+    PERGOLA_TRY(parse_event(event, fmt::format("'{}', event {}", name, index++), timeline));
+  std::sort(timeline.slices.begin(), timeline.slices.end(), [](const Slice& a, const Slice& b) { return a.id < b.id; });
+  const auto twice = std::adjacent_find(timeline.slices.begin(), timeline.slices.end(),
+                                        [](const Slice& a, const Slice& b) { return a.id == b.id; });
+  if (twice != timeline.slices.end())
+    return PERGOLA_ERROR(kParseError, "'{}' has two computations of 'id' {}.", name, twice->id);
+  return timeline;
+}
+
+}  // namespace pergola::scheduler

@@ -1,0 +1,201 @@
+// Trace files: what is written is read back, and what is no trace is refused by name and place.
+#include "src/scheduler/trace_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "src/scheduler/explain.h"
+#include "src/scheduler/metrics.h"
+
+namespace pergola::scheduler {
+namespace {
+
+using ::testing::HasSubstr;
+
+Timeline sample() {
+  Timeline timeline;
+  timeline.device = "a \"GPU\"";
+  timeline.policy = "max-streams=4";
+  timeline.dropped = 3;
+  timeline.without_time = 1;
+  Slice copy;
+  copy.id = 4;
+  copy.name = "write";
+  copy.kind = WorkKind::kCopyToDevice;
+  copy.start_ns = 10.5, copy.end_ns = 1'000'000.25;
+  copy.bytes = 4096;
+  Slice kernel;
+  kernel.id = 5;
+  kernel.name = "k\xff\"\\";  // names are any bytes
+  kernel.stream = 1;
+  kernel.thread = 2;
+  kernel.start_ns = 1'000'001, kernel.end_ns = 1'000'002;
+  kernel.detail = {{8, 2, 1}, {32, 4, 1}, 512, "array 3, i32 7"};
+  kernel.bytes = 8192;
+  kernel.reason = StreamReason::kFreeByThen;
+  kernel.parents = {{4, 3, Hazard::kReadAfterWrite, Order::kEvent}, {4, 9, Hazard::kWriteAfterRead, Order::kImplied}};
+  kernel.more_parents = 2;
+  timeline.slices = {copy, kernel};
+  HostSlice wait;
+  wait.thread = 2;
+  wait.start_ns = 5, wait.end_ns = 1'000'003;
+  wait.array = 3;
+  wait.bytes = 100;
+  wait.last_id = 5;
+  wait.parents = {{5, 3, Hazard::kReadAfterWrite, Order::kEvent}};
+  timeline.host = {wait};
+  return timeline;
+}
+
+TEST(TraceFile, WhatIsWritten_IsReadBack) {
+  const auto read = parse_trace(print_trace(sample()), "t.json");
+  ASSERT_TRUE(read.ok()) << read.message();
+  const Timeline expected = sample();
+  EXPECT_EQ(read->device, expected.device);
+  EXPECT_EQ(read->policy, expected.policy);
+  EXPECT_EQ(read->dropped, 3u);
+  EXPECT_EQ(read->without_time, 1u);
+  ASSERT_EQ(read->slices.size(), 2u);
+  EXPECT_EQ(read->slices[0].kind, WorkKind::kCopyToDevice);
+  EXPECT_NEAR(read->slices[0].start_ns, 10.5, 1e-3);
+  EXPECT_NEAR(read->slices[0].end_ns, 1'000'000.25, 1e-3);
+  const Slice& kernel = read->slices[1];
+  EXPECT_EQ(kernel.name, "k\xef\xbf\xbd\"\\") << "what is no UTF-8 is replaced";
+  EXPECT_EQ(kernel.stream, 1u);
+  EXPECT_EQ(kernel.thread, 2u);
+  EXPECT_EQ(kernel.detail.grid, (device::Dim3{8, 2, 1}));
+  EXPECT_EQ(kernel.detail.block, (device::Dim3{32, 4, 1}));
+  EXPECT_EQ(kernel.detail.shared_bytes, 512u);
+  EXPECT_EQ(kernel.detail.arguments, "array 3, i32 7");
+  EXPECT_EQ(kernel.bytes, 8192u);
+  EXPECT_EQ(kernel.reason, StreamReason::kFreeByThen);
+  ASSERT_EQ(kernel.parents.size(), 2u);
+  EXPECT_EQ(kernel.parents[1].resource, 9u);
+  EXPECT_EQ(kernel.parents[1].hazard, Hazard::kWriteAfterRead);
+  EXPECT_EQ(kernel.parents[1].order, Order::kImplied);
+  EXPECT_EQ(kernel.more_parents, 2u);
+  ASSERT_EQ(read->host.size(), 1u);
+  EXPECT_EQ(read->host[0].kind, HostKind::kWait);
+  EXPECT_EQ(read->host[0].array, 3u);
+  EXPECT_EQ(read->host[0].last_id, 5u);
+  EXPECT_EQ(read->host[0].parents.at(0).parent, 5u);
+}
+
+TEST(TraceFile, TracksSlicesAndArrows_AsViewersWantThem) {
+  const auto json = nlohmann::json::parse(print_trace(sample()));
+  std::map<std::string, int> phases;
+  std::set<std::string> tracks;
+  for (const auto& event : json["traceEvents"]) {
+    ++phases[event["ph"].get<std::string>()];
+    if (event["name"] == "thread_name") tracks.insert(event["args"]["name"].get<std::string>());
+    EXPECT_EQ(event["pid"], 1);
+  }
+  EXPECT_EQ(phases["X"], 3);
+  EXPECT_EQ(phases["s"], 2) << "one arrow from 4 to 5, though two arrays are between them, and one to the host";
+  EXPECT_EQ(phases["f"], 2);
+  EXPECT_THAT(tracks, ::testing::UnorderedElementsAre("stream 0 copies", "stream 1", "host thread 2"));
+}
+
+TEST(TraceFile, ArrowsBeginInTheirParent) {
+  const auto json = nlohmann::json::parse(print_trace(sample()));
+  for (const auto& event : json["traceEvents"])
+    if (event["ph"] == "s" && event["tid"] == 2) {
+      EXPECT_LT(event["ts"], 1000.00025);
+      EXPECT_GT(event["ts"], 999.999);
+    }
+}
+
+TEST(TraceFile, EventsOfOthers_ArePassedOver) {
+  auto json = nlohmann::json::parse(print_trace(sample()));
+  json["traceEvents"].push_back({{"ph", "X"}, {"cat", "something else"}, {"ts", "?"}});
+  json["traceEvents"].push_back({{"ph", "C"}});
+  const auto read = parse_trace(json.dump(), "t.json");
+  ASSERT_TRUE(read.ok()) << read.message();
+  EXPECT_EQ(read->slices.size(), 2u);
+}
+
+// One thing is changed in a good file.
+TEST(TraceFile, WhatIsWrong_IsNamed) {
+  using Json = nlohmann::json;
+  const Json good = Json::parse(print_trace(sample()));
+  std::size_t kernel = 0, wait = 0;
+  for (std::size_t i = 0; i < good["traceEvents"].size(); ++i) {
+    if (good["traceEvents"][i].value("cat", "") == "kernel") kernel = i;
+    if (good["traceEvents"][i].value("cat", "") == "host wait") wait = i;
+  }
+  const auto at = [](std::size_t index, const char* path) {
+    return Json::json_pointer("/traceEvents/" + std::to_string(index) + path);
+  };
+  struct Case {
+    Json::json_pointer where;
+    Json value;
+    const char* message;
+  };
+  const Case cases[] = {
+      {Json::json_pointer("/otherData"), 1, "no trace of Pergola"},
+      {Json::json_pointer("/otherData/pergola_trace"), 2, "version 2"},
+      {Json::json_pointer("/otherData/dropped"), -1, "'dropped'"},
+      {Json::json_pointer("/traceEvents"), 5, "no list"},
+      {at(kernel, ""), 7, "no object"},
+      {at(kernel, "/ph"), 7, "'ph'"},
+      {at(kernel, "/ts"), "soon", "'ts'"},
+      {at(kernel, "/ts"), 1e300, "'ts'"},
+      {at(kernel, "/dur"), -1, "negative"},
+      {at(kernel, "/args"), nullptr, "no object"},
+      {at(kernel, "/args/id"), 0, "'id' 0"},
+      {at(kernel, "/args/id"), 4, "before its child"},
+      {at(kernel, "/args/stream"), 1u << 30, "'stream'"},
+      {at(kernel, "/args/reason"), "whim", "'whim'"},
+      {at(kernel, "/args/grid"), Json::array({1, 2}), "'grid'"},
+      {at(kernel, "/args/grid"), Json::array({1, 2, 1ull << 40}), "'grid'"},
+      {at(kernel, "/args/parents"), "none", "'parents'"},
+      {at(kernel, "/args/parents/0/id"), 5, "before its child"},
+      {at(kernel, "/args/parents/0/hazard"), "BAR", "'BAR'"},
+      {at(wait, "/args/array"), 1.5, "'array'"},
+      {at(wait, "/args/parents/0/id"), 6, "before its child"},
+  };
+  for (const Case& each : cases) {
+    Json bad = good;
+    bad[each.where] = each.value;
+    const auto read = parse_trace(bad.dump(), "t.json");
+    ASSERT_FALSE(read.ok()) << each.where.to_string();
+    EXPECT_EQ(read.code(), Code::kParseError);
+    EXPECT_THAT(read.message(), HasSubstr(each.message)) << each.where.to_string();
+    EXPECT_THAT(read.message(), HasSubstr("'t.json'"));
+  }
+  for (const char* text : {"", "{", "[]", "3", "null", "\"x\"", "{\"traceEvents\":[]}"})
+    EXPECT_FALSE(parse_trace(text, "t.json").ok()) << text;
+}
+
+TEST(TraceFile, TwoOfOneId_AreRefused) {
+  Timeline timeline = sample();
+  timeline.slices.push_back(timeline.slices[0]);
+  const auto read = parse_trace(print_trace(timeline), "t.json");
+  ASSERT_FALSE(read.ok());
+  EXPECT_THAT(read.message(), HasSubstr("two computations"));
+}
+
+// Bytes of a good file, each in turn, become something else: no crash, and what is accepted can be used.
+TEST(TraceFile, DamagedBytes_NeverCrash) {
+  const std::string good = print_trace(sample());
+  std::size_t accepted = 0;
+  for (std::size_t i = 0; i < good.size(); ++i)
+    for (const char byte : {'\0', '9', '"'}) {
+      std::string bad = good;
+      bad[i] = byte;
+      const auto read = parse_trace(bad, "t.json");
+      if (!read.ok()) continue;
+      ++accepted;
+      EXPECT_GE(overlap(*read).span_ns, 0);
+      EXPECT_FALSE(explain(*read).empty());
+      EXPECT_TRUE(parse_trace(print_trace(*read), "again.json").ok());
+    }
+  EXPECT_GT(accepted, 0u);
+}
+
+}  // namespace
+}  // namespace pergola::scheduler
