@@ -15,7 +15,19 @@
 #include "picture.h"
 #include "pipeline.h"
 
+constexpr const char* kUsage =
+    "usage: img [IN.png|IN.jpg [OUT.png [KERNELS.cu]]]\n"
+    "Without IN a photograph that comes with it is taken. PERGOLA_DEVICE=cpu | cuda:0 chooses where it runs.\n";
+
 int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (!argument.starts_with('-')) continue;
+    const bool asked = argument == "--help" || argument == "-h";
+    if (!asked) std::fprintf(stderr, "img: there is no option '%s'\n", argv[i]);
+    std::fputs(kUsage, asked ? stdout : stderr);
+    return asked ? 0 : 2;
+  }
   const std::string in = argc > 1 ? argv[1] : IMG_DEFAULT_PICTURE;
   const std::string out = argc > 2 ? argv[2] : "img.png";
   const std::string kernels = argc > 3 ? argv[3] : IMG_KERNELS;

@@ -1,0 +1,199 @@
+// Python objects as kernel arguments, by the kernel's signature.
+//
+// Converted is what loses nothing: an int to an integer of any size that holds it (signed or not: PTX does not tell),
+// an int to a float that has it exactly, a float to float or double. What is of another kind goes to the library as it
+// is, whose refusal names the parameter.
+//
+//   pergola.Array             its address                      None          the null address
+//   int, bool, __index__      by the parameter                 bytes, np.void, ctypes.Structure: a struct's bytes
+//   float, np.float32         float or double                  np.float16    its bits
+#include <cmath>
+#include <cstring>
+
+#include "core.h"
+
+namespace pergola::python {
+namespace {
+
+std::string which(const KernelObject* kernel, std::size_t index) {
+  const KernelState& state = *kernel->state;
+  return "Argument " + std::to_string(index) + " (parameter " + state.parameters[index].name + ") of kernel '" +
+         state.name + "'";
+}
+
+const ParameterState* parameter_of(const KernelObject* kernel, std::size_t index) {
+  const std::vector<ParameterState>& parameters = kernel->state->parameters;
+  return index < parameters.size() ? &parameters[index] : nullptr;
+}
+
+bool raise_range(const KernelObject* kernel, std::size_t index, PyObject* value, const char* what) {
+  PyErr_Format(PyExc_OverflowError, "%s is %R; the parameter is %u bytes as %s.", which(kernel, index).c_str(), value,
+               kernel->state->parameters[index].size_bytes, what);
+  return false;
+}
+
+bool convert_float(const KernelObject* kernel, std::size_t index, PyObject* object, double value,
+                   pergola_argument* out) {
+  const ParameterState* parameter = parameter_of(kernel, index);
+  if (parameter == nullptr || parameter->kind != PERGOLA_PARAMETER_FLOAT || parameter->size_bytes != 4) {
+    *out = pergola_arg_f64(value);
+    return true;
+  }
+  const auto narrow = static_cast<float>(value);
+  if (std::isinf(narrow) && !std::isinf(value))
+    return raise_range(kernel, index, object, "a float, which cannot hold it");
+  *out = pergola_arg_f32(narrow);
+  return true;
+}
+
+// An integer that a float parameter is to have exactly.
+bool convert_exact(const KernelObject* kernel, std::size_t index, PyObject* object, PyObject* number,
+                   std::uint32_t size_bytes, pergola_argument* out) {
+  const double value = PyLong_AsDouble(number);
+  if (value == -1 && PyErr_Occurred() != nullptr) {
+    if (PyErr_ExceptionMatches(PyExc_OverflowError) == 0) return false;
+    PyErr_Clear();
+    return raise_range(kernel, index, object, "a float, which cannot hold it exactly");
+  }
+  const double kept = size_bytes == 4 ? static_cast<double>(static_cast<float>(value)) : value;
+  const Ref back(std::isfinite(kept) ? PyLong_FromDouble(kept) : Py_NewRef(Py_None));
+  const int same = back ? PyObject_RichCompareBool(back.get(), number, Py_EQ) : -1;
+  if (same < 0) return false;
+  if (same == 0) return raise_range(kernel, index, object, "a float, which cannot hold it exactly");
+  *out = size_bytes == 4 ? pergola_arg_f32(static_cast<float>(value)) : pergola_arg_f64(value);
+  return true;
+}
+
+bool convert_integer(const KernelObject* kernel, std::size_t index, PyObject* object, PyObject* number,
+                     pergola_argument* out) {
+  const ParameterState* parameter = parameter_of(kernel, index);
+  if (parameter != nullptr && parameter->kind == PERGOLA_PARAMETER_FLOAT)
+    return convert_exact(kernel, index, object, number, parameter->size_bytes, out);
+  const std::uint32_t size = parameter == nullptr ? 8 : parameter->size_bytes;
+  const bool sized = parameter != nullptr && (size == 1 || size == 2 || size == 4 || size == 8);
+  int overflow = 0;
+  long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
+  if (value == -1 && PyErr_Occurred() != nullptr) return false;
+  if (overflow > 0) {
+    const unsigned long long large = PyLong_AsUnsignedLongLong(number);
+    if (PyErr_Occurred() == nullptr && (!sized || size == 8)) {
+      *out = pergola_arg_u64(large);
+      return true;
+    }
+    PyErr_Clear();
+  }
+  if (overflow != 0) {
+    if (parameter != nullptr) return raise_range(kernel, index, object, "an integer, which cannot hold it");
+    value = 0;  // there is no such parameter, which the library is about to say
+  }
+  if (sized && size < 8) {
+    const long long lowest = -(1LL << (8 * size - 1)), highest = (1LL << (8 * size)) - 1;
+    if (value < lowest || value > highest)
+      return raise_range(kernel, index, object, "an integer, which cannot hold it");
+  }
+  switch (sized ? size : 8) {
+    case 1: *out = pergola_arg_u8(static_cast<std::uint8_t>(value)); break;
+    case 2: *out = pergola_arg_u16(static_cast<std::uint16_t>(value)); break;
+    case 4: *out = pergola_arg_u32(static_cast<std::uint32_t>(value)); break;
+    default: *out = pergola_arg_u64(static_cast<std::uint64_t>(value)); break;
+  }
+  return true;
+}
+
+std::string type_name(PyObject* object) {
+  const Ref type(PyObject_Type(object));
+  const Ref name(type ? PyObject_GetAttrString(type.get(), "__name__") : nullptr);
+  const char* text = name ? PyUnicode_AsUTF8AndSize(name.get(), nullptr) : nullptr;
+  PyErr_Clear();
+  return text == nullptr ? "object" : text;
+}
+
+bool raise_kind(const KernelObject* kernel, std::size_t index, PyObject* object, const char* mend) {
+  const std::string subject = parameter_of(kernel, index) == nullptr
+                                  ? "Argument " + std::to_string(index) + " of kernel '" + kernel->state->name + "'"
+                                  : which(kernel, index);
+  PyErr_Format(argument_error(), "%s is of type %s%s", subject.c_str(), type_name(object).c_str(), mend);
+  return false;
+}
+
+}  // namespace
+
+Arguments::~Arguments() {
+  for (Py_buffer& buffer : buffers_) PyBuffer_Release(&buffer);
+}
+
+bool Arguments::convert(const KernelObject* kernel, PyObject* const* objects, std::size_t count) {
+  if (count > kFew) {
+    many_.resize(count);
+    list_ = many_.data();
+  }
+  for (std::size_t i = 0; i < count; ++i)
+    if (!convert_one(kernel, i, objects[i])) return false;
+  return true;
+}
+
+bool Arguments::convert_one(const KernelObject* kernel, std::size_t index, PyObject* object) {
+  pergola_argument* out = &list_[index];
+  if (is_instance(object, types.memory)) {
+    pergola_array handle = nullptr;
+    std::uint64_t offset_bytes = 0;
+    if (!resolve(reinterpret_cast<MemoryObject*>(object), &handle, &offset_bytes)) return false;
+    *out = pergola_arg_array(handle);
+    out->offset_bytes = offset_bytes;
+    return true;
+  }
+  if (PyLong_Check(object) != 0) return convert_integer(kernel, index, object, object, out);
+  if (PyFloat_Check(object) != 0) return convert_float(kernel, index, object, PyFloat_AsDouble(object), out);
+  if (object == Py_None) {
+    *out = pergola_arg_address(0);
+    return true;
+  }
+  if (PyObject_CheckBuffer(object) != 0) return convert_buffer(kernel, index, object);
+  if (PyIndex_Check(object) != 0) {
+    const Ref number(PyNumber_Index(object));
+    return number && convert_integer(kernel, index, object, number.get(), out);
+  }
+  return raise_kind(kernel, index, object,
+                    ", which is no kernel argument: give a pergola array, a number, or a struct's bytes. Arrays of "
+                    "other libraries go through pergola.from_dlpack(x).");
+}
+
+bool Arguments::convert_buffer(const KernelObject* kernel, std::size_t index, PyObject* object) {
+  pergola_argument* out = &list_[index];
+  Py_buffer buffer;
+  if (PyObject_GetBuffer(object, &buffer, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) < 0) {
+    PyErr_Clear();
+    return raise_kind(kernel, index, object, ", whose bytes are not contiguous: copy it first.");
+  }
+  buffers_.push_back(buffer);  // released once the launch has copied them
+  const std::string format = buffer.format == nullptr ? "B" : buffer.format;
+  const ParameterState* parameter = parameter_of(kernel, index);
+  const bool is_struct = parameter != nullptr && parameter->kind == PERGOLA_PARAMETER_STRUCT;
+  if (buffer.ndim == 0 && format == "f") {
+    float value = 0;
+    std::memcpy(&value, buffer.buf, sizeof value);
+    return convert_float(kernel, index, object, static_cast<double>(value), out);
+  }
+  if (buffer.ndim == 0 && format == "e") {
+    *out = pergola_arg_u16(0);
+    out->type = PERGOLA_TYPE_F16;
+    std::memcpy(&out->value.u16, buffer.buf, sizeof out->value.u16);
+    return true;
+  }
+  if (buffer.ndim == 0 && format == "?") {
+    const Ref number(PyLong_FromLong(*static_cast<const char*>(buffer.buf) != 0 ? 1 : 0));
+    return number && convert_integer(kernel, index, object, number.get(), out);
+  }
+  if (buffer.ndim == 0 && format.size() == 1 && std::strchr("bBhHiIlLqQ", format[0]) != nullptr) {
+    const Ref number(PyNumber_Index(object));
+    return number && convert_integer(kernel, index, object, number.get(), out);
+  }
+  if (is_struct || buffer.ndim == 0 || PyBytes_Check(object) != 0) {
+    *out = pergola_arg_bytes(buffer.buf, static_cast<std::size_t>(buffer.len));
+    return true;
+  }
+  return raise_kind(kernel, index, object,
+                    ", which lies in the host's memory: pass pergola.array(x), made once, and read it with .numpy().");
+}
+
+}  // namespace pergola::python

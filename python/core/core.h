@@ -1,0 +1,238 @@
+// pergola._core: the part of the Python package that is C++, over the C interface (pergola.h) and CPython's stable ABI.
+//
+//   Session ─┬─ Module ─▶ Kernel ─[grid, block]─▶ Launcher ─(args)─▶ pergola_kernel_launch
+//            ├─ Memory      a device array's bytes, or a view of some of them
+//            └─ Event
+//
+// What must be quick (launches) or cannot be said in Python (capsules, waiting without the GIL) is here; what an array
+// means (dtype, shape, indexing) is in pergola/*.py, whose classes derive from these.
+//
+// Ownership: every object owns its C handle and holds its Session. Threads: all state here is guarded by the GIL. A
+// launch keeps it, for it does not wait; whatever waits, copies or compiles lets it go, and nothing that other threads
+// of Python may change (a Memory's handle, say) is read after that: handles are copied out first, and the library
+// refuses one that was destroyed meanwhile.
+#pragma once
+
+// CPython 3.11's stable ABI: python/CMakeLists.txt defines it, so that a forgotten include cannot lose it.
+#ifndef Py_LIMITED_API
+#error "Py_LIMITED_API is not defined"
+#endif
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <pergola/pergola.h>
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pergola::python {
+
+// Owns one reference.
+class Ref {
+ public:
+  Ref() = default;
+  explicit Ref(PyObject* owned) : object_(owned) {}
+  static Ref borrow(PyObject* object) {
+    Py_XINCREF(object);
+    return Ref(object);
+  }
+  Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Ref& operator=(Ref&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Ref() { Py_XDECREF(object_); }
+  PyObject* get() const { return object_; }
+  PyObject* release() { return std::exchange(object_, nullptr); }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  PyObject* object_ = nullptr;
+};
+
+// Lets other threads of Python run while it lives.
+class WithoutGil {
+ public:
+  WithoutGil() : state_(PyEval_SaveThread()) {}
+  ~WithoutGil();  // module.cc
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+// ── Errors (errors.cc) ──────────────────────────────────────────────────────────────────────────────────────────────
+
+// Error's subclasses, one a pergola_code; borrowed. `argument_error()` is of launches: InvalidArgument and TypeError.
+PyObject* error_class(pergola_code code);
+PyObject* argument_error();
+// Makes the classes and adds them to the module; -1 with an exception set where that fails.
+int add_errors(PyObject* module);
+
+// Raises what the library said last on this thread; always null.
+PyObject* raise(pergola_code code);
+PyObject* raise(pergola_code code, const std::string& message);
+// True where `code` is PERGOLA_OK, else raises.
+bool check(pergola_code code);
+// Whether a failure of running work was ever raised.
+bool is_failure_told();
+
+// ── Waiting (session.cc) ────────────────────────────────────────────────────────────────────────────────────────────
+
+constexpr std::int64_t kSliceNs = 50'000'000;  // how long Ctrl-C may have to wait
+
+// Calls `wait(kSliceNs)`, one of the library's waits, without the GIL. True while the work goes on; an exception is set
+// where it failed.
+template <typename Wait>
+bool wait_slice(const Wait& wait) {
+  pergola_code code = PERGOLA_OK;
+  {
+    const WithoutGil free;
+    code = wait(kSliceNs);
+  }
+  if (code != PERGOLA_OK && code != PERGOLA_TIMEOUT) raise(code);
+  return code == PERGOLA_TIMEOUT;
+}
+
+// Waits in slices, so that Ctrl-C ends the wait (the work goes on). False with an exception set.
+template <typename Wait>
+bool wait_in_slices(const Wait& wait) {
+  while (wait_slice(wait))
+    if (PyErr_CheckSignals() < 0) return false;
+  return PyErr_Occurred() == nullptr;
+}
+bool wait_interruptibly(pergola_event event);
+// `_core.end()`, at the interpreter's end: gives work in flight a second, tells a failure that nobody was told of, and
+// from then on nothing is destroyed.
+PyObject* end(PyObject* self, PyObject* none);
+
+// ── Objects ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+struct SessionState {
+  pergola_session handle = nullptr;
+  // Marks behind every kMarkEvery-th launch: a launch waits, interruptibly and without the GIL, for the mark before
+  // the last two, so that the library itself, which has a bound too, never makes a launch wait with the GIL held.
+  static constexpr unsigned kMarkEvery = 128, kMostMarks = 2;
+  unsigned launches = 0;
+  std::deque<pergola_event> marks;
+};
+
+struct ParameterState {
+  std::string name;
+  pergola_parameter_kind kind = PERGOLA_PARAMETER_BITS;
+  std::uint32_t size_bytes = 0;
+};
+
+struct KernelState {
+  pergola_kernel handle = nullptr;
+  std::string name;
+  std::vector<ParameterState> parameters;
+};
+
+// Objects have a pointer to their C++ state, as the stable ABI knows no constructors.
+struct SessionObject {
+  PyObject_HEAD SessionState* state;
+};
+struct ModuleObject {
+  PyObject_HEAD SessionObject* session;
+  pergola_module handle;
+};
+struct KernelObject {
+  PyObject_HEAD SessionObject* session;
+  KernelState* state;
+};
+struct LauncherObject {
+  PyObject_HEAD KernelObject* kernel;
+  pergola_launch_config config;
+};
+struct EventObject {
+  PyObject_HEAD SessionObject* session;
+  pergola_event handle;
+};
+// A view holds the memory that owns the handle; that one's `base` is null.
+struct MemoryObject {
+  PyObject_HEAD SessionObject* session;
+  MemoryObject* base;
+  pergola_array handle;  // of an owner; null once freed
+  std::uint64_t offset_bytes, size_bytes;
+  std::uint32_t element_bytes;
+  std::uint32_t exports;  // of an owner: DLPack consumers of it and of its views, who keep free() out
+};
+
+// The types; set once by add_types(), never changed.
+struct Types {
+  PyTypeObject* session = nullptr;
+  PyTypeObject* module = nullptr;
+  PyTypeObject* kernel = nullptr;
+  PyTypeObject* launcher = nullptr;
+  PyTypeObject* event = nullptr;
+  PyTypeObject* memory = nullptr;
+};
+extern Types types;
+
+extern PyType_Spec session_spec, module_spec, kernel_spec, launcher_spec, event_spec, memory_spec;
+
+// True once the interpreter is ending: from then on nothing is destroyed, as that could wait for a kernel for ever.
+bool is_ending();
+
+// Allocates an object of `type` with all its fields zero, and frees it (its last step of tp_dealloc).
+PyObject* allocate(PyTypeObject* type);
+void deallocate(PyObject* object);
+
+inline bool is_instance(PyObject* object, PyTypeObject* type) {
+  return PyObject_TypeCheck(object, type) != 0;
+}
+
+// The handle and start of a memory; false with an exception set where it was freed.
+bool resolve(const MemoryObject* memory, pergola_array* handle, std::uint64_t* offset_bytes);
+
+// ── Launches (launch.cc) ────────────────────────────────────────────────────────────────────────────────────────────
+
+// Fills config's grid and block from ints or tuples of up to three; false with an exception set.
+bool read_shape(PyObject* grid, PyObject* block, pergola_launch_config* config);
+// Queues one grid. False with an exception set.
+bool launch(KernelObject* kernel, const pergola_launch_config& config, PyObject* const* arguments, std::size_t count);
+// `_core.launch(kernel, grid, block, args, shared_bytes=0, cooperative=False)`.
+PyObject* launch_function(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
+
+// ── Interchange (interchange.cc) ────────────────────────────────────────────────────────────────────────────────────
+
+// dlpack_export(array, address, shape, (code, bits), (device type, id), versioned, is_copied): a capsule.
+PyObject* dlpack_export(PyObject* self, PyObject* args);
+// dlpack_import(capsule): (address, shape, strides or None, (code, bits, lanes), (device type, id), readonly, owner).
+PyObject* dlpack_import(PyObject* self, PyObject* capsule);
+// host_view(address, size): a memoryview, which holds nothing.
+PyObject* host_view(PyObject* self, PyObject* args);
+// Memory._adopt(session, type, element_bytes, count, address, stream, owner): another library's memory.
+PyObject* memory_adopt(PyObject* type, PyObject* args);
+
+// ── Arguments (arguments.cc) ────────────────────────────────────────────────────────────────────────────────────────
+
+// A kernel's arguments as the library takes them, with the buffers of Python objects that they borrow.
+class Arguments {
+ public:
+  Arguments() = default;
+  ~Arguments();
+  Arguments(const Arguments&) = delete;
+  Arguments& operator=(const Arguments&) = delete;
+
+  // False with an exception set. `count` may differ from the kernel's: the library tells that.
+  bool convert(const KernelObject* kernel, PyObject* const* objects, std::size_t count);
+  const pergola_argument* data() const { return list_; }
+
+ private:
+  static constexpr std::size_t kFew = 24;
+
+  bool convert_one(const KernelObject* kernel, std::size_t index, PyObject* object);
+  bool convert_buffer(const KernelObject* kernel, std::size_t index, PyObject* object);
+
+  pergola_argument few_[kFew];
+  std::vector<pergola_argument> many_;
+  pergola_argument* list_ = few_;
+  std::vector<Py_buffer> buffers_;
+};
+
+}  // namespace pergola::python

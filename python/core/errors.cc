@@ -1,0 +1,90 @@
+// pergola.Error and its subclasses: one for each pergola_code, with the library's message.
+#include "core.h"
+
+namespace pergola::python {
+namespace {
+
+struct Row {
+  pergola_code code;
+  const char* name;
+  PyObject** builtin;  // a built-in exception that it is as well, so that `except ValueError` does
+  const char* doc;
+};
+
+constexpr int kCodes = PERGOLA_INTERNAL + 1;
+PyObject* classes[kCodes] = {};
+PyObject* base_class = nullptr;
+PyObject* argument_class = nullptr;
+bool failure_told = false;  // guarded by the GIL, as all here
+
+const Row kRows[] = {
+    {PERGOLA_INVALID_ARGUMENT, "InvalidArgument", &PyExc_ValueError, "A value given by the caller is wrong."},
+    {PERGOLA_NOT_FOUND, "NotFound", &PyExc_LookupError, "A name or file is not there."},
+    {PERGOLA_UNSUPPORTED, "Unsupported", nullptr, "Understood, and this device or version cannot do it."},
+    {PERGOLA_UNAVAILABLE, "Unavailable", nullptr, "A driver, compiler or device is missing on this machine."},
+    {PERGOLA_FAILED_PRECONDITION, "FailedPrecondition", nullptr, "The right call at a wrong moment."},
+    {PERGOLA_RESOURCE_EXHAUSTED, "OutOfMemory", &PyExc_MemoryError, "Memory, shared memory or slots are used up."},
+    {PERGOLA_PARSE_ERROR, "ParseError", &PyExc_ValueError, "PTX or other text is malformed."},
+    {PERGOLA_COMPILE_ERROR, "CompileError", nullptr, "A compiler refused the source; the message has its log."},
+    {PERGOLA_DEVICE_FAULT, "DeviceFault", nullptr, "A kernel trapped, asserted or accessed memory it may not."},
+    {PERGOLA_DEVICE_LOST, "DeviceLost", nullptr, "The device can no longer be used by this process."},
+    {PERGOLA_IO, "IoError", &PyExc_OSError, "The operating system refused a file or socket."},
+    {PERGOLA_SKIPPED, "Skipped", nullptr, "Not run, because work it depends on failed."},
+    {PERGOLA_TIMEOUT, "Timeout", &PyExc_TimeoutError, "The time given for a wait is over; the work goes on."},
+    {PERGOLA_INTERNAL, "InternalError", nullptr, "A bug of the library, reported instead of crashing."},
+};
+
+PyObject* make_class(PyObject* module, const char* name, const char* doc, PyObject* first_base, PyObject* second_base) {
+  const Ref bases(second_base == nullptr ? PyTuple_Pack(1, first_base) : PyTuple_Pack(2, first_base, second_base));
+  if (!bases) return nullptr;
+  const std::string full = std::string("pergola.") + name;
+  PyObject* made = PyErr_NewExceptionWithDoc(full.c_str(), doc, bases.get(), nullptr);
+  if (made == nullptr || PyModule_AddObjectRef(module, name, made) < 0) return nullptr;
+  return made;
+}
+
+}  // namespace
+
+int add_errors(PyObject* module) {
+  base_class = make_class(module, "Error", "What every error of Pergola is.", PyExc_Exception, nullptr);
+  if (base_class == nullptr) return -1;
+  for (const Row& row : kRows) {
+    classes[row.code] =
+        make_class(module, row.name, row.doc, base_class, row.builtin == nullptr ? nullptr : *row.builtin);
+    if (classes[row.code] == nullptr) return -1;
+  }
+  argument_class =
+      make_class(module, "ArgumentError",
+                 "A kernel's arguments are too many, too few, or one is of another kind than its parameter.",
+                 classes[PERGOLA_INVALID_ARGUMENT], PyExc_TypeError);
+  return argument_class == nullptr ? -1 : 0;
+}
+
+PyObject* error_class(pergola_code code) {
+  return code > 0 && code < kCodes && classes[code] != nullptr ? classes[code] : base_class;
+}
+PyObject* argument_error() {
+  return argument_class;
+}
+
+PyObject* raise(pergola_code code, const std::string& message) {
+  PyErr_SetString(error_class(code), message.c_str());
+  failure_told = failure_told || code == PERGOLA_DEVICE_FAULT || code == PERGOLA_DEVICE_LOST || code == PERGOLA_SKIPPED;
+  return nullptr;
+}
+
+PyObject* raise(pergola_code code) {
+  return raise(code, pergola_last_error());
+}
+
+bool is_failure_told() {
+  return failure_told;
+}
+
+bool check(pergola_code code) {
+  if (code == PERGOLA_OK) return true;
+  raise(code);
+  return false;
+}
+
+}  // namespace pergola::python

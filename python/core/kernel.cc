@@ -1,0 +1,248 @@
+// Modules, kernels, and what k[grid, block] gives.
+#include "core.h"
+
+namespace pergola::python {
+namespace {
+
+// ── Modules ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+// Module(session, source, is_path, language, name, flags)
+PyObject* module_new(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject *session = nullptr, *flags = nullptr;
+  const char *source = nullptr, *name = nullptr;
+  Py_ssize_t size = 0;
+  int is_path = 0, language = 0;
+  if (PyArg_ParseTuple(args, "O!s#pizO:Module", types.session, &session, &source, &size, &is_path, &language, &name,
+                       &flags) == 0)
+    return nullptr;
+  std::vector<std::string> texts;
+  for (Py_ssize_t i = 0, n = PySequence_Size(flags); i < n; ++i) {
+    const Ref flag(PySequence_GetItem(flags, i));
+    const char* text = flag ? PyUnicode_AsUTF8AndSize(flag.get(), nullptr) : nullptr;
+    if (text == nullptr) return nullptr;
+    texts.emplace_back(text);
+  }
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  std::vector<const char*> pointers;
+  for (const std::string& text : texts) pointers.push_back(text.c_str());
+
+  Ref self(allocate(type));
+  if (!self) return nullptr;
+  auto* module = reinterpret_cast<ModuleObject*>(self.get());
+  Py_INCREF(session);
+  module->session = reinterpret_cast<SessionObject*>(session);
+  pergola_load_options options{};
+  options.struct_size = PERGOLA_STRUCT_SIZE(pergola_load_options);
+  options.language = language;
+  options.name = name;
+  options.compiler_flags = pointers.data();
+  options.compiler_flag_count = pointers.size();
+  const pergola_session handle = module->session->state->handle;
+  pergola_code code = PERGOLA_OK;
+  {
+    const WithoutGil free;
+    code = is_path != 0
+               ? pergola_session_load_file(handle, source, &options, &module->handle)
+               : pergola_session_load_text(handle, source, static_cast<std::size_t>(size), &options, &module->handle);
+  }
+  return check(code) ? self.release() : nullptr;
+}
+
+void module_dealloc(PyObject* self) {
+  auto* module = reinterpret_cast<ModuleObject*>(self);
+  if (module->handle != nullptr && !is_ending()) {
+    const WithoutGil free;
+    pergola_module_destroy(module->handle);
+  }
+  Py_XDECREF(reinterpret_cast<PyObject*>(module->session));
+  deallocate(self);
+}
+
+PyObject* module_names(PyObject* self, PyObject*) {
+  Ref list(PyList_New(0));
+  if (!list) return nullptr;
+  for (std::size_t i = 0;; ++i) {
+    const char* name = nullptr;
+    if (!check(pergola_module_kernel_name(reinterpret_cast<ModuleObject*>(self)->handle, i, &name))) return nullptr;
+    if (name == nullptr) return list.release();
+    const Ref text(PyUnicode_FromString(name));
+    if (!text || PyList_Append(list.get(), text.get()) < 0) return nullptr;
+  }
+}
+
+PyMethodDef module_methods[] = {{"_names", module_names, METH_NOARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
+PyType_Slot module_slots[] = {{Py_tp_new, reinterpret_cast<void*>(module_new)},
+                              {Py_tp_dealloc, reinterpret_cast<void*>(module_dealloc)},
+                              {Py_tp_methods, module_methods},
+                              {0, nullptr}};
+
+// ── Kernels ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+bool read_signature(KernelState* state) {
+  pergola_kernel_info info{};
+  info.struct_size = PERGOLA_STRUCT_SIZE(pergola_kernel_info);
+  if (!check(pergola_kernel_get_info(state->handle, &info))) return false;
+  state->name = info.name;
+  for (std::size_t i = 0; i < info.parameter_count; ++i) {
+    pergola_parameter_info parameter{};
+    parameter.struct_size = PERGOLA_STRUCT_SIZE(pergola_parameter_info);
+    if (!check(pergola_kernel_parameter(state->handle, i, &parameter))) return false;
+    state->parameters.push_back({parameter.name, parameter.kind, parameter.size_bytes});
+  }
+  return true;
+}
+
+// Kernel(module, name)
+PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject* module_object = nullptr;
+  const char* name = nullptr;
+  if (PyArg_ParseTuple(args, "O!s:Kernel", types.module, &module_object, &name) == 0) return nullptr;
+  auto* module = reinterpret_cast<ModuleObject*>(module_object);
+  Ref self(allocate(type));
+  if (!self) return nullptr;
+  auto* kernel = reinterpret_cast<KernelObject*>(self.get());
+  kernel->state = new KernelState;
+  Py_INCREF(reinterpret_cast<PyObject*>(module->session));
+  kernel->session = module->session;
+  if (!check(pergola_module_kernel(module->handle, name, &kernel->state->handle))) return nullptr;
+  return read_signature(kernel->state) ? self.release() : nullptr;
+}
+
+void kernel_dealloc(PyObject* self) {
+  auto* kernel = reinterpret_cast<KernelObject*>(self);
+  if (kernel->state != nullptr) {
+    if (kernel->state->handle != nullptr && !is_ending()) {
+      const WithoutGil free;
+      pergola_kernel_destroy(kernel->state->handle);
+    }
+    delete kernel->state;
+  }
+  Py_XDECREF(reinterpret_cast<PyObject*>(kernel->session));
+  deallocate(self);
+}
+
+PyObject* kernel_info(PyObject* self, PyObject*) {
+  pergola_kernel_info info{};
+  info.struct_size = PERGOLA_STRUCT_SIZE(pergola_kernel_info);
+  if (!check(pergola_kernel_get_info(reinterpret_cast<KernelObject*>(self)->state->handle, &info))) return nullptr;
+  return Py_BuildValue("{s:s,s:I,s:I,s:I,s:I,s:I,s:(III),s:i,s:s}", "name", info.name, "parameter_bytes",
+                       info.parameter_bytes, "static_shared_bytes", info.static_shared_bytes, "registers_per_thread",
+                       info.registers_per_thread, "local_bytes_per_thread", info.local_bytes_per_thread,
+                       "max_threads_per_block", info.max_threads_per_block, "required_block", info.required_block[0],
+                       info.required_block[1], info.required_block[2], "universal_access", info.universal_access,
+                       "universal_reason", info.universal_reason);
+}
+
+PyObject* kernel_parameters(PyObject* self, PyObject*) {
+  const KernelState* state = reinterpret_cast<KernelObject*>(self)->state;
+  Ref list(PyList_New(0));
+  if (!list) return nullptr;
+  for (std::size_t i = 0; i < state->parameters.size(); ++i) {
+    pergola_parameter_info info{};
+    info.struct_size = PERGOLA_STRUCT_SIZE(pergola_parameter_info);
+    if (!check(pergola_kernel_parameter(state->handle, i, &info))) return nullptr;
+    const Ref one(Py_BuildValue("(ssiIIIis)", info.name, info.type_name, info.kind, info.offset_bytes, info.size_bytes,
+                                info.align_bytes, info.access, info.reason));
+    if (!one || PyList_Append(list.get(), one.get()) < 0) return nullptr;
+  }
+  return list.release();
+}
+
+PyObject* kernel_subscript(PyObject* self, PyObject* key) {
+  auto* kernel = reinterpret_cast<KernelObject*>(self);
+  Ref made(allocate(types.launcher));
+  if (!made) return nullptr;
+  auto* launcher = reinterpret_cast<LauncherObject*>(made.get());
+  Py_INCREF(self);
+  launcher->kernel = kernel;
+  launcher->config.struct_size = PERGOLA_STRUCT_SIZE(pergola_launch_config);
+  if (PyTuple_Check(key) != 0) {
+    if (PyTuple_Size(key) != 2) {
+      PyErr_Format(PyExc_TypeError,
+                   "kernel[...] takes [threads] or [grid, block]; %zd values are given. Shared memory and a stream are "
+                   "keywords of the call: kernel[grid, block](..., shared_bytes=1024).",
+                   PyTuple_Size(key));
+      return nullptr;
+    }
+    if (!read_shape(PyTuple_GetItem(key, 0), PyTuple_GetItem(key, 1), &launcher->config)) return nullptr;
+    return made.release();
+  }
+  const Ref number(PyNumber_Index(key));
+  if (!number) return nullptr;
+  const unsigned long long count = PyLong_AsUnsignedLongLong(number.get());
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  return check(pergola_kernel_for_each(kernel->state->handle, count, &launcher->config)) ? made.release() : nullptr;
+}
+
+PyMethodDef kernel_methods[] = {{"_info", kernel_info, METH_NOARGS, nullptr},
+                                {"_parameters", kernel_parameters, METH_NOARGS, nullptr},
+                                {nullptr, nullptr, 0, nullptr}};
+PyType_Slot kernel_slots[] = {{Py_tp_new, reinterpret_cast<void*>(kernel_new)},
+                              {Py_tp_dealloc, reinterpret_cast<void*>(kernel_dealloc)},
+                              {Py_tp_methods, kernel_methods},
+                              {Py_mp_subscript, reinterpret_cast<void*>(kernel_subscript)},
+                              {0, nullptr}};
+
+// ── Launchers ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+void launcher_dealloc(PyObject* self) {
+  Py_XDECREF(reinterpret_cast<PyObject*>(reinterpret_cast<LauncherObject*>(self)->kernel));
+  deallocate(self);
+}
+
+bool read_options(PyObject* options, pergola_launch_config* config) {
+  static const char* names[] = {"shared_bytes", "cooperative", nullptr};
+  const Ref none(PyTuple_New(0));
+  int cooperative = 0;
+  unsigned long shared_bytes = config->dynamic_shared_bytes;
+  if (!none || PyArg_ParseTupleAndKeywords(none.get(), options, "|$kp:kernel[...]", const_cast<char**>(names),
+                                           &shared_bytes, &cooperative) == 0)
+    return false;
+  if (shared_bytes > UINT32_MAX) {
+    PyErr_Format(PyExc_OverflowError, "shared_bytes should be less than 4 GiB; it is %lu.", shared_bytes);
+    return false;
+  }
+  config->dynamic_shared_bytes = static_cast<std::uint32_t>(shared_bytes);
+  if (cooperative != 0) config->flags |= PERGOLA_LAUNCH_COOPERATIVE;
+  return true;
+}
+
+PyObject* launcher_call(PyObject* self, PyObject* args, PyObject* kwargs) {
+  auto* launcher = reinterpret_cast<LauncherObject*>(self);
+  constexpr Py_ssize_t kFew = 24;
+  PyObject* few[kFew];
+  std::vector<PyObject*> many;
+  PyObject** list = few;
+  const Py_ssize_t count = PyTuple_Size(args);
+  if (count > kFew) {
+    many.resize(static_cast<std::size_t>(count));
+    list = many.data();
+  }
+  for (Py_ssize_t i = 0; i < count; ++i) list[i] = PyTuple_GetItem(args, i);
+  if (kwargs == nullptr) {
+    if (!launch(launcher->kernel, launcher->config, list, static_cast<std::size_t>(count))) return nullptr;
+    Py_RETURN_NONE;
+  }
+  pergola_launch_config config = launcher->config;
+  if (!read_options(kwargs, &config)) return nullptr;
+  if (!launch(launcher->kernel, config, list, static_cast<std::size_t>(count))) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyType_Slot launcher_slots[] = {
+    {Py_tp_dealloc, reinterpret_cast<void*>(launcher_dealloc)},
+    {Py_tp_call, reinterpret_cast<void*>(launcher_call)},
+    {Py_tp_doc, const_cast<char*>("kernel[grid, block]: call it with the kernel's arguments to launch it.\n\n"
+                                  "Keywords: shared_bytes=0, cooperative=False.")},
+    {0, nullptr}};
+
+}  // namespace
+
+PyType_Spec module_spec = {"pergola._core.Module", sizeof(ModuleObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                           module_slots};
+PyType_Spec kernel_spec = {"pergola._core.Kernel", sizeof(KernelObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                           kernel_slots};
+PyType_Spec launcher_spec = {"pergola.Launcher", sizeof(LauncherObject), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, launcher_slots};
+
+}  // namespace pergola::python

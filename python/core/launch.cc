@@ -1,0 +1,98 @@
+// Launches: shapes, the bound on how many are in flight, and which exception a refused one raises.
+#include "core.h"
+
+namespace pergola::python {
+namespace {
+
+bool read_extents(PyObject* given, const char* what, std::uint32_t (&extents)[3]) {
+  const bool is_tuple = PyTuple_Check(given) != 0 || PyList_Check(given) != 0;
+  const Py_ssize_t count = is_tuple ? PySequence_Size(given) : 1;
+  if (count < 1 || count > 3) {
+    PyErr_Format(PyExc_ValueError, "A %s has one to three extents; %zd are given.", what, count);
+    return false;
+  }
+  for (Py_ssize_t i = 0; i < 3; ++i) {
+    extents[i] = 1;
+    if (i >= count) continue;
+    const Ref item = is_tuple ? Ref(PySequence_GetItem(given, i)) : Ref::borrow(given);
+    const Ref number(item ? PyNumber_Index(item.get()) : nullptr);
+    if (!number) {
+      if (PyErr_ExceptionMatches(PyExc_TypeError) != 0)
+        PyErr_Format(PyExc_TypeError, "A %s is an int or a tuple of up to three; %R is given.", what, given);
+      return false;
+    }
+    int overflow = 0;
+    const long long value = PyLong_AsLongLongAndOverflow(number.get(), &overflow);
+    if (overflow != 0 || value < 1 || value > UINT32_MAX) {
+      PyErr_Format(PyExc_ValueError, "An extent of a %s should be 1 to 4294967295; it is %R.", what, item.get());
+      return false;
+    }
+    extents[i] = static_cast<std::uint32_t>(value);
+  }
+  return true;
+}
+
+// Keeps the number of launches in flight under the library's bound. False with an exception set: Ctrl-C, or what an
+// earlier kernel failed with.
+bool wait_for_room(SessionState* session) {
+  if (session->marks.size() <= SessionState::kMostMarks) return true;
+  const pergola_event oldest = session->marks.front();
+  session->marks.pop_front();
+  const bool ended = wait_interruptibly(oldest);  // other threads may come by here meanwhile: they wait for the next
+  pergola_event_destroy(oldest);
+  return ended;
+}
+
+// Arguments of the wrong number or kind are TypeErrors too; what else is invalid about a launch (its shape) is not.
+bool raise_refusal(pergola_code code, const KernelObject* kernel, std::size_t count) {
+  const std::string message = pergola_last_error();
+  const bool of_arguments = count != kernel->state->parameters.size() || message.rfind("Argument ", 0) == 0;
+  PyErr_SetString(code == PERGOLA_INVALID_ARGUMENT && of_arguments ? argument_error() : error_class(code),
+                  message.c_str());
+  return false;
+}
+
+}  // namespace
+
+bool read_shape(PyObject* grid, PyObject* block, pergola_launch_config* config) {
+  return read_extents(grid, "grid", config->grid) && read_extents(block, "block", config->block);
+}
+
+bool launch(KernelObject* kernel, const pergola_launch_config& config, PyObject* const* objects, std::size_t count) {
+  SessionState* session = kernel->session->state;
+  const bool marked = ++session->launches % SessionState::kMarkEvery == 0;
+  if (marked && !wait_for_room(session)) return false;  // first: it lets the GIL go, and arrays may be freed meanwhile
+  Arguments arguments;
+  if (!arguments.convert(kernel, objects, count)) return false;
+  const pergola_code code = pergola_kernel_launch(kernel->state->handle, &config, arguments.data(), count, nullptr);
+  if (code != PERGOLA_OK) return raise_refusal(code, kernel, count);
+  pergola_event mark = nullptr;  // behind all streams, not just this launch's
+  if (marked && pergola_session_record(session->handle, &mark) == PERGOLA_OK) session->marks.push_back(mark);
+  return true;
+}
+
+PyObject* launch_function(PyObject*, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+  if (count != 6 || names != nullptr || !is_instance(arguments[0], types.kernel)) {
+    PyErr_SetString(PyExc_TypeError, "launch() takes a kernel, a grid, a block and a tuple of arguments.");
+    return nullptr;
+  }
+  pergola_launch_config config{};
+  config.struct_size = PERGOLA_STRUCT_SIZE(pergola_launch_config);
+  if (!read_shape(arguments[1], arguments[2], &config)) return nullptr;
+  const Ref list(PySequence_Tuple(arguments[3]));
+  if (!list) return nullptr;
+  const unsigned long shared_bytes = PyLong_AsUnsignedLong(arguments[4]);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  if (shared_bytes > UINT32_MAX) {
+    PyErr_Format(PyExc_OverflowError, "shared_bytes should be less than 4 GiB; it is %lu.", shared_bytes);
+    return nullptr;
+  }
+  config.dynamic_shared_bytes = static_cast<std::uint32_t>(shared_bytes);
+  if (PyObject_IsTrue(arguments[5]) == 1) config.flags |= PERGOLA_LAUNCH_COOPERATIVE;
+  std::vector<PyObject*> objects;
+  for (Py_ssize_t i = 0, n = PyTuple_Size(list.get()); i < n; ++i) objects.push_back(PyTuple_GetItem(list.get(), i));
+  if (!launch(reinterpret_cast<KernelObject*>(arguments[0]), config, objects.data(), objects.size())) return nullptr;
+  Py_RETURN_NONE;
+}
+
+}  // namespace pergola::python

@@ -1,0 +1,287 @@
+// Device memory: an array's bytes, or a view of some of them. What they mean is pergola/_array.py's.
+#include <cstring>
+
+#include "core.h"
+
+namespace pergola::python {
+namespace {
+
+// For "O&": an int of 64 bits, where "K" would drop what is above them.
+int to_u64(PyObject* object, void* out) {
+  const unsigned long long value = PyLong_AsUnsignedLongLong(object);
+  if (PyErr_Occurred() != nullptr) {
+    if (PyErr_ExceptionMatches(PyExc_OverflowError) != 0)
+      PyErr_Format(error_class(PERGOLA_RESOURCE_EXHAUSTED), "An array of %S elements is more than any device has.",
+                   object);
+    return 0;
+  }
+  *static_cast<unsigned long long*>(out) = value;
+  return 1;
+}
+
+MemoryObject* as_memory(PyObject* object) {
+  return reinterpret_cast<MemoryObject*>(object);
+}
+
+// Memory(session, type, element_bytes, count), or Memory(base, offset_bytes, size_bytes): a view of a memory.
+PyObject* memory_new(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject* first = PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : nullptr;
+  const bool is_view = first != nullptr && is_instance(first, types.memory);
+  PyObject* parent = nullptr;
+  int element_type = 0;
+  unsigned int element_bytes = 0;
+  unsigned long long a = 0, b = 0;
+  const int parsed = is_view ? PyArg_ParseTuple(args, "O!O&O&:Memory", types.memory, &parent, to_u64, &a, to_u64, &b)
+                             : PyArg_ParseTuple(args, "O!iIO&:Memory", types.session, &parent, &element_type,
+                                                &element_bytes, to_u64, &a);
+  if (parsed == 0) return nullptr;
+  Ref self(allocate(type));
+  if (!self) return nullptr;
+  MemoryObject* memory = as_memory(self.get());
+  if (is_view) {
+    MemoryObject* from = as_memory(parent);
+    if (a > from->size_bytes || b > from->size_bytes - a) {
+      PyErr_Format(PyExc_ValueError, "A view of %llu bytes from byte %llu does not lie in a memory of %llu bytes.", b,
+                   a, static_cast<unsigned long long>(from->size_bytes));
+      return nullptr;
+    }
+    MemoryObject* owner = from->base != nullptr ? from->base : from;
+    Py_INCREF(reinterpret_cast<PyObject*>(owner));
+    Py_INCREF(reinterpret_cast<PyObject*>(owner->session));
+    memory->base = owner;
+    memory->session = owner->session;
+    memory->offset_bytes = from->offset_bytes + a;
+    memory->size_bytes = b;
+    memory->element_bytes = from->element_bytes;
+    return self.release();
+  }
+  Py_INCREF(parent);
+  memory->session = reinterpret_cast<SessionObject*>(parent);
+  pergola_array_options options{};
+  options.struct_size = PERGOLA_STRUCT_SIZE(pergola_array_options);
+  options.type = element_type;
+  options.element_bytes = element_bytes;
+  options.count = a;
+  const pergola_session session = memory->session->state->handle;
+  pergola_code code = PERGOLA_OK;
+  {
+    const WithoutGil free;
+    code = pergola_array_create(session, &options, &memory->handle);
+  }
+  if (!check(code)) return nullptr;
+  memory->element_bytes = element_bytes == 0 ? 1 : element_bytes;
+  memory->size_bytes = a * memory->element_bytes;
+  return self.release();
+}
+
+// Lets go of an owner's memory; work in flight keeps it until it has ended.
+void destroy(MemoryObject* memory) {
+  const pergola_array handle = std::exchange(memory->handle, nullptr);
+  if (handle == nullptr || is_ending()) return;
+  const WithoutGil free;
+  pergola_array_destroy(handle);
+}
+
+void memory_dealloc(PyObject* self) {
+  MemoryObject* memory = as_memory(self);
+  destroy(memory);
+  Py_XDECREF(reinterpret_cast<PyObject*>(memory->base));
+  Py_XDECREF(reinterpret_cast<PyObject*>(memory->session));
+  deallocate(self);
+}
+
+bool in_range(const MemoryObject* memory, unsigned long long offset, Py_ssize_t size) {
+  if (offset <= memory->size_bytes && static_cast<std::uint64_t>(size) <= memory->size_bytes - offset) return true;
+  PyErr_Format(PyExc_ValueError, "%zd bytes from byte %llu do not lie in a memory of %llu bytes.", size, offset,
+               static_cast<unsigned long long>(memory->size_bytes));
+  return false;
+}
+
+// A Python object's bytes for as long as this lives.
+class Bytes {
+ public:
+  ~Bytes() {
+    if (held_) PyBuffer_Release(&buffer_);
+  }
+  Bytes() = default;
+  Bytes(const Bytes&) = delete;
+  Bytes& operator=(const Bytes&) = delete;
+  bool hold(PyObject* object, int flags) {
+    held_ = PyObject_GetBuffer(object, &buffer_, flags) == 0;
+    return held_;
+  }
+  void* data() const { return buffer_.buf; }
+  Py_ssize_t size() const { return buffer_.len; }
+
+ private:
+  Py_buffer buffer_{};
+  bool held_ = false;
+};
+
+// Waits for the work that made these bytes, and for no more.
+bool wait_for(const MemoryObject* memory, std::uint64_t offset, std::uint64_t size) {
+  pergola_array handle = nullptr;
+  std::uint64_t base = 0;
+  if (!resolve(memory, &handle, &base)) return false;
+  return wait_in_slices(
+      [=](std::int64_t slice_ns) { return pergola_array_wait(handle, base + offset, size, slice_ns); });
+}
+
+// _read(offset_bytes, writable buffer)
+PyObject* memory_read(PyObject* self, PyObject* args) {
+  PyObject* into = nullptr;
+  unsigned long long offset = 0;
+  if (PyArg_ParseTuple(args, "O&O:_read", to_u64, &offset, &into) == 0) return nullptr;
+  Bytes bytes;
+  pergola_array handle = nullptr;
+  std::uint64_t base = 0;
+  if (!bytes.hold(into, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS)) return nullptr;
+  if (!in_range(as_memory(self), offset, bytes.size()) ||
+      !wait_for(as_memory(self), offset, static_cast<std::uint64_t>(bytes.size())) ||
+      !resolve(as_memory(self), &handle, &base))
+    return nullptr;
+  pergola_code code = PERGOLA_OK;
+  {
+    const WithoutGil free;
+    code = pergola_array_read(handle, base + offset, bytes.data(), static_cast<std::uint64_t>(bytes.size()));
+  }
+  if (!check(code)) return nullptr;
+  Py_RETURN_NONE;
+}
+
+// _write(offset_bytes, buffer): queued; the buffer may change once this has returned.
+PyObject* memory_write(PyObject* self, PyObject* args) {
+  PyObject* from = nullptr;
+  unsigned long long offset = 0;
+  if (PyArg_ParseTuple(args, "O&O:_write", to_u64, &offset, &from) == 0) return nullptr;
+  Bytes bytes;
+  pergola_array handle = nullptr;
+  std::uint64_t base = 0;
+  if (!bytes.hold(from, PyBUF_C_CONTIGUOUS)) return nullptr;
+  if (!in_range(as_memory(self), offset, bytes.size()) || !resolve(as_memory(self), &handle, &base)) return nullptr;
+  pergola_code code = PERGOLA_OK;
+  {
+    const WithoutGil free;
+    code = pergola_array_write(handle, base + offset, bytes.data(), static_cast<std::uint64_t>(bytes.size()));
+  }
+  if (!check(code)) return nullptr;
+  Py_RETURN_NONE;
+}
+
+// _fill(element's bytes): of a whole array.
+PyObject* memory_fill(PyObject* self, PyObject* value) {
+  Bytes bytes;
+  pergola_array handle = nullptr;
+  std::uint64_t base = 0;
+  if (!bytes.hold(value, PyBUF_C_CONTIGUOUS) || !resolve(as_memory(self), &handle, &base)) return nullptr;
+  if (as_memory(self)->base != nullptr || static_cast<std::uint64_t>(bytes.size()) != as_memory(self)->element_bytes) {
+    PyErr_SetString(PyExc_ValueError, "A fill takes the bytes of one element, and a whole array.");
+    return nullptr;
+  }
+  pergola_code code = PERGOLA_OK;
+  {
+    const WithoutGil free;
+    code = pergola_array_fill(handle, bytes.data());
+  }
+  if (!check(code)) return nullptr;
+  Py_RETURN_NONE;
+}
+
+// _copy(offset_bytes, source memory): queues a copy of all of the source.
+PyObject* memory_copy(PyObject* self, PyObject* args) {
+  PyObject* source = nullptr;
+  unsigned long long offset = 0;
+  if (PyArg_ParseTuple(args, "O&O!:_copy", to_u64, &offset, types.memory, &source) == 0) return nullptr;
+  const MemoryObject* from = as_memory(source);
+  pergola_array handle = nullptr, from_handle = nullptr;
+  std::uint64_t base = 0, from_base = 0;
+  if (!in_range(as_memory(self), offset, static_cast<Py_ssize_t>(from->size_bytes)) ||
+      !resolve(as_memory(self), &handle, &base) || !resolve(from, &from_handle, &from_base))
+    return nullptr;
+  const std::uint64_t size = from->size_bytes;
+  pergola_code code = PERGOLA_OK;
+  {
+    const WithoutGil free;
+    code = pergola_array_copy(handle, base + offset, from_handle, from_base, size);
+  }
+  if (!check(code)) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyObject* memory_free(PyObject* self, PyObject*) {
+  MemoryObject* owner = as_memory(self)->base != nullptr ? as_memory(self)->base : as_memory(self);
+  if (owner->exports != 0) {
+    PyErr_Format(PyExc_BufferError, "The array cannot be freed: %u consumers share its memory by DLPack.",
+                 owner->exports);
+    return nullptr;
+  }
+  destroy(owner);
+  Py_RETURN_NONE;
+}
+
+PyObject* memory_wait(PyObject* self, PyObject*) {
+  if (!wait_for(as_memory(self), 0, as_memory(self)->size_bytes)) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyObject* memory_address(PyObject* self, void*) {
+  pergola_array handle = nullptr;
+  std::uint64_t base = 0;
+  pergola_array_info info{};
+  info.struct_size = PERGOLA_STRUCT_SIZE(pergola_array_info);
+  if (!resolve(as_memory(self), &handle, &base) || !check(pergola_array_get_info(handle, &info))) return nullptr;
+  return PyLong_FromUnsignedLongLong(info.address + base);
+}
+PyObject* memory_nbytes(PyObject* self, void*) {
+  return PyLong_FromUnsignedLongLong(as_memory(self)->size_bytes);
+}
+PyObject* memory_is_view(PyObject* self, void*) {
+  return PyBool_FromLong(as_memory(self)->base != nullptr ? 1 : 0);
+}
+PyObject* memory_is_freed(PyObject* self, void*) {
+  const MemoryObject* memory = as_memory(self);
+  return PyBool_FromLong((memory->base != nullptr ? memory->base : memory)->handle == nullptr ? 1 : 0);
+}
+PyObject* memory_session(PyObject* self, void*) {
+  return Py_NewRef(reinterpret_cast<PyObject*>(as_memory(self)->session));
+}
+
+PyMethodDef memory_methods[] = {{"_read", memory_read, METH_VARARGS, nullptr},
+                                {"_write", memory_write, METH_VARARGS, nullptr},
+                                {"_fill", memory_fill, METH_O, nullptr},
+                                {"_copy", memory_copy, METH_VARARGS, nullptr},
+                                {"_adopt", memory_adopt, METH_VARARGS | METH_CLASS, nullptr},
+                                {"_wait", memory_wait, METH_NOARGS, nullptr},
+                                {"free", memory_free, METH_NOARGS,
+                                 "Let go of the memory now. Work in flight keeps it until it has ended; using the "
+                                 "array or a view of it is an error."},
+                                {nullptr, nullptr, 0, nullptr}};
+PyGetSetDef memory_getset[] = {
+    {"address", memory_address, nullptr, "Where it starts on the device. It does not keep the array alive.", nullptr},
+    {"nbytes", memory_nbytes, nullptr, "Its size in bytes.", nullptr},
+    {"session", memory_session, nullptr, "The session that it belongs to.", nullptr},
+    {"freed", memory_is_freed, nullptr, "Whether free() was called.", nullptr},
+    {"_is_view", memory_is_view, nullptr, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyType_Slot memory_slots[] = {{Py_tp_new, reinterpret_cast<void*>(memory_new)},
+                              {Py_tp_dealloc, reinterpret_cast<void*>(memory_dealloc)},
+                              {Py_tp_methods, memory_methods},
+                              {Py_tp_getset, memory_getset},
+                              {0, nullptr}};
+
+}  // namespace
+
+bool resolve(const MemoryObject* memory, pergola_array* handle, std::uint64_t* offset_bytes) {
+  const MemoryObject* owner = memory->base != nullptr ? memory->base : memory;
+  *handle = owner->handle;
+  *offset_bytes = memory->offset_bytes;
+  if (owner->handle != nullptr) return true;
+  raise(PERGOLA_FAILED_PRECONDITION, "The array was freed by free(); it cannot be used any more.");
+  return false;
+}
+
+PyType_Spec memory_spec = {"pergola._core.Memory", sizeof(MemoryObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                           memory_slots};
+
+}  // namespace pergola::python

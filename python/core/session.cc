@@ -1,0 +1,219 @@
+// Sessions, events, and how to wait for work without stopping the interpreter.
+#include "core.h"
+
+namespace pergola::python {
+namespace {
+
+bool ending = false;                        // guarded by the GIL, as is the next
+std::vector<const SessionState*> sessions;  // that live
+
+PyObject* session_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  const char *device = nullptr, *scheduler = nullptr;
+  static const char* names[] = {"device", "scheduler", nullptr};
+  if (PyArg_ParseTupleAndKeywords(args, kwargs, "|zz:Session", const_cast<char**>(names), &device, &scheduler) == 0)
+    return nullptr;
+  Ref self(allocate(type));
+  if (!self) return nullptr;
+  auto* session = reinterpret_cast<SessionObject*>(self.get());
+  session->state = new SessionState;
+  pergola_session_options options{};
+  options.struct_size = PERGOLA_STRUCT_SIZE(pergola_session_options);
+  options.device = device;
+  options.scheduler = scheduler;
+  pergola_code code = PERGOLA_OK;
+  {
+    const WithoutGil free;
+    code = pergola_session_create(&options, &session->state->handle);
+  }
+  if (!check(code)) return nullptr;
+  sessions.push_back(session->state);
+  return self.release();
+}
+
+void session_dealloc(PyObject* self) {
+  SessionState* state = reinterpret_cast<SessionObject*>(self)->state;
+  if (state != nullptr) {
+    std::erase(sessions, state);
+    if (!is_ending()) {
+      for (pergola_event mark : state->marks) pergola_event_destroy(mark);
+      const WithoutGil free;  // it waits for its work
+      if (state->handle != nullptr) pergola_session_destroy(state->handle);
+    }
+    delete state;
+  }
+  deallocate(self);
+}
+
+PyObject* triple(const std::uint32_t (&values)[3]) {
+  return Py_BuildValue("(III)", values[0], values[1], values[2]);
+}
+
+PyObject* session_device(PyObject* self, PyObject*) {
+  pergola_device_info info{};
+  info.struct_size = PERGOLA_STRUCT_SIZE(pergola_device_info);
+  if (!check(pergola_session_device(reinterpret_cast<SessionObject*>(self)->state->handle, &info))) return nullptr;
+  return Py_BuildValue("{s:s,s:s,s:s,s:(II),s:I,s:I,s:I,s:N,s:N,s:I,s:K}", "id", info.id, "name", info.name, "driver",
+                       info.driver, "compute_capability", info.compute_major, info.compute_minor, "sm_count",
+                       info.sm_count, "warp_size", info.warp_size_threads, "max_threads_per_block",
+                       info.max_threads_per_block, "max_block", triple(info.max_block), "max_grid",
+                       triple(info.max_grid), "max_shared_bytes_per_block", info.max_shared_bytes_per_block,
+                       "memory_bytes", static_cast<unsigned long long>(info.memory_bytes));
+}
+
+PyObject* session_dag(PyObject* self, PyObject* format) {
+  const char* name = PyUnicode_AsUTF8AndSize(format, nullptr);
+  const char* text = nullptr;
+  if (name == nullptr ||
+      !check(pergola_session_dag(reinterpret_cast<SessionObject*>(self)->state->handle, name, &text)))
+    return nullptr;
+  return PyUnicode_FromString(text);
+}
+
+// _trace(path) and _history(path); None waits for what was recorded and writes it.
+template <pergola_code (*record)(pergola_session, const char*)>
+PyObject* session_recording(PyObject* self, PyObject* path) {
+  std::string text;
+  if (path != Py_None) {
+    const char* given = PyUnicode_AsUTF8AndSize(path, nullptr);
+    if (given == nullptr) return nullptr;
+    text = given;
+  }
+  const pergola_session handle = reinterpret_cast<SessionObject*>(self)->state->handle;
+  pergola_code code = PERGOLA_OK;
+  {
+    const WithoutGil free;
+    code = record(handle, path == Py_None ? nullptr : text.c_str());
+  }
+  if (!check(code)) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyObject* session_record(PyObject* self, PyObject*) {
+  auto* session = reinterpret_cast<SessionObject*>(self);
+  Ref event(allocate(types.event));
+  if (!event) return nullptr;
+  auto* object = reinterpret_cast<EventObject*>(event.get());
+  Py_INCREF(self);
+  object->session = session;
+  return check(pergola_session_record(session->state->handle, &object->handle)) ? event.release() : nullptr;
+}
+
+PyObject* session_synchronize(PyObject* self, PyObject*) {
+  const pergola_session handle = reinterpret_cast<SessionObject*>(self)->state->handle;
+  pergola_event event = nullptr;
+  if (!check(pergola_session_record(handle, &event))) return nullptr;
+  const bool ended = wait_interruptibly(event);
+  pergola_event_destroy(event);
+  // A failure of the work is told by the call that also clears it; anything else (Ctrl-C) is passed on.
+  if (!ended) {
+    if (PyErr_ExceptionMatches(error_class(PERGOLA_OK)) == 0) return nullptr;
+    PyErr_Clear();
+  }
+  pergola_code code = PERGOLA_OK;
+  {
+    const WithoutGil free;
+    code = pergola_session_synchronize(handle);
+  }
+  if (!check(code)) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyMethodDef session_methods[] = {
+    {"_device", session_device, METH_NOARGS, nullptr},
+    {"_dag", session_dag, METH_O, nullptr},
+    {"_trace", session_recording<pergola_session_trace>, METH_O, nullptr},
+    {"_history", session_recording<pergola_session_history>, METH_O, nullptr},
+    {"record", session_record, METH_NOARGS, "An Event at the end of all work submitted so far."},
+    {"synchronize", session_synchronize, METH_NOARGS,
+     "Wait for all work submitted so far; raise its first failure since the last time, after which work runs again."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyType_Slot session_slots[] = {{Py_tp_new, reinterpret_cast<void*>(session_new)},
+                               {Py_tp_dealloc, reinterpret_cast<void*>(session_dealloc)},
+                               {Py_tp_methods, session_methods},
+                               {0, nullptr}};
+
+// ── Events ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+void event_dealloc(PyObject* self) {
+  auto* event = reinterpret_cast<EventObject*>(self);
+  if (event->handle != nullptr && !is_ending()) pergola_event_destroy(event->handle);
+  Py_XDECREF(reinterpret_cast<PyObject*>(event->session));
+  deallocate(self);
+}
+
+PyObject* event_wait(PyObject* self, PyObject*) {
+  if (!wait_interruptibly(reinterpret_cast<EventObject*>(self)->handle)) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyObject* event_done(PyObject* self, void*) {
+  std::int32_t done = 0;
+  if (!check(pergola_event_done(reinterpret_cast<EventObject*>(self)->handle, &done))) return nullptr;
+  return PyBool_FromLong(done);
+}
+
+PyObject* event_elapsed(PyObject* self, PyObject* start) {
+  if (!is_instance(start, types.event)) {
+    PyErr_SetString(PyExc_TypeError, "milliseconds_since() takes the Event at which the time starts.");
+    return nullptr;
+  }
+  double nanoseconds = 0;
+  if (!check(pergola_event_elapsed_ns(reinterpret_cast<EventObject*>(start)->handle,
+                                      reinterpret_cast<EventObject*>(self)->handle, &nanoseconds)))
+    return nullptr;
+  return PyFloat_FromDouble(nanoseconds * 1e-6);
+}
+
+PyMethodDef event_methods[] = {
+    {"wait", event_wait, METH_NOARGS, "Wait until the work has ended; raise what it failed with."},
+    {"milliseconds_since", event_elapsed, METH_O, "Device time from the end of another Event to the end of this one."},
+    {nullptr, nullptr, 0, nullptr}};
+PyGetSetDef event_getset[] = {{"done", event_done, nullptr, "Whether the work has ended, well or not.", nullptr},
+                              {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyType_Slot event_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(event_dealloc)},
+                             {Py_tp_methods, event_methods},
+                             {Py_tp_getset, event_getset},
+                             {Py_tp_doc, const_cast<char*>("The end of the work submitted before it.")},
+                             {0, nullptr}};
+
+}  // namespace
+
+bool wait_interruptibly(pergola_event event) {
+  return wait_in_slices([event](std::int64_t slice_ns) { return pergola_event_wait(event, slice_ns); });
+}
+
+bool is_ending() {
+  return ending;
+}
+
+PyObject* end(PyObject*, PyObject*) {
+  const bool told = is_failure_told();
+  int slices = static_cast<int>(1'000'000'000 / kSliceNs);
+  for (const SessionState* session : std::vector<const SessionState*>(sessions)) {
+    pergola_event event = nullptr;
+    if (pergola_session_record(session->handle, &event) != PERGOLA_OK) continue;  // a forked child, or a lost device
+    bool runs = true;
+    const auto wait = [event](std::int64_t slice_ns) { return pergola_event_wait(event, slice_ns); };
+    while (slices > 0 && (runs = wait_slice(wait)) && PyErr_CheckSignals() == 0) --slices;
+    if (runs && PyErr_Occurred() != nullptr) slices = 0;  // Ctrl-C: no more patience
+    if (!runs && PyErr_Occurred() != nullptr && !told)
+      PySys_FormatStderr("pergola: work failed and nobody waited for it: %s\n", pergola_last_error());
+    PyErr_Clear();
+    pergola_event_destroy(event);
+    // Sessions do not end any more, so recordings are written now; not while work goes on, which might never end.
+    for (const auto record : {pergola_session_trace, pergola_session_history})
+      if (!runs && record(session->handle, nullptr) != PERGOLA_OK)
+        PySys_FormatStderr("pergola: a recording is lost: %s\n", pergola_last_error());
+  }
+  ending = true;
+  Py_RETURN_NONE;
+}
+
+PyType_Spec session_spec = {"pergola._core.Session", sizeof(SessionObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                            session_slots};
+PyType_Spec event_spec = {"pergola.Event", sizeof(EventObject), 0,
+                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, event_slots};
+
+}  // namespace pergola::python

@@ -1,0 +1,293 @@
+"""Arrays on a device.
+
+An Array is contiguous memory of one session's device, with a dtype and a shape. Everything that is done with it is
+queued behind the work that it depends on; only reading waits. Slices of the first axis are views that share its memory.
+"""
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from . import _core, _dtypes
+from ._dtypes import ElementType
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ._session import Session
+
+Shape = Union[int, tuple[int, ...]]
+
+
+def _extents(shape: Any) -> tuple[int, ...]:
+    extents: tuple[int, ...]
+    try:
+        extents = (operator.index(shape),)
+    except TypeError:
+        extents = tuple(operator.index(extent) for extent in shape)
+    if any(extent < 0 for extent in extents):
+        raise ValueError(f"A shape has no negative extents; it is {extents}.")
+    return extents
+
+
+class Array(_core.Memory):
+    """An array on a device. Made by pergola.array(), zeros(), empty(), ...; never directly."""
+
+    __slots__ = ("_element", "_shape", "__weakref__")
+    _element: ElementType
+    _shape: tuple[int, ...]
+    __hash__ = None  # type: ignore[assignment]
+    __array_priority__ = 100
+
+    # ── Making ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @classmethod
+    def _make(cls, session: Session, shape: tuple[int, ...], element: ElementType) -> Array:
+        self = cls.__new__(cls, session, element.code, element.itemsize, math.prod(shape))
+        self._element, self._shape = element, shape
+        return self
+
+    def _view(self, first: int, shape: tuple[int, ...], element: Optional[ElementType] = None) -> Array:
+        """A view of `shape` from element `first` on."""
+        itemsize = self._element.itemsize
+        view = Array.__new__(Array, self, first * itemsize, math.prod(shape) * itemsize)
+        view._element, view._shape = element or self._element, shape
+        return view
+
+    # ── What it is ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    @property
+    def ndim(self) -> int:
+        return len(self._shape)
+
+    @property
+    def size(self) -> int:
+        """How many elements it has."""
+        return math.prod(self._shape)
+
+    @property
+    def itemsize(self) -> int:
+        return self._element.itemsize
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's dtype (ImportError where NumPy is not installed; `dtype_name` always works)."""
+        dtype: np.dtype[Any] = _dtypes.numpy_dtype(self._element)
+        return dtype
+
+    @property
+    def dtype_name(self) -> str:
+        """ "float32", ..."""
+        return self._element.name
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one element to the next, of each axis. Arrays are always contiguous, the last axis the innermost."""
+        strides, step = [], self._element.itemsize
+        for extent in reversed(self._shape):
+            strides.append(step)
+            step *= extent
+        return tuple(reversed(strides))
+
+    def __len__(self) -> int:
+        if not self._shape:
+            raise TypeError("An array without axes has no length.")
+        return self._shape[0]
+
+    def __repr__(self) -> str:
+        what = f"pergola.Array(shape={self._shape}, dtype={self._element.name}, device={self.session.device.id!r}"
+        return what + (", freed)" if self.freed else ")")
+
+    def __bool__(self) -> bool:
+        if self.size == 1:
+            return bool(self.item())
+        raise ValueError("The truth of an array of more than one element, or of none, is not defined.")
+
+    # ── To the host ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """A NumPy array with a copy of the contents, once the work that made them has ended. It is yours; it does not change."""
+        numpy = _dtypes.numpy("Array.numpy()")
+        result: np.ndarray[Any, Any] = numpy.empty(self._shape, self.dtype)
+        if result.size:
+            self._read(0, result.reshape(-1).view(numpy.uint8))
+        else:
+            self._wait()
+        return result
+
+    def tobytes(self) -> bytes:
+        """A copy of the contents, once the work that made them has ended."""
+        result = bytearray(self.nbytes)
+        self._read(0, result)
+        return bytes(result)
+
+    def tolist(self) -> Any:
+        """The contents as nested lists of Python's numbers."""
+        data, size = self.tobytes(), self._element.itemsize
+        values = [_dtypes.unpack(self._element, data[i:i + size]) for i in range(0, len(data), size)]
+
+        def nest(first: int, shape: tuple[int, ...]) -> Any:
+            if not shape:
+                return values[first]
+            inner = math.prod(shape[1:])
+            return [nest(first + i * inner, shape[1:]) for i in range(shape[0])]
+
+        return nest(0, self._shape)
+
+    def item(self) -> Any:
+        """The only element."""
+        if self.size != 1:
+            raise ValueError(f"item() is of arrays with one element; this one has {self.size}.")
+        return _dtypes.unpack(self._element, self.tobytes())
+
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray[Any, Any]:
+        if copy is False:
+            raise ValueError("An array on a device is always copied to become NumPy's; numpy.from_dlpack(x) shares the "
+                             "memory of the cpu device.")
+        result = self.numpy()
+        return result if dtype is None or result.dtype == dtype else result.astype(dtype)
+
+    # ── For other libraries ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Optional[tuple[int, int]] = None,
+                   dl_device: Optional[tuple[int, int]] = None, copy: Optional[bool] = None) -> object:
+        """Shares the memory, once the work that made it has ended, so that a consumer's stream has nothing to wait for. Work
+        that is queued afterwards changes what the consumer sees: it is for the program to order."""
+        from ._interchange import to_dlpack
+
+        return to_dlpack(self, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        from ._interchange import dlpack_device
+
+        return dlpack_device(self)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Of arrays on a GPU alone; waits as __dlpack__() does."""
+        from ._interchange import to_cuda_array_interface
+
+        return to_cuda_array_interface(self)
+
+    # ── From the host ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def copy_from(self, source: Any) -> Array:
+        """Queues a copy from `source` (an array of the same shape, on the device or the host) and returns self.
+
+        The source may change as soon as this returns."""
+        self[...] = source
+        return self
+
+    def fill(self, value: Any) -> Array:
+        """Queues: every element becomes `value`. Returns self."""
+        data = _dtypes.pack(self._element, value)
+        if not self._is_view and self.size:
+            self._fill(data)
+        elif self.size:
+            self._write(0, data * self.size)
+        return self
+
+    def copy(self) -> Array:
+        """A new array of the same session with the same contents."""
+        result = Array._make(self.session, self._shape, self._element)
+        if self.size:
+            result._copy(0, self)
+        return result
+
+    def reshape(self, *shape: Any) -> Array:
+        """A view with the same elements in another shape; one extent may be -1."""
+        extents = [operator.index(e) for e in (shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)]
+        if extents.count(-1) == 1:
+            rest = math.prod(extent for extent in extents if extent != -1)
+            extents[extents.index(-1)] = self.size // rest if rest else 0
+        if math.prod(extents) != self.size or any(extent < 0 for extent in extents):
+            raise ValueError(f"{self.size} elements do not make up the shape {tuple(extents)}.")
+        return self._view(0, tuple(extents))
+
+    def wait(self) -> None:
+        """Waits for the work that made the contents; raises what it failed with."""
+        self._wait()
+
+    # ── Indexing ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _select(self, key: Any) -> tuple[int, tuple[int, ...], bool]:
+        """The first element, the shape, and whether it is one element, that an index means."""
+        keys = key if isinstance(key, tuple) else (key,)
+        if not keys or (len(keys) == 1 and keys[0] is Ellipsis):
+            return 0, self._shape, False
+        if len(keys) > len(self._shape):
+            raise IndexError(f"{len(keys)} indices are given, and the array has {len(self._shape)} axes.")
+        first = 0
+        for axis, one in enumerate(keys):
+            extent, inner = self._shape[axis], math.prod(self._shape[axis + 1:])
+            if isinstance(one, slice):
+                start, stop, step = one.indices(extent)
+                if step != 1:
+                    raise ValueError(f"A slice with step {step} is not contiguous: arrays on a device are. Take it of "
+                                     "x.numpy(), or let a kernel pick the elements.")
+                if axis != len(keys) - 1:
+                    raise ValueError("Only the last index given may be a slice: what others select is not contiguous. "
+                                     "Take it of x.numpy(), or let a kernel pick the elements.")
+                count = max(0, stop - start)
+                return first + start * inner, (count, *self._shape[axis + 1:]), False
+            try:
+                index = operator.index(one)
+            except TypeError:
+                raise TypeError(f"An array on a device is indexed by integers and slices, not by {type(one).__name__}: "
+                                "index x.numpy().") from None
+            if not -extent <= index < extent:
+                raise IndexError(f"Index {index} is outside axis {axis} of {extent} elements.")
+            first += (index % extent) * inner
+        shape = self._shape[len(keys):]
+        return first, shape, not shape
+
+    def __getitem__(self, key: Any) -> Any:
+        """A view of a part; of a single element its value, for which it waits."""
+        first, shape, single = self._select(key)
+        part = self._view(first, shape)
+        return part.item() if single else part
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Queues a copy into a part: from an array of that part's shape, or of one value."""
+        first, shape, single = self._select(key)
+        part = self._view(first, shape)
+        if isinstance(value, Array):
+            part._copy_array(value)
+        elif single:
+            part._write(0, _dtypes.pack(self._element, value))
+        elif isinstance(value, (int, float, complex)) or getattr(value, "shape", None) == ():
+            part.fill(value)
+        else:
+            part._copy_host(value)
+
+    def _copy_array(self, source: Array) -> None:
+        if source._shape != self._shape or source._element != self._element:
+            raise ValueError(f"{source!r} does not fit: shape {self._shape} and dtype {self._element.name} are needed.")
+        if source.session is not self.session:
+            source = self.session.array(source.numpy())
+        if self.size:
+            self._copy(0, source)
+
+    def _copy_host(self, source: Any) -> None:
+        from ._interchange import host_bytes
+
+        data, shape, element = host_bytes(source, self._element)
+        if shape != self._shape or element != self._element:
+            raise ValueError(f"The source has shape {shape} and dtype {element.name}; shape {self._shape} and dtype "
+                             f"{self._element.name} are needed.")
+        if self.size:
+            self._write(0, data)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Rows, as views; of one axis its values, read at once."""
+        if not self._shape:
+            raise TypeError("An array without axes cannot be iterated over.")
+        if len(self._shape) == 1:
+            return iter(self.tolist())
+        return (self[i] for i in range(self._shape[0]))

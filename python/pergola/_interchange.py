@@ -1,0 +1,208 @@
+"""From and to other libraries' arrays.
+
+`array()` copies; `asarray()` and `from_dlpack()` share memory where both lie on the same GPU, and copy what lies in the
+host's memory. Whoever shares memory orders the two libraries' work: what is handed over here is waited for first.
+"""
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Optional
+
+from . import _core, _dtypes
+from ._array import Array
+from ._dtypes import ElementType
+
+if TYPE_CHECKING:
+    from ._session import Session
+
+_CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13  # DLDeviceType
+_LEGACY_STREAM = 1
+
+
+def host_bytes(source: Any, wanted: Optional[ElementType]) -> tuple[Any, tuple[int, ...], ElementType]:
+    """Contiguous bytes, shape and element type of something that lies in the host's memory.
+
+    `wanted` converts numbers and lists; an array is converted only where it is a NumPy array of another dtype."""
+    if hasattr(source, "__array_interface__") or not _has_buffer(source):
+        np = _dtypes.numpy(f"Making an array of a {type(source).__name__}")
+        array = np.asarray(source)
+        if array.dtype == object:
+            raise TypeError(f"A {type(source).__name__} is not an array of numbers.")
+        if not array.flags.c_contiguous:
+            raise ValueError("The source is not contiguous, and copying it would take time without a word: pass "
+                             "numpy.ascontiguousarray(x).")
+        if wanted is not None and wanted.name != "bfloat16" and array.dtype != _dtypes.numpy_dtype(wanted):
+            array = array.astype(_dtypes.numpy_dtype(wanted))
+        element = wanted if wanted is not None and wanted.name == "bfloat16" else _dtypes.element_type(array.dtype)
+        return array.reshape(-1).view(np.uint8) if array.size else b"", array.shape, element
+    view = memoryview(source)
+    if not view.c_contiguous:
+        raise ValueError("The source is not contiguous, and copying it would take time without a word: copy it first.")
+    found = _dtypes.of_format(view.format, view.itemsize)
+    if found is None:
+        raise TypeError(f"The source's elements ({view.format!r}) are none that arrays on a device have: make it a NumPy "
+                        "array.")
+    if wanted is not None and wanted != found:
+        raise TypeError(f"The source's elements are {found.name} and {wanted.name} is wanted: convert them first.")
+    return view, tuple(view.shape or ()), found
+
+
+def _has_buffer(source: Any) -> bool:
+    try:
+        memoryview(source)
+    except TypeError:
+        return False
+    return True
+
+
+def array(session: Session, source: Any, dtype: Any) -> Array:
+    """Session.array(): a new array with a copy of `source`."""
+    wanted = None if dtype is None else _dtypes.element_type(dtype)
+    if _is_foreign(source):
+        source = asarray(session, source, None)
+    if isinstance(source, Array):
+        if wanted not in (None, source._element):
+            return array(session, source.numpy(), wanted)
+        return source.copy() if source.session is session else array(session, source.numpy(), None)
+    data, shape, element = host_bytes(source, wanted)
+    result = Array._make(session, shape, element)
+    if result.size:
+        result._write(0, data)
+    return result
+
+
+# ── Foreign memory ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+def _is_foreign(source: Any) -> bool:
+    """An array of another library that NumPy does not read by itself (or should not: a GPU's)."""
+    return not isinstance(source, Array) and (
+        hasattr(source, "__cuda_array_interface__") or
+        (hasattr(source, "__dlpack__") and not hasattr(source, "__array_interface__")))
+
+
+def _check_contiguous(shape: tuple[int, ...], strides: Optional[tuple[int, ...]], itemsize: int) -> None:
+    """`strides` in units of `itemsize`; ValueError where they are not C-contiguous."""
+    step = itemsize
+    empty = 0 in shape
+    for extent, stride in reversed(list(zip(shape, strides or ()))):
+        if extent != 1 and stride != step and not empty:
+            raise ValueError("The source is not contiguous, which arrays on a device are: copy it there first "
+                             "(x.contiguous(), cupy.ascontiguousarray(x)).")
+        step *= extent
+
+
+def stream_handle(stream: Any) -> int:
+    """The CUstream of an object with __cuda_stream__(), or of an int; 0 for None."""
+    if stream is None:
+        return 0
+    if hasattr(stream, "__cuda_stream__"):
+        protocol = stream.__cuda_stream__
+        version, handle = protocol() if callable(protocol) else protocol
+        if version != 0:
+            raise ValueError(f"__cuda_stream__ of version {version} is not known; 0 is.")
+        return int(handle) or _LEGACY_STREAM
+    return int(stream)
+
+
+def asarray(session: Session, source: Any, stream: Any) -> Array:
+    """Session.asarray(): `source` itself where it is an array of the session, its memory where that is possible."""
+    if isinstance(source, Array) and source.session is session:
+        return source
+    if not _is_foreign(source):
+        return array(session, source, None)
+    if hasattr(source, "__cuda_array_interface__") and session.device.id.startswith("cuda:"):
+        return _from_cuda_array_interface(session, source, stream)
+    if hasattr(source, "__dlpack__"):
+        return from_dlpack(session, source, None, stream)
+    raise TypeError(f"A {type(source).__name__} lies on a GPU, and this session's device is {session.device.id}: copy it "
+                    "to the host first.")
+
+
+def _from_cuda_array_interface(session: Session, source: Any, stream: Any) -> Array:
+    interface = source.__cuda_array_interface__
+    if interface.get("mask") is not None:
+        raise TypeError("Arrays with a mask have no counterpart on a device.")
+    element = _dtypes.element_type(interface["typestr"])
+    shape, (address, readonly) = tuple(interface["shape"]), interface["data"]
+    if readonly:
+        raise ValueError("The source is read-only, which arrays here are not: pergola.array(x.copy()) copies it.")
+    _check_contiguous(shape, interface.get("strides"), element.itemsize)
+    ready = stream_handle(interface.get("stream") if stream is None else stream)
+    return _adopt(session, shape, element, address, ready, source)
+
+
+def _adopt(session: Session, shape: tuple[int, ...], element: ElementType, address: int, stream: int,
+           owner: Any) -> Array:
+    if not math.prod(shape):
+        return Array._make(session, shape, element)
+    result = Array._adopt(session, element.code, element.itemsize, math.prod(shape), address, stream, owner)
+    result._element, result._shape = element, shape
+    return result
+
+
+def from_dlpack(session: Session, source: Any, copy: Optional[bool], stream: Any = None) -> Array:
+    """Session.from_dlpack()."""
+    kind, index = (int(part) for part in source.__dlpack_device__())
+    here = session.device.id
+    shares = kind in (_CUDA, _CUDA_MANAGED) and here == f"cuda:{index}"
+    if not shares and kind not in (_CPU, _CUDA_HOST):
+        raise BufferError(f"The source lies on another device (DLPack's kind {kind}, number {index}) and this session's "
+                          f"is {here}: copy it to the host first.")
+    if copy is False and not shares:
+        raise BufferError(f"The source lies in the host's memory, and arrays of {here} do not: it has to be copied.")
+    # The producer makes the legacy default stream wait for the data, and adopting them waits for that stream.
+    ready = (stream_handle(stream) or _LEGACY_STREAM) if shares else None
+    try:
+        capsule = source.__dlpack__(stream=ready, max_version=(1, 0))
+    except TypeError:  # a producer of before DLPack 1.0
+        capsule = source.__dlpack__(stream=ready) if shares else source.__dlpack__()
+    address, shape, strides, dtype, _, readonly, owner = _core.dlpack_import(capsule)
+    element = _dtypes.of_dlpack(*dtype)
+    _check_contiguous(shape, strides, 1)
+    if shares and not (readonly and copy is None):
+        result = _adopt(session, shape, element, address, ready or 0, owner)
+        return result.copy() if copy or readonly else result
+    result = Array._make(session, shape, element)
+    if result.size:
+        result._write(0, _core.host_view(address, result.nbytes))  # taken before this returns, and so before owner goes
+    return result
+
+
+# ── Arrays for others ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+def dlpack_device(source: Array) -> tuple[int, int]:
+    """Where DLPack finds an array's memory; BufferError where it cannot."""
+    name = source.session.device.id
+    if name == "cpu":
+        return _CPU, 0
+    if name.startswith("cuda:"):
+        return _CUDA, int(name[len("cuda:"):])
+    raise BufferError(f"Arrays of the device {name} cannot be shared.")
+
+
+def to_dlpack(source: Array, max_version: Optional[tuple[int, int]], dl_device: Optional[tuple[int, int]],
+              copy: Optional[bool]) -> object:
+    """Array.__dlpack__()."""
+    device = dlpack_device(source)
+    dtype = source._element.dlpack
+    if dtype is None:
+        raise BufferError(f"DLPack has no elements of dtype {source.dtype_name}.")
+    if dl_device is not None and tuple(dl_device) != device:
+        raise BufferError(f"The array lies on DLPack's device {device}, not {tuple(dl_device)}: copy it by x.numpy().")
+    if copy:
+        source = source.copy()
+    source.wait()
+    versioned = max_version is not None and max_version[0] >= 1
+    return _core.dlpack_export(source, source.address, source.shape, dtype, device, versioned, bool(copy))
+
+
+def to_cuda_array_interface(source: Array) -> dict[str, Any]:
+    """Array.__cuda_array_interface__, version 3."""
+    if not source.session.device.id.startswith("cuda:"):
+        raise AttributeError("__cuda_array_interface__ is of arrays on a GPU.")
+    source.wait()
+    described: dict[str, Any] = {"shape": source.shape, "typestr": source._element.typestr, "version": 3, "strides": None,
+                                 "data": (source.address if source.size else 0, False), "stream": None}
+    if source._element.numpy_dtype is not None:
+        described["descr"] = source.dtype.descr
+    return described

@@ -1,0 +1,124 @@
+"""Modules and kernels: what is known of them, and calling them by name."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from . import _core
+
+if TYPE_CHECKING:
+    from ._session import Session
+
+_ACCESS = ("none", "read", "write", "read+write", "unknown")
+_KIND = ("integer", "float", "bits", "pointer", "struct")
+
+
+class Parameter(NamedTuple):
+    """A kernel's parameter, as its PTX declares it. An integer of 8 bytes may be a pointer: PTX does not tell."""
+
+    name: str  # "saxpy_param_2"
+    type: str  # "u64"
+    kind: str  # "integer", "float", "bits", "pointer", "struct"
+    offset_bytes: int
+    size_bytes: int
+    align_bytes: int
+    access: str  # of the memory that it points at: "none", "read", "write", "read+write", "unknown"
+    reason: str  # the instruction that shows it
+
+
+class Kernel(_core.Kernel):
+    """A kernel. `k[grid, block](arguments)` launches it, as does `k[threads](arguments)` in one dimension."""
+
+    __slots__ = ("_cached_parameters",)
+    _cached_parameters: tuple[Parameter, ...]
+
+    @property
+    def name(self) -> str:
+        """As in the PTX, mangled where the source was."""
+        return str(self._info()["name"])
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        if not hasattr(self, "_cached_parameters"):
+            self._cached_parameters = tuple(
+                Parameter(name, type_, _KIND[kind], offset, size, align, _ACCESS[access], reason)
+                for name, type_, kind, offset, size, align, access, reason in self._parameters())
+        return self._cached_parameters
+
+    @property
+    def info(self) -> dict[str, object]:
+        """What it needs: parameter_bytes, static_shared_bytes, registers_per_thread (0: the device has no notion of
+        it), local_bytes_per_thread, max_threads_per_block, required_block, universal_access, universal_reason."""
+        info = self._info()
+        info["universal_access"] = _ACCESS[info["universal_access"]]
+        return info
+
+    def explain(self) -> str:
+        """What is known of it, for people."""
+        info = self._info()
+        lines = [f"kernel {info['name']}"]
+        width = max((len(p.name) for p in self.parameters), default=0)
+        for p in self.parameters:
+            what = "" if p.access == "none" else f"  {p.access:<10} {p.reason}"
+            lines.append(f"  {p.name:<{width}}  {p.type:<4} {p.size_bytes:>3} bytes{what}".rstrip())
+        if info["universal_access"]:
+            lines.append(f"  any array may be used ({_ACCESS[info['universal_access']]}): {info['universal_reason']}")
+        needs = f"at most {info['max_threads_per_block']} threads a block"
+        if any(info["required_block"]):
+            needs = f"blocks of {tuple(max(1, extent) for extent in info['required_block'])} threads, as it requires"
+        for key, what in (("registers_per_thread", "registers a thread"), ("static_shared_bytes", "bytes of shared memory"),
+                          ("local_bytes_per_thread", "bytes of local memory a thread")):
+            if info[key]:
+                needs += f", {info[key]} {what}"
+        return "\n".join([*lines, f"  {needs}"])
+
+    def __repr__(self) -> str:
+        return f"<pergola.Kernel {self.name}({', '.join(p.type for p in self.parameters)})>"
+
+
+class Module(_core.Module):
+    """The kernels of a file or text, as attributes (`module.saxpy`) and items (`module["ns::saxpy"]`)."""
+
+    __slots__ = ("_kernels",)
+    _kernels: dict[str, Kernel]
+
+    @property
+    def names(self) -> list[str]:
+        """Its kernels, as in the PTX."""
+        return self._names()
+
+    def __getitem__(self, name: str) -> Kernel:
+        """By its name in the PTX or, where just one kernel fits, its plain C++ name. NotFound lists what is there."""
+        if not hasattr(self, "_kernels"):
+            self._kernels = {}
+        if name not in self._kernels:
+            self._kernels[name] = Kernel(self, name)
+        return self._kernels[name]
+
+    def __getattr__(self, name: str) -> Kernel:
+        if name.startswith("__") or name in Module.__slots__:
+            raise AttributeError(name)
+        try:
+            return self[name]
+        except _core.NotFound as error:
+            raise AttributeError(str(error)) from None
+
+    def __iter__(self) -> Iterator[Kernel]:
+        return (self[name] for name in self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.names]
+
+    def __repr__(self) -> str:
+        return f"<pergola.Module of {', '.join(self.names)}>"
+
+
+def only_kernel(session: Session, module: Module) -> Kernel:
+    """The module's kernel, where it has just one."""
+    if len(module) != 1:
+        raise _core.InvalidArgument(f"kernel() is of a source with one kernel; this one has {len(module)} "
+                                    f"({', '.join(module.names)}): take module() and name it.")
+    return module[module.names[0]]

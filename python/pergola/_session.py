@@ -1,0 +1,165 @@
+"""Sessions: where work is submitted, and the one that is used where none is named."""
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, Optional
+
+from . import _core, _interchange, _dtypes
+from ._array import Array, _extents
+from ._dag import Dag
+from ._kernel import Kernel, Module, only_kernel
+
+
+class Device(NamedTuple):
+    """A device, as its session sees it. Sizes in bytes."""
+
+    id: str  # "cpu", "cuda:0"
+    name: str
+    driver: str
+    compute_capability: tuple[int, int]
+    sm_count: int
+    warp_size: int
+    max_threads_per_block: int
+    max_block: tuple[int, int, int]
+    max_grid: tuple[int, int, int]
+    max_shared_bytes_per_block: int
+    memory_bytes: int
+
+
+_LANGUAGES = {None: 0, "cuda": 1, "ptx": 2}
+
+
+def _language(name: Optional[str]) -> int:
+    if name not in _LANGUAGES:
+        raise ValueError(f"A language is 'cuda' or 'ptx', not {name!r}.")
+    return _LANGUAGES[name]
+
+
+class Session(_core.Session):
+    """A device, and the work submitted to it, which gives the results of the order in which it was submitted.
+
+    Thread-safe. Its arrays and modules keep it. `with session:` makes it the one that pergola.array() and so on use,
+    in this thread or task."""
+
+    __slots__ = ("_info", "_tokens")
+    _info: Device
+    _tokens: list[contextvars.Token[Optional[Session]]]
+
+    @property
+    def device(self) -> Device:
+        if not hasattr(self, "_info"):
+            self._info = Device(**self._device())
+        return self._info
+
+    def dag(self) -> Dag:
+        """The work submitted last, as a picture."""
+        return Dag(self)
+
+    @contextlib.contextmanager
+    def trace(self, path: str | os.PathLike[str]) -> Iterator[None]:
+        """`with session.trace("run.json"):` records what is submitted within; its end waits for that and writes the file,
+        which ui.perfetto.dev opens and `pergola trace` and `pergola explain` read."""
+        self._trace(os.fspath(path))
+        try:
+            yield
+        finally:
+            self._trace(None)
+
+    @contextlib.contextmanager
+    def history(self, path: str | os.PathLike[str]) -> Iterator[None]:
+        """The same for kernels' times by size, which are added to what the file has."""
+        self._history(os.fspath(path))
+        try:
+            yield
+        finally:
+            self._history(None)
+
+    # ── Kernels ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def module(self, source: str, *, name: Optional[str] = None, language: Optional[str] = None,
+               flags: Iterable[str] = ()) -> Module:
+        """Compiles and loads CUDA C++ or PTX text. `name` is for messages, `flags` for the compiler ("-DN=4")."""
+        return Module(self, source, False, _language(language), name, tuple(flags))
+
+    def kernel(self, source: str, kernel: Optional[str] = None, *, name: Optional[str] = None,
+               language: Optional[str] = None, flags: Iterable[str] = ()) -> Kernel:
+        """The kernel of a source text, which has one, or is told which."""
+        module = self.module(source, name=name, language=language, flags=flags)
+        return only_kernel(self, module) if kernel is None else module[kernel]
+
+    def load(self, path: str | os.PathLike[str], *, language: Optional[str] = None,
+             flags: Iterable[str] = ()) -> Module:
+        """Compiles and loads a file of CUDA C++ (.cu) or PTX (.ptx)."""
+        return Module(self, os.fspath(path), True, _language(language), None, tuple(flags))
+
+    # ── Arrays ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def array(self, source: Any, dtype: _dtypes.DTypeLike = None) -> Array:
+        """A new array with a copy of `source`: a NumPy array, anything with the buffer protocol, a list, an Array."""
+        return _interchange.array(self, source, dtype)
+
+    def asarray(self, source: Any, *, stream: Any = None) -> Array:
+        """`source` where it is an array of this session; its memory, held, where it lies on the same GPU (by
+        __cuda_array_interface__ or DLPack); else a copy. `stream` (an int, or with __cuda_stream__) is what makes it."""
+        return _interchange.asarray(self, source, stream)
+
+    def from_dlpack(self, source: Any, *, copy: Optional[bool] = None) -> Array:
+        """The memory of an array of another library on the same GPU, or a copy of one in the host's memory.
+
+        copy=True always copies; copy=False raises BufferError where it would have to."""
+        return _interchange.from_dlpack(self, source, copy)
+
+    def empty(self, shape: Any, dtype: _dtypes.DTypeLike = None) -> Array:
+        """A new array, uninitialised. The default dtype is NumPy's, float64."""
+        return Array._make(self, _extents(shape), _dtypes.element_type(dtype))
+
+    def full(self, shape: Any, value: Any, dtype: _dtypes.DTypeLike = None) -> Array:
+        """A new array with every element `value`; the dtype is the value's unless it is given."""
+        if dtype is None:
+            dtype = type(value) if isinstance(value, (bool, int, float, complex)) else getattr(value, "dtype", None)
+        return self.empty(shape, dtype).fill(value)
+
+    def zeros(self, shape: Any, dtype: _dtypes.DTypeLike = None) -> Array:
+        element = _dtypes.element_type(dtype)
+        result = Array._make(self, _extents(shape), element)
+        if result.size:
+            result._fill(bytes(element.itemsize))
+        return result
+
+    def ones(self, shape: Any, dtype: _dtypes.DTypeLike = None) -> Array:
+        return self.empty(shape, dtype).fill(1)
+
+    # ── The one in use ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def __enter__(self) -> Session:
+        if not hasattr(self, "_tokens"):
+            self._tokens = []
+        self._tokens.append(_current.set(self))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self._tokens.pop())
+
+    def __repr__(self) -> str:
+        return f"<pergola.Session on {self.device.id} ({self.device.name})>"
+
+
+_current: contextvars.ContextVar[Optional[Session]] = contextvars.ContextVar("pergola_session", default=None)
+_default: Optional[Session] = None
+_default_lock = threading.Lock()
+
+
+def current() -> Session:
+    """The session of the innermost `with session:`, else the process's own, opened when it is first needed."""
+    global _default
+    session = _current.get() or _default
+    if session is not None:
+        return session
+    with _default_lock:
+        if _default is None:
+            _default = Session()
+        return _default

@@ -1,0 +1,109 @@
+"""What the tests share: a session, kernels as PTX (no compiler needed), children that are whole processes."""
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import pergola as pg
+import pytest
+
+# Each kernel is as small as what it is for. echo's parameters are of each kind that a Python object can become.
+PTX = """
+.version 7.0
+.target sm_70
+.address_size 64
+// y[i] += a * x[i]
+.visible .entry saxpy(.param .f32 saxpy_param_0, .param .u64 saxpy_param_1, .param .u64 saxpy_param_2,
+                      .param .u32 saxpy_param_3) {
+  .reg .pred %p<2>; .reg .f32 %f<5>; .reg .b32 %r<6>; .reg .b64 %rd<8>;
+  ld.param.f32 %f1, [saxpy_param_0];
+  ld.param.u64 %rd1, [saxpy_param_1];
+  ld.param.u64 %rd2, [saxpy_param_2];
+  ld.param.u32 %r1, [saxpy_param_3];
+  mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mov.u32 %r4, %tid.x;
+  mad.lo.s32 %r5, %r2, %r3, %r4;
+  setp.ge.s32 %p1, %r5, %r1;
+  @%p1 bra done;
+  mul.wide.s32 %rd3, %r5, 4;
+  add.s64 %rd4, %rd1, %rd3;
+  add.s64 %rd5, %rd2, %rd3;
+  ld.global.f32 %f2, [%rd4];
+  ld.global.f32 %f3, [%rd5];
+  fma.rn.f32 %f4, %f1, %f2, %f3;
+  st.global.f32 [%rd5], %f4;
+done:
+  ret;
+}
+// Stores its parameters, widened to 8 bytes each: out = {u8, u16, u32, u64, f32's bits, f64's bits, struct's 2 words}
+.visible .entry echo(.param .u64 out, .param .u8 a, .param .u16 b, .param .u32 c, .param .u64 d, .param .f32 e,
+                     .param .f64 f, .param .align 4 .b8 g[8], .param .align 2 .b8 h[2]) {
+  .reg .b16 %h<4>; .reg .b32 %r<4>; .reg .b64 %rd<10>; .reg .f32 %f; .reg .f64 %d;
+  ld.param.u64 %rd0, [out];
+  ld.param.u8 %h0, [a]; cvt.u64.u16 %rd1, %h0; st.global.u64 [%rd0], %rd1;
+  ld.param.u16 %h1, [b]; cvt.u64.u16 %rd2, %h1; st.global.u64 [%rd0+8], %rd2;
+  ld.param.u32 %r0, [c]; cvt.u64.u32 %rd3, %r0; st.global.u64 [%rd0+16], %rd3;
+  ld.param.u64 %rd4, [d]; st.global.u64 [%rd0+24], %rd4;
+  ld.param.f32 %f, [e]; mov.b32 %r1, %f; cvt.u64.u32 %rd5, %r1; st.global.u64 [%rd0+32], %rd5;
+  ld.param.f64 %d, [f]; st.global.f64 [%rd0+40], %d;
+  ld.param.u32 %r2, [g]; cvt.u64.u32 %rd6, %r2; st.global.u64 [%rd0+48], %rd6;
+  ld.param.u32 %r3, [g+4]; cvt.u64.u32 %rd7, %r3; st.global.u64 [%rd0+56], %rd7;
+  ld.param.u16 %h2, [h]; cvt.u64.u16 %rd8, %h2; st.global.u64 [%rd0+64], %rd8;
+  ret;
+}
+// Writes far outside every array.
+.visible .entry wild() {
+  .reg .b64 %rd<2>; .reg .b32 %r<2>;
+  mov.u64 %rd1, 64; mov.u32 %r1, 1; st.global.u32 [%rd1], %r1;
+  ret;
+}
+// Runs until *stop is not 0; *done = 1.
+.visible .entry spin(.param .u64 stop, .param .u64 done) {
+  .reg .pred %p; .reg .b64 %rd<2>; .reg .b32 %r;
+  ld.param.u64 %rd0, [stop];
+  ld.param.u64 %rd1, [done];
+again:
+  ld.volatile.global.u32 %r, [%rd0];
+  setp.eq.u32 %p, %r, 0;
+  @%p bra again;
+  st.global.u32 [%rd1], %r;
+  ret;
+}
+// out[block's linear index] = threads in a block + 1000 * bytes of shared memory
+.visible .entry shape(.param .u64 out) {
+  .reg .b32 %r<12>; .reg .b64 %rd<3>;
+  ld.param.u64 %rd0, [out];
+  mov.u32 %r0, %ctaid.x; mov.u32 %r1, %ctaid.y; mov.u32 %r2, %ctaid.z;
+  mov.u32 %r3, %nctaid.x; mov.u32 %r4, %nctaid.y;
+  mad.lo.u32 %r5, %r2, %r4, %r1; mad.lo.u32 %r5, %r5, %r3, %r0;
+  mov.u32 %r6, %ntid.x; mov.u32 %r7, %ntid.y; mov.u32 %r8, %ntid.z;
+  mul.lo.u32 %r6, %r6, %r7; mul.lo.u32 %r6, %r6, %r8;
+  mov.u32 %r9, %dynamic_smem_size; mad.lo.u32 %r6, %r9, 1000, %r6;
+  mul.wide.u32 %rd1, %r5, 4; add.s64 %rd1, %rd0, %rd1;
+  st.global.u32 [%rd1], %r6;
+  ret;
+}
+"""
+
+
+@pytest.fixture(scope="session")
+def module():
+    return pg.module(PTX, name="kernels.ptx")
+
+
+@pytest.fixture
+def saxpy(module):
+    return module.saxpy
+
+
+def run_child(body, *, timeout=60, check=True, environment=None, arguments=(), prelude=True):
+    """Runs Python source in a process of its own; `module` is there for it. Its output is in the result."""
+    code = textwrap.dedent(body)
+    if prelude:
+        code = f"import sys\nsys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})\n" \
+               "import pergola as pg\nfrom conftest import PTX\nmodule = pg.module(PTX)\n" + code
+    result = subprocess.run([sys.executable, *arguments, "-c", code], capture_output=True, text=True, timeout=timeout,
+                            env={**os.environ, **(environment or {})})
+    if check:
+        assert result.returncode == 0, f"exit status {result.returncode}\n{result.stdout}{result.stderr}"
+    return result

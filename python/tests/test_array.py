@@ -1,0 +1,260 @@
+"""Arrays: making, reading, writing, views, what is refused."""
+import array as python_array
+import gc
+import weakref
+
+import numpy as np
+import pergola as pg
+import pytest
+
+DTYPES = ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16", "?"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (7,), (3, 5), (2, 0, 3), (2, 3, 4)])
+def test_round_trip(dtype, shape):
+    host = (np.arange(np.prod(shape, dtype=int)) % 100).astype(dtype).reshape(shape)
+    x = pg.array(host)
+    assert (x.shape, x.dtype, x.ndim, x.size, x.nbytes, x.itemsize) == (
+        shape, host.dtype, host.ndim, host.size, host.nbytes, host.itemsize)
+    assert x.strides == host.strides or host.size == 0
+    for back in (x.numpy(), np.asarray(x), np.array(x), x.copy().numpy(), pg.array(x).numpy()):
+        assert back.dtype == host.dtype and back.shape == host.shape and (back == host).all()
+    assert x.tolist() == host.tolist() and x.tobytes() == host.tobytes()
+
+
+def test_what_numpy_gives_is_a_copy():
+    x = pg.ones(4, "f4")
+    first = x.numpy()
+    first[0] = 7
+    x.fill(2)
+    assert first.tolist() == [7, 1, 1, 1] and x.tolist() == [2] * 4
+
+
+def test_the_source_may_change_at_once():
+    host = np.ones(1 << 20, "f4")
+    x = pg.array(host)
+    host[:] = 2
+    assert (x.numpy() == 1).all()
+
+
+@pytest.mark.parametrize("make, expected", [
+    (lambda: pg.zeros(3), np.zeros(3)), (lambda: pg.ones((2, 2), "i4"), np.ones((2, 2), "i4")),
+    (lambda: pg.full(3, 7), np.full(3, 7)), (lambda: pg.full(3, 0.5), np.full(3, 0.5)),
+    (lambda: pg.full(3, 1, "f4"), np.full(3, 1, "f4")), (lambda: pg.full((2, 1), np.float32(2)), np.full((2, 1), 2, "f4")),
+    (lambda: pg.full(2, 1j), np.full(2, 1j)), (lambda: pg.full(2, True), np.full(2, True)),
+    (lambda: pg.zeros_like(pg.ones((2, 3), "i2")), np.zeros((2, 3), "i2")),
+    (lambda: pg.ones_like(np.zeros((2, 3), "f4")), np.ones((2, 3), "f4")),
+    (lambda: pg.full_like(pg.ones(2, "f4"), 3), np.full(2, 3, "f4")),
+    (lambda: pg.zeros_like(pg.ones(2, "f4"), "u1"), np.zeros(2, "u1")),
+    (lambda: pg.array([[1, 2], [3, 4]]), np.array([[1, 2], [3, 4]])), (lambda: pg.array(5), np.array(5)),
+    (lambda: pg.array([1, 2], "f4"), np.array([1, 2], "f4")), (lambda: pg.array(range(4), np.uint8), np.arange(4, dtype="u1")),
+    (lambda: pg.array(python_array.array("d", [1, 2])), np.array([1.0, 2.0])), (lambda: pg.array(b"ab"), np.array([97, 98], "u1")),
+    (lambda: pg.array(memoryview(b"ab")), np.array([97, 98], "u1")),
+    (lambda: pg.array(np.arange(3), float), np.arange(3.0)), (lambda: pg.array(pg.ones(3), "i4"), np.ones(3, "i4"))])
+def test_making(make, expected):
+    made = make()
+    assert made.dtype == expected.dtype and made.shape == expected.shape and (made.numpy() == expected).all()
+
+
+def test_structs():
+    dtype = np.dtype([("position", "f4", 3), ("id", "i4")])
+    host = np.zeros(5, dtype)
+    host["id"] = range(5)
+    x = pg.array(host)
+    assert x.dtype == dtype and (x.numpy() == host).all() and x[3]["id"] == 3
+    x[1] = host[4]
+    assert x.numpy()["id"].tolist() == [0, 4, 2, 3, 4]
+    x.fill(host[2])
+    assert x.numpy()["id"].tolist() == [2] * 5
+
+
+@pytest.mark.parametrize("source, error, says", [
+    (np.ones((4, 4))[:, 1], ValueError, "ascontiguousarray"), (np.ones((4, 4)).T, ValueError, "ascontiguousarray"),
+    (np.ones(4)[::-1], ValueError, "not contiguous"), (memoryview(b"abcd")[::2], ValueError, "not contiguous"),
+    (np.array([object()]), TypeError, "array of numbers"), (np.array(["a"]), TypeError, "no elements of dtype"),
+    (np.ones(3, ">f4"), TypeError, "byte order"), ([[1], [2, 3]], ValueError, ""), (None, TypeError, ""),
+    (np.array(["2020"], "M8[D]"), TypeError, "no elements of dtype")])
+def test_what_cannot_be_an_array_is_refused(source, error, says):
+    with pytest.raises(error, match=says):
+        pg.array(source)
+
+
+@pytest.mark.parametrize("shape, error", [(-1, ValueError), ((2, -3), ValueError), (1.5, TypeError), ("3", TypeError),
+                                          (1 << 62, MemoryError), ((1 << 40, 1 << 40), (MemoryError, OverflowError))])
+def test_wrong_shapes(shape, error):
+    with pytest.raises(error):
+        pg.empty(shape, "f4")
+
+
+def test_dtypes_by_every_name():
+    for name in ("float32", "f4", "<f4", np.float32, np.dtype("f4"), "single"):
+        assert pg.zeros(1, name).dtype_name == "float32"
+    assert pg.zeros(1).dtype_name == "float64" and pg.zeros(1, int).dtype_name == "int64"
+    assert pg.zeros(2, "bfloat16").nbytes == 4
+    for wrong in ("float33", "O", ">f4", "U3"):
+        with pytest.raises(TypeError):
+            pg.zeros(1, wrong)
+
+
+# ── Views ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+INDICES = [0, -1, slice(None), slice(1, 3), slice(-2, None), slice(2, 1), slice(0, 100), (1, 2), (0, slice(1, 3)), (1, 0, 3),
+           (1, 0, slice(2)), Ellipsis, (), (-1, -1, -1), np.int64(1)]
+
+
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_indexing_is_numpys(index):
+    host = np.arange(4 * 3 * 5, dtype="i4").reshape(4, 3, 5)
+    x = pg.array(host)
+    part, expected = x[index], host[index]
+    assert np.shape(part) == np.shape(expected)
+    if isinstance(part, pg.Array):
+        assert (part.numpy() == expected).all() and part.strides == expected.strides or expected.size == 0
+        part.fill(-1)
+        expected[...] = -1
+    else:
+        assert type(part) is int and part == expected
+        x[index] = -1
+        host[index] = -1
+    assert (x.numpy() == host).all()
+
+
+@pytest.mark.parametrize("index, error", [
+    (4, IndexError), (-5, IndexError), ((0, 3), IndexError), ((0, 0, 0, 0), IndexError), (slice(None, None, 2), ValueError),
+    (slice(None, None, -1), ValueError), ((slice(None), 0), ValueError), (1.0, TypeError), ("a", TypeError),
+    ([0, 1], TypeError), (np.array([True] * 4), TypeError), (None, TypeError), ((Ellipsis, 0), TypeError)])
+def test_indices_that_are_refused(index, error):
+    x = pg.zeros((4, 3, 5), "i4")
+    with pytest.raises(error):
+        x[index]
+    with pytest.raises(error):
+        x[index] = 1
+    assert not x.numpy().any()
+
+
+def test_views_share_memory_and_keep_it(saxpy):
+    x = pg.zeros((4, 8), "f4")
+    row, address = x[2], x.address
+    assert row.address == address + 64 and x[1:3][1].address == row.address
+    ones = pg.ones(8, "f4")
+    saxpy[8](3.0, ones, row, 8)
+    saxpy[4](1.0, ones, x[2, 4:], 4)
+    assert x.numpy().tolist() == [[0] * 8] * 2 + [[3] * 4 + [4] * 4] + [[0] * 8]
+    del x
+    gc.collect()
+    assert row.tolist() == [3] * 4 + [4] * 4
+
+
+@pytest.mark.parametrize("value, expected", [
+    (5, [[0, 0], [5, 5], [5, 5]]), (np.float32(5), [[0, 0], [5, 5], [5, 5]]), (np.array(5), [[0, 0], [5, 5], [5, 5]]),
+    ([[1, 2], [3, 4]], [[0, 0], [1, 2], [3, 4]]), (np.array([[1, 2], [3, 4]]), [[0, 0], [1, 2], [3, 4]])])
+def test_assignment(value, expected):
+    x = pg.zeros((3, 2), "f4")
+    x[1:] = value
+    assert x.tolist() == expected
+    y = pg.zeros((3, 2), "f4")
+    y[1:] = x[1:]
+    assert y.tolist() == expected
+    y[...] = pg.session(device="cpu").array(x.numpy())
+    assert y.tolist() == expected
+    assert pg.zeros((3, 2), "f4").copy_from(x.numpy()).tolist() == expected
+
+
+def test_wrong_assignments():
+    x = pg.zeros((3, 2), "f4")
+    for wrong in ([1, 2], np.ones((2, 3)), pg.ones((3, 2)), pg.ones(6, "f4"), np.ones((3, 4), "f4")[:, ::2]):
+        with pytest.raises(ValueError):
+            x[...] = wrong
+    with pytest.raises(TypeError):
+        pg.zeros(2, "i4")[0] = 1.5
+    with pytest.raises(OverflowError):
+        pg.zeros(2, "u1")[0] = 256
+    with pytest.raises(OverflowError):
+        pg.zeros(2, "i1").fill(-129)
+    assert not x.numpy().any()
+
+
+def test_reshape_iteration_and_truth():
+    x = pg.array(np.arange(6, dtype="i4"))
+    assert x.reshape(2, 3).tolist() == [[0, 1, 2], [3, 4, 5]] and x.reshape((3, -1)).shape == (3, 2)
+    assert [row.tolist() for row in x.reshape(3, 2)] == [[0, 1], [2, 3], [4, 5]] and list(x) == list(range(6))
+    for wrong in ((4,), (-1, 4), (-1, -1), (6, 0)):
+        with pytest.raises(ValueError):
+            x.reshape(wrong)
+    assert len(x) == 6 and 3 in x and bool(x[1:2]) and not bool(x[:1]) and x[5:].item() == 5
+    for wrong in (lambda: bool(x), lambda: x.item(), lambda: bool(x[:0])):
+        with pytest.raises(ValueError):
+            wrong()
+    for wrong in (lambda: len(pg.array(1)), lambda: iter(pg.array(1)), lambda: hash(x)):
+        with pytest.raises(TypeError):
+            wrong()
+    assert repr(x) == f"pergola.Array(shape=(6,), dtype=int32, device={pg.device().id!r})"
+    with pytest.raises(ValueError, match="from_dlpack"):
+        x.__array__(copy=False)
+
+
+# ── The end of memory ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+def test_use_after_free_is_an_error_not_a_crash(saxpy):
+    x, y = pg.ones((2, 4), "f4"), pg.zeros((2, 4), "f4")
+    row = x[1]
+    saxpy[8](1.0, x, y, 8)
+    x.free()
+    x.free()
+    assert x.freed and row.freed and "freed" in repr(x) and not y.freed
+    for use in (x.numpy, row.numpy, lambda: x.fill(1), lambda: row.fill(1), lambda: x[0, 0], lambda: x.copy(),
+                lambda: x.address, lambda: saxpy[4](1.0, x, y, 4), lambda: saxpy[4](1.0, y, row, 4),
+                lambda: y.copy_from(x), lambda: x.copy_from(y), lambda: x.tolist()):
+        with pytest.raises(pg.FailedPrecondition, match="freed"):
+            use()
+    assert (y.numpy() == 1).all(), "work in flight keeps what it uses"
+    other = pg.zeros(3)
+    other[1:].free()
+    assert other.freed
+
+
+def test_arrays_and_sessions_go_in_any_order():
+    session = pg.session(device="cpu")
+    x = session.ones(4)
+    del session
+    gc.collect()
+    assert x.session.device.id == "cpu" and x.tolist() == [1] * 4
+
+
+def test_out_of_memory_is_an_error():
+    with pytest.raises(pg.OutOfMemory):
+        pg.empty(pg.device().memory_bytes + 1, "u1")
+    assert issubclass(pg.OutOfMemory, MemoryError)
+
+
+def test_sessions_as_contexts():
+    outer = pg.session()
+    with pg.session(device="cpu") as inner:
+        assert pg.session() is inner and pg.zeros(3).session is inner
+        with inner:
+            assert pg.session() is inner
+        assert pg.session() is inner
+    assert pg.session() is outer
+    with pytest.raises(RuntimeError):
+        with pg.session(device="cpu"):
+            raise RuntimeError
+    assert pg.session() is outer
+    x = pg.array(inner.full((2, 2), 3))
+    assert x.session is outer and x.tolist() == [[3, 3], [3, 3]]
+
+
+def test_copies_between_sessions_by_assignment():
+    a, b = pg.session(device="cpu"), pg.session(device="cpu")
+    x, y = a.full(4, 2.0), b.zeros(4)
+    y[1:3] = x[:2]
+    assert y.tolist() == [0, 2, 2, 0]
+
+
+def test_arrays_can_be_weakly_referenced_and_are_gone_at_once():
+    x = pg.zeros(4)
+    view, gone = x[1:], weakref.ref(x)
+    del x
+    assert view.tolist() == [0] * 3 and gone() is not None, "a view keeps the array that has the memory"
+    del view
+    assert gone() is None

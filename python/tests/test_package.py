@@ -1,0 +1,56 @@
+"""What is promised of the package: its names, its stubs, its exceptions."""
+import ast
+import pathlib
+
+import pergola as pg
+import pytest
+
+PACKAGE = pathlib.Path(pg.__file__).parent
+
+
+def names_of(tree):
+    for node in tree.body:
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+            yield node.name, node
+        elif isinstance(node, ast.AnnAssign):
+            yield node.target.id, node
+
+
+def test_the_stub_says_what_the_extension_has():
+    stub = dict(names_of(ast.parse((PACKAGE / "_core.pyi").read_text())))
+    assert set(stub) == {name for name in dir(pg._core) if not name.startswith("__")}
+    for name, node in stub.items():
+        if isinstance(node, ast.ClassDef) and not issubclass(getattr(pg._core, name), Exception):
+            described = {n for n, _ in names_of(node) if not n.startswith("__")}
+            assert described == {n for n in vars(getattr(pg._core, name)) if not n.startswith("__")}, name
+        elif isinstance(node, ast.ClassDef):
+            assert [base.id for base in node.bases] == [base.__name__ for base in getattr(pg._core, name).__bases__]
+
+
+def test_it_is_typed():
+    assert (PACKAGE / "py.typed").exists()
+
+
+def test_all_is_all():
+    public = {name for name in vars(pg) if not name.startswith("_") and name != "annotations"}
+    assert public == set(pg.__all__)
+
+
+@pytest.mark.parametrize("name", [n for n in pg.__all__ if isinstance(getattr(pg, n), type)
+                                  and issubclass(getattr(pg, n), Exception)])
+def test_every_exception_is_an_error_with_a_doc(name):
+    exception = getattr(pg, name)
+    assert issubclass(exception, pg.Error) and exception.__doc__ and exception.__module__ == "pergola"
+
+
+def test_every_function_and_method_of_the_package_has_a_type_of_its_result():
+    for path in PACKAGE.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                assert node.returns is not None, f"{path.name}: {node.name}"
+
+
+def test_device():
+    device = pg.device()
+    assert device.warp_size == 32 and device.max_threads_per_block == 1024 and device.memory_bytes > 0
+    assert device.id == pg.session().device.id and repr(pg.session()).startswith(f"<pergola.Session on {device.id}")

@@ -1,0 +1,249 @@
+"""Whole processes: Ctrl-C, the interpreter's end, fork, what import needs."""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pergola as pg
+import pytest
+from conftest import run_child
+
+TESTS = str(pathlib.Path(__file__).parent)
+
+
+def interrupt_child(body):
+    """Starts a child, sends SIGINT once it says ready, and returns how it ended and how long that took."""
+    code = f"import sys, numpy\nsys.path.insert(0, {TESTS!r})\nimport pergola as pg\nfrom conftest import PTX\n" \
+           f"module = pg.module(PTX)\nstop, done = pg.zeros(1, 'u4'), pg.zeros(1, 'u4')\n" + textwrap.dedent(body)
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "ready\n", child.communicate()
+    time.sleep(0.3)
+    child.send_signal(signal.SIGINT)
+    start = time.monotonic()
+    try:
+        out, err = child.communicate(timeout=30)
+    finally:
+        child.kill()
+    return child.returncode, out, err, time.monotonic() - start
+
+
+@pytest.mark.parametrize("wait", ["pg.synchronize()", "done.numpy()", "done.tolist()", "pg.record().wait()", "done[0]",
+                                  "[module.spin[1, 1](stop, done) for _ in range(5000)]", "print(done)\npg.device()\ndone.wait()"])
+def test_ctrl_c_ends_a_wait(wait):
+    status, _, err, seconds = interrupt_child(f"module.spin[1, 1](stop, done)\nprint('ready', flush=True)\n{wait}")
+    assert status in (-signal.SIGINT, 130) and "KeyboardInterrupt" in err, (status, err)
+    assert seconds < 20
+
+
+def test_ctrl_c_can_be_caught_and_the_session_goes_on():
+    status, out, err, _ = interrupt_child("""
+        from conftest import PTX
+        y = pg.zeros(4, "f4"); x = pg.ones(4, "f4")
+        other = pg.session(device="cpu")
+        print("ready", flush=True)
+        module.spin[1, 1](stop, done)
+        try:
+            pg.synchronize()
+        except KeyboardInterrupt:
+            print(other.module(PTX).names[0])
+    """)
+    assert (status, out) == (0, "saxpy\n"), err
+
+
+def test_reading_an_array_waits_for_no_other_work():
+    run_child("""
+        stop, done, y = pg.zeros(1, "u4"), pg.zeros(1, "u4"), pg.zeros(4, "f4")
+        pg.synchronize()
+        module.spin[1, 1](stop, done)
+        assert y.tolist() == [0] * 4 and pg.ones(4).numpy().tolist() == [1] * 4
+        y.wait()
+        assert not pg.record().done
+    """)
+
+
+# ── The interpreter's end ─────────────────────────────────────────────────────────────────────────────────────────────
+
+def test_exit_with_a_kernel_that_never_ends():
+    start = time.monotonic()
+    result = run_child("""
+        stop, done = pg.zeros(1, "u4"), pg.zeros(1, "u4")
+        module.spin[1, 1](stop, done)
+        print("left")
+    """)
+    assert result.stdout == "left\n" and time.monotonic() - start < 20
+
+
+def test_exit_with_a_kernel_that_never_ends_in_a_session_that_is_dropped():
+    run_child("""
+        session = pg.session(device="cpu")
+        stop, done = session.zeros(1, "u4"), session.zeros(1, "u4")
+        session.module(PTX).spin[1, 1](stop, done)
+    """)
+
+
+def test_exit_waits_for_short_work():
+    source = r'''extern "C" int printf(const char*, ...);
+                 extern "C" __global__ void hello() { printf("hello from %d\n", threadIdx.x); }'''
+    result = run_child(f"pg.kernel({source!r})[1, 2]()")
+    assert result.stdout == "hello from 0\nhello from 1\n", result.stderr
+
+
+def test_exit_tells_a_failure_that_nobody_waited_for():
+    assert "'wild'" in run_child("module.wild[1, 1]()").stderr
+    told = run_child("""
+        module.wild[1, 1]()
+        try:
+            pg.synchronize()
+        except pg.DeviceFault:
+            pass
+    """)
+    assert told.stderr == ""
+
+
+def test_exit_by_an_exception_keeps_its_message():
+    result = run_child("""
+        y = pg.zeros(4, "f4")
+        module.saxpy[4](1.0, y, y, 4)
+        raise RuntimeError("the program's own")
+    """, check=False)
+    assert result.returncode == 1 and "the program's own" in result.stderr
+
+
+@pytest.mark.parametrize("body", ["pg.synchronize()", "done.numpy()",
+                                  "exec('while True:\\n  module.saxpy[4](1.0, y, y, 4)')",
+                                  "exec('while True:\\n  y.numpy()')", "exec('while True:\\n  pg.zeros(1000)')"])
+def test_exit_under_daemon_threads(body):
+    spin = "module.spin[1, 1](stop, done)" if "done" in body or body == "pg.synchronize()" else ""
+    run_child(f"""
+        import threading, time
+        stop, done, y = pg.zeros(1, "u4"), pg.zeros(1, "u4"), pg.zeros(4, "f4")
+        {spin}
+        for _ in range(3):
+            threading.Thread(target=lambda: {body}, daemon=True).start()
+        time.sleep(0.2)
+    """)
+
+
+# ── Fork ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+FORK = """
+import os, signal
+signal.alarm(30)
+x, y = pg.ones(4, "f4"), pg.zeros(4, "f4")
+module.saxpy[4](1.0, x, y, 4)
+BEFORE
+child = os.fork()
+if child == 0:
+    for use in (lambda: y.numpy(), lambda: pg.synchronize(), lambda: module.saxpy[4](1.0, x, y, 4), lambda: pg.zeros(3),
+                lambda: pg.session(device="cpu"), lambda: y[0], lambda: y.fill(1), lambda: pg.module(PTX)):
+        try:
+            use()
+            print("no error")
+        except pg.FailedPrecondition as error:
+            assert "spawn" in str(error)
+    del x, y, module
+    print("refused", flush=True)
+    EXIT
+_, status = os.waitpid(child, 0)
+assert os.waitstatus_to_exitcode(status) == 0, status
+print(y.tolist())
+"""
+
+
+@pytest.mark.parametrize("before", ["", "pg.synchronize()"])
+@pytest.mark.parametrize("leave", ["os._exit(0)", "raise SystemExit(0)"])
+def test_a_forked_child_is_refused_and_ends(before, leave):
+    result = run_child(FORK.replace("BEFORE", before).replace("EXIT", leave))
+    assert result.stdout == "refused\n[1.0, 1.0, 1.0, 1.0]\n"
+
+
+def test_fork_before_the_first_session_is_fine():
+    run_child("""
+        import os, pergola as pg
+        child = os.fork()
+        assert pg.ones(3).tolist() == [1.0] * 3
+        if child:
+            assert os.waitpid(child, 0)[1] == 0
+    """, prelude=False)
+
+
+def test_multiprocessing_by_spawn(tmp_path):
+    (tmp_path / "program.py").write_text(textwrap.dedent("""
+        import multiprocessing, pergola as pg
+        def work(n):
+            return pg.full(n, n).tolist()
+        if __name__ == "__main__":
+            assert work(1) == [1]
+            with multiprocessing.get_context("spawn").Pool(2) as pool:
+                assert pool.map(work, [1, 2, 3]) == [[1], [2, 2], [3, 3, 3]]
+    """))
+    subprocess.run([sys.executable, tmp_path / "program.py"], check=True, timeout=120)
+
+
+# ── What import needs ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+WITHOUT_NUMPY = "import sys\nsys.modules['numpy'] = None\n"
+
+
+def test_import_opens_no_device_and_needs_no_numpy():
+    run_child(WITHOUT_NUMPY + """
+import os
+import pergola as pg
+assert len(os.listdir("/proc/self/task")) == 1
+""", prelude=False, environment={"PERGOLA_DEVICE": "no such device"})
+
+
+def test_without_numpy_everything_but_numpy_works():
+    result = run_child(WITHOUT_NUMPY + f"sys.path.insert(0, {TESTS!r})\n" + """
+import array
+import pergola as pg
+sys.modules['pytest'] = type(sys)('pytest')
+sys.modules['pytest'].fixture = lambda *a, **k: (lambda f: f)
+from conftest import PTX
+x = pg.array(array.array("f", [1, 2, 3])); y = pg.zeros_like(x)
+pg.module(PTX).saxpy[3](2.0, x, y, 3)
+assert y.tolist() == [2.0, 4.0, 6.0] and bytes(y.tobytes()) == array.array("f", [2, 4, 6]).tobytes()
+y[1] = 7
+assert y[1] == 7.0 and y.dtype_name == "float32" and "float32" in repr(y)
+for use in (y.numpy, lambda: y.dtype, lambda: pg.array([1, 2]), lambda: pg.zeros(3, [("a", "i4")])):
+    try:
+        use()
+        raise SystemExit("no error")
+    except ImportError as error:
+        assert "needs NumPy" in str(error) and "pip install numpy" in str(error)
+""", prelude=False)
+    assert result.stderr == ""
+
+
+def test_a_device_that_is_not_there_is_refused_by_name():
+    result = run_child("pg.zeros(3)", prelude=False, check=False,
+                       environment={"PERGOLA_DEVICE": "tpu"})
+    assert result.returncode == 1
+    result = run_child("""
+        import pergola as pg
+        for wrong in (lambda: pg.zeros(3), lambda: pg.session(device="cpux")):
+            try:
+                wrong()
+                raise SystemExit("no error")
+            except pg.InvalidArgument as error:
+                assert "'cpu', 'cuda:N'" in str(error)
+        assert pg.session(device="cpu").zeros(3).tolist() == [0.0] * 3
+        assert pg.session(device="null").device.id == "null"
+    """, prelude=False, environment={"PERGOLA_DEVICE": "tpu"})
+
+
+def test_doctor_is_the_programs():
+    result = subprocess.run([sys.executable, "-m", "pergola", "doctor"], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0 and "ran the check kernel" in result.stdout, result.stderr
+    result = subprocess.run([sys.executable, "-m", "pergola", "version"], capture_output=True, text=True, timeout=60)
+    assert pg.__version__ in result.stdout
+
+
+def test_the_extension_is_of_the_stable_abi():
+    path = pathlib.Path(pg._core.__file__)
+    assert path.name == "_core.abi3.so"
+    needed = subprocess.run(["readelf", "-d", path], capture_output=True, text=True, check=True).stdout
+    assert "libpython" not in needed and os.environ.get("LD_LIBRARY_PATH", "") == ""

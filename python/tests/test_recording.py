@@ -1,0 +1,66 @@
+"""Traces and histories: written at the end of `with`, and at the end of the program."""
+import json
+import os
+import subprocess
+import sys
+
+import pergola as pg
+import pytest
+
+N = 1000
+
+
+def launch_twice(saxpy):
+    x, y = pg.ones(N, "f4"), pg.zeros(N, "f4")
+    saxpy[N](2.0, x, y, N)
+    saxpy[N](2.0, x, y, N)
+
+
+def kernels(path):
+    return [e for e in json.loads(path.read_text())["traceEvents"] if e.get("cat") == "kernel"]
+
+
+def test_with_trace(saxpy, tmp_path):
+    with pg.trace(tmp_path / "run.json"):
+        launch_twice(saxpy)
+    launch_twice(saxpy)
+    found = kernels(tmp_path / "run.json")
+    assert [e["args"]["block"][0] for e in found] == [256, 256]
+    assert all(e["dur"] > 0 and "f32 2, array" in e["args"]["arguments"] for e in found)
+
+
+def test_with_history(saxpy, tmp_path):
+    path = tmp_path / "kernels.json"
+    for _ in range(2):
+        with pg.history(path):
+            launch_twice(saxpy)
+    (device,) = json.loads(path.read_text())["devices"].values()
+    ((row,),) = device.values()
+    assert row["count"] == 4 and 0 < row["min_ns"] <= row["mean_ns"]
+
+
+def test_a_file_that_is_no_history(tmp_path):
+    path = tmp_path / "kernels.json"
+    path.write_text("{}")
+    with pytest.raises(pg.ParseError, match="no history"):
+        with pg.history(path):
+            pass
+    assert path.read_text() == "{}"
+
+
+def test_a_trace_that_cannot_be_written(tmp_path):
+    with pytest.raises(pg.IoError):
+        with pg.trace(tmp_path):
+            pass
+
+
+def test_the_programs_end_writes_what_the_environment_asked_for(tmp_path):
+    program = """
+import pergola as pg
+k = pg.kernel('.version 7.0\\n.target sm_70\\n.address_size 64\\n.visible .entry k() { ret; }')
+k[1, 32]()
+"""
+    environment = {**os.environ, "PERGOLA_TRACE": str(tmp_path / "run.json"), "PERGOLA_HISTORY": str(tmp_path / "h.json")}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=120)
+    assert len(kernels(tmp_path / "run.json")) == 1
+    assert "k" in next(iter(json.loads((tmp_path / "h.json").read_text())["devices"].values()))
