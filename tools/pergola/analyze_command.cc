@@ -1,5 +1,9 @@
 // `pergola analyze`: what PTX tells of a file's kernels, and why.
+#include <map>
+
 #include "src/analysis/resources.h"
+#include "src/device/cpu/cpu_device.h"
+#include "src/device/cpu/interpreter/interpreter.h"
 #include "src/ptx/parser.h"
 #include "src/ptx/signature.h"
 #include "src/ptx/verifier.h"
@@ -94,7 +98,7 @@ void add_resources(const analysis::Resources& uses, Json& json, std::string& tex
 }
 
 void add_kernel(const session::KernelInfo& kernel, const std::string& plain, const analysis::Resources& uses,
-                Report& report) {
+                const std::string& refusal, Report& report) {
   Json parameters = Json::array();
   report.text += plain.empty() ? fmt::format("{}\n", kernel.name) : fmt::format("{} ({})\n", plain, kernel.name);
   for (const session::ParameterInfo& parameter : kernel.parameters) {
@@ -116,8 +120,10 @@ void add_kernel(const session::KernelInfo& kernel, const std::string& plain, con
     report.text += fmt::format("  any array may be accessed ({}): {}\n", session::to_string(kernel.universal_access),
                                kernel.universal_reason);
   add_sole_bases(kernel, report.text);
+  if (!refusal.empty()) report.text += fmt::format("  refused by the CPU device: {}\n", refusal);
   Json json = {{"name", kernel.name},
                {"plain_name", plain},
+               {"cpu_refusal", refusal},
                {"parameters", std::move(parameters)},
                {"parameter_bytes", kernel.parameter_bytes},
                {"static_shared_bytes", kernel.static_shared_bytes},
@@ -129,6 +135,21 @@ void add_kernel(const session::KernelInfo& kernel, const std::string& plain, con
   if (kernel.required_threads) json["required_threads"] = *kernel.required_threads;
   add_resources(uses, json["resources"], report.text);
   report.json["kernels"].push_back(std::move(json));
+}
+
+// Why the CPU device runs a kernel not, by name. Its interpreter is asked, which compiles nothing.
+std::map<std::string, std::string> cpu_refusals(const ptx::Module& module, std::string_view text) {
+  std::map<std::string, std::string> refusals;
+  device::cpu::CpuOptions options;
+  options.sms = 1;
+  const auto device = device::cpu::create_cpu_device(options, device::cpu::create_interpreter());
+  if (!device) return refusals;
+  const auto loaded = (*device)->load({&module, text, module.source_name});
+  for (const ptx::Function* entry : module.entries()) {
+    const Status status = loaded ? (*loaded)->kernel(entry->name).status() : loaded.status();
+    if (!status.ok()) refusals[entry->name] = status.message();
+  }
+  return refusals;
 }
 
 Result<source::CompiledSource> compile(const Options& options) {
@@ -155,6 +176,11 @@ Status analyze(const Options& options, Console& console) {
     PERGOLA_ASSIGN(begin, session::find_kernel(names, options.kernel, options.file));
     end = begin + 1;
   }
+  const std::map<std::string, std::string> refusals = cpu_refusals(module, compiled.ptx);
+  const auto refusal = [&](const std::string& name) {
+    const auto found = refusals.find(name);
+    return found == refusals.end() ? std::string() : found->second;
+  };
   Report report;
   report.json = {{"file", options.file},
                  {"ptx_version", fmt::format("{}.{}", module.version_major, module.version_minor)},
@@ -163,7 +189,8 @@ Status analyze(const Options& options, Console& console) {
   for (std::size_t i = begin; i < end; ++i) {
     PERGOLA_ASSIGN(const ptx::KernelSignature signature, ptx::signature(module, *entries[i]));
     PERGOLA_ASSIGN(const analysis::Resources uses, analysis::resources(module, *entries[i]));
-    add_kernel(runtime::describe(module, *entries[i], signature, {}), names[i].plain, uses, report);
+    add_kernel(runtime::describe(module, *entries[i], signature, {}), names[i].plain, uses,
+               refusal(entries[i]->name), report);
   }
   console.result(report.json, report.text);
   return {};

@@ -12,6 +12,9 @@ void add_run_command(CLI::App& app, Console& console);
 void add_compile_command(CLI::App& app, Console& console);
 void add_analyze_command(CLI::App& app, Console& console);
 void add_doctor_command(CLI::App& app, Console& console);
+void add_trace_command(CLI::App& app, Console& console);
+void add_explain_command(CLI::App& app, Console& console);
+void add_history_command(CLI::App& app, Console& console);
 void add_version_command(CLI::App& app, Console& console);
 
 }  // namespace pergola::tool

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include "src/base/file.h"
@@ -78,7 +80,6 @@ void find_compilers(Diagnosis& diagnosis) {
 void check_one(const std::string& id, std::string detail, std::string mend, Diagnosis& diagnosis) {
   const Status status = check_device(id);
   if (status.ok()) {
-    diagnosis.can_run = true;
     diagnosis.findings.push_back({"devices", id, State::kWorks, detail + "; ran the check kernel", ""});
   } else {
     diagnosis.findings.push_back(
@@ -102,6 +103,12 @@ void find_devices(Diagnosis& diagnosis) {
   if (const auto session = runtime::create_session("cpu"); session.ok())
     detail = fmt::format("{}, {} virtual SMs", (*session)->device().name, (*session)->device().sm_count);
   check_one("cpu", detail, "", diagnosis);
+  // What a program without a choice of its own would open.
+  const char* chosen = std::getenv("PERGOLA_DEVICE");
+  diagnosis.default_device = chosen == nullptr ? "" : chosen;
+  const auto is_checked = [&](const Finding& finding) { return finding.group == "devices" && finding.name == diagnosis.default_device; };
+  if (!diagnosis.default_device.empty() && std::none_of(diagnosis.findings.begin(), diagnosis.findings.end(), is_checked))
+    check_one(diagnosis.default_device, "PERGOLA_DEVICE", "Unset PERGOLA_DEVICE, or name a device that works.", diagnosis);
 }
 
 void find_others(Diagnosis& diagnosis) {
@@ -125,6 +132,23 @@ void find_others(Diagnosis& diagnosis) {
   diagnosis.findings.push_back({"others", "cache", written.ok() ? State::kWorks : State::kBroken,
                                 written.ok() ? cache.string() : written.message(),
                                 written.ok() ? "" : "Set PERGOLA_CACHE_DIR to a folder that can be written."});
+}
+
+// In one sentence: what runs where, and what does not.
+std::string verdict(const Diagnosis& diagnosis) {
+  std::vector<std::string> working, broken;
+  for (const Finding& finding : diagnosis.findings) {
+    if (finding.group != "devices" || finding.state == State::kMissing) continue;
+    (finding.state == State::kWorks ? working : broken).push_back(finding.name);
+  }
+  std::string text = working.empty() ? "No device can run kernels."
+                                     : fmt::format("{} on {}.", diagnosis.can_compile ? "Kernels run" : "PTX runs",
+                                                   fmt::join(working, ", "));
+  if (!working.empty() && !broken.empty()) text += fmt::format(" They do not on {}: see above.", fmt::join(broken, ", "));
+  if (!diagnosis.can_compile) text += " CUDA C++ needs a compiler.";
+  if (!diagnosis.default_device.empty() && !diagnosis.can_run && !working.empty())
+    text += fmt::format(" PERGOLA_DEVICE names {}, so that nothing runs where a program does not choose.", diagnosis.default_device);
+  return text;
 }
 
 std::string_view state_name(State state) {
@@ -154,7 +178,7 @@ Status check_device(const std::string& device_name) {
   const session::Argument arguments[] = {session::ArrayArgument{device_x, 0}, session::ArrayArgument{device_y, 0},
                                          session::Number{session::ElementType::kU32, kCount}};
   PERGOLA_ASSIGN(const session::LaunchShape shape, session::for_each_config(kernel->info(), kCount));
-  PERGOLA_TRY(kernel->launch(shape, arguments).status());
+  PERGOLA_TRY(kernel->launch(shape, arguments));
   std::vector<std::uint32_t> result(kCount);
   PERGOLA_TRY(device_y->read(0, std::as_writable_bytes(std::span(result))));
   for (std::uint32_t i = 0; i < kCount; ++i)
@@ -166,6 +190,10 @@ Status check_device(const std::string& device_name) {
 Diagnosis diagnose() {
   Diagnosis diagnosis;
   find_devices(diagnosis);
+  diagnosis.can_run = std::any_of(diagnosis.findings.begin(), diagnosis.findings.end(), [&](const Finding& finding) {
+    const bool counts = diagnosis.default_device.empty() || finding.name == diagnosis.default_device;
+    return finding.group == "devices" && finding.state == State::kWorks && counts;
+  });
   find_compilers(diagnosis);
   find_others(diagnosis);
   return diagnosis;
@@ -194,10 +222,7 @@ std::string to_text(const Diagnosis& diagnosis) {
     text += fmt::format("  {:<8} {:<8} {}\n", state_name(finding.state), finding.name, finding.detail);
     if (!finding.mend.empty()) text += fmt::format("  {:17} mend: {}\n", "", finding.mend);
   }
-  text += fmt::format("\n{}\n", !diagnosis.can_run       ? "No device can run kernels."
-                                : !diagnosis.can_compile ? "PTX runs; CUDA C++ needs a compiler."
-                                                         : "Kernels run.");
-  return text;
+  return text + fmt::format("\n{}\n", verdict(diagnosis));
 }
 
 }  // namespace pergola::tool

@@ -20,8 +20,9 @@ struct Finding {
 
 struct Diagnosis {
   std::vector<Finding> findings;
-  bool can_run = false;      // some device ran the check kernel
-  bool can_compile = false;  // CUDA C++ can be compiled
+  std::string default_device;  // PERGOLA_DEVICE; "" where it is unset
+  bool can_run = false;        // some device ran the check kernel; where PERGOLA_DEVICE is set, that one
+  bool can_compile = false;    // CUDA C++ can be compiled
 };
 
 // Looks at the whole machine; runs a small kernel on each device.

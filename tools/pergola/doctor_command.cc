@@ -8,7 +8,7 @@ namespace pergola::tool {
 
 void add_doctor_command(CLI::App& app, Console& console) {
   CLI::App* command = app.add_subcommand("doctor", "Say what this machine has, what is missing, and the mend");
-  command->footer("Exit codes: 0 where some device runs kernels, else 3.");
+  command->footer("Exit codes: 0 where some device runs kernels (where PERGOLA_DEVICE is set: that one), else 3.");
   command->add_flag("--json", console.json, "One JSON object on standard output");
   command->callback([&console] {
     const Diagnosis diagnosis = [] {

@@ -54,8 +54,11 @@ Result<session::KernelPtr> choose_kernel(session::Module& module, const RunReque
   if (!request.kernel.empty()) return module.kernel(request.kernel);
   const auto& names = module.kernel_names();
   if (names.size() == 1) return module.kernel(names.front());
+  std::vector<std::string> listed;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    listed.push_back(module.refusal(i).empty() ? names[i] : fmt::format("{} (refused: {})", names[i], module.refusal(i)));
   return PERGOLA_ERROR(kInvalidArgument, "'{}' has {} kernels{}{}: name one with --kernel.", request.file, names.size(),
-                       names.empty() ? "" : ": ", fmt::join(names, ", "));
+                       names.empty() ? "" : ": ", fmt::join(listed, ", "));
 }
 
 Result<session::LaunchShape> shape_of(const RunRequest& request, const session::KernelInfo& kernel) {
@@ -81,8 +84,9 @@ Result<std::vector<double>> launch_all(session::Session& session, session::Kerne
   std::vector<double> times;
   for (std::uint32_t i = 0; i < request.repeat; ++i) {
     PERGOLA_ASSIGN(const session::EventPtr start, session.record());
-    PERGOLA_ASSIGN(const session::EventPtr end,
-                   shape.grid.x == 0 ? kernel.launch_nothing(placed.arguments) : kernel.launch(shape, placed.arguments));
+    session::EventPtr end;
+    PERGOLA_TRY(shape.grid.x == 0 ? kernel.launch_nothing(placed.arguments, &end)
+                                  : kernel.launch(shape, placed.arguments, &end));
     const Status status = end->wait(timeout);
     if (status.code() == Code::kTimeout)
       return PERGOLA_ERROR(kTimeout, "Kernel '{}' has not ended after {} s.", kernel.info().name,

@@ -1,6 +1,7 @@
 // The command line of `pergola run`.
 #include <unistd.h>
 
+#include <cstdlib>
 #include <map>
 
 #include "tools/pergola/commands.h"
@@ -26,6 +27,16 @@ Examples:
 
 Exit codes: 0 done; 1 wrong command line; 2 a file, the source or an argument was refused; 3 no such device or compiler;
 4 the kernel failed or --timeout was over; 5 the device cannot run it; 6 out of memory; 70 a bug.)";
+
+// A number of seconds that a clock can count: not negative, not nan, not beyond a hundred years.
+const CLI::Validator kSeconds(
+    [](std::string& text) -> std::string {
+      char* end = nullptr;
+      const double seconds = std::strtod(text.c_str(), &end);
+      if (!text.empty() && *end == '\0' && seconds >= 0 && seconds <= 3.2e9) return {};
+      return fmt::format("'{}' should be a number of seconds from 0 to 3.2e9", text);
+    },
+    "SECONDS");
 
 struct Options {
   RunRequest request;
@@ -94,7 +105,7 @@ void add_run_command(CLI::App& app, Console& console) {
   repeated("--scalar", options->scalars, "The next argument: a number, u32:5");
   command->add_option("--device,-d", request.device, "cpu, cuda:N, null; else what PERGOLA_DEVICE says");
   command->add_option("--repeat", request.repeat, "Launch so many times")->check(CLI::Range(1, 1000000));
-  command->add_option("--timeout", request.timeout_seconds, "Give up after so many seconds")->check(CLI::NonNegativeNumber);
+  command->add_option("--timeout", request.timeout_seconds, "Give up after so many seconds")->check(kSeconds);
   command->add_option("--show", request.show, "Print the first so many elements of each array");
   command->add_option("--flag", request.load.compiler_flags, "For the compiler: --flag=-DN=4")->allow_extra_args(false);
   command->add_flag("--json", console.json, "One JSON object on standard output");

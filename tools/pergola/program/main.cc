@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
       "Environment:\n"
       "  PERGOLA_DEVICE=cpu|cuda:N|null        where kernels run; else the first GPU with a working driver, else cpu\n"
       "  PERGOLA_CPU_ENGINE=auto|jit|interpreter\n"
+      "  PERGOLA_TRACE=FILE  PERGOLA_HISTORY=FILE  record what runs: `pergola trace --help`\n"
       "  PERGOLA_CACHE_DIR=FOLDER  PERGOLA_LOG=debug|info|warn|error|off\n"
       "`pergola COMMAND --help` shows examples.");
   Console console;
@@ -21,6 +22,9 @@ int main(int argc, char** argv) {
   add_compile_command(app, console);
   add_analyze_command(app, console);
   add_doctor_command(app, console);
+  add_trace_command(app, console);
+  add_explain_command(app, console);
+  add_history_command(app, console);
   add_version_command(app, console);
   const bool wants_json = std::find(argv, argv + argc, std::string_view("--json")) != argv + argc;
   if (wants_json) console.keep_output_for_json();

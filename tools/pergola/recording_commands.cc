@@ -1,0 +1,161 @@
+// `pergola trace`, `pergola explain` and `pergola history`: what recordings tell (docs/observability.md).
+#include "src/base/file.h"
+#include "src/scheduler/explain.h"
+#include "src/scheduler/history.h"
+#include "src/scheduler/metrics.h"
+#include "src/scheduler/trace_file.h"
+#include "tools/pergola/commands.h"
+#include "tools/pergola/timeline_svg.h"
+
+namespace pergola::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using scheduler::History;
+using scheduler::SerialRun;
+using scheduler::Slice;
+using scheduler::Timeline;
+
+struct TraceOptions {
+  std::string file, serial, history, svg;
+  bool overlap = false;
+};
+
+Result<Timeline> read_trace(const std::string& file) {
+  PERGOLA_ASSIGN(const std::string text, read_file(file));
+  return scheduler::parse_trace(text, file);
+}
+
+// The bound beside the time that was measured (paper 003, Figure 9).
+Status add_bound(const TraceOptions& options, const Timeline& timeline, double span_ns, Json& json, std::string& text) {
+  std::optional<SerialRun> run;
+  History history;
+  if (!options.serial.empty()) {
+    PERGOLA_ASSIGN(const Timeline serial, read_trace(options.serial));
+    PERGOLA_ASSIGN(run, SerialRun::from(serial));
+  }
+  if (!options.history.empty()) {
+    PERGOLA_ASSIGN(const std::string bytes, read_file(options.history));
+    PERGOLA_ASSIGN(history, History::parse(bytes, options.history));
+  }
+  const auto serial = [&](const Slice& slice) -> std::optional<double> {
+    if (run) return (*run)(slice);
+    const auto size = scheduler::SizeClass::of(slice.detail.threads(), slice.bytes);
+    const auto known = history.estimate(timeline.device, slice.name, size);
+    if (slice.detail.threads() == 0 || !known || known->classes_away != 0) return std::nullopt;
+    return known->times.min_ns;
+  };
+  const scheduler::CriticalPath path = critical_path(timeline, serial);
+  const double ratio = path.length_ns > 0 ? span_ns / path.length_ns : 0;
+  json["critical_path_ns"] = path.length_ns;
+  json["critical_path"] = path.ids;
+  json["time_over_bound"] = ratio;
+  json["unknown"] = path.unknown;
+  text += fmt::format(
+      "without contention at least {:.1f} us: the critical path, {} computations; the run took {:.2f} times that "
+      "({:.0f} "
+      "% of the bound's speed)\n",
+      path.length_ns * 1e-3, path.ids.size(), ratio, ratio > 0 ? 100 / ratio : 0);
+  if (!path.unknown.empty())
+    text += fmt::format("  not known by themselves, and so as long as here: {}\n", fmt::join(path.unknown, ", "));
+  return {};
+}
+
+Status trace(const TraceOptions& options, Console& console) {
+  PERGOLA_ASSIGN(const Timeline timeline, read_trace(options.file));
+  const scheduler::Overlap found = scheduler::overlap(timeline);
+  Json json = {{"device", timeline.device},
+               {"policy", timeline.policy},
+               {"computations", timeline.slices.size()},
+               {"dropped", timeline.dropped},
+               {"without_time", timeline.without_time},
+               {"span_ns", found.span_ns},
+               {"computation_ns", found.computation_ns},
+               {"transfer_ns", found.transfer_ns}};
+  std::string text = fmt::format("{}: {} computations in {:.1f} us; {:.1f} us of computation, {:.1f} us of transfers\n",
+                                 timeline.device, timeline.slices.size(), found.span_ns * 1e-3,
+                                 found.computation_ns * 1e-3, found.transfer_ns * 1e-3);
+  if (timeline.dropped != 0) text += fmt::format("{} older ones were dropped\n", timeline.dropped);
+  if (timeline.without_time != 0)
+    text += fmt::format("{} have no time: they failed, were skipped, or had not ended\n", timeline.without_time);
+  if (options.overlap) {
+    json["overlap"] = {{"ct", found.ct}, {"tc", found.tc}, {"cc", found.cc}, {"tot", found.tot}};
+    text += fmt::format(
+        "CT  {:5.1f} %  of computation overlaps with transfers\n"
+        "TC  {:5.1f} %  of transfers overlaps with computation\n"
+        "CC  {:5.1f} %  of computation overlaps with other computation\n"
+        "TOT {:5.1f} %  of all overlaps with anything else\n",
+        100 * found.ct, 100 * found.tc, 100 * found.cc, 100 * found.tot);
+    if (options.serial.empty() && options.history.empty())
+      text += "with --serial or --history also: the distance to the bound without contention\n";
+  }
+  if (!options.serial.empty() || !options.history.empty())
+    PERGOLA_TRY(add_bound(options, timeline, found.span_ns, json, text));
+  if (!options.svg.empty()) {
+    PERGOLA_TRY(write_file_atomically(options.svg, timeline_svg(timeline)));
+    text += fmt::format("{} is written\n", options.svg);
+  }
+  console.result(json, text);
+  return {};
+}
+
+Status explain(const std::string& file, Console& console) {
+  PERGOLA_ASSIGN(const Timeline timeline, read_trace(file));
+  const std::string text = scheduler::explain(timeline);
+  console.result({{"text", text}}, text);
+  return {};
+}
+
+Status history(const std::string& file, Console& console) {
+  PERGOLA_ASSIGN(const std::string bytes, read_file(file));
+  PERGOLA_ASSIGN(const History read, History::parse(bytes, file));
+  console.result(Json::parse(read.print()), read.table());
+  return {};
+}
+
+void finish(const Status& status, Console& console) {
+  if (!status.ok()) console.fail(status);
+}
+
+}  // namespace
+
+void add_trace_command(CLI::App& app, Console& console) {
+  CLI::App* command =
+      app.add_subcommand("trace", "Say how much of a recorded run overlapped, and how good it could be");
+  auto options = std::make_shared<TraceOptions>();
+  command->footer(
+      "Traces come from PERGOLA_TRACE=FILE or a session's trace(); ui.perfetto.dev opens them too.\n"
+      "Examples:\n"
+      "  PERGOLA_TRACE=run.json ./program && pergola trace --overlap run.json\n"
+      "  PERGOLA_TRACE=serial.json PERGOLA_SCHEDULER=execution=sync ./program\n"
+      "  pergola trace --overlap run.json --serial serial.json --svg run.svg");
+  command->add_option("file", options->file, "A trace")->required();
+  command->add_flag("--overlap", options->overlap, "How much of computation and transfers overlaps: CT, TC, CC, TOT");
+  auto* serial = command->add_option("--serial", options->serial,
+                                     "A trace of the same program with execution=sync: the distance to the bound");
+  command->add_option("--history", options->history, "The same with the least times of a history")->excludes(serial);
+  command->add_option("--svg", options->svg, "Write the timeline there as a picture");
+  command->add_flag("--json", console.json, "One JSON object on standard output");
+  command->callback([options, &console] { finish(trace(*options, console), console); });
+}
+
+void add_explain_command(CLI::App& app, Console& console) {
+  CLI::App* command =
+      app.add_subcommand("explain", "Say why each piece of a recorded run went where it did, and waited");
+  auto file = std::make_shared<std::string>();
+  command->footer("Example:\n  PERGOLA_TRACE=run.json ./program && pergola explain run.json");
+  command->add_option("file", *file, "A trace")->required();
+  command->add_flag("--json", console.json, "One JSON object on standard output");
+  command->callback([file, &console] { finish(explain(*file, console), console); });
+}
+
+void add_history_command(CLI::App& app, Console& console) {
+  CLI::App* command = app.add_subcommand("history", "Show how long kernels took, by size");
+  auto file = std::make_shared<std::string>();
+  command->footer("Example:\n  PERGOLA_HISTORY=kernels.json ./program && pergola history kernels.json");
+  command->add_option("file", *file, "A history")->required();
+  command->add_flag("--json", console.json, "One JSON object on standard output");
+  command->callback([file, &console] { finish(history(*file, console), console); });
+}
+
+}  // namespace pergola::tool
