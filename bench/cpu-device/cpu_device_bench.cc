@@ -5,7 +5,9 @@
 // Forms: `native` (native.cc: the loop with OpenMP), `pocl` (kernels.cl, the best of several work-group shapes, found
 // here before the runs), `pergola` (kernels.cu, as users get it), `pergola-jit` (the same, a thread at a time). The
 // forms' runs are interleaved; every form's result is compared with the reference after its last run.
-// params.first_jit_ms is what the first launch of a kernel cost beyond a later one, with nothing cached.
+// params.first_jit_ms is what the first launch of a kernel, of one block, costs beyond a later one, with nothing cached;
+// params.cached_jit_ms the same where another module of the same source has left the object in the cache on disk.
+// `launch-cost` and `round-trip` are an empty kernel of one block: one launch of many in a row, and one that is waited for.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -93,12 +95,11 @@ class Bench {
     ::setenv("PERGOLA_CPU_ENGINE", "jit", 1);
     scalar_ = std::make_unique<pergola::Session>("cpu");
     ::unsetenv("PERGOLA_CPU_ENGINE");
-    const std::string folder = CPU_DEVICE_BENCH_FOLDER;
-    module_.push_back(session_->load(folder + "/kernels.cu"));
-    module_.push_back(scalar_->load(folder + "/kernels.cu"));
+    module_.push_back(session_->load(source()));
+    module_.push_back(scalar_->load(source()));
     std::string why;
     opencl_ = OpenCl::open(why);
-    if (opencl_ != nullptr) opencl_->build(text_of(folder + "/kernels.cl"), "-cl-std=CL1.2 -cl-mad-enable");
+    if (opencl_ != nullptr) opencl_->build(text_of(CPU_DEVICE_BENCH_FOLDER "/kernels.cl"), "-cl-std=CL1.2 -cl-mad-enable");
     report_ = std::make_unique<bench::Report>("cpu-device", bench::Machine{"cpu", opencl_ != nullptr ? opencl_->name() : ""}, argc, argv);
     report_->note(opencl_ != nullptr ? "pocl is " + opencl_->name() + "." : "pocl: " + why + ".");
     report_->note(native::has_threads() ? "" : " native runs on one core: built without OpenMP.");
@@ -116,30 +117,37 @@ class Bench {
     mandelbrot();
     black_scholes();
     histogram();
+    launches();
     return *report_;
   }
 
  private:
+  static std::string source() { return CPU_DEVICE_BENCH_FOLDER "/kernels.cu"; }
   bool wanted(const char* problem) const { return only_.empty() || only_ == problem; }
 
-  // `form` 0: as users get it; 1: a thread at a time. `launch` queues one launch, `right` checks a kernel's result.
+  // `form` 0: as users get it; 1: a thread at a time. `launch` queues one launch, whole or of one block, `right` checks a kernel's result.
   template <typename Launch, typename Right>
   void add_one(std::vector<Form>& forms, std::size_t form, const char* kernel, nlohmann::json params, Launch launch, Right right) {
     if (!form_.empty() && form_ != (form == 0 ? "pergola" : "pergola-jit")) return;
     pergola::Session* session = form == 0 ? session_.get() : scalar_.get();
     session->synchronize();
     std::shared_ptr<pergola::Kernel> compiled;
-    double first = ms_of([&] {
-      compiled = std::make_shared<pergola::Kernel>(module_[form].kernel(kernel));
-      launch(*compiled);
-      session->synchronize();
-    });
-    const auto again = [=] {
-      launch(*compiled);
+    const auto one_block = [&] {
+      launch(*compiled, false);
       session->synchronize();
     };
-    first -= std::min(ms_of(again), ms_of(again));
-    params["first_jit_ms"] = std::round(first * 10) / 10;
+    const auto first_of = [&](const pergola::Module& module) {
+      const double first = ms_of([&] { compiled = std::make_shared<pergola::Kernel>(module.kernel(kernel)), one_block(); });
+      const double more = first - std::min(ms_of(one_block), ms_of(one_block));
+      return std::round(more * 100) / 100;
+    };
+    params["first_jit_ms"] = first_of(module_[form]);
+    module_.push_back(session->load(source()));
+    params["cached_jit_ms"] = first_of(module_.back());
+    const auto again = [=] {
+      launch(*compiled, true);
+      session->synchronize();
+    };
     forms.push_back({form == 0 ? "pergola" : "pergola-jit", params, again, [=] { return right(*compiled); }, {}});
   }
   template <typename T>
@@ -221,6 +229,7 @@ class Bench {
   void mandelbrot();
   void black_scholes();
   void histogram();
+  void launches();
 
   const bool small_;
   const int runs_;
@@ -259,7 +268,7 @@ void Bench::saxpy() {
   for (std::size_t form = 0; form < 2; ++form) {
     pergola::Session& session = form == 0 ? *session_ : *scalar_;
     auto dx = std::make_shared<pergola::Array<float>>(session.array(x)), dy = std::make_shared<pergola::Array<float>>(session.array(y));
-    add_one(forms, form, "saxpy", params, [=](const pergola::Kernel& k) { k(pergola::grid(n / 1024, 1024), a, *dx, *dy, n); },
+    add_one(forms, form, "saxpy", params, [=](const pergola::Kernel& k, bool whole) { k(pergola::grid(whole ? n / 1024 : 1, 1024), a, *dx, *dy, n); },
             [=, this, &session](const pergola::Kernel& k) {
               dy->write(y);
               k(pergola::grid(n / 1024, 1024), a, *dx, *dy, n);
@@ -298,7 +307,7 @@ void Bench::matmul() {
     auto da = std::make_shared<pergola::Array<float>>(session.array(a)), db = std::make_shared<pergola::Array<float>>(session.array(b));
     auto dc = std::make_shared<pergola::Array<float>>(session.array<float>(n * n));
     add_one(forms, form, "matmul", params,
-            [=](const pergola::Kernel& k) { k(pergola::grid({n / 16, n / 16}, {16, 16}), *da, *db, *dc, n); },
+            [=](const pergola::Kernel& k, bool whole) { k(whole ? pergola::grid({n / 16, n / 16}, {16, 16}) : pergola::grid({1, 1}, {16, 16}), *da, *db, *dc, n); },
             [=, this](const pergola::Kernel&) { return close(read(*dc), expected, 1e-3f); });
   }
   measure("matmul", forms);
@@ -331,7 +340,7 @@ void Bench::stencil() {
     auto from = std::make_shared<pergola::Array<float>>(session.array(in));
     auto to = std::make_shared<pergola::Array<float>>(session.array<float>(in.size()));
     add_one(forms, form, "stencil", params,
-            [=](const pergola::Kernel& k) { k(pergola::grid({w / 64, h / 16}, {64, 16}), *from, *to, w, h); },
+            [=](const pergola::Kernel& k, bool whole) { k(whole ? pergola::grid({w / 256, h / 4}, {256, 4}) : pergola::grid({1, 1}, {256, 4}), *from, *to, w, h); },
             [=, this](const pergola::Kernel&) { return close(read(*to), expected, 1e-5f); });
   }
   measure("stencil", forms);
@@ -362,7 +371,7 @@ void Bench::reduction() {
     pergola::Session& session = form == 0 ? *session_ : *scalar_;
     auto from = std::make_shared<pergola::Array<float>>(session.array(in));
     auto to = std::make_shared<pergola::Array<float>>(session.array<float>(blocks));
-    add_one(forms, form, "reduction", params, [=](const pergola::Kernel& k) { k(pergola::grid(blocks, 256), *from, *to); },
+    add_one(forms, form, "reduction", params, [=](const pergola::Kernel& k, bool whole) { k(pergola::grid(whole ? blocks : 1, 256), *from, *to); },
             [=, this](const pergola::Kernel&) { return close(read(*to), expected, 1e-4f); });
   }
   measure("reduction", forms);
@@ -388,7 +397,7 @@ void Bench::mandelbrot() {
     pergola::Session& session = form == 0 ? *session_ : *scalar_;
     auto to = std::make_shared<pergola::Array<unsigned>>(session.array<unsigned>(w * h));
     add_one(forms, form, "mandelbrot", params,
-            [=](const pergola::Kernel& k) { k(pergola::grid({w / 64, h / 16}, {64, 16}), *to, w, h, limit); },
+            [=](const pergola::Kernel& k, bool whole) { k(whole ? pergola::grid({w / 64, h / 16}, {64, 16}) : pergola::grid({1, 1}, {64, 16}), *to, w, h, limit); },
             [=, this](const pergola::Kernel&) { return mostly_equal(read(*to), expected); });
   }
   measure("mandelbrot", forms);
@@ -418,7 +427,7 @@ void Bench::black_scholes() {
     const auto on = [&](const std::vector<float>& v) { return std::make_shared<pergola::Array<float>>(session.array(v)); };
     const auto a = on(spot), b = on(strike), c = on(years), d = on(*call), e = on(*put);
     add_one(forms, form, "black_scholes", params,
-            [=](const pergola::Kernel& k) { k(pergola::grid(n / 1024, 1024), *a, *b, *c, *d, *e, rate, volatility, n); },
+            [=](const pergola::Kernel& k, bool whole) { k(pergola::grid(whole ? n / 1024 : 1, 1024), *a, *b, *c, *d, *e, rate, volatility, n); },
             [=, this](const pergola::Kernel&) { return close(read(*d), expected, 1e-4f); });
   }
   measure("black-scholes", forms);
@@ -454,7 +463,7 @@ void Bench::histogram() {
     pergola::Session& session = form == 0 ? *session_ : *scalar_;
     auto from = std::make_shared<pergola::Array<unsigned>>(session.array(words));
     auto to = std::make_shared<pergola::Array<unsigned>>(session.array(zeros));
-    add_one(forms, form, "histogram", params, [=](const pergola::Kernel& k) { k(pergola::grid(blocks, 256), *from, *to, n); },
+    add_one(forms, form, "histogram", params, [=](const pergola::Kernel& k, bool whole) { k(pergola::grid(whole ? blocks : 1, 256), *from, *to, n); },
             [=, this, &session](const pergola::Kernel& k) {
               to->write(zeros);
               k(pergola::grid(blocks, 256), *from, *to, n);
@@ -463,6 +472,31 @@ void Bench::histogram() {
             });
   }
   measure("histogram", forms);
+}
+
+void Bench::launches() {
+  if (!wanted("launch-cost") && !wanted("round-trip")) return;
+  const std::vector<unsigned> untouched(64, 7);
+  const unsigned many = small_ ? 100 : 10000;
+  pergola::Array<unsigned> out = session_->array(untouched);
+  const pergola::Kernel kernel = module_[0].kernel("empty");
+  const auto per_launch = [&](const std::function<void()>& body) {
+    std::vector<double> times;
+    body();
+    for (int run = 0; run < runs_; ++run) times.push_back(ms_of([&] { for (unsigned n = 0; n < many; ++n) body(); session_->synchronize(); }) / many);
+    return times;
+  };
+  const auto launch = [&] { kernel(pergola::grid(1, 1), out); };
+  const nlohmann::json params = {{"blocks", 1}, {"threads", 1}};
+  if (wanted("launch-cost")) report_->add("launch-cost", "pergola", params, per_launch(launch), read(out) == untouched);
+  if (!wanted("round-trip")) return;
+  report_->add("round-trip", "pergola", params, per_launch([&] { launch(), session_->synchronize(); }), read(out) == untouched);
+  if (opencl_ == nullptr) return;
+  OpenCl::Buffer buffer = nullptr;
+  const std::vector<OpenCl::Argument> arguments{array(untouched, &buffer)};
+  OpenCl::Kernel other = opencl_->kernel("empty");
+  const std::vector<double> times = per_launch([&] { opencl_->run(other, arguments, {1}, {1}); });
+  report_->add("round-trip", "pocl", params, times, contents<unsigned>(buffer, untouched.size()) == untouched);
 }
 
 }  // namespace

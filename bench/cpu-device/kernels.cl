@@ -95,3 +95,5 @@ kernel void histogram(global const uint* words, global uint* bins, uint n) {
   barrier(CLK_LOCAL_MEM_FENCE);
   atomic_add(&bins[get_local_id(0)], mine[get_local_id(0)]);
 }
+
+kernel void empty(global uint* out) {}

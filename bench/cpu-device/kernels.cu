@@ -97,3 +97,6 @@ extern "C" __global__ void histogram(const unsigned* words, unsigned* bins, unsi
   __syncthreads();
   atomicAdd(&bins[threadIdx.x], mine[threadIdx.x]);
 }
+
+// What a launch costs.
+extern "C" __global__ void empty(unsigned*) {}

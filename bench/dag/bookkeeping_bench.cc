@@ -1,0 +1,128 @@
+// What the scheduler itself costs a task: dependencies, stream, log, waits and events, on a device that does nothing.
+//
+//   bookkeeping_bench [--small] [--report PATH]
+//
+// Problem task-cost: median_ms is the host's time of one task, in milliseconds. params: how many parents each task has,
+// and how many tasks are submitted while none ends ("tasks"); the cost should not grow with them.
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../support/report.h"
+#include "src/scheduler/scheduler.h"
+
+namespace {
+
+using namespace pergola;  // NOLINT: a program
+using scheduler::Access;
+using scheduler::Mode;
+
+std::uint64_t work_done = 0;  // by queues: read at the end, so that nothing is optimised away
+
+class IdleEvent final : public device::Event {
+ public:
+  std::optional<Status> poll() override { return std::nullopt; }
+  Status wait(std::optional<std::chrono::nanoseconds>) override { return {}; }
+  Result<double> elapsed_ns(const Event&) override { return 0.0; }
+};
+
+// Takes everything, ends nothing until it is waited for.
+class IdleQueue final : public device::Queue {
+ public:
+  Status launch(const device::ModulePtr&, const device::Kernel&, const device::LaunchConfig&,
+                std::span<const std::byte>) override {
+    return {};
+  }
+  Status copy_to_device(const device::BufferPtr&, std::size_t, std::span<const std::byte>) override { return {}; }
+  Status copy_to_host(std::span<std::byte>, const device::BufferPtr&, std::size_t) override { return {}; }
+  Status copy(const device::BufferPtr&, std::size_t, const device::BufferPtr&, std::size_t, std::size_t) override {
+    return {};
+  }
+  Status fill(const device::BufferPtr&, std::size_t, std::size_t, std::uint32_t, std::uint32_t) override { return {}; }
+  Status wait(const device::EventPtr&) override { return {}; }
+  Result<device::EventPtr> record() override { return event_; }
+  std::optional<Status> poll() override { return std::nullopt; }
+  Status synchronize() override { return {}; }
+
+ private:
+  const device::EventPtr event_ = std::make_shared<IdleEvent>();  // one for all: events are the driver's cost, not ours
+};
+
+class IdleDevice final : public device::Device {
+ public:
+  const device::DeviceInfo& info() const override { return info_; }
+  Result<device::ModulePtr> load(const device::ModuleSource&) override { return none(); }
+  Result<device::BufferPtr> allocate(std::size_t, device::MemoryKind) override { return none(); }
+  Result<device::TexturePtr> create_texture(const device::TextureDescription&) override { return none(); }
+  Result<std::unique_ptr<device::Queue>> create_queue() override {
+    return std::unique_ptr<device::Queue>(std::make_unique<IdleQueue>());
+  }
+  Result<std::unique_ptr<device::ExecutableGraph>> instantiate(device::GraphSpec) override { return none(); }
+  Status health() const override { return {}; }
+
+ private:
+  static Error none() { return PERGOLA_ERROR(kUnsupported, "The idle device only has queues."); }
+  device::DeviceInfo info_;
+};
+
+// `tasks` tasks, each writing an array of its own and reading those of the `parents` tasks before it.
+std::vector<double> task_ms(std::size_t parents, std::size_t tasks, int runs) {
+  std::vector<double> times;
+  for (int run = 0; run <= runs; ++run) {
+    auto made = scheduler::Scheduler::create(std::make_shared<IdleDevice>(), {});
+    if (!made.ok()) throw std::runtime_error(made.message());
+    scheduler::Scheduler& scheduler = **made;
+    std::vector<std::unique_ptr<scheduler::Resource>> arrays;
+    for (std::size_t i = 0; i < 64; ++i) arrays.push_back(scheduler.create_resource(4096));
+    scheduler::WorkSite* const site = scheduler.site("task");
+    const auto start = std::chrono::steady_clock::now();
+    for (std::size_t i = 0; i < tasks; ++i) {
+      Access accesses[4] = {{arrays[i % 64].get(), {0, 4096}, Mode::kWrite}};
+      for (std::size_t p = 1; p <= parents; ++p)
+        accesses[p] = {arrays[(i + 64 - p) % 64].get(), {0, 4096}, Mode::kRead};
+      const Status status =
+          scheduler.submit({.site = site, .accesses = std::span(accesses, parents + 1)},
+                           [](device::Queue&) {
+                             ++work_done;
+                             return Status();
+                           });
+      if (!status.ok()) throw std::runtime_error(status.message());
+    }
+    const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
+    if (run != 0) times.push_back(elapsed.count() / static_cast<double>(tasks));  // the first warms up
+    if (scheduler.counters().computations != tasks) throw std::runtime_error("tasks were lost");
+  }
+  return times;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  bool small = false;
+  std::string path;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--small") == 0)
+      small = true;
+    else if (std::strcmp(argv[i], "--report") == 0 && i + 1 < argc)
+      path = argv[++i];
+    else {
+      std::fprintf(stderr,
+                   "usage: bookkeeping_bench [--small] [--report PATH]\n  bookkeeping_bench --report out/tasks\n");
+      return 2;
+    }
+  }
+  bench::Report report("bookkeeping", {"none", "a device that does nothing"}, argc, argv);
+  for (const std::size_t parents : {0u, 1u, 2u, 3u})
+    for (const std::size_t tasks : {10u, 1000u, 100000u})
+      report.add("task-cost", "pergola", {{"dependencies", parents}, {"tasks", tasks}},
+                 task_ms(parents, tasks, small ? 3 : 30), true);
+  if (work_done == 0) throw std::runtime_error("nothing was submitted");
+  if (!path.empty()) report.write(path);
+  return 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "bookkeeping_bench: %s\n", error.what());
+  return 1;
+}

@@ -1,0 +1,204 @@
+#include "harness.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "hand_written.h"
+
+namespace dag {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+double ms_of(const std::function<void()>& body) {
+  const auto start = Clock::now();
+  body();
+  return ms_since(start);
+}
+
+double median_of(std::vector<double> times) {
+  std::sort(times.begin(), times.end());
+  const std::size_t n = times.size();
+  return n % 2 == 1 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
+}
+
+class PergolaForm : public Form {
+ public:
+  PergolaForm(const pergola::Session& session, std::unique_ptr<Sequential> code)
+      : session_(session), code_(std::move(code)) {
+    name = "pergola";
+  }
+  void run(Measure measure) override {
+    if (measure == Measure::kCold) {
+      code_->write();
+      code_->launch();
+      code_->read();
+    } else {
+      const auto start = Clock::now();
+      code_->launch();
+      submit_ms = ms_since(start);
+      session_.synchronize();
+    }
+  }
+  void load() override {
+    code_->write();
+    session_.synchronize();
+  }
+  void fetch() override { code_->read(); }
+  void clobber() override {
+    const std::uint64_t ones = ~std::uint64_t{0};
+    for (pergola_array array : code_->outputs())
+      if (pergola_array_fill(array, &ones) != PERGOLA_OK) throw std::runtime_error(pergola_last_error());
+    session_.synchronize();
+  }
+
+ private:
+  const pergola::Session& session_;
+  std::unique_ptr<Sequential> code_;
+};
+
+// The outputs on the host get bytes that no result has.
+void clobber_host(const Plan& plan) {
+  for (const Plan::Array& array : plan.arrays())
+    if (array.is_output) std::memset(array.host, 0xff, array.bytes);
+}
+
+}  // namespace
+
+pergola::Grid reducing(std::size_t elements, unsigned block) {
+  constexpr std::size_t kElementsPerThread = 8, kMostThreads = 132 * 2048;  // what the largest GPUs hold at once
+  const std::size_t wanted = (elements + block * kElementsPerThread - 1) / (block * kElementsPerThread);
+  return pergola::grid(std::clamp<std::size_t>(wanted, 1, kMostThreads / block), block);
+}
+
+Scratch reduction_scratch(Plan& plan, const std::string& name, const pergola::Grid& shape) {
+  return {plan.array<double>("partial " + name, shape.blocks.x), plan.array<unsigned>("counter of " + name, 1, true)};
+}
+
+void parallel_for(std::size_t n, const std::function<void(std::size_t begin, std::size_t end)>& body) {
+  const std::size_t threads = n < 10000 ? 1 : std::max(1u, std::thread::hardware_concurrency());
+  std::vector<std::jthread> workers;
+  for (std::size_t t = 1; t < threads; ++t)
+    workers.emplace_back([&, t] { body(n * t / threads, n * (t + 1) / threads); });
+  body(0, n / threads);
+}
+
+std::vector<std::unique_ptr<Form>> Bench::forms_of(Problem& problem, const pergola::Session& session,
+                                                   const pergola::Module& module) {
+  std::vector<std::unique_ptr<Form>> forms;
+  const auto add = [&](const std::function<std::unique_ptr<Form>()>& make) {
+    const double before = gpu_ != nullptr ? static_cast<double>(gpu_->free_bytes()) : 0;
+    auto form = make();
+    form->load();
+    form->run(Measure::kCold);
+    form->run(Measure::kResident);
+    if (gpu_ != nullptr) form->device_mib = (before - static_cast<double>(gpu_->free_bytes())) / (1 << 20);
+    forms.push_back(std::move(form));
+  };
+  if (gpu_ != nullptr)
+    for (const Style style : {Style::kSerial, Style::kStreams, Style::kCapture, Style::kGraph})
+      add([&] { return hand_written(*gpu_, problem.plan(), style); });
+  add([&] { return std::make_unique<PergolaForm>(session, problem.sequential(session, module)); });
+  return forms;
+}
+
+void Bench::run(Problem& problem, const nlohmann::json& params) {
+  nlohmann::json own = params;
+  own.update(problem.params);
+  const pergola::Session session;
+  const pergola::Module module = session.load_text(ptx_);
+  check_dependencies(problem.plan(), module);
+  check_dependencies(problem.plan().resident(), module);
+  const double reference_ms = ms_of([&] { problem.reference(); });
+  report_.add(problem.name, "reference", own, {reference_ms}, true);
+  auto forms = forms_of(problem, session, module);
+  measure(problem, forms, Measure::kCold, own);
+  measure(problem, forms, Measure::kResident, own);
+  for (const auto& form : forms) {
+    if (form->instantiate_ms == 0) continue;
+    nlohmann::json row = own;
+    row["measure"] = "instantiate";
+    report_.add(problem.name, form->name, row, {form->instantiate_ms}, true);
+  }
+}
+
+// Forms take turns. A resident run follows one of the same form that is not timed, so that the caches hold what it
+// left there, as they do where a program has only one form.
+void Bench::measure(Problem& problem, std::vector<std::unique_ptr<Form>>& forms, Measure measure,
+                    const nlohmann::json& params) {
+  const Plan plan = problem.plan();
+  std::vector<std::vector<double>> times(forms.size()), submits(forms.size());
+  for (const auto& form : forms) form->load();
+  for (const auto& form : forms) form->run(measure);
+  for (int run = 0; run < runs_; ++run) {
+    for (std::size_t turn = 0; turn < forms.size(); ++turn) {
+      const std::size_t i = (turn + run) % forms.size();
+      if (measure == Measure::kResident) forms[i]->run(measure);
+      times[i].push_back(ms_of([&] { forms[i]->run(measure); }));
+      submits[i].push_back(forms[i]->submit_ms);
+    }
+  }
+  Ratio ratio{problem.name, "", measure};
+  for (std::size_t i = 0; i < forms.size(); ++i) {
+    clobber_host(plan);
+    forms[i]->clobber();
+    forms[i]->run(measure);
+    if (measure == Measure::kResident) forms[i]->fetch();
+    nlohmann::json row = params;
+    row["measure"] = to_string(measure);
+    ratio.params = row.dump();
+    if (gpu_ != nullptr) row["device_mib"] = std::lround(forms[i]->device_mib);
+    const bool right = problem.is_right();
+    report_.add(problem.name, forms[i]->name, row, times[i], right);
+    if (measure == Measure::kResident && forms[i]->submit_ms != 0) {
+      row["measure"] = "submit";
+      report_.add(problem.name, forms[i]->name, row, submits[i], right);
+    }
+    const double median = median_of(times[i]);
+    if (forms[i]->name == "serial") {
+      ratio.serial = median;
+    } else if (forms[i]->name == "pergola") {
+      ratio.pergola = median;
+    } else if (ratio.best_hand == 0 || median < ratio.best_hand) {
+      ratio.best_hand = median;
+      ratio.best_name = forms[i]->name;
+    }
+  }
+  if (gpu_ != nullptr) ratios_.push_back(ratio);
+}
+
+std::string Bench::summary() const {
+  if (ratios_.empty()) return "Without a GPU there are no hand-written forms to compare with.\n";
+  std::string text =
+      "How many times as fast Pergola is as the best hand-written form (not serial), and as the serial form:\n\n"
+      "| problem | params | best form | over best | over serial |\n|---|---|---|---|---|\n";
+  char line[400];
+  const auto add = [&](const std::string& name, const std::string& what, const std::string& best, double over_best,
+                       double over_serial) {
+    std::snprintf(line, sizeof line, "| %s | %s | %s | %.3f | %.3f |\n", name.c_str(), what.c_str(), best.c_str(),
+                  over_best, over_serial);
+    text += line;
+  };
+  for (const Ratio& r : ratios_)
+    add(r.problem, '`' + r.params + '`', r.best_name, r.best_hand / r.pergola, r.serial / r.pergola);
+  for (const Measure measure : {Measure::kCold, Measure::kResident}) {
+    double log_best = 0, log_serial = 0, count = 0;
+    for (const Ratio& r : ratios_) {
+      if (r.measure != measure) continue;
+      log_best += std::log(r.best_hand / r.pergola);
+      log_serial += std::log(r.serial / r.pergola);
+      ++count;
+    }
+    add("geometric mean", to_string(measure), "", std::exp(log_best / count), std::exp(log_serial / count));
+  }
+  return text;
+}
+
+}  // namespace dag

@@ -1,0 +1,134 @@
+// What a problem is to the bench, and how it is measured: each problem is one file that says it three times, as a table
+// of streams for the hand-written forms, as plain sequential code for Pergola, and as loops in double precision for the
+// check.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "../support/report.h"
+#include "form.h"
+#include "gpu.h"
+#include "pergola/pergola.hpp"
+#include "plan.h"
+
+namespace dag {
+
+// The problem as a user of Pergola writes it: as if sequential. Device arrays live as long as it does.
+class Sequential {
+ public:
+  virtual ~Sequential() = default;
+  virtual void write() = 0;                                // the inputs
+  virtual void launch() = 0;                               // the kernels of one iteration
+  virtual void read() const = 0;                           // the outputs, into the problem's host memory
+  virtual std::vector<pergola_array> outputs() const = 0;  // of at most 8 bytes an element
+};
+
+// What a problem is made for.
+struct Setup {
+  HostMemory& memory;     // for inputs and outputs
+  std::size_t bytes = 0;  // about what its arrays shall take on the device
+  unsigned block = 256;   // threads of blocks of one dimension, a multiple of 32
+  std::string matrix;     // HITS: a Matrix Market file; empty: a graph is generated
+  std::string notes;      // for the report; the problem may add to it
+};
+
+// Inputs, outputs and what they should be. It outlives its plan and its sequential form.
+class Problem {
+ public:
+  virtual ~Problem() = default;
+  virtual Plan plan() const = 0;
+  virtual std::unique_ptr<Sequential> sequential(const pergola::Session& session, const pergola::Module& module) = 0;
+  virtual void reference() = 0;       // computes the results in double precision
+  virtual bool is_right() const = 0;  // the outputs on the host against the reference's
+
+  std::string name;
+  nlohmann::json params = nlohmann::json::object();  // beside size, block and measure
+};
+
+// A file each.
+std::unique_ptr<Problem> make_vec(Setup& setup);
+std::unique_ptr<Problem> make_black_scholes(Setup& setup);
+std::unique_ptr<Problem> make_img(Setup& setup);
+std::unique_ptr<Problem> make_ml(Setup& setup);
+std::unique_ptr<Problem> make_hits(Setup& setup);
+std::unique_ptr<Problem> make_dl(Setup& setup);
+
+// ── For problems ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+// Blocks of one dimension, a thread an element; and those of a reduction, which loop.
+inline pergola::Grid covering(std::size_t threads, unsigned block) {
+  return pergola::grid((threads + block - 1) / block, block);
+}
+pergola::Grid reducing(std::size_t elements, unsigned block);
+
+// The device side of a reduction's scratch memory, in a table.
+struct Scratch {
+  ArrayId partial, counter;
+};
+Scratch reduction_scratch(Plan& plan, const std::string& name, const pergola::Grid& shape);
+
+// body(begin, end) over parts of 0 ... n on all cores.
+void parallel_for(std::size_t n, const std::function<void(std::size_t begin, std::size_t end)>& body);
+
+// Uniform in [0, 1), the same for the same seed and index on every machine.
+inline double uniform(std::uint64_t seed, std::uint64_t index) {
+  std::uint64_t x = (seed << 48) + index + 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return static_cast<double>((x ^ (x >> 31)) >> 11) * 0x1p-53;
+}
+template <typename T>
+void fill_uniform(std::span<T> out, double low, double high, std::uint64_t seed) {
+  parallel_for(out.size(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) out[i] = static_cast<T>(low + (high - low) * uniform(seed, i));
+  });
+}
+// Each within tolerance * (scale + |expected|); NaN is not.
+template <typename T>
+bool all_close(std::span<const T> got, const std::vector<double>& expected, double tolerance, double scale = 0) {
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    if (!(std::fabs(got[i] - expected[i]) <= tolerance * (scale + std::fabs(expected[i])))) return false;
+  return true;
+}
+
+// ── Measuring ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+class Bench {
+ public:
+  // Without a GPU `gpu` is null, and Pergola the only form. All outlive the bench.
+  Bench(const Gpu* gpu, const std::string& ptx, bench::Report& report, int runs)
+      : gpu_(gpu), ptx_(ptx), report_(report), runs_(runs) {}
+
+  // All forms of the problem, in turns, Pergola in a session of its own. `params` says size and block.
+  void run(Problem& problem, const nlohmann::json& params);
+  // For each problem, the best hand-written form's time and the serial form's over Pergola's, and their geometric
+  // means.
+  std::string summary() const;
+
+ private:
+  struct Ratio {
+    std::string problem, params;
+    Measure measure = Measure::kResident;
+    double best_hand = 0, serial = 0, pergola = 0;  // medians, ms
+    std::string best_name;
+  };
+  std::vector<std::unique_ptr<Form>> forms_of(Problem& problem, const pergola::Session& session,
+                                              const pergola::Module& module);
+  void measure(Problem& problem, std::vector<std::unique_ptr<Form>>& forms, Measure measure,
+               const nlohmann::json& params);
+
+  const Gpu* gpu_;
+  const std::string& ptx_;
+  bench::Report& report_;
+  const int runs_;
+  std::vector<Ratio> ratios_;
+};
+
+}  // namespace dag

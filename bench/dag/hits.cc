@@ -1,0 +1,225 @@
+// HITS: hubs and authorities of a graph. Each of ten rounds, of two halves that cross:
+//
+//   hubs ───────── transposed product ─ sum ─ divide ─▶ authorities     each divide also waits for the other product,
+//   authorities ── product ──────────── sum ─ divide ─▶ hubs            which reads what it overwrites
+#include <filesystem>
+
+#include "graph.h"
+#include "harness.h"
+
+namespace dag {
+namespace {
+
+constexpr int kRounds = 10, kDegree = 16;
+
+// What a vertex takes on the device: its edges twice, two rows' beginnings, six numbers.
+constexpr std::size_t kBytesPerVertex = std::size_t{kDegree} * 2 * 8 + 2 * 4 + 6 * 4;
+
+template <typename T>
+std::span<T> copied(HostMemory& memory, const std::vector<T>& values) {
+  const std::span<T> result = memory.take<T>(values.size());
+  std::copy(values.begin(), values.end(), result.begin());
+  return result;
+}
+
+// A matrix in the host's memory, as inputs.
+struct Matrix {
+  Matrix(HostMemory& memory, const Graph& graph)
+      : row_begin(copied(memory, graph.row_begin)),
+        column(copied(memory, graph.column)),
+        value(memory.take<float>(column.size())) {
+    std::fill(value.begin(), value.end(), 1.f);
+  }
+  std::span<int> row_begin, column;
+  std::span<float> value;
+};
+
+struct Hits : Problem {
+  Hits(Setup& setup, const Graph& graph)
+      : n(graph.vertices()),
+        warps(covering(std::size_t{32} * n, setup.block)),
+        each(covering(n, setup.block)),
+        reduce(reducing(n, setup.block)),
+        forward(setup.memory, graph),
+        backward(setup.memory, transposed(graph)),
+        start(setup.memory.take<float>(n)),
+        hubs(setup.memory.take<float>(n)),
+        authorities(setup.memory.take<float>(n)) {
+    name = "HITS";
+    std::fill(start.begin(), start.end(), 1.f);
+  }
+
+  Plan plan() const override {
+    Plan plan;
+    struct OnDevice {
+      ArrayId row_begin, column, value;
+    };
+    const auto matrix = [&](const Matrix& m, const std::string& of) {
+      return OnDevice{plan.input("rows" + of, m.row_begin), plan.input("columns" + of, m.column),
+                      plan.input("values" + of, m.value)};
+    };
+    const OnDevice a = matrix(forward, ""), t = matrix(backward, " transposed");
+    const ArrayId ones = plan.input("start", start), hub = plan.output("hubs", hubs);
+    const ArrayId authority = plan.output("authorities", authorities);
+    const ArrayId new_hub = plan.array<float>("new hubs", n), new_authority = plan.array<float>("new authorities", n);
+    const ArrayId hub_sum = plan.array<double>("sum of hubs", 1),
+                  authority_sum = plan.array<double>("sum of authorities", 1);
+    const auto [hub_partial, hub_counter] = reduction_scratch(plan, "hubs", reduce);
+    const auto [authority_partial, authority_counter] = reduction_scratch(plan, "authorities", reduce);
+
+    // Stream 0 has the authorities, stream 1 the hubs.
+    const StepId in_ones = plan.copy_in(ones, 0);
+    const auto copy = [&](const OnDevice& m, int stream) {
+      return std::vector<StepId>{plan.copy_in(m.row_begin, stream), plan.copy_in(m.column, stream),
+                                 plan.copy_in(m.value, stream)};
+    };
+    std::vector<StepId> before_t = copy(t, 0), before_a = copy(a, 1);
+    before_t.push_back(in_ones), before_a.push_back(in_ones);
+    ArrayId from_hub = ones, from_authority = ones;
+    StepId divide_a{}, divide_h{};
+    for (int round = 0; round < kRounds; ++round) {
+      const StepId product_a = plan.kernel("sparse_product", warps,
+                                           {t.row_begin, t.column, t.value, from_hub, new_authority, n}, 0, before_t);
+      const StepId product_h = plan.kernel("sparse_product", warps,
+                                           {a.row_begin, a.column, a.value, from_authority, new_hub, n}, 1, before_a);
+      std::vector<StepId> before_sum_a{product_a}, before_sum_h{product_h};
+      std::vector<StepId> before_divide_a{product_a}, before_divide_h{product_h};
+      if (round != 0) {  // what the round before has written and read
+        before_sum_a.push_back(divide_a), before_sum_h.push_back(divide_h);
+        before_divide_a.push_back(product_h), before_divide_h.push_back(product_a);
+      }
+      const StepId sum_a = plan.kernel(
+          "sum", reduce, {new_authority, n, authority_partial, authority_counter, authority_sum}, 0, before_sum_a);
+      const StepId sum_h = plan.kernel("sum", reduce, {new_hub, n, hub_partial, hub_counter, hub_sum}, 1, before_sum_h);
+      before_divide_a.push_back(sum_a), before_divide_h.push_back(sum_h);
+      divide_a = plan.kernel("divide", each, {new_authority, authority, authority_sum, n}, 0, before_divide_a);
+      divide_h = plan.kernel("divide", each, {new_hub, hub, hub_sum, n}, 1, before_divide_h);
+      from_hub = hub, from_authority = authority;
+      before_t = {divide_h, divide_a}, before_a = {divide_a, divide_h};
+    }
+    plan.copy_out(authority, 0, {divide_a});
+    plan.copy_out(hub, 1, {divide_h});
+    return plan;
+  }
+
+  std::unique_ptr<Sequential> sequential(const pergola::Session& session, const pergola::Module& module) override;
+
+  void reference() override {
+    expected_hubs.assign(n, 1);
+    expected_authorities.assign(n, 1);
+    for (int round = 0; round < kRounds; ++round) {
+      const auto new_authorities = normalised_product(backward, expected_hubs);
+      expected_hubs = normalised_product(forward, expected_authorities);
+      expected_authorities = new_authorities;
+    }
+  }
+  bool is_right() const override {
+    return all_close<float>(hubs, expected_hubs, 1e-4) && all_close<float>(authorities, expected_authorities, 1e-4);
+  }
+  std::vector<double> normalised_product(const Matrix& matrix, const std::vector<double>& x) const {
+    std::vector<double> result(n);
+    parallel_for(n, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t row = begin; row < end; ++row)
+        for (int k = matrix.row_begin[row]; k < matrix.row_begin[row + 1]; ++k) result[row] += x[matrix.column[k]];
+    });
+    double sum = 0;
+    for (const double v : result) sum += v;
+    for (double& v : result) v /= sum;
+    return result;
+  }
+
+  const int n;
+  const pergola::Grid warps, each, reduce;
+  const Matrix forward, backward;
+  const std::span<float> start, hubs, authorities;
+  std::vector<double> expected_hubs, expected_authorities;
+};
+
+class HitsSequential : public Sequential {
+ public:
+  HitsSequential(const pergola::Session& session, const pergola::Module& module, const Hits& problem)
+      : p_(problem),
+        product_(module.kernel("sparse_product")),
+        sum_(module.kernel("sum")),
+        divide_(module.kernel("divide")),
+        a_(session, p_.forward),
+        t_(session, p_.backward),
+        start_(session.array<float>(p_.n)),
+        hub_(session.array<float>(p_.n)),
+        authority_(session.array<float>(p_.n)),
+        new_hub_(session.array<float>(p_.n)),
+        new_authority_(session.array<float>(p_.n)),
+        hub_sum_(session.array<double>(1)),
+        authority_sum_(session.array<double>(1)),
+        hub_partial_(session.array<double>(p_.reduce.blocks.x)),
+        authority_partial_(session.array<double>(p_.reduce.blocks.x)),
+        hub_counter_(session.array<unsigned>(1, 0u)),
+        authority_counter_(session.array<unsigned>(1, 0u)) {}
+
+  void write() override {
+    start_.write(p_.start);
+    t_.write(p_.backward);
+    a_.write(p_.forward);
+  }
+  void launch() override {
+    const int n = p_.n;
+    for (int round = 0; round < kRounds; ++round) {
+      const auto& from_hub = round == 0 ? start_ : hub_;
+      const auto& from_authority = round == 0 ? start_ : authority_;
+      product_(p_.warps, t_.row_begin, t_.column, t_.value, from_hub, new_authority_, n);
+      product_(p_.warps, a_.row_begin, a_.column, a_.value, from_authority, new_hub_, n);
+      sum_(p_.reduce, new_authority_, n, authority_partial_, authority_counter_, authority_sum_);
+      sum_(p_.reduce, new_hub_, n, hub_partial_, hub_counter_, hub_sum_);
+      divide_(p_.each, new_authority_, authority_, authority_sum_, n);
+      divide_(p_.each, new_hub_, hub_, hub_sum_, n);
+    }
+  }
+  void read() const override {
+    authority_.read(p_.authorities);
+    hub_.read(p_.hubs);
+  }
+  std::vector<pergola_array> outputs() const override { return {hub_.handle(), authority_.handle()}; }
+
+ private:
+  struct OnDevice {
+    OnDevice(const pergola::Session& session, const Matrix& matrix)
+        : row_begin(session.array<int>(matrix.row_begin.size())),
+          column(session.array<int>(matrix.column.size())),
+          value(session.array<float>(matrix.value.size())) {}
+    void write(const Matrix& matrix) {
+      row_begin.write(matrix.row_begin);
+      column.write(matrix.column);
+      value.write(matrix.value);
+    }
+    pergola::Array<int> row_begin, column;
+    pergola::Array<float> value;
+  };
+
+  const Hits& p_;
+  const pergola::Kernel product_, sum_, divide_;
+  OnDevice a_, t_;
+  pergola::Array<float> start_, hub_, authority_, new_hub_, new_authority_;
+  pergola::Array<double> hub_sum_, authority_sum_, hub_partial_, authority_partial_;
+  pergola::Array<unsigned> hub_counter_, authority_counter_;
+};
+
+std::unique_ptr<Sequential> Hits::sequential(const pergola::Session& session, const pergola::Module& module) {
+  return std::make_unique<HitsSequential>(session, module, *this);
+}
+
+}  // namespace
+
+std::unique_ptr<Problem> make_hits(Setup& setup) {
+  const int vertices = static_cast<int>(setup.bytes / kBytesPerVertex);
+  const bool generated = setup.matrix.empty();
+  if (generated)
+    setup.notes = "HITS runs on a generated R-MAT graph; --matrix names a Matrix Market file to run on instead.";
+  const Graph graph =
+      generated ? generate_rmat(vertices, std::size_t{kDegree} * vertices) : read_matrix_market(setup.matrix);
+  auto problem = std::make_unique<Hits>(setup, graph);
+  problem->params["graph"] = generated ? "R-MAT" : std::filesystem::path(setup.matrix).stem().string();
+  if (!generated) problem->params["bytes"] = problem->plan().device_bytes();
+  return problem;
+}
+
+}  // namespace dag

@@ -1,0 +1,311 @@
+// What a launch costs the host, beside the driver's own calls for the same order of work.
+//
+//   task_bench [--small] [--report PATH]      PERGOLA_DEVICE chooses the device
+//
+// Problems (median_ms is the host's time a launch, in milliseconds; batches of params.batch launches of an empty
+// block):
+//   chain      each launch depends on the one before it: one stream
+//   fork-join  two chains that meet every third launch: streams and events
+//   recurring  a region of params.region launches, params.batch / params.region times: two chains that meet at its end.
+//              Each launch keeps a GPU busy for some microseconds, so that there is work queued. From a new session on:
+//              the region is found and its graphs are made within the time.
+// Forms: driver (cuLaunchKernel, cuEventRecord, cuStreamWaitEvent by hand; GPUs only), pergola (pergola.hpp),
+// pergola-no-graphs (with graphs=off).
+// Every result is checked.
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "../support/report.h"
+#include "pergola/pergola.hpp"
+
+namespace {
+
+constexpr const char* kPtx = R"(.version 7.0
+.target sm_70
+.address_size 64
+// x[0] += 1.
+.visible .entry next(.param .u64 px) {
+  .reg .b64 %rd<2>; .reg .b32 %r<3>;
+  ld.param.u64 %rd1, [px]; ld.global.u32 %r1, [%rd1]; add.u32 %r2, %r1, 1; st.global.u32 [%rd1], %r2;
+  ret;
+}
+// x[0] += y[0].
+.visible .entry join(.param .u64 px, .param .u64 py) {
+  .reg .b64 %rd<3>; .reg .b32 %r<4>;
+  ld.param.u64 %rd1, [px]; ld.param.u64 %rd2, [py]; ld.global.u32 %r1, [%rd1]; ld.global.u32 %r2, [%rd2];
+  add.u32 %r3, %r1, %r2; st.global.u32 [%rd1], %r3;
+  ret;
+}
+// n times: x[0] = x[0] * 1664525 + 1013904223.
+.visible .entry scramble(.param .u64 px, .param .u32 pn) {
+  .reg .b64 %rd<2>; .reg .b32 %r<3>; .reg .pred %p<2>;
+  ld.param.u64 %rd1, [px]; ld.param.u32 %r1, [pn]; ld.global.u32 %r2, [%rd1];
+AGAIN:
+  mad.lo.u32 %r2, %r2, 1664525, 1013904223; add.u32 %r1, %r1, -1; setp.ne.u32 %p1, %r1, 0; @%p1 bra AGAIN;
+  st.global.u32 [%rd1], %r2;
+  ret;
+}
+)";
+
+using Clock = std::chrono::steady_clock;
+
+// The few calls of the driver that the hand-written form makes.
+class Driver {
+ public:
+  Driver() {
+    void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) throw std::runtime_error(dlerror());
+    find(library, "cuInit", init);
+    find(library, "cuDevicePrimaryCtxRetain", retain);
+    find(library, "cuCtxSetCurrent", set_current);
+    find(library, "cuModuleLoadData", load);
+    find(library, "cuModuleGetFunction", function);
+    find(library, "cuMemAlloc_v2", allocate);
+    find(library, "cuMemFree_v2", release);
+    find(library, "cuMemsetD32_v2", set);
+    find(library, "cuMemcpyDtoH_v2", copy_out);
+    find(library, "cuStreamCreate", create_stream);
+    find(library, "cuStreamSynchronize", synchronize);
+    find(library, "cuStreamWaitEvent", wait);
+    find(library, "cuEventCreate", create_event);
+    find(library, "cuEventRecord", record);
+    find(library, "cuLaunchKernel", launch);
+    check(init(0));
+    void* context = nullptr;
+    check(retain(&context, 0));
+    check(set_current(context));
+    void* module = nullptr;
+    check(load(&module, kPtx));
+    check(function(&next, module, "next"));
+    check(function(&join, module, "join"));
+    for (void*& stream : streams) check(create_stream(&stream, 1));
+    for (void*& event : events) check(create_event(&event, 2));  // without timing, as an expert would
+    for (unsigned long long& address : arrays) check(allocate(&address, 4));
+  }
+  static void check(int result) {
+    if (result != 0) throw std::runtime_error("a driver call failed with " + std::to_string(result));
+  }
+  void run_next(int array, int stream) {
+    void* parameters[] = {&arrays[array]};
+    check(launch(next, 1, 1, 1, 1, 1, 1, 0, streams[stream], parameters, nullptr));
+  }
+  void run_join(int stream) {
+    void* parameters[] = {&arrays[0], &arrays[1]};
+    check(launch(join, 1, 1, 1, 1, 1, 1, 0, streams[stream], parameters, nullptr));
+  }
+  void reset() {
+    for (const unsigned long long address : arrays) check(set(address, 0, 1));
+  }
+  unsigned value(int array) {
+    unsigned result = 0;
+    check(copy_out(&result, arrays[array], 4));
+    return result;
+  }
+
+  int (*init)(unsigned);
+  int (*retain)(void**, int);
+  int (*set_current)(void*);
+  int (*load)(void**, const void*);
+  int (*function)(void**, void*, const char*);
+  int (*allocate)(unsigned long long*, std::size_t);
+  int (*release)(unsigned long long);
+  int (*set)(unsigned long long, unsigned, std::size_t);
+  int (*copy_out)(void*, unsigned long long, std::size_t);
+  int (*create_stream)(void**, unsigned);
+  int (*synchronize)(void*);
+  int (*wait)(void*, void*, unsigned);
+  int (*create_event)(void**, unsigned);
+  int (*record)(void*, void*);
+  int (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**);
+  void *next = nullptr, *join = nullptr;
+  void *streams[2] = {}, *events[2] = {};
+  unsigned long long arrays[2] = {};
+
+ private:
+  template <typename F>
+  static void find(void* library, const char* name, F& out) {
+    out = reinterpret_cast<F>(dlsym(library, name));
+    if (out == nullptr) throw std::runtime_error(std::string("the driver has no ") + name);
+  }
+};
+
+// The value of array 0 after `rounds` of fork-join: x and y go up by one, then x += y.
+unsigned fork_join_value(int rounds) {
+  unsigned x = 0, y = 0;
+  for (int i = 0; i < rounds; ++i) {
+    ++x;
+    ++y;
+    x += y;
+  }
+  return x;
+}
+
+class TaskBench {
+ public:
+  TaskBench(bool small, int argc, char** argv)
+      : runs_(small ? 3 : 30), batch_(small ? 300 : 3000), module_(session_.load_text(kPtx)) {
+    const pergola_device_info info = session_.device();
+    on_gpu_ = std::string(info.id).starts_with("cuda");
+    report_ = std::make_unique<bench::Report>("task", bench::Machine{info.name, info.driver}, argc, argv);
+  }
+
+  void run() {
+    const auto next = module_.kernel("next"), join = module_.kernel("join");
+    auto x = session_.array<unsigned>(1, 0u), y = session_.array<unsigned>(1, 0u);
+    const auto one = pergola::grid(1, 1);
+    std::unique_ptr<Driver> driver = on_gpu_ ? std::make_unique<Driver>() : nullptr;
+
+    if (driver) measure_driver_chain(*driver);
+    std::vector<double> times;
+    bool right = true;
+    for (int run = 0; run <= runs_; ++run) {
+      x.fill(0u);
+      session_.synchronize();
+      const auto start = Clock::now();
+      for (int i = 0; i < batch_; ++i) next(one, x);
+      const double ms = since_ms(start);
+      right &= x.read()[0] == static_cast<unsigned>(batch_);
+      if (run != 0) times.push_back(ms / batch_);
+    }
+    report_->add("chain", "pergola", {{"batch", batch_}}, times, right);
+
+    if (driver) measure_driver_fork_join(*driver);
+    times.clear();
+    for (int run = 0; run <= runs_; ++run) {
+      x.fill(0u);
+      y.fill(0u);
+      session_.synchronize();
+      const auto start = Clock::now();
+      for (int i = 0; i < batch_ / 3; ++i) {
+        next(one, x);
+        next(one, y);
+        join(one, x, y);
+      }
+      const double ms = since_ms(start);
+      right &= x.read()[0] == fork_join_value(batch_ / 3);
+      if (run != 0) times.push_back(ms / batch_);
+    }
+    report_->add("fork-join", "pergola", {{"batch", batch_}}, times, right);
+
+    measure_recurring("pergola", "");
+    measure_recurring("pergola-no-graphs", "graphs=off");
+  }
+
+  void finish(const std::string& path) {
+    if (!path.empty()) report_->write(path);
+    if (!report_->all_checked()) throw std::runtime_error("a result was wrong");
+  }
+
+ private:
+  static double since_ms(Clock::time_point start) {
+    return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  }
+  void measure_recurring(const char* form, const char* policy) {
+    constexpr int kRegion = 64;
+    const int turns = runs_ <= 3 ? 10 : 100;
+    const unsigned steps = on_gpu_ ? 4000 : 4;
+    std::vector<double> times;
+    bool right = true;
+    for (int run = 0; run <= runs_; ++run) {
+      const pergola::Session session = pergola::Session("", policy);
+      const auto module = session.load_text(kPtx);
+      const auto scramble = module.kernel("scramble"), join = module.kernel("join");
+      auto x = session.array<unsigned>(1, 0u), y = session.array<unsigned>(1, 0u);
+      const auto one = pergola::grid(1, 1);
+      session.synchronize();
+      const auto start = Clock::now();
+      for (int turn = 0; turn < turns; ++turn) {
+        for (int i = 0; i < kRegion - 1; ++i) scramble(one, i % 2 == 0 ? x : y, steps);
+        join(one, x, y);
+      }
+      const double ms = since_ms(start);
+      unsigned want_x = 0, want_y = 0;
+      for (int turn = 0; turn < turns; ++turn) {
+        for (int i = 0; i < kRegion - 1; ++i)
+          for (unsigned step = 0; step < steps; ++step) {
+            unsigned& value = i % 2 == 0 ? want_x : want_y;
+            value = value * 1664525u + 1013904223u;
+          }
+        want_x += want_y;
+      }
+      right &= x.read()[0] == want_x && y.read()[0] == want_y;
+      if (run != 0) times.push_back(ms / (turns * kRegion));
+    }
+    report_->add("recurring", form, {{"batch", turns * kRegion}, {"region", kRegion}}, times, right);
+  }
+
+  void measure_driver_chain(Driver& driver) {
+    std::vector<double> times;
+    bool right = true;
+    for (int run = 0; run <= runs_; ++run) {
+      driver.reset();
+      const auto start = Clock::now();
+      for (int i = 0; i < batch_; ++i) driver.run_next(0, 0);
+      const double ms = since_ms(start);
+      Driver::check(driver.synchronize(driver.streams[0]));
+      right &= driver.value(0) == static_cast<unsigned>(batch_);
+      if (run != 0) times.push_back(ms / batch_);
+    }
+    report_->add("chain", "driver", {{"batch", batch_}}, times, right);
+  }
+  void measure_driver_fork_join(Driver& driver) {
+    std::vector<double> times;
+    bool right = true;
+    for (int run = 0; run <= runs_; ++run) {
+      driver.reset();
+      const auto start = Clock::now();
+      for (int i = 0; i < batch_ / 3; ++i) {
+        driver.run_next(0, 0);
+        if (i != 0) Driver::check(driver.wait(driver.streams[1], driver.events[0], 0));  // join read y
+        driver.run_next(1, 1);
+        Driver::check(driver.record(driver.events[1], driver.streams[1]));
+        Driver::check(driver.wait(driver.streams[0], driver.events[1], 0));
+        driver.run_join(0);
+        Driver::check(driver.record(driver.events[0], driver.streams[0]));
+      }
+      const double ms = since_ms(start);
+      Driver::check(driver.synchronize(driver.streams[0]));
+      right &= driver.value(0) == fork_join_value(batch_ / 3);
+      if (run != 0) times.push_back(ms / batch_);
+    }
+    report_->add("fork-join", "driver", {{"batch", batch_}}, times, right);
+  }
+
+  const int runs_, batch_;
+  pergola::Session session_;
+  pergola::Module module_;
+  bool on_gpu_ = false;
+  std::unique_ptr<bench::Report> report_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  bool small = false;
+  std::string path;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--small") == 0)
+      small = true;
+    else if (std::strcmp(argv[i], "--report") == 0 && i + 1 < argc)
+      path = argv[++i];
+    else {
+      std::fprintf(
+          stderr,
+          "usage: task_bench [--small] [--report PATH]\n  PERGOLA_DEVICE=cuda:0 task_bench --report out/task\n");
+      return 2;
+    }
+  }
+  TaskBench bench(small, argc, argv);
+  bench.run();
+  bench.finish(path);
+  return 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "task_bench: %s\n", error.what());
+  return 1;
+}

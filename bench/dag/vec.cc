@@ -1,0 +1,102 @@
+// VEC: the sum of the differences of two vectors' squares.
+//
+//   x ─ square ─┐
+//               ├─ sum of differences ─▶ one number
+//   y ─ square ─┘
+#include "harness.h"
+
+namespace dag {
+namespace {
+
+struct Vec : Problem {
+  Vec(Setup& setup, std::size_t count)
+      : n(static_cast<int>(count)),
+        each(covering(count, setup.block)),
+        reduce(reducing(count, setup.block)),
+        x(setup.memory.take<float>(count)),
+        y(setup.memory.take<float>(count)),
+        result(setup.memory.take<double>(1)) {
+    name = "VEC";
+    fill_uniform(x, 0, 1, 1);
+    fill_uniform(y, 1, 2, 2);  // apart from x, so that errors do not cancel
+  }
+
+  Plan plan() const override {
+    Plan plan;
+    const ArrayId dx = plan.input("x", x), dy = plan.input("y", y), out = plan.output("result", result);
+    const ArrayId x2 = plan.array<float>("x squared", n), y2 = plan.array<float>("y squared", n);
+    const auto [partial, counter] = reduction_scratch(plan, "sum", reduce);
+    const StepId in_x = plan.copy_in(dx, 0), in_y = plan.copy_in(dy, 1);
+    const StepId square_x = plan.kernel("square", each, {dx, x2, n}, 0, {in_x});
+    const StepId square_y = plan.kernel("square", each, {dy, y2, n}, 1, {in_y});
+    const StepId sum =
+        plan.kernel("sum_of_differences", reduce, {x2, y2, n, partial, counter, out}, 0, {square_x, square_y});
+    plan.copy_out(out, 0, {sum});
+    return plan;
+  }
+
+  std::unique_ptr<Sequential> sequential(const pergola::Session& session, const pergola::Module& module) override;
+
+  void reference() override {
+    expected = magnitude = 0;
+    for (int i = 0; i < n; ++i) {
+      const double a = static_cast<double>(x[i]) * x[i], b = static_cast<double>(y[i]) * y[i];
+      expected += a - b;
+      magnitude += a + b;
+    }
+  }
+  bool is_right() const override { return std::fabs(result[0] - expected) <= 1e-7 * magnitude; }
+
+  const int n;
+  const pergola::Grid each, reduce;
+  const std::span<float> x, y;
+  const std::span<double> result;
+  double expected = 0, magnitude = 0;
+};
+
+class VecSequential : public Sequential {
+ public:
+  VecSequential(const pergola::Session& session, const pergola::Module& module, const Vec& problem)
+      : p_(problem),
+        square_(module.kernel("square")),
+        sum_of_differences_(module.kernel("sum_of_differences")),
+        x_(session.array<float>(p_.n)),
+        y_(session.array<float>(p_.n)),
+        x2_(session.array<float>(p_.n)),
+        y2_(session.array<float>(p_.n)),
+        partial_(session.array<double>(p_.reduce.blocks.x)),
+        counter_(session.array<unsigned>(1, 0u)),
+        result_(session.array<double>(1)) {}
+
+  void write() override {
+    x_.write(p_.x);
+    y_.write(p_.y);
+  }
+  void launch() override {
+    square_(p_.each, x_, x2_, p_.n);
+    square_(p_.each, y_, y2_, p_.n);
+    sum_of_differences_(p_.reduce, x2_, y2_, p_.n, partial_, counter_, result_);
+  }
+  void read() const override { result_.read(p_.result); }
+  std::vector<pergola_array> outputs() const override { return {result_.handle()}; }
+
+ private:
+  const Vec& p_;
+  const pergola::Kernel square_, sum_of_differences_;
+  pergola::Array<float> x_, y_, x2_, y2_;
+  pergola::Array<double> partial_;
+  pergola::Array<unsigned> counter_;
+  pergola::Array<double> result_;
+};
+
+std::unique_ptr<Sequential> Vec::sequential(const pergola::Session& session, const pergola::Module& module) {
+  return std::make_unique<VecSequential>(session, module, *this);
+}
+
+}  // namespace
+
+std::unique_ptr<Problem> make_vec(Setup& setup) {
+  return std::make_unique<Vec>(setup, setup.bytes / (4 * sizeof(float)));
+}
+
+}  // namespace dag
