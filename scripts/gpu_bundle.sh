@@ -16,10 +16,12 @@ rm -rf "$folder"
 mkdir -p "$folder"/{bin,lib,source}
 
 programs=(pergola img instruction_bits)
-# Tests that meet no device have nothing to say there.
-away=' analysis_test base_test ptx_test source_test tool_test instruction_table_test session_test device_test corpus_test '
+# Tests that meet no device, or the CPU device alone, have nothing to say there.
+away=' analysis_test base_test ptx_test source_test tool_test instruction_table_test session_test device_test corpus_test
+ scheduler_test errors_test device_cpu_test device_cpu_interpreter_test pointer_modes_soundness_test recording_test
+ runtime_test device_null_test '
 for program in "$bin"/*_test "$bin"/*_bench; do
-  case $away in *" $(basename "$program") "*) continue ;; esac
+  case ${away//$'\n'/ } in *" $(basename "$program") "*) continue ;; esac
   [ -x "$program" ] && programs+=("$(basename "$program")")
 done
 for program in "${programs[@]}"; do
@@ -34,7 +36,7 @@ ldd "$folder"/bin/* "$folder"/lib/*.so 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\
   grep -vE '/(libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s|ld-linux[^/]*)\.so' | grep -v "$PWD/" |
   while read -r library; do install -m 644 "$(readlink -f "$library")" "$folder/lib/$(basename "$library")"; done
 
-git ls-files tests/ptx tests/conformance tests/differential tests/litmus tests/corpus examples include scripts/gpu_report.sh |
+git ls-files tests/ptx tests/conformance tests/differential tests/litmus tests/corpus examples include bench/dag scripts/gpu_report.sh |
   tar -cf - -T - | tar -xf - -C "$folder/source"
 install -m 755 scripts/gpu_report.sh "$folder/report"
 git describe --always --dirty --abbrev=12 >"$folder/source/COMMIT"

@@ -5,7 +5,8 @@
 #   ./report [FOLDER]           in the folder that ./dev gpu-bundle made
 #
 # Writes the reports into bench/reports/ (or FOLDER): conformance on every device, the PTX cases and the random kernels
-# on GPU, interpreter and, where LLVM is, JIT; every arithmetic instruction on GPU and interpreter; the benchmark of single costs; the demonstration's picture on both devices.
+# on GPU, interpreter and, where LLVM is, JIT; every arithmetic instruction on GPU and interpreter; random programs against
+# the sequential order; the benchmarks of single costs, of tasks and of six programs; the demonstration's picture on both devices.
 # Every program runs under `timeout`. Ends with one line a part, and fails where one failed.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -49,7 +50,11 @@ part ptx-cases 600 env PERGOLA_DEVICE=cuda:0 "$bin/ptx_cases_test"
 part differential 900 env PERGOLA_DEVICE=cuda:0 PERGOLA_DIFFERENTIAL=1:1000 "$bin/differential_test"
 part instruction-bits 900 "$bin/instruction_bits" --device=cuda:0 --cases=16384 --json="$out/instruction-bits-h200"
 part litmus 600 env PERGOLA_DEVICE=cuda:0 PERGOLA_LITMUS_MS=1000 "$bin/litmus_test"
+part dag 600 env PERGOLA_DEVICE=cuda:0 PERGOLA_DAG_PROGRAMS=300 "$bin/dag_test"
 part launch 300 env PERGOLA_DEVICE=cuda:0 "$bin/launch_bench" --report "$out/launch-h200"
+part task 300 env PERGOLA_DEVICE=cuda:0 "$bin/task_bench" --report "$out/task-h200"
+part dag-bench 600 env PERGOLA_DEVICE=cuda:0 "$bin/dag_bench" --kernels "$source/bench/dag/kernels.cu" --report "$out/dag-h200"
+part bookkeeping 300 "$bin/bookkeeping_bench" --report "$out/bookkeeping-h200"
 
 # Reports speak of places inside the folder, wherever it lay.
 for file in "$out"/*.log "$out"/*.json "$out"/*.md; do

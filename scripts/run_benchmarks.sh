@@ -18,3 +18,8 @@ for program in build/dev/bin/*_bench; do
   echo "── $name"
   timeout 600 "$program" "${small[@]}" ${folder:+--report "$folder/$name"}
 done
+for name in launch dag; do
+  echo "── python_$name"
+  PYTHONPATH=build/dev/python timeout 600 /usr/bin/python3 "bench/$name/python_${name}_bench.py" "${small[@]}" \
+    ${folder:+--report "$folder/python-$name"}
+done

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 
 #include "tests/ptx_cases/ptx_program.h"
-#include "tests/ptx_cases/test_device.h"
+#include "tests/support/tier_test.h"
 
 namespace pergola {
 namespace {
@@ -17,17 +19,11 @@ using testing::AnyOf;
 using testing::HasSubstr;
 using testing::MatchesRegex;
 
-class Errors : public testing::TestWithParam<std::string> {
+class Errors : public test_support::TierTest {
  protected:
-  static device::DevicePtr open(device::cpu::CpuOptions options = {}) {
-    if (options.sms == 0) options.sms = 2;
-    auto device = ptx_cases::open_test_device(GetParam(), options);
-    EXPECT_TRUE(device.ok()) << device.message();
-    return *device;
-  }
   static bool interprets() { return GetParam() == "interpreter"; }
   // The tier sees the exact access and its line.
-  static std::string line(const std::string& text) { return interprets() ? text : ""; }
+  static std::string line(const std::string& text) { return text; }
 
   // Thread 5 of block 2, as the tier knows it: code for a group of lanes faults as a group.
   static void expect_named(const Status& status) {
@@ -50,8 +46,7 @@ class Errors : public testing::TestWithParam<std::string> {
   }
 };
 
-std::vector<std::string> tiers() { return ptx_cases::cpu_tier_names(); }
-INSTANTIATE_TEST_SUITE_P(tiers, Errors, testing::ValuesIn(tiers()), [](const auto& of) { return of.param; });
+PERGOLA_ON_EVERY_TIER(Errors);
 
 // `body` is of k(p, q): %p and %q the parameters, %t the thread, %b the block. Its line 20 is the body's first.
 std::string module(const std::string& body, const std::string& before = "") {
@@ -65,10 +60,31 @@ std::string module(const std::string& body, const std::string& before = "") {
 )" + body + "\n  ret;\n}\n";
 }
 
+// What loading the module and its kernel 'k' ends with.
+Status load_status(const device::DevicePtr& device, const std::string& body) {
+  const std::string text = ".version 7.8\n.target sm_70\n.address_size 64\n" + body;
+  PERGOLA_ASSIGN(const ptx::Module parsed, ptx::parse(text, "test.ptx"));
+  PERGOLA_ASSIGN(const device::ModulePtr module, device->load({&parsed, text, "test.ptx"}));
+  return module->kernel("k").status();
+}
+
 // Thread 5 of block 2 alone goes on.
 constexpr const char* kOne =
     "  setp.ne.u32 %c0, %t, 5; @%c0 ret; setp.ne.u32 %c0, %b, 2; @%c0 ret;\n  .loc 1 77 3\n";
 constexpr device::LaunchConfig kShape{.grid = {3, 1, 1}, .block = {64, 1, 1}};
+
+// What cooperative_groups::this_grid().sync() begins with.
+TEST_P(Errors, GridSyncOutsideACooperativeLaunch_NamesTheLaunch) {
+  PtxProgram program(open(), module("  mov.u32 %r1, %envreg2; mov.u32 %r2, %envreg1; or.b32 %r3, %r1, %r2;\n"
+                                    "  setp.eq.u32 %c1, %r3, 0;\n  .loc 1 77 3\n  @%c1 trap;"));
+  const auto buffer = program.zeros(4);
+  expect_fault(program, program.run("k", kShape, buffer->address(), std::uint64_t{0}),
+               "traps; the kernel has a grid-wide barrier");
+  device::LaunchConfig cooperative = kShape;
+  cooperative.cooperative = true;
+  const Status valid = program.run("k", cooperative, buffer->address(), std::uint64_t{0});
+  EXPECT_TRUE(valid.ok()) << valid.message();
+}
 
 TEST_P(Errors, StorePastTheEnd_NamesTheBuffer) {
   PtxProgram program(open(), module(std::string(kOne) + "  st.global.u32 [%p+4096], %t;"));
@@ -86,10 +102,68 @@ TEST_P(Errors, LoadBeforeTheStart_NamesTheBuffer) {
 }
 
 TEST_P(Errors, SmallBuffer_FaultsWithinItsAlignment) {
-  // Compiled code sees the end of a buffer to 256 bytes, the interpreter to the byte.
+  // Guard pages see the end of a buffer to 256 bytes, the interpreter to the byte.
   PtxProgram program(open(), module(std::string(kOne) + "  st.global.u32 [%p+256], %t;"));
   const auto buffer = program.zeros(100);
   expect_fault(program, program.run("k", kShape, buffer->address(), std::uint64_t{0}), "156 bytes past the end of buffer 1 (100 bytes)");
+}
+
+// What no guard page covers of a buffer of 100 bytes: compiled code's launch fails at its end.
+TEST_P(Errors, StoreBehindTheEnd_WithinTheAlignment) {
+  for (const int offset : {100, 104, 252}) {
+    PtxProgram program(open(), module(std::string(kOne) + fmt::format("  st.global.u32 [%p+{}], %t;", offset)));
+    const auto buffer = program.zeros(100);
+    const Status status = program.run("k", kShape, buffer->address(), std::uint64_t{0});
+    if (interprets()) {
+      expect_fault(program, status, fmt::format("{} bytes past the end of buffer 1 (100 bytes)", offset - 100));
+    } else {
+      expect_fault(program, status, fmt::format("Kernel 'k' wrote outside buffer 1 (100 bytes), {} to {} bytes past its end; this shows only "
+                                                "now that it has ended. PERGOLA_CPU_CHECK=1", offset - 100, offset - 97));
+    }
+  }
+}
+
+TEST_P(Errors, StoreBeforeTheStart_WhereThePageBeginsEarlier) {
+  PtxProgram program(open(), module(std::string(kOne) + "  st.global.u32 [%p+-4], %t;"));
+  const auto buffer = program.zeros(100);
+  expect_fault(program, program.run("k", kShape, buffer->address(), std::uint64_t{0}),
+               interprets() ? "4 bytes before buffer 1 (100 bytes)" : "wrote outside buffer 1 (100 bytes), 4 to 1 bytes before its start");
+}
+
+// The buffer's address comes from memory, not from the parameters.
+TEST_P(Errors, StoreBehindTheEnd_OfABufferThatNoParameterNames) {
+  PtxProgram program(open(), module(std::string(kOne) + "  ld.global.u64 %a1, [%p]; st.global.u32 [%a1+100], %t;"));
+  const auto list = program.zeros(8), buffer = program.zeros(100);
+  const std::uint64_t address = buffer->address();
+  std::memcpy(list->host_pointer(), &address, sizeof address);
+  expect_fault(program, program.run("k", kShape, list->address(), std::uint64_t{0}),
+               interprets() ? "0 bytes past the end of buffer 2 (100 bytes)" : "wrote outside buffer 2 (100 bytes), 0 to 3 bytes past its end");
+}
+
+TEST_P(Errors, StoreBehindAVariable) {
+  PtxProgram program(open(), module(std::string(kOne) + "  st.global.u32 [counter+4], %t;", ".global .u32 counter; .global .u32 other;"));
+  expect_fault(program, program.run("k", kShape, std::uint64_t{0}, std::uint64_t{0}),
+               interprets() ? "0 bytes past the end of variable 'counter' (4 bytes)" : "wrote outside variable 'counter' (4 bytes), 0 to 3 bytes past");
+}
+
+// Compiled code reads NaN there; buffers at lower multiples leave less unguarded; the interpreter sees every byte.
+TEST_P(Errors, LoadBehindTheEnd_WithinTheAlignment) {
+  const std::string text = module(std::string(kOne) + "  ld.global.u32 %r1, [%p+112]; st.global.u32 [%q], %r1;");
+  for (const std::uint32_t align : {256u, 16u}) {
+    PtxProgram program(open({.buffer_align_bytes = align}), text);
+    const auto buffer = program.zeros(100), out = program.zeros(4);
+    EXPECT_EQ(buffer->address() % align, 0u);
+    const Status status = program.run("k", kShape, buffer->address(), out->address());
+    if (interprets() || align == 16) {
+      expect_fault(program, status, "reads 4 bytes at ");
+      EXPECT_THAT(status.message(), HasSubstr("12 bytes past the end of buffer 1 (100 bytes)"));
+      continue;
+    }
+    EXPECT_TRUE(status.ok()) << status.message();
+    float value = 0;
+    std::memcpy(&value, out->host_pointer(), sizeof value);
+    EXPECT_TRUE(std::isnan(value));
+  }
 }
 
 TEST_P(Errors, UseAfterFree_SaysThatItIsFreed) {
@@ -127,7 +201,7 @@ TEST_P(Errors, SharedMemory_PastItsEnd) {
   PtxProgram program(open(), module(std::string(kOne) + "  mov.u32 %r1, tile; st.shared.u32 [%r1+1024], %t;", ".shared .align 16 .b8 tile[1024];"));
   expect_fault(program, program.run("k", kShape, std::uint64_t{0}, std::uint64_t{0}),
                interprets() ? "writes 4 bytes at offset 1024 of the block's shared memory ('tile' + 1024), which has 1024 bytes"
-                            : "accesses 4 bytes at offset 1024 of the block's shared memory, which has 1024 bytes");
+                            : "writes 4 bytes at offset 1024 of the block's shared memory, which has 1024 bytes");
 }
 
 TEST_P(Errors, SharedMemory_PastItsEnd_ThroughAGenericAddress) {
@@ -137,8 +211,7 @@ TEST_P(Errors, SharedMemory_PastItsEnd_ThroughAGenericAddress) {
                "0 bytes past the end of the block's shared memory (1024 bytes)");
 }
 
-TEST_P(Errors, Misaligned_IsSeenByTheInterpreter) {
-  if (!interprets()) GTEST_SKIP() << "compiled code does not look at alignment (docs/errors.md)";
+TEST_P(Errors, MisalignedAccess_NamesTheAddress) {
   PtxProgram program(open(), module(std::string(kOne) + "  st.global.u32 [%p+2], %t;"));
   const auto buffer = program.zeros(64);
   expect_fault(program, program.run("k", kShape, buffer->address(), std::uint64_t{0}),
@@ -146,11 +219,50 @@ TEST_P(Errors, Misaligned_IsSeenByTheInterpreter) {
                            "4 bytes", buffer->address() + 2));
 }
 
+// One thread of many, whose address no compiler knows: vectors, shared memory, atomics.
+TEST_P(Errors, MisalignedAccess_OfOneThread_OfEveryKind) {
+  const std::string odd = "  ld.global.u32 %r1, [%q]; setp.ne.u32 %c1, %t, 37; selp.b32 %r1, 0, %r1, %c1; cvt.u64.u32 %a1, %r1; add.u64 %a1, %a1, %p;\n"
+                          "  mov.u32 %r2, tile; add.u32 %r2, %r2, %r1;\n";
+  const struct {
+    const char *access, *message;
+  } cases[] = {{"ld.global.v4.u32 {%r3, %r4, %r5, %r6}, [%a1]; st.global.u32 [%p], %r6;", "(ld.global.v4.u32): thread (37,0,0) of block (0,0,0) reads 16 bytes at "},
+               {"st.global.u64 [%a1+8], %p;", "(st.global.u64): thread (37,0,0) of block (0,0,0) writes 8 bytes at "},
+               {"atom.global.add.u32 %r3, [%a1], 1;", "(atom.global.add.u32): thread (37,0,0) of block (0,0,0) writes 4 bytes at "},
+               {"st.shared.u32 [%r2], %t;", "(st.shared.u32): thread (37,0,0) of block (0,0,0) writes 4 bytes at "}};
+  for (const auto& one : cases) {
+    PtxProgram program(open(), module(odd + "  .loc 1 78 1\n  " + one.access, ".shared .align 16 .b8 tile[1024];"));
+    const auto buffer = program.zeros(256), offset = program.zeros(256);
+    const auto run = [&] { return program.run("k", {.grid = {1, 1, 1}, .block = {64, 1, 1}}, buffer->address(), offset->address()); };
+    EXPECT_TRUE(run().ok()) << run().message();
+    offset->host_pointer()[0] = std::byte{2};
+    const Status status = run();
+    expect_fault(program, status, std::string("Kernel 'k' at blur.cu:78 ") + one.message);
+    EXPECT_THAT(status.message(), HasSubstr(", which is not aligned to "));
+  }
+}
+
+// A constant's address as a generic one: stores, atomics, and what the run time does for kernels.
 TEST_P(Errors, ConstantMemory_IsNotWritten) {
-  if (!interprets()) GTEST_SKIP() << "compiled code does not protect .const variables (docs/errors.md)";
-  PtxProgram program(open(), module(std::string(kOne) + "  mov.u64 %a1, table; cvta.const.u64 %a1, %a1; st.u32 [%a1], %t;",
-                                    ".const .align 4 .u32 table[4] = {1, 2, 3, 4};"));
-  expect_fault(program, program.run("k", kShape, std::uint64_t{0}, std::uint64_t{0}), "which is read-only: at byte 0 of variable 'table'");
+  const std::string table = ".const .align 4 .u32 table[4] = {1, 2, 3, 4};", address = "  mov.u64 %a1, table; cvta.const.u64 %a1, %a1; ";
+  for (const std::string access : {"st.u32 [%a1+4], %t;", "atom.add.u32 %r1, [%a1+4], 1;", "atom.add.f32 %r1, [%a1+4], 0f3F800000;"}) {
+    PtxProgram program(open(), module(kOne + address + access, table));
+    const Status status = program.run("k", kShape, std::uint64_t{0}, std::uint64_t{0});
+    expect_fault(program, status, "which is read-only: at byte 4 of variable 'table' (16 bytes)");
+    expect_named(status);
+  }
+  const std::string reads = "  mov.u32 %r1, 0; ld.const.u32 %r1, [table+4]; st.global.u32 [%p], %r1;";
+  PtxProgram program(open(), module(reads, table));
+  const auto out = program.zeros(4);
+  EXPECT_TRUE(program.run("k", kShape, out->address(), std::uint64_t{0}).ok());
+  EXPECT_EQ(static_cast<int>(out->host_pointer()[0]), 2);
+}
+
+TEST_P(Errors, ConstantMemory_WrittenByName_IsRefusedWhenItIsLoaded) {
+  for (const std::string access : {"st.const.u32 [table], %t;", "atom.const.add.u32 %r1, [table], 1;", "red.const.add.u32 [table], 1;"}) {
+    const Status status = load_status(open(), module("  " + access, ".const .align 4 .u32 table[4];"));
+    EXPECT_EQ(status.code(), Code::kUnsupported) << status.message();
+    EXPECT_THAT(status.message(), AllOf(HasSubstr("test.ptx:"), HasSubstr(access.substr(0, access.find(' ')))));
+  }
 }
 
 TEST_P(Errors, Trap) {

@@ -8,21 +8,15 @@
 #include <thread>
 
 #include "tests/ptx_cases/ptx_program.h"
-#include "tests/ptx_cases/test_device.h"
+#include "tests/support/tier_test.h"
 
 namespace pergola {
 namespace {
 
 using ptx_cases::PtxProgram;
 
-class Fairness : public testing::TestWithParam<std::string> {
+class Fairness : public test_support::TierTest {
  protected:
-  static device::DevicePtr open(device::cpu::CpuOptions options = {}) {
-    if (options.sms == 0) options.sms = 2;
-    auto device = ptx_cases::open_test_device(GetParam(), options);
-    EXPECT_TRUE(device.ok()) << device.message();
-    return *device;
-  }
   static std::uint32_t word(const device::BufferPtr& buffer, std::size_t index) {
     std::uint32_t value = 0;
     std::memcpy(&value, buffer->host_pointer() + 4 * index, 4);
@@ -30,8 +24,7 @@ class Fairness : public testing::TestWithParam<std::string> {
   }
 };
 
-std::vector<std::string> tiers() { return ptx_cases::cpu_tier_names(); }
-INSTANTIATE_TEST_SUITE_P(tiers, Fairness, testing::ValuesIn(tiers()), [](const auto& of) { return of.param; });
+PERGOLA_ON_EVERY_TIER(Fairness);
 
 // Each thread waits until the word of the one after it (`step` further round the ring) is set, then sets its own; the
 // last of `count` starts. With one thread a block, a warp, or all in one warp.
@@ -66,7 +59,7 @@ constexpr const char* kByThread = "  mov.u32 %i, %tid.x;";
 constexpr const char* kByWarp = "  mov.u32 %i, %tid.x; and.b32 %v, %i, 31; setp.ne.u32 %p, %v, 0; @%p exit; shr.u32 %i, %i, 5;";
 
 // Sanitizers make everything some twenty times slower; the turns that are taken are the same.
-#if defined(PERGOLA_TSAN) || defined(__SANITIZE_ADDRESS__)
+#if defined(PERGOLA_TSAN) || defined(PERGOLA_ASAN)
 constexpr bool kSlow = true;
 #else
 constexpr bool kSlow = false;

@@ -56,9 +56,10 @@ Status load(device::Device& device, const std::vector<std::string>& instructions
   return module->kernel("k").status();
 }
 
-// "ld.global.u32" of "ld.global.u32 %r1, [%d1]"; special registers and branches need their operands.
+// "ld.global.u32" of "ld.global.u32 %r1, [%d1]"; special registers, branches and selectors need their operands.
 std::string title(const std::string& text) {
-  const bool with_operands = text.starts_with("@") || text.starts_with("mov") || text.starts_with("call");
+  const bool with_operands = text.starts_with("@") || text.starts_with("mov") || text.starts_with("call") ||
+                             text.find("%r2.") != std::string_view::npos;
   std::string shown;
   bool inside = false;
   for (const char c : text) {

@@ -43,6 +43,8 @@ constexpr Row kIntegerRows[] = {
     {"{abs,neg}.s64", "dd"},
     {"dp4a.{u32,s32}.{u32,s32}", "rrrr"},
     {"dp2a.{lo,hi}.{u32,s32}.{u32,s32}", "rrrr"},
+    {"{vadd2,vadd4,vsub2,vsub4,vavrg2,vavrg4,vabsdiff2,vabsdiff4,vmin2,vmin4,vmax2,vmax4}.{u32,s32}.{u32,s32}.{u32,s32}{,.sat,.add}", "rrrr"},
+    {"{vset2,vset4}.{u32,s32}.{u32,s32}.{eq,ne,lt,le,gt,ge}{,.add}", "rrrr"},
     // Carry chains: the second instruction shows what the first left in CC.CF.
     {"{add,sub}.cc.{u32,s32} $0, $1, $2; addc.u32 $0, $0, $3", "rrrr"},
     {"add.cc.u32 $0, $1, $2; {addc,subc}.cc.{u32,s32} $0, $2, $3; addc.u32 $0, $0, 0", "rrrr"},
@@ -205,23 +207,6 @@ constexpr Row kPackedConvertRows[] = {
     {"cvt.pack.sat.{u8,s8}.s32.b32", "rrrr"},
 };
 
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  int depth = 0;
-  std::string part;
-  for (const char c : text) {
-    depth += c == '{' ? 1 : c == '}' ? -1 : 0;
-    if (c == separator && depth == 0) {
-      parts.push_back(part);
-      part.clear();
-    } else {
-      part += c;
-    }
-  }
-  parts.push_back(part);
-  return parts;
-}
-
 // A spelling without operands gets them; a template's spelling is its instructions without registers.
 Instruction make(const std::string& text, std::string_view kinds, int minimum_sm, bool approximate) {
   Instruction made;
@@ -235,7 +220,7 @@ Instruction make(const std::string& text, std::string_view kinds, int minimum_sm
     return made;
   }
   made.text = text;
-  for (const std::string& one : split(text, ';')) {
+  for (const std::string& one : ptx::split_spelling(text, ';')) {
     const std::size_t start = one.find_first_not_of(' ');
     const std::size_t space = one.find(' ', start);
     if (!made.spelling.empty()) made.spelling += "; ";
@@ -337,7 +322,7 @@ std::vector<std::string> arithmetic_patterns() {
         patterns.emplace_back(row.pattern);
         continue;
       }
-      for (const std::string& part : split(row.pattern, ';')) {  // of a template the opcodes
+      for (const std::string& part : ptx::split_spelling(row.pattern, ';')) {  // of a template the opcodes
         const std::size_t start = part.find_first_not_of(' ');
         const std::string opcode = part.substr(start, part.find(' ', start) - start);
         if (std::find(patterns.begin(), patterns.end(), opcode) == patterns.end()) patterns.push_back(opcode);

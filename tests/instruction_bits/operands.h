@@ -8,27 +8,14 @@
 #include <vector>
 
 #include "tests/instruction_bits/instruction_table.h"
+#include "tests/support/random.h"
 
 namespace pergola::instruction_bits {
 
 inline constexpr std::size_t kMaxSources = 4;
 using Case = std::array<std::uint64_t, kMaxSources>;  // right-aligned bits of each source
 
-// SplitMix64 (Steele, Lea, Flood 2014): a sequence that no standard library changes.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t next() {
-    std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
-  std::uint64_t below(std::uint64_t bound) { return next() % bound; }
-
- private:
-  std::uint64_t state_;
-};
+using test_support::Random;
 
 std::vector<std::uint64_t> special_values(Kind kind);
 std::uint64_t random_value(Kind kind, Random& random);

@@ -2,24 +2,14 @@
 
 #include <sys/utsname.h>
 
-#include <cstdlib>
-#include <ctime>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "src/base/file.h"
+#include "tests/support/stamp.h"
 
 namespace pergola::instruction_bits {
 namespace {
-
-std::string now_utc() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
 
 std::string escape(std::string_view text) {
   std::string escaped;
@@ -40,7 +30,7 @@ std::string markdown(const Run& run, const std::string& commit) {
   std::string text = fmt::format(
       "# Instructions, bit for bit\n\n- device: {}\n- reference: {}\n- driver: {}\n- commit: {}\n- date: {}\n- command: {}\n"
       "- cases an instruction: {}, seed {}\n\n{}\n",
-      run.device, run.reference, run.driver, commit, now_utc(), run.command, run.cases, run.seed, summary(run));
+      run.device, run.reference, run.driver, commit, test_support::now_utc(), run.command, run.cases, run.seed, summary(run));
   text += "\n## What differs\n\n| instruction | cases | agree | NaN bits | differ | ulp | first |\n|---|---|---|---|---|---|---|\n";
   for (const Comparison& row : run.rows) {
     if (!row.refused_by.empty() || row.agree == row.cases) continue;
@@ -80,11 +70,10 @@ std::string summary(const Run& run) {
 Status write_report(const Run& run, const std::string& path) {
   utsname system{};
   uname(&system);
-  const char* commit = std::getenv("PERGOLA_COMMIT");
   nlohmann::ordered_json all = {
       {"suite", "instruction-bits"}, {"device", run.device}, {"reference", run.reference}, {"driver", run.driver},
       {"host", fmt::format("{} cores, {} {}", std::thread::hardware_concurrency(), system.sysname, system.release)},
-      {"commit", commit == nullptr ? "unknown" : commit}, {"date", now_utc()}, {"command", run.command},
+      {"commit", test_support::commit()}, {"date", test_support::now_utc()}, {"command", run.command},
       {"seed", run.seed}, {"notes", summary(run)}};
   auto& rows = all["rows"] = nlohmann::ordered_json::array();
   for (const Comparison& row : run.rows) {
@@ -102,7 +91,7 @@ Status write_report(const Run& run, const std::string& path) {
     rows.push_back(std::move(one));
   }
   PERGOLA_TRY(write_file_atomically(path + ".json", all.dump(1) + "\n"));
-  return write_file_atomically(path + ".md", markdown(run, commit == nullptr ? "unknown" : commit));
+  return write_file_atomically(path + ".md", markdown(run, test_support::commit()));
 }
 
 }  // namespace pergola::instruction_bits

@@ -51,7 +51,7 @@ std::size_t source_count(const Instruction& in) {
     case Op::kSetp: return in.has(Mod::kAnd) || in.has(Mod::kOr) || in.has(Mod::kXor) ? 3 : 2;
     case Op::kMin:
     case Op::kMax: return in.has(Mod::kAbs) && !in.has(Mod::kXorsign) && in.type() == Type::kF32 ? 3 : 2;  // that of three inputs
-    default: return 2;
+    default: return video_lanes(in.op) != 0 ? 3 : 2;
   }
 }
 

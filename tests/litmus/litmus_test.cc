@@ -24,7 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Of a launch; fewer under a sanitizer, where each takes some twenty times as long.
-#if defined(PERGOLA_TSAN) || defined(__SANITIZE_ADDRESS__)
+#if defined(PERGOLA_TSAN) || defined(PERGOLA_ASAN)
 constexpr std::uint32_t kRounds = 16;
 #else
 constexpr std::uint32_t kRounds = 128;

@@ -26,13 +26,8 @@ constexpr std::pair<const char*, Result<std::shared_ptr<Engine>> (*)()> kTiers[]
 
 }  // namespace
 
-Result<device::DevicePtr> open_test_device(const std::string& name) {
-  device::cpu::CpuOptions options;
-  options.sms = 2;
-  return open_test_device(name, options);
-}
-
-Result<device::DevicePtr> open_test_device(const std::string& name, const device::cpu::CpuOptions& options) {
+Result<device::DevicePtr> open_test_device(const std::string& name, device::cpu::CpuOptions options) {
+  if (options.sms == 0) options.sms = 2;
   if (name == "checked") return device::cpu::create_cpu_device(options, device::cpu::create_interpreter({.check = true}));
   for (const auto& [tier, open] : kTiers) {
     if (name != tier) continue;
@@ -59,6 +54,7 @@ std::vector<std::string> cpu_tier_names() {
 std::vector<std::string> test_device_names() {
   const char* chosen = std::getenv("PERGOLA_DEVICE");
   if (chosen != nullptr && std::string(chosen).starts_with("cuda")) return {chosen};
+  if (const char* tier = std::getenv("PERGOLA_TEST_TIER"); tier != nullptr) return {tier};  // one of cpu_tier_names()
   return cpu_tier_names();
 }
 

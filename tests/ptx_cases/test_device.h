@@ -12,9 +12,8 @@ namespace pergola::ptx_cases {
 // "interpreter", "checked" (it, with all checks), "jit" and "vector": the CPU device with that tier (the last with "jit"
 // for what it refuses); "cuda:N": a GPU; "cuda-O0:N": the same with the optimiser of the driver's compiler off.
 // kUnavailable where it is not here.
-Result<device::DevicePtr> open_test_device(const std::string& name);
-// The same, with a virtual GPU of this shape where it is the CPU device.
-Result<device::DevicePtr> open_test_device(const std::string& name, const device::cpu::CpuOptions& options);
+// `options` are the CPU device's, which has 2 SMs where they do not say.
+Result<device::DevicePtr> open_test_device(const std::string& name, device::cpu::CpuOptions options = {});
 
 // The tiers of the CPU device that are here: "interpreter", "jit", "vector".
 std::vector<std::string> cpu_tier_names();

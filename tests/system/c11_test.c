@@ -23,7 +23,7 @@ static const char kPtx[] =
   } while (0)
 
 int main(int argc, char** argv) {
-  pergola_session_options session_options = {PERGOLA_STRUCT_SIZE(pergola_session_options), NULL};
+  pergola_session_options session_options = {.struct_size = PERGOLA_STRUCT_SIZE(pergola_session_options), .device = "cpu"};
   pergola_array_options array_options = {PERGOLA_STRUCT_SIZE(pergola_array_options), PERGOLA_TYPE_F32, 0, 32};
   pergola_launch_config config = {PERGOLA_STRUCT_SIZE(pergola_launch_config), {1, 1, 1}, {32, 1, 1}, 0, 0};
   pergola_parameter_info parameter = {0};

@@ -224,6 +224,41 @@ class Cli(unittest.TestCase):
         late = self.run_program("run", "case.ptx", "-k", "forever", "-g", "1", "-b", "1", "--timeout", "0.3", code=4)
         self.assertIn("has not ended after 0.3 s", late.stderr)
 
+    def test_timeout_is_a_number_of_seconds(self):
+        for wrong in ("nan", "-1", "inf", "1e300", "soon"):
+            self.run_program("run", "case.ptx", "-k", "forever", "-g", "1", "-b", "1", f"--timeout={wrong}", code=1)
+
+    def test_file_without_an_end_is_refused(self):
+        arguments = ("run", "case.ptx", "-k", "spins", "-g", "1", "-b", "1")
+        self.assertIn("'/dev/zero'", self.run_program("run", "/dev/zero", "-g", "1", "-b", "1", code=6).stderr)
+        for argument in ("@/dev/zero", "raw:u8:/dev/zero", "bytes:/dev/zero"):
+            self.assertIn("'/dev/zero'", self.run_program(*arguments, "--arg", argument, code=6).stderr)
+
+    def test_pipe_is_a_file(self):
+        (self.folder / "one.bin").write_bytes(struct.pack("<I", 1))
+        command = f"cat one.bin | '{PROGRAM}' run case.ptx -k spins -g 1 -b 1 --arg raw:u32:/dev/stdin -d cpu"
+        self.assertEqual(subprocess.run(["sh", "-c", command], cwd=self.folder, timeout=300).returncode, 0)
+
+    def test_doctor_looks_at_the_device_that_is_chosen(self):
+        text = self.run_program("doctor", code=3, PERGOLA_DEVICE="cuda:63").stdout
+        self.assertRegex(text, r"broken\s+cuda:63 ")
+        self.assertIn("They do not on cuda:63", text)
+        self.assertIn("PERGOLA_DEVICE names cuda:63", text)
+        self.assertRegex(self.run_program("doctor").stdout, r"(Kernels run|PTX runs) on .*cpu\.")
+
+    def test_refused_kernels_are_listed_with_the_reason(self):
+        (self.folder / "mixed.ptx").write_text(
+            ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry good() { ret; }\n"
+            ".visible .entry bad() { nosuch.instruction.u32; ret; }\n")
+        several = self.run_program("run", "mixed.ptx", "-g", "1", "-b", "1", code=2).stderr
+        self.assertIn("good, bad (refused: ", several)
+        self.run_program("run", "mixed.ptx", "-k", "good", "-g", "1", "-b", "1")
+        self.assertIn("nosuch", self.run_program("run", "mixed.ptx", "-k", "bad", "-g", "1", "-b", "1", code=5).stderr)
+        self.assertRegex(self.run_program("analyze", "mixed.ptx").stdout, r"refused by the CPU device: .*mixed.ptx:5:.*nosuch")
+        kernels = json.loads(self.run_program("analyze", "mixed.ptx", "--json").stdout)["kernels"]
+        self.assertEqual(kernels[0]["cpu_refusal"], "")
+        self.assertIn("nosuch", kernels[1]["cpu_refusal"])
+
     def test_what_the_device_cannot_do_is_5(self):
         self.run_program("run", "case.ptx", "-k", "wild", "-g", "1", "-b", "1", "-d", "null", code=5)
 

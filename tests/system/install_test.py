@@ -49,8 +49,8 @@ class Install(unittest.TestCase):
         self.assertEqual(run(program, LD_LIBRARY_PATH=libraries, PERGOLA_DEVICE="cpu"), "0.1.0\n")
 
     def test_program_starts(self):
-        self.assertIn("Kernels run.", run(self.prefix / "bin" / "pergola", "doctor").replace(
-            "PTX runs; CUDA C++ needs a compiler.", "Kernels run."))
+        found = run(self.prefix / "bin" / "pergola", "doctor")
+        self.assertRegex(found, "(Kernels run|PTX runs) on ")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "tests/ptx_cases/ptx_program.h"
-#include "tests/ptx_cases/test_device.h"
+#include "tests/support/tier_test.h"
 
 namespace pergola {
 namespace {
@@ -26,15 +26,11 @@ std::uint64_t launches() {
   return text == nullptr ? 20000 : std::strtoull(text, nullptr, 10);
 }
 
-class Launches : public testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(tiers, Launches, testing::ValuesIn(ptx_cases::cpu_tier_names()), [](const auto& of) { return of.param; });
+class Launches : public test_support::TierTest {};
+PERGOLA_ON_EVERY_TIER(Launches);
 
 TEST_P(Launches, Many_LeaveNothingBehind) {
-  device::cpu::CpuOptions options;
-  options.sms = 2;
-  auto device = ptx_cases::open_test_device(GetParam(), options);
-  ASSERT_TRUE(device.ok()) << device.message();
-  ptx_cases::PtxProgram program(*device, R"(
+  ptx_cases::PtxProgram program(open(), R"(
 .visible .entry add(.param .u64 p) {
   .reg .b64 %p; .reg .b32 %v; .shared .align 4 .b32 s;
   ld.param.u64 %p, [p];

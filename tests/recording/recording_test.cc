@@ -1,0 +1,125 @@
+// Traces and histories of the C++ interface on the CPU device: what runs there is in the file, whoever ends it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <pergola/pergola.hpp>
+
+#include "tests/recording/recording_files.h"
+
+namespace {
+
+using ::testing::HasSubstr;
+namespace recording = pergola_test::recording;
+
+// Each thread adds up i for so many turns: long enough that times are not nothing.
+constexpr const char* kPtx = R"(
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry turns(.param .u64 turns_param_0, .param .u32 turns_param_1) {
+  .reg .pred %p;
+  .reg .b32 %i, %n, %t, %s;
+  .reg .b64 %a, %o;
+  ld.param.u64 %a, [turns_param_0];
+  ld.param.u32 %n, [turns_param_1];
+  mov.u32 %t, %tid.x;
+  mul.wide.u32 %o, %t, 4;
+  add.s64 %a, %a, %o;
+  ld.global.u32 %s, [%a];
+  mov.u32 %i, 0;
+again:
+  add.u32 %s, %s, %i;
+  add.u32 %i, %i, 1;
+  setp.lt.u32 %p, %i, %n;
+  @%p bra again;
+  st.global.u32 [%a], %s;
+  ret;
+}
+)";
+
+class Recording : public ::testing::Test {
+ protected:
+  Recording() { std::filesystem::create_directories(folder_); }
+  ~Recording() override {
+    ::unsetenv("PERGOLA_TRACE");
+    ::unsetenv("PERGOLA_HISTORY");
+    std::filesystem::remove_all(folder_);
+  }
+  // Two chains of two kernels, whose results are read.
+  static void run(const pergola::Session& session) {
+    const pergola::Kernel turns = session.load_text(kPtx).kernel("turns");
+    auto x = session.array<std::uint32_t>(64, 1u), y = session.array<std::uint32_t>(64, 2u);
+    for (int i = 0; i < 2; ++i) {
+      turns(pergola::grid(1, 64), x, 1000);
+      turns(pergola::grid(1, 64), y, 1000);
+    }
+    EXPECT_EQ(x.read()[0], 1u + 2 * 499500);
+    EXPECT_EQ(y.read()[63], 2u + 2 * 499500);
+  }
+  const std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("pergola-recordings-" + std::to_string(::getpid()));
+  const std::string trace_ = folder_ / "trace.json", history_ = folder_ / "history.json";
+};
+
+TEST_F(Recording, TraceIsWrittenWhenItIsEnded) {
+  const pergola::Session session("cpu");
+  session.trace(trace_);
+  run(session);
+  session.end_trace();
+  recording::expect_the_run(trace_);
+  run(session);
+  session.end_trace();  // none is on
+  recording::expect_the_run(trace_);
+}
+
+TEST_F(Recording, TraceIsWrittenAtTheSessionsEnd) {
+  {
+    const pergola::Session session("cpu");
+    session.trace(trace_);
+    run(session);
+  }
+  recording::expect_the_run(trace_);
+}
+
+TEST_F(Recording, Environment_BeginsBoth_ASecondSessionHasATraceOfItsOwn) {
+  ::setenv("PERGOLA_TRACE", trace_.c_str(), 1);
+  ::setenv("PERGOLA_HISTORY", history_.c_str(), 1);
+  for (int i = 0; i < 2; ++i) run(pergola::Session("cpu"));
+  int traces = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_))
+    if (entry.path().filename().string().starts_with("trace")) {
+      recording::expect_the_run(entry.path());
+      ++traces;
+    }
+  EXPECT_EQ(traces, 2);
+  recording::expect_history(history_, 8);
+}
+
+TEST_F(Recording, HistoryThatIsNone_IsRefusedAndLeftAlone) {
+  std::ofstream(history_) << "not this";
+  const pergola::Session session("cpu");
+  try {
+    session.history(history_);
+    FAIL() << "it was taken";
+  } catch (const pergola::Error& error) {
+    EXPECT_EQ(error.code(), pergola::Code::kParseError);
+    EXPECT_THAT(error.what(), HasSubstr(history_));
+  }
+  run(session);
+  EXPECT_EQ(recording::text_of(history_), "not this");
+  ::setenv("PERGOLA_HISTORY", history_.c_str(), 1);
+  EXPECT_THROW(pergola::Session("cpu"), pergola::Error);
+}
+
+TEST_F(Recording, TraceThatCannotBeWritten_IsRefusedAtOnce) {
+  const pergola::Session session("cpu");
+  EXPECT_THROW(session.trace(folder_), pergola::Error);
+  EXPECT_EQ(pergola_session_trace(nullptr, trace_.c_str()), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_session_history(nullptr, nullptr), PERGOLA_INVALID_ARGUMENT);
+}
+
+}  // namespace
