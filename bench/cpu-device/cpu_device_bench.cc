@@ -14,7 +14,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -25,7 +24,7 @@
 
 #include <unistd.h>
 
-#include "../support/report.h"
+#include "../support/main.h"
 #include "native.h"
 #include "opencl.h"
 #include "pergola/pergola.hpp"
@@ -502,33 +501,11 @@ void Bench::launches() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool small = false;
-  std::string report, only, form;
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--small") == 0) {
-      small = true;
-    } else if (std::strcmp(argv[i], "--report") == 0 && i + 1 < argc) {
-      report = argv[++i];
-    } else if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
-      only = argv[++i];
-    } else if (std::strcmp(argv[i], "--form") == 0 && i + 1 < argc) {
-      form = argv[++i];
-    } else {
-      std::fprintf(stderr, "usage: cpu_device_bench [--small] [--only PROBLEM] [--form FORM] [--report PATH]   (PATH.json and PATH.md are written)\n");
-      return 2;
-    }
-  }
-  try {
-    Bench benchmark(small, only, form, argc, argv);
-    bench::Report& result = benchmark.run();
-    if (!report.empty()) result.write(report);
-    if (!result.all_checked()) {
-      std::fprintf(stderr, "cpu_device_bench: a result differs from its reference.\n");
-      return 1;
-    }
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "cpu_device_bench: %s\n", error.what());
-    return 1;
-  }
-  return 0;
+  std::string only, form;
+  CLI::App app("Kernels on the CPU device, in PoCL and as C++ loops.", "cpu_device_bench");
+  app.add_option("--only", only, "This problem alone");
+  app.add_option("--form", form, "This form alone");
+  return bench::run_main(app, argc, argv, [&](const bench::Options& options) {
+    return Bench(options.small, only, form, argc, argv).run();
+  });
 }

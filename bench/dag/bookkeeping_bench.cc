@@ -6,12 +6,11 @@
 // and how many tasks are submitted while none ends ("tasks"); the cost should not grow with them.
 #include <cstdio>
 #include <cstring>
-#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "../support/report.h"
+#include "../support/main.h"
 #include "src/scheduler/scheduler.h"
 
 namespace {
@@ -84,11 +83,10 @@ std::vector<double> task_ms(std::size_t parents, std::size_t tasks, int runs) {
       for (std::size_t p = 1; p <= parents; ++p)
         accesses[p] = {arrays[(i + 64 - p) % 64].get(), {0, 4096}, Mode::kRead};
       const Status status =
-          scheduler.submit({.site = site, .accesses = std::span(accesses, parents + 1)},
-                           [](device::Queue&) {
-                             ++work_done;
-                             return Status();
-                           });
+          scheduler.submit({.site = site, .accesses = std::span(accesses, parents + 1)}, [](device::Queue&) {
+            ++work_done;
+            return Status();
+          });
       if (!status.ok()) throw std::runtime_error(status.message());
     }
     const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
@@ -100,29 +98,15 @@ std::vector<double> task_ms(std::size_t parents, std::size_t tasks, int runs) {
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  bool small = false;
-  std::string path;
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--small") == 0)
-      small = true;
-    else if (std::strcmp(argv[i], "--report") == 0 && i + 1 < argc)
-      path = argv[++i];
-    else {
-      std::fprintf(stderr,
-                   "usage: bookkeeping_bench [--small] [--report PATH]\n  bookkeeping_bench --report out/tasks\n");
-      return 2;
-    }
-  }
-  bench::Report report("bookkeeping", {"none", "a device that does nothing"}, argc, argv);
-  for (const std::size_t parents : {0u, 1u, 2u, 3u})
-    for (const std::size_t tasks : {10u, 1000u, 100000u})
-      report.add("task-cost", "pergola", {{"dependencies", parents}, {"tasks", tasks}},
-                 task_ms(parents, tasks, small ? 3 : 30), true);
-  if (work_done == 0) throw std::runtime_error("nothing was submitted");
-  if (!path.empty()) report.write(path);
-  return 0;
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "bookkeeping_bench: %s\n", error.what());
-  return 1;
+int main(int argc, char** argv) {
+  CLI::App app("What a task costs the scheduler, on a device that does nothing.", "bookkeeping_bench");
+  return bench::run_main(app, argc, argv, [&](const bench::Options& options) {
+    bench::Report report("bookkeeping", {"none", "a device that does nothing"}, argc, argv);
+    for (const std::size_t parents : {0u, 1u, 2u, 3u})
+      for (const std::size_t tasks : {10u, 1000u, 100000u})
+        report.add("task-cost", "pergola", {{"dependencies", parents}, {"tasks", tasks}},
+                   task_ms(parents, tasks, options.small ? 3 : 30), true);
+    if (work_done == 0) throw std::runtime_error("nothing was submitted");
+    return report;
+  });
 }

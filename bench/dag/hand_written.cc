@@ -5,6 +5,8 @@
 #include <functional>
 #include <utility>
 
+#include "../support/report.h"
+
 namespace dag {
 namespace {
 
@@ -35,9 +37,6 @@ struct Call {
 using TimePoint = std::chrono::steady_clock::time_point;
 TimePoint now() {
   return std::chrono::steady_clock::now();
-}
-double ms_since(TimePoint start) {
-  return std::chrono::duration<double, std::milli>(now() - start).count();
 }
 
 // Which events a table of streams needs.
@@ -104,7 +103,7 @@ class HandWritten : public Form {
     const Schedule& schedule = measure == Measure::kCold ? cold_ : resident_;
     const TimePoint start = now();
     for (const Call& call : schedule.calls) make(call);
-    if (measure == Measure::kResident && !schedule.ends.empty()) submit_ms = ms_since(start);
+    if (measure == Measure::kResident && !schedule.ends.empty()) submit_ms = bench::ms_since(start);
     for (CUstream stream : schedule.ends) check(gpu_->cuStreamSynchronize(stream), "waiting for a stream");
   }
   void load() override {
@@ -164,7 +163,7 @@ class HandWritten : public Form {
     graphs_.push_back(executable);
     check(gpu_.upload_graph(executable, streams_[0]), "uploading a graph");
     check(gpu_->cuStreamSynchronize(streams_[0]), "uploading a graph");
-    schedule.instantiate_ms = ms_since(start);
+    schedule.instantiate_ms = bench::ms_since(start);
     check(gpu_->cuGraphDestroy(graph), "destroying a graph");
     schedule.calls = {{kLaunchGraph, streams_[0], nullptr, nullptr, executable}};
     schedule.ends = {streams_[0]};

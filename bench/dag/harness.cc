@@ -14,13 +14,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 double ms_of(const std::function<void()>& body) {
   const auto start = Clock::now();
   body();
-  return ms_since(start);
+  return bench::ms_since(start);
 }
 
 double median_of(std::vector<double> times) {
@@ -43,7 +40,7 @@ class PergolaForm : public Form {
     } else {
       const auto start = Clock::now();
       code_->launch();
-      submit_ms = ms_since(start);
+      submit_ms = bench::ms_since(start);
       session_.synchronize();
     }
   }

@@ -15,13 +15,11 @@
 #include <dlfcn.h>
 
 #include <cstdio>
-#include <cstring>
-#include <exception>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "../support/report.h"
+#include "../support/main.h"
 #include "pergola/pergola.hpp"
 
 namespace {
@@ -155,7 +153,7 @@ class TaskBench {
     report_ = std::make_unique<bench::Report>("task", bench::Machine{info.name, info.driver}, argc, argv);
   }
 
-  void run() {
+  bench::Report& run() {
     const auto next = module_.kernel("next"), join = module_.kernel("join");
     auto x = session_.array<unsigned>(1, 0u), y = session_.array<unsigned>(1, 0u);
     const auto one = pergola::grid(1, 1);
@@ -169,7 +167,7 @@ class TaskBench {
       session_.synchronize();
       const auto start = Clock::now();
       for (int i = 0; i < batch_; ++i) next(one, x);
-      const double ms = since_ms(start);
+      const double ms = bench::ms_since(start);
       right &= x.read()[0] == static_cast<unsigned>(batch_);
       if (run != 0) times.push_back(ms / batch_);
     }
@@ -187,7 +185,7 @@ class TaskBench {
         next(one, y);
         join(one, x, y);
       }
-      const double ms = since_ms(start);
+      const double ms = bench::ms_since(start);
       right &= x.read()[0] == fork_join_value(batch_ / 3);
       if (run != 0) times.push_back(ms / batch_);
     }
@@ -195,17 +193,10 @@ class TaskBench {
 
     measure_recurring("pergola", "");
     measure_recurring("pergola-no-graphs", "graphs=off");
-  }
-
-  void finish(const std::string& path) {
-    if (!path.empty()) report_->write(path);
-    if (!report_->all_checked()) throw std::runtime_error("a result was wrong");
+    return *report_;
   }
 
  private:
-  static double since_ms(Clock::time_point start) {
-    return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-  }
   void measure_recurring(const char* form, const char* policy) {
     constexpr int kRegion = 64;
     const int turns = runs_ <= 3 ? 10 : 100;
@@ -224,7 +215,7 @@ class TaskBench {
         for (int i = 0; i < kRegion - 1; ++i) scramble(one, i % 2 == 0 ? x : y, steps);
         join(one, x, y);
       }
-      const double ms = since_ms(start);
+      const double ms = bench::ms_since(start);
       unsigned want_x = 0, want_y = 0;
       for (int turn = 0; turn < turns; ++turn) {
         for (int i = 0; i < kRegion - 1; ++i)
@@ -247,7 +238,7 @@ class TaskBench {
       driver.reset();
       const auto start = Clock::now();
       for (int i = 0; i < batch_; ++i) driver.run_next(0, 0);
-      const double ms = since_ms(start);
+      const double ms = bench::ms_since(start);
       Driver::check(driver.synchronize(driver.streams[0]));
       right &= driver.value(0) == static_cast<unsigned>(batch_);
       if (run != 0) times.push_back(ms / batch_);
@@ -269,7 +260,7 @@ class TaskBench {
         driver.run_join(0);
         Driver::check(driver.record(driver.events[0], driver.streams[0]));
       }
-      const double ms = since_ms(start);
+      const double ms = bench::ms_since(start);
       Driver::check(driver.synchronize(driver.streams[0]));
       right &= driver.value(0) == fork_join_value(batch_ / 3);
       if (run != 0) times.push_back(ms / batch_);
@@ -286,26 +277,8 @@ class TaskBench {
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  bool small = false;
-  std::string path;
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--small") == 0)
-      small = true;
-    else if (std::strcmp(argv[i], "--report") == 0 && i + 1 < argc)
-      path = argv[++i];
-    else {
-      std::fprintf(
-          stderr,
-          "usage: task_bench [--small] [--report PATH]\n  PERGOLA_DEVICE=cuda:0 task_bench --report out/task\n");
-      return 2;
-    }
-  }
-  TaskBench bench(small, argc, argv);
-  bench.run();
-  bench.finish(path);
-  return 0;
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "task_bench: %s\n", error.what());
-  return 1;
+int main(int argc, char** argv) {
+  CLI::App app("A launch through the scheduler beside the driver's own calls (PERGOLA_DEVICE=cuda:0).", "task_bench");
+  return bench::run_main(app, argc, argv,
+                         [&](const bench::Options& options) { return TaskBench(options.small, argc, argv).run(); });
 }

@@ -11,13 +11,12 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <exception>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "../support/report.h"
+#include "../support/main.h"
 #include "pergola/pergola.h"
 
 namespace {
@@ -138,7 +137,8 @@ class LaunchBench {
       launch();
       check(pergola_session_synchronize(session_));
     });
-    report_->add("round-trip", "pergola", nlohmann::json::object(), times, counted(static_cast<std::uint32_t>(trips) + 1));
+    report_->add("round-trip", "pergola", nlohmann::json::object(), times,
+                 counted(static_cast<std::uint32_t>(trips) + 1));
   }
 
   void copies(std::uint64_t bytes) {
@@ -180,29 +180,7 @@ class LaunchBench {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool small = false;
-  std::string report;
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--small") == 0) {
-      small = true;
-    } else if (std::strcmp(argv[i], "--report") == 0 && i + 1 < argc) {
-      report = argv[++i];
-    } else {
-      std::fprintf(stderr, "usage: launch_bench [--small] [--report PATH]   (PATH.json and PATH.md are written)\n");
-      return 2;
-    }
-  }
-  try {
-    LaunchBench benchmark(small, argc, argv);
-    bench::Report& result = benchmark.run();
-    if (!report.empty()) result.write(report);
-    if (!result.all_checked()) {
-      std::fprintf(stderr, "launch_bench: a result differs from its reference.\n");
-      return 1;
-    }
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "launch_bench: %s\n", error.what());
-    return 1;
-  }
-  return 0;
+  CLI::App app("The cost of a launch, and of waiting for one.", "launch_bench");
+  return bench::run_main(app, argc, argv,
+                         [&](const bench::Options& options) { return LaunchBench(options.small, argc, argv).run(); });
 }

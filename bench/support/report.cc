@@ -52,8 +52,8 @@ void Report::add(const std::string& problem, const std::string& form, nlohmann::
   std::sort(times_ms.begin(), times_ms.end());
   const std::size_t n = times_ms.size();
   const double median = n % 2 == 1 ? times_ms[n / 2] : (times_ms[n / 2 - 1] + times_ms[n / 2]) / 2;
-  std::printf("%-16s %-14s %-28s %12.6f %12.6f %12.6f %s\n", problem.c_str(), form.c_str(), params.dump().c_str(), median,
-              times_ms.front(), times_ms.back(), checked ? "yes" : "NO");
+  std::printf("%-16s %-14s %-28s %12.6f %12.6f %12.6f %s\n", problem.c_str(), form.c_str(), params.dump().c_str(),
+              median, times_ms.front(), times_ms.back(), checked ? "yes" : "NO");
   rows_.push_back({{"problem", problem},
                    {"form", form},
                    {"params", std::move(params)},
@@ -79,11 +79,12 @@ void Report::write(const std::string& path) const {
   for (const char* key : {"driver", "cuda", "host", "commit", "date"})
     md << "- " << key << ": " << head_[key].get<std::string>() << '\n';
   md << "- command: `" << head_["command"].get<std::string>() << "`\n\n";
-  md << "| problem | form | params | median ms | min ms | max ms | runs | checked |\n|---|---|---|---|---|---|---|---|\n";
+  md << "| problem | form | params | median ms | min ms | max ms | runs | checked "
+        "|\n|---|---|---|---|---|---|---|---|\n";
   for (const auto& row : rows_)
     md << "| " << row["problem"].get<std::string>() << " | " << row["form"].get<std::string>() << " | `"
-       << row["params"].dump() << "` | " << row["median_ms"] << " | " << row["min_ms"] << " | " << row["max_ms"] << " | "
-       << row["runs"] << " | " << (row["checked"].get<bool>() ? "yes" : "no") << " |\n";
+       << row["params"].dump() << "` | " << row["median_ms"] << " | " << row["min_ms"] << " | " << row["max_ms"]
+       << " | " << row["runs"] << " | " << (row["checked"].get<bool>() ? "yes" : "no") << " |\n";
   if (!notes_.empty()) md << "\n" << notes_ << "\n";
   if (!json.flush() || !md.flush()) throw std::runtime_error("The report '" + path + "' cannot be written.");
 }

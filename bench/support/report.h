@@ -1,7 +1,8 @@
 // The report of a benchmark: rows as they are measured, printed as a table, written as JSON and Markdown.
 //
 // Format: {"suite","device","driver","host","commit","date","command","rows":[{"problem","form","params","median_ms",
-// "min_ms","max_ms","runs","checked"}],"notes"}. `checked` is true only where this run's result was compared with a reference.
+// "min_ms","max_ms","runs","checked"}],"notes"}. `checked` is true only where this run's result was compared with a
+// reference.
 #pragma once
 
 #include <chrono>
@@ -34,6 +35,10 @@ class Report {
   std::string notes_;
 };
 
+inline double ms_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
 // Calls `body` `runs` times after one warm-up and gives each call's wall time in milliseconds.
 template <typename Body>
 std::vector<double> time_ms(int runs, Body&& body);
@@ -48,7 +53,7 @@ std::vector<double> bench::time_ms(int runs, Body&& body) {
   for (int i = 0; i < runs; ++i) {
     const auto start = Clock::now();
     body();
-    times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+    times.push_back(ms_since(start));
   }
   return times;
 }

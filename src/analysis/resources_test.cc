@@ -11,14 +11,14 @@ namespace {
 
 using testing::ElementsAre;
 
-ptx::Module parse(const std::string& text) {
+ptx::Module module_of(const std::string& text) {
   auto module = ptx::parse(".version 8.3\n.target sm_90\n.address_size 64\n" + text, "r.ptx");
   EXPECT_TRUE(module.ok()) << module.message();
   return module.ok() ? std::move(module).value() : ptx::Module{};
 }
 
 TEST(Resources, PlainKernel_DeclaresAndUsesNothingElse) {
-  const ptx::Module module = parse(R"(.visible .entry k() {
+  const ptx::Module module = module_of(R"(.visible .entry k() {
     .reg .pred %p<3>; .reg .b16 %h; .reg .b32 %r<4>; .reg .f64 %d<2>; .local .b8 l[40];
     ret; })");
   const auto found = resources(module, *module.entries()[0]);
@@ -34,7 +34,7 @@ TEST(Resources, PlainKernel_DeclaresAndUsesNothingElse) {
 }
 
 TEST(Resources, CalleesCount_LocalAlongTheWorstChain) {
-  const ptx::Module module = parse(R"(
+  const ptx::Module module = module_of(R"(
     .extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);
     .func leaf() { .reg .b32 %r<2>; .local .b8 l[8]; bar.sync 3; shfl.sync.idx.b32 %r0, %r1, 0, 31, -1; ret; }
     .func big() { .local .b8 l[100]; ret; }
@@ -59,7 +59,7 @@ TEST(Resources, CalleesCount_LocalAlongTheWorstChain) {
 }
 
 TEST(Resources, UnreachedFunction_DoesNotCount) {
-  const ptx::Module module = parse(".func f() { .local .b8 l[100]; bar.sync 5; ret; }\n.visible .entry k() { ret; }");
+  const ptx::Module module = module_of(".func f() { .local .b8 l[100]; bar.sync 5; ret; }\n.visible .entry k() { ret; }");
   const auto found = resources(module, *module.entries()[0]);
   ASSERT_TRUE(found.ok()) << found.message();
   EXPECT_EQ(found->local_bytes, 0u);
@@ -67,7 +67,7 @@ TEST(Resources, UnreachedFunction_DoesNotCount) {
 }
 
 TEST(CallGraphOf, Recursion_IsFoundAndEnds) {
-  const ptx::Module module = parse(R"(
+  const ptx::Module module = module_of(R"(
     .func g();
     .func f() { .local .b8 l[8]; call g; ret; }
     .func g() { .local .b8 l[16]; call f; ret; }
@@ -82,7 +82,7 @@ TEST(CallGraphOf, Recursion_IsFoundAndEnds) {
 }
 
 TEST(CallGraphOf, IndirectCall_MayReachEveryFunctionWhoseAddressIsTaken) {
-  const ptx::Module module = parse(R"(
+  const ptx::Module module = module_of(R"(
     .func a() { ret; }
     .func b() { ret; }
     .func c() { ret; }

@@ -8,7 +8,7 @@ using namespace pergola::capi;  // NOLINT
 
 namespace {
 
-constexpr uint32_t kKnownFlags = PERGOLA_LAUNCH_COOPERATIVE | PERGOLA_LAUNCH_MAY_BE_EMPTY;
+constexpr uint32_t kLaunchFlags = PERGOLA_LAUNCH_COOPERATIVE | PERGOLA_LAUNCH_MAY_BE_EMPTY;
 constexpr std::size_t kMaxArguments = 4096;  // PTX ISA 5.1.6: parameters have at most 32764 bytes
 
 using Arguments = boost::container::small_vector<session::Argument, 16>;
@@ -141,9 +141,9 @@ Status launch(pergola_kernel handle, const pergola_launch_config* given, const p
               std::size_t argument_count, session::EventPtr* event, std::uint64_t* ticket) {
   PERGOLA_TRY(check_pointer(given, "config"));
   PERGOLA_ASSIGN(const pergola_launch_config config, read_struct(given, "pergola_launch_config"));
-  if ((config.flags & ~kKnownFlags) != 0)
+  if ((config.flags & ~kLaunchFlags) != 0)
     return PERGOLA_ERROR(kUnsupported, "The launch flags {:#x} are not known to version " PERGOLA_VERSION ".",
-                         config.flags & ~kKnownFlags);
+                         config.flags & ~kLaunchFlags);
   session::KernelPtr kernel;
   Arguments arguments;
   {

@@ -8,7 +8,7 @@ using namespace pergola::capi;  // NOLINT
 
 namespace {
 
-constexpr uint32_t kKnownFlags =
+constexpr uint32_t kTextureFlags =
     PERGOLA_TEXTURE_NORMALIZED_COORDINATES | PERGOLA_TEXTURE_NORMALIZED_READ | PERGOLA_TEXTURE_FETCHED;
 
 std::optional<device::ChannelType> channel_type(pergola_type type) {
@@ -51,9 +51,9 @@ Result<device::TextureDescription> description_of(const pergola_texture_options&
   }
   if (options.filter != PERGOLA_FILTER_NEAREST && options.filter != PERGOLA_FILTER_LINEAR)
     return PERGOLA_ERROR(kInvalidArgument, "filter {} is no pergola_filter.", options.filter);
-  if ((options.flags & ~kKnownFlags) != 0)
+  if ((options.flags & ~kTextureFlags) != 0)
     return PERGOLA_ERROR(kUnsupported, "The texture flags {:#x} are not known to version " PERGOLA_VERSION ".",
-                         options.flags & ~kKnownFlags);
+                         options.flags & ~kTextureFlags);
   const auto or_one = [](uint32_t extent) { return extent == 0 ? 1 : extent; };
   result.dimensions = options.dimensions == 0 ? 2 : options.dimensions;
   result.width = or_one(options.extent[0]);

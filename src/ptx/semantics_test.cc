@@ -13,7 +13,7 @@ struct Parsed {
   const Function* function = nullptr;
 };
 
-Parsed parse_one(const std::string& text) {
+Parsed parse_last(const std::string& text) {
   auto module = parse(".version 8.8\n.target sm_100a\n.func f() { ret; }\n.entry k() { .reg .b16 %h<8>; .reg .b32 %r<9>; "
                       ".reg .b64 %rd<8>; .reg .b128 %rq<2>; .reg .pred %p<4>; .reg .f32 %f<9>; .reg .f64 %fd<4>; L:\n" +
                       text + "\n}\n");
@@ -30,7 +30,7 @@ Parsed parse_one(const std::string& text) {
 
 // "pred f32 f32"; "-" where an operand has no type.
 std::string types_of(const std::string& text) {
-  const Parsed parsed = parse_one(text);
+  const Parsed parsed = parse_last(text);
   std::string result;
   if (parsed.instruction == nullptr) return result;
   for (std::size_t i = 0; i < parsed.instruction->operands.size(); ++i) {
@@ -43,7 +43,7 @@ std::string types_of(const std::string& text) {
 
 // w write, r read, b both, a address, t target.
 std::string roles_of(const std::string& text) {
-  const Parsed parsed = parse_one(text);
+  const Parsed parsed = parse_last(text);
   std::string result;
   if (parsed.instruction == nullptr) return result;
   for (std::size_t i = 0; i < parsed.instruction->operands.size(); ++i) {
@@ -150,7 +150,7 @@ TEST(Semantics, Role_SaysWhatIsWritten) {
 }
 
 std::string registers_of(const std::string& text) {
-  const Parsed parsed = parse_one(text);
+  const Parsed parsed = parse_last(text);
   std::string result;
   for_each_register(*parsed.instruction, [&](RegisterId id, bool is_written) {
     result += (is_written ? "+" : " ") + parsed.function->registers[id].name;
@@ -189,7 +189,7 @@ TEST(Semantics, MemoryEffect_TellsReadsWritesAndAtomics) {
       {"unknown.op %r1;", true, true, false, true},
   };
   for (const auto& row : kRows) {
-    const Parsed parsed = parse_one(row.text);
+    const Parsed parsed = parse_last(row.text);
     const MemoryEffect effect = memory_effect(*parsed.instruction);
     EXPECT_EQ(effect.reads, row.reads) << row.text;
     EXPECT_EQ(effect.writes, row.writes) << row.text;
@@ -199,12 +199,12 @@ TEST(Semantics, MemoryEffect_TellsReadsWritesAndAtomics) {
 }
 
 TEST(Semantics, Terminator_EndsBlocksAndThreads) {
-  EXPECT_TRUE(is_terminator(*parse_one("bra L;").instruction));
-  EXPECT_TRUE(is_terminator(*parse_one("ret;").instruction));
-  EXPECT_FALSE(ends_thread(*parse_one("ret;").instruction));
-  EXPECT_TRUE(ends_thread(*parse_one("exit;").instruction));
-  EXPECT_TRUE(ends_thread(*parse_one("trap;").instruction));
-  EXPECT_FALSE(is_terminator(*parse_one("call f, ();").instruction));
+  EXPECT_TRUE(is_terminator(*parse_last("bra L;").instruction));
+  EXPECT_TRUE(is_terminator(*parse_last("ret;").instruction));
+  EXPECT_FALSE(ends_thread(*parse_last("ret;").instruction));
+  EXPECT_TRUE(ends_thread(*parse_last("exit;").instruction));
+  EXPECT_TRUE(ends_thread(*parse_last("trap;").instruction));
+  EXPECT_FALSE(is_terminator(*parse_last("call f, ();").instruction));
 }
 
 }  // namespace

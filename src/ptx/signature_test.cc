@@ -7,7 +7,7 @@
 namespace pergola::ptx {
 namespace {
 
-constexpr const char* kText = R"(.version 8.5
+constexpr const char* kKernels = R"(.version 8.5
 .target sm_90
 .address_size 64
 .extern .shared .align 16 .b8 dynamic[];
@@ -39,7 +39,7 @@ constexpr const char* kText = R"(.version 8.5
 
 class SignatureTest : public testing::Test {
  protected:
-  SignatureTest() : module_(parse(kText, "f")) {}
+  SignatureTest() : module_(parse(kKernels, "f")) {}
   Result<KernelSignature> of(const char* name) { return signature(*module_, *module_->find_function(name)); }
   Result<Module> module_;
 };

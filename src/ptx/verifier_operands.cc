@@ -16,7 +16,7 @@
 namespace pergola::ptx {
 namespace {
 
-std::string_view forms_of(Op op) {
+std::string_view operand_forms(Op op) {
   switch (op) {
     case Op::kAbs:
     case Op::kNeg:
@@ -215,7 +215,7 @@ std::size_t match(const Instruction& instruction, std::string_view form) {
 }
 
 std::optional<std::string> check_form(const Instruction& instruction) {
-  std::string_view forms = forms_of(instruction.op);
+  std::string_view forms = operand_forms(instruction.op);
   const std::size_t count = instruction.operands.size();
   std::size_t best = 0;
   std::string_view best_form;

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct AnalyzeOptions {
   std::string file, kernel;
   std::vector<std::string> flags;
 };
@@ -152,14 +152,14 @@ std::map<std::string, std::string> cpu_refusals(const ptx::Module& module, std::
   return refusals;
 }
 
-Result<source::CompiledSource> compile(const Options& options) {
+Result<source::CompiledSource> compile(const AnalyzeOptions& options) {
   PERGOLA_ASSIGN(source::SourceRequest request, source::load_file(options.file));
   request.options = options.flags;
   const Progress progress(fmt::format("compiling {}", options.file));
   return source::compile(request);
 }
 
-Status analyze(const Options& options, Console& console) {
+Status analyze(const AnalyzeOptions& options, Console& console) {
   PERGOLA_ASSIGN(const source::CompiledSource compiled, compile(options));
   PERGOLA_ASSIGN(const ptx::Module module, ptx::parse(compiled.ptx, runtime::ptx_name(compiled)));
   PERGOLA_TRY(ptx::verify(module));
@@ -200,7 +200,7 @@ Status analyze(const Options& options, Console& console) {
 
 void add_analyze_command(CLI::App& app, Console& console) {
   CLI::App* command = app.add_subcommand("analyze", "Say what the PTX tells of kernels: parameters, accesses, resources");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<AnalyzeOptions>();
   command->footer(
       "Examples:\n"
       "  pergola analyze saxpy.cu\n"

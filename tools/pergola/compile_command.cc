@@ -6,13 +6,13 @@
 namespace pergola::tool {
 namespace {
 
-struct Options {
+struct CompileOptions {
   std::string file, output, arch, compiler = "auto";
   std::vector<std::string> include_dirs, defines, flags;
   bool no_cache = false;
 };
 
-Status compile(const Options& options, Console& console) {
+Status compile(const CompileOptions& options, Console& console) {
   PERGOLA_ASSIGN(source::SourceRequest request, source::load_file(options.file));
   request.include_dirs = options.include_dirs;
   request.defines = options.defines;
@@ -51,7 +51,7 @@ Status compile(const Options& options, Console& console) {
 
 void add_compile_command(CLI::App& app, Console& console) {
   CLI::App* command = app.add_subcommand("compile", "Compile CUDA C++ to PTX");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompileOptions>();
   command->footer(
       "Examples:\n"
       "  pergola compile saxpy.cu\n"

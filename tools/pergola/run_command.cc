@@ -38,14 +38,14 @@ const CLI::Validator kSeconds(
     },
     "SECONDS");
 
-struct Options {
+struct RunOptions {
   RunRequest request;
   std::string ptx, entry;
   std::vector<std::string> arguments, buffers, scalars;
 };
 
 // --arg, --buffer and --scalar in the order in which they were given.
-Result<std::vector<ArgumentSpec>> in_order(const CLI::App& command, const Options& options) {
+Result<std::vector<ArgumentSpec>> in_order(const CLI::App& command, const RunOptions& options) {
   std::vector<ArgumentSpec> specs;
   std::map<const CLI::Option*, std::size_t> next;
   for (const CLI::Option* option : command.parse_order()) {
@@ -66,7 +66,7 @@ Result<std::vector<ArgumentSpec>> in_order(const CLI::App& command, const Option
   return specs;
 }
 
-Status run(const CLI::App& command, Options& options, Console& console) {
+Status run(const CLI::App& command, RunOptions& options, Console& console) {
   RunRequest& request = options.request;
   if (!options.ptx.empty()) {
     request.file = options.ptx;
@@ -83,7 +83,7 @@ Status run(const CLI::App& command, Options& options, Console& console) {
 
 void add_run_command(CLI::App& app, Console& console) {
   CLI::App* command = app.add_subcommand("run", "Run one kernel of a .cu or .ptx file");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RunOptions>();
   RunRequest& request = options->request;
   command->footer(kArgumentHelp);
   auto* file = command->add_option("file", request.file, "CUDA C++ or PTX");

@@ -1,23 +1,18 @@
 #include "src/device/cpu/global_placement.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
 #include "src/base/log.h"
+#include "src/base/pages.h"
 
 namespace pergola::device::cpu {
 namespace {
 
 constexpr std::size_t kGuardBytes = 64;
-
-std::uint64_t page_bytes() {
-  static const auto bytes = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  return bytes;
-}
 
 bool is_placed_space(const ptx::Variable& variable) {
   return variable.space == ptx::Space::kGlobal || variable.space == ptx::Space::kConst;
@@ -34,8 +29,6 @@ void for_each_variable(const ptx::Module& module, F&& visit) {
     if (const auto* variable = std::get_if<ptx::Variable>(&item.node)) visit(*variable);
   }
 }
-
-std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
 // Where the variables of one state space go, one behind the other.
 struct Region {
@@ -112,7 +105,7 @@ Result<GlobalStorage> GlobalStorage::place(const ptx::Module& module, DeviceMemo
   });
   PERGOLA_TRY(refusal);
   if (constants.end != 0) {
-    constants.alignment = std::max(constants.alignment, page_bytes());
+    constants.alignment = std::max<std::uint64_t>(constants.alignment, page_bytes());
     constants.end = round_up(constants.end, page_bytes());
     PERGOLA_ASSIGN(storage.constants_, zeros(constants, module));
   }

@@ -1,7 +1,6 @@
 #include "src/device/cpu/guarded_bytes.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -9,17 +8,13 @@
 #include <deque>
 #include <mutex>
 
+#include "src/base/pages.h"
+
 namespace pergola::device::cpu {
 namespace {
 
 constexpr std::size_t kPlainSlackBytes = 256;
 constexpr std::size_t kMostBytes = std::size_t{1} << 46;  // more than any host has
-
-std::size_t page_bytes() {
-  static const auto bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  return bytes;
-}
-std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
 
 std::atomic<std::size_t> guarded_count{0};  // relaxed: a limit, not an order
 

@@ -57,6 +57,8 @@ void write(Thread& t, std::int32_t index, T value) {
   t.regs[index] = to_cell(value);
 }
 
+inline void nothing(Machine&, Thread&, const Inst&) {}
+
 inline LaneMask bit(std::uint32_t lane) { return LaneMask{1} << lane; }
 
 // Calls f(thread) for each lane of the mask, lowest first.

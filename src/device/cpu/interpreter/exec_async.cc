@@ -135,7 +135,6 @@ void copy_async(Machine& m, Thread& t, const Inst& i) {
 }
 
 void add_offset(Machine&, Thread& t, const Inst& i) { t.regs[i.dst] = cell(t, i.src[0]) + i.imm; }
-void nothing(Machine&, Thread&, const Inst&) {}
 
 std::int32_t whole_address(Decoder& d, const Decoder::Address& address) {
   const std::int32_t result = d.temporary();

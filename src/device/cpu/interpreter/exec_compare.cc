@@ -12,7 +12,7 @@ using ptx::Op;
 using ptx::Type;
 
 enum Compare : std::uint8_t { kEq, kNe, kLt, kLe, kGt, kGe, kEqu, kNeu, kLtu, kLeu, kGtu, kGeu, kNum, kIsNan };
-enum Bool : std::uint8_t { kNoBool, kAnd, kOr, kXor };
+enum Bool : std::uint8_t { kNoBool, kBoolAnd, kBoolOr, kBoolXor };
 
 // Inst of this family: mode the comparison, mode2 the boolean operator, src[2] its operand,
 // imm: for set the value of "true", width: 2 for a pair of 16-bit floats.
@@ -41,9 +41,9 @@ bool compare(std::uint8_t op, T a, T b) {
 
 bool combine(std::uint8_t op, bool value, bool c) {
   switch (op) {
-    case kAnd: return value && c;
-    case kOr: return value || c;
-    case kXor: return value != c;
+    case kBoolAnd: return value && c;
+    case kBoolOr: return value || c;
+    case kBoolXor: return value != c;
     default: return value;
   }
 }
@@ -149,9 +149,9 @@ std::optional<std::uint8_t> take_compare(ModReader& mods) {
 }
 
 std::uint8_t take_bool(ModReader& mods) {
-  if (mods.take(Mod::kAnd)) return kAnd;
-  if (mods.take(Mod::kOr)) return kOr;
-  return mods.take(Mod::kXor) ? kXor : kNoBool;
+  if (mods.take(Mod::kAnd)) return kBoolAnd;
+  if (mods.take(Mod::kOr)) return kBoolOr;
+  return mods.take(Mod::kXor) ? kBoolXor : kNoBool;
 }
 
 // What `set` gives for true in this destination type; 0 where it cannot.

@@ -21,7 +21,6 @@ void do_exit(Machine& m, Thread& t, const Inst&) { m.exit(t); }
 void do_trap(Machine& m, Thread& t, const Inst& i) { m.fault(t, i, trap_reason(m.launch())); }
 void do_breakpoint(Machine& m, Thread& t, const Inst& i) { m.fault(t, i, "meets a breakpoint, and no debugger is there"); }
 void do_sleep(Machine& m, Thread& t, const Inst&) { m.sleep(t); }
-void nothing(Machine&, Thread&, const Inst&) {}
 
 Decoded decode_branch(Decoder& d, const ptx::Instruction& i) {
   ModReader mods(i);

@@ -67,7 +67,6 @@ struct Store {
   }
 };
 
-void nothing(Machine&, Thread&, const Inst&) {}
 void zero(Machine&, Thread& t, const Inst& i) { t.regs[i.dst] = 0; }
 
 // Modifiers that change no result: scopes (the host is one coherent domain), caching, prefetch sizes.

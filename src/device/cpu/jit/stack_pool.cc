@@ -1,17 +1,12 @@
 #include "src/device/cpu/jit/stack_pool.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
+#include "src/base/pages.h"
 #include "src/device/cpu/jit/fiber_switch.h"
 
 namespace pergola::device::cpu::jit {
 namespace {
-
-std::size_t page_bytes() {
-  static const auto bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  return bytes;
-}
 
 void unmap(const Stack& stack) { munmap(stack.bottom - page_bytes(), stack.size_bytes + page_bytes()); }
 
@@ -37,7 +32,7 @@ std::vector<Stack>& StackPool::free_of(std::size_t size_bytes) {
 }
 
 Stack StackPool::take(std::size_t size_bytes) {
-  const std::size_t size = (size_bytes + page_bytes() - 1) / page_bytes() * page_bytes();
+  const std::size_t size = round_up(size_bytes, page_bytes());
   std::vector<Stack>& stacks = free_of(size);
   if (!stacks.empty()) {
     const Stack stack = stacks.back();

@@ -16,7 +16,6 @@
 namespace pergola::device::cpu::jit {
 
 using llvm::Instruction;
-using llvm::Value;
 
 namespace {
 
@@ -43,7 +42,7 @@ bool gives_one_result(const llvm::CallInst& call, const Shape& mask) {
 }
 
 // The context pointer that `pointer` counts from, and how far.
-const Value* base_and_offset(const Value* pointer, std::uint64_t& offset) {
+const llvm::Value* base_and_offset(const llvm::Value* pointer, std::uint64_t& offset) {
   offset = 0;
   if (llvm::isa<llvm::Constant>(pointer)) return nullptr;  // a variable of the module
   const auto* gep = llvm::dyn_cast<llvm::GEPOperator>(pointer);
@@ -99,7 +98,7 @@ VectorShapes::VectorShapes(llvm::Function& thread, const VectorFlow& flow, const
   find_full();
 }
 
-Shape VectorShapes::of(const Value* value) const {
+Shape VectorShapes::of(const llvm::Value* value) const {
   if (const auto* number = llvm::dyn_cast<llvm::ConstantInt>(value)) {
     return Shape::uniform(number->isZero() ? kAnyAlignment : std::min(number->getValue().countr_zero(), kAnyAlignment));
   }
@@ -144,8 +143,8 @@ void VectorShapes::mark_divergence(unsigned block) {
 Shape VectorShapes::of_phi(const llvm::PHINode& phi) const {
   const unsigned block = flow_.index(phi.getParent());
   if (joins_.test(block) && phi.hasConstantOrUndefValue() == false) {
-    const Value* first = phi.getIncomingValue(0);
-    for (const Value* value : phi.incoming_values()) {
+    const llvm::Value* first = phi.getIncomingValue(0);
+    for (const llvm::Value* value : phi.incoming_values()) {
       if (value != first) return Shape::varying();
     }
   }
@@ -165,7 +164,7 @@ Shape VectorShapes::of_phi(const llvm::PHINode& phi) const {
 
 ContextField VectorShapes::field(const llvm::LoadInst& load) const {
   std::uint64_t offset = 0;
-  const Value* base = base_and_offset(load.getPointerOperand(), offset);
+  const llvm::Value* base = base_and_offset(load.getPointerOperand(), offset);
   if (base == nullptr) return ContextField::kNone;
   if (base == thread_) {
     switch (offset) {
@@ -315,7 +314,7 @@ Shape VectorShapes::of_compare(const llvm::ICmpInst& compare) const {
 Shape VectorShapes::transfer(const Instruction& in) const {
   if (const auto* phi = llvm::dyn_cast<llvm::PHINode>(&in)) return of_phi(*phi);
   bool uniform = true;
-  for (const Value* operand : in.operands()) {
+  for (const llvm::Value* operand : in.operands()) {
     if (llvm::isa<llvm::BasicBlock>(operand) || llvm::isa<llvm::Function>(operand)) continue;
     const Shape s = of(operand);
     if (s.is_unknown()) return s;
