@@ -320,6 +320,10 @@ typedef struct pergola_array_options {
   uint64_t count;         /* elements; may be 0 */
 } pergola_array_options;
 
+/* Where an array's newest contents are: see pergola_array_host. */
+typedef int32_t pergola_location;
+enum { PERGOLA_LOCATION_DEVICE = 1, PERGOLA_LOCATION_HOST = 2, PERGOLA_LOCATION_BOTH = 3 };
+
 typedef struct pergola_array_info {
   size_t struct_size;
   pergola_type type;
@@ -327,6 +331,7 @@ typedef struct pergola_array_info {
   uint64_t count;
   uint64_t size_bytes;
   uint64_t address; /* on the device; 256-byte aligned. Passed inside a struct, it does not keep the array alive */
+  pergola_location location; /* at the moment */
 } pergola_array_info;
 
 /* Uninitialised memory on the session's device. */
@@ -361,8 +366,16 @@ PERGOLA_API pergola_code pergola_array_wait(pergola_array array, uint64_t offset
 PERGOLA_API pergola_code pergola_array_read(pergola_array array, uint64_t offset_bytes, void* data,
                                             uint64_t size_bytes);
 /* As read, of the whole array into memory that the array owns (page-locked where that is faster). It is a copy of this
- * moment, valid until the next view of this array or its destruction. */
+ * moment, valid until the next view or host access of this array or its destruction. */
 PERGOLA_API pergola_code pergola_array_view(pergola_array array, const void** data, uint64_t* size_bytes);
+/* The whole array for the host to work on by pointer, until the array is next given to anything else (a launch, a copy,
+ * another call of this section). Page-locked memory that mirrors the device's, and copies that nobody waits for but the host
+ * where it reads: this is the fastest way in and out of a GPU. Where the host reaches the array itself (cpu), that.
+ * `access`: PERGOLA_ACCESS_READ waits for the work that made the contents; _WRITE only for copies of earlier contents, and
+ * every byte is to be written; _READ_WRITE as _READ. What was written goes up before the next use on the device. */
+PERGOLA_API pergola_code pergola_array_host(pergola_array array, pergola_access access, void** data, uint64_t* size_bytes);
+/* Queues the copy that brings the contents there, if they are not: PERGOLA_LOCATION_DEVICE or _HOST. */
+PERGOLA_API pergola_code pergola_array_prefetch(pergola_array array, pergola_location to);
 /* Queues a fill: every element becomes `value`, of element_bytes bytes. */
 PERGOLA_API pergola_code pergola_array_fill(pergola_array array, const void* value);
 /* Queues a copy between arrays of one session, which may be the same if the ranges do not overlap. */

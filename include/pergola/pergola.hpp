@@ -231,6 +231,17 @@ class Array {
   void read(std::span<T> destination, std::size_t first = 0) const {
     detail::check(pergola_array_read(handle_.get(), first * sizeof(T), destination.data(), destination.size_bytes()));
   }
+  // The array for the host to work on by pointer, until it is next given to anything else: page-locked memory that mirrors
+  // the device's, the fastest way in and out of a GPU (docs/scheduling.md). host_read() and host() wait for the work that
+  // made the contents; host_write() does not, and every element is to be written. What was written goes up before the next
+  // use on the device, and nobody waits for it.
+  std::span<const T> host_read() const { return access<const T>(PERGOLA_ACCESS_READ); }
+  std::span<T> host_write() { return access<T>(PERGOLA_ACCESS_WRITE); }
+  std::span<T> host() { return access<T>(PERGOLA_ACCESS_READ_WRITE); }
+  // Queue the copy that brings the contents there, if they are not.
+  void prefetch() const { detail::check(pergola_array_prefetch(handle_.get(), PERGOLA_LOCATION_DEVICE)); }
+  void prefetch_to_host() const { detail::check(pergola_array_prefetch(handle_.get(), PERGOLA_LOCATION_HOST)); }
+
   // Queued; the source may change as soon as this returns.
   void write(std::span<const T> source, std::size_t first = 0) {
     detail::check(pergola_array_write(handle_.get(), first * sizeof(T), source.data(), source.size_bytes()));
@@ -245,6 +256,14 @@ class Array {
   pergola_array handle() const { return handle_.get(); }
 
  private:
+  template <typename E>
+  std::span<E> access(pergola_access how) const {
+    void* data = nullptr;
+    std::uint64_t bytes = 0;
+    detail::check(pergola_array_host(handle_.get(), how, &data, &bytes));
+    return {static_cast<E*>(data), count_};
+  }
+
   detail::Handle<pergola_array, pergola_array_destroy> handle_;
   std::size_t count_ = 0;
 };

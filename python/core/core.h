@@ -159,7 +159,7 @@ struct MemoryObject {
   pergola_array handle;  // of an owner; null once freed
   std::uint64_t offset_bytes, size_bytes;
   std::uint32_t element_bytes;
-  std::uint32_t exports;  // of an owner: DLPack consumers of it and of its views, who keep free() out
+  std::uint32_t exports;  // of an owner: who shares it and its views, by DLPack or host(), and keeps free() out
 };
 
 // The types; set once by add_types(), never changed.
@@ -170,10 +170,12 @@ struct Types {
   PyTypeObject* launcher = nullptr;
   PyTypeObject* event = nullptr;
   PyTypeObject* memory = nullptr;
+  PyTypeObject* host_memory = nullptr;
 };
 extern Types types;
 
-extern PyType_Spec session_spec, module_spec, kernel_spec, launcher_spec, event_spec, memory_spec;
+extern PyType_Spec session_spec, module_spec, kernel_spec, launcher_spec, event_spec, memory_spec,
+    host_memory_spec;
 
 // True once the interpreter is ending: from then on nothing is destroyed, as that could wait for a kernel for ever.
 bool is_ending();
@@ -188,6 +190,12 @@ inline bool is_instance(PyObject* object, PyTypeObject* type) {
 
 // The handle and start of a memory; false with an exception set where it was freed.
 bool resolve(const MemoryObject* memory, pergola_array* handle, std::uint64_t* offset_bytes);
+bool get_info(pergola_array handle, pergola_array_info* info);
+// Waits, so that Ctrl-C works, for the work that made these bytes of a memory, and for no more.
+bool wait_for(const MemoryObject* memory, std::uint64_t offset, std::uint64_t size);
+// Memory._host(access): a HostMemory; Memory._prefetch(to) (host_memory.cc).
+PyObject* memory_host(PyObject* self, PyObject* args);
+PyObject* memory_prefetch(PyObject* self, PyObject* args);
 
 // ── Launches (launch.cc) ────────────────────────────────────────────────────────────────────────────────────────────
 

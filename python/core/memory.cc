@@ -118,15 +118,6 @@ class Bytes {
   bool held_ = false;
 };
 
-// Waits for the work that made these bytes, and for no more.
-bool wait_for(const MemoryObject* memory, std::uint64_t offset, std::uint64_t size) {
-  pergola_array handle = nullptr;
-  std::uint64_t base = 0;
-  if (!resolve(memory, &handle, &base)) return false;
-  return wait_in_slices(
-      [=](std::int64_t slice_ns) { return pergola_array_wait(handle, base + offset, size, slice_ns); });
-}
-
 // _read(offset_bytes, writable buffer)
 PyObject* memory_read(PyObject* self, PyObject* args) {
   PyObject* into = nullptr;
@@ -208,10 +199,19 @@ PyObject* memory_copy(PyObject* self, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+PyObject* memory_location(PyObject* self, void*) {
+  pergola_array handle = nullptr;
+  std::uint64_t base = 0;
+  pergola_array_info info{};
+  if (!resolve(as_memory(self), &handle, &base) || !get_info(handle, &info)) return nullptr;
+  const char* const names[] = {"", "device", "host", "both"};
+  return PyUnicode_FromString(names[info.location]);
+}
+
 PyObject* memory_free(PyObject* self, PyObject*) {
   MemoryObject* owner = as_memory(self)->base != nullptr ? as_memory(self)->base : as_memory(self);
   if (owner->exports != 0) {
-    PyErr_Format(PyExc_BufferError, "The array cannot be freed: %u consumers share its memory by DLPack.",
+    PyErr_Format(PyExc_BufferError, "The array cannot be freed: %u consumers share its memory by DLPack or host().",
                  owner->exports);
     return nullptr;
   }
@@ -228,8 +228,7 @@ PyObject* memory_address(PyObject* self, void*) {
   pergola_array handle = nullptr;
   std::uint64_t base = 0;
   pergola_array_info info{};
-  info.struct_size = PERGOLA_STRUCT_SIZE(pergola_array_info);
-  if (!resolve(as_memory(self), &handle, &base) || !check(pergola_array_get_info(handle, &info))) return nullptr;
+  if (!resolve(as_memory(self), &handle, &base) || !get_info(handle, &info)) return nullptr;
   return PyLong_FromUnsignedLongLong(info.address + base);
 }
 PyObject* memory_nbytes(PyObject* self, void*) {
@@ -250,6 +249,8 @@ PyMethodDef memory_methods[] = {{"_read", memory_read, METH_VARARGS, nullptr},
                                 {"_write", memory_write, METH_VARARGS, nullptr},
                                 {"_fill", memory_fill, METH_O, nullptr},
                                 {"_copy", memory_copy, METH_VARARGS, nullptr},
+                                {"_host", memory_host, METH_VARARGS, nullptr},
+                                {"_prefetch", memory_prefetch, METH_VARARGS, nullptr},
                                 {"_adopt", memory_adopt, METH_VARARGS | METH_CLASS, nullptr},
                                 {"_wait", memory_wait, METH_NOARGS, nullptr},
                                 {"free", memory_free, METH_NOARGS,
@@ -258,6 +259,9 @@ PyMethodDef memory_methods[] = {{"_read", memory_read, METH_VARARGS, nullptr},
                                 {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef memory_getset[] = {
     {"address", memory_address, nullptr, "Where it starts on the device. It does not keep the array alive.", nullptr},
+    {"location", memory_location, nullptr,
+     "Where its newest contents are: \"device\", \"host\" (written by host(), not yet used on the device) or \"both\".",
+     nullptr},
     {"nbytes", memory_nbytes, nullptr, "Its size in bytes.", nullptr},
     {"session", memory_session, nullptr, "The session that it belongs to.", nullptr},
     {"freed", memory_is_freed, nullptr, "Whether free() was called.", nullptr},
@@ -271,6 +275,19 @@ PyType_Slot memory_slots[] = {{Py_tp_new, reinterpret_cast<void*>(memory_new)},
                               {0, nullptr}};
 
 }  // namespace
+
+bool get_info(pergola_array handle, pergola_array_info* info) {
+  info->struct_size = PERGOLA_STRUCT_SIZE(pergola_array_info);
+  return check(pergola_array_get_info(handle, info));
+}
+
+bool wait_for(const MemoryObject* memory, std::uint64_t offset, std::uint64_t size) {
+  pergola_array handle = nullptr;
+  std::uint64_t base = 0;
+  if (!resolve(memory, &handle, &base)) return false;
+  return wait_in_slices(
+      [=](std::int64_t slice_ns) { return pergola_array_wait(handle, base + offset, size, slice_ns); });
+}
 
 bool resolve(const MemoryObject* memory, pergola_array* handle, std::uint64_t* offset_bytes) {
   const MemoryObject* owner = memory->base != nullptr ? memory->base : memory;

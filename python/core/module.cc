@@ -67,6 +67,7 @@ PyObject* make_module() {
                      add_type(module.get(), &launcher_spec, "Launcher", &types.launcher) &&
                      add_type(module.get(), &event_spec, "Event", &types.event) &&
                      add_type(module.get(), &memory_spec, "Memory", &types.memory) &&
+                     add_type(module.get(), &host_memory_spec, "HostMemory", &types.host_memory) &&
                      PyModule_AddStringConstant(module.get(), "version", pergola_version()) == 0;
   return added ? module.release() : nullptr;
 }

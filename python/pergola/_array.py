@@ -153,6 +153,32 @@ class Array(_core.Memory):
         result = self.numpy()
         return result if dtype is None or result.dtype == dtype else result.astype(dtype)
 
+    def host(self, access: str = "rw") -> np.ndarray[Any, Any]:
+        """A NumPy array over memory that the host shares with the array: for reading ("r"), writing ("w"), or both ("rw").
+
+        On a GPU that memory is page-locked and mirrors the device's: what is written goes up when the array is next used
+        there, and nobody waits for it; to read waits for the work that made the contents. Work on it until the array is next
+        given to anything else, then ask again. With "w" all of it is to be written: what was there is not fetched. Views
+        cannot be written by "w" alone, as they are not all of their array."""
+        numpy = _dtypes.numpy("Array.host()")
+        modes = {"r": 1, "w": 2, "rw": 3}
+        if access not in modes:
+            raise ValueError(f"host() takes 'r', 'w' or 'rw', not {access!r}.")
+        if access == "w" and self._is_view:
+            raise ValueError("host('w') would leave the rest of the array undefined: take host('rw') of a view.")
+        if self.size == 0:
+            return numpy.empty(self._shape, self.dtype)
+        result: np.ndarray[Any, Any] = numpy.frombuffer(self._host(modes[access]), self.dtype)
+        return result.reshape(self._shape)
+
+    def prefetch(self, to: str = "device") -> Array:
+        """Queues the copy that brings the contents to the "device" or the "host", if they are not there. Returns self."""
+        sides = {"device": 1, "host": 2}
+        if to not in sides:
+            raise ValueError(f"prefetch() takes 'device' or 'host', not {to!r}.")
+        self._prefetch(sides[to])
+        return self
+
     # ── For other libraries ─────────────────────────────────────────────────────────────────────────────────────────
 
     def __dlpack__(self, *, stream: Any = None, max_version: Optional[tuple[int, int]] = None,

@@ -1,4 +1,5 @@
 // Arrays of the C interface.
+#include <cstddef>
 #include <limits>
 #include <memory>
 
@@ -65,7 +66,8 @@ pergola_code pergola_array_get_info(pergola_array handle, pergola_array_info* ou
     full.count = array->count();
     full.size_bytes = array->size_bytes();
     full.address = array->address();
-    return write_struct(full, out, "pergola_array_info");
+    full.location = static_cast<pergola_location>(array->location());
+    return write_struct(full, out, "pergola_array_info", offsetof(pergola_array_info, location));
   });
 }
 
@@ -102,6 +104,25 @@ pergola_code pergola_array_view(pergola_array handle, const void** data, uint64_
     *data = bytes.data();
     *size_bytes = bytes.size();
     return {};
+  });
+}
+
+pergola_code pergola_array_host(pergola_array handle, pergola_access access, void** data, uint64_t* size_bytes) {
+  return guarded([&]() -> Status {
+    PERGOLA_TRY(check_pointer(data, "data"));
+    PERGOLA_TRY(check_pointer(size_bytes, "size_bytes"));
+    PERGOLA_ASSIGN(auto array, object_of<session::Array>(handle, "array"));
+    PERGOLA_ASSIGN(const std::span<std::byte> bytes, array->host(static_cast<session::Access>(access)));
+    *data = bytes.data();
+    *size_bytes = bytes.size();
+    return {};
+  });
+}
+
+pergola_code pergola_array_prefetch(pergola_array handle, pergola_location to) {
+  return guarded([&]() -> Status {
+    PERGOLA_ASSIGN(auto array, object_of<session::Array>(handle, "array"));
+    return array->prefetch(static_cast<session::Side>(to));
   });
 }
 

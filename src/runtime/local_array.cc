@@ -22,6 +22,7 @@ std::uint32_t fill_period(std::span<const std::byte> value) {
 }  // namespace
 
 LocalArray::~LocalArray() {
+  mirror_.retire();
   session_->scheduler().retire(std::move(resource_), std::move(buffer_));
 }
 
@@ -41,9 +42,15 @@ Status LocalArray::write(std::uint64_t offset_bytes, std::span<const std::byte> 
       return {};
     }
   }
-  return session_->scheduler().submit(
-      {scheduler::WorkKind::kCopyToDevice, session_->sites().write, std::span(&written, 1)},
-      [&](device::Queue& queue) { return queue.copy_to_device(buffer_, offset_bytes, source); });
+  return submit({scheduler::WorkKind::kCopyToDevice, session_->sites().write, std::span(&written, 1)},
+                [&](device::Queue& queue) { return queue.copy_to_device(buffer_, offset_bytes, source); });
+}
+
+Status LocalArray::submit(const scheduler::Work& work, scheduler::Scheduler::Enqueue enqueue) {
+  PERGOLA_TRY(settle());
+  PERGOLA_TRY(session_->scheduler().submit(work, enqueue));
+  changed_on_device();
+  return {};
 }
 
 Status LocalArray::wait(std::uint64_t offset_bytes, std::uint64_t size,
@@ -51,11 +58,13 @@ Status LocalArray::wait(std::uint64_t offset_bytes, std::uint64_t size,
   PERGOLA_TRY(check_range("wait", offset_bytes, size));
   scheduler::Scheduler::Deadline deadline;
   if (timeout) deadline = std::chrono::steady_clock::now() + *timeout;
+  PERGOLA_TRY(settle());
   return session_->scheduler().begin_host_access(access(offset_bytes, size, scheduler::Mode::kRead), deadline).status();
 }
 
 Status LocalArray::read(std::uint64_t offset_bytes, std::span<std::byte> destination) {
   PERGOLA_TRY(check_range("read", offset_bytes, destination.size()));
+  PERGOLA_TRY(settle());
   const auto host =
       session_->scheduler().begin_host_access(access(offset_bytes, destination.size(), scheduler::Mode::kRead));
   PERGOLA_TRY(host.status());
@@ -64,6 +73,10 @@ Status LocalArray::read(std::uint64_t offset_bytes, std::span<std::byte> destina
 }
 
 Result<std::span<const std::byte>> LocalArray::view() {
+  if (!is_on_host()) {
+    PERGOLA_ASSIGN(const std::span<std::byte> bytes, host(session::Access::kRead));
+    return std::span<const std::byte>(bytes);
+  }
   const std::lock_guard lock(view_mutex_);
   if (view_ == nullptr) {
     PERGOLA_ASSIGN(view_, session_->raw_device().allocate(size_bytes(), device::MemoryKind::kHostVisible));
@@ -71,6 +84,28 @@ Result<std::span<const std::byte>> LocalArray::view() {
   const std::span<std::byte> bytes{view_->host_pointer(), static_cast<std::size_t>(size_bytes())};
   PERGOLA_TRY(read(0, bytes));
   return std::span<const std::byte>(bytes);
+}
+
+Result<std::span<std::byte>> LocalArray::host(session::Access given) {
+  const auto mode = static_cast<scheduler::Mode>(given);
+  if (mode != scheduler::Mode::kRead && mode != scheduler::Mode::kWrite && mode != scheduler::Mode::kReadWrite)
+    return PERGOLA_ERROR(kInvalidArgument, "{} is no access of the host's to an array: it reads, writes or does both.",
+                         static_cast<std::int32_t>(given));
+  if (size_bytes() == 0) return std::span<std::byte>();
+  if (!is_on_host()) return mirror_.access(mode);
+  PERGOLA_TRY(session_->scheduler().begin_host_access(access(0, size_bytes(), mode)).status());
+  return std::span<std::byte>{buffer_->host_pointer(), static_cast<std::size_t>(size_bytes())};
+}
+
+Status LocalArray::prefetch(session::Side to) {
+  if (to != session::Side::kDevice && to != session::Side::kHost)
+    return PERGOLA_ERROR(kInvalidArgument, "{} is no side to prefetch to: 1 is the device, 2 the host.",
+                         static_cast<std::int32_t>(to));
+  return is_on_host() || size_bytes() == 0 ? Status() : mirror_.prefetch(to);
+}
+
+session::Location LocalArray::location() const {
+  return is_on_host() ? session::Location::kBoth : mirror_.location();
 }
 
 Status LocalArray::fill(std::span<const std::byte> value) {
@@ -87,8 +122,7 @@ Status LocalArray::fill(std::span<const std::byte> value) {
 
 Status LocalArray::submit_fill(scheduler::Scheduler::Enqueue enqueue) {
   const scheduler::Access written = access(0, size_bytes(), scheduler::Mode::kWrite);
-  return session_->scheduler().submit({scheduler::WorkKind::kFill, session_->sites().fill, std::span(&written, 1)},
-                                      enqueue);
+  return submit({scheduler::WorkKind::kFill, session_->sites().fill, std::span(&written, 1)}, enqueue);
 }
 
 // Devices repeat up to 4 bytes; longer values are written a few times and then copied on, twice as much each time.
@@ -121,14 +155,15 @@ Status LocalArray::copy_from(std::uint64_t offset_bytes, const session::ArrayPtr
   if (size == 0) return {};
   const scheduler::Access accesses[] = {from->access(source_offset_bytes, size, scheduler::Mode::kRead),
                                         access(offset_bytes, size, scheduler::Mode::kWrite)};
-  return session_->scheduler().submit(
-      {scheduler::WorkKind::kCopy, session_->sites().copy, accesses}, [&](device::Queue& queue) {
-        return queue.copy(buffer_, offset_bytes, from->buffer_, source_offset_bytes, size);
-      });
+  PERGOLA_TRY(from->settle());
+  return submit({scheduler::WorkKind::kCopy, session_->sites().copy, accesses}, [&](device::Queue& queue) {
+    return queue.copy(buffer_, offset_bytes, from->buffer_, source_offset_bytes, size);
+  });
 }
 
 Result<session::TexturePtr> LocalArray::create_texture(device::TextureDescription description) {
   description.buffer = buffer_;
+  PERGOLA_TRY(settle());
   const auto host = session_->scheduler().begin_host_access(access(0, size_bytes(), scheduler::Mode::kRead));
   PERGOLA_TRY(host.status());
   PERGOLA_ASSIGN(auto texture, session_->raw_device().create_texture(description));

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 
+#include "src/runtime/host_mirror.h"
 #include "src/runtime/local_session.h"
 
 namespace pergola::runtime {
@@ -17,11 +18,15 @@ class LocalArray final : public session::Array {
       : Array(type, element_bytes, count, session->id()),
         session_(std::move(session)),
         buffer_(std::move(buffer)),
-        resource_(std::move(resource)) {}
+        resource_(std::move(resource)),
+        mirror_(*session_, buffer_, *resource_) {}
   ~LocalArray() override;  // work in flight keeps the memory
 
   const device::BufferPtr& buffer() const { return buffer_; }
   scheduler::Resource& resource() const { return *resource_; }
+  // Before work on the device that uses the array is submitted, and after that which writes it was.
+  Status settle() const { return mirror_.settle(); }
+  void changed_on_device() const { mirror_.changed_on_device(); }
 
   device::DeviceAddress address() const override { return buffer_->address(); }
   Status write(std::uint64_t offset_bytes, std::span<const std::byte> source) override;
@@ -29,6 +34,9 @@ class LocalArray final : public session::Array {
               std::optional<std::chrono::nanoseconds> timeout) override;
   Status read(std::uint64_t offset_bytes, std::span<std::byte> destination) override;
   Result<std::span<const std::byte>> view() override;
+  Result<std::span<std::byte>> host(session::Access access) override;
+  Status prefetch(session::Side to) override;
+  session::Location location() const override;
   Status fill(std::span<const std::byte> value) override;
   Status copy_from(std::uint64_t offset_bytes, const session::ArrayPtr& source, std::uint64_t source_offset_bytes,
                    std::uint64_t size_bytes) override;
@@ -39,14 +47,18 @@ class LocalArray final : public session::Array {
   scheduler::Access access(std::uint64_t offset_bytes, std::uint64_t size_bytes, scheduler::Mode mode) const {
     return {resource_.get(), {offset_bytes, offset_bytes + size_bytes}, mode};
   }
+  bool is_on_host() const { return buffer_->host_pointer() != nullptr; }
+  // Work that uses the array on the device; `accesses` has its own part of it.
+  Status submit(const scheduler::Work& work, scheduler::Scheduler::Enqueue enqueue);
   Status submit_fill(scheduler::Scheduler::Enqueue enqueue);
   Status fill_by_doubling(std::span<const std::byte> value);
 
   const std::shared_ptr<LocalSession> session_;
   device::BufferPtr buffer_;                       // never null but in the destructor, as the next
   std::unique_ptr<scheduler::Resource> resource_;  // what the scheduler orders
+  mutable HostMirror mirror_;                      // has a state of its own; used where the host does not reach buffer_
   std::mutex view_mutex_;
-  device::BufferPtr view_;  // host-visible, made by the first view(); guarded by view_mutex_
+  device::BufferPtr view_;  // where it does: made by the first view(); guarded by view_mutex_
 };
 
 }  // namespace pergola::runtime

@@ -93,11 +93,13 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
       // bind_arguments() has seen that it is of this session, whose arrays are all LocalArrays. A pointer into the
       // array may be followed in both directions, so it stands for all of it.
       const auto& array = static_cast<const LocalArray&>(*given->array);
+      PERGOLA_TRY(array.settle());
       accesses.push_back({&array.resource(), {0, array.size_bytes()}, mode});
     } else if (is_address(arguments[i], info().parameters[i])) {
       universal = universal | mode;
     }
   }
+  if (universal != scheduler::Mode::kNone) PERGOLA_TRY(session.mirrors().settle_all());
   const device::Kernel& kernel = **module_->kernels_[index_];
   const scheduler::KernelCall call{module_->module_, kernel, shape, parameters};
   const bool plain = !shape.cooperative && !shape.programmatic && shape.cluster == device::Dim3{0, 0, 0};
@@ -110,6 +112,10 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
       {scheduler::WorkKind::kKernel, state.site, accesses, universal, plain ? &call : nullptr, &describe},
       [&](device::Queue& queue) { return queue.launch(module_->module_, kernel, shape, parameters); },
       event == nullptr ? nullptr : &ended, ticket));
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    if (const auto* given = std::get_if<session::ArrayArgument>(&arguments[i]); given && writes(state.modes[i]))
+      static_cast<const LocalArray&>(*given->array).changed_on_device();
+  if (writes(universal)) session.mirrors().all_changed_on_device();
   if (event != nullptr) *event = session.wrap(std::move(ended), module_->module_, kernel.signature().name);
   return {};
 }

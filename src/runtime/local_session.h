@@ -13,6 +13,7 @@
 #include <mutex>
 
 #include "src/device/device.h"
+#include "src/runtime/host_mirror.h"
 #include "src/scheduler/scheduler.h"
 #include "src/session/session.h"
 
@@ -43,9 +44,10 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   device::Device& raw_device() { return *device_; }
   scheduler::Scheduler& scheduler() { return *scheduler_; }
   struct Sites {
-    scheduler::WorkSite *write, *fill, *copy;
+    scheduler::WorkSite *write, *fill, *copy, *upload, *download;
   };
   const Sites& sites() const { return sites_; }
+  Mirrors& mirrors() { return mirrors_; }
   // The device's event of one launch, or with "" of anything else, for users. `module` owns the name.
   session::EventPtr wrap(device::EventPtr event, device::ModulePtr module, std::string_view kernel);
   // Device to host where no work is under way on either side; returns when it is done.
@@ -63,6 +65,7 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   std::unique_ptr<device::Queue> reader_;  // of copy_to_host_now(), made when first needed; guarded by reader_mutex_
   const std::unique_ptr<scheduler::Scheduler> scheduler_;  // destroyed first: it waits for what uses the rest
   const Sites sites_;  // of scheduler_
+  Mirrors mirrors_;
 };
 
 }  // namespace pergola::runtime

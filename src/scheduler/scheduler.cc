@@ -632,10 +632,15 @@ Result<device::EventPtr> Scheduler::record() {
   boost::container::small_vector<Stream*, 8> busy;
   for (const auto& stream : streams_)
     if (!stream->idle()) busy.push_back(stream.get());
+  // "So far" counts earlier records as well: whoever sees this one ended has seen those end.
+  if (last_record_ != nullptr && last_record_->poll()) last_record_ = nullptr;
   if (busy.size() <= 1) {
     Stream& stream = busy.empty() ? *streams_.front() : *busy.front();
-    PERGOLA_ASSIGN(const MarkPtr mark, record_on(stream, true));
-    return mark->event;
+    if (last_record_ == nullptr || last_record_stream_ == &stream) {
+      PERGOLA_ASSIGN(const MarkPtr mark, record_on(stream, true));
+      last_record_stream_ = &stream;
+      return last_record_ = mark->event;
+    }
   }
   if (join_ == nullptr) {
     PERGOLA_ASSIGN(auto queue, device_->create_queue());
@@ -646,7 +651,10 @@ Result<device::EventPtr> Scheduler::record() {
     PERGOLA_ASSIGN(const MarkPtr mark, mark_of(*stream->tail));
     PERGOLA_TRY(join_->queue->wait(mark->event));
   }
-  return join_->queue->record();
+  if (last_record_ != nullptr && last_record_stream_ != join_.get()) PERGOLA_TRY(join_->queue->wait(last_record_));
+  PERGOLA_ASSIGN(last_record_, join_->queue->record());
+  last_record_stream_ = join_.get();
+  return last_record_;
 }
 
 Status Scheduler::synchronize() {

@@ -204,6 +204,8 @@ class Scheduler {
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<Stream*> by_use_;                  // least recently used first
   std::unique_ptr<Stream> join_;                 // where record() brings streams together; made when first needed
+  device::EventPtr last_record_;                 // of record(); null where it is known to have ended
+  const Stream* last_record_stream_ = nullptr;
   Computation* universal_writer_ = nullptr;      // held; everything later comes after it
   std::vector<Computation*> universal_readers_;  // held; every later write comes after them
   std::vector<std::pair<std::uint64_t, Access>> host_accesses_;  // under way, by HostAccess::id_

@@ -57,6 +57,10 @@ class Texture {
 };
 using TexturePtr = std::shared_ptr<Texture>;
 
+// Where an array's newest contents are: in the device's memory, in the host's mirror of it (Array::host), in both.
+enum class Location : std::int32_t { kDevice = 1, kHost = 2, kBoth = 3 };
+enum class Side : std::int32_t { kDevice = 1, kHost = 2 };
+
 class Array {
  public:
   virtual ~Array() = default;
@@ -77,8 +81,16 @@ class Array {
                       std::optional<std::chrono::nanoseconds> timeout = std::nullopt) = 0;
   // Waits for the work that made these bytes and copies them.
   virtual Status read(std::uint64_t offset_bytes, std::span<std::byte> destination) = 0;
-  // As read(), of everything, into memory of this array that stands until the next view().
+  // As read(), of everything, into memory of this array that stands until the next view() or host().
   virtual Result<std::span<const std::byte>> view() = 0;
+  // The contents, for the host to work on by pointer until this array is next given to anything else: a mirror in
+  // page-locked memory, or the array's own where the host reaches it. kRead waits for the work that made the contents
+  // (and copies only where the newest are not there), kWrite for copies of the mirror alone: all of it is to be written,
+  // kReadWrite as kRead. What was written goes up before whatever uses the array next.
+  virtual Result<std::span<std::byte>> host(Access access) = 0;
+  // Queues the copy that makes the contents be there; nothing where they are. For the host, host() then finds them.
+  virtual Status prefetch(Side to) = 0;
+  virtual Location location() const = 0;
   // Queues: every element becomes `value`, of element_bytes().
   virtual Status fill(std::span<const std::byte> value) = 0;
   // Queues. The ranges may not overlap.

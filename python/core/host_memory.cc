@@ -1,0 +1,91 @@
+// What Array.host() works on: the host's side of an array as a buffer, which keeps the array, and free() out.
+#include <utility>
+
+#include "core.h"
+
+namespace pergola::python {
+namespace {
+
+struct HostMemoryObject {
+  PyObject_HEAD MemoryObject* owner;
+  char* data;
+  Py_ssize_t size;
+  int is_readonly;
+};
+
+int host_memory_buffer(PyObject* self, Py_buffer* buffer, int flags) {
+  auto* memory = reinterpret_cast<HostMemoryObject*>(self);
+  return PyBuffer_FillInfo(buffer, self, memory->data, memory->size, memory->is_readonly, flags);
+}
+
+void host_memory_dealloc(PyObject* self) {
+  if (MemoryObject* owner = reinterpret_cast<HostMemoryObject*>(self)->owner; owner != nullptr) {
+    --owner->exports;
+    Py_DECREF(reinterpret_cast<PyObject*>(owner));
+  }
+  deallocate(self);
+}
+
+PyType_Slot host_memory_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(host_memory_dealloc)},
+                                   {Py_bf_getbuffer, reinterpret_cast<void*>(host_memory_buffer)},
+                                   {0, nullptr}};
+
+// Waits so that Ctrl-C works, as pergola_array_host() does not: first for what made the contents, and only the copy's
+// rest is left to that. What the host has written is there already.
+bool wait_for_contents(const MemoryObject* memory, pergola_array handle) {
+  pergola_array_info info{};
+  if (!get_info(handle, &info)) return false;
+  if (info.location == PERGOLA_LOCATION_HOST) return true;
+  return check(pergola_array_prefetch(handle, PERGOLA_LOCATION_HOST)) && wait_for(memory, 0, memory->size_bytes);
+}
+
+}  // namespace
+
+PyObject* memory_host(PyObject* self, PyObject* args) {
+  int access = 0;
+  if (PyArg_ParseTuple(args, "i:_host", &access) == 0) return nullptr;
+  auto* memory = reinterpret_cast<MemoryObject*>(self);
+  pergola_array handle = nullptr;
+  std::uint64_t base = 0;
+  if (!resolve(memory, &handle, &base)) return nullptr;
+  if (access != PERGOLA_ACCESS_WRITE && !wait_for_contents(memory, handle)) return nullptr;
+  Ref made(allocate(types.host_memory));
+  if (!made || !resolve(memory, &handle, &base)) return nullptr;  // free() may have been called while this waited
+  void* data = nullptr;
+  std::uint64_t size = 0;
+  pergola_code code = PERGOLA_OK;
+  MemoryObject* owner = memory->base != nullptr ? memory->base : memory;
+  auto* host = reinterpret_cast<HostMemoryObject*>(made.get());
+  host->owner = reinterpret_cast<MemoryObject*>(Py_NewRef(reinterpret_cast<PyObject*>(owner)));
+  ++owner->exports;  // keeps free() out from here on
+  {
+    const WithoutGil free;
+    code = pergola_array_host(handle, access, &data, &size);
+  }
+  if (!check(code)) return nullptr;
+  host->data = static_cast<char*>(data) + base;
+  host->size = static_cast<Py_ssize_t>(memory->size_bytes);
+  host->is_readonly = access == PERGOLA_ACCESS_READ ? 1 : 0;
+  return made.release();
+}
+
+PyObject* memory_prefetch(PyObject* self, PyObject* args) {
+  int to = 0;
+  pergola_array handle = nullptr;
+  std::uint64_t base = 0;
+  if (PyArg_ParseTuple(args, "i:_prefetch", &to) == 0 ||
+      !resolve(reinterpret_cast<MemoryObject*>(self), &handle, &base))
+    return nullptr;
+  pergola_code code = PERGOLA_OK;
+  {
+    const WithoutGil free;
+    code = pergola_array_prefetch(handle, to);
+  }
+  if (!check(code)) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyType_Spec host_memory_spec = {"pergola._core.HostMemory", sizeof(HostMemoryObject), 0,
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, host_memory_slots};
+
+}  // namespace pergola::python

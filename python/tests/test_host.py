@@ -1,0 +1,88 @@
+"""Arrays that the host works on by pointer."""
+import gc
+import weakref
+
+import numpy as np
+import pergola as pg
+import pytest
+
+
+def test_written_on_the_host_read_on_the_host():
+    x = pg.empty((3, 4), "f4")
+    host = x.host("w")
+    assert host.shape == (3, 4) and host.dtype == np.float32 and host.flags.writeable
+    host[:] = 2
+    assert (x.numpy() == 2).all()
+    x.fill(5)
+    again = x.host()
+    assert (again == 5).all()
+    again[1] = 6
+    assert x.host("r")[1].tolist() == [6] * 4 and x[2, 0] == 5
+
+
+def test_kernels_between_host_accesses(saxpy):
+    n = 1000
+    x, y = pg.empty(n, "f4"), pg.empty(n, "f4")
+    x.host("w")[:] = np.arange(n)
+    y.host("w")[:] = 1
+    x.prefetch()
+    saxpy[n](2.0, x, y, n)
+    y.prefetch("host")
+    assert (y.host("r") == 2 * np.arange(n) + 1).all()
+
+
+def test_a_view_is_its_part():
+    x = pg.array(np.arange(10, dtype="i4"))
+    part = x[2:5]
+    part.host("rw")[:] = -1
+    assert x.tolist() == [0, 1, -1, -1, -1, 5, 6, 7, 8, 9]
+    with pytest.raises(ValueError, match="rest of the array"):
+        part.host("w")
+
+
+def test_read_only_where_it_is_only_read():
+    host = pg.zeros(4, "i4").host("r")
+    with pytest.raises(ValueError, match="read-only"):
+        host[0] = 1
+
+
+def test_empty_array_has_an_empty_host_side():
+    assert pg.empty((0, 3), "f8").host().shape == (0, 3)
+
+
+def test_the_array_lives_as_long_as_its_host_side():
+    x = pg.array(np.arange(4, dtype="u8"))
+    gone = weakref.ref(x)
+    host = x.host()
+    with pytest.raises(BufferError, match="host"):
+        x.free()
+    del x
+    gc.collect()
+    assert host.tolist() == [0, 1, 2, 3]
+    del host
+    gc.collect()
+    assert gone() is None
+    x = pg.array(np.arange(4))
+    host = x.host()
+    del host
+    x.free()
+    assert x.freed
+    with pytest.raises(pg.FailedPrecondition, match="freed"):
+        x.host()
+
+
+def test_what_is_refused():
+    x = pg.zeros(4, "i4")
+    with pytest.raises(ValueError, match="'r', 'w' or 'rw'"):
+        x.host("read")
+    with pytest.raises(ValueError, match="'device' or 'host'"):
+        x.prefetch("both")
+    with pytest.raises(TypeError):
+        pg._core.HostMemory()
+
+
+def test_location_is_told():
+    x = pg.zeros(4, "i4")
+    assert x.location in ("device", "both")
+    x.host("w")[:] = 1
+    assert x.location in ("host", "both")
