@@ -72,14 +72,15 @@ class BlackScholesSequential : public Sequential {
   }
 
   void write() override {
-    for (int i = 0; i < kStocks; ++i) price_[i].write(p_.price[i]);
+    for (int i = 0; i < kStocks; ++i) send(price_[i], p_.price[i]);
   }
   void launch() override {
     for (int i = 0; i < kStocks; ++i)
       black_scholes_(p_.each, price_[i], call_[i], p_.n, kStrike, kRate, kVolatility, kYears);
   }
-  void read() const override {
-    for (int i = 0; i < kStocks; ++i) call_[i].read(p_.call[i]);
+  void read() override {
+    for (const auto& call : call_) announce(call);
+    for (int i = 0; i < kStocks; ++i) receive(call_[i], p_.call[i]);
   }
   std::vector<pergola_array> outputs() const override {
     std::vector<pergola_array> handles;

@@ -81,7 +81,7 @@ bench::Report run(const Selection& selection, const std::string& report_path, in
   const std::string ptx = compiled(selection.kernels, device, on_gpu);
   const std::unique_ptr<Gpu> gpu = on_gpu ? std::make_unique<Gpu>(ptx) : nullptr;
   bench::Report report("dag", {device.name, device.driver}, argc, argv);
-  Bench bench(gpu.get(), ptx, report, selection.runs);
+  Bench bench(gpu.get(), ptx, report, selection.runs, selection.pageable || gpu == nullptr);
   std::set<std::string> noted;
   for (const auto& [name, make] : kProblems) {
     bool wanted = selection.problems.empty();

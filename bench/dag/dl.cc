@@ -156,10 +156,10 @@ class DlSequential : public Sequential {
   }
 
   void write() override {
-    first_weights_.write(p_.first_weights);
-    second_weights_.write(p_.second_weights);
-    for (int b = 0; b < 2; ++b) image_[b].write(p_.image[b]);
-    dense_weights_.write(p_.dense_weights);
+    send(first_weights_, p_.first_weights);
+    send(second_weights_, p_.second_weights);
+    for (int b = 0; b < 2; ++b) send(image_[b], p_.image[b]);
+    send(dense_weights_, p_.dense_weights);
   }
   void launch() override {
     for (int b = 0; b < 2; ++b) {
@@ -170,7 +170,7 @@ class DlSequential : public Sequential {
     concatenate_(p_.each, embedding_[0], embedding_[1], embeddings_, p_.embedding);
     dense_(p_.reduce, embeddings_, dense_weights_, 2 * p_.embedding, partial_, counter_, result_);
   }
-  void read() const override { result_.read(p_.result); }
+  void read() override { receive(result_, p_.result); }
   std::vector<pergola_array> outputs() const override { return {result_.handle()}; }
 
  private:

@@ -22,6 +22,7 @@ class Form {
   // None of these is timed; all wait.
   virtual void load() = 0;     // the inputs onto the device
   virtual void fetch() = 0;    // the outputs to the host
+  virtual void collect() {}    // and from where the form has them there to where they are checked
   virtual void clobber() = 0;  // the outputs on the device get bytes that no result has
 
   std::string name;

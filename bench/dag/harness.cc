@@ -49,6 +49,7 @@ class PergolaForm : public Form {
     session_.synchronize();
   }
   void fetch() override { code_->read(); }
+  void collect() override { code_->collect(); }
   void clobber() override {
     const std::uint64_t ones = ~std::uint64_t{0};
     for (pergola_array array : code_->outputs())
@@ -102,7 +103,11 @@ std::vector<std::unique_ptr<Form>> Bench::forms_of(Problem& problem, const pergo
   if (gpu_ != nullptr)
     for (const Style style : {Style::kSerial, Style::kStreams, Style::kCapture, Style::kGraph})
       add([&] { return hand_written(*gpu_, problem.plan(), style); });
-  add([&] { return std::make_unique<PergolaForm>(session, problem.sequential(session, module)); });
+  add([&] {
+    auto code = problem.sequential(session, module);
+    code->is_staged = is_staged_;
+    return std::make_unique<PergolaForm>(session, std::move(code));
+  });
   return forms;
 }
 
@@ -148,6 +153,7 @@ void Bench::measure(Problem& problem, std::vector<std::unique_ptr<Form>>& forms,
     forms[i]->clobber();
     forms[i]->run(measure);
     if (measure == Measure::kResident) forms[i]->fetch();
+    forms[i]->collect();
     nlohmann::json row = params;
     row["measure"] = to_string(measure);
     ratio.params = row.dump();

@@ -3,13 +3,17 @@
 // check.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "../support/report.h"
@@ -23,11 +27,51 @@ namespace dag {
 // The problem as a user of Pergola writes it: as if sequential. Device arrays live as long as it does.
 class Sequential {
  public:
+  // Where the program has its inputs and outputs on the host. Staged: in memory of its own, as it comes, out of which
+  // and into which the library copies. Not: in the host's sides of its arrays, which are page-locked as the
+  // hand-written forms' memory is.
+  bool is_staged = true;
+
   virtual ~Sequential() = default;
   virtual void write() = 0;                                // the inputs
   virtual void launch() = 0;                               // the kernels of one iteration
-  virtual void read() const = 0;                           // the outputs, into the problem's host memory
+  virtual void read() = 0;                                 // the outputs
   virtual std::vector<pergola_array> outputs() const = 0;  // of at most 8 bytes an element
+  // What read() brought, into the problem's host memory, where it is checked; not timed.
+  void collect() {
+    for (const Received& one : received_) std::memcpy(one.to, one.from, one.bytes);
+    received_.clear();
+  }
+
+ protected:
+  // An input. Not staged, it is put into the array's host side when this is first called, and stays there.
+  template <typename T>
+  void send(pergola::Array<T>& array, std::type_identity_t<std::span<const T>> contents) {
+    if (is_staged) return array.write(contents);
+    const auto host = array.host_write();
+    if (filled_.insert(host.data()).second) std::copy(contents.begin(), contents.end(), host.begin());
+    array.prefetch();
+  }
+  // That receive() will follow, so that one output comes while another is waited for.
+  template <typename T>
+  void announce(const pergola::Array<T>& array) {
+    if (!is_staged) array.prefetch_to_host();
+  }
+  template <typename T>
+  void receive(const pergola::Array<T>& array, std::type_identity_t<std::span<T>> to) {
+    if (is_staged) return array.read(to);
+    const auto host = array.host_read();
+    received_.push_back({to.data(), host.data(), host.size_bytes()});
+  }
+
+ private:
+  struct Received {
+    void* to;
+    const void* from;
+    std::size_t bytes;
+  };
+  std::set<const void*> filled_;
+  std::vector<Received> received_;
 };
 
 // What a problem is made for.
@@ -103,8 +147,9 @@ bool all_close(std::span<const T> got, const std::vector<double>& expected, doub
 class Bench {
  public:
   // Without a GPU `gpu` is null, and Pergola the only form. All outlive the bench.
-  Bench(const Gpu* gpu, const std::string& ptx, bench::Report& report, int runs)
-      : gpu_(gpu), ptx_(ptx), report_(report), runs_(runs) {}
+  // `is_staged`: Sequential's.
+  Bench(const Gpu* gpu, const std::string& ptx, bench::Report& report, int runs, bool is_staged)
+      : gpu_(gpu), ptx_(ptx), report_(report), runs_(runs), is_staged_(is_staged) {}
 
   // All forms of the problem, in turns, Pergola in a session of its own. `params` says size and block.
   void run(Problem& problem, const nlohmann::json& params);
@@ -128,6 +173,7 @@ class Bench {
   const std::string& ptx_;
   bench::Report& report_;
   const int runs_;
+  const bool is_staged_;
   std::vector<Ratio> ratios_;
 };
 

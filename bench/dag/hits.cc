@@ -157,9 +157,9 @@ class HitsSequential : public Sequential {
         authority_counter_(session.array<unsigned>(1, 0u)) {}
 
   void write() override {
-    start_.write(p_.start);
-    t_.write(p_.backward);
-    a_.write(p_.forward);
+    send(start_, p_.start);
+    send_matrix(t_, p_.backward);
+    send_matrix(a_, p_.forward);
   }
   void launch() override {
     const int n = p_.n;
@@ -174,9 +174,10 @@ class HitsSequential : public Sequential {
       divide_(p_.each, new_hub_, hub_, hub_sum_, n);
     }
   }
-  void read() const override {
-    authority_.read(p_.authorities);
-    hub_.read(p_.hubs);
+  void read() override {
+    announce(hub_);
+    receive(authority_, p_.authorities);
+    receive(hub_, p_.hubs);
   }
   std::vector<pergola_array> outputs() const override { return {hub_.handle(), authority_.handle()}; }
 
@@ -186,14 +187,14 @@ class HitsSequential : public Sequential {
         : row_begin(session.array<int>(matrix.row_begin.size())),
           column(session.array<int>(matrix.column.size())),
           value(session.array<float>(matrix.value.size())) {}
-    void write(const Matrix& matrix) {
-      row_begin.write(matrix.row_begin);
-      column.write(matrix.column);
-      value.write(matrix.value);
-    }
     pergola::Array<int> row_begin, column;
     pergola::Array<float> value;
   };
+  void send_matrix(OnDevice& to, const Matrix& matrix) {
+    send(to.row_begin, matrix.row_begin);
+    send(to.column, matrix.column);
+    send(to.value, matrix.value);
+  }
 
   const Hits& p_;
   const pergola::Kernel product_, sum_, divide_;

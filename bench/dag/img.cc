@@ -181,10 +181,10 @@ class ImgSequential : public Sequential {
         min_counter_(session.array<unsigned>(1, 0u)) {}
 
   void write() override {
-    weights_small_.write(p_.small);
-    weights_large_.write(p_.large);
-    weights_unsharpen_.write(p_.unsharpen);
-    image_.write(p_.image);
+    send(weights_small_, p_.small);
+    send(weights_large_, p_.large);
+    send(weights_unsharpen_, p_.unsharpen);
+    send(image_, p_.image);
   }
   void launch() override {
     const int side = p_.side, n = p_.n;
@@ -200,7 +200,7 @@ class ImgSequential : public Sequential {
     combine_(p_.each, sharp_, blurred_large_, mask_large_, combined_, n);
     combine_(p_.each, combined_, blurred_small_, mask_small_, picture_, n);
   }
-  void read() const override { picture_.read(p_.picture); }
+  void read() override { receive(picture_, p_.picture); }
   std::vector<pergola_array> outputs() const override { return {picture_.handle()}; }
 
  private:

@@ -147,12 +147,12 @@ class MlSequential : public Sequential {
         chosen_(session.array<int>(p_.rows)) {}
 
   void write() override {
-    mean_.write(p_.mean);
-    deviation_.write(p_.deviation);
-    coefficients_.write(p_.coefficients);
-    intercept_.write(p_.intercept);
-    log_probability_.write(p_.log_probability);
-    samples_.write(p_.samples);
+    send(mean_, p_.mean);
+    send(deviation_, p_.deviation);
+    send(coefficients_, p_.coefficients);
+    send(intercept_, p_.intercept);
+    send(log_probability_, p_.log_probability);
+    send(samples_, p_.samples);
   }
   void launch() override {
     rr_normalise_(p_.each_cell, samples_, mean_, deviation_, normalised_, kFeatures, p_.cells);
@@ -168,7 +168,7 @@ class MlSequential : public Sequential {
 
     argmax_(p_.each_row, ridge_, bayes_, chosen_, kClasses, p_.rows);
   }
-  void read() const override { chosen_.read(p_.chosen); }
+  void read() override { receive(chosen_, p_.chosen); }
   std::vector<pergola_array> outputs() const override { return {chosen_.handle()}; }
 
  private:

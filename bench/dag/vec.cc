@@ -69,15 +69,15 @@ class VecSequential : public Sequential {
         result_(session.array<double>(1)) {}
 
   void write() override {
-    x_.write(p_.x);
-    y_.write(p_.y);
+    send(x_, p_.x);
+    send(y_, p_.y);
   }
   void launch() override {
     square_(p_.each, x_, x2_, p_.n);
     square_(p_.each, y_, y2_, p_.n);
     sum_of_differences_(p_.reduce, x2_, y2_, p_.n, partial_, counter_, result_);
   }
-  void read() const override { result_.read(p_.result); }
+  void read() override { receive(result_, p_.result); }
   std::vector<pergola_array> outputs() const override { return {result_.handle()}; }
 
  private:
