@@ -77,6 +77,16 @@ PyObject* raise(pergola_code code);
 PyObject* raise(pergola_code code, const std::string& message);
 // True where `code` is PERGOLA_OK, else raises.
 bool check(pergola_code code);
+// The same of one of the library's functions, called without the GIL.
+template <typename Call>
+bool without_gil(const Call& call) {
+  pergola_code code = PERGOLA_OK;
+  {
+    const WithoutGil free;
+    code = call();
+  }
+  return check(code);
+}
 // Whether a failure of running work was ever raised.
 bool is_failure_told();
 

@@ -53,16 +53,11 @@ PyObject* memory_host(PyObject* self, PyObject* args) {
   if (!made || !resolve(memory, &handle, &base)) return nullptr;  // free() may have been called while this waited
   void* data = nullptr;
   std::uint64_t size = 0;
-  pergola_code code = PERGOLA_OK;
   MemoryObject* owner = memory->base != nullptr ? memory->base : memory;
   auto* host = reinterpret_cast<HostMemoryObject*>(made.get());
   host->owner = reinterpret_cast<MemoryObject*>(Py_NewRef(reinterpret_cast<PyObject*>(owner)));
   ++owner->exports;  // keeps free() out from here on
-  {
-    const WithoutGil free;
-    code = pergola_array_host(handle, access, &data, &size);
-  }
-  if (!check(code)) return nullptr;
+  if (!without_gil([&] { return pergola_array_host(handle, access, &data, &size); })) return nullptr;
   host->data = static_cast<char*>(data) + base;
   host->size = static_cast<Py_ssize_t>(memory->size_bytes);
   host->is_readonly = access == PERGOLA_ACCESS_READ ? 1 : 0;
@@ -76,12 +71,7 @@ PyObject* memory_prefetch(PyObject* self, PyObject* args) {
   if (PyArg_ParseTuple(args, "i:_prefetch", &to) == 0 ||
       !resolve(reinterpret_cast<MemoryObject*>(self), &handle, &base))
     return nullptr;
-  pergola_code code = PERGOLA_OK;
-  {
-    const WithoutGil free;
-    code = pergola_array_prefetch(handle, to);
-  }
-  if (!check(code)) return nullptr;
+  if (!without_gil([&] { return pergola_array_prefetch(handle, to); })) return nullptr;
   Py_RETURN_NONE;
 }
 

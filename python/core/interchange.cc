@@ -201,12 +201,7 @@ PyObject* memory_adopt(PyObject* type, PyObject* args) {
   foreign.owner = owner;
   const pergola_session handle = memory->session->state->handle;
   Ref held = Ref::borrow(owner);
-  pergola_code code = PERGOLA_OK;
-  {
-    const WithoutGil free;
-    code = pergola_array_adopt(handle, &options, &foreign, &memory->handle);
-  }
-  if (!check(code)) return nullptr;
+  if (!without_gil([&] { return pergola_array_adopt(handle, &options, &foreign, &memory->handle); })) return nullptr;
   (void)held.release();  // NOLINT: release_owner() drops it
   memory->element_bytes = element_bytes;
   memory->size_bytes = count * element_bytes;

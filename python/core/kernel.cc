@@ -38,14 +38,9 @@ PyObject* module_new(PyTypeObject* type, PyObject* args, PyObject*) {
   options.compiler_flags = pointers.data();
   options.compiler_flag_count = pointers.size();
   const pergola_session handle = module->session->state->handle;
-  pergola_code code = PERGOLA_OK;
-  {
-    const WithoutGil free;
-    code = is_path != 0
+  return without_gil([&] { return is_path != 0
                ? pergola_session_load_file(handle, source, &options, &module->handle)
-               : pergola_session_load_text(handle, source, static_cast<std::size_t>(size), &options, &module->handle);
-  }
-  return check(code) ? self.release() : nullptr;
+               : pergola_session_load_text(handle, source, static_cast<std::size_t>(size), &options, &module->handle); }) ? self.release() : nullptr;
 }
 
 void module_dealloc(PyObject* self) {

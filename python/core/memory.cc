@@ -63,12 +63,7 @@ PyObject* memory_new(PyTypeObject* type, PyObject* args, PyObject*) {
   options.element_bytes = element_bytes;
   options.count = a;
   const pergola_session session = memory->session->state->handle;
-  pergola_code code = PERGOLA_OK;
-  {
-    const WithoutGil free;
-    code = pergola_array_create(session, &options, &memory->handle);
-  }
-  if (!check(code)) return nullptr;
+  if (!without_gil([&] { return pergola_array_create(session, &options, &memory->handle); })) return nullptr;
   memory->element_bytes = element_bytes == 0 ? 1 : element_bytes;
   memory->size_bytes = a * memory->element_bytes;
   return self.release();
@@ -131,12 +126,7 @@ PyObject* memory_read(PyObject* self, PyObject* args) {
       !wait_for(as_memory(self), offset, static_cast<std::uint64_t>(bytes.size())) ||
       !resolve(as_memory(self), &handle, &base))
     return nullptr;
-  pergola_code code = PERGOLA_OK;
-  {
-    const WithoutGil free;
-    code = pergola_array_read(handle, base + offset, bytes.data(), static_cast<std::uint64_t>(bytes.size()));
-  }
-  if (!check(code)) return nullptr;
+  if (!without_gil([&] { return pergola_array_read(handle, base + offset, bytes.data(), static_cast<std::uint64_t>(bytes.size())); })) return nullptr;
   Py_RETURN_NONE;
 }
 
@@ -150,12 +140,7 @@ PyObject* memory_write(PyObject* self, PyObject* args) {
   std::uint64_t base = 0;
   if (!bytes.hold(from, PyBUF_C_CONTIGUOUS)) return nullptr;
   if (!in_range(as_memory(self), offset, bytes.size()) || !resolve(as_memory(self), &handle, &base)) return nullptr;
-  pergola_code code = PERGOLA_OK;
-  {
-    const WithoutGil free;
-    code = pergola_array_write(handle, base + offset, bytes.data(), static_cast<std::uint64_t>(bytes.size()));
-  }
-  if (!check(code)) return nullptr;
+  if (!without_gil([&] { return pergola_array_write(handle, base + offset, bytes.data(), static_cast<std::uint64_t>(bytes.size())); })) return nullptr;
   Py_RETURN_NONE;
 }
 
@@ -169,12 +154,7 @@ PyObject* memory_fill(PyObject* self, PyObject* value) {
     PyErr_SetString(PyExc_ValueError, "A fill takes the bytes of one element, and a whole array.");
     return nullptr;
   }
-  pergola_code code = PERGOLA_OK;
-  {
-    const WithoutGil free;
-    code = pergola_array_fill(handle, bytes.data());
-  }
-  if (!check(code)) return nullptr;
+  if (!without_gil([&] { return pergola_array_fill(handle, bytes.data()); })) return nullptr;
   Py_RETURN_NONE;
 }
 
@@ -190,12 +170,7 @@ PyObject* memory_copy(PyObject* self, PyObject* args) {
       !resolve(as_memory(self), &handle, &base) || !resolve(from, &from_handle, &from_base))
     return nullptr;
   const std::uint64_t size = from->size_bytes;
-  pergola_code code = PERGOLA_OK;
-  {
-    const WithoutGil free;
-    code = pergola_array_copy(handle, base + offset, from_handle, from_base, size);
-  }
-  if (!check(code)) return nullptr;
+  if (!without_gil([&] { return pergola_array_copy(handle, base + offset, from_handle, from_base, size); })) return nullptr;
   Py_RETURN_NONE;
 }
 

@@ -20,12 +20,7 @@ PyObject* session_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   options.struct_size = PERGOLA_STRUCT_SIZE(pergola_session_options);
   options.device = device;
   options.scheduler = scheduler;
-  pergola_code code = PERGOLA_OK;
-  {
-    const WithoutGil free;
-    code = pergola_session_create(&options, &session->state->handle);
-  }
-  if (!check(code)) return nullptr;
+  if (!without_gil([&] { return pergola_session_create(&options, &session->state->handle); })) return nullptr;
   sessions.push_back(session->state);
   return self.release();
 }
@@ -79,12 +74,7 @@ PyObject* session_recording(PyObject* self, PyObject* path) {
     text = given;
   }
   const pergola_session handle = reinterpret_cast<SessionObject*>(self)->state->handle;
-  pergola_code code = PERGOLA_OK;
-  {
-    const WithoutGil free;
-    code = record(handle, path == Py_None ? nullptr : text.c_str());
-  }
-  if (!check(code)) return nullptr;
+  if (!without_gil([&] { return record(handle, path == Py_None ? nullptr : text.c_str()); })) return nullptr;
   Py_RETURN_NONE;
 }
 
@@ -109,12 +99,7 @@ PyObject* session_synchronize(PyObject* self, PyObject*) {
     if (PyErr_ExceptionMatches(error_class(PERGOLA_OK)) == 0) return nullptr;
     PyErr_Clear();
   }
-  pergola_code code = PERGOLA_OK;
-  {
-    const WithoutGil free;
-    code = pergola_session_synchronize(handle);
-  }
-  if (!check(code)) return nullptr;
+  if (!without_gil([&] { return pergola_session_synchronize(handle); })) return nullptr;
   Py_RETURN_NONE;
 }
 

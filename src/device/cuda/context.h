@@ -9,6 +9,8 @@
 // Thread-safe.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <map>
 #include <memory>
@@ -42,6 +44,12 @@ class Context {
   // The error of a driver call, or success. `doing` completes "... failed while ": "copying 12 bytes to the device".
   // A sticky error makes the context lost, and is kDeviceLost.
   Status check(CUresult result, std::string_view doing) const;
+  // The same with what fmt::format makes of it, which it does for an error alone.
+  template <typename First, typename... Rest>
+  Status check(CUresult result, fmt::format_string<First, Rest...> doing, First&& first, Rest&&... rest) const {
+    if (result == CUDA_SUCCESS) return {};
+    return check(result, std::string_view(fmt::format(doing, std::forward<First>(first), std::forward<Rest>(rest)...)));
+  }
   Status health() const;
 
   // Events with a time or for ordering only, recycled; null where the driver gives none (`status` then says why).

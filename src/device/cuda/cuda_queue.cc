@@ -91,9 +91,8 @@ Status CudaQueue::launch(const ModulePtr& module, const Kernel& kernel, const La
   const std::lock_guard lock(mutex_);
   const CUresult result = context_->driver().cuLaunchKernelEx(&launch, mine->function(), nullptr, list.extra());
   if (result != CUDA_SUCCESS)
-    return context_->check(
-        result, fmt::format("launching kernel '{}' with a grid of {} and blocks of {}", kernel.signature().name,
-                            to_string(config.grid), to_string(config.block)));
+    return context_->check(result, "launching kernel '{}' with a grid of {} and blocks of {}", kernel.signature().name,
+                           to_string(config.grid), to_string(config.block));
   return keep({module}, ended);
 }
 
@@ -112,7 +111,7 @@ Status CudaQueue::copy_to_device(const BufferPtr& destination, std::size_t offse
     PERGOLA_TRY(staging_.copy_to_device(stream_, address, source));
   } else {
     PERGOLA_TRY(context_->check(context_->driver().cuMemcpyHtoDAsync(address, source.data(), source.size(), stream_),
-                                fmt::format("copying {} bytes to the device", source.size())));
+                                "copying {} bytes to the device", source.size()));
     retained_.keep(pinned);
   }
   return keep({destination}, ended);
@@ -129,7 +128,7 @@ Status CudaQueue::copy_to_host(std::span<std::byte> destination, const BufferPtr
   // To pageable memory the driver stages by itself, and returns when the bytes are there.
   PERGOLA_TRY(context_->check(context_->driver().cuMemcpyDtoHAsync(destination.data(), from->address() + offset_bytes,
                                                                    destination.size(), stream_),
-                              fmt::format("copying {} bytes to the host", destination.size())));
+                              "copying {} bytes to the host", destination.size()));
   if (pinned != nullptr) retained_.keep(pinned);
   return keep({source}, ended);
 }
@@ -146,7 +145,7 @@ Status CudaQueue::copy(const BufferPtr& destination, std::size_t destination_off
   PERGOLA_TRY(
       context_->check(context_->driver().cuMemcpyAsync(to->address() + destination_offset_bytes,
                                                        from->address() + source_offset_bytes, size_bytes, stream_),
-                      fmt::format("copying {} bytes on the device", size_bytes)));
+                      "copying {} bytes on the device", size_bytes));
   return keep({destination, source}, ended);
 }
 
@@ -167,7 +166,7 @@ Status CudaQueue::fill(const BufferPtr& destination, std::size_t offset_bytes, s
     result = driver.cuMemsetD16Async(address, static_cast<unsigned short>(pattern), size_bytes / 2, stream_);
   else
     result = driver.cuMemsetD32Async(address, pattern, size_bytes / 4, stream_);
-  PERGOLA_TRY(context_->check(result, fmt::format("filling {} bytes", size_bytes)));
+  PERGOLA_TRY(context_->check(result, "filling {} bytes", size_bytes));
   return keep({destination}, ended);
 }
 

@@ -38,7 +38,7 @@ Status StagingRing::copy_to_device(CUstream stream, CUdeviceptr destination, std
     std::byte* staged = memory_ + chunk_ * kChunkBytes + used_bytes_;
     std::memcpy(staged, source.data(), bytes);
     PERGOLA_TRY(context_->check(context_->driver().cuMemcpyHtoDAsync(destination, staged, bytes, stream),
-                                fmt::format("copying {} bytes to the device", bytes)));
+                                "copying {} bytes to the device", bytes));
     used_bytes_ = std::min(kChunkBytes, (used_bytes_ + bytes + kAlignment - 1) / kAlignment * kAlignment);
     destination += bytes;
     source = source.subspan(bytes);
