@@ -66,7 +66,8 @@ enum {
   PERGOLA_IO = 11,                 /* the operating system refused a file or socket */
   PERGOLA_SKIPPED = 12,            /* not run, because work it depends on failed */
   PERGOLA_TIMEOUT = 13,
-  PERGOLA_INTERNAL = 14            /* a bug of the library, reported instead of crashing */
+  PERGOLA_INTERNAL = 14,           /* a bug of the library, reported instead of crashing */
+  PERGOLA_CALL_FAILED = 15         /* a function of the caller's, called by the library, returned an error */
 };
 
 /* The PERGOLA_API_VERSION that the loaded library implements, and its release ("0.1.0"). Never fail. */
@@ -381,6 +382,34 @@ PERGOLA_API pergola_code pergola_array_fill(pergola_array array, const void* val
 /* Queues a copy between arrays of one session, which may be the same if the ranges do not overlap. */
 PERGOLA_API pergola_code pergola_array_copy(pergola_array destination, uint64_t destination_offset_bytes,
                                             pergola_array source, uint64_t source_offset_bytes, uint64_t size_bytes);
+
+/* ── Calls of other libraries ─────────────────────────────────────────────────────────────────────────────────── */
+
+typedef struct pergola_call_access {
+  size_t struct_size; /* the same in every element of a list */
+  pergola_array array;
+  uint64_t offset_bytes;
+  uint64_t size_bytes; /* 0: to the array's end */
+  pergola_access mode; /* READ, WRITE or READ_WRITE; UNKNOWN counts as READ_WRITE */
+  uint32_t reserved;
+} pergola_call_access;
+
+enum { PERGOLA_CALL_SYNCHRONOUS = 1 /* the library takes no stream */ };
+
+/* Queues work of a library on `stream`, a CUstream, and returns 0 or the library's error. It throws nothing. */
+typedef int32_t (*pergola_call_function)(void* stream, void* user);
+
+/* A call of another library (cuBLAS, cuFFT ...) as one piece of work that uses the arrays as declared. `function` is called
+ * once, on this thread, before this returns: with the stream that was chosen for the work and waits for what it depends on.
+ * The stream's context is current, and remains so. On a device without streams (cpu, null) and with
+ * PERGOLA_CALL_SYNCHRONOUS, all that the work depends on is waited for, `stream` is NULL, and the work has been done when
+ * `function` returns (on a GPU, when the default streams have done what it left there).
+ * `name` is for pictures and recordings: one for each kind of call, as it is kept. CALL_FAILED tells the function's error;
+ * what it had queued by then keeps its place. While `function` runs, other threads' work that conflicts waits; `function`
+ * itself can submit to its session and wait for its work no more than it can begin another call: FAILED_PRECONDITION. */
+PERGOLA_API pergola_code pergola_session_call(pergola_session session, const char* name,
+                                              const pergola_call_access* accesses, size_t access_count, uint32_t flags,
+                                              pergola_call_function function, void* user);
 
 /* ── Textures ────────────────────────────────────────────────────────────────────────────────────────────────────── */
 

@@ -19,6 +19,8 @@
 #include <chrono>
 #include <concepts>
 #include <cstdint>
+#include <exception>
+#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -54,6 +56,7 @@ enum class Code : std::int32_t {
   kSkipped = PERGOLA_SKIPPED,
   kTimeout = PERGOLA_TIMEOUT,
   kInternal = PERGOLA_INTERNAL,
+  kCallFailed = PERGOLA_CALL_FAILED,
 };
 
 // what() is a sentence that says what was wrong and what to do.
@@ -576,6 +579,28 @@ class Kernel {
   std::shared_ptr<State> state_;
 };
 
+// ── Calls of other libraries ────────────────────────────────────────────────────────────────────────────────────────
+
+// What a library call does with an array, or with `count` elements of it from `first` on (0: to the end): in() reads,
+// out() writes, inout() does both.
+struct ArrayAccess {
+  pergola_array array = nullptr;
+  std::uint64_t offset_bytes = 0, size_bytes = 0;
+  pergola_access mode = PERGOLA_ACCESS_READ_WRITE;
+};
+template <Element T>
+ArrayAccess in(const Array<T>& array, std::size_t first = 0, std::size_t count = 0) {
+  return {array.handle(), first * sizeof(T), count * sizeof(T), PERGOLA_ACCESS_READ};
+}
+template <Element T>
+ArrayAccess out(const Array<T>& array, std::size_t first = 0, std::size_t count = 0) {
+  return {array.handle(), first * sizeof(T), count * sizeof(T), PERGOLA_ACCESS_WRITE};
+}
+template <Element T>
+ArrayAccess inout(const Array<T>& array, std::size_t first = 0, std::size_t count = 0) {
+  return {array.handle(), first * sizeof(T), count * sizeof(T), PERGOLA_ACCESS_READ_WRITE};
+}
+
 // ── Modules and sessions ────────────────────────────────────────────────────────────────────────────────────────────
 
 class Module {
@@ -669,6 +694,55 @@ class Session {
     requires std::same_as<T, std::ranges::range_value_t<R>>
   Array<T> array(const R& values) const {
     return array(values);
+  }
+
+  // A call of another library as one piece of work (pergola_session_call):
+  //   session.call("sgemm", {pergola::in(a), pergola::in(b), pergola::out(c)}, [&](void* stream) { ... });
+  // A function that takes a stream queues its work there; the stream is null on a device that has none. One that takes
+  // nothing is a library's that takes no stream: it is called when what it depends on has ended. What it throws comes
+  // out of here; what it returns is nothing, or an error code, 0 for none.
+  template <typename F>
+  void call(const std::string& name, std::span<const ArrayAccess> accesses, F&& function) const {
+    constexpr bool kTakesStream = std::is_invocable_v<F&, void*>;
+    static_assert(kTakesStream || std::is_invocable_v<F&>, "The function takes a void* (the stream), or nothing.");
+    std::vector<pergola_call_access> list;
+    for (const ArrayAccess& access : accesses)
+      list.push_back({PERGOLA_STRUCT_SIZE(pergola_call_access), access.array, access.offset_bytes, access.size_bytes,
+                      access.mode, 0});
+    struct State {
+      std::remove_reference_t<F>* function;
+      std::exception_ptr thrown;
+    } state{std::addressof(function), nullptr};
+    const auto run = [](void* stream, void* user) -> std::int32_t {
+      State& mine = *static_cast<State*>(user);
+      const auto invoke = [&]() -> decltype(auto) {
+        if constexpr (kTakesStream) {
+          return (*mine.function)(stream);
+        } else {
+          return (*mine.function)();
+        }
+      };
+      try {
+        if constexpr (std::is_void_v<decltype(invoke())>) {
+          invoke();
+          return 0;
+        } else {
+          return static_cast<std::int32_t>(invoke());
+        }
+      } catch (...) {
+        mine.thrown = std::current_exception();
+        return -1;
+      }
+    };
+    const pergola_code code =
+        pergola_session_call(handle(), name.c_str(), list.data(), list.size(),
+                             kTakesStream ? 0u : static_cast<std::uint32_t>(PERGOLA_CALL_SYNCHRONOUS), run, &state);
+    if (state.thrown != nullptr) std::rethrow_exception(state.thrown);
+    detail::check(code);
+  }
+  template <typename F>
+  void call(const std::string& name, std::initializer_list<ArrayAccess> accesses, F&& function) const {
+    call(name, std::span<const ArrayAccess>(accesses.begin(), accesses.size()), std::forward<F>(function));
   }
 
   // Waits for everything; throws the first failure since the last time, after which work runs again.

@@ -23,6 +23,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -206,6 +207,20 @@ bool wait_for(const MemoryObject* memory, std::uint64_t offset, std::uint64_t si
 // Memory._host(access): a HostMemory; Memory._prefetch(to) (host_memory.cc).
 PyObject* memory_host(PyObject* self, PyObject* args);
 PyObject* memory_prefetch(PyObject* self, PyObject* args);
+
+// ── Calls of other libraries (call.cc) ──────────────────────────────────────────────────────────────────────────────
+
+// Session._call(name, function, ((memory, is read, is written), ...), synchronous): function(stream's number, or None).
+PyObject* session_call(PyObject* self, PyObject* args);
+
+// Around what waits only where it conflicts with a call under way: lets other threads of Python run while there is one.
+class MayWait {
+ public:
+  MayWait();
+
+ private:
+  std::optional<WithoutGil> free_;
+};
 
 // ── Launches (launch.cc) ────────────────────────────────────────────────────────────────────────────────────────────
 

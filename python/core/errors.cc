@@ -11,7 +11,7 @@ struct Row {
   const char* doc;
 };
 
-constexpr int kCodes = PERGOLA_INTERNAL + 1;
+constexpr int kCodes = PERGOLA_CALL_FAILED + 1;
 PyObject* classes[kCodes] = {};
 PyObject* base_class = nullptr;
 PyObject* argument_class = nullptr;
@@ -32,6 +32,7 @@ const Row kRows[] = {
     {PERGOLA_SKIPPED, "Skipped", nullptr, "Not run, because work it depends on failed."},
     {PERGOLA_TIMEOUT, "Timeout", &PyExc_TimeoutError, "The time given for a wait is over; the work goes on."},
     {PERGOLA_INTERNAL, "InternalError", nullptr, "A bug of the library, reported instead of crashing."},
+    {PERGOLA_CALL_FAILED, "CallFailed", nullptr, "A function of the caller's, called by the library, failed."},
 };
 
 PyObject* make_class(PyObject* module, const char* name, const char* doc, PyObject* first_base, PyObject* second_base) {

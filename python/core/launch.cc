@@ -64,7 +64,11 @@ bool launch(KernelObject* kernel, const pergola_launch_config& config, PyObject*
   if (marked && !wait_for_room(session)) return false;  // first: it lets the GIL go, and arrays may be freed meanwhile
   Arguments arguments;
   if (!arguments.convert(kernel, objects, count)) return false;
-  const pergola_code code = pergola_kernel_launch(kernel->state->handle, &config, arguments.data(), count, nullptr);
+  pergola_code code = PERGOLA_OK;
+  {
+    const MayWait other_calls;
+    code = pergola_kernel_launch(kernel->state->handle, &config, arguments.data(), count, nullptr);
+  }
   if (code != PERGOLA_OK) return raise_refusal(code, kernel, count);
   pergola_event mark = nullptr;  // behind all streams, not just this launch's
   if (marked && pergola_session_record(session->handle, &mark) == PERGOLA_OK) session->marks.push_back(mark);

@@ -19,16 +19,18 @@ from __future__ import annotations
 import atexit as _atexit
 import contextlib as _contextlib
 import os as _os
+from collections.abc import Callable as _Callable
 from collections.abc import Iterable as _Iterable
 from typing import Any as _Any
 from typing import Optional as _Optional
 
 from . import _core
 from . import _session
-from ._core import (ArgumentError, CompileError, DeviceFault, DeviceLost, Error, Event, FailedPrecondition, InternalError,
+from ._core import (ArgumentError, CallFailed, CompileError, DeviceFault, DeviceLost, Error, Event, FailedPrecondition, InternalError,
                     InvalidArgument, IoError, Launcher, NotFound, OutOfMemory, ParseError, Skipped, Timeout, Unavailable,
                     Unsupported)
 from ._array import Array
+from ._call import Stream
 from ._dag import Dag
 from ._dtypes import DTypeLike as _DTypeLike
 from ._kernel import Kernel, Module, Parameter
@@ -37,10 +39,10 @@ from ._session import Device, Session
 __version__: str = _core.version
 
 __all__ = [
-    "ArgumentError", "Array", "CompileError", "Dag", "Device", "DeviceFault", "DeviceLost", "Error", "Event",
+    "ArgumentError", "Array", "CallFailed", "CompileError", "Dag", "Device", "DeviceFault", "DeviceLost", "Error", "Event",
     "FailedPrecondition", "InternalError", "InvalidArgument", "IoError", "Kernel", "Launcher", "Module", "NotFound",
-    "OutOfMemory", "Parameter", "ParseError", "Session", "Skipped", "Timeout", "Unavailable", "Unsupported", "array",
-    "asarray", "dag", "device", "empty", "empty_like", "from_dlpack", "full", "full_like",
+    "OutOfMemory", "Parameter", "ParseError", "Session", "Skipped", "Stream", "Timeout", "Unavailable", "Unsupported", "array",
+    "asarray", "call", "dag", "device", "empty", "empty_like", "from_dlpack", "full", "full_like",
     "history", "kernel", "launch", "load", "module", "ones", "ones_like",
     "record", "session", "synchronize", "trace", "zeros", "zeros_like"]
 
@@ -102,6 +104,12 @@ def launch(kernel: Kernel, grid: _Any, block: _Any, args: _Iterable[_Any], *, sh
            cooperative: bool = False) -> None:
     """As kernel[grid, block](*args, ...)."""
     _core.launch(kernel, grid, block, args, shared_bytes, cooperative)
+
+
+def call(name: str, function: _Callable[[_Optional[Stream]], object], *, reads: _Iterable[Array] = (),
+         writes: _Iterable[Array] = (), synchronous: bool = False) -> None:
+    """A call of another library as one piece of work of the session in use: Session.call()."""
+    _session.current().call(name, function, reads=reads, writes=writes, synchronous=synchronous)
 
 
 def array(source: _Any, dtype: _DTypeLike = None) -> Array:

@@ -5,11 +5,12 @@ import contextlib
 import contextvars
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Optional
 
-from . import _core, _interchange, _dtypes
+from . import _call, _core, _interchange, _dtypes
 from ._array import Array, _extents
+from ._call import Stream
 from ._dag import Dag
 from ._kernel import Kernel, Module, only_kernel
 
@@ -95,6 +96,19 @@ class Session(_core.Session):
              flags: Iterable[str] = ()) -> Module:
         """Compiles and loads a file of CUDA C++ (.cu) or PTX (.ptx)."""
         return Module(self, os.fspath(path), True, _language(language), None, tuple(flags))
+
+    # ── Other libraries ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def call(self, name: str, function: Callable[[Optional[Stream]], object], *, reads: Iterable[Array] = (),
+             writes: Iterable[Array] = (), synchronous: bool = False) -> None:
+        """A call of another library (cuBLAS, CuPy ...) as one piece of work, which uses the arrays as declared.
+
+        `function(stream)` is called once, now, and queues the library's work on `stream`, a Stream that waits for what
+        the work depends on. Without streams (on the device "cpu", and with synchronous=True for a library that takes
+        none) that is waited for first, `stream` is None, and the work has been done when the function returns. What it
+        raises comes out of here. It can launch, read and wait for nothing of this session (FailedPrecondition).
+        `name` is for pictures and recordings: one for each kind of call."""
+        _call.call(self, name, function, reads, writes, synchronous)
 
     # ── Arrays ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -19,6 +19,7 @@ std::string_view code_name(Code code) {
     case Code::kSkipped: return "skipped";
     case Code::kTimeout: return "timeout";
     case Code::kInternal: return "internal error";
+    case Code::kCallFailed: return "call failed";
   }
   return "unknown error";
 }

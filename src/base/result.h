@@ -31,7 +31,8 @@ enum class Code : std::int32_t {
   kIo = 11,                 // the operating system refused a file or socket
   kSkipped = 12,            // not run, because work it depends on failed
   kTimeout = 13,
-  kInternal = 14,           // our own bug, reported instead of crashing
+  kInternal = 14,    // our own bug, reported instead of crashing
+  kCallFailed = 15,  // a caller's function, which we called, returned an error
 };
 
 // "invalid argument", "not found", ... for messages and the command line.

@@ -14,6 +14,7 @@ std::string& last_error() {
 // The C enumerators are the library's own.
 static_assert(PERGOLA_INVALID_ARGUMENT == static_cast<int>(Code::kInvalidArgument));
 static_assert(PERGOLA_INTERNAL == static_cast<int>(Code::kInternal));
+static_assert(PERGOLA_CALL_FAILED == static_cast<int>(Code::kCallFailed));
 static_assert(PERGOLA_TYPE_BOOL == static_cast<int>(session::ElementType::kBool));
 static_assert(PERGOLA_TYPE_F32 == static_cast<int>(session::ElementType::kF32));
 static_assert(PERGOLA_TYPE_C128 == static_cast<int>(session::ElementType::kC128));

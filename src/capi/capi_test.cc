@@ -4,6 +4,7 @@
 #include <pergola/pergola.h>
 
 #include <cstring>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -68,6 +69,45 @@ class Capi : public ::testing::Test {
 
   pergola_session session_ = nullptr;
 };
+
+TEST_F(Capi, LibraryCalls_AreChecked) {
+  pergola_array array = make_array(10);
+  const auto function = [](void*, void* user) -> std::int32_t { return *static_cast<std::int32_t*>(user); };
+  std::int32_t result = 0;
+  pergola_call_access access{PERGOLA_STRUCT_SIZE(pergola_call_access), array, 0, 0, PERGOLA_ACCESS_READ, 0};
+  const auto call = [&](const char* name, std::uint32_t flags, pergola_call_function given) {
+    return pergola_session_call(session_, name, &access, 1, flags, given, &result);
+  };
+  EXPECT_EQ(call("f", 0, function), PERGOLA_OK) << pergola_last_error();
+  EXPECT_EQ(call("f", PERGOLA_CALL_SYNCHRONOUS, function), PERGOLA_OK) << pergola_last_error();
+  EXPECT_EQ(call(nullptr, 0, function), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(call("", 0, function), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(call("f", 0, nullptr), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(call("f", 1u << 31, function), PERGOLA_UNSUPPORTED);
+  result = -3;
+  EXPECT_EQ(call("gemm", 0, function), PERGOLA_CALL_FAILED);
+  EXPECT_STREQ(pergola_last_error(), "The library call 'gemm' failed: its function returned -3.");
+  EXPECT_EQ(call("gemm", 0, [](void*, void*) -> std::int32_t { throw std::runtime_error("thrown"); }),
+            PERGOLA_CALL_FAILED);
+  EXPECT_THAT(pergola_last_error(), HasSubstr("its function threw: thrown"));
+  result = 0;
+  access.mode = PERGOLA_ACCESS_NONE;
+  EXPECT_EQ(call("f", 0, function), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_THAT(pergola_last_error(), HasSubstr("Access 0 of the library call 'f' is none"));
+  access.mode = 9;
+  EXPECT_EQ(call("f", 0, function), PERGOLA_INVALID_ARGUMENT);
+  access.mode = PERGOLA_ACCESS_READ_WRITE;
+  for (const auto& [offset, size] : {std::pair(41, 0), std::pair(0, 41), std::pair(40, 1)}) {
+    access.offset_bytes = static_cast<std::uint64_t>(offset), access.size_bytes = static_cast<std::uint64_t>(size);
+    EXPECT_EQ(call("f", 0, function), PERGOLA_INVALID_ARGUMENT) << offset << " " << size;
+    EXPECT_THAT(pergola_last_error(), HasSubstr("of an array of 40 bytes"));
+  }
+  EXPECT_EQ(pergola_session_call(session_, "f", nullptr, 1, 0, function, &result), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_session_call(session_, "f", nullptr, 0, 0, function, &result), PERGOLA_OK);
+  EXPECT_EQ(pergola_array_destroy(array), PERGOLA_OK);
+  access.offset_bytes = access.size_bytes = 0;
+  EXPECT_EQ(call("f", 0, function), PERGOLA_INVALID_ARGUMENT) << "destroyed";
+}
 
 TEST_F(Capi, Versions_AreThoseOfTheHeader) {
   EXPECT_EQ(pergola_api_version(), PERGOLA_API_VERSION);

@@ -154,6 +154,59 @@ TEST_F(Hpp, WhatWouldBeLost_IsRefused) {
   EXPECT_THAT(y.read(), Each(3.f)) << "only the last one ran";
 }
 
+// The CPU device's memory, as a library that is called there would use it.
+float* memory_of(const pergola::Array<float>& array) {
+  pergola_array_info info{};
+  info.struct_size = PERGOLA_STRUCT_SIZE(pergola_array_info);
+  EXPECT_EQ(pergola_array_get_info(array.handle(), &info), PERGOLA_OK);
+  return reinterpret_cast<float*>(info.address);
+}
+
+TEST_F(Hpp, LibraryCall_IsInOrderWithKernels) {
+  auto saxpy = module_.kernel("saxpy");
+  auto x = session_.array<float>(100, 1.f), y = session_.array<float>(100, 0.f);
+  saxpy(pergola::for_each(100), 2.f, x, y, 100);
+  session_.call("scale", {pergola::inout(y)}, [&](void* stream) {
+    EXPECT_EQ(stream, nullptr) << "the CPU device has none";
+    for (int i = 0; i < 100; ++i) memory_of(y)[i] *= 10;
+  });
+  session_.call("half", {pergola::in(x), pergola::inout(y, 50)}, [&] {  // takes no stream
+    for (int i = 50; i < 100; ++i) memory_of(y)[i] = memory_of(x)[i];
+  });
+  saxpy(pergola::for_each(100), 1.f, x, y, 100);
+  EXPECT_EQ(y.read()[0], 21.f);
+  EXPECT_EQ(y.read()[99], 2.f);
+  EXPECT_THAT(session_.dag(), HasSubstr("scale"));
+}
+
+TEST_F(Hpp, LibraryCall_ThrowsWhatItsFunctionThrows) {
+  auto x = session_.array<float>(4, 1.f);
+  struct Mine {
+    int value;
+  };
+  try {
+    session_.call("f", {pergola::out(x)}, [](void*) { throw Mine{7}; });
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Mine& mine) {
+    EXPECT_EQ(mine.value, 7);
+  }
+  enum class Library { kBad = 13 };
+  try {
+    session_.call("f", {pergola::out(x)}, [](void*) { return Library::kBad; });
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const pergola::Error& error) {
+    EXPECT_EQ(error.code(), pergola::Code::kCallFailed);
+    EXPECT_STREQ(error.what(), "The library call 'f' failed: its function returned 13.");
+  }
+  try {
+    session_.call("outer", {pergola::out(x)}, [&](void*) { x.fill(2.f); });
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const pergola::Error& error) {
+    EXPECT_EQ(error.code(), pergola::Code::kFailedPrecondition);
+  }
+  EXPECT_THAT(x.read(), Each(1.f)) << "nothing is held";
+}
+
 TEST_F(Hpp, Parameters_TellAccessAndReason) {
   const auto saxpy = module_.kernel("saxpy");
   const auto& parameters = saxpy.parameters();

@@ -45,6 +45,11 @@ class Device {
   // The buffer's texels as they are now, for kernels to sample (texture.h). kUnsupported where the device has none.
   virtual Result<TexturePtr> create_texture(const TextureDescription& description) = 0;
   virtual Result<std::unique_ptr<Queue>> create_queue() = 0;
+  // An event at the end of what another library has queued by now on its stream: a CUstream of this device; 0 and 1 are
+  // the legacy default stream, 2 is the calling thread's. kUnsupported where the device has no streams of others.
+  virtual Result<EventPtr> record_foreign(std::uint64_t stream);
+  // That stream's later work starts after `event` (of this device) has ended.
+  virtual Status make_foreign_wait(std::uint64_t stream, const EventPtr& event);
   virtual Result<std::unique_ptr<ExecutableGraph>> instantiate(GraphSpec spec) = 0;
 
   // Success while the device works; kDeviceLost with the cause once it cannot be used any more by this process.

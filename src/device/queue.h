@@ -47,6 +47,9 @@ class Queue {
   // Blocks until all work has ended. Reports the first error since the last synchronize() and clears it, so that
   // later work runs again (not after kDeviceLost).
   virtual Status synchronize() = 0;
+  // What other libraries call this queue: a CUstream, whose context becomes the calling thread's. Null where the device
+  // has none. What they queue on it is in order with the rest; its failures are told as the rest's.
+  virtual Result<void*> native_handle() { return nullptr; }
 };
 
 }  // namespace pergola::device

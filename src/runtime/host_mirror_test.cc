@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <thread>
 
 #include "src/runtime/devices.h"
@@ -132,6 +133,22 @@ TEST_F(HostMirrorTest, WhatTheHostWrites_KernelsSee_AndTheOtherWayRound) {
   const auto result = host(y, Access::kRead);
   EXPECT_EQ(result[5], 103u);
   EXPECT_EQ(result[6], 10u);
+}
+
+TEST_F(HostMirrorTest, ALibraryCall_SeesWhatTheHostWrote_AndTheHostWhatItWrote) {
+  const ArrayPtr x = array(), y = array();
+  set(x, 3);
+  set(y, 4);
+  EXPECT_THAT(host(y, Access::kRead), Each(4));
+  const session::CallAccess accesses[] = {{x, 0, 0, Access::kRead}, {y, 0, 0, Access::kWrite}};
+  const Status status = session_->call("copy", accesses, false, [&](void*) {
+    std::memcpy(reinterpret_cast<void*>(y->address()), reinterpret_cast<const void*>(x->address()), y->size_bytes());
+    return 0;
+  });
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(x->location(), Location::kBoth);
+  EXPECT_EQ(y->location(), Location::kDevice);
+  EXPECT_THAT(host(y, Access::kRead), Each(3));
 }
 
 TEST_F(HostMirrorTest, Location_SaysWhereTheNewestContentsAre_AndNothingIsCopiedTwice) {

@@ -27,6 +27,8 @@ class LocalArray final : public session::Array {
   // Before work on the device that uses the array is submitted, and after that which writes it was.
   Status settle() const { return mirror_.settle(); }
   void changed_on_device() const { mirror_.changed_on_device(); }
+  // kInvalidArgument where the bytes do not lie in the array; `what` is done with them.
+  Status check_range(std::string_view what, std::uint64_t offset_bytes, std::uint64_t size_bytes) const;
 
   device::DeviceAddress address() const override { return buffer_->address(); }
   Status write(std::uint64_t offset_bytes, std::span<const std::byte> source) override;
@@ -43,7 +45,6 @@ class LocalArray final : public session::Array {
   Result<session::TexturePtr> create_texture(device::TextureDescription description) override;
 
  private:
-  Status check_range(std::string_view what, std::uint64_t offset_bytes, std::uint64_t size_bytes) const;
   scheduler::Access access(std::uint64_t offset_bytes, std::uint64_t size_bytes, scheduler::Mode mode) const {
     return {resource_.get(), {offset_bytes, offset_bytes + size_bytes}, mode};
   }

@@ -3,21 +3,11 @@
 #include "src/runtime/argument_text.h"
 #include "src/runtime/local_array.h"
 #include "src/runtime/local_texture.h"
+#include "src/runtime/modes.h"
 #include "src/session/arguments.h"
 
 namespace pergola::runtime {
 namespace {
-
-scheduler::Mode mode_of(session::Access access) {
-  switch (access) {
-    case session::Access::kNone: return scheduler::Mode::kNone;
-    case session::Access::kRead: return scheduler::Mode::kRead;
-    case session::Access::kWrite: return scheduler::Mode::kWrite;
-    case session::Access::kReadWrite:
-    case session::Access::kUnknown: break;
-  }
-  return scheduler::Mode::kReadWrite;
-}
 
 // Memory comes in through this argument, though it is no array: then it may be that of any.
 bool is_address(const session::Argument& argument, const session::ParameterInfo& parameter) {

@@ -33,6 +33,8 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
                                      std::uint64_t count) override;
   Result<session::ArrayPtr> adopt(session::ElementType type, std::uint32_t element_bytes, std::uint64_t count,
                                   device::ForeignMemory memory) override;
+  Status call(std::string_view name, std::span<const session::CallAccess> accesses, bool synchronous,
+              session::CallFunction function) override;
   Result<session::EventPtr> record() override;
   Status synchronize() override;
   Result<std::string> dag(std::string_view format) override;

@@ -37,6 +37,7 @@ struct FakeState {
   std::vector<Step> steps;
   std::vector<Status> fail_next;  // taken by the next launches
   double launch_ns = 0;           // how long the host takes to queue anything
+  bool has_handles = false;       // queues have handles: themselves
 
   std::vector<Step> of(Step::Kind kind) const {
     std::vector<Step> found;
@@ -146,6 +147,7 @@ class FakeQueue final : public device::Queue {
     state_->host_ns = std::max(state_->host_ns, ready_ns_);
     return std::exchange(failure_, Status());
   }
+  Result<void*> native_handle() override { return state_->has_handles ? static_cast<void*>(this) : nullptr; }
 
  private:
   void add(Step::Kind kind, double start_ns, double duration_ns) {

@@ -111,6 +111,26 @@ TEST_F(GraphLowering, AnotherLaunch_FlushesWhatIsHeldInOrder) {
   EXPECT_EQ(scheduler->graph_counters().flushed, 2u);
 }
 
+TEST_F(GraphLowering, ALibraryCall_FlushesWhatIsHeldBeforeItsFunctionIsCalled) {
+  device->state().has_handles = true;
+  open_always();
+  learn();
+  const std::size_t before = kernel_launches();
+  launch("a", {"x"}, {"y"}, 1000);
+  EXPECT_EQ(kernel_launches(), before);
+  const Access accesses[] = {all("y", Mode::kReadWrite)};
+  const Status status =
+      scheduler->call({WorkKind::kLibrary, scheduler->site("gemm"), accesses}, false, [&](void* stream) {
+        EXPECT_EQ(kernel_launches(), before + 1);
+        static_cast<FakeQueue*>(stream)->run(50);
+        return Status();
+      });
+  ASSERT_TRUE(status.ok()) << status.message();
+  const auto steps = device->state().of(Step::Kind::kLaunch);
+  EXPECT_GE(steps[before + 1].start_ns, steps[before].end_ns);
+  EXPECT_EQ(scheduler->graph_counters().interrupted, 1u);
+}
+
 TEST_F(GraphLowering, AReadOfTheHost_FlushesAndCutsTheRegionThere) {
   open_always();
   learn();

@@ -89,6 +89,7 @@ WorkSite* Scheduler::site_locked(std::string_view name) {
 
 Status Scheduler::submit(const Work& work, Enqueue enqueue, device::EventPtr* event, Ticket* ticket) {
   std::unique_lock lock(mutex_);
+  PERGOLA_TRY(refuse_inside_call());
   if (!host_accesses_.empty())
     host_access_ended_.wait(lock, [&] { return !blocked_by_host(work.accesses, work.universal); });
   GraphLowering::Decision lowered;
@@ -267,10 +268,11 @@ Result<Scheduler::StreamChoice> Scheduler::stream_for(const Dependencies& parent
 
 Stream* Scheduler::parent_stream(const Dependencies& parents) const {
   if (parents.empty()) return nullptr;
-  if (policy_.retrieve_parent_stream == RetrieveParentStream::kSameAsParent) return parents.front().parent->stream;
+  const bool always = policy_.retrieve_parent_stream == RetrieveParentStream::kSameAsParent;
   for (const Dependency& dependency : parents) {
     Stream* stream = dependency.parent->stream;
-    if (stream->tail == dependency.parent) return stream;  // no other child has followed it
+    if (stream->reserved) continue;
+    if (always || stream->tail == dependency.parent) return stream;  // no other child has followed it
   }
   return nullptr;
 }
@@ -289,7 +291,7 @@ Result<Stream*> Scheduler::stream_free_by_then(const Dependencies& parents) {
 }
 
 Result<Scheduler::StreamChoice> Scheduler::free_stream(const Dependencies& parents) {
-  const bool at_bound = streams_.size() >= policy_.max_streams;
+  const bool at_bound = by_use_.size() >= policy_.max_streams;  // a call under way has one more
   const bool reuses = policy_.retrieve_new_stream == RetrieveNewStream::kReuse;
   if (reuses) {
     PERGOLA_ASSIGN(Stream* const later, stream_free_by_then(parents));
@@ -303,12 +305,14 @@ Result<Scheduler::StreamChoice> Scheduler::free_stream(const Dependencies& paren
   if (at_bound) return StreamChoice{by_use_.front(), StreamReason::kBound};
   const Result<Stream*> created = create_stream();
   if (created.ok()) return StreamChoice{*created, reuses ? StreamReason::kNew : StreamReason::kAlwaysNew};
-  if (created.code() != Code::kResourceExhausted) return created.status();
+  if (created.code() != Code::kResourceExhausted || by_use_.empty()) return created.status();
   PERGOLA_INFO("work shares {} streams: {}", streams_.size(), created.message());
   return StreamChoice{by_use_.front(), StreamReason::kExhausted};
 }
 
 Result<Stream*> Scheduler::create_stream() {
+  if (streams_.size() >> kTicketStreamBits != 0)
+    return PERGOLA_ERROR(kResourceExhausted, "There are {} streams, and no more are possible.", streams_.size());
   PERGOLA_ASSIGN(auto queue, device_->create_queue());
   auto stream = std::make_unique<Stream>();
   stream->queue = std::move(queue);
@@ -374,6 +378,7 @@ Result<MarkPtr> Scheduler::mark_covering(Stream& stream, std::uint64_t position)
 
 Result<device::EventPtr> Scheduler::event_of(Ticket ticket) {
   std::unique_lock lock(mutex_);
+  PERGOLA_TRY(refuse_inside_call());
   launch_held();
   if ((ticket & kHeldTicket) != 0) {
     const std::uint64_t number = ticket & ~kHeldTicket;
@@ -436,9 +441,9 @@ Status Scheduler::name_suspects(const Status& lost) const {
   std::vector<std::string> names;
   std::size_t more = 0;
   for (const DagVertex& vertex : log_.picture().vertices) {
-    if ((vertex.kind != WorkKind::kKernel && vertex.kind != WorkKind::kGraph) ||
-        streams_[vertex.stream]->knows_end_of(vertex.position))
-      continue;
+    const bool runs_kernels =
+        vertex.kind == WorkKind::kKernel || vertex.kind == WorkKind::kGraph || vertex.kind == WorkKind::kLibrary;
+    if (!runs_kernels || streams_[vertex.stream]->knows_end_of(vertex.position)) continue;
     const std::string name = fmt::format("'{}'", vertex.name);
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     if (names.size() < kMost)
@@ -513,82 +518,6 @@ void Scheduler::become_universal(Mode mode, Computation& who) {
 
 // ── The host ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-Dependencies Scheduler::host_parents(const Access& access) {
-  Dependencies parents;
-  access.resource->collect(access.range, access.mode, parents);
-  universal_dependencies(Mode::kNone, writes(access.mode), nullptr, parents);
-  return parents;
-}
-
-bool Scheduler::blocked_by_host(std::span<const Access> accesses, Mode universal) const {
-  for (const auto& [id, host] : host_accesses_) {
-    if (writes(universal) || (reads(universal) && writes(host.mode))) return true;
-    for (const Access& access : accesses)
-      if (access.resource == host.resource && access.range.begin < host.range.end &&
-          host.range.begin < access.range.end && (writes(access.mode) || writes(host.mode)))
-        return true;
-  }
-  return false;
-}
-
-Scheduler::HostAccess Scheduler::register_host_access(const Access& access) {
-  host_accesses_.emplace_back(++last_host_access_, access);
-  if (recorder_ != nullptr)
-    recorder_->open_access(last_host_access_, open_host(writes(access.mode) ? HostKind::kWrite : HostKind::kRead, access));
-  return HostAccess(this, last_host_access_);
-}
-
-void Scheduler::end_host_access(std::uint64_t id) {
-  const std::lock_guard lock(mutex_);
-  std::erase_if(host_accesses_, [&](const auto& host) { return host.first == id; });
-  if (recorder_ != nullptr) recorder_->close_access(id);
-  host_access_ended_.notify_all();
-}
-
-Scheduler::HostAccess Scheduler::try_host_access(const Access& access) {
-  const std::lock_guard lock(mutex_);
-  launch_held();
-  if (blocked_by_host(std::span(&access, 1), Mode::kNone)) return {};
-  for (const bool asked : {false, true}) {
-    Dependencies parents = host_parents(access);
-    if (parents.empty()) return failure_.ok() && skip_.ok() ? register_host_access(access) : HostAccess();
-    if (!asked)
-      for (const Dependency& dependency : parents) poll(*dependency.parent->stream);
-    release(parents, pool_);
-  }
-  return {};
-}
-
-Result<Scheduler::HostAccess> Scheduler::begin_host_access(const Access& access, Deadline deadline) {
-  std::unique_lock lock(mutex_);
-  // Again from the start where another thread has submitted something in between.
-  while (true) {
-    host_access_ended_.wait(lock, [&] { return !blocked_by_host(std::span(&access, 1), Mode::kNone); });
-    launch_held();
-    Dependencies parents = host_parents(access);
-    if (parents.empty()) {
-      PERGOLA_TRY(tell_failure());
-      return register_host_access(access);
-    }
-    boost::container::small_vector<MarkPtr, 4> marks;
-    Status status;
-    for (const Dependency& dependency : parents) {
-      Result<MarkPtr> mark = mark_of(*dependency.parent);
-      if (mark.ok())
-        marks.push_back(*mark);
-      else
-        status = mark.status();
-    }
-    std::optional<HostSlice> slice = open_host_wait(access, parents);
-    release(parents, pool_);
-    PERGOLA_TRY(status);
-    ++counters_.host_waits;
-    status = wait_unlocked(lock, marks, deadline);
-    close_host_wait(std::move(slice));
-    PERGOLA_TRY(status);
-  }
-}
-
 // Returns with the lock held again. The first failure; a skip only where there is nothing better; kTimeout where some
 // of the work goes on and none has failed.
 Status Scheduler::wait_unlocked(std::unique_lock<std::mutex>& lock, std::span<const MarkPtr> marks, Deadline deadline) {
@@ -627,6 +556,7 @@ Status Scheduler::tell_failure() {
 
 Result<device::EventPtr> Scheduler::record() {
   const std::lock_guard lock(mutex_);
+  PERGOLA_TRY(refuse_inside_call());
   launch_held();
   poll_all();
   boost::container::small_vector<Stream*, 8> busy;
@@ -659,6 +589,7 @@ Result<device::EventPtr> Scheduler::record() {
 
 Status Scheduler::synchronize() {
   std::unique_lock lock(mutex_);
+  PERGOLA_TRY(refuse_inside_call());
   launch_held();
   boost::container::small_vector<MarkPtr, 8> marks;
   std::vector<std::uint64_t> positions;  // of all streams, as they are now

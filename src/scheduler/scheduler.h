@@ -96,6 +96,14 @@ class Scheduler {
   Result<HostAccess> begin_host_access(const Access& access, Deadline deadline = std::nullopt);
   // The same where there is nothing to wait for; else none.
   HostAccess try_host_access(const Access& access);
+  // A call of another library as one piece of work. `function` is called once, without the lock, with the handle of the
+  // stream that the work goes on (device::Queue::native_handle(); it is that thread's device then), and queues it
+  // there. Where the device has no handles, or with `synchronous`, the accesses are waited for as the host's, and it is
+  // called with null and has done its work when it returns, the default streams' included. Its status is returned.
+  // While it runs, work that conflicts waits, and the calling thread can submit none: kFailedPrecondition. It may not
+  // throw.
+  using Function = FunctionRef<Status(void* stream)>;
+  Status call(const Work& work, bool synchronous, Function function);
   // An event at the end of all work so far.
   Result<device::EventPtr> record();
   // Waits for all work so far, reports the first failure since the last call and clears it.
@@ -183,6 +191,13 @@ class Scheduler {
   bool blocked_by_host(std::span<const Access> accesses, Mode universal) const;
   HostAccess register_host_access(const Access& access);
   void end_host_access(std::uint64_t id);
+  Status wait_for_parents(std::unique_lock<std::mutex>& lock, const Access& access, Dependencies& parents,
+                          Deadline deadline);
+  struct CallUnderWay;  // scheduler_call.cc
+  Status begin_call(std::unique_lock<std::mutex>& lock, const Work& work, bool synchronous, CallUnderWay& call);
+  Status end_call(std::unique_lock<std::mutex>& lock, const Work& work, CallUnderWay& call);
+  Status refuse_inside_call() const { return calls_under_way_ == 0 ? Status() : refuse_on_this_thread(); }
+  Status refuse_on_this_thread() const;
   Status wait_unlocked(std::unique_lock<std::mutex>& lock, std::span<const MarkPtr> marks,
                        Deadline deadline = std::nullopt);
   Status enqueue_recorded(const Work& work, Stream& stream, Enqueue enqueue);
@@ -202,7 +217,7 @@ class Scheduler {
   std::mutex mutex_;
   ComputationPool pool_;
   std::vector<std::unique_ptr<Stream>> streams_;
-  std::vector<Stream*> by_use_;                  // least recently used first
+  std::vector<Stream*> by_use_;                  // least recently used first; without those that are reserved
   std::unique_ptr<Stream> join_;                 // where record() brings streams together; made when first needed
   device::EventPtr last_record_;                 // of record(); null where it is known to have ended
   const Stream* last_record_stream_ = nullptr;
@@ -211,6 +226,7 @@ class Scheduler {
   std::vector<std::pair<std::uint64_t, Access>> host_accesses_;  // under way, by HostAccess::id_
   std::uint64_t last_host_access_ = 0;
   std::condition_variable host_access_ended_;
+  std::uint32_t calls_under_way_ = 0;
   std::vector<Retired> retired_;
   std::uint64_t next_resource_id_ = 1;
   Status failure_, skip_;      // the first of each kind that synchronize() has not reported yet

@@ -18,7 +18,8 @@ Status Scheduler::enqueue_recorded(const Work& work, Stream& stream, Enqueue enq
 }
 
 HostSlice Scheduler::open_host(HostKind kind, const Access& access) {
-  return recorder_->open_host(kind, access.resource->id(), access.range.end - access.range.begin);
+  return recorder_->open_host(kind, access.resource == nullptr ? 0 : access.resource->id(),
+                              access.range.end - access.range.begin);
 }
 
 std::optional<HostSlice> Scheduler::open_host_wait(const Access& access, const Dependencies& parents) {

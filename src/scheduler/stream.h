@@ -24,6 +24,7 @@ struct Stream {
   Computation* tail = nullptr;  // the last one queued; null before the first
   std::deque<MarkPtr> marks;    // recorded and not known to have ended, in order
   Clock clock;
+  bool reserved = false;  // for a library call under way: takes no other work (scheduler_call.cc)
 
   bool idle() const { return ended_position == tail_position; }
   bool knows_end_of(std::uint64_t position) const { return position <= ended_position; }

@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/function_ref.h"
 #include "src/base/result.h"
 #include "src/device/buffer.h"
 #include "src/device/texture.h"
@@ -148,6 +149,17 @@ struct LoadOptions {
   std::vector<std::string> compiler_flags;  // "-DN=4" "-Iinclude" ...; refused for PTX
 };
 
+// Bytes of an array that a library call reads, writes, or both.
+struct CallAccess {
+  ArrayPtr array;
+  std::uint64_t offset_bytes = 0;
+  std::uint64_t size_bytes = 0;  // 0: to the array's end
+  Access mode = Access::kReadWrite;
+};
+// Queues its work on `stream`, a CUstream, whose context is current; with null, has done it when it returns. 0, or an
+// error.
+using CallFunction = FunctionRef<std::int32_t(void* stream)>;
+
 class Session {
  public:
   virtual ~Session() = default;
@@ -163,6 +175,14 @@ class Session {
   // Another library's memory on this device as an array (device::Device::adopt); its size is count * element_bytes.
   virtual Result<ArrayPtr> adopt(ElementType type, std::uint32_t element_bytes, std::uint64_t count,
                                  device::ForeignMemory memory) = 0;
+
+  // A call of another library (cuBLAS ...) as one piece of work with declared accesses. `function` is called once, on
+  // this thread, before this returns: with the stream chosen for the work, which waits for what the accesses depend on;
+  // or, where the device has no streams or with `synchronous`, with null, when all that has ended. `name` is for
+  // pictures, one for each kind of call. kCallFailed names the function's error; what it had queued by then keeps its
+  // place. Inside the function the session can submit and wait for nothing: kFailedPrecondition.
+  virtual Status call(std::string_view name, std::span<const CallAccess> accesses, bool synchronous,
+                      CallFunction function) = 0;
 
   virtual Result<EventPtr> record() = 0;
   virtual Status synchronize() = 0;

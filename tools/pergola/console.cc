@@ -20,6 +20,7 @@ ExitCode exit_code_of(Code code) {
     case Code::kDeviceFault:
     case Code::kDeviceLost:
     case Code::kSkipped:
+    case Code::kCallFailed:
     case Code::kTimeout: return kExitFault;
     case Code::kUnsupported: return kExitUnsupported;
     case Code::kResourceExhausted: return kExitResources;

@@ -104,6 +104,24 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
     return queue;
   }
 
+  Result<EventPtr> record_foreign(std::uint64_t stream) override {
+    PERGOLA_TRY(context_->enter());
+    PERGOLA_ASSIGN(const CUevent handle, context_->take_event(false));
+    auto event = std::make_shared<CudaEvent>(context_, handle, false);
+    PERGOLA_TRY(context_->check(context_->driver().cuEventRecord(handle, reinterpret_cast<CUstream>(stream)),
+                                fmt::format("recording an event on another library's stream {:#x}", stream)));
+    return EventPtr(std::move(event));
+  }
+
+  Status make_foreign_wait(std::uint64_t stream, const EventPtr& event) override {
+    const auto* mine = dynamic_cast<const CudaEvent*>(event.get());
+    if (mine == nullptr || mine->context() != context_.get())
+      return PERGOLA_ERROR(kInvalidArgument, "The event is of another device than '{}'.", info_.id);
+    PERGOLA_TRY(context_->enter());
+    return context_->check(context_->driver().cuStreamWaitEvent(reinterpret_cast<CUstream>(stream), mine->handle(), 0),
+                           fmt::format("making another library's stream {:#x} wait", stream));
+  }
+
   Result<std::unique_ptr<ExecutableGraph>> instantiate(GraphSpec spec) override {
     PERGOLA_TRY(validate_graph(info_, spec));
     PERGOLA_ASSIGN(std::unique_ptr<ExecutableGraph> graph, CudaGraph::create(context_, std::move(spec)));

@@ -214,6 +214,11 @@ Status CudaQueue::synchronize() {
   return {};
 }
 
+Result<void*> CudaQueue::native_handle() {
+  PERGOLA_TRY(context_->enter());
+  return static_cast<void*>(stream_);
+}
+
 Status CudaQueue::launch_graph(CUgraphExec executable, std::shared_ptr<const void> state) {
   PERGOLA_TRY(context_->enter());
   Retained::Handles ended;

@@ -39,6 +39,7 @@ class CudaQueue final : public Queue {
   Result<EventPtr> record_untimed() override;
   std::optional<Status> poll() override;
   Status synchronize() override;
+  Result<void*> native_handle() override;
 
   // Queues an instantiated graph; `state` is kept till it has ended.
   Status launch_graph(CUgraphExec executable, std::shared_ptr<const void> state);

@@ -73,6 +73,11 @@ bool is_pinned(const void* pointer, std::size_t bytes) {
   return static_cast<const char*>(pointer) + bytes <= static_cast<const char*>(after->first) + after->second;
 }
 
+// The default streams, on which the fake has no work.
+bool is_default(CUstream stream) {
+  return reinterpret_cast<std::uintptr_t>(stream) <= 2;
+}
+
 CUresult add_node(CUgraph graph, CUgraphNode* made, std::function<void()> work) {
   graph->nodes.push_back(std::make_unique<CUgraphNode_st>());
   *made = graph->nodes.back().get();
@@ -251,7 +256,7 @@ FAKE cuStreamDestroy_v2(CUstream stream) {
 }
 FAKE cuStreamSynchronize(CUstream stream) {
   ENTER("cuStreamSynchronize");
-  if (reinterpret_cast<std::uintptr_t>(stream) <= 2) return CUDA_SUCCESS;  // default streams, on which it has no work
+  if (is_default(stream)) return CUDA_SUCCESS;
   stream->drain();
   return static_cast<CUresult>(fake().sticky.load());
 }
@@ -263,7 +268,7 @@ FAKE cuStreamQuery(CUstream stream) {
 FAKE cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
   ENTER("cuStreamWaitEvent");
   std::shared_ptr<Mark> mark = event->mark;
-  if (mark == nullptr) return CUDA_SUCCESS;
+  if (mark == nullptr || is_default(stream)) return CUDA_SUCCESS;
   stream->push([mark] {
     std::unique_lock lock(fake().mutex);
     fake().changed.wait(lock, [&] { return mark->done; });
@@ -284,6 +289,11 @@ FAKE cuEventRecord(CUevent event, CUstream stream) {
   ENTER("cuEventRecord");
   auto mark = std::make_shared<Mark>();
   event->mark = mark;
+  if (is_default(stream)) {
+    mark->when = std::chrono::steady_clock::now();
+    mark->done = true;
+    return CUDA_SUCCESS;
+  }
   stream->push([mark] {
     const std::lock_guard lock(fake().mutex);
     mark->when = std::chrono::steady_clock::now();

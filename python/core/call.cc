@@ -1,0 +1,100 @@
+// Calls of other libraries: the function of Python's that queues a library's work (pergola_session_call).
+//
+//   _call(name, function, accesses, synchronous)  the GIL goes ─▶ the library waits ─▶ run(): the GIL is back ─▶
+//   function(stream)
+//
+// While a call is under way another thread's launch may have to wait for its end: then launches let the GIL go too
+// (MayWait), as the function could not go on otherwise.
+#include <unistd.h>
+
+#include "core.h"
+
+namespace pergola::python {
+namespace {
+
+unsigned under_way = 0;  // guarded by the GIL
+
+// Counts a call from before the GIL goes until it is back.
+class UnderWay {
+ public:
+  UnderWay() { ++under_way; }
+  ~UnderWay() { --under_way; }
+  UnderWay(const UnderWay&) = delete;
+  UnderWay& operator=(const UnderWay&) = delete;
+};
+
+struct State {
+  PyObject* function = nullptr;                                      // borrowed
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;  // what it raised; owned
+};
+
+std::int32_t call_function(void* stream, State& state) {
+  const PyGILState_STATE gil = PyGILState_Ensure();
+  Ref argument(stream == nullptr ? Py_NewRef(Py_None) : PyLong_FromVoidPtr(stream));
+  Ref result(argument ? PyObject_CallFunctionObjArgs(state.function, argument.get(), nullptr) : nullptr);
+  const bool raised = !result;
+  if (raised) PyErr_Fetch(&state.type, &state.value, &state.traceback);
+  result = Ref();
+  argument = Ref();
+  PyGILState_Release(gil);
+  return raised ? -1 : 0;
+}
+
+// As WithoutGil's end: a daemon thread that wants the GIL after the interpreter's end is ended by unwinding, in which
+// nothing may touch Python.
+std::int32_t run(void* stream, void* user) {
+  try {
+    return call_function(stream, *static_cast<State*>(user));
+  } catch (...) {
+    while (true) pause();
+  }
+}
+
+// One (memory, is_read, is_written) a piece; false with an exception set.
+bool read_accesses(PyObject* list, std::vector<pergola_call_access>* out) {
+  for (Py_ssize_t i = 0, count = PyTuple_Size(list); i < count; ++i) {
+    PyObject* memory = nullptr;
+    int is_read = 0, is_written = 0;
+    if (PyArg_ParseTuple(PyTuple_GetItem(list, i), "O!pp", types.memory, &memory, &is_read, &is_written) == 0)
+      return false;
+    pergola_call_access access{};
+    access.struct_size = PERGOLA_STRUCT_SIZE(pergola_call_access);
+    if (!resolve(reinterpret_cast<MemoryObject*>(memory), &access.array, &access.offset_bytes)) return false;
+    access.size_bytes = reinterpret_cast<MemoryObject*>(memory)->size_bytes;
+    access.mode = (is_read != 0 ? PERGOLA_ACCESS_READ : 0) | (is_written != 0 ? PERGOLA_ACCESS_WRITE : 0);
+    if (access.size_bytes != 0) out->push_back(access);  // 0 would be the rest of the array
+  }
+  return true;
+}
+
+}  // namespace
+
+MayWait::MayWait() {
+  if (under_way != 0) free_.emplace();
+}
+
+PyObject* session_call(PyObject* self, PyObject* args) {
+  const char* name = nullptr;
+  PyObject *function = nullptr, *list = nullptr;
+  int synchronous = 0;
+  if (PyArg_ParseTuple(args, "sOO!p:_call", &name, &function, &PyTuple_Type, &list, &synchronous) == 0) return nullptr;
+  std::vector<pergola_call_access> accesses;
+  if (!read_accesses(list, &accesses)) return nullptr;
+  const pergola_session session = reinterpret_cast<SessionObject*>(self)->state->handle;
+  State state{function};
+  pergola_code code = PERGOLA_OK;
+  {
+    const UnderWay counted;
+    const WithoutGil free;
+    code = pergola_session_call(session, name, accesses.data(), accesses.size(),
+                                synchronous != 0 ? PERGOLA_CALL_SYNCHRONOUS : 0, run, &state);
+  }
+  if (state.type != nullptr) {
+    PyErr_Restore(state.type, state.value, state.traceback);
+    return nullptr;
+  }
+  if (!check(code)) return nullptr;
+  Py_RETURN_NONE;
+}
+
+}  // namespace pergola::python

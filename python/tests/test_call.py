@@ -1,0 +1,182 @@
+"""Calls of other libraries as pieces of work: on the CPU device, and on a GPU that a fake driver plays."""
+import gc
+import threading
+
+import numpy as np
+import pergola as pg
+import pytest
+
+from conftest import needs_fake, run_child, run_on_fake_gpu
+
+
+def as_numpy(array):
+    """The CPU device's memory itself, as a library that is called would use it."""
+    address, count = array.address, array.size
+    return np.ctypeslib.as_array((np.ctypeslib.ctypes.c_float * count).from_address(address))
+
+
+def test_the_function_sees_what_was_queued_before_and_later_work_sees_its_own(saxpy):
+    x, y = pg.ones(1000, "f4"), pg.zeros(1000, "f4")
+    saxpy[1000](2.0, x, y, 1000)
+
+    def library(stream):
+        assert stream is None
+        as_numpy(y)[:] = as_numpy(y) * 10
+
+    assert pg.call("scale", library, reads=[y], writes=[y]) is None
+    saxpy[1000](1.0, x, y, 1000)
+    assert (y.numpy() == 21).all()
+    assert "scale" in pg.dag().dot()
+
+
+def test_a_view_counts_with_its_bytes_and_one_array_needs_no_list():
+    x = pg.zeros((4, 8), "f4")
+    row = x[1]
+    pg.call("fill", lambda stream: as_numpy(row).fill(5), writes=row)
+    assert x.numpy().sum() == 40 and (x[1].numpy() == 5).all()
+
+
+def test_exceptions_travel_through_and_hold_nothing(saxpy):
+    x = pg.zeros(4, "f4")
+
+    class Mine(Exception):
+        pass
+
+    def fails(stream):
+        raise Mine("of the library")
+
+    for synchronous in (False, True):
+        with pytest.raises(Mine, match="of the library") as caught:
+            pg.call("fails", fails, writes=[x], synchronous=synchronous)
+        assert any(entry.name == "fails" for entry in caught.traceback)
+    saxpy[4](1.0, x, x, 4)
+    assert x.tolist() == [0] * 4
+
+
+def test_what_is_no_array_is_refused():
+    x = pg.zeros(4, "f4")
+    for wrong in ([np.zeros(4)], [None], 5):
+        with pytest.raises(TypeError):
+            pg.call("f", lambda stream: None, reads=wrong)
+    with pytest.raises(TypeError):
+        pg.call("f", 5, writes=[x])
+    with pytest.raises(pg.InvalidArgument, match="has a name"):
+        pg.call("", lambda stream: None)
+    with pytest.raises(pg.InvalidArgument, match="another session"):
+        pg.session(device="cpu").call("f", lambda stream: None, reads=[x])
+    x.free()
+    with pytest.raises(pg.FailedPrecondition, match="freed"):
+        pg.call("f", lambda stream: None, reads=[x])
+
+
+def test_inside_its_function_the_session_is_refused_and_garbage_may_go(saxpy):
+    x, y = pg.zeros(4, "f4"), pg.zeros(4, "f4")
+    refused = []
+
+    def function(stream):
+        for attempt in (lambda: saxpy[4](1.0, x, y, 4), x.numpy, lambda: y.fill(1), pg.synchronize, pg.record,
+                        lambda: pg.call("inner", lambda stream: None)):
+            with pytest.raises(pg.FailedPrecondition, match="inside the function of a library call"):
+                attempt()
+            refused.append(attempt)
+        assert x.address != 0
+        nonlocal garbage
+        garbage = None
+        gc.collect()
+
+    garbage = pg.zeros(1000, "f4")
+    pg.call("outer", function, reads=[x])
+    assert len(refused) == 6
+    saxpy[4](1.0, x, y, 4)
+    assert y.tolist() == [0] * 4
+
+
+def test_other_threads_launch_while_a_function_runs(saxpy):
+    """A launch that conflicts waits for the function, which needs the GIL: it must let go of it."""
+    x, y, z = pg.ones(64, "f4"), pg.zeros(64, "f4"), pg.zeros(64, "f4")
+    started, launched = threading.Event(), []
+
+    def other():
+        started.wait()
+        saxpy[64](1.0, x, z, 64)
+        launched.append("free")
+        saxpy[64](1.0, x, y, 64)
+        launched.append("conflicting")
+
+    thread = threading.Thread(target=other)
+    thread.start()
+
+    def function(stream):
+        started.set()
+        while launched != ["free"]:
+            thread.join(0.001)
+        thread.join(0.1)
+        assert launched == ["free"]
+        as_numpy(y)[:] = 7
+
+    pg.call("slow", function, writes=[y])
+    thread.join(60)
+    assert launched == ["free", "conflicting"] and (y.numpy() == 8).all() and (z.numpy() == 1).all()
+
+
+def test_many_threads_call_and_launch(saxpy):
+    x, sums = pg.ones(256, "f4"), [pg.zeros(256, "f4") for _ in range(2)]
+
+    def work(number):
+        for i in range(100):
+            a, b = (sums[0], sums[1]) if (number + i) % 2 else (sums[1], sums[0])
+
+            def add(stream):
+                as_numpy(a)[:] += 1
+                as_numpy(b)[:] += 1
+
+            pg.call("add", add, reads=[a, b], writes=[b, a])
+            saxpy[256](1.0, x, a, 256)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+        assert not thread.is_alive()
+    assert sum(int(each.numpy()[0]) for each in sums) == 4 * 100 * 3
+
+
+def test_ctrl_c_ends_the_wait_before_a_call():
+    run_child("""
+        import os, signal, threading, time
+        stop, end = pg.zeros(1, "u4"), pg.zeros(1, "u4")
+        module.spin[1, 1](stop, end)
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        start = time.monotonic()
+        try:
+            pg.call("after", lambda stream: print("called"), reads=[end])
+            raise SystemExit("no KeyboardInterrupt")
+        except KeyboardInterrupt:
+            assert time.monotonic() - start < 5
+        os._exit(0)
+    """)
+
+
+@needs_fake
+def test_on_a_gpu_the_function_is_given_the_stream(tmp_path):
+    run_on_fake_gpu(tmp_path, """
+        import ctypes
+        driver = ctypes.CDLL("libcuda.so.1")
+        x, y = pg.zeros(8, "f4"), pg.zeros(8, "f4")
+        x.fill(3)
+        seen = []
+        def copy(stream):
+            version, handle = stream.__cuda_stream__()
+            assert version == 0 and handle == stream.handle != 0 and f"{handle:#x}" in repr(stream)
+            seen.append(handle)
+            assert driver.cuMemcpyAsync(ctypes.c_uint64(y.address), ctypes.c_uint64(x.address), ctypes.c_size_t(32),
+                                        ctypes.c_void_p(handle)) == 0
+        for _ in range(3):
+            x.fill(3)
+            pg.call("copy", copy, reads=[x], writes=[y])
+            x.fill(0)
+            assert y.tolist() == [3] * 8
+        pg.call("copy", lambda stream: seen.append(stream), reads=[x], writes=[y], synchronous=True)
+        assert seen[-1] is None and len(seen) == 4
+    """)

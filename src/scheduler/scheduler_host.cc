@@ -1,0 +1,91 @@
+// Accesses of the host to arrays (paper 003, IV-A): the scheduler's side. An access waits for what it depends on, and
+// is a vertex of the DAG only for others, for as long as it lives.
+#include "src/scheduler/scheduler.h"
+
+namespace pergola::scheduler {
+
+Dependencies Scheduler::host_parents(const Access& access) {
+  Dependencies parents;
+  access.resource->collect(access.range, access.mode, parents);
+  universal_dependencies(Mode::kNone, writes(access.mode), nullptr, parents);
+  return parents;
+}
+
+bool Scheduler::blocked_by_host(std::span<const Access> accesses, Mode universal) const {
+  for (const auto& [id, host] : host_accesses_) {
+    if (writes(universal) || (reads(universal) && writes(host.mode))) return true;
+    for (const Access& access : accesses)
+      if (access.resource == host.resource && access.range.begin < host.range.end &&
+          host.range.begin < access.range.end && (writes(access.mode) || writes(host.mode)))
+        return true;
+  }
+  return false;
+}
+
+Scheduler::HostAccess Scheduler::register_host_access(const Access& access) {
+  host_accesses_.emplace_back(++last_host_access_, access);
+  if (recorder_ != nullptr)
+    recorder_->open_access(last_host_access_,
+                           open_host(writes(access.mode) ? HostKind::kWrite : HostKind::kRead, access));
+  return HostAccess(this, last_host_access_);
+}
+
+void Scheduler::end_host_access(std::uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(host_accesses_, [&](const auto& host) { return host.first == id; });
+  if (recorder_ != nullptr) recorder_->close_access(id);
+  host_access_ended_.notify_all();
+}
+
+Scheduler::HostAccess Scheduler::try_host_access(const Access& access) {
+  const std::lock_guard lock(mutex_);
+  launch_held();
+  if (!refuse_inside_call().ok() || blocked_by_host(std::span(&access, 1), Mode::kNone)) return {};
+  for (const bool asked : {false, true}) {
+    Dependencies parents = host_parents(access);
+    if (parents.empty()) return failure_.ok() && skip_.ok() ? register_host_access(access) : HostAccess();
+    if (!asked)
+      for (const Dependency& dependency : parents) poll(*dependency.parent->stream);
+    release(parents, pool_);
+  }
+  return {};
+}
+
+Result<Scheduler::HostAccess> Scheduler::begin_host_access(const Access& access, Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  PERGOLA_TRY(refuse_inside_call());
+  // Again from the start where another thread has submitted something in between.
+  while (true) {
+    host_access_ended_.wait(lock, [&] { return !blocked_by_host(std::span(&access, 1), Mode::kNone); });
+    launch_held();
+    Dependencies parents = host_parents(access);
+    if (parents.empty()) {
+      PERGOLA_TRY(tell_failure());
+      return register_host_access(access);
+    }
+    PERGOLA_TRY(wait_for_parents(lock, access, parents, deadline));
+  }
+}
+
+// Takes the parents away. Gives the lock up meanwhile.
+Status Scheduler::wait_for_parents(std::unique_lock<std::mutex>& lock, const Access& access, Dependencies& parents,
+                                   Deadline deadline) {
+  boost::container::small_vector<MarkPtr, 4> marks;
+  Status status;
+  for (const Dependency& dependency : parents) {
+    Result<MarkPtr> mark = mark_of(*dependency.parent);
+    if (mark.ok())
+      marks.push_back(*mark);
+    else
+      status = mark.status();
+  }
+  std::optional<HostSlice> slice = open_host_wait(access, parents);
+  release(parents, pool_);
+  PERGOLA_TRY(status);
+  ++counters_.host_waits;
+  status = wait_unlocked(lock, marks, deadline);
+  close_host_wait(std::move(slice));
+  return status;
+}
+
+}  // namespace pergola::scheduler
