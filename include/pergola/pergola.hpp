@@ -745,6 +745,16 @@ class Session {
     call(name, std::span<const ArrayAccess>(accesses.begin(), accesses.size()), std::forward<F>(function));
   }
 
+  // Another library's stream (a CUstream or cudaStream_t of this device; null: the default stream). Neither waits. Work
+  // from now on, and reads, come after what is on the stream now:
+  void wait_stream(const void* stream) const {
+    detail::check(pergola_session_wait_stream(handle(), reinterpret_cast<std::uintptr_t>(stream)));
+  }
+  // The stream's later work comes after all that was submitted here:
+  void make_stream_wait(const void* stream) const {
+    detail::check(pergola_session_make_stream_wait(handle(), reinterpret_cast<std::uintptr_t>(stream)));
+  }
+
   // Waits for everything; throws the first failure since the last time, after which work runs again.
   void synchronize() const { detail::check(pergola_session_synchronize(handle())); }
   // An event at the end of all work so far.

@@ -97,4 +97,25 @@ PyObject* session_call(PyObject* self, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+namespace {
+
+template <pergola_code (*order)(pergola_session, std::uint64_t)>
+PyObject* order_stream(PyObject* self, PyObject* number) {
+  const unsigned long long stream = PyLong_AsUnsignedLongLong(number);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  const pergola_session session = reinterpret_cast<SessionObject*>(self)->state->handle;
+  if (!without_gil([=] { return order(session, stream); })) return nullptr;
+  Py_RETURN_NONE;
+}
+
+}  // namespace
+
+PyObject* session_wait_stream(PyObject* self, PyObject* number) {
+  return order_stream<pergola_session_wait_stream>(self, number);
+}
+
+PyObject* session_make_stream_wait(PyObject* self, PyObject* number) {
+  return order_stream<pergola_session_make_stream_wait>(self, number);
+}
+
 }  // namespace pergola::python

@@ -212,6 +212,9 @@ PyObject* memory_prefetch(PyObject* self, PyObject* args);
 
 // Session._call(name, function, ((memory, is read, is written), ...), synchronous): function(stream's number, or None).
 PyObject* session_call(PyObject* self, PyObject* args);
+// Session._wait_stream(number) and _make_stream_wait(number): of another library's stream.
+PyObject* session_wait_stream(PyObject* self, PyObject* number);
+PyObject* session_make_stream_wait(PyObject* self, PyObject* number);
 
 // Around what waits only where it conflicts with a call under way: lets other threads of Python run while there is one.
 class MayWait {

@@ -107,6 +107,8 @@ PyMethodDef session_methods[] = {
     {"_device", session_device, METH_NOARGS, nullptr},
     {"_dag", session_dag, METH_O, nullptr},
     {"_call", session_call, METH_VARARGS, nullptr},
+    {"_wait_stream", session_wait_stream, METH_O, nullptr},
+    {"_make_stream_wait", session_make_stream_wait, METH_O, nullptr},
     {"_trace", session_recording<pergola_session_trace>, METH_O, nullptr},
     {"_history", session_recording<pergola_session_history>, METH_O, nullptr},
     {"record", session_record, METH_NOARGS, "An Event at the end of all work submitted so far."},

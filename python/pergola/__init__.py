@@ -43,8 +43,8 @@ __all__ = [
     "FailedPrecondition", "InternalError", "InvalidArgument", "IoError", "Kernel", "Launcher", "Module", "NotFound",
     "OutOfMemory", "Parameter", "ParseError", "Session", "Skipped", "Stream", "Timeout", "Unavailable", "Unsupported", "array",
     "asarray", "call", "dag", "device", "empty", "empty_like", "from_dlpack", "full", "full_like",
-    "history", "kernel", "launch", "load", "module", "ones", "ones_like",
-    "record", "session", "synchronize", "trace", "zeros", "zeros_like"]
+    "history", "kernel", "launch", "load", "make_stream_wait", "module", "ones", "ones_like",
+    "record", "session", "synchronize", "trace", "wait_stream", "zeros", "zeros_like"]
 
 
 def session(device: _Optional[str] = None, *, scheduler: _Optional[str] = None) -> Session:
@@ -110,6 +110,16 @@ def call(name: str, function: _Callable[[_Optional[Stream]], object], *, reads: 
          writes: _Iterable[Array] = (), synchronous: bool = False) -> None:
     """A call of another library as one piece of work of the session in use: Session.call()."""
     _session.current().call(name, function, reads=reads, writes=writes, synchronous=synchronous)
+
+
+def wait_stream(stream: _Any) -> None:
+    """Work submitted to the session in use from now on comes after what is on another library's stream now."""
+    _session.current().wait_stream(stream)
+
+
+def make_stream_wait(stream: _Any) -> None:
+    """Later work on another library's stream comes after all that was submitted to the session in use."""
+    _session.current().make_stream_wait(stream)
 
 
 def array(source: _Any, dtype: _DTypeLike = None) -> Array:

@@ -6,6 +6,7 @@ host's memory. Whoever shares memory orders the two libraries' work: what is han
 from __future__ import annotations
 
 import math
+import operator
 from typing import TYPE_CHECKING, Any, Optional
 
 from . import _core, _dtypes
@@ -92,7 +93,7 @@ def _check_contiguous(shape: tuple[int, ...], strides: Optional[tuple[int, ...]]
 
 
 def stream_handle(stream: Any) -> int:
-    """The CUstream of an object with __cuda_stream__(), or of an int; 0 for None."""
+    """The CUstream of an object with __cuda_stream__() or as torch and CuPy have them, or of an int; 0 for None."""
     if stream is None:
         return 0
     if hasattr(stream, "__cuda_stream__"):
@@ -101,7 +102,10 @@ def stream_handle(stream: Any) -> int:
         if version != 0:
             raise ValueError(f"__cuda_stream__ of version {version} is not known; 0 is.")
         return int(handle) or _LEGACY_STREAM
-    return int(stream)
+    for attribute in ("cuda_stream", "ptr"):  # torch.cuda.Stream, cupy.cuda.Stream
+        if hasattr(stream, attribute):
+            return int(getattr(stream, attribute)) or _LEGACY_STREAM
+    return operator.index(stream)
 
 
 def asarray(session: Session, source: Any, stream: Any) -> Array:

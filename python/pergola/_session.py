@@ -40,6 +40,12 @@ def _language(name: Optional[str]) -> int:
     return _LANGUAGES[name]
 
 
+def _stream_number(stream: Any) -> int:
+    if stream is None:
+        raise TypeError("A stream is an object with __cuda_stream__, torch's or CuPy's, or a number; None is given.")
+    return _interchange.stream_handle(stream)
+
+
 class Session(_core.Session):
     """A device, and the work submitted to it, which gives the results of the order in which it was submitted.
 
@@ -109,6 +115,17 @@ class Session(_core.Session):
         raises comes out of here. It can launch, read and wait for nothing of this session (FailedPrecondition).
         `name` is for pictures and recordings: one for each kind of call."""
         _call.call(self, name, function, reads, writes, synchronous)
+
+    def wait_stream(self, stream: Any) -> None:
+        """Work submitted here from now on, and reads, come after what is on another library's stream now. Does not wait.
+
+        `stream` is of this GPU: torch.cuda.current_stream(), a CuPy stream, anything with __cuda_stream__, or a number
+        (0 and 1 are the legacy default stream, 2 is this thread's). Unsupported on the device "cpu"."""
+        self._wait_stream(_stream_number(stream))
+
+    def make_stream_wait(self, stream: Any) -> None:
+        """Later work on another library's stream comes after all that was submitted here. Does not wait."""
+        self._make_stream_wait(_stream_number(stream))
 
     # ── Arrays ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,5 +1,6 @@
-"""Calls of other libraries as pieces of work: on the CPU device, and on a GPU that a fake driver plays."""
+"""Calls of other libraries as pieces of work, and their streams: on the CPU device, and on a GPU that a fake driver plays."""
 import gc
+import json
 import threading
 
 import numpy as np
@@ -180,3 +181,69 @@ def test_on_a_gpu_the_function_is_given_the_stream(tmp_path):
         pg.call("copy", lambda stream: seen.append(stream), reads=[x], writes=[y], synchronous=True)
         assert seen[-1] is None and len(seen) == 4
     """)
+
+
+# ── Other libraries' streams ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_cpu_device_has_no_streams():
+    for order in (pg.wait_stream, pg.make_stream_wait):
+        with pytest.raises(pg.Unsupported, match="'cpu' has no streams"):
+            order(1)
+        with pytest.raises(TypeError):
+            order(None)
+        with pytest.raises(TypeError):
+            order("stream")
+        with pytest.raises(OverflowError):
+            order(-1)
+
+
+@needs_fake
+def test_another_librarys_stream_is_waited_for_and_made_to_wait(tmp_path):
+    run_on_fake_gpu(tmp_path, """
+        import ctypes
+        driver = ctypes.CDLL("libcuda.so.1")
+        u64, size, pointer = ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p
+        made = pointer()
+        assert driver.cuStreamCreate(ctypes.byref(made), 1) == 0
+        class Torch:
+            cuda_stream = made.value
+        class Cupy:
+            ptr = made.value
+        n = 4 << 20  # long enough to be overtaken
+        x, y, z = pg.zeros(n, "u4"), pg.zeros(n, "u4"), pg.zeros(n, "u4")
+        pg.synchronize()
+        def fill(value):
+            assert driver.cuMemsetD32Async(u64(x.address), ctypes.c_uint(value), size(n), made) == 0
+        for round_, stream in enumerate((made.value, Stream(made.value), Torch, Cupy)):
+            fill(round_ + 1)
+            pg.wait_stream(stream)
+            assert x[n - 1] == round_ + 1, "a read waits"
+            fill(round_ + 10)
+            pg.wait_stream(stream)
+            y[:] = x                              # work waits, on whichever stream it goes
+            z.fill(5)
+            pg.make_stream_wait(stream)
+            fill(99)                              # behind the copy
+            assert driver.cuMemcpyAsync(u64(y.address), u64(z.address), size(4), made) == 0
+            assert y[n - 1] == round_ + 10
+            assert driver.cuStreamSynchronize(made) == 0
+            assert y[0] == 5 and x.numpy()[n - 1] == 99
+        for default in (0, 1, 2, Stream(0)):
+            pg.wait_stream(default)
+            pg.make_stream_wait(default)
+        assert "wait for a stream" in pg.dag().dot()
+    """)
+
+
+@needs_fake
+def test_waits_for_streams_are_recorded_and_count_as_neither_computation_nor_transfer(tmp_path):
+    trace = tmp_path / "trace.json"
+    run_on_fake_gpu(tmp_path, f"""
+        x = pg.zeros(4, "f4")
+        with pg.trace({str(trace)!r}):
+            pg.wait_stream(1)
+            x.fill(1)
+    """)
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert [event["cat"] for event in events if event.get("name") == "wait for a stream"] == ["stream wait"]

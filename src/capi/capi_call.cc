@@ -1,4 +1,4 @@
-// Calls of other libraries, of the C interface.
+// Calls of other libraries and their streams, of the C interface.
 #include <vector>
 
 #include "src/capi/guard.h"
@@ -46,5 +46,19 @@ pergola_code pergola_session_call(pergola_session handle, const char* name, cons
     PERGOLA_ASSIGN(const auto accesses, read_accesses(given, access_count));
     return session->call(name, accesses, (flags & PERGOLA_CALL_SYNCHRONOUS) != 0,
                          [&](void* stream) { return function(stream, user); });
+  });
+}
+
+pergola_code pergola_session_wait_stream(pergola_session handle, uint64_t stream) {
+  return guarded([&]() -> Status {
+    PERGOLA_ASSIGN(auto session, object_of<session::Session>(handle, "session"));
+    return session->wait_stream(stream);
+  });
+}
+
+pergola_code pergola_session_make_stream_wait(pergola_session handle, uint64_t stream) {
+  return guarded([&]() -> Status {
+    PERGOLA_ASSIGN(auto session, object_of<session::Session>(handle, "session"));
+    return session->make_stream_wait(stream);
   });
 }

@@ -70,6 +70,15 @@ class Capi : public ::testing::Test {
   pergola_session session_ = nullptr;
 };
 
+TEST_F(Capi, ForeignStreams_AreRefusedByDevicesWithoutStreams) {
+  EXPECT_EQ(pergola_session_wait_stream(session_, 1), PERGOLA_UNSUPPORTED);
+  EXPECT_THAT(pergola_last_error(), HasSubstr("'null' has no streams"));
+  EXPECT_EQ(pergola_session_make_stream_wait(session_, 1), PERGOLA_UNSUPPORTED);
+  EXPECT_EQ(pergola_session_wait_stream(nullptr, 1), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_session_make_stream_wait(nullptr, 1), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_session_synchronize(session_), PERGOLA_OK);
+}
+
 TEST_F(Capi, LibraryCalls_AreChecked) {
   pergola_array array = make_array(10);
   const auto function = [](void*, void* user) -> std::int32_t { return *static_cast<std::int32_t*>(user); };

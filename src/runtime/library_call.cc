@@ -58,4 +58,22 @@ Status LocalSession::call(std::string_view name, std::span<const session::CallAc
   return status;
 }
 
+// A vertex that everything before and after is ordered by, as the stream's work may have used any array.
+Status LocalSession::wait_stream(std::uint64_t stream) {
+  PERGOLA_ASSIGN(const device::EventPtr event, device_->record_foreign(stream));
+  PERGOLA_TRY(scheduler_->submit({.kind = scheduler::WorkKind::kStreamWait,
+                                  .site = sites_.stream_wait,
+                                  .accesses = {},
+                                  .universal = scheduler::Mode::kReadWrite},
+                                 [&](device::Queue& queue) { return queue.wait(event); }));
+  mirrors_.all_changed_on_device();
+  return {};
+}
+
+Status LocalSession::make_stream_wait(std::uint64_t stream) {
+  PERGOLA_TRY(mirrors_.settle_all());  // it may use any array
+  PERGOLA_ASSIGN(const device::EventPtr event, scheduler_->record());
+  return device_->make_foreign_wait(stream, event);
+}
+
 }  // namespace pergola::runtime

@@ -63,9 +63,11 @@ Status name_kernel(std::string_view kernel, const Status& status) {
 }
 
 LocalSession::LocalSession(device::DevicePtr device, std::unique_ptr<scheduler::Scheduler> scheduler)
-    : id_(next_session_id()), device_(std::move(device)), scheduler_(std::move(scheduler)),
-      sites_{scheduler_->site("write"), scheduler_->site("fill"), scheduler_->site("copy"),
-             scheduler_->site("upload"), scheduler_->site("download")} {}
+    : id_(next_session_id()),
+      device_(std::move(device)),
+      scheduler_(std::move(scheduler)),
+      sites_{scheduler_->site("write"),  scheduler_->site("fill"),     scheduler_->site("copy"),
+             scheduler_->site("upload"), scheduler_->site("download"), scheduler_->site("wait for a stream")} {}
 
 Result<std::shared_ptr<LocalSession>> LocalSession::create(device::DevicePtr device, std::string_view policy_text) {
   scheduler::Policy policy;

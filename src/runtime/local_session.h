@@ -35,6 +35,8 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
                                   device::ForeignMemory memory) override;
   Status call(std::string_view name, std::span<const session::CallAccess> accesses, bool synchronous,
               session::CallFunction function) override;
+  Status wait_stream(std::uint64_t stream) override;
+  Status make_stream_wait(std::uint64_t stream) override;
   Result<session::EventPtr> record() override;
   Status synchronize() override;
   Result<std::string> dag(std::string_view format) override;
@@ -46,7 +48,7 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   device::Device& raw_device() { return *device_; }
   scheduler::Scheduler& scheduler() { return *scheduler_; }
   struct Sites {
-    scheduler::WorkSite *write, *fill, *copy, *upload, *download;
+    scheduler::WorkSite *write, *fill, *copy, *upload, *download, *stream_wait;
   };
   const Sites& sites() const { return sites_; }
   Mirrors& mirrors() { return mirrors_; }

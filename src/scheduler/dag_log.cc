@@ -40,6 +40,7 @@ std::string_view to_string(WorkKind kind) {
     case WorkKind::kFill: return "fill";
     case WorkKind::kLibrary: return "library call";
     case WorkKind::kGraph: return "graph";
+    case WorkKind::kStreamWait: return "stream wait";
   }
   return "?";
 }

@@ -14,7 +14,7 @@
 
 namespace pergola::scheduler {
 
-enum class WorkKind : std::uint8_t { kKernel, kCopyToDevice, kCopyToHost, kCopy, kFill, kLibrary, kGraph };
+enum class WorkKind : std::uint8_t { kKernel, kCopyToDevice, kCopyToHost, kCopy, kFill, kLibrary, kGraph, kStreamWait };
 std::string_view to_string(WorkKind kind);
 
 // Why a computation went on its stream (paper 003, IV-C).

@@ -81,7 +81,8 @@ struct Reached {
 Overlap overlap(const Timeline& timeline) {
   std::vector<Interval> computation, transfer;
   for (const Slice& slice : timeline.slices)
-    (is_transfer(slice.kind) ? transfer : computation).push_back({slice.start_ns, slice.end_ns});
+    if (slice.kind != WorkKind::kStreamWait)
+      (is_transfer(slice.kind) ? transfer : computation).push_back({slice.start_ns, slice.end_ns});
   for (const HostSlice& slice : timeline.host)
     if (is_transfer(slice.kind)) transfer.push_back({slice.start_ns, slice.end_ns});
   std::vector<Interval> all = computation;

@@ -79,7 +79,8 @@ struct Timeline {
   }
 };
 
-// Between host and device, and so a transfer in the paper's sense (003, V-F); all else of a Slice is computation.
+// Between host and device, and so a transfer in the paper's sense (003, V-F); all else of a Slice is computation, but
+// for waits for other libraries' streams (kStreamWait), which are neither.
 constexpr bool is_transfer(WorkKind kind) {
   return kind == WorkKind::kCopyToDevice || kind == WorkKind::kCopyToHost;
 }

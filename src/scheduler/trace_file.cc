@@ -20,8 +20,9 @@ constexpr int kProcess = 1;
 constexpr std::uint32_t kFirstHostTrack = 1u << 20;
 constexpr std::size_t kMostEvents = 4'000'000;
 
-constexpr std::array kKinds = {WorkKind::kKernel, WorkKind::kCopyToDevice, WorkKind::kCopyToHost, WorkKind::kCopy,
-                               WorkKind::kFill,   WorkKind::kLibrary,      WorkKind::kGraph};
+constexpr std::array kKinds = {WorkKind::kKernel, WorkKind::kCopyToDevice, WorkKind::kCopyToHost,
+                               WorkKind::kCopy,   WorkKind::kFill,         WorkKind::kLibrary,
+                               WorkKind::kGraph,  WorkKind::kStreamWait};
 constexpr std::array kReasons = {StreamReason::kNew,        StreamReason::kAlwaysNew,    StreamReason::kIdle,
                                  StreamReason::kFirstChild, StreamReason::kSameAsParent, StreamReason::kFreeByThen,
                                  StreamReason::kBound,      StreamReason::kExhausted};

@@ -184,6 +184,13 @@ class Session {
   virtual Status call(std::string_view name, std::span<const CallAccess> accesses, bool synchronous,
                       CallFunction function) = 0;
 
+  // Another library's stream, a CUstream of this device (0 and 1: the legacy default stream, 2: the calling thread's);
+  // kUnsupported where the device has none. Neither waits.
+  // Work submitted from now on, and accesses of the host, come after what is on the stream now.
+  virtual Status wait_stream(std::uint64_t stream) = 0;
+  // The stream's later work comes after what has been submitted here.
+  virtual Status make_stream_wait(std::uint64_t stream) = 0;
+
   virtual Result<EventPtr> record() = 0;
   virtual Status synchronize() = 0;
 

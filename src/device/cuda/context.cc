@@ -8,6 +8,7 @@ constexpr std::size_t kMaxFreeStaging = 32;
 
 Code code_of(CUresult result) {
   switch (result) {
+    case CUDA_ERROR_INVALID_HANDLE:
     case CUDA_ERROR_INVALID_VALUE: return Code::kInvalidArgument;
     case CUDA_ERROR_OUT_OF_MEMORY:
     case CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES:

@@ -109,7 +109,7 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
     PERGOLA_ASSIGN(const CUevent handle, context_->take_event(false));
     auto event = std::make_shared<CudaEvent>(context_, handle, false);
     PERGOLA_TRY(context_->check(context_->driver().cuEventRecord(handle, reinterpret_cast<CUstream>(stream)),
-                                fmt::format("recording an event on another library's stream {:#x}", stream)));
+                                "recording an event on another library's stream {:#x}", stream));
     return EventPtr(std::move(event));
   }
 
@@ -119,7 +119,7 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
       return PERGOLA_ERROR(kInvalidArgument, "The event is of another device than '{}'.", info_.id);
     PERGOLA_TRY(context_->enter());
     return context_->check(context_->driver().cuStreamWaitEvent(reinterpret_cast<CUstream>(stream), mine->handle(), 0),
-                           fmt::format("making another library's stream {:#x} wait", stream));
+                           "making another library's stream {:#x} wait", stream);
   }
 
   Result<std::unique_ptr<ExecutableGraph>> instantiate(GraphSpec spec) override {

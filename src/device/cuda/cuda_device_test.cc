@@ -147,6 +147,60 @@ TEST_F(CudaDevice, AdoptedMemory_IsUsedInPlaceAndItsOwnerHeldUntilTheWorkEnds) {
   EXPECT_EQ(memory, std::vector<std::uint32_t>(64, 9)) << "and it was not freed";
 }
 
+// Another library's use of the driver.
+template <typename F>
+F driver_function(const char* name) {
+  void* const library = dlopen(PERGOLA_FAKE_CUDA, RTLD_NOW | RTLD_NOLOAD);
+  return reinterpret_cast<F>(dlsym(library, name));
+}
+
+TEST_F(CudaDevice, ForeignStreams_AreWaitedForAndMadeToWait) {
+  const DevicePtr device = open();
+  Queue& queue = queue_of(device);
+  const auto set = driver_function<int (*)(std::uint64_t, unsigned, std::size_t, void*)>("cuMemsetD32Async");
+  const auto synchronize = driver_function<int (*)(void*)>("cuStreamSynchronize");
+  void* stream = nullptr;
+  ASSERT_EQ(driver_function<int (*)(void**, unsigned)>("cuStreamCreate")(&stream, 0), 0);
+  const auto number = reinterpret_cast<std::uint64_t>(stream);
+  constexpr std::size_t kWords = 8 << 20;  // long enough to be overtaken
+  const BufferPtr a = *device->allocate(4 * kWords, MemoryKind::kDevice);
+  const BufferPtr b = *device->allocate(4 * kWords, MemoryKind::kDevice);
+  const auto last = [&](const BufferPtr& buffer) {
+    std::uint32_t word = 0;
+    std::memcpy(&word, reinterpret_cast<const void*>(buffer->address() + 4 * (kWords - 1)), 4);
+    return word;
+  };
+
+  ASSERT_EQ(set(a->address(), 7, kWords, stream), 0);
+  const auto made = device->record_foreign(number);
+  ASSERT_TRUE(made.ok()) << made.message();
+  ASSERT_TRUE(queue.wait(*made).ok());
+  ASSERT_TRUE(queue.copy(b, 0, a, 0, 4 * kWords).ok());
+  const EventPtr copied = *queue.record();
+  ASSERT_TRUE(device->make_foreign_wait(number, copied).ok());
+  ASSERT_EQ(set(a->address(), 9, kWords, stream), 0);
+  ASSERT_EQ(synchronize(stream), 0);
+  EXPECT_EQ(last(b), 7u) << "copied after the first fill and before the second";
+  EXPECT_EQ(last(a), 9u);
+  EXPECT_TRUE(copied->poll().has_value());
+
+  for (const std::uint64_t default_stream : {0, 1, 2}) {
+    EXPECT_TRUE(device->record_foreign(default_stream).ok());
+    EXPECT_TRUE(device->make_foreign_wait(default_stream, copied).ok());
+  }
+  control().fail("cuEventRecord", 400, 0);
+  const auto refused = device->record_foreign(number);
+  EXPECT_EQ(refused.code(), Code::kInvalidArgument);
+  EXPECT_NE(refused.message().find(fmt::format("another library's stream {:#x}", number)), std::string::npos)
+      << refused.message();
+  EXPECT_EQ(device->make_foreign_wait(number, nullptr).code(), Code::kInvalidArgument);
+  const Result<void*> handle = queue.native_handle();
+  ASSERT_TRUE(handle.ok());
+  EXPECT_NE(*handle, nullptr);
+  EXPECT_NE(*handle, stream);
+  EXPECT_EQ(driver_function<int (*)(void*)>("cuStreamDestroy_v2")(stream), 0);
+}
+
 TEST_F(CudaDevice, PageableCopies_GoThroughTheRingInOrder) {
   const DevicePtr device = open();
   Queue& queue = queue_of(device);
