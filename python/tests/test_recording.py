@@ -6,6 +6,7 @@ import sys
 
 import pergola as pg
 import pytest
+from conftest import run_child
 
 N = 1000
 
@@ -64,3 +65,28 @@ k[1, 32]()
     subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=120)
     assert len(kernels(tmp_path / "run.json")) == 1
     assert "k" in next(iter(json.loads((tmp_path / "h.json").read_text())["devices"].values()))
+
+
+@pytest.mark.skipif("PERGOLA_FAKE_NVTX" not in os.environ, reason="the fake tool is of builds with tests")
+@pytest.mark.parametrize("environment, expected", [({}, True), ({"PERGOLA_NVTX": "1"}, True), ({"PERGOLA_NVTX": "0"}, False)])
+def test_nvtx_ranges_are_of_what_is_submitted(environment, expected):
+    tool = os.environ["PERGOLA_FAKE_NVTX"]
+    run_child(f"""
+        import ctypes
+        log = ctypes.CDLL({tool!r}).fake_nvtx_log
+        log.restype = ctypes.c_char_p
+        x, y = pg.ones(4, "f4"), pg.zeros(4, "f4")
+        log()
+        module.saxpy[4](1.0, x, y, 4)
+        y.fill(3)
+        pg.call("gemm", lambda stream: None, reads=[x])
+        told = log().decode()
+        assert told == ("+saxpy;-;+fill;-;+gemm;-;" if {expected} else ""), told
+    """, environment={"NVTX_INJECTION64_PATH": tool, **environment})
+
+
+def test_nvtx_asked_for_without_a_tool_is_told():
+    result = run_child("pg.ones(4).numpy()", environment={"PERGOLA_NVTX": "1", "NVTX_INJECTION64_PATH": "",
+                                                          "LD_LIBRARY_PATH": ""})
+    assert "no NVTX ranges" in result.stderr or os.path.exists("/usr/lib/x86_64-linux-gnu/libnvToolsExt.so.1")
+    assert "NVTX" not in run_child("pg.ones(4).numpy()", environment={"NVTX_INJECTION64_PATH": ""}).stderr

@@ -120,6 +120,7 @@ Status Scheduler::submit(const Work& work, Enqueue enqueue, device::EventPtr* ev
 }
 
 Status Scheduler::place(const Work& work, Enqueue enqueue, Computation& who) {
+  const nvtx::Range range(work.site == nullptr ? nullptr : nvtx_, work.site == nullptr ? "" : work.site->name.c_str());
   ++who.holds;
   who.site = work.site;
   if (!work.accesses.empty())

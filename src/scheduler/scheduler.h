@@ -32,6 +32,7 @@
 #include <span>
 
 #include "src/base/function_ref.h"
+#include "src/base/nvtx.h"
 #include "src/device/device.h"
 #include "src/scheduler/dag_log.h"
 #include "src/scheduler/graph_lowering.h"
@@ -214,6 +215,7 @@ class Scheduler {
 
   const device::DevicePtr device_;
   const Policy policy_;
+  const nvtx::Functions* const nvtx_ = nvtx::functions();  // null: no ranges
   std::mutex mutex_;
   ComputationPool pool_;
   std::vector<std::unique_ptr<Stream>> streams_;

@@ -64,6 +64,8 @@ Status Scheduler::call(const Work& work, bool synchronous, Function function) {
   Status status;
   {
     const InsideCall inside(this);
+    const nvtx::Range range(work.site == nullptr ? nullptr : nvtx_,
+                            work.site == nullptr ? "" : work.site->name.c_str());
     status = function(call.handle);
   }
   // A library that takes no stream may leave work on a default one.
