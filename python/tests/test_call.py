@@ -7,7 +7,8 @@ import numpy as np
 import pergola as pg
 import pytest
 
-from conftest import needs_fake, run_child, run_on_fake_gpu
+from conftest import run_child
+from fake_gpu import needs_fake, run_on_fake_gpu
 
 
 def as_numpy(array):

@@ -5,7 +5,8 @@ import sys
 import numpy as np
 import pergola as pg
 import pytest
-from conftest import needs_fake, run_child, run_on_fake_gpu
+from conftest import run_child
+from fake_gpu import needs_fake, run_on_fake_gpu
 
 on_cpu = pytest.mark.skipif(pg.device().id != "cpu", reason="what lies in the host's memory is NumPy's to share")
 
