@@ -33,7 +33,7 @@ Operands copy_operands(const Instruction& instruction) {
     return {{at[0], spaces[0], instruction.has(Mod::kReduce), true}, {at[1], spaces[1], true, false}};
   }
   Operands all;
-  for (const std::size_t index : at) all.push_back({index, Space::kNone, true, true});
+  for (const std::size_t index : at) all.push_back({index, Space::kNone, true, true, false});
   return all;
 }
 
@@ -76,6 +76,7 @@ Operands memory_operands(const Instruction& instruction) {
   const auto at = addresses(instruction);
   if (at.empty()) return {};
   ptx::MemoryEffect effect = ptx::memory_effect(instruction);
+  bool is_sure = true;
   switch (instruction.op) {
     case Op::kLd:
     case Op::kLdu: effect.reads = true; break;
@@ -84,10 +85,11 @@ Operands memory_operands(const Instruction& instruction) {
     case Op::kAtom:
     case Op::kRed: effect.reads = effect.writes = true; break;
     default:
+      is_sure = instruction.op == Op::kWmma && effect.reads != effect.writes;
       if (!effect.reads && !effect.writes) effect.reads = effect.writes = true;
   }
   Operands all;
-  for (const std::size_t index : at) all.push_back({index, instruction.space(), effect.reads, effect.writes});
+  for (const std::size_t index : at) all.push_back({index, instruction.space(), effect.reads, effect.writes, is_sure});
   return all;
 }
 

@@ -14,6 +14,7 @@ struct MemoryOperand {
   std::size_t operand = 0;  // index of the kAddress operand; kNowhere where memory is reached by other means
   ptx::Space space = ptx::Space::kNone;
   bool reads = false, writes = false;
+  bool is_sure = true;  // the instruction does just that; else it is the worst that one not told apart may do
   static constexpr std::size_t kNowhere = ~std::size_t{0};
 };
 

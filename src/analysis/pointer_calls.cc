@@ -78,6 +78,12 @@ PointerFlow::Call PointerFlow::call(Site site) const {
   return result;
 }
 
+PointerFlow::InstanceId PointerFlow::callee(Site site, const Function& target) const {
+  const auto& callees = instances_[site.instance].callees;
+  const auto found = callees.find({site.statement, &target});
+  return found == callees.end() ? kNowhere : found->second;
+}
+
 Status PointerFlow::evaluate_call(Site site) {
   const Call call = this->call(site);
   for (const Function* target : call.targets) PERGOLA_TRY(enter(site, call, *target));

@@ -55,6 +55,8 @@ class PointerFlow {
   // What an operand may hold where `site` reads it; for an address, what it may point at.
   Value value(Site site, const ptx::Operand& operand) const;
   Call call(Site site) const;
+  // The instance of `target` that the call at `site` enters; kNowhere where none was made.
+  InstanceId callee(Site site, const ptx::Function& target) const;
   const PointerMemory& memory() const { return memory_; }
   const ParameterPlace& parameter_place(std::uint32_t index) const { return places_[index]; }
   const ptx::Variable& variable(std::uint32_t index) const { return *variables_[index]; }

@@ -20,6 +20,8 @@ using Site = PointerFlow::Site;
 struct Finding {
   AccessMode mode = AccessMode::kNeither;
   std::string read, written;
+  AccessMode sure = AccessMode::kNeither;
+  std::string surely_read, surely_written;
   bool is_sole = false;
 
   bool is_new(AccessMode access) const { return (mode | access) != mode; }
@@ -27,6 +29,12 @@ struct Finding {
     if ((access | AccessMode::kWrite) == access && written.empty()) written = how;
     if ((access | AccessMode::kRead) == access && read.empty()) read = how;
     mode = mode | access;
+  }
+  bool is_sure_new(AccessMode access) const { return (sure | access) != sure; }
+  void add_sure(AccessMode access, const std::string& how) {
+    if ((access | AccessMode::kWrite) == access && surely_written.empty()) surely_written = how;
+    if ((access | AccessMode::kRead) == access && surely_read.empty()) surely_read = how;
+    sure = sure | access;
   }
   std::string reason() const {
     if (mode == AccessMode::kNeither) return "never dereferenced";
@@ -46,6 +54,7 @@ class Judge {
     for_each_site([&](Site site) {
       if (exposure_.instance == PointerFlow::kNowhere && exposes_bits(flow_, site)) exposure_ = site;
     });
+    find_sure_instances();
     for_each_site([&](Site site) { judge(site); });
     return result();
   }
@@ -62,6 +71,27 @@ class Judge {
     return flow_.facts(site.instance).instruction(site.statement);
   }
 
+  // The kernel, and what is called from there by calls that can go nowhere else.
+  void find_sure_instances() {
+    is_sure_instance_.assign(flow_.instance_count(), false);
+    is_sure_instance_[0] = true;
+    std::vector<PointerFlow::InstanceId> work{0};
+    while (!work.empty()) {
+      const PointerFlow::InstanceId caller = work.back();
+      work.pop_back();
+      for (const std::uint32_t statement : flow_.facts(caller).statements) {
+        const Site site{caller, statement};
+        if (instruction(site).op != ptx::Op::kCall) continue;
+        const PointerFlow::Call call = flow_.call(site);
+        if (call.targets.size() != 1 || !call.externs.empty() || !call.unknown.empty()) continue;
+        const PointerFlow::InstanceId callee = flow_.callee(site, *call.targets[0]);
+        if (callee == PointerFlow::kNowhere || is_sure_instance_[callee]) continue;
+        is_sure_instance_[callee] = true;
+        work.push_back(callee);
+      }
+    }
+  }
+
   void judge(Site site) {
     const ptx::Instruction& i = instruction(site);
     if (i.op == ptx::Op::kCall) return judge_call(site);
@@ -73,7 +103,8 @@ class Judge {
                       : access.space == Space::kTex ? ", through a texture or surface"
                                                     : ", through a tensor map");
       } else {
-        judge_address(site, flow_.value(site, i.operands[access.operand]), access.space, mode);
+        judge_address(site, flow_.value(site, i.operands[access.operand]), access.space, mode,
+                      access.is_sure ? mode : AccessMode::kNeither);
       }
     }
   }
@@ -82,9 +113,13 @@ class Judge {
     return (reads ? AccessMode::kRead : AccessMode::kNeither) | (writes ? AccessMode::kWrite : AccessMode::kNeither);
   }
 
-  void judge_address(Site site, const Value& address, Space space, AccessMode mode) {
+  // `sure` is the part of `mode` that the instruction does whatever happens.
+  void judge_address(Site site, const Value& address, Space space, AccessMode mode, AccessMode sure) {
     if (space == Space::kShared || space == Space::kLocal || space == Space::kParam) return;
     const auto targets = address.targets();
+    if (absolute_.is_new(mode) && is_absolute(address)) {
+      absolute_.add(mode, describe(site) + ", whose address is a number");
+    }
     if (targets.empty()) return add_universal(site, mode, ", whose address is a number");
     bool elsewhere = false, somewhere = false;
     for (const Contribution& target : targets) {
@@ -115,8 +150,29 @@ class Judge {
       if (target.base.kind != Kind::kParameter && target.base.kind != Kind::kVariable) continue;
       Finding& finding = findings_[target.base];
       finding.is_sole |= targets.size() == 1;
+      if (finding.is_sure_new(sure) && is_surely(target, site, address)) finding.add_sure(sure, describe(site));
       if (finding.is_new(mode)) finding.add(mode, describe(site) + among(targets, ", based on one of "));
     }
+  }
+
+  // What may be based on one thing only is based on it.
+  bool is_surely(const Contribution& target, Site site, const Value& address) const {
+    return target.base.kind == Kind::kParameter && target.how == Contribution::kExact &&
+           address.targets().size() == 1 && !address.may_be_number() && !address.may_be_composed() &&
+           is_sure_instance_[site.instance] && flow_.parameter_place(target.base.index).offset != kAnyOffset;
+  }
+
+  // Made of numbers in the text and of nothing else.
+  bool is_absolute(const Value& address) const {
+    const auto targets = address.targets();
+    return std::all_of(targets.begin(), targets.end(), [&](const Contribution& target) {
+      if (target.base.kind != Kind::kUnknown || target.how != Contribution::kExact) return false;
+      const Site from = flow_.origin(target.origin);
+      if (from.instance == PointerFlow::kNowhere) return false;
+      const ptx::Instruction& made = instruction(from);
+      return made.op == ptx::Op::kMov && made.operands.size() == 2 &&
+             made.operands[1].kind == ptx::Operand::Kind::kInteger;
+    });
   }
 
   // ", based on one of a, b": where an address has several candidates; the first few of them.
@@ -189,12 +245,14 @@ class Judge {
     if (call.arguments == nullptr) return;
     const AccessMode mode = known.kind == Extern::kReads ? AccessMode::kRead : AccessMode::kReadWrite;
     for (std::size_t i = known.first_pointer; i < call.arguments->elements.size(); ++i) {
-      judge_argument(site, flow_.argument(site, call.arguments->elements[i]), mode);
+      // Results are written through a pointer whatever happens, and are not read there, for all that is known.
+      judge_argument(site, flow_.argument(site, call.arguments->elements[i]), mode,
+                     known.kind == Extern::kWrites ? AccessMode::kWrite : AccessMode::kNeither);
     }
   }
 
-  void judge_argument(Site site, const Value& value, AccessMode mode) {
-    if (!value.is_bottom() && !value.targets().empty()) judge_address(site, value, Space::kNone, mode);
+  void judge_argument(Site site, const Value& value, AccessMode mode, AccessMode sure = AccessMode::kNeither) {
+    if (!value.is_bottom() && !value.targets().empty()) judge_address(site, value, Space::kNone, mode, sure);
   }
 
   // vprintf(format, arguments): reads both, and what %s arguments point at.
@@ -246,6 +304,8 @@ class Judge {
       if (!finding.read.empty()) to.add(AccessMode::kRead, finding.read);
       if (!finding.written.empty()) to.add(AccessMode::kWrite, finding.written);
       to.is_sole |= finding.is_sole;
+      if (!finding.surely_read.empty()) to.add_sure(AccessMode::kRead, finding.surely_read);
+      if (!finding.surely_written.empty()) to.add_sure(AccessMode::kWrite, finding.surely_written);
     };
     for (const auto& [base, finding] : findings_) {
       if (base.kind == Kind::kVariable) {
@@ -261,10 +321,13 @@ class Judge {
       for (std::uint64_t offset = 0; offset + 8 <= size; offset += 8) merge(place.parameter, offset, finding);
     }
     for (const auto& [key, finding] : parameters) {
-      modes.parameters.push_back({key.first, key.second, finding.mode, finding.is_sole, finding.reason()});
+      modes.parameters.push_back({key.first, key.second, finding.mode, finding.is_sole, finding.reason(),
+                                  finding.surely_read, finding.surely_written});
     }
     modes.universal = universal_.mode;
     if (universal_.mode != AccessMode::kNeither) modes.universal_reason = universal_.reason();
+    modes.absolute = absolute_.mode;
+    if (absolute_.mode != AccessMode::kNeither) modes.absolute_reason = absolute_.reason();
     return modes;
   }
 
@@ -273,7 +336,8 @@ class Judge {
   const PointerFlow& flow_;
   Site exposure_{PointerFlow::kNowhere, PointerFlow::kNowhere};  // the first instruction that looks at pointers' bits
   std::map<Base, Finding> findings_;
-  Finding universal_;
+  Finding universal_, absolute_;
+  std::vector<bool> is_sure_instance_;
 };
 
 }  // namespace

@@ -36,6 +36,10 @@ struct PointerParameter {
   bool is_sole = false;
   // "written by `st.global.f32 [%rd7], %f4;` at saxpy.ptx:42:3": the first access of each kind.
   std::string reason;
+  // What of `mode` is sure, where all else is the worst that may be: an instruction that is understood has an address
+  // that is this pointer, and nothing else, whichever way it is reached. "`st.global.f32 [%rd7], %f4;` at
+  // saxpy.ptx:42:3"; "" where nothing is sure.
+  std::string surely_read, surely_written;
 };
 
 struct VariableAccess {  // a module-scope .global or .const variable the kernel touches
@@ -51,6 +55,9 @@ struct PointerModes {
   std::vector<VariableAccess> variables;
   AccessMode universal = AccessMode::kNeither;  // accesses that may be to anything
   std::string universal_reason;
+  // The part of `universal` at addresses that are numbers in the text: no argument can be what they access.
+  AccessMode absolute = AccessMode::kNeither;
+  std::string absolute_reason;
 };
 
 // `entry` must be a defined .entry of `module`. Follows calls into device functions of the module.

@@ -457,6 +457,62 @@ TEST(PointerModesReason, NamesInstructionPlaceAndOrigin) {
             "`ld.global.u64 %rd6, [%rd1];` at dir/some.ptx:20:1");
 }
 
+// What is sure, as a letter a parameter, then the absolute part of the universal mode.
+std::string sure_modes_of(const std::string& text) {
+  const auto module = ptx::parse(text, "test.ptx");
+  if (!module.ok()) return module.message();
+  const auto modes = pointer_modes(*module, *module->entries().at(0));
+  if (!modes.ok()) return modes.message();
+  std::string answer;
+  for (const PointerParameter& parameter : modes->parameters) {
+    answer += "-rwb"[(parameter.surely_read.empty() ? 0 : 1) + (parameter.surely_written.empty() ? 0 : 2)];
+  }
+  return answer + "|" + letter(modes->absolute);
+}
+
+class SureModes : public testing::TestWithParam<Case> {};
+
+TEST_P(SureModes, Answer_IsExpected) {
+  EXPECT_EQ(sure_modes_of(kernel(GetParam().body, GetParam().module_scope)), GetParam().expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sure, SureModes, testing::Values(
+    Case{"Plain", "ld.global.f32 %f1, [%rd1]; st.global.f32 [%rd2+4], %f1;", "rw--|-"},
+    Case{"Index", "mad.wide.u32 %rd6, %r1, 4, %rd1; st.global.u32 [%rd6], %r1;", "w---|-"},
+    Case{"UnderACondition", "@%p1 st.global.u32 [%rd1], %r1;", "w---|-"},
+    Case{"Atomic", "red.global.add.u32 [%rd2], 1;", "-b--|-"},
+    Case{"InALoop", "L: st.global.u32 [%rd1], %r1; add.s64 %rd1, %rd1, 4; @%p1 bra L;", "w---|-"},
+    Case{"CopyAsync",
+         ".shared .align 16 .b8 s[64]; mov.u32 %r2, s; cp.async.ca.shared.global [%r2], [%rd1], 16;", "r---|-"},
+    Case{"NullInstead", "selp.b64 %rd6, %rd1, 0, %p1; st.global.u32 [%rd6+8], %r1;", "w---|-"},
+    Case{"OneOfTwo", "selp.b64 %rd6, %rd1, %rd2, %p1; st.global.u32 [%rd6], %r1;", "----|-"},
+    Case{"IndexMayBeThePointer", "add.s64 %rd6, %rd1, %rd2; st.global.u8 [%rd6], %r1;", "----|-"},
+    Case{"NumberInstead", "selp.b64 %rd6, %rd1, 4096, %p1; st.global.u32 [%rd6], %r1;", "----|-"},
+    Case{"Mangled", "shl.b64 %rd6, %rd1, 16; shr.u64 %rd7, %rd6, 16; ld.global.u32 %r2, [%rd7];", "----|-"},
+    Case{"ThroughMemory", "ld.global.u64 %rd6, [%rd1]; st.global.u32 [%rd6], %r1;", "r---|-"},
+    Case{"ListWalked", "mov.u64 %rd6, %rd1; L: ld.global.u64 %rd6, [%rd6]; @%p1 bra L;", "----|-"},
+    Case{"OpaqueInstruction", "fancy.new.thing.b32 %r2, [%rd1];", "----|-"},
+    Case{"InstructionNotToldApart", "multimem.red.global.add.u32 [%rd1], %r1;", "----|-"},
+    Case{"AbsoluteAddress", "mov.u64 %rd6, 4096; st.global.u32 [%rd6], %r1;", "----|w"},
+    Case{"CompiledInAddress", "mov.u64 %rd6, 0x7f1200000000; ld.global.u32 %r2, [%rd6];", "----|r"},
+    Case{"CompiledInAddressAndParameter",
+         "mov.u64 %rd6, 0x7f1200000000; add.s64 %rd7, %rd6, %rd1; st.global.u32 [%rd7], %r1;", "----|-"}),
+    case_name);
+
+INSTANTIATE_TEST_SUITE_P(SureInCalls, SureModes, testing::Values(
+    Case{"Direct",
+         "{ .param .b64 p0; .param .b32 p1; st.param.b64 [p0], %rd1; st.param.b32 [p1], %r1; call store, (p0, p1); }",
+         "w---|-", kFunctions},
+    Case{"OneOfTwoFunctions",
+         "selp.b64 %rd6, %rd5, %rd4, %p1; T: .calltargets store, fill;"
+         "{ .param .b64 p0; .param .b64 p1; st.param.b64 [p0], %rd1; st.param.b64 [p1], %rd2;"
+         "call %rd6, (p0, p1), T; }", "----|-", kFunctions},
+    Case{"ResultByPointer",
+         "{ .param .b64 p0; .param .b64 p1; .param .b64 r0; ld.global.b64 %rd6, [%rd1]; st.param.b64 [p0], %rd6;"
+         "st.param.b64 [p1], %rd2; call (r0), __nv_modf, (p0, p1); }", "rw--|-", kFunctions},
+    Case{"Extern", "{ .param .b64 p0; st.param.b64 [p0], %rd1; call elsewhere, (p0); }", "----|-", kFunctions}),
+    case_name);
+
 TEST(PointerModesVariables, AreNamedWithTheirMode) {
   const auto module = ptx::parse(kernel("ld.global.u32 %r2, [v]; st.global.u32 [w], %r2; ld.const.u32 %r3, [t];",
                                         ".global .u32 v;\n.global .u32 w;\n.const .u32 t = 1;\n"
