@@ -204,6 +204,13 @@ PERGOLA_API pergola_code pergola_module_kernel_refusal(pergola_module module, si
  * "_Z5scalePfi", "ns::scale" too). NOT_FOUND lists what is there; UNSUPPORTED names the line and the instruction that
  * the device cannot run: a kernel is refused here, never when it runs, and others of its module can be used. */
 PERGOLA_API pergola_code pergola_module_kernel(pergola_module module, const char* name, pergola_kernel* kernel);
+/* The same kernel with a signature, in GrCUDA's NIDL ("saxpy(x: in pointer float, y: inout pointer float, n: sint32,
+ * a: float)"; names may be left out) or as for Truffle's NFI ("const pointer, pointer, sint32, float"). It overrides what
+ * was found in the PTX where that leaves a doubt; where each pointer has a direction (in, input or const; out or output;
+ * inout), the kernel is ordered by its arguments alone. PARSE_ERROR names the column; INVALID_ARGUMENT the instruction
+ * that does otherwise. NULL or "" declares nothing. */
+PERGOLA_API pergola_code pergola_module_kernel_as(pergola_module module, const char* name, const char* signature,
+                                                  pergola_kernel* kernel);
 PERGOLA_API pergola_code pergola_kernel_destroy(pergola_kernel kernel);
 
 /* How memory is used. UNKNOWN: not analysed, take it as READ_WRITE. */
@@ -241,6 +248,15 @@ enum {
   PERGOLA_PARAMETER_STRUCT = 4
 };
 
+/* What a signature says of a pointer. */
+typedef int32_t pergola_direction;
+enum {
+  PERGOLA_DIRECTION_NONE = 0, /* nothing; or there is no signature, or the parameter is a number */
+  PERGOLA_DIRECTION_IN = 1,
+  PERGOLA_DIRECTION_OUT = 2,
+  PERGOLA_DIRECTION_INOUT = 3
+};
+
 typedef struct pergola_parameter_info {
   size_t struct_size;
   const char* name;      /* "saxpy_param_2" */
@@ -250,6 +266,8 @@ typedef struct pergola_parameter_info {
   /* What the kernel does with the memory that this parameter points at; of a struct, through any of its fields. */
   pergola_access access;
   const char* reason; /* "written by st.global.f32 at <PTX of saxpy.cu>:42:3" */
+  pergola_direction direction; /* where there is one, `access` is that */
+  const char* declaration;     /* of the signature, "x: in pointer float"; "" without one */
 } pergola_parameter_info;
 /* INVALID_ARGUMENT past the last parameter. */
 PERGOLA_API pergola_code pergola_kernel_parameter(pergola_kernel kernel, size_t index, pergola_parameter_info* info);

@@ -228,6 +228,14 @@ enum class ParameterKind : std::int32_t {
   kStruct = PERGOLA_PARAMETER_STRUCT,
 };
 
+// What a signature says of a pointer.
+enum class Direction : std::int32_t {
+  kNone = PERGOLA_DIRECTION_NONE,
+  kIn = PERGOLA_DIRECTION_IN,
+  kOut = PERGOLA_DIRECTION_OUT,
+  kInOut = PERGOLA_DIRECTION_INOUT,
+};
+
 struct Parameter {
   std::string name;       // as in the PTX: "saxpy_param_2"
   std::string type_name;  // as in the PTX: "u64"
@@ -235,6 +243,8 @@ struct Parameter {
   std::uint32_t offset_bytes = 0, size_bytes = 0, align_bytes = 1;
   Access access = Access::kUnknown;  // of the memory it points at
   std::string reason;                // the instruction that shows it
+  Direction direction = Direction::kNone;
+  std::string declaration;  // of the signature, "x: in pointer float"; "" without one
 };
 
 namespace detail {
@@ -289,7 +299,8 @@ class Kernel {
       p.struct_size = PERGOLA_STRUCT_SIZE(pergola_parameter_info);
       detail::check(pergola_kernel_parameter(handle, i, &p));
       state_->parameters.push_back({p.name, p.type_name, static_cast<ParameterKind>(p.kind), p.offset_bytes,
-                                    p.size_bytes, p.align_bytes, static_cast<Access>(p.access), p.reason});
+                                    p.size_bytes, p.align_bytes, static_cast<Access>(p.access), p.reason,
+                                    static_cast<Direction>(p.direction), p.declaration});
     }
   }
 
@@ -475,9 +486,13 @@ class Module {
 
   // By its name in the PTX or, where only one kernel has it, its plain C++ name. kNotFound lists what is there,
   // kUnsupported names the line and the instruction that the device cannot run.
-  Kernel kernel(const std::string& name) const {
+  Kernel kernel(const std::string& name) const { return kernel(name, ""); }
+  // The same with a signature, which overrides what was found in the PTX where that leaves a doubt:
+  //   module.kernel("gather", "const pointer uint64, out pointer float, sint32")
+  // kParseError names the column, kInvalidArgument the instruction that does otherwise (docs/scheduling.md).
+  Kernel kernel(const std::string& name, const std::string& signature) const {
     pergola_kernel kernel = nullptr;
-    detail::check(pergola_module_kernel(handle(), name.c_str(), &kernel));
+    detail::check(pergola_module_kernel_as(handle(), name.c_str(), signature.c_str(), &kernel));
     return Kernel(kernel);
   }
   // All, those that the device refuses included.

@@ -87,11 +87,11 @@ bool read_signature(KernelState* state) {
   return true;
 }
 
-// Kernel(module, name)
+// Kernel(module, name, signature)
 PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject* module_object = nullptr;
-  const char* name = nullptr;
-  if (PyArg_ParseTuple(args, "O!s:Kernel", types.module, &module_object, &name) == 0) return nullptr;
+  const char *name = nullptr, *signature = nullptr;
+  if (PyArg_ParseTuple(args, "O!s|z:Kernel", types.module, &module_object, &name, &signature) == 0) return nullptr;
   auto* module = reinterpret_cast<ModuleObject*>(module_object);
   Ref self(allocate(type));
   if (!self) return nullptr;
@@ -99,7 +99,7 @@ PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject*) {
   kernel->state = new KernelState;
   Py_INCREF(reinterpret_cast<PyObject*>(module->session));
   kernel->session = module->session;
-  if (!check(pergola_module_kernel(module->handle, name, &kernel->state->handle))) return nullptr;
+  if (!check(pergola_module_kernel_as(module->handle, name, signature, &kernel->state->handle))) return nullptr;
   return read_signature(kernel->state) ? self.release() : nullptr;
 }
 
@@ -136,8 +136,9 @@ PyObject* kernel_parameters(PyObject* self, PyObject*) {
     pergola_parameter_info info{};
     info.struct_size = PERGOLA_STRUCT_SIZE(pergola_parameter_info);
     if (!check(pergola_kernel_parameter(state->handle, i, &info))) return nullptr;
-    const Ref one(Py_BuildValue("(ssiIIIis)", info.name, info.type_name, info.kind, info.offset_bytes, info.size_bytes,
-                                info.align_bytes, info.access, info.reason));
+    const Ref one(Py_BuildValue("(ssiIIIisis)", info.name, info.type_name, info.kind, info.offset_bytes,
+                                info.size_bytes, info.align_bytes, info.access, info.reason, info.direction,
+                                info.declaration));
     if (!one || PyList_Append(list.get(), one.get()) < 0) return nullptr;
   }
   return list.release();

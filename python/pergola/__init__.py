@@ -83,10 +83,11 @@ def record() -> Event:
     return _session.current().record()
 
 
-def kernel(source: str, kernel: _Optional[str] = None, *, name: _Optional[str] = None,
-           language: _Optional[str] = None, flags: _Iterable[str] = ()) -> Kernel:
-    """The kernel of a source text (CUDA C++ or PTX), which has one, or is told which."""
-    return _session.current().kernel(source, kernel, name=name, language=language, flags=flags)
+def kernel(source: str, kernel: _Optional[str] = None, *, signature: _Optional[str] = None,
+           name: _Optional[str] = None, language: _Optional[str] = None, flags: _Iterable[str] = ()) -> Kernel:
+    """The kernel of a source text (CUDA C++ or PTX), which has one, or is told which. `signature` is that of
+    Module.kernel()."""
+    return _session.current().kernel(source, kernel, signature=signature, name=name, language=language, flags=flags)
 
 
 def module(source: str, *, name: _Optional[str] = None, language: _Optional[str] = None,

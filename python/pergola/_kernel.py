@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Optional
 
 from . import _core
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 _ACCESS = ("none", "read", "write", "read+write", "unknown")
 _KIND = ("integer", "float", "bits", "pointer", "struct")
+_DIRECTION = ("", "in", "out", "inout")
 
 
 class Parameter(NamedTuple):
@@ -24,6 +25,8 @@ class Parameter(NamedTuple):
     align_bytes: int
     access: str  # of the memory that it points at: "none", "read", "write", "read+write", "unknown"
     reason: str  # the instruction that shows it
+    direction: str  # of the signature: "in", "out", "inout"; "" where none is declared
+    declaration: str  # of the signature, "x: in pointer float"; "" without one
 
 
 class Kernel(_core.Kernel):
@@ -41,8 +44,10 @@ class Kernel(_core.Kernel):
     def parameters(self) -> tuple[Parameter, ...]:
         if not hasattr(self, "_cached_parameters"):
             self._cached_parameters = tuple(
-                Parameter(name, type_, _KIND[kind], offset, size, align, _ACCESS[access], reason)
-                for name, type_, kind, offset, size, align, access, reason in self._parameters())
+                Parameter(name, type_, _KIND[kind], offset, size, align, _ACCESS[access], reason, _DIRECTION[direction],
+                          declaration)
+                for (name, type_, kind, offset, size, align, access, reason, direction,
+                     declaration) in self._parameters())
         return self._cached_parameters
 
     @property
@@ -77,7 +82,8 @@ class Kernel(_core.Kernel):
 
 
 class Module(_core.Module):
-    """The kernels of a file or text, as attributes (`module.saxpy`) and items (`module["ns::saxpy"]`)."""
+    """The kernels of a file or text, as attributes (`module.saxpy`) and items (`module["ns::saxpy"]`); with a signature
+    by `module.kernel("saxpy", "...")`."""
 
     __slots__ = ("_kernels",)
     _kernels: dict[str, Kernel]
@@ -94,6 +100,15 @@ class Module(_core.Module):
         if name not in self._kernels:
             self._kernels[name] = Kernel(self, name)
         return self._kernels[name]
+
+    def kernel(self, name: str, signature: Optional[str] = None) -> Kernel:
+        """As module[name], with a signature in NIDL or as for NFI (docs/scheduling.md), which is believed where the PTX
+        leaves a doubt:
+
+            module.kernel("gather", signature="table: in pointer uint64, rows: in pointer float, y: out pointer float")
+
+        ParseError names the column; InvalidArgument the instruction that does otherwise."""
+        return self[name] if not signature else Kernel(self, name, signature)
 
     def __getattr__(self, name: str) -> Kernel:
         if name.startswith("__") or name in Module.__slots__:
@@ -116,9 +131,9 @@ class Module(_core.Module):
         return f"<pergola.Module of {', '.join(self.names)}>"
 
 
-def only_kernel(session: Session, module: Module) -> Kernel:
+def only_kernel(session: Session, module: Module, signature: Optional[str] = None) -> Kernel:
     """The module's kernel, where it has just one."""
     if len(module) != 1:
         raise _core.InvalidArgument(f"kernel() is of a source with one kernel; this one has {len(module)} "
                                     f"({', '.join(module.names)}): take module() and name it.")
-    return module[module.names[0]]
+    return module.kernel(module.names[0], signature)

@@ -92,11 +92,11 @@ class Session(_core.Session):
         """Compiles and loads CUDA C++ or PTX text. `name` is for messages, `flags` for the compiler ("-DN=4")."""
         return Module(self, source, False, _language(language), name, tuple(flags))
 
-    def kernel(self, source: str, kernel: Optional[str] = None, *, name: Optional[str] = None,
-               language: Optional[str] = None, flags: Iterable[str] = ()) -> Kernel:
-        """The kernel of a source text, which has one, or is told which."""
+    def kernel(self, source: str, kernel: Optional[str] = None, *, signature: Optional[str] = None,
+               name: Optional[str] = None, language: Optional[str] = None, flags: Iterable[str] = ()) -> Kernel:
+        """The kernel of a source text, which has one, or is told which. `signature` is that of Module.kernel()."""
         module = self.module(source, name=name, language=language, flags=flags)
-        return only_kernel(self, module) if kernel is None else module[kernel]
+        return only_kernel(self, module, signature) if kernel is None else module.kernel(kernel, signature)
 
     def load(self, path: str | os.PathLike[str], *, language: Optional[str] = None,
              flags: Iterable[str] = ()) -> Module:

@@ -19,6 +19,7 @@ static_assert(PERGOLA_TYPE_BOOL == static_cast<int>(session::ElementType::kBool)
 static_assert(PERGOLA_TYPE_F32 == static_cast<int>(session::ElementType::kF32));
 static_assert(PERGOLA_TYPE_C128 == static_cast<int>(session::ElementType::kC128));
 static_assert(PERGOLA_ACCESS_UNKNOWN == static_cast<int>(session::Access::kUnknown));
+static_assert(PERGOLA_DIRECTION_INOUT == static_cast<int>(session::Direction::kInOut));
 static_assert(PERGOLA_PARAMETER_STRUCT == static_cast<int>(session::ParameterKind::kStruct));
 static_assert(PERGOLA_LANGUAGE_PTX == static_cast<int>(session::Language::kPtx));
 

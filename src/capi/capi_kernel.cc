@@ -118,7 +118,9 @@ pergola_code pergola_kernel_parameter(pergola_kernel handle, size_t index, pergo
     full.align_bytes = parameter.align_bytes;
     full.access = static_cast<pergola_access>(parameter.access);
     full.reason = parameter.reason.c_str();
-    return write_struct(full, out, "pergola_parameter_info");
+    full.direction = static_cast<pergola_direction>(parameter.direction);
+    full.declaration = parameter.declaration.c_str();
+    return write_struct(full, out, "pergola_parameter_info", offsetof(pergola_parameter_info, direction));
   });
 }
 

@@ -152,11 +152,16 @@ pergola_code pergola_module_kernel_refusal(pergola_module handle, size_t index, 
 }
 
 pergola_code pergola_module_kernel(pergola_module handle, const char* name, pergola_kernel* out) {
+  return pergola_module_kernel_as(handle, name, nullptr, out);
+}
+
+pergola_code pergola_module_kernel_as(pergola_module handle, const char* name, const char* signature,
+                                      pergola_kernel* out) {
   return guarded([&]() -> Status {
     PERGOLA_TRY(check_pointer(name, "name"));
     PERGOLA_TRY(check_pointer(out, "kernel"));
     PERGOLA_ASSIGN(auto module, object_of<session::Module>(handle, "module"));
-    PERGOLA_ASSIGN(auto kernel, module->kernel(name));
+    PERGOLA_ASSIGN(auto kernel, module->kernel(name, signature == nullptr ? "" : signature));
     return give_handle(std::move(kernel), out);
   });
 }

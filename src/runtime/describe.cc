@@ -37,6 +37,10 @@ void add_modes(const analysis::PointerModes& modes, session::KernelInfo& info) {
     parameter.access =
         static_cast<Access>(static_cast<int>(parameter.access) | static_cast<int>(access_of(pointer.mode)));
     parameter.is_sole_base |= pointer.is_sole;
+    if (parameter.kind != ParameterKind::kStruct) {
+      parameter.surely_read = pointer.surely_read;
+      parameter.surely_written = pointer.surely_written;
+    }
     if (pointer.reason.empty()) continue;
     if (!parameter.reason.empty()) parameter.reason += "; ";
     parameter.reason += parameter.kind == ParameterKind::kStruct
@@ -47,6 +51,8 @@ void add_modes(const analysis::PointerModes& modes, session::KernelInfo& info) {
     info.variables.push_back({variable.name, access_of(variable.mode), variable.reason});
   info.universal_access = access_of(modes.universal);
   info.universal_reason = modes.universal_reason;
+  info.absolute_access = access_of(modes.absolute);
+  info.absolute_reason = modes.absolute_reason;
 }
 
 }  // namespace

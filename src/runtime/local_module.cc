@@ -5,6 +5,7 @@
 #include "src/runtime/local_texture.h"
 #include "src/runtime/modes.h"
 #include "src/session/arguments.h"
+#include "src/session/signature.h"
 
 namespace pergola::runtime {
 namespace {
@@ -36,17 +37,19 @@ LocalModule::LocalModule(std::shared_ptr<LocalSession> session, device::ModulePt
     for (const session::VariableInfo& variable : info.variables)
       if (auto& resource = variables_[variable.name]; resource == nullptr && writes(mode_of(variable.access)))
         resource = scheduler.create_resource(1);
-  launch_states_.resize(infos_.size());
-  for (std::size_t i = 0; i < infos_.size(); ++i) {
-    const session::KernelInfo& info = infos_[i];
-    LaunchState& state = launch_states_[i];
-    state.site = scheduler.site(ptx_names_[i]);
-    state.universal = mode_of(info.universal_access);
-    for (const session::ParameterInfo& parameter : info.parameters) state.modes.push_back(mode_of(parameter.access));
-    for (const session::VariableInfo& variable : info.variables)
-      if (const auto& resource = variables_[variable.name]; resource != nullptr)
-        state.variables.push_back({resource.get(), {0, 1}, mode_of(variable.access)});
-  }
+  for (std::size_t i = 0; i < infos_.size(); ++i)
+    launch_states_.push_back(launch_state(infos_[i], scheduler.site(ptx_names_[i])));
+}
+
+LocalModule::LaunchState LocalModule::launch_state(const session::KernelInfo& info, scheduler::WorkSite* site) const {
+  LaunchState state;
+  state.site = site;
+  state.universal = mode_of(info.universal_access);
+  for (const session::ParameterInfo& parameter : info.parameters) state.modes.push_back(mode_of(parameter.access));
+  for (const session::VariableInfo& variable : info.variables)
+    if (const auto& resource = variables_.at(variable.name); resource != nullptr)
+      state.variables.push_back({resource.get(), {0, 1}, mode_of(variable.access)});
+  return state;
 }
 
 LocalModule::~LocalModule() {
@@ -54,30 +57,37 @@ LocalModule::~LocalModule() {
     if (resource != nullptr) session_->scheduler().retire(std::move(resource), nullptr);
 }
 
-Result<session::KernelPtr> LocalModule::kernel(std::string_view name) {
+Result<session::KernelPtr> LocalModule::kernel(std::string_view name, std::string_view signature) {
   PERGOLA_ASSIGN(const std::size_t index, session::find_kernel(names_, name, name_));
   if (!kernels_[index])
     return PERGOLA_ERROR(kUnsupported, "{} Kernel '{}' is refused therefore; others of '{}' can be used.",
                          refusals_[index], ptx_names_[index], name_);
-  return session::KernelPtr(std::make_shared<LocalKernel>(shared_from_this(), index));
+  if (signature.empty()) return session::KernelPtr(std::make_shared<LocalKernel>(shared_from_this(), index));
+  PERGOLA_ASSIGN(const session::Signature declared, session::parse_signature(signature));
+  if (!declared.kernel.empty() && !session::may_mean(names_[index], declared.kernel))
+    return PERGOLA_ERROR(
+        kInvalidArgument,
+        "The signature is of kernel '{}', and the kernel is '{}': name the same, or leave the name out.",
+        declared.kernel, name);
+  PERGOLA_ASSIGN(const session::KernelInfo info, session::apply_signature(infos_[index], declared));
+  return session::KernelPtr(std::make_shared<LocalKernel>(shared_from_this(), index, info));
 }
 
 Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const session::Argument> arguments,
                            session::EventPtr* event, std::uint64_t* ticket) {
   LocalSession& session = *module_->session_;
-  const LocalModule::LaunchState& state = module_->launch_states_[index_];
   boost::container::small_vector<std::byte, 256> parameters(info().parameter_bytes);
   PERGOLA_TRY(session::bind_arguments(info(), session.id(), arguments, parameters));
   boost::container::small_vector<scheduler::Access, 8> accesses;
-  for (const scheduler::Access& variable : state.variables) accesses.push_back(variable);
-  scheduler::Mode universal = state.universal;
+  for (const scheduler::Access& variable : state_.variables) accesses.push_back(variable);
+  scheduler::Mode universal = state_.universal;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (const auto* given = std::get_if<session::TextureArgument>(&arguments[i])) {  // of this session too
       accesses.push_back(
           {&static_cast<const LocalTexture&>(*given->texture).resource(), {0, 1}, scheduler::Mode::kRead});
       continue;
     }
-    const scheduler::Mode mode = state.modes[i];
+    const scheduler::Mode mode = state_.modes[i];
     if (mode == scheduler::Mode::kNone) continue;
     if (const auto* given = std::get_if<session::ArrayArgument>(&arguments[i])) {
       // bind_arguments() has seen that it is of this session, whose arrays are all LocalArrays. A pointer into the
@@ -99,11 +109,11 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
   const FunctionRef<scheduler::WorkDetail()> describe = detail;
   device::EventPtr ended;
   PERGOLA_TRY(session.scheduler().submit(
-      {scheduler::WorkKind::kKernel, state.site, accesses, universal, plain ? &call : nullptr, &describe},
+      {scheduler::WorkKind::kKernel, state_.site, accesses, universal, plain ? &call : nullptr, &describe},
       [&](device::Queue& queue) { return queue.launch(module_->module_, kernel, shape, parameters); },
       event == nullptr ? nullptr : &ended, ticket));
   for (std::size_t i = 0; i < arguments.size(); ++i)
-    if (const auto* given = std::get_if<session::ArrayArgument>(&arguments[i]); given && writes(state.modes[i]))
+    if (const auto* given = std::get_if<session::ArrayArgument>(&arguments[i]); given && writes(state_.modes[i]))
       static_cast<const LocalArray&>(*given->array).changed_on_device();
   if (writes(universal)) session.mirrors().all_changed_on_device();
   if (event != nullptr) *event = session.wrap(std::move(ended), module_->module_, kernel.signature().name);

@@ -20,7 +20,7 @@ class LocalModule final : public session::Module, public std::enable_shared_from
   const std::string& refusal(std::size_t index) const override { return refusals_[index]; }
   const std::string& ptx() const override { return ptx_; }
   ~LocalModule() override;
-  Result<session::KernelPtr> kernel(std::string_view name) override;
+  Result<session::KernelPtr> kernel(std::string_view name, std::string_view signature) override;
 
  private:
   friend class LocalKernel;
@@ -31,6 +31,8 @@ class LocalModule final : public session::Module, public std::enable_shared_from
     scheduler::Mode universal = scheduler::Mode::kNone;
     std::vector<scheduler::Access> variables;
   };
+
+  LaunchState launch_state(const session::KernelInfo& info, scheduler::WorkSite* site) const;
 
   const std::shared_ptr<LocalSession> session_;
   const device::ModulePtr module_;
@@ -46,17 +48,36 @@ class LocalModule final : public session::Module, public std::enable_shared_from
 class LocalKernel final : public session::Kernel {
  public:
   LocalKernel(std::shared_ptr<const LocalModule> module, std::size_t index)
-      : module_(std::move(module)), index_(index) {}
+      : module_(std::move(module)),
+        index_(index),
+        info_(module_->infos_[index]),
+        state_(module_->launch_states_[index]) {}
+  // With what is known of it by a signature.
+  LocalKernel(std::shared_ptr<const LocalModule> module, std::size_t index, const session::KernelInfo& info)
+      : module_(std::move(module)),
+        index_(index),
+        declared_(std::make_unique<const Declared>(
+            Declared{info, module_->launch_state(info, module_->launch_states_[index].site)})),
+        info_(declared_->info),
+        state_(declared_->state) {}
 
-  const session::KernelInfo& info() const override { return module_->infos_[index_]; }
+  const session::KernelInfo& info() const override { return info_; }
   Status launch(const session::LaunchShape& shape, std::span<const session::Argument> arguments,
                 session::EventPtr* event, std::uint64_t* ticket) override;
   Result<session::EventPtr> event_of(std::uint64_t ticket) override;
   Status launch_nothing(std::span<const session::Argument> arguments, session::EventPtr* event) override;
 
  private:
+  struct Declared {
+    session::KernelInfo info;
+    LocalModule::LaunchState state;
+  };
+
   const std::shared_ptr<const LocalModule> module_;
   const std::size_t index_;
+  const std::unique_ptr<const Declared> declared_;  // null: the two below are the module's
+  const session::KernelInfo& info_;
+  const LocalModule::LaunchState& state_;
 };
 
 }  // namespace pergola::runtime

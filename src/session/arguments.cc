@@ -65,24 +65,18 @@ std::string describe(const Argument& argument) {
   return "a device address";
 }
 
-bool number_fits(const ParameterInfo& parameter, const Number& number) {
-  const NumberClass given = class_of(number.type);
-  if (given == NumberClass::kOther || size_bytes(number.type) != parameter.size_bytes) return false;
-  switch (parameter.kind) {
-    case ParameterKind::kInteger: return given == NumberClass::kInteger;
-    case ParameterKind::kFloat: return given == NumberClass::kFloat;
-    case ParameterKind::kBits: return true;
-    // CUDA's __half and __nv_bfloat16 are structs of two bytes.
-    case ParameterKind::kStruct: return number.type == ElementType::kF16 || number.type == ElementType::kBF16;
-    case ParameterKind::kPointer: return false;
-  }
-  return false;
+bool is_number(const ParameterInfo& parameter) {
+  return parameter.kind == ParameterKind::kInteger || parameter.kind == ParameterKind::kBits;
 }
 
-bool memory_fits(const ParameterInfo& parameter) {
-  return parameter.kind == ParameterKind::kPointer ||
-         (parameter.size_bytes == 8 &&
-          (parameter.kind == ParameterKind::kInteger || parameter.kind == ParameterKind::kBits));
+// An array of other elements than the signature says. Signed and unsigned are one, as for numbers; complex elements are
+// pairs of floats; of bytes nothing is known.
+bool elements_fit(const ParameterInfo& parameter, ElementType given) {
+  if (!parameter.declared_type || given == ElementType::kBytes) return true;
+  const ElementType declared = *parameter.declared_type;
+  if (given == ElementType::kC64) return declared == ElementType::kF32;
+  if (given == ElementType::kC128) return declared == ElementType::kF64;
+  return class_of(given) == class_of(declared) && size_bytes(given) == size_bytes(declared);
 }
 
 // Checks and places one argument after the other.
@@ -97,7 +91,7 @@ class Binder {
   Status place(std::size_t index, const Argument& argument) {
     index_ = index;
     if (const auto* number = std::get_if<Number>(&argument)) {
-      if (!number_fits(parameter(), *number)) return mismatch(argument);
+      if (!number_fits(parameter(), number->type)) return mismatch(argument);
       return store(&number->bits, parameter().size_bytes);
     }
     if (const auto* address = std::get_if<AddressArgument>(&argument)) {
@@ -128,6 +122,7 @@ class Binder {
   Status place_array(const Argument& argument, const ArrayArgument& given) {
     if (given.array == nullptr || !memory_fits(parameter())) return mismatch(argument);
     const Array& array = *given.array;
+    if (!elements_fit(parameter(), array.type())) return mismatch(argument);
     if (array.session_id() != session_id_)
       return PERGOLA_ERROR(kInvalidArgument,
                            "{} belongs to another session than the kernel: make it with the kernel's session, or copy "
@@ -152,7 +147,8 @@ class Binder {
 
   // A cudaTextureObject_t is an integer of 8 bytes.
   Status place_texture(const Argument& argument, const TextureArgument& given) {
-    if (given.texture == nullptr || !memory_fits(parameter())) return mismatch(argument);
+    const bool fits = memory_fits(parameter()) || (parameter().size_bytes == 8 && is_number(parameter()));
+    if (given.texture == nullptr || !fits) return mismatch(argument);
     if (given.texture->session_id() != session_id_)
       return PERGOLA_ERROR(kInvalidArgument,
                            "{} is a texture of another session than the kernel: make it of an array of "
@@ -177,16 +173,38 @@ class Binder {
 
 }  // namespace
 
+bool number_fits(const ParameterInfo& parameter, ElementType type) {
+  const NumberClass given = class_of(type);
+  if (given == NumberClass::kOther || size_bytes(type) != parameter.size_bytes) return false;
+  switch (parameter.kind) {
+    case ParameterKind::kInteger: return given == NumberClass::kInteger;
+    case ParameterKind::kFloat: return given == NumberClass::kFloat;
+    case ParameterKind::kBits: return true;
+    // CUDA's __half and __nv_bfloat16 are structs of two bytes.
+    case ParameterKind::kStruct: return type == ElementType::kF16 || type == ElementType::kBF16;
+    case ParameterKind::kPointer: return false;
+  }
+  return false;
+}
+
+bool memory_fits(const ParameterInfo& parameter) {
+  if (parameter.kind == ParameterKind::kPointer) return true;
+  return parameter.declaration.empty() && parameter.size_bytes == 8 && is_number(parameter);
+}
+
 std::string expectation(const ParameterInfo& parameter) {
   const std::uint32_t size = parameter.size_bytes;
   switch (parameter.kind) {
     case ParameterKind::kInteger:
-      return size == 8 ? "an array or an 8-byte integer" : fmt::format("a {}-byte integer", size);
+      if (size != 8) return fmt::format("a {}-byte integer", size);
+      return memory_fits(parameter) ? "an array or an 8-byte integer" : "an 8-byte integer";
     case ParameterKind::kFloat:
       return size == 4 ? "a float" : size == 8 ? "a double" : fmt::format("a {}-byte float", size);
     case ParameterKind::kBits:
-      return size == 8 ? "an array or an 8-byte number" : fmt::format("a {}-byte number", size);
-    case ParameterKind::kPointer: return "an array";
+      if (size != 8) return fmt::format("a {}-byte number", size);
+      return memory_fits(parameter) ? "an array or an 8-byte number" : "an 8-byte number";
+    case ParameterKind::kPointer:
+      return parameter.declared_type ? fmt::format("an array of {}", to_string(*parameter.declared_type)) : "an array";
     case ParameterKind::kStruct: return fmt::format("a struct of {} bytes", size);
   }
   return "something else";

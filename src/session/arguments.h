@@ -24,4 +24,8 @@ Status bind_arguments(const KernelInfo& kernel, std::uint64_t session_id, std::s
 // "a 4-byte integer", "an array or an 8-byte integer", ...
 std::string expectation(const ParameterInfo& parameter);
 
+// Whether a number of that type, or the address of an array, may be given.
+bool number_fits(const ParameterInfo& parameter, ElementType type);
+bool memory_fits(const ParameterInfo& parameter);
+
 }  // namespace pergola::session

@@ -1,5 +1,7 @@
 #include "src/session/kernel_names.h"
 
+#include <algorithm>
+
 namespace pergola::session {
 namespace {
 
@@ -17,18 +19,25 @@ std::string shown(const KernelName& kernel) {
                                                             : fmt::format("'{}' ({})", kernel.plain, kernel.ptx);
 }
 
+using Form = std::string_view (*)(std::string_view);
+constexpr Form kForms[] = {
+    [](std::string_view plain) { return plain; },
+    [](std::string_view plain) { return without_arguments(plain); },
+    [](std::string_view plain) { return last_part(without_arguments(plain)); },
+};
+
 }  // namespace
+
+bool may_mean(const KernelName& kernel, std::string_view name) {
+  if (kernel.ptx == name) return true;
+  return !kernel.plain.empty() &&
+         std::any_of(std::begin(kForms), std::end(kForms), [&](Form form) { return form(kernel.plain) == name; });
+}
 
 Result<std::size_t> find_kernel(std::span<const KernelName> kernels, std::string_view name, std::string_view module) {
   for (std::size_t i = 0; i < kernels.size(); ++i)
     if (kernels[i].ptx == name) return i;
 
-  using Form = std::string_view (*)(std::string_view);
-  constexpr Form kForms[] = {
-      [](std::string_view plain) { return plain; },
-      [](std::string_view plain) { return without_arguments(plain); },
-      [](std::string_view plain) { return last_part(without_arguments(plain)); },
-  };
   for (const Form form : kForms) {
     std::vector<std::size_t> found;
     for (std::size_t i = 0; i < kernels.size(); ++i)

@@ -21,4 +21,7 @@ struct KernelName {
 // for an ambiguous name, what it could mean.
 Result<std::size_t> find_kernel(std::span<const KernelName> kernels, std::string_view name, std::string_view module);
 
+// Whether `name` may mean that kernel, though others may be meant as well.
+bool may_mean(const KernelName& kernel, std::string_view name);
+
 }  // namespace pergola::session

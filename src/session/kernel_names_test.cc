@@ -37,6 +37,13 @@ TEST(FindKernel, AmbiguousName_ListsWhatItCouldMean) {
             "(_Z5scaleIdEvPT_i). Name one of them in full.");
 }
 
+TEST(FindKernel, MayMean_TakesEveryForm) {
+  for (const char* name : {"_Z5scaleIfEvPT_i", "scale<float>", "scale"}) EXPECT_TRUE(may_mean(kKernels[1], name));
+  for (const char* name : {"scale<double>", "scal", ""}) EXPECT_FALSE(may_mean(kKernels[1], name)) << name;
+  EXPECT_TRUE(may_mean(kKernels[0], "saxpy"));
+  EXPECT_TRUE(may_mean(kKernels[3], "norm"));
+}
+
 TEST(FindKernel, MissingName_ListsWhatIsThere) {
   const auto index = find_kernel(kKernels, "sacpy", "k.cu");
   ASSERT_EQ(index.code(), Code::kNotFound);

@@ -59,6 +59,16 @@ std::string_view to_string(Access access) {
   return "unknown";
 }
 
+std::string_view to_string(Direction direction) {
+  switch (direction) {
+    case Direction::kNone: return "";
+    case Direction::kIn: return "in";
+    case Direction::kOut: return "out";
+    case Direction::kInOut: return "inout";
+  }
+  return "";
+}
+
 std::string_view to_string(ParameterKind kind) {
   switch (kind) {
     case ParameterKind::kInteger: return "integer";

@@ -56,6 +56,10 @@ std::string_view to_string(Access access);  // "none" "read" "write" "read+write
 enum class ParameterKind : std::int32_t { kInteger = 0, kFloat = 1, kBits = 2, kPointer = 3, kStruct = 4 };
 std::string_view to_string(ParameterKind kind);
 
+// What a signature says of a pointer (signature.h). The values are those of Access.
+enum class Direction : std::int32_t { kNone = 0, kIn = 1, kOut = 2, kInOut = 3 };
+std::string_view to_string(Direction direction);  // "" "in" "out" "inout"
+
 struct ParameterInfo {
   std::string name;  // as in the PTX
   ptx::Type type = ptx::Type::kNone;
@@ -67,6 +71,12 @@ struct ParameterInfo {
   std::string reason;
   // Some access is based on this parameter alone: a number given for it is an address then, of any array.
   bool is_sole_base = false;
+  // The instruction that reads or writes through this pointer beyond doubt; "" where the PTX leaves a doubt.
+  std::string surely_read, surely_written;
+  // Of the signature that the kernel was taken with, "x: in pointer float"; "" without one.
+  std::string declaration;
+  Direction direction = Direction::kNone;
+  std::optional<ElementType> declared_type;  // of a number, or of the elements pointed at
 };
 
 // A module variable that a kernel touches by name.
@@ -87,6 +97,8 @@ struct KernelInfo {
   std::optional<std::array<std::uint32_t, 3>> required_threads;  // .reqntid
   Access universal_access = Access::kUnknown;  // accesses that may be to any array
   std::string universal_reason;
+  Access absolute_access = Access::kNone;  // the part of it at addresses that are numbers in the PTX
+  std::string absolute_reason;
   std::vector<VariableInfo> variables;
 };
 
