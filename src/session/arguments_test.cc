@@ -125,6 +125,31 @@ TEST(Bind, BareU64_TakesIntegersAddressesAndArrays) {
   }
 }
 
+TEST(Bind, WhatASignatureDeclares_IsAsked) {
+  KernelInfo kernel = saxpy();
+  kernel.parameters[1].declaration = "n: uint64";
+  kernel.parameters[1].declared_type = ElementType::kU64;
+  kernel.parameters[2].declaration = "y: out pointer sint32";
+  kernel.parameters[2].declared_type = ElementType::kI32;
+  const auto bind = [&](Argument n, ElementType elements) {
+    const Argument arguments[] = {f32(2), std::move(n),
+                                  ArrayArgument{std::make_shared<FakeArray>(elements, 16, 0x2000), 0},
+                                  Number{ElementType::kI32, 5}};
+    return bound_by(kernel, kSession, arguments);
+  };
+  const Number five{ElementType::kU64, 5};
+  for (const ElementType fits : {ElementType::kI32, ElementType::kU32, ElementType::kBytes})
+    EXPECT_TRUE(bind(five, fits).ok()) << to_string(fits);
+  for (const ElementType other : {ElementType::kF32, ElementType::kI64, ElementType::kC64})
+    EXPECT_THAT(bind(five, other).message(), HasSubstr("should be an array of i32; it is an array of"))
+        << to_string(other);
+  EXPECT_THAT(bind(array(0x1000), ElementType::kI32).message(),
+              HasSubstr("should be an 8-byte integer; it is an array"));
+  EXPECT_THAT(bind(AddressArgument{0x1000}, ElementType::kI32).message(), HasSubstr("it is a device address"));
+  kernel.parameters[2].declared_type = ElementType::kF32;
+  EXPECT_TRUE(bind(five, ElementType::kC64).ok()) << "pairs of floats";
+}
+
 TEST(Bind, WrongCount_ListsTheParameters) {
   const std::vector<Argument> one{f32(2)};
   const auto bound = bound_by(saxpy(), kSession, one);
