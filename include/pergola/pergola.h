@@ -385,14 +385,19 @@ PERGOLA_API pergola_code pergola_array_wait(pergola_array array, uint64_t offset
 PERGOLA_API pergola_code pergola_array_read(pergola_array array, uint64_t offset_bytes, void* data,
                                             uint64_t size_bytes);
 /* As read, of the whole array into memory that the array owns (page-locked where that is faster). It is a copy of this
- * moment, valid until the next view or host access of this array or its destruction. */
+ * moment, valid until the next view, host access or prefetch of this array or its destruction. */
 PERGOLA_API pergola_code pergola_array_view(pergola_array array, const void** data, uint64_t* size_bytes);
 /* The whole array for the host to work on by pointer, until the array is next given to anything else (a launch, a copy,
- * another call of this section). Page-locked memory that mirrors the device's, and copies that nobody waits for but the host
- * where it reads: this is the fastest way in and out of a GPU. Where the host reaches the array itself (cpu), that.
+ * another call of this section), or a kernel is launched whose accesses may be to any array (it then counts as given to that).
+ * Page-locked memory that mirrors the device's, and copies that nobody waits for but the host where it reads: the fastest way
+ * in and out of a GPU. Where the host reaches the array itself (cpu), that, and kernels that use it are waited for.
  * `access`: PERGOLA_ACCESS_READ waits for the work that made the contents; _WRITE only for copies of earlier contents, and
- * every byte is to be written; _READ_WRITE as _READ. What was written goes up before the next use on the device. */
-PERGOLA_API pergola_code pergola_array_host(pergola_array array, pergola_access access, void** data, uint64_t* size_bytes);
+ * every byte is to be written; _READ_WRITE as _READ. What was written goes up before the next use on the device. Tells, as
+ * every wait does, of work that failed. A negative timeout waits for ever; else TIMEOUT when it is over.
+ * Threads that use one array on both sides at once order that by themselves. What others change in memory that they share by
+ * its address is seen by read and view, and by this of adopted arrays alone. */
+PERGOLA_API pergola_code pergola_array_host(pergola_array array, pergola_access access, int64_t timeout_ns, void** data,
+                                            uint64_t* size_bytes);
 /* Queues the copy that brings the contents there, if they are not: PERGOLA_LOCATION_DEVICE or _HOST. */
 PERGOLA_API pergola_code pergola_array_prefetch(pergola_array array, pergola_location to);
 /* Queues a fill: every element becomes `value`, of element_bytes bytes. */

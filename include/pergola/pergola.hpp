@@ -89,7 +89,7 @@ class Array {
   std::size_t size_bytes() const { return count_ * sizeof(T); }
 
   // The contents once all work on them so far has ended. A copy of this moment in memory that the array owns: valid
-  // until the next read() of this array or its end.
+  // until the next read(), host access or prefetch of this array or its end.
   std::span<const T> read() const {
     const void* data = nullptr;
     std::uint64_t bytes = 0;
@@ -129,7 +129,7 @@ class Array {
   std::span<E> access(pergola_access how) const {
     void* data = nullptr;
     std::uint64_t bytes = 0;
-    detail::check(pergola_array_host(handle_.get(), how, &data, &bytes));
+    detail::check(pergola_array_host(handle_.get(), how, -1, &data, &bytes));
     return {static_cast<E*>(data), count_};
   }
 

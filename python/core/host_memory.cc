@@ -30,15 +30,6 @@ PyType_Slot host_memory_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(host_
                                    {Py_bf_getbuffer, reinterpret_cast<void*>(host_memory_buffer)},
                                    {0, nullptr}};
 
-// Waits so that Ctrl-C works, as pergola_array_host() does not: first for what made the contents, and only the copy's
-// rest is left to that. What the host has written is there already.
-bool wait_for_contents(const MemoryObject* memory, pergola_array handle) {
-  pergola_array_info info{};
-  if (!get_info(handle, &info)) return false;
-  if (info.location == PERGOLA_LOCATION_HOST) return true;
-  return check(pergola_array_prefetch(handle, PERGOLA_LOCATION_HOST)) && wait_for(memory, 0, memory->size_bytes);
-}
-
 }  // namespace
 
 PyObject* memory_host(PyObject* self, PyObject* args) {
@@ -48,16 +39,17 @@ PyObject* memory_host(PyObject* self, PyObject* args) {
   pergola_array handle = nullptr;
   std::uint64_t base = 0;
   if (!resolve(memory, &handle, &base)) return nullptr;
-  if (access != PERGOLA_ACCESS_WRITE && !wait_for_contents(memory, handle)) return nullptr;
   Ref made(allocate(types.host_memory));
-  if (!made || !resolve(memory, &handle, &base)) return nullptr;  // free() may have been called while this waited
+  if (!made) return nullptr;
   void* data = nullptr;
   std::uint64_t size = 0;
   MemoryObject* owner = memory->base != nullptr ? memory->base : memory;
   auto* host = reinterpret_cast<HostMemoryObject*>(made.get());
   host->owner = reinterpret_cast<MemoryObject*>(Py_NewRef(reinterpret_cast<PyObject*>(owner)));
   ++owner->exports;  // keeps free() out from here on
-  if (!without_gil([&] { return pergola_array_host(handle, access, &data, &size); })) return nullptr;
+  if (!wait_in_slices(
+          [&](std::int64_t slice_ns) { return pergola_array_host(handle, access, slice_ns, &data, &size); }))
+    return nullptr;
   host->data = static_cast<char*>(data) + base;
   host->size = static_cast<Py_ssize_t>(memory->size_bytes);
   host->is_readonly = access == PERGOLA_ACCESS_READ ? 1 : 0;

@@ -107,12 +107,14 @@ pergola_code pergola_array_view(pergola_array handle, const void** data, uint64_
   });
 }
 
-pergola_code pergola_array_host(pergola_array handle, pergola_access access, void** data, uint64_t* size_bytes) {
+pergola_code pergola_array_host(pergola_array handle, pergola_access access, int64_t timeout_ns, void** data,
+                                uint64_t* size_bytes) {
   return guarded([&]() -> Status {
     PERGOLA_TRY(check_pointer(data, "data"));
     PERGOLA_TRY(check_pointer(size_bytes, "size_bytes"));
     PERGOLA_ASSIGN(auto array, object_of<session::Array>(handle, "array"));
-    PERGOLA_ASSIGN(const std::span<std::byte> bytes, array->host(static_cast<session::Access>(access)));
+    const auto timeout = timeout_ns < 0 ? std::nullopt : std::optional(std::chrono::nanoseconds(timeout_ns));
+    PERGOLA_ASSIGN(const std::span<std::byte> bytes, array->host(static_cast<session::Access>(access), timeout));
     *data = bytes.data();
     *size_bytes = bytes.size();
     return {};

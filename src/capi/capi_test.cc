@@ -138,7 +138,7 @@ TEST_F(Capi, DeadHandle_IsAnErrorInEveryFunction) {
   EXPECT_EQ(pergola_array_write(array, 0, value, sizeof value), PERGOLA_INVALID_ARGUMENT);
   EXPECT_EQ(pergola_array_view(array, &data, &size), PERGOLA_INVALID_ARGUMENT);
   void* host = nullptr;
-  EXPECT_EQ(pergola_array_host(array, PERGOLA_ACCESS_READ, &host, &size), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_array_host(array, PERGOLA_ACCESS_READ, -1, &host, &size), PERGOLA_INVALID_ARGUMENT);
   EXPECT_EQ(pergola_array_prefetch(array, PERGOLA_LOCATION_HOST), PERGOLA_INVALID_ARGUMENT);
   EXPECT_EQ(pergola_array_fill(array, value), PERGOLA_INVALID_ARGUMENT);
   EXPECT_EQ(pergola_array_copy(array, 0, array, 0, 0), PERGOLA_INVALID_ARGUMENT);
@@ -168,7 +168,7 @@ TEST_F(Capi, HostAccess_GivesTheContents_AndRefusesWhatIsNone) {
   pergola_array array = make_array(4);
   void* data = nullptr;
   std::uint64_t size = 0;
-  ASSERT_EQ(pergola_array_host(array, PERGOLA_ACCESS_WRITE, &data, &size), PERGOLA_OK);
+  ASSERT_EQ(pergola_array_host(array, PERGOLA_ACCESS_WRITE, -1, &data, &size), PERGOLA_OK);
   ASSERT_EQ(size, 16u);
   const float given[4] = {1, 2, 3, 4};
   std::memcpy(data, given, sizeof given);
@@ -176,12 +176,12 @@ TEST_F(Capi, HostAccess_GivesTheContents_AndRefusesWhatIsNone) {
   EXPECT_EQ(pergola_array_read(array, 0, value, sizeof value), PERGOLA_OK);
   EXPECT_EQ(value[3], 4);
   for (const pergola_access wrong : {0, 4, 9}) {
-    EXPECT_EQ(pergola_array_host(array, wrong, &data, &size), PERGOLA_INVALID_ARGUMENT);
+    EXPECT_EQ(pergola_array_host(array, wrong, -1, &data, &size), PERGOLA_INVALID_ARGUMENT);
     EXPECT_THAT(pergola_last_error(), HasSubstr("no access"));
   }
   EXPECT_EQ(pergola_array_prefetch(array, PERGOLA_LOCATION_BOTH), PERGOLA_INVALID_ARGUMENT);
   EXPECT_THAT(pergola_last_error(), HasSubstr("1 is the device, 2 the host"));
-  EXPECT_EQ(pergola_array_host(array, PERGOLA_ACCESS_READ, nullptr, &size), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_array_host(array, PERGOLA_ACCESS_READ, -1, nullptr, &size), PERGOLA_INVALID_ARGUMENT);
   EXPECT_EQ(pergola_array_destroy(array), PERGOLA_OK);
 }
 

@@ -2,6 +2,7 @@
 // shows. For tests.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -63,6 +64,8 @@ class DiscreteDevice final : public device::Device {
   const device::DeviceInfo& info() const override { return inner_->info(); }
   Result<device::ModulePtr> load(const device::ModuleSource& source) override { return inner_->load(source); }
   Result<device::BufferPtr> allocate(std::size_t size_bytes, device::MemoryKind kind) override {
+    if (kind == device::MemoryKind::kHostVisible && has_no_host_memory)
+      return PERGOLA_ERROR(kResourceExhausted, "No page-locked memory is left.");
     PERGOLA_ASSIGN(auto buffer, inner_->allocate(size_bytes, kind));
     if (kind == device::MemoryKind::kHostVisible) return buffer;
     return device::BufferPtr(std::make_shared<DiscreteBuffer>(std::move(buffer)));
@@ -81,6 +84,8 @@ class DiscreteDevice final : public device::Device {
                          spec.nodes.size());
   }
   Status health() const override { return inner_->health(); }
+
+  std::atomic<bool> has_no_host_memory{false};
 
  private:
   const device::DevicePtr inner_;

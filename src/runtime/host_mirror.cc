@@ -9,15 +9,23 @@ namespace pergola::runtime {
 using scheduler::Mode;
 
 void HostMirror::retire() {
-  if (resource_ == nullptr) return;
-  session_.mirrors().remove(*this);
-  session_.scheduler().retire(std::move(resource_), std::move(mirror_));
+  session_.mirrors().remove(*this);  // it is there even where the mirror could not be made
+  std::unique_ptr<scheduler::Resource> resource;
+  device::BufferPtr memory;
+  {
+    const std::lock_guard lock(mutex_);
+    store(State::kNone);
+    resource = std::move(resource_);
+    memory = std::move(mirror_);
+  }
+  if (resource != nullptr) session_.scheduler().retire(std::move(resource), std::move(memory));
 }
 
 session::Location HostMirror::location() const {
   switch (state_.load(std::memory_order_acquire)) {
     case State::kHost: return session::Location::kHost;
-    case State::kBoth: return session::Location::kBoth;
+    case State::kDownloaded:
+    case State::kUploaded: return session::Location::kBoth;
     default: return session::Location::kDevice;
   }
 }
@@ -46,13 +54,13 @@ Status HostMirror::upload() {
   const std::lock_guard lock(mutex_);
   if (state_.load(std::memory_order_relaxed) != State::kHost) return {};
   PERGOLA_TRY(copy(true));
-  store(State::kBoth);
+  store(State::kUploaded);
   return {};
 }
 
 Status HostMirror::download() {
   if (state_.load(std::memory_order_relaxed) != State::kDevice) return {};
-  store(State::kBoth);  // before it is submitted: see above
+  store(State::kDownloaded);  // before it is submitted: see the header
   const Status status = copy(false);
   if (!status.ok()) store(State::kDevice);
   return status;
@@ -60,58 +68,93 @@ Status HostMirror::download() {
 
 void HostMirror::forget() {
   const std::lock_guard lock(mutex_);
-  if (state_.load(std::memory_order_relaxed) == State::kBoth) store(State::kDevice);
+  const State state = state_.load(std::memory_order_relaxed);
+  if (state == State::kDownloaded || state == State::kUploaded) store(State::kDevice);
 }
 
-Result<std::span<std::byte>> HostMirror::access(Mode mode) {
-  if (state_.load(std::memory_order_acquire) == State::kNone) session_.mirrors().add(*this);
+void HostMirror::doubt() {
+  const State state = state_.load(std::memory_order_relaxed);
+  if (state == State::kDownloaded) store(State::kDevice);
+  if (state == State::kUploaded) store(State::kHost);
+}
+
+void HostMirror::failed() {
+  const std::lock_guard lock(mutex_);
+  doubt();
+}
+
+bool HostMirror::holds(const std::byte* at) {
+  const std::lock_guard lock(mutex_);
+  if (mirror_ == nullptr) return false;
+  const std::byte* begin = mirror_->host_pointer();
+  return at >= begin && at < begin + mirror_->size_bytes();
+}
+
+Result<std::span<std::byte>> HostMirror::access(Mode mode, Deadline deadline) {
+  if (state_.load(std::memory_order_acquire) == State::kNone) session_.mirrors().add(shared_from_this());
   std::unique_lock lock(mutex_);
   PERGOLA_TRY(make());
-  if (reads(mode)) PERGOLA_TRY(download());
   const scheduler::Access whole{resource_.get(), {0, buffer_->size_bytes()}, mode};
-  lock.unlock();
-  const auto host = session_.scheduler().begin_host_access(whole);
-  lock.lock();
-  if (!host.ok()) {
-    // What was to come down never came, or what was to go up went nowhere: the device's are the contents, as they are.
-    if (state_.load(std::memory_order_relaxed) == State::kBoth) store(State::kDevice);
-    return session_.explain(host.status(), "").error();
+  while (true) {
+    if (reads(mode)) PERGOLA_TRY(download());
+    if (const auto host = session_.scheduler().try_host_access(whole)) {
+      if (writes(mode)) store(State::kHost);
+      return std::span<std::byte>{mirror_->host_pointer(), mirror_->size_bytes()};
+    }
+    lock.unlock();
+    const Status status = session_.scheduler().begin_host_access(whole, deadline).status();
+    lock.lock();
+    if (status.code() == Code::kTimeout) return status.error();
+    if (!status.ok()) {
+      doubt();
+      return session_.explain(status, "").error();
+    }
   }
-  if (writes(mode)) store(State::kHost);
-  return std::span<std::byte>{mirror_->host_pointer(), mirror_->size_bytes()};
 }
 
 Status HostMirror::prefetch(session::Side to) {
   if (to == session::Side::kDevice) return settle();
-  if (state_.load(std::memory_order_acquire) == State::kNone) session_.mirrors().add(*this);
+  if (state_.load(std::memory_order_acquire) == State::kNone) session_.mirrors().add(shared_from_this());
   const std::lock_guard lock(mutex_);
   PERGOLA_TRY(make());
   return download();
 }
 
-void Mirrors::add(HostMirror& mirror) {
+void Mirrors::add(const std::shared_ptr<HostMirror>& mirror) {
   const std::lock_guard lock(mutex_);
-  if (std::find(mirrors_.begin(), mirrors_.end(), &mirror) != mirrors_.end()) return;
-  mirrors_.push_back(&mirror);
+  if (std::find(mirrors_.begin(), mirrors_.end(), mirror) != mirrors_.end()) return;
+  mirrors_.push_back(mirror);
   any_.store(true, std::memory_order_release);
 }
 
 void Mirrors::remove(HostMirror& mirror) {
+  if (!any_.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(mutex_);
-  std::erase(mirrors_, &mirror);
+  std::erase_if(mirrors_, [&](const auto& one) { return one.get() == &mirror; });
+}
+
+std::vector<std::shared_ptr<HostMirror>> Mirrors::all() {
+  if (!any_.load(std::memory_order_acquire)) return {};
+  const std::lock_guard lock(mutex_);
+  return mirrors_;
 }
 
 Status Mirrors::settle_all() {
-  if (!any_.load(std::memory_order_acquire)) return {};
-  const std::lock_guard lock(mutex_);
-  for (HostMirror* mirror : mirrors_) PERGOLA_TRY(mirror->settle());
+  for (const auto& mirror : all()) PERGOLA_TRY(mirror->settle());
   return {};
 }
 
 void Mirrors::all_changed_on_device() {
-  if (!any_.load(std::memory_order_acquire)) return;
-  const std::lock_guard lock(mutex_);
-  for (HostMirror* mirror : mirrors_) mirror->changed_on_device();
+  for (const auto& mirror : all()) mirror->changed_on_device();
+}
+
+void Mirrors::failed() {
+  for (const auto& mirror : all()) mirror->failed();
+}
+
+bool Mirrors::any_holds(std::span<const std::byte> bytes) {
+  const auto mirrors = all();
+  return std::any_of(mirrors.begin(), mirrors.end(), [&](const auto& mirror) { return mirror->holds(bytes.data()); });
 }
 
 }  // namespace pergola::runtime

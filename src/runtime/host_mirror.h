@@ -2,16 +2,21 @@
 // where the newest contents are. Copies between the two are vertices of the DAG, so that nobody waits for them but the
 // host where it reads (paper 003, IV-A: the arrays of its runtime are used by both sides alike).
 //
-//            access(read): download           launch that writes
-//   kDevice ────────────────────────▶ kBoth ─────────────────────▶ kDevice
-//      └──── access(write) ──▶ kHost ◀──┘ access(write)
-//                                │ anything on the device uses the array: upload
-//                                └───────────────────────────────▶ kBoth
+//                access(read): download           launch that writes
+//   kDevice ───────────────────────────▶ kDownloaded ──────────────▶ kDevice
+//      └── access(write) ──▶ kHost ◀──────────┘ access(write)           ▲
+//                              │ ▲ access(write)                        │
+//   used on the device: upload ▼ └──── kUploaded ───────────────────────┘
 //
-// Threads: thread-safe. `mutex_` guards the state, and is held while a copy is submitted, so that whoever finds kBoth
-// comes behind the upload; nobody waits for work under it. A download stores kBoth before it is submitted and
-// changed_on_device() comes after its launch was: whichever order the scheduler gave the two, contents that the launch
-// changed are not taken for the mirror's. Locks in order: LocalSession's list of mirrors, `mutex_`, the scheduler's.
+// kDownloaded and kUploaded are the same to the program, "both", until work fails: a copy that was skipped made
+// nothing, so the side that it came from has the contents.
+//
+// Threads: thread-safe. `mutex_` guards the state, and is held while a copy is submitted, so that whoever finds
+// kUploaded comes behind the upload. But for execution=sync nobody waits for work under it; whoever holds a HostAccess
+// takes no `mutex_`, as submitting may wait for that access's end. A download stores its state before it is submitted,
+// and changed_on_device() comes after its launch was: whichever order the scheduler gave the two, contents that the
+// launch changed are not taken for the mirror's. That the host works on an array while another thread launches with it
+// is for the program to order. Locks in order: `mutex_`, the scheduler's.
 #pragma once
 
 #include <atomic>
@@ -28,39 +33,44 @@ namespace pergola::runtime {
 
 class LocalSession;
 
-class HostMirror {
+class HostMirror : public std::enable_shared_from_this<HostMirror> {
  public:
-  // Of all of `buffer`, which the host cannot reach and which `resource` stands for. All outlive it.
+  // Of all of `buffer`, which the host cannot reach and which `resource` stands for. All stand until retire().
   HostMirror(LocalSession& session, const device::BufferPtr& buffer, const scheduler::Resource& resource)
       : session_(session), buffer_(buffer), array_(const_cast<scheduler::Resource&>(resource)) {}
-  ~HostMirror() { retire(); }
-  // Lets go of the memory, which copies under way keep; nothing more may be asked of it. No other thread uses it.
+  // The array goes: lets go of the memory, which copies under way keep. From then on only Mirrors asks, in vain.
   void retire();
   HostMirror(const HostMirror&) = delete;
   HostMirror& operator=(const HostMirror&) = delete;
 
-  // Waits until the host may do so. To read: until the newest contents are there; to write: until no copy uses them any
-  // more.
-  Result<std::span<std::byte>> access(scheduler::Mode mode);
+  // Waits until the host may do so, or kTimeout. To read: until the newest contents are there; to write: until no copy
+  // uses them any more.
+  using Deadline = scheduler::Scheduler::Deadline;
+  Result<std::span<std::byte>> access(scheduler::Mode mode, Deadline deadline);
   // Starts a copy to where the contents are not yet.
   Status prefetch(session::Side to);
   session::Location location() const;
 
-  // Before work on the device uses the array, and after work that changes it was submitted.
+  // Before work on the device uses the array, and after work that changes it was submitted or others have changed it.
   Status settle() { return state_.load(std::memory_order_acquire) == State::kHost ? upload() : Status(); }
   void changed_on_device() {
     if (state_.load(std::memory_order_acquire) != State::kNone) forget();
   }
+  // Work has failed, which may have been a copy of this: what was copied is not believed any more.
+  void failed();
+  bool holds(const std::byte* at);
 
  private:
-  enum class State : std::uint8_t { kNone, kDevice, kHost, kBoth };  // kNone: there is no mirror yet
+  enum class State : std::uint8_t { kNone, kDevice, kHost, kDownloaded, kUploaded };  // kNone: there is no mirror yet
 
-  Status make();  // under mutex_, as the next two
-  Status download();
-  void store(State state) { state_.store(state, std::memory_order_release); }
   Status upload();
   void forget();
+  // Under mutex_:
+  Status make();
+  Status download();
   Status copy(bool to_device);
+  void doubt();
+  void store(State state) { state_.store(state, std::memory_order_release); }
 
   LocalSession& session_;
   const device::BufferPtr& buffer_;
@@ -71,18 +81,23 @@ class HostMirror {
   std::unique_ptr<scheduler::Resource> resource_;
 };
 
-// The mirrors of a session, for work that may use any array. Thread-safe.
+// The mirrors of a session, for work that may use any array. Thread-safe. Whatever it asks of mirrors it asks without
+// its lock: an upload may wait for a library call, whose function may let go of an array.
 class Mirrors {
  public:
-  void add(HostMirror& mirror);  // nothing where it is there
+  void add(const std::shared_ptr<HostMirror>& mirror);  // nothing where it is there
   void remove(HostMirror& mirror);
   Status settle_all();
   void all_changed_on_device();
+  void failed();
+  bool any_holds(std::span<const std::byte> bytes);  // in one mirror's memory
 
  private:
   std::atomic<bool> any_{false};  // stays true: spares the lock where no array has a mirror
+  std::vector<std::shared_ptr<HostMirror>> all();
+
   std::mutex mutex_;
-  std::vector<HostMirror*> mirrors_;  // guarded by mutex_
+  std::vector<std::shared_ptr<HostMirror>> mirrors_;  // those that were used and whose arrays live; guarded by mutex_
 };
 
 }  // namespace pergola::runtime

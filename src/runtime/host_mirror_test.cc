@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 constexpr std::size_t kCount = 64;
 
 // add: y[i] += x[i]. hold: reads x[0] and goes on once *flag is set. poke: *(address given as a number) = 9.
-// wild: x[0] = 1 and then a write to nowhere.
+// wild: x[0] = 1 and then a write to nowhere. late: traps once *flag is set, before x[0] = 1.
 constexpr std::string_view kPtx = R"(.version 7.0
 .target sm_70
 .address_size 64
@@ -59,6 +59,20 @@ L:
   st.global.u32 [%a2], %r1;
   ret;
 }
+.visible .entry late(.param .u64 x, .param .u64 flag) {
+  .reg .b64 %a<2>;
+  .reg .b32 %r;
+  .reg .pred %p;
+  ld.param.u64 %a0, [x];
+  ld.param.u64 %a1, [flag];
+L:
+  ld.volatile.global.u32 %r, [%a1];
+  setp.eq.u32 %p, %r, 0;
+  @%p bra L;
+  trap;
+  st.global.u32 [%a0], 1;
+  ret;
+}
 .visible .entry poke(.param .u64 where) {
   .reg .b64 %a;
   ld.param.u64 %a, [where];
@@ -80,7 +94,8 @@ class HostMirrorTest : public ::testing::Test {
   void SetUp() override {
     auto device = open_device("cpu");
     ASSERT_TRUE(device) << device.message();
-    auto session = LocalSession::create(std::make_shared<DiscreteDevice>(std::move(device).value()), "graphs=off");
+    device_ = std::make_shared<DiscreteDevice>(std::move(device).value());
+    auto session = LocalSession::create(device_, "graphs=off");
     ASSERT_TRUE(session) << session.message();
     session_ = std::move(session).value();
     auto module = session_->load_text(kPtx, {.name = "mirror.ptx"});
@@ -110,6 +125,11 @@ class HostMirrorTest : public ::testing::Test {
     const Status status = launch("add", {session::ArrayArgument{x, 0}, session::ArrayArgument{y, 0}});
     EXPECT_TRUE(status.ok()) << status.message();
   }
+  // Nothing is under way afterwards: a wait for a copy may otherwise be for what has followed it on its stream.
+  void bring_up(const std::vector<ArrayPtr>& arrays) {
+    for (const ArrayPtr& array : arrays) EXPECT_TRUE(array->prefetch(session::Side::kDevice).ok());
+    EXPECT_TRUE(session_->synchronize().ok());
+  }
   std::size_t copies(std::string_view site) {
     const std::string dot = session_->scheduler().picture().dot();
     std::size_t found = 0;
@@ -117,6 +137,7 @@ class HostMirrorTest : public ::testing::Test {
     return found;
   }
 
+  std::shared_ptr<DiscreteDevice> device_;
   std::shared_ptr<LocalSession> session_;
   session::ModulePtr module_;
 };
@@ -193,7 +214,7 @@ TEST_F(HostMirrorTest, HostWrite_DoesNotWaitForTheDevice) {
   const ArrayPtr x = array(), y = array(), flag = array(), out = array();
   for (const ArrayPtr& one : {x, y, flag, out}) set(one, 0);
   set(x, 5);
-  ASSERT_TRUE(flag->prefetch(session::Side::kDevice).ok());
+  bring_up({x, y, flag, out});
   ASSERT_TRUE(
       launch("hold", {session::ArrayArgument{x, 0}, session::ArrayArgument{flag, 0}, session::ArrayArgument{out, 0}}, 1)
           .ok());
@@ -245,6 +266,104 @@ TEST_F(HostMirrorTest, FailedWork_IsToldWhereTheHostReads_AndTheArrayCanBeWritte
   set(y, 1);
   add(x, y);
   EXPECT_THAT(host(y, Access::kRead), Each(9));
+}
+
+// Copies that were skipped made nothing; once synchronize() has told, nobody is given what they did not bring.
+TEST_F(HostMirrorTest, CopiesSkippedByAFailure_AreMadeAgain) {
+  const ArrayPtr x = array(), y = array(), down = array(), flag = array();
+  for (const ArrayPtr& one : {x, y, down, flag}) set(one, 3);
+  set(flag, 0);
+  bring_up({x, y, flag});
+  add(x, down);  // 6, on the device alone
+  ASSERT_TRUE(session_->synchronize().ok());
+  const session::ArrayArgument on{flag, 0};
+  ASSERT_TRUE(launch("late", {session::ArrayArgument{y, 0}, on}, 1).ok());
+  set(y, 8);
+  add(y, x);  // the upload comes behind the kernel, which fails
+  ASSERT_TRUE(launch("late", {session::ArrayArgument{down, 0}, on}, 1).ok());
+  ASSERT_TRUE(down->prefetch(session::Side::kHost).ok());
+  EXPECT_EQ(y->location(), Location::kBoth);
+  __atomic_store_n(reinterpret_cast<std::uint32_t*>(flag->address()), 1u, __ATOMIC_RELAXED);
+  ASSERT_FALSE(session_->synchronize().ok());
+  EXPECT_EQ(y->location(), Location::kHost);
+  EXPECT_EQ(down->location(), Location::kDevice);
+  EXPECT_THAT(host(y, Access::kRead), Each(8));
+  EXPECT_THAT(host(down, Access::kRead), Each(6));
+  const ArrayPtr sum = array();
+  set(sum, 0);
+  add(y, sum);
+  EXPECT_THAT(host(sum, Access::kRead), Each(8)) << "the device has it as well";
+}
+
+TEST_F(HostMirrorTest, NoMemoryForTheMirror_IsAnError_AndLeavesNothingBehind) {
+  const ArrayPtr other = array();
+  set(other, 1);
+  device_->has_no_host_memory = true;
+  {
+    const ArrayPtr x = array();
+    EXPECT_EQ(x->host(Access::kWrite).code(), Code::kResourceExhausted);
+    EXPECT_EQ(x->prefetch(session::Side::kHost).code(), Code::kResourceExhausted);
+  }
+  ASSERT_TRUE(launch("poke", {session::AddressArgument{other->address()}}, 1).ok());
+  EXPECT_EQ(host(other, Access::kRead)[0], 9u);
+  device_->has_no_host_memory = false;
+}
+
+// What write() takes from a mirror it takes before it returns, as from anywhere.
+TEST_F(HostMirrorTest, WriteFromAHostSide_TakesItAtOnce) {
+  const ArrayPtr x = array(), y = array(), flag = array(), out = array();
+  for (const ArrayPtr& one : {y, flag, out}) set(one, 0);
+  ASSERT_TRUE(
+      launch("hold", {session::ArrayArgument{y, 0}, session::ArrayArgument{flag, 0}, session::ArrayArgument{out, 0}}, 1)
+          .ok());
+  const auto span = host(x, Access::kWrite);
+  std::fill(span.begin(), span.end(), 1);
+  ASSERT_TRUE(y->write(0, std::as_bytes(span)).ok());  // has to wait for the kernel, which reads y
+  std::fill(span.begin(), span.end(), 99);
+  __atomic_store_n(reinterpret_cast<std::uint32_t*>(flag->address()), 1u, __ATOMIC_RELAXED);
+  EXPECT_THAT(host(y, Access::kRead), Each(1));
+}
+
+TEST_F(HostMirrorTest, HostAccess_EndsAtItsTimeout_AndViewSeesWhatOthersChanged) {
+  const ArrayPtr x = array(), flag = array(), out = array();
+  for (const ArrayPtr& one : {x, flag, out}) set(one, 0);
+  ASSERT_TRUE(
+      launch("hold", {session::ArrayArgument{x, 0}, session::ArrayArgument{flag, 0}, session::ArrayArgument{out, 0}}, 1)
+          .ok());
+  EXPECT_EQ(out->host(Access::kRead, std::chrono::milliseconds(10)).code(), Code::kTimeout);
+  __atomic_store_n(reinterpret_cast<std::uint32_t*>(flag->address()), 1u, __ATOMIC_RELAXED);
+  EXPECT_THAT(host(out, Access::kRead), Each(0));
+  *reinterpret_cast<std::uint32_t*>(out->address()) = 8;  // as another library with the address would
+  const auto view = out->view();
+  ASSERT_TRUE(view) << view.message();
+  EXPECT_EQ(*reinterpret_cast<const std::uint32_t*>(view->data()), 8u);
+}
+
+// One thread reads what another launches with and reads: whoever waits holds nothing that the other needs.
+TEST_F(HostMirrorTest, ReadersAndLaunchers_DoNotWaitForEachOtherForEver) {
+  const ArrayPtr x = array(), one = array();
+  set(x, 0);
+  set(one, 1);
+  std::atomic<bool> done{false};
+  std::thread reader([&] {
+    std::uint32_t last = 0;
+    while (!done) {
+      const std::uint32_t now = host(x, Access::kRead)[0];
+      EXPECT_GE(now, last);
+      last = now;
+    }
+  });
+  std::thread poker([&] {
+    while (!done) EXPECT_TRUE(launch("poke", {session::AddressArgument{one->address() + 4}}, 1).ok());
+  });
+  for (int i = 0; i < 300; ++i) {
+    add(one, x);
+    host(x, Access::kRead);
+  }
+  done = true;
+  reader.join();
+  poker.join();
+  EXPECT_EQ(host(x, Access::kRead)[0], 300u);
 }
 
 TEST_F(HostMirrorTest, ArrayFreedWithAnUploadUnderWay_LetsItEnd) {

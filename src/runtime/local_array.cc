@@ -22,7 +22,7 @@ std::uint32_t fill_period(std::span<const std::byte> value) {
 }  // namespace
 
 LocalArray::~LocalArray() {
-  mirror_.retire();
+  mirror_->retire();
   session_->scheduler().retire(std::move(resource_), std::move(buffer_));
 }
 
@@ -41,6 +41,12 @@ Status LocalArray::write(std::uint64_t offset_bytes, std::span<const std::byte> 
       std::memmove(bytes + offset_bytes, source.data(), source.size());
       return {};
     }
+  }
+  // Devices read page-locked memory when the copy runs; what the host has it may change as soon as this returns.
+  std::vector<std::byte> taken;
+  if (session_->mirrors().any_holds(source)) {
+    taken.assign(source.begin(), source.end());
+    source = taken;
   }
   return submit({scheduler::WorkKind::kCopyToDevice, session_->sites().write, std::span(&written, 1)},
                 [&](device::Queue& queue) { return queue.copy_to_device(buffer_, offset_bytes, source); });
@@ -73,27 +79,33 @@ Status LocalArray::read(std::uint64_t offset_bytes, std::span<std::byte> destina
 }
 
 Result<std::span<const std::byte>> LocalArray::view() {
-  if (!is_on_host()) {
-    PERGOLA_ASSIGN(const std::span<std::byte> bytes, host(session::Access::kRead));
+  if (!is_on_host() && size_bytes() != 0) {
+    mirror_->changed_on_device();  // perhaps, by others who know the address
+    PERGOLA_ASSIGN(const std::span<std::byte> bytes, mirror_->access(scheduler::Mode::kRead, std::nullopt));
     return std::span<const std::byte>(bytes);
   }
   const std::lock_guard lock(view_mutex_);
   if (view_ == nullptr) {
-    PERGOLA_ASSIGN(view_, session_->raw_device().allocate(size_bytes(), device::MemoryKind::kHostVisible));
+    PERGOLA_ASSIGN(view_, session_->raw_device().allocate(size_bytes(), device::MemoryKind::kDevice));
   }
   const std::span<std::byte> bytes{view_->host_pointer(), static_cast<std::size_t>(size_bytes())};
   PERGOLA_TRY(read(0, bytes));
   return std::span<const std::byte>(bytes);
 }
 
-Result<std::span<std::byte>> LocalArray::host(session::Access given) {
+Result<std::span<std::byte>> LocalArray::host(session::Access given, std::optional<std::chrono::nanoseconds> timeout) {
   const auto mode = static_cast<scheduler::Mode>(given);
   if (mode != scheduler::Mode::kRead && mode != scheduler::Mode::kWrite && mode != scheduler::Mode::kReadWrite)
     return PERGOLA_ERROR(kInvalidArgument, "{} is no access of the host's to an array: it reads, writes or does both.",
                          static_cast<std::int32_t>(given));
   if (size_bytes() == 0) return std::span<std::byte>();
-  if (!is_on_host()) return mirror_.access(mode);
-  PERGOLA_TRY(session_->scheduler().begin_host_access(access(0, size_bytes(), mode)).status());
+  scheduler::Scheduler::Deadline deadline;
+  if (timeout) deadline = std::chrono::steady_clock::now() + *timeout;
+  if (!is_on_host()) {
+    if (is_shared_) mirror_->changed_on_device();
+    return mirror_->access(mode, deadline);
+  }
+  PERGOLA_TRY(session_->scheduler().begin_host_access(access(0, size_bytes(), mode), deadline).status());
   return std::span<std::byte>{buffer_->host_pointer(), static_cast<std::size_t>(size_bytes())};
 }
 
@@ -101,11 +113,11 @@ Status LocalArray::prefetch(session::Side to) {
   if (to != session::Side::kDevice && to != session::Side::kHost)
     return PERGOLA_ERROR(kInvalidArgument, "{} is no side to prefetch to: 1 is the device, 2 the host.",
                          static_cast<std::int32_t>(to));
-  return is_on_host() || size_bytes() == 0 ? Status() : mirror_.prefetch(to);
+  return is_on_host() || size_bytes() == 0 ? Status() : mirror_->prefetch(to);
 }
 
 session::Location LocalArray::location() const {
-  return is_on_host() ? session::Location::kBoth : mirror_.location();
+  return is_on_host() ? session::Location::kBoth : mirror_->location();
 }
 
 Status LocalArray::fill(std::span<const std::byte> value) {

@@ -19,14 +19,16 @@ class LocalArray final : public session::Array {
         session_(std::move(session)),
         buffer_(std::move(buffer)),
         resource_(std::move(resource)),
-        mirror_(*session_, buffer_, *resource_) {}
+        mirror_(std::make_shared<HostMirror>(*session_, buffer_, *resource_)) {}
   ~LocalArray() override;  // work in flight keeps the memory
 
   const device::BufferPtr& buffer() const { return buffer_; }
   scheduler::Resource& resource() const { return *resource_; }
   // Before work on the device that uses the array is submitted, and after that which writes it was.
-  Status settle() const { return mirror_.settle(); }
-  void changed_on_device() const { mirror_.changed_on_device(); }
+  Status settle() const { return mirror_->settle(); }
+  void changed_on_device() const { mirror_->changed_on_device(); }
+  // Others have the memory too, and may change it. Before anybody else has the array.
+  void mark_shared() { is_shared_ = true; }
   // kInvalidArgument where the bytes do not lie in the array; `what` is done with them.
   Status check_range(std::string_view what, std::uint64_t offset_bytes, std::uint64_t size_bytes) const;
 
@@ -36,7 +38,7 @@ class LocalArray final : public session::Array {
               std::optional<std::chrono::nanoseconds> timeout) override;
   Status read(std::uint64_t offset_bytes, std::span<std::byte> destination) override;
   Result<std::span<const std::byte>> view() override;
-  Result<std::span<std::byte>> host(session::Access access) override;
+  Result<std::span<std::byte>> host(session::Access access, std::optional<std::chrono::nanoseconds> timeout) override;
   Status prefetch(session::Side to) override;
   session::Location location() const override;
   Status fill(std::span<const std::byte> value) override;
@@ -57,7 +59,8 @@ class LocalArray final : public session::Array {
   const std::shared_ptr<LocalSession> session_;
   device::BufferPtr buffer_;                       // never null but in the destructor, as the next
   std::unique_ptr<scheduler::Resource> resource_;  // what the scheduler orders
-  mutable HostMirror mirror_;                      // has a state of its own; used where the host does not reach buffer_
+  bool is_shared_ = false;
+  const std::shared_ptr<HostMirror> mirror_;  // used where the host does not reach buffer_
   std::mutex view_mutex_;
   device::BufferPtr view_;  // where it does: made by the first view(); guarded by view_mutex_
 };

@@ -129,8 +129,10 @@ Result<session::ArrayPtr> LocalSession::adopt(session::ElementType type, std::ui
     return PERGOLA_ERROR(kInvalidArgument, "{} elements of {} bytes are more than any memory has.", count, element_bytes);
   auto resource = scheduler_->create_resource(memory.size_bytes);
   PERGOLA_ASSIGN(auto buffer, device_->adopt(memory));
-  return session::ArrayPtr(std::make_shared<LocalArray>(shared_from_this(), std::move(buffer), std::move(resource), type,
-                                                        element_bytes, count));
+  auto array = std::make_shared<LocalArray>(shared_from_this(), std::move(buffer), std::move(resource), type,
+                                            element_bytes, count);
+  array->mark_shared();
+  return session::ArrayPtr(std::move(array));
 }
 
 session::EventPtr LocalSession::wrap(device::EventPtr event, device::ModulePtr module, std::string_view kernel) {
@@ -143,7 +145,9 @@ Result<session::EventPtr> LocalSession::record() {
 }
 
 Status LocalSession::synchronize() {
-  return scheduler_->synchronize();
+  Status status = scheduler_->synchronize();
+  if (!status.ok()) mirrors_.failed();
+  return status;
 }
 
 Result<std::string> LocalSession::dag(std::string_view format) {

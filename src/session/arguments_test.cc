@@ -21,7 +21,9 @@ class FakeArray final : public Array {
   Status wait(std::uint64_t, std::uint64_t, std::optional<std::chrono::nanoseconds>) override { return {}; }
   Status read(std::uint64_t, std::span<std::byte>) override { return {}; }
   Result<std::span<const std::byte>> view() override { return std::span<const std::byte>{}; }
-  Result<std::span<std::byte>> host(Access) override { return std::span<std::byte>{}; }
+  Result<std::span<std::byte>> host(Access, std::optional<std::chrono::nanoseconds>) override {
+    return std::span<std::byte>{};
+  }
   Status prefetch(Side) override { return {}; }
   Location location() const override { return Location::kDevice; }
   Status fill(std::span<const std::byte>) override { return {}; }

@@ -82,13 +82,15 @@ class Array {
                       std::optional<std::chrono::nanoseconds> timeout = std::nullopt) = 0;
   // Waits for the work that made these bytes and copies them.
   virtual Status read(std::uint64_t offset_bytes, std::span<std::byte> destination) = 0;
-  // As read(), of everything, into memory of this array that stands until the next view() or host().
+  // As read(), of everything, into memory of this array that stands until the next view(), host() or prefetch().
   virtual Result<std::span<const std::byte>> view() = 0;
   // The contents, for the host to work on by pointer until this array is next given to anything else: a mirror in
   // page-locked memory, or the array's own where the host reaches it. kRead waits for the work that made the contents
   // (and copies only where the newest are not there), kWrite for copies of the mirror alone: all of it is to be written,
   // kReadWrite as kRead. What was written goes up before whatever uses the array next.
-  virtual Result<std::span<std::byte>> host(Access access) = 0;
+  // kTimeout where the wait goes on for longer.
+  virtual Result<std::span<std::byte>> host(Access access,
+                                            std::optional<std::chrono::nanoseconds> timeout = std::nullopt) = 0;
   // Queues the copy that makes the contents be there; nothing where they are. For the host, host() then finds them.
   virtual Status prefetch(Side to) = 0;
   virtual Location location() const = 0;
