@@ -345,18 +345,13 @@ TEST_F(HostMirrorTest, ReadersAndLaunchers_DoNotWaitForEachOtherForEver) {
   set(x, 0);
   set(one, 1);
   std::atomic<bool> done{false};
-  std::thread reader([&] {
-    std::uint32_t last = 0;
-    while (!done) {
-      const std::uint32_t now = host(x, Access::kRead)[0];
-      EXPECT_GE(now, last);
-      last = now;
-    }
+  std::thread reader([&] {  // looks at nothing: the span is another's as soon as that one launches
+    while (!done) EXPECT_TRUE(x->host(Access::kRead).ok());
   });
   std::thread poker([&] {
     while (!done) {
       EXPECT_TRUE(launch("poke", {session::AddressArgument{one->address() + 4}}, 1).ok());
-      EXPECT_EQ(host(one, Access::kRead)[1], 9u);  // waits, so that the others are not behind ever more of these
+      EXPECT_TRUE(one->host(Access::kRead).ok());  // waits, so that the others are not behind ever more of these
     }
   });
   for (int i = 0; i < 100; ++i) {
