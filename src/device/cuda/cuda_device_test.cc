@@ -157,10 +157,10 @@ F driver_function(const char* name) {
 TEST_F(CudaDevice, ForeignStreams_AreWaitedForAndMadeToWait) {
   const DevicePtr device = open();
   Queue& queue = queue_of(device);
-  const auto set = driver_function<int (*)(std::uint64_t, unsigned, std::size_t, void*)>("cuMemsetD32Async");
-  const auto synchronize = driver_function<int (*)(void*)>("cuStreamSynchronize");
-  void* stream = nullptr;
-  ASSERT_EQ(driver_function<int (*)(void**, unsigned)>("cuStreamCreate")(&stream, 0), 0);
+  const auto set = driver_function<cuda::CUresult (*)(cuda::CUdeviceptr, unsigned, std::size_t, cuda::CUstream)>("cuMemsetD32Async");
+  const auto synchronize = driver_function<cuda::CUresult (*)(cuda::CUstream)>("cuStreamSynchronize");
+  cuda::CUstream stream = nullptr;
+  ASSERT_EQ(driver_function<cuda::CUresult (*)(cuda::CUstream*, unsigned)>("cuStreamCreate")(&stream, 0), 0);
   const auto number = reinterpret_cast<std::uint64_t>(stream);
   constexpr std::size_t kWords = 8 << 20;  // long enough to be overtaken
   const BufferPtr a = *device->allocate(4 * kWords, MemoryKind::kDevice);
@@ -198,7 +198,7 @@ TEST_F(CudaDevice, ForeignStreams_AreWaitedForAndMadeToWait) {
   ASSERT_TRUE(handle.ok());
   EXPECT_NE(*handle, nullptr);
   EXPECT_NE(*handle, stream);
-  EXPECT_EQ(driver_function<int (*)(void*)>("cuStreamDestroy_v2")(stream), 0);
+  EXPECT_EQ(driver_function<cuda::CUresult (*)(cuda::CUstream)>("cuStreamDestroy_v2")(stream), 0);
 }
 
 TEST_F(CudaDevice, PageableCopies_GoThroughTheRingInOrder) {
