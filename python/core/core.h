@@ -201,9 +201,6 @@ inline bool is_instance(PyObject* object, PyTypeObject* type) {
 
 // The handle and start of a memory; false with an exception set where it was freed.
 bool resolve(const MemoryObject* memory, pergola_array* handle, std::uint64_t* offset_bytes);
-bool get_info(pergola_array handle, pergola_array_info* info);
-// Waits, so that Ctrl-C works, for the work that made these bytes of a memory, and for no more.
-bool wait_for(const MemoryObject* memory, std::uint64_t offset, std::uint64_t size);
 // Memory._host(access): a HostMemory; Memory._prefetch(to) (host_memory.cc).
 PyObject* memory_host(PyObject* self, PyObject* args);
 PyObject* memory_prefetch(PyObject* self, PyObject* args);

@@ -23,6 +23,23 @@ MemoryObject* as_memory(PyObject* object) {
   return reinterpret_cast<MemoryObject*>(object);
 }
 
+// Waits, so that Ctrl-C works, for the work that made these bytes of a memory, and for no more.
+bool wait_for(const MemoryObject* memory, std::uint64_t offset, std::uint64_t size) {
+  pergola_array handle = nullptr;
+  std::uint64_t base = 0;
+  if (!resolve(memory, &handle, &base)) return false;
+  return wait_in_slices(
+      [=](std::int64_t slice_ns) { return pergola_array_wait(handle, base + offset, size, slice_ns); });
+}
+
+// What the library knows of a memory's array, and where in it the memory begins; false with an exception set.
+bool describe(const MemoryObject* memory, pergola_array_info* info, std::uint64_t* offset_bytes) {
+  pergola_array handle = nullptr;
+  if (!resolve(memory, &handle, offset_bytes)) return false;
+  info->struct_size = PERGOLA_STRUCT_SIZE(pergola_array_info);
+  return check(pergola_array_get_info(handle, info));
+}
+
 // Memory(session, type, element_bytes, count), or Memory(base, offset_bytes, size_bytes): a view of a memory.
 PyObject* memory_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject* first = PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : nullptr;
@@ -175,10 +192,9 @@ PyObject* memory_copy(PyObject* self, PyObject* args) {
 }
 
 PyObject* memory_location(PyObject* self, void*) {
-  pergola_array handle = nullptr;
-  std::uint64_t base = 0;
   pergola_array_info info{};
-  if (!resolve(as_memory(self), &handle, &base) || !get_info(handle, &info)) return nullptr;
+  std::uint64_t base = 0;
+  if (!describe(as_memory(self), &info, &base)) return nullptr;
   const char* const names[] = {"", "device", "host", "both"};
   return PyUnicode_FromString(names[info.location]);
 }
@@ -200,10 +216,9 @@ PyObject* memory_wait(PyObject* self, PyObject*) {
 }
 
 PyObject* memory_address(PyObject* self, void*) {
-  pergola_array handle = nullptr;
-  std::uint64_t base = 0;
   pergola_array_info info{};
-  if (!resolve(as_memory(self), &handle, &base) || !get_info(handle, &info)) return nullptr;
+  std::uint64_t base = 0;
+  if (!describe(as_memory(self), &info, &base)) return nullptr;
   return PyLong_FromUnsignedLongLong(info.address + base);
 }
 PyObject* memory_nbytes(PyObject* self, void*) {
@@ -250,19 +265,6 @@ PyType_Slot memory_slots[] = {{Py_tp_new, reinterpret_cast<void*>(memory_new)},
                               {0, nullptr}};
 
 }  // namespace
-
-bool get_info(pergola_array handle, pergola_array_info* info) {
-  info->struct_size = PERGOLA_STRUCT_SIZE(pergola_array_info);
-  return check(pergola_array_get_info(handle, info));
-}
-
-bool wait_for(const MemoryObject* memory, std::uint64_t offset, std::uint64_t size) {
-  pergola_array handle = nullptr;
-  std::uint64_t base = 0;
-  if (!resolve(memory, &handle, &base)) return false;
-  return wait_in_slices(
-      [=](std::int64_t slice_ns) { return pergola_array_wait(handle, base + offset, size, slice_ns); });
-}
 
 bool resolve(const MemoryObject* memory, pergola_array* handle, std::uint64_t* offset_bytes) {
   const MemoryObject* owner = memory->base != nullptr ? memory->base : memory;

@@ -11,14 +11,20 @@ namespace {
 
 char letter(AccessMode mode) { return "-rwb"[static_cast<int>(mode)]; }
 
-std::string modes_of(const std::string& text) {
+// What `describe` says of the pointers of the first kernel, or why there are none.
+std::string described(const std::string& text, std::string (*describe)(const PointerModes& modes)) {
   const auto module = ptx::parse(text, "test.ptx");
   if (!module.ok()) return module.message();
   const auto modes = pointer_modes(*module, *module->entries().at(0));
-  if (!modes.ok()) return modes.message();
-  std::string answer;
-  for (const PointerParameter& parameter : modes->parameters) answer += letter(parameter.mode);
-  return answer + "|" + letter(modes->universal);
+  return modes.ok() ? describe(*modes) : modes.message();
+}
+
+std::string modes_of(const std::string& text) {
+  return described(text, [](const auto& modes) {
+    std::string answer;
+    for (const PointerParameter& parameter : modes.parameters) answer += letter(parameter.mode);
+    return answer + "|" + letter(modes.universal);
+  });
 }
 
 constexpr const char* kHeader = ".version 8.3\n.target sm_90\n.address_size 64\n";
@@ -459,15 +465,13 @@ TEST(PointerModesReason, NamesInstructionPlaceAndOrigin) {
 
 // What is sure, as a letter a parameter, then the absolute part of the universal mode.
 std::string sure_modes_of(const std::string& text) {
-  const auto module = ptx::parse(text, "test.ptx");
-  if (!module.ok()) return module.message();
-  const auto modes = pointer_modes(*module, *module->entries().at(0));
-  if (!modes.ok()) return modes.message();
-  std::string answer;
-  for (const PointerParameter& parameter : modes->parameters) {
-    answer += "-rwb"[(parameter.surely_read.empty() ? 0 : 1) + (parameter.surely_written.empty() ? 0 : 2)];
-  }
-  return answer + "|" + letter(modes->absolute);
+  return described(text, [](const auto& modes) {
+    std::string answer;
+    for (const PointerParameter& parameter : modes.parameters) {
+      answer += "-rwb"[(parameter.surely_read.empty() ? 0 : 1) + (parameter.surely_written.empty() ? 0 : 2)];
+    }
+    return answer + "|" + letter(modes.absolute);
+  });
 }
 
 class SureModes : public testing::TestWithParam<Case> {};

@@ -36,8 +36,8 @@ class LocalSession;
 class HostMirror : public std::enable_shared_from_this<HostMirror> {
  public:
   // Of all of `buffer`, which the host cannot reach and which `resource` stands for. All stand until retire().
-  HostMirror(LocalSession& session, const device::BufferPtr& buffer, const scheduler::Resource& resource)
-      : session_(session), buffer_(buffer), array_(const_cast<scheduler::Resource&>(resource)) {}
+  HostMirror(LocalSession& session, const device::BufferPtr& buffer, scheduler::Resource& resource)
+      : session_(session), buffer_(buffer), array_(resource) {}
   // The array goes: lets go of the memory, which copies under way keep. From then on only Mirrors asks, in vain.
   void retire();
   HostMirror(const HostMirror&) = delete;

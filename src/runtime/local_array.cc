@@ -19,6 +19,11 @@ std::uint32_t fill_period(std::span<const std::byte> value) {
   return 0;
 }
 
+scheduler::Scheduler::Deadline deadline_after(std::optional<std::chrono::nanoseconds> timeout) {
+  if (!timeout) return std::nullopt;
+  return std::chrono::steady_clock::now() + *timeout;
+}
+
 }  // namespace
 
 LocalArray::~LocalArray() {
@@ -62,8 +67,7 @@ Status LocalArray::submit(const scheduler::Work& work, scheduler::Scheduler::Enq
 Status LocalArray::wait(std::uint64_t offset_bytes, std::uint64_t size,
                         std::optional<std::chrono::nanoseconds> timeout) {
   PERGOLA_TRY(check_range("wait", offset_bytes, size));
-  scheduler::Scheduler::Deadline deadline;
-  if (timeout) deadline = std::chrono::steady_clock::now() + *timeout;
+  const auto deadline = deadline_after(timeout);
   PERGOLA_TRY(settle());
   return session_->scheduler().begin_host_access(access(offset_bytes, size, scheduler::Mode::kRead), deadline).status();
 }
@@ -99,8 +103,7 @@ Result<std::span<std::byte>> LocalArray::host(session::Access given, std::option
     return PERGOLA_ERROR(kInvalidArgument, "{} is no access of the host's to an array: it reads, writes or does both.",
                          static_cast<std::int32_t>(given));
   if (size_bytes() == 0) return std::span<std::byte>();
-  scheduler::Scheduler::Deadline deadline;
-  if (timeout) deadline = std::chrono::steady_clock::now() + *timeout;
+  const auto deadline = deadline_after(timeout);
   if (!is_on_host()) {
     if (is_shared_) mirror_->changed_on_device();
     return mirror_->access(mode, deadline);

@@ -1,5 +1,6 @@
 // What only groups of lanes can get wrong: block shapes, indices that wrap, diverged control flow, faults of one lane.
 // That every instruction gives the interpreter's bits is held by tests/ptx, tests/corpus and tests/differential.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -324,35 +325,31 @@ TEST(Vector, OneLaneOutsideSharedMemory_IsNamed) {
   EXPECT_NE(status.message().find("thread (21,0,0)"), std::string::npos) << status.message();
 }
 
-TEST(Vector, EndlessLoop_CanBeStopped) {
-  Program program(R"(
+// A kernel that never ends, and what each of its threads does first.
+std::string endless_after(const char* prologue) {
+  return fmt::format(R"(
 .global .u32 flag;
-.visible .entry k() {
+.visible .entry k() {{
   .reg .u32 %r<4>; .reg .pred %p; .reg .u64 %rd;
   mov.u32 %r1, %tid.x;
+  {}
 LOOP:
   mad.lo.u32 %r1, %r1, 3, 1; setp.ne.u32 %p, %r1, 0;
   @%p bra LOOP;
   st.global.u32 [flag], %r1;
   bra LOOP;
-})", vector_engine(VectorUse::kWhereItCan));
+}})",
+                     prologue);
+}
+
+TEST(Vector, EndlessLoop_CanBeStopped) {
+  Program program(endless_after(""), vector_engine(VectorUse::kWhereItCan));
   program.stop_after_turns = 20;
   EXPECT_EQ(program.run("k", {1, 1, 1}, {32, 1, 1}, 0).code(), Code::kTimeout);
 }
 
 TEST(Vector, EndlessLoopBehindABarrier_CanBeStopped) {
-  Program program(R"(
-.global .u32 flag;
-.visible .entry k() {
-  .reg .u32 %r<4>; .reg .pred %p; .reg .u64 %rd;
-  mov.u32 %r1, %tid.x;
-  bar.sync 0;
-LOOP:
-  mad.lo.u32 %r1, %r1, 3, 1; setp.ne.u32 %p, %r1, 0;
-  @%p bra LOOP;
-  st.global.u32 [flag], %r1;
-  bra LOOP;
-})", vector_engine(VectorUse::kWhereItCan));
+  Program program(endless_after("bar.sync 0;"), vector_engine(VectorUse::kWhereItCan));
   program.stop_after_turns = 20;
   EXPECT_EQ(program.run("k", {1, 1, 1}, {96, 1, 1}, 0).code(), Code::kTimeout);
 }
