@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <mutex>
@@ -18,6 +20,7 @@
 #include "src/source/child_process.h"
 #include "src/source/source.h"
 #include "src/source/toolkit.h"
+#include "src/transform/parameter_block.h"
 #include "tests/corpus/corpus_files.h"
 
 namespace pergola::corpus {
@@ -86,6 +89,34 @@ TEST(Corpus, EveryKernel_HasASignatureAndPointerModes) {
     }
   });
   EXPECT_THAT(failures.list(), IsEmpty());
+}
+
+// Refused by name are those compiled for a debugger, and few others.
+TEST(Corpus, NearlyEveryKernel_CanHaveItsParametersInMemory) {
+  Failures failures;
+  std::atomic<int> made = 0, refused = 0;
+  for_each_file(all_files(), [&](const CorpusFile& file) {
+    const auto parsed = ptx::parse(file.text, file.label());
+    if (!parsed) return failures.add(file, parsed.message());
+    const bool debug = std::count(parsed->targets.begin(), parsed->targets.end(), "debug") != 0;
+    for (const ptx::Function* entry : parsed->entries()) {
+      if (!entry->has_body) continue;
+      ptx::Module module = *parsed;
+      const Status status = transform::to_parameter_block(module, entry->name);
+      if (!status) {
+        if (status.code() != Code::kUnsupported) failures.add(file, status.message());
+        if (!debug) fmt::print(stderr, "{}\n", status.message());
+        refused += debug ? 0 : 1;
+        continue;
+      }
+      ++made;
+      if (const Status verified = ptx::verify(module); !verified) failures.add(file, verified.message());
+      const auto again = ptx::parse(ptx::print(module), file.label());
+      if (!again || !(*again == module)) failures.add(file, entry->name + ": the print parses to another module");
+    }
+  });
+  EXPECT_THAT(failures.list(), IsEmpty());
+  EXPECT_LT(50 * refused, made.load());
 }
 
 TEST(Corpus, EveryPrint_IsAcceptedByPtxas) {

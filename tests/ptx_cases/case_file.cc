@@ -167,16 +167,15 @@ class Reader {
 
   Status read_argument(const std::string& rest) {
     std::istringstream stream(rest);
-    std::string first, second;
-    stream >> first >> second;
+    std::string first, values;
+    stream >> first;
+    std::getline(stream, values);
     Argument argument;
-    if (second.empty()) {
+    if (trim(values).empty()) {
       argument.buffer = first;
     } else {
       if (type_bytes(first) == 0) return wrong("a type");
-      const auto bits = parse_value(first, second);
-      if (!bits) return wrong("a value");
-      append(argument.value, *bits, type_bytes(first));
+      if (!parse_values(first, values, 0, argument.value)) return wrong("values");
     }
     case_.arguments.push_back(std::move(argument));
     return {};

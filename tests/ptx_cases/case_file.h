@@ -4,7 +4,7 @@
 //   // grid: X Y Z      // block: X Y Z         1 1 1 and 32 1 1 where not said
 //   // shared: BYTES                            dynamic shared memory
 //   // buffer NAME: TYPE[COUNT] = zero | iota | random SEED | VALUE, VALUE, ...  (the rest is zero)
-//   // arg: NAME | TYPE VALUE                   in the kernel's order; a buffer's name passes its address
+//   // arg: NAME | TYPE VALUES                  in the kernel's order; a buffer's name passes its address
 //   // expect NAME: TYPE VALUES                 from the buffer's start
 //   // expect NAME @INDEX: TYPE VALUES          from element INDEX on
 //   // expect NAME ~TOLERANCE: TYPE VALUES      relative, for approximate instructions

@@ -1,5 +1,6 @@
 // Runs every tests/ptx/*.ptx on every device that is here: all tiers of the CPU device, or the GPU that
-// PERGOLA_DEVICE names. One test a file and device: Ptx/interpreter.atomics.
+// PERGOLA_DEVICE names. One test a file and device: Ptx/interpreter.atomics. PtxInABlock is the same kernel with its
+// parameters in memory (transform/parameter_block.h), which leaves the same.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,8 +16,8 @@ namespace {
 
 class CaseTest : public testing::Test {
  public:
-  CaseTest(device::DevicePtr device, std::string device_name, std::string path)
-      : device_(std::move(device)), device_name_(std::move(device_name)), path_(std::move(path)) {}
+  CaseTest(device::DevicePtr device, std::string device_name, std::string path, Parameters where)
+      : device_(std::move(device)), device_name_(std::move(device_name)), path_(std::move(path)), where_(where) {}
 
   void TestBody() override {
     auto test = read_case(path_);
@@ -27,7 +28,7 @@ class CaseTest : public testing::Test {
       GTEST_SKIP() << "the case needs sm_" << test->needs_sm;
     // A fault ends a GPU's context without words; the JIT checks less and says it in its own way (its own tests).
     if (device_name_ != "interpreter" && !test->fault.empty()) GTEST_SKIP() << "the fault is the interpreter's to find";
-    const Result<Memory> run = run_case(*device_, *test);
+    const Result<Memory> run = run_case(*device_, *test, where_);
     if (!run.ok() && run.code() == Code::kUnsupported && device_name_ != "interpreter")
       GTEST_SKIP() << "refused by name: " << run.message();
     const Status status = check_case(*test, run);
@@ -37,6 +38,7 @@ class CaseTest : public testing::Test {
  private:
   device::DevicePtr device_;
   std::string device_name_, path_;
+  Parameters where_;
 };
 
 void register_cases() {
@@ -50,10 +52,11 @@ void register_cases() {
       fmt::print(stderr, "{}\n", device.message());
       std::exit(1);
     }
-    for (const std::string& path : paths)
-      testing::RegisterTest(fmt::format("Ptx/{}", name).c_str(), std::filesystem::path(path).stem().c_str(), nullptr,
-                            nullptr, __FILE__, __LINE__,
-                            [=]() -> testing::Test* { return new CaseTest(*device, name, path); });
+    for (const auto& [suite, where] : {std::pair("Ptx", Parameters::kAsWritten), {"PtxInABlock", Parameters::kInABlock}})
+      for (const std::string& path : paths)
+        testing::RegisterTest(fmt::format("{}/{}", suite, name).c_str(), std::filesystem::path(path).stem().c_str(),
+                              nullptr, nullptr, __FILE__, __LINE__,
+                              [=]() -> testing::Test* { return new CaseTest(*device, name, path, where); });
   }
 }
 

@@ -4,6 +4,10 @@
 #include <cstring>
 
 #include "src/ptx/parser.h"
+#include "src/ptx/printer.h"
+#include "src/ptx/signature.h"
+#include "src/ptx/verifier.h"
+#include "src/transform/parameter_block.h"
 
 namespace pergola::ptx_cases {
 namespace {
@@ -37,10 +41,20 @@ bool agrees(const Expectation& expectation, std::uint64_t expected, std::uint64_
 
 }  // namespace
 
-Result<Memory> run_case(device::Device& device, const Case& test) {
+Result<Memory> run_case(device::Device& device, const Case& test, Parameters where) {
   PERGOLA_ASSIGN(ptx::Module parsed, ptx::parse(test.text, test.path.substr(test.path.rfind('/') + 1)));
-  PERGOLA_ASSIGN(device::ModulePtr module, device.load({&parsed, test.text, test.path}));
-  const std::string name = test.kernel.empty() ? module->kernel_names().at(0) : test.kernel;
+  std::string text = test.text, name = test.kernel;
+  for (const ptx::Function* entry : parsed.entries())
+    if (name.empty()) name = entry->name;
+  const ptx::Function* const entry = parsed.find_function(name);
+  if (entry == nullptr) return PERGOLA_ERROR(kNotFound, "{}: there is no kernel '{}'.", test.path, name);
+  PERGOLA_ASSIGN(const ptx::KernelSignature signature, ptx::signature(parsed, *entry));
+  if (where == Parameters::kInABlock) {
+    PERGOLA_TRY(transform::to_parameter_block(parsed, name));
+    PERGOLA_TRY(ptx::verify(parsed));
+    text = ptx::print(parsed);
+  }
+  PERGOLA_ASSIGN(device::ModulePtr module, device.load({&parsed, text, test.path}));
   PERGOLA_ASSIGN(const device::Kernel* kernel, module->kernel(name));
 
   PERGOLA_ASSIGN(auto queue, device.create_queue());
@@ -50,19 +64,28 @@ Result<Memory> run_case(device::Device& device, const Case& test) {
     PERGOLA_TRY(queue->copy_to_device(buffer, 0, spec.initial));
     buffers.push_back(buffer);
   }
-  const ptx::KernelSignature& signature = kernel->signature();
   if (signature.parameters.size() != test.arguments.size())
     return PERGOLA_ERROR(kInvalidArgument, "{}: the kernel has {} parameters, the header {} arguments.", test.path,
                          signature.parameters.size(), test.arguments.size());
   std::vector<std::byte> parameters(signature.parameter_bytes);
   for (std::size_t n = 0; n < test.arguments.size(); ++n) {
     const Argument& argument = test.arguments[n];
-    std::uint64_t bits = 0;
-    if (argument.buffer.empty()) std::memcpy(&bits, argument.value.data(), argument.value.size());
-    for (std::size_t b = 0; b < buffers.size(); ++b)
-      if (test.buffers[b].name == argument.buffer) bits = buffers[b]->address();
-    std::memcpy(parameters.data() + signature.parameters[n].offset_bytes, &bits,
-                std::min<std::size_t>(signature.parameters[n].size_bytes, 8));
+    std::vector<std::byte> value = argument.value;
+    value.resize(signature.parameters[n].size_bytes);
+    for (std::size_t b = 0; b < buffers.size(); ++b) {
+      if (test.buffers[b].name != argument.buffer) continue;
+      const device::DeviceAddress address = buffers[b]->address();
+      std::memcpy(value.data(), &address, std::min(value.size(), sizeof address));
+    }
+    std::copy(value.begin(), value.end(), parameters.begin() + signature.parameters[n].offset_bytes);
+  }
+  device::BufferPtr block;
+  if (where == Parameters::kInABlock) {
+    PERGOLA_ASSIGN(block, device.allocate(parameters.size(), device::MemoryKind::kDevice));
+    PERGOLA_TRY(queue->copy_to_device(block, 0, parameters));
+    const device::DeviceAddress address = block->address();
+    parameters.resize(sizeof address);
+    std::memcpy(parameters.data(), &address, sizeof address);
   }
   PERGOLA_TRY(queue->launch(module, *kernel, test.config, parameters));
   PERGOLA_TRY(queue->synchronize());
