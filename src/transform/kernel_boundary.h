@@ -1,0 +1,32 @@
+// What a kernel presumes because it begins and ends with a launch, said in its code: for every form of it that overlaps
+// or outlives what makes its data (a task of a resident kernel, a kernel launched early, a worker, a part of a fused
+// kernel).
+//
+//   ld.global.nc, ldu.global      data that is constant as long as the kernel runs      ──▶  ld.global
+//   the begin of the launch       all that was written before it is seen                ──▶  fence.acq_rel at its first
+//   statement the end of the launch         all that it wrote is seen by what comes after         ──▶  fence.acq_rel
+//   before each end
+//
+// A resident kernel runs from before the first task to after the last: a line that the non-coherent path has cached may
+// be of an earlier task. (PTX ISA 9.7.9.9, ld.global.nc; 8, memory consistency)
+#pragma once
+
+#include <string_view>
+
+#include "src/base/result.h"
+#include "src/ptx/module.h"
+
+namespace pergola::transform {
+
+// Loads of a function become coherent; returns how many there were.
+std::size_t make_loads_coherent(ptx::Function& function);
+
+enum class BoundaryScope : std::uint8_t { kGpu, kSystem };  // kSystem: the data may be the host's
+
+// Makes the loads of `kernel`, and of every device function it may call, coherent, and puts the fences into the kernel.
+// Each thread fences for itself: an executor that orders a whole warp at once wants make_loads_coherent() alone.
+// kNotFound where `module` defines no such kernel; kUnsupported where an instruction is not understood.
+// Thread-compatible.
+Status kernel_boundary(ptx::Module& module, std::string_view kernel, BoundaryScope scope);
+
+}  // namespace pergola::transform
