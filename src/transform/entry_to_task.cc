@@ -1,0 +1,203 @@
+// The module of a task: the kernel and what it reaches, each function rewritten with one plan.
+#include "src/transform/entry_to_task.h"
+
+#include <algorithm>
+#include <set>
+
+#include "src/analysis/call_graph.h"
+#include "src/analysis/cfg.h"
+#include "src/ptx/semantics.h"
+#include "src/transform/kernel_boundary.h"
+#include "src/transform/lane_flow.h"
+#include "src/transform/task_plan.h"
+#include "src/transform/task_refusals.h"
+#include "src/transform/task_rewriter.h"
+
+namespace pergola::transform {
+namespace {
+
+using ptx::Instruction;
+using ptx::Operand;
+
+int arch_of(std::string_view target) {
+  int arch = 0;
+  for (const char c : target.substr(std::min<std::size_t>(target.size(), 3)))
+    if (c >= '0' && c <= '9') arch = arch * 10 + (c - '0');
+  return arch;
+}
+
+// The names that the functions of a task, and the variables they name, lead to.
+class Reached {
+ public:
+  Reached(const ptx::Module& module, const analysis::CallGraph& graph) : module_(module) {
+    for (const analysis::CallGraph::Node& node : graph.nodes) {
+      names_.insert(node.function->name);
+      for (const ptx::Statement& statement : node.function->body) {
+        if (const Instruction* in = statement.instruction())
+          for (const Operand& operand : in->operands) visit(operand);
+        if (const auto* targets = std::get_if<ptx::CallTargets>(&statement.node))
+          for (const std::string& name : targets->functions) names_.insert(name);
+      }
+    }
+  }
+  bool contains(const std::string& name) const { return names_.contains(name); }
+
+ private:
+  void visit(const Operand& operand) {
+    if (operand.kind == Operand::Kind::kSymbol) add(operand.name);
+    for (const Operand& element : operand.elements) visit(element);
+  }
+
+  void add(const std::string& name) {
+    std::vector<std::string> pending{name};
+    while (!pending.empty()) {
+      const std::string next = std::move(pending.back());
+      pending.pop_back();
+      if (!names_.insert(next).second) continue;
+      if (const ptx::Variable* variable = module_.find_variable(next))
+        for (const ptx::Initializer& value : variable->initializers)
+          if (value.kind != ptx::Initializer::Kind::kBits) pending.push_back(value.symbol);
+    }
+  }
+
+  const ptx::Module& module_;
+  std::set<std::string> names_;
+};
+
+ptx::Variable slots_variable() {
+  ptx::Variable slots;
+  slots.space = ptx::Space::kShared;
+  slots.linkage = ptx::Linkage::kExtern;
+  slots.type = ptx::Type::kB8;
+  slots.align_bytes = alignof(abi::TaskSlot);
+  slots.name = kTaskSlotsName;
+  slots.extents = {32 * sizeof(abi::TaskSlot)};
+  return slots;
+}
+
+void make_func(ptx::Function& function, const std::string& name) {
+  function.is_entry = false;
+  function.linkage = ptx::Linkage::kNone;
+  function.name = name;
+  function.parameters.clear();
+  function.max_threads.reset();
+  function.required_threads.reset();
+  function.min_blocks_per_sm.reset();
+  function.max_registers.reset();
+  function.directives.clear();
+}
+
+// Items in the order of the text, so that what is declared before its use stays so.
+Result<ptx::Module> build_module(const ptx::Module& module, const TaskPlan& plan, const analysis::CallGraph& graph,
+                                 const LaneFlow& flow, const ptx::Function& ended, const std::string& name) {
+  ptx::Module out;
+  out.source_name = module.source_name;
+  out.address_size = module.address_size;
+  out.files = module.files;
+  const bool older = std::pair(module.version_major, module.version_minor) < std::pair(8u, 0u);
+  out.version_major = older ? 8 : module.version_major;
+  out.version_minor = older ? 0 : module.version_minor;
+  const std::string own = module.targets.empty() ? "" : module.targets[0];
+  out.targets = {arch_of(own) < arch_of(plan.config.target) ? plan.config.target
+                                                            : own};  // no `debug`: its sections are left out
+  out.items.push_back({slots_variable()});
+  const Reached reached(module, graph);
+  for (const ptx::Item& item : module.items) {
+    if (const auto* variable = std::get_if<ptx::Variable>(&item.node)) {
+      if (variable->space != ptx::Space::kShared && reached.contains(variable->name)) out.items.push_back(item);
+    } else if (const auto* function = std::get_if<ptx::Function>(&item.node)) {
+      if (function == plan.entry) {
+        PERGOLA_ASSIGN(ptx::Function body, rewrite_for_task(ended, plan, &flow));
+        make_func(body, name);
+        make_loads_coherent(body);
+        out.items.push_back({std::move(body)});
+      } else if (!function->is_entry && reached.contains(function->name)) {
+        if (!function->has_body) {
+          out.items.push_back(item);
+          continue;
+        }
+        PERGOLA_ASSIGN(ptx::Function body, rewrite_for_task(*function, plan, nullptr));
+        make_loads_coherent(body);
+        out.items.push_back({std::move(body)});
+      }
+    } else if (const auto* verbatim = std::get_if<ptx::Verbatim>(&item.node)) {
+      // Debug sections name labels and functions that are gone.
+      if (!verbatim->text.starts_with(".section")) out.items.push_back(item);
+    }
+  }
+  return out;
+}
+
+// Whether some warp may wait for another: strong or atomic accesses anywhere, and a loop anywhere.
+Result<bool> may_wait(const analysis::CallGraph& graph) {
+  bool strong = false, loops = graph.is_recursive;
+  for (const analysis::CallGraph::Node& node : graph.nodes) {
+    for (const ptx::Statement& statement : node.function->body) {
+      if (const Instruction* in = statement.instruction()) {
+        const ptx::MemoryEffect effect = ptx::memory_effect(*in);
+        strong |= effect.is_strong || effect.is_atomic;
+      }
+    }
+    if (!node.function->has_body) continue;
+    PERGOLA_ASSIGN(const analysis::Cfg cfg, analysis::build_cfg(*node.function));
+    std::vector<std::uint32_t> position(cfg.blocks.size(), 0);
+    for (std::uint32_t i = 0; i < cfg.reverse_post_order.size(); ++i) position[cfg.reverse_post_order[i]] = i;
+    for (const std::uint32_t b : cfg.reverse_post_order)
+      for (const std::uint32_t next : cfg.blocks[b].successors) loops |= position[next] <= position[b];
+  }
+  return strong && loops;
+}
+
+}  // namespace
+
+Result<TaskBody> entry_to_task(const ptx::Module& module, std::string_view kernel, const TaskConfig& config) {
+  const ptx::Function* entry = module.find_function(kernel);
+  if (entry == nullptr || !entry->is_entry || !entry->has_body)
+    return PERGOLA_ERROR(kNotFound, "{} defines no kernel '{}'; only an .entry can become a task.", module.source_name,
+                         kernel);
+  if (arch_of(config.target) < 80)
+    return PERGOLA_ERROR(kInvalidArgument,
+                         "A task's module is made for sm_80 or newer, which mbarriers need; '{}' is not.",
+                         config.target);
+  const analysis::CallGraph graph = analysis::call_graph(module, *entry);
+  PERGOLA_TRY(refuse_as_task(module, *entry, graph, config));
+  PERGOLA_ASSIGN(TaskPlan plan, make_task_plan(module, *entry, graph, config));
+
+  ptx::Function ended = *entry;
+  end_at_label(ended);
+  PERGOLA_ASSIGN(const LaneFlow flow, lane_flow(ended, [&](const Instruction& in) { return plan.together_at(in); }));
+  plan.is_ragged = flow.is_ragged;
+  const bool nameable =
+      flow.every_lane_arrives && !flow.is_ragged && !plan.barriers_by_register && !plan.callees_have_barriers;
+  plan.named_barriers = nameable && plan.kinds.size() < 16 ? static_cast<std::uint32_t>(plan.kinds.size()) : 0;
+
+  TaskBody body;
+  body.kernel = entry->name;
+  body.function = "pergola_task_" + entry->name;
+  PERGOLA_ASSIGN(body.module, build_module(module, plan, graph, flow, ended, body.function));
+  body.parameter_bytes = plan.signature.parameter_bytes;
+  body.static_shared_bytes = plan.static_shared_bytes;
+  body.dynamic_shared_offset = plan.dynamic_shared_offset;
+  body.shared_align_bytes = plan.shared_align_bytes;
+  body.uses_dynamic_shared = plan.uses_dynamic_shared;
+  body.barriers = plan.kinds;
+  body.named_barriers = plan.named_barriers;
+  body.is_ragged = plan.is_ragged;
+  body.required_threads = entry->required_threads;
+  body.max_threads = entry->max_threads;
+  PERGOLA_ASSIGN(const bool waits, may_wait(graph));
+  body.needs_block =
+      waits || !plan.kinds.empty() || !plan.shared.empty() || plan.static_shared_bytes != 0 || plan.uses_dynamic_shared;
+  return body;
+}
+
+Status check_registers(const TaskBody& body, const TaskRegisters& registers) {
+  if (registers.used <= registers.allowed) return {};
+  return PERGOLA_ERROR(
+      kUnsupported,
+      "Kernel '{}' cannot be a task of this executor: it wants {} registers a thread, the executor has {}, and held to "
+      "them it would spill {} bytes. Use an executor with more registers a thread, or launch it as an ordinary kernel.",
+      body.kernel, registers.used, registers.allowed, registers.spilled_bytes);
+}
+
+}  // namespace pergola::transform
