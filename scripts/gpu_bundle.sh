@@ -3,6 +3,7 @@
 #
 #   FOLDER/bin        programs, tests, benchmarks (stripped)
 #   FOLDER/lib        libpergola.so and the shared libraries that these need, but for the C and C++ runtime
+#   FOLDER/python     the Python package
 #   FOLDER/source     what tests and examples read
 #   FOLDER/report     runs everything on the GPU and writes reports (scripts/gpu_report.sh)
 #
@@ -31,12 +32,16 @@ done
 cp -a build/dev/lib/libpergola.so* "$folder/lib/"
 strip --strip-unneeded "$folder"/lib/libpergola.so.*.* 2>/dev/null || strip --strip-unneeded "$folder"/lib/libpergola.so
 
+mkdir "$folder/python"
+cp -aL build/dev/python/pergola "$folder/python/pergola"
+rm -rf "$folder/python/pergola/__pycache__"
+
 # Everything that Debian's libc6, libstdc++6 and libgcc-s1 do not give.
 ldd "$folder"/bin/* "$folder"/lib/*.so 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
   grep -vE '/(libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s|ld-linux[^/]*)\.so' | grep -v "$PWD/" |
   while read -r library; do install -m 644 "$(readlink -f "$library")" "$folder/lib/$(basename "$library")"; done
 
-git ls-files tests/ptx tests/conformance tests/differential tests/litmus tests/corpus examples include bench/dag scripts/gpu_report.sh |
+git ls-files tests/ptx tests/conformance tests/differential tests/litmus tests/corpus examples include bench/dag bench/support python/gpu scripts/gpu_report.sh |
   tar -cf - -T - | tar -xf - -C "$folder/source"
 install -m 755 scripts/gpu_report.sh "$folder/report"
 git describe --always --dirty --abbrev=12 >"$folder/source/COMMIT"

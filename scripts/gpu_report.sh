@@ -6,16 +6,17 @@
 #
 # Writes the reports into bench/reports/ (or FOLDER): conformance on every device, the PTX cases and the random kernels
 # on GPU, interpreter and, where LLVM is, JIT; every arithmetic instruction on GPU and interpreter; random programs against
-# the sequential order; the benchmarks of single costs, of tasks and of six programs; the demonstration's picture on both devices.
+# the sequential order; the benchmarks of single costs, of tasks and of six programs, and the GPU's counters in these; other
+# libraries beside Pergola; the demonstration's picture on both devices.
 # Every program runs under `timeout`. Ends with one line a part, and fails where one failed.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 if [ -d "$here/bin" ]; then             # the bundle
-  bin=$here/bin source=$here/source out=${1:-$here/reports}
+  bin=$here/bin source=$here/source python=$here/python out=${1:-$here/reports}
   commit=$(cat "$source/COMMIT")
 else
   root=$(dirname "$here")
-  bin=$root/build/dev/bin source=$root out=${1:-$root/bench/reports}
+  bin=$root/build/dev/bin source=$root python=$root/build/dev/python out=${1:-$root/bench/reports}
   commit=$(git -C "$root" describe --always --dirty --abbrev=12)
 fi
 mkdir -p "$out"
@@ -54,6 +55,11 @@ part dag 600 env PERGOLA_DEVICE=cuda:0 PERGOLA_DAG_PROGRAMS=300 "$bin/dag_test"
 part launch 300 env PERGOLA_DEVICE=cuda:0 "$bin/launch_bench" --report "$out/launch-h200"
 part task 300 env PERGOLA_DEVICE=cuda:0 "$bin/task_bench" --report "$out/task-h200"
 part dag-bench 600 env PERGOLA_DEVICE=cuda:0 "$bin/dag_bench" --kernels "$source/bench/dag/kernels.cu" --report "$out/dag-h200"
+if command -v ncu >/dev/null; then
+  part dag-counters 600 python3 "$source/bench/dag/counters.py" --bench "$bin/dag_bench" --kernels "$source/bench/dag/kernels.cu" \
+    --times "$out/dag-h200.json" --bytes 100M,1G --report "$out/dag-counters-h200"
+fi
+part libraries 120 env PYTHONPATH="$python" python3 "$source/python/gpu/libraries.py"
 part bookkeeping 300 "$bin/bookkeeping_bench" --report "$out/bookkeeping-h200"
 
 # Reports speak of places inside the folder, wherever it lay.

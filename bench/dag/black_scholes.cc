@@ -75,12 +75,19 @@ class BlackScholesSequential : public Sequential {
     for (int i = 0; i < kStocks; ++i) send(price_[i], p_.price[i]);
   }
   void launch() override {
-    for (int i = 0; i < kStocks; ++i)
-      black_scholes_(p_.each, price_[i], call_[i], p_.n, kStrike, kRate, kVolatility, kYears);
+    for (int i = 0; i < kStocks; ++i) launch(i);
   }
   void read() override {
     for (const auto& call : call_) announce(call);
-    for (int i = 0; i < kStocks; ++i) receive(call_[i], p_.call[i]);
+    receive_all();
+  }
+  void run() override {  // stock by stock
+    for (int i = 0; i < kStocks; ++i) {
+      send(price_[i], p_.price[i]);
+      launch(i);
+      announce(call_[i]);
+    }
+    receive_all();
   }
   std::vector<pergola_array> outputs() const override {
     std::vector<pergola_array> handles;
@@ -89,6 +96,11 @@ class BlackScholesSequential : public Sequential {
   }
 
  private:
+  void launch(int i) { black_scholes_(p_.each, price_[i], call_[i], p_.n, kStrike, kRate, kVolatility, kYears); }
+  void receive_all() {
+    for (int i = 0; i < kStocks; ++i) receive(call_[i], p_.call[i]);
+  }
+
   const BlackScholes& p_;
   const pergola::Kernel black_scholes_;
   std::vector<pergola::Array<double>> price_, call_;

@@ -27,7 +27,7 @@ struct Selection {
   std::vector<unsigned> blocks{256};
   int runs = 0;
   bool pageable = false;  // the host's memory, in place of page-locked
-  std::string matrix, kernels = DAG_BENCH_KERNELS;
+  std::string matrix, once, kernels = DAG_BENCH_KERNELS;
 };
 
 const std::vector<std::pair<std::string, std::unique_ptr<Problem> (*)(Setup&)>> kProblems{
@@ -58,6 +58,7 @@ void add_options(CLI::App& app, Selection& selection) {
   app.add_option("--runs", selection.runs, "Measured runs of each form")->check(CLI::Range(1, 100'000));
   app.add_flag("--pageable", selection.pageable, "The host's arrays in pageable memory");
   app.add_option("--matrix", selection.matrix, "HITS on this graph, FILE.mtx");
+  app.add_option("--once", selection.once, "For profilers: one resident iteration of this form alone, untimed");
   app.add_option("--kernels", selection.kernels, "The kernels, FILE.cu");
 }
 
@@ -96,12 +97,16 @@ bench::Report run(const Selection& selection, const std::string& report_path, in
         if (!setup.notes.empty() && noted.insert(setup.notes).second) report.note(setup.notes + "\n\n");
         nlohmann::json params{{"bytes", bytes}, {"block", block}};
         if (selection.pageable) params["host"] = "pageable";
+        if (!selection.once.empty()) {
+          bench.run_once(*problem, selection.once);
+          continue;
+        }
         bench.run(*problem, params);
         if (!report_path.empty()) report.write(report_path);  // a run that is cut short leaves what it has
       }
     }
   }
-  const std::string summary = bench.summary();
+  const std::string summary = selection.once.empty() ? bench.summary() : "";
   std::printf("\n%s", summary.c_str());
   report.note(summary);
   return report;

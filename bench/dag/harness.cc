@@ -1,8 +1,10 @@
 #include "harness.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -13,6 +15,9 @@ namespace dag {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr int kFewestWarmUps = 3, kMostWarmUps = 60;
+constexpr double kWarmUpMs = 1000;  // a form
 
 double ms_of(const std::function<void()>& body) {
   const auto start = Clock::now();
@@ -28,15 +33,13 @@ double median_of(std::vector<double> times) {
 
 class PergolaForm : public Form {
  public:
-  PergolaForm(const pergola::Session& session, std::unique_ptr<Sequential> code)
+  PergolaForm(std::string form, const pergola::Session& session, std::unique_ptr<Sequential> code)
       : session_(session), code_(std::move(code)) {
-    name = "pergola";
+    name = std::move(form);
   }
   void run(Measure measure) override {
     if (measure == Measure::kCold) {
-      code_->write();
-      code_->launch();
-      code_->read();
+      code_->run();
     } else {
       const auto start = Clock::now();
       code_->launch();
@@ -88,8 +91,7 @@ void parallel_for(std::size_t n, const std::function<void(std::size_t begin, std
   body(0, n / threads);
 }
 
-std::vector<std::unique_ptr<Form>> Bench::forms_of(Problem& problem, const pergola::Session& session,
-                                                   const pergola::Module& module) {
+std::vector<std::unique_ptr<Form>> Bench::forms_of(Problem& problem, std::span<const PergolaSession> sessions) {
   std::vector<std::unique_ptr<Form>> forms;
   const auto add = [&](const std::function<std::unique_ptr<Form>()>& make) {
     const double before = gpu_ != nullptr ? static_cast<double>(gpu_->free_bytes()) : 0;
@@ -103,32 +105,69 @@ std::vector<std::unique_ptr<Form>> Bench::forms_of(Problem& problem, const pergo
   if (gpu_ != nullptr)
     for (const Style style : {Style::kSerial, Style::kStreams, Style::kCapture, Style::kGraph})
       add([&] { return hand_written(*gpu_, problem.plan(), style); });
-  add([&] {
-    auto code = problem.sequential(session, module);
-    code->is_staged = is_staged_;
-    return std::make_unique<PergolaForm>(session, std::move(code));
-  });
+  for (const PergolaSession& own : sessions)
+    add([&] {
+      auto code = problem.sequential(own.session, own.module);
+      code->is_staged = is_staged_;
+      return std::make_unique<PergolaForm>(own.form, own.session, std::move(code));
+    });
   return forms;
 }
 
 void Bench::run(Problem& problem, const nlohmann::json& params) {
   nlohmann::json own = params;
   own.update(problem.params);
-  const pergola::Session session;
-  const pergola::Module module = session.load_text(ptx_);
-  check_dependencies(problem.plan(), module);
-  check_dependencies(problem.plan().resident(), module);
+  {
+    const pergola::Session session;
+    const pergola::Module module = session.load_text(ptx_);
+    check_dependencies(problem.plan(), module);
+    check_dependencies(problem.plan().resident(), module);
+  }
   const double reference_ms = ms_of([&] { problem.reference(); });
   report_.add(problem.name, "reference", own, {reference_ms}, true);
-  auto forms = forms_of(problem, session, module);
-  measure(problem, forms, Measure::kCold, own);
-  measure(problem, forms, Measure::kResident, own);
-  for (const auto& form : forms) {
-    if (form->instantiate_ms == 0) continue;
-    nlohmann::json row = own;
-    row["measure"] = "instantiate";
-    report_.add(problem.name, form->name, row, {form->instantiate_ms}, true);
+  for (const Measure what : {Measure::kCold, Measure::kResident}) {
+    std::vector<PergolaSession> sessions;  // of just this measure: a program does one or the other
+    const auto open = [&](const char* form, pergola::Session session) {
+      pergola::Module module = session.load_text(ptx_);
+      sessions.push_back({form, std::move(session), std::move(module)});
+    };
+    open("pergola", pergola::Session());
+    if (gpu_ != nullptr) open("pergola-graphs", pergola::Session("cuda:0", "graphs=always"));
+    auto forms = forms_of(problem, sessions);
+    measure(problem, forms, what, own);
+    for (const auto& form : forms) {
+      if (form->instantiate_ms == 0 || what == Measure::kCold) continue;
+      nlohmann::json row = own;
+      row["measure"] = "instantiate";
+      report_.add(problem.name, form->name, row, {form->instantiate_ms}, true);
+    }
   }
+}
+
+void Bench::run_once(Problem& problem, const std::string& form) {
+  static const std::map<std::string, Style> kHandWritten{
+      {"serial", Style::kSerial}, {"streams", Style::kStreams}, {"capture", Style::kCapture}, {"graph", Style::kGraph}};
+  const pergola::Session session;
+  const pergola::Module module = session.load_text(ptx_);
+  std::unique_ptr<Form> one;
+  if (const auto style = kHandWritten.find(form); style != kHandWritten.end() && gpu_ != nullptr)
+    one = hand_written(*gpu_, problem.plan(), style->second);
+  else if (form == "pergola")
+    one = std::make_unique<PergolaForm>(form, session, problem.sequential(session, module));
+  else
+    throw std::runtime_error("There is no form '" + form + "' here to run once.");
+  one->load();
+  one->run(Measure::kResident);
+}
+
+// A program's steady state: Pergola has found what recurs by then.
+void Bench::warm_up(Form& form, Measure measure) const {
+  const auto start = Clock::now();
+  int turns = 0;
+  do {
+    form.run(measure);
+    ++turns;
+  } while (runs_ > 1 && (turns < kFewestWarmUps || (turns < kMostWarmUps && bench::ms_since(start) < kWarmUpMs)));
 }
 
 // Forms take turns. A resident run follows one of the same form that is not timed, so that the caches hold what it
@@ -138,7 +177,7 @@ void Bench::measure(Problem& problem, std::vector<std::unique_ptr<Form>>& forms,
   const Plan plan = problem.plan();
   std::vector<std::vector<double>> times(forms.size()), submits(forms.size());
   for (const auto& form : forms) form->load();
-  for (const auto& form : forms) form->run(measure);
+  for (const auto& form : forms) warm_up(*form, measure);
   for (int run = 0; run < runs_; ++run) {
     for (std::size_t turn = 0; turn < forms.size(); ++turn) {
       const std::size_t i = (turn + run) % forms.size();
@@ -169,6 +208,8 @@ void Bench::measure(Problem& problem, std::vector<std::unique_ptr<Form>>& forms,
       ratio.serial = median;
     } else if (forms[i]->name == "pergola") {
       ratio.pergola = median;
+    } else if (forms[i]->name == "pergola-graphs") {
+      ratio.pergola_graphs = median;
     } else if (ratio.best_hand == 0 || median < ratio.best_hand) {
       ratio.best_hand = median;
       ratio.best_name = forms[i]->name;
@@ -180,26 +221,32 @@ void Bench::measure(Problem& problem, std::vector<std::unique_ptr<Form>>& forms,
 std::string Bench::summary() const {
   if (ratios_.empty()) return "Without a GPU there are no hand-written forms to compare with.\n";
   std::string text =
-      "How many times as fast Pergola is as the best hand-written form (not serial), and as the serial form:\n\n"
-      "| problem | params | best form | over best | over serial |\n|---|---|---|---|---|\n";
+      "How many times as fast Pergola is as the best hand-written form (not serial), and as the serial form; and the "
+      "same with `graphs=always`:\n\n"
+      "| problem | params | best form | over best | over serial | graphs over best | graphs over serial |\n"
+      "|---|---|---|---|---|---|---|\n";
   char line[400];
-  const auto add = [&](const std::string& name, const std::string& what, const std::string& best, double over_best,
-                       double over_serial) {
-    std::snprintf(line, sizeof line, "| %s | %s | %s | %.3f | %.3f |\n", name.c_str(), what.c_str(), best.c_str(),
-                  over_best, over_serial);
+  const auto add = [&](const std::string& name, const std::string& what, const std::string& best,
+                       const std::array<double, 4>& over) {
+    std::snprintf(line, sizeof line, "| %s | %s | %s | %.3f | %.3f | %.3f | %.3f |\n", name.c_str(), what.c_str(),
+                  best.c_str(), over[0], over[1], over[2], over[3]);
     text += line;
   };
-  for (const Ratio& r : ratios_)
-    add(r.problem, '`' + r.params + '`', r.best_name, r.best_hand / r.pergola, r.serial / r.pergola);
+  const auto over = [](const Ratio& r) {
+    return std::array<double, 4>{r.best_hand / r.pergola, r.serial / r.pergola, r.best_hand / r.pergola_graphs,
+                                 r.serial / r.pergola_graphs};
+  };
+  for (const Ratio& r : ratios_) add(r.problem, '`' + r.params + '`', r.best_name, over(r));
   for (const Measure measure : {Measure::kCold, Measure::kResident}) {
-    double log_best = 0, log_serial = 0, count = 0;
+    std::array<double, 4> logs{};
+    double count = 0;
     for (const Ratio& r : ratios_) {
       if (r.measure != measure) continue;
-      log_best += std::log(r.best_hand / r.pergola);
-      log_serial += std::log(r.serial / r.pergola);
+      for (std::size_t i = 0; i < logs.size(); ++i) logs[i] += std::log(over(r)[i]);
       ++count;
     }
-    add("geometric mean", to_string(measure), "", std::exp(log_best / count), std::exp(log_serial / count));
+    for (double& mean : logs) mean = std::exp(mean / count);
+    add("geometric mean", to_string(measure), "", logs);
   }
   return text;
 }

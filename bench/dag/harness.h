@@ -33,9 +33,15 @@ class Sequential {
   bool is_staged = true;
 
   virtual ~Sequential() = default;
-  virtual void write() = 0;                                // the inputs
-  virtual void launch() = 0;                               // the kernels of one iteration
-  virtual void read() = 0;                                 // the outputs
+  virtual void write() = 0;   // the inputs
+  virtual void launch() = 0;  // the kernels of one iteration
+  virtual void read() = 0;    // the outputs
+  // All three, in the order in which a program would have them.
+  virtual void run() {
+    write();
+    launch();
+    read();
+  }
   virtual std::vector<pergola_array> outputs() const = 0;  // of at most 8 bytes an element
   // What read() brought, into the problem's host memory, where it is checked; not timed.
   void collect() {
@@ -151,8 +157,10 @@ class Bench {
   Bench(const Gpu* gpu, const std::string& ptx, bench::Report& report, int runs, bool is_staged)
       : gpu_(gpu), ptx_(ptx), report_(report), runs_(runs), is_staged_(is_staged) {}
 
-  // All forms of the problem, in turns, Pergola in a session of its own. `params` says size and block.
+  // All forms of the problem, in turns, Pergola in sessions of its own. `params` says size and block.
   void run(Problem& problem, const nlohmann::json& params);
+  // For profilers: one resident iteration of one form, and nothing else that launches kernels. By Form::name.
+  void run_once(Problem& problem, const std::string& form);
   // For each problem, the best hand-written form's time and the serial form's over Pergola's, and their geometric
   // means.
   std::string summary() const;
@@ -161,11 +169,16 @@ class Bench {
   struct Ratio {
     std::string problem, params;
     Measure measure = Measure::kResident;
-    double best_hand = 0, serial = 0, pergola = 0;  // medians, ms
+    double best_hand = 0, serial = 0, pergola = 0, pergola_graphs = 0;  // medians, ms
     std::string best_name;
   };
-  std::vector<std::unique_ptr<Form>> forms_of(Problem& problem, const pergola::Session& session,
-                                              const pergola::Module& module);
+  struct PergolaSession {
+    std::string form;
+    pergola::Session session;
+    pergola::Module module;
+  };
+  std::vector<std::unique_ptr<Form>> forms_of(Problem& problem, std::span<const PergolaSession> sessions);
+  void warm_up(Form& form, Measure measure) const;
   void measure(Problem& problem, std::vector<std::unique_ptr<Form>>& forms, Measure measure,
                const nlohmann::json& params);
 
