@@ -45,8 +45,10 @@ Status HostMirror::copy(bool to_device) {
   const auto& from = to_device ? mirror_ : buffer_;
   const auto& to = to_device ? buffer_ : mirror_;
   return session_.scheduler().submit(
-      {to_device ? scheduler::WorkKind::kCopyToDevice : scheduler::WorkKind::kCopyToHost,
-       to_device ? session_.sites().upload : session_.sites().download, accesses},
+      {.kind = to_device ? scheduler::WorkKind::kCopyToDevice : scheduler::WorkKind::kCopyToHost,
+       .site = to_device ? session_.sites().upload : session_.sites().download,
+       .accesses = accesses,
+       .host_waits = !to_device},
       [&](device::Queue& queue) { return queue.copy(to, 0, from, 0, buffer_->size_bytes()); });
 }
 
@@ -97,7 +99,7 @@ Result<std::span<std::byte>> HostMirror::access(Mode mode, Deadline deadline) {
   const scheduler::Access whole{resource_.get(), {0, buffer_->size_bytes()}, mode};
   while (true) {
     if (reads(mode)) PERGOLA_TRY(download());
-    if (const auto host = session_.scheduler().try_host_access(whole)) {
+    if (const auto host = session_.scheduler().try_host_access(whole, false)) {
       if (writes(mode)) store(State::kHost);
       return std::span<std::byte>{mirror_->host_pointer(), mirror_->size_bytes()};
     }

@@ -11,7 +11,9 @@ namespace {
 
 constexpr std::uint64_t kWorthKeeping = 8;  // launches in a row that bear a period out
 constexpr std::size_t kRegionsKnown = 8, kMostInFlight = 256;
-constexpr std::uint32_t kMostCuts = 12;  // a region that needs more is left alone
+constexpr std::uint32_t kGraphsALateOne = 8, kTooLate = 32;  // what has been held too long against graphs launched
+constexpr std::uint32_t kMostCuts = 12;                      // a region that needs more is left alone,
+constexpr std::uint32_t kShortestRest = 8, kMostRests = 4;   // for so many of its turns, twice as many each time
 constexpr std::chrono::microseconds kLookEvery{4};
 constexpr std::uint32_t kAskedInARow = 4, kMostUnasked = 64;
 constexpr std::chrono::milliseconds kWatchFor{2};  // after the last that was held
@@ -36,7 +38,7 @@ GraphLowering::~GraphLowering() {
 
 // ── What comes ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold) {
+GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, std::span<const std::uint64_t> arriving) {
   Decision decision;
   if (region_ == nullptr) {
     learn(work);
@@ -50,12 +52,18 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold) {
   }
   if (held_ == 0) {
     const std::shared_ptr<Chunk> chunk = region_->chunk_of(phase_);
-    if (chunk->begin == phase_ && may_hold && may_hold_chunk(*chunk)) held_chunk_ = chunk;
+    if (chunk->begin == phase_ && may_hold && may_hold_chunk(*chunk)) {
+      const std::size_t waits_longer = first_that_waits_longer(*chunk, arriving);
+      if (waits_longer == chunk->end)
+        held_chunk_ = chunk;
+      else
+        cut_before(waits_longer);
+    }
     if (phase_ + 1 == chunk->end && wants_event(*chunk)) decision.ended = chunk;
   } else if (!may_hold) {
     decision.flush = take_held();
   }
-  phase_ = phase_ + 1 == region_->launches.size() ? 0 : phase_ + 1;
+  advance();
   if (held_chunk_ == nullptr) return decision;
   hold();
   decision.held = true;
@@ -63,10 +71,45 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold) {
   decision.run = std::exchange(held_chunk_, nullptr);
   if (wants_event(*decision.run)) decision.ended = decision.run;
   ++decision.run->launched;
+  if (region_->late != 0) --region_->late;
   ++counters_.launches;
   counters_.replaced += std::exchange(held_, 0);
   held_since_.store(0, std::memory_order_relaxed);
   return decision;
+}
+
+void GraphLowering::advance() {
+  if (++phase_ != region_->launches.size()) return;
+  phase_ = 0;
+  if (region_->rest == 0 || --region_->rest != 0) return;
+  // The program may do something else by now.
+  region_->cuts = 0;
+  region_->cut_before.assign(region_->launches.size(), false);
+  region_->chunks.clear();
+  recut();
+}
+
+// The first launch of the chunk that needs a copy from the host which the chunk's first launch does not need.
+std::size_t GraphLowering::first_that_waits_longer(const Chunk& chunk, std::span<const std::uint64_t> arriving) const {
+  const auto uses = [&](std::size_t launch, std::uint64_t resource) {
+    const auto& ids = region_->launches[launch].resource_ids;
+    return std::find(ids.begin(), ids.end(), resource) != ids.end();
+  };
+  std::size_t first = chunk.end;
+  for (const std::uint64_t resource : arriving)
+    for (std::size_t i = chunk.begin; i < first && !uses(chunk.begin, resource); ++i)
+      if (uses(i, resource)) first = i;
+  return first;
+}
+
+// Where a second turn of the region is cut in the same place, all are.
+void GraphLowering::cut_before(std::size_t launch) {
+  std::vector<bool>& cuts = region_->cut_before;
+  const std::size_t turn = region_->turn;
+  bool again = false;
+  for (std::size_t i = launch % turn; i < cuts.size(); i += turn) again |= cuts[i] && i != launch;
+  for (std::size_t i = launch % turn; i < cuts.size(); i += turn) cuts[i] = cuts[i] || again || i == launch;
+  recut();
 }
 
 void GraphLowering::hold() {
@@ -94,10 +137,29 @@ std::span<const Launch> GraphLowering::interrupt() {
   // A chunk that spans this place would be interrupted in every turn.
   if (const std::shared_ptr<Chunk> chunk = region_->chunk_of(phase_);
       chunk->begin != phase_ && !region_->cut_before[phase_]) {
-    region_->cut_before[phase_] = true;
-    recut();
+    if (region_->begins_at_a_cut())
+      cut_before(phase_);
+    else
+      begin_here();
   }
+  if (phase_ == 0) region_->cut_before[0] = true;
   return held;
+}
+
+// The host's first step into the region is a better place for it to begin than where it happened to be found: what lies
+// between two steps then is one piece.
+void GraphLowering::begin_here() {
+  auto turned = std::make_shared<Region>();
+  turned->launches = region_->launches;
+  std::rotate(turned->launches.begin(), turned->launches.begin() + static_cast<std::ptrdiff_t>(phase_),
+              turned->launches.end());
+  turned->cut_before.assign(turned->launches.size(), false);
+  turned->turn = region_->turn;
+  turned->most_launches = region_->most_launches;
+  std::replace(known_.begin(), known_.end(), region_, turned);
+  before_turning_ = std::exchange(region_, std::move(turned));
+  phase_ = 0;
+  cut_before(0);
 }
 
 // Would be when the thread looks next.
@@ -111,8 +173,10 @@ std::span<const Launch> GraphLowering::flush_overdue() {
   if (held_ == 0 || !is_overdue(since)) return {};
   const std::span<const Launch> held = take_held();
   ++counters_.overdue;
-  // The host is slower than thought: fewer at a time.
-  if (region_->most_launches > kFewestLaunches && counters_.overdue % 4 == 0) {
+  // Where it is more than the odd interruption the host is slower than thought: fewer at a time.
+  region_->late += kGraphsALateOne;
+  if (region_->late >= kTooLate && region_->most_launches > kFewestLaunches) {
+    region_->late = 0;
     region_->most_launches = std::max(kFewestLaunches, region_->most_launches / 2);
     recut();
   }
@@ -160,6 +224,7 @@ void GraphLowering::begin_following(std::size_t period) {
   region_ = std::move(found);
   phase_ = 0;
   region_->cut_before.assign(region_->launches.size(), false);
+  region_->turn = once;
   region_->most_launches = kMostLaunches;
   ++counters_.regions;
   known_.push_back(region_);
@@ -179,6 +244,8 @@ void GraphLowering::recut() {
       chunk->state = Chunk::State::kRefused;
       chunk->refusal = "the host steps in at too many places";
     }
+    region_->rest = kShortestRest << region_->rests;
+    region_->rests = std::min(region_->rests + 1, kMostRests);
     return;
   }
   region_->cut();
@@ -275,7 +342,10 @@ void GraphLowering::run_thread() {
 void GraphLowering::build(std::unique_lock<std::mutex>& lock) {
   const Job job = std::move(jobs_.front());
   jobs_.pop_front();
-  if (job.chunk.use_count() == 1) return;  // cut anew in the meantime
+  if (job.chunk.use_count() == 1) {  // cut anew in the meantime
+    if (jobs_.empty()) settled_.notify_all();
+    return;
+  }
   building_ = true;
   lock.unlock();
   auto made = device_->instantiate(job.region->spec_of(*job.chunk));

@@ -9,7 +9,11 @@
 // is launched. Held launches are launched one by one, in order, as soon as
 //   something else comes     another launch, a copy, a fill, an access of the host, an event wanted
 //   kPatience is over        the thread looks while something is held
+// A chunk where this happens often is cut into smaller ones.
 // Launches are held only while the device has kEnoughQueued of work to do, so that it never waits for them.
+//
+// A graph begins when all of its launches may: where one waits for a copy from the host that the chunk's first does not
+// wait for, a new chunk begins.
 //
 // The device's work is known by an event at each chunk's end: what is queued is the time of the chunks that have not
 // ended, without the first of them, which may be about to. A chunk's time is the shortest seen between its end and that
@@ -45,7 +49,7 @@ struct GraphCounters {
 
 class GraphLowering {
  public:
-  static constexpr std::size_t kMostLaunches = 32, kFewestLaunches = 4;  // in a graph
+  static constexpr std::size_t kMostLaunches = 32, kFewestLaunches = 2;  // in a graph
   static constexpr std::chrono::nanoseconds kPatience{20'000}, kEnoughQueued{50'000};
 
   // `always`: whatever the device has queued. `overdue` is called on the thread, without the lock, when held launches
@@ -60,7 +64,8 @@ class GraphLowering {
     std::shared_ptr<Chunk> run;     // launched as a graph, which stands for this launch too
     std::shared_ptr<Chunk> ended;   // an event behind the launch or graph is for ended()
   };
-  Decision offer(const Work& work, bool may_hold);
+  // `arriving`: the resources that copies from the host may still be filling and no launch has used since, by number.
+  Decision offer(const Work& work, bool may_hold, std::span<const std::uint64_t> arriving = {});
   // Something other than a launch comes: what is to be launched first.
   std::span<const Launch> interrupt();
   // The same because it has been held for too long; empty where it has not.
@@ -95,6 +100,10 @@ class GraphLowering {
   std::span<const Launch> take_held();
   bool is_overdue(std::int64_t since_ns) const;
   void recut();
+  void cut_before(std::size_t launch);
+  void begin_here();
+  void advance();
+  std::size_t first_that_waits_longer(const Chunk& chunk, std::span<const std::uint64_t> arriving) const;
   void hold();
   void run_thread();
   void build(std::unique_lock<std::mutex>& lock);
@@ -108,6 +117,7 @@ class GraphLowering {
   Recurrence recurrence_;
   std::deque<Launch> kept_;                    // while learning: those that bear a period out, the latest last
   std::shared_ptr<Region> region_;             // while following
+  std::shared_ptr<Region> before_turning_;     // what interrupt() gave may be of it
   std::size_t phase_ = 0;                      // the launch of region_ expected next
   std::size_t held_ = 0;                       // launches before it that are held back
   std::shared_ptr<Chunk> held_chunk_;          // whose they are

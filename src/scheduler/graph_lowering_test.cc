@@ -142,7 +142,7 @@ TEST_F(GraphLowering, AReadOfTheHost_FlushesAndCutsTheRegionThere) {
   // The same place in later turns interrupts nothing: the graphs are cut there.
   launch("b", {"x"}, {"z"}, 2000), launch("c", {"y", "z"}, {"w"}, 3000), launch("d", {"w"}, {"x"}, 4000);
   turns(kTurns - 1);
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < 6; ++i) {
     scheduler->settle_graphs();
     launch("a", {"x"}, {"y"}, 1000);
     ASSERT_TRUE(read("y").ok());
@@ -151,6 +151,60 @@ TEST_F(GraphLowering, AReadOfTheHost_FlushesAndCutsTheRegionThere) {
   }
   EXPECT_EQ(scheduler->graph_counters().interrupted, 1u);
   EXPECT_GE(graph_launches(), 5u);
+}
+
+TEST_F(GraphLowering, WhereTheHostWaits_TheRegionBegins) {
+  open_always();
+  const auto turn_and_wait = [&] {
+    turn();
+    ASSERT_TRUE(scheduler->synchronize().ok());
+  };
+  for (int i = 0; i < 40; ++i) {
+    turn_and_wait();
+    scheduler->settle_graphs();
+  }
+  const std::size_t kernels = kernel_launches(), graphs = graph_launches();
+  for (int i = 0; i < 8; ++i) turn_and_wait();
+  EXPECT_EQ(kernel_launches(), kernels);
+  EXPECT_EQ(graph_launches(), graphs + 8) << "one a turn, wherever the region was found first";
+}
+
+TEST_F(GraphLowering, CopiesFromTheHost_AreEachWaitedForByTheirOwnGraph) {
+  open_always();
+  const auto turn_on_new_data = [&] {
+    for (const char* name : {"x", "u"}) {
+      const Access written = all(name, Mode::kWrite);
+      ASSERT_TRUE(submit("copy", {.kind = WorkKind::kCopyToDevice, .accesses = std::span(&written, 1)}, 5000).ok());
+    }
+    launch("a", {"x"}, {"y"}), launch("b", {"y"}, {"z"});
+    launch("c", {"u"}, {"v"}), launch("d", {"v", "z"}, {"w"});
+  };
+  for (int i = 0; i < 60; ++i) {
+    turn_on_new_data();
+    scheduler->settle_graphs();
+  }
+  const std::size_t kernels = kernel_launches(), graphs = graph_launches();
+  for (int i = 0; i < 8; ++i) turn_on_new_data();
+  EXPECT_EQ(kernel_launches(), kernels + 16) << "the copies";
+  EXPECT_EQ(graph_launches(), graphs + 16) << "a and b wait for x alone, c and d for u";
+}
+
+TEST_F(GraphLowering, ARegionLeftAlone_IsTriedAgain) {
+  open_always();
+  const auto step = [&](int i) { launch("k" + std::to_string(i), {"x"}, {"y"}); };
+  const auto turn_with_waits = [&] {
+    for (int i = 0; i < 16; ++i) {
+      step(i);
+      ASSERT_TRUE(scheduler->synchronize().ok());
+    }
+  };
+  for (int i = 0; i < 12; ++i) turn_with_waits();
+  EXPECT_EQ(graph_launches(), 0u) << "the host steps in everywhere";
+  for (int i = 0; i < 40; ++i) {
+    for (int k = 0; k < 16; ++k) step(k);
+    scheduler->settle_graphs();
+  }
+  EXPECT_GT(graph_launches(), 0u);
 }
 
 TEST_F(GraphLowering, HeldTooLong_IsLaunchedByTheThread) {

@@ -111,7 +111,7 @@ std::string name_of(const Chunk& chunk, const std::vector<Launch>& launches) {
 }  // namespace
 
 void Region::cut() {
-  chunks.clear();
+  const std::vector<std::shared_ptr<Chunk>> before = std::exchange(chunks, {});
   ++cuts;
   for (std::size_t begin = 0; begin < launches.size();) {
     std::size_t stop = begin + 1;  // the next cut that the host made
@@ -121,6 +121,13 @@ void Region::cut() {
       auto chunk = std::make_shared<Chunk>();
       chunk->begin = begin + (stop - begin) * i / pieces;
       chunk->end = begin + (stop - begin) * (i + 1) / pieces;
+      const auto kept = std::find_if(before.begin(), before.end(), [&](const std::shared_ptr<Chunk>& one) {
+        return one->begin == chunk->begin && one->end == chunk->end;
+      });
+      if (kept != before.end()) {  // its graph may be there
+        chunks.push_back(*kept);
+        continue;
+      }
       for (std::size_t k = chunk->begin; k < chunk->end; ++k) {
         chunk->universal = chunk->universal | launches[k].universal;
         for (const Access& access : launches[k].accesses) {

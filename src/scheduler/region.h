@@ -58,10 +58,14 @@ struct Chunk {
 struct Region {
   std::vector<Launch> launches;   // as they were met; never changed after that, and so read without the lock
   std::vector<bool> cut_before;   // a chunk begins at this launch: the host did something else before it
+  std::size_t turn = 0;           // launches after which it repeats itself; it has one turn or several
   std::size_t most_launches = 0;  // in a chunk
   std::vector<std::shared_ptr<Chunk>> chunks;
   std::uint32_t cuts = 0;  // how often it has been cut
+  std::uint32_t late = 0;  // grows where launches were held too long, shrinks with each graph
+  std::uint32_t rest = 0, rests = 0;  // turns for which it is left alone yet; how often it was
 
+  bool begins_at_a_cut() const { return cut_before.front(); }
   std::shared_ptr<Chunk> chunk_of(std::size_t launch) const;
   // Cuts the region into chunks, anew.
   void cut();

@@ -15,6 +15,7 @@ constexpr std::size_t kManyMarks = 64;
 constexpr unsigned kTicketStreamBits = 10;  // parse_policy() allows no more streams
 constexpr Ticket kHeldTicket = Ticket{1} << 63;
 constexpr std::size_t kHeldTickets = 1024;
+constexpr std::size_t kMostArriving = 32;
 
 Ticket ticket_of(const Computation& computation) {
   return computation.position << kTicketStreamBits | computation.stream->index;
@@ -96,12 +97,16 @@ Status Scheduler::submit(const Work& work, Enqueue enqueue, device::EventPtr* ev
   if (work.call == nullptr || recorder_ != nullptr)  // a recording has each launch by itself
     launch_held();
   else if (lowering_ != nullptr)
-    lowered = lowering_->offer(work, event == nullptr);
+    lowered = lowering_->offer(work, event == nullptr, arriving());
   launch_held(lowered.flush);
   if (lowered.held) return hold_or_run(lowered, ticket);
 
   Computation& who = *pool_.take();
   Status status = place(work, enqueue, who);
+  if (status.ok() && work.host_waits && who.mark == nullptr) {
+    status = record_on(*who.stream).status();
+    who.mark_used = true;
+  }
   if (lowered.ended != nullptr && who.stream != nullptr) mark_end_of(lowered.ended, *who.stream);
   MarkPtr mark;
   if (status.ok() && (event != nullptr || policy_.execution == Execution::kSync)) {
@@ -150,6 +155,7 @@ Status Scheduler::start(const Work& work, Computation& who, const Dependencies& 
   if (status.ok()) status = wait_across(*stream, parents, waits);
   // From here on `who` has its place, even if it cannot be queued: what was to come after it comes after its parents.
   append(*stream, who);
+  note_arrivals(work, who);
   if (work.universal != Mode::kNone) become_universal(work.universal, who);
   write_log(work, who, choice.reason, parents, waits);
   PERGOLA_TRY(status);
@@ -236,6 +242,38 @@ void Scheduler::launch_held(std::span<const Launch> launches) {
 void Scheduler::mark_end_of(const std::shared_ptr<Chunk>& chunk, Stream& stream) {
   Result<MarkPtr> mark = record_on(stream, true);
   if (mark.ok()) lowering_->ended(chunk, std::move(*mark));
+}
+
+// Launches that need different ones of these are better launched one by one, each when its own is there.
+void Scheduler::note_arrivals(const Work& work, const Computation& who) {
+  if (lowering_ == nullptr) return;
+  const auto forget = [&](std::size_t i) {
+    arrivals_.erase(arrivals_.begin() + static_cast<std::ptrdiff_t>(i));
+    arriving_.erase(arriving_.begin() + static_cast<std::ptrdiff_t>(i));
+  };
+  for (const Access& access : work.accesses) {  // what comes after `work` comes after the copies that it waits for
+    const auto used = std::find(arriving_.begin(), arriving_.end(), access.resource->id());
+    if (used != arriving_.end()) forget(static_cast<std::size_t>(used - arriving_.begin()));
+  }
+  if (work.kind != WorkKind::kCopyToDevice) return;
+  for (const Access& access : work.accesses) {
+    if (!writes(access.mode)) continue;
+    if (arrivals_.size() == kMostArriving) forget(0);
+    arrivals_.push_back({who.stream, who.position});
+    arriving_.push_back(access.resource->id());
+  }
+}
+
+std::span<const std::uint64_t> Scheduler::arriving() {
+  std::size_t left = 0;
+  for (std::size_t i = 0; i < arrivals_.size(); ++i) {
+    if (arrivals_[i].stream->knows_end_of(arrivals_[i].position)) continue;
+    arrivals_[left] = arrivals_[i];
+    arriving_[left++] = arriving_[i];
+  }
+  arrivals_.resize(left);
+  arriving_.resize(left);
+  return arriving_;
 }
 
 void Scheduler::resolve_held_tickets(std::size_t count, const Computation& who) {

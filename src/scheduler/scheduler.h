@@ -95,8 +95,9 @@ class Scheduler {
   // has not by `deadline`, and goes on.
   using Deadline = std::optional<std::chrono::steady_clock::time_point>;
   Result<HostAccess> begin_host_access(const Access& access, Deadline deadline = std::nullopt);
-  // The same where there is nothing to wait for; else none.
-  HostAccess try_host_access(const Access& access);
+  // The same where there is nothing to wait for; else none. The device is asked what has ended where `ask`; a caller
+  // that would wait next saves the question.
+  HostAccess try_host_access(const Access& access, bool ask = true);
   // A call of another library as one piece of work. `function` is called once, without the lock, with the handle of the
   // stream that the work goes on (device::Queue::native_handle(); it is that thread's device then), and queues it
   // there. Where the device has no handles, or with `synchronous`, the accesses are waited for as the host's, and it is
@@ -154,6 +155,8 @@ class Scheduler {
     if (lowering_ != nullptr) launch_held(lowering_->interrupt());
   }
   void mark_end_of(const std::shared_ptr<Chunk>& chunk, Stream& stream);
+  void note_arrivals(const Work& work, const Computation& who);
+  std::span<const std::uint64_t> arriving();
   void resolve_held_tickets(std::size_t count, const Computation& who);
   WorkSite* site_locked(std::string_view name);
   Status start(const Work& work, Computation& who, const Dependencies& parents, Enqueue enqueue);
@@ -241,6 +244,14 @@ class Scheduler {
   // Of launches held back, numbered from 0, the tickets once they are launched: the latest, by number modulo the size.
   std::vector<Ticket> held_tickets_;
   std::uint64_t held_count_ = 0, held_resolved_ = 0;
+  // Copies from the host that are not known to have ended and that no work has come after, and what they fill; the
+  // latest kMostArriving.
+  struct Arrival {
+    const Stream* stream;
+    std::uint64_t position;
+  };
+  std::vector<Arrival> arrivals_;
+  std::vector<std::uint64_t> arriving_;  // resources, an arrival each
   std::unique_ptr<Recorder> recorder_;  // null where nothing is recorded
 };
 

@@ -37,16 +37,18 @@ void Scheduler::end_host_access(std::uint64_t id) {
   host_access_ended_.notify_all();
 }
 
-Scheduler::HostAccess Scheduler::try_host_access(const Access& access) {
+Scheduler::HostAccess Scheduler::try_host_access(const Access& access, bool ask) {
   const std::lock_guard lock(mutex_);
   launch_held();
   if (!refuse_inside_call().ok() || blocked_by_host(std::span(&access, 1), Mode::kNone)) return {};
   for (const bool asked : {false, true}) {
     Dependencies parents = host_parents(access);
     if (parents.empty()) return failure_.ok() && skip_.ok() ? register_host_access(access) : HostAccess();
-    if (!asked)
+    const bool asks = ask && !asked;
+    if (asks)
       for (const Dependency& dependency : parents) poll(*dependency.parent->stream);
     release(parents, pool_);
+    if (!asks) break;
   }
   return {};
 }

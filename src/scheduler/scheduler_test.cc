@@ -18,6 +18,21 @@ class Failures : public SchedulerTest {
   void fail_next() { device->state().fail_next = {PERGOLA_ERROR(kDeviceFault, "Kernel 'bad' trapped.")}; }
 };
 
+TEST_F(SchedulerTest, WorkThatTheHostWillWaitFor_HasItsEventRightBehindIt) {
+  open();
+  const Access read_x = all("x", Mode::kRead), write_x = all("x", Mode::kWrite);
+  const std::vector<Access> down{read_x, all("host", Mode::kWrite)};
+  ASSERT_TRUE(submit("make", {.accesses = std::span(&write_x, 1)}, 1000).ok());
+  ASSERT_TRUE(submit("read", {.accesses = std::span(&read_x, 1)}, 1000).ok());
+  const std::size_t before = device->state().of(Step::Kind::kRecord).size();
+  ASSERT_TRUE(submit("download", {.accesses = down, .host_waits = true}, 1000).ok());
+  const std::size_t with_it = device->state().of(Step::Kind::kRecord).size();
+  EXPECT_GT(with_it, before);
+  // And it is that event that is waited for.
+  ASSERT_TRUE(read("host").ok());
+  EXPECT_EQ(device->state().of(Step::Kind::kRecord).size(), with_it);
+}
+
 TEST_F(Failures, ReaderOfWhatFailed_IsTold_AndSynchronizeClears) {
   fail_next();
   ASSERT_TRUE(run("bad", {}, {"x"}).ok()) << "it fails when it runs, not when it is queued";

@@ -33,6 +33,7 @@ struct Work {
   const KernelCall* call = nullptr;  // of a launch that may become part of a graph; what `enqueue` would do
   // For recordings: called under the lock, where there is one. May be null.
   const FunctionRef<WorkDetail()>* detail = nullptr;
+  bool host_waits = false;  // soon: an event is recorded right behind it
 };
 
 }  // namespace pergola::scheduler
