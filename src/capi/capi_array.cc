@@ -124,7 +124,7 @@ pergola_code pergola_array_host(pergola_array handle, pergola_access access, int
 pergola_code pergola_array_prefetch(pergola_array handle, pergola_location to) {
   return guarded([&]() -> Status {
     PERGOLA_ASSIGN(auto array, object_of<session::Array>(handle, "array"));
-    return array->prefetch(static_cast<session::Side>(to));
+    return array->prefetch(static_cast<session::Location>(to));
   });
 }
 

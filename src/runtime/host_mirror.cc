@@ -114,8 +114,8 @@ Result<std::span<std::byte>> HostMirror::access(Mode mode, Deadline deadline) {
   }
 }
 
-Status HostMirror::prefetch(session::Side to) {
-  if (to == session::Side::kDevice) return settle();
+Status HostMirror::prefetch(session::Location to) {
+  if (to == session::Location::kDevice) return settle();
   if (state_.load(std::memory_order_acquire) == State::kNone) session_.mirrors().add(shared_from_this());
   const std::lock_guard lock(mutex_);
   PERGOLA_TRY(make());

@@ -48,7 +48,7 @@ class HostMirror : public std::enable_shared_from_this<HostMirror> {
   using Deadline = scheduler::Scheduler::Deadline;
   Result<std::span<std::byte>> access(scheduler::Mode mode, Deadline deadline);
   // Starts a copy to where the contents are not yet.
-  Status prefetch(session::Side to);
+  Status prefetch(session::Location to);
   session::Location location() const;
 
   // Before work on the device uses the array, and after work that changes it was submitted or others have changed it.

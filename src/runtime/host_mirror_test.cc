@@ -127,7 +127,7 @@ class HostMirrorTest : public ::testing::Test {
   }
   // Nothing is under way afterwards: a wait for a copy may otherwise be for what has followed it on its stream.
   void bring_up(const std::vector<ArrayPtr>& arrays) {
-    for (const ArrayPtr& array : arrays) EXPECT_TRUE(array->prefetch(session::Side::kDevice).ok());
+    for (const ArrayPtr& array : arrays) EXPECT_TRUE(array->prefetch(session::Location::kDevice).ok());
     EXPECT_TRUE(session_->synchronize().ok());
   }
   std::size_t copies(std::string_view site) {
@@ -196,16 +196,17 @@ TEST_F(HostMirrorTest, Location_SaysWhereTheNewestContentsAre_AndNothingIsCopied
 TEST_F(HostMirrorTest, Prefetch_CopiesBeforeAnybodyAsks) {
   const ArrayPtr x = array(), y = array();
   set(x, 2);
-  ASSERT_TRUE(x->prefetch(session::Side::kDevice).ok());
+  ASSERT_TRUE(x->prefetch(session::Location::kDevice).ok());
   EXPECT_EQ(x->location(), Location::kBoth);
   EXPECT_EQ(copies("upload"), 1u);
   set(y, 0);
   add(x, y);
-  ASSERT_TRUE(y->prefetch(session::Side::kHost).ok());
+  ASSERT_TRUE(y->prefetch(session::Location::kHost).ok());
   EXPECT_EQ(copies("download"), 1u);
   EXPECT_THAT(host(y, Access::kRead), Each(2));
   EXPECT_EQ(copies("download"), 1u);
-  EXPECT_EQ(x->prefetch(static_cast<session::Side>(7)).code(), Code::kInvalidArgument);
+  EXPECT_EQ(x->prefetch(static_cast<session::Location>(7)).code(), Code::kInvalidArgument);
+  EXPECT_EQ(x->prefetch(session::Location::kBoth).code(), Code::kInvalidArgument);
   EXPECT_EQ(x->host(static_cast<Access>(0)).code(), Code::kInvalidArgument);
 }
 
@@ -281,7 +282,7 @@ TEST_F(HostMirrorTest, CopiesSkippedByAFailure_AreMadeAgain) {
   set(y, 8);
   add(y, x);  // the upload comes behind the kernel, which fails
   ASSERT_TRUE(launch("late", {session::ArrayArgument{down, 0}, on}, 1).ok());
-  ASSERT_TRUE(down->prefetch(session::Side::kHost).ok());
+  ASSERT_TRUE(down->prefetch(session::Location::kHost).ok());
   EXPECT_EQ(y->location(), Location::kBoth);
   __atomic_store_n(reinterpret_cast<std::uint32_t*>(flag->address()), 1u, __ATOMIC_RELAXED);
   ASSERT_FALSE(session_->synchronize().ok());
@@ -302,7 +303,7 @@ TEST_F(HostMirrorTest, NoMemoryForTheMirror_IsAnError_AndLeavesNothingBehind) {
   {
     const ArrayPtr x = array();
     EXPECT_EQ(x->host(Access::kWrite).code(), Code::kResourceExhausted);
-    EXPECT_EQ(x->prefetch(session::Side::kHost).code(), Code::kResourceExhausted);
+    EXPECT_EQ(x->prefetch(session::Location::kHost).code(), Code::kResourceExhausted);
   }
   ASSERT_TRUE(launch("poke", {session::AddressArgument{other->address()}}, 1).ok());
   EXPECT_EQ(host(other, Access::kRead)[0], 9u);
@@ -422,7 +423,8 @@ TEST_F(HostMirrorTest, RandomPrograms_LeaveWhatTheSequentialOrderLeaves) {
           ASSERT_TRUE(arrays[a]->copy_from(0, arrays[b], 0, kCount * 4).ok());
           expected[a] = expected[b];
           break;
-        default: ASSERT_TRUE(arrays[a]->prefetch(value % 2 == 0 ? session::Side::kHost : session::Side::kDevice).ok());
+        default:
+          ASSERT_TRUE(arrays[a]->prefetch(value % 2 == 0 ? session::Location::kHost : session::Location::kDevice).ok());
       }
     }
     for (std::size_t i = 0; i < kArrays; ++i) {

@@ -112,8 +112,8 @@ Result<std::span<std::byte>> LocalArray::host(session::Access given, std::option
   return std::span<std::byte>{buffer_->host_pointer(), static_cast<std::size_t>(size_bytes())};
 }
 
-Status LocalArray::prefetch(session::Side to) {
-  if (to != session::Side::kDevice && to != session::Side::kHost)
+Status LocalArray::prefetch(session::Location to) {
+  if (to != session::Location::kDevice && to != session::Location::kHost)
     return PERGOLA_ERROR(kInvalidArgument, "{} is no side to prefetch to: 1 is the device, 2 the host.",
                          static_cast<std::int32_t>(to));
   return is_on_host() || size_bytes() == 0 ? Status() : mirror_->prefetch(to);

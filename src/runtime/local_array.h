@@ -39,7 +39,7 @@ class LocalArray final : public session::Array {
   Status read(std::uint64_t offset_bytes, std::span<std::byte> destination) override;
   Result<std::span<const std::byte>> view() override;
   Result<std::span<std::byte>> host(session::Access access, std::optional<std::chrono::nanoseconds> timeout) override;
-  Status prefetch(session::Side to) override;
+  Status prefetch(session::Location to) override;
   session::Location location() const override;
   Status fill(std::span<const std::byte> value) override;
   Status copy_from(std::uint64_t offset_bytes, const session::ArrayPtr& source, std::uint64_t source_offset_bytes,

@@ -24,7 +24,7 @@ class FakeArray final : public Array {
   Result<std::span<std::byte>> host(Access, std::optional<std::chrono::nanoseconds>) override {
     return std::span<std::byte>{};
   }
-  Status prefetch(Side) override { return {}; }
+  Status prefetch(Location) override { return {}; }
   Location location() const override { return Location::kDevice; }
   Status fill(std::span<const std::byte>) override { return {}; }
   Status copy_from(std::uint64_t, const ArrayPtr&, std::uint64_t, std::uint64_t) override { return {}; }

@@ -60,7 +60,6 @@ using TexturePtr = std::shared_ptr<Texture>;
 
 // Where an array's newest contents are: in the device's memory, in the host's mirror of it (Array::host), in both.
 enum class Location : std::int32_t { kDevice = 1, kHost = 2, kBoth = 3 };
-enum class Side : std::int32_t { kDevice = 1, kHost = 2 };
 
 class Array {
  public:
@@ -92,7 +91,8 @@ class Array {
   virtual Result<std::span<std::byte>> host(Access access,
                                             std::optional<std::chrono::nanoseconds> timeout = std::nullopt) = 0;
   // Queues the copy that makes the contents be there; nothing where they are. For the host, host() then finds them.
-  virtual Status prefetch(Side to) = 0;
+  // kInvalidArgument for kBoth.
+  virtual Status prefetch(Location to) = 0;
   virtual Location location() const = 0;
   // Queues: every element becomes `value`, of element_bytes().
   virtual Status fill(std::span<const std::byte> value) = 0;
