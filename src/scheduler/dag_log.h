@@ -25,6 +25,7 @@ enum class StreamReason : std::uint8_t {
   kFirstChild,    // a parent's, which nothing had followed
   kSameAsParent,  // a parent's, by policy
   kFreeByThen,    // a stream whose work all comes before the parents'
+  kCopies,        // that of the large copy from the host before it: they share one link
   kBound,         // the stream used least recently, as there are max-streams
   kExhausted,     // the same, as the device gives no more
 };

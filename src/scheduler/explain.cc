@@ -79,6 +79,8 @@ class Text {
       case StreamReason::kSameAsParent: return fmt::format("that {}, by policy (same-as-parent)", whose);
       case StreamReason::kFreeByThen:
         return fmt::format("reused, as {} and all work of this stream comes before its parents", without);
+      case StreamReason::kCopies:
+        return "that of the copy from the host before it: one after the other each is there sooner";
       case StreamReason::kBound: return "the least recently used, as max-streams are in use";
       case StreamReason::kExhausted: return "the least recently used, as the device gives no more queues";
     }

@@ -21,6 +21,13 @@ Ticket ticket_of(const Computation& computation) {
   return computation.position << kTicketStreamBits | computation.stream->index;
 }
 
+// So large that an event costs nothing beside it.
+bool is_large_copy_from_host(const Work& work) {
+  constexpr std::uint64_t kLargeBytes = 4'000'000;
+  return work.kind == WorkKind::kCopyToDevice && !work.accesses.empty() &&
+         work.accesses.back().range.end - work.accesses.back().range.begin >= kLargeBytes;
+}
+
 bool any_writes(std::span<const Access> accesses) {
   return std::any_of(accesses.begin(), accesses.end(), [](const Access& access) { return writes(access.mode); });
 }
@@ -148,13 +155,14 @@ Dependencies Scheduler::parents_of(const Work& work, Computation& who) {
 }
 
 Status Scheduler::start(const Work& work, Computation& who, const Dependencies& parents, Enqueue enqueue) {
-  PERGOLA_ASSIGN(const StreamChoice choice, stream_for(parents));
+  PERGOLA_ASSIGN(const StreamChoice choice, stream_for(work, parents));
   Stream* const stream = choice.stream;
   Waits waits;
   Status status = keep_parent_reachable(*stream);
   if (status.ok()) status = wait_across(*stream, parents, waits);
   // From here on `who` has its place, even if it cannot be queued: what was to come after it comes after its parents.
   append(*stream, who);
+  if (is_large_copy_from_host(work)) last_large_copy_ = {stream, who.position};
   note_arrivals(work, who);
   if (work.universal != Mode::kNone) become_universal(work.universal, who);
   write_log(work, who, choice.reason, parents, waits);
@@ -297,7 +305,17 @@ void Scheduler::settle_graphs() {
 
 // ── Streams (paper 003, IV-C) ───────────────────────────────────────────────────────────────────────────────────────
 
-Result<Scheduler::StreamChoice> Scheduler::stream_for(const Dependencies& parents) {
+// Copies on different streams would share the link, and all of them be late.
+Stream* Scheduler::stream_of_copies(const Work& work) const {
+  Stream* const stream = last_large_copy_.stream;
+  if (stream == nullptr || !is_large_copy_from_host(work)) return nullptr;
+  const bool is_last = stream->tail_position == last_large_copy_.position;
+  return is_last && !stream->idle() && !stream->reserved ? stream : nullptr;
+}
+
+Result<Scheduler::StreamChoice> Scheduler::stream_for(const Work& work, const Dependencies& parents) {
+  if (parents.empty() && policy_.retrieve_new_stream == RetrieveNewStream::kReuse)
+    if (Stream* stream = stream_of_copies(work)) return StreamChoice{stream, StreamReason::kCopies};
   if (Stream* stream = parent_stream(parents)) {
     const bool by_policy = policy_.retrieve_parent_stream == RetrieveParentStream::kSameAsParent;
     return StreamChoice{stream, by_policy ? StreamReason::kSameAsParent : StreamReason::kFirstChild};

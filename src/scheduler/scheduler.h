@@ -166,7 +166,8 @@ class Scheduler {
   };
   // The parents that a stream was made to wait for, by Computation::id, and whether by a late event.
   using Waits = boost::container::small_vector<std::pair<std::uint64_t, bool>, 8>;
-  Result<StreamChoice> stream_for(const Dependencies& parents);
+  Result<StreamChoice> stream_for(const Work& work, const Dependencies& parents);
+  Stream* stream_of_copies(const Work& work) const;
   Result<Stream*> stream_free_by_then(const Dependencies& parents);
   Stream* parent_stream(const Dependencies& parents) const;
   Result<StreamChoice> free_stream(const Dependencies& parents);
@@ -247,9 +248,10 @@ class Scheduler {
   // Copies from the host that are not known to have ended and that no work has come after, and what they fill; the
   // latest kMostArriving.
   struct Arrival {
-    const Stream* stream;
-    std::uint64_t position;
+    Stream* stream = nullptr;
+    std::uint64_t position = 0;
   };
+  Arrival last_large_copy_;  // from the host
   std::vector<Arrival> arrivals_;
   std::vector<std::uint64_t> arriving_;  // resources, an arrival each
   std::unique_ptr<Recorder> recorder_;  // null where nothing is recorded

@@ -85,6 +85,26 @@ class Figure6 : public SchedulerTest {
   }
 };
 
+TEST_F(SchedulerTest, LargeCopiesFromTheHost_GoOneAfterTheOther) {
+  open();
+  std::map<std::string, std::unique_ptr<Resource>> large;
+  const auto copy = [&](const char* name, std::uint64_t bytes) {
+    auto& resource = large[name] = scheduler->create_resource(bytes);
+    const Access written{resource.get(), {0, bytes}, Mode::kWrite};
+    ASSERT_TRUE(submit(name, {.kind = WorkKind::kCopyToDevice, .accesses = std::span(&written, 1)}, 1000).ok());
+  };
+  const auto use = [&](const char* name, const char* of) {
+    const Access read{large[of].get(), {0, large[of]->size_bytes()}, Mode::kRead};
+    ASSERT_TRUE(submit(name, {.accesses = std::span(&read, 1)}, 5000).ok());
+  };
+  copy("a", 4'000'000), copy("b", 4'000'000), copy("small", 1000);
+  use("ka", "a"), use("kb", "b");
+  EXPECT_EQ(streams(), "a:0 b:0 small:1 ka:2 kb:0") << "a's user waits for a alone";
+  EXPECT_EQ(waits(), "2<0");
+  EXPECT_EQ(scheduler->counters().late_events, 0u);
+  large.clear();
+}
+
 TEST_F(Figure6, Vec) {
   expect(&Figure6::vec, "square1:0 square2:1 reduce:0", "0<1", 1);
 }
