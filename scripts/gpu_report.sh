@@ -48,6 +48,8 @@ part img-cuda 300 env PERGOLA_DEVICE=cuda:0 "$bin/img" "$source/examples/data/as
 part img-same 10 cmp "$out/img-cpu.png" "$out/img-cuda.png"
 part conformance 900 "$bin/conformance_test" --report="$out/conformance-h200"
 part ptx-cases 600 env PERGOLA_DEVICE=cuda:0 "$bin/ptx_cases_test"
+part task-bodies 600 env PERGOLA_DEVICE=cuda:0 "$bin/tasks_test"
+part task-cases 900 env PERGOLA_DEVICE=cuda:0 "$bin/task_cases_test"
 part differential 900 env PERGOLA_DEVICE=cuda:0 PERGOLA_DIFFERENTIAL=1:1000 "$bin/differential_test"
 part instruction-bits 900 "$bin/instruction_bits" --device=cuda:0 --cases=16384 --json="$out/instruction-bits-h200"
 part litmus 600 env PERGOLA_DEVICE=cuda:0 PERGOLA_LITMUS_MS=1000 "$bin/litmus_test"

@@ -8,6 +8,7 @@
 #include "src/ptx/parser.h"
 #include "src/ptx/printer.h"
 #include "src/ptx/verifier.h"
+#include "src/transform/inline_body.h"
 
 namespace pergola::tasks {
 namespace {
@@ -216,6 +217,47 @@ $probe_end:
                      fmt::arg("step", shape.physical_blocks * shape.groups));
 }
 
+// In place of the probe's call of `name`: the body twice, under a branch by the group's number.
+Result<std::string> with_inlined_body(const std::string& text, const std::string& name) {
+  PERGOLA_ASSIGN(ptx::Module module, ptx::parse(text, "probe"));
+  const ptx::Function body = *module.find_function(name);
+  ptx::Function& probe = *module.find_function("pergola_probe");
+  ptx::RegisterId group = 0;
+  while (probe.registers.at(group).name != "%group") ++group;
+  transform::BodyEditor editor(probe);
+  const transform::BodyEditor::Argument arguments[] = {{"%group", ptx::Type::kB32, ptx::Operand::make_register(group)}};
+  transform::Statements made;
+  for (ptx::Statement& statement : probe.body) {
+    const ptx::Instruction* in = statement.instruction();
+    if (in == nullptr || in->op != ptx::Op::kCall) {
+      made.push_back(std::move(statement));
+      continue;
+    }
+    const auto add = [&](const transform::Statements& part) { made.insert(made.end(), part.begin(), part.end()); };
+    PERGOLA_ASSIGN(const auto branch, editor.statements(".reg .b32 %pg_odd;\nand.b32 %pg_odd, %group, 1;\n"
+                                                        "$probe_cases: .branchtargets $probe_even, $probe_odd;\n"
+                                                        "brx.idx %pg_odd, $probe_cases;\n",
+                                                        arguments));
+    PERGOLA_ASSIGN(const auto even, transform::inline_body(probe, body, "$even"));
+    PERGOLA_ASSIGN(const auto odd, transform::inline_body(probe, body, "$odd"));
+    // The labels stand outside of the branch's scope.
+    add(branch);
+    made.push_back({ptx::Label{"$probe_even"}, {}});
+    add(even);
+    PERGOLA_ASSIGN(const auto over, editor.statements("bra $probe_back;\n"));
+    add(over);
+    made.push_back({ptx::Label{"$probe_odd"}, {}});
+    add(odd);
+    made.push_back({ptx::Label{"$probe_back"}, {}});
+  }
+  probe.body = std::move(made);
+  std::erase_if(module.items, [&](const ptx::Item& item) {
+    const auto* function = std::get_if<ptx::Function>(&item.node);
+    return function != nullptr && function->name == name;
+  });
+  return ptx::print(module);
+}
+
 }  // namespace
 
 Launch launch_of(const ptx_cases::Case& test) {
@@ -296,6 +338,9 @@ Result<Probe> make_probe(const TaskBody& body, const device::LaunchConfig& launc
   probe.config.block = {shape.groups * shape.warps * 32, 1, 1};
   probe.text = ptx::print(module) + variables_text(body, shape) + head_text(body, shape) + init_text(body, shape) +
                fetch_text(body, shape) + fill_text(launch, shape) + call_text(body, shape);
+  if (options.inlines) {
+    PERGOLA_ASSIGN(probe.text, with_inlined_body(probe.text, body.function));
+  }
   return probe;
 }
 

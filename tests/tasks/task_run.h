@@ -34,6 +34,7 @@ using Memory = std::vector<std::vector<std::byte>>;  // the arrays afterwards
 struct ProbeOptions {
   std::uint32_t groups = 3;          // of warps in a block, where they fit
   bool gives_named_barriers = true;  // where the body may have them
+  bool inlines = false;  // the body under a brx.idx, once for even groups and once for odd ones; else called
   transform::TaskConfig config;
 };
 
