@@ -125,7 +125,8 @@ typedef struct pergola_session_options {
   const char* device;
   /* Scheduling policies, "name=value,...": retrieve-new-stream=reuse|always-new,
    * retrieve-parent-stream=disjoint|same-as-parent, dependency=with-const|no-const, execution=async|sync,
-   * max-streams=N, graphs=recurring|off|always. NULL for what PERGOLA_SCHEDULER says, else the first of each. */
+   * max-streams=N, graphs=recurring|off|always, memory=device|managed. NULL for what PERGOLA_SCHEDULER says, else the first
+   * of each. Managed memory moves to whichever side uses it; UNSUPPORTED on a device that has none. */
   const char* scheduler;
 } pergola_session_options;
 
@@ -390,7 +391,8 @@ PERGOLA_API pergola_code pergola_array_view(pergola_array array, const void** da
 /* The whole array for the host to work on by pointer, until the array is next given to anything else (a launch, a copy,
  * another call of this section), or a kernel is launched whose accesses may be to any array (it then counts as given to that).
  * Page-locked memory that mirrors the device's, and copies that nobody waits for but the host where it reads: the fastest way
- * in and out of a GPU. Where the host reaches the array itself (cpu), that, and kernels that use it are waited for.
+ * in and out of a GPU. Where the host reaches the array itself (cpu, memory=managed), that, and kernels that use it are waited
+ * for.
  * `access`: PERGOLA_ACCESS_READ waits for the work that made the contents; _WRITE only for copies of earlier contents, and
  * every byte is to be written; _READ_WRITE as _READ. What was written goes up before the next use on the device. Tells, as
  * every wait does, of work that failed. A negative timeout waits for ever; else TIMEOUT when it is over.

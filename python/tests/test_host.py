@@ -6,6 +6,8 @@ import numpy as np
 import pergola as pg
 import pytest
 
+from fake_gpu import needs_fake, run_on_fake_gpu
+
 
 def test_written_on_the_host_read_on_the_host():
     x = pg.empty((3, 4), "f4")
@@ -86,3 +88,24 @@ def test_location_is_told():
     assert x.location in ("device", "both")
     x.host("w")[:] = 1
     assert x.location in ("host", "both")
+
+
+def test_managed_memory_on_the_cpu_device_is_the_array():
+    session = pg.session(device="cpu", scheduler="memory=managed")
+    x = session.zeros(100, "f4")
+    x.host("w")[:] = 3
+    assert x.location == "both" and (x.numpy() == 3).all()
+
+
+@needs_fake
+def test_managed_memory_moves_to_whoever_uses_it(tmp_path):
+    run_on_fake_gpu(tmp_path, """
+        session = pg.session(device="cuda:0", scheduler="memory=managed")
+        x = session.empty((2, 3), "f4")
+        assert x.location == "host"
+        x.host("w")[:] = host
+        y = session.empty((2, 3), "f4")
+        y[:] = x
+        assert x.location == y.location == "device"
+        assert y.host("r").tolist() == host.tolist() and y.location == "host"
+    """)

@@ -13,6 +13,9 @@ namespace pergola::device {
 enum class MemoryKind : std::uint8_t {
   kDevice,       // the device's own
   kHostVisible,  // host memory, page-locked where the device wants it, that both sides may read and write at once
+  // One memory for both sides, whose contents move to whichever uses them (DeviceInfo::managed; Queue::take_managed).
+  // Where the host reaches the device's own memory, that, and of kind kDevice. kUnsupported where there is none.
+  kManaged,
 };
 
 class Buffer {
@@ -21,7 +24,7 @@ class Buffer {
   virtual DeviceAddress address() const = 0;
   virtual std::size_t size_bytes() const = 0;
   virtual MemoryKind kind() const = 0;
-  // Where the host may read and write it; null for kDevice memory that the host cannot reach.
+  // Where the host may read and write it (kManaged: when); null for kDevice memory that the host cannot reach.
   virtual std::byte* host_pointer() const = 0;
 };
 

@@ -15,4 +15,12 @@ Status Device::make_foreign_wait(std::uint64_t, const EventPtr&) {
   return PERGOLA_ERROR(kUnsupported, "The device '{}' has no streams that it shares with other libraries.", info().id);
 }
 
+Status Queue::take_managed(const BufferPtr&) {
+  return PERGOLA_ERROR(kUnsupported, "The queue is of a device that has no managed memory.");
+}
+
+Status Queue::give_managed_to_host(const BufferPtr&) {
+  return PERGOLA_ERROR(kUnsupported, "The queue is of a device that has no managed memory.");
+}
+
 }  // namespace pergola::device

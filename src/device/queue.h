@@ -36,6 +36,13 @@ class Queue {
   virtual Status fill(const BufferPtr& destination, std::size_t offset_bytes, std::size_t size_bytes,
                       std::uint32_t pattern, std::uint32_t pattern_bytes) = 0;
 
+  // Managed memory (MemoryKind::kManaged) for this queue's later work, or for the host once this queue has come so far:
+  // where access is concurrent the contents move there, which is a hint; where it is restricted the memory becomes
+  // visible to just that, and the caller orders this after work that uses it elsewhere. kUnsupported where the device
+  // has none.
+  virtual Status take_managed(const BufferPtr& buffer);
+  virtual Status give_managed_to_host(const BufferPtr& buffer);
+
   // Later work of this queue starts after `event` (of the same device) has ended; if it failed, is skipped.
   virtual Status wait(const EventPtr& event) = 0;
   // An event that ends with all work queued before it.

@@ -18,6 +18,13 @@ using DeviceAddress = std::uint64_t;
 
 enum class DeviceKind : std::uint8_t { kNull, kCpu, kCuda };
 
+// Of memory that both sides use (MemoryKind::kManaged).
+enum class ManagedAccess : std::uint8_t {
+  kNone,        // the device has none
+  kRestricted,  // visible to the host, or to one queue: the host may not touch what a queue with work can see
+  kConcurrent,  // whoever touches it gets it, at any time
+};
+
 struct DeviceInfo {
   DeviceKind kind = DeviceKind::kNull;
   std::string id;    // as in PERGOLA_DEVICE: "null", "cpu", "cuda:0"
@@ -33,6 +40,7 @@ struct DeviceInfo {
   std::uint32_t max_blocks_per_sm = 0;
   std::uint32_t max_cluster_blocks = 0;          // 0: the device has no thread block clusters
   std::uint64_t memory_bytes = 0;
+  ManagedAccess managed = ManagedAccess::kNone;
 };
 
 // How one grid is launched. Shared memory beyond the static is in bytes.

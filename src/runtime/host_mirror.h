@@ -1,6 +1,7 @@
-// The host's side of an array in the device's own memory: a page-locked copy that the program works on by pointer, and
-// where the newest contents are. Copies between the two are vertices of the DAG, so that nobody waits for them but the
-// host where it reads (paper 003, IV-A: the arrays of its runtime are used by both sides alike).
+// The host's side of an array in the device's own memory (of managed memory: managed_memory.h): a page-locked copy that
+// the program works on by pointer, and where the newest contents are. Copies between the two are vertices of the DAG,
+// so that nobody waits for them but the host where it reads (paper 003, IV-A: the arrays of its runtime are used by
+// both sides alike).
 //
 //                access(read): download           launch that writes
 //   kDevice ───────────────────────────▶ kDownloaded ──────────────▶ kDevice

@@ -27,6 +27,7 @@ scheduler::Scheduler::Deadline deadline_after(std::optional<std::chrono::nanosec
 }  // namespace
 
 LocalArray::~LocalArray() {
+  managed_.reset();
   mirror_->retire();
   session_->scheduler().retire(std::move(resource_), std::move(buffer_));
 }
@@ -42,7 +43,7 @@ Status LocalArray::write(std::uint64_t offset_bytes, std::span<const std::byte> 
   if (source.empty()) return {};
   const scheduler::Access written = access(offset_bytes, source.size(), scheduler::Mode::kWrite);
   if (std::byte* bytes = buffer_->host_pointer()) {
-    if (const auto now = session_->scheduler().try_host_access(written)) {
+    if (const auto now = session_->scheduler().try_host_access(written); now && is_here()) {
       std::memmove(bytes + offset_bytes, source.data(), source.size());
       return {};
     }
@@ -57,8 +58,14 @@ Status LocalArray::write(std::uint64_t offset_bytes, std::span<const std::byte> 
                 [&](device::Queue& queue) { return queue.copy_to_device(buffer_, offset_bytes, source); });
 }
 
-Status LocalArray::submit(const scheduler::Work& work, scheduler::Scheduler::Enqueue enqueue) {
+Status LocalArray::submit(scheduler::Work work, scheduler::Scheduler::Enqueue enqueue, const LocalArray* source) {
   PERGOLA_TRY(settle());
+  const auto take_all = [&](device::Queue& queue) -> Status {
+    if (source != nullptr) PERGOLA_TRY(source->take(queue));
+    return take(queue);
+  };
+  const FunctionRef<Status(device::Queue&)> prepare = take_all;
+  if (session_->managed().any()) work.prepare = &prepare;
   PERGOLA_TRY(session_->scheduler().submit(work, enqueue));
   changed_on_device();
   return {};
@@ -79,6 +86,11 @@ Status LocalArray::read(std::uint64_t offset_bytes, std::span<std::byte> destina
       session_->scheduler().begin_host_access(access(offset_bytes, destination.size(), scheduler::Mode::kRead));
   PERGOLA_TRY(host.status());
   if (destination.empty()) return {};
+  if (is_restricted()) PERGOLA_TRY(managed_->give_to_host());
+  if (is_here()) {
+    std::memcpy(destination.data(), buffer_->host_pointer() + offset_bytes, destination.size());
+    return {};
+  }
   return session_->copy_to_host_now(destination, buffer_, offset_bytes);
 }
 
@@ -90,25 +102,28 @@ Result<std::span<const std::byte>> LocalArray::view() {
   }
   const std::lock_guard lock(view_mutex_);
   if (view_ == nullptr) {
-    PERGOLA_ASSIGN(view_, session_->raw_device().allocate(size_bytes(), device::MemoryKind::kDevice));
+    const auto kind = managed_ ? device::MemoryKind::kHostVisible : device::MemoryKind::kDevice;
+    PERGOLA_ASSIGN(view_, session_->raw_device().allocate(size_bytes(), kind));
   }
   const std::span<std::byte> bytes{view_->host_pointer(), static_cast<std::size_t>(size_bytes())};
   PERGOLA_TRY(read(0, bytes));
   return std::span<const std::byte>(bytes);
 }
 
-Result<std::span<std::byte>> LocalArray::host(session::Access given, std::optional<std::chrono::nanoseconds> timeout) {
-  const auto mode = static_cast<scheduler::Mode>(given);
+Result<std::span<std::byte>> LocalArray::host(session::Access wanted, std::optional<std::chrono::nanoseconds> timeout) {
+  const auto mode = static_cast<scheduler::Mode>(wanted);
   if (mode != scheduler::Mode::kRead && mode != scheduler::Mode::kWrite && mode != scheduler::Mode::kReadWrite)
     return PERGOLA_ERROR(kInvalidArgument, "{} is no access of the host's to an array: it reads, writes or does both.",
-                         static_cast<std::int32_t>(given));
+                         static_cast<std::int32_t>(wanted));
   if (size_bytes() == 0) return std::span<std::byte>();
   const auto deadline = deadline_after(timeout);
   if (!is_on_host()) {
     if (is_shared_) mirror_->changed_on_device();
     return mirror_->access(mode, deadline);
   }
-  PERGOLA_TRY(session_->scheduler().begin_host_access(access(0, size_bytes(), mode), deadline).status());
+  const auto given = session_->scheduler().begin_host_access(access(0, size_bytes(), mode), deadline);
+  PERGOLA_TRY(given.status());
+  if (managed_) PERGOLA_TRY(managed_->give_to_host());
   return std::span<std::byte>{buffer_->host_pointer(), static_cast<std::size_t>(size_bytes())};
 }
 
@@ -116,10 +131,26 @@ Status LocalArray::prefetch(session::Location to) {
   if (to != session::Location::kDevice && to != session::Location::kHost)
     return PERGOLA_ERROR(kInvalidArgument, "{} is no side to prefetch to: 1 is the device, 2 the host.",
                          static_cast<std::int32_t>(to));
-  return is_on_host() || size_bytes() == 0 ? Status() : mirror_->prefetch(to);
+  if (size_bytes() == 0) return {};
+  if (managed_) return prefetch_managed(to);
+  return is_on_host() ? Status() : mirror_->prefetch(to);
+}
+
+// Where access is restricted only work says which queue is to see the memory.
+Status LocalArray::prefetch_managed(session::Location to) {
+  const bool to_host = to == session::Location::kHost;
+  if (to_host == managed_->is_on_host() || (!to_host && managed_->is_restricted())) return {};
+  const scheduler::Access moved = whole(scheduler::Mode::kReadWrite);  // nobody else is to move it back meanwhile
+  return session_->scheduler().submit(
+      {.kind = to_host ? scheduler::WorkKind::kCopyToHost : scheduler::WorkKind::kCopyToDevice,
+       .site = to_host ? session_->sites().download : session_->sites().upload,
+       .accesses = std::span(&moved, 1),
+       .host_waits = to_host},
+      [&](device::Queue& queue) { return to_host ? managed_->give_to_host(queue) : managed_->take(queue); });
 }
 
 session::Location LocalArray::location() const {
+  if (managed_) return managed_->is_on_host() ? session::Location::kHost : session::Location::kDevice;
   return is_on_host() ? session::Location::kBoth : mirror_->location();
 }
 
@@ -171,9 +202,10 @@ Status LocalArray::copy_from(std::uint64_t offset_bytes, const session::ArrayPtr
   const scheduler::Access accesses[] = {from->access(source_offset_bytes, size, scheduler::Mode::kRead),
                                         access(offset_bytes, size, scheduler::Mode::kWrite)};
   PERGOLA_TRY(from->settle());
-  return submit({scheduler::WorkKind::kCopy, session_->sites().copy, accesses}, [&](device::Queue& queue) {
-    return queue.copy(buffer_, offset_bytes, from->buffer_, source_offset_bytes, size);
-  });
+  return submit(
+      {scheduler::WorkKind::kCopy, session_->sites().copy, accesses},
+      [&](device::Queue& queue) { return queue.copy(buffer_, offset_bytes, from->buffer_, source_offset_bytes, size); },
+      from);
 }
 
 Result<session::TexturePtr> LocalArray::create_texture(device::TextureDescription description) {
@@ -181,6 +213,7 @@ Result<session::TexturePtr> LocalArray::create_texture(device::TextureDescriptio
   PERGOLA_TRY(settle());
   const auto host = session_->scheduler().begin_host_access(access(0, size_bytes(), scheduler::Mode::kRead));
   PERGOLA_TRY(host.status());
+  if (is_restricted()) PERGOLA_TRY(managed_->give_to_host());  // the driver copies from where it is
   PERGOLA_ASSIGN(auto texture, session_->raw_device().create_texture(description));
   return session::TexturePtr(std::make_shared<LocalTexture>(session_, std::move(texture)));
 }

@@ -7,6 +7,7 @@
 
 #include "src/runtime/host_mirror.h"
 #include "src/runtime/local_session.h"
+#include "src/runtime/managed_memory.h"
 
 namespace pergola::runtime {
 
@@ -19,7 +20,9 @@ class LocalArray final : public session::Array {
         session_(std::move(session)),
         buffer_(std::move(buffer)),
         resource_(std::move(resource)),
-        mirror_(std::make_shared<HostMirror>(*session_, buffer_, *resource_)) {}
+        mirror_(std::make_shared<HostMirror>(*session_, buffer_, *resource_)) {
+    if (buffer_->kind() == device::MemoryKind::kManaged) managed_.emplace(*session_, buffer_);
+  }
   ~LocalArray() override;  // work in flight keeps the memory
 
   const device::BufferPtr& buffer() const { return buffer_; }
@@ -27,6 +30,13 @@ class LocalArray final : public session::Array {
   // Before work on the device that uses the array is submitted, and after that which writes it was.
   Status settle() const { return mirror_->settle(); }
   void changed_on_device() const { mirror_->changed_on_device(); }
+  // In Work::prepare, of work that uses the array on the device.
+  Status take(device::Queue& queue) const { return managed_ ? managed_->take(queue) : Status(); }
+  // What work that uses these bytes declares.
+  scheduler::Access access(std::uint64_t offset_bytes, std::uint64_t size_bytes, scheduler::Mode mode) const {
+    if (is_restricted()) return whole(scheduler::Mode::kReadWrite);
+    return {resource_.get(), {offset_bytes, offset_bytes + size_bytes}, mode};
+  }
   // Others have the memory too, and may change it. Before anybody else has the array.
   void mark_shared() { is_shared_ = true; }
   // kInvalidArgument where the bytes do not lie in the array; `what` is done with them.
@@ -47,12 +57,14 @@ class LocalArray final : public session::Array {
   Result<session::TexturePtr> create_texture(device::TextureDescription description) override;
 
  private:
-  scheduler::Access access(std::uint64_t offset_bytes, std::uint64_t size_bytes, scheduler::Mode mode) const {
-    return {resource_.get(), {offset_bytes, offset_bytes + size_bytes}, mode};
-  }
+  scheduler::Access whole(scheduler::Mode mode) const { return {resource_.get(), {0, size_bytes()}, mode}; }
+  // Whether the host reaches buffer_, and whether that is without moving it.
   bool is_on_host() const { return buffer_->host_pointer() != nullptr; }
-  // Work that uses the array on the device; `accesses` has its own part of it.
-  Status submit(const scheduler::Work& work, scheduler::Scheduler::Enqueue enqueue);
+  bool is_here() const { return managed_ ? managed_->is_on_host() : is_on_host(); }
+  bool is_restricted() const { return managed_ && managed_->is_restricted(); }
+  Status prefetch_managed(session::Location to);
+  // Work that uses the array on the device, and `source` too; `accesses` has its own part of it.
+  Status submit(scheduler::Work work, scheduler::Scheduler::Enqueue enqueue, const LocalArray* source = nullptr);
   Status submit_fill(scheduler::Scheduler::Enqueue enqueue);
   Status fill_by_doubling(std::span<const std::byte> value);
 
@@ -60,6 +72,7 @@ class LocalArray final : public session::Array {
   device::BufferPtr buffer_;                       // never null but in the destructor, as the next
   std::unique_ptr<scheduler::Resource> resource_;  // what the scheduler orders
   bool is_shared_ = false;
+  mutable std::optional<ManagedMemory> managed_;  // of kManaged buffers
   const std::shared_ptr<HostMirror> mirror_;  // used where the host does not reach buffer_
   std::mutex view_mutex_;
   device::BufferPtr view_;  // where it does: made by the first view(); guarded by view_mutex_

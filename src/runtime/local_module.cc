@@ -94,7 +94,7 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
       // array may be followed in both directions, so it stands for all of it.
       const auto& array = static_cast<const LocalArray&>(*given->array);
       PERGOLA_TRY(array.settle());
-      accesses.push_back({&array.resource(), {0, array.size_bytes()}, mode});
+      accesses.push_back(array.access(0, array.size_bytes(), mode));
     } else if (is_address(arguments[i], info().parameters[i])) {
       universal = universal | mode;
     }
@@ -107,10 +107,23 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
     return scheduler::WorkDetail{shape.grid, shape.block, shape.dynamic_shared_bytes, argument_text(arguments)};
   };
   const FunctionRef<scheduler::WorkDetail()> describe = detail;
+  const auto take_all = [&](device::Queue& queue) -> Status {
+    for (std::size_t i = 0; i < arguments.size(); ++i)
+      if (const auto* given = std::get_if<session::ArrayArgument>(&arguments[i]);
+          given && (state_.modes[i] | universal) != scheduler::Mode::kNone)
+        PERGOLA_TRY(static_cast<const LocalArray&>(*given->array).take(queue));
+    return universal == scheduler::Mode::kNone ? Status() : session.managed().take_restricted(queue);
+  };
+  const FunctionRef<Status(device::Queue&)> prepare = take_all;
+  scheduler::Work work{scheduler::WorkKind::kKernel, state_.site, accesses, universal};
+  work.detail = &describe;
+  if (session.managed().any())
+    work.prepare = &prepare;
+  else if (plain)
+    work.call = &call;
   device::EventPtr ended;
   PERGOLA_TRY(session.scheduler().submit(
-      {scheduler::WorkKind::kKernel, state_.site, accesses, universal, plain ? &call : nullptr, &describe},
-      [&](device::Queue& queue) { return queue.launch(module_->module_, kernel, shape, parameters); },
+      work, [&](device::Queue& queue) { return queue.launch(module_->module_, kernel, shape, parameters); },
       event == nullptr ? nullptr : &ended, ticket));
   for (std::size_t i = 0; i < arguments.size(); ++i)
     if (const auto* given = std::get_if<session::ArrayArgument>(&arguments[i]); given && writes(state_.modes[i]))

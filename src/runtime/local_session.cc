@@ -80,6 +80,9 @@ Result<std::shared_ptr<LocalSession>> LocalSession::create(device::DevicePtr dev
     if (!parsed.ok()) return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_SCHEDULER: {}", parsed.message());
     policy = *parsed;
   }
+  if (policy.memory == scheduler::Memory::kManaged && device->info().managed == device::ManagedAccess::kNone)
+    return PERGOLA_ERROR(kUnsupported, "'{}' ({}) has no managed memory: use memory=device, which is the default.",
+                         device->info().id, device->info().name);
   PERGOLA_ASSIGN(auto scheduler, scheduler::Scheduler::create(device, policy));
   std::shared_ptr<LocalSession> session(new LocalSession(std::move(device), std::move(scheduler)));
   PERGOLA_TRY(session->record_as_asked());
@@ -117,7 +120,9 @@ Result<session::ArrayPtr> LocalSession::allocate(session::ElementType type, std:
     return PERGOLA_ERROR(kResourceExhausted, "An array of {} elements of {} bytes is more than any device has.", count,
                          element_bytes);
   auto resource = scheduler_->create_resource(count * element_bytes);  // also frees what nobody uses any more
-  PERGOLA_ASSIGN(auto buffer, device_->allocate(count * element_bytes, device::MemoryKind::kDevice));
+  const bool managed = scheduler_->policy().memory == scheduler::Memory::kManaged;
+  PERGOLA_ASSIGN(auto buffer, device_->allocate(count * element_bytes,
+                                                managed ? device::MemoryKind::kManaged : device::MemoryKind::kDevice));
   return session::ArrayPtr(std::make_shared<LocalArray>(shared_from_this(), std::move(buffer), std::move(resource),
                                                         type, element_bytes, count));
 }
@@ -166,16 +171,31 @@ Status LocalSession::history(const std::optional<std::string>& path) {
 
 Status LocalSession::copy_to_host_now(std::span<std::byte> destination, const device::BufferPtr& source,
                                       std::size_t offset_bytes) {
-  if (const std::byte* bytes = source->host_pointer()) {
-    std::memcpy(destination.data(), bytes + offset_bytes, destination.size());
-    return {};
-  }
+  return on_reader([&](device::Queue& queue) { return queue.copy_to_host(destination, source, offset_bytes); });
+}
+
+Status LocalSession::give_to_host_now(const device::BufferPtr& buffer) {
+  return on_reader([&](device::Queue& queue) { return queue.give_managed_to_host(buffer); });
+}
+
+template <typename Use>
+Status LocalSession::on_reader(const Use& use) {
   const std::lock_guard lock(reader_mutex_);
   if (reader_ == nullptr) {
     PERGOLA_ASSIGN(reader_, device_->create_queue());
   }
-  PERGOLA_TRY(reader_->copy_to_host(destination, source, offset_bytes));
+  PERGOLA_TRY(use(*reader_));
   return reader_->synchronize();
+}
+
+Status LocalSession::refuse_where_restricted(std::string_view doing) const {
+  if (scheduler_->policy().memory != scheduler::Memory::kManaged ||
+      device_->info().managed != device::ManagedAccess::kRestricted)
+    return {};
+  return PERGOLA_ERROR(kUnsupported,
+                       "{}: '{}' shows a managed array to one stream at a time, which the session chooses. Use "
+                       "memory=device.",
+                       doing, device_->info().id);
 }
 
 Status LocalSession::explain(const Status& status, std::string_view kernel) {

@@ -14,6 +14,7 @@
 
 #include "src/device/device.h"
 #include "src/runtime/host_mirror.h"
+#include "src/runtime/managed_memory.h"
 #include "src/scheduler/scheduler.h"
 #include "src/session/session.h"
 
@@ -52,10 +53,13 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   };
   const Sites& sites() const { return sites_; }
   Mirrors& mirrors() { return mirrors_; }
+  ManagedMemories& managed() { return managed_; }
   // The device's event of one launch, or with "" of anything else, for users. `module` owns the name.
   session::EventPtr wrap(device::EventPtr event, device::ModulePtr module, std::string_view kernel);
   // Device to host where no work is under way on either side; returns when it is done.
   Status copy_to_host_now(std::span<std::byte> destination, const device::BufferPtr& source, std::size_t offset_bytes);
+  // The same of managed memory, in place.
+  Status give_to_host_now(const device::BufferPtr& buffer);
   // What to tell of work that ended with `status`; `kernel` is "" where it is not a launch.
   Status explain(const Status& status, std::string_view kernel);
 
@@ -65,11 +69,18 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
 
   const std::uint64_t id_;
   const device::DevicePtr device_;
+  // Calls `use(queue)` with one beside the scheduler's, and waits for what that has queued.
+  template <typename Use>
+  Status on_reader(const Use& use);
+  // That other libraries' streams see this session's arrays, for `doing`.
+  Status refuse_where_restricted(std::string_view doing) const;
+
   std::mutex reader_mutex_;
-  std::unique_ptr<device::Queue> reader_;  // of copy_to_host_now(), made when first needed; guarded by reader_mutex_
+  std::unique_ptr<device::Queue> reader_;  // of on_reader(), made when first needed; guarded by reader_mutex_
   const std::unique_ptr<scheduler::Scheduler> scheduler_;  // destroyed first: it waits for what uses the rest
   const Sites sites_;  // of scheduler_
   Mirrors mirrors_;
+  ManagedMemories managed_;
 };
 
 }  // namespace pergola::runtime

@@ -8,7 +8,7 @@ namespace {
 constexpr std::string_view kKnown =
     "retrieve-new-stream=reuse|always-new, retrieve-parent-stream=disjoint|same-as-parent, "
     "dependency=with-const|no-const, execution=async|sync, max-streams=N, "
-    "graphs=recurring|off|always";
+    "graphs=recurring|off|always, memory=device|managed";
 
 // Sets `out` to the enumerator whose word `value` is: words[i] is that of the i-th.
 template <typename Enum>
@@ -39,6 +39,7 @@ bool apply(std::string_view name, std::string_view value, Policy& policy) {
   if (name == "dependency") return choose(value, {"with-const", "no-const"}, policy.dependency);
   if (name == "execution") return choose(value, {"async", "sync"}, policy.execution);
   if (name == "graphs") return choose(value, {"recurring", "off", "always"}, policy.graphs);
+  if (name == "memory") return choose(value, {"device", "managed"}, policy.memory);
   if (name == "max-streams") return parse_count(value, policy.max_streams);
   return false;
 }
@@ -58,14 +59,15 @@ Result<Policy> parse_policy(std::string_view text, Policy base) {
 
 std::string to_string(const Policy& policy) {
   return fmt::format(
-      "retrieve-new-stream={},retrieve-parent-stream={},dependency={},execution={},max-streams={},graphs={}",
+      "retrieve-new-stream={},retrieve-parent-stream={},dependency={},execution={},max-streams={},graphs={},memory={}",
       policy.retrieve_new_stream == RetrieveNewStream::kReuse ? "reuse" : "always-new",
       policy.retrieve_parent_stream == RetrieveParentStream::kDisjoint ? "disjoint" : "same-as-parent",
       policy.dependency == DependencyPolicy::kWithConst ? "with-const" : "no-const",
       policy.execution == Execution::kAsync ? "async" : "sync", policy.max_streams,
       policy.graphs == Graphs::kRecurring ? "recurring"
       : policy.graphs == Graphs::kOff     ? "off"
-                                          : "always");
+                                          : "always",
+      policy.memory == Memory::kDevice ? "device" : "managed");
 }
 
 }  // namespace pergola::scheduler

@@ -9,13 +9,14 @@ namespace {
 TEST(Policy, EveryName_IsTakenAndToldBack) {
   const auto policy = parse_policy(
       "retrieve-new-stream=always-new,retrieve-parent-stream=same-as-parent,dependency=no-const,execution=sync,"
-      "max-streams=7");
+      "max-streams=7,memory=managed");
   ASSERT_TRUE(policy.ok()) << policy.message();
   EXPECT_EQ(policy->retrieve_new_stream, RetrieveNewStream::kAlwaysNew);
   EXPECT_EQ(policy->retrieve_parent_stream, RetrieveParentStream::kSameAsParent);
   EXPECT_EQ(policy->dependency, DependencyPolicy::kNoConst);
   EXPECT_EQ(policy->execution, Execution::kSync);
   EXPECT_EQ(policy->max_streams, 7u);
+  EXPECT_EQ(policy->memory, Memory::kManaged);
   EXPECT_EQ(*parse_policy(to_string(*policy)), *policy);
   EXPECT_EQ(*parse_policy(to_string(Policy{})), Policy{});
 }

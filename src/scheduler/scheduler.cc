@@ -167,6 +167,7 @@ Status Scheduler::start(const Work& work, Computation& who, const Dependencies& 
   if (work.universal != Mode::kNone) become_universal(work.universal, who);
   write_log(work, who, choice.reason, parents, waits);
   PERGOLA_TRY(status);
+  if (work.prepare != nullptr) PERGOLA_TRY((*work.prepare)(*stream->queue));
   if (recorder_ != nullptr) return enqueue_recorded(work, *stream, enqueue);
   return enqueue(*stream->queue);
 }

@@ -101,6 +101,7 @@ Status Scheduler::begin_call(std::unique_lock<std::mutex>& lock, const Work& wor
   Status status = choice.status();
   if (status.ok()) status = keep_parent_reachable(*choice->stream);
   if (status.ok()) status = wait_across(*choice->stream, call.parents, call.waits);
+  if (status.ok() && work.prepare != nullptr) status = (*work.prepare)(*choice->stream->queue);
   if (status.ok() && !synchronous) {
     const Result<void*> handle = choice->stream->queue->native_handle();
     status = handle.status();

@@ -4,7 +4,9 @@
 #include <span>
 
 #include "src/base/function_ref.h"
+#include "src/base/result.h"
 #include "src/device/kernel.h"
+#include "src/device/queue.h"
 #include "src/scheduler/dag_log.h"
 #include "src/scheduler/resource.h"
 #include "src/scheduler/timeline.h"
@@ -34,6 +36,9 @@ struct Work {
   // For recordings: called under the lock, where there is one. May be null.
   const FunctionRef<WorkDetail()>* detail = nullptr;
   bool host_waits = false;  // soon: an event is recorded right behind it
+  // Called under the lock with the queue that the work goes on, once that waits for what the work depends on and before
+  // the work is queued. May be null.
+  const FunctionRef<Status(device::Queue&)>* prepare = nullptr;
 };
 
 }  // namespace pergola::scheduler

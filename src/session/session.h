@@ -58,7 +58,8 @@ class Texture {
 };
 using TexturePtr = std::shared_ptr<Texture>;
 
-// Where an array's newest contents are: in the device's memory, in the host's mirror of it (Array::host), in both.
+// Where an array's newest contents are: in the device's memory, in the host's mirror of it (Array::host), in both. Of
+// managed memory: the side that it was last moved to.
 enum class Location : std::int32_t { kDevice = 1, kHost = 2, kBoth = 3 };
 
 class Array {

@@ -41,6 +41,7 @@ DeviceInfo describe(const CpuOptions& options, const Engine& engine) {
   info.max_shared_bytes_per_block = options.max_shared_bytes_per_block;
   info.max_blocks_per_sm = options.blocks_per_sm;
   info.memory_bytes = options.memory_bytes;
+  info.managed = ManagedAccess::kConcurrent;
   return info;
 }
 
@@ -90,6 +91,7 @@ Result<ModulePtr> CpuDevice::load(const ModuleSource& source) {
 }
 
 Result<BufferPtr> CpuDevice::allocate(std::size_t size_bytes, MemoryKind kind) {
+  if (kind == MemoryKind::kManaged) kind = MemoryKind::kDevice;  // which the host reaches
   PERGOLA_ASSIGN(BufferPtr buffer, CpuBuffer::create(memory_, size_bytes, kind));
   return buffer;
 }

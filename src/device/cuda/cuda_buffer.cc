@@ -12,7 +12,7 @@ Result<std::shared_ptr<CudaBuffer>> CudaBuffer::create(ContextPtr context, std::
   CUdeviceptr address = 0;
   if (kind == MemoryKind::kDevice) {
     PERGOLA_TRY(context->check(driver.cuMemAlloc(&address, bytes), doing));
-    return std::shared_ptr<CudaBuffer>(new CudaBuffer(std::move(context), address, nullptr, size_bytes));
+    return std::shared_ptr<CudaBuffer>(new CudaBuffer(std::move(context), address, nullptr, size_bytes, kind));
   }
   void* host = nullptr;
   const unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
@@ -23,13 +23,26 @@ Result<std::shared_ptr<CudaBuffer>> CudaBuffer::create(ContextPtr context, std::
   }
   const Context* range_owner = context.get();
   std::shared_ptr<CudaBuffer> buffer(
-      new CudaBuffer(std::move(context), address, static_cast<std::byte*>(host), size_bytes));
+      new CudaBuffer(std::move(context), address, static_cast<std::byte*>(host), size_bytes, kind));
   range_owner->add_host_range(buffer->host_, size_bytes, buffer);
   return buffer;
 }
 
+Result<std::shared_ptr<CudaBuffer>> CudaBuffer::create_managed(ContextPtr context, std::size_t size_bytes,
+                                                               ManagedAccess access) {
+  PERGOLA_TRY(context->enter());
+  CUdeviceptr address = 0;
+  const unsigned flags = access == ManagedAccess::kConcurrent ? CU_MEM_ATTACH_GLOBAL : CU_MEM_ATTACH_HOST;
+  PERGOLA_TRY(context->check(context->driver().cuMemAllocManaged(&address, std::max<std::size_t>(size_bytes, 1), flags),
+                             "allocating {} bytes of managed memory", size_bytes));
+  auto* host = reinterpret_cast<std::byte*>(address);
+  return std::shared_ptr<CudaBuffer>(
+      new CudaBuffer(std::move(context), address, host, size_bytes, MemoryKind::kManaged));
+}
+
 std::shared_ptr<CudaBuffer> CudaBuffer::adopt(ContextPtr context, const ForeignMemory& memory) {
-  std::shared_ptr<CudaBuffer> buffer(new CudaBuffer(std::move(context), memory.address, nullptr, memory.size_bytes));
+  std::shared_ptr<CudaBuffer> buffer(
+      new CudaBuffer(std::move(context), memory.address, nullptr, memory.size_bytes, MemoryKind::kDevice));
   buffer->owner_ = memory.owner;
   return buffer;
 }
@@ -37,7 +50,7 @@ std::shared_ptr<CudaBuffer> CudaBuffer::adopt(ContextPtr context, const ForeignM
 CudaBuffer::~CudaBuffer() {
   if (owner_ != nullptr) return;
   context_->enter_quietly();
-  if (host_ == nullptr) {
+  if (kind_ != MemoryKind::kHostVisible) {
     context_->driver().cuMemFree(address_);
     return;
   }

@@ -1,4 +1,4 @@
-// GPU memory, ours or another library's, and page-locked host memory that the GPU addresses.
+// GPU memory, ours or another library's, managed memory, and page-locked host memory that the GPU addresses.
 //
 // Dropping the last handle calls cuMemFree or cuMemFreeHost, and both wait for every kernel that is resident on the
 // GPU. Work that never ends (the resident executor) must therefore own pools that were made before it started.
@@ -12,6 +12,9 @@ namespace pergola::device::cuda {
 class CudaBuffer final : public Buffer {
  public:
   static Result<std::shared_ptr<CudaBuffer>> create(ContextPtr context, std::size_t size_bytes, MemoryKind kind);
+  // kManaged; where access is restricted, visible to the host at first.
+  static Result<std::shared_ptr<CudaBuffer>> create_managed(ContextPtr context, std::size_t size_bytes,
+                                                            ManagedAccess access);
   // Device memory that another library allocated, and frees once the owner is dropped.
   static std::shared_ptr<CudaBuffer> adopt(ContextPtr context, const ForeignMemory& memory);
   ~CudaBuffer() override;
@@ -20,18 +23,19 @@ class CudaBuffer final : public Buffer {
 
   DeviceAddress address() const override { return address_; }
   std::size_t size_bytes() const override { return size_bytes_; }
-  MemoryKind kind() const override { return host_ == nullptr ? MemoryKind::kDevice : MemoryKind::kHostVisible; }
+  MemoryKind kind() const override { return kind_; }
   std::byte* host_pointer() const override { return host_; }
   const Context* context() const { return context_.get(); }
 
  private:
-  CudaBuffer(ContextPtr context, CUdeviceptr address, std::byte* host, std::size_t size_bytes)
-      : context_(std::move(context)), address_(address), host_(host), size_bytes_(size_bytes) {}
+  CudaBuffer(ContextPtr context, CUdeviceptr address, std::byte* host, std::size_t size_bytes, MemoryKind kind)
+      : context_(std::move(context)), address_(address), host_(host), size_bytes_(size_bytes), kind_(kind) {}
 
   const ContextPtr context_;
   const CUdeviceptr address_;
   std::byte* const host_;
   const std::size_t size_bytes_;
+  const MemoryKind kind_;
   std::shared_ptr<void> owner_;  // of memory that is not ours; set before the buffer is shared
 };
 

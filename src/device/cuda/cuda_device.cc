@@ -49,6 +49,9 @@ DeviceInfo describe(const Context& context) {
   info.max_blocks_per_sm = get(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR);
   // 8 is what every GPU with clusters takes (the portable size).
   info.max_cluster_blocks = get(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) != 0 ? 8 : 0;
+  if (get(CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY) != 0)
+    info.managed = get(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS) != 0 ? ManagedAccess::kConcurrent
+                                                                           : ManagedAccess::kRestricted;
   std::size_t memory = 0;
   driver.cuDeviceTotalMem(&memory, context.device());
   info.memory_bytes = memory;
@@ -88,7 +91,11 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
     // More than any address space holds; the driver is not made to multiply with it.
     if (size_bytes > (std::size_t{1} << 47))
       return PERGOLA_ERROR(kResourceExhausted, "{} bytes of host memory are more than any machine has.", size_bytes);
-    PERGOLA_ASSIGN(BufferPtr buffer, CudaBuffer::create(context_, size_bytes, kind));
+    if (kind == MemoryKind::kManaged && info_.managed == ManagedAccess::kNone)
+      return PERGOLA_ERROR(kUnsupported, "'{}' ({}) has no managed memory.", info_.id, info_.name);
+    PERGOLA_ASSIGN(BufferPtr buffer, kind == MemoryKind::kManaged
+                                         ? CudaBuffer::create_managed(context_, size_bytes, info_.managed)
+                                         : CudaBuffer::create(context_, size_bytes, kind));
     return buffer;
   }
 

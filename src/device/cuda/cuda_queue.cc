@@ -170,6 +170,35 @@ Status CudaQueue::fill(const BufferPtr& destination, std::size_t offset_bytes, s
   return keep({destination}, ended);
 }
 
+Status CudaQueue::take_managed(const BufferPtr& buffer) {
+  return move_managed(buffer, false);
+}
+
+Status CudaQueue::give_managed_to_host(const BufferPtr& buffer) {
+  return move_managed(buffer, true);
+}
+
+Status CudaQueue::move_managed(const BufferPtr& buffer, bool to_host) {
+  PERGOLA_ASSIGN(const CudaBuffer* mine, own(buffer));
+  if (mine->kind() != MemoryKind::kManaged)
+    return PERGOLA_ERROR(kInvalidArgument, "The buffer is no managed memory, and stays where it is.");
+  PERGOLA_TRY(context_->enter());
+  if (mine->size_bytes() == 0) return {};
+  const Driver& driver = context_->driver();
+  Retained::Handles ended;
+  const std::lock_guard lock(mutex_);
+  if (device_->info().managed == ManagedAccess::kConcurrent)
+    PERGOLA_TRY(context_->check(driver.cuMemPrefetchAsync(mine->address(), mine->size_bytes(),
+                                                          to_host ? CU_DEVICE_CPU_AS_INT : context_->device(), stream_),
+                                "moving {} bytes of managed memory to the {}", mine->size_bytes(),
+                                to_host ? "host" : "device"));
+  else  // a length of 0 is all of it
+    PERGOLA_TRY(context_->check(
+        driver.cuStreamAttachMemAsync(stream_, mine->address(), 0, to_host ? CU_MEM_ATTACH_HOST : CU_MEM_ATTACH_SINGLE),
+        "making managed memory visible to {}", to_host ? "the host" : "one stream"));
+  return keep({buffer}, ended);
+}
+
 Status CudaQueue::wait(const EventPtr& event) {
   const auto* mine = dynamic_cast<const CudaEvent*>(event.get());
   if (mine == nullptr || mine->context() != context_.get())

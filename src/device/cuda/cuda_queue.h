@@ -34,6 +34,8 @@ class CudaQueue final : public Queue {
               std::size_t source_offset_bytes, std::size_t size_bytes) override;
   Status fill(const BufferPtr& destination, std::size_t offset_bytes, std::size_t size_bytes, std::uint32_t pattern,
               std::uint32_t pattern_bytes) override;
+  Status take_managed(const BufferPtr& buffer) override;
+  Status give_managed_to_host(const BufferPtr& buffer) override;
   Status wait(const EventPtr& event) override;
   Result<EventPtr> record() override;
   Result<EventPtr> record_untimed() override;
@@ -48,6 +50,7 @@ class CudaQueue final : public Queue {
  private:
   CudaQueue(ContextPtr context, std::shared_ptr<const Device> device, CUstream stream);
   Result<const CudaBuffer*> own(const BufferPtr& buffer) const;
+  Status move_managed(const BufferPtr& buffer, bool to_host);
   // After each piece of work, under the lock: keeps its handles, and now and then drops those of ended work.
   Status keep(std::initializer_list<std::shared_ptr<const void>> handles, Retained::Handles& ended);
   // Under the lock: an event behind all work so far, which the handles kept so far wait for.

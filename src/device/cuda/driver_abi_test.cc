@@ -36,6 +36,9 @@ namespace pergola::device::cuda::declared {
 }  // namespace pergola::device::cuda::declared
 
 // <cuda.h> maps each plain name to its newest version; where that is a later one than ours, the arguments agree.
+#if CUDA_VERSION >= 13000
+#define PERGOLA_CUDA_REPLACED(member, name, parameters)  // this header has the successor alone; drivers have both
+#endif
 #define PERGOLA_CUDA_SYMBOL(member, name, parameters) \
   static_assert(kSameAbi<ours::declared::member##_type, decltype(&::member)>, name " has other parameters");
 #include "src/device/cuda/driver_symbols.def"
@@ -95,6 +98,12 @@ SAME_VALUE(CU_DEVICE_ATTRIBUTE_WARP_SIZE);
 SAME_VALUE(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 SAME_VALUE(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 SAME_VALUE(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+SAME_VALUE(CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY);
+SAME_VALUE(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
+SAME_VALUE(CU_MEM_ATTACH_GLOBAL);
+SAME_VALUE(CU_MEM_ATTACH_HOST);
+SAME_VALUE(CU_MEM_ATTACH_SINGLE);
+static_assert(ours::CU_DEVICE_CPU_AS_INT == CU_DEVICE_CPU);
 SAME_VALUE(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
 SAME_VALUE(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR);
 SAME_VALUE(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH);

@@ -37,6 +37,7 @@ class NullDevice final : public Device, public std::enable_shared_from_this<Null
   }
 
   Result<BufferPtr> allocate(std::size_t size_bytes, MemoryKind kind) override {
+    if (kind == MemoryKind::kManaged) return PERGOLA_ERROR(kUnsupported, "'{}' has no managed memory.", info_.id);
     if (auto buffer = NullBuffer::create(budget_, size_bytes, kind)) return BufferPtr(std::move(buffer));
     return PERGOLA_ERROR(kResourceExhausted, "'{}' has no {} bytes free: {} of {} are left.", info_.id, size_bytes,
                          budget_->free_bytes(), info_.memory_bytes);

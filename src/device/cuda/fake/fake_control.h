@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace pergola::device::cuda {
 
@@ -16,8 +17,12 @@ struct FakeControl {
   // Streams stop before their next piece of work, until go().
   void (*hold)();
   void (*go)();
-  // What the driver tells of itself: "version", "devices", "memory_bytes".
+  // What the driver tells of itself: "version", "devices", "memory_bytes", and 0 or 1: "managed", "concurrent".
   void (*set)(const char* what, std::int64_t value);
+  // What was queued since this was last asked, a line each, streams by number and managed memory by letter, both in the
+  // order in which they were made since reset(): "prefetch a to device on 0", "attach a to 0", "attach a to host on 0",
+  // "add_one on 0", "1 waits for 0", "copy to device on 0", "copy to host on 0", "copy on 0", "fill on 0".
+  std::string (*log)();
 };
 
 // Exported by the fake driver: extern "C" const FakeControl* fake_cuda_control().

@@ -2,6 +2,8 @@
 // functions of driver_symbols.def. It runs no PTX; kernels of a few names do a fixed thing (run_kernel()).
 #include <cstdlib>
 #include <cstring>
+#include <thread>
+#include <utility>
 
 #include "src/device/cuda/fake/fake_control.h"
 #include "src/device/cuda/fake/fake_state.h"
@@ -42,22 +44,53 @@ std::vector<std::byte> parameters(void** extra) {
   return {bytes, bytes + *static_cast<const std::size_t*>(extra[3])};
 }
 
-// add_one(u64 data, u32 count) adds 1 to each word; the others fault. Any other name does nothing.
-void run_kernel(const std::string& name, const std::vector<std::byte>& given) {
-  if (name == "add_one") {
-    CUdeviceptr data = 0;
+// The words that the parameter at `offset` points at, as `stream` sees them; null where it does not.
+std::uint32_t* words_of(const std::vector<std::byte>& given, std::size_t offset, CUstream stream) {
+  CUdeviceptr address = 0;
+  std::memcpy(&address, given.data() + offset, 8);
+  return fake().use(address, stream) ? static_cast<std::uint32_t*>(host(address)) : nullptr;
+}
+
+// add_one(u64 data, u32 count) adds 1 to each word; add(u64 x, u64 y, u32 count) x[i] to y[i]; hold(u64 data, u64 flag)
+// adds 1 to the first word once *flag is not 0; the others fault. Any other name does nothing. `stream` is null in
+// graphs.
+void run_kernel(const std::string& name, const std::vector<std::byte>& given, CUstream stream) {
+  if (name == "add") {
+    const std::uint32_t* x = words_of(given, 0, stream);
+    std::uint32_t* y = words_of(given, 8, stream);
     std::uint32_t count = 0;
-    std::memcpy(&data, given.data(), 8);
+    std::memcpy(&count, given.data() + 16, 4);
+    for (std::uint32_t i = 0; x != nullptr && y != nullptr && i < count; ++i) y[i] += x[i];
+  }
+  if (name == "hold") {
+    std::uint32_t* data = words_of(given, 0, stream);
+    CUdeviceptr flag = 0;
+    std::memcpy(&flag, given.data() + 8, 8);
+    while (__atomic_load_n(static_cast<std::uint32_t*>(host(flag)), __ATOMIC_ACQUIRE) == 0) std::this_thread::yield();
+    if (data != nullptr) ++*data;
+  }
+  if (name == "add_one") {
+    std::uint32_t count = 0;
     std::memcpy(&count, given.data() + 8, 4);
-    auto* words = static_cast<std::uint32_t*>(host(data));
-    for (std::uint32_t i = 0; i < count; ++i) ++words[i];
+    std::uint32_t* words = words_of(given, 0, stream);
+    for (std::uint32_t i = 0; words != nullptr && i < count; ++i) ++words[i];
   }
   if (name == "illegal_address") fake().sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
   if (name == "asserts") fake().sticky = CUDA_ERROR_ASSERT;
 }
 
-std::function<void()> kernel_work(CUfunction function, void** extra) {
-  return [function, given = parameters(extra)] { run_kernel(function->name, given); };
+std::function<void()> kernel_work(CUfunction function, void** extra, CUstream stream) {
+  return [function, given = parameters(extra), stream] { run_kernel(function->name, given, stream); };
+}
+
+// Work that uses memory at `addresses`.
+void push(CUstream stream, const char* what, std::vector<CUdeviceptr> addresses, std::function<void()> work) {
+  fake().note(what + std::to_string(stream->number));
+  stream->push([stream, addresses = std::move(addresses), work = std::move(work)] {
+    for (const CUdeviceptr address : addresses)
+      if (!fake().use(address, stream)) return;
+    work();
+  });
 }
 
 template <typename T>
@@ -132,6 +165,8 @@ FAKE cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = 9; break;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = 0; break;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = 227 << 10; break;
+    case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY: *value = static_cast<int>(fake().has_managed); break;
+    case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS: *value = static_cast<int>(fake().is_concurrent); break;
     case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
     case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH: *value = 1; break;
     case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
@@ -161,12 +196,51 @@ FAKE cuMemAlloc_v2(CUdeviceptr* address, std::size_t bytes) {
   fake().allocations[*address] = bytes;
   return CUDA_SUCCESS;
 }
+FAKE cuMemAllocManaged(CUdeviceptr* address, std::size_t bytes, unsigned flags) {
+  ENTER("cuMemAllocManaged");
+  const std::lock_guard lock(fake().mutex);
+  // Where access is not concurrent, memory that every stream sees is lost to the host whenever a kernel runs.
+  if (flags != (fake().is_concurrent != 0 ? CU_MEM_ATTACH_GLOBAL : CU_MEM_ATTACH_HOST)) return CUDA_ERROR_INVALID_VALUE;
+  *address = reinterpret_cast<CUdeviceptr>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+  fake().managed[*address] = {bytes, static_cast<char>('a' + fake().managed_made++ % 26), nullptr};
+  return CUDA_SUCCESS;
+}
+FAKE cuMemPrefetchAsync(CUdeviceptr address, std::size_t bytes, CUdevice to, CUstream stream) {
+  ENTER("cuMemPrefetchAsync");
+  const std::lock_guard lock(fake().mutex);
+  const auto found = fake().managed.find(address);
+  if (found == fake().managed.end() || found->second.bytes != bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (fake().is_concurrent == 0) return CUDA_ERROR_INVALID_DEVICE;
+  fake().log += std::string("prefetch ") + found->second.name +
+                (to == CU_DEVICE_CPU_AS_INT ? " to host" : " to device") + " on " + std::to_string(stream->number) +
+                "\n";
+  return CUDA_SUCCESS;
+}
+FAKE cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, std::size_t bytes, unsigned flags) {
+  ENTER("cuStreamAttachMemAsync");
+  {
+    const std::lock_guard lock(fake().mutex);
+    const auto found = fake().managed.find(address);
+    const bool to_host = flags == CU_MEM_ATTACH_HOST;
+    if (found == fake().managed.end() || bytes != 0 || (!to_host && flags != CU_MEM_ATTACH_SINGLE))
+      return CUDA_ERROR_INVALID_VALUE;
+    fake().log += std::string("attach ") + found->second.name + (to_host ? " to host on " : " to ") +
+                  std::to_string(stream->number) + "\n";
+  }
+  stream->push([=] {
+    const std::lock_guard lock(fake().mutex);
+    if (const auto found = fake().managed.find(address); found != fake().managed.end())
+      found->second.seen_by = flags == CU_MEM_ATTACH_HOST ? nullptr : stream;
+  });
+  return CUDA_SUCCESS;
+}
 FAKE cuMemFree_v2(CUdeviceptr address) {
   const CUresult result = fake().enter("cuMemFree");
   fake().settle_if_lost();
   const std::lock_guard lock(fake().mutex);
   fake().used_bytes -= static_cast<std::int64_t>(fake().allocations[address]);
   fake().allocations.erase(address);
+  fake().managed.erase(address);
   std::free(host(address));  // also on a lost device: the process would leak otherwise
   return result;
 }
@@ -214,39 +288,41 @@ FAKE cuMemHostGetDevicePointer_v2(CUdeviceptr* address, void* pointer, unsigned)
 FAKE cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
   ENTER("cuMemcpyHtoDAsync");
   if (!is_pinned(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  stream->push([=] { std::memmove(host(to), from, bytes); });
+  push(stream, "copy to device on ", {to}, [=] { std::memmove(host(to), from, bytes); });
   return CUDA_SUCCESS;
 }
 FAKE cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
   ENTER("cuMemcpyDtoHAsync");
-  stream->push([=] { std::memmove(to, host(from), bytes); });
+  push(stream, "copy to host on ", {from}, [=] { std::memmove(to, host(from), bytes); });
   if (!is_pinned(to, bytes)) stream->drain();
   return static_cast<CUresult>(fake().sticky.load());
 }
 FAKE cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
   ENTER("cuMemcpyAsync");
-  stream->push([=] { std::memmove(host(to), host(from), bytes); });
+  push(stream, "copy on ", {to, from}, [=] { std::memmove(host(to), host(from), bytes); });
   return CUDA_SUCCESS;
 }
 FAKE cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t count, CUstream stream) {
   ENTER("cuMemsetD8Async");
-  stream->push([=] { fill(to, value, count); });
+  push(stream, "fill on ", {to}, [=] { fill(to, value, count); });
   return CUDA_SUCCESS;
 }
 FAKE cuMemsetD16Async(CUdeviceptr to, unsigned short value, std::size_t count, CUstream stream) {
   ENTER("cuMemsetD16Async");
-  stream->push([=] { fill(to, value, count); });
+  push(stream, "fill on ", {to}, [=] { fill(to, value, count); });
   return CUDA_SUCCESS;
 }
 FAKE cuMemsetD32Async(CUdeviceptr to, unsigned value, std::size_t count, CUstream stream) {
   ENTER("cuMemsetD32Async");
-  stream->push([=] { fill(to, value, count); });
+  push(stream, "fill on ", {to}, [=] { fill(to, value, count); });
   return CUDA_SUCCESS;
 }
 
 FAKE cuStreamCreate(CUstream* stream, unsigned) {
   ENTER("cuStreamCreate");
   *stream = new CUstream_st;
+  const std::lock_guard lock(fake().mutex);
+  (*stream)->number = fake().streams_made++;
   return CUDA_SUCCESS;
 }
 FAKE cuStreamDestroy_v2(CUstream stream) {
@@ -269,6 +345,7 @@ FAKE cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
   ENTER("cuStreamWaitEvent");
   std::shared_ptr<Mark> mark = event->mark;
   if (mark == nullptr || is_default(stream)) return CUDA_SUCCESS;
+  fake().note(std::to_string(stream->number) + " waits for " + std::to_string(mark->stream));
   stream->push([mark] {
     std::unique_lock lock(fake().mutex);
     fake().changed.wait(lock, [&] { return mark->done; });
@@ -294,6 +371,7 @@ FAKE cuEventRecord(CUevent event, CUstream stream) {
     mark->done = true;
     return CUDA_SUCCESS;
   }
+  mark->stream = stream->number;
   stream->push([mark] {
     const std::lock_guard lock(fake().mutex);
     mark->when = std::chrono::steady_clock::now();
@@ -401,7 +479,8 @@ FAKE cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction, int th
 FAKE cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void**, void** extra) {
   ENTER("cuLaunchKernelEx");
   if (static_cast<int>(config->sharedMemBytes) > function->dynamic_shared_bytes) return CUDA_ERROR_INVALID_VALUE;
-  config->hStream->push(kernel_work(function, extra));
+  fake().note(function->name + " on " + std::to_string(config->hStream->number));
+  config->hStream->push(kernel_work(function, extra, config->hStream));
   return CUDA_SUCCESS;
 }
 
@@ -417,7 +496,7 @@ FAKE cuGraphDestroy(CUgraph graph) {
 FAKE cuGraphAddKernelNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode*, std::size_t,
                              const CUDA_KERNEL_NODE_PARAMS* work) {
   ENTER("cuGraphAddKernelNode");
-  return add_node(graph, node, kernel_work(work->func, work->extra));
+  return add_node(graph, node, kernel_work(work->func, work->extra, nullptr));
 }
 FAKE cuGraphAddMemcpyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode*, std::size_t, const CUDA_MEMCPY3D* work,
                           CUcontext) {
@@ -456,7 +535,7 @@ FAKE cuGraphInstantiateWithFlags(CUgraphExec* executable, CUgraph graph, unsigne
 }
 FAKE cuGraphExecKernelNodeSetParams_v2(CUgraphExec executable, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* work) {
   ENTER("cuGraphExecKernelNodeSetParams");
-  executable->work[node] = kernel_work(work->func, work->extra);
+  executable->work[node] = kernel_work(work->func, work->extra, nullptr);
   return CUDA_SUCCESS;
 }
 FAKE cuGraphLaunch(CUgraphExec executable, CUstream stream) {
@@ -479,6 +558,9 @@ extern "C" __attribute__((visibility("default"))) const FakeControl* fake_cuda_c
         fake().held = false;
         fake().version = 13000;
         fake().devices = 1;
+        fake().has_managed = fake().is_concurrent = 1;
+        fake().managed_made = fake().streams_made = 0;
+        fake().log.clear();
         fake().memory_bytes = std::int64_t{1} << 30;
         fake().changed.notify_all();
       },
@@ -501,9 +583,15 @@ extern "C" __attribute__((visibility("default"))) const FakeControl* fake_cuda_c
       },
       [](const char* what, std::int64_t value) {
         const std::lock_guard lock(fake().mutex);
-        (what == std::string("version") ? fake().version
-         : what == std::string("devices") ? fake().devices
-                                          : fake().memory_bytes) = value;
+        (what == std::string("version")      ? fake().version
+         : what == std::string("devices")    ? fake().devices
+         : what == std::string("managed")    ? fake().has_managed
+         : what == std::string("concurrent") ? fake().is_concurrent
+                                             : fake().memory_bytes) = value;
+      },
+      [] {
+        const std::lock_guard lock(fake().mutex);
+        return std::exchange(fake().log, {});
       }};
   return &control;
 }

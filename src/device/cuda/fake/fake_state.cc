@@ -18,6 +18,22 @@ CUresult FakeState::enter(const char* function) {
   return static_cast<CUresult>(sticky.load());
 }
 
+void FakeState::note(const std::string& line) {
+  const std::lock_guard lock(mutex);
+  log += line + "\n";
+}
+
+bool FakeState::use(CUdeviceptr address, CUstream stream) {
+  const std::lock_guard lock(mutex);
+  auto after = managed.upper_bound(address);
+  if (is_concurrent != 0 || after == managed.begin()) return true;
+  --after;
+  if (address >= after->first + after->second.bytes || (stream != nullptr && after->second.seen_by == stream))
+    return true;
+  sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
+  return false;
+}
+
 void FakeState::settle_if_lost() {
   if (sticky.load() == 0) return;
   std::unique_lock lock(mutex);

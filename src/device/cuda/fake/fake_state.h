@@ -23,8 +23,16 @@ namespace pergola::device::cuda {
 
 // One recording of an event: done once the stream has come to it.
 struct Mark {
+  int stream = -1;
   bool done = false;
   std::chrono::steady_clock::time_point when;
+};
+
+// Managed memory, and who sees it where access is not concurrent: the host, or one stream.
+struct Managed {
+  std::size_t bytes = 0;
+  char name = 'a';
+  CUstream seen_by = nullptr;  // null: the host
 };
 
 struct FakeState {
@@ -36,11 +44,20 @@ struct FakeState {
   bool held = false;
   int busy_streams = 0;
   std::int64_t version = 13000, devices = 1, memory_bytes = std::int64_t{1} << 30, used_bytes = 0;
+  std::int64_t has_managed = 1, is_concurrent = 1;
+  std::map<CUdeviceptr, Managed> managed;
+  int managed_made = 0, streams_made = 0;
+  std::string log;
   std::map<CUdeviceptr, std::size_t> allocations;
   std::atomic<int> sticky{0};  // written by streams, read by every call
 
   // Counts a call; its result where it is to fail, or the sticky error.
   CUresult enter(const char* function);
+  // Adds a line to the log.
+  void note(const std::string& line);
+  // On `stream`, as it comes to it: uses what is at `address`. Managed memory that the stream does not see is an
+  // illegal address (false).
+  bool use(CUdeviceptr address, CUstream stream);
   // After a sticky error queued work is dropped; what runs already is let end before memory goes.
   void settle_if_lost();
 };
@@ -62,6 +79,7 @@ struct CUstream_st {
   };
   std::deque<Piece> work;  // guarded by fake().mutex, as the two below
   bool busy = false, ending = false;
+  int number = 0;
   std::thread thread;
 };
 struct CUfunc_st {
