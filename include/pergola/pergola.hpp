@@ -101,9 +101,9 @@ class Array {
     detail::check(pergola_array_read(handle_.get(), first * sizeof(T), destination.data(), destination.size_bytes()));
   }
   // The array for the host to work on by pointer, until it is next given to anything else: page-locked memory that mirrors
-  // the device's, the fastest way in and out of a GPU (docs/scheduling.md). host_read() and host() wait for the work that
-  // made the contents; host_write() does not, and every element is to be written. What was written goes up before the next
-  // use on the device, and nobody waits for it.
+  // the device's, the fastest way in and out of a GPU (docs/scheduling.md); with memory=managed the array itself.
+  // host_read() and host() wait for the work that made the contents; host_write() does not, and every element is to be
+  // written. What was written goes up before the next use on the device, and nobody waits for it.
   std::span<const T> host_read() const { return access<const T>(PERGOLA_ACCESS_READ); }
   std::span<T> host_write() { return access<T>(PERGOLA_ACCESS_WRITE); }
   std::span<T> host() { return access<T>(PERGOLA_ACCESS_READ_WRITE); }

@@ -157,7 +157,7 @@ class Array(_core.Memory):
         """A NumPy array over memory that the host shares with the array: for reading ("r"), writing ("w"), or both ("rw").
 
         On a GPU that memory is page-locked and mirrors the device's: what is written goes up when the array is next used
-        there, and nobody waits for it; to read waits for the work that made the contents. Work on it until the array is next
+        there, and nobody waits for it (with memory=managed it is the array itself); to read waits for the work that made the contents. Work on it until the array is next
         given to anything else, or a kernel runs whose accesses cannot be told; then ask again. With "w" all of it is to be written: what was there is not fetched. Views
         cannot be written by "w" alone, as they are not all of their array."""
         numpy = _dtypes.numpy("Array.host()")

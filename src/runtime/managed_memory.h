@@ -6,7 +6,7 @@
 //                    give_to_host(): the host has access
 //
 // Where access is concurrent, a move is a prefetch, and where nobody prefetched, faults move what is touched: which
-// side it is on is a hint. Where it is restricted (GPUs before Pascal, Windows), the memory is visible to the host or
+// side it is on is a hint. Where it is restricted (GPUs before Pascal, WSL), the memory is visible to the host or
 // to one queue (paper 003, IV-C), and a move changes that. Everybody's accesses to it then count as writes of all of it
 // (LocalArray::access), so that at any time one queue or the host uses it.
 //
