@@ -9,6 +9,7 @@
 //   recurring  a region of params.region launches, params.batch / params.region times: two chains that meet at its end.
 //              Each launch keeps a GPU busy for some microseconds, so that there is work queued. From a new session on:
 //              the region is found and its graphs are made within the time.
+//   recurring-scalars  the same, and 63 of the 64 launches are given a number that changes every turn
 // Forms: driver (cuLaunchKernel, cuEventRecord, cuStreamWaitEvent by hand; GPUs only), pergola (pergola.hpp),
 // pergola-no-graphs (with graphs=off).
 // Every result is checked.
@@ -191,16 +192,20 @@ class TaskBench {
     }
     report_->add("fork-join", "pergola", {{"batch", batch_}}, times, right);
 
-    measure_recurring("pergola", "");
-    measure_recurring("pergola-no-graphs", "graphs=off");
+    for (const bool scalars_change : {false, true}) {
+      measure_recurring("pergola", "", scalars_change);
+      measure_recurring("pergola-no-graphs", "graphs=off", scalars_change);
+    }
     return *report_;
   }
 
  private:
-  void measure_recurring(const char* form, const char* policy) {
+  void measure_recurring(const char* form, const char* policy, bool scalars_change) {
     constexpr int kRegion = 64;
     const int turns = runs_ <= 3 ? 10 : 100;
-    const unsigned steps = on_gpu_ ? 4000 : 4;
+    const auto steps = [&](int turn) {
+      return (on_gpu_ ? 4000u : 4u) + (scalars_change ? static_cast<unsigned>(turn) : 0);
+    };
     std::vector<double> times;
     bool right = true;
     for (int run = 0; run <= runs_; ++run) {
@@ -212,14 +217,14 @@ class TaskBench {
       session.synchronize();
       const auto start = Clock::now();
       for (int turn = 0; turn < turns; ++turn) {
-        for (int i = 0; i < kRegion - 1; ++i) scramble(one, i % 2 == 0 ? x : y, steps);
+        for (int i = 0; i < kRegion - 1; ++i) scramble(one, i % 2 == 0 ? x : y, steps(turn));
         join(one, x, y);
       }
       const double ms = bench::ms_since(start);
       unsigned want_x = 0, want_y = 0;
       for (int turn = 0; turn < turns; ++turn) {
         for (int i = 0; i < kRegion - 1; ++i)
-          for (unsigned step = 0; step < steps; ++step) {
+          for (unsigned step = 0; step < steps(turn); ++step) {
             unsigned& value = i % 2 == 0 ? want_x : want_y;
             value = value * 1664525u + 1013904223u;
           }
@@ -228,7 +233,7 @@ class TaskBench {
       right &= x.read()[0] == want_x && y.read()[0] == want_y;
       if (run != 0) times.push_back(ms / (turns * kRegion));
     }
-    report_->add("recurring", form, {{"batch", turns * kRegion}, {"region", kRegion}}, times, right);
+    report_->add(scalars_change ? "recurring-scalars" : "recurring", form, {{"batch", turns * kRegion}, {"region", kRegion}}, times, right);
   }
 
   void measure_driver_chain(Driver& driver) {

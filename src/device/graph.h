@@ -37,9 +37,10 @@ struct GraphNode {
 };
 struct GraphSpec {
   std::vector<GraphNode> nodes;
+  std::vector<BufferPtr> buffers;  // what kernels reach by addresses of their own: kept as those of copies are
 };
 
-// Keeps every module and buffer of its spec alive. Thread-compatible.
+// Keeps every module and buffer of its spec alive, and so does each launch until it has ended. Thread-compatible.
 class ExecutableGraph {
  public:
   virtual ~ExecutableGraph() = default;

@@ -128,7 +128,7 @@ Result<session::ModulePtr> load(std::shared_ptr<LocalSession> session, const Loa
   }
   if (!any_runs) PERGOLA_TRY(refusal);
   return session::ModulePtr(
-      std::make_shared<LocalModule>(std::move(session), std::move(loaded), compiled.name, std::move(compiled.ptx),
+      std::make_shared<LocalModule>(std::move(session), std::move(loaded), compiled.name, name, std::move(compiled.ptx),
                                     names_of(entries, compiled.kernel_aliases), std::move(infos), std::move(kernels)));
 }
 

@@ -1,6 +1,7 @@
 #include "src/runtime/local_module.h"
 
 #include "src/runtime/argument_text.h"
+#include "src/runtime/loaded_block_form.h"
 #include "src/runtime/local_array.h"
 #include "src/runtime/local_texture.h"
 #include "src/runtime/modes.h"
@@ -18,15 +19,30 @@ bool is_address(const session::Argument& argument, const session::ParameterInfo&
   return std::holds_alternative<session::BytesArgument>(argument);
 }
 
+// Numbers that are not addresses, and structs that hold none.
+scheduler::ByteRanges scalars(const session::KernelInfo& info, std::span<const scheduler::Mode> modes,
+                              std::span<const session::Argument> arguments) {
+  scheduler::ByteRanges found;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const session::ParameterInfo& parameter = info.parameters[i];
+    const bool number = std::holds_alternative<session::Number>(arguments[i]);
+    if (!number && !std::holds_alternative<session::BytesArgument>(arguments[i])) continue;
+    if (modes[i] != scheduler::Mode::kNone && is_address(arguments[i], parameter)) continue;
+    if (parameter.size_bytes != 0)
+      found.push_back({parameter.offset_bytes, parameter.offset_bytes + parameter.size_bytes});
+  }
+  return found;
+}
+
 }  // namespace
 
 LocalModule::LocalModule(std::shared_ptr<LocalSession> session, device::ModulePtr module, std::string name,
-                         std::string ptx, std::vector<session::KernelName> names,
+                         const std::string& ptx_name, std::string ptx, std::vector<session::KernelName> names,
                          std::vector<session::KernelInfo> infos, std::vector<Result<const device::Kernel*>> kernels)
     : session_(std::move(session)),
       module_(std::move(module)),
       name_(std::move(name)),
-      ptx_(std::move(ptx)),
+      ptx_(std::make_shared<const std::string>(std::move(ptx))),
       names_(std::move(names)),
       infos_(std::move(infos)),
       kernels_(std::move(kernels)) {
@@ -37,13 +53,21 @@ LocalModule::LocalModule(std::shared_ptr<LocalSession> session, device::ModulePt
     for (const session::VariableInfo& variable : info.variables)
       if (auto& resource = variables_[variable.name]; resource == nullptr && writes(mode_of(variable.access)))
         resource = scheduler.create_resource(1);
-  for (std::size_t i = 0; i < infos_.size(); ++i)
-    launch_states_.push_back(launch_state(infos_[i], scheduler.site(ptx_names_[i])));
+  for (std::size_t i = 0; i < infos_.size(); ++i) {
+    std::string written;
+    for (const session::VariableInfo& variable : infos_[i].variables)
+      if (variables_.at(variable.name) != nullptr) written = variable.name;
+    launch_states_.push_back(launch_state(infos_[i], scheduler.site(ptx_names_[i]),
+                                          std::make_shared<LoadedBlockForm>(session_->device_pointer(), ptx_, ptx_name,
+                                                                            ptx_names_[i], std::move(written))));
+  }
 }
 
-LocalModule::LaunchState LocalModule::launch_state(const session::KernelInfo& info, scheduler::WorkSite* site) const {
+LocalModule::LaunchState LocalModule::launch_state(const session::KernelInfo& info, scheduler::WorkSite* site,
+                                                   std::shared_ptr<scheduler::BlockForm> block_form) const {
   LaunchState state;
   state.site = site;
+  state.block_form = std::move(block_form);
   state.universal = mode_of(info.universal_access);
   for (const session::ParameterInfo& parameter : info.parameters) state.modes.push_back(mode_of(parameter.access));
   for (const session::VariableInfo& variable : info.variables)
@@ -101,7 +125,9 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
   }
   if (universal != scheduler::Mode::kNone) PERGOLA_TRY(session.mirrors().settle_all());
   const device::Kernel& kernel = **module_->kernels_[index_];
-  const scheduler::KernelCall call{module_->module_, kernel, shape, parameters};
+  const auto find_scalars = [&] { return scalars(info(), state_.modes, arguments); };
+  const FunctionRef<scheduler::ByteRanges()> ask_scalars = find_scalars;
+  const scheduler::KernelCall call{module_->module_, kernel, shape, parameters, &ask_scalars, &state_.block_form};
   const bool plain = !shape.cooperative && !shape.programmatic && shape.cluster == device::Dim3{0, 0, 0};
   const auto detail = [&] {
     return scheduler::WorkDetail{shape.grid, shape.block, shape.dynamic_shared_bytes, argument_text(arguments)};

@@ -12,13 +12,14 @@ namespace pergola::runtime {
 // device refuses it, kernels[i] says why and infos[i] is empty. A LocalKernel is of one that is not refused.
 class LocalModule final : public session::Module, public std::enable_shared_from_this<LocalModule> {
  public:
-  LocalModule(std::shared_ptr<LocalSession> session, device::ModulePtr module, std::string name, std::string ptx,
-              std::vector<session::KernelName> names, std::vector<session::KernelInfo> infos,
-              std::vector<Result<const device::Kernel*>> kernels);
+  // `name` is its source's, `ptx_name` what messages call its PTX.
+  LocalModule(std::shared_ptr<LocalSession> session, device::ModulePtr module, std::string name,
+              const std::string& ptx_name, std::string ptx, std::vector<session::KernelName> names,
+              std::vector<session::KernelInfo> infos, std::vector<Result<const device::Kernel*>> kernels);
 
   const std::vector<std::string>& kernel_names() const override { return ptx_names_; }
   const std::string& refusal(std::size_t index) const override { return refusals_[index]; }
-  const std::string& ptx() const override { return ptx_; }
+  const std::string& ptx() const override { return *ptx_; }
   ~LocalModule() override;
   Result<session::KernelPtr> kernel(std::string_view name, std::string_view signature) override;
 
@@ -30,19 +31,22 @@ class LocalModule final : public session::Module, public std::enable_shared_from
     std::vector<scheduler::Mode> modes;  // of the memory that each parameter points at
     scheduler::Mode universal = scheduler::Mode::kNone;
     std::vector<scheduler::Access> variables;
+    std::shared_ptr<scheduler::BlockForm> block_form;
   };
 
-  LaunchState launch_state(const session::KernelInfo& info, scheduler::WorkSite* site) const;
+  LaunchState launch_state(const session::KernelInfo& info, scheduler::WorkSite* site,
+                           std::shared_ptr<scheduler::BlockForm> block_form) const;
 
   const std::shared_ptr<LocalSession> session_;
   const device::ModulePtr module_;
-  const std::string name_, ptx_;
+  const std::string name_;
+  const std::shared_ptr<const std::string> ptx_;
   const std::vector<session::KernelName> names_;
   const std::vector<session::KernelInfo> infos_;
   const std::vector<Result<const device::Kernel*>> kernels_;  // the kernels are owned by module_
   std::vector<std::string> ptx_names_, refusals_;
   std::map<std::string, std::unique_ptr<scheduler::Resource>> variables_;  // those that some kernel writes
-  std::vector<LaunchState> launch_states_;  // as kernels_
+  std::vector<LaunchState> launch_states_;                                 // as kernels_
 };
 
 class LocalKernel final : public session::Kernel {
@@ -57,7 +61,8 @@ class LocalKernel final : public session::Kernel {
       : module_(std::move(module)),
         index_(index),
         declared_(std::make_unique<const Declared>(
-            Declared{info, module_->launch_state(info, module_->launch_states_[index].site)})),
+            Declared{info, module_->launch_state(info, module_->launch_states_[index].site,
+                                                 module_->launch_states_[index].block_form)})),
         info_(declared_->info),
         state_(declared_->state) {}
 

@@ -47,6 +47,7 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   // For arrays, kernels and events of this session.
   std::uint64_t id() const { return id_; }
   device::Device& raw_device() { return *device_; }
+  const device::DevicePtr& device_pointer() const { return device_; }
   scheduler::Scheduler& scheduler() { return *scheduler_; }
   struct Sites {
     scheduler::WorkSite *write, *fill, *copy, *upload, *download, *stream_wait;

@@ -2,7 +2,8 @@
 // end if kernels never got in each other's way, and keep a record of it.
 //
 //   launch   takes parameters[0..8) as nanoseconds (a double), begins when the queue's work before it has ended
-//   graph    takes as long as its longest chain of launches
+//   graph    takes as long as its longest chain of launches; one of a kernel called kInABlock takes the address of its
+//            nanoseconds, which are what has been copied there by then
 //   copies   one after the other on each of two engines, up and down, at kBytesPerNs
 //   wait     the queue goes on when the event has ended
 //   host     Event::wait() moves the host's clock to the event's end; poll() looks at the host's clock
@@ -26,7 +27,9 @@ struct Step {
   Kind kind = Kind::kLaunch;
   std::uint32_t queue = 0;
   double start_ns = 0, end_ns = 0;
-  std::uint32_t event = 0;  // of a wait or record
+  std::uint32_t event = 0;            // of a wait or record
+  device::DeviceAddress address = 0;  // of what a copy up writes; of a graph, the first block that its launches read
+  std::vector<double> durations_ns;   // of a graph's launches
 };
 
 // What all handles of one device share.
@@ -87,6 +90,18 @@ class FakeBuffer final : public device::Buffer {
   const std::shared_ptr<int> alive_;  // use_count() - 1 buffers are alive
 };
 
+inline constexpr const char* kInABlock = "in a block";
+class FakeKernel final : public device::Kernel {
+ public:
+  explicit FakeKernel(std::string name = "") { signature_.name = std::move(name); }
+  const ptx::KernelSignature& signature() const override { return signature_; }
+  device::KernelResources resources() const override { return {}; }
+  Result<std::uint32_t> max_resident_blocks_per_sm(std::uint32_t, std::uint32_t) const override { return 1u; }
+
+ private:
+  ptx::KernelSignature signature_;
+};
+
 class FakeQueue final : public device::Queue {
  public:
   static constexpr double kBytesPerNs = 50;
@@ -111,9 +126,18 @@ class FakeQueue final : public device::Queue {
     if (parameters.size() >= sizeof duration) std::memcpy(&duration, parameters.data(), sizeof duration);
     return duration;
   }
-  void run_graph(double duration_ns) { add(Step::Kind::kGraph, std::max(ready_ns_, state_->host_ns), duration_ns); }
-  Status copy_to_device(const device::BufferPtr&, std::size_t, std::span<const std::byte> source) override {
-    return transfer(Step::Kind::kCopyUp, 0, source.size());
+  void run_graph(double duration_ns, device::DeviceAddress block, std::vector<double> durations_ns) {
+    add(Step::Kind::kGraph, std::max(ready_ns_, state_->host_ns), duration_ns);
+    state_->steps.back().address = block;
+    state_->steps.back().durations_ns = std::move(durations_ns);
+  }
+  Status copy_to_device(const device::BufferPtr& destination, std::size_t offset_bytes,
+                        std::span<const std::byte> source) override {
+    const Status status = transfer(Step::Kind::kCopyUp, 0, source.size());
+    if (destination == nullptr) return status;
+    state_->steps.back().address = destination->address() + offset_bytes;
+    std::memcpy(reinterpret_cast<std::byte*>(destination->address()) + offset_bytes, source.data(), source.size());
+    return status;
   }
   Status copy_to_host(std::span<std::byte> destination, const device::BufferPtr&, std::size_t) override {
     return transfer(Step::Kind::kCopyDown, 1, destination.size());
@@ -170,23 +194,32 @@ class FakeQueue final : public device::Queue {
 
 class FakeGraph final : public device::ExecutableGraph {
  public:
-  explicit FakeGraph(const device::GraphSpec& spec) {
-    for (const device::GraphNode& node : spec.nodes) {
-      double start = 0;
-      for (const device::NodeId earlier : node.after) start = std::max(start, ends_[earlier]);
-      ends_.push_back(start + FakeQueue::duration_of(std::get<device::KernelNode>(node.work).parameters));
-    }
-  }
+  explicit FakeGraph(device::GraphSpec spec) : spec_(std::move(spec)) {}
   Status update_parameters(device::NodeId, std::span<const std::byte>) override {
     return PERGOLA_ERROR(kUnsupported, "The fake device's graphs do not change.");
   }
   Status launch(device::Queue& queue) override {
-    static_cast<FakeQueue&>(queue).run_graph(*std::max_element(ends_.begin(), ends_.end()));
+    std::vector<double> ends, durations;
+    for (const device::GraphNode& node : spec_.nodes) {
+      double start = 0;
+      for (const device::NodeId earlier : node.after) start = std::max(start, ends[earlier]);
+      durations.push_back(duration_of(std::get<device::KernelNode>(node.work)));
+      ends.push_back(start + durations.back());
+    }
+    const device::DeviceAddress block = spec_.buffers.empty() ? 0 : spec_.buffers.front()->address();
+    static_cast<FakeQueue&>(queue).run_graph(*std::max_element(ends.begin(), ends.end()), block, std::move(durations));
     return {};
   }
 
  private:
-  std::vector<double> ends_;  // of each node, from the graph's start
+  static double duration_of(const device::KernelNode& node) {
+    if (node.kernel->signature().name != kInABlock) return FakeQueue::duration_of(node.parameters);
+    device::DeviceAddress address = 0;
+    std::memcpy(&address, node.parameters.data(), sizeof address);
+    return FakeQueue::duration_of(std::span(reinterpret_cast<const std::byte*>(address), sizeof(double)));
+  }
+
+  const device::GraphSpec spec_;
 };
 
 class FakeDevice final : public device::Device {
@@ -204,7 +237,7 @@ class FakeDevice final : public device::Device {
   }
   Result<std::unique_ptr<device::ExecutableGraph>> instantiate(device::GraphSpec spec) override {
     if (!has_graphs) return no("graphs");
-    return std::unique_ptr<device::ExecutableGraph>(std::make_unique<FakeGraph>(spec));
+    return std::unique_ptr<device::ExecutableGraph>(std::make_unique<FakeGraph>(std::move(spec)));
   }
   Status health() const override { return {}; }
 

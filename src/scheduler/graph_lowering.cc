@@ -10,6 +10,9 @@ namespace pergola::scheduler {
 namespace {
 
 constexpr std::uint64_t kWorthKeeping = 8;  // launches in a row that bear a period out
+// Launches that recur but for scalars may recur as they are in a longer turn, and need no block then (an index in an
+// inner loop): short turns wait so many launches for that.
+constexpr std::uint64_t kConfirmShortShape = 4 * Recurrence::kConfirm;
 constexpr std::size_t kRegionsKnown = 8, kMostInFlight = 256;
 constexpr std::uint32_t kGraphsALateOne = 8, kTooLate = 32;  // what has been held too long against graphs launched
 constexpr std::uint32_t kMostCuts = 12;                      // a region that needs more is left alone,
@@ -24,8 +27,9 @@ std::int64_t ns(std::chrono::steady_clock::time_point time) {
 
 }  // namespace
 
-GraphLowering::GraphLowering(device::DevicePtr device, std::mutex& mutex, bool always, std::function<void()> overdue)
-    : device_(std::move(device)), mutex_(mutex), always_(always), overdue_(std::move(overdue)) {}
+GraphLowering::GraphLowering(device::DevicePtr device, std::mutex& mutex, bool always, Resource& blocks,
+                             std::function<void()> overdue)
+    : device_(std::move(device)), mutex_(mutex), always_(always), blocks_(blocks), overdue_(std::move(overdue)) {}
 
 GraphLowering::~GraphLowering() {
   {
@@ -44,12 +48,20 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
     learn(work);
     return decision;
   }
-  if (!equals(region_->launches[phase_], work)) {
+  Launch& expected = region_->launches[phase_];
+  const Match as_expected = match(expected, work);
+  if (as_expected == Match::kNone) {
     decision.flush = take_held();
     stop_following();
     learn(work);
     return decision;
   }
+  if (as_expected == Match::kShape && !expected.varies()) {
+    decision.flush = take_held();
+    region_->vary(phase_);
+    ++counters_.varying;
+  }
+  if (expected.varies()) expected.set_latest(work.call->parameters);
   if (held_ == 0) {
     const std::shared_ptr<Chunk> chunk = region_->chunk_of(phase_);
     if (chunk->begin == phase_ && may_hold && may_hold_chunk(*chunk)) {
@@ -69,6 +81,7 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
   decision.held = true;
   if (held_ < held_chunk_->end - held_chunk_->begin) return decision;
   decision.run = std::exchange(held_chunk_, nullptr);
+  region_->stage(*decision.run);
   if (wants_event(*decision.run)) decision.ended = decision.run;
   ++decision.run->launched;
   if (region_->late != 0) --region_->late;
@@ -186,19 +199,33 @@ std::span<const Launch> GraphLowering::flush_overdue() {
 // ── Regions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 void GraphLowering::learn(const Work& work) {
-  const std::uint64_t hash = hash_of(work);
-  const std::size_t period = recurrence_.push(hash);
-  if (recurrence_.run() < kWorthKeeping) return kept_.clear();
-  kept_.emplace_back(work, hash);
+  const Hashes hashes = hashes_of(work);
+  const std::size_t period = recurrence_.push(hashes.whole), shape_period = shape_.push(hashes.shape);
+  if (recurrence_.run() < kWorthKeeping && shape_.run() < kWorthKeeping) return kept_.clear();
+  kept_.emplace_back(work, hashes.whole);
   if (kept_.size() > Recurrence::kLongestPeriod) kept_.pop_front();
-  if (period != 0 && kept_.size() >= period) begin_following(period);
+  if (period != 0 && kept_.size() >= period) return begin_following(period);
+  if (shape_period != 0 && kept_.size() >= shape_period && is_shape_period(shape_period)) begin_following(shape_period);
+}
+
+// Whether it is to be acted on: no longer one is on its way that needs no blocks.
+bool GraphLowering::is_shape_period(std::size_t period) const {
+  if (recurrence_.run() >= kWorthKeeping && recurrence_.candidate() != period) return false;
+  return period >= Recurrence::kConfirm || shape_.run() >= kConfirmShortShape;
 }
 
 void GraphLowering::begin_following(std::size_t period) {
   auto found = std::make_shared<Region>();
   found->launches.assign(kept_.end() - static_cast<std::ptrdiff_t>(period), kept_.end());
+  for (std::size_t i = 0; i < period; ++i) {
+    Launch& launch = found->launches[period - 1 - i];
+    if (recurrence_.equalled(i, period) || launch.scalars.empty()) continue;
+    launch.vary();
+    ++counters_.varying;
+  }
   kept_.clear();
   recurrence_.clear();
+  shape_.clear();
   // Short regions several times over, so that a graph has many launches.
   const std::size_t turns = std::max<std::size_t>(1, kMostLaunches / found->launches.size());
   const std::size_t once = found->launches.size();
@@ -207,7 +234,7 @@ void GraphLowering::begin_following(std::size_t period) {
   // Perhaps it is one that has been met before, entered at another place.
   const auto same_from = [&](const Region& known, std::size_t start) {
     for (std::size_t i = 0; i < found->launches.size(); ++i)
-      if (!equals(known.launches[(start + i) % known.launches.size()], found->launches[i])) return false;
+      if (!stands_for(known.launches[(start + i) % known.launches.size()], found->launches[i])) return false;
     return true;
   };
   for (auto known = known_.begin(); known != known_.end(); ++known) {
@@ -235,7 +262,14 @@ void GraphLowering::begin_following(std::size_t period) {
 void GraphLowering::stop_following() {
   region_ = nullptr;
   recurrence_.clear();
+  shape_.clear();
   kept_.clear();
+}
+
+void GraphLowering::forget(const std::shared_ptr<const Region>& region) {
+  std::erase(known_, region);
+  PERGOLA_CHECK(held_ == 0);  // nothing is held while graphs are made
+  if (region_ == region) stop_following();
 }
 
 void GraphLowering::recut() {
@@ -330,6 +364,7 @@ void GraphLowering::run_thread() {
   prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);  // sleep as short as asked; refused, launches are held a little longer
   std::unique_lock lock(mutex_);
   while (!stopping_) {
+    drop_forgotten(lock);
     if (!jobs_.empty())
       build(lock);
     else if (watching_)
@@ -337,6 +372,21 @@ void GraphLowering::run_thread() {
     else
       wake_.wait(lock);
   }
+}
+
+void GraphLowering::drop_forgotten(std::unique_lock<std::mutex>& lock) {
+  if (held_ != 0) return;  // somebody must look after them
+  const auto forgotten = std::stable_partition(
+      made_.begin(), made_.end(), [](const std::shared_ptr<Chunk>& chunk) { return chunk.use_count() > 1; });
+  if (forgotten == made_.end()) return;
+  std::vector<std::shared_ptr<Chunk>> going(std::make_move_iterator(forgotten), std::make_move_iterator(made_.end()));
+  made_.erase(forgotten, made_.end());
+  building_ = true;  // and nothing is held meanwhile
+  lock.unlock();
+  going.clear();
+  lock.lock();
+  building_ = false;
+  if (jobs_.empty()) settled_.notify_all();
 }
 
 void GraphLowering::build(std::unique_lock<std::mutex>& lock) {
@@ -348,19 +398,71 @@ void GraphLowering::build(std::unique_lock<std::mutex>& lock) {
   }
   building_ = true;
   lock.unlock();
-  auto made = device_->instantiate(job.region->spec_of(*job.chunk));
+  Built built = make_graph(job);
   lock.lock();
   building_ = false;
-  if (made.ok()) {
-    job.chunk->graph = std::move(*made);
-    job.chunk->state = Chunk::State::kReady;
-    ++counters_.graphs;
+  if (built.graph == nullptr) {
+    refuse(job, built);
   } else {
-    job.chunk->refusal = made.message();
-    job.chunk->state = Chunk::State::kRefused;
-    PERGOLA_INFO("{} recurring launches stay launches: {}", job.chunk->end - job.chunk->begin, made.message());
+    Chunk& chunk = *job.chunk;
+    if (chunk.block != nullptr) {
+      chunk.block->memory = std::move(built.block);
+      const std::uint64_t byte = next_block_++;
+      chunk.accesses.insert(chunk.accesses.begin(), {&blocks_, {byte, byte + 1}, Mode::kReadWrite});
+    }
+    chunk.graph = std::move(built.graph);
+    chunk.state = Chunk::State::kReady;
+    made_.push_back(job.chunk);
+    ++counters_.graphs;
   }
   if (jobs_.empty()) settled_.notify_all();
+}
+
+// Without the lock.
+GraphLowering::Built GraphLowering::make_graph(const Job& job) const {
+  Built built;
+  std::vector<BlockForm::Kernel> forms;
+  if (job.chunk->block != nullptr) {
+    for (const ParameterBlock::Slot& slot : job.chunk->block->slots) {
+      const Launch& launch = job.region->launches[slot.launch];
+      Result<BlockForm::Kernel> form = launch.form->make();
+      if (form.ok()) {
+        const std::uint32_t most = form->kernel->resources().max_threads_per_block;
+        if (most != 0 && launch.config.block.count() > most)
+          form =
+              PERGOLA_ERROR(kResourceExhausted,
+                            "Kernel '{}' with its parameters in memory runs in blocks of {} threads at most, not {}.",
+                            launch.kernel->signature().name, most, launch.config.block.count());
+      }
+      if (!form.ok()) {
+        built.status = form.status();
+        built.refused_form = launch.form.get();
+        return built;
+      }
+      forms.push_back(std::move(*form));
+    }
+    auto memory = device_->allocate(job.chunk->block->staged.size(), device::MemoryKind::kDevice);
+    built.status = memory.status();
+    if (!memory.ok()) return built;
+    built.block = std::move(*memory);
+  }
+  auto made = device_->instantiate(job.region->spec_of(*job.chunk, forms, built.block));
+  built.status = made.status();
+  if (made.ok()) built.graph = std::move(*made);
+  return built;
+}
+
+void GraphLowering::refuse(const Job& job, const Built& built) {
+  Chunk& chunk = *job.chunk;
+  chunk.state = Chunk::State::kRefused;
+  chunk.refusal = built.status.message();
+  ++counters_.refused;
+  counters_.refusal = chunk.refusal;
+  PERGOLA_INFO("{} recurring launches stay launches: {}", chunk.end - chunk.begin, chunk.refusal);
+  if (built.refused_form == nullptr) return;
+  // With that kernel's scalars it recurs no more, or as another region.
+  built.refused_form->refused = true;
+  forget(job.region);
 }
 
 void GraphLowering::watch(std::unique_lock<std::mutex>& lock) {

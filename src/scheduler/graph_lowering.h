@@ -12,6 +12,12 @@
 // A chunk where this happens often is cut into smaller ones.
 // Launches are held only while the device has kEnoughQueued of work to do, so that it never waits for them.
 //
+// Launches whose scalars alone change recur as well. A launch that has changed once has its parameters in its chunk's
+// block from then on, and before each launch of the chunk's graph one copy brings them (region.h). Each block is bytes
+// of one resource, which such a launch writes and reads: so the copy of a later launch of the same graph comes after
+// the earlier one has ended, on whatever streams the two are. What the copy reads has been staged by the queue when it
+// returns (Queue::copy_to_device), so the next launch may fill it at once.
+//
 // A graph begins when all of its launches may: where one waits for a copy from the host that the chunk's first does not
 // wait for, a new chunk begins.
 //
@@ -45,6 +51,9 @@ struct GraphCounters {
   std::uint64_t flushed = 0;      // held back and then launched one by one
   std::uint64_t interrupted = 0;  // times that held launches went because something else came
   std::uint64_t overdue = 0;      // times that they went because kPatience was over
+  std::uint64_t varying = 0;      // launches found to have scalars that change
+  std::uint64_t refused = 0;      // runs of launches of which no graph could be made
+  std::string refusal;            // why, of the last
 };
 
 class GraphLowering {
@@ -52,9 +61,10 @@ class GraphLowering {
   static constexpr std::size_t kMostLaunches = 32, kFewestLaunches = 2;  // in a graph
   static constexpr std::chrono::nanoseconds kPatience{20'000}, kEnoughQueued{50'000};
 
-  // `always`: whatever the device has queued. `overdue` is called on the thread, without the lock, when held launches
-  // should go; it takes the lock and calls flush_overdue().
-  GraphLowering(device::DevicePtr device, std::mutex& mutex, bool always, std::function<void()> overdue);
+  // `always`: whatever the device has queued. `blocks` stands for all blocks of parameters, a byte each. `overdue` is
+  // called on the thread, without the lock, when held launches should go; it takes the lock and calls flush_overdue().
+  GraphLowering(device::DevicePtr device, std::mutex& mutex, bool always, Resource& blocks,
+                std::function<void()> overdue);
   ~GraphLowering();  // without the lock
 
   // What is to be done for a launch, in this order.
@@ -90,8 +100,10 @@ class GraphLowering {
   };
 
   void learn(const Work& work);
+  bool is_shape_period(std::size_t period) const;
   void begin_following(std::size_t period);
   void stop_following();
+  void forget(const std::shared_ptr<const Region>& region);
   bool may_hold_chunk(const Chunk& chunk);
   bool wants_event(const Chunk& chunk);
   bool enough_queued();
@@ -107,14 +119,25 @@ class GraphLowering {
   void hold();
   void run_thread();
   void build(std::unique_lock<std::mutex>& lock);
+  struct Built {
+    std::shared_ptr<device::ExecutableGraph> graph;
+    device::BufferPtr block;            // of the chunk's parameters; null where it has none
+    Status status;                      // else why there is no graph,
+    BlockForm* refused_form = nullptr;  // and whose form there is not
+  };
+  Built make_graph(const Job& job) const;
+  void drop_forgotten(std::unique_lock<std::mutex>& lock);
+  void refuse(const Job& job, const Built& built);
   void watch(std::unique_lock<std::mutex>& lock);
 
   const device::DevicePtr device_;
   std::mutex& mutex_;
   const bool always_;
+  Resource& blocks_;
+  std::uint64_t next_block_ = 0;  // byte of blocks_
   const std::function<void()> overdue_;
 
-  Recurrence recurrence_;
+  Recurrence recurrence_, shape_;              // of whole launches, and of their shapes
   std::deque<Launch> kept_;                    // while learning: those that bear a period out, the latest last
   std::shared_ptr<Region> region_;             // while following
   std::shared_ptr<Region> before_turning_;     // what interrupt() gave may be of it
@@ -133,6 +156,8 @@ class GraphLowering {
   std::atomic<std::int64_t> held_since_{
       0};  // of Clock, in ns; 0: nothing is held. Relaxed: flush_overdue() looks again
   std::deque<Job> jobs_;
+  // Every chunk that has a graph: what only this knows goes on the thread, as a device may make that wait for its work.
+  std::vector<std::shared_ptr<Chunk>> made_;
   bool building_ = false, watching_ = false, stopping_ = false;
   std::condition_variable wake_, settled_;
   std::thread thread_;  // from the first job on

@@ -7,16 +7,6 @@
 namespace pergola::scheduler::testing {
 namespace {
 
-class FakeKernel final : public device::Kernel {
- public:
-  const ptx::KernelSignature& signature() const override { return signature_; }
-  device::KernelResources resources() const override { return {}; }
-  Result<std::uint32_t> max_resident_blocks_per_sm(std::uint32_t, std::uint32_t) const override { return 1u; }
-
- private:
-  ptx::KernelSignature signature_;
-};
-
 class GraphLowering : public SchedulerTest {
  protected:
   // A launch that may become part of a graph; its name stands in the step's duration.

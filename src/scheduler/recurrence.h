@@ -31,6 +31,12 @@ class Recurrence {
     remember(hash, here);
     return period_ != 0 && run_ >= kConfirm && run_ >= period_ ? period_ : 0;
   }
+  // Whether the n-th launch before the last (0: the last) equalled the one `period` before it. n + period < kRing.
+  bool equalled(std::size_t n, std::size_t period) const {
+    const std::uint64_t at = count_ - 1 - n;
+    return ring_[at % kRing] == ring_[(at - period) % kRing];
+  }
+  std::size_t candidate() const { return period_; }
   std::uint64_t run() const { return period_ == 0 ? 0 : run_; }
   void clear() {
     period_ = 0;

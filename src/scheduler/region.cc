@@ -6,6 +6,17 @@
 #include <fmt/ranges.h>
 
 namespace pergola::scheduler {
+namespace {
+
+constexpr std::size_t kSlotAlignment = 16;  // at least; as the kernel's parameters ask
+
+// None where the kernel has no other form to take them in.
+ByteRanges scalars_of(const KernelCall& call) {
+  if (call.scalars == nullptr || call.block_form == nullptr || (*call.block_form)->refused) return {};
+  return (*call.scalars)();
+}
+
+}  // namespace
 
 Launch::Launch(const Work& work, std::uint64_t its_hash)
     : hash(its_hash),
@@ -17,16 +28,26 @@ Launch::Launch(const Work& work, std::uint64_t its_hash)
       universal(work.universal),
       site(work.site) {
   for (const Access& access : accesses) resource_ids.push_back(access.resource->id());
+  const ByteRanges ranges = scalars_of(*work.call);
+  scalars.assign(ranges.begin(), ranges.end());
+  if (!scalars.empty()) form = *work.call->block_form;
 }
 
 Work Launch::work() const {
   return {.kind = WorkKind::kKernel, .site = site, .accesses = accesses, .universal = universal};
 }
 
-std::uint64_t hash_of(const Work& work) {
+Hashes hashes_of(const Work& work) {
   const KernelCall& call = *work.call;
-  std::size_t hash = boost::hash_range(reinterpret_cast<const char*>(call.parameters.data()),
-                                       reinterpret_cast<const char*>(call.parameters.data()) + call.parameters.size());
+  const auto* const bytes = reinterpret_cast<const char*>(call.parameters.data());
+  const ByteRanges scalars = scalars_of(call);
+  std::size_t hash = 0, at = 0, scalar_hash = 0;
+  for (const ByteRange& range : scalars) {
+    boost::hash_range(hash, bytes + at, bytes + range.begin);
+    boost::hash_range(scalar_hash, bytes + range.begin, bytes + range.end);
+    at = range.end;
+  }
+  boost::hash_range(hash, bytes + at, bytes + call.parameters.size());
   boost::hash_combine(hash, &call.kernel);
   for (const device::Dim3& dim : {call.config.grid, call.config.block}) {
     boost::hash_combine(hash, std::uint64_t{dim.x} << 32 | dim.y);
@@ -34,7 +55,12 @@ std::uint64_t hash_of(const Work& work) {
   }
   boost::hash_combine(hash, call.config.dynamic_shared_bytes);
   for (const Access& access : work.accesses) boost::hash_combine(hash, access.resource->id());
-  return hash;
+  Hashes hashes{.whole = hash, .shape = hash};
+  if (!scalars.empty()) {
+    boost::hash_combine(hash, scalar_hash);
+    hashes.whole = hash;
+  }
+  return hashes;
 }
 
 namespace {
@@ -43,26 +69,46 @@ bool is_same(const Access& a, const Access& b) {
   return a.resource == b.resource && a.range.begin == b.range.begin && a.range.end == b.range.end && a.mode == b.mode;
 }
 
-}  // namespace
-
-bool equals(const Launch& launch, const Work& work) {
-  const KernelCall& call = *work.call;
-  if (launch.kernel != &call.kernel || launch.module != call.module || launch.universal != work.universal ||
-      launch.accesses.size() != work.accesses.size() || !(launch.config == call.config) ||
-      !std::equal(launch.parameters.begin(), launch.parameters.end(), call.parameters.begin(), call.parameters.end()))
-    return false;
-  for (std::size_t i = 0; i < work.accesses.size(); ++i) {
-    if (!is_same(launch.accesses[i], work.accesses[i]) || launch.resource_ids[i] != work.accesses[i].resource->id())
-      return false;
+bool equal_but_for(std::span<const ByteRange> scalars, std::span<const std::byte> a, std::span<const std::byte> b) {
+  const auto same = [&](std::size_t begin, std::size_t end) {
+    return std::equal(a.data() + begin, a.data() + end, b.data() + begin);
+  };
+  if (a.size() != b.size()) return false;
+  std::size_t at = 0;
+  for (const ByteRange& range : scalars) {
+    if (!same(at, range.begin)) return false;
+    at = range.end;
   }
-  return true;
+  return same(at, a.size());
 }
 
-bool equals(const Launch& a, const Launch& b) {
-  if (a.hash != b.hash || a.kernel != b.kernel || a.module != b.module || a.universal != b.universal ||
-      !(a.config == b.config) || a.parameters != b.parameters || a.resource_ids != b.resource_ids)
+Match match_parameters(const Launch& launch, std::span<const std::byte> given) {
+  if (std::equal(launch.parameters.begin(), launch.parameters.end(), given.begin(), given.end())) return Match::kWhole;
+  if (launch.scalars.empty() || launch.form->refused) return Match::kNone;
+  return equal_but_for(launch.scalars, launch.parameters, given) ? Match::kShape : Match::kNone;
+}
+
+}  // namespace
+
+Match match(const Launch& launch, const Work& work) {
+  const KernelCall& call = *work.call;
+  if (launch.kernel != &call.kernel || launch.module != call.module || launch.universal != work.universal ||
+      launch.accesses.size() != work.accesses.size() || !(launch.config == call.config))
+    return Match::kNone;
+  for (std::size_t i = 0; i < work.accesses.size(); ++i) {
+    if (!is_same(launch.accesses[i], work.accesses[i]) || launch.resource_ids[i] != work.accesses[i].resource->id())
+      return Match::kNone;
+  }
+  return match_parameters(launch, call.parameters);
+}
+
+bool stands_for(const Launch& known, const Launch& found) {
+  if (known.kernel != found.kernel || known.module != found.module || known.universal != found.universal ||
+      !(known.config == found.config) || known.resource_ids != found.resource_ids ||
+      !std::equal(known.accesses.begin(), known.accesses.end(), found.accesses.begin(), found.accesses.end(), is_same))
     return false;
-  return std::equal(a.accesses.begin(), a.accesses.end(), b.accesses.begin(), b.accesses.end(), is_same);
+  const Match match = match_parameters(known, found.parameters);
+  return match == Match::kWhole ? known.varies() || !found.varies() : match == Match::kShape && known.varies();
 }
 
 namespace {
@@ -108,7 +154,40 @@ std::string name_of(const Chunk& chunk, const std::vector<Launch>& launches) {
                      more ? ", ..." : "");
 }
 
+void add_slot(Chunk& chunk, std::size_t index, const Launch& launch) {
+  if (chunk.block == nullptr) chunk.block = std::make_unique<ParameterBlock>();
+  std::size_t alignment = kSlotAlignment;
+  for (const ptx::Parameter& parameter : launch.kernel->signature().parameters)
+    alignment = std::max<std::size_t>(alignment, parameter.align_bytes);
+  ParameterBlock& block = *chunk.block;
+  const std::size_t offset = (block.staged.size() + alignment - 1) / alignment * alignment;
+  block.slots.push_back({index, offset});
+  block.staged.resize(offset + launch.parameters.size());
+}
+
 }  // namespace
+
+std::shared_ptr<Chunk> Region::make_chunk(std::size_t begin, std::size_t end) const {
+  auto chunk = std::make_shared<Chunk>();
+  chunk->begin = begin;
+  chunk->end = end;
+  for (std::size_t k = begin; k < end; ++k) {
+    chunk->universal = chunk->universal | launches[k].universal;
+    for (const Access& access : launches[k].accesses) {
+      const auto same = std::find_if(chunk->accesses.begin(), chunk->accesses.end(), [&](const Access& known) {
+        return known.resource == access.resource && known.range.begin == access.range.begin &&
+               known.range.end == access.range.end;
+      });
+      if (same == chunk->accesses.end())
+        chunk->accesses.push_back(access);
+      else
+        same->mode = same->mode | access.mode;
+    }
+    if (launches[k].varies()) add_slot(*chunk, k, launches[k]);
+  }
+  chunk->name = name_of(*chunk, launches);
+  return chunk;
+}
 
 void Region::cut() {
   const std::vector<std::shared_ptr<Chunk>> before = std::exchange(chunks, {});
@@ -118,44 +197,54 @@ void Region::cut() {
     while (stop < launches.size() && !cut_before[stop]) ++stop;
     const std::size_t pieces = (stop - begin + most_launches - 1) / most_launches;
     for (std::size_t i = 0; i < pieces; ++i) {
-      auto chunk = std::make_shared<Chunk>();
-      chunk->begin = begin + (stop - begin) * i / pieces;
-      chunk->end = begin + (stop - begin) * (i + 1) / pieces;
+      const std::size_t first = begin + (stop - begin) * i / pieces, last = begin + (stop - begin) * (i + 1) / pieces;
       const auto kept = std::find_if(before.begin(), before.end(), [&](const std::shared_ptr<Chunk>& one) {
-        return one->begin == chunk->begin && one->end == chunk->end;
+        return one->begin == first && one->end == last;
       });
-      if (kept != before.end()) {  // its graph may be there
-        chunks.push_back(*kept);
-        continue;
-      }
-      for (std::size_t k = chunk->begin; k < chunk->end; ++k) {
-        chunk->universal = chunk->universal | launches[k].universal;
-        for (const Access& access : launches[k].accesses) {
-          const auto same = std::find_if(chunk->accesses.begin(), chunk->accesses.end(), [&](const Access& known) {
-            return known.resource == access.resource && known.range.begin == access.range.begin &&
-                   known.range.end == access.range.end;
-          });
-          if (same == chunk->accesses.end())
-            chunk->accesses.push_back(access);
-          else
-            same->mode = same->mode | access.mode;
-        }
-      }
-      chunk->name = name_of(*chunk, launches);
-      chunks.push_back(std::move(chunk));
+      chunks.push_back(kept != before.end() ? *kept : make_chunk(first, last));  // its graph may be there
     }
     begin = stop;
   }
 }
 
-device::GraphSpec Region::spec_of(const Chunk& chunk) const {
+void Region::vary(std::size_t launch) {
+  launches[launch].vary();
+  std::shared_ptr<Chunk>& chunk = *std::partition_point(
+      chunks.begin(), chunks.end(), [&](const std::shared_ptr<Chunk>& before) { return before->end <= launch; });
+  const std::shared_ptr<Chunk> before = std::exchange(chunk, make_chunk(chunk->begin, chunk->end));
+  chunk->device_ns = before->device_ns;
+  if (before->state != Chunk::State::kRefused) return;
+  chunk->state = before->state;
+  chunk->refusal = before->refusal;
+}
+
+void Region::stage(Chunk& chunk) const {
+  if (chunk.block == nullptr) return;
+  for (const ParameterBlock::Slot& slot : chunk.block->slots) {
+    const std::vector<std::byte>& latest = launches[slot.launch].latest;
+    std::copy(latest.begin(), latest.end(),
+              chunk.block->staged.begin() + static_cast<std::ptrdiff_t>(slot.offset_bytes));
+  }
+}
+
+device::GraphSpec Region::spec_of(const Chunk& chunk, std::span<const BlockForm::Kernel> forms,
+                                  const device::BufferPtr& block) const {
   device::GraphSpec spec;
+  if (block != nullptr) spec.buffers.push_back(block);
   // before[i]: what comes before node i, by a chain of edges or by one.
   std::vector<std::vector<bool>> before;
+  std::size_t next_slot = 0;
   for (std::size_t i = 0; chunk.begin + i < chunk.end; ++i) {
     const Launch& launch = launches[chunk.begin + i];
     device::GraphNode node;
     node.work = device::KernelNode{launch.module, launch.kernel, launch.config, launch.parameters};
+    if (next_slot < forms.size() && chunk.block->slots[next_slot].launch == chunk.begin + i) {
+      const device::DeviceAddress address = block->address() + chunk.block->slots[next_slot].offset_bytes;
+      const auto bytes = std::as_bytes(std::span(&address, 1));
+      node.work = device::KernelNode{
+          forms[next_slot].module, forms[next_slot].kernel, launch.config, {bytes.begin(), bytes.end()}};
+      ++next_slot;
+    }
     std::vector<bool> ancestors(i, false);
     for (std::size_t j = i; j-- > 0;) {  // the latest first: what it comes after needs no edge of its own
       if (ancestors[j] || !conflict(launches[chunk.begin + j], launch)) continue;

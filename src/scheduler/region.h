@@ -5,8 +5,15 @@
 //
 // A kept launch holds its module, and of resources only the number: one that has gone is never met again, as numbers
 // are not given twice.
+//
+// A launch recurs if only its scalars differ, too. Where they do its kernel takes them from memory (BlockForm), and the
+// chunk has a block there with a slot for each such launch; what the other launches are given is part of the graph:
+//
+//   launch     0   1   2   3   4        1 and 4 vary
+//   block      [ parameters of 1 | parameters of 4 ]      one copy before each launch of the graph
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -20,26 +27,50 @@ namespace pergola::scheduler {
 struct Launch {
   Launch(const Work& work, std::uint64_t its_hash);
   Work work() const;  // points into this
-  KernelCall call() const { return {module, *kernel, config, parameters}; }
+
+  // The parameters to launch it with now.
+  std::span<const std::byte> latest_parameters() const { return varies() ? latest : parameters; }
+  bool varies() const { return !latest.empty(); }
+  // From now on the chunk has them in its block.
+  void vary() { latest = parameters; }
+  void set_latest(std::span<const std::byte> bytes) { std::copy(bytes.begin(), bytes.end(), latest.begin()); }
 
   std::uint64_t hash = 0;
   device::ModulePtr module;
   const device::Kernel* kernel = nullptr;
   device::LaunchConfig config;
-  std::vector<std::byte> parameters;
+  std::vector<std::byte> parameters;  // as it was met first
+  std::vector<ByteRange> scalars;     // of them; none where there is no form
+  std::shared_ptr<BlockForm> form;
   std::vector<Access> accesses;
   std::vector<std::uint64_t> resource_ids;
   Mode universal = Mode::kNone;
   WorkSite* site = nullptr;
+  std::vector<std::byte> latest;  // as it was met last, where its scalars change. Guarded by the scheduler's lock
 };
-// Equal for equal launches.
-std::uint64_t hash_of(const Work& work);
-// Whether `work` is the same launch again, of the same resources.
-bool equals(const Launch& launch, const Work& work);
-// The same of two kept launches.
-bool equals(const Launch& a, const Launch& b);
+struct Hashes {
+  std::uint64_t whole = 0;  // equal for equal launches
+  std::uint64_t shape = 0;  // for launches that are equal but for their scalars
+};
+Hashes hashes_of(const Work& work);
+enum class Match : std::uint8_t { kNone, kShape, kWhole };
+// Whether `work` is the same launch again, of the same resources, or differs only in scalars that a block may hold.
+Match match(const Launch& launch, const Work& work);
+// Whether a kept launch stands for another: their scalars may differ where those of `known` change anyway.
+bool stands_for(const Launch& known, const Launch& found);
 // Whether the order of two launches matters.
 bool conflict(const Launch& a, const Launch& b);
+
+// The parameters of those launches of a chunk whose scalars change.
+struct ParameterBlock {
+  struct Slot {
+    std::size_t launch = 0;  // of Region::launches
+    std::size_t offset_bytes = 0;
+  };
+  std::vector<Slot> slots;
+  std::vector<std::byte> staged;  // what the next launch of the graph copies; guarded by the scheduler's lock
+  device::BufferPtr memory;       // on the device, where the chunk is ready
+};
 
 struct Chunk {
   enum class State : std::uint8_t { kNone, kBuilding, kReady, kRefused };
@@ -48,7 +79,8 @@ struct Chunk {
   std::shared_ptr<device::ExecutableGraph> graph;  // where ready
   std::vector<Access> accesses;                    // of all its launches together
   Mode universal = Mode::kNone;
-  std::string name;  // "graph of 24 launches: scale, add"
+  std::unique_ptr<ParameterBlock> block;  // null where nothing changes
+  std::string name;                       // "graph of 24 launches: scale, add"
   WorkSite* site = nullptr;
   double device_ns = 0;        // the shortest time between its end and that of the chunk before; 0: not known
   std::string refusal;         // where refused: why
@@ -56,7 +88,8 @@ struct Chunk {
 };
 
 struct Region {
-  std::vector<Launch> launches;   // as they were met; never changed after that, and so read without the lock
+  // As they were met; never changed after that but for Launch::latest, and so read without the lock.
+  std::vector<Launch> launches;
   std::vector<bool> cut_before;   // a chunk begins at this launch: the host did something else before it
   std::size_t turn = 0;           // launches after which it repeats itself; it has one turn or several
   std::size_t most_launches = 0;  // in a chunk
@@ -69,7 +102,16 @@ struct Region {
   std::shared_ptr<Chunk> chunk_of(std::size_t launch) const;
   // Cuts the region into chunks, anew.
   void cut();
-  device::GraphSpec spec_of(const Chunk& chunk) const;
+  // The scalars of this launch change: its chunk is another from now on.
+  void vary(std::size_t launch);
+  // Brings the block of a chunk, if it has one, up to date.
+  void stage(Chunk& chunk) const;
+  // `forms` of the block's slots, at `block`. Without the lock.
+  device::GraphSpec spec_of(const Chunk& chunk, std::span<const BlockForm::Kernel> forms,
+                            const device::BufferPtr& block) const;
+
+ private:
+  std::shared_ptr<Chunk> make_chunk(std::size_t begin, std::size_t end) const;
 };
 
 }  // namespace pergola::scheduler

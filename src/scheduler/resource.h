@@ -40,6 +40,9 @@ struct Range {
   std::uint64_t begin = 0, end = 0;
 };
 
+// The id of what is no array but the parameters of graphs.
+inline constexpr std::uint64_t kParameterBlocks = ~std::uint64_t{0};
+
 // Holds its parent (Computation::holds) until release() below.
 struct Dependency {
   Computation* parent = nullptr;

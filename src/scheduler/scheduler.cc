@@ -37,7 +37,7 @@ bool any_writes(std::span<const Access> accesses) {
 Scheduler::Scheduler(device::DevicePtr device, const Policy& policy) : device_(std::move(device)), policy_(policy) {
   if (policy_.graphs == Graphs::kOff || policy_.execution == Execution::kSync) return;
   held_tickets_.resize(kHeldTickets);
-  lowering_ = std::make_unique<GraphLowering>(device_, mutex_, policy_.graphs == Graphs::kAlways, [this] {
+  lowering_ = std::make_unique<GraphLowering>(device_, mutex_, policy_.graphs == Graphs::kAlways, blocks_, [this] {
     const std::lock_guard lock(mutex_);
     launch_held(lowering_->flush_overdue());
   });
@@ -58,10 +58,11 @@ Scheduler::~Scheduler() {
     const GraphCounters& graphs = lowering_->counters();
     if (graphs.regions != 0)
       PERGOLA_DEBUG(
-          "graphs: {} regions found, {} graphs made; {} launches of graphs stood for {} kernels; {} kernels held "
-          "and launched after all, {} times for other work, {} times for the time they had been held",
-          graphs.regions, graphs.graphs, graphs.launches, graphs.replaced, graphs.flushed, graphs.interrupted,
-          graphs.overdue);
+          "graphs: {} regions found, {} launches of them with scalars that change; {} graphs made, {} refused; {} "
+          "launches of graphs stood for {} kernels; {} kernels held and launched after all, {} times for other work, "
+          "{} times for the time they had been held",
+          graphs.regions, graphs.varying, graphs.graphs, graphs.refused, graphs.launches, graphs.replaced,
+          graphs.flushed, graphs.interrupted, graphs.overdue);
     lowering_.reset();
   }
   if (join_ != nullptr) join_->queue.reset();
@@ -224,7 +225,12 @@ Status Scheduler::launch_graph(Chunk& chunk, const std::shared_ptr<Chunk>& ended
   Computation& who = *pool_.take();
   const Status status = place(
       {.kind = WorkKind::kGraph, .site = chunk.site, .accesses = chunk.accesses, .universal = chunk.universal},
-      [&](device::Queue& queue) { return chunk.graph->launch(queue); }, who);
+      [&](device::Queue& queue) {
+        if (const ParameterBlock* const block = chunk.block.get(); block != nullptr)
+          PERGOLA_TRY(queue.copy_to_device(block->memory, 0, block->staged));
+        return chunk.graph->launch(queue);
+      },
+      who);
   if (who.stream != nullptr) {
     resolve_held_tickets(chunk.end - chunk.begin, who);
     if (ended != nullptr) mark_end_of(ended, *who.stream);
@@ -240,7 +246,7 @@ void Scheduler::launch_held(std::span<const Launch> launches) {
     note_failure(place(
         launch.work(),
         [&](device::Queue& queue) {
-          return queue.launch(launch.module, *launch.kernel, launch.config, launch.parameters);
+          return queue.launch(launch.module, *launch.kernel, launch.config, launch.latest_parameters());
         },
         who));
     if (who.stream != nullptr) resolve_held_tickets(1, who);

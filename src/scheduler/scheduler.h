@@ -241,6 +241,8 @@ class Scheduler {
   Counters counters_;
   std::map<std::string, std::unique_ptr<WorkSite>, std::less<>> sites_;
   DagLog log_;
+  // The blocks of graphs whose scalars change: a byte each, which a launch of the graph writes (graph_lowering.h).
+  Resource blocks_{kParameterBlocks, std::uint64_t{1} << 62};
   std::unique_ptr<GraphLowering> lowering_;  // null where the policy has no graphs
   // Of launches held back, numbered from 0, the tickets once they are launched: the latest, by number modulo the size.
   std::vector<Ticket> held_tickets_;

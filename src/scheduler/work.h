@@ -1,6 +1,8 @@
 // What is submitted to the scheduler.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
+#include <memory>
 #include <span>
 
 #include "src/base/function_ref.h"
@@ -19,12 +21,38 @@ struct Access {
   Mode mode = Mode::kNone;
 };
 
+// Bytes of a kernel's parameter buffer.
+struct ByteRange {
+  std::uint32_t begin = 0, end = 0;
+};
+using ByteRanges = boost::container::small_vector<ByteRange, 8>;
+
+// A kernel in another form: its one parameter is the address of a block in memory that holds what were its parameters,
+// in their layout. Graphs use it where scalars change from launch to launch.
+class BlockForm {
+ public:
+  virtual ~BlockForm() = default;
+  struct Kernel {
+    device::ModulePtr module;
+    const device::Kernel* kernel = nullptr;
+  };
+  // Compiles when it is first called, so it is called where nobody waits for a launch; the same answer every time. An
+  // error says why there is none. By one thread at a time.
+  virtual Result<Kernel> make() = 0;
+  // It has been made and there is none: guarded by the scheduler's lock.
+  bool refused = false;
+};
+
 // A kernel launch as a graph would repeat it.
 struct KernelCall {
   const device::ModulePtr& module;
   const device::Kernel& kernel;
   const device::LaunchConfig& config;
   std::span<const std::byte> parameters;
+  // Which bytes are plain numbers, ascending: where others stand in them the launch's accesses are the same. Asked only
+  // while launches are compared. Both are null where there is no other form.
+  const FunctionRef<ByteRanges()>* scalars = nullptr;
+  const std::shared_ptr<BlockForm>* block_form = nullptr;
 };
 
 struct Work {

@@ -1,5 +1,5 @@
 // A kernel whose parameters lie in memory instead of in its launch, so that they can change while the launch is part of
-// an instantiated graph: one copy brings new ones, and no node is touched.
+// an instantiated graph: one copy brings new ones, and no node is touched (docs/decisions/0010).
 //
 //   .entry k(.param .u64 x, .param .f32 a)      .entry k(.param .u64 k_block)
 //                                               ld.param.u64 %block, [k_block];  cvta to .global

@@ -98,13 +98,17 @@ class Program {
     check_all();
   }
 
-  // The same launches again and again, of late with something else between them now and then.
+  // The same launches again and again, of late with something else between them now and then. In some programs scalars
+  // change every so many turns.
   void run_turns(int launches, int turns, const std::function<void()>& after_turn) {
     for (int i = 0; i < kArrays; ++i) make(i);
     std::vector<std::uint64_t> seeds;
     for (int i = 0; i < launches; ++i) seeds.push_back(random_());
     std::mt19937_64 others(random_());
+    constexpr std::uint32_t kChanges[] = {0, 1, 1, 7};
+    const std::uint32_t changes_every = kChanges[others() % std::size(kChanges)];
     for (int turn = 0; turn < turns && !::testing::Test::HasFailure(); ++turn) {
+      if (changes_every != 0) turn_number_ = static_cast<std::uint32_t>(turn) / changes_every;
       for (const std::uint64_t seed : seeds) {
         random_.seed(seed);
         step(kLaunches[below(std::size(kLaunches))]);
@@ -156,7 +160,7 @@ class Program {
     switch (kind) {
       case 0:
       case 1: {
-        const std::uint32_t factor = below(100);
+        const std::uint32_t factor = below(100) + turn_number_;
         launch("scale", {view(a, from), number(factor), number(n)}, blocks, 64);
         for (std::uint32_t i = 0; i < n; ++i) x[from + i] = x[from + i] * factor + 1;
         break;
@@ -225,6 +229,7 @@ class Program {
   ArrayPtr arrays_[kArrays];
   std::vector<std::uint32_t> host_[kArrays];
   std::uint32_t counter_ = 7;
+  std::uint32_t turn_number_ = 0;  // as launches are given it
 };
 
 class Dag : public ::testing::TestWithParam<const char*> {

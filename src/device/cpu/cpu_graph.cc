@@ -63,7 +63,8 @@ Result<std::shared_ptr<const std::vector<CpuGraph::Node>>> CpuGraph::prepare() c
     }
     nodes->push_back(std::move(made).value());
   }
-  return std::shared_ptr<const std::vector<Node>>(std::move(nodes));
+  const std::vector<Node>* const made = nodes.get();
+  return std::shared_ptr<const std::vector<Node>>(made, [nodes = std::move(nodes), buffers = spec_.buffers](auto*) {});
 }
 
 Status CpuGraph::update_parameters(NodeId node, std::span<const std::byte> parameters) {

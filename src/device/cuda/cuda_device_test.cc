@@ -359,6 +359,37 @@ TEST_F(CudaDevice, TruncatedCacheFile_IsMadeAnew) {
   EXPECT_EQ(control().calls("cuLinkComplete"), 2);
 }
 
+TEST_F(CudaDevice, Graph_KeepsTheBuffersThatItsKernelsReachByAddress) {
+  const DevicePtr device = open();
+  Queue& queue = queue_of(device);
+  const ModulePtr module = *load(*device, R"(.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry add_one(.param .u64 block) { ret; }
+)");
+  const BufferPtr data = *device->allocate(16, MemoryKind::kDevice);
+  BufferPtr block = *device->allocate(16, MemoryKind::kDevice);
+  const std::weak_ptr<Buffer> watched = block;
+  GraphSpec spec;
+  const std::uint64_t address = block->address();
+  const auto bytes = std::as_bytes(std::span(&address, 1));
+  spec.nodes.push_back({KernelNode{module, *module->kernel("add_one"), {{1, 1, 1}, {32, 1, 1}}, {bytes.begin(), bytes.end()}}, {}});
+  spec.buffers = {block};
+  auto graph = std::move(device->instantiate(std::move(spec))).value();
+  ASSERT_TRUE(queue.fill(data, 0, 16, 7, 4).ok());
+  control().hold();
+  ASSERT_TRUE(queue.copy_to_device(block, 0, add_one(data, 4)).ok());
+  ASSERT_TRUE(graph->launch(queue).ok());
+  graph.reset();
+  block.reset();
+  EXPECT_FALSE(watched.expired());
+  control().go();
+  std::vector<std::uint32_t> words(4);
+  ASSERT_TRUE(queue.copy_to_host(std::as_writable_bytes(std::span(words)), data, 0).ok());
+  ASSERT_TRUE(queue.synchronize().ok());
+  EXPECT_EQ(words, std::vector<std::uint32_t>(4, 8));
+}
+
 TEST_F(CudaDevice, Graph_RunsOftenAndTakesNewParameters) {
   const DevicePtr device = open();
   Queue& queue = queue_of(device);

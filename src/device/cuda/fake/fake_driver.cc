@@ -53,8 +53,8 @@ std::uint32_t* words_of(const std::vector<std::byte>& given, std::size_t offset,
 
 // add_one(u64 data, u32 count) adds 1 to each word; add(u64 x, u64 y, u32 count) x[i] to y[i]; hold(u64 data, u64 flag)
 // adds 1 to the first word once *flag is not 0; the others fault. Any other name does nothing. `stream` is null in
-// graphs.
-void run_kernel(const std::string& name, const std::vector<std::byte>& given, CUstream stream) {
+// graphs. With 8 bytes given, add_one finds its parameters at that address (transform/parameter_block.h).
+void run_kernel(const std::string& name, std::vector<std::byte> given, CUstream stream) {
   if (name == "add") {
     const std::uint32_t* x = words_of(given, 0, stream);
     std::uint32_t* y = words_of(given, 8, stream);
@@ -70,6 +70,11 @@ void run_kernel(const std::string& name, const std::vector<std::byte>& given, CU
     if (data != nullptr) ++*data;
   }
   if (name == "add_one") {
+    if (given.size() == 8) {
+      const auto* const block = reinterpret_cast<const std::byte*>(words_of(given, 0, stream));
+      if (block == nullptr) return;
+      given.assign(block, block + 12);
+    }
     std::uint32_t count = 0;
     std::memcpy(&count, given.data() + 8, 4);
     std::uint32_t* words = words_of(given, 0, stream);

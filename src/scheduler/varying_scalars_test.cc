@@ -1,0 +1,321 @@
+// Recurring launches whose scalars change, on the device with a virtual clock: graphs that read them from a block,
+// which is filled before each launch of the graph and never while one runs.
+#include <gmock/gmock.h>
+
+#include <random>
+#include <thread>
+
+#include "src/scheduler/scheduler_fixture.h"
+
+namespace pergola::scheduler::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class FakeForm final : public BlockForm {
+ public:
+  explicit FakeForm(bool exists) : exists_(exists) {}
+  Result<Kernel> make() override {
+    ++made;
+    if (!exists_) return PERGOLA_ERROR(kUnsupported, "a.ptx:7: this kernel takes no block.");
+    return Kernel{nullptr, &kernel_};
+  }
+  int made = 0;
+
+ private:
+  const bool exists_;
+  const FakeKernel kernel_{kInABlock};
+};
+
+class VaryingScalars : public SchedulerTest {
+ protected:
+  void TearDown() override { scheduler.reset(); }  // before the kernels, which no module holds here
+  // What a kernel is given: how long it runs, which is a scalar, and something that is not one.
+  struct Parameters {
+    double ns = 0;
+    std::uint64_t pointer = 0;
+  };
+  void launch(const std::string& name, std::vector<std::string> in, std::vector<std::string> out, double ns,
+              std::uint64_t pointer = 0) {
+    std::vector<Access> accesses;
+    for (const std::string& each : in) accesses.push_back(all(each, Mode::kRead));
+    for (const std::string& each : out) accesses.push_back(all(each, Mode::kWrite));
+    const Parameters parameters{ns, pointer};
+    auto& form = forms_[name];
+    if (form == nullptr) form = std::make_shared<FakeForm>(!refused_.contains(name));
+    const auto scalars = [] { return ByteRanges{{0, sizeof(double)}}; };
+    const FunctionRef<ByteRanges()> ask = scalars;
+    const KernelCall call{module_, kernels_[name], config_, std::as_bytes(std::span(&parameters, 1)), &ask, &form};
+    const Work work{.site = scheduler->site(name), .accesses = accesses, .call = &call};
+    const Status status = scheduler->submit(work, [&](device::Queue& queue) {
+      return queue.launch(call.module, call.kernel, call.config, call.parameters);
+    });
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+  void open_always() {
+    open("graphs=always");
+    scheduler->set_graph_patience(std::chrono::hours(1));
+  }
+  // So many launches bear a period out before they are kept: the region begins with the first of a turn.
+  void lead_in() { turn(0, kLaunches - 7); }
+  // 64 launches, one after the other on x; the tenth and the fiftieth are given the step.
+  static constexpr int kLaunches = 64;
+  void turn(double step, int first = 0) {
+    for (int i = first; i < kLaunches; ++i)
+      launch("k" + std::to_string(i), {"x"}, {"x"}, i == 10 || i == 50 ? step : 100 + i);
+  }
+  void learn() {
+    lead_in();
+    for (int i = 1; i <= 4; ++i) {
+      turn(1000 * i);
+      scheduler->settle_graphs();
+    }
+    ASSERT_EQ(scheduler->graph_counters().regions, 1u);
+    ASSERT_EQ(scheduler->graph_counters().varying, 2u);
+    ASSERT_EQ(scheduler->graph_counters().graphs, 2u);
+  }
+  std::vector<Step> graphs() const { return device->state().of(Step::Kind::kGraph); }
+  std::size_t kernel_launches() const { return device->state().of(Step::Kind::kLaunch).size(); }
+  std::size_t copies() const { return device->state().of(Step::Kind::kCopyUp).size(); }
+
+  device::LaunchConfig config_{{1, 1, 1}, {32, 1, 1}};
+  device::ModulePtr module_;
+  std::map<std::string, FakeKernel> kernels_;
+  std::map<std::string, std::shared_ptr<BlockForm>> forms_;
+  std::set<std::string> refused_;
+};
+
+TEST_F(VaryingScalars, ALoopWithAStepNumber_RunsAsGraphs) {
+  open_always();
+  learn();
+  const std::size_t launches_before = kernel_launches(), graphs_before = graphs().size(), copies_before = copies();
+  for (int step = 5; step <= 100; ++step) turn(1000 * step);
+  EXPECT_EQ(kernel_launches(), launches_before);
+  const std::vector<Step> steps = graphs();
+  ASSERT_EQ(steps.size(), graphs_before + 2 * 96);
+  EXPECT_EQ(copies(), copies_before + 2 * 96);  // one a graph
+  for (int step = 5; step <= 100; ++step) {
+    const std::size_t first = graphs_before + 2 * static_cast<std::size_t>(step - 5);
+    EXPECT_EQ(steps[first].durations_ns.at(10), 1000 * step);
+    EXPECT_EQ(steps[first].durations_ns.at(11), 111);
+    EXPECT_EQ(steps[first + 1].durations_ns.at(50 - 32), 1000 * step);
+  }
+  EXPECT_EQ(scheduler->graph_counters().graphs, 2u);  // instantiated once each
+  EXPECT_EQ(scheduler->graph_counters().flushed, 0u);
+}
+
+TEST_F(VaryingScalars, OnlyWhatChanges_IsInABlock) {
+  open_always();
+  learn();
+  for (const auto& [name, form] : forms_)
+    EXPECT_EQ(static_cast<const FakeForm&>(*form).made, name == "k10" || name == "k50" ? 1 : 0) << name;
+}
+
+TEST_F(VaryingScalars, NothingChanges_NothingIsCopied) {
+  open_always();
+  for (int i = 0; i < 10; ++i) {
+    turn(1000);
+    scheduler->settle_graphs();
+  }
+  EXPECT_GE(graphs().size(), 2u);
+  EXPECT_EQ(copies(), 0u);
+  EXPECT_EQ(scheduler->graph_counters().varying, 0u);
+}
+
+TEST_F(VaryingScalars, AScalarThatWasConstant_FlushesOnceAndGoesIntoABlock) {
+  open_always();
+  lead_in();
+  for (int i = 0; i < 5; ++i) {
+    turn(1000);
+    scheduler->settle_graphs();
+  }
+  const std::size_t before = kernel_launches();
+  ASSERT_EQ(scheduler->graph_counters().flushed, 0u);
+  turn(2000);
+  EXPECT_EQ(scheduler->graph_counters().flushed, 10u + 18u);  // what was held of each graph before the one that changed
+  const auto launches = device->state().of(Step::Kind::kLaunch);
+  ASSERT_EQ(launches.size(), before + kLaunches);
+  EXPECT_EQ(launches[before + 9].end_ns - launches[before + 9].start_ns, 109);
+  EXPECT_EQ(launches[before + 10].end_ns - launches[before + 10].start_ns, 2000);
+  turn(3000);  // its first launch has the graphs made
+  scheduler->settle_graphs();
+  const std::size_t graphs_before = graphs().size();
+  for (int step = 4; step < 10; ++step) turn(1000 * step);
+  ASSERT_EQ(graphs().size(), graphs_before + 12);
+  EXPECT_EQ(graphs().back().durations_ns.at(50 - 32), 9000);
+  EXPECT_EQ(scheduler->graph_counters().flushed, 28u);
+  EXPECT_EQ(scheduler->graph_counters().regions, 1u);
+}
+
+TEST_F(VaryingScalars, AnotherPointer_IsAnotherRegion) {
+  open_always();
+  learn();
+  const std::size_t before = kernel_launches(), graphs_before = graphs().size();
+  launch("k0", {"x"}, {"x"}, 100, 4096);
+  for (int i = 1; i < kLaunches; ++i) launch("k" + std::to_string(i), {"x"}, {"x"}, 100 + i, 4096);
+  EXPECT_EQ(kernel_launches(), before + kLaunches);
+  EXPECT_EQ(graphs().size(), graphs_before);
+  EXPECT_EQ(scheduler->graph_counters().varying, 2u);
+}
+
+TEST_F(VaryingScalars, WhatIsHeldAndInterrupted_IsLaunchedWithTheLatest) {
+  open_always();
+  learn();
+  for (int i = 0; i < 20; ++i) launch("k" + std::to_string(i), {"x"}, {"x"}, i == 10 ? 7777 : 100 + i);
+  const std::size_t before = kernel_launches();
+  ASSERT_TRUE(read("x").ok());
+  const auto launches = device->state().of(Step::Kind::kLaunch);
+  ASSERT_EQ(launches.size(), before + 20);
+  EXPECT_EQ(launches[before + 10].end_ns - launches[before + 10].start_ns, 7777);
+  EXPECT_EQ(launches[before + 11].end_ns - launches[before + 11].start_ns, 111);
+}
+
+TEST_F(VaryingScalars, AKernelThatTakesNoBlock_IsLaunchedAndSaysWhy) {
+  refused_ = {"k10"};
+  open_always();
+  for (int step = 1; step < 20; ++step) {
+    turn(1000 * step);
+    scheduler->settle_graphs();
+  }
+  EXPECT_THAT(graphs(), IsEmpty());
+  EXPECT_EQ(kernel_launches(), 19u * kLaunches);
+  const GraphCounters counters = scheduler->graph_counters();
+  EXPECT_EQ(counters.refused, 1u);
+  EXPECT_THAT(counters.refusal, HasSubstr("a.ptx:7: this kernel takes no block."));
+  // Once its scalars are constant it recurs like any other.
+  for (int i = 0; i < 6; ++i) {
+    turn(5000);
+    scheduler->settle_graphs();
+  }
+  EXPECT_GE(graphs().size(), 2u);
+}
+
+// An index in an inner loop recurs as it is, in a longer turn.
+TEST_F(VaryingScalars, AnInnerLoopsIndex_NeedsNoBlock) {
+  open_always();
+  for (int i = 0; i < 12; ++i) {
+    for (int k = 0; k < 100; ++k) launch("k", {"x"}, {"x"}, 10 * k);
+    scheduler->settle_graphs();
+  }
+  EXPECT_GE(graphs().size(), 8u);
+  EXPECT_EQ(scheduler->graph_counters().varying, 0u);
+  EXPECT_EQ(copies(), 0u);
+}
+
+TEST_F(VaryingScalars, AShortTurn_IsGivenTimeAndThenRunsAsGraphs) {
+  open_always();
+  for (int step = 0; step < 400; ++step) {
+    launch("a", {"x"}, {"y"}, step);
+    launch("b", {"y"}, {"x"}, 50);
+    if (step % 20 == 0) scheduler->settle_graphs();
+  }
+  ASSERT_GE(graphs().size(), 2u);
+  const std::vector<double> last = graphs().back().durations_ns;
+  ASSERT_EQ(last.size(), 32u);
+  for (std::size_t i = 2; i < last.size(); i += 2) EXPECT_EQ(last[i], last[i - 2] + 1);
+}
+
+// Of each block: the copy after the graph that read it before, the graph after the copy.
+void expect_no_block_is_overwritten_early(const FakeState& state) {
+  std::map<device::DeviceAddress, double> read_until, written_until;
+  for (const Step& step : state.steps) {
+    if (step.address == 0) continue;
+    if (step.kind == Step::Kind::kCopyUp) {
+      EXPECT_GE(step.start_ns, read_until[step.address]);
+      written_until[step.address] = step.end_ns;
+    } else {
+      EXPECT_GE(step.start_ns, written_until[step.address]);
+      read_until[step.address] = std::max(read_until[step.address], step.end_ns);
+    }
+  }
+}
+
+TEST_F(VaryingScalars, OnAnotherStream_TheCopyWaitsForTheGraph) {
+  open_always();
+  learn();
+  for (int step = 5; step < 20; ++step) {
+    turn(1000 * step);
+    ASSERT_TRUE(run("reads", {"x"}, {"p"}).ok());         // goes on where the graph was,
+    ASSERT_TRUE(run("reads too", {"x"}, {"q"}).ok());     // on another stream,
+    ASSERT_TRUE(run("follows", {"p"}, {"r"}, 5e6).ok());  // and so the next graph finds the first one taken
+  }
+  std::set<std::uint32_t> streams;
+  for (const Step& step : graphs()) streams.insert(step.queue);
+  EXPECT_GE(streams.size(), 2u);
+  expect_no_block_is_overwritten_early(device->state());
+}
+
+// Launches that use no array: nothing but the block orders their graphs.
+TEST_F(VaryingScalars, WithoutArrays_GraphsAreInOrderByTheirBlock) {
+  open_always();
+  for (int step = 0; step < 10; ++step) {
+    for (int i = 0; i < kLaunches; ++i) launch("k" + std::to_string(i), {}, {}, i == 10 ? 1e5 + step : 1);
+    scheduler->settle_graphs();
+  }
+  std::set<std::uint32_t> streams;
+  for (const Step& step : graphs()) streams.insert(step.queue);
+  EXPECT_GE(graphs().size(), 10u);
+  expect_no_block_is_overwritten_early(device->state());
+  EXPECT_THAT(scheduler->picture().dot(), HasSubstr("parameters RAW"));
+}
+
+TEST_F(VaryingScalars, BlocksOfForgottenGraphs_AreLetGo) {
+  open_always();
+  learn();
+  const long before = device->buffers_alive();
+  EXPECT_EQ(before, 2);
+  for (int other = 0; other < 9; ++other)  // more regions than are remembered
+    for (int i = 0; i < 200; ++i) launch("k" + std::to_string(i % 2), {"x"}, {"a" + std::to_string(other)}, 1);
+  scheduler->settle_graphs();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (device->buffers_alive() != 0 && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // they go on the thread that makes graphs
+  EXPECT_EQ(device->buffers_alive(), 0);
+}
+
+// Programs of loops with steps, reads and other launches in between: each launch runs once, with its own scalar, in
+// order.
+TEST_F(VaryingScalars, RandomPrograms_RunEachLaunchOnceWithItsScalars) {
+  const std::uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(seed);
+  std::mt19937_64 random(seed);
+  for (int program = 0; program < 20; ++program) {
+    device->state().steps.clear();
+    scheduler.reset();
+    arrays.clear();
+    forms_.clear();
+    open_always();
+    std::vector<double> expected;
+    const int length = std::uniform_int_distribution(3, 80)(random);
+    std::vector<int> changes(static_cast<std::size_t>(length));  // every so many turns; 0: never
+    for (int& change : changes)
+      change = std::uniform_int_distribution(0, 9)(random) < 7 ? 0 : 1 + static_cast<int>(random() % 4);
+    for (int turn = 0; turn < 900 / length + 5; ++turn) {
+      for (int i = 0; i < length; ++i) {
+        const int change = changes[static_cast<std::size_t>(i)];
+        expected.push_back(1 + i + (change == 0 ? 0 : 1000 * (turn / change)));
+        launch("k" + std::to_string(i % 7), {"x"}, {"x"}, expected.back());
+        if (random() % 400 == 0) {
+          ASSERT_TRUE(read("x").ok());
+        }
+        if (random() % 900 == 0) launch("other", {"x"}, {"x"}, expected.emplace_back(3));
+        if (random() % 100 == 0) scheduler->settle_graphs();
+      }
+    }
+    ASSERT_TRUE(scheduler->synchronize().ok());
+    std::vector<double> found;
+    for (const Step& step : device->state().steps) {
+      if (step.kind == Step::Kind::kLaunch) found.push_back(step.end_ns - step.start_ns);
+      if (step.kind == Step::Kind::kGraph)
+        found.insert(found.end(), step.durations_ns.begin(), step.durations_ns.end());
+    }
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-3) << i;
+    expect_no_block_is_overwritten_early(device->state());
+  }
+}
+
+}  // namespace
+}  // namespace pergola::scheduler::testing
