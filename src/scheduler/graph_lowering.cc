@@ -273,6 +273,7 @@ void GraphLowering::forget(const std::shared_ptr<const Region>& region) {
 }
 
 void GraphLowering::recut() {
+  if (region_->rest != 0) return;
   if (region_->cuts >= kMostCuts) {
     for (const std::shared_ptr<Chunk>& chunk : region_->chunks) {
       chunk->state = Chunk::State::kRefused;
@@ -400,8 +401,12 @@ void GraphLowering::build(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   Built built = make_graph(job);
   lock.lock();
-  building_ = false;
-  if (built.graph == nullptr) {
+  if (job.chunk->state != Chunk::State::kBuilding) {  // refused in the meantime
+    lock.unlock();
+    built = Built();
+    lock.lock();
+    building_ = false;
+  } else if (building_ = false; built.graph == nullptr) {
     refuse(job, built);
   } else {
     Chunk& chunk = *job.chunk;
