@@ -20,7 +20,8 @@ programs=(pergola img instruction_bits)
 # Tests that meet no device, or the CPU device alone, have nothing to say there.
 away=' analysis_test base_test ptx_test source_test tool_test instruction_table_test session_test device_test corpus_test
  scheduler_test errors_test device_cpu_test device_cpu_interpreter_test pointer_modes_soundness_test recording_test
- runtime_test device_null_test '
+ runtime_test device_null_test transform_test fairness_test corpus_run_test launches_test examples_test
+ cpu_device_bench '
 for program in "$bin"/*_test "$bin"/*_bench; do
   case ${away//$'\n'/ } in *" $(basename "$program") "*) continue ;; esac
   [ -x "$program" ] && programs+=("$(basename "$program")")
@@ -35,6 +36,7 @@ strip --strip-unneeded "$folder"/lib/libpergola.so.*.* 2>/dev/null || strip --st
 mkdir "$folder/python"
 cp -aL build/dev/python/pergola "$folder/python/pergola"
 rm -rf "$folder/python/pergola/__pycache__"
+strip --strip-unneeded "$folder"/python/pergola/*.so
 
 # Everything that Debian's libc6, libstdc++6 and libgcc-s1 do not give.
 ldd "$folder"/bin/* "$folder"/lib/*.so 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
