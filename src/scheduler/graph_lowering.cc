@@ -365,7 +365,7 @@ void GraphLowering::run_thread() {
   prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);  // sleep as short as asked; refused, launches are held a little longer
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    drop_forgotten(lock);
+    if (drop_forgotten(lock)) continue;  // without the lock meanwhile: what it was woken for is looked at again
     if (!jobs_.empty())
       build(lock);
     else if (watching_)
@@ -375,11 +375,12 @@ void GraphLowering::run_thread() {
   }
 }
 
-void GraphLowering::drop_forgotten(std::unique_lock<std::mutex>& lock) {
-  if (held_ != 0) return;  // somebody must look after them
-  const auto forgotten = std::stable_partition(
+// False where there is nothing to drop, and the lock was not given up.
+bool GraphLowering::drop_forgotten(std::unique_lock<std::mutex>& lock) {
+  if (held_ != 0) return false;  // somebody must look after them
+  const auto forgotten = std::partition(
       made_.begin(), made_.end(), [](const std::shared_ptr<Chunk>& chunk) { return chunk.use_count() > 1; });
-  if (forgotten == made_.end()) return;
+  if (forgotten == made_.end()) return false;
   std::vector<std::shared_ptr<Chunk>> going(std::make_move_iterator(forgotten), std::make_move_iterator(made_.end()));
   made_.erase(forgotten, made_.end());
   building_ = true;  // and nothing is held meanwhile
@@ -388,6 +389,7 @@ void GraphLowering::drop_forgotten(std::unique_lock<std::mutex>& lock) {
   lock.lock();
   building_ = false;
   if (jobs_.empty()) settled_.notify_all();
+  return true;
 }
 
 void GraphLowering::build(std::unique_lock<std::mutex>& lock) {

@@ -126,7 +126,7 @@ class GraphLowering {
     BlockForm* refused_form = nullptr;  // and whose form there is not
   };
   Built make_graph(const Job& job) const;
-  void drop_forgotten(std::unique_lock<std::mutex>& lock);
+  bool drop_forgotten(std::unique_lock<std::mutex>& lock);
   void refuse(const Job& job, const Built& built);
   void watch(std::unique_lock<std::mutex>& lock);
 

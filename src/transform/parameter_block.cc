@@ -234,7 +234,7 @@ class Rewriter {
     begin.push_back({make(Op::kCvta, {Mod::kTo, Mod::kGlobal, Mod::kU64}, {local, generic}), {}});
     entry_.body.insert(entry_.body.begin(), std::make_move_iterator(begin.begin()),
                        std::make_move_iterator(begin.end()));
-    entry_.parameters.assign(1, std::move(block));
+    entry_.parameters.assign(1, block);
   }
 
   const ptx::Module& module_;

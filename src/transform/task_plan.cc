@@ -196,8 +196,8 @@ BarrierUse take_apart(const Instruction& in) {
   if (in.has(Mod::kArrive)) {
     use.form = BarrierUse::Form::kArrive;
   } else if (in.has(Mod::kRed)) {
-    using Form = BarrierUse::Form;
-    use.form = in.has(Mod::kPopc) ? Form::kPopc : in.has(Mod::kAnd) ? Form::kAnd : Form::kOr;
+    using OfUse = BarrierUse::Form;
+    use.form = in.has(Mod::kPopc) ? OfUse::kPopc : in.has(Mod::kAnd) ? OfUse::kAnd : OfUse::kOr;
     use.result = in.operands.at(at++);
     use.predicate = in.operands.at(--end);
   }

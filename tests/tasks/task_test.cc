@@ -156,6 +156,11 @@ TEST_P(TaskTest, UniformLoop_MayHaveNamedBarriers) {
 }
 
 TEST_P(TaskTest, Blocks_AreOneTwoAndThreeDimensional) {
+  // Of the kernel itself a GPU tells places of the multiprocessor, which the ISA allows; a body tells those of its
+  // block.
+  const bool on_gpu = std::string_view(GetParam()).starts_with("cuda");
+  const std::string warps =
+      on_gpu ? "mov.u32 %r30, 0; mov.u32 %r31, 0;" : "mov.u32 %r30, %warpid; mov.u32 %r31, %nwarpid;";
   const std::string text = kernel(R"(
   mov.u32 %r10, %tid.x; mov.u32 %r11, %tid.y; mov.u32 %r12, %tid.z;
   mov.u32 %r13, %ntid.x; mov.u32 %r14, %ntid.y; mov.u32 %r15, %ntid.z;
@@ -165,7 +170,8 @@ TEST_P(TaskTest, Blocks_AreOneTwoAndThreeDimensional) {
   mad.lo.u32 %r23, %r18, %r20, %r17; mad.lo.u32 %r23, %r23, %r19, %r16;
   mul.lo.u32 %r24, %r13, %r14; mul.lo.u32 %r24, %r24, %r15; mad.lo.u32 %r25, %r23, %r24, %r22;
   mul.wide.u32 %rd3, %r25, 4; add.s64 %rd3, %rd1, %rd3;
-  mov.u32 %r30, %warpid; mov.u32 %r31, %nwarpid; mov.u32 %r32, %laneid; mov.u32 %r33, %lanemask_gt;
+  mov.u32 %r32, %laneid; mov.u32 %r33, %lanemask_gt; )" +
+                                  warps + R"(
   mad.lo.u32 %r34, %r30, 1000, %r31; mad.lo.u32 %r34, %r34, 1000, %r32; add.u32 %r34, %r34, %r33;
   mad.lo.u32 %r34, %r10, 7, %r34; mad.lo.u32 %r34, %r11, 11, %r34; mad.lo.u32 %r34, %r12, 13, %r34;
   mad.lo.u32 %r34, %r21, 17, %r34; add.u32 %r34, %r34, %r1;
