@@ -378,8 +378,8 @@ void GraphLowering::run_thread() {
 // False where there is nothing to drop, and the lock was not given up.
 bool GraphLowering::drop_forgotten(std::unique_lock<std::mutex>& lock) {
   if (held_ != 0) return false;  // somebody must look after them
-  const auto forgotten = std::partition(
-      made_.begin(), made_.end(), [](const std::shared_ptr<Chunk>& chunk) { return chunk.use_count() > 1; });
+  const auto forgotten = std::partition(made_.begin(), made_.end(),
+                                        [](const std::shared_ptr<Chunk>& chunk) { return chunk.use_count() > 1; });
   if (forgotten == made_.end()) return false;
   std::vector<std::shared_ptr<Chunk>> going(std::make_move_iterator(forgotten), std::make_move_iterator(made_.end()));
   made_.erase(forgotten, made_.end());
