@@ -49,6 +49,12 @@ class Chain:
         self.scale[N * N](self.c, 2.0, N * N)
         np.testing.assert_allclose(self.c.numpy(), self.expected, rtol=1e-3)
 
+    def run(self, name, multiply):
+        for _ in range(ROUNDS):
+            self.before()
+            pg.call(name, multiply, reads=[self.a, self.b], writes=[self.c])
+            self.behind()
+
 
 def cublas(chain):
     names = ("libcublas.so.13", "libcublas.so.12", ctypes.util.find_library("cublas"))
@@ -64,10 +70,7 @@ def cublas(chain):
         assert library.cublasSetStream_v2(handle, ctypes.c_void_p(stream.handle)) == 0
         assert 0 == library.cublasSgemm_v2(handle, 0, 0, N, N, N, ctypes.byref(one), b, N, a, N, ctypes.byref(zero), c, N)
 
-    for _ in range(ROUNDS):
-        chain.before()
-        pg.call("cublasSgemm", multiply, reads=[chain.a, chain.b], writes=[chain.c])
-        chain.behind()
+    chain.run("cublasSgemm", multiply)
     library.cublasDestroy_v2(handle)
 
 
@@ -87,10 +90,7 @@ def cupy(chain):
         with cp.cuda.ExternalStream(stream.handle):
             cp.matmul(a, b, out=c)
 
-    for _ in range(ROUNDS):
-        chain.before()
-        pg.call("cupy.matmul", multiply, reads=[chain.a, chain.b], writes=[chain.c])
-        chain.behind()
+    chain.run("cupy.matmul", multiply)
 
 
 def torch(chain):
@@ -102,10 +102,7 @@ def torch(chain):
         with t.cuda.stream(t.cuda.ExternalStream(stream.handle)):
             t.matmul(a, b, out=c)
 
-    for _ in range(ROUNDS):
-        chain.before()
-        pg.call("torch.matmul", multiply, reads=[chain.a, chain.b], writes=[chain.c])
-        chain.behind()
+    chain.run("torch.matmul", multiply)
 
 
 def torch_streams(chain):
