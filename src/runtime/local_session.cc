@@ -10,6 +10,7 @@
 #include "src/runtime/load.h"
 #include "src/runtime/local_array.h"
 #include "src/runtime/runtime.h"
+#include "src/session/task_pool.h"
 
 namespace pergola::runtime {
 namespace {
@@ -142,6 +143,10 @@ Result<session::ArrayPtr> LocalSession::adopt(session::ElementType type, std::ui
 
 session::EventPtr LocalSession::wrap(device::EventPtr event, device::ModulePtr module, std::string_view kernel) {
   return std::make_shared<LocalEvent>(shared_from_this(), std::move(event), std::move(module), kernel);
+}
+
+Result<session::TaskPoolPtr> LocalSession::task_pool(const session::TaskPoolOptions&) {
+  return PERGOLA_ERROR(kUnsupported, "'{}' has no pool of tasks.", device_->info().id);
 }
 
 Result<session::EventPtr> LocalSession::record() {

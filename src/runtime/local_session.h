@@ -38,6 +38,7 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
               session::CallFunction function) override;
   Status wait_stream(std::uint64_t stream) override;
   Status make_stream_wait(std::uint64_t stream) override;
+  Result<std::shared_ptr<session::TaskPool>> task_pool(const session::TaskPoolOptions& options) override;
   Result<session::EventPtr> record() override;
   Status synchronize() override;
   Result<std::string> dag(std::string_view format) override;

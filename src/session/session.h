@@ -145,6 +145,9 @@ class Module {
 };
 using ModulePtr = std::shared_ptr<Module>;
 
+class TaskPool;
+struct TaskPoolOptions;
+
 enum class Language : std::int32_t { kAuto = 0, kCuda = 1, kPtx = 2 };
 
 struct LoadOptions {
@@ -194,6 +197,10 @@ class Session {
   virtual Status wait_stream(std::uint64_t stream) = 0;
   // The stream's later work comes after what has been submitted here.
   virtual Status make_stream_wait(std::uint64_t stream) = 0;
+
+  // The session's pool of narrow tasks (task_pool.h): one, made by the first call, whose options count. kUnsupported where
+  // the device cannot run it.
+  virtual Result<std::shared_ptr<TaskPool>> task_pool(const TaskPoolOptions& options) = 0;
 
   virtual Result<EventPtr> record() = 0;
   virtual Status synchronize() = 0;

@@ -1,0 +1,76 @@
+// Narrow tasks: launches of a few warps, spawned one by one by any thread as they appear, that together fill the device
+// (Pagoda, paper 000, sections 3 and 4). They are run by a resident kernel that has these kernels in it (docs/tasks.md).
+//
+//   pool.prepare(kernel, shape) ─▶ TaskKind ── spawn(arguments) ─▶ TaskId ─▶ pool.wait(id), check(id), wait_all()
+//
+// Order: a task comes after the session's work so far on the arrays it is given, for which spawn() waits if it must.
+// Tasks are in no order with each other: whoever wants one waits for one before spawning the next. The session's later
+// work on an array, a read() too, comes after all tasks that were given it.
+//
+// Thread-safe throughout. Kinds and pools keep their session alive.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "src/base/result.h"
+#include "src/session/session.h"
+
+namespace pergola::session {
+
+using TaskId = std::uint64_t;  // of one pool; never 0
+
+// A kernel with a shape, ready to be spawned.
+class TaskKind {
+ public:
+  virtual ~TaskKind() = default;
+  // Checks the arguments as launch() does. Waits where too many tasks are under way, and for work on the arrays.
+  virtual Result<TaskId> spawn(std::span<const Argument> arguments) = 0;
+  // The same with the parameters as the kernel's signature lays them out (KernelInfo), and neither checks nor order with
+  // the session's other work: what they point at must stay until the task has ended.
+  virtual Result<TaskId> spawn_packed(std::span<const std::byte> parameters) = 0;
+};
+using TaskKindPtr = std::shared_ptr<TaskKind>;
+
+struct TaskPoolOptions {
+  std::uint32_t blocks = 0;                 // resident blocks; 0: as many as the device holds
+  std::chrono::microseconds park_after{0};  // without work the resident kernel ends after that; 0: 200
+};
+
+// What the pool has done, and what it runs on.
+struct TaskPoolInfo {
+  std::uint32_t blocks = 0;               // of the resident kernel
+  std::uint32_t registers_per_thread = 0;  // of it, with all kinds so far in it; 0 before the first launch
+  std::uint32_t local_bytes_per_thread = 0;  // what it spills, and the kernels' own local memory
+  std::uint32_t most_threads = 0;         // of a block of a task
+  std::uint32_t most_shared_bytes = 0;    // of a block of a task
+  std::uint64_t memory_bytes = 0;         // of the pool, on host and device
+  std::uint64_t launches = 0;             // of the resident kernel: the first, after parking, for new kinds
+  std::uint64_t spawned = 0;
+  bool is_running = false;  // the resident kernel is on the device now
+};
+
+class TaskPool {
+ public:
+  virtual ~TaskPool() = default;
+  // kUnsupported, with the line and the numbers, where the kernel cannot be a task (transform/entry_to_task.h) or asks for
+  // more than the pool's shape has. Compiles; tasks under way end first, others may be spawned meanwhile. The same kernel
+  // and shape again give the same kind at once.
+  virtual Result<TaskKindPtr> prepare(const KernelPtr& kernel, const LaunchShape& shape) = 0;
+  // Returns how the task ended: success, or why it did not. kTimeout where it goes on. An id of another pool, or 0, is
+  // kInvalidArgument.
+  virtual Status wait(TaskId id, std::optional<std::chrono::nanoseconds> timeout = std::nullopt) = 0;
+  // Whether it has ended; an error where it failed. Never blocks.
+  virtual Result<bool> check(TaskId id) = 0;
+  // For all that were spawned before the call.
+  virtual Status wait_all(std::optional<std::chrono::nanoseconds> timeout = std::nullopt) = 0;
+  // Ends the resident kernel once the tasks under way have ended; the next spawn starts it again.
+  virtual Status park() = 0;
+  virtual TaskPoolInfo info() const = 0;
+};
+using TaskPoolPtr = std::shared_ptr<TaskPool>;
+
+}  // namespace pergola::session
