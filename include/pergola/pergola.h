@@ -1,8 +1,9 @@
 /* Pergola's C interface: the only ABI. Everything else (pergola.hpp, other languages) stands on it.
  *
  *   session ─┬─ load ──▶ module ──▶ kernel ── launch ──▶ event
- *            └─ array_create ──▶ array ── read / write / fill / copy
- *                                   └─ texture_create ──▶ texture
+ *            ├─ array_create ──▶ array ── read / write / fill / copy
+ *            │                      └─ texture_create ──▶ texture
+ *            └─ task_pool ──▶ task pool ── prepare ──▶ task kind ── spawn ──▶ id, for wait and check
  *
  * Handles are opaque numbers, never dereferenced by the library: a null, destroyed or foreign one gives
  * PERGOLA_INVALID_ARGUMENT and a message, not a crash. Whoever creates a handle destroys it; handles may be destroyed
@@ -88,6 +89,8 @@ typedef struct pergola_kernel_handle* pergola_kernel;
 typedef struct pergola_array_handle* pergola_array;
 typedef struct pergola_event_handle* pergola_event;
 typedef struct pergola_texture_handle* pergola_texture;
+typedef struct pergola_task_pool_handle* pergola_task_pool;
+typedef struct pergola_task_kind_handle* pergola_task_kind;
 
 /* The type of an array's elements or of a kernel argument. */
 typedef int32_t pergola_type;
@@ -490,6 +493,70 @@ PERGOLA_API pergola_code pergola_event_wait(pergola_event event, int64_t timeout
 PERGOLA_API pergola_code pergola_event_done(pergola_event event, int32_t* done);
 /* Device time from the end of `start` to the end of `end`, both of which must have ended. */
 PERGOLA_API pergola_code pergola_event_elapsed_ns(pergola_event start, pergola_event end, double* nanoseconds);
+
+/* ── Narrow tasks ────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+/* Launches of a few warps, spawned one by one as they appear, that together fill the device (Pagoda, sections 3 and 4):
+ * a resident kernel that has these kernels in it takes them up, so that none is a launch of its own. Any thread may
+ * spawn. A task comes after the session's work so far on the arrays it is given, for which a spawn waits if it must.
+ * Tasks are in no order with each other: whoever wants one waits for one before spawning the next. The session's later
+ * work on an array, a read too, comes after all tasks that were given it. Which kernels can be tasks: docs/tasks.md. */
+
+typedef struct pergola_task_pool_options {
+  size_t struct_size;
+  uint32_t blocks; /* resident; 0: as many as the device holds */
+  uint32_t reserved;
+  int64_t park_after_ns; /* without work the resident kernel ends after that; to the next microsecond; 0: 200000 */
+} pergola_task_pool_options;
+
+/* The session's pool: one, made by the first call, whose options count; every call gives a handle of its own. `options`
+ * may be NULL. UNSUPPORTED where the device cannot run it. */
+PERGOLA_API pergola_code pergola_session_task_pool(pergola_session session, const pergola_task_pool_options* options,
+                                                   pergola_task_pool* pool);
+/* Waits for nothing: tasks under way go on, and the pool lives with its session. */
+PERGOLA_API pergola_code pergola_task_pool_destroy(pergola_task_pool pool);
+
+/* A kernel with a shape, ready to be spawned. UNSUPPORTED, with the line and the numbers, where the kernel cannot be a
+ * task or asks for more than the pool's shape has. Compiles: tasks under way end first, others may be spawned
+ * meanwhile. The same kernel and shape again are ready at once. */
+PERGOLA_API pergola_code pergola_task_pool_prepare(pergola_task_pool pool, pergola_kernel kernel,
+                                                   const pergola_launch_config* config, pergola_task_kind* kind);
+PERGOLA_API pergola_code pergola_task_kind_destroy(pergola_task_kind kind);
+
+/* Spawns one task; *id, which may be NULL, is never 0 and stands for it in its pool. Checks the arguments as
+ * pergola_kernel_launch does. Waits where too many tasks are under way, and for work on the arrays. */
+PERGOLA_API pergola_code pergola_task_spawn(pergola_task_kind kind, const pergola_argument* arguments,
+                                            size_t argument_count, uint64_t* id);
+/* The same with all parameters as the kernel's signature lays them out (pergola_parameter_info's offsets; pointers are
+ * addresses on the device), copied before this returns: the quickest way. `size_bytes` is pergola_kernel_info's
+ * parameter_bytes. Nothing else is checked, and there is no order with the session's other work: what the parameters
+ * point at must be ready, and stay until the task has ended. */
+PERGOLA_API pergola_code pergola_task_spawn_packed(pergola_task_kind kind, const void* parameters, size_t size_bytes,
+                                                   uint64_t* id);
+
+/* Blocks until the task has ended and returns how. A negative timeout waits for ever; else TIMEOUT when it is over. An
+ * id of another pool, or 0, is INVALID_ARGUMENT. */
+PERGOLA_API pergola_code pergola_task_wait(pergola_task_pool pool, uint64_t id, int64_t timeout_ns);
+/* *done is 1 when the task has ended, 0 while it goes on; returns what it failed with. Never blocks. */
+PERGOLA_API pergola_code pergola_task_check(pergola_task_pool pool, uint64_t id, int32_t* done);
+/* As pergola_task_wait, for all tasks of the pool that were spawned before the call. */
+PERGOLA_API pergola_code pergola_task_wait_all(pergola_task_pool pool, int64_t timeout_ns);
+/* Ends the resident kernel once the tasks under way have ended; the next spawn starts it again. */
+PERGOLA_API pergola_code pergola_task_pool_park(pergola_task_pool pool);
+
+typedef struct pergola_task_pool_info {
+  size_t struct_size;
+  uint32_t blocks;                 /* of the resident kernel */
+  uint32_t registers_per_thread;   /* of it, with all kinds so far; 0 before the first launch */
+  uint32_t local_bytes_per_thread; /* what it spills, and the kernels' own local memory */
+  uint32_t most_threads;           /* of a block of a task */
+  uint32_t most_shared_bytes;      /* of a block of a task */
+  int32_t is_running;              /* 1: the resident kernel is on the device now */
+  uint64_t memory_bytes;           /* of the pool, on host and device */
+  uint64_t launches;               /* of the resident kernel: the first, after parking, for new kinds */
+  uint64_t spawned;
+} pergola_task_pool_info;
+PERGOLA_API pergola_code pergola_task_pool_get_info(pergola_task_pool pool, pergola_task_pool_info* info);
 
 /* ── Making arguments in C ───────────────────────────────────────────────────────────────────────────────────────── */
 

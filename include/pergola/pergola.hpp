@@ -6,6 +6,8 @@
 //   saxpy(pergola::for_each(n), 2.f, x, y, n);                 // queued; returns at once
 //   std::span<const float> h = y.read();                       // waits for y
 //
+// Pools of narrow tasks are in tasks.hpp, which comes with this.
+//
 // Ownership: every object here is a move-only handle (Kernel and Module copy cheaply); they may go in any order, work in
 // flight keeps what it uses. Errors: pergola::Error, thrown by the call that is wrong, or for what a kernel did wrong
 // while running by the next call that waits for it. Threads: as in pergola.h, every object may be used from any thread;
@@ -311,20 +313,11 @@ class Kernel {
   // Queues a launch. What it returns may be dropped, waited for, or kept as an Event.
   template <typename... Args>
   Launch operator()(const Grid& shape, const Args&... args) const {
-    pergola_launch_config config{};
-    config.struct_size = PERGOLA_STRUCT_SIZE(pergola_launch_config);
-    config.grid[0] = shape.blocks.x, config.grid[1] = shape.blocks.y, config.grid[2] = shape.blocks.z;
-    config.block[0] = shape.threads.x, config.block[1] = shape.threads.y, config.block[2] = shape.threads.z;
-    config.dynamic_shared_bytes = shape.dynamic_shared_bytes;
-    if (shape.is_cooperative) config.flags |= PERGOLA_LAUNCH_COOPERATIVE;
-    return launch(config, args...);
+    return launch(config(shape), args...);
   }
   template <typename... Args>
   Launch operator()(const ForEach& range, const Args&... args) const {
-    pergola_launch_config config{};
-    config.struct_size = PERGOLA_STRUCT_SIZE(pergola_launch_config);
-    detail::check(pergola_kernel_for_each(handle(), range.count, &config));
-    return launch(config, args...);
+    return launch(config(range), args...);
   }
   // With a shape of the C interface.
   template <typename... Args>
@@ -337,9 +330,27 @@ class Kernel {
     return Launch(state_, ticket);
   }
 
+  // Shapes as the C interface has them.
+  pergola_launch_config config(const Grid& shape) const {
+    pergola_launch_config config{};
+    config.struct_size = PERGOLA_STRUCT_SIZE(pergola_launch_config);
+    config.grid[0] = shape.blocks.x, config.grid[1] = shape.blocks.y, config.grid[2] = shape.blocks.z;
+    config.block[0] = shape.threads.x, config.block[1] = shape.threads.y, config.block[2] = shape.threads.z;
+    config.dynamic_shared_bytes = shape.dynamic_shared_bytes;
+    if (shape.is_cooperative) config.flags |= PERGOLA_LAUNCH_COOPERATIVE;
+    return config;
+  }
+  pergola_launch_config config(const ForEach& range) const {
+    pergola_launch_config config{};
+    config.struct_size = PERGOLA_STRUCT_SIZE(pergola_launch_config);
+    detail::check(pergola_kernel_for_each(handle(), range.count, &config));
+    return config;
+  }
+
   pergola_kernel handle() const { return state_->handle.get(); }
 
  private:
+  friend class TaskKind;
   using State = detail::KernelState;
 
   template <typename T>
@@ -524,6 +535,9 @@ struct LoadOptions {
   std::vector<std::string> compiler_flags;   // "-DN=4"
 };
 
+class TaskPool;          // tasks.hpp
+struct TaskPoolOptions;  // likewise
+
 class Session {
  public:
   // The device that PERGOLA_DEVICE names, else the first GPU with a working driver, else the CPU.
@@ -636,6 +650,11 @@ class Session {
     detail::check(pergola_session_make_stream_wait(handle(), reinterpret_cast<std::uintptr_t>(stream)));
   }
 
+  // The session's pool of narrow tasks; the first call makes it, and its options count:
+  //   session.task_pool({.park_after = std::chrono::milliseconds(1)})
+  TaskPool task_pool() const;
+  TaskPool task_pool(const TaskPoolOptions& options) const;
+
   // Waits for everything; throws the first failure since the last time, after which work runs again.
   void synchronize() const { detail::check(pergola_session_synchronize(handle())); }
   // An event at the end of all work so far.
@@ -697,5 +716,7 @@ class Session {
 
 }  // namespace v0_1
 }  // namespace pergola
+
+#include <pergola/tasks.hpp>  // needs what is above; Session::task_pool() needs it
 
 #endif  // PERGOLA_PERGOLA_HPP_

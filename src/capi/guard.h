@@ -17,6 +17,7 @@
 #include "src/base/result.h"
 #include "src/capi/handles.h"
 #include "src/session/session.h"
+#include "src/session/task_pool.h"
 
 namespace pergola::capi {
 
@@ -70,6 +71,16 @@ template <>
 struct HandleTraits<session::Texture> {
   using Handle = pergola_texture;
   static constexpr HandleKind kKind = HandleKind::kTexture;
+};
+template <>
+struct HandleTraits<session::TaskPool> {
+  using Handle = pergola_task_pool;
+  static constexpr HandleKind kKind = HandleKind::kTaskPool;
+};
+template <>
+struct HandleTraits<session::TaskKind> {
+  using Handle = pergola_task_kind;
+  static constexpr HandleKind kKind = HandleKind::kTaskKind;
 };
 
 // The object of a handle in the table or in a reading of it; `what` is its argument's name, for the message.

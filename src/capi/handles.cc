@@ -8,12 +8,9 @@ namespace {
 
 static_assert(sizeof(void*) == 8, "A handle has 64 bits.");
 
-constexpr unsigned kKindBits = 3, kSlotBits = 29;
-constexpr std::uint64_t kKindMask = (1u << kKindBits) - 1, kSlotMask = (1u << kSlotBits) - 1;
-
 void* encode(HandleKind kind, std::uint64_t slot, std::uint32_t generation) {
-  const std::uint64_t bits =
-      (std::uint64_t{generation} << (kKindBits + kSlotBits)) | (slot << kKindBits) | static_cast<std::uint64_t>(kind);
+  const std::uint64_t bits = (std::uint64_t{generation} << (kHandleKindBits + kHandleSlotBits)) |
+                             (slot << kHandleKindBits) | static_cast<std::uint64_t>(kind);
   return reinterpret_cast<void*>(bits);
 }
 
@@ -28,6 +25,8 @@ std::string_view to_string(HandleKind kind) {
     case HandleKind::kArray: return "an array";
     case HandleKind::kEvent: return "an event";
     case HandleKind::kTexture: return "a texture";
+    case HandleKind::kTaskPool: return "a task pool";
+    case HandleKind::kTaskKind: return "a task kind";
   }
   return "unknown";
 }
@@ -40,7 +39,7 @@ HandleTable& HandleTable::instance() {
 Result<void*> HandleTable::add(HandleKind kind, std::shared_ptr<void> object) {
   const std::lock_guard lock(mutex_);
   if (free_.empty()) {
-    if (slots_.size() > kSlotMask)
+    if (slots_.size() > kHandleSlotMask)
       return PERGOLA_ERROR(kResourceExhausted, "{} handles are live; destroy some.", slots_.size());
     free_.reserve(slots_.size() + 1);  // so that remove() cannot run out of memory
     slots_.emplace_back();
@@ -58,9 +57,9 @@ Result<std::size_t> HandleTable::slot_of(HandleKind kind, const void* handle, st
   if (handle == nullptr)
     return PERGOLA_ERROR(kInvalidArgument, "The {} is null; it should be the handle of {}.", what, to_string(kind));
   const auto bits = reinterpret_cast<std::uint64_t>(handle);
-  const std::uint64_t index = (bits >> kKindBits) & kSlotMask;
-  const std::uint64_t generation = bits >> (kKindBits + kSlotBits);
-  const auto given = static_cast<HandleKind>(bits & kKindMask);
+  const std::uint64_t index = slot_index(handle);
+  const std::uint64_t generation = bits >> (kHandleKindBits + kHandleSlotBits);
+  const auto given = static_cast<HandleKind>(bits & kHandleKindMask);
   const bool live = index < slots_.size() && slots_[index].object != nullptr &&
                     slots_[index].generation == generation && slots_[index].kind == given;
   if (!live)

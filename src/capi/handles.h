@@ -2,7 +2,7 @@
 //
 // A handle is a number in the shape of a pointer, never an address:
 //
-//   63              32 31               3 2    0
+//   63              32 31               4 3    0
 //   ┌─────────────────┬──────────────────┬──────┐
 //   │ generation (>0) │ slot             │ kind │
 //   └─────────────────┴──────────────────┴──────┘
@@ -12,6 +12,7 @@
 // memory.
 //
 // Thread-safe: a shared lock to look up, an exclusive one to add and remove; objects are destroyed outside the lock.
+// Calls that cannot afford the lock look their handles up in hot_handles.h as well.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +32,18 @@ enum class HandleKind : std::uint8_t {
   kKernel = 3,
   kArray = 4,
   kEvent = 5,
-  kTexture = 6
+  kTexture = 6,
+  kTaskPool = 7,
+  kTaskKind = 8
 };
 std::string_view to_string(HandleKind kind);
+
+constexpr unsigned kHandleKindBits = 4, kHandleSlotBits = 28;
+constexpr std::uint64_t kHandleKindMask = (1u << kHandleKindBits) - 1, kHandleSlotMask = (1u << kHandleSlotBits) - 1;
+// Which slot a handle names, live or not.
+inline std::uint64_t slot_index(const void* handle) {
+  return (reinterpret_cast<std::uint64_t>(handle) >> kHandleKindBits) & kHandleSlotMask;
+}
 
 class HandleTable {
  public:

@@ -1,0 +1,213 @@
+// Pools of narrow tasks: launches of a few warps, spawned one by one as they appear, that together fill the device
+// (Pagoda, sections 3 and 4; docs/tasks.md says which kernels can be tasks). Include pergola.hpp.
+//
+//   pergola::TaskPool pool = session.task_pool();
+//   pergola::TaskKind tile = pool.prepare(kernel, pergola::grid(1, 256));   // compiles
+//   for (int t = 0; t < tiles; ++t) tile(image, t, width);                  // returns at once; any thread may
+//   pool.wait_all();                                                        // or image.read(): it waits for its tasks
+//
+// A task comes after the session's work so far on the arrays it is given; the session's later work on an array, a
+// read() too, comes after all tasks that were given it. Tasks are in no order with each other: whoever wants one waits
+// for one before spawning the next.
+//
+// All objects may be used from any thread, and copied: they are handles. They keep the session.
+#ifndef PERGOLA_TASKS_HPP_
+#define PERGOLA_TASKS_HPP_
+
+#include <pergola/pergola.hpp>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace pergola {
+inline namespace v0_1 {
+
+// A task of one pool; never 0.
+using TaskId = std::uint64_t;
+
+struct TaskPoolOptions {
+  std::uint32_t blocks = 0;                // resident; 0: as many as the device holds
+  std::chrono::nanoseconds park_after{0};  // without work the resident kernel ends after that; 0: 200 microseconds
+};
+
+// A kernel with a shape, ready to be spawned. Made by TaskPool::prepare().
+class TaskKind {
+ public:
+  TaskKind(pergola_task_kind handle, Kernel kernel)
+      : state_(std::make_shared<const State>(State{Owner(handle), std::move(kernel)})) {}
+
+  // Spawns a task; the arguments are those of a launch (Kernel), and are checked like them. Waits where too many tasks
+  // are under way, and for work on the arrays.
+  template <typename... Args>
+  TaskId spawn(const Args&... args) const {
+    const Kernel& kernel = state_->kernel;
+    std::size_t index = 0;
+    // One more than needed, so that a kernel without parameters has an array too.
+    const std::array<pergola_argument, sizeof...(Args) + 1> list{kernel.argument(index++, args)..., pergola_argument{}};
+    TaskId id = 0;
+    detail::check(pergola_task_spawn(handle(), list.data(), sizeof...(Args), &id));
+    return id;
+  }
+  template <typename... Args>
+  TaskId operator()(const Args&... args) const {
+    return spawn(args...);
+  }
+
+  // The same with all parameters as they lie in memory, in the kernel's order: the quickest way. A struct's members are
+  // aligned as the kernel's parameters are, an array is its address on the device. Nothing but the size is checked, and
+  // there is no order with the session's other work: what the parameters point at must be ready, and stay until the
+  // task has ended.
+  template <typename T>
+    requires(std::is_trivially_copyable_v<T> && !std::is_convertible_v<const T&, std::span<const std::byte>>)
+  TaskId spawn_packed(const T& parameters) const {
+    const std::size_t wanted = state_->kernel.info().parameter_bytes;
+    // A struct may end in padding.
+    if (sizeof(T) != wanted && (sizeof(T) < wanted || sizeof(T) - wanted >= alignof(T))) refuse_size(sizeof(T));
+    return spawn_bytes(&parameters, wanted);
+  }
+  TaskId spawn_packed(std::span<const std::byte> parameters) const {
+    if (parameters.size() != state_->kernel.info().parameter_bytes) refuse_size(parameters.size());
+    return spawn_bytes(parameters.data(), parameters.size());
+  }
+
+  const Kernel& kernel() const { return state_->kernel; }
+  pergola_task_kind handle() const { return state_->handle.get(); }
+
+ private:
+  using Owner = detail::Handle<pergola_task_kind, pergola_task_kind_destroy>;
+  struct State {
+    Owner handle;
+    Kernel kernel;
+  };
+
+  TaskId spawn_bytes(const void* parameters, std::size_t size_bytes) const {
+    TaskId id = 0;
+    detail::check(pergola_task_spawn_packed(handle(), parameters, size_bytes, &id));
+    return id;
+  }
+  [[noreturn]] void refuse_size(std::size_t given) const {
+    throw Error(Code::kInvalidArgument, "The parameters of kernel '" + std::string(kernel().name()) + "' have " +
+                                            std::to_string(kernel().info().parameter_bytes) + " bytes; " +
+                                            std::to_string(given) + " are given.");
+  }
+
+  std::shared_ptr<const State> state_;
+};
+
+// A session's pool of tasks. Made by Session::task_pool(); every call gives the same pool.
+class TaskPool {
+ public:
+  explicit TaskPool(pergola_task_pool handle) : state_(std::make_shared<State>()) { state_->handle = Owner(handle); }
+
+  // Compiles: tasks under way end first, others may be spawned meanwhile. Shapes are those of launches: grid(1, 256),
+  // with dynamic shared memory grid(1, 256, bytes), for_each(n). kUnsupported, with the line and the numbers, where the
+  // kernel cannot be a task or asks for more than the pool's shape has.
+  TaskKind prepare(const Kernel& kernel, const Grid& shape) const { return prepare(kernel, kernel.config(shape)); }
+  TaskKind prepare(const Kernel& kernel, const ForEach& range) const { return prepare(kernel, kernel.config(range)); }
+  // With a shape of the C interface.
+  TaskKind prepare(const Kernel& kernel, const pergola_launch_config& config) const {
+    pergola_task_kind kind = nullptr;
+    detail::check(pergola_task_pool_prepare(handle(), kernel.handle(), &config, &kind));
+    return TaskKind(kind, kernel);
+  }
+
+  // Prepares the kernel, the first time, and spawns a task. Later times look it up: a TaskKind of one's own does not.
+  template <typename Shape, typename... Args>
+    requires(std::is_same_v<Shape, Grid> || std::is_same_v<Shape, ForEach>)
+  TaskId spawn(const Kernel& kernel, const Shape& shape, const Args&... args) const {
+    return known(kernel, kernel.config(shape)).spawn(args...);
+  }
+
+  // Blocks until the task has ended; throws what it failed with.
+  void wait(TaskId id) const { detail::check(pergola_task_wait(handle(), id, -1)); }
+  // As wait(), for a while: false when it is over and the task goes on.
+  bool wait(TaskId id, std::chrono::nanoseconds timeout) const {
+    return has_ended(pergola_task_wait(handle(), id, std::max<std::int64_t>(timeout.count(), 0)));
+  }
+  // The same for all tasks that were spawned before the call.
+  void wait_all() const { detail::check(pergola_task_wait_all(handle(), -1)); }
+  bool wait_all(std::chrono::nanoseconds timeout) const {
+    return has_ended(pergola_task_wait_all(handle(), std::max<std::int64_t>(timeout.count(), 0)));
+  }
+  // Whether the task has ended; throws what it failed with. Never blocks.
+  bool check(TaskId id) const {
+    std::int32_t done = 0;
+    detail::check(pergola_task_check(handle(), id, &done));
+    return done != 0;
+  }
+  // Ends the resident kernel once the tasks under way have ended; the next spawn starts it again.
+  void park() const { detail::check(pergola_task_pool_park(handle())); }
+  pergola_task_pool_info info() const {
+    pergola_task_pool_info info{};
+    info.struct_size = PERGOLA_STRUCT_SIZE(pergola_task_pool_info);
+    detail::check(pergola_task_pool_get_info(handle(), &info));
+    return info;
+  }
+  pergola_task_pool handle() const { return state_->handle.get(); }
+
+ private:
+  using Owner = detail::Handle<pergola_task_pool, pergola_task_pool_destroy>;
+  struct Known {
+    pergola_launch_config config;
+    TaskKind kind;
+  };
+  struct State {
+    Owner handle;
+    std::mutex mutex;
+    std::vector<Known> known;  // guarded by mutex; what spawn() was given
+  };
+
+  static bool has_ended(pergola_code code) {
+    if (code == PERGOLA_TIMEOUT) return false;
+    detail::check(code);
+    return true;
+  }
+  TaskKind known(const Kernel& kernel, const pergola_launch_config& config) const {
+    static_assert(std::has_unique_object_representations_v<pergola_launch_config>, "memcmp() compares them");
+    const auto find = [&] {
+      return std::find_if(state_->known.begin(), state_->known.end(), [&](const Known& known) {
+        return known.kind.kernel().handle() == kernel.handle() &&
+               std::memcmp(&known.config, &config, sizeof config) == 0;
+      });
+    };
+    {
+      const std::lock_guard lock(state_->mutex);
+      if (const auto at = find(); at != state_->known.end()) return at->kind;
+    }
+    TaskKind kind = prepare(kernel, config);  // outside the lock: it compiles, and others may spawn meanwhile
+    const std::lock_guard lock(state_->mutex);
+    if (find() == state_->known.end()) state_->known.push_back({config, kind});
+    return kind;
+  }
+
+  std::shared_ptr<State> state_;
+};
+
+inline TaskPool Session::task_pool(const TaskPoolOptions& options) const {
+  pergola_task_pool_options c{};
+  c.struct_size = PERGOLA_STRUCT_SIZE(pergola_task_pool_options);
+  c.blocks = options.blocks;
+  c.park_after_ns = options.park_after.count();
+  pergola_task_pool pool = nullptr;
+  detail::check(pergola_session_task_pool(handle(), &c, &pool));
+  return TaskPool(pool);
+}
+inline TaskPool Session::task_pool() const {
+  return task_pool(TaskPoolOptions{});
+}
+
+}  // namespace v0_1
+}  // namespace pergola
+
+#endif  // PERGOLA_TASKS_HPP_

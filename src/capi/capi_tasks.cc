@@ -1,0 +1,173 @@
+// Pools of narrow tasks of the C interface. Spawning is what they are for: pergola_task_spawn_packed() is called tens
+// of millions of times a second, so it looks its handle up without the table's lock (hot_handles.h) and makes nothing.
+#include <chrono>
+#include <optional>
+
+#include "src/capi/arguments.h"
+#include "src/capi/guard.h"
+#include "src/capi/hot_handles.h"
+
+using namespace pergola;        // NOLINT: this file is the border of the namespace
+using namespace pergola::capi;  // NOLINT
+
+namespace {
+
+Result<session::TaskPoolOptions> pool_options(const pergola_task_pool_options* given) {
+  PERGOLA_ASSIGN(const pergola_task_pool_options options, read_struct(given, "pergola_task_pool_options"));
+  if (options.reserved != 0)
+    return PERGOLA_ERROR(kUnsupported, "reserved of pergola_task_pool_options is {}; it should be 0.",
+                         options.reserved);
+  if (options.park_after_ns < 0)
+    return PERGOLA_ERROR(kInvalidArgument, "park_after_ns is {}; it should be 0 (the usual) or more.",
+                         options.park_after_ns);
+  session::TaskPoolOptions result;
+  result.blocks = options.blocks;
+  result.park_after = std::chrono::ceil<std::chrono::microseconds>(std::chrono::nanoseconds(options.park_after_ns));
+  return result;
+}
+
+std::optional<std::chrono::nanoseconds> timeout_of(int64_t timeout_ns) {
+  return timeout_ns < 0 ? std::nullopt : std::optional(std::chrono::nanoseconds(timeout_ns));
+}
+
+Result<session::TaskId> spawn_packed(session::TaskKind& kind, const void* parameters, size_t size_bytes) {
+  return kind.spawn_packed({static_cast<const std::byte*>(parameters), size_bytes});
+}
+
+// Where there is something to say about the handle or the pointer, and for threads that have no note.
+pergola_code spawn_packed_slowly(pergola_task_kind handle, const void* parameters, size_t size_bytes, uint64_t* id) {
+  return guarded([&]() -> Status {
+    PERGOLA_ASSIGN(auto kind, object_of<session::TaskKind>(handle, "task kind"));
+    if (size_bytes != 0) PERGOLA_TRY(check_pointer(parameters, "parameters"));
+    PERGOLA_ASSIGN(const session::TaskId spawned, spawn_packed(*kind, parameters, size_bytes));
+    if (id != nullptr) *id = spawned;
+    return {};
+  });
+}
+
+}  // namespace
+
+pergola_code pergola_session_task_pool(pergola_session handle, const pergola_task_pool_options* given,
+                                       pergola_task_pool* out) {
+  return guarded([&]() -> Status {
+    PERGOLA_TRY(check_pointer(out, "pool"));
+    PERGOLA_ASSIGN(auto session, object_of<session::Session>(handle, "session"));
+    PERGOLA_ASSIGN(const session::TaskPoolOptions options, pool_options(given));
+    PERGOLA_ASSIGN(auto pool, session->task_pool(options));
+    return give_handle(std::move(pool), out);
+  });
+}
+
+pergola_code pergola_task_pool_destroy(pergola_task_pool pool) {
+  return capi::destroy<session::TaskPool>(pool, "task pool");
+}
+
+pergola_code pergola_task_pool_prepare(pergola_task_pool pool_handle, pergola_kernel kernel_handle,
+                                       const pergola_launch_config* given, pergola_task_kind* out) {
+  return guarded([&]() -> Status {
+    PERGOLA_TRY(check_pointer(out, "kind"));
+    PERGOLA_ASSIGN(auto pool, object_of<session::TaskPool>(pool_handle, "task pool"));
+    PERGOLA_ASSIGN(auto kernel, object_of<session::Kernel>(kernel_handle, "kernel"));
+    PERGOLA_ASSIGN(const LaunchConfig config, read_config(given));
+    PERGOLA_ASSIGN(auto kind, pool->prepare(kernel, config.shape));
+    session::TaskKind* const object = kind.get();
+    pergola_task_kind made = nullptr;
+    PERGOLA_TRY(give_handle(std::move(kind), &made));
+    if (Status added = HotHandles::add(made, object); !added.ok()) {
+      PERGOLA_TRY(HandleTable::instance().remove(HandleKind::kTaskKind, made, "task kind").status());
+      return added;
+    }
+    *out = made;
+    return {};
+  });
+}
+
+pergola_code pergola_task_kind_destroy(pergola_task_kind handle) {
+  return guarded([&]() -> Status {
+    PERGOLA_ASSIGN(auto object, HandleTable::instance().remove(HandleKind::kTaskKind, handle, "task kind"));
+    HotHandles::remove(handle, std::move(object));
+    return {};
+  });
+}
+
+pergola_code pergola_task_spawn(pergola_task_kind handle, const pergola_argument* given, size_t count, uint64_t* id) {
+  return guarded([&]() -> Status {
+    session::TaskKindPtr kind;
+    Arguments arguments;
+    {
+      const HandleTable::Reading handles(HandleTable::instance());
+      PERGOLA_ASSIGN(kind, object_of<session::TaskKind>(handle, "task kind", handles));
+      PERGOLA_TRY(read_arguments(given, count, handles, arguments));
+    }
+    PERGOLA_ASSIGN(const session::TaskId spawned, kind->spawn(arguments));
+    if (id != nullptr) *id = spawned;
+    return {};
+  });
+}
+
+// guarded(), unrolled: of a forked child's threads none has a note.
+pergola_code pergola_task_spawn_packed(pergola_task_kind handle, const void* parameters, size_t size_bytes,
+                                       uint64_t* id) {
+  const HotHandles::Use use(handle);
+  if (use.object() == nullptr || (parameters == nullptr && size_bytes != 0)) [[unlikely]]
+    return spawn_packed_slowly(handle, parameters, size_bytes, id);
+  try {
+    const Result<session::TaskId> spawned =
+        spawn_packed(*static_cast<session::TaskKind*>(use.object()), parameters, size_bytes);
+    if (!spawned.ok()) [[unlikely]]
+      return fail(spawned.code(), spawned.message());
+    if (id != nullptr) *id = *spawned;
+    return PERGOLA_OK;
+  } catch (...) {
+    return guarded([]() -> Status { throw; });
+  }
+}
+
+pergola_code pergola_task_wait(pergola_task_pool handle, uint64_t id, int64_t timeout_ns) {
+  return guarded([&]() -> Status {
+    PERGOLA_ASSIGN(auto pool, object_of<session::TaskPool>(handle, "task pool"));
+    return pool->wait(id, timeout_of(timeout_ns));
+  });
+}
+
+pergola_code pergola_task_check(pergola_task_pool handle, uint64_t id, int32_t* out) {
+  return guarded([&]() -> Status {
+    PERGOLA_TRY(check_pointer(out, "done"));
+    PERGOLA_ASSIGN(auto pool, object_of<session::TaskPool>(handle, "task pool"));
+    PERGOLA_ASSIGN(const bool done, pool->check(id));
+    *out = done ? 1 : 0;
+    return {};
+  });
+}
+
+pergola_code pergola_task_wait_all(pergola_task_pool handle, int64_t timeout_ns) {
+  return guarded([&]() -> Status {
+    PERGOLA_ASSIGN(auto pool, object_of<session::TaskPool>(handle, "task pool"));
+    return pool->wait_all(timeout_of(timeout_ns));
+  });
+}
+
+pergola_code pergola_task_pool_park(pergola_task_pool handle) {
+  return guarded([&]() -> Status {
+    PERGOLA_ASSIGN(auto pool, object_of<session::TaskPool>(handle, "task pool"));
+    return pool->park();
+  });
+}
+
+pergola_code pergola_task_pool_get_info(pergola_task_pool handle, pergola_task_pool_info* out) {
+  return guarded([&]() -> Status {
+    PERGOLA_ASSIGN(auto pool, object_of<session::TaskPool>(handle, "task pool"));
+    const session::TaskPoolInfo info = pool->info();
+    pergola_task_pool_info full{};
+    full.blocks = info.blocks;
+    full.registers_per_thread = info.registers_per_thread;
+    full.local_bytes_per_thread = info.local_bytes_per_thread;
+    full.most_threads = info.most_threads;
+    full.most_shared_bytes = info.most_shared_bytes;
+    full.is_running = info.is_running ? 1 : 0;
+    full.memory_bytes = info.memory_bytes;
+    full.launches = info.launches;
+    full.spawned = info.spawned;
+    return write_struct(full, out, "pergola_task_pool_info");
+  });
+}

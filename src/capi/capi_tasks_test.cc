@@ -1,0 +1,328 @@
+// Narrow tasks of the C interface: what it hands on, checks and refuses, over a pool that only writes down what it is
+// asked.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pergola/pergola.h>
+
+#include <cstring>
+#include <functional>
+#include <future>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "src/capi/guard.h"
+
+namespace {
+
+using pergola::Code;
+using pergola::Result;
+using pergola::Status;
+using ::testing::HasSubstr;
+namespace session = pergola::session;
+
+constexpr const char* kPtx = R"(
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry store(.param .u64 p, .param .u32 v) {
+  .reg .b64 %a;
+  .reg .b32 %v;
+  ld.param.u64 %a, [p];
+  ld.param.u32 %v, [v];
+  st.global.u32 [%a], %v;
+  ret;
+}
+)";
+
+struct Log {
+  int kinds_alive = 0;
+  std::string last;  // what was asked
+  Status answer;     // what to answer; success where it is none
+  std::function<void()> during_spawn = [] {};
+};
+
+class RecordingKind : public session::TaskKind {
+ public:
+  explicit RecordingKind(Log& log) : log_(log) { ++log_.kinds_alive; }
+  ~RecordingKind() override { --log_.kinds_alive; }
+  Result<session::TaskId> spawn(std::span<const session::Argument> arguments) override {
+    return id(fmt::format("spawn {}", arguments.size()));
+  }
+  Result<session::TaskId> spawn_packed(std::span<const std::byte> parameters) override {
+    std::string bytes;
+    for (const std::byte byte : parameters) bytes += fmt::format(" {:x}", static_cast<unsigned>(byte));
+    return id("packed" + bytes);
+  }
+
+ private:
+  Result<session::TaskId> id(std::string what) {
+    log_.during_spawn();
+    log_.last = std::move(what);
+    if (!log_.answer.ok()) return log_.answer;
+    return ++last_id_;
+  }
+  Log& log_;
+  session::TaskId last_id_ = 40;
+};
+
+class RecordingPool : public session::TaskPool {
+ public:
+  explicit RecordingPool(Log& log) : log_(log) {}
+  Result<session::TaskKindPtr> prepare(const session::KernelPtr& kernel, const session::LaunchShape& shape) override {
+    const std::string cooperative = shape.cooperative ? " cooperative" : "";
+    log_.last =
+        fmt::format("prepare {} {}x{}x{} {}x{}x{} {}{}", kernel->info().name, shape.grid.x, shape.grid.y, shape.grid.z,
+                    shape.block.x, shape.block.y, shape.block.z, shape.dynamic_shared_bytes, cooperative);
+    if (!log_.answer.ok()) return log_.answer;
+    return session::TaskKindPtr(std::make_shared<RecordingKind>(log_));
+  }
+  Status wait(session::TaskId id, std::optional<std::chrono::nanoseconds> timeout) override {
+    return note(fmt::format("wait {} {}", id, timeout ? timeout->count() : -1));
+  }
+  Result<bool> check(session::TaskId id) override {
+    if (Status status = note(fmt::format("check {}", id)); !status.ok()) return status;
+    return id == 41;
+  }
+  Status wait_all(std::optional<std::chrono::nanoseconds> timeout) override {
+    return note(fmt::format("wait_all {}", timeout ? timeout->count() : -1));
+  }
+  Status park() override { return note("park"); }
+  session::TaskPoolInfo info() const override { return {1, 2, 3, 4, 5, 6, 7, 8, true}; }
+
+ private:
+  Status note(std::string what) {
+    log_.last = std::move(what);
+    return log_.answer;
+  }
+  Log& log_;
+};
+
+}  // namespace
+
+// For tasks_hpp_test.cc, in which pergola::Error is another. The log is the process's.
+Log& log_of_pools() {
+  static Log log;
+  return log;
+}
+pergola_task_pool make_recording_pool() {
+  pergola_task_pool pool = nullptr;
+  EXPECT_TRUE(
+      pergola::capi::give_handle<session::TaskPool>(std::make_shared<RecordingPool>(log_of_pools()), &pool).ok());
+  return pool;
+}
+std::string asked_of_pools() {
+  return log_of_pools().last;
+}
+
+namespace {
+
+class CapiTasks : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    pergola_session_options options{};
+    options.struct_size = PERGOLA_STRUCT_SIZE(pergola_session_options);
+    options.device = "null";
+    ASSERT_EQ(pergola_session_create(&options, &session_), PERGOLA_OK) << pergola_last_error();
+    pergola_module module = nullptr;
+    ASSERT_EQ(pergola_session_load_text(session_, kPtx, std::strlen(kPtx), nullptr, &module), PERGOLA_OK)
+        << pergola_last_error();
+    ASSERT_EQ(pergola_module_kernel(module, "store", &kernel_), PERGOLA_OK) << pergola_last_error();
+    ASSERT_EQ(pergola_module_destroy(module), PERGOLA_OK);
+    ASSERT_TRUE(pergola::capi::give_handle<session::TaskPool>(std::make_shared<RecordingPool>(log_), &pool_).ok());
+    config_.struct_size = PERGOLA_STRUCT_SIZE(pergola_launch_config);
+    config_.grid[0] = 1, config_.block[0] = 32;
+  }
+  void TearDown() override {
+    EXPECT_EQ(pergola_task_pool_destroy(pool_), PERGOLA_OK);
+    EXPECT_EQ(pergola_kernel_destroy(kernel_), PERGOLA_OK);
+    EXPECT_EQ(pergola_session_destroy(session_), PERGOLA_OK);
+    EXPECT_EQ(pergola::capi::HandleTable::instance().live(), 0u) << "a handle was forgotten";
+    EXPECT_EQ(log_.kinds_alive, 0);
+  }
+  pergola_task_kind make_kind() {
+    pergola_task_kind kind = nullptr;
+    EXPECT_EQ(pergola_task_pool_prepare(pool_, kernel_, &config_, &kind), PERGOLA_OK) << pergola_last_error();
+    return kind;
+  }
+
+  Log log_;
+  pergola_session session_ = nullptr;
+  pergola_kernel kernel_ = nullptr;
+  pergola_task_pool pool_ = nullptr;
+  pergola_launch_config config_{};
+};
+
+TEST_F(CapiTasks, Options_AreChecked) {
+  pergola_task_pool pool = nullptr;
+  pergola_task_pool_options options{PERGOLA_STRUCT_SIZE(pergola_task_pool_options), 0, 0, -1};
+  EXPECT_EQ(pergola_session_task_pool(session_, &options, &pool), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_THAT(pergola_last_error(), HasSubstr("park_after_ns is -1"));
+  options.park_after_ns = 0;
+  EXPECT_EQ(pergola_session_task_pool(session_, &options, nullptr), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_session_task_pool(nullptr, &options, &pool), PERGOLA_INVALID_ARGUMENT);
+  options.reserved = 1;
+  EXPECT_EQ(pergola_session_task_pool(session_, &options, &pool), PERGOLA_UNSUPPORTED);
+  EXPECT_THAT(pergola_last_error(), HasSubstr("reserved"));
+  options.struct_size = 8;
+  EXPECT_EQ(pergola_session_task_pool(session_, &options, &pool), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_THAT(pergola_last_error(), HasSubstr("pergola_task_pool_options"));
+  EXPECT_EQ(pergola_session_task_pool(session_, nullptr, &pool), PERGOLA_UNSUPPORTED) << "null runs nothing";
+  EXPECT_EQ(pool, nullptr);
+}
+
+TEST_F(CapiTasks, Prepare_HandsOnTheShape) {
+  config_.grid[1] = 3, config_.dynamic_shared_bytes = 64, config_.flags = PERGOLA_LAUNCH_COOPERATIVE;
+  pergola_task_kind kind = make_kind();
+  EXPECT_EQ(log_.last, "prepare store 1x3x1 32x1x1 64 cooperative");
+  EXPECT_EQ(pergola_task_kind_destroy(kind), PERGOLA_OK);
+  log_.answer = PERGOLA_ERROR(kUnsupported, "The kernel cannot be a task.");
+  pergola_task_kind refused = nullptr;
+  EXPECT_EQ(pergola_task_pool_prepare(pool_, kernel_, &config_, &refused), PERGOLA_UNSUPPORTED);
+  EXPECT_STREQ(pergola_last_error(), "The kernel cannot be a task.");
+  EXPECT_EQ(refused, nullptr);
+  log_.answer = {};
+  EXPECT_EQ(pergola_task_pool_prepare(nullptr, kernel_, &config_, &refused), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_task_pool_prepare(pool_, nullptr, &config_, &refused), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_task_pool_prepare(pool_, kernel_, nullptr, &refused), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_task_pool_prepare(pool_, kernel_, &config_, nullptr), PERGOLA_INVALID_ARGUMENT);
+  config_.flags = 1u << 31;
+  EXPECT_EQ(pergola_task_pool_prepare(pool_, kernel_, &config_, &refused), PERGOLA_UNSUPPORTED);
+  config_.flags = 0, config_.struct_size = 12;
+  EXPECT_EQ(pergola_task_pool_prepare(pool_, kernel_, &config_, &refused), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(refused, nullptr);
+}
+
+TEST_F(CapiTasks, Spawn_HandsOnArgumentsAndReturnsTheId) {
+  pergola_task_kind kind = make_kind();
+  const pergola_argument arguments[] = {pergola_arg_address(0), pergola_arg_u32(7)};
+  std::uint64_t id = 0;
+  EXPECT_EQ(pergola_task_spawn(kind, arguments, 2, &id), PERGOLA_OK);
+  EXPECT_EQ(log_.last, "spawn 2");
+  EXPECT_EQ(id, 41u);
+  EXPECT_EQ(pergola_task_spawn(kind, arguments, 2, nullptr), PERGOLA_OK);
+  const unsigned char bytes[] = {1, 2, 255};
+  EXPECT_EQ(pergola_task_spawn_packed(kind, bytes, sizeof bytes, &id), PERGOLA_OK);
+  EXPECT_EQ(log_.last, "packed 1 2 ff");
+  EXPECT_EQ(id, 43u);
+  EXPECT_EQ(pergola_task_spawn_packed(kind, nullptr, 0, nullptr), PERGOLA_OK) << "a kernel without parameters";
+  EXPECT_EQ(log_.last, "packed");
+  log_.last = "";
+  id = 5;
+  EXPECT_EQ(pergola_task_spawn(kind, nullptr, 2, &id), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_task_spawn_packed(kind, nullptr, 4, &id), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_THAT(pergola_last_error(), HasSubstr("The pointer parameters is null"));
+  pergola_array dead = reinterpret_cast<pergola_array>(std::uintptr_t{0x1234});
+  const pergola_argument with_dead = pergola_arg_array(dead);
+  EXPECT_EQ(pergola_task_spawn(kind, &with_dead, 1, &id), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_THAT(pergola_last_error(), HasSubstr("array given as argument 0 is not a live handle"));
+  EXPECT_EQ(log_.last, "") << "nothing was spawned";
+  log_.answer = PERGOLA_ERROR(kDeviceLost, "The device is gone.");
+  EXPECT_EQ(pergola_task_spawn(kind, arguments, 2, &id), PERGOLA_DEVICE_LOST);
+  EXPECT_EQ(pergola_task_spawn_packed(kind, bytes, 3, &id), PERGOLA_DEVICE_LOST);
+  EXPECT_STREQ(pergola_last_error(), "The device is gone.");
+  log_.during_spawn = [] { throw std::runtime_error("thrown"); };
+  EXPECT_EQ(pergola_task_spawn_packed(kind, bytes, 3, &id), PERGOLA_INTERNAL);
+  EXPECT_EQ(id, 5u);
+  EXPECT_EQ(pergola_task_kind_destroy(kind), PERGOLA_OK);
+}
+
+TEST_F(CapiTasks, Waits_HandOnIdsAndTimes) {
+  std::int32_t done = -1;
+  EXPECT_EQ(pergola_task_wait(pool_, 9, -1), PERGOLA_OK);
+  EXPECT_EQ(log_.last, "wait 9 -1");
+  EXPECT_EQ(pergola_task_wait(pool_, 9, 0), PERGOLA_OK);
+  EXPECT_EQ(log_.last, "wait 9 0");
+  EXPECT_EQ(pergola_task_wait_all(pool_, 1500), PERGOLA_OK);
+  EXPECT_EQ(log_.last, "wait_all 1500");
+  EXPECT_EQ(pergola_task_check(pool_, 41, &done), PERGOLA_OK);
+  EXPECT_EQ(done, 1);
+  EXPECT_EQ(pergola_task_check(pool_, 42, &done), PERGOLA_OK);
+  EXPECT_EQ(done, 0);
+  EXPECT_EQ(pergola_task_pool_park(pool_), PERGOLA_OK);
+  EXPECT_EQ(log_.last, "park");
+  log_.answer = PERGOLA_ERROR(kTimeout, "It goes on.");
+  EXPECT_EQ(pergola_task_wait(pool_, 9, 5), PERGOLA_TIMEOUT);
+  EXPECT_EQ(pergola_task_wait_all(pool_, 5), PERGOLA_TIMEOUT);
+  EXPECT_EQ(pergola_task_check(pool_, 41, nullptr), PERGOLA_INVALID_ARGUMENT);
+}
+
+TEST_F(CapiTasks, Info_IsWrittenAsFarAsTheCallerKnowsIt) {
+  pergola_task_pool_info info{};
+  EXPECT_EQ(pergola_task_pool_get_info(pool_, &info), PERGOLA_INVALID_ARGUMENT) << "its size is 0";
+  info.struct_size = PERGOLA_STRUCT_SIZE(pergola_task_pool_info);
+  ASSERT_EQ(pergola_task_pool_get_info(pool_, &info), PERGOLA_OK);
+  const std::vector<std::uint64_t> fields{info.blocks,
+                                          info.registers_per_thread,
+                                          info.local_bytes_per_thread,
+                                          info.most_threads,
+                                          info.most_shared_bytes,
+                                          info.memory_bytes,
+                                          info.launches,
+                                          info.spawned,
+                                          static_cast<std::uint64_t>(info.is_running)};
+  EXPECT_THAT(fields, ::testing::ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 1));
+  EXPECT_EQ(pergola_task_pool_get_info(pool_, nullptr), PERGOLA_INVALID_ARGUMENT);
+}
+
+TEST_F(CapiTasks, DeadAndForeignHandles_AreErrorsInEveryFunction) {
+  pergola_task_kind kind = make_kind();
+  ASSERT_EQ(pergola_task_kind_destroy(kind), PERGOLA_OK);
+  EXPECT_EQ(log_.kinds_alive, 0);
+  std::uint64_t id = 0;
+  EXPECT_EQ(pergola_task_kind_destroy(kind), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_task_spawn(kind, nullptr, 0, &id), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_task_spawn_packed(kind, nullptr, 0, &id), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_THAT(pergola_last_error(), HasSubstr("The task kind is not a live handle"));
+  EXPECT_EQ(pergola_task_spawn_packed(nullptr, nullptr, 0, &id), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_THAT(pergola_last_error(), HasSubstr("The task kind is null"));
+  EXPECT_EQ(pergola_task_spawn_packed(reinterpret_cast<pergola_task_kind>(pool_), nullptr, 0, &id),
+            PERGOLA_INVALID_ARGUMENT);
+  EXPECT_STREQ(pergola_last_error(), "The task kind is the handle of a task pool; it should be that of a task kind.");
+  const auto wrong_pool = reinterpret_cast<pergola_task_pool>(kernel_);
+  std::int32_t done = 0;
+  pergola_task_pool_info info{};
+  info.struct_size = PERGOLA_STRUCT_SIZE(pergola_task_pool_info);
+  for (const pergola_task_pool pool : {wrong_pool, static_cast<pergola_task_pool>(nullptr)}) {
+    EXPECT_EQ(pergola_task_wait(pool, 1, 0), PERGOLA_INVALID_ARGUMENT);
+    EXPECT_EQ(pergola_task_check(pool, 1, &done), PERGOLA_INVALID_ARGUMENT);
+    EXPECT_EQ(pergola_task_wait_all(pool, 0), PERGOLA_INVALID_ARGUMENT);
+    EXPECT_EQ(pergola_task_pool_park(pool), PERGOLA_INVALID_ARGUMENT);
+    EXPECT_EQ(pergola_task_pool_get_info(pool, &info), PERGOLA_INVALID_ARGUMENT);
+    EXPECT_EQ(pergola_task_pool_destroy(pool), PERGOLA_INVALID_ARGUMENT);
+  }
+  EXPECT_EQ(id, 0u);
+}
+
+// Its slot serves another kind, or something else, under another generation.
+TEST_F(CapiTasks, SlotOfADestroyedKind_ServesTheNext) {
+  pergola_task_kind first = make_kind();
+  ASSERT_EQ(pergola_task_kind_destroy(first), PERGOLA_OK);
+  pergola_task_kind second = make_kind();
+  ASSERT_NE(first, second);
+  std::uint64_t id = 0;
+  EXPECT_EQ(pergola_task_spawn_packed(second, nullptr, 0, &id), PERGOLA_OK);
+  EXPECT_EQ(pergola_task_spawn_packed(first, nullptr, 0, &id), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_task_kind_destroy(second), PERGOLA_OK);
+}
+
+TEST_F(CapiTasks, KindDestroyedDuringASpawn_LivesUntilThatReturns) {
+  pergola_task_kind kind = make_kind();
+  std::promise<void> inside, go_on;
+  log_.during_spawn = [&] {
+    inside.set_value();
+    go_on.get_future().wait();
+  };
+  std::uint64_t id = 0;
+  std::thread spawner([&] { EXPECT_EQ(pergola_task_spawn_packed(kind, nullptr, 0, &id), PERGOLA_OK); });
+  inside.get_future().wait();
+  EXPECT_EQ(pergola_task_kind_destroy(kind), PERGOLA_OK) << "it does not wait";
+  EXPECT_EQ(log_.kinds_alive, 1);
+  go_on.set_value();
+  spawner.join();
+  EXPECT_EQ(id, 41u);
+  EXPECT_EQ(log_.kinds_alive, 0);
+}
+
+}  // namespace
