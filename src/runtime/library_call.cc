@@ -33,7 +33,7 @@ Status run(session::CallFunction function, void* stream, std::string_view name) 
     return PERGOLA_ERROR(kCallFailed, "The library call '{}' failed: its function returned {}.", name, code);
   } catch (const std::exception& error) {
     return PERGOLA_ERROR(kCallFailed, "The library call '{}' failed: its function threw: {}", name, error.what());
-  } catch (const abi::__forced_unwind&) {
+  } catch (const ::abi::__forced_unwind&) {
     throw;  // the thread is cancelled
   } catch (...) {
     return PERGOLA_ERROR(kCallFailed, "The library call '{}' failed: its function threw.", name);

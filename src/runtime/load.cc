@@ -104,6 +104,7 @@ Result<session::ModulePtr> load(std::shared_ptr<LocalSession> session, const Loa
   PERGOLA_ASSIGN(const ptx::Module parsed, ptx::parse(compiled.ptx, name));
   PERGOLA_TRY(ptx::verify(parsed));
   PERGOLA_TRY(check_math(compiled, info));
+  PERGOLA_ASSIGN(const LocalSession::Quiet quiet, session->quiet_tasks());  // drivers load when no kernel is resident
   PERGOLA_ASSIGN(auto loaded, session->raw_device().load({&parsed, compiled.ptx, name}));
 
   std::vector<const ptx::Function*> entries;

@@ -27,9 +27,20 @@ scheduler::Scheduler::Deadline deadline_after(std::optional<std::chrono::nanosec
 }  // namespace
 
 LocalArray::~LocalArray() {
+  (void)end_tasks();  // a failure is told by waits for the tasks
   managed_.reset();
   mirror_->retire();
   session_->scheduler().retire(std::move(resource_), std::move(buffer_));
+}
+
+Status LocalArray::begin_task(scheduler::Mode mode) const {
+  PERGOLA_TRY(mirror_->settle());
+  const scheduler::Access used = access(0, size_bytes(), mode);
+  if (!session_->scheduler().try_host_access(used, false))
+    PERGOLA_TRY(session_->scheduler().begin_host_access(used).status());
+  in_tasks_.store(true, std::memory_order_relaxed);
+  if (scheduler::writes(mode)) changed_on_device();
+  return {};
 }
 
 Status LocalArray::check_range(std::string_view what, std::uint64_t offset_bytes, std::uint64_t size) const {
@@ -41,6 +52,7 @@ Status LocalArray::check_range(std::string_view what, std::uint64_t offset_bytes
 Status LocalArray::write(std::uint64_t offset_bytes, std::span<const std::byte> source) {
   PERGOLA_TRY(check_range("write", offset_bytes, source.size()));
   if (source.empty()) return {};
+  PERGOLA_TRY(end_tasks());
   const scheduler::Access written = access(offset_bytes, source.size(), scheduler::Mode::kWrite);
   if (std::byte* bytes = buffer_->host_pointer()) {
     if (const auto now = session_->scheduler().try_host_access(written); now && is_here()) {
@@ -95,6 +107,7 @@ Status LocalArray::read(std::uint64_t offset_bytes, std::span<std::byte> destina
 }
 
 Result<std::span<const std::byte>> LocalArray::view() {
+  PERGOLA_TRY(end_tasks());
   if (!is_on_host() && size_bytes() != 0) {
     mirror_->changed_on_device();  // perhaps, by others who know the address
     PERGOLA_ASSIGN(const std::span<std::byte> bytes, mirror_->access(scheduler::Mode::kRead, std::nullopt));
@@ -116,6 +129,7 @@ Result<std::span<std::byte>> LocalArray::host(session::Access wanted, std::optio
     return PERGOLA_ERROR(kInvalidArgument, "{} is no access of the host's to an array: it reads, writes or does both.",
                          static_cast<std::int32_t>(wanted));
   if (size_bytes() == 0) return std::span<std::byte>();
+  PERGOLA_TRY(end_tasks());
   const auto deadline = deadline_after(timeout);
   if (!is_on_host()) {
     if (is_shared_) mirror_->changed_on_device();
@@ -132,6 +146,7 @@ Status LocalArray::prefetch(session::Location to) {
     return PERGOLA_ERROR(kInvalidArgument, "{} is no side to prefetch to: 1 is the device, 2 the host.",
                          static_cast<std::int32_t>(to));
   if (size_bytes() == 0) return {};
+  PERGOLA_TRY(end_tasks());
   if (managed_) return prefetch_managed(to);
   return is_on_host() ? Status() : mirror_->prefetch(to);
 }
@@ -168,6 +183,7 @@ Status LocalArray::fill(std::span<const std::byte> value) {
 
 Status LocalArray::submit_fill(scheduler::Scheduler::Enqueue enqueue) {
   const scheduler::Access written = access(0, size_bytes(), scheduler::Mode::kWrite);
+  PERGOLA_ASSIGN(const LocalSession::Quiet quiet, session_->quiet_tasks());
   return submit({scheduler::WorkKind::kFill, session_->sites().fill, std::span(&written, 1)}, enqueue);
 }
 
@@ -202,6 +218,7 @@ Status LocalArray::copy_from(std::uint64_t offset_bytes, const session::ArrayPtr
   const scheduler::Access accesses[] = {from->access(source_offset_bytes, size, scheduler::Mode::kRead),
                                         access(offset_bytes, size, scheduler::Mode::kWrite)};
   PERGOLA_TRY(from->settle());
+  PERGOLA_ASSIGN(const LocalSession::Quiet quiet, session_->quiet_tasks());
   return submit(
       {scheduler::WorkKind::kCopy, session_->sites().copy, accesses},
       [&](device::Queue& queue) { return queue.copy(buffer_, offset_bytes, from->buffer_, source_offset_bytes, size); },

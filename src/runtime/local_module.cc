@@ -11,14 +11,6 @@
 namespace pergola::runtime {
 namespace {
 
-// Memory comes in through this argument, though it is no array: then it may be that of any.
-bool is_address(const session::Argument& argument, const session::ParameterInfo& parameter) {
-  if (const auto* address = std::get_if<session::AddressArgument>(&argument)) return address->address != 0;
-  if (const auto* number = std::get_if<session::Number>(&argument))
-    return parameter.is_sole_base && parameter.size_bytes == 8 && number->bits != 0;
-  return std::holds_alternative<session::BytesArgument>(argument);
-}
-
 // Numbers that are not addresses, and structs that hold none.
 scheduler::ByteRanges scalars(const session::KernelInfo& info, std::span<const scheduler::Mode> modes,
                               std::span<const session::Argument> arguments) {
@@ -27,7 +19,7 @@ scheduler::ByteRanges scalars(const session::KernelInfo& info, std::span<const s
     const session::ParameterInfo& parameter = info.parameters[i];
     const bool number = std::holds_alternative<session::Number>(arguments[i]);
     if (!number && !std::holds_alternative<session::BytesArgument>(arguments[i])) continue;
-    if (modes[i] != scheduler::Mode::kNone && is_address(arguments[i], parameter)) continue;
+    if (modes[i] != scheduler::Mode::kNone && may_be_address(arguments[i], parameter)) continue;
     if (parameter.size_bytes != 0)
       found.push_back({parameter.offset_bytes, parameter.offset_bytes + parameter.size_bytes});
   }
@@ -35,6 +27,13 @@ scheduler::ByteRanges scalars(const session::KernelInfo& info, std::span<const s
 }
 
 }  // namespace
+
+bool may_be_address(const session::Argument& argument, const session::ParameterInfo& parameter) {
+  if (const auto* address = std::get_if<session::AddressArgument>(&argument)) return address->address != 0;
+  if (const auto* number = std::get_if<session::Number>(&argument))
+    return parameter.is_sole_base && parameter.size_bytes == 8 && number->bits != 0;
+  return std::holds_alternative<session::BytesArgument>(argument);
+}
 
 LocalModule::LocalModule(std::shared_ptr<LocalSession> session, device::ModulePtr module, std::string name,
                          const std::string& ptx_name, std::string ptx, std::vector<session::KernelName> names,
@@ -119,11 +118,15 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
       const auto& array = static_cast<const LocalArray&>(*given->array);
       PERGOLA_TRY(array.settle());
       accesses.push_back(array.access(0, array.size_bytes(), mode));
-    } else if (is_address(arguments[i], info().parameters[i])) {
+    } else if (may_be_address(arguments[i], info().parameters[i])) {
       universal = universal | mode;
     }
   }
-  if (universal != scheduler::Mode::kNone) PERGOLA_TRY(session.mirrors().settle_all());
+  if (universal != scheduler::Mode::kNone) {
+    PERGOLA_TRY(session.end_tasks());
+    PERGOLA_TRY(session.mirrors().settle_all());
+  }
+  PERGOLA_ASSIGN(const LocalSession::Quiet quiet, session.quiet_tasks());
   const device::Kernel& kernel = **module_->kernels_[index_];
   const auto find_scalars = [&] { return scalars(info(), state_.modes, arguments); };
   const FunctionRef<scheduler::ByteRanges()> ask_scalars = find_scalars;

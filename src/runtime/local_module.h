@@ -8,6 +8,9 @@
 
 namespace pergola::runtime {
 
+// Memory comes in through this argument, though it is no array: then it may be that of any.
+bool may_be_address(const session::Argument& argument, const session::ParameterInfo& parameter);
+
 // Immutable but for the scheduler's own state. kernels[i], infos[i] and names[i] are of the same kernel; where the
 // device refuses it, kernels[i] says why and infos[i] is empty. A LocalKernel is of one that is not refused.
 class LocalModule final : public session::Module, public std::enable_shared_from_this<LocalModule> {
@@ -18,6 +21,7 @@ class LocalModule final : public session::Module, public std::enable_shared_from
               std::vector<session::KernelInfo> infos, std::vector<Result<const device::Kernel*>> kernels);
 
   const std::vector<std::string>& kernel_names() const override { return ptx_names_; }
+  const std::shared_ptr<LocalSession>& session() const { return session_; }
   const std::string& refusal(std::size_t index) const override { return refusals_[index]; }
   const std::string& ptx() const override { return *ptx_; }
   ~LocalModule() override;
@@ -25,6 +29,7 @@ class LocalModule final : public session::Module, public std::enable_shared_from
 
  private:
   friend class LocalKernel;
+  friend class LocalTaskKind;
   // What launches of one kernel need at once.
   struct LaunchState {
     scheduler::WorkSite* site = nullptr;
@@ -66,6 +71,10 @@ class LocalKernel final : public session::Kernel {
         info_(declared_->info),
         state_(declared_->state) {}
 
+  // For tasks: which kernel of which module, and what its parameters point at.
+  const std::shared_ptr<const LocalModule>& module() const { return module_; }
+  std::size_t index() const { return index_; }
+
   const session::KernelInfo& info() const override { return info_; }
   Status launch(const session::LaunchShape& shape, std::span<const session::Argument> arguments,
                 session::EventPtr* event, std::uint64_t* ticket) override;
@@ -73,6 +82,7 @@ class LocalKernel final : public session::Kernel {
   Status launch_nothing(std::span<const session::Argument> arguments, session::EventPtr* event) override;
 
  private:
+  friend class LocalTaskKind;
   struct Declared {
     session::KernelInfo info;
     LocalModule::LaunchState state;

@@ -9,8 +9,8 @@
 #include "src/runtime/devices.h"
 #include "src/runtime/load.h"
 #include "src/runtime/local_array.h"
+#include "src/runtime/local_task_pool.h"
 #include "src/runtime/runtime.h"
-#include "src/session/task_pool.h"
 
 namespace pergola::runtime {
 namespace {
@@ -145,8 +145,24 @@ session::EventPtr LocalSession::wrap(device::EventPtr event, device::ModulePtr m
   return std::make_shared<LocalEvent>(shared_from_this(), std::move(event), std::move(module), kernel);
 }
 
-Result<session::TaskPoolPtr> LocalSession::task_pool(const session::TaskPoolOptions&) {
-  return PERGOLA_ERROR(kUnsupported, "'{}' has no pool of tasks.", device_->info().id);
+Result<session::TaskPoolPtr> LocalSession::task_pool(const session::TaskPoolOptions& options) {
+  const std::lock_guard lock(tasks_mutex_);
+  if (tasks_ == nullptr) {
+    PERGOLA_ASSIGN(tasks_, TaskWork::create(device_, options));
+    has_tasks_.store(true, std::memory_order_release);
+  }
+  return session::TaskPoolPtr(std::make_shared<LocalTaskPool>(shared_from_this(), tasks_));
+}
+
+Status LocalSession::end_tasks() {
+  if (!has_tasks_.load(std::memory_order_acquire)) return {};
+  return tasks_->executor().wait_all(std::nullopt);
+}
+
+Result<LocalSession::Quiet> LocalSession::quiet_tasks() {
+  if (!has_tasks_.load(std::memory_order_acquire)) return Quiet();
+  PERGOLA_ASSIGN(auto quiet, tasks_->executor().quiesce());
+  return Quiet(std::move(quiet));
 }
 
 Result<session::EventPtr> LocalSession::record() {
@@ -155,9 +171,10 @@ Result<session::EventPtr> LocalSession::record() {
 }
 
 Status LocalSession::synchronize() {
+  const Status tasks = end_tasks();
   Status status = scheduler_->synchronize();
   if (!status.ok()) mirrors_.failed();
-  return status;
+  return status.ok() ? tasks : status;
 }
 
 Result<std::string> LocalSession::dag(std::string_view format) {

@@ -13,6 +13,7 @@
 #include <mutex>
 
 #include "src/device/device.h"
+#include "src/executor/executor.h"
 #include "src/runtime/host_mirror.h"
 #include "src/runtime/managed_memory.h"
 #include "src/scheduler/scheduler.h"
@@ -22,6 +23,8 @@ namespace pergola::runtime {
 
 // "Kernel 'saxpy' failed: ..." unless the message names the kernel by itself.
 Status name_kernel(std::string_view kernel, const Status& status);
+
+class TaskWork;
 
 class LocalSession final : public session::Session, public std::enable_shared_from_this<LocalSession> {
  public:
@@ -44,6 +47,20 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   Result<std::string> dag(std::string_view format) override;
   Status trace(const std::optional<std::string>& path) override;
   Status history(const std::optional<std::string>& path) override;
+
+  // ── Tasks (local_task_pool.h) ──
+  // Waits for all tasks, where there is a pool.
+  Status end_tasks();
+  // The same for an array that tasks may have been given.
+  Status end_tasks_of(std::atomic<bool>& in_tasks) {
+    if (!in_tasks.load(std::memory_order_relaxed) && !universal_tasks_.load(std::memory_order_relaxed)) return {};
+    in_tasks.store(false, std::memory_order_relaxed);
+    return end_tasks();
+  }
+  void note_universal_task() { universal_tasks_.store(true, std::memory_order_relaxed); }
+  // Has the resident kernel leave, and stay away as long as the result lives; nothing where there is no pool.
+  using Quiet = std::optional<executor::Executor::Quiet>;
+  Result<Quiet> quiet_tasks();
 
   // For arrays, kernels and events of this session.
   std::uint64_t id() const { return id_; }
@@ -83,6 +100,10 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   const Sites sites_;  // of scheduler_
   Mirrors mirrors_;
   ManagedMemories managed_;
+
+  std::mutex tasks_mutex_;
+  std::atomic<bool> has_tasks_{false}, universal_tasks_{false};
+  std::shared_ptr<TaskWork> tasks_;  // written once, under tasks_mutex_, before has_tasks_
 };
 
 }  // namespace pergola::runtime

@@ -1,0 +1,341 @@
+#include "src/executor/executor.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "src/base/log.h"
+#include "src/executor/generation.h"
+#include "src/executor/process_fence.h"
+#include "src/executor/producer.h"
+#include "src/ptx/parser.h"
+#include "src/ptx/verifier.h"
+
+namespace pergola::executor {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::uint32_t kThreads = 1024;
+constexpr std::uint32_t kArenaBytes = 64 * 1024;
+
+std::uint64_t next_executor_id() {
+  static std::atomic<std::uint64_t> counter{1};  // relaxed: only distinct values are wanted
+  return counter.fetch_add(1, std::memory_order_relaxed);
+}
+
+template <typename T>
+T* host(const device::BufferPtr& buffer) {
+  return reinterpret_cast<T*>(buffer->host_pointer());
+}
+
+}  // namespace
+
+Executor::Executor(device::DevicePtr device, const ExecutorOptions& options)
+    : id_(next_executor_id()),
+      device_(std::move(device)),
+      options_(options),
+      fences_(!register_process_fence()),
+      next_group_(kGroupBit) {}
+
+Result<std::shared_ptr<Executor>> Executor::create(device::DevicePtr device, const ExecutorOptions& options) {
+  const device::DeviceInfo& info = device->info();
+  if (info.kind == device::DeviceKind::kNull || info.max_threads_per_block < kThreads)
+    return PERGOLA_ERROR(kUnsupported, "'{}' ({}) cannot run narrow tasks: it has no blocks of {} threads that work.",
+                         info.id, info.name, kThreads);
+  std::shared_ptr<Executor> executor(new Executor(std::move(device), options));
+  PERGOLA_TRY(executor->allocate());
+  return executor;
+}
+
+Status Executor::allocate() {
+  const device::DeviceInfo& info = device_->info();
+  arena_bytes_ = kArenaBytes;
+  // The CPU device's blocks share its cores, and are as many as these without waiting for each other.
+  if (info.kind == device::DeviceKind::kCpu) blocks_per_sm_ = 1;
+  PERGOLA_ASSIGN(program_, load({}));
+  PERGOLA_ASSIGN(const std::uint32_t most, program_.kernel->max_resident_blocks_per_sm(kThreads, arena_bytes_));
+  if (most == 0)
+    return PERGOLA_ERROR(kUnsupported,
+                         "'{}' ({}) cannot run narrow tasks: no multiprocessor holds a block of {} threads.", info.id,
+                         info.name, kThreads);
+  blocks_per_sm_ = std::min(blocks_per_sm_, most);
+  blocks_ = info.sm_count * blocks_per_sm_;
+  if (options_.blocks != 0) blocks_ = std::min(blocks_, options_.blocks);
+
+  using device::MemoryKind;
+  PERGOLA_ASSIGN(queue_, device_->create_queue());
+  PERGOLA_ASSIGN(copies_, device_->create_queue());
+  PERGOLA_ASSIGN(rings_memory_, device_->allocate(blocks_ * sizeof(abi::TaskRing), MemoryKind::kHostVisible));
+  PERGOLA_ASSIGN(answers_, device_->allocate(blocks_ * sizeof(abi::TaskAnswer), MemoryKind::kHostVisible));
+  PERGOLA_ASSIGN(command_, device_->allocate(64, MemoryKind::kHostVisible));
+  PERGOLA_ASSIGN(states_, device_->allocate(blocks_ * sizeof(abi::TaskRingState), MemoryKind::kDevice));
+  PERGOLA_ASSIGN(kinds_memory_, device_->allocate(abi::kMostKinds * sizeof(abi::TaskKindEntry), MemoryKind::kDevice));
+  for (const device::BufferPtr& buffer : {rings_memory_, answers_, command_})
+    std::memset(buffer->host_pointer(), 0, buffer->size_bytes());
+  PERGOLA_TRY(copies_->fill(states_, 0, states_->size_bytes(), 0, 4));
+  PERGOLA_TRY(copies_->synchronize());
+  rings_ = std::make_shared<std::vector<HostRing>>(blocks_);
+  for (std::uint32_t n = 0; n < blocks_; ++n)
+    (*rings_)[n].attach(host<abi::TaskRing>(rings_memory_) + n, host<abi::TaskAnswer>(answers_) + n);
+  keeper_ = std::thread([this] { keep(); });
+  return {};
+}
+
+Executor::~Executor() {
+  if (keeper_.joinable()) {
+    (void)wait_all(std::nullopt);
+    {
+      const std::lock_guard lock(keeper_mutex_);
+      keeper_stops_ = true;
+    }
+    keeper_wakes_.notify_all();
+    keeper_.join();
+    (void)park();
+  }
+  const std::lock_guard lock(producers_mutex_);
+  for (const auto& producer : producers_) producer->is_orphan.store(true, std::memory_order_relaxed);
+}
+
+// ── Programs ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+transform::TaskConfig Executor::task_config(std::uint32_t parameter_bytes) const {
+  return executor::task_config(parameter_bytes, std::min(arena_bytes_, std::uint32_t{48 * 1024}));
+}
+
+Result<Executor::Program> Executor::load(std::span<const transform::TaskBody> bodies) const {
+  PERGOLA_ASSIGN(const std::string text, generation_text(bodies, blocks_per_sm_));
+  PERGOLA_ASSIGN(const ptx::Module module, ptx::parse(text, "the executor"));
+  PERGOLA_TRY(ptx::verify(module));
+  Program program;
+  PERGOLA_ASSIGN(program.module, device_->load({&module, text, "the executor"}));
+  PERGOLA_ASSIGN(program.kernel, program.module->kernel(kExecutorKernel));
+  return program;
+}
+
+Result<std::uint32_t> Executor::add_body(transform::TaskBody body) {
+  if (body.barriers.size() > abi::kTaskMostBarriers)
+    return PERGOLA_ERROR(kUnsupported, "Kernel '{}' uses {} barriers; a task has {} at most.", body.kernel,
+                         body.barriers.size(), abi::kTaskMostBarriers);
+  const std::unique_lock quiet(quiet_);
+  const std::lock_guard lock(lifecycle_);
+  PERGOLA_TRY(park_locked());
+  if (body.parameter_bytes > abi::kRecordParameterBytes) PERGOLA_TRY(fit_large_parameters(body.parameter_bytes));
+  bodies_.push_back(std::move(body));
+  Result<Program> program = load(bodies_);
+  if (!program.ok()) {
+    bodies_.pop_back();
+    return program.status();
+  }
+  program_ = std::move(program).value();
+  keeper_wakes_.notify_all();
+  return static_cast<std::uint32_t>(bodies_.size() - 1);
+}
+
+Status Executor::fit_large_parameters(std::uint32_t bytes) {
+  bytes = (bytes + 63) / 64 * 64;
+  if (bytes <= large_bytes_.load(std::memory_order_relaxed)) return {};
+  const std::size_t size_bytes = std::size_t{bytes} * blocks_;
+  PERGOLA_ASSIGN(auto on_host, device_->allocate(size_bytes * abi::kRingRecords, device::MemoryKind::kHostVisible));
+  PERGOLA_ASSIGN(auto on_device, device_->allocate(size_bytes * abi::kTaskEntries, device::MemoryKind::kDevice));
+  large_pointer_.store(on_host->host_pointer(), std::memory_order_relaxed);
+  large_address_.store(on_host->address(), std::memory_order_relaxed);
+  large_bytes_.store(bytes, std::memory_order_release);
+  large_host_.push_back(std::move(on_host));
+  large_device_.push_back(std::move(on_device));
+  return {};
+}
+
+Result<Kind> Executor::add_kind(std::uint32_t number, const device::LaunchConfig& shape) {
+  const std::lock_guard lock(lifecycle_);
+  const transform::TaskBody& body = bodies_.at(number);
+  const std::uint64_t threads = shape.block.count(), blocks = shape.grid.count();
+  if (threads == 0 || blocks == 0)
+    return PERGOLA_ERROR(kInvalidArgument, "A task of kernel '{}' has {} blocks of {} threads; it needs one of each.",
+                         body.kernel, blocks, threads);
+  if (threads > abi::kTaskMostThreads)
+    return PERGOLA_ERROR(kUnsupported,
+                         "A block of a task has {} threads at most, and this of kernel '{}' has {}: launch it as an "
+                         "ordinary kernel.",
+                         abi::kTaskMostThreads, body.kernel, threads);
+  if (body.required_threads &&
+      (*body.required_threads)[0] * (*body.required_threads)[1] * (*body.required_threads)[2] != threads)
+    return PERGOLA_ERROR(kInvalidArgument, "Kernel '{}' requires blocks of {} x {} x {} threads.", body.kernel,
+                         (*body.required_threads)[0], (*body.required_threads)[1], (*body.required_threads)[2]);
+  if (shape.cooperative || shape.programmatic || shape.cluster != device::Dim3{0, 0, 0})
+    return PERGOLA_ERROR(
+        kUnsupported, "A task is no cooperative or programmatic launch and has no clusters; kernel '{}'.", body.kernel);
+  const auto warps = static_cast<std::uint32_t>((threads + 31) / 32);
+  constexpr std::uint64_t kMostBlocks = 1u << 31;
+  if (blocks >= kMostBlocks)
+    return PERGOLA_ERROR(kUnsupported, "A task has fewer than {} blocks; this of kernel '{}' has {}.", kMostBlocks,
+                         body.kernel, blocks);
+
+  abi::TaskKindEntry kind{};
+  kind.block_x = shape.block.x, kind.block_y = shape.block.y, kind.block_z = shape.block.z;
+  kind.threads = static_cast<std::uint32_t>(threads);
+  kind.grid_x = shape.grid.x, kind.grid_y = shape.grid.y, kind.grid_z = shape.grid.z;
+  kind.blocks = static_cast<std::uint32_t>(blocks);
+  kind.piece_blocks = std::max(1u, 31 / warps);
+  kind.body = number;
+  kind.dynamic_shared_bytes = shape.dynamic_shared_bytes;
+  const std::uint32_t own = body.dynamic_shared_offset + shape.dynamic_shared_bytes;
+  kind.shared_offset = static_cast<std::uint32_t>(body.barriers.size() * sizeof(abi::TaskBarrier));
+  const std::uint32_t align = std::max(body.shared_align_bytes, 16u);
+  kind.shared_offset = (kind.shared_offset + align - 1) / align * align;
+  kind.shared_bytes = own == 0 && body.barriers.empty() ? 0 : kind.shared_offset + own;
+  if (kind.shared_bytes > arena_bytes_)
+    return PERGOLA_ERROR(
+        kUnsupported,
+        "A block of this task of kernel '{}' wants {} bytes of shared memory ({} static, {} dynamic, {} "
+        "for barriers); the executor has {}.",
+        body.kernel, kind.shared_bytes, body.static_shared_bytes, shape.dynamic_shared_bytes, kind.shared_offset,
+        arena_bytes_);
+  std::uint32_t words = 0;
+  for (std::size_t n = 0; n < body.barriers.size(); ++n)
+    if (body.barriers[n] == transform::TaskBarrierKind::kWord) words |= 1u << n;
+  const std::uint32_t named = threads % 32 == 0 ? body.named_barriers : 0;
+  kind.barriers = static_cast<std::uint32_t>(body.barriers.size()) | named << 8 | words << 16;
+  kind.parameter_bytes = (body.parameter_bytes + 7) / 8 * 8;
+  kind.blocks_warps = warps | (body.needs_block ? abi::kKindNeedsBlock : 0);
+  if (kinds_.size() == abi::kMostKinds)
+    return PERGOLA_ERROR(kResourceExhausted,
+                         "A pool has {} kinds of tasks at most: spawn tasks of one shape by one kind.",
+                         abi::kMostKinds);
+  PERGOLA_TRY(copies_->copy_to_device(kinds_memory_, kinds_.size() * sizeof kind, std::as_bytes(std::span(&kind, 1))));
+  PERGOLA_TRY(copies_->synchronize());
+  kinds_.push_back(kind);
+  return Kind{static_cast<std::uint32_t>(kinds_.size() - 1), (kind.blocks - 1) / kind.piece_blocks + 1,
+              kind.parameter_bytes};
+}
+
+// ── Life ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+Status Executor::start() {
+  const std::unique_lock quiet(quiet_);
+  const std::lock_guard lock(lifecycle_);
+  if (running_.load(std::memory_order_relaxed)) return {};
+  if (failed_.load(std::memory_order_relaxed)) return failure_;
+  std::atomic_ref(*host<std::uint32_t>(command_)).store(abi::kTaskCommandRun, std::memory_order_release);
+  abi::TaskExecutorParameters parameters{};
+  const auto pointer = [](const device::BufferPtr& buffer, auto& to) {
+    const device::DeviceAddress address = buffer->address();
+    static_assert(sizeof address == sizeof to);
+    std::memcpy(&to, &address, sizeof to);
+  };
+  pointer(rings_memory_, parameters.rings);
+  pointer(answers_, parameters.answers);
+  pointer(states_, parameters.states);
+  pointer(kinds_memory_, parameters.kinds);
+  if (!large_device_.empty()) pointer(large_device_.back(), parameters.large_parameters);
+  pointer(command_, parameters.command);
+  parameters.large_bytes = large_bytes_.load(std::memory_order_relaxed);
+  parameters.arena_bytes = arena_bytes_;
+  device::LaunchConfig config;
+  config.grid = {blocks_, 1, 1};
+  config.block = {kThreads, 1, 1};
+  config.dynamic_shared_bytes = arena_bytes_;
+  PERGOLA_TRY(queue_->launch(program_.module, *program_.kernel, config, std::as_bytes(std::span(&parameters, 1))));
+  PERGOLA_ASSIGN(ended_, queue_->record_untimed());
+  ++launches_;
+  running_.store(true, std::memory_order_release);
+  keeper_wakes_.notify_all();
+  return {};
+}
+
+// Whoever holds lifecycle_ may call it.
+Status Executor::park_locked() {
+  if (running_.load(std::memory_order_relaxed)) {
+    std::atomic_ref(*host<std::uint32_t>(command_)).store(abi::kTaskCommandPark, std::memory_order_release);
+    const Status status = ended_->wait();
+    ended_ = nullptr;
+    if (!status.ok()) {
+      failure_ = Error{status.code(),
+                       fmt::format("The executor of narrow tasks has failed, and all tasks that had not "
+                                   "ended are lost: {}",
+                                   status.message()),
+                       __FILE__, __LINE__};
+      failed_.store(true, std::memory_order_release);
+    }
+    running_.store(false, std::memory_order_release);
+    process_fence();  // what a spawn has stored before it saw running_ is seen by has_open_tasks() from here on
+  }
+  return failed_.load(std::memory_order_relaxed) ? failure_ : Status();
+}
+
+Status Executor::park() {
+  const std::lock_guard lock(lifecycle_);
+  return park_locked();
+}
+
+Result<Executor::Quiet> Executor::quiesce() {
+  Quiet quiet(quiet_);
+  const std::lock_guard lock(lifecycle_);
+  PERGOLA_TRY(park_locked());
+  keeper_wakes_.notify_all();
+  return quiet;
+}
+
+bool Executor::has_open_tasks() {
+  return std::any_of(rings_->begin(), rings_->end(), [](HostRing& ring) { return ring.frontier() != ring.head(); });
+}
+
+Status Executor::failure() {
+  if (!failed_.load(std::memory_order_acquire)) {
+    const std::unique_lock lock(lifecycle_, std::try_to_lock);
+    // A resident kernel ends when it is told to, or by a fault.
+    if (lock && running_.load(std::memory_order_relaxed) && ended_->poll()) PERGOLA_TRY(park_locked());
+    if (!failed_.load(std::memory_order_relaxed)) return {};
+  }
+  const std::lock_guard lock(lifecycle_);
+  return failure_;
+}
+
+// Parks where nobody has spawned for a while and all is done, and starts again what others' parks have left.
+void Executor::keep() {
+  const auto tick = std::max(options_.park_after / 2, std::chrono::microseconds(20));
+  std::uint64_t heads = 0;
+  auto busy_at = steady_clock::now();
+  std::unique_lock lock(keeper_mutex_);
+  while (!keeper_stops_) {
+    if (running_.load(std::memory_order_acquire))
+      keeper_wakes_.wait_for(lock, tick);
+    else
+      keeper_wakes_.wait_for(lock, std::chrono::milliseconds(20));
+    if (keeper_stops_) return;
+    lock.unlock();
+    std::uint64_t sum = 0;
+    for (const HostRing& ring : *rings_) sum += ring.head();
+    const bool has_news = sum != heads;
+    heads = sum;
+    const bool is_open = has_news || has_open_tasks();
+    if (is_open) busy_at = steady_clock::now();
+    if (!running_.load(std::memory_order_acquire)) {
+      if (is_open && !failed_.load(std::memory_order_relaxed)) (void)start();  // its error is told by the next wait
+    } else if (Status status = failure(); !status.ok()) {
+      PERGOLA_WARN("{}", status.message());
+    } else if (!is_open && steady_clock::now() - busy_at >= options_.park_after) {
+      (void)park();
+    }
+    lock.lock();
+  }
+}
+
+ExecutorInfo Executor::info() const {
+  const std::lock_guard lock(lifecycle_);
+  ExecutorInfo info;
+  info.blocks = blocks_;
+  const device::KernelResources resources = program_.kernel->resources();
+  info.registers_per_thread = resources.registers_per_thread;
+  info.local_bytes_per_thread = resources.local_bytes_per_thread;
+  info.most_shared_bytes = arena_bytes_;
+  for (const device::BufferPtr& buffer : {rings_memory_, answers_, command_, states_, kinds_memory_})
+    info.memory_bytes += buffer->size_bytes();
+  for (const auto* buffers : {&large_host_, &large_device_})
+    for (const device::BufferPtr& buffer : *buffers) info.memory_bytes += buffer->size_bytes();
+  info.launches = launches_;
+  for (const HostRing& ring : *rings_) info.spawned += ring.head();
+  info.is_running = running_.load(std::memory_order_relaxed);
+  return info;
+}
+
+}  // namespace pergola::executor

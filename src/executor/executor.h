@@ -1,0 +1,157 @@
+// The host half of the executor of narrow tasks (Pagoda, paper 000, sections 3 and 4): rings that any thread puts tasks
+// into, and the life of the resident kernel that reads them.
+//
+//   spawn ─▶ HostRing ═ host memory ═▶ resident kernel ═▶ answers ─▶ is_done, wait
+//
+//            start()                       park(): a new generation, an ordinary kernel, no work for park_after
+//   away ──────────────▶ running ─────────────────────────────────────────────────▶ away
+//            (a spawn or a wait that finds it away)       its fault ─▶ failed, for ever
+//
+// Parked blocks finish what they have begun and give back what they have only taken; rings stay as they are, and the
+// next launch reads on. So nothing is lost, and whoever wants the device waits for no more than the running tasks.
+//
+// Threads. A thread holds one ring at a time and writes records there without any lock; it goes on to the next ring
+// after a few tasks, so that these spread. `lifecycle_` guards starting, parking and generations; `quiet_` is held,
+// shared, by whoever needs the kernel away. A spawn stores its record and then loads `running_`; a park stores
+// `running_` and then looks at the rings: the two are ordered by membarrier(2) on the side of the park, which is rare,
+// and where that is not to be had by a fence on both.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "src/base/function_ref.h"
+#include "src/device/device.h"
+#include "src/executor/host_ring.h"
+#include "src/transform/entry_to_task.h"
+
+namespace pergola::executor {
+
+using TaskId = std::uint64_t;  // never 0
+
+struct ExecutorOptions {
+  std::uint32_t blocks = 0;  // 0: as many as the device holds
+  std::chrono::microseconds park_after{200};
+};
+
+// What spawn() wants to know of a kind.
+struct Kind {
+  std::uint32_t number = 0;
+  std::uint32_t pieces = 1;           // of a task of several blocks, which run on any resident blocks
+  std::uint32_t parameter_bytes = 0;  // in whole words
+};
+
+struct ExecutorInfo {
+  std::uint32_t blocks = 0, registers_per_thread = 0, local_bytes_per_thread = 0, most_shared_bytes = 0;
+  std::uint64_t memory_bytes = 0, launches = 0, spawned = 0;
+  bool is_running = false;
+};
+
+class Executor {
+ public:
+  static Result<std::shared_ptr<Executor>> create(device::DevicePtr device, const ExecutorOptions& options);
+  ~Executor();  // waits for all tasks
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  // What bodies may ask for (entry_to_task), of a kernel with so many bytes of parameters.
+  transform::TaskConfig task_config(std::uint32_t parameter_bytes) const;
+  // The number of a new body, which the next launch has. Compiles; running tasks end first, what else has been spawned
+  // waits. kUnsupported where the executor with it asks for more than the device has; it is as before then.
+  Result<std::uint32_t> add_body(transform::TaskBody body);
+  // A body with a shape. kUnsupported, with the numbers, where the shape does not fit; kInvalidArgument for a grid or a
+  // block of nothing.
+  Result<Kind> add_kind(std::uint32_t body, const device::LaunchConfig& shape);
+
+  // `parameters` are of kind.parameter_bytes at least. Waits where every ring is full. An error only once the executor
+  // has failed.
+  Result<TaskId> spawn(const Kind& kind, std::span<const std::byte> parameters);
+
+  // Success where the task has ended, kTimeout where it goes on; the executor's failure where it was lost by that.
+  // kInvalidArgument for what is no id of this executor.
+  Status wait(TaskId id, std::optional<std::chrono::nanoseconds> timeout);
+  Result<bool> check(TaskId id);
+  Status wait_all(std::optional<std::chrono::nanoseconds> timeout);
+
+  Status park();
+  // Parks, and holds off the next start for as long as the result lives.
+  using Quiet = std::shared_lock<std::shared_mutex>;
+  Result<Quiet> quiesce();
+  ExecutorInfo info() const;
+
+ private:
+  struct Producer;
+  using Deadline = std::optional<std::chrono::steady_clock::time_point>;
+  struct Program {
+    device::ModulePtr module;
+    const device::Kernel* kernel = nullptr;
+  };
+
+  Executor(device::DevicePtr device, const ExecutorOptions& options);
+  Status allocate();
+  Result<Program> load(std::span<const transform::TaskBody> bodies) const;
+  Status fit_large_parameters(std::uint32_t bytes);
+
+  Producer& producer();
+  Result<TaskId> push(Producer& producer, const Kind& kind, std::uint32_t piece, std::span<const std::byte> parameters);
+  Status next_ring(Producer& producer);
+  Result<bool> is_done(TaskId id);
+  Status wait_until(Deadline deadline, FunctionRef<Result<bool>()> is_over);
+
+  Status start();  // unless it runs
+  Status park_locked();
+  bool has_open_tasks();
+  Status failure();  // of the resident kernel; asks its event
+  void keep();       // the keeper's thread
+  static Deadline deadline_after(std::optional<std::chrono::nanoseconds> timeout);
+
+  const std::uint64_t id_;
+  const device::DevicePtr device_;
+  const ExecutorOptions options_;
+  std::uint32_t blocks_per_sm_ = 2, blocks_ = 0, arena_bytes_ = 0;
+  bool fences_ = true;  // membarrier(2) is not to be had
+
+  std::unique_ptr<device::Queue> queue_, copies_;
+  device::BufferPtr rings_memory_, answers_, command_, states_, kinds_memory_;
+  std::vector<device::BufferPtr> large_host_, large_device_;  // the last one counts; records may name earlier ones
+  std::atomic<std::byte*> large_pointer_{nullptr};
+  std::atomic<std::uint64_t> large_address_{0};
+  std::atomic<std::uint32_t> large_bytes_{0};
+  std::shared_ptr<std::vector<HostRing>> rings_;
+
+  mutable std::mutex lifecycle_;
+  std::shared_mutex quiet_;
+  std::atomic<bool> running_{false}, failed_{false};
+  // Guarded by lifecycle_:
+  Program program_;
+  std::vector<transform::TaskBody> bodies_;
+  std::vector<abi::TaskKindEntry> kinds_;
+  device::EventPtr ended_;
+  Status failure_;
+  std::uint64_t launches_ = 0;
+
+  std::mutex producers_mutex_;
+  std::vector<std::shared_ptr<Producer>> producers_;
+
+  // Tasks of several pieces, until somebody has seen them done.
+  std::mutex groups_mutex_;
+  std::map<TaskId, std::vector<TaskId>> groups_;
+  TaskId next_group_;
+  std::size_t most_groups_ = 1024;
+
+  std::mutex keeper_mutex_;
+  std::condition_variable keeper_wakes_;
+  bool keeper_stops_ = false;  // guarded by keeper_mutex_
+  std::thread keeper_;
+};
+
+}  // namespace pergola::executor

@@ -1,0 +1,100 @@
+// The host's side of one ring (abi/task_ring.h): writes records, reads what is done with.
+//
+// Who writes what: records and `head` are written by the one thread that holds the ring (claim()); the answer by the
+// device; `known` by anybody, to a position that it has seen all before of to be done with. Any thread may ask.
+//
+// Ordering: a record needs none between its words (their phases), and all its words are release stores, so that what
+// the host wrote before is seen by a device that acquires after it has read them. An answer's words are read by
+// acquire: what the task wrote is seen.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "src/abi/task_ring.h"
+
+namespace pergola::executor {
+
+class alignas(64) HostRing {
+ public:
+  // Of zeroed memory that outlives this.
+  void attach(abi::TaskRing* ring, const abi::TaskAnswer* answer) {
+    ring_ = ring;
+    answer_ = answer;
+  }
+
+  bool claim() {
+    return !claimed_.load(std::memory_order_relaxed) && !claimed_.exchange(true, std::memory_order_acquire);
+  }
+  void release() { claimed_.store(false, std::memory_order_release); }
+
+  // Positions given out so far.
+  std::uint64_t head() const { return head_.load(std::memory_order_acquire); }
+
+  // Whether the next record's place is free. The holder's.
+  bool has_room() {
+    const std::uint64_t head = head_.load(std::memory_order_relaxed);
+    return head - known_.load(std::memory_order_relaxed) < abi::kRingRecords || head - frontier() < abi::kRingRecords;
+  }
+
+  // Writes a record into the next place, which has_room(), and returns its position. `words` are the parameters, in
+  // whole words; the holder's.
+  std::uint64_t push(std::uint32_t kind, std::uint32_t piece, const std::uint64_t* words, std::size_t count) {
+    const std::uint64_t position = head_.load(std::memory_order_relaxed);
+    const std::uint64_t phase = std::uint64_t{abi::phase_of(position)} << abi::kRecordPhaseBit;
+    constexpr std::uint64_t kPhase = std::uint64_t{1} << abi::kRecordPhaseBit;
+    std::uint64_t* const record = ring_->records[position % abi::kRingRecords].words;
+    std::uint64_t head = phase | std::uint64_t{kind} << abi::kRecordKindShift | piece;
+    for (std::size_t n = 0; n + 1 < abi::kRecordWords; ++n) {
+      const std::uint64_t word = n < count ? words[n] : 0;
+      head |= (word >> abi::kRecordPhaseBit) << (abi::kRecordDisplacedShift + 1 + n);
+      std::atomic_ref(record[n + 1]).store((word & ~kPhase) | phase, std::memory_order_release);
+    }
+    std::atomic_ref(record[0]).store(head, std::memory_order_release);
+    head_.store(position + 1, std::memory_order_release);
+    return position;
+  }
+
+  // Whether the record of that position, which has been given out, is done with.
+  bool is_done(std::uint64_t position) const {
+    if (position < known_.load(std::memory_order_relaxed) || position + abi::kRingRecords < head()) return true;
+    return bit(position) == abi::phase_of(position) || position < told_frontier(head());
+  }
+
+  // The first position that is not known to be done with.
+  std::uint64_t frontier() {
+    const std::uint64_t head = this->head();
+    std::uint64_t at = known_.load(std::memory_order_relaxed);
+    if (at == head) return at;
+    at = std::max(at, told_frontier(head));
+    while (at < head && bit(at) == abi::phase_of(at)) ++at;
+    known_.store(at, std::memory_order_relaxed);
+    return at;
+  }
+
+ private:
+  std::uint32_t bit(std::uint64_t position) const {
+    const auto at = static_cast<std::uint32_t>(position % abi::kRingRecords);
+    return load(answer_->done[at / 32]) >> at % 32 & 1;
+  }
+  // The answer's low bits as a position: not more than a ring's records are open at once, so anything else is an older
+  // answer.
+  std::uint64_t told_frontier(std::uint64_t head) const {
+    constexpr std::uint32_t kMask = (1u << abi::kFrontierBits) - 1;
+    const std::uint32_t open = (static_cast<std::uint32_t>(head) - load(answer_->frontier)) & kMask;
+    return open <= abi::kRingRecords && open <= head ? head - open : 0;
+  }
+  static std::uint32_t load(const std::uint32_t& word) {
+    return std::atomic_ref(const_cast<std::uint32_t&>(word)).load(std::memory_order_acquire);
+  }
+
+  abi::TaskRing* ring_ = nullptr;
+  const abi::TaskAnswer* answer_ = nullptr;
+  std::atomic<std::uint64_t> head_{0}, known_{0};
+  std::atomic<bool> claimed_{false};
+};
+
+}  // namespace pergola::executor

@@ -1,0 +1,487 @@
+// The device half of the executor: blocks that never leave, in each a scheduler warp and 31 executor warps (Pagoda,
+// paper 000, 4.1 and 4.3: the MasterKernel, algorithms 1 and 2).
+//
+//   warp 0     reads its ring (abi/task_ring.h) ─▶ entries ─▶ places warps ─▶ tells the host what is done with
+//   warps 1-31 wait for an order ─▶ fill their slot ─▶ run a body ─▶ the last one of a block marks its memory as free,
+//              the last one of a task its record as done with
+//
+// Who writes what in shared memory (Board):
+//   orders[w]        the scheduler while it is 0; warp w, back to 0
+//   entries, blocks  the scheduler until it gives the first order about them; then only their `left`, by the warps
+//   idle, freed_*, done   warps set bits (atomics, release); the scheduler takes them (exchange, acquire)
+//   under_way        both, atomically: what the scheduler has taken, and how much of that is not done with
+// What is free is in registers of the scheduler: nobody else allocates, so there is no lock (paper, 5.1).
+//
+// Ordering. The host's writes before a record are seen behind the scheduler's fence.acq_rel.sys after it has read the
+// record, and by a warp through the release of its order. What a task wrote is released by each of its warps to the
+// block, and by the fence of whoever tells the host to the whole system (causality order is transitive, PTX ISA 8.8).
+//
+// Compiled by clang when Pergola is built; executor/generation.cc puts the bodies where pergola_run_body() stands.
+#include "executor_memory.h"
+#include "src/abi/task_ring.h"
+
+using namespace pergola::abi;
+
+extern "C" __device__ void pergola_run_body();  // of the number in the register %pergola_body
+extern "C" {
+__shared__ TaskSlot pergola_task_slots[32];
+}
+
+namespace {
+
+constexpr u32 kAll = ~0u;
+constexpr u32 kExecutors = 0xfffffffeu;
+constexpr u32 kNamedBarriers = 0xfffeu;  // 0 is __syncthreads'
+// An order: kGo, the entry, and which of its warps; or, where warps belong together, the number in `blocks` and which
+// of the block's warps.
+constexpr u32 kGo = 1u << 31, kQuit = 1u << 30, kOrderEntryShift = 24, kOrderIndexMask = (1u << 24) - 1;
+// After so many empty reads of the ring the scheduler sleeps between them, for so many nanoseconds.
+constexpr u32 kHotReads = 64, kWarmReads = 512, kWarmSleep = 300, kColdSleep = 2000;
+// Entries that wait for warps, beyond which no more are taken: a read brings four at most.
+constexpr u32 kRecordsOfARead = 4, kEnoughWaiting = kMostReturned - kRecordsOfARead + 1;
+
+struct alignas(16) Entry {  // a task, or a piece of one
+  u64 parameters[kRecordWords - 1];
+  u32 position, piece;
+  TaskKindEntry kind;
+  u32 warps;  // of the piece
+  u32 left;   // of these, not ended
+  u32 unused[2];
+};
+
+struct Block {           // of a task whose warps are placed together
+  u32 left;              // warps that have not ended
+  u32 index;             // in the grid
+  u32 base;              // of its allocation in the arena
+  u32 leaves[2], named;  // what it has of both
+};
+
+struct Board {
+  u32 orders[32];
+  // What warps have freed since the scheduler looked: kTaken words.
+  u32 idle, freed_blocks, freed_named, freed_entries[2], freed_leaves[2];
+  u32 done[kRingRecords / 32];
+  u32 under_way;              // bits 8-31: positions taken; bits 0-7: how many of these are not done with
+  u32 waiting[kTaskEntries];  // entries that are not wholly placed, in a circle
+};
+constexpr u32 kTaken = 7;
+
+__shared__ Board board;
+__shared__ Entry entries[kTaskEntries];
+__shared__ Block blocks[32];
+__shared__ TaskKindEntry known_kinds[16];  // as cached from TaskExecutorParameters::kinds, by the number's low bits
+__shared__ u32 known_numbers[16];          // the number + 1
+extern __shared__ __attribute__((aligned(1024))) unsigned char arena[];
+
+__device__ u32 lowest(u32 bits) {
+  return static_cast<u32>(__ffs(static_cast<int>(bits))) - 1;
+}
+__device__ u32 count(u32 bits) {
+  return static_cast<u32>(__popc(static_cast<int>(bits)));
+}
+
+class Scheduler {
+ public:
+  __device__ Scheduler(const TaskExecutorParameters& parameters, u32 lane)
+      : parameters_(parameters),
+        lane_(lane),
+        ring_(parameters.rings + blockIdx.x),
+        answer_(parameters.answers + blockIdx.x),
+        next_(parameters.states[blockIdx.x].next) {
+    if (lane < kRingRecords / 32) told_ = board.done[lane];
+  }
+
+  __device__ void run() {
+    take_returned();
+    bool parks = false;
+    u32 empty_reads = 0;
+    for (u32 round = 0;; ++round) {
+      const u32 wanted =
+          parks || waiting_ >= kEnoughWaiting ? 0 : min(empty_reads == 0 ? kRecordsOfARead : 1u, free_entries());
+      const u64 word = read(wanted);
+      // While the bus is busy with that:
+      collect();
+      if (!parks || placed_ != 0) place();
+      if (!parks && (round & (empty_reads == 0 ? 31 : 3)) == 3)
+        parks = load_system(parameters_.command) == kTaskCommandPark;
+      const u32 come = arrived(word, wanted);
+      publish(come != 0);
+      if (come != 0) {
+        if (lane_ == 0) add(&board.under_way, come << 8 | come);
+        take(word, next_, come);
+        next_ += come;
+        empty_reads = 0;
+        continue;
+      }
+      if (parks && placed_ == 0 && free_entries() + waiting_ == kTaskEntries && !changed()) break;
+      if (wanted == 0) {
+        __nanosleep(50);
+      } else if (++empty_reads > kHotReads && waiting_ == 0) {
+        __nanosleep(empty_reads > kWarmReads ? kColdSleep : kWarmSleep);
+      }
+    }
+    return_waiting();
+    if (lane_ != 0) store_release(&board.orders[lane_], kQuit);
+  }
+
+ private:
+  __device__ u32 free_entries() const { return count(free_entries_[0]) + count(free_entries_[1]); }
+
+  // One word of the next records for each lane: eight lanes read one record at once.
+  __device__ u64 read(u32 wanted) const {
+    const u32 record = lane_ / kRecordWords;
+    if (record >= wanted) return 0;
+    return load_system(&ring_->records[(next_ + record) % kRingRecords].words[lane_ % kRecordWords]);
+  }
+  // How many of the records read are there as a whole, from the first on.
+  __device__ u32 arrived(u64 word, u32 wanted) const {
+    const u32 record = lane_ / kRecordWords;
+    const bool is_there = record < wanted && (word >> kRecordPhaseBit) == phase_of(next_ + record);
+    const u32 there = __ballot_sync(kAll, is_there);
+    u32 come = 0;
+    while (come < wanted && (there >> (come * kRecordWords) & 0xff) == 0xff) ++come;
+    return come;
+  }
+
+  // What warps have freed becomes free.
+  __device__ void collect() {
+    u32* const word = &board.idle + lane_;
+    u32 bits = 0;
+    if (lane_ < kTaken && load_relaxed(word) != 0) bits = take_bits(word);
+    if (__ballot_sync(kAll, bits != 0) == 0) return;
+    free_warps_ |= __shfl_sync(kAll, bits, 0);
+    free_blocks_ |= __shfl_sync(kAll, bits, 1);
+    free_named_ |= __shfl_sync(kAll, bits, 2);
+    for (u32 half = 0; half < 2; ++half) {
+      free_entries_[half] |= __shfl_sync(kAll, bits, 3 + half);
+      free_leaves_[half] |= __shfl_sync(kAll, bits, 5 + half);
+    }
+  }
+
+  __device__ bool changed() const {
+    const bool mine = lane_ < kRingRecords / 32 && load_relaxed(&board.done[lane_]) != told_;
+    return __ballot_sync(kAll, mine) != 0;
+  }
+  // Tells the host what is done with; one fence serves that, and records that have come.
+  __device__ void publish(bool records_have_come) {
+    u32 done = told_;
+    if (lane_ < kRingRecords / 32) done = load_acquire(&board.done[lane_]);
+    const bool tells = __ballot_sync(kAll, done != told_) != 0;
+    if (!tells && !records_have_come) return;
+    fence_system();
+    if (done != told_) {
+      store_system(&answer_->done[lane_], done);
+      told_ = done;
+    }
+  }
+
+  __device__ u32 take_entry() {
+    const u32 half = free_entries_[0] != 0 ? 0 : 1;
+    const u32 bit = lowest(half == 0 ? free_entries_[0] : free_entries_[1]);
+    if (half == 0)
+      free_entries_[0] &= ~(1u << bit);
+    else
+      free_entries_[1] &= ~(1u << bit);
+    return half * 32 + bit;
+  }
+
+  // What the last launch has given back, and what this one does.
+  __device__ void take_returned() {
+    const TaskRingState& state = parameters_.states[blockIdx.x];
+    const u32 returned = state.returned;
+    fence_system();
+    for (u32 n = 0; n < returned; ++n) {
+      const u32 position = state.positions[n];
+      u64 word = 0;
+      if (lane_ < kRecordWords) word = load_system(&ring_->records[position % kRingRecords].words[lane_]);
+      if (lane_ == 0) add(&board.under_way, 1);
+      take(word, position, 1);
+    }
+  }
+  __device__ void return_waiting() {
+    TaskRingState& state = parameters_.states[blockIdx.x];
+    if (lane_ < waiting_)
+      state.positions[lane_] = entries[board.waiting[(first_waiting_ + lane_) % kTaskEntries]].position;
+    if (lane_ == 0) {
+      state.next = next_;
+      state.returned = waiting_;
+    }
+  }
+
+  // Records, from position `first` on, become entries.
+  __device__ void take(u64 word, u32 first, u32 come) {
+    const u32 in_record = lane_ % kRecordWords;
+    const u64 head = __shfl_sync(kAll, word, lane_ & ~(kRecordWords - 1));
+    for (u32 record = 0; record < come; ++record) {
+      const u32 number = take_entry();
+      Entry& entry = entries[number];
+      if (lane_ / kRecordWords == record) {
+        if (in_record == 0) {
+          entry.position = first + record;
+          entry.piece = static_cast<u32>(head);
+        } else {
+          const u64 bit = head >> (kRecordDisplacedShift + in_record) & 1;
+          entry.parameters[in_record - 1] = (word & ~(1ull << kRecordPhaseBit)) | bit << kRecordPhaseBit;
+        }
+      }
+      const u64 record_head = __shfl_sync(kAll, word, record * kRecordWords);
+      copy_kind(static_cast<u32>(record_head >> kRecordKindShift) & (kMostKinds - 1), entry);
+      if (entry.kind.parameter_bytes > kRecordParameterBytes) fetch_parameters(number);
+      if (lane_ == 0) {
+        const TaskKindEntry& kind = entry.kind;
+        const u32 warps =
+            min(kind.piece_blocks, kind.blocks - entry.piece * kind.piece_blocks) * (kind.blocks_warps & 0xff);
+        entry.warps = warps;
+        entry.left = warps;
+        board.waiting[(first_waiting_ + waiting_ + record) % kTaskEntries] = number;
+      }
+    }
+    __syncwarp();
+    waiting_ += come;
+  }
+
+  __device__ void copy_kind(u32 number, Entry& entry) {
+    const u32 at = number % 16;
+    if (known_numbers[at] != number + 1) {
+      __syncwarp();
+      if (lane_ < 8)
+        reinterpret_cast<u64*>(&known_kinds[at])[lane_] =
+            load_relaxed_global(reinterpret_cast<const u64*>(&parameters_.kinds[number]) + lane_);
+      if (lane_ == 0) known_numbers[at] = number + 1;
+      __syncwarp();
+    }
+    if (lane_ < 8) reinterpret_cast<u64*>(&entry.kind)[lane_] = reinterpret_cast<const u64*>(&known_kinds[at])[lane_];
+    __syncwarp();
+  }
+
+  // Parameters that are too many for a record lie where it says, and come nearer.
+  __device__ void fetch_parameters(u32 number) {
+    Entry& entry = entries[number];
+    u64* const to = reinterpret_cast<u64*>(parameters_.large_parameters +
+                                           (u64{blockIdx.x} * kTaskEntries + number) * parameters_.large_bytes);
+    const u64* const from = reinterpret_cast<const u64*>(entry.parameters[0]);
+    for (u32 at = lane_; at < entry.kind.parameter_bytes / 8; at += 32) to[at] = load_system(from + at);
+    __syncwarp();
+    if (lane_ == 0) entry.parameters[0] = reinterpret_cast<u64>(to);
+    __syncwarp();
+  }
+
+  // Waiting entries, oldest first: one that does not fit is waited for, so that none waits for ever behind narrower
+  // ones. (algorithm 2)
+  __device__ void place() {
+    while (waiting_ != 0) {
+      const u32 number = board.waiting[first_waiting_ % kTaskEntries];
+      const Entry& entry = entries[number];
+      if (!((entry.kind.blocks_warps & kKindNeedsBlock) != 0 ? place_block(number, entry) : place_warps(number, entry)))
+        return;
+      if (placed_ != entry.warps) continue;
+      placed_ = 0;
+      ++first_waiting_;
+      --waiting_;
+    }
+  }
+
+  __device__ bool place_warps(u32 number, const Entry& entry) {
+    const u32 some = min(count(free_warps_), entry.warps - placed_);
+    if (some == 0) return false;
+    order(some, kGo | number << kOrderEntryShift | placed_);
+    placed_ += some;
+    return true;
+  }
+
+  __device__ bool place_block(u32 number, const Entry& entry) {
+    const TaskKindEntry& kind = entry.kind;
+    const u32 warps = kind.blocks_warps & 0xff;
+    if (count(free_warps_) < warps) return false;
+    u32 leaves[2] = {0, 0}, base = 0;
+    if (kind.shared_bytes != 0 && !allocate(kind.shared_bytes, leaves, base)) return false;
+    const u32 block = lowest(free_blocks_);
+    free_blocks_ &= ~(1u << block);
+    const u32 named = allocate_named(kind.barriers >> 8 & 0xff);
+    if (lane_ == 0)
+      blocks[block] = {warps, entry.piece * kind.piece_blocks + placed_ / warps, base, {leaves[0], leaves[1]}, named};
+    if (lane_ < (kind.barriers & 0xff)) {
+      if ((kind.barriers >> (16 + lane_) & 1) != 0)
+        store_word(base + 8 * lane_, u64{warps} << kTaskBarrierExpectedShift);
+      else
+        make_barrier(base + 8 * lane_, warps);
+    }
+    __syncwarp();
+    order(warps, kGo | number << kOrderEntryShift | block << 5);
+    placed_ += warps;
+    return true;
+  }
+
+  // The same to so many free warps, numbered from there on.
+  __device__ void order(u32 warps, u32 first) {
+    const u32 rank = count(free_warps_ & ((1u << lane_) - 1));
+    const bool mine = (free_warps_ >> lane_ & 1) != 0 && rank < warps;
+    if (mine) store_release(&board.orders[lane_], first + rank);
+    free_warps_ &= ~__ballot_sync(kAll, mine);
+  }
+
+  // A buddy of the arena: as many leaves as the next power of two, at a multiple of it. (5.1, with a bit for each leaf
+  // in place of the tree: which inner nodes are taken follows from these)
+  __device__ bool allocate(u32 bytes, u32 (&leaves)[2], u32& base) {
+    const u32 leaf = parameters_.arena_bytes / kArenaLeaves;
+    u32 many = (bytes + leaf - 1) / leaf;
+    if (many > 1) many = 1u << (32 - __clz(static_cast<int>(many - 1)));
+    const u64 free = u64{free_leaves_[1]} << 32 | free_leaves_[0];
+    const u64 mask = many == kArenaLeaves ? ~u64{0} : (u64{1} << many) - 1;
+    for (u32 half = 0; half < 2; ++half) {
+      const u32 at = (lane_ + half * 32) * many;
+      const u32 fits = __ballot_sync(kAll, at < kArenaLeaves && (free >> (at % kArenaLeaves) & mask) == mask);
+      if (fits == 0) continue;
+      const u32 first = (lowest(fits) + half * 32) * many;
+      const u64 taken = mask << first;
+      leaves[0] = static_cast<u32>(taken);
+      leaves[1] = static_cast<u32>(taken >> 32);
+      free_leaves_[0] &= ~leaves[0];
+      free_leaves_[1] &= ~leaves[1];
+      base = shared_address(arena) + first * leaf;
+      return true;
+    }
+    return false;
+  }
+
+  // So many neighbours of the hardware's barriers, as a mask; 0 where there are none, or none are wanted.
+  __device__ u32 allocate_named(u32 many) {
+    if (many == 0 || many > 15) return 0;
+    const u32 mask = (1u << many) - 1;
+    const u32 fits = __ballot_sync(kAll, lane_ + many <= 16 && (free_named_ >> lane_ & mask) == mask);
+    if (fits == 0) return 0;
+    const u32 taken = mask << lowest(fits);
+    free_named_ &= ~taken;
+    return taken;
+  }
+
+  const TaskExecutorParameters& parameters_;
+  const u32 lane_;
+  const TaskRing* const ring_;
+  TaskAnswer* const answer_;
+  u32 next_;                             // position of the record that is read next
+  u32 told_ = 0;                         // lane's word of board.done, as the host has it
+  u32 first_waiting_ = 0, waiting_ = 0;  // of board.waiting
+  u32 placed_ = 0;                       // warps of the first one that waits
+  u32 free_warps_ = kExecutors, free_blocks_ = kAll, free_named_ = kNamedBarriers;
+  u32 free_entries_[2] = {kAll, kAll}, free_leaves_[2] = {kAll, kAll};
+};
+
+__device__ u32 wait_for_order(u32 warp, u32 lane) {
+  for (u32 tries = 0;; ++tries) {
+    const u32 order = __shfl_sync(kAll, lane == 0 ? load_acquire(&board.orders[warp]) : 0, 0);
+    if (order != 0) return order;
+    __nanosleep(tries < 256 ? 20 : 400);
+  }
+}
+
+// Who the warp is, for the body. The whole warp calls it.
+__device__ void fill_slot(u32 order, u32 warp, u32 lane) {
+  if (lane == 0) {
+    const Entry& entry = entries[order >> kOrderEntryShift & (kTaskEntries - 1)];
+    const TaskKindEntry& kind = entry.kind;
+    TaskSlot& slot = pergola_task_slots[warp];
+    const u32 warps = kind.blocks_warps & 0xff;
+    u32 block, in_block, base = 0, named = 0;
+    if ((kind.blocks_warps & kKindNeedsBlock) != 0) {
+      const Block& one = blocks[order >> 5 & 31];
+      block = one.index;
+      in_block = order & 31;
+      base = one.base;
+      named = one.named == 0 ? 0 : lowest(one.named);
+    } else {
+      const u32 index = order & kOrderIndexMask;
+      block = index / warps;
+      in_block = index - block * warps;
+      block += entry.piece * kind.piece_blocks;
+    }
+    u32 y = 0, z = 0;
+    if (kind.grid_x != kind.blocks) {
+      const u32 row = block / kind.grid_x;
+      block -= row * kind.grid_x;
+      z = row / kind.grid_y;
+      y = row - z * kind.grid_y;
+    }
+    slot.block_x = kind.block_x;
+    slot.block_y = kind.block_y;
+    slot.block_z = kind.block_z;
+    slot.threads = kind.threads;
+    slot.index_x = block;
+    slot.index_y = y;
+    slot.index_z = z;
+    slot.warp = in_block;
+    slot.grid_x = kind.grid_x;
+    slot.grid_y = kind.grid_y;
+    slot.grid_z = kind.grid_z;
+    slot.shared_base = base + kind.shared_offset;
+    slot.parameters =
+        kind.parameter_bytes > kRecordParameterBytes ? entry.parameters[0] : shared_address(entry.parameters);
+    slot.barriers = base;
+    slot.named_barrier = named;
+    slot.task_id = u64{blockIdx.x} << 32 | entry.position;
+    slot.dynamic_shared_bytes = kind.dynamic_shared_bytes;
+    slot.live = kAll;
+    slot.here = 0;
+  }
+  __syncwarp();
+}
+
+// One lane's: the warp has run its part. The last warp of a block frees what it had, the last of a task says so.
+__device__ void finish(const TaskExecutorParameters& parameters, u32 order, u32 warp) {
+  const u32 number = order >> kOrderEntryShift & (kTaskEntries - 1);
+  Entry& entry = entries[number];
+  if ((entry.kind.blocks_warps & kKindNeedsBlock) != 0) {
+    const u32 block = order >> 5 & 31;
+    Block& one = blocks[block];
+    if (subtract(&one.left) == 1) {
+      for (u32 n = 0; n < (entry.kind.barriers & 0xff); ++n)
+        if ((entry.kind.barriers >> (16 + n) & 1) == 0) unmake_barrier(one.base + 8 * n);
+      if (one.named != 0) set_bits(&board.freed_named, one.named);
+      if (one.leaves[0] != 0) set_bits(&board.freed_leaves[0], one.leaves[0]);
+      if (one.leaves[1] != 0) set_bits(&board.freed_leaves[1], one.leaves[1]);
+      set_bits(&board.freed_blocks, 1u << block);
+    }
+  }
+  if (subtract(&entry.left) == 1) {
+    const u32 position = entry.position;
+    flip_bit(&board.done[position / 32 % (kRingRecords / 32)], 1u << position % 32);
+    set_bits(&board.freed_entries[number / 32], 1u << number % 32);
+    const u32 before = subtract(&board.under_way);
+    if ((before & 0xff) == 1) {  // nothing else is under way here: the host hears of it at once
+      fence_system();
+      store_system(&parameters.answers[blockIdx.x].frontier, before >> 8);
+    }
+  }
+  store_release(&board.orders[warp], 0);
+  set_bits(&board.idle, 1u << warp);
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(1024, 2) pergola_executor(TaskExecutorParameters parameters) {
+  const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (warp == 0) {
+    board.orders[lane] = 0;
+    if (lane < kTaken) (&board.idle)[lane] = 0;
+    if (lane < kRingRecords / 32) board.done[lane] = load_system(&parameters.answers[blockIdx.x].done[lane]);
+    if (lane == 0) board.under_way = parameters.states[blockIdx.x].next << 8;
+    if (lane < 16) known_numbers[lane] = 0;
+  }
+  __syncthreads();
+  if (warp == 0) {
+    Scheduler(parameters, lane).run();
+    return;
+  }
+  asm volatile(".reg .b32 %pergola_body;");
+  for (;;) {
+    const u32 order = wait_for_order(warp, lane);
+    if (order == kQuit) return;
+    fill_slot(order, warp, lane);
+    asm volatile(
+        "mov.b32 %%pergola_body, %0;" ::"r"(entries[order >> kOrderEntryShift & (kTaskEntries - 1)].kind.body));
+    pergola_run_body();
+    __syncwarp();
+    if (lane == 0) finish(parameters, order, warp);
+    __syncwarp();
+  }
+}
