@@ -125,6 +125,13 @@ class Array {
   ArrayView from(std::size_t first) const { return {handle_.get(), first * sizeof(T)}; }
 
   pergola_array handle() const { return handle_.get(); }
+  // On the device, for structs of parameters (TaskKind::spawn_packed). It keeps nothing alive and orders nothing.
+  std::uint64_t address() const {
+    pergola_array_info info{};
+    info.struct_size = sizeof info;
+    detail::check(pergola_array_get_info(handle_.get(), &info));
+    return info.address;
+  }
 
  private:
   template <typename E>
