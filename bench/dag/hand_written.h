@@ -11,11 +11,14 @@
 
 #include <memory>
 
+#include "../support/gpu.h"
 #include "form.h"
-#include "gpu.h"
 #include "plan.h"
 
 namespace dag {
+
+using bench::check;
+using bench::Gpu;
 
 enum class Style { kSerial, kStreams, kCapture, kGraph };
 

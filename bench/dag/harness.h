@@ -16,13 +16,16 @@
 #include <type_traits>
 #include <vector>
 
+#include "../support/gpu.h"
 #include "../support/report.h"
 #include "form.h"
-#include "gpu.h"
 #include "pergola/pergola.hpp"
 #include "plan.h"
 
 namespace dag {
+
+using bench::Gpu;
+using bench::HostMemory;
 
 // The problem as a user of Pergola writes it: as if sequential. Device arrays live as long as it does.
 class Sequential {

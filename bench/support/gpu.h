@@ -1,4 +1,4 @@
-// What the hand-written forms ask of the driver: the library's table of its functions and the few more that they need.
+// What hand-written forms ask of the driver: the library's table of its functions and the few more that they need.
 #pragma once
 
 #include <memory>
@@ -8,12 +8,17 @@
 
 #include "src/device/cuda/driver.h"
 
-namespace dag {
+namespace bench {
 
 namespace cuda = pergola::device::cuda;
 
 // Throws std::runtime_error that says what was being done.
 void check(cuda::CUresult result, const char* doing);
+
+// Of a launch's or node's `extra`, for parameters in one piece: {kParameterBuffer, it, kParameterBufferSize, &size,
+// nullptr}.
+inline void* const kParameterBuffer = reinterpret_cast<void*>(1);
+inline void* const kParameterBufferSize = reinterpret_cast<void*>(2);
 
 // The first GPU's primary context and a module of PTX. Used by one thread.
 class Gpu {
@@ -30,6 +35,7 @@ class Gpu {
   cuda::CUcontext context() const { return context_; }
   cuda::CUfunction function(const std::string& name) const;
   std::size_t free_bytes() const;
+  int multiprocessors() const;
 
   cuda::CUresult (*launch_kernel)(cuda::CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                                   unsigned, cuda::CUstream, void**, void**) = nullptr;
@@ -65,4 +71,4 @@ class HostMemory {
   std::vector<void*> blocks_;
 };
 
-}  // namespace dag
+}  // namespace bench

@@ -6,7 +6,7 @@
 #include <new>
 #include <stdexcept>
 
-namespace dag {
+namespace bench {
 namespace {
 
 template <typename F>
@@ -58,6 +58,13 @@ std::size_t Gpu::free_bytes() const {
   return free;
 }
 
+int Gpu::multiprocessors() const {
+  int count = 0;
+  check(driver_->cuDeviceGetAttribute(&count, cuda::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device_),
+        "asking for the count of multiprocessors");
+  return count;
+}
+
 HostMemory::~HostMemory() {
   if (gpu_ != nullptr) (*gpu_)->cuCtxSetCurrent(gpu_->context());
   for (void* block : blocks_) {
@@ -80,4 +87,4 @@ void* HostMemory::take_bytes(std::size_t bytes) {
   return block;
 }
 
-}  // namespace dag
+}  // namespace bench
