@@ -8,6 +8,7 @@
 
 #include "../support/gpu.h"
 #include "pergola/pergola.hpp"
+#include "pergola/tasks.hpp"
 #include "problem.h"
 
 namespace narrow {
@@ -53,6 +54,10 @@ std::shared_ptr<PergolaData> make_pergola_data(const pergola::Session& session, 
                                                const Problem& problem);
 // An ordinary launch a task, in the order of the tasks.
 std::unique_ptr<Form> make_launches(std::shared_ptr<PergolaData> data);
+// A task of the pool each; and in batches of so many.
+std::unique_ptr<Form> make_tasks(std::shared_ptr<PergolaData> data, const pergola::TaskPool& pool,
+                                 unsigned host_threads);
+std::unique_ptr<Form> make_batches(std::shared_ptr<PergolaData> data, const pergola::TaskPool& pool, std::size_t batch);
 
 // ── On a GPU, by the driver ─────────────────────────────────────────────────────────────────────────────────────────
 

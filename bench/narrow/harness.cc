@@ -43,8 +43,7 @@ void Bench::run(Problem& problem) {
   }
   if (wants("cpu")) measure(subject, *make_cpu(problem, false, 1));
   if (gpu_ != nullptr) measure_by_hand(subject, problem);
-  if (wants("pergola-launches"))
-    measure(subject, *make_launches(make_pergola_data(in_order_, in_order_module_, problem)));
+  measure_pergola(subject, problem);
   if (gpu_ != nullptr) gpu_->enter();
   problem.release();
 }
@@ -58,6 +57,18 @@ void Bench::measure_by_hand(const Subject& subject, const Problem& problem) {
   if (wants("fused")) measure(subject, *make_fused(data));
   if (wants("gemtc"))
     for (const std::size_t batches : {1u, 4u}) measure(subject, *make_gemtc(data, batches));
+}
+
+void Bench::measure_pergola(const Subject& subject, const Problem& problem) {
+  if (wants("pergola-launches"))
+    measure(subject, *make_launches(make_pergola_data(in_order_, in_order_module_, problem)));
+  if (!wants("pergola") && !wants("pergola-batch")) return;
+  const auto data = make_pergola_data(session_, module_, problem);
+  const pergola::TaskPool pool = session_.task_pool();
+  if (wants("pergola"))
+    for (const unsigned threads : {1u, 2u, 4u}) measure(subject, *make_tasks(data, pool, threads));
+  if (wants("pergola-batch"))
+    for (const std::size_t batch : {2048u, 8192u}) measure(subject, *make_batches(data, pool, batch));
 }
 
 void Bench::measure(const Subject& subject, Form& form) {

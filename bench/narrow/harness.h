@@ -43,6 +43,7 @@ class Bench {
     std::map<std::string, double> best[2];  // by measure: of each form its best variant's median, ms
   };
   void measure_by_hand(const Subject& subject, const Problem& problem);
+  void measure_pergola(const Subject& subject, const Problem& problem);
   void add_group(std::string& text, const std::string& title, Measure measure,
                  const std::function<bool(const Result&)>& belongs) const;
 

@@ -109,11 +109,14 @@ void SparseLu::lay_out(std::size_t side) {
     for (const std::size_t i : below) tasks_.push_back({LuStep::kBdiv, 2, {diagonal, number[i * side + k]}});
     end_phase(first);
     first = tasks_.size();
-    for (const std::size_t i : below)
-      for (const std::size_t j : right) {
-        add(i, j);
-        tasks_.push_back({LuStep::kBmod, 3, {number[i * side + k], number[k * side + j], number[i * side + j]}});
-      }
+    // What step k + 1 begins with comes first.
+    for (const bool is_next : {true, false})
+      for (const std::size_t i : below)
+        for (const std::size_t j : right) {
+          if ((i == k + 1 || j == k + 1) != is_next) continue;
+          add(i, j);
+          tasks_.push_back({LuStep::kBmod, 3, {number[i * side + k], number[k * side + j], number[i * side + j]}});
+        }
     end_phase(first);
   }
 }
@@ -213,6 +216,7 @@ void run_sparse_lu(Bench& bench, const bench::Gpu* gpu, std::size_t tasks) {
   if (gpu != nullptr && bench.wants("graph")) bench.measure(subject, *make_lu_graph(*gpu, lu));
   if (bench.wants("pergola-launches"))
     bench.measure(subject, *make_lu_launches(bench.in_order(), bench.in_order_module(), lu));
+  if (bench.wants("pergola")) bench.measure(subject, *make_lu_tasks(bench.session(), bench.module(), lu));
   if (gpu != nullptr) gpu->enter();
 }
 

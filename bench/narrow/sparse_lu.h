@@ -75,5 +75,7 @@ std::unique_ptr<Form> make_lu_graph(const bench::Gpu& gpu, const SparseLu& lu);
 // An ordinary launch of Pergola for each task, in their order.
 std::unique_ptr<Form> make_lu_launches(const pergola::Session& session, const pergola::Module& module,
                                        const SparseLu& lu);
+// Tasks of the pool, each spawned when those that it depends on have ended.
+std::unique_ptr<Form> make_lu_tasks(const pergola::Session& session, const pergola::Module& module, const SparseLu& lu);
 
 }  // namespace narrow

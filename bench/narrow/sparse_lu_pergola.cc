@@ -1,4 +1,6 @@
 // SLUD by Pergola.
+#include <algorithm>
+
 #include "../support/report.h"
 #include "sparse_lu.h"
 
@@ -75,11 +77,56 @@ class LuLaunches : public LuPergola {
   }
 };
 
+// The host spawns in the order of the tasks and, before each, waits for those that it depends on: what the next step
+// needs comes first in each phase, so that the rest of the phase runs meanwhile.
+class LuTasks : public LuPergola {
+ public:
+  LuTasks(const pergola::Session& session, const pergola::Module& module, const SparseLu& lu)
+      : LuPergola(session, module, lu),
+        pool_(session.task_pool()),
+        dependencies_(lu.dependencies()),
+        ids_(lu.tasks().size()),
+        has_ended_(lu.tasks().size()) {
+    name = "pergola";
+    params["host_threads"] = 1;
+    for (const pergola::Kernel& kernel : kernels_) kinds_.push_back(pool_.prepare(kernel, pergola::grid(1, 128)));
+  }
+
+ private:
+  void factorize() override {
+    std::fill(has_ended_.begin(), has_ended_.end(), 0);
+    for (std::size_t i = 0; i < ids_.size(); ++i) {
+      for (const std::uint32_t before : dependencies_[i]) {
+        if (has_ended_[before] != 0) continue;
+        pool_.wait(ids_[before]);
+        has_ended_[before] = 1;
+      }
+      const LuTask& task = lu_.tasks()[i];
+      std::array<std::uint64_t, 3> pointers{};
+      for (std::size_t b = 0; b < task.count; ++b) pointers[b] = address_of(task.blocks[b]);
+      const auto bytes = std::as_bytes(std::span(pointers)).first(task.count * 8u);
+      ids_[i] = kinds_[static_cast<std::size_t>(task.step)].spawn_packed(bytes);
+    }
+    pool_.wait_all();
+  }
+
+  const pergola::TaskPool pool_;
+  const std::vector<std::vector<std::uint32_t>> dependencies_;
+  std::vector<pergola::TaskKind> kinds_;
+  std::vector<pergola::TaskId> ids_;
+  std::vector<std::uint8_t> has_ended_;
+};
+
 }  // namespace
 
 std::unique_ptr<Form> make_lu_launches(const pergola::Session& session, const pergola::Module& module,
                                        const SparseLu& lu) {
   return std::make_unique<LuLaunches>(session, module, lu);
+}
+
+std::unique_ptr<Form> make_lu_tasks(const pergola::Session& session, const pergola::Module& module,
+                                    const SparseLu& lu) {
+  return std::make_unique<LuTasks>(session, module, lu);
 }
 
 }  // namespace narrow
