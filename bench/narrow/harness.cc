@@ -26,8 +26,8 @@ Bench::Bench(const bench::Gpu* gpu, const std::string& kernels_path, bench::Repo
       report_(report),
       runs_(runs),
       forms_(std::move(forms)),
+      kernels_path_(kernels_path),
       in_order_("", "max-streams=1"),
-      module_(session_.load(kernels_path)),
       in_order_module_(in_order_.load(kernels_path)) {}
 
 void Bench::run(Problem& problem) {
@@ -63,8 +63,9 @@ void Bench::measure_pergola(const Subject& subject, const Problem& problem) {
   if (wants("pergola-launches"))
     measure(subject, *make_launches(make_pergola_data(in_order_, in_order_module_, problem)));
   if (!wants("pergola") && !wants("pergola-batch")) return;
-  const auto data = make_pergola_data(session_, module_, problem);
-  const pergola::TaskPool pool = session_.task_pool();
+  const pergola::Session session;  // of this problem alone, so that the resident kernel has its kernels and no others
+  const auto data = make_pergola_data(session, session.load(kernels_path_), problem);
+  const pergola::TaskPool pool = session.task_pool();
   if (wants("pergola"))
     for (const unsigned threads : {1u, 2u, 4u}) measure(subject, *make_tasks(data, pool, threads));
   if (wants("pergola-batch"))

@@ -32,8 +32,7 @@ class Bench {
   };
   void measure(const Subject& subject, Form& form);
   bool wants(const std::string& form) const { return forms_.empty() || forms_.contains(form); }
-  const pergola::Session& session() const { return session_; }
-  const pergola::Module& module() const { return module_; }
+  const std::string& kernels_path() const { return kernels_path_; }
   const pergola::Session& in_order() const { return in_order_; }  // of one stream
   const pergola::Module& in_order_module() const { return in_order_module_; }
 
@@ -51,8 +50,9 @@ class Bench {
   bench::Report& report_;
   const int runs_;
   const std::set<std::string> forms_;
-  pergola::Session session_, in_order_;
-  pergola::Module module_, in_order_module_;
+  const std::string kernels_path_;
+  pergola::Session in_order_;
+  pergola::Module in_order_module_;
   std::vector<std::pair<std::string, Result>> results_;
 };
 

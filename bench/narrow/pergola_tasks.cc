@@ -48,6 +48,10 @@ class Tasks : public Form {
     if (measure == Measure::kCompute)
       for (std::size_t range = 0; range < data_->ranges.size(); ++range) data_->start_out(range);
     data_->fetch();
+    const pergola_task_pool_info info = pool_.info();
+    params["blocks"] = info.blocks;
+    params["registers"] = info.registers_per_thread;
+    if (info.local_bytes_per_thread != 0) params["local_bytes"] = info.local_bytes_per_thread;
   }
   void clobber() override { data_->clobber(); }
 

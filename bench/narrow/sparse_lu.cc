@@ -216,7 +216,10 @@ void run_sparse_lu(Bench& bench, const bench::Gpu* gpu, std::size_t tasks) {
   if (gpu != nullptr && bench.wants("graph")) bench.measure(subject, *make_lu_graph(*gpu, lu));
   if (bench.wants("pergola-launches"))
     bench.measure(subject, *make_lu_launches(bench.in_order(), bench.in_order_module(), lu));
-  if (bench.wants("pergola")) bench.measure(subject, *make_lu_tasks(bench.session(), bench.module(), lu));
+  if (bench.wants("pergola")) {
+    const pergola::Session session;
+    bench.measure(subject, *make_lu_tasks(session, session.load(bench.kernels_path()), lu));
+  }
   if (gpu != nullptr) gpu->enter();
 }
 
