@@ -43,7 +43,7 @@ ldd "$folder"/bin/* "$folder"/lib/*.so 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\
   grep -vE '/(libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s|ld-linux[^/]*)\.so' | grep -v "$PWD/" |
   while read -r library; do install -m 644 "$(readlink -f "$library")" "$folder/lib/$(basename "$library")"; done
 
-git ls-files tests/ptx tests/conformance tests/differential tests/litmus tests/corpus examples include bench/dag bench/support python/gpu scripts/gpu_report.sh |
+git ls-files tests/ptx tests/conformance tests/differential tests/litmus tests/corpus examples include bench/dag bench/narrow bench/support python/gpu scripts/gpu_report.sh |
   tar -cf - -T - | tar -xf - -C "$folder/source"
 install -m 755 scripts/gpu_report.sh "$folder/report"
 git describe --always --dirty --abbrev=12 >"$folder/source/COMMIT"

@@ -6,7 +6,7 @@
 #
 # Writes the reports into bench/reports/ (or FOLDER): conformance on every device, the PTX cases and the random kernels
 # on GPU, interpreter and, where LLVM is, JIT; every arithmetic instruction on GPU and interpreter; random programs against
-# the sequential order; the benchmarks of single costs, of tasks and of six programs, and the GPU's counters in these; other
+# the sequential order; the benchmarks of single costs, of tasks, of narrow tasks and of six programs, and the GPU's counters in these; other
 # libraries beside Pergola; the demonstration's picture on both devices.
 # Every program runs under `timeout`. Ends with one line a part, and fails where one failed.
 set -uo pipefail
@@ -57,6 +57,8 @@ part dag 600 env PERGOLA_DEVICE=cuda:0 PERGOLA_DAG_PROGRAMS=300 "$bin/dag_test"
 part launch 300 env PERGOLA_DEVICE=cuda:0 "$bin/launch_bench" --report "$out/launch-h200"
 part task 300 env PERGOLA_DEVICE=cuda:0 "$bin/task_bench" --report "$out/task-h200"
 part dag-bench 600 env PERGOLA_DEVICE=cuda:0 "$bin/dag_bench" --kernels "$source/bench/dag/kernels.cu" --report "$out/dag-h200"
+part narrow-rates 600 env PERGOLA_DEVICE=cuda:0 "$bin/narrow_rates_bench" --kernels "$source/bench/narrow" --report "$out/narrow-rates-h200"
+part narrow-bench 900 env PERGOLA_DEVICE=cuda:0 "$bin/narrow_bench" --kernels "$source/bench/narrow" --report "$out/narrow-h200"
 if command -v ncu >/dev/null; then
   part dag-counters 600 python3 "$source/bench/dag/counters.py" --bench "$bin/dag_bench" --kernels "$source/bench/dag/kernels.cu" \
     --times "$out/dag-h200.json" --bytes 100M,1G --report "$out/dag-counters-h200"

@@ -50,13 +50,6 @@ struct CountParameters {
   std::int32_t index;
 };
 
-std::uint64_t address_of(pergola_array array) {
-  pergola_array_info info{};
-  info.struct_size = PERGOLA_STRUCT_SIZE(pergola_array_info);
-  if (pergola_array_get_info(array, &info) != PERGOLA_OK) throw std::runtime_error(pergola_last_error());
-  return info.address;
-}
-
 // body(first, step) on so many threads; rethrows what one of them throws.
 template <typename Body>
 void on_threads(unsigned threads, const Body& body) {
@@ -136,6 +129,12 @@ class Driver {
   }
   void drop(CUgraphExec graph) { gpu_->cuGraphExecDestroy(graph); }
   void enter() const { gpu_.enter(); }
+  std::array<float, kThreads> out() const {
+    std::array<float, kThreads> values{};
+    check(gpu_->cuMemcpyDtoHAsync(values.data(), out_, sizeof values, streams_[0]), "copying a result");
+    check(gpu_->cuStreamSynchronize(streams_[0]), "copying a result");
+    return values;
+  }
 
  private:
   void launch(Work& work, unsigned blocks, CUstream stream) {
@@ -192,7 +191,7 @@ class RatesBench {
     Pool own(selection_, "count");
     auto counters = own.session.array<unsigned>(tasks, 0u);
     own.session.synchronize();
-    const std::uint64_t address = address_of(counters.handle());
+    const std::uint64_t address = counters.address();
     const pergola::TaskKind kind = own.pool.prepare(own.kernel, pergola::grid(1, threads));
     on_threads(producers, [&](unsigned first, unsigned step) {
       for (std::size_t i = first; i < tasks; i += step)
@@ -225,34 +224,38 @@ class RatesBench {
             counts_right(kThreads, producers, many));
       }
     }
-    measure_launches("empty-rate", {{"threads", kThreads}}, std::nullopt, true);
+    measure_launches("empty-rate", {{"threads", kThreads}}, std::nullopt);
     if (driver_) {
       driver_->enter();
       Driver::Work work = driver_->empty();
-      measure_driver("empty-rate", {{"threads", kThreads}}, work);
+      measure_driver("empty-rate", {{"threads", kThreads}}, work, std::nullopt);
     }
   }
 
-  void measure_driver(const std::string& problem, const nlohmann::json& params, Driver::Work& work) {
+  // Of `busy` with so many steps, or of `empty`, which leaves nothing to compare.
+  void measure_driver(const std::string& problem, const nlohmann::json& params, Driver::Work& work,
+                      std::optional<int> steps) {
     const std::size_t tasks = selection_.tasks;
     const auto with = [&](const char* key, const nlohmann::json& value) {
       nlohmann::json own = params;
       own[key] = value;
       return own;
     };
-    for (const unsigned threads : {1u, 2u, 4u, 8u})
-      add(problem, "streams", with("producers", threads), tasks,
-          bench::time_ms(selection_.runs, [&] { driver_->streams(work, tasks, threads); }), true);
+    const auto is_right = [&] { return !steps || is_busy_right(driver_->out(), *steps); };
+    for (const unsigned threads : {1u, 2u, 4u, 8u}) {
+      auto times = bench::time_ms(selection_.runs, [&] { driver_->streams(work, tasks, threads); });
+      add(problem, "streams", with("producers", threads), tasks, std::move(times), is_right());
+    }
     CUgraphExec graph = driver_->make_graph(work, tasks);
-    add(problem, "graph", with("shape", "wide"), tasks, bench::time_ms(selection_.runs, [&] { driver_->run(graph); }),
-        true);
+    auto times = bench::time_ms(selection_.runs, [&] { driver_->run(graph); });
+    add(problem, "graph", with("shape", "wide"), tasks, std::move(times), is_right());
     driver_->drop(graph);
-    add(problem, "fused", params, tasks, bench::time_ms(selection_.runs, [&] { driver_->fused(work, tasks); }), true);
+    times = bench::time_ms(selection_.runs, [&] { driver_->fused(work, tasks); });
+    add(problem, "fused", params, tasks, std::move(times), is_right());
   }
 
-  // An ordinary launch a task, on one stream. `steps`: of busy; none: empty.
-  void measure_launches(const std::string& problem, const nlohmann::json& params, std::optional<int> steps,
-                        bool right) {
+  // An ordinary launch a task, on one stream.
+  void measure_launches(const std::string& problem, const nlohmann::json& params, std::optional<int> steps) {
     const pergola::Session session("", "max-streams=1");
     const pergola::Module module = session.load(selection_.kernels + "/kernels.cu");
     const pergola::Kernel kernel = module.kernel(steps ? "busy" : "empty");
@@ -267,7 +270,7 @@ class RatesBench {
       }
       session.synchronize();
     });
-    add(problem, "pergola-launches", params, tasks, std::move(times), right);
+    add(problem, "pergola-launches", params, tasks, std::move(times), !steps || is_busy_right(contents(out), *steps));
   }
 
   // One task alone, from before it is spawned to after wait() has returned.
@@ -318,9 +321,11 @@ class RatesBench {
         Pool own(selection_, "busy");
         auto out = own.session.array<float>(kThreads, 0.f);
         own.session.synchronize();
-        const BusyParameters parameters{address_of(out.handle()), steps, 1.f};
+        const BusyParameters parameters{out.address(), steps, 1.f};
         const pergola::TaskKind kind = own.pool.prepare(own.kernel, pergola::grid(1, kThreads));
         for (const unsigned producers : {1u, 4u}) {
+          out.fill(0.f);
+          own.session.synchronize();
           auto times = bench::time_ms(selection_.runs, [&] {
             on_threads(producers, [&](unsigned first, unsigned step) {
               for (std::size_t i = first; i < selection_.tasks; i += step) kind.spawn_packed(parameters);
@@ -329,19 +334,22 @@ class RatesBench {
           });
           nlohmann::json row = params;
           row["producers"] = producers;
-          add("work-rate", "pergola", row, selection_.tasks, std::move(times), is_busy_right(out, steps));
+          add("work-rate", "pergola", row, selection_.tasks, std::move(times), is_busy_right(contents(out), steps));
         }
       }
-      measure_launches("work-rate", params, steps, true);
+      measure_launches("work-rate", params, steps);
       if (!driver_) continue;
       driver_->enter();
       Driver::Work work = driver_->busy(steps);
-      measure_driver("work-rate", params, work);
+      measure_driver("work-rate", params, work, steps);
     }
   }
-  static bool is_busy_right(const pergola::Array<float>& out, int steps) {
+  static std::array<float, kThreads> contents(const pergola::Array<float>& out) {
     std::array<float, kThreads> got{};
     out.read(got);
+    return got;
+  }
+  static bool is_busy_right(const std::array<float, kThreads>& got, int steps) {
     for (unsigned thread = 0; thread < kThreads; ++thread) {
       float x = 1.f + static_cast<float>(thread);
       for (int i = 0; i < steps; ++i) x = std::fma(x, 1.0001f, 0.5f);

@@ -35,20 +35,13 @@ PergolaData::PergolaData(const pergola::Session& on, const pergola::Module& kern
     out_.push_back(on.array<std::byte>(out_bytes));
     for (std::size_t i = range.first; i < range.last; ++i) {
       const Task& task = of.tasks()[i];
-      const std::uint64_t in_base = in_.back() ? address_of(*in_.back()) : 0;
+      const std::uint64_t in_base = in_.back() ? in_.back()->address() : 0;
       parameters.push_back(
-          of.kind_of(task).parameters(task, {in_base + task.in - in, address_of(out_.back()) + task.out - out,
-                                             address_of(scratch_) + task.scratch, address_of(constants_[task.kind])}));
+          of.kind_of(task).parameters(task, {in_base + task.in - in, out_.back().address() + task.out - out,
+                                             scratch_.address() + task.scratch, constants_[task.kind].address()}));
     }
   }
   session.synchronize();
-}
-
-std::uint64_t PergolaData::address_of(const Bytes& array) {
-  pergola_array_info info{};
-  info.struct_size = PERGOLA_STRUCT_SIZE(pergola_array_info);
-  if (pergola_array_get_info(array.handle(), &info) != PERGOLA_OK) throw std::runtime_error(pergola_last_error());
-  return info.address;
 }
 
 void PergolaData::start_in() {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -36,7 +37,6 @@ class PergolaData {
 
  private:
   using Bytes = pergola::Array<std::byte>;
-  static std::uint64_t address_of(const Bytes& array);
 
   std::vector<std::optional<Bytes>> in_;  // by range; empty where its tasks have no inputs
   std::vector<Bytes> out_;

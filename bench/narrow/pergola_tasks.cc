@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <exception>
 #include <map>
-#include <pergola/tasks.hpp>
 #include <thread>
 
 #include "../support/report.h"

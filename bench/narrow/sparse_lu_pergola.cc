@@ -13,10 +13,6 @@ class LuPergola : public Form {
   LuPergola(const pergola::Session& session, const pergola::Module& module, const SparseLu& lu)
       : session_(session), lu_(lu), matrix_(session.array<std::byte>(lu.bytes())) {
     for (const char* kernel : kLuKernels) kernels_.push_back(module.kernel(kernel));
-    pergola_array_info info{};
-    info.struct_size = PERGOLA_STRUCT_SIZE(pergola_array_info);
-    if (pergola_array_get_info(matrix_.handle(), &info) != PERGOLA_OK) throw std::runtime_error(pergola_last_error());
-    address_ = info.address;
   }
   double run(Measure measure) override {
     const auto host = matrix_.host_write();
@@ -51,7 +47,7 @@ class LuPergola : public Form {
 
  private:
   pergola::Array<std::byte> matrix_;
-  std::uint64_t address_ = 0;
+  const std::uint64_t address_ = matrix_.address();
 };
 
 class LuLaunches : public LuPergola {
