@@ -69,7 +69,8 @@ void Bench::measure_pergola(const Subject& subject, const Problem& problem) {
   if (wants("pergola"))
     for (const unsigned threads : {1u, 2u, 4u}) measure(subject, *make_tasks(data, pool, threads));
   if (wants("pergola-batch"))
-    for (const std::size_t batch : {2048u, 8192u}) measure(subject, *make_batches(data, pool, batch));
+    for (const std::size_t share : {16u, 4u})
+      measure(subject, *make_batches(data, pool, std::max<std::size_t>(1, problem.tasks().size() / share)));
 }
 
 void Bench::measure(const Subject& subject, Form& form) {

@@ -58,7 +58,8 @@ void refuse_unknown(const Selection& selection, const std::vector<std::unique_pt
 bench::Report run(const Selection& selection, const std::string& report_path, int argc, char** argv) {
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
     throw std::runtime_error("The host's forms are compiled for x86-64-v3 (AVX2, FMA), which this machine has not.");
-  const pergola_device_info device = pergola::Session().device();
+  const pergola::Session session;
+  const pergola_device_info device = session.device();
   const std::string id = device.id;
   const bool on_gpu = id.starts_with("cuda");
   if (on_gpu && id != "cuda:0")

@@ -314,7 +314,7 @@ class RatesBench {
 
   // About so many microseconds on an H100 or H200: four cycles a step, at 1.8 GHz.
   void by_work() {
-    for (const int microseconds : {1, 10, 50, 200}) {
+    for (const int microseconds : selection_.small ? std::vector<int>{1} : std::vector<int>{1, 10, 50, 200}) {
       const int steps = microseconds * 440;
       const nlohmann::json params{{"about_us", microseconds}, {"steps", steps}, {"threads", kThreads}};
       {
@@ -377,7 +377,8 @@ class RatesBench {
 };
 
 bench::Report run(const Selection& selection, int argc, char** argv) {
-  const pergola_device_info device = pergola::Session().device();
+  const pergola::Session session;
+  const pergola_device_info device = session.device();
   std::unique_ptr<Driver> driver;
   if (std::string(device.id) == "cuda:0") {
     auto request = pergola::source::load_file(selection.kernels + "/kernels.cu");
