@@ -69,8 +69,8 @@ bool read_accesses(PyObject* list, std::vector<pergola_call_access>* out) {
 
 }  // namespace
 
-MayWait::MayWait() {
-  if (under_way != 0) free_.emplace();
+MayWait::MayWait(const SessionState* session) {
+  if (under_way != 0 || session->tasks != nullptr) free_.emplace();
 }
 
 PyObject* session_call(PyObject* self, PyObject* args) {

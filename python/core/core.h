@@ -1,6 +1,7 @@
 // pergola._core: the part of the Python package that is C++, over the C interface (pergola.h) and CPython's stable ABI.
 //
 //   Session ─┬─ Module ─▶ Kernel ─[grid, block]─▶ Launcher ─(args)─▶ pergola_kernel_launch
+//            ├─ TaskPool ─(kernel, grid, block)─▶ TaskKind ─(args)─▶ Task
 //            ├─ Memory      a device array's bytes, or a view of some of them
 //            └─ Event
 //
@@ -129,6 +130,7 @@ struct SessionState {
   static constexpr unsigned kMarkEvery = 128, kMostMarks = 2;
   unsigned launches = 0;
   std::deque<pergola_event> marks;
+  pergola_task_pool tasks = nullptr;  // once there is a TaskPool: synchronize() waits for its tasks
 };
 
 struct ParameterState {
@@ -172,6 +174,20 @@ struct MemoryObject {
   std::uint32_t element_bytes;
   std::uint32_t exports;  // of an owner: who shares it and its views, by DLPack or host(), and keeps free() out
 };
+struct TaskPoolObject {
+  PyObject_HEAD SessionObject* session;
+  pergola_task_pool handle;
+};
+struct TaskKindObject {
+  PyObject_HEAD TaskPoolObject* pool;
+  KernelObject* kernel;
+  PyTypeObject* task_type;  // of what it spawns: Task, or a class derived from it
+  pergola_task_kind handle;
+};
+struct TaskObject {
+  PyObject_HEAD TaskPoolObject* pool;
+  std::uint64_t id;
+};
 
 // The types; set once by add_types(), never changed.
 struct Types {
@@ -182,11 +198,14 @@ struct Types {
   PyTypeObject* event = nullptr;
   PyTypeObject* memory = nullptr;
   PyTypeObject* host_memory = nullptr;
+  PyTypeObject* task_pool = nullptr;
+  PyTypeObject* task_kind = nullptr;
+  PyTypeObject* task = nullptr;
 };
 extern Types types;
 
 extern PyType_Spec session_spec, module_spec, kernel_spec, launcher_spec, event_spec, memory_spec,
-    host_memory_spec;
+    host_memory_spec, task_pool_spec, task_kind_spec, task_spec;
 
 // True once the interpreter is ending: from then on nothing is destroyed, as that could wait for a kernel for ever.
 bool is_ending();
@@ -213,10 +232,11 @@ PyObject* session_call(PyObject* self, PyObject* args);
 PyObject* session_wait_stream(PyObject* self, PyObject* number);
 PyObject* session_make_stream_wait(PyObject* self, PyObject* number);
 
-// Around what waits only where it conflicts with a call under way: lets other threads of Python run while there is one.
+// Around what waits only where it conflicts with a call under way, or for tasks that run: lets other threads of Python run
+// while there is a call, and where the session has a pool of tasks.
 class MayWait {
  public:
-  MayWait();
+  explicit MayWait(const SessionState* session);
 
  private:
   std::optional<WithoutGil> free_;
@@ -226,10 +246,35 @@ class MayWait {
 
 // Fills config's grid and block from ints or tuples of up to three; false with an exception set.
 bool read_shape(PyObject* grid, PyObject* block, pergola_launch_config* config);
+// Shared memory of a launch; false with an exception set where it is 4 GiB or more.
+bool set_shared_bytes(unsigned long shared_bytes, pergola_launch_config* config);
+// What the library refused a launch or a task with. Always false.
+bool raise_refusal(pergola_code code, const KernelObject* kernel, std::size_t argument_count);
+// The items of a tuple as an array, borrowed.
+class Items {
+ public:
+  explicit Items(PyObject* tuple);
+  PyObject* const* data() const { return list_; }
+  std::size_t size() const { return count_; }
+
+ private:
+  static constexpr std::size_t kFew = 24;
+
+  std::size_t count_;
+  PyObject* few_[kFew];
+  std::vector<PyObject*> many_;
+  PyObject** list_ = few_;
+};
 // Queues one grid. False with an exception set.
 bool launch(KernelObject* kernel, const pergola_launch_config& config, PyObject* const* arguments, std::size_t count);
 // `_core.launch(kernel, grid, block, args, shared_bytes=0, cooperative=False)`.
 PyObject* launch_function(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
+
+// ── Narrow tasks (tasks.cc) ─────────────────────────────────────────────────────────────────────────────────────────
+
+// wait_any(tasks, timeout in nanoseconds; negative: for ever): those of the tasks that have ended, well or not, as soon as
+// there is one; none where the time is over.
+PyObject* wait_any(PyObject* self, PyObject* args);
 
 // ── Interchange (interchange.cc) ────────────────────────────────────────────────────────────────────────────────────
 

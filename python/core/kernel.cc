@@ -192,36 +192,23 @@ bool read_options(PyObject* options, pergola_launch_config* config) {
   int cooperative = 0;
   unsigned long shared_bytes = config->dynamic_shared_bytes;
   if (!none || PyArg_ParseTupleAndKeywords(none.get(), options, "|$kp:kernel[...]", const_cast<char**>(names),
-                                           &shared_bytes, &cooperative) == 0)
+                                           &shared_bytes, &cooperative) == 0 ||
+      !set_shared_bytes(shared_bytes, config))
     return false;
-  if (shared_bytes > UINT32_MAX) {
-    PyErr_Format(PyExc_OverflowError, "shared_bytes should be less than 4 GiB; it is %lu.", shared_bytes);
-    return false;
-  }
-  config->dynamic_shared_bytes = static_cast<std::uint32_t>(shared_bytes);
   if (cooperative != 0) config->flags |= PERGOLA_LAUNCH_COOPERATIVE;
   return true;
 }
 
 PyObject* launcher_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   auto* launcher = reinterpret_cast<LauncherObject*>(self);
-  constexpr Py_ssize_t kFew = 24;
-  PyObject* few[kFew];
-  std::vector<PyObject*> many;
-  PyObject** list = few;
-  const Py_ssize_t count = PyTuple_Size(args);
-  if (count > kFew) {
-    many.resize(static_cast<std::size_t>(count));
-    list = many.data();
-  }
-  for (Py_ssize_t i = 0; i < count; ++i) list[i] = PyTuple_GetItem(args, i);
+  const Items list(args);
   if (kwargs == nullptr) {
-    if (!launch(launcher->kernel, launcher->config, list, static_cast<std::size_t>(count))) return nullptr;
+    if (!launch(launcher->kernel, launcher->config, list.data(), list.size())) return nullptr;
     Py_RETURN_NONE;
   }
   pergola_launch_config config = launcher->config;
   if (!read_options(kwargs, &config)) return nullptr;
-  if (!launch(launcher->kernel, config, list, static_cast<std::size_t>(count))) return nullptr;
+  if (!launch(launcher->kernel, config, list.data(), list.size())) return nullptr;
   Py_RETURN_NONE;
 }
 

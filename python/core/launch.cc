@@ -43,6 +43,12 @@ bool wait_for_room(SessionState* session) {
   return ended;
 }
 
+}  // namespace
+
+bool read_shape(PyObject* grid, PyObject* block, pergola_launch_config* config) {
+  return read_extents(grid, "grid", config->grid) && read_extents(block, "block", config->block);
+}
+
 // Arguments of the wrong number or kind are TypeErrors too; what else is invalid about a launch (its shape) is not.
 bool raise_refusal(pergola_code code, const KernelObject* kernel, std::size_t count) {
   const std::string message = pergola_last_error();
@@ -52,10 +58,21 @@ bool raise_refusal(pergola_code code, const KernelObject* kernel, std::size_t co
   return false;
 }
 
-}  // namespace
+bool set_shared_bytes(unsigned long shared_bytes, pergola_launch_config* config) {
+  if (shared_bytes > UINT32_MAX) {
+    PyErr_Format(PyExc_OverflowError, "shared_bytes should be less than 4 GiB; it is %lu.", shared_bytes);
+    return false;
+  }
+  config->dynamic_shared_bytes = static_cast<std::uint32_t>(shared_bytes);
+  return true;
+}
 
-bool read_shape(PyObject* grid, PyObject* block, pergola_launch_config* config) {
-  return read_extents(grid, "grid", config->grid) && read_extents(block, "block", config->block);
+Items::Items(PyObject* tuple) : count_(static_cast<std::size_t>(PyTuple_Size(tuple))) {
+  if (count_ > kFew) {
+    many_.resize(count_);
+    list_ = many_.data();
+  }
+  for (std::size_t i = 0; i < count_; ++i) list_[i] = PyTuple_GetItem(tuple, static_cast<Py_ssize_t>(i));
 }
 
 bool launch(KernelObject* kernel, const pergola_launch_config& config, PyObject* const* objects, std::size_t count) {
@@ -66,7 +83,7 @@ bool launch(KernelObject* kernel, const pergola_launch_config& config, PyObject*
   if (!arguments.convert(kernel, objects, count)) return false;
   pergola_code code = PERGOLA_OK;
   {
-    const MayWait other_calls;
+    const MayWait others(session);
     code = pergola_kernel_launch(kernel->state->handle, &config, arguments.data(), count, nullptr);
   }
   if (code != PERGOLA_OK) return raise_refusal(code, kernel, count);
@@ -86,15 +103,9 @@ PyObject* launch_function(PyObject*, PyObject* const* arguments, Py_ssize_t coun
   const Ref list(PySequence_Tuple(arguments[3]));
   if (!list) return nullptr;
   const unsigned long shared_bytes = PyLong_AsUnsignedLong(arguments[4]);
-  if (PyErr_Occurred() != nullptr) return nullptr;
-  if (shared_bytes > UINT32_MAX) {
-    PyErr_Format(PyExc_OverflowError, "shared_bytes should be less than 4 GiB; it is %lu.", shared_bytes);
-    return nullptr;
-  }
-  config.dynamic_shared_bytes = static_cast<std::uint32_t>(shared_bytes);
+  if (PyErr_Occurred() != nullptr || !set_shared_bytes(shared_bytes, &config)) return nullptr;
   if (PyObject_IsTrue(arguments[5]) == 1) config.flags |= PERGOLA_LAUNCH_COOPERATIVE;
-  std::vector<PyObject*> objects;
-  for (Py_ssize_t i = 0, n = PyTuple_Size(list.get()); i < n; ++i) objects.push_back(PyTuple_GetItem(list.get(), i));
+  const Items objects(list.get());
   if (!launch(reinterpret_cast<KernelObject*>(arguments[0]), config, objects.data(), objects.size())) return nullptr;
   Py_RETURN_NONE;
 }

@@ -12,6 +12,7 @@ namespace {
 PyMethodDef functions[] = {
     {"launch", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(launch_function)),
      METH_FASTCALL | METH_KEYWORDS, nullptr},
+    {"wait_any", wait_any, METH_VARARGS, nullptr},
     {"dlpack_export", dlpack_export, METH_VARARGS, nullptr},
     {"dlpack_import", dlpack_import, METH_O, nullptr},
     {"host_view", host_view, METH_VARARGS, nullptr},
@@ -68,6 +69,9 @@ PyObject* make_module() {
                      add_type(module.get(), &event_spec, "Event", &types.event) &&
                      add_type(module.get(), &memory_spec, "Memory", &types.memory) &&
                      add_type(module.get(), &host_memory_spec, "HostMemory", &types.host_memory) &&
+                     add_type(module.get(), &task_pool_spec, "TaskPool", &types.task_pool) &&
+                     add_type(module.get(), &task_kind_spec, "TaskKind", &types.task_kind) &&
+                     add_type(module.get(), &task_spec, "Task", &types.task) &&
                      PyModule_AddStringConstant(module.get(), "version", pergola_version()) == 0;
   return added ? module.release() : nullptr;
 }

@@ -32,6 +32,7 @@ void session_dealloc(PyObject* self) {
     if (!is_ending()) {
       for (pergola_event mark : state->marks) pergola_event_destroy(mark);
       const WithoutGil free;  // it waits for its work
+      if (state->tasks != nullptr) pergola_task_pool_destroy(state->tasks);
       if (state->handle != nullptr) pergola_session_destroy(state->handle);
     }
     delete state;
@@ -90,10 +91,13 @@ PyObject* session_record(PyObject* self, PyObject*) {
 
 PyObject* session_synchronize(PyObject* self, PyObject*) {
   const pergola_session handle = reinterpret_cast<SessionObject*>(self)->state->handle;
+  const pergola_task_pool tasks = reinterpret_cast<SessionObject*>(self)->state->tasks;
   pergola_event event = nullptr;
   if (!check(pergola_session_record(handle, &event))) return nullptr;
-  const bool ended = wait_interruptibly(event);
+  bool ended = wait_interruptibly(event);
   pergola_event_destroy(event);
+  if (ended && tasks != nullptr)
+    ended = wait_in_slices([tasks](std::int64_t slice_ns) { return pergola_task_wait_all(tasks, slice_ns); });
   // A failure of the work is told by the call that also clears it; anything else (Ctrl-C) is passed on.
   if (!ended) {
     if (PyErr_ExceptionMatches(error_class(PERGOLA_OK)) == 0) return nullptr;

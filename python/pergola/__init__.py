@@ -35,16 +35,18 @@ from ._dag import Dag
 from ._dtypes import DTypeLike as _DTypeLike
 from ._kernel import Kernel, Module, Parameter
 from ._session import Device, Session
+from ._tasks import Task, TaskKind, TaskPool, TaskPoolInfo, as_completed
 
 __version__: str = _core.version
 
 __all__ = [
     "ArgumentError", "Array", "CallFailed", "CompileError", "Dag", "Device", "DeviceFault", "DeviceLost", "Error", "Event",
     "FailedPrecondition", "InternalError", "InvalidArgument", "IoError", "Kernel", "Launcher", "Module", "NotFound",
-    "OutOfMemory", "Parameter", "ParseError", "Session", "Skipped", "Stream", "Timeout", "Unavailable", "Unsupported", "array",
-    "asarray", "call", "dag", "device", "empty", "empty_like", "from_dlpack", "full", "full_like",
+    "OutOfMemory", "Parameter", "ParseError", "Session", "Skipped", "Stream", "Task", "TaskKind", "TaskPool",
+    "TaskPoolInfo", "Timeout", "Unavailable",
+    "Unsupported", "array", "as_completed", "asarray", "call", "dag", "device", "empty", "empty_like", "from_dlpack", "full", "full_like",
     "history", "kernel", "launch", "load", "make_stream_wait", "module", "ones", "ones_like",
-    "record", "session", "synchronize", "trace", "wait_stream", "zeros", "zeros_like"]
+    "record", "session", "synchronize", "task_pool", "trace", "wait_stream", "zeros", "zeros_like"]
 
 
 def session(device: _Optional[str] = None, *, scheduler: _Optional[str] = None) -> Session:
@@ -111,6 +113,11 @@ def call(name: str, function: _Callable[[_Optional[Stream]], object], *, reads: 
          writes: _Iterable[Array] = (), synchronous: bool = False) -> None:
     """A call of another library as one piece of work of the session in use: Session.call()."""
     _session.current().call(name, function, reads=reads, writes=writes, synchronous=synchronous)
+
+
+def task_pool(blocks: int = 0, park_after: _Optional[float] = None) -> TaskPool:
+    """The pool of narrow tasks of the session in use: Session.task_pool()."""
+    return _session.current().task_pool(blocks, park_after)
 
 
 def wait_stream(stream: _Any) -> None:

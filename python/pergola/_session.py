@@ -13,6 +13,7 @@ from ._array import Array, _extents
 from ._call import Stream
 from ._dag import Dag
 from ._kernel import Kernel, Module, only_kernel
+from ._tasks import TaskPool, make_pool
 
 
 class Device(NamedTuple):
@@ -102,6 +103,12 @@ class Session(_core.Session):
              flags: Iterable[str] = ()) -> Module:
         """Compiles and loads a file of CUDA C++ (.cu) or PTX (.ptx)."""
         return Module(self, os.fspath(path), True, _language(language), None, tuple(flags))
+
+    def task_pool(self, blocks: int = 0, park_after: Optional[float] = None) -> TaskPool:
+        """The session's pool of narrow tasks: one, made by the first call, whose arguments count. `blocks` is how many
+        are resident (0: as many as the device holds); without work for `park_after` seconds (None: 200 microseconds)
+        the resident kernel ends until the next task. Unsupported where the device cannot run it."""
+        return make_pool(self, blocks, park_after)
 
     # ── Other libraries ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pergola/pergola.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <functional>
@@ -323,6 +325,167 @@ TEST_F(CapiTasks, KindDestroyedDuringASpawn_LivesUntilThatReturns) {
   spawner.join();
   EXPECT_EQ(id, 41u);
   EXPECT_EQ(log_.kinds_alive, 0);
+}
+
+// A kind's quick way in has no check of its own for it.
+TEST_F(CapiTasks, ForkedChild_IsRefused) {
+  pergola_task_kind kind = make_kind();
+  ASSERT_EQ(pergola_task_spawn_packed(kind, nullptr, 0, nullptr), PERGOLA_OK);
+  const pid_t child = fork();
+  if (child == 0) _exit(pergola_task_spawn_packed(kind, nullptr, 0, nullptr));
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), PERGOLA_FAILED_PRECONDITION);
+  EXPECT_EQ(pergola_task_kind_destroy(kind), PERGOLA_OK);
+}
+
+// ── The whole way, on the CPU device ────────────────────────────────────────────────────────────────────────────────
+
+constexpr const char* kWorkPtx = R"(
+.version 7.0
+.target sm_70
+.address_size 64
+// out[at] += value, by each lane
+.visible .entry work(.param .u64 out, .param .u32 at, .param .u32 value) {
+  .reg .b64 %rd<4>;
+  .reg .b32 %r<4>;
+  ld.param.u64 %rd0, [out];
+  ld.param.u32 %r0, [at];
+  ld.param.u32 %r1, [value];
+  mul.wide.u32 %rd1, %r0, 4;
+  add.u64 %rd2, %rd0, %rd1;
+  atom.global.add.u32 %r2, [%rd2], %r1;
+  ret;
+}
+)";
+
+class CapiTasksOnCpu : public ::testing::Test {
+ protected:
+  static constexpr std::uint32_t kTasks = 1000;
+  struct Parameters {
+    std::uint64_t out;
+    std::uint32_t at, value;
+  };
+
+  void SetUp() override {
+    pergola_session_options options{};
+    options.struct_size = PERGOLA_STRUCT_SIZE(pergola_session_options);
+    options.device = "cpu";
+    ASSERT_EQ(pergola_session_create(&options, &session_), PERGOLA_OK) << pergola_last_error();
+    pergola_module module = nullptr;
+    ASSERT_EQ(pergola_session_load_text(session_, kWorkPtx, std::strlen(kWorkPtx), nullptr, &module), PERGOLA_OK)
+        << pergola_last_error();
+    ASSERT_EQ(pergola_module_kernel(module, "work", &kernel_), PERGOLA_OK) << pergola_last_error();
+    ASSERT_EQ(pergola_module_destroy(module), PERGOLA_OK);
+    pergola_array_options array{};
+    array.struct_size = PERGOLA_STRUCT_SIZE(pergola_array_options);
+    array.type = PERGOLA_TYPE_U32;
+    array.count = kTasks;
+    ASSERT_EQ(pergola_array_create(session_, &array, &out_), PERGOLA_OK) << pergola_last_error();
+    const std::uint32_t zero = 0;
+    ASSERT_EQ(pergola_array_fill(out_, &zero), PERGOLA_OK);
+    ASSERT_EQ(pergola_session_task_pool(session_, nullptr, &pool_), PERGOLA_OK) << pergola_last_error();
+    pergola_launch_config config{};
+    config.struct_size = PERGOLA_STRUCT_SIZE(pergola_launch_config);
+    config.grid[0] = 1, config.block[0] = 32;
+    ASSERT_EQ(pergola_task_pool_prepare(pool_, kernel_, &config, &kind_), PERGOLA_OK) << pergola_last_error();
+  }
+  void TearDown() override {
+    EXPECT_EQ(pergola_array_destroy(out_), PERGOLA_OK);
+    EXPECT_EQ(pergola_task_kind_destroy(kind_), PERGOLA_OK);
+    EXPECT_EQ(pergola_kernel_destroy(kernel_), PERGOLA_OK);
+    EXPECT_EQ(pergola_session_destroy(session_), PERGOLA_OK);
+    EXPECT_EQ(pergola::capi::HandleTable::instance().live(), 0u) << "a handle was forgotten";
+  }
+  // out[i] is 32 times what `expected` says.
+  template <typename F>
+  void expect(const F& expected) {
+    std::vector<std::uint32_t> got(kTasks);
+    ASSERT_EQ(pergola_array_read(out_, 0, got.data(), got.size() * 4), PERGOLA_OK) << pergola_last_error();
+    for (std::uint32_t i = 0; i < kTasks; ++i) ASSERT_EQ(got[i], 32 * expected(i)) << i;
+  }
+
+  pergola_session session_ = nullptr;
+  pergola_kernel kernel_ = nullptr;
+  pergola_array out_ = nullptr;
+  pergola_task_pool pool_ = nullptr;
+  pergola_task_kind kind_ = nullptr;
+};
+
+TEST_F(CapiTasksOnCpu, AThousandTasks_RunOnceEach) {
+  std::vector<std::uint64_t> ids(kTasks);
+  for (std::uint32_t i = 0; i < kTasks; ++i) {
+    const pergola_argument arguments[] = {pergola_arg_array(out_), pergola_arg_u32(i), pergola_arg_u32(i + 1)};
+    ASSERT_EQ(pergola_task_spawn(kind_, arguments, 3, &ids[i]), PERGOLA_OK) << pergola_last_error();
+  }
+  expect([](std::uint32_t i) { return i + 1; });  // the read waits
+  pergola_array_info info{};
+  info.struct_size = PERGOLA_STRUCT_SIZE(pergola_array_info);
+  ASSERT_EQ(pergola_array_get_info(out_, &info), PERGOLA_OK);
+  for (std::uint32_t i = 0; i < kTasks; ++i) {
+    const Parameters parameters{info.address, i, 2 * i};
+    ASSERT_EQ(pergola_task_spawn_packed(kind_, &parameters, sizeof parameters, &ids[i]), PERGOLA_OK)
+        << pergola_last_error();
+  }
+  EXPECT_EQ(pergola_task_wait(pool_, ids[0], -1), PERGOLA_OK);
+  EXPECT_EQ(pergola_task_wait_all(pool_, -1), PERGOLA_OK);
+  std::int32_t done = 0;
+  for (const std::uint64_t id : ids) {
+    EXPECT_NE(id, 0u);
+    ASSERT_EQ(pergola_task_check(pool_, id, &done), PERGOLA_OK);
+    ASSERT_EQ(done, 1);
+  }
+  expect([](std::uint32_t i) { return 3 * i + 1; });
+  pergola_task_pool_info pool{};
+  pool.struct_size = PERGOLA_STRUCT_SIZE(pergola_task_pool_info);
+  EXPECT_EQ(pergola_task_pool_park(pool_), PERGOLA_OK);
+  ASSERT_EQ(pergola_task_pool_get_info(pool_, &pool), PERGOLA_OK);
+  EXPECT_EQ(pool.spawned, 2 * kTasks);
+  EXPECT_EQ(pool.is_running, 0);
+  EXPECT_GE(pool.launches, 1u);
+  EXPECT_EQ(pergola_task_pool_destroy(pool_), PERGOLA_OK);
+}
+
+TEST_F(CapiTasksOnCpu, WhatIsWrong_IsRefused) {
+  std::uint64_t id = 0;
+  const Parameters parameters{};
+  EXPECT_EQ(pergola_task_spawn_packed(kind_, &parameters, sizeof parameters - 1, &id), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_THAT(pergola_last_error(), HasSubstr("16 bytes"));
+  EXPECT_EQ(pergola_task_spawn_packed(kind_, &parameters, sizeof parameters + 1, &id), PERGOLA_INVALID_ARGUMENT);
+  const pergola_argument arguments[] = {pergola_arg_array(out_), pergola_arg_u32(0), pergola_arg_f64(1)};
+  EXPECT_EQ(pergola_task_spawn(kind_, arguments, 2, &id), PERGOLA_INVALID_ARGUMENT) << "too few";
+  EXPECT_EQ(pergola_task_spawn(kind_, arguments, 3, &id), PERGOLA_INVALID_ARGUMENT) << "of another size";
+  EXPECT_EQ(id, 0u);
+  std::int32_t done = 0;
+  for (const std::uint64_t foreign : {std::uint64_t{0}, std::uint64_t{1} << 40, ~std::uint64_t{0}}) {
+    EXPECT_EQ(pergola_task_wait(pool_, foreign, 0), PERGOLA_INVALID_ARGUMENT) << foreign;
+    EXPECT_EQ(pergola_task_check(pool_, foreign, &done), PERGOLA_INVALID_ARGUMENT) << foreign;
+  }
+  pergola_task_kind refused = nullptr;
+  pergola_launch_config config{};
+  config.struct_size = PERGOLA_STRUCT_SIZE(pergola_launch_config);
+  config.block[0] = 32;
+  EXPECT_EQ(pergola_task_pool_prepare(pool_, kernel_, &config, &refused), PERGOLA_INVALID_ARGUMENT) << "no block";
+  config.grid[0] = 1, config.block[0] = 2000;
+  EXPECT_NE(pergola_task_pool_prepare(pool_, kernel_, &config, &refused), PERGOLA_OK) << "too many threads";
+  EXPECT_EQ(refused, nullptr);
+  EXPECT_EQ(pergola_task_pool_destroy(pool_), PERGOLA_OK);
+}
+
+// Kinds keep the pool at work; every handle of a session's pool stands for the same.
+TEST_F(CapiTasksOnCpu, PoolDestroyed_KindsGoOn) {
+  pergola_task_pool other = nullptr;
+  ASSERT_EQ(pergola_session_task_pool(session_, nullptr, &other), PERGOLA_OK);
+  EXPECT_EQ(pergola_task_pool_destroy(pool_), PERGOLA_OK);
+  EXPECT_EQ(pergola_task_wait_all(pool_, -1), PERGOLA_INVALID_ARGUMENT);
+  const pergola_argument arguments[] = {pergola_arg_array(out_), pergola_arg_u32(7), pergola_arg_u32(5)};
+  std::uint64_t id = 0;
+  ASSERT_EQ(pergola_task_spawn(kind_, arguments, 3, &id), PERGOLA_OK) << pergola_last_error();
+  EXPECT_EQ(pergola_task_wait(other, id, -1), PERGOLA_OK);
+  EXPECT_EQ(pergola_task_pool_destroy(other), PERGOLA_OK);
+  ASSERT_EQ(pergola_task_spawn(kind_, arguments, 3, &id), PERGOLA_OK) << pergola_last_error();
+  expect([](std::uint32_t i) { return i == 7 ? 10u : 0u; });
 }
 
 }  // namespace

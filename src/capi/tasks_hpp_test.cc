@@ -130,4 +130,49 @@ TEST_F(TasksHpp, DeviceWithoutPools_IsRefused) {
               HasSubstr("park_after_ns is -1"));
 }
 
+// As everybody will write it.
+TEST(TasksHppOnCpu, ManyTasks_RunAndAreWaitedFor) {
+  constexpr const char* kMarkPtx = R"(
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry mark(.param .u64 out, .param .u32 at, .param .f32 value) {
+  .reg .b64 %rd<3>;
+  .reg .b32 %r<2>;
+  .reg .f32 %f;
+  ld.param.u64 %rd0, [out];
+  ld.param.u32 %r0, [at];
+  ld.param.f32 %f, [value];
+  mul.wide.u32 %rd1, %r0, 4;
+  add.u64 %rd2, %rd0, %rd1;
+  st.global.f32 [%rd2], %f;
+  ret;
+}
+)";
+  constexpr int kTasks = 500;
+  pergola::Session session("cpu");
+  pergola::Kernel kernel = session.load_text(kMarkPtx).kernel("mark");
+  auto out = session.array<float>(2 * kTasks, 0.f);
+  pergola::TaskPool pool = session.task_pool({.blocks = 1, .park_after = 1ms});
+  pergola::TaskKind mark = pool.prepare(kernel, pergola::grid(1, 32));
+  for (int i = 0; i < kTasks; ++i) mark(out, i, i);
+  struct Parameters {
+    std::uint64_t out;
+    std::uint32_t at;
+    float value;
+  };
+  pergola::TaskId last = 0;
+  for (std::uint32_t i = kTasks; i < 2 * kTasks; ++i)
+    last = mark.spawn_packed(Parameters{out.address(), i, static_cast<float>(i)});
+  pool.wait(last);
+  EXPECT_TRUE(pool.check(last));
+  EXPECT_TRUE(pool.wait_all(60s));
+  const auto values = out.read();
+  for (int i = 0; i < 2 * kTasks; ++i) ASSERT_EQ(values[i], static_cast<float>(i));
+  EXPECT_EQ(pool.info().spawned, 2u * kTasks);
+  EXPECT_EQ(pool.info().blocks, 1u);
+  pool.spawn(kernel, pergola::for_each(1), out, 3, 4.f);
+  EXPECT_EQ(out.read()[3], 4.f);
+}
+
 }  // namespace

@@ -1,0 +1,361 @@
+// Narrow tasks: a session's pool, kernels ready to be spawned, and tasks. What asyncio makes of them is
+// pergola/_tasks.py's.
+//
+// Spawning lets the GIL go, for it waits where too many tasks are under way and for work on the arrays.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "core.h"
+
+namespace pergola::python {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+TaskPoolObject* as_pool(PyObject* object) {
+  return reinterpret_cast<TaskPoolObject*>(object);
+}
+TaskObject* as_task(PyObject* object) {
+  return reinterpret_cast<TaskObject*>(object);
+}
+
+// The end of a time to wait.
+class Deadline {
+ public:
+  explicit Deadline(std::int64_t timeout_ns) : timeout_ns_(timeout_ns), begin_(Clock::now()) {}
+  bool is_never() const { return timeout_ns_ < 0; }
+  // Of it and of `most_ns`, whichever comes first; 0 where it is over.
+  std::int64_t left_ns(std::int64_t most_ns) const {
+    if (is_never()) return most_ns;
+    const std::int64_t passed = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin_).count();
+    return std::clamp<std::int64_t>(timeout_ns_ - passed, 0, most_ns);
+  }
+
+ private:
+  std::int64_t timeout_ns_;
+  Clock::time_point begin_;
+};
+
+// None or seconds, as nanoseconds; negative: for ever. False with an exception set.
+bool read_timeout(PyObject* given, std::int64_t* timeout_ns) {
+  *timeout_ns = -1;
+  if (given == nullptr || given == Py_None) return true;
+  const double seconds = PyFloat_AsDouble(given);
+  if (seconds == -1 && PyErr_Occurred() != nullptr) return false;
+  if (std::isnan(seconds)) {
+    PyErr_SetString(PyExc_ValueError, "A timeout is a number of seconds or None; it is not a number.");
+    return false;
+  }
+  if (seconds < 9e9) *timeout_ns = static_cast<std::int64_t>(std::max(seconds, 0.) * 1e9);
+  return true;
+}
+
+// timeout=None of a method; false with an exception set.
+bool read_timeout_argument(PyObject* args, PyObject* kwargs, const char* format, std::int64_t* timeout_ns) {
+  static const char* names[] = {"timeout", nullptr};
+  PyObject* timeout = nullptr;
+  return PyArg_ParseTupleAndKeywords(args, kwargs, format, const_cast<char**>(names), &timeout) != 0 &&
+         read_timeout(timeout, timeout_ns);
+}
+
+// Calls `wait(ns)`, one of the library's waits, in slices, so that Ctrl-C ends it. None, or null with an exception set:
+// Timeout where the time is over.
+template <typename Wait>
+PyObject* wait_until(const Deadline& deadline, const char* what, const Wait& wait) {
+  while (true) {
+    const std::int64_t slice_ns = deadline.left_ns(kSliceNs);
+    pergola_code code = PERGOLA_OK;
+    {
+      const WithoutGil free;
+      code = wait(slice_ns);
+    }
+    if (code == PERGOLA_OK) Py_RETURN_NONE;
+    if (code != PERGOLA_TIMEOUT) return raise(code);
+    if (PyErr_CheckSignals() < 0) return nullptr;
+    if (slice_ns == 0) return raise(PERGOLA_TIMEOUT, std::string("The time to wait is over, and ") + what + " on.");
+  }
+}
+
+// ── Pools ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+// TaskPool(session, blocks, park_after_ns)
+PyObject* pool_new(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject* session = nullptr;
+  unsigned int blocks = 0;
+  long long park_after_ns = 0;
+  if (PyArg_ParseTuple(args, "O!IL:TaskPool", types.session, &session, &blocks, &park_after_ns) == 0) return nullptr;
+  Ref self(allocate(type));
+  if (!self) return nullptr;
+  TaskPoolObject* pool = as_pool(self.get());
+  Py_INCREF(session);
+  pool->session = reinterpret_cast<SessionObject*>(session);
+  pergola_task_pool_options options{};
+  options.struct_size = PERGOLA_STRUCT_SIZE(pergola_task_pool_options);
+  options.blocks = blocks;
+  options.park_after_ns = park_after_ns;
+  SessionState* state = pool->session->state;
+  const pergola_session handle = state->handle;
+  pergola_task_pool second = nullptr;  // of the same pool, for the session
+  const bool made = without_gil([&] {
+    const pergola_code code = pergola_session_task_pool(handle, &options, &pool->handle);
+    return code != PERGOLA_OK ? code : pergola_session_task_pool(handle, nullptr, &second);
+  });
+  if (!made) return nullptr;
+  std::swap(state->tasks, second);
+  if (second != nullptr) pergola_task_pool_destroy(second);
+  return self.release();
+}
+
+void pool_dealloc(PyObject* self) {
+  TaskPoolObject* pool = as_pool(self);
+  if (pool->handle != nullptr && !is_ending()) {
+    const WithoutGil free;
+    pergola_task_pool_destroy(pool->handle);
+  }
+  Py_XDECREF(reinterpret_cast<PyObject*>(pool->session));
+  deallocate(self);
+}
+
+PyObject* pool_wait_all(PyObject* self, PyObject* args, PyObject* kwargs) {
+  std::int64_t timeout_ns = -1;
+  if (!read_timeout_argument(args, kwargs, "|O:wait_all", &timeout_ns)) return nullptr;
+  const pergola_task_pool pool = as_pool(self)->handle;
+  return wait_until(Deadline(timeout_ns), "tasks go",
+                    [pool](std::int64_t slice_ns) { return pergola_task_wait_all(pool, slice_ns); });
+}
+
+PyObject* pool_park(PyObject* self, PyObject*) {
+  const pergola_task_pool pool = as_pool(self)->handle;
+  // Tasks under way end first: this waits for them so that Ctrl-C works. What they fail with is for other waits to
+  // tell.
+  const Ref waited(wait_until(Deadline(-1), "tasks go", [pool](std::int64_t slice_ns) {
+    return pergola_task_wait_all(pool, slice_ns) == PERGOLA_TIMEOUT ? PERGOLA_TIMEOUT : PERGOLA_OK;
+  }));
+  if (!waited || !without_gil([pool] { return pergola_task_pool_park(pool); })) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyObject* pool_info(PyObject* self, PyObject*) {
+  pergola_task_pool_info info{};
+  info.struct_size = PERGOLA_STRUCT_SIZE(pergola_task_pool_info);
+  if (!check(pergola_task_pool_get_info(as_pool(self)->handle, &info))) return nullptr;
+  return Py_BuildValue("{s:I,s:I,s:I,s:I,s:I,s:K,s:K,s:K,s:N}", "blocks", info.blocks, "registers_per_thread",
+                       info.registers_per_thread, "local_bytes_per_thread", info.local_bytes_per_thread, "most_threads",
+                       info.most_threads, "most_shared_bytes", info.most_shared_bytes, "memory_bytes",
+                       static_cast<unsigned long long>(info.memory_bytes), "launches",
+                       static_cast<unsigned long long>(info.launches), "spawned",
+                       static_cast<unsigned long long>(info.spawned), "is_running", PyBool_FromLong(info.is_running));
+}
+
+PyObject* pool_session(PyObject* self, void*) {
+  return Py_NewRef(reinterpret_cast<PyObject*>(as_pool(self)->session));
+}
+
+PyMethodDef pool_methods[] = {
+    {"wait_all", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(pool_wait_all)),
+     METH_VARARGS | METH_KEYWORDS,
+     "Wait until all tasks spawned so far have ended; raise what one failed with, Timeout after `timeout` seconds."},
+    {"park", pool_park, METH_NOARGS,
+     "End the resident kernel, once the tasks under way have ended; the next spawn starts it again."},
+    {"_info", pool_info, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
+PyGetSetDef pool_getset[] = {{"session", pool_session, nullptr, "The session whose pool it is.", nullptr},
+                             {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyType_Slot pool_slots[] = {{Py_tp_new, reinterpret_cast<void*>(pool_new)},
+                            {Py_tp_dealloc, reinterpret_cast<void*>(pool_dealloc)},
+                            {Py_tp_methods, pool_methods},
+                            {Py_tp_getset, pool_getset},
+                            {0, nullptr}};
+
+// ── Kinds ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+// TaskKind(pool, kernel, grid, block, shared_bytes, class of tasks)
+PyObject* kind_new(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject *pool = nullptr, *kernel = nullptr, *grid = nullptr, *block = nullptr, *task_type = nullptr;
+  unsigned long shared_bytes = 0;
+  pergola_launch_config config{};
+  config.struct_size = PERGOLA_STRUCT_SIZE(pergola_launch_config);
+  if (PyArg_ParseTuple(args, "O!O!OOkO!:TaskKind", types.task_pool, &pool, types.kernel, &kernel, &grid, &block,
+                       &shared_bytes, &PyType_Type, &task_type) == 0 ||
+      !read_shape(grid, block, &config) || !set_shared_bytes(shared_bytes, &config))
+    return nullptr;
+  if (PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(task_type), types.task) == 0) {
+    PyErr_SetString(PyExc_TypeError, "The class of tasks is to be derived from Task.");
+    return nullptr;
+  }
+  Ref self(allocate(type));
+  if (!self) return nullptr;
+  auto* kind = reinterpret_cast<TaskKindObject*>(self.get());
+  kind->pool = as_pool(Py_NewRef(pool));
+  kind->kernel = reinterpret_cast<KernelObject*>(Py_NewRef(kernel));
+  kind->task_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(task_type));
+  const bool made = without_gil([&] {
+    return pergola_task_pool_prepare(kind->pool->handle, kind->kernel->state->handle, &config, &kind->handle);
+  });
+  return made ? self.release() : nullptr;
+}
+
+void kind_dealloc(PyObject* self) {
+  auto* kind = reinterpret_cast<TaskKindObject*>(self);
+  if (kind->handle != nullptr && !is_ending()) {
+    const WithoutGil free;
+    pergola_task_kind_destroy(kind->handle);
+  }
+  Py_XDECREF(reinterpret_cast<PyObject*>(kind->pool));
+  Py_XDECREF(reinterpret_cast<PyObject*>(kind->kernel));
+  Py_XDECREF(reinterpret_cast<PyObject*>(kind->task_type));
+  deallocate(self);
+}
+
+PyObject* kind_call(PyObject* self, PyObject* args, PyObject* kwargs) {
+  auto* kind = reinterpret_cast<TaskKindObject*>(self);
+  if (kwargs != nullptr && PyDict_Size(kwargs) != 0) {
+    PyErr_SetString(PyExc_TypeError, "A task kind takes the kernel's arguments alone; shared_bytes is prepare()'s.");
+    return nullptr;
+  }
+  const Items objects(args);
+  Arguments arguments;
+  if (!arguments.convert(kind->kernel, objects.data(), objects.size())) return nullptr;
+  Ref made(allocate(kind->task_type));
+  if (!made) return nullptr;
+  TaskObject* task = as_task(made.get());
+  task->pool = as_pool(Py_NewRef(reinterpret_cast<PyObject*>(kind->pool)));
+  pergola_code code = PERGOLA_OK;
+  {
+    const WithoutGil free;
+    code = pergola_task_spawn(kind->handle, arguments.data(), objects.size(), &task->id);
+  }
+  if (code == PERGOLA_OK) return made.release();
+  raise_refusal(code, kind->kernel, objects.size());
+  return nullptr;
+}
+
+template <auto member>
+PyObject* kind_part(PyObject* self, void*) {
+  return Py_NewRef(reinterpret_cast<PyObject*>(reinterpret_cast<TaskKindObject*>(self)->*member));
+}
+
+PyGetSetDef kind_getset[] = {
+    {"pool", kind_part<&TaskKindObject::pool>, nullptr, "The pool that it spawns to.", nullptr},
+    {"kernel", kind_part<&TaskKindObject::kernel>, nullptr, "The kernel that its tasks run.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyType_Slot kind_slots[] = {{Py_tp_new, reinterpret_cast<void*>(kind_new)},
+                            {Py_tp_dealloc, reinterpret_cast<void*>(kind_dealloc)},
+                            {Py_tp_call, reinterpret_cast<void*>(kind_call)},
+                            {Py_tp_getset, kind_getset},
+                            {0, nullptr}};
+
+// ── Tasks ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+void task_dealloc(PyObject* self) {
+  Py_XDECREF(reinterpret_cast<PyObject*>(as_task(self)->pool));
+  deallocate(self);
+}
+
+PyObject* task_wait(PyObject* self, PyObject* args, PyObject* kwargs) {
+  std::int64_t timeout_ns = -1;
+  if (!read_timeout_argument(args, kwargs, "|O:wait", &timeout_ns)) return nullptr;
+  const pergola_task_pool pool = as_task(self)->pool->handle;
+  const std::uint64_t id = as_task(self)->id;
+  return wait_until(Deadline(timeout_ns), "the task goes",
+                    [=](std::int64_t slice_ns) { return pergola_task_wait(pool, id, slice_ns); });
+}
+
+// What a task may end with.
+bool is_failure(pergola_code code) {
+  return code == PERGOLA_DEVICE_FAULT || code == PERGOLA_DEVICE_LOST || code == PERGOLA_SKIPPED;
+}
+
+PyObject* task_done(PyObject* self, PyObject*) {
+  std::int32_t done = 0;
+  const pergola_code code = pergola_task_check(as_task(self)->pool->handle, as_task(self)->id, &done);
+  if (is_failure(code)) Py_RETURN_TRUE;
+  return check(code) ? PyBool_FromLong(done) : nullptr;
+}
+
+PyObject* task_id(PyObject* self, void*) {
+  return PyLong_FromUnsignedLongLong(as_task(self)->id);
+}
+PyObject* task_pool(PyObject* self, void*) {
+  return Py_NewRef(reinterpret_cast<PyObject*>(as_task(self)->pool));
+}
+
+PyMethodDef task_methods[] = {
+    {"wait", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(task_wait)), METH_VARARGS | METH_KEYWORDS,
+     "Wait until the task has ended; raise what it failed with, Timeout after `timeout` seconds."},
+    {"done", task_done, METH_NOARGS, "Whether the task has ended, well or not. Never waits."},
+    {nullptr, nullptr, 0, nullptr}};
+PyGetSetDef task_getset[] = {{"id", task_id, nullptr, "Its number in its pool, never 0.", nullptr},
+                             {"pool", task_pool, nullptr, "The pool that it was spawned to.", nullptr},
+                             {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyType_Slot task_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(task_dealloc)},
+                            {Py_tp_methods, task_methods},
+                            {Py_tp_getset, task_getset},
+                            {0, nullptr}};
+
+struct Waited {
+  pergola_task_pool pool;
+  std::uint64_t id;
+};
+
+// The places in `tasks` of those that have ended: well, or with an error that waiting for them tells.
+std::vector<Py_ssize_t> ended_of(const std::vector<Waited>& tasks) {
+  std::vector<Py_ssize_t> ended;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    std::int32_t done = 0;
+    if (pergola_task_check(tasks[i].pool, tasks[i].id, &done) != PERGOLA_OK || done != 0)
+      ended.push_back(static_cast<Py_ssize_t>(i));
+  }
+  return ended;
+}
+
+}  // namespace
+
+// The library waits for one task at a time: this waits for the first, which was spawned before the others as a rule,
+// and looks at all whenever that wait returns, every 5 ms at the latest.
+PyObject* wait_any(PyObject*, PyObject* args) {
+  PyObject* given = nullptr;
+  long long timeout_ns = -1;
+  if (PyArg_ParseTuple(args, "OL:wait_any", &given, &timeout_ns) == 0) return nullptr;
+  const Ref tuple(PySequence_Tuple(given));  // which keeps the tasks, and they their pools
+  if (!tuple) return nullptr;
+  std::vector<Waited> tasks;
+  const Items items(tuple.get());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (!is_instance(items.data()[i], types.task)) {
+      PyErr_Format(PyExc_TypeError, "What is waited for are tasks; %R is none.", items.data()[i]);
+      return nullptr;
+    }
+    tasks.push_back({as_task(items.data()[i])->pool->handle, as_task(items.data()[i])->id});
+  }
+  constexpr std::int64_t kShortestNs = 100'000, kLongestNs = 5'000'000;
+  const Deadline deadline(timeout_ns);
+  std::vector<Py_ssize_t> ended;
+  for (std::int64_t slice_ns = kShortestNs; !tasks.empty(); slice_ns = std::min(2 * slice_ns, kLongestNs)) {
+    const std::int64_t left_ns = deadline.left_ns(slice_ns);
+    {
+      const WithoutGil free;
+      ended = ended_of(tasks);
+      if (ended.empty() && left_ns > 0) {
+        pergola_task_wait(tasks[0].pool, tasks[0].id, left_ns);  // however it ends, all are looked at
+        ended = ended_of(tasks);
+      }
+    }
+    if (PyErr_CheckSignals() < 0) return nullptr;
+    if (!ended.empty() || left_ns == 0) break;
+  }
+  Ref list(PyList_New(0));
+  for (const Py_ssize_t i : ended)
+    if (!list || PyList_Append(list.get(), items.data()[i]) < 0) return nullptr;
+  return list.release();
+}
+
+PyType_Spec task_pool_spec = {"pergola._core.TaskPool", sizeof(TaskPoolObject), 0,
+                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, pool_slots};
+PyType_Spec task_kind_spec = {"pergola._core.TaskKind", sizeof(TaskKindObject), 0,
+                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, kind_slots};
+PyType_Spec task_spec = {"pergola._core.Task", sizeof(TaskObject), 0,
+                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, task_slots};
+
+}  // namespace pergola::python

@@ -1,0 +1,184 @@
+"""Narrow tasks: a session's pool, and tasks that threads and coroutines wait for."""
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import time
+from collections.abc import Generator, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+
+from . import _core
+from ._kernel import Kernel
+
+if TYPE_CHECKING:
+    from ._session import Session
+
+
+class Task(_core.Task):
+    """A task that was spawned. `wait()` waits for it, `await task` lets the event loop run meanwhile; both raise what it
+    failed with. It may be dropped at any time: it is run all the same."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, None, None]:
+        if not self.done():
+            yield from _watcher.future(self).__await__()
+        self.wait()
+
+    def __repr__(self) -> str:
+        return f"<pergola.Task {self.id}>"
+
+
+class TaskKind(_core.TaskKind):
+    """A kernel with a shape, ready to be spawned: `task = kind(arguments)`, which are those of a launch.
+
+    A call lets other threads of Python run, for it waits where too many tasks are under way, and for earlier work on the
+    arrays; Ctrl-C is seen once it returns."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<pergola.TaskKind of {self.kernel.name}>"
+
+
+class TaskPoolInfo(NamedTuple):
+    """What a pool has done, and what it runs on."""
+
+    blocks: int  # of the resident kernel
+    registers_per_thread: int  # of it, with all kinds so far; 0 before the first launch
+    local_bytes_per_thread: int  # what it spills, and the kernels' own local memory
+    most_threads: int  # of a block of a task
+    most_shared_bytes: int  # of a block of a task
+    memory_bytes: int  # of the pool, on host and device
+    launches: int  # of the resident kernel: the first, after parking, for new kinds
+    spawned: int
+    is_running: bool  # the resident kernel is on the device now
+
+
+def _extents(shape: Any) -> Any:
+    return tuple(shape) if isinstance(shape, list) else shape
+
+
+class TaskPool(_core.TaskPool):
+    """A session's pool of narrow tasks: launches of a few warps that together fill the device. session.task_pool() makes
+    it; all objects of one session are the same pool.
+
+    A task comes after the session's work so far on the arrays it is given, and the session's later work on an array,
+    numpy() too, after all tasks that were given it. Tasks are in no order with each other. Thread-safe.
+
+    `with session.task_pool() as pool:` waits for its tasks at the end, and parks it."""
+
+    __slots__ = ("_kinds",)
+    _kinds: dict[tuple[Any, ...], TaskKind]
+
+    def prepare(self, kernel: Kernel, grid: Any, block: Any, *, shared_bytes: int = 0) -> TaskKind:
+        """Compiles: tasks under way end first, others may be spawned meanwhile. The same kernel and shape again are
+        ready at once. Unsupported says where and why a kernel cannot be a task (docs/tasks.md)."""
+        return TaskKind(self, kernel, grid, block, shared_bytes, Task)
+
+    def spawn(self, kernel: Kernel, grid: Any, block: Any, *args: Any, shared_bytes: int = 0) -> Task:
+        """As prepare(kernel, grid, block)(*args); the kind is kept for the next time."""
+        if not hasattr(self, "_kinds"):
+            self._kinds = {}
+        key = (kernel, _extents(grid), _extents(block), shared_bytes)
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = self.prepare(kernel, grid, block, shared_bytes=shared_bytes)
+        task: Task = kind(*args)
+        return task
+
+    @property
+    def info(self) -> TaskPoolInfo:
+        return TaskPoolInfo(**self._info())
+
+    def __enter__(self) -> TaskPool:
+        return self
+
+    def __exit__(self, kind: Optional[type[BaseException]], *_: object) -> None:
+        if kind is None:
+            self.wait_all()
+            self.park()
+
+    def __repr__(self) -> str:
+        return f"<pergola.TaskPool of {self.session!r}>"
+
+
+def make_pool(session: Session, blocks: int, park_after: Optional[float]) -> TaskPool:
+    """Session.task_pool()."""
+    if park_after is None:
+        return TaskPool(session, blocks, 0)
+    if not 0 < park_after < 9e9:
+        raise ValueError(f"park_after is a number of seconds above 0, or None; it is {park_after!r}.")
+    return TaskPool(session, blocks, math.ceil(park_after * 1e9))
+
+
+def as_completed(tasks: Iterable[Task], timeout: Optional[float] = None) -> Iterator[Task]:
+    """The tasks, each as soon as it has ended, well or not: its wait() says which. Timeout where the next has not ended
+    `timeout` seconds after this was called."""
+    pending = dict.fromkeys(tasks)
+    end = None if timeout is None else time.monotonic() + timeout
+    return _as_completed(pending, end)
+
+
+def _as_completed(pending: dict[Task, None], end: Optional[float]) -> Iterator[Task]:
+    while pending:
+        left = -1 if end is None else max(0, math.ceil((end - time.monotonic()) * 1e9))
+        ended = _core.wait_any(list(pending), left)
+        if not ended:
+            raise _core.Timeout(f"The time to wait is over, and {len(pending)} tasks go on.")
+        for task in ended:
+            del pending[task]
+        yield from ended
+
+
+class _Watcher:
+    """Waits for what coroutines await: one thread for all pools and event loops, which sleeps while nothing is awaited and
+    holds nothing then."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._futures: dict[Task, list[asyncio.Future[None]]] = {}  # guarded by _changed
+        self._has_thread = False  # likewise
+
+    def future(self, task: Task) -> asyncio.Future[None]:
+        """One that ends with the task, in the running event loop."""
+        future = asyncio.get_running_loop().create_future()
+        with self._changed:
+            if not self._has_thread:
+                threading.Thread(target=self._run, name="pergola tasks", daemon=True).start()
+                self._has_thread = True
+            self._futures.setdefault(task, []).append(future)
+            self._changed.notify()
+        return future
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._futures)
+                pending = list(self._futures)
+            self._tell(_core.wait_any(pending, 5_000_000))  # then those that were added meanwhile are among them
+            del pending
+
+    def _tell(self, ended: list[Task]) -> None:
+        loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+        with self._changed:
+            for task in ended:
+                for future in self._futures.pop(task):
+                    loops.setdefault(future.get_loop(), []).append(future)
+            for task in [task for task, futures in self._futures.items() if all(f.done() for f in futures)]:
+                del self._futures[task]  # cancelled
+        for loop, futures in loops.items():
+            try:
+                loop.call_soon_threadsafe(_end, futures)
+            except RuntimeError:
+                pass  # the loop was closed
+
+
+def _end(futures: list[asyncio.Future[None]]) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_result(None)
+
+
+_watcher = _Watcher()

@@ -1,0 +1,367 @@
+"""Narrow tasks: spawning, waiting by threads and by coroutines, as they end."""
+import asyncio
+import ctypes
+import sys
+import threading
+import time
+
+import numpy as np
+import pergola as pg
+import pytest
+from conftest import PTX, run_child
+from test_process import interrupt_child
+
+# What a task and a few words of its own come to, as text that every test's child can have too.
+KERNELS = PTX + """
+// out[at] = sum over i < 32 of (value + i), by a warp of which each lane adds its part
+.visible .entry work(.param .u64 out, .param .u32 at, .param .u32 value) {
+  .reg .b64 %rd<4>; .reg .b32 %r<5>;
+  ld.param.u64 %rd0, [out];
+  ld.param.u32 %r0, [at];
+  ld.param.u32 %r1, [value];
+  mov.u32 %r2, %tid.x;
+  add.u32 %r3, %r1, %r2;
+  mul.wide.u32 %rd1, %r0, 4;
+  add.u64 %rd2, %rd0, %rd1;
+  atom.global.add.u32 %r4, [%rd2], %r3;
+  ret;
+}
+"""
+
+
+def sum_of(value):
+    return 32 * value + 32 * 31 // 2
+
+
+@pytest.fixture(scope="module", autouse=True)
+def session():
+    """One of their own: launches of a session with a pool let the GIL go."""
+    with pg.session(device="cpu") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def kernels(session):
+    return pg.module(KERNELS, name="tasks.ptx")
+
+
+@pytest.fixture(scope="module")
+def pool(session):
+    return pg.task_pool()
+
+
+class Spinning:
+    """A task that goes on until end(), which stores into the array that it reads: on the CPU device the host can. Fills and
+    launches wait for tasks that run, so `room`, for other tasks, is made before."""
+
+    def __init__(self, pool, kernels):
+        self.stop, self.out, self.room = pg.zeros(1, "u4"), pg.zeros(1, "u4"), pg.zeros(20, "u4")
+        pool.prepare(kernels.work, 1, 32)
+        pg.synchronize()
+        self.task = pool.spawn(kernels.spin, 1, 1, self.stop, self.out)
+
+    def end(self):
+        ctypes.c_uint32.from_address(self.stop.address).value = 1
+
+
+@pytest.fixture
+def spinning(pool, kernels):
+    made = Spinning(pool, kernels)
+    yield made
+    made.end()
+    made.task.wait(60)
+
+
+# ── Spawning ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+def test_a_thousand_tasks(pool, kernels):
+    out = pg.zeros(1000, "u4")
+    before = pool.info.spawned
+    kind = pool.prepare(kernels.work, 1, 32)
+    tasks = [kind(out, i, 3 * i) for i in range(1000)]
+    pool.wait_all()
+    assert all(task.done() for task in tasks)
+    assert out.tolist() == [sum_of(3 * i) for i in range(1000)]
+    assert len({task.id for task in tasks}) == 1000 and all(task.id != 0 for task in tasks)
+    assert pool.info.spawned == before + 1000
+
+
+def test_reading_an_array_waits_for_its_tasks(pool, kernels):
+    out = pg.zeros(100, "u4")
+    for i in range(100):
+        pool.spawn(kernels.work, 1, 32, out, i, i)
+    assert out.tolist() == [sum_of(i) for i in range(100)]
+
+
+def test_a_task_comes_after_launches_before_it_and_before_launches_after_it(pool, kernels):
+    x, y = pg.ones(256, "f4"), pg.zeros(256, "f4")
+    for _ in range(5):
+        kernels.saxpy[256](1.0, x, y, 256)
+        pool.spawn(kernels.saxpy, 8, 32, 10.0, x, y, 256)
+        kernels.saxpy[256](100.0, x, y, 256)
+    assert (y.numpy() == 5 * 111).all()
+
+
+def test_views_are_arguments(pool, kernels):
+    out = pg.zeros((4, 8), "u4")
+    for row in range(4):
+        pool.spawn(kernels.work, 1, 32, out[row], row, row)
+    expected = np.zeros((4, 8), "u4")
+    for row in range(4):
+        expected[row, row] = sum_of(row)
+    assert (out.numpy() == expected).all()
+
+
+def test_numpy_scalars_and_structs_are_arguments(pool, kernels):
+    out = pg.zeros(9, "u8")
+    pair = np.array([(7, 8)], dtype=[("a", "i4"), ("b", "i4")])[0]
+    pool.spawn(kernels.echo, 1, 1, out, np.uint8(1), np.int16(2), np.int64(3), 4, np.float32(5), 6.0, pair, b"\x09\x00")
+    got = out.tolist()
+    assert got[:4] == [1, 2, 3, 4] and got[6:] == [7, 8, 9]
+    assert np.uint32(got[4]).view("f4") == 5 and np.uint64(got[5]).view("f8") == 6
+
+
+def test_many_threads_spawn(pool, kernels):
+    out = pg.zeros(6 * 200, "u4")
+    kind = pool.prepare(kernels.work, 1, 32)
+    errors = []
+
+    def spawn(number):
+        try:
+            for i in range(200):
+                kind(out, 200 * number + i, number + i)
+        except BaseException as error:  # told below
+            errors.append(error)
+
+    threads = [threading.Thread(target=spawn, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert errors == []
+    assert out.tolist() == [sum_of(number + i) for number in range(6) for i in range(200)]
+
+
+def test_what_is_wrong_is_refused_before_anything_is_spawned(pool, kernels):
+    out = pg.zeros(1, "u4")
+    before = pool.info.spawned
+    kind = pool.prepare(kernels.work, 1, 32)
+    with pytest.raises(pg.ArgumentError):
+        kind(out, 1)
+    with pytest.raises(pg.ArgumentError, match="pergola.array"):
+        kind(np.zeros(1, "u4"), 0, 0)
+    with pytest.raises(OverflowError, match="work_param|at"):
+        kind(out, 1 << 40, 0)
+    with pytest.raises(pg.InvalidArgument, match="session"):
+        kind(pg.session(device="cpu").zeros(1, "u4"), 0, 0)
+    with pytest.raises(TypeError, match="prepare"):
+        kind(out, 0, 0, shared_bytes=4)
+    with pytest.raises(TypeError):
+        pool.prepare(kernels, 1, 32)
+    with pytest.raises(ValueError, match="extent of a block"):
+        pool.prepare(kernels.work, 1, 0)
+    with pytest.raises(OverflowError, match="4 GiB"):
+        pool.prepare(kernels.work, 1, 32, shared_bytes=1 << 32)
+    with pytest.raises(TypeError):
+        pg.Task()
+    assert pool.info.spawned == before
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
+def test_a_time_to_park_is_above_0(seconds):
+    with pytest.raises(ValueError, match="park_after"):
+        pg.task_pool(park_after=seconds)
+
+
+def test_a_session_has_one_pool(pool, kernels):
+    other = pg.task_pool(blocks=1)
+    out = pg.zeros(1, "u4")
+    task = other.spawn(kernels.work, 1, 32, out, 0, 1)
+    assert other.info.spawned == pool.info.spawned and other.session is pg.session()
+    task.wait()
+    with pytest.raises(pg.InvalidArgument, match="session"):
+        pg.session(device="cpu").task_pool().prepare(kernels.work, 1, 32)
+
+
+# ── Waiting ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+def test_waits_end_with_the_time(pool, spinning):
+    assert not spinning.task.done()
+    for wait in (spinning.task.wait, pool.wait_all):
+        start = time.monotonic()
+        with pytest.raises(pg.Timeout, match="on"):
+            wait(timeout=0.1)
+        assert 0.05 < time.monotonic() - start < 20
+    with pytest.raises(TimeoutError):
+        spinning.task.wait(0)
+    with pytest.raises(ValueError):
+        spinning.task.wait(float("nan"))
+    with pytest.raises(TypeError):
+        spinning.task.wait("soon")
+    spinning.end()
+    spinning.task.wait()
+    assert spinning.task.done() and spinning.out.tolist() == [1]
+
+
+def test_another_thread_runs_while_one_waits(spinning):
+    waiter = threading.Thread(target=spinning.task.wait)
+    waiter.start()
+    count = 0
+    while count < 1000:
+        count += 1
+    assert waiter.is_alive()
+    spinning.end()
+    waiter.join(60)
+    assert not waiter.is_alive()
+
+
+def test_as_completed_gives_tasks_as_they_end(pool, kernels, spinning):
+    tasks = [spinning.task] + [pool.spawn(kernels.work, 1, 32, spinning.room, i, i) for i in range(20)]
+    ended = pg.as_completed(tasks, timeout=60)
+    first = [next(ended) for _ in range(20)]
+    assert set(first) == set(tasks[1:]) and not spinning.task.done()
+    spinning.end()
+    assert list(ended) == [spinning.task]
+    assert spinning.room.tolist() == [sum_of(i) for i in range(20)]
+
+
+def test_as_completed_ends_with_the_time(pool, kernels, spinning):
+    quick = pool.spawn(kernels.work, 1, 32, spinning.room, 0, 0)
+    quick.wait()
+    ended = pg.as_completed([spinning.task, quick, quick], timeout=0.1)
+    assert next(ended) is quick
+    with pytest.raises(pg.Timeout, match="1 tasks go on"):
+        next(ended)
+    assert list(pg.as_completed([])) == []
+    with pytest.raises(TypeError, match="tasks"):
+        next(pg.as_completed([3]))
+
+
+def test_leaving_the_pool_waits_and_parks(kernels):
+    out = pg.zeros(50, "u4")
+    with pg.task_pool() as pool:
+        tasks = [pool.spawn(kernels.work, 1, 32, out, i, i) for i in range(50)]
+    assert all(task.done() for task in tasks) and not pool.info.is_running
+    pool.spawn(kernels.work, 1, 32, out, 0, 0).wait(60)
+    assert out.tolist()[:2] == [2 * sum_of(0), sum_of(1)]
+
+
+# ── Coroutines ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+def test_tasks_are_awaited_together(pool, kernels):
+    out = pg.zeros(300, "u4")
+    kind = pool.prepare(kernels.work, 1, 32)
+
+    async def one(i):
+        await kind(out, i, i)
+        return i
+
+    async def main():
+        results = await asyncio.gather(*(one(i) for i in range(200)))
+        assert await asyncio.gather(*(kind(out, i, i) for i in range(200, 300))) == [None] * 100
+        return results
+
+    assert asyncio.run(asyncio.wait_for(main(), 60)) == list(range(200))
+    assert out.tolist() == [sum_of(i) for i in range(300)]
+
+
+def test_the_loop_runs_while_a_task_is_awaited(pool, kernels, spinning):
+    events = []
+
+    async def wait():
+        await spinning.task
+        events.append("task")
+
+    async def other():
+        await pool.spawn(kernels.work, 1, 32, spinning.room, 0, 0)
+        for i in range(3):
+            await asyncio.sleep(0.01)
+            events.append(i)
+        spinning.end()
+
+    async def main():
+        await asyncio.gather(wait(), wait(), other())
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+    assert events == [0, 1, 2, "task", "task"]
+
+
+def test_a_cancelled_await_leaves_the_task(pool, kernels, spinning):
+    async def main():
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(spinning.task, 0.05)
+        await pool.spawn(kernels.work, 1, 32, spinning.room, 0, 0)
+        assert not spinning.task.done()
+        spinning.end()
+        await spinning.task
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_loops_of_several_threads_await(pool, kernels, spinning):
+    async def main():
+        await spinning.task
+
+    threads = [threading.Thread(target=lambda: asyncio.run(main())) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    spinning.end()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+# ── Failures, processes ─────────────────────────────────────────────────────────────────────────────────────────────
+
+def test_what_a_task_does_wrong_is_raised_by_whoever_waits_for_it():
+    session = pg.session(device="cpu")
+    kernels, pool = session.module(KERNELS), session.task_pool()
+    task = pool.spawn(kernels.wild, 1, 1)
+    with pytest.raises(pg.DeviceFault, match="tasks that had not ended are lost"):
+        task.wait()
+    assert task.done() and list(pg.as_completed([task])) == [task]
+
+    async def main():
+        await task
+
+    with pytest.raises(pg.DeviceFault):
+        asyncio.run(main())
+
+
+@pytest.mark.parametrize("wait", ["task.wait()", "pool.wait_all()", "list(pg.as_completed([task]))", "task.wait(1000)",
+                                  "pool.park()", "pg.synchronize()", "import asyncio\nasync def main(): await task\nasyncio.run(main())"])
+def test_ctrl_c_ends_a_wait(wait):
+    status, _, err, seconds = interrupt_child("pool = pg.task_pool()\ntask = pool.spawn(module.spin, 1, 1, stop, done)\n"
+                                              f"print('ready', flush=True)\n{wait}")
+    assert status != 0 and "KeyboardInterrupt" in err, (status, err)
+    assert seconds < 20
+
+
+@pytest.mark.parametrize("last", ["pass", "asyncio.run(main())"])
+def test_a_process_ends_while_a_task_goes_on(last):
+    run_child(f"""
+        import asyncio
+        stop, done, pool = pg.zeros(1, "u4"), pg.zeros(1, "u4"), pg.task_pool()
+        task = pool.spawn(module.spin, 1, 1, stop, done)
+        async def main():
+            waits = asyncio.ensure_future(task)
+            await asyncio.sleep(0.05)
+            assert not waits.done()
+        {last}
+    """)
+
+
+def test_nothing_is_left_behind(kernels):
+    session = pg.session(device="cpu")
+    ours = session.module(KERNELS)
+    pool = session.task_pool()
+    out = session.zeros(4, "u4")
+
+    async def main():
+        await asyncio.gather(*(pool.spawn(ours.work, 1, 32, out, i % 4, i) for i in range(100)))
+
+    asyncio.run(main())
+    before = sys.getrefcount(pool)
+    asyncio.run(main())
+    time.sleep(0.1)  # the watcher lets go of what it looked at last
+    assert sys.getrefcount(pool) == before
