@@ -38,8 +38,12 @@ inline constexpr u32 kRecordDisplacedShift = 55;  // of word w the bit is kRecor
 inline constexpr u32 kRecordKindShift = 32;
 inline constexpr u32 kMostKinds = 4096;
 
+// A line of its own for each block, `parks` too: reads of one line of host memory by many blocks wait for each other,
+// 3 us each on an H200.
 struct TaskRing {
   TaskRecord records[kRingRecords];
+  u32 parks;  // the number of the launch that is to end
+  u32 unused[15];
 };
 
 // Written by the block in whole words; a line, so that the host's read of one thing brings the rest.
@@ -59,6 +63,7 @@ struct TaskRingState {
   u32 next;      // position of the record that is read next, without its high bits
   u32 returned;  // how many records before it are to be read again
   u32 positions[kMostReturned];
+  u32 done[kRingRecords / 32];  // as told
 };
 
 // A kernel with a shape. The device's copy is written before any record names it, and not changed while the executor
@@ -84,12 +89,10 @@ struct TaskExecutorParameters {
   TaskRingState* states;
   const TaskKindEntry* kinds;
   unsigned char* large_parameters;  // of the device: kTaskEntries * large_bytes for each block
-  const u32* command;               // of the host: what to do
+  u32 launch;                       // its number, from 1 on
   u32 large_bytes;
   u32 arena_bytes;  // dynamic shared memory: kArenaLeaves * a power of two
 };
-enum TaskCommand : u32 { kTaskCommandRun = 0, kTaskCommandPark = 1 };
-
 inline constexpr u32 kTaskEntries = 64;  // tasks, or pieces of them, that a block has taken and not finished
 inline constexpr u32 kArenaLeaves = 64;  // the smallest pieces of its shared memory
 inline constexpr u32 kTaskMostBarriers = 16;

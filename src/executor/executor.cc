@@ -6,7 +6,6 @@
 #include "src/base/log.h"
 #include "src/executor/generation.h"
 #include "src/executor/process_fence.h"
-#include "src/executor/producer.h"
 #include "src/ptx/parser.h"
 #include "src/ptx/verifier.h"
 
@@ -18,11 +17,6 @@ using std::chrono::steady_clock;
 constexpr std::uint32_t kThreads = 1024;
 constexpr std::uint32_t kArenaBytes = 64 * 1024;
 
-std::uint64_t next_executor_id() {
-  static std::atomic<std::uint64_t> counter{1};  // relaxed: only distinct values are wanted
-  return counter.fetch_add(1, std::memory_order_relaxed);
-}
-
 template <typename T>
 T* host(const device::BufferPtr& buffer) {
   return reinterpret_cast<T*>(buffer->host_pointer());
@@ -31,11 +25,7 @@ T* host(const device::BufferPtr& buffer) {
 }  // namespace
 
 Executor::Executor(device::DevicePtr device, const ExecutorOptions& options)
-    : id_(next_executor_id()),
-      device_(std::move(device)),
-      options_(options),
-      fences_(!register_process_fence()),
-      next_group_(kGroupBit) {}
+    : device_(std::move(device)), options_(options), fences_(!register_process_fence()), next_group_(kGroupBit) {}
 
 Result<std::shared_ptr<Executor>> Executor::create(device::DevicePtr device, const ExecutorOptions& options) {
   const device::DeviceInfo& info = device->info();
@@ -67,16 +57,16 @@ Status Executor::allocate() {
   PERGOLA_ASSIGN(copies_, device_->create_queue());
   PERGOLA_ASSIGN(rings_memory_, device_->allocate(blocks_ * sizeof(abi::TaskRing), MemoryKind::kHostVisible));
   PERGOLA_ASSIGN(answers_, device_->allocate(blocks_ * sizeof(abi::TaskAnswer), MemoryKind::kHostVisible));
-  PERGOLA_ASSIGN(command_, device_->allocate(64, MemoryKind::kHostVisible));
   PERGOLA_ASSIGN(states_, device_->allocate(blocks_ * sizeof(abi::TaskRingState), MemoryKind::kDevice));
   PERGOLA_ASSIGN(kinds_memory_, device_->allocate(abi::kMostKinds * sizeof(abi::TaskKindEntry), MemoryKind::kDevice));
-  for (const device::BufferPtr& buffer : {rings_memory_, answers_, command_})
+  for (const device::BufferPtr& buffer : {rings_memory_, answers_})
     std::memset(buffer->host_pointer(), 0, buffer->size_bytes());
   PERGOLA_TRY(copies_->fill(states_, 0, states_->size_bytes(), 0, 4));
   PERGOLA_TRY(copies_->synchronize());
-  rings_ = std::make_shared<std::vector<HostRing>>(blocks_);
+  rings_ = std::vector<HostRing>(blocks_);
+  producers_ = std::make_shared<Producers>(blocks_, fences_);
   for (std::uint32_t n = 0; n < blocks_; ++n)
-    (*rings_)[n].attach(host<abi::TaskRing>(rings_memory_) + n, host<abi::TaskAnswer>(answers_) + n);
+    rings_[n].attach(host<abi::TaskRing>(rings_memory_) + n, host<abi::TaskAnswer>(answers_) + n);
   keeper_ = std::thread([this] { keep(); });
   return {};
 }
@@ -92,8 +82,6 @@ Executor::~Executor() {
     keeper_.join();
     (void)park();
   }
-  const std::lock_guard lock(producers_mutex_);
-  for (const auto& producer : producers_) producer->is_orphan.store(true, std::memory_order_relaxed);
 }
 
 // ── Programs ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -215,7 +203,6 @@ Status Executor::start() {
   const std::lock_guard lock(lifecycle_);
   if (running_.load(std::memory_order_relaxed)) return {};
   if (failed_.load(std::memory_order_relaxed)) return failure_;
-  std::atomic_ref(*host<std::uint32_t>(command_)).store(abi::kTaskCommandRun, std::memory_order_release);
   abi::TaskExecutorParameters parameters{};
   const auto pointer = [](const device::BufferPtr& buffer, auto& to) {
     const device::DeviceAddress address = buffer->address();
@@ -227,7 +214,7 @@ Status Executor::start() {
   pointer(states_, parameters.states);
   pointer(kinds_memory_, parameters.kinds);
   if (!large_device_.empty()) pointer(large_device_.back(), parameters.large_parameters);
-  pointer(command_, parameters.command);
+  parameters.launch = launches_ + 1;
   parameters.large_bytes = large_bytes_.load(std::memory_order_relaxed);
   parameters.arena_bytes = arena_bytes_;
   device::LaunchConfig config;
@@ -245,7 +232,8 @@ Status Executor::start() {
 // Whoever holds lifecycle_ may call it.
 Status Executor::park_locked() {
   if (running_.load(std::memory_order_relaxed)) {
-    std::atomic_ref(*host<std::uint32_t>(command_)).store(abi::kTaskCommandPark, std::memory_order_release);
+    for (std::uint32_t n = 0; n < blocks_; ++n)
+      std::atomic_ref(host<abi::TaskRing>(rings_memory_)[n].parks).store(launches_, std::memory_order_release);
     const Status status = ended_->wait();
     ended_ = nullptr;
     if (!status.ok()) {
@@ -276,7 +264,7 @@ Result<Executor::Quiet> Executor::quiesce() {
 }
 
 bool Executor::has_open_tasks() {
-  return std::any_of(rings_->begin(), rings_->end(), [](HostRing& ring) { return ring.frontier() != ring.head(); });
+  return std::any_of(rings_.begin(), rings_.end(), [](HostRing& ring) { return ring.frontier() != ring.head(); });
 }
 
 Status Executor::failure() {
@@ -293,7 +281,6 @@ Status Executor::failure() {
 // Parks where nobody has spawned for a while and all is done, and starts again what others' parks have left.
 void Executor::keep() {
   const auto tick = std::max(options_.park_after / 2, std::chrono::microseconds(20));
-  std::uint64_t heads = 0;
   auto busy_at = steady_clock::now();
   std::unique_lock lock(keeper_mutex_);
   while (!keeper_stops_) {
@@ -303,11 +290,7 @@ void Executor::keep() {
       keeper_wakes_.wait_for(lock, std::chrono::milliseconds(20));
     if (keeper_stops_) return;
     lock.unlock();
-    std::uint64_t sum = 0;
-    for (const HostRing& ring : *rings_) sum += ring.head();
-    const bool has_news = sum != heads;
-    heads = sum;
-    const bool is_open = has_news || has_open_tasks();
+    const bool is_open = producers_->balance() || has_open_tasks();
     if (is_open) busy_at = steady_clock::now();
     if (!running_.load(std::memory_order_acquire)) {
       if (is_open && !failed_.load(std::memory_order_relaxed)) (void)start();  // its error is told by the next wait
@@ -328,12 +311,12 @@ ExecutorInfo Executor::info() const {
   info.registers_per_thread = resources.registers_per_thread;
   info.local_bytes_per_thread = resources.local_bytes_per_thread;
   info.most_shared_bytes = arena_bytes_;
-  for (const device::BufferPtr& buffer : {rings_memory_, answers_, command_, states_, kinds_memory_})
+  for (const device::BufferPtr& buffer : {rings_memory_, answers_, states_, kinds_memory_})
     info.memory_bytes += buffer->size_bytes();
   for (const auto* buffers : {&large_host_, &large_device_})
     for (const device::BufferPtr& buffer : *buffers) info.memory_bytes += buffer->size_bytes();
   info.launches = launches_;
-  for (const HostRing& ring : *rings_) info.spawned += ring.head();
+  for (const HostRing& ring : rings_) info.spawned += ring.head();
   info.is_running = running_.load(std::memory_order_relaxed);
   return info;
 }

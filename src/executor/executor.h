@@ -10,8 +10,8 @@
 // Parked blocks finish what they have begun and give back what they have only taken; rings stay as they are, and the
 // next launch reads on. So nothing is lost, and whoever wants the device waits for no more than the running tasks.
 //
-// Threads. A thread holds one ring at a time and writes records there without any lock; it goes on to the next ring
-// after a few tasks, so that these spread. `lifecycle_` guards starting, parking and generations; `quiet_` is held,
+// Threads. A thread writes records into rings of its own (producers.h), a few into each before it goes on to the next.
+// `lifecycle_` guards starting, parking and generations; `quiet_` is held,
 // shared, by whoever needs the kernel away. A spawn stores its record and then loads `running_`; a park stores
 // `running_` and then looks at the rings: the two are ordered by membarrier(2) on the side of the park, which is rare,
 // and where that is not to be had by a fence on both.
@@ -32,11 +32,16 @@
 #include "src/base/function_ref.h"
 #include "src/device/device.h"
 #include "src/executor/host_ring.h"
+#include "src/executor/producers.h"
 #include "src/transform/entry_to_task.h"
 
 namespace pergola::executor {
 
-using TaskId = std::uint64_t;  // never 0
+// The ring + 1 above, the position in it below; of a task of several pieces the highest bit and a number. Never 0.
+using TaskId = std::uint64_t;
+inline constexpr int kIdRingShift = 48;
+inline constexpr TaskId kGroupBit = TaskId{1} << 63;
+inline constexpr TaskId kPositionMask = (TaskId{1} << kIdRingShift) - 1;
 
 struct ExecutorOptions {
   std::uint32_t blocks = 0;  // 0: as many as the device holds
@@ -89,7 +94,6 @@ class Executor {
   ExecutorInfo info() const;
 
  private:
-  struct Producer;
   using Deadline = std::optional<std::chrono::steady_clock::time_point>;
   struct Program {
     device::ModulePtr module;
@@ -101,9 +105,10 @@ class Executor {
   Result<Program> load(std::span<const transform::TaskBody> bodies) const;
   Status fit_large_parameters(std::uint32_t bytes);
 
-  Producer& producer();
   Result<TaskId> push(Producer& producer, const Kind& kind, std::uint32_t piece, std::span<const std::byte> parameters);
-  Status next_ring(Producer& producer);
+  Status find_room(Producer& producer);
+  Result<TaskId> push_pieces(Producer& producer, const Kind& kind, std::span<const std::byte> parameters);
+  bool is_piece_done(TaskId id) const;
   Result<bool> is_done(TaskId id);
   Status wait_until(Deadline deadline, FunctionRef<Result<bool>()> is_over);
 
@@ -114,19 +119,19 @@ class Executor {
   void keep();       // the keeper's thread
   static Deadline deadline_after(std::optional<std::chrono::nanoseconds> timeout);
 
-  const std::uint64_t id_;
   const device::DevicePtr device_;
   const ExecutorOptions options_;
   std::uint32_t blocks_per_sm_ = 2, blocks_ = 0, arena_bytes_ = 0;
   bool fences_ = true;  // membarrier(2) is not to be had
 
   std::unique_ptr<device::Queue> queue_, copies_;
-  device::BufferPtr rings_memory_, answers_, command_, states_, kinds_memory_;
+  device::BufferPtr rings_memory_, answers_, states_, kinds_memory_;
   std::vector<device::BufferPtr> large_host_, large_device_;  // the last one counts; records may name earlier ones
   std::atomic<std::byte*> large_pointer_{nullptr};
   std::atomic<std::uint64_t> large_address_{0};
   std::atomic<std::uint32_t> large_bytes_{0};
-  std::shared_ptr<std::vector<HostRing>> rings_;
+  std::vector<HostRing> rings_;
+  std::shared_ptr<Producers> producers_;
 
   mutable std::mutex lifecycle_;
   std::shared_mutex quiet_;
@@ -137,10 +142,7 @@ class Executor {
   std::vector<abi::TaskKindEntry> kinds_;
   device::EventPtr ended_;
   Status failure_;
-  std::uint64_t launches_ = 0;
-
-  std::mutex producers_mutex_;
-  std::vector<std::shared_ptr<Producer>> producers_;
+  std::uint32_t launches_ = 0;
 
   // Tasks of several pieces, until somebody has seen them done.
   std::mutex groups_mutex_;

@@ -68,9 +68,10 @@ class Linked {
     ptx::Module module = body.module;
     const std::string suffix = fmt::format("__{}", n);
     transform::rename_symbols(module, suffix);
-    into.version_major = std::max(into.version_major, module.version_major);
-    if (into.version_major == module.version_major)
-      into.version_minor = std::max(into.version_minor, module.version_minor);
+    if (std::pair(module.version_major, module.version_minor) > std::pair(into.version_major, into.version_minor)) {
+      into.version_major = module.version_major;
+      into.version_minor = module.version_minor;
+    }
     if (!module.targets.empty()) {
       const std::string& own = module.targets[0];
       const bool newer = arch_number(own) > arch_number(into.targets[0]);

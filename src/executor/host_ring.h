@@ -1,6 +1,6 @@
 // The host's side of one ring (abi/task_ring.h): writes records, reads what is done with.
 //
-// Who writes what: records and `head` are written by the one thread that holds the ring (claim()); the answer by the
+// Who writes what: records and `head` are written by the one thread that owns the ring (producers.h); the answer by the
 // device; `known` by anybody, to a position that it has seen all before of to be done with. Any thread may ask.
 //
 // Ordering: a record needs none between its words (their phases), and all its words are release stores, so that what
@@ -26,22 +26,17 @@ class alignas(64) HostRing {
     answer_ = answer;
   }
 
-  bool claim() {
-    return !claimed_.load(std::memory_order_relaxed) && !claimed_.exchange(true, std::memory_order_acquire);
-  }
-  void release() { claimed_.store(false, std::memory_order_release); }
-
   // Positions given out so far.
   std::uint64_t head() const { return head_.load(std::memory_order_acquire); }
 
-  // Whether the next record's place is free. The holder's.
+  // Whether the next record's place is free. The owner's.
   bool has_room() {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
     return head - known_.load(std::memory_order_relaxed) < abi::kRingRecords || head - frontier() < abi::kRingRecords;
   }
 
   // Writes a record into the next place, which has_room(), and returns its position. `words` are the parameters, in
-  // whole words; the holder's.
+  // whole words; the owner's.
   std::uint64_t push(std::uint32_t kind, std::uint32_t piece, const std::uint64_t* words, std::size_t count) {
     const std::uint64_t position = head_.load(std::memory_order_relaxed);
     const std::uint64_t phase = std::uint64_t{abi::phase_of(position)} << abi::kRecordPhaseBit;
@@ -94,7 +89,6 @@ class alignas(64) HostRing {
   abi::TaskRing* ring_ = nullptr;
   const abi::TaskAnswer* answer_ = nullptr;
   std::atomic<std::uint64_t> head_{0}, known_{0};
-  std::atomic<bool> claimed_{false};
 };
 
 }  // namespace pergola::executor

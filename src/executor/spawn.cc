@@ -3,7 +3,6 @@
 #include <boost/container/small_vector.hpp>
 
 #include "src/executor/executor.h"
-#include "src/executor/producer.h"
 
 namespace pergola::executor {
 namespace {
@@ -13,6 +12,9 @@ using std::chrono::steady_clock;
 // How often a wait looks before it lets others run, and how long it sleeps then.
 constexpr int kSpins = 4000;
 constexpr auto kNap = std::chrono::microseconds(20);
+
+// Tasks that a thread puts into one ring before it goes on to the next: few, so that they spread.
+constexpr std::uint32_t kTasksOfATurn = 4;
 
 void relax() {
 #if defined(__x86_64__)
@@ -24,120 +26,71 @@ void relax() {
 
 // ── Spawning ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-namespace {
-
-// The producers of a thread; the last used first. At the thread's end their rings are let go.
-template <typename Producer>
-struct ThreadProducers {
-  std::vector<std::shared_ptr<Producer>> all;
-  ~ThreadProducers() {
-    for (const auto& producer : all) producer->let_go();
-  }
-};
-
-}  // namespace
-
-Executor::Producer& Executor::producer() {
-  static thread_local Producer* last = nullptr;
-  if (last != nullptr && last->executor == id_) [[likely]]
-    return *last;
-  static thread_local ThreadProducers<Producer> mine;
-  std::erase_if(mine.all, [](const auto& one) { return one->is_orphan.load(std::memory_order_relaxed); });
-  for (const auto& one : mine.all)
-    if (one->executor == id_) return *(last = one.get());
-  auto made = std::make_shared<Producer>();
-  made->rings = rings_;
-  made->executor = id_;
-  {
-    const std::lock_guard lock(producers_mutex_);
-    // Threads begin far from each other.
-    made->ring = static_cast<std::uint32_t>(producers_.size() * 5 % 8 * blocks_ / 8 + producers_.size() / 8) % blocks_;
-    std::erase_if(producers_, [](const auto& one) { return one.use_count() == 1; });
-    producers_.push_back(made);
-  }
-  mine.all.push_back(made);
-  return *(last = made.get());
-}
-
-// Goes on to a ring that nobody holds and that has room; waits for one.
-Status Executor::next_ring(Producer& producer) {
-  const bool first = !producer.holds;
-  producer.let_go();
-  std::uint32_t at = first ? producer.ring : (producer.ring + 1) % blocks_;
+// The next of the thread's rings that has room; waits for one. Entered, as it leaves off.
+Status Executor::find_room(Producer& producer) {
   for (int rounds = 0;; ++rounds) {
-    for (std::uint32_t n = 0; n < blocks_; ++n, at = at + 1 == blocks_ ? 0 : at + 1) {
-      HostRing& ring = (*rings_)[at];
-      if (!ring.claim()) continue;
-      if (ring.has_room()) {
-        producer.ring = at;
-        producer.holds = true;
-        producer.left = kTasksOfATurn;
-        return {};
-      }
-      ring.release();
+    const std::size_t rings = producer.owned.size();
+    for (std::size_t n = 0; n < rings; ++n) {
+      producer.at = producer.at + 1 == rings ? 0 : producer.at + 1;
+      if (!rings_[producer.owned[producer.at]].has_room()) continue;
+      producer.left = kTasksOfATurn;
+      return {};
     }
-    if (!running_.load(std::memory_order_acquire)) PERGOLA_TRY(start());
-    if (rounds < 16) {
+    // Whoever waits has not entered, so that its rings can be taken from it.
+    producers_->leave(producer);
+    if (rings == 0 || rounds % 256 == 255) producers_->share(producer);
+    Status status;
+    if (!running_.load(std::memory_order_acquire)) status = start();
+    if (status.ok() && rounds > 16) {
+      status = failure();
+      std::this_thread::sleep_for(kNap);
+    } else if (rings != 0) {
       for (int n = 0; n < 64; ++n) relax();
-      continue;
     }
-    PERGOLA_TRY(failure());
-    std::this_thread::sleep_for(kNap);
+    producers_->enter(producer);
+    PERGOLA_TRY(status);
   }
 }
 
+// Entered.
 Result<TaskId> Executor::push(Producer& producer, const Kind& kind, std::uint32_t piece,
                               std::span<const std::byte> parameters) {
-  if (!producer.holds || producer.left == 0 || !producer.held().has_room()) [[unlikely]]
-    PERGOLA_TRY(next_ring(producer));
+  if (producer.left == 0 || producer.owned.empty() || !rings_[producer.owned[producer.at]].has_room()) [[unlikely]]
+    PERGOLA_TRY(find_room(producer));
   --producer.left;
-  HostRing& ring = producer.held();
+  const std::uint32_t number = producer.owned[producer.at];
+  HostRing& ring = rings_[number];
   std::uint64_t words[abi::kRecordWords - 1];
-  std::size_t count;
+  std::size_t count = 0;
   if (kind.parameter_bytes <= abi::kRecordParameterBytes) [[likely]] {
-    count = kind.parameter_bytes / 8;
-    std::memcpy(words, parameters.data(), std::min<std::size_t>(parameters.size(), kind.parameter_bytes));
-    if (parameters.size() < kind.parameter_bytes)
-      std::memset(reinterpret_cast<std::byte*>(words) + parameters.size(), 0, kind.parameter_bytes - parameters.size());
+    const std::size_t size = std::min<std::size_t>(parameters.size(), kind.parameter_bytes);
+    for (; count < size / 8; ++count) std::memcpy(&words[count], parameters.data() + 8 * count, 8);
+    if (size % 8 != 0) {
+      words[count] = 0;
+      std::memcpy(&words[count], parameters.data() + 8 * count, size % 8);
+      ++count;
+    }
   } else {
     const std::uint32_t each = large_bytes_.load(std::memory_order_acquire);
-    const std::size_t offset =
-        (std::size_t{producer.ring} * abi::kRingRecords + ring.head() % abi::kRingRecords) * each;
+    const std::size_t offset = (std::size_t{number} * abi::kRingRecords + ring.head() % abi::kRingRecords) * each;
     std::memcpy(large_pointer_.load(std::memory_order_relaxed) + offset, parameters.data(),
                 std::min<std::size_t>(parameters.size(), kind.parameter_bytes));
-    words[0] = large_address_.load(std::memory_order_relaxed) + offset;
-    count = 1;
+    words[count++] = large_address_.load(std::memory_order_relaxed) + offset;
   }
   const std::uint64_t position = ring.push(kind.number, piece, words, count);
-  return (TaskId{producer.ring} + 1) << kIdRingShift | position;
+  producer.spawned.store(producer.spawned.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return (TaskId{number} + 1) << kIdRingShift | position;
 }
 
 Result<TaskId> Executor::spawn(const Kind& kind, std::span<const std::byte> parameters) {
   if (failed_.load(std::memory_order_relaxed)) [[unlikely]]
     return failure();
-  Producer& mine = producer();
-  TaskId id;
-  if (kind.pieces == 1) [[likely]] {
-    PERGOLA_ASSIGN(id, push(mine, kind, 0, parameters));
-  } else {
-    std::vector<TaskId> pieces(kind.pieces);
-    for (std::uint32_t n = 0; n < kind.pieces; ++n) {
-      mine.left = std::min(mine.left, 1u);  // each piece fills a resident block
-      PERGOLA_ASSIGN(pieces[n], push(mine, kind, n, parameters));
-      if (!running_.load(std::memory_order_acquire)) PERGOLA_TRY(start());
-    }
-    const std::lock_guard lock(groups_mutex_);
-    id = next_group_++;
-    groups_.emplace(id, std::move(pieces));
-    if (groups_.size() > most_groups_) {  // those nobody has asked for
-      std::erase_if(groups_, [&](const auto& group) {
-        return std::all_of(group.second.begin(), group.second.end(), [&](TaskId piece) {
-          return (*rings_)[(piece >> kIdRingShift) - 1].is_done(piece & kPositionMask);
-        });
-      });
-      most_groups_ = std::max<std::size_t>(1024, 2 * groups_.size());
-    }
-  }
+  Producer& mine = producers_->mine();
+  producers_->enter(mine);
+  const Result<TaskId> id = kind.pieces == 1 ? push(mine, kind, 0, parameters) : push_pieces(mine, kind, parameters);
+  producers_->leave(mine);
+  if (!id.ok()) [[unlikely]]
+    return id;
   // See the opening comment of executor.h: either this sees that the kernel has gone, or whoever parked it the record.
   if (fences_)
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -146,6 +99,29 @@ Result<TaskId> Executor::spawn(const Kind& kind, std::span<const std::byte> para
   if (!running_.load(std::memory_order_acquire)) [[unlikely]]
     PERGOLA_TRY(start());
   return id;
+}
+
+// A record for each piece, as each fills a resident block; entered.
+Result<TaskId> Executor::push_pieces(Producer& producer, const Kind& kind, std::span<const std::byte> parameters) {
+  std::vector<TaskId> pieces(kind.pieces);
+  for (std::uint32_t n = 0; n < kind.pieces; ++n) {
+    producer.left = std::min(producer.left, 1u);
+    PERGOLA_ASSIGN(pieces[n], push(producer, kind, n, parameters));
+  }
+  const std::lock_guard lock(groups_mutex_);
+  const TaskId id = next_group_++;
+  groups_.emplace(id, std::move(pieces));
+  if (groups_.size() > most_groups_) {  // those nobody has asked for
+    std::erase_if(groups_, [&](const auto& group) {
+      return std::all_of(group.second.begin(), group.second.end(), [&](TaskId piece) { return is_piece_done(piece); });
+    });
+    most_groups_ = std::max<std::size_t>(1024, 2 * groups_.size());
+  }
+  return id;
+}
+
+bool Executor::is_piece_done(TaskId id) const {
+  return rings_[(id >> kIdRingShift) - 1].is_done(id & kPositionMask);
 }
 
 // ── Waiting ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -163,14 +139,14 @@ Result<bool> Executor::is_done(TaskId id) {
     const auto group = groups_.find(id);
     if (group == groups_.end()) return true;
     for (const TaskId piece : group->second)
-      if (!(*rings_)[(piece >> kIdRingShift) - 1].is_done(piece & kPositionMask)) return false;
+      if (!is_piece_done(piece)) return false;
     groups_.erase(group);
     return true;
   }
   const TaskId ring = (id >> kIdRingShift) - 1, position = id & kPositionMask;
-  if (ring >= blocks_ || position >= (*rings_)[ring].head())
+  if (ring >= blocks_ || position >= rings_[ring].head())
     return PERGOLA_ERROR(kInvalidArgument, "{:#x} is no id of a task that this pool has spawned.", id);
-  return (*rings_)[ring].is_done(position);
+  return rings_[ring].is_done(position);
 }
 
 // Looks until `is_over`; what keeps it from ever being is told, and mended where it can be.
@@ -200,8 +176,10 @@ Status Executor::wait_until(Deadline deadline, FunctionRef<Result<bool>()> is_ov
 Status Executor::wait(TaskId id, std::optional<std::chrono::nanoseconds> timeout) {
   const Status status = wait_until(deadline_after(timeout), [&] { return is_done(id); });
   // Whoever waits for what it has just spawned goes on with the same resident block, whose scheduler is awake.
-  Producer& mine = producer();
-  if (mine.holds && (id >> kIdRingShift) == mine.ring + 1) mine.left = kTasksOfATurn;
+  Producer& mine = producers_->mine();
+  producers_->enter(mine);
+  if (!mine.owned.empty() && (id >> kIdRingShift) == mine.owned[mine.at] + 1) mine.left = kTasksOfATurn;
+  producers_->leave(mine);
   return status;
 }
 
@@ -213,10 +191,10 @@ Result<bool> Executor::check(TaskId id) {
 
 Status Executor::wait_all(std::optional<std::chrono::nanoseconds> timeout) {
   boost::container::small_vector<std::uint64_t, 512> heads;
-  for (const HostRing& ring : *rings_) heads.push_back(ring.head());
+  for (const HostRing& ring : rings_) heads.push_back(ring.head());
   std::size_t at = 0;
   return wait_until(deadline_after(timeout), [&]() -> Result<bool> {
-    while (at < heads.size() && (*rings_)[at].frontier() >= heads[at]) ++at;
+    while (at < heads.size() && rings_[at].frontier() >= heads[at]) ++at;
     return at == heads.size();
   });
 }

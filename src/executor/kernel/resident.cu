@@ -103,7 +103,7 @@ class Scheduler {
       collect();
       if (!parks || placed_ != 0) place();
       if (!parks && (round & (empty_reads == 0 ? 31 : 3)) == 3)
-        parks = load_system(parameters_.command) == kTaskCommandPark;
+        parks = load_system(&ring_->parks) == parameters_.launch;
       const u32 come = arrived(word, wanted);
       publish(come != 0);
       if (come != 0) {
@@ -202,6 +202,7 @@ class Scheduler {
     TaskRingState& state = parameters_.states[blockIdx.x];
     if (lane_ < waiting_)
       state.positions[lane_] = entries[board.waiting[(first_waiting_ + lane_) % kTaskEntries]].position;
+    if (lane_ < kRingRecords / 32) state.done[lane_] = told_;
     if (lane_ == 0) {
       state.next = next_;
       state.returned = waiting_;
@@ -463,7 +464,7 @@ extern "C" __global__ void __launch_bounds__(1024, 2) pergola_executor(TaskExecu
   if (warp == 0) {
     board.orders[lane] = 0;
     if (lane < kTaken) (&board.idle)[lane] = 0;
-    if (lane < kRingRecords / 32) board.done[lane] = load_system(&parameters.answers[blockIdx.x].done[lane]);
+    if (lane < kRingRecords / 32) board.done[lane] = parameters.states[blockIdx.x].done[lane];
     if (lane == 0) board.under_way = parameters.states[blockIdx.x].next << 8;
     if (lane < 16) known_numbers[lane] = 0;
   }

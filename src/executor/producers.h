@@ -1,0 +1,79 @@
+// Which thread puts tasks into which rings. A thread owns rings and goes round them; it writes into its own without a
+// lock or any other instruction that waits for stores to be seen, for each would wait for the records before it.
+//
+//   thread                                   whoever takes rings from it, under the mutex
+//   busy = true                              frozen = true
+//   frozen? then wait for the mutex          fence in every thread (process_fence.h)
+//   ... its rings ...                        wait until not busy
+//   busy = false                             ... its rings ...   frozen = false
+//
+// Without the fence the thread's load of `frozen` could overtake its store of `busy`. Where the system has none, the
+// thread makes one itself.
+//
+// Threads that own rings share them evenly; the keeper takes those of threads that have not spawned for a while, and of
+// threads that have ended, for those that do. There may be fewer rings than threads: then they are taken in turns.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "src/executor/host_ring.h"
+
+namespace pergola::executor {
+
+struct alignas(64) Producer {
+  std::atomic<bool> busy{false};          // writer: the thread
+  std::atomic<bool> frozen{false};        // writer: whoever holds the mutex
+  std::atomic<std::uint64_t> spawned{0};  // writer: the thread
+  std::vector<std::uint32_t> owned;       // the thread's while busy and not frozen, else the mutex's
+  std::size_t at = 0;                     // in owned, as the next
+  std::uint32_t left = 0;                 // tasks until it goes on to its next ring
+  std::uint64_t seen = 0,
+                quiet_looks = 0;  // the keeper's: `spawned` when it last looked, and how often that was no more
+};
+
+class Producers : public std::enable_shared_from_this<Producers> {
+ public:
+  // `fences`: process_fence() is none.
+  Producers(std::uint32_t rings, bool fences);
+
+  // The calling thread's, which lives as long as the thread.
+  Producer& mine();
+  // Between these two the thread has its rings, maybe none.
+  void enter(Producer& producer) {
+    while (true) {
+      producer.busy.store(true, std::memory_order_relaxed);
+      if (fences_)
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+      else
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+      if (!producer.frozen.load(std::memory_order_acquire)) [[likely]]
+        return;
+      producer.busy.store(false, std::memory_order_release);
+      const std::lock_guard lock(mutex_);  // until they are thawed
+    }
+  }
+  void leave(Producer& producer) { producer.busy.store(false, std::memory_order_release); }
+
+  // Gives the calling thread, which has not entered, its part of the rings, one at least.
+  void share(Producer& producer);
+  // The keeper's: moves rings to where tasks come from. Whether any has come since the last call.
+  bool balance();
+
+ private:
+  struct OfThread;
+  void end(const std::shared_ptr<Producer>& producer);  // its thread does
+  void freeze(const Producer* but);                     // both with the mutex
+  void thaw();
+
+  const std::uint64_t id_;
+  const bool fences_;
+  std::mutex mutex_;
+  // Guarded by mutex_:
+  std::vector<std::shared_ptr<Producer>> all_;
+  std::vector<std::uint32_t> unowned_;
+};
+
+}  // namespace pergola::executor
