@@ -19,6 +19,7 @@ class Bench {
         std::set<std::string> forms);
 
   void run(Problem& problem);
+  std::uint32_t pool_blocks = 0;  // of the resident kernel, where it is not to have the whole device (Figure 7)
   // How many times as fast Pergola is as each other form, and the geometric means, for either measure.
   std::string summary() const;
 

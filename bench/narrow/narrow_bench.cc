@@ -1,7 +1,7 @@
 // Narrow tasks in several forms, by hand and by Pergola: see README.md beside this file.
 //
-//   narrow_bench [--small] [--tasks N] [--only MB,SLUD,...] [--forms streams,pergola,...] [--runs N] [--kernels FOLDER]
-//                [--report PATH]                                                  PERGOLA_DEVICE chooses the device
+//   narrow_bench [--small] [--tasks N] [--only MB,SLUD,...] [--forms streams,pergola,...] [--runs N]
+//                [--pool-blocks N] [--kernels FOLDER] [--report PATH] PERGOLA_DEVICE chooses the device
 //
 // On a GPU all forms run; without one, the host's cores and Pergola on the CPU device. Every form's results are
 // compared with a reference, over all tasks; the program fails where one differs.
@@ -24,6 +24,7 @@ struct Selection {
   std::vector<std::string> problems, forms;
   std::size_t tasks = 0;
   int runs = 0;
+  std::uint32_t pool_blocks = 0;
   std::string kernels = NARROW_BENCH_FOLDER;
 };
 
@@ -33,6 +34,7 @@ void add_options(CLI::App& app, Selection& selection) {
   app.add_option("--tasks", selection.tasks, "Tasks of a problem; SLUD takes the matrix that has about 8 times as many")
       ->check(CLI::Range(32, 1'000'000));
   app.add_option("--runs", selection.runs, "Measured runs of each form, at most")->check(CLI::Range(1, 10'000));
+  app.add_option("--pool-blocks", selection.pool_blocks, "Blocks of Pergola's resident kernel, if not all (Figure 7)");
   app.add_option("--kernels", selection.kernels, "The folder of kernels.cu and by_hand.cu");
 }
 
@@ -70,6 +72,7 @@ bench::Report run(const Selection& selection, const std::string& report_path, in
   bench::Report report("narrow", {device.name, device.driver}, argc, argv);
   Bench bench(gpu.get(), selection.kernels + "/kernels.cu", report, selection.runs,
               {selection.forms.begin(), selection.forms.end()});
+  bench.pool_blocks = selection.pool_blocks;
   const auto problems = make_problems(selection.tasks);
   refuse_unknown(selection, problems);
   const auto wanted = [&](const std::string& name) {

@@ -113,7 +113,9 @@ class Scheduler {
         empty_reads = 0;
         continue;
       }
-      if (parks && placed_ == 0 && free_entries() + waiting_ == kTaskEntries && !changed()) break;
+      // A warp that frees its entry has its order still to clear: it is idle after that, and could miss kQuit before.
+      if (parks && placed_ == 0 && free_warps_ == kExecutors && free_entries() + waiting_ == kTaskEntries && !changed())
+        break;
       if (wanted == 0) {
         __nanosleep(50);
       } else if (++empty_reads > kHotReads && waiting_ == 0) {
