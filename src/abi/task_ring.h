@@ -16,7 +16,8 @@
 
 namespace pergola::abi {
 
-inline constexpr u32 kRingRecords = 256;  // a power of two, and a multiple of 32
+// A power of two, and a multiple of 32. Few: the rings of a thread stay in its caches, where it writes them fastest.
+inline constexpr u32 kRingRecords = 64;
 inline constexpr u32 kRecordWords = 8;
 inline constexpr u32 kRecordParameterBytes = (kRecordWords - 1) * 8;  // beyond, the first word is their address
 inline constexpr u32 kRecordPhaseBit = 63;
@@ -52,7 +53,7 @@ struct alignas(64) TaskAnswer {
   // All records before this position are done with; its low kFrontierBits. Told at once by the last warp of a block
   // that has nothing more under way, so that the host need not wait for the scheduler warp's next round.
   u32 frontier;
-  u32 unused[7];
+  u32 unused[13];
 };
 inline constexpr u32 kFrontierBits = 24;
 

@@ -38,8 +38,9 @@ Producers::Producers(std::uint32_t rings, bool fences) : id_(next_id()), fences_
 }
 
 Producer& Producers::mine() {
-  static thread_local std::uint64_t last_id = 0;
-  static thread_local Producer* last = nullptr;
+  // 16 bytes fit the space that the linker keeps for libraries loaded by dlopen(); the usual model would call a function.
+  [[gnu::tls_model("initial-exec")]] static thread_local std::uint64_t last_id = 0;
+  [[gnu::tls_model("initial-exec")]] static thread_local Producer* last = nullptr;
   if (last_id == id_) [[likely]]
     return *last;
   static thread_local OfThread mine;

@@ -87,7 +87,7 @@ Result<TaskId> Executor::spawn(const Kind& kind, std::span<const std::byte> para
     return failure();
   Producer& mine = producers_->mine();
   producers_->enter(mine);
-  const Result<TaskId> id = kind.pieces == 1 ? push(mine, kind, 0, parameters) : push_pieces(mine, kind, parameters);
+  Result<TaskId> id = kind.pieces == 1 ? push(mine, kind, 0, parameters) : push_pieces(mine, kind, parameters);
   producers_->leave(mine);
   if (!id.ok()) [[unlikely]]
     return id;

@@ -370,12 +370,12 @@ class Scheduler {
   u32 free_entries_[2] = {kAll, kAll}, free_leaves_[2] = {kAll, kAll};
 };
 
+// One lane looks; the others wait where that costs nothing.
 __device__ u32 wait_for_order(u32 warp, u32 lane) {
-  for (u32 tries = 0;; ++tries) {
-    const u32 order = __shfl_sync(kAll, lane == 0 ? load_acquire(&board.orders[warp]) : 0, 0);
-    if (order != 0) return order;
-    __nanosleep(tries < 256 ? 20 : 400);
-  }
+  if (lane == 0)
+    for (u32 tries = 0; load_acquire(&board.orders[warp]) == 0; ++tries) __nanosleep(tries < 256 ? 20 : 400);
+  __syncwarp();
+  return load_relaxed(&board.orders[warp]);
 }
 
 // Who the warp is, for the body. The whole warp calls it.
