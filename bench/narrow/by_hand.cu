@@ -118,7 +118,7 @@ template <typename Kind>
 __device__ __forceinline__ void run_record(const uint4 (&raw)[3], int thread, int threads) {
   typename Kind::Parameters parameters;
   static_assert(sizeof parameters <= sizeof raw);
-  __builtin_memcpy(&parameters, raw, sizeof parameters);
+  memcpy(&parameters, raw, sizeof parameters);
   Kind::run(parameters, thread, threads);
 }
 
