@@ -111,9 +111,14 @@ pergola_code pergola_task_spawn_packed(pergola_task_kind handle, const void* par
   const HotHandles::Use use(handle);
   if (use.object() == nullptr || (parameters == nullptr && size_bytes != 0)) [[unlikely]]
     return spawn_packed_slowly(handle, parameters, size_bytes, id);
+  session::TaskKind& kind = *static_cast<session::TaskKind*>(use.object());
+  const session::TaskId at_once = kind.try_spawn_packed({static_cast<const std::byte*>(parameters), size_bytes});
+  if (at_once != 0) [[likely]] {
+    if (id != nullptr) *id = at_once;
+    return PERGOLA_OK;
+  }
   try {
-    const Result<session::TaskId> spawned =
-        spawn_packed(*static_cast<session::TaskKind*>(use.object()), parameters, size_bytes);
+    const Result<session::TaskId> spawned = spawn_packed(kind, parameters, size_bytes);
     if (!spawned.ok()) [[unlikely]]
       return fail(spawned.code(), spawned.message());
     if (id != nullptr) *id = *spawned;

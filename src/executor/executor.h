@@ -81,6 +81,9 @@ class Executor {
   // has failed.
   Result<TaskId> spawn(const Kind& kind, std::span<const std::byte> parameters);
 
+  // The same where a ring has room at once, for a task of one piece whose parameters fit a record; else 0.
+  TaskId try_spawn(const Kind& kind, std::span<const std::byte> parameters) noexcept;
+
   // Success where the task has ended, kTimeout where it goes on; the executor's failure where it was lost by that.
   // kInvalidArgument for what is no id of this executor.
   Status wait(TaskId id, std::optional<std::chrono::nanoseconds> timeout);
@@ -105,6 +108,10 @@ class Executor {
   Result<Program> load(std::span<const transform::TaskBody> bodies) const;
   Status fit_large_parameters(std::uint32_t bytes);
 
+  // Both entered, into the ring that the thread is at, which has room.
+  bool has_ring(const Producer& producer);
+  TaskId put(Producer& producer, const Kind& kind, std::uint32_t piece, const std::uint64_t* words, std::size_t count);
+  bool see_that_it_runs() const;
   Result<TaskId> push(Producer& producer, const Kind& kind, std::uint32_t piece, std::span<const std::byte> parameters);
   Status find_room(Producer& producer);
   Result<TaskId> push_pieces(Producer& producer, const Kind& kind, std::span<const std::byte> parameters);

@@ -37,10 +37,10 @@ Producers::Producers(std::uint32_t rings, bool fences) : id_(next_id()), fences_
   std::iota(unowned_.rbegin(), unowned_.rend(), 0u);
 }
 
+constinit thread_local std::uint64_t Producers::last_id = 0;
+constinit thread_local Producer* Producers::last = nullptr;
+
 Producer& Producers::mine() {
-  // 16 bytes fit the space that the linker keeps for libraries loaded by dlopen(); the usual model would call a function.
-  [[gnu::tls_model("initial-exec")]] static thread_local std::uint64_t last_id = 0;
-  [[gnu::tls_model("initial-exec")]] static thread_local Producer* last = nullptr;
   if (last_id == id_) [[likely]]
     return *last;
   static thread_local OfThread mine;

@@ -41,6 +41,8 @@ class Producers : public std::enable_shared_from_this<Producers> {
 
   // The calling thread's, which lives as long as the thread.
   Producer& mine();
+  // The same where the thread has used it last of all; else null.
+  Producer* known() const { return last_id == id_ ? last : nullptr; }
   // Between these two the thread has its rings, maybe none.
   void enter(Producer& producer) {
     while (true) {
@@ -63,6 +65,11 @@ class Producers : public std::enable_shared_from_this<Producers> {
   bool balance();
 
  private:
+  // The calling thread's, as used last. 16 bytes fit the space that the linker keeps for libraries loaded by dlopen();
+  // the usual model would call a function.
+  [[gnu::tls_model("initial-exec")]] static constinit thread_local std::uint64_t last_id;
+  [[gnu::tls_model("initial-exec")]] static constinit thread_local Producer* last;
+
   struct OfThread;
   void end(const std::shared_ptr<Producer>& producer);  // its thread does
   void freeze(const Producer* but);                     // both with the mutex

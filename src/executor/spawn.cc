@@ -52,34 +52,75 @@ Status Executor::find_room(Producer& producer) {
   }
 }
 
-// Entered.
-Result<TaskId> Executor::push(Producer& producer, const Kind& kind, std::uint32_t piece,
-                              std::span<const std::byte> parameters) {
-  if (producer.left == 0 || producer.owned.empty() || !rings_[producer.owned[producer.at]].has_room()) [[unlikely]]
-    PERGOLA_TRY(find_room(producer));
+inline bool Executor::has_ring(const Producer& producer) {
+  return producer.left != 0 && !producer.owned.empty() && rings_[producer.owned[producer.at]].has_room();
+}
+
+inline TaskId Executor::put(Producer& producer, const Kind& kind, std::uint32_t piece, const std::uint64_t* words,
+                            std::size_t count) {
   --producer.left;
   const std::uint32_t number = producer.owned[producer.at];
-  HostRing& ring = rings_[number];
-  std::uint64_t words[abi::kRecordWords - 1];
-  std::size_t count = 0;
-  if (kind.parameter_bytes <= abi::kRecordParameterBytes) [[likely]] {
-    const std::size_t size = std::min<std::size_t>(parameters.size(), kind.parameter_bytes);
-    for (; count < size / 8; ++count) std::memcpy(&words[count], parameters.data() + 8 * count, 8);
-    if (size % 8 != 0) {
-      words[count] = 0;
-      std::memcpy(&words[count], parameters.data() + 8 * count, size % 8);
-      ++count;
-    }
-  } else {
-    const std::uint32_t each = large_bytes_.load(std::memory_order_acquire);
-    const std::size_t offset = (std::size_t{number} * abi::kRingRecords + ring.head() % abi::kRingRecords) * each;
-    std::memcpy(large_pointer_.load(std::memory_order_relaxed) + offset, parameters.data(),
-                std::min<std::size_t>(parameters.size(), kind.parameter_bytes));
-    words[count++] = large_address_.load(std::memory_order_relaxed) + offset;
-  }
-  const std::uint64_t position = ring.push(kind.number, piece, words, count);
+  const std::uint64_t position = rings_[number].push(kind.number, piece, words, count);
   producer.spawned.store(producer.spawned.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return (TaskId{number} + 1) << kIdRingShift | position;
+}
+
+// See the opening comment of executor.h: either this sees that the kernel has gone, or whoever parked it the record.
+inline bool Executor::see_that_it_runs() const {
+  if (fences_)
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  else
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  return running_.load(std::memory_order_acquire);
+}
+
+// Parameters as the words of a record, which they fit; how many these are.
+static std::size_t to_words(std::span<const std::byte> parameters, std::uint64_t* words) {
+  std::size_t count = 0;
+  for (; count < parameters.size() / 8; ++count) std::memcpy(&words[count], parameters.data() + 8 * count, 8);
+  const std::size_t rest = parameters.size() % 8;
+  if (rest == 0) return count;
+  words[count] = 0;
+  std::memcpy(&words[count], parameters.data() + 8 * count, rest);
+  return count + 1;
+}
+
+TaskId Executor::try_spawn(const Kind& kind, std::span<const std::byte> parameters) noexcept {
+  if (kind.pieces != 1 || parameters.size() > abi::kRecordParameterBytes || !running_.load(std::memory_order_relaxed))
+    return 0;
+  std::uint64_t words[abi::kRecordWords - 1];
+  const std::size_t count = to_words(parameters, words);
+  Producer* const mine = producers_->known();
+  if (mine == nullptr) return 0;
+  producers_->enter(*mine);
+  if (mine->left == 0 && !mine->owned.empty()) {
+    mine->at = mine->at + 1 == mine->owned.size() ? 0 : mine->at + 1;
+    mine->left = kTasksOfATurn;
+  }
+  const TaskId id = has_ring(*mine) ? put(*mine, kind, 0, words, count) : 0;
+  producers_->leave(*mine);
+  // It has parked: whoever sees that next starts it, and the keeper soon.
+  if (id != 0 && !see_that_it_runs()) [[unlikely]]
+    keeper_wakes_.notify_all();
+  return id;
+}
+
+Result<TaskId> Executor::push(Producer& producer, const Kind& kind, std::uint32_t piece,
+                              std::span<const std::byte> parameters) {
+  if (!has_ring(producer)) [[unlikely]]
+    PERGOLA_TRY(find_room(producer));
+  std::uint64_t words[abi::kRecordWords - 1];
+  if (kind.parameter_bytes <= abi::kRecordParameterBytes)
+    return put(producer, kind, piece, words,
+               to_words(parameters.first(std::min<std::size_t>(parameters.size(), kind.parameter_bytes)), words));
+  const std::uint32_t number = producer.owned[producer.at];
+  const std::uint32_t each = large_bytes_.load(std::memory_order_acquire);
+  const std::size_t offset =
+      (std::size_t{number} * abi::kRingRecords + rings_[number].head() % abi::kRingRecords) * each;
+  std::memcpy(large_pointer_.load(std::memory_order_relaxed) + offset, parameters.data(),
+              std::min<std::size_t>(parameters.size(), kind.parameter_bytes));
+  words[0] = large_address_.load(std::memory_order_relaxed) + offset;
+  return put(producer, kind, piece, words, 1);
 }
 
 Result<TaskId> Executor::spawn(const Kind& kind, std::span<const std::byte> parameters) {
@@ -91,12 +132,7 @@ Result<TaskId> Executor::spawn(const Kind& kind, std::span<const std::byte> para
   producers_->leave(mine);
   if (!id.ok()) [[unlikely]]
     return id;
-  // See the opening comment of executor.h: either this sees that the kernel has gone, or whoever parked it the record.
-  if (fences_)
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-  else
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-  if (!running_.load(std::memory_order_acquire)) [[unlikely]]
+  if (!see_that_it_runs()) [[unlikely]]
     PERGOLA_TRY(start());
   return id;
 }

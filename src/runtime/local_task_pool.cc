@@ -46,6 +46,10 @@ class LocalTaskKind final : public session::TaskKind {
     return executor_.spawn(kind_, parameters);
   }
 
+  session::TaskId try_spawn_packed(std::span<const std::byte> parameters) noexcept override {
+    return parameters.size() == kernel_->info().parameter_bytes ? executor_.try_spawn(kind_, parameters) : 0;
+  }
+
  private:
   // What may be used is anybody's.
   Status begin_universal(scheduler::Mode mode) {

@@ -32,6 +32,8 @@ class TaskKind {
   // The same with the parameters as the kernel's signature lays them out (KernelInfo), and neither checks nor order with
   // the session's other work: what they point at must stay until the task has ended.
   virtual Result<TaskId> spawn_packed(std::span<const std::byte> parameters) = 0;
+  // The same where that takes no waiting and nothing is wrong; else 0, and nothing is spawned.
+  virtual TaskId try_spawn_packed(std::span<const std::byte>) noexcept { return 0; }
 };
 using TaskKindPtr = std::shared_ptr<TaskKind>;
 

@@ -36,7 +36,7 @@ constexpr u32 kNamedBarriers = 0xfffeu;  // 0 is __syncthreads'
 // of the block's warps.
 constexpr u32 kGo = 1u << 31, kQuit = 1u << 30, kOrderEntryShift = 24, kOrderIndexMask = (1u << 24) - 1;
 // After so many empty reads of the ring the scheduler sleeps between them, for so many nanoseconds.
-constexpr u32 kHotReads = 64, kWarmReads = 512, kWarmSleep = 300, kColdSleep = 2000;
+constexpr u32 kHotReads = 64, kWarmReads = 160, kWarmSleep = 300, kColdSleep = 8000;
 // Entries that wait for warps, beyond which no more are taken: a read brings four at most.
 constexpr u32 kRecordsOfARead = 4, kEnoughWaiting = kMostReturned - kRecordsOfARead + 1;
 
