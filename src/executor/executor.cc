@@ -192,8 +192,9 @@ Result<Kind> Executor::add_kind(std::uint32_t number, const device::LaunchConfig
   PERGOLA_TRY(copies_->copy_to_device(kinds_memory_, kinds_.size() * sizeof kind, std::as_bytes(std::span(&kind, 1))));
   PERGOLA_TRY(copies_->synchronize());
   kinds_.push_back(kind);
+  const std::uint32_t piece_warps = std::min(kind.blocks, kind.piece_blocks) * warps;
   return Kind{static_cast<std::uint32_t>(kinds_.size() - 1), (kind.blocks - 1) / kind.piece_blocks + 1,
-              kind.parameter_bytes};
+              kind.parameter_bytes, 46 / piece_warps + 1};
 }
 
 // ── Life ────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -53,6 +53,9 @@ struct Kind {
   std::uint32_t number = 0;
   std::uint32_t pieces = 1;           // of a task of several blocks, which run on any resident blocks
   std::uint32_t parameter_bytes = 0;  // in whole words
+  // Records that a ring has open at most when another is put there: half as many again as its block runs at once, so
+  // that what comes next waits on the host for the block that is free first.
+  std::uint32_t depth = 1;
 };
 
 struct ExecutorInfo {
@@ -109,11 +112,11 @@ class Executor {
   Status fit_large_parameters(std::uint32_t bytes);
 
   // Both entered, into the ring that the thread is at, which has room.
-  bool has_ring(const Producer& producer);
+  bool has_ring(const Producer& producer, const Kind& kind);
   TaskId put(Producer& producer, const Kind& kind, std::uint32_t piece, const std::uint64_t* words, std::size_t count);
   bool see_that_it_runs() const;
   Result<TaskId> push(Producer& producer, const Kind& kind, std::uint32_t piece, std::span<const std::byte> parameters);
-  Status find_room(Producer& producer);
+  Status find_room(Producer& producer, const Kind& kind);
   Result<TaskId> push_pieces(Producer& producer, const Kind& kind, std::span<const std::byte> parameters);
   bool is_piece_done(TaskId id) const;
   Result<bool> is_done(TaskId id);

@@ -8,7 +8,9 @@
 // acquire: what the task wrote is seen.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -29,10 +31,12 @@ class alignas(64) HostRing {
   // Positions given out so far.
   std::uint64_t head() const { return head_.load(std::memory_order_acquire); }
 
-  // Whether the next record's place is free. The owner's.
-  bool has_room() {
+  // Whether the next record's place is free, and fewer than `depth` records are open. The owner's.
+  bool has_room(std::uint32_t depth) {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
-    return head - known_.load(std::memory_order_relaxed) < abi::kRingRecords || head - frontier() < abi::kRingRecords;
+    if (head - known_.load(std::memory_order_relaxed) < depth) return true;
+    const std::uint64_t at = frontier();
+    return head - at < depth || (head - at < abi::kRingRecords && count_open(at, head) < depth);
   }
 
   // Writes a record into the next place, which has_room(), and returns its position. `words` are the parameters, in
@@ -65,12 +69,28 @@ class alignas(64) HostRing {
     std::uint64_t at = known_.load(std::memory_order_relaxed);
     if (at == head) return at;
     at = std::max(at, told_frontier(head));
-    while (at < head && bit(at) == abi::phase_of(at)) ++at;
+    const auto done = static_cast<unsigned>(std::countr_one(done_from(at, head)));
+    at += std::min<std::uint64_t>(done, head - at);
     known_.store(at, std::memory_order_relaxed);
     return at;
   }
 
  private:
+  static_assert(abi::kRingRecords == 64, "the bits of a ring are those of a word");
+
+  // Bit n: the record at position `at` + n is done with, where that is before `head`.
+  std::uint64_t done_from(std::uint64_t at, std::uint64_t head) const {
+    const std::uint64_t done = load(answer_->done[0]) | std::uint64_t{load(answer_->done[1])} << 32;
+    // Places before the head's have its lap's phase when they are done with, the others the phase of the lap before.
+    const std::uint64_t this_lap = (std::uint64_t{1} << head % abi::kRingRecords) - 1;
+    const std::uint64_t phases = abi::phase_of(head) != 0 ? this_lap : ~this_lap;
+    return std::rotr(~(done ^ phases), static_cast<int>(at % abi::kRingRecords));
+  }
+  // Of the records from `at` to `head`, fewer than a ring's, those that are not done with.
+  std::uint64_t count_open(std::uint64_t at, std::uint64_t head) const {
+    const std::uint64_t mask = (std::uint64_t{1} << (head - at)) - 1;
+    return static_cast<std::uint64_t>(std::popcount(~done_from(at, head) & mask));
+  }
   std::uint32_t bit(std::uint64_t position) const {
     const auto at = static_cast<std::uint32_t>(position % abi::kRingRecords);
     return load(answer_->done[at / 32]) >> at % 32 & 1;

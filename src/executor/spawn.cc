@@ -27,12 +27,12 @@ void relax() {
 // ── Spawning ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 // The next of the thread's rings that has room; waits for one. Entered, as it leaves off.
-Status Executor::find_room(Producer& producer) {
+Status Executor::find_room(Producer& producer, const Kind& kind) {
   for (int rounds = 0;; ++rounds) {
     const std::size_t rings = producer.owned.size();
     for (std::size_t n = 0; n < rings; ++n) {
       producer.at = producer.at + 1 == rings ? 0 : producer.at + 1;
-      if (!rings_[producer.owned[producer.at]].has_room()) continue;
+      if (!rings_[producer.owned[producer.at]].has_room(kind.depth)) continue;
       producer.left = kTasksOfATurn;
       return {};
     }
@@ -52,8 +52,8 @@ Status Executor::find_room(Producer& producer) {
   }
 }
 
-inline bool Executor::has_ring(const Producer& producer) {
-  return producer.left != 0 && !producer.owned.empty() && rings_[producer.owned[producer.at]].has_room();
+inline bool Executor::has_ring(const Producer& producer, const Kind& kind) {
+  return producer.left != 0 && !producer.owned.empty() && rings_[producer.owned[producer.at]].has_room(kind.depth);
 }
 
 inline TaskId Executor::put(Producer& producer, const Kind& kind, std::uint32_t piece, const std::uint64_t* words,
@@ -97,7 +97,7 @@ TaskId Executor::try_spawn(const Kind& kind, std::span<const std::byte> paramete
     mine->at = mine->at + 1 == mine->owned.size() ? 0 : mine->at + 1;
     mine->left = kTasksOfATurn;
   }
-  const TaskId id = has_ring(*mine) ? put(*mine, kind, 0, words, count) : 0;
+  const TaskId id = has_ring(*mine, kind) ? put(*mine, kind, 0, words, count) : 0;
   producers_->leave(*mine);
   // It has parked: whoever sees that next starts it, and the keeper soon.
   if (id != 0 && !see_that_it_runs()) [[unlikely]]
@@ -107,8 +107,8 @@ TaskId Executor::try_spawn(const Kind& kind, std::span<const std::byte> paramete
 
 Result<TaskId> Executor::push(Producer& producer, const Kind& kind, std::uint32_t piece,
                               std::span<const std::byte> parameters) {
-  if (!has_ring(producer)) [[unlikely]]
-    PERGOLA_TRY(find_room(producer));
+  if (!has_ring(producer, kind)) [[unlikely]]
+    PERGOLA_TRY(find_room(producer, kind));
   std::uint64_t words[abi::kRecordWords - 1];
   if (kind.parameter_bytes <= abi::kRecordParameterBytes)
     return put(producer, kind, piece, words,

@@ -102,8 +102,7 @@ class Scheduler {
       // While the bus is busy with that:
       collect();
       if (!parks || placed_ != 0) place();
-      if (!parks && (round & (empty_reads == 0 ? 31 : 3)) == 3)
-        parks = load_system(&ring_->parks) == parameters_.launch;
+      if (!parks && (round & (empty_reads == 0 ? 31 : 3)) == 3) parks = is_to_park();
       const u32 come = arrived(word, wanted);
       publish(come != 0);
       if (come != 0) {
@@ -128,6 +127,11 @@ class Scheduler {
 
  private:
   __device__ u32 free_entries() const { return count(free_entries_[0]) + count(free_entries_[1]); }
+
+  // What one lane has read: two could read it before and after it is written.
+  __device__ bool is_to_park() const {
+    return __shfl_sync(kAll, lane_ == 0 ? load_system(&ring_->parks) : 0, 0) == parameters_.launch;
+  }
 
   // One word of the next records for each lane: eight lanes read one record at once.
   __device__ u64 read(u32 wanted) const {

@@ -1,0 +1,96 @@
+#include "src/executor/producers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <set>
+#include <thread>
+
+#include "src/executor/process_fence.h"
+
+namespace pergola::executor {
+namespace {
+
+// Rings as plain counters: two threads that own one at once lose counts, and TSan says so.
+struct Rings {
+  std::vector<std::uint64_t> counts;
+  std::shared_ptr<Producers> producers;
+  explicit Rings(std::uint32_t rings)
+      : counts(rings), producers(std::make_shared<Producers>(rings, !register_process_fence())) {}
+
+  void use_one() {
+    Producer& mine = producers->mine();
+    producers->enter(mine);
+    while (mine.owned.empty()) {
+      producers->leave(mine);
+      producers->share(mine);
+      producers->enter(mine);
+    }
+    mine.at = (mine.at + 1) % mine.owned.size();
+    ++counts[mine.owned[mine.at]];
+    mine.spawned.store(mine.spawned.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    producers->leave(mine);
+  }
+  std::uint64_t total() const { return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}); }
+};
+
+TEST(ProducersTest, OneThread_HasAllRings) {
+  Rings rings(10);
+  for (int n = 0; n < 40; ++n) rings.use_one();
+  EXPECT_THAT(rings.counts, testing::Each(4u));
+}
+
+class ProducersThreads : public testing::TestWithParam<std::uint32_t> {};
+INSTANTIATE_TEST_SUITE_P(rings, ProducersThreads, testing::Values(1u, 2u, 3u, 64u));
+
+TEST_P(ProducersThreads, NoRingHasTwoOwners) {
+  Rings rings(GetParam());
+  constexpr int kThreads = 4, kUses = 20000;
+  std::atomic<bool> over{false};
+  std::thread keeper([&] {
+    while (!over) {
+      rings.producers->balance();
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  });
+  for (int round = 0; round < 2; ++round) {  // the first round's threads end and leave their rings
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t)
+      threads.emplace_back([&] {
+        for (int n = 0; n < kUses; ++n) rings.use_one();
+      });
+    for (std::thread& thread : threads) thread.join();
+  }
+  over = true;
+  keeper.join();
+  EXPECT_EQ(rings.total(), std::uint64_t{2} * kThreads * kUses);
+}
+
+TEST(ProducersTest, RingsOfWhoIsQuiet_GoToWhoSpawns) {
+  Rings rings(8);
+  rings.use_one();
+  std::thread([&] {
+    rings.use_one();
+    for (int n = 0; n < 20; ++n) {
+      rings.use_one();
+      rings.producers->balance();
+    }
+    Producer& mine = rings.producers->mine();
+    EXPECT_EQ(std::set<std::uint32_t>(mine.owned.begin(), mine.owned.end()).size(), 8u);
+  }).join();
+  rings.use_one();  // and come back from one that has ended
+  EXPECT_EQ(rings.producers->mine().owned.size(), 8u);
+}
+
+TEST(ProducersTest, AThreadMayOutliveTheRings) {
+  auto rings = std::make_unique<Rings>(4);
+  rings->use_one();
+  rings.reset();
+  Rings others(4);
+  others.use_one();
+  EXPECT_EQ(others.total(), 1u);
+}
+
+}  // namespace
+}  // namespace pergola::executor
