@@ -369,6 +369,9 @@ class CapiTasksOnCpu : public ::testing::Test {
   };
 
   void SetUp() override {
+#if defined(PERGOLA_TSAN)
+    GTEST_SKIP() << "TSan does not connect the device half's fences with the host; executor_test has the host's half.";
+#endif
     pergola_session_options options{};
     options.struct_size = PERGOLA_STRUCT_SIZE(pergola_session_options);
     options.device = "cpu";
@@ -392,6 +395,7 @@ class CapiTasksOnCpu : public ::testing::Test {
     ASSERT_EQ(pergola_task_pool_prepare(pool_, kernel_, &config, &kind_), PERGOLA_OK) << pergola_last_error();
   }
   void TearDown() override {
+    if (IsSkipped()) return;
     EXPECT_EQ(pergola_array_destroy(out_), PERGOLA_OK);
     EXPECT_EQ(pergola_task_kind_destroy(kind_), PERGOLA_OK);
     EXPECT_EQ(pergola_kernel_destroy(kernel_), PERGOLA_OK);

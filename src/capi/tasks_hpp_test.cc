@@ -132,6 +132,9 @@ TEST_F(TasksHpp, DeviceWithoutPools_IsRefused) {
 
 // As everybody will write it.
 TEST(TasksHppOnCpu, ManyTasks_RunAndAreWaitedFor) {
+#if defined(PERGOLA_TSAN)
+  GTEST_SKIP() << "TSan does not connect the device half's fences with the host; executor_test has the host's half.";
+#endif
   constexpr const char* kMarkPtx = R"(
 .version 7.0
 .target sm_70
