@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "src/base/fork.h"
 #include "src/base/log.h"
 #include "src/executor/generation.h"
 #include "src/executor/process_fence.h"
@@ -72,6 +73,10 @@ Status Executor::allocate() {
 }
 
 Executor::~Executor() {
+  if (is_forked_child()) {  // which has neither the keeper nor the device
+    if (keeper_.joinable()) keeper_.detach();
+    return;
+  }
   if (keeper_.joinable()) {
     (void)wait_all(std::nullopt);
     {
@@ -104,6 +109,7 @@ Result<std::uint32_t> Executor::add_body(transform::TaskBody body) {
   if (body.barriers.size() > abi::kTaskMostBarriers)
     return PERGOLA_ERROR(kUnsupported, "Kernel '{}' uses {} barriers; a task has {} at most.", body.kernel,
                          body.barriers.size(), abi::kTaskMostBarriers);
+  const std::lock_guard turn(turnstile_);
   const std::unique_lock quiet(quiet_);
   const std::lock_guard lock(lifecycle_);
   PERGOLA_TRY(park_locked());
@@ -121,21 +127,27 @@ Result<std::uint32_t> Executor::add_body(transform::TaskBody body) {
 
 Status Executor::fit_large_parameters(std::uint32_t bytes) {
   bytes = (bytes + 63) / 64 * 64;
-  if (bytes <= large_bytes_.load(std::memory_order_relaxed)) return {};
+  if (!slabs_.empty() && bytes <= slabs_.back()->bytes) return {};
   const std::size_t size_bytes = std::size_t{bytes} * blocks_;
-  PERGOLA_ASSIGN(auto on_host, device_->allocate(size_bytes * abi::kRingRecords, device::MemoryKind::kHostVisible));
-  PERGOLA_ASSIGN(auto on_device, device_->allocate(size_bytes * abi::kTaskEntries, device::MemoryKind::kDevice));
-  large_pointer_.store(on_host->host_pointer(), std::memory_order_relaxed);
-  large_address_.store(on_host->address(), std::memory_order_relaxed);
-  large_bytes_.store(bytes, std::memory_order_release);
-  large_host_.push_back(std::move(on_host));
-  large_device_.push_back(std::move(on_device));
+  Slab slab;
+  slab.bytes = bytes;
+  PERGOLA_ASSIGN(slab.on_host, device_->allocate(size_bytes * abi::kRingRecords, device::MemoryKind::kHostVisible));
+  PERGOLA_ASSIGN(slab.on_device, device_->allocate(size_bytes * abi::kTaskEntries, device::MemoryKind::kDevice));
+  slabs_.push_back(std::make_unique<const Slab>(std::move(slab)));
+  slab_.store(slabs_.back().get(), std::memory_order_release);
   return {};
 }
 
 Result<Kind> Executor::add_kind(std::uint32_t number, const device::LaunchConfig& shape) {
   const std::lock_guard lock(lifecycle_);
   const transform::TaskBody& body = bodies_.at(number);
+  constexpr std::uint32_t kMostBlocks = 1u << 20;  // in each dimension too, so that no product wraps
+  for (const device::Dim3& extents : {shape.grid, shape.block})
+    if (std::max({extents.x, extents.y, extents.z}) > kMostBlocks)
+      return PERGOLA_ERROR(kUnsupported,
+                           "A task has {} blocks at most; kernel '{}' is to have {} x {} x {} of {} x {} x {}.",
+                           kMostBlocks, body.kernel, shape.grid.x, shape.grid.y, shape.grid.z, shape.block.x,
+                           shape.block.y, shape.block.z);
   const std::uint64_t threads = shape.block.count(), blocks = shape.grid.count();
   if (threads == 0 || blocks == 0)
     return PERGOLA_ERROR(kInvalidArgument, "A task of kernel '{}' has {} blocks of {} threads; it needs one of each.",
@@ -145,17 +157,22 @@ Result<Kind> Executor::add_kind(std::uint32_t number, const device::LaunchConfig
                          "A block of a task has {} threads at most, and this of kernel '{}' has {}: launch it as an "
                          "ordinary kernel.",
                          abi::kTaskMostThreads, body.kernel, threads);
-  if (body.required_threads &&
-      (*body.required_threads)[0] * (*body.required_threads)[1] * (*body.required_threads)[2] != threads)
-    return PERGOLA_ERROR(kInvalidArgument, "Kernel '{}' requires blocks of {} x {} x {} threads.", body.kernel,
-                         (*body.required_threads)[0], (*body.required_threads)[1], (*body.required_threads)[2]);
+  const std::array<std::uint32_t, 3> block{shape.block.x, shape.block.y, shape.block.z};
+  if (body.required_threads && *body.required_threads != block)
+    return PERGOLA_ERROR(kInvalidArgument, "Kernel '{}' requires blocks of {} threads (.reqntid), not of {}.",
+                         body.kernel, fmt::join(*body.required_threads, " x "), fmt::join(block, " x "));
+  if (body.max_threads) {
+    const auto& most = *body.max_threads;
+    if (threads > std::uint64_t{most[0]} * most[1] * most[2])
+      return PERGOLA_ERROR(kInvalidArgument, "Kernel '{}' allows blocks of {} threads (.maxntid), and this has {}.",
+                           body.kernel, fmt::join(most, " x "), threads);
+  }
   if (shape.cooperative || shape.programmatic || shape.cluster != device::Dim3{0, 0, 0})
     return PERGOLA_ERROR(
         kUnsupported, "A task is no cooperative or programmatic launch and has no clusters; kernel '{}'.", body.kernel);
   const auto warps = static_cast<std::uint32_t>((threads + 31) / 32);
-  constexpr std::uint64_t kMostBlocks = 1u << 31;
-  if (blocks >= kMostBlocks)
-    return PERGOLA_ERROR(kUnsupported, "A task has fewer than {} blocks; this of kernel '{}' has {}.", kMostBlocks,
+  if (blocks > kMostBlocks)
+    return PERGOLA_ERROR(kUnsupported, "A task has {} blocks at most; this of kernel '{}' has {}.", kMostBlocks,
                          body.kernel, blocks);
 
   abi::TaskKindEntry kind{};
@@ -166,18 +183,19 @@ Result<Kind> Executor::add_kind(std::uint32_t number, const device::LaunchConfig
   kind.piece_blocks = std::max(1u, 31 / warps);
   kind.body = number;
   kind.dynamic_shared_bytes = shape.dynamic_shared_bytes;
-  const std::uint32_t own = body.dynamic_shared_offset + shape.dynamic_shared_bytes;
+  const std::uint64_t own = std::uint64_t{body.dynamic_shared_offset} + shape.dynamic_shared_bytes;
   kind.shared_offset = static_cast<std::uint32_t>(body.barriers.size() * sizeof(abi::TaskBarrier));
   const std::uint32_t align = std::max(body.shared_align_bytes, 16u);
   kind.shared_offset = (kind.shared_offset + align - 1) / align * align;
-  kind.shared_bytes = own == 0 && body.barriers.empty() ? 0 : kind.shared_offset + own;
-  if (kind.shared_bytes > arena_bytes_)
+  const std::uint64_t shared_bytes = own == 0 && body.barriers.empty() ? 0 : kind.shared_offset + own;
+  if (shared_bytes > arena_bytes_)
     return PERGOLA_ERROR(
         kUnsupported,
         "A block of this task of kernel '{}' wants {} bytes of shared memory ({} static, {} dynamic, {} "
         "for barriers); the executor has {}.",
-        body.kernel, kind.shared_bytes, body.static_shared_bytes, shape.dynamic_shared_bytes, kind.shared_offset,
+        body.kernel, shared_bytes, body.static_shared_bytes, shape.dynamic_shared_bytes, kind.shared_offset,
         arena_bytes_);
+  kind.shared_bytes = static_cast<std::uint32_t>(shared_bytes);
   std::uint32_t words = 0;
   for (std::size_t n = 0; n < body.barriers.size(); ++n)
     if (body.barriers[n] == transform::TaskBarrierKind::kWord) words |= 1u << n;
@@ -185,25 +203,32 @@ Result<Kind> Executor::add_kind(std::uint32_t number, const device::LaunchConfig
   kind.barriers = static_cast<std::uint32_t>(body.barriers.size()) | named << 8 | words << 16;
   kind.parameter_bytes = (body.parameter_bytes + 7) / 8 * 8;
   kind.blocks_warps = warps | (body.needs_block ? abi::kKindNeedsBlock : 0);
-  if (kinds_.size() == abi::kMostKinds)
-    return PERGOLA_ERROR(kResourceExhausted,
-                         "A pool has {} kinds of tasks at most: spawn tasks of one shape by one kind.",
-                         abi::kMostKinds);
-  PERGOLA_TRY(copies_->copy_to_device(kinds_memory_, kinds_.size() * sizeof kind, std::as_bytes(std::span(&kind, 1))));
-  PERGOLA_TRY(copies_->synchronize());
-  kinds_.push_back(kind);
+  auto same = std::find_if(kinds_.begin(), kinds_.end(),
+                           [&](const auto& one) { return std::memcmp(&one, &kind, sizeof kind) == 0; });
+  if (same == kinds_.end()) {
+    if (kinds_.size() == abi::kMostKinds)
+      return PERGOLA_ERROR(kResourceExhausted,
+                           "A pool has {} kinds of tasks at most: spawn tasks of one shape by one kind.",
+                           abi::kMostKinds);
+    PERGOLA_TRY(
+        copies_->copy_to_device(kinds_memory_, kinds_.size() * sizeof kind, std::as_bytes(std::span(&kind, 1))));
+    PERGOLA_TRY(copies_->synchronize());
+    same = kinds_.insert(kinds_.end(), kind);
+  }
   const std::uint32_t piece_warps = std::min(kind.blocks, kind.piece_blocks) * warps;
-  return Kind{static_cast<std::uint32_t>(kinds_.size() - 1), (kind.blocks - 1) / kind.piece_blocks + 1,
+  return Kind{static_cast<std::uint32_t>(same - kinds_.begin()), (kind.blocks - 1) / kind.piece_blocks + 1,
               kind.parameter_bytes, 46 / piece_warps + 1};
 }
 
 // ── Life ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 Status Executor::start() {
+  const std::lock_guard turn(turnstile_);
   const std::unique_lock quiet(quiet_);
   const std::lock_guard lock(lifecycle_);
   if (running_.load(std::memory_order_relaxed)) return {};
   if (failed_.load(std::memory_order_relaxed)) return failure_;
+  options_.before_start();
   abi::TaskExecutorParameters parameters{};
   const auto pointer = [](const device::BufferPtr& buffer, auto& to) {
     const device::DeviceAddress address = buffer->address();
@@ -214,9 +239,11 @@ Status Executor::start() {
   pointer(answers_, parameters.answers);
   pointer(states_, parameters.states);
   pointer(kinds_memory_, parameters.kinds);
-  if (!large_device_.empty()) pointer(large_device_.back(), parameters.large_parameters);
+  if (!slabs_.empty()) {
+    pointer(slabs_.back()->on_device, parameters.large_parameters);
+    parameters.large_bytes = slabs_.back()->bytes;
+  }
   parameters.launch = launches_ + 1;
-  parameters.large_bytes = large_bytes_.load(std::memory_order_relaxed);
   parameters.arena_bytes = arena_bytes_;
   device::LaunchConfig config;
   config.grid = {blocks_, 1, 1};
@@ -257,7 +284,9 @@ Status Executor::park() {
 }
 
 Result<Executor::Quiet> Executor::quiesce() {
+  std::unique_lock turn(turnstile_);
   Quiet quiet(quiet_);
+  turn.unlock();
   const std::lock_guard lock(lifecycle_);
   PERGOLA_TRY(park_locked());
   keeper_wakes_.notify_all();
@@ -281,14 +310,14 @@ Status Executor::failure() {
 
 // Parks where nobody has spawned for a while and all is done, and starts again what others' parks have left.
 void Executor::keep() {
-  const auto tick = std::max(options_.park_after / 2, std::chrono::microseconds(20));
+  constexpr std::chrono::microseconds kLongest(20000), kShortest(20);
+  const auto tick = std::clamp(options_.park_after / 2, kShortest, kLongest);
+  bool looks_again = false;  // at once: somebody may have spawned while it parked
   auto busy_at = steady_clock::now();
   std::unique_lock lock(keeper_mutex_);
   while (!keeper_stops_) {
-    if (running_.load(std::memory_order_acquire))
-      keeper_wakes_.wait_for(lock, tick);
-    else
-      keeper_wakes_.wait_for(lock, std::chrono::milliseconds(20));
+    if (!looks_again) keeper_wakes_.wait_for(lock, running_.load(std::memory_order_acquire) ? tick : kLongest);
+    looks_again = false;
     if (keeper_stops_) return;
     lock.unlock();
     const bool is_open = producers_->balance() || has_open_tasks();
@@ -299,6 +328,7 @@ void Executor::keep() {
       PERGOLA_WARN("{}", status.message());
     } else if (!is_open && steady_clock::now() - busy_at >= options_.park_after) {
       (void)park();
+      looks_again = true;
     }
     lock.lock();
   }
@@ -314,8 +344,7 @@ ExecutorInfo Executor::info() const {
   info.most_shared_bytes = arena_bytes_;
   for (const device::BufferPtr& buffer : {rings_memory_, answers_, states_, kinds_memory_})
     info.memory_bytes += buffer->size_bytes();
-  for (const auto* buffers : {&large_host_, &large_device_})
-    for (const device::BufferPtr& buffer : *buffers) info.memory_bytes += buffer->size_bytes();
+  for (const auto& slab : slabs_) info.memory_bytes += slab->on_host->size_bytes() + slab->on_device->size_bytes();
   info.launches = launches_;
   for (const HostRing& ring : rings_) info.spawned += ring.head();
   info.is_running = running_.load(std::memory_order_relaxed);

@@ -19,6 +19,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -44,6 +45,8 @@ inline constexpr TaskId kGroupBit = TaskId{1} << 63;
 inline constexpr TaskId kPositionMask = (TaskId{1} << kIdRingShift) - 1;
 
 struct ExecutorOptions {
+  // Called before each start; waits for what shall run before the resident kernel fills the device.
+  std::function<void()> before_start = [] {};
   std::uint32_t blocks = 0;  // 0: as many as the device holds
   std::chrono::microseconds park_after{200};
 };
@@ -117,7 +120,8 @@ class Executor {
   bool see_that_it_runs() const;
   Result<TaskId> push(Producer& producer, const Kind& kind, std::uint32_t piece, std::span<const std::byte> parameters);
   Status find_room(Producer& producer, const Kind& kind);
-  Result<TaskId> push_pieces(Producer& producer, const Kind& kind, std::span<const std::byte> parameters);
+  Result<TaskId> push_pieces(Producer& producer, const Kind& kind, std::span<const std::byte> parameters,
+                             std::vector<TaskId>& pieces);
   bool is_piece_done(TaskId id) const;
   Result<bool> is_done(TaskId id);
   Status wait_until(Deadline deadline, FunctionRef<Result<bool>()> is_over);
@@ -136,14 +140,18 @@ class Executor {
 
   std::unique_ptr<device::Queue> queue_, copies_;
   device::BufferPtr rings_memory_, answers_, states_, kinds_memory_;
-  std::vector<device::BufferPtr> large_host_, large_device_;  // the last one counts; records may name earlier ones
-  std::atomic<std::byte*> large_pointer_{nullptr};
-  std::atomic<std::uint64_t> large_address_{0};
-  std::atomic<std::uint32_t> large_bytes_{0};
+  // Where parameters beyond a record lie, `bytes` for each record, and on the device for each entry.
+  struct Slab {
+    device::BufferPtr on_host, on_device;
+    std::uint32_t bytes = 0;
+  };
+  std::vector<std::unique_ptr<const Slab>> slabs_;  // records may name earlier ones; guarded by lifecycle_
+  std::atomic<const Slab*> slab_{nullptr};          // the last one
   std::vector<HostRing> rings_;
   std::shared_ptr<Producers> producers_;
 
   mutable std::mutex lifecycle_;
+  std::mutex turnstile_;  // passed by whoever wants quiet_, so that those who share it let others in
   std::shared_mutex quiet_;
   std::atomic<bool> running_{false}, failed_{false};
   // Guarded by lifecycle_:

@@ -34,7 +34,7 @@ class alignas(64) HostRing {
   // Whether the next record's place is free, and fewer than `depth` records are open. The owner's.
   bool has_room(std::uint32_t depth) {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
-    if (head - known_.load(std::memory_order_relaxed) < depth) return true;
+    if (head - known_.load(std::memory_order_acquire) < depth) return true;
     const std::uint64_t at = frontier();
     return head - at < depth || (head - at < abi::kRingRecords && count_open(at, head) < depth);
   }
@@ -59,19 +59,20 @@ class alignas(64) HostRing {
 
   // Whether the record of that position, which has been given out, is done with.
   bool is_done(std::uint64_t position) const {
-    if (position < known_.load(std::memory_order_relaxed) || position + abi::kRingRecords < head()) return true;
-    return bit(position) == abi::phase_of(position) || position < told_frontier(head());
+    if (position < known_.load(std::memory_order_acquire) || position + abi::kRingRecords < head()) return true;
+    if (bit(position) == abi::phase_of(position) || position < told_frontier(head())) return true;
+    return position + abi::kRingRecords < head();  // its place has been given to another since;
   }
 
   // The first position that is not known to be done with.
   std::uint64_t frontier() {
     const std::uint64_t head = this->head();
-    std::uint64_t at = known_.load(std::memory_order_relaxed);
-    if (at == head) return at;
+    std::uint64_t at = known_.load(std::memory_order_acquire);
+    if (at >= head) return at;  // the head has gone on since
     at = std::max(at, told_frontier(head));
     const auto done = static_cast<unsigned>(std::countr_one(done_from(at, head)));
     at += std::min<std::uint64_t>(done, head - at);
-    known_.store(at, std::memory_order_relaxed);
+    known_.store(at, std::memory_order_release);
     return at;
   }
 

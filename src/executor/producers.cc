@@ -4,6 +4,7 @@
 #include <numeric>
 #include <thread>
 
+#include "src/base/fork.h"
 #include "src/executor/process_fence.h"
 
 namespace pergola::executor {
@@ -28,6 +29,10 @@ struct Producers::OfThread {
   };
   std::vector<One> all;
   ~OfThread() {
+    last_id = 0;
+    last = nullptr;
+    is_over = true;
+    if (is_forked_child()) return;  // others may have held the locks at the fork
     for (const One& one : all)
       if (const auto producers = one.of.lock()) producers->end(one.producer);
   }
@@ -39,10 +44,15 @@ Producers::Producers(std::uint32_t rings, bool fences) : id_(next_id()), fences_
 
 constinit thread_local std::uint64_t Producers::last_id = 0;
 constinit thread_local Producer* Producers::last = nullptr;
+constinit thread_local bool Producers::is_over = false;
 
 Producer& Producers::mine() {
   if (last_id == id_) [[likely]]
     return *last;
+  if (is_over) {  // a destructor of the thread's spawns: this one stays until the rings go
+    const std::lock_guard lock(mutex_);
+    return *all_.emplace_back(std::make_shared<Producer>());
+  }
   static thread_local OfThread mine;
   std::erase_if(mine.all, [](const OfThread::One& one) { return one.of.expired(); });
   auto found = std::find_if(mine.all.begin(), mine.all.end(), [&](const auto& one) { return one.id == id_; });

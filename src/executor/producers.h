@@ -70,6 +70,8 @@ class Producers : public std::enable_shared_from_this<Producers> {
   [[gnu::tls_model("initial-exec")]] static constinit thread_local std::uint64_t last_id;
   [[gnu::tls_model("initial-exec")]] static constinit thread_local Producer* last;
 
+  [[gnu::tls_model("initial-exec")]] static constinit thread_local bool is_over;  // the thread is ending
+
   struct OfThread;
   void end(const std::shared_ptr<Producer>& producer);  // its thread does
   void freeze(const Producer* but);                     // both with the mutex
@@ -81,6 +83,21 @@ class Producers : public std::enable_shared_from_this<Producers> {
   // Guarded by mutex_:
   std::vector<std::shared_ptr<Producer>> all_;
   std::vector<std::uint32_t> unowned_;
+};
+
+// While it lives the thread has its rings.
+class Entered {
+ public:
+  Entered(Producers& producers, Producer& producer) : producers_(producers), producer_(producer) {
+    producers_.enter(producer_);
+  }
+  ~Entered() { producers_.leave(producer_); }
+  Entered(const Entered&) = delete;
+  Entered& operator=(const Entered&) = delete;
+
+ private:
+  Producers& producers_;
+  Producer& producer_;
 };
 
 }  // namespace pergola::executor

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <boost/container/small_vector.hpp>
 
+#include "src/base/log.h"
 #include "src/executor/executor.h"
 
 namespace pergola::executor {
@@ -41,10 +42,12 @@ Status Executor::find_room(Producer& producer, const Kind& kind) {
     if (rings == 0 || rounds % 256 == 255) producers_->share(producer);
     Status status;
     if (!running_.load(std::memory_order_acquire)) status = start();
-    if (status.ok() && rounds > 16) {
+    if (rings == 0) {
+      // It has some now, until somebody who has none takes them.
+    } else if (status.ok() && rounds > 16) {
       status = failure();
       std::this_thread::sleep_for(kNap);
-    } else if (rings != 0) {
+    } else {
       for (int n = 0; n < 64; ++n) relax();
     }
     producers_->enter(producer);
@@ -114,12 +117,12 @@ Result<TaskId> Executor::push(Producer& producer, const Kind& kind, std::uint32_
     return put(producer, kind, piece, words,
                to_words(parameters.first(std::min<std::size_t>(parameters.size(), kind.parameter_bytes)), words));
   const std::uint32_t number = producer.owned[producer.at];
-  const std::uint32_t each = large_bytes_.load(std::memory_order_acquire);
+  const Slab& slab = *slab_.load(std::memory_order_acquire);
   const std::size_t offset =
-      (std::size_t{number} * abi::kRingRecords + rings_[number].head() % abi::kRingRecords) * each;
-  std::memcpy(large_pointer_.load(std::memory_order_relaxed) + offset, parameters.data(),
+      (std::size_t{number} * abi::kRingRecords + rings_[number].head() % abi::kRingRecords) * slab.bytes;
+  std::memcpy(slab.on_host->host_pointer() + offset, parameters.data(),
               std::min<std::size_t>(parameters.size(), kind.parameter_bytes));
-  words[0] = large_address_.load(std::memory_order_relaxed) + offset;
+  words[0] = slab.on_host->address() + offset;
   return put(producer, kind, piece, words, 1);
 }
 
@@ -127,19 +130,22 @@ Result<TaskId> Executor::spawn(const Kind& kind, std::span<const std::byte> para
   if (failed_.load(std::memory_order_relaxed)) [[unlikely]]
     return failure();
   Producer& mine = producers_->mine();
-  producers_->enter(mine);
-  Result<TaskId> id = kind.pieces == 1 ? push(mine, kind, 0, parameters) : push_pieces(mine, kind, parameters);
-  producers_->leave(mine);
+  std::vector<TaskId> pieces(kind.pieces == 1 ? 0 : kind.pieces);
+  Result<TaskId> id = [&] {
+    const Entered entered(*producers_, mine);
+    return kind.pieces == 1 ? push(mine, kind, 0, parameters) : push_pieces(mine, kind, parameters, pieces);
+  }();
   if (!id.ok()) [[unlikely]]
     return id;
+  // The task is there: why the kernel does not start is told by waits.
   if (!see_that_it_runs()) [[unlikely]]
-    PERGOLA_TRY(start());
+    if (const Status started = start(); !started.ok()) PERGOLA_WARN("{}", started.message());
   return id;
 }
 
 // A record for each piece, as each fills a resident block; entered.
-Result<TaskId> Executor::push_pieces(Producer& producer, const Kind& kind, std::span<const std::byte> parameters) {
-  std::vector<TaskId> pieces(kind.pieces);
+Result<TaskId> Executor::push_pieces(Producer& producer, const Kind& kind, std::span<const std::byte> parameters,
+                                     std::vector<TaskId>& pieces) {
   for (std::uint32_t n = 0; n < kind.pieces; ++n) {
     producer.left = std::min(producer.left, 1u);
     PERGOLA_ASSIGN(pieces[n], push(producer, kind, n, parameters));
@@ -212,10 +218,10 @@ Status Executor::wait_until(Deadline deadline, FunctionRef<Result<bool>()> is_ov
 Status Executor::wait(TaskId id, std::optional<std::chrono::nanoseconds> timeout) {
   const Status status = wait_until(deadline_after(timeout), [&] { return is_done(id); });
   // Whoever waits for what it has just spawned goes on with the same resident block, whose scheduler is awake.
-  Producer& mine = producers_->mine();
-  producers_->enter(mine);
-  if (!mine.owned.empty() && (id >> kIdRingShift) == mine.owned[mine.at] + 1) mine.left = kTasksOfATurn;
-  producers_->leave(mine);
+  if (Producer* const mine = producers_->known()) {
+    const Entered entered(*producers_, *mine);
+    if (!mine->owned.empty() && (id >> kIdRingShift) == mine->owned[mine->at] + 1) mine->left = kTasksOfATurn;
+  }
   return status;
 }
 

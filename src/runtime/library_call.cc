@@ -67,6 +67,7 @@ Status LocalSession::call(std::string_view name, std::span<const session::CallAc
 
 // A vertex that everything before and after is ordered by, as the stream's work may have used any array.
 Status LocalSession::wait_stream(std::uint64_t stream) {
+  PERGOLA_TRY(end_tasks());
   PERGOLA_TRY(refuse_where_restricted("Another library's stream cannot use this session's arrays"));
   PERGOLA_ASSIGN(const device::EventPtr event, device_->record_foreign(stream));
   PERGOLA_TRY(scheduler_->submit({.kind = scheduler::WorkKind::kStreamWait,
@@ -79,6 +80,7 @@ Status LocalSession::wait_stream(std::uint64_t stream) {
 }
 
 Status LocalSession::make_stream_wait(std::uint64_t stream) {
+  PERGOLA_TRY(end_tasks());
   PERGOLA_TRY(refuse_where_restricted("Another library's stream cannot use this session's arrays"));
   PERGOLA_TRY(mirrors_.settle_all());  // it may use any array
   PERGOLA_ASSIGN(const device::EventPtr event, scheduler_->record());

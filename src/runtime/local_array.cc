@@ -38,7 +38,7 @@ Status LocalArray::begin_task(scheduler::Mode mode) const {
   const scheduler::Access used = access(0, size_bytes(), mode);
   if (!session_->scheduler().try_host_access(used, false))
     PERGOLA_TRY(session_->scheduler().begin_host_access(used).status());
-  in_tasks_.store(true, std::memory_order_relaxed);
+  note_task();
   if (scheduler::writes(mode)) changed_on_device();
   return {};
 }
@@ -72,6 +72,10 @@ Status LocalArray::write(std::uint64_t offset_bytes, std::span<const std::byte> 
 
 Status LocalArray::submit(scheduler::Work work, scheduler::Scheduler::Enqueue enqueue, const LocalArray* source) {
   PERGOLA_TRY(settle());
+  LocalSession::Quiet quiet;  // after settle(), which may want tasks to run
+  if (work.kind == scheduler::WorkKind::kFill || work.kind == scheduler::WorkKind::kCopy) {
+    PERGOLA_ASSIGN(quiet, session_->quiet_tasks());
+  }
   const auto take_all = [&](device::Queue& queue) -> Status {
     if (source != nullptr) PERGOLA_TRY(source->take(queue));
     return take(queue);
@@ -183,7 +187,6 @@ Status LocalArray::fill(std::span<const std::byte> value) {
 
 Status LocalArray::submit_fill(scheduler::Scheduler::Enqueue enqueue) {
   const scheduler::Access written = access(0, size_bytes(), scheduler::Mode::kWrite);
-  PERGOLA_ASSIGN(const LocalSession::Quiet quiet, session_->quiet_tasks());
   return submit({scheduler::WorkKind::kFill, session_->sites().fill, std::span(&written, 1)}, enqueue);
 }
 
@@ -218,7 +221,6 @@ Status LocalArray::copy_from(std::uint64_t offset_bytes, const session::ArrayPtr
   const scheduler::Access accesses[] = {from->access(source_offset_bytes, size, scheduler::Mode::kRead),
                                         access(offset_bytes, size, scheduler::Mode::kWrite)};
   PERGOLA_TRY(from->settle());
-  PERGOLA_ASSIGN(const LocalSession::Quiet quiet, session_->quiet_tasks());
   return submit(
       {scheduler::WorkKind::kCopy, session_->sites().copy, accesses},
       [&](device::Queue& queue) { return queue.copy(buffer_, offset_bytes, from->buffer_, source_offset_bytes, size); },

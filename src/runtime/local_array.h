@@ -33,9 +33,11 @@ class LocalArray final : public session::Array {
     return mirror_->settle();
   }
   // Tasks that were given the array end; ahead of everything else that uses it.
-  Status end_tasks() const { return session_->end_tasks_of(in_tasks_); }
+  Status end_tasks() const { return session_->end_tasks_of(tasks_); }
   // Before a task is given the array: the session's work on it ends, the host's part of it goes up.
   Status begin_task(scheduler::Mode mode) const;
+  // Before a task with the array is spawned and after: whoever waits between the two has not waited for it.
+  void note_task() const { tasks_.begun.fetch_add(1, std::memory_order_release); }
   void changed_on_device() const { mirror_->changed_on_device(); }
   // In Work::prepare, of work that uses the array on the device.
   Status take(device::Queue& queue) const { return managed_ ? managed_->take(queue) : Status(); }
@@ -79,7 +81,7 @@ class LocalArray final : public session::Array {
   device::BufferPtr buffer_;                       // never null but in the destructor, as the next
   std::unique_ptr<scheduler::Resource> resource_;  // what the scheduler orders
   bool is_shared_ = false;
-  mutable std::atomic<bool> in_tasks_{false};  // tasks that may not have ended were given it
+  mutable ArrayTasks tasks_;
   mutable std::optional<ManagedMemory> managed_;  // of kManaged buffers
   const std::shared_ptr<HostMirror> mirror_;  // used where the host does not reach buffer_
   std::mutex view_mutex_;

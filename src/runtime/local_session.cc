@@ -148,7 +148,12 @@ session::EventPtr LocalSession::wrap(device::EventPtr event, device::ModulePtr m
 Result<session::TaskPoolPtr> LocalSession::task_pool(const session::TaskPoolOptions& options) {
   const std::lock_guard lock(tasks_mutex_);
   if (tasks_ == nullptr) {
-    PERGOLA_ASSIGN(tasks_, TaskWork::create(device_, options));
+    // Whoever has launched gets its turn before tasks take the device again.
+    const auto before_start = [this] {
+      if (!worked_.exchange(false, std::memory_order_acq_rel)) return;
+      if (const auto all = scheduler_->record(); all.ok()) (void)(*all)->wait();  // its failure is told to who waits for it
+    };
+    PERGOLA_ASSIGN(tasks_, TaskWork::create(device_, options, before_start));
     has_tasks_.store(true, std::memory_order_release);
   }
   return session::TaskPoolPtr(std::make_shared<LocalTaskPool>(shared_from_this(), tasks_));
@@ -162,6 +167,7 @@ Status LocalSession::end_tasks() {
 Result<LocalSession::Quiet> LocalSession::quiet_tasks() {
   if (!has_tasks_.load(std::memory_order_acquire)) return Quiet();
   PERGOLA_ASSIGN(auto quiet, tasks_->executor().quiesce());
+  worked_.store(true, std::memory_order_release);
   return Quiet(std::move(quiet));
 }
 

@@ -26,6 +26,11 @@ Status name_kernel(std::string_view kernel, const Status& status);
 
 class TaskWork;
 
+// Tasks that were given an array: how often one was begun, and how many of these have ended for sure.
+struct ArrayTasks {
+  std::atomic<std::uint64_t> begun{0}, ended{0};
+};
+
 class LocalSession final : public session::Session, public std::enable_shared_from_this<LocalSession> {
  public:
   static Result<std::shared_ptr<LocalSession>> create(device::DevicePtr device, std::string_view policy);
@@ -52,10 +57,13 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   // Waits for all tasks, where there is a pool.
   Status end_tasks();
   // The same for an array that tasks may have been given.
-  Status end_tasks_of(std::atomic<bool>& in_tasks) {
-    if (!in_tasks.load(std::memory_order_relaxed) && !universal_tasks_.load(std::memory_order_relaxed)) return {};
-    in_tasks.store(false, std::memory_order_relaxed);
-    return end_tasks();
+  Status end_tasks_of(ArrayTasks& tasks) {
+    const std::uint64_t begun = tasks.begun.load(std::memory_order_acquire);
+    if (tasks.ended.load(std::memory_order_acquire) == begun && !universal_tasks_.load(std::memory_order_relaxed))
+      return {};
+    PERGOLA_TRY(end_tasks());
+    tasks.ended.store(begun, std::memory_order_release);  // an older one makes somebody wait once more
+    return {};
   }
   void note_universal_task() { universal_tasks_.store(true, std::memory_order_relaxed); }
   // Has the resident kernel leave, and stay away as long as the result lives; nothing where there is no pool.
@@ -103,6 +111,7 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
 
   std::mutex tasks_mutex_;
   std::atomic<bool> has_tasks_{false}, universal_tasks_{false};
+  std::atomic<bool> worked_{false};  // ordinary work has been submitted since the resident kernel was last started
   std::shared_ptr<TaskWork> tasks_;  // written once, under tasks_mutex_, before has_tasks_
 };
 

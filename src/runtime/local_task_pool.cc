@@ -36,7 +36,11 @@ class LocalTaskKind final : public session::TaskKind {
       }
     }
     if (universal != scheduler::Mode::kNone) PERGOLA_TRY(begin_universal(universal));
-    return executor_.spawn(kind_, parameters);
+    Result<session::TaskId> id = executor_.spawn(kind_, parameters);
+    for (const session::Argument& argument : arguments)
+      if (const auto* given = std::get_if<session::ArrayArgument>(&argument))
+        static_cast<const LocalArray&>(*given->array).note_task();
+    return id;
   }
 
   Result<session::TaskId> spawn_packed(std::span<const std::byte> parameters) override {
@@ -68,9 +72,11 @@ class LocalTaskKind final : public session::TaskKind {
   const executor::Kind kind_;
 };
 
-Result<std::shared_ptr<TaskWork>> TaskWork::create(device::DevicePtr device, const session::TaskPoolOptions& options) {
+Result<std::shared_ptr<TaskWork>> TaskWork::create(device::DevicePtr device, const session::TaskPoolOptions& options,
+                                                   std::function<void()> before_start) {
   executor::ExecutorOptions own;
   own.blocks = options.blocks;
+  own.before_start = std::move(before_start);
   if (options.park_after.count() != 0) own.park_after = options.park_after;
   if (own.park_after.count() < 0)
     return PERGOLA_ERROR(kInvalidArgument,

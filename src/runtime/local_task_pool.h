@@ -23,7 +23,8 @@ namespace pergola::runtime {
 // What a session has of its pool; it outlives the users' handles.
 class TaskWork {
  public:
-  static Result<std::shared_ptr<TaskWork>> create(device::DevicePtr device, const session::TaskPoolOptions& options);
+  static Result<std::shared_ptr<TaskWork>> create(device::DevicePtr device, const session::TaskPoolOptions& options,
+                                                  std::function<void()> before_start);
 
   executor::Executor& executor() { return *executor_; }
   // Of a kernel of a loaded module, the number of its body; made by the first call.

@@ -280,6 +280,68 @@ TEST_F(TaskPoolTest, ManyThreads_RandomMixes_EveryTaskOnce) {
   EXPECT_THAT(read(out), testing::Each(testing::AnyOf(0u, 16u)));
 }
 
+TEST_F(TaskPoolTest, FillsAndCopies_OfAnArrayWithOpenTasks) {
+  make_pool();
+  const auto counts = words(64), others = words(64, 7);
+  const auto mark = kind("mark", {1, 1, 1}, {64, 1, 1});
+  const std::vector<Argument> arguments{ArrayArgument{counts}, number(64)};
+  const std::uint32_t nine = 9;
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_TRUE(mark->spawn(arguments).ok());
+    ASSERT_TRUE(counts->fill(std::as_bytes(std::span(&nine, 1))).ok());
+    ASSERT_TRUE(mark->spawn(arguments).ok());
+    EXPECT_THAT(read(counts), testing::Each(10u));
+    ASSERT_TRUE(mark->spawn(arguments).ok());
+    ASSERT_TRUE(counts->copy_from(0, others, 0, 256).ok());
+    ASSERT_TRUE(mark->spawn(arguments).ok());
+    EXPECT_THAT(read(counts), testing::Each(8u));
+  }
+}
+
+TEST_F(TaskPoolTest, FewRingsAndManyThreads) {
+  make_pool({.blocks = 1, .park_after = {}});
+  constexpr std::uint32_t kThreads = 6, kTasks = 150;
+  const auto counts = words(kThreads * kTasks);
+  const auto add = kind("add_at", {1, 1, 1}, {992, 1, 1});
+  std::vector<std::thread> threads;
+  for (std::uint32_t t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] {
+      for (std::uint32_t n = 0; n < kTasks; ++n)
+        ASSERT_TRUE(add->spawn(std::vector<Argument>{ArrayArgument{counts}, number(t * kTasks + n)}).ok());
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(read(counts), testing::Each(1u));
+}
+
+TEST_F(TaskPoolTest, LaunchesAndTasks_OfTwoThreads_BothGoOn) {
+  make_pool();
+  const auto mine = words(64), others = words(64);
+  const auto mark = kind("mark", {1, 1, 1}, {64, 1, 1});
+  auto kernel = module_->kernel("mark");
+  ASSERT_TRUE(kernel.ok());
+  std::thread launches([&] {
+    session::LaunchShape shape;
+    shape.grid = {1, 1, 1}, shape.block = {64, 1, 1};
+    for (int n = 0; n < 100; ++n)
+      ASSERT_TRUE((*kernel)->launch(shape, std::vector<Argument>{ArrayArgument{others}, number(64)}).ok());
+    EXPECT_THAT(read(others), testing::Each(100u));
+  });
+  for (int n = 0; n < 1000; ++n) {
+    const auto id = mark->spawn(std::vector<Argument>{ArrayArgument{mine}, number(64)});
+    ASSERT_TRUE(id.ok()) << id.message();
+    if (n % 50 == 0) {
+      ASSERT_TRUE(pool_->wait(*id).ok());
+    }
+  }
+  launches.join();
+  EXPECT_THAT(read(mine), testing::Each(1000u));
+}
+
+TEST_F(TaskPoolTest, TheSameShapeAgain_TakesNoNewKind) {
+  make_pool();
+  for (int n = 0; n < 5000; ++n) ASSERT_NE(kind("mark", {1, 1, 1}, {64, 1, 1}), nullptr) << n;
+}
+
 TEST_F(TaskPoolTest, WhatCannotBe_IsRefusedByName) {
   make_pool();
   auto kernel = module_->kernel("mark");
@@ -292,6 +354,11 @@ TEST_F(TaskPoolTest, WhatCannotBe_IsRefusedByName) {
   shape.grid = {1, 1, 1};
   shape.dynamic_shared_bytes = 200 * 1024;
   EXPECT_THAT(pool_->prepare(*kernel, shape).message(), testing::HasSubstr("shared memory"));
+  shape.dynamic_shared_bytes = 0xffffffc0u;
+  EXPECT_THAT(pool_->prepare(*kernel, shape).message(), testing::HasSubstr("shared memory"));
+  shape.dynamic_shared_bytes = 0;
+  shape.grid = {1u << 31, 1u << 31, 4};
+  EXPECT_THAT(pool_->prepare(*kernel, shape).message(), testing::HasSubstr("blocks at most"));
   EXPECT_THAT(pool_->check(0).message(), testing::HasSubstr("no id"));
   EXPECT_THAT(pool_->wait(12345, std::nullopt).message(), testing::HasSubstr("no id"));
 }

@@ -37,6 +37,8 @@ constexpr u32 kNamedBarriers = 0xfffeu;  // 0 is __syncthreads'
 constexpr u32 kGo = 1u << 31, kQuit = 1u << 30, kOrderEntryShift = 24, kOrderIndexMask = (1u << 24) - 1;
 // After so many empty reads of the ring the scheduler sleeps between them, for so many nanoseconds.
 constexpr u32 kHotReads = 64, kWarmReads = 160, kWarmSleep = 300, kColdSleep = 8000;
+// A ring that is never without tasks tells no frontier: so often it tells one that is too old to count.
+constexpr u32 kFrontierRefreshShift = 22, kFrontierAge = 4096;
 // Entries that wait for warps, beyond which no more are taken: a read brings four at most.
 constexpr u32 kRecordsOfARead = 4, kEnoughWaiting = kMostReturned - kRecordsOfARead + 1;
 
@@ -108,6 +110,9 @@ class Scheduler {
       if (come != 0) {
         if (lane_ == 0) add(&board.under_way, come << 8 | come);
         take(word, next_, come);
+        // An answer of 2^24 positions ago would be taken for one of now.
+        if (((next_ ^ (next_ + come)) >> kFrontierRefreshShift) != 0 && lane_ == 0)
+          store_system(&answer_->frontier, (next_ - kFrontierAge) & ((1u << kFrontierBits) - 1));
         next_ += come;
         empty_reads = 0;
         continue;
@@ -300,6 +305,7 @@ class Scheduler {
     const TaskKindEntry& kind = entry.kind;
     const u32 warps = kind.blocks_warps & 0xff;
     if (count(free_warps_) < warps) return false;
+    if (free_blocks_ == 0) return false;
     u32 leaves[2] = {0, 0}, base = 0;
     if (kind.shared_bytes != 0 && !allocate(kind.shared_bytes, leaves, base)) return false;
     const u32 block = lowest(free_blocks_);
