@@ -230,10 +230,8 @@ Status Executor::start() {
   if (failed_.load(std::memory_order_relaxed)) return failure_;
   options_.before_start();
   abi::TaskExecutorParameters parameters{};
-  const auto pointer = [](const device::BufferPtr& buffer, auto& to) {
-    const device::DeviceAddress address = buffer->address();
-    static_assert(sizeof address == sizeof to);
-    std::memcpy(&to, &address, sizeof to);
+  const auto pointer = [](const device::BufferPtr& buffer, auto*& to) {
+    to = reinterpret_cast<std::remove_reference_t<decltype(to)>>(buffer->address());
   };
   pointer(rings_memory_, parameters.rings);
   pointer(answers_, parameters.answers);

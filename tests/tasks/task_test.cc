@@ -456,8 +456,8 @@ TEST_P(TaskTest, DeviceFunctions_SeeTheTask) {
   };
   const std::string by_name = "mov.u32 %r13, %r11;", by_address = R"(
   and.b32 %r12, %r1, 1; setp.eq.u32 %p2, %r12, 0; mov.u64 %rd3, place; mov.u64 %rd4, swapped; selp.b64 %rd5, %rd4, %rd3, %p2;
-  { .param .b32 g; .param .b32 v; st.param.b32 [g], %r11; call (v), %rd5, (g), $proto; ld.param.b32 %r13, [v]; }
   $proto: .callprototype (.param .b32 _) _ (.param .b32 _);
+  { .param .b32 g; .param .b32 v; st.param.b32 [g], %r11; call (v), %rd5, (g), $proto; ld.param.b32 %r13, [v]; }
 )";
   const auto device = open();
   for (const std::uint32_t n : {64u, 40u, 44u, 96u}) {
