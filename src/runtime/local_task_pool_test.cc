@@ -300,7 +300,7 @@ TEST_F(TaskPoolTest, FillsAndCopies_OfAnArrayWithOpenTasks) {
 
 TEST_F(TaskPoolTest, FewRingsAndManyThreads) {
   make_pool({.blocks = 1, .park_after = {}});
-  constexpr std::uint32_t kThreads = 6, kTasks = 150;
+  constexpr std::uint32_t kThreads = 6, kTasks = 50;
   const auto counts = words(kThreads * kTasks);
   const auto add = kind("add_at", {1, 1, 1}, {992, 1, 1});
   std::vector<std::thread> threads;
