@@ -57,6 +57,7 @@ part dag 600 env PERGOLA_DEVICE=cuda:0 PERGOLA_DAG_PROGRAMS=300 "$bin/dag_test"
 part launch 300 env PERGOLA_DEVICE=cuda:0 "$bin/launch_bench" --report "$out/launch-h200"
 part task 300 env PERGOLA_DEVICE=cuda:0 "$bin/task_bench" --report "$out/task-h200"
 part dag-bench 600 env PERGOLA_DEVICE=cuda:0 "$bin/dag_bench" --kernels "$source/bench/dag/kernels.cu" --report "$out/dag-h200"
+part task-pool 120 env PERGOLA_DEVICE=cuda:0 "$bin/runtime_test" --gtest_filter='TaskPool*'
 part narrow-rates 600 env PERGOLA_DEVICE=cuda:0 "$bin/narrow_rates_bench" --kernels "$source/bench/narrow" --report "$out/narrow-rates-h200"
 part narrow-bench 900 env PERGOLA_DEVICE=cuda:0 "$bin/narrow_bench" --kernels "$source/bench/narrow" --report "$out/narrow-h200"
 if command -v ncu >/dev/null; then
