@@ -1,16 +1,9 @@
 # Writes OUTPUT, a C++ file with embedded_headers() (src/source/compiler.h): the text of every file in DEVICE_DIR, named
 # pergola/device/<file>, and in STD_DIR, named std/<file>. Run by src/source/CMakeLists.txt as `cmake -P`.
+include(${CMAKE_CURRENT_LIST_DIR}/text_literals.cmake)
 set(table "")
 function(embed path name)
-  file(READ ${path} text)
-  string(LENGTH "${text}" length)
-  set(literals "")
-  set(at 0)
-  while(at LESS length)  # in pieces: a compiler need not take a literal of more than 64 KiB
-    string(SUBSTRING "${text}" ${at} 12000 piece)
-    string(APPEND literals "R\"PERGOLA~(${piece})PERGOLA~\"\n")
-    math(EXPR at "${at} + 12000")
-  endwhile()
+  text_literals(${path} literals)
   set(table "${table}    {\"${name}\",\n${literals}},\n" PARENT_SCOPE)
 endfunction()
 
