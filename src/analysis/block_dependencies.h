@@ -1,0 +1,54 @@
+// Which blocks of a launch must wait for which blocks of an earlier one (paper 001, III-B and III-E): a child block
+// depends on a parent block where one of them writes a byte that the other reads or writes.
+//
+// The relation is exact where the footprints are: a byte that one block writes and the other touches (RAW, WAR, WAW).
+// Where a footprint is larger than the truth, so is the relation: never smaller.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/analysis/launch_footprint.h"
+
+namespace pergola::analysis {
+
+// Table I. N parent blocks, M child blocks.
+enum class BlockPattern : std::uint8_t {
+  kIndependent,  // (7) no child waits for any parent
+  kOneToOne,     // (3) block i waits for block i alone, M = N; or another such pairing
+  kOneToN,       // (4) a child waits for one parent at most; a parent may have several children
+  kNToOne,       // (5) a parent has one child at most; a child may wait for several parents
+  kGroups,       // (2) parents and children fall into groups, all of one group waiting for all of that group's parents
+  kOverlapped,   // (6) a list of parents for each child, of bounded degree
+  kFull,         // (1) every child waits for every parent, or it is taken so
+};
+std::string_view to_string(BlockPattern pattern);  // "independent" "one-to-one" "one-to-n" ...
+
+struct BlockRelation {
+  BlockPattern pattern = BlockPattern::kIndependent;
+  bool raw = false, war = false, waw = false;  // the hazards that are in it
+  std::uint32_t parents = 0, children = 0;     // blocks of either launch
+  // Parents of child c: parent_list[first_parent[c] .. first_parent[c + 1]), ascending. Empty where the pattern is
+  // independent or full.
+  std::vector<std::uint32_t> first_parent, parent_list;
+  std::uint32_t max_degree = 0;  // the most parents of a child
+  // Why a relation is taken as full though the footprints need not make it so; "" otherwise.
+  std::string full_reason;
+
+  // Bytes of the encoding that Table I gives the pattern, and of the plain list (Table III compares them).
+  std::uint64_t encoded_bytes() const;
+  std::uint64_t plain_bytes() const;
+};
+
+struct DependencyLimits {
+  std::uint32_t max_degree = 64;               // a child with more parents makes the relation full
+  std::uint64_t max_edges = std::uint64_t{1} << 22;
+};
+
+// Deterministic; thread-safe.
+BlockRelation block_dependencies(const LaunchFootprint& parent, const LaunchFootprint& child,
+                                 const DependencyLimits& limits = {});
+
+}  // namespace pergola::analysis

@@ -1,0 +1,46 @@
+// What each thread block of one launch reads and writes in global memory: what footprints.h makes and
+// block_dependencies.h relates.
+//
+// Blocks are numbered as the device does: x + grid.x * (y + grid.y * z).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/analysis/byte_set.h"
+
+namespace pergola::analysis {
+
+// Who names an allocation decides its number: equal numbers are equal memory, different ones are disjoint.
+using AllocationId = std::uint32_t;
+
+// One instruction that accesses global memory.
+struct AccessFootprint {
+  static constexpr std::uint32_t kNoShape = ~std::uint32_t{0};
+
+  AllocationId allocation = 0;
+  bool reads = false, writes = false;
+  std::vector<ByteShape> shapes;  // normal
+  struct Place {
+    std::int64_t first = 0;         // byte of the allocation
+    std::uint32_t shape = kNoShape;  // index into `shapes`; kNoShape: this block does not make the access
+    bool operator==(const Place&) const = default;
+  };
+  std::vector<Place> places;  // by block
+  // Why the access covers its whole allocation in every block, as "indirect: ..."; "" where it does not.
+  std::string whole_reason;
+  std::uint32_t line = 0;  // of the PTX
+};
+
+struct LaunchFootprint {
+  std::uint32_t grid[3] = {1, 1, 1};
+  std::vector<AccessFootprint> accesses;
+  // Accesses whose allocation nobody can tell: every block may touch anything.
+  bool reads_anything = false, writes_anything = false;
+  std::string anything_reason;  // "" where there are none
+
+  std::uint32_t blocks() const { return grid[0] * grid[1] * grid[2]; }
+};
+
+}  // namespace pergola::analysis
