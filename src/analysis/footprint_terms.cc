@@ -1,0 +1,174 @@
+#include "src/analysis/footprint_terms.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+
+namespace pergola::analysis {
+namespace {
+
+Interval combined_range(Term::Kind kind, const Interval& a, const Interval& b) {
+  switch (kind) {
+    case Term::Kind::kMin: return {std::min(a.low, b.low), std::min(a.high, b.high)};
+    case Term::Kind::kMax: return {std::max(a.low, b.low), std::max(a.high, b.high)};
+    case Term::Kind::kEither: return hull(a, b);
+    case Term::Kind::kProduct: return product(a, b);
+    default: return {};
+  }
+}
+
+}  // namespace
+
+TermId FootprintTerms::add(Term term) {
+  terms_.push_back(std::move(term));
+  return static_cast<TermId>(terms_.size() - 1);
+}
+
+Affine FootprintTerms::unknown(Interval range, std::string reason) {
+  return Affine::term(add({.kind = Term::Kind::kUnknown, .range = range, .reason = std::move(reason)}));
+}
+
+Affine FootprintTerms::quotient(const Affine& a, std::int64_t divisor) {
+  if (divisor == 1) return a;
+  // What is divisible comes out by itself: (256 * ctaid + tid) / 16 = 16 * ctaid + tid / 16.
+  Affine whole, rest;
+  whole.constant = floor_div(a.constant, divisor);
+  rest.constant = a.constant - whole.constant * divisor;
+  for (const Affine::Part& part : a.parts) {
+    if (part.coefficient % divisor == 0) {
+      whole.parts.push_back({part.term, part.coefficient / divisor});
+    } else {
+      rest.parts.push_back(part);
+    }
+  }
+  const Interval bounds = floor_div(range(rest), divisor);
+  if (bounds.is_bounded() && bounds.low == bounds.high) {
+    whole.constant += bounds.low;
+    return whole;
+  }
+  for (TermId id = 0; id < terms_.size(); ++id) {
+    const Term& term = terms_[id];
+    if (term.kind != Term::Kind::kQuotient || term.divisor != divisor || !(term.a == rest)) continue;
+    return sum(whole, Affine::term(id)).value_or(Affine::term(id));
+  }
+  const TermId id = add({.kind = Term::Kind::kQuotient, .divisor = divisor, .a = rest, .range = bounds,
+                         .is_by_block = depends_on_block(rest)});
+  return *sum(whole, Affine::term(id));
+}
+
+Affine FootprintTerms::combined(Term::Kind kind, const Affine& a, const Affine& b) {
+  if (a == b && kind != Term::Kind::kProduct) return a;
+  for (TermId id = 0; id < terms_.size(); ++id) {
+    if (terms_[id].kind == kind && terms_[id].a == a && terms_[id].b == b) return Affine::term(id);
+  }
+  return Affine::term(add({.kind = kind, .a = a, .b = b, .range = combined_range(kind, range(a), range(b)),
+                           .is_by_block = depends_on_block(a) || depends_on_block(b)}));
+}
+
+bool FootprintTerms::depends_on_block(const Affine& a) const {
+  return std::ranges::any_of(a.parts, [&](const Affine::Part& part) { return terms_[part.term].is_by_block; });
+}
+
+const Term* FootprintTerms::find_unknown(const Affine& a) const {
+  for (const Affine::Part& part : a.parts) {
+    const Term& term = terms_[part.term];
+    if (term.kind == Term::Kind::kUnknown) return &term;
+    if (const Term* inner = find_unknown(term.a)) return inner;
+    if (const Term* inner = find_unknown(term.b)) return inner;
+  }
+  return nullptr;
+}
+
+Interval FootprintTerms::range(const Affine& a) const {
+  Interval result = Interval::point(a.constant);
+  for (const Affine::Part& part : a.parts) result = sum(result, product(terms_[part.term].range, part.coefficient));
+  return result;
+}
+
+Interval FootprintTerms::range(const Affine& a, std::span<const Affine> constraints) const {
+  const auto negative = scaled(a, -1);
+  const std::int64_t high = upper(a, constraints, 2);
+  const std::int64_t low = negative ? upper(*negative, constraints, 2) : Interval::kHighest;
+  return {low == Interval::kHighest ? Interval::kLowest : -low, high};
+}
+
+// Where g <= 0 holds, s * a <= s * a - r * g for r >= 0; r and s are chosen so that a term cancels. A quotient q of a
+// numerator n has two such g of its own: d * q - n, and n - d * q - (d - 1).
+std::int64_t FootprintTerms::upper(const Affine& a, std::span<const Affine> constraints, int depth) const {
+  std::int64_t best = range(a).high;
+  if (depth == 0) return best;
+  const auto attempt = [&](const Affine& g, TermId id, std::int64_t in_a) {
+    const std::int64_t in_g = g.coefficient(id);
+    if (in_g == 0 || (in_g > 0) != (in_a > 0)) return;
+    const std::int64_t common = std::gcd(in_a, in_g), s = std::abs(in_g) / common, r = std::abs(in_a) / common;
+    const auto widened = scaled(a, s);
+    const auto reduced = widened ? sum(*widened, g, -r) : std::nullopt;
+    if (!reduced) return;
+    const std::int64_t bound = upper(*reduced, constraints, depth - 1);
+    if (bound != Interval::kHighest) best = std::min(best, floor_div(bound, s));
+  };
+  for (const Affine::Part& part : a.parts) {
+    const Term& term = terms_[part.term];
+    if (term.kind == Term::Kind::kQuotient) {
+      if (const auto above = sum(Affine::term(part.term, term.divisor), term.a, -1)) {
+        attempt(*above, part.term, part.coefficient);
+        if (auto below = scaled(*above, -1)) {
+          below->constant -= term.divisor - 1;
+          attempt(*below, part.term, part.coefficient);
+        }
+      }
+    }
+    for (const Affine& g : constraints) attempt(g, part.term, part.coefficient);
+  }
+  return best;
+}
+
+void BlockRanges::enter(const std::uint32_t (&block)[3]) {
+  std::copy_n(block, 3, block_);
+  ++visit_;
+}
+
+const Interval& BlockRanges::of(TermId id) {
+  const Term& term = terms_[id];
+  if (!term.is_by_block) return term.range;
+  if (known_[id] != visit_) {
+    known_[id] = visit_;
+    ranges_[id] = term.range;  // for a definition that comes back to itself
+    ranges_[id] = intersection(compute(id), term.range);
+  }
+  return ranges_[id];
+}
+
+Interval BlockRanges::of(const Affine& a) {
+  Interval result = Interval::point(a.constant);
+  for (const Affine::Part& part : a.parts) result = sum(result, product(of(part.term), part.coefficient));
+  return result;
+}
+
+Interval BlockRanges::compute(TermId id) {
+  const Term& term = terms_[id];
+  switch (term.kind) {
+    case Term::Kind::kBlock: return Interval::point(block_[term.index]);
+    case Term::Kind::kQuotient: return floor_div(of(term.a), term.divisor);
+    case Term::Kind::kMin:
+    case Term::Kind::kMax:
+    case Term::Kind::kEither:
+    case Term::Kind::kProduct: return combined_range(term.kind, of(term.a), of(term.b));
+    case Term::Kind::kIteration: {
+      Interval result = term.range;
+      for (const IterationBound& bound : bounds_) {
+        const std::int64_t step = bound.iteration == id ? bound.stay.coefficient(id) : 0;
+        if (step <= 0) continue;
+        const auto rest = sum(bound.stay, Affine::term(id), -step);
+        const Interval others = rest ? of(*rest) : Interval{};
+        if (!others.has_low() || others.low == Interval::kLowest + 1) continue;
+        const std::int64_t last = floor_div(-others.low, step);
+        if (last < Interval::kHighest) result.high = std::min(result.high, std::max<std::int64_t>(0, last + 1));
+      }
+      return result;
+    }
+    default: return term.range;
+  }
+}
+
+}  // namespace pergola::analysis

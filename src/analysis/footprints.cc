@@ -1,0 +1,250 @@
+#include "src/analysis/footprints.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "src/analysis/call_graph.h"
+#include "src/analysis/footprint_accesses.h"
+#include "src/analysis/memory_operands.h"
+#include "src/analysis/pointer_modes.h"
+#include "src/ptx/semantics.h"
+
+namespace pergola::analysis {
+namespace {
+
+using ptx::Instruction;
+using ptx::Op;
+using ptx::Space;
+
+constexpr std::uint64_t kMaxBlocks = std::uint64_t{1} << 22;
+
+// Memory that other blocks and kernels may see, and that this does not only name: not shared, local or parameters.
+bool may_be_global(const MemoryOperand& memory) {
+  return memory.space == Space::kGlobal || memory.space == Space::kNone || memory.space == Space::kTex;
+}
+
+bool touches_global(const ptx::Function& function) {
+  return std::ranges::any_of(function.body, [](const ptx::Statement& statement) {
+    const Instruction* instruction = statement.instruction();
+    return instruction != nullptr && std::ranges::any_of(memory_operands(*instruction), may_be_global);
+  });
+}
+
+// "" where nothing that is called reaches global memory.
+std::string find_call(const ptx::Module& module, const ptx::Function& entry) {
+  const CallGraph graph = call_graph(module, entry);
+  for (const CallGraph::Node& node : graph.nodes) {
+    if (node.calls_unknown) return fmt::format("{} calls a function that is not known", node.function->name);
+    if (node.function == &entry) continue;
+    const std::string& name = node.function->name;
+    if (name == "vprintf" || name == "__assertfail") continue;  // they reach memory of their own
+    if (!node.function->has_body) return fmt::format("{} is called and not defined here", name);
+    if (touches_global(*node.function)) return fmt::format("{} is called and accesses memory", name);
+  }
+  return "";
+}
+
+// Bytes that one access takes; 0 where the instruction is not told apart.
+std::uint64_t width_of(const Instruction& instruction, const MemoryOperand& memory) {
+  switch (instruction.op) {
+    case Op::kLd:
+    case Op::kLdu:
+    case Op::kSt:
+    case Op::kAtom:
+    case Op::kRed:
+      return std::uint64_t{ptx::size_bytes(instruction.type())} * static_cast<std::uint64_t>(instruction.vector_width());
+    case Op::kCp: {
+      const bool is_plain = !instruction.has(ptx::Mod::kBulk) && memory.is_sure && instruction.operands.size() > 2;
+      const ptx::Operand* bytes = is_plain ? &instruction.operands[2] : nullptr;
+      return bytes != nullptr && bytes->kind == ptx::Operand::Kind::kInteger ? bytes->bits : 0;
+    }
+    default: return 0;
+  }
+}
+
+class LaunchAnalysis {
+ public:
+  LaunchAnalysis(const KernelFootprints::Kernel& kernel, const LaunchValues& values)
+      : kernel_(kernel), values_(values), symbols_(kernel, values) {}
+
+  LaunchFootprint run() {
+    std::copy_n(values_.grid, 3, result_.grid);
+    if (!kernel_.call_reason.empty() || !kernel_.loops.is_reducible) {
+      take_whole(kernel_.call_reason.empty() ? "control flow is not made of loops" : kernel_.call_reason);
+      return std::move(result_);
+    }
+    for (const std::uint32_t statement : kernel_.accesses) {
+      const Instruction& instruction = *kernel_.function->body[statement].instruction();
+      for (const MemoryOperand& memory : memory_operands(instruction)) {
+        if (may_be_global(memory)) note(statement, instruction, memory);
+      }
+    }
+    note_waiting();
+    for (const SymbolicAccess& access : fused(std::move(accesses_))) {
+      result_.accesses.push_back(footprint_of(access, symbols_.terms(), symbols_.iteration_bounds(), values_.grid));
+    }
+    return std::move(result_);
+  }
+
+ private:
+  std::string at(std::uint32_t statement) const {
+    return fmt::format("{}:{}", kernel_.module->source_name, kernel_.function->body[statement].location.line);
+  }
+
+  void anything(const MemoryOperand& memory, std::string reason) {
+    result_.reads_anything |= memory.reads;
+    result_.writes_anything |= memory.writes;
+    if (result_.anything_reason.empty()) result_.anything_reason = std::move(reason);
+  }
+
+  void note(std::uint32_t statement, const Instruction& instruction, const MemoryOperand& memory) {
+    if (memory.operand == MemoryOperand::kNowhere) {
+      return anything(memory, fmt::format("`{}` at {} names no address", ptx::spelling(instruction.op), at(statement)));
+    }
+    const ptx::Operand& address = instruction.operands[memory.operand];
+    const Affine begin = symbols_.operand(statement, address.elements[0]);
+    const auto moved = sum(begin, Affine::number(1), address.offset);
+    FootprintTerms& terms = symbols_.terms();
+    std::optional<TermId> base;
+    std::size_t bases = 0, elsewhere = 0;
+    if (moved) {
+      for (const Affine::Part& part : moved->parts) {
+        const bool is_base = terms[part.term].kind == Term::Kind::kBase;
+        bases += is_base;
+        elsewhere += terms[part.term].kind == Term::Kind::kElsewhere;
+        if (is_base && part.coefficient == 1) base = part.term;
+      }
+    }
+    if (bases == 0 && elsewhere == 1 && memory.space == Space::kNone) return;  // shared, local or parameter memory
+    if (!base || bases != 1 || elsewhere != 0) {
+      const Term* unknown = moved ? terms.find_unknown(*moved) : nullptr;
+      return anything(memory, fmt::format("the address at {} is {}", at(statement),
+                                          unknown != nullptr ? "unknown: " + unknown->reason : "no array's"));
+    }
+    const FootprintSymbols::Base& allocation = symbols_.bases()[terms[*base].index];
+    SymbolicAccess access{.allocation = allocation.allocation, .allocation_bytes = allocation.bytes,
+                          .offset = *sum(*moved, Affine::term(*base), -1),
+                          .guards = symbols_.conditions_at(statement),
+                          .width = width_of(instruction, memory), .reads = memory.reads, .writes = memory.writes};
+    access.line = kernel_.function->body[statement].location.line;
+    if (access.width == 0) access.whole_reason = fmt::format("`{}` is not followed", ptx::spelling(instruction.op));
+    split_indices(terms, access);
+    drop_certain_guards(terms, access);
+    accesses_.push_back(std::move(access));
+  }
+
+  // A loop without bound that reads memory as others write it waits for them: blocks are then ordered by more than what
+  // they read and write.
+  void note_waiting() {
+    for (std::size_t i = 0; i < kernel_.loops.loops.size(); ++i) {
+      const NaturalLoop& loop = kernel_.loops.loops[i];
+      for (const std::uint32_t statement : kernel_.accesses) {
+        if (!loop.contains[kernel_.ssa->block_of(statement)]) continue;
+        const ptx::MemoryEffect effect = ptx::memory_effect(*kernel_.function->body[statement].instruction());
+        const bool may_wait = effect.reads && (effect.is_strong || effect.is_atomic) &&
+                              kernel_.function->body[statement].instruction()->op != Op::kRed;
+        if (!may_wait || symbols_.has_bound(static_cast<std::uint32_t>(i))) continue;
+        result_.reads_anything = result_.writes_anything = true;
+        result_.anything_reason = fmt::format("a loop without bound may wait for other blocks at {}", at(statement));
+        return;
+      }
+    }
+  }
+
+  // Each array as pointer_modes() has it, whole.
+  void take_whole(const std::string& reason) {
+    const auto modes = pointer_modes(*kernel_.module, *kernel_.function);
+    const AccessMode universal = modes.ok() ? modes->universal : AccessMode::kReadWrite;
+    const auto reads = [](AccessMode mode) { return (static_cast<int>(mode) & static_cast<int>(AccessMode::kRead)) != 0; };
+    const auto writes = [](AccessMode mode) { return (static_cast<int>(mode) & static_cast<int>(AccessMode::kWrite)) != 0; };
+    result_.reads_anything = reads(universal);
+    result_.writes_anything = writes(universal);
+    if (universal != AccessMode::kNeither) result_.anything_reason = reason;
+    if (!modes.ok()) return;
+    const auto add = [&](AllocationId allocation, std::uint64_t bytes, AccessMode mode) {
+      if (mode == AccessMode::kNeither) return;
+      SymbolicAccess access{.allocation = allocation, .allocation_bytes = bytes, .offset = {}, .guards = {}, .width = bytes,
+                            .reads = reads(mode), .writes = writes(mode), .line = 0, .whole_reason = reason};
+      result_.accesses.push_back(footprint_of(access, symbols_.terms(), {}, values_.grid));
+    };
+    for (const PointerParameter& parameter : modes->parameters) {
+      const std::uint32_t offset = kernel_.signature.parameters[parameter.parameter].offset_bytes + parameter.offset_bytes;
+      const auto pointer = std::ranges::find(values_.pointers, offset, &LaunchValues::Pointer::offset_bytes);
+      if (pointer != values_.pointers.end()) {
+        add(pointer->allocation, pointer->allocation_bytes, parameter.mode);
+      } else if (parameter.mode != AccessMode::kNeither && parameter.is_sole) {
+        add_anything(parameter.mode, reason);
+      }
+    }
+    for (const VariableAccess& variable : modes->variables) {
+      const auto known = std::ranges::find(values_.variables, variable.name, &LaunchValues::ModuleVariable::name);
+      if (known != values_.variables.end()) {
+        add(known->allocation, known->allocation_bytes, variable.mode);
+      } else {
+        add_anything(variable.mode, reason);
+      }
+    }
+  }
+
+  void add_anything(AccessMode mode, const std::string& reason) {
+    if (mode == AccessMode::kNeither) return;
+    result_.reads_anything |= mode != AccessMode::kWrite;
+    result_.writes_anything |= mode != AccessMode::kRead;
+    if (result_.anything_reason.empty()) result_.anything_reason = reason;
+  }
+
+  const KernelFootprints::Kernel& kernel_;
+  const LaunchValues& values_;
+  FootprintSymbols symbols_;
+  std::vector<SymbolicAccess> accesses_;
+  LaunchFootprint result_;
+};
+
+}  // namespace
+
+KernelFootprints::KernelFootprints(std::unique_ptr<const Kernel> kernel) : kernel_(std::move(kernel)) {}
+KernelFootprints::KernelFootprints(KernelFootprints&&) noexcept = default;
+KernelFootprints& KernelFootprints::operator=(KernelFootprints&&) noexcept = default;
+KernelFootprints::~KernelFootprints() = default;
+
+Result<KernelFootprints> KernelFootprints::of(const ptx::Module& module, const ptx::Function& entry) {
+  auto kernel = std::make_unique<Kernel>();
+  kernel->module = &module;
+  kernel->function = &entry;
+  PERGOLA_ASSIGN(kernel->cfg, build_cfg(entry));
+  PERGOLA_ASSIGN(kernel->signature, ptx::signature(module, entry));
+  kernel->ssa = std::make_unique<Ssa>(entry, kernel->cfg);
+  kernel->loops = natural_loops(kernel->cfg);
+  kernel->call_reason = find_call(module, entry);
+  for (const std::uint32_t block : kernel->cfg.reverse_post_order) {
+    for (const std::uint32_t statement : kernel->cfg.blocks[block].statements) {
+      if (std::ranges::any_of(memory_operands(*entry.body[statement].instruction()), may_be_global)) {
+        kernel->accesses.push_back(statement);
+      }
+    }
+  }
+  return KernelFootprints(std::move(kernel));
+}
+
+Result<LaunchFootprint> KernelFootprints::at(const LaunchValues& values) const {
+  std::uint64_t blocks = 1;
+  for (int axis = 0; axis < 3; ++axis) {
+    if (values.grid[axis] == 0 || values.block[axis] == 0) {
+      return PERGOLA_ERROR(kInvalidArgument, "{}: the grid or the block has no threads along {}; give at least 1",
+                           kernel_->function->name, "xyz"[axis]);
+    }
+    blocks *= values.grid[axis];
+    if (blocks > kMaxBlocks) {
+      return PERGOLA_ERROR(kInvalidArgument, "{}: footprints are made of at most {} blocks; order such a launch as a whole",
+                           kernel_->function->name, kMaxBlocks);
+    }
+  }
+  if (values.parameters.size() != kernel_->signature.parameter_bytes) {
+    return PERGOLA_ERROR(kInvalidArgument, "{}: the parameters take {} bytes and {} were given", kernel_->function->name,
+                         kernel_->signature.parameter_bytes, values.parameters.size());
+  }
+  return LaunchAnalysis(*kernel_, values).run();
+}
+
+}  // namespace pergola::analysis
