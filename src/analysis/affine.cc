@@ -7,13 +7,21 @@ namespace {
 
 using Wide = __int128;
 
-bool fits(Wide value) { return value > Interval::kLowest && value < Interval::kHighest; }
-std::int64_t low_end(Wide value) { return fits(value) ? static_cast<std::int64_t>(value) : Interval::kLowest; }
-std::int64_t high_end(Wide value) { return fits(value) ? static_cast<std::int64_t>(value) : Interval::kHighest; }
+bool fits(Wide value) {
+  return value > Interval::kLowest && value < Interval::kHighest;
+}
+std::int64_t low_end(Wide value) {
+  return fits(value) ? static_cast<std::int64_t>(value) : Interval::kLowest;
+}
+std::int64_t high_end(Wide value) {
+  return fits(value) ? static_cast<std::int64_t>(value) : Interval::kHighest;
+}
 
 }  // namespace
 
-Interval hull(const Interval& a, const Interval& b) { return {std::min(a.low, b.low), std::max(a.high, b.high)}; }
+Interval hull(const Interval& a, const Interval& b) {
+  return {std::min(a.low, b.low), std::max(a.high, b.high)};
+}
 Interval intersection(const Interval& a, const Interval& b) {
   return {std::max(a.low, b.low), std::min(a.high, b.high)};
 }
@@ -91,7 +99,9 @@ std::optional<Affine> sum(const Affine& a, const Affine& b, std::int64_t factor)
   return result;
 }
 
-std::optional<Affine> scaled(const Affine& a, std::int64_t factor) { return sum(Affine{}, a, factor); }
+std::optional<Affine> scaled(const Affine& a, std::int64_t factor) {
+  return sum(Affine{}, a, factor);
+}
 
 std::optional<Affine> substituted(const Affine& a, TermId id, const Affine& by) {
   const std::int64_t coefficient = a.coefficient(id);

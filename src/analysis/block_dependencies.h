@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,7 +18,7 @@ namespace pergola::analysis {
 // Table I. N parent blocks, M child blocks.
 enum class BlockPattern : std::uint8_t {
   kIndependent,  // (7) no child waits for any parent
-  kOneToOne,     // (3) block i waits for block i alone, M = N; or another such pairing
+  kOneToOne,     // (3) a child waits for one parent at most, and a parent has one child at most
   kOneToN,       // (4) a child waits for one parent at most; a parent may have several children
   kNToOne,       // (5) a parent has one child at most; a child may wait for several parents
   kGroups,       // (2) parents and children fall into groups, all of one group waiting for all of that group's parents
@@ -34,16 +35,24 @@ struct BlockRelation {
   // independent or full.
   std::vector<std::uint32_t> first_parent, parent_list;
   std::uint32_t max_degree = 0;  // the most parents of a child
+  std::uint64_t edges = 0;       // pairs of a child and a parent it waits for
   // Why a relation is taken as full though the footprints need not make it so; "" otherwise.
   std::string full_reason;
 
-  // Bytes of the encoding that Table I gives the pattern, and of the plain list (Table III compares them).
+  // The parents of a child, ascending. Of a full relation all are, which this does not list.
+  std::span<const std::uint32_t> parents_of(std::uint32_t child) const {
+    if (first_parent.empty()) return {};
+    return {parent_list.data() + first_parent[child], parent_list.data() + first_parent[child + 1]};
+  }
+
+  // Bytes of the encoding that Table I gives the pattern, with 4 bytes for a block's number or counter, and of plain
+  // storage: for each parent its list of children, and a counter for each child (Table III compares the two).
   std::uint64_t encoded_bytes() const;
   std::uint64_t plain_bytes() const;
 };
 
 struct DependencyLimits {
-  std::uint32_t max_degree = 64;               // a child with more parents makes the relation full
+  std::uint32_t max_degree = 64;  // an overlapped relation with more parents of a child is full
   std::uint64_t max_edges = std::uint64_t{1} << 22;
 };
 

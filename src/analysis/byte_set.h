@@ -2,9 +2,9 @@
 //
 //   { first + stride[0] * k[0] + stride[1] * k[1] + ... + w  :  0 <= k[i] < count[i],  0 <= w < width }
 //
-// A tile of a matrix is {stride = pitch, count = rows}, width = the bytes of a row of the tile. A shape is a set without
-// its place; blocks of a launch mostly share few shapes, so that a relation between blocks is found once for a pair of
-// shapes and a distance.
+// A tile of a matrix is {stride = pitch, count = rows}, width = the bytes of a row of the tile. A shape is a set
+// without its place; blocks of a launch mostly share few shapes, so that a relation between blocks is found once for a
+// pair of shapes and a distance.
 //
 // Invariants of a normal shape: strides are positive and descend, counts are at least 2, width is at least 1, and what
 // touches or overlaps without a gap is one width. Sets may still name a byte twice where strides interleave.

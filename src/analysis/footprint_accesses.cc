@@ -19,6 +19,14 @@ std::vector<TermId> terms_in(const SymbolicAccess& access) {
   return found;
 }
 
+// One for each quotient, so that accesses that differ in their constants alone stay alike.
+TermId remainder_of(FootprintTerms& terms, TermId quotient) {
+  for (TermId id = 0; id < terms.size(); ++id) {
+    if (terms[id].kind == Term::Kind::kRemainder && terms[id].index == quotient) return id;
+  }
+  return terms.add({.kind = Term::Kind::kRemainder, .index = quotient, .range = {0, terms[quotient].divisor - 1}});
+}
+
 void substitute(SymbolicAccess& access, TermId id, const Affine& by) {
   if (auto offset = substituted(access.offset, id, by)) access.offset = std::move(*offset);
   std::erase_if(access.guards, [&](Affine& guard) {
@@ -40,16 +48,57 @@ class BlockAccess {
     }
   }
 
-  // Nothing but the place differs from block to block.
+  // Whether a block in which no guard says anything differs from another such one by its place alone.
   bool is_uniform() const {
-    if (!access_.guards.empty()) return false;
-    return std::ranges::all_of(access_.offset.parts, [&](const Affine::Part& part) {
-      return !terms_[part.term].is_by_block || terms_[part.term].kind == Term::Kind::kBlock;
-    });
+    return access_.whole_reason.empty() && std::ranges::all_of(ids_, [&](TermId id) {
+             return !terms_[id].is_by_block || terms_[id].kind == Term::Kind::kBlock;
+           });
+  }
+
+  // Of a uniform access: whether all its guards hold for every thread of the block, or one of them for none.
+  enum class Guards : std::uint8_t { kHold, kFail, kNarrow };
+  Guards guards_in(const std::uint32_t (&block)[3]) {
+    if (uniform_guards_.empty() && !access_.guards.empty()) {
+      for (const Affine& guard : access_.guards) uniform_guards_.push_back(split(guard));
+    }
+    Guards result = Guards::kHold;
+    for (const ByBlock& guard : uniform_guards_) {
+      const std::int64_t moved = guard.moved(block);
+      if (guard.range.has_low() && guard.range.low + moved > 0) return Guards::kFail;
+      if (!guard.range.has_high() || guard.range.high + moved > 0) result = Guards::kNarrow;
+    }
+    return result;
   }
 
   // Whether the last block's bytes were cut at the ends of the allocation.
   bool is_clipped() const { return is_clipped_; }
+
+  // An expression that is linear in the block's index: its bounds at block 0, and what each axis adds.
+  struct ByBlock {
+    Interval range;
+    std::int64_t per_block[3] = {0, 0, 0};
+    std::int64_t moved(const std::uint32_t (&block)[3]) const {
+      return block[0] * per_block[0] + block[1] * per_block[1] + block[2] * per_block[2];
+    }
+  };
+  ByBlock split(const Affine& a) const {
+    ByBlock result{.range = Interval::point(a.constant)};
+    for (const Affine::Part& part : a.parts) {
+      const Term& term = terms_[part.term];
+      if (term.kind == Term::Kind::kBlock) {
+        result.per_block[term.index] = part.coefficient;
+      } else {
+        result.range = sum(result.range, product(term.range, part.coefficient));
+      }
+    }
+    // Numbers that could overflow on the way are no bounds.
+    constexpr std::int64_t kMost = std::int64_t{1} << 60, kMostPerBlock = std::int64_t{1} << 36;
+    bool is_small = true;
+    for (const std::int64_t step : result.per_block) is_small &= step < kMostPerBlock && step > -kMostPerBlock;
+    if (!is_small || result.range.low < -kMost || result.range.low > kMost) result.range.low = Interval::kLowest;
+    if (!is_small || result.range.high < -kMost || result.range.high > kMost) result.range.high = Interval::kHighest;
+    return result;
+  }
 
   // False: this block does not make the access.
   bool at(const std::uint32_t (&block)[3], ByteSet& set, bool& is_whole) {
@@ -128,7 +177,8 @@ class BlockAccess {
     }
     for (ByteShape::Dimension& dimension : set.shape.dimensions) {
       const auto stride = static_cast<std::int64_t>(dimension.stride);
-      const auto rest = static_cast<std::int64_t>(set.shape.extent()) - stride * (static_cast<std::int64_t>(dimension.count) - 1);
+      const auto rest =
+          static_cast<std::int64_t>(set.shape.extent()) - stride * (static_cast<std::int64_t>(dimension.count) - 1);
       // Rounds that end at or before the first byte, and those that begin behind the last one.
       if (set.first + rest <= 0) {
         const std::int64_t away = std::min<std::int64_t>(floor_div(-(set.first + rest), stride) + 1,
@@ -152,8 +202,46 @@ class BlockAccess {
   std::vector<Interval> intervals_;  // by index into ids_
   boost::container::small_vector<std::size_t, 6> in_offset_;
   std::vector<boost::container::small_vector<std::size_t, 6>> in_guards_;
+  std::vector<ByBlock> uniform_guards_;
   bool is_clipped_ = false;
 };
+
+std::vector<SymbolicAccess> side_by_side(std::vector<SymbolicAccess> alike) {
+  std::ranges::sort(alike, {}, [](const SymbolicAccess& access) { return access.offset.constant; });
+  std::vector<SymbolicAccess> result;
+  for (SymbolicAccess& next : alike) {
+    const std::int64_t gap = result.empty() ? 0 : next.offset.constant - result.back().offset.constant;
+    if (!result.empty() && gap <= static_cast<std::int64_t>(result.back().width)) {
+      result.back().width = std::max(result.back().width, static_cast<std::uint64_t>(gap) + next.width);
+    } else {
+      result.push_back(std::move(next));
+    }
+  }
+  return result;
+}
+
+// c, c + step, c + 2 step, ... of one width, sorted: one access with a number in it.
+std::vector<SymbolicAccess> in_steps(FootprintTerms& terms, std::vector<SymbolicAccess> alike) {
+  std::vector<SymbolicAccess> result;
+  for (std::size_t first = 0; first < alike.size();) {
+    std::size_t last = first;
+    std::int64_t step = 0;
+    while (last + 1 < alike.size() && alike[last + 1].width == alike[first].width) {
+      const std::int64_t next = alike[last + 1].offset.constant - alike[last].offset.constant;
+      if (last > first && next != step) break;
+      step = next;
+      ++last;
+    }
+    result.push_back(std::move(alike[first]));
+    if (last > first) {
+      const TermId number =
+          terms.add({.kind = Term::Kind::kRemainder, .range = {0, static_cast<std::int64_t>(last - first)}});
+      result.back().offset = *sum(result.back().offset, Affine::term(number, step));
+    }
+    first = last + 1;
+  }
+  return result;
+}
 
 std::uint32_t shape_number(AccessFootprint& footprint, const ByteShape& shape) {
   for (std::size_t i = footprint.shapes.size(); i > 0; --i) {
@@ -175,7 +263,7 @@ void split_indices(FootprintTerms& terms, SymbolicAccess& access) {
       if (part.coefficient != 1 || terms[part.term].kind != Term::Kind::kThread) continue;
       if (access.offset.coefficient(part.term) == 0) continue;
       const Interval range = terms[part.term].range;
-      const TermId remainder = terms.add({.kind = Term::Kind::kRemainder, .range = {0, divisor - 1}});
+      const TermId remainder = remainder_of(terms, id);
       // index = divisor * quotient + remainder - what else is in the numerator
       const auto others = sum(numerator, Affine::term(part.term), -1);
       auto index = others ? sum(Affine::term(id, divisor), Affine::term(remainder)) : std::nullopt;
@@ -196,7 +284,7 @@ void drop_certain_guards(const FootprintTerms& terms, SymbolicAccess& access) {
   });
 }
 
-std::vector<SymbolicAccess> fused(std::vector<SymbolicAccess> accesses) {
+std::vector<SymbolicAccess> fused(FootprintTerms& terms, std::vector<SymbolicAccess> accesses) {
   const auto is_alike = [](const SymbolicAccess& a, const SymbolicAccess& b) {
     return a.allocation == b.allocation && a.reads == b.reads && a.writes == b.writes &&
            a.offset.parts == b.offset.parts && a.guards == b.guards && a.whole_reason.empty() == b.whole_reason.empty();
@@ -205,25 +293,13 @@ std::vector<SymbolicAccess> fused(std::vector<SymbolicAccess> accesses) {
   std::vector<bool> is_done(accesses.size());
   for (std::size_t i = 0; i < accesses.size(); ++i) {
     if (is_done[i]) continue;
-    std::vector<std::size_t> alike;
+    std::vector<SymbolicAccess> alike;
     for (std::size_t j = i; j < accesses.size(); ++j) {
       if (is_done[j] || !is_alike(accesses[i], accesses[j])) continue;
       is_done[j] = true;
-      alike.push_back(j);
+      alike.push_back(accesses[j]);
     }
-    std::ranges::sort(alike, {}, [&](std::size_t j) { return accesses[j].offset.constant; });
-    SymbolicAccess current = accesses[alike[0]];
-    for (const std::size_t j : alike) {
-      const SymbolicAccess& next = accesses[j];
-      const auto gap = next.offset.constant - current.offset.constant;
-      if (gap <= static_cast<std::int64_t>(current.width)) {
-        current.width = std::max(current.width, static_cast<std::uint64_t>(gap) + next.width);
-        continue;
-      }
-      result.push_back(std::move(current));
-      current = next;
-    }
-    result.push_back(std::move(current));
+    for (SymbolicAccess& access : in_steps(terms, side_by_side(std::move(alike)))) result.push_back(std::move(access));
   }
   return result;
 }
@@ -235,13 +311,14 @@ AccessFootprint footprint_of(const SymbolicAccess& access, const FootprintTerms&
   footprint.whole_reason = access.whole_reason;
   footprint.places.resize(std::size_t{grid[0]} * grid[1] * grid[2]);
   BlockAccess worker(access, terms, bounds);
-  // Away from the allocation's ends a block is as the first one, moved.
-  const bool is_uniform = worker.is_uniform() && access.whole_reason.empty();
+  // Where no guard and no end of the allocation cuts it, a block is as the first such one, moved.
+  const bool is_uniform = worker.is_uniform();
   std::int64_t per_block[3] = {0, 0, 0};
   for (const Affine::Part& part : access.offset.parts) {
     if (terms[part.term].kind == Term::Kind::kBlock) per_block[terms[part.term].index] = part.coefficient;
   }
-  ByteSet model;
+  ByteSet model;  // as of block 0
+  std::uint32_t model_shape = 0;
   bool has_model = false, is_whole = false;
   std::size_t index = 0;
   for (std::uint32_t z = 0; z < grid[2]; ++z) {
@@ -249,11 +326,14 @@ AccessFootprint footprint_of(const SymbolicAccess& access, const FootprintTerms&
       for (std::uint32_t x = 0; x < grid[0]; ++x, ++index) {
         const std::uint32_t block[3] = {x, y, z};
         AccessFootprint::Place& place = footprint.places[index];
-        if (has_model) {
+        const auto guards = is_uniform ? worker.guards_in(block) : BlockAccess::Guards::kNarrow;
+        if (guards == BlockAccess::Guards::kFail) continue;
+        const bool is_plain = guards == BlockAccess::Guards::kHold;
+        if (has_model && is_plain) {
           const std::int64_t first = model.first + x * per_block[0] + y * per_block[1] + z * per_block[2];
           if (first >= 0 && first + static_cast<std::int64_t>(model.shape.extent()) <=
                                 static_cast<std::int64_t>(access.allocation_bytes)) {
-            place = {first, 0};
+            place = {first, model_shape};
             continue;
           }
         }
@@ -261,11 +341,14 @@ AccessFootprint footprint_of(const SymbolicAccess& access, const FootprintTerms&
         if (!worker.at(block, set, is_whole)) continue;
         if (is_whole && footprint.whole_reason.empty()) {
           const Term* unknown = terms.find_unknown(access.offset);
-          footprint.whole_reason = unknown != nullptr ? "an index is unknown: " + unknown->reason : "an index has no bounds";
+          footprint.whole_reason =
+              unknown != nullptr ? "an index is unknown: " + unknown->reason : "an index has no bounds";
         }
         place = {set.first, shape_number(footprint, set.shape)};
-        if (is_uniform && index == 0 && !is_whole && !worker.is_clipped()) {
+        if (is_plain && !has_model && !is_whole && !worker.is_clipped()) {
           model = set;
+          model.first -= x * per_block[0] + y * per_block[1] + z * per_block[2];
+          model_shape = place.shape;
           has_model = true;
         }
       }

@@ -19,12 +19,13 @@ struct SymbolicAccess {
   std::string whole_reason;
 };
 
-// With i = 16 * (i / 16) + i % 16 both a quotient and its thread index in an offset, their connection would be lost: the
-// index is written as 16 * quotient + remainder.
+// With i = 16 * (i / 16) + i % 16 both a quotient and its thread index in an offset, their connection would be lost:
+// the index is written as 16 * quotient + remainder.
 void split_indices(FootprintTerms& terms, SymbolicAccess& access);
 
-// Accesses that differ in their constants alone and lie side by side become one: what unrolling took apart.
-std::vector<SymbolicAccess> fused(std::vector<SymbolicAccess> accesses);
+// Accesses that differ in their constants alone become one where they lie side by side or at equal distances: what
+// unrolling took apart.
+std::vector<SymbolicAccess> fused(FootprintTerms& terms, std::vector<SymbolicAccess> accesses);
 
 // Drops guards that hold in the whole launch.
 void drop_certain_guards(const FootprintTerms& terms, SymbolicAccess& access);

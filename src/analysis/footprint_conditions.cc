@@ -11,7 +11,7 @@ using ptx::Mod;
 using ptx::Op;
 using ptx::Operand;
 
-constexpr int kMaxPredicateDepth = 24;           // of predicates made of predicates
+constexpr int kMaxPredicateDepth = 24;      // of predicates made of predicates
 constexpr std::size_t kMaxConditions = 24;  // further ones are left out: they would only narrow
 
 enum class Relation : std::uint8_t { kLess, kLessEqual, kEqual, kUnequal, kGreaterEqual, kGreater, kOther };
@@ -100,7 +100,8 @@ void FootprintSymbols::imply(ValueId predicate, bool holds, Constraints& into, s
   const auto both = [&](bool each) {
     for (std::size_t i = 1; i < 3 && i < operands.size(); ++i) {
       if (operands[i].kind != Operand::Kind::kRegister) continue;
-      imply(kernel_.ssa->read(value.statement, operands[i].reg), each != operands[i].negated, into, iteration, depth + 1);
+      imply(kernel_.ssa->read(value.statement, operands[i].reg), each != operands[i].negated, into, iteration,
+            depth + 1);
     }
   };
   switch (instruction.op) {
@@ -128,7 +129,8 @@ void FootprintSymbols::imply(ValueId predicate, bool holds, Constraints& into, s
   if (with_and || with_or) {
     if (holds != with_and || operands.size() < 4) return;  // neither half is known
     if (operands[3].kind == Operand::Kind::kRegister) {
-      imply(kernel_.ssa->read(value.statement, operands[3].reg), holds != operands[3].negated, into, iteration, depth + 1);
+      imply(kernel_.ssa->read(value.statement, operands[3].reg), holds != operands[3].negated, into, iteration,
+            depth + 1);
     }
   }
   compare(value.statement, instruction, holds == is_first, into, iteration);
@@ -156,9 +158,7 @@ void FootprintSymbols::compare(std::uint32_t statement, const Instruction& instr
     case Relation::kLessEqual: return at_most_zero(difference, 0, into);
     case Relation::kGreaterEqual: return at_most_zero(negative, 0, into);
     case Relation::kGreater: return at_most_zero(negative, 1, into);
-    case Relation::kEqual:
-      at_most_zero(difference, 0, into);
-      return at_most_zero(negative, 0, into);
+    case Relation::kEqual: at_most_zero(difference, 0, into); return at_most_zero(negative, 0, into);
     case Relation::kUnequal: {
       if (iteration && difference->coefficient(*iteration) != 0) {
         return stays_unequal(*difference, *iteration, kernel_.ssa->block_of(statement), into);
@@ -192,7 +192,8 @@ bool FootprintSymbols::is_invariant(const Affine& value, const NaturalLoop& loop
 }
 
 // A loop that goes on while a + step * iteration != 0 ends where that is 0, if it is met: at iteration -a / step.
-void FootprintSymbols::stays_unequal(const Affine& difference, TermId iteration, std::uint32_t block, Constraints& into) {
+void FootprintSymbols::stays_unequal(const Affine& difference, TermId iteration, std::uint32_t block,
+                                     Constraints& into) {
   const std::int64_t step = difference.coefficient(iteration);
   const auto rest = sum(difference, Affine::term(iteration), -step);
   if (!rest || !is_invariant(*rest, kernel_.loops.loops[terms_[iteration].index])) return;

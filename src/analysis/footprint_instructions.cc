@@ -16,7 +16,9 @@ using ptx::Op;
 using ptx::Operand;
 using ptx::Type;
 
-std::uint32_t bits_of(Type type) { return 8 * ptx::size_bytes(type); }
+std::uint32_t bits_of(Type type) {
+  return 8 * ptx::size_bytes(type);
+}
 
 // The unsigned type as wide, for .b types, which shr and bfe read as unsigned.
 Type as_integer(Type type) {
@@ -107,8 +109,8 @@ std::optional<Affine> FootprintSymbols::arithmetic(std::uint32_t statement, cons
       const auto by = number_of(read(2));
       if (!by || *by < 0) return std::nullopt;
       return *by >= bits_of(type) ? Affine::number(0)
-             : *by >= 62         ? std::nullopt
-                                 : scaled(read(1), std::int64_t{1} << *by);
+             : *by >= 62          ? std::nullopt
+                                  : scaled(read(1), std::int64_t{1} << *by);
     }
     case Op::kShr:
     case Op::kBfe: return shift_right(statement, instruction);
@@ -121,8 +123,7 @@ std::optional<Affine> FootprintSymbols::arithmetic(std::uint32_t statement, cons
     case Op::kMin:
     case Op::kMax:
     case Op::kAbs: return extreme(statement, instruction);
-    case Op::kSelp:
-      return either(read(1), read(2), fmt::format("one of two values at {}", place(statement)));
+    case Op::kSelp: return either(read(1), read(2), fmt::format("one of two values at {}", place(statement)));
     case Op::kPopc:
     case Op::kClz: return terms_.unknown({0, 64}, fmt::format("a count of bits at {}", place(statement)));
     default: return std::nullopt;
@@ -172,7 +173,8 @@ std::optional<Affine> FootprintSymbols::shift_right(std::uint32_t statement, con
     return terms_.quotient(as_number(operand(statement, operands[1]), type, statement), divisor);
   }
   const auto length = number_of(operand(statement, operands[3]));
-  if (ptx::is_signed(type) || !length || *length < 0 || *length + *by > bits_of(type) || *length > 61) return std::nullopt;
+  if (ptx::is_signed(type) || !length || *length < 0 || *length + *by > bits_of(type) || *length > 61)
+    return std::nullopt;
   const Affine shifted = terms_.quotient(operand(statement, operands[1]), divisor);
   const std::int64_t modulus = std::int64_t{1} << *length;
   return sum(shifted, terms_.quotient(shifted, modulus), -modulus);
@@ -204,7 +206,9 @@ std::optional<Affine> FootprintSymbols::bitwise(std::uint32_t statement, const I
       default: return Affine::number(a.constant ^ b.constant);
     }
   }
-  const auto modulo = [&](const Affine& x, std::int64_t modulus) { return sum(x, terms_.quotient(x, modulus), -modulus); };
+  const auto modulo = [&](const Affine& x, std::int64_t modulus) {
+    return sum(x, terms_.quotient(x, modulus), -modulus);
+  };
   if (instruction.op == Op::kAnd && b.is_number()) {
     const std::uint64_t all = bits_of(type) == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits_of(type)) - 1;
     const std::uint64_t mask = static_cast<std::uint64_t>(b.constant) & all;
@@ -233,7 +237,8 @@ std::optional<Affine> FootprintSymbols::bitwise(std::uint32_t statement, const I
       if (width < 62 && is_multiple(*high, std::int64_t{1} << width)) return sum(*high, *low);
     }
   }
-  const std::int64_t most = instruction.op == Op::kAnd ? std::min(of_a.high, of_b.high) : std::max(of_a.high, of_b.high);
+  const std::int64_t most =
+      instruction.op == Op::kAnd ? std::min(of_a.high, of_b.high) : std::max(of_a.high, of_b.high);
   const std::int64_t bound = instruction.op == Op::kAnd
                                  ? most
                                  : static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(most) + 1) - 1);
@@ -284,7 +289,8 @@ std::optional<Affine> FootprintSymbols::parameter_at(std::uint64_t offset, Type 
   if (bytes == 0 || bytes > 8 || ptx::is_float(type) || offset + bytes > values_.parameters.size()) return std::nullopt;
   std::uint64_t bits = 0;
   std::memcpy(&bits, values_.parameters.data() + offset, bytes);
-  if (class_of(type) != ptx::TypeClass::kUnsigned && bytes < 8 && bytes >= 4) {  // .b32: a residue, small as a signed one
+  if (class_of(type) != ptx::TypeClass::kUnsigned && bytes < 8 &&
+      bytes >= 4) {  // .b32: a residue, small as a signed one
     return Affine::number(static_cast<std::int32_t>(bits));
   }
   if (ptx::is_signed(type)) {

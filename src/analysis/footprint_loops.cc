@@ -8,7 +8,9 @@ namespace {
 
 constexpr int kMaxRounds = 16;  // of confirming; each gives up a candidate or the bound
 
-bool is_latch(const NaturalLoop& loop, std::uint32_t block) { return std::ranges::find(loop.latches, block) != loop.latches.end(); }
+bool is_latch(const NaturalLoop& loop, std::uint32_t block) {
+  return std::ranges::find(loop.latches, block) != loop.latches.end();
+}
 
 }  // namespace
 
@@ -18,7 +20,8 @@ void FootprintSymbols::resolve_loop(std::uint32_t header) {
   std::vector<Candidate> all = candidates(loop);
   // The first values may have asked for this loop on the way, where they come from a loop around it.
   if (all.empty() || memo_[all.front().phi]) return;
-  const TermId iteration = terms_.add({.kind = Term::Kind::kIteration, .index = number, .range = {0, Interval::kHighest}});
+  const TermId iteration =
+      terms_.add({.kind = Term::Kind::kIteration, .index = number, .range = {0, Interval::kHighest}});
   const std::size_t start = mark();
 
   ++optimism_;
@@ -78,7 +81,8 @@ std::vector<FootprintSymbols::Candidate> FootprintSymbols::candidates(const Natu
 
 void FootprintSymbols::assume(const std::vector<Candidate>& candidates, TermId iteration) {
   for (const Candidate& candidate : candidates) {
-    const auto value = candidate.is_inductive ? sum(candidate.first, Affine::term(iteration), candidate.step) : std::nullopt;
+    const auto value =
+        candidate.is_inductive ? sum(candidate.first, Affine::term(iteration), candidate.step) : std::nullopt;
     const SsaValue& phi = kernel_.ssa->value(candidate.phi);
     const auto& statements = kernel_.cfg.blocks[phi.block].statements;
     remember(candidate.phi,
@@ -99,7 +103,8 @@ bool FootprintSymbols::find_steps(const NaturalLoop& loop, std::vector<Candidate
     bool is_first = true;
     for (std::size_t i = 0; i < predecessors.size() && candidate.is_inductive; ++i) {
       if (!is_latch(loop, predecessors[i])) continue;
-      const auto step = phi.operands[i] == kNoValue ? std::nullopt : sum(value(phi.operands[i]), Affine::term(terms[c]), -1);
+      const auto step =
+          phi.operands[i] == kNoValue ? std::nullopt : sum(value(phi.operands[i]), Affine::term(terms[c]), -1);
       candidate.is_inductive = step && step->is_number() && (is_first || step->constant == candidate.step);
       if (step) candidate.step = step->constant;
       is_first = false;
@@ -135,7 +140,8 @@ std::int64_t FootprintSymbols::last_iteration(const NaturalLoop& loop, TermId it
     if (!loop.contains[block]) continue;
     const auto& successors = kernel_.cfg.blocks[block].successors;
     if (successors.size() != 2 || loop.contains[successors[0]] == loop.contains[successors[1]]) continue;
-    if (!std::ranges::all_of(loop.latches, [&](std::uint32_t latch) { return dominates(kernel_.cfg, block, latch); })) continue;
+    if (!std::ranges::all_of(loop.latches, [&](std::uint32_t latch) { return dominates(kernel_.cfg, block, latch); }))
+      continue;
     Constraints found;
     edge(block, loop.contains[successors[0]] ? successors[0] : successors[1], found, iteration);
     for (Affine& stay : found) {

@@ -22,7 +22,9 @@ FootprintSymbols::FootprintSymbols(const KernelFootprints::Kernel& kernel, const
     : kernel_(kernel), values_(values) {
   for (std::uint32_t axis = 0; axis < 3; ++axis) {
     thread_[axis] = terms_.add({.kind = Term::Kind::kThread, .index = axis, .range = {0, values.block[axis] - 1}});
-    block_[axis] = terms_.add({.kind = Term::Kind::kBlock, .index = axis, .range = {0, values.grid[axis] - 1},
+    block_[axis] = terms_.add({.kind = Term::Kind::kBlock,
+                               .index = axis,
+                               .range = {0, values.grid[axis] - 1},
                                .is_by_block = values.grid[axis] > 1});
   }
   elsewhere_ = terms_.add({.kind = Term::Kind::kElsewhere});
@@ -31,7 +33,9 @@ FootprintSymbols::FootprintSymbols(const KernelFootprints::Kernel& kernel, const
   loop_state_.resize(kernel.loops.loops.size());
 }
 
-bool FootprintSymbols::has_bound(std::uint32_t loop) const { return loop_state_[loop] == 2; }
+bool FootprintSymbols::has_bound(std::uint32_t loop) const {
+  return loop_state_[loop] == 2;
+}
 
 std::string FootprintSymbols::place(std::uint32_t statement) const {
   const ptx::Statement& at = kernel_.function->body[statement];
@@ -70,9 +74,12 @@ Affine FootprintSymbols::value(ValueId id) {
   ++depth_;
   if (value.kind == SsaValue::Kind::kPhi && kernel_.loops.loop_of_header[value.block] != kNoLoop) {
     resolve_loop(value.block);
-    if (!memo_[id]) remember(id, unknown_of(value.reg, kernel_.cfg.blocks[value.block].statements.empty() ? 0
-                                                           : kernel_.cfg.blocks[value.block].statements[0],
-                                            "carried by a loop"));
+    if (!memo_[id])
+      remember(id, unknown_of(value.reg,
+                              kernel_.cfg.blocks[value.block].statements.empty()
+                                  ? 0
+                                  : kernel_.cfg.blocks[value.block].statements[0],
+                              "carried by a loop"));
   } else {
     remember(id, compute(id));
   }
@@ -111,12 +118,14 @@ Affine FootprintSymbols::either(const Affine& a, const Affine& b, const std::str
   for (const Affine* side : {&a, &b}) {
     for (const Affine::Part& part : side->parts) {
       const Term::Kind kind = terms_[part.term].kind;
-      if (kind == Term::Kind::kBase || kind == Term::Kind::kElsewhere) (side == &a ? bases : of_b).parts.push_back(part);
+      if (kind == Term::Kind::kBase || kind == Term::Kind::kElsewhere)
+        (side == &a ? bases : of_b).parts.push_back(part);
     }
   }
   if (!(bases == of_b)) return terms_.unknown({}, reason);
   const auto rest_a = sum(a, bases, -1), rest_b = sum(b, bases, -1);
-  const auto chosen = rest_a && rest_b ? sum(bases, terms_.combined(Term::Kind::kEither, *rest_a, *rest_b)) : std::nullopt;
+  const auto chosen =
+      rest_a && rest_b ? sum(bases, terms_.combined(Term::Kind::kEither, *rest_a, *rest_b)) : std::nullopt;
   return chosen ? *chosen : terms_.unknown({}, reason);
 }
 
@@ -158,12 +167,14 @@ Affine FootprintSymbols::as_number(const Affine& value, ptx::Type type, std::uin
   if (optimism_ > 0) return value;
   const std::uint32_t bits = 8 * ptx::size_bytes(type);
   if (bits >= 64) {
-    // An address is a number as it is: allocations do not reach round the end. Else, what has bounds, or is unknown as a
-    // whole.
+    // An address is a number as it is: allocations do not reach round the end. Else, what has bounds, or is unknown as
+    // a whole.
     if (std::ranges::any_of(value.parts, [&](const Affine::Part& part) {
           return terms_[part.term].kind == Term::Kind::kBase && part.coefficient == 1;
-        })) return value;
-    if (value.parts.size() == 1 && value.parts[0].coefficient == 1 && value.constant == 0 && ptx::is_signed(type)) return value;
+        }))
+      return value;
+    if (value.parts.size() == 1 && value.parts[0].coefficient == 1 && value.constant == 0 && ptx::is_signed(type))
+      return value;
     Interval range = terms_.range(value);
     if (!range.is_bounded() || (range.low < 0 && !ptx::is_signed(type))) {
       range = terms_.range(value, conditions(kernel_.ssa->block_of(statement)));
@@ -180,8 +191,8 @@ Affine FootprintSymbols::as_number(const Affine& value, ptx::Type type, std::uin
   }
   if (range.is_bounded()) {  // all of it a whole number of turns away
     const std::int64_t turns = floor_div(range.low - wanted.low, std::int64_t{1} << bits);
-    const auto moved = turns < (1 << 20) && turns > -(1 << 20)
-                           ? sum(value, Affine::number(1), -(turns << bits)) : std::nullopt;
+    const auto moved =
+        turns < (1 << 20) && turns > -(1 << 20) ? sum(value, Affine::number(1), -(turns << bits)) : std::nullopt;
     if (moved && terms_.range(*moved).is_within(wanted)) return *moved;
   }
   return unknown_of(type, statement, "may wrap");

@@ -123,11 +123,11 @@ class FootprintSymbols {
   std::unordered_map<AllocationId, TermId> base_terms_;
   std::vector<std::optional<Affine>> memo_;             // by value
   std::vector<std::optional<Constraints>> conditions_;  // by block
-  std::vector<Undo> undo_;   // what was remembered, in order
+  std::vector<Undo> undo_;                              // what was remembered, in order
   std::vector<IterationBound> bounds_;
   std::vector<char> loop_state_;  // by loop: 0 not met, 1 without bound, 2 with one
-  int optimism_ = 0;   // above 0: numbers are taken not to wrap
-  int depth_ = 0;      // of value()
+  int optimism_ = 0;              // above 0: numbers are taken not to wrap
+  int depth_ = 0;                 // of value()
 };
 
 }  // namespace pergola::analysis

@@ -51,7 +51,10 @@ Affine FootprintTerms::quotient(const Affine& a, std::int64_t divisor) {
     if (term.kind != Term::Kind::kQuotient || term.divisor != divisor || !(term.a == rest)) continue;
     return sum(whole, Affine::term(id)).value_or(Affine::term(id));
   }
-  const TermId id = add({.kind = Term::Kind::kQuotient, .divisor = divisor, .a = rest, .range = bounds,
+  const TermId id = add({.kind = Term::Kind::kQuotient,
+                         .divisor = divisor,
+                         .a = rest,
+                         .range = bounds,
                          .is_by_block = depends_on_block(rest)});
   return *sum(whole, Affine::term(id));
 }
@@ -61,7 +64,10 @@ Affine FootprintTerms::combined(Term::Kind kind, const Affine& a, const Affine& 
   for (TermId id = 0; id < terms_.size(); ++id) {
     if (terms_[id].kind == kind && terms_[id].a == a && terms_[id].b == b) return Affine::term(id);
   }
-  return Affine::term(add({.kind = kind, .a = a, .b = b, .range = combined_range(kind, range(a), range(b)),
+  return Affine::term(add({.kind = kind,
+                           .a = a,
+                           .b = b,
+                           .range = combined_range(kind, range(a), range(b)),
                            .is_by_block = depends_on_block(a) || depends_on_block(b)}));
 }
 

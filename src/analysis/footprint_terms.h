@@ -1,8 +1,8 @@
 // The unknowns of address expressions, for one kernel at one launch's values.
 //
 // Launch values are numbers here (paper 001, III-B: "known at kernel-launch-time"); what is left are a thread's and a
-// block's index, how often a loop has come round, and what arithmetic or memory makes of them. Each term has bounds that
-// hold in the whole launch; for a given block, tighter ones follow from its definition.
+// block's index, how often a loop has come round, and what arithmetic or memory makes of them. Each term has bounds
+// that hold in the whole launch; for a given block, tighter ones follow from its definition.
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -23,7 +23,8 @@ struct Term {
     kBase,       // where allocation `index` lies: no bounds
     kElsewhere,  // an address in shared, local or parameter memory: no bounds
     kUnknown,    // `reason` says whence; whatever its bounds allow
-    kMin, kMax,  // of a and b
+    kMin,
+    kMax,        // of a and b
     kEither,     // a or b
     kQuotient,   // a / divisor, rounded down
     kProduct,    // a * b
@@ -33,7 +34,7 @@ struct Term {
   std::uint32_t index = 0;
   std::int64_t divisor = 1;
   Affine a, b;
-  Interval range;           // in the whole launch
+  Interval range;            // in the whole launch
   bool is_by_block = false;  // tighter bounds follow from the block's index
   std::string reason;
 };

@@ -53,7 +53,8 @@ std::uint64_t width_of(const Instruction& instruction, const MemoryOperand& memo
     case Op::kSt:
     case Op::kAtom:
     case Op::kRed:
-      return std::uint64_t{ptx::size_bytes(instruction.type())} * static_cast<std::uint64_t>(instruction.vector_width());
+      return std::uint64_t{ptx::size_bytes(instruction.type())} *
+             static_cast<std::uint64_t>(instruction.vector_width());
     case Op::kCp: {
       const bool is_plain = !instruction.has(ptx::Mod::kBulk) && memory.is_sure && instruction.operands.size() > 2;
       const ptx::Operand* bytes = is_plain ? &instruction.operands[2] : nullptr;
@@ -81,8 +82,9 @@ class LaunchAnalysis {
       }
     }
     note_waiting();
-    for (const SymbolicAccess& access : fused(std::move(accesses_))) {
-      result_.accesses.push_back(footprint_of(access, symbols_.terms(), symbols_.iteration_bounds(), values_.grid));
+    for (const SymbolicAccess& access : fused(symbols_.terms(), std::move(accesses_))) {
+      AccessFootprint footprint = footprint_of(access, symbols_.terms(), symbols_.iteration_bounds(), values_.grid);
+      if (!footprint.shapes.empty()) result_.accesses.push_back(std::move(footprint));  // else no block makes it
     }
     return std::move(result_);
   }
@@ -123,10 +125,13 @@ class LaunchAnalysis {
                                           unknown != nullptr ? "unknown: " + unknown->reason : "no array's"));
     }
     const FootprintSymbols::Base& allocation = symbols_.bases()[terms[*base].index];
-    SymbolicAccess access{.allocation = allocation.allocation, .allocation_bytes = allocation.bytes,
+    SymbolicAccess access{.allocation = allocation.allocation,
+                          .allocation_bytes = allocation.bytes,
                           .offset = *sum(*moved, Affine::term(*base), -1),
                           .guards = symbols_.conditions_at(statement),
-                          .width = width_of(instruction, memory), .reads = memory.reads, .writes = memory.writes};
+                          .width = width_of(instruction, memory),
+                          .reads = memory.reads,
+                          .writes = memory.writes};
     access.line = kernel_.function->body[statement].location.line;
     if (access.width == 0) access.whole_reason = fmt::format("`{}` is not followed", ptx::spelling(instruction.op));
     split_indices(terms, access);
@@ -156,20 +161,32 @@ class LaunchAnalysis {
   void take_whole(const std::string& reason) {
     const auto modes = pointer_modes(*kernel_.module, *kernel_.function);
     const AccessMode universal = modes.ok() ? modes->universal : AccessMode::kReadWrite;
-    const auto reads = [](AccessMode mode) { return (static_cast<int>(mode) & static_cast<int>(AccessMode::kRead)) != 0; };
-    const auto writes = [](AccessMode mode) { return (static_cast<int>(mode) & static_cast<int>(AccessMode::kWrite)) != 0; };
+    const auto reads = [](AccessMode mode) {
+      return (static_cast<int>(mode) & static_cast<int>(AccessMode::kRead)) != 0;
+    };
+    const auto writes = [](AccessMode mode) {
+      return (static_cast<int>(mode) & static_cast<int>(AccessMode::kWrite)) != 0;
+    };
     result_.reads_anything = reads(universal);
     result_.writes_anything = writes(universal);
     if (universal != AccessMode::kNeither) result_.anything_reason = reason;
     if (!modes.ok()) return;
     const auto add = [&](AllocationId allocation, std::uint64_t bytes, AccessMode mode) {
       if (mode == AccessMode::kNeither) return;
-      SymbolicAccess access{.allocation = allocation, .allocation_bytes = bytes, .offset = {}, .guards = {}, .width = bytes,
-                            .reads = reads(mode), .writes = writes(mode), .line = 0, .whole_reason = reason};
+      SymbolicAccess access{.allocation = allocation,
+                            .allocation_bytes = bytes,
+                            .offset = {},
+                            .guards = {},
+                            .width = bytes,
+                            .reads = reads(mode),
+                            .writes = writes(mode),
+                            .line = 0,
+                            .whole_reason = reason};
       result_.accesses.push_back(footprint_of(access, symbols_.terms(), {}, values_.grid));
     };
     for (const PointerParameter& parameter : modes->parameters) {
-      const std::uint32_t offset = kernel_.signature.parameters[parameter.parameter].offset_bytes + parameter.offset_bytes;
+      const std::uint32_t offset =
+          kernel_.signature.parameters[parameter.parameter].offset_bytes + parameter.offset_bytes;
       const auto pointer = std::ranges::find(values_.pointers, offset, &LaunchValues::Pointer::offset_bytes);
       if (pointer != values_.pointers.end()) {
         add(pointer->allocation, pointer->allocation_bytes, parameter.mode);
@@ -236,13 +253,14 @@ Result<LaunchFootprint> KernelFootprints::at(const LaunchValues& values) const {
     }
     blocks *= values.grid[axis];
     if (blocks > kMaxBlocks) {
-      return PERGOLA_ERROR(kInvalidArgument, "{}: footprints are made of at most {} blocks; order such a launch as a whole",
+      return PERGOLA_ERROR(kInvalidArgument,
+                           "{}: footprints are made of at most {} blocks; order such a launch as a whole",
                            kernel_->function->name, kMaxBlocks);
     }
   }
   if (values.parameters.size() != kernel_->signature.parameter_bytes) {
-    return PERGOLA_ERROR(kInvalidArgument, "{}: the parameters take {} bytes and {} were given", kernel_->function->name,
-                         kernel_->signature.parameter_bytes, values.parameters.size());
+    return PERGOLA_ERROR(kInvalidArgument, "{}: the parameters take {} bytes and {} were given",
+                         kernel_->function->name, kernel_->signature.parameter_bytes, values.parameters.size());
   }
   return LaunchAnalysis(*kernel_, values).run();
 }

@@ -27,7 +27,7 @@ struct LaunchValues {
   struct Pointer {
     std::uint32_t offset_bytes = 0;  // in the parameter buffer
     AllocationId allocation = 0;
-    std::int64_t position = 0;       // of what it points at, in the allocation
+    std::int64_t position = 0;  // of what it points at, in the allocation
     std::uint64_t allocation_bytes = 0;
   };
   struct ModuleVariable {

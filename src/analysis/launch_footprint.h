@@ -23,7 +23,7 @@ struct AccessFootprint {
   bool reads = false, writes = false;
   std::vector<ByteShape> shapes;  // normal
   struct Place {
-    std::int64_t first = 0;         // byte of the allocation
+    std::int64_t first = 0;          // byte of the allocation
     std::uint32_t shape = kNoShape;  // index into `shapes`; kNoShape: this block does not make the access
     bool operator==(const Place&) const = default;
   };

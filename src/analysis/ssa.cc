@@ -129,11 +129,12 @@ class Ssa::Builder {
     };
     for (const ValueId phi : ssa_.phis_[block]) set(ssa_.values_[phi].reg, phi);
     for (const std::uint32_t statement : cfg_.blocks[block].statements) {
-      for (const ptx::RegisterId reg : accesses_[statement].reads) ssa_.reads_[statement].emplace_back(reg, current_[reg]);
+      for (const ptx::RegisterId reg : accesses_[statement].reads)
+        ssa_.reads_[statement].emplace_back(reg, current_[reg]);
       const bool guarded = function_.body[statement].instruction()->guard.present();
       for (const ptx::RegisterId reg : accesses_[statement].writes) {
-        const ValueId id = add({.reg = reg, .block = block, .statement = statement,
-                                .old = guarded ? current_[reg] : kNoValue});
+        const ValueId id =
+            add({.reg = reg, .block = block, .statement = statement, .old = guarded ? current_[reg] : kNoValue});
         ssa_.writes_[statement].emplace_back(reg, id);
         set(reg, id);
       }
@@ -164,6 +165,8 @@ class Ssa::Builder {
   std::vector<ValueId> current_;                      // by register
 };
 
-Ssa::Ssa(const ptx::Function& function, const Cfg& cfg) { Builder(function, cfg, *this).run(); }
+Ssa::Ssa(const ptx::Function& function, const Cfg& cfg) {
+  Builder(function, cfg, *this).run();
+}
 
 }  // namespace pergola::analysis

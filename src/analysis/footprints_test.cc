@@ -1,0 +1,248 @@
+// Footprints of small kernels whose bytes are known by hand. tests/footprints has the soundness of it all.
+#include "src/analysis/footprints.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "src/ptx/parser.h"
+
+namespace pergola::analysis {
+namespace {
+
+constexpr std::uint32_t kNoAccess = AccessFootprint::kNoShape;
+
+// A kernel of (a, b, n): two arrays of 64 KiB and a number.
+class Footprint : public ::testing::Test {
+ protected:
+  LaunchFootprint of(const std::string& body, std::uint32_t n = 1000, std::array<std::uint32_t, 3> grid = {4, 1, 1},
+                     std::array<std::uint32_t, 3> block = {256, 1, 1}, const std::string& before = "") {
+    auto parsed =
+        ptx::parse(fmt::format(".version 8.3\n.target sm_90\n.address_size 64\n{}\n.visible .entry k(.param .u64 a, "
+                               ".param .u64 b, .param .u32 n)\n"
+                               "{{\n.reg .pred %p<8>;\n.reg .b32 %r<40>;\n.reg .b64 %rd<40>;\n"
+                               "ld.param.u64 %rd1, [a];\nld.param.u64 %rd2, [b];\nld.param.u32 %r1, [n];\n"
+                               "mov.u32 %r2, %ctaid.x;\nmov.u32 %r3, %ntid.x;\nmov.u32 %r4, %tid.x;\nmad.lo.s32 %r5, "
+                               "%r2, %r3, %r4;\n{}\nret;\n}}\n",
+                               before, body));
+    EXPECT_TRUE(parsed.ok()) << parsed.message();
+    if (!parsed.ok()) return {};
+    module_ = std::move(parsed).value();
+    const auto kernel = KernelFootprints::of(module_, *module_.find_function("k"));
+    EXPECT_TRUE(kernel.ok()) << kernel.message();
+    if (!kernel.ok()) return {};
+    LaunchValues values;
+    std::copy_n(grid.begin(), 3, values.grid);
+    std::copy_n(block.begin(), 3, values.block);
+    values.parameters.resize(20);
+    std::memcpy(values.parameters.data() + 16, &n, 4);
+    values.pointers = {{0, 0, 0, 65536}, {8, 1, 0, 65536}};
+    const auto footprint = kernel->at(values);
+    EXPECT_TRUE(footprint.ok()) << footprint.message();
+    return footprint.ok() ? *footprint : LaunchFootprint{};
+  }
+
+  // "first width countxstride ..." of a block; "none" where it makes no such access.
+  static std::string bytes(const AccessFootprint& access, std::uint32_t block) {
+    const auto& place = access.places[block];
+    if (place.shape == kNoAccess) return "none";
+    std::string text = fmt::format("{} {}", place.first, access.shapes[place.shape].width);
+    for (const auto& dimension : access.shapes[place.shape].dimensions) {
+      text += fmt::format(" {}x{}", dimension.count, dimension.stride);
+    }
+    return text;
+  }
+
+  ptx::Module module_;
+};
+
+TEST_F(Footprint, GuardedElementAThread_IsCutInTheLastBlock) {
+  const auto f =
+      of("setp.ge.s32 %p1, %r5, %r1;\n@%p1 bra END;\nmul.wide.s32 %rd3, %r5, 4;\nadd.s64 %rd4, %rd1, %rd3;\n"
+         "ld.global.f32 %r6, [%rd4];\nadd.s64 %rd5, %rd2, %rd3;\nst.global.f32 [%rd5], %r6;\nEND:",
+         900);
+  ASSERT_EQ(f.accesses.size(), 2u);
+  EXPECT_TRUE(f.accesses[0].reads && !f.accesses[0].writes && f.accesses[0].allocation == 0);
+  EXPECT_TRUE(!f.accesses[1].reads && f.accesses[1].writes && f.accesses[1].allocation == 1);
+  EXPECT_EQ(bytes(f.accesses[0], 0), "0 1024");
+  EXPECT_EQ(bytes(f.accesses[1], 2), "2048 1024");
+  EXPECT_EQ(bytes(f.accesses[1], 3), "3072 528");  // 900 - 768 elements
+}
+
+TEST_F(Footprint, BlocksBehindTheEnd_MakeNoAccess) {
+  const auto f =
+      of("setp.lt.u32 %p1, %r5, %r1;\nmul.wide.u32 %rd3, %r5, 4;\nadd.s64 %rd4, %rd1, %rd3;\n"
+         "@%p1 st.global.u32 [%rd4], 1;",
+         300);
+  ASSERT_EQ(f.accesses.size(), 1u);
+  EXPECT_EQ(bytes(f.accesses[0], 1), "1024 176");
+  EXPECT_EQ(bytes(f.accesses[0], 2), "none");
+}
+
+TEST_F(Footprint, RowsOfATile_AreStrided) {  // tid & 15 and tid >> 4, rows of 512 bytes
+  const auto f =
+      of("and.b32 %r6, %r4, 15;\nshr.u32 %r7, %r4, 4;\nshl.b32 %r8, %r2, 4;\nadd.s32 %r9, %r8, %r6;\n"
+         "mad.lo.s32 %r10, %r7, 128, %r9;\nmul.wide.s32 %rd3, %r10, 4;\nadd.s64 %rd4, %rd1, %rd3;\n"
+         "st.global.u32 [%rd4], %r6;");
+  ASSERT_EQ(f.accesses.size(), 1u);
+  EXPECT_EQ(bytes(f.accesses[0], 0), "0 64 16x512");
+  EXPECT_EQ(bytes(f.accesses[0], 3), "192 64 16x512");
+}
+
+TEST_F(Footprint, PointerThatALoopMovesOn_CoversItsColumn) {  // n times, 4 at once, `n - 4, until 0`
+  const auto f =
+      of("mul.wide.u32 %rd3, %r5, 4;\nadd.s64 %rd4, %rd1, %rd3;\nmov.u32 %r6, %r1;\n"
+         "L:\nld.global.u32 %r7, [%rd4];\nld.global.u32 %r8, [%rd4+4096];\nadd.s64 %rd4, %rd4, 8192;\n"
+         "add.s32 %r6, %r6, -2;\nsetp.ne.s32 %p1, %r6, 0;\n@%p1 bra L;",
+         12);
+  ASSERT_EQ(f.accesses.size(), 1u);
+  EXPECT_EQ(bytes(f.accesses[0], 1), "1024 1024 12x4096");
+}
+
+TEST_F(Footprint, LoopThatMayNotRun_IsBoundedByItsTest) {  // for (i = tid; i < n; i += ntid)
+  const auto f =
+      of("mov.u32 %r6, %r4;\nHEAD:\nsetp.ge.s32 %p1, %r6, %r1;\n@%p1 bra END;\nmul.wide.s32 %rd3, %r6, 4;\n"
+         "add.s64 %rd4, %rd1, %rd3;\nst.global.u32 [%rd4], 0;\nadd.s32 %r6, %r6, %r3;\nbra HEAD;\nEND:",
+         700);
+  ASSERT_EQ(f.accesses.size(), 1u);
+  EXPECT_EQ(f.accesses[0].whole_reason, "");
+  EXPECT_EQ(bytes(f.accesses[0], 2), "0 3072");  // to the end of the third round, of which 700 are made
+}
+
+TEST_F(Footprint, NotEqualThatIsNeverMet_IsNoBound) {  // from 3 in steps of 2 until 0: round the end, or never
+  const auto f =
+      of("mov.u32 %r6, 3;\nmov.u64 %rd3, %rd1;\nL:\nst.global.u32 [%rd3], 0;\nadd.s64 %rd3, %rd3, 4;\n"
+         "add.s32 %r6, %r6, -2;\nsetp.ne.s32 %p1, %r6, 0;\n@%p1 bra L;");
+  ASSERT_EQ(f.accesses.size(), 1u);
+  EXPECT_EQ(bytes(f.accesses[0], 0), "0 65536");
+  EXPECT_NE(f.accesses[0].whole_reason, "");
+}
+
+TEST_F(Footprint, NotEqualThatIsPassedAtTheStart_IsNoBound) {  // from -4 in steps of -4 until 0
+  const auto f =
+      of("mov.u32 %r6, -4;\nmov.u64 %rd3, %rd1;\nL:\nst.global.u32 [%rd3], 0;\nadd.s64 %rd3, %rd3, 4;\n"
+         "add.s32 %r6, %r6, -4;\nsetp.ne.s32 %p1, %r6, 0;\n@%p1 bra L;");
+  ASSERT_EQ(f.accesses.size(), 1u);
+  EXPECT_EQ(bytes(f.accesses[0], 0), "0 65536");
+}
+
+TEST_F(Footprint, EndThatIsLoadedAnewEachTime_IsNoBound) {
+  const auto f =
+      of("mov.u32 %r6, 0;\nmov.u64 %rd3, %rd1;\nL:\nld.global.u32 %r7, [%rd2];\nand.b32 %r8, %r7, 3;\n"
+         "st.global.u32 [%rd3], 0;\nadd.s64 %rd3, %rd3, 4;\n"
+         "add.s32 %r6, %r6, 1;\nsetp.ne.s32 %p1, %r6, %r8;\n@%p1 bra L;");
+  for (const AccessFootprint& access : f.accesses) {
+    if (access.writes) {
+      EXPECT_EQ(bytes(access, 0), "0 65536");
+    }
+  }
+}
+
+TEST_F(Footprint, DivisionOfWhatMayBeNegative_IsUnknown) {  // (tid - 100) / 8 rounds towards zero
+  const auto f =
+      of("add.s32 %r6, %r4, -100;\ndiv.s32 %r7, %r6, 8;\nadd.s32 %r8, %r7, 20;\nmul.wide.s32 %rd3, %r8, 4;\n"
+         "add.s64 %rd4, %rd1, %rd3;\nst.global.u32 [%rd4], 0;");
+  ASSERT_EQ(f.accesses.size(), 1u);
+  EXPECT_EQ(bytes(f.accesses[0], 0), "0 65536");
+}
+
+TEST_F(Footprint, IndexThatMayWrap_IsUnknown) {
+  const auto f =
+      of("mul.lo.s32 %r6, %r5, 4194304;\nmul.wide.s32 %rd3, %r6, 4;\nadd.s64 %rd4, %rd1, %rd3;\n"
+         "st.global.u32 [%rd4], 0;",
+         1, {4, 1, 1});  // 1023 * 2^22 is more than 2^31
+  ASSERT_EQ(f.accesses.size(), 1u);
+  EXPECT_EQ(bytes(f.accesses[0], 0), "0 65536");
+  EXPECT_NE(f.accesses[0].whole_reason.find("may wrap at"), std::string::npos) << f.accesses[0].whole_reason;
+}
+
+TEST_F(Footprint, LoadedIndex_CoversTheWholeOfItsBaseAlone) {
+  const auto f =
+      of("mul.wide.u32 %rd3, %r5, 4;\nadd.s64 %rd4, %rd1, %rd3;\nld.global.u32 %r6, [%rd4];\n"
+         "mul.wide.u32 %rd5, %r6, 4;\nadd.s64 %rd6, %rd2, %rd5;\nred.global.add.u32 [%rd6], 1;");
+  ASSERT_EQ(f.accesses.size(), 2u);
+  EXPECT_EQ(bytes(f.accesses[0], 1), "1024 1024");
+  EXPECT_TRUE(f.accesses[1].reads && f.accesses[1].writes);
+  EXPECT_EQ(bytes(f.accesses[1], 1), "0 65536");
+  EXPECT_NE(f.accesses[1].whole_reason.find("loaded at"), std::string::npos) << f.accesses[1].whole_reason;
+  EXPECT_FALSE(f.writes_anything);
+}
+
+TEST_F(Footprint, LoadedByteAsIndex_CoversItsRange) {
+  const auto f =
+      of("cvt.u64.u32 %rd3, %r5;\nadd.s64 %rd4, %rd1, %rd3;\nld.global.u8 %r6, [%rd4];\n"
+         "mul.wide.u32 %rd5, %r6, 4;\nadd.s64 %rd6, %rd2, %rd5;\nred.global.add.u32 [%rd6], 1;");
+  ASSERT_EQ(f.accesses.size(), 2u);
+  EXPECT_EQ(bytes(f.accesses[1], 3), "0 1024");
+}
+
+TEST_F(Footprint, LoadedPointer_IsAnything) {
+  const auto f = of("ld.global.u64 %rd3, [%rd1];\nst.global.u32 [%rd3], 0;");
+  EXPECT_TRUE(f.writes_anything && !f.reads_anything);
+  EXPECT_NE(f.anything_reason.find("loaded at"), std::string::npos) << f.anything_reason;
+}
+
+TEST_F(Footprint, SharedAndLocalMemory_AreNotInIt) {
+  const auto f =
+      of(".shared .align 4 .b8 s[1024];\n.local .align 4 .b8 l[16];\nmov.u32 %r6, s;\nst.shared.u32 [%r6], 0;\n"
+         "mov.u64 %rd3, l;\ncvta.local.u64 %rd4, %rd3;\nst.u32 [%rd4+4], 0;\nst.global.u32 [%rd1], 0;");
+  EXPECT_EQ(f.accesses.size(), 1u);
+  EXPECT_FALSE(f.writes_anything) << f.anything_reason;
+}
+
+TEST_F(Footprint, SpinOnMemory_MayWaitForAnybody) {
+  const auto f =
+      of("L:\nld.acquire.gpu.global.u32 %r6, [%rd1];\nsetp.eq.u32 %p1, %r6, 0;\n@%p1 bra L;\nst.global.u32 [%rd2], 0;");
+  EXPECT_TRUE(f.reads_anything && f.writes_anything);
+  EXPECT_NE(f.anything_reason.find("may wait"), std::string::npos) << f.anything_reason;
+}
+
+TEST_F(Footprint, CalledFunctionThatAccessesMemory_TakesItsArraysWhole) {
+  const auto f = of("{\n.param .b64 p;\nst.param.b64 [p], %rd2;\ncall put, (p);\n}", 1, {4, 1, 1}, {32, 1, 1},
+                    ".func put(.param .b64 q) { .reg .b64 %rd<2>; ld.param.b64 %rd1, [q]; st.u32 [%rd1], 0; ret; }");
+  ASSERT_EQ(f.accesses.size(), 1u);
+  EXPECT_EQ(f.accesses[0].allocation, 1u);
+  EXPECT_EQ(bytes(f.accesses[0], 2), "0 65536");
+  EXPECT_NE(f.accesses[0].whole_reason.find("put"), std::string::npos);
+}
+
+TEST_F(Footprint, ClampedRow_StaysInItsBlocksRange) {  // max(min(y + 1, 15), 0) rows of 1 KiB, y by block
+  const auto f =
+      of("add.s32 %r6, %r2, 1;\nmin.s32 %r7, %r6, 2;\nmax.s32 %r8, %r7, 0;\nmad.lo.s32 %r9, %r8, 256, %r4;\n"
+         "mul.wide.s32 %rd3, %r9, 4;\nadd.s64 %rd4, %rd1, %rd3;\nld.global.u32 %r10, [%rd4];");
+  ASSERT_EQ(f.accesses.size(), 1u);
+  EXPECT_EQ(bytes(f.accesses[0], 0), "1024 1024");
+  EXPECT_EQ(bytes(f.accesses[0], 1), "2048 1024");
+  EXPECT_EQ(bytes(f.accesses[0], 3), "2048 1024");
+}
+
+TEST_F(Footprint, TriangleByBlock_EndsAtTheBlock) {  // for (i = 0; i < ctaid; i++): as far as the block's own row
+  const auto f =
+      of("mov.u32 %r6, 0;\nHEAD:\nsetp.ge.s32 %p1, %r6, %r2;\n@%p1 bra END;\nmad.lo.s32 %r7, %r6, 256, %r4;\n"
+         "mul.wide.s32 %rd3, %r7, 4;\nadd.s64 %rd4, %rd1, %rd3;\nld.global.u32 %r8, [%rd4];\nadd.s32 %r6, %r6, 1;\n"
+         "bra HEAD;\nEND:");
+  ASSERT_EQ(f.accesses.size(), 1u);
+  EXPECT_EQ(bytes(f.accesses[0], 0), "none");
+  EXPECT_EQ(bytes(f.accesses[0], 1), "0 1024");
+  EXPECT_EQ(bytes(f.accesses[0], 3), "0 3072");
+}
+
+TEST_F(Footprint, WrongValues_AreRefused) {
+  auto parsed =
+      ptx::parse(".version 8.3\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 a) { ret; }\n");
+  ASSERT_TRUE(parsed.ok());
+  const auto kernel = KernelFootprints::of(*parsed, *parsed->find_function("k"));
+  ASSERT_TRUE(kernel.ok());
+  LaunchValues values;
+  EXPECT_NE(kernel->at(values).message().find("8 bytes and 0 were given"), std::string::npos);
+  values.parameters.resize(8);
+  EXPECT_TRUE(kernel->at(values).ok());
+  values.grid[1] = 0;
+  EXPECT_NE(kernel->at(values).message().find("along y"), std::string::npos);
+  values.grid[0] = values.grid[1] = 65536;
+  EXPECT_NE(kernel->at(values).message().find("at most"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace pergola::analysis

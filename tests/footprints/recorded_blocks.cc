@@ -1,0 +1,179 @@
+#include "tests/footprints/recorded_blocks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "src/analysis/footprints.h"
+#include "src/device/cpu/interpreter/access_recorder.h"
+#include "src/ptx/parser.h"
+#include "src/ptx/signature.h"
+
+namespace pergola::footprints_test {
+namespace {
+
+using pointer_modes_test::Bound;
+using pointer_modes_test::Experiment;
+
+// Collects accesses for as long as it lives. Blocks of several virtual SMs report at once: under a lock.
+class Recording {
+ public:
+  Recording(const std::vector<device::BufferPtr>& buffers, const device::Dim3& grid) : buffers_(buffers), grid_(grid) {
+    device::cpu::set_access_recorder(&recorder_);
+  }
+  ~Recording() { device::cpu::set_access_recorder(nullptr); }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  std::vector<RecordedAccess> accesses() const { return {seen_.begin(), seen_.end()}; }
+
+ private:
+  void note(const device::cpu::MemoryAccess& access) {
+    for (std::size_t b = 0; b < buffers_.size(); ++b) {
+      const std::uint64_t begin = buffers_[b]->address();
+      if (access.address < begin || access.address >= begin + buffers_[b]->size_bytes()) continue;
+      const std::lock_guard lock(mutex_);
+      seen_.insert({access.block.x + grid_.x * (access.block.y + grid_.y * access.block.z),
+                    static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(access.address - begin),
+                    access.size_bytes, access.write});
+    }
+  }
+
+  const std::vector<device::BufferPtr>& buffers_;
+  const device::Dim3 grid_;
+  std::mutex mutex_;
+  std::set<RecordedAccess> seen_;  // under mutex_
+  device::cpu::AccessRecorder recorder_ = [this](const device::cpu::MemoryAccess& access) { note(access); };
+};
+
+analysis::ByteSet set_of(const analysis::AccessFootprint& access, std::uint32_t block) {
+  const auto& place = access.places[block];
+  return {place.first, access.shapes[place.shape]};
+}
+
+bool covers(const analysis::AccessFootprint& access, const RecordedAccess& seen) {
+  if (access.allocation != seen.buffer || !(seen.is_write ? access.writes : access.reads)) return false;
+  if (access.places[seen.block].shape == analysis::AccessFootprint::kNoShape) return false;
+  const analysis::ByteSet set = set_of(access, seen.block);
+  for (std::uint32_t i = 0; i < seen.bytes; ++i) {
+    if (!set.contains(seen.offset + i)) return false;
+  }
+  return true;
+}
+
+// Marks the bytes of a set, by its dimensions from the outermost in.
+void mark(const analysis::ByteShape& shape, std::size_t dimension, std::int64_t first, std::vector<bool>& bytes) {
+  if (dimension == shape.dimensions.size()) {
+    for (std::uint64_t i = 0; i < shape.width; ++i) {
+      const std::int64_t at = first + static_cast<std::int64_t>(i);
+      if (at >= 0 && at < static_cast<std::int64_t>(bytes.size())) bytes[static_cast<std::size_t>(at)] = true;
+    }
+    return;
+  }
+  for (std::uint64_t k = 0; k < shape.dimensions[dimension].count; ++k) {
+    mark(shape, dimension + 1, first + static_cast<std::int64_t>(k * shape.dimensions[dimension].stride), bytes);
+  }
+}
+
+// A byte that is anything counts in no footprint: such launches have no meaningful share.
+void count_bytes(BlockOutcome& outcome, const std::vector<RecordedAccess>& seen, const Experiment& experiment) {
+  std::map<std::tuple<std::uint32_t, std::uint32_t, bool>, std::vector<bool>> truth, predicted;
+  const auto bytes_of = [&](auto& map, std::uint32_t block, std::uint32_t buffer, bool is_write) -> std::vector<bool>& {
+    auto& bytes = map[{block, buffer, is_write}];
+    bytes.resize(experiment.buffers[buffer].size());
+    return bytes;
+  };
+  for (const RecordedAccess& access : seen) {
+    auto& bytes = bytes_of(truth, access.block, access.buffer, access.is_write);
+    for (std::uint32_t i = 0; i < access.bytes && access.offset + i < bytes.size(); ++i)
+      bytes[access.offset + i] = true;
+  }
+  for (const analysis::AccessFootprint& access : outcome.footprint.accesses) {
+    for (std::uint32_t block = 0; block < access.places.size(); ++block) {
+      if (access.places[block].shape == analysis::AccessFootprint::kNoShape) continue;
+      const analysis::ByteSet set = set_of(access, block);
+      for (const bool is_write : {false, true}) {
+        if (!(is_write ? access.writes : access.reads)) continue;
+        mark(set.shape, 0, set.first, bytes_of(predicted, block, access.allocation, is_write));
+      }
+    }
+  }
+  for (const auto& [key, bytes] : truth)
+    outcome.true_bytes += static_cast<std::uint64_t>(std::ranges::count(bytes, true));
+  for (const auto& [key, bytes] : predicted) {
+    outcome.footprint_bytes += static_cast<std::uint64_t>(std::ranges::count(bytes, true));
+  }
+}
+
+}  // namespace
+
+std::string violations(const analysis::LaunchFootprint& footprint, const std::vector<RecordedAccess>& accesses) {
+  std::string found;
+  int count = 0;
+  for (const RecordedAccess& seen : accesses) {
+    if (seen.is_write ? footprint.writes_anything : footprint.reads_anything) continue;
+    if (std::ranges::any_of(footprint.accesses, [&](const auto& access) { return covers(access, seen); })) continue;
+    if (++count > 5) return found + "\n  ...";
+    found += fmt::format("\n  block {} {} {} bytes at byte {} of buffer {}", seen.block,
+                         seen.is_write ? "writes" : "reads", seen.bytes, seen.offset, seen.buffer);
+  }
+  return found;
+}
+
+Result<BlockOutcome> run_blocks(device::Device& device, const Experiment& experiment) {
+  PERGOLA_ASSIGN(ptx::Module parsed, ptx::parse(experiment.text, experiment.name));
+  PERGOLA_ASSIGN(device::ModulePtr module, device.load({&parsed, experiment.text, experiment.name}));
+  const std::string name = experiment.kernel.empty() ? module->kernel_names().at(0) : experiment.kernel;
+  PERGOLA_ASSIGN(const device::Kernel* kernel, module->kernel(name));
+  PERGOLA_ASSIGN(auto queue, device.create_queue());
+  std::vector<device::BufferPtr> buffers;
+  for (const auto& initial : experiment.buffers) {
+    PERGOLA_ASSIGN(device::BufferPtr buffer, device.allocate(initial.size(), device::MemoryKind::kDevice));
+    PERGOLA_TRY(queue->copy_to_device(buffer, 0, initial));
+    buffers.push_back(buffer);
+  }
+  const ptx::KernelSignature& signature = kernel->signature();
+  analysis::LaunchValues values;
+  values.parameters.resize(signature.parameter_bytes);
+  for (std::size_t n = 0; n < experiment.parameters.size() && n < signature.parameters.size(); ++n) {
+    const auto& value = experiment.parameters[n];
+    const std::size_t size = std::min<std::size_t>(value.size(), signature.parameters[n].size_bytes);
+    if (size != 0) std::memcpy(values.parameters.data() + signature.parameters[n].offset_bytes, value.data(), size);
+  }
+  for (const Bound& bound : experiment.bound) {
+    const std::uint32_t offset = signature.parameters[bound.parameter].offset_bytes + bound.offset_bytes;
+    const std::uint64_t address = buffers[bound.buffer]->address();
+    std::memcpy(values.parameters.data() + offset, &address, 8);
+    values.pointers.push_back(
+        {offset, static_cast<analysis::AllocationId>(bound.buffer), 0, buffers[bound.buffer]->size_bytes()});
+  }
+  const device::LaunchConfig& config = experiment.config;
+  const std::uint32_t grid[3] = {config.grid.x, config.grid.y, config.grid.z};
+  const std::uint32_t block[3] = {config.block.x, config.block.y, config.block.z};
+  std::copy_n(grid, 3, values.grid);
+  std::copy_n(block, 3, values.block);
+
+  BlockOutcome outcome;
+  PERGOLA_ASSIGN(const auto footprints, analysis::KernelFootprints::of(parsed, *parsed.find_function(name)));
+  PERGOLA_ASSIGN(outcome.footprint, footprints.at(values));
+  PERGOLA_TRY(queue->synchronize());
+  std::vector<RecordedAccess> seen;
+  {
+    Recording recording(buffers, config.grid);
+    PERGOLA_TRY(queue->launch(module, *kernel, config, values.parameters));
+    PERGOLA_TRY(queue->synchronize());
+    seen = recording.accesses();
+  }
+  outcome.violations = violations(outcome.footprint, seen);
+  outcome.accesses = outcome.footprint.accesses.size();
+  outcome.whole_accesses = static_cast<std::size_t>(std::ranges::count_if(
+      outcome.footprint.accesses, [](const auto& access) { return !access.whole_reason.empty(); }));
+  count_bytes(outcome, seen, experiment);
+  return outcome;
+}
+
+}  // namespace pergola::footprints_test

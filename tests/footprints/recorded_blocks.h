@@ -1,0 +1,36 @@
+// Runs a kernel on the interpreter with every access recorded by block, and holds each against the block's footprint.
+#pragma once
+
+#include <string>
+
+#include "src/analysis/launch_footprint.h"
+#include "tests/pointer_modes/recorded_run.h"
+
+namespace pergola::footprints_test {
+
+struct BlockOutcome {
+  analysis::LaunchFootprint footprint;
+  std::string violations;  // accesses outside the footprint of their block, a few of them; empty where it is sound
+  // Bytes of all blocks, read and written apart: truly accessed, and in the footprints.
+  std::uint64_t true_bytes = 0, footprint_bytes = 0;
+  std::size_t accesses = 0;        // sites with a footprint
+  std::size_t whole_accesses = 0;  // of them, those that cover their allocation
+};
+
+// `device` must be a CPU device of the interpreter tier, and nothing else may run on it.
+Result<BlockOutcome> run_blocks(device::Device& device, const pointer_modes_test::Experiment& experiment);
+
+// What launch values the experiment has with its buffers at these addresses: allocation b is buffer b.
+struct RecordedAccess {
+  std::uint32_t block = 0;  // linear
+  std::uint32_t buffer = 0;
+  std::uint32_t offset = 0;  // in the buffer
+  std::uint32_t bytes = 0;
+  bool is_write = false;
+  auto operator<=>(const RecordedAccess&) const = default;
+};
+
+// The first few accesses that no footprint allows; "" where there are none.
+std::string violations(const analysis::LaunchFootprint& footprint, const std::vector<RecordedAccess>& accesses);
+
+}  // namespace pergola::footprints_test

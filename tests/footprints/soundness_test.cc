@@ -1,0 +1,129 @@
+// Footprints against the truth: kernels run on the interpreter with every access recorded by block, and no access may
+// lie outside the footprint of its block.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "tests/differential/kernel_generator.h"
+#include "tests/footprints/random_indices.h"
+#include "tests/footprints/recorded_blocks.h"
+#include "tests/ptx_cases/test_device.h"
+#include "tests/support/source_dir.h"
+
+namespace pergola::footprints_test {
+namespace {
+
+class Footprints : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto opened = ptx_cases::open_test_device("interpreter");
+    ASSERT_TRUE(opened.ok()) << opened.message();
+    device_ = std::move(opened).value();
+  }
+
+  // PERGOLA_SEED starts elsewhere, PERGOLA_ROUNDS runs longer.
+  static std::uint64_t number(const char* name, std::uint64_t otherwise) {
+    const char* text = std::getenv(name);
+    return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+  }
+
+  struct Totals {
+    std::uint64_t kernels = 0, anything = 0, accesses = 0, whole = 0, true_bytes = 0, footprint_bytes = 0;
+    double excess() const { return static_cast<double>(footprint_bytes) / static_cast<double>(true_bytes); }
+  };
+
+  // False: it does not hold.
+  bool check(const pointer_modes_test::Experiment& experiment, const std::string& what) {
+    const auto outcome = run_blocks(*device_, experiment);
+    EXPECT_TRUE(outcome.ok()) << what << ": " << outcome.message() << "\n" << experiment.text;
+    if (!outcome.ok()) return false;
+    EXPECT_EQ(outcome->violations, "") << what << "\n" << experiment.text;
+    ++totals_.kernels;
+    totals_.accesses += outcome->accesses;
+    totals_.whole += outcome->whole_accesses;
+    if (outcome->footprint.reads_anything || outcome->footprint.writes_anything) {
+      ++totals_.anything;
+    } else {
+      totals_.true_bytes += outcome->true_bytes;
+      totals_.footprint_bytes += outcome->footprint_bytes;
+    }
+    return outcome->violations.empty();
+  }
+
+  void random(bool is_tame, std::uint64_t rounds) {
+    const std::uint64_t first = number("PERGOLA_SEED", 1), count = number("PERGOLA_ROUNDS", rounds);
+    for (std::uint64_t seed = first; seed < first + count; ++seed) {
+      if (!check(random_indices(seed, is_tame), fmt::format("PERGOLA_SEED={} PERGOLA_ROUNDS=1", seed))) return;
+    }
+    print();
+  }
+
+  void print() const {
+    fmt::print(
+        "{} kernels, {} may touch anything; {} of {} accesses cover their array; footprints are {:.2f} times the "
+        "truth\n",
+        totals_.kernels, totals_.anything, totals_.whole, totals_.accesses, totals_.excess());
+  }
+
+  device::DevicePtr device_;
+  Totals totals_;
+};
+
+TEST_F(Footprints, TameRandomIndices_AreSound) {
+  random(true, 300);
+  EXPECT_EQ(totals_.anything, 0u);
+}
+
+TEST_F(Footprints, WildRandomIndices_AreSound) {
+  random(false, 500);
+  EXPECT_EQ(totals_.anything, 0u);  // every base is a parameter
+}
+
+TEST_F(Footprints, RandomKernelsOfTheTiers_AreSound) {
+  const std::uint64_t first = number("PERGOLA_SEED", 1), count = number("PERGOLA_ROUNDS", 60);
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    const std::uint64_t kernel = seed % 2 == 0 ? seed : differential::kFirstWideSeed + seed;
+    if (!check(pointer_modes_test::experiment_of(differential::generate_kernel(kernel)),
+               fmt::format("seed {}", kernel)))
+      return;
+  }
+  print();
+}
+
+TEST_F(Footprints, CasesOfTheInstructionTests_AreSound) {
+  std::vector<std::string> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(pergola::test_support::source_path("tests/ptx"))) {
+    if (entry.path().extension() == ".ptx") paths.push_back(entry.path().string());
+  }
+  std::sort(paths.begin(), paths.end());
+  ASSERT_FALSE(paths.empty());
+  for (const std::string& path : paths) {
+    const auto test = ptx_cases::read_case(path);
+    ASSERT_TRUE(test.ok()) << test.message();
+    if (test->fault.empty()) check(pointer_modes_test::experiment_of(*test), path);
+  }
+  print();
+}
+
+// The check itself: what a footprint leaves out is found.
+TEST(FootprintCheck, AccessThatIsLeftOut_IsAViolation) {
+  analysis::LaunchFootprint footprint{.grid = {2, 1, 1}, .accesses = {}};
+  footprint.accesses.push_back(
+      {.allocation = 0, .reads = true, .writes = false, .shapes = {{{}, 8}}, .places = {{0, 0}, {8, 0}}});
+  const RecordedAccess inside{.block = 1, .buffer = 0, .offset = 12, .bytes = 4};
+  EXPECT_EQ(violations(footprint, {inside}), "");
+  RecordedAccess outside = inside;
+  outside.block = 0;
+  EXPECT_NE(violations(footprint, {outside}).find("block 0 reads 4 bytes at byte 12 of buffer 0"), std::string::npos);
+  outside = inside;
+  outside.is_write = true;
+  EXPECT_NE(violations(footprint, {outside}), "");
+  footprint.writes_anything = true;
+  EXPECT_EQ(violations(footprint, {outside}), "");
+}
+
+}  // namespace
+}  // namespace pergola::footprints_test
