@@ -324,7 +324,7 @@ std::uint64_t BlockRelation::plain_bytes() const {
 }
 
 BlockRelation block_dependencies(const LaunchFootprint& parent, const LaunchFootprint& child,
-                                 const DependencyLimits& limits) {
+                                 const DependencyOptions& options) {
   BlockRelation relation{.parents = parent.blocks(), .children = child.blocks()};
   if (relate_anything(parent, child, relation)) return relation;
   const std::vector<PlacedAccess> of_parent = placed(parent), of_child = placed(child);
@@ -334,6 +334,7 @@ BlockRelation block_dependencies(const LaunchFootprint& parent, const LaunchFoot
     PlaceIndex index(p);
     for (const PlacedAccess& c : of_child) {
       if (p.access->allocation != c.access->allocation || !(p.writes || c.writes)) continue;
+      if (options.raw_only && !(p.writes && c.reads)) continue;
       PairRelation pair = relate(p, index, c);
       if (!pair.any) continue;
       relation.raw |= p.writes && c.reads;
@@ -354,11 +355,11 @@ BlockRelation block_dependencies(const LaunchFootprint& parent, const LaunchFoot
   if (relation.pattern == BlockPattern::kIndependent) return relation;
   if (relation.pattern == BlockPattern::kFull) {
     make_full(relation, whole_reason);
-  } else if (relation.pattern == BlockPattern::kOverlapped && relation.max_degree > limits.max_degree) {
+  } else if (relation.pattern == BlockPattern::kOverlapped && relation.max_degree > options.max_degree) {
     make_full(relation,
-              fmt::format("a block waits for {} others, and {} are the limit", relation.max_degree, limits.max_degree));
-  } else if (relation.edges > limits.max_edges) {
-    make_full(relation, fmt::format("{} pairs of blocks, and {} are the limit", relation.edges, limits.max_edges));
+              fmt::format("a block waits for {} others, and {} are the limit", relation.max_degree, options.max_degree));
+  } else if (relation.edges > options.max_edges) {
+    make_full(relation, fmt::format("{} pairs of blocks, and {} are the limit", relation.edges, options.max_edges));
   } else {
     store(relation, lists);
   }

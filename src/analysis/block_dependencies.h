@@ -51,13 +51,15 @@ struct BlockRelation {
   std::uint64_t plain_bytes() const;
 };
 
-struct DependencyLimits {
+struct DependencyOptions {
   std::uint32_t max_degree = 64;  // an overlapped relation with more parents of a child is full
   std::uint64_t max_edges = std::uint64_t{1} << 22;
+  // Only what the child reads of what the parent wrote, as in the paper. Not enough to run by: for comparison.
+  bool raw_only = false;
 };
 
 // Deterministic; thread-safe.
 BlockRelation block_dependencies(const LaunchFootprint& parent, const LaunchFootprint& child,
-                                 const DependencyLimits& limits = {});
+                                 const DependencyOptions& options = {});
 
 }  // namespace pergola::analysis

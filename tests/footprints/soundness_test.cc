@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
+#include "bench/blocks/relations/program_relations.h"
 #include "tests/differential/kernel_generator.h"
 #include "tests/footprints/random_indices.h"
 #include "tests/footprints/recorded_blocks.h"
@@ -15,6 +17,36 @@
 
 namespace pergola::footprints_test {
 namespace {
+
+// A launch alone, on the contents before the first.
+pointer_modes_test::Experiment experiment_of(const bench::blocks::Program& program, const bench::blocks::Launch& launch,
+                                             const std::string& ptx) {
+  using namespace bench::blocks;
+  pointer_modes_test::Experiment made;
+  made.text = ptx;
+  made.name = program.source_file;
+  made.kernel = launch.kernel;
+  made.config.grid = {launch.grid.x, launch.grid.y, launch.grid.z};
+  made.config.block = {launch.block.x, launch.block.y, launch.block.z};
+  made.config.dynamic_shared_bytes = launch.shared_bytes;
+  for (const Buffer& buffer : program.buffers) {
+    made.buffers.emplace_back(buffer.bytes());
+    if (buffer.fill) buffer.fill(made.buffers.back());
+  }
+  for (std::uint32_t i = 0; i < launch.arguments.size(); ++i) {
+    auto& bytes = made.parameters.emplace_back(8);
+    std::visit(
+        [&](const auto& value) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(value)>, BufferArgument>) {
+            made.bound.push_back({i, 0, value.buffer, value.offset_bytes});
+          } else {
+            std::memcpy(bytes.data(), &value, sizeof value);
+          }
+        },
+        launch.arguments[i]);
+  }
+  return made;
+}
 
 class Footprints : public testing::Test {
  protected:
@@ -106,6 +138,25 @@ TEST_F(Footprints, CasesOfTheInstructionTests_AreSound) {
     if (test->fault.empty()) check(pointer_modes_test::experiment_of(*test), path);
   }
   print();
+}
+
+// The programs of bench/blocks as they are: each kernel's first launches and its last.
+TEST_F(Footprints, ProgramsOfDependentKernels_AreSoundAndTight) {
+  for (const bench::blocks::ProgramFactory& factory : bench::blocks::all()) {
+    const bench::blocks::Program program = factory.make(bench::blocks::Size::small());
+    const auto relations = bench::blocks::ProgramRelations::of(program);
+    ASSERT_TRUE(relations.ok()) << relations.message();
+    std::map<std::string, int> seen;
+    const Totals before = totals_;
+    for (std::size_t i = 0; i < program.launches.size(); ++i) {
+      if (++seen[program.launches[i].kernel] > 2 && i + 3 < program.launches.size()) continue;
+      check(experiment_of(program, program.launches[i], relations->ptx()), fmt::format("{}, launch {}", program.name, i));
+    }
+    const auto truth = static_cast<double>(totals_.true_bytes - before.true_bytes);
+    fmt::print("{}: {:.3f} times the truth\n", program.name, static_cast<double>(totals_.footprint_bytes - before.footprint_bytes) / truth);
+  }
+  print();
+  EXPECT_LT(totals_.excess(), 1.5);
 }
 
 // The check itself: what a footprint leaves out is found.

@@ -111,7 +111,7 @@ Result<Outcome> run_experiment(device::Device& device, const Experiment& experim
     if (size != 0) std::memcpy(bytes.data() + signature.parameters[n].offset_bytes, value.data(), size);
   }
   for (const Bound& bound : experiment.bound) {
-    const std::uint64_t address = buffers[bound.buffer]->address();
+    const std::uint64_t address = buffers[bound.buffer]->address() + bound.position;
     std::memcpy(bytes.data() + signature.parameters[bound.parameter].offset_bytes + bound.offset_bytes, &address, 8);
   }
   PERGOLA_TRY(queue->synchronize());

@@ -15,6 +15,7 @@ struct Bound {
   std::uint32_t parameter = 0;
   std::uint32_t offset_bytes = 0;  // inside that parameter
   std::size_t buffer = 0;
+  std::size_t position = 0;  // of what it points at, in the buffer
 };
 
 struct Experiment {

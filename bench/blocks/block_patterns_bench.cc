@@ -1,0 +1,92 @@
+// How many pairs of successive launches of the eighteen programs the analysis finds other than full, which patterns of
+// Table I they have, what storage they take (Table III), and how long the analysis is.
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "bench/blocks/relations/program_relations.h"
+#include "bench/support/main.h"
+#include "bench/support/report.h"
+
+namespace {
+
+using namespace pergola::bench::blocks;
+using pergola::analysis::BlockPattern;
+
+struct Totals {
+  std::size_t pairs = 0, not_full = 0;
+};
+
+// False: the program could not be analysed.
+bool add_rows(const ProgramFactory& factory, const Size& size, pergola::source::Compiler compiler, bench::Report& report, Totals& totals) {
+  const Program program = factory.make(size);
+  const auto relations = ProgramRelations::of(program, compiler);
+  if (!relations) {
+    fmt::print(stderr, "{}: {}\n", program.name, relations.message());
+    return false;
+  }
+  const auto pairs = relations->pairs();
+  if (!pairs) {
+    fmt::print(stderr, "{}: {}\n", program.name, pairs.message());
+    return false;
+  }
+  std::map<std::string, int> patterns;
+  std::set<int> numbers, read_numbers;
+  std::vector<double> footprint_ms, relation_ms;
+  std::uint64_t encoded = 0, plain = 0;
+  std::size_t not_full = 0;
+  std::string reason;
+  bool agree = true;
+  for (const ProgramRelations::Pair& pair : *pairs) {
+    ++patterns[std::string(to_string(pair.relation.pattern))];
+    numbers.insert(table_one(pair.relation.pattern));
+    read_numbers.insert(table_one(pair.read_pattern));
+    footprint_ms.push_back(pair.footprint_time.count());
+    relation_ms.push_back(pair.relation_time.count());
+    encoded += pair.relation.encoded_bytes();
+    plain += pair.relation.plain_bytes();
+    not_full += pair.relation.pattern != BlockPattern::kFull;
+    agree &= pair.agrees;
+    if (reason.empty()) reason = pair.relation.full_reason;
+  }
+  totals.pairs += pairs->size();
+  totals.not_full += not_full;
+  nlohmann::json params = {{"launches", program.launches.size()}, {"pairs", pairs->size()}, {"not_full", not_full},
+                           {"most_blocks", program.most_blocks()}, {"patterns", patterns},
+                           {"table_1", fmt::format("{}", fmt::join(numbers, ","))}, {"table_1_reads_alone", fmt::format("{}", fmt::join(read_numbers, ","))}, {"paper", factory.paper_patterns},
+                           {"storage_to_plain", plain == 0 ? 0.0 : static_cast<double>(encoded) / static_cast<double>(plain)},
+                           {"compiler", pergola::source::to_string(relations->compiled().compiler)}};
+  if (!reason.empty()) params["first_full_reason"] = reason;
+  if (footprint_ms.empty()) return true;
+  report.add(program.name, "footprint", params, footprint_ms, agree);
+  report.add(program.name, "relation", {{"pairs", pairs->size()}}, relation_ms, agree);
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Block relations of the eighteen programs: patterns, storage, time of the analysis.", "block_patterns_bench");
+  std::string only, compiler = "auto";
+  app.add_option("--only", only, "One program, by name");
+  app.add_option("--compiler", compiler, "auto, nvrtc or clang")->check(CLI::IsMember({"auto", "nvrtc", "clang"}));
+  return bench::run_main(app, argc, argv, [&](const bench::Options& options) {
+    using pergola::source::Compiler;
+    const Compiler chosen = compiler == "nvrtc" ? Compiler::kNvrtc : compiler == "clang" ? Compiler::kClang : Compiler::kAuto;
+    bench::Report report("block-patterns", {"none: an analysis on the host", ""}, argc, argv);
+    Totals totals;
+    for (const ProgramFactory& factory : all()) {
+      if (!only.empty() && factory.name != only) continue;
+      const Size size = options.small ? Size::small() : Size::paper();
+      if (!add_rows(factory, size, chosen, report, totals)) throw std::runtime_error("a program could not be analysed");
+    }
+    report.note(fmt::format("{} of {} pairs of successive launches are not full. A footprint's time is that of one launch's, a "
+                            "relation's that of one pair. Checked: against a comparison of all accesses of both launches.",
+                            totals.not_full, totals.pairs));
+    fmt::print("{} of {} pairs are not full\n", totals.not_full, totals.pairs);
+    return report;
+  });
+}

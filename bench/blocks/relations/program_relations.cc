@@ -1,0 +1,141 @@
+#include "bench/blocks/relations/program_relations.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/ptx/parser.h"
+#include "src/ptx/signature.h"
+
+namespace pergola::bench::blocks {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t kMostComparisons = std::uint64_t{1} << 18;  // of a pair, so that large ones take no minutes
+
+bool depends(const analysis::LaunchFootprint& parent, std::uint32_t p, const analysis::LaunchFootprint& child, std::uint32_t c) {
+  for (const analysis::AccessFootprint& a : parent.accesses) {
+    for (const analysis::AccessFootprint& b : child.accesses) {
+      if (a.allocation != b.allocation || !(a.writes || b.writes)) continue;
+      const auto &of_a = a.places[p], &of_b = b.places[c];
+      if (of_a.shape == a.kNoShape || of_b.shape == b.kNoShape) continue;
+      if (analysis::overlaps({of_a.first, a.shapes[of_a.shape]}, {of_b.first, b.shapes[of_b.shape]})) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+bool agrees_with_bytes(const analysis::BlockRelation& relation, const analysis::LaunchFootprint& parent,
+                       const analysis::LaunchFootprint& child) {
+  const bool is_anything = parent.reads_anything || parent.writes_anything || child.reads_anything || child.writes_anything;
+  if (is_anything || !relation.full_reason.empty()) return relation.pattern == analysis::BlockPattern::kFull;
+  const std::uint64_t pairs = std::uint64_t{relation.parents} * relation.children;
+  const auto step = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, pairs / kMostComparisons));
+  for (std::uint32_t c = 0; c < relation.children; c += step) {
+    std::vector<std::uint32_t> found;
+    for (std::uint32_t p = 0; p < relation.parents; ++p) {
+      if (depends(parent, p, child, c)) found.push_back(p);
+    }
+    if (relation.pattern == analysis::BlockPattern::kFull ? found.size() != relation.parents
+                                                          : !std::ranges::equal(found, relation.parents_of(c))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Result<ProgramRelations> ProgramRelations::of(const Program& program, source::Compiler compiler) {
+  ProgramRelations result;
+  result.program_ = &program;
+  PERGOLA_ASSIGN(source::SourceRequest request, source::load_file(source_path(program)));
+  request.compiler = compiler;
+  PERGOLA_ASSIGN(result.compiled_, source::compile(request));
+  PERGOLA_ASSIGN(ptx::Module module, ptx::parse(result.compiled_.ptx, program.source_file));
+  result.module_ = std::make_unique<ptx::Module>(std::move(module));
+  for (const ptx::Function* entry : result.module_->entries()) {
+    PERGOLA_ASSIGN(analysis::KernelFootprints kernel, analysis::KernelFootprints::of(*result.module_, *entry));
+    result.kernels_.emplace(entry->name, std::move(kernel));
+  }
+  return result;
+}
+
+Result<analysis::LaunchFootprint> ProgramRelations::footprint(std::size_t number) const {
+  const Launch& launch = program_->launches[number];
+  const auto kernel = kernels_.find(launch.kernel);
+  if (kernel == kernels_.end()) {
+    return PERGOLA_ERROR(kNotFound, "{}: there is no kernel '{}' in {}", program_->name, launch.kernel, program_->source_file);
+  }
+  PERGOLA_ASSIGN(const ptx::KernelSignature signature, ptx::signature(*module_, *module_->find_function(launch.kernel)));
+  if (signature.parameters.size() != launch.arguments.size()) {
+    return PERGOLA_ERROR(kInvalidArgument, "{}: '{}' has {} parameters and {} arguments", program_->name, launch.kernel,
+                         signature.parameters.size(), launch.arguments.size());
+  }
+  analysis::LaunchValues values;
+  const Dim3 *grid = &launch.grid, *block = &launch.block;
+  for (int axis = 0; axis < 3; ++axis) {
+    values.grid[axis] = axis == 0 ? grid->x : axis == 1 ? grid->y : grid->z;
+    values.block[axis] = axis == 0 ? block->x : axis == 1 ? block->y : block->z;
+  }
+  values.parameters.resize(signature.parameter_bytes);
+  for (std::size_t i = 0; i < launch.arguments.size(); ++i) {
+    const std::uint32_t offset = signature.parameters[i].offset_bytes;
+    if (const auto* buffer = std::get_if<BufferArgument>(&launch.arguments[i])) {
+      values.pointers.push_back({offset, buffer->buffer, static_cast<std::int64_t>(buffer->offset_bytes),
+                                 program_->buffers[buffer->buffer].bytes()});
+      continue;
+    }
+    std::visit(
+        [&](const auto& number_given) {
+          if constexpr (!std::is_same_v<std::decay_t<decltype(number_given)>, BufferArgument>) {
+            std::memcpy(values.parameters.data() + offset, &number_given, sizeof number_given);
+          }
+        },
+        launch.arguments[i]);
+  }
+  // What the module has of its own, behind the program's buffers.
+  auto allocation = static_cast<analysis::AllocationId>(program_->buffers.size());
+  for (const ptx::Item& item : module_->items) {
+    const auto* variable = std::get_if<ptx::Variable>(&item.node);
+    if (variable == nullptr || variable->space != ptx::Space::kGlobal) continue;
+    values.variables.push_back({variable->name, allocation++, variable->size_bytes()});
+  }
+  return kernel->second.at(values);
+}
+
+Result<std::vector<ProgramRelations::Pair>> ProgramRelations::pairs() const {
+  std::vector<Pair> result;
+  std::optional<analysis::LaunchFootprint> before;
+  for (std::size_t i = 0; i < program_->launches.size(); ++i) {
+    Pair pair;
+    auto begin = Clock::now();
+    PERGOLA_ASSIGN(analysis::LaunchFootprint now, footprint(i));
+    pair.footprint_time = Clock::now() - begin;
+    if (before) {
+      begin = Clock::now();
+      pair.relation = analysis::block_dependencies(*before, now);
+      pair.relation_time = Clock::now() - begin;
+      pair.read_pattern = analysis::block_dependencies(*before, now, {.raw_only = true}).pattern;
+      pair.agrees = agrees_with_bytes(pair.relation, *before, now);
+      result.push_back(std::move(pair));
+    }
+    before = std::move(now);
+  }
+  return result;
+}
+
+int table_one(analysis::BlockPattern pattern) {
+  switch (pattern) {
+    case analysis::BlockPattern::kFull: return 1;
+    case analysis::BlockPattern::kGroups: return 2;
+    case analysis::BlockPattern::kOneToOne: return 3;
+    case analysis::BlockPattern::kOneToN: return 4;
+    case analysis::BlockPattern::kNToOne: return 5;
+    case analysis::BlockPattern::kOverlapped: return 6;
+    case analysis::BlockPattern::kIndependent: return 7;
+  }
+  return 0;
+}
+
+}  // namespace pergola::bench::blocks
