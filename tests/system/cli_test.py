@@ -18,6 +18,31 @@ extern "C" __global__ void saxpy(float a, const float* x, float* y, int n) {
   if (i < n) y[i] += a * x[i];
 }
 '''
+BLOCKS = """
+.version 7.0
+.target sm_70
+.address_size 64
+""" + "".join(f"""
+.visible .entry {name}(.param .u64 x, .param .u32 n) {{
+  .reg .pred %p;
+  .reg .b32 %b, %t, %i, %v, %n;
+  .reg .b64 %x, %o;
+  ld.param.u64 %x, [x];
+  ld.param.u32 %n, [n];
+  mov.u32 %b, %ctaid.x;
+  mov.u32 %t, %ntid.x;
+  mov.u32 %v, %tid.x;
+  mad.lo.s32 %i, %b, %t, %v;
+  setp.ge.s32 %p, %i, %n;
+  @%p bra END;
+  mul.wide.s32 %o, %i, 4;
+  add.s64 %x, %x, %o;
+  {before}
+  st.global.u32 [%x], %v;
+END:
+  ret;
+}}
+""" for name, before in (("fill", ""), ("fold", "ld.global.u32 %v, [%x];")))
 PTX = """
 .version 7.0
 .target sm_70
@@ -295,6 +320,20 @@ class Cli(unittest.TestCase):
         self.assertFalse(kernels[0]["resources"]["uses_atomics"])
         self.assertEqual(kernels[0]["resources"]["barriers"], [])
         self.run_program("analyze", "case.ptx", "--kernel", "sub", code=2)
+
+    def test_analyze_relates_the_blocks_of_two_launches(self):
+        launches = ("--launch", "fill[4, 32](x:512, 128)", "--launch", "fold[2, 64](x, 128)")
+        (self.folder / "blocks.ptx").write_text(BLOCKS)
+        picture = self.folder / "blocks.svg"
+        text = self.run_program("analyze", "blocks.ptx", *launches, "--svg", picture).stdout
+        self.assertIn("block 1: bytes 128 to 255", text)
+        self.assertIn("n-to-one (read after write, write after write)", text)
+        self.assertIn("block 1 waits for 2, 3", text)
+        self.assertEqual(picture.read_text().count("<line"), 4)
+        answer = json.loads(self.run_program("analyze", "blocks.ptx", *launches, "--json").stdout)
+        self.assertEqual(answer["relation"]["pattern"], "n-to-one")
+        self.assertEqual(answer["relation"]["first_children"], [[0, 1], [2, 3]])
+        self.assertIn("give --launch twice", self.run_program("analyze", "blocks.ptx", "--svg", picture, code=2).stderr)
 
     def test_analyze_names_module_variables(self):
         (self.folder / "variables.ptx").write_text(

@@ -12,6 +12,7 @@
 #include "src/session/arguments.h"
 #include "src/session/kernel_names.h"
 #include "src/source/source.h"
+#include "tools/pergola/analyze_blocks.h"
 #include "tools/pergola/commands.h"
 
 namespace pergola::tool {
@@ -20,8 +21,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct AnalyzeOptions {
-  std::string file, kernel;
-  std::vector<std::string> flags;
+  std::string file, kernel, svg;
+  std::vector<std::string> flags, launches;
 };
 
 struct Report {
@@ -163,6 +164,8 @@ Status analyze(const AnalyzeOptions& options, Console& console) {
   PERGOLA_ASSIGN(const source::CompiledSource compiled, compile(options));
   PERGOLA_ASSIGN(const ptx::Module module, ptx::parse(compiled.ptx, runtime::ptx_name(compiled)));
   PERGOLA_TRY(ptx::verify(module));
+  if (!options.launches.empty()) return analyze_blocks(module, options.launches, options.svg, console);
+  if (!options.svg.empty()) return PERGOLA_ERROR(kInvalidArgument, "--svg draws the relation of two launches; give --launch twice");
   std::vector<const ptx::Function*> entries = module.entries();
   std::erase_if(entries, [](const ptx::Function* entry) { return !entry->has_body; });
   std::vector<session::KernelName> names;
@@ -204,9 +207,14 @@ void add_analyze_command(CLI::App& app, Console& console) {
   command->footer(
       "Examples:\n"
       "  pergola analyze saxpy.cu\n"
-      "  pergola analyze kernels.ptx --kernel blur --json");
+      "  pergola analyze kernels.ptx --kernel blur --json\n"
+      "What each block reads and writes, and which blocks of a second launch wait for which of a first:\n"
+      "  pergola analyze k.cu --launch 'blur[64, 256](x:64K, y:64K, 16384)' --launch 'sum[64, 256](y, z:256)' --svg blocks.svg");
   command->add_option("file", options->file, "CUDA C++ or PTX")->required();
   command->add_option("--kernel,-k", options->kernel, "Only this one");
+  command->add_option("--launch,-l", options->launches, "Once or twice: kernel[grid, block](array:bytes, number, ...)")
+      ->allow_extra_args(false);
+  command->add_option("--svg", options->svg, "Draw which blocks wait for which")->type_name("PATH");
   command->add_option("--flag", options->flags, "For the compiler: --flag=-DN=4")->allow_extra_args(false);
   command->add_flag("--json", console.json, "One JSON object on standard output");
   command->callback([options, &console] {

@@ -1,0 +1,179 @@
+#include "tools/pergola/launch_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cctype>
+#include <cstring>
+#include <span>
+
+namespace pergola::tool {
+namespace {
+
+bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$' || c == '.'; }
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) {}
+
+  Result<LaunchText> run() {
+    LaunchText launch;
+    launch.kernel = name();
+    if (launch.kernel.empty()) return wrong("a kernel's name");
+    if (!take('[')) return wrong("`[grid, block]`");
+    if (!dimensions(launch.grid)) return wrong("a grid such as 4, 4x2 or (4,2,1)");
+    if (!take(',')) return wrong("`, block]`");
+    if (!dimensions(launch.block)) return wrong("a block such as 256 or 16x16");
+    if (!take(']')) return wrong("`]`");
+    if (!take('(')) return wrong("`(arguments)`");
+    if (!take(')')) {
+      do {
+        LaunchText::Argument argument;
+        if (!this->argument(argument)) return wrong("an array such as x:4096, or a number");
+        launch.arguments.push_back(std::move(argument));
+      } while (take(','));
+      if (!take(')')) return wrong("`,` or `)`");
+    }
+    skip();
+    if (at_ != text_.size()) return wrong("the end");
+    return launch;
+  }
+
+ private:
+  Error wrong(std::string_view wanted) {
+    skip();
+    return PERGOLA_ERROR(kInvalidArgument, "{} is wanted at character {} of the launch '{}'; write it as add[4, 256](x:4096, 1024)",
+                         wanted, at_ + 1, text_);
+  }
+  void skip() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  }
+  bool take(char c) {
+    skip();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  std::string name() {
+    skip();
+    const std::size_t begin = at_;
+    while (at_ < text_.size() && is_name(text_[at_])) ++at_;
+    return std::string(text_.substr(begin, at_ - begin));
+  }
+  template <typename Number>
+  bool number(Number& value) {
+    skip();
+    const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+    if (error != std::errc()) return false;
+    at_ = static_cast<std::size_t>(end - text_.data());
+    return true;
+  }
+  bool dimensions(std::uint32_t (&sizes)[3]) {
+    const bool is_tuple = take('(');
+    for (int axis = 0; axis < 3; ++axis) {
+      if (!number(sizes[axis])) return false;
+      if (!(axis < 2 && take(is_tuple ? ',' : 'x'))) break;
+    }
+    return !is_tuple || take(')');
+  }
+  bool argument(LaunchText::Argument& argument) {
+    skip();
+    if (at_ >= text_.size()) return false;
+    if (std::isalpha(static_cast<unsigned char>(text_[at_])) == 0 && text_[at_] != '_') {
+      const std::size_t begin = at_;
+      while (at_ < text_.size() && (is_name(text_[at_]) || text_[at_] == '-' || text_[at_] == '+')) ++at_;
+      argument.number = text_.substr(begin, at_ - begin);
+      return !argument.number.empty();
+    }
+    argument.array = name();
+    if (take(':')) {
+      std::uint64_t bytes = 0;
+      if (!number(bytes)) return false;
+      for (const auto& [unit, shift] : {std::pair('K', 10), std::pair('M', 20), std::pair('G', 30)}) {
+        if (!take(unit)) continue;
+        if (bytes >> (63 - shift) != 0) return false;
+        bytes <<= shift;
+      }
+      argument.bytes = bytes;
+    }
+    return !take('+') || number(argument.offset_bytes);
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+template <typename Number>
+bool store_number(const std::string& text, std::span<std::byte> into) {
+  Number value{};
+  const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
+  const auto [end, error] = std::from_chars(begin, text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return false;
+  std::memcpy(into.data(), &value, sizeof value);
+  return true;
+}
+
+bool store(const std::string& text, ptx::Type type, std::span<std::byte> into) {
+  if (type == ptx::Type::kF32) return store_number<float>(text, into);
+  if (type == ptx::Type::kF64) return store_number<double>(text, into);
+  if (ptx::is_float(type)) return false;
+  std::int64_t value = 0;
+  std::byte bytes[8];
+  if (into.size() > 8 || !store_number<std::int64_t>(text, bytes)) return false;
+  std::memcpy(&value, bytes, 8);
+  std::memcpy(into.data(), bytes, into.size());
+  const auto bits = static_cast<unsigned>(8 * into.size());
+  return bits == 64 || (value >= -(std::int64_t{1} << (bits - 1)) && value < (std::int64_t{1} << bits));
+}
+
+}  // namespace
+
+Result<LaunchText> parse_launch(std::string_view text) { return Parser(text).run(); }
+
+std::string_view ArrayNames::name(analysis::AllocationId number) const {
+  for (const auto& [name, array] : arrays) {
+    if (array.number == number) return name;
+  }
+  return "a variable of the module";
+}
+
+Result<analysis::LaunchValues> launch_values(const LaunchText& launch, const ptx::KernelSignature& signature, ArrayNames& arrays) {
+  if (launch.arguments.size() != signature.parameters.size()) {
+    return PERGOLA_ERROR(kInvalidArgument, "'{}' has {} parameters, and its launch gives {}", launch.kernel,
+                         signature.parameters.size(), launch.arguments.size());
+  }
+  analysis::LaunchValues values;
+  std::copy_n(launch.grid, 3, values.grid);
+  std::copy_n(launch.block, 3, values.block);
+  values.parameters.resize(signature.parameter_bytes);
+  for (std::size_t i = 0; i < launch.arguments.size(); ++i) {
+    const ptx::Parameter& parameter = signature.parameters[i];
+    const LaunchText::Argument& argument = launch.arguments[i];
+    if (argument.array.empty()) {
+      const std::span<std::byte> place(values.parameters.data() + parameter.offset_bytes, parameter.size_bytes);
+      if (!parameter.is_aggregate && store(argument.number, parameter.type, place)) continue;
+      return PERGOLA_ERROR(kInvalidArgument, "'{}' is no value of parameter {} of '{}', which is .{}", argument.number, i,
+                           launch.kernel, ptx::spelling(parameter.type));
+    }
+    const auto found = arrays.arrays.find(argument.array);
+    if (found == arrays.arrays.end() && !argument.bytes) {
+      return PERGOLA_ERROR(kInvalidArgument, "the array '{}' has no size; write {}:BYTES where it is first named", argument.array,
+                           argument.array);
+    }
+    if (found != arrays.arrays.end() && argument.bytes && *argument.bytes != found->second.bytes) {
+      return PERGOLA_ERROR(kInvalidArgument, "the array '{}' has {} bytes in one place and {} in another", argument.array,
+                           found->second.bytes, *argument.bytes);
+    }
+    if (parameter.size_bytes != 8 || parameter.is_aggregate) {
+      return PERGOLA_ERROR(kInvalidArgument, "parameter {} of '{}' has {} bytes and takes no array", i, launch.kernel,
+                           parameter.size_bytes);
+    }
+    const auto number = static_cast<analysis::AllocationId>(arrays.arrays.size());
+    const auto& array = arrays.arrays.try_emplace(argument.array, ArrayNames::Array{number, argument.bytes.value_or(0)}).first->second;
+    values.pointers.push_back({parameter.offset_bytes, array.number, static_cast<std::int64_t>(argument.offset_bytes), array.bytes});
+  }
+  return values;
+}
+
+}  // namespace pergola::tool
