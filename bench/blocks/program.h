@@ -81,7 +81,8 @@ struct Size {
 
   static Size paper() { return {}; }
   static Size small() { return {Kind::kSmall}; }
-  // `concurrent_blocks`: how many blocks of the program's shape the device runs at once.
+  // `concurrent_blocks`: how many blocks of the program's shape the device runs at once. The kernels' indices are ints,
+  // which all programs keep to up to 32767 blocks of the largest launch.
   static Size by_waves(double waves, std::uint32_t concurrent_blocks) {
     return {Kind::kWaves, waves, concurrent_blocks};
   }

@@ -135,6 +135,12 @@ TEST_P(EachProgram, HasAsManyBlocksAsWereAskedFor) {
   }
 }
 
+TEST_P(EachProgram, KeepsToIntsUpToTheLimit) {
+  const Program program = factory().make(Size::by_waves(1, 32767));
+  for (const Buffer& buffer : program.buffers) EXPECT_LT(buffer.count, std::size_t{1} << 31) << buffer.name;
+  for (const Launch& launch : program.launches) EXPECT_LE(launch.grid.y, 65535u);
+}
+
 TEST(Programs, AreTableTwoAndTheWavefronts) {
   std::vector<std::uint32_t> launches;
   for (const ProgramFactory& factory : all()) launches.push_back(factory.paper_launches);

@@ -65,12 +65,17 @@ __device__ void transform8(Complex<T>* v) {
 
 __device__ int reversed(int k) { return ((k & 1) << 2) | (k & 2) | (k >> 2); }
 
-// v[reversed(k)] by the k-th power of the root of 1 at `part` of `whole`.
+// v[reversed(k)] by the k-th power of the root of 1 that is `part` of `whole` of a turn.
 template <typename T, int Sign>
 __device__ void twiddle8(Complex<T>* v, int part, int whole) {
   const T angle = T(Sign) * T(6.28318530717958647693) * T(part) / T(whole);
+  const Complex<T> root = {cosine(angle), sine(angle)};
+  Complex<T> power = root;
 #pragma unroll
-  for (int k = 1; k < 8; k++) v[reversed(k)] = v[reversed(k)] * Complex<T>{cosine(angle * T(k)), sine(angle * T(k))};
+  for (int k = 1; k < 8; k++) {
+    v[reversed(k)] = v[reversed(k)] * power;
+    power = power * root;
+  }
 }
 
 template <typename T, int Sign>

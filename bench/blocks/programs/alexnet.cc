@@ -251,7 +251,7 @@ Program make_alexnet(const Size& size) {
   Shape shape;
   if (size.kind == Size::Kind::kSmall) shape = {2, 3, 83, {6, 7, 8, 8, 6}, {70, 65, 40}};
   if (size.kind == Size::Kind::kWaves) {
-    shape = {1, 3, 99, {32, 64, 96, 96, 64}, {256, 256, 100}};
+    shape = {1, 3, 83, {32, 64, 96, 96, 64}, {256, 256, 100}};
     shape.images = divided_up(size.blocks(), 96);
   }
   Program p{"AlexNet", "alexnet.cu", {}, {}, nullptr};

@@ -31,7 +31,7 @@ struct Systems {
 
   explicit Systems(const Size& size) {
     if (size.kind == Size::Kind::kSmall) n = 70, count = 2, threads = 32;
-    if (size.kind == Size::Kind::kWaves) n = 512, count = divided_up(size.blocks(), n / threads);
+    if (size.kind == Size::Kind::kWaves) n = threads, count = size.blocks();
   }
   Dim3 grid() const { return {as_extent(divided_up(n, threads)), as_extent(count)}; }
 };
