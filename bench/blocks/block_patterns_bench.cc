@@ -1,7 +1,7 @@
 // How many pairs of successive launches of the eighteen programs the analysis finds other than full, which patterns of
 // Table I they have, what storage they take (Table III), and how long the analysis is.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <map>
@@ -21,7 +21,8 @@ struct Totals {
 };
 
 // False: the program could not be analysed.
-bool add_rows(const ProgramFactory& factory, const Size& size, pergola::source::Compiler compiler, bench::Report& report, Totals& totals) {
+bool add_rows(const ProgramFactory& factory, const Size& size, pergola::source::Compiler compiler,
+              bench::Report& report, Totals& totals) {
   const Program program = factory.make(size);
   const auto relations = ProgramRelations::of(program, compiler);
   if (!relations) {
@@ -54,11 +55,17 @@ bool add_rows(const ProgramFactory& factory, const Size& size, pergola::source::
   }
   totals.pairs += pairs->size();
   totals.not_full += not_full;
-  nlohmann::json params = {{"launches", program.launches.size()}, {"pairs", pairs->size()}, {"not_full", not_full},
-                           {"most_blocks", program.most_blocks()}, {"patterns", patterns},
-                           {"table_1", fmt::format("{}", fmt::join(numbers, ","))}, {"table_1_reads_alone", fmt::format("{}", fmt::join(read_numbers, ","))}, {"paper", factory.paper_patterns},
-                           {"storage_to_plain", plain == 0 ? 0.0 : static_cast<double>(encoded) / static_cast<double>(plain)},
-                           {"compiler", pergola::source::to_string(relations->compiled().compiler)}};
+  nlohmann::json params = {
+      {"launches", program.launches.size()},
+      {"pairs", pairs->size()},
+      {"not_full", not_full},
+      {"most_blocks", program.most_blocks()},
+      {"patterns", patterns},
+      {"table_1", fmt::format("{}", fmt::join(numbers, ","))},
+      {"table_1_reads_alone", fmt::format("{}", fmt::join(read_numbers, ","))},
+      {"paper", factory.paper_patterns},
+      {"storage_to_plain", plain == 0 ? 0.0 : static_cast<double>(encoded) / static_cast<double>(plain)},
+      {"compiler", pergola::source::to_string(relations->compiled().compiler)}};
   if (!reason.empty()) params["first_full_reason"] = reason;
   if (footprint_ms.empty()) return true;
   report.add(program.name, "footprint", params, footprint_ms, agree);
@@ -69,13 +76,16 @@ bool add_rows(const ProgramFactory& factory, const Size& size, pergola::source::
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Block relations of the eighteen programs: patterns, storage, time of the analysis.", "block_patterns_bench");
+  CLI::App app("Block relations of the eighteen programs: patterns, storage, time of the analysis.",
+               "block_patterns_bench");
   std::string only, compiler = "auto";
   app.add_option("--only", only, "One program, by name");
   app.add_option("--compiler", compiler, "auto, nvrtc or clang")->check(CLI::IsMember({"auto", "nvrtc", "clang"}));
   return bench::run_main(app, argc, argv, [&](const bench::Options& options) {
     using pergola::source::Compiler;
-    const Compiler chosen = compiler == "nvrtc" ? Compiler::kNvrtc : compiler == "clang" ? Compiler::kClang : Compiler::kAuto;
+    const Compiler chosen = compiler == "nvrtc"   ? Compiler::kNvrtc
+                            : compiler == "clang" ? Compiler::kClang
+                                                  : Compiler::kAuto;
     bench::Report report("block-patterns", {"none: an analysis on the host", ""}, argc, argv);
     Totals totals;
     for (const ProgramFactory& factory : all()) {
@@ -83,9 +93,10 @@ int main(int argc, char** argv) {
       const Size size = options.small ? Size::small() : Size::paper();
       if (!add_rows(factory, size, chosen, report, totals)) throw std::runtime_error("a program could not be analysed");
     }
-    report.note(fmt::format("{} of {} pairs of successive launches are not full. A footprint's time is that of one launch's, a "
-                            "relation's that of one pair. Checked: against a comparison of all accesses of both launches.",
-                            totals.not_full, totals.pairs));
+    report.note(
+        fmt::format("{} of {} pairs of successive launches are not full. A footprint's time is that of one launch's, a "
+                    "relation's that of one pair. Checked: against a comparison of all accesses of both launches.",
+                    totals.not_full, totals.pairs));
     fmt::print("{} of {} pairs are not full\n", totals.not_full, totals.pairs);
     return report;
   });

@@ -15,16 +15,19 @@
 
 namespace {
 
-// Footprints of a launch whose 8-byte parameters are pointers and whose others are small numbers, related to themselves.
+// Footprints of a launch whose 8-byte parameters are pointers and whose others are small numbers, related to
+// themselves.
 void relate(const pergola::ptx::Module& module, const pergola::ptx::Function& entry) {
   using namespace pergola;
   const auto signature = ptx::signature(module, entry);
   const auto kernel = analysis::KernelFootprints::of(module, entry);
   if (!signature.ok() || !kernel.ok() || signature->parameter_bytes > 4096) return;
-  analysis::LaunchValues values{.grid = {3, 2, 1}, .block = {33, 2, 1}, .parameters = {}, .pointers = {}, .variables = {}};
+  analysis::LaunchValues values{
+      .grid = {3, 2, 1}, .block = {33, 2, 1}, .parameters = {}, .pointers = {}, .variables = {}};
   values.parameters.resize(signature->parameter_bytes, std::byte{5});
   for (const ptx::Parameter& parameter : signature->parameters) {
-    if (parameter.size_bytes == 8) values.pointers.push_back({parameter.offset_bytes, parameter.offset_bytes / 16, 4, 4096});
+    if (parameter.size_bytes == 8)
+      values.pointers.push_back({parameter.offset_bytes, parameter.offset_bytes / 16, 4, 4096});
   }
   const auto footprint = kernel->at(values);
   if (footprint.ok()) (void)analysis::block_dependencies(*footprint, *footprint);

@@ -148,8 +148,8 @@ Result<BlockOutcome> run_blocks(device::Device& device, const Experiment& experi
     const std::uint32_t offset = signature.parameters[bound.parameter].offset_bytes + bound.offset_bytes;
     const std::uint64_t address = buffers[bound.buffer]->address() + bound.position;
     std::memcpy(values.parameters.data() + offset, &address, 8);
-    values.pointers.push_back(
-        {offset, static_cast<analysis::AllocationId>(bound.buffer), static_cast<std::int64_t>(bound.position), buffers[bound.buffer]->size_bytes()});
+    values.pointers.push_back({offset, static_cast<analysis::AllocationId>(bound.buffer),
+                               static_cast<std::int64_t>(bound.position), buffers[bound.buffer]->size_bytes()});
   }
   const device::LaunchConfig& config = experiment.config;
   const std::uint32_t grid[3] = {config.grid.x, config.grid.y, config.grid.z};

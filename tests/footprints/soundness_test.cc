@@ -150,10 +150,12 @@ TEST_F(Footprints, ProgramsOfDependentKernels_AreSoundAndTight) {
     const Totals before = totals_;
     for (std::size_t i = 0; i < program.launches.size(); ++i) {
       if (++seen[program.launches[i].kernel] > 2 && i + 3 < program.launches.size()) continue;
-      check(experiment_of(program, program.launches[i], relations->ptx()), fmt::format("{}, launch {}", program.name, i));
+      check(experiment_of(program, program.launches[i], relations->ptx()),
+            fmt::format("{}, launch {}", program.name, i));
     }
     const auto truth = static_cast<double>(totals_.true_bytes - before.true_bytes);
-    fmt::print("{}: {:.3f} times the truth\n", program.name, static_cast<double>(totals_.footprint_bytes - before.footprint_bytes) / truth);
+    fmt::print("{}: {:.3f} times the truth\n", program.name,
+               static_cast<double>(totals_.footprint_bytes - before.footprint_bytes) / truth);
   }
   print();
   EXPECT_LT(totals_.excess(), 1.5);

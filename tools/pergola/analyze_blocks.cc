@@ -29,7 +29,8 @@ Result<Analysed> analysed(const ptx::Module& module, const std::string& text, Ar
   if (entry == nullptr || !entry->is_entry || !entry->has_body) {
     std::vector<std::string> names;
     for (const ptx::Function* other : module.entries()) names.push_back(other->name);
-    return PERGOLA_ERROR(kNotFound, "{} has no kernel '{}'; it has {}", module.source_name, result.text.kernel, fmt::join(names, ", "));
+    return PERGOLA_ERROR(kNotFound, "{} has no kernel '{}'; it has {}", module.source_name, result.text.kernel,
+                         fmt::join(names, ", "));
   }
   PERGOLA_ASSIGN(const ptx::KernelSignature signature, ptx::signature(module, *entry));
   PERGOLA_ASSIGN(analysis::LaunchValues values, launch_values(result.text, signature, arrays));
@@ -53,13 +54,16 @@ std::string bytes(const analysis::AccessFootprint& access, std::uint32_t block) 
   const auto& place = access.places[block];
   if (place.shape == access.kNoShape) return "nothing";
   const analysis::ByteShape& shape = access.shapes[place.shape];
-  if (shape.dimensions.empty()) return fmt::format("bytes {} to {}", place.first, place.first + static_cast<std::int64_t>(shape.width) - 1);
+  if (shape.dimensions.empty())
+    return fmt::format("bytes {} to {}", place.first, place.first + static_cast<std::int64_t>(shape.width) - 1);
   std::string text;
-  for (const auto& dimension : shape.dimensions) text += fmt::format("{} times, {} apart, ", dimension.count, dimension.stride);
+  for (const auto& dimension : shape.dimensions)
+    text += fmt::format("{} times, {} apart, ", dimension.count, dimension.stride);
   return fmt::format("{}{} bytes from {}", text, shape.width, place.first);
 }
 
-void add_footprint(const std::string& name, const Analysed& launch, const ArrayNames& arrays, Json& json, std::string& text) {
+void add_footprint(const std::string& name, const Analysed& launch, const ArrayNames& arrays, Json& json,
+                   std::string& text) {
   const analysis::LaunchFootprint& footprint = launch.footprint;
   text += fmt::format("{}: {} blocks\n", name, footprint.blocks());
   Json accesses = Json::array();
@@ -71,11 +75,18 @@ void add_footprint(const std::string& name, const Analysed& launch, const ArrayN
       if (access.whole_reason.empty()) text += fmt::format("    block {}: {}\n", b, bytes(access, b));
       blocks.push_back(bytes(access, b));
     }
-    accesses.push_back({{"array", arrays.name(access.allocation)}, {"reads", access.reads}, {"writes", access.writes},
-                        {"line", access.line}, {"whole_reason", access.whole_reason}, {"first_blocks", blocks}});
+    accesses.push_back({{"array", arrays.name(access.allocation)},
+                        {"reads", access.reads},
+                        {"writes", access.writes},
+                        {"line", access.line},
+                        {"whole_reason", access.whole_reason},
+                        {"first_blocks", blocks}});
   }
   if (!footprint.anything_reason.empty()) text += fmt::format("  may access anything: {}\n", footprint.anything_reason);
-  json.push_back({{"launch", name}, {"blocks", footprint.blocks()}, {"accesses", accesses}, {"anything", footprint.anything_reason}});
+  json.push_back({{"launch", name},
+                  {"blocks", footprint.blocks()},
+                  {"accesses", accesses},
+                  {"anything", footprint.anything_reason}});
 }
 
 void add_relation(const analysis::BlockRelation& relation, Json& json, std::string& text) {
@@ -89,21 +100,29 @@ void add_relation(const analysis::BlockRelation& relation, Json& json, std::stri
   Json children = Json::array();
   for (std::uint32_t c = 0; c < std::min(relation.children, kShown) && !relation.first_parent.empty(); ++c) {
     const auto parents = relation.parents_of(c);
-    const std::vector<std::uint32_t> first(parents.begin(), parents.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(parents.size(), 12)));
-    text += fmt::format("  block {} waits for {}{}\n", c, first.empty() ? "none" : fmt::format("{}", fmt::join(first, ", ")),
-                        first.size() < parents.size() ? fmt::format(" and {} more", parents.size() - first.size()) : "");
+    const std::vector<std::uint32_t> first(
+        parents.begin(), parents.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(parents.size(), 12)));
+    text += fmt::format(
+        "  block {} waits for {}{}\n", c, first.empty() ? "none" : fmt::format("{}", fmt::join(first, ", ")),
+        first.size() < parents.size() ? fmt::format(" and {} more", parents.size() - first.size()) : "");
     children.push_back(first);
   }
-  text += fmt::format("  {} pairs of blocks, at most {} parents a block; {} bytes encoded, {} as a list\n", relation.edges,
-                      relation.max_degree, relation.encoded_bytes(), relation.plain_bytes());
-  json = {{"pattern", to_string(relation.pattern)}, {"hazards", hazards}, {"edges", relation.edges},
-          {"max_degree", relation.max_degree}, {"full_reason", relation.full_reason}, {"first_children", children},
-          {"encoded_bytes", relation.encoded_bytes()}, {"plain_bytes", relation.plain_bytes()}};
+  text += fmt::format("  {} pairs of blocks, at most {} parents a block; {} bytes encoded, {} as a list\n",
+                      relation.edges, relation.max_degree, relation.encoded_bytes(), relation.plain_bytes());
+  json = {{"pattern", to_string(relation.pattern)},
+          {"hazards", hazards},
+          {"edges", relation.edges},
+          {"max_degree", relation.max_degree},
+          {"full_reason", relation.full_reason},
+          {"first_children", children},
+          {"encoded_bytes", relation.encoded_bytes()},
+          {"plain_bytes", relation.plain_bytes()}};
 }
 
 }  // namespace
 
-Status analyze_blocks(const ptx::Module& module, const std::vector<std::string>& launches, const std::string& svg, const Console& console) {
+Status analyze_blocks(const ptx::Module& module, const std::vector<std::string>& launches, const std::string& svg,
+                      const Console& console) {
   if (launches.size() > 2) {
     return PERGOLA_ERROR(kInvalidArgument, "{} launches are given; blocks are related between two", launches.size());
   }

@@ -1,5 +1,5 @@
-// `pergola analyze --launch`: what each block of a launch reads and writes, and which blocks of a second launch wait for
-// which of a first.
+// `pergola analyze --launch`: what each block of a launch reads and writes, and which blocks of a second launch wait
+// for which of a first.
 #pragma once
 
 #include <string>
@@ -11,6 +11,7 @@
 namespace pergola::tool {
 
 // One or two launches (launch_text.h), the later after the earlier; `svg`: a path for the picture, or "".
-Status analyze_blocks(const ptx::Module& module, const std::vector<std::string>& launches, const std::string& svg, const Console& console);
+Status analyze_blocks(const ptx::Module& module, const std::vector<std::string>& launches, const std::string& svg,
+                      const Console& console);
 
 }  // namespace pergola::tool

@@ -45,9 +45,8 @@ Json parameter_json(const session::ParameterInfo& parameter) {
 void add_variables(const session::KernelInfo& kernel, Json& json, std::string& text) {
   json = Json::array();
   for (const session::VariableInfo& variable : kernel.variables) {
-    json.push_back({{"name", variable.name},
-                    {"access", session::to_string(variable.access)},
-                    {"reason", variable.reason}});
+    json.push_back(
+        {{"name", variable.name}, {"access", session::to_string(variable.access)}, {"reason", variable.reason}});
     text += fmt::format("  variable {}: {}: {}\n", variable.name, session::to_string(variable.access), variable.reason);
   }
 }
@@ -67,8 +66,11 @@ void add_resources(const analysis::Resources& uses, Json& json, std::string& tex
   json = {{"static_shared_bytes", uses.static_shared_bytes},
           {"local_bytes", uses.local_bytes},
           {"virtual_registers",
-           {{"predicate", uses.predicates}, {"b16", uses.registers_16}, {"b32", uses.registers_32},
-            {"b64", uses.registers_64}, {"b128", uses.registers_128}}},
+           {{"predicate", uses.predicates},
+            {"b16", uses.registers_16},
+            {"b32", uses.registers_32},
+            {"b64", uses.registers_64},
+            {"b128", uses.registers_128}}},
           {"barriers", uses.barriers},
           {"has_dynamic_barrier", uses.has_dynamic_barrier},
           {"call_depth", uses.call_depth},
@@ -94,7 +96,8 @@ void add_resources(const analysis::Resources& uses, Json& json, std::string& tex
   note("is_recursive", uses.is_recursive, "recursion");
   note("has_indirect_calls", uses.has_indirect_calls, "indirect calls");
   if (!found.empty()) text += fmt::format("  uses {}\n", fmt::join(found, ", "));
-  if (!uses.externals.empty()) text += fmt::format("  calls what is not defined here: {}\n", fmt::join(uses.externals, ", "));
+  if (!uses.externals.empty())
+    text += fmt::format("  calls what is not defined here: {}\n", fmt::join(uses.externals, ", "));
   for (const std::string& line : uses.opaque) text += fmt::format("  not understood: {}\n", line);
 }
 
@@ -165,7 +168,8 @@ Status analyze(const AnalyzeOptions& options, Console& console) {
   PERGOLA_ASSIGN(const ptx::Module module, ptx::parse(compiled.ptx, runtime::ptx_name(compiled)));
   PERGOLA_TRY(ptx::verify(module));
   if (!options.launches.empty()) return analyze_blocks(module, options.launches, options.svg, console);
-  if (!options.svg.empty()) return PERGOLA_ERROR(kInvalidArgument, "--svg draws the relation of two launches; give --launch twice");
+  if (!options.svg.empty())
+    return PERGOLA_ERROR(kInvalidArgument, "--svg draws the relation of two launches; give --launch twice");
   std::vector<const ptx::Function*> entries = module.entries();
   std::erase_if(entries, [](const ptx::Function* entry) { return !entry->has_body; });
   std::vector<session::KernelName> names;
@@ -192,8 +196,8 @@ Status analyze(const AnalyzeOptions& options, Console& console) {
   for (std::size_t i = begin; i < end; ++i) {
     PERGOLA_ASSIGN(const ptx::KernelSignature signature, ptx::signature(module, *entries[i]));
     PERGOLA_ASSIGN(const analysis::Resources uses, analysis::resources(module, *entries[i]));
-    add_kernel(runtime::describe(module, *entries[i], signature, {}), names[i].plain, uses,
-               refusal(entries[i]->name), report);
+    add_kernel(runtime::describe(module, *entries[i], signature, {}), names[i].plain, uses, refusal(entries[i]->name),
+               report);
   }
   console.result(report.json, report.text);
   return {};
@@ -202,14 +206,16 @@ Status analyze(const AnalyzeOptions& options, Console& console) {
 }  // namespace
 
 void add_analyze_command(CLI::App& app, Console& console) {
-  CLI::App* command = app.add_subcommand("analyze", "Say what the PTX tells of kernels: parameters, accesses, resources");
+  CLI::App* command =
+      app.add_subcommand("analyze", "Say what the PTX tells of kernels: parameters, accesses, resources");
   auto options = std::make_shared<AnalyzeOptions>();
   command->footer(
       "Examples:\n"
       "  pergola analyze saxpy.cu\n"
       "  pergola analyze kernels.ptx --kernel blur --json\n"
       "What each block reads and writes, and which blocks of a second launch wait for which of a first:\n"
-      "  pergola analyze k.cu --launch 'blur[64, 256](x:64K, y:64K, 16384)' --launch 'sum[64, 256](y, z:256)' --svg blocks.svg");
+      "  pergola analyze k.cu --launch 'blur[64, 256](x:64K, y:64K, 16384)' --launch 'sum[64, 256](y, z:256)' --svg "
+      "blocks.svg");
   command->add_option("file", options->file, "CUDA C++ or PTX")->required();
   command->add_option("--kernel,-k", options->kernel, "Only this one");
   command->add_option("--launch,-l", options->launches, "Once or twice: kernel[grid, block](array:bytes, number, ...)")

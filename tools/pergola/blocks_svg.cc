@@ -18,12 +18,15 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-double x_of(std::uint32_t block) { return kLeft + kStep * (block + 0.5); }
+double x_of(std::uint32_t block) {
+  return kLeft + kStep * (block + 0.5);
+}
 
 void add_row(std::string& svg, std::uint32_t shown, std::uint32_t all, double y, std::string_view colour) {
   for (std::uint32_t block = 0; block < shown; ++block) {
-    svg += fmt::format("<circle cx='{}' cy='{}' r='{}' fill='{}' stroke='#333'/><text x='{}' y='{}' text-anchor='middle'>{}</text>\n",
-                       x_of(block), y, kRadius, colour, x_of(block), y + 4, block);
+    svg += fmt::format(
+        "<circle cx='{}' cy='{}' r='{}' fill='{}' stroke='#333'/><text x='{}' y='{}' text-anchor='middle'>{}</text>\n",
+        x_of(block), y, kRadius, colour, x_of(block), y + 4, block);
   }
   if (shown < all) svg += fmt::format("<text x='{}' y='{}'>and {} more</text>\n", x_of(shown), y + 4, all - shown);
 }
@@ -32,7 +35,8 @@ void add_row(std::string& svg, std::uint32_t shown, std::uint32_t all, double y,
 
 std::string blocks_svg(const analysis::BlockRelation& relation, const std::string& parent, const std::string& child,
                        std::uint32_t most_blocks) {
-  const std::uint32_t parents = std::min(relation.parents, most_blocks), children = std::min(relation.children, most_blocks);
+  const std::uint32_t parents = std::min(relation.parents, most_blocks),
+                      children = std::min(relation.children, most_blocks);
   const double width = kLeft * 2 + kStep * (std::max({parents, children, 14u}) + 4), height = kTop + kGap + 60;
   std::string svg = fmt::format(
       "<svg xmlns='http://www.w3.org/2000/svg' width='{0}' height='{1}' viewBox='0 0 {0} {1}' font-family='sans-serif' "

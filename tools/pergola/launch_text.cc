@@ -3,15 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cctype>
+#include <charconv>
 #include <cstring>
 #include <span>
 
 namespace pergola::tool {
 namespace {
 
-bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$' || c == '.'; }
+bool is_name(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$' || c == '.';
+}
 
 class Parser {
  public:
@@ -43,7 +45,8 @@ class Parser {
  private:
   Error wrong(std::string_view wanted) {
     skip();
-    return PERGOLA_ERROR(kInvalidArgument, "{} is wanted at character {} of the launch '{}'; write it as add[4, 256](x:4096, 1024)",
+    return PERGOLA_ERROR(kInvalidArgument,
+                         "{} is wanted at character {} of the launch '{}'; write it as add[4, 256](x:4096, 1024)",
                          wanted, at_ + 1, text_);
   }
   void skip() {
@@ -129,7 +132,9 @@ bool store(const std::string& text, ptx::Type type, std::span<std::byte> into) {
 
 }  // namespace
 
-Result<LaunchText> parse_launch(std::string_view text) { return Parser(text).run(); }
+Result<LaunchText> parse_launch(std::string_view text) {
+  return Parser(text).run();
+}
 
 std::string_view ArrayNames::name(analysis::AllocationId number) const {
   for (const auto& [name, array] : arrays) {
@@ -138,7 +143,8 @@ std::string_view ArrayNames::name(analysis::AllocationId number) const {
   return "a variable of the module";
 }
 
-Result<analysis::LaunchValues> launch_values(const LaunchText& launch, const ptx::KernelSignature& signature, ArrayNames& arrays) {
+Result<analysis::LaunchValues> launch_values(const LaunchText& launch, const ptx::KernelSignature& signature,
+                                             ArrayNames& arrays) {
   if (launch.arguments.size() != signature.parameters.size()) {
     return PERGOLA_ERROR(kInvalidArgument, "'{}' has {} parameters, and its launch gives {}", launch.kernel,
                          signature.parameters.size(), launch.arguments.size());
@@ -153,25 +159,27 @@ Result<analysis::LaunchValues> launch_values(const LaunchText& launch, const ptx
     if (argument.array.empty()) {
       const std::span<std::byte> place(values.parameters.data() + parameter.offset_bytes, parameter.size_bytes);
       if (!parameter.is_aggregate && store(argument.number, parameter.type, place)) continue;
-      return PERGOLA_ERROR(kInvalidArgument, "'{}' is no value of parameter {} of '{}', which is .{}", argument.number, i,
-                           launch.kernel, ptx::spelling(parameter.type));
+      return PERGOLA_ERROR(kInvalidArgument, "'{}' is no value of parameter {} of '{}', which is .{}", argument.number,
+                           i, launch.kernel, ptx::spelling(parameter.type));
     }
     const auto found = arrays.arrays.find(argument.array);
     if (found == arrays.arrays.end() && !argument.bytes) {
-      return PERGOLA_ERROR(kInvalidArgument, "the array '{}' has no size; write {}:BYTES where it is first named", argument.array,
-                           argument.array);
+      return PERGOLA_ERROR(kInvalidArgument, "the array '{}' has no size; write {}:BYTES where it is first named",
+                           argument.array, argument.array);
     }
     if (found != arrays.arrays.end() && argument.bytes && *argument.bytes != found->second.bytes) {
-      return PERGOLA_ERROR(kInvalidArgument, "the array '{}' has {} bytes in one place and {} in another", argument.array,
-                           found->second.bytes, *argument.bytes);
+      return PERGOLA_ERROR(kInvalidArgument, "the array '{}' has {} bytes in one place and {} in another",
+                           argument.array, found->second.bytes, *argument.bytes);
     }
     if (parameter.size_bytes != 8 || parameter.is_aggregate) {
       return PERGOLA_ERROR(kInvalidArgument, "parameter {} of '{}' has {} bytes and takes no array", i, launch.kernel,
                            parameter.size_bytes);
     }
     const auto number = static_cast<analysis::AllocationId>(arrays.arrays.size());
-    const auto& array = arrays.arrays.try_emplace(argument.array, ArrayNames::Array{number, argument.bytes.value_or(0)}).first->second;
-    values.pointers.push_back({parameter.offset_bytes, array.number, static_cast<std::int64_t>(argument.offset_bytes), array.bytes});
+    const auto& array =
+        arrays.arrays.try_emplace(argument.array, ArrayNames::Array{number, argument.bytes.value_or(0)}).first->second;
+    values.pointers.push_back(
+        {parameter.offset_bytes, array.number, static_cast<std::int64_t>(argument.offset_bytes), array.bytes});
   }
   return values;
 }

@@ -43,6 +43,7 @@ struct ArrayNames {
 };
 
 // What the analysis needs of it; `arrays` gets the new ones.
-Result<analysis::LaunchValues> launch_values(const LaunchText& launch, const ptx::KernelSignature& signature, ArrayNames& arrays);
+Result<analysis::LaunchValues> launch_values(const LaunchText& launch, const ptx::KernelSignature& signature,
+                                             ArrayNames& arrays);
 
 }  // namespace pergola::tool

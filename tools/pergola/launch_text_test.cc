@@ -46,12 +46,15 @@ TEST(LaunchText, WhatIsWrong_IsNamedWithItsPlace) {
 class LaunchValuesOfText : public ::testing::Test {
  protected:
   LaunchValuesOfText() {
-    auto parsed = ptx::parse(".version 8.3\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 a, .param .f32 f, "
-                             ".param .u16 h) { ret; }\n");
+    auto parsed = ptx::parse(
+        ".version 8.3\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 a, .param .f32 f, "
+        ".param .u16 h) { ret; }\n");
     module_ = std::move(parsed).value();
     signature_ = *ptx::signature(module_, *module_.find_function("k"));
   }
-  Result<analysis::LaunchValues> values(std::string_view text) { return launch_values(*parse_launch(text), signature_, arrays_); }
+  Result<analysis::LaunchValues> values(std::string_view text) {
+    return launch_values(*parse_launch(text), signature_, arrays_);
+  }
   ptx::Module module_;
   ptx::KernelSignature signature_;
   ArrayNames arrays_;

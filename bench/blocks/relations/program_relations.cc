@@ -13,7 +13,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kMostComparisons = std::uint64_t{1} << 18;  // of a pair, so that large ones take no minutes
 
-bool depends(const analysis::LaunchFootprint& parent, std::uint32_t p, const analysis::LaunchFootprint& child, std::uint32_t c) {
+bool depends(const analysis::LaunchFootprint& parent, std::uint32_t p, const analysis::LaunchFootprint& child,
+             std::uint32_t c) {
   for (const analysis::AccessFootprint& a : parent.accesses) {
     for (const analysis::AccessFootprint& b : child.accesses) {
       if (a.allocation != b.allocation || !(a.writes || b.writes)) continue;
@@ -29,7 +30,8 @@ bool depends(const analysis::LaunchFootprint& parent, std::uint32_t p, const ana
 
 bool agrees_with_bytes(const analysis::BlockRelation& relation, const analysis::LaunchFootprint& parent,
                        const analysis::LaunchFootprint& child) {
-  const bool is_anything = parent.reads_anything || parent.writes_anything || child.reads_anything || child.writes_anything;
+  const bool is_anything =
+      parent.reads_anything || parent.writes_anything || child.reads_anything || child.writes_anything;
   if (is_anything || !relation.full_reason.empty()) return relation.pattern == analysis::BlockPattern::kFull;
   const std::uint64_t pairs = std::uint64_t{relation.parents} * relation.children;
   const auto step = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, pairs / kMostComparisons));
@@ -65,9 +67,11 @@ Result<analysis::LaunchFootprint> ProgramRelations::footprint(std::size_t number
   const Launch& launch = program_->launches[number];
   const auto kernel = kernels_.find(launch.kernel);
   if (kernel == kernels_.end()) {
-    return PERGOLA_ERROR(kNotFound, "{}: there is no kernel '{}' in {}", program_->name, launch.kernel, program_->source_file);
+    return PERGOLA_ERROR(kNotFound, "{}: there is no kernel '{}' in {}", program_->name, launch.kernel,
+                         program_->source_file);
   }
-  PERGOLA_ASSIGN(const ptx::KernelSignature signature, ptx::signature(*module_, *module_->find_function(launch.kernel)));
+  PERGOLA_ASSIGN(const ptx::KernelSignature signature,
+                 ptx::signature(*module_, *module_->find_function(launch.kernel)));
   if (signature.parameters.size() != launch.arguments.size()) {
     return PERGOLA_ERROR(kInvalidArgument, "{}: '{}' has {} parameters and {} arguments", program_->name, launch.kernel,
                          signature.parameters.size(), launch.arguments.size());
