@@ -15,6 +15,7 @@
 
 #include "src/base/result.h"
 #include "src/device/texture.h"
+#include "src/ptx/instruction.h"
 
 namespace pergola::device::cpu {
 
@@ -55,6 +56,11 @@ struct TextureRead {
 // integers extended to 32 bits.
 std::array<std::uint32_t, 4> read_texture(const TextureImage& image, const TextureRead& read,
                                           const std::array<std::uint32_t, 3>& coordinates);
+// How many operands of a tex choose a level: one of .level, two gradients of .grad, else none. A texture here has one level,
+// so they choose nothing, as on a GPU.
+inline std::size_t level_operands(const ptx::Instruction& in) {
+  return in.op != ptx::Op::kTex ? 0 : in.has(ptx::Mod::kLevel) ? 1 : in.has(ptx::Mod::kGrad) ? 2 : 0;
+}
 // txq: width 0, height 1, depth 2.
 std::uint32_t texture_extent(const TextureImage& image, int which);
 

@@ -1,5 +1,5 @@
-// tex, tld4 and txq through texture objects (ISA 9.7.10). Textures by reference (.texref variables), layers, cubes, mipmap
-// levels and gradients are refused by name.
+// tex, tld4 and txq through texture objects (ISA 9.7.10). Textures by reference (.texref variables), layers and cubes are
+// refused by name. Every texture has one level, so a level or gradients choose nothing, as on a GPU.
 #include "src/device/cpu/cpu_texture.h"
 #include "src/device/cpu/memory_map.h"
 #include "src/device/cpu/interpreter/decoder.h"
@@ -51,6 +51,8 @@ Decoded decode_tex(Decoder& d, const ptx::Instruction& i) {
   ModReader mods(i);
   const std::uint8_t dimensions = take_dimensions(mods);
   const bool four = mods.take(Mod::kV4);
+  const std::size_t more = level_operands(i);  // operands that choose a level
+  const bool chooses = mods.take(Mod::kBase) || mods.take(Mod::kLevel) || mods.take(Mod::kGrad);
   std::uint64_t component = 0;
   if (i.op == Op::kTld4) {
     constexpr Mod kComponents[] = {Mod::kR, Mod::kG, Mod::kB, Mod::kA};
@@ -59,9 +61,9 @@ Decoded decode_tex(Decoder& d, const ptx::Instruction& i) {
   }
   const Type result = mods.take_type(), coordinate = mods.take_type();
   const bool gathers = i.op == Op::kTld4;
-  const bool known = dimensions != 0 && four && ptx::size_bytes(result) == 4 && (!gathers || (dimensions == 2 && component != 0)) &&
+  const bool known = dimensions != 0 && four && ptx::size_bytes(result) == 4 && (!gathers || (dimensions == 2 && component != 0 && !chooses)) &&
                      (coordinate == Type::kF32 || (coordinate == Type::kS32 && !gathers));
-  if (!known || !mods.empty() || i.operands.size() != 2) return d.unsupported(i);
+  if (!known || !mods.empty() || i.operands.size() != 2 + more) return d.unsupported(i);
   const ptx::Operand& address = i.operands[1];
   if (!is_object(address)) return d.unsupported(i, "it reads a texture by reference; pass a texture object");
   if (address.elements.size() != 2) return d.unsupported(i);

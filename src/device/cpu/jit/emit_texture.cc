@@ -1,4 +1,5 @@
 // tex, tld4 and txq through texture objects (PTX ISA 9.7.10): each is a call of the run time, which knows the texels.
+#include "src/device/cpu/cpu_texture.h"
 #include "src/device/cpu/jit/emitter.h"
 #include "src/device/cpu/jit/runtime_calls.h"
 
@@ -20,7 +21,7 @@ std::uint32_t dimensions_of(const ptx::Instruction& in) {
 
 bool FunctionEmitter::emit_texture(const Inst& in) {
   if (in.op != Op::kTex && in.op != Op::kTld4 && in.op != Op::kTxq) return false;
-  if (in.operands.size() != 2 || in.operands[1].kind != Operand::Kind::kAddress) refuse(in, "this form is not implemented in this tier");
+  if (in.operands.size() != 2 + level_operands(in) || in.operands[1].kind != Operand::Kind::kAddress) refuse(in, "this form is not implemented in this tier");
   const std::vector<Operand>& parts = in.operands[1].elements;
   if (parts.empty() || parts[0].kind != Operand::Kind::kRegister) refuse(in, "it reads a texture by reference; pass a texture object");
   Value handle = read(parts[0], 64);
@@ -36,7 +37,8 @@ bool FunctionEmitter::emit_texture(const Inst& in) {
   std::uint32_t index = 0;  // 1 + the component of tld4
   constexpr Mod kComponents[] = {Mod::kR, Mod::kG, Mod::kB, Mod::kA};
   for (std::uint32_t n = 0; n < 4; ++n) index = gathers && in.has(kComponents[n]) ? n + 1 : index;
-  const std::size_t known_mods = gathers ? 5 : 4;  // geometry, .v4, two types, and the component of tld4
+  const bool chooses = !gathers && (in.has(Mod::kBase) || in.has(Mod::kLevel) || in.has(Mod::kGrad));  // a level, of one
+  const std::size_t known_mods = gathers || chooses ? 5 : 4;  // geometry, .v4, two types, and the component of tld4
   const bool known = dimensions != 0 && in.vector_width() == 4 && bits_of(result) == 32 && in.mods.size() == known_mods &&
                      (!gathers || (dimensions == 2 && index != 0)) &&
                      (coordinate == Type::kF32 || (coordinate == Type::kS32 && !gathers));
