@@ -77,6 +77,7 @@ constexpr const char* kLoads[] = {
     "  membar.gl; ld.global.u32 %v, [%next];",
     "  fence.acq_rel.gpu; ld.weak.global.u32 %v, [%next];",
     "  mov.u32 %w, %clock; ld.volatile.global.u32 %v, [%next];",
+    "  ld.global.u32 %v, [%next];",
 };
 
 TEST_P(Fairness, Lanes_WaitForEachOther) {

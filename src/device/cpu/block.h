@@ -142,6 +142,8 @@ class Engine {
  public:
   virtual ~Engine() = default;
   virtual std::string_view name() const = 0;  // "interpreter", "jit"
+  // Whether races are faults, so that weak accesses must reach it as they are.
+  virtual bool checks_races() const { return false; }
   // `module` is verified and shared; `globals` gives every module-scope .global/.const variable its address.
   // Refuses (kUnsupported, with file:line and the instruction) what it cannot run.
   virtual Result<std::unique_ptr<ModuleCode>> compile(std::shared_ptr<const ptx::Module> module,

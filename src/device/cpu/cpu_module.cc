@@ -4,6 +4,7 @@
 
 #include "src/analysis/resources.h"
 #include "src/device/cpu/cpu_device.h"
+#include "src/device/cpu/spin_loads.h"
 #include "src/device/validate.h"
 #include "src/ptx/signature.h"
 
@@ -51,7 +52,9 @@ Result<std::shared_ptr<CpuModule>> CpuModule::load(std::shared_ptr<CpuDevice> de
   }
   PERGOLA_TRY(validate_target(device->info(), *source.module, source.name));
   PERGOLA_TRY(refuse_aliases(*source.module));
-  auto ptx = std::make_shared<const ptx::Module>(*source.module);
+  auto ptx = std::make_shared<ptx::Module>(*source.module);
+  // A check for races is about the accesses as they are written.
+  if (!device->engine().checks_races()) look_again_in_spin_loops(*ptx);
   PERGOLA_ASSIGN(GlobalStorage globals, GlobalStorage::place(*ptx, *device->memory()));
   auto made = std::shared_ptr<CpuModule>(new CpuModule(std::move(device), ptx, std::move(globals)));
   PERGOLA_ASSIGN(made->code_, made->device_->engine().compile(ptx, made->globals_.placements()));

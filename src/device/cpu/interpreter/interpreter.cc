@@ -117,6 +117,7 @@ class Interpreter final : public Engine {
  public:
   explicit Interpreter(const InterpreterOptions& options) : options_(options) {}
   std::string_view name() const override { return options_.check ? "interpreter, checked" : "interpreter"; }
+  bool checks_races() const override { return options_.check; }
   Result<std::unique_ptr<ModuleCode>> compile(std::shared_ptr<const ptx::Module> module,
                                               std::span<const GlobalPlacement> globals) override {
     PERGOLA_ASSIGN(auto image, decode_module(std::move(module), globals));
