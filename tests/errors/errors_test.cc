@@ -176,6 +176,57 @@ TEST_P(Errors, UseAfterFree_SaysThatItIsFreed) {
                fmt::format("at {:#x}, at byte 16 of buffer 1 (4096 bytes), which has been freed", address + 16));
 }
 
+// Malloc's block is %a1.
+constexpr const char* kHeapFunctions = ".extern .func (.param .b64 r) malloc(.param .b64 n);\n.extern .func free(.param .b64 b);\n";
+constexpr const char* kMalloc64 =
+    "  { .param .b64 n; .param .b64 r; st.param.b64 [n], 64; call (r), malloc, (n); ld.param.b64 %a1, [r]; }\n";
+constexpr const char* kFree = "  { .param .b64 b; st.param.b64 [b], %a1; call free, (b); }\n";
+
+TEST_P(Errors, HeapBlock_WrittenOutside_IsFoundWhenItIsFreedOrTheLaunchEnds) {
+  struct Case {
+    int offset;
+    const char *checked, *margin;
+  };
+  for (const Case& c : {Case{64, "0 bytes past the end of heap block 2 (64 bytes)", "heap block 2 (64 bytes), 0 to 3 bytes past its end"},
+                        Case{88, "24 bytes past the end of heap block 2 (64 bytes)", "heap block 2 (64 bytes), 24 to 27 bytes past its end"},
+                        Case{-4, "4 bytes before heap block 2 (64 bytes)", "heap block 2 (64 bytes), 4 to 1 bytes before its start"}}) {
+    for (const bool frees : {false, true}) {
+      const std::string store = fmt::format("  st.u32 [%a1+{}], %t;\n", c.offset);
+      PtxProgram program(open(), module(std::string(kOne) + kMalloc64 + kMalloc64 + store + (frees ? kFree : ""), kHeapFunctions));
+      const Status status = program.run("k", kShape, std::uint64_t{0}, std::uint64_t{0});
+      if (interprets()) {
+        expect_fault(program, status, c.checked);
+        continue;
+      }
+      expect_fault(program, status, frees ? "frees a block outside which a kernel wrote: " : "Kernel 'k' wrote outside ");
+      EXPECT_THAT(status.message(), HasSubstr(c.margin));
+    }
+  }
+}
+
+// What the process keeps itself is out of reach, and the message names the nearest buffer however far it is.
+TEST_P(Errors, IndexFarOutside_NamesTheNearestBuffer) {
+  for (const int offset : {1000000, 4000000, -1000000, -4000000}) {
+    PtxProgram program(open(), module(std::string(kOne) + fmt::format("  st.global.u32 [%p+{}], %t;", offset)));
+    const auto buffer = program.zeros(256);
+    expect_fault(program, program.run("k", kShape, buffer->address(), std::uint64_t{0}),
+                 offset > 0 ? fmt::format("{} bytes past the end of buffer 1 (256 bytes)", offset - 256)
+                            : fmt::format("{} bytes before buffer 1 (256 bytes)", -offset));
+  }
+}
+
+TEST_P(Errors, IndexFarOutsideAVariable_NamesIt) {
+  PtxProgram program(open(), module(std::string(kOne) + "  mov.u64 %a1, lut; st.global.u32 [%a1+900000], %t;", ".global .b8 lut[256];\n"));
+  expect_fault(program, program.run("k", kShape, std::uint64_t{0}, std::uint64_t{0}), "899744 bytes past the end of variable 'lut' (256 bytes)");
+}
+
+TEST_P(Errors, WrongFree_SaysWhatIsThere) {
+  PtxProgram program(open(), module(std::string(kOne) + kMalloc64 + kFree + kFree, kHeapFunctions));
+  const Status status = program.run("k", kShape, std::uint64_t{0}, std::uint64_t{0});
+  expect_fault(program, status, "which malloc() did not give out or which is freed: at byte 0 of heap block 1 (64 bytes), which has been freed.");
+  EXPECT_THAT(status.message(), testing::Not(HasSubstr("..")));
+}
+
 TEST_P(Errors, NullPointer) {
   PtxProgram program(open(), module(std::string(kOne) + "  st.global.u32 [%p], %t;"));
   const Status status = program.run("k", kShape, std::uint64_t{0}, std::uint64_t{0});
@@ -300,13 +351,16 @@ TEST_P(Errors, EndlessRecursion_OverflowsTheStack) {
   PtxProgram program(open(), module(std::string(kOne) + "  { .param .b32 n; st.param.b32 [n], 0; call down, (n); }",
                                     R"(.func down(.param .b32 n) {
   .reg .b32 %n; .reg .b64 %a; .local .align 16 .b8 room[20000];
+  .loc 1 88 1
   ld.param.u32 %n, [n]; add.u32 %n, %n, 1;
   mov.u64 %a, room; st.local.u32 [%a], %n;
   { .param .b32 m; st.param.b32 [m], %n; call down, (m); }
   ld.local.u32 %n, [%a];
   ret;
 })"));
-  expect_fault(program, program.run("k", kShape, std::uint64_t{0}, std::uint64_t{0}), "overflows its stack of ");
+  const Status status = program.run("k", kShape, std::uint64_t{0}, std::uint64_t{0});
+  expect_fault(program, status, "have 262144 bytes (PERGOLA_CPU_STACK_BYTES)");
+  EXPECT_THAT(status.message(), HasSubstr("Kernel 'k' at blur.cu:88 ("));
 }
 
 // The ISA leaves the result of an integer division by zero open, and no GPU traps; here it has all bits set.
@@ -344,6 +398,22 @@ TEST_P(Errors, ShuffleThatNotAllReach_IsADeadlock) {
 // --- the watchdog -------------------------------------------------------------------------------------------------------
 
 constexpr const char* kSpin = "S:\n  .loc 1 33 1\n  ld.volatile.global.u32 %r1, [%p];\n  setp.eq.u32 %c1, %r1, 0;\n  @%c1 bra S;";
+
+// A weak load that decides about its loop is done each turn, as on a GPU; nobody ever writes here.
+TEST_P(Errors, Watchdog_EndsASpinThroughAWeakLoad) {
+  PtxProgram program(open({.watchdog = std::chrono::milliseconds(200)}),
+                     module("S:\n  .loc 1 33 1\n  ld.global.u32 %r1, [%p];\n  setp.eq.u32 %c1, %r1, 0;\n  @%c1 bra S;"));
+  const auto flag = program.zeros(256);
+  const Status status = program.run("k", {.grid = {2, 1, 1}, .block = {64, 1, 1}}, flag->address(), std::uint64_t{0});
+  expect_fault(program, status, "Kernel 'k' is ended by the watchdog");
+  EXPECT_THAT(status.message(), HasSubstr(fmt::format("blur.cu:33 (ld.volatile.global.u32) spins on {:#x}", flag->address())));
+}
+
+TEST_P(Errors, WarpOperation_WithoutItsOwnLane) {
+  PtxProgram program(open(), module(std::string(kOne) + "  shfl.sync.idx.b32 %r1, %t, 0, 31, 0xffffff0f;"));
+  expect_fault(program, program.run("k", kShape, std::uint64_t{0}, std::uint64_t{0}),
+               "executes a warp operation whose member mask 0xffffff0f does not name its lane 5");
+}
 
 TEST_P(Errors, Watchdog_SaysWhereTheWarpsSpin) {
   for (const std::uint32_t blocks : {1u, 6u}) {

@@ -1,38 +1,13 @@
 #include "src/device/cpu/buffer_margins.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "src/base/log.h"
+#include "src/device/cpu/margin_pattern.h"
 
 namespace pergola::device::cpu {
 namespace {
-
-// Bytes F5 at even addresses, FF at odd ones: a NaN at every aligned address, as f16, bf16, f32 and f64.
-constexpr auto kPattern = [] {
-  std::array<std::byte, BufferMargins::kMostAfter + 1> bytes{};
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = i % 2 == 0 ? std::byte{0xF5} : std::byte{0xFF};
-  return bytes;
-}();
-
-const std::byte* pattern_at(const std::byte* address) {
-  return &kPattern[reinterpret_cast<std::uintptr_t>(address) % 2];
-}
-
-struct Changed {
-  std::size_t first, last;
-};
-
-// Which of `bytes` are no longer the pattern; some are not.
-Changed changed(std::span<const std::byte> bytes) {
-  const std::byte* pattern = pattern_at(bytes.data());
-  const auto differs = [&](std::size_t i) { return bytes[i] != pattern[i]; };
-  Changed found{0, bytes.size() - 1};
-  while (!differs(found.first)) ++found.first;
-  while (!differs(found.last)) --found.last;
-  return found;
-}
 
 std::span<std::byte> before(const BufferMargins::Buffer& b) {
   return {reinterpret_cast<std::byte*>(b.begin - b.before_bytes), b.before_bytes};
@@ -41,28 +16,13 @@ std::span<std::byte> after(const BufferMargins::Buffer& b) {
   return {reinterpret_cast<std::byte*>(b.begin + b.size_bytes), b.after_bytes};
 }
 
-bool is_whole(std::span<const std::byte> margin) {
-  return std::memcmp(margin.data(), pattern_at(margin.data()), margin.size()) == 0;
-}
-bool is_whole(const BufferMargins::Buffer& b) {
-  return is_whole(after(b)) && is_whole(before(b));
-}
+bool is_whole(const BufferMargins::Buffer& b) { return is_whole_margin(after(b)) && is_whole_margin(before(b)); }
 
 void paint(const BufferMargins::Buffer& b) {
-  for (const std::span<std::byte> margin : {before(b), after(b)}) {
-    std::memcpy(margin.data(), pattern_at(margin.data()), margin.size());
-  }
+  for (const std::span<std::byte> margin : {before(b), after(b)}) paint_margin(margin);
 }
 
-// "buffer 7 (100 bytes), 0 to 3 bytes past its end": of margins that are not whole.
-std::string describe_damage(const BufferMargins::Buffer& b) {
-  if (!is_whole(after(b))) {
-    const auto [first, last] = changed(after(b));
-    return fmt::format("{}, {} to {} bytes past its end", b.what, first, last);
-  }
-  const auto [first, last] = changed(before(b));
-  return fmt::format("{}, {} to {} bytes before its start", b.what, b.before_bytes - first, b.before_bytes - last);
-}
+std::string describe_damage(const BufferMargins::Buffer& b) { return describe_margin_damage(b.what, before(b), after(b)); }
 
 }  // namespace
 

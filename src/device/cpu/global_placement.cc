@@ -35,13 +35,13 @@ struct Region {
   std::uint64_t end = 0, alignment = GlobalStorage::kMinAlignBytes;
 };
 
-Result<AlignedBytes> zeros(const Region& region, const ptx::Module& module) {
-  AlignedBytes bytes = AlignedBytes::make(region.end, region.alignment);
+Result<GuardedBytes> zeros(const Region& region, const ptx::Module& module) {
+  GuardedBytes bytes = GuardedBytes::make(region.end, region.alignment);
   if (bytes.data() == nullptr) {
     return PERGOLA_ERROR(kResourceExhausted, "The host has no {} bytes for the variables of module '{}'.", region.end,
                          module.source_name);
   }
-  std::memset(bytes.data(), 0, region.end);
+  if (!bytes.guarded()) std::memset(bytes.data(), 0, region.end);  // else it is zero
   return bytes;
 }
 
@@ -111,7 +111,7 @@ Result<GlobalStorage> GlobalStorage::place(const ptx::Module& module, DeviceMemo
   }
   PERGOLA_ASSIGN(storage.bytes_, zeros(globals, module));
   for (const Slot& slot : slots) {
-    const AlignedBytes& bytes = slot.region == &constants ? storage.constants_ : storage.bytes_;
+    const GuardedBytes& bytes = slot.region == &constants ? storage.constants_ : storage.bytes_;
     storage.put(*slot.variable, bytes.data() + slot.offset, slot.size);
   }
   return storage;

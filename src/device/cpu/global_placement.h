@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "src/base/result.h"
-#include "src/device/cpu/aligned_bytes.h"
 #include "src/device/cpu/block.h"
 #include "src/device/cpu/cpu_buffer.h"
+#include "src/device/cpu/guarded_bytes.h"
 #include "src/ptx/module.h"
 
 namespace pergola::device::cpu {
@@ -47,7 +47,7 @@ class GlobalStorage {
   void close_constants(bool closed) const;
 
   DeviceMemory* memory_;
-  AlignedBytes bytes_, constants_;         // constants_: whole pages
+  GuardedBytes bytes_, constants_;           // constants_: whole pages
   std::vector<GlobalPlacement> placements_;  // textual order
 };
 

@@ -18,45 +18,51 @@ constexpr std::size_t kMostBytes = std::size_t{1} << 46;  // more than any host 
 
 std::atomic<std::size_t> guarded_count{0};  // relaxed: a limit, not an order
 
-struct Mapping {
-  std::byte* begin;
-  std::size_t bytes;
+// What was freed: a place of the range, or a mapping of its own.
+struct Freed {
+  DeviceRange::Place place;
+  std::byte* mapping;
+  std::size_t mapping_bytes;
 };
 
-// Freed mappings, oldest first. Never destroyed: buffers may outlive static objects.
+// Oldest first. Never destroyed: buffers may outlive static objects.
 class Quarantine {
  public:
   static Quarantine& instance() {
     static auto* const one = new Quarantine;
     return *one;
   }
-  void put(Mapping mapping) {
+  void put(const Freed& freed) {
     // New pages without access in the place of the old ones: the memory goes back at once.
-    void* closed = mmap(mapping.begin, mapping.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
-    if (closed == MAP_FAILED) {
-      munmap(mapping.begin, mapping.bytes);
+    constexpr int kShut = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
+    if (freed.place) {
+      DeviceRange::instance().close(freed.place);
+    } else if (mmap(freed.mapping, freed.mapping_bytes, PROT_NONE, kShut, -1, 0) == MAP_FAILED) {
+      munmap(freed.mapping, freed.mapping_bytes);
       return;
     }
-    Mapping oldest{nullptr, 0};
+    Freed oldest{};
     {
       const std::scoped_lock lock(mutex_);
-      freed_.push_back(mapping);
+      freed_.push_back(freed);
       if (freed_.size() > GuardedBytes::kQuarantined) {
         oldest = freed_.front();
         freed_.pop_front();
       }
     }
-    if (oldest.begin != nullptr) munmap(oldest.begin, oldest.bytes);
+    if (oldest.place) DeviceRange::instance().release(oldest.place);
+    if (oldest.mapping != nullptr) munmap(oldest.mapping, oldest.mapping_bytes);
   }
 
  private:
   std::mutex mutex_;  // guards freed_
-  std::deque<Mapping> freed_;
+  std::deque<Freed> freed_;
 };
 
 }  // namespace
 
 void GuardedBytes::swap(GuardedBytes& other) noexcept {
+  std::swap(place_, other.place_);
   std::swap(mapping_, other.mapping_);
   std::swap(mapping_bytes_, other.mapping_bytes_);
   std::swap(plain_, other.plain_);
@@ -67,9 +73,16 @@ void GuardedBytes::swap(GuardedBytes& other) noexcept {
 }
 
 GuardedBytes::~GuardedBytes() {
-  if (mapping_ == nullptr) return;
-  Quarantine::instance().put({mapping_, mapping_bytes_});
+  if (!guarded()) return;
+  Quarantine::instance().put({place_, mapping_, mapping_bytes_});
   guarded_count.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void GuardedBytes::lay_out(std::byte* inner, std::size_t inner_bytes, std::size_t size_bytes, std::size_t align_bytes) {
+  size_bytes_ = size_bytes;
+  slack_after_ = round_up(size_bytes, align_bytes) - size_bytes;
+  slack_before_ = inner_bytes - size_bytes - slack_after_;
+  data_ = inner + slack_before_;
 }
 
 GuardedBytes GuardedBytes::make(std::size_t size_bytes, std::size_t align_bytes) {
@@ -77,16 +90,18 @@ GuardedBytes GuardedBytes::make(std::size_t size_bytes, std::size_t align_bytes)
   const std::size_t page = page_bytes();
   const std::size_t inner = round_up(std::max<std::size_t>(size_bytes, 1), page);
   if (size_bytes > kMostBytes) return made;
-  if (guarded_count.fetch_add(1, std::memory_order_relaxed) < kMostGuarded) {
+  if (guarded_count.fetch_add(1, std::memory_order_relaxed) < kMostGuarded && align_bytes <= page) {
+    made.place_ = DeviceRange::instance().place(inner);
+    if (made.place_) {
+      made.lay_out(made.place_.inner, inner, size_bytes, align_bytes);
+      return made;
+    }
     void* memory = mmap(nullptr, inner + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     auto* begin = static_cast<std::byte*>(memory);
     if (memory != MAP_FAILED && mprotect(begin + page, inner, PROT_READ | PROT_WRITE) == 0) {
       made.mapping_ = begin;
       made.mapping_bytes_ = inner + 2 * page;
-      made.size_bytes_ = size_bytes;
-      made.slack_after_ = round_up(size_bytes, align_bytes) - size_bytes;
-      made.slack_before_ = inner - size_bytes - made.slack_after_;
-      made.data_ = begin + page + made.slack_before_;
+      made.lay_out(begin + page, inner, size_bytes, align_bytes);
       return made;
     }
     if (memory != MAP_FAILED) munmap(memory, inner + 2 * page);

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -55,6 +56,30 @@ TEST(GuardedBytes, BeyondTheLimit_MemoryIsPlainAndWorks) {
   std::memset(all.back().data() - all.back().slack_before(), 1, 64 + all.back().slack_before() + all.back().slack_after());
   all.clear();
   EXPECT_TRUE(GuardedBytes::make(64, 256).guarded());
+}
+
+TEST(GuardedBytes, AGapAroundEachBuffer_IsAsLargeAsItIs) {
+  if (DeviceRange::instance().size_bytes() == 0) GTEST_SKIP() << "the host has no range of addresses left";
+  std::vector<GuardedBytes> all;
+  for (int n = 0; n < 20; ++n) all.push_back(GuardedBytes::make(n % 2 == 0 ? 256 : std::size_t{3} << 20, 256));
+  for (const GuardedBytes& bytes : all) {
+    const std::size_t gap = std::max<std::size_t>(DeviceRange::kLeastGapBytes, bytes.size_bytes());
+    for (std::size_t off = 8192; off < gap; off += gap / 64) {
+      ASSERT_FALSE(readable(bytes.data() - off));
+      ASSERT_FALSE(readable(bytes.data() + bytes.size_bytes() + off));
+    }
+  }
+}
+
+TEST(GuardedBytes, FreedAddresses_AreUsedAgain_AfterQuarantine) {
+  const std::byte *lowest = nullptr, *highest = nullptr;
+  for (std::size_t n = 0; n < 20 * GuardedBytes::kQuarantined; ++n) {
+    const GuardedBytes bytes = GuardedBytes::make(256, 256);
+    lowest = lowest == nullptr ? bytes.data() : std::min<const std::byte*>(lowest, bytes.data());
+    highest = std::max<const std::byte*>(highest, bytes.data());
+  }
+  if (DeviceRange::instance().size_bytes() == 0) GTEST_SKIP() << "the host has no range of addresses left";
+  EXPECT_LT(static_cast<std::size_t>(highest - lowest), 4 * GuardedBytes::kQuarantined * DeviceRange::kLeastGapBytes);
 }
 
 TEST(GuardedBytes, MoreThanThereIs_IsNull) {

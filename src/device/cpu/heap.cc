@@ -1,47 +1,125 @@
 #include "src/device/cpu/heap.h"
 
+#include <algorithm>
+#include <span>
+
+#include "src/base/pages.h"
+#include "src/device/cpu/margin_pattern.h"
+
 namespace pergola::device::cpu {
 namespace {
 
-constexpr std::uint64_t kAlignBytes = 16;
+constexpr std::uint64_t kAlignBytes = 16, kMarginBytes = 32;
+constexpr std::uint64_t kLeastBytes = std::uint64_t{1} << 20, kMostBytes = std::uint64_t{1} << 44;
+
+std::uint64_t counted(std::uint64_t size_bytes) {
+  return round_up(size_bytes, kAlignBytes);
+}
+std::uint64_t with_margins(std::uint64_t size_bytes) {
+  return counted(size_bytes) + 2 * kMarginBytes;
+}
+
+std::span<std::byte> before(std::uint64_t address) {
+  return {reinterpret_cast<std::byte*>(address - kMarginBytes), kMarginBytes};
+}
+std::span<std::byte> after(std::uint64_t address, std::uint64_t size_bytes) {
+  return {reinterpret_cast<std::byte*>(address + size_bytes), counted(size_bytes) - size_bytes + kMarginBytes};
+}
 
 }  // namespace
 
+// Of what a block takes, its margins are at most four of five bytes.
+DeviceHeap::DeviceHeap(MemoryMap& memory, std::uint64_t limit_bytes) : memory_(memory), limit_bytes_(limit_bytes) {
+  if (limit_bytes_ == 0 || limit_bytes_ > kMostBytes) return;
+  std::uint64_t bytes = std::max(kLeastBytes, 5 * limit_bytes_);
+  for (; bytes_.data() == nullptr && bytes >= std::max(kLeastBytes, limit_bytes_); bytes /= 2) {
+    bytes_ = GuardedBytes::make(round_up(bytes, page_bytes()), page_bytes());
+  }
+  if (bytes_.data() != nullptr)
+    free_ = FreeRanges(reinterpret_cast<std::uintptr_t>(bytes_.data()), bytes_.size_bytes());
+}
+
 DeviceHeap::~DeviceHeap() {
-  for (const auto& [address, bytes] : blocks_) memory_.remove(address);
+  for (const auto& [id, block] : blocks_) memory_.remove(block.address);
 }
 
 std::uint64_t DeviceHeap::allocate(std::uint64_t size_bytes) {
   if (size_bytes == 0 || size_bytes > limit_bytes_) return 0;
-  const std::uint64_t rounded = (size_bytes + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
   const std::scoped_lock lock(mutex_);
-  if (rounded > limit_bytes_ - used_bytes_) return 0;
-  AlignedBytes bytes = AlignedBytes::make(rounded, kAlignBytes);
-  if (bytes.data() == nullptr) return 0;
-  const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
-  memory_.add({address, size_bytes, fmt::format("heap block {} ({} bytes)", next_id_++, size_bytes), true});
-  used_bytes_ += rounded;
-  blocks_.emplace(address, std::move(bytes));
+  if (counted(size_bytes) > limit_bytes_ - used_bytes_) return 0;
+  const auto begin = free_.take(with_margins(size_bytes));
+  if (!begin) return 0;
+  const std::uint64_t address = *begin + kMarginBytes, id = next_id_.fetch_add(1, std::memory_order_relaxed);
+  paint_margin(before(address));
+  paint_margin(after(address, size_bytes));
+  memory_.add({address, size_bytes, fmt::format("heap block {} ({} bytes)", id, size_bytes), true});
+  used_bytes_ += counted(size_bytes);
+  blocks_.emplace(id, Block{address, size_bytes});
+  ids_.emplace(address, id);
   return address;
+}
+
+// "heap block 3 (64 bytes), 0 to 3 bytes past its end"; empty where its margins are whole.
+std::string DeviceHeap::damage(std::uint64_t id, const Block& block) const {
+  const auto front = before(block.address), back = after(block.address, block.size_bytes);
+  if (is_whole_margin(front) && is_whole_margin(back)) return {};
+  return describe_margin_damage(fmt::format("heap block {} ({} bytes)", id, block.size_bytes), front, back);
 }
 
 Status DeviceHeap::free(std::uint64_t address) {
   if (address == 0) return {};
   const std::scoped_lock lock(mutex_);
-  const auto found = blocks_.find(address);
-  if (found == blocks_.end()) {
-    return PERGOLA_ERROR(kDeviceFault, "free() of address {:#x}, which malloc() did not give out or which is freed: {}.",
+  const auto found = ids_.find(address);
+  if (found == ids_.end()) {
+    return PERGOLA_ERROR(kDeviceFault, "frees address {:#x}, which malloc() did not give out or which is freed: {}",
                          address, memory_.describe_nearest(address));
   }
+  const auto at = blocks_.find(found->second);
+  const Block block = at->second;
+  const std::string found_damage = damage(at->first, block);
   memory_.remove(address);
-  used_bytes_ -= found->second.size_bytes();
-  blocks_.erase(found);
-  return {};
+  used_bytes_ -= counted(block.size_bytes);
+  free_.give(address - kMarginBytes, with_margins(block.size_bytes));
+  blocks_.erase(at);
+  ids_.erase(found);
+  if (found_damage.empty()) return {};
+  return PERGOLA_ERROR(kDeviceFault,
+                       "frees a block outside which a kernel wrote: {}; PERGOLA_CPU_CHECK=1 or `pergola run --check` "
+                       "names thread and line",
+                       found_damage);
 }
 
 std::uint64_t DeviceHeap::used_bytes() const {
   const std::scoped_lock lock(mutex_);
   return used_bytes_;
+}
+
+Status DeviceHeap::check(std::string_view kernel, std::uint64_t first_id) {
+  if (next_id() == 1) return {};  // no kernel has ever asked for a block
+  const std::scoped_lock lock(mutex_);
+  Status first;
+  const auto look = [&](std::uint64_t id, const Block& block) {
+    const std::string found = damage(id, block);
+    if (found.empty()) return;
+    paint_margin(before(block.address));
+    paint_margin(after(block.address, block.size_bytes));
+    if (!first.ok()) return;
+    first =
+        PERGOLA_ERROR(kDeviceFault,
+                      "Kernel '{}'{} wrote outside {}; this shows only now that it has ended. PERGOLA_CPU_CHECK=1 or "
+                      "`pergola run --check` names thread and line.",
+                      kernel, id < first_id ? ", or one before it or beside it," : "", found);
+  };
+  const auto fresh = blocks_.lower_bound(first_id);
+  for (auto it = fresh; it != blocks_.end(); ++it) look(it->first, it->second);
+  auto next = blocks_.upper_bound(turn_);
+  for (std::size_t n = 0; n < kInTurn && fresh != blocks_.begin(); ++n, ++next) {
+    if (next == blocks_.end() || next->first >= first_id) next = blocks_.begin();
+    look(next->first, next->second);
+    turn_ = next->first;
+    if (next->first == std::prev(fresh)->first) turn_ = 0;
+  }
+  return first;
 }
 
 }  // namespace pergola::device::cpu

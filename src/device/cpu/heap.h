@@ -1,40 +1,73 @@
 // malloc and free inside kernels (CUDA C++ Programming Guide, dynamic global memory).
 //
-// Blocks live until they are freed or the device ends, across launches, as on a GPU. Each is a range of the
-// MemoryMap, so an access past it or after its free is found. Thread-safe: one lock, as threads of all SMs share it.
+// Blocks live until they are freed or the device ends, across launches, as on a GPU. Each is a range of the MemoryMap, so
+// that checked accesses past it or after its free are found. Compiled code is not checked, so the blocks lie in memory of
+// their own, between guards, and what is known of them lies elsewhere: no kernel meets it.
+//
+//   [ margin, 32 bytes ][ size_bytes ][ margin, 32 to 47 bytes ]   begins and ends at multiples of 16
+//
+// A margin holds a pattern (buffer_margins.h). A block whose margin has changed fails the free(), or the launch that ends:
+// each launch looks at the blocks that were given out since it began and at kInTurn others, which take turns. Not seen:
+// what is written further away, into other blocks or between them, and the pattern's own bytes.
+//
+// Thread-safe: one lock, as threads of all SMs share it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <string>
+#include <string_view>
 
 #include "src/base/result.h"
-#include "src/device/cpu/aligned_bytes.h"
+#include "src/device/cpu/free_ranges.h"
+#include "src/device/cpu/guarded_bytes.h"
 #include "src/device/cpu/memory_map.h"
 
 namespace pergola::device::cpu {
 
 class DeviceHeap {
  public:
+  static constexpr std::size_t kInTurn = 8;
+
   // At most `limit_bytes` are out at any time, each block counted in whole 16 bytes. `memory` must outlive it.
-  DeviceHeap(MemoryMap& memory, std::uint64_t limit_bytes) : memory_(memory), limit_bytes_(limit_bytes) {}
+  // Takes addresses for all of them; memory only as it is touched.
+  DeviceHeap(MemoryMap& memory, std::uint64_t limit_bytes);
   ~DeviceHeap();
   DeviceHeap(const DeviceHeap&) = delete;
   DeviceHeap& operator=(const DeviceHeap&) = delete;
 
   // A 16-byte aligned generic address; 0 for size 0, beyond the limit, or where the host has no memory.
   std::uint64_t allocate(std::uint64_t size_bytes);
-  // Freeing 0 does nothing. kDeviceFault where `address` was not given out or has been freed.
+  // Freeing 0 does nothing. kDeviceFault where `address` was not given out or has been freed, and where the block's margin has
+  // changed; that block is freed. The message is the rest of a sentence: "frees ...".
   Status free(std::uint64_t address);
   std::uint64_t used_bytes() const;
 
+  // The number that the next block gets: what check() of a launch that begins now is given.
+  std::uint64_t next_id() const { return next_id_.load(std::memory_order_relaxed); }
+  // When a launch of `kernel` has ended: kDeviceFault where a margin of a block since `first_id`, or of another whose turn it
+  // is, has changed. Tells of each change once.
+  Status check(std::string_view kernel, std::uint64_t first_id);
+
  private:
+  struct Block {
+    std::uint64_t address = 0, size_bytes = 0;
+  };
+  std::string damage(std::uint64_t id, const Block& block) const;
+
   MemoryMap& memory_;
   const std::uint64_t limit_bytes_;
-  mutable std::mutex mutex_;                            // guards all below
-  std::map<std::uint64_t, AlignedBytes> blocks_;
-  std::uint64_t used_bytes_ = 0;
-  std::uint64_t next_id_ = 1;
+  // Made with the heap, and not on first use: that may come from the JIT's library, which has its own copy of what counts
+  // guarded memory.
+  GuardedBytes bytes_;
+  mutable std::mutex mutex_;                          // guards all below
+  FreeRanges free_;                                   // of bytes_
+  std::map<std::uint64_t, Block> blocks_;             // by id
+  std::map<std::uint64_t, std::uint64_t> ids_;        // by address
+  std::uint64_t used_bytes_ = 0, turn_ = 0;           // turn_: the id whose turn was last
+  std::atomic<std::uint64_t> next_id_{1};  // written under mutex_; relaxed: a launch that begins sees what was before it
 };
 
 }  // namespace pergola::device::cpu

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "src/device/cpu/block.h"
+#include "src/device/cpu/device_range.h"
 
 namespace pergola::device::cpu {
 namespace {
@@ -39,6 +40,9 @@ const MemoryMap::Range* nearest(const std::map<std::uintptr_t, MemoryMap::Range>
 }
 
 }  // namespace
+
+MemoryMap::MemoryMap()
+    : device_begin_(DeviceRange::instance().begin()), device_bytes_(DeviceRange::instance().size_bytes()) {}
 
 void MemoryMap::add(Range range) {
   const auto lock = mutex_.write();
@@ -84,7 +88,8 @@ std::string MemoryMap::describe_nearest(std::uintptr_t address) const {
   const bool choose_freed = freed != nullptr && (live == nullptr || distance(*freed, address) < distance(*live, address));
   const Range* best = choose_freed ? freed : live;
   if (best == nullptr) return "no buffer exists on the device";
-  if (distance(*best, address) > kNear) return "no buffer is within 1 MiB of it";
+  // Among the device's memory it may be an index that went far; elsewhere it is no address of a buffer at all.
+  if (distance(*best, address) > kNear && address - device_begin_ >= device_bytes_) return "no buffer is within 1 MiB of it";
   return describe(*best, address, choose_freed);
 }
 

@@ -26,13 +26,15 @@ class MemoryMap {
     bool writable = true;
   };
 
+  MemoryMap();
   // Ranges never overlap: each is an allocation of its own. An empty range is kept for messages alone.
   void add(Range range);
   // Removes the range that begins there, if any, and remembers it for messages.
   void remove(std::uintptr_t begin);
   // The range that holds [address, address + size).
   std::optional<Range> find(std::uintptr_t address, std::size_t size_bytes) const;
-  // For messages: the range nearest to `address`, live or freed lately, with how far away it is.
+  // For messages: the range nearest to `address`, live or freed lately, with how far away it is; none where it is more than
+  // 1 MiB away and `address` is not among the device's memory (device_range.h).
   std::string describe_nearest(std::uintptr_t address) const;
   // Acquire: a reader that sees an old generation may still use a range cached under it.
   std::uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
@@ -40,6 +42,9 @@ class MemoryMap {
   TextureTable textures;  // thread-safe by itself
 
  private:
+  // device_range.h, as whoever made the map has it: the JIT's library has a copy of that code, and no range.
+  const std::uintptr_t device_begin_;
+  const std::size_t device_bytes_;
   mutable PatientMutex mutex_;                  // guards ranges_, freed_, freed_order_
   std::map<std::uintptr_t, Range> ranges_;      // by begin
   std::map<std::uintptr_t, Range> freed_;       // the last few removed, for messages

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "src/device/cpu/device_range.h"
 #include "src/device/cpu/heap.h"
 
 namespace pergola::device::cpu {
@@ -34,6 +35,18 @@ TEST(MemoryMap, DescribeNearest_SaysHowFarAndOnWhichSide) {
   EXPECT_EQ(map.describe_nearest(19000), "1000 bytes before buffer 2 (100 bytes)");
   EXPECT_EQ(map.describe_nearest(20050), "at byte 50 of buffer 2 (100 bytes)");
   EXPECT_EQ(map.describe_nearest(1u << 30), "no buffer is within 1 MiB of it");
+}
+
+TEST(MemoryMap, DescribeNearest_FarAwayAmongTheDevicesMemory_StillNamesIt) {
+  DeviceRange& range = DeviceRange::instance();
+  if (range.size_bytes() == 0) GTEST_SKIP() << "the host has no range of addresses left";
+  const DeviceRange::Place place = range.place(4096);
+  const auto begin = reinterpret_cast<std::uintptr_t>(place.inner);
+  MemoryMap map;
+  map.add({begin, 4096, "buffer 1 (4096 bytes)"});
+  EXPECT_EQ(map.describe_nearest(begin + (4u << 20)), "4190208 bytes past the end of buffer 1 (4096 bytes)");
+  range.close(place);
+  range.release(place);
 }
 
 TEST(MemoryMap, Remove_MovesTheGeneration_AndIsRemembered) {
@@ -107,6 +120,42 @@ TEST(DeviceHeap, WrongFree_IsAFaultThatSaysWhatIsThere) {
   EXPECT_EQ(again.code(), Code::kDeviceFault);
   EXPECT_NE(again.message().find("heap block 1 (64 bytes), which has been freed"), std::string::npos)
       << again.message();
+}
+
+TEST(DeviceHeap, WriteOutsideABlock_IsToldOnce_OfNewBlocksAndOfOlderOnesInTurn) {
+  MemoryMap map;
+  DeviceHeap heap(map, 100000);
+  std::vector<std::uint64_t> blocks;
+  for (int n = 0; n < 50; ++n) blocks.push_back(heap.allocate(20));
+  const auto at = [&](std::size_t block, std::int64_t offset) -> std::byte& {
+    return *reinterpret_cast<std::byte*>(blocks[block] + static_cast<std::uint64_t>(offset));
+  };
+  EXPECT_TRUE(heap.check("k", 1).ok());
+  at(30, 20) = std::byte{1};
+  at(31, 19) = std::byte{1};  // its own
+  const Status fresh = heap.check("k", 1);
+  EXPECT_EQ(fresh.message(), "Kernel 'k' wrote outside heap block 31 (20 bytes), 0 to 0 bytes past its end; this shows only now that it "
+                             "has ended. PERGOLA_CPU_CHECK=1 or `pergola run --check` names thread and line.");
+  EXPECT_TRUE(heap.check("k", 1).ok());
+  at(40, -1) = std::byte{1};
+  std::string told;
+  for (std::size_t n = 0; n < 50 / DeviceHeap::kInTurn + 1; ++n) told += heap.check("later", heap.next_id()).message();
+  EXPECT_EQ(told.find("Kernel 'later', or one before it or beside it, wrote outside heap block 41 (20 bytes), 1 to 1 bytes before its "
+                      "start"), 0u) << told;
+  EXPECT_EQ(told.find("Kernel", 1), std::string::npos);
+}
+
+TEST(DeviceHeap, WhatIsFreed_IsTakenAgain) {
+  MemoryMap map;
+  DeviceHeap heap(map, 1 << 16);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<std::uint64_t> blocks;
+    for (int n = 0; n < 64; ++n) blocks.push_back(heap.allocate(n % 2 == 0 ? 16 : 2000 - 16));
+    for (const std::uint64_t block : blocks) {
+      ASSERT_NE(block, 0u) << round;
+      ASSERT_TRUE(heap.free(block).ok());
+    }
+  }
 }
 
 TEST(DeviceHeap, End_GivesEverythingBack) {

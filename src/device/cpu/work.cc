@@ -85,9 +85,11 @@ Status LaunchWork::run(QueueWorker& worker) const {
   }
   PERGOLA_TRY(worker.begin_launch(fault));
   BufferMargins::Watch watch(device.memory()->margins, launch.kernel_name, launch.parameters);
+  const std::uint64_t first_block = device.heap().next_id();
   Status status = device.runner().run(launch, kernel_->code(), shared_bytes_, &device.progress());
   worker.end_launch();
   if (status.ok()) status = watch.end();
+  if (status.ok()) status = device.heap().check(launch.kernel_name, first_block);
   print.flush();
   return status;
 }

@@ -50,7 +50,7 @@ void allocate(Machine& m, Thread& t, const Inst&, const CallSite& site) {
 
 void release(Machine& m, Thread& t, const Inst& i, const CallSite& site) {
   const Status status = m.launch().heap->free(argument(t, site, 0));
-  if (!status.ok()) m.fault(t, i, fmt::format("frees memory wrongly: {}", status.message()));
+  if (!status.ok()) m.fault(t, i, status.message());
 }
 
 // __assertfail(message, file, line, function, character size)

@@ -2,7 +2,7 @@
 //
 // A lane that reaches a .sync form waits until every live lane of its member mask waits at a collective of the same
 // kind and with the same mask, wherever that stands in the code; then all get their results. A lane that is not in
-// its own mask goes on alone. The forms without .sync work on the lanes that run together.
+// its own mask is a fault. The forms without .sync work on the lanes that run together.
 #include "src/device/cpu/interpreter/decoder.h"
 #include "src/device/cpu/interpreter/exec.h"
 
@@ -89,8 +89,10 @@ void complete(Warp& w, LaneMask set) {
 void arrive(Machine& m, Warp& w, LaneMask lanes, const Inst& i) {
   for_each_lane(w, lanes, [&](Thread& t) {
     t.members = i.src[3] != kNoCell ? read<std::uint32_t>(t, i.src[3]) : lanes;
-    if ((t.members & bit(t.lane)) == 0) t.members = bit(t.lane);
+    if ((t.members & bit(t.lane)) == 0)
+      m.fault(t, i, fmt::format("executes a warp operation whose member mask {:#x} does not name its lane {}", t.members, t.lane));
   });
+  if (m.stopped()) return;
   m.block_lanes(w, lanes, i, ThreadStatus::kCollective);
   complete_collectives(m, w);
 }

@@ -10,6 +10,7 @@
 #include "src/device/cpu/interpreter/exec.h"
 #include "src/device/cpu/memory_map.h"
 #include "src/device/cpu/reserved_shared.h"
+#include "src/device/cpu/stack_limit.h"
 
 namespace pergola::device::cpu::interp {
 namespace {
@@ -67,8 +68,8 @@ void Machine::enter(Thread& t, const FunctionCode& callee, const CallSite* site,
   const std::uint32_t frame = (t.stack_top + 15) / 16 * 16;
   if (t.frames.size() >= kMaxCallDepth || t.cells.size() + callee.cell_count > kMaxCells ||
       std::uint64_t{frame} + callee.frame_bytes > kernel_->stack_bytes) {
-    fault(t, inst, fmt::format("calls '{}' and overflows its stack of {} bytes at depth {}", callee.source->name,
-                               kernel_->stack_bytes, t.frames.size()));
+    fault(t, inst, fmt::format("calls '{}' and overflows its stack at depth {}, of which recursion, calls through registers and alloca "
+                               "have {} bytes (PERGOLA_CPU_STACK_BYTES)", callee.source->name, t.frames.size(), open_stack_bytes()));
     return;
   }
   const auto cells = static_cast<std::uint32_t>(t.cells.size());

@@ -3,12 +3,14 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include <mutex>
 
 #include "src/device/cpu/jit/block_run.h"
 #include "src/device/cpu/memory_map.h"
 #include "src/device/cpu/place.h"
+#include "src/device/cpu/stack_limit.h"
 
 namespace pergola::device::cpu::jit {
 namespace {
@@ -25,6 +27,7 @@ struct Running {
   volatile int signal = 0;
   volatile std::uintptr_t address = 0, code = 0;  // what it accessed, and the instruction that did
   volatile bool write = false, pending = false;
+  volatile int sections = 0;  // RuntimeSections that live
 };
 thread_local Running running;
 
@@ -50,11 +53,11 @@ std::string neighbour(const BlockRun& run, std::uintptr_t address) {
 
 void raise_signal_fault(BlockRun& run) {
   const std::uintptr_t address = running.address;
-  if (in_guard(run.running_stack(), reinterpret_cast<const void*>(address))) {
-    return run.raise(PERGOLA_ERROR(kDeviceFault, "{} overflows its stack of {} bytes (deep recursion, or large local arrays).",
-                                   run.where(nullptr), run.running_stack().size_bytes));
-  }
   const PtxPlace place = run.place_of(running.code);
+  if (in_guard(run.running_stack(), reinterpret_cast<const void*>(address))) {
+    return run.raise(PERGOLA_ERROR(kDeviceFault, "{} overflows its stack, of which recursion, calls through registers and alloca have {} "
+                                   "bytes (PERGOLA_CPU_STACK_BYTES).", run.where(nullptr, place), open_stack_bytes()));
+  }
   std::string what = fmt::format("{} {}", run.where(nullptr, place), what_happened(running.signal));
   if (running.signal == SIGFPE || running.signal == SIGILL) return run.raise(PERGOLA_ERROR(kDeviceFault, "{}.", what));
   const ptx::Instruction* in = run.module() == nullptr ? nullptr : instruction_at(*run.module(), place);
@@ -79,6 +82,12 @@ void chain(int signal, siginfo_t* info, void* context) {
 }
 
 void handle(int signal, siginfo_t* info, void* context) {
+  if (running.run != nullptr && running.sections != 0) {
+    static constexpr char kText[] = "pergola: the CPU device's own memory is damaged, most likely by a kernel's earlier access through a "
+                                    "wild pointer; PERGOLA_CPU_CHECK=1 finds it.\n";
+    [[maybe_unused]] const auto written = write(STDERR_FILENO, kText, sizeof kText - 1);
+    return chain(signal, info, context);
+  }
   if (running.run == nullptr) return chain(signal, info, context);
   running.signal = signal;
   running.address = reinterpret_cast<std::uintptr_t>(info->si_addr);
@@ -154,6 +163,9 @@ void raise_pending_fault(BlockRun& run) {
   running.pending = false;
   raise_signal_fault(run);
 }
+
+RuntimeSection::RuntimeSection() { running.sections = running.sections + 1; }
+RuntimeSection::~RuntimeSection() { running.sections = running.sections - 1; }
 
 void set_running_block(BlockRun* run, void* stack_top) {
   running.stack_top = stack_top;

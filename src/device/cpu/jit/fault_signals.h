@@ -24,4 +24,15 @@ void raise_pending_fault(BlockRun& run);
 // Says that `run` is on one of its fibers on this thread; null: none is.
 void set_running_block(BlockRun* run, void* stack_top);
 
+// While one lives on a fiber, the fiber is in a part of the run time that holds locks, and may not be left: a fault there is
+// none of the kernel's accesses, but what came of an earlier one that reached the run time's own memory. It ends the process,
+// with a line that says so, instead of a lock that is held for ever. Nothing may switch away meanwhile.
+class RuntimeSection {
+ public:
+  RuntimeSection();
+  ~RuntimeSection();
+  RuntimeSection(const RuntimeSection&) = delete;
+  RuntimeSection& operator=(const RuntimeSection&) = delete;
+};
+
 }  // namespace pergola::device::cpu::jit

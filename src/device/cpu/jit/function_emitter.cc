@@ -1,6 +1,8 @@
 // One PTX function -> one LLVM function: registers, variables, labels, and the walk over its statements.
 #include <llvm/IR/Verifier.h>
 
+#include <algorithm>
+
 #include "src/device/cpu/jit/emitter.h"
 #include "src/device/cpu/jit/line_tables.h"
 #include "src/device/cpu/jit/thread_context.h"
@@ -37,7 +39,8 @@ llvm::AllocaInst* FunctionEmitter::entry_alloca(llvm::Type* type, const llvm::Tw
 }
 
 void FunctionEmitter::run() {
-  add_line_scope(*target_);
+  const auto first = std::find_if(f_.body.begin(), f_.body.end(), [](const ptx::Statement& one) { return one.instruction() != nullptr; });
+  add_line_scope(*target_, first == f_.body.end() ? 0 : first->instruction()->location.line);
   entry_ = new_block("entry");
   b_.SetInsertPoint(entry_);
   thread_ = target_->getArg(0);
@@ -261,8 +264,9 @@ void FunctionEmitter::emit_statement(std::size_t index) {
 void FunctionEmitter::emit_instruction(const Inst& in, std::size_t index) {
   number_on_line_ = current_ != nullptr && current_->location.line == in.location.line ? number_on_line_ + 1 : 1;
   current_ = &in;
-  // What touches no memory has one place, line 0: a place of its own for each instruction is a tenth of LLVM's time.
-  const bool touches_memory = access_bytes(in) != 0;
+  // What touches no memory has one place, line 0: a place of its own for each instruction is a tenth of LLVM's time. A call
+  // touches the stack.
+  const bool touches_memory = access_bytes(in) != 0 || in.op == ptx::Op::kCall;
   b_.SetCurrentDebugLocation(line_place(*target_, touches_memory ? in.location.line : 0, touches_memory ? number_on_line_ : 0));
   const bool branches = in.op == ptx::Op::kBra;  // a guarded branch is one conditional branch
   if (!in.guard.present() || branches) return dispatch(in, index);

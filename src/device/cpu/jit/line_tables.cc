@@ -39,7 +39,7 @@ std::unique_ptr<ObjectFile> open(std::string_view object) {
 
 }  // namespace
 
-void add_line_scope(llvm::Function& function) {
+void add_line_scope(llvm::Function& function, unsigned first_line) {
   llvm::Module& module = *function.getParent();
   llvm::DICompileUnit* unit = module.debug_compile_units().empty() ? nullptr : *module.debug_compile_units_begin();
   llvm::DIBuilder builder(module, true, unit);
@@ -49,7 +49,7 @@ void add_line_scope(llvm::Function& function) {
     module.addModuleFlag(llvm::Module::Warning, "Debug Info Version", llvm::DEBUG_METADATA_VERSION);
   }
   auto* type = builder.createSubroutineType(builder.getOrCreateTypeArray({}));
-  function.setSubprogram(builder.createFunction(unit->getFile(), function.getName(), "", unit->getFile(), 0, type, 0,
+  function.setSubprogram(builder.createFunction(unit->getFile(), function.getName(), "", unit->getFile(), 0, type, first_line,
                                                 llvm::DINode::FlagZero, llvm::DISubprogram::SPFlagDefinition));
   builder.finalize();
 }

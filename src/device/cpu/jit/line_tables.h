@@ -16,8 +16,9 @@
 
 namespace pergola::device::cpu::jit {
 
-// Gives `function` the scope that instructions' places refer to. Its module may have functions with and without.
-void add_line_scope(llvm::Function& function);
+// Gives `function` the scope that instructions' places refer to; `first_line` is the place of the code that makes its frame,
+// where a stack overflows. Its module may have functions with and without.
+void add_line_scope(llvm::Function& function, unsigned first_line = 0);
 // The place of `line` and `column` in the function of that scope; the null place where the function has none.
 llvm::DebugLoc line_place(const llvm::Function& function, unsigned line, unsigned column);
 

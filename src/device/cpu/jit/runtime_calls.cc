@@ -10,6 +10,7 @@
 #include "src/device/cpu/atomic128.h"
 #include "src/device/cpu/heap.h"
 #include "src/device/cpu/jit/block_run.h"
+#include "src/device/cpu/jit/fault_signals.h"
 #include "src/device/cpu/jit/mbarrier.h"
 #include "src/device/cpu/jit/runtime_math.h"
 #include "src/device/cpu/jit/vector_runtime.h"
@@ -123,7 +124,11 @@ MemoryReader reader_of(ThreadContext* thread) {
     };
     const bool own = inside(thread->local_base, thread->local_bytes) ||
                      inside(run.block().shared_base, run.block().shared_bytes);
-    if (!own && (run.launch().memory == nullptr || !run.launch().memory->find(address, to.size()))) return false;
+    const auto mapped = [&] {
+      const RuntimeSection section;
+      return run.launch().memory != nullptr && run.launch().memory->find(address, to.size()).has_value();
+    };
+    if (!own && !mapped()) return false;
     std::memcpy(to.data(), reinterpret_cast<const void*>(address), to.size());
     return true;
   };
@@ -137,16 +142,21 @@ std::uint32_t print(ThreadContext* thread, std::uint64_t format, std::uint64_t a
 
 std::uint64_t allocate(ThreadContext* thread, std::uint64_t bytes) {
   DeviceHeap* heap = run_of(thread).launch().heap;
-  return heap == nullptr ? 0 : heap->allocate(bytes);
+  if (heap == nullptr) return 0;
+  const RuntimeSection section;
+  return heap->allocate(bytes);
 }
 
 bool free_or_raise(ThreadContext* thread, std::uint64_t address) {
   BlockRun& run = run_of(thread);
   DeviceHeap* heap = run.launch().heap;
   if (heap == nullptr || address == 0) return true;
-  const Status status = heap->free(address);
+  const Status status = [&] {
+    const RuntimeSection section;
+    return heap->free(address);
+  }();
   if (status.ok()) return true;
-  run.raise(PERGOLA_ERROR(kDeviceFault, "{} frees what is no block of the heap: {}", run.where(thread), status.message()));
+  run.raise(PERGOLA_ERROR(kDeviceFault, "{} {}.", run.where(thread), status.message()));
   return false;
 }
 PERGOLA_SWITCHES_STACK void release(ThreadContext* thread, std::uint64_t address) {

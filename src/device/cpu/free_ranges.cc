@@ -1,0 +1,45 @@
+#include "src/device/cpu/free_ranges.h"
+
+#include <iterator>
+
+namespace pergola::device::cpu {
+
+void FreeRanges::insert(std::uint64_t begin, std::uint64_t bytes) {
+  if (bytes == 0) return;
+  bytes_by_begin_.emplace(begin, bytes);
+  by_size_.emplace(bytes, begin);
+}
+
+void FreeRanges::erase(std::map<std::uint64_t, std::uint64_t>::iterator at) {
+  by_size_.erase({at->second, at->first});
+  bytes_by_begin_.erase(at);
+}
+
+std::optional<std::uint64_t> FreeRanges::take(std::uint64_t bytes) {
+  const auto found = by_size_.lower_bound({bytes, 0});
+  if (found == by_size_.end()) return std::nullopt;
+  const auto [size, begin] = *found;
+  erase(bytes_by_begin_.find(begin));
+  insert(begin + bytes, size - bytes);
+  return begin;
+}
+
+void FreeRanges::give(std::uint64_t begin, std::uint64_t bytes) {
+  auto after = bytes_by_begin_.lower_bound(begin);
+  if (after != bytes_by_begin_.end() && after->first == begin + bytes) {
+    bytes += after->second;
+    erase(after);
+    after = bytes_by_begin_.lower_bound(begin);
+  }
+  if (after != bytes_by_begin_.begin()) {
+    const auto before = std::prev(after);
+    if (before->first + before->second == begin) {
+      begin = before->first;
+      bytes += before->second;
+      erase(before);
+    }
+  }
+  insert(begin, bytes);
+}
+
+}  // namespace pergola::device::cpu
