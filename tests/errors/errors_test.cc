@@ -204,6 +204,11 @@ TEST_P(Errors, HeapBlock_WrittenOutside_IsFoundWhenItIsFreedOrTheLaunchEnds) {
   }
 }
 
+TEST_P(Errors, IndexFarOutsideTheHeap_NamesTheBlock) {
+  PtxProgram program(open(), module(std::string(kOne) + kMalloc64 + "  st.u32 [%a1+4000000], %t;", kHeapFunctions));
+  expect_fault(program, program.run("k", kShape, std::uint64_t{0}, std::uint64_t{0}), "3999936 bytes past the end of heap block 1 (64 bytes)");
+}
+
 // What the process keeps itself is out of reach, and the message names the nearest buffer however far it is.
 TEST_P(Errors, IndexFarOutside_NamesTheNearestBuffer) {
   for (const int offset : {1000000, 4000000, -1000000, -4000000}) {

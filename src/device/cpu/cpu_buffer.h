@@ -1,9 +1,9 @@
 // Host memory that a CPU device gives out as its own.
 //
-//   [guard page][slack][ size_bytes, 256-byte aligned ][slack, < 256][guard page]        guarded_bytes.h
+//   [guard][slack][ size_bytes, 256-byte aligned ][slack, < 256][guard]        guarded_bytes.h
 //
 // Registered in the MemoryMap while it lives, so that checked accesses outside it are faults that name it. Unchecked
-// code (a JIT's) faults in the guard pages, and in the memory of a freed buffer while that is in quarantine. What it writes
+// code (a JIT's) faults in the guards, and in the memory of a freed buffer while that is in quarantine. What it writes
 // to the slack (64 bytes of it before the start) fails its launch when that ends (buffer_margins.h).
 #pragma once
 

@@ -1,5 +1,7 @@
 #include "src/device/cpu/heap.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <span>
 
@@ -11,6 +13,7 @@ namespace {
 
 constexpr std::uint64_t kAlignBytes = 16, kMarginBytes = 32;
 constexpr std::uint64_t kLeastBytes = std::uint64_t{1} << 20, kMostBytes = std::uint64_t{1} << 44;
+constexpr std::uint64_t kStepBytes = std::uint64_t{1} << 18;
 
 std::uint64_t counted(std::uint64_t size_bytes) {
   return round_up(size_bytes, kAlignBytes);
@@ -35,8 +38,21 @@ DeviceHeap::DeviceHeap(MemoryMap& memory, std::uint64_t limit_bytes) : memory_(m
   for (; bytes_.data() == nullptr && bytes >= std::max(kLeastBytes, limit_bytes_); bytes /= 2) {
     bytes_ = GuardedBytes::make(round_up(bytes, page_bytes()), page_bytes());
   }
-  if (bytes_.data() != nullptr)
-    free_ = FreeRanges(reinterpret_cast<std::uintptr_t>(bytes_.data()), bytes_.size_bytes());
+  if (bytes_.data() == nullptr) return;
+  const auto begin = reinterpret_cast<std::uintptr_t>(bytes_.data());
+  free_ = FreeRanges(begin, bytes_.size_bytes());
+  const bool closed = bytes_.guarded() && mprotect(bytes_.data(), bytes_.size_bytes(), PROT_NONE) == 0;
+  opened_end_ = closed ? begin : begin + bytes_.size_bytes();
+}
+
+// False where the host refuses. Needs mutex_.
+bool DeviceHeap::open_up_to(std::uint64_t end) {
+  if (end <= opened_end_) return true;
+  const std::uint64_t last = reinterpret_cast<std::uintptr_t>(bytes_.data()) + bytes_.size_bytes();
+  const std::uint64_t more = std::min(round_up(end - opened_end_, kStepBytes), last - opened_end_);
+  if (mprotect(reinterpret_cast<void*>(opened_end_), more, PROT_READ | PROT_WRITE) != 0) return false;
+  opened_end_ += more;
+  return true;
 }
 
 DeviceHeap::~DeviceHeap() {
@@ -49,6 +65,10 @@ std::uint64_t DeviceHeap::allocate(std::uint64_t size_bytes) {
   if (counted(size_bytes) > limit_bytes_ - used_bytes_) return 0;
   const auto begin = free_.take(with_margins(size_bytes));
   if (!begin) return 0;
+  if (!open_up_to(*begin + with_margins(size_bytes))) {
+    free_.give(*begin, with_margins(size_bytes));
+    return 0;
+  }
   const std::uint64_t address = *begin + kMarginBytes, id = next_id_.fetch_add(1, std::memory_order_relaxed);
   paint_margin(before(address));
   paint_margin(after(address, size_bytes));

@@ -7,8 +7,9 @@
 //   [ margin, 32 bytes ][ size_bytes ][ margin, 32 to 47 bytes ]   begins and ends at multiples of 16
 //
 // A margin holds a pattern (buffer_margins.h). A block whose margin has changed fails the free(), or the launch that ends:
-// each launch looks at the blocks that were given out since it began and at kInTurn others, which take turns. Not seen:
-// what is written further away, into other blocks or between them, and the pattern's own bytes.
+// each launch looks at the blocks that were given out since it began and at kInTurn others, which take turns. Memory behind
+// the last block that ever was is without access, but for the rest of a step. Not seen: what is written further away into
+// other blocks or between them, and the pattern's own bytes.
 //
 // Thread-safe: one lock, as threads of all SMs share it.
 #pragma once
@@ -55,6 +56,7 @@ class DeviceHeap {
   struct Block {
     std::uint64_t address = 0, size_bytes = 0;
   };
+  bool open_up_to(std::uint64_t end);
   std::string damage(std::uint64_t id, const Block& block) const;
 
   MemoryMap& memory_;
@@ -64,6 +66,7 @@ class DeviceHeap {
   GuardedBytes bytes_;
   mutable std::mutex mutex_;                          // guards all below
   FreeRanges free_;                                   // of bytes_
+  std::uint64_t opened_end_ = 0;                      // up to here bytes_ may be accessed
   std::map<std::uint64_t, Block> blocks_;             // by id
   std::map<std::uint64_t, std::uint64_t> ids_;        // by address
   std::uint64_t used_bytes_ = 0, turn_ = 0;           // turn_: the id whose turn was last
