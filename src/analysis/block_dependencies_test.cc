@@ -241,7 +241,7 @@ TEST_F(RandomLaunches, AccessThatIsLeftOut_IsSeenInTheRelation) {
 
 // The time of a pair; the bound is for machines of any speed, the figure for people.
 void expect_fast(const char* name, const LaunchFootprint& parent, const LaunchFootprint& child, BlockPattern pattern,
-                 double ms) {
+                 [[maybe_unused]] double ms) {
   double best = 1e9;
   BlockRelation relation;
   for (int i = 0; i < 5; ++i) {
@@ -252,7 +252,9 @@ void expect_fast(const char* name, const LaunchFootprint& parent, const LaunchFo
   fmt::print("{}: {} x {} blocks, {}, {} edges: {:.3f} ms\n", name, relation.parents, relation.children,
              to_string(relation.pattern), relation.edges, best);
   EXPECT_EQ(relation.pattern, pattern) << name;
+#ifdef __OPTIMIZE__  // of other builds, as with sanitizers, it says nothing
   EXPECT_LT(best, 40 * ms) << name;
+#endif
 }
 
 TEST(BlockDependencies, LargeGrids_AreRelatedInTime) {
