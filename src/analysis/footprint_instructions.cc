@@ -91,7 +91,7 @@ std::optional<Affine> FootprintSymbols::arithmetic(std::uint32_t statement, cons
       if (operands[1].kind == Operand::Kind::kVector) return std::nullopt;
       return read(1);
     case Op::kCvta: {
-      const Affine value = read(1);
+      Affine value = read(1);
       const ptx::Space space = instruction.space();
       if (space == ptx::Space::kGlobal) return value;
       return Affine::term(elsewhere_);
@@ -189,7 +189,7 @@ std::optional<Affine> FootprintSymbols::divide(std::uint32_t statement, const In
   Interval range = terms_.range(dividend);
   if (range.low < 0) range = terms_.range(dividend, conditions(kernel_.ssa->block_of(statement)));
   if (range.low < 0 && optimism_ == 0) return std::nullopt;
-  const Affine quotient = terms_.quotient(dividend, *divisor);
+  Affine quotient = terms_.quotient(dividend, *divisor);
   if (instruction.op == Op::kDiv) return quotient;
   return sum(dividend, quotient, -*divisor);
 }

@@ -91,7 +91,7 @@ Affine FootprintSymbols::compute(ValueId id) {
   const SsaValue value = kernel_.ssa->value(id);
   if (value.kind == SsaValue::Kind::kPhi) return join(value);
   if (!is_integer(value.reg)) return unknown_of(value.reg, value.statement, "no whole number");
-  const Affine written = instruction_value(value.statement, value.reg);
+  Affine written = instruction_value(value.statement, value.reg);
   if (!kernel_.function->body[value.statement].instruction()->guard.present()) return written;
   const std::string reason = fmt::format("written under a guard at {}", place(value.statement));
   if (value.old == kNoValue) return written;  // the other way nobody wrote it
