@@ -17,6 +17,7 @@ constexpr std::size_t kRangeBytes = std::size_t{1} << 36;  // sanitizers keep sh
 constexpr std::size_t kRangeBytes = std::size_t{1} << 40;
 #endif
 constexpr std::size_t kLeastRangeBytes = std::size_t{1} << 30;
+constexpr std::size_t kHugeFromBytes = std::size_t{4} << 20;
 constexpr int kClosed = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
 // Of what the process may map, a quarter at most.
@@ -65,6 +66,8 @@ DeviceRange::Place DeviceRange::place(std::size_t inner_bytes) {
     release(made);
     return {};
   }
+  // A hint: arrays of a kernel are gone through from end to end, and small pages would cost as much as the memory.
+  if (inner_bytes >= kHugeFromBytes) (void)madvise(made.inner, inner_bytes, MADV_HUGEPAGE);
   return made;
 }
 
