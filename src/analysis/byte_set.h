@@ -41,11 +41,17 @@ struct ByteSet {
   std::int64_t begin() const { return first; }
   std::int64_t end() const { return first + static_cast<std::int64_t>(shape.extent()); }
   bool contains(std::int64_t byte) const;
+  // The same, but true where more than kMaxTrials combinations would have to be tried. (Where strides nest, one is left
+  // at each of them.)
+  bool may_contain(std::int64_t byte) const;
 };
-
-// Whether two normal sets have a byte in common. Exact while few combinations are left to try at each stride (as where
-// strides nest); where they are more than kMaxTrials, true: it may be.
-bool overlaps(const ByteSet& a, const ByteSet& b);
 inline constexpr std::uint32_t kMaxTrials = 4096;
+
+// Two normal sets of these shapes have a byte in common exactly where b.first - a.first is one of these. It is a set of
+// the same kind, as a difference of two sums of loops is one sum of all their loops; its shape is normal.
+ByteSet meeting_distances(const ByteShape& a, const ByteShape& b);
+
+// Whether two normal sets have a byte in common; as may_contain() where it would take long to tell.
+bool overlaps(const ByteSet& a, const ByteSet& b);
 
 }  // namespace pergola::analysis

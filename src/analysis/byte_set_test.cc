@@ -63,6 +63,25 @@ TEST_F(ByteSets, Normalized_JoinsWhatIsOneLoop) {
   EXPECT_EQ(normalized({{{4, 256}, {1024, 8}}, 4}), (ByteShape{{}, 8192}));
 }
 
+TEST_F(ByteSets, Normalized_FindsTheFinerLoopBehindOthers) {  // 40 goes on with 20, though 30 lies between
+  EXPECT_EQ(normalized({{{20, 3}, {30, 2}, {40, 2}}, 4}), (ByteShape{{{30, 2}, {20, 5}}, 4}));
+}
+
+TEST_F(ByteSets, MeetingDistances_AreThoseAtWhichTheBytesMeet) {
+  for (int i = 0; i < 300; ++i) {
+    const ByteShape a = normalized(random_set().shape), b = normalized(random_set().shape);
+    const ByteSet distances = meeting_distances(a, b);
+    const Bytes of_a = bytes_of({0, a});
+    for (std::int64_t distance = -200; distance < 200; ++distance) {
+      const bool truth =
+          std::ranges::any_of(bytes_of({distance, b}), [&](std::int64_t byte) { return of_a.contains(byte); });
+      ASSERT_EQ(distances.contains(distance), truth) << "seed " << seed_ << " distance " << distance;
+    }
+  }
+  // Rows and a column of one matrix: no gap is left, so that asking takes one step.
+  EXPECT_TRUE(meeting_distances({{}, 16 * 4096}, {{{4096, 1024}}, 4}).shape.dimensions.empty());
+}
+
 TEST_F(ByteSets, OverlapsAndContains_AreAsByTheBytes) {
   int met = 0;
   for (int i = 0; i < 20000; ++i) {
@@ -89,10 +108,17 @@ TEST_F(ByteSets, TilesOfAMatrix_MeetOnlyInTheirRowsAndColumns) {
   EXPECT_FALSE(overlaps({128 + 32 * 4096, tile}, {192, column}));
 }
 
-TEST_F(ByteSets, TooManyCombinations_MayOverlap) {  // strides without a common order: too much to try
-  const ByteSet a{0, {{{1009, 5000}, {1013, 5000}, {1019, 5000}}, 1}};
-  const ByteSet b{1, {{{2018, 5000}, {2026, 5000}, {2038, 5000}}, 1}};
-  EXPECT_TRUE(overlaps(a, b));
+// Strides without a common order: too much to try. may_contain() gives up, contains() goes on to the end.
+TEST_F(ByteSets, TooManyCombinations_MayBe) {
+  const ByteSet set{0, {{{1019, 60}, {1013, 60}, {1009, 60}, {1007, 60}}, 1}};
+  const std::int64_t odd = 27 * 1007 + 155;  // 27 strides are 27 * 1007 and an even number more
+  EXPECT_FALSE(set.contains(odd));
+  EXPECT_TRUE(set.may_contain(odd));
+  EXPECT_TRUE(overlaps(set, {odd, {{}, 1}}));
+  EXPECT_TRUE(set.contains(odd + 1));
+  // A common divisor of the strides tells at once.
+  const ByteSet multiples{0, {{{10190, 60}, {10130, 60}, {10090, 60}, {10070, 60}}, 1}};
+  EXPECT_FALSE(multiples.may_contain(10 * odd + 5));
 }
 
 }  // namespace
