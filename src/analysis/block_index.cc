@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <tuple>
 
 #include "src/analysis/affine.h"
 
@@ -79,7 +80,9 @@ BlockIndex::Order BlockIndex::ordered(std::vector<Entry> entries, std::int64_t s
     if (!std::ranges::is_sorted(all, {}, key)) std::ranges::sort(all, {}, key);
   } else {  // they come by first and block
     for (const Entry& entry : all) keyed.emplace_back(remainder(entry.first, stride), entry);
-    std::ranges::stable_sort(keyed, {}, &std::pair<std::int64_t, Entry>::first);
+    std::ranges::sort(keyed, {}, [](const std::pair<std::int64_t, Entry>& one) {
+      return std::tuple(one.first, one.second.first, one.second.block);
+    });
     std::int64_t rows = 0, before = 0;
     for (std::size_t i = 0; i < all.size(); ++i) {
       const std::int64_t row = floor_div(all[i].first, stride);
