@@ -22,7 +22,8 @@ away=' analysis_test base_test ptx_test source_test tool_test instruction_table_
  scheduler_test errors_test device_cpu_test device_cpu_interpreter_test pointer_modes_soundness_test recording_test
  device_null_test device_cuda_test transform_test executor_test capi_test c11_test fairness_test corpus_run_test launches_test
  examples_test cpu_device_bench footprints_soundness_test block_programs_test block_patterns_test
- recorded_patterns_test relations_soundness_test block_patterns_bench '
+ recorded_patterns_test relations_soundness_test block_patterns_bench
+ block_orders_test random_chains_test device_cpu_blocks_test block_schedule_bench '
 for program in "$bin"/*_test "$bin"/*_bench; do
   case ${away//$'\n'/ } in *" $(basename "$program") "*) continue ;; esac
   [ -x "$program" ] && programs+=("$(basename "$program")")

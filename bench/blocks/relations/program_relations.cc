@@ -49,11 +49,16 @@ bool agrees_with_bytes(const analysis::BlockRelation& relation, const analysis::
 }
 
 Result<ProgramRelations> ProgramRelations::of(const Program& program, source::Compiler compiler) {
-  ProgramRelations result;
-  result.program_ = &program;
   PERGOLA_ASSIGN(source::SourceRequest request, source::load_file(source_path(program)));
   request.compiler = compiler;
-  PERGOLA_ASSIGN(result.compiled_, source::compile(request));
+  PERGOLA_ASSIGN(source::CompiledSource compiled, source::compile(request));
+  return of(program, std::move(compiled));
+}
+
+Result<ProgramRelations> ProgramRelations::of(const Program& program, source::CompiledSource compiled) {
+  ProgramRelations result;
+  result.program_ = &program;
+  result.compiled_ = std::move(compiled);
   PERGOLA_ASSIGN(ptx::Module module, ptx::parse(result.compiled_.ptx, program.source_file));
   result.module_ = std::make_unique<ptx::Module>(std::move(module));
   for (const ptx::Function* entry : result.module_->entries()) {

@@ -21,6 +21,8 @@ class ProgramRelations {
  public:
   // Compiles the program's kernels. `program` must outlive the object.
   static Result<ProgramRelations> of(const Program& program, source::Compiler compiler = source::Compiler::kAuto);
+  // Of a program whose kernels are compiled.
+  static Result<ProgramRelations> of(const Program& program, source::CompiledSource compiled);
 
   // Each buffer is an allocation of its own, numbered as in the program; variables of the module come behind them.
   Result<analysis::LaunchFootprint> footprint(std::size_t launch) const;

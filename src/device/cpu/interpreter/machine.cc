@@ -21,7 +21,8 @@ constexpr std::size_t kMaxCells = std::size_t{1} << 22;
 }  // namespace
 
 Machine::Machine(std::shared_ptr<const KernelImage> kernel, Block& block)
-    : kernel_(std::move(kernel)), block_(block), recorder_(access_recorder()) {
+    : kernel_(std::move(kernel)), block_(block), recorder_(access_recorder()),
+      hook_(execution_hook()) {
   const Dim3 shape = launch().config.block;
   const auto count = static_cast<std::uint32_t>(shape.count());
   if (kernel_->checked) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "src/device/cpu/interpreter/access_recorder.h"
+#include "src/device/cpu/interpreter/execution_hook.h"
 #include "src/device/cpu/interpreter/shared_check.h"
 #include "src/device/cpu/interpreter/thread.h"
 #include "src/device/cpu/warp_sync.h"
@@ -86,6 +87,7 @@ class Machine final : public BlockExecution {
   std::byte* resolve_mapped(Thread& thread, const Inst& inst, Region region, std::uint64_t address,
                             std::uint32_t size, bool write);
   void check_waiters(Warp& warp);
+  MemorySpace space_of(const Thread& thread, const std::byte* at) const;
   bool check_shared(Thread& thread, const Inst& inst, const std::byte* at, std::uint32_t size, bool write);
   std::string shared_place(std::uint32_t offset) const;
   void raise_deadlock();
@@ -107,6 +109,7 @@ class Machine final : public BlockExecution {
   bool exited_ = false;  // a thread of the current instruction has exited
   bool wrote_ = false, spun_ = false;
   AccessRecorder* recorder_ = nullptr;
+  const ExecutionHook* hook_ = nullptr;
   std::unique_ptr<SharedCheck> shared_check_;
 };
 

@@ -8,10 +8,14 @@
 namespace pergola::device::cpu {
 namespace {
 std::atomic<AccessRecorder*> recorder_hook{nullptr};  // written by tests before a launch, read when a block starts
+thread_local const ExecutionHook* thread_hook = nullptr;
 }
 
 void set_access_recorder(AccessRecorder* recorder) { recorder_hook.store(recorder, std::memory_order_release); }
 AccessRecorder* access_recorder() { return recorder_hook.load(std::memory_order_acquire); }
+
+void set_execution_hook(const ExecutionHook* hook) { thread_hook = hook; }
+const ExecutionHook* execution_hook() { return thread_hook; }
 
 namespace interp {
 
@@ -61,7 +65,17 @@ std::byte* Machine::resolve(Thread& t, const Inst& inst, Region region, std::uin
   if (shared_check_ && found != nullptr && region != Region::kLocal && !check_shared(t, inst, found, size, write)) return nullptr;
   if (recorder_ != nullptr && found != nullptr)
     (*recorder_)({block_.index, t.tid, reinterpret_cast<std::uintptr_t>(found), size, write});
+  if (hook_ != nullptr && found != nullptr)
+    hook_->accessed(reinterpret_cast<std::uintptr_t>(found), size, space_of(t, found));
   return found;
+}
+
+MemorySpace Machine::space_of(const Thread& t, const std::byte* at) const {
+  if (in_shared(at)) return MemorySpace::kShared;
+  if (at >= t.stack && at < t.stack + kernel_->stack_bytes) return MemorySpace::kLocal;
+  const auto parameters = launch().parameters;
+  const bool is_parameter = at >= parameters.data() && at < parameters.data() + parameters.size();
+  return is_parameter ? MemorySpace::kParameter : MemorySpace::kGlobal;
 }
 
 // "offset 68 of the block's shared memory ('tile' + 4)".

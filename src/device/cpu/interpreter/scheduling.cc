@@ -79,6 +79,7 @@ std::uint64_t Machine::run_group(Warp& w, const Group& group, std::uint64_t limi
     }
     ++spent;
     ++instructions_;
+    if (hook_ != nullptr) hook_->issued(first.warp, *function, pc, active);
     if (inst.kind == Kind::kLane) {
       LaneMask left = active;
       while (left != 0 && !stop_) {

@@ -1,0 +1,68 @@
+// One SM of the schedule: the blocks that run in it, and when the next of them ends.
+//
+// Blocks progress alike: at full speed while their shares of the SM come to 1 at most, else slower by what they come
+// to. So all times are kept in the SM's own time, which runs at that speed, and a block's end never has to be moved.
+//
+// Owned by one thread.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "src/device/cpu/blocks/launch_chain.h"
+
+namespace pergola::device::cpu::blocks {
+
+class SmClock {
+ public:
+  // Times given never fall.
+  void start(double now_ns, BlockName block, const BlockCost& cost) {
+    move_to(now_ns);
+    ends_.push_back({own_ns_ + cost.alone_ns, cost.sm_share, block});
+    std::ranges::push_heap(ends_, later);
+    running_.push_back(block);
+    share_ += cost.sm_share;
+  }
+
+  double next_end_ns() const {
+    if (ends_.empty()) return std::numeric_limits<double>::infinity();
+    return at_ns_ + (ends_.front().own_ns - own_ns_) * slowdown();
+  }
+
+  // Appends the blocks that have ended by now, which is no later than next_end_ns().
+  void end_until(double now_ns, std::vector<BlockName>& ended) {
+    if (next_end_ns() > now_ns) return;
+    at_ns_ = now_ns;
+    own_ns_ = ends_.front().own_ns;  // exactly, whatever was rounded on the way
+    while (!ends_.empty() && ends_.front().own_ns <= own_ns_) {
+      std::ranges::pop_heap(ends_, later);
+      share_ -= ends_.back().share;
+      ended.push_back(ends_.back().block);
+      std::erase(running_, ends_.back().block);
+      ends_.pop_back();
+    }
+    if (ends_.empty()) share_ = 0;
+  }
+
+  const std::vector<BlockName>& running() const { return running_; }
+
+ private:
+  struct End {
+    double own_ns, share;
+    BlockName block;
+  };
+  static bool later(const End& a, const End& b) { return a.own_ns > b.own_ns; }
+  double slowdown() const { return std::max(1.0, share_); }
+  void move_to(double now_ns) {
+    own_ns_ += (now_ns - at_ns_) / slowdown();
+    at_ns_ = now_ns;
+  }
+
+  std::vector<End> ends_;  // a heap, the earliest first
+  std::vector<BlockName> running_;
+  double at_ns_ = 0, own_ns_ = 0;
+  double share_ = 0;
+};
+
+}  // namespace pergola::device::cpu::blocks
