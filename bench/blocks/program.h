@@ -106,7 +106,7 @@ const std::vector<ProgramFactory>& all();
 // `degree` blocks of the first. Both at least 1.
 Program make_vector_add(std::uint32_t blocks, std::uint32_t degree);
 
-// Where the kernels' sources are: an absolute path.
+// Where the kernels' sources are: $PERGOLA_BLOCKS_KERNELS, else where they were when this was built.
 std::string_view kernels_folder();
 // kernels_folder() / source_file
 std::string source_path(const Program& program);

@@ -67,8 +67,8 @@ std::uint64_t width_of(const Instruction& instruction, const MemoryOperand& memo
 
 class LaunchAnalysis {
  public:
-  LaunchAnalysis(const KernelFootprints::Kernel& kernel, const LaunchValues& values)
-      : kernel_(kernel), values_(values), symbols_(kernel, values) {}
+  LaunchAnalysis(const KernelFootprints::Kernel& kernel, const LaunchValues& values, bool by_block)
+      : kernel_(kernel), values_(values), by_block_(by_block), symbols_(kernel, values) {}
 
   LaunchFootprint run() {
     std::copy_n(values_.grid, 3, result_.grid);
@@ -83,6 +83,10 @@ class LaunchAnalysis {
       }
     }
     note_waiting();
+    if (!by_block_) {
+      for (const SymbolicAccess& access : accesses_) add_without_blocks(access);
+      return std::move(result_);
+    }
     for (const SymbolicAccess& access : fused(symbols_.terms(), std::move(accesses_))) {
       AccessFootprint footprint = footprint_of(access, symbols_.terms(), symbols_.iteration_bounds(), values_.grid);
       if (!footprint.shapes.empty()) result_.accesses.push_back(std::move(footprint));  // else no block makes it
@@ -91,6 +95,16 @@ class LaunchAnalysis {
   }
 
  private:
+  void add_without_blocks(const SymbolicAccess& access) {
+    AccessFootprint footprint;
+    footprint.allocation = access.allocation;
+    footprint.reads = access.reads;
+    footprint.writes = access.writes;
+    footprint.whole_reason = access.whole_reason;
+    footprint.line = access.line;
+    result_.accesses.push_back(std::move(footprint));
+  }
+
   std::string at(std::uint32_t statement) const {
     return fmt::format("{}:{}", kernel_.module->source_name, kernel_.function->body[statement].location.line);
   }
@@ -105,6 +119,8 @@ class LaunchAnalysis {
     if (memory.operand == MemoryOperand::kNowhere) {
       return anything(memory, fmt::format("`{}` at {} names no address", ptx::spelling(instruction.op), at(statement)));
     }
+    LaunchFootprint::Instruction& which = result_.instructions.emplace_back();
+    which.line = kernel_.function->body[statement].location.line;
     const ptx::Operand& address = instruction.operands[memory.operand];
     const Affine begin = symbols_.operand(statement, address.elements[0]);
     const auto moved = sum(begin, Affine::number(1), address.offset);
@@ -119,13 +135,15 @@ class LaunchAnalysis {
         if (is_base && part.coefficient == 1) base = part.term;
       }
     }
-    if (bases == 0 && elsewhere == 1 && memory.space == Space::kNone) return;  // shared, local or parameter memory
+    if (bases == 0 && elsewhere == 1 && memory.space == Space::kNone)
+      return result_.instructions.pop_back();  // shared, local or parameter memory
     if (!base || bases != 1 || elsewhere != 0) {
       const Term* unknown = moved ? terms.find_unknown(*moved) : nullptr;
       return anything(memory, fmt::format("the address at {} is {}", at(statement),
                                           unknown != nullptr ? "unknown: " + unknown->reason : "no array's"));
     }
     const FootprintSymbols::Base& allocation = symbols_.bases()[terms[*base].index];
+    which.allocation = allocation.allocation;
     SymbolicAccess access{.allocation = allocation.allocation,
                           .allocation_bytes = allocation.bytes,
                           .offset = *sum(*moved, Affine::term(*base), -1),
@@ -133,7 +151,7 @@ class LaunchAnalysis {
                           .width = width_of(instruction, memory),
                           .reads = memory.reads,
                           .writes = memory.writes};
-    access.line = kernel_.function->body[statement].location.line;
+    access.line = which.line;
     if (access.width == 0) access.whole_reason = fmt::format("`{}` is not followed", ptx::spelling(instruction.op));
     split_indices(terms, access);
     drop_certain_guards(terms, access);
@@ -183,6 +201,7 @@ class LaunchAnalysis {
                             .writes = writes(mode),
                             .line = 0,
                             .whole_reason = reason};
+      if (!by_block_) return add_without_blocks(access);
       result_.accesses.push_back(footprint_of(access, symbols_.terms(), {}, values_.grid));
     };
     for (const PointerParameter& parameter : modes->parameters) {
@@ -214,6 +233,7 @@ class LaunchAnalysis {
 
   const KernelFootprints::Kernel& kernel_;
   const LaunchValues& values_;
+  const bool by_block_;
   FootprintSymbols symbols_;
   std::vector<SymbolicAccess> accesses_;
   LaunchFootprint result_;
@@ -246,6 +266,13 @@ Result<KernelFootprints> KernelFootprints::of(const ptx::Module& module, const p
 }
 
 Result<LaunchFootprint> KernelFootprints::at(const LaunchValues& values) const {
+  return analyse(values, true);
+}
+Result<LaunchFootprint> KernelFootprints::allocations_at(const LaunchValues& values) const {
+  return analyse(values, false);
+}
+
+Result<LaunchFootprint> KernelFootprints::analyse(const LaunchValues& values, bool by_block) const {
   std::uint64_t blocks = 1;
   for (int axis = 0; axis < 3; ++axis) {
     if (values.grid[axis] == 0 || values.block[axis] == 0) {
@@ -263,7 +290,7 @@ Result<LaunchFootprint> KernelFootprints::at(const LaunchValues& values) const {
     return PERGOLA_ERROR(kInvalidArgument, "{}: the parameters take {} bytes and {} were given",
                          kernel_->function->name, kernel_->signature.parameter_bytes, values.parameters.size());
   }
-  return LaunchAnalysis(*kernel_, values).run();
+  return LaunchAnalysis(*kernel_, values, by_block).run();
 }
 
 }  // namespace pergola::analysis

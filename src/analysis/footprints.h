@@ -52,11 +52,15 @@ class KernelFootprints {
   // For a launch; thread-safe. kInvalidArgument: a parameter buffer of the wrong size, an empty grid or block, more
   // than 2^22 blocks.
   Result<LaunchFootprint> at(const LaunchValues& values) const;
+  // The same with `accesses` that tell their allocation, and whether they read and write it, but not of which blocks:
+  // no shapes, no places. Much less work where there are many blocks.
+  Result<LaunchFootprint> allocations_at(const LaunchValues& values) const;
 
   struct Kernel;  // what is known of it without a launch
 
  private:
   explicit KernelFootprints(std::unique_ptr<const Kernel> kernel);
+  Result<LaunchFootprint> analyse(const LaunchValues& values, bool by_block) const;
   std::unique_ptr<const Kernel> kernel_;
 };
 

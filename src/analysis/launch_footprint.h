@@ -30,7 +30,7 @@ struct AccessFootprint {
   std::vector<Place> places;  // by block
   // Why the access covers its whole allocation in every block, as "indirect: ..."; "" where it does not.
   std::string whole_reason;
-  std::uint32_t line = 0;  // of the PTX
+  std::uint32_t line = 0;  // of the PTX; where several instructions became one access, the first one's
 };
 
 struct LaunchFootprint {
@@ -39,6 +39,14 @@ struct LaunchFootprint {
   // Accesses whose allocation nobody can tell: every block may touch anything.
   bool reads_anything = false, writes_anything = false;
   std::string anything_reason;  // "" where there are none
+
+  // Which allocation each instruction accesses, in the order of the text; of those in functions that are called none.
+  struct Instruction {
+    static constexpr AllocationId kAnything = ~AllocationId{0};
+    std::uint32_t line = 0;  // of the PTX
+    AllocationId allocation = kAnything;
+  };
+  std::vector<Instruction> instructions;
 
   std::uint32_t blocks() const { return grid[0] * grid[1] * grid[2]; }
 };

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <variant>
 #include <vector>
@@ -34,6 +35,10 @@ struct FillNode {
 struct GraphNode {
   std::variant<KernelNode, CopyNode, FillNode> work;
   std::vector<NodeId> after;  // earlier nodes only: a spec is acyclic by construction
+  // An earlier kernel node whose end this kernel node need not wait for: it may start once every block of that one has
+  // executed griddepcontrol.launch_dependents or ended (PTX ISA 9.7.13.13), and orders itself from there on. A device
+  // that runs nodes in order takes it as `after`.
+  std::optional<NodeId> early_after;
 };
 struct GraphSpec {
   std::vector<GraphNode> nodes;

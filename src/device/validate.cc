@@ -13,8 +13,8 @@ Status validate_extent(std::string_view kernel, std::string_view what, const Dim
   const std::array<std::uint32_t, 3> limits{limit.x, limit.y, limit.z};
   for (std::size_t i = 0; i < 3; ++i) {
     if (values[i] >= 1 && values[i] <= limits[i]) continue;
-    return PERGOLA_ERROR(kInvalidArgument, "Kernel '{}': {}.{} is {}; it must be from 1 to {}.", kernel, what,
-                         "xyz"[i], values[i], limits[i]);
+    return PERGOLA_ERROR(kInvalidArgument, "Kernel '{}': {}.{} is {}; it must be from 1 to {}.", kernel, what, "xyz"[i],
+                         values[i], limits[i]);
   }
   return {};
 }
@@ -39,10 +39,9 @@ Status validate_block(const DeviceInfo& info, const Kernel& kernel, const Launch
   }
   const std::uint32_t own = kernel.resources().max_threads_per_block;
   if (own != 0 && threads > own)
-    return PERGOLA_ERROR(kResourceExhausted,
-                         "Kernel '{}': a block of {} has {} threads; with its {} registers a thread at most {} fit.",
-                         signature.name, to_string(config.block), threads, kernel.resources().registers_per_thread,
-                         own);
+    return PERGOLA_ERROR(
+        kResourceExhausted, "Kernel '{}': a block of {} has {} threads; with its {} registers a thread at most {} fit.",
+        signature.name, to_string(config.block), threads, kernel.resources().registers_per_thread, own);
   return {};
 }
 
@@ -74,8 +73,7 @@ Status validate_cluster(const DeviceInfo& info, const ptx::KernelSignature& sign
 
 Status validate_cooperative(const DeviceInfo& info, const Kernel& kernel, const LaunchConfig& config) {
   const auto threads = static_cast<std::uint32_t>(config.block.count());
-  PERGOLA_ASSIGN(const std::uint32_t per_sm,
-                 kernel.max_resident_blocks_per_sm(threads, config.dynamic_shared_bytes));
+  PERGOLA_ASSIGN(const std::uint32_t per_sm, kernel.max_resident_blocks_per_sm(threads, config.dynamic_shared_bytes));
   const std::uint64_t fit = std::uint64_t{per_sm} * info.sm_count;
   if (config.grid.count() <= fit) return {};
   return PERGOLA_ERROR(kResourceExhausted,
@@ -98,14 +96,15 @@ struct NodeCheck {
                          node.source_offset_bytes, node.size_bytes);
   }
   Status operator()(const FillNode& node) const {
-    return validate_fill(node.destination.get(), node.offset_bytes, node.size_bytes, node.pattern,
-                         node.pattern_bytes);
+    return validate_fill(node.destination.get(), node.offset_bytes, node.size_bytes, node.pattern, node.pattern_bytes);
   }
 };
 
 }  // namespace
 
-std::string to_string(const Dim3& dim) { return fmt::format("({}, {}, {})", dim.x, dim.y, dim.z); }
+std::string to_string(const Dim3& dim) {
+  return fmt::format("({}, {}, {})", dim.x, dim.y, dim.z);
+}
 
 Status validate_launch(const DeviceInfo& info, const Kernel& kernel, const LaunchConfig& config,
                        std::size_t parameter_bytes) {
@@ -138,8 +137,10 @@ Status validate_range(std::string_view what, const Buffer* buffer, std::size_t o
 
 Status validate_target(const DeviceInfo& info, const ptx::Module& module, std::string_view name) {
   if (module.address_size == 32)
-    return PERGOLA_ERROR(kUnsupported, "'{}' has .address_size 32, and '{}' has addresses of 64 bits; compile it for 64 "
-                                       "bits (nvcc -m64).", name, info.id);
+    return PERGOLA_ERROR(kUnsupported,
+                         "'{}' has .address_size 32, and '{}' has addresses of 64 bits; compile it for 64 "
+                         "bits (nvcc -m64).",
+                         name, info.id);
   const std::uint32_t have = info.compute_major * 10 + info.compute_minor;
   for (const std::string& target : module.targets) {
     if (!target.starts_with("sm_")) continue;
@@ -185,6 +186,11 @@ Status validate_fill(const Buffer* buffer, std::size_t offset_bytes, std::size_t
 Status validate_graph(const DeviceInfo& info, const GraphSpec& spec) {
   for (std::size_t id = 0; id < spec.nodes.size(); ++id) {
     const GraphNode& node = spec.nodes[id];
+    if (node.early_after && (*node.early_after >= id || !std::holds_alternative<KernelNode>(node.work) ||
+                             !std::holds_alternative<KernelNode>(spec.nodes[*node.early_after].work)))
+      return PERGOLA_ERROR(kInvalidArgument,
+                           "Graph node {} starts early after node {}; only a kernel may, after an earlier kernel.", id,
+                           *node.early_after);
     for (NodeId earlier : node.after) {
       if (earlier < id) continue;
       return PERGOLA_ERROR(kInvalidArgument, "Graph node {} comes after node {}; only earlier nodes may be named.", id,

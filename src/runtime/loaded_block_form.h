@@ -9,6 +9,7 @@
 #include <string>
 
 #include "src/device/device.h"
+#include "src/runtime/block_kernel.h"
 #include "src/scheduler/work.h"
 
 namespace pergola::runtime {
@@ -23,10 +24,13 @@ class LoadedBlockForm final : public scheduler::BlockForm {
         ptx_(std::move(ptx)),
         source_name_(std::move(source_name)),
         kernel_(std::move(kernel)),
-        written_variable_(std::move(written_variable)) {}
+        written_variable_(std::move(written_variable)),
+        block_kernel_(std::make_shared<BlockKernel>(device_, ptx_, source_name_, kernel_, written_variable_)) {}
 
   // kUnsupported, with file and line where it is the text's; or what the device says.
   Result<Kernel> make() override;
+  // The same kernel for chains of launches.
+  const std::shared_ptr<BlockKernel>& block_kernel() const { return block_kernel_; }
 
  private:
   Result<Kernel> compile() const;
@@ -34,6 +38,7 @@ class LoadedBlockForm final : public scheduler::BlockForm {
   const device::DevicePtr device_;
   const std::shared_ptr<const std::string> ptx_;
   const std::string source_name_, kernel_, written_variable_;
+  const std::shared_ptr<BlockKernel> block_kernel_;
   std::optional<Result<Kernel>> made_;
 };
 

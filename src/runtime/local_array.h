@@ -21,6 +21,7 @@ class LocalArray final : public session::Array {
         buffer_(std::move(buffer)),
         resource_(std::move(resource)),
         mirror_(std::make_shared<HostMirror>(*session_, buffer_, *resource_)) {
+    resource_->set_address(buffer_->address());
     if (buffer_->kind() == device::MemoryKind::kManaged) managed_.emplace(*session_, buffer_);
   }
   ~LocalArray() override;  // work in flight keeps the memory

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "src/base/fork.h"
+#include "src/runtime/block_ways.h"
 #include "src/runtime/devices.h"
 #include "src/runtime/load.h"
 #include "src/runtime/local_array.h"
@@ -84,7 +85,7 @@ Result<std::shared_ptr<LocalSession>> LocalSession::create(device::DevicePtr dev
   if (policy.memory == scheduler::Memory::kManaged && device->info().managed == device::ManagedAccess::kNone)
     return PERGOLA_ERROR(kUnsupported, "'{}' ({}) has no managed memory: use memory=device, which is the default.",
                          device->info().id, device->info().name);
-  PERGOLA_ASSIGN(auto scheduler, scheduler::Scheduler::create(device, policy));
+  PERGOLA_ASSIGN(auto scheduler, scheduler::Scheduler::create(device, policy, std::make_shared<BlockWays>(device, policy.blocks)));
   std::shared_ptr<LocalSession> session(new LocalSession(std::move(device), std::move(scheduler)));
   PERGOLA_TRY(session->record_as_asked());
   return session;

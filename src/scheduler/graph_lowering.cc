@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t kWorthKeeping = 8;  // launches in a row that bear a period out
 // Launches that recur but for scalars may recur as they are in a longer turn, and need no block then (an index in an
 // inner loop): short turns wait so many launches for that.
-constexpr std::uint64_t kConfirmShortShape = 4 * Recurrence::kConfirm;
+constexpr std::uint64_t kConfirmShortShape = 2 * Recurrence::kLongestPeriod + Recurrence::kConfirm;
 constexpr std::size_t kRegionsKnown = 8, kMostInFlight = 256;
 constexpr std::uint32_t kGraphsALateOne = 8, kTooLate = 32;  // what has been held too long against graphs launched
 constexpr std::uint32_t kMostCuts = 12;                      // a region that needs more is left alone,
@@ -37,7 +37,9 @@ GraphLowering::~GraphLowering() {
     stopping_ = true;
   }
   wake_.notify_all();
+  improve_.notify_all();
   if (thread_.joinable()) thread_.join();
+  if (improver_.joinable()) improver_.join();
 }
 
 // ── What comes ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -144,6 +146,7 @@ std::span<const Launch> GraphLowering::take_held() {
 }
 
 std::span<const Launch> GraphLowering::interrupt() {
+  begins_turn_ = true;
   if (region_ == nullptr) return {};
   const std::span<const Launch> held = take_held();
   if (!held.empty()) ++counters_.interrupted;
@@ -200,8 +203,11 @@ std::span<const Launch> GraphLowering::flush_overdue() {
 
 void GraphLowering::learn(const Work& work) {
   const Hashes hashes = hashes_of(work);
-  const std::size_t period = recurrence_.push(hashes.whole), shape_period = shape_.push(hashes.shape);
-  if (recurrence_.run() < kWorthKeeping && shape_.run() < kWorthKeeping) return kept_.clear();
+  const std::uint64_t in_turn = std::exchange(begins_turn_, false) ? ~hashes.whole : hashes.whole;
+  const std::size_t turn = turns_.push(in_turn), once = recurrence_.push(hashes.whole);
+  const std::size_t period = once != 0 ? once : turn, shape_period = shape_.push(hashes.shape);
+  if (recurrence_.run() < kWorthKeeping && turns_.run() < kWorthKeeping && shape_.run() < kWorthKeeping)
+    return kept_.clear();
   kept_.emplace_back(work, hashes.whole);
   if (kept_.size() > Recurrence::kLongestPeriod) kept_.pop_front();
   if (period != 0 && kept_.size() >= period) return begin_following(period);
@@ -211,6 +217,7 @@ void GraphLowering::learn(const Work& work) {
 // Whether it is to be acted on: no longer one is on its way that needs no blocks.
 bool GraphLowering::is_shape_period(std::size_t period) const {
   if (recurrence_.run() >= kWorthKeeping && recurrence_.candidate() != period) return false;
+  if (turns_.run() >= kWorthKeeping && turns_.candidate() != period) return false;
   return period >= Recurrence::kConfirm || shape_.run() >= kConfirmShortShape;
 }
 
@@ -219,12 +226,13 @@ void GraphLowering::begin_following(std::size_t period) {
   found->launches.assign(kept_.end() - static_cast<std::ptrdiff_t>(period), kept_.end());
   for (std::size_t i = 0; i < period; ++i) {
     Launch& launch = found->launches[period - 1 - i];
-    if (recurrence_.equalled(i, period) || launch.scalars.empty()) continue;
+    if (recurrence_.equalled(i, period) || launch.scalars.empty()) continue;  // it has seen the same launches
     launch.vary();
     ++counters_.varying;
   }
   kept_.clear();
   recurrence_.clear();
+  turns_.clear();
   shape_.clear();
   // Short regions several times over, so that a graph has many launches.
   const std::size_t turns = std::max<std::size_t>(1, kMostLaunches / found->launches.size());
@@ -262,6 +270,7 @@ void GraphLowering::begin_following(std::size_t period) {
 void GraphLowering::stop_following() {
   region_ = nullptr;
   recurrence_.clear();
+  turns_.clear();
   shape_.clear();
   kept_.clear();
 }
@@ -358,7 +367,7 @@ void GraphLowering::ended(const std::shared_ptr<Chunk>& chunk, MarkPtr mark) {
 // ── The thread ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 void GraphLowering::settle(std::unique_lock<std::mutex>& lock) {
-  settled_.wait(lock, [&] { return !building_ && jobs_.empty(); });
+  settled_.wait(lock, [&] { return !building_ && jobs_.empty() && !improving_ && improvements_.empty(); });
 }
 
 void GraphLowering::run_thread() {
@@ -417,7 +426,12 @@ void GraphLowering::build(std::unique_lock<std::mutex>& lock) {
       const std::uint64_t byte = next_block_++;
       chunk.accesses.insert(chunk.accesses.begin(), {&blocks_, {byte, byte + 1}, Mode::kReadWrite});
     }
-    chunk.graph = std::move(built.graph);
+    chunk.ways = GraphWays({{"plain", "an edge wherever two launches conflict", std::move(built.graph)}});
+    if (lowerer_ != nullptr && !stopping_) {
+      improvements_.push_back({job, std::move(built.spec)});
+      if (!improver_.joinable()) improver_ = std::thread([this] { run_improver(); });
+      improve_.notify_all();
+    }
     chunk.state = Chunk::State::kReady;
     made_.push_back(job.chunk);
     ++counters_.graphs;
@@ -453,10 +467,65 @@ GraphLowering::Built GraphLowering::make_graph(const Job& job) const {
     if (!memory.ok()) return built;
     built.block = std::move(*memory);
   }
-  auto made = device_->instantiate(job.region->spec_of(*job.chunk, forms, built.block));
+  built.spec = job.region->spec_of(*job.chunk, forms, built.block);
+  auto made = device_->instantiate(built.spec);
   built.status = made.status();
   if (made.ok()) built.graph = std::move(*made);
   return built;
+}
+
+void GraphLowering::run_improver() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    improve_.wait(lock, [&] { return stopping_ || !improvements_.empty(); });
+    if (stopping_) return;
+    Improvement next = std::move(improvements_.front());
+    improvements_.pop_front();
+    improving_ = true;
+    lock.unlock();
+    std::vector<GraphWays::Way> ways = make_ways(next);
+    lock.lock();
+    GraphWays before;
+    Chunk& chunk = *next.job.chunk;
+    if (!ways.empty() && chunk.state == Chunk::State::kReady) before = chunk.ways.replace(std::move(ways));
+    lock.unlock();
+    before = GraphWays();  // what goes may wait for the device
+    ways.clear();
+    next = Improvement();
+    lock.lock();
+    improving_ = false;
+    if (improvements_.empty()) settled_.notify_all();
+    wake_.notify_all();  // the chunk may have been forgotten meanwhile
+  }
+}
+
+// Without the lock. Empty where there are none but the one that it has.
+std::vector<GraphWays::Way> GraphLowering::make_ways(const Improvement& next) const {
+  const Chunk& chunk = *next.job.chunk;
+  std::vector<LaunchToLower> launches;
+  for (std::size_t i = chunk.begin; i < chunk.end; ++i) {
+    const Launch& launch = next.job.region->launches[i];
+    const auto is_its = [&](const ParameterBlock::Slot& slot) { return slot.launch == i; };
+    const bool varies =
+        chunk.block != nullptr && std::any_of(chunk.block->slots.begin(), chunk.block->slots.end(), is_its);
+    launches.push_back({launch.form.get(), varies, launch.memory});
+  }
+  std::vector<GraphWays::Way> ways;
+  for (GraphWay& way : lowerer_->ways(next.plain, launches)) {
+    GraphWays::Way& made = ways.emplace_back();
+    made.name = std::move(way.name);
+    made.why = std::move(way.why);
+    if (way.is_plain) continue;  // there is one
+    auto graph = device_->instantiate(std::move(way.spec));
+    if (graph.ok()) {
+      made.graph = std::move(*graph);
+      continue;
+    }
+    PERGOLA_INFO("there is no graph of {} launches in the way '{}': {}", launches.size(), made.name, graph.message());
+    ways.pop_back();
+  }
+  const bool has_others = std::any_of(ways.begin(), ways.end(), [](const auto& way) { return way.graph != nullptr; });
+  return has_others ? std::move(ways) : std::vector<GraphWays::Way>();
 }
 
 void GraphLowering::refuse(const Job& job, const Built& built) {

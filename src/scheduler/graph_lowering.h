@@ -66,6 +66,8 @@ class GraphLowering {
   GraphLowering(device::DevicePtr device, std::mutex& mutex, bool always, Resource& blocks,
                 std::function<void()> overdue);
   ~GraphLowering();  // without the lock
+  // Before the first offer(). Without one, graphs have an edge wherever two launches conflict.
+  void set_lowerer(std::shared_ptr<GraphLowerer> lowerer) { lowerer_ = std::move(lowerer); }
 
   // What is to be done for a launch, in this order.
   struct Decision {
@@ -92,6 +94,11 @@ class GraphLowering {
   struct Job {
     std::shared_ptr<const Region> region;
     std::shared_ptr<Chunk> chunk;
+  };
+  // Of a chunk that has its plain graph: the other ways in which it may run.
+  struct Improvement {
+    Job job;
+    device::GraphSpec plain;
   };
   struct InFlight {
     std::shared_ptr<Chunk> chunk;
@@ -124,8 +131,11 @@ class GraphLowering {
     device::BufferPtr block;            // of the chunk's parameters; null where it has none
     Status status;                      // else why there is no graph,
     BlockForm* refused_form = nullptr;  // and whose form there is not
+    device::GraphSpec spec;             // of the graph, where there is somebody to make others of it
   };
   Built make_graph(const Job& job) const;
+  void run_improver();
+  std::vector<GraphWays::Way> make_ways(const Improvement& job) const;
   bool drop_forgotten(std::unique_lock<std::mutex>& lock);
   void refuse(const Job& job, const Built& built);
   void watch(std::unique_lock<std::mutex>& lock);
@@ -136,8 +146,12 @@ class GraphLowering {
   Resource& blocks_;
   std::uint64_t next_block_ = 0;  // byte of blocks_
   const std::function<void()> overdue_;
+  std::shared_ptr<GraphLowerer> lowerer_;  // may be null
 
-  Recurrence recurrence_, shape_;              // of whole launches, and of their shapes
+  // Of whole launches; of these where the first after anything else differs from the same one in the middle, so that
+  // turns are found in which shorter runs recur (A A A B B B, wait, A A A ...); and of their shapes.
+  Recurrence recurrence_, turns_, shape_;
+  bool begins_turn_ = false;                   // something else has come since the last launch
   std::deque<Launch> kept_;                    // while learning: those that bear a period out, the latest last
   std::shared_ptr<Region> region_;             // while following
   std::shared_ptr<Region> before_turning_;     // what interrupt() gave may be of it
@@ -161,6 +175,12 @@ class GraphLowering {
   bool building_ = false, watching_ = false, stopping_ = false;
   std::condition_variable wake_, settled_;
   std::thread thread_;  // from the first job on
+  // Takes milliseconds and more a graph, and so has a thread of its own, from the first on: launches may be held
+  // meanwhile.
+  std::deque<Improvement> improvements_;
+  bool improving_ = false;
+  std::condition_variable improve_;
+  std::thread improver_;
 };
 
 }  // namespace pergola::scheduler

@@ -14,6 +14,9 @@
 //       at the bound, the stream used least recently is taken
 //   graphs=recurring|off|always
 //       launches that recur run as graphs while the device has enough to do (graph_lowering.h); never; whatever it has
+//   blocks=off|measured|early|by-block
+//       what a graph's launches wait for (runtime/block_ways.h): launches; whatever turns out fastest; launches, but each
+//       is on the device before; blocks
 //   memory=device|managed
 //       arrays in the device's own memory; or in memory that moves to whichever side uses it, where it has been
 //       prefetched (IV-C), read by the session that makes the arrays
@@ -32,6 +35,7 @@ enum class RetrieveParentStream : std::uint8_t { kDisjoint, kSameAsParent };
 enum class DependencyPolicy : std::uint8_t { kWithConst, kNoConst };
 enum class Execution : std::uint8_t { kAsync, kSync };
 enum class Memory : std::uint8_t { kDevice, kManaged };
+enum class Blocks : std::uint8_t { kOff, kMeasured, kEarly, kByBlock };
 enum class Graphs : std::uint8_t { kRecurring, kOff, kAlways };
 
 struct Policy {
@@ -41,6 +45,7 @@ struct Policy {
   Execution execution = Execution::kAsync;
   std::uint32_t max_streams = 32;  // 1 or more
   Graphs graphs = Graphs::kRecurring;
+  Blocks blocks = Blocks::kMeasured;
   Memory memory = Memory::kDevice;
   bool operator==(const Policy&) const = default;
 };

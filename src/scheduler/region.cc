@@ -27,10 +27,13 @@ Launch::Launch(const Work& work, std::uint64_t its_hash)
       accesses(work.accesses.begin(), work.accesses.end()),
       universal(work.universal),
       site(work.site) {
-  for (const Access& access : accesses) resource_ids.push_back(access.resource->id());
+  for (const Access& access : accesses) {
+    resource_ids.push_back(access.resource->id());
+    memory.push_back({access.resource->address(), access.resource->size_bytes()});
+  }
   const ByteRanges ranges = scalars_of(*work.call);
   scalars.assign(ranges.begin(), ranges.end());
-  if (!scalars.empty()) form = *work.call->block_form;
+  if (work.call->block_form != nullptr) form = *work.call->block_form;
 }
 
 Work Launch::work() const {

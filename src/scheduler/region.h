@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "src/device/graph.h"
+#include "src/scheduler/graph_ways.h"
 #include "src/scheduler/resource.h"
 #include "src/scheduler/work.h"
 
@@ -41,9 +42,10 @@ struct Launch {
   device::LaunchConfig config;
   std::vector<std::byte> parameters;  // as it was met first
   std::vector<ByteRange> scalars;     // of them; none where there is no form
-  std::shared_ptr<BlockForm> form;
+  std::shared_ptr<BlockForm> form;    // null where there is none
   std::vector<Access> accesses;
   std::vector<std::uint64_t> resource_ids;
+  std::vector<LaunchMemory> memory;  // of the resources
   Mode universal = Mode::kNone;
   WorkSite* site = nullptr;
   std::vector<std::byte> latest;  // as it was met last, where its scalars change. Guarded by the scheduler's lock
@@ -76,8 +78,8 @@ struct Chunk {
   enum class State : std::uint8_t { kNone, kBuilding, kReady, kRefused };
   std::size_t begin = 0, end = 0;  // of Region::launches
   State state = State::kNone;
-  std::shared_ptr<device::ExecutableGraph> graph;  // where ready
-  std::vector<Access> accesses;                    // of all its launches together
+  GraphWays ways;                // where ready
+  std::vector<Access> accesses;  // of all its launches together
   Mode universal = Mode::kNone;
   std::unique_ptr<ParameterBlock> block;  // null where nothing changes
   std::string name;                       // "graph of 24 launches: scale, add"
@@ -94,8 +96,8 @@ struct Region {
   std::size_t turn = 0;           // launches after which it repeats itself; it has one turn or several
   std::size_t most_launches = 0;  // in a chunk
   std::vector<std::shared_ptr<Chunk>> chunks;
-  std::uint32_t cuts = 0;  // how often it has been cut
-  std::uint32_t late = 0;  // grows where launches were held too long, shrinks with each graph
+  std::uint32_t cuts = 0;             // how often it has been cut
+  std::uint32_t late = 0;             // grows where launches were held too long, shrinks with each graph
   std::uint32_t rest = 0, rests = 0;  // turns for which it is left alone yet; how often it was
 
   bool begins_at_a_cut() const { return cut_before.front(); }

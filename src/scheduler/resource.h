@@ -65,6 +65,10 @@ class Resource {
 
   std::uint64_t id() const { return id_; }
   std::uint64_t size_bytes() const { return size_bytes_; }
+  // Where its bytes are on the device for as long as it lives: said once by whoever makes it, before its first access.
+  // 0: nobody has.
+  std::uint64_t address() const { return address_; }
+  void set_address(std::uint64_t address) { address_ = address; }
 
   // `who` accesses `range`: adds its parents to `out`, each once a hazard, and takes its place. `range` lies in
   // [0, size]; an empty one does nothing.
@@ -105,6 +109,7 @@ class Resource {
   static constexpr std::size_t kManySegments = 64, kManyReaders = 8;
 
   const std::uint64_t id_, size_bytes_;
+  std::uint64_t address_ = 0;
   std::vector<Segment> segments_;
   std::size_t merge_at_ = kManySegments;  // so many segments are looked through for neighbours that are alike
 };

@@ -34,17 +34,20 @@ bool any_writes(std::span<const Access> accesses) {
 
 }  // namespace
 
-Scheduler::Scheduler(device::DevicePtr device, const Policy& policy) : device_(std::move(device)), policy_(policy) {
+Scheduler::Scheduler(device::DevicePtr device, const Policy& policy, std::shared_ptr<GraphLowerer> lowerer)
+    : device_(std::move(device)), policy_(policy) {
   if (policy_.graphs == Graphs::kOff || policy_.execution == Execution::kSync) return;
   held_tickets_.resize(kHeldTickets);
   lowering_ = std::make_unique<GraphLowering>(device_, mutex_, policy_.graphs == Graphs::kAlways, blocks_, [this] {
     const std::lock_guard lock(mutex_);
     launch_held(lowering_->flush_overdue());
   });
+  lowering_->set_lowerer(std::move(lowerer));
 }
 
-Result<std::unique_ptr<Scheduler>> Scheduler::create(device::DevicePtr device, const Policy& policy) {
-  std::unique_ptr<Scheduler> scheduler(new Scheduler(std::move(device), policy));
+Result<std::unique_ptr<Scheduler>> Scheduler::create(device::DevicePtr device, const Policy& policy,
+                                                      std::shared_ptr<GraphLowerer> lowerer) {
+  std::unique_ptr<Scheduler> scheduler(new Scheduler(std::move(device), policy, std::move(lowerer)));
   PERGOLA_TRY(scheduler->create_stream().status());
   return scheduler;
 }
@@ -228,7 +231,7 @@ Status Scheduler::launch_graph(Chunk& chunk, const std::shared_ptr<Chunk>& ended
       [&](device::Queue& queue) {
         if (const ParameterBlock* const block = chunk.block.get(); block != nullptr)
           PERGOLA_TRY(queue.copy_to_device(block->memory, 0, block->staged));
-        return chunk.graph->launch(queue);
+        return chunk.ways.launch(queue);
       },
       who);
   if (who.stream != nullptr) {

@@ -57,7 +57,9 @@ using Ticket = std::uint64_t;
 class Scheduler {
  public:
   // kResourceExhausted and the like where the device gives no queue.
-  static Result<std::unique_ptr<Scheduler>> create(device::DevicePtr device, const Policy& policy);
+  // `lowerer`: what graphs may be besides plain ones; may be null.
+  static Result<std::unique_ptr<Scheduler>> create(device::DevicePtr device, const Policy& policy,
+                                                   std::shared_ptr<GraphLowerer> lowerer = nullptr);
   ~Scheduler();  // waits for all work
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
@@ -144,7 +146,7 @@ class Scheduler {
     std::vector<std::pair<Stream*, std::uint64_t>> users;
   };
 
-  Scheduler(device::DevicePtr device, const Policy& policy);
+  Scheduler(device::DevicePtr device, const Policy& policy, std::shared_ptr<GraphLowerer> lowerer);
   // Gives the work its place and queues it; the caller lets `who` go.
   Status place(const Work& work, Enqueue enqueue, Computation& who);
   Dependencies parents_of(const Work& work, Computation& who);

@@ -49,8 +49,8 @@ std::size_t make_loads_coherent(ptx::Function& function) {
   return count;
 }
 
-Status kernel_boundary(ptx::Module& module, std::string_view kernel, BoundaryScope scope) {
-  ptx::Function* entry = module.find_function(kernel);
+Status make_kernel_loads_coherent(ptx::Module& module, std::string_view kernel) {
+  const ptx::Function* entry = module.find_function(kernel);
   if (entry == nullptr || !entry->is_entry || !entry->has_body)
     return PERGOLA_ERROR(kNotFound, "{} defines no kernel '{}'; only an .entry begins with a launch.",
                          module.source_name, kernel);
@@ -69,7 +69,32 @@ Status kernel_boundary(ptx::Module& module, std::string_view kernel, BoundarySco
   for (ptx::Item& item : module.items)
     if (auto* function = std::get_if<ptx::Function>(&item.node); function != nullptr && names.contains(function->name))
       make_loads_coherent(*function);
+  return {};
+}
 
+Status leave_only_kernel(ptx::Module& module, std::string_view kernel) {
+  if (std::find(module.targets.begin(), module.targets.end(), "debug") != module.targets.end())
+    return PERGOLA_ERROR(kUnsupported,
+                         "'{}' is compiled for a debugger, which its kernels are to be left as they are for.",
+                         module.source_name);
+  const ptx::Function* const entry = module.find_function(kernel);
+  if (entry == nullptr || !entry->is_entry || !entry->has_body)
+    return PERGOLA_ERROR(kNotFound, "No kernel '{}' is in '{}'.", kernel, module.source_name);
+  std::erase_if(module.items, [&](const ptx::Item& item) {
+    if (const auto* verbatim = std::get_if<ptx::Verbatim>(&item.node)) return verbatim->text.starts_with(".section");
+    const auto* function = std::get_if<ptx::Function>(&item.node);
+    return function != nullptr && function->is_entry && (function->name != kernel || !function->has_body);
+  });
+  for (ptx::Item& item : module.items)
+    if (auto* function = std::get_if<ptx::Function>(&item.node))
+      for (ptx::Statement& statement : function->body)
+        if (auto* location = std::get_if<ptx::LocDirective>(&statement.node)) location->rest.clear();
+  return {};
+}
+
+Status kernel_boundary(ptx::Module& module, std::string_view kernel, BoundaryScope scope) {
+  PERGOLA_TRY(make_kernel_loads_coherent(module, kernel));
+  ptx::Function* entry = module.find_function(kernel);
   const std::string_view where = scope == BoundaryScope::kGpu ? "gpu" : "sys";
   BodyEditor editor(*entry);
   Statements body;

@@ -21,6 +21,15 @@ namespace pergola::transform {
 // Loads of a function become coherent; returns how many there were.
 std::size_t make_loads_coherent(ptx::Function& function);
 
+// The same for `kernel` and every device function it may call. kNotFound where `module` defines no such kernel;
+// kUnsupported where an instruction is not understood. Thread-compatible.
+Status make_kernel_loads_coherent(ptx::Module& module, std::string_view kernel);
+
+// Takes the other kernels out of `module`, declarations of this one ahead of its definition, and sections of a
+// debugger's, which name places in them. kNotFound without such a kernel; kUnsupported where the module is compiled for
+// a debugger. Thread-compatible.
+Status leave_only_kernel(ptx::Module& module, std::string_view kernel);
+
 enum class BoundaryScope : std::uint8_t { kGpu, kSystem };  // kSystem: the data may be the host's
 
 // Makes the loads of `kernel`, and of every device function it may call, coherent, and puts the fences into the kernel.

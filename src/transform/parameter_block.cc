@@ -5,6 +5,7 @@
 
 #include "src/ptx/printer.h"
 #include "src/ptx/signature.h"
+#include "src/transform/kernel_boundary.h"
 
 namespace pergola::transform {
 namespace {
@@ -245,36 +246,11 @@ class Rewriter {
   bool address_taken_ = false;
 };
 
-// Other kernels, and sections of a debugger's, which name places in them.
-Status leave_only(ptx::Module& module, std::string_view kernel) {
-  if (std::find(module.targets.begin(), module.targets.end(), "debug") != module.targets.end())
-    return PERGOLA_ERROR(kUnsupported,
-                         "'{}' is compiled for a debugger, which its kernels are to be left as they are for.",
-                         module.source_name);
-  std::erase_if(module.items, [&](const ptx::Item& item) {
-    if (const auto* verbatim = std::get_if<ptx::Verbatim>(&item.node)) return verbatim->text.starts_with(".section");
-    const auto* function = std::get_if<Function>(&item.node);
-    return function != nullptr && function->is_entry && function->name != kernel;
-  });
-  for (ptx::Item& item : module.items)
-    if (auto* function = std::get_if<Function>(&item.node))
-      for (Statement& statement : function->body)
-        if (auto* location = std::get_if<ptx::LocDirective>(&statement.node)) location->rest.clear();
-  return {};
-}
-
 }  // namespace
 
 Status to_parameter_block(ptx::Module& module, std::string_view kernel) {
-  PERGOLA_TRY(leave_only(module, kernel));
-  // A declaration ahead of it would have other parameters.
-  std::erase_if(module.items, [&](const ptx::Item& item) {
-    const auto* function = std::get_if<Function>(&item.node);
-    return function != nullptr && function->is_entry && !function->has_body;
-  });
+  PERGOLA_TRY(leave_only_kernel(module, kernel));
   Function* const entry = module.find_function(kernel);
-  if (entry == nullptr || !entry->is_entry)
-    return PERGOLA_ERROR(kNotFound, "No kernel '{}' is in '{}'.", kernel, module.source_name);
   PERGOLA_ASSIGN(const ptx::KernelSignature signature, ptx::signature(module, *entry));
   return Rewriter(module, *entry, signature).run();
 }

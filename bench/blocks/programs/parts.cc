@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 
 namespace pergola::bench::blocks {
 namespace {
@@ -22,9 +23,16 @@ double element_at(Element element, const std::byte* bytes, std::size_t index) {
   return 0;
 }
 
-bool is_right(double got, double expected, double tolerance) {
+bool is_right(double got, double expected, double tolerance, double scale) {
   if (tolerance == 0) return got == expected;
-  return std::fabs(got - expected) <= tolerance * (1 + std::fabs(expected));  // no NaN is
+  return std::fabs(got - expected) <= tolerance * (scale + std::fabs(expected));  // no NaN is
+}
+
+// Of a buffer's elements: where they come from sums whose terms cancel, small ones are no more exact than large ones.
+double root_mean_square(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value * value;
+  return values.empty() ? 0 : std::sqrt(sum / static_cast<double>(values.size()));
 }
 
 // What of a buffer was found wrong, or "".
@@ -35,8 +43,10 @@ std::string difference(const std::string& program, const Buffer& buffer, std::sp
            std::to_string(expected.values.size()) + " elements, where there should be " + std::to_string(buffer.count) +
            " elements.";
   std::size_t wrong = 0, first = 0;
+  const double scale = std::max(1.0, root_mean_square(expected.values));
   for (std::size_t i = 0; i < buffer.count; ++i)
-    if (!is_right(element_at(buffer.element, got.data(), i), expected.values[i], expected.tolerance) && wrong++ == 0)
+    if (!is_right(element_at(buffer.element, got.data(), i), expected.values[i], expected.tolerance, scale) &&
+        wrong++ == 0)
       first = i;
   if (wrong == 0) return "";
   std::array<char, 160> values{};
@@ -101,7 +111,8 @@ const std::vector<ProgramFactory>& all() {
 }
 
 std::string_view kernels_folder() {
-  return BLOCKS_KERNELS_FOLDER;
+  static const char* const given = std::getenv("PERGOLA_BLOCKS_KERNELS");
+  return given != nullptr ? given : BLOCKS_KERNELS_FOLDER;
 }
 
 std::string source_path(const Program& program) {

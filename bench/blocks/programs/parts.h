@@ -85,7 +85,8 @@ std::size_t root_up(std::size_t value);
 
 // ── References ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-// What a buffer must hold. Right is |got - expected| <= tolerance * (1 + |expected|); with 0, equality.
+// What a buffer must hold. Right is |got - expected| <= tolerance * (scale + |expected|), where scale is the buffer's root
+// mean square, 1 at least; with 0, equality.
 struct Expected {
   std::uint32_t buffer = 0;
   double tolerance = 0;

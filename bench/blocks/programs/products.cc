@@ -70,7 +70,7 @@ Program make_3mm(const Size& size) {
     auto second = product(doubles(s.nj * s.nm, of_c), doubles(s.nm * s.nl, of_d), s.nj, s.nl, s.nm);
     auto third = product(first, second, s.ni, s.nl, s.nj);
     return std::vector<Expected>{
-        {e, 1e-4, std::move(first)}, {f, 1e-4, std::move(second)}, {g, 1e-3, std::move(third)}};
+        {e, 1e-5, std::move(first)}, {f, 1e-5, std::move(second)}, {g, 1e-5, std::move(third)}};
   });
   return p;
 }

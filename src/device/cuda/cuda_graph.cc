@@ -23,8 +23,7 @@ CUDA_KERNEL_NODE_PARAMS kernel_work(const CudaKernel& kernel, const LaunchConfig
 
 Result<const CudaKernel*> own_kernel(const KernelNode& node, const Context* context) {
   const auto* module = dynamic_cast<const CudaModule*>(node.module.get());
-  const CudaKernel* kernel =
-      module != nullptr && module->context() == context ? module->own(node.kernel) : nullptr;
+  const CudaKernel* kernel = module != nullptr && module->context() == context ? module->own(node.kernel) : nullptr;
   if (kernel != nullptr) return kernel;
   return PERGOLA_ERROR(kInvalidArgument, "its kernel is not one of a module of this device that is given with it.");
 }
@@ -45,8 +44,18 @@ struct CudaGraph::AddNode {
 
   const Driver& driver() const { return state.context->driver(); }
   Status check(CUresult result) const { return state.context->check(result, "adding a graph node"); }
-  Status add_empty() {
-    return check(driver().cuGraphAddEmptyNode(&made, state.graph, after.data(), after.size()));
+  Status add_empty() { return check(driver().cuGraphAddEmptyNode(&made, state.graph, after.data(), after.size())); }
+
+  // The node just made, of that kernel node.
+  Status let_start_early(CUgraphNode earlier) {
+    if (driver().cuGraphAddDependencies_v2 == nullptr)
+      return PERGOLA_ERROR(kUnsupported,
+                           "This driver has no edges of graphs that let kernels start early: "
+                           "CUDA 12.3 or later has.");
+    CUgraphEdgeData edge{};
+    edge.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+    edge.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+    return check(driver().cuGraphAddDependencies_v2(state.graph, &earlier, &made, &edge, 1));
   }
 
   Status operator()(const KernelNode& node) {
@@ -55,12 +64,12 @@ struct CudaGraph::AddNode {
     const CUDA_KERNEL_NODE_PARAMS work = kernel_work(*kernel, node.config, list);
     PERGOLA_TRY(check(driver().cuGraphAddKernelNode(&made, state.graph, after.data(), after.size(), &work)));
     LaunchConfig config = node.config;
-    config.programmatic = false;  // an attribute of streams; edges of graphs are full
+    config.programmatic = false;  // an attribute of streams; here it is the edge's kind
     LaunchAttributes attributes;
     set_attributes(config, attributes);
     for (unsigned i = 0; i < attributes.count; ++i)
-      PERGOLA_TRY(check(driver().cuGraphKernelNodeSetAttribute(made, attributes.values[i].id,
-                                                               &attributes.values[i].value)));
+      PERGOLA_TRY(
+          check(driver().cuGraphKernelNodeSetAttribute(made, attributes.values[i].id, &attributes.values[i].value)));
     return {};
   }
 
@@ -88,8 +97,8 @@ struct CudaGraph::AddNode {
       work.dstMemoryType = CU_MEMORYTYPE_DEVICE;
       work.dstDevice = to->address();
     }
-    return check(driver().cuGraphAddMemcpyNode(&made, state.graph, after.data(), after.size(), &work,
-                                               state.context->handle()));
+    return check(
+        driver().cuGraphAddMemcpyNode(&made, state.graph, after.data(), after.size(), &work, state.context->handle()));
   }
 
   Status operator()(const FillNode& node) {
@@ -101,8 +110,8 @@ struct CudaGraph::AddNode {
                                        .elementSize = node.pattern_bytes,
                                        .width = node.size_bytes / node.pattern_bytes,
                                        .height = 1};
-    return check(driver().cuGraphAddMemsetNode(&made, state.graph, after.data(), after.size(), &work,
-                                               state.context->handle()));
+    return check(
+        driver().cuGraphAddMemsetNode(&made, state.graph, after.data(), after.size(), &work, state.context->handle()));
   }
 };
 
@@ -120,7 +129,8 @@ Result<std::unique_ptr<CudaGraph>> CudaGraph::create(const ContextPtr& context, 
   for (const GraphNode& node : state->spec.nodes) {
     AddNode add{*state, {}};
     for (NodeId earlier : node.after) add.after.push_back(state->nodes[earlier]);
-    const Status status = std::visit(add, node.work);
+    Status status = std::visit(add, node.work);
+    if (status.ok() && node.early_after) status = add.let_start_early(state->nodes[*node.early_after]);
     if (!status.ok())
       return Error{status.code(), fmt::format("Graph node {}: {}", state->nodes.size(), status.message()), __FILE__,
                    __LINE__};
@@ -138,9 +148,9 @@ Status CudaGraph::update_parameters(NodeId node, std::span<const std::byte> para
   PERGOLA_ASSIGN(const CudaKernel* kernel, own_kernel(work, state_->context.get()));
   ParameterList list(parameters);
   const CUDA_KERNEL_NODE_PARAMS changed = kernel_work(*kernel, work.config, list);
-  return state_->context->check(state_->context->driver().cuGraphExecKernelNodeSetParams(
-                                    state_->executable, state_->nodes[node], &changed),
-                                fmt::format("changing the parameters of graph node {}", node));
+  return state_->context->check(
+      state_->context->driver().cuGraphExecKernelNodeSetParams(state_->executable, state_->nodes[node], &changed),
+      fmt::format("changing the parameters of graph node {}", node));
 }
 
 Status CudaGraph::launch(Queue& queue) {

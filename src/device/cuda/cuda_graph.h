@@ -1,9 +1,9 @@
 // A CUDA graph, built node by node from a GraphSpec and instantiated once.
 //
 // update_parameters() changes the executable graph in place (cuGraphExecKernelNodeSetParams), which is a matter of a
-// microsecond; launches that are queued already keep the old parameters. Edges are full: a `programmatic` launch in a
-// graph is allowed to start early and does not. Instantiation does not wait for a resident kernel; a launch does where
-// the GPU has no room. Thread-compatible.
+// microsecond; launches that are queued already keep the old parameters. `early_after` is a
+// programmatic edge (CUDA 12.3 or later; kUnsupported before), all other edges are full. Instantiation does not wait
+// for a resident kernel; a launch does where the GPU has no room. Thread-compatible.
 #pragma once
 
 #include <memory>

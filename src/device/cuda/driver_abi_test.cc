@@ -46,7 +46,8 @@ namespace pergola::device::cuda::declared {
 #undef PERGOLA_CUDA_OPTIONAL
 
 #define SAME_VALUE(name) static_assert(static_cast<long>(ours::name) == static_cast<long>(::name), #name)
-#define SAME_SIZE(name) static_assert(sizeof(ours::name) == sizeof(::name), #name)
+#define SAME_SIZE(CUgraphEdgeData);
+SAME_SIZE(name) static_assert(sizeof(ours::name) == sizeof(::name), #name)
 #define SAME_MEMBER(type, member) \
   static_assert(offsetof(ours::type, member) == offsetof(::type, member), #type "." #member)
 

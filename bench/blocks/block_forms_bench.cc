@@ -1,0 +1,223 @@
+// The eighteen programs in every form, on a GPU: streams and graphs by hand, Pergola with blocks that wait for blocks
+// (each lowering forced) and as it chooses. Launches only: memory is on the device before a run, and as it was at
+// first.
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include "bench/blocks/forms/driver_forms.h"
+#include "bench/blocks/forms/session_form.h"
+#include "bench/support/main.h"
+#include "src/device/cuda/cuda_device.h"
+#include "src/ptx/parser.h"
+#include "src/source/source.h"
+
+namespace {
+
+using namespace pergola::bench::blocks;
+using pergola::Result;
+using pergola::device::DevicePtr;
+
+template <typename T>
+T value_of(Result<T> result) {
+  if (!result.ok()) throw std::runtime_error(result.message());
+  return std::move(result).value();
+}
+void must(const pergola::Status& status) {
+  if (!status.ok()) throw std::runtime_error(status.message());
+}
+
+// A graph of the device layer.
+class GraphForm : public Form {
+ public:
+  GraphForm(std::string its_name, pergola::device::Device& device, ProgramOnDevice& loaded,
+            pergola::device::GraphSpec spec)
+      : loaded_(loaded) {
+    name = std::move(its_name);
+    const auto start = std::chrono::steady_clock::now();
+    graph_ = value_of(device.instantiate(std::move(spec)));
+    instantiate_ms = bench::ms_since(start);
+  }
+  void reset() override { must(loaded_.reset()); }
+  std::string check() override { return value_of(loaded_.check()); }
+  void run() override {
+    must(graph_->launch(loaded_.queue()));
+    must(loaded_.queue().synchronize());
+  }
+
+ private:
+  ProgramOnDevice& loaded_;
+  std::unique_ptr<pergola::device::ExecutableGraph> graph_;
+};
+
+struct Settings {
+  std::string only, forms;
+  int runs = 30;
+  std::vector<double> waves;
+  bool no_paper = false;
+};
+
+// Until its graphs are made and the ways of each are tried.
+constexpr int kSessionWarmUps = 40;
+constexpr double kSessionWarmUpMs = 1500;
+
+class Suite {
+ public:
+  Suite(DevicePtr device, const Settings& settings, bench::Report& report)
+      : device_(std::move(device)), settings_(settings), report_(report) {}
+
+  // Of the largest launch's kernel and block at the paper's size.
+  std::uint32_t blocks_at_once(const ProgramFactory& factory) const {
+    const Program program = factory.make(Size::paper());
+    const auto largest = std::max_element(program.launches.begin(), program.launches.end(),
+                                          [](const auto& a, const auto& b) { return a.grid.count() < b.grid.count(); });
+    const auto [ptx, module] = compiled(program);
+    const auto loaded = value_of(device_->load({&module, ptx, program.source_file}));
+    const pergola::device::Kernel* const kernel = value_of(loaded->kernel(largest->kernel));
+    return value_of(kernel->max_resident_blocks_per_sm(static_cast<std::uint32_t>(largest->block.count()),
+                                                       largest->shared_bytes)) *
+           device_->info().sm_count;
+  }
+
+  void run(const ProgramFactory& factory, const Size& size, const std::string& size_name) {
+    const Program program = factory.make(size);
+    const auto [ptx, module] = compiled(program);
+    auto loaded = value_of(ProgramOnDevice::make(device_, program, ptx));
+    const bench::Gpu gpu(ptx);
+    times_.clear();
+    for (const auto style :
+         {DriverStyle::kStream, DriverStyle::kStreams, DriverStyle::kGraph, DriverStyle::kGraphStreams})
+      if (const auto form = driver_form(gpu, program, module, loaded, style)) measure(program, size_name, *form, {});
+    for (const auto& [form_name, options] : lowerings()) {
+      if (!wanted(form_name)) continue;
+      const auto start = std::chrono::steady_clock::now();
+      auto lowered = value_of(loaded.lowered(options));
+      const double lower_ms = bench::ms_since(start);
+      std::size_t all = 0, plain = 0, parents = 0;
+      std::string reason;
+      for (std::size_t i = 0; i < lowered.steps.size(); ++i) {
+        all += lowered.steps[i].waits_for_all;
+        plain += !lowered.plain_reasons[i].empty();
+        parents += lowered.steps[i].parents.size();
+        if (reason.empty())
+          reason = lowered.plain_reasons[i].empty() ? lowered.steps[i].reason : lowered.plain_reasons[i];
+      }
+      nlohmann::json params = {{"wait_for_all", all},
+                               {"plain", plain},
+                               {"parents", parents},
+                               {"lower_ms", lower_ms},
+                               {"memory_kb", lowered.memory_bytes / 1024}};
+      if (!reason.empty()) params["first_reason"] = reason;
+      GraphForm form(form_name, *device_, loaded, std::move(lowered.spec));
+      measure(program, size_name, form, params);
+    }
+    for (const auto& [form_name, policies] :
+         {std::pair("pergola", "graphs=always"), std::pair("pergola-launches", "graphs=off"),
+          std::pair("pergola-plain", "graphs=always,blocks=off")}) {
+      if (!wanted(form_name)) continue;
+      SessionForm form(form_name, program, policies);
+      form.warm_ups = kSessionWarmUps;
+      if (policies != std::string_view("graphs=off")) form.warm_up_ms = kSessionWarmUpMs;
+      measure(program, size_name, form, {});
+    }
+    summarise(program, size_name);
+  }
+
+ private:
+  static std::pair<std::string, pergola::ptx::Module> compiled(const Program& program) {
+    auto request = value_of(pergola::source::load_file(source_path(program)));
+    request.arch = "sm_90";
+    std::string ptx = value_of(pergola::source::compile(request)).ptx;
+    auto module = value_of(pergola::ptx::parse(ptx, program.source_file));
+    return {std::move(ptx), std::move(module)};
+  }
+  static std::vector<std::pair<std::string, pergola::runtime::BlockLoweringOptions>> lowerings() {
+    std::vector<std::pair<std::string, pergola::runtime::BlockLoweringOptions>> result;
+    pergola::runtime::BlockLoweringOptions options;
+    options.chain.by_block = false;
+    options.chain.most_running = ~std::uint32_t{0};
+    result.emplace_back("pergola-early", options);
+    result.emplace_back("pergola-by-block", pergola::runtime::BlockLoweringOptions());
+    return result;
+  }
+  bool wanted(const std::string& form) const {
+    return settings_.forms.empty() || ("," + settings_.forms + ",").find("," + form + ",") != std::string::npos;
+  }
+
+  void measure(const Program& program, const std::string& size_name, Form& form, nlohmann::json params) {
+    const auto begin = std::chrono::steady_clock::now();
+    const auto run = [&] {
+      form.reset();
+      const auto start = std::chrono::steady_clock::now();
+      form.run();
+      return bench::ms_since(start);
+    };
+    for (int i = 0; i < form.warm_ups || bench::ms_since(begin) < form.warm_up_ms; ++i) run();
+    std::vector<double> times;
+    for (int i = 0; i < settings_.runs; ++i) times.push_back(run());
+    const std::string wrong = form.check();
+    if (!wrong.empty()) fmt::print(stderr, "{} {}: {}\n", program.name, form.name, wrong);
+    params["size"] = size_name;
+    params["launches"] = program.launches.size();
+    params["most_blocks"] = program.most_blocks();
+    params["instantiate_ms"] = form.instantiate_ms;
+    report_.add(program.name, form.name, params, times, wrong.empty());
+    std::sort(times.begin(), times.end());
+    times_[form.name] = times[times.size() / 2];
+  }
+
+  void summarise(const Program& program, const std::string& size_name) {
+    const double stream = times_["stream"];
+    std::string line =
+        fmt::format("= {:9} {:6} {:4} launches, stream {:9.1f} us ({:6.2f} each)", program.name, size_name,
+                    program.launches.size(), stream * 1e3, stream * 1e3 / program.launches.size());
+    for (const auto& [name, time] : times_)
+      if (name != "stream") line += fmt::format(" {} {:.2f}", name, stream / time);
+    lines.push_back(line);
+  }
+
+ public:
+  std::vector<std::string> lines;
+
+ private:
+  const DevicePtr device_;
+  const Settings& settings_;
+  bench::Report& report_;
+  std::map<std::string, double> times_;  // median, ms
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("The eighteen programs in every form, on a GPU.", "block_forms_bench");
+  Settings settings;
+  app.add_option("--only", settings.only, "Programs, by name, with commas");
+  app.add_option("--forms", settings.forms, "Forms of Pergola, with commas");
+  app.add_option("--runs", settings.runs, "Of each form");
+  app.add_option("--waves", settings.waves, "Sizes beside the paper's, in waves of blocks");
+  app.add_flag("--no-paper", settings.no_paper, "Without the paper's sizes");
+  return bench::run_main(app, argc, argv, [&](const bench::Options& options) {
+    // The driver compiles these as it compiles the hand-written forms' kernels.
+    pergola::device::CudaDeviceOptions cuda_options = value_of(pergola::device::CudaDeviceOptions::from_environment());
+    cuda_options.exact_rounding = false;
+    const DevicePtr device = value_of(pergola::device::create_cuda_device(0, cuda_options));
+    bench::Report report("blocks", {device->info().name, pergola::device::cuda_status().driver_version}, argc, argv);
+    Suite suite(device, settings, report);
+    for (const ProgramFactory& factory : all()) {
+      if (!settings.only.empty() && ("," + settings.only + ",").find("," + factory.name + ",") == std::string::npos)
+        continue;
+      if (options.small) {
+        suite.run(factory, Size::small(), "small");
+        continue;
+      }
+      if (!settings.no_paper) suite.run(factory, Size::paper(), "paper");
+      for (const double waves : settings.waves)
+        suite.run(factory, Size::by_waves(waves, suite.blocks_at_once(factory)), fmt::format("{} waves", waves));
+    }
+    for (const std::string& line : suite.lines) fmt::print("{}\n", line);
+    return report;
+  });
+}

@@ -1,0 +1,101 @@
+#include "bench/blocks/forms/program_on_device.h"
+
+#include <cstring>
+
+#include "src/ptx/parser.h"
+#include "src/ptx/verifier.h"
+
+namespace pergola::bench::blocks {
+
+Result<ProgramOnDevice> ProgramOnDevice::make(device::DevicePtr device, const Program& program,
+                                              const std::string& ptx) {
+  ProgramOnDevice made;
+  made.device_ = device;
+  made.program_ = &program;
+  PERGOLA_ASSIGN(ptx::Module module, ptx::parse(ptx, program.source_file));
+  PERGOLA_TRY(ptx::verify(module));
+  PERGOLA_ASSIGN(made.module_, device->load({&module, ptx, program.source_file}));
+  PERGOLA_ASSIGN(made.queue_, device->create_queue());
+  const auto text = std::make_shared<const std::string>(ptx);
+  for (const Launch& launch : program.launches) {
+    auto& kernel = made.kernels_[launch.kernel];
+    if (kernel == nullptr)
+      kernel = std::make_shared<runtime::BlockKernel>(device, text, program.source_file, launch.kernel, "");
+  }
+  for (const Buffer& buffer : program.buffers) {
+    PERGOLA_ASSIGN(device::BufferPtr memory, device->allocate(buffer.bytes(), device::MemoryKind::kDevice));
+    made.buffers_.push_back(std::move(memory));
+    made.contents_.emplace_back();
+    if (!buffer.fill) continue;
+    std::vector<std::byte> contents(buffer.bytes());
+    buffer.fill(contents);
+    PERGOLA_ASSIGN(made.contents_.back(), device->allocate(buffer.bytes(), device::MemoryKind::kDevice));
+    PERGOLA_TRY(made.queue_->copy_to_device(made.contents_.back(), 0, contents));
+    PERGOLA_TRY(made.queue_->synchronize());
+  }
+  return made;
+}
+
+Status ProgramOnDevice::reset() {
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    if (contents_[i] == nullptr)
+      PERGOLA_TRY(queue_->fill(buffers_[i], 0, buffers_[i]->size_bytes(), 0, 1));
+    else
+      PERGOLA_TRY(queue_->copy(buffers_[i], 0, contents_[i], 0, buffers_[i]->size_bytes()));
+  }
+  return queue_->synchronize();
+}
+
+Result<std::string> ProgramOnDevice::check() {
+  std::vector<std::vector<std::byte>> results(buffers_.size());
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    if (!program_->buffers[i].is_result) continue;
+    results[i].resize(buffers_[i]->size_bytes());
+    PERGOLA_TRY(queue_->copy_to_host(results[i], buffers_[i], 0));
+  }
+  PERGOLA_TRY(queue_->synchronize());
+  return program_->check(Results(results.begin(), results.end()));
+}
+
+device::GraphSpec ProgramOnDevice::chain() const {
+  device::GraphSpec spec;
+  spec.buffers = buffers_;
+  for (const Launch& launch : program_->launches) {
+    device::KernelNode work;
+    work.module = module_;
+    work.kernel = module_->kernel(launch.kernel).value();
+    work.config.grid = {launch.grid.x, launch.grid.y, launch.grid.z};
+    work.config.block = {launch.block.x, launch.block.y, launch.block.z};
+    work.config.dynamic_shared_bytes = launch.shared_bytes;
+    const ptx::KernelSignature& signature = work.kernel->signature();
+    work.parameters.resize(signature.parameter_bytes);
+    for (std::size_t i = 0; i < launch.arguments.size(); ++i) {
+      std::byte* const to = work.parameters.data() + signature.parameters[i].offset_bytes;
+      std::visit(
+          [&](const auto& value) {
+            if constexpr (std::is_same_v<std::decay_t<decltype(value)>, BufferArgument>) {
+              const device::DeviceAddress address = buffers_[value.buffer]->address() + value.offset_bytes;
+              std::memcpy(to, &address, sizeof address);
+            } else {
+              std::memcpy(to, &value, sizeof value);
+            }
+          },
+          launch.arguments[i]);
+    }
+    device::GraphNode node;
+    node.work = std::move(work);
+    if (!spec.nodes.empty()) node.after = {static_cast<device::NodeId>(spec.nodes.size() - 1)};
+    spec.nodes.push_back(std::move(node));
+  }
+  return spec;
+}
+
+Result<runtime::LoweredBlocks> ProgramOnDevice::lowered(const runtime::BlockLoweringOptions& options) const {
+  std::vector<runtime::BlockAllocation> allocations;
+  for (const device::BufferPtr& buffer : buffers_) allocations.push_back({buffer->address(), buffer->size_bytes()});
+  std::vector<std::shared_ptr<runtime::BlockKernel>> kernels;
+  for (const Launch& launch : program_->launches) kernels.push_back(kernels_.at(launch.kernel));
+  return runtime::lower_blocks(*device_, chain(), kernels, allocations, options);
+}
+
+}  // namespace pergola::bench::blocks

@@ -1,0 +1,43 @@
+// A program in a device's memory, with what its launches are as a graph: for tests and forms that go beneath sessions.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/blocks/program.h"
+#include "src/device/device.h"
+#include "src/runtime/block_lowering.h"
+
+namespace pergola::bench::blocks {
+
+// `program` must outlive it. Used by one thread.
+class ProgramOnDevice {
+ public:
+  // Loads `ptx`, the program's kernels.
+  static Result<ProgramOnDevice> make(device::DevicePtr device, const Program& program, const std::string& ptx);
+
+  // The buffers as they are before the first launch. Waits.
+  Status reset();
+  // What Program::check says of the buffers now. Waits.
+  Result<std::string> check();
+
+  // The launches in order, each after the one before it.
+  device::GraphSpec chain() const;
+  // The same, as blocks that wait for blocks.
+  Result<runtime::LoweredBlocks> lowered(const runtime::BlockLoweringOptions& options) const;
+
+  device::Queue& queue() { return *queue_; }
+  const std::vector<device::BufferPtr>& buffers() const { return buffers_; }
+
+ private:
+  device::DevicePtr device_;
+  const Program* program_ = nullptr;
+  device::ModulePtr module_;
+  std::unique_ptr<device::Queue> queue_;
+  std::vector<device::BufferPtr> buffers_, contents_;  // contents_: of those that are filled
+  std::map<std::string, std::shared_ptr<runtime::BlockKernel>> kernels_;
+};
+
+}  // namespace pergola::bench::blocks

@@ -1,0 +1,65 @@
+#include "src/runtime/block_kernel.h"
+
+#include "src/ptx/parser.h"
+#include "src/ptx/printer.h"
+#include "src/ptx/signature.h"
+#include "src/ptx/verifier.h"
+#include "src/transform/block_signals.h"
+
+namespace pergola::runtime {
+
+Result<const BlockKernel::Analysed*> BlockKernel::analysed() {
+  const std::lock_guard lock(mutex_);
+  if (!analysed_) analysed_ = analyse();
+  if (!analysed_->ok()) return analysed_->status();
+  return (*analysed_)->get();
+}
+
+Status BlockKernel::can_wait_for_blocks() {
+  const std::lock_guard lock(mutex_);
+  if (!can_wait_)
+    can_wait_ =
+        transformed({.waits_for_all = false, .has_parents = true, .signals = true, .starts_early = true}).status();
+  return *can_wait_;
+}
+
+Result<BlockKernel::Form> BlockKernel::form(const transform::BlockSignalOptions& options) {
+  const std::lock_guard lock(mutex_);
+  const auto known = forms_.find(options);
+  if (known != forms_.end()) return known->second;
+  return forms_.emplace(options, compile(options)).first->second;
+}
+
+Result<std::unique_ptr<const BlockKernel::Analysed>> BlockKernel::analyse() const {
+  auto analysed = std::make_unique<Analysed>();
+  PERGOLA_ASSIGN(analysed->module, ptx::parse(*ptx_, source_name_));
+  const ptx::Function* const entry = analysed->module.find_function(kernel_);
+  if (entry == nullptr) return PERGOLA_ERROR(kNotFound, "No kernel '{}' is in '{}'.", kernel_, source_name_);
+  PERGOLA_ASSIGN(analysis::KernelFootprints footprints, analysis::KernelFootprints::of(analysed->module, *entry));
+  analysed->footprints = std::move(footprints);
+  return std::unique_ptr<const Analysed>(std::move(analysed));
+}
+
+Result<ptx::Module> BlockKernel::transformed(const transform::BlockSignalOptions& options) const {
+  if (!written_variable_.empty())
+    return PERGOLA_ERROR(kUnsupported,
+                         "Kernel '{}' uses variable '{}', which kernels of its module write: a form of it that waits "
+                         "for blocks would be another module's, with a variable of its own.",
+                         kernel_, written_variable_);
+  PERGOLA_ASSIGN(ptx::Module module, ptx::parse(*ptx_, source_name_));
+  PERGOLA_TRY(transform::add_block_signals(module, kernel_, options));
+  PERGOLA_TRY(ptx::verify(module));
+  return module;
+}
+
+Result<BlockKernel::Form> BlockKernel::compile(const transform::BlockSignalOptions& options) const {
+  PERGOLA_ASSIGN(const ptx::Module module, transformed(options));
+  const std::string text = ptx::print(module);
+  PERGOLA_ASSIGN(device::ModulePtr loaded, device_->load({&module, text, source_name_}));
+  PERGOLA_ASSIGN(const device::Kernel* kernel, loaded->kernel(kernel_));
+  Form form{std::move(loaded), kernel, std::nullopt};
+  if (options.has_links()) form.links_offset_bytes = kernel->signature().parameters.back().offset_bytes;
+  return form;
+}
+
+}  // namespace pergola::runtime

@@ -1,0 +1,63 @@
+// A kernel as chains of launches need it (block_lowering.h): what its blocks touch, and its form whose blocks wait for
+// blocks of other launches. Both are made of its PTX when first asked for, which takes milliseconds: where nobody waits
+// for a launch.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "src/analysis/footprints.h"
+#include "src/device/device.h"
+#include "src/transform/block_signals.h"
+
+namespace pergola::runtime {
+
+// Thread-safe. Holds the device.
+class BlockKernel {
+ public:
+  struct Form {
+    device::ModulePtr module;
+    const device::Kernel* kernel = nullptr;
+    // Of abi::BlockLinks in its parameters, where it has them; those of the kernel lie before it.
+    std::optional<std::uint32_t> links_offset_bytes;
+  };
+
+  // `ptx` has been loaded on the device as `source_name`; `written_variable` is one that the kernel uses and some
+  // kernel writes, or "".
+  BlockKernel(device::DevicePtr device, std::shared_ptr<const std::string> ptx, std::string source_name,
+              std::string kernel, std::string written_variable)
+      : device_(std::move(device)),
+        ptx_(std::move(ptx)),
+        source_name_(std::move(source_name)),
+        kernel_(std::move(kernel)),
+        written_variable_(std::move(written_variable)) {}
+
+  // Valid as long as this.
+  struct Analysed {
+    ptx::Module module;
+    std::optional<analysis::KernelFootprints> footprints;  // there
+  };
+  Result<const Analysed*> analysed();
+  // Whether it has forms: kUnsupported, with file and line, where it has none.
+  Status can_wait_for_blocks();
+  // What can_wait_for_blocks() or the device says, the same every time.
+  Result<Form> form(const transform::BlockSignalOptions& options);
+
+ private:
+  Result<std::unique_ptr<const Analysed>> analyse() const;
+  Result<ptx::Module> transformed(const transform::BlockSignalOptions& options) const;
+  Result<Form> compile(const transform::BlockSignalOptions& options) const;
+
+  const device::DevicePtr device_;
+  const std::shared_ptr<const std::string> ptx_;
+  const std::string source_name_, kernel_, written_variable_;
+  std::mutex mutex_;  // guards what follows
+  std::optional<Result<std::unique_ptr<const Analysed>>> analysed_;
+  std::optional<Status> can_wait_;
+  std::map<transform::BlockSignalOptions, Result<Form>> forms_;
+};
+
+}  // namespace pergola::runtime

@@ -1,0 +1,49 @@
+// Launches of a graph as a chain in which each starts early and its blocks wait for blocks (analysis/block_chain.h says
+// for which, transform/block_signals.h how). The graph's other edges go; its results are those of its nodes in order.
+//
+//   plain   0 ──▶ 1 ──▶ 2 ──▶ 3            lowered   0 ─ ▶ 1 ─ ▶ 2 ─ ▶ 3        ─ ▶ early_after
+//                                                    ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒        counters, epochs, lists: one buffer
+//
+// A launch whose kernel has no such form, or one that is no kernel, stays as it is: it starts when the one before it
+// has ended, and the one after it when it has.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/analysis/block_chain.h"
+#include "src/device/device.h"
+#include "src/runtime/block_kernel.h"
+
+namespace pergola::runtime {
+
+// Memory that launches may reach through pointers among their parameters.
+struct BlockAllocation {
+  device::DeviceAddress address = 0;
+  std::uint64_t size_bytes = 0;
+};
+
+struct BlockLoweringOptions {
+  analysis::ChainOptions chain{};
+  // Launches of at most so many blocks let the next one start at once; larger ones when their blocks have ended.
+  std::uint32_t most_triggers = 1024;
+};
+
+struct LoweredBlocks {
+  device::GraphSpec spec;  // as many nodes as the plain one, in order
+  std::vector<analysis::ChainStep> steps;
+  std::vector<std::string> plain_reasons;  // by node: why it stays as it is; "" where it does not
+  std::uint64_t memory_bytes = 0;          // that the chain needs on the device
+};
+
+// `kernels`: by node, null where the node is no kernel or nothing is known of it; `allocations` are disjoint. What lies
+// in a parameter and points into none of them is taken for a number; used as an address it may point anywhere. Waits
+// for a copy to the device. The graph must not run beside itself. Thread-safe.
+Result<LoweredBlocks> lower_blocks(device::Device& device, const device::GraphSpec& plain,
+                                   std::span<const std::shared_ptr<BlockKernel>> kernels,
+                                   std::span<const BlockAllocation> allocations,
+                                   const BlockLoweringOptions& options = {});
+
+}  // namespace pergola::runtime

@@ -1,0 +1,92 @@
+#include "src/runtime/block_ways.h"
+
+#include <algorithm>
+#include <map>
+
+#include "src/base/log.h"
+#include "src/runtime/block_lowering.h"
+#include "src/runtime/loaded_block_form.h"
+
+namespace pergola::runtime {
+namespace {
+
+using scheduler::Blocks;
+using scheduler::GraphWay;
+using scheduler::LaunchToLower;
+
+// What launches may reach. Memory of other libraries may be in several arrays at once: that is one allocation.
+std::vector<BlockAllocation> allocations_of(std::span<const LaunchToLower> launches) {
+  std::vector<BlockAllocation> all;
+  for (const LaunchToLower& launch : launches)
+    for (const scheduler::LaunchMemory& memory : launch.memory)
+      if (memory.address != 0 && memory.size_bytes != 0) all.push_back({memory.address, memory.size_bytes});
+  std::sort(all.begin(), all.end(),
+            [](const BlockAllocation& a, const BlockAllocation& b) { return a.address < b.address; });
+  std::vector<BlockAllocation> joined;
+  for (const BlockAllocation& one : all) {
+    if (joined.empty() || one.address >= joined.back().address + joined.back().size_bytes) {
+      joined.push_back(one);
+      continue;
+    }
+    const std::uint64_t end = one.address + one.size_bytes;
+    joined.back().size_bytes = std::max(joined.back().size_bytes, end - joined.back().address);
+  }
+  return joined;
+}
+
+// "blocks wait for blocks in 30 launches, 2 wait for all (indirect: ...)".
+std::string summary(const LoweredBlocks& lowered) {
+  std::size_t by_block = 0, all = 0, plain = 0;
+  std::map<std::string, std::size_t> reasons;
+  for (std::size_t i = 0; i < lowered.steps.size(); ++i) {
+    const analysis::ChainStep& step = lowered.steps[i];
+    by_block += !step.first_parent.empty();
+    all += step.waits_for_all;
+    if (!step.reason.empty()) ++reasons[step.reason];
+    if (lowered.plain_reasons[i].empty()) continue;
+    ++plain;
+    ++reasons[lowered.plain_reasons[i]];
+  }
+  std::string text = fmt::format("of {} launches {} wait by block, {} for the whole launch before them, {} start late",
+                                 lowered.steps.size(), by_block, all, plain);
+  for (const auto& [reason, count] : reasons) text += fmt::format("; {} times: {}", count, reason);
+  return text;
+}
+
+}  // namespace
+
+std::vector<GraphWay> BlockWays::ways(device::GraphSpec plain, std::span<const LaunchToLower> launches) {
+  std::vector<GraphWay> ways;
+  const bool measured = policy_ == Blocks::kMeasured && device_->info().kind == device::DeviceKind::kCuda;
+  if (policy_ == Blocks::kEarly || measured) add_early(false, plain, launches, ways);
+  if (policy_ == Blocks::kByBlock || measured) add_early(true, plain, launches, ways);
+  if (policy_ == Blocks::kOff || policy_ == Blocks::kMeasured || ways.empty())
+    ways.insert(ways.begin(), {"plain", "an edge wherever two launches conflict", std::move(plain), true});
+  return ways;
+}
+
+void BlockWays::add_early(bool by_block, const device::GraphSpec& plain, std::span<const LaunchToLower> launches,
+                          std::vector<GraphWay>& ways) const {
+  std::vector<std::shared_ptr<BlockKernel>> kernels;
+  for (const LaunchToLower& launch : launches) {
+    const auto* const form = launch.varies ? nullptr : dynamic_cast<const LoadedBlockForm*>(launch.form);
+    kernels.push_back(form == nullptr ? nullptr : form->block_kernel());
+  }
+  BlockLoweringOptions options;
+  if (!by_block) {
+    options.chain.by_block = false;
+    options.chain.most_running = ~std::uint32_t{0};  // who waits for a launch waits for all before it
+  }
+  Result<LoweredBlocks> lowered = lower_blocks(*device_, plain, kernels, allocations_of(launches), options);
+  const char* const name = by_block ? "by-block" : "early";
+  if (!lowered.ok()) {
+    PERGOLA_INFO("a graph of {} launches cannot be made in the way '{}': {}", launches.size(), name, lowered.message());
+    return;
+  }
+  const auto differs = [&](const analysis::ChainStep& step) { return !step.first_parent.empty(); };
+  if (by_block && policy_ == Blocks::kMeasured && std::none_of(lowered->steps.begin(), lowered->steps.end(), differs))
+    return;  // it would be the same as `early`
+  ways.push_back({name, summary(*lowered), std::move(lowered->spec), false});
+}
+
+}  // namespace pergola::runtime

@@ -1,0 +1,57 @@
+#include "src/scheduler/graph_ways.h"
+
+#include <algorithm>
+
+#include "src/base/log.h"
+
+namespace pergola::scheduler {
+
+Status GraphWays::launch(device::Queue& queue) {
+  if (ways_.size() == 1) chosen_ = 0;
+  if (chosen_ == kUndecided) settle();
+  if (chosen_ != kUndecided) return ways_[chosen_].graph->launch(queue);
+  const auto least =
+      std::min_element(ways_.begin(), ways_.end(), [](const Way& a, const Way& b) { return a.tries < b.tries; });
+  // Where all have been tried often enough and not all times are known yet, no more events.
+  if (least->tries >= kTries) return ways_[0].graph->launch(queue);
+  return try_way(static_cast<std::size_t>(least - ways_.begin()), queue);
+}
+
+GraphWays GraphWays::replace(std::vector<Way> ways) {
+  for (Way& way : ways)
+    if (way.graph == nullptr) way.graph = ways_.at(0).graph;
+  return std::exchange(*this, GraphWays(std::move(ways)));
+}
+
+Status GraphWays::try_way(std::size_t way, device::Queue& queue) {
+  Trial trial{way, nullptr, nullptr};
+  PERGOLA_ASSIGN(trial.start, queue.record());
+  PERGOLA_TRY(ways_[way].graph->launch(queue));
+  PERGOLA_ASSIGN(trial.end, queue.record());
+  ++ways_[way].tries;
+  trials_.push_back(std::move(trial));
+  return {};
+}
+
+void GraphWays::settle() {
+  std::erase_if(trials_, [&](const Trial& trial) {
+    if (!trial.end->poll()) return false;
+    const Result<double> time = trial.end->elapsed_ns(*trial.start);
+    if (!time.ok()) return true;
+    Way& way = ways_[trial.way];
+    way.best_ns = way.best_ns == 0 ? *time : std::min(way.best_ns, *time);
+    return true;
+  });
+  const bool all_tried = std::all_of(ways_.begin(), ways_.end(), [](const Way& way) { return way.tries >= kTries; });
+  if (!all_tried || !trials_.empty()) return;
+  chosen_ = 0;
+  for (std::size_t i = 1; i < ways_.size(); ++i)
+    if (ways_[i].best_ns != 0 && ways_[0].best_ns != 0 && ways_[i].best_ns < ways_[chosen_].best_ns &&
+        ways_[i].best_ns < ways_[0].best_ns * kGain)
+      chosen_ = i;
+  for (const Way& way : ways_)
+    PERGOLA_DEBUG("a graph in the way '{}' takes {:.1f} us{}", way.name, way.best_ns / 1e3,
+                  &way == &ways_[chosen_] ? ": chosen" : "");
+}
+
+}  // namespace pergola::scheduler

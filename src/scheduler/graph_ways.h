@@ -1,0 +1,87 @@
+// The ways in which a run of launches can be one graph: with an edge wherever two launches conflict, and those that the
+// session knows besides (blocks that wait for blocks: runtime/block_lowering.h). They are tried on the device by turns,
+// as the program runs them anyway, and the fastest stays.
+//
+//   launches of the graph   0 1 2 3 4 5 ...                 way 0 is plain: it stays unless another is faster by kGain
+//   way                     0 1 2 0 1 2 ... fastest
+//
+// All ways have the same results. Guarded by the scheduler's lock, but for GraphLowerer.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/device/graph.h"
+#include "src/scheduler/work.h"
+
+namespace pergola::scheduler {
+
+struct LaunchMemory {
+  device::DeviceAddress address = 0;  // 0: nobody has said
+  std::uint64_t size_bytes = 0;
+};
+
+// A launch of a graph, as a GraphLowerer sees it beside its node.
+struct LaunchToLower {
+  BlockForm* form = nullptr;             // of its kernel; null where nobody knows its PTX
+  bool varies = false;                   // its parameters are in memory, and change
+  std::span<const LaunchMemory> memory;  // of the resources that it accesses
+};
+
+struct GraphWay {
+  std::string name;  // "plain" "early" "by-block"
+  std::string why;   // what it does, for people
+  device::GraphSpec spec;
+  bool is_plain = false;  // `spec` is the plain one
+};
+
+// Thread-safe.
+class GraphLowerer {
+ public:
+  virtual ~GraphLowerer() = default;
+  // All ways worth trying, in the order of preference; never none. Called where nobody waits for a launch.
+  virtual std::vector<GraphWay> ways(device::GraphSpec plain, std::span<const LaunchToLower> launches) = 0;
+};
+
+// What has been made of the ways of one graph.
+class GraphWays {
+ public:
+  struct Way {
+    std::string name, why;
+    std::shared_ptr<device::ExecutableGraph> graph;
+    double best_ns = 0;  // the shortest time it has taken; 0: not known
+    std::uint32_t tries = 0;
+  };
+
+  GraphWays() = default;
+  explicit GraphWays(std::vector<Way> ways) : ways_(std::move(ways)) {}
+  bool empty() const { return ways_.empty(); }
+  std::span<const Way> all() const { return ways_; }
+  // The one that is taken; null while it is being tried which.
+  const Way* chosen() const { return chosen_ < ways_.size() ? &ways_[chosen_] : nullptr; }
+  // Launches one of them.
+  Status launch(device::Queue& queue);
+  // Others from now on; one without a graph is the first of those there were, and keeps it. Returns what there was, to
+  // go where nobody waits.
+  GraphWays replace(std::vector<Way> ways);
+
+ private:
+  struct Trial {
+    std::size_t way = 0;
+    device::EventPtr start, end;
+  };
+  static constexpr std::uint32_t kTries = 5;  // of each; the first pays for the graph's upload
+  static constexpr double kGain = 0.98;
+  static constexpr std::size_t kUndecided = ~std::size_t{0};
+
+  void settle();
+  Status try_way(std::size_t way, device::Queue& queue);
+
+  std::vector<Way> ways_;
+  std::vector<Trial> trials_;  // under way
+  std::size_t chosen_ = kUndecided;
+};
+
+}  // namespace pergola::scheduler

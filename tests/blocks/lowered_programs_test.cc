@@ -1,0 +1,86 @@
+// The programs of bench/blocks with their launches as a chain in which blocks wait for blocks (runtime/block_lowering):
+// run again and again, in order and all launches at once, results are those of the stream.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "bench/blocks/forms/program_on_device.h"
+#include "src/runtime/devices.h"
+#include "src/source/source.h"
+
+namespace pergola::bench::blocks {
+namespace {
+
+std::string ptx_of(const Program& program) {
+  const auto request = source::load_file(source_path(program));
+  EXPECT_TRUE(request.ok()) << request.message();
+  const auto compiled = source::compile(*request);
+  EXPECT_TRUE(compiled.ok()) << compiled.message();
+  return compiled->ptx;
+}
+
+class EachProgram : public testing::TestWithParam<std::size_t> {};
+INSTANTIATE_TEST_SUITE_P(All, EachProgram, testing::Range(std::size_t{0}, all().size()), [](const auto& each) {
+  std::string name = all()[each.param].name;
+  std::erase(name, '-');
+  return name;
+});
+
+TEST_P(EachProgram, IsRightAsAChain_AgainAndAgain) {
+  const Program program = all()[GetParam()].make(Size::small());
+  const auto device = runtime::open_device("cpu");
+  ASSERT_TRUE(device.ok()) << device.message();
+  auto loaded = ProgramOnDevice::make(*device, program, ptx_of(program));
+  ASSERT_TRUE(loaded.ok()) << loaded.message();
+  const auto lowered = loaded->lowered({});
+  ASSERT_TRUE(lowered.ok()) << lowered.message();
+  for (const std::string& reason : lowered->plain_reasons) EXPECT_EQ(reason, "");
+  const auto graph = (*device)->instantiate(lowered->spec);
+  ASSERT_TRUE(graph.ok()) << graph.message();
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_TRUE(loaded->reset().ok());
+    ASSERT_TRUE((*graph)->launch(loaded->queue()).ok());
+    const Status status = loaded->queue().synchronize();
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(loaded->check().value(), "") << "round " << round;
+  }
+}
+
+// All launches at once, each on a queue of its own and the last one first: only what blocks wait for keeps the order.
+TEST_P(EachProgram, IsRight_WhereAllLaunchesStartAtOnce) {
+  const Program program = all()[GetParam()].make(Size::small());
+  const auto device = runtime::open_device("cpu");
+  auto loaded = ProgramOnDevice::make(*device, program, ptx_of(program));
+  ASSERT_TRUE(loaded.ok()) << loaded.message();
+  runtime::BlockLoweringOptions options;
+  options.chain.most_running = 1u << 20;  // nothing has ended by itself
+  const auto lowered = loaded->lowered(options);
+  ASSERT_TRUE(lowered.ok()) << lowered.message();
+  constexpr std::size_t kAtOnce = 8;
+  std::vector<std::unique_ptr<device::Queue>> queues;
+  for (std::size_t i = 0; i < kAtOnce; ++i) queues.push_back((*device)->create_queue().value());
+  ASSERT_TRUE(loaded->reset().ok());
+  const auto& nodes = lowered->spec.nodes;
+  const auto start = [&](std::size_t i) {
+    const auto& work = std::get<device::KernelNode>(nodes[i].work);
+    const Status status = queues[i % kAtOnce]->launch(work.module, *work.kernel, work.config, work.parameters);
+    ASSERT_TRUE(status.ok()) << status.message();
+  };
+  const auto wait = [&] {
+    for (const auto& queue : queues) {
+      const Status status = queue->synchronize();
+      ASSERT_TRUE(status.ok()) << status.message();
+    }
+  };
+  // A launch that waits for all has griddepcontrol.wait for it, which is nothing here.
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i <= nodes.size(); ++i) {
+    if (i < nodes.size() && !lowered->steps[i].waits_for_all && i - begin < kAtOnce) continue;
+    for (std::size_t k = i; k-- > begin;) start(k);
+    wait();
+    begin = i;
+  }
+  EXPECT_EQ(loaded->check().value(), "");
+}
+
+}  // namespace
+}  // namespace pergola::bench::blocks
