@@ -3,10 +3,14 @@
 // Blocks progress alike: at full speed while their shares of the SM come to 1 at most, else slower by what they come
 // to. So all times are kept in the SM's own time, which runs at that speed, and a block's end never has to be moved.
 //
+// Ends fall on whole 1/1024 ns: else those of several SMs that are one by rights come apart by what was rounded, and
+// the SM that is free first, if only by that, is given all that is ready.
+//
 // Owned by one thread.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -27,7 +31,7 @@ class SmClock {
 
   double next_end_ns() const {
     if (ends_.empty()) return std::numeric_limits<double>::infinity();
-    return at_ns_ + (ends_.front().own_ns - own_ns_) * slowdown();
+    return std::round((at_ns_ + (ends_.front().own_ns - own_ns_) * slowdown()) / kGridNs) * kGridNs;
   }
 
   // Appends the blocks that have ended by now, which is no later than next_end_ns().
@@ -35,7 +39,7 @@ class SmClock {
     if (next_end_ns() > now_ns) return;
     at_ns_ = now_ns;
     own_ns_ = ends_.front().own_ns;  // exactly, whatever was rounded on the way
-    while (!ends_.empty() && ends_.front().own_ns <= own_ns_) {
+    while (!ends_.empty() && ends_.front().own_ns <= own_ns_ + kGridNs / 2) {
       std::ranges::pop_heap(ends_, later);
       share_ -= ends_.back().share;
       ended.push_back(ends_.back().block);
@@ -48,6 +52,7 @@ class SmClock {
   const std::vector<BlockName>& running() const { return running_; }
 
  private:
+  static constexpr double kGridNs = 1.0 / 1024;
   struct End {
     double own_ns, share;
     BlockName block;

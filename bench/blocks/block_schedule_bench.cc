@@ -1,0 +1,276 @@
+// The eighteen programs under a virtual clock, in the modes of BlockMaestro's Figure 9: speed-up over the baseline, how
+// many blocks run together (Figure 10), how long blocks wait that could run (Figure 11), what lists and counters add to
+// the memory requests (Figure 13); and the micro-benchmark of Figure 12.
+//
+// Every block of every launch runs once on the interpreter, in stream order, and what it executes makes its time
+// (src/device/cpu/blocks/block_weights.h). The times below are of the virtual clock, not of the host.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include "bench/blocks/execution/program_execution.h"
+#include "bench/blocks/figures/schedule_results.h"
+#include "bench/support/main.h"
+#include "bench/support/report.h"
+#include "src/device/cpu/blocks/block_schedule.h"
+#include "src/device/cpu/cpu_device.h"
+#include "src/device/cpu/interpreter/interpreter.h"
+
+namespace {
+
+using namespace pergola;
+using namespace pergola::bench::blocks;
+using vclock::BlockTimes;
+using vclock::LaunchChain;
+using vclock::ScheduleMode;
+using vclock::ScheduleOptions;
+using vclock::Timeline;
+
+constexpr std::uint32_t kWindow = 4;
+constexpr std::ptrdiff_t kTableTwo = 12;  // of all(), the first
+constexpr std::uint32_t kResident = 28 * 32;
+constexpr double kDeviceLaunchNs = 3000;  // IV-D: without the 2 us of the host's call
+
+// What of a program is left when it has run.
+struct Measured {
+  std::string name;
+  LaunchChain chain;
+  std::uint64_t requests = 0;
+  bool is_right = false;
+};
+
+template <typename T>
+T value_of(Result<T> result, const std::string& what) {
+  if (!result) throw std::runtime_error(what + ": " + std::string(result.message()));
+  return std::move(result).value();
+}
+
+Measured measure(const Program& program, const ProgramRelations& relations, LaunchChain chain, unsigned threads) {
+  device::cpu::CpuOptions options;
+  options.sms = 1;
+  const auto device =
+      value_of(device::cpu::create_cpu_device(options, device::cpu::create_interpreter()), "the CPU device");
+  const auto execution = value_of(ProgramExecution::on(device, program, relations), program.name);
+  const auto progress = [&](std::size_t done) {
+    if (done % std::max<std::size_t>(1, program.launches.size() / 20) == 0)
+      fmt::print(stderr, "\r{}: {} of {} launches   ", program.name, done, program.launches.size());
+  };
+  const auto work = value_of(execution.measure(threads, progress), program.name);
+  fmt::print(stderr, "\r{:40}\r", "");
+  Measured made{program.name, std::move(chain), 0, execution.check().empty()};
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    for (std::size_t b = 0; b < work[i].size(); ++b) {
+      made.chain[i].blocks[b] = vclock::cost_of(work[i][b]);
+      made.requests += work[i][b].requests;
+    }
+  }
+  return made;
+}
+
+void add_blocks_row(const Measured& measured, ::bench::Report& report) {
+  std::vector<double> times;
+  double share = 0;
+  for (const auto& launch : measured.chain) {
+    for (const vclock::BlockCost& cost : launch.blocks) times.push_back(cost.alone_ns / 1e6), share += cost.sm_share;
+  }
+  const double mean_share = share / static_cast<double>(times.size());
+  report.add(measured.name, "block",
+             {{"launches", measured.chain.size()}, {"mean_sm_share", mean_share}, {"requests", measured.requests}},
+             times, measured.is_right);
+}
+
+Timeline schedule(const LaunchChain& chain, const ScheduleOptions& options) {
+  return value_of(vclock::schedule_blocks(chain, options), "schedule");
+}
+
+ModeResult result_of(const Timeline& timeline, std::uint64_t requests) {
+  ModeResult result;
+  result.end_ns = timeline.end_ns;
+  result.concurrency = timeline.concurrency();
+  result.requests_added = static_cast<double>(timeline.requests) / static_cast<double>(requests);
+  std::vector<double> stalls;
+  for (const auto& launch : timeline.launches) {
+    for (const BlockTimes& block : launch.blocks)
+      stalls.push_back((block.start_ns - block.ready_ns) / (block.end_ns - block.start_ns));
+  }
+  std::ranges::sort(stalls);
+  for (std::size_t quarter = 1; quarter <= 3; ++quarter)
+    result.stalls[quarter - 1] = stalls[stalls.size() * quarter / 4];
+  return result;
+}
+
+// To six digits, so that reports stay readable.
+double rounded(double value) {
+  return std::stod(fmt::format("{:.6g}", value));
+}
+
+// Figure 9's, and what launches that took no time would give the last of them.
+std::vector<ScheduleMode> modes_over(const ScheduleOptions& hardware) {
+  std::vector<ScheduleMode> modes = vclock::figure_nine(hardware);
+  modes.push_back({"limit", modes.back().options});
+  modes.back().options.launch_ns = 0;
+  return modes;
+}
+
+// The modes over one kind of hardware; adds a row for each.
+std::vector<ModeResult> add_modes(const Measured& measured, const std::string& variant, const ScheduleOptions& hardware,
+                                  ::bench::Report& report) {
+  std::vector<ModeResult> results;
+  for (const ScheduleMode& mode : modes_over(hardware)) {
+    const ModeResult result = result_of(schedule(measured.chain, mode.options), measured.requests);
+    const std::vector<double> stalls{rounded(result.stalls[0]), rounded(result.stalls[1]), rounded(result.stalls[2])};
+    report.add(measured.name, mode.name,
+               {{"model", variant},
+                {"concurrency", rounded(result.concurrency)},
+                {"stall_quartiles", stalls},
+                {"requests_added", rounded(result.requests_added)}},
+               {result.end_ns / 1e6}, measured.is_right);
+    results.push_back(result);
+  }
+  return results;
+}
+
+std::vector<std::string> mode_names() {
+  std::vector<std::string> names;
+  for (const ScheduleMode& mode : modes_over({})) names.emplace_back(mode.name);
+  return names;
+}
+
+// Blocks that take what they take alone, whatever runs beside them.
+Measured without_sharing(Measured measured) {
+  for (auto& launch : measured.chain) {
+    for (vclock::BlockCost& cost : launch.blocks) cost.sm_share = 0;
+  }
+  return measured;
+}
+
+struct Variant {
+  std::string name, title;
+  ScheduleOptions hardware;
+  bool with_sharing = true;
+};
+
+// The first is the figures'; the others show what hangs on it.
+std::vector<Variant> variants() {
+  ScheduleOptions serial;
+  serial.launches_at_once = 1;
+  return {{"shared SMs", "Figure 9: speed-up over the baseline", {}, true},
+          {"own time", "Figure 9 where a block takes what it takes alone, whatever runs in its SM", {}, false},
+          {"shared SMs, one launch at a time", "Figure 9 where the launches of a window are made one after the other",
+           serial, true}};
+}
+
+// Figure 12: two launches of as many blocks, of which each needs `degree` of the other. Degrees are never taken as
+// full.
+std::string add_degrees(const ::bench::Options& options, unsigned threads, ::bench::Report& report) {
+  std::string text = "\n\n**Figure 12: speed-up over the baseline by degree, two launches, consumer-2**\n\n| blocks |";
+  std::vector<std::uint32_t> sizes{128, 256, 512, 1024, 2048, 4096}, degrees{1, 2, 4, 8, 16, 32, 64, 128};
+  if (options.small) sizes = {16}, degrees = {1, 16};
+  std::string line = "\n|---|";
+  for (const std::uint32_t degree : degrees) text += fmt::format(" {} |", degree), line += "---|";
+  text += line;
+  for (const std::uint32_t blocks : sizes) {
+    text += fmt::format("\n| {} |", blocks);
+    for (const std::uint32_t degree : degrees) {
+      const Program program = make_vector_add(blocks, degree);
+      const auto relations = value_of(ProgramRelations::of(program), program.name);
+      std::vector<analysis::LaunchFootprint> footprints;
+      for (std::size_t i = 0; i < program.launches.size(); ++i)
+        footprints.push_back(value_of(relations.footprint(i), program.name));
+      analysis::DependencyOptions all;
+      all.max_degree = blocks;
+      const Measured measured = measure(program, relations, chain_of(footprints, kWindow, all), threads);
+      const auto modes = vclock::figure_nine();
+      double baseline = 0;
+      for (const std::size_t mode : {0u, 2u, 3u, 4u}) {
+        const Timeline timeline = schedule(measured.chain, modes[mode].options);
+        if (mode == 0) baseline = timeline.end_ns;
+        report.add("VECTOR-ADD", modes[mode].name, {{"blocks", blocks}, {"degree", degree}}, {timeline.end_ns / 1e6},
+                   measured.is_right);
+        if (mode == 4) text += fmt::format(" {:.2f} |", baseline / timeline.end_ns);
+      }
+    }
+  }
+  return text;
+}
+
+// IV-D: launches from the device.
+void add_device_launches(const Measured& measured, ::bench::Report& report) {
+  ScheduleOptions options;
+  options.launch_ns = kDeviceLaunchNs;
+  report.add(measured.name, "device-launches", {{"model", "shared SMs"}},
+             {schedule(measured.chain, options).end_ns / 1e6}, measured.is_right);
+}
+
+void add_figures(const std::vector<std::vector<ProgramResults>>& results, ::bench::Report& report) {
+  report.note(
+      "Times are of the virtual clock. Rows of form 'block' are the times of all blocks, each alone on an SM. "
+      "Checked: the results of the run that the blocks' times come from.");
+  const auto add = [&](const std::string& title, const std::string& table) {
+    report.note("\n\n**" + title + "**\n\n" + table);
+  };
+  const std::vector<std::string> modes = mode_names();
+  for (std::size_t v = 0; v < variants().size(); ++v) add(variants()[v].title, speed_up_table(modes, results[v]));
+  add("Figure 10: blocks that run together, over the baseline's", concurrency_table(modes, results[0]));
+  add("Figure 11: how long a block waits that could run, in times of its own length, quartiles",
+      stall_table(modes, results[0]));
+  add("Figure 13: memory requests that lists and counters add", request_table(modes, results[0]));
+}
+
+std::string explanation() {
+  std::ifstream file(BLOCKS_SCHEDULE_NOTES);
+  return "\n\n" + std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("The eighteen programs under a virtual clock, in the modes of BlockMaestro's Figure 9.",
+               "block_schedule_bench");
+  std::string only;
+  unsigned threads = std::max(1u, std::thread::hardware_concurrency());
+  app.add_option("--only", only, "One program, by name");
+  double waves = 0;
+  app.add_option("--waves", waves, "Sizes of so many times 896 blocks in the largest launch, not the paper's")
+      ->check(CLI::Range(0.01, 36.0));
+  app.add_option("--threads", threads, "Threads that run blocks; the results do not depend on it")
+      ->check(CLI::Range(1, 1024));
+  return ::bench::run_main(app, argc, argv, [&](const ::bench::Options& options) {
+    ::bench::Report report("block-schedule", {"a virtual clock: 28 SMs of 32 blocks, launches of 5 us", ""}, argc,
+                           argv);
+    const Size size = options.small ? Size::small() : waves != 0 ? Size::by_waves(waves, kResident) : Size::paper();
+    std::vector<std::vector<ProgramResults>> results(variants().size());
+    for (const ProgramFactory& factory : all()) {
+      if (!only.empty() && factory.name != only) continue;
+      const Program program = factory.make(size);
+      const auto relations = value_of(ProgramRelations::of(program), program.name);
+      const Measured measured =
+          measure(program, relations, value_of(chain_of(program, relations, kWindow), program.name), threads);
+      add_blocks_row(measured, report);
+      const Measured alone = without_sharing(measured);
+      const bool is_in_table_two = &factory - all().data() < kTableTwo;
+      for (std::size_t v = 0; v < variants().size(); ++v) {
+        const Variant variant = variants()[v];
+        results[v].push_back(
+            {program.name, is_in_table_two,
+             add_modes(variant.with_sharing ? measured : alone, variant.name, variant.hardware, report)});
+      }
+      if (!is_in_table_two) add_device_launches(measured, report);
+    }
+    if (results[0].empty()) throw std::runtime_error("there is no program '" + only + "'");
+    add_figures(results, report);
+    if (only.empty() && waves == 0) report.note(add_degrees(options, threads, report));
+    if (!options.small && waves == 0) report.note(explanation());
+    if (!options.report.empty()) {
+      std::vector<std::string> bars = mode_names();
+      bars.pop_back();
+      draw_speed_ups(options.report + ".svg", bars, results[0]);
+    }
+    return report;
+  });
+}
