@@ -200,9 +200,9 @@ int main(int argc, char** argv) {
   app.add_option("--waves", settings.waves, "Sizes beside the paper's, in waves of blocks");
   app.add_flag("--no-paper", settings.no_paper, "Without the paper's sizes");
   return bench::run_main(app, argc, argv, [&](const bench::Options& options) {
-    // The driver compiles these as it compiles the hand-written forms' kernels.
-    pergola::device::CudaDeviceOptions cuda_options = value_of(pergola::device::CudaDeviceOptions::from_environment());
-    cuda_options.exact_rounding = false;
+    // The driver compiles Pergola's kernels as it compiles the hand-written forms', unless told otherwise.
+    setenv("PERGOLA_CUDA_ROUNDING", "driver", 0);
+    const auto cuda_options = value_of(pergola::device::CudaDeviceOptions::from_environment());
     const DevicePtr device = value_of(pergola::device::create_cuda_device(0, cuda_options));
     bench::Report report("blocks", {device->info().name, pergola::device::cuda_status().driver_version}, argc, argv);
     Suite suite(device, settings, report);

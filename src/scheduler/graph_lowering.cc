@@ -204,8 +204,13 @@ std::span<const Launch> GraphLowering::flush_overdue() {
 void GraphLowering::learn(const Work& work) {
   const Hashes hashes = hashes_of(work);
   const std::uint64_t in_turn = std::exchange(begins_turn_, false) ? ~hashes.whole : hashes.whole;
-  const std::size_t turn = turns_.push(in_turn), once = recurrence_.push(hashes.whole);
-  const std::size_t period = once != 0 ? once : turn, shape_period = shape_.push(hashes.shape);
+  std::size_t period = recurrence_.push(hashes.whole);
+  const std::size_t turn = turns_.push(in_turn), shape_period = shape_.push(hashes.shape);
+  // A turn of the host is the better piece where a shorter one recurs in it: it is waited for while it is on its way.
+  if (turn != 0)
+    period = turn;
+  else if (turns_.run() >= kWorthKeeping && turns_.candidate() > period)
+    period = 0;
   if (recurrence_.run() < kWorthKeeping && turns_.run() < kWorthKeeping && shape_.run() < kWorthKeeping)
     return kept_.clear();
   kept_.emplace_back(work, hashes.whole);

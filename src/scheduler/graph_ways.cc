@@ -49,9 +49,11 @@ void GraphWays::settle() {
     if (ways_[i].best_ns != 0 && ways_[0].best_ns != 0 && ways_[i].best_ns < ways_[chosen_].best_ns &&
         ways_[i].best_ns < ways_[0].best_ns * kGain)
       chosen_ = i;
+  std::string times;
   for (const Way& way : ways_)
-    PERGOLA_DEBUG("a graph in the way '{}' takes {:.1f} us{}", way.name, way.best_ns / 1e3,
-                  &way == &ways_[chosen_] ? ": chosen" : "");
+    times += fmt::format("{}{} {:.1f} us", times.empty() ? "" : ", ", way.name, way.best_ns / 1e3);
+  PERGOLA_INFO("a graph of recurring launches runs in the way '{}' from now on ({}): {}", ways_[chosen_].name, times,
+               ways_[chosen_].why);
 }
 
 }  // namespace pergola::scheduler

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "src/analysis/block_chain.h"
 #include "src/analysis/block_dependencies.h"
 #include "src/analysis/footprints.h"
 #include "src/base/file.h"
@@ -89,6 +90,22 @@ void add_footprint(const std::string& name, const Analysed& launch, const ArrayN
                   {"anything", footprint.anything_reason}});
 }
 
+// How the second launch waits where both are part of a graph whose launches start early (policy blocks=by-block).
+void add_chain(const analysis::LaunchFootprint& first, const analysis::LaunchFootprint& second, Json& json,
+               std::string& text) {
+  std::vector<analysis::ChainLaunch> launches(2);
+  launches[0].footprint = &first;
+  launches[1].footprint = &second;
+  const analysis::ChainStep step = analysis::plan_chain(launches)[1];
+  const char* const waits = step.waits_for_all ? "all" : step.first_parent.empty() ? "nothing" : "blocks";
+  text += fmt::format("in a graph, started early, the second launch waits for {}{}\n",
+                      step.waits_for_all          ? "the whole first one: "
+                      : step.first_parent.empty() ? "nothing of the first"
+                                                  : "the blocks above, each block for its own",
+                      step.reason);
+  json = {{"waits_for", waits}, {"reason", step.reason}};
+}
+
 void add_relation(const analysis::BlockRelation& relation, Json& json, std::string& text) {
   std::vector<std::string> hazards;
   if (relation.raw) hazards.emplace_back("read after write");
@@ -141,6 +158,7 @@ Status analyze_blocks(const ptx::Module& module, const std::vector<std::string>&
   if (all.size() == 2) {
     const analysis::BlockRelation relation = analysis::block_dependencies(all[0].footprint, all[1].footprint);
     add_relation(relation, json["relation"], text);
+    add_chain(all[0].footprint, all[1].footprint, json["chain"], text);
     if (!svg.empty()) PERGOLA_TRY(write_file_atomically(svg, blocks_svg(relation, launches[0], launches[1])));
   }
   console.result(json, text);

@@ -161,6 +161,12 @@ Result<CudaDeviceOptions> CudaDeviceOptions::from_environment() {
       return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_CUDA_OPTIMIZATION is '{}'; it should be a digit from 0 to 4.", value);
     options.optimization_level = static_cast<unsigned>(value[0] - '0');
   }
+  if (const char* text = std::getenv("PERGOLA_CUDA_ROUNDING"); text != nullptr && *text != '\0') {
+    const std::string_view value = text;
+    if (value != "exact" && value != "driver")
+      return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_CUDA_ROUNDING is '{}'; it should be 'exact' or 'driver'.", value);
+    options.exact_rounding = value == "exact";
+  }
   return options;
 }
 

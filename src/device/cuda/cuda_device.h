@@ -19,7 +19,8 @@ struct CudaDeviceOptions {
   bool exact_rounding = true;           // src/device/cuda/exact_rounding.h; false lets the driver contract
   unsigned optimization_level = 4;      // of the driver's compiler: 0 (to rule its optimiser out) to 4
 
-  // $PERGOLA_CUDA_CACHE on or off, $PERGOLA_CUDA_OPTIMIZATION 0 to 4; kInvalidArgument for anything else.
+  // $PERGOLA_CUDA_CACHE on or off, $PERGOLA_CUDA_OPTIMIZATION 0 to 4, $PERGOLA_CUDA_ROUNDING exact or driver;
+  // kInvalidArgument for anything else.
   static Result<CudaDeviceOptions> from_environment();
 };
 

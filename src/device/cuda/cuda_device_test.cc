@@ -390,6 +390,33 @@ TEST_F(CudaDevice, Graph_KeepsTheBuffersThatItsKernelsReachByAddress) {
   EXPECT_EQ(words, std::vector<std::uint32_t>(4, 8));
 }
 
+TEST_F(CudaDevice, GraphNodesThatStartEarly_HaveProgrammaticEdges) {
+  const DevicePtr device = open();
+  Queue& queue = queue_of(device);
+  const ModulePtr module = *load(*device);
+  const BufferPtr a = *device->allocate(64, MemoryKind::kHostVisible);
+  std::memset(a->host_pointer(), 0, 64);
+  const auto chain = [&](bool copy_first) {
+    GraphSpec spec;
+    if (copy_first) spec.nodes.push_back({CopyNode{a, 0, a, 0, 0}, {}, {}});
+    for (NodeId i = copy_first ? 1 : 0; i < 3; ++i) {
+      spec.nodes.push_back({KernelNode{module, *module->kernel("add_one"), {}, add_one(a, 16)}, {}, {}});
+      if (i != 0) spec.nodes.back().early_after = i - 1;
+    }
+    return spec;
+  };
+  (void)control().log();
+  auto graph = std::move(device->instantiate(chain(false))).value();
+  EXPECT_EQ(control().log(), "node 1 early after 0\nnode 2 early after 1\n");
+  ASSERT_TRUE(graph->launch(queue).ok());
+  ASSERT_TRUE(queue.synchronize().ok());
+  EXPECT_EQ(a->host_pointer()[60], std::byte{3});
+  const auto refused = device->instantiate(chain(true));
+  EXPECT_EQ(refused.message(), "Graph node 1 starts early after node 0; only a kernel may, after an earlier kernel.");
+  control().fail("cuGraphAddDependencies_v2", cuda::CUDA_ERROR_OUT_OF_MEMORY, 1);
+  EXPECT_EQ(device->instantiate(chain(false)).code(), Code::kResourceExhausted);
+}
+
 TEST_F(CudaDevice, Graph_RunsOftenAndTakesNewParameters) {
   const DevicePtr device = open();
   Queue& queue = queue_of(device);
@@ -482,6 +509,14 @@ TEST_F(CudaDevice, OptionsFromEnvironment) {
   ::setenv("PERGOLA_CUDA_OPTIMIZATION", "5", 1);
   const auto level = CudaDeviceOptions::from_environment();
   ::unsetenv("PERGOLA_CUDA_OPTIMIZATION");
+  ::setenv("PERGOLA_CUDA_ROUNDING", "driver", 1);
+  const auto rounding = CudaDeviceOptions::from_environment();
+  ::setenv("PERGOLA_CUDA_ROUNDING", "none", 1);
+  const auto no_rounding = CudaDeviceOptions::from_environment();
+  ::unsetenv("PERGOLA_CUDA_ROUNDING");
+  ASSERT_TRUE(rounding.ok()) << rounding.message();
+  EXPECT_FALSE(rounding->exact_rounding);
+  EXPECT_EQ(no_rounding.message(), "PERGOLA_CUDA_ROUNDING is 'none'; it should be 'exact' or 'driver'.");
   ::setenv("PERGOLA_CUDA_CACHE", "no", 1);
   const auto cache = CudaDeviceOptions::from_environment();
   ::unsetenv("PERGOLA_CUDA_CACHE");

@@ -146,7 +146,7 @@ inline constexpr std::uintptr_t CU_LAUNCH_PARAM_BUFFER_SIZE_AS_INT = 2;
 struct CUgraphEdgeData {
   unsigned char from_port, to_port, type, reserved[5];
 };
-inline constexpr unsigned char CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC = 1;
+inline constexpr unsigned char kProgrammaticPort = 1;  // CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, a macro
 inline constexpr unsigned char CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC = 1;
 enum CUlaunchAttributeID : int {
   CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,

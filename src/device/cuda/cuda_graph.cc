@@ -53,7 +53,7 @@ struct CudaGraph::AddNode {
                            "This driver has no edges of graphs that let kernels start early: "
                            "CUDA 12.3 or later has.");
     CUgraphEdgeData edge{};
-    edge.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+    edge.from_port = kProgrammaticPort;
     edge.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
     return check(driver().cuGraphAddDependencies_v2(state.graph, &earlier, &made, &edge, 1));
   }

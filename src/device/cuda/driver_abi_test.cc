@@ -46,11 +46,15 @@ namespace pergola::device::cuda::declared {
 #undef PERGOLA_CUDA_OPTIONAL
 
 #define SAME_VALUE(name) static_assert(static_cast<long>(ours::name) == static_cast<long>(::name), #name)
-#define SAME_SIZE(CUgraphEdgeData);
-SAME_SIZE(name) static_assert(sizeof(ours::name) == sizeof(::name), #name)
+#define SAME_SIZE(name) static_assert(sizeof(ours::name) == sizeof(::name), #name)
 #define SAME_MEMBER(type, member) \
   static_assert(offsetof(ours::type, member) == offsetof(::type, member), #type "." #member)
 
+#if CUDA_VERSION >= 12030
+SAME_SIZE(CUgraphEdgeData);
+SAME_VALUE(CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC);
+static_assert(ours::kProgrammaticPort == CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC);
+#endif
 SAME_VALUE(CUDA_ERROR_INVALID_VALUE);
 SAME_VALUE(CUDA_ERROR_OUT_OF_MEMORY);
 SAME_VALUE(CUDA_ERROR_NOT_INITIALIZED);

@@ -526,6 +526,21 @@ FAKE cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode*, s
   ENTER("cuGraphAddEmptyNode");
   return add_node(graph, node, [] {});
 }
+FAKE cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
+                               const CUgraphEdgeData* edges, std::size_t count) {
+  ENTER("cuGraphAddDependencies_v2");
+  const auto number = [&](CUgraphNode node) {
+    std::size_t i = 0;
+    while (graph->nodes[i].get() != node) ++i;
+    return std::to_string(i);
+  };
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool programmatic = edges[i].type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC &&
+                              edges[i].from_port == kProgrammaticPort && edges[i].to_port == 0;
+    fake().note("node " + number(to[i]) + (programmatic ? " early after " : " after ") + number(from[i]));
+  }
+  return CUDA_SUCCESS;
+}
 FAKE cuGraphKernelNodeSetAttribute(CUgraphNode, CUlaunchAttributeID, const CUlaunchAttributeValue*) {
   return fake().enter("cuGraphKernelNodeSetAttribute");
 }
