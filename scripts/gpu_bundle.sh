@@ -23,7 +23,7 @@ away=' analysis_test base_test ptx_test source_test tool_test instruction_table_
  device_null_test device_cuda_test transform_test executor_test capi_test c11_test fairness_test corpus_run_test launches_test
  examples_test cpu_device_bench footprints_soundness_test block_programs_test block_patterns_test
  recorded_patterns_test relations_soundness_test block_patterns_bench
- block_orders_test random_chains_test device_cpu_blocks_test block_schedule_bench '
+ block_orders_test random_chains_test device_cpu_blocks_test block_schedule_bench lowered_programs_test '
 for program in "$bin"/*_test "$bin"/*_bench; do
   case ${away//$'\n'/ } in *" $(basename "$program") "*) continue ;; esac
   [ -x "$program" ] && programs+=("$(basename "$program")")
@@ -45,7 +45,7 @@ ldd "$folder"/bin/* "$folder"/lib/*.so 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\
   grep -vE '/(libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s|ld-linux[^/]*)\.so' | grep -v "$PWD/" |
   while read -r library; do install -m 644 "$(readlink -f "$library")" "$folder/lib/$(basename "$library")"; done
 
-git ls-files tests/ptx tests/conformance tests/differential tests/litmus tests/corpus/cuda tests/corpus/ptx tests/corpus/triton examples include bench/dag bench/narrow bench/support python/gpu scripts/gpu_report.sh |
+git ls-files tests/ptx tests/conformance tests/differential tests/litmus tests/corpus/cuda tests/corpus/ptx tests/corpus/triton examples include bench/dag bench/narrow bench/blocks/kernels bench/support python/gpu scripts/gpu_report.sh |
   tar -cf - -T - | tar -xf - -C "$folder/source"
 install -m 755 scripts/gpu_report.sh "$folder/report"
 git describe --always --dirty --abbrev=12 >"$folder/source/COMMIT"

@@ -54,12 +54,15 @@ part differential 900 env PERGOLA_DEVICE=cuda:0 PERGOLA_DIFFERENTIAL=1:1000 "$bi
 part instruction-bits 900 "$bin/instruction_bits" --device=cuda:0 --cases=16384 --json="$out/instruction-bits-h200"
 part litmus 600 env PERGOLA_DEVICE=cuda:0 PERGOLA_LITMUS_MS=1000 "$bin/litmus_test"
 part dag 600 env PERGOLA_DEVICE=cuda:0 PERGOLA_DAG_PROGRAMS=300 "$bin/dag_test"
+part chains 300 env PERGOLA_CHAINS_DEVICE=cuda:0 PERGOLA_CHAINS=3000 "$bin/lowered_chains_test" --gtest_filter='*HaveTheBits*'
 part launch 300 env PERGOLA_DEVICE=cuda:0 "$bin/launch_bench" --report "$out/launch-h200"
 part task 300 env PERGOLA_DEVICE=cuda:0 "$bin/task_bench" --report "$out/task-h200"
 part dag-bench 600 env PERGOLA_DEVICE=cuda:0 "$bin/dag_bench" --kernels "$source/bench/dag/kernels.cu" --report "$out/dag-h200"
 part task-pool 120 env PERGOLA_DEVICE=cuda:0 "$bin/runtime_test" --gtest_filter='TaskPool*'
 part narrow-rates 600 env PERGOLA_DEVICE=cuda:0 "$bin/narrow_rates_bench" --kernels "$source/bench/narrow" --report "$out/narrow-rates-h200"
 part narrow-bench 900 env PERGOLA_DEVICE=cuda:0 "$bin/narrow_bench" --kernels "$source/bench/narrow" --report "$out/narrow-h200"
+part blocks 900 env PERGOLA_BLOCKS_KERNELS="$source/bench/blocks/kernels" "$bin/block_forms_bench" --waves 0.5 --waves 2 --waves 8 \
+  --report "$out/blocks-h200"
 if command -v ncu >/dev/null; then
   part dag-counters 600 python3 "$source/bench/dag/counters.py" --bench "$bin/dag_bench" --kernels "$source/bench/dag/kernels.cu" \
     --times "$out/dag-h200.json" --bytes 100M,1G --report "$out/dag-counters-h200"
