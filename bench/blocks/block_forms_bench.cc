@@ -13,6 +13,7 @@
 #include "bench/support/main.h"
 #include "src/device/cuda/cuda_device.h"
 #include "src/ptx/parser.h"
+#include "src/ptx/printer.h"
 #include "src/source/source.h"
 
 namespace {
@@ -62,7 +63,7 @@ struct Settings {
 
 // Until its graphs are made and the ways of each are tried.
 constexpr int kSessionWarmUps = 40;
-constexpr double kSessionWarmUpMs = 1200;
+constexpr double kSessionWarmUpMs = 2000;
 
 class Suite {
  public:
@@ -90,7 +91,11 @@ class Suite {
     times_.clear();
     for (const auto style :
          {DriverStyle::kStream, DriverStyle::kStreams, DriverStyle::kGraph, DriverStyle::kGraphStreams})
-      if (const auto form = driver_form(gpu, program, module, loaded, style)) measure(program, size_name, *form, {});
+      if (const auto form = driver_form(gpu, program, module, loaded, style))
+        measure(program, size_name, *form,
+                style == DriverStyle::kGraph
+                    ? nlohmann::json{{"launches_alone_ms", launches_alone_ms(program, module, loaded)}}
+                    : nlohmann::json::object());
     for (const auto& [form_name, options] : lowerings()) {
       if (!wanted(form_name)) continue;
       const auto start = std::chrono::steady_clock::now();
@@ -114,6 +119,8 @@ class Suite {
       GraphForm form(form_name, *device_, loaded, std::move(lowered.spec));
       measure(program, size_name, form, params);
     }
+    for (const auto& [form_name, blocks] : {std::pair("pergola-fused", 8u), std::pair("pergola-fused-block", 1u)})
+      if (wanted(form_name)) run_fused(program, size_name, loaded, form_name, blocks);
     for (const auto& [form_name, policies] :
          {std::pair("pergola", "graphs=always"), std::pair("pergola-launches", "graphs=off"),
           std::pair("pergola-plain", "graphs=always,blocks=off")}) {
@@ -134,6 +141,55 @@ class Suite {
     auto module = value_of(pergola::ptx::parse(ptx, program.source_file));
     return {std::move(ptx), std::move(module)};
   }
+  void run_fused(const Program& program, const std::string& size_name, ProgramOnDevice& loaded, const char* form_name,
+                 std::uint32_t blocks) {
+    pergola::runtime::FusedOptions options;
+    options.blocks = blocks;
+    if (blocks == 1) options.most_warps = 32;
+    const auto start = std::chrono::steady_clock::now();
+    auto fused = value_of(loaded.fused(options));
+    if (fused.segments.empty()) return;
+    std::size_t launches = 0, barriers = 0, warps = 0;
+    for (const auto& segment : fused.segments) {
+      launches += segment.count;
+      barriers += segment.barriers;
+      warps = std::max<std::size_t>(warps, segment.shape.warps * segment.shape.blocks);
+    }
+    nlohmann::json params = {{"fused_launches", launches},
+                             {"segments", fused.segments.size()},
+                             {"barriers", barriers},
+                             {"warps", warps},
+                             {"lower_ms", bench::ms_since(start)},
+                             {"memory_kb", fused.memory_bytes / 1024}};
+    for (const std::string& reason : fused.plain_reasons)
+      if (!reason.empty() && !params.contains("first_reason")) params["first_reason"] = reason;
+    GraphForm form(form_name, *device_, loaded, std::move(fused.spec));
+    measure(program, size_name, form, params);
+  }
+
+  // What the captured graph takes with kernels that return at once: the launches' own time.
+  double launches_alone_ms(const Program& program, const pergola::ptx::Module& module, ProgramOnDevice& loaded) {
+    pergola::ptx::Module empty = module;
+    for (pergola::ptx::Item& item : empty.items) {
+      auto* const function = std::get_if<pergola::ptx::Function>(&item.node);
+      if (function == nullptr || !function->is_entry) continue;
+      pergola::ptx::Instruction end;
+      end.op = pergola::ptx::Op::kRet;
+      function->body.clear();
+      function->body.push_back({std::move(end), function->location});
+    }
+    const bench::Gpu gpu(pergola::ptx::print(empty));
+    const auto form = driver_form(gpu, program, module, loaded, DriverStyle::kGraph);
+    std::vector<double> times;
+    for (int i = 0; i < settings_.runs + form->warm_ups; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      form->run();
+      if (i >= form->warm_ups) times.push_back(bench::ms_since(start));
+    }
+    std::sort(times.begin(), times.end());
+    return alone_ = times[times.size() / 2];
+  }
+
   static std::vector<std::pair<std::string, pergola::runtime::BlockLoweringOptions>> lowerings() {
     std::vector<std::pair<std::string, pergola::runtime::BlockLoweringOptions>> result;
     pergola::runtime::BlockLoweringOptions options;
@@ -176,6 +232,7 @@ class Suite {
                     program.launches.size(), stream * 1e3, stream * 1e3 / program.launches.size());
     for (const auto& [name, time] : times_)
       if (name != "stream") line += fmt::format(" {} {:.2f}", name, stream / time);
+    line += fmt::format(" | launches free {:.2f}", stream / std::max(times_["graph"] - alone_, 1e-6));
     lines.push_back(line);
     const auto best_graph =
         times_.contains("graph-streams") ? std::min(times_["graph"], times_["graph-streams"]) : times_["graph"];
@@ -213,6 +270,7 @@ class Suite {
   const Settings& settings_;
   bench::Report& report_;
   std::map<std::string, double> times_;  // median, ms
+  double alone_ = 0;                     // launches of the graph, ms
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "src/ptx/signature.h"
 #include "src/ptx/verifier.h"
 #include "src/transform/block_signals.h"
+#include "src/transform/fused_chain.h"
 
 namespace pergola::runtime {
 
@@ -40,12 +41,34 @@ Result<std::unique_ptr<const BlockKernel::Analysed>> BlockKernel::analyse() cons
   return std::unique_ptr<const Analysed>(std::move(analysed));
 }
 
+Status BlockKernel::check_variables() const {
+  if (written_variable_.empty()) return {};
+  return PERGOLA_ERROR(kUnsupported,
+                       "Kernel '{}' uses variable '{}', which kernels of its module write: a form of it that waits "
+                       "for blocks would be another module's, with a variable of its own.",
+                       kernel_, written_variable_);
+}
+
+Result<BlockKernel::Body> BlockKernel::fused_body(bool is_one_warp, const std::vector<std::uint32_t>& constant_lines) {
+  const std::lock_guard lock(mutex_);
+  std::pair key(is_one_warp, constant_lines);
+  const auto known = bodies_.find(key);
+  if (known != bodies_.end()) return known->second;
+  return bodies_.emplace(std::move(key), make_body(is_one_warp, constant_lines)).first->second;
+}
+
+Result<BlockKernel::Body> BlockKernel::make_body(bool is_one_warp,
+                                                 const std::vector<std::uint32_t>& constant_lines) const {
+  PERGOLA_TRY(check_variables());
+  PERGOLA_ASSIGN(const ptx::Module module, ptx::parse(*ptx_, source_name_));
+  PERGOLA_ASSIGN(transform::TaskBody body,
+                 transform::entry_to_task(module, kernel_, transform::fused_config(is_one_warp, constant_lines)));
+  PERGOLA_TRY(transform::can_be_fused(body, is_one_warp));
+  return std::make_shared<const transform::TaskBody>(std::move(body));
+}
+
 Result<ptx::Module> BlockKernel::transformed(const transform::BlockSignalOptions& options) const {
-  if (!written_variable_.empty())
-    return PERGOLA_ERROR(kUnsupported,
-                         "Kernel '{}' uses variable '{}', which kernels of its module write: a form of it that waits "
-                         "for blocks would be another module's, with a variable of its own.",
-                         kernel_, written_variable_);
+  PERGOLA_TRY(check_variables());
   PERGOLA_ASSIGN(ptx::Module module, ptx::parse(*ptx_, source_name_));
   PERGOLA_TRY(transform::add_block_signals(module, kernel_, options));
   PERGOLA_TRY(ptx::verify(module));

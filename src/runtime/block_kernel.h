@@ -12,6 +12,7 @@
 #include "src/analysis/footprints.h"
 #include "src/device/device.h"
 #include "src/transform/block_signals.h"
+#include "src/transform/entry_to_task.h"
 
 namespace pergola::runtime {
 
@@ -45,11 +46,17 @@ class BlockKernel {
   Status can_wait_for_blocks();
   // What can_wait_for_blocks() or the device says, the same every time.
   Result<Form> form(const transform::BlockSignalOptions& options);
+  // Its blocks as parts of a fused kernel (transform/fused_chain.h); kUnsupported, with file and line, where they
+  // cannot be. Shared, never null.
+  using Body = std::shared_ptr<const transform::TaskBody>;
+  Result<Body> fused_body(bool is_one_warp, const std::vector<std::uint32_t>& constant_lines);
 
  private:
   Result<std::unique_ptr<const Analysed>> analyse() const;
   Result<ptx::Module> transformed(const transform::BlockSignalOptions& options) const;
   Result<Form> compile(const transform::BlockSignalOptions& options) const;
+  Result<Body> make_body(bool is_one_warp, const std::vector<std::uint32_t>& constant_lines) const;
+  Status check_variables() const;
 
   const device::DevicePtr device_;
   const std::shared_ptr<const std::string> ptx_;
@@ -58,6 +65,7 @@ class BlockKernel {
   std::optional<Result<std::unique_ptr<const Analysed>>> analysed_;
   std::optional<Status> can_wait_;
   std::map<transform::BlockSignalOptions, Result<Form>> forms_;
+  std::map<std::pair<bool, std::vector<std::uint32_t>>, Result<Body>> bodies_;
 };
 
 }  // namespace pergola::runtime

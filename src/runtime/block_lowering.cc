@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 
 #include "src/abi/block_links.h"
-#include "src/base/check.h"
 
 namespace pergola::runtime {
 namespace {
@@ -36,18 +34,16 @@ class Lowering {
   Lowering(device::Device& device, const device::GraphSpec& plain,
            std::span<const std::shared_ptr<BlockKernel>> kernels, std::span<const BlockAllocation> allocations,
            const BlockLoweringOptions& options)
-      : device_(device), plain_(plain), kernels_(kernels), allocations_(allocations), options_(options) {}
+      : device_(device),
+        plain_(plain),
+        options_(options),
+        launches_(plain, kernels, allocations, options.chain.by_block) {}
 
   Result<LoweredBlocks> run() {
     forms_.resize(plain_.nodes.size());
-    result_.plain_reasons.resize(plain_.nodes.size());
-    footprints_.resize(plain_.nodes.size());
-    std::vector<analysis::ChainLaunch> launches(plain_.nodes.size());
-    for (std::size_t i = 0; i < plain_.nodes.size(); ++i) launches[i] = look_at(i);
-    for (std::size_t i = 0; i < plain_.nodes.size(); ++i)
-      if (footprints_[i]) launches[i].footprint = &*footprints_[i];
+    std::vector<analysis::ChainLaunch> launches;
+    for (std::size_t i = 0; i < plain_.nodes.size(); ++i) launches.push_back(look_at(i));
     result_.steps = analysis::plan_chain(launches, options_.chain);
-    find_written();
     for (std::size_t i = 0; i < plain_.nodes.size(); ++i) PERGOLA_TRY(choose_form(i));
     PERGOLA_TRY(lay_out());
     for (std::size_t i = 0; i < plain_.nodes.size(); ++i) add_node(i);
@@ -59,119 +55,39 @@ class Lowering {
  private:
   bool is_plain(std::size_t node) const { return !result_.plain_reasons[node].empty(); }
   bool starts_early(std::size_t node) const { return node != 0 && !is_plain(node) && !is_plain(node - 1); }
-  const KernelNode& kernel_node(std::size_t node) const { return std::get<KernelNode>(plain_.nodes[node].work); }
-  std::uint32_t blocks(std::size_t node) const {
-    return static_cast<std::uint32_t>(kernel_node(node).config.grid.count());
-  }
-  std::uint32_t threads(std::size_t node) const {
-    return static_cast<std::uint32_t>(kernel_node(node).config.block.count());
-  }
+  std::uint32_t blocks(std::size_t node) const { return launches_.blocks(node); }
+  std::uint32_t threads(std::size_t node) const { return launches_.threads(node); }
 
   analysis::ChainLaunch look_at(std::size_t node) {
-    analysis::ChainLaunch launch;
-    launch.is_plain = true;
-    launch.unknown_reason = "it is no kernel launch";
-    std::string& why_plain = result_.plain_reasons[node];
-    why_plain = launch.unknown_reason;
-    if (!std::holds_alternative<KernelNode>(plain_.nodes[node].work)) return launch;
-    const KernelNode& work = kernel_node(node);
-    launch.unknown_reason = "its kernel's PTX is not known";
-    why_plain = launch.unknown_reason;
-    if (kernels_[node] == nullptr) return launch;
-    Result<analysis::LaunchFootprint> footprint = footprint_of(node);
-    if (footprint.ok())
-      footprints_[node] = std::move(*footprint);
-    else
-      launch.unknown_reason = footprint.message();
-    why_plain = "it is launched as a cooperative grid or in clusters";
-    if (work.config.cooperative || !(work.config.cluster == device::Dim3{0, 0, 0})) return launch;
-    const Status can = kernels_[node]->can_wait_for_blocks();
-    why_plain = can.message();
-    if (!can.ok()) return launch;
-    launch.is_plain = false;
+    analysis::ChainLaunch launch = launches_.launch(node);
+    std::string why_plain = launches_.plain_reason(node);
+    if (why_plain.empty()) why_plain = launches_.kernel(node).can_wait_for_blocks().message();
+    result_.plain_reasons.push_back(why_plain);
+    launch.is_plain = !why_plain.empty();
+    if (launch.is_plain) return launch;
     launch.may_wait_by_block = fits_at_once(node);
     launch.lets_next_start_late = blocks(node) > options_.most_triggers;
     return launch;
   }
 
   bool fits_at_once(std::size_t node) const {
-    const KernelNode& work = kernel_node(node);
+    const KernelNode& work = launches_.kernel_node(node);
     const Result<std::uint32_t> resident =
         work.kernel->max_resident_blocks_per_sm(threads(node), work.config.dynamic_shared_bytes);
     return resident.ok() && blocks(node) <= std::uint64_t{*resident} * device_.info().sm_count;
-  }
-
-  Result<analysis::LaunchFootprint> footprint_of(std::size_t node) {
-    const KernelNode& work = kernel_node(node);
-    PERGOLA_ASSIGN(const BlockKernel::Analysed* const analysed, kernels_[node]->analysed());
-    analysis::LaunchValues values;
-    const device::Dim3 &grid = work.config.grid, &block = work.config.block;
-    for (int axis = 0; axis < 3; ++axis) {
-      values.grid[axis] = axis == 0 ? grid.x : axis == 1 ? grid.y : grid.z;
-      values.block[axis] = axis == 0 ? block.x : axis == 1 ? block.y : block.z;
-    }
-    values.parameters = work.parameters;
-    for (std::uint32_t at = 0; at + 8 <= work.parameters.size(); at += 8) {
-      device::DeviceAddress word = 0;
-      std::memcpy(&word, work.parameters.data() + at, sizeof word);
-      for (std::size_t a = 0; a < allocations_.size(); ++a) {
-        const BlockAllocation& allocation = allocations_[a];
-        if (word < allocation.address || word - allocation.address >= allocation.size_bytes) continue;
-        values.pointers.push_back({at, static_cast<analysis::AllocationId>(a),
-                                   static_cast<std::int64_t>(word - allocation.address), allocation.size_bytes});
-      }
-    }
-    // Variables of modules: kernels that write them have no form that starts early, so these stand for tables that
-    // nobody writes, behind all that somebody may.
-    auto number = static_cast<analysis::AllocationId>(allocations_.size());
-    for (const ptx::Item& item : analysed->module.items)
-      if (const auto* variable = std::get_if<ptx::Variable>(&item.node);
-          variable != nullptr && variable->space == ptx::Space::kGlobal)
-        values.variables.push_back({variable->name, number++, variable->size_bytes()});
-    most_allocations_ = std::max<std::size_t>(most_allocations_, number);
-    return options_.chain.by_block ? analysed->footprints->at(values) : analysed->footprints->allocations_at(values);
-  }
-
-  // Allocations that some launch writes, or may: their contents change while the chain runs.
-  void find_written() {
-    written_.assign(std::max(most_allocations_, allocations_.size()), false);
-    for (std::size_t i = 0; i < plain_.nodes.size(); ++i) {
-      if (!footprints_[i] || footprints_[i]->writes_anything) {
-        written_.assign(written_.size(), true);
-        return;
-      }
-      for (const analysis::AccessFootprint& access : footprints_[i]->accesses)
-        if (access.writes) written_[access.allocation] = true;
-    }
-  }
-
-  // Lines of the kernel that load what nobody writes.
-  std::vector<std::uint32_t> constant_lines(std::size_t node) const {
-    std::map<std::uint32_t, bool> constant;
-    if (!footprints_[node]) return {};
-    using Access = analysis::LaunchFootprint::Instruction;
-    for (const Access& access : footprints_[node]->instructions) {
-      const bool is_constant = access.allocation != Access::kAnything && !written_[access.allocation];
-      const auto line = constant.emplace(access.line, true).first;
-      line->second = line->second && is_constant;
-    }
-    std::vector<std::uint32_t> lines;
-    for (const auto& [line, is_constant] : constant)
-      if (is_constant) lines.push_back(line);
-    return lines;
   }
 
   Status choose_form(std::size_t node) {
     if (is_plain(node)) return {};
     const analysis::ChainStep& step = result_.steps[node];
     const bool early = starts_early(node);
-    PERGOLA_ASSIGN(forms_[node], kernels_[node]->form({.triggers = blocks(node) <= options_.most_triggers,
-                                                       .waits_for_all = early && step.waits_for_all,
-                                                       .has_parents = !step.first_parent.empty(),
-                                                       .signals = step.signals,
-                                                       .limits = early && step.limits,
-                                                       .starts_early = early,
-                                                       .constant_lines = constant_lines(node)}));
+    PERGOLA_ASSIGN(forms_[node], launches_.kernel(node).form({.triggers = blocks(node) <= options_.most_triggers,
+                                                              .waits_for_all = early && step.waits_for_all,
+                                                              .has_parents = !step.first_parent.empty(),
+                                                              .signals = step.signals,
+                                                              .limits = early && step.limits,
+                                                              .starts_early = early,
+                                                              .constant_lines = launches_.constant_lines(node)}));
     const std::uint32_t most = forms_[node].kernel->resources().max_threads_per_block;
     if (most != 0 && threads(node) > most)
       return PERGOLA_ERROR(kResourceExhausted,
@@ -241,14 +157,10 @@ class Lowering {
 
   device::Device& device_;
   const device::GraphSpec& plain_;
-  const std::span<const std::shared_ptr<BlockKernel>> kernels_;
-  const std::span<const BlockAllocation> allocations_;
   const BlockLoweringOptions& options_;
+  const ChainLaunches launches_;
   std::vector<BlockKernel::Form> forms_;  // by node; of plain ones empty
-  std::vector<std::optional<analysis::LaunchFootprint>> footprints_;
-  std::size_t most_allocations_ = 0;  // with the variables of modules
-  std::vector<bool> written_;         // by allocation
-  std::vector<BlockLinks> links_;     // addresses are offsets until the memory is there
+  std::vector<BlockLinks> links_;         // addresses are offsets until the memory is there
   device::BufferPtr memory_;
   LoweredBlocks result_;
 };
@@ -258,7 +170,6 @@ class Lowering {
 Result<LoweredBlocks> lower_blocks(device::Device& device, const device::GraphSpec& plain,
                                    std::span<const std::shared_ptr<BlockKernel>> kernels,
                                    std::span<const BlockAllocation> allocations, const BlockLoweringOptions& options) {
-  PERGOLA_CHECK(kernels.size() == plain.nodes.size());
   return Lowering(device, plain, kernels, allocations, options).run();
 }
 

@@ -16,14 +16,9 @@
 #include "src/analysis/block_chain.h"
 #include "src/device/device.h"
 #include "src/runtime/block_kernel.h"
+#include "src/runtime/chain_launches.h"
 
 namespace pergola::runtime {
-
-// Memory that launches may reach through pointers among their parameters.
-struct BlockAllocation {
-  device::DeviceAddress address = 0;
-  std::uint64_t size_bytes = 0;
-};
 
 struct BlockLoweringOptions {
   analysis::ChainOptions chain{};
@@ -38,9 +33,8 @@ struct LoweredBlocks {
   std::uint64_t memory_bytes = 0;          // that the chain needs on the device
 };
 
-// `kernels`: by node, null where the node is no kernel or nothing is known of it; `allocations` are disjoint. What lies
-// in a parameter and points into none of them is taken for a number; used as an address it may point anywhere. Waits
-// for a copy to the device. The graph must not run beside itself. Thread-safe.
+// `kernels` and `allocations` as ChainLaunches has them. Waits for a copy to the device. The graph must not run beside
+// itself. Thread-safe.
 Result<LoweredBlocks> lower_blocks(device::Device& device, const device::GraphSpec& plain,
                                    std::span<const std::shared_ptr<BlockKernel>> kernels,
                                    std::span<const BlockAllocation> allocations,

@@ -5,6 +5,7 @@
 
 #include "src/base/log.h"
 #include "src/runtime/block_lowering.h"
+#include "src/runtime/fused_lowering.h"
 #include "src/runtime/loaded_block_form.h"
 
 namespace pergola::runtime {
@@ -53,6 +54,28 @@ std::string summary(const LoweredBlocks& lowered) {
   return text;
 }
 
+std::string summary(const LoweredFused& lowered) {
+  std::size_t fused = 0, barriers = 0;
+  for (const FusedSegment& segment : lowered.segments) fused += segment.count, barriers += segment.barriers;
+  std::string text = fmt::format("of {} launches {} are {} with {} barriers", lowered.plain_reasons.size(), fused,
+                                 lowered.segments.size(), barriers);
+  std::map<std::string, std::size_t> reasons;
+  for (const std::string& reason : lowered.plain_reasons)
+    if (!reason.empty()) ++reasons[reason];
+  for (const auto& [reason, count] : reasons) text += fmt::format("; {} times: {}", count, reason);
+  return text;
+}
+
+// By launch: null where its parameters change, or nothing is known of it.
+std::vector<std::shared_ptr<BlockKernel>> kernels_of(std::span<const LaunchToLower> launches) {
+  std::vector<std::shared_ptr<BlockKernel>> kernels;
+  for (const LaunchToLower& launch : launches) {
+    const auto* const form = launch.varies ? nullptr : dynamic_cast<const LoadedBlockForm*>(launch.form);
+    kernels.push_back(form == nullptr ? nullptr : form->block_kernel());
+  }
+  return kernels;
+}
+
 }  // namespace
 
 std::vector<GraphWay> BlockWays::ways(device::GraphSpec plain, std::span<const LaunchToLower> launches) {
@@ -60,6 +83,9 @@ std::vector<GraphWay> BlockWays::ways(device::GraphSpec plain, std::span<const L
   const bool measured = policy_ == Blocks::kMeasured && device_->info().kind == device::DeviceKind::kCuda;
   if (policy_ == Blocks::kEarly || measured) add_early(false, plain, launches, ways);
   if (policy_ == Blocks::kByBlock || measured) add_early(true, plain, launches, ways);
+  const std::uint32_t cluster = std::min(device_->info().max_cluster_blocks, 8u);
+  if (cluster > 1 && (policy_ == Blocks::kFused || measured)) add_fused(cluster, "fused", plain, launches, ways);
+  if (measured || (cluster <= 1 && policy_ == Blocks::kFused)) add_fused(1, "fused-block", plain, launches, ways);
   if (policy_ == Blocks::kOff || policy_ == Blocks::kMeasured || ways.empty())
     ways.insert(ways.begin(), {"plain", "an edge wherever two launches conflict", std::move(plain), true});
   return ways;
@@ -67,17 +93,13 @@ std::vector<GraphWay> BlockWays::ways(device::GraphSpec plain, std::span<const L
 
 void BlockWays::add_early(bool by_block, const device::GraphSpec& plain, std::span<const LaunchToLower> launches,
                           std::vector<GraphWay>& ways) const {
-  std::vector<std::shared_ptr<BlockKernel>> kernels;
-  for (const LaunchToLower& launch : launches) {
-    const auto* const form = launch.varies ? nullptr : dynamic_cast<const LoadedBlockForm*>(launch.form);
-    kernels.push_back(form == nullptr ? nullptr : form->block_kernel());
-  }
   BlockLoweringOptions options;
   if (!by_block) {
     options.chain.by_block = false;
     options.chain.most_running = ~std::uint32_t{0};  // who waits for a launch waits for all before it
   }
-  Result<LoweredBlocks> lowered = lower_blocks(*device_, plain, kernels, allocations_of(launches), options);
+  Result<LoweredBlocks> lowered =
+      lower_blocks(*device_, plain, kernels_of(launches), allocations_of(launches), options);
   const char* const name = by_block ? "by-block" : "early";
   if (!lowered.ok()) {
     PERGOLA_INFO("a graph of {} launches cannot be made in the way '{}': {}", launches.size(), name, lowered.message());
@@ -86,6 +108,20 @@ void BlockWays::add_early(bool by_block, const device::GraphSpec& plain, std::sp
   const auto differs = [&](const analysis::ChainStep& step) { return !step.first_parent.empty(); };
   if (by_block && policy_ == Blocks::kMeasured && std::none_of(lowered->steps.begin(), lowered->steps.end(), differs))
     return;  // it would be the same as `early`
+  ways.push_back({name, summary(*lowered), std::move(lowered->spec), false});
+}
+
+void BlockWays::add_fused(std::uint32_t blocks, const char* name, const device::GraphSpec& plain, Launches launches,
+                          std::vector<GraphWay>& ways) const {
+  FusedOptions options;
+  options.blocks = blocks;
+  if (blocks == 1) options.most_warps = 32;
+  Result<LoweredFused> lowered = lower_fused(*device_, plain, kernels_of(launches), allocations_of(launches), options);
+  if (!lowered.ok()) {
+    PERGOLA_INFO("a graph of {} launches cannot be made in the way '{}': {}", launches.size(), name, lowered.message());
+    return;
+  }
+  if (lowered->segments.empty()) return;  // it would be the plain one
   ways.push_back({name, summary(*lowered), std::move(lowered->spec), false});
 }
 

@@ -31,7 +31,7 @@ struct LaunchToLower {
 };
 
 struct GraphWay {
-  std::string name;  // "plain" "early" "by-block"
+  std::string name;  // "plain" "early" "by-block" "fused" "fused-block"
   std::string why;   // what it does, for people
   device::GraphSpec spec;
   bool is_plain = false;  // `spec` is the plain one

@@ -8,7 +8,7 @@ namespace {
 constexpr std::string_view kKnown =
     "retrieve-new-stream=reuse|always-new, retrieve-parent-stream=disjoint|same-as-parent, "
     "dependency=with-const|no-const, execution=async|sync, max-streams=N, "
-    "graphs=recurring|off|always, blocks=off|measured|early|by-block, memory=device|managed";
+    "graphs=recurring|off|always, blocks=off|measured|early|by-block|fused, memory=device|managed";
 
 // Sets `out` to the enumerator whose word `value` is: words[i] is that of the i-th.
 template <typename Enum>
@@ -39,7 +39,7 @@ bool apply(std::string_view name, std::string_view value, Policy& policy) {
   if (name == "dependency") return choose(value, {"with-const", "no-const"}, policy.dependency);
   if (name == "execution") return choose(value, {"async", "sync"}, policy.execution);
   if (name == "graphs") return choose(value, {"recurring", "off", "always"}, policy.graphs);
-  if (name == "blocks") return choose(value, {"off", "measured", "early", "by-block"}, policy.blocks);
+  if (name == "blocks") return choose(value, {"off", "measured", "early", "by-block", "fused"}, policy.blocks);
   if (name == "memory") return choose(value, {"device", "managed"}, policy.memory);
   if (name == "max-streams") return parse_count(value, policy.max_streams);
   return false;
@@ -60,7 +60,8 @@ Result<Policy> parse_policy(std::string_view text, Policy base) {
 
 std::string to_string(const Policy& policy) {
   return fmt::format(
-      "retrieve-new-stream={},retrieve-parent-stream={},dependency={},execution={},max-streams={},graphs={},blocks={},memory={}",
+      "retrieve-new-stream={},retrieve-parent-stream={},dependency={},execution={},max-streams={},graphs={},blocks={},"
+      "memory={}",
       policy.retrieve_new_stream == RetrieveNewStream::kReuse ? "reuse" : "always-new",
       policy.retrieve_parent_stream == RetrieveParentStream::kDisjoint ? "disjoint" : "same-as-parent",
       policy.dependency == DependencyPolicy::kWithConst ? "with-const" : "no-const",
@@ -71,7 +72,8 @@ std::string to_string(const Policy& policy) {
       policy.blocks == Blocks::kOff        ? "off"
       : policy.blocks == Blocks::kMeasured ? "measured"
       : policy.blocks == Blocks::kEarly    ? "early"
-                                           : "by-block",
+      : policy.blocks == Blocks::kByBlock  ? "by-block"
+                                           : "fused",
       policy.memory == Memory::kDevice ? "device" : "managed");
 }
 

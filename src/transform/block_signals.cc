@@ -180,30 +180,13 @@ void join_ends(Function& kernel) {
   }
 }
 
-// All but those of `constant_lines`.
-Status make_coherent(ptx::Module& module, const Function& kernel, const std::vector<std::uint32_t>& constant_lines) {
-  std::vector<std::pair<Instruction*, Instruction>> kept;
-  for (ptx::Item& item : module.items) {
-    auto* function = std::get_if<Function>(&item.node);
-    if (function == nullptr) continue;
-    for (Statement& statement : function->body) {
-      Instruction* in = statement.instruction();
-      if (in != nullptr && std::binary_search(constant_lines.begin(), constant_lines.end(), statement.location.line))
-        kept.emplace_back(in, *in);
-    }
-  }
-  PERGOLA_TRY(make_kernel_loads_coherent(module, kernel.name));
-  for (auto& [in, as_it_was] : kept) *in = std::move(as_it_was);
-  return {};
-}
-
 }  // namespace
 
 Status add_block_signals(ptx::Module& module, std::string_view kernel, const BlockSignalOptions& options) {
   PERGOLA_TRY(leave_only_kernel(module, kernel));
   Function& entry = *module.find_function(kernel);
   PERGOLA_TRY(check(module, entry));
-  PERGOLA_TRY(make_coherent(module, entry, options.constant_lines));
+  PERGOLA_TRY(make_kernel_loads_coherent(module, kernel, options.constant_lines));
   raise_target(module);
 
   ptx::Variable links;

@@ -109,7 +109,7 @@ Result<ptx::Module> build_module(const ptx::Module& module, const TaskPlan& plan
       if (function == plan.entry) {
         PERGOLA_ASSIGN(ptx::Function body, rewrite_for_task(ended, plan, &flow));
         make_func(body, name);
-        make_loads_coherent(body);
+        make_loads_coherent(body, plan.config.constant_lines);
         out.items.push_back({std::move(body)});
       } else if (!function->is_entry && reached.contains(function->name)) {
         if (!function->has_body) {
@@ -117,7 +117,7 @@ Result<ptx::Module> build_module(const ptx::Module& module, const TaskPlan& plan
           continue;
         }
         PERGOLA_ASSIGN(ptx::Function body, rewrite_for_task(*function, plan, nullptr));
-        make_loads_coherent(body);
+        make_loads_coherent(body, plan.config.constant_lines);
         out.items.push_back({std::move(body)});
       }
     } else if (const auto* verbatim = std::get_if<ptx::Verbatim>(&item.node)) {
@@ -167,8 +167,8 @@ Result<TaskBody> entry_to_task(const ptx::Module& module, std::string_view kerne
   end_at_label(ended);
   PERGOLA_ASSIGN(const LaneFlow flow, lane_flow(ended, [&](const Instruction& in) { return plan.together_at(in); }));
   plan.is_ragged = flow.is_ragged;
-  const bool nameable =
-      flow.every_lane_arrives && !flow.is_ragged && !plan.barriers_by_register && !plan.callees_have_barriers;
+  const bool nameable = flow.every_lane_arrives && !flow.is_ragged && !plan.barriers_by_register &&
+                        !plan.callees_have_barriers && !config.is_one_warp;
   plan.named_barriers = nameable && plan.kinds.size() < 16 ? static_cast<std::uint32_t>(plan.kinds.size()) : 0;
 
   TaskBody body;
@@ -180,7 +180,7 @@ Result<TaskBody> entry_to_task(const ptx::Module& module, std::string_view kerne
   body.dynamic_shared_offset = plan.dynamic_shared_offset;
   body.shared_align_bytes = plan.shared_align_bytes;
   body.uses_dynamic_shared = plan.uses_dynamic_shared;
-  body.barriers = plan.kinds;
+  if (!config.is_one_warp) body.barriers = plan.kinds;
   body.named_barriers = plan.named_barriers;
   body.is_ragged = plan.is_ragged;
   body.required_threads = entry->required_threads;

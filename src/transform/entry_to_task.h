@@ -6,7 +6,9 @@
 //     %tid %ctaid %ntid %nctaid %warpid ...         from the warp's slot (abi/task_slot.h)
 //     ld.param                                      loads from the task's parameter block
 //     .shared arrays, static and dynamic            offsets in the block's own allocation
-//     bar.sync, bar.arrive, bar.red, any id         barriers of the block: named, mbarrier, or a word (TaskBarrierKind)
+//     bar.sync, bar.arrive, bar.red, any id         barriers of the block: named, mbarrier, or a word
+//     (TaskBarrierKind);
+//                                                   bar.warp.sync where it has one warp
 //     shfl, vote, match, redux ... .sync            their member mask less the lanes that have returned
 //     ret, exit                                     a branch to the end, where all 32 lanes meet
 //
@@ -35,6 +37,11 @@ struct TaskConfig {
   ptx::Space parameters = ptx::Space::kGlobal;  // or kShared: where the parameter block is
   // The target of the module that is made, where the kernel's own is not newer: "sm_80" at least.
   std::string target = "sm_90";
+  // Blocks of this body are of one warp at most: barriers are the warp's own, and TaskBody::barriers is empty.
+  bool is_one_warp = false;
+  // Lines of the module's text whose loads may stay non-coherent (ld.global.nc): nobody writes what they read while the
+  // kernel that runs the body does. Ascending.
+  std::vector<std::uint32_t> constant_lines{};
 };
 
 enum class TaskBarrierKind : std::uint8_t {

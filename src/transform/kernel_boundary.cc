@@ -33,11 +33,12 @@ Status append_fence(Statements& to, BodyEditor& editor, const Instruction* end, 
 
 }  // namespace
 
-std::size_t make_loads_coherent(ptx::Function& function) {
+std::size_t make_loads_coherent(ptx::Function& function, std::span<const std::uint32_t> constant_lines) {
   std::size_t count = 0;
   for (ptx::Statement& statement : function.body) {
     Instruction* in = statement.instruction();
     if (in == nullptr) continue;
+    if (std::binary_search(constant_lines.begin(), constant_lines.end(), statement.location.line)) continue;
     if (in->op == Op::kLdu) {
       in->op = Op::kLd;
       ++count;
@@ -49,7 +50,8 @@ std::size_t make_loads_coherent(ptx::Function& function) {
   return count;
 }
 
-Status make_kernel_loads_coherent(ptx::Module& module, std::string_view kernel) {
+Status make_kernel_loads_coherent(ptx::Module& module, std::string_view kernel,
+                                  std::span<const std::uint32_t> constant_lines) {
   const ptx::Function* entry = module.find_function(kernel);
   if (entry == nullptr || !entry->is_entry || !entry->has_body)
     return PERGOLA_ERROR(kNotFound, "{} defines no kernel '{}'; only an .entry begins with a launch.",
@@ -68,7 +70,7 @@ Status make_kernel_loads_coherent(ptx::Module& module, std::string_view kernel) 
   }
   for (ptx::Item& item : module.items)
     if (auto* function = std::get_if<ptx::Function>(&item.node); function != nullptr && names.contains(function->name))
-      make_loads_coherent(*function);
+      make_loads_coherent(*function, constant_lines);
   return {};
 }
 

@@ -11,6 +11,8 @@
 // be of an earlier task. (PTX ISA 9.7.9.9, ld.global.nc; 8, memory consistency)
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "src/base/result.h"
@@ -18,12 +20,14 @@
 
 namespace pergola::transform {
 
-// Loads of a function become coherent; returns how many there were.
-std::size_t make_loads_coherent(ptx::Function& function);
+// Loads of a function become coherent, but for those of `constant_lines` of the module's text (ascending), whose data
+// nobody writes as long as the form of the kernel runs; returns how many became.
+std::size_t make_loads_coherent(ptx::Function& function, std::span<const std::uint32_t> constant_lines = {});
 
 // The same for `kernel` and every device function it may call. kNotFound where `module` defines no such kernel;
 // kUnsupported where an instruction is not understood. Thread-compatible.
-Status make_kernel_loads_coherent(ptx::Module& module, std::string_view kernel);
+Status make_kernel_loads_coherent(ptx::Module& module, std::string_view kernel,
+                                  std::span<const std::uint32_t> constant_lines = {});
 
 // Takes the other kernels out of `module`, declarations of this one ahead of its definition, and sections of a
 // debugger's, which name places in them. kNotFound without such a kernel; kUnsupported where the module is compiled for

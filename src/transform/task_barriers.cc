@@ -131,34 +131,49 @@ std::string word_text(const BarrierText& barrier) {
   return text;
 }
 
+std::string of_total(Form form) {
+  return form == Form::kPopc  ? "mov.u32 %out, %pg_total;\n"
+         : form == Form::kAnd ? "setp.eq.u32 %out, %pg_total, 0;\n"
+                              : "setp.ne.u32 %out, %pg_total, 0;\n";
+}
+
+// `and` counts the lanes that say no: none must.
+std::string votes_text(Form form) {
+  return fmt::format("vote.sync.ballot.b32 %pg_votes, {}%pred, {};\npopc.b32 %pg_votes, %pg_votes;\n",
+                     form == Form::kAnd ? "!" : "", kLiveName);
+}
+
+std::string one_warp_text(const BarrierText& barrier) {
+  if (barrier.form == Form::kArrive) return {};
+  std::string text = barrier.has_guard ? "@!%guard bra $pergola_done_#;\n" : "";
+  text += barrier.gather + fmt::format("bar.warp.sync {};\n", kLiveName);
+  if (reduces(barrier.form))
+    text += ".reg .b32 %pg_votes, %pg_total;\n" + votes_text(barrier.form) + "mov.u32 %pg_total, %pg_votes;\n" +
+            of_total(barrier.form);
+  return text + "$pergola_done_#:\n";
+}
+
 std::string result_text(Form form) {
-  const char* last = form == Form::kPopc  ? "mov.u32 %out, %pg_total;\n"
-                     : form == Form::kAnd ? "setp.eq.u32 %out, %pg_total, 0;\n"
-                                          : "setp.ne.u32 %out, %pg_total, 0;\n";
   return fmt::format(R"(
     brev.b32 %pg_below, {0};
     clz.b32 %pg_below, %pg_below;
     shfl.sync.idx.b32 %pg_total, %pg_total, %pg_below, 31, {0};
 )",
                      kLiveName) +
-         last;
+         of_total(form);
 }
 
 }  // namespace
 
 std::string barrier_text(const BarrierText& barrier) {
+  if (barrier.is_one_warp) return one_warp_text(barrier);
   const bool red = reduces(barrier.form);
   std::string text = barrier.has_guard ? "@!%guard bra $pergola_done_#;\n" : "";
   if (barrier.may_be_named) text += named_text(barrier);
   text += barrier.gather;
   text += ".reg .b32 %pg_at, %pg_below, %pg_votes, %pg_total; .reg .pred %pg_follows;\n";
   text += fmt::format("bar.warp.sync {};\n", kLiveName);
-  if (red) {
-    // `and` counts the lanes that say no: none must.
-    text += fmt::format(
-        "mov.u32 %pg_total, 0;\nvote.sync.ballot.b32 %pg_votes, {}%pred, {};\npopc.b32 %pg_votes, %pg_votes;\n",
-        barrier.form == Form::kAnd ? "!" : "", kLiveName);
-  }
+  if (red) text += "mov.u32 %pg_total, 0;\n" + votes_text(barrier.form);
   text += fmt::format(R"(
     mov.u32 %pg_below, %lanemask_lt;
     and.b32 %pg_below, %pg_below, {live};

@@ -21,6 +21,7 @@ struct BarrierText {
   std::optional<std::uint32_t> index;  // empty: it is %id
   TaskBarrierKind kind = TaskBarrierKind::kMbarrier;
   bool may_be_named = false;
+  bool is_one_warp = false;  // the block is: nobody else to wait for
   bool has_try_wait = true;  // the target's: sm_90
   std::string gather;        // text that sets %pergola_live
 };

@@ -311,6 +311,7 @@ class TaskRewriter {
       guard.negated = in.guard.negated;
       arguments.push_back({"%guard", Type::kPred, guard});
     }
+    text.is_one_warp = plan_.config.is_one_warp;
     text.may_be_named = is_entry() && plan_.named_barriers != 0;
     if (text.may_be_named) field(kThreadsName, offsetof(abi::TaskSlot, threads));
     text.has_try_wait = has_mbarrier_try_wait_;
@@ -498,7 +499,7 @@ class TaskRewriter {
       PERGOLA_TRY(append(out, text));
     }
     PERGOLA_TRY(append(out, "bar.warp.sync -1;\n"));
-    if (plan_.named_barriers == 0 && !plan_.kinds.empty()) PERGOLA_TRY(append_drops(out));
+    if (plan_.named_barriers == 0 && !plan_.kinds.empty() && !plan_.config.is_one_warp) PERGOLA_TRY(append_drops(out));
     return append(out, "ret;\n");
   }
 

@@ -13,6 +13,7 @@
 #include "src/ptx/verifier.h"
 #include "src/runtime/block_lowering.h"
 #include "src/runtime/devices.h"
+#include "src/runtime/fused_lowering.h"
 
 namespace pergola::runtime {
 namespace {
@@ -152,7 +153,7 @@ TEST_F(LoweredChains, HaveTheBitsOfTheStream) {
   const unsigned seed = given == nullptr ? std::random_device{}() : static_cast<unsigned>(std::atol(given));
   std::printf("seed %u\n", seed);
   random_.seed(seed);
-  std::size_t by_block = 0;
+  std::size_t by_block = 0, in_fused = 0, barriers = 0;
   for (int chain = 0; chain < chains; ++chain) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ", chain " + std::to_string(chain));
     device::GraphSpec plain;
@@ -199,7 +200,25 @@ TEST_F(LoweredChains, HaveTheBitsOfTheStream) {
       wait();
       ASSERT_EQ(contents(), right) << "as a graph, round " << round;
     }
+
+    FusedOptions fused_options;
+    fused_options.blocks = std::max(1u, std::min(device_->info().max_cluster_blocks, 1u << below(4)));
+    fused_options.most_warps = 3 + below(30);
+    fused_options.shortest = 1;
+    const auto fused = lower_fused(*device_, plain, kernels, allocations_, fused_options);
+    ASSERT_TRUE(fused.ok()) << fused.message();
+    for (const FusedSegment& segment : fused->segments) in_fused += segment.count, barriers += segment.barriers;
+    const auto fused_graph = device_->instantiate(fused->spec);
+    ASSERT_TRUE(fused_graph.ok()) << fused_graph.message();
+    for (int round = 0; round < 2; ++round) {
+      reset();
+      ASSERT_TRUE((*fused_graph)->launch(*queues_[0]).ok());
+      wait();
+      ASSERT_EQ(contents(), right) << "fused, round " << round;
+    }
   }
+  EXPECT_GT(in_fused, static_cast<std::size_t>(chains)) << "or nothing was fused";
+  EXPECT_GT(in_fused, barriers + static_cast<std::size_t>(chains)) << "or no launch was found to need no barrier";
   EXPECT_GT(by_block, static_cast<std::size_t>(chains)) << "or nothing was tested";
 }
 

@@ -45,6 +45,33 @@ TEST_P(EachProgram, IsRightAsAChain_AgainAndAgain) {
   }
 }
 
+// Runs of tiny launches as one, of one block.
+TEST_P(EachProgram, IsRightFused_AgainAndAgain) {
+  const Program program = all()[GetParam()].make(Size::small());
+  const auto device = runtime::open_device("cpu");
+  auto loaded = ProgramOnDevice::make(*device, program, ptx_of(program));
+  ASSERT_TRUE(loaded.ok()) << loaded.message();
+  runtime::FusedOptions options;
+  options.blocks = 1;
+  options.most_warps = 32;
+  options.most_waves = 1000;
+  options.shortest = 1;
+  const auto fused = loaded->fused(options);
+  ASSERT_TRUE(fused.ok()) << fused.message();
+  for (const std::string& reason : fused->plain_reasons) EXPECT_EQ(reason, "");
+  EXPECT_EQ(fused->spec.nodes.size(), fused->segments.size());
+  EXPECT_LE(fused->segments.size(), (program.launches.size() + 63) / 64) << "tables are full sooner";
+  const auto graph = (*device)->instantiate(fused->spec);
+  ASSERT_TRUE(graph.ok()) << graph.message();
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_TRUE(loaded->reset().ok());
+    ASSERT_TRUE((*graph)->launch(loaded->queue()).ok());
+    const Status status = loaded->queue().synchronize();
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(loaded->check().value(), "") << "round " << round;
+  }
+}
+
 // All launches at once, each on a queue of its own and the last one first: only what blocks wait for keeps the order.
 TEST_P(EachProgram, IsRight_WhereAllLaunchesStartAtOnce) {
   const Program program = all()[GetParam()].make(Size::small());

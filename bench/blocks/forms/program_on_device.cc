@@ -90,12 +90,24 @@ device::GraphSpec ProgramOnDevice::chain() const {
   return spec;
 }
 
+std::vector<runtime::BlockAllocation> ProgramOnDevice::allocations() const {
+  std::vector<runtime::BlockAllocation> all;
+  for (const device::BufferPtr& buffer : buffers_) all.push_back({buffer->address(), buffer->size_bytes()});
+  return all;
+}
+
+std::vector<std::shared_ptr<runtime::BlockKernel>> ProgramOnDevice::kernels() const {
+  std::vector<std::shared_ptr<runtime::BlockKernel>> all;
+  for (const Launch& launch : program_->launches) all.push_back(kernels_.at(launch.kernel));
+  return all;
+}
+
 Result<runtime::LoweredBlocks> ProgramOnDevice::lowered(const runtime::BlockLoweringOptions& options) const {
-  std::vector<runtime::BlockAllocation> allocations;
-  for (const device::BufferPtr& buffer : buffers_) allocations.push_back({buffer->address(), buffer->size_bytes()});
-  std::vector<std::shared_ptr<runtime::BlockKernel>> kernels;
-  for (const Launch& launch : program_->launches) kernels.push_back(kernels_.at(launch.kernel));
-  return runtime::lower_blocks(*device_, chain(), kernels, allocations, options);
+  return runtime::lower_blocks(*device_, chain(), kernels(), allocations(), options);
+}
+
+Result<runtime::LoweredFused> ProgramOnDevice::fused(const runtime::FusedOptions& options) const {
+  return runtime::lower_fused(*device_, chain(), kernels(), allocations(), options);
 }
 
 }  // namespace pergola::bench::blocks

@@ -9,6 +9,7 @@
 #include "bench/blocks/program.h"
 #include "src/device/device.h"
 #include "src/runtime/block_lowering.h"
+#include "src/runtime/fused_lowering.h"
 
 namespace pergola::bench::blocks {
 
@@ -28,10 +29,16 @@ class ProgramOnDevice {
   // The same, as blocks that wait for blocks.
   Result<runtime::LoweredBlocks> lowered(const runtime::BlockLoweringOptions& options) const;
 
+  // The same, with runs of tiny launches as one.
+  Result<runtime::LoweredFused> fused(const runtime::FusedOptions& options) const;
+
   device::Queue& queue() { return *queue_; }
   const std::vector<device::BufferPtr>& buffers() const { return buffers_; }
 
  private:
+  std::vector<runtime::BlockAllocation> allocations() const;
+  std::vector<std::shared_ptr<runtime::BlockKernel>> kernels() const;
+
   device::DevicePtr device_;
   const Program* program_ = nullptr;
   device::ModulePtr module_;

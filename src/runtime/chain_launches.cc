@@ -1,0 +1,111 @@
+#include "src/runtime/chain_launches.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "src/base/check.h"
+
+namespace pergola::runtime {
+
+using analysis::LaunchFootprint;
+using device::KernelNode;
+
+ChainLaunches::ChainLaunches(const device::GraphSpec& graph, std::span<const std::shared_ptr<BlockKernel>> kernels,
+                             std::span<const BlockAllocation> allocations, bool by_block)
+    : graph_(graph), kernels_(kernels), allocations_(allocations), by_block_(by_block) {
+  PERGOLA_CHECK(kernels.size() == graph.nodes.size());
+  footprints_.resize(size());
+  plain_reasons_.resize(size());
+  unknown_reasons_.resize(size());
+  for (std::size_t i = 0; i < size(); ++i) look_at(i);
+  find_written();
+}
+
+void ChainLaunches::look_at(std::size_t node) {
+  std::string &why_plain = plain_reasons_[node], &why_unknown = unknown_reasons_[node];
+  why_plain = why_unknown = "it is no kernel launch";
+  if (!std::holds_alternative<KernelNode>(graph_.nodes[node].work)) return;
+  why_plain = why_unknown = "its kernel's PTX is not known";
+  if (kernels_[node] == nullptr) return;
+  Result<LaunchFootprint> footprint = footprint_of(node);
+  if (footprint.ok())
+    footprints_[node] = std::move(*footprint);
+  else
+    why_unknown = footprint.message();
+  why_plain.clear();
+  const device::LaunchConfig& config = kernel_node(node).config;
+  if (config.cooperative || !(config.cluster == device::Dim3{0, 0, 0}))
+    why_plain = "it is launched as a cooperative grid or in clusters";
+}
+
+analysis::ChainLaunch ChainLaunches::launch(std::size_t node) const {
+  analysis::ChainLaunch launch;
+  launch.is_plain = !plain_reasons_[node].empty();
+  if (footprints_[node])
+    launch.footprint = &*footprints_[node];
+  else
+    launch.unknown_reason = unknown_reasons_[node];
+  return launch;
+}
+
+Result<LaunchFootprint> ChainLaunches::footprint_of(std::size_t node) {
+  const KernelNode& work = kernel_node(node);
+  PERGOLA_ASSIGN(const BlockKernel::Analysed* const analysed, kernels_[node]->analysed());
+  analysis::LaunchValues values;
+  const device::Dim3 &grid = work.config.grid, &block = work.config.block;
+  for (int axis = 0; axis < 3; ++axis) {
+    values.grid[axis] = axis == 0 ? grid.x : axis == 1 ? grid.y : grid.z;
+    values.block[axis] = axis == 0 ? block.x : axis == 1 ? block.y : block.z;
+  }
+  values.parameters = work.parameters;
+  for (std::uint32_t at = 0; at + 8 <= work.parameters.size(); at += 8) {
+    device::DeviceAddress word = 0;
+    std::memcpy(&word, work.parameters.data() + at, sizeof word);
+    for (std::size_t a = 0; a < allocations_.size(); ++a) {
+      const BlockAllocation& allocation = allocations_[a];
+      if (word < allocation.address || word - allocation.address >= allocation.size_bytes) continue;
+      values.pointers.push_back({at, static_cast<analysis::AllocationId>(a),
+                                 static_cast<std::int64_t>(word - allocation.address), allocation.size_bytes});
+    }
+  }
+  // Variables of modules: kernels that write them have no form of another module, so these stand for tables that
+  // nobody writes, behind all that somebody may.
+  auto number = static_cast<analysis::AllocationId>(allocations_.size());
+  for (const ptx::Item& item : analysed->module.items)
+    if (const auto* variable = std::get_if<ptx::Variable>(&item.node);
+        variable != nullptr && variable->space == ptx::Space::kGlobal)
+      values.variables.push_back({variable->name, number++, variable->size_bytes()});
+  most_allocations_ = std::max<std::size_t>(most_allocations_, number);
+  return by_block_ ? analysed->footprints->at(values) : analysed->footprints->allocations_at(values);
+}
+
+// Allocations that some launch writes, or may: their contents change while the chain runs.
+void ChainLaunches::find_written() {
+  written_.assign(std::max(most_allocations_, allocations_.size()), false);
+  for (const std::optional<LaunchFootprint>& footprint : footprints_) {
+    if (!footprint || footprint->writes_anything) {
+      written_.assign(written_.size(), true);
+      return;
+    }
+    for (const analysis::AccessFootprint& access : footprint->accesses)
+      if (access.writes) written_[access.allocation] = true;
+  }
+}
+
+std::vector<std::uint32_t> ChainLaunches::constant_lines(std::size_t node) const {
+  std::map<std::uint32_t, bool> constant;
+  if (!footprints_[node]) return {};
+  using Access = LaunchFootprint::Instruction;
+  for (const Access& access : footprints_[node]->instructions) {
+    const bool is_constant = access.allocation != Access::kAnything && !written_[access.allocation];
+    const auto line = constant.emplace(access.line, true).first;
+    line->second = line->second && is_constant;
+  }
+  std::vector<std::uint32_t> lines;
+  for (const auto& [line, is_constant] : constant)
+    if (is_constant) lines.push_back(line);
+  return lines;
+}
+
+}  // namespace pergola::runtime
