@@ -204,6 +204,14 @@ TEST_P(Errors, HeapBlock_WrittenOutside_IsFoundWhenItIsFreedOrTheLaunchEnds) {
   }
 }
 
+TEST_P(Errors, HeapBlock_WrittenAfterItsFree_IsFound) {
+  PtxProgram program(open(),
+                     module(std::string(kOne) + kMalloc64 + kFree + "  st.u32 [%a1+16], %t;\n", kHeapFunctions));
+  expect_fault(program, program.run("k", kShape, std::uint64_t{0}, std::uint64_t{0}),
+               interprets() ? "at byte 16 of heap block 1 (64 bytes), which has been freed"
+                            : "wrote to heap block 1 (64 bytes) after it was freed, bytes 16 to 19");
+}
+
 TEST_P(Errors, IndexFarOutsideTheHeap_NamesTheBlock) {
   PtxProgram program(open(), module(std::string(kOne) + kMalloc64 + "  st.u32 [%a1+4000000], %t;", kHeapFunctions));
   expect_fault(program, program.run("k", kShape, std::uint64_t{0}, std::uint64_t{0}), "3999936 bytes past the end of heap block 1 (64 bytes)");

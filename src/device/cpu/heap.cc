@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include "src/base/pages.h"
 #include "src/device/cpu/margin_pattern.h"
@@ -24,6 +25,9 @@ std::uint64_t with_margins(std::uint64_t size_bytes) {
 
 std::span<std::byte> before(std::uint64_t address) {
   return {reinterpret_cast<std::byte*>(address - kMarginBytes), kMarginBytes};
+}
+std::span<std::byte> painted(std::uint64_t address, std::uint64_t size_bytes) {
+  return {reinterpret_cast<std::byte*>(address), std::min<std::uint64_t>(size_bytes, DeviceHeap::kPaintedBytes)};
 }
 std::span<std::byte> after(std::uint64_t address, std::uint64_t size_bytes) {
   return {reinterpret_cast<std::byte*>(address + size_bytes), counted(size_bytes) - size_bytes + kMarginBytes};
@@ -63,7 +67,11 @@ std::uint64_t DeviceHeap::allocate(std::uint64_t size_bytes) {
   if (size_bytes == 0 || size_bytes > limit_bytes_) return 0;
   const std::scoped_lock lock(mutex_);
   if (counted(size_bytes) > limit_bytes_ - used_bytes_) return 0;
-  const auto begin = free_.take(with_margins(size_bytes));
+  auto begin = free_.take(with_margins(size_bytes));
+  while (!begin && !freed_.empty()) {
+    release_oldest();
+    begin = free_.take(with_margins(size_bytes));
+  }
   if (!begin) return 0;
   if (!open_up_to(*begin + with_margins(size_bytes))) {
     free_.give(*begin, with_margins(size_bytes));
@@ -99,7 +107,7 @@ Status DeviceHeap::free(std::uint64_t address) {
   const std::string found_damage = damage(at->first, block);
   memory_.remove(address);
   used_bytes_ -= counted(block.size_bytes);
-  free_.give(address - kMarginBytes, with_margins(block.size_bytes));
+  quarantine(at->first, block);
   blocks_.erase(at);
   ids_.erase(found);
   if (found_damage.empty()) return {};
@@ -107,6 +115,39 @@ Status DeviceHeap::free(std::uint64_t address) {
                        "frees a block outside which a kernel wrote: {}; PERGOLA_CPU_CHECK=1 or `pergola run --check` "
                        "names thread and line",
                        found_damage);
+}
+
+// Needs mutex_, as the next three.
+void DeviceHeap::quarantine(std::uint64_t id, const Block& block) {
+  paint_margin(painted(block.address, block.size_bytes));
+  freed_.push_back({id, block});
+  ++unseen_;
+  if (freed_.size() > kQuarantined) release_oldest();
+}
+
+void DeviceHeap::release_oldest() {
+  const Freed oldest = freed_.front();
+  look_at(oldest);
+  freed_.pop_front();
+  unseen_ = std::min(unseen_, freed_.size());
+  free_.give(oldest.block.address - kMarginBytes, with_margins(oldest.block.size_bytes));
+}
+
+void DeviceHeap::look_at(const Freed& freed) {
+  const auto bytes = painted(freed.block.address, freed.block.size_bytes);
+  if (is_whole_margin(bytes)) return;
+  if (written_.empty()) {
+    written_ = fmt::format("wrote to heap block {} ({} bytes) after it was freed, {}", freed.id, freed.block.size_bytes,
+                           describe_change(bytes));
+  }
+  paint_margin(bytes);
+}
+
+void DeviceHeap::look_at_freed() {
+  const std::size_t seen = freed_.size() - unseen_;
+  for (std::size_t n = seen; n < freed_.size(); ++n) look_at(freed_[n]);
+  for (std::size_t n = 0; n < std::min(kInTurn, seen); ++n) look_at(freed_[freed_turn_++ % seen]);
+  unseen_ = 0;
 }
 
 std::uint64_t DeviceHeap::used_bytes() const {
@@ -139,7 +180,12 @@ Status DeviceHeap::check(std::string_view kernel, std::uint64_t first_id) {
     turn_ = next->first;
     if (next->first == std::prev(fresh)->first) turn_ = 0;
   }
-  return first;
+  look_at_freed();
+  if (written_.empty() || !first.ok()) return first;
+  return PERGOLA_ERROR(kDeviceFault,
+                       "Kernel '{}', or one before it or beside it, {}; this shows only now that it has ended. "
+                       "PERGOLA_CPU_CHECK=1 or `pergola run --check` names thread and line.",
+                       kernel, std::exchange(written_, {}));
 }
 
 }  // namespace pergola::device::cpu

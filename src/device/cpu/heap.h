@@ -1,21 +1,26 @@
 // malloc and free inside kernels (CUDA C++ Programming Guide, dynamic global memory).
 //
-// Blocks live until they are freed or the device ends, across launches, as on a GPU. Each is a range of the MemoryMap, so
-// that checked accesses past it or after its free are found. Compiled code is not checked, so the blocks lie in memory of
-// their own, between guards, and what is known of them lies elsewhere: no kernel meets it.
+// Blocks live until they are freed or the device ends, across launches, as on a GPU. Each is a range of the MemoryMap,
+// so that checked accesses past it or after its free are found. Compiled code is not checked, so the blocks lie in
+// memory of their own, between guards, and what is known of them lies elsewhere: no kernel meets it.
 //
 //   [ margin, 32 bytes ][ size_bytes ][ margin, 32 to 47 bytes ]   begins and ends at multiples of 16
 //
-// A margin holds a pattern (buffer_margins.h). A block whose margin has changed fails the free(), or the launch that ends:
-// each launch looks at the blocks that were given out since it began and at kInTurn others, which take turns. Memory behind
-// the last block that ever was is without access, but for the rest of a step. Not seen: what is written further away into
-// other blocks or between them, and the pattern's own bytes.
+// A margin holds a pattern (buffer_margins.h). A block whose margin has changed fails the free(), or the launch that
+// ends: each launch looks at the blocks that were given out since it began and at kInTurn others, which take turns.
+// Memory behind the last block that ever was is without access, but for the rest of a step. Not seen: what is written
+// further away into other blocks or between them, and the pattern's own bytes.
+//
+// The last kQuarantined blocks that were freed are not given out again, but where there is no other memory, and their
+// first kPaintedBytes hold the pattern: a kernel that reads a freed block gets nonsense, and one that writes there
+// fails its launch, which looks at what was freed since the last one ended and at kInTurn others, or a later one.
 //
 // Thread-safe: one lock, as threads of all SMs share it.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <string>
@@ -30,7 +35,7 @@ namespace pergola::device::cpu {
 
 class DeviceHeap {
  public:
-  static constexpr std::size_t kInTurn = 8;
+  static constexpr std::size_t kInTurn = 8, kQuarantined = 256, kPaintedBytes = 256;
 
   // At most `limit_bytes` are out at any time, each block counted in whole 16 bytes. `memory` must outlive it.
   // Takes addresses for all of them; memory only as it is touched.
@@ -48,15 +53,23 @@ class DeviceHeap {
 
   // The number that the next block gets: what check() of a launch that begins now is given.
   std::uint64_t next_id() const { return next_id_.load(std::memory_order_relaxed); }
-  // When a launch of `kernel` has ended: kDeviceFault where a margin of a block since `first_id`, or of another whose turn it
-  // is, has changed. Tells of each change once.
+  // When a launch of `kernel` has ended: kDeviceFault where a margin of a block since `first_id`, or of another whose
+  // turn it is, has changed, or a block that was freed. Tells of each change once.
   Status check(std::string_view kernel, std::uint64_t first_id);
 
  private:
   struct Block {
     std::uint64_t address = 0, size_bytes = 0;
   };
+  struct Freed {
+    std::uint64_t id = 0;
+    Block block;
+  };
   bool open_up_to(std::uint64_t end);
+  void quarantine(std::uint64_t id, const Block& block);
+  void release_oldest();
+  void look_at(const Freed& freed);
+  void look_at_freed();
   std::string damage(std::uint64_t id, const Block& block) const;
 
   MemoryMap& memory_;
@@ -70,6 +83,9 @@ class DeviceHeap {
   std::map<std::uint64_t, Block> blocks_;             // by id
   std::map<std::uint64_t, std::uint64_t> ids_;        // by address
   std::uint64_t used_bytes_ = 0, turn_ = 0;           // turn_: the id whose turn was last
+  std::deque<Freed> freed_;                           // in quarantine, oldest first
+  std::size_t unseen_ = 0, freed_turn_ = 0;  // of freed_: those at its end that no check() has seen; whose turn is next
+  std::string written_;                      // what was written to after it was freed, until a launch is told
   std::atomic<std::uint64_t> next_id_{1};  // written under mutex_; relaxed: a launch that begins sees what was before it
 };
 

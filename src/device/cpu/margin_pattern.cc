@@ -44,6 +44,11 @@ bool is_whole_margin(std::span<const std::byte> margin) {
   return std::memcmp(margin.data(), pattern_at(margin.data()), margin.size()) == 0;
 }
 
+std::string describe_change(std::span<const std::byte> margin) {
+  const auto [first, last] = changed(margin);
+  return fmt::format("bytes {} to {}", first, last);
+}
+
 std::string describe_margin_damage(const std::string& what, std::span<const std::byte> before,
                                    std::span<const std::byte> after) {
   if (!is_whole_margin(after)) {

@@ -145,6 +145,44 @@ TEST(DeviceHeap, WriteOutsideABlock_IsToldOnce_OfNewBlocksAndOfOlderOnesInTurn) 
   EXPECT_EQ(told.find("Kernel", 1), std::string::npos);
 }
 
+TEST(DeviceHeap, WriteToAFreedBlock_IsToldOnce_AtOnceOrInTurn) {
+  MemoryMap map;
+  DeviceHeap heap(map, 100000);
+  std::vector<std::uint64_t> blocks;
+  for (int n = 0; n < 40; ++n) blocks.push_back(heap.allocate(64));
+  for (const std::uint64_t block : blocks) ASSERT_TRUE(heap.free(block).ok());
+  EXPECT_NE(heap.allocate(64), blocks[0]);  // not given out again so soon
+  const auto write = [&](std::size_t block) { *reinterpret_cast<std::uint32_t*>(blocks[block] + 4) = 1; };
+  write(2);
+  EXPECT_EQ(heap.check("k", heap.next_id()).message(),
+            "Kernel 'k', or one before it or beside it, wrote to heap block 3 (64 bytes) after it was freed, bytes 4 "
+            "to 7; this shows only "
+            "now that it has ended. PERGOLA_CPU_CHECK=1 or `pergola run --check` names thread and line.");
+  EXPECT_TRUE(heap.check("k", heap.next_id()).ok());
+  write(20);
+  std::string told;
+  for (std::size_t n = 0; n < 40 / DeviceHeap::kInTurn; ++n) told += heap.check("later", heap.next_id()).message();
+  EXPECT_EQ(
+      told.find("Kernel 'later', or one before it or beside it, wrote to heap block 21 (64 bytes) after it was freed"),
+      0u)
+      << told;
+  EXPECT_EQ(told.find("Kernel", 1), std::string::npos);
+}
+
+TEST(DeviceHeap, WriteToAFreedBlock_IsToldWhenTheBlockIsNeededAgain) {
+  MemoryMap map;
+  DeviceHeap heap(map, 100000);
+  const std::uint64_t block = heap.allocate(64);
+  ASSERT_TRUE(heap.free(block).ok());
+  ASSERT_TRUE(heap.check("first", heap.next_id()).ok());
+  *reinterpret_cast<std::uint32_t*>(block) = 1;
+  for (std::size_t n = 0; n < DeviceHeap::kQuarantined; ++n) ASSERT_TRUE(heap.free(heap.allocate(16)).ok());
+  EXPECT_NE(heap.check("k", heap.next_id())
+                .message()
+                .find("wrote to heap block 1 (64 bytes) after it was freed, bytes 0 to 3"),
+            std::string::npos);
+}
+
 TEST(DeviceHeap, WhatIsFreed_IsTakenAgain) {
   MemoryMap map;
   DeviceHeap heap(map, 1 << 16);
