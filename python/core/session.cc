@@ -1,5 +1,6 @@
 // Sessions, events, and how to wait for work without stopping the interpreter.
 #include "core.h"
+#include "deadline.h"
 
 namespace pergola::python {
 namespace {
@@ -134,9 +135,12 @@ void event_dealloc(PyObject* self) {
   deallocate(self);
 }
 
-PyObject* event_wait(PyObject* self, PyObject*) {
-  if (!wait_interruptibly(reinterpret_cast<EventObject*>(self)->handle)) return nullptr;
-  Py_RETURN_NONE;
+PyObject* event_wait(PyObject* self, PyObject* args, PyObject* kwargs) {
+  std::int64_t timeout_ns = -1;
+  if (!read_timeout_argument(args, kwargs, "|O:wait", &timeout_ns)) return nullptr;
+  const pergola_event event = reinterpret_cast<EventObject*>(self)->handle;
+  return wait_until(Deadline(timeout_ns), "the work goes",
+                    [=](std::int64_t slice_ns) { return pergola_event_wait(event, slice_ns); });
 }
 
 PyObject* event_done(PyObject* self, void*) {
@@ -158,7 +162,8 @@ PyObject* event_elapsed(PyObject* self, PyObject* start) {
 }
 
 PyMethodDef event_methods[] = {
-    {"wait", event_wait, METH_NOARGS, "Wait until the work has ended; raise what it failed with."},
+    {"wait", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(event_wait)), METH_VARARGS | METH_KEYWORDS,
+     "Wait until the work has ended; raise what it failed with, Timeout after `timeout` seconds."},
     {"milliseconds_since", event_elapsed, METH_O, "Device time from the end of another Event to the end of this one."},
     {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef event_getset[] = {{"done", event_done, nullptr, "Whether the work has ended, well or not.", nullptr},

@@ -64,6 +64,34 @@ def test_reading_an_array_waits_for_no_other_work():
     """)
 
 
+def test_an_event_is_waited_for_as_long_as_asked():
+    run_child("""
+        import time
+        before = pg.record()
+        before.wait(timeout=60)
+        before.wait(0)
+        stop, done = pg.zeros(1, "u4"), pg.zeros(1, "u4")
+        module.spin[1, 1](stop, done)
+        event = pg.record()
+        for arguments, least in (([0.1], 0.05), ([0], 0)):
+            start = time.monotonic()
+            try:
+                event.wait(*arguments)
+            except pg.Timeout as timeout:
+                assert isinstance(timeout, TimeoutError) and "the work goes on" in str(timeout)
+            else:
+                raise AssertionError("the kernel has no end")
+            assert least <= time.monotonic() - start < 20 and not event.done
+        for wrong, error in ((float("nan"), ValueError), ("soon", TypeError)):
+            try:
+                event.wait(timeout=wrong)
+            except error:
+                pass
+            else:
+                raise AssertionError(wrong)
+    """)
+
+
 # ── The interpreter's end ─────────────────────────────────────────────────────────────────────────────────────────────
 
 def test_exit_with_a_kernel_that_never_ends():
