@@ -279,8 +279,10 @@ TEST_P(Errors, MisalignedAccess_NamesTheAddress) {
   PtxProgram program(open(), module(std::string(kOne) + "  st.global.u32 [%p+2], %t;"));
   const auto buffer = program.zeros(64);
   expect_fault(program, program.run("k", kShape, buffer->address(), std::uint64_t{0}),
-               fmt::format("blur.cu:77 (st.global.u32): thread (5,0,0) of block (2,0,0) writes 4 bytes at {:#x}, which is not aligned to "
-                           "4 bytes", buffer->address() + 2));
+               fmt::format("blur.cu:77 (st.global.u32): thread (5,0,0) of block (2,0,0) writes 4 bytes at {:#x}, which "
+                           "is not aligned to "
+                           "4 bytes, at byte 2 of buffer 1 (64 bytes).",
+                           buffer->address() + 2));
 }
 
 // One thread of many, whose address no compiler knows: vectors, shared memory, atomics.
@@ -301,7 +303,9 @@ TEST_P(Errors, MisalignedAccess_OfOneThread_OfEveryKind) {
     offset->host_pointer()[0] = std::byte{2};
     const Status status = run();
     expect_fault(program, status, std::string("Kernel 'k' at blur.cu:78 ") + one.message);
-    EXPECT_THAT(status.message(), HasSubstr(", which is not aligned to "));
+    EXPECT_THAT(status.message(), HasSubstr(std::string(one.access).find("shared") == std::string::npos
+                                                ? " bytes, at byte "
+                                                : " bytes, at offset 2 of the block's shared memory (1024 bytes)."));
   }
 }
 

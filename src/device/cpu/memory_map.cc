@@ -105,4 +105,15 @@ std::string beside_shared(const Block& block, std::uintptr_t address) {
   return {};
 }
 
+std::string misaligned_place(const Block& block, std::uint64_t address, ptx::Space space) {
+  if (space == ptx::Space::kLocal) return "in the thread's local memory";
+  const std::uint64_t offset = space == ptx::Space::kShared
+                                   ? address & 0xffffffffu
+                                   : address - reinterpret_cast<std::uintptr_t>(block.shared_base);
+  if (offset < block.shared_bytes)
+    return fmt::format("at offset {} of the block's shared memory ({} bytes)", offset, block.shared_bytes);
+  if (space == ptx::Space::kShared) return "outside the block's shared memory";
+  return block.launch->memory == nullptr ? "and no buffer is known" : block.launch->memory->describe_nearest(address);
+}
+
 }  // namespace pergola::device::cpu

@@ -56,5 +56,7 @@ class MemoryMap {
 // `address` is not near it.
 struct Block;
 std::string beside_shared(const Block& block, std::uintptr_t address);
+// Where an address lies that an access of `space` may not use for its alignment: "at byte 2 of buffer 1 (64 bytes)".
+std::string misaligned_place(const Block& block, std::uint64_t address, ptx::Space space);
 
 }  // namespace pergola::device::cpu

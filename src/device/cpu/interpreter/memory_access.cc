@@ -24,8 +24,11 @@ std::byte* Machine::resolve(Thread& t, const Inst& inst, Region region, std::uin
   if (region == Region::kFrame) return t.stack + t.frame + address;
   const std::uint32_t align = size & (~size + 1);  // vectors have powers of two; a copy of 12 bytes wants 4
   if ((address & (align - 1)) != 0) {
-    fault(t, inst, fmt::format("{} {} bytes at {:#x}, which is not aligned to {} bytes", write ? "writes" : "reads",
-                               size, address, align));
+    fault(t, inst,
+          fmt::format(
+              "{} {} bytes at {:#x}, which is not aligned to {} bytes, {}", write ? "writes" : "reads", size, address,
+              align,
+              misaligned_place(block_, address, inst.source == nullptr ? ptx::Space::kNone : inst.source->space())));
     return nullptr;
   }
   const auto offset_in = [&](const std::byte* base) { return address - reinterpret_cast<std::uintptr_t>(base); };

@@ -105,8 +105,10 @@ PERGOLA_SWITCHES_STACK void group_bounds(ThreadContext* thread, std::uint32_t la
 
 void raise_misaligned(ThreadContext* thread, std::uint64_t address, std::uint32_t bytes, PtxPlace place) {
   BlockRun& run = run_of(thread);
-  run.raise(PERGOLA_ERROR(kDeviceFault, "{} {} {} bytes at {:#x}, which is not aligned to {} bytes.", run.where(thread, place),
-                          verb(run, place), bytes, address, bytes & (~bytes + 1)));
+  const ptx::Instruction* in = run.module() == nullptr ? nullptr : instruction_at(*run.module(), place);
+  run.raise(PERGOLA_ERROR(kDeviceFault, "{} {} {} bytes at {:#x}, which is not aligned to {} bytes, {}.",
+                          run.where(thread, place), verb(run, place), bytes, address, bytes & (~bytes + 1),
+                          misaligned_place(run.block(), address, in == nullptr ? ptx::Space::kNone : in->space())));
 }
 [[noreturn]] PERGOLA_SWITCHES_STACK void misaligned(ThreadContext* thread, std::uint64_t address, std::uint32_t bytes,
                                                     std::uint32_t line, std::uint32_t number) {
