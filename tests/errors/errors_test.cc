@@ -461,6 +461,43 @@ TEST_P(Errors, Watchdog_LeavesAKernelThatGetsOn) {
   }
 }
 
+// Kernels that only compute: without an end, or in counted loops that take years.
+TEST_P(Errors, TimeLimit_EndsAKernelThatComputes) {
+  const std::string turn =
+      "  .loc 1 66 1\n  mad.lo.u32 %r1, %r1, %r1, %t; shr.u32 %r2, %r1, 7; xor.b32 %r1, %r1, %r2;\n";
+  const std::string store = "  st.global.u32 [%p], %r1;";
+  const std::string begin = "  mov.u32 %r1, %t;\n";
+  const std::string endless = begin + "S:\n" + turn + "  bra S;";
+  const std::string wide = begin + "  mov.u64 %a0, 0; shl.b64 %a1, %q, 40;\nS:\n" + turn +
+                           "  add.u64 %a0, %a0, 1; setp.lt.u64 %c1, %a0, %a1; @%c1 bra S;\n" + store;
+  const std::string nested =
+      begin + "  cvt.u32.u64 %r5, %q; shl.b32 %r5, %r5, 30; mov.u32 %r3, 0;\nO:\n  mov.u32 %r4, 0;\nS:\n" + turn +
+      "  add.u32 %r4, %r4, 1; setp.lt.u32 %c1, %r4, 60000; @%c1 bra S;\n"
+      "  add.u32 %r3, %r3, 1; setp.lt.u32 %c2, %r3, %r5; @%c2 bra O;\n" +
+      store;
+  const std::string behind = "  bar.sync 0;\n" + endless;
+  for (const std::string& body : {endless, wide, nested, behind}) {
+    for (const std::uint32_t blocks : {1u, 6u}) {
+      PtxProgram program(open({.time_limit = std::chrono::milliseconds(200)}), module(body));
+      const auto out = program.zeros(4);
+      const Status status =
+          program.run("k", {.grid = {blocks, 1, 1}, .block = {64, 1, 1}}, out->address(), std::uint64_t{1});
+      expect_fault(program, status, "Kernel 'k' is ended after 0.2 s, its time limit (PERGOLA_CPU_TIME_LIMIT)");
+      EXPECT_THAT(status.message(), HasSubstr("\n  blur.cu:66 ("));
+      EXPECT_THAT(status.message(), HasSubstr(blocks == 1 ? " runs: block (0,0,0) warp 0 lanes 0x" : " runs: block ("));
+    }
+  }
+}
+
+TEST_P(Errors, TimeLimit_LeavesAShortKernel) {
+  PtxProgram program(open({.time_limit = std::chrono::minutes(10)}), module("  bar.sync 0;"));
+  for (const std::uint32_t blocks : {1u, 6u}) {
+    const Status status =
+        program.run("k", {.grid = {blocks, 1, 1}, .block = {64, 1, 1}}, std::uint64_t{0}, std::uint64_t{0});
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+}
+
 // A grid barrier over one block more than fit at once hangs a GPU; with the GPU's residency it does here, and is told.
 TEST_P(Errors, OccupancyBound_GridBarrier) {
   const std::string barrier = "  atom.add.global.u32 %r2, [%p+4], 1;\n  mov.u32 %r3, %nctaid.x;\nW:\n  .loc 1 55 1\n"

@@ -52,6 +52,7 @@ RunnerOptions runner_options(const CpuOptions& options) {
   out.occupancy = options.occupancy;
   out.step_budget = options.step_budget;
   out.watchdog = options.watchdog;
+  out.time_limit = options.time_limit;
   return out;
 }
 

@@ -24,6 +24,8 @@ struct CpuOptions {
   // How long every resident block of a launch may only wait before the launch fails and says where each warp stands;
   // 0: for ever, as a kernel may well wait for the host for hours. A loop that looks at nothing is no waiting.
   std::chrono::milliseconds watchdog{0};
+  // How long a launch may run in all before it fails and says where its threads stand, whatever they do; 0: for ever.
+  std::chrono::milliseconds time_limit{0};
   // The interpreter, with races in shared memory and reads of it before any write as faults (interpreter/shared_check.h).
   // Read by whoever chooses the engine.
   bool check = false;
@@ -33,7 +35,8 @@ struct CpuOptions {
 
   // PERGOLA_CPU_SMS, PERGOLA_CPU_BLOCKS_PER_SM, PERGOLA_CPU_OCCUPANCY=per-launch|shared, PERGOLA_CPU_HEAP_BYTES,
   // PERGOLA_CPU_MEMORY_BYTES, PERGOLA_CPU_BUFFER_ALIGN, PERGOLA_CPU_CHECK=0|1,
-  // PERGOLA_CPU_WATCHDOG=seconds; what is not set keeps its default. kInvalidArgument names the variable and its value.
+  // PERGOLA_CPU_WATCHDOG=seconds, PERGOLA_CPU_TIME_LIMIT=seconds; what is not set keeps its default. kInvalidArgument
+  // names the variable and its value.
   static Result<CpuOptions> from_environment();
 };
 

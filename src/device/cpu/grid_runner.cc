@@ -22,6 +22,8 @@ constexpr std::size_t kPooledResidents = 64;
 // is never more than its SM's share of 1 / kRunShares of what is left, so that all SMs end together.
 constexpr std::chrono::microseconds kRunTime{50};
 constexpr std::uint32_t kLongestRun = 1024, kRunShares = 4;
+// How long a launch whose time is over waits for all SMs to say where its blocks stand.
+constexpr std::chrono::milliseconds kReportTime{500};
 
 Dim3 block_index(const Dim3& grid, std::uint64_t linear) {
   const std::uint64_t plane = std::uint64_t{grid.x} * grid.y;
@@ -38,6 +40,15 @@ void raise_stuck(const Launch& launch, std::uint32_t resident, std::uint64_t uns
                                                   "resident blocks have only waited{}:{}",
                                     launch.kernel_name, static_cast<double>(limit.count()) / 1000, resident, rest,
                                     describe_stands(stands)));
+}
+
+void raise_out_of_time(const Launch& launch, std::chrono::milliseconds limit, std::uint64_t unstarted,
+                       std::span<const Stand> stands) {
+  std::string rest;
+  if (unstarted != 0) rest = fmt::format(", with {} of its blocks not begun", unstarted);
+  launch.fault->raise(
+      PERGOLA_ERROR(kDeviceFault, "Kernel '{}' is ended after {} s, its time limit (PERGOLA_CPU_TIME_LIMIT){}:{}",
+                    launch.kernel_name, static_cast<double>(limit.count()) / 1000, rest, describe_stands(stands)));
 }
 
 std::uint32_t whole_warps(std::uint64_t threads) { return static_cast<std::uint32_t>((threads + 31) / 32 * 32); }
@@ -111,6 +122,14 @@ struct GridRunner::Grid {
     std::uint64_t set_aside = 0;  // likewise
     std::vector<Stand> stands;
   } watch;
+
+  const Clock::time_point begun = Clock::now();
+  // Of a grid whose time is over.
+  struct Overtime {
+    std::mutex mutex;            // guards what follows
+    std::uint32_t reported = 0;  // holders
+    std::vector<Stand> stands;
+  } overtime;
 
   void end() {
     // Under the mutex, so that run() cannot miss it between its check and its sleep.
@@ -233,6 +252,7 @@ class GridRunner::SmWorker {
     Clock::time_point admitted{};
     bool all_waiting = false;
     std::uint64_t reported_round = 0;  // of Grid::watch
+    bool overtime_reported = false;
     std::uint32_t most = 1;            // blocks to take at a time
     Grid::Run set_aside;               // taken, and not begun: what an execution left of its run
     bool one_by_one = false;           // since then
@@ -291,7 +311,27 @@ class GridRunner::SmWorker {
     }
     share.all_waiting = all_waiting && !share.residents.empty();
     if (runner_.options_.watchdog.count() != 0) watch(share, moved);
+    if (runner_.options_.time_limit.count() != 0 && !share.residents.empty()) limit(share);
     return moved;
+  }
+
+  // This SM holds blocks of the grid, so nobody ends it under us.
+  void limit(Share& share) {
+    Grid& grid = *share.grid;
+    const std::chrono::milliseconds most = runner_.options_.time_limit;
+    const Clock::duration over = Clock::now() - grid.begun - most;
+    if (over < Clock::duration(0)) return;
+    const std::scoped_lock lock(grid.overtime.mutex);
+    if (!share.overtime_reported) {
+      share.overtime_reported = true;
+      grid.overtime.reported +=
+          static_cast<std::uint32_t>(share.residents.size()) + (share.set_aside.count != 0 ? 1 : 0);
+      for (const auto& resident : share.residents) {
+        for (Stand& stand : resident->execution->stands()) grid.overtime.stands.push_back(std::move(stand));
+      }
+    }
+    if (grid.overtime.reported < grid.holders() && over < kReportTime) return;
+    raise_out_of_time(*grid.launch, most, grid.waiting_to_start(), grid.overtime.stands);
   }
 
   // The execution has stopped in the middle of its run: others may have to run before it goes on.
@@ -482,8 +522,11 @@ Status GridRunner::run_here(const Launch& launch, const KernelCode& code, std::u
   thread_local Resident resident;
   resident.begin(launch, code, {0, 1}, 0, shared_bytes);
   Backoff backoff;
-  Clock::time_point moved_at = Clock::now();
+  const Clock::time_point begun = Clock::now();
+  Clock::time_point moved_at = begun;
   while (!resident.step(options_.step_budget, progress)) {
+    if (options_.time_limit.count() != 0 && Clock::now() - begun > options_.time_limit)
+      raise_out_of_time(launch, options_.time_limit, 0, resident.execution->stands());
     if (!resident.waiting) {
       backoff.reset();
       if (options_.watchdog.count() != 0) moved_at = Clock::now();

@@ -3,11 +3,11 @@
 //   run(launch) ── Grid ──┬─▶ SM 0: [block 0][block 2] …  step() each in turn; a finished one makes room for the next
 //                         └─▶ SM 1: [block 1][block 3] …  all of them waiting: admit one more, else back off
 //
-// Blocks are handed out in order of their linear index, in runs of about kRunTime where the execution takes them (block.h);
-// what it leaves of a run the SM sets aside and starts block by block from then on. An SM takes a further block of a launch only when those it
-// has all wait for something, or when kPatience has passed since the last: blocks that run through never share a cache,
-// and blocks that wait for a later one (a spin the tier did not notice included) always meet it, up to the
-// residency limit. Cooperative launches are admitted at once, evenly over the SMs.
+// Blocks are handed out in order of their linear index, in runs of about kRunTime where the execution takes them
+// (block.h); what it leaves of a run the SM sets aside and starts block by block from then on. An SM takes a further
+// block of a launch only when those it has all wait for something, or when kPatience has passed since the last: blocks
+// that run through never share a cache, and blocks that wait for a later one (a spin the tier did not notice included)
+// always meet it, up to the residency limit. Cooperative launches are admitted at once, evenly over the SMs.
 //
 // Residency (the limit per SM) follows the H200: 2048 threads (whole warps), 228 KiB of shared memory with 1 KiB
 // kept per block, and a configurable number of blocks. Per launch by default: launches of several queues never take
@@ -17,6 +17,10 @@
 // Watchdog. A grid of which every running block has only waited for RunnerOptions::watchdog is ended: each SM reports
 // where its blocks stand when the time is over and its own last turn got nowhere; the report that completes the count
 // of running blocks raises the fault, and any progress in between begins anew.
+//
+// Time limit. A grid that has run for RunnerOptions::time_limit is ended, whatever it does: each SM reports where its
+// blocks stand once it sees that the time is over, and the report that completes the count of blocks, or the first
+// after kReportTime, raises the fault. It needs code that comes back now and then: loop_polls.h has the JIT's part.
 //
 // Threads. Grids in flight are listed under mutex_; each SM copies what is new when version_ has moved, so handing out
 // and finishing blocks is lock-free on the Grid's own word. An idle SM sleeps; a resident block that waits costs a
@@ -46,6 +50,7 @@ struct RunnerOptions {
   Occupancy occupancy = Occupancy::kPerLaunch;
   std::uint64_t step_budget = 1 << 16;  // per BlockExecution::step()
   std::chrono::milliseconds watchdog{0};  // of waiting; 0: none
+  std::chrono::milliseconds time_limit{0};  // of a launch in all; 0: none
 };
 
 inline constexpr std::uint32_t kReservedSharedBytesPerBlock = 1024;

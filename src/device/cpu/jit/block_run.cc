@@ -176,11 +176,13 @@ void BlockRun::yield(ThreadContext* thread) {
   context_.turns_left = kTurnsUntilPoll;  // turns of a loop that spins are no progress, as poll() would have it
   Fiber& fiber = fiber_of(thread);
   fiber.state = State::kSpun;
+  fiber.polled_from = nullptr;
   suspend(fiber);
 }
 
-void BlockRun::poll() {
+void BlockRun::poll(const void* from) {
   context_.turns_left = kTurnsUntilPoll;
+  running_->polled_from = from;
   running_->state = State::kPolled;
   suspend(*running_);
 }
@@ -444,7 +446,7 @@ std::string BlockRun::waits_of(const Fiber& fiber) const {
     case State::kSite: return "waits for its warp to converge";
     default: break;
   }
-  if (fiber.context.look_line == 0) return "runs";
+  if (fiber.context.look_line == 0 || fiber.polled_from != nullptr) return "runs";
   const std::uint64_t at = fiber.context.look_address;
   const std::uint64_t into = at - reinterpret_cast<std::uintptr_t>(block_.shared_base);
   if (into < block_.shared_bytes) return fmt::format("spins on {:#x}, offset {} of the block's shared memory", at, into);
@@ -458,18 +460,34 @@ std::uint32_t BlockRun::live_threads() const {
   return count;
 }
 
+// "blur.cu:77 (bar.sync)", or nothing.
+std::string BlockRun::place_of(const Fiber& fiber) const {
+  const bool waits = fiber.state == State::kBarrier || fiber.state == State::kWarp || fiber.state == State::kSite;
+  PtxPlace place;
+  if (!waits && fiber.polled_from != nullptr) {
+    place = place_of(reinterpret_cast<std::uintptr_t>(fiber.polled_from) - 1);  // the call, not what follows it
+  } else {
+    place.line = waits || fiber.context.look_line == 0 ? fiber.context.wait_line : fiber.context.look_line;
+  }
+  if (code_.module == nullptr || place.line == 0) return {};
+  return describe_place(*code_.module, place).substr(4);  // without " at "
+}
+
 std::vector<Stand> BlockRun::stands() const {
   std::vector<Stand> all;
-  if (!code_.fibers) return {{block_.index, 0, 0, {}, "runs in a loop over its threads"}};
+  if (!code_.fibers && fibers_.front().polled_from == nullptr)
+    return {{block_.index, 0, 0, {}, "runs in a loop over its threads"}};
   std::size_t first = 0;  // of the warp
+  // A loop over threads or groups leaves the index of the one it is at: as many threads as the code works on at a time.
+  const std::uint32_t together = code_.fibers ? code_.lanes : code_.group;
+  const auto threads = static_cast<std::uint32_t>(block_.launch->config.block.count());
   for (const Fiber& fiber : fibers_) {
     if (fiber.state == State::kDone) continue;
     const std::uint32_t warp = fiber.context.linear / 32, shift = fiber.context.linear % 32;
-    const std::uint32_t lanes = (code_.lanes == 32 ? ~0u : (1u << code_.lanes) - 1) << shift & live_[warp];
-    const bool waits = fiber.state == State::kBarrier || fiber.state == State::kWarp || fiber.state == State::kSite;
-    const std::uint32_t line = waits || fiber.context.look_line == 0 ? fiber.context.wait_line : fiber.context.look_line;
-    Stand stand{block_.index, warp, lanes, {}, waits_of(fiber)};
-    if (code_.module != nullptr && line != 0) stand.place = describe_place(*code_.module, {line}).substr(4);  // without " at "
+    std::uint32_t lanes = (together == 32 ? ~0u : (1u << together) - 1) << shift;
+    if (code_.fibers) lanes &= live_[warp];
+    if (threads - warp * 32 < 32) lanes &= (1u << (threads - warp * 32)) - 1;
+    Stand stand{block_.index, warp, lanes, place_of(fiber), waits_of(fiber)};
     while (first < all.size() && all[first].warp != warp) ++first;
     const auto same = std::find_if(all.begin() + static_cast<std::ptrdiff_t>(first), all.end(), [&](const Stand& other) {
       return other.place == stand.place && other.waits == stand.waits;

@@ -58,7 +58,8 @@ class BlockRun final : public BlockExecution {
                                                             std::uint32_t kind, std::uint32_t active, std::uint32_t truths,
                                                             std::uint32_t live);
   // From a loop that may not end: lets the runner look whether the launch is to stop, and others run.
-  PERGOLA_SWITCHES_STACK void poll();
+  // `from` is in the code of the loop.
+  PERGOLA_SWITCHES_STACK void poll(const void* from);
   [[noreturn]] PERGOLA_SWITCHES_STACK void exit(ThreadContext* thread);
   // Ends the fiber and the block; the fault has been raised.
   [[noreturn]] PERGOLA_SWITCHES_STACK void leave_after_fault();
@@ -86,6 +87,8 @@ class BlockRun final : public BlockExecution {
     Stack stack;
     State state = State::kNew;
     std::uint8_t barrier = 0;
+    const void* polled_from = nullptr;               // by its last poll; null once it has waited or spun
+    bool aligned = false;                            // the barrier is one for whole warps
     std::uint32_t kind = 0, mask = 0, b = 0, c = 0;  // of its warp operation; mask is the site where it converges
     std::uint64_t value = 0, result = 0;
     void* fake_stack = nullptr;
@@ -109,6 +112,7 @@ class BlockRun final : public BlockExecution {
   void finish(Fiber& fiber);
   void report_deadlock();
   std::string waits_of(const Fiber& fiber) const;
+  std::string place_of(const Fiber& fiber) const;
   std::uint32_t live_threads() const;
 
   Block& block_;

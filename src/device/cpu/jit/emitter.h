@@ -110,6 +110,7 @@ class FunctionEmitter {
   void start_labels();
   void emit_statement(std::size_t index);
   void emit_instruction(const Inst& in, std::size_t index);
+  bool turns_back(const Inst& in) const;
   void dispatch(const Inst& in, std::size_t index);
   [[noreturn]] void refuse(const Inst& in, const std::string& why) const;
   [[noreturn]] void refuse_operand(const std::string& why) const;  // of the instruction being emitted

@@ -261,14 +261,21 @@ void FunctionEmitter::emit_statement(std::size_t index) {
   }
 }
 
+// A branch to a label that has been passed.
+bool FunctionEmitter::turns_back(const Inst& in) const {
+  if (in.operands.empty()) return false;
+  const auto label = labels_.find(in.operands[0].name);
+  return label != labels_.end() && (!label->second->empty() || label->second == b_.GetInsertBlock());
+}
+
 void FunctionEmitter::emit_instruction(const Inst& in, std::size_t index) {
   number_on_line_ = current_ != nullptr && current_->location.line == in.location.line ? number_on_line_ + 1 : 1;
   current_ = &in;
-  // What touches no memory has one place, line 0: a place of its own for each instruction is a tenth of LLVM's time. A call
-  // touches the stack.
-  const bool touches_memory = access_bytes(in) != 0 || in.op == ptx::Op::kCall;
-  b_.SetCurrentDebugLocation(line_place(*target_, touches_memory ? in.location.line : 0, touches_memory ? number_on_line_ : 0));
+  // What touches no memory has one place, line 0: a place of its own for each instruction is a tenth of LLVM's time. A
+  // call touches the stack; where a loop turns is where a kernel stands whose time is over.
   const bool branches = in.op == ptx::Op::kBra;  // a guarded branch is one conditional branch
+  const bool has_place = access_bytes(in) != 0 || in.op == ptx::Op::kCall || (branches && turns_back(in));
+  b_.SetCurrentDebugLocation(line_place(*target_, has_place ? in.location.line : 0, has_place ? number_on_line_ : 0));
   if (!in.guard.present() || branches) return dispatch(in, index);
   Value guard = read_register(in.guard.predicate);
   auto* then = new_block("then");

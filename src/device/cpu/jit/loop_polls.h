@@ -1,8 +1,8 @@
 // A launch must be able to end although its kernel does not: a timeout, a fault in another block, the process's end.
 //
-// Loops whose number of turns LLVM cannot bound before they run count down BlockContext::turns_left at their back
-// edges; at zero the run time lets the runner look (BlockRun::poll). Counted loops pay nothing. It runs after all
-// optimisation, so it hinders none.
+// Loops whose number of turns LLVM cannot bound by 2^32 before they run, and loops around loops, count down
+// BlockContext::turns_left at their back edges; at zero the run time lets the runner look (BlockRun::poll). Innermost
+// counted loops pay nothing. It runs after all optimisation, so it hinders none.
 #pragma once
 
 #include <llvm/IR/Function.h>

@@ -24,7 +24,9 @@ BlockRun& run_of(ThreadContext* thread) { return *thread->block->run; }
 
 PERGOLA_SWITCHES_STACK void yield(ThreadContext* thread) { run_of(thread).yield(thread); }
 
-PERGOLA_SWITCHES_STACK void poll(BlockContext* block) { block->run->poll(); }
+PERGOLA_SWITCHES_STACK void poll(BlockContext* block) {
+  block->run->poll(__builtin_return_address(0));
+}
 
 PERGOLA_SWITCHES_STACK std::uint32_t barrier(ThreadContext* thread, std::uint32_t id, std::uint32_t expected,
                                              std::uint32_t kind, std::uint32_t predicate) {
