@@ -48,6 +48,12 @@ class Errors : public test_support::TierTest {
 
 PERGOLA_ON_EVERY_TIER(Errors);
 
+device::DevicePtr open_checked() {
+  auto device = ptx_cases::open_test_device("checked");
+  EXPECT_TRUE(device.ok()) << device.message();
+  return *device;
+}
+
 // `body` is of k(p, q): %p and %q the parameters, %t the thread, %b the block. Its line 20 is the body's first.
 std::string module(const std::string& body, const std::string& before = "") {
   return R"(.file 1 "blur.cu"
@@ -402,6 +408,73 @@ TEST_P(Errors, DivergentBarriers_SayWhereEachWarpStands) {
                "block (0,0,0) warp 0 lanes 0xffffffff, block (0,0,0) warp 1 lanes 0xffff"
                "\n  blur.cu:80 (bar.sync) waits at barrier 1, where 48 of 96 threads have arrived: "
                "block (0,0,0) warp 1 lanes 0xffff0000, block (0,0,0) warp 2 lanes 0xffffffff");
+}
+
+// Lanes of one warp at two barriers of the same number: the ISA has a warp come to one instruction.
+TEST_P(Errors, DivergentBarrier_TwoInstructionsOfOneWarp) {
+  PtxProgram program(open(),
+                     module("  and.b32 %r1, %t, 1; setp.eq.u32 %c1, %r1, 0; @%c1 bra A;\n  .loc 1 80 1\n  bar.sync 0;\n"
+                            "  bra E;\nA:\n  .loc 1 90 1\n  bar.sync 0;\nE:"));
+  const Status status = program.run("k", {.grid = {2, 1, 1}, .block = {64, 1, 1}}, std::uint64_t{0}, std::uint64_t{0});
+  expect_fault(program, status, "is at a barrier for its whole warp, and thread (");
+  EXPECT_THAT(status.message(), AnyOf(HasSubstr("Kernel 'k' at blur.cu:80 (bar.sync): thread (1,0,0) of block ("),
+                                      HasSubstr("Kernel 'k' at blur.cu:90 (bar.sync): thread (")));
+  EXPECT_THAT(status.message(), AnyOf(HasSubstr("of the warp is at another, at blur.cu:90 (bar.sync)"),
+                                      HasSubstr("of the warp is at another, at blur.cu:80 (bar.sync)")));
+}
+
+// if (t & 1) __syncthreads(); q[t] = t: the even lanes go past the barrier of their warp and end.
+TEST(CheckedErrors, DivergentBarrier_SomeLanesGoPastIt) {
+  const std::string store = "  .loc 1 85 1\n  mul.wide.u32 %a0, %t, 4; add.u64 %a1, %p, %a0; st.global.u32 [%a1], %t;";
+  const std::string test = "  and.b32 %r1, %t, 1; setp.eq.u32 %c1, %r1, 0;\n";
+  const std::string guarded = test + "  .loc 1 80 1\n  @!%c1 bar.sync 0;\n" + store;
+  const std::string jumped = test + "  @%c1 bra E;\n  .loc 1 80 1\n  bar.sync 0;\nE:\n" + store;
+  const std::string looped =
+      "  mov.u32 %r2, 0;\nL:\n" + jumped + "\n  add.u32 %r2, %r2, 1; setp.lt.u32 %c2, %r2, 3; @%c2 bra L;";
+  for (const std::string& body : {guarded, jumped, looped}) {
+    PtxProgram program(open_checked(), module(body));
+    const auto out = program.zeros(256);
+    const Status status = program.run("k", {.grid = {1, 1, 1}, .block = {64, 1, 1}}, out->address(), std::uint64_t{0});
+    EXPECT_EQ(status.code(), Code::kDeviceFault);
+    EXPECT_THAT(
+        status.message(),
+        HasSubstr(
+        "Kernel 'k' at blur.cu:80 (bar.sync): thread (1,0,0) of block (0,0,0) waits at a barrier for its whole "
+        "warp, and thread (0,0,0) of the warp has gone past it, at blur.cu:85 (st.global.u32), and ended; "
+        "lanes 0xaaaaaaaa wait"));
+  }
+}
+
+// What is right, and looks alike: lanes that return early with what they have to say, also by the way out that others
+// take behind the barrier; a barrier in a loop that late lanes come to much later, or leave; and the form for part of a
+// warp.
+TEST_P(Errors, DivergentBarrier_RightProgramsAreLetPass) {
+  const std::string store = "  mul.wide.u32 %a0, %t, 4; add.u64 %a1, %p, %a0; st.global.u32 [%a1], %t;\n";
+  const std::string odd = "  and.b32 %r1, %t, 1; setp.eq.u32 %c1, %r1, 0;\n";
+  const std::string early = "  setp.ge.u32 %c1, %t, 40; @%c1 bra E;\n  bar.sync 0;\n" + store + "  ret;\nE:\n" + store;
+  const std::string late = "  mov.u32 %r2, 0;\nL:\n" + odd +
+                           "  mov.u32 %r3, 0; mul.lo.u32 %r4, %r1, 9000;\nW:\n  add.u32 %r3, %r3, 1;\n"
+                           "  setp.lt.u32 %c2, %r3, %r4; @%c2 bra W;\n" +
+                           store + "  bar.sync 0;\n" + store +
+                           "  add.u32 %r2, %r2, 1; setp.lt.u32 %c3, %r2, 3; @%c3 bra L;";
+  const std::string loose = odd + "  @%c1 bra A;\n  barrier.sync 0;\n  bra E;\nA:\n  barrier.sync 0;\nE:\n" + store;
+  const std::string uniform =
+      "  setp.ne.u32 %c1, %b, 0; @%c1 bra A;\n  bar.sync 0;\n  bra E;\nA:\n  bar.sync 0;\nE:\n" + store;
+  const std::string same_way_out = "  setp.ge.u32 %c1, %t, 40; @%c1 bra G;\n  bar.sync 0;\n  setp.ge.u32 %c1, %t, 7; @%c1 bra G;\n" +
+                                   store + "  ret;\nG:\n" + store;
+  const std::string leaves_late = "  mov.u32 %r2, 0;\n" + odd + "L:\n  bar.sync 0;\n  @%c1 bra A;\n" + store + "M:\n" + store +
+                                  "  add.u32 %r2, %r2, 1; setp.ge.u32 %c2, %r2, 3; @%c2 bra E;\n  bra L;\nA:\n" + store +
+                                  "  setp.ge.u32 %c2, %r2, 1; @%c2 bra M;\n  setp.ge.u32 %c2, %t, 20; @%c2 bra E;\n  bra M;\nE:";
+  std::vector<device::DevicePtr> devices{open()};
+  if (interprets()) devices.push_back(open_checked());
+  for (const device::DevicePtr& device : devices) {
+    for (const std::string& body : {early, late, loose, uniform, same_way_out, leaves_late}) {
+      PtxProgram program(device, module(body));
+      const auto out = program.zeros(256);
+      const Status status = program.run("k", {.grid = {2, 1, 1}, .block = {64, 1, 1}}, out->address(), std::uint64_t{0});
+      EXPECT_TRUE(status.ok()) << status.message() << "\n" << body;
+    }
+  }
 }
 
 TEST_P(Errors, ShuffleThatNotAllReach_IsADeadlock) {

@@ -12,7 +12,7 @@ using ptx::Type;
 enum Form : std::uint8_t { kSync, kArrive, kRedPopc, kRedAnd, kRedOr };
 
 // mode the form; src: barrier, count, predicate.
-void arrive(Machine& m, Warp& w, LaneMask lanes, const Inst& i) {
+void arrive_at_barrier(Machine& m, Warp& w, LaneMask lanes, const Inst& i) {
   for_each_lane(w, lanes, [&](Thread& t) {
     const auto id = source<std::uint32_t>(t, i, 0);
     const std::uint32_t count = i.src[1] != kNoCell ? source<std::uint32_t>(t, i, 1) : 0;
@@ -75,7 +75,7 @@ Decoded decode_sync(Decoder& d, const ptx::Instruction& i) {
   const std::int32_t count = at < end ? d.read(i.operands[at], Type::kU32) : kNoCell;
   const std::int32_t predicate = reduces ? d.read_predicate(i.operands.back()) : kNoCell;
   const std::int32_t dst = reduces ? d.write_cell(i.operands[0]) : kNoCell;
-  Inst& inst = d.emit_group(arrive);
+  Inst& inst = d.emit_group(arrive_at_barrier);
   inst.dst = dst;
   inst.src[0] = id;
   inst.src[1] = count;

@@ -129,6 +129,15 @@ void Machine::leave(Thread& t) {
 
 void Machine::exit(Thread& t) {
   Warp& w = warp_of(t);
+  if (t.gone_past != nullptr && w.at_barrier != 0 && !stop_) {
+    const Thread& waits = w.threads[std::countr_zero(w.at_barrier)];
+    fault(waits, *waits.waiting,
+          fmt::format("waits at a barrier for its whole warp, and thread ({},{},{}) of the warp has gone past it, at "
+                      "{} ({}), and ended; "
+                      "lanes {:#x} wait, and all of a warp must come to the same barrier",
+                      t.tid.x, t.tid.y, t.tid.z, where(*module().module, *t.gone_past->source),
+                      spell(*t.gone_past->source), w.at_barrier));
+  }
   t.status = ThreadStatus::kExited;
   w.live &= ~bit(t.lane);
   w.ready &= ~bit(t.lane);
@@ -151,14 +160,48 @@ void Machine::release(Warp& w, LaneMask lanes) {
     ++t.pc;
   });
   w.ready |= lanes;
+  w.at_barrier &= ~lanes;
 }
 
 void Machine::block_lanes(Warp& w, LaneMask lanes, const Inst& inst, ThreadStatus status) {
   for_each_lane(w, lanes, [&](Thread& t) {
     t.status = status;
     t.waiting = &inst;
+    t.gone_past = nullptr;
+    t.past_barrier = 0;
   });
   w.ready &= ~lanes;
+  if (status == ThreadStatus::kBarrier && is_aligned_barrier(inst)) w.at_barrier |= lanes;
+}
+
+// Lanes are about to come to `inst`, and those that are active to execute it, while others of their warp wait at an
+// aligned barrier.
+void Machine::note_gone_past(Warp& w, LaneMask lanes, LaneMask active, const Inst& inst, std::uint32_t pc) {
+  const Thread& waits = w.threads[std::countr_zero(w.at_barrier)];
+  const LaneMask doers = is_effect(inst) ? active : 0;
+  for_each_lane(w, lanes, [&](Thread& t) {
+    if (barrier_paths_.has_gone_past(waits, t, pc) && t.gone_past == nullptr && (doers & bit(t.lane)) != 0)
+      t.gone_past = &inst;
+  });
+}
+
+// Whether the lanes of each warp that meet at barrier `id` do so at one instruction; else the fault has been raised.
+bool Machine::check_same_barrier(std::uint32_t id) {
+  for (Warp& w : warps_) {
+    const Thread* first = nullptr;
+    for_each_lane(w, w.at_barrier, [&](Thread& t) {
+      if (t.barrier != static_cast<std::int32_t>(id) || stop_) return;
+      if (first == nullptr) first = &t;
+      if (t.waiting == first->waiting) return;
+      fault(t, *t.waiting,
+            fmt::format("is at a barrier for its whole warp, and thread ({},{},{}) of the warp is at another, at {} "
+                        "({}); all of a warp must "
+                        "come to the same barrier",
+                        first->tid.x, first->tid.y, first->tid.z, where(*module().module, *first->waiting->source),
+                        spell(*first->waiting->source)));
+    });
+  }
+  return !stop_;
 }
 
 void Machine::check_waiters(Warp& w) {
@@ -173,6 +216,7 @@ void Machine::check_barriers() {
     std::array<std::uint32_t, 64> live{};
     for (std::uint32_t n = 0; n < warps_.size(); ++n) live[n] = warps_[n].live;
     if (!barrier.complete({live.data(), warps_.size()})) continue;
+    if (!check_same_barrier(id)) return;
     for (Warp& w : warps_) {
       LaneMask released = 0;
       for_each_lane(w, w.live & ~w.ready, [&](Thread& t) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "src/device/cpu/interpreter/access_recorder.h"
+#include "src/device/cpu/interpreter/barrier_paths.h"
 #include "src/device/cpu/interpreter/execution_hook.h"
 #include "src/device/cpu/interpreter/shared_check.h"
 #include "src/device/cpu/interpreter/thread.h"
@@ -87,6 +88,8 @@ class Machine final : public BlockExecution {
   std::byte* resolve_mapped(Thread& thread, const Inst& inst, Region region, std::uint64_t address,
                             std::uint32_t size, bool write);
   void check_waiters(Warp& warp);
+  void note_gone_past(Warp& warp, LaneMask lanes, LaneMask active, const Inst& inst, std::uint32_t pc);
+  bool check_same_barrier(std::uint32_t id);
   MemorySpace space_of(const Thread& thread, const std::byte* at) const;
   bool check_shared(Thread& thread, const Inst& inst, const std::byte* at, std::uint32_t size, bool write);
   std::string shared_place(std::uint32_t offset) const;
@@ -111,6 +114,7 @@ class Machine final : public BlockExecution {
   AccessRecorder* recorder_ = nullptr;
   const ExecutionHook* hook_ = nullptr;
   std::unique_ptr<SharedCheck> shared_check_;
+  BarrierPaths barrier_paths_;
 };
 
 // exec_warp.cc: completes every collective of the warp whose live members have all arrived.

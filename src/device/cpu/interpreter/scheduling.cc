@@ -68,6 +68,8 @@ std::uint64_t Machine::run_group(Warp& w, const Group& group, std::uint64_t limi
   const Inst* code = function->code.data();
   std::uint32_t pc = first.pc;
   std::uint64_t spent = 0;
+  // Who waits at a barrier stays there till this group has stopped.
+  const bool watched = shared_check_ != nullptr && w.at_barrier != 0;
   auto store_pc = [&] { for_each_lane(w, group.mask, [&](Thread& t) { t.pc = pc; }); };
   while (true) {
     const Inst& inst = code[pc];
@@ -80,6 +82,7 @@ std::uint64_t Machine::run_group(Warp& w, const Group& group, std::uint64_t limi
     ++spent;
     ++instructions_;
     if (hook_ != nullptr) hook_->issued(first.warp, *function, pc, active);
+    if (watched) note_gone_past(w, group.mask, active, inst, pc);
     if (inst.kind == Kind::kLane) {
       LaneMask left = active;
       while (left != 0 && !stop_) {

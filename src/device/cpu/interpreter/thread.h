@@ -46,6 +46,9 @@ struct Thread {
   const Inst* waiting = nullptr;
   LaneMask members = 0;
   std::int32_t barrier = -1;
+  // What it has done behind an aligned barrier where others of its warp wait (barrier_paths.h).
+  const Inst* gone_past = nullptr;
+  std::uint32_t past_barrier = 0;
   // Its last look at what others may change: where it spins, should it spin.
   const Inst* looked_by = nullptr;
   const std::byte* looked_at = nullptr;
@@ -61,6 +64,7 @@ struct Warp {
   LaneMask live = 0;           // not exited
   LaneMask ready = 0;
   LaneMask sleeping = 0;
+  LaneMask at_barrier = 0;     // waiting at aligned barriers
   int leader = -1;             // scheduling.cc: the lane whose turn it is out of order, -1 lowest pc first
   int last_leader = -1;
   std::uint32_t turn = 0;      // instructions left of the current turn

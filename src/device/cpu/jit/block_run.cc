@@ -213,6 +213,7 @@ std::uint32_t BlockRun::barrier(ThreadContext* thread, std::uint32_t id, std::ui
   Fiber& fiber = fiber_of(thread);
   fiber.state = State::kBarrier;
   fiber.barrier = static_cast<std::uint8_t>(id);
+  fiber.aligned = kind == kBarrierAligned;
   suspend(fiber);
   return static_cast<std::uint32_t>(fiber.result);
 }
@@ -275,12 +276,30 @@ bool BlockRun::takes_part(std::uint32_t id, const ThreadContext* thread) {
 void BlockRun::release_barrier(std::uint32_t id) {
   NamedBarrier& barrier = barriers_[id];
   const std::uint32_t result = result_of(barrier);
+  const Fiber* before = nullptr;
   for (Fiber& fiber : fibers_) {
     if (fiber.state != State::kBarrier || fiber.barrier != id) continue;
     fiber.state = State::kReady;
     fiber.result = result;
+    // Groups are at one instruction by their code's making.
+    if (!fiber.aligned) continue;
+    if (before != nullptr && before->context.wait_line != fiber.context.wait_line &&
+        before->context.linear / 32 == fiber.context.linear / 32) {
+      raise_divergent(fiber, *before);
+    }
+    before = &fiber;
   }
   barrier.clear();
+}
+
+void BlockRun::raise_divergent(const Fiber& one, const Fiber& other) {
+  const auto* tid = other.context.tid;
+  const std::string place = code_.module == nullptr ? "" : describe_place(*code_.module, {other.context.wait_line});
+  raise(PERGOLA_ERROR(
+      kDeviceFault,
+      "{} is at a barrier for its whole warp, and thread ({},{},{}) of the warp is at another{}{}; all of a "
+      "warp must come to the same barrier.",
+      where(&one.context, {one.context.wait_line}), tid[0], tid[1], tid[2], place.empty() ? "" : ",", place));
 }
 
 bool BlockRun::complete_barriers() {

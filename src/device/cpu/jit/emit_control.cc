@@ -105,7 +105,8 @@ void FunctionEmitter::emit_barrier(const Inst& in) {
   const std::size_t last = in.operands.size() - (reduces ? 1 : 0);  // one past id and count
   Value id = first < last ? read(in.operands[first], 32) : k(32, 0);
   Value count = first + 1 < last ? read(in.operands[first + 1], 32) : k(32, 0);
-  const std::uint32_t kind = in.has(Mod::kArrive) ? kBarrierArrive : kBarrierSync;
+  const bool aligned = in.op == Op::kBar || in.has(Mod::kAligned);
+  const std::uint32_t kind = in.has(Mod::kArrive) ? kBarrierArrive : aligned ? kBarrierAligned : kBarrierSync;
   Value predicate = reduces ? b_.CreateZExt(read_pred(in.operands.back()), i(32)) : k(32, 0);
   Value v = call_runtime("pergola_jit_barrier", i(32), {thread_, id, count, k(32, kind), predicate});
   if (!reduces) return;

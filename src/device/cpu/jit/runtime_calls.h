@@ -14,7 +14,8 @@ inline constexpr std::uint32_t kShuffle = 1, kBallot = 2, kAll = 3, kAny = 4, kU
 // The lanes converged at this site instead of a mask; bits 8.. hold a shuffle's mode or a reduction's operation.
 inline constexpr std::uint32_t kConverged = 0x80;
 
-inline constexpr std::uint32_t kBarrierSync = 0, kBarrierArrive = 1;
+inline constexpr std::uint32_t kBarrierSync = 0, kBarrierArrive = 1,
+                               kBarrierAligned = 2;  // all lanes of a warp wait at the same instruction
 // pergola_jit_mbarrier(word, operation, value) -> the word before, or whether the phase has ended.
 inline constexpr std::uint32_t kMbarrierInit = 0, kMbarrierInval = 1, kMbarrierExpectTx = 2, kMbarrierCompleteTx = 3,
                                kMbarrierArrive = 4, kMbarrierArriveDrop = 5, kMbarrierTest = 6,
