@@ -244,6 +244,7 @@ TEST_P(Errors, WrongFree_SaysWhatIsThere) {
   const Status status = program.run("k", kShape, std::uint64_t{0}, std::uint64_t{0});
   expect_fault(program, status, "which malloc() did not give out or which is freed: at byte 0 of heap block 1 (64 bytes), which has been freed.");
   EXPECT_THAT(status.message(), testing::Not(HasSubstr("..")));
+  EXPECT_THAT(status.message(), HasSubstr("Kernel 'k' at blur.cu:77 (call): "));
 }
 
 TEST_P(Errors, NullPointer) {
@@ -501,8 +502,10 @@ TEST_P(Errors, Watchdog_EndsASpinThroughAWeakLoad) {
 
 TEST_P(Errors, WarpOperation_WithoutItsOwnLane) {
   PtxProgram program(open(), module(std::string(kOne) + "  shfl.sync.idx.b32 %r1, %t, 0, 31, 0xffffff0f;"));
-  expect_fault(program, program.run("k", kShape, std::uint64_t{0}, std::uint64_t{0}),
-               "executes a warp operation whose member mask 0xffffff0f does not name its lane 5");
+  const Status status = program.run("k", kShape, std::uint64_t{0}, std::uint64_t{0});
+  expect_fault(program, status, "executes a warp operation whose member mask 0xffffff0f does not name its lane 5");
+  if (GetParam() == "vector") return;  // its code does not hold the line
+  EXPECT_THAT(status.message(), HasSubstr("Kernel 'k' at blur.cu:77 (shfl.sync.idx.b32): thread (5,0,0)"));
 }
 
 TEST_P(Errors, Watchdog_SaysWhereTheWarpsSpin) {

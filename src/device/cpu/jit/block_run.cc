@@ -333,7 +333,7 @@ void BlockRun::arrive(Fiber& fiber, std::uint32_t lane) {
   const bool converges = (fiber.kind & kConverged) != 0;
   if (!converges && (fiber.mask >> lane & 1) == 0) {
     raise(PERGOLA_ERROR(kDeviceFault, "{} executes a warp operation whose member mask {:#x} does not name its lane {}.",
-                        where(&fiber.context), fiber.mask, lane));
+                        where(&fiber.context, {fiber.context.wait_line}), fiber.mask, lane));
     leave_after_fault();
   }
   fiber.state = converges ? State::kSite : State::kWarp;

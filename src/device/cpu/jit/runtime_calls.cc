@@ -151,7 +151,7 @@ std::uint64_t allocate(ThreadContext* thread, std::uint64_t bytes) {
   return heap->allocate(bytes);
 }
 
-bool free_or_raise(ThreadContext* thread, std::uint64_t address) {
+bool free_or_raise(ThreadContext* thread, std::uint64_t address, const void* from) {
   BlockRun& run = run_of(thread);
   DeviceHeap* heap = run.launch().heap;
   if (heap == nullptr || address == 0) return true;
@@ -160,11 +160,12 @@ bool free_or_raise(ThreadContext* thread, std::uint64_t address) {
     return heap->free(address);
   }();
   if (status.ok()) return true;
-  run.raise(PERGOLA_ERROR(kDeviceFault, "{} {}.", run.where(thread), status.message()));
+  const PtxPlace place = run.place_of(reinterpret_cast<std::uintptr_t>(from) - 1);  // the call, not what follows it
+  run.raise(PERGOLA_ERROR(kDeviceFault, "{} {}.", run.where(thread, place), status.message()));
   return false;
 }
 PERGOLA_SWITCHES_STACK void release(ThreadContext* thread, std::uint64_t address) {
-  if (!free_or_raise(thread, address)) run_of(thread).leave_after_fault();
+  if (!free_or_raise(thread, address, __builtin_return_address(0))) run_of(thread).leave_after_fault();
 }
 
 void raise_assert(ThreadContext* thread, std::uint64_t message, std::uint64_t file, std::uint32_t line,
