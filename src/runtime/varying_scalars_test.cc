@@ -139,7 +139,7 @@ TEST_F(VaryingScalars, AKernelThatCannot_StaysLaunches_AndTheRefusalHasItsLine) 
 // A second module would count in a variable of its own.
 TEST_F(VaryingScalars, AKernelWithAVariableThatIsWritten_StaysLaunches) {
   std::uint32_t want = 0;
-  for (std::uint32_t turn = 0; turn < 1500; ++turn) {
+  for (std::uint32_t turn = 0; turn < 4500; ++turn) {
     launch("count", {ArrayArgument{x_[0], 0}, u32(turn)}, 1);
     want += turn;
     if (turn % 20 == 0) scheduler().settle_graphs();

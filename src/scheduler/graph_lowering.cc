@@ -29,7 +29,9 @@ std::int64_t ns(std::chrono::steady_clock::time_point time) {
 
 GraphLowering::GraphLowering(device::DevicePtr device, std::mutex& mutex, bool always, Resource& blocks,
                              std::function<void()> overdue)
-    : device_(std::move(device)), mutex_(mutex), always_(always), blocks_(blocks), overdue_(std::move(overdue)) {}
+    : device_(std::move(device)), mutex_(mutex), always_(always), blocks_(blocks), overdue_(std::move(overdue)) {
+  if (always_) patience_ns_ = kPatienceOfAlways.count();
+}
 
 GraphLowering::~GraphLowering() {
   {
@@ -172,6 +174,7 @@ void GraphLowering::begin_here() {
   turned->cut_before.assign(turned->launches.size(), false);
   turned->turn = region_->turn;
   turned->most_launches = region_->most_launches;
+  turned->grows = region_->grows;
   std::replace(known_.begin(), known_.end(), region_, turned);
   before_turning_ = std::exchange(region_, std::move(turned));
   phase_ = 0;
@@ -266,6 +269,7 @@ void GraphLowering::begin_following(std::size_t period) {
   region_->cut_before.assign(region_->launches.size(), false);
   region_->turn = once;
   region_->most_launches = kMostLaunches;
+  region_->grows = always_;
   ++counters_.regions;
   known_.push_back(region_);
   if (known_.size() > kRegionsKnown) known_.pop_front();

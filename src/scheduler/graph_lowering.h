@@ -10,7 +10,8 @@
 //   something else comes     another launch, a copy, a fill, an access of the host, an event wanted
 //   kPatience is over        the thread looks while something is held
 // A chunk where this happens often is cut into smaller ones.
-// Launches are held only while the device has kEnoughQueued of work to do, so that it never waits for them.
+// Launches are held only while the device has kEnoughQueued of work to do, so that it never waits for them. Where they
+// are held always, for kPatienceOfAlways, the first chunk of a turn is short and the next ones grow (Region::grows).
 //
 // Launches whose scalars alone change recur as well. A launch that has changed once has its parameters in its chunk's
 // block from then on, and before each launch of the chunk's graph one copy brings them (region.h). Each block is bytes
@@ -59,7 +60,7 @@ struct GraphCounters {
 class GraphLowering {
  public:
   static constexpr std::size_t kMostLaunches = 32, kFewestLaunches = 2;  // in a graph
-  static constexpr std::chrono::nanoseconds kPatience{20'000}, kEnoughQueued{50'000};
+  static constexpr std::chrono::nanoseconds kPatience{20'000}, kEnoughQueued{50'000}, kPatienceOfAlways{100'000};
 
   // `always`: whatever the device has queued. `blocks` stands for all blocks of parameters, a byte each. `overdue` is
   // called on the thread, without the lock, when held launches should go; it takes the lock and calls flush_overdue().

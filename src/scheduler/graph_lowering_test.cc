@@ -74,6 +74,24 @@ TEST_F(GraphLowering, LaunchesThatRecur_RunAsOneGraph) {
   ASSERT_TRUE(scheduler->synchronize().ok());
 }
 
+// Held whatever the device has queued, a turn begins with a short graph: the device has it soon, and the others are
+// held while it runs.
+TEST_F(GraphLowering, ALongTurn_IsGraphsOfGrowingLengths) {
+  open_always();
+  for (int turn = 0; turn < 12; ++turn) {
+    for (int i = 0; i < 255; ++i) launch("a", {"x"}, {"x"}, 1000 + i);
+    ASSERT_TRUE(scheduler->synchronize().ok());
+    scheduler->settle_graphs();
+  }
+  const auto sum = [](int from, int to) { return 1000.0 * (to - from) + (from + to - 1) * (to - from) / 2.0; };
+  std::vector<double> lengths;
+  for (const Step& step : device->state().of(Step::Kind::kGraph)) lengths.push_back(step.end_ns - step.start_ns);
+  ASSERT_GE(lengths.size(), 9u);
+  EXPECT_THAT(std::vector(lengths.end() - 3, lengths.end()),
+              ::testing::ElementsAre(sum(0, 32), sum(32, 96), sum(96, 255)));
+  ASSERT_TRUE(scheduler->synchronize().ok());
+}
+
 TEST_F(GraphLowering, TwoGraphsInARow_DependOnEachOther) {
   open_always();
   learn();

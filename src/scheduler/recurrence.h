@@ -17,7 +17,7 @@ namespace pergola::scheduler {
 
 class Recurrence {
  public:
-  static constexpr std::size_t kLongestPeriod = 512;
+  static constexpr std::size_t kLongestPeriod = 2048;
   static constexpr std::uint64_t kConfirm = 64;
 
   // The next launch. Returns the period that holds with it, or 0.
@@ -45,7 +45,7 @@ class Recurrence {
   }
 
  private:
-  static constexpr std::size_t kRing = 1024;  // at least kLongestPeriod
+  static constexpr std::size_t kRing = 4096;  // at least kLongestPeriod
 
   void look_for_period(std::uint64_t hash, std::uint64_t here) {
     period_ = 0;

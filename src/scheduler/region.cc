@@ -192,15 +192,31 @@ std::shared_ptr<Chunk> Region::make_chunk(std::size_t begin, std::size_t end) co
   return chunk;
 }
 
+// Where pieces of [begin, stop) end: of the same size, or each twice the one before, so that the device has the first
+// soon, and the others are held while it has more to do than they take to come.
+std::vector<std::size_t> Region::pieces_of(std::size_t begin, std::size_t stop) const {
+  std::vector<std::size_t> ends;
+  if (!grows) {
+    const std::size_t pieces = (stop - begin + most_launches - 1) / most_launches;
+    for (std::size_t i = 1; i <= pieces; ++i) ends.push_back(begin + (stop - begin) * i / pieces);
+    return ends;
+  }
+  for (std::size_t at = begin, size = most_launches; at < stop; size = std::min(2 * size, kMostGrown)) {
+    at = stop - at <= size + size / 2 ? stop : at + size;  // no small rest
+    ends.push_back(at);
+  }
+  return ends;
+}
+
 void Region::cut() {
   const std::vector<std::shared_ptr<Chunk>> before = std::exchange(chunks, {});
   ++cuts;
   for (std::size_t begin = 0; begin < launches.size();) {
     std::size_t stop = begin + 1;  // the next cut that the host made
     while (stop < launches.size() && !cut_before[stop]) ++stop;
-    const std::size_t pieces = (stop - begin + most_launches - 1) / most_launches;
-    for (std::size_t i = 0; i < pieces; ++i) {
-      const std::size_t first = begin + (stop - begin) * i / pieces, last = begin + (stop - begin) * (i + 1) / pieces;
+    const std::vector<std::size_t> ends = pieces_of(begin, stop);
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      const std::size_t first = i == 0 ? begin : ends[i - 1], last = ends[i];
       const auto kept = std::find_if(before.begin(), before.end(), [&](const std::shared_ptr<Chunk>& one) {
         return one->begin == first && one->end == last;
       });

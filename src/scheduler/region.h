@@ -92,9 +92,12 @@ struct Chunk {
 struct Region {
   // As they were met; never changed after that but for Launch::latest, and so read without the lock.
   std::vector<Launch> launches;
-  std::vector<bool> cut_before;   // a chunk begins at this launch: the host did something else before it
-  std::size_t turn = 0;           // launches after which it repeats itself; it has one turn or several
-  std::size_t most_launches = 0;  // in a chunk
+  std::vector<bool> cut_before;  // a chunk begins at this launch: the host did something else before it
+  std::size_t turn = 0;          // launches after which it repeats itself; it has one turn or several
+  std::size_t most_launches =
+      0;  // in a chunk; where `grows`, in the first one after a cut, and in the next twice as many
+  bool grows = false;
+  static constexpr std::size_t kMostGrown = 256;
   std::vector<std::shared_ptr<Chunk>> chunks;
   std::uint32_t cuts = 0;             // how often it has been cut
   std::uint32_t late = 0;             // grows where launches were held too long, shrinks with each graph
@@ -113,6 +116,7 @@ struct Region {
                             const device::BufferPtr& block) const;
 
  private:
+  std::vector<std::size_t> pieces_of(std::size_t begin, std::size_t stop) const;
   std::shared_ptr<Chunk> make_chunk(std::size_t begin, std::size_t end) const;
 };
 

@@ -222,7 +222,7 @@ TEST_F(VaryingScalars, RunsWithinATurn_DoNotHideIt) {
 
 TEST_F(VaryingScalars, AShortTurn_IsGivenTimeAndThenRunsAsGraphs) {
   open_always();
-  for (int step = 0; step < 800; ++step) {
+  for (int step = 0; step < 2400; ++step) {
     launch("a", {"x"}, {"y"}, step);
     launch("b", {"y"}, {"x"}, 50);
     if (step % 20 == 0) scheduler->settle_graphs();
