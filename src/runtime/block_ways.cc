@@ -76,23 +76,41 @@ std::vector<std::shared_ptr<BlockKernel>> kernels_of(std::span<const LaunchToLow
   return kernels;
 }
 
-}  // namespace
-
-std::vector<GraphWay> BlockWays::ways(device::GraphSpec plain, std::span<const LaunchToLower> launches) {
-  std::vector<GraphWay> ways;
-  const bool measured = policy_ == Blocks::kMeasured && device_->info().kind == device::DeviceKind::kCuda;
-  if (policy_ == Blocks::kEarly || measured) add_early(false, plain, launches, ways);
-  if (policy_ == Blocks::kByBlock || measured) add_early(true, plain, launches, ways);
-  const std::uint32_t cluster = std::min(device_->info().max_cluster_blocks, 8u);
-  if (cluster > 1 && (policy_ == Blocks::kFused || measured)) add_fused(cluster, "fused", plain, launches, ways);
-  if (measured || (cluster <= 1 && policy_ == Blocks::kFused)) add_fused(1, "fused-block", plain, launches, ways);
-  if (policy_ == Blocks::kOff || policy_ == Blocks::kMeasured || ways.empty())
-    ways.insert(ways.begin(), {"plain", "an edge wherever two launches conflict", std::move(plain), true});
-  return ways;
+std::uint32_t cluster_of(const device::Device& device) {
+  constexpr std::uint32_t kPortable = 8;
+  return std::min(device.info().max_cluster_blocks, kPortable);
 }
 
-void BlockWays::add_early(bool by_block, const device::GraphSpec& plain, std::span<const LaunchToLower> launches,
-                          std::vector<GraphWay>& ways) const {
+}  // namespace
+
+// What is quickly made comes first; by-block looks at every block.
+BlockWays::BlockWays(device::DevicePtr device, Blocks policy) : device_(std::move(device)), policy_(policy) {
+  const bool has_clusters = cluster_of(*device_) > 1;
+  switch (policy_) {
+    case Blocks::kOff: break;
+    case Blocks::kMeasured:
+      if (device_->info().kind != device::DeviceKind::kCuda) break;
+      kinds_ = {Kind::kEarly, Kind::kFusedBlock};
+      if (has_clusters) kinds_.push_back(Kind::kFused);
+      kinds_.push_back(Kind::kByBlock);
+      break;
+    case Blocks::kEarly: kinds_ = {Kind::kEarly}; break;
+    case Blocks::kByBlock: kinds_ = {Kind::kByBlock}; break;
+    case Blocks::kFused: kinds_ = {has_clusters ? Kind::kFused : Kind::kFusedBlock}; break;
+  }
+}
+
+std::optional<GraphWay> BlockWays::way(std::size_t n, const device::GraphSpec& plain, Launches launches) {
+  switch (kinds_.at(n)) {
+    case Kind::kEarly: return early(false, plain, launches);
+    case Kind::kByBlock: return early(true, plain, launches);
+    case Kind::kFused: return fused(true, plain, launches);
+    case Kind::kFusedBlock: return fused(false, plain, launches);
+  }
+  return std::nullopt;
+}
+
+std::optional<GraphWay> BlockWays::early(bool by_block, const device::GraphSpec& plain, Launches launches) const {
   BlockLoweringOptions options;
   if (!by_block) {
     options.chain.by_block = false;
@@ -103,26 +121,26 @@ void BlockWays::add_early(bool by_block, const device::GraphSpec& plain, std::sp
   const char* const name = by_block ? "by-block" : "early";
   if (!lowered.ok()) {
     PERGOLA_INFO("a graph of {} launches cannot be made in the way '{}': {}", launches.size(), name, lowered.message());
-    return;
+    return std::nullopt;
   }
   const auto differs = [&](const analysis::ChainStep& step) { return !step.first_parent.empty(); };
   if (by_block && policy_ == Blocks::kMeasured && std::none_of(lowered->steps.begin(), lowered->steps.end(), differs))
-    return;  // it would be the same as `early`
-  ways.push_back({name, summary(*lowered), std::move(lowered->spec), false});
+    return std::nullopt;  // it would be the same as `early`
+  return GraphWay{name, summary(*lowered), std::move(lowered->spec)};
 }
 
-void BlockWays::add_fused(std::uint32_t blocks, const char* name, const device::GraphSpec& plain, Launches launches,
-                          std::vector<GraphWay>& ways) const {
+std::optional<GraphWay> BlockWays::fused(bool in_cluster, const device::GraphSpec& plain, Launches launches) const {
   FusedOptions options;
-  options.blocks = blocks;
-  if (blocks == 1) options.most_warps = 32;
+  options.blocks = in_cluster ? cluster_of(*device_) : 1;
+  if (!in_cluster) options.most_warps = 32;
   Result<LoweredFused> lowered = lower_fused(*device_, plain, kernels_of(launches), allocations_of(launches), options);
+  const char* const name = in_cluster ? "fused" : "fused-block";
   if (!lowered.ok()) {
     PERGOLA_INFO("a graph of {} launches cannot be made in the way '{}': {}", launches.size(), name, lowered.message());
-    return;
+    return std::nullopt;
   }
-  if (lowered->segments.empty()) return;  // it would be the plain one
-  ways.push_back({name, summary(*lowered), std::move(lowered->spec), false});
+  if (lowered->segments.empty()) return std::nullopt;  // it would be the plain one
+  return GraphWay{name, summary(*lowered), std::move(lowered->spec)};
 }
 
 }  // namespace pergola::runtime

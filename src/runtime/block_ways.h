@@ -11,6 +11,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,20 +24,22 @@ namespace pergola::runtime {
 // Holds the device. Thread-safe.
 class BlockWays final : public scheduler::GraphLowerer {
  public:
-  BlockWays(device::DevicePtr device, scheduler::Blocks policy) : device_(std::move(device)), policy_(policy) {}
+  BlockWays(device::DevicePtr device, scheduler::Blocks policy);
 
-  std::vector<scheduler::GraphWay> ways(device::GraphSpec plain,
-                                        std::span<const scheduler::LaunchToLower> launches) override;
+  std::size_t count() const override { return kinds_.size(); }
+  std::optional<scheduler::GraphWay> way(std::size_t n, const device::GraphSpec& plain,
+                                         std::span<const scheduler::LaunchToLower> launches) override;
+  bool keeps_plain() const override { return policy_ == scheduler::Blocks::kMeasured; }
 
  private:
+  enum class Kind : std::uint8_t { kEarly, kByBlock, kFused, kFusedBlock };
   using Launches = std::span<const scheduler::LaunchToLower>;
-  void add_fused(std::uint32_t blocks, const char* name, const device::GraphSpec& plain, Launches launches,
-                 std::vector<scheduler::GraphWay>& ways) const;
-  void add_early(bool by_block, const device::GraphSpec& plain, Launches launches,
-                 std::vector<scheduler::GraphWay>& ways) const;
+  std::optional<scheduler::GraphWay> early(bool by_block, const device::GraphSpec& plain, Launches launches) const;
+  std::optional<scheduler::GraphWay> fused(bool in_cluster, const device::GraphSpec& plain, Launches launches) const;
 
   const device::DevicePtr device_;
   const scheduler::Blocks policy_;
+  std::vector<Kind> kinds_;
 };
 
 }  // namespace pergola::runtime

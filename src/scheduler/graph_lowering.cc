@@ -192,7 +192,9 @@ std::span<const Launch> GraphLowering::flush_overdue() {
   if (held_ == 0 || !is_overdue(since)) return {};
   const std::span<const Launch> held = take_held();
   ++counters_.overdue;
-  // Where it is more than the odd interruption the host is slower than thought: fewer at a time.
+  // Where it is more than the odd interruption the host is slower than thought: fewer at a time. While ways are made
+  // the device's compiler is in its way.
+  if (improving_ || !improvements_.empty()) return held;
   region_->late += kGraphsALateOne;
   if (region_->late >= kTooLate && region_->most_launches > kFewestLaunches) {
     region_->late = 0;
@@ -436,8 +438,8 @@ void GraphLowering::build(std::unique_lock<std::mutex>& lock) {
       chunk.accesses.insert(chunk.accesses.begin(), {&blocks_, {byte, byte + 1}, Mode::kReadWrite});
     }
     chunk.ways = GraphWays({{"plain", "an edge wherever two launches conflict", std::move(built.graph)}});
-    if (lowerer_ != nullptr && !stopping_) {
-      improvements_.push_back({job, std::move(built.spec)});
+    if (lowerer_ != nullptr && lowerer_->count() != 0 && !stopping_) {
+      improvements_.push_back({job, std::move(built.spec), 0});
       if (!improver_.joinable()) improver_ = std::thread([this] { run_improver(); });
       improve_.notify_all();
     }
@@ -483,6 +485,7 @@ GraphLowering::Built GraphLowering::make_graph(const Job& job) const {
   return built;
 }
 
+// One way of one chunk at a time, the first of all chunks first: what can be had soon is.
 void GraphLowering::run_improver() {
   std::unique_lock lock(mutex_);
   while (true) {
@@ -492,14 +495,21 @@ void GraphLowering::run_improver() {
     improvements_.pop_front();
     improving_ = true;
     lock.unlock();
-    std::vector<GraphWays::Way> ways = make_ways(next);
-    lock.lock();
+    std::optional<GraphWays::Way> way = make_way(next);
     GraphWays before;
+    lock.lock();
     Chunk& chunk = *next.job.chunk;
-    if (!ways.empty() && chunk.state == Chunk::State::kReady) before = chunk.ways.replace(std::move(ways));
+    if (way && chunk.state == Chunk::State::kReady) {
+      if (!lowerer_->keeps_plain() && !next.has_other) before = std::exchange(chunk.ways, GraphWays());
+      next.has_other = true;
+      chunk.ways.add(std::move(*way));
+    }
+    const bool goes_on = ++next.way < lowerer_->count() && chunk.state == Chunk::State::kReady &&
+                         next.job.chunk.use_count() > 2;  // made_ has one too
+    if (goes_on && !stopping_) improvements_.push_back(std::move(next));
     lock.unlock();
     before = GraphWays();  // what goes may wait for the device
-    ways.clear();
+    way.reset();
     next = Improvement();
     lock.lock();
     improving_ = false;
@@ -508,8 +518,8 @@ void GraphLowering::run_improver() {
   }
 }
 
-// Without the lock. Empty where there are none but the one that it has.
-std::vector<GraphWays::Way> GraphLowering::make_ways(const Improvement& next) const {
+// Without the lock. None where it is nothing for this graph.
+std::optional<GraphWays::Way> GraphLowering::make_way(const Improvement& next) const {
   const Chunk& chunk = *next.job.chunk;
   std::vector<LaunchToLower> launches;
   for (std::size_t i = chunk.begin; i < chunk.end; ++i) {
@@ -519,22 +529,14 @@ std::vector<GraphWays::Way> GraphLowering::make_ways(const Improvement& next) co
         chunk.block != nullptr && std::any_of(chunk.block->slots.begin(), chunk.block->slots.end(), is_its);
     launches.push_back({launch.form.get(), varies, launch.memory});
   }
-  std::vector<GraphWays::Way> ways;
-  for (GraphWay& way : lowerer_->ways(next.plain, launches)) {
-    GraphWays::Way& made = ways.emplace_back();
-    made.name = std::move(way.name);
-    made.why = std::move(way.why);
-    if (way.is_plain) continue;  // there is one
-    auto graph = device_->instantiate(std::move(way.spec));
-    if (graph.ok()) {
-      made.graph = std::move(*graph);
-      continue;
-    }
-    PERGOLA_INFO("there is no graph of {} launches in the way '{}': {}", launches.size(), made.name, graph.message());
-    ways.pop_back();
+  std::optional<GraphWay> way = lowerer_->way(next.way, next.plain, launches);
+  if (!way) return std::nullopt;
+  auto graph = device_->instantiate(std::move(way->spec));
+  if (!graph.ok()) {
+    PERGOLA_INFO("there is no graph of {} launches in the way '{}': {}", launches.size(), way->name, graph.message());
+    return std::nullopt;
   }
-  const bool has_others = std::any_of(ways.begin(), ways.end(), [](const auto& way) { return way.graph != nullptr; });
-  return has_others ? std::move(ways) : std::vector<GraphWays::Way>();
+  return GraphWays::Way{std::move(way->name), std::move(way->why), std::move(*graph)};
 }
 
 void GraphLowering::refuse(const Job& job, const Built& built) {

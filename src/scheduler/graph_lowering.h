@@ -100,6 +100,8 @@ class GraphLowering {
   struct Improvement {
     Job job;
     device::GraphSpec plain;
+    std::size_t way = 0;     // GraphLowerer's
+    bool has_other = false;  // than the plain one
   };
   struct InFlight {
     std::shared_ptr<Chunk> chunk;
@@ -136,7 +138,7 @@ class GraphLowering {
   };
   Built make_graph(const Job& job) const;
   void run_improver();
-  std::vector<GraphWays::Way> make_ways(const Improvement& job) const;
+  std::optional<GraphWays::Way> make_way(const Improvement& next) const;
   bool drop_forgotten(std::unique_lock<std::mutex>& lock);
   void refuse(const Job& job, const Built& built);
   void watch(std::unique_lock<std::mutex>& lock);

@@ -17,10 +17,9 @@ Status GraphWays::launch(device::Queue& queue) {
   return try_way(static_cast<std::size_t>(least - ways_.begin()), queue);
 }
 
-GraphWays GraphWays::replace(std::vector<Way> ways) {
-  for (Way& way : ways)
-    if (way.graph == nullptr) way.graph = ways_.at(0).graph;
-  return std::exchange(*this, GraphWays(std::move(ways)));
+void GraphWays::add(Way way) {
+  ways_.push_back(std::move(way));
+  chosen_ = kUndecided;
 }
 
 Status GraphWays::try_way(std::size_t way, device::Queue& queue) {

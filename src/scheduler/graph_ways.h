@@ -3,12 +3,13 @@
 // as the program runs them anyway, and the fastest stays.
 //
 //   launches of the graph   0 1 2 3 4 5 ...                 way 0 is plain: it stays unless another is faster by kGain
-//   way                     0 1 2 0 1 2 ... fastest
+//   way                     0 1 0 1 ... fastest, 2 2 2 ... fastest              2 took longer to make
 //
 // All ways have the same results. Guarded by the scheduler's lock, but for GraphLowerer.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,15 +35,20 @@ struct GraphWay {
   std::string name;  // "plain" "early" "by-block" "fused" "fused-block"
   std::string why;   // what it does, for people
   device::GraphSpec spec;
-  bool is_plain = false;  // `spec` is the plain one
 };
 
 // Thread-safe.
 class GraphLowerer {
  public:
   virtual ~GraphLowerer() = default;
-  // All ways worth trying, in the order of preference; never none. Called where nobody waits for a launch.
-  virtual std::vector<GraphWay> ways(device::GraphSpec plain, std::span<const LaunchToLower> launches) = 0;
+  // How many ways there may be besides the plain one.
+  virtual std::size_t count() const = 0;
+  // The n-th of these, from 0, in the order in which they are worth having; none where it is nothing for this graph.
+  // Called where nobody waits for a launch: it may compile.
+  virtual std::optional<GraphWay> way(std::size_t n, const device::GraphSpec& plain,
+                                      std::span<const LaunchToLower> launches) = 0;
+  // Whether the plain one is one of them; else it goes as soon as there is another.
+  virtual bool keeps_plain() const = 0;
 };
 
 // What has been made of the ways of one graph.
@@ -63,9 +69,8 @@ class GraphWays {
   const Way* chosen() const { return chosen_ < ways_.size() ? &ways_[chosen_] : nullptr; }
   // Launches one of them.
   Status launch(device::Queue& queue);
-  // Others from now on; one without a graph is the first of those there were, and keeps it. Returns what there was, to
-  // go where nobody waits.
-  GraphWays replace(std::vector<Way> ways);
+  // One more, which is tried from now on.
+  void add(Way way);
 
  private:
   struct Trial {

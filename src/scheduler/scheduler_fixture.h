@@ -16,10 +16,10 @@ class SchedulerTest : public ::testing::Test {
  protected:
   static constexpr std::uint64_t kBytes = 1000;
 
-  void open(std::string_view policy = "") {
+  void open(std::string_view policy = "", std::shared_ptr<GraphLowerer> lowerer = nullptr) {
     const auto parsed = parse_policy(policy);
     ASSERT_TRUE(parsed.ok()) << parsed.message();
-    auto made = Scheduler::create(device, *parsed);
+    auto made = Scheduler::create(device, *parsed, std::move(lowerer));
     ASSERT_TRUE(made.ok()) << made.message();
     scheduler = std::move(*made);
   }

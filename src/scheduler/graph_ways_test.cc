@@ -1,0 +1,90 @@
+// Which of the ways of a graph stays, on the device with a virtual clock: ways differ in how long their launches take.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "src/scheduler/scheduler_fixture.h"
+
+namespace pergola::scheduler::testing {
+namespace {
+
+// Ways whose launches take `factors` of what the plain ones take.
+class Scaled final : public GraphLowerer {
+ public:
+  Scaled(std::vector<double> factors, bool keeps_plain) : factors_(std::move(factors)), keeps_plain_(keeps_plain) {}
+  std::size_t count() const override { return factors_.size(); }
+  std::optional<GraphWay> way(std::size_t n, const device::GraphSpec& plain,
+                              std::span<const LaunchToLower> launches) override {
+    EXPECT_EQ(launches.size(), plain.nodes.size());
+    ++asked;
+    if (factors_[n] == 0) return std::nullopt;
+    device::GraphSpec spec = plain;
+    for (device::GraphNode& node : spec.nodes) {
+      auto& parameters = std::get<device::KernelNode>(node.work).parameters;
+      double ns = 0;
+      std::memcpy(&ns, parameters.data(), sizeof ns);
+      ns *= factors_[n];
+      std::memcpy(parameters.data(), &ns, sizeof ns);
+    }
+    return GraphWay{fmt::format("way {}", n), "", std::move(spec)};
+  }
+  bool keeps_plain() const override { return keeps_plain_; }
+  std::atomic<int> asked = 0;
+
+ private:
+  const std::vector<double> factors_;
+  const bool keeps_plain_;
+};
+
+class GraphWaysTest : public SchedulerTest {
+ protected:
+  // How long graphs took at the end of many turns of 32 launches of 1000 ns each.
+  double settled_ns(std::vector<double> factors, bool keeps_plain = true) {
+    lowerer = std::make_shared<Scaled>(std::move(factors), keeps_plain);
+    arrays.clear();
+    device->state().steps.clear();
+    open("graphs=always", lowerer);
+    scheduler->set_graph_patience(std::chrono::hours(1));
+    const double ns = 1000;
+    for (int turn = 0; turn < 60; ++turn) {
+      for (int i = 0; i < 32; ++i) {
+        const Access access = all("x", Mode::kReadWrite);
+        const KernelCall call{module_, kernel_, {{1, 1, 1}, {32, 1, 1}}, std::as_bytes(std::span(&ns, 1))};
+        const Work work{.site = scheduler->site("a"), .accesses = std::span(&access, 1), .call = &call};
+        const Status status = scheduler->submit(work, [&](device::Queue& queue) {
+          return queue.launch(call.module, call.kernel, call.config, call.parameters);
+        });
+        EXPECT_TRUE(status.ok()) << status.message();
+      }
+      EXPECT_TRUE(scheduler->synchronize().ok());
+      scheduler->settle_graphs();
+    }
+    const auto graphs = device->state().of(Step::Kind::kGraph);
+    EXPECT_GT(graphs.size(), 20u);
+    return graphs.empty() ? 0 : graphs.back().end_ns - graphs.back().start_ns;
+  }
+  std::shared_ptr<Scaled> lowerer;
+  device::ModulePtr module_;
+  FakeKernel kernel_;
+};
+
+TEST_F(GraphWaysTest, TheFastestStays) {
+  EXPECT_EQ(settled_ns({0.9, 0.5, 0.7}), 16000);
+  EXPECT_EQ(lowerer->asked % 3, 0) << "each way of each graph once";
+  EXPECT_GT(lowerer->asked, 0);
+}
+TEST_F(GraphWaysTest, ThePlainOneStays_UnlessAnotherIsFasterByTwoPercent) {
+  EXPECT_EQ(settled_ns({0.99, 1.5}), 32000);
+  EXPECT_EQ(settled_ns({0.97, 1.5}), 0.97 * 32000);
+}
+TEST_F(GraphWaysTest, WaysThatThisGraphHasNot_AreLeftOut) {
+  EXPECT_EQ(settled_ns({0, 0.5, 0}), 16000);
+  EXPECT_EQ(settled_ns({0, 0}), 32000);
+  EXPECT_EQ(settled_ns({}), 32000);
+}
+TEST_F(GraphWaysTest, AForcedWay_IsTakenThoughItIsSlower) {
+  EXPECT_EQ(settled_ns({2.0}, false), 64000);
+  EXPECT_EQ(settled_ns({0}, false), 32000) << "there is no other";
+}
+
+}  // namespace
+}  // namespace pergola::scheduler::testing
