@@ -400,6 +400,16 @@ TEST_P(Errors, DivisionByZero_IsNoFault) {
   EXPECT_EQ(words[1], 0x80000000u);
 }
 
+TEST_P(Errors, AsynchronousCopy_NamesItsLine) {
+  PtxProgram program(open(), module("  .loc 1 70 1\n  mul.wide.u32 %a0, %t, 40000; add.u64 %a0, %p, %a0;\n"
+                                    "  mul.lo.u32 %r1, %t, 4;\n  cp.async.ca.shared.global [%r1], [%a0], 4;\n"
+                                    "  cp.async.wait_all;"));
+  const auto from = program.zeros(100);
+  const Status status = program.run("k", {.grid = {1, 1, 1}, .block = {32, 1, 1}, .dynamic_shared_bytes = 128}, from->address(), std::uint64_t{0});
+  expect_fault(program, status, "Kernel 'k' at blur.cu:70 (cp.async.ca.shared.global): ");
+  EXPECT_THAT(status.message(), AllOf(HasSubstr(" of block (0,0,0) reads 4 bytes at 0x"), HasSubstr(" past the end of buffer 1 (100 bytes)")));
+}
+
 TEST_P(Errors, DivergentBarriers_SayWhereEachWarpStands) {
   PtxProgram program(open(), module("  setp.lt.u32 %c1, %t, 48; @%c1 bra A;\n  .loc 1 80 1\n  bar.sync 1;\n  bra E;\nA:\n  .loc 1 90 1\n"
                                     "  bar.sync 0;\nE:"));
@@ -466,10 +476,13 @@ TEST_P(Errors, DivergentBarrier_RightProgramsAreLetPass) {
   const std::string leaves_late = "  mov.u32 %r2, 0;\n" + odd + "L:\n  bar.sync 0;\n  @%c1 bra A;\n" + store + "M:\n" + store +
                                   "  add.u32 %r2, %r2, 1; setp.ge.u32 %c2, %r2, 3; @%c2 bra E;\n  bra L;\nA:\n" + store +
                                   "  setp.ge.u32 %c2, %r2, 1; @%c2 bra M;\n  setp.ge.u32 %c2, %t, 20; @%c2 bra E;\n  bra M;\nE:";
+  // A compiler's copies of one barrier in a loop that lanes leave in different turns.
+  const std::string copies = odd + "  @%c1 bra A;\n  .loc 1 80 1\n  bar.sync 0;\n  .loc 1 81 1\n  bra E;\nA:\n  .loc 1 80 1\n"
+                             "  bar.sync 0;\nE:\n" + store;
   std::vector<device::DevicePtr> devices{open()};
   if (interprets()) devices.push_back(open_checked());
   for (const device::DevicePtr& device : devices) {
-    for (const std::string& body : {early, late, loose, uniform, same_way_out, leaves_late}) {
+    for (const std::string& body : {early, late, loose, uniform, same_way_out, leaves_late, copies}) {
       PtxProgram program(device, module(body));
       const auto out = program.zeros(256);
       const Status status = program.run("k", {.grid = {2, 1, 1}, .block = {64, 1, 1}}, out->address(), std::uint64_t{0});

@@ -41,10 +41,21 @@ std::string describe_place(const ptx::Module& module, PtxPlace place) {
   return fmt::format(" at {}:{}", module.source_name, place.line);
 }
 
+bool are_of_one_line(const ptx::Instruction& a, const ptx::Instruction& b) {
+  return &a == &b || (a.debug_line == b.debug_line && a.debug_file == b.debug_file && a.debug_line != 0);
+}
+
 std::uint32_t access_bytes(const ptx::Instruction& i) {
   switch (i.op) {
-    case ptx::Op::kLd: case ptx::Op::kLdu: case ptx::Op::kSt: case ptx::Op::kAtom: case ptx::Op::kRed:
-      return ptx::size_bytes(i.type()) * static_cast<std::uint32_t>(i.vector_width());
+    case ptx::Op::kLd:
+    case ptx::Op::kLdu:
+    case ptx::Op::kSt:
+    case ptx::Op::kAtom:
+    case ptx::Op::kRed: return ptx::size_bytes(i.type()) * static_cast<std::uint32_t>(i.vector_width());
+    case ptx::Op::kCp: {  // cp.async [to], [from], bytes
+      const bool copies = i.operands.size() >= 3 && i.operands[2].kind == ptx::Operand::Kind::kInteger;
+      return copies ? static_cast<std::uint32_t>(i.operands[2].bits) : 0;
+    }
     default: return 0;
   }
 }

@@ -21,7 +21,9 @@ struct PtxPlace {
 const ptx::Instruction* instruction_at(const ptx::Module& module, PtxPlace place);
 // " at blur.cu:77 (ld.global.u32)"; without the instruction where there is none, empty for line 0.
 std::string describe_place(const ptx::Module& module, PtxPlace place);
-// Bytes that one thread's load, store or atomic touches; 0 of anything else.
+// Whether two instructions may be one of the source's: compilers unroll loops and copy what is in them, and .loc tells.
+bool are_of_one_line(const ptx::Instruction& a, const ptx::Instruction& b);
+// Bytes that one thread's load, store, atomic or asynchronous copy touches; 0 of anything else.
 std::uint32_t access_bytes(const ptx::Instruction& i);
 
 }  // namespace pergola::device::cpu

@@ -185,14 +185,16 @@ void Machine::note_gone_past(Warp& w, LaneMask lanes, LaneMask active, const Ins
   });
 }
 
-// Whether the lanes of each warp that meet at barrier `id` do so at one instruction; else the fault has been raised.
+// Whether the lanes of each warp that meet at barrier `id` do so at one barrier of the source; else the fault has been
+// raised. PTX without .loc does not tell which are copies of one: then only --check, which is strict, raises it.
 bool Machine::check_same_barrier(std::uint32_t id) {
   for (Warp& w : warps_) {
     const Thread* first = nullptr;
     for_each_lane(w, w.at_barrier, [&](Thread& t) {
       if (t.barrier != static_cast<std::int32_t>(id) || stop_) return;
       if (first == nullptr) first = &t;
-      if (t.waiting == first->waiting) return;
+      if (are_of_one_line(*t.waiting->source, *first->waiting->source)) return;
+      if (t.waiting->source->debug_line == 0 && shared_check_ == nullptr) return;
       fault(t, *t.waiting,
             fmt::format("is at a barrier for its whole warp, and thread ({},{},{}) of the warp is at another, at {} "
                         "({}); all of a warp must "

@@ -285,21 +285,26 @@ void BlockRun::release_barrier(std::uint32_t id) {
     if (!fiber.aligned) continue;
     if (before != nullptr && before->context.wait_line != fiber.context.wait_line &&
         before->context.linear / 32 == fiber.context.linear / 32) {
-      raise_divergent(fiber, *before);
+      check_same_barrier(fiber, *before);
     }
     before = &fiber;
   }
   barrier.clear();
 }
 
-void BlockRun::raise_divergent(const Fiber& one, const Fiber& other) {
+// Two barriers of the source, that is: copies of one have its line, and without lines there is no telling.
+void BlockRun::check_same_barrier(const Fiber& one, const Fiber& other) {
+  if (code_.module == nullptr) return;
+  const ptx::Instruction* here = instruction_at(*code_.module, {one.context.wait_line});
+  const ptx::Instruction* there = instruction_at(*code_.module, {other.context.wait_line});
+  if (here == nullptr || there == nullptr || here->debug_line == 0 || are_of_one_line(*here, *there)) return;
   const auto* tid = other.context.tid;
-  const std::string place = code_.module == nullptr ? "" : describe_place(*code_.module, {other.context.wait_line});
   raise(PERGOLA_ERROR(
       kDeviceFault,
-      "{} is at a barrier for its whole warp, and thread ({},{},{}) of the warp is at another{}{}; all of a "
+      "{} is at a barrier for its whole warp, and thread ({},{},{}) of the warp is at another,{}; all of a "
       "warp must come to the same barrier.",
-      where(&one.context, {one.context.wait_line}), tid[0], tid[1], tid[2], place.empty() ? "" : ",", place));
+      where(&one.context, {one.context.wait_line}), tid[0], tid[1], tid[2],
+      describe_place(*code_.module, {other.context.wait_line})));
 }
 
 bool BlockRun::complete_barriers() {

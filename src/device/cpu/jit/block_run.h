@@ -104,7 +104,7 @@ class BlockRun final : public BlockExecution {
   bool run_warp(std::uint32_t warp, std::uint64_t& budget);
   bool complete_barriers();
   void release_barrier(std::uint32_t id);
-  void raise_divergent(const Fiber& one, const Fiber& other);
+  void check_same_barrier(const Fiber& one, const Fiber& other);
   void complete_collective(std::uint32_t warp, std::uint32_t members);
   bool takes_part(std::uint32_t id, const ThreadContext* thread);
   void check_collectives(std::uint32_t warp);
