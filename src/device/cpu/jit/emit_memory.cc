@@ -290,14 +290,19 @@ void FunctionEmitter::emit_cp_async(const Inst& in) {
   const std::uint64_t bytes = in.operands[2].bits;
   Value to = address(in, in.operands[0], Space::kShared, bytes);
   Value from = address(in, in.operands[1], Space::kGlobal, bytes);
-  Value size = k(32, bytes);
   const bool policy = in.has(Mod::kL2CacheHint);  // then the last operand is the policy
-  if (in.operands.size() > (policy ? 4u : 3u)) {
-    const Operand& given = in.operands[3];
-    size = given.kind == Operand::Kind::kRegister && bits_of(f_.registers[given.reg].type) == 1
-               ? b_.CreateSelect(read_pred(given), k(32, 0), size)  // ignore-src
-               : b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, read(given, 32), size);
+  if (in.operands.size() <= (policy ? 4u : 3u)) {
+    for (std::uint64_t at = 0; at < bytes; at += 4) {  // here, so that a fault has the line
+      auto* word = b_.CreateAlignedLoad(i(32), b_.CreateGEP(i(8), from, k(64, at)), llvm::Align(4));
+      word->setAtomic(AtomicOrdering::Unordered);
+      b_.CreateAlignedStore(word, b_.CreateGEP(i(8), to, k(64, at)), llvm::Align(4));
+    }
+    return;
   }
+  const Operand& given = in.operands[3];
+  Value size = given.kind == Operand::Kind::kRegister && bits_of(f_.registers[given.reg].type) == 1
+                   ? b_.CreateSelect(read_pred(given), k(32, 0), k(32, bytes))  // ignore-src
+                   : b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, read(given, 32), k(32, bytes));
   call_runtime("pergola_jit_copy_async", b_.getVoidTy(), {to, from, k(32, bytes), size});
 }
 
