@@ -46,6 +46,7 @@ Result<source::CompiledSource> to_ptx(const LoadRequest& request, const device::
   source::SourceRequest compile = given;
   if (device.kind == device::DeviceKind::kCuda)
     compile.arch = fmt::format("sm_{}{}", device.compute_major, device.compute_minor);
+  compile.line_info = device.kind == device::DeviceKind::kCpu;  // its faults name the line
   return source::compile(compile);
 }
 

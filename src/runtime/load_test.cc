@@ -84,8 +84,10 @@ TEST_F(Load, RefusedKernel_SaysWhyByItsIndex) {
   const auto& names = (*module)->kernel_names();
   ASSERT_EQ(names.size(), 2u);
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (names[i] == "_Z5storePj") EXPECT_EQ((*module)->refusal(i), "");
-    else EXPECT_THAT((*module)->refusal(i), HasSubstr("nosuch"));
+    if (names[i] == "_Z5storePj")
+      EXPECT_EQ((*module)->refusal(i), "");
+    else
+      EXPECT_THAT((*module)->refusal(i), HasSubstr("nosuch"));
   }
 }
 
@@ -96,7 +98,8 @@ TEST_F(Load, AddressesOf32Bits_AreRefused) {
 }
 
 TEST_F(Load, Alias_IsRefusedByName) {
-  const auto module = load_ptx(std::string(kHead).append(".func f() { ret; }\n.func g();\n.alias g, f;\n").append(kStore));
+  const auto module =
+      load_ptx(std::string(kHead).append(".func f() { ret; }\n.func g();\n.alias g, f;\n").append(kStore));
   ASSERT_EQ(module.code(), Code::kUnsupported);
   EXPECT_THAT(module.message(), HasSubstr("'both.ptx' has '.alias g, f;'"));
 }
@@ -110,6 +113,25 @@ TEST(PtxName, OfWhatWasCompiled_NamesItsSource) {
   EXPECT_EQ(ptx_name(compiled), "folder/saxpy.cu");
   compiled.name = "<string>";
   EXPECT_EQ(ptx_name(compiled), "<string>");
+}
+
+TEST_F(Load, CudaSource_GivesFaultsItsLines) {
+  session::LoadOptions options;
+  options.name = "blur.cu";
+  const auto module =
+      load(session_, text_source("extern \"C\" __global__ void k(int* p) {\n  p[1] = 7;\n}\n", options));
+  if (module.code() == Code::kUnavailable) GTEST_SKIP() << module.message();
+  ASSERT_TRUE(module) << module.message();
+  if ((*module)->ptx().find("NVIDIA NVVM") == std::string::npos) GTEST_SKIP() << "clang has no lines (source.h)";
+  auto kernel = (*module)->kernel("k");
+  ASSERT_TRUE(kernel) << kernel.message();
+  const std::vector<session::Argument> arguments{session::AddressArgument{16}};
+  session::LaunchShape shape;
+  shape.grid = shape.block = {1, 1, 1};
+  session::EventPtr end;
+  ASSERT_TRUE((*kernel)->launch(shape, arguments, &end).ok());
+  EXPECT_THAT(end->wait().message(), HasSubstr("Kernel 'k' at blur.cu:2 (st.global.u32)"));
+  EXPECT_FALSE(session_->synchronize().ok());
 }
 
 TEST_F(Load, FileOfRefusedKernels_IsRefused) {

@@ -63,6 +63,15 @@ std::string with_colons(const std::string& log) {
   return text;
 }
 
+// NVRTC refuses an option that is given twice, and -G has all that -lineinfo has.
+bool asks_for_lines(const std::vector<std::string>& options) {
+  return std::any_of(options.begin(), options.end(), [](const std::string& option) {
+    for (const std::string_view own : {"-lineinfo", "--generate-line-info", "-G", "--device-debug"})
+      if (std::string_view(option).starts_with(own)) return true;
+    return false;
+  });
+}
+
 // Options in the order in which NVRTC searches: the source's folder, the user's, ours, the toolkit's.
 std::vector<std::string> make_options(const SourceRequest& request, std::uint32_t arch, const std::string& suffix,
                                       const std::vector<std::string>& toolkit_dirs) {
@@ -74,8 +83,17 @@ std::vector<std::string> make_options(const SourceRequest& request, std::uint32_
   for (const std::string& dir : toolkit_dirs) options.push_back("-I" + dir);
   if (!toolkit_dirs.empty()) options.emplace_back("--diag-suppress=47");  // it defines INT_MAX and the like once more
   for (const std::string& define : request.defines) options.push_back("-D" + define);
+  if (request.line_info && !asks_for_lines(request.options)) options.emplace_back("-lineinfo");
   options.insert(options.end(), request.options.begin(), request.options.end());
   return options;
+}
+
+// NVRTC puts the working directory before the name; the PTX, which is kept, should not depend on it.
+void name_as_given(std::string& ptx, const std::string& name) {
+  std::error_code ec;
+  const std::string written = fmt::format("\"{}/{}\"", fs::current_path(ec).string(), name);
+  if (const std::size_t at = ptx.find(written); at != std::string::npos)
+    ptx.replace(at, written.size(), '"' + name + '"');
 }
 
 }  // namespace
@@ -165,6 +183,7 @@ Result<CompileOutput> Nvrtc::compile(const SourceRequest& request) const {
   if (functions_->ptx(program, output.ptx.data()) != 0)
     return PERGOLA_ERROR(kInternal, "NVRTC does not hand out the PTX of '{}'.", request.name);
   output.ptx.resize(std::char_traits<char>::length(output.ptx.c_str()));
+  if (request.line_info) name_as_given(output.ptx, request.name);
   return output;
 }
 

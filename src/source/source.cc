@@ -79,7 +79,8 @@ std::optional<CacheKey> key_of(const SourceRequest& request, std::string_view co
     for (const std::string& part : *parts) text += '\n' + part;
   const auto includes = include_fingerprint(text, folder_of(request.name), request.include_dirs, toolkit_dirs);
   if (!includes) return std::nullopt;
-  const std::string defines = joined(request.defines), options = joined(request.options),
+  const std::string defines = joined(request.defines),
+                    options = joined(request.options) + (request.line_info ? "lines" : ""),
                     dirs = joined(request.include_dirs), toolkit = joined(toolkit_dirs);
   return cache_key(kCacheKind, {compiler, request.name, request.text, request.arch, defines, options, dirs, toolkit,
                                 *includes, embedded_digest()});

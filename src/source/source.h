@@ -31,6 +31,9 @@ struct SourceRequest {
   std::string arch = "sm_75";
   Compiler compiler = Compiler::kAuto;  // kAuto: NVRTC where found, else clang
   bool use_cache = true;
+  // The PTX says which line each instruction comes from (.loc), as nvcc -lineinfo has it. By NVRTC alone: clang would
+  // name lines of our headers, where __syncthreads() and its like are functions.
+  bool line_info = false;
 };
 
 // A name that users call a kernel by and the name it has in the PTX: {"scale<float>", "_Z5scaleIfEvPT_i"}.

@@ -17,6 +17,7 @@
 namespace pergola::source {
 namespace {
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -411,6 +412,21 @@ TEST(Clang, MathFunctions_AreDeclaredForTheCpuDevice) {
                                .compiler = Compiler::kClang});
   ASSERT_TRUE(result) << result.message();
   EXPECT_THAT(unresolved_math(result->ptx), ElementsAre("__pergola_pow", "__pergola_sinf"));
+}
+
+TEST(Nvrtc, LineInfo_NamesTheFileAsItWasGiven) {
+  if (!Nvrtc::find()) GTEST_SKIP() << "NVRTC is not on this machine";
+  SourceRequest request{.name = "blur.cu", .text = kScale, .compiler = Compiler::kNvrtc};
+  const auto without = compile(request);
+  ASSERT_TRUE(without.ok()) << without.message();
+  EXPECT_THAT(without->ptx, Not(HasSubstr(".loc")));
+  request.line_info = true;
+  for (const std::vector<std::string>& own : {std::vector<std::string>{}, {"-lineinfo"}, {"--generate-line-info"}}) {
+    request.options = own;
+    const auto with = compile(request);
+    ASSERT_TRUE(with.ok()) << with.message();
+    EXPECT_THAT(with->ptx, AllOf(HasSubstr(".loc"), HasSubstr("\"blur.cu\"")));
+  }
 }
 
 TEST(Nvrtc, ToolkitHeaders_AreFound) {
