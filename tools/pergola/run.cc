@@ -91,7 +91,10 @@ Result<std::vector<double>> launch_all(session::Session& session, session::Kerne
     if (status.code() == Code::kTimeout)
       return PERGOLA_ERROR(kTimeout, "Kernel '{}' has not ended after {} s.", kernel.info().name,
                            request.timeout_seconds);
-    PERGOLA_TRY(status);
+    if (!status.ok()) {
+      (void)session.synchronize();  // which has the failure told: this reports it, the session's end need not
+      return status;
+    }
     PERGOLA_ASSIGN(const double elapsed_ns, end->elapsed_ns(*start));
     times.push_back(elapsed_ns * 1e-6);
   }
