@@ -98,6 +98,7 @@ class ComputationPool {
     --computation.holds;
     release_if_unused(computation);
   }
+  std::uint64_t last_id() const { return last_id_; }
   std::size_t in_use() const { return all_.size() - free_.size(); }
 
  private:

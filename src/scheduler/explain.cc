@@ -10,12 +10,15 @@ namespace pergola::scheduler {
 namespace {
 
 std::string shape_text(const Slice& slice) {
+  if (const GraphDetail& graph = slice.detail.graph; !graph.kernels.empty())
+    return fmt::format("region {}: {}", graph.region, to_string(graph.kernels));
   if (slice.detail.threads() == 0) return fmt::format("{} bytes", slice.bytes);
   const device::Dim3 &grid = slice.detail.grid, &block = slice.detail.block;
   return fmt::format("grid {}x{}x{}, block {}x{}x{}", grid.x, grid.y, grid.z, block.x, block.y, block.z);
 }
 
 std::string what_is_shared(const DagVertex::Edge& edge) {
+  if (edge.resource == kParameterBlocks) return "the parameters that change are in the same memory for both";
   switch (edge.hazard) {
     case Hazard::kReadAfterWrite: return fmt::format("it wrote array {}, which is read here (RAW)", edge.resource);
     case Hazard::kWriteAfterRead: return fmt::format("it reads array {}, which is written here (WAR)", edge.resource);
@@ -41,6 +44,7 @@ class Text {
     }
     for (; next != host.end(); ++next) add_host(**next);
     summary();
+    text_ += "\n" + scheduler::explain(timeline_.graphs);
     return std::move(text_);
   }
 

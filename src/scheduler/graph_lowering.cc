@@ -28,8 +28,13 @@ std::int64_t ns(std::chrono::steady_clock::time_point time) {
 }  // namespace
 
 GraphLowering::GraphLowering(device::DevicePtr device, std::mutex& mutex, bool always, Resource& blocks,
-                             std::function<void()> overdue)
-    : device_(std::move(device)), mutex_(mutex), always_(always), blocks_(blocks), overdue_(std::move(overdue)) {
+                             const ComputationPool& computations, std::function<void()> overdue)
+    : device_(std::move(device)),
+      mutex_(mutex),
+      always_(always),
+      blocks_(blocks),
+      computations_(computations),
+      overdue_(std::move(overdue)) {
   if (always_) patience_ns_ = kPatienceOfAlways.count();
 }
 
@@ -48,6 +53,7 @@ GraphLowering::~GraphLowering() {
 
 GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, std::span<const std::uint64_t> arriving) {
   Decision decision;
+  ++offered_;
   if (region_ == nullptr) {
     learn(work);
     return decision;
@@ -56,6 +62,8 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
   const Match as_expected = match(expected, work);
   if (as_expected == Match::kNone) {
     decision.flush = take_held();
+    ++region_->story->report.mismatched;
+    region_->story->report.mismatch = mismatch_text(phase_, expected, work);
     stop_following();
     learn(work);
     return decision;
@@ -64,6 +72,8 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
     decision.flush = take_held();
     region_->vary(phase_);
     ++counters_.varying;
+    tell_of_variation(*region_->story, expected);
+    tell_of_chunks();
   }
   if (expected.varies()) expected.set_latest(work.call->parameters);
   if (held_ == 0) {
@@ -90,6 +100,8 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
   ++decision.run->launched;
   if (region_->late != 0) --region_->late;
   ++counters_.launches;
+  if (decision.run->report != nullptr) ++decision.run->report->launched;
+  region_->story->report.replaced += held_;
   counters_.replaced += std::exchange(held_, 0);
   held_since_.store(0, std::memory_order_relaxed);
   return decision;
@@ -141,6 +153,7 @@ std::span<const Launch> GraphLowering::take_held() {
   if (held_ == 0) return {};
   const std::span<const Launch> held = std::span(region_->launches).subspan(held_chunk_->begin, held_);
   counters_.flushed += held_;
+  region_->story->report.flushed += held_;
   held_ = 0;
   held_chunk_ = nullptr;
   held_since_.store(0, std::memory_order_relaxed);
@@ -151,7 +164,7 @@ std::span<const Launch> GraphLowering::interrupt() {
   begins_turn_ = true;
   if (region_ == nullptr) return {};
   const std::span<const Launch> held = take_held();
-  if (!held.empty()) ++counters_.interrupted;
+  if (!held.empty()) ++counters_.interrupted, ++region_->story->report.interrupted;
   // A chunk that spans this place would be interrupted in every turn.
   if (const std::shared_ptr<Chunk> chunk = region_->chunk_of(phase_);
       chunk->begin != phase_ && !region_->cut_before[phase_]) {
@@ -175,6 +188,7 @@ void GraphLowering::begin_here() {
   turned->turn = region_->turn;
   turned->most_launches = region_->most_launches;
   turned->grows = region_->grows;
+  turned->story = region_->story;
   std::replace(known_.begin(), known_.end(), region_, turned);
   before_turning_ = std::exchange(region_, std::move(turned));
   phase_ = 0;
@@ -192,6 +206,7 @@ std::span<const Launch> GraphLowering::flush_overdue() {
   if (held_ == 0 || !is_overdue(since)) return {};
   const std::span<const Launch> held = take_held();
   ++counters_.overdue;
+  ++region_->story->report.overdue;
   // Where it is more than the odd interruption the host is slower than thought: fewer at a time. While ways are made
   // the device's compiler is in its way.
   if (improving_ || !improvements_.empty()) return held;
@@ -263,6 +278,7 @@ void GraphLowering::begin_following(std::size_t period) {
       phase_ = start;
       known_.erase(known);
       known_.push_back(region_);
+      ++region_->story->report.met_again;
       return;
     }
   }
@@ -273,6 +289,7 @@ void GraphLowering::begin_following(std::size_t period) {
   region_->most_launches = kMostLaunches;
   region_->grows = always_;
   ++counters_.regions;
+  tell_of_region(*region_);
   known_.push_back(region_);
   if (known_.size() > kRegionsKnown) known_.pop_front();
   recut();
@@ -301,6 +318,7 @@ void GraphLowering::recut() {
     }
     region_->rest = kShortestRest << region_->rests;
     region_->rests = std::min(region_->rests + 1, kMostRests);
+    tell_of_chunks();
     return;
   }
   region_->cut();
@@ -309,12 +327,14 @@ void GraphLowering::recut() {
     chunk->state = Chunk::State::kRefused;
     chunk->refusal = "too few launches in a row";
   }
+  tell_of_chunks();
 }
 
 void GraphLowering::make_graphs() {
   for (const std::shared_ptr<Chunk>& chunk : region_->chunks) {
     if (chunk->state != Chunk::State::kNone) continue;
     chunk->state = Chunk::State::kBuilding;
+    if (chunk->report != nullptr) chunk->report->state = GraphReport::State::kMaking;
     jobs_.push_back({region_, chunk});
   }
   if (!thread_.joinable()) thread_ = std::thread([this] { run_thread(); });
@@ -324,7 +344,11 @@ void GraphLowering::make_graphs() {
 // ── What the device has to do ───────────────────────────────────────────────────────────────────────────────────────
 
 bool GraphLowering::may_hold_chunk(const Chunk& chunk) {
-  if (chunk.state == Chunk::State::kRefused || chunk.state == Chunk::State::kBuilding || !enough_queued()) return false;
+  if (chunk.state == Chunk::State::kRefused || chunk.state == Chunk::State::kBuilding) return false;
+  if (!enough_queued()) {
+    ++region_->story->report.too_little;
+    return false;
+  }
   if (chunk.state == Chunk::State::kNone) make_graphs();
   // While the thread makes graphs nobody would look after what is held.
   return chunk.state == Chunk::State::kReady && !building_ && jobs_.empty();
@@ -333,7 +357,10 @@ bool GraphLowering::may_hold_chunk(const Chunk& chunk) {
 bool GraphLowering::enough_queued() {
   if (always_) return true;
   if (unasked_ != 0) return false;
-  if (queued() >= kEnoughQueued) {
+  const std::chrono::nanoseconds now = queued();
+  double& most = region_->story->report.most_queued_ns;
+  most = std::max(most, static_cast<double>(now.count()));
+  if (now >= kEnoughQueued) {
     asked_ = last_unasked_ = 0;
     return true;
   }
@@ -444,6 +471,14 @@ void GraphLowering::build(std::unique_lock<std::mutex>& lock) {
       improve_.notify_all();
     }
     chunk.state = Chunk::State::kReady;
+    if (chunk.report != nullptr) {
+      if (chunk.report->state == GraphReport::State::kMaking) chunk.report->state = GraphReport::State::kReady;
+      chunk.report->made_after = computations_.last_id();
+      if (lowerer_ != nullptr && lowerer_->count() == 0)
+        if (std::string why = lowerer_->why_none(); !why.empty())
+          chunk.refused_ways = {{"any other", std::move(why), 0, 0, WayReport::State::kRefused}};
+      chunk.report_ways();
+    }
     made_.push_back(job.chunk);
     ++counters_.graphs;
   }
@@ -495,21 +530,26 @@ void GraphLowering::run_improver() {
     improvements_.pop_front();
     improving_ = true;
     lock.unlock();
-    std::optional<GraphWays::Way> way = make_way(next);
+    Made made = make_way(next);
     GraphWays before;
     lock.lock();
     Chunk& chunk = *next.job.chunk;
-    if (way && chunk.state == Chunk::State::kReady) {
+    if (!made.refused.name.empty()) {
+      chunk.refused_ways.push_back(std::move(made.refused));
+      chunk.ways.touch();
+    }
+    if (made.way && chunk.state == Chunk::State::kReady) {
       if (!lowerer_->keeps_plain() && !next.has_other) before = std::exchange(chunk.ways, GraphWays());
       next.has_other = true;
-      chunk.ways.add(std::move(*way));
+      chunk.ways.add(std::move(*made.way));
     }
+    chunk.report_ways();
     const bool goes_on = ++next.way < lowerer_->count() && chunk.state == Chunk::State::kReady &&
                          next.job.chunk.use_count() > 2;  // made_ has one too
     if (goes_on && !stopping_) improvements_.push_back(std::move(next));
     lock.unlock();
     before = GraphWays();  // what goes may wait for the device
-    way.reset();
+    made.way.reset();
     next = Improvement();
     lock.lock();
     improving_ = false;
@@ -518,8 +558,8 @@ void GraphLowering::run_improver() {
   }
 }
 
-// Without the lock. None where it is nothing for this graph.
-std::optional<GraphWays::Way> GraphLowering::make_way(const Improvement& next) const {
+// Without the lock. Neither where it is nothing for this graph.
+GraphLowering::Made GraphLowering::make_way(const Improvement& next) const {
   const Chunk& chunk = *next.job.chunk;
   std::vector<LaunchToLower> launches;
   for (std::size_t i = chunk.begin; i < chunk.end; ++i) {
@@ -530,19 +570,30 @@ std::optional<GraphWays::Way> GraphLowering::make_way(const Improvement& next) c
     launches.push_back({launch.form.get(), varies, launch.memory});
   }
   std::optional<GraphWay> way = lowerer_->way(next.way, next.plain, launches);
-  if (!way) return std::nullopt;
+  Made made;
+  if (!way) return made;
+  if (!way->refusal.empty()) {
+    made.refused = {std::move(way->name), std::move(way->refusal), 0, 0, WayReport::State::kRefused};
+    return made;
+  }
   auto graph = device_->instantiate(std::move(way->spec));
   if (!graph.ok()) {
     PERGOLA_INFO("there is no graph of {} launches in the way '{}': {}", launches.size(), way->name, graph.message());
-    return std::nullopt;
+    made.refused = {std::move(way->name), graph.message(), 0, 0, WayReport::State::kRefused};
+    return made;
   }
-  return GraphWays::Way{std::move(way->name), std::move(way->why), std::move(*graph)};
+  made.way = GraphWays::Way{std::move(way->name), std::move(way->why), std::move(*graph)};
+  return made;
 }
 
 void GraphLowering::refuse(const Job& job, const Built& built) {
   Chunk& chunk = *job.chunk;
   chunk.state = Chunk::State::kRefused;
   chunk.refusal = built.status.message();
+  if (chunk.report != nullptr) {
+    chunk.report->state = GraphReport::State::kRefused;
+    chunk.report->refusal = chunk.refusal;
+  }
   ++counters_.refused;
   counters_.refusal = chunk.refusal;
   PERGOLA_INFO("{} recurring launches stay launches: {}", chunk.end - chunk.begin, chunk.refusal);

@@ -38,6 +38,7 @@
 #include <thread>
 
 #include "src/device/device.h"
+#include "src/scheduler/computation.h"
 #include "src/scheduler/recurrence.h"
 #include "src/scheduler/region.h"
 
@@ -65,7 +66,7 @@ class GraphLowering {
   // `always`: whatever the device has queued. `blocks` stands for all blocks of parameters, a byte each. `overdue` is
   // called on the thread, without the lock, when held launches should go; it takes the lock and calls flush_overdue().
   GraphLowering(device::DevicePtr device, std::mutex& mutex, bool always, Resource& blocks,
-                std::function<void()> overdue);
+                const ComputationPool& computations, std::function<void()> overdue);
   ~GraphLowering();  // without the lock
   // Before the first offer(). Without one, graphs have an edge wherever two launches conflict.
   void set_lowerer(std::shared_ptr<GraphLowerer> lowerer) { lowerer_ = std::move(lowerer); }
@@ -86,6 +87,8 @@ class GraphLowering {
   void ended(const std::shared_ptr<Chunk>& chunk, MarkPtr mark);
   bool holds_any() const { return held_ != 0; }
   const GraphCounters& counters() const { return counters_; }
+  // What became a graph and why, or why not; of the latest regions.
+  GraphsReport report() const;
   // For tests and measurements: how long launches may be held; waits until no graph is being made.
   void set_patience(std::chrono::nanoseconds patience) { patience_ns_ = patience.count(); }
   void settle(std::unique_lock<std::mutex>& lock);
@@ -138,15 +141,24 @@ class GraphLowering {
   };
   Built make_graph(const Job& job) const;
   void run_improver();
-  std::optional<GraphWays::Way> make_way(const Improvement& next) const;
+  struct Made {
+    std::optional<GraphWays::Way> way;
+    WayReport refused;  // without a name: it is not
+  };
+  Made make_way(const Improvement& next) const;
   bool drop_forgotten(std::unique_lock<std::mutex>& lock);
   void refuse(const Job& job, const Built& built);
+  // ── What is told of it (graph_lowering_report.cc) ──
+  void tell_of_region(Region& region);
+  void tell_of_chunks();
+  static void tell_of_variation(RegionStory& story, const Launch& launch);
   void watch(std::unique_lock<std::mutex>& lock);
 
   const device::DevicePtr device_;
   std::mutex& mutex_;
   const bool always_;
   Resource& blocks_;
+  const ComputationPool& computations_;
   std::uint64_t next_block_ = 0;  // byte of blocks_
   const std::function<void()> overdue_;
   std::shared_ptr<GraphLowerer> lowerer_;  // may be null
@@ -168,6 +180,8 @@ class GraphLowering {
   std::uint32_t unasked_ = 0, last_unasked_ = 0, asked_ = 0;
   bool in_a_row_ = false;
   GraphCounters counters_;
+  std::deque<std::shared_ptr<RegionStory>> stories_;  // of the latest regions
+  std::uint64_t offered_ = 0, forgotten_stories_ = 0;
 
   std::atomic<std::int64_t> patience_ns_{kPatience.count()};
   std::atomic<std::int64_t> held_since_{

@@ -2,60 +2,12 @@
 // and what each graph stands for.
 #include <thread>
 
-#include "src/scheduler/scheduler_fixture.h"
+#include "src/scheduler/graph_fixture.h"
 
 namespace pergola::scheduler::testing {
 namespace {
 
-class GraphLowering : public SchedulerTest {
- protected:
-  // A launch that may become part of a graph; its name stands in the step's duration.
-  void launch(const std::string& name, std::vector<std::string> in, std::vector<std::string> out, double ns = 1000,
-              Ticket* ticket = nullptr, device::EventPtr* event = nullptr) {
-    std::vector<Access> accesses;
-    for (const std::string& each : in) accesses.push_back(all(each, Mode::kRead));
-    for (const std::string& each : out) accesses.push_back(all(each, Mode::kWrite));
-    const KernelCall call{module_, kernels_[name], config_, std::as_bytes(std::span(&ns, 1))};
-    const Work work{.site = scheduler->site(name), .accesses = accesses, .call = &call};
-    const Status status = scheduler->submit(
-        work,
-        [&](device::Queue& queue) { return queue.launch(call.module, call.kernel, call.config, call.parameters); },
-        event, ticket);
-    ASSERT_TRUE(status.ok()) << status.message();
-  }
-  // Held for ever, so that only what a test does is seen.
-  void open_always() {
-    open("graphs=always");
-    scheduler->set_graph_patience(std::chrono::hours(1));
-  }
-  // Four launches, of which two may run at once.
-  void turn() {
-    launch("a", {"x"}, {"y"}, 1000);
-    launch("b", {"x"}, {"z"}, 2000);
-    launch("c", {"y", "z"}, {"w"}, 3000);
-    launch("d", {"w"}, {"x"}, 4000);
-  }
-  void turns(int count) {
-    for (int i = 0; i < count; ++i) turn();
-  }
-  static constexpr int kTurns = scheduler::GraphLowering::kMostLaunches / 4;  // in a graph
-  // Enough for the period to be found and the graph to be made. The region begins with "a", and its next turn is next.
-  void learn() {
-    turns(17);  // the first, and 64 launches that bear the period out
-    turns(1);   // its first launch has the graph made
-    scheduler->settle_graphs();
-    turns(kTurns - 1);
-    ASSERT_EQ(scheduler->graph_counters().regions, 1u);
-    ASSERT_EQ(scheduler->graph_counters().graphs, 1u);
-    ASSERT_EQ(graph_launches(), 0u);
-  }
-  std::size_t graph_launches() const { return device->state().of(Step::Kind::kGraph).size(); }
-  std::size_t kernel_launches() const { return device->state().of(Step::Kind::kLaunch).size(); }
-
-  device::LaunchConfig config_{{1, 1, 1}, {32, 1, 1}};
-  device::ModulePtr module_;
-  std::map<std::string, FakeKernel> kernels_;
-};
+using GraphLowering = GraphTest;
 
 TEST_F(GraphLowering, LaunchesThatRecur_RunAsOneGraph) {
   open_always();

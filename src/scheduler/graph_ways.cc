@@ -9,6 +9,7 @@ namespace pergola::scheduler {
 Status GraphWays::launch(device::Queue& queue) {
   if (ways_.size() == 1) chosen_ = 0;
   if (chosen_ == kUndecided) settle();
+  launched_ = chosen_ == kUndecided ? 0 : chosen_;
   if (chosen_ != kUndecided) return ways_[chosen_].graph->launch(queue);
   const auto least =
       std::min_element(ways_.begin(), ways_.end(), [](const Way& a, const Way& b) { return a.tries < b.tries; });
@@ -20,9 +21,27 @@ Status GraphWays::launch(device::Queue& queue) {
 void GraphWays::add(Way way) {
   ways_.push_back(std::move(way));
   chosen_ = kUndecided;
+  changed_ = true;
+}
+
+bool GraphWays::report(std::span<const WayReport> refused, std::vector<WayReport>& out) {
+  if (!std::exchange(changed_, false)) return false;
+  out.clear();
+  for (std::size_t i = 0; i < ways_.size(); ++i) {
+    const Way& way = ways_[i];
+    WayReport::State state = WayReport::State::kOnly;
+    if (ways_.size() > 1 && chosen_ == kUndecided)
+      state = WayReport::State::kTried;
+    else if (ways_.size() > 1)
+      state = i == chosen_ ? WayReport::State::kKept : WayReport::State::kPutBack;
+    out.push_back({way.name, way.why, way.best_ns, way.tries, state});
+  }
+  out.insert(out.end(), refused.begin(), refused.end());
+  return true;
 }
 
 Status GraphWays::try_way(std::size_t way, device::Queue& queue) {
+  launched_ = way;
   Trial trial{way, nullptr, nullptr};
   PERGOLA_ASSIGN(trial.start, queue.record());
   PERGOLA_TRY(ways_[way].graph->launch(queue));
@@ -39,11 +58,13 @@ void GraphWays::settle() {
     if (!time.ok()) return true;
     Way& way = ways_[trial.way];
     way.best_ns = way.best_ns == 0 ? *time : std::min(way.best_ns, *time);
+    changed_ = true;
     return true;
   });
   const bool all_tried = std::all_of(ways_.begin(), ways_.end(), [](const Way& way) { return way.tries >= kTries; });
   if (!all_tried || !trials_.empty()) return;
   chosen_ = 0;
+  changed_ = true;
   for (std::size_t i = 1; i < ways_.size(); ++i)
     if (ways_[i].best_ns != 0 && ways_[0].best_ns != 0 && ways_[i].best_ns < ways_[chosen_].best_ns &&
         ways_[i].best_ns < ways_[0].best_ns * kGain)

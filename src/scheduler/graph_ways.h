@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "src/device/graph.h"
+#include "src/scheduler/graph_report.h"
 #include "src/scheduler/work.h"
 
 namespace pergola::scheduler {
@@ -35,6 +36,7 @@ struct GraphWay {
   std::string name;  // "plain" "early" "by-block" "fused" "fused-block"
   std::string why;   // what it does, for people
   device::GraphSpec spec;
+  std::string refusal{};  // where not "": why it cannot be; there is no `spec` then
 };
 
 // Thread-safe.
@@ -43,8 +45,10 @@ class GraphLowerer {
   virtual ~GraphLowerer() = default;
   // How many ways there may be besides the plain one.
   virtual std::size_t count() const = 0;
-  // The n-th of these, from 0, in the order in which they are worth having; none where it is nothing for this graph.
-  // Called where nobody waits for a launch: it may compile.
+  // Why there are none, where there are none; "" where nothing is to be said.
+  virtual std::string why_none() const { return {}; }
+  // The n-th of these, from 0, in the order in which they are worth having; none where it is nothing for this graph, or
+  // one with a refusal. Called where nobody waits for a launch: it may compile.
   virtual std::optional<GraphWay> way(std::size_t n, const device::GraphSpec& plain,
                                       std::span<const LaunchToLower> launches) = 0;
   // Whether the plain one is one of them; else it goes as soon as there is another.
@@ -67,10 +71,15 @@ class GraphWays {
   std::span<const Way> all() const { return ways_; }
   // The one that is taken; null while it is being tried which.
   const Way* chosen() const { return chosen_ < ways_.size() ? &ways_[chosen_] : nullptr; }
-  // Launches one of them.
+  // Launches one of them: launched().
   Status launch(device::Queue& queue);
   // One more, which is tried from now on.
   void add(Way way);
+  const Way& launched() const { return ways_[launched_]; }  // the one that was launched last
+  // The next report() is another.
+  void touch() { changed_ = true; }
+  // How they stand, with `refused` behind them. False where nothing has changed since the last time.
+  bool report(std::span<const WayReport> refused, std::vector<WayReport>& out);
 
  private:
   struct Trial {
@@ -86,7 +95,8 @@ class GraphWays {
 
   std::vector<Way> ways_;
   std::vector<Trial> trials_;  // under way
-  std::size_t chosen_ = kUndecided;
+  std::size_t chosen_ = kUndecided, launched_ = 0;
+  bool changed_ = true;  // since the last report()
 };
 
 }  // namespace pergola::scheduler

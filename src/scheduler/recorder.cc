@@ -1,5 +1,7 @@
 #include "src/scheduler/recorder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -54,6 +56,8 @@ Slice Recorder::slice_of(const Record& record) {
   Slice slice;
   slice.id = record.vertex.id;
   slice.name = record.vertex.name;
+  if (const GraphDetail& graph = record.detail.graph; !graph.kernels.empty())
+    slice.name = fmt::format("graph of {} launches ({})", graph.launches(), graph.way);
   slice.kind = record.vertex.kind;
   slice.stream = record.vertex.stream;
   slice.thread = record.thread;
@@ -95,7 +99,7 @@ void Recorder::add(const DagVertex& vertex, std::uint64_t bytes, WorkDetail deta
   record.vertex = vertex;
   last_id_ = vertex.id;
   record.bytes = bytes;
-  record.thread = this_thread();
+  record.thread = detail.thread == WorkDetail::kThisThread ? this_thread() : detail.thread;
   record.detail = std::move(detail);
   record.start = std::move(start);
   record.end = std::move(end);

@@ -44,11 +44,14 @@ class Recorder {
   const std::string& history_path() const { return history_path_; }  // "": none is on
   History take_history();                                            // what came since begin_history(), which ends it
   std::optional<Estimate> estimate(std::string_view kernel, SizeClass size) const;
+  bool wants_each_kernel() const { return !history_path_.empty(); }  // by itself, in no graph
   bool is_idle() const { return trace_path_.empty() && history_path_.empty(); }
 
   // A computation was queued between the two events. `vertex` is its place in the log.
   void add(const DagVertex& vertex, std::uint64_t bytes, WorkDetail detail, device::EventPtr start,
            device::EventPtr end);
+  // The number of the calling thread: Slice::thread.
+  std::uint32_t this_thread();
   // The beginning of what a thread of the host does, to be given to close_host().
   HostSlice open_host(HostKind kind, std::uint64_t array, std::uint64_t bytes);
   // Its end: now.
@@ -76,7 +79,6 @@ class Recorder {
   Recorder(std::string device, std::string policy, RecorderOptions options)
       : device_(std::move(device)), policy_(std::move(policy)), options_(std::move(options)) {}
   double host_now_ns() const { return options_.host_clock_ns() - host_origin_ns_; }
-  std::uint32_t this_thread();
   bool settle_one(Record& record);
   bool read_times(Record& record);
   static Slice slice_of(const Record& record);

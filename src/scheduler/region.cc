@@ -105,6 +105,46 @@ Match match(const Launch& launch, const Work& work) {
   return match_parameters(launch, call.parameters);
 }
 
+namespace {
+
+std::string_view name_of(const WorkSite* site) {
+  return site == nullptr ? std::string_view("?") : std::string_view(site->name);
+}
+
+}  // namespace
+
+std::string mismatch_text(std::size_t phase, const Launch& expected, const Work& work) {
+  const KernelCall& call = *work.call;
+  const std::string_view name = name_of(expected.site);
+  if (expected.kernel != &call.kernel || expected.module != call.module)
+    return fmt::format("'{}' instead of '{}', launch {}", name_of(work.site), name, phase);
+  const char* difference = "other scalars, which are part of its graph";
+  if (!(expected.config == call.config))
+    difference = "another grid, block or shared size";
+  else if (expected.universal != work.universal || expected.accesses.size() != work.accesses.size())
+    difference = "arguments of other kinds";
+  else
+    for (std::size_t i = 0; i < work.accesses.size(); ++i)
+      if (!is_same(expected.accesses[i], work.accesses[i]) ||
+          expected.resource_ids[i] != work.accesses[i].resource->id())
+        difference = "other arrays";
+  return fmt::format("'{}', launch {}, with {}", name, phase, difference);
+}
+
+std::vector<KernelCount> count_kernels(std::span<const Launch> launches) {
+  std::vector<KernelCount> counts;
+  for (const Launch& launch : launches) {
+    const std::string_view name = name_of(launch.site);
+    const auto known =
+        std::find_if(counts.begin(), counts.end(), [&](const KernelCount& one) { return one.name == name; });
+    if (known == counts.end())
+      counts.push_back({std::string(name), 1});
+    else
+      ++known->count;
+  }
+  return counts;
+}
+
 bool stands_for(const Launch& known, const Launch& found) {
   if (known.kernel != found.kernel || known.module != found.module || known.universal != found.universal ||
       !(known.config == found.config) || known.resource_ids != found.resource_ids ||
@@ -144,13 +184,10 @@ std::shared_ptr<Chunk> Region::chunk_of(std::size_t launch) const {
 
 namespace {
 
-std::string name_of(const Chunk& chunk, const std::vector<Launch>& launches) {
+std::string name_of(const Chunk& chunk) {
   constexpr std::size_t kMost = 3;
   std::vector<std::string_view> names;
-  for (std::size_t i = chunk.begin; i < chunk.end; ++i) {
-    const std::string_view name = launches[i].site == nullptr ? std::string_view("?") : launches[i].site->name;
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  }
+  for (const KernelCount& kernel : chunk.kernels) names.push_back(kernel.name);
   const bool more = names.size() > kMost;
   if (more) names.resize(kMost);
   return fmt::format("graph of {} launches: {}{}", chunk.end - chunk.begin, fmt::join(names, ", "),
@@ -188,7 +225,8 @@ std::shared_ptr<Chunk> Region::make_chunk(std::size_t begin, std::size_t end) co
     }
     if (launches[k].varies()) add_slot(*chunk, k, launches[k]);
   }
-  chunk->name = name_of(*chunk, launches);
+  chunk->kernels = count_kernels(std::span(launches).subspan(begin, end - begin));
+  chunk->name = name_of(*chunk);
   return chunk;
 }
 

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -60,6 +61,10 @@ enum class Match : std::uint8_t { kNone, kShape, kWhole };
 Match match(const Launch& launch, const Work& work);
 // Whether a kept launch stands for another: their scalars may differ where those of `known` change anyway.
 bool stands_for(const Launch& known, const Launch& found);
+// "launch 3, 'b', was expected and 'c' came": how `work` differs.
+std::string mismatch_text(std::size_t phase, const Launch& expected, const Work& work);
+// In the order of their first launches.
+std::vector<KernelCount> count_kernels(std::span<const Launch> launches);
 // Whether the order of two launches matters.
 bool conflict(const Launch& a, const Launch& b);
 
@@ -74,6 +79,13 @@ struct ParameterBlock {
   device::BufferPtr memory;       // on the device, where the chunk is ready
 };
 
+// What is told of a region, by whatever pieces it has had.
+struct RegionStory {
+  RegionReport report;  // but for its graphs
+  std::deque<std::shared_ptr<GraphReport>> graphs;
+  static constexpr std::size_t kMostGraphs = 128;
+};
+
 struct Chunk {
   enum class State : std::uint8_t { kNone, kBuilding, kReady, kRefused };
   std::size_t begin = 0, end = 0;  // of Region::launches
@@ -84,9 +96,17 @@ struct Chunk {
   std::unique_ptr<ParameterBlock> block;  // null where nothing changes
   std::string name;                       // "graph of 24 launches: scale, add"
   WorkSite* site = nullptr;
-  double device_ns = 0;        // the shortest time between its end and that of the chunk before; 0: not known
-  std::string refusal;         // where refused: why
-  std::uint64_t launched = 0;  // as a graph
+  double device_ns = 0;                 // the shortest time between its end and that of the chunk before; 0: not known
+  std::string refusal;                  // where refused: why
+  std::uint64_t launched = 0;           // as a graph
+  std::uint64_t region = 0;             // RegionReport::number
+  std::vector<KernelCount> kernels;     // in the order of their first launches
+  std::shared_ptr<GraphReport> report;  // null until it is thought of
+  std::vector<WayReport> refused_ways;
+  // Brings the report's ways up to date.
+  void report_ways() {
+    if (report != nullptr) ways.report(refused_ways, report->ways);
+  }
 };
 
 struct Region {
@@ -102,6 +122,7 @@ struct Region {
   std::uint32_t cuts = 0;             // how often it has been cut
   std::uint32_t late = 0;             // grows where launches were held too long, shrinks with each graph
   std::uint32_t rest = 0, rests = 0;  // turns for which it is left alone yet; how often it was
+  std::shared_ptr<RegionStory> story;
 
   bool begins_at_a_cut() const { return cut_before.front(); }
   std::shared_ptr<Chunk> chunk_of(std::size_t launch) const;

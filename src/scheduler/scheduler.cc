@@ -12,14 +12,7 @@ namespace {
 // At the bound of streams so many are asked whether they are free before the least recently used one is taken busy.
 constexpr std::size_t kAskedAtBound = 4;
 constexpr std::size_t kManyMarks = 64;
-constexpr unsigned kTicketStreamBits = 10;  // parse_policy() allows no more streams
-constexpr Ticket kHeldTicket = Ticket{1} << 63;
-constexpr std::size_t kHeldTickets = 1024;
 constexpr std::size_t kMostArriving = 32;
-
-Ticket ticket_of(const Computation& computation) {
-  return computation.position << kTicketStreamBits | computation.stream->index;
-}
 
 // So large that an event costs nothing beside it.
 bool is_large_copy_from_host(const Work& work) {
@@ -38,10 +31,12 @@ Scheduler::Scheduler(device::DevicePtr device, const Policy& policy, std::shared
     : device_(std::move(device)), policy_(policy) {
   if (policy_.graphs == Graphs::kOff || policy_.execution == Execution::kSync) return;
   held_tickets_.resize(kHeldTickets);
-  lowering_ = std::make_unique<GraphLowering>(device_, mutex_, policy_.graphs == Graphs::kAlways, blocks_, [this] {
+  const auto flush = [this] {
     const std::lock_guard lock(mutex_);
     launch_held(lowering_->flush_overdue());
-  });
+  };
+  lowering_ =
+      std::make_unique<GraphLowering>(device_, mutex_, policy_.graphs == Graphs::kAlways, blocks_, pool_, flush);
   lowering_->set_lowerer(std::move(lowerer));
 }
 
@@ -105,12 +100,12 @@ Status Scheduler::submit(const Work& work, Enqueue enqueue, device::EventPtr* ev
   if (!host_accesses_.empty())
     host_access_ended_.wait(lock, [&] { return !blocked_by_host(work.accesses, work.universal); });
   GraphLowering::Decision lowered;
-  if (work.call == nullptr || recorder_ != nullptr)  // a recording has each launch by itself
-    launch_held();
-  else if (lowering_ != nullptr)
+  if (may_be_of_a_graph(work))
     lowered = lowering_->offer(work, event == nullptr, arriving());
+  else
+    launch_held();
   launch_held(lowered.flush);
-  if (lowered.held) return hold_or_run(lowered, ticket);
+  if (lowered.held) return hold_or_run(work, lowered, ticket);
 
   Computation& who = *pool_.take();
   Status status = place(work, enqueue, who);
@@ -213,104 +208,6 @@ void Scheduler::write_log(const Work& work, const Computation& who, StreamReason
                                          order_after(*parent.parent)};
   }
   counters_.dependencies += parents.size();
-}
-
-// ── Launches as graphs (graph_lowering.h) ───────────────────────────────────────────────────────────────────────────
-
-Status Scheduler::hold_or_run(const GraphLowering::Decision& decision, Ticket* ticket) {
-  if (ticket != nullptr) *ticket = kHeldTicket | held_count_;
-  ++held_count_;
-  return decision.run == nullptr ? Status() : launch_graph(*decision.run, decision.ended);
-}
-
-Status Scheduler::launch_graph(Chunk& chunk, const std::shared_ptr<Chunk>& ended) {
-  if (chunk.site == nullptr) chunk.site = site_locked(chunk.name);
-  Computation& who = *pool_.take();
-  const Status status = place(
-      {.kind = WorkKind::kGraph, .site = chunk.site, .accesses = chunk.accesses, .universal = chunk.universal},
-      [&](device::Queue& queue) {
-        if (const ParameterBlock* const block = chunk.block.get(); block != nullptr)
-          PERGOLA_TRY(queue.copy_to_device(block->memory, 0, block->staged));
-        return chunk.ways.launch(queue);
-      },
-      who);
-  if (who.stream != nullptr) {
-    resolve_held_tickets(chunk.end - chunk.begin, who);
-    if (ended != nullptr) mark_end_of(ended, *who.stream);
-  }
-  pool_.let_go(who);
-  return status;
-}
-
-// One by one. Their callers have been told that they are queued: failures are told later, as those of running work.
-void Scheduler::launch_held(std::span<const Launch> launches) {
-  for (const Launch& launch : launches) {
-    Computation& who = *pool_.take();
-    note_failure(place(
-        launch.work(),
-        [&](device::Queue& queue) {
-          return queue.launch(launch.module, *launch.kernel, launch.config, launch.latest_parameters());
-        },
-        who));
-    if (who.stream != nullptr) resolve_held_tickets(1, who);
-    pool_.let_go(who);
-  }
-}
-
-void Scheduler::mark_end_of(const std::shared_ptr<Chunk>& chunk, Stream& stream) {
-  Result<MarkPtr> mark = record_on(stream, true);
-  if (mark.ok()) lowering_->ended(chunk, std::move(*mark));
-}
-
-// Launches that need different ones of these are better launched one by one, each when its own is there.
-void Scheduler::note_arrivals(const Work& work, const Computation& who) {
-  if (lowering_ == nullptr) return;
-  const auto forget = [&](std::size_t i) {
-    arrivals_.erase(arrivals_.begin() + static_cast<std::ptrdiff_t>(i));
-    arriving_.erase(arriving_.begin() + static_cast<std::ptrdiff_t>(i));
-  };
-  for (const Access& access : work.accesses) {  // what comes after `work` comes after the copies that it waits for
-    const auto used = std::find(arriving_.begin(), arriving_.end(), access.resource->id());
-    if (used != arriving_.end()) forget(static_cast<std::size_t>(used - arriving_.begin()));
-  }
-  if (work.kind != WorkKind::kCopyToDevice) return;
-  for (const Access& access : work.accesses) {
-    if (!writes(access.mode)) continue;
-    if (arrivals_.size() == kMostArriving) forget(0);
-    arrivals_.push_back({who.stream, who.position});
-    arriving_.push_back(access.resource->id());
-  }
-}
-
-std::span<const std::uint64_t> Scheduler::arriving() {
-  std::size_t left = 0;
-  for (std::size_t i = 0; i < arrivals_.size(); ++i) {
-    if (arrivals_[i].stream->knows_end_of(arrivals_[i].position)) continue;
-    arrivals_[left] = arrivals_[i];
-    arriving_[left++] = arriving_[i];
-  }
-  arrivals_.resize(left);
-  arriving_.resize(left);
-  return arriving_;
-}
-
-void Scheduler::resolve_held_tickets(std::size_t count, const Computation& who) {
-  for (std::size_t i = 0; i < count; ++i) held_tickets_[held_resolved_++ % kHeldTickets] = ticket_of(who);
-}
-
-GraphCounters Scheduler::graph_counters() {
-  const std::lock_guard lock(mutex_);
-  return lowering_ == nullptr ? GraphCounters() : lowering_->counters();
-}
-
-void Scheduler::set_graph_patience(std::chrono::nanoseconds patience) {
-  const std::lock_guard lock(mutex_);
-  if (lowering_ != nullptr) lowering_->set_patience(patience);
-}
-
-void Scheduler::settle_graphs() {
-  std::unique_lock lock(mutex_);
-  if (lowering_ != nullptr) lowering_->settle(lock);
 }
 
 // ── Streams (paper 003, IV-C) ───────────────────────────────────────────────────────────────────────────────────────

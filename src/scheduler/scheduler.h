@@ -117,6 +117,8 @@ class Scheduler {
 
   Counters counters();
   GraphCounters graph_counters();
+  // What became a graph and why, or why not, since the scheduler was made.
+  GraphsReport graphs();
   // For tests and measurements: waits until no graph is being made; how long launches may be held back.
   void settle_graphs();
   void set_graph_patience(std::chrono::nanoseconds patience);
@@ -146,16 +148,25 @@ class Scheduler {
     std::vector<std::pair<Stream*, std::uint64_t>> users;
   };
 
+  static constexpr unsigned kTicketStreamBits = 10;  // parse_policy() allows no more streams
+  static constexpr Ticket kHeldTicket = Ticket{1} << 63;
+  static constexpr std::size_t kHeldTickets = 1024;
+  static Ticket ticket_of(const Computation& computation) {
+    return computation.position << kTicketStreamBits | computation.stream->index;
+  }
+
   Scheduler(device::DevicePtr device, const Policy& policy, std::shared_ptr<GraphLowerer> lowerer);
   // Gives the work its place and queues it; the caller lets `who` go.
   Status place(const Work& work, Enqueue enqueue, Computation& who);
   Dependencies parents_of(const Work& work, Computation& who);
-  Status hold_or_run(const GraphLowering::Decision& decision, Ticket* ticket);
+  bool may_be_of_a_graph(const Work& work);
+  Status hold_or_run(const Work& work, const GraphLowering::Decision& decision, Ticket* ticket);
   Status launch_graph(Chunk& chunk, const std::shared_ptr<Chunk>& ended);
   void launch_held(std::span<const Launch> launches);
   void launch_held() {
     if (lowering_ != nullptr) launch_held(lowering_->interrupt());
   }
+  GraphsReport graphs_locked() const;
   void mark_end_of(const std::shared_ptr<Chunk>& chunk, Stream& stream);
   void note_arrivals(const Work& work, const Computation& who);
   std::span<const std::uint64_t> arriving();
@@ -246,6 +257,8 @@ class Scheduler {
   // The blocks of graphs whose scalars change: a byte each, which a launch of the graph writes (graph_lowering.h).
   Resource blocks_{kParameterBlocks, std::uint64_t{1} << 62};
   std::unique_ptr<GraphLowering> lowering_;  // null where the policy has no graphs
+  std::deque<std::pair<std::uint64_t, WorkDetail>> held_details_;  // while something is recorded, by number of the held
+  std::uint64_t launches_apart_ = 0;         // that cannot be part of a graph
   // Of launches held back, numbered from 0, the tickets once they are launched: the latest, by number modulo the size.
   std::vector<Ticket> held_tickets_;
   std::uint64_t held_count_ = 0, held_resolved_ = 0;

@@ -11,7 +11,8 @@ Status Scheduler::enqueue_recorded(const Work& work, Stream& stream, Enqueue enq
   PERGOLA_TRY(enqueue(*stream.queue));
   PERGOLA_ASSIGN(const MarkPtr end, record_on(stream, true));
   std::uint64_t bytes = 0;
-  for (const Access& access : work.accesses) bytes += access.range.end - access.range.begin;
+  for (const Access& access : work.accesses)
+    if (access.resource->id() != kParameterBlocks) bytes += access.range.end - access.range.begin;
   recorder_->add(log_.last(), bytes, work.detail == nullptr ? WorkDetail() : (*work.detail)(), std::move(start),
                  end->event);
   return {};
@@ -81,6 +82,7 @@ void Scheduler::settle_recording(std::unique_lock<std::mutex>& lock) {
 Status Scheduler::end_trace() {
   std::unique_lock lock(mutex_);
   if (recorder_ == nullptr || recorder_->trace_path().empty()) return {};
+  launch_held();
   settle_recording(lock);
   return write_trace(std::move(lock));
 }
@@ -88,7 +90,8 @@ Status Scheduler::end_trace() {
 Status Scheduler::write_trace(std::unique_lock<std::mutex> lock) {
   if (recorder_ == nullptr || recorder_->trace_path().empty()) return {};  // another thread ended it
   const std::string path = recorder_->trace_path();
-  const Timeline timeline = recorder_->take_timeline();
+  Timeline timeline = recorder_->take_timeline();
+  timeline.graphs = graphs_locked();
   if (recorder_->is_idle()) recorder_.reset();
   lock.unlock();
   return write_file_atomically(path, print_trace(timeline));

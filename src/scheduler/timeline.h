@@ -13,14 +13,31 @@
 
 #include "src/device/types.h"
 #include "src/scheduler/dag_log.h"
+#include "src/scheduler/graph_report.h"
 
 namespace pergola::scheduler {
 
+// Of a launch of a graph.
+struct GraphDetail {
+  std::uint64_t region = 0;  // RegionReport::number
+  std::string way;           // "plain" "early" ...
+  std::vector<KernelCount> kernels;
+  std::uint64_t launches() const {
+    std::uint64_t sum = 0;
+    for (const KernelCount& kernel : kernels) sum += kernel.count;
+    return sum;
+  }
+};
+
 // What only the submitter knows of its work.
 struct WorkDetail {
+  static constexpr std::uint32_t kThisThread = ~std::uint32_t{0};
+
   device::Dim3 grid{0, 0, 0}, block{0, 0, 0};  // 0: not a kernel
   std::uint32_t shared_bytes = 0;              // dynamic
-  std::string arguments;                       // for people: "x=array 3, n=1000"
+  std::string arguments{};                     // for people: "x=array 3, n=1000"
+  std::uint32_t thread = kThisThread;          // of the host, as Slice::thread, where another one queues it
+  GraphDetail graph{};                         // without kernels: not a graph
   std::uint64_t threads() const { return grid.count() * block.count(); }
 };
 
@@ -67,6 +84,7 @@ struct Timeline {
   std::vector<HostSlice> host;     // by end
   std::uint64_t dropped = 0;       // the oldest computations and host slices, for which there was no room
   std::uint64_t without_time = 0;  // computations that failed, were skipped, or had not ended
+  GraphsReport graphs;             // since the session began
 
   // Those of the host in the order of their last_id, then as they are.
   std::vector<const HostSlice*> host_by_last_id() const {

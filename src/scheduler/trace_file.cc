@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+
+#include "src/scheduler/json_fields.h"
 
 namespace pergola::scheduler {
 namespace {
@@ -122,6 +122,13 @@ void write_slice(const Slice& slice, Writer& writer) {
     args["shared_bytes"] = slice.detail.shared_bytes;
   }
   if (!slice.detail.arguments.empty()) args["arguments"] = slice.detail.arguments;
+  if (const GraphDetail& graph = slice.detail.graph; !graph.kernels.empty()) {
+    args["region"] = graph.region;
+    args["way"] = graph.way;
+    args["kernels"] = Json::array();
+    for (const KernelCount& kernel : graph.kernels)
+      args["kernels"].push_back({{"name", kernel.name}, {"count", kernel.count}});
+  }
   writer.slice(track_of(slice), slice.name, to_string(slice.kind), slice.start_ns, slice.end_ns, std::move(args));
 }
 
@@ -135,68 +142,6 @@ void write_host(const HostSlice& slice, Writer& writer) {
 }
 
 // ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-// Reads the fields of one object; the first that is missing or of the wrong kind is kept as the error.
-class Fields {
- public:
-  Fields(const Json& object, std::string where) : object_(object), where_(std::move(where)) {
-    if (!object.is_object()) fail("is no object");
-  }
-  const Status& status() const { return status_; }
-  bool has(const char* name) const { return object_.is_object() && object_.contains(name); }
-  const Json& at(const char* name) {
-    static const Json none;
-    if (has(name)) return object_.at(name);
-    fail(fmt::format("has no '{}'", name));
-    return none;
-  }
-  std::string text(const char* name) {
-    const Json& value = at(name);
-    if (value.is_string()) return value.get<std::string>();
-    fail(fmt::format("has a '{}' that is no text", name));
-    return {};
-  }
-  std::uint64_t count(const char* name, std::uint64_t most = ~std::uint64_t{0}) { return count(at(name), name, most); }
-  std::uint64_t count(const Json& value, const char* name, std::uint64_t most) {
-    if (value.is_number_unsigned() && value.get<std::uint64_t>() <= most) return value.get<std::uint64_t>();
-    fail(fmt::format("has a '{}' that is no count from 0 to {}", name, most));
-    return 0;
-  }
-  // Microseconds in the file.
-  double time_ns(const char* name) {
-    constexpr double kMostUs = 1e15;  // thirty years
-    const Json& value = at(name);
-    if (value.is_number() && std::abs(value.get<double>()) <= kMostUs) return value.get<double>() * 1e3;
-    fail(fmt::format("has a '{}' that is no time in microseconds", name));
-    return 0;
-  }
-  device::Dim3 dim3(const char* name) {
-    const Json& value = at(name);
-    if (!value.is_array() || value.size() != 3) {
-      fail(fmt::format("has a '{}' that is not three counts", name));
-      return {};
-    }
-    const auto one = [&](std::size_t i) { return static_cast<std::uint32_t>(count(value[i], name, 0xffffffffu)); };
-    return {one(0), one(1), one(2)};
-  }
-  template <typename Enum, std::size_t n>
-  Enum word(const char* name, const std::array<Enum, n>& known) {
-    const std::string given = text(name);
-    for (const Enum each : known)
-      if (to_string(each) == given) return each;
-    fail(fmt::format("has a '{}' that is unknown: '{}'", name, given));
-    return known[0];
-  }
-  void fail(const std::string& what) {
-    if (status_.ok()) status_ = PERGOLA_ERROR(kParseError, "{} {}.", where_, what);
-  }
-  const std::string& where() const { return where_; }
-
- private:
-  const Json& object_;
-  const std::string where_;
-  Status status_;
-};
 
 // Every parent comes before `before`.
 Result<std::vector<DagVertex::Edge>> parse_parents(Fields& fields, std::uint64_t before) {
@@ -215,6 +160,21 @@ Result<std::vector<DagVertex::Edge>> parse_parents(Fields& fields, std::uint64_t
     PERGOLA_TRY(parent.status());
   }
   return edges;
+}
+
+Result<GraphDetail> parse_graph_detail(Fields& args) {
+  GraphDetail graph;
+  graph.region = args.count("region");
+  graph.way = args.text("way");
+  const Json& list = args.at("kernels");
+  if (!list.is_array() || list.empty()) args.fail("has 'kernels' that are no list of kernels");
+  PERGOLA_TRY(args.status());
+  for (const Json& item : list) {
+    Fields kernel(item, fmt::format("{}, kernel {}", args.where(), graph.kernels.size()));
+    graph.kernels.push_back({kernel.text("name"), kernel.count("count", 1u << 30)});
+    PERGOLA_TRY(kernel.status());
+  }
+  return graph;
 }
 
 Result<Slice> parse_slice(Fields& event, Fields& args, WorkKind kind) {
@@ -236,6 +196,9 @@ Result<Slice> parse_slice(Fields& event, Fields& args, WorkKind kind) {
     slice.detail.shared_bytes = static_cast<std::uint32_t>(args.count("shared_bytes", 0xffffffffu));
   }
   if (args.has("arguments")) slice.detail.arguments = args.text("arguments");
+  if (args.has("kernels")) {
+    PERGOLA_ASSIGN(slice.detail.graph, parse_graph_detail(args));
+  }
   if (slice.id == 0) args.fail("has the 'id' 0");
   if (slice.end_ns < slice.start_ns) event.fail("has a negative 'dur'");
   PERGOLA_TRY(args.status());
@@ -330,7 +293,8 @@ std::string print_trace(const Timeline& timeline) {
                       {"device", timeline.device},
                       {"policy", timeline.policy},
                       {"dropped", timeline.dropped},
-                      {"without_time", timeline.without_time}};
+                      {"without_time", timeline.without_time},
+                      {"graphs", Json::parse(print_graphs(timeline.graphs))}};
   return fmt::format("{{\"displayTimeUnit\":\"ns\",\"otherData\":{},\"traceEvents\":[{}\n]}}\n",
                      about.dump(-1, ' ', false, Json::error_handler_t::replace), writer.text());
 }
@@ -351,6 +315,9 @@ Result<Timeline> parse_trace(std::string_view text, std::string_view name) {
   timeline.dropped = about.count("dropped");
   timeline.without_time = about.count("without_time");
   PERGOLA_TRY(about.status());
+  if (about.has("graphs")) {
+    PERGOLA_ASSIGN(timeline.graphs, parse_graphs(about.at("graphs").dump(), fmt::format("'{}', graphs", name)));
+  }
   const Json& events = file.at("traceEvents");
   if (!events.is_array()) file.fail("has 'traceEvents' that are no list");
   if (events.size() > kMostEvents) file.fail(fmt::format("has more than {} events", kMostEvents));

@@ -15,6 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   PERGOLA_CHECK(!explain(*timeline).empty());
   const auto again = parse_trace(print_trace(*timeline), "again.json");
   PERGOLA_CHECK(again.ok());
+  PERGOLA_CHECK(again->graphs.regions.size() == timeline->graphs.regions.size());
   PERGOLA_CHECK(again->slices.size() == timeline->slices.size() && again->host.size() == timeline->host.size());
   return 0;
 }

@@ -48,6 +48,34 @@ Timeline sample() {
   wait.last_id = 5;
   wait.parents = {{5, 3, Hazard::kReadAfterWrite, Order::kEvent}};
   timeline.host = {wait};
+  Slice graph;
+  graph.id = 6;
+  graph.name = "graph of 5 launches (early)";
+  graph.kind = WorkKind::kGraph;
+  graph.start_ns = 1'000'002, graph.end_ns = 1'000'102;
+  graph.stream = 1;
+  graph.detail.graph = {2, "early", {{"a", 3}, {"b", 2}}};
+  timeline.slices.push_back(graph);
+  timeline.graphs.launches = 100;
+  timeline.graphs.apart = 1;
+  timeline.graphs.forgotten = 2;
+  RegionReport region;
+  region.number = 2, region.period = 5, region.kernels = {{"a", 3}, {"b", 2}}, region.found_after = 4;
+  region.met_again = 1, region.varying = {"b"}, region.replaced = 5, region.flushed = 2, region.interrupted = 1;
+  region.overdue = 1, region.mismatched = 1, region.mismatch = "'c' instead of 'b', launch 3";
+  region.too_little = 7, region.most_queued_ns = 12'500, region.forgotten_graphs = 1;
+  using Way = WayReport::State;
+  region.graphs = {{0,
+                    5,
+                    GraphReport::State::kReady,
+                    "",
+                    5,
+                    9,
+                    {{"plain", "edges", 9'000, 5, Way::kPutBack},
+                     {"early", "starts early", 6'000, 5, Way::kKept},
+                     {"by-block", "line 7: indirect", 0, 0, Way::kRefused}}},
+                   {5, 1, GraphReport::State::kRefused, "too few launches in a row", 0, 0, {}}};
+  timeline.graphs.regions = {region};
   return timeline;
 }
 
@@ -59,7 +87,11 @@ TEST(TraceFile, WhatIsWritten_IsReadBack) {
   EXPECT_EQ(read->policy, expected.policy);
   EXPECT_EQ(read->dropped, 3u);
   EXPECT_EQ(read->without_time, 1u);
-  ASSERT_EQ(read->slices.size(), 2u);
+  EXPECT_EQ(read->graphs, expected.graphs);
+  ASSERT_EQ(read->slices.size(), 3u);
+  EXPECT_EQ(read->slices[2].detail.graph.region, 2u);
+  EXPECT_EQ(read->slices[2].detail.graph.way, "early");
+  EXPECT_EQ(read->slices[2].detail.graph.kernels, expected.slices[2].detail.graph.kernels);
   EXPECT_EQ(read->slices[0].kind, WorkKind::kCopyToDevice);
   EXPECT_NEAR(read->slices[0].start_ns, 10.5, 1e-3);
   EXPECT_NEAR(read->slices[0].end_ns, 1'000'000.25, 1e-3);
@@ -94,7 +126,7 @@ TEST(TraceFile, TracksSlicesAndArrows_AsViewersWantThem) {
     if (event["name"] == "thread_name") tracks.insert(event["args"]["name"].get<std::string>());
     EXPECT_EQ(event["pid"], 1);
   }
-  EXPECT_EQ(phases["X"], 3);
+  EXPECT_EQ(phases["X"], 4);
   EXPECT_EQ(phases["s"], 2) << "one arrow from 4 to 5, though two arrays are between them, and one to the host";
   EXPECT_EQ(phases["f"], 2);
   EXPECT_THAT(tracks, ::testing::UnorderedElementsAre("stream 0 copies", "stream 1", "host thread 2"));
@@ -115,17 +147,42 @@ TEST(TraceFile, EventsOfOthers_ArePassedOver) {
   json["traceEvents"].push_back({{"ph", "C"}});
   const auto read = parse_trace(json.dump(), "t.json");
   ASSERT_TRUE(read.ok()) << read.message();
-  EXPECT_EQ(read->slices.size(), 2u);
+  EXPECT_EQ(read->slices.size(), 3u);
+}
+
+TEST(TraceFile, WithoutGraphs_AsOlderOnesAre_IsRead) {
+  auto json = nlohmann::json::parse(print_trace(sample()));
+  json["otherData"].erase("graphs");
+  const auto read = parse_trace(json.dump(), "t.json");
+  ASSERT_TRUE(read.ok()) << read.message();
+  EXPECT_EQ(read->graphs, GraphsReport());
+}
+
+TEST(TraceFile, Graphs_AreExplained) {
+  const std::string text = explain(sample());
+  for (const char* line :
+       {"#6 graph of 5 launches (early) (region 2: a 3, b 2, 0.1 us)\n",
+        "region 2: 5 launches recur (a 3, b 2), found after #4; graphs stood for 5 of them\n",
+        "  left and met again 1 time\n", "  scalars change from turn to turn, and are in memory, of b\n",
+        "launches were not held back 7 times: the device had too little to do (12.5 us queued at most",
+        "  2 launches held back and then launched one by one, 1 time because something else came and 1 time as",
+        "than was expected 1 time, the last time: 'c' instead of 'b', launch 3\n",
+        "  launches 0 to 4: a graph since #5, launched 9 times\n",
+        "    plain, 9.0 us, put back as it takes 1.50 times as long as early: edges\n",
+        "    early, 6.0 us, kept: starts early\n", "    not by-block: line 7: indirect\n",
+        "  launch 5: no graph: too few launches in a row\n"})
+    EXPECT_THAT(text, HasSubstr(line));
 }
 
 // One thing is changed in a good file.
 TEST(TraceFile, WhatIsWrong_IsNamed) {
   using Json = nlohmann::json;
   const Json good = Json::parse(print_trace(sample()));
-  std::size_t kernel = 0, wait = 0;
+  std::size_t kernel = 0, wait = 0, graph = 0;
   for (std::size_t i = 0; i < good["traceEvents"].size(); ++i) {
     if (good["traceEvents"][i].value("cat", "") == "kernel") kernel = i;
     if (good["traceEvents"][i].value("cat", "") == "host wait") wait = i;
+    if (good["traceEvents"][i].value("cat", "") == "graph") graph = i;
   }
   const auto at = [](std::size_t index, const char* path) {
     return Json::json_pointer("/traceEvents/" + std::to_string(index) + path);
@@ -153,6 +210,13 @@ TEST(TraceFile, WhatIsWrong_IsNamed) {
       {at(kernel, "/args/grid"), Json::array({1, 2}), "'grid'"},
       {at(kernel, "/args/grid"), Json::array({1, 2, 1ull << 40}), "'grid'"},
       {at(kernel, "/args/parents"), "none", "'parents'"},
+      {at(graph, "/args/kernels"), Json::array(), "'kernels'"},
+      {at(graph, "/args/kernels/1/count"), -1, "'count'"},
+      {at(graph, "/args/way"), 4, "'way'"},
+      {Json::json_pointer("/otherData/graphs/regions"), 5, "'regions'"},
+      {Json::json_pointer("/otherData/graphs/regions/0/varying"), Json::array({3}), "'varying'"},
+      {Json::json_pointer("/otherData/graphs/regions/0/graphs/0/state"), "lost", "'lost'"},
+      {Json::json_pointer("/otherData/graphs/regions/0/graphs/0/ways/1/best_us"), "x", "way 1"},
       {at(kernel, "/args/parents/0/id"), 5, "before its child"},
       {at(kernel, "/args/parents/0/hazard"), "BAR", "'BAR'"},
       {at(wait, "/args/array"), 1.5, "'array'"},

@@ -1,0 +1,86 @@
+// What GraphLowering tells of itself (graph_report.h). All of it under the scheduler's lock.
+#include <algorithm>
+
+#include "src/scheduler/graph_lowering.h"
+
+namespace pergola::scheduler {
+namespace {
+
+constexpr std::size_t kMostStories = 64;
+
+void add_once(std::vector<std::string>& names, const std::string& name) {
+  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+}
+
+GraphReport::State told(Chunk::State state) {
+  switch (state) {
+    case Chunk::State::kNone: return GraphReport::State::kWaiting;
+    case Chunk::State::kBuilding: return GraphReport::State::kMaking;
+    case Chunk::State::kReady: return GraphReport::State::kReady;
+    case Chunk::State::kRefused: return GraphReport::State::kRefused;
+  }
+  return GraphReport::State::kWaiting;
+}
+
+}  // namespace
+
+void GraphLowering::tell_of_region(Region& region) {
+  region.story = std::make_shared<RegionStory>();
+  RegionReport& report = region.story->report;
+  report.number = counters_.regions;
+  report.period = region.turn;
+  report.kernels = count_kernels(std::span(region.launches).first(region.turn));
+  report.found_after = computations_.last_id();
+  for (const Launch& launch : region.launches)
+    if (launch.varies()) tell_of_variation(*region.story, launch);
+  stories_.push_back(region.story);
+  if (stories_.size() <= kMostStories) return;
+  stories_.pop_front();
+  ++forgotten_stories_;
+}
+
+void GraphLowering::tell_of_variation(RegionStory& story, const Launch& launch) {
+  add_once(story.report.varying, launch.site == nullptr ? std::string("?") : launch.site->name);
+}
+
+// The region's chunks have been cut anew, or one of them has.
+void GraphLowering::tell_of_chunks() {
+  RegionStory& story = *region_->story;
+  for (const std::shared_ptr<GraphReport>& graph : story.graphs) {
+    const bool is_there = std::any_of(region_->chunks.begin(), region_->chunks.end(),
+                                      [&](const auto& chunk) { return chunk->report == graph; });
+    if (!is_there) graph->state = GraphReport::State::kReplaced;
+  }
+  for (const std::shared_ptr<Chunk>& chunk : region_->chunks) {
+    chunk->region = story.report.number;
+    if (chunk->report == nullptr) {
+      chunk->report = std::make_shared<GraphReport>();
+      chunk->report->first = chunk->begin;
+      chunk->report->launches = chunk->end - chunk->begin;
+      story.graphs.push_back(chunk->report);
+    }
+    chunk->report->state = told(chunk->state);
+    chunk->report->refusal = chunk->refusal;
+  }
+  // Those that are no more and never were a graph say nothing; of the others the oldest go where there are many.
+  std::erase_if(story.graphs, [](const auto& graph) {
+    return graph->state == GraphReport::State::kReplaced && graph->made_after == 0;
+  });
+  while (story.graphs.size() > RegionStory::kMostGraphs) {
+    story.graphs.pop_front();
+    ++story.report.forgotten_graphs;
+  }
+}
+
+GraphsReport GraphLowering::report() const {
+  GraphsReport all;
+  all.launches = offered_;
+  all.forgotten = forgotten_stories_;
+  for (const std::shared_ptr<RegionStory>& story : stories_) {
+    all.regions.push_back(story->report);
+    for (const std::shared_ptr<GraphReport>& graph : story->graphs) all.regions.back().graphs.push_back(*graph);
+  }
+  return all;
+}
+
+}  // namespace pergola::scheduler

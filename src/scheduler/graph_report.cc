@@ -1,0 +1,285 @@
+#include "src/scheduler/graph_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+#include "src/scheduler/json_fields.h"
+
+namespace pergola::scheduler {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array kWayStates = {WayReport::State::kOnly, WayReport::State::kTried, WayReport::State::kKept,
+                                   WayReport::State::kPutBack, WayReport::State::kRefused};
+constexpr std::array kGraphStates = {GraphReport::State::kWaiting, GraphReport::State::kMaking,
+                                     GraphReport::State::kReady, GraphReport::State::kRefused,
+                                     GraphReport::State::kReplaced};
+
+// ── In words ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+std::string plural(std::uint64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : what.ends_with("ch") ? "es" : "s");
+}
+
+std::string microseconds(double ns) {
+  return ns == 0 ? "not timed" : fmt::format("{:.1f} us", ns * 1e-3);
+}
+
+std::string way_text(const WayReport& way, const std::vector<WayReport>& all) {
+  switch (way.state) {
+    case WayReport::State::kOnly: return fmt::format("{}, the only way: {}", way.name, way.why);
+    case WayReport::State::kRefused: return fmt::format("not {}: {}", way.name, way.why);
+    case WayReport::State::kTried:
+      return fmt::format("{}, {}, still being tried by turns: {}", way.name, microseconds(way.best_ns), way.why);
+    case WayReport::State::kKept: return fmt::format("{}, {}, kept: {}", way.name, microseconds(way.best_ns), way.why);
+    case WayReport::State::kPutBack: break;
+  }
+  const auto kept =
+      std::find_if(all.begin(), all.end(), [](const WayReport& one) { return one.state == WayReport::State::kKept; });
+  std::string reason = "it was not timed";
+  if (way.best_ns != 0 && kept != all.end() && kept->best_ns != 0)
+    reason =
+        way.best_ns >= kept->best_ns
+            ? fmt::format("it takes {:.2f} times as long as {}", way.best_ns / kept->best_ns, kept->name)
+            : fmt::format("it is faster than {} by only {:.1f} %", kept->name, 100 * (1 - way.best_ns / kept->best_ns));
+  return fmt::format("{}, {}, put back as {}: {}", way.name, microseconds(way.best_ns), reason, way.why);
+}
+
+std::string graph_text(const GraphReport& graph) {
+  std::string text = graph.launches == 1
+                         ? fmt::format("  launch {}: ", graph.first)
+                         : fmt::format("  launches {} to {}: ", graph.first, graph.first + graph.launches - 1);
+  const std::string was = graph.made_after == 0 ? ""
+                                                : fmt::format("a graph since #{}, launched {}", graph.made_after,
+                                                              plural(graph.launched, "time"));
+  switch (graph.state) {
+    case GraphReport::State::kWaiting: text += "no graph: there has not been enough queued to make one"; break;
+    case GraphReport::State::kMaking: text += "its graph is being made"; break;
+    case GraphReport::State::kReady: text += was; break;
+    case GraphReport::State::kRefused: text += fmt::format("no graph: {}", graph.refusal); break;
+    case GraphReport::State::kReplaced:
+      text += fmt::format("{}; cut otherwise since, or with other scalars that change",
+                          was.empty() ? "never a graph" : was);
+      break;
+  }
+  text += "\n";
+  for (const WayReport& way : graph.ways) text += fmt::format("    {}\n", way_text(way, graph.ways));
+  return text;
+}
+
+void add_counts(const RegionReport& region, std::string& text) {
+  if (region.met_again != 0) text += fmt::format("  left and met again {}\n", plural(region.met_again, "time"));
+  if (!region.varying.empty())
+    text +=
+        fmt::format("  scalars change from turn to turn, and are in memory, of {}\n", fmt::join(region.varying, ", "));
+  if (region.too_little != 0)
+    text += fmt::format(
+        "  launches were not held back {}: the device had too little to do ({:.1f} us queued at most; graphs=always "
+        "asks for none)\n",
+        plural(region.too_little, "time"), region.most_queued_ns * 1e-3);
+  if (region.flushed != 0)
+    text += fmt::format(
+        "  {} held back and then launched one by one, {} because something else came and {} as they had been held for "
+        "too long\n",
+        plural(region.flushed, "launch"), plural(region.interrupted, "time"), plural(region.overdue, "time"));
+  if (region.mismatched != 0)
+    text += fmt::format("  another launch came than was expected {}, the last time: {}\n",
+                        plural(region.mismatched, "time"), region.mismatch);
+}
+
+}  // namespace
+
+std::string to_string(const std::vector<KernelCount>& kernels) {
+  std::vector<std::string> words;
+  for (const KernelCount& kernel : kernels) words.push_back(fmt::format("{} {}", kernel.name, kernel.count));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+std::string_view to_string(WayReport::State state) {
+  switch (state) {
+    case WayReport::State::kOnly: return "only";
+    case WayReport::State::kTried: return "tried";
+    case WayReport::State::kKept: return "kept";
+    case WayReport::State::kPutBack: return "put-back";
+    case WayReport::State::kRefused: return "refused";
+  }
+  return "?";
+}
+
+std::string_view to_string(GraphReport::State state) {
+  switch (state) {
+    case GraphReport::State::kWaiting: return "waiting";
+    case GraphReport::State::kMaking: return "making";
+    case GraphReport::State::kReady: return "ready";
+    case GraphReport::State::kRefused: return "refused";
+    case GraphReport::State::kReplaced: return "replaced";
+  }
+  return "?";
+}
+
+std::string explain(const GraphsReport& report) {
+  if (!report.off.empty()) return fmt::format("no launches become graphs: {}\n", report.off);
+  std::string text;
+  if (report.regions.empty())
+    text = fmt::format("no launches became graphs: of {} none recurred for long enough\n",
+                       plural(report.launches, "launch"));
+  if (report.apart != 0)
+    text += fmt::format(
+        "{} could not be part of a graph: cooperative, in clusters, with early start, or on managed memory\n",
+        plural(report.apart, "launch"));
+  if (report.forgotten != 0) text += fmt::format("{} older regions are not told of\n", report.forgotten);
+  for (const RegionReport& region : report.regions) {
+    text += fmt::format("region {}: {} recur{} ({}), found after #{}; graphs stood for {} of them\n", region.number,
+                        plural(region.period, "launch"), region.period == 1 ? "s" : "", to_string(region.kernels),
+                        region.found_after, region.replaced);
+    add_counts(region, text);
+    if (region.forgotten_graphs != 0)
+      text += fmt::format("  {} older runs of launches are not told of\n", region.forgotten_graphs);
+    for (const GraphReport& graph : region.graphs) text += graph_text(graph);
+  }
+  return text;
+}
+
+// ── As JSON ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+namespace {
+
+Json json_of(const WayReport& way) {
+  return {{"name", way.name},
+          {"state", to_string(way.state)},
+          {"best_us", way.best_ns * 1e-3},
+          {"tries", way.tries},
+          {"why", way.why}};
+}
+
+Json json_of(const GraphReport& graph) {
+  Json ways = Json::array();
+  for (const WayReport& way : graph.ways) ways.push_back(json_of(way));
+  return {{"first", graph.first},     {"launches", graph.launches},     {"state", to_string(graph.state)},
+          {"refusal", graph.refusal}, {"made_after", graph.made_after}, {"launched", graph.launched},
+          {"ways", std::move(ways)}};
+}
+
+Json json_of(const RegionReport& region) {
+  Json kernels = Json::array(), graphs = Json::array();
+  for (const KernelCount& kernel : region.kernels) kernels.push_back({{"name", kernel.name}, {"count", kernel.count}});
+  for (const GraphReport& graph : region.graphs) graphs.push_back(json_of(graph));
+  return {{"number", region.number},
+          {"period", region.period},
+          {"kernels", std::move(kernels)},
+          {"found_after", region.found_after},
+          {"met_again", region.met_again},
+          {"varying", region.varying},
+          {"replaced", region.replaced},
+          {"flushed", region.flushed},
+          {"interrupted", region.interrupted},
+          {"overdue", region.overdue},
+          {"mismatched", region.mismatched},
+          {"mismatch", region.mismatch},
+          {"too_little", region.too_little},
+          {"most_queued_us", region.most_queued_ns * 1e-3},
+          {"forgotten_graphs", region.forgotten_graphs},
+          {"graphs", std::move(graphs)}};
+}
+
+// One by one, each by its place.
+template <typename Read>
+Status each(Fields& fields, const char* name, std::string_view what, Read read) {
+  const Json& list = fields.at(name);
+  if (!list.is_array()) fields.fail(fmt::format("has '{}' that are no list", name));
+  PERGOLA_TRY(fields.status());
+  std::size_t index = 0;
+  for (const Json& item : list) {
+    Fields inner(item, fmt::format("{}, {} {}", fields.where(), what, index++));
+    PERGOLA_TRY(read(inner));
+    PERGOLA_TRY(inner.status());
+  }
+  return {};
+}
+
+Status read_kernels(Fields& fields, std::vector<KernelCount>& kernels) {
+  return each(fields, "kernels", "kernel", [&](Fields& kernel) -> Status {
+    kernels.push_back({kernel.text("name"), kernel.count("count")});
+    return {};
+  });
+}
+
+Status read_graph(Fields& fields, GraphReport& graph) {
+  graph.first = fields.count("first", 1u << 30);
+  graph.launches = fields.count("launches", 1u << 30);
+  graph.state = fields.word("state", kGraphStates);
+  graph.refusal = fields.text("refusal");
+  graph.made_after = fields.count("made_after");
+  graph.launched = fields.count("launched");
+  return each(fields, "ways", "way", [&](Fields& way) -> Status {
+    WayReport& one = graph.ways.emplace_back();
+    one.name = way.text("name");
+    one.state = way.word("state", kWayStates);
+    one.best_ns = way.time_ns("best_us");
+    one.tries = way.count("tries");
+    one.why = way.text("why");
+    return {};
+  });
+}
+
+Status read_region(Fields& fields, RegionReport& region) {
+  region.number = fields.count("number");
+  region.period = fields.count("period", 1u << 30);
+  PERGOLA_TRY(read_kernels(fields, region.kernels));
+  region.found_after = fields.count("found_after");
+  region.met_again = fields.count("met_again");
+  const Json& varying = fields.at("varying");
+  if (!varying.is_array()) fields.fail("has 'varying' that are no list");
+  PERGOLA_TRY(fields.status());
+  for (const Json& name : varying) {
+    if (!name.is_string()) fields.fail("has a name in 'varying' that is no text");
+    PERGOLA_TRY(fields.status());
+    region.varying.push_back(name.get<std::string>());
+  }
+  region.replaced = fields.count("replaced");
+  region.flushed = fields.count("flushed");
+  region.interrupted = fields.count("interrupted");
+  region.overdue = fields.count("overdue");
+  region.mismatched = fields.count("mismatched");
+  region.mismatch = fields.text("mismatch");
+  region.too_little = fields.count("too_little");
+  region.most_queued_ns = fields.time_ns("most_queued_us");
+  region.forgotten_graphs = fields.count("forgotten_graphs");
+  return each(fields, "graphs", "graph",
+              [&](Fields& graph) { return read_graph(graph, region.graphs.emplace_back()); });
+}
+
+}  // namespace
+
+std::string print_graphs(const GraphsReport& report) {
+  Json regions = Json::array();
+  for (const RegionReport& region : report.regions) regions.push_back(json_of(region));
+  const Json json = {{"off", report.off},
+                     {"launches", report.launches},
+                     {"apart", report.apart},
+                     {"forgotten", report.forgotten},
+                     {"regions", std::move(regions)}};
+  // Names of kernels come from PTX, which may be no UTF-8.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<GraphsReport> parse_graphs(std::string_view text, const std::string& where) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) return PERGOLA_ERROR(kParseError, "{} is no JSON.", where);
+  Fields fields(json, where);
+  GraphsReport report;
+  report.off = fields.text("off");
+  report.launches = fields.count("launches");
+  report.apart = fields.count("apart");
+  report.forgotten = fields.count("forgotten");
+  PERGOLA_TRY(each(fields, "regions", "region",
+                   [&](Fields& region) { return read_region(region, report.regions.emplace_back()); }));
+  PERGOLA_TRY(fields.status());
+  return report;
+}
+
+}  // namespace pergola::scheduler

@@ -1,0 +1,151 @@
+// Launches that recur, as graphs (graph_lowering.h): the scheduler's side.
+#include "src/scheduler/scheduler.h"
+
+namespace pergola::scheduler {
+bool Scheduler::may_be_of_a_graph(const Work& work) {
+  if (lowering_ == nullptr) return false;
+  if (work.call == nullptr && work.kind == WorkKind::kKernel) ++launches_apart_;
+  return work.call != nullptr && !(recorder_ != nullptr && recorder_->wants_each_kernel());
+}
+
+Status Scheduler::hold_or_run(const Work& work, const GraphLowering::Decision& decision, Ticket* ticket) {
+  if (ticket != nullptr) *ticket = kHeldTicket | held_count_;
+  const std::uint64_t number = held_count_++;
+  if (decision.run != nullptr) {
+    held_details_.clear();
+    return launch_graph(*decision.run, decision.ended);
+  }
+  if (recorder_ != nullptr) {
+    WorkDetail detail = work.detail == nullptr ? WorkDetail() : (*work.detail)();
+    detail.thread = recorder_->this_thread();
+    held_details_.emplace_back(number, std::move(detail));
+  }
+  return {};
+}
+
+Status Scheduler::launch_graph(Chunk& chunk, const std::shared_ptr<Chunk>& ended) {
+  if (chunk.site == nullptr) chunk.site = site_locked(chunk.name);
+  Computation& who = *pool_.take();
+  const auto tell = [&] {
+    WorkDetail detail;
+    detail.graph = {chunk.region, chunk.ways.launched().name, chunk.kernels};
+    return detail;
+  };
+  const FunctionRef<WorkDetail()> detail = tell;
+  const Status status = place(
+      {.kind = WorkKind::kGraph,
+       .site = chunk.site,
+       .accesses = chunk.accesses,
+       .universal = chunk.universal,
+       .detail = &detail},
+      [&](device::Queue& queue) {
+        if (const ParameterBlock* const block = chunk.block.get(); block != nullptr)
+          PERGOLA_TRY(queue.copy_to_device(block->memory, 0, block->staged));
+        return chunk.ways.launch(queue);
+      },
+      who);
+  chunk.report_ways();
+  if (who.stream != nullptr) {
+    resolve_held_tickets(chunk.end - chunk.begin, who);
+    if (ended != nullptr) mark_end_of(ended, *who.stream);
+  }
+  pool_.let_go(who);
+  return status;
+}
+
+// One by one. Their callers have been told that they are queued: failures are told later, as those of running work.
+void Scheduler::launch_held(std::span<const Launch> launches) {
+  for (const Launch& launch : launches) {
+    Computation& who = *pool_.take();
+    Work work = launch.work();
+    const auto tell = [&] { return std::exchange(held_details_.front().second, WorkDetail()); };
+    const FunctionRef<WorkDetail()> detail = tell;
+    const bool is_known = !held_details_.empty() && held_details_.front().first == held_resolved_;
+    if (is_known) work.detail = &detail;
+    note_failure(place(
+        work,
+        [&](device::Queue& queue) {
+          return queue.launch(launch.module, *launch.kernel, launch.config, launch.latest_parameters());
+        },
+        who));
+    if (is_known) held_details_.pop_front();
+    if (who.stream != nullptr) resolve_held_tickets(1, who);
+    pool_.let_go(who);
+  }
+}
+
+void Scheduler::mark_end_of(const std::shared_ptr<Chunk>& chunk, Stream& stream) {
+  Result<MarkPtr> mark = record_on(stream, true);
+  if (mark.ok()) lowering_->ended(chunk, std::move(*mark));
+}
+
+// Launches that need different ones of these are better launched one by one, each when its own is there.
+void Scheduler::note_arrivals(const Work& work, const Computation& who) {
+  if (lowering_ == nullptr) return;
+  const auto forget = [&](std::size_t i) {
+    arrivals_.erase(arrivals_.begin() + static_cast<std::ptrdiff_t>(i));
+    arriving_.erase(arriving_.begin() + static_cast<std::ptrdiff_t>(i));
+  };
+  for (const Access& access : work.accesses) {  // what comes after `work` comes after the copies that it waits for
+    const auto used = std::find(arriving_.begin(), arriving_.end(), access.resource->id());
+    if (used != arriving_.end()) forget(static_cast<std::size_t>(used - arriving_.begin()));
+  }
+  if (work.kind != WorkKind::kCopyToDevice) return;
+  for (const Access& access : work.accesses) {
+    if (!writes(access.mode)) continue;
+    if (arrivals_.size() == kMostArriving) forget(0);
+    arrivals_.push_back({who.stream, who.position});
+    arriving_.push_back(access.resource->id());
+  }
+}
+
+std::span<const std::uint64_t> Scheduler::arriving() {
+  std::size_t left = 0;
+  for (std::size_t i = 0; i < arrivals_.size(); ++i) {
+    if (arrivals_[i].stream->knows_end_of(arrivals_[i].position)) continue;
+    arrivals_[left] = arrivals_[i];
+    arriving_[left++] = arriving_[i];
+  }
+  arrivals_.resize(left);
+  arriving_.resize(left);
+  return arriving_;
+}
+
+void Scheduler::resolve_held_tickets(std::size_t count, const Computation& who) {
+  for (std::size_t i = 0; i < count; ++i) held_tickets_[held_resolved_++ % kHeldTickets] = ticket_of(who);
+}
+
+GraphCounters Scheduler::graph_counters() {
+  const std::lock_guard lock(mutex_);
+  return lowering_ == nullptr ? GraphCounters() : lowering_->counters();
+}
+
+GraphsReport Scheduler::graphs() {
+  const std::lock_guard lock(mutex_);
+  return graphs_locked();
+}
+
+GraphsReport Scheduler::graphs_locked() const {
+  GraphsReport report;
+  if (lowering_ != nullptr) report = lowering_->report();
+  report.apart = launches_apart_;
+  if (policy_.graphs == Graphs::kOff)
+    report.off = "the policy is graphs=off";
+  else if (policy_.execution == Execution::kSync)
+    report.off = "the policy is execution=sync, by which each launch is waited for";
+  else if (recorder_ != nullptr && recorder_->wants_each_kernel() && report.regions.empty())
+    report.off = "a history is recorded, which has the time of each launch by itself";
+  return report;
+}
+
+void Scheduler::set_graph_patience(std::chrono::nanoseconds patience) {
+  const std::lock_guard lock(mutex_);
+  if (lowering_ != nullptr) lowering_->set_patience(patience);
+}
+
+void Scheduler::settle_graphs() {
+  std::unique_lock lock(mutex_);
+  if (lowering_ != nullptr) lowering_->settle(lock);
+}
+
+}  // namespace pergola::scheduler
