@@ -400,6 +400,29 @@ TEST_P(Errors, DivisionByZero_IsNoFault) {
   EXPECT_EQ(words[1], 0x80000000u);
 }
 
+// t[index] of a local array, a little and far beyond it; what lies in it is let pass.
+TEST_P(Errors, LocalArray_IndexOutside) {
+  const std::string room = "  .local .align 8 .b8 room[64];\n  mov.u64 %a0, room; cvta.local.u64 %a1, %a0;\n";
+  for (const char* access : {"add.u64 %a2, %a0, %a3; st.local.u32 [%a2+4], %t;", "add.u64 %a2, %a3, %a1; st.u32 [%a2+4], %t;"}) {
+    PtxProgram program(open(), module(std::string(kOne) + room + "  add.u64 %a3, %q, 0;\n  .loc 1 73 1\n  " + access +
+                                      "\n  ld.local.u32 %r1, [%a0+60];\n  st.global.u32 [%p], %r1;"));
+    const auto out = program.zeros(4);
+    for (const std::uint64_t inside : {std::uint64_t{56}, ~std::uint64_t{3}}) {
+      const Status status = program.run("k", kShape, out->address(), inside);
+      EXPECT_TRUE(status.ok()) << status.message();
+    }
+    const std::uint64_t size = 60;
+    for (const std::uint64_t outside : {size, std::uint64_t{40000}, ~std::uint64_t{7}, std::uint64_t{1} << 30}) {
+      if (interprets() && outside != std::uint64_t{1} << 30) continue;  // stacks, docs/errors.md
+      const Status status = program.run("k", kShape, out->address(), outside);
+      expect_fault(program, status, "Kernel 'k' at blur.cu:73 (st.");
+      if (interprets()) continue;
+      EXPECT_THAT(status.message(), HasSubstr(fmt::format("thread (5,0,0) of block (2,0,0) writes 4 bytes at offset {} of its local memory, "
+                                                          "which has 64 bytes.", static_cast<std::int64_t>(outside) + 4)));
+    }
+  }
+}
+
 TEST_P(Errors, AsynchronousCopy_NamesItsLine) {
   PtxProgram program(open(), module("  .loc 1 70 1\n  mul.wide.u32 %a0, %t, 40000; add.u64 %a0, %p, %a0;\n"
                                     "  mul.lo.u32 %r1, %t, 4;\n  cp.async.ca.shared.global [%r1], [%a0], 4;\n"

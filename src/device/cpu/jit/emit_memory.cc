@@ -60,6 +60,21 @@ Value FunctionEmitter::shared_pointer(Value offset32, std::uint64_t bytes, bool 
   return b_.CreateGEP(i(8), base, b_.CreateZExt(offset32, i(64), "", true));  // what fits is far below 2^31
 }
 
+// What an index finds in a local variable: beside it lie other variables and return addresses of the host's stack.
+Value FunctionEmitter::local_element(const Place& variable, Value at, std::int64_t offset, Space space,
+                                     std::uint64_t bytes) {
+  at = b_.CreateAdd(at, k(64, static_cast<std::uint64_t>(offset)));
+  check_alignment(at, bytes);
+  if (space == Space::kLocal)
+    at = b_.CreateAdd(field(thread_, offsetof(ThreadContext, local_base), i(64), "local", false), at);
+  Value into = b_.CreateSub(at, b_.CreatePtrToInt(variable.pointer, i(64)));
+  const std::uint64_t fit = variable.size_bytes < bytes ? 0 : variable.size_bytes - bytes + 1;
+  fault_if(b_.CreateICmpUGE(into, k(64, fit)), "pergola_jit_local_fault",
+           {thread_, into, k(32, bytes), k(32, variable.size_bytes), k(32, current_->location.line),
+            k(32, number_on_line_)});
+  return b_.CreateGEP(i(8), variable.pointer, into);
+}
+
 // The host pointer of an address operand. `bytes` is what the access spans, for the check of shared memory.
 Value FunctionEmitter::address(const Inst& in, const Operand& o, Space space, std::uint64_t bytes) {
   if (o.kind != Operand::Kind::kAddress || o.elements.size() != 1) refuse(in, "its address has a form that is not implemented");
@@ -93,6 +108,11 @@ Value FunctionEmitter::address(const Inst& in, const Operand& o, Space space, st
         return advance(place->pointer, origin->second.offset + offset);
       }
     }
+  }
+  if (base.kind == Operand::Kind::kRegister && (space == Space::kLocal || space == Space::kNone)) {
+    const auto indexed = indexed_.find(base.reg);
+    const Place* place = indexed == indexed_.end() ? nullptr : find_place(indexed->second);
+    if (place != nullptr) return local_element(*place, read(base, 64), offset, space, bytes);
   }
   if (space == Space::kShared) {
     Value at = b_.CreateAdd(read(base, 32), k(32, static_cast<std::uint64_t>(offset)));

@@ -94,6 +94,7 @@ class FunctionEmitter {
     ptx::Space space = ptx::Space::kNone;
     Value pointer = nullptr;          // alloca, parameter storage
     bool constant = false;    // a kernel's parameter
+    std::uint64_t size_bytes = 0;     // of a variable
   };
   struct Origin {  // a register that always holds the address of a local variable plus a constant
     std::string variable;
@@ -105,6 +106,7 @@ class FunctionEmitter {
   void declare_registers();
   void choose_float_registers();
   void find_origins();
+  const std::string* indexed_variable(const Inst& in) const;
   void declare_parameters();
   void declare_variable(const ptx::Variable& variable);
   void start_labels();
@@ -214,6 +216,7 @@ class FunctionEmitter {
   void fault_if(Value bad, const char* function, llvm::ArrayRef<Value> arguments);
   void check_alignment(Value address, std::uint64_t bytes);
   Value shared_pointer(Value offset32, std::uint64_t bytes, bool checked);
+  Value local_element(const Place& variable, Value at, std::int64_t offset, ptx::Space space, std::uint64_t bytes);
   llvm::AtomicOrdering load_ordering(const Inst& in) const;
   llvm::AtomicOrdering store_ordering(const Inst& in) const;
   void emit_load(const Inst& in);
@@ -272,6 +275,7 @@ class FunctionEmitter {
   std::unordered_map<std::string, const ptx::BranchTargets*> branch_targets_;
   std::vector<std::unordered_map<std::string, Place>> scopes_;
   std::unordered_map<ptx::RegisterId, Origin> origins_;
+  std::unordered_map<ptx::RegisterId, std::string> indexed_;  // registers that point into a local variable, by an index
   const Inst* current_ = nullptr;
   std::uint32_t number_on_line_ = 0;  // of current_, from 1
   llvm::BasicBlock* entry_ = nullptr;

@@ -162,8 +162,12 @@ void FunctionEmitter::find_origins() {
     const Operand& a = in->operands[1];
     if (d.kind != Operand::Kind::kRegister || writes[d.reg] != 1) continue;
     const bool moves = in->op == ptx::Op::kMov || in->op == ptx::Op::kCvta;
-    const bool adds = in->op == ptx::Op::kAdd && in->operands.size() == 3 &&
-                      in->operands[2].kind == Operand::Kind::kInteger && bits_of(in->type()) == 64;
+    const bool sums = in->op == ptx::Op::kAdd && in->operands.size() == 3 && bits_of(in->type()) == 64;
+    const bool adds = sums && in->operands[2].kind == Operand::Kind::kInteger;
+    if (const std::string* variable = sums || moves ? indexed_variable(*in) : nullptr) {
+      indexed_.emplace(d.reg, *variable);
+      continue;
+    }
     if (!moves && !adds) continue;
     Origin origin;
     if (a.kind == Operand::Kind::kSymbol && locals.contains(a.name)) {
@@ -178,6 +182,24 @@ void FunctionEmitter::find_origins() {
   }
 }
 
+// The local variable that a sum or move of an index and its address, or of such a sum, points into; null for others.
+const std::string* FunctionEmitter::indexed_variable(const Inst& in) const {
+  const auto of = [&](const Operand& o) -> const std::string* {
+    if (o.kind != Operand::Kind::kRegister) return nullptr;
+    if (const auto found = indexed_.find(o.reg); found != indexed_.end()) return &found->second;
+    return nullptr;
+  };
+  const auto base = [&](const Operand& o) -> const std::string* {
+    if (o.kind != Operand::Kind::kRegister) return nullptr;
+    if (const auto found = origins_.find(o.reg); found != origins_.end()) return &found->second.variable;
+    return of(o);
+  };
+  if (in.op != ptx::Op::kAdd) return of(in.operands[1]);
+  if (in.operands[2].kind == Operand::Kind::kInteger) return of(in.operands[1]);
+  const std::string *left = base(in.operands[1]), *right = base(in.operands[2]);
+  return left != nullptr && right != nullptr ? nullptr : left != nullptr ? left : right;
+}
+
 void FunctionEmitter::declare_parameters() {
   if (f_.is_entry) {
     Value base = field(block_, offsetof(BlockContext, parameters), b_.getPtrTy(), "parameters");
@@ -185,8 +207,7 @@ void FunctionEmitter::declare_parameters() {
     for (const ptx::Variable& parameter : f_.parameters) {
       const std::uint64_t align = parameter.alignment_bytes();
       offset = (offset + align - 1) / align * align;
-      scopes_.front()[parameter.name] = {Space::kParam, b_.CreateConstInBoundsGEP1_64(i(8), base, offset),
-                                                    true};
+      scopes_.front()[parameter.name] = {Space::kParam, b_.CreateConstInBoundsGEP1_64(i(8), base, offset), true};
       offset += parameter.size_bytes();
     }
     return;
@@ -215,6 +236,7 @@ void FunctionEmitter::declare_variable(const ptx::Variable& variable) {
     case Space::kLocal: case Space::kParam: {
       auto* type = llvm::ArrayType::get(i(8), std::max<std::uint64_t>(variable.size_bytes(), 1));
       place.pointer = entry_alloca(type, variable.name, std::max<std::uint32_t>(variable.alignment_bytes(), 8));
+      place.size_bytes = variable.size_bytes();
       break;
     }
     case Space::kReg: return;

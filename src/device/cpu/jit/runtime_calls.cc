@@ -93,6 +93,17 @@ void raise_shared(ThreadContext* thread, std::uint32_t offset, std::uint32_t byt
   run_of(thread).leave_after_fault();
 }
 
+[[noreturn]] PERGOLA_SWITCHES_STACK void local_fault(ThreadContext* thread, std::uint64_t offset, std::uint32_t bytes,
+                                                     std::uint32_t size, std::uint32_t line, std::uint32_t number) {
+  {
+    BlockRun& run = run_of(thread);
+    const PtxPlace place{line, number};
+    run.raise(PERGOLA_ERROR(kDeviceFault, "{} {} {} bytes at offset {} of its local memory, which has {} bytes.",
+                            run.where(thread, place), verb(run, place), bytes, static_cast<std::int64_t>(offset), size));
+  }
+  run_of(thread).leave_after_fault();
+}
+
 // Does what each lane of a group accesses lie in shared memory? `first` is lane 0's offset, whether or not it is here.
 PERGOLA_SWITCHES_STACK void group_bounds(ThreadContext* thread, std::uint32_t lanes, std::uint32_t first, std::uint32_t stride,
                                          std::uint32_t bytes, std::uint32_t line, std::uint32_t number) {
@@ -208,6 +219,7 @@ std::vector<RuntimeSymbol> all_symbols() {
       symbol("pergola_jit_atomic_b128", atomic_b128), symbol("pergola_jit_texture", texture),
       symbol("pergola_jit_texture_extent", extent_of_texture), symbol("pergola_jit_trap", trap),             symbol("pergola_jit_shared_fault", shared_fault),
       symbol("pergola_jit_misaligned", misaligned), symbol("pergola_jit_group_bounds", group_bounds),
+      symbol("pergola_jit_local_fault", local_fault),
       symbol("pergola_jit_vprintf", print),         symbol("pergola_jit_malloc", allocate),
       symbol("pergola_jit_free", release),          symbol("pergola_jit_assert_fail", assert_fail),
       symbol("pergola_jit_copy_async", copy_async), symbol("pergola_jit_clock", clock_ticks),

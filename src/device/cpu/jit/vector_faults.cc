@@ -23,8 +23,9 @@ const llvm::CallInst* fault_call(const BasicBlock& leaf) {
   const llvm::Function* callee = call == nullptr ? nullptr : call->getCalledFunction();
   if (callee == nullptr) return nullptr;
   const llvm::StringRef name = callee->getName();
-  return name == "pergola_jit_shared_fault" || name == "pergola_jit_misaligned" || name == "pergola_jit_trap" ? call
-                                                                                                              : nullptr;
+  const bool faults = name == "pergola_jit_shared_fault" || name == "pergola_jit_local_fault" ||
+                      name == "pergola_jit_misaligned" || name == "pergola_jit_trap";
+  return faults ? call : nullptr;
 }
 
 }  // namespace
