@@ -159,6 +159,10 @@ PERGOLA_API pergola_code pergola_session_record(pergola_session session, pergola
 /* The work submitted last (1024 pieces of it) as a graph, each edge with its array and hazard: `format` is "dot" or
  * "mermaid". The text stands until this thread's next call for any graph. */
 PERGOLA_API pergola_code pergola_session_dag(pergola_session session, const char* format, const char** text);
+/* Which launches recurred and were run as graphs, since when and in which way, and why others were not: scalars that change,
+ * too little work on the device, an instruction that is in the way. `format` is "text", for people, or "json", with what
+ * docs/observability.md lists. The text stands until this thread's next call of this function. Waits for nothing. */
+PERGOLA_API pergola_code pergola_session_graphs(pergola_session session, const char* format, const char** text);
 /* Records what is submitted from now on: times on the device of every kernel, copy and fill, waits of the host, what depended
  * on what. `path` is the file to be written, in the Trace Event Format, which ui.perfetto.dev opens; with NULL, waits for the
  * work recorded so far, writes, and ends the recording, as the session's end does (the newest 65536 pieces of work are kept,

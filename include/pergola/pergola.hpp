@@ -676,6 +676,12 @@ class Session {
     detail::check(pergola_session_dag(handle(), format.c_str(), &text));
     return text;
   }
+  // Which launches recurred and became graphs, in which way, and why others did not: as "text" or "json".
+  std::string graphs(const std::string& format = "text") const {
+    const char* text = nullptr;
+    detail::check(pergola_session_graphs(handle(), format.c_str(), &text));
+    return text;
+  }
   // Records what is submitted from now on, for a file that ui.perfetto.dev opens; end_trace() waits for it and writes, and so
   // does the session's end.
   void trace(const std::string& path) const { detail::check(pergola_session_trace(handle(), path.c_str())); }

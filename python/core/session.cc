@@ -2,6 +2,8 @@
 #include "core.h"
 #include "deadline.h"
 
+#include <cstring>
+
 namespace pergola::python {
 namespace {
 
@@ -57,13 +59,14 @@ PyObject* session_device(PyObject* self, PyObject*) {
                        "memory_bytes", static_cast<unsigned long long>(info.memory_bytes));
 }
 
-PyObject* session_dag(PyObject* self, PyObject* format) {
+// _dag(format) and _graphs(format).
+template <pergola_code (*tell)(pergola_session, const char*, const char**)>
+PyObject* session_text(PyObject* self, PyObject* format) {
   const char* name = PyUnicode_AsUTF8AndSize(format, nullptr);
   const char* text = nullptr;
-  if (name == nullptr ||
-      !check(pergola_session_dag(reinterpret_cast<SessionObject*>(self)->state->handle, name, &text)))
+  if (name == nullptr || !check(tell(reinterpret_cast<SessionObject*>(self)->state->handle, name, &text)))
     return nullptr;
-  return PyUnicode_FromString(text);
+  return PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "replace");
 }
 
 // _trace(path) and _history(path); None waits for what was recorded and writes it.
@@ -110,7 +113,8 @@ PyObject* session_synchronize(PyObject* self, PyObject*) {
 
 PyMethodDef session_methods[] = {
     {"_device", session_device, METH_NOARGS, nullptr},
-    {"_dag", session_dag, METH_O, nullptr},
+    {"_dag", session_text<pergola_session_dag>, METH_O, nullptr},
+    {"_graphs", session_text<pergola_session_graphs>, METH_O, nullptr},
     {"_call", session_call, METH_VARARGS, nullptr},
     {"_wait_stream", session_wait_stream, METH_O, nullptr},
     {"_make_stream_wait", session_make_stream_wait, METH_O, nullptr},

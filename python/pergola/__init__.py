@@ -32,6 +32,7 @@ from ._core import (ArgumentError, CallFailed, CompileError, DeviceFault, Device
 from ._array import Array
 from ._call import Stream
 from ._dag import Dag
+from ._graphs import Graph, Graphs, Region, Way
 from ._dtypes import DTypeLike as _DTypeLike
 from ._kernel import Kernel, Module, Parameter
 from ._session import Device, Session
@@ -41,10 +42,10 @@ __version__: str = _core.version
 
 __all__ = [
     "ArgumentError", "Array", "CallFailed", "CompileError", "Dag", "Device", "DeviceFault", "DeviceLost", "Error", "Event",
-    "FailedPrecondition", "InternalError", "InvalidArgument", "IoError", "Kernel", "Launcher", "Module", "NotFound",
-    "OutOfMemory", "Parameter", "ParseError", "Session", "Skipped", "Stream", "Task", "TaskKind", "TaskPool",
-    "TaskPoolInfo", "Timeout", "Unavailable",
-    "Unsupported", "array", "as_completed", "asarray", "call", "dag", "device", "empty", "empty_like", "from_dlpack", "full", "full_like",
+    "FailedPrecondition", "Graph", "Graphs", "InternalError", "InvalidArgument", "IoError", "Kernel", "Launcher", "Module", "NotFound",
+    "OutOfMemory", "Parameter", "ParseError", "Region", "Session", "Skipped", "Stream", "Task", "TaskKind", "TaskPool",
+    "TaskPoolInfo", "Timeout", "Unavailable", "Way",
+    "Unsupported", "array", "as_completed", "asarray", "call", "dag", "device", "empty", "empty_like", "from_dlpack", "full", "full_like", "graphs",
     "history", "kernel", "launch", "load", "make_stream_wait", "module", "ones", "ones_like",
     "record", "session", "synchronize", "task_pool", "trace", "wait_stream", "zeros", "zeros_like"]
 
@@ -58,6 +59,11 @@ def session(device: _Optional[str] = None, *, scheduler: _Optional[str] = None) 
 def dag() -> Dag:
     """The work submitted last to the session in use, as a picture: .dot(), .mermaid(), and as it is in a notebook."""
     return _session.current().dag()
+
+
+def graphs() -> Graphs:
+    """Which launches of the session in use became graphs, in which way, and why others did not: print() it."""
+    return _session.current().graphs()
 
 
 def trace(path: str | _os.PathLike[str]) -> _contextlib.AbstractContextManager[None]:

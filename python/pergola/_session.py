@@ -12,6 +12,7 @@ from . import _call, _core, _interchange, _dtypes
 from ._array import Array, _extents
 from ._call import Stream
 from ._dag import Dag
+from ._graphs import Graphs
 from ._kernel import Kernel, Module, only_kernel
 from ._tasks import TaskPool, make_pool
 
@@ -66,6 +67,11 @@ class Session(_core.Session):
     def dag(self) -> Dag:
         """The work submitted last, as a picture."""
         return Dag(self)
+
+    def graphs(self) -> Graphs:
+        """Which launches recurred and became graphs, since when and in which way, and why others did not; as text by str().
+        Waits for nothing."""
+        return Graphs(self)
 
     @contextlib.contextmanager
     def trace(self, path: str | os.PathLike[str]) -> Iterator[None]:

@@ -6,7 +6,7 @@ import sys
 
 import pergola as pg
 import pytest
-from conftest import run_child
+from conftest import PTX, run_child
 
 N = 1000
 
@@ -90,3 +90,36 @@ def test_nvtx_asked_for_without_a_tool_is_told():
                                                           "LD_LIBRARY_PATH": ""})
     assert "no NVTX ranges" in result.stderr or os.path.exists("/usr/lib/x86_64-linux-gnu/libnvToolsExt.so.1")
     assert "NVTX" not in run_child("pg.ones(4).numpy()", environment={"NVTX_INJECTION64_PATH": ""}).stderr
+
+
+def test_graphs_tell_what_recurred_and_in_which_way(tmp_path):
+    session = pg.session("cpu", scheduler="graphs=always")
+    saxpy = session.module(PTX).saxpy
+    x, y = session.ones(N, "f4"), session.zeros(N, "f4")
+    with session.trace(tmp_path / "run.json"):
+        for _ in range(20):  # graphs are made beside these, and launched where this thread is quick enough
+            for _ in range(200):
+                saxpy[N](2.0, x, y, N)
+            session.synchronize()
+    told = session.graphs()
+    assert told.off == "" and told.launches == 4000
+    region = told.regions[0]
+    assert region.number == 1 and region.kernels == {"saxpy": region.period}
+    for graph in [graph for region in told.regions for graph in region.graphs]:
+        assert graph.launches and bool(graph.refusal) == (graph.state == "refused")
+        assert [way.name for way in graph.ways if way.state != "refused"] == (["plain"] if graph.made_after else [])
+    assert "region 1: " in str(told) and "saxpy" in str(told)
+    events = json.loads((tmp_path / "run.json").read_text())["traceEvents"]
+    graphs = [event for event in events if event.get("cat") == "graph"]
+    for event in graphs:
+        (kernel,) = event["args"]["kernels"]
+        assert event["name"] == f"graph of {kernel['count']} launches ({event['args']['way']})"
+    replaced = sum(event["args"]["kernels"][0]["count"] for event in graphs)
+    assert replaced == sum(region.replaced for region in told.regions)
+    assert len(kernels(tmp_path / "run.json")) + replaced == 4000
+    assert y[0] == 8000
+
+
+def test_graphs_say_when_there_are_none():
+    with pg.session("cpu", scheduler="graphs=off"):
+        assert "graphs=off" in pg.graphs().off and pg.graphs().regions == ()

@@ -90,6 +90,18 @@ pergola_code pergola_session_dag(pergola_session handle, const char* format, con
   });
 }
 
+pergola_code pergola_session_graphs(pergola_session handle, const char* format, const char** out) {
+  return guarded([&]() -> Status {
+    PERGOLA_TRY(check_pointer(format, "format"));
+    PERGOLA_TRY(check_pointer(out, "text"));
+    PERGOLA_ASSIGN(auto session, object_of<session::Session>(handle, "session"));
+    static thread_local std::string text;  // as pergola_last_error()'s
+    PERGOLA_ASSIGN(text, session->graphs(format));
+    *out = text.c_str();
+    return {};
+  });
+}
+
 pergola_code pergola_session_trace(pergola_session handle, const char* path) {
   return guarded([&]() -> Status {
     PERGOLA_ASSIGN(auto session, object_of<session::Session>(handle, "session"));

@@ -179,6 +179,19 @@ TEST_F(Hpp, LibraryCall_IsInOrderWithKernels) {
   EXPECT_THAT(session_.dag(), HasSubstr("scale"));
 }
 
+TEST_F(Hpp, Graphs_TellWhatRecurredAndWhyNot) {
+  const pergola::Session always = pergola::Session("cpu", "graphs=always");
+  auto module = always.load_text(kPtx);
+  auto saxpy = module.kernel("saxpy");
+  auto x = always.array<float>(100, 1.f), y = always.array<float>(100, 0.f);
+  EXPECT_THAT(always.graphs(), HasSubstr("no launches became graphs: of 0 launches"));
+  for (int i = 0; i < 400; ++i) saxpy(pergola::for_each(100), 2.f, x, y, 100);
+  always.synchronize();
+  EXPECT_THAT(always.graphs(), HasSubstr("region 1: 1 launch recurs (saxpy 1), found after #"));
+  EXPECT_THAT(always.graphs("json"), HasSubstr("\"kernels\":[{\"name\":\"saxpy\",\"count\":1}]"));
+  EXPECT_THROW(always.graphs("xml"), pergola::Error);
+}
+
 TEST_F(Hpp, LibraryCall_ThrowsWhatItsFunctionThrows) {
   auto x = session_.array<float>(4, 1.f);
   struct Mine {

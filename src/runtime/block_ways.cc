@@ -81,6 +81,11 @@ std::uint32_t cluster_of(const device::Device& device) {
   return std::min(device.info().max_cluster_blocks, kPortable);
 }
 
+GraphWay refused(const char* name, std::string why, std::size_t launches) {
+  PERGOLA_INFO("a graph of {} launches is not made in the way '{}': {}", launches, name, why);
+  return {name, "", {}, std::move(why)};
+}
+
 }  // namespace
 
 // What is quickly made comes first; by-block looks at every block.
@@ -98,6 +103,11 @@ BlockWays::BlockWays(device::DevicePtr device, Blocks policy) : device_(std::mov
     case Blocks::kByBlock: kinds_ = {Kind::kByBlock}; break;
     case Blocks::kFused: kinds_ = {has_clusters ? Kind::kFused : Kind::kFusedBlock}; break;
   }
+}
+
+std::string BlockWays::why_none() const {
+  if (policy_ == Blocks::kOff) return "the policy is blocks=off";
+  return "ways are measured on NVIDIA GPUs only; blocks=early|by-block|fused takes one";
 }
 
 std::optional<GraphWay> BlockWays::way(std::size_t n, const device::GraphSpec& plain, Launches launches) {
@@ -119,13 +129,10 @@ std::optional<GraphWay> BlockWays::early(bool by_block, const device::GraphSpec&
   Result<LoweredBlocks> lowered =
       lower_blocks(*device_, plain, kernels_of(launches), allocations_of(launches), options);
   const char* const name = by_block ? "by-block" : "early";
-  if (!lowered.ok()) {
-    PERGOLA_INFO("a graph of {} launches cannot be made in the way '{}': {}", launches.size(), name, lowered.message());
-    return std::nullopt;
-  }
+  if (!lowered.ok()) return refused(name, lowered.message(), launches.size());
   const auto differs = [&](const analysis::ChainStep& step) { return !step.first_parent.empty(); };
   if (by_block && policy_ == Blocks::kMeasured && std::none_of(lowered->steps.begin(), lowered->steps.end(), differs))
-    return std::nullopt;  // it would be the same as `early`
+    return refused(name, "it would be the same as early; " + summary(*lowered), launches.size());
   return GraphWay{name, summary(*lowered), std::move(lowered->spec)};
 }
 
@@ -135,11 +142,9 @@ std::optional<GraphWay> BlockWays::fused(bool in_cluster, const device::GraphSpe
   if (!in_cluster) options.most_warps = 32;
   Result<LoweredFused> lowered = lower_fused(*device_, plain, kernels_of(launches), allocations_of(launches), options);
   const char* const name = in_cluster ? "fused" : "fused-block";
-  if (!lowered.ok()) {
-    PERGOLA_INFO("a graph of {} launches cannot be made in the way '{}': {}", launches.size(), name, lowered.message());
-    return std::nullopt;
-  }
-  if (lowered->segments.empty()) return std::nullopt;  // it would be the plain one
+  if (!lowered.ok()) return refused(name, lowered.message(), launches.size());
+  if (lowered->segments.empty())
+    return refused(name, "it would be the plain one; " + summary(*lowered), launches.size());
   return GraphWay{name, summary(*lowered), std::move(lowered->spec)};
 }
 

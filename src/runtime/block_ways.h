@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "src/device/device.h"
@@ -27,6 +28,7 @@ class BlockWays final : public scheduler::GraphLowerer {
   BlockWays(device::DevicePtr device, scheduler::Blocks policy);
 
   std::size_t count() const override { return kinds_.size(); }
+  std::string why_none() const override;
   std::optional<scheduler::GraphWay> way(std::size_t n, const device::GraphSpec& plain,
                                          std::span<const scheduler::LaunchToLower> launches) override;
   bool keeps_plain() const override { return policy_ == scheduler::Blocks::kMeasured; }

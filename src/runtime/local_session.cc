@@ -190,6 +190,13 @@ Result<std::string> LocalSession::dag(std::string_view format) {
   return PERGOLA_ERROR(kInvalidArgument, "'{}' is no format of graphs; there are 'dot' and 'mermaid'.", format);
 }
 
+Result<std::string> LocalSession::graphs(std::string_view format) {
+  if (format == "text") return scheduler::explain(scheduler_->graphs());
+  if (format == "json") return scheduler::print_graphs(scheduler_->graphs());
+  return PERGOLA_ERROR(kInvalidArgument, "'{}' is no format of what became graphs; there are 'text' and 'json'.",
+                       format);
+}
+
 Status LocalSession::trace(const std::optional<std::string>& path) {
   return path ? scheduler_->start_trace(*path) : scheduler_->end_trace();
 }

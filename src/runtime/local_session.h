@@ -50,6 +50,7 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   Result<session::EventPtr> record() override;
   Status synchronize() override;
   Result<std::string> dag(std::string_view format) override;
+  Result<std::string> graphs(std::string_view format) override;
   Status trace(const std::optional<std::string>& path) override;
   Status history(const std::optional<std::string>& path) override;
 

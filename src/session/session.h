@@ -207,6 +207,9 @@ class Session {
 
   // The work submitted last as a graph, "dot" or "mermaid"; kInvalidArgument for another format.
   virtual Result<std::string> dag(std::string_view format) = 0;
+  // Which launches recurred and became graphs, in which way, and why others did not (docs/observability.md): "text" for
+  // people, or "json"; kInvalidArgument for another format. Waits for nothing.
+  virtual Result<std::string> graphs(std::string_view format) = 0;
 
   // Records what is submitted from now on, for the file `path` (docs/observability.md); with none, waits for what was
   // recorded so far and writes it, as the end of the session does. A file that cannot be written is refused at once.

@@ -335,6 +335,36 @@ class Cli(unittest.TestCase):
         self.assertEqual(answer["relation"]["first_children"], [[0, 1], [2, 3]])
         self.assertIn("give --launch twice", self.run_program("analyze", "blocks.ptx", "--svg", picture, code=2).stderr)
 
+    def test_explain_tells_how_a_graph_of_two_launches_would_be_made(self):
+        (self.folder / "blocks.ptx").write_text(BLOCKS)
+        launches = ("--launch", "fill[4, 32](x:512, 128)", "--launch", "fold[2, 64](x, 128)", "--device", "cpu")
+        text = self.run_program("explain", "blocks.ptx", *launches).stdout
+        self.assertIn("fill[4, 32](x:512, 128): 4 blocks of 32 threads\n  writes x: 128 bytes a block, in all of the blocks",
+                      text)
+        self.assertIn("  reads and writes x: at most 512 bytes a block", text)
+        self.assertIn("depend on the first's: n-to-one (read after write, write after write)", text)
+        self.assertIn("in a graph: by-block, the second launch is on the device before the first has ended; each of its "
+                      "blocks waits for its own, 4 in all", text)
+        self.assertIn("on cpu: ways are measured on GPUs only", text)
+        told = json.loads(self.run_program("explain", "blocks.ptx", *launches, "--json").stdout)
+        self.assertEqual(told["lowering"]["way"], "by-block")
+        self.assertFalse(told["lowering"]["is_measured"])
+        self.assertGreaterEqual(told["lowering"]["limits"]["blocks_at_once"][1], 2)
+        self.assertEqual(told["relation"]["pattern"], "n-to-one")
+        self.assertEqual(told["launches"][0]["arrays"][0]["most_bytes_a_block"], 128)
+        self.assertIn("give it twice", self.run_program("explain", "blocks.ptx", *launches[:2], code=2).stderr)
+        self.assertIn("give --launch twice", self.run_program("explain", "blocks.ptx", code=2).stderr)
+
+    def test_explain_tells_why_a_launch_starts_no_earlier(self):
+        (self.folder / "late.ptx").write_text(
+            ".version 8.0\n.target sm_90\n.address_size 64\n"
+            ".visible .entry own(.param .u64 x) { .reg .b64 %x; ld.param.u64 %x, [x]; griddepcontrol.wait;\n"
+            "st.global.u32 [%x], 1; ret; }\n")
+        launches = ("--launch", "own[4, 32](x:512)", "--launch", "own[4, 32](x)", "--device", "cpu")
+        told = json.loads(self.run_program("explain", "late.ptx", *launches, "--json").stdout)
+        self.assertEqual(told["lowering"]["way"], "plain")
+        self.assertIn("late.ptx:4", told["lowering"]["why"])
+
     def test_analyze_names_module_variables(self):
         (self.folder / "variables.ptx").write_text(
             ".version 8.0\n.target sm_80\n.address_size 64\n.global .u32 total;\n.global .u32 table[8];\n"

@@ -18,38 +18,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 constexpr std::uint32_t kShown = 4;  // blocks of which the text gives the bytes and the parents
 
-struct Analysed {
-  LaunchText text;
-  analysis::LaunchFootprint footprint;
-};
-
-Result<Analysed> analysed(const ptx::Module& module, const std::string& text, ArrayNames& arrays) {
-  Analysed result;
-  PERGOLA_ASSIGN(result.text, parse_launch(text));
-  const ptx::Function* entry = module.find_function(result.text.kernel);
-  if (entry == nullptr || !entry->is_entry || !entry->has_body) {
-    std::vector<std::string> names;
-    for (const ptx::Function* other : module.entries()) names.push_back(other->name);
-    return PERGOLA_ERROR(kNotFound, "{} has no kernel '{}'; it has {}", module.source_name, result.text.kernel,
-                         fmt::join(names, ", "));
-  }
-  PERGOLA_ASSIGN(const ptx::KernelSignature signature, ptx::signature(module, *entry));
-  PERGOLA_ASSIGN(analysis::LaunchValues values, launch_values(result.text, signature, arrays));
-  analysis::AllocationId variables = 1u << 30;  // behind all arrays
-  for (const ptx::Item& item : module.items) {
-    const auto* variable = std::get_if<ptx::Variable>(&item.node);
-    if (variable == nullptr || variable->space != ptx::Space::kGlobal) continue;
-    values.variables.push_back({variable->name, variables++, variable->size_bytes()});
-  }
-  PERGOLA_ASSIGN(const auto kernel, analysis::KernelFootprints::of(module, *entry));
-  PERGOLA_ASSIGN(result.footprint, kernel.at(values));
-  return result;
-}
-
-std::string_view use(const analysis::AccessFootprint& access) {
-  return access.reads && access.writes ? "reads and writes" : access.writes ? "writes" : "reads";
-}
-
 // "bytes 0 to 1023", "16 times 64 bytes, 4096 apart, from 128"
 std::string bytes(const analysis::AccessFootprint& access, std::uint32_t block) {
   const auto& place = access.places[block];
@@ -63,13 +31,13 @@ std::string bytes(const analysis::AccessFootprint& access, std::uint32_t block) 
   return fmt::format("{}{} bytes from {}", text, shape.width, place.first);
 }
 
-void add_footprint(const std::string& name, const Analysed& launch, const ArrayNames& arrays, Json& json,
+void add_footprint(const std::string& name, const AnalysedLaunch& launch, const ArrayNames& arrays, Json& json,
                    std::string& text) {
   const analysis::LaunchFootprint& footprint = launch.footprint;
   text += fmt::format("{}: {} blocks\n", name, footprint.blocks());
   Json accesses = Json::array();
   for (const analysis::AccessFootprint& access : footprint.accesses) {
-    text += fmt::format("  {} {} (line {}){}{}\n", use(access), arrays.name(access.allocation), access.line,
+    text += fmt::format("  {} {} (line {}){}{}\n", use_of(access), arrays.name(access.allocation), access.line,
                         access.whole_reason.empty() ? "" : ", the whole: ", access.whole_reason);
     Json blocks = Json::array();
     for (std::uint32_t b = 0; b < std::min(footprint.blocks(), kShown); ++b) {
@@ -106,6 +74,35 @@ void add_chain(const analysis::LaunchFootprint& first, const analysis::LaunchFoo
   json = {{"waits_for", waits}, {"reason", step.reason}};
 }
 
+}  // namespace
+
+Result<AnalysedLaunch> analysed_launch(const ptx::Module& module, const std::string& text, ArrayNames& arrays) {
+  AnalysedLaunch result;
+  PERGOLA_ASSIGN(result.text, parse_launch(text));
+  const ptx::Function* entry = module.find_function(result.text.kernel);
+  if (entry == nullptr || !entry->is_entry || !entry->has_body) {
+    std::vector<std::string> names;
+    for (const ptx::Function* other : module.entries()) names.push_back(other->name);
+    return PERGOLA_ERROR(kNotFound, "{} has no kernel '{}'; it has {}", module.source_name, result.text.kernel,
+                         fmt::join(names, ", "));
+  }
+  PERGOLA_ASSIGN(const ptx::KernelSignature signature, ptx::signature(module, *entry));
+  PERGOLA_ASSIGN(analysis::LaunchValues values, launch_values(result.text, signature, arrays));
+  analysis::AllocationId variables = 1u << 30;  // behind all arrays
+  for (const ptx::Item& item : module.items) {
+    const auto* variable = std::get_if<ptx::Variable>(&item.node);
+    if (variable == nullptr || variable->space != ptx::Space::kGlobal) continue;
+    values.variables.push_back({variable->name, variables++, variable->size_bytes()});
+  }
+  PERGOLA_ASSIGN(const auto kernel, analysis::KernelFootprints::of(module, *entry));
+  PERGOLA_ASSIGN(result.footprint, kernel.at(values));
+  return result;
+}
+
+std::string_view use_of(const analysis::AccessFootprint& access) {
+  return access.reads && access.writes ? "reads and writes" : access.writes ? "writes" : "reads";
+}
+
 void add_relation(const analysis::BlockRelation& relation, Json& json, std::string& text) {
   std::vector<std::string> hazards;
   if (relation.raw) hazards.emplace_back("read after write");
@@ -136,8 +133,6 @@ void add_relation(const analysis::BlockRelation& relation, Json& json, std::stri
           {"plain_bytes", relation.plain_bytes()}};
 }
 
-}  // namespace
-
 Status analyze_blocks(const ptx::Module& module, const std::vector<std::string>& launches, const std::string& svg,
                       const Console& console) {
   if (launches.size() > 2) {
@@ -147,11 +142,11 @@ Status analyze_blocks(const ptx::Module& module, const std::vector<std::string>&
     return PERGOLA_ERROR(kInvalidArgument, "--svg draws the relation of two launches; give --launch twice");
   }
   ArrayNames arrays;
-  std::vector<Analysed> all;
+  std::vector<AnalysedLaunch> all;
   Json json = {{"launches", Json::array()}};
   std::string text;
   for (const std::string& launch : launches) {
-    PERGOLA_ASSIGN(Analysed one, analysed(module, launch, arrays));
+    PERGOLA_ASSIGN(AnalysedLaunch one, analysed_launch(module, launch, arrays));
     all.push_back(std::move(one));
   }
   for (std::size_t i = 0; i < all.size(); ++i) add_footprint(launches[i], all[i], arrays, json["launches"], text);

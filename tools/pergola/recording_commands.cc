@@ -1,10 +1,18 @@
 // `pergola trace`, `pergola explain` and `pergola history`: what recordings tell (docs/observability.md).
+#include <filesystem>
+
 #include "src/base/file.h"
+#include "src/ptx/parser.h"
+#include "src/ptx/verifier.h"
+#include "src/runtime/devices.h"
+#include "src/runtime/load.h"
 #include "src/scheduler/explain.h"
 #include "src/scheduler/history.h"
 #include "src/scheduler/metrics.h"
 #include "src/scheduler/trace_file.h"
+#include "src/source/source.h"
 #include "tools/pergola/commands.h"
+#include "tools/pergola/explain_blocks.h"
 #include "tools/pergola/timeline_svg.h"
 
 namespace pergola::tool {
@@ -99,10 +107,33 @@ Status trace(const TraceOptions& options, Console& console) {
   return {};
 }
 
-Status explain(const std::string& file, Console& console) {
-  PERGOLA_ASSIGN(const Timeline timeline, read_trace(file));
+struct ExplainOptions {
+  std::string file, device;
+  std::vector<std::string> launches, flags;
+};
+
+Status explain_launches(const ExplainOptions& options, Console& console) {
+  PERGOLA_ASSIGN(source::SourceRequest request, source::load_file(options.file));
+  request.options = options.flags;
+  const auto compiled = [&] {
+    const Progress progress(fmt::format("compiling {}", options.file));
+    return source::compile(request);
+  }();
+  PERGOLA_TRY(compiled.status());
+  PERGOLA_ASSIGN(const ptx::Module module, ptx::parse(compiled->ptx, runtime::ptx_name(*compiled)));
+  PERGOLA_TRY(ptx::verify(module));
+  PERGOLA_ASSIGN(const device::DevicePtr device, runtime::open_device(options.device));
+  return explain_blocks(module, compiled->ptx, options.launches, device, console);
+}
+
+Status explain(const ExplainOptions& options, Console& console) {
+  if (!options.launches.empty()) return explain_launches(options, console);
+  const std::string extension = std::filesystem::path(options.file).extension().string();
+  if (extension == ".cu" || extension == ".ptx")
+    return PERGOLA_ERROR(kInvalidArgument, "'{}' has kernels: give --launch twice; traces end in .json", options.file);
+  PERGOLA_ASSIGN(const Timeline timeline, read_trace(options.file));
   const std::string text = scheduler::explain(timeline);
-  console.result({{"text", text}}, text);
+  console.result({{"text", text}, {"graphs", Json::parse(scheduler::print_graphs(timeline.graphs))}}, text);
   return {};
 }
 
@@ -140,13 +171,24 @@ void add_trace_command(CLI::App& app, Console& console) {
 }
 
 void add_explain_command(CLI::App& app, Console& console) {
-  CLI::App* command =
-      app.add_subcommand("explain", "Say why each piece of a recorded run went where it did, and waited");
-  auto file = std::make_shared<std::string>();
-  command->footer("Example:\n  PERGOLA_TRACE=run.json ./program && pergola explain run.json");
-  command->add_option("file", *file, "A trace")->required();
+  CLI::App* command = app.add_subcommand(
+      "explain", "Say why each piece of a recorded run went where it did, and what became graphs; or of two launches");
+  auto options = std::make_shared<ExplainOptions>();
+  command->footer(
+      "Examples:\n"
+      "  PERGOLA_TRACE=run.json ./program && pergola explain run.json\n"
+      "What two launches read and write, which blocks wait for which, and how a graph of the two would be made:\n"
+      "  pergola explain k.cu --launch 'blur[64, 256](x:64K, y:64K, 16384)' --launch 'sum[64, 256](y, z:256)'");
+  command->add_option("file", options->file, "A trace; with --launch, CUDA C++ or PTX")->required();
+  auto* launch =
+      command->add_option("--launch,-l", options->launches, "Twice: kernel[grid, block](array:bytes, number, ...)")
+          ->allow_extra_args(false);
+  command->add_option("--device,-d", options->device, "Whose limits count: cpu, cuda, cuda:N")->needs(launch);
+  command->add_option("--flag", options->flags, "For the compiler: --flag=-DN=4")
+      ->allow_extra_args(false)
+      ->needs(launch);
   command->add_flag("--json", console.json, "One JSON object on standard output");
-  command->callback([file, &console] { finish(explain(*file, console), console); });
+  command->callback([options, &console] { finish(explain(*options, console), console); });
 }
 
 void add_history_command(CLI::App& app, Console& console) {

@@ -1,0 +1,81 @@
+"""What became a graph, and why not."""
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from ._session import Session
+
+
+class Way(NamedTuple):
+    """One of the ways in which a run of launches may be a graph."""
+
+    name: str  # "plain", "early", "by-block", "fused", "fused-block"
+    state: str  # "only", "tried" (still), "kept", "put-back", "refused"
+    best_us: float  # the least time that it took; 0: not known
+    tries: int  # that were timed
+    why: str  # what it does; of one that was refused, why
+
+
+class Graph(NamedTuple):
+    """A run of launches that is a graph, or might be one."""
+
+    first: int  # launch of its region, from 0
+    launches: int
+    state: str  # "waiting" (for the device to have enough to do), "making", "ready", "refused", "replaced"
+    refusal: str  # why it is refused
+    made_after: int  # computations that had been submitted when it was made; 0: it never was
+    launched: int  # how often, as a graph
+    ways: tuple[Way, ...]
+
+
+class Region(NamedTuple):
+    """Launches that recurred."""
+
+    number: int  # from 1; traces have it
+    period: int  # launches after which it repeats itself
+    kernels: dict[str, int]  # of one period, by their names in the PTX
+    found_after: int  # computations that had been submitted when it was found
+    met_again: int  # times that it was found once more, after something else had come
+    varying: tuple[str, ...]  # kernels of which a launch has scalars that change
+    replaced: int  # launches for which graphs stood
+    flushed: int  # launches that were held back, and then launched one by one:
+    interrupted: int  # so often because something that is no launch came,
+    overdue: int  # so often because they had been held for too long
+    mismatched: int  # times that another launch came than was expected
+    mismatch: str  # the last time: which
+    too_little: int  # times that launches were not held back, as the device had too little to do
+    most_queued_us: float  # the most that was seen queued then
+    forgotten_graphs: int  # older ones, for which there was no room
+    graphs: tuple[Graph, ...]
+
+
+class Graphs:
+    """Which launches recurred and ran as graphs, since when and in which way, and why others did not.
+
+    Taken when it was asked for; it does not change. str() is for people."""
+
+    __slots__ = ("off", "launches", "apart", "forgotten", "regions", "_text")
+    off: str  # why no launches may become graphs; "" where they may
+    launches: int  # that were looked at
+    apart: int  # of kernels that cannot be in a graph
+    forgotten: int  # older regions, for which there was no room
+    regions: tuple[Region, ...]
+    _text: str
+
+    def __init__(self, session: Session) -> None:
+        told = json.loads(session._graphs("json"))
+        self._text = session._graphs("text")
+        self.off, self.launches = told["off"], told["launches"]
+        self.apart, self.forgotten = told["apart"], told["forgotten"]
+        self.regions = tuple(self._region(region) for region in told["regions"])
+
+    @staticmethod
+    def _region(told: dict[str, Any]) -> Region:
+        graphs = tuple(Graph(**{**graph, "ways": tuple(Way(**way) for way in graph["ways"])}) for graph in told["graphs"])
+        kernels = {kernel["name"]: kernel["count"] for kernel in told["kernels"]}
+        return Region(**{**told, "kernels": kernels, "varying": tuple(told["varying"]), "graphs": graphs})
+
+    def __str__(self) -> str:
+        return self._text
