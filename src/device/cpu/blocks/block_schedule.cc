@@ -251,8 +251,9 @@ std::vector<BlockName> Timeline::start_order() const {
     for (std::uint32_t b = 0; b < launches[i].blocks.size(); ++b) order.push_back({i, b});
   }
   const auto start = [&](const BlockName& name) { return launches[name.launch].blocks[name.block].start_ns; };
-  std::ranges::stable_sort(order, [&](const BlockName& a, const BlockName& b) {
-    return start(a) != start(b) ? start(a) < start(b) : a.launch > b.launch;
+  std::ranges::sort(order, [&](const BlockName& a, const BlockName& b) {
+    if (start(a) != start(b)) return start(a) < start(b);
+    return a.launch != b.launch ? a.launch > b.launch : a.block < b.block;
   });
   return order;
 }
