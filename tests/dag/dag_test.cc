@@ -273,14 +273,15 @@ TEST_P(Dag, TurnsOfTheSameLaunches_EqualTheSequentialOrder) {
     // Now as ever, now as long as it takes, so that chunks are completed on a slow machine too.
     scheduler.set_graph_patience(i % 2 == 0 ? std::chrono::seconds(1) : std::chrono::seconds(0));
     int turn = 0;
-    // The first has turns long enough to become graphs whatever it draws; short ones whose scalars change need not.
-    const int launches = i == 0 ? 33 : 3 + static_cast<int>((first + i) % 30);
+    // The first has turns long enough to become graphs whatever it draws (Recurrence::kConfirm); short ones whose
+    // scalars change need not.
+    const int launches = i == 0 ? 80 : 3 + static_cast<int>((first + i) % 30);
     Program(**session, **module, first + i).run_turns(launches, 40, [&] {
       if (++turn % 10 == 0) scheduler.settle_graphs();
     });
   }
   if (std::string_view(GetParam()) == "graphs=always") {
-    EXPECT_GT(scheduler.graph_counters().launches, 0u);
+    EXPECT_GT(scheduler.graph_counters().launches, 0u) << fmt::format("PERGOLA_DAG_SEED={}", first);
   }
 }
 
