@@ -11,8 +11,9 @@ namespace {
 
 constexpr std::uint64_t kWorthKeeping = 8;  // launches in a row that bear a period out
 // Launches that recur but for scalars may recur as they are in a longer turn, and need no block then (an index in an
-// inner loop): short turns wait so many launches for that.
-constexpr std::uint64_t kConfirmShortShape = 2 * Recurrence::kLongestPeriod + Recurrence::kConfirm;
+// inner loop): short turns wait so many launches for that, and are given up for it for so many more.
+constexpr std::uint64_t kConfirmShortShape = 3 * Recurrence::kConfirm;
+constexpr std::uint64_t kLookOn = 2 * Recurrence::kLongestPeriod + Recurrence::kConfirm;
 constexpr std::size_t kRegionsKnown = 8, kMostInFlight = 256;
 constexpr std::uint32_t kGraphsALateOne = 8, kTooLate = 32;  // what has been held too long against graphs launched
 constexpr std::uint32_t kMostCuts = 12;                      // a region that needs more is left alone,
@@ -67,6 +68,13 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
     stop_following();
     learn(work);
     return decision;
+  }
+  if (offered_ <= look_on_until_) {
+    if (const std::size_t longer = longer_period(work); longer != 0) {
+      decision.flush = take_held();
+      begin_following(longer);
+      return decision;
+    }
   }
   if (as_expected == Match::kShape && !expected.varies()) {
     decision.flush = take_held();
@@ -236,7 +244,21 @@ void GraphLowering::learn(const Work& work) {
   kept_.emplace_back(work, hashes.whole);
   if (kept_.size() > Recurrence::kLongestPeriod) kept_.pop_front();
   if (period != 0 && kept_.size() >= period) return begin_following(period);
-  if (shape_period != 0 && kept_.size() >= shape_period && is_shape_period(shape_period)) begin_following(shape_period);
+  if (shape_period == 0 || kept_.size() < shape_period || !is_shape_period(shape_period)) return;
+  begin_following(shape_period, shape_period < Recurrence::kConfirm);
+}
+
+// While a short turn is followed whose scalars change: the period of whole launches that has been borne out, or 0.
+std::size_t GraphLowering::longer_period(const Work& work) {
+  const std::uint64_t hash = hashes_of(work).whole;
+  const std::size_t period = recurrence_.push(hash);
+  if (recurrence_.run() < kWorthKeeping) {
+    kept_.clear();
+    return 0;
+  }
+  kept_.emplace_back(work, hash);
+  if (kept_.size() > Recurrence::kLongestPeriod) kept_.pop_front();
+  return period > region_->turn && kept_.size() >= period ? period : 0;
 }
 
 // Whether it is to be acted on: no longer one is on its way that needs no blocks.
@@ -246,7 +268,8 @@ bool GraphLowering::is_shape_period(std::size_t period) const {
   return period >= Recurrence::kConfirm || shape_.run() >= kConfirmShortShape;
 }
 
-void GraphLowering::begin_following(std::size_t period) {
+void GraphLowering::begin_following(std::size_t period, bool look_on) {
+  look_on_until_ = look_on ? offered_ + kLookOn : 0;
   auto found = std::make_shared<Region>();
   found->launches.assign(kept_.end() - static_cast<std::ptrdiff_t>(period), kept_.end());
   for (std::size_t i = 0; i < period; ++i) {
@@ -255,10 +278,7 @@ void GraphLowering::begin_following(std::size_t period) {
     launch.vary();
     ++counters_.varying;
   }
-  kept_.clear();
-  recurrence_.clear();
-  turns_.clear();
-  shape_.clear();
+  forget_what_came();
   // Short regions several times over, so that a graph has many launches.
   const std::size_t turns = std::max<std::size_t>(1, kMostLaunches / found->launches.size());
   const std::size_t once = found->launches.size();
@@ -297,9 +317,16 @@ void GraphLowering::begin_following(std::size_t period) {
 
 void GraphLowering::stop_following() {
   region_ = nullptr;
-  recurrence_.clear();
+  forget_what_came();
+  look_on_until_ = 0;
+}
+
+// But for what is looked for further while a short turn is followed, and after it: a mismatch may be its longer turn's.
+void GraphLowering::forget_what_came() {
   turns_.clear();
   shape_.clear();
+  if (offered_ <= look_on_until_) return;
+  recurrence_.clear();
   kept_.clear();
 }
 

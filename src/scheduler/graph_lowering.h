@@ -114,8 +114,10 @@ class GraphLowering {
 
   void learn(const Work& work);
   bool is_shape_period(std::size_t period) const;
-  void begin_following(std::size_t period);
+  std::size_t longer_period(const Work& work);
+  void begin_following(std::size_t period, bool look_on = false);
   void stop_following();
+  void forget_what_came();
   void forget(const std::shared_ptr<const Region>& region);
   bool may_hold_chunk(const Chunk& chunk);
   bool wants_event(const Chunk& chunk);
@@ -166,9 +168,10 @@ class GraphLowering {
   // Of whole launches; of these where the first after anything else differs from the same one in the middle, so that
   // turns are found in which shorter runs recur (A A A B B B, wait, A A A ...); and of their shapes.
   Recurrence recurrence_, turns_, shape_;
-  bool begins_turn_ = false;                   // something else has come since the last launch
-  std::deque<Launch> kept_;                    // while learning: those that bear a period out, the latest last
-  std::shared_ptr<Region> region_;             // while following
+  bool begins_turn_ = false;         // something else has come since the last launch
+  std::uint64_t look_on_until_ = 0;  // offered_, while following a short turn: a longer one is looked for until then
+  std::deque<Launch> kept_;          // while learning or looking on: those that bear a period out, the latest last
+  std::shared_ptr<Region> region_;   // while following
   std::shared_ptr<Region> before_turning_;     // what interrupt() gave may be of it
   std::size_t phase_ = 0;                      // the launch of region_ expected next
   std::size_t held_ = 0;                       // launches before it that are held back

@@ -206,8 +206,8 @@ TEST_F(VaryingScalars, AnInnerLoopsIndex_NeedsNoBlock) {
   EXPECT_EQ(copies(), 0u);
 }
 
-// A turn of the host in which shorter runs recur: found by where the host steps in, though none of its launches is as long
-// ago as the one before it.
+// A turn of the host in which shorter runs recur: found by where the host steps in, though none of its launches is as
+// long ago as the one before it.
 TEST_F(VaryingScalars, RunsWithinATurn_DoNotHideIt) {
   open_always();
   for (int i = 0; i < 12; ++i) {
@@ -222,7 +222,7 @@ TEST_F(VaryingScalars, RunsWithinATurn_DoNotHideIt) {
 
 TEST_F(VaryingScalars, AShortTurn_IsGivenTimeAndThenRunsAsGraphs) {
   open_always();
-  for (int step = 0; step < 2400; ++step) {
+  for (int step = 0; step < 240; ++step) {
     launch("a", {"x"}, {"y"}, step);
     launch("b", {"y"}, {"x"}, 50);
     if (step % 20 == 0) scheduler->settle_graphs();
@@ -231,6 +231,31 @@ TEST_F(VaryingScalars, AShortTurn_IsGivenTimeAndThenRunsAsGraphs) {
   const std::vector<double> last = graphs().back().durations_ns;
   ASSERT_EQ(last.size(), 32u);
   for (std::size_t i = 2; i < last.size(); i += 2) EXPECT_EQ(last[i], last[i - 2] + 1);
+}
+
+// A long inner loop's index: its short turn is followed first, with a block, and given up for the turn in which the
+// index recurs.
+TEST_F(VaryingScalars, ALongInnerLoopsIndex_NeedsABlockOnlyUntilItRecurs) {
+  open_always();
+  const auto program = [&](int turns, bool ends_otherwise) {
+    for (int turn = 0; turn < turns; ++turn) {
+      for (int k = 0; k < 500; ++k) launch("k", {"x"}, {"x"}, 10 * k);
+      if (ends_otherwise) launch("end", {"x"}, {"y"}, 5);
+      scheduler->settle_graphs();
+    }
+  };
+  for (const bool ends_otherwise : {false, true}) {
+    scheduler.reset();
+    arrays.clear();
+    open_always();
+    program(4, ends_otherwise);
+    EXPECT_GE(scheduler->graph_counters().varying, 1u);
+    const std::size_t copies_before = copies(), graphs_before = graphs().size(), launches_before = kernel_launches();
+    program(4, ends_otherwise);
+    EXPECT_EQ(copies(), copies_before) << ends_otherwise;
+    EXPECT_GE(graphs().size(), graphs_before + 4) << ends_otherwise;
+    EXPECT_LE(kernel_launches(), launches_before + 20) << ends_otherwise;
+  }
 }
 
 // Of each block: the copy after the graph that read it before, the graph after the copy.
