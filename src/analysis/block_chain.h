@@ -13,17 +13,19 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "src/analysis/block_dependencies.h"
+#include "src/analysis/relation_cache.h"
 
 namespace pergola::analysis {
 
 struct ChainLaunch {
-  const LaunchFootprint* footprint = nullptr;  // null: nobody can tell what it touches
-  std::string unknown_reason;                  // why, where it is null
+  std::shared_ptr<const LaunchFootprint> footprint;  // null: nobody can tell what it touches
+  std::string unknown_reason;                        // why, where it is null
   // It cannot start early, nor can the launch after it start before it has ended.
   bool is_plain = false;
   // Its blocks may wait each for its own; else it waits for all where it conflicts with anything unfinished. Where
@@ -42,6 +44,7 @@ struct ChainOptions {
   std::uint32_t most_running = 4;
   std::uint32_t most_parents = 64;  // of a block; with more the launch waits for all
   DependencyOptions dependencies{};
+  RelationCache* cache = nullptr;  // of relations, where there is one
 };
 
 struct ChainStep {

@@ -35,12 +35,12 @@ LaunchFootprint launch_of(std::uint32_t blocks, const std::vector<ChainUse>& use
   return made;
 }
 
-// Launches of a test, which the chain's point into.
 struct Launches {
   std::vector<LaunchFootprint> footprints;
   std::vector<ChainStep> plan(const ChainOptions& options = {}) {
     std::vector<ChainLaunch> launches(footprints.size());
-    for (std::size_t i = 0; i < launches.size(); ++i) launches[i].footprint = &footprints[i];
+    for (std::size_t i = 0; i < launches.size(); ++i)
+      launches[i].footprint = std::make_shared<const LaunchFootprint>(footprints[i]);
     return plan_chain(launches, options);
   }
 };
@@ -99,9 +99,9 @@ TEST(BlockChain, TooManyParents_OrUnknownAccesses_WaitForAll) {
   EXPECT_NE(few[1].reason, "");
 
   std::vector<ChainLaunch> launches(3);
-  launches[0].footprint = &chain.footprints[0];
+  launches[0].footprint = std::make_shared<const LaunchFootprint>(chain.footprints[0]);
   launches[1].unknown_reason = "nobody has its code";
-  launches[2].footprint = &chain.footprints[0];
+  launches[2].footprint = launches[0].footprint;
   const auto steps = plan_chain(launches);
   EXPECT_EQ(steps[1].reason, "nobody has its code");
   EXPECT_TRUE(steps[2].waits_for_all) << "of the unknown one";

@@ -37,7 +37,7 @@ class Lowering {
       : device_(device),
         plain_(plain),
         options_(options),
-        launches_(plain, kernels, allocations, options.chain.by_block) {}
+        launches_(plain, kernels, allocations, options.chain.by_block, options.chain.cache) {}
 
   Result<LoweredBlocks> run() {
     forms_.resize(plain_.nodes.size());

@@ -122,6 +122,7 @@ std::optional<GraphWay> BlockWays::way(std::size_t n, const device::GraphSpec& p
 
 std::optional<GraphWay> BlockWays::early(bool by_block, const device::GraphSpec& plain, Launches launches) const {
   BlockLoweringOptions options;
+  options.chain.cache = &cache_;
   if (!by_block) {
     options.chain.by_block = false;
     options.chain.most_running = ~std::uint32_t{0};  // who waits for a launch waits for all before it
@@ -138,6 +139,7 @@ std::optional<GraphWay> BlockWays::early(bool by_block, const device::GraphSpec&
 
 std::optional<GraphWay> BlockWays::fused(bool in_cluster, const device::GraphSpec& plain, Launches launches) const {
   FusedOptions options;
+  options.cache = &cache_;
   options.blocks = in_cluster ? cluster_of(*device_) : 1;
   if (!in_cluster) options.most_warps = 32;
   Result<LoweredFused> lowered = lower_fused(*device_, plain, kernels_of(launches), allocations_of(launches), options);

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "src/analysis/relation_cache.h"
 #include "src/device/device.h"
 #include "src/scheduler/graph_ways.h"
 #include "src/scheduler/policy.h"
@@ -42,6 +43,8 @@ class BlockWays final : public scheduler::GraphLowerer {
   const device::DevicePtr device_;
   const scheduler::Blocks policy_;
   std::vector<Kind> kinds_;
+  // Ways of one graph ask for the same footprints, and the graphs of a region for the same relations.
+  mutable analysis::RelationCache cache_;
 };
 
 }  // namespace pergola::runtime

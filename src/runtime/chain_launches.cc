@@ -12,8 +12,9 @@ using analysis::LaunchFootprint;
 using device::KernelNode;
 
 ChainLaunches::ChainLaunches(const device::GraphSpec& graph, std::span<const std::shared_ptr<BlockKernel>> kernels,
-                             std::span<const BlockAllocation> allocations, bool by_block)
-    : graph_(graph), kernels_(kernels), allocations_(allocations), by_block_(by_block) {
+                             std::span<const BlockAllocation> allocations, bool by_block,
+                             analysis::RelationCache* cache)
+    : graph_(graph), kernels_(kernels), allocations_(allocations), by_block_(by_block), cache_(cache) {
   PERGOLA_CHECK(kernels.size() == graph.nodes.size());
   footprints_.resize(size());
   plain_reasons_.resize(size());
@@ -28,7 +29,7 @@ void ChainLaunches::look_at(std::size_t node) {
   if (!std::holds_alternative<KernelNode>(graph_.nodes[node].work)) return;
   why_plain = why_unknown = "its kernel's PTX is not known";
   if (kernels_[node] == nullptr) return;
-  Result<LaunchFootprint> footprint = footprint_of(node);
+  Result<FootprintPtr> footprint = footprint_of(node);
   if (footprint.ok())
     footprints_[node] = std::move(*footprint);
   else
@@ -42,14 +43,12 @@ void ChainLaunches::look_at(std::size_t node) {
 analysis::ChainLaunch ChainLaunches::launch(std::size_t node) const {
   analysis::ChainLaunch launch;
   launch.is_plain = !plain_reasons_[node].empty();
-  if (footprints_[node])
-    launch.footprint = &*footprints_[node];
-  else
-    launch.unknown_reason = unknown_reasons_[node];
+  launch.footprint = footprints_[node];
+  if (launch.footprint == nullptr) launch.unknown_reason = unknown_reasons_[node];
   return launch;
 }
 
-Result<LaunchFootprint> ChainLaunches::footprint_of(std::size_t node) {
+Result<ChainLaunches::FootprintPtr> ChainLaunches::footprint_of(std::size_t node) {
   const KernelNode& work = kernel_node(node);
   PERGOLA_ASSIGN(const BlockKernel::Analysed* const analysed, kernels_[node]->analysed());
   analysis::LaunchValues values;
@@ -77,14 +76,18 @@ Result<LaunchFootprint> ChainLaunches::footprint_of(std::size_t node) {
         variable != nullptr && variable->space == ptx::Space::kGlobal)
       values.variables.push_back({variable->name, number++, variable->size_bytes()});
   most_allocations_ = std::max<std::size_t>(most_allocations_, number);
-  return by_block_ ? analysed->footprints->at(values) : analysed->footprints->allocations_at(values);
+  const analysis::KernelFootprints& footprints = *analysed->footprints;
+  // Lives as long as the kernel.
+  if (cache_ != nullptr) return cache_->footprint({kernels_[node], &footprints}, values, by_block_);
+  PERGOLA_ASSIGN(LaunchFootprint made, by_block_ ? footprints.at(values) : footprints.allocations_at(values));
+  return std::make_shared<const LaunchFootprint>(std::move(made));
 }
 
 // Allocations that some launch writes, or may: their contents change while the chain runs.
 void ChainLaunches::find_written() {
   written_.assign(std::max(most_allocations_, allocations_.size()), false);
-  for (const std::optional<LaunchFootprint>& footprint : footprints_) {
-    if (!footprint || footprint->writes_anything) {
+  for (const FootprintPtr& footprint : footprints_) {
+    if (footprint == nullptr || footprint->writes_anything) {
       written_.assign(written_.size(), true);
       return;
     }
@@ -95,7 +98,7 @@ void ChainLaunches::find_written() {
 
 std::vector<std::uint32_t> ChainLaunches::constant_lines(std::size_t node) const {
   std::map<std::uint32_t, bool> constant;
-  if (!footprints_[node]) return {};
+  if (footprints_[node] == nullptr) return {};
   using Access = LaunchFootprint::Instruction;
   for (const Access& access : footprints_[node]->instructions) {
     const bool is_constant = access.allocation != Access::kAnything && !written_[access.allocation];

@@ -24,9 +24,9 @@ class ChainLaunches {
  public:
   // `kernels`: by node, null where the node is no kernel or nothing is known of it; `allocations` are disjoint. What
   // lies in a parameter and points into none of them is taken for a number; used as an address it may point anywhere.
-  // All must outlive this.
+  // All must outlive this. `cache`: of footprints, may be null.
   ChainLaunches(const device::GraphSpec& graph, std::span<const std::shared_ptr<BlockKernel>> kernels,
-                std::span<const BlockAllocation> allocations, bool by_block);
+                std::span<const BlockAllocation> allocations, bool by_block, analysis::RelationCache* cache = nullptr);
 
   // For plan_chain(): the footprint, or why there is none. is_plain where node() has no kernel, or one that is
   // cooperative or in clusters.
@@ -50,14 +50,16 @@ class ChainLaunches {
 
  private:
   void look_at(std::size_t node);
-  Result<analysis::LaunchFootprint> footprint_of(std::size_t node);
+  using FootprintPtr = analysis::RelationCache::FootprintPtr;
+  Result<FootprintPtr> footprint_of(std::size_t node);
   void find_written();
 
   const device::GraphSpec& graph_;
   const std::span<const std::shared_ptr<BlockKernel>> kernels_;
   const std::span<const BlockAllocation> allocations_;
   const bool by_block_;
-  std::vector<std::optional<analysis::LaunchFootprint>> footprints_;
+  analysis::RelationCache* const cache_;
+  std::vector<FootprintPtr> footprints_;  // by node; null where there is none
   std::vector<std::string> plain_reasons_, unknown_reasons_;
   std::size_t most_allocations_ = 0;  // with the variables of modules
   std::vector<bool> written_;         // by allocation

@@ -34,7 +34,10 @@ class Fusing {
  public:
   Fusing(device::Device& device, const device::GraphSpec& plain, std::span<const std::shared_ptr<BlockKernel>> kernels,
          std::span<const BlockAllocation> allocations, const FusedOptions& options)
-      : device_(device), plain_(plain), options_(options), launches_(plain, kernels, allocations, false) {}
+      : device_(device),
+        plain_(plain),
+        options_(options),
+        launches_(plain, kernels, allocations, false, options.cache) {}
 
   Result<LoweredFused> run() {
     std::vector<analysis::ChainLaunch> launches;
@@ -44,6 +47,7 @@ class Fusing {
     }
     analysis::ChainOptions chain;
     chain.by_block = false;
+    chain.cache = options_.cache;
     chain.most_running = ~std::uint32_t{0};
     steps_ = analysis::plan_chain(launches, chain);
     result_.spec.buffers = plain_.buffers;

@@ -25,6 +25,7 @@ struct FusedOptions {
   std::uint32_t most_waves = 2;
   // Runs of fewer launches stay as they are.
   std::size_t shortest = 4;
+  analysis::RelationCache* cache = nullptr;  // of footprints and relations, where there is one
 };
 
 struct FusedSegment {

@@ -62,8 +62,8 @@ void add_footprint(const std::string& name, const AnalysedLaunch& launch, const 
 void add_chain(const analysis::LaunchFootprint& first, const analysis::LaunchFootprint& second, Json& json,
                std::string& text) {
   std::vector<analysis::ChainLaunch> launches(2);
-  launches[0].footprint = &first;
-  launches[1].footprint = &second;
+  launches[0].footprint = std::make_shared<const analysis::LaunchFootprint>(first);
+  launches[1].footprint = std::make_shared<const analysis::LaunchFootprint>(second);
   const analysis::ChainStep step = analysis::plan_chain(launches)[1];
   const char* const waits = step.waits_for_all ? "all" : step.first_parent.empty() ? "nothing" : "blocks";
   text += fmt::format("in a graph, started early, the second launch waits for {}{}\n",

@@ -142,7 +142,7 @@ Lowering lowering_of(const std::vector<AnalysedLaunch>& launches, const std::vec
   const runtime::BlockLoweringOptions options;
   std::vector<analysis::ChainLaunch> chain(2);
   for (std::size_t i = 0; i < 2; ++i) {
-    chain[i].footprint = &launches[i].footprint;
+    chain[i].footprint = std::make_shared<const analysis::LaunchFootprint>(launches[i].footprint);
     chain[i].is_plain = !steps[i].plain_reason.empty();
     chain[i].may_wait_by_block = !steps[i].at_once || launches[i].footprint.blocks() <= *steps[i].at_once;
     chain[i].lets_next_start_late = launches[i].footprint.blocks() > options.most_triggers;

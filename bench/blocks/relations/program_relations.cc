@@ -63,12 +63,17 @@ Result<ProgramRelations> ProgramRelations::of(const Program& program, source::Co
   result.module_ = std::make_unique<ptx::Module>(std::move(module));
   for (const ptx::Function* entry : result.module_->entries()) {
     PERGOLA_ASSIGN(analysis::KernelFootprints kernel, analysis::KernelFootprints::of(*result.module_, *entry));
-    result.kernels_.emplace(entry->name, std::move(kernel));
+    result.kernels_.emplace(entry->name, std::make_shared<const analysis::KernelFootprints>(std::move(kernel)));
   }
   return result;
 }
 
 Result<analysis::LaunchFootprint> ProgramRelations::footprint(std::size_t number) const {
+  PERGOLA_ASSIGN(const Call its, call(number));
+  return its.kernel->at(its.values);
+}
+
+Result<ProgramRelations::Call> ProgramRelations::call(std::size_t number) const {
   const Launch& launch = program_->launches[number];
   const auto kernel = kernels_.find(launch.kernel);
   if (kernel == kernels_.end()) {
@@ -110,23 +115,29 @@ Result<analysis::LaunchFootprint> ProgramRelations::footprint(std::size_t number
     if (variable == nullptr || variable->space != ptx::Space::kGlobal) continue;
     values.variables.push_back({variable->name, allocation++, variable->size_bytes()});
   }
-  return kernel->second.at(values);
+  return Call{kernel->second, std::move(values)};
 }
 
 Result<std::vector<ProgramRelations::Pair>> ProgramRelations::pairs() const {
   std::vector<Pair> result;
-  std::optional<analysis::LaunchFootprint> before;
+  std::shared_ptr<const analysis::LaunchFootprint> before;
   for (std::size_t i = 0; i < program_->launches.size(); ++i) {
     Pair pair;
+    PERGOLA_ASSIGN(const Call its, call(i));
+    analysis::RelationCache cache;
     auto begin = Clock::now();
-    PERGOLA_ASSIGN(analysis::LaunchFootprint now, footprint(i));
+    PERGOLA_ASSIGN(std::shared_ptr<const analysis::LaunchFootprint> now, cache.footprint(its.kernel, its.values, true));
     pair.footprint_time = Clock::now() - begin;
-    if (before) {
+    if (before != nullptr) {
       begin = Clock::now();
-      pair.relation = analysis::block_dependencies(*before, now);
+      pair.relation = *cache.relation(before, now, {});
       pair.relation_time = Clock::now() - begin;
-      pair.read_pattern = analysis::block_dependencies(*before, now, {.raw_only = true}).pattern;
-      pair.agrees = agrees_with_bytes(pair.relation, *before, now);
+      begin = Clock::now();
+      PERGOLA_ASSIGN(const auto again, cache.footprint(its.kernel, its.values, true));
+      const auto same = cache.relation(before, again, {});
+      pair.cached_time = Clock::now() - begin;
+      pair.read_pattern = analysis::block_dependencies(*before, *now, {.raw_only = true}).pattern;
+      pair.agrees = agrees_with_bytes(*same, *before, *now);
       result.push_back(std::move(pair));
     }
     before = std::move(now);

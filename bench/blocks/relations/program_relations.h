@@ -11,6 +11,7 @@
 #include "bench/blocks/program.h"
 #include "src/analysis/block_dependencies.h"
 #include "src/analysis/footprints.h"
+#include "src/analysis/relation_cache.h"
 #include "src/base/result.h"
 #include "src/ptx/module.h"
 #include "src/source/source.h"
@@ -32,6 +33,8 @@ class ProgramRelations {
     analysis::BlockPattern read_pattern{};  // of what is read of what was written alone, as the paper has it
     std::chrono::duration<double, std::milli> footprint_time{};  // of the later launch's
     std::chrono::duration<double, std::milli> relation_time{};
+    // Of the later launch's footprint and the relation together, where both have been worked out before.
+    std::chrono::duration<double, std::milli> cached_time{};
     bool agrees = false;  // agrees_with_bytes() of it
   };
   // One for each launch but the first.
@@ -41,10 +44,17 @@ class ProgramRelations {
   const source::CompiledSource& compiled() const { return compiled_; }
 
  private:
+  using Kernel = std::shared_ptr<const analysis::KernelFootprints>;
+  struct Call {
+    Kernel kernel;
+    analysis::LaunchValues values;
+  };
+  Result<Call> call(std::size_t launch) const;
+
   const Program* program_ = nullptr;
   source::CompiledSource compiled_;
   std::unique_ptr<ptx::Module> module_;
-  std::map<std::string, analysis::KernelFootprints> kernels_;
+  std::map<std::string, Kernel> kernels_;
 };
 
 // Whether the parents of a child are those that a comparison of every access with every access gives: of all children
