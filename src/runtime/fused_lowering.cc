@@ -30,6 +30,33 @@ struct Part {  // a launch as a step
   std::size_t table_bytes() const { return sizeof(FusedStep) + rounded(body->parameter_bytes, 16); }
 };
 
+std::uint64_t fixed_bytes(std::size_t table_bytes) {
+  return kSlotsBytes + transform::fused_blocks_offset(static_cast<std::uint32_t>(table_bytes)) + 256;
+}
+
+Result<Part> part_of(BlockKernel& kernel, const device::LaunchConfig& config,
+                     const std::vector<std::uint32_t>& constant_lines, std::uint64_t most_shared_bytes,
+                     const FusedOptions& options) {
+  const auto threads = static_cast<std::uint32_t>(config.block.count());
+  Part part;
+  part.warps = (threads + kWarpThreads - 1) / kWarpThreads;
+  const std::uint64_t all = config.grid.count() * part.warps;
+  const std::uint64_t room = std::uint64_t{options.blocks} * options.most_warps;
+  if (part.warps > options.most_warps || all > room * options.most_waves)
+    return PERGOLA_ERROR(kUnsupported, "its {} warps are too many for {} blocks of {}", all, options.blocks,
+                         options.most_warps);
+  const bool is_one_warp = part.warps == 1;
+  PERGOLA_ASSIGN(part.body, kernel.fused_body(is_one_warp, constant_lines));
+  part.named = is_one_warp ? 0 : transform::fused_named_barriers(*part.body);
+  if (!is_one_warp && !part.body->barriers.empty() && threads % kWarpThreads != 0)
+    return PERGOLA_ERROR(kUnsupported, "its blocks of {} threads meet at barriers, and end within a warp", threads);
+  const std::uint32_t own = part.body->dynamic_shared_offset + config.dynamic_shared_bytes;
+  part.shared_bytes = rounded(own, std::max(part.body->shared_align_bytes, 16u));
+  if (fixed_bytes(kMostTableBytes) + part.shared_bytes > most_shared_bytes)
+    return PERGOLA_ERROR(kUnsupported, "its blocks have {} bytes of shared memory, which a fused kernel has not", own);
+  return part;
+}
+
 class Fusing {
  public:
   Fusing(device::Device& device, const device::GraphSpec& plain, std::span<const std::shared_ptr<BlockKernel>> kernels,
@@ -75,30 +102,11 @@ class Fusing {
     parts_.emplace_back();
     const std::string& reason = launches_.plain_reason(node);
     if (!reason.empty()) return reason;
-    const std::uint32_t threads = launches_.threads(node), warps = (threads + kWarpThreads - 1) / kWarpThreads;
-    const std::uint64_t all = std::uint64_t{launches_.blocks(node)} * warps;
-    const std::uint64_t room = std::uint64_t{cluster()} * options_.most_warps;
-    if (warps > options_.most_warps || all > room * options_.most_waves)
-      return fmt::format("its {} warps are too many for {} blocks of {}", all, cluster(), options_.most_warps);
-    const bool is_one_warp = warps == 1;
-    Result<Body> body = launches_.kernel(node).fused_body(is_one_warp, launches_.constant_lines(node));
-    if (!body.ok()) return body.message();
-    Part& part = parts_.back();
-    part.body = std::move(*body);
-    part.warps = warps;
-    part.named = is_one_warp ? 0 : transform::fused_named_barriers(*part.body);
-    if (!is_one_warp && !part.body->barriers.empty() && threads % kWarpThreads != 0)
-      return fmt::format("its blocks of {} threads meet at barriers, and end within a warp", threads);
-    const std::uint32_t own =
-        part.body->dynamic_shared_offset + launches_.kernel_node(node).config.dynamic_shared_bytes;
-    part.shared_bytes = rounded(own, std::max(part.body->shared_align_bytes, 16u));
-    if (fixed_bytes(kMostTableBytes) + part.shared_bytes > device_.info().max_shared_bytes_per_block)
-      return fmt::format("its blocks have {} bytes of shared memory, which a fused kernel has not", own);
+    Result<Part> part = part_of(launches_.kernel(node), launches_.kernel_node(node).config,
+                                launches_.constant_lines(node), device_.info().max_shared_bytes_per_block, options_);
+    if (!part.ok()) return part.message();
+    parts_.back() = std::move(*part);
     return {};
-  }
-
-  static std::uint64_t fixed_bytes(std::size_t table_bytes) {
-    return kSlotsBytes + transform::fused_blocks_offset(static_cast<std::uint32_t>(table_bytes)) + 256;
   }
 
   // How many launches from `first` on can be one.
@@ -249,6 +257,12 @@ class Fusing {
 };
 
 }  // namespace
+
+std::string why_not_fused(BlockKernel& kernel, const device::LaunchConfig& config,
+                          const std::vector<std::uint32_t>& constant_lines, std::uint64_t most_shared_bytes,
+                          const FusedOptions& options) {
+  return part_of(kernel, config, constant_lines, most_shared_bytes, options).status().message();
+}
 
 Result<LoweredFused> lower_fused(device::Device& device, const device::GraphSpec& plain,
                                  std::span<const std::shared_ptr<BlockKernel>> kernels,

@@ -28,6 +28,12 @@ struct FusedOptions {
   analysis::RelationCache* cache = nullptr;  // of footprints and relations, where there is one
 };
 
+// Of a launch alone: why it stays one of its own where others are fused, or "" where it can be a part. `constant_lines`
+// as ChainLaunches has them; `most_shared_bytes`: of a block of the device.
+std::string why_not_fused(BlockKernel& kernel, const device::LaunchConfig& config,
+                          const std::vector<std::uint32_t>& constant_lines, std::uint64_t most_shared_bytes,
+                          const FusedOptions& options = {});
+
 struct FusedSegment {
   std::size_t first = 0, count = 0;  // launches of the plain graph
   transform::FusedShape shape;

@@ -346,6 +346,10 @@ class Cli(unittest.TestCase):
         self.assertIn("in a graph: by-block, the second launch is on the device before the first has ended; each of its "
                       "blocks waits for its own, 4 in all", text)
         self.assertIn("on cpu: ways are measured on GPUs only", text)
+        self.assertIn("both could be parts of one fused launch (clusters of 8 blocks of at most 16 warps", text)
+        large = ("--launch", "fill[64, 512](x:131072, 32768)", "--launch", "fold[2, 64](x, 128)", "--device", "cpu")
+        fused = json.loads(self.run_program("explain", "blocks.ptx", *large, "--json").stdout)["lowering"]["fused"]
+        self.assertEqual(fused["reasons"], ["its 1024 warps are too many for 8 blocks of 16", ""])
         told = json.loads(self.run_program("explain", "blocks.ptx", *launches, "--json").stdout)
         self.assertEqual(told["lowering"]["way"], "by-block")
         self.assertFalse(told["lowering"]["is_measured"])

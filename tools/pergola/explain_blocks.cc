@@ -13,6 +13,7 @@
 #include "src/runtime/block_kernel.h"
 #include "src/runtime/block_lowering.h"
 #include "src/runtime/describe.h"
+#include "src/runtime/fused_lowering.h"
 #include "tools/pergola/analyze_blocks.h"
 
 namespace pergola::tool {
@@ -87,11 +88,12 @@ void add_uses(const std::string& name, const AnalysedLaunch& launch, const Array
                   {"anything", launch.footprint.anything_reason}});
 }
 
-// What runtime::lower_blocks() asks of each kernel, without making it.
+// What runtime::lower_blocks() and lower_fused() ask of each kernel, without making it.
 struct Step {
   std::string plain_reason;              // why it cannot start early; "" where it can
   std::optional<std::uint64_t> at_once;  // blocks that the device holds at once, where it can tell
   std::string device_refusal;
+  std::string fused_reason;  // why it cannot be a part of a fused launch; "" where it can
 };
 
 // A variable that the kernel uses and some kernel of the module writes; "" where there is none.
@@ -118,6 +120,10 @@ Result<Step> step_of(const ptx::Module& module, std::string_view ptx, const Anal
   runtime::BlockKernel form(device, std::make_shared<const std::string>(ptx), module.source_name, launch.text.kernel,
                             std::move(written));
   step.plain_reason = form.can_wait_for_blocks().message();
+  device::LaunchConfig config;
+  config.grid = {launch.text.grid[0], launch.text.grid[1], launch.text.grid[2]};
+  config.block = {launch.text.block[0], launch.text.block[1], launch.text.block[2]};
+  step.fused_reason = runtime::why_not_fused(form, config, {}, device->info().max_shared_bytes_per_block);
   Status status = loaded.status();
   if (loaded.ok()) {
     const auto kernel = (*loaded)->kernel(launch.text.kernel);
@@ -203,6 +209,15 @@ void add_lowering(const Lowering& lowering, const std::vector<AnalysedLaunch>& l
       text += fmt::format("  how many blocks of the {} launch fit {} is not known: {}\n", i == 0 ? "first" : "second",
                           device.info().id, steps[i].device_refusal);
   }
+  const runtime::FusedOptions fused;
+  const std::string parts = fmt::format("clusters of {} blocks of at most {} warps, runs of {} launches or more",
+                                        fused.blocks, fused.most_warps, fused.shortest);
+  if (steps[0].fused_reason.empty() && steps[1].fused_reason.empty())
+    text += fmt::format("  with others like them both could be parts of one fused launch ({})\n", parts);
+  for (std::size_t i = 0; i < 2; ++i)
+    if (!steps[i].fused_reason.empty())
+      text += fmt::format("  the {} launch could be no part of a fused one ({}): {}\n", i == 0 ? "first" : "second",
+                          parts, steps[i].fused_reason);
   const char* const measured =
       is_gpu ? "which way is kept a session measures where it runs: this one, plain, and runs of tiny launches as one"
              : "ways are measured on GPUs only: a graph of these launches on this device is plain";
@@ -211,6 +226,11 @@ void add_lowering(const Lowering& lowering, const std::vector<AnalysedLaunch>& l
           {"why", lowering.why},
           {"plain_reasons", {steps[0].plain_reason, steps[1].plain_reason}},
           {"limits", std::move(limits)},
+          {"fused",
+           {{"blocks", fused.blocks},
+            {"most_warps", fused.most_warps},
+            {"shortest", fused.shortest},
+            {"reasons", {steps[0].fused_reason, steps[1].fused_reason}}}},
           {"device", device.info().id},
           {"is_measured", is_gpu}};
 }
