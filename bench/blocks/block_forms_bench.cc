@@ -14,6 +14,7 @@
 #include "src/device/cuda/cuda_device.h"
 #include "src/ptx/parser.h"
 #include "src/ptx/printer.h"
+#include "src/runtime/devices.h"
 #include "src/source/source.h"
 
 namespace {
@@ -86,9 +87,27 @@ class Suite {
   void run(const ProgramFactory& factory, const Size& size, const std::string& size_name) {
     const Program program = factory.make(size);
     const auto [ptx, module] = compiled(program);
+    times_.clear();
+    if (on_gpu()) run_beneath_sessions(program, size_name, ptx, module);
+    for (const auto& [form_name, policies] :
+         {std::pair("pergola", "graphs=always"), std::pair("pergola-launches", "graphs=off"),
+          std::pair("pergola-plain", "graphs=always,blocks=off")}) {
+      if (!wanted(form_name) || (size_name != "paper" && form_name == std::string_view("pergola-plain"))) continue;
+      SessionForm form(form_name, program, on_gpu() ? "cuda" : "cpu", policies);
+      form.warm_ups = on_gpu() ? kSessionWarmUps : 1;
+      if (on_gpu() && policies != std::string_view("graphs=off")) form.warm_up_ms = kSessionWarmUpMs;
+      measure(program, size_name, form, {});
+    }
+    if (on_gpu()) summarise(program, size_name);
+  }
+
+ private:
+  bool on_gpu() const { return device_->info().kind == pergola::device::DeviceKind::kCuda; }
+
+  void run_beneath_sessions(const Program& program, const std::string& size_name, const std::string& ptx,
+                            const pergola::ptx::Module& module) {
     auto loaded = value_of(ProgramOnDevice::make(device_, program, ptx));
     const bench::Gpu gpu(ptx);
-    times_.clear();
     for (const auto style :
          {DriverStyle::kStream, DriverStyle::kStreams, DriverStyle::kGraph, DriverStyle::kGraphStreams})
       if (const auto form = driver_form(gpu, program, module, loaded, style))
@@ -121,19 +140,8 @@ class Suite {
     }
     for (const auto& [form_name, blocks] : {std::pair("pergola-fused", 8u), std::pair("pergola-fused-block", 1u)})
       if (wanted(form_name)) run_fused(program, size_name, loaded, form_name, blocks);
-    for (const auto& [form_name, policies] :
-         {std::pair("pergola", "graphs=always"), std::pair("pergola-launches", "graphs=off"),
-          std::pair("pergola-plain", "graphs=always,blocks=off")}) {
-      if (!wanted(form_name) || (size_name != "paper" && form_name == std::string_view("pergola-plain"))) continue;
-      SessionForm form(form_name, program, policies);
-      form.warm_ups = kSessionWarmUps;
-      if (policies != std::string_view("graphs=off")) form.warm_up_ms = kSessionWarmUpMs;
-      measure(program, size_name, form, {});
-    }
-    summarise(program, size_name);
   }
 
- private:
   static std::pair<std::string, pergola::ptx::Module> compiled(const Program& program) {
     auto request = value_of(pergola::source::load_file(source_path(program)));
     request.arch = "sm_90";
@@ -273,10 +281,18 @@ class Suite {
   double alone_ = 0;                     // launches of the graph, ms
 };
 
+DevicePtr first_gpu() {
+  const auto options = value_of(pergola::device::CudaDeviceOptions::from_environment());
+  return value_of(pergola::device::create_cuda_device(0, options));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("The eighteen programs in every form, on a GPU.", "block_forms_bench");
+  CLI::App app(
+      "The eighteen programs in every form, on a GPU. With --small and no driver, or PERGOLA_DEVICE=cpu: the "
+      "forms of sessions on the CPU device.",
+      "block_forms_bench");
   Settings settings;
   app.add_option("--only", settings.only, "Programs, by name, with commas");
   app.add_option("--forms", settings.forms, "Forms of Pergola, with commas");
@@ -286,8 +302,11 @@ int main(int argc, char** argv) {
   return bench::run_main(app, argc, argv, [&](const bench::Options& options) {
     // The driver compiles Pergola's kernels as it compiles the hand-written forms', unless told otherwise.
     setenv("PERGOLA_CUDA_ROUNDING", "driver", 0);
-    const auto cuda_options = value_of(pergola::device::CudaDeviceOptions::from_environment());
-    const DevicePtr device = value_of(pergola::device::create_cuda_device(0, cuda_options));
+    const char* const named = std::getenv("PERGOLA_DEVICE");
+    const bool on_cpu = named != nullptr ? std::string_view(named) == "cpu"
+                                         : options.small && !pergola::device::cuda_status().available;
+    const DevicePtr device = on_cpu ? value_of(pergola::runtime::open_device("cpu")) : first_gpu();
+    if (on_cpu) settings.runs = std::min(settings.runs, 3);
     bench::Report report("blocks", {device->info().name, pergola::device::cuda_status().driver_version}, argc, argv);
     Suite suite(device, settings, report);
     for (const ProgramFactory& factory : all()) {
@@ -303,6 +322,7 @@ int main(int argc, char** argv) {
       if (!options.report.empty()) report.write(options.report);  // what there is, should a later program fail
     }
     suite.add_means(report);
+    if (on_cpu) report.note("No GPU: the forms of sessions alone, on the CPU device, which show that they work.");
     for (const std::string& line : suite.lines) fmt::print("{}\n", line);
     return report;
   });

@@ -2,8 +2,9 @@
 
 namespace pergola::bench::blocks {
 
-SessionForm::SessionForm(std::string its_name, const Program& program, const std::string& policies)
-    : program_(program), session_("cuda", policies) {
+SessionForm::SessionForm(std::string its_name, const Program& program, const std::string& device,
+                         const std::string& policies)
+    : program_(program), session_(device, policies) {
   name = std::move(its_name);
   for (const Buffer& buffer : program.buffers) {
     arrays_.push_back(session_.array<std::byte>(buffer.bytes()));

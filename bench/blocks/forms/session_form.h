@@ -14,8 +14,8 @@ namespace pergola::bench::blocks {
 // `program` must outlive it. Used by one thread.
 class SessionForm final : public Form {
  public:
-  // On the first GPU; `policies` as pergola_session_options has them. Throws pergola::Error.
-  SessionForm(std::string name, const Program& program, const std::string& policies);
+  // `device`: "cuda", the first GPU, or "cpu"; `policies` as pergola_session_options has them. Throws pergola::Error.
+  SessionForm(std::string name, const Program& program, const std::string& device, const std::string& policies);
   void run() override;
   void reset() override;
   std::string check() override;
