@@ -87,9 +87,9 @@ int main() {
 
     print(pixels);
     const pergola_task_pool_info info = pool.info();
-    std::printf("%s: %llu tasks in %.2f ms, %llu launches of %u blocks\n", session.device().name,
-                static_cast<unsigned long long>(info.spawned), ms, static_cast<unsigned long long>(info.launches),
-                info.blocks);
+    std::printf("%s: %llu tasks in %.2f ms, by %u %s\n", session.device().name,
+                static_cast<unsigned long long>(info.spawned), ms, info.blocks,
+                info.launches != 0 ? "resident blocks" : "threads");
     if (const int wrong = count_wrong(pixels); wrong != 0) {
       std::fprintf(stderr, "tasks: %d pixels are not the host's\n", wrong);
       return 1;

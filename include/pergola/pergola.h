@@ -501,15 +501,23 @@ PERGOLA_API pergola_code pergola_event_elapsed_ns(pergola_event start, pergola_e
 /* ── Narrow tasks ────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 /* Launches of a few warps, spawned one by one as they appear, that together fill the device (Pagoda, sections 3 and 4):
- * a resident kernel that has these kernels in it takes them up, so that none is a launch of its own. Any thread may
- * spawn. A task comes after the session's work so far on the arrays it is given, for which a spawn waits if it must.
- * Tasks are in no order with each other: whoever wants one waits for one before spawning the next. The session's later
+ * a resident kernel that has these kernels in it takes them up, so that none is a launch of its own; on the CPU device
+ * threads run them. Any thread may spawn. A task comes after the session's work so far on the arrays it is given, for
+ * which a spawn waits if it must. Tasks are in no order with each other: whoever wants one waits for one before spawning the next. The session's later
  * work on an array, a read too, comes after all tasks that were given it. Which kernels can be tasks: docs/tasks.md. */
+
+/* Who runs a pool's tasks. */
+typedef enum pergola_task_executor {
+  PERGOLA_TASK_EXECUTOR_USUAL = 0,    /* threads on the CPU device, a resident kernel on a GPU; or what the variable
+                                         PERGOLA_TASK_EXECUTOR names, "resident" or "threads" */
+  PERGOLA_TASK_EXECUTOR_RESIDENT = 1, /* a resident kernel */
+  PERGOLA_TASK_EXECUTOR_THREADS = 2   /* threads of the CPU device; UNSUPPORTED on others */
+} pergola_task_executor;
 
 typedef struct pergola_task_pool_options {
   size_t struct_size;
-  uint32_t blocks; /* resident; 0: as many as the device holds */
-  uint32_t reserved;
+  uint32_t blocks;   /* resident ones, or threads; 0: as many as the device holds */
+  uint32_t executor; /* pergola_task_executor */
   int64_t park_after_ns; /* without work the resident kernel ends after that; to the next microsecond; 0: 200000 */
 } pergola_task_pool_options;
 
@@ -526,6 +534,15 @@ PERGOLA_API pergola_code pergola_task_pool_destroy(pergola_task_pool pool);
 PERGOLA_API pergola_code pergola_task_pool_prepare(pergola_task_pool pool, pergola_kernel kernel,
                                                    const pergola_launch_config* config, pergola_task_kind* kind);
 PERGOLA_API pergola_code pergola_task_kind_destroy(pergola_task_kind kind);
+/* Which task goes first where several wait: on the host for room, on the CPU device for a thread too. Those that run go
+ * on. */
+typedef enum pergola_task_priority {
+  PERGOLA_TASK_PRIORITY_NORMAL = 0, /* what a prepared kind's tasks have */
+  PERGOLA_TASK_PRIORITY_HIGH = 1
+} pergola_task_priority;
+/* Another kind, of the same kernel and shape, whose tasks have that priority. */
+PERGOLA_API pergola_code pergola_task_kind_with_priority(pergola_task_kind kind, pergola_task_priority priority,
+                                                         pergola_task_kind* other);
 
 /* Spawns one task; *id, which may be NULL, is never 0 and stands for it in its pool. Checks the arguments as
  * pergola_kernel_launch does. Waits where too many tasks are under way, and for work on the arrays. */
@@ -543,14 +560,16 @@ PERGOLA_API pergola_code pergola_task_spawn_packed(pergola_task_kind kind, const
 PERGOLA_API pergola_code pergola_task_wait(pergola_task_pool pool, uint64_t id, int64_t timeout_ns);
 /* *done is 1 when the task has ended, 0 while it goes on; returns what it failed with. Never blocks. */
 PERGOLA_API pergola_code pergola_task_check(pergola_task_pool pool, uint64_t id, int32_t* done);
-/* As pergola_task_wait, for all tasks of the pool that were spawned before the call. */
+/* As pergola_task_wait, for all tasks of the pool that were spawned before the call. Where tasks have failed by
+ * themselves and nobody has been told: the first one's error, and which they are; told once. The session's later work on
+ * an array that tasks were given tells the same. */
 PERGOLA_API pergola_code pergola_task_wait_all(pergola_task_pool pool, int64_t timeout_ns);
-/* Ends the resident kernel once the tasks under way have ended; the next spawn starts it again. */
+/* Ends the resident kernel, where there is one, once the tasks under way have ended; the next spawn starts it again. */
 PERGOLA_API pergola_code pergola_task_pool_park(pergola_task_pool pool);
 
 typedef struct pergola_task_pool_info {
   size_t struct_size;
-  uint32_t blocks;                 /* of the resident kernel */
+  uint32_t blocks;                 /* of the resident kernel; else threads, and what is said of the kernel is 0 */
   uint32_t registers_per_thread;   /* of it, with all kinds so far; 0 before the first launch */
   uint32_t local_bytes_per_thread; /* what it spills, and the kernels' own local memory */
   uint32_t most_threads;           /* of a block of a task */

@@ -36,9 +36,22 @@ inline namespace v0_1 {
 // A task of one pool; never 0.
 using TaskId = std::uint64_t;
 
+// Who runs a pool's tasks: threads on the CPU device, a resident kernel on a GPU. A resident kernel can be asked for on
+// the CPU device too; threads elsewhere are kUnsupported.
+enum class TaskExecutor : std::uint32_t {
+  kUsual = PERGOLA_TASK_EXECUTOR_USUAL,
+  kResident = PERGOLA_TASK_EXECUTOR_RESIDENT,
+  kThreads = PERGOLA_TASK_EXECUTOR_THREADS
+};
+
+// Which task goes first where several wait: on the host for room, on the CPU device for a thread too. Those that run go
+// on.
+enum class TaskPriority : std::uint32_t { kNormal = PERGOLA_TASK_PRIORITY_NORMAL, kHigh = PERGOLA_TASK_PRIORITY_HIGH };
+
 struct TaskPoolOptions {
-  std::uint32_t blocks = 0;                // resident; 0: as many as the device holds
+  std::uint32_t blocks = 0;                // resident, or threads; 0: as many as the device holds
   std::chrono::nanoseconds park_after{0};  // without work the resident kernel ends after that; 0: 200 microseconds
+  TaskExecutor executor = TaskExecutor::kUsual;
 };
 
 // A kernel with a shape, ready to be spawned. Made by TaskPool::prepare().
@@ -79,6 +92,13 @@ class TaskKind {
   TaskId spawn_packed(std::span<const std::byte> parameters) const {
     if (parameters.size() != state_->kernel.info().parameter_bytes) refuse_size(parameters.size());
     return spawn_bytes(parameters.data(), parameters.size());
+  }
+
+  // Another kind, of the same kernel and shape, whose tasks have that priority; a prepared one's have the normal one.
+  TaskKind with_priority(TaskPriority priority) const {
+    pergola_task_kind other = nullptr;
+    detail::check(pergola_task_kind_with_priority(handle(), static_cast<pergola_task_priority>(priority), &other));
+    return TaskKind(other, state_->kernel);
   }
 
   const Kernel& kernel() const { return state_->kernel; }
@@ -135,7 +155,8 @@ class TaskPool {
   bool wait(TaskId id, std::chrono::nanoseconds timeout) const {
     return has_ended(pergola_task_wait(handle(), id, std::max<std::int64_t>(timeout.count(), 0)));
   }
-  // The same for all tasks that were spawned before the call.
+  // The same for all tasks that were spawned before the call. Where some have failed by themselves and nobody has been
+  // told: throws the first one's error, and which they are, once.
   void wait_all() const { detail::check(pergola_task_wait_all(handle(), -1)); }
   bool wait_all(std::chrono::nanoseconds timeout) const {
     return has_ended(pergola_task_wait_all(handle(), std::max<std::int64_t>(timeout.count(), 0)));
@@ -146,7 +167,7 @@ class TaskPool {
     detail::check(pergola_task_check(handle(), id, &done));
     return done != 0;
   }
-  // Ends the resident kernel once the tasks under way have ended; the next spawn starts it again.
+  // Ends the resident kernel, where there is one, once the tasks under way have ended; the next spawn starts it again.
   void park() const { detail::check(pergola_task_pool_park(handle())); }
   pergola_task_pool_info info() const {
     pergola_task_pool_info info{};
@@ -198,6 +219,7 @@ inline TaskPool Session::task_pool(const TaskPoolOptions& options) const {
   pergola_task_pool_options c{};
   c.struct_size = PERGOLA_STRUCT_SIZE(pergola_task_pool_options);
   c.blocks = options.blocks;
+  c.executor = static_cast<std::uint32_t>(options.executor);
   c.park_after_ns = options.park_after.count();
   pergola_task_pool pool = nullptr;
   detail::check(pergola_session_task_pool(handle(), &c, &pool));

@@ -21,12 +21,13 @@ TaskObject* as_task(PyObject* object) {
 
 // ── Pools ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-// TaskPool(session, blocks, park_after_ns)
+// TaskPool(session, blocks, park_after_ns, executor)
 PyObject* pool_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject* session = nullptr;
-  unsigned int blocks = 0;
+  unsigned int blocks = 0, executor = 0;
   long long park_after_ns = 0;
-  if (PyArg_ParseTuple(args, "O!IL:TaskPool", types.session, &session, &blocks, &park_after_ns) == 0) return nullptr;
+  if (PyArg_ParseTuple(args, "O!ILI:TaskPool", types.session, &session, &blocks, &park_after_ns, &executor) == 0)
+    return nullptr;
   Ref self(allocate(type));
   if (!self) return nullptr;
   TaskPoolObject* pool = as_pool(self.get());
@@ -35,6 +36,7 @@ PyObject* pool_new(PyTypeObject* type, PyObject* args, PyObject*) {
   pergola_task_pool_options options{};
   options.struct_size = PERGOLA_STRUCT_SIZE(pergola_task_pool_options);
   options.blocks = blocks;
+  options.executor = executor;
   options.park_after_ns = park_after_ns;
   SessionState* state = pool->session->state;
   const pergola_session handle = state->handle;
@@ -112,14 +114,15 @@ PyType_Slot pool_slots[] = {{Py_tp_new, reinterpret_cast<void*>(pool_new)},
 
 // ── Kinds ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-// TaskKind(pool, kernel, grid, block, shared_bytes, class of tasks)
+// TaskKind(pool, kernel, grid, block, shared_bytes, is_high, class of tasks)
 PyObject* kind_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject *pool = nullptr, *kernel = nullptr, *grid = nullptr, *block = nullptr, *task_type = nullptr;
   unsigned long shared_bytes = 0;
+  int is_high = 0;
   pergola_launch_config config{};
   config.struct_size = PERGOLA_STRUCT_SIZE(pergola_launch_config);
-  if (PyArg_ParseTuple(args, "O!O!OOkO!:TaskKind", types.task_pool, &pool, types.kernel, &kernel, &grid, &block,
-                       &shared_bytes, &PyType_Type, &task_type) == 0 ||
+  if (PyArg_ParseTuple(args, "O!O!OOkpO!:TaskKind", types.task_pool, &pool, types.kernel, &kernel, &grid, &block,
+                       &shared_bytes, &is_high, &PyType_Type, &task_type) == 0 ||
       !read_shape(grid, block, &config) || !set_shared_bytes(shared_bytes, &config))
     return nullptr;
   if (PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(task_type), types.task) == 0) {
@@ -133,7 +136,17 @@ PyObject* kind_new(PyTypeObject* type, PyObject* args, PyObject*) {
   kind->kernel = reinterpret_cast<KernelObject*>(Py_NewRef(kernel));
   kind->task_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(task_type));
   const bool made = without_gil([&] {
-    return pergola_task_pool_prepare(kind->pool->handle, kind->kernel->state->handle, &config, &kind->handle);
+    const pergola_code code =
+        pergola_task_pool_prepare(kind->pool->handle, kind->kernel->state->handle, &config, &kind->handle);
+    if (code != PERGOLA_OK || is_high == 0) return code;
+    pergola_task_kind normal = kind->handle;
+    kind->handle = nullptr;
+    const pergola_code made_high = pergola_task_kind_with_priority(normal, PERGOLA_TASK_PRIORITY_HIGH, &kind->handle);
+    if (made_high == PERGOLA_OK)
+      pergola_task_kind_destroy(normal);
+    else
+      kind->handle = normal;
+    return made_high;
   });
   return made ? self.release() : nullptr;
 }

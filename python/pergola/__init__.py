@@ -121,9 +121,10 @@ def call(name: str, function: _Callable[[_Optional[Stream]], object], *, reads: 
     _session.current().call(name, function, reads=reads, writes=writes, synchronous=synchronous)
 
 
-def task_pool(blocks: int = 0, park_after: _Optional[float] = None) -> TaskPool:
+def task_pool(blocks: int = 0, park_after: _Optional[float] = None,
+              executor: _Optional[str] = None) -> TaskPool:
     """The pool of narrow tasks of the session in use: Session.task_pool()."""
-    return _session.current().task_pool(blocks, park_after)
+    return _session.current().task_pool(blocks, park_after, executor)
 
 
 def wait_stream(stream: _Any) -> None:

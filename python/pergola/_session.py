@@ -110,11 +110,14 @@ class Session(_core.Session):
         """Compiles and loads a file of CUDA C++ (.cu) or PTX (.ptx)."""
         return Module(self, os.fspath(path), True, _language(language), None, tuple(flags))
 
-    def task_pool(self, blocks: int = 0, park_after: Optional[float] = None) -> TaskPool:
+    def task_pool(self, blocks: int = 0, park_after: Optional[float] = None,
+                  executor: Optional[str] = None) -> TaskPool:
         """The session's pool of narrow tasks: one, made by the first call, whose arguments count. `blocks` is how many
-        are resident (0: as many as the device holds); without work for `park_after` seconds (None: 200 microseconds)
-        the resident kernel ends until the next task. Unsupported where the device cannot run it."""
-        return make_pool(self, blocks, park_after)
+        are resident, or threads (0: as many as the device holds); without work for `park_after` seconds (None: 200
+        microseconds) the resident kernel ends until the next task. `executor` is "resident", a resident kernel, or
+        "threads", which the CPU device has; None: a resident kernel on a GPU, threads on the CPU device. Unsupported
+        where the device cannot run it."""
+        return make_pool(self, blocks, park_after, executor)
 
     # ── Other libraries ─────────────────────────────────────────────────────────────────────────────────────────────
 

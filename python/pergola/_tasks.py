@@ -45,7 +45,7 @@ class TaskKind(_core.TaskKind):
 class TaskPoolInfo(NamedTuple):
     """What a pool has done, and what it runs on."""
 
-    blocks: int  # of the resident kernel
+    blocks: int  # of the resident kernel; else threads, and what is said of the kernel is 0
     registers_per_thread: int  # of it, with all kinds so far; 0 before the first launch
     local_bytes_per_thread: int  # what it spills, and the kernels' own local memory
     most_threads: int  # of a block of a task
@@ -72,19 +72,25 @@ class TaskPool(_core.TaskPool):
     __slots__ = ("_kinds",)
     _kinds: dict[tuple[Any, ...], TaskKind]
 
-    def prepare(self, kernel: Kernel, grid: Any, block: Any, *, shared_bytes: int = 0) -> TaskKind:
+    def prepare(self, kernel: Kernel, grid: Any, block: Any, *, shared_bytes: int = 0,
+                priority: str = "normal") -> TaskKind:
         """Compiles: tasks under way end first, others may be spawned meanwhile. The same kernel and shape again are
-        ready at once. Unsupported says where and why a kernel cannot be a task (docs/tasks.md)."""
-        return TaskKind(self, kernel, grid, block, shared_bytes, Task)
+        ready at once. Unsupported says where and why a kernel cannot be a task (docs/tasks.md). Tasks of `priority`
+        "high" go first where several wait: on the host for room, on the CPU device for a thread too."""
+        if priority not in ("normal", "high"):
+            raise ValueError(f"priority is 'normal' or 'high'; it is {priority!r}.")
+        return TaskKind(self, kernel, grid, block, shared_bytes, priority == "high", Task)
 
-    def spawn(self, kernel: Kernel, grid: Any, block: Any, *args: Any, shared_bytes: int = 0) -> Task:
+    def spawn(self, kernel: Kernel, grid: Any, block: Any, *args: Any, shared_bytes: int = 0,
+              priority: str = "normal") -> Task:
         """As prepare(kernel, grid, block)(*args); the kind is kept for the next time."""
         if not hasattr(self, "_kinds"):
             self._kinds = {}
-        key = (kernel, _extents(grid), _extents(block), shared_bytes)
+        key = (kernel, _extents(grid), _extents(block), shared_bytes, priority)
         kind = self._kinds.get(key)
         if kind is None:
-            kind = self._kinds[key] = self.prepare(kernel, grid, block, shared_bytes=shared_bytes)
+            kind = self._kinds[key] = self.prepare(kernel, grid, block, shared_bytes=shared_bytes,
+                                                    priority=priority)
         task: Task = kind(*args)
         return task
 
@@ -104,13 +110,19 @@ class TaskPool(_core.TaskPool):
         return f"<pergola.TaskPool of {self.session!r}>"
 
 
-def make_pool(session: Session, blocks: int, park_after: Optional[float]) -> TaskPool:
+_EXECUTORS = {None: 0, "resident": 1, "threads": 2}
+
+
+def make_pool(session: Session, blocks: int, park_after: Optional[float], executor: Optional[str]) -> TaskPool:
     """Session.task_pool()."""
+    number = _EXECUTORS.get(executor)
+    if number is None:
+        raise ValueError(f"executor is 'resident', 'threads' or None; it is {executor!r}.")
     if park_after is None:
-        return TaskPool(session, blocks, 0)
+        return TaskPool(session, blocks, 0, number)
     if not 0 < park_after < 9e9:
         raise ValueError(f"park_after is a number of seconds above 0, or None; it is {park_after!r}.")
-    return TaskPool(session, blocks, math.ceil(park_after * 1e9))
+    return TaskPool(session, blocks, math.ceil(park_after * 1e9), number)
 
 
 def as_completed(tasks: Iterable[Task], timeout: Optional[float] = None) -> Iterator[Task]:

@@ -313,11 +313,13 @@ def test_loops_of_several_threads_await(pool, kernels, spinning):
 
 # ── Failures, processes ─────────────────────────────────────────────────────────────────────────────────────────────
 
-def test_what_a_task_does_wrong_is_raised_by_whoever_waits_for_it():
+@pytest.mark.parametrize("executor, match", [("resident", "tasks that had not ended are lost"),
+                                             ("threads", r"Task 0x\w+ has failed: Kernel 'wild'.* writes 4 bytes")])
+def test_what_a_task_does_wrong_is_raised_by_whoever_waits_for_it(executor, match):
     session = pg.session(device="cpu")
-    kernels, pool = session.module(KERNELS), session.task_pool()
+    kernels, pool = session.module(KERNELS), session.task_pool(executor=executor)
     task = pool.spawn(kernels.wild, 1, 1)
-    with pytest.raises(pg.DeviceFault, match="tasks that had not ended are lost"):
+    with pytest.raises(pg.DeviceFault, match=match):
         task.wait()
     assert task.done() and list(pg.as_completed([task])) == [task]
 
@@ -326,6 +328,32 @@ def test_what_a_task_does_wrong_is_raised_by_whoever_waits_for_it():
 
     with pytest.raises(pg.DeviceFault):
         asyncio.run(main())
+
+
+def test_a_task_of_threads_fails_by_itself():
+    session = pg.session(device="cpu")
+    kernels, pool = session.module(KERNELS), session.task_pool(executor="threads")
+    out = session.zeros(4, "u4")
+    good = pool.spawn(kernels.work, 1, 32, out, 0, 1)
+    bad = pool.spawn(kernels.wild, 1, 1)
+    later = pool.spawn(kernels.work, 1, 32, out, 1, 2)
+    with pytest.raises(pg.DeviceFault, match="'wild'"):
+        pool.wait_all()
+    pool.wait_all()  # told once
+    good.wait(), later.wait()
+    with pytest.raises(pg.DeviceFault, match="'wild'"):
+        bad.wait()
+    assert list(out.numpy()[:2]) == [sum_of(1), sum_of(2)]
+
+
+def test_priorities_and_executors_are_checked(pool, kernels):
+    out = pg.zeros(1, "u4")
+    pool.spawn(kernels.work, 1, 32, out, 0, 5, priority="high").wait()
+    assert out.numpy()[0] == sum_of(5)
+    with pytest.raises(ValueError, match="'normal' or 'high'; it is 'urgent'"):
+        pool.prepare(kernels.work, 1, 32, priority="urgent")
+    with pytest.raises(ValueError, match="'resident', 'threads' or None; it is 'cuda'"):
+        pg.session(device="cpu").task_pool(executor="cuda")
 
 
 @pytest.mark.parametrize("wait", ["task.wait()", "pool.wait_all()", "list(pg.as_completed([task]))", "task.wait(1000)",

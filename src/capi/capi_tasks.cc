@@ -14,14 +14,17 @@ namespace {
 
 Result<session::TaskPoolOptions> pool_options(const pergola_task_pool_options* given) {
   PERGOLA_ASSIGN(const pergola_task_pool_options options, read_struct(given, "pergola_task_pool_options"));
-  if (options.reserved != 0)
-    return PERGOLA_ERROR(kUnsupported, "reserved of pergola_task_pool_options is {}; it should be 0.",
-                         options.reserved);
+  if (options.executor > PERGOLA_TASK_EXECUTOR_THREADS)
+    return PERGOLA_ERROR(kUnsupported,
+                         "executor of pergola_task_pool_options is {}; it should be 0 (usual), 1 (resident) or 2 "
+                         "(threads).",
+                         options.executor);
   if (options.park_after_ns < 0)
     return PERGOLA_ERROR(kInvalidArgument, "park_after_ns is {}; it should be 0 (the usual) or more.",
                          options.park_after_ns);
   session::TaskPoolOptions result;
   result.blocks = options.blocks;
+  result.executor = static_cast<session::TaskExecutor>(options.executor);
   result.park_after = std::chrono::ceil<std::chrono::microseconds>(std::chrono::nanoseconds(options.park_after_ns));
   return result;
 }
@@ -43,6 +46,19 @@ pergola_code spawn_packed_slowly(pergola_task_kind handle, const void* parameter
     if (id != nullptr) *id = spawned;
     return {};
   });
+}
+
+// A handle that the hot path finds too.
+Status give_kind(session::TaskKindPtr kind, pergola_task_kind* out) {
+  session::TaskKind* const object = kind.get();
+  pergola_task_kind made = nullptr;
+  PERGOLA_TRY(give_handle(std::move(kind), &made));
+  if (Status added = HotHandles::add(made, object); !added.ok()) {
+    PERGOLA_TRY(HandleTable::instance().remove(HandleKind::kTaskKind, made, "task kind").status());
+    return added;
+  }
+  *out = made;
+  return {};
 }
 
 }  // namespace
@@ -70,15 +86,7 @@ pergola_code pergola_task_pool_prepare(pergola_task_pool pool_handle, pergola_ke
     PERGOLA_ASSIGN(auto kernel, object_of<session::Kernel>(kernel_handle, "kernel"));
     PERGOLA_ASSIGN(const LaunchConfig config, read_config(given));
     PERGOLA_ASSIGN(auto kind, pool->prepare(kernel, config.shape));
-    session::TaskKind* const object = kind.get();
-    pergola_task_kind made = nullptr;
-    PERGOLA_TRY(give_handle(std::move(kind), &made));
-    if (Status added = HotHandles::add(made, object); !added.ok()) {
-      PERGOLA_TRY(HandleTable::instance().remove(HandleKind::kTaskKind, made, "task kind").status());
-      return added;
-    }
-    *out = made;
-    return {};
+    return give_kind(std::move(kind), out);
   });
 }
 
@@ -87,6 +95,19 @@ pergola_code pergola_task_kind_destroy(pergola_task_kind handle) {
     PERGOLA_ASSIGN(auto object, HandleTable::instance().remove(HandleKind::kTaskKind, handle, "task kind"));
     HotHandles::remove(handle, std::move(object));
     return {};
+  });
+}
+
+pergola_code pergola_task_kind_with_priority(pergola_task_kind handle, pergola_task_priority priority,
+                                             pergola_task_kind* out) {
+  return guarded([&]() -> Status {
+    PERGOLA_TRY(check_pointer(out, "other"));
+    PERGOLA_ASSIGN(auto kind, object_of<session::TaskKind>(handle, "task kind"));
+    if (priority != PERGOLA_TASK_PRIORITY_NORMAL && priority != PERGOLA_TASK_PRIORITY_HIGH)
+      return PERGOLA_ERROR(kInvalidArgument, "The priority is {}; it should be 0 (normal) or 1 (high).",
+                           static_cast<int>(priority));
+    PERGOLA_ASSIGN(auto other, kind->with_priority(static_cast<session::TaskPriority>(priority)));
+    return give_kind(std::move(other), out);
   });
 }
 

@@ -30,6 +30,7 @@ class LocalModule final : public session::Module, public std::enable_shared_from
  private:
   friend class LocalKernel;
   friend class LocalTaskKind;
+  friend class LocalTaskPool;
   // What launches of one kernel need at once.
   struct LaunchState {
     scheduler::WorkSite* site = nullptr;

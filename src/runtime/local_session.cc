@@ -162,12 +162,13 @@ Result<session::TaskPoolPtr> LocalSession::task_pool(const session::TaskPoolOpti
 
 Status LocalSession::end_tasks() {
   if (!has_tasks_.load(std::memory_order_acquire)) return {};
-  return tasks_->executor().wait_all(std::nullopt);
+  return tasks_->wait_all(std::nullopt);
 }
 
 Result<LocalSession::Quiet> LocalSession::quiet_tasks() {
   if (!has_tasks_.load(std::memory_order_acquire)) return Quiet();
-  PERGOLA_ASSIGN(auto quiet, tasks_->executor().quiesce());
+  if (tasks_->resident() == nullptr) return Quiet();
+  PERGOLA_ASSIGN(auto quiet, tasks_->resident()->quiesce());
   worked_.store(true, std::memory_order_release);
   return Quiet(std::move(quiet));
 }

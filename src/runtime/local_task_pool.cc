@@ -1,7 +1,12 @@
 #include "src/runtime/local_task_pool.h"
 
 #include <boost/container/small_vector.hpp>
+#include <cstdlib>
+#include <string_view>
 
+#include "src/device/cpu/task_crew.h"
+#include "src/executor/generation.h"
+#include "src/executor/kind.h"
 #include "src/ptx/parser.h"
 #include "src/runtime/local_array.h"
 #include "src/session/arguments.h"
@@ -13,12 +18,22 @@ namespace pergola::runtime {
 class LocalTaskKind final : public session::TaskKind {
  public:
   LocalTaskKind(std::shared_ptr<LocalSession> session, std::shared_ptr<TaskWork> work,
-                std::shared_ptr<LocalKernel> kernel, executor::Kind kind)
+                std::shared_ptr<LocalKernel> kernel, TaskWork::Kind kind)
       : session_(std::move(session)),
         work_(std::move(work)),
         kernel_(std::move(kernel)),
-        executor_(work_->executor()),
-        kind_(kind) {}
+        resident_(work_->resident()),
+        kind_(std::move(kind)) {}
+
+  Result<session::TaskKindPtr> with_priority(session::TaskPriority priority) override {
+    TaskWork::Kind other = kind_;
+    const bool high = priority == session::TaskPriority::kHigh;
+    // A ring takes more of them: they find room where others wait on the host, and are read before these.
+    if (high != kind_.high_priority)
+      other.resident.depth = high ? kind_.resident.depth + kDeeper : kind_.resident.depth - kDeeper;
+    other.high_priority = high;
+    return session::TaskKindPtr(std::make_shared<LocalTaskKind>(session_, work_, kernel_, std::move(other)));
+  }
 
   Result<session::TaskId> spawn(std::span<const session::Argument> arguments) override {
     const session::KernelInfo& info = kernel_->info();
@@ -36,7 +51,7 @@ class LocalTaskKind final : public session::TaskKind {
       }
     }
     if (universal != scheduler::Mode::kNone) PERGOLA_TRY(begin_universal(universal));
-    Result<session::TaskId> id = executor_.spawn(kind_, parameters);
+    Result<session::TaskId> id = start(parameters);
     for (const session::Argument& argument : arguments)
       if (const auto* given = std::get_if<session::ArrayArgument>(&argument))
         static_cast<const LocalArray&>(*given->array).note_task();
@@ -47,14 +62,23 @@ class LocalTaskKind final : public session::TaskKind {
     if (parameters.size() != kernel_->info().parameter_bytes) [[unlikely]]
       return PERGOLA_ERROR(kInvalidArgument, "Kernel '{}' takes {} bytes of parameters, not {}.", kernel_->info().name,
                            kernel_->info().parameter_bytes, parameters.size());
-    return executor_.spawn(kind_, parameters);
+    return start(parameters);
   }
 
   session::TaskId try_spawn_packed(std::span<const std::byte> parameters) noexcept override {
-    return parameters.size() == kernel_->info().parameter_bytes ? executor_.try_spawn(kind_, parameters) : 0;
+    if (resident_ == nullptr || parameters.size() != kernel_->info().parameter_bytes) return 0;
+    return resident_->try_spawn(kind_.resident, parameters);
   }
 
  private:
+  static constexpr std::uint32_t kDeeper = 16;  // depth is 47 at most, and a ring has 64 records
+  static_assert(47 + kDeeper <= abi::kRingRecords);
+
+  Result<session::TaskId> start(std::span<const std::byte> parameters) {
+    if (resident_ != nullptr) return resident_->spawn(kind_.resident, parameters);
+    return work_->direct()->spawn(kind_.direct, parameters, kind_.high_priority);
+  }
+
   // What may be used is anybody's.
   Status begin_universal(scheduler::Mode mode) {
     session_->note_universal_task();
@@ -68,9 +92,21 @@ class LocalTaskKind final : public session::TaskKind {
   const std::shared_ptr<LocalSession> session_;
   const std::shared_ptr<TaskWork> work_;
   const std::shared_ptr<LocalKernel> kernel_;
-  executor::Executor& executor_;
-  const executor::Kind kind_;
+  executor::Executor* const resident_;
+  const TaskWork::Kind kind_;
 };
+
+namespace {
+
+Result<session::TaskExecutor> wanted_executor(session::TaskExecutor asked) {
+  const char* given = std::getenv("PERGOLA_TASK_EXECUTOR");
+  if (asked != session::TaskExecutor::kUsual || given == nullptr || *given == '\0') return asked;
+  if (std::string_view(given) == "resident") return session::TaskExecutor::kResident;
+  if (std::string_view(given) == "threads") return session::TaskExecutor::kThreads;
+  return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_TASK_EXECUTOR is '{}'; it can be 'resident' or 'threads'.", given);
+}
+
+}  // namespace
 
 Result<std::shared_ptr<TaskWork>> TaskWork::create(device::DevicePtr device, const session::TaskPoolOptions& options,
                                                    std::function<void()> before_start) {
@@ -82,20 +118,53 @@ Result<std::shared_ptr<TaskWork>> TaskWork::create(device::DevicePtr device, con
     return PERGOLA_ERROR(kInvalidArgument,
                          "A pool cannot park after {} microseconds: give 0 for the usual 200, or more.",
                          own.park_after.count());
-  PERGOLA_ASSIGN(auto executor, executor::Executor::create(std::move(device), own));
-  return std::shared_ptr<TaskWork>(new TaskWork(std::move(executor)));
+  PERGOLA_ASSIGN(const session::TaskExecutor executor, wanted_executor(options.executor));
+  auto work = std::make_shared<TaskWork>();
+  if (executor != session::TaskExecutor::kResident) {
+    PERGOLA_ASSIGN(work->direct_, device::cpu::create_task_runner(device, options.blocks));
+    if (work->direct_ != nullptr) return work;
+    if (executor == session::TaskExecutor::kThreads)
+      return PERGOLA_ERROR(kUnsupported,
+                           "'{}' has no threads that run tasks, which the CPU device has; ask for a resident kernel.",
+                           device->info().id);
+  }
+  PERGOLA_ASSIGN(work->resident_, executor::Executor::create(std::move(device), own));
+  return work;
 }
 
-Result<std::uint32_t> TaskWork::body_of(const std::shared_ptr<const LocalModule>& module, std::size_t index,
-                                        const session::KernelInfo& info) {
+Result<TaskWork::Made> TaskWork::body_of(const std::shared_ptr<const LocalModule>& module, std::size_t index,
+                                         const session::KernelInfo& info) {
   const std::lock_guard lock(mutex_);
   Made& made = bodies_[{module.get(), index}];
-  if (made.module.lock() == module) return made.body;
+  if (made.module.lock() == module) return made;
   PERGOLA_ASSIGN(const ptx::Module parsed, ptx::parse(module->ptx(), info.name));
-  PERGOLA_ASSIGN(auto body, transform::entry_to_task(parsed, info.name, executor_->task_config(info.parameter_bytes)));
-  PERGOLA_ASSIGN(const std::uint32_t number, executor_->add_body(std::move(body)));
-  made = {module, number};
-  return number;
+  const transform::TaskConfig config =
+      executor::task_config(info.parameter_bytes, executor::most_static_shared_bytes(executor::kArenaBytes));
+  PERGOLA_ASSIGN(auto body, transform::entry_to_task(parsed, info.name, config));
+  Made fresh{module};
+  if (resident_ != nullptr) {
+    PERGOLA_ASSIGN(fresh.number, resident_->add_body(std::move(body)));
+  } else {
+    PERGOLA_TRY(executor::check_body(body));
+    body.module = {};
+    fresh.body = std::make_shared<const transform::TaskBody>(std::move(body));
+  }
+  made = fresh;
+  return fresh;
+}
+
+Result<TaskWork::Kind> TaskWork::prepare(const std::shared_ptr<const LocalModule>& module, std::size_t index,
+                                         const session::KernelInfo& info, const device::ModulePtr& device_module,
+                                         const device::Kernel& kernel, const session::LaunchShape& shape) {
+  PERGOLA_ASSIGN(const Made made, body_of(module, index, info));
+  Kind kind;
+  if (resident_ != nullptr) {
+    PERGOLA_ASSIGN(kind.resident, resident_->add_kind(made.number, shape));
+    return kind;
+  }
+  PERGOLA_TRY(executor::kind_entry(*made.body, 0, shape, executor::kArenaBytes).status());
+  PERGOLA_ASSIGN(kind.direct, direct_->kind(device_module, kernel, shape));
+  return kind;
 }
 
 Result<session::TaskKindPtr> LocalTaskPool::prepare(const session::KernelPtr& kernel,
@@ -109,36 +178,46 @@ Result<session::TaskKindPtr> LocalTaskPool::prepare(const session::KernelPtr& ke
   for (const Prepared& one : prepared_)
     if (one.kernel.lock() == local && one.shape == shape)
       if (auto kind = one.kind.lock()) return kind;
-  PERGOLA_ASSIGN(const std::uint32_t body, work_->body_of(local->module(), local->index(), local->info()));
-  PERGOLA_ASSIGN(const executor::Kind number, work_->executor().add_kind(body, shape));
-  auto kind = std::make_shared<LocalTaskKind>(session_, work_, local, number);
+  const LocalModule& module = *local->module();
+  PERGOLA_ASSIGN(const device::Kernel* const own, module.kernels_[local->index()]);
+  PERGOLA_ASSIGN(TaskWork::Kind made,
+                 work_->prepare(local->module(), local->index(), local->info(), module.module_, *own, shape));
+  auto kind = std::make_shared<LocalTaskKind>(session_, work_, local, std::move(made));
   prepared_.push_back({local, shape, kind});
   return session::TaskKindPtr(std::move(kind));
 }
 
 Status LocalTaskPool::wait(session::TaskId id, std::optional<std::chrono::nanoseconds> timeout) {
-  return work_->executor().wait(id, timeout);
+  return work_->wait(id, timeout);
 }
 
 Result<bool> LocalTaskPool::check(session::TaskId id) {
-  return work_->executor().check(id);
+  return work_->check(id);
 }
 
 Status LocalTaskPool::wait_all(std::optional<std::chrono::nanoseconds> timeout) {
-  return work_->executor().wait_all(timeout);
+  return work_->wait_all(timeout);
 }
 
 Status LocalTaskPool::park() {
-  return work_->executor().park();
+  return work_->resident() != nullptr ? work_->resident()->park() : Status();
 }
 
 session::TaskPoolInfo LocalTaskPool::info() const {
-  const executor::ExecutorInfo of = work_->executor().info();
   session::TaskPoolInfo info;
+  info.most_threads = abi::kTaskMostThreads;
+  if (const device::TaskRunner* direct = work_->direct()) {
+    const device::TaskRunnerInfo of = direct->info();
+    info.blocks = of.threads;
+    info.most_shared_bytes = executor::kArenaBytes;
+    info.memory_bytes = of.memory_bytes;
+    info.spawned = of.spawned;
+    return info;
+  }
+  const executor::ExecutorInfo of = work_->resident()->info();
   info.blocks = of.blocks;
   info.registers_per_thread = of.registers_per_thread;
   info.local_bytes_per_thread = of.local_bytes_per_thread;
-  info.most_threads = abi::kTaskMostThreads;
   info.most_shared_bytes = of.most_shared_bytes;
   info.memory_bytes = of.memory_bytes;
   info.launches = of.launches;

@@ -1,9 +1,12 @@
-// The in-process session's pool of narrow tasks: kernels made bodies of an executor, and the order between tasks and
-// the session's other work on arrays.
+// The in-process session's pool of narrow tasks: kernels made bodies of an executor, or handed to a device that runs
+// tasks by itself, and the order between tasks and the session's other work on arrays.
 //
-//   spawn(arguments) ── waits for the session's work on them ─▶ executor::Executor
+//   spawn(arguments) ── waits for the session's work on them ─▶ executor::Executor, or device::TaskRunner
 //   other work on an array that tasks were given ── waits for all tasks ─▶ goes on
 //   launches, fills, copies on the device, loads ── have the resident kernel leave first, for it fills the device
+//
+// Both take the same kernels and shapes: what a resident kernel could not run is refused by the other too, so that a
+// program that runs on the CPU device runs on a GPU.
 //
 // Ownership: the session holds the pool, kinds hold the session. Thread-safe.
 #pragma once
@@ -13,6 +16,7 @@
 #include <memory>
 #include <mutex>
 
+#include "src/device/task_runner.h"
 #include "src/executor/executor.h"
 #include "src/runtime/local_module.h"
 #include "src/runtime/local_session.h"
@@ -20,27 +24,49 @@
 
 namespace pergola::runtime {
 
-// What a session has of its pool; it outlives the users' handles.
+// What a session has of its pool; it outlives the users' handles. Thread-safe.
 class TaskWork {
  public:
   static Result<std::shared_ptr<TaskWork>> create(device::DevicePtr device, const session::TaskPoolOptions& options,
                                                   std::function<void()> before_start);
 
-  executor::Executor& executor() { return *executor_; }
-  // Of a kernel of a loaded module, the number of its body; made by the first call.
-  Result<std::uint32_t> body_of(const std::shared_ptr<const LocalModule>& module, std::size_t index,
-                                const session::KernelInfo& info);
+  // A kernel with a shape, of whichever of the two there is.
+  struct Kind {
+    executor::Kind resident;
+    device::TaskRunner::KindPtr direct;
+    bool high_priority = false;
+  };
+  // `device_module` has `kernel`, which is the one at `index` of `module`.
+  Result<Kind> prepare(const std::shared_ptr<const LocalModule>& module, std::size_t index,
+                       const session::KernelInfo& info, const device::ModulePtr& device_module,
+                       const device::Kernel& kernel, const session::LaunchShape& shape);
+
+  // The one that there is; the other is null.
+  executor::Executor* resident() const { return resident_.get(); }
+  device::TaskRunner* direct() const { return direct_.get(); }
+
+  Status wait(session::TaskId id, std::optional<std::chrono::nanoseconds> timeout) {
+    return direct_ != nullptr ? direct_->wait(id, timeout) : resident_->wait(id, timeout);
+  }
+  Result<bool> check(session::TaskId id) { return direct_ != nullptr ? direct_->check(id) : resident_->check(id); }
+  Status wait_all(std::optional<std::chrono::nanoseconds> timeout) {
+    return direct_ != nullptr ? direct_->wait_all(timeout) : resident_->wait_all(timeout);
+  }
 
  private:
-  explicit TaskWork(std::shared_ptr<executor::Executor> executor) : executor_(std::move(executor)) {}
-
-  const std::shared_ptr<executor::Executor> executor_;
-  std::mutex mutex_;
-  // Of a module that is still the one at its address; it holds the session, so it is not held.
+  // A kernel as a body: in the executor under its number, else what is known of it.
   struct Made {
     std::weak_ptr<const LocalModule> module;
-    std::uint32_t body = 0;
+    std::uint32_t number = 0;
+    std::shared_ptr<const transform::TaskBody> body;
   };
+  Result<Made> body_of(const std::shared_ptr<const LocalModule>& module, std::size_t index,
+                       const session::KernelInfo& info);
+
+  std::shared_ptr<executor::Executor> resident_;  // this, or the next; written by create()
+  std::unique_ptr<device::TaskRunner> direct_;
+  std::mutex mutex_;
+  // Of a module that is still the one at its address; it holds the session, so it is not held.
   std::map<std::pair<const LocalModule*, std::size_t>, Made> bodies_;  // guarded by mutex_
 };
 

@@ -1,5 +1,6 @@
 // Narrow tasks: launches of a few warps, spawned one by one by any thread as they appear, that together fill the device
-// (Pagoda, paper 000, sections 3 and 4). They are run by a resident kernel that has these kernels in it (docs/tasks.md).
+// (Pagoda, paper 000, sections 3 and 4). They are run by a resident kernel that has these kernels in it, or on the CPU
+// device by threads (docs/tasks.md).
 //
 //   pool.prepare(kernel, shape) ─▶ TaskKind ── spawn(arguments) ─▶ TaskId ─▶ pool.wait(id), check(id), wait_all()
 //
@@ -23,10 +24,19 @@ namespace pergola::session {
 
 using TaskId = std::uint64_t;  // of one pool; never 0
 
+// Which task goes first where several wait: on the host for room, on the CPU device for a thread too. Those that run
+// go on.
+enum class TaskPriority : std::uint8_t { kNormal, kHigh };
+
+class TaskKind;
+using TaskKindPtr = std::shared_ptr<TaskKind>;
+
 // A kernel with a shape, ready to be spawned.
 class TaskKind {
  public:
   virtual ~TaskKind() = default;
+  // The same whose tasks have that priority; a kind that was prepared has the normal one.
+  virtual Result<TaskKindPtr> with_priority(TaskPriority priority) = 0;
   // Checks the arguments as launch() does. Waits where too many tasks are under way, and for work on the arrays.
   virtual Result<TaskId> spawn(std::span<const Argument> arguments) = 0;
   // The same with the parameters as the kernel's signature lays them out (KernelInfo), and neither checks nor order with
@@ -35,16 +45,23 @@ class TaskKind {
   // The same where that takes no waiting and nothing is wrong; else 0, and nothing is spawned.
   virtual TaskId try_spawn_packed(std::span<const std::byte>) noexcept { return 0; }
 };
-using TaskKindPtr = std::shared_ptr<TaskKind>;
 
-struct TaskPoolOptions {
-  std::uint32_t blocks = 0;                 // resident blocks; 0: as many as the device holds
-  std::chrono::microseconds park_after{0};  // without work the resident kernel ends after that; 0: 200
+// Who runs a pool's tasks.
+enum class TaskExecutor : std::uint8_t {
+  kUsual,     // threads on the CPU device, a resident kernel on a GPU; or what PERGOLA_TASK_EXECUTOR names
+  kResident,  // "resident": a resident kernel
+  kThreads,   // "threads": threads of the CPU device; kUnsupported on others
 };
 
-// What the pool has done, and what it runs on.
+struct TaskPoolOptions {
+  std::uint32_t blocks = 0;                 // resident blocks, or threads; 0: as many as the device holds
+  std::chrono::microseconds park_after{0};  // without work the resident kernel ends after that; 0: 200
+  TaskExecutor executor = TaskExecutor::kUsual;
+};
+
+// What the pool has done, and what it runs on. Without a resident kernel what is said of it is 0.
 struct TaskPoolInfo {
-  std::uint32_t blocks = 0;               // of the resident kernel
+  std::uint32_t blocks = 0;               // of the resident kernel, or threads
   std::uint32_t registers_per_thread = 0;  // of it, with all kinds so far in it; 0 before the first launch
   std::uint32_t local_bytes_per_thread = 0;  // what it spills, and the kernels' own local memory
   std::uint32_t most_threads = 0;         // of a block of a task
@@ -67,9 +84,10 @@ class TaskPool {
   virtual Status wait(TaskId id, std::optional<std::chrono::nanoseconds> timeout = std::nullopt) = 0;
   // Whether it has ended; an error where it failed. Never blocks.
   virtual Result<bool> check(TaskId id) = 0;
-  // For all that were spawned before the call.
+  // For all that were spawned before the call. Where tasks have failed and nobody has been told: the first one's error,
+  // and which they are; told once. The session's later work on an array that tasks were given tells the same.
   virtual Status wait_all(std::optional<std::chrono::nanoseconds> timeout = std::nullopt) = 0;
-  // Ends the resident kernel once the tasks under way have ended; the next spawn starts it again.
+  // Ends the resident kernel, where there is one, once the tasks under way have ended; the next spawn starts it again.
   virtual Status park() = 0;
   virtual TaskPoolInfo info() const = 0;
 };

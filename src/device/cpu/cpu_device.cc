@@ -12,6 +12,7 @@
 #include "src/device/cpu/cpu_queue.h"
 #include "src/device/cpu/process_exit.h"
 #include "src/device/cpu/queue_worker.h"
+#include "src/device/cpu/task_crew.h"
 
 namespace pergola::device::cpu {
 namespace {
@@ -155,11 +156,23 @@ Result<std::unique_ptr<ExecutableGraph>> CpuDevice::instantiate(GraphSpec spec) 
   return graph;
 }
 
+void CpuDevice::add_crew(const std::shared_ptr<TaskCrew>& crew) {
+  watch_for_exit();
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(crews_, [](const auto& old) { return old.expired(); });
+  crews_.push_back(crew);
+}
+
 void CpuDevice::cancel_all(const Error& why) {
   std::vector<std::weak_ptr<QueueWorker>> workers;
+  std::vector<std::weak_ptr<TaskCrew>> crews;
   {
     const std::scoped_lock lock(mutex_);
     workers = workers_;
+    crews = crews_;
+  }
+  for (const auto& weak : crews) {
+    if (const auto crew = weak.lock()) crew->cancel(why);
   }
   for (const auto& weak : workers) {
     if (const auto worker = weak.lock()) worker->cancel(why);

@@ -24,6 +24,7 @@
 namespace pergola::device::cpu {
 
 class QueueWorker;
+class TaskCrew;
 
 // kInvalidArgument where an option is out of range or `engine` is null.
 Result<DevicePtr> create_cpu_device(const CpuOptions& options, std::shared_ptr<Engine> engine);
@@ -40,7 +41,10 @@ class CpuDevice final : public Device, public std::enable_shared_from_this<CpuDe
   Result<std::unique_ptr<ExecutableGraph>> instantiate(GraphSpec spec) override;
   Status health() const override { return {}; }  // a fault ends a launch, never the device
 
-  // Stops what runs in every queue, for good; `why` becomes its error.
+  // So that cancel_all() reaches it.
+  void add_crew(const std::shared_ptr<TaskCrew>& crew);
+
+  // Stops what runs in every queue and crew, for good; `why` becomes its error.
   void cancel_all(const Error& why);
 
   const CpuOptions& options() const { return options_; }
@@ -62,8 +66,9 @@ class CpuDevice final : public Device, public std::enable_shared_from_this<CpuDe
   const std::shared_ptr<Engine> engine_;
   ProgressFlag progress_{false};
   std::atomic<std::uint64_t> next_grid_id_{1};  // relaxed: only distinct
-  std::mutex mutex_;                            // guards workers_
+  std::mutex mutex_;                            // guards the two below
   std::vector<std::weak_ptr<QueueWorker>> workers_;
+  std::vector<std::weak_ptr<TaskCrew>> crews_;
   GridRunner runner_;  // last: its threads end first
 };
 

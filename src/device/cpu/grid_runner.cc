@@ -5,7 +5,7 @@
 #include <deque>
 
 #include "src/device/cpu/backoff.h"
-#include "src/device/cpu/guarded_bytes.h"
+#include "src/device/cpu/resident_block.h"
 
 namespace pergola::device::cpu {
 namespace {
@@ -14,10 +14,8 @@ using Clock = std::chrono::steady_clock;
 
 // How long an SM leaves a launch's blocks to themselves before it admits another beside them.
 constexpr std::chrono::milliseconds kPatience{10};
-constexpr std::size_t kSharedAlignBytes = 128;
 // run() polls this often for the end of a grid before it sleeps: about as long as it takes to wake a thread.
 constexpr int kPollsForEnd = 2000;
-constexpr std::size_t kPooledResidents = 64;
 // Blocks are taken in runs that last about this long: handing out costs little beside it, and it delays nobody. A run
 // is never more than its SM's share of 1 / kRunShares of what is left, so that all SMs end together.
 constexpr std::chrono::microseconds kRunTime{50};
@@ -25,33 +23,9 @@ constexpr std::uint32_t kLongestRun = 1024, kRunShares = 4;
 // How long a launch whose time is over waits for all SMs to say where its blocks stand.
 constexpr std::chrono::milliseconds kReportTime{500};
 
-Dim3 block_index(const Dim3& grid, std::uint64_t linear) {
-  const std::uint64_t plane = std::uint64_t{grid.x} * grid.y;
-  return {static_cast<std::uint32_t>(linear % grid.x), static_cast<std::uint32_t>(linear / grid.x % grid.y),
-          static_cast<std::uint32_t>(linear / plane)};
+std::uint32_t whole_warps(std::uint64_t threads) {
+  return static_cast<std::uint32_t>((threads + 31) / 32 * 32);
 }
-
-void raise_stuck(const Launch& launch, std::uint32_t resident, std::uint64_t unstarted, std::chrono::milliseconds limit,
-                 std::span<const Stand> stands) {
-  std::string rest;
-  if (unstarted != 0)
-    rest = fmt::format(", and {} of its blocks {} for room to start", unstarted, unstarted == 1 ? "waits" : "wait");
-  launch.fault->raise(PERGOLA_ERROR(kDeviceFault, "Kernel '{}' is ended by the watchdog (PERGOLA_CPU_WATCHDOG): for {} s its {} "
-                                                  "resident blocks have only waited{}:{}",
-                                    launch.kernel_name, static_cast<double>(limit.count()) / 1000, resident, rest,
-                                    describe_stands(stands)));
-}
-
-void raise_out_of_time(const Launch& launch, std::chrono::milliseconds limit, std::uint64_t unstarted,
-                       std::span<const Stand> stands) {
-  std::string rest;
-  if (unstarted != 0) rest = fmt::format(", with {} of its blocks not begun", unstarted);
-  launch.fault->raise(
-      PERGOLA_ERROR(kDeviceFault, "Kernel '{}' is ended after {} s, its time limit (PERGOLA_CPU_TIME_LIMIT){}:{}",
-                    launch.kernel_name, static_cast<double>(limit.count()) / 1000, rest, describe_stands(stands)));
-}
-
-std::uint32_t whole_warps(std::uint64_t threads) { return static_cast<std::uint32_t>((threads + 31) / 32 * 32); }
 
 }  // namespace
 
@@ -67,10 +41,7 @@ struct GridRunner::Grid {
   static constexpr std::uint64_t kNextMask = (std::uint64_t{1} << kNextBits) - 1;
   static constexpr std::uint64_t kOneHolder = std::uint64_t{1} << kNextBits;
 
-  struct Run {
-    std::uint64_t first = 0;
-    std::uint32_t count = 0;
-  };
+  using Run = BlockRun;
 
   const Launch* launch;
   const KernelCode* code;
@@ -109,14 +80,17 @@ struct GridRunner::Grid {
   }
   bool has_blocks_left() const { return (word_.load(std::memory_order_relaxed) & kNextMask) != total; }
 
-  std::uint32_t holders() const { return static_cast<std::uint32_t>(word_.load(std::memory_order_relaxed) >> kNextBits); }
+  std::uint32_t holders() const {
+    return static_cast<std::uint32_t>(word_.load(std::memory_order_relaxed) >> kNextBits);
+  }
   std::uint64_t waiting_to_start() const { return total - (word_.load(std::memory_order_relaxed) & kNextMask); }
 
   // The watchdog's view; see the header.
   struct Watch {
     std::atomic<Clock::rep> moved_at{Clock::now().time_since_epoch().count()};  // relaxed: a time, orders nothing
-    std::atomic<std::uint32_t> reported{0};  // holders; written under mutex, read without to see whether there is a report
-    std::mutex mutex;                        // guards what follows
+    std::atomic<std::uint32_t> reported{
+        0};            // holders; written under mutex, read without to see whether there is a report
+    std::mutex mutex;  // guards what follows
     std::uint64_t round = 1;
     std::uint32_t resident = 0;   // blocks of those who reported
     std::uint64_t set_aside = 0;  // likewise
@@ -151,66 +125,6 @@ struct GridRunner::Grid {
   std::atomic<bool> done_{false};
   std::mutex mutex_;
   std::condition_variable ended_;
-};
-
-// A block on an SM and those that follow it there, with their shared memory: at the end of `shared`, where a guard page
-// follows.
-struct GridRunner::Resident {
-  Block block;
-  std::uint64_t end = 0;  // one past the last block that follows
-  Clock::time_point begun{};
-  GuardedBytes shared;
-  std::unique_ptr<BlockExecution> execution;
-  bool waiting = false;  // what its last step said
-
-  void begin(const Launch& launch, const KernelCode& code, const Grid::Run& run, std::uint32_t sm,
-             std::uint32_t shared_bytes) {
-    block.launch = &launch;
-    block.following = 0;
-    if (launch.fault->raised()) return;
-    const std::size_t room = (std::size_t{shared_bytes} + kSharedAlignBytes - 1) / kSharedAlignBytes * kSharedAlignBytes;
-    if (shared.size_bytes() < room) shared = GuardedBytes::make(room, kSharedAlignBytes);
-    waiting = false;
-    if (shared.size_bytes() < room) {
-      launch.fault->raise(PERGOLA_ERROR(kResourceExhausted, "The host has no {} bytes for a block's shared memory.",
-                                        shared_bytes));
-      return;
-    }
-    block = {&launch, block_index(launch.config.grid, run.first), sm, shared.data() + shared.size_bytes() - room,
-             shared_bytes, run.count - 1};
-    end = run.first + run.count;
-    execution = code.start(block);
-  }
-
-  // One turn. True when the block has ended.
-  bool step(std::uint64_t budget, ProgressFlag* progress) {
-    const FaultSlot& fault = *block.launch->fault;
-    if (execution == nullptr || fault.raised()) return true;
-    const Progress said = execution->step(budget);
-    waiting = said == Progress::kWaiting;
-    if (!waiting && progress != nullptr && !progress->load(std::memory_order_relaxed)) {
-      progress->store(true, std::memory_order_relaxed);
-    }
-    return said == Progress::kFinished || fault.raised();
-  }
-  void finish() { execution.reset(); }
-};
-
-// Residents that are kept for the next block, with their shared memory. Owned by one thread.
-class GridRunner::ResidentPool {
- public:
-  std::unique_ptr<Resident> take() {
-    if (free_.empty()) return std::make_unique<Resident>();
-    std::unique_ptr<Resident> out = std::move(free_.back());
-    free_.pop_back();
-    return out;
-  }
-  void put(std::unique_ptr<Resident> resident) {
-    if (free_.size() < kPooledResidents) free_.push_back(std::move(resident));
-  }
-
- private:
-  std::vector<std::unique_ptr<Resident>> free_;
 };
 
 // One virtual SM: everything in it belongs to its thread.
@@ -248,14 +162,14 @@ class GridRunner::SmWorker {
   // What this SM holds of one grid.
   struct Share {
     std::shared_ptr<Grid> grid;
-    std::vector<std::unique_ptr<Resident>> residents;
+    std::vector<std::unique_ptr<ResidentBlock>> residents;
     Clock::time_point admitted{};
     bool all_waiting = false;
     std::uint64_t reported_round = 0;  // of Grid::watch
     bool overtime_reported = false;
-    std::uint32_t most = 1;            // blocks to take at a time
-    Grid::Run set_aside;               // taken, and not begun: what an execution left of its run
-    bool one_by_one = false;           // since then
+    std::uint32_t most = 1;   // blocks to take at a time
+    Grid::Run set_aside;      // taken, and not begun: what an execution left of its run
+    bool one_by_one = false;  // since then
 
     bool has_blocks_left() const { return set_aside.count != 0 || grid->has_blocks_left(); }
     Grid::Run take() {
@@ -296,7 +210,7 @@ class GridRunner::SmWorker {
     bool moved = admit(share, earlier_has_blocks);
     bool all_waiting = true;
     for (std::size_t i = 0; i < share.residents.size();) {
-      Resident& resident = *share.residents[i];
+      ResidentBlock& resident = *share.residents[i];
       const bool ended = resident.step(runner_.options_.step_budget, share.grid->progress);
       if (resident.block.following != 0) set_aside(share, resident);
       if (ended) {
@@ -335,7 +249,7 @@ class GridRunner::SmWorker {
   }
 
   // The execution has stopped in the middle of its run: others may have to run before it goes on.
-  static void set_aside(Share& share, Resident& resident) {
+  static void set_aside(Share& share, ResidentBlock& resident) {
     const std::uint32_t count = std::exchange(resident.block.following, 0);
     PERGOLA_CHECK(share.set_aside.count == 0);
     share.set_aside = {resident.end - count, count};
@@ -345,7 +259,7 @@ class GridRunner::SmWorker {
   }
 
   // Runs grow or shrink to kRunTime.
-  static void measure(Share& share, const Resident& resident) {
+  static void measure(Share& share, const ResidentBlock& resident) {
     if (share.one_by_one) return;
     const Clock::duration took = Clock::now() - resident.begun;
     if (took < kRunTime) share.most = std::min(2 * share.most, kLongestRun);
@@ -377,12 +291,14 @@ class GridRunner::SmWorker {
     }
     // All of this share wait, so it keeps the grid: nobody ends it under us.
     const auto resident = static_cast<std::uint32_t>(share.residents.size());
-    const auto reported = state.reported.load(std::memory_order_relaxed) + resident + (share.set_aside.count != 0 ? 1 : 0);
+    const auto reported =
+        state.reported.load(std::memory_order_relaxed) + resident + (share.set_aside.count != 0 ? 1 : 0);
     state.reported.store(reported, std::memory_order_relaxed);
     state.resident += resident;
     state.set_aside += share.set_aside.count;
     if (reported != grid.holders()) return;
-    raise_stuck(*grid.launch, state.resident, grid.waiting_to_start() + state.set_aside, runner_.options_.watchdog, state.stands);
+    raise_stuck(*grid.launch, state.resident, grid.waiting_to_start() + state.set_aside, runner_.options_.watchdog,
+                state.stands);
   }
 
   bool admit(Share& share, bool earlier_has_blocks) {
@@ -391,7 +307,7 @@ class GridRunner::SmWorker {
       const Grid::Run run = share.take();
       if (run.count == 0) break;
       const Grid& grid = *share.grid;
-      std::unique_ptr<Resident> resident = pool_.take();
+      std::unique_ptr<ResidentBlock> resident = pool_.take();
       if (!share.one_by_one) resident->begun = Clock::now();
       resident->begin(*grid.launch, *grid.code, run, index_, grid.shared_bytes);
       share.residents.push_back(std::move(resident));
@@ -428,7 +344,7 @@ class GridRunner::SmWorker {
 
   void retire(Share& share, std::size_t i) {
     Grid& grid = *share.grid;
-    std::unique_ptr<Resident> resident = std::move(share.residents[i]);
+    std::unique_ptr<ResidentBlock> resident = std::move(share.residents[i]);
     measure(share, *resident);
     share.residents.erase(share.residents.begin() + static_cast<std::ptrdiff_t>(i));
     resident->finish();
@@ -471,8 +387,7 @@ std::uint32_t GridRunner::resident_blocks_per_sm(std::uint32_t threads, std::uin
   const std::uint32_t by_threads = options_.threads_per_sm / std::max(32u, whole_warps(threads));
   const std::uint64_t own = std::uint64_t{shared_bytes} + kReservedSharedBytesPerBlock;
   const std::uint64_t by_shared = options_.shared_bytes_per_sm / own;
-  return static_cast<std::uint32_t>(
-      std::min<std::uint64_t>({options_.blocks_per_sm, by_threads, by_shared}));
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>({options_.blocks_per_sm, by_threads, by_shared}));
 }
 
 Status GridRunner::run(const Launch& launch, const KernelCode& code, std::uint32_t shared_bytes,
@@ -519,7 +434,7 @@ Status GridRunner::run(const Launch& launch, const KernelCode& code, std::uint32
 // The calling thread is an SM for one block. Nobody else waits for this thread, so it may back off as long as it likes.
 Status GridRunner::run_here(const Launch& launch, const KernelCode& code, std::uint32_t shared_bytes,
                             ProgressFlag* progress) {
-  thread_local Resident resident;
+  thread_local ResidentBlock resident;
   resident.begin(launch, code, {0, 1}, 0, shared_bytes);
   Backoff backoff;
   const Clock::time_point begun = Clock::now();

@@ -37,6 +37,7 @@
 #include <vector>
 
 #include "src/device/cpu/block.h"
+#include "src/device/cpu/resident_block.h"
 
 namespace pergola::device::cpu {
 
@@ -54,10 +55,6 @@ struct RunnerOptions {
 };
 
 inline constexpr std::uint32_t kReservedSharedBytesPerBlock = 1024;
-
-// Set to true whenever some block of the launch made progress other than waiting. Written by SMs (only where it is
-// false: the line stays shared), cleared by who watches; relaxed, as it orders nothing.
-using ProgressFlag = std::atomic<bool>;
 
 class GridRunner {
  public:
@@ -82,8 +79,6 @@ class GridRunner {
 
  private:
   struct Grid;
-  struct Resident;
-  class ResidentPool;
   class SmWorker;
 
   Status run_here(const Launch& launch, const KernelCode& code, std::uint32_t shared_bytes, ProgressFlag* progress);

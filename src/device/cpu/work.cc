@@ -8,13 +8,6 @@
 #include "src/device/validate.h"
 
 namespace pergola::device::cpu {
-namespace {
-
-// What a struct parameter may be aligned to (a 64-byte descriptor, and room to spare).
-constexpr std::size_t kParameterAlignBytes = 128;
-
-}  // namespace
-
 Result<CpuBuffer*> own_buffer(const CpuDevice& device, const BufferPtr& buffer) {
   auto* own = dynamic_cast<CpuBuffer*>(buffer.get());
   if (own != nullptr && own->memory() == device.memory().get()) return own;

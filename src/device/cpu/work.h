@@ -17,6 +17,9 @@ namespace pergola::device::cpu {
 class CpuDevice;
 class QueueWorker;
 
+// What a struct parameter may be aligned to (a 64-byte descriptor, and room to spare).
+inline constexpr std::size_t kParameterAlignBytes = 128;
+
 class LaunchWork {
  public:
   static Result<LaunchWork> make(CpuDevice& device, const ModulePtr& module, const Kernel& kernel,

@@ -1,0 +1,56 @@
+#include <algorithm>
+
+#include "src/base/fork.h"
+#include "src/device/cpu/task_crew.h"
+
+namespace pergola::device::cpu {
+namespace {
+
+// The owner of a crew.
+class CpuTaskRunner final : public TaskRunner {
+ public:
+  CpuTaskRunner(std::shared_ptr<CpuDevice> device, std::uint32_t most_threads)
+      : grace_(device->options().teardown_grace), crew_(std::make_shared<TaskCrew>(device)) {
+    device->add_crew(crew_);
+    const std::uint32_t sms = device->info().sm_count;
+    crew_->start(most_threads == 0 ? sms : std::min(most_threads, sms));
+  }
+  ~CpuTaskRunner() override { is_forked_child() ? crew_->abandon() : crew_->close(grace_); }
+  CpuTaskRunner(const CpuTaskRunner&) = delete;
+  CpuTaskRunner& operator=(const CpuTaskRunner&) = delete;
+
+  Result<KindPtr> kind(const ModulePtr& module, const Kernel& kernel, const LaunchConfig& config) override {
+    return crew_->kind(module, kernel, config);
+  }
+  Result<Id> spawn(const KindPtr& kind, std::span<const std::byte> parameters, bool high_priority) override {
+    return crew_->spawn(kind, parameters, high_priority);
+  }
+  Status wait(Id id, std::optional<std::chrono::nanoseconds> timeout) override {
+    return crew_->wait(id, deadline(timeout));
+  }
+  Result<bool> check(Id id) override { return crew_->check(id); }
+  Status wait_all(std::optional<std::chrono::nanoseconds> timeout) override {
+    return crew_->wait_all(deadline(timeout));
+  }
+  TaskRunnerInfo info() const override { return crew_->info(); }
+
+ private:
+  // A timeout beyond the clock's range is for ever.
+  static TaskCrew::Deadline deadline(std::optional<std::chrono::nanoseconds> timeout) {
+    if (!timeout || *timeout > std::chrono::hours(24 * 365)) return std::nullopt;
+    return std::chrono::steady_clock::now() + *timeout;
+  }
+
+  const std::chrono::milliseconds grace_;
+  const std::shared_ptr<TaskCrew> crew_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<TaskRunner>> create_task_runner(const DevicePtr& device, std::uint32_t most_threads) {
+  auto own = std::dynamic_pointer_cast<CpuDevice>(device);
+  if (own == nullptr) return std::unique_ptr<TaskRunner>();
+  return std::unique_ptr<TaskRunner>(std::make_unique<CpuTaskRunner>(std::move(own), most_threads));
+}
+
+}  // namespace pergola::device::cpu

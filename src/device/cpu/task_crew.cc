@@ -1,0 +1,388 @@
+#include "src/device/cpu/task_crew.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/base/log.h"
+#include "src/device/cpu/process_exit.h"
+#include "src/device/cpu/task_worker.h"
+#include "src/device/cpu/work.h"
+#include "src/device/validate.h"
+
+namespace pergola::device::cpu {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+// How long a thread looks for what it waits for before it sleeps: about what it takes to wake one.
+constexpr std::chrono::microseconds kLookFor{20};
+constexpr std::uint64_t kSlotMask = TaskCrew::kMostOpen - 1;
+constexpr std::uint32_t kLongestRun = 32, kRunShares = 4;  // blocks of one task that a worker takes at a time
+
+}  // namespace
+
+TaskCrew::TaskCrew(std::shared_ptr<CpuDevice> device) : device_(std::move(device)), slots_(new Slot[kMostOpen]) {
+  free_.reserve(kMostOpen);
+  for (std::uint32_t n = kMostOpen; n-- > 0;) free_.push_back(n);
+}
+
+void TaskCrew::start(std::uint32_t threads) {
+  const std::scoped_lock lock(mutex_);  // threads look at how many they are
+  for (std::uint32_t n = 0; n < threads; ++n)
+    threads_.emplace_back([crew = shared_from_this(), n] { Worker(*crew, n).run(); });
+}
+
+Result<TaskRunner::KindPtr> TaskCrew::kind(const ModulePtr& module, const Kernel& kernel,
+                                           const LaunchConfig& config) const {
+  const auto* own_module = dynamic_cast<const CpuModule*>(module.get());
+  if (own_module == nullptr || own_module->device() != device_.get())
+    return PERGOLA_ERROR(kInvalidArgument, "The module is {}.",
+                         module == nullptr ? "null" : "of another device; load it on the device of these tasks");
+  const CpuKernel* own = own_module->own(kernel);
+  if (own == nullptr)
+    return PERGOLA_ERROR(kInvalidArgument, "The kernel is not one of the module that is given with it.");
+  auto made = std::make_shared<Kind>();
+  made->parameter_bytes = own->signature().parameter_bytes;
+  PERGOLA_TRY(validate_launch(device_->info(), *own, config, made->parameter_bytes));
+  const std::uint64_t shared = own->shared_bytes(config.dynamic_shared_bytes);
+  if (shared > device_->info().max_shared_bytes_per_block)
+    return PERGOLA_ERROR(kResourceExhausted,
+                         "Kernel '{}' needs {} bytes of shared memory, {} of them dynamic; a block of '{}' has at most "
+                         "{}.",
+                         own->signature().name, shared, config.dynamic_shared_bytes, device_->info().id,
+                         device_->info().max_shared_bytes_per_block);
+  made->module = module;
+  made->kernel = own;
+  made->config = config;
+  made->shared_bytes = static_cast<std::uint32_t>(shared);
+  made->crew = this;
+  return TaskRunner::KindPtr(std::move(made));
+}
+
+// ── Spawning ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+Status TaskCrew::open_slot(Slot& slot, const TaskRunner::KindPtr& given, std::span<const std::byte> parameters) {
+  const std::size_t bytes = std::max<std::size_t>(parameters.size(), kParameterAlignBytes);
+  if (slot.parameters.size_bytes() < bytes) slot.parameters = AlignedBytes::make(bytes, kParameterAlignBytes);
+  if (slot.parameters.data() == nullptr)
+    return PERGOLA_ERROR(kResourceExhausted, "The host has no {} bytes for parameters.", parameters.size());
+  if (!parameters.empty()) std::memcpy(slot.parameters.data(), parameters.data(), parameters.size());
+  slot.kind = std::static_pointer_cast<const Kind>(given);
+  const Kind& kind = *slot.kind;
+  slot.fault.emplace();
+  slot.print.emplace(device_->output());
+  Launch& launch = slot.launch;
+  launch.kernel_name = kind.kernel->signature().name;
+  launch.config = kind.config;
+  launch.parameters = {slot.parameters.data(), parameters.size()};
+  launch.static_shared_bytes = kind.kernel->resources().static_shared_bytes;
+  launch.grid_id = device_->next_grid_id();
+  launch.sm_count = device_->info().sm_count;
+  launch.memory = &device_->memory()->map;
+  launch.print = &*slot.print;
+  launch.heap = &device_->heap();
+  launch.fault = &*slot.fault;
+  launch.reads_grid_workspace = kind.kernel->reads_grid_workspace();
+  slot.next = 0;
+  slot.total = kind.config.grid.count();
+  slot.left.store(slot.total, std::memory_order_relaxed);
+  slot.serial = ++spawned_;
+  slot.waited_for = false;
+  return {};
+}
+
+Result<TaskCrew::Id> TaskCrew::spawn(const TaskRunner::KindPtr& given, std::span<const std::byte> parameters,
+                                     bool high_priority) {
+  const auto* kind = static_cast<const Kind*>(given.get());
+  if (kind == nullptr || kind->crew != this || parameters.size() != kind->parameter_bytes)
+    return PERGOLA_ERROR(kInvalidArgument, "The task's kind is {}.",
+                         kind == nullptr      ? "null"
+                         : kind->crew != this ? "of another runner of tasks"
+                                              : "of a kernel with more or fewer bytes of parameters");
+  std::unique_lock lock(mutex_);
+  const auto may_go = [&] {
+    return !cancelled_.ok() || (!free_.empty() && (high_priority || high_wait_for_room_ == 0));
+  };
+  if (!may_go()) {
+    ++wait_for_room_;
+    high_wait_for_room_ += high_priority ? 1 : 0;
+    has_room_.wait(lock, may_go);
+    --wait_for_room_;
+    high_wait_for_room_ -= high_priority ? 1 : 0;
+    if (wait_for_room_ != 0 && !free_.empty()) has_room_.notify_all();
+  }
+  PERGOLA_TRY(cancelled_);
+  const std::uint32_t number = free_.back();
+  Slot& slot = slots_[number];
+  PERGOLA_TRY(open_slot(slot, given, parameters));
+  free_.pop_back();
+  ++open_;
+  const std::uint64_t state = slot.state.load(std::memory_order_relaxed) + 3;  // the next number, and open
+  slot.state.store(state, std::memory_order_relaxed);
+  (high_priority ? high_ : normal_).push_back(number);
+  arrived_.fetch_add(1, std::memory_order_relaxed);
+  const bool wakes = sleeping_ != 0 && looking_ == 0;
+  lock.unlock();
+  if (wakes) has_work_.notify_one();
+  return id_of(slot, state);
+}
+
+TaskCrew::Part TaskCrew::take() {
+  std::deque<std::uint32_t>& queue = high_.empty() ? normal_ : high_;
+  if (queue.empty()) return {};
+  Slot& slot = slots_[queue.front()];
+  const std::uint64_t share = (slot.total - slot.next) / (std::uint64_t{kRunShares} * threads_.size());
+  const auto count = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(share, 1, kLongestRun));
+  const Part part{&slot, {slot.next, count}};
+  slot.next += count;
+  if (slot.next == slot.total) queue.pop_front();
+  if (sleeping_ != 0 && looking_ == 0 && has_work()) has_work_.notify_one();
+  return part;
+}
+
+void TaskCrew::await_work(std::unique_lock<std::mutex>& lock) {
+  ++looking_;
+  const std::uint64_t seen = arrived_.load(std::memory_order_relaxed);
+  lock.unlock();
+  const auto until = Clock::now() + kLookFor;
+  while (arrived_.load(std::memory_order_relaxed) == seen && Clock::now() < until) std::this_thread::yield();
+  lock.lock();
+  --looking_;
+  if (has_work() || stop_) return;
+  ++sleeping_;
+  has_work_.wait(lock, [this] { return has_work() || stop_; });
+  --sleeping_;
+}
+
+// ── Ending ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+void TaskCrew::begin(Slot& slot) {
+  slot.margins.emplace(device_->memory()->margins, slot.launch.kernel_name, slot.launch.parameters);
+  slot.first_heap_block = device_->heap().next_id();
+}
+
+Status TaskCrew::end(Slot& slot) {
+  Status status = slot.fault->status();
+  if (status.ok()) status = slot.margins->end();
+  if (status.ok()) status = device_->heap().check(slot.launch.kernel_name, slot.first_heap_block);
+  slot.print->flush();
+  slot.margins.reset();
+  slot.kind.reset();  // before the task counts as ended: whoever has waited finds its module let go
+  return status;
+}
+
+void TaskCrew::note_ended(Slot& slot, Status status) {
+  const std::uint64_t state = slot.state.load(std::memory_order_relaxed);
+  if (!status.ok()) {
+    if (failed_.size() == kMostFailures) {
+      const auto oldest = failed_.find(failed_in_order_.front());
+      untold_ -= oldest->second.told ? 0 : 1;
+      failed_.erase(oldest);
+      failed_in_order_.pop_front();
+    }
+    const Id id = id_of(slot, state);
+    failed_.emplace(id, Failure{Error{status.code(), fmt::format("Task {:#x} has failed: {}", id, status.message()),
+                                      __FILE__, __LINE__}});
+    failed_in_order_.push_back(id);
+    ++untold_;
+    ++failed_count_;
+    any_failed_.store(true, std::memory_order_release);
+  }
+  slot.state.store(state - 1, std::memory_order_release);
+  free_.push_back(static_cast<std::uint32_t>(&slot - slots_.get()));
+  --open_;
+  if (waiting_ != 0 && (slot.waited_for || open_ == 0)) has_ended_.notify_all();
+  if (wait_for_room_ != 0 && (high_wait_for_room_ != 0 || free_.size() >= kMostOpen / 8 || !has_work()))
+    has_room_.notify_all();
+}
+
+void TaskCrew::cancel(const Error& why) {
+  const std::scoped_lock lock(mutex_);
+  if (!cancelled_.ok()) return;
+  cancelled_ = why;
+  for (std::deque<std::uint32_t>* queue : {&high_, &normal_}) {
+    for (const std::uint32_t number : *queue) {
+      Slot& slot = slots_[number];
+      if (slot.next == 0) {
+        slot.kind.reset();
+        note_ended(slot, why);
+        continue;
+      }
+      // Its blocks that nobody has taken never will be; those that run see the fault.
+      slot.fault->raise(why);
+      const std::uint64_t rest = slot.total - std::exchange(slot.next, slot.total);
+      if (slot.left.fetch_sub(rest, std::memory_order_acq_rel) == rest) note_ended(slot, end(slot));
+    }
+    queue->clear();
+  }
+  for (std::uint32_t n = 0; n < kMostOpen; ++n)
+    if ((slots_[n].state.load(std::memory_order_relaxed) & 1) != 0) slots_[n].fault->raise(why);
+  has_room_.notify_all();
+  has_ended_.notify_all();
+}
+
+bool TaskCrew::await_idle(std::unique_lock<std::mutex>& lock, milliseconds grace) {
+  const milliseconds slice = std::clamp(grace / 8, milliseconds(1), milliseconds(100));
+  milliseconds still{0};
+  while (!has_ended_.wait_for(lock, slice, [this] { return open_ == 0; })) {
+    // exchange, relaxed: only whether anything moved since the last look; it orders nothing.
+    const bool moved = device_->progress().exchange(false, std::memory_order_relaxed);
+    still = moved && !process_is_ending() ? milliseconds(0) : still + slice;
+    if (still >= grace) return false;
+  }
+  return true;
+}
+
+void TaskCrew::close(milliseconds grace) {
+  std::unique_lock lock(mutex_);
+  ++waiting_;
+  bool ended = await_idle(lock, grace);
+  if (!ended) {
+    lock.unlock();
+    PERGOLA_WARN(
+        "Tasks of the CPU device get nowhere when their pool ends, or while the process ends; they are stopped "
+        "after {} ms.",
+        grace.count());
+    cancel(
+        PERGOLA_ERROR(kDeviceLost, "The pool of tasks has ended, and this one did not within {} ms.", grace.count()));
+    lock.lock();
+    ended = has_ended_.wait_for(lock, std::max(grace, milliseconds(2000)), [this] { return open_ == 0; });
+  }
+  stop_ = true;
+  lock.unlock();
+  has_work_.notify_all();
+  if (!ended) PERGOLA_WARN("A task of the CPU device does not stop when it is told to; its thread is left behind.");
+  for (std::thread& thread : threads_) ended ? thread.join() : thread.detach();
+}
+
+void TaskCrew::abandon() {
+  for (std::thread& thread : threads_) thread.detach();
+}
+
+// ── Waiting ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+TaskCrew::Id TaskCrew::id_of(const Slot& slot, std::uint64_t state) const {
+  return (state >> 1) << kSlotBits | static_cast<std::uint64_t>(&slot - slots_.get());
+}
+
+Result<bool> TaskCrew::has_ended(Id id) const {
+  const std::uint64_t state = slots_[id & kSlotMask].state.load(std::memory_order_acquire);
+  const std::uint64_t number = id >> kSlotBits;
+  if (number == 0 || number > state >> 1)
+    return PERGOLA_ERROR(kInvalidArgument, "{:#x} is no id of a task that this pool has spawned.", id);
+  return number < state >> 1 || (state & 1) == 0;
+}
+
+// Looks for a while, then sleeps: `next` is the task whose end is waited for, or 0 where it is over.
+template <typename Next>
+Status TaskCrew::wait_until(Deadline deadline, const Next& next) {
+  const auto over = [] { return PERGOLA_ERROR(kTimeout, "The time is over, and the tasks go on."); };
+  const auto looks_until = Clock::now() + kLookFor;
+  while (next() != 0) {
+    if (Clock::now() < looks_until && (!deadline || Clock::now() < *deadline)) {
+      std::this_thread::yield();
+      continue;
+    }
+    std::unique_lock lock(mutex_);
+    const Id id = next();
+    if (id == 0) break;
+    Slot& slot = slots_[id & kSlotMask];
+    slot.waited_for = true;
+    const auto ended = [&] { return *has_ended(id); };
+    ++waiting_;
+    bool in_time = true;
+    if (deadline)
+      in_time = has_ended_.wait_until(lock, *deadline, ended);
+    else
+      has_ended_.wait(lock, ended);
+    --waiting_;
+    if (!in_time) return over();
+  }
+  return {};
+}
+
+Status TaskCrew::told(Id id) {
+  const auto found = failed_.find(id);
+  if (found == failed_.end()) return {};
+  if (!found->second.told) --untold_;
+  found->second.told = true;
+  return found->second.error;
+}
+
+Status TaskCrew::outcome(Id id) {
+  if (!any_failed_.load(std::memory_order_acquire)) return {};
+  const std::scoped_lock lock(mutex_);
+  return told(id);
+}
+
+Status TaskCrew::wait(Id id, Deadline deadline) {
+  PERGOLA_TRY(has_ended(id).status());
+  PERGOLA_TRY(wait_until(deadline, [&] { return *has_ended(id) ? 0 : id; }));
+  return outcome(id);
+}
+
+Result<bool> TaskCrew::check(Id id) {
+  PERGOLA_ASSIGN(const bool ended, has_ended(id));
+  if (ended) PERGOLA_TRY(outcome(id));
+  return ended;
+}
+
+Status TaskCrew::wait_all(Deadline deadline) {
+  std::vector<std::pair<std::uint64_t, Id>> open;  // by when they were spawned
+  {
+    const std::scoped_lock lock(mutex_);
+    if (open_ != 0) open.reserve(open_);
+    for (std::uint32_t n = 0; n < kMostOpen && open.size() < open_; ++n) {
+      const std::uint64_t state = slots_[n].state.load(std::memory_order_relaxed);
+      if ((state & 1) != 0) open.emplace_back(slots_[n].serial, id_of(slots_[n], state));
+    }
+  }
+  // The last one first: when it has ended most others have, and nobody was woken for each of them.
+  std::sort(open.begin(), open.end());
+  PERGOLA_TRY(wait_until(deadline, [&]() -> Id {
+    while (!open.empty() && *has_ended(open.back().second)) open.pop_back();
+    return open.empty() ? 0 : open.back().second;
+  }));
+  if (!any_failed_.load(std::memory_order_acquire)) return {};
+  const std::scoped_lock lock(mutex_);
+  return untold();
+}
+
+Status TaskCrew::untold() {
+  if (untold_ == 0) return {};
+  constexpr std::size_t kNamed = 8;
+  const Error* first = nullptr;
+  std::vector<std::string> others;
+  for (const Id id : failed_in_order_) {
+    Failure& failure = failed_.at(id);
+    if (std::exchange(failure.told, true)) continue;
+    if (first == nullptr)
+      first = &failure.error;
+    else if (others.size() < kNamed)
+      others.push_back(fmt::format("{:#x}", id));
+  }
+  const std::size_t more = std::exchange(untold_, 0) - 1;
+  if (more == 0) return *first;
+  const std::size_t unnamed = more - others.size();
+  const std::string rest = unnamed == 0 ? "" : fmt::format(" and {} more", unnamed);
+  return Error{first->code,
+               fmt::format("{} tasks have failed; {} The others are {}{}.", more + 1, first->message,
+                           fmt::join(others, ", "), rest),
+               __FILE__, __LINE__};
+}
+
+TaskRunnerInfo TaskCrew::info() const {
+  const std::scoped_lock lock(mutex_);
+  TaskRunnerInfo info;
+  info.threads = static_cast<std::uint32_t>(threads_.size());
+  info.most_open = kMostOpen;
+  info.memory_bytes = kMostOpen * sizeof(Slot);
+  for (std::uint32_t n = 0; n < kMostOpen; ++n) info.memory_bytes += slots_[n].parameters.size_bytes();
+  info.spawned = spawned_;
+  info.failed = failed_count_;
+  return info;
+}
+
+}  // namespace pergola::device::cpu

@@ -1,0 +1,143 @@
+// Narrow tasks of the CPU device (task_runner.h): workers, as many as virtual SMs, that take tasks one by one.
+//
+//                      ┌ high ┐
+//   spawn ─▶ [slots] ─▶┤      ├─▶ worker: [block][block] …   step() each in turn; ended: the task's own error, its slot
+//                      └normal┘                              free again
+//
+// A resident kernel would be run here a thread at a time, and a launch per task would pass by a queue that runs one
+// after the other. A worker instead runs a task's blocks to their end where they run through; where all that it has
+// wait for something, or none has ended for kPatience, it takes another beside them, up to kMostResidents: so tasks
+// that wait for what a later one does get on, as beside the warps of a resident kernel.
+//
+// A task has a slot from spawn to end, of kMostOpen. Its id is the slot's number and how often the slot had been given
+// out: what is asked for later is known to have ended without being kept. Failures are kept, kMostFailures of them.
+//
+// Locks: mutex_ guards all but what says otherwise; no kernel runs under it. The crew is shared by its owner and its
+// threads, so that a kernel that ignores cancellation can be left behind. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "src/device/cpu/aligned_bytes.h"
+#include "src/device/cpu/cpu_device.h"
+#include "src/device/cpu/cpu_module.h"
+#include "src/device/cpu/print.h"
+#include "src/device/cpu/resident_block.h"
+#include "src/device/task_runner.h"
+
+namespace pergola::device::cpu {
+
+// With at most so many threads; 0: as many as virtual SMs. Null where `device` is no CPU device.
+Result<std::unique_ptr<TaskRunner>> create_task_runner(const DevicePtr& device, std::uint32_t most_threads);
+
+class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
+ public:
+  using Id = TaskRunner::Id;
+  using Deadline = std::optional<std::chrono::steady_clock::time_point>;
+  static constexpr std::uint32_t kSlotBits = 12, kMostOpen = 1u << kSlotBits;
+  static constexpr std::size_t kMostFailures = 1 << 16, kMostResidents = 32;
+
+  class Kind final : public TaskRunner::Kind {
+   public:
+    ModulePtr module;
+    const CpuKernel* kernel = nullptr;
+    LaunchConfig config;
+    std::uint32_t shared_bytes = 0;
+    std::size_t parameter_bytes = 0;
+    const TaskCrew* crew = nullptr;
+  };
+
+  explicit TaskCrew(std::shared_ptr<CpuDevice> device);
+  TaskCrew(const TaskCrew&) = delete;
+  TaskCrew& operator=(const TaskCrew&) = delete;
+  void start(std::uint32_t threads);
+
+  Result<TaskRunner::KindPtr> kind(const ModulePtr& module, const Kernel& kernel, const LaunchConfig& config) const;
+  Result<Id> spawn(const TaskRunner::KindPtr& kind, std::span<const std::byte> parameters, bool high_priority);
+  Status wait(Id id, Deadline deadline);
+  Result<bool> check(Id id);
+  Status wait_all(Deadline deadline);
+  TaskRunnerInfo info() const;
+
+  // Ends what runs and what waits, for good; `why` is the error of both.
+  void cancel(const Error& why);
+  // Waits for the tasks, cancels them where no kernel of the device has got on for `grace`, ends the threads. Once.
+  void close(std::chrono::milliseconds grace);
+  // The end in a forked child, which has none of the threads.
+  void abandon();
+
+ private:
+  // A task's; of the task's workers where it says so.
+  struct Slot {
+    // How often the slot was given out, and in bit 0 whether the task goes on. Written under mutex_; release when it
+    // has ended, for those who look without.
+    std::atomic<std::uint64_t> state{0};
+    std::shared_ptr<const Kind> kind;
+    AlignedBytes parameters;
+    Launch launch;                                // constant while the task is open
+    std::optional<FaultSlot> fault;               // thread-safe, made anew for each task
+    std::optional<PrintBuffer> print;             // likewise
+    std::optional<BufferMargins::Watch> margins;  // of the worker that begins the task, then of the one that ends it
+    std::uint64_t first_heap_block = 0;           // likewise
+    std::uint64_t next = 0, total = 0;            // block that is taken next, of how many
+    std::uint64_t serial = 0;                     // of the spawn
+    bool waited_for = false;                      // by some thread that sleeps
+    std::atomic<std::uint64_t> left{0};  // blocks that have not ended; acq_rel: who ends the task sees them all
+  };
+  // Blocks of a task that a worker has.
+  struct Part {
+    Slot* slot = nullptr;
+    BlockRun run;
+  };
+  class Worker;  // task_worker.h
+
+  Part take();                                 // under mutex_; none where nothing waits
+  void begin(Slot& slot);                      // by whoever takes the first block
+  Status end(Slot& slot);                      // by whoever has run the last one
+  void note_ended(Slot& slot, Status status);  // under mutex_
+  void await_work(std::unique_lock<std::mutex>& lock);
+  bool has_work() const { return !high_.empty() || !normal_.empty(); }
+  bool await_idle(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds grace);
+
+  Id id_of(const Slot& slot, std::uint64_t state) const;
+  Result<bool> has_ended(Id id) const;
+  template <typename IsOver>
+  Status wait_until(Deadline deadline, const IsOver& is_over);
+  Status outcome(Id id);
+  Status told(Id id);  // under mutex_; how the ended task ended
+  Status untold();     // under mutex_
+  Status open_slot(Slot& slot, const TaskRunner::KindPtr& kind, std::span<const std::byte> parameters);
+
+  const std::shared_ptr<CpuDevice> device_;
+  const std::unique_ptr<Slot[]> slots_;
+  mutable std::mutex mutex_;
+  std::condition_variable has_work_, has_room_, has_ended_;
+  std::vector<std::uint32_t> free_;
+  std::deque<std::uint32_t> high_, normal_;                               // with blocks to take
+  std::size_t looking_ = 0, sleeping_ = 0;                                // workers without anything
+  std::size_t wait_for_room_ = 0, high_wait_for_room_ = 0, waiting_ = 0;  // threads that spawn, and that wait
+  std::size_t open_ = 0;
+  std::uint64_t spawned_ = 0, failed_count_ = 0;
+  std::atomic<std::uint64_t> arrived_{0};  // as QueueWorker's: what looks for work without the lock looks at it
+  std::atomic<bool> any_failed_{false};    // set once, under mutex_, before the failed task's state
+  struct Failure {
+    Error error;
+    bool told = false;
+  };
+  std::map<Id, Failure> failed_;
+  std::deque<Id> failed_in_order_;
+  std::size_t untold_ = 0;
+  Status cancelled_;
+  bool stop_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace pergola::device::cpu

@@ -1,0 +1,57 @@
+// Narrow tasks that a device runs by itself, where it can run many small launches as cheaply as a resident kernel would
+// (executor/): each with an end and an error of its own, in no order with each other nor with the device's queues.
+//
+//   spawn() ─▶ open ─▶ ended, well or with its own error ─▶ wait(), check(), wait_all()
+//
+// Thread-safe. A runner keeps its device, a kind its module, an open task its kind.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "src/base/result.h"
+#include "src/device/kernel.h"
+#include "src/device/types.h"
+
+namespace pergola::device {
+
+struct TaskRunnerInfo {
+  std::uint32_t threads = 0;    // of the host, that run tasks
+  std::uint32_t most_open = 0;  // tasks, before a spawn waits
+  std::uint64_t memory_bytes = 0, spawned = 0, failed = 0;
+};
+
+class TaskRunner {
+ public:
+  using Id = std::uint64_t;  // of one runner; never 0
+
+  // A kernel with a shape, checked.
+  class Kind {
+   public:
+    virtual ~Kind() = default;
+  };
+  using KindPtr = std::shared_ptr<const Kind>;
+
+  virtual ~TaskRunner() = default;  // waits for its tasks, as a queue for its work
+
+  // Checks what Queue::launch() would.
+  virtual Result<KindPtr> kind(const ModulePtr& module, const Kernel& kernel, const LaunchConfig& config) = 0;
+  // `parameters` are as the kernel's signature lays them out, and are copied. Waits where as many tasks as there is
+  // room for are open. Tasks of high priority are begun before all others that wait, in the order of their spawns as
+  // these.
+  virtual Result<Id> spawn(const KindPtr& kind, std::span<const std::byte> parameters, bool high_priority) = 0;
+
+  // How the task ended: its own error where it failed. kTimeout where it goes on, kInvalidArgument for what is no id.
+  virtual Status wait(Id id, std::optional<std::chrono::nanoseconds> timeout) = 0;
+  // Whether it has ended; its error where it failed.
+  virtual Result<bool> check(Id id) = 0;
+  // For all spawned before the call. The failures that nobody has been told of yet are told here, once: the first one's
+  // error, and which tasks they are.
+  virtual Status wait_all(std::optional<std::chrono::nanoseconds> timeout) = 0;
+  virtual TaskRunnerInfo info() const = 0;
+};
+
+}  // namespace pergola::device
