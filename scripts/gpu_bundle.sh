@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # gpu_bundle.sh [FOLDER]: a folder that runs as it is on a machine with an NVIDIA driver and nothing else of ours:
 #
-#   FOLDER/bin        programs, tests, benchmarks (stripped)
+#   FOLDER/bin.tar.gz programs, tests, benchmarks (stripped), which become FOLDER/bin: `report` unpacks them, or tar does
 #   FOLDER/lib        libpergola.so and the shared libraries that these need, but for the C and C++ runtime
 #   FOLDER/python     the Python package
 #   FOLDER/source     what tests and examples read
 #   FOLDER/report     runs everything on the GPU and writes reports (scripts/gpu_report.sh)
 #
-# The CPU device's LLVM module stays behind: there the CPU device interprets. At most 46 MiB, checked: with the tree it stays below 64.
+# The CPU device's LLVM module stays behind: there the CPU device interprets. At most 46 MiB, checked: with the tree it
+# stays below 64.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${1:-build/gpu-bundle}
@@ -50,12 +51,16 @@ git ls-files tests/ptx tests/conformance tests/differential tests/litmus tests/c
 install -m 755 scripts/gpu_report.sh "$folder/report"
 git describe --always --dirty --abbrev=12 >"$folder/source/COMMIT"
 
+# It must start where it lies, with the libraries it carries.
+(cd / && "$OLDPWD/$folder/bin/pergola" doctor >/dev/null) || { echo "pergola does not start from the bundle" >&2; exit 1; }
+programs_count=$(ls "$folder/bin" | wc -l)
+tar -C "$folder" -czf "$folder/bin.tar.gz" bin
+rm -rf "$folder/bin"
+
 size_mib=$(du -sm "$folder" | cut -f1)
-echo "$folder: $size_mib MiB, $(ls "$folder/bin" | wc -l) programs"
+echo "$folder: $size_mib MiB, $programs_count programs"
 if [ "$size_mib" -gt "$limit_mib" ]; then
   echo "The bundle is larger than $limit_mib MiB:" >&2
   du -am "$folder" | sort -rn | head -20 >&2
   exit 1
 fi
-# It must start where it lies, with the libraries it carries.
-(cd / && "$OLDPWD/$folder/bin/pergola" doctor >/dev/null) || { echo "pergola does not start from the bundle" >&2; exit 1; }

@@ -11,6 +11,7 @@
 # Every program runs under `timeout`. Ends with one line a part, and fails where one failed.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
+[ ! -f "$here/bin.tar.gz" ] || [ -d "$here/bin" ] || tar -C "$here" -xzf "$here/bin.tar.gz" || exit 1
 if [ -d "$here/bin" ]; then             # the bundle
   bin=$here/bin source=$here/source python=$here/python out=${1:-$here/reports}
   commit=$(cat "$source/COMMIT")
