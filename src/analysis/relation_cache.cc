@@ -25,9 +25,13 @@ class Key {
   std::string bytes_;
 };
 
+std::uintptr_t address(const void* object) {
+  return reinterpret_cast<std::uintptr_t>(object);
+}
+
 std::string footprint_key(const KernelFootprints* kernel, const LaunchValues& values, bool by_block) {
   Key key;
-  key.add('f').add(kernel).add(by_block);
+  key.add('f').add(address(kernel)).add(by_block);
   key.add_bytes(values.grid, sizeof values.grid).add_bytes(values.block, sizeof values.block);
   key.add_bytes(values.parameters.data(), values.parameters.size()).add(values.pointers.size());
   for (const LaunchValues::Pointer& pointer : values.pointers)
@@ -41,8 +45,8 @@ std::string relation_key(const LaunchFootprint* parent, const LaunchFootprint* c
                          const DependencyOptions& options) {
   return Key()
       .add('r')
-      .add(parent)
-      .add(child)
+      .add(address(parent))
+      .add(address(child))
       .add(options.max_degree)
       .add(options.max_edges)
       .add(options.raw_only)
