@@ -91,10 +91,6 @@ Executor::~Executor() {
 
 // ── Programs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-transform::TaskConfig Executor::task_config(std::uint32_t parameter_bytes) const {
-  return executor::task_config(parameter_bytes, most_static_shared_bytes(arena_bytes_));
-}
-
 Result<Executor::Program> Executor::load(std::span<const transform::TaskBody> bodies) const {
   PERGOLA_ASSIGN(const std::string text, generation_text(bodies, blocks_per_sm_));
   PERGOLA_ASSIGN(const ptx::Module module, ptx::parse(text, "the executor"));

@@ -74,8 +74,6 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // What bodies may ask for (entry_to_task), of a kernel with so many bytes of parameters.
-  transform::TaskConfig task_config(std::uint32_t parameter_bytes) const;
   // The number of a new body, which the next launch has. Compiles; running tasks end first, what else has been spawned
   // waits. kUnsupported where the executor with it asks for more than the device has; it is as before then.
   Result<std::uint32_t> add_body(transform::TaskBody body);

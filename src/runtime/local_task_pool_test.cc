@@ -33,7 +33,9 @@ extern "C" __global__ void mark(unsigned* counts, unsigned n) {
   unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) atomicAdd(counts + i, 1u);
 }
-extern "C" __global__ void add_at(unsigned* counts, unsigned at) { if (threadIdx.x == 0) atomicAdd(counts + at, 1u); }
+extern "C" __global__ void add_at(unsigned* counts, unsigned at) {
+  if (threadIdx.x + threadIdx.y + threadIdx.z == 0) atomicAdd(counts + at, 1u);
+}
 extern "C" __global__ void turn(unsigned* out, const unsigned* in, unsigned at) {  // of a block's values, by barriers
   __shared__ unsigned values[992];
   unsigned t = threadIdx.y * blockDim.x + threadIdx.x, all = blockDim.x * blockDim.y;
@@ -155,18 +157,15 @@ void TaskPoolTest::run_mix(std::uint32_t seed, std::uint32_t tasks, bool some_fa
   const auto counts = words(all), turned = words(all * 128), in = words(all * 128, 5), early = words(all * 128);
   std::vector<session::TaskKindPtr> adds, turns, earlies, failing;
   std::vector<std::uint32_t> early_shared{512, 4096, 30 * 1024};
-  for (int n = 0; n < 6; ++n) {
-    const device::Dim3 block = any_block(shapes, 1 + static_cast<std::uint32_t>(shapes() % 970));
-    // Several blocks count several times, so they are of the kind whose first thread alone is told apart: one block.
-    adds.push_back(kind("add_at", {1, 1, 1}, {static_cast<std::uint32_t>(block.count()), 1, 1}));
-  }
+  for (int n = 0; n < 6; ++n)
+    adds.push_back(kind("add_at", {1, 1, 1}, any_block(shapes, 1 + static_cast<std::uint32_t>(shapes() % 970))));
   turns = {kind("turn", {1, 1, 1}, {128, 1, 1}), kind("turn", {1, 1, 1}, {16, 8, 1})};
   for (const std::uint32_t shared : early_shared) earlies.push_back(kind("early", {1, 1, 1}, {100, 1, 1}, shared));
   const auto wide = kind("mark", {3, 1, 1}, {47, 1, 1});
   failing = {kind("may_fail", {1, 1, 1}, {1, 1, 1}), kind("may_fail", {1, 1, 1}, {200, 1, 1})};
   const auto marked = words(141);
   std::atomic<std::uint32_t> marks{0};
-  std::vector<std::uint32_t> wanted(all, 1);
+  Words wanted(all, 1), wanted_early(all * 128);
   std::vector<std::thread> producers;
   for (std::uint32_t t = 0; t < kProducers; ++t)
     producers.emplace_back([&, t] {
@@ -189,6 +188,7 @@ void TaskPoolTest::run_mix(std::uint32_t seed, std::uint32_t tasks, bool some_fa
                 turns[random() % 2]->spawn(std::vector<Argument>{ArrayArgument{turned}, ArrayArgument{in}, number(at)});
             break;
           case 1:
+            for (std::uint32_t i = 0; i <= at % 100; ++i) wanted_early[at * 128 + i] = at % 100 - i + at;
             id = earlies[random() % earlies.size()]->spawn(
                 std::vector<Argument>{ArrayArgument{early}, number(1 + at % 100), number(at)});
             break;
@@ -216,6 +216,7 @@ void TaskPoolTest::run_mix(std::uint32_t seed, std::uint32_t tasks, bool some_fa
   for (std::thread& producer : producers) producer.join();
   EXPECT_EQ(read(counts), wanted);
   EXPECT_THAT(read(turned), testing::Each(testing::AnyOf(0u, 16u)));
+  EXPECT_EQ(read(early), wanted_early);
   EXPECT_THAT(read(marked), testing::Each(marks.load()));
 }
 

@@ -241,11 +241,15 @@ void GraphLowering::learn(const Work& work) {
     period = 0;
   if (recurrence_.run() < kWorthKeeping && turns_.run() < kWorthKeeping && shape_.run() < kWorthKeeping)
     return kept_.clear();
-  kept_.emplace_back(work, hashes.whole);
-  if (kept_.size() > Recurrence::kLongestPeriod) kept_.pop_front();
+  keep(work, hashes.whole);
   if (period != 0 && kept_.size() >= period) return begin_following(period);
   if (shape_period == 0 || kept_.size() < shape_period || !is_shape_period(shape_period)) return;
   begin_following(shape_period, shape_period < Recurrence::kConfirm);
+}
+
+void GraphLowering::keep(const Work& work, std::uint64_t hash) {
+  kept_.emplace_back(work, hash);
+  if (kept_.size() > Recurrence::kLongestPeriod) kept_.pop_front();
 }
 
 // While a short turn is followed whose scalars change: the period of whole launches that has been borne out, or 0.
@@ -256,8 +260,7 @@ std::size_t GraphLowering::longer_period(const Work& work) {
     kept_.clear();
     return 0;
   }
-  kept_.emplace_back(work, hash);
-  if (kept_.size() > Recurrence::kLongestPeriod) kept_.pop_front();
+  keep(work, hash);
   return period > region_->turn && kept_.size() >= period ? period : 0;
 }
 

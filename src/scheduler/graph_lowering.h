@@ -114,6 +114,7 @@ class GraphLowering {
 
   void learn(const Work& work);
   bool is_shape_period(std::size_t period) const;
+  void keep(const Work& work, std::uint64_t hash);
   std::size_t longer_period(const Work& work);
   void begin_following(std::size_t period, bool look_on = false);
   void stop_following();

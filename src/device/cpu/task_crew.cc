@@ -7,7 +7,6 @@
 #include "src/device/cpu/process_exit.h"
 #include "src/device/cpu/task_worker.h"
 #include "src/device/cpu/work.h"
-#include "src/device/validate.h"
 
 namespace pergola::device::cpu {
 
@@ -36,27 +35,14 @@ void TaskCrew::start(std::uint32_t threads) {
 
 Result<TaskRunner::KindPtr> TaskCrew::kind(const ModulePtr& module, const Kernel& kernel,
                                            const LaunchConfig& config) const {
-  const auto* own_module = dynamic_cast<const CpuModule*>(module.get());
-  if (own_module == nullptr || own_module->device() != device_.get())
-    return PERGOLA_ERROR(kInvalidArgument, "The module is {}.",
-                         module == nullptr ? "null" : "of another device; load it on the device of these tasks");
-  const CpuKernel* own = own_module->own(kernel);
-  if (own == nullptr)
-    return PERGOLA_ERROR(kInvalidArgument, "The kernel is not one of the module that is given with it.");
   auto made = std::make_shared<Kind>();
-  made->parameter_bytes = own->signature().parameter_bytes;
-  PERGOLA_TRY(validate_launch(device_->info(), *own, config, made->parameter_bytes));
-  const std::uint64_t shared = own->shared_bytes(config.dynamic_shared_bytes);
-  if (shared > device_->info().max_shared_bytes_per_block)
-    return PERGOLA_ERROR(kResourceExhausted,
-                         "Kernel '{}' needs {} bytes of shared memory, {} of them dynamic; a block of '{}' has at most "
-                         "{}.",
-                         own->signature().name, shared, config.dynamic_shared_bytes, device_->info().id,
-                         device_->info().max_shared_bytes_per_block);
+  made->parameter_bytes = kernel.signature().parameter_bytes;
+  PERGOLA_ASSIGN(const CheckedLaunch checked,
+                 check_launch(*device_, module, kernel, config, made->parameter_bytes, "these tasks"));
   made->module = module;
-  made->kernel = own;
+  made->kernel = checked.kernel;
   made->config = config;
-  made->shared_bytes = static_cast<std::uint32_t>(shared);
+  made->shared_bytes = checked.shared_bytes;
   made->crew = this;
   return TaskRunner::KindPtr(std::move(made));
 }
@@ -73,18 +59,8 @@ Status TaskCrew::open_slot(Slot& slot, const TaskRunner::KindPtr& given, std::sp
   const Kind& kind = *slot.kind;
   slot.fault.emplace();
   slot.print.emplace(device_->output());
-  Launch& launch = slot.launch;
-  launch.kernel_name = kind.kernel->signature().name;
-  launch.config = kind.config;
-  launch.parameters = {slot.parameters.data(), parameters.size()};
-  launch.static_shared_bytes = kind.kernel->resources().static_shared_bytes;
-  launch.grid_id = device_->next_grid_id();
-  launch.sm_count = device_->info().sm_count;
-  launch.memory = &device_->memory()->map;
-  launch.print = &*slot.print;
-  launch.heap = &device_->heap();
-  launch.fault = &*slot.fault;
-  launch.reads_grid_workspace = kind.kernel->reads_grid_workspace();
+  slot.launch = launch_of(*device_, *kind.kernel, kind.config, {slot.parameters.data(), parameters.size()}, *slot.fault,
+                          *slot.print);
   slot.next = 0;
   slot.total = kind.config.grid.count();
   slot.left.store(slot.total, std::memory_order_relaxed);

@@ -15,18 +15,19 @@ Result<CpuBuffer*> own_buffer(const CpuDevice& device, const BufferPtr& buffer) 
                        buffer == nullptr ? "null" : "of another device; a queue takes buffers of its own device");
 }
 
-Result<LaunchWork> LaunchWork::make(CpuDevice& device, const ModulePtr& module, const Kernel& kernel,
-                                    const LaunchConfig& config, std::span<const std::byte> parameters) {
+Result<CheckedLaunch> check_launch(const CpuDevice& device, const ModulePtr& module, const Kernel& kernel,
+                                   const LaunchConfig& config, std::size_t parameter_bytes, std::string_view what) {
   const auto* own_module = dynamic_cast<const CpuModule*>(module.get());
   if (own_module == nullptr || own_module->device() != &device) {
-    return PERGOLA_ERROR(kInvalidArgument, "The module is {}.",
-                         module == nullptr ? "null" : "of another device; load it on the device of this queue");
+    return PERGOLA_ERROR(
+        kInvalidArgument, "The module is {}.",
+        module == nullptr ? "null" : fmt::format("of another device; load it on the device of {}", what));
   }
   const CpuKernel* own = own_module->own(kernel);
   if (own == nullptr) {
     return PERGOLA_ERROR(kInvalidArgument, "The kernel is not one of the module that is given with it.");
   }
-  PERGOLA_TRY(validate_launch(device.info(), *own, config, parameters.size()));
+  PERGOLA_TRY(validate_launch(device.info(), *own, config, parameter_bytes));
   const std::uint64_t shared = own->shared_bytes(config.dynamic_shared_bytes);
   if (shared > device.info().max_shared_bytes_per_block) {
     return PERGOLA_ERROR(kResourceExhausted,
@@ -34,11 +35,35 @@ Result<LaunchWork> LaunchWork::make(CpuDevice& device, const ModulePtr& module, 
                          own->signature().name, shared, config.dynamic_shared_bytes, device.info().id,
                          device.info().max_shared_bytes_per_block);
   }
+  return CheckedLaunch{own, static_cast<std::uint32_t>(shared)};
+}
+
+Launch launch_of(CpuDevice& device, const CpuKernel& kernel, const LaunchConfig& config,
+                 std::span<const std::byte> parameters, FaultSlot& fault, PrintBuffer& print) {
+  Launch launch;
+  launch.kernel_name = kernel.signature().name;
+  launch.config = config;
+  launch.parameters = parameters;
+  launch.static_shared_bytes = kernel.resources().static_shared_bytes;
+  launch.grid_id = device.next_grid_id();
+  launch.sm_count = device.info().sm_count;
+  launch.memory = &device.memory()->map;
+  launch.print = &print;
+  launch.heap = &device.heap();
+  launch.fault = &fault;
+  launch.reads_grid_workspace = kernel.reads_grid_workspace();
+  return launch;
+}
+
+Result<LaunchWork> LaunchWork::make(CpuDevice& device, const ModulePtr& module, const Kernel& kernel,
+                                    const LaunchConfig& config, std::span<const std::byte> parameters) {
+  PERGOLA_ASSIGN(const CheckedLaunch checked,
+                 check_launch(device, module, kernel, config, parameters.size(), "this queue"));
   LaunchWork work;
   work.module_ = module;
-  work.kernel_ = own;
+  work.kernel_ = checked.kernel;
   work.config_ = config;
-  work.shared_bytes_ = static_cast<std::uint32_t>(shared);
+  work.shared_bytes_ = checked.shared_bytes;
   work.parameter_bytes_ = parameters.size();
   work.parameters_ = AlignedBytes::make(std::max<std::size_t>(parameters.size(), 1), kParameterAlignBytes);
   if (work.parameters_.data() == nullptr) {
@@ -57,19 +82,8 @@ Status LaunchWork::run(QueueWorker& worker) const {
   CpuDevice& device = worker.device();
   FaultSlot fault;
   PrintBuffer print(device.output());
-  Launch launch;
-  launch.kernel_name = kernel_->signature().name;
-  launch.config = config_;
-  launch.parameters = {parameters_.data(), parameter_bytes_};
-  launch.static_shared_bytes = kernel_->resources().static_shared_bytes;
-  launch.grid_id = device.next_grid_id();
-  launch.sm_count = device.info().sm_count;
-  launch.memory = &device.memory()->map;
-  launch.print = &print;
-  launch.heap = &device.heap();
-  launch.fault = &fault;
+  Launch launch = launch_of(device, *kernel_, config_, {parameters_.data(), parameter_bytes_}, fault, print);
   std::shared_ptr<CpuBuffer> workspace;  // of this run alone: the same graph may run twice at a time
-  launch.reads_grid_workspace = kernel_->reads_grid_workspace();
   if (config_.cooperative && launch.reads_grid_workspace) {
     PERGOLA_ASSIGN(workspace, CpuBuffer::create(device.memory(), sizeof(GridWorkspace), MemoryKind::kDevice));
     const GridWorkspace fresh;

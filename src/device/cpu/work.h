@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <span>
+#include <string_view>
 
 #include "src/device/cpu/aligned_bytes.h"
 #include "src/device/cpu/cpu_buffer.h"
@@ -19,6 +20,19 @@ class QueueWorker;
 
 // What a struct parameter may be aligned to (a 64-byte descriptor, and room to spare).
 inline constexpr std::size_t kParameterAlignBytes = 128;
+
+// A launch that can be: the kernel as this device has it, and what a block of it takes.
+struct CheckedLaunch {
+  const CpuKernel* kernel = nullptr;  // of the module it was checked with
+  std::uint32_t shared_bytes = 0;
+};
+// Every check of a launch that needs no arguments but their size; errors say that `what` of `device` takes it.
+Result<CheckedLaunch> check_launch(const CpuDevice& device, const ModulePtr& module, const Kernel& kernel,
+                                   const LaunchConfig& config, std::size_t parameter_bytes, std::string_view what);
+
+// The launch as the runner takes it, but for a grid's workspace. What it is given outlives it.
+Launch launch_of(CpuDevice& device, const CpuKernel& kernel, const LaunchConfig& config,
+                 std::span<const std::byte> parameters, FaultSlot& fault, PrintBuffer& print);
 
 class LaunchWork {
  public:
