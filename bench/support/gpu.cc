@@ -37,12 +37,13 @@ Gpu::Gpu(const std::string& ptx) {
   check(driver_->cuDeviceGet(&device_, 0), "finding the first GPU");
   check(driver_->cuDevicePrimaryCtxRetain(&context_, device_), "retaining the context");
   enter();
-  check(driver_->cuModuleLoadData(&module_, ptx.c_str()), "loading the kernels");
+  check(driver_->cuLibraryLoadData(&library_, ptx.c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0), "loading the kernels");
+  check(driver_->cuLibraryGetModule(&module_, library_), "loading the kernels");
 }
 
 Gpu::~Gpu() {
   driver_->cuCtxSetCurrent(context_);
-  driver_->cuModuleUnload(module_);
+  driver_->cuLibraryUnload(library_);
   driver_->cuDevicePrimaryCtxRelease(device_);
 }
 

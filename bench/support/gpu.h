@@ -48,7 +48,8 @@ class Gpu {
   cuda::CUresult (*memory_info_)(std::size_t* free, std::size_t* total) = nullptr;
   cuda::CUdevice device_ = 0;
   cuda::CUcontext context_ = nullptr;
-  cuda::CUmodule module_ = nullptr;
+  cuda::CUlibrary library_ = nullptr;
+  cuda::CUmodule module_ = nullptr;  // of library_
 };
 
 // Page-locked, so that copies run beside the host, unless made without a GPU; not initialised. Freed with the object.

@@ -31,8 +31,7 @@ def run_on_fake_gpu(tmp_path, body):
         host = np.arange(6, dtype="f4").reshape(2, 3)
     """) + textwrap.dedent(body)
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60,
-                            env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path), "PERGOLA_DEVICE": "cuda:0",
-                                 "PERGOLA_CUDA_CACHE": "off"})
+                            env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path), "PERGOLA_DEVICE": "cuda:0"})
     assert result.returncode == 0, result.stdout + result.stderr
 
 

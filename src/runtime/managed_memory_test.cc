@@ -85,7 +85,7 @@ class ManagedTest : public ::testing::Test {
 
   static Result<std::shared_ptr<LocalSession>> try_open(std::string_view policy) {
     PERGOLA_ASSIGN(auto device,
-                   device::create_cuda_device(0, {.driver_library = PERGOLA_FAKE_CUDA, .use_cache = false}));
+                   device::create_cuda_device(0, {.driver_library = PERGOLA_FAKE_CUDA}));
     return LocalSession::create(std::move(device), policy);
   }
   void open(bool concurrent, std::string_view policy = "memory=managed") {

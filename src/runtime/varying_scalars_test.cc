@@ -168,7 +168,7 @@ TEST_F(VaryingScalars, TheModuleMayGo_WhileItsGraphsRun) {
 // Through the driver's calls, on one that runs add_one in both forms (device/cuda/fake): its streams run behind the
 // program, so a block that was filled again too early would be seen.
 TEST(VaryingScalarsOnAGpu, AHundredTurns_AreRight) {
-  auto device = device::create_cuda_device(0, {.driver_library = PERGOLA_FAKE_CUDA, .use_cache = false});
+  auto device = device::create_cuda_device(0, {.driver_library = PERGOLA_FAKE_CUDA});
   ASSERT_TRUE(device.ok()) << device.message();
   auto session = create_session(std::move(*device), "graphs=always");
   ASSERT_TRUE(session.ok()) << session.message();

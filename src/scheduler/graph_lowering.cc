@@ -435,7 +435,10 @@ void GraphLowering::ended(const std::shared_ptr<Chunk>& chunk, MarkPtr mark) {
 // ── The thread ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 void GraphLowering::settle(std::unique_lock<std::mutex>& lock) {
+  ++settling_;
+  improve_.notify_all();
   settled_.wait(lock, [&] { return !building_ && jobs_.empty() && !improving_ && improvements_.empty(); });
+  --settling_;
 }
 
 void GraphLowering::run_thread() {
@@ -496,7 +499,8 @@ void GraphLowering::build(std::unique_lock<std::mutex>& lock) {
     }
     chunk.ways = GraphWays({{"plain", "an edge wherever two launches conflict", std::move(built.graph)}});
     if (lowerer_ != nullptr && lowerer_->count() != 0 && !stopping_) {
-      improvements_.push_back({job, std::move(built.spec), 0});
+      const auto now = Clock::now();
+      improvements_.push_back({.job = job, .plain = std::move(built.spec), .since = now, .not_before = now + kWorthAfter});
       if (!improver_.joinable()) improver_ = std::thread([this] { run_improver(); });
       improve_.notify_all();
     }
@@ -550,17 +554,59 @@ GraphLowering::Built GraphLowering::make_graph(const Job& job) const {
   return built;
 }
 
+// The first that is worth its time by now; waits for one. None when all ends.
+std::optional<GraphLowering::Improvement> GraphLowering::next_improvement(std::unique_lock<std::mutex>& lock) {
+  while (!stopping_) {
+    const auto forgotten = std::stable_partition(improvements_.begin(), improvements_.end(), [](const Improvement& each) {
+      return each.job.chunk.use_count() > 2;  // made_ has one too
+    });
+    if (forgotten != improvements_.end()) {
+      std::vector<Improvement> going(std::make_move_iterator(forgotten), std::make_move_iterator(improvements_.end()));
+      improvements_.erase(forgotten, improvements_.end());
+      improving_ = true;
+      lock.unlock();
+      going.clear();  // what goes may wait for the device
+      lock.lock();
+      improving_ = false;
+      if (improvements_.empty()) settled_.notify_all();
+      wake_.notify_all();
+      continue;
+    }
+    const auto now = Clock::now();
+    auto soonest = Clock::time_point::max();
+    for (auto i = improvements_.begin(); i != improvements_.end(); ++i) {
+      const Chunk& chunk = *i->job.chunk;
+      if (settling_ != 0 || (i->not_before <= now && chunk.launched >= kWorthLaunches)) {
+        Improvement next = std::move(*i);
+        improvements_.erase(i);
+        return next;
+      }
+      if (i->not_before <= now) i->not_before = now + (now - i->since);  // seldom launched, looked at less and less
+      soonest = std::min(soonest, i->not_before);
+    }
+    if (soonest == Clock::time_point::max())
+      improve_.wait(lock);
+    else
+      improve_.wait_until(lock, soonest);
+  }
+  return std::nullopt;
+}
+
 // One way of one chunk at a time, the first of all chunks first: what can be had soon is.
 void GraphLowering::run_improver() {
   std::unique_lock lock(mutex_);
   while (true) {
-    improve_.wait(lock, [&] { return stopping_ || !improvements_.empty(); });
-    if (stopping_) return;
-    Improvement next = std::move(improvements_.front());
-    improvements_.pop_front();
+    std::optional<Improvement> found = next_improvement(lock);
+    if (!found) return;
+    Improvement next = *std::move(found);
+    found.reset();
     improving_ = true;
     lock.unlock();
+    const auto start = Clock::now();
     Made made = make_way(next);
+    // Half of the time at the most is spent on this, so that launches that wait for it get on.
+    const auto end = Clock::now();
+    next.not_before = end + (end - start);
     GraphWays before;
     lock.lock();
     Chunk& chunk = *next.job.chunk;
@@ -575,7 +621,7 @@ void GraphLowering::run_improver() {
     }
     chunk.report_ways();
     const bool goes_on = ++next.way < lowerer_->count() && chunk.state == Chunk::State::kReady &&
-                         next.job.chunk.use_count() > 2;  // made_ has one too
+                         next.job.chunk.use_count() > 2;
     if (goes_on && !stopping_) improvements_.push_back(std::move(next));
     lock.unlock();
     before = GraphWays();  // what goes may wait for the device

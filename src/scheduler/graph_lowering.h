@@ -61,6 +61,10 @@ struct GraphCounters {
 class GraphLowering {
  public:
   static constexpr std::size_t kMostLaunches = 32, kFewestLaunches = 2;  // in a graph
+  // A chunk's other ways are made once it has been launched so often, and for so long: compiling one takes some tens of
+  // milliseconds, and the device finishes what it has before it loads a way's code.
+  static constexpr std::uint64_t kWorthLaunches = 16;
+  static constexpr std::chrono::milliseconds kWorthAfter{100};
   static constexpr std::chrono::nanoseconds kPatience{20'000}, kEnoughQueued{50'000}, kPatienceOfAlways{100'000};
 
   // `always`: whatever the device has queued. `blocks` stands for all blocks of parameters, a byte each. `overdue` is
@@ -89,7 +93,8 @@ class GraphLowering {
   const GraphCounters& counters() const { return counters_; }
   // What became a graph and why, or why not; of the latest regions.
   GraphsReport report() const;
-  // For tests and measurements: how long launches may be held; waits until no graph is being made.
+  // For tests and measurements: how long launches may be held; waits until all graphs, and
+  // their other ways, are made.
   void set_patience(std::chrono::nanoseconds patience) { patience_ns_ = patience.count(); }
   void settle(std::unique_lock<std::mutex>& lock);
 
@@ -105,6 +110,7 @@ class GraphLowering {
     device::GraphSpec plain;
     std::size_t way = 0;     // GraphLowerer's
     bool has_other = false;  // than the plain one
+    Clock::time_point since{}, not_before{};
   };
   struct InFlight {
     std::shared_ptr<Chunk> chunk;
@@ -144,6 +150,7 @@ class GraphLowering {
   };
   Built make_graph(const Job& job) const;
   void run_improver();
+  std::optional<Improvement> next_improvement(std::unique_lock<std::mutex>& lock);
   struct Made {
     std::optional<GraphWays::Way> way;
     WayReport refused;  // without a name: it is not
@@ -200,6 +207,7 @@ class GraphLowering {
   // meanwhile.
   std::deque<Improvement> improvements_;
   bool improving_ = false;
+  std::uint32_t settling_ = 0;  // threads in settle(): no improvement waits for its time then
   std::condition_variable improve_;
   std::thread improver_;
 };

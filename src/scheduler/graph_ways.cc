@@ -11,11 +11,12 @@ Status GraphWays::launch(device::Queue& queue) {
   if (chosen_ == kUndecided) settle();
   launched_ = chosen_ == kUndecided ? 0 : chosen_;
   if (chosen_ != kUndecided) return ways_[chosen_].graph->launch(queue);
-  const auto least =
-      std::min_element(ways_.begin(), ways_.end(), [](const Way& a, const Way& b) { return a.tries < b.tries; });
-  // Where all have been tried often enough and not all times are known yet, no more events.
-  if (least->tries >= kTries) return ways_[0].graph->launch(queue);
-  return try_way(static_cast<std::size_t>(least - ways_.begin()), queue);
+  std::size_t least = ways_.size();
+  for (std::size_t i = 0; i < ways_.size(); ++i)
+    if (!is_tried(ways_[i]) && (least == ways_.size() || ways_[i].tries < ways_[least].tries)) least = i;
+  if (least != ways_.size()) return try_way(least, queue);
+  // All have been tried often enough and not all times are known yet: no more events.
+  return ways_[0].graph->launch(queue);
 }
 
 void GraphWays::add(Way way) {
@@ -40,6 +41,11 @@ bool GraphWays::report(std::span<const WayReport> refused, std::vector<WayReport
   return true;
 }
 
+bool GraphWays::is_tried(const Way& way) const {
+  if (way.tries >= kTries) return true;
+  return way.timed >= kTriesAtLeast && ways_[0].best_ns != 0 && way.best_ns > kHopeless * ways_[0].best_ns;
+}
+
 Status GraphWays::try_way(std::size_t way, device::Queue& queue) {
   launched_ = way;
   Trial trial{way, nullptr, nullptr};
@@ -58,10 +64,11 @@ void GraphWays::settle() {
     if (!time.ok()) return true;
     Way& way = ways_[trial.way];
     way.best_ns = way.best_ns == 0 ? *time : std::min(way.best_ns, *time);
+    ++way.timed;
     changed_ = true;
     return true;
   });
-  const bool all_tried = std::all_of(ways_.begin(), ways_.end(), [](const Way& way) { return way.tries >= kTries; });
+  const bool all_tried = std::all_of(ways_.begin(), ways_.end(), [&](const Way& way) { return is_tried(way); });
   if (!all_tried || !trials_.empty()) return;
   chosen_ = 0;
   changed_ = true;

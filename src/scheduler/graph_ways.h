@@ -62,7 +62,7 @@ class GraphWays {
     std::string name, why;
     std::shared_ptr<device::ExecutableGraph> graph;
     double best_ns = 0;  // the shortest time it has taken; 0: not known
-    std::uint32_t tries = 0;
+    std::uint32_t tries = 0, timed = 0;
   };
 
   GraphWays() = default;
@@ -88,9 +88,13 @@ class GraphWays {
   };
   static constexpr std::uint32_t kTries = 5;  // of each; the first pays for the graph's upload
   static constexpr double kGain = 0.98;
+  // What takes so much longer than the first way is given up, after kTriesAtLeast.
+  static constexpr double kHopeless = 1.25;
+  static constexpr std::uint32_t kTriesAtLeast = 2;
   static constexpr std::size_t kUndecided = ~std::size_t{0};
 
   void settle();
+  bool is_tried(const Way& way) const;
   Status try_way(std::size_t way, device::Queue& queue);
 
   std::vector<Way> ways_;

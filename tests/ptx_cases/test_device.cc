@@ -36,7 +36,6 @@ Result<device::DevicePtr> open_test_device(const std::string& name, device::cpu:
   }
   if (name.starts_with("cuda")) {
     device::CudaDeviceOptions cuda;
-    cuda.use_cache = false;  // the driver's linker crashes on some random kernels (docs/driver-faults.md)
     if (name.starts_with("cuda-O0")) cuda.optimization_level = 0;
     const std::size_t colon = name.find(':');
     return device::create_cuda_device(colon == std::string::npos ? 0 : std::atoi(name.c_str() + colon + 1), cuda);

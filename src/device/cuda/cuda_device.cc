@@ -3,7 +3,6 @@
 #include <cstdlib>
 #include <array>
 
-#include "src/base/disk_cache.h"
 #include "src/base/file.h"
 #include "src/device/cuda/cuda_buffer.h"
 #include "src/device/cuda/cuda_graph.h"
@@ -63,9 +62,7 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   CudaDevice(ContextPtr context, const CudaDeviceOptions& options)
       : context_(std::move(context)),
         info_(describe(*context_)),
-        cache_(options.cache_folder.empty() ? cache_directory() / "cubin" : options.cache_folder),
-        jit_(context_, {info_.compute_major, info_.compute_minor, options.exact_rounding, options.optimization_level},
-             options.use_cache ? &cache_ : nullptr) {}
+        jit_(context_, {info_.compute_major, info_.compute_minor, options.exact_rounding, options.optimization_level}) {}
 
   const DeviceInfo& info() const override { return info_; }
 
@@ -140,7 +137,6 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
  private:
   const ContextPtr context_;
   const DeviceInfo info_;
-  DiskCache cache_;
   const Jit jit_;
 };
 
@@ -149,12 +145,6 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
 
 Result<CudaDeviceOptions> CudaDeviceOptions::from_environment() {
   CudaDeviceOptions options;
-  if (const char* text = std::getenv("PERGOLA_CUDA_CACHE"); text != nullptr && *text != '\0') {
-    const std::string_view value = text;
-    if (value != "on" && value != "off")
-      return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_CUDA_CACHE is '{}'; it should be 'on' or 'off'.", value);
-    options.use_cache = value == "on";
-  }
   if (const char* text = std::getenv("PERGOLA_CUDA_OPTIMIZATION"); text != nullptr && *text != '\0') {
     const std::string_view value = text;
     if (value.size() != 1 || value[0] < '0' || value[0] > '4')

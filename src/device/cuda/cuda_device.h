@@ -4,7 +4,6 @@
 // README.md says which calls wait for a kernel that stays resident, and what a lost device means.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -14,13 +13,10 @@ namespace pergola::device {
 
 struct CudaDeviceOptions {
   std::string driver_library;           // empty: libcuda.so.1
-  std::filesystem::path cache_folder;   // of compiled modules; empty: cache_directory()/cubin
-  bool use_cache = true;
   bool exact_rounding = true;           // src/device/cuda/exact_rounding.h; false lets the driver contract
   unsigned optimization_level = 4;      // of the driver's compiler: 0 (to rule its optimiser out) to 4
 
-  // $PERGOLA_CUDA_CACHE on or off, $PERGOLA_CUDA_OPTIMIZATION 0 to 4, $PERGOLA_CUDA_ROUNDING exact or driver;
-  // kInvalidArgument for anything else.
+  // $PERGOLA_CUDA_OPTIMIZATION 0 to 4, $PERGOLA_CUDA_ROUNDING exact or driver; kInvalidArgument for anything else.
   static Result<CudaDeviceOptions> from_environment();
 };
 

@@ -55,7 +55,7 @@ class CudaDevice : public ::testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  CudaDeviceOptions options() const { return {.driver_library = PERGOLA_FAKE_CUDA, .cache_folder = folder_}; }
+  CudaDeviceOptions options() const { return {.driver_library = PERGOLA_FAKE_CUDA}; }
   DevicePtr open() const { return std::move(create_cuda_device(0, options())).value(); }
   static Result<ModulePtr> load(Device& device, std::string_view text = kPtx) {
     PERGOLA_ASSIGN(const ptx::Module module, ptx::parse(text, "fake.ptx"));
@@ -264,11 +264,11 @@ TEST_F(CudaDevice, WorkInFlight_KeepsBuffersAndModulesAlive) {
   }
   device.reset();
   EXPECT_EQ(control().calls("cuMemFree"), 0);
-  EXPECT_EQ(control().calls("cuModuleUnload"), 0);
+  EXPECT_EQ(control().calls("cuLibraryUnload"), 0);
   control().go();
   ASSERT_TRUE(queue->synchronize().ok());
   EXPECT_EQ(control().calls("cuMemFree"), 1) << "synchronize() lets go of what the work used";
-  EXPECT_EQ(control().calls("cuModuleUnload"), 1);
+  EXPECT_EQ(control().calls("cuLibraryUnload"), 1);
   EXPECT_EQ(last->host_pointer()[12], std::byte{1});
 }
 
@@ -321,42 +321,13 @@ TEST_F(CudaDevice, DriverErrors_GetCodesAndSayWhatWasDone) {
 
 TEST_F(CudaDevice, CompilerLog_IsInTheMessage) {
   const DevicePtr device = open();
-  control().fail("cuLinkAddData", cuda::CUDA_ERROR_INVALID_PTX, 0);
+  control().fail("cuLibraryLoadData", cuda::CUDA_ERROR_INVALID_PTX, 0);
   const auto module = load(*device);
   EXPECT_EQ(module.code(), Code::kCompileError);
   EXPECT_NE(module.message().find("fake.ptx"), std::string::npos) << module.message();
   EXPECT_NE(module.message().find("the fake log"), std::string::npos) << module.message();
-  control().fail("cuLinkAddData", cuda::CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 0);
+  control().fail("cuLibraryLoadData", cuda::CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 0);
   EXPECT_EQ(load(*device).code(), Code::kUnsupported);
-}
-
-TEST_F(CudaDevice, CompiledModules_AreRememberedAcrossDevices) {
-  ASSERT_TRUE(load(*open()).ok());
-  EXPECT_EQ(control().calls("cuLinkComplete"), 1);
-  ASSERT_TRUE(load(*open()).ok());
-  EXPECT_EQ(control().calls("cuLinkComplete"), 1);
-  ASSERT_TRUE(load(*open(), std::string(kPtx) + "// another text\n").ok());
-  EXPECT_EQ(control().calls("cuLinkComplete"), 2);
-}
-
-TEST_F(CudaDevice, CachedCubinThatTheDriverRefuses_IsMadeAnew) {
-  ASSERT_TRUE(load(*open()).ok());
-  control().fail("cuModuleLoadData", cuda::CUDA_ERROR_NO_BINARY_FOR_GPU, 0);
-  EXPECT_TRUE(load(*open()).ok());
-  EXPECT_EQ(control().calls("cuLinkComplete"), 2);
-}
-
-TEST_F(CudaDevice, TruncatedCacheFile_IsMadeAnew) {
-  ASSERT_TRUE(load(*open()).ok());
-  std::size_t files = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_))
-    if (entry.is_regular_file()) {
-      std::filesystem::resize_file(entry.path(), entry.file_size() / 2);
-      ++files;
-    }
-  ASSERT_GE(files, 1u);
-  EXPECT_TRUE(load(*open()).ok());
-  EXPECT_EQ(control().calls("cuLinkComplete"), 2);
 }
 
 TEST_F(CudaDevice, Graph_KeepsTheBuffersThatItsKernelsReachByAddress) {
@@ -503,7 +474,6 @@ Status everything(const CudaDeviceOptions& options) {
 }
 
 TEST_F(CudaDevice, OptionsFromEnvironment) {
-  ::setenv("PERGOLA_CUDA_CACHE", "off", 1);
   ::setenv("PERGOLA_CUDA_OPTIMIZATION", "0", 1);
   const auto given = CudaDeviceOptions::from_environment();
   ::setenv("PERGOLA_CUDA_OPTIMIZATION", "5", 1);
@@ -517,33 +487,18 @@ TEST_F(CudaDevice, OptionsFromEnvironment) {
   ASSERT_TRUE(rounding.ok()) << rounding.message();
   EXPECT_FALSE(rounding->exact_rounding);
   EXPECT_EQ(no_rounding.message(), "PERGOLA_CUDA_ROUNDING is 'none'; it should be 'exact' or 'driver'.");
-  ::setenv("PERGOLA_CUDA_CACHE", "no", 1);
-  const auto cache = CudaDeviceOptions::from_environment();
-  ::unsetenv("PERGOLA_CUDA_CACHE");
   ASSERT_TRUE(given.ok()) << given.message();
-  EXPECT_FALSE(given->use_cache);
   EXPECT_EQ(given->optimization_level, 0u);
   EXPECT_EQ(level.message(), "PERGOLA_CUDA_OPTIMIZATION is '5'; it should be a digit from 0 to 4.");
-  EXPECT_EQ(cache.message(), "PERGOLA_CUDA_CACHE is 'no'; it should be 'on' or 'off'.");
 }
 
 TEST_F(CudaDevice, EveryDriverCall_MayFail) {
-  CudaDeviceOptions uncached = options();
-  uncached.use_cache = false;
-  CudaDeviceOptions cached = options();
-  int folders = 0;
-  // A module's way through the compiler alone, or through a cache that does not have it yet.
-  const auto chosen = [&](std::string_view function) -> const CudaDeviceOptions& {
-    const bool compiles = function.starts_with("cuLink") || function == "cuModuleLoadData";
-    if (compiles) cached.cache_folder = folder_ / std::to_string(++folders);
-    return compiles ? cached : uncached;
-  };
-  ASSERT_TRUE(everything(uncached).ok()) << everything(uncached).message();
+  ASSERT_TRUE(everything(options()).ok()) << everything(options()).message();
   for (const char* function :
        {"cuDeviceGetCount", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent", "cuMemAlloc", "cuMemHostAlloc",
         "cuMemHostGetDevicePointer", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyAsync", "cuMemsetD8Async",
         "cuMemsetD16Async", "cuMemsetD32Async", "cuStreamCreate", "cuStreamWaitEvent", "cuEventCreate", "cuEventRecord",
-        "cuEventSynchronize", "cuEventElapsedTime", "cuLinkCreate", "cuLinkAddData", "cuLinkComplete", "cuModuleLoadData", "cuModuleLoadDataEx",
+        "cuEventSynchronize", "cuEventElapsedTime", "cuLibraryLoadData", "cuLibraryGetModule",
         "cuModuleGetFunction", "cuModuleGetGlobal", "cuFuncLoad", "cuFuncGetAttribute", "cuFuncSetAttribute",
         "cuOccupancyMaxActiveBlocksPerMultiprocessor", "cuGraphCreate", "cuGraphAddMemcpyNode", "cuGraphAddMemsetNode",
         "cuGraphAddEmptyNode", "cuGraphInstantiateWithFlags", "cuGraphLaunch"})
@@ -551,7 +506,7 @@ TEST_F(CudaDevice, EveryDriverCall_MayFail) {
       for (int skip = 0; skip < 3; ++skip) {
         control().reset();
         control().fail(function, result, skip);
-        const Status status = everything(chosen(function));
+        const Status status = everything(options());
         const bool reached = control().calls(function) > skip;
         EXPECT_EQ(status.ok(), !reached) << function << " " << result << " after " << skip << ": " << status.message();
       }

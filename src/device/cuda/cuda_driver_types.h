@@ -19,7 +19,7 @@ using CUevent = struct CUevent_st*;
 using CUgraph = struct CUgraph_st*;
 using CUgraphNode = struct CUgraphNode_st*;
 using CUgraphExec = struct CUgraphExec_st*;
-using CUlinkState = struct CUlinkState_st*;
+using CUlibrary = struct CUlib_st*;
 using CUarray = struct CUarray_st*;
 using CUkernel = struct CUkern_st*;
 using CUtexObject = unsigned long long;
@@ -103,7 +103,7 @@ enum CUjit_option : int {
   CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6,
   CU_JIT_OPTIMIZATION_LEVEL = 7,
 };
-enum CUjitInputType : int { CU_JIT_INPUT_CUBIN = 0, CU_JIT_INPUT_PTX = 1 };
+enum CUlibraryOption : int {};
 
 enum CUmemorytype : int { CU_MEMORYTYPE_HOST = 1, CU_MEMORYTYPE_DEVICE = 2, CU_MEMORYTYPE_ARRAY = 3 };
 

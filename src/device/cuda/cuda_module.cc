@@ -48,20 +48,15 @@ Result<std::shared_ptr<CudaModule>> CudaModule::create(const ContextPtr& context
     return PERGOLA_ERROR(kInvalidArgument, "Module '{}' is not parsed; load() takes a parsed module.", source.name);
   PERGOLA_TRY(validate_target(info, *source.module, source.name));
   PERGOLA_TRY(context->enter());
-  PERGOLA_ASSIGN(const CUmodule handle, jit.load(source.text, source.name));
-  std::shared_ptr<CudaModule> made(new CudaModule(context, handle, source.name));
+  PERGOLA_ASSIGN(std::unique_ptr<LoadedCode> code, jit.load(source.text, source.name));
+  std::shared_ptr<CudaModule> made(new CudaModule(context, std::move(code), source.name));
   for (const ptx::Function* entry : source.module->entries()) {
     if (!entry->has_body) continue;
     PERGOLA_ASSIGN(ptx::KernelSignature signature, ptx::signature(*source.module, *entry));
-    PERGOLA_ASSIGN(CudaKernel kernel, CudaKernel::create(context, handle, std::move(signature), info));
+    PERGOLA_ASSIGN(CudaKernel kernel, CudaKernel::create(context, made->code_->module(), std::move(signature), info));
     made->kernels_.emplace(entry->name, std::move(kernel));
   }
   return made;
-}
-
-CudaModule::~CudaModule() {
-  context_->enter_quietly();
-  context_->driver().cuModuleUnload(handle_);
 }
 
 Result<const Kernel*> CudaModule::kernel(std::string_view name) const {
@@ -81,7 +76,7 @@ Result<Module::Global> CudaModule::global(std::string_view name) const {
   Global found;
   CUdeviceptr address = 0;
   const CUresult result =
-      context_->driver().cuModuleGetGlobal(&address, &found.size_bytes, handle_, std::string(name).c_str());
+      context_->driver().cuModuleGetGlobal(&address, &found.size_bytes, code_->module(), std::string(name).c_str());
   if (result == CUDA_ERROR_NOT_FOUND)
     return PERGOLA_ERROR(kNotFound, "No variable '{}' is in module '{}'.", name, name_);
   PERGOLA_TRY(context_->check(result, fmt::format("finding variable '{}'", name)));

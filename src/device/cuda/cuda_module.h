@@ -31,12 +31,10 @@ class CudaKernel final : public Kernel {
   KernelResources resources_;
 };
 
-// Unloading waits for all kernels that are resident on the GPU, as loading does.
 class CudaModule final : public Module {
  public:
   static Result<std::shared_ptr<CudaModule>> create(const ContextPtr& context, const Jit& jit, const ModuleSource& source,
                                                     const DeviceInfo& info);
-  ~CudaModule() override;
   CudaModule(const CudaModule&) = delete;
   CudaModule& operator=(const CudaModule&) = delete;
 
@@ -49,11 +47,11 @@ class CudaModule final : public Module {
   const Context* context() const { return context_.get(); }
 
  private:
-  CudaModule(ContextPtr context, CUmodule handle, std::string_view name)
-      : context_(std::move(context)), handle_(handle), name_(name) {}
+  CudaModule(ContextPtr context, std::unique_ptr<const LoadedCode> code, std::string_view name)
+      : context_(std::move(context)), code_(std::move(code)), name_(name) {}
 
   const ContextPtr context_;
-  const CUmodule handle_;
+  const std::unique_ptr<const LoadedCode> code_;
   const std::string name_;
   std::map<std::string, CudaKernel, std::less<>> kernels_;
 };

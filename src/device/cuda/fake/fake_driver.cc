@@ -15,9 +15,9 @@
 
 namespace pergola::device::cuda {
 
-struct CUlinkState_st {
-  char* log = nullptr;
-  std::string cubin;
+struct CUlib_st {
+  std::string text;
+  std::unique_ptr<CUmod_st> module;
 };
 struct CUgraphNode_st {
   std::function<void()> work;
@@ -33,7 +33,6 @@ struct CUgraphExec_st {
 
 namespace {
 
-constexpr const char* kMagic = "FAKE CUBIN\n";
 
 void* host(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
 
@@ -404,48 +403,27 @@ FAKE cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
   return CUDA_SUCCESS;
 }
 
-FAKE cuLinkCreate_v2(unsigned count, CUjit_option* options, void** values, CUlinkState* state) {
-  ENTER("cuLinkCreate");
-  *state = new CUlinkState_st;
-  for (unsigned i = 0; i < count; ++i)
-    if (options[i] == CU_JIT_ERROR_LOG_BUFFER) (*state)->log = static_cast<char*>(values[i]);
-  return CUDA_SUCCESS;
-}
-FAKE cuLinkAddData_v2(CUlinkState state, CUjitInputType, void* data, std::size_t bytes, const char*, unsigned,
-                      CUjit_option*, void**) {
-  if (const CUresult entered = fake().enter("cuLinkAddData"); entered != CUDA_SUCCESS) {
-    std::strcpy(state->log, "ptxas application ptx input, line 7; error: the fake log");
+FAKE cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* options, void** values, unsigned count,
+                       CUlibraryOption*, void**, unsigned) {
+  if (const CUresult entered = fake().enter("cuLibraryLoadData"); entered != CUDA_SUCCESS) {
+    for (unsigned i = 0; i < count; ++i)
+      if (options[i] == CU_JIT_ERROR_LOG_BUFFER)
+        std::strcpy(static_cast<char*>(values[i]), "ptxas application ptx input, line 7; error: the fake log");
     return entered;
   }
-  state->cubin = kMagic + std::string(static_cast<const char*>(data), bytes - 1);
+  *library = new CUlib_st{static_cast<const char*>(code), nullptr};
   return CUDA_SUCCESS;
 }
-FAKE cuLinkComplete(CUlinkState state, void** cubin, std::size_t* bytes) {
-  ENTER("cuLinkComplete");
-  *cubin = state->cubin.data();
-  *bytes = state->cubin.size();
+FAKE cuLibraryGetModule(CUmodule* module, CUlibrary library) {
+  ENTER("cuLibraryGetModule");
+  if (library->module == nullptr) library->module = std::make_unique<CUmod_st>(CUmod_st{library->text, {}, {}});
+  *module = library->module.get();
   return CUDA_SUCCESS;
 }
-FAKE cuLinkDestroy(CUlinkState state) {
-  delete state;
-  return CUDA_SUCCESS;
-}
-FAKE cuModuleLoadData(CUmodule* module, const void* image) {
-  ENTER("cuModuleLoadData");
-  const std::string text = static_cast<const char*>(image);
-  if (text.rfind(kMagic, 0) != 0) return CUDA_ERROR_INVALID_IMAGE;
-  *module = new CUmod_st{text, {}, {}};
-  return CUDA_SUCCESS;
-}
-FAKE cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned, CUjit_option*, void**) {
-  ENTER("cuModuleLoadDataEx");
-  *module = new CUmod_st{kMagic + std::string(static_cast<const char*>(image)), {}, {}};
-  return CUDA_SUCCESS;
-}
-FAKE cuModuleUnload(CUmodule module) {
-  const CUresult result = fake().enter("cuModuleUnload");
+FAKE cuLibraryUnload(CUlibrary library) {
+  const CUresult result = fake().enter("cuLibraryUnload");
   fake().settle_if_lost();
-  delete module;
+  delete library;
   return result;
 }
 FAKE cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
