@@ -59,7 +59,7 @@ struct Settings {
   std::string only, forms;
   int runs = 30;
   std::vector<double> waves;
-  bool no_paper = false;
+  bool no_paper = false, explain = false;
 };
 
 // Until its graphs are made and the ways of each are tried.
@@ -97,6 +97,7 @@ class Suite {
       form.warm_ups = on_gpu() ? kSessionWarmUps : 1;
       if (on_gpu() && policies != std::string_view("graphs=off")) form.warm_up_ms = kSessionWarmUpMs;
       measure(program, size_name, form, {});
+      if (settings_.explain) fmt::print(stderr, "{} {}: {}\n", program.name, form_name, form.graphs());
     }
     if (on_gpu()) summarise(program, size_name);
   }
@@ -298,6 +299,7 @@ int main(int argc, char** argv) {
   app.add_option("--forms", settings.forms, "Forms of Pergola, with commas");
   app.add_option("--runs", settings.runs, "Of each form");
   app.add_option("--waves", settings.waves, "Sizes beside the paper's, in waves of blocks");
+  app.add_flag("--explain", settings.explain, "Says what became of the launches of sessions");
   app.add_flag("--no-paper", settings.no_paper, "Without the paper's sizes");
   return bench::run_main(app, argc, argv, [&](const bench::Options& options) {
     // The driver compiles Pergola's kernels as it compiles the hand-written forms', unless told otherwise.

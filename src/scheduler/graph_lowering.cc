@@ -196,6 +196,7 @@ void GraphLowering::begin_here() {
   turned->turn = region_->turn;
   turned->most_launches = region_->most_launches;
   turned->grows = region_->grows;
+  turned->most_grown = region_->most_grown;
   turned->story = region_->story;
   std::replace(known_.begin(), known_.end(), region_, turned);
   before_turning_ = std::exchange(region_, std::move(turned));
@@ -212,16 +213,20 @@ bool GraphLowering::is_overdue(std::int64_t since_ns) const {
 std::span<const Launch> GraphLowering::flush_overdue() {
   const std::int64_t since = held_since_.load(std::memory_order_relaxed);
   if (held_ == 0 || !is_overdue(since)) return {};
+  const std::size_t wanted = held_chunk_->end - held_chunk_->begin;
   const std::span<const Launch> held = take_held();
   ++counters_.overdue;
   ++region_->story->report.overdue;
-  // Where it is more than the odd interruption the host is slower than thought: fewer at a time. While ways are made
+  // Where it is more than the odd interruption the host is slower than thought: fewer at a time. While a way is made
   // the device's compiler is in its way.
-  if (improving_ || !improvements_.empty()) return held;
+  if (improving_) return held;
   region_->late += kGraphsALateOne;
   if (region_->late >= kTooLate && region_->most_launches > kFewestLaunches) {
     region_->late = 0;
-    region_->most_launches = std::max(kFewestLaunches, region_->most_launches / 2);
+    if (region_->grows && wanted > region_->most_launches)  // one of those that had grown
+      region_->most_grown = std::max(region_->most_launches, std::min(wanted, region_->most_grown) / 2);
+    else
+      region_->most_launches = std::max(kFewestLaunches, region_->most_launches / 2);
     recut();
   }
   return held;

@@ -1,5 +1,7 @@
 // Recurring launches as graphs, on the device with a virtual clock: when they are held back, in which order they go,
 // and what each graph stands for.
+#include <gmock/gmock.h>
+
 #include <thread>
 
 #include "src/scheduler/graph_fixture.h"
@@ -226,6 +228,33 @@ TEST_F(GraphLowering, RegionsThatComeBack_AreKnownAgain) {
   EXPECT_EQ(scheduler->graph_counters().graphs, 1u);
   turns(2 * kTurns);
   EXPECT_GE(graph_launches(), 1u);
+}
+
+// What is held too long again and again is the long piece behind shorter ones: it is made shorter, and no other.
+TEST_F(GraphLowering, AGrownPieceThatIsLate_IsMadeShorter) {
+  open("graphs=always");
+  scheduler->set_graph_patience(std::chrono::milliseconds(60));
+  constexpr int kTurn = 200;  // 32, 64 and 104 launches
+  const auto turn = [&](bool late) {
+    for (int i = 0; i < kTurn; ++i) {
+      launch("k" + std::to_string(i), {"x"}, {"x"});
+      if (late && i == 150) std::this_thread::sleep_for(std::chrono::milliseconds(90));
+    }
+  };
+  for (int i = 0; i < 4; ++i) turn(false);
+  scheduler->settle_graphs();
+  const auto sizes = [&] {
+    std::vector<std::size_t> launches;
+    const GraphsReport report = scheduler->graphs();
+    for (const GraphReport& graph : report.regions.back().graphs)
+      if (graph.state != GraphReport::State::kReplaced) launches.push_back(graph.launches);
+    return launches;
+  };
+  ASSERT_THAT(sizes(), ::testing::ElementsAre(32, 64, 104));
+  for (int i = 0; i < 12; ++i) turn(true);
+  EXPECT_GE(scheduler->graph_counters().overdue, 4u);
+  EXPECT_THAT(sizes(), ::testing::Contains(32));
+  EXPECT_THAT(sizes(), ::testing::Each(::testing::Le(64u)));
 }
 
 TEST_F(GraphLowering, ATicketOfAHeldLaunch_GivesAnEventBehindIt) {

@@ -239,7 +239,7 @@ std::vector<std::size_t> Region::pieces_of(std::size_t begin, std::size_t stop) 
     for (std::size_t i = 1; i <= pieces; ++i) ends.push_back(begin + (stop - begin) * i / pieces);
     return ends;
   }
-  for (std::size_t at = begin, size = most_launches; at < stop; size = std::min(2 * size, kMostGrown)) {
+  for (std::size_t at = begin, size = most_launches; at < stop; size = std::min(2 * size, most_grown)) {
     at = stop - at <= size + size / 2 ? stop : at + size;  // no small rest
     ends.push_back(at);
   }

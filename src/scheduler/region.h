@@ -117,7 +117,7 @@ struct Region {
   std::size_t most_launches =
       0;  // in a chunk; where `grows`, in the first one after a cut, and in the next twice as many
   bool grows = false;
-  static constexpr std::size_t kMostGrown = 256;
+  std::size_t most_grown = 256;  // where it grows
   std::vector<std::shared_ptr<Chunk>> chunks;
   std::uint32_t cuts = 0;             // how often it has been cut
   std::uint32_t late = 0;             // grows where launches were held too long, shrinks with each graph

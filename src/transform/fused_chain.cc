@@ -17,6 +17,7 @@ constexpr std::string_view kText = R"(.version 8.0
 .shared .align 16 .b8 pergola_task_slots[3072];
 .visible .entry pergola_fused(.param .u64 table, .param .u32 table_bytes, .param .u32 steps)
 .reqntid $THREADS, 1, 1
+.minnctapersm 1
 $CLUSTER
 {
   .reg .b32 %pergola_body;

@@ -19,6 +19,7 @@ class SessionForm final : public Form {
   void run() override;
   void reset() override;
   std::string check() override;
+  std::string graphs() const { return session_.graphs(); }
 
  private:
   struct Submission {
