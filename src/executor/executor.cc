@@ -43,7 +43,7 @@ Status Executor::allocate() {
   arena_bytes_ = kArenaBytes;
   // The CPU device's blocks share its cores, and are as many as these without waiting for each other.
   if (info.kind == device::DeviceKind::kCpu) blocks_per_sm_ = 1;
-  PERGOLA_ASSIGN(program_, load({}));
+  PERGOLA_ASSIGN(program_, load({}, blocks_per_sm_));
   PERGOLA_ASSIGN(const std::uint32_t most, program_.kernel->max_resident_blocks_per_sm(kThreads, arena_bytes_));
   if (most == 0)
     return PERGOLA_ERROR(kUnsupported,
@@ -91,8 +91,9 @@ Executor::~Executor() {
 
 // ── Programs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-Result<Executor::Program> Executor::load(std::span<const transform::TaskBody> bodies) const {
-  PERGOLA_ASSIGN(const std::string text, generation_text(bodies, blocks_per_sm_));
+Result<Executor::Program> Executor::load(std::span<const transform::TaskBody> bodies,
+                                         std::uint32_t blocks_per_sm) const {
+  PERGOLA_ASSIGN(const std::string text, generation_text(bodies, blocks_per_sm));
   PERGOLA_ASSIGN(const ptx::Module module, ptx::parse(text, "the executor"));
   PERGOLA_TRY(ptx::verify(module));
   Program program;
@@ -109,20 +110,48 @@ Result<std::uint32_t> Executor::add_body(transform::TaskBody body) {
   PERGOLA_TRY(park_locked());
   if (body.parameter_bytes > abi::kRecordParameterBytes) PERGOLA_TRY(fit_large_parameters(body.parameter_bytes));
   bodies_.push_back(std::move(body));
-  Result<Program> program = load(bodies_);
-  if (!program.ok()) {
+  if (const Status made = make_program(); !made.ok()) {
     bodies_.pop_back();
-    return program.status();
+    return made;
   }
-  program_ = std::move(program).value();
   keeper_wakes_.notify_all();
   return static_cast<std::uint32_t>(bodies_.size() - 1);
+}
+
+// Of bodies_, in the shape that suits them.
+Status Executor::make_program() {
+  PERGOLA_ASSIGN(Program program, load(bodies_, blocks_per_sm_));
+  const auto local_bytes = [](const Program& one) { return one.kernel->resources().local_bytes_per_thread; };
+  std::optional<Program> wider;
+  if (blocks_per_sm_ > 1 && local_bytes(program) != 0) {
+    PERGOLA_ASSIGN(Program one, load(bodies_, 1));
+    if (local_bytes(one) < local_bytes(program)) wider = std::move(one);
+  }
+  program_ = std::move(program);
+  wider_ = std::move(wider);
+  widen();
+  return {};
+}
+
+void Executor::widen() {
+  if (!wider_) return;
+  std::uint32_t blocks = device_->info().sm_count;
+  if (options_.blocks != 0) blocks = std::min(blocks, options_.blocks);
+  if (!producers_->use_rings(blocks, [&] { return !has_open_tasks(); })) return;
+  PERGOLA_INFO(
+      "The executor of narrow tasks has one block of {} threads a multiprocessor from now on, with {} registers and {} "
+      "bytes of local memory a thread: with two there were {} and {}.",
+      kThreads, wider_->kernel->resources().registers_per_thread, wider_->kernel->resources().local_bytes_per_thread,
+      program_.kernel->resources().registers_per_thread, program_.kernel->resources().local_bytes_per_thread);
+  program_ = *std::exchange(wider_, std::nullopt);
+  blocks_per_sm_ = 1;
+  blocks_ = blocks;
 }
 
 Status Executor::fit_large_parameters(std::uint32_t bytes) {
   bytes = (bytes + 63) / 64 * 64;
   if (!slabs_.empty() && bytes <= slabs_.back()->bytes) return {};
-  const std::size_t size_bytes = std::size_t{bytes} * blocks_;
+  const std::size_t size_bytes = std::size_t{bytes} * rings_.size();
   Slab slab;
   slab.bytes = bytes;
   PERGOLA_ASSIGN(slab.on_host, device_->allocate(size_bytes * abi::kRingRecords, device::MemoryKind::kHostVisible));
@@ -190,7 +219,7 @@ Status Executor::start() {
 // Whoever holds lifecycle_ may call it.
 Status Executor::park_locked() {
   if (running_.load(std::memory_order_relaxed)) {
-    for (std::uint32_t n = 0; n < blocks_; ++n)
+    for (std::uint32_t n = 0; n < rings_.size(); ++n)
       std::atomic_ref(host<abi::TaskRing>(rings_memory_)[n].parks).store(launches_, std::memory_order_release);
     const Status status = ended_->wait();
     ended_ = nullptr;
@@ -257,7 +286,9 @@ void Executor::keep() {
     } else if (Status status = failure(); !status.ok()) {
       PERGOLA_WARN("{}", status.message());
     } else if (!is_open && steady_clock::now() - busy_at >= options_.park_after) {
-      (void)park();
+      const std::lock_guard life(lifecycle_);
+      (void)park_locked();
+      widen();
       looks_again = true;
     }
     lock.lock();
@@ -268,6 +299,7 @@ ExecutorInfo Executor::info() const {
   const std::lock_guard lock(lifecycle_);
   ExecutorInfo info;
   info.blocks = blocks_;
+  info.blocks_per_sm = blocks_per_sm_;
   const device::KernelResources resources = program_.kernel->resources();
   info.registers_per_thread = resources.registers_per_thread;
   info.local_bytes_per_thread = resources.local_bytes_per_thread;

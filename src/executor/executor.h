@@ -7,6 +7,10 @@
 //   away ──────────────▶ running ─────────────────────────────────────────────────▶ away
 //            (a spawn or a wait that finds it away)       its fault ─▶ failed, for ever
 //
+// Shapes: two resident blocks of 1024 threads a multiprocessor, with 32 registers a thread, or one with 64. The first
+// while no body spills there; else the second, for good (measured, decision 18). It changes while no task is open: a ring
+// whose block is not resident would keep what is in it.
+//
 // Parked blocks finish what they have begun and give back what they have only taken; rings stay as they are, and the
 // next launch reads on. So nothing is lost, and whoever wants the device waits for no more than the running tasks.
 //
@@ -62,7 +66,7 @@ struct Kind {
 };
 
 struct ExecutorInfo {
-  std::uint32_t blocks = 0, registers_per_thread = 0, local_bytes_per_thread = 0, most_shared_bytes = 0;
+  std::uint32_t blocks = 0, blocks_per_sm = 0, registers_per_thread = 0, local_bytes_per_thread = 0, most_shared_bytes = 0;
   std::uint64_t memory_bytes = 0, launches = 0, spawned = 0;
   bool is_running = false;
 };
@@ -109,7 +113,9 @@ class Executor {
 
   Executor(device::DevicePtr device, const ExecutorOptions& options);
   Status allocate();
-  Result<Program> load(std::span<const transform::TaskBody> bodies) const;
+  Result<Program> load(std::span<const transform::TaskBody> bodies, std::uint32_t blocks_per_sm) const;
+  Status make_program();
+  void widen();  // with lifecycle_, while it is parked
   Status fit_large_parameters(std::uint32_t bytes);
 
   // Both entered, into the ring that the thread is at, which has room.
@@ -133,7 +139,7 @@ class Executor {
 
   const device::DevicePtr device_;
   const ExecutorOptions options_;
-  std::uint32_t blocks_per_sm_ = 2, blocks_ = 0, arena_bytes_ = 0;
+  std::uint32_t arena_bytes_ = 0;
   bool fences_ = true;  // membarrier(2) is not to be had
 
   std::unique_ptr<device::Queue> queue_, copies_;
@@ -153,7 +159,9 @@ class Executor {
   std::shared_mutex quiet_;
   std::atomic<bool> running_{false}, failed_{false};
   // Guarded by lifecycle_:
+  std::uint32_t blocks_per_sm_ = 2, blocks_ = 0;  // the shape; there are rings for the most blocks that there may be
   Program program_;
+  std::optional<Program> wider_;  // of one block a multiprocessor: is program_ once no task is open
   std::vector<transform::TaskBody> bodies_;
   std::vector<abi::TaskKindEntry> kinds_;
   device::EventPtr ended_;

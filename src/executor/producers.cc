@@ -38,7 +38,7 @@ struct Producers::OfThread {
   }
 };
 
-Producers::Producers(std::uint32_t rings, bool fences) : id_(next_id()), fences_(fences), unowned_(rings) {
+Producers::Producers(std::uint32_t rings, bool fences) : id_(next_id()), fences_(fences), unowned_(rings), rings_(rings) {
   std::iota(unowned_.rbegin(), unowned_.rend(), 0u);
 }
 
@@ -114,6 +114,21 @@ void Producers::share(Producer& producer) {
     from->pop_back();
   }
   thaw();
+}
+
+bool Producers::use_rings(std::uint32_t count, FunctionRef<bool()> may) {
+  const std::lock_guard lock(mutex_);
+  freeze(nullptr);
+  const bool changes = may();
+  if (changes) {
+    const auto is_gone = [&](std::uint32_t ring) { return ring >= count; };
+    for (const auto& one : all_) std::erase_if(one->owned, is_gone);
+    std::erase_if(unowned_, is_gone);
+    for (std::uint32_t ring = rings_; ring < count; ++ring) unowned_.push_back(ring);
+    rings_ = count;
+  }
+  thaw();
+  return changes;
 }
 
 bool Producers::balance() {

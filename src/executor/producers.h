@@ -19,6 +19,7 @@
 #include <mutex>
 #include <vector>
 
+#include "src/base/function_ref.h"
 #include "src/executor/host_ring.h"
 
 namespace pergola::executor {
@@ -63,6 +64,8 @@ class Producers : public std::enable_shared_from_this<Producers> {
   void share(Producer& producer);
   // The keeper's: moves rings to where tasks come from. Whether any has come since the last call.
   bool balance();
+  // From now on the first `count` rings are used and no others, if `may` says so once no thread has any; whether.
+  bool use_rings(std::uint32_t count, FunctionRef<bool()> may);
 
  private:
   // The calling thread's, as used last. 16 bytes fit the space that the linker keeps for libraries loaded by dlopen();
@@ -83,6 +86,7 @@ class Producers : public std::enable_shared_from_this<Producers> {
   // Guarded by mutex_:
   std::vector<std::shared_ptr<Producer>> all_;
   std::vector<std::uint32_t> unowned_;
+  std::uint32_t rings_;  // that are used
 };
 
 // While it lives the thread has its rings.

@@ -92,5 +92,39 @@ TEST(ProducersTest, AThreadMayOutliveTheRings) {
   EXPECT_EQ(others.total(), 1u);
 }
 
+// Back and forth between all rings and some, while threads use them.
+TEST(ProducersTest, UseRings_NoThreadUsesAnother) {
+  constexpr std::uint32_t kRings = 16, kFew = 5;
+  Rings rings(kRings);
+  std::atomic<bool> over{false};
+  std::atomic<std::uint64_t> uses{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&] {
+      while (!over) {
+        rings.use_one();
+        ++uses;
+      }
+    });
+  std::vector<std::uint64_t> before(kRings);
+  for (int round = 0; round < 100; ++round) {
+    ASSERT_FALSE(rings.producers->use_rings(1, [] { return false; })) << "whoever asks is asked";
+    ASSERT_TRUE(rings.producers->use_rings(kFew, [&] {
+      before = rings.counts;  // nobody has a ring now
+      return true;
+    }));
+    for (const std::uint64_t seen = uses; uses < seen + 50;) std::this_thread::yield();
+    ASSERT_TRUE(rings.producers->use_rings(kRings, [&] {
+      EXPECT_TRUE(std::equal(before.begin() + kFew, before.end(), rings.counts.begin() + kFew));
+      EXPECT_GT(rings.total(), std::accumulate(before.begin(), before.end(), std::uint64_t{0}));
+      return true;
+    }));
+    rings.producers->balance();
+  }
+  over = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(rings.total(), uses);
+}
+
 }  // namespace
 }  // namespace pergola::executor

@@ -186,7 +186,7 @@ Result<bool> Executor::is_done(TaskId id) {
     return true;
   }
   const TaskId ring = (id >> kIdRingShift) - 1, position = id & kPositionMask;
-  if (ring >= blocks_ || position >= rings_[ring].head())
+  if (ring >= rings_.size() || position >= rings_[ring].head())
     return PERGOLA_ERROR(kInvalidArgument, "{:#x} is no id of a task that this pool has spawned.", id);
   return rings_[ring].is_done(position);
 }

@@ -431,6 +431,7 @@ FAKE cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name
   if (module->text.find(std::string(".entry ") + name) == std::string::npos) return CUDA_ERROR_NOT_FOUND;
   CUfunc_st& found = module->functions[name];
   found.name = name;
+  found.text = &module->text;
   *function = &found;
   return CUDA_SUCCESS;
 }
@@ -444,9 +445,15 @@ FAKE cuModuleGetGlobal_v2(CUdeviceptr* address, std::size_t* bytes, CUmodule mod
   return CUDA_SUCCESS;
 }
 FAKE cuFuncLoad(CUfunction) { return fake().enter("cuFuncLoad"); }
-FAKE cuFuncGetAttribute(int* value, CUfunction_attribute which, CUfunction) {
+// A kernel that names a register "spills" does, where two of its blocks shall fit a multiprocessor.
+FAKE cuFuncGetAttribute(int* value, CUfunction_attribute which, CUfunction function) {
   ENTER("cuFuncGetAttribute");
-  *value = which == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? 1024 : which == CU_FUNC_ATTRIBUTE_NUM_REGS ? 16 : 0;
+  const bool two = function->text->find(".minnctapersm 2") != std::string::npos;
+  *value = 0;
+  if (which == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK) *value = 1024;
+  if (which == CU_FUNC_ATTRIBUTE_NUM_REGS) *value = 16;
+  if (which == CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES && two && function->text->find("%spills") != std::string::npos)
+    *value = 120;
   return CUDA_SUCCESS;
 }
 FAKE cuFuncSetAttribute(CUfunction function, CUfunction_attribute, int value) {

@@ -84,6 +84,7 @@ struct CUstream_st {
 };
 struct CUfunc_st {
   std::string name;
+  const std::string* text = nullptr;  // of its module
   int dynamic_shared_bytes = 48 << 10;
 };
 struct CUmod_st {
