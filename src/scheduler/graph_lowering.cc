@@ -559,15 +559,15 @@ GraphLowering::Built GraphLowering::make_graph(const Job& job) const {
   return built;
 }
 
-// The first that is worth its time by now; waits for one. None when all ends.
-std::optional<GraphLowering::Improvement> GraphLowering::next_improvement(std::unique_lock<std::mutex>& lock) {
+// The first that is worth its time by now; waits for one. False when all ends.
+bool GraphLowering::next_improvement(std::unique_lock<std::mutex>& lock, Improvement& next) {
   while (!stopping_) {
-    const auto forgotten = std::stable_partition(improvements_.begin(), improvements_.end(), [](const Improvement& each) {
-      return each.job.chunk.use_count() > 2;  // made_ has one too
-    });
-    if (forgotten != improvements_.end()) {
-      std::vector<Improvement> going(std::make_move_iterator(forgotten), std::make_move_iterator(improvements_.end()));
-      improvements_.erase(forgotten, improvements_.end());
+    std::vector<Improvement> going;  // those whose chunk nobody but made_ has
+    std::deque<Improvement> staying;
+    for (Improvement& each : improvements_)
+      each.job.chunk.use_count() > 2 ? staying.push_back(std::move(each)) : going.push_back(std::move(each));
+    improvements_.swap(staying);
+    if (!going.empty()) {
       improving_ = true;
       lock.unlock();
       going.clear();  // what goes may wait for the device
@@ -582,9 +582,9 @@ std::optional<GraphLowering::Improvement> GraphLowering::next_improvement(std::u
     for (auto i = improvements_.begin(); i != improvements_.end(); ++i) {
       const Chunk& chunk = *i->job.chunk;
       if (settling_ != 0 || (i->not_before <= now && chunk.launched >= kWorthLaunches)) {
-        Improvement next = std::move(*i);
+        next = std::move(*i);
         improvements_.erase(i);
-        return next;
+        return true;
       }
       if (i->not_before <= now) i->not_before = now + (now - i->since);  // seldom launched, looked at less and less
       soonest = std::min(soonest, i->not_before);
@@ -594,17 +594,15 @@ std::optional<GraphLowering::Improvement> GraphLowering::next_improvement(std::u
     else
       improve_.wait_until(lock, soonest);
   }
-  return std::nullopt;
+  return false;
 }
 
 // One way of one chunk at a time, the first of all chunks first: what can be had soon is.
 void GraphLowering::run_improver() {
   std::unique_lock lock(mutex_);
   while (true) {
-    std::optional<Improvement> found = next_improvement(lock);
-    if (!found) return;
-    Improvement next = *std::move(found);
-    found.reset();
+    Improvement next;
+    if (!next_improvement(lock, next)) return;
     improving_ = true;
     lock.unlock();
     const auto start = Clock::now();

@@ -150,7 +150,7 @@ class GraphLowering {
   };
   Built make_graph(const Job& job) const;
   void run_improver();
-  std::optional<Improvement> next_improvement(std::unique_lock<std::mutex>& lock);
+  bool next_improvement(std::unique_lock<std::mutex>& lock, Improvement& next);
   struct Made {
     std::optional<GraphWays::Way> way;
     WayReport refused;  // without a name: it is not
