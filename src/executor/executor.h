@@ -8,8 +8,8 @@
 //            (a spawn or a wait that finds it away)       its fault ─▶ failed, for ever
 //
 // Shapes: two resident blocks of 1024 threads a multiprocessor, with 32 registers a thread, or one with 64. The first
-// while no body spills there; else the second, for good (measured, decision 18). It changes while no task is open: a ring
-// whose block is not resident would keep what is in it.
+// while no body spills there; else the second, for good (measured, decision 18). It changes while no task is open: a
+// ring whose block is not resident would keep what is in it.
 //
 // Parked blocks finish what they have begun and give back what they have only taken; rings stay as they are, and the
 // next launch reads on. So nothing is lost, and whoever wants the device waits for no more than the running tasks.
@@ -66,7 +66,8 @@ struct Kind {
 };
 
 struct ExecutorInfo {
-  std::uint32_t blocks = 0, blocks_per_sm = 0, registers_per_thread = 0, local_bytes_per_thread = 0, most_shared_bytes = 0;
+  std::uint32_t blocks = 0, blocks_per_sm = 0, registers_per_thread = 0, local_bytes_per_thread = 0,
+                most_shared_bytes = 0;
   std::uint64_t memory_bytes = 0, launches = 0, spawned = 0;
   bool is_running = false;
 };

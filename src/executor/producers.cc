@@ -38,7 +38,8 @@ struct Producers::OfThread {
   }
 };
 
-Producers::Producers(std::uint32_t rings, bool fences) : id_(next_id()), fences_(fences), unowned_(rings), rings_(rings) {
+Producers::Producers(std::uint32_t rings, bool fences)
+    : id_(next_id()), fences_(fences), unowned_(rings), rings_(rings) {
   std::iota(unowned_.rbegin(), unowned_.rend(), 0u);
 }
 

@@ -21,9 +21,12 @@ class ExecutorShapeTest : public testing::Test {
   }
   // A kernel with a register of that name.
   void add(const std::string& name) {
-    const auto module = ptx::parse(".version 8.0\n.target sm_75\n.address_size 64\n.visible .entry kernel(.param .u64 out) {\n"
-                                   "  .reg .b32 %" + name + ";\n  .reg .b64 %to;\n  ld.param.u64 %to, [out];\n  mov.u32 %" + name +
-                                   ", 1;\n  st.global.u32 [%to], %" + name + ";\n  ret;\n}\n", "test.ptx");
+    const auto module = ptx::parse(
+        ".version 8.0\n.target sm_75\n.address_size 64\n.visible .entry kernel(.param .u64 out) {\n"
+        "  .reg .b32 %" +
+            name + ";\n  .reg .b64 %to;\n  ld.param.u64 %to, [out];\n  mov.u32 %" + name +
+            ", 1;\n  st.global.u32 [%to], %" + name + ";\n  ret;\n}\n",
+        "test.ptx");
     ASSERT_TRUE(module.ok()) << module.message();
     auto body = transform::entry_to_task(*module, "kernel", task_config(8, 48 * 1024));
     ASSERT_TRUE(body.ok()) << body.message();

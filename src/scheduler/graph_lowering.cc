@@ -21,6 +21,7 @@ constexpr std::uint32_t kShortestRest = 8, kMostRests = 4;   // for so many of i
 constexpr std::chrono::microseconds kLookEvery{4};
 constexpr std::uint32_t kAskedInARow = 4, kMostUnasked = 64;
 constexpr std::chrono::milliseconds kWatchFor{2};  // after the last that was held
+constexpr std::chrono::seconds kLookAtLeast{1};    // at improvements that wait
 
 std::int64_t ns(std::chrono::steady_clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
@@ -505,7 +506,8 @@ void GraphLowering::build(std::unique_lock<std::mutex>& lock) {
     chunk.ways = GraphWays({{"plain", "an edge wherever two launches conflict", std::move(built.graph)}});
     if (lowerer_ != nullptr && lowerer_->count() != 0 && !stopping_) {
       const auto now = Clock::now();
-      improvements_.push_back({.job = job, .plain = std::move(built.spec), .since = now, .not_before = now + kWorthAfter});
+      improvements_.push_back(
+          {.job = job, .plain = std::move(built.spec), .since = now, .not_before = now + kWorthAfter});
       if (!improver_.joinable()) improver_ = std::thread([this] { run_improver(); });
       improve_.notify_all();
     }
@@ -586,7 +588,9 @@ bool GraphLowering::next_improvement(std::unique_lock<std::mutex>& lock, Improve
         improvements_.erase(i);
         return true;
       }
-      if (i->not_before <= now) i->not_before = now + (now - i->since);  // seldom launched, looked at less and less
+      // Seldom launched: it is looked at less and less, but often enough that what has been forgotten goes.
+      if (i->not_before <= now)
+        i->not_before = now + std::clamp<Clock::duration>(now - i->since, kWorthAfter, kLookAtLeast);
       soonest = std::min(soonest, i->not_before);
     }
     if (soonest == Clock::time_point::max())
@@ -623,8 +627,8 @@ void GraphLowering::run_improver() {
       chunk.ways.add(std::move(*made.way));
     }
     chunk.report_ways();
-    const bool goes_on = ++next.way < lowerer_->count() && chunk.state == Chunk::State::kReady &&
-                         next.job.chunk.use_count() > 2;
+    const bool goes_on =
+        ++next.way < lowerer_->count() && chunk.state == Chunk::State::kReady && next.job.chunk.use_count() > 2;
     if (goes_on && !stopping_) improvements_.push_back(std::move(next));
     lock.unlock();
     before = GraphWays();  // what goes may wait for the device

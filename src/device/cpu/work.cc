@@ -30,10 +30,11 @@ Result<CheckedLaunch> check_launch(const CpuDevice& device, const ModulePtr& mod
   PERGOLA_TRY(validate_launch(device.info(), *own, config, parameter_bytes));
   const std::uint64_t shared = own->shared_bytes(config.dynamic_shared_bytes);
   if (shared > device.info().max_shared_bytes_per_block) {
-    return PERGOLA_ERROR(kResourceExhausted,
-                         "Kernel '{}' needs {} bytes of shared memory, {} of them dynamic; a block of '{}' has at most {}.",
-                         own->signature().name, shared, config.dynamic_shared_bytes, device.info().id,
-                         device.info().max_shared_bytes_per_block);
+    return PERGOLA_ERROR(
+        kResourceExhausted,
+        "Kernel '{}' needs {} bytes of shared memory, {} of them dynamic; a block of '{}' has at most {}.",
+        own->signature().name, shared, config.dynamic_shared_bytes, device.info().id,
+        device.info().max_shared_bytes_per_block);
   }
   return CheckedLaunch{own, static_cast<std::uint32_t>(shared)};
 }

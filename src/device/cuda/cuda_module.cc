@@ -42,8 +42,8 @@ Result<std::uint32_t> CudaKernel::max_resident_blocks_per_sm(std::uint32_t threa
   return static_cast<std::uint32_t>(blocks);
 }
 
-Result<std::shared_ptr<CudaModule>> CudaModule::create(const ContextPtr& context, const Jit& jit, const ModuleSource& source,
-                                                       const DeviceInfo& info) {
+Result<std::shared_ptr<CudaModule>> CudaModule::create(const ContextPtr& context, const Jit& jit,
+                                                       const ModuleSource& source, const DeviceInfo& info) {
   if (source.module == nullptr)
     return PERGOLA_ERROR(kInvalidArgument, "Module '{}' is not parsed; load() takes a parsed module.", source.name);
   PERGOLA_TRY(validate_target(info, *source.module, source.name));
