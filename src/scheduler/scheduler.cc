@@ -12,7 +12,6 @@ namespace {
 // At the bound of streams so many are asked whether they are free before the least recently used one is taken busy.
 constexpr std::size_t kAskedAtBound = 4;
 constexpr std::size_t kManyMarks = 64;
-constexpr std::size_t kMostArriving = 32;
 
 // So large that an event costs nothing beside it.
 bool is_large_copy_from_host(const Work& work) {

@@ -2,6 +2,12 @@
 #include "src/scheduler/scheduler.h"
 
 namespace pergola::scheduler {
+namespace {
+
+constexpr std::size_t kMostArriving = 32;  // copies from the host that are remembered
+
+}  // namespace
+
 bool Scheduler::may_be_of_a_graph(const Work& work) {
   if (lowering_ == nullptr) return false;
   if (work.call == nullptr && work.kind == WorkKind::kKernel) ++launches_apart_;

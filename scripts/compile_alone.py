@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""compile_alone.py BUILD [JOBS]: whether each source file compiles by itself.
+
+CI compiles eight files as one, where a file may use a name that only its neighbour declares; elsewhere, and under `pip
+install .`, each is compiled alone. Reads BUILD/compile_commands.json of a build without unity, and only checks syntax: no
+code is made. Files that the build generates are left out. Ends with the number of files that fail.
+"""
+import concurrent.futures
+import json
+import pathlib
+import shlex
+import subprocess
+import sys
+
+
+def check(entry):
+    words = shlex.split(entry["command"])
+    if pathlib.Path(words[0]).name == "ccache":
+        words = words[1:]
+    output = words.index("-o")
+    words = [word for word in words[:output] + words[output + 2:] if not word.startswith("-O")]
+    done = subprocess.run([*words, "-fsyntax-only", "-w"], cwd=entry["directory"], capture_output=True, text=True)
+    return entry["file"], done.returncode == 0, done.stderr
+
+
+def main():
+    build = pathlib.Path(sys.argv[1]).resolve()
+    jobs = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    entries = [entry for entry in json.loads((build / "compile_commands.json").read_text())
+               if build not in pathlib.Path(entry["file"]).parents]
+    if not entries or any("/Unity/" in entry["file"] for entry in entries):
+        sys.exit(f"{build} has no files to check, or compiles several as one: configure it without CMAKE_UNITY_BUILD.")
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for number, (file, is_right, errors) in enumerate(pool.map(check, entries), 1):
+            if not is_right:
+                failed += 1
+                print(f"{file} does not compile alone:\n{errors}", file=sys.stderr)
+            if number % 100 == 0:
+                print(f"{number} of {len(entries)} files", file=sys.stderr)
+    print(f"{len(entries) - failed} of {len(entries)} files compile alone")
+    sys.exit(min(failed, 1))
+
+
+if __name__ == "__main__":
+    main()
