@@ -124,8 +124,12 @@ Status Executor::make_program() {
   const auto local_bytes = [](const Program& one) { return one.kernel->resources().local_bytes_per_thread; };
   std::optional<Program> wider;
   if (blocks_per_sm_ > 1 && local_bytes(program) != 0) {
-    PERGOLA_ASSIGN(Program one, load(bodies_, 1));
-    if (local_bytes(one) < local_bytes(program)) wider = std::move(one);
+    Result<Program> one = load(bodies_, 1);
+    if (!one.ok())
+      PERGOLA_WARN("The executor of narrow tasks stays with {} blocks a multiprocessor: {}", blocks_per_sm_,
+                   one.message());
+    else if (local_bytes(*one) < local_bytes(program))
+      wider = *std::move(one);
   }
   program_ = std::move(program);
   wider_ = std::move(wider);
@@ -231,9 +235,12 @@ Status Executor::park_locked() {
                        __FILE__, __LINE__};
       failed_.store(true, std::memory_order_release);
     }
+    // What the queue keeps of launches that have ended goes now: unloading a program waits for the resident kernel.
+    (void)queue_->synchronize();
     running_.store(false, std::memory_order_release);
     process_fence();  // what a spawn has stored before it saw running_ is seen by has_open_tasks() from here on
   }
+  widen();
   return failed_.load(std::memory_order_relaxed) ? failure_ : Status();
 }
 
@@ -286,9 +293,7 @@ void Executor::keep() {
     } else if (Status status = failure(); !status.ok()) {
       PERGOLA_WARN("{}", status.message());
     } else if (!is_open && steady_clock::now() - busy_at >= options_.park_after) {
-      const std::lock_guard life(lifecycle_);
-      (void)park_locked();
-      widen();
+      (void)park();
       looks_again = true;
     }
     lock.lock();

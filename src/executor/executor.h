@@ -8,7 +8,7 @@
 //            (a spawn or a wait that finds it away)       its fault ─▶ failed, for ever
 //
 // Shapes: two resident blocks of 1024 threads a multiprocessor, with 32 registers a thread, or one with 64. The first
-// while no body spills there; else the second, for good (measured, decision 18). It changes while no task is open: a
+// while no body spills there; else the second where it takes less local memory, for good (measured, decision 18). It changes while no task is open: a
 // ring whose block is not resident would keep what is in it.
 //
 // Parked blocks finish what they have begun and give back what they have only taken; rings stay as they are, and the

@@ -194,7 +194,7 @@ class FakeQueue final : public device::Queue {
 
 class FakeGraph final : public device::ExecutableGraph {
  public:
-  explicit FakeGraph(device::GraphSpec spec) : spec_(std::move(spec)) {}
+  FakeGraph(device::GraphSpec spec, std::shared_ptr<int> alive) : spec_(std::move(spec)), alive_(std::move(alive)) {}
   Status update_parameters(device::NodeId, std::span<const std::byte>) override {
     return PERGOLA_ERROR(kUnsupported, "The fake device's graphs do not change.");
   }
@@ -220,6 +220,7 @@ class FakeGraph final : public device::ExecutableGraph {
   }
 
   const device::GraphSpec spec_;
+  const std::shared_ptr<int> alive_;  // as FakeBuffer's
 };
 
 class FakeDevice final : public device::Device {
@@ -237,12 +238,13 @@ class FakeDevice final : public device::Device {
   }
   Result<std::unique_ptr<device::ExecutableGraph>> instantiate(device::GraphSpec spec) override {
     if (!has_graphs) return no("graphs");
-    return std::unique_ptr<device::ExecutableGraph>(std::make_unique<FakeGraph>(std::move(spec)));
+    return std::unique_ptr<device::ExecutableGraph>(std::make_unique<FakeGraph>(std::move(spec), graphs_));
   }
   Status health() const override { return {}; }
 
   FakeState& state() { return *state_; }
   long buffers_alive() const { return alive_.use_count() - 1; }
+  long graphs_alive() const { return graphs_.use_count() - 1; }
   std::uint32_t most_queues = 1000;
   bool has_graphs = true;
 
@@ -251,7 +253,7 @@ class FakeDevice final : public device::Device {
 
   device::DeviceInfo info_;
   const std::shared_ptr<FakeState> state_ = std::make_shared<FakeState>();
-  const std::shared_ptr<int> alive_ = std::make_shared<int>(0);
+  const std::shared_ptr<int> alive_ = std::make_shared<int>(0), graphs_ = std::make_shared<int>(0);
 };
 
 }  // namespace pergola::scheduler::testing

@@ -215,6 +215,8 @@ std::span<const Launch> GraphLowering::flush_overdue() {
   const std::int64_t since = held_since_.load(std::memory_order_relaxed);
   if (held_ == 0 || !is_overdue(since)) return {};
   const std::size_t wanted = held_chunk_->end - held_chunk_->begin;
+  const bool has_grown = region_->grows && held_chunk_->begin != 0 && !region_->cut_before[held_chunk_->begin] &&
+                         region_->most_grown > region_->most_launches;
   const std::span<const Launch> held = take_held();
   ++counters_.overdue;
   ++region_->story->report.overdue;
@@ -222,9 +224,9 @@ std::span<const Launch> GraphLowering::flush_overdue() {
   // the device's compiler is in its way.
   if (improving_) return held;
   region_->late += kGraphsALateOne;
-  if (region_->late >= kTooLate && region_->most_launches > kFewestLaunches) {
+  if (region_->late >= kTooLate && (has_grown || region_->most_launches > kFewestLaunches)) {
     region_->late = 0;
-    if (region_->grows && wanted > region_->most_launches)  // one of those that had grown
+    if (has_grown)
       region_->most_grown = std::max(region_->most_launches, std::min(wanted, region_->most_grown) / 2);
     else
       region_->most_launches = std::max(kFewestLaunches, region_->most_launches / 2);
@@ -561,13 +563,18 @@ GraphLowering::Built GraphLowering::make_graph(const Job& job) const {
   return built;
 }
 
+bool GraphLowering::is_wanted(const Improvement& each) const {
+  const Region* const region = each.job.region.get();
+  return each.job.chunk->state == Chunk::State::kReady &&
+         std::ranges::any_of(known_, [&](const auto& known) { return known.get() == region; }) &&
+         std::ranges::find(region->chunks, each.job.chunk) != region->chunks.end();
+}
+
 // The first that is worth its time by now; waits for one. False when all ends.
 bool GraphLowering::next_improvement(std::unique_lock<std::mutex>& lock, Improvement& next) {
   while (!stopping_) {
-    std::vector<Improvement> going;  // those whose chunk nobody but made_ has
-    std::deque<Improvement> staying;
-    for (Improvement& each : improvements_)
-      each.job.chunk.use_count() > 2 ? staying.push_back(std::move(each)) : going.push_back(std::move(each));
+    std::deque<Improvement> going, staying;  // those of what has been forgotten, cut anew or refused, and the others
+    for (Improvement& each : improvements_) (is_wanted(each) ? staying : going).push_back(std::move(each));
     improvements_.swap(staying);
     if (!going.empty()) {
       improving_ = true;
@@ -580,8 +587,9 @@ bool GraphLowering::next_improvement(std::unique_lock<std::mutex>& lock, Improve
       continue;
     }
     const auto now = Clock::now();
-    auto soonest = Clock::time_point::max();
-    for (auto i = improvements_.begin(); i != improvements_.end(); ++i) {
+    const bool rests = settling_ == 0 && now < improver_rests_until_;
+    auto soonest = rests && !improvements_.empty() ? improver_rests_until_ : Clock::time_point::max();
+    for (auto i = improvements_.begin(); !rests && i != improvements_.end(); ++i) {
       const Chunk& chunk = *i->job.chunk;
       if (settling_ != 0 || (i->not_before <= now && chunk.launched >= kWorthLaunches)) {
         next = std::move(*i);
@@ -611,11 +619,11 @@ void GraphLowering::run_improver() {
     lock.unlock();
     const auto start = Clock::now();
     Made made = make_way(next);
-    // Half of the time at the most is spent on this, so that launches that wait for it get on.
-    const auto end = Clock::now();
-    next.not_before = end + (end - start);
     GraphWays before;
     lock.lock();
+    // Half of the time at the most is spent on this, so that launches that wait for it get on.
+    const auto end = Clock::now();
+    improver_rests_until_ = end + (end - start);
     Chunk& chunk = *next.job.chunk;
     if (!made.refused.name.empty()) {
       chunk.refused_ways.push_back(std::move(made.refused));
@@ -627,8 +635,7 @@ void GraphLowering::run_improver() {
       chunk.ways.add(std::move(*made.way));
     }
     chunk.report_ways();
-    const bool goes_on =
-        ++next.way < lowerer_->count() && chunk.state == Chunk::State::kReady && next.job.chunk.use_count() > 2;
+    const bool goes_on = ++next.way < lowerer_->count() && is_wanted(next);
     if (goes_on && !stopping_) improvements_.push_back(std::move(next));
     lock.unlock();
     before = GraphWays();  // what goes may wait for the device

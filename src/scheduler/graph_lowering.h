@@ -150,6 +150,7 @@ class GraphLowering {
   };
   Built make_graph(const Job& job) const;
   void run_improver();
+  bool is_wanted(const Improvement& each) const;
   bool next_improvement(std::unique_lock<std::mutex>& lock, Improvement& next);
   struct Made {
     std::optional<GraphWays::Way> way;
@@ -207,6 +208,7 @@ class GraphLowering {
   // meanwhile.
   std::deque<Improvement> improvements_;
   bool improving_ = false;
+  Clock::time_point improver_rests_until_{};
   std::uint32_t settling_ = 0;  // threads in settle(): no improvement waits for its time then
   std::condition_variable improve_;
   std::thread improver_;

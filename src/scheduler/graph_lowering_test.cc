@@ -257,6 +257,29 @@ TEST_F(GraphLowering, AGrownPieceThatIsLate_IsMadeShorter) {
   EXPECT_THAT(sizes(), ::testing::Each(::testing::Le(64u)));
 }
 
+// A piece that is as it was cut at first, if longer than most: it becomes two.
+TEST_F(GraphLowering, AFirstPieceThatIsLate_IsHalved) {
+  open("graphs=always");
+  scheduler->set_graph_patience(std::chrono::milliseconds(60));
+  const auto turn = [&](bool late) {
+    for (int i = 0; i < 40; ++i) {
+      launch("k" + std::to_string(i), {"x"}, {"x"});
+      if (late && i == 20) std::this_thread::sleep_for(std::chrono::milliseconds(90));
+    }
+    EXPECT_TRUE(scheduler->synchronize().ok());
+  };
+  for (int i = 0; i < 8; ++i) turn(false);
+  scheduler->settle_graphs();
+  for (int i = 0; i < 12; ++i) turn(true);
+  EXPECT_GE(scheduler->graph_counters().overdue, 4u);
+  const GraphsReport report = scheduler->graphs();
+  for (const GraphReport& graph : report.regions.back().graphs) {
+    if (graph.state == GraphReport::State::kReplaced) continue;
+    EXPECT_LE(graph.launches, 24u);
+    EXPECT_NE(graph.state, GraphReport::State::kRefused) << graph.refusal;
+  }
+}
+
 TEST_F(GraphLowering, ATicketOfAHeldLaunch_GivesAnEventBehindIt) {
   open_always();
   learn();

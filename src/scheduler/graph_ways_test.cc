@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "src/scheduler/scheduler_fixture.h"
 
 namespace pergola::scheduler::testing {
@@ -84,6 +86,37 @@ TEST_F(GraphWaysTest, WaysThatThisGraphHasNot_AreLeftOut) {
 TEST_F(GraphWaysTest, AForcedWay_IsTakenThoughItIsSlower) {
   EXPECT_EQ(settled_ns({2.0}, false), 64000);
   EXPECT_EQ(settled_ns({0}, false), 32000) << "there is no other";
+}
+
+// Many regions, none of which is launched often enough for its other ways to be made.
+TEST_F(GraphWaysTest, ForgottenRegions_LetGoOfTheirGraphs) {
+  lowerer = std::make_shared<Scaled>(std::vector<double>{0.5}, true);
+  open("graphs=always", lowerer);
+  scheduler->set_graph_patience(std::chrono::hours(1));
+  const double ns = 1000;
+  for (int region = 0; region < 24; ++region)
+    for (int i = 0; i < 32 * 8; ++i) {
+      const Access access = all("x" + std::to_string(region), Mode::kReadWrite);
+      const KernelCall call{module_, kernel_, {{1, 1, 1}, {32, 1, 1}}, std::as_bytes(std::span(&ns, 1))};
+      const Work work{.site = scheduler->site("a"), .accesses = std::span(&access, 1), .call = &call};
+      ASSERT_TRUE(scheduler
+                      ->submit(work,
+                               [&](device::Queue& queue) {
+                                 return queue.launch(call.module, call.kernel, call.config, call.parameters);
+                               })
+                      .ok());
+      const auto soon = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+      while (i == 192 && scheduler->graph_counters().graphs <= static_cast<std::uint64_t>(region) &&
+             std::chrono::steady_clock::now() < soon)
+        std::this_thread::sleep_for(std::chrono::microseconds(100));  // until its graph is made
+    }
+  ASSERT_TRUE(scheduler->synchronize().ok());
+  EXPECT_GE(scheduler->graph_counters().graphs, 24u);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (device->graphs_alive() > 9 && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_LE(device->graphs_alive(), 9) << "of the eight regions that are known";
+  EXPECT_EQ(lowerer->asked, 0);
 }
 
 }  // namespace
