@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""compile_alone.py BUILD [JOBS]: whether each source file compiles by itself.
+"""compile_alone.py BUILD JOBS [--all]: whether each source file compiles by itself.
 
 CI compiles eight files as one, where a file may use a name that only its neighbour declares; elsewhere, and under `pip
 install .`, each is compiled alone. Reads BUILD/compile_commands.json of a build without unity, and only checks syntax: no
-code is made. Files that the build generates are left out. Ends with the number of files that fail.
+code is made. Files that the build generates are left out and, without --all, those of tests. Ends with the number of files that fail.
 """
 import concurrent.futures
 import json
@@ -23,11 +23,15 @@ def check(entry):
     return entry["file"], done.returncode == 0, done.stderr
 
 
+def is_of_tests(file):
+    return file.endswith(("_test.cc", "_fuzz.cc")) or "/tests/" in file
+
+
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
-    jobs = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    jobs = int(sys.argv[2])
     entries = [entry for entry in json.loads((build / "compile_commands.json").read_text())
-               if build not in pathlib.Path(entry["file"]).parents]
+               if build not in pathlib.Path(entry["file"]).parents and ("--all" in sys.argv or not is_of_tests(entry["file"]))]
     if not entries or any("/Unity/" in entry["file"] for entry in entries):
         sys.exit(f"{build} has no files to check, or compiles several as one: configure it without CMAKE_UNITY_BUILD.")
     failed = 0
