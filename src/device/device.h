@@ -12,6 +12,7 @@
 #include <memory>
 #include <string_view>
 
+#include "src/base/function_ref.h"
 #include "src/base/result.h"
 #include "src/device/buffer.h"
 #include "src/device/graph.h"
@@ -27,6 +28,9 @@ struct ModuleSource {
   const ptx::Module* module = nullptr;  // verified; borrowed for the call
   std::string_view text;                // its PTX; what a driver is given
   std::string_view name;                // for messages
+  // Called once when the code is compiled and before it is put on the device, which on a GPU waits for every kernel
+  // that is resident. Its failure is load()'s. May be null.
+  const FunctionRef<Status()>* when_compiled = nullptr;
 };
 
 class Device {

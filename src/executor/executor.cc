@@ -43,7 +43,7 @@ Status Executor::allocate() {
   arena_bytes_ = kArenaBytes;
   // The CPU device's blocks share its cores, and are as many as these without waiting for each other.
   if (info.kind == device::DeviceKind::kCpu) blocks_per_sm_ = 1;
-  PERGOLA_ASSIGN(program_, load({}, blocks_per_sm_));
+  PERGOLA_ASSIGN(program_, load(blocks_per_sm_, [] { return Status(); }));
   PERGOLA_ASSIGN(const std::uint32_t most, program_.kernel->max_resident_blocks_per_sm(kThreads, arena_bytes_));
   if (most == 0)
     return PERGOLA_ERROR(kUnsupported,
@@ -91,48 +91,72 @@ Executor::~Executor() {
 
 // ── Programs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-Result<Executor::Program> Executor::load(std::span<const transform::TaskBody> bodies,
-                                         std::uint32_t blocks_per_sm) const {
-  PERGOLA_ASSIGN(const std::string text, generation_text(bodies, blocks_per_sm));
+Result<Executor::Program> Executor::load(std::uint32_t blocks_per_sm,
+                                         const FunctionRef<Status()>& when_compiled) const {
+  PERGOLA_ASSIGN(const std::string text, generation_text(bodies_, blocks_per_sm));
   PERGOLA_ASSIGN(const ptx::Module module, ptx::parse(text, "the executor"));
   PERGOLA_TRY(ptx::verify(module));
   Program program;
-  PERGOLA_ASSIGN(program.module, device_->load({&module, text, "the executor"}));
+  PERGOLA_ASSIGN(program.module, device_->load({&module, text, "the executor", &when_compiled}));
   PERGOLA_ASSIGN(program.kernel, program.module->kernel(kExecutorKernel));
   return program;
 }
 
+Status Executor::send_away(std::optional<Away>& away) {
+  away.emplace();
+  away->turn = std::unique_lock(turnstile_);
+  away->quiet = std::unique_lock(quiet_);
+  away->lifecycle = std::unique_lock(lifecycle_);
+  return park_locked();
+}
+
 Result<std::uint32_t> Executor::add_body(transform::TaskBody body) {
   PERGOLA_TRY(check_body(body));
-  const std::lock_guard turn(turnstile_);
-  const std::unique_lock quiet(quiet_);
-  const std::lock_guard lock(lifecycle_);
-  PERGOLA_TRY(park_locked());
-  if (body.parameter_bytes > abi::kRecordParameterBytes) PERGOLA_TRY(fit_large_parameters(body.parameter_bytes));
-  bodies_.push_back(std::move(body));
-  if (const Status made = make_program(); !made.ok()) {
+  const std::lock_guard adding(adding_);
+  const std::uint32_t parameter_bytes = body.parameter_bytes;
+  {
+    const std::lock_guard lock(lifecycle_);
+    bodies_.push_back(std::move(body));
+  }
+  const Status made = make_program(parameter_bytes);
+  if (!made.ok()) {
+    const std::lock_guard lock(lifecycle_);
     bodies_.pop_back();
     return made;
   }
   keeper_wakes_.notify_all();
+  if (const Status wider = make_wider(); !wider.ok())
+    PERGOLA_WARN("The executor of narrow tasks stays with {} blocks a multiprocessor: {}", blocks_per_sm_,
+                 wider.message());
+  keeper_wakes_.notify_all();
   return static_cast<std::uint32_t>(bodies_.size() - 1);
 }
 
-// Of bodies_, in the shape that suits them.
-Status Executor::make_program() {
-  PERGOLA_ASSIGN(Program program, load(bodies_, blocks_per_sm_));
-  const auto local_bytes = [](const Program& one) { return one.kernel->resources().local_bytes_per_thread; };
-  std::optional<Program> wider;
-  if (blocks_per_sm_ > 1 && local_bytes(program) != 0) {
-    Result<Program> one = load(bodies_, 1);
-    if (!one.ok())
-      PERGOLA_WARN("The executor of narrow tasks stays with {} blocks a multiprocessor: {}", blocks_per_sm_,
-                   one.message());
-    else if (local_bytes(*one) < local_bytes(program))
-      wider = *std::move(one);
+Status Executor::make_program(std::uint32_t parameter_bytes) {
+  std::optional<Away> away;
+  const auto send = [&] { return send_away(away); };
+  for (std::uint32_t shape = info().blocks_per_sm;; shape = blocks_per_sm_, away.reset()) {
+    PERGOLA_ASSIGN(Program program, load(shape, send));
+    if (shape != blocks_per_sm_) continue;  // an earlier body's wider shape has come meanwhile
+    if (parameter_bytes > abi::kRecordParameterBytes) PERGOLA_TRY(fit_large_parameters(parameter_bytes));
+    program_ = std::move(program);
+    wider_.reset();  // it lacks the body
+    return {};
   }
-  program_ = std::move(program);
-  wider_ = std::move(wider);
+}
+
+// One block a multiprocessor, where bodies spill with two and less so with one.
+Status Executor::make_wider() {
+  const auto local_bytes = [](const Program& one) { return one.kernel->resources().local_bytes_per_thread; };
+  {
+    const std::lock_guard lock(lifecycle_);
+    if (blocks_per_sm_ == 1 || local_bytes(program_) == 0) return {};
+  }
+  std::optional<Away> away;
+  const auto send = [&] { return send_away(away); };
+  PERGOLA_ASSIGN(Program one, load(1, send));
+  if (local_bytes(one) >= local_bytes(program_)) return {};
+  wider_ = std::move(one);
   widen();
   return {};
 }

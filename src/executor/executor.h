@@ -8,17 +8,17 @@
 //            (a spawn or a wait that finds it away)       its fault ─▶ failed, for ever
 //
 // Shapes: two resident blocks of 1024 threads a multiprocessor, with 32 registers a thread, or one with 64. The first
-// while no body spills there; else the second where it takes less local memory, for good (measured, decision 18). It changes while no task is open: a
-// ring whose block is not resident would keep what is in it.
+// while no body spills there; else the second where it takes less local memory, for good (measured, decision 18). It
+// changes while no task is open: a ring whose block is not resident would keep what is in it.
 //
 // Parked blocks finish what they have begun and give back what they have only taken; rings stay as they are, and the
 // next launch reads on. So nothing is lost, and whoever wants the device waits for no more than the running tasks.
 //
 // Threads. A thread writes records into rings of its own (producers.h), a few into each before it goes on to the next.
-// `lifecycle_` guards starting, parking and generations; `quiet_` is held,
-// shared, by whoever needs the kernel away. A spawn stores its record and then loads `running_`; a park stores
-// `running_` and then looks at the rings: the two are ordered by membarrier(2) on the side of the park, which is rare,
-// and where that is not to be had by a fence on both.
+// `adding_` is held by who adds a body, over the compilation; `lifecycle_` guards starting, parking and generations;
+// `quiet_` is held, shared, by whoever needs the kernel away. A spawn stores its record and then loads `running_`; a
+// park stores `running_` and then looks at the rings: the two are ordered by membarrier(2) on the side of the park,
+// which is rare, and where that is not to be had by a fence on both.
 #pragma once
 
 #include <chrono>
@@ -79,8 +79,9 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // The number of a new body, which the next launch has. Compiles; running tasks end first, what else has been spawned
-  // waits. kUnsupported where the executor with it asks for more than the device has; it is as before then.
+  // The number of a new body, which the next launch has. Compiles while tasks run; then those that run end, what else
+  // has been spawned waits, and the program is exchanged. kUnsupported where the executor with it asks for more than
+  // the device has; it is as before then.
   Result<std::uint32_t> add_body(transform::TaskBody body);
   // A body with a shape. kUnsupported, with the numbers, where the shape does not fit; kInvalidArgument for a grid or a
   // block of nothing.
@@ -114,8 +115,17 @@ class Executor {
 
   Executor(device::DevicePtr device, const ExecutorOptions& options);
   Status allocate();
-  Result<Program> load(std::span<const transform::TaskBody> bodies, std::uint32_t blocks_per_sm) const;
-  Status make_program();
+  Result<Program> load(std::uint32_t blocks_per_sm, const FunctionRef<Status()>& when_compiled) const;
+  // What whoever replaces the program holds: the kernel is away, and stays so.
+  struct Away {
+    std::unique_lock<std::mutex> turn;
+    std::unique_lock<std::shared_mutex> quiet;
+    std::unique_lock<std::mutex> lifecycle;
+  };
+  Status send_away(std::optional<Away>& away);
+  // Of bodies_; with adding_. Tasks run while it compiles.
+  Status make_program(std::uint32_t parameter_bytes);
+  Status make_wider();
   void widen();  // with lifecycle_, while it is parked
   Status fit_large_parameters(std::uint32_t bytes);
 
@@ -155,6 +165,7 @@ class Executor {
   std::vector<HostRing> rings_;
   std::shared_ptr<Producers> producers_;
 
+  std::mutex adding_;  // of bodies; taken before all others
   mutable std::mutex lifecycle_;
   std::mutex turnstile_;  // passed by whoever wants quiet_, so that those who share it let others in
   std::shared_mutex quiet_;
@@ -162,8 +173,8 @@ class Executor {
   // Guarded by lifecycle_:
   std::uint32_t blocks_per_sm_ = 2, blocks_ = 0;  // the shape; there are rings for the most blocks that there may be
   Program program_;
-  std::optional<Program> wider_;  // of one block a multiprocessor: is program_ once no task is open
-  std::vector<transform::TaskBody> bodies_;
+  std::optional<Program> wider_;             // of one block a multiprocessor: is program_ once no task is open
+  std::vector<transform::TaskBody> bodies_;  // changed with adding_ too, so either will do for looking
   std::vector<abi::TaskKindEntry> kinds_;
   device::EventPtr ended_;
   Status failure_;

@@ -105,8 +105,13 @@ Result<session::ModulePtr> load(std::shared_ptr<LocalSession> session, const Loa
   PERGOLA_ASSIGN(const ptx::Module parsed, ptx::parse(compiled.ptx, name));
   PERGOLA_TRY(ptx::verify(parsed));
   PERGOLA_TRY(check_math(compiled, info));
-  PERGOLA_ASSIGN(const LocalSession::Quiet quiet, session->quiet_tasks());  // drivers load when no kernel is resident
-  PERGOLA_ASSIGN(auto loaded, session->raw_device().load({&parsed, compiled.ptx, name}));
+  LocalSession::Quiet quiet;  // drivers load where no kernel is resident
+  const auto when_compiled = [&]() -> Status {
+    PERGOLA_ASSIGN(quiet, session->quiet_tasks());
+    return {};
+  };
+  const FunctionRef<Status()> before_loading = when_compiled;
+  PERGOLA_ASSIGN(auto loaded, session->raw_device().load({&parsed, compiled.ptx, name, &before_loading}));
 
   std::vector<const ptx::Function*> entries;
   std::vector<session::KernelInfo> infos;

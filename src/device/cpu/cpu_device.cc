@@ -89,6 +89,7 @@ CpuDevice::CpuDevice(const CpuOptions& options, std::shared_ptr<Engine> engine)
 
 Result<ModulePtr> CpuDevice::load(const ModuleSource& source) {
   PERGOLA_ASSIGN(ModulePtr module, CpuModule::load(shared_from_this(), source));
+  if (source.when_compiled != nullptr) PERGOLA_TRY((*source.when_compiled)());
   return module;
 }
 

@@ -319,6 +319,27 @@ TEST_F(CudaDevice, DriverErrors_GetCodesAndSayWhatWasDone) {
   EXPECT_TRUE(device->health().ok());
 }
 
+TEST_F(CudaDevice, ItIsToldOf_BetweenCompilingAndLoading) {
+  const DevicePtr device = open();
+  const ptx::Module module = ptx::parse(kPtx, "fake.ptx").value();
+  int told = 0;
+  const auto when_compiled = [&]() -> Status {
+    ++told;
+    EXPECT_EQ(control().calls("cuLibraryLoadData"), 1);
+    EXPECT_EQ(control().calls("cuLibraryGetModule"), 0) << "that waits for resident kernels";
+    return {};
+  };
+  const FunctionRef<Status()> before_loading = when_compiled;
+  ASSERT_TRUE(device->load({&module, kPtx, "fake.ptx", &before_loading}).ok());
+  EXPECT_EQ(told, 1);
+  const auto refuse = []() -> Status { return PERGOLA_ERROR(kDeviceLost, "not now"); };
+  const FunctionRef<Status()> refusing = refuse;
+  const auto refused = device->load({&module, kPtx, "fake.ptx", &refusing});
+  EXPECT_EQ(refused.code(), Code::kDeviceLost);
+  EXPECT_EQ(control().calls("cuLibraryGetModule"), 1);
+  EXPECT_EQ(control().calls("cuLibraryUnload"), 2) << "neither is kept";
+}
+
 TEST_F(CudaDevice, CompilerLog_IsInTheMessage) {
   const DevicePtr device = open();
   control().fail("cuLibraryLoadData", cuda::CUDA_ERROR_INVALID_PTX, 0);

@@ -48,7 +48,7 @@ Result<std::shared_ptr<CudaModule>> CudaModule::create(const ContextPtr& context
     return PERGOLA_ERROR(kInvalidArgument, "Module '{}' is not parsed; load() takes a parsed module.", source.name);
   PERGOLA_TRY(validate_target(info, *source.module, source.name));
   PERGOLA_TRY(context->enter());
-  PERGOLA_ASSIGN(std::unique_ptr<LoadedCode> code, jit.load(source.text, source.name));
+  PERGOLA_ASSIGN(std::unique_ptr<LoadedCode> code, jit.load(source.text, source.name, source.when_compiled));
   std::shared_ptr<CudaModule> made(new CudaModule(context, std::move(code), source.name));
   for (const ptx::Function* entry : source.module->entries()) {
     if (!entry->has_body) continue;

@@ -25,7 +25,8 @@ Error Jit::compile_failed(CUresult result, std::string_view name, std::string_vi
                        log);
 }
 
-Result<std::unique_ptr<LoadedCode>> Jit::load(std::string_view ptx, std::string_view name) const {
+Result<std::unique_ptr<LoadedCode>> Jit::load(std::string_view ptx, std::string_view name,
+                                              const FunctionRef<Status()>* when_compiled) const {
   const Driver& driver = context_->driver();
   // docs/driver-faults.md has what each of them is for.
   const std::string meant = with_distinct_lop3_operands(with_field_lengths_in_range(ptx));
@@ -38,6 +39,7 @@ Result<std::unique_ptr<LoadedCode>> Jit::load(std::string_view ptx, std::string_
   // Compiled by the first of the two or by the second, as the driver likes; a text that it cannot compile fails in one.
   CUresult result = driver.cuLibraryLoadData(&loaded->library_, text.c_str(), options, values,
                                              static_cast<unsigned>(std::size(options)), nullptr, nullptr, 0);
+  if (result == CUDA_SUCCESS && when_compiled != nullptr) PERGOLA_TRY((*when_compiled)());
   if (result == CUDA_SUCCESS) result = driver.cuLibraryGetModule(&loaded->module_, loaded->library_);
   if (result == CUDA_SUCCESS) return loaded;
   if (is_sticky(result)) return context_->check(result, fmt::format("loading '{}'", name));

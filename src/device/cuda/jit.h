@@ -3,7 +3,7 @@
 //   PTX ── mended, exact rounding ──▶ library ──▶ module of the context
 //
 // Of the driver's three ways to compile PTX this one alone is taken (measured, CUDA 13.0, docs/decisions/0017):
-//   cuLibraryLoadData    a program as a whole; launches of other threads go on meanwhile
+//   cuLibraryLoadData    a program as a whole; launches of other threads go on meanwhile, kernels stay resident
 //   cuModuleLoadDataEx   the same code, but launches wait until it has ended: 70 to 120 ms
 //   cuLinkAddData        gives a cubin, but compiles for a linker: a division is a call, registers are lost at it
 // Thread-safe.
@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 
+#include "src/base/function_ref.h"
 #include "src/device/cuda/context.h"
 
 namespace pergola::device::cuda {
@@ -46,7 +47,9 @@ class Jit {
   Jit(ContextPtr context, JitTarget target) : context_(std::move(context)), target_(target) {}
 
   // The context must be current. kCompileError has the compiler's log, with `name` in place of a file.
-  Result<std::unique_ptr<LoadedCode>> load(std::string_view ptx, std::string_view name) const;
+  // `when_compiled`: ModuleSource's.
+  Result<std::unique_ptr<LoadedCode>> load(std::string_view ptx, std::string_view name,
+                                           const FunctionRef<Status()>* when_compiled = nullptr) const;
 
  private:
   Error compile_failed(CUresult result, std::string_view name, std::string_view log) const;

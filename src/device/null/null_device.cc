@@ -33,6 +33,7 @@ class NullDevice final : public Device, public std::enable_shared_from_this<Null
 
   Result<ModulePtr> load(const ModuleSource& source) override {
     PERGOLA_ASSIGN(ModulePtr module, NullModule::create(source, info_));
+    if (source.when_compiled != nullptr) PERGOLA_TRY((*source.when_compiled)());
     return module;
   }
 

@@ -1,0 +1,102 @@
+// Bodies are compiled while tasks run: nobody waits for the compiler who does not want its kernel.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+
+#include "src/executor/executor.h"
+#include "src/executor/generation.h"
+#include "src/ptx/parser.h"
+#include "src/runtime/devices.h"
+
+namespace pergola::executor {
+namespace {
+
+// Another device whose compiler takes as long as a test likes.
+class SlowlyCompilingDevice final : public device::Device {
+ public:
+  explicit SlowlyCompilingDevice(device::DevicePtr inner) : inner_(std::move(inner)) {}
+  const device::DeviceInfo& info() const override { return inner_->info(); }
+  Result<device::ModulePtr> load(const device::ModuleSource& source) override {
+    if (while_compiling) while_compiling();
+    return inner_->load(source);
+  }
+  Result<device::BufferPtr> allocate(std::size_t size_bytes, device::MemoryKind kind) override {
+    return inner_->allocate(size_bytes, kind);
+  }
+  Result<device::TexturePtr> create_texture(const device::TextureDescription& description) override {
+    return inner_->create_texture(description);
+  }
+  Result<std::unique_ptr<device::Queue>> create_queue() override { return inner_->create_queue(); }
+  Result<std::unique_ptr<device::ExecutableGraph>> instantiate(device::GraphSpec spec) override {
+    return inner_->instantiate(std::move(spec));
+  }
+  Status health() const override { return inner_->health(); }
+
+  std::function<void()> while_compiling;
+
+ private:
+  const device::DevicePtr inner_;
+};
+
+transform::TaskBody body_that_adds(int what) {
+  const auto module = ptx::parse(
+      fmt::format(".version 8.0\n.target sm_75\n.address_size 64\n.visible .entry kernel(.param .u64 out) {{\n"
+                  "  .reg .b64 %to;\n  ld.param.u64 %to, [out];\n  red.global.add.u32 [%to], {};\n  ret;\n}}\n",
+                  what),
+      "test.ptx");
+  EXPECT_TRUE(module.ok()) << module.message();
+  auto body = transform::entry_to_task(*module, "kernel", task_config(8, 48 * 1024));
+  EXPECT_TRUE(body.ok()) << body.message();
+  return *std::move(body);
+}
+
+TEST(ExecutorCompile, TasksRun_WhileABodyIsCompiled) {
+  auto inner = runtime::open_device("cpu");
+  ASSERT_TRUE(inner.ok()) << inner.message();
+  const auto device = std::make_shared<SlowlyCompilingDevice>(*inner);
+  auto made = Executor::create(device, {.blocks = 2});
+  ASSERT_TRUE(made.ok()) << made.message();
+  Executor& executor = **made;
+  auto out = device->allocate(4, device::MemoryKind::kHostVisible);
+  ASSERT_TRUE(out.ok()) << out.message();
+  auto* const sum = reinterpret_cast<std::uint32_t*>((*out)->host_pointer());
+  *sum = 0;
+  const device::DeviceAddress address = (*out)->address();
+  device::LaunchConfig shape;
+  shape.grid = {1, 1, 1};
+  shape.block = {32, 1, 1};
+  const auto run = [&](const Kind& kind) {
+    const auto id = executor.spawn(kind, std::as_bytes(std::span(&address, 1)));
+    return id.ok() ? executor.wait(*id, std::chrono::seconds(20)) : id.status();
+  };
+  const auto kind_of = [&](std::uint32_t body) {
+    const auto kind = executor.add_kind(body, shape);
+    EXPECT_TRUE(kind.ok()) << kind.message();
+    return *kind;
+  };
+  const auto first = executor.add_body(body_that_adds(1));
+  ASSERT_TRUE(first.ok()) << first.message();
+  const Kind one = kind_of(*first);
+
+  std::future<Status> ran;
+  int compiled = 0;
+  device->while_compiling = [&] {
+    ++compiled;
+    ran = std::async(std::launch::async, [&] { return run(one); });
+    EXPECT_EQ(ran.wait_for(std::chrono::seconds(10)), std::future_status::ready) << "a task waits for the compiler";
+  };
+  const auto second = executor.add_body(body_that_adds(1000));
+  ASSERT_TRUE(second.ok()) << second.message();
+  device->while_compiling = nullptr;
+  EXPECT_EQ(compiled, 1);
+  const Status status = ran.get();
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(*sum, 32u);
+  EXPECT_TRUE(run(kind_of(*second)).ok());
+  EXPECT_TRUE(run(one).ok());
+  EXPECT_EQ(*sum, 32u + 32'000u + 32u);
+}
+
+}  // namespace
+}  // namespace pergola::executor
