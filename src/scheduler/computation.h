@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "src/device/event.h"
+#include "src/scheduler/size_class.h"
 
 namespace pergola::scheduler {
 
@@ -40,11 +41,20 @@ class EventPrediction {
   std::uint8_t doubt_[kSlots] = {};
 };
 
+// What a kernel took at sizes of one class; durations.h keeps it.
+struct KernelDurations {
+  SizeClass size;
+  std::uint32_t launches = 0, timed = 0;
+  float ns[4] = {};     // of the last ones timed, in a ring
+  double known_ns = 0;  // from an earlier run; 0: never seen
+};
+
 // What computations of one name share: a kernel's launches, all fills. Owned by the scheduler and as old as it grows,
 // since computations outlive the module that their kernel came from.
 struct WorkSite {
   std::string name;
   EventPrediction prediction;
+  std::vector<KernelDurations> durations;  // by class of sizes; durations.h
 };
 
 // By the index of a stream a position on it.
@@ -69,8 +79,9 @@ struct Computation {
   std::uint32_t holds = 0;
   WorkSite* site = nullptr;  // may be null
   std::uint8_t prediction_slot = 0;
-  MarkPtr mark;            // recorded right behind it
-  bool mark_used = false;  // somebody waited for it
+  MarkPtr mark;                  // recorded right behind it
+  bool mark_used = false;        // somebody waited for it
+  double expected_until_ns = 0;  // Stream::expected_ns with it
 };
 
 // Computations, reused. Addresses are stable.

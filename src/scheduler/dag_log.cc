@@ -53,6 +53,7 @@ std::string_view to_string(StreamReason reason) {
     case StreamReason::kIdle: return "idle";
     case StreamReason::kFirstChild: return "first-child";
     case StreamReason::kSameAsParent: return "same-as-parent";
+    case StreamReason::kSoonFree: return "soon-free";
     case StreamReason::kFreeByThen: return "free-by-then";
     case StreamReason::kCopies: return "copies";
     case StreamReason::kBound: return "bound";

@@ -24,6 +24,7 @@ enum class StreamReason : std::uint8_t {
   kIdle,          // the stream that had been free the longest
   kFirstChild,    // a parent's, which nothing had followed
   kSameAsParent,  // a parent's, by policy
+  kSoonFree,      // a parent's, or the one used last: what stands between is expected to take less than an event costs
   kFreeByThen,    // a stream whose work all comes before the parents'
   kCopies,        // that of the large copy from the host before it: they share one link
   kBound,         // the stream used least recently, as there are max-streams

@@ -81,6 +81,10 @@ class Text {
       case StreamReason::kIdle: return fmt::format("reused, as {} and this stream had been free the longest", without);
       case StreamReason::kFirstChild: return fmt::format("that {}: its first child follows it there", whose);
       case StreamReason::kSameAsParent: return fmt::format("that {}, by policy (same-as-parent)", whose);
+      case StreamReason::kSoonFree:
+        return fmt::format(
+            "{}: what stands before it there is expected to take less than an event across streams costs",
+            parent == 0 ? "the one used last" : "that " + whose);
       case StreamReason::kFreeByThen:
         return fmt::format("reused, as {} and all work of this stream comes before its parents", without);
       case StreamReason::kCopies:

@@ -1,7 +1,6 @@
 // How long kernels took, by size: what later choices can be made from, in this run and the next.
 //
-// A kernel (by name, on one device) has a row for each class of sizes: class c of a number holds those of c bits, so
-// [2^(c-1), 2^c), and class 0 is 0. Files are JSON:
+// A kernel (by name, on one device) has a row for each class of sizes (size_class.h). Files are JSON:
 //
 //   {"pergola_history": 1, "devices": {"NVIDIA H200": {"saxpy": [{"threads_class": 21, "bytes_class": 24, "count": 10,
 //     "mean_ns": 8000.5, "min_ns": 7900}]}}}
@@ -9,8 +8,6 @@
 // Thread-compatible: the scheduler's lock guards its own.
 #pragma once
 
-#include <bit>
-#include <compare>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -19,18 +16,9 @@
 #include <string_view>
 
 #include "src/base/result.h"
+#include "src/scheduler/size_class.h"
 
 namespace pergola::scheduler {
-
-struct SizeClass {
-  std::uint32_t threads = 0;  // of the whole grid
-  std::uint32_t bytes = 0;    // of the arrays that it was given
-  auto operator<=>(const SizeClass&) const = default;
-  static SizeClass of(std::uint64_t grid_threads, std::uint64_t argument_bytes) {
-    return {static_cast<std::uint32_t>(std::bit_width(grid_threads)),
-            static_cast<std::uint32_t>(std::bit_width(argument_bytes))};
-  }
-};
 
 struct KernelTimes {
   std::uint64_t count = 0;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kKnown =
     "retrieve-new-stream=reuse|always-new, retrieve-parent-stream=disjoint|same-as-parent, "
-    "dependency=with-const|no-const, execution=async|sync, max-streams=N, "
+    "dependency=with-const|no-const, execution=async|sync, max-streams=N, fork-cost=N, "
     "graphs=recurring|off|always, blocks=off|measured|early|by-block|fused, memory=device|managed";
 
 // Sets `out` to the enumerator whose word `value` is: words[i] is that of the i-th.
@@ -24,10 +24,10 @@ bool choose(std::string_view value, std::initializer_list<std::string_view> word
   return false;
 }
 
-bool parse_count(std::string_view value, std::uint32_t& out) {
+bool parse_count(std::string_view value, std::uint32_t least, std::uint32_t& out) {
   std::uint32_t count = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
-  if (error != std::errc() || end != value.data() + value.size() || count == 0 || count > 1024) return false;
+  if (error != std::errc() || end != value.data() + value.size() || count < least || count > 1024) return false;
   out = count;
   return true;
 }
@@ -41,7 +41,8 @@ bool apply(std::string_view name, std::string_view value, Policy& policy) {
   if (name == "graphs") return choose(value, {"recurring", "off", "always"}, policy.graphs);
   if (name == "blocks") return choose(value, {"off", "measured", "early", "by-block", "fused"}, policy.blocks);
   if (name == "memory") return choose(value, {"device", "managed"}, policy.memory);
-  if (name == "max-streams") return parse_count(value, policy.max_streams);
+  if (name == "max-streams") return parse_count(value, 1, policy.max_streams);
+  if (name == "fork-cost") return parse_count(value, 0, policy.fork_cost_us);
   return false;
 }
 
@@ -60,12 +61,13 @@ Result<Policy> parse_policy(std::string_view text, Policy base) {
 
 std::string to_string(const Policy& policy) {
   return fmt::format(
-      "retrieve-new-stream={},retrieve-parent-stream={},dependency={},execution={},max-streams={},graphs={},blocks={},"
+      "retrieve-new-stream={},retrieve-parent-stream={},dependency={},execution={},max-streams={},fork-cost={},graphs={"
+      "},blocks={},"
       "memory={}",
       policy.retrieve_new_stream == RetrieveNewStream::kReuse ? "reuse" : "always-new",
       policy.retrieve_parent_stream == RetrieveParentStream::kDisjoint ? "disjoint" : "same-as-parent",
       policy.dependency == DependencyPolicy::kWithConst ? "with-const" : "no-const",
-      policy.execution == Execution::kAsync ? "async" : "sync", policy.max_streams,
+      policy.execution == Execution::kAsync ? "async" : "sync", policy.max_streams, policy.fork_cost_us,
       policy.graphs == Graphs::kRecurring ? "recurring"
       : policy.graphs == Graphs::kOff     ? "off"
                                           : "always",

@@ -12,6 +12,9 @@
 //       sync: every call waits for its own work
 //   max-streams=N
 //       at the bound, the stream used least recently is taken
+//   fork-cost=N
+//       microseconds that an event between streams is taken to cost: a kernel goes behind others on a parent's stream that
+//       are expected to take less, as earlier launches did (durations.h); 0: never, and nothing is timed
 //   graphs=recurring|off|always
 //       launches that recur run as graphs while the device has enough to do (graph_lowering.h); never; whatever it has
 //   blocks=off|measured|early|by-block|fused
@@ -44,6 +47,7 @@ struct Policy {
   DependencyPolicy dependency = DependencyPolicy::kWithConst;
   Execution execution = Execution::kAsync;
   std::uint32_t max_streams = 32;  // 1 or more
+  std::uint32_t fork_cost_us = 3;
   Graphs graphs = Graphs::kRecurring;
   Blocks blocks = Blocks::kMeasured;
   Memory memory = Memory::kDevice;

@@ -9,13 +9,14 @@ namespace {
 TEST(Policy, EveryName_IsTakenAndToldBack) {
   const auto policy = parse_policy(
       "retrieve-new-stream=always-new,retrieve-parent-stream=same-as-parent,dependency=no-const,execution=sync,"
-      "max-streams=7,memory=managed");
+      "max-streams=7,fork-cost=0,memory=managed");
   ASSERT_TRUE(policy.ok()) << policy.message();
   EXPECT_EQ(policy->retrieve_new_stream, RetrieveNewStream::kAlwaysNew);
   EXPECT_EQ(policy->retrieve_parent_stream, RetrieveParentStream::kSameAsParent);
   EXPECT_EQ(policy->dependency, DependencyPolicy::kNoConst);
   EXPECT_EQ(policy->execution, Execution::kSync);
   EXPECT_EQ(policy->max_streams, 7u);
+  EXPECT_EQ(policy->fork_cost_us, 0u);
   EXPECT_EQ(policy->memory, Memory::kManaged);
   EXPECT_EQ(*parse_policy(to_string(*policy)), *policy);
   EXPECT_EQ(*parse_policy(to_string(Policy{})), Policy{});
@@ -29,7 +30,7 @@ TEST(Policy, WhatIsLeftOut_KeepsItsValue) {
 }
 
 TEST(Policy, OtherWords_AreRefusedByName) {
-  for (const char* text : {"reuse", "execution=later", "dependency=", "max-streams=0", "max-streams=1x", "=sync", ",",
+  for (const char* text : {"reuse", "execution=later", "dependency=", "max-streams=0", "fork-cost=", "fork-cost=-1", "max-streams=1x", "=sync", ",",
                            "max-streams=99999999999", "execution=sync execution=async"}) {
     const auto policy = parse_policy(text);
     ASSERT_EQ(policy.code(), Code::kInvalidArgument) << text;

@@ -12,6 +12,7 @@ namespace {
 // At the bound of streams so many are asked whether they are free before the least recently used one is taken busy.
 constexpr std::size_t kAskedAtBound = 4;
 constexpr std::size_t kManyMarks = 64;
+constexpr std::uint64_t kSettlesEach = 8;  // computations: launches that are timed are asked whether they have ended
 
 // So large that an event costs nothing beside it.
 bool is_large_copy_from_host(const Work& work) {
@@ -27,7 +28,7 @@ bool any_writes(std::span<const Access> accesses) {
 }  // namespace
 
 Scheduler::Scheduler(device::DevicePtr device, const Policy& policy, std::shared_ptr<GraphLowerer> lowerer)
-    : device_(std::move(device)), policy_(policy) {
+    : device_(std::move(device)), policy_(policy), durations_(device_->info().name) {
   if (policy_.graphs == Graphs::kOff || policy_.execution == Execution::kSync) return;
   held_tickets_.resize(kHeldTickets);
   const auto flush = [this] {
@@ -40,7 +41,7 @@ Scheduler::Scheduler(device::DevicePtr device, const Policy& policy, std::shared
 }
 
 Result<std::unique_ptr<Scheduler>> Scheduler::create(device::DevicePtr device, const Policy& policy,
-                                                      std::shared_ptr<GraphLowerer> lowerer) {
+                                                     std::shared_ptr<GraphLowerer> lowerer) {
   std::unique_ptr<Scheduler> scheduler(new Scheduler(std::move(device), policy, std::move(lowerer)));
   PERGOLA_TRY(scheduler->create_stream().status());
   return scheduler;
@@ -98,6 +99,7 @@ Status Scheduler::submit(const Work& work, Enqueue enqueue, device::EventPtr* ev
   PERGOLA_TRY(refuse_inside_call());
   if (!host_accesses_.empty())
     host_access_ended_.wait(lock, [&] { return !blocked_by_host(work.accesses, work.universal); });
+  if (!durations_.is_empty() && pool_.last_id() % kSettlesEach == 0) durations_.settle();
   GraphLowering::Decision lowered;
   if (may_be_of_a_graph(work))
     lowered = lowering_->offer(work, event == nullptr, arriving());
@@ -154,12 +156,14 @@ Dependencies Scheduler::parents_of(const Work& work, Computation& who) {
 
 Status Scheduler::start(const Work& work, Computation& who, const Dependencies& parents, Enqueue enqueue) {
   PERGOLA_ASSIGN(const StreamChoice choice, stream_for(work, parents));
+  KernelDurations* const durations = policy_.fork_cost_us == 0 ? nullptr : durations_.of(work);
   Stream* const stream = choice.stream;
   Waits waits;
   Status status = keep_parent_reachable(*stream);
   if (status.ok()) status = wait_across(*stream, parents, waits);
   // From here on `who` has its place, even if it cannot be queued: what was to come after it comes after its parents.
-  append(*stream, who);
+  // What waits for other streams may take as long as these.
+  append(*stream, who, waits.empty() ? Durations::expected_ns(durations) : kUnknownDurationNs);
   if (is_large_copy_from_host(work)) last_large_copy_ = {stream, who.position};
   note_arrivals(work, who);
   if (work.universal != Mode::kNone) become_universal(work.universal, who);
@@ -167,10 +171,25 @@ Status Scheduler::start(const Work& work, Computation& who, const Dependencies& 
   PERGOLA_TRY(status);
   if (work.prepare != nullptr) PERGOLA_TRY((*work.prepare)(*stream->queue));
   if (recorder_ != nullptr) return enqueue_recorded(work, *stream, enqueue);
+  if (durations != nullptr && durations_.wants(*durations)) return enqueue_timed(work, *stream, enqueue);
   return enqueue(*stream->queue);
 }
 
-void Scheduler::append(Stream& stream, Computation& who) {
+Status Scheduler::enqueue_timed(const Work& work, Stream& stream, Enqueue enqueue) {
+  PERGOLA_ASSIGN(device::EventPtr start, stream.queue->record());
+  const auto before = std::chrono::steady_clock::now();
+  PERGOLA_TRY(enqueue(*stream.queue));
+  const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - before;
+  PERGOLA_ASSIGN(const MarkPtr end, record_on(stream, true));
+  stream.tail->mark_used = true;  // so that events are not thought to be of no use
+  durations_.add(work, std::move(start), end->event, took.count());
+  return {};
+}
+
+void Scheduler::append(Stream& stream, Computation& who, double expected_ns) {
+  if (stream.idle()) stream.expected_idle_ns = stream.expected_ns;
+  stream.expected_ns += expected_ns;
+  who.expected_until_ns = stream.expected_ns;
   who.stream = &stream;
   who.position = ++stream.tail_position;
   Computation* const before = std::exchange(stream.tail, &who);
@@ -226,7 +245,27 @@ Result<Scheduler::StreamChoice> Scheduler::stream_for(const Work& work, const De
     const bool by_policy = policy_.retrieve_parent_stream == RetrieveParentStream::kSameAsParent;
     return StreamChoice{stream, by_policy ? StreamReason::kSameAsParent : StreamReason::kFirstChild};
   }
+  if (work.kind == WorkKind::kKernel)
+    if (Stream* stream = stream_soon_free(parents)) return StreamChoice{stream, StreamReason::kSoonFree};
   return free_stream(parents);
+}
+
+// One where no more than an event's cost is expected between its parent and this, or before this where it has no
+// parent.
+Stream* Scheduler::stream_soon_free(const Dependencies& parents) const {
+  const bool may = policy_.retrieve_new_stream == RetrieveNewStream::kReuse;
+  if (policy_.fork_cost_us == 0 || !may || by_use_.empty()) return nullptr;
+  double least = policy_.fork_cost_us * 1e3;
+  Stream* found = nullptr;
+  const auto consider = [&](Stream& stream, double from) {
+    if (stream.reserved || stream.expected_ns - from > least) return;
+    least = stream.expected_ns - from;
+    found = &stream;
+  };
+  for (const Dependency& dependency : parents)
+    consider(*dependency.parent->stream, dependency.parent->expected_until_ns);
+  if (parents.empty() && !by_use_.back()->idle()) consider(*by_use_.back(), by_use_.back()->expected_idle_ns);
+  return found;
 }
 
 Stream* Scheduler::parent_stream(const Dependencies& parents) const {
@@ -503,6 +542,7 @@ Status Scheduler::wait_unlocked(std::unique_lock<std::mutex>& lock, std::span<co
     poll(*marks[i]->stream);
     if (first.ok() || (first.code() == Code::kSkipped && !outcomes[i].ok())) first = outcomes[i];
   }
+  if (!durations_.is_empty()) durations_.settle();
   if (first.ok()) return late;
   if (first.code() != Code::kSkipped) {
     failure_told_ = true;

@@ -5,8 +5,9 @@
 //   host access            ─▶ dependencies ─▶ the calling thread waits, for just what made or uses the data
 //
 // Streams: work without parents takes the stream that has been free longest, or a new one; with parents, the stream of
-// the first that no other child has followed (`disjoint`), else one whose work all comes before the parents' and which
-// is free therefore when this can start, else as if without. An event is recorded where a
+// the first that no other child has followed (`disjoint`), else one that has been followed by so little that it is free
+// sooner than an event comes across, else one whose work all comes before the parents' and which is free therefore when
+// this can start, else as if without. An event is recorded where a
 // child on another stream, or the host, waits for a parent; at the latest before the parent's stream goes on, if the
 // parent's dependency set is not empty then and its kernel's events are usually used (EventPrediction).
 //
@@ -35,6 +36,7 @@
 #include "src/base/nvtx.h"
 #include "src/device/device.h"
 #include "src/scheduler/dag_log.h"
+#include "src/scheduler/durations.h"
 #include "src/scheduler/graph_lowering.h"
 #include "src/scheduler/policy.h"
 #include "src/scheduler/recorder.h"
@@ -181,6 +183,7 @@ class Scheduler {
   using Waits = boost::container::small_vector<std::pair<std::uint64_t, bool>, 8>;
   Result<StreamChoice> stream_for(const Work& work, const Dependencies& parents);
   Stream* stream_of_copies(const Work& work) const;
+  Stream* stream_soon_free(const Dependencies& parents) const;
   Result<Stream*> stream_free_by_then(const Dependencies& parents);
   Stream* parent_stream(const Dependencies& parents) const;
   Result<StreamChoice> free_stream(const Dependencies& parents);
@@ -188,7 +191,8 @@ class Scheduler {
   bool ask_idle(Stream& stream);
   Status keep_parent_reachable(Stream& stream);
   Status wait_across(Stream& stream, const Dependencies& parents, Waits& waits);
-  void append(Stream& stream, Computation& who);
+  void append(Stream& stream, Computation& who, double expected_ns);
+  Status enqueue_timed(const Work& work, Stream& stream, Enqueue enqueue);
   Result<MarkPtr> mark_of(Computation& computation);
   Result<MarkPtr> mark_covering(Stream& stream, std::uint64_t position);
   Result<MarkPtr> record_on(Stream& stream, bool timed = false);
@@ -253,6 +257,7 @@ class Scheduler {
   bool failure_told_ = false;  // a caller has had failure_
   Counters counters_;
   std::map<std::string, std::unique_ptr<WorkSite>, std::less<>> sites_;
+  Durations durations_;
   DagLog log_;
   // The blocks of graphs whose scalars change: a byte each, which a launch of the graph writes (graph_lowering.h).
   Resource blocks_{kParameterBlocks, std::uint64_t{1} << 62};

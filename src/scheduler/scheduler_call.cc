@@ -146,7 +146,7 @@ Status Scheduler::end_call(std::unique_lock<std::mutex>& lock, const Work& work,
   Dependencies parents = parents_of(work, who);
   Status status = wait_across(stream, parents, call.waits);
   release(parents, pool_);
-  append(stream, who);
+  append(stream, who, kUnknownDurationNs);
   write_log(work, who, call.reason, call.parents, call.waits);
   release(call.parents, pool_);
   if (call.start != nullptr && recorder_ != nullptr) {

@@ -65,6 +65,7 @@ Status Scheduler::start_history(const std::string& path, RecorderOptions options
   PERGOLA_TRY(ensure_recorder(std::move(options)));
   const std::lock_guard lock(mutex_);
   launch_held();
+  durations_.know(known);
   recorder_->begin_history(path, std::move(known));
   return {};
 }

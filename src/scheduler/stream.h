@@ -24,6 +24,9 @@ struct Stream {
   Computation* tail = nullptr;  // the last one queued; null before the first
   std::deque<MarkPtr> marks;    // recorded and not known to have ended, in order
   Clock clock;
+  // What all its work is expected to take, since it was made, and how much of that had ended when it was last known to
+  // be idle.
+  double expected_ns = 0, expected_idle_ns = 0;
   bool reserved = false;  // for a library call under way: takes no other work (scheduler_call.cc)
 
   bool idle() const { return ended_position == tail_position; }

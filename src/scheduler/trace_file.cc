@@ -25,7 +25,8 @@ constexpr std::array kKinds = {WorkKind::kKernel, WorkKind::kCopyToDevice, WorkK
                                WorkKind::kGraph,  WorkKind::kStreamWait};
 constexpr std::array kReasons = {StreamReason::kNew,        StreamReason::kAlwaysNew,    StreamReason::kIdle,
                                  StreamReason::kFirstChild, StreamReason::kSameAsParent, StreamReason::kFreeByThen,
-                                 StreamReason::kCopies,     StreamReason::kBound,        StreamReason::kExhausted};
+                                 StreamReason::kCopies,     StreamReason::kBound,        StreamReason::kExhausted,
+                                 StreamReason::kSoonFree};
 constexpr std::array kOrders = {Order::kSameStream, Order::kEvent, Order::kLateEvent, Order::kImplied};
 constexpr std::array kHazards = {Hazard::kReadAfterWrite, Hazard::kWriteAfterRead, Hazard::kWriteAfterWrite,
                                  Hazard::kUniversal};

@@ -1,0 +1,72 @@
+#include "src/scheduler/durations.h"
+
+#include <algorithm>
+
+namespace pergola::scheduler {
+namespace {
+
+constexpr std::uint32_t kFirstTimed = 2, kEnoughTimed = 3, kThenEach = 1024;
+constexpr std::size_t kMostSamples = 16;  // under way at a time
+constexpr std::size_t kMostSizes = 16;    // of a kernel; a further one takes the place of the first
+
+}  // namespace
+
+double Durations::expected_ns(const KernelDurations* durations) {
+  if (durations == nullptr) return kUnknownDurationNs;
+  if (durations->timed < kEnoughTimed) return durations->known_ns != 0 ? durations->known_ns : kUnknownDurationNs;
+  const std::size_t count = std::min<std::size_t>(durations->timed, std::size(durations->ns));
+  return *std::min_element(durations->ns, durations->ns + count);
+}
+
+SizeClass Durations::size_of(const Work& work) {
+  const device::LaunchConfig& config = work.call->config;
+  std::uint64_t bytes = 0;
+  for (const Access& access : work.accesses) bytes += access.range.end - access.range.begin;
+  const auto volume = [](const device::Dim3& of) { return std::uint64_t{of.x} * of.y * of.z; };
+  return SizeClass::of(volume(config.grid) * volume(config.block), bytes);
+}
+
+KernelDurations& Durations::find(WorkSite& site, SizeClass size) {
+  for (KernelDurations& one : site.durations)
+    if (one.size == size) return one;
+  if (site.durations.size() == kMostSizes) site.durations.erase(site.durations.begin());
+  KernelDurations made{.size = size};
+  if (const auto known = known_.estimate(device_, site.name, size); known && known->classes_away == 0)
+    made.known_ns = known->times.min_ns;
+  return site.durations.emplace_back(made);
+}
+
+KernelDurations* Durations::of(const Work& work) {
+  if (work.site == nullptr || work.call == nullptr || work.kind != WorkKind::kKernel) return nullptr;
+  KernelDurations& durations = find(*work.site, size_of(work));
+  ++durations.launches;
+  return &durations;
+}
+
+bool Durations::wants(const KernelDurations& durations) const {
+  if (samples_.size() >= kMostSamples) return false;
+  if (durations.launches < kFirstTimed) return false;
+  return durations.timed < kEnoughTimed || durations.launches % kThenEach == 0;
+}
+
+void Durations::add(const Work& work, device::EventPtr start, device::EventPtr end, double launch_ns) {
+  samples_.push_back({work.site, size_of(work), std::move(start), std::move(end), launch_ns});
+}
+
+void Durations::settle() {
+  while (!samples_.empty()) {
+    const std::optional<Status> ended = samples_.front().end->poll();
+    if (!ended) return;
+    const Sample sample = std::move(samples_.front());
+    samples_.pop_front();
+    if (!ended->ok()) continue;
+    const Result<double> between = sample.end->elapsed_ns(*sample.start);
+    if (!between.ok()) continue;
+    KernelDurations& durations = find(*sample.site, sample.size);
+    durations.ns[durations.timed % std::size(durations.ns)] =
+        static_cast<float>(std::max(0.0, *between - sample.launch_ns));
+    ++durations.timed;
+  }
+}
+
+}  // namespace pergola::scheduler

@@ -1,0 +1,56 @@
+// How long kernels take, by class of sizes (history.h), for choices between streams: always kept, from few launches.
+//
+//   launch   1   2   3   4   5 ... 1024 ... 2048 ...
+//            -   s   s   s   -      s        s         s: between two timed events. The first one loads code.
+//
+// Events around a kernel also time what the host needs to launch it, where the stream has nothing else to do; that much
+// is taken off. So a time is rather too small than too large, by a launch at most.
+//
+// Guarded by the scheduler's lock.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+
+#include "src/scheduler/history.h"
+#include "src/scheduler/work.h"
+
+namespace pergola::scheduler {
+
+// What is not known is taken to be long.
+inline constexpr double kUnknownDurationNs = 1e7;
+
+class Durations {
+ public:
+  explicit Durations(std::string device) : device_(std::move(device)) {}
+
+  // Of this launch, which counts from now on; null for what is none.
+  KernelDurations* of(const Work& work);
+  static double expected_ns(const KernelDurations* durations);
+  bool wants(const KernelDurations& durations) const;
+
+  // Between the two events ran a launch of `work`, which took the host `launch_ns`.
+  void add(const Work& work, device::EventPtr start, device::EventPtr end, double launch_ns);
+  bool is_empty() const { return samples_.empty(); }
+  // Reads the times of launches that have ended, oldest first; never blocks.
+  void settle();
+  // Times of earlier runs: for kernels until they have been timed here.
+  void know(const History& earlier) { known_.merge(earlier); }
+
+ private:
+  struct Sample {
+    WorkSite* site = nullptr;
+    SizeClass size;
+    device::EventPtr start, end;
+    double launch_ns = 0;
+  };
+  static SizeClass size_of(const Work& work);
+  KernelDurations& find(WorkSite& site, SizeClass size);
+
+  const std::string device_;
+  History known_;
+  std::deque<Sample> samples_;
+};
+
+}  // namespace pergola::scheduler
