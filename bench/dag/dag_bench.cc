@@ -2,12 +2,14 @@
 // file.
 //
 //   dag_bench [--small] [--only VEC,B&S,...] [--bytes 10M,100M,1G] [--block 256 | 32,64,...] [--runs N] [--pageable]
-//             [--matrix FILE.mtx] [--kernels kernels.cu] [--report PATH]        PERGOLA_DEVICE chooses the device
+//             [--alone] [--matrix FILE.mtx] [--kernels kernels.cu] [--report PATH]        PERGOLA_DEVICE chooses the
+//             device
 //
 // On a GPU all forms run, in turns; without one, Pergola alone. Every form's results are compared with a reference in
 // double precision; the program fails where one differs.
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -21,12 +23,16 @@ namespace {
 
 using namespace dag;
 
+constexpr std::size_t kMostByInt = 16'000'000'000;  // all kernels but VEC's index by int
+
 struct Selection {
   std::vector<std::string> problems;
   std::vector<std::size_t> bytes;
   std::vector<unsigned> blocks{256};
   int runs = 0;
   bool pageable = false;  // the host's memory, in place of page-locked
+  std::vector<Measure> measures{Measure::kCold, Measure::kResident};
+  bool alone = false;  // each form has the device to itself
   std::string matrix, once, kernels = DAG_BENCH_KERNELS;
 };
 
@@ -48,7 +54,7 @@ void add_options(CLI::App& app, Selection& selection) {
   app.add_option("--bytes", selection.bytes, "Sizes, as in 10M,1G")
       ->delimiter(',')
       ->transform(CLI::AsSizeValue(true))
-      ->check(CLI::Range(std::size_t{1'000'000}, std::size_t{16'000'000'000}));  // kernels index by int
+      ->check(CLI::Range(std::size_t{1'000'000}, std::size_t{1} << 40));
   const CLI::Validator whole_warps(
       [](const std::string& text) { return std::stoul(text) % 32 == 0 ? "" : text + " is no multiple of 32"; }, "");
   app.add_option("--block", selection.blocks, "Threads of a block, as in 32,64,1024")
@@ -57,6 +63,11 @@ void add_options(CLI::App& app, Selection& selection) {
       ->check(whole_warps);
   app.add_option("--runs", selection.runs, "Measured runs of each form")->check(CLI::Range(1, 100'000));
   app.add_flag("--pageable", selection.pageable, "The host's arrays in pageable memory");
+  app.add_flag("--alone", selection.alone, "One form after the other, for sizes that leave no room for others");
+  app.add_option("--measure", selection.measures, "One of the two alone")
+      ->delimiter(',')
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, Measure>{{"cold", Measure::kCold}, {"resident", Measure::kResident}}));
   app.add_option("--matrix", selection.matrix, "HITS on this graph, FILE.mtx");
   app.add_option("--once", selection.once, "For profilers: one resident iteration of this form alone, untimed");
   app.add_option("--kernels", selection.kernels, "The kernels, FILE.cu");
@@ -82,7 +93,8 @@ bench::Report run(const Selection& selection, const std::string& report_path, in
   const std::string ptx = compiled(selection.kernels, device, on_gpu);
   const std::unique_ptr<Gpu> gpu = on_gpu ? std::make_unique<Gpu>(ptx) : nullptr;
   bench::Report report("dag", {device.name, device.driver}, argc, argv);
-  Bench bench(gpu.get(), ptx, report, selection.runs, selection.pageable || gpu == nullptr);
+  Bench bench(gpu.get(), ptx, report, selection.runs, selection.pageable || gpu == nullptr, selection.alone,
+              selection.measures);
   std::set<std::string> noted;
   for (const auto& [name, make] : kProblems) {
     bool wanted = selection.problems.empty();
@@ -90,6 +102,9 @@ bench::Report run(const Selection& selection, const std::string& report_path, in
     if (!wanted) continue;
     for (const std::size_t bytes : selection.bytes) {
       for (const unsigned block : selection.blocks) {
+        if (bytes > kMostByInt && name != "VEC")
+          throw std::runtime_error("The kernels of " + name + " index by int, up to " + std::to_string(kMostByInt) +
+                                   " bytes; --only VEC takes more.");
         if (gpu) gpu->enter();
         HostMemory memory(selection.pageable ? nullptr : gpu.get());
         Setup setup{memory, bytes, block, selection.matrix, ""};
@@ -97,6 +112,7 @@ bench::Report run(const Selection& selection, const std::string& report_path, in
         if (!setup.notes.empty() && noted.insert(setup.notes).second) report.note(setup.notes + "\n\n");
         nlohmann::json params{{"bytes", bytes}, {"block", block}};
         if (selection.pageable) params["host"] = "pageable";
+        if (selection.alone) params["forms"] = "alone";
         if (!selection.once.empty()) {
           bench.run_once(*problem, selection.once);
           continue;

@@ -91,27 +91,32 @@ void parallel_for(std::size_t n, const std::function<void(std::size_t begin, std
   body(0, n / threads);
 }
 
-std::vector<std::unique_ptr<Form>> Bench::forms_of(Problem& problem, std::span<const PergolaSession> sessions) {
-  std::vector<std::unique_ptr<Form>> forms;
-  const auto add = [&](const std::function<std::unique_ptr<Form>()>& make) {
-    const double before = gpu_ != nullptr ? static_cast<double>(gpu_->free_bytes()) : 0;
-    auto form = make();
-    form->load();
-    form->run(Measure::kCold);
-    form->run(Measure::kResident);
-    if (gpu_ != nullptr) form->device_mib = (before - static_cast<double>(gpu_->free_bytes())) / (1 << 20);
-    forms.push_back(std::move(form));
-  };
+std::vector<Bench::MakeForm> Bench::makers_of(Problem& problem, std::span<const PergolaSession> sessions) {
+  std::vector<MakeForm> makers;
   if (gpu_ != nullptr)
     for (const Style style : {Style::kSerial, Style::kStreams, Style::kCapture, Style::kGraph})
-      add([&] { return hand_written(*gpu_, problem.plan(), style); });
+      makers.emplace_back([&problem, style, this] { return hand_written(*gpu_, problem.plan(), style); });
   for (const PergolaSession& own : sessions)
-    add([&] {
+    makers.emplace_back([&problem, &own, this] {
       auto code = problem.sequential(own.session, own.module);
       code->is_staged = is_staged_;
       return std::make_unique<PergolaForm>(own.form, own.session, std::move(code));
     });
-  return forms;
+  return makers;
+}
+
+std::unique_ptr<Form> Bench::made(const MakeForm& make, Measure measure) const {
+  const double before = gpu_ != nullptr ? static_cast<double>(gpu_->free_bytes()) : 0;
+  auto form = make();
+  if (alone_) {
+    form->run(measure);  // of what the memory holds: data come later, and take long
+  } else {
+    form->load();
+    form->run(Measure::kCold);
+    form->run(Measure::kResident);
+  }
+  if (gpu_ != nullptr) form->device_mib = (before - static_cast<double>(gpu_->free_bytes())) / (1 << 20);
+  return form;
 }
 
 void Bench::run(Problem& problem, const nlohmann::json& params) {
@@ -125,7 +130,7 @@ void Bench::run(Problem& problem, const nlohmann::json& params) {
   }
   const double reference_ms = ms_of([&] { problem.reference(); });
   report_.add(problem.name, "reference", own, {reference_ms}, true);
-  for (const Measure what : {Measure::kCold, Measure::kResident}) {
+  for (const Measure what : measures_) {
     std::vector<PergolaSession> sessions;  // of just this measure: a program does one or the other
     const auto open = [&](const char* form, pergola::Session session) {
       pergola::Module module = session.load_text(ptx_);
@@ -133,14 +138,22 @@ void Bench::run(Problem& problem, const nlohmann::json& params) {
     };
     open("pergola", pergola::Session());
     if (gpu_ != nullptr) open("pergola-graphs", pergola::Session("cuda:0", "graphs=always"));
-    auto forms = forms_of(problem, sessions);
-    measure(problem, forms, what, own);
-    for (const auto& form : forms) {
-      if (form->instantiate_ms == 0 || what == Measure::kCold) continue;
-      nlohmann::json row = own;
-      row["measure"] = "instantiate";
-      report_.add(problem.name, form->name, row, {form->instantiate_ms}, true);
+    Ratio ratio{problem.name, "", what};
+    const std::vector<MakeForm> makers = makers_of(problem, sessions);
+    for (std::size_t first = 0; first < makers.size();) {
+      std::vector<std::unique_ptr<Form>> forms;
+      do {
+        forms.push_back(made(makers[first++], what));
+      } while (!alone_ && first < makers.size());
+      measure(problem, forms, what, own, ratio);
+      for (const auto& form : forms) {
+        if (form->instantiate_ms == 0 || what == Measure::kCold) continue;
+        nlohmann::json row = own;
+        row["measure"] = "instantiate";
+        report_.add(problem.name, form->name, row, {form->instantiate_ms}, true);
+      }
     }
+    if (gpu_ != nullptr) ratios_.push_back(ratio);
   }
 }
 
@@ -167,13 +180,14 @@ void Bench::warm_up(Form& form, Measure measure) const {
   do {
     form.run(measure);
     ++turns;
-  } while (runs_ > 1 && (turns < kFewestWarmUps || (turns < kMostWarmUps && bench::ms_since(start) < kWarmUpMs)));
+  } while (runs_ > 1 &&
+           ((turns < kFewestWarmUps && !alone_) || (turns < kMostWarmUps && bench::ms_since(start) < kWarmUpMs)));
 }
 
 // Forms take turns. A resident run follows one of the same form that is not timed, so that the caches hold what it
 // left there, as they do where a program has only one form.
-void Bench::measure(Problem& problem, std::vector<std::unique_ptr<Form>>& forms, Measure measure,
-                    const nlohmann::json& params) {
+void Bench::measure(Problem& problem, std::span<const std::unique_ptr<Form>> forms, Measure measure,
+                    const nlohmann::json& params, Ratio& ratio) {
   const Plan plan = problem.plan();
   std::vector<std::vector<double>> times(forms.size()), submits(forms.size());
   for (const auto& form : forms) form->load();
@@ -186,7 +200,6 @@ void Bench::measure(Problem& problem, std::vector<std::unique_ptr<Form>>& forms,
       submits[i].push_back(forms[i]->submit_ms);
     }
   }
-  Ratio ratio{problem.name, "", measure};
   for (std::size_t i = 0; i < forms.size(); ++i) {
     clobber_host(plan);
     forms[i]->clobber();
@@ -215,7 +228,6 @@ void Bench::measure(Problem& problem, std::vector<std::unique_ptr<Form>>& forms,
       ratio.best_name = forms[i]->name;
     }
   }
-  if (gpu_ != nullptr) ratios_.push_back(ratio);
 }
 
 std::string Bench::summary() const {

@@ -156,9 +156,16 @@ bool all_close(std::span<const T> got, const std::vector<double>& expected, doub
 class Bench {
  public:
   // Without a GPU `gpu` is null, and Pergola the only form. All outlive the bench.
-  // `is_staged`: Sequential's.
-  Bench(const Gpu* gpu, const std::string& ptx, bench::Report& report, int runs, bool is_staged)
-      : gpu_(gpu), ptx_(ptx), report_(report), runs_(runs), is_staged_(is_staged) {}
+  // `is_staged`: Sequential's. `alone`: each form has the device to itself, one after the other.
+  Bench(const Gpu* gpu, const std::string& ptx, bench::Report& report, int runs, bool is_staged, bool alone,
+        std::vector<Measure> measures)
+      : gpu_(gpu),
+        ptx_(ptx),
+        report_(report),
+        runs_(runs),
+        is_staged_(is_staged),
+        alone_(alone),
+        measures_(std::move(measures)) {}
 
   // All forms of the problem, in turns, Pergola in sessions of its own. `params` says size and block.
   void run(Problem& problem, const nlohmann::json& params);
@@ -180,16 +187,19 @@ class Bench {
     pergola::Session session;
     pergola::Module module;
   };
-  std::vector<std::unique_ptr<Form>> forms_of(Problem& problem, std::span<const PergolaSession> sessions);
+  using MakeForm = std::function<std::unique_ptr<Form>()>;
+  std::vector<MakeForm> makers_of(Problem& problem, std::span<const PergolaSession> sessions);
+  std::unique_ptr<Form> made(const MakeForm& make, Measure measure) const;
   void warm_up(Form& form, Measure measure) const;
-  void measure(Problem& problem, std::vector<std::unique_ptr<Form>>& forms, Measure measure,
-               const nlohmann::json& params);
+  void measure(Problem& problem, std::span<const std::unique_ptr<Form>> forms, Measure measure,
+               const nlohmann::json& params, Ratio& ratio);
 
   const Gpu* gpu_;
   const std::string& ptx_;
   bench::Report& report_;
   const int runs_;
-  const bool is_staged_;
+  const bool is_staged_, alone_;
+  const std::vector<Measure> measures_;
   std::vector<Ratio> ratios_;
 };
 

@@ -79,13 +79,14 @@ extern "C" {
 
 // ── VEC ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-__global__ void square(const float* x, float* y, int n) {
-  const int i = index_1d();
+// VEC's sizes go beyond what an int counts.
+__global__ void square(const float* x, float* y, long long n) {
+  const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < n) y[i] = x[i] * x[i];
 }
 
-__global__ void sum_of_differences(const float* x, const float* y, int n, double* partial, unsigned* counter,
-                                   double* result) {
+__global__ void sum_of_differences(const float* x, const float* y, long long n, double* partial,
+                                   unsigned* counter, double* result) {
   double value = 0;
   for (long long i = index_1d(); i < n; i += gridDim.x * blockDim.x) value += static_cast<double>(x[i]) - y[i];
   reduce_grid(value, Add(), partial, counter, result);

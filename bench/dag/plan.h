@@ -35,6 +35,7 @@ struct StepId {
 struct Argument {
   Argument(ArrayId id) : array(id.index) {}  // NOLINT(google-explicit-constructor): {x, y, n}
   Argument(int value) { set(value); }        // NOLINT(google-explicit-constructor)
+  Argument(long long value) { set(value); }  // NOLINT(google-explicit-constructor)
   Argument(float value) { set(value); }      // NOLINT(google-explicit-constructor)
   Argument(double value) { set(value); }     // NOLINT(google-explicit-constructor)
 

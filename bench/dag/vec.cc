@@ -3,6 +3,8 @@
 //   x ─ square ─┐
 //               ├─ sum of differences ─▶ one number
 //   y ─ square ─┘
+#include <mutex>
+
 #include "harness.h"
 
 namespace dag {
@@ -10,7 +12,7 @@ namespace {
 
 struct Vec : Problem {
   Vec(Setup& setup, std::size_t count)
-      : n(static_cast<int>(count)),
+      : n(static_cast<long long>(count)),
         each(covering(count, setup.block)),
         reduce(reducing(count, setup.block)),
         x(setup.memory.take<float>(count)),
@@ -39,15 +41,22 @@ struct Vec : Problem {
 
   void reference() override {
     expected = magnitude = 0;
-    for (int i = 0; i < n; ++i) {
-      const double a = static_cast<double>(x[i]) * x[i], b = static_cast<double>(y[i]) * y[i];
-      expected += a - b;
-      magnitude += a + b;
-    }
+    std::mutex mutex;
+    parallel_for(x.size(), [&](std::size_t begin, std::size_t end) {
+      double difference = 0, sum = 0;
+      for (std::size_t i = begin; i < end; ++i) {
+        const double a = static_cast<double>(x[i]) * x[i], b = static_cast<double>(y[i]) * y[i];
+        difference += a - b;
+        sum += a + b;
+      }
+      const std::lock_guard lock(mutex);
+      expected += difference;
+      magnitude += sum;
+    });
   }
   bool is_right() const override { return std::fabs(result[0] - expected) <= 1e-7 * magnitude; }
 
-  const int n;
+  const long long n;
   const pergola::Grid each, reduce;
   const std::span<float> x, y;
   const std::span<double> result;
