@@ -16,8 +16,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kFewestWarmUps = 3, kMostWarmUps = 60;
-constexpr double kWarmUpMs = 1000;  // a form
+constexpr int kFewestWarmUps = 3;
+constexpr double kWarmUpMs = 500;  // a form
 
 double ms_of(const std::function<void()>& body) {
   const auto start = Clock::now();
@@ -173,15 +173,14 @@ void Bench::run_once(Problem& problem, const std::string& form) {
   one->run(Measure::kResident);
 }
 
-// A program's steady state: Pergola has found what recurs by then.
+// A program's steady state: Pergola has found what recurs by then, and made graphs of it, as theirs are made before.
 void Bench::warm_up(Form& form, Measure measure) const {
   const auto start = Clock::now();
   int turns = 0;
   do {
     form.run(measure);
     ++turns;
-  } while (runs_ > 1 &&
-           ((turns < kFewestWarmUps && !alone_) || (turns < kMostWarmUps && bench::ms_since(start) < kWarmUpMs)));
+  } while (runs_ > 1 && ((turns < kFewestWarmUps && !alone_) || bench::ms_since(start) < kWarmUpMs));
 }
 
 // Forms take turns. A resident run follows one of the same form that is not timed, so that the caches hold what it

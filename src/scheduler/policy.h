@@ -47,7 +47,7 @@ struct Policy {
   DependencyPolicy dependency = DependencyPolicy::kWithConst;
   Execution execution = Execution::kAsync;
   std::uint32_t max_streams = 32;  // 1 or more
-  std::uint32_t fork_cost_us = 3;
+  std::uint32_t fork_cost_us = 8;
   Graphs graphs = Graphs::kRecurring;
   Blocks blocks = Blocks::kMeasured;
   Memory memory = Memory::kDevice;

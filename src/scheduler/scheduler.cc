@@ -25,6 +25,21 @@ bool any_writes(std::span<const Access> accesses) {
   return std::any_of(accesses.begin(), accesses.end(), [](const Access& access) { return writes(access.mode); });
 }
 
+// "; expected us: saxpy 1.2 8.5": by class of sizes, those that are known.
+std::string durations_text(const std::map<std::string, std::unique_ptr<WorkSite>, std::less<>>& sites) {
+  std::string text;
+  for (const auto& [name, site] : sites) {
+    bool named = false;
+    for (const KernelDurations& one : site->durations) {
+      const double ns = Durations::expected_ns(&one);
+      if (ns == kUnknownDurationNs) continue;
+      text += fmt::format("{} {:.1f}", named ? "" : (text.empty() ? "; expected us: " : ", ") + name, ns * 1e-3);
+      named = true;
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 Scheduler::Scheduler(device::DevicePtr device, const Policy& policy, std::shared_ptr<GraphLowerer> lowerer)
@@ -63,6 +78,8 @@ Scheduler::~Scheduler() {
           graphs.flushed, graphs.interrupted, graphs.overdue);
     lowering_.reset();
   }
+  PERGOLA_DEBUG("{} computations on {} streams, {} events, {} waits of streams{}", counters_.computations,
+                counters_.streams, counters_.events, counters_.waits, durations_text(sites_));
   if (join_ != nullptr) join_->queue.reset();
   for (const auto& stream : streams_) stream->queue.reset();  // waits for its work, each device in its way
   poll_all();
