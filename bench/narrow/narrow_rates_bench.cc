@@ -2,7 +2,8 @@
 // their width; one task alone, there and back; tasks of about 1, 10, 50 and 200 microseconds. Beside them, on a GPU,
 // launches on 32 streams, a wide graph, and one grid of as many blocks.
 //
-//   narrow_rates_bench [--small] [--tasks N] [--runs N] [--kernels FOLDER] [--report PATH]
+//   narrow_rates_bench [--small] [--tasks N] [--runs N] [--only PROBLEMS] [--pool-blocks N] [--kernels FOLDER]
+//                      [--report PATH]
 //
 // Times are of all tasks of a row; the rates are in the notes. Every pool is checked to have run each task exactly
 // once.
@@ -37,6 +38,8 @@ struct Selection {
   std::size_t tasks = 0;
   int runs = 0;
   bool small = false;
+  std::uint32_t pool_blocks = 0;
+  std::vector<std::string> only;
   std::string kernels = NARROW_BENCH_FOLDER;
 };
 
@@ -154,10 +157,14 @@ class RatesBench {
       : selection_(selection), report_(report), driver_(std::move(driver)) {}
 
   void run() {
-    empty_by_producers();
-    round_trips();
-    by_work();
-    by_width();
+    const auto wants = [&](const char* problem) {
+      return selection_.only.empty() ||
+             std::find(selection_.only.begin(), selection_.only.end(), problem) != selection_.only.end();
+    };
+    if (wants("empty-rate")) empty_by_producers();
+    if (wants("round-trip")) round_trips();
+    if (wants("work-rate")) by_work();
+    if (wants("width-rate")) by_width();
   }
 
  private:
@@ -166,7 +173,7 @@ class RatesBench {
     explicit Pool(const Selection& selection, const char* kernel_name)
         : module(session.load(selection.kernels + "/kernels.cu")),
           kernel(module.kernel(kernel_name)),
-          pool(session.task_pool()) {}
+          pool(session.task_pool({.blocks = selection.pool_blocks})) {}
     pergola::Session session;
     pergola::Module module;
     pergola::Kernel kernel;
@@ -401,6 +408,10 @@ int main(int argc, char** argv) {
   app.add_option("--tasks", selection.tasks, "Tasks of a row; empty ones are 32 times as many")
       ->check(CLI::Range(32, 10'000'000));
   app.add_option("--runs", selection.runs, "Measured runs of each row")->check(CLI::Range(1, 10'000));
+  app.add_option("--only", selection.only, "These problems alone")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"empty-rate", "round-trip", "work-rate", "width-rate"}));
+  app.add_option("--pool-blocks", selection.pool_blocks, "Resident blocks of the pool; 0: as many as the device holds");
   app.add_option("--kernels", selection.kernels, "The folder of kernels.cu");
   return bench::run_main(app, argc, argv, [&](const bench::Options& options) {
     selection.small = options.small;
