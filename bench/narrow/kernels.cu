@@ -378,16 +378,20 @@ __global__ void busy(float* out, int steps, float value) {
   for (int i = 0; i < steps; ++i) x = fmaf(x, 1.0001f, 0.5f);
   out[threadIdx.x] = x;
 }
-// The same for tasks `first` on, one a block, each of its own steps; each writes when it has ended.
-__global__ void stamped(const int* steps, float* out, unsigned long long* ends, int first) {
+__device__ unsigned long long now() {
+  unsigned long long ns;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns)::"memory");
+  return ns;
+}
+// The same for tasks `first` on, one a block, each of its own steps; each writes when it has begun and ended.
+__global__ void stamped(const int* steps, float* out, ulonglong2* stamps, int first) {
   const int task = first + static_cast<int>(blockIdx.x);
+  const unsigned long long begin = now();
   float x = static_cast<float>(threadIdx.x);
   for (int i = 0; i < steps[task]; ++i) x = fmaf(x, 1.0001f, 0.5f);
   if (threadIdx.x != 0) return;
   out[task] = x;
-  unsigned long long now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
-  ends[task] = now;
+  stamps[task] = make_ulonglong2(begin, now());
 }
 // Counts itself: one thread a task.
 __global__ void count(unsigned* counters, int index) {

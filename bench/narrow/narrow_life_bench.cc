@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -48,7 +49,7 @@ struct BusyParameters {
   float value;
 };
 struct StampedParameters {
-  std::uint64_t steps, out, ends;
+  std::uint64_t steps, out, stamps;
   std::int32_t first;
 };
 
@@ -72,6 +73,7 @@ class LifeBench {
         module_(session_.load(selection.kernels + "/kernels.cu")),
         empty_(module_.kernel("empty")),
         busy_(module_.kernel("busy")),
+        stamped_(module_.kernel("stamped")),
         out_(session_.array<float>(kThreads, 0.f)) {}
 
   void run() {
@@ -118,20 +120,34 @@ class LifeBench {
     add("launch-behind", "pergola", {{"pool", "idle, hot"}}, time_launches(launches, heat), true);
     for (const int microseconds : selection_.small ? std::vector<int>{10} : std::vector<int>{10, 50, 200}) {
       const int steps = microseconds * kStepsOfAMicrosecond;
-      const pergola::TaskKind long_task = pool.prepare(busy_, pergola::grid(1, kThreads));
-      const BusyParameters parameters{out_.address(), steps, 1.f};
+      const pergola::TaskKind long_task = pool.prepare(stamped_, pergola::grid(1, kThreads));
+      constexpr int kKept = 4096;  // the stamps of so many tasks, the last ones
+      const auto each = session_.array<int>(kKept, steps);
+      const auto out = session_.array<float>(kKept, 0.f);
+      const auto stamps = session_.array<unsigned long long>(2 * kKept, 0ull);
+      session_.synchronize();
+      StampedParameters parameters{each.address(), out.address(), stamps.address(), 0};
       std::atomic<bool> over{false};
       std::thread producer([&] {
-        while (!over.load(std::memory_order_relaxed)) long_task.spawn_packed(parameters);
+        while (!over.load(std::memory_order_relaxed)) {
+          long_task.spawn_packed(parameters);
+          parameters.first = (parameters.first + 1) % kKept;
+        }
       });
       // Between launches tasks get the device back, as they would in a program that does other things too.
       auto times = time_launches(launches, [] { std::this_thread::sleep_for(std::chrono::microseconds(500)); });
       over = true;
       producer.join();
       pool.wait_all();
-      const float want = stepped(1.f, steps);
-      add("launch-behind", "pergola", {{"pool", "busy"}, {"task_us", microseconds}}, std::move(times),
-          out_.read()[0] == want);
+      const bool right = out.read()[0] == stepped(0.f, steps);
+      add("launch-behind", "pergola", {{"pool", "busy"}, {"task_us", microseconds}}, std::move(times), right);
+      // Beside as many others as there is room for, a task takes longer than alone.
+      const auto stamped = stamps.read();
+      std::vector<double> lengths;
+      for (std::size_t i = 0; i < kKept; ++i)
+        if (stamped[2 * i] != 0) lengths.push_back(static_cast<double>(stamped[2 * i + 1] - stamped[2 * i]) * 1e-6);
+      add("launch-behind", "pergola", {{"task_us", microseconds}, {"what", "length of a task"}}, std::move(lengths),
+          right);
     }
     if (gpu_ == nullptr) return;
     gpu_->enter();
@@ -209,7 +225,7 @@ class LifeBench {
 
   // What to add to the device's clock for the host's, in ns: by the shortest of many round trips.
   double clocks_apart(const pergola::TaskPool& pool, const pergola::TaskKind& kind, const StampedParameters& parameters,
-                      const pergola::Array<unsigned long long>& ends) const {
+                      const pergola::Array<unsigned long long>& stamps) const {
     double shortest = 1e18, apart = 0;
     for (int i = 0; i < 100; ++i) {
       const double before = ns_now();
@@ -217,7 +233,8 @@ class LifeBench {
       const double after = ns_now();
       if (after - before >= shortest) continue;
       shortest = after - before;
-      apart = (before + after) / 2 - static_cast<double>(ends.read()[static_cast<std::size_t>(parameters.first)]);
+      apart =
+          (before + after) / 2 - static_cast<double>(stamps.read()[2 * static_cast<std::size_t>(parameters.first) + 1]);
     }
     return apart;
   }
@@ -234,11 +251,10 @@ class LifeBench {
     auto on_device = session_.array<int>(steps.size());
     on_device.write(steps);
     auto out = session_.array<float>(steps.size(), 0.f);
-    auto ends = session_.array<unsigned long long>(steps.size(), 0ull);
+    auto stamps = session_.array<unsigned long long>(2 * steps.size(), 0ull);
     session_.synchronize();
-    const pergola::Kernel kernel = module_.kernel("stamped");
-    const pergola::TaskKind kind = pool.prepare(kernel, pergola::grid(1, kThreads));
-    StampedParameters parameters{on_device.address(), out.address(), ends.address(), tasks};
+    const pergola::TaskKind kind = pool.prepare(stamped_, pergola::grid(1, kThreads));
+    StampedParameters parameters{on_device.address(), out.address(), stamps.address(), tasks};
     const auto is_right = [&] {
       const auto got = out.read();
       for (std::size_t i = 0; i < static_cast<std::size_t>(tasks); ++i)
@@ -246,7 +262,7 @@ class LifeBench {
       return true;
     };
     for (int run = 0; run < (selection_.small ? 1 : 5); ++run) {
-      const double apart = clocks_apart(pool, kind, parameters, ends);
+      const double apart = clocks_apart(pool, kind, parameters, stamps);
       std::vector<double> spawned(static_cast<std::size_t>(tasks));
       const auto start = Clock::now();
       for (int i = 0; i < tasks; ++i) {
@@ -257,22 +273,22 @@ class LifeBench {
       }
       pool.wait_all();
       const double all_ms = bench::ms_since(start);
-      const auto ended = ends.read();
+      const auto stamped = stamps.read();
       std::vector<double> times;
       for (std::size_t i = 0; i < spawned.size(); ++i)
-        times.push_back((static_cast<double>(ended[i]) + apart - spawned[i]) * 1e-6);
+        times.push_back((static_cast<double>(stamped[2 * i + 1]) + apart - spawned[i]) * 1e-6);
       add("latency", "pergola", {{"tasks", tasks}, {"run", run}}, std::move(times), is_right());
       report_.add("latency", "pergola", {{"tasks", tasks}, {"run", run}, {"what", "all"}}, {all_ms}, is_right());
     }
-    for (int batch = 32; batch <= tasks; batch *= 4) {
+    for (int batch = 32; batch <= tasks; batch *= 2) {
       std::vector<double> times;
       out.fill(0.f);
       session_.synchronize();
       const auto start = Clock::now();
       for (int first = 0; first < tasks; first += batch) {
         // All are there at once: those of later batches wait for the earlier ones.
-        kernel(pergola::grid(static_cast<unsigned>(std::min(batch, tasks - first)), kThreads), on_device, out, ends,
-               first)
+        stamped_(pergola::grid(static_cast<unsigned>(std::min(batch, tasks - first)), kThreads), on_device, out, stamps,
+                 first)
             .wait();
         times.insert(times.end(), static_cast<std::size_t>(std::min(batch, tasks - first)), bench::ms_since(start));
       }
@@ -287,13 +303,14 @@ class LifeBench {
   bench::Gpu* const gpu_;
   const pergola::Session session_;
   const pergola::Module module_;
-  const pergola::Kernel empty_, busy_;
+  const pergola::Kernel empty_, busy_, stamped_;
   const pergola::Array<float> out_;
   bool kernels_right_ = false;
 };
 
 bench::Report run(const Selection& selection, int argc, char** argv) {
-  const pergola_device_info device = pergola::Session().device();
+  const pergola::Session session;
+  const pergola_device_info device = session.device();  // whose texts are the session's
   std::unique_ptr<bench::Gpu> gpu;
   if (std::string(device.id) == "cuda:0") {
     auto request = pergola::source::load_file(selection.kernels + "/kernels.cu");

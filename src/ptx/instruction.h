@@ -121,6 +121,7 @@ struct Instruction {
   std::vector<RegisterId> text_registers;  // kOpaque: every register named in text; each may be read and written
   Location location;
   std::uint32_t debug_file = 0, debug_line = 0;  // from the .loc before it; 0: none. Printed by the .loc itself.
+  std::uint32_t caller_file = 0, caller_line = 0;  // where that is inlined; 0: it is not
 
   bool has(Mod mod) const;
   // The n-th modifier that is a type, kNone where there are fewer: cvt.rn.f32.s32 has f32 (0) and s32 (1).

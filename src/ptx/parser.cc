@@ -165,6 +165,7 @@ bool Parser::parse_item() {
   if (linkage != Linkage::kNone || space) return fail("a variable or function that a module may declare");
   if (name == "version" || name == "target" || name == "address_size") return fail("this directive once, at the top");
   if (name == "file") return parse_file();
+  if (name != "section" && name != "pragma" && name != "alias" && name != "loc") return fail("a directive of modules");
   Verbatim verbatim;
   if (name == "section" ? !parse_section(verbatim.text) : !parse_verbatim(verbatim.text)) return false;
   module_.items.push_back(Item{std::move(verbatim)});

@@ -60,7 +60,7 @@ bool Parser::parse_body(Function& function) {
   next();
   function.has_body = true;
   scopes_.open();
-  debug_file_ = debug_line_ = 0;
+  debug_file_ = debug_line_ = caller_file_ = caller_line_ = 0;
   open_scopes_ = 0;
   while (true) {
     if (peek().kind == Token::Kind::kEnd) return fail("'}' at the end of the function");
@@ -250,6 +250,7 @@ bool Parser::parse_loc() {
       !expect_u32("a column", loc.column)) {
     return false;
   }
+  caller_file_ = caller_line_ = 0;
   const std::size_t first = position_;
   while (accept(",")) {
     const std::string_view what = word(peek());
@@ -261,10 +262,9 @@ bool Parser::parse_loc() {
       if (accept("+") && !expect_u32("an offset", offset)) return false;
     } else if (what == "inlined_at") {
       next();
-      std::uint32_t number = 0;
-      for (int i = 0; i < 3; ++i) {
-        if (!expect_u32("a file, a line and a column", number)) return false;
-      }
+      std::uint32_t column = 0;
+      for (std::uint32_t* number : {&caller_file_, &caller_line_, &column})
+        if (!expect_u32("a file, a line and a column", *number)) return false;
     } else {
       return fail("function_name or inlined_at");
     }
@@ -283,6 +283,8 @@ bool Parser::parse_instruction() {
   instruction.location = peek().location();
   instruction.debug_file = debug_file_;
   instruction.debug_line = debug_line_;
+  instruction.caller_file = caller_file_;
+  instruction.caller_line = caller_line_;
   const Location location = instruction.location;
   if (accept("@")) {
     instruction.guard.negated = accept("!");

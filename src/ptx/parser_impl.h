@@ -178,7 +178,7 @@ class Parser {
   RegisterScopes scopes_;
   int open_scopes_ = 0;
   Op op_ = Op::kOpaque;  // of the instruction being parsed
-  std::uint32_t debug_file_ = 0, debug_line_ = 0;
+  std::uint32_t debug_file_ = 0, debug_line_ = 0, caller_file_ = 0, caller_line_ = 0;
 
   // Budgets that bound memory by the length of the text.
   std::uint64_t registers_left_;

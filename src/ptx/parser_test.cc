@@ -198,6 +198,8 @@ TEST(Parser, BadText_SaysWhereAndWhat) {
       {head + ".global .u8 x[2][2] = {1, 2, 3, 4, 5};",
        "f.ptx:4:38: expected no more values than the variable has elements, found ';'"},
       {head + ".section .debug { .b8 1", "f.ptx:4:24: expected '}' after the section, found end of file"},
+      {head + ".weird directive;", "f.ptx:4:1: expected a directive of modules, found '.weird'"},
+      {head + ".shared .u32 s = 5;", "f.ptx:4:16: expected ';', as variables in .shared have no initial value, found '='"},
       {head + "add.s32 x;", "f.ptx:4:1: expected a module directive, variable or function, found 'add'"},
   };
   for (const auto& row : kRows) EXPECT_EQ(error_of(row.text), row.message) << row.text;

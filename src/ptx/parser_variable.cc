@@ -30,6 +30,7 @@ bool Parser::parse_variables(Space space, Linkage linkage, Location location, st
         variables.clear();
         return true;
       }
+      if (space == Space::kShared) return fail("';', as variables in .shared have no initial value");
       next();
       if (!parse_initializer(variable)) return false;
     }

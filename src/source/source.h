@@ -28,7 +28,7 @@ struct SourceRequest {
   std::vector<std::string> options;       // handed to the compiler as they are
   // "sm_90", "compute_75", "sm_90a". PTX for a lower architecture runs on a higher device, so one beyond what the
   // compiler knows is lowered to its highest, and the log says so.
-  std::string arch = "sm_75";
+  std::string arch = "sm_80";
   Compiler compiler = Compiler::kAuto;  // kAuto: NVRTC where found, else clang
   bool use_cache = true;
   // The PTX says which line each instruction comes from (.loc), as nvcc -lineinfo has it. By NVRTC alone: clang would

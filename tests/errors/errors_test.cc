@@ -540,8 +540,23 @@ TEST_P(Errors, WarpOperation_WithoutItsOwnLane) {
   PtxProgram program(open(), module(std::string(kOne) + "  shfl.sync.idx.b32 %r1, %t, 0, 31, 0xffffff0f;"));
   const Status status = program.run("k", kShape, std::uint64_t{0}, std::uint64_t{0});
   expect_fault(program, status, "executes a warp operation whose member mask 0xffffff0f does not name its lane 5");
-  if (GetParam() == "vector") return;  // its code does not hold the line
   EXPECT_THAT(status.message(), HasSubstr("Kernel 'k' at blur.cu:77 (shfl.sync.idx.b32): thread (5,0,0)"));
+}
+
+TEST_P(Errors, BarrierThatDoesNotExist_OrHasAWrongCount) {
+  for (const auto& [barrier, count] : {std::pair{16u, 64u}, {1u, 33u}}) {
+    PtxProgram program(open(), module("  cvt.u32.u64 %r1, %p; cvt.u32.u64 %r2, %q;\n  .loc 1 77 3\n  bar.sync %r1, %r2;"));
+    const Status status = program.run("k", {.grid = {1, 1, 1}, .block = {64, 1, 1}}, std::uint64_t{barrier}, std::uint64_t{count});
+    expect_fault(program, status, "Kernel 'k' at blur.cu:77 (bar.sync): ");
+    EXPECT_THAT(status.message(), HasSubstr(fmt::format("uses barrier {} with {} threads; there are barriers 0 to 15, and counts are "
+                                                        "multiples of 32", barrier, count)));
+  }
+}
+
+TEST_P(Errors, CallOfWhatIsNoFunction_NamesTheCall) {
+  PtxProgram program(open(), module(std::string(kOne) + "  TYPE: .callprototype _ ();\n  call %p, TYPE;"));
+  const Status status = program.run("k", kShape, std::uint64_t{4}, std::uint64_t{0});
+  expect_fault(program, status, "Kernel 'k' at blur.cu:77 (call): thread (5,0,0) of block (2,0,0) calls 0x4, which is not the address of a function");
 }
 
 TEST_P(Errors, Watchdog_SaysWhereTheWarpsSpin) {

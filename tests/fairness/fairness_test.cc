@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstring>
 #include <thread>
 
 #include "tests/ptx_cases/ptx_program.h"
@@ -119,6 +120,31 @@ TEST_P(Fairness, ManyMoreBlocksThanAreResident_WaitForEarlierOnes) {
   const auto flags = program.zeros(4 * 4096);
   const Status status = program.run("ring", {.grid = {4096, 1, 1}, .block = {1, 1, 1}}, flags->address(), 4096u, 1u);
   ASSERT_TRUE(status.ok()) << status.message();
+}
+
+// More threads that wait than a process has mappings for guarded stacks: each block waits at a barrier for its first
+// thread, which waits for all blocks.
+TEST_P(Fairness, ThirtyThousandThreads_WaitAtOnce) {
+  constexpr std::uint32_t kBlocks = kSlow ? 4 : 32;
+  PtxProgram program(open({.sms = kBlocks / 2}), R"(
+.visible .entry meet(.param .u64 p, .param .u32 n) {
+  .reg .b64 %p; .reg .b32 %t, %n, %v; .reg .pred %c<3>;
+  ld.param.u64 %p, [p]; ld.param.u32 %n, [n]; mov.u32 %t, %tid.x;
+  setp.ne.u32 %c0, %t, 0; @%c0 bra MEET;
+  red.global.add.u32 [%p], 1;
+WAIT:
+  ld.volatile.global.u32 %v, [%p]; setp.lt.u32 %c1, %v, %n; @%c1 bra WAIT;
+MEET:
+  bar.sync 0;
+  setp.eq.u32 %c2, %t, 33; @%c2 red.global.add.u32 [%p+4], 1;
+  ret;
+})");
+  const auto counters = program.zeros(8);
+  const Status status = program.run("meet", {.grid = {kBlocks, 1, 1}, .block = {1024, 1, 1}}, counters->address(), kBlocks);
+  ASSERT_TRUE(status.ok()) << status.message();
+  std::uint32_t met = 0;
+  std::memcpy(&met, counters->host_pointer() + 4, sizeof met);
+  EXPECT_EQ(met, kBlocks);
 }
 
 // The spin stands in a function, and in one that is called through a register.

@@ -124,7 +124,7 @@ std::string coverage_page(const std::vector<Coverage>& interpreter, const std::v
       "# Instructions of the CPU device\n\n"
       "Written by `instruction_bits --coverage`, which loads each spelling on both tiers; a test holds this page against it.\n"
       "What is refused is refused when its kernel is loaded, by file, line and instruction, never when it runs.\n\n"
-      "## What computes on registers\n\nBoth tiers run all of these, with the same bits (the test `instruction_bits`):\n\n";
+      "## What computes on registers\n\nBoth tiers run all of these, with the same bits but for signs and payloads of NaNs that the ISA leaves open (the test `instruction_bits`):\n\n";
   for (const std::string& pattern : arithmetic_patterns()) text += "`" + pattern + "` ";
   text.back() = '\n';
   const char* section = "";

@@ -149,7 +149,7 @@ TEST_F(BufferMarginsTest, FreedDuringALaunch_IsNotLookedAt_AndWarnedOf) {
   CaptureStderr();
   margins.remove(begin(memory));
   EXPECT_THAT(GetCapturedStderr(),
-              HasSubstr("wrote outside buffer 1 (100 bytes), 0 to 0 bytes past its end; it is freed now"));
+              HasSubstr("wrote outside buffer 1 (100 bytes), 0 bytes past its end; it is freed now"));
   EXPECT_TRUE(watch.end().ok());
 }
 

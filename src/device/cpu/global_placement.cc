@@ -156,7 +156,11 @@ Status GlobalStorage::initialize(const ptx::Module& module, const FunctionAddres
     if (const GlobalPlacement* placement = find(initializer.symbol)) {
       address = reinterpret_cast<std::uintptr_t>(placement->address);
     } else if (module.find_function(initializer.symbol) != nullptr) {
-      PERGOLA_ASSIGN(address, function_address(initializer.symbol));
+      Result<std::uint64_t> found = function_address(initializer.symbol);
+      if (!found.ok())
+        return PERGOLA_ERROR(kUnsupported, "{}: the initialiser of '{}' takes the address of '{}': {}",
+                             where(module, variable.location), variable.name, initializer.symbol, found.message());
+      address = *found;
     } else {
       return PERGOLA_ERROR(kUnsupported,
                            "{}: the initialiser of '{}' takes the address of '{}', which is no .global or .const "

@@ -34,6 +34,10 @@ Changed changed(std::span<const std::byte> bytes) {
   return found;
 }
 
+std::string from_to(std::size_t first, std::size_t last) {
+  return first == last ? fmt::format("{}", first) : fmt::format("{} to {}", first, last);
+}
+
 }  // namespace
 
 void paint_margin(std::span<std::byte> margin) {
@@ -53,11 +57,11 @@ std::string describe_margin_damage(const std::string& what, std::span<const std:
                                    std::span<const std::byte> after) {
   if (!is_whole_margin(after)) {
     const auto [first, last] = changed(after);
-    return fmt::format("{}, {} to {} bytes past its end", what, first, last);
+    return fmt::format("{}, {} bytes past its end", what, from_to(first, last));
   }
   if (is_whole_margin(before)) return {};
   const auto [first, last] = changed(before);
-  return fmt::format("{}, {} to {} bytes before its start", what, before.size() - first, before.size() - last);
+  return fmt::format("{}, {} bytes before its start", what, from_to(before.size() - first, before.size() - last));
 }
 
 }  // namespace pergola::device::cpu

@@ -134,7 +134,7 @@ TEST(DeviceHeap, WriteOutsideABlock_IsToldOnce_OfNewBlocksAndOfOlderOnesInTurn) 
   at(30, 20) = std::byte{1};
   at(31, 19) = std::byte{1};  // its own
   const Status fresh = heap.check("k", 1);
-  EXPECT_EQ(fresh.message(), "Kernel 'k' wrote outside heap block 31 (20 bytes), 0 to 0 bytes past its end; this shows only now that it "
+  EXPECT_EQ(fresh.message(), "Kernel 'k' wrote outside heap block 31 (20 bytes), 0 bytes past its end; this shows only now that it "
                              "has ended. PERGOLA_CPU_CHECK=1 or `pergola run --check` names thread and line.");
   EXPECT_TRUE(heap.check("k", 1).ok());
   at(40, -1) = std::byte{1};

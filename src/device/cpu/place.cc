@@ -16,11 +16,29 @@ std::string spell(const ptx::Instruction& i) {
   return text;
 }
 
-std::string where(const ptx::Module& module, const ptx::Instruction& i) {
-  if (i.debug_line != 0)
+namespace {
+
+// Empty where there is no such file.
+std::string source_line(const ptx::Module& module, std::uint32_t file, std::uint32_t line) {
+  if (line != 0)
     for (const auto& [index, path] : module.files)
-      if (index == i.debug_file) return fmt::format("{}:{}", path, i.debug_line);
-  return fmt::format("{}:{}", module.source_name, i.location.line);
+      if (index == file) return fmt::format("{}:{}", path, line);
+  return {};
+}
+
+}  // namespace
+
+std::string where(const ptx::Module& module, const ptx::Instruction& i) {
+  std::string place = source_line(module, i.debug_file, i.debug_line);
+  // NVRTC has headers that are no files: whoever calls what they define is nearer to the reader.
+  if (place.find("/__nv_nvrtc_builtin_header.h:") != std::string::npos)
+    if (std::string caller = source_line(module, i.caller_file, i.caller_line); !caller.empty()) place = std::move(caller);
+  return place.empty() ? fmt::format("{}:{}", module.source_name, i.location.line) : place;
+}
+
+std::string where_with_ptx(const ptx::Module& module, const ptx::Instruction& i) {
+  const std::string ptx = fmt::format("{}:{}:{}", module.source_name, i.location.line, i.location.column);
+  return i.debug_line == 0 ? ptx : fmt::format("{} ({})", where(module, i), ptx);
 }
 
 const ptx::Instruction* instruction_at(const ptx::Module& module, PtxPlace place) {

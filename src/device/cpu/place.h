@@ -12,6 +12,8 @@ namespace pergola::device::cpu {
 std::string spell(const ptx::Instruction& i);
 // "saxpy.ptx:42", or file and line of the source where .loc gave them.
 std::string where(const ptx::Module& module, const ptx::Instruction& i);
+// "saxpy.ptx:42:3", or "saxpy.cu:7 (<PTX of saxpy.cu>:42:3)": for what is refused.
+std::string where_with_ptx(const ptx::Module& module, const ptx::Instruction& i);
 
 // A line of the PTX, 0 where it is not known, and which of the instructions on it, from 1 (0: the first).
 struct PtxPlace {

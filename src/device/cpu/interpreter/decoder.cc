@@ -77,9 +77,8 @@ Rounding ModReader::take_rounding(Rounding otherwise, bool* found) {
 }
 
 Error Decoder::unsupported(const ptx::Instruction& i, const std::string& why) const {
-  return PERGOLA_ERROR(kUnsupported, "{}:{}:{}: instruction `{}` is not supported by the CPU device{}{}.",
-                       image_.module->source_name, i.location.line, i.location.column, spell(i),
-                       why.empty() ? "" : ": ", why);
+  return PERGOLA_ERROR(kUnsupported, "{}: instruction `{}` is not supported by the CPU device{}{}.",
+                       where_with_ptx(*image_.module, i), spell(i), why.empty() ? "" : ": ", why);
 }
 
 std::int32_t Decoder::constant(std::uint64_t value) {

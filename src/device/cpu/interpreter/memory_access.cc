@@ -153,7 +153,7 @@ std::byte* Machine::out_of_bounds(Thread& t, const Inst& inst, Region region, st
       break;
     case Region::kLocal:
       fault(t, inst, fmt::format("{} {} bytes at offset {} of its local memory, which has {} bytes", verb, size,
-                                 address & 0xffffffffu, kernel_->stack_bytes));
+                                 static_cast<std::int32_t>(address & 0xffffffffu), kernel_->stack_bytes));
       break;
     case Region::kEntryParam:
       fault(t, inst, fmt::format("{} {} bytes at {:#x}, outside the kernel's parameters of {} bytes", verb, size,

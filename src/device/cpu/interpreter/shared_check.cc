@@ -102,6 +102,8 @@ SharedCheck::Order SharedCheck::order_of(const Inst& inst) {
     case Op::kMbarrier:
       // Making and ending the object are plain stores to it.
       order.strong = order.acquires = order.releases = order.read_modify_write = !in.has(Mod::kInit) && !in.has(Mod::kInval);
+      // libcu++'s pipelines order it by a vote among those who still wait, which orders nothing here.
+      if (in.has(Mod::kInval)) order.strong = true;
       return order;
     case Op::kLd:
     case Op::kSt:

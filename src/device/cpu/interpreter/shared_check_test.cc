@@ -158,6 +158,14 @@ TEST_F(SharedCheckTest, Mbarrier_OrdersArrivalsBeforeWaits) {
   expect_race(fmt::format(fmt::runtime(kBody), "//", "//"));
 }
 
+// As cuda::pipeline ends: what orders it is a vote among those who look at the phase.
+TEST_F(SharedCheckTest, Mbarrier_IsInvalidated_WhileItsPhaseIsLookedAt) {
+  expect_fine(
+      "  .shared .align 8 .b64 bar;\n  setp.eq.u32 %p1, %r1, 0;\n  @%p1 mbarrier.init.shared.b64 [bar], 64;\n  bar.sync 0;\n"
+      "  mbarrier.arrive.shared.b64 %rd1, [bar];\nW:\n  mbarrier.test_wait.shared.b64 %p2, [bar], %rd1;\n  @!%p2 bra W;\n"
+      "  @%p1 mbarrier.inval.shared.b64 [bar];\n");
+}
+
 TEST_F(SharedCheckTest, BlocksOf1024Threads_StayAffordable) {
   expect_fine("  mov.u32 %r6, 0;\nL:\n  st.shared.u32 [%r2], %r6;\n  bar.sync 0;\n  xor.b32 %r4, %r2, 128;\n"
               "  ld.shared.u32 %r5, [%r4];\n  ld.shared.u32 %r5, [tile];\n  bar.sync 0;\n  add.u32 %r6, %r6, 1;\n"

@@ -84,7 +84,8 @@ std::string BlockRun::where(const ThreadContext* thread, PtxPlace place) const {
     } else {
       const auto threads = static_cast<std::uint32_t>(block_.launch->config.block.count());
       const std::uint32_t last = std::min(code_.group, threads - first.linear) - 1;
-      text += fmt::format("one of the threads {} to {} of ", tid(first), tid(context_of_lane(first, last)));
+      text += last == 0 ? fmt::format("thread {} of ", tid(first))
+                        : fmt::format("one of the threads {} to {} of ", tid(first), tid(context_of_lane(first, last)));
     }
   }
   return text + fmt::format("block ({},{},{})", b.x, b.y, b.z);
@@ -109,10 +110,12 @@ PERGOLA_SWITCHES_STACK void BlockRun::fiber_main(transfer_t from) {
 // Runs the fiber until it waits, spins or is done. False where it could not be started.
 PERGOLA_SWITCHES_STACK bool BlockRun::resume(Fiber& fiber) {
   if (fiber.state == State::kNew) {
-    fiber.stack = StackPool::of_this_thread().take(code_.stack_bytes);
+    fiber.stack = StackPool::of_this_thread().take(code_.stack_bytes, code_.bounded_stack);
     if (!fiber.stack) {
-      raise(PERGOLA_ERROR(kResourceExhausted, "{} gets no stack of {} bytes: the host has no memory or mapping left.",
-                          where(&fiber.context), code_.stack_bytes));
+      raise(PERGOLA_ERROR(kResourceExhausted, "{} gets no stack of {} bytes: the host has no memory or mapping left{}.",
+                          where(&fiber.context), code_.stack_bytes,
+                          code_.bounded_stack ? "" : " (a thread of a kernel with recursion or calls through registers takes two of "
+                                                     "its vm.max_map_count mappings; PERGOLA_CPU_SMS lets fewer wait at a time)"));
       return false;
     }
     fiber.context.local_base = fiber.stack.bottom;
@@ -207,7 +210,7 @@ void BlockRun::leave_after_fault() {
 
 std::uint32_t BlockRun::barrier(ThreadContext* thread, std::uint32_t id, std::uint32_t expected, std::uint32_t kind,
                                 bool predicate) {
-  if (!takes_part(id, thread)) leave_after_fault();
+  if (!takes_part(id, expected, kind, thread)) leave_after_fault();
   barriers_[id].arrive(thread->linear / 32, thread->linear % 32, expected, predicate);
   if (kind == kBarrierArrive) return 0;
   Fiber& fiber = fiber_of(thread);
@@ -242,7 +245,8 @@ PERGOLA_SWITCHES_STACK std::uint32_t BlockRun::group_barrier(ThreadContext* thre
                                                              std::uint32_t kind, std::uint32_t active,
                                                              std::uint32_t truths, std::uint32_t live) {
   BlockRun& run = *thread->block->run;
-  if ((id >= kBarriers || (run.barriers_used_ >> id & 1) == 0) && !run.takes_part(id, thread)) run.leave_after_fault();
+  const bool known = id < kBarriers && (run.barriers_used_ >> id & 1) != 0 && expected % 32 == 0;
+  if ((!known || kind == kBarrierArrive) && !run.takes_part(id, expected, kind, thread)) run.leave_after_fault();
   const std::uint32_t warp = thread->linear / 32, shift = thread->linear % 32;
   const std::uint32_t all = run.code_.lanes == 32 ? ~0u : (1u << run.code_.lanes) - 1;
   run.live_[warp] &= ~((all & ~live) << shift);
@@ -262,9 +266,11 @@ PERGOLA_SWITCHES_STACK std::uint32_t BlockRun::group_barrier(ThreadContext* thre
 }
 
 // False where the barrier does not exist; the fault has been raised.
-bool BlockRun::takes_part(std::uint32_t id, const ThreadContext* thread) {
-  if (id >= kBarriers) {
-    raise(PERGOLA_ERROR(kDeviceFault, "{} names barrier {}; a block has {}.", where(thread), id, kBarriers));
+bool BlockRun::takes_part(std::uint32_t id, std::uint32_t expected, std::uint32_t kind, const ThreadContext* thread) {
+  if (id >= kBarriers || expected % 32 != 0 || (kind == kBarrierArrive && expected == 0)) {
+    raise(PERGOLA_ERROR(kDeviceFault,
+                        "{} uses barrier {} with {} threads; there are barriers 0 to {}, and counts are multiples of 32.",
+                        where(thread, {thread->wait_line}), id, expected, kBarriers - 1));
     return false;
   }
   if (barriers_ == nullptr) barriers_ = std::make_unique<NamedBarrier[]>(kBarriers);

@@ -36,6 +36,7 @@ class BlockRun final : public BlockExecution {
     BlockFunction function = nullptr;
     bool fibers = false;
     std::size_t stack_bytes = 0;
+    bool bounded_stack = true;  // no recursion, calls through registers or alloca
     std::uint32_t lanes = 1;  // threads of a fiber: 1, or in the vector tier a power of two up to 32
     std::uint32_t group = 1;  // threads that the code works on at a time, fibers or not
     const ptx::Module* module = nullptr;  // for messages; outlives the run
@@ -106,7 +107,7 @@ class BlockRun final : public BlockExecution {
   void release_barrier(std::uint32_t id);
   void check_same_barrier(const Fiber& one, const Fiber& other);
   void complete_collective(std::uint32_t warp, std::uint32_t members);
-  bool takes_part(std::uint32_t id, const ThreadContext* thread);
+  bool takes_part(std::uint32_t id, std::uint32_t expected, std::uint32_t kind, const ThreadContext* thread);
   void check_collectives(std::uint32_t warp);
   bool converge(std::uint32_t warp);
   void arrive(Fiber& fiber, std::uint32_t lane);

@@ -119,6 +119,7 @@ class JitKernel final : public KernelCode {
     for (const ptx::Function* function : traits_.reachable) statements += function->body.size();
     if (statements > kLongCode) code.stack_bytes += statements * lanes * kBytesPerStatement;
     if (lanes > 1 && traits_.group_waits == GroupWaits::kResumed) code.stack_bytes *= kMostThreads / lanes;  // all groups' frames
+    code.bounded_stack = !deep;
     code.lanes = code.fibers ? lanes : 1;
     code.group = lanes;
     code.module = source_->module.get();
@@ -157,7 +158,7 @@ class JitModule final : public ModuleCode {
   }
 
   Result<std::uint64_t> function_address(std::string_view function) const override {
-    if (source_->functions == nullptr) return PERGOLA_ERROR(kUnsupported, "Nothing takes the address of '{}'.", function);
+    if (source_->functions == nullptr) return PERGOLA_ERROR(kUnsupported, "The JIT has no address of '{}', which is no device function; the interpreter has (PERGOLA_CPU_ENGINE=interpreter).", function);
     PERGOLA_ASSIGN(void* const address, source_->functions->symbol("func." + std::string(function)));
     return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(address));
   }

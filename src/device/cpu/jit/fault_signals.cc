@@ -27,6 +27,7 @@ struct Running {
   volatile int signal = 0;
   volatile std::uintptr_t address = 0, code = 0;  // what it accessed, and the instruction that did
   volatile bool write = false, pending = false;
+  volatile bool call = false;  // it went there: `code` is behind the call
   volatile int sections = 0;  // RuntimeSections that live
 };
 thread_local Running running;
@@ -58,6 +59,9 @@ void raise_signal_fault(BlockRun& run) {
     return run.raise(PERGOLA_ERROR(kDeviceFault, "{} overflows its stack, of which recursion, calls through registers and alloca have {} "
                                    "bytes (PERGOLA_CPU_STACK_BYTES).", run.where(nullptr, place), open_stack_bytes()));
   }
+  if (running.call)
+    return run.raise(PERGOLA_ERROR(kDeviceFault, "{} calls {:#x}, which is not the address of a function.",
+                                   run.where(nullptr, place), address));
   std::string what = fmt::format("{} {}", run.where(nullptr, place), what_happened(running.signal));
   if (running.signal == SIGFPE || running.signal == SIGILL) return run.raise(PERGOLA_ERROR(kDeviceFault, "{}.", what));
   const ptx::Instruction* in = run.module() == nullptr ? nullptr : instruction_at(*run.module(), place);
@@ -97,6 +101,12 @@ void handle(int signal, siginfo_t* info, void* context) {
   running.code = static_cast<std::uintptr_t>(machine->uc_mcontext.gregs[REG_RIP]);
 #elif defined(__aarch64__)
   running.code = machine->uc_mcontext.pc;
+#endif
+  running.call = signal != SIGFPE && signal != SIGILL && running.code == running.address;
+#if defined(__x86_64__)
+  if (running.call) running.code = *reinterpret_cast<const std::uintptr_t*>(machine->uc_mcontext.gregs[REG_RSP]) - 1;
+#elif defined(__aarch64__)
+  if (running.call) running.code = machine->uc_mcontext.regs[30] - 1;
 #endif
   const auto top = reinterpret_cast<std::uintptr_t>(running.stack_top) & ~std::uintptr_t{15};
 #if defined(__x86_64__)

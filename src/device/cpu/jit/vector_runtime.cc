@@ -35,7 +35,7 @@ void raise_not_a_member(ThreadContext* thread, std::uint32_t lane, std::uint32_t
   BlockRun& run = run_of(thread);
   const ThreadContext context = run.context_of_lane(*thread, lane);
   run.raise(PERGOLA_ERROR(kDeviceFault, "{} executes a warp operation whose member mask {:#x} does not name its lane {}.",
-                          run.where(&context), mask, lane));
+                          run.where(&context, {thread->wait_line}), mask, lane));
 }
 
 PERGOLA_SWITCHES_STACK void group_members(ThreadContext* thread, std::uint32_t mask, std::uint32_t active) {
