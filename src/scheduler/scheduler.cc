@@ -178,6 +178,9 @@ Status Scheduler::start(const Work& work, Computation& who, const Dependencies& 
   Waits waits;
   Status status = keep_parent_reachable(*stream);
   if (status.ok()) status = wait_across(*stream, parents, waits);
+  device::EventPtr timed_from;
+  if (status.ok() && recorder_ == nullptr && durations != nullptr && durations_.wants(*durations))
+    status = begin_timing(*stream, timed_from);
   // From here on `who` has its place, even if it cannot be queued: what was to come after it comes after its parents.
   // What waits for other streams may take as long as these.
   append(*stream, who, waits.empty() ? Durations::expected_ns(durations) : kUnknownDurationNs);
@@ -188,17 +191,28 @@ Status Scheduler::start(const Work& work, Computation& who, const Dependencies& 
   PERGOLA_TRY(status);
   if (work.prepare != nullptr) PERGOLA_TRY((*work.prepare)(*stream->queue));
   if (recorder_ != nullptr) return enqueue_recorded(work, *stream, enqueue);
-  if (durations != nullptr && durations_.wants(*durations)) return enqueue_timed(work, *stream, enqueue);
+  if (timed_from != nullptr) return enqueue_timed(work, *stream, enqueue, std::move(timed_from));
   return enqueue(*stream->queue);
 }
 
-Status Scheduler::enqueue_timed(const Work& work, Stream& stream, Enqueue enqueue) {
-  PERGOLA_ASSIGN(device::EventPtr start, stream.queue->record());
+// The event is a mark of what is before it: a failure is told once, by the event right behind it.
+Status Scheduler::begin_timing(Stream& stream, device::EventPtr& start) {
+  if (stream.tail == nullptr || has_ended(*stream.tail)) {
+    PERGOLA_ASSIGN(start, stream.queue->record());
+    return {};
+  }
+  PERGOLA_ASSIGN(const MarkPtr mark, record_on(stream, true));
+  stream.tail->mark_used = true;  // so that events are not thought to be of no use
+  start = mark->event;
+  return {};
+}
+
+Status Scheduler::enqueue_timed(const Work& work, Stream& stream, Enqueue enqueue, device::EventPtr start) {
   const auto before = std::chrono::steady_clock::now();
   PERGOLA_TRY(enqueue(*stream.queue));
   const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - before;
   PERGOLA_ASSIGN(const MarkPtr end, record_on(stream, true));
-  stream.tail->mark_used = true;  // so that events are not thought to be of no use
+  stream.tail->mark_used = true;
   durations_.add(work, std::move(start), end->event, took.count());
   return {};
 }

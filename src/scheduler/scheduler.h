@@ -133,12 +133,14 @@ class Scheduler {
   const Policy& policy() const { return policy_; }
 
   // ── Recordings (recorder.h, scheduler_recording.cc) ──
-  // A trace of what is submitted from now on, written to `path` by end_trace() or when the scheduler goes (trace_file.h); one
-  // that is on is ended first. A file that cannot be written is told at once. `options` count for the first recording.
+  // A trace of what is submitted from now on, written to `path` by end_trace() or when the scheduler goes
+  // (trace_file.h); one that is on is ended first. A file that cannot be written is told at once. `options` count for
+  // the first recording.
   Status start_trace(const std::string& path, RecorderOptions options = {});
   // Waits for the work so far and writes. Nothing where no trace is on.
   Status end_trace();
-  // The same for kernels' times, which are added to what the file has (history.h); a file that is no history is refused.
+  // The same for kernels' times, which are added to what the file has (history.h); a file that is no history is
+  // refused.
   Status start_history(const std::string& path, RecorderOptions options = {});
   Status end_history();
   // What a kernel took before; empty where no history is on, or it has never run.
@@ -192,7 +194,8 @@ class Scheduler {
   Status keep_parent_reachable(Stream& stream);
   Status wait_across(Stream& stream, const Dependencies& parents, Waits& waits);
   void append(Stream& stream, Computation& who, double expected_ns);
-  Status enqueue_timed(const Work& work, Stream& stream, Enqueue enqueue);
+  Status begin_timing(Stream& stream, device::EventPtr& start);
+  Status enqueue_timed(const Work& work, Stream& stream, Enqueue enqueue, device::EventPtr start);
   Result<MarkPtr> mark_of(Computation& computation);
   Result<MarkPtr> mark_covering(Stream& stream, std::uint64_t position);
   Result<MarkPtr> record_on(Stream& stream, bool timed = false);
@@ -240,30 +243,30 @@ class Scheduler {
   std::mutex mutex_;
   ComputationPool pool_;
   std::vector<std::unique_ptr<Stream>> streams_;
-  std::vector<Stream*> by_use_;                  // least recently used first; without those that are reserved
-  std::unique_ptr<Stream> join_;                 // where record() brings streams together; made when first needed
-  device::EventPtr last_record_;                 // of record(); null where it is known to have ended
+  std::vector<Stream*> by_use_;   // least recently used first; without those that are reserved
+  std::unique_ptr<Stream> join_;  // where record() brings streams together; made when first needed
+  device::EventPtr last_record_;  // of record(); null where it is known to have ended
   const Stream* last_record_stream_ = nullptr;
-  Computation* universal_writer_ = nullptr;      // held; everything later comes after it
-  std::vector<Computation*> universal_readers_;  // held; every later write comes after them
+  Computation* universal_writer_ = nullptr;                      // held; everything later comes after it
+  std::vector<Computation*> universal_readers_;                  // held; every later write comes after them
   std::vector<std::pair<std::uint64_t, Access>> host_accesses_;  // under way, by HostAccess::id_
   std::uint64_t last_host_access_ = 0;
   std::condition_variable host_access_ended_;
   std::uint32_t calls_under_way_ = 0;
   std::vector<Retired> retired_;
   std::uint64_t next_resource_id_ = 1;
-  Status failure_, skip_;      // the first of each kind that synchronize() has not reported yet
-  bool memory_let_go_ = false;    // by reap(), since the queues were synchronized
-  bool failure_told_ = false;  // a caller has had failure_
+  Status failure_, skip_;       // the first of each kind that synchronize() has not reported yet
+  bool memory_let_go_ = false;  // by reap(), since the queues were synchronized
+  bool failure_told_ = false;   // a caller has had failure_
   Counters counters_;
   std::map<std::string, std::unique_ptr<WorkSite>, std::less<>> sites_;
   Durations durations_;
   DagLog log_;
   // The blocks of graphs whose scalars change: a byte each, which a launch of the graph writes (graph_lowering.h).
   Resource blocks_{kParameterBlocks, std::uint64_t{1} << 62};
-  std::unique_ptr<GraphLowering> lowering_;  // null where the policy has no graphs
+  std::unique_ptr<GraphLowering> lowering_;                        // null where the policy has no graphs
   std::deque<std::pair<std::uint64_t, WorkDetail>> held_details_;  // while something is recorded, by number of the held
-  std::uint64_t launches_apart_ = 0;         // that cannot be part of a graph
+  std::uint64_t launches_apart_ = 0;                               // that cannot be part of a graph
   // Of launches held back, numbered from 0, the tickets once they are launched: the latest, by number modulo the size.
   std::vector<Ticket> held_tickets_;
   std::uint64_t held_count_ = 0, held_resolved_ = 0;
@@ -276,7 +279,7 @@ class Scheduler {
   Arrival last_large_copy_;  // from the host
   std::vector<Arrival> arrivals_;
   std::vector<std::uint64_t> arriving_;  // resources, an arrival each
-  std::unique_ptr<Recorder> recorder_;  // null where nothing is recorded
+  std::unique_ptr<Recorder> recorder_;   // null where nothing is recorded
 };
 
 }  // namespace pergola::scheduler

@@ -242,12 +242,12 @@ INSTANTIATE_TEST_SUITE_P(Compilers, WithCompiler, testing::Values(Compiler::kNvr
 
 TEST_P(WithCompiler, Kernel_BecomesPtxForItsArch) {
   SourceRequest wanted = request(kScale);
-  wanted.arch = "sm_80";
+  wanted.arch = "sm_86";
   const auto result = compile(wanted);
   ASSERT_TRUE(result) << result.message();
   EXPECT_TRUE(is_ptx(result->ptx));
   EXPECT_THAT(result->ptx, HasSubstr(".entry scale("));
-  EXPECT_THAT(result->ptx, HasSubstr(".target sm_80"));
+  EXPECT_THAT(result->ptx, HasSubstr(".target sm_86"));
   EXPECT_EQ(result->compiler, GetParam());
   EXPECT_THAT(result->compiler_version, HasSubstr(GetParam() == Compiler::kNvrtc ? "NVRTC" : "clang version"));
   EXPECT_THAT(result->kernel_aliases, Contains(KernelAlias{"add<double>", "_Z3addIdEvPT_PKS0_"}));
@@ -319,7 +319,7 @@ TEST_P(WithCompiler, Cache_KnowsWhatItDependsOn) {
   changed.defines = {"N=41"};
   EXPECT_FALSE(hit(changed));
   changed = wanted;
-  changed.arch = "sm_80";
+  changed.arch = "sm_86";
   EXPECT_FALSE(hit(changed));
   changed = wanted;
   changed.use_cache = false;

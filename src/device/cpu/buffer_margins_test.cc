@@ -97,10 +97,10 @@ TEST_F(BufferMarginsTest, OldDamage_IsNotTheLaunchs) {
   EXPECT_THAT(
       GetCapturedStderr(),
       HasSubstr(
-          "Before kernel 'later' began, another or the host wrote outside buffer 1 (100 bytes), 0 to 0 bytes past"));
+          "Before kernel 'later' began, another or the host wrote outside buffer 1 (100 bytes), 0 bytes past"));
   EXPECT_TRUE(watch.end().ok());
   memory.data()[101] = std::byte{0};  // mended, so that it is watched again
-  EXPECT_THAT(watch.end().message(), HasSubstr("1 to 1 bytes past"));
+  EXPECT_THAT(watch.end().message(), HasSubstr("1 bytes past"));
 }
 
 TEST_F(BufferMarginsTest, LaunchesAtTheSameTime_BothFail_AndSayThatItMayBeTheOther) {

@@ -159,11 +159,11 @@ TEST_F(SharedCheckTest, Mbarrier_OrdersArrivalsBeforeWaits) {
 }
 
 // As cuda::pipeline ends: what orders it is a vote among those who look at the phase.
-TEST_F(SharedCheckTest, Mbarrier_IsInvalidated_WhileItsPhaseIsLookedAt) {
+TEST_F(SharedCheckTest, Mbarrier_IsInvalidated_AfterAVoteOfThoseWhoLooked) {
   expect_fine(
-      "  .shared .align 8 .b64 bar;\n  setp.eq.u32 %p1, %r1, 0;\n  @%p1 mbarrier.init.shared.b64 [bar], 64;\n  bar.sync 0;\n"
+      "  .shared .align 8 .b64 bar;\n  setp.eq.u32 %p1, %r1, 0;\n  @%p1 mbarrier.init.shared.b64 [bar], 32;\n  bar.sync 0;\n"
       "  mbarrier.arrive.shared.b64 %rd1, [bar];\nW:\n  mbarrier.test_wait.shared.b64 %p2, [bar], %rd1;\n  @!%p2 bra W;\n"
-      "  @%p1 mbarrier.inval.shared.b64 [bar];\n");
+      "  vote.sync.all.pred %p2, %p2, 0xffffffff;\n  @%p1 mbarrier.inval.shared.b64 [bar];\n", 32);
 }
 
 TEST_F(SharedCheckTest, BlocksOf1024Threads_StayAffordable) {
