@@ -101,10 +101,12 @@ class Scheduler {
       const u32 wanted =
           parks || waiting_ >= kEnoughWaiting ? 0 : min(empty_reads == 0 ? kRecordsOfARead : 1u, free_entries());
       const u64 word = read(wanted);
+      const bool looks = !parks && (round & 3) == 3;
+      const u32 parked = looks ? read_parks() : 0;
       // While the bus is busy with that:
       collect();
       if (!parks || placed_ != 0) place();
-      if (!parks && (round & (empty_reads == 0 ? 31 : 3)) == 3) parks = is_to_park();
+      if (looks) parks = __shfl_sync(kAll, parked, 0) == parameters_.launch;
       const u32 come = arrived(word, wanted);
       publish(come != 0);
       if (come != 0) {
@@ -133,10 +135,8 @@ class Scheduler {
  private:
   __device__ u32 free_entries() const { return count(free_entries_[0]) + count(free_entries_[1]); }
 
-  // What one lane has read: two could read it before and after it is written.
-  __device__ bool is_to_park() const {
-    return __shfl_sync(kAll, lane_ == 0 ? load_system(&ring_->parks) : 0, 0) == parameters_.launch;
-  }
+  // What lane 0 has read counts: two could read it before and after it is written.
+  __device__ u32 read_parks() const { return lane_ == 0 ? load_system(&ring_->parks) : 0; }
 
   // One word of the next records for each lane: eight lanes read one record at once.
   __device__ u64 read(u32 wanted) const {
