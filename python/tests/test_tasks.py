@@ -313,7 +313,7 @@ def test_loops_of_several_threads_await(pool, kernels, spinning):
 
 # ── Failures, processes ─────────────────────────────────────────────────────────────────────────────────────────────
 
-@pytest.mark.parametrize("executor, match", [("resident", "tasks that had not ended are lost"),
+@pytest.mark.parametrize("executor, match", [("resident", r"tasks that had not ended are lost, 1 of 'wild' \(0x\w+\): Kernel"),
                                              ("threads", r"Task 0x\w+ has failed: Kernel 'wild'.* writes 4 bytes")])
 def test_what_a_task_does_wrong_is_raised_by_whoever_waits_for_it(executor, match):
     session = pg.session(device="cpu")

@@ -1,7 +1,10 @@
 #include "src/executor/executor.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <bit>
+#include <map>
 
 #include "src/base/fork.h"
 #include "src/base/log.h"
@@ -252,11 +255,13 @@ Status Executor::park_locked() {
     const Status status = ended_->wait();
     ended_ = nullptr;
     if (!status.ok()) {
-      failure_ = Error{status.code(),
-                       fmt::format("The executor of narrow tasks has failed, and all tasks that had not "
-                                   "ended are lost: {}",
-                                   status.message()),
-                       __FILE__, __LINE__};
+      failure_ =
+          Error{status.code(),
+                fmt::format("The executor of narrow tasks has failed, and all tasks that had not "
+                            "ended are lost{}: {}{}",
+                            lost_tasks(), status.message(),
+                            status.code() == Code::kDeviceLost ? " What arrays hold on the device is lost too." : ""),
+                __FILE__, __LINE__};
       failed_.store(true, std::memory_order_release);
     }
     // What the queue keeps of launches that have ended goes now: unloading a program waits for the resident kernel.
@@ -266,6 +271,26 @@ Status Executor::park_locked() {
   }
   widen();
   return failed_.load(std::memory_order_relaxed) ? failure_ : Status();
+}
+
+// ", 3 of 'tile' and 1 of 'blur' (0x1000000000005, ...)": of several pieces each counts.
+std::string Executor::lost_tasks() {
+  constexpr std::size_t kMostIds = 16;
+  std::map<std::string_view, std::size_t> counts;
+  std::vector<std::string> ids;
+  std::size_t all = 0;
+  for (std::size_t n = 0; n < rings_.size(); ++n)
+    rings_[n].for_each_open([&](std::uint64_t position, std::uint32_t kind) {
+      if (kind >= kinds_.size()) return;
+      ++all;
+      ++counts[bodies_[kinds_[kind].body].kernel];
+      if (ids.size() < kMostIds) ids.push_back(fmt::format("{:#x}", std::uint64_t{n + 1} << kIdRingShift | position));
+    });
+  if (all == 0) return {};
+  std::vector<std::string> named;
+  for (const auto& [kernel, count] : counts) named.push_back(fmt::format("{} of '{}'", count, kernel));
+  return fmt::format(", {} ({}{})", fmt::join(named, ", "), fmt::join(ids, ", "),
+                     all > ids.size() ? fmt::format(" and {} more", all - ids.size()) : "");
 }
 
 Status Executor::park() {

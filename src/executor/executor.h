@@ -143,6 +143,7 @@ class Executor {
 
   Status start();  // unless it runs
   Status park_locked();
+  std::string lost_tasks();  // with lifecycle_, when the kernel has failed
   bool has_open_tasks();
   Status failure();  // of the resident kernel; asks its event
   void keep();       // the keeper's thread

@@ -64,6 +64,17 @@ class alignas(64) HostRing {
     return position + abi::kRingRecords < head();  // its place has been given to another since;
   }
 
+  // look(position, kind) of each record that is not done with. While nothing runs and nobody spawns, or as a guess.
+  template <typename Look>
+  void for_each_open(Look&& look) {
+    const std::uint64_t head = this->head();
+    for (std::uint64_t position = frontier(); position < head; ++position) {
+      if (is_done(position)) continue;
+      const std::uint64_t record = std::atomic_ref(ring_->records[position % abi::kRingRecords].words[0]).load();
+      look(position, static_cast<std::uint32_t>(record >> abi::kRecordKindShift) & (abi::kMostKinds - 1));
+    }
+  }
+
   // The first position that is not known to be done with.
   std::uint64_t frontier() {
     const std::uint64_t head = this->head();
