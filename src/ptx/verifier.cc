@@ -105,10 +105,10 @@ class BodyVerifier {
 
   Status declare(const Variable& variable, Location location) {
     auto& places = variables_[variable.name];
-    if (!places.empty() && places.back() == scope_) {
+    if (!places.empty() && places.back().scope == scope_) {
       return wrong(location, "expected a variable once in its scope, found '{}' again", variable.name);
     }
-    places.push_back(scope_);
+    places.push_back({scope_, &variable});
     undo_.push_back(variable.name);
     return {};
   }
@@ -149,8 +149,8 @@ class BodyVerifier {
     const std::size_t count = function_.registers.size();
     if (declaration.first > count || declaration.count > count - declaration.first ||
         (!declaration.parameterized && declaration.count != 1)) {
-      return wrong(location, "expected registers {} and {} more to be of the function, which has {}",
-                   declaration.first, declaration.count, count);
+      return wrong(location, "expected registers {} and {} more to be of the function, which has {}", declaration.first,
+                   declaration.count, count);
     }
     // %q<4> declares %q0 to %q3: a register %q may stand beside it.
     const std::string_view name =
@@ -213,8 +213,8 @@ class BodyVerifier {
       if (operand.kind != Operand::Kind::kLabel) continue;
       const Statement* target = find_label(operand.name);
       const bool table = instruction.op == Op::kBrx;
-      if (target != nullptr && (table ? std::holds_alternative<BranchTargets>(target->node)
-                                      : std::holds_alternative<Label>(target->node))) {
+      if (target != nullptr &&
+          (table ? std::holds_alternative<BranchTargets>(target->node) : std::holds_alternative<Label>(target->node))) {
         continue;
       }
       return wrong(instruction.location, "expected {} of this function, found '{}'",
@@ -230,13 +230,16 @@ class BodyVerifier {
     const auto is_tuple = [&](std::size_t i) {
       return i < operands.size() && operands[i].kind == Operand::Kind::kTuple;
     };
+    const Operand* given = nullptr;
     if (is_tuple(place)) results = operands[place++].elements.size();
     if (place >= operands.size()) return wrong(call.location, "expected a function to call, found none");
     const Operand& callee = operands[place++];
-    if (is_tuple(place)) arguments = operands[place++].elements.size();
+    if (is_tuple(place)) {
+      given = &operands[place++];
+      arguments = given->elements.size();
+    }
     for (std::size_t i = place; i < operands.size(); ++i) {
-      const Statement* target =
-          operands[i].kind == Operand::Kind::kLabel ? find_label(operands[i].name) : nullptr;
+      const Statement* target = operands[i].kind == Operand::Kind::kLabel ? find_label(operands[i].name) : nullptr;
       const bool known = target != nullptr && !std::holds_alternative<Label>(target->node) &&
                          !std::holds_alternative<BranchTargets>(target->node);
       if (!known) return wrong(call.location, "expected a prototype or a list of call targets as the last operand");
@@ -251,7 +254,24 @@ class BodyVerifier {
     if (callee.kind != Operand::Kind::kSymbol || it == names_.functions.end()) {
       return wrong(call.location, "expected a function or a register to call, found '{}'", callee.name);
     }
-    return check_arity(call, *it->second, results, arguments);
+    PERGOLA_TRY(check_arity(call, *it->second, results, arguments));
+    return given == nullptr ? Status() : check_sizes(call, *it->second, *given);
+  }
+
+  // Variables in .param are as long as the parameters that they are for.
+  Status check_sizes(const Instruction& call, const Function& callee, const Operand& given) {
+    for (std::size_t i = 0; i < given.elements.size() && i < callee.parameters.size(); ++i) {
+      const auto found = variables_.find(given.elements[i].name);
+      if (given.elements[i].kind != Operand::Kind::kSymbol || found == variables_.end() || found->second.empty())
+        continue;
+      const Variable& variable = *found->second.back().variable;
+      const Variable& parameter = callee.parameters[i];
+      if (variable.space != ptx::Space::kParam || parameter.size_bytes() == 0) continue;
+      if (variable.size_bytes() != parameter.size_bytes())
+        return wrong(call.location, "expected an argument of {} bytes for '{}' of '{}', found '{}' of {}",
+                     parameter.size_bytes(), parameter.name, callee.name, variable.name, variable.size_bytes());
+    }
+    return {};
   }
 
   Status check_arity(const Instruction& call, const Function& callee, std::size_t results, std::size_t arguments) {
@@ -271,7 +291,11 @@ class BodyVerifier {
   const Function& function_;
   std::vector<Scope> scopes_;  // [0] is the body
   std::size_t scope_ = 0;
-  std::unordered_map<std::string_view, std::vector<std::size_t>> variables_;  // name -> scopes that declare it now
+  struct Declared {
+    std::size_t scope = 0;
+    const Variable* variable = nullptr;
+  };
+  std::unordered_map<std::string_view, std::vector<Declared>> variables_;  // by name, those of open scopes
   std::vector<std::string_view> undo_;
   std::vector<std::size_t> undo_marks_;
 };

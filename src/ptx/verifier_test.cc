@@ -85,6 +85,8 @@ TEST(Verifier, BadInstruction_IsRefusedWithItsPlace) {
       {"call g, ();", "f:9:1: expected a declared register, variable or function, found 'g'"},
       {"call array, ();", "f:9:1: expected a function or a register to call, found 'array'"},
       {"call (%r1), f, (%r1, %r2);", "f:9:1: expected 1 arguments for 'f', found 2"},
+      {"{ .param .b64 a; .param .b32 r; call (r), f, (a); }",
+       "f:9:33: expected an argument of 4 bytes for 'in' of 'f', found 'a' of 8"},
       {"call f, (%r1);", "f:9:1: expected 1 results of 'f', found 0"},
       {"call %rd1, ();", "f:9:1: expected a prototype after an indirect call's arguments, found none"},
       {".reg .b32 x; .reg .f32 x;", "parse error f:9:24: expected a name that this scope gives no register yet, found 'x'"},
