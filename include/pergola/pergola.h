@@ -544,6 +544,12 @@ typedef enum pergola_task_priority {
 PERGOLA_API pergola_code pergola_task_kind_with_priority(pergola_task_kind kind, pergola_task_priority priority,
                                                          pergola_task_kind* other);
 
+/* What stands for the kind on the device: an argument (uint64_t) of kernels that spawn tasks of it while they run as
+ * tasks (pergola/device/tasks.h); valid for as long as the session. UNSUPPORTED, with the numbers, where the kernel has
+ * more than 48 bytes of parameters or the grid is too large. A task is done when all that it has spawned, and they, are
+ * done; on the CPU device it fails with what the first of them fails with. */
+PERGOLA_API pergola_code pergola_task_kind_on_device(pergola_task_kind kind, uint64_t* handle);
+
 /* Spawns one task; *id, which may be NULL, is never 0 and stands for it in its pool. Checks the arguments as
  * pergola_kernel_launch does. Waits where too many tasks are under way, and for work on the arrays. */
 PERGOLA_API pergola_code pergola_task_spawn(pergola_task_kind kind, const pergola_argument* arguments,
@@ -577,7 +583,8 @@ typedef struct pergola_task_pool_info {
   int32_t is_running;              /* 1: the resident kernel is on the device now */
   uint64_t memory_bytes;           /* of the pool, on host and device */
   uint64_t launches;               /* of the resident kernel: the first, after parking, for new kinds */
-  uint64_t spawned;
+  uint64_t spawned;                /* by the host */
+  uint64_t spawned_by_tasks;       /* by tasks; of a resident kernel: as it was when it last parked */
 } pergola_task_pool_info;
 PERGOLA_API pergola_code pergola_task_pool_get_info(pergola_task_pool pool, pergola_task_pool_info* info);
 

@@ -101,6 +101,15 @@ class TaskKind {
     return TaskKind(other, state_->kernel);
   }
 
+  // What stands for it on the device: the argument of a kernel that spawns tasks of this kind while it runs as a task
+  // (pergola/device/tasks.h); valid for as long as the session. A task is done when all that it has spawned, and they,
+  // are done. kUnsupported where the kernel has more than 48 bytes of parameters.
+  std::uint64_t on_device() const {
+    std::uint64_t on_device = 0;
+    detail::check(pergola_task_kind_on_device(handle(), &on_device));
+    return on_device;
+  }
+
   const Kernel& kernel() const { return state_->kernel; }
   pergola_task_kind handle() const { return state_->handle.get(); }
 

@@ -84,12 +84,13 @@ PyObject* pool_info(PyObject* self, PyObject*) {
   pergola_task_pool_info info{};
   info.struct_size = PERGOLA_STRUCT_SIZE(pergola_task_pool_info);
   if (!check(pergola_task_pool_get_info(as_pool(self)->handle, &info))) return nullptr;
-  return Py_BuildValue("{s:I,s:I,s:I,s:I,s:I,s:K,s:K,s:K,s:N}", "blocks", info.blocks, "registers_per_thread",
+  return Py_BuildValue("{s:I,s:I,s:I,s:I,s:I,s:K,s:K,s:K,s:K,s:N}", "blocks", info.blocks, "registers_per_thread",
                        info.registers_per_thread, "local_bytes_per_thread", info.local_bytes_per_thread, "most_threads",
                        info.most_threads, "most_shared_bytes", info.most_shared_bytes, "memory_bytes",
                        static_cast<unsigned long long>(info.memory_bytes), "launches",
                        static_cast<unsigned long long>(info.launches), "spawned",
-                       static_cast<unsigned long long>(info.spawned), "is_running", PyBool_FromLong(info.is_running));
+                       static_cast<unsigned long long>(info.spawned), "spawned_by_tasks",
+                       static_cast<unsigned long long>(info.spawned_by_tasks), "is_running", PyBool_FromLong(info.is_running));
 }
 
 PyObject* pool_session(PyObject* self, void*) {
@@ -191,6 +192,13 @@ PyObject* kind_part(PyObject* self, void*) {
   return Py_NewRef(reinterpret_cast<PyObject*>(reinterpret_cast<TaskKindObject*>(self)->*member));
 }
 
+PyObject* kind_on_device(PyObject* self, PyObject*) {
+  std::uint64_t handle = 0;
+  if (!check(pergola_task_kind_on_device(reinterpret_cast<TaskKindObject*>(self)->handle, &handle))) return nullptr;
+  return PyLong_FromUnsignedLongLong(handle);
+}
+
+PyMethodDef kind_methods[] = {{"_on_device", kind_on_device, METH_NOARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef kind_getset[] = {
     {"pool", kind_part<&TaskKindObject::pool>, nullptr, "The pool that it spawns to.", nullptr},
     {"kernel", kind_part<&TaskKindObject::kernel>, nullptr, "The kernel that its tasks run.", nullptr},
@@ -198,6 +206,7 @@ PyGetSetDef kind_getset[] = {
 PyType_Slot kind_slots[] = {{Py_tp_new, reinterpret_cast<void*>(kind_new)},
                             {Py_tp_dealloc, reinterpret_cast<void*>(kind_dealloc)},
                             {Py_tp_call, reinterpret_cast<void*>(kind_call)},
+                            {Py_tp_methods, kind_methods},
                             {Py_tp_getset, kind_getset},
                             {0, nullptr}};
 

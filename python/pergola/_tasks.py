@@ -38,6 +38,13 @@ class TaskKind(_core.TaskKind):
 
     __slots__ = ()
 
+    @property
+    def on_device(self) -> int:
+        """What stands for the kind on the device: an argument (64 bits) of kernels that spawn tasks of it while they run
+        as tasks (`#include <pergola/device/tasks.h>`). Unsupported where the kernel has more than 48 bytes of
+        parameters. A task is done when all that it has spawned, and they, are done."""
+        return self._on_device()
+
     def __repr__(self) -> str:
         return f"<pergola.TaskKind of {self.kernel.name}>"
 
@@ -52,7 +59,8 @@ class TaskPoolInfo(NamedTuple):
     most_shared_bytes: int  # of a block of a task
     memory_bytes: int  # of the pool, on host and device
     launches: int  # of the resident kernel: the first, after parking, for new kinds
-    spawned: int
+    spawned: int  # by the host
+    spawned_by_tasks: int  # of a resident kernel: as it was when it last parked
     is_running: bool  # the resident kernel is on the device now
 
 

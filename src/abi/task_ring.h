@@ -53,18 +53,23 @@ struct alignas(64) TaskAnswer {
   // All records before this position are done with; its low kFrontierBits. Told at once by the last warp of a block
   // that has nothing more under way, so that the host need not wait for the scheduler warp's next round.
   u32 frontier;
-  u32 unused[13];
+  u32 spawned_here;  // into the block's inbox and taken from it, when the block last parked
+  u32 unused[12];
 };
 inline constexpr u32 kFrontierBits = 24;
 
 // What the device keeps of a ring between launches of the executor: a block that parks gives back what it has taken and
 // not begun.
-inline constexpr u32 kMostReturned = 20;
+inline constexpr u32 kMostReturned = 24;
 struct TaskRingState {
   u32 next;      // position of the record that is read next, without its high bits
   u32 returned;  // how many records before it are to be read again
   u32 positions[kMostReturned];
   u32 done[kRingRecords / 32];  // as told
+  // Where tasks may spawn tasks (task_inbox.h):
+  u32 inbox_next;   // as `next`, of the inbox
+  u32 from_inbox;   // bit n: positions[n] is the inbox's
+  u32 families;     // of the ring's records that have ended themselves, those whose family goes on
 };
 
 // A kernel with a shape. The device's copy is written before any record names it, and not changed while the executor
@@ -89,6 +94,7 @@ struct TaskExecutorParameters {
   TaskAnswer* answers;
   TaskRingState* states;
   const TaskKindEntry* kinds;
+  struct TaskInbox* inboxes;        // null where no body spawns tasks
   unsigned char* large_parameters;  // of the device: kTaskEntries * large_bytes for each block
   u32 launch;                       // its number, from 1 on
   u32 large_bytes;
@@ -99,6 +105,6 @@ inline constexpr u32 kArenaLeaves = 64;  // the smallest pieces of its shared me
 inline constexpr u32 kTaskMostBarriers = 16;
 
 static_assert(sizeof(TaskRecord) == 64 && sizeof(TaskAnswer) == 64 && sizeof(TaskKindEntry) == 64);
-static_assert(sizeof(TaskExecutorParameters) == 56);
+static_assert(sizeof(TaskExecutorParameters) == 64);
 
 }  // namespace pergola::abi

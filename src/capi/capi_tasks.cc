@@ -111,6 +111,15 @@ pergola_code pergola_task_kind_with_priority(pergola_task_kind handle, pergola_t
   });
 }
 
+pergola_code pergola_task_kind_on_device(pergola_task_kind handle, uint64_t* out) {
+  return guarded([&]() -> Status {
+    PERGOLA_TRY(check_pointer(out, "handle"));
+    PERGOLA_ASSIGN(auto kind, object_of<session::TaskKind>(handle, "task kind"));
+    PERGOLA_ASSIGN(*out, kind->on_device());
+    return {};
+  });
+}
+
 pergola_code pergola_task_spawn(pergola_task_kind handle, const pergola_argument* given, size_t count, uint64_t* id) {
   return guarded([&]() -> Status {
     session::TaskKindPtr kind;
@@ -194,6 +203,7 @@ pergola_code pergola_task_pool_get_info(pergola_task_pool handle, pergola_task_p
     full.memory_bytes = info.memory_bytes;
     full.launches = info.launches;
     full.spawned = info.spawned;
+    full.spawned_by_tasks = info.spawned_by_tasks;
     return write_struct(full, out, "pergola_task_pool_info");
   });
 }

@@ -21,9 +21,11 @@ namespace pergola::device {
 struct TaskRunnerInfo {
   std::uint32_t threads = 0;    // of the host, that run tasks
   std::uint32_t most_open = 0;  // tasks, before a spawn waits
-  std::uint64_t memory_bytes = 0, spawned = 0, failed = 0;
+  std::uint64_t memory_bytes = 0, spawned = 0, spawned_by_tasks = 0, failed = 0;
 };
 
+// A task that has been spawned by tasks has no id: the one that it began with, the host's, ends when all of them have, and
+// fails with what the first of them fails with.
 class TaskRunner {
  public:
   using Id = std::uint64_t;  // of one runner; never 0
@@ -43,6 +45,10 @@ class TaskRunner {
   // room for are open. Tasks of high priority are begun before all others that wait, in the order of their spawns as
   // these.
   virtual Result<Id> spawn(const KindPtr& kind, std::span<const std::byte> parameters, bool high_priority) = 0;
+
+  // What stands for a kind where tasks spawn tasks (abi/task_inbox.h); the runner keeps the kind from then on.
+  // kUnsupported, with the numbers, where its parameters are too many for that.
+  virtual Result<std::uint64_t> handle_of(const KindPtr& kind) = 0;
 
   // How the task ended: its own error where it failed. kTimeout where it goes on, kInvalidArgument for what is no id.
   virtual Status wait(Id id, std::optional<std::chrono::nanoseconds> timeout) = 0;

@@ -6,6 +6,7 @@
 #include <bit>
 #include <map>
 
+#include "src/abi/task_inbox.h"
 #include "src/base/fork.h"
 #include "src/base/log.h"
 #include "src/executor/generation.h"
@@ -142,6 +143,7 @@ Status Executor::make_program(std::uint32_t parameter_bytes) {
     PERGOLA_ASSIGN(Program program, load(shape, send));
     if (shape != blocks_per_sm_) continue;  // an earlier body's wider shape has come meanwhile
     if (parameter_bytes > abi::kRecordParameterBytes) PERGOLA_TRY(fit_large_parameters(parameter_bytes));
+    if (bodies_.back().spawns) PERGOLA_TRY(make_inboxes());
     program_ = std::move(program);
     wider_.reset();  // it lacks the body
     return {};
@@ -192,6 +194,32 @@ Status Executor::fit_large_parameters(std::uint32_t bytes) {
   return {};
 }
 
+Status Executor::make_inboxes() {
+  if (inboxes_ != nullptr) return {};
+  PERGOLA_ASSIGN(device::BufferPtr made,
+                 device_->allocate(rings_.size() * sizeof(abi::TaskInbox), device::MemoryKind::kDevice));
+  PERGOLA_TRY(copies_->fill(made, 0, made->size_bytes(), 0, 4));
+  PERGOLA_TRY(copies_->synchronize());
+  inboxes_ = std::move(made);
+  return {};
+}
+
+Result<std::uint64_t> Executor::handle_of(const Kind& kind) const {
+  const std::lock_guard lock(lifecycle_);
+  const transform::TaskBody& body = bodies_.at(kinds_.at(kind.number).body);
+  if (body.parameter_bytes > abi::kInboxParameterBytes)
+    return PERGOLA_ERROR(kUnsupported,
+                         "Kernel '{}' has {} bytes of parameters, and a task that tasks spawn has {} at most: have it "
+                         "take a pointer to them.",
+                         body.kernel, body.parameter_bytes, abi::kInboxParameterBytes);
+  if (kind.pieces > abi::kMostHandlePieces)
+    return PERGOLA_ERROR(kUnsupported,
+                         "A task of kernel '{}' with this shape has {} pieces of a multiprocessor's size, and one that "
+                         "tasks spawn has {} at most: give it a smaller grid.",
+                         body.kernel, kind.pieces, abi::kMostHandlePieces);
+  return abi::task_handle(kind.number, body.parameter_bytes, kind.pieces);
+}
+
 Result<Kind> Executor::add_kind(std::uint32_t number, const device::LaunchConfig& shape) {
   const std::lock_guard lock(lifecycle_);
   PERGOLA_ASSIGN(const abi::TaskKindEntry kind, kind_entry(bodies_.at(number), number, shape, arena_bytes_));
@@ -229,6 +257,7 @@ Status Executor::start() {
   pointer(answers_, parameters.answers);
   pointer(states_, parameters.states);
   pointer(kinds_memory_, parameters.kinds);
+  if (inboxes_ != nullptr) pointer(inboxes_, parameters.inboxes);
   if (!slabs_.empty()) {
     pointer(slabs_.back()->on_device, parameters.large_parameters);
     parameters.large_bytes = slabs_.back()->bytes;
@@ -362,7 +391,11 @@ ExecutorInfo Executor::info() const {
     info.memory_bytes += buffer->size_bytes();
   for (const auto& slab : slabs_) info.memory_bytes += slab->on_host->size_bytes() + slab->on_device->size_bytes();
   info.launches = launches_;
-  for (const HostRing& ring : rings_) info.spawned += ring.head();
+  if (inboxes_ != nullptr) info.memory_bytes += inboxes_->size_bytes();
+  for (std::size_t n = 0; n < rings_.size(); ++n) {
+    info.spawned += rings_[n].head();
+    info.spawned_by_tasks += std::atomic_ref(host<abi::TaskAnswer>(answers_)[n].spawned_here).load();
+  }
   info.is_running = running_.load(std::memory_order_relaxed);
   return info;
 }

@@ -69,6 +69,7 @@ struct ExecutorInfo {
   std::uint32_t blocks = 0, blocks_per_sm = 0, registers_per_thread = 0, local_bytes_per_thread = 0,
                 most_shared_bytes = 0;
   std::uint64_t memory_bytes = 0, launches = 0, spawned = 0;
+  std::uint64_t spawned_by_tasks = 0;  // when the blocks last parked
   bool is_running = false;
 };
 
@@ -93,6 +94,10 @@ class Executor {
 
   // The same where a ring has room at once, for a task of one piece whose parameters fit a record; else 0.
   TaskId try_spawn(const Kind& kind, std::span<const std::byte> parameters) noexcept;
+
+  // What stands for a kind where tasks spawn tasks (abi/task_inbox.h). kUnsupported, with the numbers, where its
+  // parameters do not fit a record of an inbox, or where it has too many pieces.
+  Result<std::uint64_t> handle_of(const Kind& kind) const;
 
   // Success where the task has ended, kTimeout where it goes on; the executor's failure where it was lost by that.
   // kInvalidArgument for what is no id of this executor.
@@ -128,6 +133,7 @@ class Executor {
   Status make_wider();
   void widen();  // with lifecycle_, while it is parked
   Status fit_large_parameters(std::uint32_t bytes);
+  Status make_inboxes();  // with lifecycle_
 
   // Both entered, into the ring that the thread is at, which has room.
   bool has_ring(const Producer& producer, const Kind& kind);
@@ -156,6 +162,7 @@ class Executor {
 
   std::unique_ptr<device::Queue> queue_, copies_;
   device::BufferPtr rings_memory_, answers_, states_, kinds_memory_;
+  device::BufferPtr inboxes_;  // once a body spawns tasks; guarded by lifecycle_
   // Where parameters beyond a record lie, `bytes` for each record, and on the device for each entry.
   struct Slab {
     device::BufferPtr on_host, on_device;

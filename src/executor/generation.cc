@@ -1,5 +1,6 @@
 #include "src/executor/generation.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "src/abi/task_ring.h"
@@ -17,7 +18,8 @@ transform::TaskConfig task_config(std::uint32_t parameter_bytes, std::uint32_t m
 }
 
 Result<std::string> generation_text(std::span<const transform::TaskBody> bodies, std::uint32_t blocks_per_sm) {
-  PERGOLA_ASSIGN(ptx::Module module, ptx::parse(resident_ptx(), "the executor"));
+  const bool spawns = std::any_of(bodies.begin(), bodies.end(), [](const auto& body) { return body.spawns; });
+  PERGOLA_ASSIGN(ptx::Module module, ptx::parse(resident_ptx(spawns), "the executor"));
   std::vector<const transform::TaskBody*> all;
   for (const transform::TaskBody& body : bodies) all.push_back(&body);
   PERGOLA_TRY(transform::put_bodies(module, kExecutorKernel, all));

@@ -5,6 +5,7 @@
 
 namespace pergola::executor {
 
-std::string_view resident_ptx();
+// `spawns`: as it is where some body spawns tasks.
+std::string_view resident_ptx(bool spawns);
 
 }  // namespace pergola::executor

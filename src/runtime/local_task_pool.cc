@@ -35,6 +35,10 @@ class LocalTaskKind final : public session::TaskKind {
     return session::TaskKindPtr(std::make_shared<LocalTaskKind>(session_, work_, kernel_, std::move(other)));
   }
 
+  Result<std::uint64_t> on_device() override {
+    return resident_ != nullptr ? resident_->handle_of(kind_.resident) : work_->direct()->handle_of(kind_.direct);
+  }
+
   Result<session::TaskId> spawn(std::span<const session::Argument> arguments) override {
     const session::KernelInfo& info = kernel_->info();
     boost::container::small_vector<std::byte, 256> parameters(info.parameter_bytes);
@@ -212,6 +216,7 @@ session::TaskPoolInfo LocalTaskPool::info() const {
     info.most_shared_bytes = executor::kArenaBytes;
     info.memory_bytes = of.memory_bytes;
     info.spawned = of.spawned;
+    info.spawned_by_tasks = of.spawned_by_tasks;
     return info;
   }
   const executor::ExecutorInfo of = work_->resident()->info();
@@ -222,6 +227,7 @@ session::TaskPoolInfo LocalTaskPool::info() const {
   info.memory_bytes = of.memory_bytes;
   info.launches = of.launches;
   info.spawned = of.spawned;
+  info.spawned_by_tasks = of.spawned_by_tasks;
   info.is_running = of.is_running;
   return info;
 }

@@ -37,6 +37,10 @@ class TaskKind {
   virtual ~TaskKind() = default;
   // The same whose tasks have that priority; a kind that was prepared has the normal one.
   virtual Result<TaskKindPtr> with_priority(TaskPriority priority) = 0;
+  // What stands for it on the device, as an argument (64 bits) of kernels that spawn tasks while they run as one
+  // (pergola/device/tasks.h); for as long as the pool. kUnsupported, with the numbers, where its parameters or its grid
+  // are too large for that. A task is done when all that it has spawned, and they, are done.
+  virtual Result<std::uint64_t> on_device() = 0;
   // Checks the arguments as launch() does. Waits where too many tasks are under way, and for work on the arrays.
   virtual Result<TaskId> spawn(std::span<const Argument> arguments) = 0;
   // The same with the parameters as the kernel's signature lays them out (KernelInfo), and neither checks nor order with
@@ -68,7 +72,8 @@ struct TaskPoolInfo {
   std::uint32_t most_shared_bytes = 0;    // of a block of a task
   std::uint64_t memory_bytes = 0;         // of the pool, on host and device
   std::uint64_t launches = 0;             // of the resident kernel: the first, after parking, for new kinds
-  std::uint64_t spawned = 0;
+  std::uint64_t spawned = 0;              // by the host
+  std::uint64_t spawned_by_tasks = 0;     // of a resident kernel: as it was when it last parked
   bool is_running = false;  // the resident kernel is on the device now
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "src/abi/task_inbox.h"
 #include "src/transform/body_editor.h"
 #include "src/transform/inline_body.h"
 #include "src/transform/rename_symbols.h"
@@ -91,7 +92,7 @@ class Linked {
   std::vector<ptx::Item> items;
 
  private:
-  std::set<std::string> declared_{kTaskSlotsName};  // the kernel has it
+  std::set<std::string> declared_{kTaskSlotsName, abi::kTaskSpawnFunction};  // the kernel has them
 };
 
 }  // namespace

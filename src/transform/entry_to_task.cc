@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "src/abi/task_inbox.h"
 #include "src/analysis/call_graph.h"
 #include "src/analysis/cfg.h"
 #include "src/ptx/semantics.h"
@@ -186,6 +187,8 @@ Result<TaskBody> entry_to_task(const ptx::Module& module, std::string_view kerne
   body.required_threads = entry->required_threads;
   body.max_threads = entry->max_threads;
   PERGOLA_ASSIGN(const bool waits, may_wait(graph));
+  body.spawns = std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                            [](const auto& node) { return node.function->name == abi::kTaskSpawnFunction; });
   body.needs_block =
       waits || !plan.kinds.empty() || !plan.shared.empty() || plan.static_shared_bytes != 0 || plan.uses_dynamic_shared;
   return body;

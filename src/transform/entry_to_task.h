@@ -68,6 +68,7 @@ struct TaskBody {
   // The warps of a block must be resident at once: they share memory, meet at barriers, or may wait for one another.
   // Where it is false each warp of a task can be placed by itself.
   bool needs_block = false;
+  bool spawns = false;  // it calls abi::kTaskSpawnFunction, which the executor has
   // Lanes may return while others of their warp are elsewhere: collectives then meet through memory, which is slow.
   bool is_ragged = false;
   std::optional<std::array<std::uint32_t, 3>> required_threads, max_threads;

@@ -34,6 +34,16 @@ class MemoryMap;   // memory_map.h: which host ranges kernels may touch
 class PrintBuffer; // print.h: where vprintf writes
 class DeviceHeap;  // heap.h: malloc and free inside kernels
 
+// What a kernel that runs as a task calls by pergola_task_spawn() (pergola/device/tasks.h). Thread-safe.
+class TaskSpawner {
+ public:
+  static constexpr std::size_t kWords = 6;
+  virtual ~TaskSpawner() = default;
+  // Whether it has been spawned: false where there is no room. An error, the launch's fault, for what is no handle.
+  virtual Result<bool> spawn(std::uint64_t handle, std::uint32_t parameter_bytes,
+                             std::span<const std::uint64_t, kWords> words) = 0;
+};
+
 // The first fault of a launch wins; the others are dropped. Any thread may raise; blocks poll raised() and stop.
 class FaultSlot {
  public:
@@ -66,6 +76,7 @@ struct Launch {
   PrintBuffer* print = nullptr;
   DeviceHeap* heap = nullptr;
   FaultSlot* fault = nullptr;
+  TaskSpawner* spawner = nullptr;  // of a task; else nothing is spawned
   // What %envreg1 and %envreg2 give the upper and the lower half of: where the grid-wide barrier of a cooperative launch
   // is (GridWorkspace); 0 for other launches. Arrivals are not the runner's: code spins on that memory.
   DeviceAddress grid_workspace = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/abi/task_inbox.h"
 #include "src/base/log.h"
 #include "src/device/cpu/process_exit.h"
 #include "src/device/cpu/task_worker.h"
@@ -24,7 +25,10 @@ constexpr std::uint32_t kLongestRun = 32, kRunShares = 4;  // blocks of one task
 
 TaskCrew::TaskCrew(std::shared_ptr<CpuDevice> device) : device_(std::move(device)), slots_(new Slot[kMostOpen]) {
   free_.reserve(kMostOpen);
-  for (std::uint32_t n = kMostOpen; n-- > 0;) free_.push_back(n);
+  for (std::uint32_t n = kMostOpen; n-- > 0;) {
+    free_.push_back(n);
+    slots_[n].crew = this;
+  }
 }
 
 void TaskCrew::start(std::uint32_t threads) {
@@ -64,7 +68,10 @@ Status TaskCrew::open_slot(Slot& slot, const TaskRunner::KindPtr& given, std::sp
   slot.next = 0;
   slot.total = kind.config.grid.count();
   slot.left.store(slot.total, std::memory_order_relaxed);
-  slot.serial = ++spawned_;
+  slot.launch.spawner = &slot;
+  slot.founder = &slot;
+  slot.has_ended_itself = false;
+  slot.serial = ++last_serial_;
   slot.waited_for = false;
   return {};
 }
@@ -93,16 +100,75 @@ Result<TaskCrew::Id> TaskCrew::spawn(const TaskRunner::KindPtr& given, std::span
   const std::uint32_t number = free_.back();
   Slot& slot = slots_[number];
   PERGOLA_TRY(open_slot(slot, given, parameters));
-  free_.pop_back();
-  ++open_;
-  const std::uint64_t state = slot.state.load(std::memory_order_relaxed) + 3;  // the next number, and open
-  slot.state.store(state, std::memory_order_relaxed);
-  (high_priority ? high_ : normal_).push_back(number);
-  arrived_.fetch_add(1, std::memory_order_relaxed);
+  ++spawned_;
+  enqueue(number, high_priority);
+  const Id id = id_of(slot, slot.state.load(std::memory_order_relaxed));
   const bool wakes = sleeping_ != 0 && looking_ == 0;
   lock.unlock();
   if (wakes) has_work_.notify_one();
-  return id_of(slot, state);
+  return id;
+}
+
+// The last of the free ones, which has been filled in.
+TaskCrew::Slot& TaskCrew::enqueue(std::uint32_t number, bool high_priority) {
+  Slot& slot = slots_[number];
+  free_.pop_back();
+  ++open_;
+  slot.state.store(slot.state.load(std::memory_order_relaxed) + 3, std::memory_order_relaxed);  // the next, and open
+  (high_priority ? high_ : normal_).push_back(number);
+  arrived_.fetch_add(1, std::memory_order_relaxed);
+  return slot;
+}
+
+// ── Tasks that spawn tasks ──────────────────────────────────────────────────────────────────────────────────────────
+
+Result<std::uint64_t> TaskCrew::handle_of(const TaskRunner::KindPtr& given) {
+  const auto& kind = static_cast<const Kind&>(*given);
+  if (kind.parameter_bytes > abi::kInboxParameterBytes)
+    return PERGOLA_ERROR(kUnsupported,
+                         "Kernel '{}' has {} bytes of parameters, and a task that tasks spawn has {} at most: have it "
+                         "take a pointer to them.",
+                         kind.kernel->signature().name, kind.parameter_bytes, abi::kInboxParameterBytes);
+  const std::scoped_lock lock(mutex_);
+  auto at = std::find(handles_.begin(), handles_.end(), given);
+  if (at == handles_.end()) {
+    if (handles_.size() == abi::kMostKinds)
+      return PERGOLA_ERROR(kResourceExhausted, "Tasks spawn tasks of {} kinds at most.", abi::kMostKinds);
+    at = handles_.insert(handles_.end(), given);
+  }
+  return abi::task_handle(static_cast<std::uint32_t>(at - handles_.begin()),
+                          static_cast<std::uint32_t>(kind.parameter_bytes), 1);
+}
+
+Result<bool> TaskCrew::Slot::spawn(std::uint64_t handle, std::uint32_t parameter_bytes,
+                                   std::span<const std::uint64_t, kWords> words) {
+  return crew->spawn_from(*this, handle, parameter_bytes, words);
+}
+
+Result<bool> TaskCrew::spawn_from(Slot& parent, std::uint64_t handle, std::uint32_t parameter_bytes,
+                                  std::span<const std::uint64_t, TaskSpawner::kWords> words) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t number = handle & (abi::kMostKinds - 1);
+  if (handle >> abi::kHandleMagicShift != abi::kHandleMagic || number >= handles_.size())
+    return PERGOLA_ERROR(kInvalidArgument, "spawns a task of {:#x}, which is no handle of a kind of this pool.",
+                         handle);
+  const TaskRunner::KindPtr& given = handles_[number];
+  const auto& kind = static_cast<const Kind&>(*given);
+  if (kind.parameter_bytes != parameter_bytes)
+    return PERGOLA_ERROR(kInvalidArgument, "spawns a task of kernel '{}' with {} bytes of parameters; it has {}.",
+                         kind.kernel->signature().name, parameter_bytes, kind.parameter_bytes);
+  if (free_.empty() || !cancelled_.ok()) return false;
+  const std::uint32_t free = free_.back();
+  Slot& slot = slots_[free];
+  PERGOLA_TRY(open_slot(slot, given, std::as_bytes(words).first(parameter_bytes)));
+  ++spawned_by_tasks_;
+  slot.founder = parent.founder;
+  ++slot.founder->members;
+  enqueue(free, false);
+  const bool wakes = sleeping_ != 0 && looking_ == 0;
+  lock.unlock();
+  if (wakes) has_work_.notify_one();
+  return true;
 }
 
 TaskCrew::Part TaskCrew::take() {
@@ -150,23 +216,44 @@ Status TaskCrew::end(Slot& slot) {
 }
 
 void TaskCrew::note_ended(Slot& slot, Status status) {
-  const std::uint64_t state = slot.state.load(std::memory_order_relaxed);
-  if (!status.ok()) {
-    if (failed_.size() == kMostFailures) {
-      const auto oldest = failed_.find(failed_in_order_.front());
-      untold_ -= oldest->second.told ? 0 : 1;
-      failed_.erase(oldest);
-      failed_in_order_.pop_front();
-    }
-    const Id id = id_of(slot, state);
-    failed_.emplace(id, Failure{Error{status.code(), fmt::format("Task {:#x} has failed: {}", id, status.message()),
-                                      __FILE__, __LINE__}});
-    failed_in_order_.push_back(id);
-    ++untold_;
-    ++failed_count_;
-    any_failed_.store(true, std::memory_order_release);
+  Slot& founder = *slot.founder;
+  if (!status.ok() && founder.outcome.ok()) {
+    founder.outcome = std::move(status);
+    if (&founder != &slot)
+      founder.outcome =
+          Error{founder.outcome.code(), fmt::format("A task that it has spawned fails: {}", founder.outcome.message()),
+                __FILE__, __LINE__};
   }
-  slot.state.store(state - 1, std::memory_order_release);
+  slot.has_ended_itself = true;
+  if (&founder != &slot) {
+    --founder.members;
+    close_slot(slot);
+  }
+  if (founder.members != 0 || !founder.has_ended_itself) return;
+  if (!founder.outcome.ok()) keep_failure(founder);
+  founder.outcome = {};
+  close_slot(founder);
+}
+
+void TaskCrew::keep_failure(const Slot& slot) {
+  if (failed_.size() == kMostFailures) {
+    const auto oldest = failed_.find(failed_in_order_.front());
+    untold_ -= oldest->second.told ? 0 : 1;
+    failed_.erase(oldest);
+    failed_in_order_.pop_front();
+  }
+  const Id id = id_of(slot, slot.state.load(std::memory_order_relaxed));
+  failed_.emplace(
+      id, Failure{Error{slot.outcome.code(), fmt::format("Task {:#x} has failed: {}", id, slot.outcome.message()),
+                        __FILE__, __LINE__}});
+  failed_in_order_.push_back(id);
+  ++untold_;
+  ++failed_count_;
+  any_failed_.store(true, std::memory_order_release);
+}
+
+void TaskCrew::close_slot(Slot& slot) {
+  slot.state.store(slot.state.load(std::memory_order_relaxed) - 1, std::memory_order_release);
   free_.push_back(static_cast<std::uint32_t>(&slot - slots_.get()));
   --open_;
   if (waiting_ != 0 && (slot.waited_for || open_ == 0)) has_ended_.notify_all();
@@ -357,6 +444,7 @@ TaskRunnerInfo TaskCrew::info() const {
   info.memory_bytes = kMostOpen * sizeof(Slot);
   for (std::uint32_t n = 0; n < kMostOpen; ++n) info.memory_bytes += slots_[n].parameters.size_bytes();
   info.spawned = spawned_;
+  info.spawned_by_tasks = spawned_by_tasks_;
   info.failed = failed_count_;
   return info;
 }

@@ -9,6 +9,9 @@
 // wait for something, or none has ended for kPatience, it takes another beside them, up to kMostResidents: so tasks
 // that wait for what a later one does get on, as beside the warps of a resident kernel.
 //
+// Tasks spawn tasks: these have slots too, while there are some, and no id. The one of the host that it began with,
+// their founder, keeps its slot until all of them have ended.
+//
 // A task has a slot from spawn to end, of kMostOpen. Its id is the slot's number and how often the slot had been given
 // out: what is asked for later is known to have ended without being kept. Failures are kept, kMostFailures of them.
 //
@@ -62,6 +65,7 @@ class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
 
   Result<TaskRunner::KindPtr> kind(const ModulePtr& module, const Kernel& kernel, const LaunchConfig& config) const;
   Result<Id> spawn(const TaskRunner::KindPtr& kind, std::span<const std::byte> parameters, bool high_priority);
+  Result<std::uint64_t> handle_of(const TaskRunner::KindPtr& kind);
   Status wait(Id id, Deadline deadline);
   Result<bool> check(Id id);
   Status wait_all(Deadline deadline);
@@ -76,7 +80,14 @@ class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
 
  private:
   // A task's; of the task's workers where it says so.
-  struct Slot {
+  struct Slot final : TaskSpawner {
+    Result<bool> spawn(std::uint64_t handle, std::uint32_t parameter_bytes,
+                       std::span<const std::uint64_t, kWords> words) override;
+    TaskCrew* crew = nullptr;   // constant
+    Slot* founder = nullptr;    // itself where the host spawned it; constant while the task is open
+    std::uint64_t members = 0;  // a founder's: tasks of its family, itself apart, that go on
+    bool has_ended_itself = false;
+    Status outcome;  // a founder's: the first failure of its family
     // How often the slot was given out, and in bit 0 whether the task goes on. Written under mutex_; release when it
     // has ended, for those who look without.
     std::atomic<std::uint64_t> state{0};
@@ -103,6 +114,11 @@ class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
   void begin(Slot& slot);                      // by whoever takes the first block
   Status end(Slot& slot);                      // by whoever has run the last one
   void note_ended(Slot& slot, Status status);  // under mutex_
+  void close_slot(Slot& slot);                 // likewise
+  void keep_failure(const Slot& founder);      // likewise
+  Result<bool> spawn_from(Slot& parent, std::uint64_t handle, std::uint32_t parameter_bytes,
+                          std::span<const std::uint64_t, TaskSpawner::kWords> words);
+  Slot& enqueue(std::uint32_t number, bool high_priority);  // under mutex_
   void await_work(std::unique_lock<std::mutex>& lock);
   bool has_work() const { return !high_.empty() || !normal_.empty(); }
   bool await_idle(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds grace);
@@ -125,9 +141,10 @@ class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
   std::size_t looking_ = 0, sleeping_ = 0;                                // workers without anything
   std::size_t wait_for_room_ = 0, high_wait_for_room_ = 0, waiting_ = 0;  // threads that spawn, and that wait
   std::size_t open_ = 0;
-  std::uint64_t spawned_ = 0, failed_count_ = 0;
-  std::atomic<std::uint64_t> arrived_{0};  // as QueueWorker's: what looks for work without the lock looks at it
-  std::atomic<bool> any_failed_{false};    // set once, under mutex_, before the failed task's state
+  std::uint64_t last_serial_ = 0, spawned_ = 0, spawned_by_tasks_ = 0, failed_count_ = 0;
+  std::vector<TaskRunner::KindPtr> handles_;  // by their numbers
+  std::atomic<std::uint64_t> arrived_{0};     // as QueueWorker's: what looks for work without the lock looks at it
+  std::atomic<bool> any_failed_{false};       // set once, under mutex_, before the failed task's state
   struct Failure {
     Error error;
     bool told = false;

@@ -3,6 +3,7 @@
 #include "src/device/cuda/exact_rounding.h"
 #include "src/device/cuda/field_lengths.h"
 #include "src/device/cuda/lop3_operands.h"
+#include "src/device/cuda/task_spawn.h"
 
 namespace pergola::device::cuda {
 
@@ -29,7 +30,7 @@ Result<std::unique_ptr<LoadedCode>> Jit::load(std::string_view ptx, std::string_
                                               const FunctionRef<Status()>* when_compiled) const {
   const Driver& driver = context_->driver();
   // docs/driver-faults.md has what each of them is for.
-  const std::string meant = with_distinct_lop3_operands(with_field_lengths_in_range(ptx));
+  const std::string meant = with_distinct_lop3_operands(with_field_lengths_in_range(with_task_spawn(ptx)));
   const std::string text = target_.exact_rounding ? with_exact_rounding(meant) : meant;
   auto loaded = std::make_unique<LoadedCode>(context_);
   CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_OPTIMIZATION_LEVEL};

@@ -58,6 +58,15 @@ __device__ void unmake_barrier(u32 at) {
   asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(at) : "memory");
 }
 
+__device__ u32 subtract(u32* from, u32 many) {
+  u32 before;
+  asm volatile("atom.acq_rel.cta.shared.add.u32 %0, [%1], %2;"
+               : "=r"(before)
+               : "r"(shared_address(from)), "r"(0u - many)
+               : "memory");
+  return before;
+}
+
 // ── What the host shares ──
 __device__ u32 load_system(const u32* from) {
   u32 value;
@@ -81,6 +90,42 @@ __device__ u64 load_relaxed_global(const u64* from) {
   u64 value;
   asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
   return value;
+}
+
+__device__ u32 load_relaxed_global(const u32* from) {
+  u32 value;
+  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  return value;
+}
+__device__ void store_relaxed_global(u32* to, u32 value) {
+  asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
+}
+__device__ void store_relaxed_global(u64* to, u64 first, u64 second) {
+  asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(first), "l"(second) : "memory");
+}
+__device__ u32 add_global(u32* to, u32 value) {
+  u32 before;
+  asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], %2;" : "=r"(before) : "l"(to), "r"(value) : "memory");
+  return before;
+}
+__device__ u32 add_acq_rel_global(u32* to, u32 value) {
+  u32 before;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(before) : "l"(to), "r"(value) : "memory");
+  return before;
+}
+__device__ void add_release_global(u32* to, u32 value) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
+}
+__device__ void set_bits_global(u32* in, u32 bits) {
+  asm volatile("red.release.gpu.global.or.b32 [%0], %1;" ::"l"(in), "r"(bits) : "memory");
+}
+__device__ u32 take_bits_global(u32* from) {
+  u32 value;
+  asm volatile("atom.acquire.gpu.global.exch.b32 %0, [%1], 0;" : "=r"(value) : "l"(from) : "memory");
+  return value;
+}
+__device__ void fence_device() {
+  asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
 
 }  // namespace

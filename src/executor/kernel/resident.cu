@@ -9,77 +9,36 @@
 //   orders[w]        the scheduler while it is 0; warp w, back to 0
 //   entries, blocks  the scheduler until it gives the first order about them; then only their `left`, by the warps
 //   idle, freed_*, done   warps set bits (atomics, release); the scheduler takes them (exchange, acquire)
-//   under_way        both, atomically: what the scheduler has taken, and how much of that is not done with
+//   under_way, families   both, atomically: what the scheduler has taken, and how much of that is not done with
 // What is free is in registers of the scheduler: nobody else allocates, so there is no lock (paper, 5.1).
 //
 // Ordering. The host's writes before a record are seen behind the scheduler's fence.acq_rel.sys after it has read the
 // record, and by a warp through the release of its order. What a task wrote is released by each of its warps to the
 // block, and by the fence of whoever tells the host to the whole system (causality order is transitive, PTX ISA 8.8).
 //
+// Where bodies spawn tasks, blocks have inboxes beside their rings (spawning.h): the same kernel, compiled with
+// PERGOLA_TASKS_SPAWN.
+//
 // Compiled by clang when Pergola is built; executor/generation.cc puts the bodies where pergola_run_body() stands.
-#include "executor_memory.h"
-#include "src/abi/task_ring.h"
-
-using namespace pergola::abi;
+#include "executor_board.h"
+#include "spawning.h"
 
 extern "C" __device__ void pergola_run_body();  // of the number in the register %pergola_body
-extern "C" {
-__shared__ TaskSlot pergola_task_slots[32];
-}
 
 namespace {
 
-constexpr u32 kAll = ~0u;
-constexpr u32 kExecutors = 0xfffffffeu;
-constexpr u32 kNamedBarriers = 0xfffeu;  // 0 is __syncthreads'
-// An order: kGo, the entry, and which of its warps; or, where warps belong together, the number in `blocks` and which
-// of the block's warps.
-constexpr u32 kGo = 1u << 31, kQuit = 1u << 30, kOrderEntryShift = 24, kOrderIndexMask = (1u << 24) - 1;
-// After so many empty reads of the ring the scheduler sleeps between them, for so many nanoseconds.
-constexpr u32 kHotReads = 64, kWarmReads = 160, kWarmSleep = 300, kColdSleep = 8000;
+// After so many empty reads of the ring the scheduler sleeps between them, for so many nanoseconds; where tasks may come
+// into its inbox it looks there this often meanwhile.
+constexpr u32 kHotReads = 64, kWarmReads = 160, kWarmSleep = 300, kColdSleep = 8000, kColdLooks = 16;
 // A ring that is never without tasks tells no frontier: so often it tells one that is too old to count.
 constexpr u32 kFrontierRefreshShift = 22, kFrontierAge = 4096;
-// Entries that wait for warps, beyond which no more are taken: a read brings four at most.
-constexpr u32 kRecordsOfARead = 4, kEnoughWaiting = kMostReturned - kRecordsOfARead + 1;
+// Entries that wait for warps, beyond which no more are taken: a read of ring and inbox brings four each at most.
+constexpr u32 kRecordsOfARead = 4, kEnoughWaiting = kMostReturned - 2 * kRecordsOfARead + 1;
 
-struct alignas(16) Entry {  // a task, or a piece of one
-  u64 parameters[kRecordWords - 1];
-  u32 position, piece;
-  TaskKindEntry kind;
-  u32 warps;  // of the piece
-  u32 left;   // of these, not ended
-  u32 unused[2];
-};
-
-struct Block {           // of a task whose warps are placed together
-  u32 left;              // warps that have not ended
-  u32 index;             // in the grid
-  u32 base;              // of its allocation in the arena
-  u32 leaves[2], named;  // what it has of both
-};
-
-struct Board {
-  u32 orders[32];
-  // What warps have freed since the scheduler looked: kTaken words.
-  u32 idle, freed_blocks, freed_named, freed_entries[2], freed_leaves[2];
-  u32 done[kRingRecords / 32];
-  u32 under_way;              // bits 8-31: positions taken; bits 0-7: how many of these are not done with
-  u32 waiting[kTaskEntries];  // entries that are not wholly placed, in a circle
-};
-constexpr u32 kTaken = 7;
-
-__shared__ Board board;
-__shared__ Entry entries[kTaskEntries];
-__shared__ Block blocks[32];
-__shared__ TaskKindEntry known_kinds[16];  // as cached from TaskExecutorParameters::kinds, by the number's low bits
-__shared__ u32 known_numbers[16];          // the number + 1
-extern __shared__ __attribute__((aligned(1024))) unsigned char arena[];
-
-__device__ u32 lowest(u32 bits) {
-  return static_cast<u32>(__ffs(static_cast<int>(bits))) - 1;
-}
-__device__ u32 count(u32 bits) {
-  return static_cast<u32>(__popc(static_cast<int>(bits)));
+// Nothing is under way here: the host hears of it at once. `before`: what board.under_way was.
+__device__ void tell_frontier(const TaskExecutorParameters& parameters, u32 before) {
+  fence_system();
+  store_system(&parameters.answers[blockIdx.x].frontier, before >> 8);
 }
 
 class Scheduler {
@@ -91,6 +50,10 @@ class Scheduler {
         answer_(parameters.answers + blockIdx.x),
         next_(parameters.states[blockIdx.x].next) {
     if (lane < kRingRecords / 32) told_ = board.done[lane];
+    if constexpr (kSpawns) {
+      inbox_ = parameters.inboxes + blockIdx.x;
+      inbox_next_ = parameters.states[blockIdx.x].inbox_next;
+    }
   }
 
   __device__ void run() {
@@ -98,34 +61,44 @@ class Scheduler {
     bool parks = false;
     u32 empty_reads = 0;
     for (u32 round = 0;; ++round) {
-      const u32 wanted =
-          parks || waiting_ >= kEnoughWaiting ? 0 : min(empty_reads == 0 ? kRecordsOfARead : 1u, free_entries());
+      const u32 room = parks || waiting_ >= kEnoughWaiting ? 0 : free_entries();
+      const u32 wanted = min(empty_reads == 0 ? kRecordsOfARead : 1u, room);
       const u64 word = read(wanted);
+      const u32 inbox_wanted = kSpawns ? min(kRecordsOfARead, room - wanted) : 0;
+      const u64 inbox_word = read_inbox(inbox_wanted);
+      const u32 over = read_over();
       const bool looks = !parks && (round & 3) == 3;
       const u32 parked = looks ? read_parks() : 0;
       // While the bus is busy with that:
       collect();
       if (!parks || placed_ != 0) place();
       if (looks) parks = __shfl_sync(kAll, parked, 0) == parameters_.launch;
-      const u32 come = arrived(word, wanted);
-      publish(come != 0);
+      end_families(over);
+      const u32 come = arrived(word, wanted, [](u32 position) { return phase_of(position); }, next_);
+      const u32 spawned = arrived(inbox_word, inbox_wanted, inbox_phase_of, inbox_next_);
+      publish(come + spawned != 0);
+      if (spawned != 0) {
+        take(inbox_word, inbox_next_, spawned, true);
+        inbox_next_ += spawned;
+        empty_reads = 0;
+      }
       if (come != 0) {
         if (lane_ == 0) add(&board.under_way, come << 8 | come);
-        take(word, next_, come);
+        take(word, next_, come, false);
         // An answer of 2^24 positions ago would be taken for one of now.
         if (((next_ ^ (next_ + come)) >> kFrontierRefreshShift) != 0 && lane_ == 0)
           store_system(&answer_->frontier, (next_ - kFrontierAge) & ((1u << kFrontierBits) - 1));
         next_ += come;
         empty_reads = 0;
-        continue;
       }
+      if (come + spawned != 0) continue;
       // A warp that frees its entry has its order still to clear: it is idle after that, and could miss kQuit before.
       if (parks && placed_ == 0 && free_warps_ == kExecutors && free_entries() + waiting_ == kTaskEntries && !changed())
         break;
       if (wanted == 0) {
         __nanosleep(50);
       } else if (++empty_reads > kHotReads && waiting_ == 0) {
-        __nanosleep(empty_reads > kWarmReads ? kColdSleep : kWarmSleep);
+        empty_reads > kWarmReads ? sleep_cold() : __nanosleep(kWarmSleep);
       }
     }
     return_waiting();
@@ -144,14 +117,51 @@ class Scheduler {
     if (record >= wanted) return 0;
     return load_system(&ring_->records[(next_ + record) % kRingRecords].words[lane_ % kRecordWords]);
   }
-  // How many of the records read are there as a whole, from the first on.
-  __device__ u32 arrived(u64 word, u32 wanted) const {
+  // The same of the inbox.
+  __device__ u64 read_inbox(u32 wanted) const {
     const u32 record = lane_ / kRecordWords;
-    const bool is_there = record < wanted && (word >> kRecordPhaseBit) == phase_of(next_ + record);
+    if (!kSpawns || record >= wanted) return 0;
+    return load_relaxed_global(&inbox_->records[(inbox_next_ + record) % kInboxRecords].words[lane_ % kRecordWords]);
+  }
+  // How many of the records read, from position `first` on, are there as a whole, from that one on.
+  template <typename Phase>
+  __device__ u32 arrived(u64 word, u32 wanted, Phase phase, u32 first) const {
+    if (wanted == 0) return 0;
+    const u32 record = lane_ / kRecordWords;
+    const bool is_there = record < wanted && (word >> kRecordPhaseBit) == phase(first + record);
     const u32 there = __ballot_sync(kAll, is_there);
     u32 come = 0;
     while (come < wanted && (there >> (come * kRecordWords) & 0xff) == 0xff) ++come;
     return come;
+  }
+
+  __device__ void sleep_cold() const {
+    if constexpr (kSpawns) {
+      for (u32 n = 0; n < kColdLooks; ++n) {
+        __nanosleep(kColdSleep / kColdLooks);
+        const u64 next = load_relaxed_global(&inbox_->records[inbox_next_ % kInboxRecords].words[0]);
+        if (__shfl_sync(kAll, static_cast<u32>(next >> kRecordPhaseBit), 0) == inbox_phase_of(inbox_next_)) return;
+        if (__ballot_sync(kAll, read_over() != 0) != 0) return;
+      }
+    } else {
+      __nanosleep(kColdSleep);
+    }
+  }
+
+  // Which families are over, a word for each of the first lanes.
+  __device__ u32 read_over() const {
+    return kSpawns && lane_ < kRingRecords / 32 ? load_relaxed_global(&inbox_->over[lane_]) : 0;
+  }
+  __device__ void end_families(u32 over) {
+    if (!kSpawns || __ballot_sync(kAll, over != 0) == 0) return;
+    if (over != 0) {
+      over = take_bits_global(&inbox_->over[lane_]);
+      flip_bit(&board.done[lane_], over);
+      subtract(&board.families, count(over));
+      const u32 before = subtract(&board.under_way, count(over));
+      if ((before & 0xff) == count(over)) tell_frontier(parameters_, before);
+    }
+    __syncwarp();
   }
 
   // What warps have freed becomes free.
@@ -203,25 +213,40 @@ class Scheduler {
     fence_system();
     for (u32 n = 0; n < returned; ++n) {
       const u32 position = state.positions[n];
+      const bool from_inbox = kSpawns && (state.from_inbox >> n & 1) != 0;
       u64 word = 0;
-      if (lane_ < kRecordWords) word = load_system(&ring_->records[position % kRingRecords].words[lane_]);
-      if (lane_ == 0) add(&board.under_way, 1);
-      take(word, position, 1);
+      if (lane_ < kRecordWords)
+        word = from_inbox ? load_relaxed_global(&inbox_->records[position % kInboxRecords].words[lane_])
+                          : load_system(&ring_->records[position % kRingRecords].words[lane_]);
+      if (lane_ == 0 && !from_inbox) add(&board.under_way, 1);
+      take(word, position, 1, from_inbox);
     }
   }
   __device__ void return_waiting() {
     TaskRingState& state = parameters_.states[blockIdx.x];
-    if (lane_ < waiting_)
-      state.positions[lane_] = entries[board.waiting[(first_waiting_ + lane_) % kTaskEntries]].position;
+    u32 is_spawned = 0;
+    if (lane_ < waiting_) {
+      const Entry& entry = entries[board.waiting[(first_waiting_ + lane_) % kTaskEntries]];
+      state.positions[lane_] = entry.position;
+      is_spawned = kSpawns && (entry.family & kFamilyFounder) == 0;
+    }
+    const u32 from_inbox = __ballot_sync(kAll, is_spawned != 0);
     if (lane_ < kRingRecords / 32) state.done[lane_] = told_;
     if (lane_ == 0) {
       state.next = next_;
       state.returned = waiting_;
+      if constexpr (kSpawns) {
+        state.inbox_next = inbox_next_;
+        state.from_inbox = from_inbox;
+        state.families = board.families;
+        store_system(&answer_->spawned_here, inbox_next_);
+      }
     }
   }
 
   // Records, from position `first` on, become entries.
-  __device__ void take(u64 word, u32 first, u32 come) {
+  __device__ void take(u64 word, u32 first, u32 come, bool from_inbox) {
+    from_inbox = kSpawns && from_inbox;
     const u32 in_record = lane_ % kRecordWords;
     const u64 head = __shfl_sync(kAll, word, lane_ & ~(kRecordWords - 1));
     for (u32 record = 0; record < come; ++record) {
@@ -230,10 +255,16 @@ class Scheduler {
       if (lane_ / kRecordWords == record) {
         if (in_record == 0) {
           entry.position = first + record;
-          entry.piece = static_cast<u32>(head);
+          entry.piece = static_cast<u32>(head) & (from_inbox ? kMostHandlePieces : kAll);
+          if (kSpawns && !from_inbox) {
+            entry.family = kFamilyFounder | (blockIdx.x * kRingRecords + entry.position % kRingRecords);
+            entry.has_spawned = 0;
+          }
         } else {
           const u64 bit = head >> (kRecordDisplacedShift + in_record) & 1;
-          entry.parameters[in_record - 1] = (word & ~(1ull << kRecordPhaseBit)) | bit << kRecordPhaseBit;
+          const u64 value = (word & ~(1ull << kRecordPhaseBit)) | bit << kRecordPhaseBit;
+          entry.parameters[in_record - 1] = value;
+          if (from_inbox && in_record == kRecordWords - 1) entry.family = static_cast<u32>(value);
         }
       }
       const u64 record_head = __shfl_sync(kAll, word, record * kRecordWords);
@@ -241,8 +272,9 @@ class Scheduler {
       if (entry.kind.parameter_bytes > kRecordParameterBytes) fetch_parameters(number);
       if (lane_ == 0) {
         const TaskKindEntry& kind = entry.kind;
+        const u32 pieces = from_inbox ? static_cast<u32>(record_head) >> 16 : 1;
         const u32 warps =
-            min(kind.piece_blocks, kind.blocks - entry.piece * kind.piece_blocks) * (kind.blocks_warps & 0xff);
+            min(pieces * kind.piece_blocks, kind.blocks - entry.piece * kind.piece_blocks) * (kind.blocks_warps & 0xff);
         entry.warps = warps;
         entry.left = warps;
         board.waiting[(first_waiting_ + waiting_ + record) % kTaskEntries] = number;
@@ -373,6 +405,8 @@ class Scheduler {
   const TaskRing* const ring_;
   TaskAnswer* const answer_;
   u32 next_;                             // position of the record that is read next
+  TaskInbox* inbox_ = nullptr;           // this and the next where tasks spawn tasks
+  u32 inbox_next_ = 0;
   u32 told_ = 0;                         // lane's word of board.done, as the host has it
   u32 first_waiting_ = 0, waiting_ = 0;  // of board.waiting
   u32 placed_ = 0;                       // warps of the first one that waits
@@ -432,6 +466,7 @@ __device__ void fill_slot(u32 order, u32 warp, u32 lane) {
     slot.barriers = base;
     slot.named_barrier = named;
     slot.task_id = u64{blockIdx.x} << 32 | entry.position;
+    if (kSpawns && (entry.family & kFamilyFounder) == 0) slot.task_id |= u64{1} << 63;
     slot.dynamic_shared_bytes = kind.dynamic_shared_bytes;
     slot.live = kAll;
     slot.here = 0;
@@ -457,12 +492,12 @@ __device__ void finish(const TaskExecutorParameters& parameters, u32 order, u32 
   }
   if (subtract(&entry.left) == 1) {
     const u32 position = entry.position;
-    flip_bit(&board.done[position / 32 % (kRingRecords / 32)], 1u << position % 32);
+    const bool tells = !kSpawns || end_in_family(entry);
+    if (tells) flip_bit(&board.done[position / 32 % (kRingRecords / 32)], 1u << position % 32);
     set_bits(&board.freed_entries[number / 32], 1u << number % 32);
-    const u32 before = subtract(&board.under_way);
-    if ((before & 0xff) == 1) {  // nothing else is under way here: the host hears of it at once
-      fence_system();
-      store_system(&parameters.answers[blockIdx.x].frontier, before >> 8);
+    if (tells) {
+      const u32 before = subtract(&board.under_way);
+      if ((before & 0xff) == 1) tell_frontier(parameters, before);
     }
   }
   store_release(&board.orders[warp], 0);
@@ -477,7 +512,12 @@ extern "C" __global__ void __launch_bounds__(1024, 2) pergola_executor(TaskExecu
     board.orders[lane] = 0;
     if (lane < kTaken) (&board.idle)[lane] = 0;
     if (lane < kRingRecords / 32) board.done[lane] = parameters.states[blockIdx.x].done[lane];
-    if (lane == 0) board.under_way = parameters.states[blockIdx.x].next << 8;
+    if (lane == 0) {
+      const TaskRingState& state = parameters.states[blockIdx.x];
+      board.families = kSpawns ? state.families : 0;
+      board.under_way = state.next << 8 | board.families;
+      board.inboxes = parameters.inboxes;
+    }
     if (lane < 16) known_numbers[lane] = 0;
   }
   __syncthreads();

@@ -1,7 +1,8 @@
-// Functions that a module may call without defining them: vprintf, malloc, free, __assertfail, and the math functions
-// of the host.
+// Functions that a module may call without defining them: vprintf, malloc, free, __assertfail, what spawns tasks, and
+// the math functions of the host.
 #include <cstring>
 
+#include "src/abi/task_inbox.h"
 #include "src/device/cpu/heap.h"
 #include "src/device/cpu/interpreter/decoder.h"
 #include "src/device/cpu/interpreter/exec.h"
@@ -61,6 +62,18 @@ void assert_failed(Machine& m, Thread& t, const Inst& i, const CallSite& site) {
                             static_cast<std::uint32_t>(argument(t, site, 2)), text(3)));
 }
 
+// pergola_task_spawn(handle, bytes, six words)
+void spawn_task(Machine& m, Thread& t, const Inst& i, const CallSite& site) {
+  TaskSpawner* const spawner = m.launch().spawner;
+  std::uint64_t words[TaskSpawner::kWords];
+  for (std::size_t n = 0; n < TaskSpawner::kWords; ++n) words[n] = argument(t, site, 2 + n);
+  const auto spawned = spawner == nullptr
+                           ? Result<bool>(false)
+                           : spawner->spawn(argument(t, site, 0), static_cast<std::uint32_t>(argument(t, site, 1)), words);
+  if (!spawned.ok()) return m.fault(t, i, spawned.message());
+  give_result(t, site, *spawned ? 1 : 0);
+}
+
 float as_float(std::uint64_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits)); }
 double as_double(std::uint64_t bits) { return std::bit_cast<double>(bits); }
 
@@ -94,6 +107,7 @@ std::optional<BuiltinFunction> find_builtin(const std::string& name) {
   if (name == "malloc") return BuiltinFunction{allocate, nullptr, "pl"};
   if (name == "free") return BuiltinFunction{release, nullptr, "vp"};
   if (name == "__assertfail") return BuiltinFunction{assert_failed, nullptr, "vppipl"};
+  if (name == abi::kTaskSpawnFunction) return BuiltinFunction{spawn_task, nullptr, "ilillllll"};
   if (const MathFunction* function = find_math_function(name))
     return BuiltinFunction{call_math, function->address, function->signature};
   return std::nullopt;

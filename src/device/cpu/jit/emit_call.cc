@@ -1,8 +1,9 @@
 // Calls (PTX ISA 7.1, 9.7.12.5). One convention for all: the thread, then a pointer to the storage of each result and
 // of each parameter, so that a call through a register needs only the counts of its prototype.
 //
-// Functions that are declared and never defined are the run time's: vprintf, malloc, free, __assertfail, and the math
-// functions of include/pergola/device/math_functions.def.
+// Functions that are declared and never defined are the run time's: vprintf, malloc, free, __assertfail, what spawns
+// tasks, and the math functions of include/pergola/device/math_functions.def.
+#include "src/abi/task_inbox.h"
 #include "src/device/cpu/jit/emitter.h"
 #include "src/device/cpu/math_functions.h"
 
@@ -33,6 +34,13 @@ bool FunctionEmitter::emit_known_call(const Inst& in, const std::string& name, l
   if (name == "free") {
     expect(0, 1);
     call_runtime("pergola_jit_free", b_.getVoidTy(), {thread_, load(0, i(64))});
+    return true;
+  }
+  if (name == abi::kTaskSpawnFunction) {
+    expect(1, 2 + TaskSpawner::kWords);
+    llvm::SmallVector<Value, 9> arguments{thread_, load(0, i(64)), load(1, i(32))};
+    for (std::size_t n = 0; n < TaskSpawner::kWords; ++n) arguments.push_back(load(2 + n, i(64)));
+    b_.CreateStore(call_runtime("pergola_jit_spawn_task", i(32), arguments), results[0]);
     return true;
   }
   if (name == "__assertfail") {

@@ -179,6 +179,29 @@ PERGOLA_SWITCHES_STACK void release(ThreadContext* thread, std::uint64_t address
   if (!free_or_raise(thread, address, __builtin_return_address(0))) run_of(thread).leave_after_fault();
 }
 
+std::uint32_t spawn_or_raise(ThreadContext* thread, std::uint64_t handle, std::uint32_t bytes,
+                             std::span<const std::uint64_t, TaskSpawner::kWords> words, const void* from) {
+  BlockRun& run = run_of(thread);
+  TaskSpawner* const spawner = run.launch().spawner;
+  if (spawner == nullptr) return 0;
+  const Result<bool> spawned = [&] {
+    const RuntimeSection section;
+    return spawner->spawn(handle, bytes, words);
+  }();
+  if (spawned.ok()) return *spawned ? 1 : 0;
+  const PtxPlace place = run.place_of(reinterpret_cast<std::uintptr_t>(from) - 1);
+  run.raise(PERGOLA_ERROR(kDeviceFault, "{} {}", run.where(thread, place), spawned.message()));
+  return 2;
+}
+PERGOLA_SWITCHES_STACK std::uint32_t spawn_task(ThreadContext* thread, std::uint64_t handle, std::uint32_t bytes,
+                                                std::uint64_t word_0, std::uint64_t word_1, std::uint64_t word_2,
+                                                std::uint64_t word_3, std::uint64_t word_4, std::uint64_t word_5) {
+  const std::uint64_t words[] = {word_0, word_1, word_2, word_3, word_4, word_5};
+  const std::uint32_t spawned = spawn_or_raise(thread, handle, bytes, words, __builtin_return_address(0));
+  if (spawned == 2) run_of(thread).leave_after_fault();
+  return spawned;
+}
+
 void raise_assert(ThreadContext* thread, std::uint64_t message, std::uint64_t file, std::uint32_t line,
                   std::uint64_t function) {
   BlockRun& run = run_of(thread);
@@ -222,6 +245,7 @@ std::vector<RuntimeSymbol> all_symbols() {
       symbol("pergola_jit_local_fault", local_fault),
       symbol("pergola_jit_vprintf", print),         symbol("pergola_jit_malloc", allocate),
       symbol("pergola_jit_free", release),          symbol("pergola_jit_assert_fail", assert_fail),
+      symbol("pergola_jit_spawn_task", spawn_task),
       symbol("pergola_jit_copy_async", copy_async), symbol("pergola_jit_clock", clock_ticks),
       symbol("pergola_jit_globaltimer", global_timer), symbol("pergola_jit_mbarrier", mbarrier),
       symbol("pergola_jit_poll", poll),
