@@ -27,6 +27,9 @@ extern "C" __device__ void pergola_run_body();  // of the number in the register
 
 namespace {
 
+// While tasks come into its inbox the scheduler looks at its ring once in so many rounds. A multiple of 4, as is what
+// is between two looks at `parks`.
+constexpr u32 kRoundsOfAHost = 8;
 // After so many empty reads of the ring the scheduler sleeps between them, for so many nanoseconds; where tasks may come
 // into its inbox it looks there this often meanwhile.
 constexpr u32 kHotReads = 64, kWarmReads = 160, kWarmSleep = 300, kColdSleep = 8000, kColdLooks = 16;
@@ -59,15 +62,17 @@ class Scheduler {
   __device__ void run() {
     take_returned();
     bool parks = false;
-    u32 empty_reads = 0;
+    u32 empty_reads = 0, spawned = 0;
     for (u32 round = 0;; ++round) {
       const u32 room = parks || waiting_ >= kEnoughWaiting ? 0 : free_entries();
-      const u32 wanted = min(empty_reads == 0 ? kRecordsOfARead : 1u, room);
+      // While tasks come from other tasks most rounds do without the bus.
+      const bool asks_host = !kSpawns || spawned == 0 || round % kRoundsOfAHost == kRoundsOfAHost - 1;
+      const u32 wanted = asks_host ? min(empty_reads == 0 ? kRecordsOfARead : 1u, room) : 0;
       const u64 word = read(wanted);
       const u32 inbox_wanted = kSpawns ? min(kRecordsOfARead, room - wanted) : 0;
       const u64 inbox_word = read_inbox(inbox_wanted);
       const u32 over = read_over();
-      const bool looks = !parks && (round & 3) == 3;
+      const bool looks = !parks && asks_host && (round & 3) == 3;
       const u32 parked = looks ? read_parks() : 0;
       // While the bus is busy with that:
       collect();
@@ -75,9 +80,10 @@ class Scheduler {
       if (looks) parks = __shfl_sync(kAll, parked, 0) == parameters_.launch;
       end_families(over);
       const u32 come = arrived(word, wanted, [](u32 position) { return phase_of(position); }, next_);
-      const u32 spawned = arrived(inbox_word, inbox_wanted, inbox_phase_of, inbox_next_);
-      publish(come + spawned != 0);
+      spawned = arrived(inbox_word, inbox_wanted, inbox_phase_of, inbox_next_);
+      publish(come != 0);
       if (spawned != 0) {
+        fence_device();
         take(inbox_word, inbox_next_, spawned, true);
         inbox_next_ += spawned;
         empty_reads = 0;
@@ -244,57 +250,67 @@ class Scheduler {
     }
   }
 
-  // Records, from position `first` on, become entries.
+  // Records, from position `first` on, become entries: eight lanes each.
   __device__ void take(u64 word, u32 first, u32 come, bool from_inbox) {
     from_inbox = kSpawns && from_inbox;
-    const u32 in_record = lane_ % kRecordWords;
-    const u64 head = __shfl_sync(kAll, word, lane_ & ~(kRecordWords - 1));
-    for (u32 record = 0; record < come; ++record) {
-      const u32 number = take_entry();
-      Entry& entry = entries[number];
-      if (lane_ / kRecordWords == record) {
-        if (in_record == 0) {
-          entry.position = first + record;
-          entry.piece = static_cast<u32>(head) & (from_inbox ? kMostHandlePieces : kAll);
-          if (kSpawns && !from_inbox) {
-            entry.family = kFamilyFounder | (blockIdx.x * kRingRecords + entry.position % kRingRecords);
-            entry.has_spawned = 0;
-          }
-        } else {
-          const u64 bit = head >> (kRecordDisplacedShift + in_record) & 1;
-          const u64 value = (word & ~(1ull << kRecordPhaseBit)) | bit << kRecordPhaseBit;
-          entry.parameters[in_record - 1] = value;
-          if (from_inbox && in_record == kRecordWords - 1) entry.family = static_cast<u32>(value);
-        }
+    const u32 record = lane_ / kRecordWords, in_record = lane_ % kRecordWords;
+    u32 number = 0;
+    for (u32 n = 0; n < come; ++n) {
+      const u32 taken = take_entry();
+      if (n == record) number = taken;
+    }
+    Entry& entry = entries[number];
+    const u64 head = __shfl_sync(kAll, word, record * kRecordWords);
+    const bool has = record < come;
+    if (has && in_record != 0) {
+      const u64 bit = head >> (kRecordDisplacedShift + in_record) & 1;
+      const u64 value = (word & ~(1ull << kRecordPhaseBit)) | bit << kRecordPhaseBit;
+      entry.parameters[in_record - 1] = value;
+      if (from_inbox && in_record == kRecordWords - 1) entry.family = static_cast<u32>(value);
+    }
+    copy_kinds(static_cast<u32>(head >> kRecordKindShift) & (kMostKinds - 1), entry, come);
+    if (has && in_record == 0) {
+      const TaskKindEntry& kind = entry.kind;
+      entry.position = first + record;
+      entry.piece = static_cast<u32>(head) & (from_inbox ? kMostHandlePieces : kAll);
+      if (kSpawns && !from_inbox) {
+        entry.family = kFamilyFounder | (blockIdx.x * kRingRecords + entry.position % kRingRecords);
+        entry.has_spawned = 0;
       }
-      const u64 record_head = __shfl_sync(kAll, word, record * kRecordWords);
-      copy_kind(static_cast<u32>(record_head >> kRecordKindShift) & (kMostKinds - 1), entry);
-      if (entry.kind.parameter_bytes > kRecordParameterBytes) fetch_parameters(number);
-      if (lane_ == 0) {
-        const TaskKindEntry& kind = entry.kind;
-        const u32 pieces = from_inbox ? static_cast<u32>(record_head) >> 16 : 1;
-        const u32 warps =
-            min(pieces * kind.piece_blocks, kind.blocks - entry.piece * kind.piece_blocks) * (kind.blocks_warps & 0xff);
-        entry.warps = warps;
-        entry.left = warps;
-        board.waiting[(first_waiting_ + waiting_ + record) % kTaskEntries] = number;
-      }
+      const u32 pieces = from_inbox ? static_cast<u32>(head) >> 16 : 1;
+      const u32 warps =
+          min(pieces * kind.piece_blocks, kind.blocks - entry.piece * kind.piece_blocks) * (kind.blocks_warps & 0xff);
+      entry.warps = warps;
+      entry.left = warps;
+      board.waiting[(first_waiting_ + waiting_ + record) % kTaskEntries] = number;
     }
     __syncwarp();
+    for (u32 n = 0; n < come; ++n) {
+      const u32 one = board.waiting[(first_waiting_ + waiting_ + n) % kTaskEntries];
+      if (entries[one].kind.parameter_bytes > kRecordParameterBytes) fetch_parameters(one);
+    }
     waiting_ += come;
   }
 
-  __device__ void copy_kind(u32 number, Entry& entry) {
-    const u32 at = number % 16;
-    if (known_numbers[at] != number + 1) {
+  // The kind of each of `come` entries, one for eight lanes.
+  __device__ void copy_kinds(u32 number, Entry& entry, u32 come) {
+    const u32 record = lane_ / kRecordWords, word = lane_ % kRecordWords, at = number % 16;
+    const bool is_known = known_numbers[at] == number + 1;
+    u64* const to = reinterpret_cast<u64*>(&entry.kind) + word;
+    if (record < come && is_known) *to = reinterpret_cast<const u64*>(&known_kinds[at])[word];
+    if (__ballot_sync(kAll, record < come && !is_known) != 0) {
       __syncwarp();
-      if (lane_ < 8)
-        reinterpret_cast<u64*>(&known_kinds[at])[lane_] =
-            load_relaxed_global(reinterpret_cast<const u64*>(&parameters_.kinds[number]) + lane_);
-      if (lane_ == 0) known_numbers[at] = number + 1;
+      if (record < come && !is_known) {
+        *to = load_relaxed_global(reinterpret_cast<const u64*>(&parameters_.kinds[number]) + word);
+        // Of two at one place one is known from now on, as a whole.
+        if (word == 0) known_numbers[at] = record;
+      }
       __syncwarp();
+      const bool is_kept = record < come && !is_known && known_numbers[at] == record;
+      if (is_kept) reinterpret_cast<u64*>(&known_kinds[at])[word] = *to;
+      __syncwarp();
+      if (is_kept && word == 0) known_numbers[at] = number + 1;
     }
-    if (lane_ < 8) reinterpret_cast<u64*>(&entry.kind)[lane_] = reinterpret_cast<const u64*>(&known_kinds[at])[lane_];
     __syncwarp();
   }
 
