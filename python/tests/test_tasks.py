@@ -346,6 +346,61 @@ def test_a_task_of_threads_fails_by_itself():
     assert list(out.numpy()[:2]) == [sum_of(1), sum_of(2)]
 
 
+SPAWNS = PTX + """
+.extern .func (.param .b32 spawned) pergola_task_spawn(.param .b64 handle, .param .b32 bytes, .param .b64 w0,
+  .param .b64 w1, .param .b64 w2, .param .b64 w3, .param .b64 w4, .param .b64 w5);
+// Each lane adds one to out[its number], by a task of its own.
+.visible .entry one(.param .u64 out, .param .u32 at) {
+  .reg .b64 %rd<4>; .reg .b32 %r<3>;
+  ld.param.u64 %rd0, [out];
+  ld.param.u32 %r0, [at];
+  mul.wide.u32 %rd1, %r0, 4;
+  add.u64 %rd2, %rd0, %rd1;
+  red.global.add.u32 [%rd2], 1;
+  ret;
+}
+.visible .entry each(.param .u64 out, .param .u64 ones, .param .u64 refused) {
+  .reg .b64 %rd<8>; .reg .b32 %r<4>; .reg .pred %p;
+  ld.param.u64 %rd0, [out];
+  ld.param.u64 %rd1, [ones];
+  mov.u32 %r0, %tid.x;
+  cvt.u64.u32 %rd2, %r0;
+  mov.u64 %rd3, 0;
+  mov.u32 %r1, 12;
+  {
+  .param .b64 handle; .param .b32 bytes; .param .b64 w0; .param .b64 w1; .param .b64 w2; .param .b64 w3;
+  .param .b64 w4; .param .b64 w5; .param .b32 spawned;
+  st.param.b64 [handle], %rd1; st.param.b32 [bytes], %r1; st.param.b64 [w0], %rd0; st.param.b64 [w1], %rd2;
+  st.param.b64 [w2], %rd3; st.param.b64 [w3], %rd3; st.param.b64 [w4], %rd3; st.param.b64 [w5], %rd3;
+  call (spawned), pergola_task_spawn, (handle, bytes, w0, w1, w2, w3, w4, w5);
+  ld.param.b32 %r2, [spawned];
+  }
+  setp.ne.u32 %p, %r2, 0;
+  @%p ret;
+  ld.param.u64 %rd4, [refused];
+  red.global.add.u32 [%rd4], 1;
+  ret;
+}
+"""
+
+
+@pytest.mark.parametrize("executor", ["threads", "resident"])
+def test_tasks_spawn_tasks(executor):
+    with pg.session(device="cpu") as own:
+        module = pg.module(SPAWNS, name="spawns.ptx")
+        pool = own.task_pool(executor=executor)
+        out, refused = pg.zeros(100, "u4"), pg.zeros(1, "u4")
+        ones = pool.prepare(module.one, 1, 1)
+        pool.spawn(module.each, 1, 100, out, ones.on_device, refused).wait(60)
+        assert out.tolist() == [1] * 100 and refused.tolist() == [0]
+        pool.park()
+        assert pool.info.spawned == 1 and pool.info.spawned_by_tasks == 100
+        module.each[1, 100](out, ones.on_device, refused)
+        assert refused.tolist() == [100], "a launch spawns nothing"
+        with pytest.raises(pg.Unsupported, match="56 bytes of parameters, and a task that tasks spawn has 48 at most"):
+            pool.prepare(pg.module(PTX + ".visible .entry large(.param .b64 a[7]) { ret; }").large, 1, 1).on_device
+
+
 def test_priorities_and_executors_are_checked(pool, kernels):
     out = pg.zeros(1, "u4")
     pool.spawn(kernels.work, 1, 32, out, 0, 5, priority="high").wait()

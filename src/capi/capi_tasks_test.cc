@@ -56,6 +56,11 @@ class RecordingKind : public session::TaskKind {
   Result<session::TaskId> spawn(std::span<const session::Argument> arguments) override {
     return id(fmt::format("spawn {}", arguments.size()));
   }
+  Result<std::uint64_t> on_device() override {
+    log_.last = "on_device";
+    if (!log_.answer.ok()) return log_.answer;
+    return 0x123456789abcdefu;
+  }
   Result<session::TaskId> spawn_packed(std::span<const std::byte> parameters) override {
     std::string bytes;
     for (const std::byte byte : parameters) bytes += fmt::format(" {:x}", static_cast<unsigned>(byte));
@@ -95,7 +100,7 @@ class RecordingPool : public session::TaskPool {
     return note(fmt::format("wait_all {}", timeout ? timeout->count() : -1));
   }
   Status park() override { return note("park"); }
-  session::TaskPoolInfo info() const override { return {1, 2, 3, 4, 5, 6, 7, 8, true}; }
+  session::TaskPoolInfo info() const override { return {1, 2, 3, 4, 5, 6, 7, 8, 9, true}; }
 
  private:
   Status note(std::string what) {
@@ -176,6 +181,21 @@ TEST_F(CapiTasks, Options_AreChecked) {
   EXPECT_THAT(pergola_last_error(), HasSubstr("pergola_task_pool_options"));
   EXPECT_EQ(pergola_session_task_pool(session_, nullptr, &pool), PERGOLA_UNSUPPORTED) << "null runs nothing";
   EXPECT_EQ(pool, nullptr);
+}
+
+TEST_F(CapiTasks, OnDevice_GivesTheHandle) {
+  pergola_task_kind kind = make_kind();
+  uint64_t handle = 7;
+  EXPECT_EQ(pergola_task_kind_on_device(kind, &handle), PERGOLA_OK);
+  EXPECT_EQ(handle, 0x123456789abcdefu);
+  EXPECT_EQ(log_.last, "on_device");
+  EXPECT_EQ(pergola_task_kind_on_device(kind, nullptr), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_task_kind_on_device(nullptr, &handle), PERGOLA_INVALID_ARGUMENT);
+  log_.answer = PERGOLA_ERROR(kUnsupported, "Too many parameters.");
+  EXPECT_EQ(pergola_task_kind_on_device(kind, &handle), PERGOLA_UNSUPPORTED);
+  EXPECT_STREQ(pergola_last_error(), "Too many parameters.");
+  log_.answer = {};
+  EXPECT_EQ(pergola_task_kind_destroy(kind), PERGOLA_OK);
 }
 
 TEST_F(CapiTasks, Prepare_HandsOnTheShape) {
@@ -267,8 +287,9 @@ TEST_F(CapiTasks, Info_IsWrittenAsFarAsTheCallerKnowsIt) {
                                           info.memory_bytes,
                                           info.launches,
                                           info.spawned,
+                                          info.spawned_by_tasks,
                                           static_cast<std::uint64_t>(info.is_running)};
-  EXPECT_THAT(fields, ::testing::ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 1));
+  EXPECT_THAT(fields, ::testing::ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 1));
   EXPECT_EQ(pergola_task_pool_get_info(pool_, nullptr), PERGOLA_INVALID_ARGUMENT);
 }
 

@@ -122,6 +122,7 @@ TEST_F(TasksHpp, Waits_TakeTimes) {
   pool_.park();
   EXPECT_EQ(asked_of_pools(), "park");
   EXPECT_EQ(pool_.info().spawned, 8u);
+  EXPECT_EQ(pool_.prepare(kernel_, pergola::grid(1, 32)).on_device(), 0x123456789abcdefu);
 }
 
 TEST_F(TasksHpp, DeviceWithoutPools_IsRefused) {
