@@ -59,13 +59,14 @@ struct alignas(64) TaskAnswer {
 inline constexpr u32 kFrontierBits = 24;
 
 // What the device keeps of a ring between launches of the executor: a block that parks gives back what it has taken and
-// not begun.
+// not begun. Of the first one some warps may have been run; the others begin in the next launch.
 inline constexpr u32 kMostReturned = 24;
 struct TaskRingState {
   u32 next;      // position of the record that is read next, without its high bits
   u32 returned;  // how many records before it are to be read again
   u32 positions[kMostReturned];
   u32 done[kRingRecords / 32];  // as told
+  u32 placed;                   // how many warps of the first of these have ended already
   // Where tasks may spawn tasks (task_inbox.h):
   u32 inbox_next;   // as `next`, of the inbox
   u32 from_inbox;   // bit n: positions[n] is the inbox's

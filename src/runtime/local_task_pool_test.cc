@@ -70,6 +70,12 @@ extern "C" __global__ void in_order(unsigned* order, unsigned* next, unsigned at
   for (unsigned n = 0; n < steps; ++n) value = value * 1664525u + 1013904223u;
   order[at] = atomicAdd(next, 1u) + (value == 12345u && steps == 54321u);
 }
+extern "C" __global__ void mark_after(unsigned* counts, unsigned first, unsigned steps) {  // warps take unlike times
+  const unsigned i = first + blockIdx.x * blockDim.x + threadIdx.x;
+  unsigned value = i;
+  for (unsigned n = 0; n < steps * (i / 32 % 5); ++n) value = value * 1664525u + 1013904223u;
+  atomicAdd(counts + i, 1u + (value == 12345u && steps == 54321u));
+}
 extern "C" __global__ void scale(float* x, float by, unsigned n) {
   unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) x[i] *= by;
@@ -346,6 +352,24 @@ TEST_P(TaskPoolTest, ParkAndStartAgain_LosesNothing) {
   parker.join();
   EXPECT_THAT(read(counts), testing::Each(1u));
   EXPECT_EQ(pool_->info().launches > 1, is_resident());
+}
+
+// A block that parks does not begin the other warps of a task of which some have begun: the next launch does.
+TEST_P(TaskPoolTest, ParkInTheMiddleOfTasks_EachWarpRunsOnce) {
+  make_pool();
+  constexpr std::uint32_t kTasks = 120, kThreads = 700;
+  const auto counts = words(kTasks * kThreads);
+  const auto mark = kind("mark_after", {7, 1, 1}, {100, 1, 1});
+  std::atomic<bool> over{false};
+  std::thread parker([&] {
+    while (!over) EXPECT_TRUE(pool_->park().ok());
+  });
+  for (std::uint32_t n = 0; n < kTasks; ++n)
+    EXPECT_TRUE(mark->spawn(std::vector<Argument>{ArrayArgument{counts}, number(n * kThreads), number(2000)}).ok());
+  EXPECT_TRUE(pool_->wait_all(std::chrono::seconds(120)).ok());
+  over = true;
+  parker.join();
+  EXPECT_THAT(read(counts), testing::Each(1u));
 }
 
 TEST_P(TaskPoolTest, OtherWorkOnAnArray_ComesAfterItsTasks_AndTasksAfterIt) {

@@ -32,6 +32,7 @@ struct alignas(16) Entry {  // a task, or a piece of one
   u32 has_spawned;  // some warp of it has; only asked where bit 31 is set
 };
 constexpr u32 kFamilyFounder = 1u << 31;
+constexpr u32 kHasSpawned = 1u << 31;  // beside TaskRingState::placed
 
 struct Block {           // of a task whose warps are placed together
   u32 left;              // warps that have not ended

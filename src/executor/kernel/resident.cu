@@ -76,7 +76,7 @@ class Scheduler {
       const u32 parked = looks ? read_parks() : 0;
       // While the bus is busy with that:
       collect();
-      if (!parks || placed_ != 0) place();
+      if (!parks) place();
       if (looks) parks = __shfl_sync(kAll, parked, 0) == parameters_.launch;
       end_families(over);
       const u32 come = arrived(word, wanted, [](u32 position) { return phase_of(position); }, next_);
@@ -99,7 +99,7 @@ class Scheduler {
       }
       if (come + spawned != 0) continue;
       // A warp that frees its entry has its order still to clear: it is idle after that, and could miss kQuit before.
-      if (parks && placed_ == 0 && free_warps_ == kExecutors && free_entries() + waiting_ == kTaskEntries && !changed())
+      if (parks && free_warps_ == kExecutors && free_entries() + waiting_ == kTaskEntries && !changed())
         break;
       if (wanted == 0) {
         __nanosleep(50);
@@ -227,6 +227,15 @@ class Scheduler {
       if (lane_ == 0 && !from_inbox) add(&board.under_way, 1);
       take(word, position, 1, from_inbox);
     }
+    // The first one's warps may have begun, and ended, in part.
+    const u32 placed = state.placed;
+    placed_ = placed & ~kHasSpawned;
+    if (placed != 0 && lane_ == 0) {
+      Entry& entry = entries[board.waiting[first_waiting_ % kTaskEntries]];
+      entry.left -= placed_;
+      if (kSpawns) entry.has_spawned = placed >> 31;
+    }
+    __syncwarp();
   }
   __device__ void return_waiting() {
     TaskRingState& state = parameters_.states[blockIdx.x];
@@ -241,6 +250,9 @@ class Scheduler {
     if (lane_ == 0) {
       state.next = next_;
       state.returned = waiting_;
+      state.placed = placed_;
+      if (kSpawns && placed_ != 0 && entries[board.waiting[first_waiting_ % kTaskEntries]].has_spawned != 0)
+        state.placed |= kHasSpawned;
       if constexpr (kSpawns) {
         state.inbox_next = inbox_next_;
         state.from_inbox = from_inbox;
