@@ -323,7 +323,7 @@ __global__ void convolution(const float* in, const float* weights, float* out, i
 
 // ── SLUD: blocks of 32 x 32 of a sparse matrix (BOTS sparselu). 128 threads. ──────────────────────────────────────────
 
-__global__ void slud_lu0(float* diagonal) {
+__device__ __forceinline__ void slud_lu0_body(float* diagonal) {
   const int thread = static_cast<int>(threadIdx.x), column = thread % 32;
   for (int k = 0; k < 31; ++k) {
     for (int row = k + 1 + thread; row < 32; row += 128) diagonal[row * 32 + k] /= diagonal[k * 32 + k];
@@ -333,7 +333,7 @@ __global__ void slud_lu0(float* diagonal) {
     __syncthreads();
   }
 }
-__global__ void slud_fwd(const float* diagonal, float* right) {
+__device__ __forceinline__ void slud_fwd_body(const float* diagonal, float* right) {
   const int thread = static_cast<int>(threadIdx.x), column = thread % 32;
   for (int k = 0; k < 31; ++k) {
     const float above = right[k * 32 + column];
@@ -342,7 +342,7 @@ __global__ void slud_fwd(const float* diagonal, float* right) {
     __syncthreads();
   }
 }
-__global__ void slud_bdiv(const float* diagonal, float* below) {
+__device__ __forceinline__ void slud_bdiv_body(const float* diagonal, float* below) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (int row = static_cast<int>(threadIdx.x) / 32; row < 32; row += 4) {
     float value = below[row * 32 + lane];
@@ -354,7 +354,7 @@ __global__ void slud_bdiv(const float* diagonal, float* below) {
     below[row * 32 + lane] = value;
   }
 }
-__global__ void slud_bmod(const float* below, const float* right, float* inner) {
+__device__ __forceinline__ void slud_bmod_body(const float* below, const float* right, float* inner) {
   const int column = static_cast<int>(threadIdx.x) % 32, first = static_cast<int>(threadIdx.x) / 32 * 8;
   float sum[8] = {};
 #pragma unroll 4
@@ -366,6 +366,11 @@ __global__ void slud_bmod(const float* below, const float* right, float* inner) 
 #pragma unroll
   for (int i = 0; i < 8; ++i) inner[(first + i) * 32 + column] -= sum[i];
 }
+
+__global__ void slud_lu0(float* diagonal) { slud_lu0_body(diagonal); }
+__global__ void slud_fwd(const float* diagonal, float* right) { slud_fwd_body(diagonal, right); }
+__global__ void slud_bdiv(const float* diagonal, float* below) { slud_bdiv_body(diagonal, below); }
+__global__ void slud_bmod(const float* below, const float* right, float* inner) { slud_bmod_body(below, right, inner); }
 
 // ── Rates ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 

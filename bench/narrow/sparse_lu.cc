@@ -5,6 +5,7 @@
 #include <barrier>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 
 #include "../support/report.h"
@@ -219,6 +220,13 @@ void run_sparse_lu(Bench& bench, const bench::Gpu* gpu, std::size_t tasks) {
   if (bench.wants("pergola")) {
     const pergola::Session session;
     bench.measure(subject, *make_lu_tasks(session, session.load(bench.kernels_path()), lu));
+  }
+  if (bench.wants("pergola")) {
+    const pergola::Session session;
+    const std::filesystem::path kernels = bench.kernels_path();
+    const pergola::Module module = session.load(kernels);
+    const pergola::Module spawning = session.load(kernels.parent_path() / "sparse_lu_spawning.cu");
+    bench.measure(subject, *make_lu_spawning(session, module, spawning, lu));
   }
   if (gpu != nullptr) gpu->enter();
 }

@@ -77,5 +77,8 @@ std::unique_ptr<Form> make_lu_launches(const pergola::Session& session, const pe
                                        const SparseLu& lu);
 // Tasks of the pool, each spawned when those that it depends on have ended.
 std::unique_ptr<Form> make_lu_tasks(const pergola::Session& session, const pergola::Module& module, const SparseLu& lu);
+// The same by tasks that spawn what waits for them; `spawning` is of sparse_lu_spawning.cu.
+std::unique_ptr<Form> make_lu_spawning(const pergola::Session& session, const pergola::Module& module,
+                                       const pergola::Module& spawning, const SparseLu& lu);
 
 }  // namespace narrow

@@ -1,5 +1,8 @@
 // SLUD by Pergola.
 #include <algorithm>
+#include <cstring>
+#include <optional>
+#include <stdexcept>
 
 #include "../support/report.h"
 #include "sparse_lu.h"
@@ -113,7 +116,80 @@ class LuTasks : public LuPergola {
   std::vector<std::uint8_t> has_ended_;
 };
 
+// The host spawns what depends on nothing; each task the ones that it was the last to be waited for by.
+class LuSpawning : public LuPergola {
+ public:
+  LuSpawning(const pergola::Session& session, const pergola::Module& module, const pergola::Module& spawning,
+             const SparseLu& lu)
+      : LuPergola(session, module, lu),
+        pool_(session.task_pool()),
+        kind_(pool_.prepare(spawning.kernel("slud_task"), pergola::grid(1, 128))),
+        lost_(session.array<std::uint32_t>(1, 0u)) {
+    name = "pergola";
+    params["spawned_by"] = "tasks";
+    const auto start = std::chrono::steady_clock::now();
+    const auto dependencies = lu.dependencies();
+    std::vector<std::uint32_t> tasks, first(lu.tasks().size() + 1, 0), successors;
+    for (std::size_t t = 0; t < lu.tasks().size(); ++t) {
+      const LuTask& task = lu.tasks()[t];
+      tasks.insert(tasks.end(),
+                   {static_cast<std::uint32_t>(task.step), task.blocks[0], task.blocks[1], task.blocks[2]});
+      counts_.push_back(static_cast<std::uint32_t>(dependencies[t].size()));
+      for (const std::uint32_t before : dependencies[t]) ++first[before + 1];
+    }
+    for (std::size_t t = 1; t < first.size(); ++t) first[t] += first[t - 1];
+    std::vector<std::uint32_t> next(first.begin(), first.end() - 1);
+    successors.resize(first.back());
+    for (std::size_t t = 0; t < dependencies.size(); ++t)
+      for (const std::uint32_t before : dependencies[t]) successors[next[before]++] = static_cast<std::uint32_t>(t);
+    for (const auto* table : {&tasks, &first, &successors, &counts_}) {
+      tables_.push_back(session.array<std::uint32_t>(table->size()));
+      tables_.back().write(*table);
+    }
+    const Lu made{address_of(0),        tables_[0].address(), tables_[1].address(), tables_[2].address(),
+                  tables_[3].address(), kind_.on_device(),    lost_.address()};
+    lu_on_device_ = session.array<std::uint64_t>(sizeof(Lu) / 8);
+    std::vector<std::uint64_t> words(sizeof(Lu) / 8);
+    std::memcpy(words.data(), &made, sizeof made);
+    lu_on_device_->write(words);
+    session.synchronize();
+    instantiate_ms = bench::ms_since(start);
+  }
+  void fetch(Measure measure) override {
+    if (lost_.read()[0] != 0) throw std::runtime_error("tasks of SLUD found no room: raise kTries");
+    LuPergola::fetch(measure);
+  }
+
+ private:
+  struct Lu {  // the kernel's
+    std::uint64_t matrix, tasks, first_successor, successors, waiting_for, self, lost;
+  };
+  void factorize() override {
+    tables_[3].write(counts_);
+    session_.synchronize();
+    for (std::uint32_t t = 0; t < counts_.size(); ++t)
+      if (counts_[t] == 0) kind_.spawn_packed(Node{lu_on_device_->address(), t, 0});
+    pool_.wait_all();
+  }
+  struct Node {
+    std::uint64_t lu;
+    std::uint32_t task, unused;
+  };
+
+  const pergola::TaskPool pool_;
+  const pergola::TaskKind kind_;
+  pergola::Array<std::uint32_t> lost_;
+  std::vector<std::uint32_t> counts_;
+  std::vector<pergola::Array<std::uint32_t>> tables_;
+  std::optional<pergola::Array<std::uint64_t>> lu_on_device_;
+};
+
 }  // namespace
+
+std::unique_ptr<Form> make_lu_spawning(const pergola::Session& session, const pergola::Module& module,
+                                       const pergola::Module& spawning, const SparseLu& lu) {
+  return std::make_unique<LuSpawning>(session, module, spawning, lu);
+}
 
 std::unique_ptr<Form> make_lu_launches(const pergola::Session& session, const pergola::Module& module,
                                        const SparseLu& lu) {
