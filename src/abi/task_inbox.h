@@ -41,20 +41,20 @@ struct alignas(64) TaskInbox {
 };
 inline constexpr u32 kFamilyAlone = 1u << 31;
 
-// What stands for a kind on the device, as an argument of kernels: its number, its bytes of parameters, and how many
-// pieces a task of it has.
+// What stands for a kind on the device, as an argument of kernels: its number, whether its tasks are urgent, its bytes
+// of parameters, and how many pieces a task of it has.
 //
-//   bit 63    48 47     32 31       16 15     0
-//      │ magic  │ pieces  │ bytes     │ kind   │
+//   bit 63    48 47     32 31       16 15       14     0
+//      │ magic  │ pieces  │ bytes     │ urgent │ kind   │
 constexpr u64 kHandleMagic = 0x9e7a;
-inline constexpr u32 kHandleBytesShift = 16, kHandlePiecesShift = 32, kHandleMagicShift = 48;
+inline constexpr u32 kHandleUrgentShift = 15, kHandleBytesShift = 16, kHandlePiecesShift = 32, kHandleMagicShift = 48;
 inline constexpr u32 kMostHandlePieces = 0xffff;
-constexpr u64 task_handle(u32 kind, u32 parameter_bytes, u32 pieces) {
+constexpr u64 task_handle(u32 kind, bool is_urgent, u32 parameter_bytes, u32 pieces) {
   return kHandleMagic << kHandleMagicShift | u64{pieces} << kHandlePiecesShift |
-         u64{parameter_bytes} << kHandleBytesShift | kind;
+         u64{parameter_bytes} << kHandleBytesShift | u64{is_urgent} << kHandleUrgentShift | kind;
 }
 
 static_assert(sizeof(TaskInbox) == kInboxRecords * sizeof(TaskRecord) + 128 + 4 * kRingRecords);
-static_assert(kMostKinds <= 1 << 16);
+static_assert(kMostKinds <= 1 << kHandleUrgentShift);
 
 }  // namespace pergola::abi

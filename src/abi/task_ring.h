@@ -30,13 +30,15 @@ constexpr u32 phase_of(u64 position) {
 // Word 0: the kind, the piece of the task (its blocks from piece * TaskKindEntry::piece_blocks on), and the bits that
 // the phases have displaced from words 1 to 7, which are the task's parameters.
 //
-//   bit 63     62          56 55     48 47     32 31     0
-//      │ phase │ displaced 7..1 │ unused  │ kind    │ piece │
+//   bit 63     62          56 55     49 48       47     32 31     0
+//      │ phase │ displaced 7..1 │ unused  │ urgent │ kind    │ piece │
 struct alignas(64) TaskRecord {
   u64 words[kRecordWords];
 };
 inline constexpr u32 kRecordDisplacedShift = 55;  // of word w the bit is kRecordDisplacedShift + w
 inline constexpr u32 kRecordKindShift = 32;
+inline constexpr u32 kRecordUrgentShift = 48;
+inline constexpr u32 kTaskClasses = 2;  // of entries that wait: of urgent ones, which are placed first, and of others
 inline constexpr u32 kMostKinds = 4096;
 
 // A line of its own for each block, `parks` too: reads of one line of host memory by many blocks wait for each other,
@@ -59,14 +61,15 @@ struct alignas(64) TaskAnswer {
 inline constexpr u32 kFrontierBits = 24;
 
 // What the device keeps of a ring between launches of the executor: a block that parks gives back what it has taken and
-// not begun. Of the first one some warps may have been run; the others begin in the next launch.
+// not begun. Of the first one of a class some warps may have been run; the others begin in the next launch.
 inline constexpr u32 kMostReturned = 24;
 struct TaskRingState {
   u32 next;      // position of the record that is read next, without its high bits
   u32 returned;  // how many records before it are to be read again
   u32 positions[kMostReturned];
   u32 done[kRingRecords / 32];  // as told
-  u32 placed;                   // how many warps of the first of these have ended already
+  // How many warps of the first one of each class have ended already; the urgent ones come first in positions.
+  u32 placed[kTaskClasses];
   // Where tasks may spawn tasks (task_inbox.h):
   u32 inbox_next;   // as `next`, of the inbox
   u32 from_inbox;   // bit n: positions[n] is the inbox's

@@ -48,7 +48,7 @@ class TaskRunner {
 
   // What stands for a kind where tasks spawn tasks (abi/task_inbox.h); the runner keeps the kind from then on.
   // kUnsupported, with the numbers, where its parameters are too many for that.
-  virtual Result<std::uint64_t> handle_of(const KindPtr& kind) = 0;
+  virtual Result<std::uint64_t> handle_of(const KindPtr& kind, bool high_priority) = 0;
 
   // How the task ended: its own error where it failed. kTimeout where it goes on, kInvalidArgument for what is no id.
   virtual Status wait(Id id, std::optional<std::chrono::nanoseconds> timeout) = 0;

@@ -217,7 +217,7 @@ Result<std::uint64_t> Executor::handle_of(const Kind& kind) const {
                          "A task of kernel '{}' with this shape has {} pieces of a multiprocessor's size, and one that "
                          "tasks spawn has {} at most: give it a smaller grid.",
                          body.kernel, kind.pieces, abi::kMostHandlePieces);
-  return abi::task_handle(kind.number, body.parameter_bytes, kind.pieces);
+  return abi::task_handle(kind.number, kind.is_urgent, body.parameter_bytes, kind.pieces);
 }
 
 Result<Kind> Executor::add_kind(std::uint32_t number, const device::LaunchConfig& shape) {
@@ -236,7 +236,7 @@ Result<Kind> Executor::add_kind(std::uint32_t number, const device::LaunchConfig
     same = kinds_.insert(kinds_.end(), kind);
   }
   const std::uint32_t piece_warps = std::min(kind.blocks, kind.piece_blocks) * (kind.blocks_warps & 0xff);
-  return Kind{static_cast<std::uint32_t>(same - kinds_.begin()), (kind.blocks - 1) / kind.piece_blocks + 1,
+  return Kind{static_cast<std::uint32_t>(same - kinds_.begin()), false, (kind.blocks - 1) / kind.piece_blocks + 1,
               kind.parameter_bytes, 46 / piece_warps + 1};
 }
 

@@ -58,6 +58,7 @@ struct ExecutorOptions {
 // What spawn() wants to know of a kind.
 struct Kind {
   std::uint32_t number = 0;
+  bool is_urgent = false;  // its tasks are placed before others that wait
   std::uint32_t pieces = 1;           // of a task of several blocks, which run on any resident blocks
   std::uint32_t parameter_bytes = 0;  // in whole words
   // Records that a ring has open at most when another is put there: half as many again as its block runs at once, so

@@ -39,7 +39,8 @@ class alignas(64) HostRing {
     return head - at < depth || (head - at < abi::kRingRecords && count_open(at, head) < depth);
   }
 
-  // Writes a record into the next place, which has_room(), and returns its position. `words` are the parameters, in
+  // Writes a record into the next place, which has_room(), and returns its position. `kind` is the number and, above it,
+  // whether it is urgent, as word 0 has them (task_ring.h); `words` are the parameters, in
   // whole words; the owner's.
   std::uint64_t push(std::uint32_t kind, std::uint32_t piece, const std::uint64_t* words, std::size_t count) {
     const std::uint64_t position = head_.load(std::memory_order_relaxed);

@@ -63,7 +63,9 @@ inline TaskId Executor::put(Producer& producer, const Kind& kind, std::uint32_t 
                             std::size_t count) {
   --producer.left;
   const std::uint32_t number = producer.owned[producer.at];
-  const std::uint64_t position = rings_[number].push(kind.number, piece, words, count);
+  const std::uint64_t position = rings_[number].push(
+      kind.number | static_cast<std::uint32_t>(kind.is_urgent) << (abi::kRecordUrgentShift - abi::kRecordKindShift),
+      piece, words, count);
   producer.spawned.store(producer.spawned.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return (TaskId{number} + 1) << kIdRingShift | position;
 }

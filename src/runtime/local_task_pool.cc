@@ -31,12 +31,14 @@ class LocalTaskKind final : public session::TaskKind {
     // A ring takes more of them: they find room where others wait on the host, and are read before these.
     if (high != kind_.high_priority)
       other.resident.depth = high ? kind_.resident.depth + kDeeper : kind_.resident.depth - kDeeper;
+    other.resident.is_urgent = high;
     other.high_priority = high;
     return session::TaskKindPtr(std::make_shared<LocalTaskKind>(session_, work_, kernel_, std::move(other)));
   }
 
   Result<std::uint64_t> on_device() override {
-    return resident_ != nullptr ? resident_->handle_of(kind_.resident) : work_->direct()->handle_of(kind_.direct);
+    return resident_ != nullptr ? resident_->handle_of(kind_.resident)
+                                : work_->direct()->handle_of(kind_.direct, kind_.high_priority);
   }
 
   Result<session::TaskId> spawn(std::span<const session::Argument> arguments) override {

@@ -372,6 +372,31 @@ TEST_P(TaskPoolTest, ParkInTheMiddleOfTasks_EachWarpRunsOnce) {
   EXPECT_THAT(read(counts), testing::Each(1u));
 }
 
+// A block that is full, a task that waits for it, and one of high priority, which comes after and goes first. A machine
+// that stands still for as long as the block is full spoils a round, never all.
+TEST_P(TaskPoolTest, HighPriority_GoesBeforeWhatWaitsInTheBlock) {
+  if (!is_resident()) GTEST_SKIP() << "TaskThreadsTest has it";
+  make_pool({.blocks = 1, .park_after = {}, .executor = {}});
+  const auto task = kind("in_order", {1, 1, 1}, {992, 1, 1});
+  const auto high = *task->with_priority(session::TaskPriority::kHigh);
+  bool right = false;
+  for (int round = 0; round < 20 && !right; ++round) {
+    const auto order = words(3), next = words(1);
+    const auto spawn = [&](const session::TaskKindPtr& as, std::uint32_t at, std::uint32_t steps) {
+      const auto id =
+          as->spawn(std::vector<Argument>{ArrayArgument{order}, ArrayArgument{next}, number(at), number(steps)});
+      ASSERT_TRUE(id.ok()) << id.message();
+    };
+    spawn(task, 0, kSanitized ? 2'000 : 200'000);
+    spawn(task, 1, 1);
+    spawn(high, 2, 1);
+    const Words ranks = read(order);
+    right = ranks[0] < ranks[2] && ranks[2] < ranks[1];
+    EXPECT_EQ(read(next)[0], 3u * 992);
+  }
+  EXPECT_TRUE(right);
+}
+
 TEST_P(TaskPoolTest, OtherWorkOnAnArray_ComesAfterItsTasks_AndTasksAfterIt) {
   make_pool();
   constexpr std::uint32_t kN = 10000;

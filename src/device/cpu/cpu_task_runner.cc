@@ -25,7 +25,9 @@ class CpuTaskRunner final : public TaskRunner {
   Result<Id> spawn(const KindPtr& kind, std::span<const std::byte> parameters, bool high_priority) override {
     return crew_->spawn(kind, parameters, high_priority);
   }
-  Result<std::uint64_t> handle_of(const KindPtr& kind) override { return crew_->handle_of(kind); }
+  Result<std::uint64_t> handle_of(const KindPtr& kind, bool high_priority) override {
+    return crew_->handle_of(kind, high_priority);
+  }
   Status wait(Id id, std::optional<std::chrono::nanoseconds> timeout) override {
     return crew_->wait(id, deadline(timeout));
   }

@@ -122,7 +122,7 @@ TaskCrew::Slot& TaskCrew::enqueue(std::uint32_t number, bool high_priority) {
 
 // ── Tasks that spawn tasks ──────────────────────────────────────────────────────────────────────────────────────────
 
-Result<std::uint64_t> TaskCrew::handle_of(const TaskRunner::KindPtr& given) {
+Result<std::uint64_t> TaskCrew::handle_of(const TaskRunner::KindPtr& given, bool high_priority) {
   const auto& kind = static_cast<const Kind&>(*given);
   if (kind.parameter_bytes > abi::kInboxParameterBytes)
     return PERGOLA_ERROR(kUnsupported,
@@ -136,7 +136,7 @@ Result<std::uint64_t> TaskCrew::handle_of(const TaskRunner::KindPtr& given) {
       return PERGOLA_ERROR(kResourceExhausted, "Tasks spawn tasks of {} kinds at most.", abi::kMostKinds);
     at = handles_.insert(handles_.end(), given);
   }
-  return abi::task_handle(static_cast<std::uint32_t>(at - handles_.begin()),
+  return abi::task_handle(static_cast<std::uint32_t>(at - handles_.begin()), high_priority,
                           static_cast<std::uint32_t>(kind.parameter_bytes), 1);
 }
 
@@ -164,7 +164,7 @@ Result<bool> TaskCrew::spawn_from(Slot& parent, std::uint64_t handle, std::uint3
   ++spawned_by_tasks_;
   slot.founder = parent.founder;
   ++slot.founder->members;
-  enqueue(free, false);
+  enqueue(free, (handle >> abi::kHandleUrgentShift & 1) != 0);
   const bool wakes = sleeping_ != 0 && looking_ == 0;
   lock.unlock();
   if (wakes) has_work_.notify_one();

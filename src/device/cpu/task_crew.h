@@ -65,7 +65,7 @@ class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
 
   Result<TaskRunner::KindPtr> kind(const ModulePtr& module, const Kernel& kernel, const LaunchConfig& config) const;
   Result<Id> spawn(const TaskRunner::KindPtr& kind, std::span<const std::byte> parameters, bool high_priority);
-  Result<std::uint64_t> handle_of(const TaskRunner::KindPtr& kind);
+  Result<std::uint64_t> handle_of(const TaskRunner::KindPtr& kind, bool high_priority);
   Status wait(Id id, Deadline deadline);
   Result<bool> check(Id id);
   Status wait_all(Deadline deadline);

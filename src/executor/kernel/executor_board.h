@@ -32,13 +32,20 @@ struct alignas(16) Entry {  // a task, or a piece of one
   u32 has_spawned;  // some warp of it has; only asked where bit 31 is set
 };
 constexpr u32 kFamilyFounder = 1u << 31;
-constexpr u32 kHasSpawned = 1u << 31;  // beside TaskRingState::placed
+constexpr u32 kHasSpawned = 1u << 31;  // beside a number of TaskRingState::placed
 
 struct Block {           // of a task whose warps are placed together
   u32 left;              // warps that have not ended
   u32 index;             // in the grid
   u32 base;              // of its allocation in the arena
   u32 leaves[2], named;  // what it has of both
+};
+
+// Entries that are not wholly placed, in a circle, the oldest first. The scheduler's.
+struct Queue {
+  u32 first, count;
+  u32 placed;  // warps of the first one
+  u32 numbers[kTaskEntries];
 };
 
 struct Board {
@@ -49,7 +56,7 @@ struct Board {
   u32 under_way;              // bits 8-31: positions taken; bits 0-7: how many of these are not done with
   u32 families;               // of these, those whose own warps have ended; by atomics
   TaskInbox* inboxes;         // of all blocks
-  u32 waiting[kTaskEntries];  // entries that are not wholly placed, in a circle
+  Queue queues[kTaskClasses];
 };
 constexpr u32 kTaken = 7;
 

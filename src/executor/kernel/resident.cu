@@ -227,32 +227,39 @@ class Scheduler {
       if (lane_ == 0 && !from_inbox) add(&board.under_way, 1);
       take(word, position, 1, from_inbox);
     }
-    // The first one's warps may have begun, and ended, in part.
-    const u32 placed = state.placed;
-    placed_ = placed & ~kHasSpawned;
-    if (placed != 0 && lane_ == 0) {
-      Entry& entry = entries[board.waiting[first_waiting_ % kTaskEntries]];
-      entry.left -= placed_;
-      if (kSpawns) entry.has_spawned = placed >> 31;
+    // Of the first one of a class some warps may have begun, and ended.
+    if (lane_ < kTaskClasses && state.placed[lane_] != 0) {
+      Queue& queue = board.queues[lane_];
+      Entry& entry = entries[queue.numbers[queue.first % kTaskEntries]];
+      queue.placed = state.placed[lane_] & ~kHasSpawned;
+      entry.left -= queue.placed;
+      if (kSpawns) entry.has_spawned = state.placed[lane_] >> 31;
     }
     __syncwarp();
   }
   __device__ void return_waiting() {
     TaskRingState& state = parameters_.states[blockIdx.x];
-    u32 is_spawned = 0;
+    const Queue &urgent = board.queues[1], &others = board.queues[0];
+    bool is_spawned = false;
     if (lane_ < waiting_) {
-      const Entry& entry = entries[board.waiting[(first_waiting_ + lane_) % kTaskEntries]];
+      const Queue& queue = lane_ < urgent.count ? urgent : others;
+      const u32 at = queue.first + (lane_ < urgent.count ? lane_ : lane_ - urgent.count);
+      const Entry& entry = entries[queue.numbers[at % kTaskEntries]];
       state.positions[lane_] = entry.position;
       is_spawned = kSpawns && (entry.family & kFamilyFounder) == 0;
     }
-    const u32 from_inbox = __ballot_sync(kAll, is_spawned != 0);
+    const u32 from_inbox = __ballot_sync(kAll, is_spawned);
+    if (lane_ < kTaskClasses) {
+      const Queue& queue = board.queues[lane_];
+      u32 placed = queue.placed;
+      if (kSpawns && placed != 0 && entries[queue.numbers[queue.first % kTaskEntries]].has_spawned != 0)
+        placed |= kHasSpawned;
+      state.placed[lane_] = placed;
+    }
     if (lane_ < kRingRecords / 32) state.done[lane_] = told_;
     if (lane_ == 0) {
       state.next = next_;
       state.returned = waiting_;
-      state.placed = placed_;
-      if (kSpawns && placed_ != 0 && entries[board.waiting[first_waiting_ % kTaskEntries]].has_spawned != 0)
-        state.placed |= kHasSpawned;
       if constexpr (kSpawns) {
         state.inbox_next = inbox_next_;
         state.from_inbox = from_inbox;
@@ -281,7 +288,9 @@ class Scheduler {
       if (from_inbox && in_record == kRecordWords - 1) entry.family = static_cast<u32>(value);
     }
     copy_kinds(static_cast<u32>(head >> kRecordKindShift) & (kMostKinds - 1), entry, come);
-    if (has && in_record == 0) {
+    const bool leads = has && in_record == 0, is_urgent = (head >> kRecordUrgentShift & 1) != 0;
+    const u32 urgent = __ballot_sync(kAll, leads && is_urgent), others = __ballot_sync(kAll, leads && !is_urgent);
+    if (leads) {
       const TaskKindEntry& kind = entry.kind;
       entry.position = first + record;
       entry.piece = static_cast<u32>(head) & (from_inbox ? kMostHandlePieces : kAll);
@@ -294,13 +303,17 @@ class Scheduler {
           min(pieces * kind.piece_blocks, kind.blocks - entry.piece * kind.piece_blocks) * (kind.blocks_warps & 0xff);
       entry.warps = warps;
       entry.left = warps;
-      board.waiting[(first_waiting_ + waiting_ + record) % kTaskEntries] = number;
+      Queue& queue = board.queues[is_urgent ? 1 : 0];
+      const u32 rank = count((is_urgent ? urgent : others) & ((1u << lane_) - 1));
+      queue.numbers[(queue.first + queue.count + rank) % kTaskEntries] = number;
     }
     __syncwarp();
+    if (lane_ < kTaskClasses) board.queues[lane_].count += count(lane_ == 1 ? urgent : others);
     for (u32 n = 0; n < come; ++n) {
-      const u32 one = board.waiting[(first_waiting_ + waiting_ + n) % kTaskEntries];
+      const u32 one = __shfl_sync(kAll, number, n * kRecordWords);
       if (entries[one].kind.parameter_bytes > kRecordParameterBytes) fetch_parameters(one);
     }
+    __syncwarp();
     waiting_ += come;
   }
 
@@ -338,30 +351,45 @@ class Scheduler {
     __syncwarp();
   }
 
-  // Waiting entries, oldest first: one that does not fit is waited for, so that none waits for ever behind narrower
-  // ones. (algorithm 2)
+  // Waiting entries, urgent ones first, and of each class the oldest first: one that does not fit is waited for, so that
+  // none waits for ever behind narrower ones. (algorithm 2)
   __device__ void place() {
-    while (waiting_ != 0) {
-      const u32 number = board.waiting[first_waiting_ % kTaskEntries];
-      const Entry& entry = entries[number];
-      if (!((entry.kind.blocks_warps & kKindNeedsBlock) != 0 ? place_block(number, entry) : place_warps(number, entry)))
-        return;
-      if (placed_ != entry.warps) continue;
-      placed_ = 0;
-      ++first_waiting_;
-      --waiting_;
+    bool fits = true;
+    for (u32 of = kTaskClasses; of-- > 0 && waiting_ != 0 && fits;) {
+      Queue& queue = board.queues[of];
+      u32 first = queue.first, left = queue.count, placed = queue.placed;
+      if (left == 0) continue;
+      while (left != 0) {
+        const u32 number = queue.numbers[first % kTaskEntries];
+        const Entry& entry = entries[number];
+        fits = (entry.kind.blocks_warps & kKindNeedsBlock) != 0 ? place_block(number, entry, placed)
+                                                                : place_warps(number, entry, placed);
+        if (!fits) break;
+        if (placed != entry.warps) continue;
+        placed = 0;
+        ++first;
+        --left;
+        --waiting_;
+      }
+      __syncwarp();
+      if (lane_ == 0) {
+        queue.first = first;
+        queue.count = left;
+        queue.placed = placed;
+      }
+      __syncwarp();
     }
   }
 
-  __device__ bool place_warps(u32 number, const Entry& entry) {
-    const u32 some = min(count(free_warps_), entry.warps - placed_);
+  __device__ bool place_warps(u32 number, const Entry& entry, u32& placed) {
+    const u32 some = min(count(free_warps_), entry.warps - placed);
     if (some == 0) return false;
-    order(some, kGo | number << kOrderEntryShift | placed_);
-    placed_ += some;
+    order(some, kGo | number << kOrderEntryShift | placed);
+    placed += some;
     return true;
   }
 
-  __device__ bool place_block(u32 number, const Entry& entry) {
+  __device__ bool place_block(u32 number, const Entry& entry, u32& placed) {
     const TaskKindEntry& kind = entry.kind;
     const u32 warps = kind.blocks_warps & 0xff;
     if (count(free_warps_) < warps) return false;
@@ -372,7 +400,7 @@ class Scheduler {
     free_blocks_ &= ~(1u << block);
     const u32 named = allocate_named(kind.barriers >> 8 & 0xff);
     if (lane_ == 0)
-      blocks[block] = {warps, entry.piece * kind.piece_blocks + placed_ / warps, base, {leaves[0], leaves[1]}, named};
+      blocks[block] = {warps, entry.piece * kind.piece_blocks + placed / warps, base, {leaves[0], leaves[1]}, named};
     if (lane_ < (kind.barriers & 0xff)) {
       if ((kind.barriers >> (16 + lane_) & 1) != 0)
         store_word(base + 8 * lane_, u64{warps} << kTaskBarrierExpectedShift);
@@ -381,7 +409,7 @@ class Scheduler {
     }
     __syncwarp();
     order(warps, kGo | number << kOrderEntryShift | block << 5);
-    placed_ += warps;
+    placed += warps;
     return true;
   }
 
@@ -436,8 +464,7 @@ class Scheduler {
   TaskInbox* inbox_ = nullptr;           // this and the next where tasks spawn tasks
   u32 inbox_next_ = 0;
   u32 told_ = 0;                         // lane's word of board.done, as the host has it
-  u32 first_waiting_ = 0, waiting_ = 0;  // of board.waiting
-  u32 placed_ = 0;                       // warps of the first one that waits
+  u32 waiting_ = 0;                      // in all of board.queues
   u32 free_warps_ = kExecutors, free_blocks_ = kAll, free_named_ = kNamedBarriers;
   u32 free_entries_[2] = {kAll, kAll}, free_leaves_[2] = {kAll, kAll};
 };
@@ -547,6 +574,7 @@ extern "C" __global__ void __launch_bounds__(1024, 2) pergola_executor(TaskExecu
       board.inboxes = parameters.inboxes;
     }
     if (lane < 16) known_numbers[lane] = 0;
+    if (lane < kTaskClasses) board.queues[lane].first = board.queues[lane].count = board.queues[lane].placed = 0;
   }
   __syncthreads();
   if (warp == 0) {

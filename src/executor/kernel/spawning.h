@@ -96,7 +96,8 @@ extern "C" __device__ __attribute__((noinline)) u32 pergola_task_spawn(u64 handl
   if (first == kAll) return 0;
   u32* const members = &inbox_of_family(family).families[family % kRingRecords];
   const u64 words[kRecordWords - 1] = {word_0, word_1, word_2, word_3, word_4, word_5, family};
-  const u64 kind = (handle & (kMostKinds - 1)) << kRecordKindShift;
+  const u64 kind =
+      (handle & (kMostKinds - 1)) << kRecordKindShift | (handle >> kHandleUrgentShift & 1) << kRecordUrgentShift;
   entry.has_spawned = 1;
   add_global(members, 1);  // before anybody can end it
   fence_device();
