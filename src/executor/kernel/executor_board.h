@@ -41,13 +41,6 @@ struct Block {           // of a task whose warps are placed together
   u32 leaves[2], named;  // what it has of both
 };
 
-// Entries that are not wholly placed, in a circle, the oldest first. The scheduler's.
-struct Queue {
-  u32 first, count;
-  u32 placed;  // warps of the first one
-  u32 numbers[kTaskEntries];
-};
-
 struct Board {
   u32 orders[32];
   // What warps have freed since the scheduler looked: kTaken words.
@@ -56,7 +49,7 @@ struct Board {
   u32 under_way;              // bits 8-31: positions taken; bits 0-7: how many of these are not done with
   u32 families;               // of these, those whose own warps have ended; by atomics
   TaskInbox* inboxes;         // of all blocks
-  Queue queues[kTaskClasses];
+  u32 waiting[kTaskClasses][kTaskEntries];  // entries that are not wholly placed, in circles: urgent ones are class 1
 };
 constexpr u32 kTaken = 7;
 

@@ -64,7 +64,7 @@ class Scheduler {
     bool parks = false;
     u32 empty_reads = 0, spawned = 0;
     for (u32 round = 0;; ++round) {
-      const u32 room = parks || waiting_ >= kEnoughWaiting ? 0 : free_entries();
+      const u32 room = parks || waiting() >= kEnoughWaiting ? 0 : free_entries();
       // While tasks come from other tasks most rounds do without the bus.
       const bool asks_host = !kSpawns || spawned == 0 || round % kRoundsOfAHost == kRoundsOfAHost - 1;
       const u32 wanted = asks_host ? min(empty_reads == 0 ? kRecordsOfARead : 1u, room) : 0;
@@ -99,11 +99,11 @@ class Scheduler {
       }
       if (come + spawned != 0) continue;
       // A warp that frees its entry has its order still to clear: it is idle after that, and could miss kQuit before.
-      if (parks && free_warps_ == kExecutors && free_entries() + waiting_ == kTaskEntries && !changed())
+      if (parks && free_warps_ == kExecutors && free_entries() + waiting() == kTaskEntries && !changed())
         break;
       if (wanted == 0) {
         __nanosleep(50);
-      } else if (++empty_reads > kHotReads && waiting_ == 0) {
+      } else if (++empty_reads > kHotReads && waiting() == 0) {
         empty_reads > kWarmReads ? sleep_cold() : __nanosleep(kWarmSleep);
       }
     }
@@ -112,6 +112,11 @@ class Scheduler {
   }
 
  private:
+  // Of a class of board.waiting: which is the first, how many there are, and how many warps of the first are placed.
+  struct Queue {
+    u32 first = 0, count = 0, placed = 0;
+  };
+  __device__ u32 waiting() const { return others_.count + urgent_.count; }
   __device__ u32 free_entries() const { return count(free_entries_[0]) + count(free_entries_[1]); }
 
   // What lane 0 has read counts: two could read it before and after it is written.
@@ -228,38 +233,37 @@ class Scheduler {
       take(word, position, 1, from_inbox);
     }
     // Of the first one of a class some warps may have begun, and ended.
-    if (lane_ < kTaskClasses && state.placed[lane_] != 0) {
-      Queue& queue = board.queues[lane_];
-      Entry& entry = entries[queue.numbers[queue.first % kTaskEntries]];
-      queue.placed = state.placed[lane_] & ~kHasSpawned;
-      entry.left -= queue.placed;
-      if (kSpawns) entry.has_spawned = state.placed[lane_] >> 31;
-    }
+    others_.placed = restore_placed(board.waiting[0][0], state.placed[0]);
+    urgent_.placed = restore_placed(board.waiting[1][0], state.placed[1]);
     __syncwarp();
+  }
+  __device__ u32 restore_placed(u32 number, u32 state) const {
+    const u32 placed = state & ~kHasSpawned;
+    if (placed != 0 && lane_ == 0) {
+      entries[number].left -= placed;
+      if (kSpawns) entries[number].has_spawned = state >> 31;
+    }
+    return placed;
   }
   __device__ void return_waiting() {
     TaskRingState& state = parameters_.states[blockIdx.x];
-    const Queue &urgent = board.queues[1], &others = board.queues[0];
     bool is_spawned = false;
-    if (lane_ < waiting_) {
-      const Queue& queue = lane_ < urgent.count ? urgent : others;
-      const u32 at = queue.first + (lane_ < urgent.count ? lane_ : lane_ - urgent.count);
-      const Entry& entry = entries[queue.numbers[at % kTaskEntries]];
+    if (lane_ < waiting()) {
+      const bool is_urgent = lane_ < urgent_.count;
+      const u32 at = is_urgent ? urgent_.first + lane_ : others_.first + lane_ - urgent_.count;
+      const Entry& entry = entries[board.waiting[is_urgent ? 1 : 0][at % kTaskEntries]];
       state.positions[lane_] = entry.position;
       is_spawned = kSpawns && (entry.family & kFamilyFounder) == 0;
     }
     const u32 from_inbox = __ballot_sync(kAll, is_spawned);
-    if (lane_ < kTaskClasses) {
-      const Queue& queue = board.queues[lane_];
-      u32 placed = queue.placed;
-      if (kSpawns && placed != 0 && entries[queue.numbers[queue.first % kTaskEntries]].has_spawned != 0)
-        placed |= kHasSpawned;
-      state.placed[lane_] = placed;
+    if (lane_ == 0) {
+      state.placed[0] = saved_placed(board.waiting[0], others_);
+      state.placed[1] = saved_placed(board.waiting[1], urgent_);
     }
     if (lane_ < kRingRecords / 32) state.done[lane_] = told_;
     if (lane_ == 0) {
       state.next = next_;
-      state.returned = waiting_;
+      state.returned = waiting();
       if constexpr (kSpawns) {
         state.inbox_next = inbox_next_;
         state.from_inbox = from_inbox;
@@ -267,6 +271,11 @@ class Scheduler {
         store_system(&answer_->spawned_here, inbox_next_);
       }
     }
+  }
+  __device__ u32 saved_placed(const u32* waiting, const Queue& queue) const {
+    const bool has_spawned =
+        kSpawns && queue.placed != 0 && entries[waiting[queue.first % kTaskEntries]].has_spawned != 0;
+    return queue.placed | (has_spawned ? kHasSpawned : 0);
   }
 
   // Records, from position `first` on, become entries: eight lanes each.
@@ -303,18 +312,17 @@ class Scheduler {
           min(pieces * kind.piece_blocks, kind.blocks - entry.piece * kind.piece_blocks) * (kind.blocks_warps & 0xff);
       entry.warps = warps;
       entry.left = warps;
-      Queue& queue = board.queues[is_urgent ? 1 : 0];
       const u32 rank = count((is_urgent ? urgent : others) & ((1u << lane_) - 1));
-      queue.numbers[(queue.first + queue.count + rank) % kTaskEntries] = number;
+      const u32 next = is_urgent ? urgent_.first + urgent_.count : others_.first + others_.count;
+      board.waiting[is_urgent ? 1 : 0][(next + rank) % kTaskEntries] = number;
     }
     __syncwarp();
-    if (lane_ < kTaskClasses) board.queues[lane_].count += count(lane_ == 1 ? urgent : others);
+    urgent_.count += count(urgent);
+    others_.count += count(others);
     for (u32 n = 0; n < come; ++n) {
       const u32 one = __shfl_sync(kAll, number, n * kRecordWords);
       if (entries[one].kind.parameter_bytes > kRecordParameterBytes) fetch_parameters(one);
     }
-    __syncwarp();
-    waiting_ += come;
   }
 
   // The kind of each of `come` entries, one for eight lanes.
@@ -354,31 +362,23 @@ class Scheduler {
   // Waiting entries, urgent ones first, and of each class the oldest first: one that does not fit is waited for, so that
   // none waits for ever behind narrower ones. (algorithm 2)
   __device__ void place() {
-    bool fits = true;
-    for (u32 of = kTaskClasses; of-- > 0 && waiting_ != 0 && fits;) {
-      Queue& queue = board.queues[of];
-      u32 first = queue.first, left = queue.count, placed = queue.placed;
-      if (left == 0) continue;
-      while (left != 0) {
-        const u32 number = queue.numbers[first % kTaskEntries];
-        const Entry& entry = entries[number];
-        fits = (entry.kind.blocks_warps & kKindNeedsBlock) != 0 ? place_block(number, entry, placed)
-                                                                : place_warps(number, entry, placed);
-        if (!fits) break;
-        if (placed != entry.warps) continue;
-        placed = 0;
-        ++first;
-        --left;
-        --waiting_;
-      }
-      __syncwarp();
-      if (lane_ == 0) {
-        queue.first = first;
-        queue.count = left;
-        queue.placed = placed;
-      }
-      __syncwarp();
+    if (urgent_.count != 0 && !place_from(board.waiting[1], urgent_)) return;
+    place_from(board.waiting[0], others_);
+  }
+  // Whether all of a class have been placed.
+  __device__ __forceinline__ bool place_from(const u32* waiting, Queue& queue) {
+    while (queue.count != 0) {
+      const u32 number = waiting[queue.first % kTaskEntries];
+      const Entry& entry = entries[number];
+      if (!((entry.kind.blocks_warps & kKindNeedsBlock) != 0 ? place_block(number, entry, queue.placed)
+                                                             : place_warps(number, entry, queue.placed)))
+        return false;
+      if (queue.placed != entry.warps) continue;
+      queue.placed = 0;
+      ++queue.first;
+      --queue.count;
     }
+    return true;
   }
 
   __device__ bool place_warps(u32 number, const Entry& entry, u32& placed) {
@@ -464,7 +464,7 @@ class Scheduler {
   TaskInbox* inbox_ = nullptr;           // this and the next where tasks spawn tasks
   u32 inbox_next_ = 0;
   u32 told_ = 0;                         // lane's word of board.done, as the host has it
-  u32 waiting_ = 0;                      // in all of board.queues
+  Queue others_, urgent_;
   u32 free_warps_ = kExecutors, free_blocks_ = kAll, free_named_ = kNamedBarriers;
   u32 free_entries_[2] = {kAll, kAll}, free_leaves_[2] = {kAll, kAll};
 };
@@ -574,7 +574,6 @@ extern "C" __global__ void __launch_bounds__(1024, 2) pergola_executor(TaskExecu
       board.inboxes = parameters.inboxes;
     }
     if (lane < 16) known_numbers[lane] = 0;
-    if (lane < kTaskClasses) board.queues[lane].first = board.queues[lane].count = board.queues[lane].placed = 0;
   }
   __syncthreads();
   if (warp == 0) {
