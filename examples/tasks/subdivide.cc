@@ -1,7 +1,8 @@
 // Tasks that spawn tasks: the Mandelbrot set by subdivision (Mariani and Silver). A square whose border has one value
 // has it inside too; any other is divided into four, each a task that the task spawns.
 //
-//   subdivide      PERGOLA_DEVICE=cpu | cuda:0 chooses where it runs
+//   subdivide [SIDE]      SIDE points a row, a power of two from 128 to 4096, 1024 if not given
+//                         PERGOLA_DEVICE=cpu | cuda:0 chooses where it runs
 //
 // How many squares there are is known to nobody before. A task that finds no room for another does its square point by
 // point.
@@ -11,13 +12,14 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <vector>
 
 namespace {
 
-constexpr int kSize = 1024, kTile = 128, kLimit = 512, kThreads = 64;
-constexpr float kLeft = -2.2f, kTop = -1.5f, kStep = 3.f / kSize;
+constexpr int kTile = 64, kLimit = 512, kThreads = 64;
+constexpr float kLeft = -2.2f, kTop = -1.5f, kSide = 3.f;
 
 constexpr const char* kKernels = R"(
 #include <pergola/device/tasks.h>
@@ -73,8 +75,8 @@ struct Picture {  // the kernels'
   std::int32_t size, limit, unused;
 };
 
-int steps(int column, int row) {
-  const float cx = kLeft + kStep * static_cast<float>(column), cy = kTop + kStep * static_cast<float>(row);
+int steps(float step, int column, int row) {
+  const float cx = kLeft + step * static_cast<float>(column), cy = kTop + step * static_cast<float>(row);
   float x = 0, y = 0;
   int n = 0;
   for (; n < kLimit; ++n) {
@@ -87,42 +89,48 @@ int steps(int column, int row) {
   return n;
 }
 
-int run() {
+int run(int size) {
   pergola::Session session;
   const pergola::Module module = session.load_text(kKernels);
   pergola::TaskPool pool = session.task_pool();
   const pergola::TaskKind square = pool.prepare(module.kernel("square"), pergola::grid(1, kThreads));
 
-  auto points = session.array<std::uint16_t>(kSize * kSize, std::uint16_t{0});
+  auto points = session.array<std::uint16_t>(static_cast<std::size_t>(size) * size, std::uint16_t{0});
   auto counts = session.array<std::uint32_t>(1, 0u);
-  const Picture picture{points.address(), square.on_device(), counts.address(), kLeft, kTop, kStep, kSize, kLimit, 0};
+  const float step = kSide / static_cast<float>(size);
+  const Picture picture{points.address(), square.on_device(), counts.address(), kLeft, kTop, step, size, kLimit, 0};
   auto memory = session.array<Picture>(1);
   memory.write(std::span(&picture, 1));
 
   const auto start = std::chrono::steady_clock::now();
   int roots = 0;
-  for (int top = 0; top < kSize; top += kTile)
-    for (int left = 0; left < kSize; left += kTile, ++roots) square(memory, left, top, kTile);
+  for (int top = 0; top < size; top += kTile)
+    for (int left = 0; left < size; left += kTile, ++roots) square(memory, left, top, kTile);
   pool.wait_all();
   const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 
   const auto got = points.read();
-  for (int row = 0; row < kSize; row += 3)
-    for (int column = 0; column < kSize; column += 3)
-      if (const int want = steps(column, row); got[row * kSize + column] != want) {
-        std::fprintf(stderr, "point (%d, %d) is %d; it should be %d\n", column, row, got[row * kSize + column], want);
+  for (int row = 0; row < size; row += 3)
+    for (int column = 0; column < size; column += 3)
+      if (const int want = steps(step, column, row); got[row * size + column] != want) {
+        std::fprintf(stderr, "point (%d, %d) is %d; it should be %d\n", column, row, got[row * size + column], want);
         return 1;
       }
-  std::printf("%d x %d points by %u tasks, %d of them spawned by the host, in %.2f ms on %s\n", kSize, kSize,
+  std::printf("%d x %d points by %u tasks, %d of them spawned by the host, in %.2f ms on %s\n", size, size,
               counts.read()[0], roots, ms, session.device().name);
   return 0;
 }
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  const int size = argc > 1 ? std::atoi(argv[1]) : 1024;
+  if (size < 128 || size > 4096 || (size & (size - 1)) != 0) {
+    std::fprintf(stderr, "subdivide: SIDE is a power of two from 128 to 4096, as in: subdivide 1024\n");
+    return 2;
+  }
   try {
-    return run();
+    return run(size);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "subdivide: %s\n", error.what());
     return 1;
