@@ -1,11 +1,13 @@
 // Narrow tasks in several forms, by hand and by Pergola: see README.md beside this file.
 //
 //   narrow_bench [--small] [--tasks N] [--only MB,SLUD,...] [--forms streams,pergola,...] [--runs N]
-//                [--pool-blocks N] [--kernels FOLDER] [--report PATH] PERGOLA_DEVICE chooses the device
+//                [--pool-blocks N] [--fences on|off] [--kernels FOLDER] [--report PATH] PERGOLA_DEVICE chooses the
+//                device
 //
 // On a GPU all forms run; without one, the host's cores and Pergola on the CPU device. Every form's results are
 // compared with a reference, over all tasks; the program fails where one differs.
 #include <cstdio>
+#include <cstdlib>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -25,6 +27,7 @@ struct Selection {
   std::size_t tasks = 0;
   int runs = 0;
   std::uint32_t pool_blocks = 0;
+  std::string fences = "off";
   std::string kernels = NARROW_BENCH_FOLDER;
 };
 
@@ -35,6 +38,8 @@ void add_options(CLI::App& app, Selection& selection) {
       ->check(CLI::Range(32, 1'000'000));
   app.add_option("--runs", selection.runs, "Measured runs of each form, at most")->check(CLI::Range(1, 10'000));
   app.add_option("--pool-blocks", selection.pool_blocks, "Blocks of Pergola's resident kernel, if not all (Figure 7)");
+  app.add_option("--fences", selection.fences, "Fences around Pergola's tasks, which they have by default, or none: on, off")
+      ->check(CLI::IsMember({"on", "off"}));
   app.add_option("--kernels", selection.kernels, "The folder of kernels.cu and by_hand.cu");
 }
 
@@ -60,6 +65,7 @@ void refuse_unknown(const Selection& selection, const std::vector<std::unique_pt
 bench::Report run(const Selection& selection, const std::string& report_path, int argc, char** argv) {
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
     throw std::runtime_error("The host's forms are compiled for x86-64-v3 (AVX2, FMA), which this machine has not.");
+  setenv("PERGOLA_TASK_FENCES", selection.fences.c_str(), 1);  // of every pool of the process
   const pergola::Session session;
   const pergola_device_info device = session.device();
   const std::string id = device.id;

@@ -13,8 +13,8 @@
  * thread is a sentence that says what was wrong and what to do.
  *
  * Order: work runs asynchronously and gives the results of the order in which it was submitted to its session. What
- * conflicts about an array or a module's variable is ordered by itself, from what the kernel's PTX reads and writes; what
- * does not may overlap. What a kernel does wrong while running is reported by the next call that waits for it
+ * conflicts about an array or a module's variable is ordered by itself, from what the kernel's PTX reads and writes;
+ * what does not may overlap. What a kernel does wrong while running is reported by the next call that waits for it
  * (pergola_event_wait, pergola_array_read, pergola_session_synchronize), with the kernel's name. Work that depends on a
  * failure is skipped, other work may be, until pergola_session_synchronize() has reported it.
  *
@@ -67,8 +67,8 @@ enum {
   PERGOLA_IO = 11,                 /* the operating system refused a file or socket */
   PERGOLA_SKIPPED = 12,            /* not run, because work it depends on failed */
   PERGOLA_TIMEOUT = 13,
-  PERGOLA_INTERNAL = 14,           /* a bug of the library, reported instead of crashing */
-  PERGOLA_CALL_FAILED = 15         /* a function of the caller's, called by the library, returned an error */
+  PERGOLA_INTERNAL = 14,   /* a bug of the library, reported instead of crashing */
+  PERGOLA_CALL_FAILED = 15 /* a function of the caller's, called by the library, returned an error */
 };
 
 /* The PERGOLA_API_VERSION that the loaded library implements, and its release ("0.1.0"). Never fail. */
@@ -108,10 +108,10 @@ enum {
   PERGOLA_TYPE_BF16 = 10,
   PERGOLA_TYPE_F32 = 11,
   PERGOLA_TYPE_F64 = 12,
-  PERGOLA_TYPE_C64 = 13,  /* two floats; elements only */
-  PERGOLA_TYPE_C128 = 14, /* two doubles; elements only */
-  PERGOLA_TYPE_BOOL = 15, /* one byte, 0 or 1 */
-  PERGOLA_TYPE_ARRAY = 32,  /* arguments only: a pergola_array */
+  PERGOLA_TYPE_C64 = 13,     /* two floats; elements only */
+  PERGOLA_TYPE_C128 = 14,    /* two doubles; elements only */
+  PERGOLA_TYPE_BOOL = 15,    /* one byte, 0 or 1 */
+  PERGOLA_TYPE_ARRAY = 32,   /* arguments only: a pergola_array */
   PERGOLA_TYPE_ADDRESS = 33, /* arguments only: a raw device address or 0; its memory is the caller's care */
   PERGOLA_TYPE_TEXTURE = 34  /* arguments only: a pergola_texture */
 };
@@ -128,8 +128,8 @@ typedef struct pergola_session_options {
   const char* device;
   /* Scheduling policies, "name=value,...": retrieve-new-stream=reuse|always-new,
    * retrieve-parent-stream=disjoint|same-as-parent, dependency=with-const|no-const, execution=async|sync,
-   * max-streams=N, graphs=recurring|off|always, memory=device|managed. NULL for what PERGOLA_SCHEDULER says, else the first
-   * of each. Managed memory moves to whichever side uses it; UNSUPPORTED on a device that has none. */
+   * max-streams=N, graphs=recurring|off|always, memory=device|managed. NULL for what PERGOLA_SCHEDULER says, else the
+   * first of each. Managed memory moves to whichever side uses it; UNSUPPORTED on a device that has none. */
   const char* scheduler;
 } pergola_session_options;
 
@@ -159,18 +159,21 @@ PERGOLA_API pergola_code pergola_session_record(pergola_session session, pergola
 /* The work submitted last (1024 pieces of it) as a graph, each edge with its array and hazard: `format` is "dot" or
  * "mermaid". The text stands until this thread's next call for any graph. */
 PERGOLA_API pergola_code pergola_session_dag(pergola_session session, const char* format, const char** text);
-/* Which launches recurred and were run as graphs, since when and in which way, and why others were not: scalars that change,
- * too little work on the device, an instruction that is in the way. `format` is "text", for people, or "json", with what
- * docs/observability.md lists. The text stands until this thread's next call of this function. Waits for nothing. */
+/* Which launches recurred and were run as graphs, since when and in which way, and why others were not: scalars that
+ * change, too little work on the device, an instruction that is in the way. `format` is "text", for people, or "json",
+ * with what docs/observability.md lists. The text stands until this thread's next call of this function. Waits for
+ * nothing. */
 PERGOLA_API pergola_code pergola_session_graphs(pergola_session session, const char* format, const char** text);
-/* Records what is submitted from now on: times on the device of every kernel, copy and fill, waits of the host, what depended
- * on what. `path` is the file to be written, in the Trace Event Format, which ui.perfetto.dev opens; with NULL, waits for the
- * work recorded so far, writes, and ends the recording, as the session's end does (the newest 65536 pieces of work are kept,
- * the file says how many were not). A recording that is on is ended first. IO at once where the file cannot be written.
- * Recording costs two events a piece of work; without it nothing is measured. PERGOLA_TRACE=FILE begins with the session. */
+/* Records what is submitted from now on: times on the device of every kernel, copy and fill, waits of the host, what
+ * depended on what. `path` is the file to be written, in the Trace Event Format, which ui.perfetto.dev opens; with
+ * NULL, waits for the work recorded so far, writes, and ends the recording, as the session's end does (the newest 65536
+ * pieces of work are kept, the file says how many were not). A recording that is on is ended first. IO at once where
+ * the file cannot be written. Recording costs two events a piece of work; without it nothing is measured.
+ * PERGOLA_TRACE=FILE begins with the session. */
 PERGOLA_API pergola_code pergola_session_trace(pergola_session session, const char* path);
 /* The same for kernels' times by size: count, mean and least, added to what the file has when it is written.
- * PARSE_ERROR where `path` is a file that is no history; it is left as it is. PERGOLA_HISTORY=FILE begins with the session. */
+ * PARSE_ERROR where `path` is a file that is no history; it is left as it is. PERGOLA_HISTORY=FILE begins with the
+ * session. */
 PERGOLA_API pergola_code pergola_session_history(pergola_session session, const char* path);
 
 /* ── Modules and kernels ─────────────────────────────────────────────────────────────────────────────────────────── */
@@ -200,8 +203,8 @@ PERGOLA_API pergola_code pergola_session_load_text(pergola_session session, cons
                                                    const pergola_load_options* options, pergola_module* module);
 PERGOLA_API pergola_code pergola_module_destroy(pergola_module module);
 
-/* The names of a module's kernels, as in its PTX (mangled where the source was), those that the device refuses included.
- * OK and NULL past the last. */
+/* The names of a module's kernels, as in its PTX (mangled where the source was), those that the device refuses
+ * included. OK and NULL past the last. */
 PERGOLA_API pergola_code pergola_module_kernel_name(pergola_module module, size_t index, const char** name);
 
 /* Why the device cannot run the kernel of that index, as pergola_module_kernel would say; "" where it can, and past the
@@ -213,10 +216,10 @@ PERGOLA_API pergola_code pergola_module_kernel_refusal(pergola_module module, si
  * the device cannot run: a kernel is refused here, never when it runs, and others of its module can be used. */
 PERGOLA_API pergola_code pergola_module_kernel(pergola_module module, const char* name, pergola_kernel* kernel);
 /* The same kernel with a signature, in GrCUDA's NIDL ("saxpy(x: in pointer float, y: inout pointer float, n: sint32,
- * a: float)"; names may be left out) or as for Truffle's NFI ("const pointer, pointer, sint32, float"). It overrides what
- * was found in the PTX where that leaves a doubt; where each pointer has a direction (in, input or const; out or output;
- * inout), the kernel is ordered by its arguments alone. PARSE_ERROR names the column; INVALID_ARGUMENT the instruction
- * that does otherwise. NULL or "" declares nothing. */
+ * a: float)"; names may be left out) or as for Truffle's NFI ("const pointer, pointer, sint32, float"). It overrides
+ * what was found in the PTX where that leaves a doubt; where each pointer has a direction (in, input or const; out or
+ * output; inout), the kernel is ordered by its arguments alone. PARSE_ERROR names the column; INVALID_ARGUMENT the
+ * instruction that does otherwise. NULL or "" declares nothing. */
 PERGOLA_API pergola_code pergola_module_kernel_as(pergola_module module, const char* name, const char* signature,
                                                   pergola_kernel* kernel);
 PERGOLA_API pergola_code pergola_kernel_destroy(pergola_kernel kernel);
@@ -273,7 +276,7 @@ typedef struct pergola_parameter_info {
   uint32_t offset_bytes, size_bytes, align_bytes;
   /* What the kernel does with the memory that this parameter points at; of a struct, through any of its fields. */
   pergola_access access;
-  const char* reason; /* "written by st.global.f32 at <PTX of saxpy.cu>:42:3" */
+  const char* reason;          /* "written by st.global.f32 at <PTX of saxpy.cu>:42:3" */
   pergola_direction direction; /* where there is one, `access` is that */
   const char* declaration;     /* of the signature, "x: in pointer float"; "" without one */
 } pergola_parameter_info;
@@ -330,8 +333,8 @@ PERGOLA_API pergola_code pergola_kernel_launch(pergola_kernel kernel, const perg
 PERGOLA_API pergola_code pergola_kernel_submit(pergola_kernel kernel, const pergola_launch_config* config,
                                                const pergola_argument* arguments, size_t argument_count,
                                                uint64_t* ticket);
-/* An event of that launch. It is exact where the launch is the last of its stream still (asked for at once it always is),
- * else it ends with later work of that stream. Ticket 0: an event behind all work so far. */
+/* An event of that launch. It is exact where the launch is the last of its stream still (asked for at once it always
+ * is), else it ends with later work of that stream. Ticket 0: an event behind all work so far. */
 PERGOLA_API pergola_code pergola_kernel_event(pergola_kernel kernel, uint64_t ticket, pergola_event* event);
 
 /* A one-dimensional shape with at least `count` threads that suits the kernel (its .reqntid and limits); for 0, one
@@ -368,7 +371,8 @@ PERGOLA_API pergola_code pergola_array_create(pergola_session session, const per
 typedef struct pergola_foreign_memory {
   size_t struct_size;
   uint64_t address; /* on the device; believed */
-  /* The CUDA stream whose work makes what is in it: a CUstream, 1 the legacy default stream, 2 the thread's; 0: none. */
+  /* The CUDA stream whose work makes what is in it: a CUstream, 1 the legacy default stream, 2 the thread's; 0: none.
+   */
   uint64_t stream;
   void (*release)(void* owner); /* called once, when nothing uses the memory any more */
   void* owner;
@@ -396,15 +400,14 @@ PERGOLA_API pergola_code pergola_array_read(pergola_array array, uint64_t offset
  * moment, valid until the next view, host access or prefetch of this array or its destruction. */
 PERGOLA_API pergola_code pergola_array_view(pergola_array array, const void** data, uint64_t* size_bytes);
 /* The whole array for the host to work on by pointer, until the array is next given to anything else (a launch, a copy,
- * another call of this section), or a kernel is launched whose accesses may be to any array (it then counts as given to that).
- * Page-locked memory that mirrors the device's, and copies that nobody waits for but the host where it reads: the fastest way
- * in and out of a GPU. Where the host reaches the array itself (cpu, memory=managed), that, and kernels that use it are waited
- * for.
- * `access`: PERGOLA_ACCESS_READ waits for the work that made the contents; _WRITE only for copies of earlier contents, and
- * every byte is to be written; _READ_WRITE as _READ. What was written goes up before the next use on the device. Tells, as
- * every wait does, of work that failed. A negative timeout waits for ever; else TIMEOUT when it is over.
- * Threads that use one array on both sides at once order that by themselves. What others change in memory that they share by
- * its address is seen by read and view, and by this of adopted arrays alone. */
+ * another call of this section), or a kernel is launched whose accesses may be to any array (it then counts as given to
+ * that). Page-locked memory that mirrors the device's, and copies that nobody waits for but the host where it reads:
+ * the fastest way in and out of a GPU. Where the host reaches the array itself (cpu, memory=managed), that, and kernels
+ * that use it are waited for. `access`: PERGOLA_ACCESS_READ waits for the work that made the contents; _WRITE only for
+ * copies of earlier contents, and every byte is to be written; _READ_WRITE as _READ. What was written goes up before
+ * the next use on the device. Tells, as every wait does, of work that failed. A negative timeout waits for ever; else
+ * TIMEOUT when it is over. Threads that use one array on both sides at once order that by themselves. What others
+ * change in memory that they share by its address is seen by read and view, and by this of adopted arrays alone. */
 PERGOLA_API pergola_code pergola_array_host(pergola_array array, pergola_access access, int64_t timeout_ns, void** data,
                                             uint64_t* size_bytes);
 /* Queues the copy that brings the contents there, if they are not: PERGOLA_LOCATION_DEVICE or _HOST. */
@@ -431,23 +434,23 @@ enum { PERGOLA_CALL_SYNCHRONOUS = 1 /* the library takes no stream */ };
 /* Queues work of a library on `stream`, a CUstream, and returns 0 or the library's error. It throws nothing. */
 typedef int32_t (*pergola_call_function)(void* stream, void* user);
 
-/* A call of another library (cuBLAS, cuFFT ...) as one piece of work that uses the arrays as declared. `function` is called
- * once, on this thread, before this returns: with the stream that was chosen for the work and waits for what it depends on.
- * The stream's context is current, and remains so. On a device without streams (cpu, null) and with
- * PERGOLA_CALL_SYNCHRONOUS, all that the work depends on is waited for, `stream` is NULL, and the work has been done when
- * `function` returns (on a GPU, when the default streams have done what it left there).
- * `name` is for pictures and recordings: one for each kind of call, as it is kept. CALL_FAILED tells the function's error;
- * what it had queued by then keeps its place. While `function` runs, other threads' work that conflicts waits; `function`
- * itself can submit to its session and wait for its work no more than it can begin another call: FAILED_PRECONDITION. */
+/* A call of another library (cuBLAS, cuFFT ...) as one piece of work that uses the arrays as declared. `function` is
+ * called once, on this thread, before this returns: with the stream that was chosen for the work and waits for what it
+ * depends on. The stream's context is current, and remains so. On a device without streams (cpu, null) and with
+ * PERGOLA_CALL_SYNCHRONOUS, all that the work depends on is waited for, `stream` is NULL, and the work has been done
+ * when `function` returns (on a GPU, when the default streams have done what it left there). `name` is for pictures and
+ * recordings: one for each kind of call, as it is kept. CALL_FAILED tells the function's error; what it had queued by
+ * then keeps its place. While `function` runs, other threads' work that conflicts waits; `function` itself can submit
+ * to its session and wait for its work no more than it can begin another call: FAILED_PRECONDITION. */
 PERGOLA_API pergola_code pergola_session_call(pergola_session session, const char* name,
                                               const pergola_call_access* accesses, size_t access_count, uint32_t flags,
                                               pergola_call_function function, void* user);
 
-/* Streams of other libraries on the session's device: a CUstream or cudaStream_t as a number, 0 and 1 the legacy default
- * stream, 2 the calling thread's. The number is believed. UNSUPPORTED on a device without streams (cpu, null). Neither
- * call waits; failures of a stream's work are told as the device's.
- * wait_stream: work submitted from now on, and reads and writes of the host, come after what is on the stream now.
- * make_stream_wait: the stream's later work comes after all work submitted here before. */
+/* Streams of other libraries on the session's device: a CUstream or cudaStream_t as a number, 0 and 1 the legacy
+ * default stream, 2 the calling thread's. The number is believed. UNSUPPORTED on a device without streams (cpu, null).
+ * Neither call waits; failures of a stream's work are told as the device's. wait_stream: work submitted from now on,
+ * and reads and writes of the host, come after what is on the stream now. make_stream_wait: the stream's later work
+ * comes after all work submitted here before. */
 PERGOLA_API pergola_code pergola_session_wait_stream(pergola_session session, uint64_t stream);
 PERGOLA_API pergola_code pergola_session_make_stream_wait(pergola_session session, uint64_t stream);
 
@@ -455,12 +458,7 @@ PERGOLA_API pergola_code pergola_session_make_stream_wait(pergola_session sessio
 
 /* Beyond an image's edge; WRAP and MIRROR need NORMALIZED_COORDINATES. BORDER gives zeros. */
 typedef int32_t pergola_address_mode;
-enum {
-  PERGOLA_ADDRESS_CLAMP = 0,
-  PERGOLA_ADDRESS_WRAP = 1,
-  PERGOLA_ADDRESS_MIRROR = 2,
-  PERGOLA_ADDRESS_BORDER = 3
-};
+enum { PERGOLA_ADDRESS_CLAMP = 0, PERGOLA_ADDRESS_WRAP = 1, PERGOLA_ADDRESS_MIRROR = 2, PERGOLA_ADDRESS_BORDER = 3 };
 typedef int32_t pergola_filter;
 enum { PERGOLA_FILTER_NEAREST = 0, PERGOLA_FILTER_LINEAR = 1 };
 enum {
@@ -471,19 +469,19 @@ enum {
 
 typedef struct pergola_texture_options {
   size_t struct_size;
-  uint32_t dimensions;           /* 1, 2 or 3; 0 counts as 2 */
-  uint32_t extent[3];            /* width, height, depth in texels; 0 counts as 1 */
-  pergola_type type;             /* of a channel: I8 U8 I16 U16 I32 U32 F16 F32 */
-  uint32_t channels;             /* 1, 2 or 4; 0 counts as 1 */
-  uint64_t offset_bytes;         /* where the first texel is in the array */
-  uint64_t pitch_bytes;          /* from row to row; 0: rows touch */
+  uint32_t dimensions;             /* 1, 2 or 3; 0 counts as 2 */
+  uint32_t extent[3];              /* width, height, depth in texels; 0 counts as 1 */
+  pergola_type type;               /* of a channel: I8 U8 I16 U16 I32 U32 F16 F32 */
+  uint32_t channels;               /* 1, 2 or 4; 0 counts as 1 */
+  uint64_t offset_bytes;           /* where the first texel is in the array */
+  uint64_t pitch_bytes;            /* from row to row; 0: rows touch */
   pergola_address_mode address[3]; /* of x, y, z */
-  pergola_filter filter;         /* LINEAR: of floats alone, or with NORMALIZED_READ */
+  pergola_filter filter;           /* LINEAR: of floats alone, or with NORMALIZED_READ */
   uint32_t flags;
 } pergola_texture_options;
 
-/* The texels that the array has once all work submitted before has ended, which this waits for; what is written later is
- * not seen. A kernel takes it as its cudaTextureObject_t. INVALID_ARGUMENT names the field that is wrong. */
+/* The texels that the array has once all work submitted before has ended, which this waits for; what is written later
+ * is not seen. A kernel takes it as its cudaTextureObject_t. INVALID_ARGUMENT names the field that is wrong. */
 PERGOLA_API pergola_code pergola_texture_create(pergola_array array, const pergola_texture_options* options,
                                                 pergola_texture* texture);
 PERGOLA_API pergola_code pergola_texture_destroy(pergola_texture texture);
@@ -503,8 +501,9 @@ PERGOLA_API pergola_code pergola_event_elapsed_ns(pergola_event start, pergola_e
 /* Launches of a few warps, spawned one by one as they appear, that together fill the device (Pagoda, sections 3 and 4):
  * a resident kernel that has these kernels in it takes them up, so that none is a launch of its own; on the CPU device
  * threads run them. Any thread may spawn. A task comes after the session's work so far on the arrays it is given, for
- * which a spawn waits if it must. Tasks are in no order with each other: whoever wants one waits for one before spawning the next. The session's later
- * work on an array, a read too, comes after all tasks that were given it. Which kernels can be tasks: docs/tasks.md. */
+ * which a spawn waits if it must. Tasks are in no order with each other: whoever wants one waits for one before
+ * spawning the next. The session's later work on an array, a read too, comes after all tasks that were given it. Which
+ * kernels can be tasks: docs/tasks.md. */
 
 /* Who runs a pool's tasks. */
 typedef enum pergola_task_executor {
@@ -516,9 +515,11 @@ typedef enum pergola_task_executor {
 
 typedef struct pergola_task_pool_options {
   size_t struct_size;
-  uint32_t blocks;   /* resident ones, or threads; 0: as many as the device holds */
-  uint32_t executor; /* pergola_task_executor */
+  uint32_t blocks;       /* resident ones, or threads; 0: as many as the device holds */
+  uint32_t executor;     /* pergola_task_executor */
   int64_t park_after_ns; /* without work the resident kernel ends after that; to the next microsecond; 0: 200000 */
+  uint32_t no_fences;    /* not 0: a task's wild access or trap on a resident kernel is the device's fault, and not the
+                            task's own failure; PERGOLA_TASK_FENCES, "on" or "off", counts where it is set */
 } pergola_task_pool_options;
 
 /* The session's pool: one, made by the first call, whose options count; every call gives a handle of its own. `options`
@@ -567,8 +568,8 @@ PERGOLA_API pergola_code pergola_task_wait(pergola_task_pool pool, uint64_t id, 
 /* *done is 1 when the task has ended, 0 while it goes on; returns what it failed with. Never blocks. */
 PERGOLA_API pergola_code pergola_task_check(pergola_task_pool pool, uint64_t id, int32_t* done);
 /* As pergola_task_wait, for all tasks of the pool that were spawned before the call. Where tasks have failed by
- * themselves and nobody has been told: the first one's error, and which they are; told once. The session's later work on
- * an array that tasks were given tells the same. */
+ * themselves and nobody has been told: the first one's error, and which they are; told once. The session's later work
+ * on an array that tasks were given tells the same. */
 PERGOLA_API pergola_code pergola_task_wait_all(pergola_task_pool pool, int64_t timeout_ns);
 /* Ends the resident kernel, where there is one, once the tasks under way have ended; the next spawn starts it again. */
 PERGOLA_API pergola_code pergola_task_pool_park(pergola_task_pool pool);
@@ -590,11 +591,11 @@ PERGOLA_API pergola_code pergola_task_pool_get_info(pergola_task_pool pool, perg
 
 /* ── Making arguments in C ───────────────────────────────────────────────────────────────────────────────────────── */
 
-#define PERGOLA_ARGUMENT_(suffix, ctype, enumerator, field)              \
-  static inline pergola_argument pergola_arg_##suffix(ctype value) {     \
+#define PERGOLA_ARGUMENT_(suffix, ctype, enumerator, field)                           \
+  static inline pergola_argument pergola_arg_##suffix(ctype value) {                  \
     pergola_argument argument = {sizeof(pergola_argument), enumerator, 0, {0}, 0, 0}; \
-    argument.value.field = value;                                        \
-    return argument;                                                     \
+    argument.value.field = value;                                                     \
+    return argument;                                                                  \
   }
 PERGOLA_ARGUMENT_(i8, int8_t, PERGOLA_TYPE_I8, i8)
 PERGOLA_ARGUMENT_(u8, uint8_t, PERGOLA_TYPE_U8, u8)

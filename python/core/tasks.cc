@@ -21,12 +21,14 @@ TaskObject* as_task(PyObject* object) {
 
 // ── Pools ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-// TaskPool(session, blocks, park_after_ns, executor)
+// TaskPool(session, blocks, park_after_ns, executor, fences)
 PyObject* pool_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject* session = nullptr;
   unsigned int blocks = 0, executor = 0;
   long long park_after_ns = 0;
-  if (PyArg_ParseTuple(args, "O!ILI:TaskPool", types.session, &session, &blocks, &park_after_ns, &executor) == 0)
+  int fences = 1;
+  if (PyArg_ParseTuple(args, "O!ILIp:TaskPool", types.session, &session, &blocks, &park_after_ns, &executor, &fences) ==
+      0)
     return nullptr;
   Ref self(allocate(type));
   if (!self) return nullptr;
@@ -38,6 +40,7 @@ PyObject* pool_new(PyTypeObject* type, PyObject* args, PyObject*) {
   options.blocks = blocks;
   options.executor = executor;
   options.park_after_ns = park_after_ns;
+  options.no_fences = fences == 0 ? 1 : 0;
   SessionState* state = pool->session->state;
   const pergola_session handle = state->handle;
   pergola_task_pool second = nullptr;  // of the same pool, for the session
@@ -84,13 +87,13 @@ PyObject* pool_info(PyObject* self, PyObject*) {
   pergola_task_pool_info info{};
   info.struct_size = PERGOLA_STRUCT_SIZE(pergola_task_pool_info);
   if (!check(pergola_task_pool_get_info(as_pool(self)->handle, &info))) return nullptr;
-  return Py_BuildValue("{s:I,s:I,s:I,s:I,s:I,s:K,s:K,s:K,s:K,s:N}", "blocks", info.blocks, "registers_per_thread",
-                       info.registers_per_thread, "local_bytes_per_thread", info.local_bytes_per_thread, "most_threads",
-                       info.most_threads, "most_shared_bytes", info.most_shared_bytes, "memory_bytes",
-                       static_cast<unsigned long long>(info.memory_bytes), "launches",
-                       static_cast<unsigned long long>(info.launches), "spawned",
-                       static_cast<unsigned long long>(info.spawned), "spawned_by_tasks",
-                       static_cast<unsigned long long>(info.spawned_by_tasks), "is_running", PyBool_FromLong(info.is_running));
+  return Py_BuildValue(
+      "{s:I,s:I,s:I,s:I,s:I,s:K,s:K,s:K,s:K,s:N}", "blocks", info.blocks, "registers_per_thread",
+      info.registers_per_thread, "local_bytes_per_thread", info.local_bytes_per_thread, "most_threads",
+      info.most_threads, "most_shared_bytes", info.most_shared_bytes, "memory_bytes",
+      static_cast<unsigned long long>(info.memory_bytes), "launches", static_cast<unsigned long long>(info.launches),
+      "spawned", static_cast<unsigned long long>(info.spawned), "spawned_by_tasks",
+      static_cast<unsigned long long>(info.spawned_by_tasks), "is_running", PyBool_FromLong(info.is_running));
 }
 
 PyObject* pool_session(PyObject* self, void*) {

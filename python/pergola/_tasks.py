@@ -121,16 +121,17 @@ class TaskPool(_core.TaskPool):
 _EXECUTORS = {None: 0, "resident": 1, "threads": 2}
 
 
-def make_pool(session: Session, blocks: int, park_after: Optional[float], executor: Optional[str]) -> TaskPool:
+def make_pool(session: Session, blocks: int, park_after: Optional[float], executor: Optional[str],
+              fences: bool) -> TaskPool:
     """Session.task_pool()."""
     number = _EXECUTORS.get(executor)
     if number is None:
         raise ValueError(f"executor is 'resident', 'threads' or None; it is {executor!r}.")
     if park_after is None:
-        return TaskPool(session, blocks, 0, number)
+        return TaskPool(session, blocks, 0, number, fences)
     if not 0 < park_after < 9e9:
         raise ValueError(f"park_after is a number of seconds above 0, or None; it is {park_after!r}.")
-    return TaskPool(session, blocks, math.ceil(park_after * 1e9), number)
+    return TaskPool(session, blocks, math.ceil(park_after * 1e9), number, fences)
 
 
 def as_completed(tasks: Iterable[Task], timeout: Optional[float] = None) -> Iterator[Task]:

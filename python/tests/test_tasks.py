@@ -313,11 +313,14 @@ def test_loops_of_several_threads_await(pool, kernels, spinning):
 
 # ── Failures, processes ─────────────────────────────────────────────────────────────────────────────────────────────
 
-@pytest.mark.parametrize("executor, match", [("resident", r"tasks that had not ended are lost, 1 of 'wild' \(0x\w+\): Kernel"),
-                                             ("threads", r"Task 0x\w+ has failed: Kernel 'wild'.* writes 4 bytes")])
-def test_what_a_task_does_wrong_is_raised_by_whoever_waits_for_it(executor, match):
+@pytest.mark.parametrize("executor, fences, match", [
+    ("resident", False, r"tasks that had not ended are lost, 1 of 'wild' \(0x\w+\): Kernel"),
+    ("resident", True, r"Task 0x\w+ has failed: Kernel 'wild'.* writes 4 bytes"),
+    ("threads", True, r"Task 0x\w+ has failed: Kernel 'wild'.* writes 4 bytes"),
+])
+def test_what_a_task_does_wrong_is_raised_by_whoever_waits_for_it(executor, fences, match):
     session = pg.session(device="cpu")
-    kernels, pool = session.module(KERNELS), session.task_pool(executor=executor)
+    kernels, pool = session.module(KERNELS), session.task_pool(executor=executor, fences=fences)
     task = pool.spawn(kernels.wild, 1, 1)
     with pytest.raises(pg.DeviceFault, match=match):
         task.wait()
@@ -330,9 +333,10 @@ def test_what_a_task_does_wrong_is_raised_by_whoever_waits_for_it(executor, matc
         asyncio.run(main())
 
 
-def test_a_task_of_threads_fails_by_itself():
+@pytest.mark.parametrize("executor", ["resident", "threads"])
+def test_a_task_fails_by_itself(executor):
     session = pg.session(device="cpu")
-    kernels, pool = session.module(KERNELS), session.task_pool(executor="threads")
+    kernels, pool = session.module(KERNELS), session.task_pool(executor=executor)
     out = session.zeros(4, "u4")
     good = pool.spawn(kernels.work, 1, 32, out, 0, 1)
     bad = pool.spawn(kernels.wild, 1, 1)

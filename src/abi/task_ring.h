@@ -12,6 +12,7 @@
 // at first, so the first lap's phase is 1.
 #pragma once
 
+#include "src/abi/task_fence.h"
 #include "src/abi/task_slot.h"
 
 namespace pergola::abi {
@@ -56,7 +57,8 @@ struct alignas(64) TaskAnswer {
   // that has nothing more under way, so that the host need not wait for the scheduler warp's next round.
   u32 frontier;
   u32 spawned_here;  // into the block's inbox and taken from it, when the block last parked
-  u32 unused[12];
+  u32 faults;        // how many have been told (abi/task_fence.h)
+  u32 unused[11];
 };
 inline constexpr u32 kFrontierBits = 24;
 
@@ -71,9 +73,10 @@ struct TaskRingState {
   // How many warps of the first one of each class have ended already; the urgent ones come first in positions.
   u32 placed[kTaskClasses];
   // Where tasks may spawn tasks (task_inbox.h):
-  u32 inbox_next;   // as `next`, of the inbox
-  u32 from_inbox;   // bit n: positions[n] is the inbox's
-  u32 families;     // of the ring's records that have ended themselves, those whose family goes on
+  u32 inbox_next;  // as `next`, of the inbox
+  u32 from_inbox;  // bit n: positions[n] is the inbox's
+  u32 families;    // of the ring's records that have ended themselves, those whose family goes on
+  u32 fault_lock;  // 1: some warp of the device tells a fault of one of the ring's tasks, or their families
 };
 
 // A kernel with a shape. The device's copy is written before any record names it, and not changed while the executor
@@ -102,13 +105,15 @@ struct TaskExecutorParameters {
   unsigned char* large_parameters;  // of the device: kTaskEntries * large_bytes for each block
   u32 launch;                       // its number, from 1 on
   u32 large_bytes;
-  u32 arena_bytes;  // dynamic shared memory: kArenaLeaves * a power of two
+  u32 arena_bytes;          // dynamic shared memory: kArenaLeaves * a power of two
+  TaskFault* faults;        // kRingRecords for each block, in host memory
+  const void* fence_table;  // abi/task_fence.h; null where bodies have no fences
 };
 inline constexpr u32 kTaskEntries = 64;  // tasks, or pieces of them, that a block has taken and not finished
 inline constexpr u32 kArenaLeaves = 64;  // the smallest pieces of its shared memory
 inline constexpr u32 kTaskMostBarriers = 16;
 
 static_assert(sizeof(TaskRecord) == 64 && sizeof(TaskAnswer) == 64 && sizeof(TaskKindEntry) == 64);
-static_assert(sizeof(TaskExecutorParameters) == 64);
+static_assert(sizeof(TaskExecutorParameters) == 80);
 
 }  // namespace pergola::abi

@@ -38,6 +38,11 @@ struct alignas(16) TaskSlot {
   u32 dynamic_shared_bytes;
   u32 live;  // lanes that have not returned; the body writes it
   u32 here;  // lanes that wait for each other; zero outside of a body
+  // Of a body with fences (abi/task_fence.h), which writes them: what the warp did wrong first, as kFault says, and the
+  // address; how many accesses that may wait for others it has left out. Zero before a body.
+  u32 fault;
+  u64 fault_address;
+  u32 left_out;
   u32 unused[3];
 };
 
@@ -81,8 +86,11 @@ PERGOLA_SLOT_AT(task_id, 64);
 PERGOLA_SLOT_AT(dynamic_shared_bytes, 72);
 PERGOLA_SLOT_AT(live, 76);
 PERGOLA_SLOT_AT(here, 80);
+PERGOLA_SLOT_AT(fault, 84);
+PERGOLA_SLOT_AT(fault_address, 88);
+PERGOLA_SLOT_AT(left_out, 96);
 #undef PERGOLA_SLOT_AT
-static_assert(sizeof(TaskSlot) == 96);
+static_assert(sizeof(TaskSlot) == 112);
 static_assert(sizeof(TaskBarrier) == 8);
 
 }  // namespace pergola::abi

@@ -68,10 +68,16 @@ Status Executor::allocate() {
     std::memset(buffer->host_pointer(), 0, buffer->size_bytes());
   PERGOLA_TRY(copies_->fill(states_, 0, states_->size_bytes(), 0, 4));
   PERGOLA_TRY(copies_->synchronize());
+  PERGOLA_TRY(faults_told_.attach(*device_, blocks_));
+  if (options_.fences) {
+    PERGOLA_ASSIGN(fence_table_, FenceTable::create(*device_, *copies_));
+  }
   rings_ = std::vector<HostRing>(blocks_);
   producers_ = std::make_shared<Producers>(blocks_, fences_);
-  for (std::uint32_t n = 0; n < blocks_; ++n)
+  for (std::uint32_t n = 0; n < blocks_; ++n) {
     rings_[n].attach(host<abi::TaskRing>(rings_memory_) + n, host<abi::TaskAnswer>(answers_) + n);
+    rings_[n].on_faults([this, n] { take_faults(n); });
+  }
   keeper_ = std::thread([this] { keep(); });
   return {};
 }
@@ -103,7 +109,28 @@ Result<Executor::Program> Executor::load(std::uint32_t blocks_per_sm,
   Program program;
   PERGOLA_ASSIGN(program.module, device_->load({&module, text, "the executor", &when_compiled}));
   PERGOLA_ASSIGN(program.kernel, program.module->kernel(kExecutorKernel));
+  PERGOLA_TRY(fence_variables(module, *program.module));
   return program;
+}
+
+// Variables that bodies bring with them are memory too.
+Status Executor::fence_variables(const ptx::Module& text, const device::Module& module) const {
+  if (fence_table_ == nullptr) return {};
+  for (const ptx::Item& item : text.items) {
+    const auto* variable = std::get_if<ptx::Variable>(&item.node);
+    if (variable == nullptr || variable->space != ptx::Space::kGlobal || variable->linkage == ptx::Linkage::kExtern)
+      continue;
+    PERGOLA_ASSIGN(const device::Module::Global global, module.global(variable->name));
+    PERGOLA_TRY(fence_table_->allow(global.address, global.size_bytes));
+  }
+  return {};
+}
+
+std::optional<transform::FenceConfig> Executor::fences() const {
+  if (fence_table_ == nullptr) return std::nullopt;
+  transform::FenceConfig config;
+  config.granule_shift = fence_table_->granule_shift();
+  return config;
 }
 
 Status Executor::send_away(std::optional<Away>& away) {
@@ -121,6 +148,8 @@ Result<std::uint32_t> Executor::add_body(transform::TaskBody body) {
   {
     const std::lock_guard lock(lifecycle_);
     bodies_.push_back(std::move(body));
+    const transform::TaskBody& added = bodies_.back();
+    faults_told_.set_body(static_cast<std::uint32_t>(bodies_.size() - 1), added.kernel, added.fences);
   }
   const Status made = make_program(parameter_bytes);
   if (!made.ok()) {
@@ -257,6 +286,8 @@ Status Executor::start() {
   pointer(answers_, parameters.answers);
   pointer(states_, parameters.states);
   pointer(kinds_memory_, parameters.kinds);
+  pointer(faults_told_.memory(), parameters.faults);
+  if (fence_table_ != nullptr) parameters.fence_table = reinterpret_cast<const void*>(fence_table_->address());
   if (inboxes_ != nullptr) pointer(inboxes_, parameters.inboxes);
   if (!slabs_.empty()) {
     pointer(slabs_.back()->on_device, parameters.large_parameters);
@@ -387,8 +418,9 @@ ExecutorInfo Executor::info() const {
   info.registers_per_thread = resources.registers_per_thread;
   info.local_bytes_per_thread = resources.local_bytes_per_thread;
   info.most_shared_bytes = arena_bytes_;
-  for (const device::BufferPtr& buffer : {rings_memory_, answers_, states_, kinds_memory_})
+  for (const device::BufferPtr& buffer : {rings_memory_, answers_, states_, kinds_memory_, faults_told_.memory()})
     info.memory_bytes += buffer->size_bytes();
+  if (fence_table_ != nullptr) info.memory_bytes += fence_table_->size_bytes();
   for (const auto& slab : slabs_) info.memory_bytes += slab->on_host->size_bytes() + slab->on_device->size_bytes();
   info.launches = launches_;
   if (inboxes_ != nullptr) info.memory_bytes += inboxes_->size_bytes();

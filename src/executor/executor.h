@@ -36,8 +36,11 @@
 
 #include "src/base/function_ref.h"
 #include "src/device/device.h"
+#include "src/device/task_failures.h"
+#include "src/executor/fence_table.h"
 #include "src/executor/host_ring.h"
 #include "src/executor/producers.h"
+#include "src/executor/task_faults.h"
 #include "src/transform/entry_to_task.h"
 
 namespace pergola::executor {
@@ -53,12 +56,13 @@ struct ExecutorOptions {
   std::function<void()> before_start = [] {};
   std::uint32_t blocks = 0;  // 0: as many as the device holds
   std::chrono::microseconds park_after{200};
+  bool fences = true;  // around bodies (docs/decisions/0020-fences.md)
 };
 
 // What spawn() wants to know of a kind.
 struct Kind {
   std::uint32_t number = 0;
-  bool is_urgent = false;  // its tasks are placed before others that wait
+  bool is_urgent = false;             // its tasks are placed before others that wait
   std::uint32_t pieces = 1;           // of a task of several blocks, which run on any resident blocks
   std::uint32_t parameter_bytes = 0;  // in whole words
   // Records that a ring has open at most when another is put there: half as many again as its block runs at once, so
@@ -81,6 +85,9 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
+  // How bodies are to be fenced (TaskConfig::fences).
+  std::optional<transform::FenceConfig> fences() const;
+
   // The number of a new body, which the next launch has. Compiles while tasks run; then those that run end, what else
   // has been spawned waits, and the program is exchanged. kUnsupported where the executor with it asks for more than
   // the device has; it is as before then.
@@ -100,8 +107,9 @@ class Executor {
   // parameters do not fit a record of an inbox, or where it has too many pieces.
   Result<std::uint64_t> handle_of(const Kind& kind) const;
 
-  // Success where the task has ended, kTimeout where it goes on; the executor's failure where it was lost by that.
-  // kInvalidArgument for what is no id of this executor.
+  // How the task has ended: success, or its own failure, where it has fences; kTimeout where it goes on; the executor's
+  // failure where it was lost by that. kInvalidArgument for what is no id of this executor. wait_all() tells the
+  // failures that nobody has been told of, once.
   Status wait(TaskId id, std::optional<std::chrono::nanoseconds> timeout);
   Result<bool> check(TaskId id);
   Status wait_all(std::optional<std::chrono::nanoseconds> timeout);
@@ -122,6 +130,10 @@ class Executor {
   Executor(device::DevicePtr device, const ExecutorOptions& options);
   Status allocate();
   Result<Program> load(std::uint32_t blocks_per_sm, const FunctionRef<Status()>& when_compiled) const;
+  Status fence_variables(const ptx::Module& text, const device::Module& module) const;
+  void take_faults(std::uint32_t ring);
+  void take_all_faults();
+  Status outcome(TaskId id);
   // What whoever replaces the program holds: the kernel is away, and stays so.
   struct Away {
     std::unique_lock<std::mutex> turn;
@@ -173,6 +185,9 @@ class Executor {
   std::atomic<const Slab*> slab_{nullptr};          // the last one
   std::vector<HostRing> rings_;
   std::shared_ptr<Producers> producers_;
+  std::unique_ptr<FenceTable> fence_table_;  // null without fences
+  TaskFaults faults_told_;
+  device::TaskFailures failures_;
 
   std::mutex adding_;  // of bodies; taken before all others
   mutable std::mutex lifecycle_;

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <span>
 
 #include "src/abi/task_ring.h"
@@ -28,6 +29,18 @@ class alignas(64) HostRing {
     answer_ = answer;
   }
 
+  // Called with what the block has told of tasks that failed and nobody has taken (task_faults.h), before a place is
+  // given out again; calls note_faults().
+  void on_faults(std::function<void()> take) { take_faults_ = std::move(take); }
+  std::uint32_t faults_told() const { return load(answer_->faults); }
+  std::uint32_t faults_seen() const { return faults_seen_.load(std::memory_order_acquire); }
+  void note_faults(std::uint32_t seen) { faults_seen_.store(seen, std::memory_order_release); }
+  // Behind a look at what is done: acquired there, so the faults of what is done are seen.
+  void take_faults() {
+    if (faults_told() != faults_seen()) [[unlikely]]
+      take_faults_();
+  }
+
   // Positions given out so far.
   std::uint64_t head() const { return head_.load(std::memory_order_acquire); }
 
@@ -39,9 +52,9 @@ class alignas(64) HostRing {
     return head - at < depth || (head - at < abi::kRingRecords && count_open(at, head) < depth);
   }
 
-  // Writes a record into the next place, which has_room(), and returns its position. `kind` is the number and, above it,
-  // whether it is urgent, as word 0 has them (task_ring.h); `words` are the parameters, in
-  // whole words; the owner's.
+  // Writes a record into the next place, which has_room(), and returns its position. `kind` is the number and, above
+  // it, whether it is urgent, as word 0 has them (task_ring.h); `words` are the parameters, in whole words; the
+  // owner's.
   std::uint64_t push(std::uint32_t kind, std::uint32_t piece, const std::uint64_t* words, std::size_t count) {
     const std::uint64_t position = head_.load(std::memory_order_relaxed);
     const std::uint64_t phase = std::uint64_t{abi::phase_of(position)} << abi::kRecordPhaseBit;
@@ -84,6 +97,7 @@ class alignas(64) HostRing {
     at = std::max(at, told_frontier(head));
     const auto done = static_cast<unsigned>(std::countr_one(done_from(at, head)));
     at += std::min<std::uint64_t>(done, head - at);
+    take_faults();
     known_.store(at, std::memory_order_release);
     return at;
   }
@@ -122,6 +136,8 @@ class alignas(64) HostRing {
   abi::TaskRing* ring_ = nullptr;
   const abi::TaskAnswer* answer_ = nullptr;
   std::atomic<std::uint64_t> head_{0}, known_{0};
+  std::atomic<std::uint32_t> faults_seen_{0};  // of the answer's `faults`; writer: who takes them, under its lock
+  std::function<void()> take_faults_ = [] {};
 };
 
 }  // namespace pergola::executor

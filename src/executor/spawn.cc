@@ -93,6 +93,8 @@ static std::size_t to_words(std::span<const std::byte> parameters, std::uint64_t
 TaskId Executor::try_spawn(const Kind& kind, std::span<const std::byte> parameters) noexcept {
   if (kind.pieces != 1 || parameters.size() > abi::kRecordParameterBytes || !running_.load(std::memory_order_relaxed))
     return 0;
+  if (fence_table_ != nullptr && fence_table_->is_behind()) [[unlikely]]
+    return 0;
   std::uint64_t words[abi::kRecordWords - 1];
   const std::size_t count = to_words(parameters, words);
   Producer* const mine = producers_->known();
@@ -131,6 +133,9 @@ Result<TaskId> Executor::push(Producer& producer, const Kind& kind, std::uint32_
 Result<TaskId> Executor::spawn(const Kind& kind, std::span<const std::byte> parameters) {
   if (failed_.load(std::memory_order_relaxed)) [[unlikely]]
     return failure();
+  // The task may be given memory that is new: the table knows it before the record is there.
+  if (fence_table_ != nullptr && fence_table_->is_behind()) [[unlikely]]
+    PERGOLA_TRY(fence_table_->update());
   Producer& mine = producers_->mine();
   std::vector<TaskId> pieces(kind.pieces == 1 ? 0 : kind.pieces);
   Result<TaskId> id = [&] {
@@ -152,15 +157,23 @@ Result<TaskId> Executor::push_pieces(Producer& producer, const Kind& kind, std::
     producer.left = std::min(producer.left, 1u);
     PERGOLA_ASSIGN(pieces[n], push(producer, kind, n, parameters));
   }
-  const std::lock_guard lock(groups_mutex_);
-  const TaskId id = next_group_++;
-  groups_.emplace(id, std::move(pieces));
-  if (groups_.size() > most_groups_) {  // those nobody has asked for
-    std::erase_if(groups_, [&](const auto& group) {
-      return std::all_of(group.second.begin(), group.second.end(), [&](TaskId piece) { return is_piece_done(piece); });
-    });
-    most_groups_ = std::max<std::size_t>(1024, 2 * groups_.size());
+  std::vector<TaskId> forgotten;  // that have ended, and nobody has asked for
+  TaskId id = 0;
+  {
+    const std::lock_guard lock(groups_mutex_);
+    id = next_group_++;
+    if (failures_.count() != 0)  // a piece that has failed by now is known by its own id
+      for (const TaskId piece : pieces) failures_.rename(piece, id);
+    groups_.emplace(id, std::move(pieces));
+    if (groups_.size() <= most_groups_) return id;
+    for (const auto& [of, parts] : groups_)
+      if (std::all_of(parts.begin(), parts.end(), [&](TaskId piece) { return is_piece_done(piece); }))
+        forgotten.push_back(of);
   }
+  take_all_faults();
+  const std::lock_guard lock(groups_mutex_);
+  for (const TaskId of : forgotten) groups_.erase(of);
+  most_groups_ = std::max<std::size_t>(1024, 2 * groups_.size());
   return id;
 }
 
@@ -177,14 +190,18 @@ Executor::Deadline Executor::deadline_after(std::optional<std::chrono::nanosecon
 
 Result<bool> Executor::is_done(TaskId id) {
   if ((id & kGroupBit) != 0) {
+    {
+      const std::lock_guard lock(groups_mutex_);
+      if (id >= next_group_)
+        return PERGOLA_ERROR(kInvalidArgument, "{:#x} is no id of a task that this pool has spawned.", id);
+      const auto group = groups_.find(id);
+      if (group == groups_.end()) return true;
+      for (const TaskId piece : group->second)
+        if (!is_piece_done(piece)) return false;
+    }
+    take_all_faults();  // while it is known whose the pieces are
     const std::lock_guard lock(groups_mutex_);
-    if (id >= next_group_)
-      return PERGOLA_ERROR(kInvalidArgument, "{:#x} is no id of a task that this pool has spawned.", id);
-    const auto group = groups_.find(id);
-    if (group == groups_.end()) return true;
-    for (const TaskId piece : group->second)
-      if (!is_piece_done(piece)) return false;
-    groups_.erase(group);
+    groups_.erase(id);
     return true;
   }
   const TaskId ring = (id >> kIdRingShift) - 1, position = id & kPositionMask;
@@ -224,12 +241,13 @@ Status Executor::wait(TaskId id, std::optional<std::chrono::nanoseconds> timeout
     const Entered entered(*producers_, *mine);
     if (!mine->owned.empty() && (id >> kIdRingShift) == mine->owned[mine->at] + 1) mine->left = kTasksOfATurn;
   }
-  return status;
+  return status.ok() ? outcome(id) : status;
 }
 
 Result<bool> Executor::check(TaskId id) {
   PERGOLA_ASSIGN(const bool done, is_done(id));
   if (!done && failed_.load(std::memory_order_acquire)) return failure();
+  if (done) PERGOLA_TRY(outcome(id));
   return done;
 }
 
@@ -237,9 +255,35 @@ Status Executor::wait_all(std::optional<std::chrono::nanoseconds> timeout) {
   boost::container::small_vector<std::uint64_t, 512> heads;
   for (const HostRing& ring : rings_) heads.push_back(ring.head());
   std::size_t at = 0;
-  return wait_until(deadline_after(timeout), [&]() -> Result<bool> {
+  PERGOLA_TRY(wait_until(deadline_after(timeout), [&]() -> Result<bool> {
     while (at < heads.size() && rings_[at].frontier() >= heads[at]) ++at;
     return at == heads.size();
+  }));
+  take_all_faults();
+  return failures_.untold();
+}
+
+// ── Failures of tasks ───────────────────────────────────────────────────────────────────────────────────────────────
+
+void Executor::take_all_faults() {
+  for (HostRing& ring : rings_) ring.take_faults();
+}
+
+// Of a task that has ended.
+Status Executor::outcome(TaskId id) {
+  if ((id & kGroupBit) == 0) rings_[(id >> kIdRingShift) - 1].take_faults();
+  return failures_.outcome(id);
+}
+
+// What a ring's block has told becomes failures of tasks; of a piece, its task's.
+void Executor::take_faults(std::uint32_t ring) {
+  if (fence_table_ == nullptr) return;
+  faults_told_.take(ring, rings_[ring], *fence_table_, [&](std::uint64_t position, const std::string& message) {
+    TaskId id = TaskId{ring + 1} << kIdRingShift | position;
+    const std::lock_guard lock(groups_mutex_);
+    for (const auto& [of, pieces] : groups_)
+      if (std::find(pieces.begin(), pieces.end(), id) != pieces.end()) id = of;
+    failures_.add(id, Code::kDeviceFault, message);
   });
 }
 

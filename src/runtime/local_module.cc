@@ -78,6 +78,8 @@ LocalModule::LaunchState LocalModule::launch_state(const session::KernelInfo& in
 LocalModule::~LocalModule() {
   for (auto& [name, resource] : variables_)
     if (resource != nullptr) session_->scheduler().retire(std::move(resource), nullptr);
+  const auto quiet = session_->quiet_tasks();  // drivers unload where no kernel is resident
+  module_.reset();
 }
 
 Result<session::KernelPtr> LocalModule::kernel(std::string_view name, std::string_view signature) {

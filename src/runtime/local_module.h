@@ -44,7 +44,7 @@ class LocalModule final : public session::Module, public std::enable_shared_from
                            std::shared_ptr<scheduler::BlockForm> block_form) const;
 
   const std::shared_ptr<LocalSession> session_;
-  const device::ModulePtr module_;
+  device::ModulePtr module_;
   const std::string name_;
   const std::shared_ptr<const std::string> ptx_;
   const std::vector<session::KernelName> names_;

@@ -112,6 +112,14 @@ Result<session::TaskExecutor> wanted_executor(session::TaskExecutor asked) {
   return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_TASK_EXECUTOR is '{}'; it can be 'resident' or 'threads'.", given);
 }
 
+Result<bool> wanted_fences(bool asked) {
+  const char* given = std::getenv("PERGOLA_TASK_FENCES");
+  if (given == nullptr || *given == '\0') return asked;
+  if (std::string_view(given) == "on") return true;
+  if (std::string_view(given) == "off") return false;
+  return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_TASK_FENCES is '{}'; it can be 'on' or 'off'.", given);
+}
+
 }  // namespace
 
 Result<std::shared_ptr<TaskWork>> TaskWork::create(device::DevicePtr device, const session::TaskPoolOptions& options,
@@ -125,6 +133,7 @@ Result<std::shared_ptr<TaskWork>> TaskWork::create(device::DevicePtr device, con
                          "A pool cannot park after {} microseconds: give 0 for the usual 200, or more.",
                          own.park_after.count());
   PERGOLA_ASSIGN(const session::TaskExecutor executor, wanted_executor(options.executor));
+  PERGOLA_ASSIGN(own.fences, wanted_fences(options.fences));
   auto work = std::make_shared<TaskWork>();
   if (executor != session::TaskExecutor::kResident) {
     PERGOLA_ASSIGN(work->direct_, device::cpu::create_task_runner(device, options.blocks));
@@ -144,8 +153,9 @@ Result<TaskWork::Made> TaskWork::body_of(const std::shared_ptr<const LocalModule
   Made& made = bodies_[{module.get(), index}];
   if (made.module.lock() == module) return made;
   PERGOLA_ASSIGN(const ptx::Module parsed, ptx::parse(module->ptx(), info.name));
-  const transform::TaskConfig config =
+  transform::TaskConfig config =
       executor::task_config(info.parameter_bytes, executor::most_static_shared_bytes(executor::kArenaBytes));
+  if (resident_ != nullptr) config.fences = resident_->fences();
   PERGOLA_ASSIGN(auto body, transform::entry_to_task(parsed, info.name, config));
   Made fresh{module};
   if (resident_ != nullptr) {

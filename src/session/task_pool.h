@@ -43,8 +43,8 @@ class TaskKind {
   virtual Result<std::uint64_t> on_device() = 0;
   // Checks the arguments as launch() does. Waits where too many tasks are under way, and for work on the arrays.
   virtual Result<TaskId> spawn(std::span<const Argument> arguments) = 0;
-  // The same with the parameters as the kernel's signature lays them out (KernelInfo), and neither checks nor order with
-  // the session's other work: what they point at must stay until the task has ended.
+  // The same with the parameters as the kernel's signature lays them out (KernelInfo), and neither checks nor order
+  // with the session's other work: what they point at must stay until the task has ended.
   virtual Result<TaskId> spawn_packed(std::span<const std::byte> parameters) = 0;
   // The same where that takes no waiting and nothing is wrong; else 0, and nothing is spawned.
   virtual TaskId try_spawn_packed(std::span<const std::byte>) noexcept { return 0; }
@@ -61,28 +61,31 @@ struct TaskPoolOptions {
   std::uint32_t blocks = 0;                 // resident blocks, or threads; 0: as many as the device holds
   std::chrono::microseconds park_after{0};  // without work the resident kernel ends after that; 0: 200
   TaskExecutor executor = TaskExecutor::kUsual;
+  // Of a resident kernel: a task's wild access or trap is its own failure and not the device's (docs/tasks.md).
+  // PERGOLA_TASK_FENCES, "on" or "off", counts where it is set.
+  bool fences = true;
 };
 
 // What the pool has done, and what it runs on. Without a resident kernel what is said of it is 0.
 struct TaskPoolInfo {
-  std::uint32_t blocks = 0;               // of the resident kernel, or threads
-  std::uint32_t registers_per_thread = 0;  // of it, with all kinds so far in it; 0 before the first launch
+  std::uint32_t blocks = 0;                  // of the resident kernel, or threads
+  std::uint32_t registers_per_thread = 0;    // of it, with all kinds so far in it; 0 before the first launch
   std::uint32_t local_bytes_per_thread = 0;  // what it spills, and the kernels' own local memory
-  std::uint32_t most_threads = 0;         // of a block of a task
-  std::uint32_t most_shared_bytes = 0;    // of a block of a task
-  std::uint64_t memory_bytes = 0;         // of the pool, on host and device
-  std::uint64_t launches = 0;             // of the resident kernel: the first, after parking, for new kinds
-  std::uint64_t spawned = 0;              // by the host
-  std::uint64_t spawned_by_tasks = 0;     // of a resident kernel: as it was when it last parked
-  bool is_running = false;  // the resident kernel is on the device now
+  std::uint32_t most_threads = 0;            // of a block of a task
+  std::uint32_t most_shared_bytes = 0;       // of a block of a task
+  std::uint64_t memory_bytes = 0;            // of the pool, on host and device
+  std::uint64_t launches = 0;                // of the resident kernel: the first, after parking, for new kinds
+  std::uint64_t spawned = 0;                 // by the host
+  std::uint64_t spawned_by_tasks = 0;        // of a resident kernel: as it was when it last parked
+  bool is_running = false;                   // the resident kernel is on the device now
 };
 
 class TaskPool {
  public:
   virtual ~TaskPool() = default;
-  // kUnsupported, with the line and the numbers, where the kernel cannot be a task (transform/entry_to_task.h) or asks for
-  // more than the pool's shape has. Compiles; tasks under way end first, others may be spawned meanwhile. The same kernel
-  // and shape again give the same kind at once.
+  // kUnsupported, with the line and the numbers, where the kernel cannot be a task (transform/entry_to_task.h) or asks
+  // for more than the pool's shape has. Compiles; tasks under way end first, others may be spawned meanwhile. The same
+  // kernel and shape again give the same kind at once.
   virtual Result<TaskKindPtr> prepare(const KernelPtr& kernel, const LaunchShape& shape) = 0;
   // Returns how the task ended: success, or why it did not. kTimeout where it goes on. An id of another pool, or 0, is
   // kInvalidArgument.

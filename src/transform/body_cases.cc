@@ -5,6 +5,7 @@
 
 #include "src/abi/task_inbox.h"
 #include "src/transform/body_editor.h"
+#include "src/transform/fence_accesses.h"
 #include "src/transform/inline_body.h"
 #include "src/transform/rename_symbols.h"
 #include "src/transform/task_rewriter.h"
@@ -92,7 +93,8 @@ class Linked {
   std::vector<ptx::Item> items;
 
  private:
-  std::set<std::string> declared_{kTaskSlotsName, abi::kTaskSpawnFunction};  // the kernel has them
+  // The kernel has them.
+  std::set<std::string> declared_{kTaskSlotsName, kFenceTableName, abi::kTaskSpawnFunction};
 };
 
 }  // namespace

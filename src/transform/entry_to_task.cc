@@ -8,6 +8,7 @@
 #include "src/analysis/call_graph.h"
 #include "src/analysis/cfg.h"
 #include "src/ptx/semantics.h"
+#include "src/transform/fence_accesses.h"
 #include "src/transform/kernel_boundary.h"
 #include "src/transform/lane_flow.h"
 #include "src/transform/task_plan.h"
@@ -76,6 +77,27 @@ ptx::Variable slots_variable() {
   return slots;
 }
 
+ptx::Variable fence_table_variable() {
+  ptx::Variable table;
+  table.space = ptx::Space::kShared;
+  table.linkage = ptx::Linkage::kExtern;
+  table.type = ptx::Type::kB8;
+  table.align_bytes = 8;
+  table.name = kFenceTableName;
+  table.extents = {8};
+  return table;
+}
+
+// What malloc() in kernels gives is memory that the host knows nothing of.
+bool allocates(const analysis::CallGraph& graph) {
+  for (const analysis::CallGraph::Node& node : graph.nodes)
+    for (const ptx::Statement& statement : node.function->body)
+      if (const Instruction* in = statement.instruction(); in != nullptr && in->op == ptx::Op::kCall)
+        for (const Operand& operand : in->operands)
+          if (operand.name == "malloc" || operand.name == "free") return true;
+  return false;
+}
+
 void make_func(ptx::Function& function, const std::string& name) {
   function.is_entry = false;
   function.linkage = ptx::Linkage::kNone;
@@ -88,9 +110,22 @@ void make_func(ptx::Function& function, const std::string& name) {
   function.directives.clear();
 }
 
+// A function of the body, fenced where that is wanted; `flow` is the kernel's, null of a device function.
+Result<ptx::Function> make_body(const ptx::Module& module, const ptx::Function& function, const TaskPlan& plan,
+                                const LaneFlow* flow, TaskBody& body) {
+  PERGOLA_ASSIGN(ptx::Function made, rewrite_for_task(function, plan, flow));
+  make_loads_coherent(made, plan.config.constant_lines);
+  if (!plan.config.fences) return made;
+  const FenceTarget target{module, *plan.config.fences, flow == nullptr ? nullptr : kEndLabel, plan.is_ragged,
+                           [&plan](const Instruction& in) { return plan.together_at(in); }};
+  PERGOLA_TRY(fence_accesses(made, target, body.fences, body.fence_counts));
+  return made;
+}
+
 // Items in the order of the text, so that what is declared before its use stays so.
 Result<ptx::Module> build_module(const ptx::Module& module, const TaskPlan& plan, const analysis::CallGraph& graph,
-                                 const LaneFlow& flow, const ptx::Function& ended, const std::string& name) {
+                                 const LaneFlow& flow, const ptx::Function& ended, TaskBody& task) {
+  const std::string& name = task.function;
   ptx::Module out;
   out.source_name = module.source_name;
   out.address_size = module.address_size;
@@ -102,23 +137,22 @@ Result<ptx::Module> build_module(const ptx::Module& module, const TaskPlan& plan
   out.targets = {arch_of(own) < arch_of(plan.config.target) ? plan.config.target
                                                             : own};  // no `debug`: its sections are left out
   out.items.push_back({slots_variable()});
+  if (plan.config.fences) out.items.push_back({fence_table_variable()});
   const Reached reached(module, graph);
   for (const ptx::Item& item : module.items) {
     if (const auto* variable = std::get_if<ptx::Variable>(&item.node)) {
       if (variable->space != ptx::Space::kShared && reached.contains(variable->name)) out.items.push_back(item);
     } else if (const auto* function = std::get_if<ptx::Function>(&item.node)) {
       if (function == plan.entry) {
-        PERGOLA_ASSIGN(ptx::Function body, rewrite_for_task(ended, plan, &flow));
+        PERGOLA_ASSIGN(ptx::Function body, make_body(module, ended, plan, &flow, task));
         make_func(body, name);
-        make_loads_coherent(body, plan.config.constant_lines);
         out.items.push_back({std::move(body)});
       } else if (!function->is_entry && reached.contains(function->name)) {
         if (!function->has_body) {
           out.items.push_back(item);
           continue;
         }
-        PERGOLA_ASSIGN(ptx::Function body, rewrite_for_task(*function, plan, nullptr));
-        make_loads_coherent(body, plan.config.constant_lines);
+        PERGOLA_ASSIGN(ptx::Function body, make_body(module, *function, plan, nullptr, task));
         out.items.push_back({std::move(body)});
       }
     } else if (const auto* verbatim = std::get_if<ptx::Verbatim>(&item.node)) {
@@ -149,9 +183,9 @@ Result<bool> may_wait(const analysis::CallGraph& graph) {
   return strong && loops;
 }
 
-}  // namespace
-
-Result<TaskBody> entry_to_task(const ptx::Module& module, std::string_view kernel, const TaskConfig& config) {
+// `ends_asserts`: a failed assert ends its lane, which may make the kernel ragged, and then refused.
+Result<TaskBody> make_task(const ptx::Module& module, std::string_view kernel, const TaskConfig& config,
+                           bool ends_asserts) {
   const ptx::Function* entry = module.find_function(kernel);
   if (entry == nullptr || !entry->is_entry || !entry->has_body)
     return PERGOLA_ERROR(kNotFound, "{} defines no kernel '{}'; only an .entry can become a task.", module.source_name,
@@ -164,7 +198,9 @@ Result<TaskBody> entry_to_task(const ptx::Module& module, std::string_view kerne
   PERGOLA_TRY(refuse_as_task(module, *entry, graph, config));
   PERGOLA_ASSIGN(TaskPlan plan, make_task_plan(module, *entry, graph, config));
 
+  if (allocates(graph)) plan.config.fences.reset();
   ptx::Function ended = *entry;
+  if (plan.config.fences) part_traps(ended, ends_asserts);
   end_at_label(ended);
   PERGOLA_ASSIGN(const LaneFlow flow, lane_flow(ended, [&](const Instruction& in) { return plan.together_at(in); }));
   plan.is_ragged = flow.is_ragged;
@@ -175,7 +211,7 @@ Result<TaskBody> entry_to_task(const ptx::Module& module, std::string_view kerne
   TaskBody body;
   body.kernel = entry->name;
   body.function = "pergola_task_" + entry->name;
-  PERGOLA_ASSIGN(body.module, build_module(module, plan, graph, flow, ended, body.function));
+  PERGOLA_ASSIGN(body.module, build_module(module, plan, graph, flow, ended, body));
   body.parameter_bytes = plan.signature.parameter_bytes;
   body.static_shared_bytes = plan.static_shared_bytes;
   body.dynamic_shared_offset = plan.dynamic_shared_offset;
@@ -192,6 +228,14 @@ Result<TaskBody> entry_to_task(const ptx::Module& module, std::string_view kerne
   body.needs_block =
       waits || !plan.kinds.empty() || !plan.shared.empty() || plan.static_shared_bytes != 0 || plan.uses_dynamic_shared;
   return body;
+}
+
+}  // namespace
+
+Result<TaskBody> entry_to_task(const ptx::Module& module, std::string_view kernel, const TaskConfig& config) {
+  Result<TaskBody> body = make_task(module, kernel, config, true);
+  if (body.ok() || body.code() != Code::kUnsupported || !config.fences) return body;
+  return make_task(module, kernel, config, false);
 }
 
 Status check_registers(const TaskBody& body, const TaskRegisters& registers) {

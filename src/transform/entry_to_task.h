@@ -29,6 +29,26 @@
 
 namespace pergola::transform {
 
+// Whether and how bodies are fenced (fence_accesses.h).
+struct FenceConfig {
+  std::uint32_t granule_shift = 16;  // of the table: granules of 2^granule_shift bytes are memory or not
+  bool merges = true;                // one check for neighbouring accesses, none where one has been made
+};
+
+// What a fence may find at one instruction.
+struct FenceSite {
+  enum class Kind : std::uint8_t { kRead, kWrite, kAtomic, kTrap, kAssert };
+  Kind kind = Kind::kRead;
+  std::uint32_t bytes = 0;
+  std::string place;        // "blur.cu:77", or the line of the PTX
+  std::string instruction;  // "st.global.f32"
+  std::string text;         // of an assert: what does not hold, and where it says so
+};
+
+struct FenceCounts {
+  std::uint32_t accesses = 0, checks = 0, instructions = 0;  // fenced; of what they became: outside of cold paths
+};
+
 struct TaskConfig {
   // What the executor can give one block of a task.
   std::uint32_t most_threads = abi::kTaskMostThreads;
@@ -42,6 +62,7 @@ struct TaskConfig {
   // Lines of the module's text whose loads may stay non-coherent (ld.global.nc): nobody writes what they read while the
   // kernel that runs the body does. Ascending.
   std::vector<std::uint32_t> constant_lines{};
+  std::optional<FenceConfig> fences{};
 };
 
 enum class TaskBarrierKind : std::uint8_t {
@@ -72,6 +93,9 @@ struct TaskBody {
   // Lanes may return while others of their warp are elsewhere: collectives then meet through memory, which is slow.
   bool is_ragged = false;
   std::optional<std::array<std::uint32_t, 3>> required_threads, max_threads;
+  // Of a body with fences: TaskSlot::fault names one of these. `pergola_fence_table` is declared extern then.
+  std::vector<FenceSite> fences;
+  FenceCounts fence_counts;
 };
 
 // `kernel` must be an .entry of `module` that the verifier accepts. kUnsupported, with the line and the numbers, where

@@ -145,7 +145,7 @@ TEST(EntryToTask, TheModule_HoldsWhatTheKernelReaches) {
   const std::string text = ptx::print(body->module);
   EXPECT_TRUE(ptx::verify(body->module).ok()) << ptx::verify(body->module).message();
   EXPECT_THAT(text, AllOf(HasSubstr(".func pergola_task_k()"), HasSubstr(".func f()"), HasSubstr("table[2]"),
-                          HasSubstr(".extern .shared .align 16 .b8 pergola_task_slots[3072];"),
+                          HasSubstr(".extern .shared .align 16 .b8 pergola_task_slots[3584];"),
                           HasSubstr("st.shared.u32 [%pergola_shared], %r1;"),
                           HasSubstr("ld.shared.u32 %pergola_ctaid_y, [%pergola_slot+20];")));
   EXPECT_THAT(text, AllOf(Not(HasSubstr(".entry")), Not(HasSubstr("unused")), Not(HasSubstr("func g")),

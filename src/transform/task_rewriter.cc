@@ -19,8 +19,6 @@ using ptx::Operand;
 using ptx::Special;
 using ptx::Type;
 
-constexpr char kEndLabel[] = "$pergola_end";
-
 // A virtual register: its name, and the text that loads it.
 struct Virtual {
   std::string name;

@@ -1,5 +1,7 @@
 #include "src/device/cpu/cpu_buffer.h"
 
+#include "src/device/known_memory.h"
+
 namespace pergola::device::cpu {
 namespace {
 
@@ -23,7 +25,8 @@ Result<std::shared_ptr<CpuBuffer>> CpuBuffer::create(std::shared_ptr<DeviceMemor
   GuardedBytes storage = GuardedBytes::make(size_bytes, memory->align_bytes);
   if (storage.data() == nullptr) {
     memory->used_bytes.fetch_sub(size_bytes, std::memory_order_relaxed);
-    return PERGOLA_ERROR(kResourceExhausted, "The host has no {} bytes free for a buffer of the CPU device.", size_bytes);
+    return PERGOLA_ERROR(kResourceExhausted, "The host has no {} bytes free for a buffer of the CPU device.",
+                         size_bytes);
   }
   auto made = std::shared_ptr<CpuBuffer>(new CpuBuffer(std::move(memory), std::move(storage), size_bytes, kind));
   if (kind == MemoryKind::kHostVisible) {
@@ -47,11 +50,15 @@ std::shared_ptr<CpuBuffer> DeviceMemory::host_visible(const void* begin, std::si
 
 CpuBuffer::CpuBuffer(std::shared_ptr<DeviceMemory> memory, GuardedBytes storage, std::size_t size_bytes,
                      MemoryKind kind)
-    : memory_(std::move(memory)), storage_(std::move(storage)), size_bytes_(size_bytes), kind_(kind),
+    : memory_(std::move(memory)),
+      storage_(std::move(storage)),
+      size_bytes_(size_bytes),
+      kind_(kind),
       id_(memory_->next_buffer_id.fetch_add(1, std::memory_order_relaxed)) {
   const auto begin = reinterpret_cast<std::uintptr_t>(bytes());
   std::string what = fmt::format("buffer {} ({} bytes)", id_, size_bytes_);
   memory_->map.add({begin, size_bytes_, what, true});
+  KnownMemory::instance().add(begin, size_bytes_);
   memory_->margins.add({begin, size_bytes_, storage_.slack_before(), storage_.slack_after(), std::move(what)});
 }
 
@@ -60,11 +67,14 @@ CpuBuffer::~CpuBuffer() {
     const std::scoped_lock lock(memory_->mutex_);
     memory_->host_visible_.erase(reinterpret_cast<std::uintptr_t>(bytes()));
   }
+  KnownMemory::instance().remove(address(), size_bytes_);
   memory_->map.remove(reinterpret_cast<std::uintptr_t>(bytes()));
   memory_->margins.remove(reinterpret_cast<std::uintptr_t>(bytes()));
   memory_->used_bytes.fetch_sub(size_bytes_, std::memory_order_relaxed);
 }
 
-std::byte* CpuBuffer::bytes() const { return storage_.data(); }
+std::byte* CpuBuffer::bytes() const {
+  return storage_.data();
+}
 
 }  // namespace pergola::device::cpu

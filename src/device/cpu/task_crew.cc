@@ -230,26 +230,11 @@ void TaskCrew::note_ended(Slot& slot, Status status) {
     close_slot(slot);
   }
   if (founder.members != 0 || !founder.has_ended_itself) return;
-  if (!founder.outcome.ok()) keep_failure(founder);
+  if (!founder.outcome.ok())
+    failures_.add(id_of(founder, founder.state.load(std::memory_order_relaxed)), founder.outcome.code(),
+                  founder.outcome.message());
   founder.outcome = {};
   close_slot(founder);
-}
-
-void TaskCrew::keep_failure(const Slot& slot) {
-  if (failed_.size() == kMostFailures) {
-    const auto oldest = failed_.find(failed_in_order_.front());
-    untold_ -= oldest->second.told ? 0 : 1;
-    failed_.erase(oldest);
-    failed_in_order_.pop_front();
-  }
-  const Id id = id_of(slot, slot.state.load(std::memory_order_relaxed));
-  failed_.emplace(
-      id, Failure{Error{slot.outcome.code(), fmt::format("Task {:#x} has failed: {}", id, slot.outcome.message()),
-                        __FILE__, __LINE__}});
-  failed_in_order_.push_back(id);
-  ++untold_;
-  ++failed_count_;
-  any_failed_.store(true, std::memory_order_release);
 }
 
 void TaskCrew::close_slot(Slot& slot) {
@@ -366,29 +351,15 @@ Status TaskCrew::wait_until(Deadline deadline, const Next& next) {
   return {};
 }
 
-Status TaskCrew::told(Id id) {
-  const auto found = failed_.find(id);
-  if (found == failed_.end()) return {};
-  if (!found->second.told) --untold_;
-  found->second.told = true;
-  return found->second.error;
-}
-
-Status TaskCrew::outcome(Id id) {
-  if (!any_failed_.load(std::memory_order_acquire)) return {};
-  const std::scoped_lock lock(mutex_);
-  return told(id);
-}
-
 Status TaskCrew::wait(Id id, Deadline deadline) {
   PERGOLA_TRY(has_ended(id).status());
   PERGOLA_TRY(wait_until(deadline, [&] { return *has_ended(id) ? 0 : id; }));
-  return outcome(id);
+  return failures_.outcome(id);
 }
 
 Result<bool> TaskCrew::check(Id id) {
   PERGOLA_ASSIGN(const bool ended, has_ended(id));
-  if (ended) PERGOLA_TRY(outcome(id));
+  if (ended) PERGOLA_TRY(failures_.outcome(id));
   return ended;
 }
 
@@ -408,32 +379,7 @@ Status TaskCrew::wait_all(Deadline deadline) {
     while (!open.empty() && *has_ended(open.back().second)) open.pop_back();
     return open.empty() ? 0 : open.back().second;
   }));
-  if (!any_failed_.load(std::memory_order_acquire)) return {};
-  const std::scoped_lock lock(mutex_);
-  return untold();
-}
-
-Status TaskCrew::untold() {
-  if (untold_ == 0) return {};
-  constexpr std::size_t kNamed = 8;
-  const Error* first = nullptr;
-  std::vector<std::string> others;
-  for (const Id id : failed_in_order_) {
-    Failure& failure = failed_.at(id);
-    if (std::exchange(failure.told, true)) continue;
-    if (first == nullptr)
-      first = &failure.error;
-    else if (others.size() < kNamed)
-      others.push_back(fmt::format("{:#x}", id));
-  }
-  const std::size_t more = std::exchange(untold_, 0) - 1;
-  if (more == 0) return *first;
-  const std::size_t unnamed = more - others.size();
-  const std::string rest = unnamed == 0 ? "" : fmt::format(" and {} more", unnamed);
-  return Error{first->code,
-               fmt::format("{} tasks have failed; {} The others are {}{}.", more + 1, first->message,
-                           fmt::join(others, ", "), rest),
-               __FILE__, __LINE__};
+  return failures_.untold();
 }
 
 TaskRunnerInfo TaskCrew::info() const {
@@ -445,7 +391,7 @@ TaskRunnerInfo TaskCrew::info() const {
   for (std::uint32_t n = 0; n < kMostOpen; ++n) info.memory_bytes += slots_[n].parameters.size_bytes();
   info.spawned = spawned_;
   info.spawned_by_tasks = spawned_by_tasks_;
-  info.failed = failed_count_;
+  info.failed = failures_.count();
   return info;
 }
 

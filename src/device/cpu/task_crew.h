@@ -13,7 +13,7 @@
 // their founder, keeps its slot until all of them have ended.
 //
 // A task has a slot from spawn to end, of kMostOpen. Its id is the slot's number and how often the slot had been given
-// out: what is asked for later is known to have ended without being kept. Failures are kept, kMostFailures of them.
+// out: what is asked for later is known to have ended without being kept. Failures are kept (task_failures.h).
 //
 // Locks: mutex_ guards all but what says otherwise; no kernel runs under it. The crew is shared by its owner and its
 // threads, so that a kernel that ignores cancellation can be left behind. Thread-safe.
@@ -22,7 +22,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -34,6 +33,7 @@
 #include "src/device/cpu/cpu_module.h"
 #include "src/device/cpu/print.h"
 #include "src/device/cpu/resident_block.h"
+#include "src/device/task_failures.h"
 #include "src/device/task_runner.h"
 
 namespace pergola::device::cpu {
@@ -46,7 +46,7 @@ class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
   using Id = TaskRunner::Id;
   using Deadline = std::optional<std::chrono::steady_clock::time_point>;
   static constexpr std::uint32_t kSlotBits = 12, kMostOpen = 1u << kSlotBits;
-  static constexpr std::size_t kMostFailures = 1 << 16, kMostResidents = 32;
+  static constexpr std::size_t kMostResidents = 32;
 
   class Kind final : public TaskRunner::Kind {
    public:
@@ -115,7 +115,6 @@ class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
   Status end(Slot& slot);                      // by whoever has run the last one
   void note_ended(Slot& slot, Status status);  // under mutex_
   void close_slot(Slot& slot);                 // likewise
-  void keep_failure(const Slot& founder);      // likewise
   Result<bool> spawn_from(Slot& parent, std::uint64_t handle, std::uint32_t parameter_bytes,
                           std::span<const std::uint64_t, TaskSpawner::kWords> words);
   Slot& enqueue(std::uint32_t number, bool high_priority);  // under mutex_
@@ -127,9 +126,6 @@ class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
   Result<bool> has_ended(Id id) const;
   template <typename IsOver>
   Status wait_until(Deadline deadline, const IsOver& is_over);
-  Status outcome(Id id);
-  Status told(Id id);  // under mutex_; how the ended task ended
-  Status untold();     // under mutex_
   Status open_slot(Slot& slot, const TaskRunner::KindPtr& kind, std::span<const std::byte> parameters);
 
   const std::shared_ptr<CpuDevice> device_;
@@ -141,17 +137,10 @@ class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
   std::size_t looking_ = 0, sleeping_ = 0;                                // workers without anything
   std::size_t wait_for_room_ = 0, high_wait_for_room_ = 0, waiting_ = 0;  // threads that spawn, and that wait
   std::size_t open_ = 0;
-  std::uint64_t last_serial_ = 0, spawned_ = 0, spawned_by_tasks_ = 0, failed_count_ = 0;
+  std::uint64_t last_serial_ = 0, spawned_ = 0, spawned_by_tasks_ = 0;
   std::vector<TaskRunner::KindPtr> handles_;  // by their numbers
   std::atomic<std::uint64_t> arrived_{0};     // as QueueWorker's: what looks for work without the lock looks at it
-  std::atomic<bool> any_failed_{false};       // set once, under mutex_, before the failed task's state
-  struct Failure {
-    Error error;
-    bool told = false;
-  };
-  std::map<Id, Failure> failed_;
-  std::deque<Id> failed_in_order_;
-  std::size_t untold_ = 0;
+  TaskFailures failures_;                     // added to under mutex_, before the failed task's state
   Status cancelled_;
   bool stop_ = false;
   std::vector<std::thread> threads_;

@@ -48,6 +48,7 @@ std::shared_ptr<CudaBuffer> CudaBuffer::adopt(ContextPtr context, const ForeignM
 }
 
 CudaBuffer::~CudaBuffer() {
+  KnownMemory::instance().remove(address_, size_bytes_);
   if (owner_ != nullptr) return;
   context_->enter_quietly();
   if (kind_ != MemoryKind::kHostVisible) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "src/device/cuda/context.h"
+#include "src/device/known_memory.h"
 
 namespace pergola::device::cuda {
 
@@ -29,7 +30,9 @@ class CudaBuffer final : public Buffer {
 
  private:
   CudaBuffer(ContextPtr context, CUdeviceptr address, std::byte* host, std::size_t size_bytes, MemoryKind kind)
-      : context_(std::move(context)), address_(address), host_(host), size_bytes_(size_bytes), kind_(kind) {}
+      : context_(std::move(context)), address_(address), host_(host), size_bytes_(size_bytes), kind_(kind) {
+    KnownMemory::instance().add(address_, size_bytes_);
+  }
 
   const ContextPtr context_;
   const CUdeviceptr address_;

@@ -9,6 +9,7 @@ using namespace pergola::abi;
 
 extern "C" {
 __shared__ TaskSlot pergola_task_slots[32];
+__shared__ u64 pergola_fence_table;  // where bodies have fences (transform/fence_accesses.h); else 0
 }
 
 namespace {

@@ -51,6 +51,15 @@ __device__ u32 subtract(u32* from) {
   asm volatile("atom.acq_rel.cta.shared.add.u32 %0, [%1], -1;" : "=r"(before) : "r"(shared_address(from)) : "memory");
   return before;
 }
+// What it was.
+__device__ u32 compare_and_swap(u32* at, u32 expected, u32 value) {
+  u32 before;
+  asm volatile("atom.acquire.cta.shared.cas.b32 %0, [%1], %2, %3;"
+               : "=r"(before)
+               : "r"(shared_address(at)), "r"(expected), "r"(value)
+               : "memory");
+  return before;
+}
 __device__ void make_barrier(u32 at, u32 arrivals) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
 }
@@ -80,6 +89,9 @@ __device__ u64 load_system(const u64* from) {
 }
 __device__ void store_system(u32* to, u32 value) {
   asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
+}
+__device__ void store_system(u64* to, u64 value) {
+  asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
 }
 __device__ void fence_system() {
   asm volatile("fence.acq_rel.sys;" ::: "memory");
@@ -123,6 +135,18 @@ __device__ u32 take_bits_global(u32* from) {
   u32 value;
   asm volatile("atom.acquire.gpu.global.exch.b32 %0, [%1], 0;" : "=r"(value) : "l"(from) : "memory");
   return value;
+}
+// What it was.
+__device__ u32 compare_and_swap_global(u32* at, u32 expected, u32 value) {
+  u32 before;
+  asm volatile("atom.acquire.gpu.global.cas.b32 %0, [%1], %2, %3;"
+               : "=r"(before)
+               : "l"(at), "r"(expected), "r"(value)
+               : "memory");
+  return before;
+}
+__device__ void store_release_global(u32* to, u32 value) {
+  asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
 }
 __device__ void fence_device() {
   asm volatile("fence.acq_rel.gpu;" ::: "memory");

@@ -22,6 +22,7 @@
 // Compiled by clang when Pergola is built; executor/generation.cc puts the bodies where pergola_run_body() stands.
 #include "executor_board.h"
 #include "spawning.h"
+#include "task_faults.h"
 
 extern "C" __device__ void pergola_run_body();  // of the number in the register %pergola_body
 
@@ -525,6 +526,8 @@ __device__ void fill_slot(u32 order, u32 warp, u32 lane) {
     slot.dynamic_shared_bytes = kind.dynamic_shared_bytes;
     slot.live = kAll;
     slot.here = 0;
+    slot.fault = 0;
+    slot.left_out = 0;
   }
   __syncwarp();
 }
@@ -533,6 +536,8 @@ __device__ void fill_slot(u32 order, u32 warp, u32 lane) {
 __device__ void finish(const TaskExecutorParameters& parameters, u32 order, u32 warp) {
   const u32 number = order >> kOrderEntryShift & (kTaskEntries - 1);
   Entry& entry = entries[number];
+  if (pergola_task_slots[warp].fault != 0)
+    tell_fault(parameters, pergola_task_slots[warp], entry);
   if ((entry.kind.blocks_warps & kKindNeedsBlock) != 0) {
     const u32 block = order >> 5 & 31;
     Block& one = blocks[block];
@@ -574,6 +579,7 @@ extern "C" __global__ void __launch_bounds__(1024, 2) pergola_executor(TaskExecu
       board.inboxes = parameters.inboxes;
     }
     if (lane < 16) known_numbers[lane] = 0;
+    if (lane == 0) pergola_fence_table = reinterpret_cast<u64>(parameters.fence_table);
   }
   __syncthreads();
   if (warp == 0) {

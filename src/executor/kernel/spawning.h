@@ -10,6 +10,7 @@
 #pragma once
 
 #include "executor_board.h"
+#include "src/abi/task_fence.h"
 
 #ifdef PERGOLA_TASKS_SPAWN
 constexpr bool kSpawns = true;
@@ -89,7 +90,13 @@ __device__ bool end_in_family(const Entry& entry) {
 extern "C" __device__ __attribute__((noinline)) u32 pergola_task_spawn(u64 handle, u32 bytes, u64 word_0, u64 word_1,
                                                                        u64 word_2, u64 word_3, u64 word_4,
                                                                        u64 word_5) {
-  if (handle >> kHandleMagicShift != kHandleMagic || (handle >> kHandleBytesShift & 0xffff) != bytes) __trap();
+  if (handle >> kHandleMagicShift != kHandleMagic || (handle >> kHandleBytesShift & 0xffff) != bytes) {
+    if (pergola_fence_table == 0) __trap();  // nobody is told
+    TaskSlot& slot = pergola_task_slots[threadIdx.x / 32];
+    if (compare_and_swap(&slot.fault, 0, kFaultNoHandle << kFaultSiteShift | threadIdx.x % 32) == 0)
+      slot.fault_address = handle;
+    return 0;
+  }
   Entry& entry = entries[board.orders[threadIdx.x / 32] >> kOrderEntryShift & (kTaskEntries - 1)];
   const u32 family = entry.family & ~kFamilyFounder;
   const u32 first = claim_inbox();

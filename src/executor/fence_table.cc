@@ -1,0 +1,168 @@
+#include "src/executor/fence_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+
+namespace pergola::executor {
+
+using abi::kFenceNone;
+using abi::kFenceSeveral;
+
+namespace {
+
+constexpr std::uint64_t kIndexMask = (std::uint64_t{1} << abi::kFenceIndexBits) - 1;
+constexpr std::uint32_t kPageShift = 12, kGpuGranuleShift = 16;
+
+}  // namespace
+
+// ── Entries ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+// Of addresses too high for a tag every one of that index is let pass.
+std::uint32_t FenceEntries::tag_of(std::uint64_t granule) const {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(granule >> abi::kFenceIndexBits, kFenceSeveral));
+}
+
+template <typename Change>
+void FenceEntries::for_each_granule(std::uint64_t begin, std::uint64_t size_bytes, std::vector<Span>& changed,
+                                    Change&& change) {
+  if (size_bytes == 0) return;
+  const std::uint64_t first = begin >> shift_, last = (begin + size_bytes - 1) >> shift_;
+  for (std::uint64_t granule = first; granule <= last; ++granule) {
+    const std::size_t index = granule & kIndexMask;
+    if (!change(granule, table_[index], granule == first || granule == last)) continue;
+    if (!changed.empty() && changed.back().first + changed.back().count == index)
+      ++changed.back().count;
+    else
+      changed.push_back({index, 1});
+  }
+}
+
+void FenceEntries::add(std::uint64_t begin, std::uint64_t size_bytes, std::vector<Span>& changed) {
+  for_each_granule(begin, size_bytes, changed, [&](std::uint64_t granule, std::uint16_t& entry, bool is_end) {
+    if (is_end) ++users_[granule];
+    const auto tag = static_cast<std::uint16_t>(tag_of(granule));
+    const std::uint16_t before = entry;
+    entry = entry == kFenceNone || entry == tag ? tag : static_cast<std::uint16_t>(kFenceSeveral);
+    return entry != before;
+  });
+}
+
+// Entries of several stay as they are: who is left of them is not known.
+void FenceEntries::remove(std::uint64_t begin, std::uint64_t size_bytes, std::vector<Span>& changed) {
+  for_each_granule(begin, size_bytes, changed, [&](std::uint64_t granule, std::uint16_t& entry, bool is_end) {
+    if (is_end) {
+      const auto users = users_.find(granule);
+      if (users != users_.end() && --users->second != 0) return false;
+      if (users != users_.end()) users_.erase(users);
+    }
+    if (entry != tag_of(granule) || entry == kFenceSeveral) return false;
+    entry = kFenceNone;
+    return true;
+  });
+}
+
+void FenceEntries::clear() {
+  std::fill(table_.begin(), table_.end(), static_cast<std::uint16_t>(kFenceNone));
+  users_.clear();
+}
+
+bool FenceEntries::is_memory(std::uint64_t address) const {
+  const std::uint64_t granule = address >> shift_;
+  const std::uint16_t entry = table_[granule & kIndexMask];
+  return entry == kFenceSeveral || (entry != kFenceNone && entry == granule >> abi::kFenceIndexBits);
+}
+
+// ── The table ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+Result<std::unique_ptr<FenceTable>> FenceTable::create(device::Device& device, device::Queue& queue) {
+  const bool is_cpu = device.info().kind == device::DeviceKind::kCpu;
+  std::unique_ptr<FenceTable> table(new FenceTable(queue, is_cpu ? kPageShift : kGpuGranuleShift));
+  PERGOLA_ASSIGN(table->memory_, device.allocate(abi::kFenceMemoryBytes, device::MemoryKind::kDevice));
+  PERGOLA_TRY(queue.fill(table->memory_, 0, abi::kFenceTableBytes, kFenceNone, 2));
+  PERGOLA_TRY(queue.fill(table->memory_, abi::kFenceTableBytes, 2 * std::size_t{abi::kFenceScratchBytes}, 0, 4));
+  PERGOLA_TRY(queue.synchronize());
+  table->seen_.store(~std::uint64_t{0} - device::KnownMemory::kMostChanges, std::memory_order_release);  // all is new
+  PERGOLA_TRY(table->update());
+  return table;
+}
+
+void FenceTable::add(std::uint64_t begin, std::uint64_t size_bytes, std::vector<FenceEntries::Span>& changed) {
+  // Of the table itself bodies have the scratch alone.
+  if (begin == memory_->address()) {
+    begin += abi::kFenceTableBytes;
+    size_bytes -= abi::kFenceTableBytes;
+  }
+  ranges_.emplace(begin, size_bytes);
+  entries_.add(begin, size_bytes, changed);
+}
+
+Status FenceTable::update() {
+  const std::lock_guard lock(mutex_);
+  std::uint64_t seen = seen_.load(std::memory_order_relaxed);
+  bool all = false;
+  const std::vector<device::KnownMemory::Change> changes = device::KnownMemory::instance().changes_since(seen, all);
+  std::vector<FenceEntries::Span> changed;
+  if (all) {
+    entries_.clear();
+    ranges_.clear();
+    for (const auto& [begin, size_bytes] : allowed_) add(begin, size_bytes, changed);
+  }
+  for (const device::KnownMemory::Change& change : changes) {
+    if (!change.is_gone) {
+      add(change.begin, change.size_bytes, changed);
+      continue;
+    }
+    const auto [first, last] = ranges_.equal_range(change.begin);
+    const auto found = std::find_if(first, last, [&](const auto& one) { return one.second == change.size_bytes; });
+    if (found == last) continue;
+    ranges_.erase(found);
+    entries_.remove(change.begin, change.size_bytes, changed);
+  }
+  if (all) changed = {{0, entries_.table().size()}};
+  PERGOLA_TRY(upload(changed));
+  seen_.store(seen, std::memory_order_release);
+  return {};
+}
+
+Status FenceTable::upload(const std::vector<FenceEntries::Span>& changed) {
+  for (const FenceEntries::Span& span : changed)
+    PERGOLA_TRY(queue_.copy_to_device(memory_, span.first * 2,
+                                      std::as_bytes(std::span(entries_.table()).subspan(span.first, span.count))));
+  return changed.empty() ? Status() : queue_.synchronize();
+}
+
+Status FenceTable::allow(std::uint64_t begin, std::uint64_t size_bytes) {
+  const std::lock_guard lock(mutex_);
+  allowed_.emplace_back(begin, size_bytes);
+  std::vector<FenceEntries::Span> changed;
+  add(begin, size_bytes, changed);
+  return upload(changed);
+}
+
+bool FenceTable::is_memory(std::uint64_t address) const {
+  const std::lock_guard lock(mutex_);
+  return entries_.is_memory(address);
+}
+
+std::string FenceTable::describe(std::uint64_t address) const {
+  const std::lock_guard lock(mutex_);
+  std::string nearest;
+  std::uint64_t least = ~std::uint64_t{0};
+  const auto after = ranges_.lower_bound(address);
+  if (after != ranges_.end()) {
+    least = after->first - address;
+    nearest = fmt::format(", {} bytes before an array of {} bytes", least, after->second);
+  }
+  if (after != ranges_.begin()) {
+    const auto [begin, size_bytes] = *std::prev(after);
+    const std::uint64_t end = begin + size_bytes;
+    if (address < end) return fmt::format(", at byte {} of an array of {} bytes", address - begin, size_bytes);
+    if (address - end < least)
+      nearest = fmt::format(", {} bytes past the end of an array of {} bytes", address - end, size_bytes);
+  }
+  return nearest;
+}
+
+}  // namespace pergola::executor

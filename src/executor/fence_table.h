@@ -1,0 +1,89 @@
+// The host's side of fences (abi/task_fence.h): the table of granules that bodies look at, kept as the process's memory
+// changes (device/known_memory.h).
+//
+//   KnownMemory ─▶ update(), by who spawns ─▶ `table_`, the host's copy ─▶ what has changed, over the bus ─▶ the
+//   device's
+//
+// A record is written after the table has come to the device, and who places a warp has acquired what the host wrote
+// before the record: so a body never misses memory that its caller had. What is freed goes with the next update().
+//
+// A granule is memory where any byte of it is: what lies in one with memory is let pass. On a GPU granules are 64 KiB,
+// and the driver maps 2 MiB; on the CPU device a page, as its guards are. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "src/abi/task_fence.h"
+#include "src/device/device.h"
+#include "src/device/known_memory.h"
+
+namespace pergola::executor {
+
+// Of the entries of ranges, on the host alone: what the table should be.
+class FenceEntries {
+ public:
+  explicit FenceEntries(std::uint32_t granule_shift)
+      : shift_(granule_shift), table_(std::size_t{1} << abi::kFenceIndexBits, abi::kFenceNone) {}
+
+  struct Span {
+    std::size_t first = 0, count = 0;  // entries
+  };
+  // What changes is added to `changed`.
+  void add(std::uint64_t begin, std::uint64_t size_bytes, std::vector<Span>& changed);
+  void remove(std::uint64_t begin, std::uint64_t size_bytes, std::vector<Span>& changed);
+  void clear();
+  const std::vector<std::uint16_t>& table() const { return table_; }
+  bool is_memory(std::uint64_t address) const;
+
+ private:
+  template <typename Change>
+  void for_each_granule(std::uint64_t begin, std::uint64_t size_bytes, std::vector<Span>& changed, Change&& change);
+  std::uint32_t tag_of(std::uint64_t granule) const;
+
+  const std::uint32_t shift_;
+  std::vector<std::uint16_t> table_;
+  std::unordered_map<std::uint64_t, std::uint32_t> users_;  // of granules at the ends of ranges, which several may have
+};
+
+class FenceTable {
+ public:
+  // `queue` outlives it; copies by it run beside the resident kernel.
+  static Result<std::unique_ptr<FenceTable>> create(device::Device& device, device::Queue& queue);
+
+  std::uint32_t granule_shift() const { return granule_shift_; }
+  device::DeviceAddress address() const { return memory_->address(); }
+  std::uint64_t size_bytes() const { return memory_->size_bytes(); }
+  // Whether update() has anything to do; one load.
+  bool is_behind() const {
+    return device::KnownMemory::instance().generation() != seen_.load(std::memory_order_acquire);
+  }
+  Status update();
+  // Memory that is no buffer: variables of modules, and what others have given addresses of.
+  Status allow(std::uint64_t begin, std::uint64_t size_bytes);
+  bool is_memory(std::uint64_t address) const;
+  // ", 12 bytes past the end of an array of 4096 bytes", of the nearest range; "" where there is none.
+  std::string describe(std::uint64_t address) const;
+
+ private:
+  FenceTable(device::Queue& queue, std::uint32_t granule_shift)
+      : queue_(queue), granule_shift_(granule_shift), entries_(granule_shift) {}
+  void add(std::uint64_t begin, std::uint64_t size_bytes, std::vector<FenceEntries::Span>& changed);
+  Status upload(const std::vector<FenceEntries::Span>& changed);  // with mutex_
+
+  device::Queue& queue_;
+  const std::uint32_t granule_shift_;
+  device::BufferPtr memory_;
+  std::atomic<std::uint64_t> seen_{0};  // written under mutex_, release: after the table has come to the device
+  mutable std::mutex mutex_;
+  FenceEntries entries_;                                // guarded by mutex_, as the next
+  std::multimap<std::uint64_t, std::uint64_t> ranges_;  // by begin
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> allowed_;
+};
+
+}  // namespace pergola::executor
