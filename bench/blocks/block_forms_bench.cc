@@ -8,7 +8,9 @@
 #include <functional>
 #include <map>
 
+#include "bench/blocks/forms/device_launches_form.h"
 #include "bench/blocks/forms/driver_forms.h"
+#include "bench/blocks/forms/megakernel_form.h"
 #include "bench/blocks/forms/session_form.h"
 #include "bench/support/main.h"
 #include "src/device/cuda/cuda_device.h"
@@ -59,7 +61,7 @@ struct Settings {
   std::string only, forms;
   int runs = 30;
   std::vector<double> waves;
-  bool no_paper = false, explain = false;
+  bool no_paper = false, explain = false, degrees = false;
 };
 
 // Until its graphs are made and the ways of each are tried.
@@ -84,8 +86,7 @@ class Suite {
            device_->info().sm_count;
   }
 
-  void run(const ProgramFactory& factory, const Size& size, const std::string& size_name) {
-    const Program program = factory.make(size);
+  void run(const Program& program, const std::string& size_name) {
     const auto [ptx, module] = compiled(program);
     times_.clear();
     if (on_gpu()) run_beneath_sessions(program, size_name, ptx, module);
@@ -116,6 +117,7 @@ class Suite {
                 style == DriverStyle::kGraph
                     ? nlohmann::json{{"launches_alone_ms", launches_alone_ms(program, module, loaded)}}
                     : nlohmann::json::object());
+    if (const auto wavefront = wavefront_of(program)) run_by_hand(program, size_name, *wavefront, gpu, loaded);
     for (const auto& [form_name, options] : lowerings()) {
       if (!wanted(form_name)) continue;
       const auto start = std::chrono::steady_clock::now();
@@ -141,6 +143,14 @@ class Suite {
     }
     for (const auto& [form_name, blocks] : {std::pair("pergola-fused", 8u), std::pair("pergola-fused-block", 1u)})
       if (wanted(form_name)) run_fused(program, size_name, loaded, form_name, blocks);
+  }
+
+  // What a hand would make of a wavefront (section IV-D).
+  void run_by_hand(const Program& program, const std::string& size_name, const Wavefront& wavefront,
+                   const bench::Gpu& gpu, ProgramOnDevice& loaded) {
+    if (wanted("megakernel")) measure(program, size_name, *megakernel_form(*device_, program, wavefront, loaded), {});
+    if (wanted("device-launches"))
+      measure(program, size_name, *device_launches_form(gpu, program, wavefront, loaded), {});
   }
 
   static std::pair<std::string, pergola::ptx::Module> compiled(const Program& program) {
@@ -282,6 +292,15 @@ class Suite {
   double alone_ = 0;                     // launches of the graph, ms
 };
 
+// Figure 12: two launches of as many blocks, each block of the second needs `degree` of the first.
+void run_degrees(Suite& suite, bool is_small) {
+  std::vector<std::uint32_t> sizes{128, 256, 512, 1024, 2048, 4096}, degrees{1, 2, 4, 8, 16, 32, 64, 128};
+  if (is_small) sizes = {16}, degrees = {1, 16};
+  for (const std::uint32_t blocks : sizes)
+    for (const std::uint32_t degree : degrees)
+      suite.run(make_vector_add(blocks, degree), fmt::format("{} blocks, degree {}", blocks, degree));
+}
+
 DevicePtr first_gpu() {
   const auto options = value_of(pergola::device::CudaDeviceOptions::from_environment());
   return value_of(pergola::device::create_cuda_device(0, options));
@@ -300,6 +319,7 @@ int main(int argc, char** argv) {
   app.add_option("--runs", settings.runs, "Of each form");
   app.add_option("--waves", settings.waves, "Sizes beside the paper's, in waves of blocks");
   app.add_flag("--explain", settings.explain, "Says what became of the launches of sessions");
+  app.add_flag("--degrees", settings.degrees, "Figure 12 in place of the programs: blocks by dependency degree");
   app.add_flag("--no-paper", settings.no_paper, "Without the paper's sizes");
   return bench::run_main(app, argc, argv, [&](const bench::Options& options) {
     // The driver compiles Pergola's kernels as it compiles the hand-written forms', unless told otherwise.
@@ -311,16 +331,18 @@ int main(int argc, char** argv) {
     if (on_cpu) settings.runs = std::min(settings.runs, 3);
     bench::Report report("blocks", {device->info().name, pergola::device::cuda_status().driver_version}, argc, argv);
     Suite suite(device, settings, report);
+    if (settings.degrees) run_degrees(suite, options.small);
     for (const ProgramFactory& factory : all()) {
+      if (settings.degrees) break;
       if (!settings.only.empty() && ("," + settings.only + ",").find("," + factory.name + ",") == std::string::npos)
         continue;
       if (options.small) {
-        suite.run(factory, Size::small(), "small");
+        suite.run(factory.make(Size::small()), "small");
         continue;
       }
-      if (!settings.no_paper) suite.run(factory, Size::paper(), "paper");
+      if (!settings.no_paper) suite.run(factory.make(Size::paper()), "paper");
       for (const double waves : settings.waves)
-        suite.run(factory, Size::by_waves(waves, suite.blocks_at_once(factory)), fmt::format("{} waves", waves));
+        suite.run(factory.make(Size::by_waves(waves, suite.blocks_at_once(factory))), fmt::format("{} waves", waves));
       if (!options.report.empty()) report.write(options.report);  // what there is, should a later program fail
     }
     suite.add_means(report);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "bench/blocks/forms/megakernel_form.h"
 #include "bench/blocks/forms/program_on_device.h"
 #include "src/runtime/devices.h"
 #include "src/source/source.h"
@@ -42,6 +43,24 @@ TEST_P(EachProgram, IsRightAsAChain_AgainAndAgain) {
     const Status status = loaded->queue().synchronize();
     ASSERT_TRUE(status.ok()) << status.message();
     EXPECT_EQ(loaded->check().value(), "") << "round " << round;
+  }
+}
+
+// The form that a hand would write for a wavefront (bench/blocks/forms/wavefront.h), which the six of section IV-D are.
+TEST_P(EachProgram, IsRightAsAMegakernel_AgainAndAgain) {
+  const Program program = all()[GetParam()].make(Size::small());
+  const auto wavefront = wavefront_of(program);
+  EXPECT_EQ(wavefront.has_value(), all()[GetParam()].paper_patterns == "6" && all()[GetParam()].paper_launches == 127)
+      << program.name;
+  if (!wavefront) return;
+  const auto device = runtime::open_device("cpu");
+  auto loaded = ProgramOnDevice::make(*device, program, ptx_of(program));
+  ASSERT_TRUE(loaded.ok()) << loaded.message();
+  const auto form = megakernel_form(**device, program, *wavefront, *loaded);
+  for (int round = 0; round < 3; ++round) {
+    form->reset();
+    form->run();
+    EXPECT_EQ(form->check(), "") << "round " << round;
   }
 }
 
