@@ -38,7 +38,7 @@ void add_options(CLI::App& app, Selection& selection) {
       ->check(CLI::Range(32, 1'000'000));
   app.add_option("--runs", selection.runs, "Measured runs of each form, at most")->check(CLI::Range(1, 10'000));
   app.add_option("--pool-blocks", selection.pool_blocks, "Blocks of Pergola's resident kernel, if not all (Figure 7)");
-  app.add_option("--fences", selection.fences, "Fences around Pergola's tasks, which they have by default, or none: on, off")
+  app.add_option("--fences", selection.fences, "Fences around Pergola's tasks, a pool's default, or none: on, off")
       ->check(CLI::IsMember({"on", "off"}));
   app.add_option("--kernels", selection.kernels, "The folder of kernels.cu and by_hand.cu");
 }

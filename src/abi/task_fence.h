@@ -23,8 +23,8 @@ inline constexpr u64 kFenceMemoryBytes = kFenceTableBytes + 2 * kFenceScratchByt
 inline constexpr u32 kFaultSiteShift = 5;
 // In place of a number: a task spawned another with what is no handle, or with arguments of another size.
 inline constexpr u32 kFaultNoHandle = (1u << (32 - kFaultSiteShift)) - 1;
-// Accesses that may wait for others, left out by a warp: after kLeftOutZeros they yield how many more there have been, so
-// that most loops end; after kMostLeftOut it traps, since it would spin for ever.
+// Accesses that may wait for others, left out by a warp: after kLeftOutZeros they yield how many more there have been,
+// so that most loops end; after kMostLeftOut it traps, since it would spin for ever.
 inline constexpr u32 kLeftOutZeros = 1u << 12;
 inline constexpr u32 kMostLeftOut = 1u << 22;
 

@@ -2,8 +2,7 @@
 // memory is. Written by whoever places the warp (the scheduler warp of a resident block), read by the task's body.
 //
 //   shared memory of a resident block, which is one-dimensional
-//   pergola_task_slots ─▶ │ slot of warp 0 │ slot of warp 1 │ ... │ slot of warp 31 │      slot of a thread: %tid.x /
-//   32
+//   pergola_task_slots ─▶ │ slot of warp 0 │ slot of warp 1 │ ... │ slot of warp 31 │   a thread's: number %tid.x / 32
 //
 // A slot must be whole, and visible to all lanes of its warp, before the warp enters the body; it stays as it is until
 // the last lane has left, `live` apart, which is the body's own. PTX that transform/entry_to_task makes has these

@@ -1,6 +1,7 @@
 #include "src/transform/fused_chain.h"
 
 #include "src/abi/fused_step.h"
+#include "src/abi/task_slot.h"
 #include "src/base/check.h"
 #include "src/ptx/parser.h"
 #include "src/transform/body_cases.h"
@@ -8,13 +9,15 @@
 namespace pergola::transform {
 namespace {
 
+static_assert(sizeof(abi::TaskSlot) == 112, "kText has it as a number, and that of 32 of them");
+
 // $Words stand for what the shape says. Steps are walked by all warps; a warp without a block in a step passes on.
 constexpr std::string_view kText = R"(.version 8.0
 .target sm_75
 .address_size 64
 .extern .func pergola_run_body ();
 .extern .shared .align 256 .b8 pergola_fused_memory[];
-.shared .align 16 .b8 pergola_task_slots[3072];
+.shared .align 16 .b8 pergola_task_slots[3584];
 .visible .entry pergola_fused(.param .u64 table, .param .u32 table_bytes, .param .u32 steps)
 .reqntid $THREADS, 1, 1
 .minnctapersm 1
@@ -34,7 +37,7 @@ $CLUSTER
   mov.u32 %cta, %ctaid.x;
   mov.u32 %memory, pergola_fused_memory;
   mov.u32 %slot, pergola_task_slots;
-  mad.lo.u32 %slot, %warp, 96, %slot;
+  mad.lo.u32 %slot, %warp, 112, %slot;
   ld.param.u64 %from, [table];
   ld.param.u32 %bytes, [table_bytes];
   ld.param.u32 %end, [steps];

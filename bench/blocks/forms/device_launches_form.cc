@@ -47,14 +47,16 @@ std::string device_runtime() {
   std::vector<fs::path> roots;
   for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
     if (const char* given = std::getenv(name)) roots.emplace_back(given);
+  roots.emplace_back("/usr");
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator("/usr/local", ignored))
     if (entry.path().filename().string().starts_with("cuda")) roots.push_back(entry.path());
   for (const fs::path& root : roots)
-    for (const char* folder : {"lib64", "lib", "targets/x86_64-linux/lib"})
+    for (const char* folder : {"lib64", "lib", "lib/x86_64-linux-gnu", "targets/x86_64-linux/lib"})
       if (const fs::path found = root / folder / "libcudadevrt.a"; fs::exists(found, ignored)) return found.string();
   throw std::runtime_error(
-      "libcudadevrt.a is neither beside CUDA_HOME nor in /usr/local/cuda*; the form `device-launches` needs it.");
+      "libcudadevrt.a is neither in CUDA_HOME nor in /usr nor in /usr/local/cuda*; the form `device-launches` needs "
+      "it.");
 }
 
 class DeviceLaunchesForm : public Form {
