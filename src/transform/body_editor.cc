@@ -2,6 +2,7 @@
 #include "src/transform/body_editor.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "src/ptx/parser.h"
 
@@ -48,10 +49,10 @@ std::string with_number(std::string_view text, unsigned number) {
 }  // namespace
 
 RegisterId BodyEditor::declare(const std::string& name, ptx::Type type) {
-  for (const auto& [known, id] : declared_)
-    if (known == name) return id;
+  if (const auto found = place_.find(name); found != place_.end()) return declared_[found->second].second;
   const auto id = static_cast<RegisterId>(function_.registers.size());
   function_.registers.push_back({name, type, 1});
+  place_.emplace(name, declared_.size());
   declared_.emplace_back(name, id);
   return id;
 }
@@ -62,11 +63,27 @@ Statements BodyEditor::declarations() const {
   return out;
 }
 
+// Which declared registers the text names: a body may have thousands of others.
+std::vector<std::size_t> BodyEditor::named_in(std::string_view text) const {
+  const auto is_of_name = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$';
+  };
+  std::vector<std::size_t> named;
+  for (std::size_t at = text.find('%'); at != std::string_view::npos; at = text.find('%', at + 1)) {
+    const auto end = std::find_if_not(text.begin() + static_cast<std::ptrdiff_t>(at) + 1, text.end(), is_of_name);
+    const auto found = place_.find(std::string(text.begin() + static_cast<std::ptrdiff_t>(at), end));
+    if (found != place_.end() && std::find(named.begin(), named.end(), found->second) == named.end())
+      named.push_back(found->second);
+  }
+  return named;
+}
+
 Result<Statements> BodyEditor::statements(std::string_view text, std::span<const Argument> arguments,
                                           ptx::Location location) {
   std::string module = ".version 8.0\n.target sm_90\n.address_size 64\n.func piece()\n{\n";
   Mapping mapping;
-  for (const auto& [name, id] : declared_) {
+  for (const std::size_t place : named_in(text)) {
+    const auto& [name, id] = declared_[place];
     module += fmt::format(".reg .{} {};\n", ptx::spelling(function_.registers[id].type), name);
     mapping.of.push_back(Operand::make_register(id));
   }

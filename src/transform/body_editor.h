@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -43,8 +44,11 @@ class BodyEditor {
                                 ptx::Location location = {});
 
  private:
+  std::vector<std::size_t> named_in(std::string_view text) const;
+
   ptx::Function& function_;
-  std::vector<std::pair<std::string, ptx::RegisterId>> declared_;
+  std::vector<std::pair<std::string, ptx::RegisterId>> declared_;  // in order
+  std::unordered_map<std::string, std::size_t> place_;             // of a name in declared_
   unsigned pieces_ = 0;
 };
 

@@ -130,6 +130,19 @@ class Groups {
            group.end <= known.end && group.align <= known.align && (group.aligned - known.aligned) % group.align == 0;
   }
 
+  // Of groups with a register for a base: those that a write of the register makes unknown, and those of one base.
+  void index_registers() {
+    depending_.assign(function_.registers.size(), {});
+    of_base_.assign(function_.registers.size(), {});
+    for (std::size_t n = 0; n < groups_.size(); ++n) {
+      const FenceGroup& group = groups_[n];
+      if (group.guard.present()) depending_[group.guard.predicate].push_back(n);
+      if (group.base.kind != Operand::Kind::kRegister) continue;
+      depending_[group.base.reg].push_back(n);
+      of_base_[group.base.reg].push_back(n);
+    }
+  }
+
   // Goes through a block with what is known at its begin; what is known at its end.
   std::vector<bool> through(std::uint32_t block, std::vector<bool> known, bool drops) {
     std::size_t next = 0;
@@ -137,8 +150,8 @@ class Groups {
     for (const std::uint32_t s : cfg_.blocks[block].statements) {
       for (; next < own.size() && first_[own[next]] == s; ++next) {
         FenceGroup& group = groups_[own[next]];
-        if (drops)
-          for (std::size_t n = 0; n < groups_.size(); ++n)
+        if (drops && group.base.kind == Operand::Kind::kRegister)
+          for (const std::size_t n : of_base_[group.base.reg])
             if (known[n] && n != own[next] && covers(groups_[n], group)) {
               group.accesses.clear();
               break;
@@ -148,14 +161,14 @@ class Groups {
       const Instruction& in = *function_.body[s].instruction();
       ptx::for_each_register(in, [&](ptx::RegisterId id, bool is_written) {
         if (!is_written) return;
-        for (std::size_t n = 0; n < groups_.size(); ++n)
-          if (known[n] && depends_on(groups_[n], id)) known[n] = false;
+        for (const std::size_t n : depending_[id]) known[n] = false;
       });
     }
     return known;
   }
 
   void drop_known() {
+    index_registers();
     first_.clear();
     for (const FenceGroup& group : groups_) first_.push_back(group.accesses.front().statement);
     std::vector<std::vector<bool>> at_end(cfg_.blocks.size(), std::vector<bool>(groups_.size(), true));
@@ -184,7 +197,8 @@ class Groups {
   const std::vector<bool>& may_leave_;
   std::vector<FenceGroup> groups_;
   std::vector<std::vector<std::size_t>> of_block_;
-  std::vector<std::uint32_t> first_;  // by group: the statement that its check stands before
+  std::vector<std::vector<std::size_t>> depending_, of_base_;  // groups, by register
+  std::vector<std::uint32_t> first_;                           // by group: the statement that its check stands before
 };
 
 }  // namespace
