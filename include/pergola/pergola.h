@@ -530,13 +530,13 @@ PERGOLA_API pergola_code pergola_session_task_pool(pergola_session session, cons
 PERGOLA_API pergola_code pergola_task_pool_destroy(pergola_task_pool pool);
 
 /* A kernel with a shape, ready to be spawned. UNSUPPORTED, with the line and the numbers, where the kernel cannot be a
- * task or asks for more than the pool's shape has. Compiles: tasks under way end first, others may be spawned
- * meanwhile. The same kernel and shape again are ready at once. */
+ * task or asks for more than the pool's shape has. Compiles while tasks run; then those under way end, and others may be
+ * spawned meanwhile. The same kernel and shape again are ready at once. */
 PERGOLA_API pergola_code pergola_task_pool_prepare(pergola_task_pool pool, pergola_kernel kernel,
                                                    const pergola_launch_config* config, pergola_task_kind* kind);
 PERGOLA_API pergola_code pergola_task_kind_destroy(pergola_task_kind kind);
-/* Which task goes first where several wait: on the host for room, on the CPU device for a thread too. Those that run go
- * on. */
+/* Which task goes first where several wait: on the host for room, in a resident block for warps, on the CPU device for a
+ * thread. Those that run go on. */
 typedef enum pergola_task_priority {
   PERGOLA_TASK_PRIORITY_NORMAL = 0, /* what a prepared kind's tasks have */
   PERGOLA_TASK_PRIORITY_HIGH = 1
@@ -548,7 +548,7 @@ PERGOLA_API pergola_code pergola_task_kind_with_priority(pergola_task_kind kind,
 /* What stands for the kind on the device: an argument (uint64_t) of kernels that spawn tasks of it while they run as
  * tasks (pergola/device/tasks.h); valid for as long as the session. UNSUPPORTED, with the numbers, where the kernel has
  * more than 48 bytes of parameters or the grid is too large. A task is done when all that it has spawned, and they, are
- * done; on the CPU device it fails with what the first of them fails with. */
+ * done, and fails with what the first of them fails with. */
 PERGOLA_API pergola_code pergola_task_kind_on_device(pergola_task_kind kind, uint64_t* handle);
 
 /* Spawns one task; *id, which may be NULL, is never 0 and stands for it in its pool. Checks the arguments as

@@ -140,7 +140,7 @@ class TaskPool {
  public:
   explicit TaskPool(pergola_task_pool handle) : state_(std::make_shared<State>()) { state_->handle = Owner(handle); }
 
-  // Compiles: tasks under way end first, others may be spawned meanwhile. Shapes are those of launches: grid(1, 256),
+  // Compiles while tasks run; then those under way end, and others may be spawned. Shapes are those of launches: grid(1, 256),
   // with dynamic shared memory grid(1, 256, bytes), for_each(n). kUnsupported, with the line and the numbers, where the
   // kernel cannot be a task or asks for more than the pool's shape has.
   TaskKind prepare(const Kernel& kernel, const Grid& shape) const { return prepare(kernel, kernel.config(shape)); }

@@ -82,7 +82,7 @@ class TaskPool(_core.TaskPool):
 
     def prepare(self, kernel: Kernel, grid: Any, block: Any, *, shared_bytes: int = 0,
                 priority: str = "normal") -> TaskKind:
-        """Compiles: tasks under way end first, others may be spawned meanwhile. The same kernel and shape again are
+        """Compiles while tasks run; those under way end then, others may be spawned. The same kernel and shape again are
         ready at once. Unsupported says where and why a kernel cannot be a task (docs/tasks.md). Tasks of `priority`
         "high" go first where several wait: on the host for room, on the CPU device for a thread too."""
         if priority not in ("normal", "high"):

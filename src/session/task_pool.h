@@ -84,8 +84,8 @@ class TaskPool {
  public:
   virtual ~TaskPool() = default;
   // kUnsupported, with the line and the numbers, where the kernel cannot be a task (transform/entry_to_task.h) or asks
-  // for more than the pool's shape has. Compiles; tasks under way end first, others may be spawned meanwhile. The same
-  // kernel and shape again give the same kind at once.
+  // for more than the pool's shape has. Compiles while tasks run; then those under way end, and others may be spawned.
+  // The same kernel and shape again give the same kind at once.
   virtual Result<TaskKindPtr> prepare(const KernelPtr& kernel, const LaunchShape& shape) = 0;
   // Returns how the task ended: success, or why it did not. kTimeout where it goes on. An id of another pool, or 0, is
   // kInvalidArgument.
