@@ -140,9 +140,9 @@ class TaskPool {
  public:
   explicit TaskPool(pergola_task_pool handle) : state_(std::make_shared<State>()) { state_->handle = Owner(handle); }
 
-  // Compiles while tasks run; then those under way end, and others may be spawned. Shapes are those of launches: grid(1, 256),
-  // with dynamic shared memory grid(1, 256, bytes), for_each(n). kUnsupported, with the line and the numbers, where the
-  // kernel cannot be a task or asks for more than the pool's shape has.
+  // Compiles while tasks run; then those under way end, and others may be spawned. Shapes are those of launches:
+  // grid(1, 256), with dynamic shared memory grid(1, 256, bytes), for_each(n). kUnsupported, with the line and the
+  // numbers, where the kernel cannot be a task or asks for more than the pool's shape has.
   TaskKind prepare(const Kernel& kernel, const Grid& shape) const { return prepare(kernel, kernel.config(shape)); }
   TaskKind prepare(const Kernel& kernel, const ForEach& range) const { return prepare(kernel, kernel.config(range)); }
   // With a shape of the C interface.

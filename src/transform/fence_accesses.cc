@@ -292,7 +292,9 @@ class Fencer {
     std::vector<std::vector<std::size_t>> again;
     for (auto& [root, groups] : of_root)
       if (groups.size() > 1 || loops[groups_[groups[0]].accesses[0].statement]) again.push_back(std::move(groups));
-    std::stable_sort(again.begin(), again.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
+    std::sort(again.begin(), again.end(), [](const auto& a, const auto& b) {
+      return a.size() != b.size() ? a.size() > b.size() : a.front() < b.front();
+    });
     for (std::size_t n = 0; n < std::min(again.size(), kMostRemembered); ++n) {
       const std::string low = fmt::format("%pergola_fence_low_{}", n), high = fmt::format("%pergola_fence_high_{}", n);
       const Remembered one{Operand::make_register(editor_.declare(low, Type::kB32)),
