@@ -20,18 +20,19 @@ constexpr std::uint32_t kPageShift = 12, kGpuGranuleShift = 16;
 // ── Entries ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 // Of addresses too high for a tag every one of that index is let pass.
-std::uint32_t FenceEntries::tag_of(std::uint64_t granule) const {
+std::uint32_t FenceEntries::tag_of(std::uint64_t granule) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(granule >> abi::kFenceIndexBits, kFenceSeveral));
 }
 
+FenceEntries::Granules FenceEntries::granules_of(std::uint64_t begin, std::uint64_t size_bytes) const {
+  return {begin >> shift_, (begin + size_bytes - 1) >> shift_};
+}
+
 template <typename Change>
-void FenceEntries::for_each_granule(std::uint64_t begin, std::uint64_t size_bytes, std::vector<Span>& changed,
-                                    Change&& change) {
-  if (size_bytes == 0) return;
-  const std::uint64_t first = begin >> shift_, last = (begin + size_bytes - 1) >> shift_;
-  for (std::uint64_t granule = first; granule <= last; ++granule) {
+void FenceEntries::for_each_granule(const Granules& granules, std::vector<Span>& changed, Change&& change) {
+  for (std::uint64_t granule = granules.first; granule <= granules.last; ++granule) {
     const std::size_t index = granule & kIndexMask;
-    if (!change(granule, table_[index], granule == first || granule == last)) continue;
+    if (!change(granule, table_[index])) continue;
     if (!changed.empty() && changed.back().first + changed.back().count == index)
       ++changed.back().count;
     else
@@ -40,8 +41,10 @@ void FenceEntries::for_each_granule(std::uint64_t begin, std::uint64_t size_byte
 }
 
 void FenceEntries::add(std::uint64_t begin, std::uint64_t size_bytes, std::vector<Span>& changed) {
-  for_each_granule(begin, size_bytes, changed, [&](std::uint64_t granule, std::uint16_t& entry, bool is_end) {
-    if (is_end) ++users_[granule];
+  if (size_bytes == 0) return;
+  ranges_.emplace(begin, size_bytes);
+  largest_ = std::max(largest_, size_bytes);
+  for_each_granule(granules_of(begin, size_bytes), changed, [&](std::uint64_t granule, std::uint16_t& entry) {
     const auto tag = static_cast<std::uint16_t>(tag_of(granule));
     const std::uint16_t before = entry;
     entry = entry == kFenceNone || entry == tag ? tag : static_cast<std::uint16_t>(kFenceSeveral);
@@ -51,13 +54,20 @@ void FenceEntries::add(std::uint64_t begin, std::uint64_t size_bytes, std::vecto
 
 // Entries of several stay as they are: who is left of them is not known.
 void FenceEntries::remove(std::uint64_t begin, std::uint64_t size_bytes, std::vector<Span>& changed) {
-  for_each_granule(begin, size_bytes, changed, [&](std::uint64_t granule, std::uint16_t& entry, bool is_end) {
-    if (is_end) {
-      const auto users = users_.find(granule);
-      if (users != users_.end() && --users->second != 0) return false;
-      if (users != users_.end()) users_.erase(users);
-    }
+  const auto [first, last] = ranges_.equal_range(begin);
+  const auto found = std::find_if(first, last, [&](const auto& one) { return one.second == size_bytes; });
+  if (found == last) return;
+  ranges_.erase(found);
+  const Granules gone = granules_of(begin, size_bytes);
+  std::vector<Granules> others;  // that have some of these granules
+  const std::uint64_t from = gone.first << shift_;
+  for (auto at = ranges_.lower_bound(from < largest_ ? 0 : from - largest_);
+       at != ranges_.end() && at->first >> shift_ <= gone.last; ++at)
+    if (const Granules other = granules_of(at->first, at->second); other.last >= gone.first) others.push_back(other);
+  for_each_granule(gone, changed, [&](std::uint64_t granule, std::uint16_t& entry) {
     if (entry != tag_of(granule) || entry == kFenceSeveral) return false;
+    for (const Granules& other : others)
+      if (other.first <= granule && granule <= other.last) return false;
     entry = kFenceNone;
     return true;
   });
@@ -65,7 +75,8 @@ void FenceEntries::remove(std::uint64_t begin, std::uint64_t size_bytes, std::ve
 
 void FenceEntries::clear() {
   std::fill(table_.begin(), table_.end(), static_cast<std::uint16_t>(kFenceNone));
-  users_.clear();
+  ranges_.clear();
+  largest_ = 0;
 }
 
 bool FenceEntries::is_memory(std::uint64_t address) const {
@@ -94,7 +105,6 @@ void FenceTable::add(std::uint64_t begin, std::uint64_t size_bytes, std::vector<
     begin += abi::kFenceTableBytes;
     size_bytes -= abi::kFenceTableBytes;
   }
-  ranges_.emplace(begin, size_bytes);
   entries_.add(begin, size_bytes, changed);
 }
 
@@ -106,19 +116,13 @@ Status FenceTable::update() {
   std::vector<FenceEntries::Span> changed;
   if (all) {
     entries_.clear();
-    ranges_.clear();
     for (const auto& [begin, size_bytes] : allowed_) add(begin, size_bytes, changed);
   }
   for (const device::KnownMemory::Change& change : changes) {
-    if (!change.is_gone) {
+    if (change.is_gone)
+      entries_.remove(change.begin, change.size_bytes, changed);
+    else
       add(change.begin, change.size_bytes, changed);
-      continue;
-    }
-    const auto [first, last] = ranges_.equal_range(change.begin);
-    const auto found = std::find_if(first, last, [&](const auto& one) { return one.second == change.size_bytes; });
-    if (found == last) continue;
-    ranges_.erase(found);
-    entries_.remove(change.begin, change.size_bytes, changed);
   }
   if (all) changed = {{0, entries_.table().size()}};
   PERGOLA_TRY(upload(changed));
@@ -150,12 +154,13 @@ std::string FenceTable::describe(std::uint64_t address) const {
   const std::lock_guard lock(mutex_);
   std::string nearest;
   std::uint64_t least = ~std::uint64_t{0};
-  const auto after = ranges_.lower_bound(address);
-  if (after != ranges_.end()) {
+  const auto& ranges = entries_.ranges();
+  const auto after = ranges.lower_bound(address);
+  if (after != ranges.end()) {
     least = after->first - address;
     nearest = fmt::format(", {} bytes before an array of {} bytes", least, after->second);
   }
-  if (after != ranges_.begin()) {
+  if (after != ranges.begin()) {
     const auto [begin, size_bytes] = *std::prev(after);
     const std::uint64_t end = begin + size_bytes;
     if (address < end) return fmt::format(", at byte {} of an array of {} bytes", address - begin, size_bytes);

@@ -16,7 +16,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "src/abi/task_fence.h"
@@ -25,7 +24,8 @@
 
 namespace pergola::executor {
 
-// Of the entries of ranges, on the host alone: what the table should be.
+// Of the entries of ranges, on the host alone: what the table should be. Ranges may overlap, and come several times:
+// arrays may wrap what others have.
 class FenceEntries {
  public:
   explicit FenceEntries(std::uint32_t granule_shift)
@@ -34,21 +34,27 @@ class FenceEntries {
   struct Span {
     std::size_t first = 0, count = 0;  // entries
   };
-  // What changes is added to `changed`.
+  // What changes is added to `changed`. A range that is not there is not removed.
   void add(std::uint64_t begin, std::uint64_t size_bytes, std::vector<Span>& changed);
   void remove(std::uint64_t begin, std::uint64_t size_bytes, std::vector<Span>& changed);
   void clear();
   const std::vector<std::uint16_t>& table() const { return table_; }
   bool is_memory(std::uint64_t address) const;
+  const std::multimap<std::uint64_t, std::uint64_t>& ranges() const { return ranges_; }  // sizes, by begin
 
  private:
+  struct Granules {
+    std::uint64_t first = 0, last = 0;
+  };
+  Granules granules_of(std::uint64_t begin, std::uint64_t size_bytes) const;
   template <typename Change>
-  void for_each_granule(std::uint64_t begin, std::uint64_t size_bytes, std::vector<Span>& changed, Change&& change);
-  std::uint32_t tag_of(std::uint64_t granule) const;
+  void for_each_granule(const Granules& granules, std::vector<Span>& changed, Change&& change);
+  static std::uint32_t tag_of(std::uint64_t granule);
 
   const std::uint32_t shift_;
   std::vector<std::uint16_t> table_;
-  std::unordered_map<std::uint64_t, std::uint32_t> users_;  // of granules at the ends of ranges, which several may have
+  std::multimap<std::uint64_t, std::uint64_t> ranges_;
+  std::uint64_t largest_ = 0;  // no range has been larger
 };
 
 class FenceTable {
@@ -81,8 +87,7 @@ class FenceTable {
   device::BufferPtr memory_;
   std::atomic<std::uint64_t> seen_{0};  // written under mutex_, release: after the table has come to the device
   mutable std::mutex mutex_;
-  FenceEntries entries_;                                // guarded by mutex_, as the next
-  std::multimap<std::uint64_t, std::uint64_t> ranges_;  // by begin
+  FenceEntries entries_;  // guarded by mutex_, as the next
   std::vector<std::pair<std::uint64_t, std::uint64_t>> allowed_;
 };
 
