@@ -1,12 +1,13 @@
 // Kernels and launches of the C interface.
 #include "src/capi/arguments.h"
 #include "src/capi/guard.h"
+#include "src/capi/hot_handles.h"
 
 using namespace pergola;        // NOLINT: this file is the border of the namespace
 using namespace pergola::capi;  // NOLINT
 
 pergola_code pergola_kernel_destroy(pergola_kernel kernel) {
-  return capi::destroy<session::Kernel>(kernel, "kernel");
+  return guarded([&]() -> Status { return HotHandles::destroy(kernel, HandleKind::kKernel, "kernel"); });
 }
 
 pergola_code pergola_kernel_get_info(pergola_kernel handle, pergola_kernel_info* out) {
@@ -54,8 +55,14 @@ pergola_code pergola_kernel_parameter(pergola_kernel handle, size_t index, pergo
 
 pergola_code pergola_kernel_for_each(pergola_kernel handle, uint64_t count, pergola_launch_config* out) {
   return guarded([&]() -> Status {
-    PERGOLA_ASSIGN(auto kernel, object_of<session::Kernel>(handle, "kernel"));
-    PERGOLA_ASSIGN(const auto config, session::for_each_config(kernel->info(), count));
+    session::KernelPtr kernel;  // of those that have no hot handle
+    const HotHandles::Use use(handle, HandleKind::kKernel);
+    const auto* of = static_cast<const session::Kernel*>(use.object());
+    if (of == nullptr) {
+      PERGOLA_ASSIGN(kernel, object_of<session::Kernel>(handle, "kernel"));
+      of = kernel.get();
+    }
+    PERGOLA_ASSIGN(const auto config, session::for_each_config(of->info(), count));
     pergola_launch_config full{};
     full.grid[0] = config.grid.x, full.grid[1] = config.grid.y, full.grid[2] = config.grid.z;
     full.block[0] = config.block.x, full.block[1] = config.block.y, full.block[2] = config.block.z;
@@ -66,9 +73,38 @@ pergola_code pergola_kernel_for_each(pergola_kernel handle, uint64_t count, perg
 
 namespace {
 
+constexpr std::size_t kLongestText = 64;  // arguments
+
+// Where both structs are of this version, so that the bytes are there; else none.
+std::optional<CallText> text_of(pergola_kernel handle, const pergola_launch_config* config,
+                                const pergola_argument* arguments, std::size_t count) {
+  if (config == nullptr || config->struct_size != sizeof *config || arguments == nullptr || count == 0 ||
+      count > kLongestText || arguments->struct_size != sizeof *arguments)
+    return std::nullopt;
+  return CallText{handle, std::as_bytes(std::span(config, 1)), std::as_bytes(std::span(arguments, count)),
+                  &dropped_arguments};
+}
+
+// A caller's bytes may change where they are.
+bool has_bytes(const pergola_argument* arguments, std::size_t count) {
+  return std::any_of(arguments, arguments + count,
+                     [](const pergola_argument& argument) { return argument.type == PERGOLA_TYPE_BYTES; });
+}
+
+// A launch that recurs, without a look at its arguments; else none.
+std::optional<Status> launch_again(pergola_kernel handle, const std::optional<CallText>& text, std::uint64_t* ticket) {
+  if (!text) return std::nullopt;
+  const HotHandles::Use use(handle, HandleKind::kKernel);
+  if (use.object() == nullptr) return std::nullopt;
+  return static_cast<session::Kernel*>(use.object())->launch_again(*text, ticket);
+}
+
 // Checks everything and launches; `event` and `ticket` may be null.
 Status launch(pergola_kernel handle, const pergola_launch_config* given, const pergola_argument* given_arguments,
               std::size_t argument_count, session::EventPtr* event, std::uint64_t* ticket) {
+  const std::optional<CallText> text = text_of(handle, given, given_arguments, argument_count);
+  if (event == nullptr)
+    if (std::optional<Status> again = launch_again(handle, text, ticket)) return *std::move(again);
   PERGOLA_ASSIGN(const LaunchConfig config, read_config(given));
   session::KernelPtr kernel;
   Arguments arguments;
@@ -78,7 +114,8 @@ Status launch(pergola_kernel handle, const pergola_launch_config* given, const p
     PERGOLA_TRY(read_arguments(given_arguments, argument_count, handles, arguments));
   }
   if (config.shape.grid.x == 0 && config.may_be_empty) return kernel->launch_nothing(arguments, event);
-  return kernel->launch(config.shape, arguments, event, ticket);
+  const bool is_whole = text && !has_bytes(given_arguments, argument_count);
+  return kernel->launch(config.shape, arguments, event, ticket, is_whole ? &*text : nullptr);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "src/capi/guard.h"
+#include "src/capi/hot_handles.h"
 #include "src/runtime/runtime.h"
 
 using namespace pergola;        // NOLINT: this file is the border of the namespace
@@ -174,7 +175,10 @@ pergola_code pergola_module_kernel_as(pergola_module handle, const char* name, c
     PERGOLA_TRY(check_pointer(out, "kernel"));
     PERGOLA_ASSIGN(auto module, object_of<session::Module>(handle, "module"));
     PERGOLA_ASSIGN(auto kernel, module->kernel(name, signature == nullptr ? "" : signature));
-    return give_handle(std::move(kernel), out);
+    void* made = nullptr;
+    PERGOLA_TRY(HotHandles::give(std::move(kernel), HandleKind::kKernel, "kernel", &made));
+    *out = static_cast<pergola_kernel>(made);
+    return {};
   });
 }
 

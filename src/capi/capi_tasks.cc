@@ -51,14 +51,9 @@ pergola_code spawn_packed_slowly(pergola_task_kind handle, const void* parameter
 
 // A handle that the hot path finds too.
 Status give_kind(session::TaskKindPtr kind, pergola_task_kind* out) {
-  session::TaskKind* const object = kind.get();
-  pergola_task_kind made = nullptr;
-  PERGOLA_TRY(give_handle(std::move(kind), &made));
-  if (Status added = HotHandles::add(made, object); !added.ok()) {
-    PERGOLA_TRY(HandleTable::instance().remove(HandleKind::kTaskKind, made, "task kind").status());
-    return added;
-  }
-  *out = made;
+  void* made = nullptr;
+  PERGOLA_TRY(HotHandles::give(std::move(kind), HandleKind::kTaskKind, "task kind", &made));
+  *out = static_cast<pergola_task_kind>(made);
   return {};
 }
 
@@ -92,11 +87,7 @@ pergola_code pergola_task_pool_prepare(pergola_task_pool pool_handle, pergola_ke
 }
 
 pergola_code pergola_task_kind_destroy(pergola_task_kind handle) {
-  return guarded([&]() -> Status {
-    PERGOLA_ASSIGN(auto object, HandleTable::instance().remove(HandleKind::kTaskKind, handle, "task kind"));
-    HotHandles::remove(handle, std::move(object));
-    return {};
-  });
+  return guarded([&]() -> Status { return HotHandles::destroy(handle, HandleKind::kTaskKind, "task kind"); });
 }
 
 pergola_code pergola_task_kind_with_priority(pergola_task_kind handle, pergola_task_priority priority,
@@ -139,7 +130,7 @@ pergola_code pergola_task_spawn(pergola_task_kind handle, const pergola_argument
 // guarded(), unrolled: of a forked child's threads none has a note.
 pergola_code pergola_task_spawn_packed(pergola_task_kind handle, const void* parameters, size_t size_bytes,
                                        uint64_t* id) {
-  const HotHandles::Use use(handle);
+  const HotHandles::Use use(handle, HandleKind::kTaskKind);
   if (use.object() == nullptr || (parameters == nullptr && size_bytes != 0)) [[unlikely]]
     return spawn_packed_slowly(handle, parameters, size_bytes, id);
   session::TaskKind& kind = *static_cast<session::TaskKind*>(use.object());

@@ -4,12 +4,14 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstring>
 #include <exception>
 #include <memory>
 #include <new>
 #include <string_view>
+#include <type_traits>
 
 #include <pergola/pergola.h>
 
@@ -98,9 +100,14 @@ Status give_handle(std::shared_ptr<T> object, typename HandleTraits<T>::Handle* 
   return {};
 }
 
+// How many handles that arguments of launches may name have been destroyed (base/call_text.h).
+inline std::atomic<std::uint64_t> dropped_arguments{0};
+
 template <typename T>
 pergola_code destroy(typename HandleTraits<T>::Handle handle, std::string_view what) noexcept {
   return guarded([&]() -> Status {
+    if constexpr (std::is_same_v<T, session::Array> || std::is_same_v<T, session::Texture>)
+      dropped_arguments.fetch_add(1, std::memory_order_acq_rel);
     // The object, when this was its last owner, goes at the end of this scope: outside the table's lock.
     return HandleTable::instance().remove(HandleTraits<T>::kKind, handle, what).status();
   });

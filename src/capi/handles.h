@@ -45,6 +45,11 @@ inline std::uint64_t slot_index(const void* handle) {
   return (reinterpret_cast<std::uint64_t>(handle) >> kHandleKindBits) & kHandleSlotMask;
 }
 
+// What kind of handle it is, or would be.
+inline HandleKind kind_of(const void* handle) {
+  return static_cast<HandleKind>(reinterpret_cast<std::uint64_t>(handle) & kHandleKindMask);
+}
+
 class HandleTable {
  public:
   // The process's table. Never destroyed: threads may hold handles while the process ends.

@@ -35,6 +35,24 @@ namespace pergola::capi {
 
 class HotHandles {
  public:
+  // `object` gets a handle that both ways find.
+  template <typename T>
+  static Status give(std::shared_ptr<T> object, HandleKind kind, std::string_view what, void** out) {
+    T* const pointer = object.get();
+    PERGOLA_ASSIGN(void* const made, HandleTable::instance().add(kind, std::move(object)));
+    if (Status added = add(made, pointer); !added.ok()) {
+      PERGOLA_TRY(HandleTable::instance().remove(kind, made, what).status());
+      return added;
+    }
+    *out = made;
+    return {};
+  }
+  // The handle is dead, for both.
+  static Status destroy(const void* handle, HandleKind kind, std::string_view what) {
+    PERGOLA_ASSIGN(std::shared_ptr<void> object, HandleTable::instance().remove(kind, handle, what));
+    remove(handle, std::move(object));
+    return {};
+  }
   // `handle`, just made by HandleTable::add(), stands for `object`, which that table keeps until remove().
   static Status add(const void* handle, void* object) noexcept;
   // From now on the handle finds nothing. `object`, which HandleTable::remove() gave, goes when its users are done.
@@ -52,13 +70,17 @@ class HotHandles {
   };
 
  public:
-  // While it lives, object() does. One at a time in a thread.
+  // While it lives, object() does. A thread has one note: of a second one at a time the object is null.
   class Use {
    public:
-    explicit Use(const void* handle) : note_(own_note) {
+    Use(const void* handle, HandleKind kind) : note_(own_note) {
       if (note_ == nullptr) [[unlikely]] {
         note_ = take_note();
         if (note_ == nullptr) return;
+      }
+      if (kind_of(handle) != kind || note_->handle.load(std::memory_order_relaxed) != nullptr) [[unlikely]] {
+        note_ = nullptr;
+        return;
       }
       note_->handle.store(handle, std::memory_order_relaxed);
       std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler's part; the destroyer does the machine's

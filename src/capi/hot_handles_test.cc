@@ -34,22 +34,41 @@ TEST(HotHandles, Handles_FindTheirObjectsUntilRemoved) {
   for (const std::uint64_t slot : {0, 1, 4095, 4096, 8191, 8192, 200'000'000}) {
     const auto object = std::make_shared<Object>(live);
     void* const handle = handle_of(slot + 1'048'576, 7);
-    EXPECT_EQ(HotHandles::Use(handle).object(), nullptr);
+    EXPECT_EQ(HotHandles::Use(handle, HandleKind::kTaskKind).object(), nullptr);
     ASSERT_TRUE(HotHandles::add(handle, object.get()).ok());
-    EXPECT_EQ(HotHandles::Use(handle).object(), object.get()) << slot;
-    EXPECT_EQ(HotHandles::Use(handle_of(slot + 1'048'576, 8)).object(), nullptr) << "another generation";
+    EXPECT_EQ(HotHandles::Use(handle, HandleKind::kTaskKind).object(), object.get()) << slot;
+    EXPECT_EQ(HotHandles::Use(handle_of(slot + 1'048'576, 8), HandleKind::kTaskKind).object(), nullptr)
+        << "another generation";
     HotHandles::remove(handle, object);
-    EXPECT_EQ(HotHandles::Use(handle).object(), nullptr);
+    EXPECT_EQ(HotHandles::Use(handle, HandleKind::kTaskKind).object(), nullptr);
   }
   EXPECT_EQ(live.load(), 0);
+}
+
+TEST(HotHandles, AnotherKindOrASecondUse_FindsNothing) {
+  std::atomic<int> live{0};
+  const auto object = std::make_shared<Object>(live);
+  void* const handle = handle_of(1'000'001, 7);
+  ASSERT_TRUE(HotHandles::add(handle, object.get()).ok());
+  EXPECT_EQ(HotHandles::Use(handle, HandleKind::kKernel).object(), nullptr);
+  {
+    const HotHandles::Use first(handle, HandleKind::kTaskKind);
+    EXPECT_EQ(HotHandles::Use(handle, HandleKind::kTaskKind).object(), nullptr) << "a thread has one note";
+    EXPECT_EQ(first.object(), object.get());
+  }
+  EXPECT_EQ(HotHandles::Use(handle, HandleKind::kTaskKind).object(), object.get());
+  HotHandles::remove(handle, object);
 }
 
 TEST(HotHandles, MadeUpHandles_FindNothing) {
   std::mt19937_64 random(7);
   SCOPED_TRACE("seed 7");
-  EXPECT_EQ(HotHandles::Use(nullptr).object(), nullptr);
-  EXPECT_EQ(HotHandles::Use(reinterpret_cast<void*>(~std::uint64_t{0})).object(), nullptr);
-  for (int i = 0; i < 100'000; ++i) EXPECT_EQ(HotHandles::Use(reinterpret_cast<void*>(random())).object(), nullptr);
+  EXPECT_EQ(HotHandles::Use(nullptr, HandleKind::kTaskKind).object(), nullptr);
+  EXPECT_EQ(HotHandles::Use(reinterpret_cast<void*>(~std::uint64_t{0}), HandleKind::kTaskKind).object(), nullptr);
+  for (int i = 0; i < 100'000; ++i) {
+    void* const made_up = reinterpret_cast<void*>(random());
+    EXPECT_EQ(HotHandles::Use(made_up, kind_of(made_up)).object(), nullptr);
+  }
 }
 
 // The object goes with its last user, and the destroyer does not wait for that.
@@ -60,7 +79,7 @@ TEST(HotHandles, RemovedWhileUsed_LivesUntilTheLastUserIsDone) {
   ASSERT_TRUE(HotHandles::add(handle, object.get()).ok());
   std::promise<void> first_in, second_in, first_out, second_out;
   const auto use = [&](std::promise<void>& in, std::promise<void>& out) {
-    const HotHandles::Use mine(handle);
+    const HotHandles::Use mine(handle, HandleKind::kTaskKind);
     ASSERT_NE(mine.object(), nullptr);
     in.set_value();
     out.get_future().wait();
@@ -70,7 +89,7 @@ TEST(HotHandles, RemovedWhileUsed_LivesUntilTheLastUserIsDone) {
   first_in.get_future().wait();
   second_in.get_future().wait();
   HotHandles::remove(handle, std::move(object));
-  EXPECT_EQ(HotHandles::Use(handle).object(), nullptr);
+  EXPECT_EQ(HotHandles::Use(handle, HandleKind::kTaskKind).object(), nullptr);
   EXPECT_EQ(live.load(), 1);
   first_out.set_value();
   first.join();
@@ -91,7 +110,7 @@ TEST(HotHandles, ConcurrentUse_GivesLiveObjectsOrNothing) {
     users.emplace_back([&, t] {
       std::mt19937 random(static_cast<unsigned>(t));
       while (!stop.load()) {
-        const HotHandles::Use use(handles[random() % kSlots].load());
+        const HotHandles::Use use(handles[random() % kSlots].load(), HandleKind::kTaskKind);
         if (use.object() == nullptr) continue;
         ++found;
         if (static_cast<Object*>(use.object())->state.load() != kAlive) ++wrong;

@@ -71,7 +71,7 @@ class HostMirror : public std::enable_shared_from_this<HostMirror> {
   Status download();
   Status copy(bool to_device);
   void doubt();
-  void store(State state) { state_.store(state, std::memory_order_release); }
+  void store(State state);
 
   LocalSession& session_;
   const device::BufferPtr& buffer_;

@@ -99,7 +99,7 @@ Result<session::KernelPtr> LocalModule::kernel(std::string_view name, std::strin
 }
 
 Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const session::Argument> arguments,
-                           session::EventPtr* event, std::uint64_t* ticket) {
+                           session::EventPtr* event, std::uint64_t* ticket, const CallText* text) {
   LocalSession& session = *module_->session_;
   boost::container::small_vector<std::byte, 256> parameters(info().parameter_bytes);
   PERGOLA_TRY(session::bind_arguments(info(), session.id(), arguments, parameters));
@@ -132,7 +132,10 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
   const device::Kernel& kernel = **module_->kernels_[index_];
   const auto find_scalars = [&] { return scalars(info(), state_.modes, arguments); };
   const FunctionRef<scheduler::ByteRanges()> ask_scalars = find_scalars;
-  const scheduler::KernelCall call{module_->module_, kernel, shape, parameters, &ask_scalars, &state_.block_form};
+  // Where more than the arrays given is to be seen to, it is each time.
+  const bool is_told = universal == scheduler::Mode::kNone && event == nullptr;
+  const scheduler::KernelCall call{module_->module_,        kernel, shape, parameters, &ask_scalars, &state_.block_form,
+                                   is_told ? text : nullptr};
   const bool plain = !shape.cooperative && !shape.programmatic && shape.cluster == device::Dim3{0, 0, 0};
   const auto detail = [&] {
     return scheduler::WorkDetail{shape.grid, shape.block, shape.dynamic_shared_bytes, argument_text(arguments)};
@@ -162,6 +165,14 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
   if (writes(universal)) session.mirrors().all_changed_on_device();
   if (event != nullptr) *event = session.wrap(std::move(ended), module_->module_, kernel.signature().name);
   return {};
+}
+
+// What launch() does besides is nothing then: no array of the launch has been at the host since it last did it
+// (HostMirror::store), and there are no tasks.
+std::optional<Status> LocalKernel::launch_again(const CallText& text, std::uint64_t* ticket) {
+  LocalSession& session = *module_->session_;
+  if (session.has_tasks()) return std::nullopt;
+  return session.scheduler().submit_again(text, ticket);
 }
 
 Result<session::EventPtr> LocalKernel::event_of(std::uint64_t ticket) {

@@ -78,7 +78,8 @@ class LocalKernel final : public session::Kernel {
 
   const session::KernelInfo& info() const override { return info_; }
   Status launch(const session::LaunchShape& shape, std::span<const session::Argument> arguments,
-                session::EventPtr* event, std::uint64_t* ticket) override;
+                session::EventPtr* event, std::uint64_t* ticket, const CallText* text) override;
+  std::optional<Status> launch_again(const CallText& text, std::uint64_t* ticket) override;
   Result<session::EventPtr> event_of(std::uint64_t ticket) override;
   Status launch_nothing(std::span<const session::Argument> arguments, session::EventPtr* event) override;
 

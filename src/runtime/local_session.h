@@ -66,6 +66,7 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
     tasks.ended.store(begun, std::memory_order_release);  // an older one makes somebody wait once more
     return {};
   }
+  bool has_tasks() const { return has_tasks_.load(std::memory_order_acquire); }
   void note_universal_task() { universal_tasks_.store(true, std::memory_order_relaxed); }
   // Has the resident kernel leave, and stay away as long as the result lives; nothing where there is no pool.
   using Quiet = std::optional<executor::Executor::Quiet>;
@@ -106,7 +107,7 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   std::mutex reader_mutex_;
   std::unique_ptr<device::Queue> reader_;  // of on_reader(), made when first needed; guarded by reader_mutex_
   const std::unique_ptr<scheduler::Scheduler> scheduler_;  // destroyed first: it waits for what uses the rest
-  const Sites sites_;  // of scheduler_
+  const Sites sites_;                                      // of scheduler_
   Mirrors mirrors_;
   ManagedMemories managed_;
 

@@ -84,9 +84,33 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
     tell_of_variation(*region_->story, expected);
     tell_of_chunks();
   }
-  if (expected.varies()) expected.set_latest(work.call->parameters);
+  if (expected.varies())
+    expected.set_latest(work.call->parameters);
+  else if (work.call->text != nullptr)
+    expected.text.keep(*work.call->text, moved_.load(std::memory_order_relaxed));
+  follow(may_hold, arriving, decision);
+  return decision;
+}
+
+const Launch* GraphLowering::expected(const CallText& text) const {
+  if (region_ == nullptr || offered_ < look_on_until_) return nullptr;
+  const Launch& launch = region_->launches[phase_];
+  return !launch.varies() && launch.text.is(text, moved_.load(std::memory_order_relaxed)) ? &launch : nullptr;
+}
+
+GraphLowering::Decision GraphLowering::again(std::span<const std::uint64_t> arriving) {
+  ++offered_;
+  ++counters_.by_text;
+  Decision decision;
+  follow(true, arriving, decision);
+  return decision;
+}
+
+// The launch that was expected has come.
+void GraphLowering::follow(bool may_hold, std::span<const std::uint64_t> arriving, Decision& decision) {
   if (held_ == 0) {
     const std::shared_ptr<Chunk> chunk = region_->chunk_of(phase_);
+    const bool ends = phase_ + 1 == chunk->end;
     if (chunk->begin == phase_ && may_hold && may_hold_chunk(*chunk)) {
       const std::size_t waits_longer = first_that_waits_longer(*chunk, arriving);
       if (waits_longer == chunk->end)
@@ -94,15 +118,15 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
       else
         cut_before(waits_longer);
     }
-    if (phase_ + 1 == chunk->end && wants_event(*chunk)) decision.ended = chunk;
+    if (ends && wants_event(*chunk)) decision.ended = chunk;
   } else if (!may_hold) {
     decision.flush = take_held();
   }
   advance();
-  if (held_chunk_ == nullptr) return decision;
+  if (held_chunk_ == nullptr) return;
   hold();
   decision.held = true;
-  if (held_ < held_chunk_->end - held_chunk_->begin) return decision;
+  if (held_ < held_chunk_->end - held_chunk_->begin) return;
   decision.run = std::exchange(held_chunk_, nullptr);
   region_->stage(*decision.run);
   if (wants_event(*decision.run)) decision.ended = decision.run;
@@ -113,7 +137,6 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
   region_->story->report.replaced += held_;
   counters_.replaced += std::exchange(held_, 0);
   held_since_.store(0, std::memory_order_relaxed);
-  return decision;
 }
 
 void GraphLowering::advance() {
@@ -147,7 +170,30 @@ void GraphLowering::cut_before(std::size_t launch) {
   bool again = false;
   for (std::size_t i = launch % turn; i < cuts.size(); i += turn) again |= cuts[i] && i != launch;
   for (std::size_t i = launch % turn; i < cuts.size(); i += turn) cuts[i] = cuts[i] || again || i == launch;
+  if (again && launch % turn == 0) keep_one_turn();
   recut();
+}
+
+// All turns begin where the host steps in: they are alike, and the graphs of one serve all.
+void GraphLowering::keep_one_turn() {
+  const std::size_t turn = region_->turn;
+  std::vector<Launch> launches(region_->launches.begin(),
+                               region_->launches.begin() + static_cast<std::ptrdiff_t>(turn));
+  for (std::size_t i = turn; i < region_->launches.size(); ++i)
+    if (Launch& launch = launches[i % turn]; region_->launches[i].varies() && !launch.varies()) launch.vary();
+  std::shared_ptr<Region> one = region_->with(std::move(launches));
+  std::copy_n(region_->cut_before.begin(), turn, one->cut_before.begin());
+  one->cuts = region_->cuts - 1;
+  one->rests = region_->rests;
+  one->cut();  // there are chunks, even if they are to be refused
+  replace_region(std::move(one));
+  phase_ %= turn;
+}
+
+// By one that holds some of its launches, in another order or not. What was given out of it stands a while.
+void GraphLowering::replace_region(std::shared_ptr<Region> by) {
+  std::replace(known_.begin(), known_.end(), region_, by);
+  before_turning_ = std::exchange(region_, std::move(by));
 }
 
 void GraphLowering::hold() {
@@ -189,18 +235,9 @@ std::span<const Launch> GraphLowering::interrupt() {
 // The host's first step into the region is a better place for it to begin than where it happened to be found: what lies
 // between two steps then is one piece.
 void GraphLowering::begin_here() {
-  auto turned = std::make_shared<Region>();
-  turned->launches = region_->launches;
-  std::rotate(turned->launches.begin(), turned->launches.begin() + static_cast<std::ptrdiff_t>(phase_),
-              turned->launches.end());
-  turned->cut_before.assign(turned->launches.size(), false);
-  turned->turn = region_->turn;
-  turned->most_launches = region_->most_launches;
-  turned->grows = region_->grows;
-  turned->most_grown = region_->most_grown;
-  turned->story = region_->story;
-  std::replace(known_.begin(), known_.end(), region_, turned);
-  before_turning_ = std::exchange(region_, std::move(turned));
+  std::vector<Launch> launches = region_->launches;
+  std::rotate(launches.begin(), launches.begin() + static_cast<std::ptrdiff_t>(phase_), launches.end());
+  replace_region(region_->with(std::move(launches)));
   phase_ = 0;
   cut_before(0);
 }
@@ -302,7 +339,7 @@ void GraphLowering::begin_following(std::size_t period, bool look_on) {
     return true;
   };
   for (auto known = known_.begin(); known != known_.end(); ++known) {
-    if ((*known)->launches.size() != found->launches.size()) continue;
+    if ((*known)->turn != once) continue;
     for (std::size_t start = 0; start < once; ++start) {
       if (!same_from(**known, start)) continue;
       region_ = *known;

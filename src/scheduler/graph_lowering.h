@@ -53,6 +53,7 @@ struct GraphCounters {
   std::uint64_t flushed = 0;      // held back and then launched one by one
   std::uint64_t interrupted = 0;  // times that held launches went because something else came
   std::uint64_t overdue = 0;      // times that they went because kPatience was over
+  std::uint64_t by_text = 0;      // launches that were known by their text
   std::uint64_t varying = 0;      // launches found to have scalars that change
   std::uint64_t refused = 0;      // runs of launches of which no graph could be made
   std::string refusal;            // why, of the last
@@ -84,6 +85,15 @@ class GraphLowering {
   };
   // `arriving`: the resources that copies from the host may still be filling and no launch has used since, by number.
   Decision offer(const Work& work, bool may_hold, std::span<const std::uint64_t> arriving = {});
+  // The launch that `text` stands for, where it is the one expected next; else null, and nothing has happened. It
+  // stands until the next call of another function than again().
+  const Launch* expected(const CallText& text) const;
+  // offer() of that launch.
+  Decision again(std::span<const std::uint64_t> arriving);
+  // From now on what was written before a launch stands for nothing: something must be done before the launch again.
+  // Any thread, without the lock: writers are those that move an array to the host, whose program orders that with its
+  // launches by itself.
+  void forget_texts() { moved_.fetch_add(1, std::memory_order_relaxed); }
   // Something other than a launch comes: what is to be launched first.
   std::span<const Launch> interrupt();
   // The same because it has been held for too long; empty where it has not.
@@ -118,6 +128,7 @@ class GraphLowering {
     bool in_a_row = false;  // the chunk before it has a mark too
   };
 
+  void follow(bool may_hold, std::span<const std::uint64_t> arriving, Decision& decision);
   void learn(const Work& work);
   bool is_shape_period(std::size_t period) const;
   void keep(const Work& work, std::uint64_t hash);
@@ -136,6 +147,8 @@ class GraphLowering {
   void recut();
   void cut_before(std::size_t launch);
   void begin_here();
+  void keep_one_turn();
+  void replace_region(std::shared_ptr<Region> by);
   void advance();
   std::size_t first_that_waits_longer(const Chunk& chunk, std::span<const std::uint64_t> arriving) const;
   void hold();
@@ -181,7 +194,7 @@ class GraphLowering {
   std::uint64_t look_on_until_ = 0;  // offered_, while following a short turn: a longer one is looked for until then
   std::deque<Launch> kept_;          // while learning or looking on: those that bear a period out, the latest last
   std::shared_ptr<Region> region_;   // while following
-  std::shared_ptr<Region> before_turning_;     // what interrupt() gave may be of it
+  std::shared_ptr<Region> before_turning_;     // what interrupt() or expected() gave may be of it
   std::size_t phase_ = 0;                      // the launch of region_ expected next
   std::size_t held_ = 0;                       // launches before it that are held back
   std::shared_ptr<Chunk> held_chunk_;          // whose they are
@@ -194,6 +207,7 @@ class GraphLowering {
   GraphCounters counters_;
   std::deque<std::shared_ptr<RegionStory>> stories_;  // of the latest regions
   std::uint64_t offered_ = 0, forgotten_stories_ = 0;
+  std::atomic<std::uint64_t> moved_{0};
 
   std::atomic<std::int64_t> patience_ns_{kPatience.count()};
   std::atomic<std::int64_t> held_since_{

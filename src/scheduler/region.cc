@@ -177,6 +177,18 @@ bool conflict(const Launch& a, const Launch& b) {
   return false;
 }
 
+std::shared_ptr<Region> Region::with(std::vector<Launch> others) const {
+  auto region = std::make_shared<Region>();
+  region->launches = std::move(others);
+  region->cut_before.assign(region->launches.size(), false);
+  region->turn = turn;
+  region->most_launches = most_launches;
+  region->grows = grows;
+  region->most_grown = most_grown;
+  region->story = story;
+  return region;
+}
+
 std::shared_ptr<Chunk> Region::chunk_of(std::size_t launch) const {
   return *std::partition_point(chunks.begin(), chunks.end(),
                                [&](const std::shared_ptr<Chunk>& chunk) { return chunk->end <= launch; });

@@ -12,7 +12,6 @@ namespace {
 // At the bound of streams so many are asked whether they are free before the least recently used one is taken busy.
 constexpr std::size_t kAskedAtBound = 4;
 constexpr std::size_t kManyMarks = 64;
-constexpr std::uint64_t kSettlesEach = 8;  // computations: launches that are timed are asked whether they have ended
 
 // So large that an event costs nothing beside it.
 bool is_large_copy_from_host(const Work& work) {
@@ -71,11 +70,11 @@ Scheduler::~Scheduler() {
     const GraphCounters& graphs = lowering_->counters();
     if (graphs.regions != 0)
       PERGOLA_DEBUG(
-          "graphs: {} regions found, {} launches of them with scalars that change; {} graphs made, {} refused; {} "
-          "launches of graphs stood for {} kernels; {} kernels held and launched after all, {} times for other work, "
-          "{} times for the time they had been held",
-          graphs.regions, graphs.varying, graphs.graphs, graphs.refused, graphs.launches, graphs.replaced,
-          graphs.flushed, graphs.interrupted, graphs.overdue);
+          "graphs: {} regions found, {} launches known by their text, {} with scalars that change; {} graphs made, {} "
+          "refused; {} launches of graphs stood for {} kernels; {} kernels held and launched after all, {} times for "
+          "other work, {} times for the time they had been held",
+          graphs.regions, graphs.by_text, graphs.varying, graphs.graphs, graphs.refused, graphs.launches,
+          graphs.replaced, graphs.flushed, graphs.interrupted, graphs.overdue);
     lowering_.reset();
   }
   PERGOLA_DEBUG("{} computations on {} streams, {} events, {} waits of streams{}", counters_.computations,
@@ -122,6 +121,11 @@ Status Scheduler::submit(const Work& work, Enqueue enqueue, device::EventPtr* ev
     lowered = lowering_->offer(work, event == nullptr, arriving());
   else
     launch_held();
+  return carry_out(lock, work, enqueue, lowered, event, ticket);
+}
+
+Status Scheduler::carry_out(std::unique_lock<std::mutex>& lock, const Work& work, Enqueue enqueue,
+                            const GraphLowering::Decision& lowered, device::EventPtr* event, Ticket* ticket) {
   launch_held(lowered.flush);
   if (lowered.held) return hold_or_run(work, lowered, ticket);
 

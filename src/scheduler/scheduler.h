@@ -74,6 +74,13 @@ class Scheduler {
   // Queues one piece of work: `enqueue` is called once, under the lock, with the queue of its stream. Its status is
   // returned. With `event`, an event of just this work is made; `ticket` may be exchanged for one later.
   Status submit(const Work& work, Enqueue enqueue, device::EventPtr* event = nullptr, Ticket* ticket = nullptr);
+  // submit() of the kernel launch that `text` stood for when it was last submitted with it, where that is the one
+  // expected next; else none, and nothing has happened.
+  std::optional<Status> submit_again(const CallText& text, Ticket* ticket);
+  // What was submitted so far may not be submitted by its text again: something must be done before it. Any thread.
+  void forget_texts() {
+    if (lowering_ != nullptr) lowering_->forget_texts();
+  }
   // An event that ends with the work of `ticket`, or, where its stream has gone on, with later work of that stream.
   Result<device::EventPtr> event_of(Ticket ticket);
 
@@ -155,11 +162,15 @@ class Scheduler {
   static constexpr unsigned kTicketStreamBits = 10;  // parse_policy() allows no more streams
   static constexpr Ticket kHeldTicket = Ticket{1} << 63;
   static constexpr std::size_t kHeldTickets = 1024;
+  // Computations: launches that are timed are asked whether they have ended.
+  static constexpr std::uint64_t kSettlesEach = 8;
   static Ticket ticket_of(const Computation& computation) {
     return computation.position << kTicketStreamBits | computation.stream->index;
   }
 
   Scheduler(device::DevicePtr device, const Policy& policy, std::shared_ptr<GraphLowerer> lowerer);
+  Status carry_out(std::unique_lock<std::mutex>& lock, const Work& work, Enqueue enqueue,
+                   const GraphLowering::Decision& lowered, device::EventPtr* event, Ticket* ticket);
   // Gives the work its place and queues it; the caller lets `who` go.
   Status place(const Work& work, Enqueue enqueue, Computation& who);
   Dependencies parents_of(const Work& work, Computation& who);

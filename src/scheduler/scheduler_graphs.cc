@@ -14,6 +14,22 @@ bool Scheduler::may_be_of_a_graph(const Work& work) {
   return work.call != nullptr && !(recorder_ != nullptr && recorder_->wants_each_kernel());
 }
 
+std::optional<Status> Scheduler::submit_again(const CallText& text, Ticket* ticket) {
+  std::unique_lock lock(mutex_);
+  if (lowering_ == nullptr || recorder_ != nullptr || calls_under_way_ != 0 || !host_accesses_.empty())
+    return std::nullopt;
+  const Launch* const launch = lowering_->expected(text);
+  if (launch == nullptr) return std::nullopt;
+  if (!durations_.is_empty() && pool_.last_id() % kSettlesEach == 0) durations_.settle();
+  const GraphLowering::Decision lowered = lowering_->again(arriving());
+  return carry_out(
+      lock, launch->work(),
+      [&](device::Queue& queue) {
+        return queue.launch(launch->module, *launch->kernel, launch->config, launch->parameters);
+      },
+      lowered, nullptr, ticket);
+}
+
 Status Scheduler::hold_or_run(const Work& work, const GraphLowering::Decision& decision, Ticket* ticket) {
   if (ticket != nullptr) *ticket = kHeldTicket | held_count_;
   const std::uint64_t number = held_count_++;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "src/base/call_text.h"
 #include "src/base/function_ref.h"
 #include "src/base/result.h"
 #include "src/device/kernel.h"
@@ -53,6 +54,8 @@ struct KernelCall {
   // while launches are compared. Both are null where there is no other form.
   const FunctionRef<ByteRanges()>* scalars = nullptr;
   const std::shared_ptr<BlockForm>* block_form = nullptr;
+  // As its caller wrote it, where the same text may stand for the same launch again; else null.
+  const CallText* text = nullptr;
 };
 
 struct Work {

@@ -5,10 +5,10 @@
 //                               └─ create_texture() ─▶ Texture
 //
 // Work runs asynchronously, and with the results of the order in which it was submitted: what conflicts about memory is
-// ordered by itself, what does not may overlap (src/scheduler). Only read(), view(), wait() and synchronize() wait; read()
-// and view() for just what made the data. A failure while running is told by the first of these that covers it; work that
-// depends on it is skipped, other work may be, and waiting for that tells the cause again, until synchronize() has
-// reported it, which clears it.
+// ordered by itself, what does not may overlap (src/scheduler). Only read(), view(), wait() and synchronize() wait;
+// read() and view() for just what made the data. A failure while running is told by the first of these that covers it;
+// work that depends on it is skipped, other work may be, and waiting for that tells the cause again, until
+// synchronize() has reported it, which clears it.
 //
 // Thread-safe throughout. Everything made by a session keeps it alive; work in flight keeps alive what it uses.
 #pragma once
@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/call_text.h"
 #include "src/base/function_ref.h"
 #include "src/base/result.h"
 #include "src/device/buffer.h"
@@ -86,9 +87,9 @@ class Array {
   virtual Result<std::span<const std::byte>> view() = 0;
   // The contents, for the host to work on by pointer until this array is next given to anything else: a mirror in
   // page-locked memory, or the array's own where the host reaches it. kRead waits for the work that made the contents
-  // (and copies only where the newest are not there), kWrite for copies of the mirror alone: all of it is to be written,
-  // kReadWrite as kRead. What was written goes up before whatever uses the array next.
-  // kTimeout where the wait goes on for longer.
+  // (and copies only where the newest are not there), kWrite for copies of the mirror alone: all of it is to be
+  // written, kReadWrite as kRead. What was written goes up before whatever uses the array next. kTimeout where the wait
+  // goes on for longer.
   virtual Result<std::span<std::byte>> host(Access access,
                                             std::optional<std::chrono::nanoseconds> timeout = std::nullopt) = 0;
   // Queues the copy that makes the contents be there; nothing where they are. For the host, host() then finds them.
@@ -120,12 +121,15 @@ class Kernel {
  public:
   virtual ~Kernel() = default;
   virtual const KernelInfo& info() const = 0;
-  // Checks the arguments (arguments.h) and queues one grid; with `event`, makes an event at its end, which costs. A ticket
-  // costs nothing, and event_of() makes an event of it.
+  // Checks the arguments (arguments.h) and queues one grid; with `event`, makes an event at its end, which costs. A
+  // ticket costs nothing, and event_of() makes an event of it. `text`, which may be null, is all that the caller wrote
+  // for it.
   virtual Status launch(const LaunchShape& shape, std::span<const Argument> arguments, EventPtr* event = nullptr,
-                        std::uint64_t* ticket = nullptr) = 0;
-  // Ends with that launch or, where work has followed it on its stream, with some of that; for ticket 0, with the work so
-  // far. kInvalidArgument for what is no ticket of this session.
+                        std::uint64_t* ticket = nullptr, const CallText* text = nullptr) = 0;
+  // launch() once more with that text, where it is known to be the same launch; else none, and nothing has happened.
+  virtual std::optional<Status> launch_again(const CallText& text, std::uint64_t* ticket) = 0;
+  // Ends with that launch or, where work has followed it on its stream, with some of that; for ticket 0, with the work
+  // so far. kInvalidArgument for what is no ticket of this session.
   virtual Result<EventPtr> event_of(std::uint64_t ticket) = 0;
   // The check only, and an event at the end of the work so far: a launch of no blocks.
   virtual Status launch_nothing(std::span<const Argument> arguments, EventPtr* event = nullptr) = 0;
@@ -198,8 +202,8 @@ class Session {
   // The stream's later work comes after what has been submitted here.
   virtual Status make_stream_wait(std::uint64_t stream) = 0;
 
-  // The session's pool of narrow tasks (task_pool.h): one, made by the first call, whose options count. kUnsupported where
-  // the device cannot run it.
+  // The session's pool of narrow tasks (task_pool.h): one, made by the first call, whose options count. kUnsupported
+  // where the device cannot run it.
   virtual Result<std::shared_ptr<TaskPool>> task_pool(const TaskPoolOptions& options) = 0;
 
   virtual Result<EventPtr> record() = 0;

@@ -1,0 +1,53 @@
+// A launch as its caller wrote it: the bytes of the call, of which nothing has been looked up yet. Where a program that
+// repeats itself writes the same bytes again, and nothing that they stand for has changed since, the launch is the same
+// one, and need not be read, checked and bound again (scheduler/graph_lowering.h).
+//
+// What may change what the same bytes stand for:
+//   a handle among them is destroyed   its number is never given twice; `dropped` grows
+//   an array is taken to the host      what must happen before a launch is another thing; who keeps a text counts these
+//                                      as well (`moved`)
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+namespace pergola {
+
+struct CallText {
+  const void* kernel = nullptr;  // its handle
+  std::span<const std::byte> config, arguments;
+  const std::atomic<std::uint64_t>* dropped = nullptr;  // grows before a handle that arguments may name is destroyed
+};
+
+// One that was seen. Guarded by its owner's lock. An array's memory goes under that lock too, after its handle: so
+// whoever finds `dropped` as it was finds the memory there.
+class KeptCallText {
+ public:
+  void keep(const CallText& text, std::uint64_t moved) {
+    kernel_ = text.kernel;
+    config_bytes_ = text.config.size();
+    bytes_.assign(text.config.begin(), text.config.end());
+    bytes_.insert(bytes_.end(), text.arguments.begin(), text.arguments.end());
+    dropped_ = text.dropped->load(std::memory_order_acquire);
+    moved_ = moved;
+  }
+  bool is(const CallText& text, std::uint64_t moved) const {
+    return kernel_ == text.kernel && kernel_ != nullptr && moved_ == moved && config_bytes_ == text.config.size() &&
+           bytes_.size() == config_bytes_ + text.arguments.size() &&
+           dropped_ == text.dropped->load(std::memory_order_acquire) &&
+           std::memcmp(bytes_.data(), text.config.data(), config_bytes_) == 0 &&
+           std::memcmp(bytes_.data() + config_bytes_, text.arguments.data(), text.arguments.size()) == 0;
+  }
+
+ private:
+  const void* kernel_ = nullptr;
+  std::size_t config_bytes_ = 0;
+  std::vector<std::byte> bytes_;  // the configuration's, then the arguments'
+  std::uint64_t dropped_ = 0, moved_ = 0;
+};
+
+}  // namespace pergola

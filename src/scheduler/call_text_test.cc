@@ -1,0 +1,157 @@
+// Launches that are known by what their caller wrote (base/call_text.h): only the one expected next, as it was last
+// submitted, while nothing that the text stands for has changed.
+#include <gmock/gmock.h>
+
+#include "src/scheduler/graph_fixture.h"
+
+namespace pergola::scheduler::testing {
+namespace {
+
+class CallTexts : public GraphTest {
+ protected:
+  // As a program would: by its text where that is known, else the whole way. Whether it was known.
+  bool write(const std::string& name, std::vector<std::string> in, std::vector<std::string> out, double ns = 1000,
+             const std::string& more = "") {
+    const std::string config = "1x32", arguments = name + more;
+    const CallText text{&kernels_[name], std::as_bytes(std::span(config)), std::as_bytes(std::span(arguments)),
+                        &dropped};
+    if (const std::optional<Status> again = scheduler->submit_again(text, nullptr)) {
+      EXPECT_TRUE(again->ok()) << again->message();
+      return true;
+    }
+    std::vector<Access> accesses;
+    for (const std::string& each : in) accesses.push_back(all(each, Mode::kRead));
+    for (const std::string& each : out) accesses.push_back(all(each, Mode::kWrite));
+    const KernelCall call{.module = module_,
+                          .kernel = kernels_[name],
+                          .config = config_,
+                          .parameters = std::as_bytes(std::span(&ns, 1)),
+                          .text = &text};
+    const Work work{.site = scheduler->site(name), .accesses = accesses, .call = &call};
+    const Status status = scheduler->submit(work, [&](device::Queue& queue) {
+      return queue.launch(call.module, call.kernel, call.config, call.parameters);
+    });
+    EXPECT_TRUE(status.ok()) << status.message();
+    return false;
+  }
+  // Four launches; how many of them were known.
+  int write_turn() {
+    return write("a", {"x"}, {"y"}, 1000) + write("b", {"x"}, {"z"}, 2000) + write("c", {"y", "z"}, {"w"}, 3000) +
+           write("d", {"w"}, {"x"}, 4000);
+  }
+  // Until the region is found, its graph made, and each of its launches known.
+  void learn_texts() {
+    for (int i = 0; i < 17; ++i) write_turn();
+    scheduler->settle_graphs();
+    for (int i = 0; i < 2 * kTurns; ++i) write_turn();
+    scheduler->settle_graphs();
+    ASSERT_EQ(scheduler->graph_counters().graphs, 1u);
+    while (scheduler->graph_counters().replaced == 0) write_turn();
+    ASSERT_EQ(write_turn(), 4);
+  }
+  std::uint64_t known() const { return scheduler->graph_counters().by_text; }
+
+  std::atomic<std::uint64_t> dropped{0};
+};
+
+TEST_F(CallTexts, LaunchesThatRecur_AreKnownAndRunAsTheSameGraphs) {
+  open_always();
+  learn_texts();
+  const std::size_t first = graph_launches();
+  while (graph_launches() == first) write_turn();  // nothing is held now
+  const std::size_t before = kernel_launches(), graphs_before = graph_launches();
+  for (int i = 0; i < 4 * kTurns; ++i) EXPECT_EQ(write_turn(), 4);
+  EXPECT_EQ(graph_launches() - graphs_before, 4u);
+  EXPECT_EQ(kernel_launches(), before);
+  ASSERT_TRUE(scheduler->synchronize().ok());
+  EXPECT_EQ(scheduler->graph_counters().regions, 1u);
+}
+
+// Without graphs launches are known all the same, and are launched one by one in their order.
+TEST_F(CallTexts, OnAnIdleDevice_LaunchesAreKnownAndNotHeld) {
+  open();
+  for (int i = 0; i < 60; ++i) {
+    write_turn();
+    ASSERT_TRUE(read("x").ok());  // and so the device is idle
+  }
+  const std::size_t before = kernel_launches();
+  EXPECT_EQ(write_turn(), 4);
+  EXPECT_EQ(kernel_launches(), before + 4);
+  EXPECT_EQ(graph_launches(), 0u);
+  ASSERT_TRUE(scheduler->synchronize().ok());
+}
+
+TEST_F(CallTexts, AnotherText_IsNotKnown) {
+  open_always();
+  learn_texts();
+  EXPECT_FALSE(write("a", {"x"}, {"y"}, 1000, "!")) << "another text of the same launch";
+  EXPECT_TRUE(write("b", {"x"}, {"z"}, 2000));
+  EXPECT_FALSE(write("d", {"w"}, {"x"}, 4000)) << "known, but not the next";
+  ASSERT_TRUE(scheduler->synchronize().ok());
+}
+
+TEST_F(CallTexts, WhenAHandleIsDestroyedOrAnArrayMoved_NothingIsKnownUntilItCameAgain) {
+  open_always();
+  learn_texts();
+  ++dropped;
+  EXPECT_EQ(write_turn(), 0);
+  for (int i = 1; i < kTurns; ++i) write_turn();
+  EXPECT_EQ(write_turn(), 4);
+  scheduler->forget_texts();
+  EXPECT_EQ(write_turn(), 0);
+  for (int i = 1; i < kTurns; ++i) write_turn();
+  EXPECT_EQ(write_turn(), 4);
+  ASSERT_TRUE(scheduler->synchronize().ok());
+}
+
+TEST_F(CallTexts, WhileTheHostHasAnArray_NothingIsKnown) {
+  open_always();
+  learn_texts();
+  ASSERT_TRUE(scheduler->synchronize().ok());
+  {
+    const auto host = scheduler->begin_host_access(all("v", Mode::kRead));
+    ASSERT_TRUE(host.ok());
+    EXPECT_FALSE(write("a", {"x"}, {"y"}, 1000));
+  }
+  EXPECT_TRUE(write("b", {"x"}, {"z"}, 2000));
+  ASSERT_TRUE(scheduler->synchronize().ok());
+}
+
+TEST_F(CallTexts, InsideALibraryCall_LaunchesAreRefusedAsEver) {
+  device->state().has_handles = true;
+  open_always();
+  learn_texts();
+  const Access accesses[] = {all("v", Mode::kReadWrite)};
+  const std::string config = "1x32", arguments = "a";
+  const Status status = scheduler->call({WorkKind::kLibrary, scheduler->site("gemm"), accesses}, false, [&](void*) {
+    const CallText text{&kernels_["a"], std::as_bytes(std::span(config)), std::as_bytes(std::span(arguments)),
+                        &dropped};
+    EXPECT_FALSE(scheduler->submit_again(text, nullptr).has_value());
+    return Status();
+  });
+  ASSERT_TRUE(status.ok()) << status.message();
+}
+
+// A host that waits after each turn: its turns are alike, and one graph of one turn serves them all.
+TEST_F(CallTexts, TurnsThatEndInAWait_ShareOneGraph) {
+  open_always();
+  for (int i = 0; i < 40; ++i) {
+    write_turn();
+    ASSERT_TRUE(scheduler->synchronize().ok());
+    scheduler->settle_graphs();
+  }
+  EXPECT_EQ(write_turn(), 4);
+  const GraphsReport report = scheduler->graphs();
+  ASSERT_EQ(report.regions.size(), 1u);
+  int ready = 0;
+  for (const GraphReport& graph : report.regions[0].graphs)
+    if (graph.state == GraphReport::State::kReady) {
+      ++ready;
+      EXPECT_EQ(graph.launches, 4u);
+    }
+  EXPECT_EQ(ready, 1);
+  ASSERT_TRUE(scheduler->synchronize().ok());
+}
+
+}  // namespace
+}  // namespace pergola::scheduler::testing
