@@ -9,11 +9,11 @@
 #pragma once
 
 #include <atomic>
+#include <boost/container/small_vector.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
-#include <vector>
 
 namespace pergola {
 
@@ -35,6 +35,7 @@ class KeptCallText {
     dropped_ = text.dropped->load(std::memory_order_acquire);
     moved_ = moved;
   }
+  void forget() { kernel_ = nullptr; }
   bool is(const CallText& text, std::uint64_t moved) const {
     return kernel_ == text.kernel && kernel_ != nullptr && moved_ == moved && config_bytes_ == text.config.size() &&
            bytes_.size() == config_bytes_ + text.arguments.size() &&
@@ -46,8 +47,8 @@ class KeptCallText {
  private:
   const void* kernel_ = nullptr;
   std::size_t config_bytes_ = 0;
-  std::vector<std::byte> bytes_;  // the configuration's, then the arguments'
   std::uint64_t dropped_ = 0, moved_ = 0;
+  boost::container::small_vector<std::byte, 280> bytes_;  // the configuration's, then the arguments'
 };
 
 }  // namespace pergola

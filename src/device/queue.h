@@ -49,6 +49,8 @@ class Queue {
   virtual Result<EventPtr> record() = 0;
   // The same for ordering and waiting only: it has no time, and costs less on some devices.
   virtual Result<EventPtr> record_untimed() { return record(); }
+  // The same for an event that the host is about to wait for: it is told sooner on some devices, for one call more.
+  virtual Result<EventPtr> record_for_host() { return record_untimed(); }
   // As poll() of an event recorded now, without one: empty while work goes on, else how that since the last event ended.
   virtual std::optional<Status> poll() = 0;
   // Blocks until all work has ended. Reports the first error since the last synchronize() and clears it, so that

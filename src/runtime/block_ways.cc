@@ -4,9 +4,11 @@
 #include <map>
 
 #include "src/base/log.h"
+#include "src/device/graph_order.h"
 #include "src/runtime/block_lowering.h"
 #include "src/runtime/fused_lowering.h"
 #include "src/runtime/loaded_block_form.h"
+#include "src/scheduler/durations.h"
 
 namespace pergola::runtime {
 namespace {
@@ -95,7 +97,7 @@ BlockWays::BlockWays(device::DevicePtr device, Blocks policy) : device_(std::mov
     case Blocks::kOff: break;
     case Blocks::kMeasured:
       if (device_->info().kind != device::DeviceKind::kCuda) break;
-      kinds_ = {Kind::kEarly, Kind::kFusedBlock};
+      kinds_ = {Kind::kOrdered, Kind::kEarly, Kind::kFusedBlock};
       if (has_clusters) kinds_.push_back(Kind::kFused);
       kinds_.push_back(Kind::kByBlock);
       break;
@@ -112,12 +114,27 @@ std::string BlockWays::why_none() const {
 
 std::optional<GraphWay> BlockWays::way(std::size_t n, const device::GraphSpec& plain, Launches launches) {
   switch (kinds_.at(n)) {
+    case Kind::kOrdered: return ordered(plain, launches);
     case Kind::kEarly: return early(false, plain, launches);
     case Kind::kByBlock: return early(true, plain, launches);
     case Kind::kFused: return fused(true, plain, launches);
     case Kind::kFusedBlock: return fused(false, plain, launches);
   }
   return std::nullopt;
+}
+
+// By what the launches are expected to take, where that is known of all of them.
+std::optional<GraphWay> BlockWays::ordered(const device::GraphSpec& plain, Launches launches) {
+  std::vector<double> weights;
+  for (const LaunchToLower& launch : launches)
+    if (launch.expected_ns < scheduler::kUnknownDurationNs) weights.push_back(launch.expected_ns);
+  const bool is_known = weights.size() == launches.size();
+  std::optional<device::GraphSpec> spec = device::longest_first(plain, is_known ? weights : std::span<const double>());
+  if (!spec) return std::nullopt;
+  return GraphWay{"ordered",
+                  fmt::format("launches that the longest way begins with come first, {}",
+                              is_known ? "by what they were seen to take" : "each counted alike"),
+                  std::move(*spec)};
 }
 
 std::optional<GraphWay> BlockWays::early(bool by_block, const device::GraphSpec& plain, Launches launches) const {

@@ -18,8 +18,15 @@ double Durations::expected_ns(const KernelDurations* durations) {
   return *std::min_element(durations->ns, durations->ns + count);
 }
 
-SizeClass Durations::size_of(const Work& work) {
-  const device::LaunchConfig& config = work.call->config;
+double Durations::expected_ns_of(const Work& work, const device::LaunchConfig& config) {
+  if (work.site == nullptr) return kUnknownDurationNs;
+  const std::vector<KernelDurations>& known = work.site->durations;
+  const SizeClass size = size_of(work, config);
+  const auto found = std::find_if(known.begin(), known.end(), [&](const auto& one) { return one.size == size; });
+  return expected_ns(found == known.end() ? nullptr : &*found);
+}
+
+SizeClass Durations::size_of(const Work& work, const device::LaunchConfig& config) {
   std::uint64_t bytes = 0;
   for (const Access& access : work.accesses) bytes += access.range.end - access.range.begin;
   const auto volume = [](const device::Dim3& of) { return std::uint64_t{of.x} * of.y * of.z; };
@@ -38,7 +45,7 @@ KernelDurations& Durations::find(WorkSite& site, SizeClass size) {
 
 KernelDurations* Durations::of(const Work& work) {
   if (work.site == nullptr || work.call == nullptr || work.kind != WorkKind::kKernel) return nullptr;
-  KernelDurations& durations = find(*work.site, size_of(work));
+  KernelDurations& durations = find(*work.site, size_of(work, work.call->config));
   ++durations.launches;
   return &durations;
 }
@@ -50,7 +57,7 @@ bool Durations::wants(const KernelDurations& durations) const {
 }
 
 void Durations::add(const Work& work, device::EventPtr start, device::EventPtr end, double launch_ns) {
-  samples_.push_back({work.site, size_of(work), std::move(start), std::move(end), launch_ns});
+  samples_.push_back({work.site, size_of(work, work.call->config), std::move(start), std::move(end), launch_ns});
 }
 
 void Durations::settle() {

@@ -28,6 +28,8 @@ class Durations {
   // Of this launch, which counts from now on; null for what is none.
   KernelDurations* of(const Work& work);
   static double expected_ns(const KernelDurations* durations);
+  // Of a launch that does not count: what is known of it by now.
+  static double expected_ns_of(const Work& work, const device::LaunchConfig& config);
   bool wants(const KernelDurations& durations) const;
 
   // Between the two events ran a launch of `work`, which took the host `launch_ns`.
@@ -45,7 +47,7 @@ class Durations {
     device::EventPtr start, end;
     double launch_ns = 0;
   };
-  static SizeClass size_of(const Work& work);
+  static SizeClass size_of(const Work& work, const device::LaunchConfig& config);
   KernelDurations& find(WorkSite& site, SizeClass size);
 
   const std::string device_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "src/base/log.h"
+#include "src/scheduler/durations.h"
 
 namespace pergola::scheduler {
 namespace {
@@ -87,15 +88,15 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
   if (expected.varies())
     expected.set_latest(work.call->parameters);
   else if (work.call->text != nullptr)
-    expected.text.keep(*work.call->text, moved_.load(std::memory_order_relaxed));
+    region_->texts[phase_].keep(*work.call->text, moved_.load(std::memory_order_relaxed));
   follow(may_hold, arriving, decision);
   return decision;
 }
 
 const Launch* GraphLowering::expected(const CallText& text) const {
   if (region_ == nullptr || offered_ < look_on_until_) return nullptr;
-  const Launch& launch = region_->launches[phase_];
-  return !launch.varies() && launch.text.is(text, moved_.load(std::memory_order_relaxed)) ? &launch : nullptr;
+  const bool is_expected = region_->texts[phase_].is(text, moved_.load(std::memory_order_relaxed));
+  return is_expected ? &region_->launches[phase_] : nullptr;
 }
 
 GraphLowering::Decision GraphLowering::again(std::span<const std::uint64_t> arriving) {
@@ -181,7 +182,8 @@ void GraphLowering::keep_one_turn() {
                                region_->launches.begin() + static_cast<std::ptrdiff_t>(turn));
   for (std::size_t i = turn; i < region_->launches.size(); ++i)
     if (Launch& launch = launches[i % turn]; region_->launches[i].varies() && !launch.varies()) launch.vary();
-  std::shared_ptr<Region> one = region_->with(std::move(launches));
+  std::vector<KeptCallText> texts(region_->texts.begin(), region_->texts.begin() + static_cast<std::ptrdiff_t>(turn));
+  std::shared_ptr<Region> one = region_->with(std::move(launches), std::move(texts));
   std::copy_n(region_->cut_before.begin(), turn, one->cut_before.begin());
   one->cuts = region_->cuts - 1;
   one->rests = region_->rests;
@@ -198,7 +200,7 @@ void GraphLowering::replace_region(std::shared_ptr<Region> by) {
 
 void GraphLowering::hold() {
   if (held_++ != 0) return;
-  held_since_.store(ns(Clock::now()), std::memory_order_relaxed);
+  held_since_.store(kJustNow, std::memory_order_relaxed);
   if (watching_) return;
   watching_ = true;
   wake_.notify_all();
@@ -236,14 +238,17 @@ std::span<const Launch> GraphLowering::interrupt() {
 // between two steps then is one piece.
 void GraphLowering::begin_here() {
   std::vector<Launch> launches = region_->launches;
+  std::vector<KeptCallText> texts = region_->texts;
   std::rotate(launches.begin(), launches.begin() + static_cast<std::ptrdiff_t>(phase_), launches.end());
-  replace_region(region_->with(std::move(launches)));
+  std::rotate(texts.begin(), texts.begin() + static_cast<std::ptrdiff_t>(phase_), texts.end());
+  replace_region(region_->with(std::move(launches), std::move(texts)));
   phase_ = 0;
   cut_before(0);
 }
 
 // Would be when the thread looks next.
 bool GraphLowering::is_overdue(std::int64_t since_ns) const {
+  if (since_ns == kJustNow) return false;
   const std::int64_t patience = patience_ns_.load(std::memory_order_relaxed);
   return ns(Clock::now()) - since_ns + std::chrono::nanoseconds(kLookEvery).count() >= patience;
 }
@@ -352,6 +357,7 @@ void GraphLowering::begin_following(std::size_t period, bool look_on) {
   }
   region_ = std::move(found);
   phase_ = 0;
+  region_->texts.resize(region_->launches.size());
   region_->cut_before.assign(region_->launches.size(), false);
   region_->turn = once;
   region_->most_launches = kMostLaunches;
@@ -545,8 +551,15 @@ void GraphLowering::build(std::unique_lock<std::mutex>& lock) {
     chunk.ways = GraphWays({{"plain", "an edge wherever two launches conflict", std::move(built.graph)}});
     if (lowerer_ != nullptr && lowerer_->count() != 0 && !stopping_) {
       const auto now = Clock::now();
-      improvements_.push_back(
-          {.job = job, .plain = std::move(built.spec), .since = now, .not_before = now + kWorthAfter});
+      std::vector<double> expected_ns;
+      for (std::size_t i = chunk.begin; i < chunk.end; ++i)
+        expected_ns.push_back(
+            Durations::expected_ns_of(job.region->launches[i].work(), job.region->launches[i].config));
+      improvements_.push_back({.job = job,
+                               .plain = std::move(built.spec),
+                               .expected_ns = std::move(expected_ns),
+                               .since = now,
+                               .not_before = now + kWorthAfter});
       if (!improver_.joinable()) improver_ = std::thread([this] { run_improver(); });
       improve_.notify_all();
     }
@@ -694,7 +707,7 @@ GraphLowering::Made GraphLowering::make_way(const Improvement& next) const {
     const auto is_its = [&](const ParameterBlock::Slot& slot) { return slot.launch == i; };
     const bool varies =
         chunk.block != nullptr && std::any_of(chunk.block->slots.begin(), chunk.block->slots.end(), is_its);
-    launches.push_back({launch.form.get(), varies, launch.memory});
+    launches.push_back({launch.form.get(), varies, launch.memory, next.expected_ns[i - chunk.begin]});
   }
   std::optional<GraphWay> way = lowerer_->way(next.way, next.plain, launches);
   Made made;
@@ -736,8 +749,10 @@ void GraphLowering::watch(std::unique_lock<std::mutex>& lock) {
   while (true) {
     std::this_thread::sleep_for(kLookEvery);
     const auto now = Clock::now();
-    const std::int64_t since = held_since_.load(std::memory_order_relaxed);
+    std::int64_t since = held_since_.load(std::memory_order_relaxed);
     if (since != 0) last_held = now;
+    // Where others are held by now, these have just been.
+    if (since == kJustNow) held_since_.compare_exchange_strong(since, ns(now), std::memory_order_relaxed);
     if (since != 0 && is_overdue(since)) overdue_();
     if (now - last_held > kWatchFor) break;
   }

@@ -118,8 +118,9 @@ class GraphLowering {
   struct Improvement {
     Job job;
     device::GraphSpec plain;
-    std::size_t way = 0;     // GraphLowerer's
-    bool has_other = false;  // than the plain one
+    std::vector<double> expected_ns;  // of its launches
+    std::size_t way = 0;              // GraphLowerer's
+    bool has_other = false;           // than the plain one
     Clock::time_point since{}, not_before{};
   };
   struct InFlight {
@@ -210,8 +211,10 @@ class GraphLowering {
   std::atomic<std::uint64_t> moved_{0};
 
   std::atomic<std::int64_t> patience_ns_{kPatience.count()};
-  std::atomic<std::int64_t> held_since_{
-      0};  // of Clock, in ns; 0: nothing is held. Relaxed: flush_overdue() looks again
+  // Since when something is held: of Clock, in ns; 0: nothing is. Whoever holds a launch spares itself the clock and
+  // says kJustNow, and the thread, which looks every few us, writes the time. Relaxed: flush_overdue() looks again.
+  static constexpr std::int64_t kJustNow = -1;
+  std::atomic<std::int64_t> held_since_{0};
   std::deque<Job> jobs_;
   // Every chunk that has a graph: what only this knows goes on the thread, as a device may make that wait for its work.
   std::vector<std::shared_ptr<Chunk>> made_;

@@ -30,10 +30,11 @@ struct LaunchToLower {
   BlockForm* form = nullptr;             // of its kernel; null where nobody knows its PTX
   bool varies = false;                   // its parameters are in memory, and change
   std::span<const LaunchMemory> memory;  // of the resources that it accesses
+  double expected_ns = 0;                // durations.h
 };
 
 struct GraphWay {
-  std::string name;  // "plain" "early" "by-block" "fused" "fused-block"
+  std::string name;  // "plain" "ordered" "early" "by-block" "fused" "fused-block"
   std::string why;   // what it does, for people
   device::GraphSpec spec;
   std::string refusal{};  // where not "": why it cannot be; there is no `spec` then

@@ -177,9 +177,10 @@ bool conflict(const Launch& a, const Launch& b) {
   return false;
 }
 
-std::shared_ptr<Region> Region::with(std::vector<Launch> others) const {
+std::shared_ptr<Region> Region::with(std::vector<Launch> others, std::vector<KeptCallText> their_texts) const {
   auto region = std::make_shared<Region>();
   region->launches = std::move(others);
+  region->texts = std::move(their_texts);
   region->cut_before.assign(region->launches.size(), false);
   region->turn = turn;
   region->most_launches = most_launches;
@@ -278,6 +279,7 @@ void Region::cut() {
 
 void Region::vary(std::size_t launch) {
   launches[launch].vary();
+  texts[launch].forget();
   std::shared_ptr<Chunk>& chunk = *std::partition_point(
       chunks.begin(), chunks.end(), [&](const std::shared_ptr<Chunk>& before) { return before->end <= launch; });
   const std::shared_ptr<Chunk> before = std::exchange(chunk, make_chunk(chunk->begin, chunk->end));

@@ -50,7 +50,6 @@ struct Launch {
   Mode universal = Mode::kNone;
   WorkSite* site = nullptr;
   std::vector<std::byte> latest;  // as it was met last, where its scalars change. Guarded by the scheduler's lock
-  KeptCallText text;              // of the same launch, as it was met last. Guarded by the scheduler's lock
 };
 struct Hashes {
   std::uint64_t whole = 0;  // equal for equal launches
@@ -111,8 +110,11 @@ struct Chunk {
 };
 
 struct Region {
-  // As they were met; never changed after that but for Launch::latest and Launch::text, and so read without the lock.
+  // As they were met; never changed after that but for Launch::latest, and so read without the lock.
   std::vector<Launch> launches;
+  // Of each launch whose scalars do not change, as it was met last; in a row, since that is all that is looked at of
+  // one that is held. Guarded by the scheduler's lock.
+  std::vector<KeptCallText> texts;
   std::vector<bool> cut_before;  // a chunk begins at this launch: the host did something else before it
   std::size_t turn = 0;          // launches after which it repeats itself; it has one turn or several
   std::size_t most_launches =
@@ -126,7 +128,7 @@ struct Region {
   std::shared_ptr<RegionStory> story;
 
   // Another one like this of these launches, whole turns, not cut yet.
-  std::shared_ptr<Region> with(std::vector<Launch> others) const;
+  std::shared_ptr<Region> with(std::vector<Launch> others, std::vector<KeptCallText> their_texts) const;
   bool begins_at_a_cut() const { return cut_before.front(); }
   std::shared_ptr<Chunk> chunk_of(std::size_t launch) const;
   // Cuts the region into chunks, anew.

@@ -132,14 +132,15 @@ Status Scheduler::carry_out(std::unique_lock<std::mutex>& lock, const Work& work
   Computation& who = *pool_.take();
   Status status = place(work, enqueue, who);
   if (status.ok() && work.host_waits && who.mark == nullptr) {
-    status = record_on(*who.stream).status();
+    status = record_on(*who.stream, MarkFor::kHost).status();
     who.mark_used = true;
   }
   if (lowered.ended != nullptr && who.stream != nullptr) mark_end_of(lowered.ended, *who.stream);
   MarkPtr mark;
   if (status.ok() && (event != nullptr || policy_.execution == Execution::kSync)) {
     // A recording has put an event there.
-    Result<MarkPtr> recorded = who.mark != nullptr ? who.mark : record_on(*who.stream, event != nullptr);
+    Result<MarkPtr> recorded =
+        who.mark != nullptr ? who.mark : record_on(*who.stream, event != nullptr ? MarkFor::kTime : MarkFor::kHost);
     who.mark_used = true;
     if (recorded.ok()) mark = *recorded;
     status = recorded.status();
@@ -158,10 +159,18 @@ Status Scheduler::place(const Work& work, Enqueue enqueue, Computation& who) {
   who.site = work.site;
   if (!work.accesses.empty())
     who.prediction_slot = static_cast<std::uint8_t>(work.accesses.back().resource->id() % EventPrediction::kSlots);
-  Dependencies parents = parents_of(work, who);
+  // Where all has ended nothing can be a parent: the device begins, and its place is written down meanwhile.
+  const bool at_once = all_ended();
+  Dependencies parents;
+  if (!at_once) parents = parents_of(work, who);
   const Status status = start(work, who, parents, enqueue);
+  if (at_once && who.stream != nullptr) parents = parents_of(work, who);
   release(parents, pool_);
   return status;
+}
+
+bool Scheduler::all_ended() const {
+  return std::all_of(streams_.begin(), streams_.end(), [](const auto& stream) { return stream->idle(); });
 }
 
 Dependencies Scheduler::parents_of(const Work& work, Computation& who) {
@@ -185,6 +194,9 @@ Status Scheduler::start(const Work& work, Computation& who, const Dependencies& 
   device::EventPtr timed_from;
   if (status.ok() && recorder_ == nullptr && durations != nullptr && durations_.wants(*durations))
     status = begin_timing(*stream, timed_from);
+  // First, where nothing is in between: what is written down about it costs the device no time.
+  const bool at_once = status.ok() && timed_from == nullptr && recorder_ == nullptr && work.prepare == nullptr;
+  if (at_once) status = enqueue(*stream->queue);
   // From here on `who` has its place, even if it cannot be queued: what was to come after it comes after its parents.
   // What waits for other streams may take as long as these.
   append(*stream, who, waits.empty() ? Durations::expected_ns(durations) : kUnknownDurationNs);
@@ -193,6 +205,7 @@ Status Scheduler::start(const Work& work, Computation& who, const Dependencies& 
   if (work.universal != Mode::kNone) become_universal(work.universal, who);
   write_log(work, who, choice.reason, parents, waits);
   PERGOLA_TRY(status);
+  if (at_once) return status;
   if (work.prepare != nullptr) PERGOLA_TRY((*work.prepare)(*stream->queue));
   if (recorder_ != nullptr) return enqueue_recorded(work, *stream, enqueue);
   if (timed_from != nullptr) return enqueue_timed(work, *stream, enqueue, std::move(timed_from));
@@ -205,7 +218,7 @@ Status Scheduler::begin_timing(Stream& stream, device::EventPtr& start) {
     PERGOLA_ASSIGN(start, stream.queue->record());
     return {};
   }
-  PERGOLA_ASSIGN(const MarkPtr mark, record_on(stream, true));
+  PERGOLA_ASSIGN(const MarkPtr mark, record_on(stream, MarkFor::kTime));
   stream.tail->mark_used = true;  // so that events are not thought to be of no use
   start = mark->event;
   return {};
@@ -215,7 +228,7 @@ Status Scheduler::enqueue_timed(const Work& work, Stream& stream, Enqueue enqueu
   const auto before = std::chrono::steady_clock::now();
   PERGOLA_TRY(enqueue(*stream.queue));
   const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - before;
-  PERGOLA_ASSIGN(const MarkPtr end, record_on(stream, true));
+  PERGOLA_ASSIGN(const MarkPtr end, record_on(stream, MarkFor::kTime));
   stream.tail->mark_used = true;
   durations_.add(work, std::move(start), end->event, took.count());
   return {};
@@ -397,20 +410,20 @@ Status Scheduler::wait_across(Stream& stream, const Dependencies& parents, Waits
 
 // ── Events ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-Result<MarkPtr> Scheduler::mark_of(Computation& computation) {
+Result<MarkPtr> Scheduler::mark_of(Computation& computation, MarkFor wanted) {
   if (computation.site != nullptr) computation.site->prediction.used(computation.prediction_slot);
   computation.mark_used = true;
   if (computation.mark != nullptr) return computation.mark;
   if (computation.stream->tail != &computation) ++counters_.late_events;
-  return mark_covering(*computation.stream, computation.position);
+  return mark_covering(*computation.stream, computation.position, wanted);
 }
 
-Result<MarkPtr> Scheduler::mark_covering(Stream& stream, std::uint64_t position) {
+Result<MarkPtr> Scheduler::mark_covering(Stream& stream, std::uint64_t position, MarkFor wanted) {
   // Marks are in order: the first that covers it.
   const auto covering = std::lower_bound(stream.marks.begin(), stream.marks.end(), position,
                                          [](const MarkPtr& mark, std::uint64_t at) { return mark->position < at; });
   if (covering != stream.marks.end()) return *covering;
-  return record_on(stream);
+  return record_on(stream, wanted);
 }
 
 Result<device::EventPtr> Scheduler::event_of(Ticket ticket) {
@@ -434,19 +447,22 @@ Result<device::EventPtr> Scheduler::event_of(Ticket ticket) {
   for (const MarkPtr& mark : stream.marks)
     if (mark->timed && mark->position >= position) return mark->event;
   const bool ended = stream.idle();
-  PERGOLA_ASSIGN(const MarkPtr mark, record_on(stream, true));
+  PERGOLA_ASSIGN(const MarkPtr mark, record_on(stream, MarkFor::kTime));
   if (ended) (void)mark->event->wait();  // nothing is before it: whoever polls it finds what is known already
   return mark->event;
 }
 
-Result<MarkPtr> Scheduler::record_on(Stream& stream, bool timed) {
-  PERGOLA_ASSIGN(auto event, timed ? stream.queue->record() : stream.queue->record_untimed());
+Result<MarkPtr> Scheduler::record_on(Stream& stream, MarkFor wanted) {
+  Result<device::EventPtr> recorded = wanted == MarkFor::kTime   ? stream.queue->record()
+                                      : wanted == MarkFor::kHost ? stream.queue->record_for_host()
+                                                                 : stream.queue->record_untimed();
+  PERGOLA_ASSIGN(auto event, std::move(recorded));
   ++counters_.events;
   auto mark = std::make_shared<Mark>();
   mark->event = std::move(event);
   mark->stream = &stream;
   mark->position = stream.tail_position;
-  mark->timed = timed;
+  mark->timed = wanted == MarkFor::kTime;
   mark->clock = stream.clock;
   if (mark->clock.size() <= stream.index) mark->clock.resize(stream.index + 1, 0);
   mark->clock[stream.index] = mark->position;
@@ -605,7 +621,7 @@ Result<device::EventPtr> Scheduler::record() {
   if (busy.size() <= 1) {
     Stream& stream = busy.empty() ? *streams_.front() : *busy.front();
     if (last_record_ == nullptr || last_record_stream_ == &stream) {
-      PERGOLA_ASSIGN(const MarkPtr mark, record_on(stream, true));
+      PERGOLA_ASSIGN(const MarkPtr mark, record_on(stream, MarkFor::kTime));
       last_record_stream_ = &stream;
       return last_record_ = mark->event;
     }
@@ -635,7 +651,7 @@ Status Scheduler::synchronize() {
   for (const auto& stream : streams_) {
     positions.push_back(stream->tail_position);
     if (stream->idle() || is_behind_another(*stream)) continue;
-    Result<MarkPtr> mark = mark_covering(*stream, stream->tail_position);
+    Result<MarkPtr> mark = mark_covering(*stream, stream->tail_position, MarkFor::kHost);
     if (mark.ok())
       marks.push_back(std::move(*mark));
     else if (status.ok())

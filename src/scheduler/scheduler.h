@@ -173,6 +173,7 @@ class Scheduler {
                    const GraphLowering::Decision& lowered, device::EventPtr* event, Ticket* ticket);
   // Gives the work its place and queues it; the caller lets `who` go.
   Status place(const Work& work, Enqueue enqueue, Computation& who);
+  bool all_ended() const;
   Dependencies parents_of(const Work& work, Computation& who);
   bool may_be_of_a_graph(const Work& work);
   Status hold_or_run(const Work& work, const GraphLowering::Decision& decision, Ticket* ticket);
@@ -207,9 +208,11 @@ class Scheduler {
   void append(Stream& stream, Computation& who, double expected_ns);
   Status begin_timing(Stream& stream, device::EventPtr& start);
   Status enqueue_timed(const Work& work, Stream& stream, Enqueue enqueue, device::EventPtr start);
-  Result<MarkPtr> mark_of(Computation& computation);
-  Result<MarkPtr> mark_covering(Stream& stream, std::uint64_t position);
-  Result<MarkPtr> record_on(Stream& stream, bool timed = false);
+  // What a mark that is not there yet is made for.
+  enum class MarkFor : std::uint8_t { kStream, kHost, kTime };
+  Result<MarkPtr> mark_of(Computation& computation, MarkFor wanted = MarkFor::kStream);
+  Result<MarkPtr> mark_covering(Stream& stream, std::uint64_t position, MarkFor wanted);
+  Result<MarkPtr> record_on(Stream& stream, MarkFor wanted = MarkFor::kStream);
   void universal_dependencies(Mode universal, bool any_write, const Computation* who, Dependencies& out);
   void become_universal(Mode mode, Computation& who);
   void forget_ended_universal();

@@ -152,7 +152,7 @@ Status Scheduler::end_call(std::unique_lock<std::mutex>& lock, const Work& work,
   if (call.start != nullptr && recorder_ != nullptr) {
     std::uint64_t bytes = 0;
     for (const Access& access : work.accesses) bytes += access.range.end - access.range.begin;
-    const Result<MarkPtr> end = record_on(stream, true);
+    const Result<MarkPtr> end = record_on(stream, MarkFor::kTime);
     if (end.ok()) recorder_->add(log_.last(), bytes, {}, std::move(call.start), (*end)->event);
     if (status.ok()) status = end.status();
   }

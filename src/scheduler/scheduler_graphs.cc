@@ -20,13 +20,19 @@ std::optional<Status> Scheduler::submit_again(const CallText& text, Ticket* tick
     return std::nullopt;
   const Launch* const launch = lowering_->expected(text);
   if (launch == nullptr) return std::nullopt;
-  if (!durations_.is_empty() && pool_.last_id() % kSettlesEach == 0) durations_.settle();
   const GraphLowering::Decision lowered = lowering_->again(arriving());
+  if (lowered.held && lowered.run == nullptr && lowered.flush.empty()) {
+    if (ticket != nullptr) *ticket = kHeldTicket | held_count_;
+    ++held_count_;
+    return Status();
+  }
+  if (!durations_.is_empty() && pool_.last_id() % kSettlesEach == 0) durations_.settle();
+  const KernelCall call{launch->module, *launch->kernel, launch->config, launch->parameters};
+  Work work = launch->work();
+  work.call = &call;
   return carry_out(
-      lock, launch->work(),
-      [&](device::Queue& queue) {
-        return queue.launch(launch->module, *launch->kernel, launch->config, launch->parameters);
-      },
+      lock, work,
+      [&](device::Queue& queue) { return queue.launch(call.module, call.kernel, call.config, call.parameters); },
       lowered, nullptr, ticket);
 }
 
@@ -79,16 +85,16 @@ Status Scheduler::launch_graph(Chunk& chunk, const std::shared_ptr<Chunk>& ended
 void Scheduler::launch_held(std::span<const Launch> launches) {
   for (const Launch& launch : launches) {
     Computation& who = *pool_.take();
+    const KernelCall call{launch.module, *launch.kernel, launch.config, launch.latest_parameters()};
     Work work = launch.work();
+    work.call = &call;
     const auto tell = [&] { return std::exchange(held_details_.front().second, WorkDetail()); };
     const FunctionRef<WorkDetail()> detail = tell;
     const bool is_known = !held_details_.empty() && held_details_.front().first == held_resolved_;
     if (is_known) work.detail = &detail;
     note_failure(place(
         work,
-        [&](device::Queue& queue) {
-          return queue.launch(launch.module, *launch.kernel, launch.config, launch.latest_parameters());
-        },
+        [&](device::Queue& queue) { return queue.launch(call.module, call.kernel, call.config, call.parameters); },
         who));
     if (is_known) held_details_.pop_front();
     if (who.stream != nullptr) resolve_held_tickets(1, who);
@@ -97,7 +103,7 @@ void Scheduler::launch_held(std::span<const Launch> launches) {
 }
 
 void Scheduler::mark_end_of(const std::shared_ptr<Chunk>& chunk, Stream& stream) {
-  Result<MarkPtr> mark = record_on(stream, true);
+  Result<MarkPtr> mark = record_on(stream, MarkFor::kTime);
   if (mark.ok()) lowering_->ended(chunk, std::move(*mark));
 }
 

@@ -75,7 +75,7 @@ Status Scheduler::wait_for_parents(std::unique_lock<std::mutex>& lock, const Acc
   boost::container::small_vector<MarkPtr, 4> marks;
   Status status;
   for (const Dependency& dependency : parents) {
-    Result<MarkPtr> mark = mark_of(*dependency.parent);
+    Result<MarkPtr> mark = mark_of(*dependency.parent, MarkFor::kHost);
     if (mark.ok())
       marks.push_back(*mark);
     else

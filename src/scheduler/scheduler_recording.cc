@@ -9,7 +9,7 @@ namespace pergola::scheduler {
 Status Scheduler::enqueue_recorded(const Work& work, Stream& stream, Enqueue enqueue) {
   PERGOLA_ASSIGN(device::EventPtr start, stream.queue->record());
   PERGOLA_TRY(enqueue(*stream.queue));
-  PERGOLA_ASSIGN(const MarkPtr end, record_on(stream, true));
+  PERGOLA_ASSIGN(const MarkPtr end, record_on(stream, MarkFor::kTime));
   std::uint64_t bytes = 0;
   for (const Access& access : work.accesses)
     if (access.resource->id() != kParameterBlocks) bytes += access.range.end - access.range.begin;

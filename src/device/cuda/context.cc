@@ -1,5 +1,7 @@
 #include "src/device/cuda/context.h"
 
+#include <cstring>
+
 namespace pergola::device::cuda {
 namespace {
 
@@ -79,6 +81,7 @@ Context::~Context() {
   for (const auto& free : free_events_)
     for (CUevent event : free) driver_->cuEventDestroy(event);
   for (std::byte* memory : free_staging_) driver_->cuMemFreeHost(memory);
+  for (void* page : word_pages_) driver_->cuMemFreeHost(page);
   driver_->cuCtxSetCurrent(nullptr);
   driver_->cuDevicePrimaryCtxRelease(device_);
 }
@@ -139,6 +142,33 @@ void Context::give_event(CUevent event, bool timed) const {
   }
   enter_quietly();
   driver_->cuEventDestroy(event);
+}
+
+// Lines of the cache that one queue's word has to itself.
+HostWord Context::take_word() const {
+  constexpr std::size_t kPageBytes = 4096, kLineBytes = 64;
+  if (driver_->cuStreamWriteValue32 == nullptr) return {};
+  const std::lock_guard lock(mutex_);
+  if (free_words_.empty()) {
+    void* page = nullptr;
+    if (driver_->cuMemHostAlloc(&page, kPageBytes, CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS) return {};
+    word_pages_.push_back(page);
+    std::memset(page, 0, kPageBytes);
+    CUdeviceptr address = 0;
+    if (driver_->cuMemHostGetDevicePointer(&address, page, 0) != CUDA_SUCCESS) return {};
+    for (std::size_t at = 0; at < kPageBytes; at += kLineBytes)
+      free_words_.push_back(
+          {reinterpret_cast<const std::uint32_t*>(static_cast<const std::byte*>(page) + at), address + at});
+  }
+  const HostWord word = free_words_.back();
+  free_words_.pop_back();
+  return word;
+}
+
+void Context::give_word(HostWord word) const {
+  if (!word) return;
+  const std::lock_guard lock(mutex_);
+  free_words_.push_back(word);
 }
 
 Result<std::byte*> Context::take_staging() const {

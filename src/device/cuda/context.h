@@ -21,6 +21,7 @@
 
 #include "src/device/buffer.h"
 #include "src/device/cuda/driver.h"
+#include "src/device/cuda/host_word.h"
 
 namespace pergola::device::cuda {
 
@@ -56,6 +57,10 @@ class Context {
   Result<CUevent> take_event(bool timed) const;
   void give_event(CUevent event, bool timed) const;
 
+  // A word that no queue has; none where the driver writes none. The owner gives it back.
+  HostWord take_word() const;
+  void give_word(HostWord word) const;
+
   // Page-locked staging memory of kStagingBytes, kept till the end of the context: cuMemFreeHost waits for all work.
   static constexpr std::size_t kStagingBytes = std::size_t{2} << 20;
   Result<std::byte*> take_staging() const;
@@ -82,10 +87,12 @@ class Context {
   const std::string id_;
 
   mutable std::atomic<bool> lost_{false};  // release by the first loser, after cause_; acquire by readers
-  mutable std::mutex mutex_;               // guards the four below
+  mutable std::mutex mutex_;               // guards the six below
   mutable Status cause_;
   mutable std::vector<CUevent> free_events_[2];  // [timed]
   mutable std::vector<std::byte*> free_staging_;
+  mutable std::vector<HostWord> free_words_;
+  mutable std::vector<void*> word_pages_;
   mutable std::shared_mutex ranges_mutex_;  // guards host_ranges_
   mutable std::map<const std::byte*, HostRange> host_ranges_;
 };

@@ -303,6 +303,63 @@ TEST_F(CudaDevice, StickyError_LosesTheDeviceForGood) {
   }
 }
 
+// The host finds a word that the stream has written, and asks the driver for nothing.
+TEST_F(CudaDevice, AnEventForTheHost_EndsWithoutACallOfTheDriver) {
+  const DevicePtr device = open();
+  Queue& queue = queue_of(device);
+  const BufferPtr data = std::move(device->allocate(64, MemoryKind::kDevice)).value();
+  control().hold();
+  ASSERT_TRUE(queue.fill(data, 0, 64, 7, 4).ok());
+  const EventPtr first = std::move(queue.record_for_host()).value(), second = std::move(queue.record_for_host()).value();
+  EXPECT_FALSE(first->poll().has_value());
+  EXPECT_FALSE(second->poll().has_value());
+  control().go();
+  ASSERT_TRUE(queue.synchronize().ok());
+  const int asked = control().calls("cuEventQuery"), waited = control().calls("cuEventSynchronize");
+  EXPECT_TRUE(second->wait().ok());
+  EXPECT_TRUE(first->wait().ok());
+  EXPECT_TRUE(first->poll()->ok());
+  EXPECT_EQ(control().calls("cuEventSynchronize"), waited);
+  EXPECT_EQ(control().calls("cuEventQuery"), asked);
+  // It is an event to other queues as well.
+  auto other = std::move(device->create_queue()).value();
+  ASSERT_TRUE(other->wait(second).ok());
+  ASSERT_TRUE(other->synchronize().ok());
+}
+
+TEST_F(CudaDevice, AnEventForTheHost_OutlivesItsQueueWhoseWordAnotherHas) {
+  const DevicePtr device = open();
+  EventPtr early, late;
+  {
+    auto queue = std::move(device->create_queue()).value();
+    early = std::move(queue->record_for_host()).value();
+    for (int i = 0; i < 100; ++i) ASSERT_TRUE(queue->record_for_host().ok());
+    late = std::move(queue->record_for_host()).value();
+  }
+  auto next = std::move(device->create_queue()).value();
+  control().hold();
+  const EventPtr others = std::move(next->record_for_host()).value();
+  EXPECT_TRUE(late->wait().ok());
+  EXPECT_TRUE(early->wait().ok());
+  EXPECT_FALSE(others->poll().has_value()) << "its number is beyond those of the queue before";
+  control().go();
+  EXPECT_TRUE(others->wait().ok());
+}
+
+TEST_F(CudaDevice, AnEventForTheHost_TellsThatTheDeviceIsLost) {
+  const DevicePtr device = open();
+  const ModulePtr module = std::move(load(*device)).value();
+  Queue& queue = queue_of(device);
+  ASSERT_TRUE(launch(queue, module, "illegal_address").ok());
+  const auto event = queue.record_for_host();
+  if (event.ok()) {
+    EXPECT_EQ((*event)->wait().code(), Code::kDeviceLost);
+    EXPECT_EQ((*event)->poll()->code(), Code::kDeviceLost);
+  } else {  // seen by then
+    EXPECT_EQ(event.code(), Code::kDeviceLost);
+  }
+}
+
 TEST_F(CudaDevice, DriverErrors_GetCodesAndSayWhatWasDone) {
   const DevicePtr device = open();
   Queue& queue = queue_of(device);

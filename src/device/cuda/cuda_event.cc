@@ -6,6 +6,7 @@
 namespace pergola::device::cuda {
 namespace {
 constexpr std::string_view kDoing = "waiting for queued work";
+constexpr std::chrono::milliseconds kLookAtWord{1};  // as busily as the driver waits for an event
 constexpr std::chrono::microseconds kSpin{50};       // polled without sleeping: most waits are short
 constexpr std::chrono::microseconds kLongestSleep{500};
 }  // namespace
@@ -22,8 +23,23 @@ Status CudaEvent::settle(CUresult result) {
   return *outcome_;
 }
 
+// A fault of the device never brings it: the driver is asked then.
+bool CudaEvent::word_comes_soon() const {
+  constexpr int kLooks = 64;
+  if (!word_) return false;
+  const auto end = std::chrono::steady_clock::now() + kLookAtWord;
+  do {
+    for (int look = 0; look < kLooks; ++look) {
+      if (word_.has_come_to(number_)) return true;
+      __builtin_ia32_pause();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
+
 std::optional<Status> CudaEvent::poll() {
   if (std::optional<Status> status = known()) return status;
+  if (word_has_come()) return settle(CUDA_SUCCESS);
   if (Status entered = context_->enter(); !entered.ok()) return entered;
   const CUresult result = context_->driver().cuEventQuery(event_);
   if (result == CUDA_ERROR_NOT_READY) return std::nullopt;
@@ -33,6 +49,7 @@ std::optional<Status> CudaEvent::poll() {
 Status CudaEvent::wait(std::optional<std::chrono::nanoseconds> timeout) {
   if (!timeout) {
     if (std::optional<Status> status = known()) return *status;
+    if (word_comes_soon()) return settle(CUDA_SUCCESS);
     PERGOLA_TRY(context_->enter());
     return settle(context_->driver().cuEventSynchronize(event_));
   }

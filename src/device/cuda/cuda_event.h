@@ -14,8 +14,9 @@ namespace pergola::device::cuda {
 class CudaEvent final : public Event {
  public:
   // Owns `event`, which is recorded and goes back to the context.
-  CudaEvent(ContextPtr context, CUevent event, bool timed)
-      : context_(std::move(context)), event_(event), timed_(timed) {}
+  // With a word, which the stream brings to `number` right behind the event.
+  CudaEvent(ContextPtr context, CUevent event, bool timed, HostWord word = {}, std::uint32_t number = 0)
+      : context_(std::move(context)), event_(event), timed_(timed), word_(word), number_(number) {}
   ~CudaEvent() override { context_->give_event(event_, timed_); }
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
@@ -31,10 +32,14 @@ class CudaEvent final : public Event {
  private:
   std::optional<Status> known() const;
   Status settle(CUresult result);
+  bool word_has_come() const { return word_ && word_.has_come_to(number_); }
+  bool word_comes_soon() const;
 
   const ContextPtr context_;
   const CUevent event_;
   const bool timed_;
+  const HostWord word_;
+  const std::uint32_t number_;
   mutable std::mutex mutex_;  // guards outcome_; not held while the driver is asked
   std::optional<Status> outcome_;
 };

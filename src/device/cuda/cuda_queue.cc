@@ -42,6 +42,7 @@ CudaQueue::~CudaQueue() {
   Retained::Handles ended;
   retained_.release_all(ended);
   context_->driver().cuStreamDestroy(stream_);
+  context_->give_word(word_);
 }
 
 Result<const CudaBuffer*> CudaQueue::own(const BufferPtr& buffer) const {
@@ -57,10 +58,19 @@ Status CudaQueue::keep(std::initializer_list<std::shared_ptr<const void>> handle
   return record_locked(false, ended).status();
 }
 
-Result<std::shared_ptr<CudaEvent>> CudaQueue::record_locked(bool timed, Retained::Handles& ended) {
+Result<std::shared_ptr<CudaEvent>> CudaQueue::record_locked(bool timed, Retained::Handles& ended, bool for_host) {
   PERGOLA_ASSIGN(const CUevent handle, context_->take_event(timed));
-  auto event = std::make_shared<CudaEvent>(context_, handle, timed);
-  PERGOLA_TRY(context_->check(context_->driver().cuEventRecord(handle, stream_), "recording an event"));
+  HostWord word;
+  if (for_host && !word_ && (word_ = context_->take_word())) word_number_ = word_.value();
+  if (for_host) word = word_;
+  auto event = std::make_shared<CudaEvent>(context_, handle, timed, word, word_number_ + 1);
+  const Driver& driver = context_->driver();
+  PERGOLA_TRY(context_->check(driver.cuEventRecord(handle, stream_), "recording an event"));
+  if (word) {
+    PERGOLA_TRY(context_->check(driver.cuStreamWriteValue32(stream_, word.address, word_number_ + 1, 0),
+                                "having a stream tell the host how far it is"));
+    ++word_number_;
+  }
   if (retained_.seal(event, timed)) retained_.release_ended(ended);
   return event;
 }
@@ -223,6 +233,14 @@ Result<EventPtr> CudaQueue::record_untimed() {
   Retained::Handles ended;
   const std::lock_guard lock(mutex_);
   PERGOLA_ASSIGN(EventPtr event, record_locked(false, ended));
+  return event;
+}
+
+Result<EventPtr> CudaQueue::record_for_host() {
+  PERGOLA_TRY(context_->enter());
+  Retained::Handles ended;
+  const std::lock_guard lock(mutex_);
+  PERGOLA_ASSIGN(EventPtr event, record_locked(false, ended, true));
   return event;
 }
 

@@ -39,6 +39,7 @@ class CudaQueue final : public Queue {
   Status wait(const EventPtr& event) override;
   Result<EventPtr> record() override;
   Result<EventPtr> record_untimed() override;
+  Result<EventPtr> record_for_host() override;
   std::optional<Status> poll() override;
   Status synchronize() override;
   Result<void*> native_handle() override;
@@ -54,14 +55,16 @@ class CudaQueue final : public Queue {
   // After each piece of work, under the lock: keeps its handles, and now and then drops those of ended work.
   Status keep(std::initializer_list<std::shared_ptr<const void>> handles, Retained::Handles& ended);
   // Under the lock: an event behind all work so far, which the handles kept so far wait for.
-  Result<std::shared_ptr<CudaEvent>> record_locked(bool timed, Retained::Handles& ended);
+  Result<std::shared_ptr<CudaEvent>> record_locked(bool timed, Retained::Handles& ended, bool for_host = false);
 
   const ContextPtr context_;
   const std::shared_ptr<const Device> device_;
   const CUstream stream_;
-  std::mutex mutex_;      // guards the order of the stream, and the two below
+  std::mutex mutex_;      // guards the order of the stream, and the four below
   StagingRing staging_;
   Retained retained_;
+  HostWord word_;                 // taken when first wanted
+  std::uint32_t word_number_ = 0;  // it comes to that when what is queued has ended
 };
 
 // The driver's form of a launch; `attributes` must stay where it is.

@@ -356,6 +356,11 @@ FAKE cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
   });
   return CUDA_SUCCESS;
 }
+FAKE cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, std::uint32_t value, unsigned) {
+  ENTER("cuStreamWriteValue32");
+  stream->push([=] { __atomic_store_n(static_cast<std::uint32_t*>(host(address)), value, __ATOMIC_RELEASE); });
+  return CUDA_SUCCESS;
+}
 FAKE cuEventCreate(CUevent* event, unsigned) {
   ENTER("cuEventCreate");
   *event = new CUevent_st;

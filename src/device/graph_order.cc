@@ -1,0 +1,64 @@
+#include "src/device/graph_order.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "src/base/check.h"
+
+namespace pergola::device {
+namespace {
+
+// By node: the longest way from it to an end.
+std::vector<double> left(const GraphSpec& spec, std::span<const double> weights) {
+  const std::size_t count = spec.nodes.size();
+  std::vector<double> behind(count, 0);
+  for (std::size_t i = count; i-- > 0;) {  // nodes come after what they depend on
+    behind[i] += weights.empty() ? 1 : weights[i];
+    for (const NodeId earlier : spec.nodes[i].after) behind[earlier] = std::max(behind[earlier], behind[i]);
+  }
+  return behind;
+}
+
+}  // namespace
+
+std::optional<GraphSpec> longest_first(const GraphSpec& spec, std::span<const double> weights) {
+  const std::size_t count = spec.nodes.size();
+  PERGOLA_CHECK(weights.empty() || weights.size() == count);
+  const std::vector<double> behind = left(spec, weights);
+  std::vector<std::size_t> missing(count);
+  std::vector<std::vector<NodeId>> children(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    PERGOLA_CHECK(!spec.nodes[i].early_after);
+    missing[i] = spec.nodes[i].after.size();
+    for (const NodeId earlier : spec.nodes[i].after) children[earlier].push_back(static_cast<NodeId>(i));
+  }
+  // Of equals the one launched first.
+  const auto is_later = [&](NodeId a, NodeId b) { return behind[a] != behind[b] ? behind[a] < behind[b] : a > b; };
+  std::vector<NodeId> ready, order;
+  for (std::size_t i = 0; i < count; ++i)
+    if (missing[i] == 0) ready.push_back(static_cast<NodeId>(i));
+  std::make_heap(ready.begin(), ready.end(), is_later);
+  while (!ready.empty()) {
+    std::pop_heap(ready.begin(), ready.end(), is_later);
+    order.push_back(ready.back());
+    ready.pop_back();
+    for (const NodeId child : children[order.back()]) {
+      if (--missing[child] != 0) continue;
+      ready.push_back(child);
+      std::push_heap(ready.begin(), ready.end(), is_later);
+    }
+  }
+  PERGOLA_CHECK(order.size() == count);
+  if (std::is_sorted(order.begin(), order.end())) return std::nullopt;
+  std::vector<NodeId> place(count);
+  for (std::size_t i = 0; i < count; ++i) place[order[i]] = static_cast<NodeId>(i);
+  GraphSpec ordered = spec;
+  for (std::size_t i = 0; i < count; ++i) {
+    ordered.nodes[i] = spec.nodes[order[i]];
+    for (NodeId& earlier : ordered.nodes[i].after) earlier = place[earlier];
+  }
+  return ordered;
+}
+
+}  // namespace pergola::device
