@@ -14,14 +14,14 @@ namespace pergola::transform {
 namespace {
 
 constexpr std::size_t kMostStatements = 6000;     // of a body that is copied
-constexpr std::uint32_t kMostInstructions = 400;  // that are spent on knowing it
+constexpr std::uint32_t kMostInstructions = 350;  // that are spent on knowing it
 constexpr std::size_t kMostPointers = 12;
 // What checks must be saved: each in a loop counts as so many that are not.
 constexpr std::size_t kInLoop = 8, kLeastSaved = 8;
 
-// From the lowest byte to the highest, as numbers.
+// Bytes: all those from the least of `lows` to the greatest of `highs`, each of which may be that.
 struct Reach {
-  Affine low, high;
+  std::vector<Affine> lows, highs;
 };
 
 class Hoist {
@@ -40,7 +40,8 @@ class Hoist {
       if (is_known) saved += ranges_.is_in_loop(group.accesses[0].statement) ? kInLoop : 1;
     }
     if (saved < kLeastSaved || reaches_.size() > kMostPointers) return std::nullopt;
-    for (const auto& [pointers, reach] : reaches_) look_up(reach);
+    for (const auto& [pointers, reach] : reaches_)
+      if (!look_up(reach)) return std::nullopt;
     if (numbers_.instructions() > kMostInstructions) return std::nullopt;
     hoist.text = numbers_.text();
     hoist.arguments = numbers_.arguments();
@@ -57,12 +58,20 @@ class Hoist {
     const Number aligned = numbers_.sum(base->anchor, Affine::number(group.aligned));
     if (!low || !high || !aligned || base->stride % group.align != 0) return false;
     const std::vector<analysis::TermId> by = pointers(*low, *high);
-    const auto found = reaches_.find(by);
-    const Number lowest = found == reaches_.end() ? low : numbers_.least(found->second.low, *low);
-    const Number highest = found == reaches_.end() ? high : numbers_.greatest(found->second.high, *high);
-    if (!lowest || !highest || !numbers_.require_multiple(*aligned, group.align)) return false;
-    reaches_[by] = {*lowest, *highest};
+    if (!numbers_.require_multiple(*aligned, group.align)) return false;
+    Reach& reach = reaches_[by];
+    keep(reach.lows, *low, [&](const Affine& a, const Affine& b) { return numbers_.is_at_least(a, b); });
+    keep(reach.highs, *high, [&](const Affine& a, const Affine& b) { return numbers_.is_at_least(b, a); });
     return true;
+  }
+
+  // `is_inside(a, b)`: where b is in the list, a is not needed.
+  template <typename IsInside>
+  static void keep(std::vector<Affine>& ends, const Affine& fresh, const IsInside& is_inside) {
+    for (const Affine& end : ends)
+      if (is_inside(fresh, end)) return;
+    std::erase_if(ends, [&](const Affine& end) { return is_inside(end, fresh); });
+    ends.push_back(fresh);
   }
 
   // What both ends are reckoned from: accesses by one pointer are looked up together.
@@ -76,8 +85,12 @@ class Hoist {
 
   // The run of its first granule must have as many as the reach. A reach without bytes is of accesses that are not
   // made.
-  void look_up(const Reach& reach) {
-    const std::string low = numbers_.name(reach.low), high = numbers_.name(reach.high);
+  bool look_up(const Reach& reach) {
+    Number lowest = reach.lows[0], highest = reach.highs[0];
+    for (const Affine& end : reach.lows) lowest = lowest ? numbers_.least(*lowest, end) : lowest;
+    for (const Affine& end : reach.highs) highest = highest ? numbers_.greatest(*highest, end) : highest;
+    if (!lowest || !highest) return false;
+    const std::string low = numbers_.name(*lowest), high = numbers_.name(*highest);
     const std::string at = numbers_.fresh(), table = numbers_.fresh(), first = numbers_.fresh(),
                       more = numbers_.fresh(), index = numbers_.fresh("b32"), tag = numbers_.fresh("b32"),
                       run = numbers_.fresh("b32"), is_known = numbers_.fresh("pred");
@@ -110,6 +123,7 @@ class Hoist {
         fmt::arg("mask", ((1u << abi::kFenceIndexBits) - 1) << 1), fmt::arg("table_name", kFenceTableName),
         fmt::arg("runs", abi::kFenceRunsOffset), fmt::arg("tag_shift", config_.granule_shift + abi::kFenceIndexBits),
         fmt::arg("granule", config_.granule_shift)));
+    return true;
   }
 
   const std::vector<FenceGroup>& groups_;

@@ -14,6 +14,7 @@ namespace {
 using Wide = __int128;
 
 constexpr Interval kSigned32{-(std::int64_t{1} << 31), (std::int64_t{1} << 31) - 1};
+constexpr std::int64_t kMostSettled = std::int64_t{1} << 50;  // sums of some hundreds of these are numbers
 constexpr std::int64_t kMostUnsigned32 = (std::int64_t{1} << 32) - 1;
 
 // What a block's place and size can be; of any other register nothing is known.
@@ -29,6 +30,15 @@ std::string key_of(const Affine& a) {
   std::string key = fmt::format("{}", a.constant);
   for (const Affine::Part& part : a.parts) key += fmt::format(" {}*{}", part.coefficient, part.term);
   return key;
+}
+
+// Without the constant, and with a first coefficient above 0.
+Affine varying(const Affine& a) {
+  Affine result = a;
+  result.constant = 0;
+  if (!a.parts.empty() && a.parts[0].coefficient < 0)
+    for (Affine::Part& part : result.parts) part.coefficient = -part.coefficient;
+  return result;
 }
 
 }  // namespace
@@ -123,37 +133,69 @@ Interval FenceNumbers::range(const Affine& a) const {
   Interval result = Interval::point(a.constant);
   for (const Affine::Part& part : a.parts)
     result = analysis::sum(result, analysis::product(terms_[part.term].range, part.coefficient));
-  return result;
+  if (bounds_.empty() || a.parts.empty()) return result;
+  const auto found = bounds_.find(key_of(varying(a)));
+  if (found == bounds_.end()) return result;
+  const std::int64_t sign = a.parts[0].coefficient < 0 ? -1 : 1;
+  return analysis::intersection(result,
+                                analysis::sum(analysis::product(found->second, sign), Interval::point(a.constant)));
 }
 
+// A greatest number is at least each of what it is the greatest of, a least one at most.
+std::int64_t FenceNumbers::lowest(const Affine& a, int depth) const {
+  std::int64_t best = range(a).low;
+  if (best >= 0 || depth == 0) return best;
+  for (const Affine::Part& part : a.parts) {
+    const Term& term = terms_[part.term];
+    if (term.kind != (part.coefficient > 0 ? Term::Kind::kGreatest : Term::Kind::kLeast)) continue;
+    for (const Affine* one : {&term.a, &term.b})
+      if (const auto other = analysis::substituted(a, part.term, *one); other && is_small(*other))
+        best = std::max(best, lowest(*other, depth - 1));
+    if (best >= 0) return best;
+  }
+  return best;
+}
+
+bool FenceNumbers::is_at_least(const Affine& a, const Affine& b) const {
+  const Number difference = sum(a, b, -1);
+  return difference && lowest(*difference, 3) >= 0;
+}
+
+// Sums that begin alike share what they have in common.
 std::string FenceNumbers::name(const Affine& a) {
   if (a.is_number()) return fmt::format("{}", a.constant);
-  if (a.constant == 0 && a.parts.size() == 1 && a.parts[0].coefficient == 1) return terms_[a.parts[0].term].name;
-  const std::string key = key_of(a);
-  if (const auto found = of_sum_.find(key); found != of_sum_.end()) return found->second;
+  Affine made;
   std::string all;
-  for (const Affine::Part& part : a.parts) {
-    const std::string& one = terms_[part.term].name;
-    std::string next;
-    if (part.coefficient == 1 && all.empty()) {
-      all = one;
-      continue;
+  const auto add = [&](const std::string& text) {
+    const std::string key = key_of(made);
+    const auto found = of_sum_.find(key);
+    if (found != of_sum_.end()) {
+      all = found->second;
+      return;
     }
-    next = fresh();
-    if (part.coefficient == 1)
-      text_ += fmt::format("add.s64 {}, {}, {};\n", next, all, one);
-    else if (all.empty())
-      text_ += fmt::format("mul.lo.s64 {}, {}, {};\n", next, one, part.coefficient);
-    else
-      text_ += fmt::format("mad.lo.s64 {}, {}, {}, {};\n", next, one, part.coefficient, all);
-    all = next;
+    all = fresh();
+    text_ += fmt::format(fmt::runtime(text), all);
+    of_sum_.emplace(key, all);
+  };
+  for (const bool is_negative : {false, true}) {
+    for (const Affine::Part& part : a.parts) {
+      if ((part.coefficient < 0) != is_negative) continue;
+      const std::string& one = terms_[part.term].name;
+      made = *analysis::sum(made, Affine::term(part.term), part.coefficient);
+      if (all.empty() && part.coefficient == 1)
+        all = one;
+      else if (all.empty())
+        add(fmt::format("mul.lo.s64 {{}}, {}, {};\n", one, part.coefficient));
+      else if (part.coefficient == 1 || part.coefficient == -1)
+        add(fmt::format("{}.s64 {{}}, {}, {};\n", is_negative ? "sub" : "add", all, one));
+      else
+        add(fmt::format("mad.lo.s64 {{}}, {}, {}, {};\n", one, part.coefficient, all));
+    }
   }
   if (a.constant != 0) {
-    const std::string next = fresh();
-    text_ += fmt::format("add.s64 {}, {}, {};\n", next, all, a.constant);
-    all = next;
+    made.constant = a.constant;
+    add(fmt::format("add.s64 {{}}, {}, {};\n", all, a.constant));
   }
-  of_sum_.emplace(key, all);
   return all;
 }
 
@@ -172,17 +214,19 @@ Number FenceNumbers::product(const Affine& a, const Affine& b) {
 
 Number FenceNumbers::extreme(const char* which, const Affine& a, const Affine& b) {
   const bool is_min = which[1] == 'i';
-  const Number difference = sum(a, b, -1);
-  if (!difference) return std::nullopt;
-  const Interval by = range(*difference);
-  if (by.low >= 0) return is_min ? b : a;
-  if (by.high <= 0) return is_min ? a : b;
+  if (is_at_least(a, b)) return is_min ? b : a;
+  if (is_at_least(b, a)) return is_min ? a : b;
   const Interval of_a = range(a), of_b = range(b);
   const Interval bounds = is_min ? Interval{std::min(of_a.low, of_b.low), std::min(of_a.high, of_b.high)}
                                  : Interval{std::max(of_a.low, of_b.low), std::max(of_a.high, of_b.high)};
   std::string one = name(a), other = name(b);
   if (other < one) std::swap(one, other);
-  return term(fmt::format("{}.s64 {{}}, {}, {};\n", which, one, other), bounds);
+  const Affine found = term(fmt::format("{}.s64 {{}}, {}, {};\n", which, one, other), bounds);
+  Term& made = terms_[found.parts[0].term];
+  made.kind = is_min ? Term::Kind::kLeast : Term::Kind::kGreatest;
+  made.a = a;
+  made.b = b;
+  return found;
 }
 
 Number FenceNumbers::shifted_right(const Affine& a, std::uint32_t by) {
@@ -228,12 +272,42 @@ Number FenceNumbers::quotient(const Affine& a, const Affine& b, bool rest) {
 // ---- Requirements
 
 bool FenceNumbers::require(const Affine& a) {
-  const Interval bounds = range(a);
-  if (bounds.low >= 0) return true;
-  if (bounds.high < 0) return false;
-  if (required_.emplace(key_of(a), true).second)
-    text_ += fmt::format("setp.ge.and.s64 %pergola_fence_known, {}, 0, %pergola_fence_known;\n", name(a));
+  if (lowest(a, 3) >= 0) return true;
+  if (range(a).high < 0) return false;
+  if (!required_.emplace(key_of(a), true).second) return true;
+  Interval& bounds = bounds_[key_of(varying(a))];
+  if (a.parts[0].coefficient > 0)
+    bounds.low = std::max(bounds.low, -a.constant);
+  else
+    bounds.high = std::min(bounds.high, a.constant);
+  // What varies against a number; of numbers that are taken away, as many are had.
+  Affine varies = a;
+  varies.constant = 0;
+  const bool flips = std::all_of(a.parts.begin(), a.parts.end(), [](const auto& part) { return part.coefficient < 0; });
+  if (flips) varies = *analysis::scaled(varies, -1);
+  text_ += fmt::format("setp.{}.and.s64 %pergola_fence_known, {}, {}, %pergola_fence_known;\n", flips ? "le" : "ge",
+                       name(varies), flips ? a.constant : -a.constant);
   return true;
+}
+
+bool FenceNumbers::is_settled(const Affine& a) const {
+  for (const Affine::Part& part : a.parts) {
+    const Interval all = analysis::product(terms_[part.term].range, part.coefficient);
+    if (all.high > kMostSettled || all.low < -kMostSettled) return false;
+  }
+  return true;
+}
+
+Affine FenceNumbers::settled(const Affine& a) {
+  if (is_settled(a)) return a;
+  const Interval bounds = range(a);
+  const std::string named = name(a), key = "settled " + named;
+  const auto found = of_text_.find(key);
+  if (found != of_text_.end()) return Affine::term(found->second);
+  const auto id = static_cast<analysis::TermId>(terms_.size());
+  terms_.push_back({named, bounds});
+  of_text_.emplace(key, id);
+  return Affine::term(id);
 }
 
 bool FenceNumbers::require_multiple(const Affine& a, std::int64_t of) {

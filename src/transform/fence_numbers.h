@@ -1,8 +1,8 @@
 // Numbers that a body works out at its begin, before any of its accesses: sums over registers of 64 bits, as PTX that
 // computes them once, each with bounds that are known when the body is made (fence_hoist.h).
 //
-// Every number lies within 2^62 of zero, and so does every part of every sum that is written: arithmetic of 64 bits is
-// arithmetic of whole numbers here. What could be larger is no number (nullopt).
+// Every number lies within 3 * 2^61 of zero, which a product of 32 bits does, and so does every part of every sum that
+// is written: arithmetic of 64 bits is arithmetic of whole numbers here. What could be larger is no number (nullopt).
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ using Number = std::optional<Affine>;
 
 class FenceNumbers {
  public:
-  static constexpr std::int64_t kMost = std::int64_t{1} << 62;
+  static constexpr std::int64_t kMost = std::int64_t{3} << 61;
   // Addresses and whole numbers of 64 bits that are given are less than that, or the body is not known (require()).
   static constexpr std::int64_t kMostGiven = std::int64_t{1} << 49;
 
@@ -45,10 +45,17 @@ class FenceNumbers {
 
   // The body is known only where this is at least 0. False: it never is.
   bool require(const Affine& a);
+  // The same number as a term of its own, where its parts may be much larger than it is required to be: sums of them
+  // would not do.
+  Affine settled(const Affine& a);
+  bool is_settled(const Affine& a) const;
   // ... and where that is a multiple of `of`, a power of two.
   bool require_multiple(const Affine& a, std::int64_t of);
 
+  // Between which numbers it lies where the body is known: what has been required counts.
   Interval range(const Affine& a) const;
+  // Whether a >= b whatever the numbers are; false: it is not known.
+  bool is_at_least(const Affine& a, const Affine& b) const;
   bool is_pointer(analysis::TermId term) const { return terms_[term].is_pointer; }
 
   // What has been written so far: text that computes into registers which it declares, and combines what is required
@@ -65,6 +72,8 @@ class FenceNumbers {
     std::string name;
     Interval range;
     bool is_pointer = false;
+    enum class Kind : std::uint8_t { kOther, kLeast, kGreatest } kind = Kind::kOther;
+    Affine a, b;  // of the last two, what it is the least or the greatest of
   };
   Number extreme(const char* which, const Affine& a, const Affine& b);
   // A term for `text`, which has {} in place of the register that it writes.
@@ -72,12 +81,14 @@ class FenceNumbers {
   Affine widened(const std::string& name, ptx::Type type, const Interval& range);
   std::string argument(ptx::RegisterId id);
   bool is_small(const Affine& a) const;
+  std::int64_t lowest(const Affine& a, int depth) const;
 
   std::vector<Term> terms_;
   std::vector<std::pair<std::string, ptx::RegisterId>> arguments_;
   std::map<std::string, analysis::TermId> of_text_;
   std::map<std::string, std::string> of_sum_;
   std::map<std::string, bool> required_;
+  std::map<std::string, Interval> bounds_;  // that are required, of sums without their constants
   std::string text_, declared_;
   unsigned registers_ = 0;
 };

@@ -130,7 +130,8 @@ FenceRanges::Range FenceRanges::narrowed(ValueId id, Range range, std::uint32_t 
     if (!ptx::is_signed(found.type) && numbers_.range(range->low).low < 0) continue;
     const std::uint32_t made = ssa_.block_of(fact.statement);
     const Range other = as_number(operand_at(fact.statement, in.operands[is_first ? 2 : 1], made), found.type);
-    if (!other || !as_number(range, found.type)) continue;
+    // What varies itself would only make the ends longer.
+    if (!other || !other->is_point() || !as_number(range, found.type)) continue;
     narrow(*range, found.relation, *other);
   }
   return range;

@@ -60,22 +60,26 @@ FenceRanges::Range FenceRanges::hull(const Range& a, const Range& b) {
 
 FenceRanges::Range FenceRanges::times(const Range& a, const Range& b) {
   if (!a || !b) return std::nullopt;
-  if (!b->is_point() && a->is_point()) return times(b, a);
-  const Interval of_a = numbers_.range(a->low), of_b = numbers_.range(b->low);
-  const Number low = numbers_.product(a->low, b->low), high = numbers_.product(a->high, b->high);
-  if (!low || !high) return std::nullopt;
-  if (b->is_point()) {
-    const bool rises = of_b.low >= 0, falls = of_b.high <= 0;
-    const Number first = rises ? low : falls ? high : numbers_.least(*low, *high);
-    const Number last = rises ? high : falls ? low : numbers_.greatest(*low, *high);
-    const Number anchor = numbers_.product(a->anchor, b->low);
-    if (!first || !last || !anchor) return std::nullopt;
-    const __int128 stride = static_cast<__int128>(a->stride) * std::max<std::int64_t>(divisor_of(b->low), 1);
-    return FenceRange{*first, *last, *anchor,
-                      stride > FenceNumbers::kMost ? a->stride : static_cast<std::int64_t>(stride)};
+  if (b->is_point() ? false : a->is_point() || (a->is_one() && !b->is_one())) return times(b, a);
+  const Affine &by_low = b->is_one() ? b->anchor : b->low, &by_high = b->is_one() ? b->anchor : b->high;
+  const bool is_large = !numbers_.product(a->low, by_low) || !numbers_.product(a->high, by_high);
+  if (is_large) {
+    const Range x = as_number(a, Type::kS32), y = as_number(b, Type::kS32);
+    const bool is_other = x && y && !(x->high == a->high && y->high == b->high && x->low == a->low && y->low == b->low);
+    if (is_other) return times(x, y);
   }
-  if (of_a.low < 0 || of_b.low < 0) return std::nullopt;
-  return FenceRange{*low, *high, {}, 1};
+  const Number low = numbers_.product(a->low, by_low), high = numbers_.product(a->high, by_high);
+  if (!low || !high) return std::nullopt;
+  const Interval of_a = numbers_.range(a->low);
+  const bool rises = numbers_.range(b->low).low >= 0, falls = numbers_.range(b->high).high <= 0;
+  if (!b->is_one()) return of_a.low >= 0 && rises ? Range(FenceRange{*low, *high, {}, 1}) : std::nullopt;
+  const Number first = rises ? low : falls ? high : numbers_.least(*low, *high);
+  const Number last = rises ? high : falls ? low : numbers_.greatest(*low, *high);
+  Number anchor = numbers_.product(a->anchor, b->anchor);
+  if (!first || !last || (!anchor && a->is_one())) return std::nullopt;
+  if (!anchor) return FenceRange{*first, *last, {}, 1};
+  const __int128 stride = static_cast<__int128>(a->stride) * std::max<std::int64_t>(divisor_of(b->anchor), 1);
+  return FenceRange{*first, *last, *anchor, stride > FenceNumbers::kMost ? 1 : static_cast<std::int64_t>(stride)};
 }
 
 // As an instruction of that type reads the register.
@@ -86,10 +90,20 @@ FenceRanges::Range FenceRanges::as_number(const Range& range, Type type) {
   if (is_unsigned(type) && !numbers_.require(range->low)) return std::nullopt;
   if (bytes == 8) return range;  // no number is as large as the type
   const std::int64_t half = std::int64_t{1} << 31;
-  const Number below = numbers_.sum(Affine::number(is_unsigned(type) ? 2 * half - 1 : half - 1), range->high, -1);
-  const Number above = numbers_.sum(range->low, Affine::number(is_unsigned(type) ? 0 : half));
-  if (!below || !above || !numbers_.require(*below) || !numbers_.require(*above)) return std::nullopt;
-  return range;
+  const std::int64_t least = is_unsigned(type) ? 0 : -half, most = is_unsigned(type) ? 2 * half - 1 : half - 1;
+  const auto require_within = [&](const Affine& end, bool from_below, bool from_above) {
+    const Number below = numbers_.sum(Affine::number(most), end, -1);
+    const Number above = numbers_.sum(end, Affine::number(least), -1);
+    return below && above && (!from_above || numbers_.require(*below)) && (!from_below || numbers_.require(*above));
+  };
+  const bool is_settled =
+      numbers_.is_settled(range->low) && numbers_.is_settled(range->high) && numbers_.is_settled(range->anchor);
+  if (!require_within(range->low, true, !is_settled) || !require_within(range->high, !is_settled, true))
+    return std::nullopt;
+  if (is_settled) return range;
+  const Affine low = numbers_.settled(range->low);
+  if (range->is_point()) return point(low);
+  return FenceRange{low, numbers_.settled(range->high), {}, 1};
 }
 
 // ---- Instructions

@@ -26,10 +26,12 @@ namespace pergola::transform {
 
 struct FenceRange {
   Affine low, high;
-  // Every value is `anchor` and a multiple of `stride`; 0: it is the anchor, and so are both ends.
+  // Every value is `anchor` and a multiple of `stride`; 0: it is the anchor.
   Affine anchor;
   std::int64_t stride = 0;
-  bool is_point() const { return stride == 0 && low == high; }
+  // The same number each time; where the ends are others too, the block may not be executed.
+  bool is_one() const { return stride == 0; }
+  bool is_point() const { return is_one() && low == high; }
 };
 
 class FenceRanges {
