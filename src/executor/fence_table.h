@@ -7,6 +7,8 @@
 // A record is written after the table has come to the device, and who places a warp has acquired what the host wrote
 // before the record: so a body never misses memory that its caller had. What is freed goes with the next update().
 //
+// Beside each entry's tag is kept how long the memory from there on is, for bodies that ask of ranges.
+//
 // A granule is memory where any byte of it is: what lies in one with memory is let pass. On a GPU granules are 64 KiB,
 // and the driver maps 2 MiB; on the CPU device a page, as its guards are. Thread-safe.
 #pragma once

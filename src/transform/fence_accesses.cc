@@ -142,7 +142,7 @@ class Fencer {
     }
     PERGOLA_TRY(remember_granules(cfg));
     const std::optional<FenceHoist> hoist = hoist_of(cfg);
-    const bool votes = hoist && meets();
+    const bool votes = hoist && register_of_name(kLiveName);
     Statements body = std::move(function_.body);
     function_.body.clear();
     find_asserts(body);
