@@ -297,14 +297,16 @@ TEST_F(TaskFencesTest, AWildAccessInTheMiddleOfALoop_IsToldAsItIs) {
 
 // Lanes of a warp that meets others are all checked where one of them may leave memory.
 TEST_F(TaskFencesTest, BlocksThatMeetBehindALoop_EndAllTheSame) {
-  const auto out = words(64), in = words(4096);
+  const auto out = words(64), garbage = words(64), in = words(4096);
   const auto task = kind("sums", {1, 1, 1}, {64, 1, 1});
   const std::uint32_t ones = 1;
   ASSERT_TRUE(in->fill(std::as_bytes(std::span(&ones, 1))).ok());
-  const auto sum_of = [&](std::uint32_t n) { return spawn(task, {ArrayArgument{out}, ArrayArgument{in}, number(n)}); };
+  const auto sum_of = [&](std::uint32_t n, const session::ArrayPtr& to) {
+    return spawn(task, {ArrayArgument{to}, ArrayArgument{in}, number(n)});
+  };
   for (const std::uint32_t n : {4096u, 1u, 0u, 63u, 4095u}) {
-    const auto bad = sum_of(1u << 20);
-    const auto good = sum_of(n);
+    const auto bad = sum_of(1u << 20, garbage);
+    const auto good = sum_of(n, out);
     EXPECT_EQ(wait(bad).code(), Code::kDeviceFault);
     ASSERT_TRUE(wait(good).ok());
     EXPECT_EQ(read(out), Words(64, n));
