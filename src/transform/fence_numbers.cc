@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
+#include <numeric>
 
 #include "src/ptx/printer.h"
 #include "src/ptx/semantics.h"
@@ -42,6 +44,12 @@ Affine varying(const Affine& a) {
 }
 
 }  // namespace
+
+std::int64_t divisor_of(const Affine& a) {
+  std::int64_t common = std::abs(a.constant);
+  for (const Affine::Part& part : a.parts) common = std::gcd(common, part.coefficient);
+  return common;
+}
 
 // ---- Terms
 
@@ -221,7 +229,7 @@ Number FenceNumbers::extreme(const char* which, const Affine& a, const Affine& b
                                  : Interval{std::max(of_a.low, of_b.low), std::max(of_a.high, of_b.high)};
   std::string one = name(a), other = name(b);
   if (other < one) std::swap(one, other);
-  const Affine found = term(fmt::format("{}.s64 {{}}, {}, {};\n", which, one, other), bounds);
+  Affine found = term(fmt::format("{}.s64 {{}}, {}, {};\n", which, one, other), bounds);
   Term& made = terms_[found.parts[0].term];
   made.kind = is_min ? Term::Kind::kLeast : Term::Kind::kGreatest;
   made.a = a;

@@ -22,6 +22,9 @@ using analysis::Affine;
 using analysis::Interval;
 using Number = std::optional<Affine>;
 
+// What divides every value of an expression; 0: it is 0.
+std::int64_t divisor_of(const Affine& a);
+
 class FenceNumbers {
  public:
   static constexpr std::int64_t kMost = std::int64_t{3} << 61;

@@ -23,12 +23,6 @@ bool is_latch(const NaturalLoop& loop, std::uint32_t block) {
   return std::find(loop.latches.begin(), loop.latches.end(), block) != loop.latches.end();
 }
 
-std::int64_t divisor_of(const Affine& a) {
-  std::int64_t common = std::abs(a.constant);
-  for (const Affine::Part& part : a.parts) common = std::gcd(common, part.coefficient);
-  return common;
-}
-
 }  // namespace
 
 // ---- First values and steps
@@ -278,7 +272,8 @@ FenceRanges::Range FenceRanges::carried_unless_known(ValueId phi) {
   const SsaValue& value = ssa_.value(phi);
   const std::uint32_t number = loops_.loop_of_header[value.block];
   const NaturalLoop& loop = loops_.loops[number];
-  const Range first = first_of(value, loop), step = step_of(phi, loop);
+  Range first = first_of(value, loop);
+  const Range step = step_of(phi, loop);
   if (!first || !step) return std::nullopt;
   FenceRange range{first->low, first->high, first->anchor,
                    std::gcd(std::gcd(first->stride, step->stride), divisor_of(step->anchor))};

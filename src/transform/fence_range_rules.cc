@@ -17,13 +17,6 @@ using ptx::Op;
 using ptx::Operand;
 using ptx::Type;
 
-// What divides every value of an expression; 0: it is 0.
-std::int64_t divisor_of(const Affine& a) {
-  std::int64_t common = std::abs(a.constant);
-  for (const Affine::Part& part : a.parts) common = std::gcd(common, part.coefficient);
-  return common;
-}
-
 bool is_unsigned(Type type) {
   return !ptx::is_signed(type);
 }
