@@ -4,9 +4,11 @@
 // it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <tuple>
 
 #include "src/executor/fence_table.h"
 #include "src/ptx/parser.h"
@@ -18,7 +20,7 @@
 namespace pergola::tasks {
 namespace {
 
-constexpr std::uint32_t kPageShift = 12, kPage = 1u << kPageShift, kPages = 24;
+constexpr std::uint32_t kPageShift = 10, kPage = 1u << kPageShift, kPages = 96;  // granules
 constexpr std::size_t kMostWarps = 40, kReportBytes = 16 * (1 + kMostWarps);
 
 // Of one thread a block it is certain what a warp does wrong first; of several, that it does.
@@ -219,18 +221,24 @@ TEST_F(FenceHoistTest, RandomKernels_DoWhatTheyDoWithEachAccessChecked) {
         return low + static_cast<std::int32_t>(random() % static_cast<std::uint32_t>(high - low + 1));
       };
       Parameters parameters{};
-      parameters.p =
-          first_ + static_cast<std::uint64_t>(among(4, 12)) * kPage + 4u * static_cast<unsigned>(among(0, 2));
-      parameters.q =
-          first_ + static_cast<std::uint64_t>(among(2, 18)) * kPage + static_cast<unsigned>(among(0, 40) == 0);
       parameters.n = among(0, 9) == 0 ? static_cast<std::int32_t>(random()) : among(-3, 300);
       parameters.m = among(1, 40);
       parameters.s = among(0, 9) == 0 ? static_cast<std::int32_t>(random()) : among(-4, 9);
-      std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;
-      if (among(0, 2) != 0) ranges.emplace_back(first_, kPages * std::uint64_t{kPage});
-      for (int n = among(1, 4); n > 0; --n)
-        ranges.emplace_back(first_ + static_cast<unsigned>(among(0, kPages - 6)) * std::uint64_t{kPage} + 64,
-                            static_cast<std::uint64_t>(among(1, 5 * kPage)));
+      // Memory ends, or begins, where the first words by a pointer or the last ones before a limit are, give or take
+      // one.
+      const auto at_an_edge = [&](std::uint64_t edge) {
+        const std::int64_t counts[] = {0, 0, parameters.n, parameters.n, parameters.m, 64, 16};
+        const std::int64_t words = among(-1, 1) + (among(0, 1) == 0 ? 0 : counts[among(0, 6)]);
+        return edge - static_cast<std::uint64_t>(4 * std::clamp<std::int64_t>(words, -2000, 2000));
+      };
+      const std::uint64_t middle = first_ + kPages / 2 * std::uint64_t{kPage};
+      const std::uint64_t begin = middle - static_cast<unsigned>(among(1, 24)) * std::uint64_t{kPage};
+      const std::uint64_t end = middle + static_cast<unsigned>(among(0, 24)) * std::uint64_t{kPage};
+      parameters.p = at_an_edge(among(0, 1) == 0 ? begin : end);
+      parameters.q = at_an_edge(among(0, 1) == 0 ? begin : end) + static_cast<unsigned>(among(0, 40) == 0);
+      std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges{{begin, end - begin}};
+      if (among(0, 1) == 0) ranges.emplace_back(first_, begin - first_);
+      if (among(0, 1) == 0) ranges.emplace_back(end, first_ + kPages * std::uint64_t{kPage} - end);
       know(ranges);
       const Shape shape = among(0, 1) == 0 ? Shape{1, 36} : Shape{64, 3};
       std::uint32_t hoisted = 0;
@@ -254,9 +262,47 @@ TEST_F(FenceHoistTest, RandomKernels_DoWhatTheyDoWithEachAccessChecked) {
   }
   std::printf("%u launches with a check at the begin, %u of them known, %u failed; %u broken ones were seen\n",
               with_hoist, known, failed, caught);
-  EXPECT_GT(known, kernels / 3);
+  EXPECT_GT(known, kernels / 8);
   EXPECT_GT(failed, kernels / 3);
   EXPECT_GT(caught, 0u);
+}
+
+// What is one word short of memory, in the last round, and an index that wraps into what looks near.
+TEST_F(FenceHoistTest, TheLastRound_AndIndicesThatWrap_AreSeen) {
+  const char* const bodies[] = {
+      // A pointer that goes on while a count does.
+      "mov.u64 %rd3, %rd1; mov.u32 %r5, 0; $again: st.global.u32 [%rd3], 7; add.s64 %rd3, %rd3, 4;\n"
+      "add.s32 %r5, %r5, 1; setp.lt.s32 %p1, %r5, %r1; @%p1 bra $again;",
+      // s + s wraps below zero, and is shifted to what is before the array.
+      "mov.u32 %r5, 0; $again: add.s32 %r6, %r3, %r3; shr.s32 %r6, %r6, 24; add.s32 %r6, %r6, %r5;\n"
+      "mul.wide.s32 %rd3, %r6, 4; add.s64 %rd3, %rd1, %rd3; st.global.u32 [%rd3], 7;\n"
+      "add.s32 %r5, %r5, 1; setp.lt.s32 %p1, %r5, %r2; @%p1 bra $again;"};
+  put(table_, std::vector<std::uint16_t>(abi::kFenceTableBytes / 2, abi::kFenceNone));
+  put(table_, std::vector<std::uint8_t>(abi::kFenceMemoryBytes - abi::kFenceTableBytes, 0), abi::kFenceTableBytes);
+  const std::uint64_t begin = first_ + 8 * std::uint64_t{kPage};
+  know({{begin, 4 * std::uint64_t{kPage}}});
+  constexpr std::int32_t kWords = 4 * kPage / 4;
+  for (const auto& [body, n, s, fails] :
+       {std::tuple(0, kWords, 0, false), std::tuple(0, kWords + 1, 0, true), std::tuple(1, 0, 1 << 20, false),
+        std::tuple(1, 0, (1 << 30) + (1 << 23), true)}) {
+    const auto module = ptx::parse(
+        std::string(
+            ".version 7.8\n.target sm_80\n.address_size 64\n"
+            ".visible .entry kernel(.param .u64 p, .param .u64 q, .param .u32 n, .param .u32 m, .param .u32 s)\n{\n"
+            ".reg .pred %p1; .reg .b32 %r<9>; .reg .b64 %rd<9>; ld.param.u64 %rd1, [p]; ld.param.u32 %r1, [n];\n"
+            "ld.param.u32 %r2, [m]; ld.param.u32 %r3, [s];\n") +
+            bodies[body] + "\nret;\n}\n",
+        "edge.ptx");
+    ASSERT_TRUE(module.ok()) << module.message();
+    const Parameters parameters{begin, begin, n, 16, s, 0};
+    const Result<Outcome> each = run(*module, parameters, {}, false, false),
+                          once = run(*module, parameters, {}, true, false);
+    ASSERT_TRUE(each.ok() && once.ok()) << each.message() << once.message();
+    EXPECT_EQ(each->faults, once->faults);
+    EXPECT_TRUE(each->memory == once->memory);
+    EXPECT_EQ(!once->faults[0].empty(), fails) << body;
+    EXPECT_EQ(once->known, fails ? 0u : 1u) << body;
+  }
 }
 
 }  // namespace

@@ -19,9 +19,11 @@ class Writer {
     }
     if (among(3) == 0)
       out_ += fmt::format("setp.ge.s32 %over, {}, {};\n@%over bra $end;\n", pick({"%lin", "%i"}), value());
-    statements(0);
+    const int depth = static_cast<int>(among(3)) + 1;
+    loop(depth);  // small kernels are known more often
+    if (among(2) == 0) statements(depth);
     if (among(2) == 0) out_ += "bar.sync 0;\n";
-    if (among(2) == 0) statements(1);
+    if (among(4) == 0) statements(1);
     return fmt::format(
         ".version 7.8\n.target sm_80\n.address_size 64\n"
         ".visible .entry kernel(.param .u64 p, .param .u64 q, .param .u32 n, .param .u32 m, .param .u32 s)\n{{\n"
