@@ -6,7 +6,9 @@
 // The table has a 16-bit tag for each index, kFenceNone where no memory is. It is folded: of addresses that differ in
 // their tags alone one has the entry; where two of them are memory it is kFenceSeveral, which lets all of them pass.
 // Behind it lie kFenceScratchBytes that are always zero, then as many that anybody writes: what a lane that has failed,
-// and whose warp counts on it, accesses in place of what it must not.
+// and whose warp counts on it, accesses in place of what it must not. Behind these are the runs: of 16 bits for each
+// index, how many granules from that one on are memory whose entries have their own tags, 0xffff where there are more;
+// 0 where the entry is none, or of several.
 #pragma once
 
 #include "src/abi/task_slot.h"
@@ -17,7 +19,9 @@ inline constexpr u32 kFenceIndexBits = 22;
 inline constexpr u32 kFenceNone = 0xffff, kFenceSeveral = 0xfffe;
 inline constexpr u32 kFenceScratchBytes = 8192;
 inline constexpr u64 kFenceTableBytes = u64{2} << kFenceIndexBits;
-inline constexpr u64 kFenceMemoryBytes = kFenceTableBytes + 2 * kFenceScratchBytes;
+inline constexpr u64 kFenceRunsOffset = kFenceTableBytes + 2 * kFenceScratchBytes;
+inline constexpr u32 kFenceLongestRun = 0xffff;
+inline constexpr u64 kFenceMemoryBytes = kFenceRunsOffset + kFenceTableBytes;
 
 // TaskSlot::fault: bits 0-4 the lane, above it the number of the instruction in its body (TaskBody::fences) + 1.
 inline constexpr u32 kFaultSiteShift = 5;

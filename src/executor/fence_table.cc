@@ -40,16 +40,58 @@ void FenceEntries::for_each_granule(const Granules& granules, std::vector<Span>&
   }
 }
 
+// From the last granule down: a run is one longer than that of the next granule. Those before the first change until
+// one stays as it is, at the begin of its run at the latest.
+void FenceEntries::find_runs(const Granules& granules) {
+  const auto run_of = [&](std::uint64_t granule) -> std::uint16_t {
+    if (!is_own(granule)) return 0;
+    const std::uint32_t next = is_own(granule + 1) ? runs_[(granule + 1) & kIndexMask] : 0;
+    return static_cast<std::uint16_t>(std::min(next + 1, abi::kFenceLongestRun));
+  };
+  std::uint64_t granule = granules.last;
+  for (;; --granule) {
+    std::uint16_t& run = runs_[granule & kIndexMask];
+    const bool is_inside = granule >= granules.first;
+    const std::uint16_t entry = table_[granule & kIndexMask];
+    // Another's entry has the run of the other.
+    if (is_own(granule) || entry == kFenceNone || entry == kFenceSeveral) {
+      const std::uint16_t found = run_of(granule);
+      if (found == run && !is_inside) break;
+      run = found;
+    } else if (!is_inside) {
+      break;
+    }
+    const std::size_t index = granule & kIndexMask;
+    if (!changed_runs_.empty() && changed_runs_.back().first == index + 1) {
+      --changed_runs_.back().first;
+      ++changed_runs_.back().count;
+    } else {
+      changed_runs_.push_back({index, 1});
+    }
+    if (granule == 0) break;
+  }
+}
+
+bool FenceEntries::is_own(std::uint64_t granule) const {
+  const std::uint16_t entry = table_[granule & kIndexMask];
+  return entry == tag_of(granule) && entry != kFenceSeveral;
+}
+
 void FenceEntries::add(std::uint64_t begin, std::uint64_t size_bytes, std::vector<Span>& changed) {
   if (size_bytes == 0) return;
   ranges_.emplace(begin, size_bytes);
   largest_ = std::max(largest_, size_bytes);
+  std::vector<std::uint64_t> shared;  // granules that have had an entry alone
   for_each_granule(granules_of(begin, size_bytes), changed, [&](std::uint64_t granule, std::uint16_t& entry) {
     const auto tag = static_cast<std::uint16_t>(tag_of(granule));
     const std::uint16_t before = entry;
     entry = entry == kFenceNone || entry == tag ? tag : static_cast<std::uint16_t>(kFenceSeveral);
+    if (entry == kFenceSeveral && before < kFenceSeveral)
+      shared.push_back((std::uint64_t{before} << abi::kFenceIndexBits) | (granule & kIndexMask));
     return entry != before;
   });
+  find_runs(granules_of(begin, size_bytes));
+  for (const std::uint64_t granule : shared) find_runs({granule, granule});
 }
 
 // Entries of several stay as they are: who is left of them is not known.
@@ -71,10 +113,13 @@ void FenceEntries::remove(std::uint64_t begin, std::uint64_t size_bytes, std::ve
     entry = kFenceNone;
     return true;
   });
+  find_runs(gone);
 }
 
 void FenceEntries::clear() {
   std::fill(table_.begin(), table_.end(), static_cast<std::uint16_t>(kFenceNone));
+  std::fill(runs_.begin(), runs_.end(), std::uint16_t{0});
+  changed_runs_.clear();
   ranges_.clear();
   largest_ = 0;
 }
@@ -92,7 +137,7 @@ Result<std::unique_ptr<FenceTable>> FenceTable::create(device::Device& device, d
   std::unique_ptr<FenceTable> table(new FenceTable(queue, is_cpu ? kPageShift : kGpuGranuleShift));
   PERGOLA_ASSIGN(table->memory_, device.allocate(abi::kFenceMemoryBytes, device::MemoryKind::kDevice));
   PERGOLA_TRY(queue.fill(table->memory_, 0, abi::kFenceTableBytes, kFenceNone, 2));
-  PERGOLA_TRY(queue.fill(table->memory_, abi::kFenceTableBytes, 2 * std::size_t{abi::kFenceScratchBytes}, 0, 4));
+  PERGOLA_TRY(queue.fill(table->memory_, abi::kFenceTableBytes, abi::kFenceMemoryBytes - abi::kFenceTableBytes, 0, 4));
   PERGOLA_TRY(queue.synchronize());
   table->seen_.store(~std::uint64_t{0} - device::KnownMemory::kMostChanges, std::memory_order_release);  // all is new
   PERGOLA_TRY(table->update());
@@ -103,7 +148,7 @@ void FenceTable::add(std::uint64_t begin, std::uint64_t size_bytes, std::vector<
   // Of the table itself bodies have the scratch alone.
   if (begin == memory_->address()) {
     begin += abi::kFenceTableBytes;
-    size_bytes -= abi::kFenceTableBytes;
+    size_bytes = 2 * std::uint64_t{abi::kFenceScratchBytes};
   }
   entries_.add(begin, size_bytes, changed);
 }
@@ -124,17 +169,21 @@ Status FenceTable::update() {
     else
       add(change.begin, change.size_bytes, changed);
   }
-  if (all) changed = {{0, entries_.table().size()}};
-  PERGOLA_TRY(upload(changed));
+  std::vector<FenceEntries::Span> runs = entries_.take_changed_runs();
+  if (all) changed = runs = {{0, entries_.table().size()}};
+  PERGOLA_TRY(upload(changed, runs));
   seen_.store(seen, std::memory_order_release);
   return {};
 }
 
-Status FenceTable::upload(const std::vector<FenceEntries::Span>& changed) {
-  for (const FenceEntries::Span& span : changed)
-    PERGOLA_TRY(queue_.copy_to_device(memory_, span.first * 2,
-                                      std::as_bytes(std::span(entries_.table()).subspan(span.first, span.count))));
-  return changed.empty() ? Status() : queue_.synchronize();
+Status FenceTable::upload(const std::vector<FenceEntries::Span>& changed, const std::vector<FenceEntries::Span>& runs) {
+  const auto copy = [&](const std::vector<std::uint16_t>& from, const FenceEntries::Span& span, std::size_t offset) {
+    return queue_.copy_to_device(memory_, offset + span.first * 2,
+                                 std::as_bytes(std::span(from).subspan(span.first, span.count)));
+  };
+  for (const FenceEntries::Span& span : changed) PERGOLA_TRY(copy(entries_.table(), span, 0));
+  for (const FenceEntries::Span& span : runs) PERGOLA_TRY(copy(entries_.runs(), span, abi::kFenceRunsOffset));
+  return changed.empty() && runs.empty() ? Status() : queue_.synchronize();
 }
 
 Status FenceTable::allow(std::uint64_t begin, std::uint64_t size_bytes) {
@@ -142,7 +191,7 @@ Status FenceTable::allow(std::uint64_t begin, std::uint64_t size_bytes) {
   allowed_.emplace_back(begin, size_bytes);
   std::vector<FenceEntries::Span> changed;
   add(begin, size_bytes, changed);
-  return upload(changed);
+  return upload(changed, entries_.take_changed_runs());
 }
 
 bool FenceTable::is_memory(std::uint64_t address) const {

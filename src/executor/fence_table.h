@@ -7,6 +7,8 @@
 // A record is written after the table has come to the device, and who places a warp has acquired what the host wrote
 // before the record: so a body never misses memory that its caller had. What is freed goes with the next update().
 //
+// Beside each entry's tag is kept how long the memory from there on is, for bodies that ask of ranges.
+//
 // A granule is memory where any byte of it is: what lies in one with memory is let pass. On a GPU granules are 64 KiB,
 // and the driver maps 2 MiB; on the CPU device a page, as its guards are. Thread-safe.
 #pragma once
@@ -16,6 +18,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/abi/task_fence.h"
@@ -29,7 +32,9 @@ namespace pergola::executor {
 class FenceEntries {
  public:
   explicit FenceEntries(std::uint32_t granule_shift)
-      : shift_(granule_shift), table_(std::size_t{1} << abi::kFenceIndexBits, abi::kFenceNone) {}
+      : shift_(granule_shift),
+        table_(std::size_t{1} << abi::kFenceIndexBits, abi::kFenceNone),
+        runs_(std::size_t{1} << abi::kFenceIndexBits) {}
 
   struct Span {
     std::size_t first = 0, count = 0;  // entries
@@ -39,6 +44,10 @@ class FenceEntries {
   void remove(std::uint64_t begin, std::uint64_t size_bytes, std::vector<Span>& changed);
   void clear();
   const std::vector<std::uint16_t>& table() const { return table_; }
+  // Of each entry, how many granules from its own on are memory (abi/task_fence.h); and which of them are others since
+  // the last call.
+  const std::vector<std::uint16_t>& runs() const { return runs_; }
+  std::vector<Span> take_changed_runs() { return std::exchange(changed_runs_, {}); }
   bool is_memory(std::uint64_t address) const;
   const std::multimap<std::uint64_t, std::uint64_t>& ranges() const { return ranges_; }  // sizes, by begin
 
@@ -50,9 +59,12 @@ class FenceEntries {
   template <typename Change>
   void for_each_granule(const Granules& granules, std::vector<Span>& changed, Change&& change);
   static std::uint32_t tag_of(std::uint64_t granule);
+  bool is_own(std::uint64_t granule) const;
+  void find_runs(const Granules& granules);
 
   const std::uint32_t shift_;
-  std::vector<std::uint16_t> table_;
+  std::vector<std::uint16_t> table_, runs_;
+  std::vector<Span> changed_runs_;
   std::multimap<std::uint64_t, std::uint64_t> ranges_;
   std::uint64_t largest_ = 0;  // no range has been larger
 };
@@ -80,7 +92,8 @@ class FenceTable {
   FenceTable(device::Queue& queue, std::uint32_t granule_shift)
       : queue_(queue), granule_shift_(granule_shift), entries_(granule_shift) {}
   void add(std::uint64_t begin, std::uint64_t size_bytes, std::vector<FenceEntries::Span>& changed);
-  Status upload(const std::vector<FenceEntries::Span>& changed);  // with mutex_
+  Status upload(const std::vector<FenceEntries::Span>& changed,
+                const std::vector<FenceEntries::Span>& runs);  // with mutex_
 
   device::Queue& queue_;
   const std::uint32_t granule_shift_;

@@ -72,6 +72,67 @@ TEST(FenceEntries, TwoThatDifferInTheirTagsAlone_BothPass) {
   EXPECT_TRUE(entries.is_memory(second));
 }
 
+// Held against a walk over the entries, among them some that several addresses share.
+TEST(FenceEntries, Runs_AreAsLongAsMemoryIs) {
+  const std::uint32_t of = seed();
+  SCOPED_TRACE(testing::Message() << "PERGOLA_SEED=" << of);
+  std::mt19937_64 random(of);
+  constexpr std::uint64_t kGranules = 60, kIndexMask = (std::uint64_t{1} << abi::kFenceIndexBits) - 1;
+  FenceEntries entries(kShift);
+  std::vector<std::uint16_t> device(std::size_t{1} << abi::kFenceIndexBits);  // what the device is told
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;
+  std::vector<FenceEntries::Span> changed;
+  const std::uint64_t laps[] = {0, kLap, 5 * kLap};
+  // The first and the last entries are neighbours too.
+  const std::uint64_t first = (kIndexMask + 1 - kGranules / 2) * kGranule;
+  const auto own = [&](std::uint64_t granule) {
+    return entries.table()[granule & kIndexMask] == granule >> abi::kFenceIndexBits;
+  };
+  for (int step = 0; step < 1500; ++step) {
+    if (ranges.size() < 4 || (ranges.size() < 14 && random() % 2 == 0)) {
+      const std::uint64_t lap = random() % 10 == 0 ? laps[1 + random() % 2] : 0;
+      const std::uint64_t begin = first + lap + random() % (kGranules * kGranule), size = 1 + random() % (9 * kGranule);
+      ranges.emplace_back(begin, size);
+      entries.add(begin, size, changed);
+    } else {
+      const std::size_t gone = random() % ranges.size();
+      entries.remove(ranges[gone].first, ranges[gone].second, changed);
+      ranges.erase(ranges.begin() + static_cast<std::ptrdiff_t>(gone));
+    }
+    for (const FenceEntries::Span& span : entries.take_changed_runs())
+      for (std::size_t n = span.first; n < span.first + span.count; ++n) device[n] = entries.runs()[n];
+    for (const std::uint64_t lap : laps)
+      for (std::uint64_t granule = (first + lap) >> kShift; granule < ((first + lap) >> kShift) + kGranules + 12;
+           ++granule) {
+        if (!own(granule)) continue;
+        std::uint32_t length = 0;
+        while (own(granule + length)) ++length;
+        ASSERT_EQ(entries.runs()[granule & kIndexMask], length) << step;
+        ASSERT_EQ(device[granule & kIndexMask], length) << step;
+      }
+    if (step % 100 == 0) {  // and nothing where no memory is, or several share an entry
+      for (std::size_t n = 0; n < device.size(); ++n) {
+        if (entries.table()[n] < abi::kFenceSeveral) continue;
+        ASSERT_EQ(device[n], 0u);
+      }
+    }
+  }
+}
+
+TEST(FenceEntries, LongRuns_SayWhatTheyCan) {
+  FenceEntries entries(kShift);
+  std::vector<FenceEntries::Span> changed;
+  entries.add(kGranule, 70'000 * kGranule, changed);
+  EXPECT_EQ(entries.runs()[1], abi::kFenceLongestRun);
+  EXPECT_EQ(entries.runs()[70'000], 1u);
+  (void)entries.take_changed_runs();
+  entries.add(70'001 * kGranule, kGranule, changed);
+  EXPECT_EQ(entries.runs()[70'000], 2u);
+  std::size_t told = 0;
+  for (const FenceEntries::Span& span : entries.take_changed_runs()) told += span.count;
+  EXPECT_LE(told, abi::kFenceLongestRun + 1u) << "not the whole run";
+}
+
 TEST(FenceEntries, WhatChanges_IsSaid) {
   FenceEntries entries(kShift);
   std::vector<FenceEntries::Span> changed;

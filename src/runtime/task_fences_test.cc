@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <random>
 
@@ -83,6 +84,23 @@ extern "C" __global__ void reads(unsigned* out, Many many, unsigned at) {  // al
   for (unsigned n = 0; n < 3; ++n) sum += by_generic(where[(n + at) % 3]);
   const unsigned* const table = at % 2 == 0 ? squares : cubes;
   out[at * 32 + t] = sum + table[t % 4] + cubes[(t + at) % 4];
+}
+// Loops whose accesses are checked at their begin.
+extern "C" __global__ void copies(unsigned* out, const unsigned* in, int n, int stride) {
+  for (int k = threadIdx.x; k < n; k += blockDim.x) {
+    const int from = k * stride;
+    out[k] = in[from] + 1;  // the line
+    if (out[k] == 77) break;
+  }
+}
+extern "C" __global__ void sums(unsigned* out, const unsigned* in, int n) {
+  __shared__ unsigned parts[64];
+  unsigned sum = 0;
+  for (int k = threadIdx.x; k < n; k += blockDim.x) sum += in[n - 1 - k];
+  parts[threadIdx.x] = sum;
+  __syncthreads();
+  for (int k = 0; k < 64; ++k) sum += parts[(threadIdx.x + k) % 64];
+  out[threadIdx.x] = sum - parts[threadIdx.x];
 }
 )";
 
@@ -229,6 +247,70 @@ TEST_F(TaskFencesTest, WhatIsMemory_IsNoFault) {
     ASSERT_TRUE((*kernel)->launch(shape, arguments(same, at)).ok());
   }
   EXPECT_EQ(read(out), read(same));
+}
+
+// A body whose range is not all memory is checked access by access: who fails, where and at which line is told.
+TEST_F(TaskFencesTest, AWildAccessInTheMiddleOfALoop_IsToldAsItIs) {
+  if (session_->device().kind != device::DeviceKind::kCpu)
+    GTEST_SKIP() << "granules of a GPU are larger than the arrays";
+  constexpr std::uint32_t kWords = 4096;  // four pages
+  const std::string source = kWrongKernels;
+  const auto line =
+      1 + std::count(source.begin(), source.begin() + static_cast<std::ptrdiff_t>(source.find("// the line")), '\n');
+  const auto out = words(kWords), in = words(kWords);
+  const auto one = kind("copies", {1, 1, 1}, {1, 1, 1}), many = kind("copies", {1, 1, 1}, {32, 1, 1});
+  const auto arguments = [&](const session::ArrayPtr& from, std::int32_t n, std::int32_t stride) {
+    return std::vector<Argument>{ArrayArgument{out}, ArrayArgument{from}, number(static_cast<std::uint32_t>(n)),
+                                 number(static_cast<std::uint32_t>(stride))};
+  };
+  for (const auto& task : {one, many}) {
+    ASSERT_TRUE(wait(spawn(task, arguments(in, kWords, 1))).ok());
+    EXPECT_EQ(read(out), Words(kWords, 1));
+    for (const std::int32_t n : {0, -5, 1})
+      EXPECT_TRUE(wait(spawn(task, arguments(in, n, 1 << 30))).ok()) << "no round, or one";
+    EXPECT_EQ(wait(spawn(task, arguments(in, 5, -4))).code(), Code::kDeviceFault) << "before the array";
+  }
+  // The array that is read ends at a page, in the middle of what the loop would reach.
+  const std::string past = fmt::format("{:#x}, where the pool's fences know no memory", in->address() + 4 * kWords);
+  const auto bad = spawn(one, arguments(in, 4 * kWords, 4));
+  const auto good = spawn(one, arguments(in, kWords / 4, 4));
+  EXPECT_THAT(
+      wait(bad).message(),
+      AllOf(HasSubstr(fmt::format(":{} (ld.global.u32): thread (0,0,0) of block (0,0,0) reads 4 bytes at ", line)),
+            HasSubstr(past)));
+  EXPECT_TRUE(wait(good).ok());
+  // An index that wraps: 2^31 words further on and back again, and one that would be far without a break before.
+  EXPECT_EQ(wait(spawn(one, arguments(in, 4, 1 << 30))).code(), Code::kDeviceFault);
+  const std::uint32_t stops = 76;
+  ASSERT_TRUE(in->write(4 * 9, std::as_bytes(std::span(&stops, 1))).ok());
+  EXPECT_TRUE(wait(spawn(one, arguments(in, 1 << 30, 1))).ok()) << "it leaves the loop before";
+  // Two bytes beside a word.
+  struct {
+    std::uint64_t out, in;
+    std::int32_t n, stride;
+  } parameters{out->address(), in->address() + 2, 9, 1};
+  const auto odd = one->spawn_packed(std::as_bytes(std::span(&parameters, 1)));
+  ASSERT_TRUE(odd.ok()) << odd.message();
+  EXPECT_THAT(wait(*odd).message(), AllOf(HasSubstr(fmt::format(":{} (ld.global.u32)", line)),
+                                          HasSubstr(fmt::format("{:#x}, which is no multiple of 4", parameters.in))));
+}
+
+// Lanes of a warp that meets others are all checked where one of them may leave memory.
+TEST_F(TaskFencesTest, BlocksThatMeetBehindALoop_EndAllTheSame) {
+  const auto out = words(64), garbage = words(64), in = words(4096);
+  const auto task = kind("sums", {1, 1, 1}, {64, 1, 1});
+  const std::uint32_t ones = 1;
+  ASSERT_TRUE(in->fill(std::as_bytes(std::span(&ones, 1))).ok());
+  const auto sum_of = [&](std::uint32_t n, const session::ArrayPtr& to) {
+    return spawn(task, {ArrayArgument{to}, ArrayArgument{in}, number(n)});
+  };
+  for (const std::uint32_t n : {4096u, 1u, 0u, 63u, 4095u}) {
+    const auto bad = sum_of(1u << 20, garbage);
+    const auto good = sum_of(n, out);
+    EXPECT_EQ(wait(bad).code(), Code::kDeviceFault);
+    ASSERT_TRUE(wait(good).ok());
+    EXPECT_EQ(read(out), Words(64, n));
+  }
 }
 
 // Arrays come and go while the resident kernel runs: what is new is known to the next task.

@@ -33,6 +33,7 @@ namespace pergola::transform {
 struct FenceConfig {
   std::uint32_t granule_shift = 16;  // of the table: granules of 2^granule_shift bytes are memory or not
   bool merges = true;                // one check for neighbouring accesses, none where one has been made
+  bool hoists = true;                // one check at the body's begin for all that it may reach (fence_hoist.h)
 };
 
 // What a fence may find at one instruction.
@@ -47,6 +48,8 @@ struct FenceSite {
 
 struct FenceCounts {
   std::uint32_t accesses = 0, checks = 0, instructions = 0;  // fenced; of what they became: outside of cold paths
+  // Groups of them that one check at the begin stands for, and the instructions of that; 0: there is none.
+  std::uint32_t hoisted = 0, hoisted_instructions = 0;
 };
 
 struct TaskConfig {

@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "src/abi/task_fence.h"
 #include "src/analysis/cfg.h"
 #include "src/ptx/semantics.h"
 #include "src/transform/body_editor.h"
 #include "src/transform/fence_groups.h"
+#include "src/transform/fence_hoist.h"
 #include "src/transform/fence_roots.h"
+#include "src/transform/task_barriers.h"
 #include "src/transform/task_rewriter.h"
 
 namespace pergola::transform {
@@ -22,6 +25,7 @@ using ptx::Operand;
 using ptx::Type;
 
 constexpr std::uint32_t kMostSites = 1u << 20;
+constexpr char kCheckedLabel[] = "$pergola_checked", kKnownSuffix[] = "_known";  // of labels in the other copy
 // Roots whose last granule is remembered, two registers each; at first one that no address has.
 constexpr std::size_t kMostRemembered = 6;
 constexpr std::uint32_t kNoGranuleLow = 0x5a5a0000, kNoGranuleHigh = 0xa5a5a5a5;
@@ -126,7 +130,7 @@ class Fencer {
   Status run() {
     PERGOLA_ASSIGN(const analysis::Cfg cfg, analysis::build_cfg(function_));
     groups_ = fence_groups(function_, cfg, target_.config.merges, where_lanes_may_leave(cfg));
-    if (sites_.size() + function_.body.size() > kMostSites)
+    if (sites_.size() + 2 * function_.body.size() > kMostSites)
       return PERGOLA_ERROR(kUnsupported, "Function '{}' has {} statements, too many to fence.", function_.name,
                            function_.body.size());
     for (std::size_t n = 0; n < groups_.size(); ++n) {
@@ -137,16 +141,15 @@ class Fencer {
       }
     }
     PERGOLA_TRY(remember_granules(cfg));
+    const std::optional<FenceHoist> hoist = hoist_of(cfg);
+    const bool votes = hoist && register_of_name(kLiveName);
     Statements body = std::move(function_.body);
     function_.body.clear();
     find_asserts(body);
-    int depth = 0;
-    for (std::size_t s = 0; s < body.size(); ++s) {
-      if (std::holds_alternative<ptx::ScopeBegin>(body[s].node)) ++depth;
-      if (std::holds_alternative<ptx::ScopeEnd>(body[s].node)) --depth;
-      is_nested_ = depth > 0;
-      PERGOLA_TRY(statement(static_cast<std::uint32_t>(s), body[s]));
-    }
+    if (hoist)
+      PERGOLA_TRY(both_versions(body, *hoist, votes));
+    else
+      PERGOLA_TRY(statements(body, 0, body.size()));
     if (!cold_.empty()) {
       PERGOLA_TRY(append(out_, "ret;\n"));  // a body's own, or the one that it lacks
       for (ptx::Statement& one : cold_) out_.push_back(std::move(one));
@@ -188,6 +191,98 @@ class Fencer {
     return {};
   }
 
+  // ---- The two versions of a body (fence_hoist.h)
+
+  static std::size_t place_of_label(const Statements& body, std::string_view name) {
+    const auto found = std::find_if(body.begin(), body.end(), [&](const ptx::Statement& at) {
+      const auto* label = std::get_if<ptx::Label>(&at.node);
+      return label != nullptr && label->name == name;
+    });
+    return static_cast<std::size_t>(found - body.begin());
+  }
+
+  std::optional<ptx::RegisterId> register_of_name(std::string_view name) const {
+    for (ptx::RegisterId id = 0; id < function_.registers.size(); ++id)
+      if (function_.registers[id].name == name) return id;
+    return std::nullopt;
+  }
+
+  // Lanes that meet others must go the same way: a ragged kernel does not know which there are.
+  std::optional<FenceHoist> hoist_of(const analysis::Cfg& cfg) const {
+    if (target_.end == nullptr || target_.may_always_leave || !target_.config.hoists) return std::nullopt;
+    const std::size_t begin = place_of_label(function_.body, kBeginLabel);
+    if (begin == function_.body.size() || (meets() && !register_of_name(kLiveName))) return std::nullopt;
+    return hoist_checks(function_, cfg, groups_, target_.config, static_cast<std::uint32_t>(begin));
+  }
+
+  bool meets() const {
+    const std::size_t end = place_of_label(function_.body, target_.end);
+    return std::any_of(function_.body.begin(), function_.body.begin() + static_cast<std::ptrdiff_t>(end),
+                       [&](const ptx::Statement& at) {
+                         const Instruction* in = at.instruction();
+                         return in != nullptr && target_.together(*in) != Together::kNo;
+                       });
+  }
+
+  // `head; @!known bra checked; body without checks; bra end; checked: body with them; end:`
+  Status both_versions(Statements& body, const FenceHoist& hoist, bool votes) {
+    const std::size_t begin = place_of_label(body, kBeginLabel), end = place_of_label(body, target_.end);
+    Statements copy(begin);  // statements keep their places
+    copy.insert(copy.end(), body.begin() + static_cast<std::ptrdiff_t>(begin),
+                body.begin() + static_cast<std::ptrdiff_t>(end));
+    rename_labels(copy);
+    PERGOLA_TRY(statements(body, 0, begin));
+    editor_.declare("%pergola_fence_known", Type::kPred);
+    std::vector<BodyEditor::Argument> arguments;
+    for (const auto& [name, id] : hoist.arguments)
+      arguments.push_back({name, function_.registers[id].type, Operand::make_register(id)});
+    std::string text = hoist.text;
+    if (votes) {
+      text += "vote.sync.all.pred %pergola_fence_known, %pergola_fence_known, %live;\n";
+      arguments.push_back({"%live", Type::kB32, Operand::make_register(*register_of_name(kLiveName))});
+    }
+    PERGOLA_TRY(append(out_, text + fmt::format("@!%pergola_fence_known bra {};\n", kCheckedLabel), arguments));
+    const FenceCounts before = counts_;
+    is_known_ = hoist.is_known;
+    PERGOLA_TRY(statements(copy, begin, end));
+    PERGOLA_TRY(append(out_, fmt::format("bra {};\n", target_.end)));
+    out_.push_back({ptx::Label{kCheckedLabel}, {}});
+    is_known_.clear();
+    counts_ = before;
+    counts_.hoisted = static_cast<std::uint32_t>(std::count(hoist.is_known.begin(), hoist.is_known.end(), true));
+    counts_.hoisted_instructions = hoist.instructions;
+    declares_ = false;  // the first copy has
+    PERGOLA_TRY(statements(body, begin, end));
+    declares_ = true;
+    return statements(body, end, body.size());
+  }
+
+  static void rename_labels(Statements& body) {
+    std::set<std::string> labels;
+    for (const ptx::Statement& at : body)
+      if (const auto* label = std::get_if<ptx::Label>(&at.node)) labels.insert(label->name);
+    for (ptx::Statement& at : body) {
+      if (auto* label = std::get_if<ptx::Label>(&at.node)) label->name += kKnownSuffix;
+      if (Instruction* in = at.instruction())
+        for (Operand& operand : in->operands)
+          if (operand.kind == Operand::Kind::kLabel && labels.contains(operand.name)) operand.name += kKnownSuffix;
+    }
+  }
+
+  Status statements(Statements& body, std::size_t from, std::size_t to) {
+    int depth = 0;
+    for (std::size_t s = from; s < to; ++s) {
+      if (std::holds_alternative<ptx::ScopeBegin>(body[s].node)) ++depth;
+      if (std::holds_alternative<ptx::ScopeEnd>(body[s].node)) --depth;
+      is_nested_ = depth > 0;
+      const bool is_declaration = std::holds_alternative<ptx::RegisterDecl>(body[s].node) ||
+                                  std::holds_alternative<ptx::Variable>(body[s].node);
+      if (!is_nested_ && !declares_ && is_declaration) continue;
+      PERGOLA_TRY(statement(static_cast<std::uint32_t>(s), body[s]));
+    }
+    return {};
+  }
+
   // ---- Asserts and traps
 
   // A failed assert's call goes, with what it stores for it.
@@ -220,9 +315,11 @@ class Fencer {
     if (std::binary_search(gone_.begin(), gone_.end(), s)) return {};
     const Instruction* in = at.instruction();
     if (in != nullptr && in->op == Op::kTrap && target_.end != nullptr && !in->guard.present()) return trap(s, *in);
-    if (const auto first = first_.find(s); first != first_.end()) PERGOLA_TRY(checks(groups_[first->second], at));
     const auto group = group_of_.find(s);
-    if (group == group_of_.end()) {
+    const bool is_checked = group != group_of_.end() && (is_known_.empty() || !is_known_[group->second]);
+    if (const auto first = first_.find(s); is_checked && first != first_.end())
+      PERGOLA_TRY(checks(groups_[first->second], at));
+    if (!is_checked) {
       out_.push_back(std::move(at));
       return {};
     }
@@ -546,6 +643,8 @@ class Fencer {
   std::string after_;  // label that comes behind the statement
   std::size_t labels_ = 0;
   bool is_nested_ = false;
+  std::vector<bool> is_known_;  // by group, while the copy without checks is written: those that need none
+  bool declares_ = true;
 };
 
 }  // namespace

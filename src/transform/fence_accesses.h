@@ -10,6 +10,9 @@
 // be reached, and in ragged kernels. Elsewhere, and in device functions, it goes on without the access: what it would
 // have loaded is zero. Such a warp's results are garbage, which is what its task's failure says.
 //
+// Where one check at the kernel's begin can stand for those in loops, there is a copy of the body without them, which
+// runs where that check passes (fence_hoist.h). Device functions have one version.
+//
 // Fenced are ld, ldu, st, atom, red and cp.async with an address in a register or a number, of .global and generic.
 // Not fenced: variables by name; .shared, .local, .const; cp.async that may copy less than it says; wmma.load, .store.
 #pragma once

@@ -10,8 +10,9 @@
 namespace pergola::transform {
 
 // Registers of a body by name; all are 32 bits wide.
-inline constexpr char kSlotName[] = "%pergola_slot";        // address of the warp's slot, in .shared
-inline constexpr char kLiveName[] = "%pergola_live";        // lanes that take part
+inline constexpr char kSlotName[] = "%pergola_slot";  // address of the warp's slot, in .shared
+inline constexpr char kLiveName[] = "%pergola_live";  // lanes that take part
+inline constexpr char kParametersName[] = "%pergola_parameters";
 inline constexpr char kThreadsName[] = "%pergola_threads";  // of the block
 
 struct BarrierText {

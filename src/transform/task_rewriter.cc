@@ -46,6 +46,7 @@ class TaskRewriter {
     Statements head;
     for (const std::string& text : first_) PERGOLA_TRY(append(head, text));
     for (const std::string& text : head_) PERGOLA_TRY(append(head, text));
+    if (is_entry() && plan_.config.fences) head.push_back({ptx::Label{kBeginLabel}, {}});
     if (is_entry()) PERGOLA_TRY(end_entry(out));
     result_.body = editor_.declarations();
     for (Statements* part : {&head, &out})
@@ -176,7 +177,7 @@ class TaskRewriter {
     shared_base();
     return value("%pergola_shared_64", Type::kB64, "cvt.u64.u32 %pergola_shared_64, %pergola_shared;\n");
   }
-  Operand parameters() { return field("%pergola_parameters", offsetof(abi::TaskSlot, parameters), Type::kB64); }
+  Operand parameters() { return field(kParametersName, offsetof(abi::TaskSlot, parameters), Type::kB64); }
 
   // Whether a variable of the scopes around the statement has that name.
   bool is_hidden(const std::string& name) const {

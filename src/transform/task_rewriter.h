@@ -6,7 +6,8 @@
 namespace pergola::transform {
 
 inline constexpr char kTaskSlotsName[] = "pergola_task_slots";
-inline constexpr char kEndLabel[] = "$pergola_end";  // of a kernel's body: what returning lanes go to
+inline constexpr char kBeginLabel[] = "$pergola_begin";  // of a kernel's body with fences: behind what the slot says
+inline constexpr char kEndLabel[] = "$pergola_end";      // of a kernel's body: what returning lanes go to
 
 // The function's body with everything a block has of its own taken from the warp's slot. `flow` is the kernel's, over a
 // body as end_at_label() leaves it; null for a device function. kUnsupported where a form of an instruction cannot be
