@@ -30,7 +30,8 @@ std::vector<SymbolicAccess> fused(FootprintTerms& terms, std::vector<SymbolicAcc
 // Drops guards that hold in the whole launch.
 void drop_certain_guards(const FootprintTerms& terms, SymbolicAccess& access);
 
+// footprint_blocks.cc. `each_block`: works out each block by itself, which gives the same and takes longer.
 AccessFootprint footprint_of(const SymbolicAccess& access, const FootprintTerms& terms,
-                             std::span<const IterationBound> bounds, const std::uint32_t (&grid)[3]);
+                             std::span<const IterationBound> bounds, const std::uint32_t (&grid)[3], bool each_block);
 
 }  // namespace pergola::analysis

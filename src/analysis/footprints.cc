@@ -67,8 +67,8 @@ std::uint64_t width_of(const Instruction& instruction, const MemoryOperand& memo
 
 class LaunchAnalysis {
  public:
-  LaunchAnalysis(const KernelFootprints::Kernel& kernel, const LaunchValues& values, bool by_block)
-      : kernel_(kernel), values_(values), by_block_(by_block), symbols_(kernel, values) {}
+  LaunchAnalysis(const KernelFootprints::Kernel& kernel, const LaunchValues& values, FootprintDetail detail)
+      : kernel_(kernel), values_(values), detail_(detail), symbols_(kernel, values) {}
 
   LaunchFootprint run() {
     std::copy_n(values_.grid, 3, result_.grid);
@@ -83,12 +83,13 @@ class LaunchAnalysis {
       }
     }
     note_waiting();
-    if (!by_block_) {
+    if (detail_ == FootprintDetail::kAllocations) {
       for (const SymbolicAccess& access : accesses_) add_without_blocks(access);
       return std::move(result_);
     }
     for (const SymbolicAccess& access : fused(symbols_.terms(), std::move(accesses_))) {
-      AccessFootprint footprint = footprint_of(access, symbols_.terms(), symbols_.iteration_bounds(), values_.grid);
+      AccessFootprint footprint = footprint_of(access, symbols_.terms(), symbols_.iteration_bounds(), values_.grid,
+                                               detail_ == FootprintDetail::kEachBlock);
       if (!footprint.shapes.empty()) result_.accesses.push_back(std::move(footprint));  // else no block makes it
     }
     return std::move(result_);
@@ -201,8 +202,8 @@ class LaunchAnalysis {
                             .writes = writes(mode),
                             .line = 0,
                             .whole_reason = reason};
-      if (!by_block_) return add_without_blocks(access);
-      result_.accesses.push_back(footprint_of(access, symbols_.terms(), {}, values_.grid));
+      if (detail_ == FootprintDetail::kAllocations) return add_without_blocks(access);
+      result_.accesses.push_back(footprint_of(access, symbols_.terms(), {}, values_.grid, false));
     };
     for (const PointerParameter& parameter : modes->parameters) {
       const std::uint32_t offset =
@@ -233,7 +234,7 @@ class LaunchAnalysis {
 
   const KernelFootprints::Kernel& kernel_;
   const LaunchValues& values_;
-  const bool by_block_;
+  const FootprintDetail detail_;
   FootprintSymbols symbols_;
   std::vector<SymbolicAccess> accesses_;
   LaunchFootprint result_;
@@ -266,13 +267,16 @@ Result<KernelFootprints> KernelFootprints::of(const ptx::Module& module, const p
 }
 
 Result<LaunchFootprint> KernelFootprints::at(const LaunchValues& values) const {
-  return analyse(values, true);
+  return analyse(values, FootprintDetail::kBoxes);
 }
 Result<LaunchFootprint> KernelFootprints::allocations_at(const LaunchValues& values) const {
-  return analyse(values, false);
+  return analyse(values, FootprintDetail::kAllocations);
+}
+Result<LaunchFootprint> KernelFootprints::at_each_block(const LaunchValues& values) const {
+  return analyse(values, FootprintDetail::kEachBlock);
 }
 
-Result<LaunchFootprint> KernelFootprints::analyse(const LaunchValues& values, bool by_block) const {
+Result<LaunchFootprint> KernelFootprints::analyse(const LaunchValues& values, FootprintDetail detail) const {
   std::uint64_t blocks = 1;
   for (int axis = 0; axis < 3; ++axis) {
     if (values.grid[axis] == 0 || values.block[axis] == 0) {
@@ -290,7 +294,7 @@ Result<LaunchFootprint> KernelFootprints::analyse(const LaunchValues& values, bo
     return PERGOLA_ERROR(kInvalidArgument, "{}: the parameters take {} bytes and {} were given",
                          kernel_->function->name, kernel_->signature.parameter_bytes, values.parameters.size());
   }
-  return LaunchAnalysis(*kernel_, values, by_block).run();
+  return LaunchAnalysis(*kernel_, values, detail).run();
 }
 
 }  // namespace pergola::analysis

@@ -45,7 +45,7 @@ class Footprint : public ::testing::Test {
 
   // "first width countxstride ..." of a block; "none" where it makes no such access.
   static std::string bytes(const AccessFootprint& access, std::uint32_t block) {
-    const auto& place = access.places[block];
+    const auto place = access.places[block];
     if (place.shape == kNoAccess) return "none";
     std::string text = fmt::format("{} {}", place.first, access.shapes[place.shape].width);
     for (const auto& dimension : access.shapes[place.shape].dimensions) {

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 
+#include "src/analysis/block_equality.h"
 #include "src/analysis/footprints.h"
 #include "src/device/cpu/interpreter/access_recorder.h"
 #include "src/ptx/parser.h"
@@ -51,7 +52,7 @@ class Recording {
 };
 
 analysis::ByteSet set_of(const analysis::AccessFootprint& access, std::uint32_t block) {
-  const auto& place = access.places[block];
+  const auto place = access.places[block];
   return {place.first, access.shapes[place.shape]};
 }
 
@@ -169,6 +170,9 @@ Result<BlockOutcome> run_blocks(device::Device& device, const Experiment& experi
     seen = recording.accesses();
   }
   outcome.violations = violations(outcome.footprint, seen);
+  PERGOLA_ASSIGN(const analysis::LaunchFootprint each_block, footprints.at_each_block(values));
+  if (!analysis::are_equal(outcome.footprint, each_block))
+    outcome.violations += "\n  boxes of blocks have another footprint than each block by itself";
   outcome.accesses = outcome.footprint.accesses.size();
   outcome.whole_accesses = static_cast<std::size_t>(std::ranges::count_if(
       outcome.footprint.accesses, [](const auto& access) { return !access.whole_reason.empty(); }));

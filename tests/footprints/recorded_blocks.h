@@ -10,7 +10,9 @@ namespace pergola::footprints_test {
 
 struct BlockOutcome {
   analysis::LaunchFootprint footprint;
-  std::string violations;  // accesses outside the footprint of their block, a few of them; empty where it is sound
+  // Accesses outside the footprint of their block, a few of them, and where that is not the same when each block is
+  // worked out by itself; empty where it is sound.
+  std::string violations;
   // Bytes of all blocks, read and written apart: truly accessed, and in the footprints.
   std::uint64_t true_bytes = 0, footprint_bytes = 0;
   std::size_t accesses = 0;        // sites with a footprint

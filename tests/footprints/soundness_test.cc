@@ -164,8 +164,8 @@ TEST_F(Footprints, ProgramsOfDependentKernels_AreSoundAndTight) {
 // The check itself: what a footprint leaves out is found.
 TEST(FootprintCheck, AccessThatIsLeftOut_IsAViolation) {
   analysis::LaunchFootprint footprint{.grid = {2, 1, 1}, .accesses = {}};
-  footprint.accesses.push_back(
-      {.allocation = 0, .reads = true, .writes = false, .shapes = {{{}, 8}}, .places = {{0, 0}, {8, 0}}});
+  footprint.accesses.push_back({.allocation = 0, .reads = true, .writes = false, .shapes = {{{}, 8}}});
+  footprint.accesses[0].places = std::vector<analysis::AccessFootprint::Place>{{0, 0}, {8, 0}};
   const RecordedAccess inside{.block = 1, .buffer = 0, .offset = 12, .bytes = 4};
   EXPECT_EQ(violations(footprint, {inside}), "");
   RecordedAccess outside = inside;

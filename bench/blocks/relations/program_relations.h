@@ -33,9 +33,11 @@ class ProgramRelations {
     analysis::BlockPattern read_pattern{};  // of what is read of what was written alone, as the paper has it
     std::chrono::duration<double, std::milli> footprint_time{};  // of the later launch's
     std::chrono::duration<double, std::milli> relation_time{};
+    std::chrono::duration<double, std::milli> first_time{};  // of both footprints and the relation
     // Of the later launch's footprint and the relation together, where both have been worked out before.
     std::chrono::duration<double, std::milli> cached_time{};
-    bool agrees = false;  // agrees_with_bytes() of it
+    // agrees_with_bytes() of it, and footprint and relation are what they are block by block.
+    bool agrees = false;
   };
   // One for each launch but the first.
   Result<std::vector<Pair>> pairs() const;
