@@ -114,6 +114,40 @@ TEST_F(Footprints, WildRandomIndices_AreSound) {
   EXPECT_EQ(totals_.anything, 0u);  // every base is a parameter
 }
 
+// The same kernel as a function that a kernel calls with its own arguments: what it touches is the same.
+std::string called(const std::string& kernel) {
+  const std::string header = ".visible .entry k(.param .u64 a, .param .u64 b, .param .u32 n, .param .u32 k)";
+  const std::size_t at = kernel.find(header);
+  if (at == std::string::npos) return "";
+  std::string text = kernel;
+  text.replace(at, header.size(), ".func inner(.param .b64 a, .param .b64 b, .param .b32 n, .param .b32 k)");
+  text += header +
+          "\n{\n  .reg .b64 %rd<3>;\n  .reg .b32 %r<3>;\n  ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b];\n"
+          "  ld.param.u32 %r1, [n]; ld.param.u32 %r2, [k];\n  {\n";
+  const char* const arguments[] = {".b64 p0", ".b64 p1", ".b32 p2", ".b32 p3"};
+  for (const char* argument : arguments) text += fmt::format("  .param {};\n", argument);
+  return text +
+         "  st.param.b64 [p0+0], %rd1; st.param.b64 [p1+0], %rd2; st.param.b32 [p2+0], %r1; st.param.b32 [p3+0], "
+         "%r2;\n  call.uni inner, (p0, p1, p2, p3);\n  }\n  ret;\n}\n";
+}
+
+TEST_F(Footprints, RandomFunctionsThatAreCalled_HaveThoseOfKernels) {
+  const std::uint64_t first = number("PERGOLA_SEED", 1), count = number("PERGOLA_ROUNDS", 150);
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    const pointer_modes_test::Experiment direct = random_indices(seed, seed % 3 != 0);
+    pointer_modes_test::Experiment through = direct;
+    through.text = called(direct.text);
+    through.kernel = "k";
+    const std::string what = fmt::format("PERGOLA_SEED={} PERGOLA_ROUNDS=1", seed);
+    if (!check(through, what)) return;
+    const auto one = run_blocks(*device_, direct), other = run_blocks(*device_, through);
+    ASSERT_TRUE(one.ok() && other.ok());
+    EXPECT_EQ(one->footprint_bytes, other->footprint_bytes) << what;
+    EXPECT_EQ(one->whole_accesses, other->whole_accesses) << what;
+  }
+  print();
+}
+
 TEST_F(Footprints, RandomKernelsOfTheTiers_AreSound) {
   const std::uint64_t first = number("PERGOLA_SEED", 1), count = number("PERGOLA_ROUNDS", 60);
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
