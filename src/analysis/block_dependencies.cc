@@ -357,4 +357,18 @@ BlockRelation block_dependencies(const LaunchFootprint& parent, const LaunchFoot
   return relation;
 }
 
+void set_parents(const std::vector<std::vector<std::uint32_t>>& parents, const DependencyOptions& options,
+                 BlockRelation& relation) {
+  Lists lists;
+  for (const std::vector<std::uint32_t>& list : parents) {
+    BlockList ranges;
+    for (const std::uint32_t parent : list) ranges.push_back({parent, parent + 1});
+    normalize(ranges);
+    lists.of_child.push_back(lists.pool->number_of(std::move(ranges)));
+  }
+  classify(lists, relation);
+  relation.lists = ParentLists(*lists.pool, std::move(lists.of_child));
+  limit(relation, options, options.max_edges, {});
+}
+
 }  // namespace pergola::analysis

@@ -60,4 +60,9 @@ struct DependencyOptions {
 BlockRelation block_dependencies(const LaunchFootprint& parent, const LaunchFootprint& child,
                                  const DependencyOptions& options = {});
 
+// Pattern, degrees and lists of a relation of which the rest is set, from the parents of each child, ascending; the
+// limits are as above.
+void set_parents(const std::vector<std::vector<std::uint32_t>>& parents, const DependencyOptions& options,
+                 BlockRelation& relation);
+
 }  // namespace pergola::analysis

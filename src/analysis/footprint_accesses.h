@@ -19,6 +19,15 @@ struct SymbolicAccess {
   std::string whole_reason;
 };
 
+// The accesses of a launch before they are evaluated block by block.
+struct SymbolicLaunch {
+  LaunchFootprint closed;  // what the closed form makes of them
+  std::string reason;      // why only that is known; "" where the rest is the launch
+  std::vector<SymbolicAccess> accesses;
+  FootprintTerms terms;
+  std::vector<IterationBound> bounds;
+};
+
 // With i = 16 * (i / 16) + i % 16 both a quotient and its thread index in an offset, their connection would be lost:
 // the index is written as 16 * quotient + remainder.
 void split_indices(FootprintTerms& terms, SymbolicAccess& access);

@@ -54,10 +54,22 @@ class LaunchAnalysis {
   LaunchAnalysis(const KernelFootprints::Kernel& kernel, const LaunchValues& values, FootprintDetail detail)
       : kernel_(kernel), values_(values), detail_(detail), symbols_(kernel, values) {}
 
+  SymbolicLaunch symbolic() {
+    SymbolicLaunch launch;
+    launch.closed = run();
+    launch.reason = whole_reason();
+    if (launch.closed.reads_anything || launch.closed.writes_anything) launch.reason = launch.closed.anything_reason;
+    launch.accesses = std::move(accesses_);
+    const auto bounds = symbols_.iteration_bounds();
+    launch.bounds.assign(bounds.begin(), bounds.end());
+    launch.terms = std::move(symbols_.terms());
+    return launch;
+  }
+
   LaunchFootprint run() {
     std::copy_n(values_.grid, 3, result_.grid);
-    if (!kernel_.call_reason.empty() || !kernel_.loops.is_reducible) {
-      take_whole(kernel_.call_reason.empty() ? "control flow is not made of loops" : kernel_.call_reason);
+    if (const std::string reason = whole_reason(); !reason.empty()) {
+      take_whole(reason);
       return std::move(result_);
     }
     for (const std::uint32_t statement : kernel_.accesses) {
@@ -71,7 +83,8 @@ class LaunchAnalysis {
       for (const SymbolicAccess& access : accesses_) add_without_blocks(access);
       return std::move(result_);
     }
-    for (const SymbolicAccess& access : fused(symbols_.terms(), std::move(accesses_))) {
+    accesses_ = fused(symbols_.terms(), std::move(accesses_));
+    for (const SymbolicAccess& access : accesses_) {
       AccessFootprint footprint = footprint_of(access, symbols_.terms(), symbols_.iteration_bounds(), values_.grid,
                                                detail_ == FootprintDetail::kEachBlock);
       if (!footprint.shapes.empty()) result_.accesses.push_back(std::move(footprint));  // else no block makes it
@@ -80,6 +93,12 @@ class LaunchAnalysis {
   }
 
  private:
+  // Why each array is taken whole; "" where none is.
+  std::string whole_reason() const {
+    if (!kernel_.call_reason.empty()) return kernel_.call_reason;
+    return kernel_.loops.is_reducible ? "" : "control flow is not made of loops";
+  }
+
   void add_without_blocks(const SymbolicAccess& access) {
     AccessFootprint footprint;
     footprint.allocation = access.allocation;
@@ -271,7 +290,7 @@ Result<LaunchFootprint> KernelFootprints::at_each_block(const LaunchValues& valu
   return analyse(values, FootprintDetail::kEachBlock);
 }
 
-Result<LaunchFootprint> KernelFootprints::analyse(const LaunchValues& values, FootprintDetail detail) const {
+Status KernelFootprints::check(const LaunchValues& values) const {
   std::uint64_t blocks = 1;
   for (int axis = 0; axis < 3; ++axis) {
     if (values.grid[axis] == 0 || values.block[axis] == 0) {
@@ -289,7 +308,17 @@ Result<LaunchFootprint> KernelFootprints::analyse(const LaunchValues& values, Fo
     return PERGOLA_ERROR(kInvalidArgument, "{}: the parameters take {} bytes and {} were given",
                          kernel_->function->name, kernel_->signature.parameter_bytes, values.parameters.size());
   }
+  return {};
+}
+
+Result<LaunchFootprint> KernelFootprints::analyse(const LaunchValues& values, FootprintDetail detail) const {
+  PERGOLA_TRY(check(values));
   return LaunchAnalysis(*kernel_, values, detail).run();
+}
+
+Result<SymbolicLaunch> KernelFootprints::symbolic_at(const LaunchValues& values) const {
+  PERGOLA_TRY(check(values));
+  return LaunchAnalysis(*kernel_, values, FootprintDetail::kBoxes).symbolic();
 }
 
 }  // namespace pergola::analysis

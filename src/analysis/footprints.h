@@ -22,6 +22,8 @@
 
 namespace pergola::analysis {
 
+struct SymbolicLaunch;  // footprint_accesses.h
+
 struct LaunchValues {
   // A parameter, or a field of one, that is a pointer into an allocation.
   struct Pointer {
@@ -60,10 +62,14 @@ class KernelFootprints {
   // at(), with each block worked out by itself in place of boxes of blocks: for tests, which hold the two to be equal.
   Result<LaunchFootprint> at_each_block(const LaunchValues& values) const;
 
+  // What affine/ makes sets of; refuses as at() does.
+  Result<SymbolicLaunch> symbolic_at(const LaunchValues& values) const;
+
   struct Kernel;  // what is known of it without a launch
 
  private:
   explicit KernelFootprints(std::unique_ptr<const Kernel> kernel);
+  Status check(const LaunchValues& values) const;
   Result<LaunchFootprint> analyse(const LaunchValues& values, FootprintDetail detail) const;
   std::unique_ptr<const Kernel> kernel_;
 };

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 
+#include "src/analysis/affine/affine_relation.h"
 #include "src/analysis/block_equality.h"
 #include "src/analysis/footprints.h"
 #include "src/device/cpu/interpreter/access_recorder.h"
@@ -125,6 +126,23 @@ std::string violations(const analysis::LaunchFootprint& footprint, const std::ve
   return found;
 }
 
+// Of some accesses the first that the affine sets leave out; "" where there is none.
+std::string excluded_by_affine_sets(const analysis::KernelFootprints& kernel, const analysis::LaunchValues& values,
+                                    const std::vector<RecordedAccess>& accesses) {
+  constexpr std::size_t kMost = 24;
+  std::vector<analysis::AffineByte> bytes;
+  const std::size_t step = std::max<std::size_t>(1, accesses.size() / kMost);
+  for (std::size_t i = 0; i < accesses.size(); i += step) {
+    const RecordedAccess& seen = accesses[i];
+    bytes.push_back({seen.block, seen.buffer, std::int64_t{seen.offset} + seen.bytes - 1, seen.is_write});
+  }
+  const auto excluded = analysis::find_excluded({&kernel, &values}, bytes, {.operations = 300'000});
+  if (!excluded) return "";
+  const analysis::AffineByte& byte = bytes[*excluded];
+  return fmt::format("\n  by affine sets block {} does not {} byte {} of buffer {}, and it does", byte.block,
+                     byte.is_write ? "write" : "read", byte.byte, byte.allocation);
+}
+
 Result<BlockOutcome> run_blocks(device::Device& device, const Experiment& experiment) {
   PERGOLA_ASSIGN(ptx::Module parsed, ptx::parse(experiment.text, experiment.name));
   PERGOLA_ASSIGN(device::ModulePtr module, device.load({&parsed, experiment.text, experiment.name}));
@@ -171,6 +189,7 @@ Result<BlockOutcome> run_blocks(device::Device& device, const Experiment& experi
   }
   outcome.violations = violations(outcome.footprint, seen);
   PERGOLA_ASSIGN(const analysis::LaunchFootprint each_block, footprints.at_each_block(values));
+  outcome.violations += excluded_by_affine_sets(footprints, values, seen);
   if (!analysis::are_equal(outcome.footprint, each_block))
     outcome.violations += "\n  boxes of blocks have another footprint than each block by itself";
   outcome.accesses = outcome.footprint.accesses.size();

@@ -28,6 +28,14 @@ class ProgramRelations {
   // Each buffer is an allocation of its own, numbered as in the program; variables of the module come behind them.
   Result<analysis::LaunchFootprint> footprint(std::size_t launch) const;
 
+  // What a launch gives the analysis.
+  using Kernel = std::shared_ptr<const analysis::KernelFootprints>;
+  struct Call {
+    Kernel kernel;
+    analysis::LaunchValues values;
+  };
+  Result<Call> call(std::size_t launch) const;
+
   struct Pair {
     analysis::BlockRelation relation;
     analysis::BlockPattern read_pattern{};  // of what is read of what was written alone, as the paper has it
@@ -46,13 +54,6 @@ class ProgramRelations {
   const source::CompiledSource& compiled() const { return compiled_; }
 
  private:
-  using Kernel = std::shared_ptr<const analysis::KernelFootprints>;
-  struct Call {
-    Kernel kernel;
-    analysis::LaunchValues values;
-  };
-  Result<Call> call(std::size_t launch) const;
-
   const Program* program_ = nullptr;
   source::CompiledSource compiled_;
   std::unique_ptr<ptx::Module> module_;
