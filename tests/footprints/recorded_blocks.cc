@@ -81,8 +81,10 @@ void mark(const analysis::ByteShape& shape, std::size_t dimension, std::int64_t 
   }
 }
 
-// A byte that is anything counts in no footprint: such launches have no meaningful share.
-void count_bytes(BlockOutcome& outcome, const std::vector<RecordedAccess>& seen, const Experiment& experiment) {
+// A byte that is anything counts in no footprint: such launches have no meaningful share. Gives the bytes of footprints
+// that their blocks do not touch.
+std::vector<analysis::AffineByte> count_bytes(BlockOutcome& outcome, const std::vector<RecordedAccess>& seen,
+                                              const Experiment& experiment) {
   std::map<std::tuple<std::uint32_t, std::uint32_t, bool>, std::vector<bool>> truth, predicted;
   const auto bytes_of = [&](auto& map, std::uint32_t block, std::uint32_t buffer, bool is_write) -> std::vector<bool>& {
     auto& bytes = map[{block, buffer, is_write}];
@@ -106,8 +108,27 @@ void count_bytes(BlockOutcome& outcome, const std::vector<RecordedAccess>& seen,
   }
   for (const auto& [key, bytes] : truth)
     outcome.true_bytes += static_cast<std::uint64_t>(std::ranges::count(bytes, true));
+  std::vector<analysis::AffineByte> excess;
   for (const auto& [key, bytes] : predicted) {
     outcome.footprint_bytes += static_cast<std::uint64_t>(std::ranges::count(bytes, true));
+    const auto [block, buffer, is_write] = key;
+    const auto& true_bytes = truth[key];
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      if (bytes[i] && (true_bytes.empty() || !true_bytes[i]))
+        excess.push_back({block, buffer, static_cast<std::int64_t>(i), is_write});
+    }
+  }
+  return excess;
+}
+
+// Of some bytes that a footprint has and its block does not touch, how many the affine sets leave out.
+void ask_of_excess(BlockOutcome& outcome, const std::vector<analysis::AffineByte>& excess,
+                   const analysis::KernelFootprints& kernel, const analysis::LaunchValues& values) {
+  constexpr std::size_t kMost = 4;
+  for (std::size_t i = 0; i < excess.size(); i += std::max<std::size_t>(1, excess.size() / kMost)) {
+    ++outcome.excess_asked;
+    outcome.excess_excluded +=
+        analysis::find_excluded({&kernel, &values}, {&excess[i], 1}, {.operations = 300'000}).has_value();
   }
 }
 
@@ -195,7 +216,7 @@ Result<BlockOutcome> run_blocks(device::Device& device, const Experiment& experi
   outcome.accesses = outcome.footprint.accesses.size();
   outcome.whole_accesses = static_cast<std::size_t>(std::ranges::count_if(
       outcome.footprint.accesses, [](const auto& access) { return !access.whole_reason.empty(); }));
-  count_bytes(outcome, seen, experiment);
+  ask_of_excess(outcome, count_bytes(outcome, seen, experiment), footprints, values);
   return outcome;
 }
 
