@@ -86,7 +86,7 @@ class Planner {
     const BlockRelation& relation = *found;
     if (j + 1 == k) steps_[k].pattern = relation.pattern;
     if (relation.pattern == BlockPattern::kIndependent) return "";
-    if (relation.first_parent.empty()) {
+    if (relation.lists.empty()) {
       if (relation.parents > options_.most_parents)
         return relation.full_reason.empty() ? "every block needs every block" : relation.full_reason;
       for (std::uint32_t c = 0; c < parents.size(); ++c)

@@ -29,7 +29,9 @@ LaunchFootprint launch_of(std::uint32_t blocks, const std::vector<ChainUse>& use
     access.reads = !use.writes;
     access.writes = use.writes;
     access.shapes.push_back({{}, static_cast<std::uint64_t>(use.width)});
-    for (std::uint32_t b = 0; b < blocks; ++b) access.places.push_back({use.first + use.step * b, 0});
+    std::vector<AccessFootprint::Place> places;
+    for (std::uint32_t b = 0; b < blocks; ++b) places.push_back({use.first + use.step * b, 0});
+    access.places = places;
     made.accesses.push_back(std::move(access));
   }
   return made;
@@ -110,7 +112,7 @@ TEST(BlockChain, TooManyParents_OrUnknownAccesses_WaitForAll) {
 TEST(BlockChain, WithoutBlocks_SharedAllocationsDecide) {
   Launches chain{{launch_of(2, {{0, true, 0, 4}}), launch_of(2, {{1, true, 0, 4}}), launch_of(2, {{0, true, 400, 4}})}};
   for (LaunchFootprint& one : chain.footprints)
-    for (AccessFootprint& access : one.accesses) access.places.clear(), access.shapes.clear();
+    for (AccessFootprint& access : one.accesses) access.places = {}, access.shapes.clear();
   const auto steps = chain.plan({.by_block = false, .most_running = 100});
   EXPECT_FALSE(steps[1].waits_for_all);
   EXPECT_TRUE(steps[2].waits_for_all) << "disjoint bytes of one allocation, which nobody has looked at";

@@ -1,12 +1,15 @@
 // How the relation is found:
 //
 //   accesses   Those of one launch with the same bytes in the same blocks are one.
+//   boxes      By boxes of blocks that have the same parents relative to themselves (block_boxes.h), where that can be.
+//
+// Else block by block:
+//
 //   pairs      For two accesses of which one writes, each place of the child's asks the parent's BlockIndex which
-//   blocks
-//              it meets. Children at one place have one list; equal lists have one number.
+//              blocks it meets. Children at one place have one list; equal lists have one number.
 //   together   Lists of all pairs are united, once for each combination of numbers that a child has.
-//   patterns   are told from lists of ranges: no time or memory is spent on each pair of blocks until a relation is
-//              stored, which is when it is within the limits.
+//
+// Patterns are told from lists of ranges: no time or memory is spent on each pair of blocks.
 #include "src/analysis/block_dependencies.h"
 
 #include <fmt/format.h>
@@ -14,11 +17,15 @@
 #include <algorithm>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <limits>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <span>
 
+#include "src/analysis/block_boxes.h"
 #include "src/analysis/block_index.h"
+#include "src/analysis/box_patterns.h"
 
 namespace pergola::analysis {
 namespace {
@@ -55,29 +62,31 @@ struct Lists {
   bool are_all(std::uint32_t parents) const { return pool->lists() == 1 && size((*pool)[0]) == parents; }
 };
 
-// The blocks that make an access, by shape and place.
-std::vector<std::uint32_t> by_place(const AccessFootprint& access) {
-  std::vector<std::uint32_t> result;
-  for (std::uint32_t block = 0; block < access.places.size(); ++block) {
-    if (access.places[block].shape != AccessFootprint::kNoShape) result.push_back(block);
+// The places of an access, and the blocks that make it by shape and place.
+struct ByPlace {
+  std::vector<AccessFootprint::Place> places;
+  std::vector<std::uint32_t> blocks;
+
+  explicit ByPlace(const AccessFootprint& access) : places(access.places.expanded()) {
+    for (std::uint32_t block = 0; block < places.size(); ++block) {
+      if (places[block].shape != AccessFootprint::kNoShape) blocks.push_back(block);
+    }
+    const auto key = [&](std::uint32_t block) { return std::pair(places[block].shape, places[block].first); };
+    if (!std::ranges::is_sorted(blocks, {}, key)) std::ranges::sort(blocks, {}, key);
   }
-  const auto key = [&](std::uint32_t block) {
-    return std::pair(access.places[block].shape, access.places[block].first);
-  };
-  if (!std::ranges::is_sorted(result, {}, key)) std::ranges::sort(result, {}, key);
-  return result;
-}
+};
 
 // What two accesses make. nullopt: lists of more than `max_ranges`, so of more pairs of blocks.
-std::optional<Lists> related(BlockIndex& parent, const AccessFootprint& child, const std::vector<std::uint32_t>& blocks,
+std::optional<Lists> related(BlockIndex& parent, const AccessFootprint& child, const ByPlace& by_place,
                              std::uint64_t max_ranges) {
   Lists lists;
-  const std::uint32_t none = blocks.size() == child.places.size() ? 0 : lists.pool->number_of({});
-  lists.of_child.assign(child.places.size(), none);
+  const auto& [places, blocks] = by_place;
+  const std::uint32_t none = blocks.size() == places.size() ? 0 : lists.pool->number_of({});
+  lists.of_child.assign(places.size(), none);
   const AccessFootprint::Place* before = nullptr;
   std::uint32_t number = none;
   for (const std::uint32_t block : blocks) {
-    const AccessFootprint::Place& place = child.places[block];
+    const AccessFootprint::Place& place = places[block];
     if (before == nullptr || before->shape != place.shape) parent.ask_for(child.shapes[place.shape]);
     if (before == nullptr || *before != place) number = lists.pool->number_of(parent.find(place.first));
     if (lists.pool->ranges() > max_ranges) return std::nullopt;
@@ -103,8 +112,7 @@ std::optional<Lists> together(const Lists& a, const Lists& b, std::uint64_t max_
 
 void make_full(BlockRelation& relation, std::string reason) {
   relation.pattern = BlockPattern::kFull;
-  relation.first_parent.clear();
-  relation.parent_list.clear();
+  relation.lists = {};
   relation.max_degree = relation.parents;
   relation.edges = std::uint64_t{relation.parents} * relation.children;
   relation.full_reason = std::move(reason);
@@ -176,21 +184,6 @@ bool relate_anything(const LaunchFootprint& parent, const LaunchFootprint& child
   return true;
 }
 
-void store(BlockRelation& relation, const Lists& lists) {
-  relation.first_parent.reserve(relation.children + 1);
-  relation.first_parent.push_back(0);
-  relation.parent_list.resize(relation.edges);
-  auto at = relation.parent_list.begin();
-  for (const std::uint32_t number : lists.of_child) {
-    for (const BlockInterval& range : (*lists.pool)[number]) {
-      const auto end = at + (range.end - range.begin);
-      std::iota(at, end, range.begin);
-      at = end;
-    }
-    relation.first_parent.push_back(static_cast<std::uint32_t>(at - relation.parent_list.begin()));
-  }
-}
-
 // Why a full relation is full: the reasons of accesses that cover their arrays, or that there are too many pairs.
 struct Cause {
   bool is_by_bytes = false;  // accesses that do not cover their arrays for a reason make it full by themselves
@@ -199,38 +192,124 @@ struct Cause {
   std::string reason() const { return is_by_bytes ? "" : whole_reason; }
 };
 
-// The lists of all pairs of accesses. nullopt: of more ranges than `max_ranges`.
-std::optional<Lists> all_lists(const LaunchFootprint& parent, const LaunchFootprint& child, bool raw_only,
-                               std::uint64_t max_ranges, BlockRelation& relation, Cause& cause) {
-  const std::vector<Access> of_parent = merged_accesses(parent), of_child = merged_accesses(child);
-  std::vector<std::vector<std::uint32_t>> blocks(of_child.size());
+// Two accesses of which one writes.
+struct Conflict {
+  AccessPair accesses;
+  bool raw = false, war = false, waw = false;
+
+  const std::string& whole_reason() const {
+    const std::string& of_child = accesses.child->whole_reason;
+    return of_child.empty() ? accesses.parent->whole_reason : of_child;
+  }
+  void add_to(BlockRelation& relation) const {
+    relation.raw |= raw;
+    relation.war |= war;
+    relation.waw |= waw;
+  }
+};
+
+// One after the other for each access of the parent.
+std::vector<Conflict> conflicts(const LaunchFootprint& parent, const LaunchFootprint& child, bool raw_only,
+                                std::vector<Access>& of_parent, std::vector<Access>& of_child) {
+  of_parent = merged_accesses(parent);
+  of_child = merged_accesses(child);
+  std::vector<Conflict> result;
+  for (const Access& p : of_parent) {
+    for (const Access& c : of_child) {
+      if (p.footprint->allocation != c.footprint->allocation) continue;
+      const Conflict one{.accesses = {p.footprint, c.footprint},
+                         .raw = p.writes && c.reads,
+                         .war = !raw_only && p.reads && c.writes,
+                         .waw = !raw_only && p.writes && c.writes};
+      if (one.raw || one.war || one.waw) result.push_back(one);
+    }
+  }
+  return result;
+}
+
+// The lists of all conflicts. nullopt: of more ranges than `max_ranges`.
+std::optional<Lists> all_lists(std::span<const Conflict> conflicts, std::uint64_t max_ranges, BlockRelation& relation,
+                               Cause& cause) {
+  std::map<const AccessFootprint*, ByPlace> by_place;
   std::optional<Lists> all;
   bool is_too_long = false;
-  for (const Access& p : of_parent) {
-    std::optional<BlockIndex> index;
-    for (std::size_t i = 0; i < of_child.size(); ++i) {
-      const Access& c = of_child[i];
-      const bool raw = p.writes && c.reads, war = p.reads && c.writes, waw = p.writes && c.writes;
-      if (p.footprint->allocation != c.footprint->allocation || !(raw || (!raw_only && (war || waw)))) continue;
-      if (!index) index.emplace(*p.footprint);
-      if (blocks[i].empty()) blocks[i] = by_place(*c.footprint);
-      std::optional<Lists> lists = related(*index, *c.footprint, blocks[i], max_ranges);
-      if (lists && !lists->any()) continue;
-      relation.raw |= raw;
-      relation.war |= war && !raw_only;
-      relation.waw |= waw && !raw_only;
-      const std::string& reason =
-          c.footprint->whole_reason.empty() ? p.footprint->whole_reason : c.footprint->whole_reason;
-      if (cause.whole_reason.empty()) cause.whole_reason = reason;
-      if (is_too_long) continue;
-      if (lists) cause.is_by_bytes |= reason.empty() && lists->are_all(relation.parents);
-      all = all && lists ? together(*all, *lists, max_ranges) : std::move(lists);
-      is_too_long = !all;
-    }
+  std::optional<BlockIndex> index;
+  const AccessFootprint* indexed = nullptr;
+  for (const Conflict& conflict : conflicts) {
+    const auto [parent, child] = conflict.accesses;
+    if (parent != indexed) index.emplace(*parent);
+    indexed = parent;
+    const ByPlace& places = by_place.try_emplace(child, *child).first->second;
+    std::optional<Lists> lists = related(*index, *child, places, max_ranges);
+    if (lists && !lists->any()) continue;
+    conflict.add_to(relation);
+    const std::string& reason = conflict.whole_reason();
+    if (cause.whole_reason.empty()) cause.whole_reason = reason;
+    if (is_too_long) continue;
+    if (lists) cause.is_by_bytes |= reason.empty() && lists->are_all(relation.parents);
+    all = all && lists ? together(*all, *lists, max_ranges) : std::move(lists);
+    is_too_long = !all;
   }
   if (is_too_long) return std::nullopt;
   if (!all) all.emplace().of_child.assign(relation.children, all->pool->number_of({}));
   return all;
+}
+
+// Makes a relation that is over the limits full. `cause` is that of one which is full by itself.
+void limit(BlockRelation& relation, const DependencyOptions& options, std::uint64_t max_edges, const Cause& cause) {
+  if (relation.pattern == BlockPattern::kIndependent) {
+    relation.lists = {};
+  } else if (relation.pattern == BlockPattern::kFull) {
+    make_full(relation, cause.reason());
+  } else if (relation.pattern == BlockPattern::kOverlapped && relation.max_degree > options.max_degree) {
+    make_full(relation, fmt::format("a block waits for {} others, and {} are the limit", relation.max_degree,
+                                    options.max_degree));
+  } else if (relation.edges > max_edges) {
+    make_full(relation, fmt::format("{} pairs of blocks, and {} are the limit", relation.edges, max_edges));
+  }
+}
+
+void relate_by_block(std::span<const Conflict> conflicts, const DependencyOptions& options, std::uint64_t max_edges,
+                     BlockRelation& relation) {
+  Cause cause;
+  std::optional<Lists> lists = all_lists(conflicts, max_edges, relation, cause);
+  if (!lists) {
+    make_full(relation, fmt::format("more than {} pairs of blocks, which is the limit", max_edges));
+    return;
+  }
+  classify(*lists, relation);
+  relation.lists = ParentLists(*lists->pool, std::move(lists->of_child));
+  limit(relation, options, max_edges, cause);
+}
+
+// False, with the reason in the relation: it is not told by boxes.
+bool relate_by_boxes(std::span<const Conflict> conflicts, const LaunchFootprint& parent, const LaunchFootprint& child,
+                     const DependencyOptions& options, std::uint64_t max_edges, BlockRelation& relation) {
+  if (!options.by_boxes) {
+    relation.by_block_reason = "it was asked for";
+    return false;
+  }
+  std::vector<AccessPair> pairs;
+  for (const Conflict& conflict : conflicts) pairs.push_back(conflict.accesses);
+  BoxRelation boxes = relate_boxes(pairs, parent.grid, child.grid);
+  if (!boxes.reason.empty()) {
+    relation.by_block_reason = std::move(boxes.reason);
+    return false;
+  }
+  classify(boxes, relation);
+  Cause cause;
+  for (std::size_t i = 0; i < conflicts.size(); ++i) {
+    if (!boxes.meets[i]) continue;
+    conflicts[i].add_to(relation);
+    const std::string& reason = conflicts[i].whole_reason();
+    if (cause.whole_reason.empty()) cause.whole_reason = reason;
+    if (relation.pattern != BlockPattern::kFull || !reason.empty() || cause.is_by_bytes) continue;
+    const BoxRelation alone = relate_boxes({&pairs[i], 1}, parent.grid, child.grid);
+    cause.is_by_bytes = alone.reason.empty() && are_all(alone, relation.parents);
+  }
+  relation.lists = ParentLists(child.grid, boxes.families, std::move(boxes.tree));
+  limit(relation, options, max_edges, cause);
+  return true;
 }
 
 }  // namespace
@@ -271,25 +350,25 @@ BlockRelation block_dependencies(const LaunchFootprint& parent, const LaunchFoot
   BlockRelation relation{.parents = parent.blocks(), .children = child.blocks()};
   if (relate_anything(parent, child, options.raw_only, relation)) return relation;
   const std::uint64_t max_edges = std::min<std::uint64_t>(options.max_edges, std::numeric_limits<std::uint32_t>::max());
-  Cause cause;
-  const std::optional<Lists> lists = all_lists(parent, child, options.raw_only, max_edges, relation, cause);
-  if (!lists) {
-    make_full(relation, fmt::format("more than {} pairs of blocks, which is the limit", max_edges));
-    return relation;
-  }
-  classify(*lists, relation);
-  if (relation.pattern == BlockPattern::kIndependent) return relation;
-  if (relation.pattern == BlockPattern::kFull) {
-    make_full(relation, cause.reason());
-  } else if (relation.pattern == BlockPattern::kOverlapped && relation.max_degree > options.max_degree) {
-    make_full(relation, fmt::format("a block waits for {} others, and {} are the limit", relation.max_degree,
-                                    options.max_degree));
-  } else if (relation.edges > max_edges) {
-    make_full(relation, fmt::format("{} pairs of blocks, and {} are the limit", relation.edges, max_edges));
-  } else {
-    store(relation, *lists);
-  }
+  std::vector<Access> of_parent, of_child;
+  const std::vector<Conflict> found = conflicts(parent, child, options.raw_only, of_parent, of_child);
+  if (!relate_by_boxes(found, parent, child, options, max_edges, relation))
+    relate_by_block(found, options, max_edges, relation);
   return relation;
+}
+
+void set_parents(const std::vector<std::vector<std::uint32_t>>& parents, const DependencyOptions& options,
+                 BlockRelation& relation) {
+  Lists lists;
+  for (const std::vector<std::uint32_t>& list : parents) {
+    BlockList ranges;
+    for (const std::uint32_t parent : list) ranges.push_back({parent, parent + 1});
+    normalize(ranges);
+    lists.of_child.push_back(lists.pool->number_of(std::move(ranges)));
+  }
+  classify(lists, relation);
+  relation.lists = ParentLists(*lists.pool, std::move(lists.of_child));
+  limit(relation, options, options.max_edges, {});
 }
 
 }  // namespace pergola::analysis

@@ -6,12 +6,11 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "src/analysis/launch_footprint.h"
+#include "src/analysis/parent_lists.h"
 
 namespace pergola::analysis {
 
@@ -31,19 +30,16 @@ struct BlockRelation {
   BlockPattern pattern = BlockPattern::kIndependent;
   bool raw = false, war = false, waw = false;  // the hazards that are in it
   std::uint32_t parents = 0, children = 0;     // blocks of either launch
-  // Parents of child c: parent_list[first_parent[c] .. first_parent[c + 1]), ascending. Empty where the pattern is
-  // independent or full.
-  std::vector<std::uint32_t> first_parent, parent_list;
-  std::uint32_t max_degree = 0;  // the most parents of a child
-  std::uint64_t edges = 0;       // pairs of a child and a parent it waits for
+  ParentLists lists;                           // of each child; empty where the pattern is independent or full
+  std::uint32_t max_degree = 0;                // the most parents of a child
+  std::uint64_t edges = 0;                     // pairs of a child and a parent it waits for
   // Why a relation is taken as full though the footprints need not make it so; "" otherwise.
   std::string full_reason;
+  // Why it was found block by block, "" where it was found by boxes of blocks (block_boxes.h).
+  std::string by_block_reason;
 
   // The parents of a child, ascending. Of a full relation all are, which this does not list.
-  std::span<const std::uint32_t> parents_of(std::uint32_t child) const {
-    if (first_parent.empty()) return {};
-    return {parent_list.data() + first_parent[child], parent_list.data() + first_parent[child + 1]};
-  }
+  BlockView parents_of(std::uint32_t child) const { return lists.of(child); }
 
   // Bytes of the encoding that Table I gives the pattern, with 4 bytes for a block's number or counter, and of plain
   // storage: for each parent its list of children, and a counter for each child (Table III compares the two).
@@ -56,10 +52,17 @@ struct DependencyOptions {
   std::uint64_t max_edges = std::uint64_t{1} << 22;
   // Only what the child reads of what the parent wrote, as in the paper. Not enough to run by: for comparison.
   bool raw_only = false;
+  // False: block by block even where boxes would do, which gives the same and takes longer.
+  bool by_boxes = true;
 };
 
 // Deterministic; thread-safe.
 BlockRelation block_dependencies(const LaunchFootprint& parent, const LaunchFootprint& child,
                                  const DependencyOptions& options = {});
+
+// Pattern, degrees and lists of a relation of which the rest is set, from the parents of each child, ascending; the
+// limits are as above.
+void set_parents(const std::vector<std::vector<std::uint32_t>>& parents, const DependencyOptions& options,
+                 BlockRelation& relation);
 
 }  // namespace pergola::analysis

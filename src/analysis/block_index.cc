@@ -63,8 +63,9 @@ BlockIndex::BlockIndex(const AccessFootprint& access) : access_(access), meeting
     }
   }
   std::vector<std::vector<Entry>> entries(groups_.size());
-  for (std::uint32_t block = 0; block < access.places.size(); ++block) {
-    const AccessFootprint::Place& place = access.places[block];
+  const std::vector<AccessFootprint::Place> places = access.places.expanded();
+  for (std::uint32_t block = 0; block < places.size(); ++block) {
+    const AccessFootprint::Place& place = places[block];
     if (place.shape == AccessFootprint::kNoShape) continue;
     entries[group_of_shape[place.shape]].push_back({place.first, block, place.shape});
   }

@@ -12,7 +12,7 @@ namespace {
 BlockList asked_one_by_one(const AccessFootprint& access, const ByteSet& set) {
   BlockList result;
   for (std::uint32_t block = 0; block < access.places.size(); ++block) {
-    const AccessFootprint::Place& place = access.places[block];
+    const AccessFootprint::Place place = access.places[block];
     if (place.shape == AccessFootprint::kNoShape) continue;
     if (overlaps({place.first, access.shapes[place.shape]}, set)) result.push_back({block, block + 1});
   }
@@ -40,12 +40,14 @@ class BlockIndexes : public testing::Test {
     for (std::uint32_t i = 0, count = below(3) == 0 ? 12 : 1 + below(2); i < count; ++i)
       result.shapes.push_back(random_shape());
     const std::uint32_t form = below(4), row = 1 + below(9), step = below(40), pitch = 32 + below(100);
+    std::vector<AccessFootprint::Place> places;
     for (std::uint32_t b = 0; b < blocks; ++b) {
       const std::int64_t forms[] = {std::int64_t{step} * b, std::int64_t{b} / row * pitch + b % row * step,
                                     std::int64_t{b} % row * pitch + b / row * step, below(4000)};
       const auto shape = below(static_cast<std::uint32_t>(result.shapes.size()));
-      result.places.push_back({forms[form] - 500, below(10) == 0 ? AccessFootprint::kNoShape : shape});
+      places.push_back({forms[form] - 500, below(10) == 0 ? AccessFootprint::kNoShape : shape});
     }
+    result.places = places;
     return result;
   }
 
@@ -75,7 +77,7 @@ TEST_F(BlockIndexes, Answers_AreThoseOfEveryBlock) {
 }
 
 TEST_F(BlockIndexes, AccessThatNoBlockMakes_IsMetByNone) {
-  AccessFootprint access{.shapes = {{{{64, 4}}, 16}}, .places = {{}, {}, {}}};
+  AccessFootprint access{.shapes = {{{{64, 4}}, 16}}, .places = std::vector<AccessFootprint::Place>(3)};
   BlockIndex index(access);
   index.ask_for({{{64, 4}}, 16});
   EXPECT_TRUE(index.find(0).empty());

@@ -29,24 +29,27 @@ class Search {
     const std::int64_t first =
         target < reach_[at + 1] ? 0 : (target - reach_[at + 1]) / stride + 1;  // below it the rest is too short
     for (std::int64_t k = last; k >= first; --k) {
-      if (trials_ == 0) return true;
+      if (trials_ == 0) {
+        is_cut_short_ = true;
+        return true;
+      }
       --trials_;
       if (reaches(target - k * stride, at + 1)) return true;
     }
     return false;
   }
+  bool is_cut_short() const { return is_cut_short_; }
 
  private:
   const ByteShape& shape_;
   std::uint64_t trials_;  // that are left
+  bool is_cut_short_ = false;
   // Of the dimensions from each place on: what they and the width cover, and the divisor of their strides.
   boost::container::small_vector<std::int64_t, 9> reach_, divisor_;
 };
 
-bool contains_within(const ByteSet& set, std::int64_t byte, std::uint64_t trials) {
-  const std::int64_t at = byte - set.first;
-  const ByteShape& shape = set.shape;
-  if (shape.dimensions.size() > 1) return Search(shape, trials).reaches(at);
+// Of a shape of one dimension at most.
+bool contains_plainly(const ByteShape& shape, std::int64_t at) {
   if (at < 0) return false;
   if (shape.dimensions.empty()) return at < static_cast<std::int64_t>(shape.width);
   const auto stride = static_cast<std::int64_t>(shape.dimensions[0].stride);
@@ -85,12 +88,19 @@ ByteShape normalized(ByteShape shape) {
   return shape;
 }
 
+std::optional<bool> ByteSet::contains_within(std::int64_t byte, std::uint64_t trials) const {
+  if (shape.dimensions.size() <= 1) return contains_plainly(shape, byte - first);
+  Search search(shape, trials);
+  const bool is_in = search.reaches(byte - first);
+  return search.is_cut_short() ? std::nullopt : std::optional(is_in);
+}
+
 bool ByteSet::contains(std::int64_t byte) const {
-  return contains_within(*this, byte, ~std::uint64_t{0});
+  return *contains_within(byte, ~std::uint64_t{0});
 }
 
 bool ByteSet::may_contain(std::int64_t byte) const {
-  return contains_within(*this, byte, kMaxTrials);
+  return contains_within(byte, kMaxTrials).value_or(true);
 }
 
 // a.first + sum(stride * k) + w = b.first + sum(stride' * k') + w', solved for b.first - a.first; k' and w' are counted

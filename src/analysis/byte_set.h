@@ -44,6 +44,8 @@ struct ByteSet {
   // The same, but true where more than kMaxTrials combinations would have to be tried. (Where strides nest, one is left
   // at each of them.)
   bool may_contain(std::int64_t byte) const;
+  // contains(); nullopt where more than `trials` combinations would have to be tried.
+  std::optional<bool> contains_within(std::int64_t byte, std::uint64_t trials) const;
 };
 inline constexpr std::uint32_t kMaxTrials = 4096;
 

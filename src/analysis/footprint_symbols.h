@@ -25,7 +25,10 @@ namespace pergola::analysis {
 
 struct KernelFootprints::Kernel {
   const ptx::Module* module = nullptr;
-  const ptx::Function* function = nullptr;
+  const ptx::Function* entry = nullptr;     // of the module
+  const ptx::Function* function = nullptr;  // the entry, or `inlined`
+  ptx::Function inlined;                    // the entry with what it calls (inlined_calls.h), where it calls anything
+  std::vector<bool> is_called;              // by statement of `inlined`
   Cfg cfg;
   std::unique_ptr<Ssa> ssa;
   NaturalLoops loops;

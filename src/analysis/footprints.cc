@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "src/analysis/call_graph.h"
 #include "src/analysis/footprint_accesses.h"
+#include "src/analysis/inlined_calls.h"
 #include "src/analysis/memory_operands.h"
 #include "src/analysis/pointer_modes.h"
 #include "src/ptx/semantics.h"
@@ -24,26 +24,10 @@ bool may_be_global(const MemoryOperand& memory) {
   return memory.space == Space::kGlobal || memory.space == Space::kNone || memory.space == Space::kTex;
 }
 
-bool touches_global(const ptx::Function& function) {
+bool calls_anything(const ptx::Function& function) {
   return std::ranges::any_of(function.body, [](const ptx::Statement& statement) {
-    const Instruction* instruction = statement.instruction();
-    return instruction != nullptr && std::ranges::any_of(memory_operands(*instruction), may_be_global);
+    return statement.instruction() != nullptr && statement.instruction()->op == Op::kCall;
   });
-}
-
-// "" where nothing that is called reaches global memory.
-std::string find_call(const ptx::Module& module, const ptx::Function& entry) {
-  const CallGraph graph = call_graph(module, entry);
-  for (const CallGraph::Node& node : graph.nodes) {
-    if (node.calls_unknown) return fmt::format("{} calls a function that is not known", node.function->name);
-    if (node.function == &entry) continue;
-    const std::string& name = node.function->name;
-    // They reach memory of their own, or none: what clang's PTX calls for functions such as a sine.
-    if (name == "vprintf" || name == "__assertfail" || name.starts_with("__pergola_")) continue;
-    if (!node.function->has_body) return fmt::format("{} is called and not defined here", name);
-    if (touches_global(*node.function)) return fmt::format("{} is called and accesses memory", name);
-  }
-  return "";
 }
 
 // Bytes that one access takes; 0 where the instruction is not told apart.
@@ -67,13 +51,25 @@ std::uint64_t width_of(const Instruction& instruction, const MemoryOperand& memo
 
 class LaunchAnalysis {
  public:
-  LaunchAnalysis(const KernelFootprints::Kernel& kernel, const LaunchValues& values, bool by_block)
-      : kernel_(kernel), values_(values), by_block_(by_block), symbols_(kernel, values) {}
+  LaunchAnalysis(const KernelFootprints::Kernel& kernel, const LaunchValues& values, FootprintDetail detail)
+      : kernel_(kernel), values_(values), detail_(detail), symbols_(kernel, values) {}
+
+  SymbolicLaunch symbolic() {
+    SymbolicLaunch launch;
+    launch.closed = run();
+    launch.reason = whole_reason();
+    if (launch.closed.reads_anything || launch.closed.writes_anything) launch.reason = launch.closed.anything_reason;
+    launch.accesses = std::move(accesses_);
+    const auto bounds = symbols_.iteration_bounds();
+    launch.bounds.assign(bounds.begin(), bounds.end());
+    launch.terms = std::move(symbols_.terms());
+    return launch;
+  }
 
   LaunchFootprint run() {
     std::copy_n(values_.grid, 3, result_.grid);
-    if (!kernel_.call_reason.empty() || !kernel_.loops.is_reducible) {
-      take_whole(kernel_.call_reason.empty() ? "control flow is not made of loops" : kernel_.call_reason);
+    if (const std::string reason = whole_reason(); !reason.empty()) {
+      take_whole(reason);
       return std::move(result_);
     }
     for (const std::uint32_t statement : kernel_.accesses) {
@@ -83,18 +79,26 @@ class LaunchAnalysis {
       }
     }
     note_waiting();
-    if (!by_block_) {
+    if (detail_ == FootprintDetail::kAllocations) {
       for (const SymbolicAccess& access : accesses_) add_without_blocks(access);
       return std::move(result_);
     }
-    for (const SymbolicAccess& access : fused(symbols_.terms(), std::move(accesses_))) {
-      AccessFootprint footprint = footprint_of(access, symbols_.terms(), symbols_.iteration_bounds(), values_.grid);
+    accesses_ = fused(symbols_.terms(), std::move(accesses_));
+    for (const SymbolicAccess& access : accesses_) {
+      AccessFootprint footprint = footprint_of(access, symbols_.terms(), symbols_.iteration_bounds(), values_.grid,
+                                               detail_ == FootprintDetail::kEachBlock);
       if (!footprint.shapes.empty()) result_.accesses.push_back(std::move(footprint));  // else no block makes it
     }
     return std::move(result_);
   }
 
  private:
+  // Why each array is taken whole; "" where none is.
+  std::string whole_reason() const {
+    if (!kernel_.call_reason.empty()) return kernel_.call_reason;
+    return kernel_.loops.is_reducible ? "" : "control flow is not made of loops";
+  }
+
   void add_without_blocks(const SymbolicAccess& access) {
     AccessFootprint footprint;
     footprint.allocation = access.allocation;
@@ -119,8 +123,10 @@ class LaunchAnalysis {
     if (memory.operand == MemoryOperand::kNowhere) {
       return anything(memory, fmt::format("`{}` at {} names no address", ptx::spelling(instruction.op), at(statement)));
     }
-    LaunchFootprint::Instruction& which = result_.instructions.emplace_back();
-    which.line = kernel_.function->body[statement].location.line;
+    const std::uint32_t line = kernel_.function->body[statement].location.line;
+    // A line of a function that is called may be several accesses.
+    const bool is_called = !kernel_.is_called.empty() && kernel_.is_called[statement];
+    LaunchFootprint::Instruction which{.line = line};
     const ptx::Operand& address = instruction.operands[memory.operand];
     const Affine begin = symbols_.operand(statement, address.elements[0]);
     const auto moved = sum(begin, Affine::number(1), address.offset);
@@ -135,15 +141,15 @@ class LaunchAnalysis {
         if (is_base && part.coefficient == 1) base = part.term;
       }
     }
-    if (bases == 0 && elsewhere == 1 && memory.space == Space::kNone)
-      return result_.instructions.pop_back();  // shared, local or parameter memory
+    if (bases == 0 && elsewhere == 1 && memory.space == Space::kNone) return;  // shared, local or parameter memory
+    if (base && bases == 1 && elsewhere == 0) which.allocation = symbols_.bases()[terms[*base].index].allocation;
+    if (!is_called) result_.instructions.push_back(which);
     if (!base || bases != 1 || elsewhere != 0) {
       const Term* unknown = moved ? terms.find_unknown(*moved) : nullptr;
       return anything(memory, fmt::format("the address at {} is {}", at(statement),
                                           unknown != nullptr ? "unknown: " + unknown->reason : "no array's"));
     }
     const FootprintSymbols::Base& allocation = symbols_.bases()[terms[*base].index];
-    which.allocation = allocation.allocation;
     SymbolicAccess access{.allocation = allocation.allocation,
                           .allocation_bytes = allocation.bytes,
                           .offset = *sum(*moved, Affine::term(*base), -1),
@@ -151,7 +157,7 @@ class LaunchAnalysis {
                           .width = width_of(instruction, memory),
                           .reads = memory.reads,
                           .writes = memory.writes};
-    access.line = which.line;
+    access.line = line;
     if (access.width == 0) access.whole_reason = fmt::format("`{}` is not followed", ptx::spelling(instruction.op));
     split_indices(terms, access);
     drop_certain_guards(terms, access);
@@ -178,7 +184,7 @@ class LaunchAnalysis {
 
   // Each array as pointer_modes() has it, whole.
   void take_whole(const std::string& reason) {
-    const auto modes = pointer_modes(*kernel_.module, *kernel_.function);
+    const auto modes = pointer_modes(*kernel_.module, *kernel_.entry);
     const AccessMode universal = modes.ok() ? modes->universal : AccessMode::kReadWrite;
     const auto reads = [](AccessMode mode) {
       return (static_cast<int>(mode) & static_cast<int>(AccessMode::kRead)) != 0;
@@ -201,8 +207,8 @@ class LaunchAnalysis {
                             .writes = writes(mode),
                             .line = 0,
                             .whole_reason = reason};
-      if (!by_block_) return add_without_blocks(access);
-      result_.accesses.push_back(footprint_of(access, symbols_.terms(), {}, values_.grid));
+      if (detail_ == FootprintDetail::kAllocations) return add_without_blocks(access);
+      result_.accesses.push_back(footprint_of(access, symbols_.terms(), {}, values_.grid, false));
     };
     for (const PointerParameter& parameter : modes->parameters) {
       const std::uint32_t offset =
@@ -233,7 +239,7 @@ class LaunchAnalysis {
 
   const KernelFootprints::Kernel& kernel_;
   const LaunchValues& values_;
-  const bool by_block_;
+  const FootprintDetail detail_;
   FootprintSymbols symbols_;
   std::vector<SymbolicAccess> accesses_;
   LaunchFootprint result_;
@@ -249,15 +255,24 @@ KernelFootprints::~KernelFootprints() = default;
 Result<KernelFootprints> KernelFootprints::of(const ptx::Module& module, const ptx::Function& entry) {
   auto kernel = std::make_unique<Kernel>();
   kernel->module = &module;
-  kernel->function = &entry;
-  PERGOLA_ASSIGN(kernel->cfg, build_cfg(entry));
+  kernel->entry = kernel->function = &entry;
+  if (calls_anything(entry)) {
+    InlinedCalls calls = inline_calls(module, entry);
+    kernel->call_reason = std::move(calls.reason);
+    if (kernel->call_reason.empty()) {
+      kernel->inlined = std::move(calls.function);
+      kernel->is_called = std::move(calls.is_called);
+      kernel->function = &kernel->inlined;
+    }
+  }
+  const ptx::Function& function = *kernel->function;
+  PERGOLA_ASSIGN(kernel->cfg, build_cfg(function));
   PERGOLA_ASSIGN(kernel->signature, ptx::signature(module, entry));
-  kernel->ssa = std::make_unique<Ssa>(entry, kernel->cfg);
+  kernel->ssa = std::make_unique<Ssa>(function, kernel->cfg);
   kernel->loops = natural_loops(kernel->cfg);
-  kernel->call_reason = find_call(module, entry);
   for (const std::uint32_t block : kernel->cfg.reverse_post_order) {
     for (const std::uint32_t statement : kernel->cfg.blocks[block].statements) {
-      if (std::ranges::any_of(memory_operands(*entry.body[statement].instruction()), may_be_global)) {
+      if (std::ranges::any_of(memory_operands(*function.body[statement].instruction()), may_be_global)) {
         kernel->accesses.push_back(statement);
       }
     }
@@ -266,13 +281,16 @@ Result<KernelFootprints> KernelFootprints::of(const ptx::Module& module, const p
 }
 
 Result<LaunchFootprint> KernelFootprints::at(const LaunchValues& values) const {
-  return analyse(values, true);
+  return analyse(values, FootprintDetail::kBoxes);
 }
 Result<LaunchFootprint> KernelFootprints::allocations_at(const LaunchValues& values) const {
-  return analyse(values, false);
+  return analyse(values, FootprintDetail::kAllocations);
+}
+Result<LaunchFootprint> KernelFootprints::at_each_block(const LaunchValues& values) const {
+  return analyse(values, FootprintDetail::kEachBlock);
 }
 
-Result<LaunchFootprint> KernelFootprints::analyse(const LaunchValues& values, bool by_block) const {
+Status KernelFootprints::check(const LaunchValues& values) const {
   std::uint64_t blocks = 1;
   for (int axis = 0; axis < 3; ++axis) {
     if (values.grid[axis] == 0 || values.block[axis] == 0) {
@@ -290,7 +308,17 @@ Result<LaunchFootprint> KernelFootprints::analyse(const LaunchValues& values, bo
     return PERGOLA_ERROR(kInvalidArgument, "{}: the parameters take {} bytes and {} were given",
                          kernel_->function->name, kernel_->signature.parameter_bytes, values.parameters.size());
   }
-  return LaunchAnalysis(*kernel_, values, by_block).run();
+  return {};
+}
+
+Result<LaunchFootprint> KernelFootprints::analyse(const LaunchValues& values, FootprintDetail detail) const {
+  PERGOLA_TRY(check(values));
+  return LaunchAnalysis(*kernel_, values, detail).run();
+}
+
+Result<SymbolicLaunch> KernelFootprints::symbolic_at(const LaunchValues& values) const {
+  PERGOLA_TRY(check(values));
+  return LaunchAnalysis(*kernel_, values, FootprintDetail::kBoxes).symbolic();
 }
 
 }  // namespace pergola::analysis

@@ -22,6 +22,8 @@
 
 namespace pergola::analysis {
 
+struct SymbolicLaunch;  // footprint_accesses.h
+
 struct LaunchValues {
   // A parameter, or a field of one, that is a pointer into an allocation.
   struct Pointer {
@@ -41,6 +43,8 @@ struct LaunchValues {
   std::vector<ModuleVariable> variables;
 };
 
+enum class FootprintDetail : std::uint8_t { kAllocations, kBoxes, kEachBlock };
+
 class KernelFootprints {
  public:
   // Once a kernel. Both must outlive the object. Refuses what build_cfg() and ptx::signature() refuse.
@@ -55,12 +59,18 @@ class KernelFootprints {
   // The same with `accesses` that tell their allocation, and whether they read and write it, but not of which blocks:
   // no shapes, no places. Much less work where there are many blocks.
   Result<LaunchFootprint> allocations_at(const LaunchValues& values) const;
+  // at(), with each block worked out by itself in place of boxes of blocks: for tests, which hold the two to be equal.
+  Result<LaunchFootprint> at_each_block(const LaunchValues& values) const;
+
+  // What affine/ makes sets of; refuses as at() does.
+  Result<SymbolicLaunch> symbolic_at(const LaunchValues& values) const;
 
   struct Kernel;  // what is known of it without a launch
 
  private:
   explicit KernelFootprints(std::unique_ptr<const Kernel> kernel);
-  Result<LaunchFootprint> analyse(const LaunchValues& values, bool by_block) const;
+  Status check(const LaunchValues& values) const;
+  Result<LaunchFootprint> analyse(const LaunchValues& values, FootprintDetail detail) const;
   std::unique_ptr<const Kernel> kernel_;
 };
 

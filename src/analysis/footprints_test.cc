@@ -45,7 +45,7 @@ class Footprint : public ::testing::Test {
 
   // "first width countxstride ..." of a block; "none" where it makes no such access.
   static std::string bytes(const AccessFootprint& access, std::uint32_t block) {
-    const auto& place = access.places[block];
+    const auto place = access.places[block];
     if (place.shape == kNoAccess) return "none";
     std::string text = fmt::format("{} {}", place.first, access.shapes[place.shape].width);
     for (const auto& dimension : access.shapes[place.shape].dimensions) {
@@ -198,13 +198,84 @@ TEST_F(Footprint, SpinOnMemory_MayWaitForAnybody) {
   EXPECT_NE(f.anything_reason.find("may wait"), std::string::npos) << f.anything_reason;
 }
 
-TEST_F(Footprint, CalledFunctionThatAccessesMemory_TakesItsArraysWhole) {
-  const auto f = of("{\n.param .b64 p;\nst.param.b64 [p], %rd2;\ncall put, (p);\n}", 1, {4, 1, 1}, {32, 1, 1},
-                    ".func put(.param .b64 q) { .reg .b64 %rd<2>; ld.param.b64 %rd1, [q]; st.u32 [%rd1], 0; ret; }");
+// q[i] = 0, with the arguments in .param memory.
+constexpr const char* kPut =
+    ".func put(.param .b64 q, .param .b32 i) { .reg .b64 %rd<4>; .reg .b32 %r<2>; ld.param.b64 %rd1, [q]; "
+    "ld.param.b32 %r1, [i]; mul.wide.s32 %rd2, %r1, 4; add.s64 %rd3, %rd1, %rd2; st.u32 [%rd3], 0; ret; }";
+std::string put(const std::string& array, const std::string& index, const std::string& guard = "") {
+  return fmt::format(
+      "{{\n.param .b64 p0;\n.param .b32 p1;\nst.param.b64 [p0+0], {};\nst.param.b32 [p1+0], {};\n{} call.uni put, "
+      "(p0, p1);\n}}\n",
+      array, index, guard);
+}
+
+TEST_F(Footprint, CalledFunction_HasTheFootprintOfEachCall) {
+  const auto f = of(put("%rd2", "%r5") + put("%rd1", "%r2"), 1, {4, 1, 1}, {32, 1, 1}, kPut);
+  ASSERT_EQ(f.accesses.size(), 2u);
+  EXPECT_EQ(f.accesses[0].allocation, 1u);
+  EXPECT_EQ(bytes(f.accesses[0], 2), "256 128");
+  EXPECT_EQ(f.accesses[1].allocation, 0u);
+  EXPECT_EQ(bytes(f.accesses[1], 2), "8 4");
+  EXPECT_TRUE(f.instructions.empty());  // a line of a function is not one instruction of the kernel
+}
+
+TEST_F(Footprint, CallUnderAGuard_IsMadeWhereTheGuardHolds) {
+  const auto f = of("setp.lt.s32 %p1, %r2, 2;\n" + put("%rd2", "%r5", "@%p1"), 1, {4, 1, 1}, {32, 1, 1}, kPut);
+  ASSERT_EQ(f.accesses.size(), 1u);
+  EXPECT_EQ(bytes(f.accesses[0], 1), "128 128");
+  EXPECT_EQ(bytes(f.accesses[0], 2), "none");
+}
+
+TEST_F(Footprint, ResultOfACall_IsAnIndex) {  // 2 * i, of a function that calls another
+  const auto f = of(
+      "{\n.param .b32 p0;\n.param .b32 back;\nst.param.b32 [p0], %r5;\ncall (back), twice, (p0);\nld.param.b32 %r6, "
+      "[back];\n}\nmul.wide.s32 %rd3, %r6, 4;\nadd.s64 %rd4, %rd1, %rd3;\nld.global.u32 %r7, [%rd4];",
+      1, {4, 1, 1}, {32, 1, 1},
+      ".func (.param .b32 r) plus(.param .b32 a, .param .b32 b) { .reg .b32 %r<4>; ld.param.b32 %r1, [a]; ld.param.b32 "
+      "%r2, [b]; add.s32 %r3, %r1, %r2; st.param.b32 [r], %r3; ret; }\n"
+      ".func (.param .b32 r) twice(.param .b32 a) { .reg .b32 %r<4>; ld.param.b32 %r1, [a]; { .param .b32 p0; .param "
+      ".b32 p1; .param .b32 back; st.param.b32 [p0], %r1; st.param.b32 [p1], %r1; call (back), plus, (p0, p1); "
+      "ld.param.b32 %r2, [back]; } st.param.b32 [r], %r2; ret; }");
+  ASSERT_EQ(f.accesses.size(), 1u);
+  EXPECT_EQ(bytes(f.accesses[0], 1), "256 4 32x8");
+}
+
+TEST_F(Footprint, CalledFunctionWithAnArrayOfItsOwn_AddsNothing) {  // as the slow way of a sine
+  const auto f = of("call own, ();\nst.global.u32 [%rd1], 0;", 1, {4, 1, 1}, {32, 1, 1},
+                    ".func own() { .local .align 8 .b8 depot[16]; .reg .b64 %rd<4>; mov.u64 %rd1, depot; "
+                    "cvta.local.u64 %rd2, %rd1; st.u32 [%rd2+8], 0; ret; }");
+  ASSERT_EQ(f.accesses.size(), 1u);
+  EXPECT_EQ(f.accesses[0].whole_reason, "");
+  EXPECT_FALSE(f.writes_anything) << f.anything_reason;
+}
+
+TEST_F(Footprint, FunctionThatCallsItself_TakesItsArraysWhole) {
+  const auto f = of("{\n.param .b64 p;\nst.param.b64 [p], %rd2;\ncall down, (p);\n}", 1, {4, 1, 1}, {32, 1, 1},
+                    ".func down(.param .b64 q) { .reg .b64 %rd<2>; .param .b64 p; ld.param.b64 %rd1, [q]; st.u32 "
+                    "[%rd1], 0; st.param.b64 [p], %rd1; call down, (p); ret; }");
   ASSERT_EQ(f.accesses.size(), 1u);
   EXPECT_EQ(f.accesses[0].allocation, 1u);
   EXPECT_EQ(bytes(f.accesses[0], 2), "0 65536");
-  EXPECT_NE(f.accesses[0].whole_reason.find("put"), std::string::npos);
+  EXPECT_NE(f.accesses[0].whole_reason.find("down calls itself"), std::string::npos) << f.accesses[0].whole_reason;
+}
+
+TEST_F(Footprint, CallThroughAPointer_IsNotFollowed) {
+  const auto f =
+      of("mov.u64 %rd3, put;\n{\n.param .b64 p0;\n.param .b32 p1;\nst.param.b64 [p0], %rd2;\nst.param.b32 "
+         "[p1], %r5;\nproto: .callprototype _ (.param .b64 _, .param .b32 _);\ncall %rd3, (p0, p1), proto;\n}",
+         1, {4, 1, 1}, {32, 1, 1}, kPut);
+  ASSERT_FALSE(f.accesses.empty() && !f.writes_anything);
+  const std::string reason = f.accesses.empty() ? f.anything_reason : f.accesses[0].whole_reason;
+  EXPECT_NE(reason.find("calls a function that is not known"), std::string::npos) << reason;
+}
+
+TEST_F(Footprint, ResultInARegister_IsNotFollowed) {
+  const auto f =
+      of("call (%r6), seven, ();\nmul.wide.s32 %rd3, %r6, 4;\nadd.s64 %rd4, %rd1, %rd3;\n"
+         "ld.global.u32 %r7, [%rd4];",
+         1, {4, 1, 1}, {32, 1, 1}, ".func (.param .b32 r) seven() { st.param.b32 [r], 7; ret; }");
+  ASSERT_EQ(f.accesses.size(), 1u);
+  EXPECT_EQ(bytes(f.accesses[0], 1), "0 65536");  // it touches no memory, so that its result alone is not known
 }
 
 TEST_F(Footprint, ClampedRow_StaysInItsBlocksRange) {  // max(min(y + 1, 15), 0) rows of 1 KiB, y by block

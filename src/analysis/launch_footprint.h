@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "src/analysis/block_places.h"
 #include "src/analysis/byte_set.h"
 
 namespace pergola::analysis {
@@ -17,17 +18,13 @@ using AllocationId = std::uint32_t;
 
 // One instruction that accesses global memory.
 struct AccessFootprint {
-  static constexpr std::uint32_t kNoShape = ~std::uint32_t{0};
+  static constexpr std::uint32_t kNoShape = BlockPlaces::kNoShape;
+  using Place = BlockPlaces::Place;
 
   AllocationId allocation = 0;
   bool reads = false, writes = false;
   std::vector<ByteShape> shapes;  // normal
-  struct Place {
-    std::int64_t first = 0;          // byte of the allocation
-    std::uint32_t shape = kNoShape;  // index into `shapes`; kNoShape: this block does not make the access
-    bool operator==(const Place&) const = default;
-  };
-  std::vector<Place> places;  // by block
+  BlockPlaces places;
   // Why the access covers its whole allocation in every block, as "indirect: ..."; "" where it does not.
   std::string whole_reason;
   std::uint32_t line = 0;  // of the PTX; where several instructions became one access, the first one's

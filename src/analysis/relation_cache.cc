@@ -50,19 +50,20 @@ std::string relation_key(const LaunchFootprint* parent, const LaunchFootprint* c
       .add(options.max_degree)
       .add(options.max_edges)
       .add(options.raw_only)
+      .add(options.by_boxes)
       .take();
 }
 
 std::uint64_t bytes_of(const LaunchFootprint& footprint) {
   std::uint64_t bytes = sizeof footprint + footprint.instructions.size() * sizeof(LaunchFootprint::Instruction);
   for (const AccessFootprint& access : footprint.accesses)
-    bytes += sizeof access + access.places.size() * sizeof(AccessFootprint::Place) +
+    bytes += sizeof access + access.places.regions().size() * sizeof(BlockPlaces::Region) +
              access.shapes.size() * sizeof(ByteShape);
   return bytes;
 }
 
 std::uint64_t bytes_of(const BlockRelation& relation) {
-  return sizeof relation + (relation.first_parent.size() + relation.parent_list.size()) * sizeof(std::uint32_t);
+  return sizeof relation + relation.lists.bytes();
 }
 
 }  // namespace

@@ -148,11 +148,16 @@ TEST(BrokenFootprint, IsFound) {
 
 // `relation` without one parent of one child; empty where there is none to leave out.
 vclock::RelationPtr without_parent(const analysis::BlockRelation& relation, std::mt19937_64& random) {
-  if (relation.parent_list.empty()) return nullptr;
+  if (relation.lists.empty() || relation.edges == 0) return nullptr;
   auto broken = std::make_shared<analysis::BlockRelation>(relation);
-  const auto dropped = static_cast<std::uint32_t>(random() % relation.parent_list.size());
-  broken->parent_list.erase(broken->parent_list.begin() + dropped);
-  for (std::uint32_t& first : broken->first_parent) first -= first > dropped;
+  std::uint64_t dropped = random() % relation.edges;
+  std::vector<std::vector<std::uint32_t>> parents(relation.children);
+  for (std::uint32_t child = 0; child < relation.children; ++child) {
+    for (const std::uint32_t p : relation.parents_of(child)) {
+      if (dropped-- != 0) parents[child].push_back(p);
+    }
+  }
+  broken->lists = analysis::ParentLists(parents);
   return broken;
 }
 

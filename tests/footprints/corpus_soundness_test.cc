@@ -50,7 +50,7 @@ TEST_P(CorpusFootprints, RunLines_AreSound) {
   ASSERT_TRUE(device.ok()) << device.message();
   std::vector<std::string> wrong;
   int held = 0, refused = 0, anything = 0;
-  std::uint64_t true_bytes = 0, footprint_bytes = 0;
+  std::uint64_t true_bytes = 0, footprint_bytes = 0, excess_asked = 0, excess_excluded = 0;
   for (const corpus::CorpusFile* file : files) {
     const auto path = pergola::test_support::source_path("tests/corpus/cuda") / (file->source + ".cu");
     const auto source = read_file(path);
@@ -74,11 +74,14 @@ TEST_P(CorpusFootprints, RunLines_AreSound) {
       }
       true_bytes += outcome->true_bytes;
       footprint_bytes += outcome->footprint_bytes;
+      excess_asked += outcome->excess_asked;
+      excess_excluded += outcome->excess_excluded;
     }
   }
   fmt::print("{}: {} kernels held, {} are refused, {} may touch anything; footprints are {:.2f} times the truth\n",
              GetParam(), held, refused, anything,
              static_cast<double>(footprint_bytes) / static_cast<double>(true_bytes));
+  fmt::print("of {} bytes that are in them and not accessed affine sets leave out {}\n", excess_asked, excess_excluded);
   EXPECT_THAT(wrong, testing::IsEmpty());
   EXPECT_GE(held, std::string_view(GetParam()) == "nvcc-90-lineinfo" ? 10 : 250);  // of one, some are committed
   EXPECT_LE(anything * 4, held);

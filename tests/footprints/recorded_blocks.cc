@@ -8,6 +8,8 @@
 #include <mutex>
 #include <set>
 
+#include "src/analysis/affine/affine_relation.h"
+#include "src/analysis/block_equality.h"
 #include "src/analysis/footprints.h"
 #include "src/device/cpu/interpreter/access_recorder.h"
 #include "src/ptx/parser.h"
@@ -51,7 +53,7 @@ class Recording {
 };
 
 analysis::ByteSet set_of(const analysis::AccessFootprint& access, std::uint32_t block) {
-  const auto& place = access.places[block];
+  const auto place = access.places[block];
   return {place.first, access.shapes[place.shape]};
 }
 
@@ -79,8 +81,10 @@ void mark(const analysis::ByteShape& shape, std::size_t dimension, std::int64_t 
   }
 }
 
-// A byte that is anything counts in no footprint: such launches have no meaningful share.
-void count_bytes(BlockOutcome& outcome, const std::vector<RecordedAccess>& seen, const Experiment& experiment) {
+// A byte that is anything counts in no footprint: such launches have no meaningful share. Gives the bytes of footprints
+// that their blocks do not touch.
+std::vector<analysis::AffineByte> count_bytes(BlockOutcome& outcome, const std::vector<RecordedAccess>& seen,
+                                              const Experiment& experiment) {
   std::map<std::tuple<std::uint32_t, std::uint32_t, bool>, std::vector<bool>> truth, predicted;
   const auto bytes_of = [&](auto& map, std::uint32_t block, std::uint32_t buffer, bool is_write) -> std::vector<bool>& {
     auto& bytes = map[{block, buffer, is_write}];
@@ -104,8 +108,27 @@ void count_bytes(BlockOutcome& outcome, const std::vector<RecordedAccess>& seen,
   }
   for (const auto& [key, bytes] : truth)
     outcome.true_bytes += static_cast<std::uint64_t>(std::ranges::count(bytes, true));
+  std::vector<analysis::AffineByte> excess;
   for (const auto& [key, bytes] : predicted) {
     outcome.footprint_bytes += static_cast<std::uint64_t>(std::ranges::count(bytes, true));
+    const auto [block, buffer, is_write] = key;
+    const auto& true_bytes = truth[key];
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      if (bytes[i] && (true_bytes.empty() || !true_bytes[i]))
+        excess.push_back({block, buffer, static_cast<std::int64_t>(i), is_write});
+    }
+  }
+  return excess;
+}
+
+// Of some bytes that a footprint has and its block does not touch, how many the affine sets leave out.
+void ask_of_excess(BlockOutcome& outcome, const std::vector<analysis::AffineByte>& excess,
+                   const analysis::KernelFootprints& kernel, const analysis::LaunchValues& values) {
+  constexpr std::size_t kMost = 4;
+  for (std::size_t i = 0; i < excess.size(); i += std::max<std::size_t>(1, excess.size() / kMost)) {
+    ++outcome.excess_asked;
+    outcome.excess_excluded +=
+        analysis::find_excluded({&kernel, &values}, {&excess[i], 1}, {.operations = 300'000}).has_value();
   }
 }
 
@@ -122,6 +145,23 @@ std::string violations(const analysis::LaunchFootprint& footprint, const std::ve
                          seen.is_write ? "writes" : "reads", seen.bytes, seen.offset, seen.buffer);
   }
   return found;
+}
+
+// Of some accesses the first that the affine sets leave out; "" where there is none.
+std::string excluded_by_affine_sets(const analysis::KernelFootprints& kernel, const analysis::LaunchValues& values,
+                                    const std::vector<RecordedAccess>& accesses) {
+  constexpr std::size_t kMost = 24;
+  std::vector<analysis::AffineByte> bytes;
+  const std::size_t step = std::max<std::size_t>(1, accesses.size() / kMost);
+  for (std::size_t i = 0; i < accesses.size(); i += step) {
+    const RecordedAccess& seen = accesses[i];
+    bytes.push_back({seen.block, seen.buffer, std::int64_t{seen.offset} + seen.bytes - 1, seen.is_write});
+  }
+  const auto excluded = analysis::find_excluded({&kernel, &values}, bytes, {.operations = 300'000});
+  if (!excluded) return "";
+  const analysis::AffineByte& byte = bytes[*excluded];
+  return fmt::format("\n  by affine sets block {} does not {} byte {} of buffer {}, and it does", byte.block,
+                     byte.is_write ? "write" : "read", byte.byte, byte.allocation);
 }
 
 Result<BlockOutcome> run_blocks(device::Device& device, const Experiment& experiment) {
@@ -169,10 +209,14 @@ Result<BlockOutcome> run_blocks(device::Device& device, const Experiment& experi
     seen = recording.accesses();
   }
   outcome.violations = violations(outcome.footprint, seen);
+  PERGOLA_ASSIGN(const analysis::LaunchFootprint each_block, footprints.at_each_block(values));
+  outcome.violations += excluded_by_affine_sets(footprints, values, seen);
+  if (!analysis::are_equal(outcome.footprint, each_block))
+    outcome.violations += "\n  boxes of blocks have another footprint than each block by itself";
   outcome.accesses = outcome.footprint.accesses.size();
   outcome.whole_accesses = static_cast<std::size_t>(std::ranges::count_if(
       outcome.footprint.accesses, [](const auto& access) { return !access.whole_reason.empty(); }));
-  count_bytes(outcome, seen, experiment);
+  ask_of_excess(outcome, count_bytes(outcome, seen, experiment), footprints, values);
   return outcome;
 }
 

@@ -20,7 +20,7 @@ constexpr std::uint32_t kShown = 4;  // blocks of which the text gives the bytes
 
 // "bytes 0 to 1023", "16 times 64 bytes, 4096 apart, from 128"
 std::string bytes(const analysis::AccessFootprint& access, std::uint32_t block) {
-  const auto& place = access.places[block];
+  const auto place = access.places[block];
   if (place.shape == access.kNoShape) return "nothing";
   const analysis::ByteShape& shape = access.shapes[place.shape];
   if (shape.dimensions.empty())
@@ -112,10 +112,10 @@ void add_relation(const analysis::BlockRelation& relation, Json& json, std::stri
                       hazards.empty() ? "" : fmt::format(" ({})", fmt::join(hazards, ", ")),
                       relation.full_reason.empty() ? "" : ", as " + relation.full_reason);
   Json children = Json::array();
-  for (std::uint32_t c = 0; c < std::min(relation.children, kShown) && !relation.first_parent.empty(); ++c) {
+  for (std::uint32_t c = 0; c < std::min(relation.children, kShown) && !relation.lists.empty(); ++c) {
     const auto parents = relation.parents_of(c);
-    const std::vector<std::uint32_t> first(
-        parents.begin(), parents.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(parents.size(), 12)));
+    std::vector<std::uint32_t> first(parents.begin(), parents.end());
+    first.resize(std::min<std::size_t>(first.size(), 12));
     text += fmt::format(
         "  block {} waits for {}{}\n", c, first.empty() ? "none" : fmt::format("{}", fmt::join(first, ", ")),
         first.size() < parents.size() ? fmt::format(" and {} more", parents.size() - first.size()) : "");
@@ -128,6 +128,7 @@ void add_relation(const analysis::BlockRelation& relation, Json& json, std::stri
           {"edges", relation.edges},
           {"max_degree", relation.max_degree},
           {"full_reason", relation.full_reason},
+          {"by_block_reason", relation.by_block_reason},
           {"first_children", children},
           {"encoded_bytes", relation.encoded_bytes()},
           {"plain_bytes", relation.plain_bytes()}};

@@ -47,9 +47,10 @@ std::map<std::string, ArrayUse> uses_of(const analysis::LaunchFootprint& footpri
     if (use.whole_reason.empty()) use.whole_reason = access.whole_reason;
     std::vector<std::uint64_t>& by_block = bytes[name];
     by_block.resize(footprint.blocks());
-    for (std::uint32_t b = 0; b < footprint.blocks() && access.whole_reason.empty(); ++b)
-      if (const auto& place = access.places[b]; place.shape != access.kNoShape)
-        by_block[b] += bytes_of(access.shapes[place.shape]);
+    if (!access.whole_reason.empty()) continue;
+    const std::vector<analysis::AccessFootprint::Place> places = access.places.expanded();
+    for (std::uint32_t b = 0; b < places.size(); ++b)
+      if (places[b].shape != access.kNoShape) by_block[b] += bytes_of(access.shapes[places[b].shape]);
   }
   for (auto& [name, use] : uses) {
     const std::vector<std::uint64_t>& by_block = bytes[name];

@@ -87,8 +87,7 @@ TEST_F(LaunchValuesOfText, WhatDoesNotFit_IsRefused) {
 
 TEST(BlocksSvg, LinesAreThePairsOfBlocks) {
   analysis::BlockRelation relation{.pattern = analysis::BlockPattern::kOverlapped, .parents = 3, .children = 2};
-  relation.first_parent = {0, 2, 3};
-  relation.parent_list = {0, 1, 2};
+  relation.lists = analysis::ParentLists({{0, 1}, {2}});
   const auto count = [](const std::string& text, std::string_view what) {
     std::size_t found = 0;
     for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
@@ -102,7 +101,7 @@ TEST(BlocksSvg, LinesAreThePairsOfBlocks) {
   EXPECT_EQ(count(blocks_svg(relation, "a", "c", 2), "<line"), 2u);  // the third parent is left out, and said so
   EXPECT_THAT(blocks_svg(relation, "a", "c", 2), HasSubstr("and 1 more"));
   relation.pattern = analysis::BlockPattern::kFull;
-  relation.first_parent.clear();
+  relation.lists = {};
   EXPECT_EQ(count(blocks_svg(relation, "a", "c"), "<line"), 6u);
 }
 

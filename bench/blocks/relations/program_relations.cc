@@ -1,8 +1,11 @@
 #include "bench/blocks/relations/program_relations.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <optional>
 
+#include "src/analysis/block_equality.h"
 #include "src/ptx/parser.h"
 #include "src/ptx/signature.h"
 
@@ -13,14 +16,24 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kMostComparisons = std::uint64_t{1} << 18;  // of a pair, so that large ones take no minutes
 
-bool depends(const analysis::LaunchFootprint& parent, std::uint32_t p, const analysis::LaunchFootprint& child,
-             std::uint32_t c) {
-  for (const analysis::AccessFootprint& a : parent.accesses) {
-    for (const analysis::AccessFootprint& b : child.accesses) {
-      if (a.allocation != b.allocation || !(a.writes || b.writes)) continue;
-      const auto &of_a = a.places[p], &of_b = b.places[c];
-      if (of_a.shape == a.kNoShape || of_b.shape == b.kNoShape) continue;
-      if (analysis::overlaps({of_a.first, a.shapes[of_a.shape]}, {of_b.first, b.shapes[of_b.shape]})) return true;
+// Of a launch each access with the place of each block.
+struct Placed {
+  const analysis::AccessFootprint* access;
+  std::vector<analysis::AccessFootprint::Place> places;
+};
+std::vector<Placed> placed(const analysis::LaunchFootprint& launch) {
+  std::vector<Placed> result;
+  for (const analysis::AccessFootprint& access : launch.accesses) result.push_back({&access, access.places.expanded()});
+  return result;
+}
+
+bool depends(const std::vector<Placed>& parent, std::uint32_t p, const std::vector<Placed>& child, std::uint32_t c) {
+  for (const auto& [a, places_of_a] : parent) {
+    for (const auto& [b, places_of_b] : child) {
+      if (a->allocation != b->allocation || !(a->writes || b->writes)) continue;
+      const auto &of_a = places_of_a[p], &of_b = places_of_b[c];
+      if (of_a.shape == a->kNoShape || of_b.shape == b->kNoShape) continue;
+      if (analysis::overlaps({of_a.first, a->shapes[of_a.shape]}, {of_b.first, b->shapes[of_b.shape]})) return true;
     }
   }
   return false;
@@ -34,11 +47,12 @@ bool agrees_with_bytes(const analysis::BlockRelation& relation, const analysis::
       parent.reads_anything || parent.writes_anything || child.reads_anything || child.writes_anything;
   if (is_anything || !relation.full_reason.empty()) return relation.pattern == analysis::BlockPattern::kFull;
   const std::uint64_t pairs = std::uint64_t{relation.parents} * relation.children;
+  const std::vector<Placed> of_parent = placed(parent), of_child = placed(child);
   const auto step = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, pairs / kMostComparisons));
   for (std::uint32_t c = 0; c < relation.children; c += step) {
     std::vector<std::uint32_t> found;
     for (std::uint32_t p = 0; p < relation.parents; ++p) {
-      if (depends(parent, p, child, c)) found.push_back(p);
+      if (depends(of_parent, p, of_child, c)) found.push_back(p);
     }
     if (relation.pattern == analysis::BlockPattern::kFull ? found.size() != relation.parents
                                                           : !std::ranges::equal(found, relation.parents_of(c))) {
@@ -121,25 +135,45 @@ Result<ProgramRelations::Call> ProgramRelations::call(std::size_t number) const 
 Result<std::vector<ProgramRelations::Pair>> ProgramRelations::pairs() const {
   std::vector<Pair> result;
   std::shared_ptr<const analysis::LaunchFootprint> before;
+  std::chrono::duration<double, std::milli> time_before{};
   for (std::size_t i = 0; i < program_->launches.size(); ++i) {
     Pair pair;
     PERGOLA_ASSIGN(const Call its, call(i));
-    analysis::RelationCache cache;
-    auto begin = Clock::now();
-    PERGOLA_ASSIGN(std::shared_ptr<const analysis::LaunchFootprint> now, cache.footprint(its.kernel, its.values, true));
-    pair.footprint_time = Clock::now() - begin;
-    if (before != nullptr) {
+    // Nothing is kept from one time to the next; the middle one is taken, as others may run on the machine.
+    constexpr std::size_t kTimes = 3;
+    std::array<std::chrono::duration<double, std::milli>, kTimes> footprint_times, relation_times;
+    std::optional<analysis::RelationCache> cache;
+    std::shared_ptr<const analysis::LaunchFootprint> now;
+    for (std::size_t time = 0; time < kTimes; ++time) {
+      cache.emplace();
+      auto begin = Clock::now();
+      PERGOLA_ASSIGN(now, cache->footprint(its.kernel, its.values, true));
+      footprint_times[time] = Clock::now() - begin;
       begin = Clock::now();
-      pair.relation = *cache.relation(before, now, {});
-      pair.relation_time = Clock::now() - begin;
-      begin = Clock::now();
-      PERGOLA_ASSIGN(const auto again, cache.footprint(its.kernel, its.values, true));
-      const auto same = cache.relation(before, again, {});
-      pair.cached_time = Clock::now() - begin;
-      pair.read_pattern = analysis::block_dependencies(*before, *now, {.raw_only = true}).pattern;
-      pair.agrees = agrees_with_bytes(*same, *before, *now);
-      result.push_back(std::move(pair));
+      if (before != nullptr) pair.relation = *cache->relation(before, now, {});
+      relation_times[time] = Clock::now() - begin;
     }
+    std::ranges::sort(footprint_times);
+    std::ranges::sort(relation_times);
+    pair.footprint_time = footprint_times[kTimes / 2];
+    if (before != nullptr) {
+      pair.relation_time = relation_times[kTimes / 2];
+      pair.first_time = time_before + pair.footprint_time + pair.relation_time;
+      auto begin = Clock::now();
+      PERGOLA_ASSIGN(const auto again, cache->footprint(its.kernel, its.values, true));
+      const auto same = cache->relation(before, again, {});
+      pair.cached_time = Clock::now() - begin;
+      const auto reads = analysis::block_dependencies(*before, *now, {.raw_only = true});
+      pair.read_pattern = reads.pattern;
+      pair.agrees = agrees_with_bytes(*same, *before, *now) &&
+                    analysis::are_equal(*same, analysis::block_dependencies(*before, *now, {.by_boxes = false})) &&
+                    analysis::are_equal(
+                        reads, analysis::block_dependencies(*before, *now, {.raw_only = true, .by_boxes = false}));
+    }
+    PERGOLA_ASSIGN(const analysis::LaunchFootprint each_block, its.kernel->at_each_block(its.values));
+    pair.agrees &= analysis::are_equal(*now, each_block);
+    if (before != nullptr) result.push_back(std::move(pair));
+    time_before = pair.footprint_time;
     before = std::move(now);
   }
   return result;

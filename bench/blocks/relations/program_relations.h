@@ -28,14 +28,24 @@ class ProgramRelations {
   // Each buffer is an allocation of its own, numbered as in the program; variables of the module come behind them.
   Result<analysis::LaunchFootprint> footprint(std::size_t launch) const;
 
+  // What a launch gives the analysis.
+  using Kernel = std::shared_ptr<const analysis::KernelFootprints>;
+  struct Call {
+    Kernel kernel;
+    analysis::LaunchValues values;
+  };
+  Result<Call> call(std::size_t launch) const;
+
   struct Pair {
     analysis::BlockRelation relation;
     analysis::BlockPattern read_pattern{};  // of what is read of what was written alone, as the paper has it
     std::chrono::duration<double, std::milli> footprint_time{};  // of the later launch's
     std::chrono::duration<double, std::milli> relation_time{};
+    std::chrono::duration<double, std::milli> first_time{};  // of both footprints and the relation
     // Of the later launch's footprint and the relation together, where both have been worked out before.
     std::chrono::duration<double, std::milli> cached_time{};
-    bool agrees = false;  // agrees_with_bytes() of it
+    // agrees_with_bytes() of it, and footprint and relation are what they are block by block.
+    bool agrees = false;
   };
   // One for each launch but the first.
   Result<std::vector<Pair>> pairs() const;
@@ -44,13 +54,6 @@ class ProgramRelations {
   const source::CompiledSource& compiled() const { return compiled_; }
 
  private:
-  using Kernel = std::shared_ptr<const analysis::KernelFootprints>;
-  struct Call {
-    Kernel kernel;
-    analysis::LaunchValues values;
-  };
-  Result<Call> call(std::size_t launch) const;
-
   const Program* program_ = nullptr;
   source::CompiledSource compiled_;
   std::unique_ptr<ptx::Module> module_;

@@ -15,12 +15,8 @@ inline RelationPtr relation(std::uint32_t parents, const std::vector<std::vector
   auto made = std::make_shared<analysis::BlockRelation>();
   made->parents = parents;
   made->children = static_cast<std::uint32_t>(of_child.size());
-  made->first_parent.push_back(0);
-  for (const auto& list : of_child) {
-    made->parent_list.insert(made->parent_list.end(), list.begin(), list.end());
-    made->first_parent.push_back(static_cast<std::uint32_t>(made->parent_list.size()));
-  }
-  made->edges = made->parent_list.size();
+  made->lists = analysis::ParentLists(of_child);
+  for (const auto& list : of_child) made->edges += list.size();
   made->pattern = analysis::BlockPattern::kOverlapped;
   return made;
 }
@@ -81,8 +77,7 @@ inline bool depends(const LaunchChain& chain, BlockName child, BlockName parent)
   const std::size_t back = child.launch - parent.launch;
   if (back > chain[child.launch].relations.size()) return false;
   const analysis::BlockRelation& relation = *chain[child.launch].relations[back - 1];
-  return relation.pattern == analysis::BlockPattern::kFull ||
-         std::ranges::binary_search(relation.parents_of(child.block), parent.block);
+  return relation.pattern == analysis::BlockPattern::kFull || relation.parents_of(child.block).contains(parent.block);
 }
 
 }  // namespace pergola::device::cpu::blocks::test

@@ -21,7 +21,7 @@ void DependencyCounters::enter(std::vector<BlockName>& ready) {
     if (before.unfinished == 0) continue;
     const BlockRelation& relation = *now.relations[launch - parent - 1];
     PERGOLA_CHECK(relation.pattern == BlockPattern::kIndependent || relation.pattern == BlockPattern::kFull ||
-                  relation.first_parent.size() == now.size() + 1);
+                  (!relation.lists.empty() && relation.children == now.size()));
     if (relation.pattern == BlockPattern::kIndependent) continue;
     Lists& lists = added.lists.emplace_back(Lists{parent, relation.pattern, {}, {}});
     if (relation.pattern == BlockPattern::kFull) {
@@ -29,9 +29,11 @@ void DependencyCounters::enter(std::vector<BlockName>& ready) {
       continue;
     }
     lists.first_child.resize(chain_[parent].size() + 1);
-    for (const std::uint32_t p : relation.parent_list) ++lists.first_child[p + 1];
+    for (std::uint32_t child = 0; child < now.size(); ++child) {
+      for (const std::uint32_t p : relation.parents_of(child)) ++lists.first_child[p + 1];
+    }
     for (std::size_t p = 1; p < lists.first_child.size(); ++p) lists.first_child[p] += lists.first_child[p - 1];
-    lists.child_list.resize(relation.parent_list.size());
+    lists.child_list.resize(lists.first_child.back());
     std::vector<std::uint32_t> next(lists.first_child.begin(), lists.first_child.end() - 1);
     for (std::uint32_t child = 0; child < now.size(); ++child) {
       for (const std::uint32_t p : relation.parents_of(child)) {
