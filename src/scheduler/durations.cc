@@ -36,6 +36,12 @@ KernelDurations& Durations::find(WorkSite& site, SizeClass size) {
   return site.durations.emplace_back(made);
 }
 
+double Durations::expected_elsewhere_ns(const Work& work) {
+  settle();
+  const KernelDurations& durations = find(*work.site, size_of(work));
+  return (durations.launches + 1) % kThenEach == 0 ? kUnknownDurationNs : expected_ns(&durations);
+}
+
 KernelDurations* Durations::of(const Work& work) {
   if (work.site == nullptr || work.call == nullptr || work.kind != WorkKind::kKernel) return nullptr;
   KernelDurations& durations = find(*work.site, size_of(work));

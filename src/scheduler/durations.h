@@ -28,6 +28,10 @@ class Durations {
   // Of this launch, which counts from now on; null for what is none.
   KernelDurations* of(const Work& work);
   static double expected_ns(const KernelDurations* durations);
+  // What a launch that may go elsewhere than to a stream is expected to take: not known where it is one to be timed.
+  // count_elsewhere() once it has gone there.
+  double expected_elsewhere_ns(const Work& work);
+  void count_elsewhere(const Work& work) { ++find(*work.site, size_of(work)).launches; }
   bool wants(const KernelDurations& durations) const;
 
   // Between the two events ran a launch of `work`, which took the host `launch_ns`.

@@ -135,6 +135,7 @@ GraphsReport Scheduler::graphs_locked() const {
   GraphsReport report;
   if (lowering_ != nullptr) report = lowering_->report();
   report.apart = launches_apart_;
+  report.tasks = tasks_locked();
   if (policy_.graphs == Graphs::kOff)
     report.off = "the policy is graphs=off";
   else if (policy_.execution == Execution::kSync)
