@@ -102,6 +102,10 @@ class Executor {
 
   // The same where a ring has room at once, for a task of one piece whose parameters fit a record; else 0.
   TaskId try_spawn(const Kind& kind, std::span<const std::byte> parameters) noexcept;
+  // What try_spawn() may lack but room: starts the resident kernel, gives the thread rings, lets the fences know new
+  // memory. May wait.
+  Status prepare_to_try();
+  bool is_running() const { return running_.load(std::memory_order_acquire); }
 
   // What stands for a kind where tasks spawn tasks (abi/task_inbox.h). kUnsupported, with the numbers, where its
   // parameters do not fit a record of an inbox, or where it has too many pieces.

@@ -147,17 +147,16 @@ Result<std::shared_ptr<TaskWork>> TaskWork::create(device::DevicePtr device, con
   return work;
 }
 
-Result<TaskWork::Made> TaskWork::body_of(const std::shared_ptr<const LocalModule>& module, std::size_t index,
-                                         const session::KernelInfo& info) {
+Result<TaskWork::Made> TaskWork::body_of(const Ptx& ptx, const session::KernelInfo& info) {
   const std::lock_guard lock(mutex_);
-  Made& made = bodies_[{module.get(), index}];
-  if (made.module.lock() == module) return made;
-  PERGOLA_ASSIGN(const ptx::Module parsed, ptx::parse(module->ptx(), info.name));
+  Made& made = bodies_[{ptx.get(), info.name}];
+  if (made.ptx.lock() == ptx) return made;
+  PERGOLA_ASSIGN(const ptx::Module parsed, ptx::parse(*ptx, info.name));
   transform::TaskConfig config =
       executor::task_config(info.parameter_bytes, executor::most_static_shared_bytes(executor::kArenaBytes));
   if (resident_ != nullptr) config.fences = resident_->fences();
   PERGOLA_ASSIGN(auto body, transform::entry_to_task(parsed, info.name, config));
-  Made fresh{module};
+  Made fresh{ptx};
   if (resident_ != nullptr) {
     PERGOLA_ASSIGN(fresh.number, resident_->add_body(std::move(body)));
   } else {
@@ -169,10 +168,10 @@ Result<TaskWork::Made> TaskWork::body_of(const std::shared_ptr<const LocalModule
   return fresh;
 }
 
-Result<TaskWork::Kind> TaskWork::prepare(const std::shared_ptr<const LocalModule>& module, std::size_t index,
-                                         const session::KernelInfo& info, const device::ModulePtr& device_module,
-                                         const device::Kernel& kernel, const session::LaunchShape& shape) {
-  PERGOLA_ASSIGN(const Made made, body_of(module, index, info));
+Result<TaskWork::Kind> TaskWork::prepare(const Ptx& ptx, const session::KernelInfo& info,
+                                         const device::ModulePtr& device_module, const device::Kernel& kernel,
+                                         const session::LaunchShape& shape) {
+  PERGOLA_ASSIGN(const Made made, body_of(ptx, info));
   Kind kind;
   if (resident_ != nullptr) {
     PERGOLA_ASSIGN(kind.resident, resident_->add_kind(made.number, shape));
@@ -196,8 +195,7 @@ Result<session::TaskKindPtr> LocalTaskPool::prepare(const session::KernelPtr& ke
       if (auto kind = one.kind.lock()) return kind;
   const LocalModule& module = *local->module();
   PERGOLA_ASSIGN(const device::Kernel* const own, module.kernels_[local->index()]);
-  PERGOLA_ASSIGN(TaskWork::Kind made,
-                 work_->prepare(local->module(), local->index(), local->info(), module.module_, *own, shape));
+  PERGOLA_ASSIGN(TaskWork::Kind made, work_->prepare(module.ptx_, local->info(), module.module_, *own, shape));
   auto kind = std::make_shared<LocalTaskKind>(session_, work_, local, std::move(made));
   prepared_.push_back({local, shape, kind});
   return session::TaskKindPtr(std::move(kind));
