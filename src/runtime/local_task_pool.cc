@@ -1,6 +1,7 @@
 #include "src/runtime/local_task_pool.h"
 
 #include <boost/container/small_vector.hpp>
+#include <charconv>
 #include <cstdlib>
 #include <string_view>
 
@@ -120,6 +121,20 @@ Result<bool> wanted_fences(bool asked) {
   return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_TASK_FENCES is '{}'; it can be 'on' or 'off'.", given);
 }
 
+// PERGOLA_TASK_STAY_MS; 0: not asked for.
+Result<std::chrono::microseconds> wanted_stay() {
+  constexpr std::uint32_t kMostMs = 1'000'000;
+  const char* given = std::getenv("PERGOLA_TASK_STAY_MS");
+  if (given == nullptr || *given == '\0') return std::chrono::microseconds(0);
+  const std::string_view text(given);
+  std::uint32_t ms = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ms);
+  if (error != std::errc() || end != text.data() + text.size() || ms > kMostMs)
+    return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_TASK_STAY_MS is '{}'; it can be a number of milliseconds up to {}.",
+                         text, kMostMs);
+  return std::chrono::microseconds(std::chrono::milliseconds(ms));
+}
+
 }  // namespace
 
 Result<std::shared_ptr<TaskWork>> TaskWork::create(device::DevicePtr device, const session::TaskPoolOptions& options,
@@ -134,6 +149,7 @@ Result<std::shared_ptr<TaskWork>> TaskWork::create(device::DevicePtr device, con
                          own.park_after.count());
   PERGOLA_ASSIGN(const session::TaskExecutor executor, wanted_executor(options.executor));
   PERGOLA_ASSIGN(own.fences, wanted_fences(options.fences));
+  PERGOLA_ASSIGN(own.longest_stay, wanted_stay());
   auto work = std::make_shared<TaskWork>();
   if (executor != session::TaskExecutor::kResident) {
     PERGOLA_ASSIGN(work->direct_, device::cpu::create_task_runner(device, options.blocks));
