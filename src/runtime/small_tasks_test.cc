@@ -156,7 +156,7 @@ TEST_P(SmallTasksTest, TicketsAndRecords_EndWithTheTask) {
   const std::uint64_t before = tally("bump").tasks;
   std::uint64_t ticket = 0;
   ASSERT_TRUE(launch("bump", {ArrayArgument{x, 0}, number(10)}, &ticket).ok());
-  EXPECT_EQ(tally("bump").tasks, before + 1);
+  ASSERT_EQ(tally("bump").tasks, before + 1) << *session_->graphs("text");
   const auto event = (*kernel)->event_of(ticket);
   ASSERT_TRUE(event.ok()) << event.message();
   EXPECT_TRUE((*event)->wait().ok());
@@ -178,7 +178,7 @@ TEST_P(SmallTasksTest, AFailure_IsToldByWhatWaits_AndBySynchronize_Once) {
   learn("may_fail", {ArrayArgument{x, 0}, number(0)});
   const std::uint64_t before = tally("may_fail").tasks;
   ASSERT_TRUE(launch("may_fail", {ArrayArgument{x, 0}, number(1)}).ok());
-  ASSERT_EQ(tally("may_fail").tasks, before + 1);
+  ASSERT_EQ(tally("may_fail").tasks, before + 1) << *session_->graphs("text");
   const auto failed = read(x);
   EXPECT_EQ(failed.code(), Code::kDeviceFault) << failed.message();
   EXPECT_THAT(failed.message(), HasSubstr("'may_fail'"));

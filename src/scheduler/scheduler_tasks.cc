@@ -69,7 +69,7 @@ std::optional<NoTask> Scheduler::reason_for_no_task(const Work& work, bool wants
   const std::uint64_t blocks = config.grid.count(), block_warps = (config.block.count() + 31) / 32;
   if (blocks > tasks_->bounds.most_warps || blocks * block_warps > tasks_->bounds.most_warps) return NoTask::kWide;
   const double expected_ns = durations_.expected_elsewhere_ns(work);
-  if (expected_ns >= kUnknownDurationNs) return NoTask::kNotTimed;
+  if (expected_ns == kUnknownDurationNs) return NoTask::kNotTimed;
   if (expected_ns > tasks_->bounds.most_ns) return NoTask::kLong;
   form = forms.of(config);
   switch (form->state()) {
