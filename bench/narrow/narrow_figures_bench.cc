@@ -1,15 +1,17 @@
 // Three tables of Pagoda's paper (section 6) that narrow_bench has no place for: see README.md beside this file.
 //
-//   narrow_figures_bench [--small] [--figures parts,sizes,occupancy] [--tasks N] [--runs N] [--fences on|off]
+//   narrow_figures_bench [--small] [--figures parts,sizes,occupancy,launches] [--tasks N] [--runs N] [--fences on|off]
 //                        [--kernels FOLDER] [--report PATH]
 //
 //   parts      Figure 7: the executor on a quarter, a half and all of the multiprocessors
 //   sizes      Figure 11: MM and CONV by input size and threads a task, up to 64 K
 //   occupancy  Table 5: DCT and MM with shared memory and without, and how many warps are at work on average
+//   launches   not of the paper: ordinary launches that are independent, with tasks=off and with tasks=small
 //
 // On a GPU beside streams, and for the occupancy beside one fused grid; without one, on the CPU device beside ordinary
 // launches. All results are compared with a reference.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <set>
@@ -26,7 +28,7 @@ namespace {
 using namespace narrow;
 
 struct Selection {
-  std::vector<std::string> figures{"parts", "sizes", "occupancy"};
+  std::vector<std::string> figures{"parts", "sizes", "occupancy", "launches"};
   std::size_t tasks = 0;
   int runs = 0;
   bool small = false;
@@ -176,9 +178,62 @@ class Figures {
     }
   }
 
+  // A launch on each of many arrays, round by round; the pool's tasks beside them.
+  void launches() {
+    table_ +=
+        "\nOrdinary launches that are independent, microseconds a launch:\n\n"
+        "| steps of a launch | tasks=off | tasks=small | times as fast | became tasks |\n|---|---|---|---|---|\n";
+    for (const int steps : selection_.small ? std::vector<int>{10} : std::vector<int>{10, 500, 5000}) {
+      const auto [off, none] = independent(steps, "tasks=off");
+      const auto [small, share] = independent(steps, "tasks=small");
+      char cells[160];
+      std::snprintf(cells, sizeof cells, "| %d | %.2f | %.2f | %.2f | %.0f %% |\n", steps, off, small, off / small,
+                    100 * share);
+      table_ += cells;
+    }
+  }
+
   const std::string& table() const { return table_; }
 
  private:
+  // Microseconds a launch, and which share of the launches became tasks.
+  std::pair<double, double> independent(int steps, const std::string& policy) {
+    const std::size_t arrays = selection_.small ? 32 : 1024;
+    const pergola::Session session("", policy);
+    const pergola::Kernel kernel = session.load(bench_.kernels_path()).kernel("busy");
+    std::vector<pergola::Array<float>> outs;
+    for (std::size_t i = 0; i < arrays; ++i) outs.push_back(session.array<float>(128, 0.f));
+    session.synchronize();
+    const auto round = [&] {
+      for (std::size_t i = 0; i < arrays; ++i) kernel(pergola::grid(1, 128), outs[i], steps, static_cast<float>(i));
+      session.synchronize();
+    };
+    // Until the kernel is timed and made a task, which another thread does.
+    const auto start = std::chrono::steady_clock::now();
+    while (bench::ms_since(start) < (selection_.small ? 300 : 2000)) round();
+    const double before = launches_as_tasks(session);
+    const auto times = bench::time_ms(selection_.runs, round);
+    const double share = (launches_as_tasks(session) - before) / static_cast<double>(arrays * (times.size() + 1));
+    bool right = true;
+    for (std::size_t i = 0; i < arrays; ++i) {
+      float expected = static_cast<float>(i) + 127.f;
+      for (int step = 0; step < steps; ++step) expected = std::fma(expected, 1.0001f, 0.5f);
+      right &= outs[i].read()[127] == expected;
+    }
+    report_.add("independent-launches", "pergola-launches",
+                {{"policy", policy}, {"launches", arrays}, {"steps", steps}, {"as_tasks", share}}, times, right);
+    std::vector<double> sorted = times;
+    std::sort(sorted.begin(), sorted.end());
+    return {sorted[sorted.size() / 2] * 1e3 / static_cast<double>(arrays), share};
+  }
+  static double launches_as_tasks(const pergola::Session& session) {
+    const auto report = nlohmann::json::parse(session.graphs("json"));
+    if (!report.contains("tasks")) return 0;
+    double sum = 0;
+    for (const auto& one : report["tasks"]["kernels"]) sum += one["tasks"].get<double>();
+    return sum;
+  }
+
   const char* other_name() const { return gpu_ != nullptr ? "streams" : "ordinary launches"; }
   void prepare(Problem& problem) const {
     if (gpu_ != nullptr) gpu_->enter();
@@ -303,6 +358,7 @@ bench::Report run(const Selection& selection, int argc, char** argv) {
   if (wanted.contains("parts")) figures.parts();
   if (wanted.contains("sizes")) figures.sizes();
   if (wanted.contains("occupancy")) figures.occupancy();
+  if (wanted.contains("launches")) figures.launches();
   std::printf("%s", figures.table().c_str());
   report.note(figures.table());
   return report;
@@ -313,9 +369,9 @@ bench::Report run(const Selection& selection, int argc, char** argv) {
 int main(int argc, char** argv) {
   Selection selection;
   CLI::App app("Narrow tasks by parts of the device, input sizes and occupancy.", "narrow_figures_bench");
-  app.add_option("--figures", selection.figures, "These alone, of parts,sizes,occupancy")
+  app.add_option("--figures", selection.figures, "These alone, of parts,sizes,occupancy,launches")
       ->delimiter(',')
-      ->check(CLI::IsMember({"parts", "sizes", "occupancy"}));
+      ->check(CLI::IsMember({"parts", "sizes", "occupancy", "launches"}));
   app.add_option("--tasks", selection.tasks, "Tasks of a problem; of sizes, where the input is the smallest")
       ->check(CLI::Range(8, 100'000));
   app.add_option("--runs", selection.runs, "Measured runs of each form, at most")->check(CLI::Range(1, 10'000));
