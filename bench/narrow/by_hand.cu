@@ -104,6 +104,52 @@ struct Convolution {
   }
 };
 
+// With a stamp of each warp (kernels.cu).
+struct ProductStampedParameters {
+  const float *a, *b;
+  float* c;
+  int n;
+  ulonglong2* stamps;
+};
+struct ProductTiledStamped {
+  using Parameters = ProductStampedParameters;
+  static __device__ __forceinline__ void run(const Parameters& p, int thread, int threads) {
+    const unsigned long long begin = now();
+    product_tiled_body(p.a, p.b, p.c, p.n, thread, threads);
+    stamp(p.stamps, thread, begin);
+  }
+};
+struct ProductPlainStamped {
+  using Parameters = ProductStampedParameters;
+  static __device__ __forceinline__ void run(const Parameters& p, int thread, int threads) {
+    const unsigned long long begin = now();
+    product_plain_body(p.a, p.b, p.c, p.n, thread, threads);
+    stamp(p.stamps, thread, begin);
+  }
+};
+struct CosineStampedParameters {
+  const float* in;
+  float* out;
+  int size;
+  ulonglong2* stamps;
+};
+struct CosineStamped {
+  using Parameters = CosineStampedParameters;
+  static __device__ __forceinline__ void run(const Parameters& p, int thread, int threads) {
+    const unsigned long long begin = now();
+    cosine_body(p.in, p.out, p.size, thread, threads);
+    stamp(p.stamps, thread, begin);
+  }
+};
+struct CosineSharedStamped {
+  using Parameters = CosineStampedParameters;
+  static __device__ __forceinline__ void run(const Parameters& p, int thread, int threads) {
+    const unsigned long long begin = now();
+    cosine_shared_body(p.in, p.out, p.size, thread, threads);
+    stamp(p.stamps, thread, begin);
+  }
+};
+
 // Past the first-level cache: the host writes records while the kernel runs.
 __device__ __forceinline__ uint4 load_fresh(const uint4* from) {
   uint4 v;
@@ -188,3 +234,11 @@ BY_HAND(cosine, Cosine)
 BY_HAND(cosine_shared, CosineShared)
 BY_HAND(convolution, Convolution)
 BY_HAND(mixed, TripleDes, Mandelbrot, FilterBank, ProductTiled)
+
+#define FUSED(name, ...) \
+  extern "C" __global__ void fused_##name(const Record* records) { fused<__VA_ARGS__>(records); }
+
+FUSED(product_tiled_stamped, ProductTiledStamped)
+FUSED(product_plain_stamped, ProductPlainStamped)
+FUSED(cosine_stamped, CosineStamped)
+FUSED(cosine_shared_stamped, CosineSharedStamped)

@@ -8,8 +8,8 @@ namespace {
 
 class Convolution : public Kind {
  public:
-  Convolution() {
-    kernel = "convolution";
+  explicit Convolution(const std::string& name) {
+    kernel = name;
     constants.resize(26 * 4);  // 25 weights, in pairs
     fill_uniform(constants.data(), constants.size(), 11, 0);
   }
@@ -60,8 +60,8 @@ class Convolution : public Kind {
 
 }  // namespace
 
-std::unique_ptr<Kind> make_convolution() {
-  return std::make_unique<Convolution>();
+std::unique_ptr<Kind> make_convolution(const std::string& kernel) {
+  return std::make_unique<Convolution>(kernel);
 }
 
 }  // namespace narrow

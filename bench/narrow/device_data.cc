@@ -81,6 +81,12 @@ void DeviceData::fetch() const {
   copy_out({0, problem.tasks().size()}, nullptr);
   check(gpu->cuStreamSynchronize(nullptr), "copying outputs");
 }
+std::vector<std::byte> DeviceData::scratch() const {
+  std::vector<std::byte> bytes(problem.bytes().scratch);
+  check(gpu->cuMemcpyDtoHAsync(bytes.data(), scratch_, bytes.size(), nullptr), "copying what tasks have noted");
+  check(gpu->cuStreamSynchronize(nullptr), "copying what tasks have noted");
+  return bytes;
+}
 void DeviceData::clobber() const {
   check(gpu->cuMemsetD8Async(out_, 0xff, problem.bytes().out, nullptr), "filling the outputs");
   check(gpu->cuStreamSynchronize(nullptr), "filling the outputs");
@@ -96,11 +102,12 @@ void Streams::synchronize() const {
   for (CUstream stream : streams_) check(gpu_->cuStreamSynchronize(stream), "waiting for a stream");
 }
 
-void launch(const bench::Gpu& gpu, CUfunction kernel, unsigned threads, const Parameters& parameters, CUstream stream) {
+void launch(const bench::Gpu& gpu, CUfunction kernel, unsigned threads, const Parameters& parameters, CUstream stream,
+            unsigned blocks) {
   std::size_t size = parameters.size;
   void* extra[] = {bench::kParameterBuffer, const_cast<std::byte*>(parameters.bytes.data()),
                    bench::kParameterBufferSize, &size, nullptr};
-  check(gpu.launch_kernel(kernel, 1, 1, 1, threads, 1, 1, 0, stream, nullptr, extra), "launching a task");
+  check(gpu.launch_kernel(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, nullptr, extra), "launching a task");
 }
 
 }  // namespace narrow

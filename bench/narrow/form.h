@@ -52,6 +52,8 @@ std::unique_ptr<Form> make_cpu(const Problem& problem, bool one_core, std::size_
 class PergolaData;
 std::shared_ptr<PergolaData> make_pergola_data(const pergola::Session& session, const pergola::Module& module,
                                                const Problem& problem);
+// What the last run's tasks left in their scratch memory.
+std::vector<std::byte> scratch_of(PergolaData& data);
 // An ordinary launch a task, in the order of the tasks.
 std::unique_ptr<Form> make_launches(std::shared_ptr<PergolaData> data);
 // A task of the pool each; and in batches of so many.
@@ -72,6 +74,7 @@ class DeviceData {
   void load() const;
   void fetch() const;
   void clobber() const;
+  std::vector<std::byte> scratch() const;
   // A copy of what is one piece: the inputs or outputs of a range of tasks. Queued.
   void copy_in(const Range& tasks, bench::cuda::CUstream stream) const;
   void copy_out(const Range& tasks, bench::cuda::CUstream stream) const;
@@ -131,6 +134,6 @@ class Streams {
 
 // The driver's launch of one task.
 void launch(const bench::Gpu& gpu, bench::cuda::CUfunction kernel, unsigned threads, const Parameters& parameters,
-            bench::cuda::CUstream stream);
+            bench::cuda::CUstream stream, unsigned blocks = 1);
 
 }  // namespace narrow

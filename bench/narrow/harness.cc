@@ -73,12 +73,13 @@ void Bench::measure_pergola(const Subject& subject, const Problem& problem) {
       measure(subject, *make_batches(data, pool, std::max<std::size_t>(1, problem.tasks().size() / share)));
 }
 
-void Bench::measure(const Subject& subject, Form& form) {
+double Bench::measure(const Subject& subject, Form& form) {
+  double computing = 0;
   if (results_.empty() || results_.back().first != subject.problem)
     results_.push_back({subject.problem, {subject.is_irregular, subject.is_variant, {}}});
   const bool on_host = form.name == "cpu" || form.name == "cpu1";
   for (const Measure what : kMeasures) {
-    if (!form.can(what)) continue;
+    if (!form.can(what) || (what == Measure::kCopies && !copies)) continue;
     form.load();
     if (on_host)
       subject.clobber();  // its runs take long: the last one timed is the one that is checked
@@ -106,10 +107,12 @@ void Bench::measure(const Subject& subject, Form& form) {
       double& best = results_.back().second.best[static_cast<int>(counted)].try_emplace(form.name, 1e300).first->second;
       best = std::min(best, median_of(times));
     }
+    if (what == Measure::kCompute) computing = median_of(times);
     if (form.instantiate_ms == 0 || what != Measure::kCompute) continue;
     params["measure"] = "instantiate";
     report_.add(subject.problem, form.name, params, {form.instantiate_ms}, true);
   }
+  return computing;
 }
 
 void Bench::add_group(std::string& text, const std::string& title, Measure measure,

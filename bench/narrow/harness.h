@@ -31,7 +31,9 @@ class Bench {
     std::function<void()> clobber;  // of the host's outputs
     std::function<bool()> is_right;
   };
-  void measure(const Subject& subject, Form& form);
+  // The median of its runs on data that is there, ms.
+  double measure(const Subject& subject, Form& form);
+  bool copies = true;  // with them too
   bool wants(const std::string& form) const { return forms_.empty() || forms_.contains(form); }
   const std::string& kernels_path() const { return kernels_path_; }
   const pergola::Session& in_order() const { return in_order_; }  // of one stream

@@ -398,6 +398,39 @@ __global__ void stamped(const int* steps, float* out, ulonglong2* stamps, int fi
   out[task] = x;
   stamps[task] = make_ulonglong2(begin, now());
 }
+// When each warp of a task began and ended, for how many are at work on average (Table 5).
+__device__ __forceinline__ void stamp(ulonglong2* stamps, int thread, unsigned long long begin) {
+  if (thread % 32 == 0) stamps[thread / 32] = make_ulonglong2(begin, now());
+}
+__global__ void product_tiled_stamped(const float* a, const float* b, float* c, int n, ulonglong2* stamps) {
+  const unsigned long long begin = now();
+  product_tiled_body(a, b, c, n, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
+  stamp(stamps, static_cast<int>(threadIdx.x), begin);
+}
+__global__ void product_plain_stamped(const float* a, const float* b, float* c, int n, ulonglong2* stamps) {
+  const unsigned long long begin = now();
+  product_plain_body(a, b, c, n, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
+  stamp(stamps, static_cast<int>(threadIdx.x), begin);
+}
+__global__ void cosine_stamped(const float* in, float* out, int size, ulonglong2* stamps) {
+  const unsigned long long begin = now();
+  cosine_body(in, out, size, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
+  stamp(stamps, static_cast<int>(threadIdx.x), begin);
+}
+__global__ void cosine_shared_stamped(const float* in, float* out, int size, ulonglong2* stamps) {
+  const unsigned long long begin = now();
+  cosine_shared_body(in, out, size, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
+  stamp(stamps, static_cast<int>(threadIdx.x), begin);
+}
+// A task of several blocks (Figure 11).
+__global__ void product_grid(const float* a, const float* b, float* c, int n) {
+  product_plain_body(a, b, c, n, static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x),
+                     static_cast<int>(gridDim.x * blockDim.x));
+}
+__global__ void convolution_grid(const float* in, const float* weights, float* out, int size) {
+  convolution_body(in, weights, out, size, static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x),
+                   static_cast<int>(gridDim.x * blockDim.x));
+}
 // Counts itself: one thread a task.
 __global__ void count(unsigned* counters, int index) {
   if (threadIdx.x == 0) atomicAdd(counters + index, 1u);

@@ -56,7 +56,8 @@ class Launches : public Form {
     }
     pergola_launch_config config{};
     config.struct_size = PERGOLA_STRUCT_SIZE(pergola_launch_config);
-    config.grid[0] = config.grid[1] = config.grid[2] = config.block[1] = config.block[2] = 1;
+    config.grid[0] = task.blocks;
+    config.grid[1] = config.grid[2] = config.block[1] = config.block[2] = 1;
     config.block[0] = task.threads;
     std::uint64_t ticket = 0;
     if (pergola_kernel_submit(kernel.handle(), &config, arguments.data(), count, &ticket) != PERGOLA_OK)

@@ -82,6 +82,12 @@ void PergolaData::fetch() {
   }
 }
 
+std::vector<std::byte> PergolaData::scratch() {
+  session.call("tasks", {pergola::out(scratch_)}, [](void*) {});
+  const auto bytes = scratch_.read();
+  return {bytes.begin(), bytes.end()};
+}
+
 void PergolaData::clobber() {
   for (Bytes& out : out_) out.fill(std::byte{0xff});
   session.synchronize();
@@ -90,6 +96,9 @@ void PergolaData::clobber() {
 std::shared_ptr<PergolaData> make_pergola_data(const pergola::Session& session, const pergola::Module& module,
                                                const Problem& problem) {
   return std::make_shared<PergolaData>(session, module, problem);
+}
+std::vector<std::byte> scratch_of(PergolaData& data) {
+  return data.scratch();
 }
 
 }  // namespace narrow

@@ -20,6 +20,7 @@ class PergolaData {
   void load();
   void fetch();
   void clobber();
+  std::vector<std::byte> scratch();  // as the tasks have left it
 
   // The inputs go to the device: all are queued, and wait_in() waits for those of one range.
   void start_in();

@@ -4,6 +4,7 @@
 #include <exception>
 #include <map>
 #include <thread>
+#include <tuple>
 
 #include "../support/report.h"
 #include "pergola_data.h"
@@ -24,10 +25,11 @@ class Tasks : public Form {
       params["host_threads"] = host_threads;
     else
       params["batch"] = batch;
-    std::map<std::pair<std::uint32_t, unsigned>, std::uint32_t> known;
+    std::map<std::tuple<std::uint32_t, unsigned, unsigned>, std::uint32_t> known;
     for (const Task& task : data_->problem.tasks()) {
-      const auto [at, is_new] = known.try_emplace({task.kind, task.threads}, static_cast<std::uint32_t>(kinds_.size()));
-      if (is_new) kinds_.push_back(pool_.prepare(data_->kernels[task.kind], pergola::grid(1, task.threads)));
+      const auto [at, is_new] =
+          known.try_emplace({task.kind, task.threads, task.blocks}, static_cast<std::uint32_t>(kinds_.size()));
+      if (is_new) kinds_.push_back(pool_.prepare(data_->kernels[task.kind], pergola::grid(task.blocks, task.threads)));
       kind_of_.push_back(at->second);
     }
   }

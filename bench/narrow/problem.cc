@@ -23,7 +23,7 @@ Problem::Problem(std::string name, std::string by_hand, std::vector<std::unique_
     : name_(std::move(name)), by_hand_(std::move(by_hand)), kinds_(std::move(kinds)) {
   for (std::size_t i = 0; i < tasks; ++i) {
     const Shape own = shape(i);
-    Task task{own.kind, static_cast<std::uint32_t>(i), own.size, own.threads, kinds_[own.kind]->sizes(own.size)};
+    Task task{own.kind, static_cast<std::uint32_t>(i), own.size, own.threads, 1, kinds_[own.kind]->sizes(own.size)};
     task.in = bytes_.in, task.out = bytes_.out, task.scratch = bytes_.scratch;
     bytes_.in += aligned(task.bytes.in);
     bytes_.out += aligned(task.bytes.out);
@@ -49,6 +49,11 @@ void Problem::release() {
   in_ = out_ = {};
   memory_.reset();
   expected_ = {};
+}
+
+void Problem::reshape(unsigned blocks, unsigned threads) {
+  for (Task& task : tasks_) task.blocks = blocks, task.threads = threads;
+  most_threads_ = threads;
 }
 
 void Problem::clobber() const {

@@ -61,7 +61,8 @@ struct Sizes {
 struct Task {
   std::uint32_t kind = 0, index = 0;  // of its problem
   int size = 0;                       // as its kind counts: pixels of a side, width, bytes
-  unsigned threads = 0;
+  unsigned threads = 0;               // of a block
+  unsigned blocks = 1;                // more than one only where the kernel is one of grids
   Sizes bytes;
   std::size_t in = 0, out = 0, scratch = 0;  // where it begins, a multiple of 256
 };
@@ -87,12 +88,15 @@ class Kind {
 
 // A file each.
 std::unique_ptr<Kind> make_mandelbrot();
-std::unique_ptr<Kind> make_product(const std::string& kernel);  // product_tiled or product_plain
+std::unique_ptr<Kind> make_product(const std::string& kernel);  // product_tiled, product_plain or product_grid
 std::unique_ptr<Kind> make_filter_bank();
 std::unique_ptr<Kind> make_beam_former();
 std::unique_ptr<Kind> make_triple_des();
-std::unique_ptr<Kind> make_cosine(const std::string& kernel);  // cosine or cosine_shared
-std::unique_ptr<Kind> make_convolution();
+std::unique_ptr<Kind> make_cosine(const std::string& kernel);                       // cosine or cosine_shared
+std::unique_ptr<Kind> make_convolution(const std::string& kernel = "convolution");  // or convolution_grid
+// `kind` by its kernel <kernel>_stamped, whose warps write when they began and ended, two words of nanoseconds each,
+// into the scratch memory of a task of so many threads.
+std::unique_ptr<Kind> make_stamped(std::unique_ptr<Kind> kind, unsigned threads);
 
 class Problem {
  public:
@@ -119,6 +123,9 @@ class Problem {
   unsigned most_threads() const { return most_threads_; }
   std::byte* in() const { return in_.data(); }
   std::byte* out() const { return out_.data(); }
+
+  // All tasks have so many threads from now on: before forms are made.
+  void reshape(unsigned blocks, unsigned threads);
 
   // The outputs get bytes that no result has.
   void clobber() const;

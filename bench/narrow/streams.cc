@@ -46,7 +46,7 @@ class StreamsForm : public HandWritten {
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       if (i % kStreams % host_threads_ != thread) continue;
       if (measure == Measure::kCopies) data_.copy_in({i, i + 1}, streams_[i]);
-      launch(gpu_, data_.kernels[tasks[i].kind], tasks[i].threads, data_.parameters[i], streams_[i]);
+      launch(gpu_, data_.kernels[tasks[i].kind], tasks[i].threads, data_.parameters[i], streams_[i], tasks[i].blocks);
       if (measure == Measure::kCopies) data_.copy_out({i, i + 1}, streams_[i]);
     }
   }

@@ -34,10 +34,12 @@ Gpu::Gpu(const std::string& ptx) {
   find(library, "cuStreamEndCapture", end_capture);
   find(library, "cuGraphUpload", upload_graph);
   find(library, "cuMemGetInfo_v2", memory_info_);
+  find(library, "cuOccupancyMaxActiveBlocksPerMultiprocessor", active_blocks_);
   check(driver_->cuDeviceGet(&device_, 0), "finding the first GPU");
   check(driver_->cuDevicePrimaryCtxRetain(&context_, device_), "retaining the context");
   enter();
-  check(driver_->cuLibraryLoadData(&library_, ptx.c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0), "loading the kernels");
+  check(driver_->cuLibraryLoadData(&library_, ptx.c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+        "loading the kernels");
   check(driver_->cuLibraryGetModule(&module_, library_), "loading the kernels");
 }
 
@@ -64,6 +66,20 @@ int Gpu::multiprocessors() const {
   check(driver_->cuDeviceGetAttribute(&count, cuda::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device_),
         "asking for the count of multiprocessors");
   return count;
+}
+
+int Gpu::resident_warps(cuda::CUfunction kernel, int threads) const {
+  int blocks = 0;
+  check(active_blocks_(&blocks, kernel, threads, 0), "asking for a kernel's occupancy");
+  return blocks * ((threads + 31) / 32);
+}
+
+int Gpu::most_warps() const {
+  constexpr auto kMaxThreadsPerMultiprocessor = static_cast<cuda::CUdevice_attribute>(39);
+  int threads = 0;
+  check(driver_->cuDeviceGetAttribute(&threads, kMaxThreadsPerMultiprocessor, device_),
+        "asking for the threads of a multiprocessor");
+  return threads / 32;
 }
 
 HostMemory::~HostMemory() {

@@ -36,6 +36,9 @@ class Gpu {
   cuda::CUfunction function(const std::string& name) const;
   std::size_t free_bytes() const;
   int multiprocessors() const;
+  // Of one multiprocessor, that a kernel's blocks of so many threads fill at once; and that it holds at most.
+  int resident_warps(cuda::CUfunction kernel, int threads) const;
+  int most_warps() const;
 
   cuda::CUresult (*launch_kernel)(cuda::CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                                   unsigned, cuda::CUstream, void**, void**) = nullptr;
@@ -45,6 +48,7 @@ class Gpu {
 
  private:
   std::shared_ptr<const cuda::Driver> driver_;
+  cuda::CUresult (*active_blocks_)(int*, cuda::CUfunction, int threads, std::size_t dynamic_shared_bytes) = nullptr;
   cuda::CUresult (*memory_info_)(std::size_t* free, std::size_t* total) = nullptr;
   cuda::CUdevice device_ = 0;
   cuda::CUcontext context_ = nullptr;

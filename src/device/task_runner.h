@@ -24,8 +24,8 @@ struct TaskRunnerInfo {
   std::uint64_t memory_bytes = 0, spawned = 0, spawned_by_tasks = 0, failed = 0;
 };
 
-// A task that has been spawned by tasks has no id: the one that it began with, the host's, ends when all of them have, and
-// fails with what the first of them fails with.
+// A task that has been spawned by tasks has no id: the one that it began with, the host's, ends when all of them have,
+// and fails with what the first of them fails with.
 class TaskRunner {
  public:
   using Id = std::uint64_t;  // of one runner; never 0
@@ -45,6 +45,8 @@ class TaskRunner {
   // room for are open. Tasks of high priority are begun before all others that wait, in the order of their spawns as
   // these.
   virtual Result<Id> spawn(const KindPtr& kind, std::span<const std::byte> parameters, bool high_priority) = 0;
+  // The same where there is room at once; else 0.
+  virtual Result<Id> try_spawn(const KindPtr& kind, std::span<const std::byte> parameters) = 0;
 
   // What stands for a kind where tasks spawn tasks (abi/task_inbox.h); the runner keeps the kind from then on.
   // kUnsupported, with the numbers, where its parameters are too many for that.

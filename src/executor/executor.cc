@@ -30,7 +30,11 @@ T* host(const device::BufferPtr& buffer) {
 }  // namespace
 
 Executor::Executor(device::DevicePtr device, const ExecutorOptions& options)
-    : device_(std::move(device)), options_(options), fences_(!register_process_fence()), next_group_(kGroupBit) {}
+    : device_(std::move(device)),
+      options_(options),
+      fences_(!register_process_fence()),
+      stay_(options.longest_stay),
+      next_group_(kGroupBit) {}
 
 Result<std::shared_ptr<Executor>> Executor::create(device::DevicePtr device, const ExecutorOptions& options) {
   const device::DeviceInfo& info = device->info();
@@ -302,6 +306,7 @@ Status Executor::start() {
   PERGOLA_TRY(queue_->launch(program_.module, *program_.kernel, config, std::as_bytes(std::span(&parameters, 1))));
   PERGOLA_ASSIGN(ended_, queue_->record_untimed());
   ++launches_;
+  started_at_.store(steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
   running_.store(true, std::memory_order_release);
   keeper_wakes_.notify_all();
   return {};
@@ -404,9 +409,24 @@ void Executor::keep() {
     } else if (!is_open && steady_clock::now() - busy_at >= options_.park_after) {
       (void)park();
       looks_again = true;
+    } else if (is_open && stays_too_long()) {
+      leave_for_a_moment();
+      looks_again = true;
     }
     lock.lock();
   }
+}
+
+bool Executor::stays_too_long() const {
+  const steady_clock::time_point started(steady_clock::duration(started_at_.load(std::memory_order_relaxed)));
+  return options_.longest_stay.count() != 0 && steady_clock::now() - started >= stay_;
+}
+
+void Executor::leave_for_a_moment() {
+  constexpr int kStaysOfAPause = 20;
+  const auto from = steady_clock::now();
+  (void)park();
+  stay_ = std::max<steady_clock::duration>(options_.longest_stay, kStaysOfAPause * (steady_clock::now() - from));
 }
 
 ExecutorInfo Executor::info() const {

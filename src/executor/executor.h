@@ -7,6 +7,10 @@
 //   away ──────────────▶ running ─────────────────────────────────────────────────▶ away
 //            (a spawn or a wait that finds it away)       its fault ─▶ failed, for ever
 //
+// Floors. Tasks and ordinary work of the session take turns where both go on without end: whoever finds the kernel away
+// starts it, before launches that come later; and started, each block takes and places for some rounds before it looks
+// whether it is to park. Work of the process that nobody tells it of gets the device once in longest_stay, if ever.
+//
 // Shapes: two resident blocks of 1024 threads a multiprocessor, with 32 registers a thread, or one with 64. The first
 // while no body spills there; else the second where it takes less local memory, for good (measured, decision 18). It
 // changes while no task is open: a ring whose block is not resident would keep what is in it.
@@ -56,6 +60,10 @@ struct ExecutorOptions {
   std::function<void()> before_start = [] {};
   std::uint32_t blocks = 0;  // 0: as many as the device holds
   std::chrono::microseconds park_after{200};
+  // With tasks without end it leaves for a moment after that, so that work of the process which nobody tells it of gets
+  // the device too: after twenty times as long as leaving took, where that is longer. 0: never, so that tasks may wait
+  // for what later ones do.
+  std::chrono::microseconds longest_stay{0};
   bool fences = true;  // around bodies (docs/decisions/0020-fences.md)
 };
 
@@ -102,6 +110,10 @@ class Executor {
 
   // The same where a ring has room at once, for a task of one piece whose parameters fit a record; else 0.
   TaskId try_spawn(const Kind& kind, std::span<const std::byte> parameters) noexcept;
+  // What try_spawn() may lack but room: starts the resident kernel, gives the thread rings, lets the fences know new
+  // memory. May wait.
+  Status prepare_to_try();
+  bool is_running() const { return running_.load(std::memory_order_acquire); }
 
   // What stands for a kind where tasks spawn tasks (abi/task_inbox.h). kUnsupported, with the numbers, where its
   // parameters do not fit a record of an inbox, or where it has too many pieces.
@@ -166,6 +178,8 @@ class Executor {
   bool has_open_tasks();
   Status failure();  // of the resident kernel; asks its event
   void keep();       // the keeper's thread
+  bool stays_too_long() const;
+  void leave_for_a_moment();  // the keeper's
   static Deadline deadline_after(std::optional<std::chrono::nanoseconds> timeout);
 
   const device::DevicePtr device_;
@@ -203,6 +217,8 @@ class Executor {
   device::EventPtr ended_;
   Status failure_;
   std::uint32_t launches_ = 0;
+  std::atomic<std::chrono::steady_clock::rep> started_at_{0};  // written with lifecycle_
+  std::chrono::steady_clock::duration stay_{};                 // the keeper's: how long it may run
 
   // Tasks of several pieces, until somebody has seen them done.
   std::mutex groups_mutex_;

@@ -112,6 +112,19 @@ TaskId Executor::try_spawn(const Kind& kind, std::span<const std::byte> paramete
   return id;
 }
 
+Status Executor::prepare_to_try() {
+  if (failed_.load(std::memory_order_relaxed)) return failure();
+  if (fence_table_ != nullptr && fence_table_->is_behind()) PERGOLA_TRY(fence_table_->update());
+  Producer& mine = producers_->mine();
+  bool has_none = false;
+  {
+    const Entered entered(*producers_, mine);
+    has_none = mine.owned.empty();
+  }
+  if (has_none) producers_->share(mine);
+  return running_.load(std::memory_order_acquire) ? Status() : start();
+}
+
 Result<TaskId> Executor::push(Producer& producer, const Kind& kind, std::uint32_t piece,
                               std::span<const std::byte> parameters) {
   if (!has_ring(producer, kind)) [[unlikely]]

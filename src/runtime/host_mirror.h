@@ -13,11 +13,12 @@
 // nothing, so the side that it came from has the contents.
 //
 // Threads: thread-safe. `mutex_` guards the state, and is held while a copy is submitted, so that whoever finds
-// kUploaded comes behind the upload. But for execution=sync nobody waits for work under it; whoever holds a HostAccess
-// takes no `mutex_`, as submitting may wait for that access's end. A download stores its state before it is submitted,
-// and changed_on_device() comes after its launch was: whichever order the scheduler gave the two, contents that the
-// launch changed are not taken for the mirror's. That the host works on an array while another thread launches with it
-// is for the program to order. Locks in order: `mutex_`, the scheduler's.
+// kUploaded comes behind the upload. But for execution=sync, and for tasks that launches became (tasks=small), nobody
+// waits for work under it; whoever holds a HostAccess takes no `mutex_`, as submitting may wait for that access's end.
+// A download stores its state before it is submitted, and changed_on_device() comes after its launch was: whichever
+// order the scheduler gave the two, contents that the launch changed are not taken for the mirror's. That the host
+// works on an array while another thread launches with it is for the program to order. Locks in order: `mutex_`, the
+// scheduler's.
 #pragma once
 
 #include <atomic>

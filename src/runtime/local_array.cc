@@ -72,9 +72,10 @@ Status LocalArray::write(std::uint64_t offset_bytes, std::span<const std::byte> 
 
 Status LocalArray::submit(scheduler::Work work, scheduler::Scheduler::Enqueue enqueue, const LocalArray* source) {
   PERGOLA_TRY(settle());
-  LocalSession::Quiet quiet;  // after settle(), which may want tasks to run
+  QuietTasks quiet(*session_);
   if (work.kind == scheduler::WorkKind::kFill || work.kind == scheduler::WorkKind::kCopy) {
-    PERGOLA_ASSIGN(quiet, session_->quiet_tasks());
+    PERGOLA_TRY(quiet.acquire());  // after settle(), which may want tasks to run
+    work.held_from_tasks = &quiet;
   }
   const auto take_all = [&](device::Queue& queue) -> Status {
     if (source != nullptr) PERGOLA_TRY(source->take(queue));

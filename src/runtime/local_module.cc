@@ -59,6 +59,10 @@ LocalModule::LocalModule(std::shared_ptr<LocalSession> session, device::ModulePt
     launch_states_.push_back(launch_state(infos_[i], scheduler.site(ptx_names_[i]),
                                           std::make_shared<LoadedBlockForm>(session_->device_pointer(), ptx_, ptx_name,
                                                                             ptx_names_[i], std::move(written))));
+    if (SmallTasks* const small = session_->small_tasks(); small != nullptr && kernels_[i].ok())
+      small_forms_.push_back(std::make_unique<SmallForms>(*small, ptx_, infos_[i], module_, **kernels_[i]));
+    else
+      small_forms_.emplace_back();
   }
 }
 
@@ -78,6 +82,7 @@ LocalModule::LaunchState LocalModule::launch_state(const session::KernelInfo& in
 LocalModule::~LocalModule() {
   for (auto& [name, resource] : variables_)
     if (resource != nullptr) session_->scheduler().retire(std::move(resource), nullptr);
+  small_forms_.clear();
   const auto quiet = session_->quiet_tasks();  // drivers unload where no kernel is resident
   module_.reset();
 }
@@ -128,7 +133,6 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
     PERGOLA_TRY(session.end_tasks());
     PERGOLA_TRY(session.mirrors().settle_all());
   }
-  PERGOLA_ASSIGN(const LocalSession::Quiet quiet, session.quiet_tasks());
   const device::Kernel& kernel = **module_->kernels_[index_];
   const auto find_scalars = [&] { return scalars(info(), state_.modes, arguments); };
   const FunctionRef<scheduler::ByteRanges()> ask_scalars = find_scalars;
@@ -156,9 +160,18 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
   else if (plain)
     work.call = &call;
   device::EventPtr ended;
-  PERGOLA_TRY(session.scheduler().submit(
-      work, [&](device::Queue& queue) { return queue.launch(module_->module_, kernel, shape, parameters); },
-      event == nullptr ? nullptr : &ended, ticket));
+  bool is_task = false;
+  if (scheduler::TaskForms* const small = module_->small_forms_[index_].get(); small != nullptr) {
+    PERGOLA_ASSIGN(is_task, session.scheduler().offer_task(work, event != nullptr, *small, ticket));
+  }
+  QuietTasks quiet(session);
+  if (!is_task) {
+    PERGOLA_TRY(quiet.acquire());
+    work.held_from_tasks = &quiet;
+    PERGOLA_TRY(session.scheduler().submit(
+        work, [&](device::Queue& queue) { return queue.launch(module_->module_, kernel, shape, parameters); },
+        event == nullptr ? nullptr : &ended, ticket));
+  }
   for (std::size_t i = 0; i < arguments.size(); ++i)
     if (const auto* given = std::get_if<session::ArrayArgument>(&arguments[i]); given && writes(state_.modes[i]))
       static_cast<const LocalArray&>(*given->array).changed_on_device();

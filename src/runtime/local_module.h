@@ -4,6 +4,7 @@
 #include <map>
 
 #include "src/runtime/local_session.h"
+#include "src/runtime/small_tasks.h"
 #include "src/session/kernel_names.h"
 
 namespace pergola::runtime {
@@ -53,6 +54,7 @@ class LocalModule final : public session::Module, public std::enable_shared_from
   std::vector<std::string> ptx_names_, refusals_;
   std::map<std::string, std::unique_ptr<scheduler::Resource>> variables_;  // those that some kernel writes
   std::vector<LaunchState> launch_states_;                                 // as kernels_
+  std::vector<std::unique_ptr<SmallForms>> small_forms_;                   // as kernels_, where the policy has tasks
 };
 
 class LocalKernel final : public session::Kernel {

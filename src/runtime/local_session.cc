@@ -12,6 +12,7 @@
 #include "src/runtime/local_array.h"
 #include "src/runtime/local_task_pool.h"
 #include "src/runtime/runtime.h"
+#include "src/runtime/small_tasks.h"
 
 namespace pergola::runtime {
 namespace {
@@ -44,6 +45,8 @@ class LocalEvent final : public session::Event {
     const auto* from = dynamic_cast<const LocalEvent*>(&start);
     if (from == nullptr || from->session_ != session_)
       return PERGOLA_ERROR(kInvalidArgument, "The two events are of different sessions, whose clocks do not compare.");
+    if (dynamic_cast<const scheduler::TaskEvent*>(from->event_.get()) != nullptr)
+      return from->event_->elapsed_ns(*event_);  // says why there is no time
     return event_->elapsed_ns(*from->event_);
   }
 
@@ -85,10 +88,18 @@ Result<std::shared_ptr<LocalSession>> LocalSession::create(device::DevicePtr dev
   if (policy.memory == scheduler::Memory::kManaged && device->info().managed == device::ManagedAccess::kNone)
     return PERGOLA_ERROR(kUnsupported, "'{}' ({}) has no managed memory: use memory=device, which is the default.",
                          device->info().id, device->info().name);
-  PERGOLA_ASSIGN(auto scheduler, scheduler::Scheduler::create(device, policy, std::make_shared<BlockWays>(device, policy.blocks)));
+  PERGOLA_ASSIGN(auto scheduler,
+                 scheduler::Scheduler::create(device, policy, std::make_shared<BlockWays>(device, policy.blocks)));
   std::shared_ptr<LocalSession> session(new LocalSession(std::move(device), std::move(scheduler)));
+  if (session->scheduler_->takes_tasks()) session->small_tasks_ = std::make_unique<SmallTasks>(*session);
   PERGOLA_TRY(session->record_as_asked());
   return session;
+}
+
+LocalSession::~LocalSession() {
+  if (small_tasks_ == nullptr) return;
+  small_tasks_.reset();
+  if (!is_forked_child()) scheduler_->end_tasks();  // while there is the pool
 }
 
 Status LocalSession::record_as_asked() {
@@ -133,7 +144,8 @@ Result<session::ArrayPtr> LocalSession::adopt(session::ElementType type, std::ui
                                               std::uint64_t count, device::ForeignMemory memory) {
   PERGOLA_ASSIGN(element_bytes, session::element_bytes_of(type, element_bytes));
   if (__builtin_mul_overflow(count, element_bytes, &memory.size_bytes))
-    return PERGOLA_ERROR(kInvalidArgument, "{} elements of {} bytes are more than any memory has.", count, element_bytes);
+    return PERGOLA_ERROR(kInvalidArgument, "{} elements of {} bytes are more than any memory has.", count,
+                         element_bytes);
   auto resource = scheduler_->create_resource(memory.size_bytes);
   PERGOLA_ASSIGN(auto buffer, device_->adopt(memory));
   auto array = std::make_shared<LocalArray>(shared_from_this(), std::move(buffer), std::move(resource), type,
@@ -147,17 +159,24 @@ session::EventPtr LocalSession::wrap(device::EventPtr event, device::ModulePtr m
 }
 
 Result<session::TaskPoolPtr> LocalSession::task_pool(const session::TaskPoolOptions& options) {
+  PERGOLA_ASSIGN(auto work, task_work(options));
+  return session::TaskPoolPtr(std::make_shared<LocalTaskPool>(shared_from_this(), std::move(work)));
+}
+
+Result<std::shared_ptr<TaskWork>> LocalSession::task_work(const session::TaskPoolOptions& options) {
   const std::lock_guard lock(tasks_mutex_);
   if (tasks_ == nullptr) {
     // Whoever has launched gets its turn before tasks take the device again.
     const auto before_start = [this] {
       if (!worked_.exchange(false, std::memory_order_acq_rel)) return;
-      if (const auto all = scheduler_->record(); all.ok()) (void)(*all)->wait();  // its failure is told to who waits for it
+      if (const auto all = scheduler_->record_streams(); all.ok())
+        (void)(*all)->wait();  // its failure is told to who waits for it
     };
     PERGOLA_ASSIGN(tasks_, TaskWork::create(device_, options, before_start));
+    scheduler_->set_task_host(tasks_);
     has_tasks_.store(true, std::memory_order_release);
   }
-  return session::TaskPoolPtr(std::make_shared<LocalTaskPool>(shared_from_this(), tasks_));
+  return tasks_;
 }
 
 Status LocalSession::end_tasks() {

@@ -24,6 +24,7 @@ namespace pergola::runtime {
 // "Kernel 'saxpy' failed: ..." unless the message names the kernel by itself.
 Status name_kernel(std::string_view kernel, const Status& status);
 
+class SmallTasks;
 class TaskWork;
 
 // Tasks that were given an array: how often one was begun, and how many of these have ended for sure.
@@ -34,6 +35,7 @@ struct ArrayTasks {
 class LocalSession final : public session::Session, public std::enable_shared_from_this<LocalSession> {
  public:
   static Result<std::shared_ptr<LocalSession>> create(device::DevicePtr device, std::string_view policy);
+  ~LocalSession() override;
 
   const device::DeviceInfo& device() const override { return device_->info(); }
   Result<session::ModulePtr> load_file(const std::string& path, const session::LoadOptions& options) override;
@@ -71,6 +73,10 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   // Has the resident kernel leave, and stay away as long as the result lives; nothing where there is no pool.
   using Quiet = std::optional<executor::Executor::Quiet>;
   Result<Quiet> quiet_tasks();
+  // The pool's work, which is made where there is none yet.
+  Result<std::shared_ptr<TaskWork>> task_work(const session::TaskPoolOptions& options);
+  // Launches that may go there by themselves; null where the policy has none.
+  SmallTasks* small_tasks() const { return small_tasks_.get(); }
 
   // For arrays, kernels and events of this session.
   std::uint64_t id() const { return id_; }
@@ -115,6 +121,22 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   std::atomic<bool> has_tasks_{false}, universal_tasks_{false};
   std::atomic<bool> worked_{false};  // ordinary work has been submitted since the resident kernel was last started
   std::shared_ptr<TaskWork> tasks_;  // written once, under tasks_mutex_, before has_tasks_
+  std::unique_ptr<SmallTasks> small_tasks_;
+};
+
+// Quiet of one launch, fill or copy, from the beginning of its submission to its end.
+class QuietTasks final : public scheduler::HeldFromTasks {
+ public:
+  explicit QuietTasks(LocalSession& session) : session_(session) {}
+  void release() override { quiet_.reset(); }
+  Status acquire() override {
+    PERGOLA_ASSIGN(quiet_, session_.quiet_tasks());
+    return {};
+  }
+
+ private:
+  LocalSession& session_;
+  LocalSession::Quiet quiet_;
 };
 
 }  // namespace pergola::runtime

@@ -1,6 +1,7 @@
 #include "src/runtime/local_task_pool.h"
 
 #include <boost/container/small_vector.hpp>
+#include <charconv>
 #include <cstdlib>
 #include <string_view>
 
@@ -120,6 +121,20 @@ Result<bool> wanted_fences(bool asked) {
   return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_TASK_FENCES is '{}'; it can be 'on' or 'off'.", given);
 }
 
+// PERGOLA_TASK_STAY_MS; 0: not asked for.
+Result<std::chrono::microseconds> wanted_stay() {
+  constexpr std::uint32_t kMostMs = 1'000'000;
+  const char* given = std::getenv("PERGOLA_TASK_STAY_MS");
+  if (given == nullptr || *given == '\0') return std::chrono::microseconds(0);
+  const std::string_view text(given);
+  std::uint32_t ms = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ms);
+  if (error != std::errc() || end != text.data() + text.size() || ms > kMostMs)
+    return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_TASK_STAY_MS is '{}'; it can be a number of milliseconds up to {}.",
+                         text, kMostMs);
+  return std::chrono::microseconds(std::chrono::milliseconds(ms));
+}
+
 }  // namespace
 
 Result<std::shared_ptr<TaskWork>> TaskWork::create(device::DevicePtr device, const session::TaskPoolOptions& options,
@@ -134,6 +149,7 @@ Result<std::shared_ptr<TaskWork>> TaskWork::create(device::DevicePtr device, con
                          own.park_after.count());
   PERGOLA_ASSIGN(const session::TaskExecutor executor, wanted_executor(options.executor));
   PERGOLA_ASSIGN(own.fences, wanted_fences(options.fences));
+  PERGOLA_ASSIGN(own.longest_stay, wanted_stay());
   auto work = std::make_shared<TaskWork>();
   if (executor != session::TaskExecutor::kResident) {
     PERGOLA_ASSIGN(work->direct_, device::cpu::create_task_runner(device, options.blocks));
@@ -147,17 +163,16 @@ Result<std::shared_ptr<TaskWork>> TaskWork::create(device::DevicePtr device, con
   return work;
 }
 
-Result<TaskWork::Made> TaskWork::body_of(const std::shared_ptr<const LocalModule>& module, std::size_t index,
-                                         const session::KernelInfo& info) {
+Result<TaskWork::Made> TaskWork::body_of(const Ptx& ptx, const session::KernelInfo& info) {
   const std::lock_guard lock(mutex_);
-  Made& made = bodies_[{module.get(), index}];
-  if (made.module.lock() == module) return made;
-  PERGOLA_ASSIGN(const ptx::Module parsed, ptx::parse(module->ptx(), info.name));
+  Made& made = bodies_[{ptx.get(), info.name}];
+  if (made.ptx.lock() == ptx) return made;
+  PERGOLA_ASSIGN(const ptx::Module parsed, ptx::parse(*ptx, info.name));
   transform::TaskConfig config =
       executor::task_config(info.parameter_bytes, executor::most_static_shared_bytes(executor::kArenaBytes));
   if (resident_ != nullptr) config.fences = resident_->fences();
   PERGOLA_ASSIGN(auto body, transform::entry_to_task(parsed, info.name, config));
-  Made fresh{module};
+  Made fresh{ptx};
   if (resident_ != nullptr) {
     PERGOLA_ASSIGN(fresh.number, resident_->add_body(std::move(body)));
   } else {
@@ -169,10 +184,10 @@ Result<TaskWork::Made> TaskWork::body_of(const std::shared_ptr<const LocalModule
   return fresh;
 }
 
-Result<TaskWork::Kind> TaskWork::prepare(const std::shared_ptr<const LocalModule>& module, std::size_t index,
-                                         const session::KernelInfo& info, const device::ModulePtr& device_module,
-                                         const device::Kernel& kernel, const session::LaunchShape& shape) {
-  PERGOLA_ASSIGN(const Made made, body_of(module, index, info));
+Result<TaskWork::Kind> TaskWork::prepare(const Ptx& ptx, const session::KernelInfo& info,
+                                         const device::ModulePtr& device_module, const device::Kernel& kernel,
+                                         const session::LaunchShape& shape) {
+  PERGOLA_ASSIGN(const Made made, body_of(ptx, info));
   Kind kind;
   if (resident_ != nullptr) {
     PERGOLA_ASSIGN(kind.resident, resident_->add_kind(made.number, shape));
@@ -196,8 +211,7 @@ Result<session::TaskKindPtr> LocalTaskPool::prepare(const session::KernelPtr& ke
       if (auto kind = one.kind.lock()) return kind;
   const LocalModule& module = *local->module();
   PERGOLA_ASSIGN(const device::Kernel* const own, module.kernels_[local->index()]);
-  PERGOLA_ASSIGN(TaskWork::Kind made,
-                 work_->prepare(local->module(), local->index(), local->info(), module.module_, *own, shape));
+  PERGOLA_ASSIGN(TaskWork::Kind made, work_->prepare(module.ptx_, local->info(), module.module_, *own, shape));
   auto kind = std::make_shared<LocalTaskKind>(session_, work_, local, std::move(made));
   prepared_.push_back({local, shape, kind});
   return session::TaskKindPtr(std::move(kind));

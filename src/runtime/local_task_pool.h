@@ -25,7 +25,7 @@
 namespace pergola::runtime {
 
 // What a session has of its pool; it outlives the users' handles. Thread-safe.
-class TaskWork {
+class TaskWork final : public scheduler::TaskHost {
  public:
   static Result<std::shared_ptr<TaskWork>> create(device::DevicePtr device, const session::TaskPoolOptions& options,
                                                   std::function<void()> before_start);
@@ -36,19 +36,29 @@ class TaskWork {
     device::TaskRunner::KindPtr direct;
     bool high_priority = false;
   };
-  // `device_module` has `kernel`, which is the one at `index` of `module`.
-  Result<Kind> prepare(const std::shared_ptr<const LocalModule>& module, std::size_t index,
-                       const session::KernelInfo& info, const device::ModulePtr& device_module,
+  // `device_module` has `kernel`, whose PTX is in `ptx`, which is of just one module.
+  using Ptx = std::shared_ptr<const std::string>;
+  Result<Kind> prepare(const Ptx& ptx, const session::KernelInfo& info, const device::ModulePtr& device_module,
                        const device::Kernel& kernel, const session::LaunchShape& shape);
+  // Where that takes no waiting; else 0.
+  Result<session::TaskId> try_spawn(const Kind& kind, std::span<const std::byte> parameters) {
+    return direct_ != nullptr ? direct_->try_spawn(kind.direct, parameters)
+                              : resident_->try_spawn(kind.resident, parameters);
+  }
+  // What that may lack, but for room.
+  Status prepare_to_try() { return resident_ != nullptr ? resident_->prepare_to_try() : Status(); }
 
   // The one that there is; the other is null.
   executor::Executor* resident() const { return resident_.get(); }
   device::TaskRunner* direct() const { return direct_.get(); }
 
-  Status wait(session::TaskId id, std::optional<std::chrono::nanoseconds> timeout) {
+  Status wait(session::TaskId id, std::optional<std::chrono::nanoseconds> timeout) override {
     return direct_ != nullptr ? direct_->wait(id, timeout) : resident_->wait(id, timeout);
   }
-  Result<bool> check(session::TaskId id) { return direct_ != nullptr ? direct_->check(id) : resident_->check(id); }
+  bool would_start_kernel() const override { return resident_ != nullptr && !resident_->is_running(); }
+  Result<bool> check(session::TaskId id) override {
+    return direct_ != nullptr ? direct_->check(id) : resident_->check(id);
+  }
   Status wait_all(std::optional<std::chrono::nanoseconds> timeout) {
     return direct_ != nullptr ? direct_->wait_all(timeout) : resident_->wait_all(timeout);
   }
@@ -56,18 +66,17 @@ class TaskWork {
  private:
   // A kernel as a body: in the executor under its number, else what is known of it.
   struct Made {
-    std::weak_ptr<const LocalModule> module;
+    std::weak_ptr<const std::string> ptx;
     std::uint32_t number = 0;
     std::shared_ptr<const transform::TaskBody> body;
   };
-  Result<Made> body_of(const std::shared_ptr<const LocalModule>& module, std::size_t index,
-                       const session::KernelInfo& info);
+  Result<Made> body_of(const Ptx& ptx, const session::KernelInfo& info);
 
   std::shared_ptr<executor::Executor> resident_;  // this, or the next; written by create()
   std::unique_ptr<device::TaskRunner> direct_;
   std::mutex mutex_;
-  // Of a module that is still the one at its address; it holds the session, so it is not held.
-  std::map<std::pair<const LocalModule*, std::size_t>, Made> bodies_;  // guarded by mutex_
+  // By the text, which is still the one at its address, and the kernel's name.
+  std::map<std::pair<const std::string*, std::string>, Made> bodies_;  // guarded by mutex_
 };
 
 class LocalTaskPool final : public session::TaskPool, public std::enable_shared_from_this<LocalTaskPool> {

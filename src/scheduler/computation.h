@@ -19,6 +19,7 @@
 
 #include "src/device/event.h"
 #include "src/scheduler/size_class.h"
+#include "src/scheduler/task_report.h"
 
 namespace pergola::scheduler {
 
@@ -53,6 +54,7 @@ struct KernelDurations {
 // since computations outlive the module that their kernel came from.
 struct WorkSite {
   std::string name;
+  std::unique_ptr<TaskTally> tasks;  // of launches of this name, once one might have been a task
   EventPrediction prediction;
   std::vector<KernelDurations> durations;  // by class of sizes; durations.h
 };

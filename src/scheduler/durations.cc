@@ -43,9 +43,17 @@ KernelDurations& Durations::find(WorkSite& site, SizeClass size) {
   return site.durations.emplace_back(made);
 }
 
+double Durations::expected_elsewhere_ns(const Work& work) {
+  settle();
+  KernelDurations& durations = find(*work.site, size_of(work));
+  if (durations.launches % kThenEach != kThenEach - 2) return expected_ns(&durations);
+  ++durations.launches;  // said once: with of() it is one that is timed, unless it is held back and may never be
+  return kUnknownDurationNs;
+}
+
 KernelDurations* Durations::of(const Work& work) {
   if (work.site == nullptr || work.call == nullptr || work.kind != WorkKind::kKernel) return nullptr;
-  KernelDurations& durations = find(*work.site, size_of(work, work.call->config));
+  KernelDurations& durations = find(*work.site, size_of(work));
   ++durations.launches;
   return &durations;
 }
@@ -57,7 +65,7 @@ bool Durations::wants(const KernelDurations& durations) const {
 }
 
 void Durations::add(const Work& work, device::EventPtr start, device::EventPtr end, double launch_ns) {
-  samples_.push_back({work.site, size_of(work, work.call->config), std::move(start), std::move(end), launch_ns});
+  samples_.push_back({work.site, size_of(work), std::move(start), std::move(end), launch_ns});
 }
 
 void Durations::settle() {

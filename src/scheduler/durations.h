@@ -30,6 +30,10 @@ class Durations {
   static double expected_ns(const KernelDurations* durations);
   // Of a launch that does not count: what is known of it by now.
   static double expected_ns_of(const Work& work, const device::LaunchConfig& config);
+  // What a launch that may go elsewhere than to a stream is expected to take: not known where it is one to be timed.
+  // count_elsewhere() once it has gone there.
+  double expected_elsewhere_ns(const Work& work);
+  void count_elsewhere(const Work& work) { ++find(*work.site, size_of(work)).launches; }
   bool wants(const KernelDurations& durations) const;
 
   // Between the two events ran a launch of `work`, which took the host `launch_ns`.
@@ -48,6 +52,7 @@ class Durations {
     double launch_ns = 0;
   };
   static SizeClass size_of(const Work& work, const device::LaunchConfig& config);
+  static SizeClass size_of(const Work& work) { return size_of(work, work.call->config); }
   KernelDurations& find(WorkSite& site, SizeClass size);
 
   const std::string device_;

@@ -122,7 +122,7 @@ std::string_view to_string(GraphReport::State state) {
 }
 
 std::string explain(const GraphsReport& report) {
-  if (!report.off.empty()) return fmt::format("no launches become graphs: {}\n", report.off);
+  if (!report.off.empty()) return fmt::format("no launches become graphs: {}\n", report.off) + explain(report.tasks);
   std::string text;
   if (report.regions.empty())
     text = fmt::format("no launches became graphs: of {} none recurred for long enough\n",
@@ -141,7 +141,7 @@ std::string explain(const GraphsReport& report) {
       text += fmt::format("  {} older runs of launches are not told of\n", region.forgotten_graphs);
     for (const GraphReport& graph : region.graphs) text += graph_text(graph);
   }
-  return text;
+  return text + explain(report.tasks);
 }
 
 // ── As JSON ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -184,6 +184,20 @@ Json json_of(const RegionReport& region) {
           {"most_queued_us", region.most_queued_ns * 1e-3},
           {"forgotten_graphs", region.forgotten_graphs},
           {"graphs", std::move(graphs)}};
+}
+
+Json json_of(const TasksReport& tasks) {
+  Json kernels = Json::array();
+  for (const TasksReport::Kernel& kernel : tasks.kernels) {
+    Json apart = Json::object();
+    for (std::size_t i = 0; i < kNoTaskReasons; ++i)
+      if (kernel.tally.apart[i] != 0) apart[std::string(to_string(static_cast<NoTask>(i)))] = kernel.tally.apart[i];
+    kernels.push_back({{"name", kernel.name},
+                       {"tasks", kernel.tally.tasks},
+                       {"apart", std::move(apart)},
+                       {"refusal", kernel.tally.refusal}});
+  }
+  return {{"off", tasks.off}, {"kernels", std::move(kernels)}};
 }
 
 // One by one, each by its place.
@@ -253,16 +267,33 @@ Status read_region(Fields& fields, RegionReport& region) {
               [&](Fields& graph) { return read_graph(graph, region.graphs.emplace_back()); });
 }
 
+Status read_tasks(Fields& fields, TasksReport& tasks) {
+  tasks.off = fields.text("off");
+  return each(fields, "kernels", "kernel", [&](Fields& kernel) -> Status {
+    TasksReport::Kernel& one = tasks.kernels.emplace_back();
+    one.name = kernel.text("name");
+    one.tally.tasks = kernel.count("tasks");
+    one.tally.refusal = kernel.text("refusal");
+    Fields apart(kernel.at("apart"), kernel.where() + ", apart");
+    for (std::size_t i = 0; i < kNoTaskReasons; ++i) {
+      const std::string word(to_string(static_cast<NoTask>(i)));
+      if (apart.has(word.c_str())) one.tally.apart[i] = apart.count(word.c_str());
+    }
+    return apart.status();
+  });
+}
+
 }  // namespace
 
 std::string print_graphs(const GraphsReport& report) {
   Json regions = Json::array();
   for (const RegionReport& region : report.regions) regions.push_back(json_of(region));
-  const Json json = {{"off", report.off},
-                     {"launches", report.launches},
-                     {"apart", report.apart},
-                     {"forgotten", report.forgotten},
-                     {"regions", std::move(regions)}};
+  Json json = {{"off", report.off},
+               {"launches", report.launches},
+               {"apart", report.apart},
+               {"forgotten", report.forgotten},
+               {"regions", std::move(regions)}};
+  if (report.tasks != TasksReport()) json["tasks"] = json_of(report.tasks);
   // Names of kernels come from PTX, which may be no UTF-8.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -278,6 +309,11 @@ Result<GraphsReport> parse_graphs(std::string_view text, const std::string& wher
   report.forgotten = fields.count("forgotten");
   PERGOLA_TRY(each(fields, "regions", "region",
                    [&](Fields& region) { return read_region(region, report.regions.emplace_back()); }));
+  if (fields.has("tasks")) {  // where the policy has tasks
+    Fields tasks(fields.at("tasks"), fields.where() + ", tasks");
+    PERGOLA_TRY(read_tasks(tasks, report.tasks));
+    PERGOLA_TRY(tasks.status());
+  }
   PERGOLA_TRY(fields.status());
   return report;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/base/result.h"
+#include "src/scheduler/task_report.h"
 
 namespace pergola::scheduler {
 
@@ -84,10 +85,11 @@ struct GraphsReport {
   std::uint64_t apart = 0;      // of kernels that cannot be in a graph: cooperative, in clusters, on managed memory
   std::uint64_t forgotten = 0;  // older regions, for which there was no room
   std::vector<RegionReport> regions;
+  TasksReport tasks;  // launches that ran as tasks are looked at apart
   bool operator==(const GraphsReport&) const = default;
 };
 
-// For people: a paragraph a region.
+// For people: a paragraph a region, and one a kernel that might run as tasks.
 std::string explain(const GraphsReport& report);
 // As JSON, and back; what is read is what was written, but for what is no UTF-8 and times under a picosecond. Any bytes
 // may be given. kParseError says what is wrong and where; `where` names the place for messages.

@@ -8,7 +8,7 @@ namespace {
 constexpr std::string_view kKnown =
     "retrieve-new-stream=reuse|always-new, retrieve-parent-stream=disjoint|same-as-parent, "
     "dependency=with-const|no-const, execution=async|sync, max-streams=N, fork-cost=N, "
-    "graphs=recurring|off|always, blocks=off|measured|early|by-block|fused, memory=device|managed";
+    "graphs=recurring|off|always, blocks=off|measured|early|by-block|fused, memory=device|managed, tasks=off|small";
 
 // Sets `out` to the enumerator whose word `value` is: words[i] is that of the i-th.
 template <typename Enum>
@@ -41,6 +41,7 @@ bool apply(std::string_view name, std::string_view value, Policy& policy) {
   if (name == "graphs") return choose(value, {"recurring", "off", "always"}, policy.graphs);
   if (name == "blocks") return choose(value, {"off", "measured", "early", "by-block", "fused"}, policy.blocks);
   if (name == "memory") return choose(value, {"device", "managed"}, policy.memory);
+  if (name == "tasks") return choose(value, {"off", "small"}, policy.tasks);
   if (name == "max-streams") return parse_count(value, 1, policy.max_streams);
   if (name == "fork-cost") return parse_count(value, 0, policy.fork_cost_us);
   return false;
@@ -63,7 +64,7 @@ std::string to_string(const Policy& policy) {
   return fmt::format(
       "retrieve-new-stream={},retrieve-parent-stream={},dependency={},execution={},max-streams={},fork-cost={},graphs={"
       "},blocks={},"
-      "memory={}",
+      "memory={},tasks={}",
       policy.retrieve_new_stream == RetrieveNewStream::kReuse ? "reuse" : "always-new",
       policy.retrieve_parent_stream == RetrieveParentStream::kDisjoint ? "disjoint" : "same-as-parent",
       policy.dependency == DependencyPolicy::kWithConst ? "with-const" : "no-const",
@@ -76,7 +77,7 @@ std::string to_string(const Policy& policy) {
       : policy.blocks == Blocks::kEarly    ? "early"
       : policy.blocks == Blocks::kByBlock  ? "by-block"
                                            : "fused",
-      policy.memory == Memory::kDevice ? "device" : "managed");
+      policy.memory == Memory::kDevice ? "device" : "managed", policy.tasks == Tasks::kOff ? "off" : "small");
 }
 
 }  // namespace pergola::scheduler

@@ -13,16 +13,19 @@
 //   max-streams=N
 //       at the bound, the stream used least recently is taken
 //   fork-cost=N
-//       microseconds that an event between streams is taken to cost: a kernel goes behind others on a parent's stream that
-//       are expected to take less, as earlier launches did (durations.h); 0: never, and nothing is timed
+//       microseconds that an event between streams is taken to cost: a kernel goes behind others on a parent's stream
+//       that are expected to take less, as earlier launches did (durations.h); 0: never, and nothing is timed
 //   graphs=recurring|off|always
 //       launches that recur run as graphs while the device has enough to do (graph_lowering.h); never; whatever it has
 //   blocks=off|measured|early|by-block|fused
-//       what a graph's launches wait for (runtime/block_ways.h): launches; whatever turns out fastest; launches, but each
-//       is on the device before; blocks; runs of tiny launches are one
+//       what a graph's launches wait for (runtime/block_ways.h): launches; whatever turns out fastest; launches, but
+//       each is on the device before; blocks; runs of tiny launches are one
 //   memory=device|managed
 //       arrays in the device's own memory; or in memory that moves to whichever side uses it, where it has been
 //       prefetched (IV-C), read by the session that makes the arrays
+//   tasks=off|small
+//       every launch goes to a stream; or small ones that conflict with nothing under way run as narrow tasks
+//       (task_launches.h)
 #pragma once
 
 #include <cstdint>
@@ -40,6 +43,7 @@ enum class Execution : std::uint8_t { kAsync, kSync };
 enum class Memory : std::uint8_t { kDevice, kManaged };
 enum class Blocks : std::uint8_t { kOff, kMeasured, kEarly, kByBlock, kFused };
 enum class Graphs : std::uint8_t { kRecurring, kOff, kAlways };
+enum class Tasks : std::uint8_t { kOff, kSmall };
 
 struct Policy {
   RetrieveNewStream retrieve_new_stream = RetrieveNewStream::kReuse;
@@ -51,6 +55,7 @@ struct Policy {
   Graphs graphs = Graphs::kRecurring;
   Blocks blocks = Blocks::kMeasured;
   Memory memory = Memory::kDevice;
+  Tasks tasks = Tasks::kOff;
   bool operator==(const Policy&) const = default;
 };
 

@@ -9,7 +9,7 @@ namespace {
 TEST(Policy, EveryName_IsTakenAndToldBack) {
   const auto policy = parse_policy(
       "retrieve-new-stream=always-new,retrieve-parent-stream=same-as-parent,dependency=no-const,execution=sync,"
-      "max-streams=7,fork-cost=0,memory=managed");
+      "max-streams=7,fork-cost=0,memory=managed,tasks=small");
   ASSERT_TRUE(policy.ok()) << policy.message();
   EXPECT_EQ(policy->retrieve_new_stream, RetrieveNewStream::kAlwaysNew);
   EXPECT_EQ(policy->retrieve_parent_stream, RetrieveParentStream::kSameAsParent);
@@ -18,6 +18,7 @@ TEST(Policy, EveryName_IsTakenAndToldBack) {
   EXPECT_EQ(policy->max_streams, 7u);
   EXPECT_EQ(policy->fork_cost_us, 0u);
   EXPECT_EQ(policy->memory, Memory::kManaged);
+  EXPECT_EQ(policy->tasks, Tasks::kSmall);
   EXPECT_EQ(*parse_policy(to_string(*policy)), *policy);
   EXPECT_EQ(*parse_policy(to_string(Policy{})), Policy{});
 }
@@ -30,8 +31,9 @@ TEST(Policy, WhatIsLeftOut_KeepsItsValue) {
 }
 
 TEST(Policy, OtherWords_AreRefusedByName) {
-  for (const char* text : {"reuse", "execution=later", "dependency=", "max-streams=0", "fork-cost=", "fork-cost=-1", "max-streams=1x", "=sync", ",",
-                           "max-streams=99999999999", "execution=sync execution=async"}) {
+  for (const char* text :
+       {"reuse", "execution=later", "tasks=all", "dependency=", "max-streams=0", "fork-cost=", "fork-cost=-1",
+        "max-streams=1x", "=sync", ",", "max-streams=99999999999", "execution=sync execution=async"}) {
     const auto policy = parse_policy(text);
     ASSERT_EQ(policy.code(), Code::kInvalidArgument) << text;
     EXPECT_THAT(policy.message(), ::testing::HasSubstr("there are retrieve-new-stream=reuse|always-new")) << text;

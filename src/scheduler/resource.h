@@ -55,6 +55,14 @@ void release(Dependencies& dependencies, ComputationPool& pool);
 void add_dependency(Computation* parent, Hazard hazard, std::uint64_t resource, const Computation* who,
                     Dependencies& out);
 
+// Launches that run as tasks (task_launches.h) and use an array. One that writes comes after all before it, so either
+// there is a writer or there are readers that have not ended; of those that have, some are still here.
+struct TaskUses {
+  std::uint64_t writer = 0;  // TaskId; 0: none
+  std::vector<std::uint64_t> readers;
+  std::size_t prune_at = 64;  // so many readers are asked whether they have ended
+};
+
 class Resource {
  public:
   Resource(std::uint64_t id, std::uint64_t size_bytes) : id_(id), size_bytes_(size_bytes), segments_(1) {
@@ -87,6 +95,7 @@ class Resource {
   // Nobody is in it any more: before it goes.
   void clear(ComputationPool& pool);
   std::size_t segment_count() const { return segments_.size(); }
+  TaskUses& tasks() { return tasks_; }
 
  private:
   struct Segment {
@@ -110,6 +119,7 @@ class Resource {
 
   const std::uint64_t id_, size_bytes_;
   std::uint64_t address_ = 0;
+  TaskUses tasks_;
   std::vector<Segment> segments_;
   std::size_t merge_at_ = kManySegments;  // so many segments are looked through for neighbours that are alike
 };

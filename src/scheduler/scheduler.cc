@@ -43,6 +43,7 @@ std::string durations_text(const std::map<std::string, std::unique_ptr<WorkSite>
 
 Scheduler::Scheduler(device::DevicePtr device, const Policy& policy, std::shared_ptr<GraphLowerer> lowerer)
     : device_(std::move(device)), policy_(policy), durations_(device_->info().name) {
+  if (policy_.tasks != Tasks::kOff && policy_.execution == Execution::kAsync) tasks_ = std::make_unique<TaskLaunches>();
   if (policy_.graphs == Graphs::kOff || policy_.execution == Execution::kSync) return;
   held_tickets_.resize(kHeldTickets);
   const auto flush = [this] {
@@ -113,8 +114,8 @@ WorkSite* Scheduler::site_locked(std::string_view name) {
 Status Scheduler::submit(const Work& work, Enqueue enqueue, device::EventPtr* event, Ticket* ticket) {
   std::unique_lock lock(mutex_);
   PERGOLA_TRY(refuse_inside_call());
-  if (!host_accesses_.empty())
-    host_access_ended_.wait(lock, [&] { return !blocked_by_host(work.accesses, work.universal); });
+  PERGOLA_TRY(await_turn(lock, work));
+  if (tasks_ != nullptr && work.kind != WorkKind::kKernel && work.held_from_tasks != nullptr) tasks_->in_a_row = 0;
   if (!durations_.is_empty() && pool_.last_id() % kSettlesEach == 0) durations_.settle();
   GraphLowering::Decision lowered;
   if (may_be_of_a_graph(work))
@@ -175,18 +176,16 @@ bool Scheduler::all_ended() const {
 
 Dependencies Scheduler::parents_of(const Work& work, Computation& who) {
   Dependencies parents;
-  const bool no_const = policy_.dependency == DependencyPolicy::kNoConst;
-  for (const Access& access : work.accesses) {
-    const Mode mode = no_const && reads(access.mode) ? Mode::kReadWrite : access.mode;
-    access.resource->access(access.range, mode, who, pool_, parents);
-  }
+  for (const Access& access : work.accesses)
+    access.resource->access(access.range, mode_among_launches(access.mode), who, pool_, parents);
   universal_dependencies(work.universal, any_writes(work.accesses), &who, parents);
   return parents;
 }
 
 Status Scheduler::start(const Work& work, Computation& who, const Dependencies& parents, Enqueue enqueue) {
   PERGOLA_ASSIGN(const StreamChoice choice, stream_for(work, parents));
-  KernelDurations* const durations = policy_.fork_cost_us == 0 ? nullptr : durations_.of(work);
+  const bool times = policy_.fork_cost_us != 0 || tasks_ != nullptr;
+  KernelDurations* const durations = times ? durations_.of(work) : nullptr;
   Stream* const stream = choice.stream;
   Waits waits;
   Status status = keep_parent_reachable(*stream);
@@ -207,7 +206,7 @@ Status Scheduler::start(const Work& work, Computation& who, const Dependencies& 
   PERGOLA_TRY(status);
   if (at_once) return status;
   if (work.prepare != nullptr) PERGOLA_TRY((*work.prepare)(*stream->queue));
-  if (recorder_ != nullptr) return enqueue_recorded(work, *stream, enqueue);
+  if (recorder_ != nullptr) return enqueue_recorded(work, *stream, enqueue, durations);
   if (timed_from != nullptr) return enqueue_timed(work, *stream, enqueue, std::move(timed_from));
   return enqueue(*stream->queue);
 }
@@ -430,6 +429,11 @@ Result<device::EventPtr> Scheduler::event_of(Ticket ticket) {
   std::unique_lock lock(mutex_);
   PERGOLA_TRY(refuse_inside_call());
   launch_held();
+  if ((ticket & (kHeldTicket | kTaskTicket)) == kTaskTicket) {
+    if (device::EventPtr event = event_of_task(ticket)) return event;
+    lock.unlock();
+    return record();
+  }
   if ((ticket & kHeldTicket) != 0) {
     const std::uint64_t number = ticket & ~kHeldTicket;
     if (number >= held_resolved_)
@@ -609,8 +613,19 @@ Status Scheduler::tell_failure() {
 }
 
 Result<device::EventPtr> Scheduler::record() {
+  std::unique_lock lock(mutex_);
+  PERGOLA_TRY(refuse_inside_call());
+  PERGOLA_TRY(await_all_tasks(lock));
+  return record_streams_locked();
+}
+
+Result<device::EventPtr> Scheduler::record_streams() {
   const std::lock_guard lock(mutex_);
   PERGOLA_TRY(refuse_inside_call());
+  return record_streams_locked();
+}
+
+Result<device::EventPtr> Scheduler::record_streams_locked() {
   launch_held();
   poll_all();
   boost::container::small_vector<Stream*, 8> busy;
@@ -644,6 +659,7 @@ Result<device::EventPtr> Scheduler::record() {
 Status Scheduler::synchronize() {
   std::unique_lock lock(mutex_);
   PERGOLA_TRY(refuse_inside_call());
+  PERGOLA_TRY(await_all_tasks(lock));
   launch_held();
   boost::container::small_vector<MarkPtr, 8> marks;
   std::vector<std::uint64_t> positions;  // of all streams, as they are now
@@ -708,6 +724,7 @@ Status Scheduler::failure() {
   const std::lock_guard lock(mutex_);
   launch_held();
   poll_all();
+  if (tasks_ != nullptr && tasks_->host != nullptr) forget_ended_tasks();
   return tell_failure();
 }
 
@@ -717,7 +734,7 @@ void Scheduler::retire(std::unique_ptr<Resource> resource, std::shared_ptr<const
   std::vector<std::shared_ptr<const void>> ended;
   const std::lock_guard lock(mutex_);
   launch_held();
-  Retired retired{std::move(memory), {}};
+  Retired retired{std::move(memory), {}, {}};
   const auto add = [&](const Computation& user) {
     for (auto& [stream, position] : retired.users)
       if (stream == user.stream) {
@@ -729,6 +746,10 @@ void Scheduler::retire(std::unique_ptr<Resource> resource, std::shared_ptr<const
   resource->for_each_user(add);
   if (universal_writer_ != nullptr) add(*universal_writer_);
   for (const Computation* reader : universal_readers_) add(*reader);
+  if (tasks_ != nullptr && !tasks_->open.empty()) {
+    retired.tasks = std::move(resource->tasks().readers);
+    if (resource->tasks().writer != 0) retired.tasks.push_back(resource->tasks().writer);
+  }
   resource->clear(pool_);
   retired_.push_back(std::move(retired));
   reap(ended);
@@ -738,7 +759,8 @@ void Scheduler::reap(std::vector<std::shared_ptr<const void>>& out) {
   if (retired_.empty()) return;
   poll_all();
   std::erase_if(retired_, [&](Retired& retired) {
-    bool ended = true;
+    if (!retired.tasks.empty()) std::erase_if(retired.tasks, [&](TaskId task) { return task_has_ended(task); });
+    bool ended = retired.tasks.empty();
     for (const auto& [stream, position] : retired.users) {
       if (stream->knows_end_of(position)) continue;
       ended = false;

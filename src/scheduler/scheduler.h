@@ -41,6 +41,7 @@
 #include "src/scheduler/policy.h"
 #include "src/scheduler/recorder.h"
 #include "src/scheduler/resource.h"
+#include "src/scheduler/task_launches.h"
 #include "src/scheduler/work.h"
 
 namespace pergola::scheduler {
@@ -53,7 +54,7 @@ struct Counters {
 };
 
 // Where a piece of work is: position on its stream << 10 | index of the stream; or, with the highest bit, how many
-// launches were held back before this one.
+// launches were held back before this one; or, with the next, how many ran as tasks.
 using Ticket = std::uint64_t;
 
 class Scheduler {
@@ -117,12 +118,25 @@ class Scheduler {
   // throw.
   using Function = FunctionRef<Status(void* stream)>;
   Status call(const Work& work, bool synchronous, Function function);
-  // An event at the end of all work so far.
+  // An event at the end of all work so far; launches that run as tasks are waited for.
   Result<device::EventPtr> record();
+  // Of all work on streams.
+  Result<device::EventPtr> record_streams();
   // Waits for all work so far, reports the first failure since the last call and clears it.
   Status synchronize();
   // The first failure that is known and not reported by synchronize() yet. Asks the events that have ended.
   Status failure();
+
+  // ── Launches that run as tasks (task_launches.h, scheduler_tasks.cc) ──
+  // The pool, once there is one, for a policy that has tasks.
+  void set_task_host(std::shared_ptr<TaskHost> host);
+  // Instead of submit(), which is to follow where the answer is no: whether the launch has been spawned. For a policy
+  // that has tasks. May wait for the resident kernel's start.
+  Result<bool> offer_task(const Work& work, bool wants_event, TaskForms& forms, Ticket* ticket);
+  bool takes_tasks() const { return tasks_ != nullptr; }
+  void set_task_bounds(const TaskBounds& bounds);  // for tests and measurements
+  // Waits for all of them, and lets go of the pool.
+  void end_tasks();
 
   Counters counters();
   GraphCounters graph_counters();
@@ -157,10 +171,11 @@ class Scheduler {
   struct Retired {
     std::shared_ptr<const void> memory;  // a buffer, a texture
     std::vector<std::pair<Stream*, std::uint64_t>> users;
+    std::vector<TaskId> tasks;
   };
 
   static constexpr unsigned kTicketStreamBits = 10;  // parse_policy() allows no more streams
-  static constexpr Ticket kHeldTicket = Ticket{1} << 63;
+  static constexpr Ticket kHeldTicket = Ticket{1} << 63, kTaskTicket = Ticket{1} << 62;
   static constexpr std::size_t kHeldTickets = 1024;
   // Computations: launches that are timed are asked whether they have ended.
   static constexpr std::uint64_t kSettlesEach = 8;
@@ -226,6 +241,26 @@ class Scheduler {
   void poll_all();
   bool is_behind_another(const Stream& stream) const;
   Status synchronize_queues(std::unique_lock<std::mutex>& lock);
+  std::optional<NoTask> reason_for_no_task(const Work& work, bool wants_event, TaskForms& forms,
+                                           std::shared_ptr<TaskForm>& form);
+  std::optional<NoTask> reason_to_keep_device();
+  bool has_parents(const Work& work);
+  void count_in_a_row(std::optional<NoTask> why);
+  static TaskTally& tally_of(WorkSite& site);
+  void note_task(const Work& work, TaskId id, Ticket* ticket);
+  bool task_has_ended(TaskId id);
+  void learn_end_of_task(TaskId id, const Status& outcome);
+  void forget_ended_tasks();
+  TaskId blocking_task(std::span<const Access> accesses, Mode universal);
+  Status await_turn(std::unique_lock<std::mutex>& lock, const Work& work, Deadline deadline = std::nullopt);
+  Status await_task(std::unique_lock<std::mutex>& lock, TaskId id, HeldFromTasks* held, Deadline deadline);
+  Status await_all_tasks(std::unique_lock<std::mutex>& lock);
+  device::EventPtr event_of_task(Ticket ticket);
+  TasksReport tasks_locked() const;
+  Mode mode_among_launches(Mode mode) const {
+    return policy_.dependency == DependencyPolicy::kNoConst && reads(mode) ? Mode::kReadWrite : mode;
+  }
+  Result<device::EventPtr> record_streams_locked();
   Dependencies host_parents(const Access& access);
   bool blocked_by_host(std::span<const Access> accesses, Mode universal) const;
   HostAccess register_host_access(const Access& access);
@@ -239,7 +274,7 @@ class Scheduler {
   Status refuse_on_this_thread() const;
   Status wait_unlocked(std::unique_lock<std::mutex>& lock, std::span<const MarkPtr> marks,
                        Deadline deadline = std::nullopt);
-  Status enqueue_recorded(const Work& work, Stream& stream, Enqueue enqueue);
+  Status enqueue_recorded(const Work& work, Stream& stream, Enqueue enqueue, const KernelDurations* durations);
   HostSlice open_host(HostKind kind, const Access& access);  // recorder_ is there
   std::optional<HostSlice> open_host_wait(const Access& access, const Dependencies& parents);
   void close_host_wait(std::optional<HostSlice> slice);
@@ -281,6 +316,7 @@ class Scheduler {
   std::unique_ptr<GraphLowering> lowering_;                        // null where the policy has no graphs
   std::deque<std::pair<std::uint64_t, WorkDetail>> held_details_;  // while something is recorded, by number of the held
   std::uint64_t launches_apart_ = 0;                               // that cannot be part of a graph
+  std::unique_ptr<TaskLaunches> tasks_;                            // null where the policy has no tasks
   // Of launches held back, numbered from 0, the tickets once they are launched: the latest, by number modulo the size.
   std::vector<Ticket> held_tickets_;
   std::uint64_t held_count_ = 0, held_resolved_ = 0;

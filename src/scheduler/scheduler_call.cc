@@ -87,7 +87,7 @@ Status Scheduler::begin_call(std::unique_lock<std::mutex>& lock, const Work& wor
   PERGOLA_ASSIGN(void* const any_handle, streams_.front()->queue->native_handle());
   synchronous = synchronous || any_handle == nullptr;
   while (true) {
-    host_access_ended_.wait(lock, [&] { return !blocked_by_host(work.accesses, work.universal); });
+    PERGOLA_TRY(await_turn(lock, work));
     launch_held();
     for (const Access& access : work.accesses) access.resource->collect(access.range, access.mode, call.parents);
     universal_dependencies(Mode::kNone, any_write, nullptr, call.parents);

@@ -16,7 +16,8 @@ bool Scheduler::may_be_of_a_graph(const Work& work) {
 
 std::optional<Status> Scheduler::submit_again(const CallText& text, Ticket* ticket) {
   std::unique_lock lock(mutex_);
-  if (lowering_ == nullptr || recorder_ != nullptr || calls_under_way_ != 0 || !host_accesses_.empty())
+  if (lowering_ == nullptr || tasks_ != nullptr || recorder_ != nullptr || calls_under_way_ != 0 ||
+      !host_accesses_.empty())
     return std::nullopt;
   const Launch* const launch = lowering_->expected(text);
   if (launch == nullptr) return std::nullopt;
@@ -157,6 +158,7 @@ GraphsReport Scheduler::graphs_locked() const {
   GraphsReport report;
   if (lowering_ != nullptr) report = lowering_->report();
   report.apart = launches_apart_;
+  report.tasks = tasks_locked();
   if (policy_.graphs == Graphs::kOff)
     report.off = "the policy is graphs=off";
   else if (policy_.execution == Execution::kSync)

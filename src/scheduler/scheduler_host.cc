@@ -41,6 +41,7 @@ Scheduler::HostAccess Scheduler::try_host_access(const Access& access, bool ask)
   const std::lock_guard lock(mutex_);
   launch_held();
   if (!refuse_inside_call().ok() || blocked_by_host(std::span(&access, 1), Mode::kNone)) return {};
+  if (blocking_task(std::span(&access, 1), Mode::kNone) != 0) return {};
   for (const bool asked : {false, true}) {
     Dependencies parents = host_parents(access);
     if (parents.empty()) return failure_.ok() && skip_.ok() ? register_host_access(access) : HostAccess();
@@ -58,7 +59,7 @@ Result<Scheduler::HostAccess> Scheduler::begin_host_access(const Access& access,
   PERGOLA_TRY(refuse_inside_call());
   // Again from the start where another thread has submitted something in between.
   while (true) {
-    host_access_ended_.wait(lock, [&] { return !blocked_by_host(std::span(&access, 1), Mode::kNone); });
+    PERGOLA_TRY(await_turn(lock, {.accesses = std::span(&access, 1)}, deadline));
     launch_held();
     Dependencies parents = host_parents(access);
     if (parents.empty()) {

@@ -6,10 +6,16 @@
 
 namespace pergola::scheduler {
 
-Status Scheduler::enqueue_recorded(const Work& work, Stream& stream, Enqueue enqueue) {
+Status Scheduler::enqueue_recorded(const Work& work, Stream& stream, Enqueue enqueue,
+                                   const KernelDurations* durations) {
   PERGOLA_ASSIGN(device::EventPtr start, stream.queue->record());
+  const auto before = std::chrono::steady_clock::now();
   PERGOLA_TRY(enqueue(*stream.queue));
+  const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - before;
   PERGOLA_ASSIGN(const MarkPtr end, record_on(stream, MarkFor::kTime));
+  // Without times no launch would be a task where a trace is on.
+  if (tasks_ != nullptr && durations != nullptr && durations_.wants(*durations))
+    durations_.add(work, start, end->event, took.count());
   std::uint64_t bytes = 0;
   for (const Access& access : work.accesses)
     if (access.resource->id() != kParameterBlocks) bytes += access.range.end - access.range.begin;

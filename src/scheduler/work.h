@@ -58,6 +58,14 @@ struct KernelCall {
   const CallText* text = nullptr;
 };
 
+// What whoever submits holds and tasks under way may need to go on. Submitting gives it back while it waits for tasks.
+class HeldFromTasks {
+ public:
+  virtual ~HeldFromTasks() = default;
+  virtual void release() = 0;
+  virtual Status acquire() = 0;
+};
+
 struct Work {
   WorkKind kind = WorkKind::kKernel;
   WorkSite* site = nullptr;  // of Scheduler::site()
@@ -70,6 +78,7 @@ struct Work {
   // Called under the lock with the queue that the work goes on, once that waits for what the work depends on and before
   // the work is queued. May be null.
   const FunctionRef<Status(device::Queue&)>* prepare = nullptr;
+  HeldFromTasks* held_from_tasks = nullptr;  // acquired when the work is submitted, and afterwards
 };
 
 }  // namespace pergola::scheduler

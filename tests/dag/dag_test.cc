@@ -11,6 +11,8 @@
 
 #include "src/runtime/local_session.h"
 #include "src/runtime/runtime.h"
+#include "src/runtime/small_tasks.h"
+#include "src/session/task_pool.h"
 
 namespace pergola {
 namespace {
@@ -232,43 +234,69 @@ class Program {
   std::uint32_t turn_number_ = 0;  // as launches are given it
 };
 
+// Every launch that may be a task is short enough, whatever the machine, and worth a resident kernel's start.
+void take_every_task(session::Session& session) {
+  dynamic_cast<runtime::LocalSession&>(session).scheduler().set_task_bounds({.most_ns = 1e9, .launches_in_a_row = 0});
+}
+
+// Launches come so fast that all would come after others under way, were nothing waited for now and then.
+void settle_small_tasks(runtime::LocalSession& session, int turn) {
+  if (session.small_tasks() == nullptr || turn % 3 == 0) return;
+  session.small_tasks()->settle();
+  EXPECT_TRUE(session.synchronize().ok());
+}
+
+std::uint64_t launches_as_tasks(session::Session& session) {
+  std::uint64_t sum = 0;
+  for (const auto& kernel : dynamic_cast<runtime::LocalSession&>(session).scheduler().graphs().tasks.kernels)
+    sum += kernel.tally.tasks;
+  return sum;
+}
+
 class Dag : public ::testing::TestWithParam<const char*> {
  protected:
   static const char* device_name() { return std::getenv("PERGOLA_DEVICE") == nullptr ? "cpu" : ""; }
+  static session::SessionPtr open() {
+    auto session = runtime::create_session(device_name(), GetParam());
+    EXPECT_TRUE(session.ok()) << session.message();
+    if (session.ok()) take_every_task(**session);
+    return session.ok() ? *session : nullptr;
+  }
 };
 
 TEST_P(Dag, RandomPrograms_EqualTheSequentialOrder) {
   const std::uint64_t programs = number_from("PERGOLA_DAG_PROGRAMS", 40);
   const std::uint64_t first = number_from("PERGOLA_DAG_SEED", std::random_device{}());
-  auto session = runtime::create_session(device_name(), GetParam());
-  ASSERT_TRUE(session.ok()) << session.message();
+  const auto session = open();
+  ASSERT_NE(session, nullptr);
   for (std::uint64_t i = 0; i < programs && !HasFailure(); ++i) {
     SCOPED_TRACE(fmt::format("PERGOLA_DAG_SEED={} PERGOLA_DAG_PROGRAMS=1", first + i));
-    auto module = (*session)->load_text(kPtx, {});  // its variable begins anew
+    auto module = session->load_text(kPtx, {});  // its variable begins anew
     ASSERT_TRUE(module.ok()) << module.message();
-    Program(**session, **module, first + i).run(30);
+    Program(*session, **module, first + i).run(30);
   }
 }
 
 TEST_P(Dag, LongProgram_EqualsTheSequentialOrder) {
   const std::uint64_t seed = number_from("PERGOLA_DAG_SEED", std::random_device{}());
   SCOPED_TRACE(fmt::format("PERGOLA_DAG_SEED={}", seed));
-  auto session = runtime::create_session(device_name(), GetParam());
-  ASSERT_TRUE(session.ok()) << session.message();
-  auto module = (*session)->load_text(kPtx, {});
+  const auto session = open();
+  ASSERT_NE(session, nullptr);
+  auto module = session->load_text(kPtx, {});
   ASSERT_TRUE(module.ok()) << module.message();
-  Program(**session, **module, seed).run(1500);
+  Program(*session, **module, seed).run(1500);
 }
 
 TEST_P(Dag, TurnsOfTheSameLaunches_EqualTheSequentialOrder) {
   const std::uint64_t asked = number_from("PERGOLA_DAG_PROGRAMS", 40), programs = asked / 16 + 1;
   const std::uint64_t first = number_from("PERGOLA_DAG_SEED", std::random_device{}());
-  auto session = runtime::create_session(device_name(), GetParam());
-  ASSERT_TRUE(session.ok()) << session.message();
-  scheduler::Scheduler& scheduler = dynamic_cast<runtime::LocalSession&>(**session).scheduler();
+  const auto session = open();
+  ASSERT_NE(session, nullptr);
+  auto& local = dynamic_cast<runtime::LocalSession&>(*session);
+  scheduler::Scheduler& scheduler = local.scheduler();
   for (std::uint64_t i = 0; i < programs && !HasFailure(); ++i) {
     SCOPED_TRACE(fmt::format("PERGOLA_DAG_SEED={} PERGOLA_DAG_PROGRAMS={}: program {}", first, asked, i));
-    auto module = (*session)->load_text(kPtx, {});
+    auto module = session->load_text(kPtx, {});
     ASSERT_TRUE(module.ok()) << module.message();
     // Now as ever, now as long as it takes, so that chunks are completed on a slow machine too.
     scheduler.set_graph_patience(i % 2 == 0 ? std::chrono::seconds(1) : std::chrono::seconds(0));
@@ -276,12 +304,16 @@ TEST_P(Dag, TurnsOfTheSameLaunches_EqualTheSequentialOrder) {
     // The first has turns long enough to become graphs whatever it draws (Recurrence::kConfirm); short ones whose
     // scalars change need not.
     const int launches = i == 0 ? 80 : 3 + static_cast<int>((first + i) % 30);
-    Program(**session, **module, first + i).run_turns(launches, 40, [&] {
+    Program(*session, **module, first + i).run_turns(launches, 40, [&] {
       if (++turn % 10 == 0) scheduler.settle_graphs();
+      settle_small_tasks(local, turn);
     });
   }
   if (std::string_view(GetParam()) == "graphs=always") {
     EXPECT_GT(scheduler.graph_counters().launches, 0u) << fmt::format("PERGOLA_DAG_SEED={}", first);
+  }
+  if (std::string_view(GetParam()).starts_with("tasks=small")) {
+    EXPECT_GT(launches_as_tasks(*session), 0u) << fmt::format("PERGOLA_DAG_SEED={}", first);
   }
 }
 
@@ -289,13 +321,40 @@ INSTANTIATE_TEST_SUITE_P(Policies, Dag,
                          ::testing::Values("execution=async", "retrieve-new-stream=always-new",
                                            "retrieve-parent-stream=same-as-parent", "dependency=no-const",
                                            "execution=sync", "max-streams=2", "max-streams=1", "graphs=always",
-                                           "graphs=off"),
+                                           "graphs=off", "tasks=small", "tasks=small,dependency=no-const",
+                                           "tasks=small,graphs=always"),
                          [](const auto& policy) {
                            std::string name = policy.param;
                            for (char& c : name)
                              if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
                            return name;
                          });
+
+// By a resident kernel, which fills the device: it leaves for each launch that is none, and comes back.
+TEST(DagOfASession, TasksOfAResidentKernel_EqualTheSequentialOrder) {
+#if defined(PERGOLA_TSAN)
+  GTEST_SKIP() << "TSan does not connect the device half's fences with the host";
+#endif
+  const std::uint64_t first = number_from("PERGOLA_DAG_SEED", std::random_device{}());
+  auto session =
+      runtime::create_session(std::getenv("PERGOLA_DEVICE") == nullptr ? "cpu" : "", "tasks=small,graphs=off");
+  ASSERT_TRUE(session.ok()) << session.message();
+  session::TaskPoolOptions resident;
+  resident.executor = session::TaskExecutor::kResident;
+  const auto pool = (*session)->task_pool(resident);
+  ASSERT_TRUE(pool.ok()) << pool.message();
+  take_every_task(**session);
+  for (std::uint64_t i = 0; i < 3 && !::testing::Test::HasFailure(); ++i) {
+    SCOPED_TRACE(fmt::format("PERGOLA_DAG_SEED={}: program {}", first, i));
+    auto module = (*session)->load_text(kPtx, {});
+    ASSERT_TRUE(module.ok()) << module.message();
+    int turn = 0;
+    Program(**session, **module, first + i).run_turns(12, 30, [&] {
+      settle_small_tasks(dynamic_cast<runtime::LocalSession&>(**session), ++turn);
+    });
+  }
+  EXPECT_GT(launches_as_tasks(**session), 0u) << fmt::format("PERGOLA_DAG_SEED={}", first);
+}
 
 // A pure chain needs one stream, and arrays that only readers share none of each other.
 TEST(DagOfASession, Picture_ShowsLaunchesAndWhyTheyAreOrdered) {

@@ -23,7 +23,10 @@ class CpuTaskRunner final : public TaskRunner {
     return crew_->kind(module, kernel, config);
   }
   Result<Id> spawn(const KindPtr& kind, std::span<const std::byte> parameters, bool high_priority) override {
-    return crew_->spawn(kind, parameters, high_priority);
+    return crew_->spawn(kind, parameters, high_priority, true);
+  }
+  Result<Id> try_spawn(const KindPtr& kind, std::span<const std::byte> parameters) override {
+    return crew_->spawn(kind, parameters, false, false);
   }
   Result<std::uint64_t> handle_of(const KindPtr& kind, bool high_priority) override {
     return crew_->handle_of(kind, high_priority);

@@ -77,7 +77,7 @@ Status TaskCrew::open_slot(Slot& slot, const TaskRunner::KindPtr& given, std::sp
 }
 
 Result<TaskCrew::Id> TaskCrew::spawn(const TaskRunner::KindPtr& given, std::span<const std::byte> parameters,
-                                     bool high_priority) {
+                                     bool high_priority, bool waits) {
   const auto* kind = static_cast<const Kind*>(given.get());
   if (kind == nullptr || kind->crew != this || parameters.size() != kind->parameter_bytes)
     return PERGOLA_ERROR(kInvalidArgument, "The task's kind is {}.",
@@ -89,6 +89,7 @@ Result<TaskCrew::Id> TaskCrew::spawn(const TaskRunner::KindPtr& given, std::span
     return !cancelled_.ok() || (!free_.empty() && (high_priority || high_wait_for_room_ == 0));
   };
   if (!may_go()) {
+    if (!waits) return Id{0};
     ++wait_for_room_;
     high_wait_for_room_ += high_priority ? 1 : 0;
     has_room_.wait(lock, may_go);

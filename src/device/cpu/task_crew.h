@@ -64,7 +64,9 @@ class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
   void start(std::uint32_t threads);
 
   Result<TaskRunner::KindPtr> kind(const ModulePtr& module, const Kernel& kernel, const LaunchConfig& config) const;
-  Result<Id> spawn(const TaskRunner::KindPtr& kind, std::span<const std::byte> parameters, bool high_priority);
+  // Where there is no room, it waits or gives 0.
+  Result<Id> spawn(const TaskRunner::KindPtr& kind, std::span<const std::byte> parameters, bool high_priority,
+                   bool waits);
   Result<std::uint64_t> handle_of(const TaskRunner::KindPtr& kind, bool high_priority);
   Status wait(Id id, Deadline deadline);
   Result<bool> check(Id id);
