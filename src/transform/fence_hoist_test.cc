@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 // Of a kernel `k` with pointers p, q in %rd1, %rd2, numbers n, m in %r1, %r2, %tid.x in %r3, %ntid.x in %r4.
-TaskBody fenced(const std::string& text, bool hoists = true) {
+TaskBody hoisted(const std::string& text, bool hoists = true) {
   const auto module = ptx::parse(
       ".version 8.3\n.target sm_90\n.address_size 64\n.func f() { ret; }\n"
       ".visible .entry k(.param .u64 p, .param .u64 q, .param .u32 n, .param .u32 m)\n{\n"
@@ -39,7 +39,7 @@ TaskBody fenced(const std::string& text, bool hoists = true) {
   EXPECT_TRUE(ptx::verify(*again).ok()) << ptx::verify(*again).message() << ptx::print(body->module);
   return *body;
 }
-std::string text_of(const TaskBody& body) {
+std::string hoisted_text(const TaskBody& body) {
   return ptx::print(body.module);
 }
 
@@ -74,13 +74,13 @@ TEST(FenceHoist, WhatIsKnownAtTheBegin_IsCheckedThere) {
                                       "add.s64 %rd7, %rd2, %rd6; st.global.u32 [%rd7], 1;")},
   };
   for (const auto& [what, text] : cases) {
-    const TaskBody body = fenced(text);
+    const TaskBody body = hoisted(text);
     EXPECT_GT(body.fence_counts.hoisted, 0u) << what;
-    const std::string got = text_of(body);
+    const std::string got = hoisted_text(body);
     const std::size_t known = got.find("$again_known:"), checked = got.find("$pergola_checked:");
     ASSERT_NE(known, std::string::npos) << what;
     EXPECT_EQ(got.substr(known, checked - known).find("pergola_fence_bad"), std::string::npos) << what << got;
-    EXPECT_EQ(text_of(fenced(text, false)).find("pergola_fence_known"), std::string::npos);
+    EXPECT_EQ(hoisted_text(hoisted(text, false)).find("pergola_fence_known"), std::string::npos);
   }
 }
 
@@ -107,7 +107,7 @@ TEST(FenceHoist, WhatIsNotKnown_IsCheckedInBothVersions) {
                 "st.global.u32 [%rd2], 1;")},
   };
   for (const auto& [what, text] : cases) {
-    const std::string got = text_of(fenced(text));
+    const std::string got = hoisted_text(hoisted(text));
     const std::size_t known = got.find("$again_known:"), checked = got.find("$pergola_checked:");
     if (known == std::string::npos) continue;  // nothing is
     EXPECT_NE(got.substr(known, checked - known).find("pergola_fence_bad"), std::string::npos) << what << got;
@@ -115,38 +115,38 @@ TEST(FenceHoist, WhatIsNotKnown_IsCheckedInBothVersions) {
 }
 
 TEST(FenceHoist, IndicesThatMayWrap_AreRequiredNotTo) {
-  EXPECT_THAT(text_of(fenced(loop("0", "1", "lt.s32 %p1, %r5, %r1",
+  EXPECT_THAT(hoisted_text(hoisted(loop("0", "1", "lt.s32 %p1, %r5, %r1",
                                   "mad.lo.s32 %r6, %r5, %r2, 7; mul.wide.s32 %rd6, %r6, 4;"
                                   "add.s64 %rd7, %rd1, %rd6; st.global.u32 [%rd7], 1;"))),
               HasSubstr("2147483647"));
   // Nobody asks whether a count to 64 wraps.
-  EXPECT_THAT(text_of(fenced(loop("0", "1", "lt.s32 %p1, %r5, 64"))), Not(HasSubstr("2147483647")));
+  EXPECT_THAT(hoisted_text(hoisted(loop("0", "1", "lt.s32 %p1, %r5, 64"))), Not(HasSubstr("2147483647")));
 }
 
 TEST(FenceHoist, Alignment_IsAskedOfThePointerAlone_WhereStepsKeepIt) {
-  EXPECT_THAT(text_of(fenced(loop("0", "1", "lt.s32 %p1, %r5, %r1", "st.global.v2.u32 [%rd5], {%r1, %r1};"))),
+  EXPECT_THAT(hoisted_text(hoisted(loop("0", "1", "lt.s32 %p1, %r5, %r1", "st.global.v2.u32 [%rd5], {%r1, %r1};"))),
               Not(HasSubstr("$again_known")))
       << "steps of four bytes, accesses of eight";
-  EXPECT_THAT(text_of(fenced(loop("0", "2", "lt.s32 %p1, %r5, %r1", "st.global.v2.u32 [%rd5], {%r1, %r1};"))),
+  EXPECT_THAT(hoisted_text(hoisted(loop("0", "2", "lt.s32 %p1, %r5, %r1", "st.global.v2.u32 [%rd5], {%r1, %r1};"))),
               AllOf(HasSubstr("$again_known"), HasSubstr(", 7;\n")));
 }
 
 TEST(FenceHoist, LanesThatMeet_GoOneWay) {
   const std::string stores = loop("%r3", "%r4", "lt.s32 %p1, %r5, %r1");
-  EXPECT_THAT(text_of(fenced(stores)), Not(HasSubstr("vote.sync")));
-  EXPECT_THAT(text_of(fenced(stores + "bar.sync 0;")),
+  EXPECT_THAT(hoisted_text(hoisted(stores)), Not(HasSubstr("vote.sync")));
+  EXPECT_THAT(hoisted_text(hoisted(stores + "bar.sync 0;")),
               HasSubstr("vote.sync.all.pred %pergola_fence_known, %pergola_fence_known, %pergola_live;"));
 }
 
 TEST(FenceHoist, SmallBodies_StayAsTheyAre) {
-  const TaskBody body = fenced("st.global.u32 [%rd1], 1;");
+  const TaskBody body = hoisted("st.global.u32 [%rd1], 1;");
   EXPECT_EQ(body.fence_counts.hoisted, 0u);
-  EXPECT_THAT(text_of(body), Not(HasSubstr("pergola_fence_known")));
+  EXPECT_THAT(hoisted_text(body), Not(HasSubstr("pergola_fence_known")));
 }
 
 TEST(FenceHoist, FailuresAreSpelledAsWithoutIt) {
   const std::string text = loop("0", "1", "lt.s32 %p1, %r5, %r1");
-  const TaskBody with = fenced(text), without = fenced(text, false);
+  const TaskBody with = hoisted(text), without = hoisted(text, false);
   ASSERT_EQ(without.fences.size(), 1u);
   ASSERT_EQ(with.fences.size(), 1u) << "the other copy has no check";
   EXPECT_EQ(with.fences[0].place, without.fences[0].place);
