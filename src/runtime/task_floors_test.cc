@@ -21,7 +21,7 @@ using session::Number;
 using session::TaskExecutor;
 using namespace std::chrono_literals;
 
-constexpr char kSource[] = R"(
+constexpr char kFloorsSource[] = R"(
 extern "C" __global__ void add_at(unsigned* counts, unsigned at, unsigned steps) {
   unsigned value = at;
   for (unsigned n = 0; n < steps; ++n) value = value * 1664525u + 1013904223u;
@@ -46,7 +46,7 @@ class TaskFloorsTest : public testing::TestWithParam<TaskExecutor> {
     auto made = create_session(device == nullptr ? "cpu" : device, "");
     ASSERT_TRUE(made.ok()) << made.message();
     session_ = *made;
-    auto module = session_->load_text(kSource, {});
+    auto module = session_->load_text(kFloorsSource, {});
     ASSERT_TRUE(module.ok()) << module.message();
     module_ = *module;
     session::TaskPoolOptions options;
