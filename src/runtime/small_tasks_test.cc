@@ -21,7 +21,7 @@ using session::TaskExecutor;
 using ::testing::HasSubstr;
 using Words = std::vector<std::uint32_t>;
 
-constexpr char kSource[] = R"(
+constexpr char kSmallTasksSource[] = R"(
 extern "C" __global__ void bump(unsigned* x, unsigned steps) {  // loses one where two run at once
   if (threadIdx.x != 0) return;
   unsigned value = x[0], noise = value;
@@ -51,7 +51,7 @@ class SmallTasksTest : public testing::TestWithParam<TaskExecutor> {
     options.executor = GetParam();
     ASSERT_TRUE(session_->task_pool(options).ok());
     local().scheduler().set_task_bounds({.most_ns = 1e9, .launches_in_a_row = 0});
-    auto module = session_->load_text(kSource, {});
+    auto module = session_->load_text(kSmallTasksSource, {});
     ASSERT_TRUE(module.ok()) << module.message();
     module_ = *module;
   }
