@@ -24,7 +24,7 @@ away=' analysis_test base_test ptx_test source_test tool_test instruction_table_
  device_null_test device_cuda_test transform_test executor_test capi_test c11_test fairness_test corpus_run_test launches_test
  examples_test cpu_device_bench footprints_soundness_test block_programs_test block_patterns_test
  recorded_patterns_test relations_soundness_test block_patterns_bench
- corpus_footprints_test block_orders_test random_chains_test device_cpu_blocks_test block_schedule_bench lowered_programs_test '
+ analysis_affine_test fence_hoist_test corpus_footprints_test block_orders_test random_chains_test device_cpu_blocks_test block_schedule_bench lowered_programs_test '
 for program in "$bin"/*_test "$bin"/*_bench; do
   case ${away//$'\n'/ } in *" $(basename "$program") "*) continue ;; esac
   [ -x "$program" ] && programs+=("$(basename "$program")")
