@@ -48,7 +48,7 @@ class KeptCallText {
   const void* kernel_ = nullptr;
   std::size_t config_bytes_ = 0;
   std::uint64_t dropped_ = 0, moved_ = 0;
-  boost::container::small_vector<std::byte, 280> bytes_;  // the configuration's, then the arguments'
+  boost::container::small_vector<std::byte, 400> bytes_;  // the configuration's, then the arguments'
 };
 
 }  // namespace pergola

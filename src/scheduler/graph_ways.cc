@@ -74,7 +74,7 @@ void GraphWays::settle() {
   changed_ = true;
   for (std::size_t i = 1; i < ways_.size(); ++i)
     if (ways_[i].best_ns != 0 && ways_[0].best_ns != 0 && ways_[i].best_ns < ways_[chosen_].best_ns &&
-        ways_[i].best_ns < ways_[0].best_ns * kGain)
+        ways_[i].best_ns < std::min(ways_[0].best_ns * kGain, ways_[0].best_ns - kGainNs))
       chosen_ = i;
   std::string times;
   for (const Way& way : ways_)
