@@ -39,14 +39,27 @@ std::optional<GraphSpec> longest_first(const GraphSpec& spec, std::span<const do
   for (std::size_t i = 0; i < count; ++i)
     if (missing[i] == 0) ready.push_back(static_cast<NodeId>(i));
   std::make_heap(ready.begin(), ready.end(), is_later);
-  while (!ready.empty()) {
-    std::pop_heap(ready.begin(), ready.end(), is_later);
-    order.push_back(ready.back());
-    ready.pop_back();
+  const auto put_back = [&](NodeId node) {
+    ready.push_back(node);
+    std::push_heap(ready.begin(), ready.end(), is_later);
+  };
+  std::optional<NodeId> next;  // that can follow the last one
+  while (next || !ready.empty()) {
+    if (!next) {
+      std::pop_heap(ready.begin(), ready.end(), is_later);
+      next = ready.back();
+      ready.pop_back();
+    }
+    order.push_back(*next);
+    next.reset();
     for (const NodeId child : children[order.back()]) {
       if (--missing[child] != 0) continue;
-      ready.push_back(child);
-      std::push_heap(ready.begin(), ready.end(), is_later);
+      if (next && is_later(child, *next)) {
+        put_back(child);
+        continue;
+      }
+      if (next) put_back(*next);
+      next = child;
     }
   }
   PERGOLA_CHECK(order.size() == count);

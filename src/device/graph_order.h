@@ -1,8 +1,11 @@
-// In which order a graph's nodes are made. Where several may run at once a device starts them in that order, as far as
-// there is room: so a node that much has to wait for should come before one that nothing waits for.
+// In which order a graph's nodes are made. Where several may run at once a device is given them in that order: so the
+// launches that the longest way through the graph consists of should come before those that run beside it.
 //
-//   a ─▶ b ─▶ c ─▶ d        as launched: e f g a b c d       longest first: a e b f c g d
-//   e    f    g                 a starts when e, f and g leave room
+//   a ─▶ b ─▶ c ─▶ d        as launched: e f g h a b c d       longest way first: a b c d e f g h
+//   e ─▶ f    g ─▶ h
+//
+// (On an H200, two chains of five launches whose first ones both fill the device: 40.4 us with the short one
+// first, 37.2 with the long one first, 40.0 with the two in turns.)
 #pragma once
 
 #include <optional>
@@ -12,9 +15,9 @@
 
 namespace pergola::device {
 
-// The same nodes with the same dependencies, at each step the one of those whose dependencies are there that has the
-// most left until the end, itself included: list scheduling by critical path. `weights` are by node, what each takes;
-// with none given, nodes count alike. None where that is the order they have. No node may start early
+// The same nodes with the same dependencies: of those whose dependencies are there the one that has the most left until
+// the end, itself included, then what can follow it, as far as it goes, and so on. `weights` are by node, what each
+// takes; with none given, nodes count alike. None where that is the order they have. No node may start early
 // (GraphNode::early_after).
 std::optional<GraphSpec> longest_first(const GraphSpec& spec, std::span<const double> weights);
 

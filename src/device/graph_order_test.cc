@@ -28,9 +28,19 @@ TEST(GraphOrder, ALongChainLaunchedLast_ComesFirst) {
   const GraphSpec spec = graph_of({{}, {}, {}, {}, {3}, {4}});
   const std::optional<GraphSpec> ordered = longest_first(spec, {});
   ASSERT_TRUE(ordered);
-  EXPECT_THAT(order_of(*ordered), ElementsAre(3, 4, 0, 1, 2, 5));
+  EXPECT_THAT(order_of(*ordered), ElementsAre(3, 4, 5, 0, 1, 2));
   EXPECT_THAT(ordered->nodes[1].after, ElementsAre(0));
-  EXPECT_THAT(ordered->nodes[5].after, ElementsAre(1));
+  EXPECT_THAT(ordered->nodes[2].after, ElementsAre(1));
+}
+
+TEST(GraphOrder, ChainsThatMeet_ComeOneAfterTheOther) {
+  //  0 ─▶ 1 ─┐
+  //  2 ─▶ 3 ─▶ 4 ─▶ 5
+  const GraphSpec spec = graph_of({{}, {0}, {}, {2}, {3}, {1, 4}});
+  const std::optional<GraphSpec> ordered = longest_first(spec, {});
+  ASSERT_TRUE(ordered);
+  EXPECT_THAT(order_of(*ordered), ElementsAre(2, 3, 4, 0, 1, 5));
+  EXPECT_THAT(ordered->nodes[5].after, ElementsAre(4, 2));
 }
 
 TEST(GraphOrder, WhatANodeTakes_Counts) {
