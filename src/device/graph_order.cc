@@ -1,7 +1,7 @@
 #include "src/device/graph_order.h"
 
 #include <algorithm>
-#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "src/base/check.h"
@@ -43,23 +43,19 @@ std::optional<GraphSpec> longest_first(const GraphSpec& spec, std::span<const do
     ready.push_back(node);
     std::push_heap(ready.begin(), ready.end(), is_later);
   };
-  std::optional<NodeId> next;  // that can follow the last one
-  while (next || !ready.empty()) {
-    if (!next) {
+  constexpr NodeId kNone = ~NodeId{0};
+  NodeId next = kNone;  // that can follow the last one
+  while (next != kNone || !ready.empty()) {
+    if (next == kNone) {
       std::pop_heap(ready.begin(), ready.end(), is_later);
       next = ready.back();
       ready.pop_back();
     }
-    order.push_back(*next);
-    next.reset();
-    for (const NodeId child : children[order.back()]) {
+    order.push_back(std::exchange(next, kNone));
+    for (NodeId child : children[order.back()]) {
       if (--missing[child] != 0) continue;
-      if (next && is_later(child, *next)) {
-        put_back(child);
-        continue;
-      }
-      if (next) put_back(*next);
-      next = child;
+      if (next == kNone || is_later(next, child)) std::swap(next, child);
+      if (child != kNone) put_back(child);
     }
   }
   PERGOLA_CHECK(order.size() == count);
