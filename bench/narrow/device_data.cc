@@ -17,6 +17,7 @@ std::vector<Range> split(std::size_t tasks, std::size_t count) {
 }
 
 DeviceData::DeviceData(const bench::Gpu& on, const Problem& of) : gpu(on), problem(of) {
+  gpu.enter();  // a session that went took the context from its thread
   const auto allocate = [&](std::size_t bytes) {
     CUdeviceptr address = 0;
     check(gpu->cuMemAlloc(&address, std::max<std::size_t>(bytes, 256)), "allocating device memory");

@@ -46,7 +46,7 @@ struct Covered {
 class BlockAccess {
  public:
   BlockAccess(const SymbolicAccess& access, const FootprintTerms& terms, std::span<const IterationBound> bounds)
-      : access_(access), terms_(terms), ranges_(terms, bounds), ids_(terms_in(access)), intervals_(ids_.size()) {
+      : access_(access), ranges_(terms, bounds), ids_(terms_in(access)), intervals_(ids_.size()) {
     for (const Affine::Part& part : access.offset.parts) in_offset_.push_back(index_of(part.term));
     for (const Affine& guard : access.guards) {
       auto& indices = in_guards_.emplace_back();
@@ -115,7 +115,6 @@ class BlockAccess {
   }
 
   const SymbolicAccess& access_;
-  const FootprintTerms& terms_;
   BlockRanges ranges_;
   std::vector<TermId> ids_;
   std::vector<Interval> intervals_;  // by index into ids_

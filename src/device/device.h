@@ -58,6 +58,11 @@ class Device {
 
   // Success while the device works; kDeviceLost with the cause once it cannot be used any more by this process.
   virtual Status health() const = 0;
+
+  // A kernel that stays until it is told to leave is about to be launched, and has left. In between a driver would wait
+  // for it with whatever it is to free, so that is kept: with the last of such kernels it goes. Thread-safe.
+  virtual void resident_begins() {}
+  virtual void resident_ends() {}
 };
 
 using DevicePtr = std::shared_ptr<Device>;

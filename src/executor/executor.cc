@@ -303,8 +303,17 @@ Status Executor::start() {
   config.grid = {blocks_, 1, 1};
   config.block = {kThreads, 1, 1};
   config.dynamic_shared_bytes = arena_bytes_;
-  PERGOLA_TRY(queue_->launch(program_.module, *program_.kernel, config, std::as_bytes(std::span(&parameters, 1))));
-  PERGOLA_ASSIGN(ended_, queue_->record_untimed());
+  device_->resident_begins();
+  Status started = queue_->launch(program_.module, *program_.kernel, config, std::as_bytes(std::span(&parameters, 1)));
+  if (started.ok()) {
+    Result<device::EventPtr> ended = queue_->record_untimed();
+    started = ended.status();
+    if (ended.ok()) ended_ = std::move(*ended);
+  }
+  if (!started.ok()) {
+    device_->resident_ends();
+    return started;
+  }
   ++launches_;
   started_at_.store(steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
   running_.store(true, std::memory_order_release);
@@ -319,6 +328,7 @@ Status Executor::park_locked() {
       std::atomic_ref(host<abi::TaskRing>(rings_memory_)[n].parks).store(launches_, std::memory_order_release);
     const Status status = ended_->wait();
     ended_ = nullptr;
+    device_->resident_ends();
     if (!status.ok()) {
       failure_ =
           Error{status.code(),

@@ -134,9 +134,14 @@ Result<session::ArrayPtr> LocalSession::allocate(session::ElementType type, std:
                          element_bytes);
   auto resource = scheduler_->create_resource(count * element_bytes);  // also frees what nobody uses any more
   const bool managed = scheduler_->policy().memory == scheduler::Memory::kManaged;
-  PERGOLA_ASSIGN(auto buffer, device_->allocate(count * element_bytes,
-                                                managed ? device::MemoryKind::kManaged : device::MemoryKind::kDevice));
-  return session::ArrayPtr(std::make_shared<LocalArray>(shared_from_this(), std::move(buffer), std::move(resource),
+  const auto kind = managed ? device::MemoryKind::kManaged : device::MemoryKind::kDevice;
+  Result<device::BufferPtr> buffer = device_->allocate(count * element_bytes, kind);
+  if (buffer.code() == Code::kResourceExhausted && has_tasks()) {
+    PERGOLA_ASSIGN(const Quiet quiet, quiet_tasks());  // what was freed beside the resident kernel goes with it
+    buffer = device_->allocate(count * element_bytes, kind);
+  }
+  if (!buffer.ok()) return buffer.status();
+  return session::ArrayPtr(std::make_shared<LocalArray>(shared_from_this(), std::move(*buffer), std::move(resource),
                                                         type, element_bytes, count));
 }
 

@@ -78,6 +78,7 @@ Result<std::shared_ptr<Context>> Context::create(std::shared_ptr<const Driver> d
 // every call, and its driver state goes with the process.
 Context::~Context() {
   enter_quietly();
+  for (const auto& call : kept_frees_) call();
   for (const auto& free : free_events_)
     for (CUevent event : free) driver_->cuEventDestroy(event);
   for (std::byte* memory : free_staging_) driver_->cuMemFreeHost(memory);
@@ -128,7 +129,8 @@ Result<CUevent> Context::take_event(bool timed) const {
     }
   }
   CUevent event = nullptr;
-  PERGOLA_TRY(check(driver_->cuEventCreate(&event, timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING), "creating an event"));
+  PERGOLA_TRY(
+      check(driver_->cuEventCreate(&event, timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING), "creating an event"));
   return event;
 }
 
@@ -142,6 +144,38 @@ void Context::give_event(CUevent event, bool timed) const {
   }
   enter_quietly();
   driver_->cuEventDestroy(event);
+}
+
+void Context::free(std::function<void()> call) const noexcept {
+  try {
+    const std::shared_lock freeing(frees_mutex_);
+    if (residents_ == 0) {
+      enter_quietly();
+      return call();
+    }
+  } catch (...) {  // a lock that cannot be had: as if nothing were resident
+    return call();
+  }
+  const std::unique_lock lock(frees_mutex_);
+  if (residents_ != 0) {
+    kept_frees_.push_back(std::move(call));
+    return;
+  }
+  enter_quietly();
+  call();
+}
+
+void Context::resident_begins() const {
+  const std::unique_lock lock(frees_mutex_);
+  ++residents_;
+}
+
+void Context::resident_ends() const {
+  const std::unique_lock lock(frees_mutex_);
+  if (--residents_ != 0 || kept_frees_.empty()) return;
+  enter_quietly();
+  for (const auto& call : kept_frees_) call();
+  kept_frees_.clear();
 }
 
 // Lines of the cache that one queue's word has to itself.

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -57,6 +58,12 @@ class Context {
   Result<CUevent> take_event(bool timed) const;
   void give_event(CUevent event, bool timed) const;
 
+  // Runs `call`, which frees something of the driver's, now; or, while kernels are resident, when the last of them has
+  // left: the driver would wait for them.
+  void free(std::function<void()> call) const noexcept;
+  void resident_begins() const;
+  void resident_ends() const;
+
   // A word that no queue has; none where the driver writes none. The owner gives it back.
   HostWord take_word() const;
   void give_word(HostWord word) const;
@@ -93,6 +100,9 @@ class Context {
   mutable std::vector<std::byte*> free_staging_;
   mutable std::vector<HostWord> free_words_;
   mutable std::vector<void*> word_pages_;
+  mutable std::shared_mutex frees_mutex_;  // guards the two below; shared while something is freed
+  mutable std::uint32_t residents_ = 0;
+  mutable std::vector<std::function<void()>> kept_frees_;
   mutable std::shared_mutex ranges_mutex_;  // guards host_ranges_
   mutable std::map<const std::byte*, HostRange> host_ranges_;
 };

@@ -50,13 +50,11 @@ std::shared_ptr<CudaBuffer> CudaBuffer::adopt(ContextPtr context, const ForeignM
 CudaBuffer::~CudaBuffer() {
   KnownMemory::instance().remove(address_, size_bytes_);
   if (owner_ != nullptr) return;
-  context_->enter_quietly();
-  if (kind_ != MemoryKind::kHostVisible) {
-    context_->driver().cuMemFree(address_);
-    return;
-  }
+  const Driver& driver = context_->driver();  // stands until the context has run what it keeps
+  if (kind_ != MemoryKind::kHostVisible)
+    return context_->free([&driver, address = address_] { driver.cuMemFree(address); });
   context_->remove_host_range(host_);
-  context_->driver().cuMemFreeHost(host_);
+  context_->free([&driver, host = host_] { driver.cuMemFreeHost(host); });
 }
 
 }  // namespace pergola::device::cuda

@@ -133,6 +133,8 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   }
 
   Status health() const override { return context_->health(); }
+  void resident_begins() override { context_->resident_begins(); }
+  void resident_ends() override { context_->resident_ends(); }
 
  private:
   const ContextPtr context_;

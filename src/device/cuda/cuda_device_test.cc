@@ -303,6 +303,25 @@ TEST_F(CudaDevice, StickyError_LosesTheDeviceForGood) {
   }
 }
 
+// A driver frees nothing until kernels that stay have left.
+TEST_F(CudaDevice, WhatIsFreedBesideAResidentKernel_GoesWhenTheLastHasLeft) {
+  const DevicePtr device = open();
+  BufferPtr memory = std::move(device->allocate(64, MemoryKind::kDevice)).value();
+  BufferPtr pinned = std::move(device->allocate(64, MemoryKind::kHostVisible)).value();
+  device->resident_begins();
+  device->resident_begins();
+  memory.reset();
+  pinned.reset();
+  device->resident_ends();
+  EXPECT_EQ(control().calls("cuMemFree") + control().calls("cuMemFreeHost"), 0);
+  device->resident_ends();
+  EXPECT_EQ(control().calls("cuMemFree"), 1);
+  EXPECT_EQ(control().calls("cuMemFreeHost"), 1);
+  memory = std::move(device->allocate(64, MemoryKind::kDevice)).value();
+  memory.reset();
+  EXPECT_EQ(control().calls("cuMemFree"), 2) << "at once, where none is";
+}
+
 // The host finds a word that the stream has written, and asks the driver for nothing.
 TEST_F(CudaDevice, AnEventForTheHost_EndsWithoutACallOfTheDriver) {
   const DevicePtr device = open();

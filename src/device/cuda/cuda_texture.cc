@@ -21,10 +21,11 @@ class CudaTexture final : public Texture {
  public:
   explicit CudaTexture(ContextPtr context) : context_(std::move(context)) {}
   ~CudaTexture() override {
-    context_->enter_quietly();
-    if (object_ != 0) context_->driver().cuTexObjectDestroy(object_);
-    if (array_ != nullptr) context_->driver().cuArrayDestroy(array_);
-    if (memory_ != 0) context_->driver().cuMemFree(memory_);
+    context_->free([&driver = context_->driver(), object = object_, array = array_, memory = memory_] {
+      if (object != 0) driver.cuTexObjectDestroy(object);
+      if (array != nullptr) driver.cuArrayDestroy(array);
+      if (memory != 0) driver.cuMemFree(memory);
+    });
   }
   CudaTexture(const CudaTexture&) = delete;
   CudaTexture& operator=(const CudaTexture&) = delete;
