@@ -51,10 +51,12 @@ CudaBuffer::~CudaBuffer() {
   KnownMemory::instance().remove(address_, size_bytes_);
   if (owner_ != nullptr) return;
   const Driver& driver = context_->driver();  // stands until the context has run what it keeps
-  if (kind_ != MemoryKind::kHostVisible)
-    return context_->free([&driver, address = address_] { driver.cuMemFree(address); });
-  context_->remove_host_range(host_);
-  context_->free([&driver, host = host_] { driver.cuMemFreeHost(host); });
+  if (kind_ == MemoryKind::kHostVisible) {
+    context_->remove_host_range(host_);
+    context_->free([&driver, host = host_] { driver.cuMemFreeHost(host); });
+  } else {
+    context_->free([&driver, address = address_] { driver.cuMemFree(address); });
+  }
 }
 
 }  // namespace pergola::device::cuda
