@@ -20,7 +20,10 @@ namespace pergola {
 struct CallText {
   const void* kernel = nullptr;  // its handle
   std::span<const std::byte> config, arguments;
-  const std::atomic<std::uint64_t>* dropped = nullptr;  // grows before a handle that arguments may name is destroyed
+  // Grows when a handle that arguments may name has been destroyed and before what it stood for goes; what it was before
+  // any handle of this text was looked up.
+  const std::atomic<std::uint64_t>* dropped = nullptr;
+  std::uint64_t dropped_before = 0;
 };
 
 // One that was seen. Guarded by its owner's lock. An array's memory goes under that lock too, after its handle: so
@@ -32,7 +35,7 @@ class KeptCallText {
     config_bytes_ = text.config.size();
     bytes_.assign(text.config.begin(), text.config.end());
     bytes_.insert(bytes_.end(), text.arguments.begin(), text.arguments.end());
-    dropped_ = text.dropped->load(std::memory_order_acquire);
+    dropped_ = text.dropped_before;
     moved_ = moved;
   }
   void forget() { kernel_ = nullptr; }

@@ -82,7 +82,7 @@ std::optional<CallText> text_of(pergola_kernel handle, const pergola_launch_conf
       count > kLongestText || arguments->struct_size != sizeof *arguments)
     return std::nullopt;
   return CallText{handle, std::as_bytes(std::span(config, 1)), std::as_bytes(std::span(arguments, count)),
-                  &dropped_arguments};
+                  &dropped_arguments, dropped_arguments.load(std::memory_order_acquire)};
 }
 
 // A caller's bytes may change where they are.

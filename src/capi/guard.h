@@ -106,10 +106,10 @@ inline std::atomic<std::uint64_t> dropped_arguments{0};
 template <typename T>
 pergola_code destroy(typename HandleTraits<T>::Handle handle, std::string_view what) noexcept {
   return guarded([&]() -> Status {
+    const Result<std::shared_ptr<void>> object = HandleTable::instance().remove(HandleTraits<T>::kKind, handle, what);
     if constexpr (std::is_same_v<T, session::Array> || std::is_same_v<T, session::Texture>)
       dropped_arguments.fetch_add(1, std::memory_order_acq_rel);
-    // The object, when this was its last owner, goes at the end of this scope: outside the table's lock.
-    return HandleTable::instance().remove(HandleTraits<T>::kKind, handle, what).status();
+    return object.status();  // the object, when this was its last owner, goes now: outside the table's lock
   });
 }
 

@@ -60,9 +60,11 @@ class Device {
   virtual Status health() const = 0;
 
   // A kernel that stays until it is told to leave is about to be launched, and has left. In between a driver would wait
-  // for it with whatever it is to free, so that is kept: with the last of such kernels it goes. Thread-safe.
+  // for it with whatever it is to free, so that is kept, whichever session of the process lets go of it; it goes with what
+  // is freed or allocated after the last of such kernels, or with free_kept(). Thread-safe.
   virtual void resident_begins() {}
   virtual void resident_ends() {}
+  virtual void free_kept() {}
 };
 
 using DevicePtr = std::shared_ptr<Device>;

@@ -309,23 +309,31 @@ Status Executor::start() {
     Result<device::EventPtr> ended = queue_->record_untimed();
     started = ended.status();
     if (ended.ok()) ended_ = std::move(*ended);
+    ++launches_;
+    if (!ended.ok()) {  // it runs, and nobody could be told of its end
+      tell_to_park();
+      (void)queue_->synchronize();
+    }
   }
   if (!started.ok()) {
     device_->resident_ends();
     return started;
   }
-  ++launches_;
   started_at_.store(steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
   running_.store(true, std::memory_order_release);
   keeper_wakes_.notify_all();
   return {};
 }
 
+void Executor::tell_to_park() {
+  for (std::uint32_t n = 0; n < rings_.size(); ++n)
+    std::atomic_ref(host<abi::TaskRing>(rings_memory_)[n].parks).store(launches_, std::memory_order_release);
+}
+
 // Whoever holds lifecycle_ may call it.
 Status Executor::park_locked() {
   if (running_.load(std::memory_order_relaxed)) {
-    for (std::uint32_t n = 0; n < rings_.size(); ++n)
-      std::atomic_ref(host<abi::TaskRing>(rings_memory_)[n].parks).store(launches_, std::memory_order_release);
+    tell_to_park();
     const Status status = ended_->wait();
     ended_ = nullptr;
     device_->resident_ends();
@@ -418,6 +426,7 @@ void Executor::keep() {
       PERGOLA_WARN("{}", status.message());
     } else if (!is_open && steady_clock::now() - busy_at >= options_.park_after) {
       (void)park();
+      device_->free_kept();
       looks_again = true;
     } else if (is_open && stays_too_long()) {
       leave_for_a_moment();

@@ -177,6 +177,7 @@ class Executor {
   std::string lost_tasks();  // with lifecycle_, when the kernel has failed
   bool has_open_tasks();
   Status failure();  // of the resident kernel; asks its event
+  void tell_to_park();
   void keep();       // the keeper's thread
   bool stays_too_long() const;
   void leave_for_a_moment();  // the keeper's

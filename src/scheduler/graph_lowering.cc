@@ -96,7 +96,7 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
 const Launch* GraphLowering::expected(const CallText& text) const {
   if (region_ == nullptr || offered_ < look_on_until_) return nullptr;
   const bool is_expected = region_->texts[phase_].is(text, moved_.load(std::memory_order_relaxed));
-  return is_expected ? &region_->launches[phase_] : nullptr;
+  return is_expected && !region_->launches[phase_].varies() ? &region_->launches[phase_] : nullptr;
 }
 
 GraphLowering::Decision GraphLowering::again(std::span<const std::uint64_t> arriving) {
@@ -180,9 +180,13 @@ void GraphLowering::keep_one_turn() {
   const std::size_t turn = region_->turn;
   std::vector<Launch> launches(region_->launches.begin(),
                                region_->launches.begin() + static_cast<std::ptrdiff_t>(turn));
-  for (std::size_t i = turn; i < region_->launches.size(); ++i)
-    if (Launch& launch = launches[i % turn]; region_->launches[i].varies() && !launch.varies()) launch.vary();
   std::vector<KeptCallText> texts(region_->texts.begin(), region_->texts.begin() + static_cast<std::ptrdiff_t>(turn));
+  for (std::size_t i = turn; i < region_->launches.size(); ++i) {
+    Launch& launch = launches[i % turn];
+    if (!region_->launches[i].varies() || launch.varies()) continue;
+    launch.vary();
+    texts[i % turn].forget();
+  }
   std::shared_ptr<Region> one = region_->with(std::move(launches), std::move(texts));
   std::copy_n(region_->cut_before.begin(), turn, one->cut_before.begin());
   one->cuts = region_->cuts - 1;

@@ -38,7 +38,7 @@ class VaryingScalars : public SchedulerTest {
     std::uint64_t pointer = 0;
   };
   void launch(const std::string& name, std::vector<std::string> in, std::vector<std::string> out, double ns,
-              std::uint64_t pointer = 0) {
+              std::uint64_t pointer = 0, const CallText* text = nullptr) {
     std::vector<Access> accesses;
     for (const std::string& each : in) accesses.push_back(all(each, Mode::kRead));
     for (const std::string& each : out) accesses.push_back(all(each, Mode::kWrite));
@@ -47,7 +47,8 @@ class VaryingScalars : public SchedulerTest {
     if (form == nullptr) form = std::make_shared<FakeForm>(!refused_.contains(name));
     const auto scalars = [] { return ByteRanges{{0, sizeof(double)}}; };
     const FunctionRef<ByteRanges()> ask = scalars;
-    const KernelCall call{module_, kernels_[name], config_, std::as_bytes(std::span(&parameters, 1)), &ask, &form};
+    const KernelCall call{module_, kernels_[name], config_, std::as_bytes(std::span(&parameters, 1)), &ask, &form,
+                          text};
     const Work work{.site = scheduler->site(name), .accesses = accesses, .call = &call};
     const Status status = scheduler->submit(work, [&](device::Queue& queue) {
       return queue.launch(call.module, call.kernel, call.config, call.parameters);
@@ -85,6 +86,7 @@ class VaryingScalars : public SchedulerTest {
   std::map<std::string, FakeKernel> kernels_;
   std::map<std::string, std::shared_ptr<BlockForm>> forms_;
   std::set<std::string> refused_;
+  std::atomic<std::uint64_t> dropped_{0};
 };
 
 TEST_F(VaryingScalars, ALoopWithAStepNumber_RunsAsGraphs) {
@@ -149,6 +151,42 @@ TEST_F(VaryingScalars, AScalarThatWasConstant_FlushesOnceAndGoesIntoABlock) {
   EXPECT_EQ(graphs().back().durations_ns.at(50 - 32), 9000);
   EXPECT_EQ(scheduler->graph_counters().flushed, flushed);
   EXPECT_EQ(scheduler->graph_counters().regions, 1u);
+}
+
+// Turns that end in a wait become one turn (GraphLowering::keep_one_turn), whose launches take what they are given now,
+// also those of which another turn's was found to change, and also where they are known by their text.
+TEST_F(VaryingScalars, AScalarThatChangedInALaterTurn_ChangesInTheOneTurnThatIsKept) {
+  open_always();
+  const auto write = [&](int i, double ns) {
+    const std::string name = "k" + std::to_string(i), config = "1x32";
+    const CallText text{&kernels_[name], std::as_bytes(std::span(config)), std::as_bytes(std::span(&ns, 1)), &dropped_,
+                        dropped_.load()};
+    if (!scheduler->submit_again(text, nullptr)) launch(name, {"x"}, {"x"}, ns, 0, &text);
+  };
+  const auto turn_of = [&](double ns) {
+    for (int i = 0; i < 4; ++i) write(i, i == 1 ? ns : 100 + i);
+  };
+  const auto settled_turn = [&](double ns) {
+    turn_of(ns);
+    ASSERT_TRUE(scheduler->synchronize().ok());
+    scheduler->settle_graphs();
+  };
+  const auto total_ns = [&] {
+    double sum = 0;
+    for (const Step& step : device->state().of(Step::Kind::kLaunch)) sum += step.end_ns - step.start_ns;
+    for (const Step& step : graphs())
+      for (const double ns : step.durations_ns) sum += ns;
+    return sum;
+  };
+  for (int i = 0; i < 40; ++i) turn_of(5);
+  scheduler->settle_graphs();
+  for (int i = 0; i < 17; ++i) turn_of(i == 10 ? 7 : 5);  // once, somewhere in the middle of the region
+  for (int i = 0; i < 6; ++i) settled_turn(5);
+  for (const double ns : {7., 5., 5., 9., 5., 7., 5.}) {
+    const double before = total_ns();
+    settled_turn(ns);
+    EXPECT_EQ(total_ns() - before, 100 + ns + 102 + 103) << "given " << ns;
+  }
 }
 
 TEST_F(VaryingScalars, AnotherPointer_IsAnotherRegion) {

@@ -55,8 +55,26 @@ bool is_sticky(CUresult result) {
   }
 }
 
+namespace {
+
+// Never destroyed: the last context may go while the process ends.
+std::shared_ptr<Residents> residents_of(const Driver& driver, int ordinal) {
+  static std::mutex& mutex = *new std::mutex;
+  static auto& all = *new std::map<std::pair<const Driver*, int>, std::shared_ptr<Residents>>;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<Residents>& residents = all[{&driver, ordinal}];
+  if (residents == nullptr) residents = std::make_shared<Residents>();
+  return residents;
+}
+
+}  // namespace
+
 Context::Context(std::shared_ptr<const Driver> driver, CUdevice device, CUcontext handle, int ordinal)
-    : driver_(std::move(driver)), device_(device), handle_(handle), id_(fmt::format("cuda:{}", ordinal)) {}
+    : driver_(std::move(driver)),
+      device_(device),
+      handle_(handle),
+      id_(fmt::format("cuda:{}", ordinal)),
+      residents_(residents_of(*driver_, ordinal)) {}
 
 Result<std::shared_ptr<Context>> Context::create(std::shared_ptr<const Driver> driver, int ordinal) {
   int count = 0;
@@ -78,7 +96,7 @@ Result<std::shared_ptr<Context>> Context::create(std::shared_ptr<const Driver> d
 // every call, and its driver state goes with the process.
 Context::~Context() {
   enter_quietly();
-  for (const auto& call : kept_frees_) call();
+  free_kept();
   for (const auto& free : free_events_)
     for (CUevent event : free) driver_->cuEventDestroy(event);
   for (std::byte* memory : free_staging_) driver_->cuMemFreeHost(memory);
@@ -147,35 +165,39 @@ void Context::give_event(CUevent event, bool timed) const {
 }
 
 void Context::free(std::function<void()> call) const noexcept {
+  free_kept();
   try {
-    const std::shared_lock freeing(frees_mutex_);
-    if (residents_ == 0) {
-      enter_quietly();
-      return call();
+    {
+      const std::shared_lock freeing(residents_->mutex);
+      if (residents_->count == 0) {
+        enter_quietly();
+        return call();
+      }
     }
-  } catch (...) {  // a lock that cannot be had: as if nothing were resident
-    return call();
+    const std::unique_lock lock(residents_->mutex);
+    residents_->kept_frees.push_back(call);  // where the last has just left, for whoever frees next
+  } catch (...) {                            // no memory for keeping it
+    call();
   }
-  const std::unique_lock lock(frees_mutex_);
-  if (residents_ != 0) {
-    kept_frees_.push_back(std::move(call));
-    return;
-  }
-  enter_quietly();
-  call();
 }
 
 void Context::resident_begins() const {
-  const std::unique_lock lock(frees_mutex_);
-  ++residents_;
+  const std::unique_lock lock(residents_->mutex);
+  ++residents_->count;
 }
 
 void Context::resident_ends() const {
-  const std::unique_lock lock(frees_mutex_);
-  if (--residents_ != 0 || kept_frees_.empty()) return;
+  const std::unique_lock lock(residents_->mutex);
+  --residents_->count;
+}
+
+// None begins meanwhile.
+void Context::free_kept() const {
+  const std::unique_lock lock(residents_->mutex);
+  if (residents_->count != 0 || residents_->kept_frees.empty()) return;
   enter_quietly();
-  for (const auto& call : kept_frees_) call();
-  kept_frees_.clear();
+  for (const auto& call : residents_->kept_frees) call();
+  residents_->kept_frees.clear();
 }
 
 // Lines of the cache that one queue's word has to itself.
@@ -186,10 +208,13 @@ HostWord Context::take_word() const {
   if (free_words_.empty()) {
     void* page = nullptr;
     if (driver_->cuMemHostAlloc(&page, kPageBytes, CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS) return {};
+    CUdeviceptr address = 0;
+    if (driver_->cuMemHostGetDevicePointer(&address, page, 0) != CUDA_SUCCESS) {
+      driver_->cuMemFreeHost(page);
+      return {};
+    }
     word_pages_.push_back(page);
     std::memset(page, 0, kPageBytes);
-    CUdeviceptr address = 0;
-    if (driver_->cuMemHostGetDevicePointer(&address, page, 0) != CUDA_SUCCESS) return {};
     for (std::size_t at = 0; at < kPageBytes; at += kLineBytes)
       free_words_.push_back(
           {reinterpret_cast<const std::uint32_t*>(static_cast<const std::byte*>(page) + at), address + at});

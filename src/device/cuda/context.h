@@ -26,6 +26,14 @@
 
 namespace pergola::device::cuda {
 
+// The kernels that are resident on one GPU, of all sessions of the process: a driver waits for any of them. `mutex` guards
+// the rest; it is shared while something is freed, so that none begins meanwhile.
+struct Residents {
+  std::shared_mutex mutex;
+  std::uint32_t count = 0;
+  std::vector<std::function<void()>> kept_frees;
+};
+
 class Context {
  public:
   static Result<std::shared_ptr<Context>> create(std::shared_ptr<const Driver> driver, int ordinal);
@@ -34,6 +42,7 @@ class Context {
   Context& operator=(const Context&) = delete;
 
   const Driver& driver() const { return *driver_; }
+  const std::shared_ptr<const Driver>& shared_driver() const { return driver_; }
   CUdevice device() const { return device_; }
   CUcontext handle() const { return handle_; }
   const std::string& id() const { return id_; }  // "cuda:0"
@@ -58,11 +67,12 @@ class Context {
   Result<CUevent> take_event(bool timed) const;
   void give_event(CUevent event, bool timed) const;
 
-  // Runs `call`, which frees something of the driver's, now; or, while kernels are resident, when the last of them has
-  // left: the driver would wait for them.
+  // Runs `call`, which frees something of the driver's, now; or, while kernels are resident, later (free_kept()): the
+  // driver would wait for them.
   void free(std::function<void()> call) const noexcept;
   void resident_begins() const;
   void resident_ends() const;
+  void free_kept() const;  // where none is resident
 
   // A word that no queue has; none where the driver writes none. The owner gives it back.
   HostWord take_word() const;
@@ -100,9 +110,7 @@ class Context {
   mutable std::vector<std::byte*> free_staging_;
   mutable std::vector<HostWord> free_words_;
   mutable std::vector<void*> word_pages_;
-  mutable std::shared_mutex frees_mutex_;  // guards the two below; shared while something is freed
-  mutable std::uint32_t residents_ = 0;
-  mutable std::vector<std::function<void()>> kept_frees_;
+  const std::shared_ptr<Residents> residents_;
   mutable std::shared_mutex ranges_mutex_;  // guards host_ranges_
   mutable std::map<const std::byte*, HostRange> host_ranges_;
 };

@@ -6,6 +6,7 @@ namespace pergola::device::cuda {
 
 Result<std::shared_ptr<CudaBuffer>> CudaBuffer::create(ContextPtr context, std::size_t size_bytes, MemoryKind kind) {
   PERGOLA_TRY(context->enter());
+  context->free_kept();
   const Driver& driver = context->driver();
   const std::size_t bytes = std::max<std::size_t>(size_bytes, 1);  // the driver refuses 0
   const std::string doing = fmt::format("allocating {} bytes", size_bytes);
@@ -31,6 +32,7 @@ Result<std::shared_ptr<CudaBuffer>> CudaBuffer::create(ContextPtr context, std::
 Result<std::shared_ptr<CudaBuffer>> CudaBuffer::create_managed(ContextPtr context, std::size_t size_bytes,
                                                                ManagedAccess access) {
   PERGOLA_TRY(context->enter());
+  context->free_kept();
   CUdeviceptr address = 0;
   const unsigned flags = access == ManagedAccess::kConcurrent ? CU_MEM_ATTACH_GLOBAL : CU_MEM_ATTACH_HOST;
   PERGOLA_TRY(context->check(context->driver().cuMemAllocManaged(&address, std::max<std::size_t>(size_bytes, 1), flags),
@@ -50,12 +52,12 @@ std::shared_ptr<CudaBuffer> CudaBuffer::adopt(ContextPtr context, const ForeignM
 CudaBuffer::~CudaBuffer() {
   KnownMemory::instance().remove(address_, size_bytes_);
   if (owner_ != nullptr) return;
-  const Driver& driver = context_->driver();  // stands until the context has run what it keeps
+  const std::shared_ptr<const Driver>& driver = context_->shared_driver();
   if (kind_ == MemoryKind::kHostVisible) {
     context_->remove_host_range(host_);
-    context_->free([&driver, host = host_] { driver.cuMemFreeHost(host); });
+    context_->free([driver, host = host_] { driver->cuMemFreeHost(host); });
   } else {
-    context_->free([&driver, address = address_] { driver.cuMemFree(address); });
+    context_->free([driver, address = address_] { driver->cuMemFree(address); });
   }
 }
 

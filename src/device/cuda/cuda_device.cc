@@ -135,6 +135,7 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   Status health() const override { return context_->health(); }
   void resident_begins() override { context_->resident_begins(); }
   void resident_ends() override { context_->resident_ends(); }
+  void free_kept() override { context_->free_kept(); }
 
  private:
   const ContextPtr context_;

@@ -315,11 +315,38 @@ TEST_F(CudaDevice, WhatIsFreedBesideAResidentKernel_GoesWhenTheLastHasLeft) {
   device->resident_ends();
   EXPECT_EQ(control().calls("cuMemFree") + control().calls("cuMemFreeHost"), 0);
   device->resident_ends();
+  device->free_kept();
   EXPECT_EQ(control().calls("cuMemFree"), 1);
   EXPECT_EQ(control().calls("cuMemFreeHost"), 1);
   memory = std::move(device->allocate(64, MemoryKind::kDevice)).value();
   memory.reset();
   EXPECT_EQ(control().calls("cuMemFree"), 2) << "at once, where none is";
+}
+
+// A driver waits for kernels of all sessions; who goes leaves what it freed to the others.
+TEST_F(CudaDevice, WhatIsFreedBesideAnothersResidentKernel_IsKeptToo) {
+  const DevicePtr resident = open();
+  resident->resident_begins();
+  {
+    const DevicePtr other = open();
+    std::move(other->allocate(64, MemoryKind::kDevice)).value().reset();
+  }
+  EXPECT_EQ(control().calls("cuMemFree"), 0);
+  resident->resident_ends();
+  const BufferPtr next = std::move(resident->allocate(64, MemoryKind::kDevice)).value();
+  EXPECT_EQ(control().calls("cuMemFree"), 1) << "whoever allocates frees it first";
+}
+
+TEST_F(CudaDevice, WhereNoWordCanBeWritten_EventsForTheHostAreOrdinaryOnes) {
+  const DevicePtr device = open();
+  Queue& queue = queue_of(device);
+  control().fail("cuStreamWriteValue32", cuda::CUDA_ERROR_NOT_SUPPORTED, 0);
+  for (int i = 0; i < 3; ++i) {
+    const auto event = queue.record_for_host();
+    ASSERT_TRUE(event.ok()) << event.message();
+    EXPECT_TRUE((*event)->wait().ok());
+  }
+  EXPECT_EQ(control().calls("cuStreamWriteValue32"), 1) << "it is not tried again";
 }
 
 // The host finds a word that the stream has written, and asks the driver for nothing.

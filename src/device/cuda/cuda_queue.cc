@@ -60,19 +60,29 @@ Status CudaQueue::keep(std::initializer_list<std::shared_ptr<const void>> handle
 
 Result<std::shared_ptr<CudaEvent>> CudaQueue::record_locked(bool timed, Retained::Handles& ended, bool for_host) {
   PERGOLA_ASSIGN(const CUevent handle, context_->take_event(timed));
-  HostWord word;
-  if (for_host && !word_ && (word_ = context_->take_word())) word_number_ = word_.value();
-  if (for_host) word = word_;
-  auto event = std::make_shared<CudaEvent>(context_, handle, timed, word, word_number_ + 1);
   const Driver& driver = context_->driver();
-  PERGOLA_TRY(context_->check(driver.cuEventRecord(handle, stream_), "recording an event"));
-  if (word) {
-    PERGOLA_TRY(context_->check(driver.cuStreamWriteValue32(stream_, word.address, word_number_ + 1, 0),
-                                "having a stream tell the host how far it is"));
-    ++word_number_;
+  if (const CUresult result = driver.cuEventRecord(handle, stream_); result != CUDA_SUCCESS) {
+    context_->give_event(handle, timed);
+    return context_->check(result, "recording an event");
   }
+  const HostWord word = for_host ? tell_host() : HostWord();
+  auto event = std::make_shared<CudaEvent>(context_, handle, timed, word, word_number_);
   if (retained_.seal(event, timed)) retained_.release_ended(ended);
   return event;
+}
+
+// The word, which the stream will bring to word_number_; none where it cannot: the event is enough.
+HostWord CudaQueue::tell_host() {
+  if (has_no_word_) return {};
+  if (!word_) {
+    word_ = context_->take_word();
+    if (word_) word_number_ = word_.value();
+  }
+  has_no_word_ =
+      !word_ || context_->driver().cuStreamWriteValue32(stream_, word_.address, word_number_ + 1, 0) != CUDA_SUCCESS;
+  if (has_no_word_) return {};
+  ++word_number_;
+  return word_;
 }
 
 Status CudaQueue::launch(const ModulePtr& module, const Kernel& kernel, const LaunchConfig& config,

@@ -57,13 +57,16 @@ class CudaQueue final : public Queue {
   // Under the lock: an event behind all work so far, which the handles kept so far wait for.
   Result<std::shared_ptr<CudaEvent>> record_locked(bool timed, Retained::Handles& ended, bool for_host = false);
 
+  HostWord tell_host();
+
   const ContextPtr context_;
   const std::shared_ptr<const Device> device_;
   const CUstream stream_;
-  std::mutex mutex_;      // guards the order of the stream, and the four below
+  std::mutex mutex_;      // guards the order of the stream, and the five below
   StagingRing staging_;
   Retained retained_;
   HostWord word_;                 // taken when first wanted
+  bool has_no_word_ = false;       // one could not be had, or not be written
   std::uint32_t word_number_ = 0;  // it comes to that when what is queued has ended
 };
 

@@ -21,10 +21,10 @@ class CudaTexture final : public Texture {
  public:
   explicit CudaTexture(ContextPtr context) : context_(std::move(context)) {}
   ~CudaTexture() override {
-    context_->free([&driver = context_->driver(), object = object_, array = array_, memory = memory_] {
-      if (object != 0) driver.cuTexObjectDestroy(object);
-      if (array != nullptr) driver.cuArrayDestroy(array);
-      if (memory != 0) driver.cuMemFree(memory);
+    context_->free([driver = context_->shared_driver(), object = object_, array = array_, memory = memory_] {
+      if (object != 0) driver->cuTexObjectDestroy(object);
+      if (array != nullptr) driver->cuArrayDestroy(array);
+      if (memory != 0) driver->cuMemFree(memory);
     });
   }
   CudaTexture(const CudaTexture&) = delete;
@@ -44,7 +44,8 @@ class CudaTexture final : public Texture {
     texture.filterMode = d.filter == FilterMode::kLinear ? CU_TR_FILTER_MODE_LINEAR : CU_TR_FILTER_MODE_POINT;
     texture.flags = (d.normalized_coordinates ? CU_TRSF_NORMALIZED_COORDINATES_AS_INT : 0) |
                     (d.normalized_read ? 0 : CU_TRSF_READ_AS_INTEGER_AS_INT);
-    return context_->check(context_->driver().cuTexObjectCreate(&object_, &resource, &texture, nullptr), "making a texture object");
+    return context_->check(context_->driver().cuTexObjectCreate(&object_, &resource, &texture, nullptr),
+                           "making a texture object");
   }
 
  private:
