@@ -14,7 +14,7 @@ class CallTexts : public GraphTest {
              const std::string& more = "") {
     const std::string config = "1x32", arguments = name + more;
     const CallText text{&kernels_[name], std::as_bytes(std::span(config)), std::as_bytes(std::span(arguments)),
-                        &dropped};
+                        &dropped, dropped.load()};
     if (const std::optional<Status> again = scheduler->submit_again(text, nullptr)) {
       EXPECT_TRUE(again->ok()) << again->message();
       return true;
@@ -124,8 +124,8 @@ TEST_F(CallTexts, InsideALibraryCall_LaunchesAreRefusedAsEver) {
   const Access accesses[] = {all("v", Mode::kReadWrite)};
   const std::string config = "1x32", arguments = "a";
   const Status status = scheduler->call({WorkKind::kLibrary, scheduler->site("gemm"), accesses}, false, [&](void*) {
-    const CallText text{&kernels_["a"], std::as_bytes(std::span(config)), std::as_bytes(std::span(arguments)),
-                        &dropped};
+    const CallText text{&kernels_["a"], std::as_bytes(std::span(config)), std::as_bytes(std::span(arguments)), &dropped,
+                        dropped.load()};
     EXPECT_FALSE(scheduler->submit_again(text, nullptr).has_value());
     return Status();
   });
