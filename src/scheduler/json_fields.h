@@ -50,6 +50,12 @@ class Fields {
     fail(fmt::format("has a '{}' that is no time in microseconds", name));
     return 0;
   }
+  double number(const char* name) {
+    const Json& value = at(name);
+    if (value.is_number()) return value.get<double>();
+    fail(fmt::format("has a '{}' that is no number", name));
+    return 0;
+  }
   device::Dim3 dim3(const char* name) {
     const Json& value = at(name);
     if (!value.is_array() || value.size() != 3) {

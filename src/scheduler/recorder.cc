@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 
 namespace pergola::scheduler {
 namespace {
@@ -24,11 +25,28 @@ Result<std::unique_ptr<Recorder>> Recorder::create(device::Device& device, std::
   if (!options.host_clock_ns) options.host_clock_ns = steady_clock_ns;
   std::unique_ptr<Recorder> recorder(new Recorder(device.info().name, std::move(policy), std::move(options)));
   PERGOLA_ASSIGN(const auto queue, device.create_queue());
-  const double before = recorder->options_.host_clock_ns();
-  PERGOLA_ASSIGN(recorder->anchor_, queue->record());
-  PERGOLA_TRY(recorder->anchor_->wait());
-  recorder->host_origin_ns_ = (before + recorder->options_.host_clock_ns()) / 2;
+  PERGOLA_TRY(recorder->take_anchor(*queue));
   return recorder;
+}
+
+// The anchor was somewhere between two looks at the host's clock. The narrowest of some tries is taken: a thread that is
+// interrupted between its looks would put the host's slices before or behind what they waited for.
+Status Recorder::take_anchor(device::Queue& queue) {
+  constexpr int kTries = 20;
+  constexpr double kNarrowNs = 10e3;
+  double narrowest = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kTries && narrowest > kNarrowNs; ++i) {
+    const double before = options_.host_clock_ns();
+    PERGOLA_ASSIGN(device::EventPtr anchor, queue.record());
+    PERGOLA_TRY(anchor->wait());
+    const double after = options_.host_clock_ns();
+    if (after - before >= narrowest) continue;
+    narrowest = after - before;
+    host_origin_ns_ = before + narrowest / 2;
+    anchor_ = std::move(anchor);
+  }
+  host_error_ns_ = narrowest / 2;
+  return {};
 }
 
 void Recorder::begin_trace(std::string path) {
@@ -39,6 +57,7 @@ Timeline Recorder::take_timeline() {
   Timeline timeline;
   timeline.device = device_;
   timeline.policy = policy_;
+  timeline.host_error_ns = host_error_ns_;
   timeline.dropped = std::exchange(dropped_, 0);
   timeline.without_time = std::exchange(without_time_, 0) + (records_.size() - settled_);
   for (const Record& record : records_)

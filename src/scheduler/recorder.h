@@ -78,6 +78,7 @@ class Recorder {
 
   Recorder(std::string device, std::string policy, RecorderOptions options)
       : device_(std::move(device)), policy_(std::move(policy)), options_(std::move(options)) {}
+  Status take_anchor(device::Queue& queue);
   double host_now_ns() const { return options_.host_clock_ns() - host_origin_ns_; }
   bool settle_one(Record& record);
   bool read_times(Record& record);
@@ -90,7 +91,7 @@ class Recorder {
   // The clock of a GPU counts in floats of milliseconds, exact only for short whiles: the anchor moves on.
   device::EventPtr anchor_;
   double anchor_ns_ = 0;
-  double host_origin_ns_ = 0;
+  double host_origin_ns_ = 0, host_error_ns_ = 0;
   std::deque<Record> records_;  // by id; the first `settled_` are settled
   std::size_t settled_ = 0;
   std::deque<HostSlice> host_;

@@ -83,6 +83,24 @@ TEST_F(Recording, TimesStreamsAndEdges_AreThoseOfTheRun) {
   EXPECT_DOUBLE_EQ(critical_path(timeline, own).length_ns, 200);
 }
 
+// The thread that brings both clocks together may be interrupted while it does so.
+TEST_F(Recording, AnInterruptionAtTheBegin_DoesNotShiftTheHostsSlices) {
+  open();
+  RecorderOptions interrupted = options();
+  interrupted.host_clock_ns = [state = &device->state(), looks = 0]() mutable {
+    if (++looks == 2) state->host_ns += 300e3;
+    return state->host_ns;
+  };
+  ASSERT_TRUE(scheduler->start_trace(file_, interrupted).ok());
+  vec();
+  ASSERT_TRUE(read("z").ok());
+  ASSERT_TRUE(scheduler->end_trace().ok());
+  const Timeline timeline = traced();
+  ASSERT_EQ(timeline.host.size(), 2u);
+  EXPECT_DOUBLE_EQ(timeline.host[0].end_ns, timeline.slices[2].end_ns);
+  EXPECT_EQ(timeline.host_error_ns, 0);
+}
+
 TEST_F(Recording, StreamsAndWaits_AreThoseWithoutOne) {
   open();
   vec();

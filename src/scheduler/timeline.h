@@ -82,6 +82,7 @@ struct Timeline {
   std::string policy;              // policy.h
   std::vector<Slice> slices;       // by id
   std::vector<HostSlice> host;     // by end
+  double host_error_ns = 0;        // the host's slices may be so far off the device's
   std::uint64_t dropped = 0;       // the oldest computations and host slices, for which there was no room
   std::uint64_t without_time = 0;  // computations that failed, were skipped, or had not ended
   GraphsReport graphs;             // since the session began

@@ -293,6 +293,7 @@ std::string print_trace(const Timeline& timeline) {
   const Json about = {{"pergola_trace", kVersion},
                       {"device", timeline.device},
                       {"policy", timeline.policy},
+                      {"host_error_ns", timeline.host_error_ns},
                       {"dropped", timeline.dropped},
                       {"without_time", timeline.without_time},
                       {"graphs", Json::parse(print_graphs(timeline.graphs))}};
@@ -313,6 +314,7 @@ Result<Timeline> parse_trace(std::string_view text, std::string_view name) {
   Timeline timeline;
   timeline.device = about.text("device");
   timeline.policy = about.text("policy");
+  if (about.has("host_error_ns")) timeline.host_error_ns = about.number("host_error_ns");
   timeline.dropped = about.count("dropped");
   timeline.without_time = about.count("without_time");
   PERGOLA_TRY(about.status());
