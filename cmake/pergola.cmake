@@ -28,6 +28,11 @@ if(PERGOLA_SANITIZE)
     target_compile_definitions(pergola_options INTERFACE PERGOLA_ASAN=1)
   endif()
 endif()
+# With a sanitizer the library is optimised a little, as tests spend their time in it, and they themselves are not.
+set(pergola_library_options)
+if(PERGOLA_SANITIZE)
+  set(pergola_library_options -O1)
+endif()
 if(PERGOLA_FUZZ)
   target_compile_options(pergola_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()
@@ -37,14 +42,17 @@ endif()
 function(pergola_precompile)
   set(CMAKE_CXX_COMPILE_OPTIONS_PIE "-fPIC" PARENT_SCOPE)  # programs as libraries: what is compiled once must suit both
   file(WRITE ${CMAKE_BINARY_DIR}/precompiled.cc "")
-  add_library(pergola_precompiled STATIC ${CMAKE_BINARY_DIR}/precompiled.cc)
-  target_link_libraries(pergola_precompiled PRIVATE pergola_options fmt::fmt spdlog::spdlog Boost::headers
-                                                    nlohmann_json::nlohmann_json)
-  target_precompile_headers(pergola_precompiled PRIVATE
-    <algorithm> <array> <atomic> <bit> <chrono> <condition_variable> <cstdint> <cstring> <deque> <filesystem> <fstream>
-    <functional> <map> <memory> <mutex> <optional> <random> <set> <span> <sstream> <string> <string_view> <thread>
-    <unordered_map> <unordered_set> <variant> <vector> <fmt/format.h> <boost/container/small_vector.hpp>
-    <boost/unordered/unordered_flat_map.hpp> <nlohmann/json.hpp>)
+  foreach(kind precompiled precompiled_library)  # clang takes only what is optimised alike
+    add_library(pergola_${kind} STATIC ${CMAKE_BINARY_DIR}/precompiled.cc)
+    target_link_libraries(pergola_${kind} PRIVATE pergola_options fmt::fmt spdlog::spdlog Boost::headers
+                                                  nlohmann_json::nlohmann_json)
+    target_precompile_headers(pergola_${kind} PRIVATE
+      <algorithm> <array> <atomic> <bit> <chrono> <condition_variable> <cstdint> <cstring> <deque> <filesystem> <fstream>
+      <functional> <map> <memory> <mutex> <optional> <random> <set> <span> <sstream> <string> <string_view> <thread>
+      <unordered_map> <unordered_set> <variant> <vector> <fmt/format.h> <boost/container/small_vector.hpp>
+      <boost/unordered/unordered_flat_map.hpp> <nlohmann/json.hpp>)
+  endforeach()
+  target_compile_options(pergola_precompiled_library PRIVATE ${pergola_library_options})
 endfunction()
 
 # For the targets of the folder and below, but for those that are compiled as users would.
@@ -54,8 +62,13 @@ function(pergola_reuse_precompiled folder)
     get_target_property(type ${target} TYPE)
     get_target_property(sources ${target} SOURCES)
     if(type MATCHES "EXECUTABLE|STATIC_LIBRARY|SHARED_LIBRARY|MODULE_LIBRARY|OBJECT_LIBRARY"
-       AND sources MATCHES "\\.cc" AND NOT target STREQUAL pergola_precompiled)
-      target_precompile_headers(${target} REUSE_FROM pergola_precompiled)
+       AND sources MATCHES "\\.cc" AND NOT target MATCHES "^pergola_precompiled")
+      get_target_property(is_library ${target} PERGOLA_LAYER)
+      if(is_library)
+        target_precompile_headers(${target} REUSE_FROM pergola_precompiled_library)
+      else()
+        target_precompile_headers(${target} REUSE_FROM pergola_precompiled)
+      endif()
     endif()
   endforeach()
   get_property(children DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
@@ -82,6 +95,8 @@ function(pergola_layer)
   if(sources)
     add_library(${target} STATIC ${sources})
     target_link_libraries(${target} PUBLIC pergola_options ${links})
+    set_target_properties(${target} PROPERTIES PERGOLA_LAYER ON)
+    target_compile_options(${target} PRIVATE ${pergola_library_options})
   else()
     add_library(${target} INTERFACE)
     target_link_libraries(${target} INTERFACE pergola_options ${links})
