@@ -10,12 +10,15 @@
 //              Each launch keeps a GPU busy for some microseconds, so that there is work queued. From a new session on:
 //              the region is found and its graphs are made within the time.
 //   recurring-scalars  the same, and 63 of the 64 launches are given a number that changes every turn
+//   recurring-steady   the same region in a session that has run it for a second: graphs are made, their ways are
+//   chosen
 // Forms: driver (cuLaunchKernel, cuEventRecord, cuStreamWaitEvent by hand; GPUs only), pergola (pergola.hpp),
-// pergola-no-graphs (with graphs=off).
+// pergola-no-graphs (with graphs=off), pergola-plain-graphs (with blocks=off: without the analysis of blocks).
 // Every result is checked.
 #include <dlfcn.h>
 
 #include <cstdio>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -196,44 +199,85 @@ class TaskBench {
       measure_recurring("pergola", "", scalars_change);
       measure_recurring("pergola-no-graphs", "graphs=off", scalars_change);
     }
+    measure_steady("pergola", "");
+    measure_steady("pergola-plain-graphs", "blocks=off");
+    measure_steady("pergola-no-graphs", "graphs=off");
     return *report_;
   }
 
  private:
+  static constexpr int kRegion = 64;
+  int turns() const { return runs_ <= 3 ? 10 : 100; }
+
+  // Two chains of one kernel that meet at the end of each turn.
+  struct Recurring {
+    Recurring(const char* policy) : session("", policy) {}
+
+    void run(int turns, const std::function<unsigned(int)>& steps) {
+      for (int turn = 0; turn < turns; ++turn) {
+        for (int i = 0; i < kRegion - 1; ++i) scramble(pergola::grid(1, 1), i % 2 == 0 ? x : y, steps(turn));
+        join(pergola::grid(1, 1), x, y);
+      }
+    }
+    // The same on the host.
+    void expect(int turns, const std::function<unsigned(int)>& steps) {
+      for (int turn = 0; turn < turns; ++turn) {
+        for (int i = 0; i < kRegion - 1; ++i)
+          for (unsigned step = 0, n = steps(turn); step < n; ++step) {
+            unsigned& value = i % 2 == 0 ? want_x : want_y;
+            value = value * 1664525u + 1013904223u;
+          }
+        want_x += want_y;
+      }
+    }
+    bool is_right() { return x.read()[0] == want_x && y.read()[0] == want_y; }
+
+    const pergola::Session session;
+    const pergola::Module module = session.load_text(kPtx);
+    const pergola::Kernel scramble = module.kernel("scramble"), join = module.kernel("join");
+    pergola::Array<unsigned> x = session.array<unsigned>(1, 0u), y = session.array<unsigned>(1, 0u);
+    unsigned want_x = 0, want_y = 0;
+  };
+
   void measure_recurring(const char* form, const char* policy, bool scalars_change) {
-    constexpr int kRegion = 64;
-    const int turns = runs_ <= 3 ? 10 : 100;
     const auto steps = [&](int turn) {
       return (on_gpu_ ? 4000u : 4u) + (scalars_change ? static_cast<unsigned>(turn) : 0);
     };
     std::vector<double> times;
     bool right = true;
     for (int run = 0; run <= runs_; ++run) {
-      const pergola::Session session = pergola::Session("", policy);
-      const auto module = session.load_text(kPtx);
-      const auto scramble = module.kernel("scramble"), join = module.kernel("join");
-      auto x = session.array<unsigned>(1, 0u), y = session.array<unsigned>(1, 0u);
-      const auto one = pergola::grid(1, 1);
-      session.synchronize();
+      Recurring region(policy);
+      region.session.synchronize();
       const auto start = Clock::now();
-      for (int turn = 0; turn < turns; ++turn) {
-        for (int i = 0; i < kRegion - 1; ++i) scramble(one, i % 2 == 0 ? x : y, steps(turn));
-        join(one, x, y);
-      }
+      region.run(turns(), steps);
       const double ms = bench::ms_since(start);
-      unsigned want_x = 0, want_y = 0;
-      for (int turn = 0; turn < turns; ++turn) {
-        for (int i = 0; i < kRegion - 1; ++i)
-          for (unsigned step = 0; step < steps(turn); ++step) {
-            unsigned& value = i % 2 == 0 ? want_x : want_y;
-            value = value * 1664525u + 1013904223u;
-          }
-        want_x += want_y;
-      }
-      right &= x.read()[0] == want_x && y.read()[0] == want_y;
-      if (run != 0) times.push_back(ms / (turns * kRegion));
+      region.expect(turns(), steps);
+      right &= region.is_right();
+      if (run != 0) times.push_back(ms / (turns() * kRegion));
     }
-    report_->add(scalars_change ? "recurring-scalars" : "recurring", form, {{"batch", turns * kRegion}, {"region", kRegion}}, times, right);
+    report_->add(scalars_change ? "recurring-scalars" : "recurring", form,
+                 {{"batch", turns() * kRegion}, {"region", kRegion}}, times, right);
+  }
+
+  void measure_steady(const char* form, const char* policy) {
+    const auto steps = [&](int) { return on_gpu_ ? 4000u : 4u; };
+    const double warm_up_ms = runs_ <= 3 ? 10 : 1000;
+    Recurring region(policy);
+    std::vector<double> times;
+    bool right = true;
+    for (const auto begun = Clock::now(); bench::ms_since(begun) < warm_up_ms;) {
+      region.run(turns(), steps);
+      region.expect(turns(), steps);
+      right &= region.is_right();
+    }
+    for (int run = 0; run < runs_; ++run) {
+      const auto start = Clock::now();
+      region.run(turns(), steps);
+      times.push_back(bench::ms_since(start) / (turns() * kRegion));
+      region.expect(turns(), steps);
+      right &= region.is_right();
+    }
+    report_->add("recurring-steady", form, {{"batch", turns() * kRegion}, {"region", kRegion}}, times, right);
   }
 
   void measure_driver_chain(Driver& driver) {
