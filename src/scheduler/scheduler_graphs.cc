@@ -132,6 +132,16 @@ void Scheduler::launch_held(std::span<const Launch> launches) {
   }
 }
 
+// Work that is part of no graph: copies and fills may go ahead of what is held, all else comes behind it.
+void Scheduler::launch_held_before(const Work& work) {
+  const bool over_the_link = work.kind == WorkKind::kCopyToDevice || work.kind == WorkKind::kCopyToHost;
+  const bool may_pass = over_the_link || work.kind == WorkKind::kCopy || work.kind == WorkKind::kFill;
+  if (may_pass && work.universal == Mode::kNone)
+    launch_held_before(work.accesses, over_the_link);
+  else
+    launch_held();
+}
+
 void Scheduler::mark_end_of(const std::shared_ptr<Chunk>& chunk, Stream& stream) {
   Result<MarkPtr> mark = record_on(stream, MarkFor::kTime);
   if (mark.ok()) lowering_->ended(chunk, std::move(*mark));
