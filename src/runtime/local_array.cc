@@ -28,9 +28,9 @@ scheduler::Scheduler::Deadline deadline_after(std::optional<std::chrono::nanosec
 
 LocalArray::~LocalArray() {
   (void)end_tasks();  // a failure is told by waits for the tasks
-  managed_.reset();
   mirror_->retire();
   session_->scheduler().retire(std::move(resource_), std::move(buffer_));
+  managed_.reset();  // after what was held, which has taken it
 }
 
 Status LocalArray::begin_task(scheduler::Mode mode) const {

@@ -22,7 +22,9 @@ class LocalArray final : public session::Array {
         resource_(std::move(resource)),
         mirror_(std::make_shared<HostMirror>(*session_, buffer_, *resource_)) {
     resource_->set_address(buffer_->address());
-    if (buffer_->kind() == device::MemoryKind::kManaged) managed_.emplace(*session_, buffer_);
+    if (buffer_->kind() != device::MemoryKind::kManaged) return;
+    managed_.emplace(*session_, buffer_);
+    resource_->set_moving(&*managed_);
   }
   ~LocalArray() override;  // work in flight keeps the memory
 

@@ -155,10 +155,8 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
   const FunctionRef<Status(device::Queue&)> prepare = take_all;
   scheduler::Work work{scheduler::WorkKind::kKernel, state_.site, accesses, universal};
   work.detail = &describe;
-  if (session.managed().any())
-    work.prepare = &prepare;
-  else if (plain)
-    work.call = &call;
+  if (session.managed().any()) work.prepare = &prepare;
+  if (plain && !session.managed().any_restricted()) work.call = &call;
   device::EventPtr ended;
   bool is_task = false;
   if (scheduler::TaskForms* const small = module_->small_forms_[index_].get(); small != nullptr) {

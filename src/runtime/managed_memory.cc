@@ -41,6 +41,7 @@ Status ManagedMemory::give_to_host(device::Queue& queue) {
 void ManagedMemories::add(ManagedMemory& memory) {
   const std::lock_guard lock(mutex_);
   memories_.push_back(&memory);
+  if (memory.is_restricted()) any_restricted_.store(true, std::memory_order_release);
   any_.store(true, std::memory_order_release);
 }
 

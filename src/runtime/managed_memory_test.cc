@@ -84,8 +84,7 @@ class ManagedTest : public ::testing::Test {
   }
 
   static Result<std::shared_ptr<LocalSession>> try_open(std::string_view policy) {
-    PERGOLA_ASSIGN(auto device,
-                   device::create_cuda_device(0, {.driver_library = PERGOLA_FAKE_CUDA}));
+    PERGOLA_ASSIGN(auto device, device::create_cuda_device(0, {.driver_library = PERGOLA_FAKE_CUDA}));
     return LocalSession::create(std::move(device), policy);
   }
   void open(bool concurrent, std::string_view policy = "memory=managed") {
@@ -215,6 +214,102 @@ TEST_F(ManagedTest, Concurrent_PrefetchIsWorkThatOthersWaitFor) {
   EXPECT_THAT(host(y, Access::kRead), Each(3));
 }
 
+// A turn of two launches, and 16 of them a graph. The fake runs kernels by their names, and those of other ways than the
+// plain one have others: so without blocks.
+TEST_F(ManagedTest, Concurrent_AGraphPrefetchesWhatTheHostHasHad_OnItsStreamAndBeforeIt) {
+  open(true, "memory=managed,graphs=always,blocks=off");
+  session_->scheduler().set_graph_patience(std::chrono::hours(1));
+  const ArrayPtr x = filled(1), y = filled(0), other = filled(5);
+  std::uint32_t expected = 0;
+  const auto turns = [&](int count) {
+    for (int i = 0; i < count; ++i) add_one(y), add(x, y), expected += 2;
+  };
+  turns(33);
+  session_->scheduler().settle_graphs();
+  turns(64);
+  EXPECT_THAT(host(y, Access::kRead), Each(expected));
+  session_->scheduler().settle_graphs();
+  turns(32);
+  ASSERT_TRUE(session_->synchronize().ok());
+  const std::uint64_t graphs = session_->scheduler().graph_counters().launches;
+  ASSERT_GT(graphs, 0u);
+  EXPECT_EQ(y->location(), Location::kDevice);
+  control().log();
+  turns(16);  // nothing has moved
+  EXPECT_THAT(control().log(), ::testing::MatchesRegex("(graph on [0-9]\n)+"));
+  EXPECT_THAT(host(y, Access::kReadWrite), Each(expected));
+  EXPECT_EQ(y->location(), Location::kHost);
+  control().log();
+  turns(16);
+  EXPECT_THAT(control().log(),
+              ::testing::MatchesRegex("prefetch b to device on ([0-9])\ngraph on [0-9]\n(graph on [0-9]\n)*"));
+  EXPECT_THAT(host(x, Access::kRead), Each(1));
+  EXPECT_THAT(host(y, Access::kRead), Each(expected));
+  turns(1);  // held, and then launched one by one: each prefetches what it uses
+  control().log();
+  EXPECT_THAT(host(y, Access::kRead), Each(expected));
+  EXPECT_THAT(control().log(), ::testing::MatchesRegex("prefetch b to device on [0-9]\nadd_one on [0-9]\nprefetch a to "
+                                                       "device on [0-9]\nadd on [0-9]\n(.*)"));
+  EXPECT_GT(session_->scheduler().graph_counters().launches, graphs);
+}
+
+// What stands before a launch is not looked at where its text is known: that the host has had an array is.
+TEST_F(ManagedTest, Concurrent_LaunchesKnownByTheirText_PrefetchWhatTheHostHasHad) {
+  open(true, "memory=managed,graphs=always,blocks=off");
+  session_->scheduler().set_graph_patience(std::chrono::hours(1));
+  const ArrayPtr x = filled(0);
+  const auto kernel = module_->kernel("add_one");
+  ASSERT_TRUE(kernel) << kernel.message();
+  const std::atomic<std::uint64_t> dropped{0};
+  const std::uint64_t bytes[] = {x->address(), x->count()};
+  const CallText text{kernel->get(), {}, std::as_bytes(std::span(bytes)), &dropped, 0};
+  std::uint32_t expected = 0, by_text = 0;
+  const auto launches = [&](int count) {
+    for (int i = 0; i < count; ++i, ++expected) {
+      std::optional<Status> again = (*kernel)->launch_again(text, nullptr);
+      by_text += again.has_value();
+      if (!again)
+        again = (*kernel)->launch({.grid = {1, 1, 1}, .block = {32, 1, 1}},
+                                  std::vector<session::Argument>{ArrayArgument{x, 0}, count_of(x)}, nullptr, nullptr,
+                                  &text);
+      ASSERT_TRUE(again->ok()) << again->message();
+    }
+  };
+  for (int i = 0; i < 6; ++i) {
+    launches(32);
+    EXPECT_THAT(host(x, Access::kRead), Each(expected));
+    session_->scheduler().settle_graphs();
+  }
+  EXPECT_EQ(x->location(), Location::kHost);
+  control().log();
+  by_text = 0;
+  launches(32);
+  EXPECT_EQ(by_text, 32u);
+  EXPECT_THAT(control().log(), ::testing::MatchesRegex("prefetch a to device on [0-9]\ngraph on [0-9]\n"));
+  EXPECT_THAT(host(x, Access::kRead), Each(expected));
+}
+
+TEST_F(ManagedTest, Concurrent_AnArrayThatGoesWhileALaunchOfItIsHeld_IsPrefetchedBefore) {
+  open(true, "memory=managed,graphs=always,blocks=off");
+  session_->scheduler().set_graph_patience(std::chrono::hours(1));
+  ArrayPtr x = filled(1);
+  const ArrayPtr y = filled(0);
+  for (int i = 0; i < 100; ++i) add(x, y);
+  session_->scheduler().settle_graphs();
+  for (std::uint32_t i = 1; i <= 4; ++i) {
+    for (int k = 0; k < 32; ++k) add(x, y);
+    EXPECT_THAT(host(y, Access::kRead), Each(100 + i * 32));
+    session_->scheduler().settle_graphs();
+  }
+  EXPECT_THAT(host(x, Access::kReadWrite), Each(1));
+  control().log();
+  for (int i = 0; i < 3; ++i) add(x, y);
+  EXPECT_EQ(control().log(), "");  // held
+  x.reset();
+  EXPECT_THAT(control().log(), HasSubstr("prefetch a to device"));
+  EXPECT_THAT(host(y, Access::kRead), Each(100 + 4 * 32 + 3));
+}
+
 // ── Without: who sees the array ─────────────────────────────────────────────────────────────────────────────────────
 
 TEST_F(ManagedTest, Restricted_AnArrayIsSeenByTheStreamThatUsesIt) {
@@ -270,6 +365,18 @@ TEST_F(ManagedTest, Restricted_WorkThatMayUseAnyArray_SeesAll) {
   EXPECT_THAT(host(x, Access::kRead), Each(2));
 }
 
+TEST_F(ManagedTest, Restricted_LaunchesThatRecur_StayLaunches) {
+  open(false, "memory=managed,graphs=always");
+  const ArrayPtr x = filled(0);
+  for (int i = 0; i < 300; ++i) {
+    add_one(x);
+    session_->scheduler().settle_graphs();
+  }
+  EXPECT_THAT(host(x, Access::kRead), Each(300));
+  EXPECT_EQ(session_->scheduler().graph_counters().launches, 0u);
+  EXPECT_THAT(session_->scheduler().graphs().off, HasSubstr("one stream at a time"));
+}
+
 TEST_F(ManagedTest, Restricted_PrefetchToTheHostShowsItToTheHost) {
   open(false);
   const ArrayPtr x = filled(1);
@@ -312,17 +419,6 @@ TEST_P(ManagedBothTest, LibraryCall_FindsTheArrayOnItsStream) {
   const Status status = session_->call("mine", std::span(&access, 1), false, function);
   ASSERT_TRUE(status.ok()) << status.message();
   EXPECT_EQ(before, concurrent() ? "prefetch a to device on 0\n" : "attach a to 0\n");
-}
-
-TEST_P(ManagedBothTest, LaunchesThatRecur_StayLaunches) {
-  open(concurrent(), "memory=managed,graphs=always");
-  const ArrayPtr x = filled(0);
-  for (int i = 0; i < 300; ++i) {
-    add_one(x);
-    session_->scheduler().settle_graphs();
-  }
-  EXPECT_THAT(host(x, Access::kRead), Each(300));
-  EXPECT_EQ(session_->scheduler().graph_counters().launches, 0u);
 }
 
 TEST_P(ManagedBothTest, MovesThatFail_AreTheLaunchsError_AndNothingHasMoved) {
@@ -394,6 +490,43 @@ TEST_P(ManagedBothTest, RandomPrograms_LeaveWhatTheSequentialOrderLeaves) {
       ASSERT_THAT(words, Each(expected[i])) << "seed " << seed << ", program " << program << ", array " << i;
     }
   }
+}
+
+// Turns of one program that the host steps into at random: graphs, parts of them launched one by one, and what moves in
+// between leave what the sequential order leaves.
+// The fake runs kernels by name: those of other ways than the plain graph it does not know.
+TEST_P(ManagedBothTest, RandomTurns_LeaveWhatTheSequentialOrderLeaves) {
+  open(concurrent(), "memory=managed,graphs=always,blocks=off");
+  const char* text = std::getenv("PERGOLA_MANAGED_SEED");
+  const std::uint64_t seed = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
+  fmt::print("seed {} (PERGOLA_MANAGED_SEED)\n", seed);
+  test_support::Random random(seed);
+  constexpr std::size_t kArrays = 4;
+  for (int program = 0; program < 6; ++program) {
+    std::vector<ArrayPtr> arrays;
+    std::vector<std::uint32_t> expected(kArrays, 1);
+    for (std::size_t i = 0; i < kArrays; ++i) arrays.push_back(filled(1, program % 3 == 0 ? kLarge : kSmall));
+    std::vector<std::pair<std::size_t, std::size_t>> turn;  // (a, b): a += b; a == b: a += 1
+    for (std::size_t i = 0, steps = 3 + random.below(8); i < steps; ++i)
+      turn.emplace_back(random.below(kArrays), random.below(kArrays));
+    for (int i = 0; i < 60; ++i) {
+      for (const auto& [a, b] : turn) {
+        if (a == b)
+          add_one(arrays[a]), ++expected[a];
+        else
+          add(arrays[b], arrays[a]), expected[a] += expected[b];
+        if (random.below(100) < 97) continue;
+        const std::size_t asked = random.below(kArrays);
+        ASSERT_THAT(host(arrays[asked], random.below(2) == 0 ? Access::kRead : Access::kReadWrite),
+                    Each(expected[asked]))
+            << "seed " << seed << ", program " << program << ", turn " << i << ", array " << asked;
+      }
+      if (i % 8 == 0) session_->scheduler().settle_graphs();
+    }
+    for (std::size_t i = 0; i < kArrays; ++i)
+      ASSERT_THAT(host(arrays[i], Access::kRead), Each(expected[i])) << "seed " << seed << ", program " << program;
+  }
+  EXPECT_EQ(session_->scheduler().graph_counters().launches > 0, concurrent());
 }
 
 INSTANTIATE_TEST_SUITE_P(Access, ManagedBothTest, ::testing::Bool(),

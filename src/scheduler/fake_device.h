@@ -38,9 +38,10 @@ struct FakeState {
   double engine_free_ns[2] = {0, 0};
   std::uint32_t queues = 0, events = 0;
   std::vector<Step> steps;
-  std::vector<Status> fail_next;  // taken by the next launches
-  double launch_ns = 0;           // how long the host takes to queue anything
-  bool has_handles = false;       // queues have handles: themselves
+  std::vector<Status> fail_next;        // taken by the next launches
+  double launch_ns = 0;                 // how long the host takes to queue anything
+  bool has_handles = false;             // queues have handles: themselves
+  std::function<void()> while_waiting;  // called in Event::wait(), if there is one
 
   std::vector<Step> of(Step::Kind kind) const {
     std::vector<Step> found;
@@ -63,6 +64,7 @@ class FakeEvent final : public device::Event {
     return outcome;
   }
   Status wait(std::optional<std::chrono::nanoseconds>) override {
+    if (state->while_waiting) state->while_waiting();
     state->host_ns = std::max(state->host_ns, at_ns);
     return outcome;
   }

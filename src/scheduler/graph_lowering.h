@@ -7,7 +7,8 @@
 // Once the device has enough to do, the region's chunks are made into graphs, on a thread of its own. From then on the
 // launches of a chunk may be held back: compared with what is expected and no more. With the last one the chunk's graph
 // is launched. Held launches are launched one by one, in order, as soon as
-//   something else comes     another launch, a copy, a fill, an access of the host, an event wanted
+//   something else comes     another launch, an event wanted, and of copies, fills, accesses of the host and memory
+//                            that goes those that conflict with one of them: others go ahead (graph_passing.cc)
 //   kPatience is over        the thread looks while something is held
 // A chunk where this happens often is cut into smaller ones.
 // Launches are held only while the device has kEnoughQueued of work to do, so that it never waits for them. Where they
@@ -52,6 +53,7 @@ struct GraphCounters {
   std::uint64_t replaced = 0;     // kernel launches that those stood for
   std::uint64_t flushed = 0;      // held back and then launched one by one
   std::uint64_t interrupted = 0;  // times that held launches went because something else came
+  std::uint64_t passed = 0;       // times that something else went ahead of held launches
   std::uint64_t overdue = 0;      // times that they went because kPatience was over
   std::uint64_t by_text = 0;      // launches that were known by their text
   std::uint64_t varying = 0;      // launches found to have scalars that change
@@ -68,10 +70,11 @@ class GraphLowering {
   static constexpr std::chrono::milliseconds kWorthAfter{100};
   static constexpr std::chrono::nanoseconds kPatience{20'000}, kEnoughQueued{50'000}, kPatienceOfAlways{100'000};
 
-  // `always`: whatever the device has queued. `blocks` stands for all blocks of parameters, a byte each. `overdue` is
-  // called on the thread, without the lock, when held launches should go; it takes the lock and calls flush_overdue().
+  // `always`: whatever the device has queued. `readers_conflict`: of one array, by the policy. `blocks` stands for all
+  // blocks of parameters, a byte each. `overdue` is called on the thread, without the lock, when held launches should
+  // go; it takes the lock and calls flush_overdue().
   GraphLowering(device::DevicePtr device, std::mutex& mutex, bool always, Resource& blocks,
-                const ComputationPool& computations, std::function<void()> overdue);
+                const ComputationPool& computations, std::function<void()> overdue, bool readers_conflict = false);
   ~GraphLowering();  // without the lock
   // Before the first offer(). Without one, graphs have an edge wherever two launches conflict.
   void set_lowerer(std::shared_ptr<GraphLowerer> lowerer) { lowerer_ = std::move(lowerer); }
@@ -96,7 +99,14 @@ class GraphLowering {
   void forget_texts() { moved_.fetch_add(1, std::memory_order_relaxed); }
   // Something other than a launch comes: what is to be launched first.
   std::span<const Launch> interrupt();
-  // The same because it has been held for too long; empty where it has not.
+  // The same for what uses just these bytes: nothing where it may go ahead of what is held. With `over_the_link` it is
+  // a copy between the two sides, which no launch is to wait for that need not.
+  std::span<const Launch> interrupt_for(std::span<const Access> accesses, bool over_the_link = false);
+  // Between the two the host waits for something else than what is held. Launches that are too late then are so for
+  // that, and not because the host is slow.
+  void begin_host_wait() { ++host_waits_; }
+  void end_host_wait() { --host_waits_; }
+  // interrupt() because it has been held for too long; empty where it has not.
   std::span<const Launch> flush_overdue();
   void ended(const std::shared_ptr<Chunk>& chunk, MarkPtr mark);
   bool holds_any() const { return held_ != 0; }
@@ -145,6 +155,7 @@ class GraphLowering {
   std::chrono::nanoseconds queued();
   std::span<const Launch> take_held();
   bool is_overdue(std::int64_t since_ns) const;
+  void cut_here();
   void recut();
   void cut_before(std::size_t launch);
   void begin_here();
@@ -186,6 +197,7 @@ class GraphLowering {
   const ComputationPool& computations_;
   std::uint64_t next_block_ = 0;  // byte of blocks_
   const std::function<void()> overdue_;
+  const bool readers_conflict_;
   std::shared_ptr<GraphLowerer> lowerer_;  // may be null
 
   // Of whole launches; of these where the first after anything else differs from the same one in the middle, so that
@@ -198,6 +210,7 @@ class GraphLowering {
   std::shared_ptr<Region> before_turning_;     // what interrupt() or expected() gave may be of it
   std::size_t phase_ = 0;                      // the launch of region_ expected next
   std::size_t held_ = 0;                       // launches before it that are held back
+  std::uint32_t host_waits_ = 0;               // under way
   std::shared_ptr<Chunk> held_chunk_;          // whose they are
   std::deque<std::shared_ptr<Region>> known_;  // least recently found first
   std::deque<InFlight> in_flight_;

@@ -128,9 +128,8 @@ std::string explain(const GraphsReport& report) {
     text = fmt::format("no launches became graphs: of {} none recurred for long enough\n",
                        plural(report.launches, "launch"));
   if (report.apart != 0)
-    text += fmt::format(
-        "{} could not be part of a graph: cooperative, in clusters, with early start, or on managed memory\n",
-        plural(report.apart, "launch"));
+    text += fmt::format("{} could not be part of a graph: cooperative, in clusters, or with early start\n",
+                        plural(report.apart, "launch"));
   if (report.forgotten != 0) text += fmt::format("{} older regions are not told of\n", report.forgotten);
   for (const RegionReport& region : report.regions) {
     text += fmt::format("region {}: {} recur{} ({}), found after #{}; graphs stood for {} of them\n", region.number,

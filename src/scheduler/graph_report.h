@@ -82,7 +82,7 @@ struct RegionReport {
 struct GraphsReport {
   std::string off;              // why no launches may become graphs; "" where they may
   std::uint64_t launches = 0;   // looked at
-  std::uint64_t apart = 0;      // of kernels that cannot be in a graph: cooperative, in clusters, on managed memory
+  std::uint64_t apart = 0;      // of kernels that cannot be in a graph: cooperative, in clusters, with early start
   std::uint64_t forgotten = 0;  // older regions, for which there was no room
   std::vector<RegionReport> regions;
   TasksReport tasks;  // launches that ran as tasks are looked at apart

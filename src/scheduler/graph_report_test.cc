@@ -234,7 +234,7 @@ TEST_F(GraphReports, NothingRecurs_SaysSo) {
   ASSERT_TRUE(run("apart", {"x"}, {"y"}).ok());
   EXPECT_EQ(explain(scheduler->graphs()),
             "no launches became graphs: of 5 launches none recurred for long enough\n1 launch could not be part of a "
-            "graph: cooperative, in clusters, with early start, or on managed memory\n");
+            "graph: cooperative, in clusters, or with early start\n");
 }
 
 }  // namespace

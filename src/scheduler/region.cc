@@ -156,8 +156,8 @@ bool stands_for(const Launch& known, const Launch& found) {
 
 namespace {
 
-bool any_writes(const Launch& launch) {
-  return std::any_of(launch.accesses.begin(), launch.accesses.end(), [](const Access& a) { return writes(a.mode); });
+bool any_writes(std::span<const Access> accesses) {
+  return std::any_of(accesses.begin(), accesses.end(), [](const Access& access) { return writes(access.mode); });
 }
 
 bool overlap(const Range& a, const Range& b) {
@@ -168,11 +168,22 @@ bool overlap(const Range& a, const Range& b) {
 
 bool conflict(const Launch& a, const Launch& b) {
   if (writes(a.universal) || writes(b.universal)) return true;
-  if ((reads(a.universal) && any_writes(b)) || (reads(b.universal) && any_writes(a))) return true;
+  if ((reads(a.universal) && any_writes(b.accesses)) || (reads(b.universal) && any_writes(a.accesses))) return true;
   for (std::size_t i = 0; i < a.accesses.size(); ++i)
     for (std::size_t j = 0; j < b.accesses.size(); ++j)
       if (a.resource_ids[i] == b.resource_ids[j] && overlap(a.accesses[i].range, b.accesses[j].range) &&
           (writes(a.accesses[i].mode) || writes(b.accesses[j].mode)))
+        return true;
+  return false;
+}
+
+// By numbers: of resources that a launch to come uses, some may have gone.
+bool conflict(std::span<const Access> accesses, const Launch& launch, bool readers_conflict) {
+  if (writes(launch.universal) || (reads(launch.universal) && (readers_conflict || any_writes(accesses)))) return true;
+  for (const Access& access : accesses)
+    for (std::size_t i = 0; i < launch.accesses.size(); ++i)
+      if (launch.resource_ids[i] == access.resource->id() && overlap(launch.accesses[i].range, access.range) &&
+          (readers_conflict || writes(launch.accesses[i].mode) || writes(access.mode)))
         return true;
   return false;
 }

@@ -67,6 +67,8 @@ std::string mismatch_text(std::size_t phase, const Launch& expected, const Work&
 std::vector<KernelCount> count_kernels(std::span<const Launch> launches);
 // Whether the order of two launches matters.
 bool conflict(const Launch& a, const Launch& b);
+// The same of what uses just these bytes, and a launch. `readers_conflict`: two that read the same bytes do.
+bool conflict(std::span<const Access> accesses, const Launch& launch, bool readers_conflict);
 
 // The parameters of those launches of a chunk whose scalars change.
 struct ParameterBlock {

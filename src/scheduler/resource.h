@@ -17,6 +17,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/base/result.h"
+#include "src/device/queue.h"
 #include "src/scheduler/stream.h"
 
 namespace pergola::scheduler {
@@ -63,6 +65,15 @@ struct TaskUses {
   std::size_t prune_at = 64;  // so many readers are asked whether they have ended
 };
 
+// The memory of a resource that moves between the two sides as it is used (managed memory).
+class MovingMemory {
+ public:
+  virtual ~MovingMemory() = default;
+  // Before work that comes next on `queue`: moves there what is elsewhere, and is nothing where it is there. Called
+  // under the scheduler's lock.
+  virtual Status take(device::Queue& queue) = 0;
+};
+
 class Resource {
  public:
   Resource(std::uint64_t id, std::uint64_t size_bytes) : id_(id), size_bytes_(size_bytes), segments_(1) {
@@ -77,6 +88,10 @@ class Resource {
   // 0: nobody has.
   std::uint64_t address() const { return address_; }
   void set_address(std::uint64_t address) { address_ = address; }
+  // What must be taken before launches whose submitter is not asked any more, as they were held; said as the address
+  // is, and stands until retire() has been called. Null: its memory does not move.
+  MovingMemory* moving() const { return moving_; }
+  void set_moving(MovingMemory* memory) { moving_ = memory; }
 
   // `who` accesses `range`: adds its parents to `out`, each once a hazard, and takes its place. `range` lies in
   // [0, size]; an empty one does nothing.
@@ -119,6 +134,7 @@ class Resource {
 
   const std::uint64_t id_, size_bytes_;
   std::uint64_t address_ = 0;
+  MovingMemory* moving_ = nullptr;
   TaskUses tasks_;
   std::vector<Segment> segments_;
   std::size_t merge_at_ = kManySegments;  // so many segments are looked through for neighbours that are alike

@@ -50,8 +50,8 @@ Scheduler::Scheduler(device::DevicePtr device, const Policy& policy, std::shared
     const std::lock_guard lock(mutex_);
     launch_held(lowering_->flush_overdue());
   };
-  lowering_ =
-      std::make_unique<GraphLowering>(device_, mutex_, policy_.graphs == Graphs::kAlways, blocks_, pool_, flush);
+  lowering_ = std::make_unique<GraphLowering>(device_, mutex_, policy_.graphs == Graphs::kAlways, blocks_, pool_, flush,
+                                              policy_.dependency == DependencyPolicy::kNoConst);
   lowering_->set_lowerer(std::move(lowerer));
 }
 
@@ -73,9 +73,9 @@ Scheduler::~Scheduler() {
       PERGOLA_DEBUG(
           "graphs: {} regions found, {} launches known by their text, {} with scalars that change; {} graphs made, {} "
           "refused; {} launches of graphs stood for {} kernels; {} kernels held and launched after all, {} times for "
-          "other work, {} times for the time they had been held",
+          "other work, {} times for the time they had been held; {} times other work went ahead",
           graphs.regions, graphs.by_text, graphs.varying, graphs.graphs, graphs.refused, graphs.launches,
-          graphs.replaced, graphs.flushed, graphs.interrupted, graphs.overdue);
+          graphs.replaced, graphs.flushed, graphs.interrupted, graphs.overdue, graphs.passed);
     lowering_.reset();
   }
   PERGOLA_DEBUG("{} computations on {} streams, {} events, {} waits of streams{}", counters_.computations,
@@ -121,7 +121,7 @@ Status Scheduler::submit(const Work& work, Enqueue enqueue, device::EventPtr* ev
   if (may_be_of_a_graph(work))
     lowered = lowering_->offer(work, event == nullptr, arriving());
   else
-    launch_held();
+    launch_held_before(work);
   return carry_out(lock, work, enqueue, lowered, event, ticket);
 }
 
@@ -733,7 +733,8 @@ Status Scheduler::failure() {
 void Scheduler::retire(std::unique_ptr<Resource> resource, std::shared_ptr<const void> memory) {
   std::vector<std::shared_ptr<const void>> ended;
   const std::lock_guard lock(mutex_);
-  launch_held();
+  const Access everything{resource.get(), {0, resource->size_bytes()}, Mode::kReadWrite};
+  resource->size_bytes() == 0 ? launch_held() : launch_held_before(std::span(&everything, 1));
   Retired retired{std::move(memory), {}, {}};
   const auto add = [&](const Computation& user) {
     for (auto& [stream, position] : retired.users)

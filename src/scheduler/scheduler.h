@@ -17,7 +17,8 @@
 // synchronize() has reported it.
 //
 // Launches that recur may be held back for a moment and launched as a graph (graph_lowering.h): `launch()` below stands
-// for all that was held. Whatever else is asked of the scheduler has them launched first.
+// for all that was held. Whatever else is asked of the scheduler has them launched first, but for copies, fills,
+// accesses of the host and memory that goes where none of them uses the same bytes: these go ahead (graph_passing.cc).
 //
 // Memory: a resource that goes while work uses it leaves its buffer behind until that has ended (retire()).
 // Threads: everything is thread-safe. Two threads whose accesses conflict are ordered one way or the other. One lock
@@ -197,6 +198,11 @@ class Scheduler {
   void launch_held() {
     if (lowering_ != nullptr) launch_held(lowering_->interrupt());
   }
+  // Before something that uses just these bytes: it may go ahead of what is held.
+  void launch_held_before(std::span<const Access> accesses, bool over_the_link = false) {
+    if (lowering_ != nullptr) launch_held(lowering_->interrupt_for(accesses, over_the_link));
+  }
+  void launch_held_before(const Work& work);
   GraphsReport graphs_locked() const;
   void mark_end_of(const std::shared_ptr<Chunk>& chunk, Stream& stream);
   void note_arrivals(const Work& work, const Computation& who);

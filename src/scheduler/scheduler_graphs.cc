@@ -1,10 +1,30 @@
 // Launches that recur, as graphs (graph_lowering.h): the scheduler's side.
+#include <algorithm>
+
 #include "src/scheduler/scheduler.h"
 
 namespace pergola::scheduler {
 namespace {
 
 constexpr std::size_t kMostArriving = 32;  // copies from the host that are remembered
+
+// Work::prepare of launches whose submitter is not there: takes the memory that they use and that moves.
+class TakeMoving {
+ public:
+  explicit TakeMoving(std::span<const Access> accesses) : accesses_(accesses) {}
+  Status operator()(device::Queue& queue) const {
+    for (const Access& access : accesses_)
+      if (MovingMemory* const memory = access.resource->moving()) PERGOLA_TRY(memory->take(queue));
+    return {};
+  }
+  bool is_needed() const {
+    return std::any_of(accesses_.begin(), accesses_.end(),
+                       [](const Access& access) { return access.resource->moving() != nullptr; });
+  }
+
+ private:
+  const std::span<const Access> accesses_;
+};
 
 }  // namespace
 
@@ -31,6 +51,9 @@ std::optional<Status> Scheduler::submit_again(const CallText& text, Ticket* tick
   const KernelCall call{launch->module, *launch->kernel, launch->config, launch->parameters};
   Work work = launch->work();
   work.call = &call;
+  const TakeMoving take(work.accesses);
+  const FunctionRef<Status(device::Queue&)> prepare = take;
+  if (take.is_needed()) work.prepare = &prepare;
   return carry_out(
       lock, work,
       [&](device::Queue& queue) { return queue.launch(call.module, call.kernel, call.config, call.parameters); },
@@ -61,12 +84,15 @@ Status Scheduler::launch_graph(Chunk& chunk, const std::shared_ptr<Chunk>& ended
     return detail;
   };
   const FunctionRef<WorkDetail()> detail = tell;
+  const TakeMoving take(chunk.accesses);
+  const FunctionRef<Status(device::Queue&)> prepare = take;
   const Status status = place(
       {.kind = WorkKind::kGraph,
        .site = chunk.site,
        .accesses = chunk.accesses,
        .universal = chunk.universal,
-       .detail = &detail},
+       .detail = &detail,
+       .prepare = take.is_needed() ? &prepare : nullptr},
       [&](device::Queue& queue) {
         if (const ParameterBlock* const block = chunk.block.get(); block != nullptr)
           PERGOLA_TRY(queue.copy_to_device(block->memory, 0, block->staged));
@@ -89,6 +115,9 @@ void Scheduler::launch_held(std::span<const Launch> launches) {
     const KernelCall call{launch.module, *launch.kernel, launch.config, launch.latest_parameters()};
     Work work = launch.work();
     work.call = &call;
+    const TakeMoving take(work.accesses);
+    const FunctionRef<Status(device::Queue&)> prepare = take;
+    if (take.is_needed()) work.prepare = &prepare;
     const auto tell = [&] { return std::exchange(held_details_.front().second, WorkDetail()); };
     const FunctionRef<WorkDetail()> detail = tell;
     const bool is_known = !held_details_.empty() && held_details_.front().first == held_resolved_;
@@ -101,6 +130,16 @@ void Scheduler::launch_held(std::span<const Launch> launches) {
     if (who.stream != nullptr) resolve_held_tickets(1, who);
     pool_.let_go(who);
   }
+}
+
+// Work that is part of no graph: copies and fills may go ahead of what is held, all else comes behind it.
+void Scheduler::launch_held_before(const Work& work) {
+  const bool over_the_link = work.kind == WorkKind::kCopyToDevice || work.kind == WorkKind::kCopyToHost;
+  const bool may_pass = over_the_link || work.kind == WorkKind::kCopy || work.kind == WorkKind::kFill;
+  if (may_pass && work.universal == Mode::kNone)
+    launch_held_before(work.accesses, over_the_link);
+  else
+    launch_held();
 }
 
 void Scheduler::mark_end_of(const std::shared_ptr<Chunk>& chunk, Stream& stream) {
@@ -163,6 +202,9 @@ GraphsReport Scheduler::graphs_locked() const {
     report.off = "the policy is graphs=off";
   else if (policy_.execution == Execution::kSync)
     report.off = "the policy is execution=sync, by which each launch is waited for";
+  else if (policy_.memory == Memory::kManaged && device_->info().managed == device::ManagedAccess::kRestricted)
+    report.off =
+        "with memory=managed this device shows an array to one stream at a time, to which each launch attaches it";
   else if (recorder_ != nullptr && recorder_->wants_each_kernel() && report.regions.empty())
     report.off = "a history is recorded, which has the time of each launch by itself";
   return report;

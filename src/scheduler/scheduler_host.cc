@@ -39,7 +39,7 @@ void Scheduler::end_host_access(std::uint64_t id) {
 
 Scheduler::HostAccess Scheduler::try_host_access(const Access& access, bool ask) {
   const std::lock_guard lock(mutex_);
-  launch_held();
+  launch_held_before(std::span(&access, 1));
   if (!refuse_inside_call().ok() || blocked_by_host(std::span(&access, 1), Mode::kNone)) return {};
   if (blocking_task(std::span(&access, 1), Mode::kNone) != 0) return {};
   for (const bool asked : {false, true}) {
@@ -60,7 +60,7 @@ Result<Scheduler::HostAccess> Scheduler::begin_host_access(const Access& access,
   // Again from the start where another thread has submitted something in between.
   while (true) {
     PERGOLA_TRY(await_turn(lock, {.accesses = std::span(&access, 1)}, deadline));
-    launch_held();
+    launch_held_before(std::span(&access, 1));
     Dependencies parents = host_parents(access);
     if (parents.empty()) {
       PERGOLA_TRY(tell_failure());
@@ -86,7 +86,9 @@ Status Scheduler::wait_for_parents(std::unique_lock<std::mutex>& lock, const Acc
   release(parents, pool_);
   PERGOLA_TRY(status);
   ++counters_.host_waits;
+  if (lowering_ != nullptr) lowering_->begin_host_wait();
   status = wait_unlocked(lock, marks, deadline);
+  if (lowering_ != nullptr) lowering_->end_host_wait();
   close_host_wait(std::move(slice));
   return status;
 }

@@ -63,7 +63,8 @@ std::optional<NoTask> Scheduler::reason_for_no_task(const Work& work, bool wants
                                                     std::shared_ptr<TaskForm>& form) {
   if (recorder_ != nullptr && recorder_->wants_each_kernel()) return NoTask::kRecorded;
   if (wants_event) return NoTask::kEvent;
-  if (work.call == nullptr) return NoTask::kSpecial;
+  if (work.call == nullptr || work.prepare != nullptr)
+    return NoTask::kSpecial;  // nobody would prepare the task's queue
   if (work.universal != Mode::kNone) return NoTask::kUniversal;
   const device::LaunchConfig& config = work.call->config;
   const std::uint64_t blocks = config.grid.count(), block_warps = (config.block.count() + 31) / 32;

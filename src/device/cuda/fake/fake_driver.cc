@@ -550,6 +550,7 @@ FAKE cuGraphExecKernelNodeSetParams_v2(CUgraphExec executable, CUgraphNode node,
 }
 FAKE cuGraphLaunch(CUgraphExec executable, CUstream stream) {
   ENTER("cuGraphLaunch");
+  fake().note("graph on " + std::to_string(stream->number));
   for (CUgraphNode node : executable->order) stream->push(executable->work[node]);
   return CUDA_SUCCESS;
 }

@@ -1,0 +1,305 @@
+// The threads of GraphLowering: one makes graphs and looks after what is held, one makes their other ways.
+#include <sys/prctl.h>
+
+#include <algorithm>
+
+#include "src/base/log.h"
+#include "src/scheduler/durations.h"
+#include "src/scheduler/graph_lowering.h"
+
+namespace pergola::scheduler {
+namespace {
+
+constexpr std::chrono::microseconds kLookEvery{4};
+constexpr std::chrono::milliseconds kWatchFor{2};  // after the last that was held
+constexpr std::chrono::seconds kLookAtLeast{1};    // at improvements that wait
+
+std::int64_t ns(std::chrono::steady_clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+}  // namespace
+
+void GraphLowering::settle(std::unique_lock<std::mutex>& lock) {
+  ++settling_;
+  improve_.notify_all();
+  settled_.wait(lock, [&] { return !building_ && jobs_.empty() && !improving_ && improvements_.empty(); });
+  --settling_;
+}
+
+void GraphLowering::run_thread() {
+  prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);  // sleep as short as asked; refused, launches are held a little longer
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (drop_forgotten(lock)) continue;  // without the lock meanwhile: what it was woken for is looked at again
+    if (!jobs_.empty())
+      build(lock);
+    else if (watching_)
+      watch(lock);
+    else
+      wake_.wait(lock);
+  }
+}
+
+// False where there is nothing to drop, and the lock was not given up.
+bool GraphLowering::drop_forgotten(std::unique_lock<std::mutex>& lock) {
+  if (held_ != 0) return false;  // somebody must look after them
+  const auto forgotten = std::partition(made_.begin(), made_.end(),
+                                        [](const std::shared_ptr<Chunk>& chunk) { return chunk.use_count() > 1; });
+  if (forgotten == made_.end()) return false;
+  std::vector<std::shared_ptr<Chunk>> going(std::make_move_iterator(forgotten), std::make_move_iterator(made_.end()));
+  made_.erase(forgotten, made_.end());
+  building_ = true;  // and nothing is held meanwhile
+  lock.unlock();
+  going.clear();
+  lock.lock();
+  building_ = false;
+  if (jobs_.empty()) settled_.notify_all();
+  return true;
+}
+
+void GraphLowering::build(std::unique_lock<std::mutex>& lock) {
+  const Job job = std::move(jobs_.front());
+  jobs_.pop_front();
+  if (job.chunk.use_count() == 1) {  // cut anew in the meantime
+    if (jobs_.empty()) settled_.notify_all();
+    return;
+  }
+  building_ = true;
+  lock.unlock();
+  Built built = make_graph(job);
+  lock.lock();
+  if (job.chunk->state != Chunk::State::kBuilding) {  // refused in the meantime
+    lock.unlock();
+    built = Built();
+    lock.lock();
+    building_ = false;
+  } else if (building_ = false; built.graph == nullptr) {
+    refuse(job, built);
+  } else {
+    Chunk& chunk = *job.chunk;
+    if (chunk.block != nullptr) {
+      chunk.block->memory = std::move(built.block);
+      const std::uint64_t byte = next_block_++;
+      chunk.accesses.insert(chunk.accesses.begin(), {&blocks_, {byte, byte + 1}, Mode::kReadWrite});
+    }
+    chunk.ways = GraphWays({{"plain", "an edge wherever two launches conflict", std::move(built.graph)}});
+    if (lowerer_ != nullptr && lowerer_->count() != 0 && !stopping_) {
+      const auto now = Clock::now();
+      std::vector<double> expected_ns;
+      for (std::size_t i = chunk.begin; i < chunk.end; ++i)
+        expected_ns.push_back(
+            Durations::expected_ns_of(job.region->launches[i].work(), job.region->launches[i].config));
+      improvements_.push_back({.job = job,
+                               .plain = std::move(built.spec),
+                               .expected_ns = std::move(expected_ns),
+                               .since = now,
+                               .not_before = now + kWorthAfter});
+      if (!improver_.joinable()) improver_ = std::thread([this] { run_improver(); });
+      improve_.notify_all();
+    }
+    chunk.state = Chunk::State::kReady;
+    if (chunk.report != nullptr) {
+      if (chunk.report->state == GraphReport::State::kMaking) chunk.report->state = GraphReport::State::kReady;
+      chunk.report->made_after = computations_.last_id();
+      if (lowerer_ != nullptr && lowerer_->count() == 0)
+        if (std::string why = lowerer_->why_none(); !why.empty())
+          chunk.refused_ways = {{"any other", std::move(why), 0, 0, WayReport::State::kRefused}};
+      chunk.report_ways();
+    }
+    made_.push_back(job.chunk);
+    ++counters_.graphs;
+  }
+  if (jobs_.empty()) settled_.notify_all();
+}
+
+// Without the lock.
+GraphLowering::Built GraphLowering::make_graph(const Job& job) const {
+  Built built;
+  std::vector<BlockForm::Kernel> forms;
+  if (job.chunk->block != nullptr) {
+    for (const ParameterBlock::Slot& slot : job.chunk->block->slots) {
+      const Launch& launch = job.region->launches[slot.launch];
+      Result<BlockForm::Kernel> form = launch.form->make();
+      if (form.ok()) {
+        const std::uint32_t most = form->kernel->resources().max_threads_per_block;
+        if (most != 0 && launch.config.block.count() > most)
+          form =
+              PERGOLA_ERROR(kResourceExhausted,
+                            "Kernel '{}' with its parameters in memory runs in blocks of {} threads at most, not {}.",
+                            launch.kernel->signature().name, most, launch.config.block.count());
+      }
+      if (!form.ok()) {
+        built.status = form.status();
+        built.refused_form = launch.form.get();
+        return built;
+      }
+      forms.push_back(std::move(*form));
+    }
+    auto memory = device_->allocate(job.chunk->block->staged.size(), device::MemoryKind::kDevice);
+    built.status = memory.status();
+    if (!memory.ok()) return built;
+    built.block = std::move(*memory);
+  }
+  built.spec = job.region->spec_of(*job.chunk, forms, built.block);
+  auto made = device_->instantiate(built.spec);
+  built.status = made.status();
+  if (made.ok()) built.graph = std::move(*made);
+  return built;
+}
+
+bool GraphLowering::is_wanted(const Improvement& each) const {
+  const Region* const region = each.job.region.get();
+  return each.job.chunk->state == Chunk::State::kReady &&
+         std::ranges::any_of(known_, [&](const auto& known) { return known.get() == region; }) &&
+         std::ranges::find(region->chunks, each.job.chunk) != region->chunks.end();
+}
+
+// The first that is worth its time by now; waits for one. False when all ends.
+bool GraphLowering::next_improvement(std::unique_lock<std::mutex>& lock, Improvement& next) {
+  while (!stopping_) {
+    std::deque<Improvement> going, staying;  // those of what has been forgotten, cut anew or refused, and the others
+    for (Improvement& each : improvements_) (is_wanted(each) ? staying : going).push_back(std::move(each));
+    improvements_.swap(staying);
+    if (!going.empty()) {
+      improving_ = true;
+      lock.unlock();
+      going.clear();  // what goes may wait for the device
+      lock.lock();
+      improving_ = false;
+      if (improvements_.empty()) settled_.notify_all();
+      wake_.notify_all();
+      continue;
+    }
+    const auto now = Clock::now();
+    const bool rests = settling_ == 0 && now < improver_rests_until_;
+    auto soonest = rests && !improvements_.empty() ? improver_rests_until_ : Clock::time_point::max();
+    for (auto i = improvements_.begin(); !rests && i != improvements_.end(); ++i) {
+      const Chunk& chunk = *i->job.chunk;
+      if (settling_ != 0 || (i->not_before <= now && chunk.launched >= kWorthLaunches)) {
+        next = std::move(*i);
+        improvements_.erase(i);
+        return true;
+      }
+      // Seldom launched: it is looked at less and less, but often enough that what has been forgotten goes.
+      if (i->not_before <= now)
+        i->not_before = now + std::clamp<Clock::duration>(now - i->since, kWorthAfter, kLookAtLeast);
+      soonest = std::min(soonest, i->not_before);
+    }
+    if (soonest == Clock::time_point::max())
+      improve_.wait(lock);
+    else
+      improve_.wait_until(lock, soonest);
+  }
+  return false;
+}
+
+// One way of one chunk at a time, the first of all chunks first: what can be had soon is.
+void GraphLowering::run_improver() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    Improvement next;
+    if (!next_improvement(lock, next)) return;
+    improving_ = true;
+    lock.unlock();
+    const auto start = Clock::now();
+    Made made = make_way(next);
+    GraphWays before;
+    lock.lock();
+    // Half of the time at the most is spent on this, so that launches that wait for it get on.
+    const auto end = Clock::now();
+    improver_rests_until_ = end + (end - start);
+    Chunk& chunk = *next.job.chunk;
+    if (!made.refused.name.empty()) {
+      chunk.refused_ways.push_back(std::move(made.refused));
+      chunk.ways.touch();
+    }
+    if (made.way && chunk.state == Chunk::State::kReady) {
+      if (!lowerer_->keeps_plain() && !next.has_other) before = std::exchange(chunk.ways, GraphWays());
+      next.has_other = true;
+      chunk.ways.add(std::move(*made.way));
+    }
+    chunk.report_ways();
+    const bool goes_on = ++next.way < lowerer_->count() && is_wanted(next);
+    if (goes_on && !stopping_) improvements_.push_back(std::move(next));
+    lock.unlock();
+    before = GraphWays();  // what goes may wait for the device
+    made.way.reset();
+    next = Improvement();
+    lock.lock();
+    improving_ = false;
+    if (improvements_.empty()) settled_.notify_all();
+    wake_.notify_all();  // the chunk may have been forgotten meanwhile
+  }
+}
+
+// Without the lock. Neither where it is nothing for this graph.
+GraphLowering::Made GraphLowering::make_way(const Improvement& next) const {
+  const Chunk& chunk = *next.job.chunk;
+  std::vector<LaunchToLower> launches;
+  for (std::size_t i = chunk.begin; i < chunk.end; ++i) {
+    const Launch& launch = next.job.region->launches[i];
+    const auto is_its = [&](const ParameterBlock::Slot& slot) { return slot.launch == i; };
+    const bool varies =
+        chunk.block != nullptr && std::any_of(chunk.block->slots.begin(), chunk.block->slots.end(), is_its);
+    launches.push_back({launch.form.get(), varies, launch.memory, next.expected_ns[i - chunk.begin]});
+  }
+  std::optional<GraphWay> way = lowerer_->way(next.way, next.plain, launches);
+  Made made;
+  if (!way) return made;
+  if (!way->refusal.empty()) {
+    made.refused = {std::move(way->name), std::move(way->refusal), 0, 0, WayReport::State::kRefused};
+    return made;
+  }
+  auto graph = device_->instantiate(std::move(way->spec));
+  if (!graph.ok()) {
+    PERGOLA_INFO("there is no graph of {} launches in the way '{}': {}", launches.size(), way->name, graph.message());
+    made.refused = {std::move(way->name), graph.message(), 0, 0, WayReport::State::kRefused};
+    return made;
+  }
+  made.way = GraphWays::Way{std::move(way->name), std::move(way->why), std::move(*graph)};
+  return made;
+}
+
+void GraphLowering::refuse(const Job& job, const Built& built) {
+  Chunk& chunk = *job.chunk;
+  chunk.state = Chunk::State::kRefused;
+  chunk.refusal = built.status.message();
+  if (chunk.report != nullptr) {
+    chunk.report->state = GraphReport::State::kRefused;
+    chunk.report->refusal = chunk.refusal;
+  }
+  ++counters_.refused;
+  counters_.refusal = chunk.refusal;
+  PERGOLA_INFO("{} recurring launches stay launches: {}", chunk.end - chunk.begin, chunk.refusal);
+  if (built.refused_form == nullptr) return;
+  // With that kernel's scalars it recurs no more, or as another region.
+  built.refused_form->refused = true;
+  forget(job.region);
+}
+
+// Would be when the thread looks next.
+bool GraphLowering::is_overdue(std::int64_t since_ns) const {
+  if (since_ns == kJustNow) return false;
+  const std::int64_t patience = patience_ns_.load(std::memory_order_relaxed);
+  return ns(Clock::now()) - since_ns + std::chrono::nanoseconds(kLookEvery).count() >= patience;
+}
+
+void GraphLowering::watch(std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  auto last_held = Clock::now();
+  while (true) {
+    std::this_thread::sleep_for(kLookEvery);
+    const auto now = Clock::now();
+    std::int64_t since = held_since_.load(std::memory_order_relaxed);
+    if (since != 0) last_held = now;
+    // Where others are held by now, these have just been.
+    if (since == kJustNow) held_since_.compare_exchange_strong(since, ns(now), std::memory_order_relaxed);
+    if (since != 0 && is_overdue(since)) overdue_();
+    if (now - last_held > kWatchFor) break;
+  }
+  lock.lock();
+  if (held_ == 0) watching_ = false;
+}
+
+}  // namespace pergola::scheduler

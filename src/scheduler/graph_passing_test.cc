@@ -1,0 +1,408 @@
+// What goes ahead of held launches and what does not, on the device with a virtual clock: by hazard and range of bytes,
+// by what asks, and random programs in which nothing that conflicts may overlap.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <thread>
+
+#include "src/scheduler/graph_fixture.h"
+
+namespace pergola::scheduler::testing {
+namespace {
+
+class GraphPassing : public GraphTest {
+ protected:
+  static constexpr std::uint64_t kHalf = kBytes / 2;
+
+  // A launch that uses the first half of each array, reads these and writes those.
+  void launch_half(const std::string& name, const std::vector<std::string>& in, const std::vector<std::string>& out,
+                   double ns = 1000) {
+    std::vector<Access> accesses;
+    for (const std::string& each : in) accesses.push_back({&array(each), {0, kHalf}, Mode::kRead});
+    for (const std::string& each : out) accesses.push_back({&array(each), {0, kHalf}, Mode::kWrite});
+    submit_launch(name, accesses, Mode::kNone, ns);
+  }
+  void submit_launch(const std::string& name, std::span<const Access> accesses, Mode universal, double ns) {
+    const KernelCall call{module_, kernels_[name], config_, std::as_bytes(std::span(&ns, 1))};
+    const Work work{.site = scheduler->site(name), .accesses = accesses, .universal = universal, .call = &call};
+    const Status status = scheduler->submit(work, [&](device::Queue& queue) {
+      return queue.launch(call.module, call.kernel, call.config, call.parameters);
+    });
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+  void half_turn() {
+    launch_half("a", {"x"}, {"y"}, 1000);
+    launch_half("b", {"x"}, {"z"}, 2000);
+    launch_half("c", {"y", "z"}, {"w"}, 3000);
+    launch_half("d", {"w"}, {"x"}, 4000);
+  }
+  // The next turn is next, and its launches are held.
+  void learn_halves() {
+    for (int i = 0; i < 18; ++i) half_turn();
+    scheduler->settle_graphs();
+    for (int i = 0; i < kTurns - 1; ++i) half_turn();
+    ASSERT_EQ(scheduler->graph_counters().graphs, 1u);
+  }
+  void other(WorkKind kind, const std::string& name, Range range, Mode mode) {
+    const Access access{&array(name), range, mode};
+    const Status status =
+        scheduler->submit({.kind = kind, .site = scheduler->site("other"), .accesses = std::span(&access, 1)},
+                          [&](device::Queue& queue) { return queue.fill(nullptr, 0, range.end - range.begin, 0, 1); });
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+  void fill(const std::string& name, Range range = {0, kBytes}) { other(WorkKind::kFill, name, range, Mode::kWrite); }
+  void upload(const std::string& name) { other(WorkKind::kCopyToDevice, name, {0, kBytes}, Mode::kWrite); }
+  std::vector<Step> others() const { return device->state().of(Step::Kind::kFill); }
+  std::uint64_t interrupted() const { return scheduler->graph_counters().interrupted; }
+  std::uint64_t passed() const { return scheduler->graph_counters().passed; }
+};
+
+struct Case {
+  const char* name;
+  const char* array;
+  Range range;
+  Mode mode;
+  bool flushes;
+};
+
+class GraphPassingCases : public GraphPassing, public ::testing::WithParamInterface<Case> {};
+
+// a (x -> y) is held; both use the first half of an array.
+TEST_P(GraphPassingCases, WhatConflictsFlushes_AndNothingElse) {
+  const Case& one = GetParam();
+  for (const bool is_of_the_host : {false, true}) {
+    arrays.clear();
+    device->state() = FakeState();
+    open_always();
+    learn_halves();
+    const std::size_t kernels = kernel_launches();
+    launch_half("a", {"x"}, {"y"}, 1000);
+    ASSERT_EQ(kernel_launches(), kernels) << "it is held";
+    if (is_of_the_host)
+      ASSERT_TRUE(scheduler->begin_host_access({&array(one.array), one.range, one.mode}).ok());
+    else
+      other(WorkKind::kCopy, one.array, one.range, one.mode);
+    EXPECT_EQ(kernel_launches(), kernels + (one.flushes ? 1 : 0));
+    EXPECT_EQ(interrupted(), one.flushes ? 1u : 0u);
+    EXPECT_EQ(passed() == 0, one.flushes);
+    if (is_of_the_host) continue;
+    ASSERT_EQ(others().size(), 1u) << "it is queued at once";
+    if (one.flushes) {
+      EXPECT_GE(others()[0].start_ns, device->state().of(Step::Kind::kLaunch).back().end_ns);
+    }
+    ASSERT_TRUE(scheduler->synchronize().ok());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GraphPassingCases,
+                         ::testing::Values(Case{"RAW", "y", {499, 500}, Mode::kRead, true},
+                                           Case{"RAW_behind", "y", {500, 501}, Mode::kRead, false},
+                                           Case{"WAR", "x", {0, 1}, Mode::kWrite, true},
+                                           Case{"WAR_behind", "x", {500, 1000}, Mode::kWrite, false},
+                                           Case{"WAW", "y", {499, 1000}, Mode::kWrite, true},
+                                           Case{"WAW_behind", "y", {500, 600}, Mode::kWrite, false},
+                                           Case{"BothRead", "x", {0, 1000}, Mode::kRead, false},
+                                           Case{"Apart", "v", {0, 1000}, Mode::kReadWrite, false}),
+                         [](const auto& one) { return one.param.name; });
+
+TEST_F(GraphPassing, ACopyThatPasses_LeavesTheTurnOneGraph) {
+  open_always();
+  learn_halves();
+  const std::size_t kernels = kernel_launches();
+  for (int turn = 0; turn < 3 * kTurns; ++turn) {
+    launch_half("a", {"x"}, {"y"}, 1000);
+    fill("v");
+    launch_half("b", {"x"}, {"z"}, 2000);
+    launch_half("c", {"y", "z"}, {"w"}, 3000);
+    upload("u");
+    launch_half("d", {"w"}, {"x"}, 4000);
+  }
+  EXPECT_EQ(kernel_launches(), kernels);
+  EXPECT_EQ(graph_launches(), 3u);
+  EXPECT_EQ(others().size(), 6u * kTurns);
+  EXPECT_EQ(interrupted(), 0u);
+  EXPECT_EQ(passed(), 6u * kTurns);
+  ASSERT_TRUE(scheduler->synchronize().ok());
+}
+
+// And the region is found with copies in it from the first turn on.
+TEST_F(GraphPassing, ARegionWithCopiesInIt_IsFoundAndIsGraphs) {
+  open_always();
+  const auto turn_with_fills = [&] {
+    fill("u");
+    turn();
+    fill("v");
+  };
+  for (int i = 0; i < 40; ++i) {
+    turn_with_fills();
+    scheduler->settle_graphs();
+  }
+  EXPECT_EQ(scheduler->graph_counters().regions, 1u);
+  const std::size_t kernels = kernel_launches();
+  const std::uint64_t before = interrupted();
+  for (int i = 0; i < 4 * kTurns; ++i) turn_with_fills();
+  EXPECT_EQ(kernel_launches(), kernels);
+  EXPECT_EQ(interrupted(), before);
+}
+
+TEST_F(GraphPassing, WhatALaterLaunchOfTheChunkUses_ComesBeforeTheWholeGraph) {
+  open_always();
+  learn_halves();
+  launch_half("a", {"x"}, {"y"}, 1000);
+  launch_half("b", {"x"}, {"z"}, 2000);
+  fill("w");  // which c is to write
+  launch_half("c", {"y", "z"}, {"w"}, 3000);
+  launch_half("d", {"w"}, {"x"}, 4000);
+  for (int i = 0; i < kTurns - 1; ++i) half_turn();
+  ASSERT_EQ(graph_launches(), 1u);
+  ASSERT_EQ(others().size(), 1u);
+  EXPECT_GE(device->state().of(Step::Kind::kGraph)[0].start_ns, others()[0].end_ns);
+  EXPECT_EQ(interrupted(), 0u);
+}
+
+// A copy over the link would have all of the graph wait for it: from then on a graph begins where it is used first.
+TEST_F(GraphPassing, AnUploadThatALaterLaunchUses_BeginsAGraphOfItsOwn) {
+  open_always();
+  const auto turn_with_upload = [&] {
+    ASSERT_TRUE(scheduler->synchronize().ok());
+    launch("a", {"x"}, {"y"}, 1000);
+    upload("u");
+    launch("b", {"y"}, {"z"}, 2000);
+    launch("c", {"u", "z"}, {"w"}, 3000);
+    launch("d", {"w"}, {"v"}, 4000);
+  };
+  for (int i = 0; i < 40; ++i) {
+    turn_with_upload();
+    scheduler->settle_graphs();
+  }
+  const std::size_t kernels = kernel_launches(), graphs = graph_launches();
+  const std::uint64_t before = interrupted();
+  for (int i = 0; i < 8; ++i) turn_with_upload();
+  EXPECT_EQ(kernel_launches(), kernels);
+  EXPECT_EQ(graph_launches(), graphs + 16) << "a and b do not wait for u, c and d do";
+  EXPECT_EQ(interrupted(), before);
+}
+
+TEST_F(GraphPassing, TheHostWaitsForWhatIsHeldOnly_WhereThatMakesIt) {
+  open_always();
+  learn();
+  ASSERT_TRUE(run("make", {}, {"v"}, 1e6).ok());  // is another launch: begins the region anew
+  turns(kTurns);
+  scheduler->settle_graphs();
+  turns(1);
+  ASSERT_TRUE(scheduler->synchronize().ok());
+  turns(kTurns);
+  scheduler->settle_graphs();
+  ASSERT_TRUE(scheduler->synchronize().ok());
+  fill("v");
+  const std::size_t kernels = kernel_launches();
+  launch("a", {"x"}, {"y"}, 1000);
+  ASSERT_EQ(kernel_launches(), kernels);
+  ASSERT_TRUE(read("v").ok());  // waits for the fill
+  EXPECT_GE(device->state().host_ns, others().back().end_ns);
+  EXPECT_TRUE(static_cast<bool>(scheduler->try_host_access(all("v", Mode::kReadWrite))));
+  EXPECT_EQ(kernel_launches(), kernels);
+  ASSERT_TRUE(read("y").ok());
+  EXPECT_EQ(kernel_launches(), kernels + 1);
+  EXPECT_GE(device->state().host_ns, device->state().of(Step::Kind::kLaunch).back().end_ns);
+}
+
+// The launches that are held meanwhile are too late for that, not for a slow host: the chunk is cut there and no
+// shorter elsewhere.
+TEST_F(GraphPassing, AWaitThatOutlastsThePatience_CutsTheChunkThere) {
+  open("graphs=always");
+  scheduler->set_graph_patience(std::chrono::milliseconds(20));
+  const auto turn_with_wait = [&](bool long_wait) {
+    fill("v");
+    launch("a", {"x"}, {"y"}, 1000), launch("b", {"x"}, {"z"}, 2000);
+    if (long_wait) device->state().while_waiting = [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); };
+    ASSERT_TRUE(read("v").ok());
+    device->state().while_waiting = nullptr;
+    launch("c", {"y", "z"}, {"w"}, 3000), launch("d", {"w"}, {"x"}, 4000);
+    device->state().host_ns += 1e5;
+  };
+  for (int i = 0; i < 60; ++i) {
+    turn_with_wait(i > 17);
+    scheduler->settle_graphs();
+  }
+  const std::uint64_t overdue = scheduler->graph_counters().overdue;
+  EXPECT_GE(overdue, 1u);
+  const std::size_t kernels = kernel_launches(), graphs = graph_launches();
+  for (int i = 0; i < 4; ++i) turn_with_wait(true);
+  EXPECT_EQ(scheduler->graph_counters().overdue, overdue);
+  EXPECT_EQ(kernel_launches(), kernels);
+  EXPECT_EQ(graph_launches(), graphs + 4) << "c d a b, between two waits";
+}
+
+TEST_F(GraphPassing, MemoryThatGoes_FlushesOnlyWhatUsesIt) {
+  open_always();
+  learn();
+  array("v"), array("empty");
+  const std::size_t kernels = kernel_launches();
+  launch("a", {"x"}, {"y"}, 1000);
+  auto memory = std::make_shared<int>();
+  const std::weak_ptr<int> alive = memory;
+  scheduler->retire(std::move(arrays["v"]), std::move(memory));
+  EXPECT_TRUE(alive.expired()) << "nobody uses it";
+  EXPECT_EQ(kernel_launches(), kernels);
+  scheduler->retire(scheduler->create_resource(0), nullptr);
+  EXPECT_EQ(kernel_launches(), kernels + 1) << "what has no bytes may be held all the same";
+  launch("b", {"x"}, {"z"}, 2000);
+  scheduler->retire(std::move(arrays["x"]), nullptr);
+  EXPECT_EQ(kernel_launches(), kernels + 2);
+}
+
+TEST_F(GraphPassing, AHeldLaunchThatMayUseAnything_IsPassedByNothing) {
+  open_always();
+  const auto any_turn = [&] {
+    launch("a", {"x"}, {"y"});
+    submit_launch("any", {}, Mode::kReadWrite, 1000);
+    launch("b", {"y"}, {"z"}), launch("c", {"z"}, {"w"});
+  };
+  for (int i = 0; i < 18; ++i) any_turn();
+  scheduler->settle_graphs();
+  for (int i = 0; i < kTurns - 1; ++i) any_turn();
+  const std::size_t kernels = kernel_launches();
+  launch("a", {"x"}, {"y"});
+  fill("v");
+  EXPECT_EQ(kernel_launches(), kernels);
+  submit_launch("any", {}, Mode::kReadWrite, 1000);
+  fill("v");
+  EXPECT_EQ(kernel_launches(), kernels + 2);
+  EXPECT_GE(others().back().start_ns, device->state().of(Step::Kind::kLaunch).back().end_ns);
+}
+
+TEST_F(GraphPassing, ReadersAsWriters_ArePassedByNoReader) {
+  open("graphs=always,dependency=no-const");
+  scheduler->set_graph_patience(std::chrono::hours(1));
+  learn_halves();
+  const std::size_t kernels = kernel_launches();
+  launch_half("a", {"x"}, {"y"}, 1000);
+  other(WorkKind::kCopy, "x", {0, 10}, Mode::kRead);
+  EXPECT_EQ(kernel_launches(), kernels + 1);
+}
+
+TEST_F(GraphPassing, ASessionThatEndsAfterSomethingHasPassed_LaunchesWhatIsHeld) {
+  open_always();
+  learn();
+  const std::size_t kernels = kernel_launches();
+  launch("a", {"x"}, {"y"}, 1000);
+  fill("v");
+  EXPECT_EQ(kernel_launches(), kernels);
+  scheduler.reset();
+  EXPECT_EQ(kernel_launches(), kernels + 1);
+}
+
+// ── Random programs ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+// One piece of work: when it ran, or the graph did that it was in.
+struct Ran {
+  std::vector<Access> accesses;
+  double ns = 0;  // by which its step is known
+  double start_ns = -1, end_ns = -1;
+  std::size_t step = 0;
+};
+
+bool conflicts(const Ran& a, const Ran& b) {
+  for (const Access& x : a.accesses)
+    for (const Access& y : b.accesses)
+      if (x.resource == y.resource && x.range.begin < y.range.end && y.range.begin < x.range.end &&
+          (writes(x.mode) || writes(y.mode)))
+        return true;
+  return false;
+}
+
+class RandomPassing : public GraphPassing {
+ protected:
+  std::uint64_t below(std::uint64_t bound) { return random_() % bound; }
+  Access random_access() {
+    std::uint64_t begin = below(4) * 250, end = begin + 250 * (1 + below(2));
+    return {&array(fmt::format("a{}", below(6))), {begin, std::min(end, kBytes)}, static_cast<Mode>(1 + below(3))};
+  }
+  void launch_again(const Ran& like) {
+    submit_launch(fmt::format("k{}", like.ns), like.accesses, Mode::kNone, like.ns);
+    ran_.push_back(like);
+  }
+  // The host's is known by no step: it has ended when it returns.
+  void random_other() {
+    Ran one{{random_access()}, 1e6 + static_cast<double>(ran_.size())};
+    if (below(3) == 0) {
+      ASSERT_TRUE(scheduler->begin_host_access(one.accesses[0]).ok());
+      one.ns = 0;
+      one.start_ns = one.end_ns = device->state().host_ns;
+    } else {
+      constexpr WorkKind kKinds[] = {WorkKind::kCopyToDevice, WorkKind::kCopyToHost, WorkKind::kCopy, WorkKind::kFill};
+      ASSERT_TRUE(submit("other", {.kind = kKinds[below(4)], .accesses = one.accesses}, one.ns).ok());
+    }
+    ran_.push_back(one);
+  }
+  // Each launch of one duration is in the order of its turns.
+  void find_steps() {
+    std::map<double, std::vector<std::size_t>> by_ns;
+    for (std::size_t i = 0; i < ran_.size(); ++i) by_ns[ran_[i].ns].push_back(i);
+    std::map<double, std::size_t> next;
+    const auto found = [&](double ns, const Step& step, std::size_t number) {
+      ASSERT_LT(next[ns], by_ns[ns].size());
+      Ran& one = ran_[by_ns[ns][next[ns]++]];
+      one.start_ns = step.start_ns, one.end_ns = step.end_ns, one.step = number;
+    };
+    std::size_t number = 0;
+    for (const Step& step : device->state().steps) {
+      ++number;
+      if (step.kind == Step::Kind::kLaunch) found(std::round(step.end_ns - step.start_ns), step, number);
+      if (step.kind == Step::Kind::kGraph)
+        for (const double ns : step.durations_ns) found(ns, step, number);
+    }
+    for (const Ran& one : ran_) ASSERT_GE(one.start_ns, 0) << one.ns << " never ran";
+  }
+
+  std::mt19937_64 random_;
+  std::vector<Ran> ran_;
+};
+
+TEST_F(RandomPassing, NothingThatConflictsOverlaps) {
+  const std::uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(fmt::format("seed {}", seed));
+  random_.seed(seed);
+  std::uint64_t graphs = 0, went_ahead = 0;
+  for (int program = 0; program < 30; ++program) {
+    arrays.clear(), ran_.clear();
+    device->state() = FakeState();
+    open_always();
+    std::vector<Ran> turn(3 + below(6));
+    for (std::size_t i = 0; i < turn.size(); ++i) {
+      turn[i].ns = 1000 + static_cast<double>(i);
+      for (std::uint64_t n = 1 + below(2); n > 0; --n) turn[i].accesses.push_back(random_access());
+    }
+    const std::uint64_t place = below(turn.size() + 1);  // of something else in each turn
+    Ran always{{random_access()}, 0};
+    const auto kind = below(2) == 0 ? WorkKind::kFill : WorkKind::kCopyToDevice;
+    for (int i = 0; i < 70; ++i) {
+      for (std::size_t k = 0; k < turn.size(); ++k) {
+        if (k == place) {
+          always.ns = 2e6 + static_cast<double>(ran_.size());
+          ASSERT_TRUE(submit("always", {.kind = kind, .accesses = always.accesses}, always.ns).ok());
+          ran_.push_back(always);
+        }
+        launch_again(turn[k]);
+        if (i > 30 && below(20) == 0) random_other();
+      }
+      scheduler->settle_graphs();
+    }
+    ASSERT_TRUE(scheduler->synchronize().ok());
+    graphs += graph_launches(), went_ahead += passed();
+    find_steps();
+    for (std::size_t i = 0; i < ran_.size(); ++i)
+      for (std::size_t j = i + 1; j < ran_.size(); ++j)
+        if (conflicts(ran_[i], ran_[j]) && (ran_[i].step != ran_[j].step || ran_[i].step == 0)) {
+          ASSERT_LE(ran_[i].end_ns, ran_[j].start_ns) << "program " << program << ", " << i << " and " << j;
+        }
+  }
+  EXPECT_GT(graphs, 0u);
+  EXPECT_GT(went_ahead, 0u);
+}
+
+}  // namespace
+}  // namespace pergola::scheduler::testing
