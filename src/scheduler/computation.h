@@ -23,6 +23,11 @@
 
 namespace pergola::scheduler {
 
+// What is not known is taken to be long.
+inline constexpr double kUnknownDurationNs = 1e7;
+// What two events measure beyond what is between them, on an H200.
+inline constexpr double kEventsAddNs = 3e3;
+
 struct Stream;
 
 // Whether an event behind a kernel is worth recording before its stream goes on: a saturating counter like a branch

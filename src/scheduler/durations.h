@@ -13,13 +13,11 @@
 #include <cstdint>
 #include <deque>
 
+#include "src/scheduler/computation.h"
 #include "src/scheduler/history.h"
 #include "src/scheduler/work.h"
 
 namespace pergola::scheduler {
-
-// What is not known is taken to be long.
-inline constexpr double kUnknownDurationNs = 1e7;
 
 class Durations {
  public:

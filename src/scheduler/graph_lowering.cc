@@ -432,7 +432,8 @@ bool GraphLowering::may_hold_chunk(const Chunk& chunk) {
 bool GraphLowering::enough_queued() {
   if (always_) return true;
   if (unasked_ != 0) return false;
-  const std::chrono::nanoseconds now = queued();
+  std::chrono::nanoseconds now = queued();
+  if (now < kEnoughQueued && expected_queue_) now = std::max(now, expected_queue_());
   double& most = region_->story->report.most_queued_ns;
   most = std::max(most, static_cast<double>(now.count()));
   if (now >= kEnoughQueued) {

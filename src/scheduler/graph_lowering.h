@@ -25,7 +25,7 @@
 //
 // The device's work is known by an event at each chunk's end: what is queued is the time of the chunks that have not
 // ended, without the first of them, which may be about to. A chunk's time is the shortest seen between its end and that
-// of the chunk before. Where it turns out that little is queued, it is not asked about for some chunks, more each time.
+// of the chunk before. Before two have ended, it is what the streams' kernels were seen to take less what has gone by. Where it turns out that little is queued, it is not asked about for some chunks, more each time.
 //
 // Guarded by the scheduler's lock but for held_since_, by which the thread knows without the lock that there is nothing
 // to do, and for Region::launches.
@@ -78,6 +78,10 @@ class GraphLowering {
   ~GraphLowering();  // without the lock
   // Before the first offer(). Without one, graphs have an edge wherever two launches conflict.
   void set_lowerer(std::shared_ptr<GraphLowerer> lowerer) { lowerer_ = std::move(lowerer); }
+
+  // What the device has to do at least, by what kernels were seen to take; asked with the lock. Without one nothing is
+  // known of that until chunks have ended.
+  void set_expected_queue(std::function<std::chrono::nanoseconds()> expected) { expected_queue_ = std::move(expected); }
 
   // What is to be done for a launch, in this order.
   struct Decision {
@@ -197,6 +201,7 @@ class GraphLowering {
   const ComputationPool& computations_;
   std::uint64_t next_block_ = 0;  // byte of blocks_
   const std::function<void()> overdue_;
+  std::function<std::chrono::nanoseconds()> expected_queue_;
   const bool readers_conflict_;
   std::shared_ptr<GraphLowerer> lowerer_;  // may be null
 

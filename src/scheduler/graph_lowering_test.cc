@@ -207,6 +207,35 @@ TEST_F(GraphLowering, OnABusyDevice_LaunchesBecomeGraphs) {
   EXPECT_GT(graph_launches(), 0u);
 }
 
+// Before any two chunks have ended, what kernels were seen to take tells that there is enough to do.
+TEST_F(GraphLowering, WhatKernelsWereSeenToTake_IsQueuedUntilItMustHaveEnded) {
+  open();
+  scheduler->set_graph_patience(std::chrono::hours(1));
+  const auto long_turn = [&] {
+    for (int i = 0; i < 64; ++i) launch("a", {"x"}, {"x"}, 1e6);
+  };
+  long_turn();
+  device->state().host_ns += 20e6;  // the first ones have ended, the others are queued
+  long_turn();
+  long_turn();
+  scheduler->settle_graphs();
+  EXPECT_EQ(scheduler->graph_counters().graphs, 1u);
+  EXPECT_EQ(graph_launches(), 0u);
+  long_turn();
+  EXPECT_GE(graph_launches(), 1u);
+}
+
+TEST_F(GraphLowering, ShortKernels_AreNotTakenToBeQueued) {
+  open();
+  scheduler->set_graph_patience(std::chrono::hours(1));
+  for (int turn = 0; turn < 4; ++turn) {
+    for (int i = 0; i < 64; ++i) launch("a", {"x"}, {"x"}, 2900);  // no more than the events add
+    device->state().host_ns += 20e3;
+    scheduler->settle_graphs();
+  }
+  EXPECT_EQ(graph_launches(), 0u);
+}
+
 TEST_F(GraphLowering, AnotherArray_IsAnotherLaunch) {
   open_always();
   learn();

@@ -53,6 +53,7 @@ Scheduler::Scheduler(device::DevicePtr device, const Policy& policy, std::shared
   lowering_ = std::make_unique<GraphLowering>(device_, mutex_, policy_.graphs == Graphs::kAlways, blocks_, pool_, flush,
                                               policy_.dependency == DependencyPolicy::kNoConst);
   lowering_->set_lowerer(std::move(lowerer));
+  lowering_->set_expected_queue([this] { return expected_queue(); });
 }
 
 Result<std::unique_ptr<Scheduler>> Scheduler::create(device::DevicePtr device, const Policy& policy,
@@ -234,8 +235,7 @@ Status Scheduler::enqueue_timed(const Work& work, Stream& stream, Enqueue enqueu
 }
 
 void Scheduler::append(Stream& stream, Computation& who, double expected_ns) {
-  if (stream.idle()) stream.expected_idle_ns = stream.expected_ns;
-  stream.expected_ns += expected_ns;
+  stream.expect(expected_ns, lowering_ != nullptr);
   who.expected_until_ns = stream.expected_ns;
   who.stream = &stream;
   who.position = ++stream.tail_position;

@@ -194,6 +194,8 @@ class Scheduler {
   bool may_be_of_a_graph(const Work& work);
   Status hold_or_run(const Work& work, const GraphLowering::Decision& decision, Ticket* ticket);
   Status launch_graph(Chunk& chunk, const std::shared_ptr<Chunk>& ended);
+  // Of the busiest stream.
+  std::chrono::nanoseconds expected_queue() const;
   void launch_held(std::span<const Launch> launches);
   void launch_held() {
     if (lowering_ != nullptr) launch_held(lowering_->interrupt());

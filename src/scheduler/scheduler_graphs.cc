@@ -220,4 +220,11 @@ void Scheduler::settle_graphs() {
   if (lowering_ != nullptr) lowering_->settle(lock);
 }
 
+std::chrono::nanoseconds Scheduler::expected_queue() const {
+  const auto now = std::chrono::steady_clock::now();
+  double most = 0;
+  for (const auto& stream : streams_) most = std::max(most, stream->at_least_left_ns(now));
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(most));
+}
+
 }  // namespace pergola::scheduler

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <memory>
 
@@ -27,9 +28,29 @@ struct Stream {
   // What all its work is expected to take, since it was made, and how much of that had ended when it was last known to
   // be idle.
   double expected_ns = 0, expected_idle_ns = 0;
+  // Of its work since it was last known to be idle: when that began, and how much of it takes at least how long.
+  std::chrono::steady_clock::time_point busy_since{};
+  double at_least_ns = 0;
   bool reserved = false;  // for a library call under way: takes no other work (scheduler_call.cc)
 
   bool idle() const { return ended_position == tail_position; }
+  // Work comes, before tail_position counts it. `looks_at_clock`: at_least_left() will be asked.
+  void expect(double ns, bool looks_at_clock) {
+    if (idle()) {
+      expected_idle_ns = expected_ns;
+      at_least_ns = 0;
+      if (looks_at_clock) busy_since = std::chrono::steady_clock::now();
+    }
+    expected_ns += ns;
+    if (ns < kUnknownDurationNs) at_least_ns += std::max(0.0, ns - kEventsAddNs);
+  }
+  // What it has still to do at least: no more has been done since it began than the time that has gone by. Nothing is
+  // said once that was long ago, as the error grows with the sum.
+  double at_least_left_ns(std::chrono::steady_clock::time_point now) const {
+    constexpr std::chrono::milliseconds kTrusted{5};
+    const std::chrono::duration<double, std::nano> since = now - busy_since;
+    return idle() || since > kTrusted ? 0 : std::max(0.0, at_least_ns - since.count());
+  }
   bool knows_end_of(std::uint64_t position) const { return position <= ended_position; }
 };
 
