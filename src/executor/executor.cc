@@ -161,11 +161,11 @@ Result<std::uint32_t> Executor::add_body(transform::TaskBody body) {
     bodies_.pop_back();
     return made;
   }
-  keeper_wakes_.notify_all();
+  wake_keeper();
   if (const Status wider = make_wider(); !wider.ok())
     PERGOLA_WARN("The executor of narrow tasks stays with {} blocks a multiprocessor: {}", blocks_per_sm_,
                  wider.message());
-  keeper_wakes_.notify_all();
+  wake_keeper();
   return static_cast<std::uint32_t>(bodies_.size() - 1);
 }
 
@@ -321,7 +321,7 @@ Status Executor::start() {
   }
   started_at_.store(steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
   running_.store(true, std::memory_order_release);
-  keeper_wakes_.notify_all();
+  wake_keeper();
   return {};
 }
 
@@ -387,7 +387,7 @@ Result<Executor::Quiet> Executor::quiesce() {
   turn.unlock();
   const std::lock_guard lock(lifecycle_);
   PERGOLA_TRY(park_locked());
-  keeper_wakes_.notify_all();
+  wake_keeper();
   return quiet;
 }
 
@@ -406,6 +406,14 @@ Status Executor::failure() {
   return failure_;
 }
 
+void Executor::wake_keeper() {
+  {
+    const std::lock_guard lock(keeper_mutex_);
+    keeper_looks_ = true;
+  }
+  keeper_wakes_.notify_all();
+}
+
 // Parks where nobody has spawned for a while and all is done, and starts again what others' parks have left.
 void Executor::keep() {
   constexpr std::chrono::microseconds kLongest(20000), kShortest(20);
@@ -414,8 +422,10 @@ void Executor::keep() {
   auto busy_at = steady_clock::now();
   std::unique_lock lock(keeper_mutex_);
   while (!keeper_stops_) {
-    if (!looks_again) keeper_wakes_.wait_for(lock, running_.load(std::memory_order_acquire) ? tick : kLongest);
-    looks_again = false;
+    if (!looks_again)
+      keeper_wakes_.wait_for(lock, running_.load(std::memory_order_acquire) ? tick : kLongest,
+                             [this] { return keeper_looks_ || keeper_stops_; });
+    looks_again = keeper_looks_ = false;
     if (keeper_stops_) return;
     lock.unlock();
     const bool is_open = producers_->balance() || has_open_tasks();

@@ -58,6 +58,8 @@ inline constexpr TaskId kPositionMask = (TaskId{1} << kIdRingShift) - 1;
 struct ExecutorOptions {
   // Called before each start; waits for what shall run before the resident kernel fills the device.
   std::function<void()> before_start = [] {};
+  // Whether that would find something to wait for: then a spawn leaves the start to the keeper. Any thread.
+  std::function<bool()> start_waits = [] { return false; };
   std::uint32_t blocks = 0;  // 0: as many as the device holds
   std::chrono::microseconds park_after{200};
   // With tasks without end it leaves for a moment after that, so that work of the process which nobody tells it of gets
@@ -125,6 +127,10 @@ class Executor {
   Status wait(TaskId id, std::optional<std::chrono::nanoseconds> timeout);
   Result<bool> check(TaskId id);
   Status wait_all(std::optional<std::chrono::nanoseconds> timeout);
+  // Whether it has ended, whatever how; tells nobody of a failure. Of an id that it gave out.
+  bool has_ended(TaskId id);
+  // Messages call the task by `as` from now on (TaskFailures::call_by).
+  void call_by(TaskId id, TaskId as) { failures_.call_by(id, as); }
 
   Status park();
   // Parks, and holds off the next start for as long as the result lives.
@@ -178,7 +184,8 @@ class Executor {
   bool has_open_tasks();
   Status failure();  // of the resident kernel; asks its event
   void tell_to_park();
-  void keep();       // the keeper's thread
+  void wake_keeper();
+  void keep();  // the keeper's thread
   bool stays_too_long() const;
   void leave_for_a_moment();  // the keeper's
   static Deadline deadline_after(std::optional<std::chrono::nanoseconds> timeout);
@@ -229,7 +236,7 @@ class Executor {
 
   std::mutex keeper_mutex_;
   std::condition_variable keeper_wakes_;
-  bool keeper_stops_ = false;  // guarded by keeper_mutex_
+  bool keeper_stops_ = false, keeper_looks_ = false;  // guarded by keeper_mutex_; looks: at once
   std::thread keeper_;
 };
 

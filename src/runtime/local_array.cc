@@ -33,16 +33,6 @@ LocalArray::~LocalArray() {
   session_->scheduler().retire(std::move(resource_), std::move(buffer_));
 }
 
-Status LocalArray::begin_task(scheduler::Mode mode) const {
-  PERGOLA_TRY(mirror_->settle());
-  const scheduler::Access used = access(0, size_bytes(), mode);
-  if (!session_->scheduler().try_host_access(used, false))
-    PERGOLA_TRY(session_->scheduler().begin_host_access(used).status());
-  note_task();
-  if (scheduler::writes(mode)) changed_on_device();
-  return {};
-}
-
 Status LocalArray::check_range(std::string_view what, std::uint64_t offset_bytes, std::uint64_t size) const {
   if (offset_bytes <= size_bytes() && size <= size_bytes() - offset_bytes) return {};
   return PERGOLA_ERROR(kInvalidArgument, "The {} covers {} bytes from byte {} of an array of {} bytes.", what, size,

@@ -48,20 +48,19 @@ class LocalTaskKind final : public session::TaskKind {
     PERGOLA_TRY(session::bind_arguments(info, session_->id(), arguments, parameters));
     const LocalModule::LaunchState& state = kernel_->state_;
     scheduler::Mode universal = state.universal;
+    Arrays arrays;
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       if (const auto* given = std::get_if<session::ArrayArgument>(&arguments[i])) {
         // Of this session, as bind_arguments() has seen: its arrays are all LocalArrays.
-        if (state.modes[i] != scheduler::Mode::kNone)
-          PERGOLA_TRY(static_cast<const LocalArray&>(*given->array).begin_task(state.modes[i]));
+        arrays.emplace_back(static_cast<const LocalArray*>(given->array.get()), state.modes[i]);
       } else if (may_be_address(arguments[i], info.parameters[i])) {
         universal = universal | state.modes[i];
       }
     }
-    if (universal != scheduler::Mode::kNone) PERGOLA_TRY(begin_universal(universal));
-    Result<session::TaskId> id = start(parameters);
-    for (const session::Argument& argument : arguments)
-      if (const auto* given = std::get_if<session::ArrayArgument>(&argument))
-        static_cast<const LocalArray&>(*given->array).note_task();
+    PERGOLA_ASSIGN(scheduler::Predecessors after, predecessors(arrays, universal));
+    note(arrays, universal);
+    Result<session::TaskId> id = after.empty() ? start(parameters) : hold(std::move(after), parameters);
+    for (const auto& [array, mode] : arrays) array->note_task();
     return id;
   }
 
@@ -82,18 +81,42 @@ class LocalTaskKind final : public session::TaskKind {
   static_assert(47 + kDeeper <= abi::kRingRecords);
 
   Result<session::TaskId> start(std::span<const std::byte> parameters) {
-    if (resident_ != nullptr) return resident_->spawn(kind_.resident, parameters);
-    return work_->direct()->spawn(kind_.direct, parameters, kind_.high_priority);
+    return resident_ != nullptr ? resident_->spawn(kind_.resident, parameters) : work_->spawn(kind_, parameters);
   }
 
-  // What may be used is anybody's.
-  Status begin_universal(scheduler::Mode mode) {
-    session_->note_universal_task();
-    PERGOLA_TRY(session_->mirrors().settle_all());
-    PERGOLA_ASSIGN(const device::EventPtr all, session_->scheduler().record());
-    PERGOLA_TRY(all->wait());
-    if (scheduler::writes(mode)) session_->mirrors().all_changed_on_device();
-    return {};
+  using Arrays = boost::container::small_vector<std::pair<const LocalArray*, scheduler::Mode>, 8>;
+
+  // What of the session's work has to end first; what the host has of the arrays goes up before.
+  Result<scheduler::Predecessors> predecessors(const Arrays& arrays, scheduler::Mode universal) {
+    boost::container::small_vector<scheduler::Access, 8> accesses;
+    for (const auto& [array, mode] : arrays) {
+      if (mode == scheduler::Mode::kNone) continue;
+      PERGOLA_TRY(array->settle_for_task());
+      accesses.push_back(array->access(0, array->size_bytes(), mode));
+    }
+    if (universal != scheduler::Mode::kNone) {  // what may be used is anybody's
+      session_->note_universal_task();
+      PERGOLA_TRY(session_->mirrors().settle_all());
+    }
+    return session_->scheduler().predecessors(accesses, universal);
+  }
+
+  // Before the task is there: whoever uses an array from now on waits for it.
+  void note(const Arrays& arrays, scheduler::Mode universal) {
+    for (const auto& [array, mode] : arrays) {
+      array->note_task();
+      if (scheduler::writes(mode)) array->changed_on_device();
+    }
+    if (scheduler::writes(universal)) session_->mirrors().all_changed_on_device();
+  }
+
+  // Behind work that goes on: the keeper of the edges spawns it, which holds nothing of the session.
+  session::TaskId hold(scheduler::Predecessors after, std::span<const std::byte> parameters) {
+    const auto spawn = [work = work_.get(), kind = kind_,
+                        bytes = std::vector<std::byte>(parameters.begin(), parameters.end())] {
+      return work->spawn(kind, bytes);
+    };
+    return work_->edges().hold({kernel_->info().name, kind_.high_priority, std::move(after), spawn});
   }
 
   const std::shared_ptr<LocalSession> session_;
@@ -138,10 +161,12 @@ Result<std::chrono::microseconds> wanted_stay() {
 }  // namespace
 
 Result<std::shared_ptr<TaskWork>> TaskWork::create(device::DevicePtr device, const session::TaskPoolOptions& options,
-                                                   std::function<void()> before_start) {
+                                                   std::function<void()> before_start,
+                                                   std::function<bool()> start_waits) {
   executor::ExecutorOptions own;
   own.blocks = options.blocks;
   own.before_start = std::move(before_start);
+  own.start_waits = std::move(start_waits);
   if (options.park_after.count() != 0) own.park_after = options.park_after;
   if (own.park_after.count() < 0)
     return PERGOLA_ERROR(kInvalidArgument,
@@ -161,6 +186,51 @@ Result<std::shared_ptr<TaskWork>> TaskWork::create(device::DevicePtr device, con
   }
   PERGOLA_ASSIGN(work->resident_, executor::Executor::create(std::move(device), own));
   return work;
+}
+
+TaskWork::TaskWork()
+    : edges_({[this](TaskId id) { return direct_ != nullptr ? direct_->has_ended(id) : resident_->has_ended(id); },
+              [this](TaskId id, TaskId as) {
+                direct_ != nullptr ? direct_->call_by(id, as) : resident_->call_by(id, as);
+              }}) {}
+
+namespace {
+
+std::optional<std::chrono::nanoseconds> left_until(scheduler::Scheduler::Deadline deadline) {
+  if (!deadline) return std::nullopt;
+  return std::max(*deadline - std::chrono::steady_clock::now(), std::chrono::nanoseconds(0));
+}
+
+scheduler::Scheduler::Deadline deadline_after(std::optional<std::chrono::nanoseconds> timeout) {
+  // A timeout beyond the clock's range is for ever.
+  if (!timeout || *timeout > std::chrono::hours(24 * 365)) return std::nullopt;
+  return std::chrono::steady_clock::now() + *timeout;
+}
+
+}  // namespace
+
+Status TaskWork::wait(session::TaskId id, std::optional<std::chrono::nanoseconds> timeout) {
+  if (!TaskEdges::is_held_id(id)) return wait_released(id, timeout);
+  const auto deadline = deadline_after(timeout);
+  PERGOLA_ASSIGN(const TaskId given, edges_.await_release(id, deadline));
+  return given == TaskEdges::kNeverRan ? Status() : wait_released(given, left_until(deadline));
+}
+
+Result<bool> TaskWork::check(session::TaskId id) {
+  if (TaskEdges::is_held_id(id)) {
+    PERGOLA_ASSIGN(id, edges_.released(id));
+    if (id == 0) return false;
+    if (id == TaskEdges::kNeverRan) return true;
+  }
+  return direct_ != nullptr ? direct_->check(id) : resident_->check(id);
+}
+
+Status TaskWork::wait_all(std::optional<std::chrono::nanoseconds> timeout) {
+  const auto deadline = deadline_after(timeout);
+  PERGOLA_TRY(edges_.await_all(deadline));
+  const auto left = left_until(deadline);
+  PERGOLA_TRY(direct_ != nullptr ? direct_->wait_all(left) : resident_->wait_all(left));
+  return edges_.untold();
 }
 
 Result<TaskWork::Made> TaskWork::body_of(const Ptx& ptx, const session::KernelInfo& info) {
@@ -236,6 +306,7 @@ Status LocalTaskPool::park() {
 session::TaskPoolInfo LocalTaskPool::info() const {
   session::TaskPoolInfo info;
   info.most_threads = abi::kTaskMostThreads;
+  info.held = work_->edges().held();
   if (const device::TaskRunner* direct = work_->direct()) {
     const device::TaskRunnerInfo of = direct->info();
     info.blocks = of.threads;

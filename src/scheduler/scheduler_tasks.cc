@@ -87,21 +87,49 @@ std::optional<NoTask> Scheduler::reason_for_no_task(const Work& work, bool wants
 
 // Whether work on a stream that `work` has to come after is under way; the device is asked.
 bool Scheduler::has_parents(const Work& work) {
+  Dependencies parents = parents_under_way(work.accesses, Mode::kNone, true);
+  const bool any = !parents.empty();
+  release(parents, pool_);
+  return any;
+}
+
+// To be released. The device is asked what has ended.
+Dependencies Scheduler::parents_under_way(std::span<const Access> accesses, Mode universal, bool among_launches) {
   for (const bool asked : {false, true}) {
     Dependencies parents;
     bool any_write = false;
-    for (const Access& access : work.accesses) {
-      const Mode mode = mode_among_launches(access.mode);
+    for (const Access& access : accesses) {
+      const Mode mode = among_launches ? mode_among_launches(access.mode) : access.mode;
       any_write = any_write || writes(mode);
       access.resource->collect(access.range, mode, parents);
     }
-    universal_dependencies(Mode::kNone, any_write, nullptr, parents);
-    if (parents.empty()) return false;
-    if (!asked)
-      for (const Dependency& dependency : parents) poll(*dependency.parent->stream);
+    universal_dependencies(universal, any_write, nullptr, parents);
+    if (parents.empty() || asked) return parents;
+    for (const Dependency& dependency : parents) poll(*dependency.parent->stream);
     release(parents, pool_);
   }
-  return true;
+  return {};
+}
+
+Result<Predecessors> Scheduler::predecessors(std::span<const Access> accesses, Mode universal) {
+  std::unique_lock lock(mutex_);
+  PERGOLA_TRY(refuse_inside_call());
+  PERGOLA_TRY(await_turn(lock, {.accesses = accesses, .universal = universal}));
+  launch_held();
+  Dependencies parents = parents_under_way(accesses, universal, false);
+  Predecessors events;
+  Status status = failure_.ok() && skip_.ok() ? Status() : tell_failure();
+  for (const Dependency& dependency : parents) {
+    if (!status.ok() || has_ended(*dependency.parent)) continue;
+    const Result<MarkPtr> mark = mark_of(*dependency.parent, MarkFor::kHost);
+    if (!mark.ok())
+      status = mark.status();
+    else if (std::find(events.begin(), events.end(), (*mark)->event) == events.end())
+      events.push_back((*mark)->event);
+  }
+  release(parents, pool_);
+  PERGOLA_TRY(status);
+  return events;
 }
 
 // Starting the resident kernel and sending it away takes as long as several launches.

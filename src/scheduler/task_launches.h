@@ -18,6 +18,7 @@
 // Guarded by the scheduler's lock.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -30,6 +31,8 @@
 namespace pergola::scheduler {
 
 using TaskId = std::uint64_t;  // of the session's pool; never 0
+// The ends of the work on streams that a task comes after.
+using Predecessors = boost::container::small_vector<device::EventPtr, 4>;
 
 // The session's pool of tasks. Thread-safe; calls nothing of the scheduler's.
 class TaskHost {
