@@ -142,6 +142,7 @@ Status Executor::send_away(std::optional<Away>& away) {
   away->turn = std::unique_lock(turnstile_);
   away->quiet = std::unique_lock(quiet_);
   away->lifecycle = std::unique_lock(lifecycle_);
+  await_stay(away->lifecycle);
   return park_locked();
 }
 
@@ -351,6 +352,7 @@ Status Executor::park_locked() {
     (void)queue_->synchronize();
     running_.store(false, std::memory_order_release);
     process_fence();  // what a spawn has stored before it saw running_ is seen by has_open_tasks() from here on
+    stay_over_.notify_all();
   }
   widen();
   return failed_.load(std::memory_order_relaxed) ? failure_ : Status();
@@ -377,15 +379,45 @@ std::string Executor::lost_tasks() {
 }
 
 Status Executor::park() {
-  const std::lock_guard lock(lifecycle_);
+  std::unique_lock lock(lifecycle_);
+  await_stay(lock);
   return park_locked();
+}
+
+void Executor::await_stay(std::unique_lock<std::mutex>& lifecycle) {
+  stay_over_.wait(lifecycle, [this] {
+    return !stays_.load(std::memory_order_relaxed) || !running_.load(std::memory_order_relaxed);
+  });
+}
+
+bool Executor::stay() {
+  constexpr int kTries = 16;  // others may have it leave again
+  for (int n = 0; n < kTries; ++n) {
+    if (!running_.load(std::memory_order_acquire) && !start().ok()) return false;
+    const std::lock_guard lock(lifecycle_);
+    if (!running_.load(std::memory_order_relaxed)) continue;
+    stays_.store(true, std::memory_order_relaxed);
+    return true;
+  }
+  return false;
+}
+
+// While it stays it is not started anew, so launches_ is what it was started with.
+void Executor::leave(FunctionRef<void()> told) {
+  tell_to_park();
+  told();
+  const std::lock_guard lock(lifecycle_);
+  stays_.store(false, std::memory_order_relaxed);
+  stay_over_.notify_all();
+  (void)park_locked();  // its failure is told by waits
 }
 
 Result<Executor::Quiet> Executor::quiesce() {
   std::unique_lock turn(turnstile_);
   Quiet quiet(quiet_);
   turn.unlock();
-  const std::lock_guard lock(lifecycle_);
+  std::unique_lock lock(lifecycle_);
+  await_stay(lock);
   PERGOLA_TRY(park_locked());
   wake_keeper();
   return quiet;
@@ -434,6 +466,8 @@ void Executor::keep() {
       if (is_open && !failed_.load(std::memory_order_relaxed)) (void)start();  // its error is told by the next wait
     } else if (Status status = failure(); !status.ok()) {
       PERGOLA_WARN("{}", status.message());
+    } else if (stays_.load(std::memory_order_relaxed)) {
+      // Whoever has it stay sees to its leaving.
     } else if (!is_open && steady_clock::now() - busy_at >= options_.park_after) {
       (void)park();
       device_->free_kept();

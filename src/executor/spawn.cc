@@ -268,6 +268,23 @@ Result<bool> Executor::check(TaskId id) {
   return done;
 }
 
+std::vector<std::uint64_t> Executor::heads() const {
+  std::vector<std::uint64_t> heads;
+  for (const HostRing& ring : rings_) heads.push_back(ring.head());
+  return heads;
+}
+
+bool Executor::have_ended(std::span<const std::uint64_t> heads) {
+  for (std::size_t n = 0; n < heads.size(); ++n)
+    if (rings_[n].frontier() < heads[n]) return failed_.load(std::memory_order_acquire);  // the keeper looks
+  return true;
+}
+
+bool Executor::covers(std::span<const std::uint64_t> heads, TaskId id) {
+  const TaskId ring = (id >> kIdRingShift) - 1;
+  return (id & kGroupBit) == 0 && ring < heads.size() && (id & kPositionMask) < heads[ring];
+}
+
 bool Executor::has_ended(TaskId id) {
   if (failed_.load(std::memory_order_acquire)) return true;
   const Result<bool> done = is_done(id);

@@ -7,6 +7,7 @@
 
 #include "src/runtime/host_mirror.h"
 #include "src/runtime/local_session.h"
+#include "src/runtime/task_turn.h"
 #include "src/runtime/managed_memory.h"
 
 namespace pergola::runtime {
@@ -31,6 +32,11 @@ class LocalArray final : public session::Array {
   // Before work on the device that uses the array is submitted, and after that which writes it was.
   Status settle() const {
     PERGOLA_TRY(end_tasks());
+    return mirror_->settle();
+  }
+  // The same for work that may go behind them, as `turn` then says.
+  Status settle_behind(TaskTurn& turn) const {
+    PERGOLA_TRY(turn.comes_after(tasks_));
     return mirror_->settle();
   }
   // Tasks that were given the array end; ahead of everything else that uses it.

@@ -194,7 +194,7 @@ Result<LocalSession::Quiet> LocalSession::quiet_tasks() {
   if (!has_tasks_.load(std::memory_order_acquire)) return Quiet();
   if (tasks_->resident() == nullptr) return Quiet();
   PERGOLA_ASSIGN(auto quiet, tasks_->resident()->quiesce());
-  worked_.store(true, std::memory_order_release);
+  note_ordinary_work();
   return Quiet(std::move(quiet));
 }
 

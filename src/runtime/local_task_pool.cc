@@ -1,10 +1,12 @@
 #include "src/runtime/local_task_pool.h"
 
+#include <algorithm>
 #include <boost/container/small_vector.hpp>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
 
+#include "src/base/log.h"
 #include "src/device/cpu/task_crew.h"
 #include "src/executor/generation.h"
 #include "src/executor/kind.h"
@@ -160,7 +162,7 @@ Result<std::chrono::microseconds> wanted_stay() {
 
 }  // namespace
 
-Result<std::shared_ptr<TaskWork>> TaskWork::create(device::DevicePtr device, const session::TaskPoolOptions& options,
+Result<std::shared_ptr<TaskWork>> TaskWork::create(const device::DevicePtr& device, const session::TaskPoolOptions& options,
                                                    std::function<void()> before_start,
                                                    std::function<bool()> start_waits) {
   executor::ExecutorOptions own;
@@ -178,21 +180,65 @@ Result<std::shared_ptr<TaskWork>> TaskWork::create(device::DevicePtr device, con
   auto work = std::make_shared<TaskWork>();
   if (executor != session::TaskExecutor::kResident) {
     PERGOLA_ASSIGN(work->direct_, device::cpu::create_task_runner(device, options.blocks));
-    if (work->direct_ != nullptr) return work;
+    if (work->direct_ != nullptr) {
+      work->make_edges(device);
+      return work;
+    }
     if (executor == session::TaskExecutor::kThreads)
       return PERGOLA_ERROR(kUnsupported,
                            "'{}' has no threads that run tasks, which the CPU device has; ask for a resident kernel.",
                            device->info().id);
   }
-  PERGOLA_ASSIGN(work->resident_, executor::Executor::create(std::move(device), own));
+  PERGOLA_ASSIGN(work->resident_, executor::Executor::create(device, own));
+  work->make_edges(device);
   return work;
 }
 
-TaskWork::TaskWork()
-    : edges_({[this](TaskId id) { return direct_ != nullptr ? direct_->has_ended(id) : resident_->has_ended(id); },
-              [this](TaskId id, TaskId as) {
-                direct_ != nullptr ? direct_->call_by(id, as) : resident_->call_by(id, as);
-              }}) {}
+namespace {
+
+TaskEdges::Runner runner_of(device::TaskRunner& direct) {
+  TaskEdges::Runner runner;
+  runner.has_ended = [&](session::TaskId id) { return direct.has_ended(id); };
+  runner.call_by = [&](session::TaskId id, session::TaskId as) { direct.call_by(id, as); };
+  runner.open = [&] {
+    TaskEdges::Open open = direct.open_tasks();
+    std::sort(open.begin(), open.end());
+    return open;
+  };
+  runner.have_ended = [&](const TaskEdges::Open& open) {
+    return std::all_of(open.begin(), open.end(), [&](session::TaskId id) { return direct.has_ended(id); });
+  };
+  runner.covers = [](const TaskEdges::Open& open, session::TaskId id) {
+    return std::binary_search(open.begin(), open.end(), id);
+  };
+  return runner;
+}
+
+TaskEdges::Runner runner_of(executor::Executor& resident) {
+  TaskEdges::Runner runner;
+  runner.has_ended = [&](session::TaskId id) { return resident.has_ended(id); };
+  runner.call_by = [&](session::TaskId id, session::TaskId as) { resident.call_by(id, as); };
+  runner.open = [&] { return resident.heads(); };
+  runner.have_ended = [&](const TaskEdges::Open& open) { return resident.have_ended(open); };
+  runner.covers = [](const TaskEdges::Open& open, session::TaskId id) { return executor::Executor::covers(open, id); };
+  runner.stay = [&] { return resident.stay(); };
+  runner.leave = [&](FunctionRef<void()> told) { resident.leave(told); };
+  return runner;
+}
+
+}  // namespace
+
+void TaskWork::make_edges(const device::DevicePtr& device) {
+  edges_.emplace(direct_ != nullptr ? runner_of(*direct_) : runner_of(*resident_));
+  if (const Status gates = edges_->use_gates(device); !gates.ok())
+    PERGOLA_INFO("Work that comes after narrow tasks of '{}' waits for them on the host: {}", device->info().id,
+                 gates.message());
+}
+
+bool TaskWork::is_idle() {
+  if (edges_->held() != 0) return false;
+  return direct_ != nullptr ? direct_->open_tasks().empty() : !resident_->has_open_tasks();
+}
 
 namespace {
 
@@ -212,13 +258,13 @@ scheduler::Scheduler::Deadline deadline_after(std::optional<std::chrono::nanosec
 Status TaskWork::wait(session::TaskId id, std::optional<std::chrono::nanoseconds> timeout) {
   if (!TaskEdges::is_held_id(id)) return wait_released(id, timeout);
   const auto deadline = deadline_after(timeout);
-  PERGOLA_ASSIGN(const TaskId given, edges_.await_release(id, deadline));
+  PERGOLA_ASSIGN(const TaskId given, edges_->await_release(id, deadline));
   return given == TaskEdges::kNeverRan ? Status() : wait_released(given, left_until(deadline));
 }
 
 Result<bool> TaskWork::check(session::TaskId id) {
   if (TaskEdges::is_held_id(id)) {
-    PERGOLA_ASSIGN(id, edges_.released(id));
+    PERGOLA_ASSIGN(id, edges_->released(id));
     if (id == 0) return false;
     if (id == TaskEdges::kNeverRan) return true;
   }
@@ -227,10 +273,10 @@ Result<bool> TaskWork::check(session::TaskId id) {
 
 Status TaskWork::wait_all(std::optional<std::chrono::nanoseconds> timeout) {
   const auto deadline = deadline_after(timeout);
-  PERGOLA_TRY(edges_.await_all(deadline));
+  PERGOLA_TRY(edges_->await_all(deadline));
   const auto left = left_until(deadline);
   PERGOLA_TRY(direct_ != nullptr ? direct_->wait_all(left) : resident_->wait_all(left));
-  return edges_.untold();
+  return edges_->untold();
 }
 
 Result<TaskWork::Made> TaskWork::body_of(const Ptx& ptx, const session::KernelInfo& info) {
@@ -307,6 +353,7 @@ session::TaskPoolInfo LocalTaskPool::info() const {
   session::TaskPoolInfo info;
   info.most_threads = abi::kTaskMostThreads;
   info.held = work_->edges().held();
+  info.streams_wait = work_->edges().has_gates();
   if (const device::TaskRunner* direct = work_->direct()) {
     const device::TaskRunnerInfo of = direct->info();
     info.blocks = of.threads;

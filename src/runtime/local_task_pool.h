@@ -3,7 +3,8 @@
 //
 //   spawn(arguments) ─┬─▶ executor::Executor, or device::TaskRunner
 //                     └─ the session's work on them goes on ─▶ TaskEdges holds it back until that has ended ─▶ there
-//   other work on an array that tasks were given ── waits for all tasks ─▶ goes on
+//   launches, fills, copies on the device behind tasks ─▶ their stream waits for a gate, which TaskEdges opens
+//   what else uses an array that tasks were given ── waits for all tasks ─▶ goes on
 //   launches, fills, copies on the device, loads ── have the resident kernel leave first, for it fills the device
 //
 // Both take the same kernels and shapes: what a resident kernel could not run is refused by the other too, so that a
@@ -30,8 +31,7 @@ namespace pergola::runtime {
 class TaskWork final : public scheduler::TaskHost {
  public:
   using TaskId = session::TaskId;
-  TaskWork();
-  static Result<std::shared_ptr<TaskWork>> create(device::DevicePtr device, const session::TaskPoolOptions& options,
+  static Result<std::shared_ptr<TaskWork>> create(const device::DevicePtr& device, const session::TaskPoolOptions& options,
                                                   std::function<void()> before_start,
                                                   std::function<bool()> start_waits);
 
@@ -60,7 +60,8 @@ class TaskWork final : public scheduler::TaskHost {
   // The one that there is; the other is null.
   executor::Executor* resident() const { return resident_.get(); }
   device::TaskRunner* direct() const { return direct_.get(); }
-  TaskEdges& edges() { return edges_; }
+  TaskEdges& edges() { return *edges_; }
+  bool is_idle();  // all tasks have ended
 
   // Of tasks that are held back too.
   Status wait(session::TaskId id, std::optional<std::chrono::nanoseconds> timeout) override;
@@ -69,6 +70,7 @@ class TaskWork final : public scheduler::TaskHost {
   Status wait_all(std::optional<std::chrono::nanoseconds> timeout);
 
  private:
+  void make_edges(const device::DevicePtr& device);
   Status wait_released(TaskId id, std::optional<std::chrono::nanoseconds> timeout) {
     return direct_ != nullptr ? direct_->wait(id, timeout) : resident_->wait(id, timeout);
   }
@@ -85,7 +87,7 @@ class TaskWork final : public scheduler::TaskHost {
   std::mutex mutex_;
   // By the text, which is still the one at its address, and the kernel's name.
   std::map<std::pair<const std::string*, std::string>, Made> bodies_;  // guarded by mutex_
-  TaskEdges edges_;  // goes first: what it holds is spawned
+  std::optional<TaskEdges> edges_;  // made by create(); goes first: what it holds is spawned
 };
 
 class LocalTaskPool final : public session::TaskPool, public std::enable_shared_from_this<LocalTaskPool> {

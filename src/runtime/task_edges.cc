@@ -104,6 +104,158 @@ std::size_t TaskEdges::held() const {
   return held_;
 }
 
+// ── Work behind tasks ───────────────────────────────────────────────────────────────────────────────────────────────
+
+Status TaskEdges::use_gates(const device::DevicePtr& device) {
+  PERGOLA_ASSIGN(device::GatePtr first, device->create_gate());
+  free_gates_.push_back({.gate = std::move(first)});
+  device_ = device;
+  return {};
+}
+
+// Closed for its next number.
+std::optional<TaskEdges::Followed> TaskEdges::take_gate() {
+  Followed taken;
+  {
+    const std::lock_guard lock(mutex_);
+    if (followed_.size() >= kMostFollowed) return std::nullopt;
+    if (!free_gates_.empty()) {
+      taken = std::move(free_gates_.back());
+      free_gates_.pop_back();
+    }
+  }
+  if (taken.gate == nullptr) {
+    Result<device::GatePtr> made = device_->create_gate();
+    if (!made.ok()) return std::nullopt;
+    taken.gate = *std::move(made);
+  }
+  ++taken.number;
+  return taken;
+}
+
+TaskEdges::Behind TaskEdges::behind(const Followed& followed) const {
+  Behind behind;
+  behind.gate = followed.gate;
+  behind.number = followed.number;
+  behind.covers = [open = followed.open, covers = &runner_.covers](TaskId id) { return (*covers)(*open, id); };
+  behind.stay = stays_left_ + 1;
+  return behind;
+}
+
+// The last that is followed, where nothing has been spawned since.
+std::optional<TaskEdges::Behind> TaskEdges::find_same(const Open& open) const {
+  if (followed_.empty()) return std::nullopt;
+  const Followed& last = followed_.back();
+  if (last.end_of_held != first_known_ + known_.size()) return std::nullopt;
+  const bool same = runner_.stay != nullptr ? *last.open == open : std::ranges::includes(*last.open, open);
+  return same ? std::optional(behind(last)) : std::nullopt;
+}
+
+std::optional<TaskEdges::Behind> TaskEdges::follow() {
+  if (!has_gates()) return std::nullopt;
+  const bool resident = runner_.stay != nullptr;
+  std::unique_lock following(following_, std::defer_lock);
+  if (resident) {
+    (void)await_all(std::nullopt);
+    following.lock();
+  }
+  std::optional<Followed> taken = take_gate();
+  if (!taken) return std::nullopt;
+  std::unique_lock lock(mutex_);
+  if (resident && !stays_) {
+    lock.unlock();
+    const bool stays = runner_.stay();
+    lock.lock();
+    stays_ = stays;
+    if (stays) has_asked_.wait(lock, [this] { return !asks_; });
+  }
+  Open open = runner_.open();
+  const bool refuses = resident && (!stays_ || leaves_);
+  std::optional<Behind> given = refuses ? std::nullopt : find_same(open);
+  if (refuses || given) {
+    --taken->number;
+    free_gates_.push_back(*std::move(taken));
+    return given;
+  }
+  taken->end_of_held = first_known_ + known_.size();
+  taken->is_released = resident || first_held_ >= taken->end_of_held;
+  taken->open = std::make_shared<const Open>(std::move(open));
+  taken->has_ended = false;
+  given = behind(*taken);
+  followed_.push_back(*std::move(taken));
+  if (!keeper_.joinable()) keeper_ = std::thread([this] { run(); });
+  lock.unlock();
+  wakes_.notify_all();
+  return given;
+}
+
+std::optional<TaskEdges::Behind> TaskEdges::join() {
+  const std::lock_guard lock(mutex_);
+  if (!stays_ || leaves_ || followed_.empty()) return std::nullopt;
+  return behind(followed_.back());
+}
+
+bool TaskEdges::has_left(const Behind& behind) const {
+  const std::lock_guard lock(mutex_);
+  return runner_.stay != nullptr && stays_left_ >= behind.stay;
+}
+
+// The keeper's: whether anything has happened.
+bool TaskEdges::look_at_followed() {
+  std::vector<std::pair<std::size_t, std::shared_ptr<const Open>>> asked;
+  bool any = false;
+  {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t n = 0; n < followed_.size(); ++n) {
+      Followed& each = followed_[n];
+      if (each.has_ended || (!each.is_released && first_held_ < each.end_of_held)) continue;
+      if (!std::exchange(each.is_released, true)) each.open = std::make_shared<const Open>(runner_.open());
+      asked.emplace_back(n, each.open);
+    }
+  }
+  for (const auto& [n, open] : asked) {
+    if (!runner_.have_ended(*open)) continue;
+    const std::lock_guard lock(mutex_);
+    followed_[n].has_ended = true;  // only this thread takes any away
+    any = true;
+  }
+  if (runner_.stay == nullptr) {
+    if (any) open_ended();
+    return any;
+  }
+  bool all = false;
+  {
+    const std::lock_guard lock(mutex_);
+    leaves_ = leaves_ || any;
+    const auto has_ended = [](const Followed& each) { return each.has_ended; };
+    all = leaves_ && std::all_of(followed_.begin(), followed_.end(), has_ended);
+  }
+  if (all) leave();
+  return any;
+}
+
+void TaskEdges::open_ended() {
+  const std::lock_guard lock(mutex_);
+  for (Followed& each : followed_) {
+    if (!each.has_ended) continue;
+    each.gate->open(each.number);
+    free_gates_.push_back(each);
+  }
+  std::erase_if(followed_, [](const Followed& each) { return each.has_ended; });
+}
+
+void TaskEdges::leave() {
+  runner_.leave([&] {
+    {
+      const std::lock_guard lock(mutex_);
+      ++stays_left_;
+    }
+    open_ended();
+  });
+  const std::lock_guard lock(mutex_);
+  stays_ = leaves_ = false;
+}
+
 // ── The keeper ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 void TaskEdges::run() {
@@ -112,19 +264,27 @@ void TaskEdges::run() {
   microseconds nap = kShortestNap;
   const auto has_arrived = [&] { return !arrived_[0].empty() || !arrived_[1].empty(); };
   while (true) {
-    wakes_.wait(lock, [&] { return held_ != 0 || stops_; });
-    if (held_ == 0) return;
+    wakes_.wait(lock, [&] { return held_ != 0 || !followed_.empty() || stops_; });
+    if (held_ == 0 && followed_.empty()) return;
+    const std::size_t followed = followed_.size();
+    asks_ = !stays_;
     has_new_ = has_new_ || has_arrived();
     for (int n = 0; n < 2; ++n) waiting_[n].splice(waiting_[n].end(), arrived_[n]);
     lock.unlock();
-    if (look()) {
+    const bool released = asks_ && look();
+    lock.lock();
+    asks_ = false;
+    lock.unlock();
+    has_asked_.notify_all();
+    const bool opened = look_at_followed();
+    if (released || opened) {
       looks_until = steady_clock::now() + kLookFor;
       nap = kShortestNap;
     } else if (steady_clock::now() < looks_until) {
       std::this_thread::yield();
     } else {
       lock.lock();
-      wakes_.wait_for(lock, nap, has_arrived);
+      wakes_.wait_for(lock, nap, [&] { return has_arrived() || followed_.size() > followed; });
       nap = std::min(2 * nap, kLongestNap);
       continue;
     }

@@ -9,6 +9,19 @@
 // tasks whose work has ended those of high priority go first, and each class in the order of its spawns. At most
 // kMostHeld are held: a further hold() waits.
 //
+//   ordinary work behind tasks                              the tasks have ended, however
+//     follow() ─▶ a gate, which its stream waits for ────────────▶ the gate is opened, the resident kernel sent away
+//
+// Stays. A resident kernel fills the device, so what waits behind its tasks needs it away. The first follow() has it
+// stay (executor.h), and later ones join that stay; none joins any more once the tasks of one have ended. When those of
+// all have, the kernel is told to leave and all the gates are opened: it has run the tasks waited for and those begun.
+// While it stays other ordinary work goes behind the same gates (join()) instead of waiting for it on the host. From
+// follow() to the opening no driver is asked for anything, nothing is started and no lock is taken that somebody holds
+// inside a driver: so a launch that waits in there, for room or for the device, waits for tasks alone. Hence the keeper
+// neither asks events nor releases tasks while a resident kernel stays, and a task that is still held back cannot be
+// followed there: it may need that kernel's next start.
+// Threads that run tasks fill nothing, and know no stays: a gate is opened when its tasks have ended.
+//
 // Looking. The keeper polls each event once a round, however many tasks wait for it: on a GPU a look at the word that
 // the stream writes (cuda/host_word.h), else a question to the driver. It looks without sleeping for 20 us after
 // anything has happened, then sleeps from 20 to 200 us between two looks; where nothing is held it sleeps.
@@ -29,7 +42,8 @@
 #include <thread>
 #include <vector>
 
-#include "src/device/event.h"
+#include "src/base/function_ref.h"
+#include "src/device/device.h"
 #include "src/device/task_failures.h"
 #include "src/scheduler/scheduler.h"
 #include "src/scheduler/task_launches.h"
@@ -51,10 +65,18 @@ class TaskEdges {
     std::function<Result<TaskId>()> spawn;  // called once at most, by the keeper; may wait for room
   };
 
-  // Of whoever runs the tasks; called by any thread, has_ended() under mutex_.
+  // Tasks that are open at a time, as their runner puts it: how many each ring has had, or ids in ascending order.
+  using Open = std::vector<std::uint64_t>;
+  // Of whoever runs the tasks; called by any thread, has_ended() and open() under mutex_.
   struct Runner {
     std::function<bool(TaskId id)> has_ended;
     std::function<void(TaskId id, TaskId as)> call_by;  // in messages, from now on
+    std::function<Open()> open;
+    std::function<bool(const Open& open)> have_ended;
+    std::function<bool(const Open& open, TaskId id)> covers;
+    // Of a resident kernel (Executor::stay, leave); else empty.
+    std::function<bool()> stay;
+    std::function<void(FunctionRef<void()> told)> leave;
   };
   explicit TaskEdges(Runner runner) : runner_(std::move(runner)) {}
   ~TaskEdges();  // once all that is held has been released or skipped
@@ -76,6 +98,22 @@ class TaskEdges {
   Status untold() { return failures_.untold(); }
   std::size_t held() const;
 
+  // Whether follow() may give something: `device` has gates. Before anything is asked, and again for the answer.
+  Status use_gates(const device::DevicePtr& device);
+  bool has_gates() const { return device_ != nullptr; }
+  // What work that comes after all tasks so far is to be queued behind; none where the host has to wait: without gates,
+  // where the resident kernel is about to leave or cannot stay, or beside kMostFollowed others. Where a kernel is
+  // resident it waits until tasks that are held back have been released, and for that kernel's start. Afterwards
+  // has_left() is to be asked.
+  struct Behind : scheduler::BehindTasks {
+    std::uint64_t stay = 0;
+  };
+  std::optional<Behind> follow();
+  // What other work may be queued behind, rather than wait until a resident kernel leaves; none where it need not.
+  std::optional<Behind> join();
+  // Behind was too late: the kernel had been told to leave before the work was queued, and may be there again.
+  bool has_left(const Behind& behind) const;
+
  private:
   struct Watch {
     device::EventPtr event;  // until its outcome is known
@@ -87,20 +125,36 @@ class TaskEdges {
     std::vector<std::shared_ptr<Watch>> watches;
   };
   using Queues = std::list<Held>[2];  // of high priority, and the others
+  struct Followed {
+    device::GatePtr gate;
+    std::uint32_t number = 0;
+    std::uint64_t end_of_held = 0;  // tasks with lower numbers had been held before it
+    bool is_released = false;       // these have been released, and are among those in `open`
+    std::shared_ptr<const Open> open;
+    bool has_ended = false;
+  };
 
   void run();
   // The keeper's, without the lock: whether anything has happened.
   bool look();
   bool release_ready();
   bool high_has_arrived() const;
+  bool look_at_followed();
+  void open_ended();
+  void leave();
+  std::optional<Followed> take_gate();
+  std::optional<Behind> find_same(const Open& open) const;  // under mutex_
+  Behind behind(const Followed& followed) const;            // likewise
   void release(Held held);
   std::shared_ptr<Watch> watch(const device::EventPtr& event);
   TaskId find(std::uint64_t number) const;  // under mutex_
   Result<TaskId> told(TaskId id, TaskId found);
 
   static constexpr std::size_t kMostKnown = device::TaskFailures::kMost;
+  static constexpr std::size_t kMostFollowed = 256;  // gates that are closed at a time
 
   const Runner runner_;
+  device::DevicePtr device_;       // null without gates; written once, before other threads have this
   device::TaskFailures failures_;  // of tasks that never ran, by the ids given out here
 
   mutable std::mutex mutex_;
@@ -114,6 +168,13 @@ class TaskEdges {
   // forgotten as ones that have ended; nothing that may go on is, so a task without end keeps those after it known.
   std::deque<TaskId> known_;
   std::uint64_t first_known_ = 1, first_held_ = 1;  // all before the second have been released
+  std::vector<Followed> followed_, free_gates_;     // these opened to their number
+  bool stays_ = false, leaves_ = false;             // the resident kernel, for followed_; leaves: none joins any more
+  bool asks_ = false;                               // the keeper is in look()
+  std::condition_variable has_asked_;
+  std::uint64_t stays_left_ = 0;  // stays whose kernel has been told to leave
+
+  std::mutex following_;  // over follow(), where a kernel is resident; taken before mutex_, never by the keeper
 
   // The keeper's:
   Queues waiting_;

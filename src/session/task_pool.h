@@ -81,6 +81,7 @@ struct TaskPoolInfo {
   std::uint64_t spawned_by_tasks = 0;        // of a resident kernel: as it was when it last parked
   bool is_running = false;                   // the resident kernel is on the device now
   std::uint64_t held = 0;                    // tasks that wait, on the host, for ordinary work before them
+  bool streams_wait = false;                 // for tasks; else the host does before it launches what comes after some
 };
 
 class TaskPool {
@@ -96,7 +97,7 @@ class TaskPool {
   // Whether it has ended; an error where it failed. Never blocks.
   virtual Result<bool> check(TaskId id) = 0;
   // For all that were spawned before the call. Where tasks have failed and nobody has been told: the first one's error,
-  // and which they are; told once. The session's later work on an array that tasks were given tells the same.
+  // and which they are; told once. Later accesses of the host to an array that tasks were given tell the same.
   virtual Status wait_all(std::optional<std::chrono::nanoseconds> timeout = std::nullopt) = 0;
   // Ends the resident kernel, where there is one, once the tasks under way have ended; the next spawn starts it again.
   virtual Status park() = 0;

@@ -71,6 +71,7 @@ class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
   Status wait(Id id, Deadline deadline);
   Result<bool> check(Id id);
   Result<bool> has_ended(Id id) const;
+  std::vector<Id> open_tasks() const;
   void call_by(Id id, Id as) { failures_.call_by(id, as); }
   Status wait_all(Deadline deadline);
   TaskRunnerInfo info() const;
