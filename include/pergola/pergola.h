@@ -501,9 +501,9 @@ PERGOLA_API pergola_code pergola_event_elapsed_ns(pergola_event start, pergola_e
 /* Launches of a few warps, spawned one by one as they appear, that together fill the device (Pagoda, sections 3 and 4):
  * a resident kernel that has these kernels in it takes them up, so that none is a launch of its own; on the CPU device
  * threads run them. Any thread may spawn. A task comes after the session's work so far on the arrays it is given, and
- * is held back on the host while that goes on; where that fails, the task is not run and fails as SKIPPED. Tasks are in no order with each other: whoever wants one waits for one before
- * spawning the next. The session's later work on an array, a read too, comes after all tasks that were given it. Which
- * kernels can be tasks: docs/tasks.md. */
+ * is held back on the host while that goes on; where that fails, the task is not run and fails as SKIPPED. Tasks are in
+ * no order with each other: whoever wants one waits for one before spawning the next. The session's later work on an
+ * array, a read too, comes after all tasks that were given it. Which kernels can be tasks: docs/tasks.md. */
 
 /* Who runs a pool's tasks. */
 typedef enum pergola_task_executor {

@@ -18,9 +18,10 @@
 // Parked blocks finish what they have begun and give back what they have only taken; rings stay as they are, and the
 // next launch reads on. So nothing is lost, and whoever wants the device waits for no more than the running tasks.
 //
-// Stays. Work may be queued on the device behind tasks that are in rings: whoever does so has the kernel stay until they
-// have ended, however, and then has it leave for that work. Whoever else wants it away waits for that; nothing that ends
-// the stay asks a driver or takes a lock, so that it comes also where threads wait inside the driver for that work.
+// Stays. Work may be queued on the device behind tasks that are in rings: whoever does so has the kernel stay until
+// they have ended, however, and then has it leave for that work. Whoever else wants it away waits for that; nothing
+// that ends the stay asks a driver or takes a lock, so that it comes also where threads wait inside the driver for that
+// work.
 //
 // Threads. A thread writes records into rings of its own (producers.h), a few into each before it goes on to the next.
 // `adding_` is held by who adds a body, over the compilation; `lifecycle_` guards starting, parking and generations;
@@ -142,9 +143,9 @@ class Executor {
   Result<Quiet> quiesce();
   ExecutorInfo info() const;
 
-  // The resident kernel stays until leave(), and runs all tasks that are in rings now or then. False where it cannot: it
-  // has failed, or is sent away again and again. Where it is away it is started, which may wait for ordinary work. One
-  // stay at a time; the caller sees to that.
+  // The resident kernel stays until leave(), and runs all tasks that are in rings now or then. False where it cannot:
+  // it has failed, or is sent away again and again. Where it is away it is started, which may wait for ordinary work.
+  // One stay at a time; the caller sees to that.
   bool stay();
   // Of the stay: the kernel is told to leave, then `told` is called, then the kernel is waited for.
   void leave(FunctionRef<void()> told);
@@ -233,7 +234,7 @@ class Executor {
   std::mutex turnstile_;  // passed by whoever wants quiet_, so that those who share it let others in
   std::shared_mutex quiet_;
   std::atomic<bool> running_{false}, failed_{false};
-  std::atomic<bool> stays_{false};  // written with lifecycle_; relaxed where the keeper only saves itself a wait
+  std::atomic<bool> stays_{false};     // written with lifecycle_; relaxed where the keeper only saves itself a wait
   std::condition_variable stay_over_;  // with lifecycle_
   // Guarded by lifecycle_:
   std::uint32_t blocks_per_sm_ = 2, blocks_ = 0;  // the shape; there are rings for the most blocks that there may be

@@ -67,7 +67,8 @@ Status LocalArray::submit(scheduler::Work work, scheduler::Scheduler::Enqueue en
   PERGOLA_TRY(settle_behind(turn));
   if (source != nullptr) PERGOLA_TRY(source->settle_behind(turn));
   if (is_on_device) {
-    if (session_->scheduler().takes_tasks() && session_->scheduler().comes_after_tasks(work)) turn.comes_after_launches();
+    if (session_->scheduler().takes_tasks() && session_->scheduler().comes_after_tasks(work))
+      turn.comes_after_launches();
     PERGOLA_TRY(turn.take());  // after what may want tasks to run
     work.held_from_tasks = &turn;
     work.behind = turn.behind();

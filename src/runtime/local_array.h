@@ -7,8 +7,8 @@
 
 #include "src/runtime/host_mirror.h"
 #include "src/runtime/local_session.h"
-#include "src/runtime/task_turn.h"
 #include "src/runtime/managed_memory.h"
+#include "src/runtime/task_turn.h"
 
 namespace pergola::runtime {
 

@@ -162,7 +162,8 @@ Result<std::chrono::microseconds> wanted_stay() {
 
 }  // namespace
 
-Result<std::shared_ptr<TaskWork>> TaskWork::create(const device::DevicePtr& device, const session::TaskPoolOptions& options,
+Result<std::shared_ptr<TaskWork>> TaskWork::create(const device::DevicePtr& device,
+                                                   const session::TaskPoolOptions& options,
                                                    std::function<void()> before_start,
                                                    std::function<bool()> start_waits) {
   executor::ExecutorOptions own;
@@ -247,7 +248,7 @@ std::optional<std::chrono::nanoseconds> left_until(scheduler::Scheduler::Deadlin
   return std::max(*deadline - std::chrono::steady_clock::now(), std::chrono::nanoseconds(0));
 }
 
-scheduler::Scheduler::Deadline deadline_after(std::optional<std::chrono::nanoseconds> timeout) {
+scheduler::Scheduler::Deadline deadline_in(std::optional<std::chrono::nanoseconds> timeout) {
   // A timeout beyond the clock's range is for ever.
   if (!timeout || *timeout > std::chrono::hours(24 * 365)) return std::nullopt;
   return std::chrono::steady_clock::now() + *timeout;
@@ -257,7 +258,7 @@ scheduler::Scheduler::Deadline deadline_after(std::optional<std::chrono::nanosec
 
 Status TaskWork::wait(session::TaskId id, std::optional<std::chrono::nanoseconds> timeout) {
   if (!TaskEdges::is_held_id(id)) return wait_released(id, timeout);
-  const auto deadline = deadline_after(timeout);
+  const auto deadline = deadline_in(timeout);
   PERGOLA_ASSIGN(const TaskId given, edges_->await_release(id, deadline));
   return given == TaskEdges::kNeverRan ? Status() : wait_released(given, left_until(deadline));
 }
@@ -272,7 +273,7 @@ Result<bool> TaskWork::check(session::TaskId id) {
 }
 
 Status TaskWork::wait_all(std::optional<std::chrono::nanoseconds> timeout) {
-  const auto deadline = deadline_after(timeout);
+  const auto deadline = deadline_in(timeout);
   PERGOLA_TRY(edges_->await_all(deadline));
   const auto left = left_until(deadline);
   PERGOLA_TRY(direct_ != nullptr ? direct_->wait_all(left) : resident_->wait_all(left));

@@ -31,7 +31,8 @@ namespace pergola::runtime {
 class TaskWork final : public scheduler::TaskHost {
  public:
   using TaskId = session::TaskId;
-  static Result<std::shared_ptr<TaskWork>> create(const device::DevicePtr& device, const session::TaskPoolOptions& options,
+  static Result<std::shared_ptr<TaskWork>> create(const device::DevicePtr& device,
+                                                  const session::TaskPoolOptions& options,
                                                   std::function<void()> before_start,
                                                   std::function<bool()> start_waits);
 

@@ -7,9 +7,9 @@
 #include <cstring>
 #include <thread>
 
+#include "src/device/cpu/cpu_gate.h"
 #include "src/device/cpu/cpu_graph.h"
 #include "src/device/cpu/cpu_module.h"
-#include "src/device/cpu/cpu_gate.h"
 #include "src/device/cpu/cpu_queue.h"
 #include "src/device/cpu/process_exit.h"
 #include "src/device/cpu/queue_worker.h"
@@ -153,7 +153,9 @@ Result<std::unique_ptr<Queue>> CpuDevice::create_queue() {
   return std::unique_ptr<Queue>(std::make_unique<CpuQueue>(std::move(worker)));
 }
 
-Result<GatePtr> CpuDevice::create_gate() { return GatePtr(std::make_shared<CpuGate>(memory_)); }
+Result<GatePtr> CpuDevice::create_gate() {
+  return GatePtr(std::make_shared<CpuGate>(memory_));
+}
 
 Result<std::unique_ptr<ExecutableGraph>> CpuDevice::instantiate(GraphSpec spec) {
   PERGOLA_ASSIGN(std::unique_ptr<ExecutableGraph> graph, CpuGraph::create(shared_from_this(), std::move(spec)));

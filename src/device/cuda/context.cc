@@ -215,8 +215,7 @@ HostWord Context::take_word() const {
     word_pages_.push_back(page);
     std::memset(page, 0, kPageBytes);
     for (std::size_t at = 0; at < kPageBytes; at += kLineBytes)
-      free_words_.push_back(
-          {reinterpret_cast<std::uint32_t*>(static_cast<std::byte*>(page) + at), address + at});
+      free_words_.push_back({reinterpret_cast<std::uint32_t*>(static_cast<std::byte*>(page) + at), address + at});
   }
   const HostWord word = free_words_.back();
   free_words_.pop_back();

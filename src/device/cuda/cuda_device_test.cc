@@ -357,7 +357,8 @@ TEST_F(CudaDevice, WorkBehindAGate_StartsOnceItIsOpenedSoFar) {
   const BufferPtr data = std::move(device->allocate(64, MemoryKind::kDevice)).value();
   ASSERT_TRUE(queue.fill(data, 0, 64, 7, 4).ok());
   ASSERT_TRUE(queue.synchronize().ok());
-  for (std::uint32_t round = 0; round < 2; ++round) {  // its word is another's afterwards, and has come as far as it has
+  for (std::uint32_t round = 0; round < 2;
+       ++round) {  // its word is another's afterwards, and has come as far as it has
     const GatePtr gate = std::move(device->create_gate()).value();
     (void)control().log();
     ASSERT_TRUE(queue.wait_for_gate(gate, 2).ok());
