@@ -3,7 +3,7 @@
 namespace pergola::device::cuda {
 
 // Tried on a stream of its own with a value that is there: the attributes of devices tell of older forms of the call.
-Result<GatePtr> CudaGate::create(ContextPtr context) {
+Result<GatePtr> CudaGate::create(const ContextPtr& context) {
   PERGOLA_TRY(context->enter());
   const Driver& driver = context->driver();
   if (driver.cuStreamWaitValue32 == nullptr)

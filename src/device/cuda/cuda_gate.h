@@ -13,7 +13,7 @@ namespace pergola::device::cuda {
 class CudaGate final : public Gate {
  public:
   // kUnsupported where streams cannot wait for a word: the driver lacks the call, or says so when it is tried.
-  static Result<GatePtr> create(ContextPtr context);
+  static Result<GatePtr> create(const ContextPtr& context);
   ~CudaGate() override { context_->give_word(word_); }
   CudaGate(const CudaGate&) = delete;
   CudaGate& operator=(const CudaGate&) = delete;
