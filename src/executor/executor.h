@@ -151,7 +151,7 @@ class Executor {
   void leave(FunctionRef<void()> told);
   // The tasks in rings now, for the two below: by ring, how many there have been.
   std::vector<std::uint64_t> heads() const;
-  // Whether all of them have ended, or been lost. Asks no driver.
+  // Whether all of them have ended, or been lost. Asks no driver and takes no lock.
   bool have_ended(std::span<const std::uint64_t> heads);
   static bool covers(std::span<const std::uint64_t> heads, TaskId id);
   bool has_open_tasks();

@@ -276,7 +276,7 @@ std::vector<std::uint64_t> Executor::heads() const {
 
 bool Executor::have_ended(std::span<const std::uint64_t> heads) {
   for (std::size_t n = 0; n < heads.size(); ++n)
-    if (rings_[n].frontier() < heads[n]) return failed_.load(std::memory_order_acquire);  // the keeper looks
+    if (!rings_[n].are_done(heads[n])) return failed_.load(std::memory_order_acquire);  // the keeper looks
   return true;
 }
 
