@@ -500,10 +500,10 @@ PERGOLA_API pergola_code pergola_event_elapsed_ns(pergola_event start, pergola_e
 
 /* Launches of a few warps, spawned one by one as they appear, that together fill the device (Pagoda, sections 3 and 4):
  * a resident kernel that has these kernels in it takes them up, so that none is a launch of its own; on the CPU device
- * threads run them. Any thread may spawn. A task comes after the session's work so far on the arrays it is given, for
- * which a spawn waits if it must. Tasks are in no order with each other: whoever wants one waits for one before
- * spawning the next. The session's later work on an array, a read too, comes after all tasks that were given it. Which
- * kernels can be tasks: docs/tasks.md. */
+ * threads run them. Any thread may spawn. A task comes after the session's work so far on the arrays it is given, and
+ * is held back on the host while that goes on; where that fails, the task is not run and fails as SKIPPED. Tasks are in
+ * no order with each other: whoever wants one waits for one before spawning the next. The session's later work on an
+ * array, a read too, comes after all tasks that were given it. Which kernels can be tasks: docs/tasks.md. */
 
 /* Who runs a pool's tasks. */
 typedef enum pergola_task_executor {
@@ -552,7 +552,8 @@ PERGOLA_API pergola_code pergola_task_kind_with_priority(pergola_task_kind kind,
 PERGOLA_API pergola_code pergola_task_kind_on_device(pergola_task_kind kind, uint64_t* handle);
 
 /* Spawns one task; *id, which may be NULL, is never 0 and stands for it in its pool. Checks the arguments as
- * pergola_kernel_launch does. Waits where too many tasks are under way, and for work on the arrays. */
+ * pergola_kernel_launch does. Waits where too many tasks are under way, or held back; not for the work on the arrays. A
+ * failure that pergola_session_synchronize has not reported is an error here too. */
 PERGOLA_API pergola_code pergola_task_spawn(pergola_task_kind kind, const pergola_argument* arguments,
                                             size_t argument_count, uint64_t* id);
 /* The same with all parameters as the kernel's signature lays them out (pergola_parameter_info's offsets; pointers are
@@ -568,8 +569,8 @@ PERGOLA_API pergola_code pergola_task_wait(pergola_task_pool pool, uint64_t id, 
 /* *done is 1 when the task has ended, 0 while it goes on; returns what it failed with. Never blocks. */
 PERGOLA_API pergola_code pergola_task_check(pergola_task_pool pool, uint64_t id, int32_t* done);
 /* As pergola_task_wait, for all tasks of the pool that were spawned before the call. Where tasks have failed by
- * themselves and nobody has been told: the first one's error, and which they are; told once. The session's later work
- * on an array that tasks were given tells the same. */
+ * themselves and nobody has been told: the first one's error, and which they are; told once. Later accesses of
+ * the host to an array that tasks were given tell the same. */
 PERGOLA_API pergola_code pergola_task_wait_all(pergola_task_pool pool, int64_t timeout_ns);
 /* Ends the resident kernel, where there is one, once the tasks under way have ended; the next spawn starts it again. */
 PERGOLA_API pergola_code pergola_task_pool_park(pergola_task_pool pool);
@@ -586,6 +587,8 @@ typedef struct pergola_task_pool_info {
   uint64_t launches;               /* of the resident kernel: the first, after parking, for new kinds */
   uint64_t spawned;                /* by the host */
   uint64_t spawned_by_tasks;       /* by tasks; of a resident kernel: as it was when it last parked */
+  uint64_t held;                   /* tasks that wait, on the host, for ordinary work before them */
+  int32_t streams_wait;            /* 1: for tasks; 0: the host does before it launches what comes after some */
 } pergola_task_pool_info;
 PERGOLA_API pergola_code pergola_task_pool_get_info(pergola_task_pool pool, pergola_task_pool_info* info);
 

@@ -88,12 +88,13 @@ PyObject* pool_info(PyObject* self, PyObject*) {
   info.struct_size = PERGOLA_STRUCT_SIZE(pergola_task_pool_info);
   if (!check(pergola_task_pool_get_info(as_pool(self)->handle, &info))) return nullptr;
   return Py_BuildValue(
-      "{s:I,s:I,s:I,s:I,s:I,s:K,s:K,s:K,s:K,s:N}", "blocks", info.blocks, "registers_per_thread",
+      "{s:I,s:I,s:I,s:I,s:I,s:K,s:K,s:K,s:K,s:N,s:K,s:N}", "blocks", info.blocks, "registers_per_thread",
       info.registers_per_thread, "local_bytes_per_thread", info.local_bytes_per_thread, "most_threads",
       info.most_threads, "most_shared_bytes", info.most_shared_bytes, "memory_bytes",
       static_cast<unsigned long long>(info.memory_bytes), "launches", static_cast<unsigned long long>(info.launches),
       "spawned", static_cast<unsigned long long>(info.spawned), "spawned_by_tasks",
-      static_cast<unsigned long long>(info.spawned_by_tasks), "is_running", PyBool_FromLong(info.is_running));
+      static_cast<unsigned long long>(info.spawned_by_tasks), "is_running", PyBool_FromLong(info.is_running), "held",
+      static_cast<unsigned long long>(info.held), "streams_wait", PyBool_FromLong(info.streams_wait));
 }
 
 PyObject* pool_session(PyObject* self, void*) {

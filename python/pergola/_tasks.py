@@ -62,6 +62,8 @@ class TaskPoolInfo(NamedTuple):
     spawned: int  # by the host
     spawned_by_tasks: int  # of a resident kernel: as it was when it last parked
     is_running: bool  # the resident kernel is on the device now
+    held: int  # tasks that wait, on the host, for ordinary work before them
+    streams_wait: bool  # for tasks; else the host does before it launches what comes after some
 
 
 def _extents(shape: Any) -> Any:

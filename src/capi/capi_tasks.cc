@@ -196,6 +196,8 @@ pergola_code pergola_task_pool_get_info(pergola_task_pool handle, pergola_task_p
     full.launches = info.launches;
     full.spawned = info.spawned;
     full.spawned_by_tasks = info.spawned_by_tasks;
+    full.held = info.held;
+    full.streams_wait = info.streams_wait ? 1 : 0;
     return write_struct(full, out, "pergola_task_pool_info");
   });
 }

@@ -100,7 +100,7 @@ class RecordingPool : public session::TaskPool {
     return note(fmt::format("wait_all {}", timeout ? timeout->count() : -1));
   }
   Status park() override { return note("park"); }
-  session::TaskPoolInfo info() const override { return {1, 2, 3, 4, 5, 6, 7, 8, 9, true}; }
+  session::TaskPoolInfo info() const override { return {1, 2, 3, 4, 5, 6, 7, 8, 9, true, 10, true}; }
 
  private:
   Status note(std::string what) {
@@ -288,8 +288,10 @@ TEST_F(CapiTasks, Info_IsWrittenAsFarAsTheCallerKnowsIt) {
                                           info.launches,
                                           info.spawned,
                                           info.spawned_by_tasks,
-                                          static_cast<std::uint64_t>(info.is_running)};
-  EXPECT_THAT(fields, ::testing::ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 1));
+                                          static_cast<std::uint64_t>(info.is_running),
+                                          info.held,
+                                          static_cast<std::uint64_t>(info.streams_wait)};
+  EXPECT_THAT(fields, ::testing::ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 10, 1));
   EXPECT_EQ(pergola_task_pool_get_info(pool_, nullptr), PERGOLA_INVALID_ARGUMENT);
 }
 

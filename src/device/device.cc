@@ -15,6 +15,14 @@ Status Device::make_foreign_wait(std::uint64_t, const EventPtr&) {
   return PERGOLA_ERROR(kUnsupported, "The device '{}' has no streams that it shares with other libraries.", info().id);
 }
 
+Result<GatePtr> Device::create_gate() {
+  return PERGOLA_ERROR(kUnsupported, "Queues of the device '{}' cannot wait for what the host writes.", info().id);
+}
+
+Status Queue::wait_for_gate(const GatePtr&, std::uint32_t) {
+  return PERGOLA_ERROR(kUnsupported, "The queue is of a device whose queues cannot wait for what the host writes.");
+}
+
 Status Queue::take_managed(const BufferPtr&) {
   return PERGOLA_ERROR(kUnsupported, "The queue is of a device that has no managed memory.");
 }

@@ -49,6 +49,8 @@ class Device {
   // The buffer's texels as they are now, for kernels to sample (texture.h). kUnsupported where the device has none.
   virtual Result<TexturePtr> create_texture(const TextureDescription& description) = 0;
   virtual Result<std::unique_ptr<Queue>> create_queue() = 0;
+  // Closed: opened to 0. kUnsupported where queues cannot wait for the host.
+  virtual Result<GatePtr> create_gate();
   // An event at the end of what another library has queued by now on its stream: a CUstream of this device; 0 and 1 are
   // the legacy default stream, 2 is the calling thread's. kUnsupported where the device has no streams of others.
   virtual Result<EventPtr> record_foreign(std::uint64_t stream);

@@ -10,6 +10,7 @@
 
 #include "src/device/buffer.h"
 #include "src/device/event.h"
+#include "src/device/gate.h"
 #include "src/device/kernel.h"
 
 namespace pergola::device {
@@ -45,6 +46,8 @@ class Queue {
 
   // Later work of this queue starts after `event` (of the same device) has ended; if it failed, is skipped.
   virtual Status wait(const EventPtr& event) = 0;
+  // The same, until the host has opened `gate` (of the same device, Device::create_gate) to `number`.
+  virtual Status wait_for_gate(const GatePtr& gate, std::uint32_t number);
   // An event that ends with all work queued before it.
   virtual Result<EventPtr> record() = 0;
   // The same for ordering and waiting only: it has no time, and costs less on some devices.

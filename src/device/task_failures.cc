@@ -25,8 +25,22 @@ void TaskFailures::add(Id id, Code code, std::string_view message) {
   count_.fetch_add(1, std::memory_order_release);
 }
 
-Error TaskFailures::error(Id id, const Failure& failure) {
-  return {failure.code, fmt::format("Task {:#x} has failed: {}", id, failure.message), __FILE__, __LINE__};
+Error TaskFailures::error(Id id, const Failure& failure) const {
+  return {failure.code, fmt::format("Task {:#x} has failed: {}", name_of(id), failure.message), __FILE__, __LINE__};
+}
+
+TaskFailures::Id TaskFailures::name_of(Id id) const {
+  const auto named = names_.find(id);
+  return named == names_.end() ? id : named->second;
+}
+
+void TaskFailures::call_by(Id id, Id as) {
+  const std::lock_guard lock(mutex_);
+  if (!names_.insert_or_assign(id, as).second) return;
+  named_.push_back(id);
+  if (named_.size() <= kMost) return;
+  names_.erase(named_.front());
+  named_.pop_front();
 }
 
 void TaskFailures::rename(Id id, Id as) {
@@ -66,7 +80,7 @@ Status TaskFailures::untold() {
     if (!first)
       first = error(id, failure);
     else if (others.size() < kNamed)
-      others.push_back(fmt::format("{:#x}", id));
+      others.push_back(fmt::format("{:#x}", name_of(id)));
   }
   const std::size_t more = std::exchange(untold_, 0) - 1;
   if (more == 0) return *first;

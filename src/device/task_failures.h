@@ -24,6 +24,8 @@ class TaskFailures {
   void add(Id id, Code code, std::string_view message);
   // What is known of `id` is of `as`.
   void rename(Id id, Id as);
+  // From now on messages call the task `id` by the number `as`, which is what its spawner knows. The last kMost count.
+  void call_by(Id id, Id as);
   // How the task, which has ended, ended: success where it is not among them.
   Status outcome(Id id);
   // The first error that nobody has been told, and which the others are; success where there is none.
@@ -36,13 +38,16 @@ class TaskFailures {
     std::string message;
     bool told = false;
   };
-  static Error error(Id id, const Failure& failure);
+  Error error(Id id, const Failure& failure) const;
+  Id name_of(Id id) const;
 
   // Written under mutex_; release, before the task's end is seen by those who look here without it.
   std::atomic<std::uint64_t> count_{0};
   std::mutex mutex_;
   std::map<Id, Failure> failed_;  // guarded by mutex_, as the rest
   std::deque<Id> in_order_;
+  std::map<Id, Id> names_;
+  std::deque<Id> named_;  // keys of names_, oldest first
   std::size_t untold_ = 0;
 };
 

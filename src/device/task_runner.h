@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "src/base/result.h"
 #include "src/device/kernel.h"
@@ -56,6 +57,12 @@ class TaskRunner {
   virtual Status wait(Id id, std::optional<std::chrono::nanoseconds> timeout) = 0;
   // Whether it has ended; its error where it failed.
   virtual Result<bool> check(Id id) = 0;
+  // Whether it has ended, whatever how; tells nobody of a failure. Of an id that it gave out.
+  virtual bool has_ended(Id id) = 0;
+  // Those that have not ended now, in the order of their spawns.
+  virtual std::vector<Id> open_tasks() = 0;
+  // Messages call the task by `as` from now on (TaskFailures::call_by).
+  virtual void call_by(Id id, Id as) = 0;
   // For all spawned before the call. The failures that nobody has been told of yet are told here, once: the first one's
   // error, and which tasks they are.
   virtual Status wait_all(std::optional<std::chrono::nanoseconds> timeout) = 0;

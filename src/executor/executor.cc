@@ -142,6 +142,7 @@ Status Executor::send_away(std::optional<Away>& away) {
   away->turn = std::unique_lock(turnstile_);
   away->quiet = std::unique_lock(quiet_);
   away->lifecycle = std::unique_lock(lifecycle_);
+  await_stay(away->lifecycle);
   return park_locked();
 }
 
@@ -161,11 +162,11 @@ Result<std::uint32_t> Executor::add_body(transform::TaskBody body) {
     bodies_.pop_back();
     return made;
   }
-  keeper_wakes_.notify_all();
+  wake_keeper();
   if (const Status wider = make_wider(); !wider.ok())
     PERGOLA_WARN("The executor of narrow tasks stays with {} blocks a multiprocessor: {}", blocks_per_sm_,
                  wider.message());
-  keeper_wakes_.notify_all();
+  wake_keeper();
   return static_cast<std::uint32_t>(bodies_.size() - 1);
 }
 
@@ -321,7 +322,7 @@ Status Executor::start() {
   }
   started_at_.store(steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
   running_.store(true, std::memory_order_release);
-  keeper_wakes_.notify_all();
+  wake_keeper();
   return {};
 }
 
@@ -351,6 +352,7 @@ Status Executor::park_locked() {
     (void)queue_->synchronize();
     running_.store(false, std::memory_order_release);
     process_fence();  // what a spawn has stored before it saw running_ is seen by has_open_tasks() from here on
+    stay_over_.notify_all();
   }
   widen();
   return failed_.load(std::memory_order_relaxed) ? failure_ : Status();
@@ -377,17 +379,47 @@ std::string Executor::lost_tasks() {
 }
 
 Status Executor::park() {
-  const std::lock_guard lock(lifecycle_);
+  std::unique_lock lock(lifecycle_);
+  await_stay(lock);
   return park_locked();
+}
+
+void Executor::await_stay(std::unique_lock<std::mutex>& lifecycle) {
+  stay_over_.wait(lifecycle, [this] {
+    return !stays_.load(std::memory_order_relaxed) || !running_.load(std::memory_order_relaxed);
+  });
+}
+
+bool Executor::stay() {
+  constexpr int kTries = 16;  // others may have it leave again
+  for (int n = 0; n < kTries; ++n) {
+    if (!running_.load(std::memory_order_acquire) && !start().ok()) return false;
+    const std::lock_guard lock(lifecycle_);
+    if (!running_.load(std::memory_order_relaxed)) continue;
+    stays_.store(true, std::memory_order_relaxed);
+    return true;
+  }
+  return false;
+}
+
+// While it stays it is not started anew, so launches_ is what it was started with.
+void Executor::leave(FunctionRef<void()> told) {
+  tell_to_park();
+  told();
+  const std::lock_guard lock(lifecycle_);
+  stays_.store(false, std::memory_order_relaxed);
+  stay_over_.notify_all();
+  (void)park_locked();  // its failure is told by waits
 }
 
 Result<Executor::Quiet> Executor::quiesce() {
   std::unique_lock turn(turnstile_);
   Quiet quiet(quiet_);
   turn.unlock();
-  const std::lock_guard lock(lifecycle_);
+  std::unique_lock lock(lifecycle_);
+  await_stay(lock);
   PERGOLA_TRY(park_locked());
-  keeper_wakes_.notify_all();
+  wake_keeper();
   return quiet;
 }
 
@@ -406,6 +438,14 @@ Status Executor::failure() {
   return failure_;
 }
 
+void Executor::wake_keeper() {
+  {
+    const std::lock_guard lock(keeper_mutex_);
+    keeper_looks_ = true;
+  }
+  keeper_wakes_.notify_all();
+}
+
 // Parks where nobody has spawned for a while and all is done, and starts again what others' parks have left.
 void Executor::keep() {
   constexpr std::chrono::microseconds kLongest(20000), kShortest(20);
@@ -414,8 +454,10 @@ void Executor::keep() {
   auto busy_at = steady_clock::now();
   std::unique_lock lock(keeper_mutex_);
   while (!keeper_stops_) {
-    if (!looks_again) keeper_wakes_.wait_for(lock, running_.load(std::memory_order_acquire) ? tick : kLongest);
-    looks_again = false;
+    if (!looks_again)
+      keeper_wakes_.wait_for(lock, running_.load(std::memory_order_acquire) ? tick : kLongest,
+                             [this] { return keeper_looks_ || keeper_stops_; });
+    looks_again = keeper_looks_ = false;
     if (keeper_stops_) return;
     lock.unlock();
     const bool is_open = producers_->balance() || has_open_tasks();
@@ -424,6 +466,8 @@ void Executor::keep() {
       if (is_open && !failed_.load(std::memory_order_relaxed)) (void)start();  // its error is told by the next wait
     } else if (Status status = failure(); !status.ok()) {
       PERGOLA_WARN("{}", status.message());
+    } else if (stays_.load(std::memory_order_relaxed)) {
+      // Whoever has it stay sees to its leaving.
     } else if (!is_open && steady_clock::now() - busy_at >= options_.park_after) {
       (void)park();
       device_->free_kept();

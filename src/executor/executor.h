@@ -18,6 +18,11 @@
 // Parked blocks finish what they have begun and give back what they have only taken; rings stay as they are, and the
 // next launch reads on. So nothing is lost, and whoever wants the device waits for no more than the running tasks.
 //
+// Stays. Work may be queued on the device behind tasks that are in rings: whoever does so has the kernel stay until
+// they have ended, however, and then has it leave for that work. Whoever else wants it away waits for that; nothing
+// that ends the stay asks a driver or takes a lock, so that it comes also where threads wait inside the driver for that
+// work.
+//
 // Threads. A thread writes records into rings of its own (producers.h), a few into each before it goes on to the next.
 // `adding_` is held by who adds a body, over the compilation; `lifecycle_` guards starting, parking and generations;
 // `quiet_` is held, shared, by whoever needs the kernel away. A spawn stores its record and then loads `running_`; a
@@ -58,6 +63,8 @@ inline constexpr TaskId kPositionMask = (TaskId{1} << kIdRingShift) - 1;
 struct ExecutorOptions {
   // Called before each start; waits for what shall run before the resident kernel fills the device.
   std::function<void()> before_start = [] {};
+  // Whether that would find something to wait for: then a spawn leaves the start to the keeper. Any thread.
+  std::function<bool()> start_waits = [] { return false; };
   std::uint32_t blocks = 0;  // 0: as many as the device holds
   std::chrono::microseconds park_after{200};
   // With tasks without end it leaves for a moment after that, so that work of the process which nobody tells it of gets
@@ -125,12 +132,29 @@ class Executor {
   Status wait(TaskId id, std::optional<std::chrono::nanoseconds> timeout);
   Result<bool> check(TaskId id);
   Status wait_all(std::optional<std::chrono::nanoseconds> timeout);
+  // Whether it has ended, whatever how; tells nobody of a failure. Of an id that it gave out.
+  bool has_ended(TaskId id);
+  // Messages call the task by `as` from now on (TaskFailures::call_by).
+  void call_by(TaskId id, TaskId as) { failures_.call_by(id, as); }
 
   Status park();
   // Parks, and holds off the next start for as long as the result lives.
   using Quiet = std::shared_lock<std::shared_mutex>;
   Result<Quiet> quiesce();
   ExecutorInfo info() const;
+
+  // The resident kernel stays until leave(), and runs all tasks that are in rings now or then. False where it cannot:
+  // it has failed, or is sent away again and again. Where it is away it is started, which may wait for ordinary work.
+  // One stay at a time; the caller sees to that.
+  bool stay();
+  // Of the stay: the kernel is told to leave, then `told` is called, then the kernel is waited for.
+  void leave(FunctionRef<void()> told);
+  // The tasks in rings now, for the two below: by ring, how many there have been.
+  std::vector<std::uint64_t> heads() const;
+  // Whether all of them have ended, or been lost. Asks no driver and takes no lock.
+  bool have_ended(std::span<const std::uint64_t> heads);
+  static bool covers(std::span<const std::uint64_t> heads, TaskId id);
+  bool has_open_tasks();
 
  private:
   using Deadline = std::optional<std::chrono::steady_clock::time_point>;
@@ -173,12 +197,13 @@ class Executor {
   Status wait_until(Deadline deadline, FunctionRef<Result<bool>()> is_over);
 
   Status start();  // unless it runs
+  void await_stay(std::unique_lock<std::mutex>& lifecycle);  // before the kernel is told to leave
   Status park_locked();
   std::string lost_tasks();  // with lifecycle_, when the kernel has failed
-  bool has_open_tasks();
   Status failure();  // of the resident kernel; asks its event
   void tell_to_park();
-  void keep();       // the keeper's thread
+  void wake_keeper();
+  void keep();  // the keeper's thread
   bool stays_too_long() const;
   void leave_for_a_moment();  // the keeper's
   static Deadline deadline_after(std::optional<std::chrono::nanoseconds> timeout);
@@ -209,6 +234,8 @@ class Executor {
   std::mutex turnstile_;  // passed by whoever wants quiet_, so that those who share it let others in
   std::shared_mutex quiet_;
   std::atomic<bool> running_{false}, failed_{false};
+  std::atomic<bool> stays_{false};     // written with lifecycle_; relaxed where the keeper only saves itself a wait
+  std::condition_variable stay_over_;  // with lifecycle_
   // Guarded by lifecycle_:
   std::uint32_t blocks_per_sm_ = 2, blocks_ = 0;  // the shape; there are rings for the most blocks that there may be
   Program program_;
@@ -229,7 +256,7 @@ class Executor {
 
   std::mutex keeper_mutex_;
   std::condition_variable keeper_wakes_;
-  bool keeper_stops_ = false;  // guarded by keeper_mutex_
+  bool keeper_stops_ = false, keeper_looks_ = false;  // guarded by keeper_mutex_; looks: at once
   std::thread keeper_;
 };
 

@@ -78,6 +78,14 @@ class alignas(64) HostRing {
     return position + abi::kRingRecords < head();  // its place has been given to another since;
   }
 
+  // Whether all records before that position, which have been given out, are done with. Looks at no faults, whose texts
+  // take locks: whoever asks may be what the holder of one waits for.
+  bool are_done(std::uint64_t before) const {
+    for (std::uint64_t at = std::max(known_.load(std::memory_order_acquire), told_frontier(head())); at < before; ++at)
+      if (!is_done(at)) return false;
+    return true;
+  }
+
   // look(position, kind) of each record that is not done with. While nothing runs and nobody spawns, or as a guess.
   template <typename Look>
   void for_each_open(Look&& look) {

@@ -97,6 +97,7 @@ TEST(HostRingTest, RandomSteps_EveryRecordArrivesOnce_AndIsDoneWhenItIs) {
     const std::size_t asked = random() % sent.size();
     ASSERT_EQ(ring.is_done(asked), done[asked]) << asked << " of " << sent.size();
     const auto first = static_cast<std::uint64_t>(std::find(done.begin(), done.end(), false) - done.begin());
+    ASSERT_EQ(ring.are_done(asked), asked <= first);
     ASSERT_EQ(ring.frontier(), first);
   }
   EXPECT_GT(sent.size(), 10 * abi::kRingRecords) << "too few laps to say anything";

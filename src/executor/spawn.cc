@@ -41,7 +41,7 @@ Status Executor::find_room(Producer& producer, const Kind& kind) {
     producers_->leave(producer);
     if (rings == 0 || rounds % 256 == 255) producers_->share(producer);
     Status status;
-    if (!running_.load(std::memory_order_acquire)) status = start();
+    if (rings != 0 && !running_.load(std::memory_order_acquire)) status = start();  // nothing makes room else
     if (rings == 0) {
       // It has some now, until somebody who has none takes them.
     } else if (status.ok() && rounds > 16) {
@@ -108,7 +108,7 @@ TaskId Executor::try_spawn(const Kind& kind, std::span<const std::byte> paramete
   producers_->leave(*mine);
   // It has parked: whoever sees that next starts it, and the keeper soon.
   if (id != 0 && !see_that_it_runs()) [[unlikely]]
-    keeper_wakes_.notify_all();
+    wake_keeper();
   return id;
 }
 
@@ -158,8 +158,12 @@ Result<TaskId> Executor::spawn(const Kind& kind, std::span<const std::byte> para
   if (!id.ok()) [[unlikely]]
     return id;
   // The task is there: why the kernel does not start is told by waits.
-  if (!see_that_it_runs()) [[unlikely]]
-    if (const Status started = start(); !started.ok()) PERGOLA_WARN("{}", started.message());
+  if (see_that_it_runs()) [[likely]]
+    return id;
+  if (options_.start_waits())
+    wake_keeper();
+  else if (const Status started = start(); !started.ok())
+    PERGOLA_WARN("{}", started.message());
   return id;
 }
 
@@ -262,6 +266,29 @@ Result<bool> Executor::check(TaskId id) {
   if (!done && failed_.load(std::memory_order_acquire)) return failure();
   if (done) PERGOLA_TRY(outcome(id));
   return done;
+}
+
+std::vector<std::uint64_t> Executor::heads() const {
+  std::vector<std::uint64_t> heads;
+  for (const HostRing& ring : rings_) heads.push_back(ring.head());
+  return heads;
+}
+
+bool Executor::have_ended(std::span<const std::uint64_t> heads) {
+  for (std::size_t n = 0; n < heads.size(); ++n)
+    if (!rings_[n].are_done(heads[n])) return failed_.load(std::memory_order_acquire);  // the keeper looks
+  return true;
+}
+
+bool Executor::covers(std::span<const std::uint64_t> heads, TaskId id) {
+  const TaskId ring = (id >> kIdRingShift) - 1;
+  return (id & kGroupBit) == 0 && ring < heads.size() && (id & kPositionMask) < heads[ring];
+}
+
+bool Executor::has_ended(TaskId id) {
+  if (failed_.load(std::memory_order_acquire)) return true;
+  const Result<bool> done = is_done(id);
+  return !done.ok() || *done;
 }
 
 Status Executor::wait_all(std::optional<std::chrono::nanoseconds> timeout) {

@@ -50,6 +50,9 @@ class DiscreteQueue final : public device::Queue {
     return inner_->fill(inner_of(destination), offset_bytes, size_bytes, pattern, pattern_bytes);
   }
   Status wait(const device::EventPtr& event) override { return inner_->wait(event); }
+  Status wait_for_gate(const device::GatePtr& gate, std::uint32_t number) override {
+    return inner_->wait_for_gate(gate, number);
+  }
   Result<device::EventPtr> record() override { return inner_->record(); }
   std::optional<Status> poll() override { return inner_->poll(); }
   Status synchronize() override { return inner_->synchronize(); }
@@ -79,13 +82,17 @@ class DiscreteDevice final : public device::Device {
     PERGOLA_ASSIGN(auto queue, inner_->create_queue());
     return std::unique_ptr<device::Queue>(std::make_unique<DiscreteQueue>(std::move(queue)));
   }
+  Result<device::GatePtr> create_gate() override {
+    if (has_no_gates) return PERGOLA_ERROR(kUnsupported, "Queues of the discrete device of the tests cannot wait.");
+    return inner_->create_gate();
+  }
   Result<std::unique_ptr<device::ExecutableGraph>> instantiate(device::GraphSpec spec) override {
     return PERGOLA_ERROR(kUnsupported, "A graph of {} nodes: the discrete device of the tests runs none.",
                          spec.nodes.size());
   }
   Status health() const override { return inner_->health(); }
 
-  std::atomic<bool> has_no_host_memory{false};
+  std::atomic<bool> has_no_host_memory{false}, has_no_gates{false};
 
  private:
   const device::DevicePtr inner_;

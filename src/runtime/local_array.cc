@@ -33,16 +33,6 @@ LocalArray::~LocalArray() {
   managed_.reset();  // after what was held, which has taken it
 }
 
-Status LocalArray::begin_task(scheduler::Mode mode) const {
-  PERGOLA_TRY(mirror_->settle());
-  const scheduler::Access used = access(0, size_bytes(), mode);
-  if (!session_->scheduler().try_host_access(used, false))
-    PERGOLA_TRY(session_->scheduler().begin_host_access(used).status());
-  note_task();
-  if (scheduler::writes(mode)) changed_on_device();
-  return {};
-}
-
 Status LocalArray::check_range(std::string_view what, std::uint64_t offset_bytes, std::uint64_t size) const {
   if (offset_bytes <= size_bytes() && size <= size_bytes() - offset_bytes) return {};
   return PERGOLA_ERROR(kInvalidArgument, "The {} covers {} bytes from byte {} of an array of {} bytes.", what, size,
@@ -71,11 +61,17 @@ Status LocalArray::write(std::uint64_t offset_bytes, std::span<const std::byte> 
 }
 
 Status LocalArray::submit(scheduler::Work work, scheduler::Scheduler::Enqueue enqueue, const LocalArray* source) {
-  PERGOLA_TRY(settle());
-  QuietTasks quiet(*session_);
-  if (work.kind == scheduler::WorkKind::kFill || work.kind == scheduler::WorkKind::kCopy) {
-    PERGOLA_TRY(quiet.acquire());  // after settle(), which may want tasks to run
-    work.held_from_tasks = &quiet;
+  // A copy from the host is taken before its call returns, for which it may have to wait for earlier ones.
+  const bool is_on_device = work.kind == scheduler::WorkKind::kFill || work.kind == scheduler::WorkKind::kCopy;
+  TaskTurn turn(*session_, is_on_device && !session_->managed().any());
+  PERGOLA_TRY(settle_behind(turn));
+  if (source != nullptr) PERGOLA_TRY(source->settle_behind(turn));
+  if (is_on_device) {
+    if (session_->scheduler().takes_tasks() && session_->scheduler().comes_after_tasks(work))
+      turn.comes_after_launches();
+    PERGOLA_TRY(turn.take());  // after what may want tasks to run
+    work.held_from_tasks = &turn;
+    work.behind = turn.behind();
   }
   const auto take_all = [&](device::Queue& queue) -> Status {
     if (source != nullptr) PERGOLA_TRY(source->take(queue));
@@ -85,7 +81,7 @@ Status LocalArray::submit(scheduler::Work work, scheduler::Scheduler::Enqueue en
   if (session_->managed().any()) work.prepare = &prepare;
   PERGOLA_TRY(session_->scheduler().submit(work, enqueue));
   changed_on_device();
-  return {};
+  return turn.submitted();
 }
 
 Status LocalArray::wait(std::uint64_t offset_bytes, std::uint64_t size,
@@ -221,7 +217,6 @@ Status LocalArray::copy_from(std::uint64_t offset_bytes, const session::ArrayPtr
   if (size == 0) return {};
   const scheduler::Access accesses[] = {from->access(source_offset_bytes, size, scheduler::Mode::kRead),
                                         access(offset_bytes, size, scheduler::Mode::kWrite)};
-  PERGOLA_TRY(from->settle());
   return submit(
       {scheduler::WorkKind::kCopy, session_->sites().copy, accesses},
       [&](device::Queue& queue) { return queue.copy(buffer_, offset_bytes, from->buffer_, source_offset_bytes, size); },

@@ -8,6 +8,7 @@
 #include "src/runtime/host_mirror.h"
 #include "src/runtime/local_session.h"
 #include "src/runtime/managed_memory.h"
+#include "src/runtime/task_turn.h"
 
 namespace pergola::runtime {
 
@@ -35,10 +36,15 @@ class LocalArray final : public session::Array {
     PERGOLA_TRY(end_tasks());
     return mirror_->settle();
   }
+  // The same for work that may go behind them, as `turn` then says.
+  Status settle_behind(TaskTurn& turn) const {
+    PERGOLA_TRY(turn.comes_after(tasks_));
+    return mirror_->settle();
+  }
   // Tasks that were given the array end; ahead of everything else that uses it.
   Status end_tasks() const { return session_->end_tasks_of(tasks_); }
-  // Before a task is given the array: the session's work on it ends, the host's part of it goes up.
-  Status begin_task(scheduler::Mode mode) const;
+  // Before a task is given the array: the host's part of it goes up.
+  Status settle_for_task() const { return mirror_->settle(); }
   // Before a task with the array is spawned and after: whoever waits between the two has not waited for it.
   void note_task() const { tasks_.begun.fetch_add(1, std::memory_order_release); }
   void changed_on_device() const { mirror_->changed_on_device(); }

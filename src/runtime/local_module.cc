@@ -111,6 +111,8 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
   boost::container::small_vector<scheduler::Access, 8> accesses;
   for (const scheduler::Access& variable : state_.variables) accesses.push_back(variable);
   scheduler::Mode universal = state_.universal;
+  const bool plain = !shape.cooperative && !shape.programmatic && shape.cluster == device::Dim3{0, 0, 0};
+  TaskTurn turn(session, plain && !session.managed().any());
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (const auto* given = std::get_if<session::TextureArgument>(&arguments[i])) {  // of this session too
       accesses.push_back(
@@ -123,14 +125,14 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
       // bind_arguments() has seen that it is of this session, whose arrays are all LocalArrays. A pointer into the
       // array may be followed in both directions, so it stands for all of it.
       const auto& array = static_cast<const LocalArray&>(*given->array);
-      PERGOLA_TRY(array.settle());
+      PERGOLA_TRY(array.settle_behind(turn));
       accesses.push_back(array.access(0, array.size_bytes(), mode));
     } else if (may_be_address(arguments[i], info().parameters[i])) {
       universal = universal | mode;
     }
   }
   if (universal != scheduler::Mode::kNone) {
-    PERGOLA_TRY(session.end_tasks());
+    PERGOLA_TRY(turn.comes_after_all());
     PERGOLA_TRY(session.mirrors().settle_all());
   }
   const device::Kernel& kernel = **module_->kernels_[index_];
@@ -140,7 +142,6 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
   const bool is_told = universal == scheduler::Mode::kNone && event == nullptr;
   const scheduler::KernelCall call{module_->module_,        kernel, shape, parameters, &ask_scalars, &state_.block_form,
                                    is_told ? text : nullptr};
-  const bool plain = !shape.cooperative && !shape.programmatic && shape.cluster == device::Dim3{0, 0, 0};
   const auto detail = [&] {
     return scheduler::WorkDetail{shape.grid, shape.block, shape.dynamic_shared_bytes, argument_text(arguments)};
   };
@@ -159,16 +160,18 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
   if (plain && !session.managed().any_restricted()) work.call = &call;
   device::EventPtr ended;
   bool is_task = false;
-  if (scheduler::TaskForms* const small = module_->small_forms_[index_].get(); small != nullptr) {
+  if (scheduler::TaskForms* const small = module_->small_forms_[index_].get(); small != nullptr && !turn.follows()) {
     PERGOLA_ASSIGN(is_task, session.scheduler().offer_task(work, event != nullptr, *small, ticket));
   }
-  QuietTasks quiet(session);
   if (!is_task) {
-    PERGOLA_TRY(quiet.acquire());
-    work.held_from_tasks = &quiet;
+    if (session.scheduler().takes_tasks() && session.scheduler().comes_after_tasks(work)) turn.comes_after_launches();
+    PERGOLA_TRY(turn.take());
+    work.held_from_tasks = &turn;
+    work.behind = turn.behind();
     PERGOLA_TRY(session.scheduler().submit(
         work, [&](device::Queue& queue) { return queue.launch(module_->module_, kernel, shape, parameters); },
         event == nullptr ? nullptr : &ended, ticket));
+    PERGOLA_TRY(turn.submitted());
   }
   for (std::size_t i = 0; i < arguments.size(); ++i)
     if (const auto* given = std::get_if<session::ArrayArgument>(&arguments[i]); given && writes(state_.modes[i]))

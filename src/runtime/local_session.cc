@@ -177,7 +177,8 @@ Result<std::shared_ptr<TaskWork>> LocalSession::task_work(const session::TaskPoo
       if (const auto all = scheduler_->record_streams(); all.ok())
         (void)(*all)->wait();  // its failure is told to who waits for it
     };
-    PERGOLA_ASSIGN(tasks_, TaskWork::create(device_, options, before_start));
+    const auto start_waits = [this] { return worked_.load(std::memory_order_acquire); };
+    PERGOLA_ASSIGN(tasks_, TaskWork::create(device_, options, before_start, start_waits));
     scheduler_->set_task_host(tasks_);
     has_tasks_.store(true, std::memory_order_release);
   }
@@ -193,7 +194,7 @@ Result<LocalSession::Quiet> LocalSession::quiet_tasks() {
   if (!has_tasks_.load(std::memory_order_acquire)) return Quiet();
   if (tasks_->resident() == nullptr) return Quiet();
   PERGOLA_ASSIGN(auto quiet, tasks_->resident()->quiesce());
-  worked_.store(true, std::memory_order_release);
+  note_ordinary_work();
   return Quiet(std::move(quiet));
 }
 

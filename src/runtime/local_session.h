@@ -62,17 +62,24 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   // The same for an array that tasks may have been given.
   Status end_tasks_of(ArrayTasks& tasks) {
     const std::uint64_t begun = tasks.begun.load(std::memory_order_acquire);
-    if (tasks.ended.load(std::memory_order_acquire) == begun && !universal_tasks_.load(std::memory_order_relaxed))
-      return {};
+    if (!has_open_tasks_of(tasks)) return {};
     PERGOLA_TRY(end_tasks());
     tasks.ended.store(begun, std::memory_order_release);  // an older one makes somebody wait once more
     return {};
+  }
+  // Of an array that tasks may have been given: whether some are not known to have ended.
+  bool has_open_tasks_of(const ArrayTasks& tasks) const {
+    return tasks.ended.load(std::memory_order_acquire) != tasks.begun.load(std::memory_order_acquire) ||
+           universal_tasks_.load(std::memory_order_relaxed);
   }
   bool has_tasks() const { return has_tasks_.load(std::memory_order_acquire); }
   void note_universal_task() { universal_tasks_.store(true, std::memory_order_relaxed); }
   // Has the resident kernel leave, and stay away as long as the result lives; nothing where there is no pool.
   using Quiet = std::optional<executor::Executor::Quiet>;
   Result<Quiet> quiet_tasks();
+  // Ordinary work has been, or is about to be, submitted: the resident kernel's next start lets it go first.
+  void note_ordinary_work() { worked_.store(true, std::memory_order_release); }
+  TaskWork* tasks() const { return has_tasks() ? tasks_.get() : nullptr; }
   // The pool's work, which is made where there is none yet.
   Result<std::shared_ptr<TaskWork>> task_work(const session::TaskPoolOptions& options);
   // Launches that may go there by themselves; null where the policy has none.
@@ -122,21 +129,6 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   std::atomic<bool> worked_{false};  // ordinary work has been submitted since the resident kernel was last started
   std::shared_ptr<TaskWork> tasks_;  // written once, under tasks_mutex_, before has_tasks_
   std::unique_ptr<SmallTasks> small_tasks_;
-};
-
-// Quiet of one launch, fill or copy, from the beginning of its submission to its end.
-class QuietTasks final : public scheduler::HeldFromTasks {
- public:
-  explicit QuietTasks(LocalSession& session) : session_(session) {}
-  void release() override { quiet_.reset(); }
-  Status acquire() override {
-    PERGOLA_ASSIGN(quiet_, session_.quiet_tasks());
-    return {};
-  }
-
- private:
-  LocalSession& session_;
-  LocalSession::Quiet quiet_;
 };
 
 }  // namespace pergola::runtime

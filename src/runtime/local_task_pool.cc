@@ -1,10 +1,12 @@
 #include "src/runtime/local_task_pool.h"
 
+#include <algorithm>
 #include <boost/container/small_vector.hpp>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
 
+#include "src/base/log.h"
 #include "src/device/cpu/task_crew.h"
 #include "src/executor/generation.h"
 #include "src/executor/kind.h"
@@ -48,20 +50,19 @@ class LocalTaskKind final : public session::TaskKind {
     PERGOLA_TRY(session::bind_arguments(info, session_->id(), arguments, parameters));
     const LocalModule::LaunchState& state = kernel_->state_;
     scheduler::Mode universal = state.universal;
+    Arrays arrays;
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       if (const auto* given = std::get_if<session::ArrayArgument>(&arguments[i])) {
         // Of this session, as bind_arguments() has seen: its arrays are all LocalArrays.
-        if (state.modes[i] != scheduler::Mode::kNone)
-          PERGOLA_TRY(static_cast<const LocalArray&>(*given->array).begin_task(state.modes[i]));
+        arrays.emplace_back(static_cast<const LocalArray*>(given->array.get()), state.modes[i]);
       } else if (may_be_address(arguments[i], info.parameters[i])) {
         universal = universal | state.modes[i];
       }
     }
-    if (universal != scheduler::Mode::kNone) PERGOLA_TRY(begin_universal(universal));
-    Result<session::TaskId> id = start(parameters);
-    for (const session::Argument& argument : arguments)
-      if (const auto* given = std::get_if<session::ArrayArgument>(&argument))
-        static_cast<const LocalArray&>(*given->array).note_task();
+    PERGOLA_ASSIGN(scheduler::Predecessors after, predecessors(arrays, universal));
+    note(arrays, universal);
+    Result<session::TaskId> id = after.empty() ? start(parameters) : hold(std::move(after), parameters);
+    for (const auto& [array, mode] : arrays) array->note_task();
     return id;
   }
 
@@ -82,18 +83,42 @@ class LocalTaskKind final : public session::TaskKind {
   static_assert(47 + kDeeper <= abi::kRingRecords);
 
   Result<session::TaskId> start(std::span<const std::byte> parameters) {
-    if (resident_ != nullptr) return resident_->spawn(kind_.resident, parameters);
-    return work_->direct()->spawn(kind_.direct, parameters, kind_.high_priority);
+    return resident_ != nullptr ? resident_->spawn(kind_.resident, parameters) : work_->spawn(kind_, parameters);
   }
 
-  // What may be used is anybody's.
-  Status begin_universal(scheduler::Mode mode) {
-    session_->note_universal_task();
-    PERGOLA_TRY(session_->mirrors().settle_all());
-    PERGOLA_ASSIGN(const device::EventPtr all, session_->scheduler().record());
-    PERGOLA_TRY(all->wait());
-    if (scheduler::writes(mode)) session_->mirrors().all_changed_on_device();
-    return {};
+  using Arrays = boost::container::small_vector<std::pair<const LocalArray*, scheduler::Mode>, 8>;
+
+  // What of the session's work has to end first; what the host has of the arrays goes up before.
+  Result<scheduler::Predecessors> predecessors(const Arrays& arrays, scheduler::Mode universal) {
+    boost::container::small_vector<scheduler::Access, 8> accesses;
+    for (const auto& [array, mode] : arrays) {
+      if (mode == scheduler::Mode::kNone) continue;
+      PERGOLA_TRY(array->settle_for_task());
+      accesses.push_back(array->access(0, array->size_bytes(), mode));
+    }
+    if (universal != scheduler::Mode::kNone) {  // what may be used is anybody's
+      session_->note_universal_task();
+      PERGOLA_TRY(session_->mirrors().settle_all());
+    }
+    return session_->scheduler().predecessors(accesses, universal);
+  }
+
+  // Before the task is there: whoever uses an array from now on waits for it.
+  void note(const Arrays& arrays, scheduler::Mode universal) {
+    for (const auto& [array, mode] : arrays) {
+      array->note_task();
+      if (scheduler::writes(mode)) array->changed_on_device();
+    }
+    if (scheduler::writes(universal)) session_->mirrors().all_changed_on_device();
+  }
+
+  // Behind work that goes on: the keeper of the edges spawns it, which holds nothing of the session.
+  session::TaskId hold(scheduler::Predecessors after, std::span<const std::byte> parameters) {
+    const auto spawn = [work = work_.get(), kind = kind_,
+                        bytes = std::vector<std::byte>(parameters.begin(), parameters.end())] {
+      return work->spawn(kind, bytes);
+    };
+    return work_->edges().hold({kernel_->info().name, kind_.high_priority, std::move(after), spawn});
   }
 
   const std::shared_ptr<LocalSession> session_;
@@ -137,11 +162,14 @@ Result<std::chrono::microseconds> wanted_stay() {
 
 }  // namespace
 
-Result<std::shared_ptr<TaskWork>> TaskWork::create(device::DevicePtr device, const session::TaskPoolOptions& options,
-                                                   std::function<void()> before_start) {
+Result<std::shared_ptr<TaskWork>> TaskWork::create(const device::DevicePtr& device,
+                                                   const session::TaskPoolOptions& options,
+                                                   std::function<void()> before_start,
+                                                   std::function<bool()> start_waits) {
   executor::ExecutorOptions own;
   own.blocks = options.blocks;
   own.before_start = std::move(before_start);
+  own.start_waits = std::move(start_waits);
   if (options.park_after.count() != 0) own.park_after = options.park_after;
   if (own.park_after.count() < 0)
     return PERGOLA_ERROR(kInvalidArgument,
@@ -153,14 +181,103 @@ Result<std::shared_ptr<TaskWork>> TaskWork::create(device::DevicePtr device, con
   auto work = std::make_shared<TaskWork>();
   if (executor != session::TaskExecutor::kResident) {
     PERGOLA_ASSIGN(work->direct_, device::cpu::create_task_runner(device, options.blocks));
-    if (work->direct_ != nullptr) return work;
+    if (work->direct_ != nullptr) {
+      work->make_edges(device);
+      return work;
+    }
     if (executor == session::TaskExecutor::kThreads)
       return PERGOLA_ERROR(kUnsupported,
                            "'{}' has no threads that run tasks, which the CPU device has; ask for a resident kernel.",
                            device->info().id);
   }
-  PERGOLA_ASSIGN(work->resident_, executor::Executor::create(std::move(device), own));
+  PERGOLA_ASSIGN(work->resident_, executor::Executor::create(device, own));
+  work->make_edges(device);
   return work;
+}
+
+namespace {
+
+TaskEdges::Runner runner_of(device::TaskRunner& direct) {
+  TaskEdges::Runner runner;
+  runner.has_ended = [&](session::TaskId id) { return direct.has_ended(id); };
+  runner.call_by = [&](session::TaskId id, session::TaskId as) { direct.call_by(id, as); };
+  runner.open = [&] {
+    TaskEdges::Open open = direct.open_tasks();
+    std::sort(open.begin(), open.end());
+    return open;
+  };
+  runner.have_ended = [&](const TaskEdges::Open& open) {
+    return std::all_of(open.begin(), open.end(), [&](session::TaskId id) { return direct.has_ended(id); });
+  };
+  runner.covers = [](const TaskEdges::Open& open, session::TaskId id) {
+    return std::binary_search(open.begin(), open.end(), id);
+  };
+  return runner;
+}
+
+TaskEdges::Runner runner_of(executor::Executor& resident) {
+  TaskEdges::Runner runner;
+  runner.has_ended = [&](session::TaskId id) { return resident.has_ended(id); };
+  runner.call_by = [&](session::TaskId id, session::TaskId as) { resident.call_by(id, as); };
+  runner.open = [&] { return resident.heads(); };
+  runner.have_ended = [&](const TaskEdges::Open& open) { return resident.have_ended(open); };
+  runner.covers = [](const TaskEdges::Open& open, session::TaskId id) { return executor::Executor::covers(open, id); };
+  runner.stay = [&] { return resident.stay(); };
+  runner.leave = [&](FunctionRef<void()> told) { resident.leave(told); };
+  return runner;
+}
+
+}  // namespace
+
+void TaskWork::make_edges(const device::DevicePtr& device) {
+  edges_.emplace(direct_ != nullptr ? runner_of(*direct_) : runner_of(*resident_));
+  if (const Status gates = edges_->use_gates(device); !gates.ok())
+    PERGOLA_INFO("Work that comes after narrow tasks of '{}' waits for them on the host: {}", device->info().id,
+                 gates.message());
+}
+
+bool TaskWork::is_idle() {
+  if (edges_->held() != 0) return false;
+  return direct_ != nullptr ? direct_->open_tasks().empty() : !resident_->has_open_tasks();
+}
+
+namespace {
+
+std::optional<std::chrono::nanoseconds> left_until(scheduler::Scheduler::Deadline deadline) {
+  if (!deadline) return std::nullopt;
+  return std::max(*deadline - std::chrono::steady_clock::now(), std::chrono::nanoseconds(0));
+}
+
+scheduler::Scheduler::Deadline deadline_in(std::optional<std::chrono::nanoseconds> timeout) {
+  // A timeout beyond the clock's range is for ever.
+  if (!timeout || *timeout > std::chrono::hours(24 * 365)) return std::nullopt;
+  return std::chrono::steady_clock::now() + *timeout;
+}
+
+}  // namespace
+
+Status TaskWork::wait(session::TaskId id, std::optional<std::chrono::nanoseconds> timeout) {
+  if (!TaskEdges::is_held_id(id)) return wait_released(id, timeout);
+  const auto deadline = deadline_in(timeout);
+  PERGOLA_ASSIGN(const TaskId given, edges_->await_release(id, deadline));
+  return given == TaskEdges::kNeverRan ? Status() : wait_released(given, left_until(deadline));
+}
+
+Result<bool> TaskWork::check(session::TaskId id) {
+  if (TaskEdges::is_held_id(id)) {
+    PERGOLA_ASSIGN(id, edges_->released(id));
+    if (id == 0) return false;
+    if (id == TaskEdges::kNeverRan) return true;
+  }
+  return direct_ != nullptr ? direct_->check(id) : resident_->check(id);
+}
+
+Status TaskWork::wait_all(std::optional<std::chrono::nanoseconds> timeout) {
+  const auto deadline = deadline_in(timeout);
+  PERGOLA_TRY(edges_->await_all(deadline));
+  const auto left = left_until(deadline);
+  PERGOLA_TRY(direct_ != nullptr ? direct_->wait_all(left) : resident_->wait_all(left));
+  return edges_->untold();
 }
 
 Result<TaskWork::Made> TaskWork::body_of(const Ptx& ptx, const session::KernelInfo& info) {
@@ -236,6 +353,8 @@ Status LocalTaskPool::park() {
 session::TaskPoolInfo LocalTaskPool::info() const {
   session::TaskPoolInfo info;
   info.most_threads = abi::kTaskMostThreads;
+  info.held = work_->edges().held();
+  info.streams_wait = work_->edges().has_gates();
   if (const device::TaskRunner* direct = work_->direct()) {
     const device::TaskRunnerInfo of = direct->info();
     info.blocks = of.threads;

@@ -1,8 +1,10 @@
 // The in-process session's pool of narrow tasks: kernels made bodies of an executor, or handed to a device that runs
 // tasks by itself, and the order between tasks and the session's other work on arrays.
 //
-//   spawn(arguments) ── waits for the session's work on them ─▶ executor::Executor, or device::TaskRunner
-//   other work on an array that tasks were given ── waits for all tasks ─▶ goes on
+//   spawn(arguments) ─┬─▶ executor::Executor, or device::TaskRunner
+//                     └─ the session's work on them goes on ─▶ TaskEdges holds it back until that has ended ─▶ there
+//   launches, fills, copies on the device behind tasks ─▶ their stream waits for a gate, which TaskEdges opens
+//   what else uses an array that tasks were given ── waits for all tasks ─▶ goes on
 //   launches, fills, copies on the device, loads ── have the resident kernel leave first, for it fills the device
 //
 // Both take the same kernels and shapes: what a resident kernel could not run is refused by the other too, so that a
@@ -20,6 +22,7 @@
 #include "src/executor/executor.h"
 #include "src/runtime/local_module.h"
 #include "src/runtime/local_session.h"
+#include "src/runtime/task_edges.h"
 #include "src/session/task_pool.h"
 
 namespace pergola::runtime {
@@ -27,8 +30,11 @@ namespace pergola::runtime {
 // What a session has of its pool; it outlives the users' handles. Thread-safe.
 class TaskWork final : public scheduler::TaskHost {
  public:
-  static Result<std::shared_ptr<TaskWork>> create(device::DevicePtr device, const session::TaskPoolOptions& options,
-                                                  std::function<void()> before_start);
+  using TaskId = session::TaskId;
+  static Result<std::shared_ptr<TaskWork>> create(const device::DevicePtr& device,
+                                                  const session::TaskPoolOptions& options,
+                                                  std::function<void()> before_start,
+                                                  std::function<bool()> start_waits);
 
   // A kernel with a shape, of whichever of the two there is.
   struct Kind {
@@ -40,6 +46,10 @@ class TaskWork final : public scheduler::TaskHost {
   using Ptx = std::shared_ptr<const std::string>;
   Result<Kind> prepare(const Ptx& ptx, const session::KernelInfo& info, const device::ModulePtr& device_module,
                        const device::Kernel& kernel, const session::LaunchShape& shape);
+  Result<session::TaskId> spawn(const Kind& kind, std::span<const std::byte> parameters) {
+    return direct_ != nullptr ? direct_->spawn(kind.direct, parameters, kind.high_priority)
+                              : resident_->spawn(kind.resident, parameters);
+  }
   // Where that takes no waiting; else 0.
   Result<session::TaskId> try_spawn(const Kind& kind, std::span<const std::byte> parameters) {
     return direct_ != nullptr ? direct_->try_spawn(kind.direct, parameters)
@@ -51,19 +61,20 @@ class TaskWork final : public scheduler::TaskHost {
   // The one that there is; the other is null.
   executor::Executor* resident() const { return resident_.get(); }
   device::TaskRunner* direct() const { return direct_.get(); }
+  TaskEdges& edges() { return *edges_; }
+  bool is_idle();  // all tasks have ended
 
-  Status wait(session::TaskId id, std::optional<std::chrono::nanoseconds> timeout) override {
-    return direct_ != nullptr ? direct_->wait(id, timeout) : resident_->wait(id, timeout);
-  }
+  // Of tasks that are held back too.
+  Status wait(session::TaskId id, std::optional<std::chrono::nanoseconds> timeout) override;
   bool would_start_kernel() const override { return resident_ != nullptr && !resident_->is_running(); }
-  Result<bool> check(session::TaskId id) override {
-    return direct_ != nullptr ? direct_->check(id) : resident_->check(id);
-  }
-  Status wait_all(std::optional<std::chrono::nanoseconds> timeout) {
-    return direct_ != nullptr ? direct_->wait_all(timeout) : resident_->wait_all(timeout);
-  }
+  Result<bool> check(session::TaskId id) override;
+  Status wait_all(std::optional<std::chrono::nanoseconds> timeout);
 
  private:
+  void make_edges(const device::DevicePtr& device);
+  Status wait_released(TaskId id, std::optional<std::chrono::nanoseconds> timeout) {
+    return direct_ != nullptr ? direct_->wait(id, timeout) : resident_->wait(id, timeout);
+  }
   // A kernel as a body: in the executor under its number, else what is known of it.
   struct Made {
     std::weak_ptr<const std::string> ptx;
@@ -77,6 +88,7 @@ class TaskWork final : public scheduler::TaskHost {
   std::mutex mutex_;
   // By the text, which is still the one at its address, and the kernel's name.
   std::map<std::pair<const std::string*, std::string>, Made> bodies_;  // guarded by mutex_
+  std::optional<TaskEdges> edges_;  // made by create(); goes first: what it holds is spawned
 };
 
 class LocalTaskPool final : public session::TaskPool, public std::enable_shared_from_this<LocalTaskPool> {

@@ -23,11 +23,11 @@
 namespace pergola::scheduler::testing {
 
 struct Step {
-  enum class Kind { kLaunch, kGraph, kCopyUp, kCopyDown, kCopy, kFill, kWait, kRecord };
+  enum class Kind { kLaunch, kGraph, kCopyUp, kCopyDown, kCopy, kFill, kWait, kGate, kRecord };
   Kind kind = Kind::kLaunch;
   std::uint32_t queue = 0;
   double start_ns = 0, end_ns = 0;
-  std::uint32_t event = 0;            // of a wait or record
+  std::uint32_t event = 0;            // of a wait or record; of a gate, the number that is waited for
   device::DeviceAddress address = 0;  // of what a copy up writes; of a graph, the first block that its launches read
   std::vector<double> durations_ns;   // of a graph's launches
 };
@@ -157,6 +157,11 @@ class FakeQueue final : public device::Queue {
     ready_ns_ = std::max(ready_ns_, mine.at_ns);
     if (!mine.outcome.ok() && failure_.ok()) failure_ = PERGOLA_ERROR(kSkipped, "skipped: {}", mine.outcome.message());
     state_->steps.push_back({Step::Kind::kWait, number_, ready_ns_, ready_ns_, mine.number});
+    return {};
+  }
+  // Open: on this clock tasks take no time.
+  Status wait_for_gate(const device::GatePtr&, std::uint32_t number) override {
+    state_->steps.push_back({Step::Kind::kGate, number_, ready_ns_, ready_ns_, number});
     return {};
   }
   Result<device::EventPtr> record() override {

@@ -119,7 +119,7 @@ Status Scheduler::submit(const Work& work, Enqueue enqueue, device::EventPtr* ev
   if (tasks_ != nullptr && work.kind != WorkKind::kKernel && work.held_from_tasks != nullptr) tasks_->in_a_row = 0;
   if (!durations_.is_empty() && pool_.last_id() % kSettlesEach == 0) durations_.settle();
   GraphLowering::Decision lowered;
-  if (may_be_of_a_graph(work))
+  if (work.behind == nullptr && may_be_of_a_graph(work))
     lowered = lowering_->offer(work, event == nullptr, arriving());
   else
     launch_held_before(work);
@@ -190,16 +190,19 @@ Status Scheduler::start(const Work& work, Computation& who, const Dependencies& 
   Stream* const stream = choice.stream;
   Waits waits;
   Status status = keep_parent_reachable(*stream);
+  if (status.ok() && work.behind != nullptr) status = wait_for_tasks(*work.behind, *stream);
   if (status.ok()) status = wait_across(*stream, parents, waits);
   device::EventPtr timed_from;
-  if (status.ok() && recorder_ == nullptr && durations != nullptr && durations_.wants(*durations))
+  const bool waits_for_others = !waits.empty() || work.behind != nullptr;
+  if (status.ok() && recorder_ == nullptr && work.behind == nullptr && durations != nullptr &&
+      durations_.wants(*durations))
     status = begin_timing(*stream, timed_from);
   // First, where nothing is in between: what is written down about it costs the device no time.
   const bool at_once = status.ok() && timed_from == nullptr && recorder_ == nullptr && work.prepare == nullptr;
   if (at_once) status = enqueue(*stream->queue);
   // From here on `who` has its place, even if it cannot be queued: what was to come after it comes after its parents.
-  // What waits for other streams may take as long as these.
-  append(*stream, who, waits.empty() ? Durations::expected_ns(durations) : kUnknownDurationNs);
+  // What waits for other streams, or tasks, may take as long as these.
+  append(*stream, who, waits_for_others ? kUnknownDurationNs : Durations::expected_ns(durations));
   if (is_large_copy_from_host(work)) last_large_copy_ = {stream, who.position};
   note_arrivals(work, who);
   if (work.universal != Mode::kNone) become_universal(work.universal, who);
@@ -728,56 +731,7 @@ Status Scheduler::failure() {
   return tell_failure();
 }
 
-// ── Memory that outlives its resource ───────────────────────────────────────────────────────────────────────────────
-
-void Scheduler::retire(std::unique_ptr<Resource> resource, std::shared_ptr<const void> memory) {
-  std::vector<std::shared_ptr<const void>> ended;
-  const std::lock_guard lock(mutex_);
-  const Access everything{resource.get(), {0, resource->size_bytes()}, Mode::kReadWrite};
-  resource->size_bytes() == 0 ? launch_held() : launch_held_before(std::span(&everything, 1));
-  Retired retired{std::move(memory), {}, {}};
-  const auto add = [&](const Computation& user) {
-    for (auto& [stream, position] : retired.users)
-      if (stream == user.stream) {
-        position = std::max(position, user.position);
-        return;
-      }
-    retired.users.emplace_back(user.stream, user.position);
-  };
-  resource->for_each_user(add);
-  if (universal_writer_ != nullptr) add(*universal_writer_);
-  for (const Computation* reader : universal_readers_) add(*reader);
-  if (tasks_ != nullptr && !tasks_->open.empty()) {
-    retired.tasks = std::move(resource->tasks().readers);
-    if (resource->tasks().writer != 0) retired.tasks.push_back(resource->tasks().writer);
-  }
-  resource->clear(pool_);
-  retired_.push_back(std::move(retired));
-  reap(ended);
-}
-
-void Scheduler::reap(std::vector<std::shared_ptr<const void>>& out) {
-  if (retired_.empty()) return;
-  poll_all();
-  std::erase_if(retired_, [&](Retired& retired) {
-    if (!retired.tasks.empty()) std::erase_if(retired.tasks, [&](TaskId task) { return task_has_ended(task); });
-    bool ended = retired.tasks.empty();
-    for (const auto& [stream, position] : retired.users) {
-      if (stream->knows_end_of(position)) continue;
-      ended = false;
-      // Somebody must come to know of its end.
-      if (stream->marks.empty() || stream->marks.back()->position < position) {
-        if (const auto recorded = record_on(*stream); !recorded.ok())
-          PERGOLA_WARN("memory is kept until the session ends: {}", recorded.message());
-      }
-    }
-    if (ended && retired.memory != nullptr) {
-      memory_let_go_ = true;
-      out.push_back(std::move(retired.memory));
-    }
-    return ended;
-  });
-}
+// ── What is told ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 Counters Scheduler::counters() {
   const std::lock_guard lock(mutex_);

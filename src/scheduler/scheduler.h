@@ -135,6 +135,12 @@ class Scheduler {
   // that has tasks. May wait for the resident kernel's start.
   Result<bool> offer_task(const Work& work, bool wants_event, TaskForms& forms, Ticket* ticket);
   bool takes_tasks() const { return tasks_ != nullptr; }
+  // What of the work on streams so far a task that uses `accesses` has to come after, and has not ended. Waits, for
+  // accesses of the host under way and for launches that run as tasks. The first failure that synchronize() has not
+  // reported is an error: nothing may come after it.
+  Result<Predecessors> predecessors(std::span<const Access> accesses, Mode universal);
+  // Whether launches that run as tasks, and have not ended, have to end before `work`.
+  bool comes_after_tasks(const Work& work);
   void set_task_bounds(const TaskBounds& bounds);  // for tests and measurements
   // Waits for all of them, and lets go of the pool.
   void end_tasks();
@@ -253,13 +259,15 @@ class Scheduler {
                                            std::shared_ptr<TaskForm>& form);
   std::optional<NoTask> reason_to_keep_device();
   bool has_parents(const Work& work);
+  Dependencies parents_under_way(std::span<const Access> accesses, Mode universal, bool among_launches);
   void count_in_a_row(std::optional<NoTask> why);
   static TaskTally& tally_of(WorkSite& site);
   void note_task(const Work& work, TaskId id, Ticket* ticket);
   bool task_has_ended(TaskId id);
   void learn_end_of_task(TaskId id, const Status& outcome);
   void forget_ended_tasks();
-  TaskId blocking_task(std::span<const Access> accesses, Mode universal);
+  TaskId blocking_task(std::span<const Access> accesses, Mode universal, const BehindTasks* behind = nullptr);
+  Status wait_for_tasks(const BehindTasks& behind, Stream& stream);
   Status await_turn(std::unique_lock<std::mutex>& lock, const Work& work, Deadline deadline = std::nullopt);
   Status await_task(std::unique_lock<std::mutex>& lock, TaskId id, HeldFromTasks* held, Deadline deadline);
   Status await_all_tasks(std::unique_lock<std::mutex>& lock);

@@ -88,21 +88,49 @@ std::optional<NoTask> Scheduler::reason_for_no_task(const Work& work, bool wants
 
 // Whether work on a stream that `work` has to come after is under way; the device is asked.
 bool Scheduler::has_parents(const Work& work) {
+  Dependencies parents = parents_under_way(work.accesses, Mode::kNone, true);
+  const bool any = !parents.empty();
+  release(parents, pool_);
+  return any;
+}
+
+// To be released. The device is asked what has ended.
+Dependencies Scheduler::parents_under_way(std::span<const Access> accesses, Mode universal, bool among_launches) {
   for (const bool asked : {false, true}) {
     Dependencies parents;
     bool any_write = false;
-    for (const Access& access : work.accesses) {
-      const Mode mode = mode_among_launches(access.mode);
+    for (const Access& access : accesses) {
+      const Mode mode = among_launches ? mode_among_launches(access.mode) : access.mode;
       any_write = any_write || writes(mode);
       access.resource->collect(access.range, mode, parents);
     }
-    universal_dependencies(Mode::kNone, any_write, nullptr, parents);
-    if (parents.empty()) return false;
-    if (!asked)
-      for (const Dependency& dependency : parents) poll(*dependency.parent->stream);
+    universal_dependencies(universal, any_write, nullptr, parents);
+    if (parents.empty() || asked) return parents;
+    for (const Dependency& dependency : parents) poll(*dependency.parent->stream);
     release(parents, pool_);
   }
-  return true;
+  return {};
+}
+
+Result<Predecessors> Scheduler::predecessors(std::span<const Access> accesses, Mode universal) {
+  std::unique_lock lock(mutex_);
+  PERGOLA_TRY(refuse_inside_call());
+  PERGOLA_TRY(await_turn(lock, {.accesses = accesses, .universal = universal}));
+  launch_held();
+  Dependencies parents = parents_under_way(accesses, universal, false);
+  Predecessors events;
+  Status status = failure_.ok() && skip_.ok() ? Status() : tell_failure();
+  for (const Dependency& dependency : parents) {
+    if (!status.ok() || has_ended(*dependency.parent)) continue;
+    const Result<MarkPtr> mark = mark_of(*dependency.parent, MarkFor::kHost);
+    if (!mark.ok())
+      status = mark.status();
+    else if (std::find(events.begin(), events.end(), (*mark)->event) == events.end())
+      events.push_back((*mark)->event);
+  }
+  release(parents, pool_);
+  PERGOLA_TRY(status);
+  return events;
 }
 
 // Starting the resident kernel and sending it away takes as long as several launches.
@@ -173,27 +201,45 @@ void Scheduler::forget_ended_tasks() {
   });
 }
 
-// One under way that has to end before; 0: there is none.
-TaskId Scheduler::blocking_task(std::span<const Access> accesses, Mode universal) {
+// One under way that has to end before, and is not among those of `behind`; 0: there is none.
+TaskId Scheduler::blocking_task(std::span<const Access> accesses, Mode universal, const BehindTasks* behind) {
   if (tasks_ == nullptr || tasks_->open.empty()) return 0;
+  const auto is_covered = [&](TaskId id) { return behind != nullptr && behind->covers(id); };
   if (universal != Mode::kNone) {
     forget_ended_tasks();
-    return tasks_->open.empty() ? 0 : tasks_->open.back();
+    const auto blocks = std::find_if_not(tasks_->open.rbegin(), tasks_->open.rend(), is_covered);
+    return blocks == tasks_->open.rend() ? 0 : *blocks;
   }
   for (const Access& access : accesses) {
     TaskUses& uses = access.resource->tasks();
     if (access.mode == Mode::kNone) continue;
     if (uses.writer != 0) {
-      if (!task_has_ended(uses.writer)) return uses.writer;
-      uses.writer = 0;
+      if (task_has_ended(uses.writer))
+        uses.writer = 0;
+      else if (!is_covered(uses.writer))
+        return uses.writer;
     }
     if (!writes(mode_among_launches(access.mode))) continue;
-    while (!uses.readers.empty()) {
-      if (!task_has_ended(uses.readers.back())) return uses.readers.back();
-      uses.readers.pop_back();
+    for (std::size_t n = uses.readers.size(); n-- > 0;) {
+      if (task_has_ended(uses.readers[n]))
+        uses.readers.erase(uses.readers.begin() + static_cast<std::ptrdiff_t>(n));
+      else if (!is_covered(uses.readers[n]))
+        return uses.readers[n];
     }
   }
   return 0;
+}
+
+bool Scheduler::comes_after_tasks(const Work& work) {
+  const std::lock_guard lock(mutex_);
+  return blocking_task(work.accesses, work.universal) != 0;
+}
+
+// What is before it there can be waited for without it.
+Status Scheduler::wait_for_tasks(const BehindTasks& behind, Stream& stream) {
+  if (stream.tail != nullptr && stream.tail->mark == nullptr && !has_ended(*stream.tail))
+    PERGOLA_TRY(record_on(stream).status());
+  return stream.queue->wait_for_gate(behind.gate, behind.number);
 }
 
 // Until neither the host nor a task keeps the work from its place. Gives the lock up meanwhile.
@@ -201,7 +247,7 @@ Status Scheduler::await_turn(std::unique_lock<std::mutex>& lock, const Work& wor
   while (true) {
     if (!host_accesses_.empty())
       host_access_ended_.wait(lock, [&] { return !blocked_by_host(work.accesses, work.universal); });
-    const TaskId task = blocking_task(work.accesses, work.universal);
+    const TaskId task = blocking_task(work.accesses, work.universal, work.behind);
     if (task == 0) return {};
     PERGOLA_TRY(await_task(lock, task, work.held_from_tasks, deadline));
   }

@@ -8,7 +8,8 @@
 // Order. A launch becomes a task only where nothing that it has to come after is under way: neither work on a stream
 // nor a task nor an access of the host. So nobody waits for anything on its behalf, tasks under way conflict with no
 // others, and a chain of small launches stays on its stream, where the device keeps the order for less than the host
-// could. What comes later and conflicts with a task under way waits for just that one, on the host.
+// could. What comes later and conflicts with a task under way waits for just that one, on the host, but for those that
+// Work::behind covers: for these its stream waits.
 //
 // The check, the spawn and the note are one step under the scheduler's lock, as is submit()'s look at the tasks and
 // placing the work: two threads whose launches conflict are ordered one way or the other. A spawn never waits
@@ -18,6 +19,7 @@
 // Guarded by the scheduler's lock.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -30,6 +32,8 @@
 namespace pergola::scheduler {
 
 using TaskId = std::uint64_t;  // of the session's pool; never 0
+// The ends of the work on streams that a task comes after.
+using Predecessors = boost::container::small_vector<device::EventPtr, 4>;
 
 // The session's pool of tasks. Thread-safe; calls nothing of the scheduler's.
 class TaskHost {

@@ -285,6 +285,60 @@ TEST_F(TaskLaunchesTest, AResidentKernel_IsNotStartedForAFew_NorBesideOtherWork)
   EXPECT_TRUE(launch("k", {}, {"x"}));
 }
 
+// ── Edges ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+TEST_F(TaskLaunchesTest, WhatATaskComesAfter_IsToldByEvents) {
+  start();
+  ASSERT_TRUE(run("writes", {}, {"x"}, 1000).ok());
+  ASSERT_TRUE(run("reads", {"x"}, {"y"}, 1e6).ok());
+  const Access read[] = {all("x", Mode::kRead)}, write[] = {all("x", Mode::kWrite)}, other[] = {all("z", Mode::kWrite)};
+  const auto to_read = scheduler->predecessors(read, Mode::kNone),
+             to_write = scheduler->predecessors(write, Mode::kNone);
+  ASSERT_TRUE(to_read.ok() && to_write.ok());
+  ASSERT_EQ(to_read->size(), 1u);
+  ASSERT_EQ(to_write->size(), 1u);
+  EXPECT_TRUE(scheduler->predecessors(other, Mode::kNone)->empty());
+  EXPECT_EQ(scheduler->predecessors({}, Mode::kReadWrite)->size(), 1u) << "the last of its stream";
+  EXPECT_EQ(device->state().host_ns, 0) << "nobody has waited";
+  EXPECT_TRUE((*to_write)[0]->wait().ok());
+  EXPECT_TRUE(scheduler->predecessors(write, Mode::kNone)->empty());
+}
+
+TEST_F(TaskLaunchesTest, AFailureThatNobodyHasHeardOf_RefusesTasks) {
+  start();
+  device->state().fail_next = {PERGOLA_ERROR(kDeviceFault, "wild")};
+  ASSERT_TRUE(run("fails", {}, {"x"}).ok());
+  const Access read[] = {all("x", Mode::kRead)};
+  const auto before = scheduler->predecessors(read, Mode::kNone);
+  ASSERT_TRUE(before.ok()) << "it is not known yet";
+  EXPECT_FALSE((*before)[0]->wait().ok());
+  EXPECT_THAT(scheduler->predecessors(read, Mode::kNone).message(), HasSubstr("wild"));
+  EXPECT_FALSE(scheduler->synchronize().ok());
+  EXPECT_TRUE(scheduler->predecessors(read, Mode::kNone)->empty());
+}
+
+// The stream waits for those that the gate covers, the host for others; what was before it is told without it.
+TEST_F(TaskLaunchesTest, WorkBehindTasks_IsQueuedBehindTheirGate) {
+  start();
+  learn("k");
+  ASSERT_TRUE(launch("k", {}, {"x"}));
+  ASSERT_TRUE(launch("k", {}, {"y"}));
+  const Access first[] = {all("x", Mode::kWrite)}, both[] = {all("x", Mode::kWrite), all("y", Mode::kRead)};
+  EXPECT_TRUE(scheduler->comes_after_tasks({.accesses = first}));
+  const BehindTasks behind{nullptr, 7, [](TaskId id) { return id == 1; }};
+  ASSERT_TRUE(submit("fill", {.accesses = first, .behind = &behind}, 100).ok());
+  EXPECT_TRUE(host_->waited.empty());
+  ASSERT_EQ(device->state().of(Step::Kind::kGate).size(), 1u);
+  EXPECT_EQ(device->state().of(Step::Kind::kGate)[0].event, 7u);
+  ASSERT_TRUE(submit("fill", {.accesses = both, .behind = &behind}, 100).ok());
+  EXPECT_EQ(host_->waited, std::vector<TaskId>{2});
+  const std::vector<Step>& steps = device->state().steps;
+  const auto gate =
+      std::find_if(steps.rbegin(), steps.rend(), [](const Step& s) { return s.kind == Step::Kind::kGate; });
+  ASSERT_NE(std::next(gate), steps.rend());
+  EXPECT_EQ(std::next(gate)->kind, Step::Kind::kRecord) << "the end of the first fill";
+}
+
 TEST_F(TaskLaunchesTest, OtherPolicies_SayWhyThereAreNone) {
   start(",execution=sync");
   EXPECT_FALSE(scheduler->takes_tasks());

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <boost/container/small_vector.hpp>
+#include <functional>
 #include <memory>
 #include <span>
 
 #include "src/base/call_text.h"
 #include "src/base/function_ref.h"
 #include "src/base/result.h"
+#include "src/device/gate.h"
 #include "src/device/kernel.h"
 #include "src/device/queue.h"
 #include "src/scheduler/dag_log.h"
@@ -66,6 +68,13 @@ class HeldFromTasks {
   virtual Status acquire() = 0;
 };
 
+// Tasks that work comes after, queued behind a gate that whoever runs them opens when they have ended, however.
+struct BehindTasks {
+  device::GatePtr gate;
+  std::uint32_t number = 0;
+  std::function<bool(std::uint64_t task)> covers;  // whether that TaskId is one of them; any thread
+};
+
 struct Work {
   WorkKind kind = WorkKind::kKernel;
   WorkSite* site = nullptr;  // of Scheduler::site()
@@ -79,6 +88,7 @@ struct Work {
   // the work is queued. May be null.
   const FunctionRef<Status(device::Queue&)>* prepare = nullptr;
   HeldFromTasks* held_from_tasks = nullptr;  // acquired when the work is submitted, and afterwards
+  const BehindTasks* behind = nullptr;       // its stream waits for them; may be null
 };
 
 }  // namespace pergola::scheduler

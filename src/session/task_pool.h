@@ -4,7 +4,8 @@
 //
 //   pool.prepare(kernel, shape) ─▶ TaskKind ── spawn(arguments) ─▶ TaskId ─▶ pool.wait(id), check(id), wait_all()
 //
-// Order: a task comes after the session's work so far on the arrays it is given, for which spawn() waits if it must.
+// Order: a task comes after the session's work so far on the arrays it is given: where that goes on it is held back on
+// the host. Where that work fails, the task is not run and fails as skipped.
 // Tasks are in no order with each other: whoever wants one waits for one before spawning the next. The session's later
 // work on an array, a read() too, comes after all tasks that were given it.
 //
@@ -41,7 +42,8 @@ class TaskKind {
   // (pergola/device/tasks.h); for as long as the pool. kUnsupported, with the numbers, where its parameters or its grid
   // are too large for that. A task is done when all that it has spawned, and they, are done.
   virtual Result<std::uint64_t> on_device() = 0;
-  // Checks the arguments as launch() does. Waits where too many tasks are under way, and for work on the arrays.
+  // Checks the arguments as launch() does. Waits where too many tasks are under way, or held back; not for the work on
+  // the arrays. A failure that synchronize() has not reported is an error here too.
   virtual Result<TaskId> spawn(std::span<const Argument> arguments) = 0;
   // The same with the parameters as the kernel's signature lays them out (KernelInfo), and neither checks nor order
   // with the session's other work: what they point at must stay until the task has ended.
@@ -78,6 +80,8 @@ struct TaskPoolInfo {
   std::uint64_t spawned = 0;                 // by the host
   std::uint64_t spawned_by_tasks = 0;        // of a resident kernel: as it was when it last parked
   bool is_running = false;                   // the resident kernel is on the device now
+  std::uint64_t held = 0;                    // tasks that wait, on the host, for ordinary work before them
+  bool streams_wait = false;                 // for tasks; else the host does before it launches what comes after some
 };
 
 class TaskPool {
@@ -93,7 +97,7 @@ class TaskPool {
   // Whether it has ended; an error where it failed. Never blocks.
   virtual Result<bool> check(TaskId id) = 0;
   // For all that were spawned before the call. Where tasks have failed and nobody has been told: the first one's error,
-  // and which they are; told once. The session's later work on an array that tasks were given tells the same.
+  // and which they are; told once. Later accesses of the host to an array that tasks were given tell the same.
   virtual Status wait_all(std::optional<std::chrono::nanoseconds> timeout = std::nullopt) = 0;
   // Ends the resident kernel, where there is one, once the tasks under way have ended; the next spawn starts it again.
   virtual Status park() = 0;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <thread>
 
+#include "src/device/cpu/cpu_gate.h"
 #include "src/device/cpu/cpu_graph.h"
 #include "src/device/cpu/cpu_module.h"
 #include "src/device/cpu/cpu_queue.h"
@@ -150,6 +151,10 @@ Result<std::unique_ptr<Queue>> CpuDevice::create_queue() {
     workers_.push_back(worker);
   }
   return std::unique_ptr<Queue>(std::make_unique<CpuQueue>(std::move(worker)));
+}
+
+Result<GatePtr> CpuDevice::create_gate() {
+  return GatePtr(std::make_shared<CpuGate>(memory_));
 }
 
 Result<std::unique_ptr<ExecutableGraph>> CpuDevice::instantiate(GraphSpec spec) {

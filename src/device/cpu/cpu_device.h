@@ -38,6 +38,7 @@ class CpuDevice final : public Device, public std::enable_shared_from_this<CpuDe
   Result<BufferPtr> allocate(std::size_t size_bytes, MemoryKind kind) override;
   Result<TexturePtr> create_texture(const TextureDescription& description) override;
   Result<std::unique_ptr<Queue>> create_queue() override;
+  Result<GatePtr> create_gate() override;
   Result<std::unique_ptr<ExecutableGraph>> instantiate(GraphSpec spec) override;
   Status health() const override { return {}; }  // a fault ends a launch, never the device
 

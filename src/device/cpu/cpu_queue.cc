@@ -6,6 +6,7 @@
 
 #include "src/device/cpu/cpu_device.h"
 #include "src/device/cpu/cpu_event.h"
+#include "src/device/cpu/cpu_gate.h"
 #include "src/device/cpu/work.h"
 #include "src/device/validate.h"
 
@@ -79,13 +80,29 @@ class WaitTask final : public Task {
     if (outcome.ok()) return {};
     return skipped_because(outcome);
   }
-
- private:
+  // Whether the worker's task is a wait, which may be for ever.
   static void mark(QueueWorker& worker, bool waiting) {
     const std::scoped_lock lock(worker.mutex_);
     worker.waiting_for_event_ = waiting;
   }
+
+ private:
   const EventPtr event_;
+};
+
+class GateTask final : public Task {
+ public:
+  GateTask(std::shared_ptr<CpuGate> gate, std::uint32_t number) : gate_(std::move(gate)), number_(number) {}
+  Status run(QueueWorker& worker) override {
+    WaitTask::mark(worker, true);
+    while (!gate_->wait(number_, std::chrono::milliseconds(50)) && !worker.cancelled()) continue;
+    WaitTask::mark(worker, false);
+    return {};
+  }
+
+ private:
+  const std::shared_ptr<CpuGate> gate_;
+  const std::uint32_t number_;
 };
 
 namespace {
@@ -159,6 +176,14 @@ Status CpuQueue::wait(const EventPtr& event) {
   const std::optional<Status> ended = own->poll();
   if (ended && ended->ok()) return {};
   return worker_->submit(std::make_unique<WaitTask>(event));
+}
+
+Status CpuQueue::wait_for_gate(const GatePtr& gate, std::uint32_t number) {
+  auto own = std::dynamic_pointer_cast<CpuGate>(gate);
+  if (own == nullptr || own->device() != device().memory().get())
+    return PERGOLA_ERROR(kInvalidArgument, "The gate is {}.",
+                         gate == nullptr ? "null" : "of another device; a queue waits for gates of its own device");
+  return worker_->submit(std::make_unique<GateTask>(std::move(own), number));
 }
 
 Result<EventPtr> CpuQueue::record() {

@@ -26,6 +26,7 @@ class CpuQueue final : public Queue {
   Status fill(const BufferPtr& destination, std::size_t offset_bytes, std::size_t size_bytes, std::uint32_t pattern,
               std::uint32_t pattern_bytes) override;
   Status wait(const EventPtr& event) override;
+  Status wait_for_gate(const GatePtr& gate, std::uint32_t number) override;
   Result<EventPtr> record() override;
   std::optional<Status> poll() override { return worker_->poll(); }
   Status synchronize() override;

@@ -214,6 +214,38 @@ TEST_F(CpuQueueTest, DestroyedWithAKernelThatOnlyWaits_StopsItAfterTheGrace) {
   EXPECT_TRUE(queue->synchronize().ok());
 }
 
+TEST_F(CpuQueueTest, WorkBehindAGate_StartsOnceItIsOpenedSoFar) {
+  open();
+  const GatePtr gate = std::move(device->create_gate()).value();
+  ASSERT_TRUE(queue->wait_for_gate(gate, 2).ok());
+  ASSERT_TRUE(launch(*queue, "add").ok());
+  const EventPtr end = record(*queue);
+  gate->open(1);
+  EXPECT_EQ(end->wait(milliseconds(20)).code(), Code::kTimeout);
+  EXPECT_EQ(added, 0);
+  gate->open(2);
+  gate->open(1);
+  EXPECT_TRUE(end->wait().ok());
+  EXPECT_EQ(added, 1);
+  ASSERT_TRUE(queue->wait_for_gate(gate, 2).ok());
+  EXPECT_TRUE(queue->synchronize().ok());
+  EXPECT_EQ(queue->wait_for_gate(nullptr, 1).code(), Code::kInvalidArgument);
+}
+
+TEST_F(CpuQueueTest, DestroyedBehindAClosedGate_EndsAfterTheGrace) {
+  open({.teardown_grace = milliseconds(50)});
+  const GatePtr gate = std::move(device->create_gate()).value();
+  EventPtr behind;
+  {
+    const auto other = new_queue();
+    ASSERT_TRUE(other->wait_for_gate(gate, 1).ok());
+    ASSERT_TRUE(launch(*other, "add").ok());
+    behind = record(*other);
+  }
+  EXPECT_EQ(behind->wait().code(), Code::kDeviceLost);
+  EXPECT_EQ(added, 0);
+}
+
 TEST_F(CpuQueueTest, CancelledQueue_TakesNoMoreWork) {
   open();
   auto& own = dynamic_cast<CpuDevice&>(*device);

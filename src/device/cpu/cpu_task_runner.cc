@@ -35,6 +35,9 @@ class CpuTaskRunner final : public TaskRunner {
     return crew_->wait(id, deadline(timeout));
   }
   Result<bool> check(Id id) override { return crew_->check(id); }
+  bool has_ended(Id id) override { return *crew_->has_ended(id); }
+  std::vector<Id> open_tasks() override { return crew_->open_tasks(); }
+  void call_by(Id id, Id as) override { crew_->call_by(id, as); }
   Status wait_all(std::optional<std::chrono::nanoseconds> timeout) override {
     return crew_->wait_all(deadline(timeout));
   }

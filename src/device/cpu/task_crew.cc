@@ -364,7 +364,7 @@ Result<bool> TaskCrew::check(Id id) {
   return ended;
 }
 
-Status TaskCrew::wait_all(Deadline deadline) {
+std::vector<TaskCrew::Id> TaskCrew::open_tasks() const {
   std::vector<std::pair<std::uint64_t, Id>> open;  // by when they were spawned
   {
     const std::scoped_lock lock(mutex_);
@@ -374,11 +374,19 @@ Status TaskCrew::wait_all(Deadline deadline) {
       if ((state & 1) != 0) open.emplace_back(slots_[n].serial, id_of(slots_[n], state));
     }
   }
-  // The last one first: when it has ended most others have, and nobody was woken for each of them.
   std::sort(open.begin(), open.end());
+  std::vector<Id> ids;
+  ids.reserve(open.size());
+  for (const auto& [serial, id] : open) ids.push_back(id);
+  return ids;
+}
+
+Status TaskCrew::wait_all(Deadline deadline) {
+  std::vector<Id> open = open_tasks();
+  // The last one first: when it has ended most others have, and nobody was woken for each of them.
   PERGOLA_TRY(wait_until(deadline, [&]() -> Id {
-    while (!open.empty() && *has_ended(open.back().second)) open.pop_back();
-    return open.empty() ? 0 : open.back().second;
+    while (!open.empty() && *has_ended(open.back())) open.pop_back();
+    return open.empty() ? 0 : open.back();
   }));
   return failures_.untold();
 }

@@ -70,6 +70,9 @@ class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
   Result<std::uint64_t> handle_of(const TaskRunner::KindPtr& kind, bool high_priority);
   Status wait(Id id, Deadline deadline);
   Result<bool> check(Id id);
+  Result<bool> has_ended(Id id) const;
+  std::vector<Id> open_tasks() const;
+  void call_by(Id id, Id as) { failures_.call_by(id, as); }
   Status wait_all(Deadline deadline);
   TaskRunnerInfo info() const;
 
@@ -125,7 +128,6 @@ class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
   bool await_idle(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds grace);
 
   Id id_of(const Slot& slot, std::uint64_t state) const;
-  Result<bool> has_ended(Id id) const;
   template <typename IsOver>
   Status wait_until(Deadline deadline, const IsOver& is_over);
   Status open_slot(Slot& slot, const TaskRunner::KindPtr& kind, std::span<const std::byte> parameters);

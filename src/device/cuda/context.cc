@@ -203,7 +203,6 @@ void Context::free_kept() const {
 // Lines of the cache that one queue's word has to itself.
 HostWord Context::take_word() const {
   constexpr std::size_t kPageBytes = 4096, kLineBytes = 64;
-  if (driver_->cuStreamWriteValue32 == nullptr) return {};
   const std::lock_guard lock(mutex_);
   if (free_words_.empty()) {
     void* page = nullptr;
@@ -216,8 +215,7 @@ HostWord Context::take_word() const {
     word_pages_.push_back(page);
     std::memset(page, 0, kPageBytes);
     for (std::size_t at = 0; at < kPageBytes; at += kLineBytes)
-      free_words_.push_back(
-          {reinterpret_cast<const std::uint32_t*>(static_cast<const std::byte*>(page) + at), address + at});
+      free_words_.push_back({reinterpret_cast<std::uint32_t*>(static_cast<std::byte*>(page) + at), address + at});
   }
   const HostWord word = free_words_.back();
   free_words_.pop_back();

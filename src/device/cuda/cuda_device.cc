@@ -5,6 +5,7 @@
 
 #include "src/base/file.h"
 #include "src/device/cuda/cuda_buffer.h"
+#include "src/device/cuda/cuda_gate.h"
 #include "src/device/cuda/cuda_graph.h"
 #include "src/device/cuda/cuda_module.h"
 #include "src/device/cuda/cuda_queue.h"
@@ -125,6 +126,8 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
     return context_->check(context_->driver().cuStreamWaitEvent(reinterpret_cast<CUstream>(stream), mine->handle(), 0),
                            "making another library's stream {:#x} wait", stream);
   }
+
+  Result<GatePtr> create_gate() override { return CudaGate::create(context_); }
 
   Result<std::unique_ptr<ExecutableGraph>> instantiate(GraphSpec spec) override {
     PERGOLA_TRY(validate_graph(info_, spec));

@@ -349,6 +349,66 @@ TEST_F(CudaDevice, WhereNoWordCanBeWritten_EventsForTheHostAreOrdinaryOnes) {
   EXPECT_EQ(control().calls("cuStreamWriteValue32"), 1) << "it is not tried again";
 }
 
+// A stream waits for the word that a gate's owner writes, which makes no call of the driver.
+TEST_F(CudaDevice, WorkBehindAGate_StartsOnceItIsOpenedSoFar) {
+  const DevicePtr device = open();
+  Queue& queue = queue_of(device);
+  const ModulePtr module = std::move(load(*device)).value();
+  const BufferPtr data = std::move(device->allocate(64, MemoryKind::kDevice)).value();
+  ASSERT_TRUE(queue.fill(data, 0, 64, 7, 4).ok());
+  ASSERT_TRUE(queue.synchronize().ok());
+  for (std::uint32_t round = 0; round < 2;
+       ++round) {  // its word is another's afterwards, and has come as far as it has
+    const GatePtr gate = std::move(device->create_gate()).value();
+    (void)control().log();
+    ASSERT_TRUE(queue.wait_for_gate(gate, 2).ok());
+    ASSERT_TRUE(launch(queue, module, "add_one", add_one(data, 16)).ok());
+    const EventPtr end = std::move(queue.record_for_host()).value();
+    EXPECT_EQ(control().log(), "0 waits for a value\nadd_one on 0\n");
+    gate->open(1);
+    EXPECT_EQ(end->wait(20ms).code(), Code::kTimeout);
+    const int calls = control().calls("cuCtxSetCurrent");
+    gate->open(2);
+    gate->open(1);
+    EXPECT_EQ(control().calls("cuCtxSetCurrent"), calls);
+    EXPECT_TRUE(end->wait().ok());
+    ASSERT_TRUE(queue.wait_for_gate(gate, 2).ok()) << "which it has come to";
+    ASSERT_TRUE(queue.synchronize().ok());
+    EXPECT_EQ(control().log(), "");
+  }
+  std::uint32_t words[16];
+  ASSERT_TRUE(queue.copy_to_host(std::as_writable_bytes(std::span(words)), data, 0).ok());
+  EXPECT_EQ(words[15], 9u);
+  const DevicePtr other = open();
+  EXPECT_EQ(queue.wait_for_gate(std::move(other->create_gate()).value(), 1).code(), Code::kInvalidArgument);
+  EXPECT_EQ(queue.wait_for_gate(nullptr, 1).code(), Code::kInvalidArgument);
+}
+
+TEST_F(CudaDevice, WhereStreamsCannotWaitForValues_ThereAreNoGates) {
+  const DevicePtr device = open();
+  control().fail("cuStreamWaitValue32", cuda::CUDA_ERROR_NOT_SUPPORTED, 0);
+  const auto gate = device->create_gate();
+  EXPECT_EQ(gate.code(), Code::kUnsupported);
+  EXPECT_NE(gate.message().find("Streams of cuda:0 cannot wait for a value"), std::string::npos) << gate.message();
+  EXPECT_TRUE(device->create_gate().ok()) << "it is asked each time";
+}
+
+// What waits for a gate that nobody opens ends with the device.
+TEST_F(CudaDevice, ALostDevice_WaitsForNoGate) {
+  const DevicePtr device = open();
+  const ModulePtr module = std::move(load(*device)).value();
+  auto waiting = std::move(device->create_queue()).value();
+  const GatePtr gate = std::move(device->create_gate()).value();
+  ASSERT_TRUE(waiting->wait_for_gate(gate, 1).ok());
+  const EventPtr end = std::move(waiting->record()).value();
+  Queue& queue = queue_of(device);
+  ASSERT_TRUE(launch(queue, module, "illegal_address").ok());
+  EXPECT_EQ(queue.synchronize().code(), Code::kDeviceLost);
+  EXPECT_EQ(end->wait().code(), Code::kDeviceLost);
+  EXPECT_EQ(waiting->wait_for_gate(gate, 1).code(), Code::kDeviceLost);
+  gate->open(1);
+}
+
 // The host finds a word that the stream has written, and asks the driver for nothing.
 TEST_F(CudaDevice, AnEventForTheHost_EndsWithoutACallOfTheDriver) {
   const DevicePtr device = open();

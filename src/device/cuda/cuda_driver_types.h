@@ -129,6 +129,7 @@ inline constexpr unsigned CU_TRSF_READ_AS_INTEGER_AS_INT = 1;
 inline constexpr unsigned CU_TRSF_NORMALIZED_COORDINATES_AS_INT = 2;
 
 inline constexpr unsigned CU_STREAM_NON_BLOCKING = 1;
+inline constexpr unsigned CU_STREAM_WAIT_VALUE_GEQ = 0;  // as a distance: (int)(*address - value) >= 0
 inline constexpr unsigned CU_EVENT_DEFAULT = 0;
 inline constexpr unsigned CU_EVENT_DISABLE_TIMING = 2;
 inline constexpr unsigned CU_MEMHOSTALLOC_PORTABLE = 1;

@@ -1,5 +1,6 @@
 #include "src/device/cuda/cuda_queue.h"
 
+#include "src/device/cuda/cuda_gate.h"
 #include "src/device/cuda/cuda_module.h"
 #include "src/device/validate.h"
 
@@ -75,7 +76,7 @@ Result<std::shared_ptr<CudaEvent>> CudaQueue::record_locked(bool timed, Retained
 HostWord CudaQueue::tell_host() {
   if (has_no_word_) return {};
   if (!word_) {
-    word_ = context_->take_word();
+    if (context_->driver().cuStreamWriteValue32 != nullptr) word_ = context_->take_word();
     if (word_) word_number_ = word_.value();
   }
   has_no_word_ =
@@ -228,6 +229,20 @@ Status CudaQueue::wait(const EventPtr& event) {
   // The driver takes what the event stands for at this call: it may go, or be recorded again, before the wait is over.
   return context_->check(context_->driver().cuStreamWaitEvent(stream_, mine->handle(), 0),
                          "making a stream wait for an event");
+}
+
+Status CudaQueue::wait_for_gate(const GatePtr& gate, std::uint32_t number) {
+  const auto* mine = dynamic_cast<const CudaGate*>(gate.get());
+  if (mine == nullptr || mine->context() != context_.get())
+    return PERGOLA_ERROR(kInvalidArgument, "The gate is {}.",
+                         gate == nullptr ? "null" : "of another device; a queue waits for gates of its own device");
+  PERGOLA_TRY(context_->enter());
+  Retained::Handles ended;
+  const std::lock_guard lock(mutex_);
+  PERGOLA_TRY(context_->check(context_->driver().cuStreamWaitValue32(stream_, mine->address(), mine->value_of(number),
+                                                                     CU_STREAM_WAIT_VALUE_GEQ),
+                              "making a stream wait for a value"));
+  return keep({gate}, ended);
 }
 
 Result<EventPtr> CudaQueue::record() {

@@ -21,8 +21,8 @@ struct FakeControl {
   void (*set)(const char* what, std::int64_t value);
   // What was queued since this was last asked, a line each, streams by number and managed memory by letter, both in the
   // order in which they were made since reset(): "prefetch a to device on 0", "attach a to 0", "attach a to host on 0",
-  // "add_one on 0", "1 waits for 0", "copy to device on 0", "copy to host on 0", "copy on 0", "fill on 0", and of a
-  // graph's nodes, in their order, "node 1 early after 0".
+  // "add_one on 0", "1 waits for 0", "1 waits for a value" (that is not there yet), "copy to device on 0", "copy to
+  // host on 0", "copy on 0", "fill on 0", and of a graph's nodes, in their order, "node 1 early after 0".
   std::string (*log)();
 };
 

@@ -361,6 +361,17 @@ FAKE cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, std::uint32_t
   stream->push([=] { __atomic_store_n(static_cast<std::uint32_t*>(host(address)), value, __ATOMIC_RELEASE); });
   return CUDA_SUCCESS;
 }
+FAKE cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, std::uint32_t value, unsigned flags) {
+  ENTER("cuStreamWaitValue32");
+  if (flags != CU_STREAM_WAIT_VALUE_GEQ || !is_pinned(host(address), sizeof value)) return CUDA_ERROR_INVALID_VALUE;
+  const auto* const word = static_cast<const std::uint32_t*>(host(address));
+  const auto has_come = [=] { return static_cast<std::int32_t>(__atomic_load_n(word, __ATOMIC_ACQUIRE) - value) >= 0; };
+  if (!has_come()) fake().note(std::to_string(stream->number) + " waits for a value");
+  stream->push([=] {
+    while (!has_come() && fake().sticky.load() == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  });
+  return CUDA_SUCCESS;
+}
 FAKE cuEventCreate(CUevent* event, unsigned) {
   ENTER("cuEventCreate");
   *event = new CUevent_st;

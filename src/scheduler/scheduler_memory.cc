@@ -1,0 +1,58 @@
+// Memory that outlives its resource, for what still uses it: the scheduler's side.
+#include <algorithm>
+
+#include "src/base/log.h"
+#include "src/scheduler/scheduler.h"
+
+namespace pergola::scheduler {
+
+void Scheduler::retire(std::unique_ptr<Resource> resource, std::shared_ptr<const void> memory) {
+  std::vector<std::shared_ptr<const void>> ended;
+  const std::lock_guard lock(mutex_);
+  const Access everything{resource.get(), {0, resource->size_bytes()}, Mode::kReadWrite};
+  resource->size_bytes() == 0 ? launch_held() : launch_held_before(std::span(&everything, 1));
+  Retired retired{std::move(memory), {}, {}};
+  const auto add = [&](const Computation& user) {
+    for (auto& [stream, position] : retired.users)
+      if (stream == user.stream) {
+        position = std::max(position, user.position);
+        return;
+      }
+    retired.users.emplace_back(user.stream, user.position);
+  };
+  resource->for_each_user(add);
+  if (universal_writer_ != nullptr) add(*universal_writer_);
+  for (const Computation* reader : universal_readers_) add(*reader);
+  if (tasks_ != nullptr && !tasks_->open.empty()) {
+    retired.tasks = std::move(resource->tasks().readers);
+    if (resource->tasks().writer != 0) retired.tasks.push_back(resource->tasks().writer);
+  }
+  resource->clear(pool_);
+  retired_.push_back(std::move(retired));
+  reap(ended);
+}
+
+void Scheduler::reap(std::vector<std::shared_ptr<const void>>& out) {
+  if (retired_.empty()) return;
+  poll_all();
+  std::erase_if(retired_, [&](Retired& retired) {
+    if (!retired.tasks.empty()) std::erase_if(retired.tasks, [&](TaskId task) { return task_has_ended(task); });
+    bool ended = retired.tasks.empty();
+    for (const auto& [stream, position] : retired.users) {
+      if (stream->knows_end_of(position)) continue;
+      ended = false;
+      // Somebody must come to know of its end.
+      if (stream->marks.empty() || stream->marks.back()->position < position) {
+        if (const auto recorded = record_on(*stream); !recorded.ok())
+          PERGOLA_WARN("memory is kept until the session ends: {}", recorded.message());
+      }
+    }
+    if (ended && retired.memory != nullptr) {
+      memory_let_go_ = true;
+      out.push_back(std::move(retired.memory));
+    }
+    return ended;
+  });
+}
+
+}  // namespace pergola::scheduler
