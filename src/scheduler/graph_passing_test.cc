@@ -300,7 +300,8 @@ TEST_F(GraphPassing, ASessionThatEndsAfterSomethingHasPassed_LaunchesWhatIsHeld)
 // One piece of work: when it ran, or the graph did that it was in.
 struct Ran {
   std::vector<Access> accesses;
-  double ns = 0;  // by which its step is known
+  double ns = 0;         // by which its step is known
+  bool is_copy = false;  // one that may be part of a graph
   double start_ns = -1, end_ns = -1;
   std::size_t step = 0;
 };
@@ -322,7 +323,18 @@ class RandomPassing : public GraphPassing {
     return {&array(fmt::format("a{}", below(6))), {begin, std::min(end, kBytes)}, static_cast<Mode>(1 + below(3))};
   }
   void launch_again(const Ran& like) {
-    submit_launch(fmt::format("k{}", like.ns), like.accesses, Mode::kNone, like.ns);
+    if (like.is_copy) {
+      const CopyCall call{memory_, memory_, static_cast<std::size_t>(like.ns * FakeQueue::kBytesPerNs)};
+      const Work work{
+          .kind = WorkKind::kCopyToDevice, .site = scheduler->site("copy"), .accesses = like.accesses, .copy = &call};
+      ASSERT_TRUE(
+          scheduler
+              ->submit(work,
+                       [&](device::Queue& queue) { return queue.copy(call.to, 0, call.from, 0, call.size_bytes); })
+              .ok());
+    } else {
+      submit_launch(fmt::format("k{}", like.ns), like.accesses, Mode::kNone, like.ns);
+    }
     ran_.push_back(like);
   }
   // The host's is known by no step: it has ended when it returns.
@@ -351,7 +363,8 @@ class RandomPassing : public GraphPassing {
     std::size_t number = 0;
     for (const Step& step : device->state().steps) {
       ++number;
-      if (step.kind == Step::Kind::kLaunch) found(std::round(step.end_ns - step.start_ns), step, number);
+      if (step.kind == Step::Kind::kLaunch || step.kind == Step::Kind::kCopy)
+        found(std::round(step.end_ns - step.start_ns), step, number);
       if (step.kind == Step::Kind::kGraph)
         for (const double ns : step.durations_ns) found(ns, step, number);
     }
@@ -360,23 +373,26 @@ class RandomPassing : public GraphPassing {
 
   std::mt19937_64 random_;
   std::vector<Ran> ran_;
+  const device::BufferPtr memory_ = *device->allocate(8, device::MemoryKind::kDevice);
 };
 
 TEST_F(RandomPassing, NothingThatConflictsOverlaps) {
   const std::uint64_t seed = std::random_device{}();
   SCOPED_TRACE(fmt::format("seed {}", seed));
   random_.seed(seed);
-  std::uint64_t graphs = 0, went_ahead = 0;
-  for (int program = 0; program < 30; ++program) {
+  std::uint64_t graphs = 0, went_ahead = 0, copies_in_graphs = 0;
+  for (int program = 0; program < 60; ++program) {
     arrays.clear(), ran_.clear();
     device->state() = FakeState();
     open_always();
     std::vector<Ran> turn(3 + below(6));
     for (std::size_t i = 0; i < turn.size(); ++i) {
       turn[i].ns = 1000 + static_cast<double>(i);
+      turn[i].is_copy = program % 2 == 0 && below(3) == 0;
       for (std::uint64_t n = 1 + below(2); n > 0; --n) turn[i].accesses.push_back(random_access());
     }
     const std::uint64_t place = below(turn.size() + 1);  // of something else in each turn
+    const bool waits = below(2) == 0;                    // the host does, for each turn
     Ran always{{random_access()}, 0};
     const auto kind = below(2) == 0 ? WorkKind::kFill : WorkKind::kCopyToDevice;
     for (int i = 0; i < 70; ++i) {
@@ -389,11 +405,16 @@ TEST_F(RandomPassing, NothingThatConflictsOverlaps) {
         launch_again(turn[k]);
         if (i > 30 && below(20) == 0) random_other();
       }
+      if (waits) {
+        ASSERT_TRUE(scheduler->synchronize().ok());
+      }
       scheduler->settle_graphs();
     }
     ASSERT_TRUE(scheduler->synchronize().ok());
     graphs += graph_launches(), went_ahead += passed();
     find_steps();
+    for (const Ran& one : ran_)
+      copies_in_graphs += one.is_copy && device->state().steps[one.step - 1].kind == Step::Kind::kGraph;
     for (std::size_t i = 0; i < ran_.size(); ++i)
       for (std::size_t j = i + 1; j < ran_.size(); ++j)
         if (conflicts(ran_[i], ran_[j]) && (ran_[i].step != ran_[j].step || ran_[i].step == 0)) {
@@ -402,6 +423,7 @@ TEST_F(RandomPassing, NothingThatConflictsOverlaps) {
   }
   EXPECT_GT(graphs, 0u);
   EXPECT_GT(went_ahead, 0u);
+  EXPECT_GT(copies_in_graphs, 0u);
 }
 
 }  // namespace
