@@ -1,6 +1,5 @@
 // Turns in which arrays go to the device and come back, as graphs with their copies, on the fake driver, whose kernels
 // and copies run for real: what is queued, where the newest contents are, and what is left after a failure.
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,14 +7,13 @@
 
 #include "src/device/cuda/cuda_device.h"
 #include "src/device/cuda/cuda_driver_types.h"
-#include "src/device/cuda/fake/fake_control.h"
+#include "src/runtime/fake_driver.h"
 #include "src/runtime/local_array.h"
 #include "tests/support/random.h"
 
 namespace pergola::runtime {
 namespace {
 
-using device::cuda::FakeControl;
 using session::Access;
 using session::ArrayArgument;
 using session::ArrayPtr;
@@ -24,7 +22,7 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 
 // For the analysis: the fake runs kernels by name.
-constexpr std::string_view kPtx = R"(.version 8.0
+constexpr std::string_view kMirrorGraphsPtx = R"(.version 8.0
 .target sm_90
 .address_size 64
 .visible .entry add(.param .u64 x, .param .u64 y, .param .u32 count) {
@@ -39,18 +37,6 @@ constexpr std::string_view kPtx = R"(.version 8.0
   ret;
 }
 )";
-
-const FakeControl& control() {
-  static const FakeControl* const found = [] {
-    void* library = dlopen(PERGOLA_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
-    const auto get = library == nullptr
-                         ? nullptr
-                         : reinterpret_cast<device::cuda::FakeControlFunction>(dlsym(library, "fake_cuda_control"));
-    if (get == nullptr) throw std::runtime_error(dlerror());
-    return get();
-  }();
-  return *found;
-}
 
 class MirrorGraphs : public ::testing::Test {
  protected:
@@ -67,7 +53,7 @@ class MirrorGraphs : public ::testing::Test {
     ASSERT_TRUE(session) << session.message();
     session_ = std::move(session).value();
     scheduler().set_graph_patience(std::chrono::hours(1));
-    auto module = session_->load_text(kPtx, {.name = "mirror.ptx"});
+    auto module = session_->load_text(kMirrorGraphsPtx, {.name = "mirror.ptx"});
     ASSERT_TRUE(module) << module.message();
     module_ = std::move(module).value();
   }

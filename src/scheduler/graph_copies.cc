@@ -9,9 +9,10 @@
 // (graph_passing.cc). A copy between the launches of a turn that has none in it does the same.
 //
 // A graph begins when all of its launches may, and so do its copies. Where the host waits for each turn nothing is in
-// the way: the copies are late by what holding the turn takes. Where it does not, an upload might run beside the turn
-// before but for the launches that it would be in a graph with. So where graphs with copies had to wait for other work
-// the region is given up, and copies count as no part of a turn for a while, longer each time.
+// the way: the copies are late by what holding the turn takes. Where it does not, an upload might run beside work that
+// only launches of its graph wait for. So where graphs had to wait for what a copy in them need not wait for (one that
+// comes after nothing in the graph), the region is given up, and copies count as no part of a turn for a while, longer
+// each time.
 #include <algorithm>
 
 #include "src/scheduler/graph_lowering.h"
@@ -19,10 +20,9 @@
 namespace pergola::scheduler {
 namespace {
 
-constexpr std::uint64_t kWorthKeeping = 8;  // launches in a row that bear a period out
 constexpr std::uint32_t kMostDelays = 2;
 constexpr std::uint64_t kCopiesRest = 4096;  // launches, twice as many each time
-constexpr std::uint32_t kMostRests = 10;
+constexpr std::uint32_t kMostCopyRests = 10;
 
 }  // namespace
 
@@ -57,10 +57,11 @@ void GraphLowering::copies_were_delayed(const std::shared_ptr<Chunk>& chunk) {
   for (const std::shared_ptr<Chunk>& each : region_->chunks) {
     if (each->report == nullptr) continue;
     each->report->state = GraphReport::State::kRefused;
-    each->report->refusal = "its copies would wait for other work with the rest of it, and go sooner by themselves";
+    each->report->refusal =
+        "its copies would wait for work that only launches of it wait for, and go sooner by themselves";
   }
   copies_rest_until_ = offered_ + (kCopiesRest << copies_rests_);
-  copies_rests_ = std::min(copies_rests_ + 1, kMostRests);
+  copies_rests_ = std::min(copies_rests_ + 1, kMostCopyRests);
   forget(std::shared_ptr<const Region>(region_));
   wake_.notify_all();  // its graphs go
 }

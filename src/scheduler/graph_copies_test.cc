@@ -134,8 +134,28 @@ TEST_F(GraphCopies, AnArrayTakenToTheHostInTheMiddleOfATurn_FlushesWhatIsHeldInO
   EXPECT_GE(steps[2].start_ns, steps[1].end_ns);
 }
 
-// Without a wait of the host an upload may run beside the turn before it.
+// Without a wait of the host an upload may run beside what the launches behind it wait for.
 TEST_F(GraphCopies, WhereTheyWouldWaitForOtherWork_CopiesStayByThemselves) {
+  open_always();
+  const auto turn_without_waits = [&] {
+    ASSERT_TRUE(run("apart", {"w"}, {"s"}, 100000).ok());
+    upload("x");
+    launch("a", {"x", "s"}, {"u"}, 1000), launch("b", {"u"}, {"v"}, 1000);
+    launch("c", {"v"}, {"w"}, 1000), launch("d", {"w"}, {"u"}, 1000);
+  };
+  for (int i = 0; i < 200; ++i) {
+    turn_without_waits();
+    scheduler->settle_graphs();
+  }
+  const std::size_t alone = copies(), kernels = kernel_launches();
+  for (int i = 0; i < 16; ++i) turn_without_waits();
+  EXPECT_EQ(copies(), alone + 16);
+  EXPECT_EQ(kernel_launches(), kernels + 16) << "apart";
+  EXPECT_THAT(explain(scheduler->graphs()), ::testing::HasSubstr("its copies would wait for work"));
+}
+
+// As a piece of its own the upload would wait for the same graph of the turn before.
+TEST_F(GraphCopies, WhereTheyWaitForTheTurnBeforeAnyway_CopiesAreInTheGraph) {
   open_always();
   const auto turn_without_waits = [&] {
     upload("x");
@@ -148,9 +168,30 @@ TEST_F(GraphCopies, WhereTheyWouldWaitForOtherWork_CopiesStayByThemselves) {
   }
   const std::size_t alone = copies(), kernels = kernel_launches();
   for (int i = 0; i < 16; ++i) turn_without_waits();
-  EXPECT_EQ(copies(), alone + 16);
+  EXPECT_EQ(copies(), alone);
   EXPECT_EQ(kernel_launches(), kernels);
-  EXPECT_THAT(explain(scheduler->graphs()), ::testing::HasSubstr("its copies would wait for other work"));
+}
+
+// A turn of several graphs: the last one's download comes after its launches, however long the graph waits.
+TEST_F(GraphCopies, ALongTurn_IsGraphsWithCopies) {
+  open_always();
+  const auto long_turn = [&] {
+    host("x", Mode::kWrite);
+    upload("x");
+    for (int i = 0; i < 70; ++i) launch("k" + std::to_string(i), {"x", "u"}, {"u"}, 1000);
+    launch("last", {"u"}, {"z"});
+    download("z");
+    host("z", Mode::kRead);
+  };
+  for (int i = 0; i < 12; ++i) {
+    long_turn();
+    scheduler->settle_graphs();
+  }
+  const std::size_t alone = copies(), kernels = kernel_launches(), graphs = graph_launches();
+  for (int i = 0; i < 4; ++i) long_turn();
+  EXPECT_EQ(copies(), alone);
+  EXPECT_EQ(kernel_launches(), kernels);
+  EXPECT_EQ(graph_launches(), graphs + 8);
 }
 
 TEST_F(GraphCopies, LargeUploadsOfAGraph_FollowEachOther) {

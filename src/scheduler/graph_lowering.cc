@@ -5,7 +5,6 @@
 namespace pergola::scheduler {
 namespace {
 
-constexpr std::uint64_t kWorthKeeping = 8;  // launches in a row that bear a period out
 // Launches that recur but for scalars may recur as they are in a longer turn, and need no block then (an index in an
 // inner loop): short turns wait so many launches for that, and are given up for it for so many more.
 constexpr std::uint64_t kConfirmShortShape = 3 * Recurrence::kConfirm;

@@ -113,7 +113,7 @@ class GraphLowering {
   void ended(const std::shared_ptr<Chunk>& chunk, MarkPtr mark);
   // Whether offer() is to be asked about copies, too (graph_copies.cc).
   bool takes_copies() const { return offered_ >= copies_rest_until_; }
-  // The chunk's graph had to wait for other work, so that its copies were later than by themselves.
+  // The chunk's graph had to wait for work that a copy in it, by itself, would not have waited for.
   void copies_were_delayed(const std::shared_ptr<Chunk>& chunk);
   bool holds_any() const { return held_ != 0; }
   const GraphCounters& counters() const { return counters_; }
@@ -209,6 +209,7 @@ class GraphLowering {
   const bool readers_conflict_;
   std::shared_ptr<GraphLowerer> lowerer_;  // may be null
 
+  static constexpr std::uint64_t kWorthKeeping = 8;  // launches in a row that bear a period out
   // Of whole launches; of these where the first after anything else differs from the same one in the middle, so that
   // turns are found in which shorter runs recur (A A A B B B, wait, A A A ...); and of their shapes.
   Recurrence recurrence_, turns_, shape_;

@@ -190,10 +190,6 @@ bool stands_for(const Launch& known, const Launch& found) {
 
 namespace {
 
-bool any_writes(std::span<const Access> accesses) {
-  return std::any_of(accesses.begin(), accesses.end(), [](const Access& access) { return writes(access.mode); });
-}
-
 bool overlap(const Range& a, const Range& b) {
   return a.begin < b.end && b.begin < a.end;
 }
@@ -281,7 +277,12 @@ std::shared_ptr<Chunk> Region::make_chunk(std::size_t begin, std::size_t end) co
       else
         same->mode = same->mode | access.mode;
     }
-    chunk->has_copies |= launches[k].copy.has_value();
+    if (launches[k].copy) {
+      chunk->has_copies = true;
+      const auto of_chunk = std::span(launches).subspan(begin, k - begin);
+      if (std::none_of(of_chunk.begin(), of_chunk.end(), [&](const Launch& one) { return conflict(one, launches[k]); }))
+        chunk->free_copies.push_back(launches[k].accesses);
+    }
     if (launches[k].varies()) add_slot(*chunk, k, launches[k]);
   }
   chunk->kernels = count_kernels(std::span(launches).subspan(begin, end - begin));

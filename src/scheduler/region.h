@@ -106,7 +106,8 @@ struct Chunk {
   State state = State::kNone;
   GraphWays ways;  // where ready
   bool has_copies = false;
-  std::vector<Access> accesses;  // of all its launches together
+  std::vector<std::vector<Access>> free_copies;  // what those use that come after nothing of the chunk
+  std::vector<Access> accesses;                  // of all its launches together
   Mode universal = Mode::kNone;
   std::unique_ptr<ParameterBlock> block;  // null where nothing changes
   std::string name;                       // "graph of 24 launches: scale, add"

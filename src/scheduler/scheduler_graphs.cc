@@ -81,7 +81,7 @@ Status Scheduler::hold_or_run(const Work& work, const GraphLowering::Decision& d
 Status Scheduler::launch_graph(const std::shared_ptr<Chunk>& run, const std::shared_ptr<Chunk>& ended,
                                bool host_waits) {
   Chunk& chunk = *run;
-  const bool is_delayed = chunk.has_copies && would_wait(chunk);
+  const bool is_delayed = delays_copies(chunk);
   if (chunk.site == nullptr) chunk.site = site_locked(chunk.name);
   Computation& who = *pool_.take();
   const auto tell = [&] {
@@ -120,22 +120,35 @@ Status Scheduler::launch_graph(const std::shared_ptr<Chunk>& run, const std::sha
   return status;
 }
 
-// Whether work that has not ended comes before some of its launches.
-bool Scheduler::would_wait(const Chunk& chunk) {
-  if (chunk.universal != Mode::kNone) return !all_ended();
+// What work that uses these would come after; to be released.
+Dependencies Scheduler::not_ended_parents(std::span<const Access> accesses, Mode universal) {
   Dependencies parents;
   bool any_write = false;
-  for (const Access& access : chunk.accesses) {
+  for (const Access& access : accesses) {
     const Mode mode = mode_among_launches(access.mode);
     any_write = any_write || writes(mode);
     access.resource->collect(access.range, mode, parents);
   }
-  universal_dependencies(Mode::kNone, any_write, nullptr, parents);
+  universal_dependencies(universal, any_write, nullptr, parents);
   for (const Dependency& dependency : parents) poll(*dependency.parent->stream);
-  const bool waits = std::any_of(parents.begin(), parents.end(),
-                                 [](const Dependency& dependency) { return !has_ended(*dependency.parent); });
-  release(parents, pool_);
-  return waits;
+  return parents;
+}
+
+// Whether the graph waits for something that one of its copies, by itself, would not.
+bool Scheduler::delays_copies(const Chunk& chunk) {
+  if (chunk.free_copies.empty()) return false;
+  Dependencies all = not_ended_parents(chunk.accesses, chunk.universal);
+  bool delays = false;
+  for (const std::vector<Access>& copy : chunk.free_copies) {
+    Dependencies its = not_ended_parents(copy, Mode::kNone);
+    for (const Dependency& one : all) {
+      const auto same = [&](const Dependency& other) { return other.parent == one.parent; };
+      delays = delays || (!has_ended(*one.parent) && std::none_of(its.begin(), its.end(), same));
+    }
+    release(its, pool_);
+  }
+  release(all, pool_);
+  return delays;
 }
 
 // One by one. Their callers have been told that they are queued: failures are told later, as those of running work.

@@ -1,6 +1,7 @@
 // What is submitted to the scheduler.
 #pragma once
 
+#include <algorithm>
 #include <boost/container/small_vector.hpp>
 #include <memory>
 #include <span>
@@ -21,6 +22,10 @@ struct Access {
   Range range;
   Mode mode = Mode::kNone;
 };
+
+inline bool any_writes(std::span<const Access> accesses) {
+  return std::any_of(accesses.begin(), accesses.end(), [](const Access& access) { return writes(access.mode); });
+}
 
 // Bytes of a kernel's parameter buffer.
 struct ByteRange {
