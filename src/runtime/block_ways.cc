@@ -112,8 +112,26 @@ std::string BlockWays::why_none() const {
   return "ways are measured on NVIDIA GPUs only; blocks=early|by-block|fused takes one";
 }
 
+const char* BlockWays::name_of(Kind kind) {
+  switch (kind) {
+    case Kind::kOrdered: return "ordered";
+    case Kind::kEarly: return "early";
+    case Kind::kByBlock: return "by-block";
+    case Kind::kFused: return "fused";
+    case Kind::kFusedBlock: return "fused-block";
+  }
+  return "?";
+}
+
 std::optional<GraphWay> BlockWays::way(std::size_t n, const device::GraphSpec& plain, Launches launches) {
-  switch (kinds_.at(n)) {
+  const Kind kind = kinds_.at(n);
+  const auto is_kernel = [](const device::GraphNode& node) {
+    return std::holds_alternative<device::KernelNode>(node.work);
+  };
+  if (kind != Kind::kOrdered && !std::all_of(plain.nodes.begin(), plain.nodes.end(), is_kernel))
+    return refused(name_of(kind), "it has copies between the host and the device, and this way is for launches alone",
+                   launches.size());
+  switch (kind) {
     case Kind::kOrdered: return ordered(plain, launches);
     case Kind::kEarly: return early(false, plain, launches);
     case Kind::kByBlock: return early(true, plain, launches);
@@ -146,7 +164,7 @@ std::optional<GraphWay> BlockWays::early(bool by_block, const device::GraphSpec&
   }
   Result<LoweredBlocks> lowered =
       lower_blocks(*device_, plain, kernels_of(launches), allocations_of(launches), options);
-  const char* const name = by_block ? "by-block" : "early";
+  const char* const name = name_of(by_block ? Kind::kByBlock : Kind::kEarly);
   if (!lowered.ok()) return refused(name, lowered.message(), launches.size());
   const auto differs = [&](const analysis::ChainStep& step) { return !step.first_parent.empty(); };
   if (by_block && policy_ == Blocks::kMeasured && std::none_of(lowered->steps.begin(), lowered->steps.end(), differs))
@@ -160,7 +178,7 @@ std::optional<GraphWay> BlockWays::fused(bool in_cluster, const device::GraphSpe
   options.blocks = in_cluster ? cluster_of(*device_) : 1;
   if (!in_cluster) options.most_warps = 32;
   Result<LoweredFused> lowered = lower_fused(*device_, plain, kernels_of(launches), allocations_of(launches), options);
-  const char* const name = in_cluster ? "fused" : "fused-block";
+  const char* const name = name_of(in_cluster ? Kind::kFused : Kind::kFusedBlock);
   if (!lowered.ok()) return refused(name, lowered.message(), launches.size());
   if (lowered->segments.empty())
     return refused(name, "it would be the plain one; " + summary(*lowered), launches.size());

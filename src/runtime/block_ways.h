@@ -37,6 +37,7 @@ class BlockWays final : public scheduler::GraphLowerer {
 
  private:
   enum class Kind : std::uint8_t { kOrdered, kEarly, kByBlock, kFused, kFusedBlock };
+  static const char* name_of(Kind kind);
   using Launches = std::span<const scheduler::LaunchToLower>;
   static std::optional<scheduler::GraphWay> ordered(const device::GraphSpec& plain, Launches launches);
   std::optional<scheduler::GraphWay> early(bool by_block, const device::GraphSpec& plain, Launches launches) const;

@@ -50,10 +50,12 @@ Status HostMirror::copy(bool to_device) {
                                         {to_device ? &array_ : resource_.get(), all, Mode::kWrite}};
   const auto& from = to_device ? mirror_ : buffer_;
   const auto& to = to_device ? buffer_ : mirror_;
+  const scheduler::CopyCall call{to, from, buffer_->size_bytes()};
   return session_.scheduler().submit(
       {.kind = to_device ? scheduler::WorkKind::kCopyToDevice : scheduler::WorkKind::kCopyToHost,
        .site = to_device ? session_.sites().upload : session_.sites().download,
        .accesses = accesses,
+       .copy = &call,
        .host_waits = !to_device},
       [&](device::Queue& queue) { return queue.copy(to, 0, from, 0, buffer_->size_bytes()); });
 }

@@ -3,7 +3,6 @@
 // use memory that it does not see.
 #include "src/runtime/managed_memory.h"
 
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,15 +12,14 @@
 
 #include "src/device/cuda/cuda_device.h"
 #include "src/device/cuda/cuda_driver_types.h"
-#include "src/device/cuda/fake/fake_control.h"
 #include "src/runtime/devices.h"
+#include "src/runtime/fake_driver.h"
 #include "src/runtime/local_array.h"
 #include "tests/support/random.h"
 
 namespace pergola::runtime {
 namespace {
 
-using device::cuda::FakeControl;
 using session::Access;
 using session::ArrayArgument;
 using session::ArrayPtr;
@@ -59,18 +57,6 @@ constexpr std::string_view kManagedPtx = R"(.version 8.0
   ret;
 }
 )";
-
-const FakeControl& control() {
-  static const FakeControl* const found = [] {
-    void* library = dlopen(PERGOLA_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
-    const auto get = library == nullptr
-                         ? nullptr
-                         : reinterpret_cast<device::cuda::FakeControlFunction>(dlsym(library, "fake_cuda_control"));
-    if (get == nullptr) throw std::runtime_error(dlerror());
-    return get();
-  }();
-  return *found;
-}
 
 class ManagedTest : public ::testing::Test {
  protected:
@@ -214,8 +200,8 @@ TEST_F(ManagedTest, Concurrent_PrefetchIsWorkThatOthersWaitFor) {
   EXPECT_THAT(host(y, Access::kRead), Each(3));
 }
 
-// A turn of two launches, and 16 of them a graph. The fake runs kernels by their names, and those of other ways than the
-// plain one have others: so without blocks.
+// A turn of two launches, and 16 of them a graph. The fake runs kernels by their names, and those of other ways than
+// the plain one have others: so without blocks.
 TEST_F(ManagedTest, Concurrent_AGraphPrefetchesWhatTheHostHasHad_OnItsStreamAndBeforeIt) {
   open(true, "memory=managed,graphs=always,blocks=off");
   session_->scheduler().set_graph_patience(std::chrono::hours(1));

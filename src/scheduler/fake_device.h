@@ -210,7 +210,9 @@ class FakeGraph final : public device::ExecutableGraph {
     for (const device::GraphNode& node : spec_.nodes) {
       double start = 0;
       for (const device::NodeId earlier : node.after) start = std::max(start, ends[earlier]);
-      durations.push_back(duration_of(std::get<device::KernelNode>(node.work)));
+      const auto* const copy = std::get_if<device::CopyNode>(&node.work);
+      durations.push_back(copy == nullptr ? duration_of(std::get<device::KernelNode>(node.work))
+                                          : static_cast<double>(copy->size_bytes) / FakeQueue::kBytesPerNs);
       ends.push_back(start + durations.back());
     }
     const device::DeviceAddress block = spec_.buffers.empty() ? 0 : spec_.buffers.front()->address();

@@ -5,7 +5,6 @@
 namespace pergola::scheduler {
 namespace {
 
-constexpr std::uint64_t kWorthKeeping = 8;  // launches in a row that bear a period out
 // Launches that recur but for scalars may recur as they are in a longer turn, and need no block then (an index in an
 // inner loop): short turns wait so many launches for that, and are given up for it for so many more.
 constexpr std::uint64_t kConfirmShortShape = 3 * Recurrence::kConfirm;
@@ -52,6 +51,10 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
   }
   Launch& expected = region_->launches[phase_];
   const Match as_expected = match(expected, work);
+  if (as_expected == Match::kNone && work.copy != nullptr) {  // as one that does not recur
+    decision.flush = interrupt_for(work.accesses, true);
+    return decision;
+  }
   if (as_expected == Match::kNone) {
     decision.flush = take_held();
     ++region_->story->report.mismatched;
@@ -76,7 +79,7 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
   }
   if (expected.varies())
     expected.set_latest(work.call->parameters);
-  else if (work.call->text != nullptr)
+  else if (work.call != nullptr && work.call->text != nullptr)
     region_->texts[phase_].keep(*work.call->text, moved_.load(std::memory_order_relaxed));
   follow(may_hold, arriving, decision);
   return decision;
@@ -275,6 +278,8 @@ std::span<const Launch> GraphLowering::flush_overdue() {
 
 void GraphLowering::learn(const Work& work) {
   const Hashes hashes = hashes_of(work);
+  if (work.copy != nullptr) return learn_copy(work, hashes.whole);
+  const std::size_t with_copies = copies_come_ ? with_copies_.push(hashes.whole) : 0;
   const std::uint64_t in_turn = std::exchange(begins_turn_, false) ? ~hashes.whole : hashes.whole;
   std::size_t period = recurrence_.push(hashes.whole);
   const std::size_t turn = turns_.push(in_turn), shape_period = shape_.push(hashes.shape);
@@ -283,11 +288,15 @@ void GraphLowering::learn(const Work& work) {
     period = turn;
   else if (turns_.run() >= kWorthKeeping && turns_.candidate() > period)
     period = 0;
-  if (recurrence_.run() < kWorthKeeping && turns_.run() < kWorthKeeping && shape_.run() < kWorthKeeping)
-    return kept_.clear();
+  if (!is_worth_keeping()) return kept_.clear();
   keep(work, hashes.whole);
-  if (period != 0 && kept_.size() >= period) return begin_following(period);
-  if (shape_period == 0 || kept_.size() < shape_period || !is_shape_period(shape_period)) return;
+  ++since_copy_;
+  if (follow_with_copies(with_copies)) return;
+  if (period == 0 && shape_period == 0) return;
+  const auto launches = static_cast<std::size_t>(
+      std::count_if(kept_.begin(), kept_.end(), [](const Launch& launch) { return !launch.copy; }));
+  if (period != 0 && launches >= period) return begin_following(period);
+  if (shape_period == 0 || launches < shape_period || !is_shape_period(shape_period)) return;
   begin_following(shape_period, shape_period < Recurrence::kConfirm);
 }
 
@@ -315,11 +324,13 @@ bool GraphLowering::is_shape_period(std::size_t period) const {
   return period >= Recurrence::kConfirm || shape_.run() >= kConfirmShortShape;
 }
 
-void GraphLowering::begin_following(std::size_t period, bool look_on) {
+void GraphLowering::begin_following(std::size_t period, bool look_on, bool with_copies) {
   look_on_until_ = look_on ? offered_ + kLookOn : 0;
   auto found = std::make_shared<Region>();
-  found->launches.assign(kept_.end() - static_cast<std::ptrdiff_t>(period), kept_.end());
-  for (std::size_t i = 0; i < period; ++i) {
+  for (auto kept = kept_.rbegin(); found->launches.size() < period; ++kept)
+    if (with_copies || !kept->copy) found->launches.push_back(*kept);
+  std::reverse(found->launches.begin(), found->launches.end());
+  for (std::size_t i = 0; i < period && !with_copies; ++i) {
     Launch& launch = found->launches[period - 1 - i];
     if (recurrence_.equalled(i, period) || launch.scalars.empty()) continue;  // it has seen the same launches
     launch.vary();
@@ -373,6 +384,8 @@ void GraphLowering::stop_following() {
 void GraphLowering::forget_what_came() {
   turns_.clear();
   shape_.clear();
+  with_copies_.clear();
+  copies_come_ = false;
   if (offered_ <= look_on_until_) return;
   recurrence_.clear();
   kept_.clear();

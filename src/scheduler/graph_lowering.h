@@ -20,6 +20,8 @@
 // the earlier one has ended, on whatever streams the two are. What the copy reads has been staged by the queue when it
 // returns (Queue::copy_to_device), so the next launch may fill it at once.
 //
+// Copies between an array and its page-locked host side recur as launches do (graph_copies.cc).
+//
 // A graph begins when all of its launches may: where one waits for a copy from the host that the chunk's first does not
 // wait for, a new chunk begins.
 //
@@ -113,6 +115,10 @@ class GraphLowering {
   // interrupt() because it has been held for too long; empty where it has not.
   std::span<const Launch> flush_overdue();
   void ended(const std::shared_ptr<Chunk>& chunk, MarkPtr mark);
+  // Whether offer() is to be asked about copies, too (graph_copies.cc).
+  bool takes_copies() const { return offered_ >= copies_rest_until_; }
+  // The chunk's graph had to wait for work that a copy in it, by itself, would not have waited for.
+  void copies_were_delayed(const std::shared_ptr<Chunk>& chunk);
   bool holds_any() const { return held_ != 0; }
   const GraphCounters& counters() const { return counters_; }
   // What became a graph and why, or why not; of the latest regions.
@@ -146,9 +152,12 @@ class GraphLowering {
   void follow(bool may_hold, std::span<const std::uint64_t> arriving, Decision& decision);
   void learn(const Work& work);
   bool is_shape_period(std::size_t period) const;
+  bool is_worth_keeping() const;
+  void learn_copy(const Work& work, std::uint64_t hash);
+  bool follow_with_copies(std::size_t period);
   void keep(const Work& work, std::uint64_t hash);
   std::size_t longer_period(const Work& work);
-  void begin_following(std::size_t period, bool look_on = false);
+  void begin_following(std::size_t period, bool look_on = false, bool with_copies = false);
   void stop_following();
   void forget_what_came();
   void forget(const std::shared_ptr<const Region>& region);
@@ -205,9 +214,15 @@ class GraphLowering {
   const bool readers_conflict_;
   std::shared_ptr<GraphLowerer> lowerer_;  // may be null
 
+  static constexpr std::uint64_t kWorthKeeping = 8;  // launches in a row that bear a period out
   // Of whole launches; of these where the first after anything else differs from the same one in the middle, so that
   // turns are found in which shorter runs recur (A A A B B B, wait, A A A ...); and of their shapes.
   Recurrence recurrence_, turns_, shape_;
+  Recurrence with_copies_;               // of whole launches and copies, from the first copy on
+  bool copies_come_ = false;             // since it was forgotten what came
+  std::size_t since_copy_ = 0;           // kept launches behind the last copy
+  std::uint64_t copies_rest_until_ = 0;  // offered_
+  std::uint32_t copies_rests_ = 0;
   bool begins_turn_ = false;         // something else has come since the last launch
   std::uint64_t look_on_until_ = 0;  // offered_, while following a short turn: a longer one is looked for until then
   std::deque<Launch> kept_;          // while learning or looking on: those that bear a period out, the latest last

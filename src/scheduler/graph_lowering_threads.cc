@@ -141,6 +141,9 @@ GraphLowering::Built GraphLowering::make_graph(const Job& job) const {
     if (!memory.ok()) return built;
     built.block = std::move(*memory);
   }
+  const auto copied = job.region->copied_by(*job.chunk);
+  built.status = copied.status();
+  if (!copied.ok()) return built;
   built.spec = job.region->spec_of(*job.chunk, forms, built.block);
   auto made = device_->instantiate(built.spec);
   built.status = made.status();
@@ -236,6 +239,8 @@ void GraphLowering::run_improver() {
 // Without the lock. Neither where it is nothing for this graph.
 GraphLowering::Made GraphLowering::make_way(const Improvement& next) const {
   const Chunk& chunk = *next.job.chunk;
+  const auto copied = next.job.region->copied_by(chunk);
+  if (!copied.ok()) return {};  // nobody will launch it any more
   std::vector<LaunchToLower> launches;
   for (std::size_t i = chunk.begin; i < chunk.end; ++i) {
     const Launch& launch = next.job.region->launches[i];

@@ -59,7 +59,7 @@ class GraphPassing : public GraphTest {
   std::uint64_t passed() const { return scheduler->graph_counters().passed; }
 };
 
-struct Case {
+struct PassingCase {
   const char* name;
   const char* array;
   Range range;
@@ -67,11 +67,11 @@ struct Case {
   bool flushes;
 };
 
-class GraphPassingCases : public GraphPassing, public ::testing::WithParamInterface<Case> {};
+class GraphPassingCases : public GraphPassing, public ::testing::WithParamInterface<PassingCase> {};
 
 // a (x -> y) is held; both use the first half of an array.
 TEST_P(GraphPassingCases, WhatConflictsFlushes_AndNothingElse) {
-  const Case& one = GetParam();
+  const PassingCase& one = GetParam();
   for (const bool is_of_the_host : {false, true}) {
     arrays.clear();
     device->state() = FakeState();
@@ -97,14 +97,14 @@ TEST_P(GraphPassingCases, WhatConflictsFlushes_AndNothingElse) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GraphPassingCases,
-                         ::testing::Values(Case{"RAW", "y", {499, 500}, Mode::kRead, true},
-                                           Case{"RAW_behind", "y", {500, 501}, Mode::kRead, false},
-                                           Case{"WAR", "x", {0, 1}, Mode::kWrite, true},
-                                           Case{"WAR_behind", "x", {500, 1000}, Mode::kWrite, false},
-                                           Case{"WAW", "y", {499, 1000}, Mode::kWrite, true},
-                                           Case{"WAW_behind", "y", {500, 600}, Mode::kWrite, false},
-                                           Case{"BothRead", "x", {0, 1000}, Mode::kRead, false},
-                                           Case{"Apart", "v", {0, 1000}, Mode::kReadWrite, false}),
+                         ::testing::Values(PassingCase{"RAW", "y", {499, 500}, Mode::kRead, true},
+                                           PassingCase{"RAW_behind", "y", {500, 501}, Mode::kRead, false},
+                                           PassingCase{"WAR", "x", {0, 1}, Mode::kWrite, true},
+                                           PassingCase{"WAR_behind", "x", {500, 1000}, Mode::kWrite, false},
+                                           PassingCase{"WAW", "y", {499, 1000}, Mode::kWrite, true},
+                                           PassingCase{"WAW_behind", "y", {500, 600}, Mode::kWrite, false},
+                                           PassingCase{"BothRead", "x", {0, 1000}, Mode::kRead, false},
+                                           PassingCase{"Apart", "v", {0, 1000}, Mode::kReadWrite, false}),
                          [](const auto& one) { return one.param.name; });
 
 TEST_F(GraphPassing, ACopyThatPasses_LeavesTheTurnOneGraph) {
@@ -298,14 +298,15 @@ TEST_F(GraphPassing, ASessionThatEndsAfterSomethingHasPassed_LaunchesWhatIsHeld)
 // ── Random programs ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 // One piece of work: when it ran, or the graph did that it was in.
-struct Ran {
+struct Piece {
   std::vector<Access> accesses;
-  double ns = 0;  // by which its step is known
+  double ns = 0;         // by which its step is known
+  bool is_copy = false;  // one that may be part of a graph
   double start_ns = -1, end_ns = -1;
   std::size_t step = 0;
 };
 
-bool conflicts(const Ran& a, const Ran& b) {
+bool conflicts(const Piece& a, const Piece& b) {
   for (const Access& x : a.accesses)
     for (const Access& y : b.accesses)
       if (x.resource == y.resource && x.range.begin < y.range.end && y.range.begin < x.range.end &&
@@ -321,13 +322,24 @@ class RandomPassing : public GraphPassing {
     std::uint64_t begin = below(4) * 250, end = begin + 250 * (1 + below(2));
     return {&array(fmt::format("a{}", below(6))), {begin, std::min(end, kBytes)}, static_cast<Mode>(1 + below(3))};
   }
-  void launch_again(const Ran& like) {
-    submit_launch(fmt::format("k{}", like.ns), like.accesses, Mode::kNone, like.ns);
+  void launch_again(const Piece& like) {
+    if (like.is_copy) {
+      const CopyCall call{memory_, memory_, static_cast<std::size_t>(like.ns * FakeQueue::kBytesPerNs)};
+      const Work work{
+          .kind = WorkKind::kCopyToDevice, .site = scheduler->site("copy"), .accesses = like.accesses, .copy = &call};
+      ASSERT_TRUE(
+          scheduler
+              ->submit(work,
+                       [&](device::Queue& queue) { return queue.copy(call.to, 0, call.from, 0, call.size_bytes); })
+              .ok());
+    } else {
+      submit_launch(fmt::format("k{}", like.ns), like.accesses, Mode::kNone, like.ns);
+    }
     ran_.push_back(like);
   }
   // The host's is known by no step: it has ended when it returns.
   void random_other() {
-    Ran one{{random_access()}, 1e6 + static_cast<double>(ran_.size())};
+    Piece one{{random_access()}, 1e6 + static_cast<double>(ran_.size())};
     if (below(3) == 0) {
       ASSERT_TRUE(scheduler->begin_host_access(one.accesses[0]).ok());
       one.ns = 0;
@@ -345,39 +357,43 @@ class RandomPassing : public GraphPassing {
     std::map<double, std::size_t> next;
     const auto found = [&](double ns, const Step& step, std::size_t number) {
       ASSERT_LT(next[ns], by_ns[ns].size());
-      Ran& one = ran_[by_ns[ns][next[ns]++]];
+      Piece& one = ran_[by_ns[ns][next[ns]++]];
       one.start_ns = step.start_ns, one.end_ns = step.end_ns, one.step = number;
     };
     std::size_t number = 0;
     for (const Step& step : device->state().steps) {
       ++number;
-      if (step.kind == Step::Kind::kLaunch) found(std::round(step.end_ns - step.start_ns), step, number);
+      if (step.kind == Step::Kind::kLaunch || step.kind == Step::Kind::kCopy)
+        found(std::round(step.end_ns - step.start_ns), step, number);
       if (step.kind == Step::Kind::kGraph)
         for (const double ns : step.durations_ns) found(ns, step, number);
     }
-    for (const Ran& one : ran_) ASSERT_GE(one.start_ns, 0) << one.ns << " never ran";
+    for (const Piece& one : ran_) ASSERT_GE(one.start_ns, 0) << one.ns << " never ran";
   }
 
   std::mt19937_64 random_;
-  std::vector<Ran> ran_;
+  std::vector<Piece> ran_;
+  const device::BufferPtr memory_ = *device->allocate(8, device::MemoryKind::kDevice);
 };
 
 TEST_F(RandomPassing, NothingThatConflictsOverlaps) {
   const std::uint64_t seed = std::random_device{}();
   SCOPED_TRACE(fmt::format("seed {}", seed));
   random_.seed(seed);
-  std::uint64_t graphs = 0, went_ahead = 0;
-  for (int program = 0; program < 30; ++program) {
+  std::uint64_t graphs = 0, went_ahead = 0, copies_in_graphs = 0;
+  for (int program = 0; program < 60; ++program) {
     arrays.clear(), ran_.clear();
     device->state() = FakeState();
     open_always();
-    std::vector<Ran> turn(3 + below(6));
+    std::vector<Piece> turn(3 + below(6));
     for (std::size_t i = 0; i < turn.size(); ++i) {
       turn[i].ns = 1000 + static_cast<double>(i);
+      turn[i].is_copy = program % 2 == 0 && below(3) == 0;
       for (std::uint64_t n = 1 + below(2); n > 0; --n) turn[i].accesses.push_back(random_access());
     }
     const std::uint64_t place = below(turn.size() + 1);  // of something else in each turn
-    Ran always{{random_access()}, 0};
+    const bool waits = below(2) == 0;                    // the host does, for each turn
+    Piece always{{random_access()}, 0};
     const auto kind = below(2) == 0 ? WorkKind::kFill : WorkKind::kCopyToDevice;
     for (int i = 0; i < 70; ++i) {
       for (std::size_t k = 0; k < turn.size(); ++k) {
@@ -389,11 +405,16 @@ TEST_F(RandomPassing, NothingThatConflictsOverlaps) {
         launch_again(turn[k]);
         if (i > 30 && below(20) == 0) random_other();
       }
+      if (waits) {
+        ASSERT_TRUE(scheduler->synchronize().ok());
+      }
       scheduler->settle_graphs();
     }
     ASSERT_TRUE(scheduler->synchronize().ok());
     graphs += graph_launches(), went_ahead += passed();
     find_steps();
+    for (const Piece& one : ran_)
+      copies_in_graphs += one.is_copy && device->state().steps[one.step - 1].kind == Step::Kind::kGraph;
     for (std::size_t i = 0; i < ran_.size(); ++i)
       for (std::size_t j = i + 1; j < ran_.size(); ++j)
         if (conflicts(ran_[i], ran_[j]) && (ran_[i].step != ran_[j].step || ran_[i].step == 0)) {
@@ -402,6 +423,7 @@ TEST_F(RandomPassing, NothingThatConflictsOverlaps) {
   }
   EXPECT_GT(graphs, 0u);
   EXPECT_GT(went_ahead, 0u);
+  EXPECT_GT(copies_in_graphs, 0u);
 }
 
 }  // namespace

@@ -20,10 +20,7 @@ ByteRanges scalars_of(const KernelCall& call) {
 
 Launch::Launch(const Work& work, std::uint64_t its_hash)
     : hash(its_hash),
-      module(work.call->module),
-      kernel(&work.call->kernel),
-      config(work.call->config),
-      parameters(work.call->parameters.begin(), work.call->parameters.end()),
+      kind(work.kind),
       accesses(work.accesses.begin(), work.accesses.end()),
       universal(work.universal),
       site(work.site) {
@@ -31,16 +28,45 @@ Launch::Launch(const Work& work, std::uint64_t its_hash)
     resource_ids.push_back(access.resource->id());
     memory.push_back({access.resource->address(), access.resource->size_bytes()});
   }
+  if (work.copy != nullptr) {
+    copy = KeptCopy{work.copy->to, work.copy->from, work.copy->size_bytes};
+    return;
+  }
+  module = work.call->module;
+  kernel = &work.call->kernel;
+  config = work.call->config;
+  parameters.assign(work.call->parameters.begin(), work.call->parameters.end());
   const ByteRanges ranges = scalars_of(*work.call);
   scalars.assign(ranges.begin(), ranges.end());
   if (work.call->block_form != nullptr) form = *work.call->block_form;
 }
 
 Work Launch::work() const {
-  return {.kind = WorkKind::kKernel, .site = site, .accesses = accesses, .universal = universal};
+  return {.kind = kind, .site = site, .accesses = accesses, .universal = universal};
 }
 
+Status Launch::enqueue(device::Queue& queue) const {
+  if (!copy) return queue.launch(module, *kernel, config, latest_parameters());
+  return queue.copy(copy->to.lock(), 0, copy->from.lock(), 0, copy->size_bytes);
+}
+
+namespace {
+
+// Of the accesses alone: the memory on both sides is theirs.
+Hashes hashes_of_copy(const Work& work) {
+  std::size_t hash = static_cast<std::size_t>(work.kind);
+  for (const Access& access : work.accesses) {
+    boost::hash_combine(hash, access.resource->id());
+    boost::hash_combine(hash, access.range.begin);
+    boost::hash_combine(hash, access.range.end);
+  }
+  return {.whole = hash, .shape = hash};
+}
+
+}  // namespace
+
 Hashes hashes_of(const Work& work) {
+  if (work.copy != nullptr) return hashes_of_copy(work);
   const KernelCall& call = *work.call;
   const auto* const bytes = reinterpret_cast<const char*>(call.parameters.data());
   const ByteRanges scalars = scalars_of(call);
@@ -94,15 +120,20 @@ Match match_parameters(const Launch& launch, std::span<const std::byte> given) {
 }  // namespace
 
 Match match(const Launch& launch, const Work& work) {
-  const KernelCall& call = *work.call;
-  if (launch.kernel != &call.kernel || launch.module != call.module || launch.universal != work.universal ||
-      launch.accesses.size() != work.accesses.size() || !(launch.config == call.config))
+  if (launch.copy.has_value() != (work.copy != nullptr) || launch.kind != work.kind ||
+      launch.universal != work.universal || launch.accesses.size() != work.accesses.size())
+    return Match::kNone;
+  if (!launch.copy && (launch.kernel != &work.call->kernel || launch.module != work.call->module ||
+                       !(launch.config == work.call->config)))
     return Match::kNone;
   for (std::size_t i = 0; i < work.accesses.size(); ++i) {
     if (!is_same(launch.accesses[i], work.accesses[i]) || launch.resource_ids[i] != work.accesses[i].resource->id())
       return Match::kNone;
   }
-  return match_parameters(launch, call.parameters);
+  if (!launch.copy) return match_parameters(launch, work.call->parameters);
+  const bool is_same_memory = launch.copy->to.lock() == work.copy->to && launch.copy->from.lock() == work.copy->from &&
+                              launch.copy->size_bytes == work.copy->size_bytes;
+  return is_same_memory ? Match::kWhole : Match::kNone;
 }
 
 namespace {
@@ -114,8 +145,10 @@ std::string_view name_of(const WorkSite* site) {
 }  // namespace
 
 std::string mismatch_text(std::size_t phase, const Launch& expected, const Work& work) {
-  const KernelCall& call = *work.call;
   const std::string_view name = name_of(expected.site);
+  if (expected.copy || work.copy != nullptr)
+    return fmt::format("'{}' instead of '{}', launch {}", name_of(work.site), name, phase);
+  const KernelCall& call = *work.call;
   if (expected.kernel != &call.kernel || expected.module != call.module)
     return fmt::format("'{}' instead of '{}', launch {}", name_of(work.site), name, phase);
   const char* difference = "other scalars, which are part of its graph";
@@ -146,8 +179,9 @@ std::vector<KernelCount> count_kernels(std::span<const Launch> launches) {
 }
 
 bool stands_for(const Launch& known, const Launch& found) {
-  if (known.kernel != found.kernel || known.module != found.module || known.universal != found.universal ||
-      !(known.config == found.config) || known.resource_ids != found.resource_ids ||
+  if (known.kind != found.kind || known.copy.has_value() != found.copy.has_value() || known.kernel != found.kernel ||
+      known.module != found.module || known.universal != found.universal || !(known.config == found.config) ||
+      known.resource_ids != found.resource_ids ||
       !std::equal(known.accesses.begin(), known.accesses.end(), found.accesses.begin(), found.accesses.end(), is_same))
     return false;
   const Match match = match_parameters(known, found.parameters);
@@ -155,10 +189,6 @@ bool stands_for(const Launch& known, const Launch& found) {
 }
 
 namespace {
-
-bool any_writes(std::span<const Access> accesses) {
-  return std::any_of(accesses.begin(), accesses.end(), [](const Access& access) { return writes(access.mode); });
-}
 
 bool overlap(const Range& a, const Range& b) {
   return a.begin < b.end && b.begin < a.end;
@@ -247,6 +277,12 @@ std::shared_ptr<Chunk> Region::make_chunk(std::size_t begin, std::size_t end) co
       else
         same->mode = same->mode | access.mode;
     }
+    if (launches[k].copy) {
+      chunk->has_copies = true;
+      const auto of_chunk = std::span(launches).subspan(begin, k - begin);
+      if (std::none_of(of_chunk.begin(), of_chunk.end(), [&](const Launch& one) { return conflict(one, launches[k]); }))
+        chunk->free_copies.push_back(launches[k].accesses);
+    }
     if (launches[k].varies()) add_slot(*chunk, k, launches[k]);
   }
   chunk->kernels = count_kernels(std::span(launches).subspan(begin, end - begin));
@@ -309,6 +345,36 @@ void Region::stage(Chunk& chunk) const {
   }
 }
 
+Result<std::vector<device::BufferPtr>> Region::copied_by(const Chunk& chunk) const {
+  std::vector<device::BufferPtr> memory;
+  for (std::size_t i = chunk.begin; i < chunk.end; ++i) {
+    if (!launches[i].copy) continue;
+    memory.push_back(launches[i].copy->to.lock());
+    memory.push_back(launches[i].copy->from.lock());
+    if (memory.back() == nullptr || memory[memory.size() - 2] == nullptr)
+      return PERGOLA_ERROR(kFailedPrecondition, "An array that launch {} of the region copies has gone.", i);
+  }
+  return memory;
+}
+
+namespace {
+
+// Side by side on the link they would all be as late as the last (Scheduler::stream_of_copies()).
+bool is_large_upload(const Launch& launch) {
+  constexpr std::size_t kLargeBytes = 4'000'000;
+  return launch.copy && launch.kind == WorkKind::kCopyToDevice && launch.copy->size_bytes >= kLargeBytes;
+}
+
+// Of memory that lives meanwhile and that the node does not keep.
+device::CopyNode node_of(const KeptCopy& copy) {
+  const auto unowned = [](const std::weak_ptr<device::Buffer>& buffer) {
+    return device::BufferPtr(std::shared_ptr<void>(), buffer.lock().get());
+  };
+  return {unowned(copy.to), 0, unowned(copy.from), 0, copy.size_bytes};
+}
+
+}  // namespace
+
 device::GraphSpec Region::spec_of(const Chunk& chunk, std::span<const BlockForm::Kernel> forms,
                                   const device::BufferPtr& block) const {
   device::GraphSpec spec;
@@ -319,7 +385,10 @@ device::GraphSpec Region::spec_of(const Chunk& chunk, std::span<const BlockForm:
   for (std::size_t i = 0; chunk.begin + i < chunk.end; ++i) {
     const Launch& launch = launches[chunk.begin + i];
     device::GraphNode node;
-    node.work = device::KernelNode{launch.module, launch.kernel, launch.config, launch.parameters};
+    if (launch.copy)
+      node.work = node_of(*launch.copy);
+    else
+      node.work = device::KernelNode{launch.module, launch.kernel, launch.config, launch.parameters};
     if (next_slot < forms.size() && chunk.block->slots[next_slot].launch == chunk.begin + i) {
       const device::DeviceAddress address = block->address() + chunk.block->slots[next_slot].offset_bytes;
       const auto bytes = std::as_bytes(std::span(&address, 1));
@@ -329,7 +398,9 @@ device::GraphSpec Region::spec_of(const Chunk& chunk, std::span<const BlockForm:
     }
     std::vector<bool> ancestors(i, false);
     for (std::size_t j = i; j-- > 0;) {  // the latest first: what it comes after needs no edge of its own
-      if (ancestors[j] || !conflict(launches[chunk.begin + j], launch)) continue;
+      const Launch& earlier = launches[chunk.begin + j];
+      const bool is_ordered = conflict(earlier, launch) || (is_large_upload(earlier) && is_large_upload(launch));
+      if (ancestors[j] || !is_ordered) continue;
       node.after.push_back(static_cast<device::NodeId>(j));
       ancestors[j] = true;
       for (std::size_t k = 0; k < before[j].size(); ++k)

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "src/device/graph.h"
@@ -25,10 +26,19 @@
 
 namespace pergola::scheduler {
 
-// A launch by value.
+// A copy by value. It keeps no memory: neither does a graph with it, as that of an array that goes while work uses it
+// stays until the work has ended (Scheduler::retire()), and nothing that uses it comes afterwards.
+struct KeptCopy {
+  std::weak_ptr<device::Buffer> to, from;
+  std::size_t size_bytes = 0;
+};
+
+// A launch by value, or a copy in its place.
 struct Launch {
   Launch(const Work& work, std::uint64_t its_hash);
   Work work() const;  // points into this
+  // Queues it, with the parameters as they are now.
+  Status enqueue(device::Queue& queue) const;
 
   // The parameters to launch it with now.
   std::span<const std::byte> latest_parameters() const { return varies() ? latest : parameters; }
@@ -38,6 +48,8 @@ struct Launch {
   void set_latest(std::span<const std::byte> bytes) { std::copy(bytes.begin(), bytes.end(), latest.begin()); }
 
   std::uint64_t hash = 0;
+  WorkKind kind = WorkKind::kKernel;
+  std::optional<KeptCopy> copy;  // else a launch, which has the next six
   device::ModulePtr module;
   const device::Kernel* kernel = nullptr;
   device::LaunchConfig config;
@@ -92,8 +104,10 @@ struct Chunk {
   enum class State : std::uint8_t { kNone, kBuilding, kReady, kRefused };
   std::size_t begin = 0, end = 0;  // of Region::launches
   State state = State::kNone;
-  GraphWays ways;                // where ready
-  std::vector<Access> accesses;  // of all its launches together
+  GraphWays ways;  // where ready
+  bool has_copies = false;
+  std::vector<std::vector<Access>> free_copies;  // what those use that come after nothing of the chunk
+  std::vector<Access> accesses;                  // of all its launches together
   Mode universal = Mode::kNone;
   std::unique_ptr<ParameterBlock> block;  // null where nothing changes
   std::string name;                       // "graph of 24 launches: scale, add"
@@ -122,6 +136,7 @@ struct Region {
   std::size_t most_launches =
       0;  // in a chunk; where `grows`, in the first one after a cut, and in the next twice as many
   bool grows = false;
+  std::uint32_t delays = 0;      // times that a graph with copies had to wait for other work
   std::size_t most_grown = 256;  // where it grows
   std::vector<std::shared_ptr<Chunk>> chunks;
   std::uint32_t cuts = 0;             // how often it has been cut
@@ -139,9 +154,13 @@ struct Region {
   void vary(std::size_t launch);
   // Brings the block of a chunk, if it has one, up to date.
   void stage(Chunk& chunk) const;
-  // `forms` of the block's slots, at `block`. Without the lock.
+  // `forms` of the block's slots, at `block`. The spec keeps nothing of what its copies copy: whoever uses it has
+  // copied_by() meanwhile. Without the lock.
   device::GraphSpec spec_of(const Chunk& chunk, std::span<const BlockForm::Kernel> forms,
                             const device::BufferPtr& block) const;
+  // The memory of the chunk's copies, which stays as long as it is held; kFailedPrecondition where some has gone.
+  // Without the lock.
+  Result<std::vector<device::BufferPtr>> copied_by(const Chunk& chunk) const;
 
  private:
   std::vector<std::size_t> pieces_of(std::size_t begin, std::size_t stop) const;

@@ -20,10 +20,6 @@ bool is_large_copy_from_host(const Work& work) {
          work.accesses.back().range.end - work.accesses.back().range.begin >= kLargeBytes;
 }
 
-bool any_writes(std::span<const Access> accesses) {
-  return std::any_of(accesses.begin(), accesses.end(), [](const Access& access) { return writes(access.mode); });
-}
-
 // "; expected us: saxpy 1.2 8.5": by class of sizes, those that are known.
 std::string durations_text(const std::map<std::string, std::unique_ptr<WorkSite>, std::less<>>& sites) {
   std::string text;

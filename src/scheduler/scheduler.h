@@ -199,9 +199,11 @@ class Scheduler {
   Dependencies parents_of(const Work& work, Computation& who);
   bool may_be_of_a_graph(const Work& work);
   Status hold_or_run(const Work& work, const GraphLowering::Decision& decision, Ticket* ticket);
-  Status launch_graph(Chunk& chunk, const std::shared_ptr<Chunk>& ended);
   // Of the busiest stream.
   std::chrono::nanoseconds expected_queue() const;
+  Status launch_graph(const std::shared_ptr<Chunk>& run, const std::shared_ptr<Chunk>& ended, bool host_waits);
+  Dependencies not_ended_parents(std::span<const Access> accesses, Mode universal);
+  bool delays_copies(const Chunk& chunk);
   void launch_held(std::span<const Launch> launches);
   void launch_held() {
     if (lowering_ != nullptr) launch_held(lowering_->interrupt());

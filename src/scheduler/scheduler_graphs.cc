@@ -31,7 +31,8 @@ class TakeMoving {
 bool Scheduler::may_be_of_a_graph(const Work& work) {
   if (lowering_ == nullptr) return false;
   if (work.call == nullptr && work.kind == WorkKind::kKernel) ++launches_apart_;
-  return work.call != nullptr && !(recorder_ != nullptr && recorder_->wants_each_kernel());
+  const bool may_recur = work.call != nullptr || (work.copy != nullptr && lowering_->takes_copies());
+  return may_recur && !(recorder_ != nullptr && recorder_->wants_each_kernel());
 }
 
 std::optional<Status> Scheduler::submit_again(const CallText& text, Ticket* ticket) {
@@ -65,7 +66,7 @@ Status Scheduler::hold_or_run(const Work& work, const GraphLowering::Decision& d
   const std::uint64_t number = held_count_++;
   if (decision.run != nullptr) {
     held_details_.clear();
-    return launch_graph(*decision.run, decision.ended);
+    return launch_graph(decision.run, decision.ended, work.host_waits);
   }
   if (recorder_ != nullptr) {
     WorkDetail detail = work.detail == nullptr ? WorkDetail() : (*work.detail)();
@@ -75,7 +76,12 @@ Status Scheduler::hold_or_run(const Work& work, const GraphLowering::Decision& d
   return {};
 }
 
-Status Scheduler::launch_graph(Chunk& chunk, const std::shared_ptr<Chunk>& ended) {
+// All of its launches have come, so what they use lives. Their callers but the last one's have been told that they are
+// queued. With copies among them a failure is noted for those as well: what they should have brought is not believed.
+Status Scheduler::launch_graph(const std::shared_ptr<Chunk>& run, const std::shared_ptr<Chunk>& ended,
+                               bool host_waits) {
+  Chunk& chunk = *run;
+  const bool is_delayed = delays_copies(chunk);
   if (chunk.site == nullptr) chunk.site = site_locked(chunk.name);
   Computation& who = *pool_.take();
   const auto tell = [&] {
@@ -86,7 +92,7 @@ Status Scheduler::launch_graph(Chunk& chunk, const std::shared_ptr<Chunk>& ended
   const FunctionRef<WorkDetail()> detail = tell;
   const TakeMoving take(chunk.accesses);
   const FunctionRef<Status(device::Queue&)> prepare = take;
-  const Status status = place(
+  Status status = place(
       {.kind = WorkKind::kGraph,
        .site = chunk.site,
        .accesses = chunk.accesses,
@@ -100,6 +106,12 @@ Status Scheduler::launch_graph(Chunk& chunk, const std::shared_ptr<Chunk>& ended
       },
       who);
   chunk.report_ways();
+  if (status.ok() && host_waits && who.mark == nullptr) {
+    status = record_on(*who.stream, MarkFor::kHost).status();
+    who.mark_used = true;
+  }
+  if (chunk.has_copies) note_failure(status);
+  if (is_delayed) lowering_->copies_were_delayed(run);
   if (who.stream != nullptr) {
     resolve_held_tickets(chunk.end - chunk.begin, who);
     if (ended != nullptr) mark_end_of(ended, *who.stream);
@@ -108,13 +120,45 @@ Status Scheduler::launch_graph(Chunk& chunk, const std::shared_ptr<Chunk>& ended
   return status;
 }
 
+// What work that uses these would come after; to be released.
+Dependencies Scheduler::not_ended_parents(std::span<const Access> accesses, Mode universal) {
+  Dependencies parents;
+  bool any_write = false;
+  for (const Access& access : accesses) {
+    const Mode mode = mode_among_launches(access.mode);
+    any_write = any_write || writes(mode);
+    access.resource->collect(access.range, mode, parents);
+  }
+  universal_dependencies(universal, any_write, nullptr, parents);
+  for (const Dependency& dependency : parents) poll(*dependency.parent->stream);
+  return parents;
+}
+
+// Whether the graph waits for something that one of its copies, by itself, would not.
+bool Scheduler::delays_copies(const Chunk& chunk) {
+  if (chunk.free_copies.empty()) return false;
+  Dependencies all = not_ended_parents(chunk.accesses, chunk.universal);
+  bool delays = false;
+  for (const std::vector<Access>& copy : chunk.free_copies) {
+    Dependencies its = not_ended_parents(copy, Mode::kNone);
+    for (const Dependency& one : all) {
+      const auto same = [&](const Dependency& other) { return other.parent == one.parent; };
+      delays = delays || (!has_ended(*one.parent) && std::none_of(its.begin(), its.end(), same));
+    }
+    release(its, pool_);
+  }
+  release(all, pool_);
+  return delays;
+}
+
 // One by one. Their callers have been told that they are queued: failures are told later, as those of running work.
 void Scheduler::launch_held(std::span<const Launch> launches) {
   for (const Launch& launch : launches) {
     Computation& who = *pool_.take();
-    const KernelCall call{launch.module, *launch.kernel, launch.config, launch.latest_parameters()};
     Work work = launch.work();
-    work.call = &call;
+    std::optional<KernelCall> call;
+    if (!launch.copy) call.emplace(launch.module, *launch.kernel, launch.config, launch.latest_parameters());
+    if (call) work.call = &*call;
     const TakeMoving take(work.accesses);
     const FunctionRef<Status(device::Queue&)> prepare = take;
     if (take.is_needed()) work.prepare = &prepare;
@@ -122,10 +166,7 @@ void Scheduler::launch_held(std::span<const Launch> launches) {
     const FunctionRef<WorkDetail()> detail = tell;
     const bool is_known = !held_details_.empty() && held_details_.front().first == held_resolved_;
     if (is_known) work.detail = &detail;
-    note_failure(place(
-        work,
-        [&](device::Queue& queue) { return queue.launch(call.module, call.kernel, call.config, call.parameters); },
-        who));
+    note_failure(place(work, [&](device::Queue& queue) { return launch.enqueue(queue); }, who));
     if (is_known) held_details_.pop_front();
     if (who.stream != nullptr) resolve_held_tickets(1, who);
     pool_.let_go(who);

@@ -14,9 +14,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-class FakeForm final : public BlockForm {
+class FakeBlockForm final : public BlockForm {
  public:
-  explicit FakeForm(bool exists) : exists_(exists) {}
+  explicit FakeBlockForm(bool exists) : exists_(exists) {}
   Result<Kernel> make() override {
     ++made;
     if (!exists_) return PERGOLA_ERROR(kUnsupported, "a.ptx:7: this kernel takes no block.");
@@ -44,11 +44,11 @@ class VaryingScalars : public SchedulerTest {
     for (const std::string& each : out) accesses.push_back(all(each, Mode::kWrite));
     const Parameters parameters{ns, pointer};
     auto& form = forms_[name];
-    if (form == nullptr) form = std::make_shared<FakeForm>(!refused_.contains(name));
+    if (form == nullptr) form = std::make_shared<FakeBlockForm>(!refused_.contains(name));
     const auto scalars = [] { return ByteRanges{{0, sizeof(double)}}; };
     const FunctionRef<ByteRanges()> ask = scalars;
-    const KernelCall call{module_, kernels_[name], config_, std::as_bytes(std::span(&parameters, 1)), &ask, &form,
-                          text};
+    const KernelCall call{module_, kernels_[name], config_, std::as_bytes(std::span(&parameters, 1)),
+                          &ask,    &form,          text};
     const Work work{.site = scheduler->site(name), .accesses = accesses, .call = &call};
     const Status status = scheduler->submit(work, [&](device::Queue& queue) {
       return queue.launch(call.module, call.kernel, call.config, call.parameters);
@@ -112,7 +112,7 @@ TEST_F(VaryingScalars, OnlyWhatChanges_IsInABlock) {
   open_always();
   learn();
   for (const auto& [name, form] : forms_)
-    EXPECT_EQ(static_cast<const FakeForm&>(*form).made, name == "k10" || name == "k50" ? 1 : 0) << name;
+    EXPECT_EQ(static_cast<const FakeBlockForm&>(*form).made, name == "k10" || name == "k50" ? 1 : 0) << name;
 }
 
 TEST_F(VaryingScalars, NothingChanges_NothingIsCopied) {

@@ -1,6 +1,7 @@
 // What is submitted to the scheduler.
 #pragma once
 
+#include <algorithm>
 #include <boost/container/small_vector.hpp>
 #include <functional>
 #include <memory>
@@ -23,6 +24,10 @@ struct Access {
   Range range;
   Mode mode = Mode::kNone;
 };
+
+inline bool any_writes(std::span<const Access> accesses) {
+  return std::any_of(accesses.begin(), accesses.end(), [](const Access& access) { return writes(access.mode); });
+}
 
 // Bytes of a kernel's parameter buffer.
 struct ByteRange {
@@ -60,6 +65,14 @@ struct KernelCall {
   const CallText* text = nullptr;
 };
 
+// A copy between an array's page-locked host side and its memory on the device, as a graph would repeat it. Both are
+// those of the resources that the work accesses, and live as long as these.
+struct CopyCall {
+  const device::BufferPtr& to;
+  const device::BufferPtr& from;
+  std::size_t size_bytes = 0;  // from the first byte of both
+};
+
 // What whoever submits holds and tasks under way may need to go on. Submitting gives it back while it waits for tasks.
 class HeldFromTasks {
  public:
@@ -81,6 +94,7 @@ struct Work {
   std::span<const Access> accesses;
   Mode universal = Mode::kNone;      // accesses to it cannot be told
   const KernelCall* call = nullptr;  // of a launch that may become part of a graph; what `enqueue` would do
+  const CopyCall* copy = nullptr;    // the same of a copy
   // For recordings: called under the lock, where there is one. May be null.
   const FunctionRef<WorkDetail()>* detail = nullptr;
   bool host_waits = false;  // soon: an event is recorded right behind it

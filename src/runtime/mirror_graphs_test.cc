@@ -1,0 +1,268 @@
+// Turns in which arrays go to the device and come back, as graphs with their copies, on the fake driver, whose kernels
+// and copies run for real: what is queued, where the newest contents are, and what is left after a failure.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "src/device/cuda/cuda_device.h"
+#include "src/device/cuda/cuda_driver_types.h"
+#include "src/runtime/fake_driver.h"
+#include "src/runtime/local_array.h"
+#include "tests/support/random.h"
+
+namespace pergola::runtime {
+namespace {
+
+using session::Access;
+using session::ArrayArgument;
+using session::ArrayPtr;
+using session::Location;
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+// For the analysis: the fake runs kernels by name.
+constexpr std::string_view kMirrorGraphsPtx = R"(.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry add(.param .u64 x, .param .u64 y, .param .u32 count) {
+  .reg .b64 %a<2>;
+  .reg .b32 %r<2>;
+  ld.param.u64 %a0, [x];
+  ld.param.u64 %a1, [y];
+  ld.global.u32 %r0, [%a0];
+  ld.global.u32 %r1, [%a1];
+  add.u32 %r0, %r0, %r1;
+  st.global.u32 [%a1], %r0;
+  ret;
+}
+)";
+
+class MirrorGraphs : public ::testing::Test {
+ protected:
+  static constexpr std::uint32_t kCount = 64;
+
+  // Kernels of other ways than the plain one have names that the fake does not know.
+  void SetUp() override { open("graphs=always,blocks=off"); }
+  void open(std::string_view policy) {
+    module_ = nullptr, session_ = nullptr;
+    control().reset();
+    auto device = device::create_cuda_device(0, {.driver_library = PERGOLA_FAKE_CUDA});
+    ASSERT_TRUE(device) << device.message();
+    auto session = LocalSession::create(std::move(device).value(), policy);
+    ASSERT_TRUE(session) << session.message();
+    session_ = std::move(session).value();
+    scheduler().set_graph_patience(std::chrono::hours(1));
+    auto module = session_->load_text(kMirrorGraphsPtx, {.name = "mirror.ptx"});
+    ASSERT_TRUE(module) << module.message();
+    module_ = std::move(module).value();
+  }
+  void TearDown() override { control().go(); }
+
+  scheduler::Scheduler& scheduler() { return session_->scheduler(); }
+  std::uint64_t graphs() { return scheduler().graph_counters().launches; }
+  ArrayPtr array() {
+    auto made = session_->allocate(session::ElementType::kU32, 4, kCount);
+    EXPECT_TRUE(made) << made.message();
+    return std::move(made).value();
+  }
+  std::span<std::uint32_t> host(const ArrayPtr& array, Access access) {
+    auto bytes = array->host(access);
+    EXPECT_TRUE(bytes) << bytes.message();
+    if (!bytes) return {};
+    return {reinterpret_cast<std::uint32_t*>(bytes->data()), bytes->size() / 4};
+  }
+  void set(const ArrayPtr& array, std::uint32_t value) {
+    const auto on_host = host(array, Access::kWrite);
+    std::fill(on_host.begin(), on_host.end(), value);
+  }
+  Status try_add(const ArrayPtr& x, const ArrayPtr& y) {
+    PERGOLA_ASSIGN(auto kernel, module_->kernel("add"));
+    return kernel->launch({.grid = {1, 1, 1}, .block = {32, 1, 1}},
+                          std::vector<session::Argument>{ArrayArgument{x, 0}, ArrayArgument{y, 0},
+                                                         session::Number{session::ElementType::kU32, kCount}});
+  }
+  void add(const ArrayPtr& x, const ArrayPtr& y) {
+    const Status status = try_add(x, y);
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+  // z = x + 2 y, written and read by the host.
+  void cold_turn(std::uint32_t value) {
+    set(x_, value);
+    set(z_, 0);
+    add(x_, z_);
+    set(y_, value + 1);
+    add(y_, z_);
+    add(y_, z_);
+    EXPECT_THAT(host(z_, Access::kRead), Each(3 * value + 2));
+  }
+  void learn() {
+    for (std::uint32_t i = 0; i < 40; ++i) {
+      cold_turn(i);
+      scheduler().settle_graphs();
+    }
+    ASSERT_GT(graphs(), 0u);
+    control().log();
+  }
+
+  std::shared_ptr<LocalSession> session_;
+  session::ModulePtr module_;
+  ArrayPtr x_, y_, z_;
+};
+
+TEST_F(MirrorGraphs, AColdTurn_IsOneCallOfTheDriver) {
+  x_ = array(), y_ = array(), z_ = array();
+  learn();
+  const std::uint64_t before = graphs();
+  cold_turn(1000);
+  EXPECT_THAT(control().log(), ::testing::MatchesRegex("graph on [0-9]\n"));
+  EXPECT_EQ(graphs(), before + 1);
+  for (const ArrayPtr& each : {x_, y_, z_}) EXPECT_EQ(each->location(), Location::kBoth);
+}
+
+TEST_F(MirrorGraphs, WhereTheNewestContentsAre_IsToldAsOfCopiesThatRan) {
+  x_ = array(), y_ = array(), z_ = array();
+  learn();
+  set(x_, 5);
+  EXPECT_EQ(x_->location(), Location::kHost);
+  set(z_, 0);
+  add(x_, z_);  // the copies and the launch are held
+  EXPECT_EQ(control().log(), "");
+  EXPECT_EQ(x_->location(), Location::kBoth);
+  EXPECT_EQ(z_->location(), Location::kDevice);
+  EXPECT_THAT(host(x_, Access::kRead), Each(5)) << "nobody writes it";
+  EXPECT_EQ(control().log(), "");
+  set(x_, 6);  // only once the upload has read it
+  EXPECT_THAT(control().log(), ::testing::Not(HasSubstr("graph")));
+  EXPECT_THAT(host(z_, Access::kRead), Each(5));
+  EXPECT_EQ(x_->location(), Location::kHost);
+  cold_turn(7);
+}
+
+TEST_F(MirrorGraphs, AGraphThatCannotBeLaunched_LeavesTheContentsOnTheHost) {
+  x_ = array(), y_ = array(), z_ = array();
+  learn();
+  control().fail("cuGraphLaunch", device::cuda::CUDA_ERROR_OUT_OF_MEMORY, 0);
+  set(x_, 5);
+  set(z_, 0);
+  add(x_, z_);
+  set(y_, 6);
+  add(y_, z_);
+  add(y_, z_);
+  const auto found = z_->host(Access::kRead, std::nullopt);
+  EXPECT_FALSE(found.ok());
+  EXPECT_FALSE(session_->synchronize().ok());
+  EXPECT_EQ(x_->location(), Location::kHost);
+  EXPECT_EQ(y_->location(), Location::kHost);
+  set(z_, 0);
+  add(x_, z_);
+  add(y_, z_);
+  EXPECT_THAT(host(z_, Access::kRead), Each(11));
+  for (std::uint32_t i = 0; i < 40; ++i) cold_turn(i);
+}
+
+TEST_F(MirrorGraphs, ArraysThatGo_WhileTheirCopiesAreHeld) {
+  x_ = array(), y_ = array(), z_ = array();
+  learn();
+  set(x_, 5);
+  set(z_, 0);
+  add(x_, z_);
+  x_.reset();
+  EXPECT_THAT(host(z_, Access::kRead), Each(5));
+  x_ = array();
+  for (std::uint32_t i = 0; i < 40; ++i) {
+    cold_turn(i);
+    scheduler().settle_graphs();
+  }
+  control().log();
+  cold_turn(3);
+  EXPECT_THAT(control().log(), ::testing::MatchesRegex("graph on [0-9]\n"));
+}
+
+TEST_F(MirrorGraphs, ASessionThatEndsWhileCopiesAreHeld) {
+  x_ = array(), y_ = array(), z_ = array();
+  learn();
+  set(x_, 5);
+  set(z_, 0);
+  add(x_, z_);
+  EXPECT_EQ(control().log(), "");
+  EXPECT_TRUE(session_->synchronize().ok());
+  EXPECT_THAT(control().log(), HasSubstr("add on "));
+  set(x_, 6);
+  add(x_, z_);
+}
+
+TEST_F(MirrorGraphs, OtherWays_SayThatTheyAreForLaunchesAlone) {
+  for (const char* way : {"early", "by-block", "fused"}) {
+    open(fmt::format("graphs=always,blocks={}", way));
+    x_ = array(), y_ = array(), z_ = array();
+    learn();
+    EXPECT_THAT(explain(scheduler().graphs()), HasSubstr("it has copies between the host and the device")) << way;
+    cold_turn(9);
+    EXPECT_THAT(control().log(), ::testing::MatchesRegex("graph on [0-9]\n"));
+    x_ = y_ = z_ = nullptr;
+  }
+}
+
+// Turns of uploads, launches and downloads, with something else now and then, against vectors that are worked on at
+// once.
+TEST_F(MirrorGraphs, RandomTurns_LeaveWhatTheSequentialOrderLeaves) {
+  const char* given = std::getenv("PERGOLA_MIRROR_SEED");
+  const std::uint64_t seed = given == nullptr ? 1 : std::strtoull(given, nullptr, 10);
+  std::printf("seed %llu (PERGOLA_MIRROR_SEED)\n", static_cast<unsigned long long>(seed));
+  test_support::Random random(seed);
+  constexpr std::size_t kArrays = 4;
+  for (int program = 0; program < 12; ++program) {
+    std::vector<ArrayPtr> arrays;
+    std::vector<std::uint32_t> expected(kArrays, 1);
+    for (std::size_t i = 0; i < kArrays; ++i) set(arrays.emplace_back(array()), 1);
+    const auto step = [&](std::uint64_t what, std::size_t a, std::size_t b) {
+      const auto value = static_cast<std::uint32_t>(random.below(1000));
+      switch (what) {
+        case 0:
+        case 1: add(arrays[a], arrays[b]), expected[b] += expected[a]; break;
+        case 2: set(arrays[a], expected[a] = value); break;
+        case 3: ASSERT_THAT(host(arrays[a], Access::kRead), Each(expected[a])); break;
+        case 4: ASSERT_TRUE(arrays[a]->prefetch(Location::kHost).ok()); break;
+        case 5:
+          ASSERT_TRUE(arrays[a]->copy_from(0, arrays[b], 0, kCount * 4).ok());
+          expected[a] = expected[b];
+          break;
+        case 6:
+          ASSERT_TRUE(arrays[a]->fill(std::as_bytes(std::span(&value, 1))).ok());
+          expected[a] = value;
+          break;
+        default: set(arrays[a] = array(), expected[a] = value);
+      }
+    };
+    struct Step {
+      std::uint64_t what;
+      std::size_t a, b;
+    };
+    std::vector<Step> turn(4 + random.below(8));
+    for (Step& each : turn) {
+      each.what = random.below(5), each.a = random.below(kArrays);
+      each.b = (each.a + 1 + random.below(kArrays - 1)) % kArrays;
+    }
+    for (int i = 0; i < 80; ++i) {
+      SCOPED_TRACE(fmt::format("seed {}, program {}, turn {}", seed, program, i));
+      for (const Step& each : turn) {
+        step(each.what, each.a, each.b);
+        if (i > 40 && random.below(60) == 0) step(random.below(8), each.b, each.a);
+      }
+      if (i % 4 == 0) scheduler().settle_graphs();
+      if (HasFatalFailure()) return;
+    }
+    for (std::size_t i = 0; i < kArrays; ++i)
+      ASSERT_THAT(host(arrays[i], Access::kRead), Each(expected[i])) << "seed " << seed << ", program " << program;
+  }
+  const auto report = scheduler().graphs();
+  const auto has_copies = [](const scheduler::RegionReport& region) {
+    return region.replaced != 0 && std::any_of(region.kernels.begin(), region.kernels.end(),
+                                               [](const auto& one) { return one.name == "upload"; });
+  };
+  EXPECT_TRUE(std::any_of(report.regions.begin(), report.regions.end(), has_copies)) << explain(report);
+}
+
+}  // namespace
+}  // namespace pergola::runtime
