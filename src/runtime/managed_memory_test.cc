@@ -248,7 +248,8 @@ TEST_F(ManagedTest, Concurrent_LaunchesKnownByTheirText_PrefetchWhatTheHostHasHa
   ASSERT_TRUE(kernel) << kernel.message();
   const std::atomic<std::uint64_t> dropped{0};
   const std::uint64_t bytes[] = {x->address(), x->count()};
-  const CallText text{kernel->get(), {}, std::as_bytes(std::span(bytes)), &dropped, 0};
+  const std::uint32_t shape[] = {1, 32};
+  const CallText text{kernel->get(), std::as_bytes(std::span(shape)), std::as_bytes(std::span(bytes)), &dropped, 0};
   std::uint32_t expected = 0, by_text = 0;
   const auto launches = [&](int count) {
     for (int i = 0; i < count; ++i, ++expected) {
