@@ -146,6 +146,14 @@ Result<bool> wanted_fences(bool asked) {
   return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_TASK_FENCES is '{}'; it can be 'on' or 'off'.", given);
 }
 
+// Whether streams are to wait for tasks, or who submits work to them.
+Result<bool> wanted_gates() {
+  const char* given = std::getenv("PERGOLA_TASK_EDGES");
+  if (given == nullptr || *given == '\0' || std::string_view(given) == "stream") return true;
+  if (std::string_view(given) == "host") return false;
+  return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_TASK_EDGES is '{}'; it can be 'stream' or 'host'.", given);
+}
+
 // PERGOLA_TASK_STAY_MS; 0: not asked for.
 Result<std::chrono::microseconds> wanted_stay() {
   constexpr std::uint32_t kMostMs = 1'000'000;
@@ -178,11 +186,12 @@ Result<std::shared_ptr<TaskWork>> TaskWork::create(const device::DevicePtr& devi
   PERGOLA_ASSIGN(const session::TaskExecutor executor, wanted_executor(options.executor));
   PERGOLA_ASSIGN(own.fences, wanted_fences(options.fences));
   PERGOLA_ASSIGN(own.longest_stay, wanted_stay());
+  PERGOLA_ASSIGN(const bool gates, wanted_gates());
   auto work = std::make_shared<TaskWork>();
   if (executor != session::TaskExecutor::kResident) {
     PERGOLA_ASSIGN(work->direct_, device::cpu::create_task_runner(device, options.blocks));
     if (work->direct_ != nullptr) {
-      work->make_edges(device);
+      work->make_edges(device, gates);
       return work;
     }
     if (executor == session::TaskExecutor::kThreads)
@@ -191,7 +200,7 @@ Result<std::shared_ptr<TaskWork>> TaskWork::create(const device::DevicePtr& devi
                            device->info().id);
   }
   PERGOLA_ASSIGN(work->resident_, executor::Executor::create(device, own));
-  work->make_edges(device);
+  work->make_edges(device, gates);
   return work;
 }
 
@@ -229,8 +238,13 @@ TaskEdges::Runner runner_of(executor::Executor& resident) {
 
 }  // namespace
 
-void TaskWork::make_edges(const device::DevicePtr& device) {
+void TaskWork::make_edges(const device::DevicePtr& device, bool streams_wait) {
   edges_.emplace(direct_ != nullptr ? runner_of(*direct_) : runner_of(*resident_));
+  if (!streams_wait) {
+    PERGOLA_INFO("Work that comes after narrow tasks of '{}' waits for them on the host: PERGOLA_TASK_EDGES is 'host'.",
+                 device->info().id);
+    return;
+  }
   if (const Status gates = edges_->use_gates(device); !gates.ok())
     PERGOLA_INFO("Work that comes after narrow tasks of '{}' waits for them on the host: {}", device->info().id,
                  gates.message());

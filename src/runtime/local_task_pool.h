@@ -71,7 +71,7 @@ class TaskWork final : public scheduler::TaskHost {
   Status wait_all(std::optional<std::chrono::nanoseconds> timeout);
 
  private:
-  void make_edges(const device::DevicePtr& device);
+  void make_edges(const device::DevicePtr& device, bool streams_wait);
   Status wait_released(TaskId id, std::optional<std::chrono::nanoseconds> timeout) {
     return direct_ != nullptr ? direct_->wait(id, timeout) : resident_->wait(id, timeout);
   }

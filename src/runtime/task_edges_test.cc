@@ -584,6 +584,22 @@ TEST_P(TaskEdgesTest, WithoutGates_TheHostWaits) {
   }
 }
 
+TEST_P(TaskEdgesTest, Environment_SaysWhoWaits) {
+  const auto made = [&](const char* given) {
+    ::setenv("PERGOLA_TASK_EDGES", given, 1);
+    const session::SessionPtr session = *create_session(*open_device("cpu"), "");
+    session::TaskPoolOptions options;
+    options.executor = is_resident() ? TaskExecutor::kResident : TaskExecutor::kThreads;
+    auto pool = session->task_pool(options);
+    ::unsetenv("PERGOLA_TASK_EDGES");
+    return pool.ok() ? std::string((*pool)->info().streams_wait != 0 ? "streams" : "host") : pool.message();
+  };
+  EXPECT_EQ(made(""), "streams");
+  EXPECT_EQ(made("stream"), "streams");
+  EXPECT_EQ(made("host"), "host");
+  EXPECT_THAT(made("both"), testing::HasSubstr("PERGOLA_TASK_EDGES is 'both'; it can be 'stream' or 'host'."));
+}
+
 // ── Both ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 // Launches, fills, copies, accesses of the host and tasks over few arrays, submitted one after the other by several
