@@ -384,6 +384,12 @@ Status Executor::park() {
   return park_locked();
 }
 
+Status Executor::park_unless_it_stays() {
+  const std::lock_guard lock(lifecycle_);
+  if (stays_.load(std::memory_order_relaxed)) return {};
+  return park_locked();
+}
+
 void Executor::await_stay(std::unique_lock<std::mutex>& lifecycle) {
   stay_over_.wait(lifecycle, [this] {
     return !stays_.load(std::memory_order_relaxed) || !running_.load(std::memory_order_relaxed);
@@ -469,7 +475,7 @@ void Executor::keep() {
     } else if (stays_.load(std::memory_order_relaxed)) {
       // Whoever has it stay sees to its leaving.
     } else if (!is_open && steady_clock::now() - busy_at >= options_.park_after) {
-      (void)park();
+      (void)park_unless_it_stays();
       device_->free_kept();
       looks_again = true;
     } else if (is_open && stays_too_long()) {
@@ -488,7 +494,7 @@ bool Executor::stays_too_long() const {
 void Executor::leave_for_a_moment() {
   constexpr int kStaysOfAPause = 20;
   const auto from = steady_clock::now();
-  (void)park();
+  (void)park_unless_it_stays();
   stay_ = std::max<steady_clock::duration>(options_.longest_stay, kStaysOfAPause * (steady_clock::now() - from));
 }
 

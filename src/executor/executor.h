@@ -31,7 +31,6 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -43,6 +42,7 @@
 #include <thread>
 #include <vector>
 
+#include "src/base/fork.h"
 #include "src/base/function_ref.h"
 #include "src/device/device.h"
 #include "src/device/task_failures.h"
@@ -199,6 +199,7 @@ class Executor {
   Status start();  // unless it runs
   void await_stay(std::unique_lock<std::mutex>& lifecycle);  // before the kernel is told to leave
   Status park_locked();
+  Status park_unless_it_stays();  // the keeper's, which must not wait for the end of a stay: it looks for faults
   std::string lost_tasks();  // with lifecycle_, when the kernel has failed
   Status failure();  // of the resident kernel; asks its event
   void tell_to_park();
@@ -234,8 +235,8 @@ class Executor {
   std::mutex turnstile_;  // passed by whoever wants quiet_, so that those who share it let others in
   std::shared_mutex quiet_;
   std::atomic<bool> running_{false}, failed_{false};
-  std::atomic<bool> stays_{false};     // written with lifecycle_; relaxed where the keeper only saves itself a wait
-  std::condition_variable stay_over_;  // with lifecycle_
+  std::atomic<bool> stays_{false};  // written with lifecycle_; relaxed where the keeper only saves itself a wait
+  ForkedCondition stay_over_;  // with lifecycle_
   // Guarded by lifecycle_:
   std::uint32_t blocks_per_sm_ = 2, blocks_ = 0;  // the shape; there are rings for the most blocks that there may be
   Program program_;
@@ -255,7 +256,7 @@ class Executor {
   std::size_t most_groups_ = 1024;
 
   std::mutex keeper_mutex_;
-  std::condition_variable keeper_wakes_;
+  ForkedCondition keeper_wakes_;
   bool keeper_stops_ = false, keeper_looks_ = false;  // guarded by keeper_mutex_; looks: at once
   std::thread keeper_;
 };

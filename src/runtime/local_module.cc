@@ -160,6 +160,7 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
   if (plain && !session.managed().any_restricted()) work.call = &call;
   device::EventPtr ended;
   bool is_task = false;
+  Status left;  // told last: the launch has been queued by then
   if (scheduler::TaskForms* const small = module_->small_forms_[index_].get(); small != nullptr && !turn.follows()) {
     PERGOLA_ASSIGN(is_task, session.scheduler().offer_task(work, event != nullptr, *small, ticket));
   }
@@ -171,14 +172,14 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
     PERGOLA_TRY(session.scheduler().submit(
         work, [&](device::Queue& queue) { return queue.launch(module_->module_, kernel, shape, parameters); },
         event == nullptr ? nullptr : &ended, ticket));
-    PERGOLA_TRY(turn.submitted());
+    left = turn.submitted();
   }
   for (std::size_t i = 0; i < arguments.size(); ++i)
     if (const auto* given = std::get_if<session::ArrayArgument>(&arguments[i]); given && writes(state_.modes[i]))
       static_cast<const LocalArray&>(*given->array).changed_on_device();
   if (writes(universal)) session.mirrors().all_changed_on_device();
   if (event != nullptr) *event = session.wrap(std::move(ended), module_->module_, kernel.signature().name);
-  return {};
+  return left;
 }
 
 // What launch() does besides is nothing then: no array of the launch has been at the host since it last did it

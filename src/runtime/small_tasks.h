@@ -9,7 +9,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -17,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "src/base/fork.h"
 #include "src/device/kernel.h"
 #include "src/scheduler/task_launches.h"
 #include "src/session/session.h"
@@ -43,7 +43,7 @@ class SmallTasks {
 
   LocalSession& session_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  ForkedCondition changed_;
   // Guarded by mutex_:
   std::deque<std::shared_ptr<SmallForm>> wanted_;
   bool makes_ = false, stops_ = false;

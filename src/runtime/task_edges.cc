@@ -178,7 +178,9 @@ std::optional<TaskEdges::Behind> TaskEdges::follow() {
     return given;
   }
   taken->end_of_held = first_known_ + known_.size();
-  taken->is_released = resident || first_held_ >= taken->end_of_held;
+  taken->held.clear();
+  for (std::uint64_t number = std::max(first_held_, first_known_); !resident && number < taken->end_of_held; ++number)
+    if (find(number) == 0) taken->held.push_back(number);
   taken->open = std::make_shared<const Open>(std::move(open));
   taken->has_ended = false;
   given = behind(*taken);
@@ -208,8 +210,8 @@ bool TaskEdges::look_at_followed() {
     const std::lock_guard lock(mutex_);
     for (std::size_t n = 0; n < followed_.size(); ++n) {
       Followed& each = followed_[n];
-      if (each.has_ended || (!each.is_released && first_held_ < each.end_of_held)) continue;
-      if (!std::exchange(each.is_released, true)) each.open = std::make_shared<const Open>(runner_.open());
+      if (each.has_ended || (!each.held.empty() && first_held_ < each.end_of_held)) continue;
+      if (!each.held.empty()) take_released(each);
       asked.emplace_back(n, each.open);
     }
   }
@@ -232,6 +234,15 @@ bool TaskEdges::look_at_followed() {
   }
   if (all) leave();
   return any;
+}
+
+// All that it had held have their own ids by now: they alone come to `open`, and none that was spawned later.
+void TaskEdges::take_released(Followed& followed) const {
+  Open open = *followed.open;
+  for (const std::uint64_t number : std::exchange(followed.held, {}))
+    if (const TaskId id = find(number); id != kNeverRan) open.push_back(id);
+  std::sort(open.begin(), open.end());
+  followed.open = std::make_shared<const Open>(std::move(open));
 }
 
 void TaskEdges::open_ended() {

@@ -31,7 +31,6 @@
 // so, and is not held while events are asked or tasks spawned. No atomics: all that threads share is behind it.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <list>
@@ -42,6 +41,7 @@
 #include <thread>
 #include <vector>
 
+#include "src/base/fork.h"
 #include "src/base/function_ref.h"
 #include "src/device/device.h"
 #include "src/device/task_failures.h"
@@ -128,8 +128,8 @@ class TaskEdges {
   struct Followed {
     device::GatePtr gate;
     std::uint32_t number = 0;
-    std::uint64_t end_of_held = 0;  // tasks with lower numbers had been held before it
-    bool is_released = false;       // these have been released, and are among those in `open`
+    std::uint64_t end_of_held = 0;    // tasks with lower numbers had been held before it
+    std::vector<std::uint64_t> held;  // of these, those that were held still: not in `open` before they are released
     std::shared_ptr<const Open> open;
     bool has_ended = false;
   };
@@ -140,6 +140,7 @@ class TaskEdges {
   bool release_ready();
   bool high_has_arrived() const;
   bool look_at_followed();
+  void take_released(Followed& followed) const;  // under mutex_
   void open_ended();
   void leave();
   std::optional<Followed> take_gate();
@@ -158,7 +159,7 @@ class TaskEdges {
   device::TaskFailures failures_;  // of tasks that never ran, by the ids given out here
 
   mutable std::mutex mutex_;
-  std::condition_variable wakes_, has_room_, has_released_;
+  ForkedCondition wakes_, has_room_, has_released_;
   // Guarded by mutex_:
   Queues arrived_;
   std::size_t held_ = 0;
@@ -171,7 +172,7 @@ class TaskEdges {
   std::vector<Followed> followed_, free_gates_;     // these opened to their number
   bool stays_ = false, leaves_ = false;             // the resident kernel, for followed_; leaves: none joins any more
   bool asks_ = false;                               // the keeper is in look()
-  std::condition_variable has_asked_;
+  ForkedCondition has_asked_;
   std::uint64_t stays_left_ = 0;  // stays whose kernel has been told to leave
 
   std::mutex following_;  // over follow(), where a kernel is resident; taken before mutex_, never by the keeper

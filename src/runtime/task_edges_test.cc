@@ -5,6 +5,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -456,6 +458,51 @@ TEST_P(TaskEdgesTest, LaunchBehindAHeldTask_ReturnsByThreads) {
   EXPECT_EQ(peek(x), 0u);
   raise_flag();
   EXPECT_THAT(read(x), testing::Each(360u));
+}
+
+// A task that is spawned behind the launch is none of those that the launch comes after, though those were held then.
+TEST_P(TaskEdgesTest, LaunchBehindAHeldTask_DoesNotWaitForLaterTasks) {
+  if (is_resident()) GTEST_SKIP() << "the launch itself waits until the task is in a ring";
+  const auto step = kind("step"), wait_and_set = kind("wait_and_set");
+  const auto x = words(), y = words(), later_flag = words(1);
+  ASSERT_TRUE(session_->synchronize().ok());
+  ASSERT_TRUE(launch_waiting(x, 5).ok());
+  spawn(step, step_of(x, 3, 1));
+  session::EventPtr event;
+  ASSERT_TRUE(kernel("step")->launch(shape(), step_of(x, 2, 0), &event, nullptr).ok());
+  spawn(wait_and_set, {ArrayArgument{y}, ArrayArgument{later_flag}, number(kWords), number(1)});
+  raise_flag();
+  const Status status = event->wait(30s);
+  EXPECT_TRUE(status.ok()) << status.message();
+  std::atomic_ref(*reinterpret_cast<std::uint32_t*>(later_flag->address())).store(1);
+  EXPECT_TRUE(event->wait(60s).ok());
+}
+
+// The threads that waited in the parent are not in the child, which must not wait for them.
+TEST_P(TaskEdgesTest, AForkedChild_LetsGoOfItsSession) {
+  if (is_resident()) GTEST_SKIP() << "its threads belong to the device, which a child leaves alone";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto forks = [&] {
+    {
+      const auto step = kind("step");
+      const auto x = words();
+      (void)launch_waiting(x, 5);
+      spawn(step, step_of(x, 3, 1));
+      raise_flag();
+      (void)read(x);
+    }
+    (void)session_->synchronize();
+    std::this_thread::sleep_for(50ms);  // the keeper waits for more
+    if (::fork() == 0) {
+      ::alarm(20);
+      pool_ = nullptr, module_ = nullptr, flag_ = nullptr, session_ = nullptr;
+      std::_Exit(0);
+    }
+    int status = 0;
+    ::wait(&status);
+    std::_Exit(WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status));
+  };
+  EXPECT_EXIT(forks(), testing::ExitedWithCode(0), "");
 }
 
 TEST_P(TaskEdgesTest, UniversalWorkBehindATask_IsInOrder) {

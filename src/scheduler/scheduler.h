@@ -149,7 +149,8 @@ class Scheduler {
   GraphCounters graph_counters();
   // What became a graph and why, or why not, since the scheduler was made.
   GraphsReport graphs();
-  // For tests and measurements: waits until no graph is being made; how long launches may be held back.
+  // For tests and measurements: waits until no graph is being made; how long launches may be held back, and
+  // for at least how long what is expected of the queue is believed.
   void settle_graphs();
   void set_graph_patience(std::chrono::nanoseconds patience);
   // Computations that are kept: those that something may still depend on.
@@ -331,6 +332,7 @@ class Scheduler {
   DagLog log_;
   // The blocks of graphs whose scalars change: a byte each, which a launch of the graph writes (graph_lowering.h).
   Resource blocks_{kParameterBlocks, std::uint64_t{1} << 62};
+  std::chrono::nanoseconds queue_trusted_ = std::chrono::milliseconds(5);  // expected_queue()
   std::unique_ptr<GraphLowering> lowering_;                        // null where the policy has no graphs
   std::deque<std::pair<std::uint64_t, WorkDetail>> held_details_;  // while something is recorded, by number of the held
   std::uint64_t launches_apart_ = 0;                               // that cannot be part of a graph

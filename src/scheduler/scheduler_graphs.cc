@@ -254,6 +254,7 @@ GraphsReport Scheduler::graphs_locked() const {
 void Scheduler::set_graph_patience(std::chrono::nanoseconds patience) {
   const std::lock_guard lock(mutex_);
   if (lowering_ != nullptr) lowering_->set_patience(patience);
+  queue_trusted_ = std::max(queue_trusted_, patience);
 }
 
 void Scheduler::settle_graphs() {
@@ -264,7 +265,7 @@ void Scheduler::settle_graphs() {
 std::chrono::nanoseconds Scheduler::expected_queue() const {
   const auto now = std::chrono::steady_clock::now();
   double most = 0;
-  for (const auto& stream : streams_) most = std::max(most, stream->at_least_left_ns(now));
+  for (const auto& stream : streams_) most = std::max(most, stream->at_least_left_ns(now, queue_trusted_));
   return std::chrono::nanoseconds(static_cast<std::int64_t>(most));
 }
 

@@ -34,7 +34,7 @@ struct Stream {
   bool reserved = false;  // for a library call under way: takes no other work (scheduler_call.cc)
 
   bool idle() const { return ended_position == tail_position; }
-  // Work comes, before tail_position counts it. `looks_at_clock`: at_least_left() will be asked.
+  // Work comes, before tail_position counts it. `looks_at_clock`: at_least_left_ns() will be asked.
   void expect(double ns, bool looks_at_clock) {
     if (idle()) {
       expected_idle_ns = expected_ns;
@@ -45,11 +45,10 @@ struct Stream {
     if (ns < kUnknownDurationNs) at_least_ns += std::max(0.0, ns - kEventsAddNs);
   }
   // What it has still to do at least: no more has been done since it began than the time that has gone by. Nothing is
-  // said once that was long ago, as the error grows with the sum.
-  double at_least_left_ns(std::chrono::steady_clock::time_point now) const {
-    constexpr std::chrono::milliseconds kTrusted{5};
+  // said once that was longer ago than `trusted`, as the error grows with the sum.
+  double at_least_left_ns(std::chrono::steady_clock::time_point now, std::chrono::nanoseconds trusted) const {
     const std::chrono::duration<double, std::nano> since = now - busy_since;
-    return idle() || since > kTrusted ? 0 : std::max(0.0, at_least_ns - since.count());
+    return idle() || since > trusted ? 0 : std::max(0.0, at_least_ns - since.count());
   }
   bool knows_end_of(std::uint64_t position) const { return position <= ended_position; }
 };
