@@ -59,7 +59,7 @@ part chains 300 env PERGOLA_CHAINS_DEVICE=cuda:0 PERGOLA_CHAINS=3000 "$bin/lower
 part launch 300 env PERGOLA_DEVICE=cuda:0 "$bin/launch_bench" --report "$out/launch-h200"
 part task 300 env PERGOLA_DEVICE=cuda:0 "$bin/task_bench" --report "$out/task-h200"
 part dag-bench 600 env PERGOLA_DEVICE=cuda:0 "$bin/dag_bench" --kernels "$source/bench/dag/kernels.cu" --report "$out/dag-h200"
-part task-pool 300 env PERGOLA_DEVICE=cuda:0 "$bin/runtime_test" --gtest_filter='*TaskPool*:TaskFences*:*TaskSpawning*:*SmallTasks*:*TaskFloors*'
+part task-pool 300 env PERGOLA_DEVICE=cuda:0 "$bin/runtime_test" --gtest_filter='*TaskPool*:TaskFences*:*TaskSpawning*:*SmallTasks*:*TaskFloors*:*TaskEdgesMix*'
 part narrow-rates 600 env PERGOLA_DEVICE=cuda:0 "$bin/narrow_rates_bench" --kernels "$source/bench/narrow" --report "$out/narrow-rates-h200"
 part narrow-bench 900 env PERGOLA_DEVICE=cuda:0 "$bin/narrow_bench" --kernels "$source/bench/narrow" --report "$out/narrow-h200"
 part narrow-fences 600 env PERGOLA_DEVICE=cuda:0 "$bin/narrow_bench" --kernels "$source/bench/narrow" --forms pergola --fences on \
