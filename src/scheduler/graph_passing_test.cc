@@ -217,7 +217,11 @@ TEST_F(GraphPassing, AWaitThatOutlastsThePatience_CutsTheChunkThere) {
   const auto turn_with_wait = [&](bool long_wait) {
     fill("v");
     launch("a", {"x"}, {"y"}, 1000), launch("b", {"x"}, {"z"}, 2000);
-    if (long_wait) device->state().while_waiting = [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); };
+    if (long_wait)
+      device->state().while_waiting = [&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(30));
+        while (scheduler->holds_launches()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      };
     ASSERT_TRUE(read("v").ok());
     device->state().while_waiting = nullptr;
     launch("c", {"y", "z"}, {"w"}, 3000), launch("d", {"w"}, {"x"}, 4000);

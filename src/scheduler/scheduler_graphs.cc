@@ -257,6 +257,11 @@ void Scheduler::set_graph_patience(std::chrono::nanoseconds patience) {
   queue_trusted_ = std::max(queue_trusted_, patience);
 }
 
+bool Scheduler::holds_launches() {
+  const std::lock_guard lock(mutex_);
+  return lowering_ != nullptr && lowering_->holds_any();
+}
+
 void Scheduler::settle_graphs() {
   std::unique_lock lock(mutex_);
   if (lowering_ != nullptr) lowering_->settle(lock);
