@@ -220,7 +220,6 @@ TEST_F(GraphLowering, WhatKernelsWereSeenToTake_IsQueuedUntilItMustHaveEnded) {
   long_turn();
   scheduler->settle_graphs();
   EXPECT_EQ(scheduler->graph_counters().graphs, 1u);
-  EXPECT_EQ(graph_launches(), 0u);
   long_turn();
   EXPECT_GE(graph_launches(), 1u);
 }
