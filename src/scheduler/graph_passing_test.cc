@@ -173,7 +173,7 @@ TEST_F(GraphPassing, AnUploadThatALaterLaunchUses_BeginsAGraphOfItsOwn) {
     launch("c", {"u", "z"}, {"w"}, 3000);
     launch("d", {"w"}, {"v"}, 4000);
   };
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 60; ++i) {
     turn_with_upload();
     scheduler->settle_graphs();
   }
@@ -213,13 +213,13 @@ TEST_F(GraphPassing, TheHostWaitsForWhatIsHeldOnly_WhereThatMakesIt) {
 // shorter elsewhere.
 TEST_F(GraphPassing, AWaitThatOutlastsThePatience_CutsTheChunkThere) {
   open("graphs=always");
-  scheduler->set_graph_patience(std::chrono::milliseconds(20));
+  scheduler->set_graph_patience(std::chrono::milliseconds(50));
   const auto turn_with_wait = [&](bool long_wait) {
     fill("v");
     launch("a", {"x"}, {"y"}, 1000), launch("b", {"x"}, {"z"}, 2000);
     if (long_wait)
       device->state().while_waiting = [&] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(30));
+        std::this_thread::sleep_for(std::chrono::milliseconds(60));
         while (scheduler->holds_launches()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       };
     ASSERT_TRUE(read("v").ok());
