@@ -173,7 +173,7 @@ TEST_F(GraphPassing, AnUploadThatALaterLaunchUses_BeginsAGraphOfItsOwn) {
     launch("c", {"u", "z"}, {"w"}, 3000);
     launch("d", {"w"}, {"v"}, 4000);
   };
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < 40; ++i) {
     turn_with_upload();
     scheduler->settle_graphs();
   }
