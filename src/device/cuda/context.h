@@ -74,9 +74,12 @@ class Context {
   void resident_ends() const;
   void free_kept() const;  // where none is resident
 
-  // A word that no queue has; none where the driver writes none. The owner gives it back.
+  // A word that no queue and no gate has; none where no page-locked memory is left. The owner gives it back.
   HostWord take_word() const;
   void give_word(HostWord word) const;
+  // Whether a stream has waited for a value here: what has been tried once need not be tried for each gate.
+  bool has_waited_for_value() const { return has_waited_for_value_.load(std::memory_order_relaxed); }
+  void note_wait_for_value() const { has_waited_for_value_.store(true, std::memory_order_relaxed); }
 
   // Page-locked staging memory of kStagingBytes, kept till the end of the context: cuMemFreeHost waits for all work.
   static constexpr std::size_t kStagingBytes = std::size_t{2} << 20;
@@ -103,6 +106,7 @@ class Context {
   const CUcontext handle_;
   const std::string id_;
 
+  mutable std::atomic<bool> has_waited_for_value_{false};  // relaxed: it orders nothing
   mutable std::atomic<bool> lost_{false};  // release by the first loser, after cause_; acquire by readers
   mutable std::mutex mutex_;               // guards the six below
   mutable Status cause_;

@@ -390,7 +390,7 @@ TEST_F(CudaDevice, WhereStreamsCannotWaitForValues_ThereAreNoGates) {
   const auto gate = device->create_gate();
   EXPECT_EQ(gate.code(), Code::kUnsupported);
   EXPECT_NE(gate.message().find("Streams of cuda:0 cannot wait for a value"), std::string::npos) << gate.message();
-  EXPECT_TRUE(device->create_gate().ok()) << "it is asked each time";
+  EXPECT_TRUE(device->create_gate().ok()) << "it is asked until it has been so";
 }
 
 // What waits for a gate that nobody opens ends with the device.

@@ -14,6 +14,7 @@ Result<GatePtr> CudaGate::create(const ContextPtr& context) {
     return PERGOLA_ERROR(kResourceExhausted, "No page-locked memory is left for a word that streams of {} wait for.",
                          context->id());
   GatePtr gate(new CudaGate(context, word));
+  if (context->has_waited_for_value()) return gate;
   CUstream stream = nullptr;
   PERGOLA_TRY(context->check(driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "creating a stream"));
   const CUresult tried = driver.cuStreamWaitValue32(stream, word.address, word.value(), CU_STREAM_WAIT_VALUE_GEQ);
@@ -22,6 +23,7 @@ Result<GatePtr> CudaGate::create(const ContextPtr& context) {
     return PERGOLA_ERROR(kUnsupported, "Streams of {} cannot wait for a value: {}.", context->id(),
                          driver.describe(tried));
   PERGOLA_TRY(context->check(tried, "making a stream wait for a value"));
+  context->note_wait_for_value();
   return gate;
 }
 
