@@ -11,6 +11,7 @@
 #include "src/runtime/devices.h"
 #include "src/runtime/discrete_device.h"
 #include "src/runtime/local_array.h"
+#include "src/runtime/test_arrays.h"
 #include "tests/support/random.h"
 
 namespace pergola::runtime {
@@ -89,7 +90,7 @@ L:
 }
 )";
 
-class HostMirrorTest : public ::testing::Test {
+class HostMirrorTest : public ::testing::Test, protected TestArrays {
  protected:
   void SetUp() override {
     auto device = open_device("cpu");
@@ -106,16 +107,6 @@ class HostMirrorTest : public ::testing::Test {
     auto made = session_->allocate(session::ElementType::kU32, 4, kCount);
     EXPECT_TRUE(made) << made.message();
     return std::move(made).value();
-  }
-  std::span<std::uint32_t> host(const ArrayPtr& array, Access access) {
-    auto bytes = array->host(access);
-    EXPECT_TRUE(bytes) << bytes.message();
-    if (!bytes) return {};
-    return {reinterpret_cast<std::uint32_t*>(bytes->data()), bytes->size() / 4};
-  }
-  void set(const ArrayPtr& array, std::uint32_t value) {
-    const auto on_host = host(array, Access::kWrite);
-    std::fill(on_host.begin(), on_host.end(), value);
   }
   Status launch(std::string_view name, std::vector<session::Argument> arguments, unsigned threads = kCount) {
     PERGOLA_ASSIGN(auto kernel, module_->kernel(name));
@@ -380,9 +371,7 @@ TEST_F(HostMirrorTest, ArrayFreedWithAnUploadUnderWay_LetsItEnd) {
 
 // Random programs against vectors that are worked on at once.
 TEST_F(HostMirrorTest, RandomPrograms_LeaveWhatTheSequentialOrderLeaves) {
-  const char* given = std::getenv("PERGOLA_MIRROR_SEED");
-  const std::uint64_t seed = given == nullptr ? 1 : std::strtoull(given, nullptr, 10);
-  std::printf("seed %llu (PERGOLA_MIRROR_SEED)\n", static_cast<unsigned long long>(seed));
+  const std::uint64_t seed = test_support::seed_of("PERGOLA_MIRROR_SEED");
   test_support::Random random(seed);
   constexpr std::size_t kArrays = 4;
   for (int program = 0; program < 60; ++program) {

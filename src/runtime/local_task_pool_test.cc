@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "src/runtime/runtime.h"
+#include "src/runtime/test_arrays.h"
 #include "src/session/session.h"
 
 namespace pergola::runtime {
@@ -84,7 +85,7 @@ extern "C" __global__ void scale(float* x, float by, unsigned n) {
 
 using session::TaskExecutor;
 
-class TaskPoolTest : public testing::TestWithParam<TaskExecutor> {
+class TaskPoolTest : public testing::TestWithParam<TaskExecutor>, protected TestArrays {
  protected:
   bool is_resident() const { return GetParam() == TaskExecutor::kResident; }
   void SetUp() override {
@@ -124,13 +125,6 @@ class TaskPoolTest : public testing::TestWithParam<TaskExecutor> {
     EXPECT_TRUE((*array)->fill(std::as_bytes(std::span(&value, 1))).ok());
     return *array;
   }
-  static Words read(const session::ArrayPtr& array) {
-    Words values(array->count());
-    const Status status = array->read(0, std::as_writable_bytes(std::span(values)));
-    EXPECT_TRUE(status.ok()) << status.message();
-    return values;
-  }
-  static Argument number(std::uint32_t value) { return Number{session::ElementType::kU32, value}; }
 
   // Every kind of task, by 8 producers, in blocks of 1 to 992 threads of one to three dimensions: each runs once, and
   // those that are to fail do, by themselves.

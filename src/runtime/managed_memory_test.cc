@@ -15,6 +15,7 @@
 #include "src/runtime/devices.h"
 #include "src/runtime/fake_driver.h"
 #include "src/runtime/local_array.h"
+#include "src/runtime/test_arrays.h"
 #include "tests/support/random.h"
 
 namespace pergola::runtime {
@@ -58,7 +59,7 @@ constexpr std::string_view kManagedPtx = R"(.version 8.0
 }
 )";
 
-class ManagedTest : public ::testing::Test {
+class ManagedTest : public ::testing::Test, protected TestArrays {
  protected:
   static constexpr std::uint32_t kSmall = 64, kLarge = 17 << 10;  // elements of 4 bytes: less and more than 64 KiB
 
@@ -88,16 +89,9 @@ class ManagedTest : public ::testing::Test {
     EXPECT_TRUE(made) << made.message();
     return std::move(made).value();
   }
-  std::span<std::uint32_t> host(const ArrayPtr& array, Access access) {
-    auto bytes = array->host(access);
-    EXPECT_TRUE(bytes) << bytes.message();
-    if (!bytes) return {};
-    return {reinterpret_cast<std::uint32_t*>(bytes->data()), bytes->size() / 4};
-  }
   ArrayPtr filled(std::uint32_t value, std::uint32_t count = kSmall) {
     ArrayPtr made = array(count);
-    const auto on_host = host(made, Access::kWrite);
-    std::fill(on_host.begin(), on_host.end(), value);
+    set(made, value);
     return made;
   }
   Status launch(std::string_view name, const std::vector<session::Argument>& arguments) {
@@ -423,9 +417,7 @@ TEST_P(ManagedBothTest, MovesThatFail_AreTheLaunchsError_AndNothingHasMoved) {
 
 TEST_P(ManagedBothTest, RandomPrograms_LeaveWhatTheSequentialOrderLeaves) {
   open(concurrent(), "memory=managed,graphs=always");
-  const char* text = std::getenv("PERGOLA_MANAGED_SEED");
-  const std::uint64_t seed = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
-  fmt::print("seed {} (PERGOLA_MANAGED_SEED)\n", seed);
+  const std::uint64_t seed = test_support::seed_of("PERGOLA_MANAGED_SEED");
   test_support::Random random(seed);
   constexpr std::size_t kArrays = 4;
   for (int program = 0; program < 30; ++program) {
@@ -484,9 +476,7 @@ TEST_P(ManagedBothTest, RandomPrograms_LeaveWhatTheSequentialOrderLeaves) {
 // The fake runs kernels by name: those of other ways than the plain graph it does not know.
 TEST_P(ManagedBothTest, RandomTurns_LeaveWhatTheSequentialOrderLeaves) {
   open(concurrent(), "memory=managed,graphs=always,blocks=off");
-  const char* text = std::getenv("PERGOLA_MANAGED_SEED");
-  const std::uint64_t seed = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
-  fmt::print("seed {} (PERGOLA_MANAGED_SEED)\n", seed);
+  const std::uint64_t seed = test_support::seed_of("PERGOLA_MANAGED_SEED");
   test_support::Random random(seed);
   constexpr std::size_t kArrays = 4;
   for (int program = 0; program < 6; ++program) {

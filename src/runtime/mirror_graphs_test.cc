@@ -9,6 +9,7 @@
 #include "src/device/cuda/cuda_driver_types.h"
 #include "src/runtime/fake_driver.h"
 #include "src/runtime/local_array.h"
+#include "src/runtime/test_arrays.h"
 #include "tests/support/random.h"
 
 namespace pergola::runtime {
@@ -38,7 +39,7 @@ constexpr std::string_view kMirrorGraphsPtx = R"(.version 8.0
 }
 )";
 
-class MirrorGraphs : public ::testing::Test {
+class MirrorGraphs : public ::testing::Test, protected TestArrays {
  protected:
   static constexpr std::uint32_t kCount = 64;
 
@@ -65,16 +66,6 @@ class MirrorGraphs : public ::testing::Test {
     auto made = session_->allocate(session::ElementType::kU32, 4, kCount);
     EXPECT_TRUE(made) << made.message();
     return std::move(made).value();
-  }
-  std::span<std::uint32_t> host(const ArrayPtr& array, Access access) {
-    auto bytes = array->host(access);
-    EXPECT_TRUE(bytes) << bytes.message();
-    if (!bytes) return {};
-    return {reinterpret_cast<std::uint32_t*>(bytes->data()), bytes->size() / 4};
-  }
-  void set(const ArrayPtr& array, std::uint32_t value) {
-    const auto on_host = host(array, Access::kWrite);
-    std::fill(on_host.begin(), on_host.end(), value);
   }
   Status try_add(const ArrayPtr& x, const ArrayPtr& y) {
     PERGOLA_ASSIGN(auto kernel, module_->kernel("add"));
@@ -207,9 +198,7 @@ TEST_F(MirrorGraphs, OtherWays_SayThatTheyAreForLaunchesAlone) {
 // Turns of uploads, launches and downloads, with something else now and then, against vectors that are worked on at
 // once.
 TEST_F(MirrorGraphs, RandomTurns_LeaveWhatTheSequentialOrderLeaves) {
-  const char* given = std::getenv("PERGOLA_MIRROR_SEED");
-  const std::uint64_t seed = given == nullptr ? 1 : std::strtoull(given, nullptr, 10);
-  std::printf("seed %llu (PERGOLA_MIRROR_SEED)\n", static_cast<unsigned long long>(seed));
+  const std::uint64_t seed = test_support::seed_of("PERGOLA_MIRROR_SEED");
   test_support::Random random(seed);
   constexpr std::size_t kArrays = 4;
   for (int program = 0; program < 12; ++program) {

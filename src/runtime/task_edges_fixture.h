@@ -8,9 +8,11 @@
 #include <atomic>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "src/runtime/runtime.h"
+#include "src/runtime/test_arrays.h"
 #include "src/session/session.h"
 #include "src/session/task_pool.h"
 
@@ -63,7 +65,7 @@ extern "C" __global__ void fails(unsigned* x, const unsigned* flag) {
 }
 )";
 
-class TaskEdgesTest : public testing::TestWithParam<TaskExecutor> {
+class TaskEdgesTest : public testing::TestWithParam<TaskExecutor>, protected TestArrays {
  protected:
   static constexpr std::uint32_t kWords = 64;
 
@@ -102,7 +104,17 @@ class TaskEdgesTest : public testing::TestWithParam<TaskExecutor> {
     return *array;
   }
   // The host reaches memory of the CPU device.
-  void raise_flag() { std::atomic_ref(*reinterpret_cast<std::uint32_t*>(flag_->address())).store(1); }
+  void raise_flag() { raise(flag_); }
+  static void raise(const session::ArrayPtr& flag) {
+    std::atomic_ref(*reinterpret_cast<std::uint32_t*>(flag->address())).store(1);
+  }
+  // To be joined; whoever drops flag_ meanwhile may.
+  std::thread raise_flag_later() {
+    return std::thread([flag = flag_] {
+      std::this_thread::sleep_for(20ms);
+      raise(flag);
+    });
+  }
   static std::uint32_t peek(const session::ArrayPtr& array) {
     return std::atomic_ref(*reinterpret_cast<std::uint32_t*>(array->address())).load();
   }
@@ -138,13 +150,6 @@ class TaskEdgesTest : public testing::TestWithParam<TaskExecutor> {
   static std::vector<Argument> step_of(const session::ArrayPtr& x, std::uint32_t by, std::uint32_t plus) {
     return {ArrayArgument{x}, number(static_cast<std::uint32_t>(x->count())), number(by), number(plus)};
   }
-  static Words read(const session::ArrayPtr& array) {
-    Words values(array->count());
-    const Status status = array->read(0, std::as_writable_bytes(std::span(values)));
-    EXPECT_TRUE(status.ok()) << status.message();
-    return values;
-  }
-  static Argument number(std::uint32_t value) { return Number{session::ElementType::kU32, value}; }
 
   session::SessionPtr session_;
   session::ModulePtr module_;

@@ -197,10 +197,7 @@ TEST_P(TaskEdgesTest, TheSessionGoes_WithHeldTasks) {
   const auto x = words(), counts = words(1);
   ASSERT_TRUE(launch_waiting(x, 5).ok());
   for (int n = 0; n < 8; ++n) spawn(count, {ArrayArgument{counts}, ArrayArgument{x}, number(0)});
-  std::thread later([flag = flag_] {
-    std::this_thread::sleep_for(20ms);
-    std::atomic_ref(*reinterpret_cast<std::uint32_t*>(flag->address())).store(1);
-  });
+  std::thread later = raise_flag_later();
   count = nullptr, pool_ = nullptr, module_ = nullptr, session_ = nullptr, flag_ = nullptr;
   EXPECT_THAT(read(counts), testing::Each(8u));
   later.join();
@@ -334,7 +331,7 @@ TEST_P(TaskEdgesTest, LaunchBehindAHeldTask_DoesNotWaitForLaterTasks) {
   raise_flag();
   const Status status = event->wait(30s);
   EXPECT_TRUE(status.ok()) << status.message();
-  std::atomic_ref(*reinterpret_cast<std::uint32_t*>(later_flag->address())).store(1);
+  raise(later_flag);
   EXPECT_TRUE(event->wait(60s).ok());
 }
 
@@ -427,10 +424,7 @@ TEST_P(TaskEdgesTest, TheSessionGoes_WithLaunchesBehindTasks) {
   const auto x = words();
   spawn_waiting(wait_and_set, x, 5);
   for (int n = 0; n < 8; ++n) ASSERT_TRUE(launch("step", step_of(x, 1, 1)).ok());
-  std::thread later([flag = flag_] {
-    std::this_thread::sleep_for(20ms);
-    std::atomic_ref(*reinterpret_cast<std::uint32_t*>(flag->address())).store(1);
-  });
+  std::thread later = raise_flag_later();
   wait_and_set = nullptr, pool_ = nullptr, module_ = nullptr, session_ = nullptr, flag_ = nullptr;
   EXPECT_THAT(read(x), testing::Each(13u));
   later.join();

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "src/runtime/runtime.h"
+#include "src/runtime/test_arrays.h"
 #include "src/session/session.h"
 #include "src/session/task_pool.h"
 
@@ -104,7 +105,7 @@ extern "C" __global__ void sums(unsigned* out, const unsigned* in, int n) {
 }
 )";
 
-class TaskFencesTest : public testing::Test {
+class TaskFencesTest : public testing::Test, protected TestArrays {
  protected:
   void SetUp() override {
 #if defined(PERGOLA_TSAN)
@@ -141,13 +142,6 @@ class TaskFencesTest : public testing::Test {
     EXPECT_TRUE((*array)->fill(std::as_bytes(std::span(&zero, 1))).ok());
     return *array;
   }
-  static Words read(const session::ArrayPtr& array) {
-    Words values(array->count());
-    const Status status = array->read(0, std::as_writable_bytes(std::span(values)));
-    EXPECT_TRUE(status.ok()) << status.message();
-    return values;
-  }
-  static Argument number(std::uint32_t value) { return Number{session::ElementType::kU32, value}; }
   static session::TaskId spawn(const session::TaskKindPtr& kind, const std::vector<Argument>& arguments) {
     const auto id = kind->spawn(arguments);
     EXPECT_TRUE(id.ok()) << id.message();

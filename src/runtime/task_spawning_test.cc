@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "src/runtime/runtime.h"
+#include "src/runtime/test_arrays.h"
 #include "src/session/session.h"
 #include "src/session/task_pool.h"
 
@@ -93,7 +94,7 @@ extern "C" __global__ void misuses(Handle handle, unsigned* counts) {
 }
 )";
 
-class TaskSpawningTest : public testing::TestWithParam<TaskExecutor> {
+class TaskSpawningTest : public testing::TestWithParam<TaskExecutor>, protected TestArrays {
  protected:
   bool is_resident() const { return GetParam() == TaskExecutor::kResident; }
   void SetUp() override {
@@ -142,13 +143,6 @@ class TaskSpawningTest : public testing::TestWithParam<TaskExecutor> {
     EXPECT_TRUE((*array)->fill(std::as_bytes(std::span(&zero, 1))).ok());
     return *array;
   }
-  static Words read(const session::ArrayPtr& array) {
-    Words values(array->count());
-    const Status status = array->read(0, std::as_writable_bytes(std::span(values)));
-    EXPECT_TRUE(status.ok()) << status.message();
-    return values;
-  }
-  static Argument number(std::uint32_t value) { return Number{session::ElementType::kU32, value}; }
   session::TaskId spawn(const session::TaskKindPtr& kind, std::vector<Argument> arguments) {
     const auto id = kind->spawn(arguments);
     EXPECT_TRUE(id.ok()) << id.message();

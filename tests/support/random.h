@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 
 namespace pergola::test_support {
 
@@ -20,5 +22,13 @@ class Random {
  private:
   std::uint64_t state_;
 };
+
+// The seed that the environment has in `variable`, else 1; it is printed.
+inline std::uint64_t seed_of(const char* variable) {
+  const char* const given = std::getenv(variable);
+  const std::uint64_t seed = given == nullptr ? 1 : std::strtoull(given, nullptr, 10);
+  std::printf("seed %llu (%s)\n", static_cast<unsigned long long>(seed), variable);
+  return seed;
+}
 
 }  // namespace pergola::test_support
