@@ -585,7 +585,7 @@ typedef struct pergola_task_pool_info {
   int32_t is_running;              /* 1: the resident kernel is on the device now */
   uint64_t memory_bytes;           /* of the pool, on host and device */
   uint64_t launches;               /* of the resident kernel: the first, after parking, for new kinds */
-  uint64_t spawned;                /* by the host */
+  uint64_t spawned;                /* by the host; those in `held` come to it when they are spawned */
   uint64_t spawned_by_tasks;       /* by tasks; of a resident kernel: as it was when it last parked */
   uint64_t held;                   /* tasks that wait, on the host, for ordinary work before them */
   int32_t streams_wait;            /* 1: for tasks; 0: the host does before it launches what comes after some */

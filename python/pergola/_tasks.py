@@ -59,7 +59,7 @@ class TaskPoolInfo(NamedTuple):
     most_shared_bytes: int  # of a block of a task
     memory_bytes: int  # of the pool, on host and device
     launches: int  # of the resident kernel: the first, after parking, for new kinds
-    spawned: int  # by the host
+    spawned: int  # by the host; those in `held` come to it when they are spawned
     spawned_by_tasks: int  # of a resident kernel: as it was when it last parked
     is_running: bool  # the resident kernel is on the device now
     held: int  # tasks that wait, on the host, for ordinary work before them
