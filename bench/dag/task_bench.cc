@@ -10,6 +10,8 @@
 //              Each launch keeps a GPU busy for some microseconds, so that there is work queued. From a new session on:
 //              the region is found and its graphs are made within the time.
 //   recurring-scalars  the same, and 63 of the 64 launches are given a number that changes every turn
+//   recurring-as-graphs  as recurring, but from the turn on that is the first to run as graphs, and with the time that
+//              making these took on the thread that makes them
 //   recurring-steady   the same region in a session that has run it for a second: graphs are made, their ways are
 //   chosen
 // Forms: driver (cuLaunchKernel, cuEventRecord, cuStreamWaitEvent by hand; GPUs only), pergola (pergola.hpp),
@@ -17,8 +19,10 @@
 // Every result is checked.
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -199,6 +203,7 @@ class TaskBench {
       measure_recurring("pergola", "", scalars_change);
       measure_recurring("pergola-no-graphs", "graphs=off", scalars_change);
     }
+    measure_as_graphs();
     measure_steady("pergola", "");
     measure_steady("pergola-plain-graphs", "blocks=off");
     measure_steady("pergola-no-graphs", "graphs=off");
@@ -258,6 +263,53 @@ class TaskBench {
     report_->add(scalars_change ? "recurring-scalars" : "recurring", form,
                  {{"batch", turns() * kRegion}, {"region", kRegion}}, times, right);
   }
+
+  // The first turns of a new session that ran as graphs, and what making these took.
+  void measure_as_graphs() {
+    const auto steps = [&](int) { return on_gpu_ ? 4000u : 4u; };
+    const int learning = 60;
+    std::vector<double> times;
+    bool right = true;
+    for (int run = 0; run <= runs_; ++run) {
+      Recurring region(on_gpu_ ? "" : "graphs=always");
+      region.session.synchronize();
+      std::vector<double> turn_ms;
+      for (int turn = 0; turn < turns() + learning; ++turn) {
+        const auto start = Clock::now();
+        region.run(1, steps);
+        turn_ms.push_back(bench::ms_since(start));
+      }
+      const Graphs graphs(region.session);
+      region.expect(turns() + learning, steps);
+      // From the turn behind the one in which the last of them was there.
+      const std::size_t first = graphs.made_after / kRegion + 2, end = first + static_cast<std::size_t>(turns());
+      // A launch may have been held for too long now and then: it counts as what it took.
+      const bool as_graphs = graphs.made_after != 0 && end <= turn_ms.size() &&
+                             graphs.replaced >= (turn_ms.size() - first) * kRegion * 9 / 10;
+      right &= (as_graphs || !on_gpu_) && region.is_right();
+      double ms = graphs.making_ms;
+      for (std::size_t turn = first; turn < std::min(end, turn_ms.size()); ++turn) ms += turn_ms[turn];
+      if (run != 0) times.push_back(ms / (turns() * kRegion));
+    }
+    report_->add("recurring-as-graphs", "pergola", {{"batch", turns() * kRegion}, {"region", kRegion}}, times, right);
+  }
+  // Of a session: how many launches its graphs stood for, when the last was there, what making them took.
+  struct Graphs {
+    explicit Graphs(const pergola::Session& session) {
+      const char* text = nullptr;
+      if (pergola_session_graphs(session.handle(), "json", &text) != PERGOLA_OK) throw std::runtime_error("no graphs");
+      const auto told = nlohmann::json::parse(text);
+      for (const auto& region : told["regions"]) {
+        replaced += region["replaced"].get<std::uint64_t>();
+        for (const auto& graph : region["graphs"]) {
+          made_after = std::max(made_after, graph["made_after"].get<std::uint64_t>());
+          making_ms += graph["making_us"].get<double>() / 1e3;
+        }
+      }
+    }
+    std::uint64_t replaced = 0, made_after = 0;
+    double making_ms = 0;
+  };
 
   void measure_steady(const char* form, const char* policy) {
     const auto steps = [&](int) { return on_gpu_ ? 4000u : 4u; };

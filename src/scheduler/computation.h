@@ -75,6 +75,7 @@ struct Mark {
   std::uint64_t position = 0;
   Clock clock;
   bool timed = false;
+  double at_least_ns = 0;  // Stream::all_at_least_ns up to it
 };
 using MarkPtr = std::shared_ptr<Mark>;
 

@@ -14,6 +14,9 @@ constexpr std::uint32_t kGraphsALateOne = 8, kTooLate = 32;  // what has been he
 constexpr std::uint32_t kMostCuts = 12;                      // a region that needs more is left alone,
 constexpr std::uint32_t kShortestRest = 8, kMostRests = 4;   // for so many of its turns, twice as many each time
 constexpr std::uint32_t kAskedInARow = 4, kMostUnasked = 64;
+// While much is queued one event for so many parts of it is enough, once a chunk's time has been seen so often.
+constexpr double kMarksAQueue = 4;
+constexpr std::uint32_t kMostUnmarked = 8, kTimesSeen = 3;
 
 }  // namespace
 
@@ -111,7 +114,8 @@ void GraphLowering::follow(bool may_hold, std::span<const std::uint64_t> arrivin
       else
         cut_before(waits_longer);
     }
-    if (ends && wants_event(*chunk)) decision.ended = chunk;
+    if (ends && wants_event(chunk)) decision.ended = chunk;
+    if (!ends && held_chunk_ == nullptr) decision.marks = wants_mark(*chunk);
   } else if (!may_hold) {
     decision.flush = take_held();
   }
@@ -122,7 +126,7 @@ void GraphLowering::follow(bool may_hold, std::span<const std::uint64_t> arrivin
   if (held_ < held_chunk_->end - held_chunk_->begin) return;
   decision.run = std::exchange(held_chunk_, nullptr);
   region_->stage(*decision.run);
-  if (wants_event(*decision.run)) decision.ended = decision.run;
+  if (wants_event(decision.run)) decision.ended = decision.run;
   ++decision.run->launched;
   if (region_->late != 0) --region_->late;
   ++counters_.launches;
@@ -444,12 +448,17 @@ bool GraphLowering::may_hold_chunk(const Chunk& chunk) {
 
 bool GraphLowering::enough_queued() {
   if (always_) return true;
+  const Clock::time_point time = Clock::now();
+  if (known_queue_ - (time - known_at_) >= kEnoughQueued) return true;
+  known_queue_ = {};
   if (unasked_ != 0) return false;
   std::chrono::nanoseconds now = queued();
   if (now < kEnoughQueued && expected_queue_) now = std::max(now, expected_queue_());
   double& most = region_->story->report.most_queued_ns;
   most = std::max(most, static_cast<double>(now.count()));
   if (now >= kEnoughQueued) {
+    known_queue_ = now;
+    known_at_ = time;
     asked_ = last_unasked_ = 0;
     return true;
   }
@@ -460,34 +469,61 @@ bool GraphLowering::enough_queued() {
   return false;
 }
 
-bool GraphLowering::wants_event(const Chunk& chunk) {
-  if (always_ || chunk.state == Chunk::State::kRefused) return false;
+bool GraphLowering::wants_event(const std::shared_ptr<Chunk>& chunk) {
+  if (always_ || chunk->state == Chunk::State::kRefused) return false;
   if (unasked_ != 0) {
     --unasked_;
+    return false;
+  }
+  const double unmarked = unmarked_ns_ + chunk->device_ns;
+  if (chunk->times_seen >= kTimesSeen && unmarked_ < kMostUnmarked && in_flight_.size() < kMostInFlight &&
+      unmarked * kMarksAQueue < static_cast<double>(known_queue_.count())) {
+    unmarked_ns_ = unmarked;
+    ++unmarked_;
+    in_flight_.push_back({chunk, nullptr, false});
+    in_a_row_ = false;
     return false;
   }
   ++asked_;
   return true;
 }
 
+// Before there are graphs; they are made as soon as it looks as if they were wanted soon.
+bool GraphLowering::wants_mark(const Chunk& chunk) {
+  using State = Chunk::State;
+  if (always_ || unasked_ != 0 || (chunk.state != State::kNone && chunk.state != State::kBuilding)) return false;
+  if ((phase_ + 1 - chunk.begin) % kMarkEach != 0) return false;
+  if (chunk.state == State::kNone && expected_queue_ && expected_queue_() >= kWorthMaking) make_graphs();
+  return true;
+}
+
 std::chrono::nanoseconds GraphLowering::queued() {
-  while (!in_flight_.empty()) {
-    const InFlight& first = in_flight_.front();
-    if (!first.mark->event->poll()) break;
-    if (first.in_a_row && last_ended_ != nullptr)
-      if (const Result<double> between = first.mark->event->elapsed_ns(*last_ended_->event);
-          between.ok() && *between > 0)
-        first.chunk->device_ns = first.chunk->device_ns == 0 ? *between : std::min(first.chunk->device_ns, *between);
-    last_ended_ = first.mark;
-    in_flight_.pop_front();
+  const auto first_with_mark = [&] {
+    return std::find_if(in_flight_.begin(), in_flight_.end(),
+                        [](const InFlight& each) { return each.mark != nullptr; });
+  };
+  auto first = first_with_mark();
+  for (; first != in_flight_.end() && first->mark->event->poll(); first = first_with_mark()) {
+    Chunk& chunk = *first->chunk;
+    if (first->in_a_row && last_ended_ != nullptr)
+      if (const Result<double> between = first->mark->event->elapsed_ns(*last_ended_->event);
+          between.ok() && *between > 0) {
+        chunk.device_ns = chunk.device_ns == 0 ? *between : std::min(chunk.device_ns, *between);
+        ++chunk.times_seen;
+      }
+    last_ended_ = first->mark;
+    in_flight_.erase(in_flight_.begin(), std::next(first));
   }
+  // Of those without a mark at the end it is not known whether they have ended where there is none before them.
   double sum = 0;
-  for (std::size_t i = 1; i < in_flight_.size(); ++i) sum += in_flight_[i].chunk->device_ns;
+  while (first != in_flight_.end() && ++first != in_flight_.end()) sum += first->chunk->device_ns;
   return std::chrono::nanoseconds(static_cast<std::int64_t>(sum));
 }
 
 void GraphLowering::ended(const std::shared_ptr<Chunk>& chunk, MarkPtr mark) {
   if (in_flight_.size() >= kMostInFlight) queued();
+  unmarked_ns_ = 0;
+  unmarked_ = 0;
   if (in_flight_.size() < kMostInFlight) in_flight_.push_back({chunk, std::move(mark), std::exchange(in_a_row_, true)});
 }
 

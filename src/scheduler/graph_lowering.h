@@ -27,7 +27,11 @@
 //
 // The device's work is known by an event at each chunk's end: what is queued is the time of the chunks that have not
 // ended, without the first of them, which may be about to. A chunk's time is the shortest seen between its end and that
-// of the chunk before. Before two have ended, it is what the streams' kernels were seen to take less what has gone by. Where it turns out that little is queued, it is not asked about for some chunks, more each time.
+// of the chunk before. Before two have ended, it is what the streams' kernels were seen to take: those behind the first
+// event that has not ended (one is recorded every kMarkEach launches meanwhile), or all less what has gone by. Graphs
+// are made once kWorthMaking is queued, so that they are there when it is enough.
+//   Where it turns out that little is queued, it is not asked about for some chunks, more each time. Where it is much,
+// it is not asked about until that may have been done, and only some chunks have an event (wants_event()).
 //
 // Guarded by the scheduler's lock but for held_since_, by which the thread knows without the lock that there is nothing
 // to do, and for Region::launches.
@@ -71,6 +75,8 @@ class GraphLowering {
   static constexpr std::uint64_t kWorthLaunches = 16;
   static constexpr std::chrono::milliseconds kWorthAfter{100};
   static constexpr std::chrono::nanoseconds kPatience{20'000}, kEnoughQueued{50'000}, kPatienceOfAlways{100'000};
+  static constexpr std::chrono::nanoseconds kWorthMaking{10'000};
+  static constexpr std::size_t kMarkEach = 8;  // launches of a region that has no graphs yet
 
   // `always`: whatever the device has queued. `readers_conflict`: of one array, by the policy. `blocks` stands for all
   // blocks of parameters, a byte each. `overdue` is called on the thread, without the lock, when held launches should
@@ -91,6 +97,7 @@ class GraphLowering {
     bool held = false;              // the launch needs nothing itself
     std::shared_ptr<Chunk> run;     // launched as a graph, which stands for this launch too
     std::shared_ptr<Chunk> ended;   // an event behind the launch or graph is for ended()
+    bool marks = false;             // an event behind the launch tells how far the device is
   };
   // `arriving`: the resources that copies from the host may still be filling and no launch has used since, by number.
   Decision offer(const Work& work, bool may_hold, std::span<const std::uint64_t> arriving = {});
@@ -111,7 +118,10 @@ class GraphLowering {
   // Between the two the host waits for something else than what is held. Launches that are too late then are so for
   // that, and not because the host is slow.
   void begin_host_wait() { ++host_waits_; }
-  void end_host_wait() { --host_waits_; }
+  void end_host_wait() {
+    --host_waits_;
+    known_queue_ = {};  // the device may have done it all
+  }
   // interrupt() because it has been held for too long; empty where it has not.
   std::span<const Launch> flush_overdue();
   void ended(const std::shared_ptr<Chunk>& chunk, MarkPtr mark);
@@ -145,7 +155,7 @@ class GraphLowering {
   };
   struct InFlight {
     std::shared_ptr<Chunk> chunk;
-    MarkPtr mark;
+    MarkPtr mark;           // null: it ends before the next one with a mark
     bool in_a_row = false;  // the chunk before it has a mark too
   };
 
@@ -162,7 +172,8 @@ class GraphLowering {
   void forget_what_came();
   void forget(const std::shared_ptr<const Region>& region);
   bool may_hold_chunk(const Chunk& chunk);
-  bool wants_event(const Chunk& chunk);
+  bool wants_event(const std::shared_ptr<Chunk>& chunk);
+  bool wants_mark(const Chunk& chunk);
   bool enough_queued();
   void make_graphs();
   std::chrono::nanoseconds queued();
@@ -238,6 +249,12 @@ class GraphLowering {
   // Chunks without an event still to come; how many there were the last time; events since then.
   std::uint32_t unasked_ = 0, last_unasked_ = 0, asked_ = 0;
   bool in_a_row_ = false;
+  // What was queued at least when that was last enough, and since then: no more of it has been done than time has gone
+  // by.
+  std::chrono::nanoseconds known_queue_{0};
+  Clock::time_point known_at_{};
+  double unmarked_ns_ = 0;      // of the chunks since the last one with an event
+  std::uint32_t unmarked_ = 0;  // how many they are
   GraphCounters counters_;
   std::deque<std::shared_ptr<RegionStory>> stories_;  // of the latest regions
   std::uint64_t offered_ = 0, forgotten_stories_ = 0;

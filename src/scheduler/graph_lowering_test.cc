@@ -224,6 +224,77 @@ TEST_F(GraphLowering, WhatKernelsWereSeenToTake_IsQueuedUntilItMustHaveEnded) {
   EXPECT_GE(graph_launches(), 1u);
 }
 
+// Before it is enough to hold launches for; and before any chunk has come to its end.
+TEST_F(GraphLowering, OnceSomethingIsQueued_TheGraphIsMade) {
+  open();
+  scheduler->set_graph_patience(std::chrono::hours(1));
+  const auto launches = [&](int count) {
+    for (int i = 0; i < count; ++i) launch("a", {"x"}, {"x"}, 8000);
+  };
+  launches(80);
+  scheduler->settle_graphs();
+  EXPECT_EQ(scheduler->graph_counters().graphs, 0u) << "what the kernel takes is not known yet";
+  ASSERT_TRUE(read("x").ok());
+  launches(scheduler::GraphLowering::kMarkEach - 1);
+  scheduler->settle_graphs();
+  EXPECT_EQ(scheduler->graph_counters().graphs, 0u);
+  launches(1);  // 40 us are queued: 8 without the 3 us that events add, eight times
+  scheduler->settle_graphs();
+  EXPECT_EQ(scheduler->graph_counters().graphs, 1u);
+  EXPECT_EQ(graph_launches(), 0u);
+}
+
+TEST(StreamQueue, WhatIsBehindTheFirstMarkThatHasNotEnded_IsLeftWhateverTheClockSays) {
+  Stream stream;
+  const auto add = [&](double ns) {
+    stream.expect(ns, false);  // busy since long ago
+    ++stream.tail_position;
+  };
+  const auto mark = [&] {
+    auto made = std::make_shared<Mark>();
+    made->position = stream.tail_position;
+    made->at_least_ns = stream.all_at_least_ns;
+    stream.marks.push_back(made);
+  };
+  const auto left = [&] {
+    return stream.at_least_left_ns(std::chrono::steady_clock::now(), std::chrono::hours(1 << 20));
+  };
+  add(10e3);
+  mark();
+  add(20e3);
+  add(kUnknownDurationNs);
+  mark();
+  add(30e3);
+  EXPECT_EQ(left(), 17e3 + 27e3) << "each without what events add";
+  stream.marks.pop_front();  // has ended
+  EXPECT_EQ(left(), 27e3);
+  stream.marks.pop_front();
+  EXPECT_EQ(left(), 0);
+}
+
+// One event stands for several graphs while much is queued, and none of these is taken for queued without it.
+TEST_F(GraphLowering, WhileMuchIsQueued_FewGraphsHaveEvents) {
+  open();
+  scheduler->set_graph_patience(std::chrono::hours(1));
+  for (int i = 0; i < 400; ++i) {
+    turns(1);
+    device->state().host_ns += 1000;
+    scheduler->settle_graphs();
+  }
+  turns(64 * kTurns);
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));  // what was known to be queued may have been done
+  const std::size_t graphs = graph_launches(), events = device->state().of(Step::Kind::kRecord).size();
+  ASSERT_GT(graphs, 70u);
+  turns(64 * kTurns);
+  EXPECT_EQ(graph_launches(), graphs + 64);
+  EXPECT_LE(device->state().of(Step::Kind::kRecord).size(), events + 64 / 4);
+  // The device has done it all, which the next turns see.
+  device->state().host_ns = device->state().end_ns() + 1e6;
+  ASSERT_TRUE(read("x").ok());
+  turns(kTurns);
+  EXPECT_EQ(graph_launches(), graphs + 64);
+}
+
 TEST_F(GraphLowering, ShortKernels_AreNotTakenToBeQueued) {
   open();
   scheduler->set_graph_patience(std::chrono::hours(1));
@@ -371,6 +442,23 @@ TEST(Recurrence, FindsThePeriod) {
     EXPECT_LE(pushed, 2 * turn.size() + Recurrence::kConfirm + turn.size());
     EXPECT_EQ(recurrence.push(0), 0u) << turn;  // and is given up when it ends
   }
+}
+
+// A short period that a turn consists of but for its last launch hides the turn: what came before that launch counts.
+TEST(Recurrence, WhatCameBeforeACandidate_BearsItOut) {
+  Recurrence recurrence;
+  std::size_t found = 0;
+  std::uint64_t pushed = 0;
+  for (; found == 0 && pushed < 1000; ++pushed) {
+    const std::uint64_t place = pushed % 64;
+    found = recurrence.push(place == 63 ? 'c' : place % 2 == 0 ? 'a' : 'b');
+  }
+  EXPECT_EQ(found, 64u);
+  EXPECT_EQ(pushed, 128u);
+  recurrence.clear();  // and what came before that does not
+  EXPECT_EQ(recurrence.push('c'), 0u);
+  for (int i = 0; i < 63; ++i) ASSERT_EQ(recurrence.push(i % 2 == 0 ? 'a' : 'b'), 0u);
+  EXPECT_EQ(recurrence.push('c'), 0u) << "one turn alone since then";
 }
 
 TEST(Recurrence, WithoutOne_FindsNone) {

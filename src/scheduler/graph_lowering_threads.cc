@@ -67,7 +67,9 @@ void GraphLowering::build(std::unique_lock<std::mutex>& lock) {
   }
   building_ = true;
   lock.unlock();
+  const auto start = Clock::now();
   Built built = make_graph(job);
+  const std::chrono::duration<double, std::nano> took = Clock::now() - start;
   lock.lock();
   if (job.chunk->state != Chunk::State::kBuilding) {  // refused in the meantime
     lock.unlock();
@@ -102,6 +104,7 @@ void GraphLowering::build(std::unique_lock<std::mutex>& lock) {
     if (chunk.report != nullptr) {
       if (chunk.report->state == GraphReport::State::kMaking) chunk.report->state = GraphReport::State::kReady;
       chunk.report->made_after = computations_.last_id();
+      chunk.report->making_ns = took.count();
       if (lowerer_ != nullptr && lowerer_->count() == 0)
         if (std::string why = lowerer_->why_none(); !why.empty())
           chunk.refused_ways = {{"any other", std::move(why), 0, 0, WayReport::State::kRefused}};

@@ -53,9 +53,10 @@ std::string graph_text(const GraphReport& graph) {
   std::string text = graph.launches == 1
                          ? fmt::format("  launch {}: ", graph.first)
                          : fmt::format("  launches {} to {}: ", graph.first, graph.first + graph.launches - 1);
-  const std::string was = graph.made_after == 0 ? ""
-                                                : fmt::format("a graph since #{}, launched {}", graph.made_after,
-                                                              plural(graph.launched, "time"));
+  const std::string was = graph.made_after == 0
+                              ? ""
+                              : fmt::format("a graph since #{}, made in {}, launched {}", graph.made_after,
+                                            microseconds(graph.making_ns), plural(graph.launched, "time"));
   switch (graph.state) {
     case GraphReport::State::kWaiting: text += "no graph: there has not been enough queued to make one"; break;
     case GraphReport::State::kMaking: text += "its graph is being made"; break;
@@ -158,8 +159,13 @@ Json json_of(const WayReport& way) {
 Json json_of(const GraphReport& graph) {
   Json ways = Json::array();
   for (const WayReport& way : graph.ways) ways.push_back(json_of(way));
-  return {{"first", graph.first},     {"launches", graph.launches},     {"state", to_string(graph.state)},
-          {"refusal", graph.refusal}, {"made_after", graph.made_after}, {"launched", graph.launched},
+  return {{"first", graph.first},
+          {"launches", graph.launches},
+          {"state", to_string(graph.state)},
+          {"refusal", graph.refusal},
+          {"made_after", graph.made_after},
+          {"launched", graph.launched},
+          {"making_us", graph.making_ns * 1e-3},
           {"ways", std::move(ways)}};
 }
 
@@ -228,6 +234,7 @@ Status read_graph(Fields& fields, GraphReport& graph) {
   graph.refusal = fields.text("refusal");
   graph.made_after = fields.count("made_after");
   graph.launched = fields.count("launched");
+  if (fields.has("making_us")) graph.making_ns = fields.time_ns("making_us");  // older traces have none
   return each(fields, "ways", "way", [&](Fields& way) -> Status {
     WayReport& one = graph.ways.emplace_back();
     one.name = way.text("name");

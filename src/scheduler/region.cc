@@ -331,6 +331,7 @@ void Region::vary(std::size_t launch) {
       chunks.begin(), chunks.end(), [&](const std::shared_ptr<Chunk>& before) { return before->end <= launch; });
   const std::shared_ptr<Chunk> before = std::exchange(chunk, make_chunk(chunk->begin, chunk->end));
   chunk->device_ns = before->device_ns;
+  chunk->times_seen = before->times_seen;
   if (before->state != Chunk::State::kRefused) return;
   chunk->state = before->state;
   chunk->refusal = before->refusal;

@@ -113,6 +113,7 @@ struct Chunk {
   std::string name;                       // "graph of 24 launches: scale, add"
   WorkSite* site = nullptr;
   double device_ns = 0;                 // the shortest time between its end and that of the chunk before; 0: not known
+  std::uint32_t times_seen = 0;         // of these
   std::string refusal;                  // where refused: why
   std::uint64_t launched = 0;           // as a graph
   std::uint64_t region = 0;             // RegionReport::number

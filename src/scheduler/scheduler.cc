@@ -134,6 +134,7 @@ Status Scheduler::carry_out(std::unique_lock<std::mutex>& lock, const Work& work
     who.mark_used = true;
   }
   if (lowered.ended != nullptr && who.stream != nullptr) mark_end_of(lowered.ended, *who.stream);
+  if (lowered.marks && who.stream != nullptr && who.mark == nullptr) (void)record_on(*who.stream);
   MarkPtr mark;
   if (status.ok() && (event != nullptr || policy_.execution == Execution::kSync)) {
     // A recording has put an event there.
@@ -226,7 +227,8 @@ Status Scheduler::begin_timing(Stream& stream, device::EventPtr& start) {
 Status Scheduler::enqueue_timed(const Work& work, Stream& stream, Enqueue enqueue, device::EventPtr start) {
   const auto before = std::chrono::steady_clock::now();
   PERGOLA_TRY(enqueue(*stream.queue));
-  const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - before;
+  std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - before;
+  if (!start->poll()) took = took.zero();  // it was there before the device came to it: nothing of it is in the time
   PERGOLA_ASSIGN(const MarkPtr end, record_on(stream, MarkFor::kTime));
   stream.tail->mark_used = true;
   durations_.add(work, std::move(start), end->event, took.count());
@@ -466,6 +468,7 @@ Result<MarkPtr> Scheduler::record_on(Stream& stream, MarkFor wanted) {
   mark->stream = &stream;
   mark->position = stream.tail_position;
   mark->timed = wanted == MarkFor::kTime;
+  mark->at_least_ns = stream.all_at_least_ns;
   mark->clock = stream.clock;
   if (mark->clock.size() <= stream.index) mark->clock.resize(stream.index + 1, 0);
   mark->clock[stream.index] = mark->position;

@@ -202,7 +202,7 @@ class Scheduler {
   bool may_be_of_a_graph(const Work& work);
   Status hold_or_run(const Work& work, const GraphLowering::Decision& decision, Ticket* ticket);
   // Of the busiest stream.
-  std::chrono::nanoseconds expected_queue() const;
+  std::chrono::nanoseconds expected_queue();
   Status launch_graph(const std::shared_ptr<Chunk>& run, const std::shared_ptr<Chunk>& ended, bool host_waits);
   Dependencies not_ended_parents(std::span<const Access> accesses, Mode universal);
   bool delays_copies(const Chunk& chunk);

@@ -267,10 +267,12 @@ void Scheduler::settle_graphs() {
   if (lowering_ != nullptr) lowering_->settle(lock);
 }
 
-std::chrono::nanoseconds Scheduler::expected_queue() const {
-  const auto now = std::chrono::steady_clock::now();
+std::chrono::nanoseconds Scheduler::expected_queue() {
   double most = 0;
-  for (const auto& stream : streams_) most = std::max(most, stream->at_least_left_ns(now, queue_trusted_));
+  for (const auto& stream : streams_) {
+    poll(*stream);
+    most = std::max(most, stream->at_least_left_ns(std::chrono::steady_clock::now(), queue_trusted_));
+  }
   return std::chrono::nanoseconds(static_cast<std::int64_t>(most));
 }
 

@@ -31,7 +31,8 @@ struct Stream {
   // Of its work since it was last known to be idle: when that began, and how much of it takes at least how long.
   std::chrono::steady_clock::time_point busy_since{};
   double at_least_ns = 0;
-  bool reserved = false;  // for a library call under way: takes no other work (scheduler_call.cc)
+  double all_at_least_ns = 0;  // the same of all its work, since it was made
+  bool reserved = false;       // for a library call under way: takes no other work (scheduler_call.cc)
 
   bool idle() const { return ended_position == tail_position; }
   // Work comes, before tail_position counts it. `looks_at_clock`: at_least_left_ns() will be asked.
@@ -42,13 +43,18 @@ struct Stream {
       if (looks_at_clock) busy_since = std::chrono::steady_clock::now();
     }
     expected_ns += ns;
-    if (ns < kUnknownDurationNs) at_least_ns += std::max(0.0, ns - kEventsAddNs);
+    if (ns >= kUnknownDurationNs) return;
+    at_least_ns += std::max(0.0, ns - kEventsAddNs);
+    all_at_least_ns += std::max(0.0, ns - kEventsAddNs);
   }
-  // What it has still to do at least: no more has been done since it began than the time that has gone by. Nothing is
-  // said once that was longer ago than `trusted`, as the error grows with the sum.
+  // What it has still to do at least. What comes behind the first mark that has not ended, as it was looked at last;
+  // and no more has been done since it began than the time that has gone by, which is believed until that was longer
+  // ago than `trusted`, as the error grows with the sum.
   double at_least_left_ns(std::chrono::steady_clock::time_point now, std::chrono::nanoseconds trusted) const {
+    if (idle()) return 0;
+    const double behind_mark = marks.empty() ? 0 : all_at_least_ns - marks.front()->at_least_ns;
     const std::chrono::duration<double, std::nano> since = now - busy_since;
-    return idle() || since > trusted ? 0 : std::max(0.0, at_least_ns - since.count());
+    return std::max({0.0, behind_mark, since > trusted ? 0 : at_least_ns - since.count()});
   }
   bool knows_end_of(std::uint64_t position) const { return position <= ended_position; }
 };

@@ -71,10 +71,11 @@ Timeline sample() {
                     "",
                     5,
                     9,
+                    412'500,
                     {{"plain", "edges", 9'000, 5, Way::kPutBack},
                      {"early", "starts early", 6'000, 5, Way::kKept},
                      {"by-block", "line 7: indirect", 0, 0, Way::kRefused}}},
-                   {5, 1, GraphReport::State::kRefused, "too few launches in a row", 0, 0, {}}};
+                   {5, 1, GraphReport::State::kRefused, "too few launches in a row", 0, 0, 0, {}}};
   timeline.graphs.regions = {region};
   return timeline;
 }
@@ -158,6 +159,15 @@ TEST(TraceFile, WithoutGraphs_AsOlderOnesAre_IsRead) {
   EXPECT_EQ(read->graphs, GraphsReport());
 }
 
+TEST(TraceFile, GraphsOfOlderOnes_WereMadeInNoKnownTime) {
+  auto json = nlohmann::json::parse(print_trace(sample()));
+  json["otherData"]["graphs"]["regions"][0]["graphs"][0].erase("making_us");
+  const auto read = parse_trace(json.dump(), "t.json");
+  ASSERT_TRUE(read.ok()) << read.message();
+  EXPECT_EQ(read->graphs.regions.at(0).graphs.at(0).making_ns, 0);
+  EXPECT_EQ(read->graphs.regions.at(0).graphs.at(0).launched, 9u);
+}
+
 TEST(TraceFile, Graphs_AreExplained) {
   const std::string text = explain(sample());
   for (const char* line :
@@ -167,7 +177,7 @@ TEST(TraceFile, Graphs_AreExplained) {
         "launches were not held back 7 times: the device had too little to do (12.5 us queued at most",
         "  2 launches held back and then launched one by one, 1 time because something else came and 1 time as",
         "than was expected 1 time, the last time: 'c' instead of 'b', launch 3\n",
-        "  launches 0 to 4: a graph since #5, launched 9 times\n",
+        "  launches 0 to 4: a graph since #5, made in 412.5 us, launched 9 times\n",
         "    plain, 9.0 us, put back as it takes 1.50 times as long as early: edges\n",
         "    early, 6.0 us, kept: starts early\n", "    not by-block: line 7: indirect\n",
         "  launch 5: no graph: too few launches in a row\n"})

@@ -101,6 +101,7 @@ Context::~Context() {
     for (CUevent event : free) driver_->cuEventDestroy(event);
   for (std::byte* memory : free_staging_) driver_->cuMemFreeHost(memory);
   for (void* page : word_pages_) driver_->cuMemFreeHost(page);
+  if (upload_stream_ != nullptr) driver_->cuStreamDestroy(upload_stream_);
   driver_->cuCtxSetCurrent(nullptr);
   driver_->cuDevicePrimaryCtxRelease(device_);
 }
@@ -226,6 +227,14 @@ void Context::give_word(HostWord word) const {
   if (!word) return;
   const std::lock_guard lock(mutex_);
   free_words_.push_back(word);
+}
+
+Result<CUstream> Context::upload_stream() const {
+  const std::lock_guard lock(mutex_);
+  if (upload_stream_ == nullptr)
+    PERGOLA_TRY(check(driver_->cuStreamCreate(&upload_stream_, CU_STREAM_NON_BLOCKING),
+                      "creating a stream for uploads of graphs"));
+  return upload_stream_;
 }
 
 Result<std::byte*> Context::take_staging() const {

@@ -81,6 +81,9 @@ class Context {
   bool has_waited_for_value() const { return has_waited_for_value_.load(std::memory_order_relaxed); }
   void note_wait_for_value() const { has_waited_for_value_.store(true, std::memory_order_relaxed); }
 
+  // Where graphs are brought to the device before anybody launches them; made when it is first asked for.
+  Result<CUstream> upload_stream() const;
+
   // Page-locked staging memory of kStagingBytes, kept till the end of the context: cuMemFreeHost waits for all work.
   static constexpr std::size_t kStagingBytes = std::size_t{2} << 20;
   Result<std::byte*> take_staging() const;
@@ -108,12 +111,13 @@ class Context {
 
   mutable std::atomic<bool> has_waited_for_value_{false};  // relaxed: it orders nothing
   mutable std::atomic<bool> lost_{false};  // release by the first loser, after cause_; acquire by readers
-  mutable std::mutex mutex_;               // guards the six below
+  mutable std::mutex mutex_;               // guards the seven below
   mutable Status cause_;
   mutable std::vector<CUevent> free_events_[2];  // [timed]
   mutable std::vector<std::byte*> free_staging_;
   mutable std::vector<HostWord> free_words_;
   mutable std::vector<void*> word_pages_;
+  mutable CUstream upload_stream_ = nullptr;
   const std::shared_ptr<Residents> residents_;
   mutable std::shared_mutex ranges_mutex_;  // guards host_ranges_
   mutable std::map<const std::byte*, HostRange> host_ranges_;

@@ -572,6 +572,26 @@ TEST_F(CudaDevice, GraphNodesThatStartEarly_HaveProgrammaticEdges) {
   EXPECT_EQ(device->instantiate(chain(false)).code(), Code::kResourceExhausted);
 }
 
+// By whoever makes it, so that nobody's first launch does. A driver that refuses makes no graph.
+TEST_F(CudaDevice, Graph_IsBroughtToTheDeviceWhenItIsMade) {
+  const DevicePtr device = open();
+  const BufferPtr a = *device->allocate(64, MemoryKind::kDevice);
+  const auto instantiate = [&] {
+    GraphSpec spec;
+    spec.nodes.push_back({FillNode{a, 0, 64, 5, 4}, {}});
+    return device->instantiate(std::move(spec));
+  };
+  const int before = control().calls("cuGraphUpload");
+  ASSERT_TRUE(instantiate().ok());
+  EXPECT_EQ(control().calls("cuGraphUpload"), before + 1);
+  control().fail("cuGraphUpload", cuda::CUDA_ERROR_OUT_OF_MEMORY, 0);
+  const auto refused = instantiate();
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.message().find("bringing a graph of 1 nodes to the device"), std::string::npos)
+      << refused.message();
+  EXPECT_TRUE(instantiate().ok());
+}
+
 TEST_F(CudaDevice, Graph_RunsOftenAndTakesNewParameters) {
   const DevicePtr device = open();
   Queue& queue = queue_of(device);

@@ -138,6 +138,11 @@ Result<std::unique_ptr<CudaGraph>> CudaGraph::create(const ContextPtr& context, 
   }
   PERGOLA_TRY(context->check(driver.cuGraphInstantiateWithFlags(&state->executable, state->graph, 0),
                              fmt::format("instantiating a graph of {} nodes", state->nodes.size())));
+  if (driver.cuGraphUpload != nullptr) {  // else the first launch does it, whose caller waits for that
+    PERGOLA_ASSIGN(const CUstream stream, context->upload_stream());
+    PERGOLA_TRY(context->check(driver.cuGraphUpload(state->executable, stream),
+                               "bringing a graph of {} nodes to the device", state->nodes.size()));
+  }
   return std::unique_ptr<CudaGraph>(new CudaGraph(std::move(state)));
 }
 

@@ -565,6 +565,7 @@ FAKE cuGraphLaunch(CUgraphExec executable, CUstream stream) {
   for (CUgraphNode node : executable->order) stream->push(executable->work[node]);
   return CUDA_SUCCESS;
 }
+FAKE cuGraphUpload(CUgraphExec, CUstream) { return fake().enter("cuGraphUpload"); }
 FAKE cuGraphExecDestroy(CUgraphExec executable) {
   delete executable;
   return CUDA_SUCCESS;
