@@ -230,10 +230,17 @@ void Context::give_word(HostWord word) const {
 }
 
 Result<CUstream> Context::upload_stream() const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (upload_stream_ != nullptr) return upload_stream_;
+  }
+  CUstream made = nullptr;  // without the lock, which check() takes where the GPU is lost
+  PERGOLA_TRY(check(driver_->cuStreamCreate(&made, CU_STREAM_NON_BLOCKING), "creating a stream for uploads of graphs"));
   const std::lock_guard lock(mutex_);
   if (upload_stream_ == nullptr)
-    PERGOLA_TRY(check(driver_->cuStreamCreate(&upload_stream_, CU_STREAM_NON_BLOCKING),
-                      "creating a stream for uploads of graphs"));
+    upload_stream_ = made;
+  else
+    driver_->cuStreamDestroy(made);  // another thread was first
   return upload_stream_;
 }
 

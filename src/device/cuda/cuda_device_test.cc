@@ -705,7 +705,7 @@ TEST_F(CudaDevice, EveryDriverCall_MayFail) {
         "cuEventSynchronize", "cuEventElapsedTime", "cuLibraryLoadData", "cuLibraryGetModule",
         "cuModuleGetFunction", "cuModuleGetGlobal", "cuFuncLoad", "cuFuncGetAttribute", "cuFuncSetAttribute",
         "cuOccupancyMaxActiveBlocksPerMultiprocessor", "cuGraphCreate", "cuGraphAddMemcpyNode", "cuGraphAddMemsetNode",
-        "cuGraphAddEmptyNode", "cuGraphInstantiateWithFlags", "cuGraphLaunch"})
+        "cuGraphAddEmptyNode", "cuGraphInstantiateWithFlags", "cuGraphUpload", "cuGraphLaunch"})
     for (const int result : {int{cuda::CUDA_ERROR_UNKNOWN}, int{cuda::CUDA_ERROR_LAUNCH_FAILED}})
       for (int skip = 0; skip < 3; ++skip) {
         control().reset();
