@@ -1,0 +1,66 @@
+// Launches of one kernel that need nothing of each other become one launch, whose blocks are those of all of them. A
+// node of a graph that starts beside others, or joins them, costs a microsecond or two; a block of a larger grid next
+// to nothing.
+//
+//   .entry k(.param .u64 x)            .entry k(.param .align 8 .b8 k_launches[n * 8])      an element for each launch
+//                                        %element = k_launches + 8 * %ctaid.z
+//   ld.param.u64 %rd1, [x];              ld.param.u64 %rd1, [%element];
+//   mov.u32 %r1, %ctaid.x;               mov.u32 %r1, %ctaid.x;                             the launch's own
+//   mov.u32 %r2, %ctaid.z;               mov.u32 %r2, 0;                                    grids have one layer
+//
+// The grid is as wide and as high as the largest of the launches' grids, and their layers lie one behind the other:
+//
+//   grids       3 x 2    3 x 2    2 x 2          merged    3 x 2 x 3        z = 0   1   2
+//                                                          blocks outside of   ###  ###  ##.
+//                                                          their own leave:    ###  ###  ##.
+//
+// Parameters stay in .param, which a GPU reads as constants with an index (PTX ISA 5.1.6.1). Blocks start in the order
+// of the launches, as far as devices start blocks in order. Nothing else of a launch can be seen in its blocks:
+// launches that may run at once could have shared the device before.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string_view>
+
+#include "src/base/result.h"
+#include "src/ptx/module.h"
+#include "src/ptx/signature.h"
+
+namespace pergola::transform {
+
+struct MergedShape {
+  std::uint32_t launches = 2;  // that the array has room for
+  // Some grid has several layers: each launch has as many as the one with most.
+  bool deep = false;
+  // Grids differ: blocks outside of their launch's own leave at once.
+  bool bounded = false;
+
+  bool has_header() const { return deep || bounded; }
+  auto operator<=>(const MergedShape&) const = default;
+};
+
+// The begin of an element of the array where the shape has headers; a launch's parameters follow, laid out as for a
+// launch.
+struct MergedHeader {
+  std::uint32_t grid_x = 1, grid_y = 1, grid_z = 1;  // the launch's own
+  std::uint32_t depth = 1;                           // layers of each launch in the merged grid
+};
+
+struct MergedLayout {
+  std::uint32_t align_bytes = 1, parameters_offset = 0, stride_bytes = 0;
+};
+// Of the array of merged launches of a kernel with that signature.
+MergedLayout merged_layout(const ptx::KernelSignature& signature, const MergedShape& shape);
+
+// Leaves `kernel` as the module's only entry, with the array as its one parameter. Needs a module that the verifier has
+// passed, and leaves one. The module, loaded, has variables of its own: the caller makes sure that nobody writes those
+// that the kernel uses.
+//
+// kNotFound without such a kernel; kUnsupported, with file and line, where blocks could tell, or an instruction is not
+// understood that may: with griddepcontrol, grid-wide barriers, clusters, %gridid, parameters that are used otherwise
+// than by loading them or taking their address, and functions that ask for what only the kernel can be told. The module
+// is unspecified then. Thread-compatible.
+Status merge_launches(ptx::Module& module, std::string_view kernel, const MergedShape& shape);
+
+}  // namespace pergola::transform
