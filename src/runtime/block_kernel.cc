@@ -82,16 +82,16 @@ Result<ptx::Module> BlockKernel::transformed(const transform::BlockSignalOptions
   return module;
 }
 
-Result<BlockKernel::Form> BlockKernel::load(const ptx::Module& module) const {
+Result<BlockKernel::Form> BlockKernel::load(const ptx::Module& module, const std::string& name) const {
   const std::string text = ptx::print(module);
   PERGOLA_ASSIGN(device::ModulePtr loaded, device_->load({&module, text, source_name_}));
-  PERGOLA_ASSIGN(const device::Kernel* kernel, loaded->kernel(kernel_));
+  PERGOLA_ASSIGN(const device::Kernel* kernel, loaded->kernel(name));
   return Form{std::move(loaded), kernel, std::nullopt};
 }
 
 Result<BlockKernel::Form> BlockKernel::compile(const transform::BlockSignalOptions& options) const {
   PERGOLA_ASSIGN(const ptx::Module module, transformed(options));
-  PERGOLA_ASSIGN(Form form, load(module));
+  PERGOLA_ASSIGN(Form form, load(module, kernel_));
   if (options.has_links()) form.links_offset_bytes = form.kernel->signature().parameters.back().offset_bytes;
   return form;
 }
@@ -101,7 +101,7 @@ Result<BlockKernel::Form> BlockKernel::compile(const transform::MergedShape& sha
   PERGOLA_ASSIGN(ptx::Module module, ptx::parse(*ptx_, source_name_));
   PERGOLA_TRY(transform::merge_launches(module, kernel_, shape));
   PERGOLA_TRY(ptx::verify(module));
-  return load(module);
+  return load(module, transform::merged_kernel(kernel_));
 }
 
 }  // namespace pergola::runtime

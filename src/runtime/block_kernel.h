@@ -59,7 +59,7 @@ class BlockKernel {
   Result<ptx::Module> transformed(const transform::BlockSignalOptions& options) const;
   Result<Form> compile(const transform::BlockSignalOptions& options) const;
   Result<Form> compile(const transform::MergedShape& shape) const;
-  Result<Form> load(const ptx::Module& module) const;
+  Result<Form> load(const ptx::Module& module, const std::string& kernel) const;
   Result<Body> make_body(bool is_one_warp, const std::vector<std::uint32_t>& constant_lines) const;
   Status check_variables() const;
 

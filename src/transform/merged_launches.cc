@@ -329,6 +329,7 @@ Status merge_launches(ptx::Module& module, std::string_view kernel, const Merged
     if (function != nullptr && function->has_body && reached.contains(function->name))
       PERGOLA_TRY(LaunchMerger(module, *function, signature, shape).run());
   }
+  module.find_function(kernel)->name = merged_kernel(kernel);
   return {};
 }
 

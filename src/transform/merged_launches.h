@@ -2,7 +2,7 @@
 // node of a graph that starts beside others, or joins them, costs a microsecond or two; a block of a larger grid next
 // to nothing.
 //
-//   .entry k(.param .u64 x)            .entry k(.param .align 8 .b8 k_launches[n * 8])      an element for each launch
+//   .entry k(.param .u64 x)            .entry k_merged(.param .align 8 .b8 k_launches[n * 8])     one for each launch
 //                                        %element = k_launches + 8 * %ctaid.z
 //   ld.param.u64 %rd1, [x];              ld.param.u64 %rd1, [%element];
 //   mov.u32 %r1, %ctaid.x;               mov.u32 %r1, %ctaid.x;                             the launch's own
@@ -21,6 +21,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "src/base/result.h"
@@ -53,9 +54,14 @@ struct MergedLayout {
 // Of the array of merged launches of a kernel with that signature.
 MergedLayout merged_layout(const ptx::KernelSignature& signature, const MergedShape& shape);
 
-// Leaves `kernel` as the module's only entry, with the array as its one parameter. Needs a module that the verifier has
-// passed, and leaves one. The module, loaded, has variables of its own: the caller makes sure that nobody writes those
-// that the kernel uses.
+// What the kernel is called once its launches are merged: profilers tell them apart.
+inline std::string merged_kernel(std::string_view kernel) {
+  return std::string(kernel) + "_merged";
+}
+
+// Leaves `kernel` as the module's only entry, as merged_kernel(), with the array as its one parameter. Needs a module
+// that the verifier has passed, and leaves one. The module, loaded, has variables of its own: the caller makes sure
+// that nobody writes those that the kernel uses.
 //
 // kNotFound without such a kernel; kUnsupported, with file and line, where blocks could tell, or an instruction is not
 // understood that may: with griddepcontrol, grid-wide barriers, clusters, %gridid, parameters that are used otherwise

@@ -50,7 +50,7 @@ TEST(MergedLaunches, TheKernel_HasAnArrayOfItsParameters) {
        {std::pair(MergedShape{.launches = 3}, 3 * 48u), {kDeep, 4 * 64u}, {kBounded, 4 * 64u}}) {
     const Result<ptx::Module> module = merged(mergeable("ld.param.f32 %f1, [f];"), shape);
     ASSERT_TRUE(module.ok()) << module.message();
-    const auto signature = ptx::signature(*module, *module->find_function("k"));
+    const auto signature = ptx::signature(*module, *module->find_function("k_merged"));
     ASSERT_TRUE(signature.ok()) << signature.message();
     ASSERT_EQ(signature->parameters.size(), 1u);
     EXPECT_EQ(signature->parameter_bytes, bytes);

@@ -117,6 +117,7 @@ Result<Memory> run_case(device::Device& device, const Case& test, Form form) {
   if (form != Form::kAsWritten) {
     PERGOLA_TRY(transform_into(parsed, name, test, form));
     text = ptx::print(parsed);
+    if (is_merged(form)) name = transform::merged_kernel(name);
   }
   PERGOLA_ASSIGN(device::ModulePtr module, device.load({&parsed, text, test.path}));
   PERGOLA_ASSIGN(const device::Kernel* kernel, module->kernel(name));
