@@ -235,7 +235,7 @@ TEST_F(MergedLowering, Layers_LieOneBehindTheOther) {
   ASSERT_EQ(work_of(made, 0).parameters.size(), 2 * 32u);
   header = reinterpret_cast<const transform::MergedHeader*>(work_of(made, 0).parameters.data() + 32);
   EXPECT_EQ(header->grid_z, 3u);
-  EXPECT_EQ(header->depth, 4u);
+  EXPECT_EQ(header->place, 4u);
 }
 
 TEST_F(MergedLowering, ParametersOfALaunch_HaveALimit) {

@@ -1,10 +1,12 @@
 #include "src/transform/merged_launches.h"
 
 #include <algorithm>
+#include <bit>
 #include <set>
 #include <string>
 
 #include "src/analysis/call_graph.h"
+#include "src/base/check.h"
 #include "src/ptx/printer.h"
 #include "src/ptx/semantics.h"
 #include "src/transform/body_editor.h"
@@ -24,8 +26,8 @@ using ptx::Special;
 using ptx::Statement;
 using ptx::Type;
 
-// The launch's own %ctaid.z and %nctaid, and where its parameters are.
-constexpr const char* kBlockZ = "%pergola_launch_block_z";
+// The launch's own %ctaid and %nctaid, where they are not the merged one's, and where its parameters are.
+constexpr const char* kBlock[] = {"%pergola_launch_block_x", "%pergola_launch_block_y", "%pergola_launch_block_z"};
 constexpr const char* kGrid[] = {"%pergola_launch_grid_x", "%pergola_launch_grid_y", "%pergola_launch_grid_z"};
 constexpr const char* kParameters = "%pergola_launch_parameters";
 
@@ -92,7 +94,7 @@ class LaunchMerger {
       else
         PERGOLA_TRY(rewrite(*in, statement.location, body));
     }
-    const std::string begin = function_.is_entry ? begin_of_kernel() : begin_of_function();
+    const std::string begin = function_.is_entry ? begin_of_kernel() : constants();
     PERGOLA_ASSIGN(const Statements head, editor_.statements(begin, {}, function_.location));
     function_.body = editor_.declarations();
     function_.body.insert(function_.body.end(), head.begin(), head.end());
@@ -211,15 +213,23 @@ class LaunchMerger {
     return {};
   }
 
+  enum class Source : std::uint8_t { kHardware, kConstant, kHeader };
+  // Where a component of the launch's own %ctaid or %nctaid comes from.
+  Source source_of(bool is_grid, int axis) const {
+    if (axis > 2) return Source::kHardware;
+    if (shape_.flat) return axis == 0 || shape_.deep ? Source::kHeader : Source::kConstant;
+    if (axis == 2) return shape_.deep ? Source::kHeader : Source::kConstant;
+    return is_grid && shape_.bounded ? Source::kHeader : Source::kHardware;
+  }
+
   // What stands for a component of %ctaid or %nctaid.
   Result<Operand> own(const Operand& index, const Instruction& in, const ptx::Location& location) {
     const bool is_grid = index.special == Special::kNctaid;
-    if (index.component == 3) return index;
-    if (index.component < 2 && !(is_grid && shape_.bounded)) return index;
-    const bool is_constant = index.component == 2 && !shape_.deep;
-    if (!is_constant && !function_.is_entry)
+    const Source source = source_of(is_grid, index.component);
+    if (source == Source::kHardware) return index;
+    if (source == Source::kHeader && !function_.is_entry)
       return refuse(in, location, "asks in a function for what only the kernel knows; have it inlined");
-    return Operand::make_register(editor_.declare(is_grid ? kGrid[index.component] : kBlockZ, Type::kB32));
+    return Operand::make_register(editor_.declare((is_grid ? kGrid : kBlock)[index.component], Type::kB32));
   }
 
   // ---- The begin
@@ -229,40 +239,74 @@ class LaunchMerger {
                        [&](const ptx::Register& known) { return known.name == name; });
   }
 
-  std::string begin_of_function() const {
+  // Of what the body reads.
+  std::string constants() const {
     std::string text;
-    if (is_declared(kBlockZ)) text += fmt::format("mov.u32 {}, 0;\n", kBlockZ);
-    if (is_declared(kGrid[2])) text += fmt::format("mov.u32 {}, 1;\n", kGrid[2]);
+    for (int axis = 0; axis < 3; ++axis) {
+      if (source_of(false, axis) == Source::kConstant && is_declared(kBlock[axis]))
+        text += fmt::format("mov.u32 {}, 0;\n", kBlock[axis]);
+      if (source_of(true, axis) == Source::kConstant && is_declared(kGrid[axis]))
+        text += fmt::format("mov.u32 {}, 1;\n", kGrid[axis]);
+    }
     return text;
   }
 
   std::string begin_of_kernel() {
-    for (int axis = 0; axis < 3 && shape_.bounded; ++axis)
-      if (axis < 2 || shape_.deep) editor_.declare(kGrid[axis], Type::kB32);
-    if (shape_.deep) editor_.declare(kBlockZ, Type::kB32);
+    for (int axis = 0; axis < 3; ++axis) {
+      if (source_of(false, axis) == Source::kHeader) editor_.declare(kBlock[axis], Type::kB32);
+      if (source_of(true, axis) == Source::kHeader) editor_.declare(kGrid[axis], Type::kB32);
+    }
     editor_.declare(kParameters, Type::kB64);
-    std::string text = shape_.deep ? "" : begin_of_function();
-    text += ".reg .b32 %launch, %depth, %x, %y; .reg .b64 %element; .reg .pred %p;\nmov.u32 %launch, %ctaid.z;\n";
+    std::string text = constants() + ".reg .b32 %launch, %place, %x, %y; .reg .b64 %element; .reg .pred %p;\n";
+    text += shape_.flat ? find_in_row() : find_by_layer();
+    return text + fmt::format("add.s64 {}, %element, {};\n", kParameters, layout_.parameters_offset);
+  }
+
+  // Headers of %element.
+  std::string load_grid(int axis) const {
+    return fmt::format("ld.param.u32 {}, [%element+{}];\n", kGrid[axis], 4 * axis);
+  }
+
+  std::string find_by_layer() const {
+    std::string text = "mov.u32 %launch, %ctaid.z;\n";
     if (shape_.deep) {
-      text += fmt::format("ld.param.u32 %depth, [{}+12];\n", array_name());
-      text += "div.u32 %launch, %launch, %depth;\nmul.lo.u32 %y, %launch, %depth;\nmov.u32 %x, %ctaid.z;\n";
-      text += fmt::format("sub.u32 {}, %x, %y;\n", kBlockZ);
-      if (!shape_.bounded && is_declared(kGrid[2])) text += fmt::format("mov.u32 {}, %depth;\n", kGrid[2]);
+      text += fmt::format("ld.param.u32 %place, [{}+12];\n", array_name());
+      text += "div.u32 %launch, %launch, %place;\nmul.lo.u32 %y, %launch, %place;\nmov.u32 %x, %ctaid.z;\n";
+      text += fmt::format("sub.u32 {}, %x, %y;\n", kBlock[2]);
+      if (!shape_.bounded) text += fmt::format("mov.u32 {}, %place;\n", kGrid[2]);
     }
     text += fmt::format("mov.b64 %element, {};\nmad.wide.u32 %element, %launch, {}, %element;\n", array_name(),
                         layout_.stride_bytes);
     if (shape_.bounded) text += leaves_outside();
-    return text + fmt::format("add.s64 {}, %element, {};\n", kParameters, layout_.parameters_offset);
+    return text;
   }
 
   std::string leaves_outside() const {
     std::string text;
     for (int axis = 0; axis < (shape_.deep ? 3 : 2); ++axis) {
-      text += fmt::format("ld.param.u32 {}, [%element+{}];\n", kGrid[axis], 4 * axis);
+      text += load_grid(axis);
       if (axis < 2) text += fmt::format("mov.u32 %x, %ctaid.{};\n", "xy"[axis]);
-      text += fmt::format("setp.ge.u32 %p, {}, {};\n@%p ret;\n", axis < 2 ? "%x" : kBlockZ, kGrid[axis]);
+      text += fmt::format("setp.ge.u32 %p, {}, {};\n@%p ret;\n", axis < 2 ? "%x" : kBlock[2], kGrid[axis]);
     }
     return text;
+  }
+
+  // The last element whose first block is not behind this one.
+  std::string find_in_row() const {
+    std::string text = fmt::format("mov.u32 %x, %ctaid.x;\nmov.b64 %element, {};\n", array_name());
+    for (std::uint32_t step = shape_.launches / 2; step != 0; step /= 2)
+      text += fmt::format(
+          "ld.param.u32 %place, [%element+{}];\nsetp.ge.u32 %p, %x, %place;\n@%p add.s64 %element, %element, {};\n",
+          step * layout_.stride_bytes + 12, step * layout_.stride_bytes);
+    text += "ld.param.u32 %place, [%element+12];\nsub.u32 %x, %x, %place;\n" + load_grid(0);
+    if (!shape_.deep) return text + fmt::format("mov.u32 {}, %x;\n", kBlock[0]);
+    text += load_grid(1) + load_grid(2);
+    const auto split = [&](int axis) {  // %x becomes what is left for the axes behind
+      return fmt::format(
+          "div.u32 %y, %x, {1};\nmul.lo.u32 %launch, %y, {1};\nsub.u32 {0}, %x, %launch;\nmov.u32 %x, %y;\n",
+          kBlock[axis], kGrid[axis]);
+    };
+    return text + split(0) + split(1) + fmt::format("mov.u32 {}, %x;\n", kBlock[2]);
   }
 
   std::string array_name() const { return kernel_ + "_launches"; }
@@ -317,6 +361,7 @@ MergedLayout merged_layout(const ptx::KernelSignature& signature, const MergedSh
 }
 
 Status merge_launches(ptx::Module& module, std::string_view kernel, const MergedShape& shape) {
+  PERGOLA_CHECK(!shape.flat || (std::has_single_bit(shape.launches) && !shape.bounded));
   PERGOLA_TRY(leave_only_kernel(module, kernel));
   const Function& entry = *module.find_function(kernel);
   PERGOLA_TRY(check_entry(module, entry));

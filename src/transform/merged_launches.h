@@ -14,6 +14,10 @@
 //                                                          blocks outside of   ###  ###  ##.
 //                                                          their own leave:    ###  ###  ##.
 //
+// Grids that differ more are laid out flat, in one row, and a block looks for its launch by their first blocks:
+//
+//   grids       3        5        2              merged    10               ###|#####|##
+//
 // Parameters stay in .param, which a GPU reads as constants with an index (PTX ISA 5.1.6.1). Blocks start in the order
 // of the launches, as far as devices start blocks in order. Nothing else of a launch can be seen in its blocks:
 // launches that may run at once could have shared the device before.
@@ -36,8 +40,11 @@ struct MergedShape {
   bool deep = false;
   // Grids differ: blocks outside of their launch's own leave at once.
   bool bounded = false;
+  // Blocks lie in one row, launch by launch; `launches` is a power of two then. With `deep` some grid is more than a
+  // row, and a block's index is split by division.
+  bool flat = false;
 
-  bool has_header() const { return deep || bounded; }
+  bool has_header() const { return deep || bounded || flat; }
   auto operator<=>(const MergedShape&) const = default;
 };
 
@@ -45,7 +52,10 @@ struct MergedShape {
 // launch.
 struct MergedHeader {
   std::uint32_t grid_x = 1, grid_y = 1, grid_z = 1;  // the launch's own
-  std::uint32_t depth = 1;                           // layers of each launch in the merged grid
+  // Layers of each launch in the merged grid; where it is flat, the launch's first block: ascending, and of elements
+  // that no launch has kNoLaunch.
+  std::uint32_t place = 1;
+  static constexpr std::uint32_t kNoLaunch = ~std::uint32_t{0};
 };
 
 struct MergedLayout {

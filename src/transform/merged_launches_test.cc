@@ -116,9 +116,9 @@ TEST(MergedLaunches, OfOneLayerAndOneSize_HaveTheirGridsAsItIs) {
 
 TEST(MergedLaunches, OfSeveralLayers_Divide) {
   const std::string text = merged_text(kReadsAll, kDeep);
-  EXPECT_THAT(text, HasSubstr("ld.param.u32 %depth, [k_launches+12];"));
-  EXPECT_THAT(text, HasSubstr("div.u32 %launch, %launch, %depth;"));
-  EXPECT_THAT(text, HasSubstr("mov.u32 %pergola_launch_grid_z, %depth;"));
+  EXPECT_THAT(text, HasSubstr("ld.param.u32 %place, [k_launches+12];"));
+  EXPECT_THAT(text, HasSubstr("div.u32 %launch, %launch, %place;"));
+  EXPECT_THAT(text, HasSubstr("mov.u32 %pergola_launch_grid_z, %place;"));
   EXPECT_THAT(text, HasSubstr("mov.u32 %r3, %nctaid.x;"));
   EXPECT_THAT(text, Not(HasSubstr("setp")));
 }
@@ -132,6 +132,20 @@ TEST(MergedLaunches, OfSeveralSizes_LeaveOutside) {
   EXPECT_THAT(flat, Not(HasSubstr("div.u32")));
   EXPECT_THAT(deep, HasSubstr("ld.param.u32 %pergola_launch_grid_z, [%element+8];"));
   EXPECT_THAT(deep, HasSubstr("setp.ge.u32 %p, %pergola_launch_block_z, %pergola_launch_grid_z;"));
+}
+
+TEST(MergedLaunches, InARow_LookForTheirLaunch) {
+  const std::string row = merged_text(kReadsAll, {.launches = 4, .flat = true});
+  EXPECT_THAT(row, HasSubstr("ld.param.u32 %place, [%element+140];\n    setp.ge.u32 %p, %x, %place;\n"
+                             "    @%p add.s64 %element, %element, 128;"));
+  EXPECT_THAT(row, HasSubstr("@%p add.s64 %element, %element, 64;"));
+  EXPECT_THAT(row, HasSubstr("mov.u32 %r1, %pergola_launch_block_x;"));
+  EXPECT_THAT(row, HasSubstr("mov.u32 %pergola_launch_block_z, 0;"));
+  EXPECT_THAT(row, HasSubstr("mov.u32 %pergola_launch_grid_y, 1;"));
+  EXPECT_THAT(row, Not(HasSubstr("div.u32")));
+  const std::string deep = merged_text(kReadsAll, {.launches = 4, .deep = true, .flat = true});
+  EXPECT_THAT(deep, HasSubstr("div.u32 %y, %x, %pergola_launch_grid_x;"));
+  EXPECT_THAT(deep, HasSubstr("ld.param.u32 %pergola_launch_grid_z, [%element+8];"));
 }
 
 TEST(MergedLaunches, VectorsOfIndices_AreMovedByComponents) {

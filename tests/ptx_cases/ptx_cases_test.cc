@@ -1,6 +1,6 @@
 // Runs every tests/ptx/*.ptx on every device that is here: all tiers of the CPU device, or the GPU that
 // PERGOLA_DEVICE names. One test a file and device: Ptx/interpreter.atomics. PtxInABlock is the same kernel with its
-// parameters in memory (transform/parameter_block.h), which leaves the same; PtxMerged and PtxMergedInALargerGrid as one of
+// parameters in memory (transform/parameter_block.h), which leaves the same; PtxMerged, ...InALargerGrid and ...InARow as one of
 // several launches that are one (transform/merged_launches.h).
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ class CaseTest : public testing::Test {
     return error.code == Code::kUnsupported && is_merged() &&
            error.message.find("cannot be merged: ") != std::string::npos;
   }
-  bool is_merged() const { return form_ == Form::kMerged || form_ == Form::kMergedInALargerGrid; }
+  bool is_merged() const { return form_ != Form::kAsWritten && form_ != Form::kInABlock; }
 
   device::DevicePtr device_;
   std::string device_name_, path_;
@@ -66,7 +66,8 @@ void register_cases() {
     for (const auto& [suite, form] : {std::pair("Ptx", Form::kAsWritten),
                                       {"PtxInABlock", Form::kInABlock},
                                       {"PtxMerged", Form::kMerged},
-                                      {"PtxMergedInALargerGrid", Form::kMergedInALargerGrid}})
+                                      {"PtxMergedInALargerGrid", Form::kMergedInALargerGrid},
+                                      {"PtxMergedInARow", Form::kMergedInARow}})
       for (const std::string& path : paths)
         testing::RegisterTest(fmt::format("{}/{}", suite, name).c_str(), std::filesystem::path(path).stem().c_str(),
                               nullptr, nullptr, __FILE__, __LINE__,

@@ -74,9 +74,11 @@ Result<Prepared> prepare(device::Device& device, device::Queue& queue, const Cas
   return made;
 }
 
-bool is_merged(Form form) { return form == Form::kMerged || form == Form::kMergedInALargerGrid; }
+bool is_merged(Form form) { return form != Form::kAsWritten && form != Form::kInABlock; }
 
 transform::MergedShape shape_of(const Case& test, Form form) {
+  const device::Dim3& grid = test.config.grid;
+  if (form == Form::kMergedInARow) return {.launches = 4, .deep = grid.y * grid.z > 1, .flat = true};
   return {.launches = kMergedLaunches, .deep = test.config.grid.z > 1, .bounded = form == Form::kMergedInALargerGrid};
 }
 
@@ -93,11 +95,18 @@ std::vector<std::byte> merged_parameters(const std::vector<Prepared>& launches, 
   const transform::MergedLayout layout = transform::merged_layout(signature, shape);
   const device::Dim3 own = config.grid;
   if (shape.bounded) config.grid = {own.x + 1, own.y + 1, own.z + (shape.deep ? 1 : 0)};
-  const transform::MergedHeader header{own.x, own.y, own.z, config.grid.z};
+  transform::MergedHeader header{own.x, own.y, own.z, config.grid.z};
   config.grid.z *= kMergedLaunches;
-  std::vector<std::byte> all(std::size_t{kMergedLaunches} * layout.stride_bytes);
-  for (std::size_t n = 0; n < launches.size(); ++n) {
+  if (shape.flat) config.grid = {static_cast<std::uint32_t>(own.count()) * kMergedLaunches, 1, 1};
+  std::vector<std::byte> all(std::size_t{shape.launches} * layout.stride_bytes);
+  for (std::size_t n = 0; n < shape.launches; ++n) {
     std::byte* const at = all.data() + n * layout.stride_bytes;
+    if (shape.flat) header.place = static_cast<std::uint32_t>(own.count() * n);
+    if (n >= launches.size()) {
+      header.place = transform::MergedHeader::kNoLaunch;
+      std::memcpy(at, &header, sizeof header);
+      continue;
+    }
     if (shape.has_header()) std::memcpy(at, &header, sizeof header);
     std::copy(launches[n].parameters.begin(), launches[n].parameters.end(), at + layout.parameters_offset);
   }
