@@ -32,10 +32,18 @@ Result<BlockKernel::Form> BlockKernel::form(const transform::BlockSignalOptions&
 }
 
 Result<BlockKernel::Form> BlockKernel::merged(const transform::MergedShape& shape) {
+  PERGOLA_ASSIGN(const ModulePart module, merged_module(shape));
   const std::lock_guard lock(mutex_);
   const auto known = merged_.find(shape);
   if (known != merged_.end()) return known->second;
-  return merged_.emplace(shape, compile(shape)).first->second;
+  return merged_.emplace(shape, load(*module, transform::merged_kernel(kernel_))).first->second;
+}
+
+Result<BlockKernel::ModulePart> BlockKernel::merged_module(const transform::MergedShape& shape) {
+  const std::lock_guard lock(mutex_);
+  const auto known = merged_modules_.find(shape);
+  if (known != merged_modules_.end()) return known->second;
+  return merged_modules_.emplace(shape, make_merged(shape)).first->second;
 }
 
 Result<std::unique_ptr<const BlockKernel::Analysed>> BlockKernel::analyse() const {
@@ -96,12 +104,12 @@ Result<BlockKernel::Form> BlockKernel::compile(const transform::BlockSignalOptio
   return form;
 }
 
-Result<BlockKernel::Form> BlockKernel::compile(const transform::MergedShape& shape) const {
+Result<BlockKernel::ModulePart> BlockKernel::make_merged(const transform::MergedShape& shape) const {
   PERGOLA_TRY(check_variables());
   PERGOLA_ASSIGN(ptx::Module module, ptx::parse(*ptx_, source_name_));
   PERGOLA_TRY(transform::merge_launches(module, kernel_, shape));
   PERGOLA_TRY(ptx::verify(module));
-  return load(module, transform::merged_kernel(kernel_));
+  return std::make_shared<const ptx::Module>(std::move(module));
 }
 
 }  // namespace pergola::runtime

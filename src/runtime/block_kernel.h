@@ -53,12 +53,16 @@ class BlockKernel {
   Result<Body> fused_body(bool is_one_warp, const std::vector<std::uint32_t>& constant_lines);
   // Several of its launches as one: what transform::merge_launches() or the device says, the same every time.
   Result<Form> merged(const transform::MergedShape& shape);
+  // The module of that, to be joined with others (transform/joined_kernels.h). Shared, never null.
+  using ModulePart = std::shared_ptr<const ptx::Module>;
+  Result<ModulePart> merged_module(const transform::MergedShape& shape);
+  const std::string& name() const { return kernel_; }
 
  private:
   Result<std::unique_ptr<const Analysed>> analyse() const;
   Result<ptx::Module> transformed(const transform::BlockSignalOptions& options) const;
   Result<Form> compile(const transform::BlockSignalOptions& options) const;
-  Result<Form> compile(const transform::MergedShape& shape) const;
+  Result<ModulePart> make_merged(const transform::MergedShape& shape) const;
   Result<Form> load(const ptx::Module& module, const std::string& kernel) const;
   Result<Body> make_body(bool is_one_warp, const std::vector<std::uint32_t>& constant_lines) const;
   Status check_variables() const;
@@ -71,6 +75,7 @@ class BlockKernel {
   std::optional<Status> can_wait_;
   std::map<transform::BlockSignalOptions, Result<Form>> forms_;
   std::map<transform::MergedShape, Result<Form>> merged_;
+  std::map<transform::MergedShape, Result<ModulePart>> merged_modules_;
   std::map<std::pair<bool, std::vector<std::uint32_t>>, Result<Body>> bodies_;
 };
 

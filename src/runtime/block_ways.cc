@@ -111,7 +111,7 @@ BlockWays::BlockWays(device::DevicePtr device, Blocks policy) : device_(std::mov
     case Blocks::kOff: break;
     case Blocks::kMeasured:
       if (device_->info().kind != device::DeviceKind::kCuda) break;
-      kinds_ = {Kind::kOrdered, Kind::kMerged, Kind::kEarly, Kind::kFusedBlock};
+      kinds_ = {Kind::kOrdered, Kind::kMerged, Kind::kMergedKernels, Kind::kEarly, Kind::kFusedBlock};
       if (has_clusters) kinds_.push_back(Kind::kFused);
       kinds_.push_back(Kind::kByBlock);
       break;
@@ -119,18 +119,20 @@ BlockWays::BlockWays(device::DevicePtr device, Blocks policy) : device_(std::mov
     case Blocks::kByBlock: kinds_ = {Kind::kByBlock}; break;
     case Blocks::kFused: kinds_ = {has_clusters ? Kind::kFused : Kind::kFusedBlock}; break;
     case Blocks::kMerged: kinds_ = {Kind::kMerged}; break;
+    case Blocks::kMergedKernels: kinds_ = {Kind::kMergedKernels}; break;
   }
 }
 
 std::string BlockWays::why_none() const {
   if (policy_ == Blocks::kOff) return "the policy is blocks=off";
-  return "ways are measured on NVIDIA GPUs only; blocks=early|by-block|fused|merged takes one";
+  return "ways are measured on NVIDIA GPUs only; blocks=early|by-block|fused|merged|merged-kernels takes one";
 }
 
 const char* BlockWays::name_of(Kind kind) {
   switch (kind) {
     case Kind::kOrdered: return "ordered";
     case Kind::kMerged: return "merged";
+    case Kind::kMergedKernels: return "merged-kernels";
     case Kind::kEarly: return "early";
     case Kind::kByBlock: return "by-block";
     case Kind::kFused: return "fused";
@@ -144,12 +146,14 @@ std::optional<GraphWay> BlockWays::way(std::size_t n, const device::GraphSpec& p
   const auto is_kernel = [](const device::GraphNode& node) {
     return std::holds_alternative<device::KernelNode>(node.work);
   };
-  if (kind != Kind::kOrdered && kind != Kind::kMerged && !std::all_of(plain.nodes.begin(), plain.nodes.end(), is_kernel))
+  const bool takes_copies = kind == Kind::kOrdered || kind == Kind::kMerged || kind == Kind::kMergedKernels;
+  if (!takes_copies && !std::all_of(plain.nodes.begin(), plain.nodes.end(), is_kernel))
     return refused(name_of(kind), "it has copies between the host and the device, and this way is for launches alone",
                    launches.size());
   switch (kind) {
     case Kind::kOrdered: return ordered(plain, launches);
-    case Kind::kMerged: return merged(plain, launches);
+    case Kind::kMerged: return merged(false, plain, launches);
+    case Kind::kMergedKernels: return merged(true, plain, launches);
     case Kind::kEarly: return early(false, plain, launches);
     case Kind::kByBlock: return early(true, plain, launches);
     case Kind::kFused: return fused(true, plain, launches);
@@ -172,12 +176,18 @@ std::optional<GraphWay> BlockWays::ordered(const device::GraphSpec& plain, Launc
                   std::move(*spec)};
 }
 
-std::optional<GraphWay> BlockWays::merged(const device::GraphSpec& plain, Launches launches) const {
-  Result<LoweredMerged> lowered = lower_merged(device_->info(), plain, kernels_of(launches));
-  const char* const name = name_of(Kind::kMerged);
+std::optional<GraphWay> BlockWays::merged(bool of_kernels, const device::GraphSpec& plain, Launches launches) const {
+  MergedOptions options;
+  options.different_kernels = of_kernels;
+  Result<LoweredMerged> lowered = lower_merged(*device_, plain, kernels_of(launches), options);
+  const char* const name = name_of(of_kernels ? Kind::kMergedKernels : Kind::kMerged);
   if (!lowered.ok()) return refused(name, lowered.message(), launches.size());
   if (lowered->groups.empty())
     return refused(name, "it would be the plain one" + counted(lowered->plain_reasons), launches.size());
+  const auto differs = [](const MergedGroup& group) { return group.in_a_row; };
+  if (of_kernels && policy_ == Blocks::kMeasured &&
+      std::none_of(lowered->groups.begin(), lowered->groups.end(), differs))
+    return refused(name, "it would be the same as merged" + counted(lowered->plain_reasons), launches.size());
   return GraphWay{name, summary(*lowered), std::move(lowered->spec)};
 }
 

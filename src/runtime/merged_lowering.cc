@@ -1,23 +1,19 @@
 #include "src/runtime/merged_lowering.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <functional>
 #include <map>
 #include <queue>
 #include <tuple>
 
 #include "src/base/check.h"
+#include "src/runtime/merged_nodes.h"
 
 namespace pergola::runtime {
 namespace {
 
 using device::KernelNode;
 using device::NodeId;
-using transform::MergedHeader;
-using transform::MergedLayout;
-using transform::MergedShape;
 
 // By node: nodes before it on the longest way from a root.
 std::vector<std::uint32_t> depths_of(const device::GraphSpec& plain) {
@@ -29,15 +25,15 @@ std::vector<std::uint32_t> depths_of(const device::GraphSpec& plain) {
   return depths;
 }
 
-// Launches that may become one, as they are added.
-struct Merge {
+// Launches of one kernel that may be one in layers, as they are added.
+struct Layers {
   std::vector<NodeId> launches;
   device::Dim3 most{0, 0, 0};  // of their grids, by axis
   std::uint64_t blocks = 0;    // of all
   bool same_grids = true;
 
-  Merge with(NodeId launch, const device::Dim3& grid) const {
-    Merge made = *this;
+  Layers with(NodeId launch, const device::Dim3& grid) const {
+    Layers made = *this;
     made.same_grids = launches.empty() || (same_grids && grid == most);
     made.launches.push_back(launch);
     made.most = {std::max(most.x, grid.x), std::max(most.y, grid.y), std::max(most.z, grid.z)};
@@ -46,23 +42,30 @@ struct Merge {
   }
   std::uint64_t layers() const { return std::uint64_t{most.z} * launches.size(); }
   std::uint64_t merged_blocks() const { return most.count() * launches.size(); }
-  MergedShape shape() const {
+  transform::MergedShape shape() const {
     return {.launches = static_cast<std::uint32_t>(launches.size()), .deep = most.z > 1, .bounded = !same_grids};
   }
 };
 
 class LaunchMerging {
  public:
-  LaunchMerging(const device::DeviceInfo& info, const device::GraphSpec& plain,
+  LaunchMerging(device::Device& device, const device::GraphSpec& plain,
                 std::span<const std::shared_ptr<BlockKernel>> kernels, const MergedOptions& options)
-      : info_(info), plain_(plain), kernels_(kernels), options_(options) {
+      : device_(device),
+        plain_(plain),
+        kernels_(kernels),
+        options_(options),
+        nodes_(device, options.most_parameter_bytes) {
     PERGOLA_CHECK(kernels.size() == plain.nodes.size());
   }
 
   Result<LoweredMerged> run() {
     result_.plain_reasons.resize(plain_.nodes.size());
     merged_.resize(plain_.nodes.size(), kNone);
-    for (const auto& [key, launches] : alike()) merge_of(launches);
+    if (options_.different_kernels)
+      merge_kernels();
+    else
+      for (const auto& [key, launches] : alike()) merge_in_layers(launches, std::string(kAlone));
     if (result_.groups.empty())
       result_.spec = plain_;
     else
@@ -72,6 +75,8 @@ class LaunchMerging {
 
  private:
   static constexpr std::size_t kNone = ~std::size_t{0};
+  static constexpr std::string_view kAlone =
+      "no other launch of its kernel in blocks like its own is as deep in the graph";
 
   const KernelNode& launch(NodeId node) const { return std::get<KernelNode>(plain_.nodes[node].work); }
 
@@ -110,83 +115,122 @@ class LaunchMerging {
            one.config.dynamic_shared_bytes == other.config.dynamic_shared_bytes;
   }
 
-  MergedLayout layout(const Merge& merge) const {
-    return transform::merged_layout(launch(merge.launches[0]).kernel->signature(), merge.shape());
+  AlikeLaunches borrowed(const std::vector<NodeId>& launches) const {
+    AlikeLaunches made{kernels_[launches[0]].get(), {}};
+    for (const NodeId node : launches) made.works.push_back(&launch(node));
+    return made;
   }
 
+  // ---- In layers: of one kernel
+
   // "": it fits.
-  std::string why_apart(const Merge& merge) const {
-    if (static_cast<double>(merge.merged_blocks()) > options_.most_blocks * static_cast<double>(merge.blocks))
+  std::string why_apart(const Layers& layers) const {
+    if (static_cast<double>(layers.merged_blocks()) > options_.most_blocks * static_cast<double>(layers.blocks))
       return fmt::format(
           "grids of its kernel's launches differ so much that one of all has more than {} times the blocks",
           options_.most_blocks);
-    if (merge.launches.size() * layout(merge).stride_bytes > options_.most_parameter_bytes)
+    const auto& signature = launch(layers.launches[0]).kernel->signature();
+    const std::size_t bytes = transform::merged_layout(signature, layers.shape()).stride_bytes;
+    if (layers.launches.size() * bytes > options_.most_parameter_bytes)
       return fmt::format("its parameters and those of another launch are more than {} bytes",
                          options_.most_parameter_bytes);
-    if (merge.layers() > info_.max_grid.z) return "one grid cannot have so many layers";
+    if (layers.layers() > device_.info().max_grid.z) return "one grid cannot have so many layers";
     return {};
   }
 
   // Larger grids first, so that grids of about one size are neighbours.
-  void merge_of(std::vector<NodeId> launches) {
+  void merge_in_layers(std::vector<NodeId> launches, std::string why_alone) {
     const auto size = [&](NodeId node) {
       const device::Dim3& grid = launch(node).config.grid;
       return std::tuple(grid.z, grid.y, grid.x);
     };
     std::stable_sort(launches.begin(), launches.end(), [&](NodeId a, NodeId b) { return size(a) > size(b); });
-    std::string why = "no other launch of its kernel in blocks like its own is as deep in the graph";
-    Merge merge;
+    Layers layers;
     for (const NodeId node : launches) {
       const device::Dim3& grid = launch(node).config.grid;
-      Merge larger = merge.with(node, grid);
-      std::string apart = merge.launches.empty() ? std::string() : why_apart(larger);
+      Layers larger = layers.with(node, grid);
+      std::string apart = layers.launches.empty() ? std::string() : why_apart(larger);
       if (apart.empty()) {
-        merge = std::move(larger);
+        layers = std::move(larger);
         continue;
       }
-      add(std::move(merge), apart);
-      why = std::move(apart);
-      merge = Merge().with(node, grid);
+      add_layers(std::move(layers.launches), apart);
+      why_alone = std::move(apart);
+      layers = Layers().with(node, grid);
     }
-    add(std::move(merge), why);
+    add_layers(std::move(layers.launches), why_alone);
   }
 
-  void add(Merge merge, const std::string& why_alone) {
-    Status status;
-    if (merge.launches.size() == 1)
-      result_.plain_reasons[merge.launches[0]] = why_alone;
-    else if (status = compile(merge); !status.ok())
-      for (const NodeId node : merge.launches) result_.plain_reasons[node] = status.message();
+  void add_layers(std::vector<NodeId> launches, const std::string& why_alone) {
+    if (launches.size() == 1) {
+      result_.plain_reasons[launches[0]] = why_alone;
+      return;
+    }
+    std::sort(launches.begin(), launches.end());
+    Result<KernelNode> node = nodes_.in_layers(borrowed(launches));
+    if (node.ok()) return add_group(launches, std::move(*node));
+    for (const NodeId each : launches) result_.plain_reasons[each] = node.message();
   }
 
-  Status compile(const Merge& merge) {
-    const MergedLayout layout = this->layout(merge);
-    MergedShape shape = merge.shape();
-    // Few sizes, so that few kernels are compiled.
-    shape.launches = std::min(std::bit_ceil(shape.launches), options_.most_parameter_bytes / layout.stride_bytes);
-    const NodeId first = *std::min_element(merge.launches.begin(), merge.launches.end());
-    PERGOLA_ASSIGN(const BlockKernel::Form form, kernels_[first]->merged(shape));
-    KernelNode work{form.module, form.kernel, launch(first).config, {}};
-    const std::uint32_t most = form.kernel->resources().max_threads_per_block;
-    if (most != 0 && work.config.block.count() > most)
-      return PERGOLA_ERROR(kResourceExhausted,
-                           "Kernel '{}' of several launches runs in blocks of {} threads at most, not {}.",
-                           form.kernel->signature().name, most, work.config.block.count());
-    work.config.grid = {merge.most.x, merge.most.y, static_cast<std::uint32_t>(merge.layers())};
-    work.parameters.resize(form.kernel->signature().parameter_bytes);
-    MergedGroup group{merge.launches, 0};
-    std::sort(group.launches.begin(), group.launches.end());
-    for (std::size_t n = 0; n < group.launches.size(); ++n) {
-      const KernelNode& one = launch(group.launches[n]);
-      std::byte* const at = work.parameters.data() + n * layout.stride_bytes;
-      const MergedHeader header{one.config.grid.x, one.config.grid.y, one.config.grid.z, merge.most.z};
-      if (shape.has_header()) std::memcpy(at, &header, sizeof header);
-      std::copy(one.parameters.begin(), one.parameters.end(), at + layout.parameters_offset);
-      merged_[group.launches[n]] = result_.groups.size();
-    }
+  void add_group(std::vector<NodeId> launches, KernelNode work, bool in_a_row = false) {
+    std::sort(launches.begin(), launches.end());
+    for (const NodeId node : launches) merged_[node] = result_.groups.size();
     works_.push_back(std::move(work));
-    result_.groups.push_back(std::move(group));
-    return {};
+    result_.groups.push_back({std::move(launches), 0, in_a_row});
+  }
+
+  // ---- In a row: of several kernels
+
+  using Parts = std::vector<std::vector<NodeId>>;  // launches that are alike
+
+  void merge_kernels() {
+    using Shape = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;  // depth, block
+    std::map<Shape, Parts> all;
+    for (auto& [key, launches] : alike()) {
+      const device::Dim3& block = launch(launches[0]).config.block;
+      all[{std::get<0>(key), block.x, block.y, block.z}].push_back(std::move(launches));
+    }
+    for (auto& [shape, parts] : all) {
+      Parts row;
+      std::size_t bytes = 0;
+      for (std::vector<NodeId>& part : parts) {
+        if (const Status can = MergedNodes::can_be_in_a_row(borrowed(part)); !can.ok()) {
+          merge_in_layers(part, can.message());
+          continue;
+        }
+        const std::size_t own = MergedNodes::row_bytes(borrowed(part));
+        if (row.size() == options_.most_kernels || bytes + own > options_.most_parameter_bytes) {
+          merge_in_a_row(std::exchange(row, {}));
+          bytes = 0;
+        }
+        bytes += own;
+        row.push_back(std::move(part));
+      }
+      merge_in_a_row(std::move(row));
+    }
+  }
+
+  // One kernel whose grids are equal is better off in layers, and so is each where they cannot be one.
+  void merge_in_a_row(const Parts& row) {
+    if (row.empty()) return;
+    std::string why(row.size() == 1 ? kAlone : "no other launch in blocks like its own is as deep in the graph");
+    if (row.size() == 1 && (row[0].size() == 1 || has_same_grids(row[0]))) return merge_in_layers(row[0], why);
+    std::vector<NodeId> launches;
+    std::vector<AlikeLaunches> parts;
+    for (const std::vector<NodeId>& part : row) {
+      launches.insert(launches.end(), part.begin(), part.end());
+      parts.push_back(borrowed(part));
+    }
+    Result<KernelNode> node = nodes_.in_a_row(parts);
+    if (node.ok() && node->parameters.size() <= options_.most_parameter_bytes)
+      return add_group(std::move(launches), std::move(*node), true);
+    if (!node.ok()) why = node.message();
+    for (const std::vector<NodeId>& part : row) merge_in_layers(part, why);
+  }
+
+  bool has_same_grids(const std::vector<NodeId>& launches) const {
+    return std::all_of(launches.begin(), launches.end(),
+                       [&](NodeId node) { return launch(node).config.grid == launch(launches[0]).config.grid; });
   }
 
   // ---- The graph
@@ -250,10 +294,11 @@ class LaunchMerging {
     result_.spec.nodes.push_back(std::move(node));
   }
 
-  const device::DeviceInfo& info_;
+  device::Device& device_;
   const device::GraphSpec& plain_;
   const std::span<const std::shared_ptr<BlockKernel>> kernels_;
   const MergedOptions& options_;
+  MergedNodes nodes_;
   std::vector<std::size_t> merged_;         // by node of the plain graph: its group, or kNone
   std::vector<KernelNode> works_;           // by group
   std::vector<std::vector<bool>> reaches_;  // by node of the spec: what it comes after, near or far
@@ -262,10 +307,10 @@ class LaunchMerging {
 
 }  // namespace
 
-Result<LoweredMerged> lower_merged(const device::DeviceInfo& info, const device::GraphSpec& plain,
+Result<LoweredMerged> lower_merged(device::Device& device, const device::GraphSpec& plain,
                                    std::span<const std::shared_ptr<BlockKernel>> kernels,
                                    const MergedOptions& options) {
-  return LaunchMerging(info, plain, kernels, options).run();
+  return LaunchMerging(device, plain, kernels, options).run();
 }
 
 }  // namespace pergola::runtime

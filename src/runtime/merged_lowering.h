@@ -1,4 +1,4 @@
-// Launches of a graph that need nothing of each other, made one launch (transform/merged_launches.h): the graph has
+// Launches of a graph that need nothing of each other, made one launch (merged_nodes.h): the graph has
 // fewer nodes, and fewer edges that fork and join.
 //
 //   plain    0 ─▶ 2 ─▶ 4        depth 0, 1, 2; two launches of one kernel in each
@@ -24,11 +24,16 @@ struct MergedOptions {
   // Where grids differ, some blocks of the merged grid are nobody's: it has at most so many times those that are
   // needed.
   double most_blocks = 1.25;
+  // Launches of different kernels are merged, too, where their blocks have one shape; and those of one kernel however
+  // much their grids differ. Of at most so many kernels each.
+  bool different_kernels = false;
+  std::size_t most_kernels = 8;
 };
 
 struct MergedGroup {
   std::vector<device::NodeId> launches;  // of the plain graph, two or more, ascending
   device::NodeId node = 0;               // of the spec
+  bool in_a_row = false;                 // of several kernels, or of grids that differ much
 };
 
 struct LoweredMerged {
@@ -41,7 +46,7 @@ struct LoweredMerged {
 // `kernels`: by node, null where the node is no launch, nothing is known of its kernel, or its parameters change from
 // run to run. Where nothing can be merged `groups` is empty and the graph the plain one. Edges that others imply are
 // left out. Compiles. Thread-safe.
-Result<LoweredMerged> lower_merged(const device::DeviceInfo& info, const device::GraphSpec& plain,
+Result<LoweredMerged> lower_merged(device::Device& device, const device::GraphSpec& plain,
                                    std::span<const std::shared_ptr<BlockKernel>> kernels,
                                    const MergedOptions& options = {});
 

@@ -97,7 +97,7 @@ class MergedLowering : public testing::Test {
   }
 
   LoweredMerged lowered(const MergedOptions& options = {}) {
-    auto made = lower_merged(device_->info(), plain_, kernels_, options);
+    auto made = lower_merged(*device_, plain_, kernels_, options);
     EXPECT_TRUE(made.ok()) << made.message();
     return std::move(made).value();
   }
@@ -238,6 +238,54 @@ TEST_F(MergedLowering, Layers_LieOneBehindTheOther) {
   EXPECT_EQ(header->place, 4u);
 }
 
+TEST_F(MergedLowering, DifferentKernels_AreOneInARow) {
+  add(launch("raise", 0, 60));
+  add(launch("lower", 1, 3));
+  add(launch("raise", 2, 2));
+  device::KernelNode other = launch("raise", 3);
+  other.config.block = {4, 2, 1};
+  add(other);
+  add(launch("asks", 4));
+  const LoweredMerged made = lowered({.different_kernels = true});
+  ASSERT_EQ(made.groups.size(), 1u);
+  EXPECT_THAT(made.groups[0].launches, ElementsAre(0, 1, 2));
+  EXPECT_TRUE(made.groups[0].in_a_row);
+  const device::KernelNode& work = work_of(made, made.groups[0].node);
+  EXPECT_EQ(work.config.grid, (device::Dim3{65, 1, 1}));
+  EXPECT_EQ(work.kernel->signature().name, "pergola_joined");
+  ASSERT_EQ(work.kernel->signature().parameters.size(), 2u);
+  const auto place = [&](std::size_t offset) {
+    transform::MergedHeader header;
+    std::memcpy(&header, work.parameters.data() + offset, sizeof header);
+    return header.place;
+  };
+  EXPECT_EQ(place(0), 0u);
+  EXPECT_EQ(place(32), 60u);
+  EXPECT_EQ(place(64), 62u);
+  EXPECT_THAT(made.plain_reasons[3], HasSubstr("no other launch of its kernel in blocks like its own is as deep"));
+  EXPECT_THAT(made.plain_reasons[4], HasSubstr("launches of kernel 'asks' cannot be merged"));
+}
+
+TEST_F(MergedLowering, OneKernelOfGridsThatDiffer_IsOneInARow_AndOfEqualOnesInLayers) {
+  add(launch("raise", 0, 60));
+  add(launch("raise", 1, 1));
+  add(launch("lower", 0), {0});
+  add(launch("lower", 1), {1});
+  const LoweredMerged made = lowered({.different_kernels = true});
+  ASSERT_EQ(made.groups.size(), 2u);
+  EXPECT_EQ(work_of(made, 0).config.grid, (device::Dim3{61, 1, 1}));
+  EXPECT_EQ(work_of(made, 1).config.grid, (device::Dim3{4, 1, 2}));
+  EXPECT_FALSE(made.groups[1].in_a_row);
+}
+
+TEST_F(MergedLowering, RowsOfTooManyKernels_AreSeveral) {
+  for (std::size_t i = 0; i < 4; ++i) add(launch(i < 2 ? "raise" : "lower", i, i % 2 == 0 ? 5 : 50));
+  const LoweredMerged made = lowered({.different_kernels = true, .most_kernels = 1});
+  ASSERT_EQ(made.groups.size(), 2u);
+  EXPECT_THAT(made.groups[0].launches, ElementsAre(0, 1));
+  EXPECT_EQ(lowered({.most_parameter_bytes = 96, .different_kernels = true}).groups.size(), 2u);
+}
+
 TEST_F(MergedLowering, ParametersOfALaunch_HaveALimit) {
   for (std::size_t i = 0; i < 10; ++i) add(launch("raise", i % 8));
   const LoweredMerged made = lowered({.most_parameter_bytes = 6 * 16 + 4});
@@ -307,6 +355,8 @@ TEST_F(MergedSession, HasTheBitsOfLaunches) {
   EXPECT_EQ(run("graphs=always,blocks=merged"), right);
   EXPECT_GT(replaced_, 0u);
   EXPECT_THAT(explained_, HasSubstr("    merged, the only way: 24 launches became 3\n"));
+  EXPECT_EQ(run("graphs=always,blocks=merged-kernels"), right);
+  EXPECT_THAT(explained_, HasSubstr("    merged-kernels, the only way: 24 launches became 3\n"));
 }
 
 TEST_F(MergedSession, WhereNothingCanBeMerged_TheReasonIsTold) {

@@ -34,7 +34,7 @@ struct LaunchToLower {
 };
 
 struct GraphWay {
-  std::string name;  // "plain" "ordered" "merged" "early" "by-block" "fused" "fused-block"
+  std::string name;  // "plain" "ordered" "merged" "merged-kernels" "early" "by-block" "fused" "fused-block"
   std::string why;   // what it does, for people
   device::GraphSpec spec;
   std::string refusal{};  // where not "": why it cannot be; there is no `spec` then

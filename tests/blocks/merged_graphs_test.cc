@@ -236,7 +236,7 @@ TEST_F(MergedGraphs, HaveTheBitsOfTheOrder) {
   const unsigned seed = given == nullptr ? std::random_device{}() : static_cast<unsigned>(std::atol(given));
   std::printf("seed %u\n", seed);
   random_.seed(seed);
-  std::size_t merged = 0, deep = 0, unequal = 0;
+  std::size_t merged = 0, deep = 0, unequal = 0, in_rows = 0;
   for (int graph = 0; graph < graphs && !HasFailure(); ++graph) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ", graph " + std::to_string(graph));
     device::GraphSpec plain;
@@ -244,7 +244,11 @@ TEST_F(MergedGraphs, HaveTheBitsOfTheOrder) {
     known_.clear();
     uses_.clear();
     for (std::uint32_t k = 2 + below(14); k != 0; --k) add_node(plain);
-    const auto lowered = lower_merged(device_->info(), plain, known_);
+    MergedOptions options;
+    options.different_kernels = below(2) != 0;
+    options.most_kernels = 1 + below(3);
+    if (below(4) == 0) options.most_parameter_bytes = 128 + below(512);
+    const auto lowered = lower_merged(*device_, plain, known_, options);
     ASSERT_TRUE(lowered.ok()) << lowered.message();
     if (lowered->groups.empty()) {
       EXPECT_EQ(lowered->spec.nodes.size(), plain.nodes.size());
@@ -259,10 +263,12 @@ TEST_F(MergedGraphs, HaveTheBitsOfTheOrder) {
       };
       deep += grid_of(0).z > 1;
       unequal += !(grid_of(0) == grid_of(1));
+      in_rows += group.in_a_row;
     }
   }
   if (graphs < 100) return;
   EXPECT_GT(merged, static_cast<std::size_t>(graphs) / 2) << "or nothing was merged";
+  EXPECT_GT(in_rows, static_cast<std::size_t>(graphs) / 100) << "or no kernels were joined";
   EXPECT_GT(deep, static_cast<std::size_t>(graphs) / 100) << "or no grid had layers";
   EXPECT_GT(unequal, static_cast<std::size_t>(graphs) / 100) << "or all grids were equal";
 }
