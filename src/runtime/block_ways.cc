@@ -179,6 +179,7 @@ std::optional<GraphWay> BlockWays::ordered(const device::GraphSpec& plain, Launc
 std::optional<GraphWay> BlockWays::merged(bool of_kernels, const device::GraphSpec& plain, Launches launches) const {
   MergedOptions options;
   options.different_kernels = of_kernels;
+  options.joined = &joined_;
   Result<LoweredMerged> lowered = lower_merged(*device_, plain, kernels_of(launches), options);
   const char* const name = name_of(of_kernels ? Kind::kMergedKernels : Kind::kMerged);
   if (!lowered.ok()) return refused(name, lowered.message(), launches.size());

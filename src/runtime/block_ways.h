@@ -22,6 +22,7 @@
 
 #include "src/analysis/relation_cache.h"
 #include "src/device/device.h"
+#include "src/runtime/merged_nodes.h"
 #include "src/scheduler/graph_ways.h"
 #include "src/scheduler/policy.h"
 
@@ -52,6 +53,7 @@ class BlockWays final : public scheduler::GraphLowerer {
   std::vector<Kind> kinds_;
   // Ways of one graph ask for the same footprints, and the graphs of a region for the same relations.
   mutable analysis::RelationCache cache_;
+  mutable JoinedKernels joined_;
 };
 
 }  // namespace pergola::runtime

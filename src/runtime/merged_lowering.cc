@@ -7,7 +7,6 @@
 #include <tuple>
 
 #include "src/base/check.h"
-#include "src/runtime/merged_nodes.h"
 
 namespace pergola::runtime {
 namespace {
@@ -55,7 +54,7 @@ class LaunchMerging {
         plain_(plain),
         kernels_(kernels),
         options_(options),
-        nodes_(device, options.most_parameter_bytes) {
+        nodes_(device, options.joined == nullptr ? own_joined_ : *options.joined, options.most_parameter_bytes) {
     PERGOLA_CHECK(kernels.size() == plain.nodes.size());
   }
 
@@ -116,7 +115,7 @@ class LaunchMerging {
   }
 
   AlikeLaunches borrowed(const std::vector<NodeId>& launches) const {
-    AlikeLaunches made{kernels_[launches[0]].get(), {}};
+    AlikeLaunches made{kernels_[launches[0]], {}};
     for (const NodeId node : launches) made.works.push_back(&launch(node));
     return made;
   }
@@ -298,7 +297,8 @@ class LaunchMerging {
   const device::GraphSpec& plain_;
   const std::span<const std::shared_ptr<BlockKernel>> kernels_;
   const MergedOptions& options_;
-  MergedNodes nodes_;
+  JoinedKernels own_joined_;
+  const MergedNodes nodes_;
   std::vector<std::size_t> merged_;         // by node of the plain graph: its group, or kNone
   std::vector<KernelNode> works_;           // by group
   std::vector<std::vector<bool>> reaches_;  // by node of the spec: what it comes after, near or far

@@ -16,6 +16,7 @@
 
 #include "src/device/device.h"
 #include "src/runtime/block_kernel.h"
+#include "src/runtime/merged_nodes.h"
 
 namespace pergola::runtime {
 
@@ -28,6 +29,7 @@ struct MergedOptions {
   // much their grids differ. Of at most so many kernels each.
   bool different_kernels = false;
   std::size_t most_kernels = 8;
+  JoinedKernels* joined = nullptr;  // that are known already, where there are any
 };
 
 struct MergedGroup {

@@ -37,9 +37,40 @@ void put_element(std::byte* at, const MergedLayout& layout, const MergedShape& s
   std::copy(work.parameters.begin(), work.parameters.end(), at + layout.parameters_offset);
 }
 
+// The module is made of the parts' each in its form for a row.
+Result<BlockKernel::Form> join(device::Device& device, const JoinedKernels::Shapes& shapes,
+                               const std::array<std::uint32_t, 3>& threads) {
+  std::vector<BlockKernel::ModulePart> modules;
+  std::vector<std::string> names;
+  std::vector<transform::JoinedPart> parts;
+  for (const auto& [kernel, shape] : shapes) {
+    PERGOLA_ASSIGN(BlockKernel::ModulePart module, kernel->merged_module(shape));
+    modules.push_back(std::move(module));
+    names.push_back(transform::merged_kernel(kernel->name()));
+  }
+  for (std::size_t p = 0; p < shapes.size(); ++p) parts.push_back({modules[p].get(), names[p]});
+  PERGOLA_ASSIGN(const ptx::Module module, transform::join_kernels(parts, threads));
+  PERGOLA_TRY(ptx::verify(module));
+  const std::string text = ptx::print(module);
+  BlockKernel::Form form;
+  PERGOLA_ASSIGN(form.module, device.load({&module, text, "joined launches"}));
+  PERGOLA_ASSIGN(form.kernel, form.module->kernel(transform::kJoinedKernel));
+  return form;
+}
+
 }  // namespace
 
-Result<KernelNode> MergedNodes::in_layers(const AlikeLaunches& launches) {
+Result<BlockKernel::Form> JoinedKernels::form(device::Device& device, const Shapes& shapes, const Dim3& block) {
+  const std::lock_guard lock(mutex_);
+  Key key(shapes, {block.x, block.y, block.z});
+  const auto known = forms_.find(key);
+  if (known != forms_.end()) return known->second;
+  if (forms_.size() >= kMost) forms_.clear();
+  Result<BlockKernel::Form> made = join(device, shapes, key.second);
+  return forms_.emplace(std::move(key), std::move(made)).first->second;
+}
+
+Result<KernelNode> MergedNodes::in_layers(const AlikeLaunches& launches) const {
   Dim3 most{0, 0, 0};
   bool same_grids = true;
   for (const KernelNode* const work : launches.works) {
@@ -72,8 +103,8 @@ std::size_t MergedNodes::row_bytes(const AlikeLaunches& part) {
   return std::size_t{shape.launches} * layout.stride_bytes + layout.align_bytes - 1;
 }
 
-Result<KernelNode> MergedNodes::in_a_row(std::span<const AlikeLaunches> parts) {
-  Shapes shapes;
+Result<KernelNode> MergedNodes::in_a_row(std::span<const AlikeLaunches> parts) const {
+  JoinedKernels::Shapes shapes;
   std::uint64_t blocks = 0;
   device::LaunchConfig config = parts[0].works[0]->config;
   for (const AlikeLaunches& part : parts) {
@@ -84,7 +115,8 @@ Result<KernelNode> MergedNodes::in_a_row(std::span<const AlikeLaunches> parts) {
   if (blocks > device_.info().max_grid.x)
     return PERGOLA_ERROR(kResourceExhausted, "{} blocks are too many for one row.", blocks);
   config.grid = {static_cast<std::uint32_t>(blocks), 1, 1};
-  PERGOLA_ASSIGN(const BlockKernel::Form form, joined(shapes, config.block));
+  PERGOLA_ASSIGN(const BlockKernel::Form form, shapes.size() == 1 ? parts[0].kernel->merged(shapes[0].second)
+                                                                  : joined_.form(device_, shapes, config.block));
   PERGOLA_TRY(check(form, config, parts));
   KernelNode node{form.module, form.kernel, config, {}};
   const ptx::KernelSignature& signature = form.kernel->signature();
@@ -106,32 +138,6 @@ Result<KernelNode> MergedNodes::in_a_row(std::span<const AlikeLaunches> parts) {
     }
   }
   return node;
-}
-
-Result<BlockKernel::Form> MergedNodes::joined(const Shapes& shapes, const Dim3& block) {
-  if (shapes.size() == 1) return shapes[0].first->merged(shapes[0].second);
-  const std::array<std::uint32_t, 3> threads{block.x, block.y, block.z};
-  const auto known = joined_.find({shapes, threads});
-  if (known != joined_.end()) return known->second;
-  const auto make = [&]() -> Result<BlockKernel::Form> {
-    std::vector<BlockKernel::ModulePart> modules;
-    std::vector<std::string> names;
-    std::vector<transform::JoinedPart> parts;
-    for (const auto& [kernel, shape] : shapes) {
-      PERGOLA_ASSIGN(BlockKernel::ModulePart module, kernel->merged_module(shape));
-      modules.push_back(std::move(module));
-      names.push_back(transform::merged_kernel(kernel->name()));
-    }
-    for (std::size_t p = 0; p < shapes.size(); ++p) parts.push_back({modules[p].get(), names[p]});
-    PERGOLA_ASSIGN(const ptx::Module module, transform::join_kernels(parts, threads));
-    PERGOLA_TRY(ptx::verify(module));
-    const std::string text = ptx::print(module);
-    BlockKernel::Form form;
-    PERGOLA_ASSIGN(form.module, device_.load({&module, text, "joined launches"}));
-    PERGOLA_ASSIGN(form.kernel, form.module->kernel(transform::kJoinedKernel));
-    return form;
-  };
-  return joined_.emplace(std::pair(shapes, threads), make()).first->second;
 }
 
 Status MergedNodes::check(const BlockKernel::Form& form, const device::LaunchConfig& config,

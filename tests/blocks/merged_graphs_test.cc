@@ -224,6 +224,7 @@ class MergedGraphs : public testing::Test {
   std::vector<std::shared_ptr<BlockKernel>> kernels_;
   std::vector<device::BufferPtr> arrays_;
   std::unique_ptr<device::Queue> queue_;
+  JoinedKernels joined_;
   std::mt19937 random_;
   std::vector<std::shared_ptr<BlockKernel>> known_;  // by node
   std::vector<Uses> uses_;
@@ -246,6 +247,7 @@ TEST_F(MergedGraphs, HaveTheBitsOfTheOrder) {
     for (std::uint32_t k = 2 + below(14); k != 0; --k) add_node(plain);
     MergedOptions options;
     options.different_kernels = below(2) != 0;
+    options.joined = &joined_;
     options.most_kernels = 1 + below(3);
     if (below(4) == 0) options.most_parameter_bytes = 128 + below(512);
     const auto lowered = lower_merged(*device_, plain, known_, options);
