@@ -1,5 +1,6 @@
 #include "src/runtime/block_kernel.h"
 
+#include "src/base/check.h"
 #include "src/ptx/parser.h"
 #include "src/ptx/printer.h"
 #include "src/ptx/signature.h"
@@ -37,6 +38,22 @@ Result<BlockKernel::Form> BlockKernel::merged(const transform::MergedShape& shap
   const auto known = merged_.find(shape);
   if (known != merged_.end()) return known->second;
   return merged_.emplace(shape, load(*module, transform::merged_kernel(kernel_))).first->second;
+}
+
+Result<BlockKernel::Form> BlockKernel::merged(const transform::MergedShape& shape,
+                                              const transform::BlockSignalOptions& signals) {
+  PERGOLA_CHECK(!signals.has_links());
+  PERGOLA_ASSIGN(const ModulePart merged, merged_module(shape));
+  const std::lock_guard lock(mutex_);
+  const auto known = merged_early_.find({shape, signals});
+  if (known != merged_early_.end()) return known->second;
+  const auto make = [&]() -> Result<Form> {
+    ptx::Module module = *merged;  // lines are still those of the kernel's text
+    PERGOLA_TRY(transform::add_block_signals(module, transform::merged_kernel(kernel_), signals));
+    PERGOLA_TRY(ptx::verify(module));
+    return load(module, transform::merged_kernel(kernel_));
+  };
+  return merged_early_.emplace(std::pair(shape, signals), make()).first->second;
 }
 
 Result<BlockKernel::ModulePart> BlockKernel::merged_module(const transform::MergedShape& shape) {

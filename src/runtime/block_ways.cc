@@ -8,6 +8,7 @@
 #include "src/runtime/block_lowering.h"
 #include "src/runtime/fused_lowering.h"
 #include "src/runtime/loaded_block_form.h"
+#include "src/runtime/merged_early.h"
 #include "src/runtime/merged_lowering.h"
 #include "src/scheduler/durations.h"
 
@@ -111,7 +112,8 @@ BlockWays::BlockWays(device::DevicePtr device, Blocks policy) : device_(std::mov
     case Blocks::kOff: break;
     case Blocks::kMeasured:
       if (device_->info().kind != device::DeviceKind::kCuda) break;
-      kinds_ = {Kind::kOrdered, Kind::kMerged, Kind::kMergedKernels, Kind::kEarly, Kind::kFusedBlock};
+      kinds_ = {Kind::kOrdered, Kind::kMerged,      Kind::kMergedKernels,
+                Kind::kEarly,   Kind::kMergedEarly, Kind::kFusedBlock};
       if (has_clusters) kinds_.push_back(Kind::kFused);
       kinds_.push_back(Kind::kByBlock);
       break;
@@ -120,12 +122,14 @@ BlockWays::BlockWays(device::DevicePtr device, Blocks policy) : device_(std::mov
     case Blocks::kFused: kinds_ = {has_clusters ? Kind::kFused : Kind::kFusedBlock}; break;
     case Blocks::kMerged: kinds_ = {Kind::kMerged}; break;
     case Blocks::kMergedKernels: kinds_ = {Kind::kMergedKernels}; break;
+    case Blocks::kMergedEarly: kinds_ = {Kind::kMergedEarly}; break;
   }
 }
 
 std::string BlockWays::why_none() const {
   if (policy_ == Blocks::kOff) return "the policy is blocks=off";
-  return "ways are measured on NVIDIA GPUs only; blocks=early|by-block|fused|merged|merged-kernels takes one";
+  return "ways are measured on NVIDIA GPUs only; blocks=early|by-block|fused|merged|merged-kernels|merged-early takes "
+         "one";
 }
 
 const char* BlockWays::name_of(Kind kind) {
@@ -134,6 +138,7 @@ const char* BlockWays::name_of(Kind kind) {
     case Kind::kMerged: return "merged";
     case Kind::kMergedKernels: return "merged-kernels";
     case Kind::kEarly: return "early";
+    case Kind::kMergedEarly: return "merged-early";
     case Kind::kByBlock: return "by-block";
     case Kind::kFused: return "fused";
     case Kind::kFusedBlock: return "fused-block";
@@ -155,6 +160,7 @@ std::optional<GraphWay> BlockWays::way(std::size_t n, const device::GraphSpec& p
     case Kind::kMerged: return merged(false, plain, launches);
     case Kind::kMergedKernels: return merged(true, plain, launches);
     case Kind::kEarly: return early(false, plain, launches);
+    case Kind::kMergedEarly: return merged_early(plain, launches);
     case Kind::kByBlock: return early(true, plain, launches);
     case Kind::kFused: return fused(true, plain, launches);
     case Kind::kFusedBlock: return fused(false, plain, launches);
@@ -190,6 +196,24 @@ std::optional<GraphWay> BlockWays::merged(bool of_kernels, const device::GraphSp
       std::none_of(lowered->groups.begin(), lowered->groups.end(), differs))
     return refused(name, "it would be the same as merged" + counted(lowered->plain_reasons), launches.size());
   return GraphWay{name, summary(*lowered), std::move(lowered->spec)};
+}
+
+std::optional<GraphWay> BlockWays::merged_early(const device::GraphSpec& plain, Launches launches) const {
+  const char* const name = name_of(Kind::kMergedEarly);
+  const std::vector<std::shared_ptr<BlockKernel>> kernels = kernels_of(launches);
+  Result<LoweredMerged> merged = lower_merged(*device_, plain, kernels);
+  if (!merged.ok()) return refused(name, merged.message(), launches.size());
+  if (merged->groups.empty())
+    return refused(name, "it would be the same as early" + counted(merged->plain_reasons), launches.size());
+  Result<LoweredMergedEarly> lowered = start_early(plain, *merged, kernels, allocations_of(launches), &cache_);
+  if (!lowered.ok()) return refused(name, lowered.message(), launches.size());
+  if (lowered->early == 0)
+    return refused(name, "it would be the same as merged" + counted(lowered->plain_reasons), launches.size());
+  return GraphWay{name,
+                  fmt::format("{}; of {} launches then {} start early", summary(*merged), lowered->spec.nodes.size(),
+                              lowered->early) +
+                      counted(lowered->plain_reasons),
+                  std::move(lowered->spec)};
 }
 
 std::optional<GraphWay> BlockWays::early(bool by_block, const device::GraphSpec& plain, Launches launches) const {

@@ -65,10 +65,8 @@ class LaunchMerging {
       merge_kernels();
     else
       for (const auto& [key, launches] : alike()) merge_in_layers(launches, std::string(kAlone));
-    if (result_.groups.empty())
-      result_.spec = plain_;
-    else
-      build();
+    result_.places.resize(plain_.nodes.size());
+    build();
     return std::move(result_);
   }
 
@@ -166,16 +164,16 @@ class LaunchMerging {
       return;
     }
     std::sort(launches.begin(), launches.end());
-    Result<KernelNode> node = nodes_.in_layers(borrowed(launches));
-    if (node.ok()) return add_group(launches, std::move(*node));
+    Result<MergedNodes::Layered> node = nodes_.in_layers(borrowed(launches));
+    if (node.ok()) return add_group({launches, 0, false, node->shape}, std::move(node->work));
     for (const NodeId each : launches) result_.plain_reasons[each] = node.message();
   }
 
-  void add_group(std::vector<NodeId> launches, KernelNode work, bool in_a_row = false) {
-    std::sort(launches.begin(), launches.end());
-    for (const NodeId node : launches) merged_[node] = result_.groups.size();
+  void add_group(MergedGroup group, KernelNode work) {
+    std::sort(group.launches.begin(), group.launches.end());
+    for (const NodeId node : group.launches) merged_[node] = result_.groups.size();
     works_.push_back(std::move(work));
-    result_.groups.push_back({std::move(launches), 0, in_a_row});
+    result_.groups.push_back(std::move(group));
   }
 
   // ---- In a row: of several kernels
@@ -222,7 +220,7 @@ class LaunchMerging {
     }
     Result<KernelNode> node = nodes_.in_a_row(parts);
     if (node.ok() && node->parameters.size() <= options_.most_parameter_bytes)
-      return add_group(std::move(launches), std::move(*node), true);
+      return add_group({std::move(launches), 0, true, {}}, std::move(*node));
     if (!node.ok()) why = node.message();
     for (const std::vector<NodeId>& part : row) merge_in_layers(part, why);
   }
@@ -253,7 +251,7 @@ class LaunchMerging {
       for (const NodeId earlier : after[i]) children[earlier].push_back(i);
       if (leader(i) == i && missing[i] == 0) ready.push(i);
     }
-    std::vector<NodeId> place(count);
+    std::vector<NodeId>& place = result_.places;
     while (!ready.empty()) {
       const NodeId next = ready.top();
       ready.pop();
@@ -264,6 +262,7 @@ class LaunchMerging {
       for (const NodeId child : children[next])
         if (--missing[child] == 0) ready.push(child);
     }
+    for (NodeId i = 0; i < count; ++i) place[i] = place[leader(i)];
     std::size_t gone = 0;
     for (const MergedGroup& group : result_.groups) gone += group.launches.size() - 1;
     PERGOLA_CHECK(result_.spec.nodes.size() + gone == count);

@@ -36,11 +36,13 @@ struct MergedGroup {
   std::vector<device::NodeId> launches;  // of the plain graph, two or more, ascending
   device::NodeId node = 0;               // of the spec
   bool in_a_row = false;                 // of several kernels, or of grids that differ much
+  transform::MergedShape shape{};        // where it is not
 };
 
 struct LoweredMerged {
   device::GraphSpec spec;
   std::vector<MergedGroup> groups;
+  std::vector<device::NodeId> places;  // by node of the plain graph: which of the spec's it is, or is part of
   std::vector<std::string>
       plain_reasons;  // by node of the plain graph: why it stays one of its own; "" where it does not
 };

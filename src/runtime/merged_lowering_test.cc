@@ -357,6 +357,9 @@ TEST_F(MergedSession, HasTheBitsOfLaunches) {
   EXPECT_THAT(explained_, HasSubstr("    merged, the only way: 24 launches became 3\n"));
   EXPECT_EQ(run("graphs=always,blocks=merged-kernels"), right);
   EXPECT_THAT(explained_, HasSubstr("    merged-kernels, the only way: 24 launches became 3\n"));
+  EXPECT_EQ(run("graphs=always,blocks=merged-early"), right);
+  EXPECT_THAT(explained_,
+              HasSubstr("    merged-early, the only way: 24 launches became 3; of 3 launches then 2 start early\n"));
 }
 
 TEST_F(MergedSession, WhereNothingCanBeMerged_TheReasonIsTold) {

@@ -70,7 +70,7 @@ Result<BlockKernel::Form> JoinedKernels::form(device::Device& device, const Shap
   return forms_.emplace(std::move(key), std::move(made)).first->second;
 }
 
-Result<KernelNode> MergedNodes::in_layers(const AlikeLaunches& launches) const {
+Result<MergedNodes::Layered> MergedNodes::in_layers(const AlikeLaunches& launches) const {
   Dim3 most{0, 0, 0};
   bool same_grids = true;
   for (const KernelNode* const work : launches.works) {
@@ -90,7 +90,7 @@ Result<KernelNode> MergedNodes::in_layers(const AlikeLaunches& launches) const {
   node.parameters.resize(form.kernel->signature().parameter_bytes);
   for (std::size_t n = 0; n < count; ++n)
     put_element(node.parameters.data() + n * layout.stride_bytes, layout, shape, *launches.works[n], most.z);
-  return node;
+  return Layered{std::move(node), shape};
 }
 
 Status MergedNodes::can_be_in_a_row(const AlikeLaunches& part) {

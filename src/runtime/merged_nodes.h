@@ -42,8 +42,12 @@ class MergedNodes {
   MergedNodes(device::Device& device, JoinedKernels& joined, std::uint32_t most_parameter_bytes)
       : device_(device), joined_(joined), most_parameter_bytes_(most_parameter_bytes) {}
 
+  struct Layered {
+    device::KernelNode work;
+    transform::MergedShape shape;
+  };
   // Grids one behind the other, along z; the array has room for most_parameter_bytes at most, in which all must fit.
-  Result<device::KernelNode> in_layers(const AlikeLaunches& launches) const;
+  Result<Layered> in_layers(const AlikeLaunches& launches) const;
   // All blocks in one row, of one or more kernels in blocks of one shape. kResourceExhausted where so few blocks of
   // that fit a multiprocessor that some launch would be slower than by itself: fewer than three quarters of its own,
   // and not all of the row at once.

@@ -11,6 +11,7 @@
 #include "src/ptx/parser.h"
 #include "src/ptx/verifier.h"
 #include "src/runtime/devices.h"
+#include "src/runtime/merged_early.h"
 #include "src/runtime/merged_lowering.h"
 
 namespace pergola::runtime {
@@ -33,7 +34,8 @@ constexpr std::string_view kGridsPtx = R"(.version 7.8
   mov.b64 %rd1, s; ld.param.u64 %rd2, [%rd1]; ld.param.u32 %r9, [s+8]; add.u32 %r9, %r9, %r7; and.b32 %r9, %r9, 1023;
   mul.wide.u32 %rd3, %r9, 4; add.s64 %rd2, %rd2, %rd3; ld.global.nc.u32 %r10, [%rd2];
   ld.param.u64 %rd4, [out]; mul.wide.u32 %rd5, %r7, 4; add.s64 %rd4, %rd4, %rd5; ld.global.u32 %r11, [%rd4];
-  mov.u32 %r12, %nctaid.z; mad.lo.u32 %r12, %r12, 100, %r3; mad.lo.u32 %r12, %r12, 100, %r2; mad.lo.u32 %r12, %r12, 100, %r1;
+  mov.u32 %r12, %nctaid.z; mad.lo.u32 %r12, %r12, 100, %r3;
+  mad.lo.u32 %r12, %r12, 100, %r2; mad.lo.u32 %r12, %r12, 100, %r1;
   mad.lo.u32 %r11, %r11, 3, %r10; add.u32 %r11, %r11, %r12; st.global.u32 [%rd4], %r11;
   exit;
 }
@@ -188,35 +190,18 @@ class MergedGraphs : public testing::Test {
         for (const device::NodeId b : node.after) EXPECT_FALSE(after[a][b]) << "the edge from " << b << " is implied";
   }
 
-  // Which node of the merged graph each of the plain one is: what is no part of a group keeps its order and its work.
-  static std::vector<device::NodeId> places(const device::GraphSpec& plain, const LoweredMerged& lowered) {
-    std::vector<device::NodeId> place(plain.nodes.size(), ~device::NodeId{0});
-    std::vector<bool> taken(lowered.spec.nodes.size());
-    for (const MergedGroup& group : lowered.groups) {
-      taken[group.node] = true;
-      for (const device::NodeId launch : group.launches) place[launch] = group.node;
-    }
-    for (std::size_t i = 0; i < place.size(); ++i) {
-      if (place[i] != ~device::NodeId{0}) continue;
-      for (device::NodeId n = 0; n < taken.size() && place[i] == ~device::NodeId{0}; ++n)
-        if (!taken[n] && is_same(plain.nodes[i], lowered.spec.nodes[n])) place[i] = n, taken[n] = true;
-    }
-    return place;
-  }
-  static bool is_same(const device::GraphNode& a, const device::GraphNode& b) {
-    if (a.work.index() != b.work.index()) return false;
-    if (const auto* work = std::get_if<device::KernelNode>(&a.work)) {
-      const auto& other = std::get<device::KernelNode>(b.work);
-      return work->kernel == other.kernel && work->parameters == other.parameters && work->config == other.config;
-    }
-    if (const auto* copy = std::get_if<device::CopyNode>(&a.work)) {
-      const auto& other = std::get<device::CopyNode>(b.work);
-      return copy->destination == other.destination && copy->source == other.source &&
-             copy->size_bytes == other.size_bytes;
-    }
-    const auto &fill = std::get<device::FillNode>(a.work), &other = std::get<device::FillNode>(b.work);
-    return fill.destination == other.destination && fill.size_bytes == other.size_bytes &&
-           fill.pattern == other.pattern;
+  // The same started early: where all is in layers. Launches that come after nothing wait for nobody.
+  void check_early(const device::GraphSpec& plain, const LoweredMerged& merged, const std::vector<std::uint32_t>& right,
+                   std::size_t& early) {
+    if (std::any_of(merged.groups.begin(), merged.groups.end(),
+                    [](const MergedGroup& group) { return group.in_a_row; }))
+      return;
+    std::vector<BlockAllocation> allocations;
+    for (const device::BufferPtr& array : arrays_) allocations.push_back({array->address(), array->size_bytes()});
+    const auto lowered = start_early(plain, merged, known_, allocations, nullptr, below(2) == 0 ? 1024 : 4);
+    ASSERT_TRUE(lowered.ok()) << lowered.message();
+    early += lowered->early;
+    EXPECT_EQ(run(lowered->spec), right) << "started early";
   }
 
   device::DevicePtr device_;
@@ -237,7 +222,7 @@ TEST_F(MergedGraphs, HaveTheBitsOfTheOrder) {
   const unsigned seed = given == nullptr ? std::random_device{}() : static_cast<unsigned>(std::atol(given));
   std::printf("seed %u\n", seed);
   random_.seed(seed);
-  std::size_t merged = 0, deep = 0, unequal = 0, in_rows = 0;
+  std::size_t merged = 0, deep = 0, unequal = 0, in_rows = 0, early = 0;
   for (int graph = 0; graph < graphs && !HasFailure(); ++graph) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ", graph " + std::to_string(graph));
     device::GraphSpec plain;
@@ -256,8 +241,10 @@ TEST_F(MergedGraphs, HaveTheBitsOfTheOrder) {
       EXPECT_EQ(lowered->spec.nodes.size(), plain.nodes.size());
       continue;
     }
-    check_edges(lowered->spec, places(plain, *lowered));
-    EXPECT_EQ(run(lowered->spec), run(plain));
+    check_edges(lowered->spec, lowered->places);
+    const std::vector<std::uint32_t> right = run(plain);
+    EXPECT_EQ(run(lowered->spec), right);
+    check_early(plain, *lowered, right, early);
     for (const MergedGroup& group : lowered->groups) {
       merged += group.launches.size();
       const auto grid_of = [&](std::size_t n) {
@@ -270,6 +257,7 @@ TEST_F(MergedGraphs, HaveTheBitsOfTheOrder) {
   }
   if (graphs < 100) return;
   EXPECT_GT(merged, static_cast<std::size_t>(graphs) / 2) << "or nothing was merged";
+  EXPECT_GT(early, static_cast<std::size_t>(graphs) / 100) << "or nothing started early";
   EXPECT_GT(in_rows, static_cast<std::size_t>(graphs) / 100) << "or no kernels were joined";
   EXPECT_GT(deep, static_cast<std::size_t>(graphs) / 100) << "or no grid had layers";
   EXPECT_GT(unequal, static_cast<std::size_t>(graphs) / 100) << "or all grids were equal";

@@ -124,7 +124,9 @@ void nearly_every_kernel_can(const Pass& pass) {
   EXPECT_LT(50 * refused, made.load());
 }
 
-TEST(Corpus, NearlyEveryKernel_CanHaveItsParametersInMemory) { nearly_every_kernel_can(transform::to_parameter_block); }
+TEST(Corpus, NearlyEveryKernel_CanHaveItsParametersInMemory) {
+  nearly_every_kernel_can(transform::to_parameter_block);
+}
 
 TEST(Corpus, LaunchesOfNearlyEveryKernel_CanBeMerged) {
   for (const bool differ : {false, true})

@@ -1,7 +1,7 @@
 // Runs every tests/ptx/*.ptx on every device that is here: all tiers of the CPU device, or the GPU that
 // PERGOLA_DEVICE names. One test a file and device: Ptx/interpreter.atomics. PtxInABlock is the same kernel with its
-// parameters in memory (transform/parameter_block.h), which leaves the same; PtxMerged, ...InALargerGrid and ...InARow as one of
-// several launches that are one (transform/merged_launches.h).
+// parameters in memory (transform/parameter_block.h), which leaves the same; PtxMerged and its two others are it
+// as one of several launches that are one (transform/merged_launches.h).
 #include <gtest/gtest.h>
 
 #include <algorithm>
