@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 class Way(NamedTuple):
     """One of the ways in which a run of launches may be a graph."""
 
-    name: str  # "plain", "early", "by-block", "fused", "fused-block"
+    name: str  # "plain", "ordered", "merged", "merged-kernels", "early", "merged-early", "by-block", "fused", "fused-block"
     state: str  # "only", "tried" (still), "kept", "put-back", "refused"
     best_us: float  # the least time that it took; 0: not known
     tries: int  # that were timed

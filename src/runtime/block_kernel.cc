@@ -1,5 +1,6 @@
 #include "src/runtime/block_kernel.h"
 
+#include "src/base/check.h"
 #include "src/ptx/parser.h"
 #include "src/ptx/printer.h"
 #include "src/ptx/signature.h"
@@ -31,6 +32,37 @@ Result<BlockKernel::Form> BlockKernel::form(const transform::BlockSignalOptions&
   return forms_.emplace(options, compile(options)).first->second;
 }
 
+Result<BlockKernel::Form> BlockKernel::merged(const transform::MergedShape& shape) {
+  PERGOLA_ASSIGN(const ModulePart module, merged_module(shape));
+  const std::lock_guard lock(mutex_);
+  const auto known = merged_.find(shape);
+  if (known != merged_.end()) return known->second;
+  return merged_.emplace(shape, load(*module, transform::merged_kernel(kernel_))).first->second;
+}
+
+Result<BlockKernel::Form> BlockKernel::merged(const transform::MergedShape& shape,
+                                              const transform::BlockSignalOptions& signals) {
+  PERGOLA_CHECK(!signals.has_links());
+  PERGOLA_ASSIGN(const ModulePart merged, merged_module(shape));
+  const std::lock_guard lock(mutex_);
+  const auto known = merged_early_.find({shape, signals});
+  if (known != merged_early_.end()) return known->second;
+  const auto make = [&]() -> Result<Form> {
+    ptx::Module module = *merged;  // lines are still those of the kernel's text
+    PERGOLA_TRY(transform::add_block_signals(module, transform::merged_kernel(kernel_), signals));
+    PERGOLA_TRY(ptx::verify(module));
+    return load(module, transform::merged_kernel(kernel_));
+  };
+  return merged_early_.emplace(std::pair(shape, signals), make()).first->second;
+}
+
+Result<BlockKernel::ModulePart> BlockKernel::merged_module(const transform::MergedShape& shape) {
+  const std::lock_guard lock(mutex_);
+  const auto known = merged_modules_.find(shape);
+  if (known != merged_modules_.end()) return known->second;
+  return merged_modules_.emplace(shape, make_merged(shape)).first->second;
+}
+
 Result<std::unique_ptr<const BlockKernel::Analysed>> BlockKernel::analyse() const {
   auto analysed = std::make_unique<Analysed>();
   PERGOLA_ASSIGN(analysed->module, ptx::parse(*ptx_, source_name_));
@@ -44,8 +76,8 @@ Result<std::unique_ptr<const BlockKernel::Analysed>> BlockKernel::analyse() cons
 Status BlockKernel::check_variables() const {
   if (written_variable_.empty()) return {};
   return PERGOLA_ERROR(kUnsupported,
-                       "Kernel '{}' uses variable '{}', which kernels of its module write: a form of it that waits "
-                       "for blocks would be another module's, with a variable of its own.",
+                       "Kernel '{}' uses variable '{}', which kernels of its module write: another form of it would be "
+                       "another module's, with a variable of its own.",
                        kernel_, written_variable_);
 }
 
@@ -75,14 +107,26 @@ Result<ptx::Module> BlockKernel::transformed(const transform::BlockSignalOptions
   return module;
 }
 
-Result<BlockKernel::Form> BlockKernel::compile(const transform::BlockSignalOptions& options) const {
-  PERGOLA_ASSIGN(const ptx::Module module, transformed(options));
+Result<BlockKernel::Form> BlockKernel::load(const ptx::Module& module, const std::string& name) const {
   const std::string text = ptx::print(module);
   PERGOLA_ASSIGN(device::ModulePtr loaded, device_->load({&module, text, source_name_}));
-  PERGOLA_ASSIGN(const device::Kernel* kernel, loaded->kernel(kernel_));
-  Form form{std::move(loaded), kernel, std::nullopt};
-  if (options.has_links()) form.links_offset_bytes = kernel->signature().parameters.back().offset_bytes;
+  PERGOLA_ASSIGN(const device::Kernel* kernel, loaded->kernel(name));
+  return Form{std::move(loaded), kernel, std::nullopt};
+}
+
+Result<BlockKernel::Form> BlockKernel::compile(const transform::BlockSignalOptions& options) const {
+  PERGOLA_ASSIGN(const ptx::Module module, transformed(options));
+  PERGOLA_ASSIGN(Form form, load(module, kernel_));
+  if (options.has_links()) form.links_offset_bytes = form.kernel->signature().parameters.back().offset_bytes;
   return form;
+}
+
+Result<BlockKernel::ModulePart> BlockKernel::make_merged(const transform::MergedShape& shape) const {
+  PERGOLA_TRY(check_variables());
+  PERGOLA_ASSIGN(ptx::Module module, ptx::parse(*ptx_, source_name_));
+  PERGOLA_TRY(transform::merge_launches(module, kernel_, shape));
+  PERGOLA_TRY(ptx::verify(module));
+  return std::make_shared<const ptx::Module>(std::move(module));
 }
 
 }  // namespace pergola::runtime

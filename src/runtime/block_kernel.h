@@ -1,6 +1,6 @@
-// A kernel as chains of launches need it (block_lowering.h): what its blocks touch, and its form whose blocks wait for
-// blocks of other launches. Both are made of its PTX when first asked for, which takes milliseconds: where nobody waits
-// for a launch.
+// A kernel as other ways of a graph need it: what its blocks touch, its form whose blocks wait for blocks of other
+// launches (block_lowering.h), and the one that is several launches (merged_lowering.h). All are made of its PTX when
+// first asked for, which takes milliseconds: where nobody waits for a launch.
 #pragma once
 
 #include <map>
@@ -13,6 +13,7 @@
 #include "src/device/device.h"
 #include "src/transform/block_signals.h"
 #include "src/transform/entry_to_task.h"
+#include "src/transform/merged_launches.h"
 
 namespace pergola::runtime {
 
@@ -50,11 +51,21 @@ class BlockKernel {
   // cannot be. Shared, never null.
   using Body = std::shared_ptr<const transform::TaskBody>;
   Result<Body> fused_body(bool is_one_warp, const std::vector<std::uint32_t>& constant_lines);
+  // Several of its launches as one: what transform::merge_launches() or the device says, the same every time.
+  Result<Form> merged(const transform::MergedShape& shape);
+  // That, started early as well: `signals` without links. can_wait_for_blocks() says whether there is one.
+  Result<Form> merged(const transform::MergedShape& shape, const transform::BlockSignalOptions& signals);
+  // The module of that, to be joined with others (transform/joined_kernels.h). Shared, never null.
+  using ModulePart = std::shared_ptr<const ptx::Module>;
+  Result<ModulePart> merged_module(const transform::MergedShape& shape);
+  const std::string& name() const { return kernel_; }
 
  private:
   Result<std::unique_ptr<const Analysed>> analyse() const;
   Result<ptx::Module> transformed(const transform::BlockSignalOptions& options) const;
   Result<Form> compile(const transform::BlockSignalOptions& options) const;
+  Result<ModulePart> make_merged(const transform::MergedShape& shape) const;
+  Result<Form> load(const ptx::Module& module, const std::string& kernel) const;
   Result<Body> make_body(bool is_one_warp, const std::vector<std::uint32_t>& constant_lines) const;
   Status check_variables() const;
 
@@ -65,6 +76,9 @@ class BlockKernel {
   std::optional<Result<std::unique_ptr<const Analysed>>> analysed_;
   std::optional<Status> can_wait_;
   std::map<transform::BlockSignalOptions, Result<Form>> forms_;
+  std::map<transform::MergedShape, Result<Form>> merged_;
+  std::map<std::pair<transform::MergedShape, transform::BlockSignalOptions>, Result<Form>> merged_early_;
+  std::map<transform::MergedShape, Result<ModulePart>> merged_modules_;
   std::map<std::pair<bool, std::vector<std::uint32_t>>, Result<Body>> bodies_;
 };
 

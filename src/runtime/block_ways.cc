@@ -8,6 +8,8 @@
 #include "src/runtime/block_lowering.h"
 #include "src/runtime/fused_lowering.h"
 #include "src/runtime/loaded_block_form.h"
+#include "src/runtime/merged_early.h"
+#include "src/runtime/merged_lowering.h"
 #include "src/scheduler/durations.h"
 
 namespace pergola::runtime {
@@ -56,16 +58,29 @@ std::string summary(const LoweredBlocks& lowered) {
   return text;
 }
 
+// "; 3 times: it is no kernel launch; 1 times: ..." of those that are not "".
+std::string counted(std::span<const std::string> why) {
+  std::map<std::string, std::size_t> reasons;
+  for (const std::string& reason : why)
+    if (!reason.empty()) ++reasons[reason];
+  std::string text;
+  for (const auto& [reason, count] : reasons) text += fmt::format("; {} times: {}", count, reason);
+  return text;
+}
+
 std::string summary(const LoweredFused& lowered) {
   std::size_t fused = 0, barriers = 0;
   for (const FusedSegment& segment : lowered.segments) fused += segment.count, barriers += segment.barriers;
   std::string text = fmt::format("of {} launches {} are {} with {} barriers", lowered.plain_reasons.size(), fused,
                                  lowered.segments.size(), barriers);
-  std::map<std::string, std::size_t> reasons;
-  for (const std::string& reason : lowered.plain_reasons)
-    if (!reason.empty()) ++reasons[reason];
-  for (const auto& [reason, count] : reasons) text += fmt::format("; {} times: {}", count, reason);
-  return text;
+  return text + counted(lowered.plain_reasons);
+}
+
+// "10 launches became 1; 2 times: no other launch ...".
+std::string summary(const LoweredMerged& lowered) {
+  std::size_t launches = 0;
+  for (const MergedGroup& group : lowered.groups) launches += group.launches.size();
+  return fmt::format("{} launches became {}", launches, lowered.groups.size()) + counted(lowered.plain_reasons);
 }
 
 // By launch: null where its parameters change, or nothing is known of it.
@@ -97,25 +112,33 @@ BlockWays::BlockWays(device::DevicePtr device, Blocks policy) : device_(std::mov
     case Blocks::kOff: break;
     case Blocks::kMeasured:
       if (device_->info().kind != device::DeviceKind::kCuda) break;
-      kinds_ = {Kind::kOrdered, Kind::kEarly, Kind::kFusedBlock};
+      kinds_ = {Kind::kOrdered, Kind::kMerged,      Kind::kMergedKernels,
+                Kind::kEarly,   Kind::kMergedEarly, Kind::kFusedBlock};
       if (has_clusters) kinds_.push_back(Kind::kFused);
       kinds_.push_back(Kind::kByBlock);
       break;
     case Blocks::kEarly: kinds_ = {Kind::kEarly}; break;
     case Blocks::kByBlock: kinds_ = {Kind::kByBlock}; break;
     case Blocks::kFused: kinds_ = {has_clusters ? Kind::kFused : Kind::kFusedBlock}; break;
+    case Blocks::kMerged: kinds_ = {Kind::kMerged}; break;
+    case Blocks::kMergedKernels: kinds_ = {Kind::kMergedKernels}; break;
+    case Blocks::kMergedEarly: kinds_ = {Kind::kMergedEarly}; break;
   }
 }
 
 std::string BlockWays::why_none() const {
   if (policy_ == Blocks::kOff) return "the policy is blocks=off";
-  return "ways are measured on NVIDIA GPUs only; blocks=early|by-block|fused takes one";
+  return "ways are measured on NVIDIA GPUs only; blocks=early|by-block|fused|merged|merged-kernels|merged-early takes "
+         "one";
 }
 
 const char* BlockWays::name_of(Kind kind) {
   switch (kind) {
     case Kind::kOrdered: return "ordered";
+    case Kind::kMerged: return "merged";
+    case Kind::kMergedKernels: return "merged-kernels";
     case Kind::kEarly: return "early";
+    case Kind::kMergedEarly: return "merged-early";
     case Kind::kByBlock: return "by-block";
     case Kind::kFused: return "fused";
     case Kind::kFusedBlock: return "fused-block";
@@ -128,12 +151,16 @@ std::optional<GraphWay> BlockWays::way(std::size_t n, const device::GraphSpec& p
   const auto is_kernel = [](const device::GraphNode& node) {
     return std::holds_alternative<device::KernelNode>(node.work);
   };
-  if (kind != Kind::kOrdered && !std::all_of(plain.nodes.begin(), plain.nodes.end(), is_kernel))
+  const bool takes_copies = kind == Kind::kOrdered || kind == Kind::kMerged || kind == Kind::kMergedKernels;
+  if (!takes_copies && !std::all_of(plain.nodes.begin(), plain.nodes.end(), is_kernel))
     return refused(name_of(kind), "it has copies between the host and the device, and this way is for launches alone",
                    launches.size());
   switch (kind) {
     case Kind::kOrdered: return ordered(plain, launches);
+    case Kind::kMerged: return merged(false, plain, launches);
+    case Kind::kMergedKernels: return merged(true, plain, launches);
     case Kind::kEarly: return early(false, plain, launches);
+    case Kind::kMergedEarly: return merged_early(plain, launches);
     case Kind::kByBlock: return early(true, plain, launches);
     case Kind::kFused: return fused(true, plain, launches);
     case Kind::kFusedBlock: return fused(false, plain, launches);
@@ -153,6 +180,40 @@ std::optional<GraphWay> BlockWays::ordered(const device::GraphSpec& plain, Launc
                   fmt::format("launches that the longest way begins with come first, {}",
                               is_known ? "by what they were seen to take" : "each counted alike"),
                   std::move(*spec)};
+}
+
+std::optional<GraphWay> BlockWays::merged(bool of_kernels, const device::GraphSpec& plain, Launches launches) const {
+  MergedOptions options;
+  options.different_kernels = of_kernels;
+  options.joined = &joined_;
+  Result<LoweredMerged> lowered = lower_merged(*device_, plain, kernels_of(launches), options);
+  const char* const name = name_of(of_kernels ? Kind::kMergedKernels : Kind::kMerged);
+  if (!lowered.ok()) return refused(name, lowered.message(), launches.size());
+  if (lowered->groups.empty())
+    return refused(name, "it would be the plain one" + counted(lowered->plain_reasons), launches.size());
+  const auto differs = [](const MergedGroup& group) { return group.in_a_row; };
+  if (of_kernels && policy_ == Blocks::kMeasured &&
+      std::none_of(lowered->groups.begin(), lowered->groups.end(), differs))
+    return refused(name, "it would be the same as merged" + counted(lowered->plain_reasons), launches.size());
+  return GraphWay{name, summary(*lowered), std::move(lowered->spec)};
+}
+
+std::optional<GraphWay> BlockWays::merged_early(const device::GraphSpec& plain, Launches launches) const {
+  const char* const name = name_of(Kind::kMergedEarly);
+  const std::vector<std::shared_ptr<BlockKernel>> kernels = kernels_of(launches);
+  Result<LoweredMerged> merged = lower_merged(*device_, plain, kernels);
+  if (!merged.ok()) return refused(name, merged.message(), launches.size());
+  if (merged->groups.empty())
+    return refused(name, "it would be the same as early" + counted(merged->plain_reasons), launches.size());
+  Result<LoweredMergedEarly> lowered = start_early(plain, *merged, kernels, allocations_of(launches), &cache_);
+  if (!lowered.ok()) return refused(name, lowered.message(), launches.size());
+  if (lowered->early == 0)
+    return refused(name, "it would be the same as merged" + counted(lowered->plain_reasons), launches.size());
+  return GraphWay{name,
+                  fmt::format("{}; of {} launches then {} start early", summary(*merged), lowered->spec.nodes.size(),
+                              lowered->early) +
+                      counted(lowered->plain_reasons),
+                  std::move(lowered->spec)};
 }
 
 std::optional<GraphWay> BlockWays::early(bool by_block, const device::GraphSpec& plain, Launches launches) const {

@@ -1,9 +1,13 @@
 // What a session's graphs may be besides plain ones (scheduler/graph_ways.h): chains whose launches start early and
-// wait for launches or for blocks (block_lowering.h), or stay in one cluster of blocks (fused_lowering.h).
+// wait for launches or for blocks (block_lowering.h), or stay in one cluster of blocks (fused_lowering.h); and launches
+// side by side as one (merged_lowering.h).
 //
 //   plain         an edge wherever two launches conflict
 //   ordered       the same edges; where launches may run at once the device meets first those that most waits for
+//   merged        launches of one kernel that may run at once are one launch, of the blocks of all
+//   merged-kernels   ... of different kernels
 //   early         each launch is on the device before the one ahead of it has ended, and waits for its end there
+//   merged-early  both: merged is made, and its launches start early and wait for launches
 //   by-block      the same, but a block waits for the blocks that it needs
 //   fused         runs of tiny launches are one launch of a cluster of blocks
 //   fused-block   ... of one block
@@ -19,6 +23,7 @@
 
 #include "src/analysis/relation_cache.h"
 #include "src/device/device.h"
+#include "src/runtime/merged_nodes.h"
 #include "src/scheduler/graph_ways.h"
 #include "src/scheduler/policy.h"
 
@@ -36,10 +41,21 @@ class BlockWays final : public scheduler::GraphLowerer {
   bool keeps_plain() const override { return policy_ == scheduler::Blocks::kMeasured; }
 
  private:
-  enum class Kind : std::uint8_t { kOrdered, kEarly, kByBlock, kFused, kFusedBlock };
+  enum class Kind : std::uint8_t {
+    kOrdered,
+    kMerged,
+    kMergedKernels,
+    kEarly,
+    kMergedEarly,
+    kByBlock,
+    kFused,
+    kFusedBlock
+  };
   static const char* name_of(Kind kind);
   using Launches = std::span<const scheduler::LaunchToLower>;
   static std::optional<scheduler::GraphWay> ordered(const device::GraphSpec& plain, Launches launches);
+  std::optional<scheduler::GraphWay> merged(bool of_kernels, const device::GraphSpec& plain, Launches launches) const;
+  std::optional<scheduler::GraphWay> merged_early(const device::GraphSpec& plain, Launches launches) const;
   std::optional<scheduler::GraphWay> early(bool by_block, const device::GraphSpec& plain, Launches launches) const;
   std::optional<scheduler::GraphWay> fused(bool in_cluster, const device::GraphSpec& plain, Launches launches) const;
 
@@ -48,6 +64,7 @@ class BlockWays final : public scheduler::GraphLowerer {
   std::vector<Kind> kinds_;
   // Ways of one graph ask for the same footprints, and the graphs of a region for the same relations.
   mutable analysis::RelationCache cache_;
+  mutable JoinedKernels joined_;
 };
 
 }  // namespace pergola::runtime

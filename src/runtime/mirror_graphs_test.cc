@@ -184,7 +184,7 @@ TEST_F(MirrorGraphs, ASessionThatEndsWhileCopiesAreHeld) {
 }
 
 TEST_F(MirrorGraphs, OtherWays_SayThatTheyAreForLaunchesAlone) {
-  for (const char* way : {"early", "by-block", "fused"}) {
+  for (const char* way : {"early", "by-block", "fused", "merged-early"}) {
     open(fmt::format("graphs=always,blocks={}", way));
     x_ = array(), y_ = array(), z_ = array();
     learn();

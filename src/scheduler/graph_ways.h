@@ -34,8 +34,9 @@ struct LaunchToLower {
 };
 
 struct GraphWay {
-  std::string name;  // "plain" "ordered" "early" "by-block" "fused" "fused-block"
-  std::string why;   // what it does, for people
+  // "plain" "ordered" "merged" "merged-kernels" "early" "merged-early" "by-block" "fused" "fused-block"
+  std::string name;
+  std::string why;  // what it does, for people
   device::GraphSpec spec;
   std::string refusal{};  // where not "": why it cannot be; there is no `spec` then
 };

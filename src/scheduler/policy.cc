@@ -8,7 +8,8 @@ namespace {
 constexpr std::string_view kKnown =
     "retrieve-new-stream=reuse|always-new, retrieve-parent-stream=disjoint|same-as-parent, "
     "dependency=with-const|no-const, execution=async|sync, max-streams=N, fork-cost=N, "
-    "graphs=recurring|off|always, blocks=off|measured|early|by-block|fused, memory=device|managed, tasks=off|small";
+    "graphs=recurring|off|always, blocks=off|measured|early|by-block|fused|merged|merged-kernels|merged-early, "
+    "memory=device|managed, tasks=off|small";
 
 // Sets `out` to the enumerator whose word `value` is: words[i] is that of the i-th.
 template <typename Enum>
@@ -39,7 +40,9 @@ bool apply(std::string_view name, std::string_view value, Policy& policy) {
   if (name == "dependency") return choose(value, {"with-const", "no-const"}, policy.dependency);
   if (name == "execution") return choose(value, {"async", "sync"}, policy.execution);
   if (name == "graphs") return choose(value, {"recurring", "off", "always"}, policy.graphs);
-  if (name == "blocks") return choose(value, {"off", "measured", "early", "by-block", "fused"}, policy.blocks);
+  if (name == "blocks")
+    return choose(value, {"off", "measured", "early", "by-block", "fused", "merged", "merged-kernels", "merged-early"},
+                  policy.blocks);
   if (name == "memory") return choose(value, {"device", "managed"}, policy.memory);
   if (name == "tasks") return choose(value, {"off", "small"}, policy.tasks);
   if (name == "max-streams") return parse_count(value, 1, policy.max_streams);
@@ -72,11 +75,14 @@ std::string to_string(const Policy& policy) {
       policy.graphs == Graphs::kRecurring ? "recurring"
       : policy.graphs == Graphs::kOff     ? "off"
                                           : "always",
-      policy.blocks == Blocks::kOff        ? "off"
-      : policy.blocks == Blocks::kMeasured ? "measured"
-      : policy.blocks == Blocks::kEarly    ? "early"
-      : policy.blocks == Blocks::kByBlock  ? "by-block"
-                                           : "fused",
+      policy.blocks == Blocks::kOff             ? "off"
+      : policy.blocks == Blocks::kMeasured      ? "measured"
+      : policy.blocks == Blocks::kEarly         ? "early"
+      : policy.blocks == Blocks::kByBlock       ? "by-block"
+      : policy.blocks == Blocks::kFused         ? "fused"
+      : policy.blocks == Blocks::kMerged        ? "merged"
+      : policy.blocks == Blocks::kMergedKernels ? "merged-kernels"
+                                                : "merged-early",
       policy.memory == Memory::kDevice ? "device" : "managed", policy.tasks == Tasks::kOff ? "off" : "small");
 }
 

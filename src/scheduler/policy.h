@@ -17,9 +17,10 @@
 //       that are expected to take less, as earlier launches did (durations.h); 0: never, and nothing is timed
 //   graphs=recurring|off|always
 //       launches that recur run as graphs while the device has enough to do (graph_lowering.h); never; whatever it has
-//   blocks=off|measured|early|by-block|fused
+//   blocks=off|measured|early|by-block|fused|merged|merged-kernels|merged-early
 //       what a graph's launches wait for (runtime/block_ways.h): launches; whatever turns out fastest; launches, but
-//       each is on the device before; blocks; runs of tiny launches are one
+//       each is on the device before; blocks; runs of tiny launches are one; launches of a kernel that may run at once
+//       are; or those of any kernels; or those of a kernel, and what that makes is on the device before
 //   memory=device|managed
 //       arrays in the device's own memory; or in memory that moves to whichever side uses it, where it has been
 //       prefetched (IV-C), read by the session that makes the arrays
@@ -41,7 +42,7 @@ enum class RetrieveParentStream : std::uint8_t { kDisjoint, kSameAsParent };
 enum class DependencyPolicy : std::uint8_t { kWithConst, kNoConst };
 enum class Execution : std::uint8_t { kAsync, kSync };
 enum class Memory : std::uint8_t { kDevice, kManaged };
-enum class Blocks : std::uint8_t { kOff, kMeasured, kEarly, kByBlock, kFused };
+enum class Blocks : std::uint8_t { kOff, kMeasured, kEarly, kByBlock, kFused, kMerged, kMergedKernels, kMergedEarly };
 enum class Graphs : std::uint8_t { kRecurring, kOff, kAlways };
 enum class Tasks : std::uint8_t { kOff, kSmall };
 

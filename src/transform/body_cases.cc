@@ -7,6 +7,7 @@
 #include "src/transform/body_editor.h"
 #include "src/transform/fence_accesses.h"
 #include "src/transform/inline_body.h"
+#include "src/transform/newest_target.h"
 #include "src/transform/rename_symbols.h"
 #include "src/transform/task_rewriter.h"
 
@@ -51,13 +52,6 @@ Result<Statements> cases(ptx::Function& kernel, std::span<const ptx::Function> b
   return out;
 }
 
-unsigned arch_number(std::string_view target) {
-  unsigned number = 0;
-  for (const char c : target.substr(target.find('_') + 1))
-    if (c >= '0' && c <= '9') number = number * 10 + static_cast<unsigned>(c - '0');
-  return number;
-}
-
 // The items that bodies bring with them; the bodies themselves go into `functions`.
 class Linked {
  public:
@@ -65,16 +59,7 @@ class Linked {
     ptx::Module module = body.module;
     const std::string suffix = fmt::format("__{}", n);
     rename_symbols(module, suffix);
-    if (std::pair(module.version_major, module.version_minor) > std::pair(into.version_major, into.version_minor)) {
-      into.version_major = module.version_major;
-      into.version_minor = module.version_minor;
-    }
-    if (!module.targets.empty()) {
-      const std::string& own = module.targets[0];
-      const bool newer = arch_number(own) > arch_number(into.targets[0]);
-      if (newer || (arch_number(own) == arch_number(into.targets[0]) && own.size() > into.targets[0].size()))
-        into.targets[0] = own;
-    }
+    take_newer_target(module, into);
     for (ptx::Item& item : module.items) {
       if (auto* function = std::get_if<ptx::Function>(&item.node)) {
         if (function->name == body.function + suffix && function->has_body) {

@@ -1,11 +1,11 @@
 #include "src/transform/parameter_block.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "src/ptx/printer.h"
 #include "src/ptx/signature.h"
 #include "src/transform/kernel_boundary.h"
+#include "src/transform/parameter_names.h"
 
 namespace pergola::transform {
 namespace {
@@ -17,18 +17,6 @@ using ptx::Op;
 using ptx::Operand;
 using ptx::Space;
 using ptx::Statement;
-
-bool is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$' || c == '%';
-}
-
-bool mentions_word(std::string_view text, std::string_view word) {
-  for (std::size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
-    const bool begins = at == 0 || !is_word(text[at - 1]);
-    if (begins && (at + word.size() == text.size() || !is_word(text[at + word.size()]))) return true;
-  }
-  return false;
-}
 
 void replace_space(Instruction& instruction, Space from, Mod to) {
   for (Mod& mod : instruction.mods)
@@ -47,20 +35,13 @@ Instruction make(Op op, std::initializer_list<Mod> mods, std::initializer_list<O
 class Rewriter {
  public:
   Rewriter(const ptx::Module& module, Function& entry, const ptx::KernelSignature& signature)
-      : module_(module), entry_(entry) {
-    for (const ptx::Parameter& parameter : signature.parameters) offsets_[parameter.name] = parameter.offset_bytes;
-  }
+      : module_(module), entry_(entry), parameters_(signature) {}
 
   Status run() {
     add_registers();
     for (Statement& statement : entry_.body) {
-      if (std::holds_alternative<ptx::ScopeBegin>(statement.node)) {
-        hidden_.emplace_back();
-      } else if (std::holds_alternative<ptx::ScopeEnd>(statement.node)) {
-        hidden_.pop_back();
-      } else if (const auto* variable = std::get_if<ptx::Variable>(&statement.node)) {
-        hidden_.back().push_back(variable->name);
-      } else if (auto* location = std::get_if<ptx::LocDirective>(&statement.node)) {
+      parameters_.pass(statement);
+      if (auto* location = std::get_if<ptx::LocDirective>(&statement.node)) {
         location->rest.clear();  // names sections, which are gone
       } else if (Instruction* instruction = statement.instruction()) {
         PERGOLA_TRY(rewrite(*instruction, statement.location));
@@ -72,19 +53,6 @@ class Rewriter {
   }
 
  private:
-  // Offset in the block where `name` is one of the kernel's parameters, and no variable of the body hides it.
-  const std::uint32_t* parameter(const std::string& name) const {
-    for (const auto& scope : hidden_)
-      if (std::find(scope.begin(), scope.end(), name) != scope.end()) return nullptr;
-    const auto found = offsets_.find(name);
-    return found == offsets_.end() ? nullptr : &found->second;
-  }
-  bool mentions_parameter(const Operand& operand) const {
-    if (operand.kind == Operand::Kind::kSymbol && parameter(operand.name) != nullptr) return true;
-    return std::any_of(operand.elements.begin(), operand.elements.end(),
-                       [&](const Operand& element) { return mentions_parameter(element); });
-  }
-
   Error refuse(const ptx::Location& location, std::string_view text, std::string_view why) const {
     return PERGOLA_ERROR(kUnsupported, "{}:{}: the parameters of kernel '{}' cannot lie in memory: `{}` {}.",
                          module_.source_name, location.line, entry_.name, text, why);
@@ -97,8 +65,7 @@ class Rewriter {
     if (instruction.op == Op::kOpaque) return check_opaque(instruction, location);
     if (instruction.op == Op::kLd && instruction.space() == Space::kParam) return rewrite_load(instruction, location);
     if (instruction.op == Op::kCvta && instruction.space() == Space::kParam) return rewrite_cvta(instruction, location);
-    const bool mentioned = std::any_of(instruction.operands.begin(), instruction.operands.end(),
-                                       [&](const Operand& operand) { return mentions_parameter(operand); });
+    const bool mentioned = parameters_.is_in(instruction);
     if (mentioned && instruction.op == Op::kMov) return rewrite_mov(instruction, location);
     if (mentioned) return refuse(instruction, location, "uses one otherwise than by loading it or taking its address");
     // Stores into the parameters of a call name them; anything else goes through an address.
@@ -112,9 +79,7 @@ class Rewriter {
   }
 
   Status check_opaque(const Instruction& instruction, const ptx::Location& location) const {
-    bool mentioned = instruction.text.find(".param") != std::string::npos;
-    for (const auto& [name, offset] : offsets_) mentioned = mentioned || mentions_word(instruction.text, name);
-    if (!mentioned) return {};
+    if (!parameters_.is_in_text(instruction.text)) return {};
     return refuse(location, instruction.text, "mentions one and is not understood");
   }
 
@@ -125,7 +90,7 @@ class Rewriter {
       return refuse(instruction, location, "is a load of another form than [address]");
     Operand& base = address.elements[0];
     if (base.kind == Operand::Kind::kSymbol) {
-      const std::uint32_t* const offset = parameter(base.name);
+      const std::uint32_t* const offset = parameters_.offset(base.name);
       if (offset == nullptr) return {};
       address.offset += *offset;
       base = Operand::make_register(block_);
@@ -154,7 +119,7 @@ class Rewriter {
     const bool plain = instruction.operands.size() == 2 && instruction.operands[0].kind == Operand::Kind::kRegister &&
                        instruction.operands[1].kind == Operand::Kind::kSymbol &&
                        ptx::size_bytes(instruction.type()) == 8 && !instruction.has(Mod::kTo);
-    const std::uint32_t* const offset = plain ? parameter(instruction.operands[1].name) : nullptr;
+    const std::uint32_t* const offset = plain ? parameters_.offset(instruction.operands[1].name) : nullptr;
     if (offset == nullptr)
       return refuse(instruction, location, "takes an address in another form than into a register");
     address_taken_ = true;
@@ -240,8 +205,7 @@ class Rewriter {
 
   const ptx::Module& module_;
   Function& entry_;
-  std::unordered_map<std::string, std::uint32_t> offsets_;
-  std::vector<std::vector<std::string>> hidden_{1};  // by open scope, the variables of the body
+  ParameterNames parameters_;
   ptx::RegisterId block_ = ptx::kNoRegister, generic_ = ptx::kNoRegister;
   bool address_taken_ = false;
 };

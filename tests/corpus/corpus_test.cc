@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <mutex>
 #include <set>
 
@@ -20,6 +21,7 @@
 #include "src/source/child_process.h"
 #include "src/source/source.h"
 #include "src/source/toolkit.h"
+#include "src/transform/merged_launches.h"
 #include "src/transform/parameter_block.h"
 #include "tests/corpus/corpus_files.h"
 
@@ -91,8 +93,10 @@ TEST(Corpus, EveryKernel_HasASignatureAndPointerModes) {
   EXPECT_THAT(failures.list(), IsEmpty());
 }
 
+using Pass = std::function<Status(ptx::Module&, std::string_view kernel)>;
+
 // Refused by name are those compiled for a debugger, and few others.
-TEST(Corpus, NearlyEveryKernel_CanHaveItsParametersInMemory) {
+void nearly_every_kernel_can(const Pass& pass) {
   Failures failures;
   std::atomic<int> made = 0, refused = 0;
   for_each_file(all_files(), [&](const CorpusFile& file) {
@@ -102,7 +106,7 @@ TEST(Corpus, NearlyEveryKernel_CanHaveItsParametersInMemory) {
     for (const ptx::Function* entry : parsed->entries()) {
       if (!entry->has_body) continue;
       ptx::Module module = *parsed;
-      const Status status = transform::to_parameter_block(module, entry->name);
+      const Status status = pass(module, entry->name);
       if (!status) {
         if (status.code() != Code::kUnsupported) failures.add(file, status.message());
         if (!debug) fmt::print(stderr, "{}\n", status.message());
@@ -112,11 +116,23 @@ TEST(Corpus, NearlyEveryKernel_CanHaveItsParametersInMemory) {
       ++made;
       if (const Status verified = ptx::verify(module); !verified) failures.add(file, verified.message());
       const auto again = ptx::parse(ptx::print(module), file.label());
-      if (!again || !(*again == module)) failures.add(file, entry->name + ": the print parses to another module");
+      if (!again || ptx::print(*again) != ptx::print(module))
+        failures.add(file, entry->name + ": the print parses to another module");
     }
   });
   EXPECT_THAT(failures.list(), IsEmpty());
   EXPECT_LT(50 * refused, made.load());
+}
+
+TEST(Corpus, NearlyEveryKernel_CanHaveItsParametersInMemory) {
+  nearly_every_kernel_can(transform::to_parameter_block);
+}
+
+TEST(Corpus, LaunchesOfNearlyEveryKernel_CanBeMerged) {
+  for (const bool differ : {false, true})
+    nearly_every_kernel_can([differ](ptx::Module& module, std::string_view kernel) {
+      return transform::merge_launches(module, kernel, {.launches = 4, .deep = differ, .bounded = differ});
+    });
 }
 
 TEST(Corpus, EveryPrint_IsAcceptedByPtxas) {

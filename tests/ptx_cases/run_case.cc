@@ -7,6 +7,7 @@
 #include "src/ptx/printer.h"
 #include "src/ptx/signature.h"
 #include "src/ptx/verifier.h"
+#include "src/transform/merged_launches.h"
 #include "src/transform/parameter_block.h"
 
 namespace pergola::ptx_cases {
@@ -39,9 +40,82 @@ bool agrees(const Expectation& expectation, std::uint64_t expected, std::uint64_
   return expectation.tolerance > 0 && std::fabs(a - b) <= expectation.tolerance * std::max(std::fabs(a), 1e-30);
 }
 
+constexpr std::uint32_t kMergedLaunches = 3;
+
+// A launch's buffers with what they begin with, and the parameters that name them.
+struct Prepared {
+  std::vector<device::BufferPtr> buffers;
+  std::vector<std::byte> parameters;
+};
+
+Result<Prepared> prepare(device::Device& device, device::Queue& queue, const Case& test,
+                         const ptx::KernelSignature& signature) {
+  Prepared made;
+  for (const BufferSpec& spec : test.buffers) {
+    PERGOLA_ASSIGN(device::BufferPtr buffer, device.allocate(spec.initial.size(), device::MemoryKind::kDevice));
+    PERGOLA_TRY(queue.copy_to_device(buffer, 0, spec.initial));
+    made.buffers.push_back(buffer);
+  }
+  if (signature.parameters.size() != test.arguments.size())
+    return PERGOLA_ERROR(kInvalidArgument, "{}: the kernel has {} parameters, the header {} arguments.", test.path,
+                         signature.parameters.size(), test.arguments.size());
+  made.parameters.resize(signature.parameter_bytes);
+  for (std::size_t n = 0; n < test.arguments.size(); ++n) {
+    const Argument& argument = test.arguments[n];
+    std::vector<std::byte> value = argument.value;
+    value.resize(signature.parameters[n].size_bytes);
+    for (std::size_t b = 0; b < made.buffers.size(); ++b) {
+      if (test.buffers[b].name != argument.buffer) continue;
+      const device::DeviceAddress address = made.buffers[b]->address();
+      std::memcpy(value.data(), &address, std::min(value.size(), sizeof address));
+    }
+    std::copy(value.begin(), value.end(), made.parameters.begin() + signature.parameters[n].offset_bytes);
+  }
+  return made;
+}
+
+bool is_merged(Form form) { return form != Form::kAsWritten && form != Form::kInABlock; }
+
+transform::MergedShape shape_of(const Case& test, Form form) {
+  const device::Dim3& grid = test.config.grid;
+  if (form == Form::kMergedInARow) return {.launches = 4, .deep = grid.y * grid.z > 1, .flat = true};
+  return {.launches = kMergedLaunches, .deep = test.config.grid.z > 1, .bounded = form == Form::kMergedInALargerGrid};
+}
+
+Status transform_into(ptx::Module& module, const std::string& kernel, const Case& test, Form form) {
+  if (form == Form::kInABlock) PERGOLA_TRY(transform::to_parameter_block(module, kernel));
+  if (is_merged(form)) PERGOLA_TRY(transform::merge_launches(module, kernel, shape_of(test, form)));
+  return ptx::verify(module);
+}
+
+// The launches' parameters one behind the other, and the grid of all.
+std::vector<std::byte> merged_parameters(const std::vector<Prepared>& launches, const ptx::KernelSignature& signature,
+                                         const Case& test, Form form, device::LaunchConfig& config) {
+  const transform::MergedShape shape = shape_of(test, form);
+  const transform::MergedLayout layout = transform::merged_layout(signature, shape);
+  const device::Dim3 own = config.grid;
+  if (shape.bounded) config.grid = {own.x + 1, own.y + 1, own.z + (shape.deep ? 1 : 0)};
+  transform::MergedHeader header{own.x, own.y, own.z, config.grid.z};
+  config.grid.z *= kMergedLaunches;
+  if (shape.flat) config.grid = {static_cast<std::uint32_t>(own.count()) * kMergedLaunches, 1, 1};
+  std::vector<std::byte> all(std::size_t{shape.launches} * layout.stride_bytes);
+  for (std::size_t n = 0; n < shape.launches; ++n) {
+    std::byte* const at = all.data() + n * layout.stride_bytes;
+    if (shape.flat) header.place = static_cast<std::uint32_t>(own.count() * n);
+    if (n >= launches.size()) {
+      header.place = transform::MergedHeader::kNoLaunch;
+      std::memcpy(at, &header, sizeof header);
+      continue;
+    }
+    if (shape.has_header()) std::memcpy(at, &header, sizeof header);
+    std::copy(launches[n].parameters.begin(), launches[n].parameters.end(), at + layout.parameters_offset);
+  }
+  return all;
+}
+
 }  // namespace
 
-Result<Memory> run_case(device::Device& device, const Case& test, Parameters where) {
+Result<Memory> run_case(device::Device& device, const Case& test, Form form) {
   PERGOLA_ASSIGN(ptx::Module parsed, ptx::parse(test.text, test.path.substr(test.path.rfind('/') + 1)));
   std::string text = test.text, name = test.kernel;
   for (const ptx::Function* entry : parsed.entries())
@@ -49,48 +123,36 @@ Result<Memory> run_case(device::Device& device, const Case& test, Parameters whe
   const ptx::Function* const entry = parsed.find_function(name);
   if (entry == nullptr) return PERGOLA_ERROR(kNotFound, "{}: there is no kernel '{}'.", test.path, name);
   PERGOLA_ASSIGN(const ptx::KernelSignature signature, ptx::signature(parsed, *entry));
-  if (where == Parameters::kInABlock) {
-    PERGOLA_TRY(transform::to_parameter_block(parsed, name));
-    PERGOLA_TRY(ptx::verify(parsed));
+  if (form != Form::kAsWritten) {
+    PERGOLA_TRY(transform_into(parsed, name, test, form));
     text = ptx::print(parsed);
+    if (is_merged(form)) name = transform::merged_kernel(name);
   }
   PERGOLA_ASSIGN(device::ModulePtr module, device.load({&parsed, text, test.path}));
   PERGOLA_ASSIGN(const device::Kernel* kernel, module->kernel(name));
 
   PERGOLA_ASSIGN(auto queue, device.create_queue());
-  std::vector<device::BufferPtr> buffers;
-  for (const BufferSpec& spec : test.buffers) {
-    PERGOLA_ASSIGN(device::BufferPtr buffer, device.allocate(spec.initial.size(), device::MemoryKind::kDevice));
-    PERGOLA_TRY(queue->copy_to_device(buffer, 0, spec.initial));
-    buffers.push_back(buffer);
+  std::vector<Prepared> launches;
+  while (launches.size() < (is_merged(form) ? kMergedLaunches : 1u)) {
+    PERGOLA_ASSIGN(Prepared one, prepare(device, *queue, test, signature));
+    launches.push_back(std::move(one));
   }
-  if (signature.parameters.size() != test.arguments.size())
-    return PERGOLA_ERROR(kInvalidArgument, "{}: the kernel has {} parameters, the header {} arguments.", test.path,
-                         signature.parameters.size(), test.arguments.size());
-  std::vector<std::byte> parameters(signature.parameter_bytes);
-  for (std::size_t n = 0; n < test.arguments.size(); ++n) {
-    const Argument& argument = test.arguments[n];
-    std::vector<std::byte> value = argument.value;
-    value.resize(signature.parameters[n].size_bytes);
-    for (std::size_t b = 0; b < buffers.size(); ++b) {
-      if (test.buffers[b].name != argument.buffer) continue;
-      const device::DeviceAddress address = buffers[b]->address();
-      std::memcpy(value.data(), &address, std::min(value.size(), sizeof address));
-    }
-    std::copy(value.begin(), value.end(), parameters.begin() + signature.parameters[n].offset_bytes);
-  }
+  std::vector<std::byte> parameters = launches.back().parameters;
+  device::LaunchConfig config = test.config;
   device::BufferPtr block;
-  if (where == Parameters::kInABlock) {
+  if (form == Form::kInABlock) {
     PERGOLA_ASSIGN(block, device.allocate(parameters.size(), device::MemoryKind::kDevice));
     PERGOLA_TRY(queue->copy_to_device(block, 0, parameters));
     const device::DeviceAddress address = block->address();
     parameters.resize(sizeof address);
     std::memcpy(parameters.data(), &address, sizeof address);
+  } else if (is_merged(form)) {
+    parameters = merged_parameters(launches, signature, test, form, config);
   }
-  PERGOLA_TRY(queue->launch(module, *kernel, test.config, parameters));
+  PERGOLA_TRY(queue->launch(module, *kernel, config, parameters));
   PERGOLA_TRY(queue->synchronize());
   Memory memory;
-  for (const device::BufferPtr& buffer : buffers) {
+  for (const device::BufferPtr& buffer : launches.back().buffers) {
     std::vector<std::byte> bytes(buffer->size_bytes());
     PERGOLA_TRY(queue->copy_to_host(bytes, buffer, 0));
     PERGOLA_TRY(queue->synchronize());

@@ -11,11 +11,13 @@ namespace pergola::ptx_cases {
 // What a launch left in each buffer, in the case's order.
 using Memory = std::vector<std::vector<std::byte>>;
 
-// Where the kernel finds its parameters: as it is written, or in memory (transform/parameter_block.h).
-enum class Parameters : std::uint8_t { kAsWritten, kInABlock };
+// How the kernel is launched: as it is written; with its parameters in memory (transform/parameter_block.h); as the
+// last of three launches that are one (transform/merged_launches.h), with memory of their own, in a grid as large as
+// theirs or a larger one, or in a row.
+enum class Form : std::uint8_t { kAsWritten, kInABlock, kMerged, kMergedInALargerGrid, kMergedInARow };
 
 // Parses, loads and launches. Errors are those of the stage that failed.
-Result<Memory> run_case(device::Device& device, const Case& test, Parameters where = Parameters::kAsWritten);
+Result<Memory> run_case(device::Device& device, const Case& test, Form form = Form::kAsWritten);
 
 // Success, or kInternal with the first differences; for a case that expects a fault, `run` must have failed with it.
 Status check_case(const Case& test, const Result<Memory>& run);
