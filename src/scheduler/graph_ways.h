@@ -2,7 +2,8 @@
 // session knows besides (blocks that wait for blocks: runtime/block_lowering.h). They are tried on the device by turns,
 // as the program runs them anyway, and the fastest stays.
 //
-//   launches of the graph   0 1 2 3 4 5 ...                 way 0 is plain: it stays unless another is faster by kGain
+//   launches of the graph   0 1 2 3 4 5 ...                 way 0 is plain: it stays unless another is faster by kGain,
+//                                                           or no slower and launched by the host sooner by kHostGainNs
 //   way                     0 1 0 1 ... fastest, 2 2 2 ... fastest              2 took longer to make
 //
 // All ways have the same results. Guarded by the scheduler's lock, but for GraphLowerer.
@@ -64,6 +65,7 @@ class GraphWays {
     std::string name, why;
     std::shared_ptr<device::ExecutableGraph> graph;
     double best_ns = 0;  // the shortest time it has taken; 0: not known
+    double host_ns = 0;  // the shortest time that launching it took the host
     std::uint32_t tries = 0, timed = 0;
   };
 
@@ -91,6 +93,8 @@ class GraphWays {
   static constexpr std::uint32_t kTries = 12;  // of each; the first pays for the graph's upload
   // Another way than the first is shorter by so much at least: events are half a microsecond exact.
   static constexpr double kGain = 0.98, kGainNs = 700;
+  // A graph of few nodes is launched sooner than one of many side by side: 1 us against 25 for thirty.
+  static constexpr double kHostGainNs = 1000;
   // What takes so much longer than the first way is given up, after kTriesAtLeast.
   static constexpr double kHopeless = 1.25;
   static constexpr std::uint32_t kTriesAtLeast = 2;
@@ -98,6 +102,7 @@ class GraphWays {
 
   void settle();
   bool is_tried(const Way& way) const;
+  bool is_better(const Way& way, const Way& than) const;
   Status try_way(std::size_t way, device::Queue& queue);
 
   std::vector<Way> ways_;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <thread>
 
 #include "src/scheduler/scheduler_fixture.h"
@@ -86,6 +87,45 @@ TEST_F(GraphWaysTest, WaysThatThisGraphHasNot_AreLeftOut) {
 TEST_F(GraphWaysTest, AForcedWay_IsTakenThoughItIsSlower) {
   EXPECT_EQ(settled_ns({2.0}, false), 64000);
   EXPECT_EQ(settled_ns({0}, false), 32000) << "there is no other";
+}
+
+// Takes the device and the host so long.
+class TimedGraph final : public device::ExecutableGraph {
+ public:
+  TimedGraph(double device_ns, std::chrono::microseconds host) : device_ns_(device_ns), host_(host) {}
+  Status update_parameters(device::NodeId, std::span<const std::byte>) override { return {}; }
+  Status launch(device::Queue& queue) override {
+    const auto until = std::chrono::steady_clock::now() + host_;
+    while (std::chrono::steady_clock::now() < until) {
+    }
+    static_cast<FakeQueue&>(queue).run(device_ns_);
+    return {};
+  }
+
+ private:
+  const double device_ns_;
+  const std::chrono::microseconds host_;
+};
+
+TEST_F(GraphWaysTest, OneThatTakesTheDeviceAsLong_StaysWhereItCostsTheHostLess) {
+  using std::chrono::microseconds;
+  auto queue = std::move(device->create_queue()).value();
+  const auto chosen = [&](double device_ns, microseconds host) {
+    const auto way = [](const char* name, double ns, microseconds its_host) {
+      return GraphWays::Way{name, "", std::make_shared<TimedGraph>(ns, its_host)};
+    };
+    GraphWays ways({way("plain", 10e3, microseconds(300))});
+    ways.add(way("other", device_ns, host));
+    for (int i = 0; i < 40 && ways.chosen() == nullptr; ++i) {
+      EXPECT_TRUE(ways.launch(*queue).ok());
+      device->state().host_ns = device->state().end_ns();
+    }
+    return ways.chosen() == nullptr ? "" : ways.chosen()->name;
+  };
+  EXPECT_EQ(chosen(10e3, microseconds(50)), "other");
+  EXPECT_EQ(chosen(10.01e3, microseconds(50)), "plain") << "it is slower";
+  EXPECT_EQ(chosen(9.9e3, microseconds(300)), "plain") << "faster, but not by enough";
+  EXPECT_EQ(chosen(9e3, microseconds(600)), "other") << "faster by enough, whatever it costs the host";
 }
 
 // Many regions, none of which is launched often enough for its other ways to be made.
