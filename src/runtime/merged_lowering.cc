@@ -141,7 +141,8 @@ class LaunchMerging {
       const device::Dim3& grid = launch(node).config.grid;
       return std::tuple(grid.z, grid.y, grid.x);
     };
-    std::stable_sort(launches.begin(), launches.end(), [&](NodeId a, NodeId b) { return size(a) > size(b); });
+    std::sort(launches.begin(), launches.end(),
+              [&](NodeId a, NodeId b) { return size(a) != size(b) ? size(a) > size(b) : a < b; });
     Layers layers;
     for (const NodeId node : launches) {
       const device::Dim3& grid = launch(node).config.grid;
@@ -203,7 +204,7 @@ class LaunchMerging {
         bytes += own;
         row.push_back(std::move(part));
       }
-      merge_in_a_row(std::move(row));
+      merge_in_a_row(row);
     }
   }
 
