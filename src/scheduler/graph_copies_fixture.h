@@ -1,0 +1,59 @@
+// For tests: programs whose copies between arrays and their host sides recur with their launches.
+#pragma once
+
+#include "src/scheduler/graph_fixture.h"
+
+namespace pergola::scheduler::testing {
+
+class GraphCopies : public GraphTest {
+ protected:
+  static constexpr std::size_t kCopied = 100'000;  // bytes: 2000 ns. So small an upload does not go at once
+
+  void copy(const std::string& name, bool up) {
+    device::BufferPtr &memory = memory_[name], &host = memory_[name + " host"];
+    const std::size_t bytes = bytes_.contains(name) ? bytes_[name] : kCopied;
+    if (memory == nullptr) memory = *device->allocate(bytes, device::MemoryKind::kDevice);
+    if (host == nullptr) host = *device->allocate(bytes, device::MemoryKind::kHostVisible);
+    const Access accesses[] = {all(up ? name + " host" : name, Mode::kRead),
+                               all(up ? name : name + " host", Mode::kWrite)};
+    const CopyCall call{up ? memory : host, up ? host : memory, bytes};
+    const Status status =
+        scheduler->submit({.kind = up ? WorkKind::kCopyToDevice : WorkKind::kCopyToHost,
+                           .site = scheduler->site(up ? "upload" : "download"),
+                           .accesses = accesses,
+                           .copy = &call,
+                           .host_waits = !up},
+                          [&](device::Queue& queue) { return queue.copy(call.to, 0, call.from, 0, call.size_bytes); });
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+  void upload(const std::string& name) { copy(name, true); }
+  void download(const std::string& name) { copy(name, false); }
+  void host(const std::string& name, Mode mode) {
+    ASSERT_TRUE(scheduler->begin_host_access(all(name + " host", mode)).ok());
+  }
+  // The program writes x and y, and reads z, in each turn.
+  void cold_turn() {
+    host("x", Mode::kWrite);
+    upload("x");
+    launch("a", {"x"}, {"u"}, 1000);
+    host("y", Mode::kWrite);
+    upload("y");
+    launch("b", {"y"}, {"v"}, 3000);
+    launch("c", {"u", "v"}, {"z"}, 5000);
+    download("z");
+    host("z", Mode::kRead);
+  }
+  void learn_cold() {
+    for (int i = 0; i < 40; ++i) {
+      cold_turn();
+      scheduler->settle_graphs();
+    }
+    ASSERT_GT(graph_launches(), 0u);
+  }
+  std::size_t copies() const { return device->state().of(Step::Kind::kCopy).size(); }
+
+  std::map<std::string, std::size_t> bytes_;  // that an array's copies copy, where it is not kCopied
+  std::map<std::string, device::BufferPtr> memory_;
+};
+
+}  // namespace pergola::scheduler::testing
