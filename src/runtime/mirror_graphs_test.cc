@@ -41,7 +41,8 @@ constexpr std::string_view kMirrorGraphsPtx = R"(.version 8.0
 
 class MirrorGraphs : public ::testing::Test, protected TestArrays {
  protected:
-  static constexpr std::uint32_t kCount = 64;
+  // So large that the first uploads of a turn go when they come.
+  static constexpr std::uint32_t kLarge = 32'768;
 
   // Kernels of other ways than the plain one have names that the fake does not know.
   void SetUp() override { open("graphs=always,blocks=off"); }
@@ -63,7 +64,7 @@ class MirrorGraphs : public ::testing::Test, protected TestArrays {
   scheduler::Scheduler& scheduler() { return session_->scheduler(); }
   std::uint64_t graphs() { return scheduler().graph_counters().launches; }
   ArrayPtr array() {
-    auto made = session_->allocate(session::ElementType::kU32, 4, kCount);
+    auto made = session_->allocate(session::ElementType::kU32, 4, count_);
     EXPECT_TRUE(made) << made.message();
     return std::move(made).value();
   }
@@ -71,7 +72,7 @@ class MirrorGraphs : public ::testing::Test, protected TestArrays {
     PERGOLA_ASSIGN(auto kernel, module_->kernel("add"));
     return kernel->launch({.grid = {1, 1, 1}, .block = {32, 1, 1}},
                           std::vector<session::Argument>{ArrayArgument{x, 0}, ArrayArgument{y, 0},
-                                                         session::Number{session::ElementType::kU32, kCount}});
+                                                         session::Number{session::ElementType::kU32, count_}});
   }
   void add(const ArrayPtr& x, const ArrayPtr& y) {
     const Status status = try_add(x, y);
@@ -96,9 +97,23 @@ class MirrorGraphs : public ::testing::Test, protected TestArrays {
     control().log();
   }
 
+  struct RandomStep {
+    std::uint64_t what;
+    std::size_t a, b;
+  };
+  static ::testing::AssertionResult are(std::span<const std::uint32_t> words, std::uint32_t value) {
+    const auto other = std::find_if(words.begin(), words.end(), [&](std::uint32_t word) { return word != value; });
+    if (other == words.end()) return ::testing::AssertionSuccess();
+    return ::testing::AssertionFailure() << "word " << other - words.begin() << " is " << *other << ", not " << value;
+  }
+  // Programs whose turns begin so, each in a session that has seen none before it where `anew`.
+  void run_random_turns(int programs, const std::vector<RandomStep>& begin = {}, bool anew = false);
+
   std::shared_ptr<LocalSession> session_;
   session::ModulePtr module_;
   ArrayPtr x_, y_, z_;
+  std::uint32_t count_ = 64;  // words of an array
+  bool has_led_ = false;      // in a random program uploads have gone at once
 };
 
 TEST_F(MirrorGraphs, AColdTurn_IsOneCallOfTheDriver) {
@@ -109,6 +124,38 @@ TEST_F(MirrorGraphs, AColdTurn_IsOneCallOfTheDriver) {
   EXPECT_THAT(control().log(), ::testing::MatchesRegex("graph on [0-9]\n"));
   EXPECT_EQ(graphs(), before + 1);
   for (const ArrayPtr& each : {x_, y_, z_}) EXPECT_EQ(each->location(), Location::kBoth);
+}
+
+TEST_F(MirrorGraphs, LargeUploadsThatATurnBeginsWith_GoWhenTheyCome) {
+  count_ = kLarge;
+  x_ = array(), y_ = array(), z_ = array();
+  learn();
+  set(x_, 5);
+  set(z_, 0);
+  add(x_, z_);
+  EXPECT_THAT(control().log(), ::testing::MatchesRegex("copy on [0-9]\ncopy on [0-9]\n"))
+      << "x and z; the launch is held";
+  EXPECT_EQ(x_->location(), Location::kBoth);
+  set(y_, 6);
+  add(y_, z_);
+  add(y_, z_);
+  EXPECT_EQ(control().log(), "") << "y's is part of the graph";
+  EXPECT_THAT(host(z_, Access::kRead), Each(17));
+  EXPECT_THAT(control().log(), HasSubstr("graph on "));
+  cold_turn(7);
+}
+
+// The first to go cannot, and its caller is told.
+TEST_F(MirrorGraphs, AnUploadThatGoesWhenItComesAndCannot_LeavesTheContentsOnTheHost) {
+  count_ = kLarge;
+  x_ = array(), y_ = array(), z_ = array();
+  learn();
+  control().fail("cuMemcpyAsync", device::cuda::CUDA_ERROR_OUT_OF_MEMORY, 0);
+  set(x_, 5);
+  set(z_, 0);
+  EXPECT_FALSE(try_add(x_, z_).ok());
+  EXPECT_EQ(x_->location(), Location::kHost);
+  for (std::uint32_t i = 0; i < 40; ++i) cold_turn(i);
 }
 
 TEST_F(MirrorGraphs, WhereTheNewestContentsAre_IsToldAsOfCopiesThatRan) {
@@ -197,11 +244,17 @@ TEST_F(MirrorGraphs, OtherWays_SayThatTheyAreForLaunchesAlone) {
 
 // Turns of uploads, launches and downloads, with something else now and then, against vectors that are worked on at
 // once.
-TEST_F(MirrorGraphs, RandomTurns_LeaveWhatTheSequentialOrderLeaves) {
+void MirrorGraphs::run_random_turns(int programs, const std::vector<RandomStep>& begin, bool anew) {
   const std::uint64_t seed = test_support::seed_of("PERGOLA_MIRROR_SEED");
   test_support::Random random(seed);
   constexpr std::size_t kArrays = 4;
-  for (int program = 0; program < 12; ++program) {
+  bool has_copies = false;
+  const auto is_with_copies = [](const scheduler::RegionReport& region) {
+    return region.replaced != 0 && std::any_of(region.kernels.begin(), region.kernels.end(),
+                                               [](const auto& one) { return one.name == "upload"; });
+  };
+  for (int program = 0; program < programs; ++program) {
+    if (anew) open("graphs=always,blocks=off");
     std::vector<ArrayPtr> arrays;
     std::vector<std::uint32_t> expected(kArrays, 1);
     for (std::size_t i = 0; i < kArrays; ++i) set(arrays.emplace_back(array()), 1);
@@ -211,10 +264,10 @@ TEST_F(MirrorGraphs, RandomTurns_LeaveWhatTheSequentialOrderLeaves) {
         case 0:
         case 1: add(arrays[a], arrays[b]), expected[b] += expected[a]; break;
         case 2: set(arrays[a], expected[a] = value); break;
-        case 3: ASSERT_THAT(host(arrays[a], Access::kRead), Each(expected[a])); break;
+        case 3: ASSERT_TRUE(are(host(arrays[a], Access::kRead), expected[a])); break;
         case 4: ASSERT_TRUE(arrays[a]->prefetch(Location::kHost).ok()); break;
         case 5:
-          ASSERT_TRUE(arrays[a]->copy_from(0, arrays[b], 0, kCount * 4).ok());
+          ASSERT_TRUE(arrays[a]->copy_from(0, arrays[b], 0, count_ * 4).ok());
           expected[a] = expected[b];
           break;
         case 6:
@@ -224,18 +277,15 @@ TEST_F(MirrorGraphs, RandomTurns_LeaveWhatTheSequentialOrderLeaves) {
         default: set(arrays[a] = array(), expected[a] = value);
       }
     };
-    struct Step {
-      std::uint64_t what;
-      std::size_t a, b;
-    };
-    std::vector<Step> turn(4 + random.below(8));
-    for (Step& each : turn) {
+    std::vector<RandomStep> turn(4 + random.below(8));
+    for (RandomStep& each : turn) {
       each.what = random.below(5), each.a = random.below(kArrays);
       each.b = (each.a + 1 + random.below(kArrays - 1)) % kArrays;
     }
+    turn.insert(turn.begin(), begin.begin(), begin.end());
     for (int i = 0; i < 80; ++i) {
       SCOPED_TRACE(fmt::format("seed {}, program {}, turn {}", seed, program, i));
-      for (const Step& each : turn) {
+      for (const RandomStep& each : turn) {
         step(each.what, each.a, each.b);
         if (i > 40 && random.below(60) == 0) step(random.below(8), each.b, each.a);
       }
@@ -243,14 +293,23 @@ TEST_F(MirrorGraphs, RandomTurns_LeaveWhatTheSequentialOrderLeaves) {
       if (HasFatalFailure()) return;
     }
     for (std::size_t i = 0; i < kArrays; ++i)
-      ASSERT_THAT(host(arrays[i], Access::kRead), Each(expected[i])) << "seed " << seed << ", program " << program;
+      ASSERT_TRUE(are(host(arrays[i], Access::kRead), expected[i])) << "seed " << seed << ", program " << program;
+    const auto report = scheduler().graphs();
+    has_led_ |= explain(report).find("that a turn begins with go at once") != std::string::npos;
+    has_copies |= std::any_of(report.regions.begin(), report.regions.end(), is_with_copies);
   }
-  const auto report = scheduler().graphs();
-  const auto has_copies = [](const scheduler::RegionReport& region) {
-    return region.replaced != 0 && std::any_of(region.kernels.begin(), region.kernels.end(),
-                                               [](const auto& one) { return one.name == "upload"; });
-  };
-  EXPECT_TRUE(std::any_of(report.regions.begin(), report.regions.end(), has_copies)) << explain(report);
+  EXPECT_TRUE(has_copies) << explain(scheduler().graphs());
+}
+
+TEST_F(MirrorGraphs, RandomTurns_LeaveWhatTheSequentialOrderLeaves) {
+  run_random_turns(12);
+}
+
+TEST_F(MirrorGraphs, RandomTurnsOfLargeUploads_LeaveWhatTheSequentialOrderLeaves) {
+  count_ = kLarge;
+  constexpr std::uint64_t kAdd = 0, kSet = 2, kRead = 3;
+  run_random_turns(4, {{kRead, 3, 0}, {kSet, 0, 1}, {kSet, 1, 0}, {kAdd, 0, 1}, {kAdd, 1, 2}, {kAdd, 2, 3}}, true);
+  EXPECT_TRUE(has_led_);
 }
 
 }  // namespace

@@ -89,6 +89,7 @@ struct Computation {
   std::uint8_t prediction_slot = 0;
   MarkPtr mark;                  // recorded right behind it
   bool mark_used = false;        // somebody waited for it
+  bool leads = false;            // an upload that went when it came, before a graph with the rest of its turn
   double expected_until_ns = 0;  // Stream::expected_ns with it
 };
 

@@ -3,13 +3,21 @@
 //   turn      upload x   k1   upload y   k2   download z   (the host waits, reads z, writes x and y)
 //   alone     five calls of the driver, and events between their streams
 //   graph     one: a node each, with an edge wherever two conflict
+//   at once   upload x when it comes, where it is large; the rest is the graph
+//
+// Such a turn is bound by the link to the device, which would stand idle until its last call has come. So the uploads
+// with which a turn begins where the host steps in are no part of a graph (Region::lead_of()): so many that the link is
+// busy while the rest is held, and none where their calls would take longer than the link does. The graph comes after
+// them, and its own uploads follow them on the link, whenever it begins. Hence to wait for them delays no copy, and a
+// graph is not cut because its launches need different ones of them, but because some do not need a large one
+// (Region::first_delayed_by()).
 //
 // A turn with its copies is looked for beside the turn of launches alone, and waited for where it is on its way. Where
 // it does not come, or comes otherwise, a copy is what it was before: it goes ahead of what is held, or flushes it
 // (graph_passing.cc). A copy between the launches of a turn that has none in it does the same.
 //
 // A graph begins when all of its launches may, and so do its copies. Where the host waits for each turn nothing is in
-// the way: the copies are late by what holding the turn takes. Where it does not, an upload might run beside work that
+// the way but what has gone at once. Where it does not, an upload might run beside work that
 // only launches of its graph wait for. So where graphs had to wait for what a copy in them need not wait for (one that
 // comes after nothing in the graph), the region is given up, and copies count as no part of a turn for a while, longer
 // each time.

@@ -107,6 +107,7 @@ void GraphLowering::follow(bool may_hold, std::span<const std::uint64_t> arrivin
   if (held_ == 0) {
     const std::shared_ptr<Chunk> chunk = region_->chunk_of(phase_);
     const bool ends = phase_ + 1 == chunk->end;
+    decision.leads = chunk->leads;
     if (chunk->begin == phase_ && may_hold && may_hold_chunk(*chunk)) {
       const std::size_t waits_longer = first_that_waits_longer(*chunk, arriving);
       if (waits_longer == chunk->end)
@@ -154,9 +155,11 @@ std::size_t GraphLowering::first_that_waits_longer(const Chunk& chunk, std::span
     return std::find(ids.begin(), ids.end(), resource) != ids.end();
   };
   std::size_t first = chunk.end;
-  for (const std::uint64_t resource : arriving)
-    for (std::size_t i = chunk.begin; i < first && !uses(chunk.begin, resource); ++i)
+  for (const std::uint64_t resource : arriving) {
+    const std::size_t delayed = region_->first_delayed_by(chunk, resource);
+    for (std::size_t i = delayed; i < first && !uses(delayed, resource); ++i)
       if (uses(i, resource)) first = i;
+  }
   return first;
 }
 
@@ -226,16 +229,16 @@ std::span<const Launch> GraphLowering::interrupt() {
   return held;
 }
 
-// A chunk that spans this place would be interrupted in every turn.
+// A chunk that spans this place would be interrupted in every turn. Uploads with which one begins here may go at once.
 void GraphLowering::cut_here() {
-  if (const std::shared_ptr<Chunk> chunk = region_->chunk_of(phase_);
-      chunk->begin != phase_ && !region_->cut_before[phase_]) {
-    if (region_->begins_at_a_cut())
-      cut_before(phase_);
-    else
-      begin_here();
+  if (region_->cut_before[phase_]) return;
+  if (region_->chunk_of(phase_)->begin == phase_ && !region_->would_lead(phase_)) {
+    if (phase_ == 0) region_->cut_before[0] = true;
+  } else if (phase_ == 0 || region_->begins_at_a_cut()) {
+    cut_before(phase_);
+  } else {
+    begin_here();
   }
-  if (phase_ == 0) region_->cut_before[0] = true;
 }
 
 // The host's first step into the region is a better place for it to begin than where it happened to be found: what lies
@@ -254,8 +257,7 @@ std::span<const Launch> GraphLowering::flush_overdue() {
   const std::int64_t since = held_since_.load(std::memory_order_relaxed);
   if (held_ == 0 || !is_overdue(since)) return {};
   const std::size_t wanted = held_chunk_->end - held_chunk_->begin;
-  const bool has_grown = region_->grows && held_chunk_->begin != 0 && !region_->cut_before[held_chunk_->begin] &&
-                         region_->most_grown > region_->most_launches;
+  const bool has_grown = region_->grows && !held_chunk_->is_first && region_->most_grown > region_->most_launches;
   const std::span<const Launch> held = take_held();
   ++counters_.overdue;
   ++region_->story->report.overdue;
@@ -415,9 +417,10 @@ void GraphLowering::recut() {
   }
   region_->cut();
   for (const std::shared_ptr<Chunk>& chunk : region_->chunks) {
-    if (chunk->end - chunk->begin >= kFewestLaunches) continue;
+    if (!chunk->leads && chunk->end - chunk->begin >= kFewestLaunches) continue;
     chunk->state = Chunk::State::kRefused;
-    chunk->refusal = "too few launches in a row";
+    chunk->refusal = chunk->leads ? "uploads that a turn begins with go at once, while the rest of it is held"
+                                  : "too few launches in a row";
   }
   tell_of_chunks();
 }

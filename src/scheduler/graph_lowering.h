@@ -23,7 +23,7 @@
 // Copies between an array and its page-locked host side recur as launches do (graph_copies.cc).
 //
 // A graph begins when all of its launches may: where one waits for a copy from the host that the chunk's first does not
-// wait for, a new chunk begins.
+// wait for, a new chunk begins. Large uploads with which a turn begins go when they come.
 //
 // The device's work is known by an event at each chunk's end: what is queued is the time of the chunks that have not
 // ended, without the first of them, which may be about to. A chunk's time is the shortest seen between its end and that
@@ -69,7 +69,7 @@ struct GraphCounters {
 
 class GraphLowering {
  public:
-  static constexpr std::size_t kMostLaunches = 32, kFewestLaunches = 2;  // in a graph
+  static constexpr std::size_t kMostLaunches = 32, kFewestLaunches = Region::kFewestLaunches;  // in a graph
   // A chunk's other ways are made once it has been launched so often, and for so long: compiling one takes some tens of
   // milliseconds, and the device finishes what it has before it loads a way's code.
   static constexpr std::uint64_t kWorthLaunches = 16;
@@ -95,6 +95,7 @@ class GraphLowering {
   struct Decision {
     std::span<const Launch> flush;  // launched one by one
     bool held = false;              // the launch needs nothing itself
+    bool leads = false;             // an upload that goes when it comes, before a graph
     std::shared_ptr<Chunk> run;     // launched as a graph, which stands for this launch too
     std::shared_ptr<Chunk> ended;   // an event behind the launch or graph is for ended()
     bool marks = false;             // an event behind the launch tells how far the device is

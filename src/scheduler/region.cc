@@ -9,6 +9,10 @@ namespace pergola::scheduler {
 namespace {
 
 constexpr std::size_t kSlotAlignment = 16;  // at least; as the kernel's parameters ask
+// Of uploads that go when they come (graph_copies.cc), at some 50 GB/s on the link to the device:
+constexpr std::size_t kLeadBytes = 1'000'000;  // it is busy for about as long as the host needs for the rest of a turn
+constexpr std::size_t kCallBytes = 131'072;    // the same for the upload's own call
+constexpr std::size_t kSoonBytes = 2 * kLeadBytes;  // they are there before long: no graph is cut for them
 
 // None where the kernel has no other form to take them in.
 ByteRanges scalars_of(const KernelCall& call) {
@@ -290,6 +294,20 @@ std::shared_ptr<Chunk> Region::make_chunk(std::size_t begin, std::size_t end) co
   return chunk;
 }
 
+namespace {
+
+bool is_upload(const Launch& launch) {
+  return launch.copy && launch.kind == WorkKind::kCopyToDevice;
+}
+
+bool writes_to(const Launch& launch, std::uint64_t resource) {
+  for (std::size_t i = 0; i < launch.accesses.size(); ++i)
+    if (launch.resource_ids[i] == resource && writes(launch.accesses[i].mode)) return true;
+  return false;
+}
+
+}  // namespace
+
 // Where pieces of [begin, stop) end: of the same size, or each twice the one before, so that the device has the first
 // soon, and the others are held while it has more to do than they take to come.
 std::vector<std::size_t> Region::pieces_of(std::size_t begin, std::size_t stop) const {
@@ -309,19 +327,64 @@ std::vector<std::size_t> Region::pieces_of(std::size_t begin, std::size_t stop) 
 void Region::cut() {
   const std::vector<std::shared_ptr<Chunk>> before = std::exchange(chunks, {});
   ++cuts;
+  const auto add = [&](std::size_t first, std::size_t last, bool leads) -> Chunk& {
+    const auto kept = std::find_if(before.begin(), before.end(), [&](const std::shared_ptr<Chunk>& one) {
+      return one->begin == first && one->end == last && one->leads == leads;
+    });
+    chunks.push_back(kept != before.end() ? *kept : make_chunk(first, last));  // its graph may be there
+    return *chunks.back();
+  };
   for (std::size_t begin = 0; begin < launches.size();) {
-    std::size_t stop = begin + 1;  // the next cut that the host made
-    while (stop < launches.size() && !cut_before[stop]) ++stop;
-    const std::vector<std::size_t> ends = pieces_of(begin, stop);
-    for (std::size_t i = 0; i < ends.size(); ++i) {
-      const std::size_t first = i == 0 ? begin : ends[i - 1], last = ends[i];
-      const auto kept = std::find_if(before.begin(), before.end(), [&](const std::shared_ptr<Chunk>& one) {
-        return one->begin == first && one->end == last;
-      });
-      chunks.push_back(kept != before.end() ? *kept : make_chunk(first, last));  // its graph may be there
+    const std::size_t stop = next_cut(begin);
+    const std::size_t lead_end = begin + (cut_before[begin] ? lead_of(begin, stop) : 0);
+    if (lead_end != begin) add(begin, lead_end, true).leads = true;
+    std::size_t first = lead_end;
+    for (const std::size_t last : pieces_of(lead_end, stop)) {
+      Chunk& chunk = add(first, last, false);
+      chunk.is_first = first == lead_end;
+      first = last;
     }
     begin = stop;
   }
+}
+
+// That the host made.
+std::size_t Region::next_cut(std::size_t launch) const {
+  do ++launch;
+  while (launch < launches.size() && !cut_before[launch]);
+  return launch;
+}
+
+// How many uploads of [begin, stop) go when they come: those before the first launch until the link has enough to do,
+// as long as it has for all of them what their calls take the host, and something is left to be a graph.
+std::size_t Region::lead_of(std::size_t begin, std::size_t stop) const {
+  std::size_t lead = 0, bytes = 0;
+  for (std::size_t i = begin; i + kFewestLaunches < stop && is_upload(launches[i]) && bytes < kLeadBytes; ++i) {
+    bytes += launches[i].copy->size_bytes;
+    if (bytes >= (i + 1 - begin) * kCallBytes) lead = i + 1 - begin;
+  }
+  return lead;
+}
+
+bool Region::would_lead(std::size_t launch) const {
+  const bool follows_others = launch != 0 && chunk_of(launch - 1)->leads;
+  return !chunk_of(launch)->leads && !follows_others && lead_of(launch, next_cut(launch)) != 0;
+}
+
+// What has gone when it came is there when the graph begins, or soon. But its last upload may be a large one, for which
+// launches that do not use it need not wait. Uploads of the graph come behind it on the link in any case.
+std::size_t Region::first_delayed_by(const Chunk& chunk, std::uint64_t resource) const {
+  for (const std::shared_ptr<Chunk>& lead : chunks) {
+    std::size_t bytes = 0;
+    for (std::size_t i = lead->begin; lead->leads && i < lead->end; ++i) {
+      bytes += launches[i].copy->size_bytes;
+      if (!writes_to(launches[i], resource)) continue;
+      std::size_t first = bytes <= kSoonBytes ? chunk.end : chunk.begin;
+      while (first < chunk.end && is_upload(launches[first])) ++first;
+      return first;
+    }
+  }
+  return chunk.begin;
 }
 
 void Region::vary(std::size_t launch) {
@@ -332,6 +395,7 @@ void Region::vary(std::size_t launch) {
   const std::shared_ptr<Chunk> before = std::exchange(chunk, make_chunk(chunk->begin, chunk->end));
   chunk->device_ns = before->device_ns;
   chunk->times_seen = before->times_seen;
+  chunk->is_first = before->is_first;
   if (before->state != Chunk::State::kRefused) return;
   chunk->state = before->state;
   chunk->refusal = before->refusal;
@@ -363,7 +427,7 @@ namespace {
 // Side by side on the link they would all be as late as the last (Scheduler::stream_of_copies()).
 bool is_large_upload(const Launch& launch) {
   constexpr std::size_t kLargeBytes = 4'000'000;
-  return launch.copy && launch.kind == WorkKind::kCopyToDevice && launch.copy->size_bytes >= kLargeBytes;
+  return is_upload(launch) && launch.copy->size_bytes >= kLargeBytes;
 }
 
 // Of memory that lives meanwhile and that the node does not keep.

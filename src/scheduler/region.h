@@ -3,6 +3,11 @@
 //   region   launch 0 · · · · · · · · · · · · · · · · · · length - 1, then 0 again
 //   chunks   [0, 20)             [20, 40)        [40, 50)        each one graph, cut where the host steps in
 //
+// Of a piece that begins where the host steps in, the first uploads may be no part of a graph (graph_copies.cc):
+//
+//   chunks   [0, 1)              [1, 20)             [20, 50)       0 goes when it comes
+//            leads
+//
 // A kept launch holds its module, and of resources only the number: one that has gone is never met again, as numbers
 // are not given twice.
 //
@@ -103,6 +108,8 @@ struct RegionStory {
 struct Chunk {
   enum class State : std::uint8_t { kNone, kBuilding, kReady, kRefused };
   std::size_t begin = 0, end = 0;  // of Region::launches
+  bool leads = false;              // uploads that go when they come; never a graph
+  bool is_first = false;           // of those since the host stepped in that may be graphs
   State state = State::kNone;
   GraphWays ways;  // where ready
   bool has_copies = false;
@@ -127,6 +134,8 @@ struct Chunk {
 };
 
 struct Region {
+  static constexpr std::size_t kFewestLaunches = 2;  // in a graph
+
   // As they were met; never changed after that but for Launch::latest, and so read without the lock.
   std::vector<Launch> launches;
   // Of each launch whose scalars do not change, as it was met last; in a row, since that is all that is looked at of
@@ -151,6 +160,12 @@ struct Region {
   std::shared_ptr<Chunk> chunk_of(std::size_t launch) const;
   // Cuts the region into chunks, anew.
   void cut();
+  // Whether uploads that do not yet would go when they come if the host stepped in before this launch, with which a
+  // chunk begins.
+  bool would_lead(std::size_t launch) const;
+  // The first launch of the chunk that may be delayed where its graph waits for an upload of this resource; chunk.end
+  // where none is.
+  std::size_t first_delayed_by(const Chunk& chunk, std::uint64_t resource) const;
   // The scalars of this launch change: its chunk is another from now on.
   void vary(std::size_t launch);
   // Brings the block of a chunk, if it has one, up to date.
@@ -164,6 +179,8 @@ struct Region {
   Result<std::vector<device::BufferPtr>> copied_by(const Chunk& chunk) const;
 
  private:
+  std::size_t next_cut(std::size_t launch) const;
+  std::size_t lead_of(std::size_t begin, std::size_t stop) const;
   std::vector<std::size_t> pieces_of(std::size_t begin, std::size_t stop) const;
   std::shared_ptr<Chunk> make_chunk(std::size_t begin, std::size_t end) const;
 };

@@ -128,6 +128,7 @@ Status Scheduler::carry_out(std::unique_lock<std::mutex>& lock, const Work& work
   if (lowered.held) return hold_or_run(work, lowered, ticket);
 
   Computation& who = *pool_.take();
+  who.leads = lowered.leads;
   Status status = place(work, enqueue, who);
   if (status.ok() && work.host_waits && who.mark == nullptr) {
     status = record_on(*who.stream, MarkFor::kHost).status();

@@ -134,7 +134,8 @@ Dependencies Scheduler::not_ended_parents(std::span<const Access> accesses, Mode
   return parents;
 }
 
-// Whether the graph waits for something that one of its copies, by itself, would not.
+// Whether the graph waits for something that one of its copies, by itself, would not. Behind the uploads that have gone
+// before the graph it would come on the link by itself, too.
 bool Scheduler::delays_copies(const Chunk& chunk) {
   if (chunk.free_copies.empty()) return false;
   Dependencies all = not_ended_parents(chunk.accesses, chunk.universal);
@@ -143,7 +144,8 @@ bool Scheduler::delays_copies(const Chunk& chunk) {
     Dependencies its = not_ended_parents(copy, Mode::kNone);
     for (const Dependency& one : all) {
       const auto same = [&](const Dependency& other) { return other.parent == one.parent; };
-      delays = delays || (!has_ended(*one.parent) && std::none_of(its.begin(), its.end(), same));
+      const bool may_delay = !has_ended(*one.parent) && !one.parent->leads;
+      delays = delays || (may_delay && std::none_of(its.begin(), its.end(), same));
     }
     release(its, pool_);
   }
