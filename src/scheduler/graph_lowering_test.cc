@@ -224,12 +224,12 @@ TEST_F(GraphLowering, WhatKernelsWereSeenToTake_IsQueuedUntilItMustHaveEnded) {
   EXPECT_GE(graph_launches(), 1u);
 }
 
-// Before it is enough to hold launches for; and before any chunk has come to its end.
+// Before any chunk has come to its end.
 TEST_F(GraphLowering, OnceSomethingIsQueued_TheGraphIsMade) {
   open();
   scheduler->set_graph_patience(std::chrono::hours(1));
   const auto launches = [&](int count) {
-    for (int i = 0; i < count; ++i) launch("a", {"x"}, {"x"}, 8000);
+    for (int i = 0; i < count; ++i) launch("a", {"x"}, {"x"}, 8e6);
   };
   launches(80);
   scheduler->settle_graphs();
@@ -238,7 +238,7 @@ TEST_F(GraphLowering, OnceSomethingIsQueued_TheGraphIsMade) {
   launches(scheduler::GraphLowering::kMarkEach - 1);
   scheduler->settle_graphs();
   EXPECT_EQ(scheduler->graph_counters().graphs, 0u);
-  launches(1);  // 40 us are queued: 8 without the 3 us that events add, eight times
+  launches(1);  // as many as tell an event; 64 ms are queued
   scheduler->settle_graphs();
   EXPECT_EQ(scheduler->graph_counters().graphs, 1u);
   EXPECT_EQ(graph_launches(), 0u);

@@ -389,15 +389,17 @@ TEST_F(RandomPassing, NothingThatConflictsOverlaps) {
     arrays.clear(), ran_.clear();
     device->state() = FakeState();
     open_always();
+    const bool begins_with_an_upload = program % 4 == 0;  // a large one, behind a wait of the host
     std::vector<Piece> turn(3 + below(6));
     for (std::size_t i = 0; i < turn.size(); ++i) {
       turn[i].ns = 1000 + static_cast<double>(i);
-      turn[i].is_copy = program % 2 == 0 && below(3) == 0;
-      if (turn[i].is_copy && below(2) == 0) turn[i].ns += 10000;  // which may go when it comes
+      const bool must_lead = begins_with_an_upload && i == 0;
+      turn[i].is_copy = must_lead || (program % 2 == 0 && below(3) == 0);
+      if (must_lead || (turn[i].is_copy && below(2) == 0)) turn[i].ns += 10000;  // which may go when it comes
       for (std::uint64_t n = 1 + below(2); n > 0; --n) turn[i].accesses.push_back(random_access());
     }
-    const std::uint64_t place = below(turn.size() + 1);  // of something else in each turn
-    const bool waits = below(2) == 0;                    // the host does, for each turn
+    const std::uint64_t place = below(turn.size() + 1);         // of something else in each turn
+    const bool waits = begins_with_an_upload || below(2) == 0;  // the host does, for each turn
     Piece always{{random_access()}, 0};
     const auto kind = below(2) == 0 ? WorkKind::kFill : WorkKind::kCopyToDevice;
     for (int i = 0; i < 70; ++i) {
