@@ -65,7 +65,8 @@ Status GraphWays::try_way(std::size_t way, device::Queue& queue) {
 // Than the plain one by enough, than one that is itself by anything; or it takes as long and costs the host less.
 bool GraphWays::is_better(const Way& way, const Way& than) const {
   if (way.best_ns == 0 || than.best_ns == 0) return false;
-  if (way.best_ns <= than.best_ns && way.host_ns < than.host_ns - kHostGainNs) return true;
+  if (way.best_ns <= than.best_ns && way.host_ns < std::min(than.host_ns * kHostGain, than.host_ns - kHostGainNs))
+    return true;
   const bool is_plain = &than == ways_.data();
   const double below = is_plain ? std::min(than.best_ns * kGain, than.best_ns - kGainNs) : than.best_ns;
   return way.best_ns < below;
