@@ -69,8 +69,11 @@ class FakeEvent final : public device::Event {
     return outcome;
   }
   Result<double> elapsed_ns(const device::Event& start) override {
+    if (!timed || !static_cast<const FakeEvent&>(start).timed)
+      return PERGOLA_ERROR(kFailedPrecondition, "An event that was recorded for ordering only has no time.");
     return at_ns - static_cast<const FakeEvent&>(start).at_ns;
   }
+  bool timed = true;
   const std::shared_ptr<FakeState> state;
   const std::uint32_t number;
   const double at_ns;
@@ -169,6 +172,11 @@ class FakeQueue final : public device::Queue {
     const double at = std::max(ready_ns_, state_->host_ns);  // of an idle queue: now
     state_->steps.push_back({Step::Kind::kRecord, number_, at, at, number});
     return device::EventPtr(std::make_shared<FakeEvent>(state_, number, at, failure_));
+  }
+  Result<device::EventPtr> record_untimed() override {
+    auto made = record();
+    if (made.ok()) static_cast<FakeEvent&>(**made).timed = false;
+    return made;
   }
   std::optional<Status> poll() override {
     if (ready_ns_ > state_->host_ns) return std::nullopt;

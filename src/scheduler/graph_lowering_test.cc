@@ -244,6 +244,22 @@ TEST_F(GraphLowering, OnceSomethingIsQueued_TheGraphIsMade) {
   EXPECT_EQ(graph_launches(), 0u);
 }
 
+// One launch in eight has an event behind it that tells how far the device is: another kind than whoever wants one
+// gets.
+TEST_F(GraphLowering, AnEventWantedOfALaunchThatIsMarked_HasATime) {
+  open();
+  scheduler->set_graph_patience(std::chrono::hours(1));
+  device::EventPtr start, end;
+  std::size_t untimed = 0;
+  launch("a", {"x"}, {"x"}, 8000, nullptr, &start);
+  for (int i = 0; i < 200; ++i) {
+    launch("a", {"x"}, {"x"}, 8000, nullptr, &end);
+    const auto time = end->elapsed_ns(*start);
+    if (!time.ok() && untimed++ == 0) ADD_FAILURE() << i << ": " << time.status().message();
+  }
+  EXPECT_EQ(untimed, 0u);
+}
+
 TEST(StreamQueue, WhatIsBehindTheFirstMarkThatHasNotEnded_IsLeftWhateverTheClockSays) {
   Stream stream;
   const auto add = [&](double ns) {

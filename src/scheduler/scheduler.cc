@@ -135,7 +135,10 @@ Status Scheduler::carry_out(std::unique_lock<std::mutex>& lock, const Work& work
     who.mark_used = true;
   }
   if (lowered.ended != nullptr && who.stream != nullptr) mark_end_of(lowered.ended, *who.stream);
-  if (lowered.marks && who.stream != nullptr && who.mark == nullptr) (void)record_on(*who.stream);
+  // Where the caller gets an event that one tells as much. It is for the device's progress, not for what depends on this.
+  const bool gets_event = event != nullptr || policy_.execution == Execution::kSync;
+  if (lowered.marks && !gets_event && who.stream != nullptr && who.mark == nullptr)
+    who.mark_used = record_on(*who.stream).ok();
   MarkPtr mark;
   if (status.ok() && (event != nullptr || policy_.execution == Execution::kSync)) {
     // A recording has put an event there.

@@ -121,6 +121,16 @@ CudaGraph::State::~State() {
   if (graph != nullptr) context->driver().cuGraphDestroy(graph);
 }
 
+// Else the first launch does it, whose caller waits for that: where the driver cannot now, only a lost GPU is an error.
+Status CudaGraph::bring_to_device(const State& state) {
+  const Driver& driver = state.context->driver();
+  if (driver.cuGraphUpload == nullptr) return {};
+  PERGOLA_ASSIGN(const CUstream stream, state.context->upload_stream());
+  const Status status = state.context->check(driver.cuGraphUpload(state.executable, stream),
+                                             "bringing a graph of {} nodes to the device", state.nodes.size());
+  return status.code() == Code::kDeviceLost ? status : Status();
+}
+
 Result<std::unique_ptr<CudaGraph>> CudaGraph::create(const ContextPtr& context, GraphSpec spec) {
   PERGOLA_TRY(context->enter());
   const Driver& driver = context->driver();
@@ -138,11 +148,7 @@ Result<std::unique_ptr<CudaGraph>> CudaGraph::create(const ContextPtr& context, 
   }
   PERGOLA_TRY(context->check(driver.cuGraphInstantiateWithFlags(&state->executable, state->graph, 0),
                              fmt::format("instantiating a graph of {} nodes", state->nodes.size())));
-  if (driver.cuGraphUpload != nullptr) {  // else the first launch does it, whose caller waits for that
-    PERGOLA_ASSIGN(const CUstream stream, context->upload_stream());
-    PERGOLA_TRY(context->check(driver.cuGraphUpload(state->executable, stream),
-                               "bringing a graph of {} nodes to the device", state->nodes.size()));
-  }
+  PERGOLA_TRY(bring_to_device(*state));
   return std::unique_ptr<CudaGraph>(new CudaGraph(std::move(state)));
 }
 

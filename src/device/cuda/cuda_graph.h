@@ -35,6 +35,7 @@ class CudaGraph final : public ExecutableGraph {
     std::vector<CUgraphNode> nodes;
   };
   struct AddNode;
+  static Status bring_to_device(const State& state);
   explicit CudaGraph(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
   std::shared_ptr<State> state_;
