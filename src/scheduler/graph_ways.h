@@ -90,7 +90,7 @@ class GraphWays {
     std::size_t way = 0;
     device::EventPtr start, end;
   };
-  static constexpr std::uint32_t kTries = 12;  // of each; the first pays for the graph's upload
+  static constexpr std::uint32_t kTries = 12;  // of each; the first pays for an upload that was not made before
   // Another way than the first is shorter by so much at least: events are half a microsecond exact.
   static constexpr double kGain = 0.98, kGainNs = 700;
   // A graph of few nodes is launched sooner than one of many side by side: 1 us against 25 for thirty. What launching
