@@ -35,7 +35,7 @@ class CaseTest : public testing::Test {
     if (!run.ok() && is_told_by_name(run.error())) GTEST_SKIP() << run.message();
     if (!run.ok() && run.code() == Code::kUnsupported && device_name_ != "interpreter")
       GTEST_SKIP() << "refused by name: " << run.message();
-    const Status status = check_case(*test, run);
+    const Status status = check_case(*test, run, form_);
     EXPECT_TRUE(status.ok()) << status.message();
   }
 

@@ -19,7 +19,8 @@ enum class Form : std::uint8_t { kAsWritten, kInABlock, kMerged, kMergedInALarge
 // Parses, loads and launches. Errors are those of the stage that failed.
 Result<Memory> run_case(device::Device& device, const Case& test, Form form = Form::kAsWritten);
 
-// Success, or kInternal with the first differences; for a case that expects a fault, `run` must have failed with it.
-Status check_case(const Case& test, const Result<Memory>& run);
+// Success, or kInternal with the first differences; for a case that expects a fault, `run`, which was in `form`, must
+// have failed with it.
+Status check_case(const Case& test, const Result<Memory>& run, Form form = Form::kAsWritten);
 
 }  // namespace pergola::ptx_cases
