@@ -20,7 +20,7 @@ constexpr std::uint32_t kMostUnmarked = 8, kTimesSeen = 3;
 
 }  // namespace
 
-GraphLowering::GraphLowering(device::DevicePtr device, std::mutex& mutex, bool always, Resource& blocks,
+GraphLowering::GraphLowering(device::DevicePtr device, AdaptiveMutex& mutex, bool always, Resource& blocks,
                              const ComputationPool& computations, std::function<void()> overdue, bool readers_conflict)
     : device_(std::move(device)),
       mutex_(mutex),

@@ -44,6 +44,7 @@
 #include <mutex>
 #include <thread>
 
+#include "src/base/adaptive_mutex.h"
 #include "src/device/device.h"
 #include "src/scheduler/computation.h"
 #include "src/scheduler/recurrence.h"
@@ -81,7 +82,7 @@ class GraphLowering {
   // `always`: whatever the device has queued. `readers_conflict`: of one array, by the policy. `blocks` stands for all
   // blocks of parameters, a byte each. `overdue` is called on the thread, without the lock, when held launches should
   // go; it takes the lock and calls flush_overdue().
-  GraphLowering(device::DevicePtr device, std::mutex& mutex, bool always, Resource& blocks,
+  GraphLowering(device::DevicePtr device, AdaptiveMutex& mutex, bool always, Resource& blocks,
                 const ComputationPool& computations, std::function<void()> overdue, bool readers_conflict = false);
   ~GraphLowering();  // without the lock
   // Before the first offer(). Without one, graphs have an edge wherever two launches conflict.
@@ -137,7 +138,7 @@ class GraphLowering {
   // For tests and measurements: how long launches may be held; waits until all graphs, and
   // their other ways, are made.
   void set_patience(std::chrono::nanoseconds patience) { patience_ns_ = patience.count(); }
-  void settle(std::unique_lock<std::mutex>& lock);
+  void settle(AdaptiveLock& lock);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -190,7 +191,7 @@ class GraphLowering {
   std::size_t first_that_waits_longer(const Chunk& chunk, std::span<const std::uint64_t> arriving) const;
   void hold();
   void run_thread();
-  void build(std::unique_lock<std::mutex>& lock);
+  void build(AdaptiveLock& lock);
   struct Built {
     std::shared_ptr<device::ExecutableGraph> graph;
     device::BufferPtr block;            // of the chunk's parameters; null where it has none
@@ -201,22 +202,22 @@ class GraphLowering {
   Built make_graph(const Job& job) const;
   void run_improver();
   bool is_wanted(const Improvement& each) const;
-  bool next_improvement(std::unique_lock<std::mutex>& lock, Improvement& next);
+  bool next_improvement(AdaptiveLock& lock, Improvement& next);
   struct Made {
     std::optional<GraphWays::Way> way;
     WayReport refused;  // without a name: it is not
   };
   Made make_way(const Improvement& next) const;
-  bool drop_forgotten(std::unique_lock<std::mutex>& lock);
+  bool drop_forgotten(AdaptiveLock& lock);
   void refuse(const Job& job, const Built& built);
   // ── What is told of it (graph_lowering_report.cc) ──
   void tell_of_region(Region& region);
   void tell_of_chunks();
   static void tell_of_variation(RegionStory& story, const Launch& launch);
-  void watch(std::unique_lock<std::mutex>& lock);
+  void watch(AdaptiveLock& lock);
 
   const device::DevicePtr device_;
-  std::mutex& mutex_;
+  AdaptiveMutex& mutex_;
   const bool always_;
   Resource& blocks_;
   const ComputationPool& computations_;
@@ -270,7 +271,7 @@ class GraphLowering {
   // Every chunk that has a graph: what only this knows goes on the thread, as a device may make that wait for its work.
   std::vector<std::shared_ptr<Chunk>> made_;
   bool building_ = false, watching_ = false, stopping_ = false;
-  std::condition_variable wake_, settled_;
+  std::condition_variable_any wake_, settled_;
   std::thread thread_;  // from the first job on
   // Takes milliseconds and more a graph, and so has a thread of its own, from the first on: launches may be held
   // meanwhile.
@@ -278,8 +279,8 @@ class GraphLowering {
   bool improving_ = false;
   Clock::time_point improver_rests_until_{};
   std::uint32_t settling_ = 0;  // threads in settle(): no improvement waits for its time then
-  std::condition_variable improve_;
-  std::thread improver_;
+  std::condition_variable_any improve_;
+  std::thread improver_;  // begun by thread_, without the lock: that takes as long as twenty launches
 };
 
 }  // namespace pergola::scheduler

@@ -20,7 +20,7 @@ std::int64_t ns(std::chrono::steady_clock::time_point time) {
 
 }  // namespace
 
-void GraphLowering::settle(std::unique_lock<std::mutex>& lock) {
+void GraphLowering::settle(AdaptiveLock& lock) {
   ++settling_;
   improve_.notify_all();
   settled_.wait(lock, [&] { return !building_ && jobs_.empty() && !improving_ && improvements_.empty(); });
@@ -42,7 +42,7 @@ void GraphLowering::run_thread() {
 }
 
 // False where there is nothing to drop, and the lock was not given up.
-bool GraphLowering::drop_forgotten(std::unique_lock<std::mutex>& lock) {
+bool GraphLowering::drop_forgotten(AdaptiveLock& lock) {
   if (held_ != 0) return false;  // somebody must look after them
   const auto forgotten = std::partition(made_.begin(), made_.end(),
                                         [](const std::shared_ptr<Chunk>& chunk) { return chunk.use_count() > 1; });
@@ -58,7 +58,7 @@ bool GraphLowering::drop_forgotten(std::unique_lock<std::mutex>& lock) {
   return true;
 }
 
-void GraphLowering::build(std::unique_lock<std::mutex>& lock) {
+void GraphLowering::build(AdaptiveLock& lock) {
   const Job job = std::move(jobs_.front());
   jobs_.pop_front();
   if (job.chunk.use_count() == 1) {  // cut anew in the meantime
@@ -97,7 +97,6 @@ void GraphLowering::build(std::unique_lock<std::mutex>& lock) {
                                .expected_ns = std::move(expected_ns),
                                .since = now,
                                .not_before = now + kWorthAfter});
-      if (!improver_.joinable()) improver_ = std::thread([this] { run_improver(); });
       improve_.notify_all();
     }
     chunk.state = Chunk::State::kReady;
@@ -114,6 +113,10 @@ void GraphLowering::build(std::unique_lock<std::mutex>& lock) {
     ++counters_.graphs;
   }
   if (jobs_.empty()) settled_.notify_all();
+  if (improvements_.empty() || improver_.joinable()) return;
+  lock.unlock();
+  improver_ = std::thread([this] { run_improver(); });
+  lock.lock();
 }
 
 // Without the lock.
@@ -162,7 +165,7 @@ bool GraphLowering::is_wanted(const Improvement& each) const {
 }
 
 // The first that is worth its time by now; waits for one. False when all ends.
-bool GraphLowering::next_improvement(std::unique_lock<std::mutex>& lock, Improvement& next) {
+bool GraphLowering::next_improvement(AdaptiveLock& lock, Improvement& next) {
   while (!stopping_) {
     std::deque<Improvement> going, staying;  // those of what has been forgotten, cut anew or refused, and the others
     for (Improvement& each : improvements_) (is_wanted(each) ? staying : going).push_back(std::move(each));
@@ -293,7 +296,7 @@ bool GraphLowering::is_overdue(std::int64_t since_ns) const {
   return ns(Clock::now()) - since_ns + std::chrono::nanoseconds(kLookEvery).count() >= patience;
 }
 
-void GraphLowering::watch(std::unique_lock<std::mutex>& lock) {
+void GraphLowering::watch(AdaptiveLock& lock) {
   lock.unlock();
   auto last_held = Clock::now();
   while (true) {

@@ -122,7 +122,7 @@ Status Scheduler::submit(const Work& work, Enqueue enqueue, device::EventPtr* ev
   return carry_out(lock, work, enqueue, lowered, event, ticket);
 }
 
-Status Scheduler::carry_out(std::unique_lock<std::mutex>& lock, const Work& work, Enqueue enqueue,
+Status Scheduler::carry_out(AdaptiveLock& lock, const Work& work, Enqueue enqueue,
                             const GraphLowering::Decision& lowered, device::EventPtr* event, Ticket* ticket) {
   launch_held(lowered.flush);
   if (lowered.held) return hold_or_run(work, lowered, ticket);
@@ -583,7 +583,7 @@ void Scheduler::become_universal(Mode mode, Computation& who) {
 
 // Returns with the lock held again. The first failure; a skip only where there is nothing better; kTimeout where some
 // of the work goes on and none has failed.
-Status Scheduler::wait_unlocked(std::unique_lock<std::mutex>& lock, std::span<const MarkPtr> marks, Deadline deadline) {
+Status Scheduler::wait_unlocked(AdaptiveLock& lock, std::span<const MarkPtr> marks, Deadline deadline) {
   lock.unlock();
   Status first, late;
   std::vector<Status> outcomes;
@@ -711,7 +711,7 @@ bool Scheduler::is_behind_another(const Stream& stream) const {
 }
 
 // After a failure queues skip what comes, until they have been synchronized. Gives the lock up meanwhile.
-Status Scheduler::synchronize_queues(std::unique_lock<std::mutex>& lock) {
+Status Scheduler::synchronize_queues(AdaptiveLock& lock) {
   std::vector<device::Queue*> queues;
   for (const auto& stream : streams_) queues.push_back(stream->queue.get());  // streams are never taken away
   if (join_ != nullptr) queues.push_back(join_->queue.get());

@@ -33,6 +33,7 @@
 #include <optional>
 #include <span>
 
+#include "src/base/adaptive_mutex.h"
 #include "src/base/function_ref.h"
 #include "src/base/nvtx.h"
 #include "src/device/device.h"
@@ -193,7 +194,7 @@ class Scheduler {
   }
 
   Scheduler(device::DevicePtr device, const Policy& policy, std::shared_ptr<GraphLowerer> lowerer);
-  Status carry_out(std::unique_lock<std::mutex>& lock, const Work& work, Enqueue enqueue,
+  Status carry_out(AdaptiveLock& lock, const Work& work, Enqueue enqueue,
                    const GraphLowering::Decision& lowered, device::EventPtr* event, Ticket* ticket);
   // Gives the work its place and queues it; the caller lets `who` go.
   Status place(const Work& work, Enqueue enqueue, Computation& who);
@@ -258,7 +259,7 @@ class Scheduler {
   void poll(Stream& stream);
   void poll_all();
   bool is_behind_another(const Stream& stream) const;
-  Status synchronize_queues(std::unique_lock<std::mutex>& lock);
+  Status synchronize_queues(AdaptiveLock& lock);
   std::optional<NoTask> reason_for_no_task(const Work& work, bool wants_event, TaskForms& forms,
                                            std::shared_ptr<TaskForm>& form);
   std::optional<NoTask> reason_to_keep_device();
@@ -272,9 +273,9 @@ class Scheduler {
   void forget_ended_tasks();
   TaskId blocking_task(std::span<const Access> accesses, Mode universal, const BehindTasks* behind = nullptr);
   Status wait_for_tasks(const BehindTasks& behind, Stream& stream);
-  Status await_turn(std::unique_lock<std::mutex>& lock, const Work& work, Deadline deadline = std::nullopt);
-  Status await_task(std::unique_lock<std::mutex>& lock, TaskId id, HeldFromTasks* held, Deadline deadline);
-  Status await_all_tasks(std::unique_lock<std::mutex>& lock);
+  Status await_turn(AdaptiveLock& lock, const Work& work, Deadline deadline = std::nullopt);
+  Status await_task(AdaptiveLock& lock, TaskId id, HeldFromTasks* held, Deadline deadline);
+  Status await_all_tasks(AdaptiveLock& lock);
   device::EventPtr event_of_task(Ticket ticket);
   TasksReport tasks_locked() const;
   Mode mode_among_launches(Mode mode) const {
@@ -285,23 +286,23 @@ class Scheduler {
   bool blocked_by_host(std::span<const Access> accesses, Mode universal) const;
   HostAccess register_host_access(const Access& access);
   void end_host_access(std::uint64_t id);
-  Status wait_for_parents(std::unique_lock<std::mutex>& lock, const Access& access, Dependencies& parents,
+  Status wait_for_parents(AdaptiveLock& lock, const Access& access, Dependencies& parents,
                           Deadline deadline);
   struct CallUnderWay;  // scheduler_call.cc
-  Status begin_call(std::unique_lock<std::mutex>& lock, const Work& work, bool synchronous, CallUnderWay& call);
-  Status end_call(std::unique_lock<std::mutex>& lock, const Work& work, CallUnderWay& call);
+  Status begin_call(AdaptiveLock& lock, const Work& work, bool synchronous, CallUnderWay& call);
+  Status end_call(AdaptiveLock& lock, const Work& work, CallUnderWay& call);
   Status refuse_inside_call() const { return calls_under_way_ == 0 ? Status() : refuse_on_this_thread(); }
   Status refuse_on_this_thread() const;
-  Status wait_unlocked(std::unique_lock<std::mutex>& lock, std::span<const MarkPtr> marks,
+  Status wait_unlocked(AdaptiveLock& lock, std::span<const MarkPtr> marks,
                        Deadline deadline = std::nullopt);
   Status enqueue_recorded(const Work& work, Stream& stream, Enqueue enqueue, const KernelDurations* durations);
   HostSlice open_host(HostKind kind, const Access& access);  // recorder_ is there
   std::optional<HostSlice> open_host_wait(const Access& access, const Dependencies& parents);
   void close_host_wait(std::optional<HostSlice> slice);
   Status ensure_recorder(RecorderOptions options);
-  void settle_recording(std::unique_lock<std::mutex>& lock);
-  Status write_trace(std::unique_lock<std::mutex> lock);
-  Status write_history(std::unique_lock<std::mutex> lock);
+  void settle_recording(AdaptiveLock& lock);
+  Status write_trace(AdaptiveLock lock);
+  Status write_history(AdaptiveLock lock);
   void end_recording();
   // Moves memory that nobody uses any more to `out`, to be dropped after the lock.
   void reap(std::vector<std::shared_ptr<const void>>& out);
@@ -309,7 +310,7 @@ class Scheduler {
   const device::DevicePtr device_;
   const Policy policy_;
   const nvtx::Functions* const nvtx_ = nvtx::functions();  // null: no ranges
-  std::mutex mutex_;
+  AdaptiveMutex mutex_;
   ComputationPool pool_;
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<Stream*> by_use_;   // least recently used first; without those that are reserved
@@ -320,7 +321,7 @@ class Scheduler {
   std::vector<Computation*> universal_readers_;                  // held; every later write comes after them
   std::vector<std::pair<std::uint64_t, Access>> host_accesses_;  // under way, by HostAccess::id_
   std::uint64_t last_host_access_ = 0;
-  std::condition_variable host_access_ended_;
+  std::condition_variable_any host_access_ended_;
   std::uint32_t calls_under_way_ = 0;
   std::vector<Retired> retired_;
   std::uint64_t next_resource_id_ = 1;

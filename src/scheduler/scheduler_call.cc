@@ -80,7 +80,7 @@ Status Scheduler::call(const Work& work, bool synchronous, Function function) {
   return status.ok() ? placed : status;
 }
 
-Status Scheduler::begin_call(std::unique_lock<std::mutex>& lock, const Work& work, bool synchronous,
+Status Scheduler::begin_call(AdaptiveLock& lock, const Work& work, bool synchronous,
                              CallUnderWay& call) {
   bool any_write = false;
   for (const Access& access : work.accesses) any_write = any_write || writes(access.mode);
@@ -127,7 +127,7 @@ Status Scheduler::begin_call(std::unique_lock<std::mutex>& lock, const Work& wor
   return {};
 }
 
-Status Scheduler::end_call(std::unique_lock<std::mutex>& lock, const Work& work, CallUnderWay& call) {
+Status Scheduler::end_call(AdaptiveLock& lock, const Work& work, CallUnderWay& call) {
   Stream& stream = *call.stream;
   --calls_under_way_;
   stream.reserved = false;

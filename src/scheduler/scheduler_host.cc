@@ -71,7 +71,7 @@ Result<Scheduler::HostAccess> Scheduler::begin_host_access(const Access& access,
 }
 
 // Takes the parents away. Gives the lock up meanwhile.
-Status Scheduler::wait_for_parents(std::unique_lock<std::mutex>& lock, const Access& access, Dependencies& parents,
+Status Scheduler::wait_for_parents(AdaptiveLock& lock, const Access& access, Dependencies& parents,
                                    Deadline deadline) {
   boost::container::small_vector<MarkPtr, 4> marks;
   Status status;

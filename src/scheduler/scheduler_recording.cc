@@ -78,7 +78,7 @@ Status Scheduler::start_history(const std::string& path, RecorderOptions options
 
 // Waits for all that is being recorded; tells no failures, which are for others to tell. The lock is held again after
 // it.
-void Scheduler::settle_recording(std::unique_lock<std::mutex>& lock) {
+void Scheduler::settle_recording(AdaptiveLock& lock) {
   const std::vector<device::EventPtr> ends = recorder_->unsettled();
   lock.unlock();
   for (const device::EventPtr& end : ends) (void)end->wait();
@@ -94,7 +94,7 @@ Status Scheduler::end_trace() {
   return write_trace(std::move(lock));
 }
 
-Status Scheduler::write_trace(std::unique_lock<std::mutex> lock) {
+Status Scheduler::write_trace(AdaptiveLock lock) {
   if (recorder_ == nullptr || recorder_->trace_path().empty()) return {};  // another thread ended it
   const std::string path = recorder_->trace_path();
   Timeline timeline = recorder_->take_timeline();
@@ -111,7 +111,7 @@ Status Scheduler::end_history() {
   return write_history(std::move(lock));
 }
 
-Status Scheduler::write_history(std::unique_lock<std::mutex> lock) {
+Status Scheduler::write_history(AdaptiveLock lock) {
   if (recorder_ == nullptr || recorder_->history_path().empty()) return {};
   const std::string path = recorder_->history_path();
   const History fresh = recorder_->take_history();

@@ -243,7 +243,7 @@ Status Scheduler::wait_for_tasks(const BehindTasks& behind, Stream& stream) {
 }
 
 // Until neither the host nor a task keeps the work from its place. Gives the lock up meanwhile.
-Status Scheduler::await_turn(std::unique_lock<std::mutex>& lock, const Work& work, Deadline deadline) {
+Status Scheduler::await_turn(AdaptiveLock& lock, const Work& work, Deadline deadline) {
   while (true) {
     if (!host_accesses_.empty())
       host_access_ended_.wait(lock, [&] { return !blocked_by_host(work.accesses, work.universal); });
@@ -253,7 +253,7 @@ Status Scheduler::await_turn(std::unique_lock<std::mutex>& lock, const Work& wor
   }
 }
 
-Status Scheduler::await_all_tasks(std::unique_lock<std::mutex>& lock) {
+Status Scheduler::await_all_tasks(AdaptiveLock& lock) {
   const Work all{.universal = Mode::kReadWrite};
   while (const TaskId task = blocking_task(all.accesses, all.universal))
     PERGOLA_TRY(await_task(lock, task, nullptr, std::nullopt));
@@ -261,7 +261,7 @@ Status Scheduler::await_all_tasks(std::unique_lock<std::mutex>& lock) {
 }
 
 // kTimeout where it goes on; its failure is noted.
-Status Scheduler::await_task(std::unique_lock<std::mutex>& lock, TaskId id, HeldFromTasks* held, Deadline deadline) {
+Status Scheduler::await_task(AdaptiveLock& lock, TaskId id, HeldFromTasks* held, Deadline deadline) {
   const std::shared_ptr<TaskHost> host = tasks_->host;
   ++counters_.host_waits;
   lock.unlock();
