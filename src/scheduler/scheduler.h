@@ -27,12 +27,12 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <span>
 
+#include "src/base/fork.h"
 #include "src/base/function_ref.h"
 #include "src/base/nvtx.h"
 #include "src/device/device.h"
@@ -320,7 +320,7 @@ class Scheduler {
   std::vector<Computation*> universal_readers_;                  // held; every later write comes after them
   std::vector<std::pair<std::uint64_t, Access>> host_accesses_;  // under way, by HostAccess::id_
   std::uint64_t last_host_access_ = 0;
-  std::condition_variable host_access_ended_;
+  ForkedCondition host_access_ended_;
   std::uint32_t calls_under_way_ = 0;
   std::vector<Retired> retired_;
   std::uint64_t next_resource_id_ = 1;
