@@ -83,6 +83,8 @@ class Scheduler {
   void forget_texts() {
     if (lowering_ != nullptr) lowering_->forget_texts();
   }
+  // Launches that are held back for a graph, and conflict with it, go to the device now, with what their arrays need.
+  void let_go_before(const Access& access);
   // An event that ends with the work of `ticket`, or, where its stream has gone on, with later work of that stream.
   Result<device::EventPtr> event_of(Ticket ticket);
 
