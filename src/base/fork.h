@@ -23,14 +23,15 @@ std::string_view forked_child_message();
 
 // A condition variable that threads of the library wait for. A forked child leaves it undestroyed: destroying one waits
 // for its waiters, which are threads of the parent.
-class ForkedCondition {
+template <typename Condition>
+class BasicForkedCondition {
  public:
-  ForkedCondition() : condition_(new std::condition_variable) {}
-  ~ForkedCondition() {
+  BasicForkedCondition() : condition_(new Condition) {}
+  ~BasicForkedCondition() {
     if (!is_forked_child()) delete condition_;
   }
-  ForkedCondition(const ForkedCondition&) = delete;
-  ForkedCondition& operator=(const ForkedCondition&) = delete;
+  BasicForkedCondition(const BasicForkedCondition&) = delete;
+  BasicForkedCondition& operator=(const BasicForkedCondition&) = delete;
 
   template <typename... Args>
   void wait(Args&&... args) {
@@ -47,7 +48,10 @@ class ForkedCondition {
   void notify_all() { condition_->notify_all(); }
 
  private:
-  std::condition_variable* const condition_;
+  Condition* const condition_;
 };
+
+using ForkedCondition = BasicForkedCondition<std::condition_variable>;
+using AnyForkedCondition = BasicForkedCondition<std::condition_variable_any>;  // of locks of any type
 
 }  // namespace pergola

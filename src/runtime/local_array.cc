@@ -155,8 +155,10 @@ Status LocalArray::prefetch(session::Location to) {
 // Where access is restricted only work says which queue is to see the memory.
 Status LocalArray::prefetch_managed(session::Location to) {
   const bool to_host = to == session::Location::kHost;
-  if (to_host == managed_->is_on_host() || (!to_host && managed_->is_restricted())) return {};
   const scheduler::Access moved = whole(scheduler::Mode::kReadWrite);  // nobody else is to move it back meanwhile
+  // A launch that is held takes the array when it goes, which is before this.
+  if (to_host) session_->scheduler().let_go_before(moved);
+  if (to_host == managed_->is_on_host() || (!to_host && managed_->is_restricted())) return {};
   return session_->scheduler().submit(
       {.kind = to_host ? scheduler::WorkKind::kCopyToHost : scheduler::WorkKind::kCopyToDevice,
        .site = to_host ? session_->sites().download : session_->sites().upload,

@@ -291,6 +291,32 @@ TEST_F(ManagedTest, Concurrent_AnArrayThatGoesWhileALaunchOfItIsHeld_IsPrefetche
   EXPECT_THAT(host(y, Access::kRead), Each(100 + 4 * 32 + 3));
 }
 
+// The launch has not taken the array yet, which is on the host still.
+TEST_F(ManagedTest, Concurrent_APrefetchToTheHost_ComesAfterLaunchesThatAreHeld) {
+  open(true, "memory=managed,graphs=always,blocks=off");
+  session_->scheduler().set_graph_patience(std::chrono::hours(1));
+  const ArrayPtr x = filled(0), other = filled(0);
+  std::uint32_t expected = 0;
+  for (int i = 0; i < 6; ++i) {
+    for (int k = 0; k < 32; ++k) add_one(x), ++expected;
+    EXPECT_THAT(host(x, Access::kRead), Each(expected));
+    session_->scheduler().settle_graphs();
+  }
+  EXPECT_EQ(x->location(), Location::kHost);
+  control().log();
+  for (int k = 0; k < 3; ++k) add_one(x), ++expected;
+  ASSERT_EQ(control().log(), "") << "held";
+  ASSERT_TRUE(other->prefetch(Location::kHost).ok());
+  EXPECT_EQ(control().log(), "") << "no launch uses it";
+  ASSERT_TRUE(x->prefetch(Location::kHost).ok());
+  EXPECT_THAT(control().log(), ::testing::MatchesRegex("prefetch a to device on [0-9]\n(add_one on [0-9]\n)+"
+                                                       "prefetch a to host on [0-9]\n"));
+  EXPECT_EQ(x->location(), Location::kHost);
+  EXPECT_THAT(host(x, Access::kRead), Each(expected));
+  ASSERT_TRUE(x->prefetch(Location::kHost).ok());
+  EXPECT_EQ(control().log(), "") << "it is there, and nothing is held";
+}
+
 // ── Without: who sees the array ─────────────────────────────────────────────────────────────────────────────────────
 
 TEST_F(ManagedTest, Restricted_AnArrayIsSeenByTheStreamThatUsesIt) {

@@ -33,6 +33,11 @@ GraphLowering::GraphLowering(device::DevicePtr device, AdaptiveMutex& mutex, boo
 }
 
 GraphLowering::~GraphLowering() {
+  if (is_forked_child()) {  // which has no such threads
+    if (thread_.joinable()) thread_.detach();
+    if (improver_.joinable()) improver_.detach();
+    return;
+  }
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;

@@ -38,13 +38,13 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <mutex>
 #include <thread>
 
 #include "src/base/adaptive_mutex.h"
+#include "src/base/fork.h"
 #include "src/device/device.h"
 #include "src/scheduler/computation.h"
 #include "src/scheduler/recurrence.h"
@@ -271,7 +271,7 @@ class GraphLowering {
   // Every chunk that has a graph: what only this knows goes on the thread, as a device may make that wait for its work.
   std::vector<std::shared_ptr<Chunk>> made_;
   bool building_ = false, watching_ = false, stopping_ = false;
-  std::condition_variable_any wake_, settled_;
+  AnyForkedCondition wake_, settled_;
   std::thread thread_;  // from the first job on
   // Takes milliseconds and more a graph, and so has a thread of its own, from the first on: launches may be held
   // meanwhile.
@@ -279,7 +279,7 @@ class GraphLowering {
   bool improving_ = false;
   Clock::time_point improver_rests_until_{};
   std::uint32_t settling_ = 0;  // threads in settle(): no improvement waits for its time then
-  std::condition_variable_any improve_;
+  AnyForkedCondition improve_;
   std::thread improver_;  // begun by thread_, without the lock: that takes as long as twenty launches
 };
 

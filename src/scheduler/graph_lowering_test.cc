@@ -1,9 +1,12 @@
 // Recurring launches as graphs, on the device with a virtual clock: when they are held back, in which order they go,
 // and what each graph stands for.
 #include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <thread>
 
+#include "src/base/fork.h"
 #include "src/scheduler/graph_fixture.h"
 
 namespace pergola::scheduler::testing {
@@ -181,6 +184,41 @@ TEST_F(GraphLowering, HeldTooLong_IsLaunchedByTheThread) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   ASSERT_EQ(scheduler->graph_counters().overdue, 1u);
   EXPECT_EQ(scheduler->counters().computations, before + 2);
+}
+
+// So that there is the thread which makes other ways.
+class NoOtherWay final : public GraphLowerer {
+ public:
+  std::size_t count() const override { return 1; }
+  std::optional<GraphWay> way(std::size_t, const device::GraphSpec&, std::span<const LaunchToLower>) override {
+    return std::nullopt;
+  }
+  bool keeps_plain() const override { return true; }
+};
+
+// Its threads wait in the parent; the child, which has none of them, must not wait for them.
+TEST_F(GraphLowering, AForkedChild_LetsGoOfIt) {
+#if defined(PERGOLA_TSAN)
+  GTEST_SKIP() << "TSan ends a child that lets go of its parent's threads";
+#endif
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto forks = [&] {
+    watch_for_fork();
+    open("graphs=always", std::make_shared<NoOtherWay>());
+    scheduler->set_graph_patience(std::chrono::hours(1));
+    learn();
+    turn();  // held
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    if (::fork() == 0) {
+      ::alarm(20);
+      scheduler.reset();
+      std::_Exit(0);
+    }
+    int status = 0;
+    ::wait(&status);
+    std::_Exit(WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status));
+  };
+  EXPECT_EXIT(forks(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST_F(GraphLowering, OnAnIdleDevice_NothingIsHeld) {

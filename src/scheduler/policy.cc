@@ -1,53 +1,90 @@
 #include "src/scheduler/policy.h"
 
+#include <algorithm>
 #include <charconv>
+#include <optional>
+#include <type_traits>
 
 namespace pergola::scheduler {
 namespace {
 
-constexpr std::string_view kKnown =
-    "retrieve-new-stream=reuse|always-new, retrieve-parent-stream=disjoint|same-as-parent, "
-    "dependency=with-const|no-const, execution=async|sync, max-streams=N, fork-cost=N, "
-    "graphs=recurring|off|always, blocks=off|measured|early|by-block|fused|merged|merged-kernels|merged-early, "
-    "memory=device|managed, tasks=off|small";
+// An option of a policy: what it is called, its words, and where its value is.
+struct Option {
+  std::string_view name;
+  std::string_view words;  // separated by '|', in the order of the enumerators; "N": a number
+  std::uint32_t least;     // of a number
+  std::uint32_t (*get)(const Policy&);
+  void (*set)(Policy&, std::uint32_t);
 
-// Sets `out` to the enumerator whose word `value` is: words[i] is that of the i-th.
-template <typename Enum>
-bool choose(std::string_view value, std::initializer_list<std::string_view> words, Enum& out) {
-  std::uint8_t index = 0;
-  for (const std::string_view word : words) {
-    if (word == value) {
-      out = static_cast<Enum>(index);
-      return true;
-    }
-    ++index;
+  bool is_number() const { return words == "N"; }
+};
+
+template <auto kMember>
+constexpr Option option(std::string_view name, std::string_view words, std::uint32_t least = 0) {
+  return {name, words, least, [](const Policy& policy) { return static_cast<std::uint32_t>(policy.*kMember); },
+          [](Policy& policy, std::uint32_t value) {
+            policy.*kMember = static_cast<std::remove_reference_t<decltype(policy.*kMember)>>(value);
+          }};
+}
+
+constexpr Option kOptions[] = {
+    option<&Policy::retrieve_new_stream>("retrieve-new-stream", "reuse|always-new"),
+    option<&Policy::retrieve_parent_stream>("retrieve-parent-stream", "disjoint|same-as-parent"),
+    option<&Policy::dependency>("dependency", "with-const|no-const"),
+    option<&Policy::execution>("execution", "async|sync"),
+    option<&Policy::max_streams>("max-streams", "N", 1),
+    option<&Policy::fork_cost_us>("fork-cost", "N"),
+    option<&Policy::graphs>("graphs", "recurring|off|always"),
+    option<&Policy::blocks>("blocks", "off|measured|early|by-block|fused|merged|merged-kernels|merged-early"),
+    option<&Policy::memory>("memory", "device|managed"),
+    option<&Policy::tasks>("tasks", "off|small"),
+};
+
+// The first of the words, which it is taken off.
+std::string_view take_word(std::string_view& words) {
+  const std::string_view word = words.substr(0, words.find('|'));
+  words.remove_prefix(std::min(words.size(), word.size() + 1));
+  return word;
+}
+
+std::string value_of(const Option& option, const Policy& policy) {
+  const std::uint32_t value = option.get(policy);
+  if (option.is_number()) return std::to_string(value);
+  std::string_view words = option.words;
+  for (std::uint32_t n = 0; n < value; ++n) take_word(words);
+  return std::string(take_word(words));
+}
+
+std::optional<std::uint32_t> parse_number(std::string_view text, std::uint32_t least) {
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < least || number > 1024) return std::nullopt;
+  return number;
+}
+
+std::optional<std::uint32_t> parse_word(std::string_view text, std::string_view words) {
+  for (std::uint32_t n = 0; !words.empty(); ++n)
+    if (take_word(words) == text) return n;
+  return std::nullopt;
+}
+
+bool apply(std::string_view name, std::string_view value, Policy& policy) {
+  for (const Option& option : kOptions) {
+    if (option.name != name) continue;
+    const auto parsed = option.is_number() ? parse_number(value, option.least) : parse_word(value, option.words);
+    if (parsed) option.set(policy, *parsed);
+    return parsed.has_value();
   }
   return false;
 }
 
-bool parse_count(std::string_view value, std::uint32_t least, std::uint32_t& out) {
-  std::uint32_t count = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
-  if (error != std::errc() || end != value.data() + value.size() || count < least || count > 1024) return false;
-  out = count;
-  return true;
-}
-
-bool apply(std::string_view name, std::string_view value, Policy& policy) {
-  if (name == "retrieve-new-stream") return choose(value, {"reuse", "always-new"}, policy.retrieve_new_stream);
-  if (name == "retrieve-parent-stream")
-    return choose(value, {"disjoint", "same-as-parent"}, policy.retrieve_parent_stream);
-  if (name == "dependency") return choose(value, {"with-const", "no-const"}, policy.dependency);
-  if (name == "execution") return choose(value, {"async", "sync"}, policy.execution);
-  if (name == "graphs") return choose(value, {"recurring", "off", "always"}, policy.graphs);
-  if (name == "blocks")
-    return choose(value, {"off", "measured", "early", "by-block", "fused", "merged", "merged-kernels", "merged-early"},
-                  policy.blocks);
-  if (name == "memory") return choose(value, {"device", "managed"}, policy.memory);
-  if (name == "tasks") return choose(value, {"off", "small"}, policy.tasks);
-  if (name == "max-streams") return parse_count(value, 1, policy.max_streams);
-  if (name == "fork-cost") return parse_count(value, 0, policy.fork_cost_us);
-  return false;
+// "name=value" of each, `value` being a function of the option.
+template <typename Value>
+std::string list(std::string_view separator, Value value) {
+  std::string text;
+  for (const Option& option : kOptions)
+    text += fmt::format("{}{}={}", text.empty() ? "" : separator, option.name, value(option));
+  return text;
 }
 
 }  // namespace
@@ -58,32 +95,14 @@ Result<Policy> parse_policy(std::string_view text, Policy base) {
     text.remove_prefix(item.size() + (item.size() < text.size() ? 1 : 0));
     const std::size_t equals = item.find('=');
     if (equals == std::string_view::npos || !apply(item.substr(0, equals), item.substr(equals + 1), base))
-      return PERGOLA_ERROR(kInvalidArgument, "'{}' is no scheduling policy; there are {}.", item, kKnown);
+      return PERGOLA_ERROR(kInvalidArgument, "'{}' is no scheduling policy; there are {}.", item,
+                           list(", ", [](const Option& option) { return option.words; }));
   }
   return base;
 }
 
 std::string to_string(const Policy& policy) {
-  return fmt::format(
-      "retrieve-new-stream={},retrieve-parent-stream={},dependency={},execution={},max-streams={},fork-cost={},graphs={"
-      "},blocks={},"
-      "memory={},tasks={}",
-      policy.retrieve_new_stream == RetrieveNewStream::kReuse ? "reuse" : "always-new",
-      policy.retrieve_parent_stream == RetrieveParentStream::kDisjoint ? "disjoint" : "same-as-parent",
-      policy.dependency == DependencyPolicy::kWithConst ? "with-const" : "no-const",
-      policy.execution == Execution::kAsync ? "async" : "sync", policy.max_streams, policy.fork_cost_us,
-      policy.graphs == Graphs::kRecurring ? "recurring"
-      : policy.graphs == Graphs::kOff     ? "off"
-                                          : "always",
-      policy.blocks == Blocks::kOff             ? "off"
-      : policy.blocks == Blocks::kMeasured      ? "measured"
-      : policy.blocks == Blocks::kEarly         ? "early"
-      : policy.blocks == Blocks::kByBlock       ? "by-block"
-      : policy.blocks == Blocks::kFused         ? "fused"
-      : policy.blocks == Blocks::kMerged        ? "merged"
-      : policy.blocks == Blocks::kMergedKernels ? "merged-kernels"
-                                                : "merged-early",
-      policy.memory == Memory::kDevice ? "device" : "managed", policy.tasks == Tasks::kOff ? "off" : "small");
+  return list(",", [&](const Option& option) { return value_of(option, policy); });
 }
 
 }  // namespace pergola::scheduler

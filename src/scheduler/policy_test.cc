@@ -23,6 +23,26 @@ TEST(Policy, EveryName_IsTakenAndToldBack) {
   EXPECT_EQ(*parse_policy(to_string(Policy{})), Policy{});
 }
 
+TEST(Policy, EveryWord_IsTakenAndToldBack) {
+  const auto known = parse_policy("?=").message();
+  const std::vector<std::pair<std::string, std::vector<std::string>>> all = {
+      {"retrieve-new-stream", {"reuse", "always-new"}},
+      {"graphs", {"recurring", "off", "always"}},
+      {"blocks", {"off", "measured", "early", "by-block", "fused", "merged", "merged-kernels", "merged-early"}},
+      {"max-streams", {"1", "1024"}},
+      {"tasks", {"off", "small"}}};
+  for (const auto& [name, words] : all)
+    for (const std::string& word : words) {
+      const auto policy = parse_policy(name + "=" + word);
+      ASSERT_TRUE(policy.ok()) << policy.message();
+      EXPECT_THAT("," + to_string(*policy) + ",", ::testing::HasSubstr("," + name + "=" + word + ","));
+    }
+  EXPECT_EQ(parse_policy("blocks=fused")->blocks, Blocks::kFused);
+  EXPECT_EQ(parse_policy("blocks=merged-early")->blocks, Blocks::kMergedEarly);
+  EXPECT_THAT(known, ::testing::AllOf(::testing::HasSubstr(", max-streams=N, fork-cost=N, graphs=recurring|off|always"),
+                                      ::testing::EndsWith("tasks=off|small.")));
+}
+
 TEST(Policy, WhatIsLeftOut_KeepsItsValue) {
   EXPECT_EQ(*parse_policy(""), Policy{});
   const auto policy = parse_policy("dependency=no-const", {.max_streams = 3});

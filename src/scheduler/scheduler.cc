@@ -60,7 +60,8 @@ Result<std::unique_ptr<Scheduler>> Scheduler::create(device::DevicePtr device, c
 }
 
 Scheduler::~Scheduler() {
-  {
+  // In a forked child another thread may have had the lock, and nobody runs what is launched.
+  if (!is_forked_child()) {
     const std::lock_guard lock(mutex_);
     launch_held();
   }

@@ -27,13 +27,13 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <span>
 
 #include "src/base/adaptive_mutex.h"
+#include "src/base/fork.h"
 #include "src/base/function_ref.h"
 #include "src/base/nvtx.h"
 #include "src/device/device.h"
@@ -84,6 +84,8 @@ class Scheduler {
   void forget_texts() {
     if (lowering_ != nullptr) lowering_->forget_texts();
   }
+  // Launches that are held back for a graph, and conflict with it, go to the device now, with what their arrays need.
+  void let_go_before(const Access& access);
   // An event that ends with the work of `ticket`, or, where its stream has gone on, with later work of that stream.
   Result<device::EventPtr> event_of(Ticket ticket);
 
@@ -321,7 +323,7 @@ class Scheduler {
   std::vector<Computation*> universal_readers_;                  // held; every later write comes after them
   std::vector<std::pair<std::uint64_t, Access>> host_accesses_;  // under way, by HostAccess::id_
   std::uint64_t last_host_access_ = 0;
-  std::condition_variable_any host_access_ended_;
+  AnyForkedCondition host_access_ended_;
   std::uint32_t calls_under_way_ = 0;
   std::vector<Retired> retired_;
   std::uint64_t next_resource_id_ = 1;

@@ -22,6 +22,11 @@ bool Scheduler::blocked_by_host(std::span<const Access> accesses, Mode universal
   return false;
 }
 
+void Scheduler::let_go_before(const Access& access) {
+  const std::lock_guard lock(mutex_);
+  if (refuse_inside_call().ok()) launch_held_before(std::span(&access, 1));
+}
+
 Scheduler::HostAccess Scheduler::register_host_access(const Access& access) {
   host_accesses_.emplace_back(++last_host_access_, access);
   if (recorder_ != nullptr)
