@@ -10,6 +10,7 @@
 // Guarded by the scheduler's lock, like everything of this folder but policies.
 #pragma once
 
+#include <algorithm>
 #include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <deque>
@@ -27,6 +28,10 @@ namespace pergola::scheduler {
 inline constexpr double kUnknownDurationNs = 1e7;
 // What two events measure beyond what is between them, on an H200.
 inline constexpr double kEventsAddNs = 3e3;
+// How long a kernel that was timed by events takes at least.
+inline double at_least(double expected_ns) {
+  return expected_ns >= kUnknownDurationNs ? 0 : std::max(0.0, expected_ns - kEventsAddNs);
+}
 
 struct Stream;
 

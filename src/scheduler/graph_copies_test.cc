@@ -27,6 +27,27 @@ TEST_F(GraphCopies, ATurnWithItsCopies_IsOneGraph) {
                                               KernelCount{"c", 1}, KernelCount{"download", 1}));
 }
 
+// By default launches are held only while enough is queued, and a host that waits in every turn leaves nothing queued
+// but what it copies.
+TEST_F(GraphCopies, ALargeUpload_IsWorkThatIsQueued) {
+  bytes_ = {{"x", 64'000'000}};  // a millisecond at least
+  open("");
+  for (int i = 0; i < 200 && graph_launches() == 0; ++i) {
+    cold_turn();
+    scheduler->settle_graphs();
+  }
+  EXPECT_NE(graph_launches(), 0u) << explain(scheduler->graphs());
+}
+
+TEST_F(GraphCopies, ASmallUpload_IsNotEnough) {
+  open("");
+  for (int i = 0; i < 60; ++i) {
+    cold_turn();
+    scheduler->settle_graphs();
+  }
+  EXPECT_EQ(graph_launches(), 0u) << explain(scheduler->graphs());
+}
+
 TEST_F(GraphCopies, TheHostsNextAccess_WaitsForAHeldCopyOfThatSideAlone) {
   open_always();
   learn_cold();

@@ -146,7 +146,7 @@ Status Scheduler::end_call(AdaptiveLock& lock, const Work& work, CallUnderWay& c
   Dependencies parents = parents_of(work, who);
   Status status = wait_across(stream, parents, call.waits);
   release(parents, pool_);
-  append(stream, who, kUnknownDurationNs);
+  append(stream, who, kUnknownDurationNs, 0);
   write_log(work, who, call.reason, call.parents, call.waits);
   release(call.parents, pool_);
   if (call.start != nullptr && recorder_ != nullptr) {

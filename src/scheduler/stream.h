@@ -35,17 +35,17 @@ struct Stream {
   bool reserved = false;       // for a library call under way: takes no other work (scheduler_call.cc)
 
   bool idle() const { return ended_position == tail_position; }
-  // Work comes, before tail_position counts it. `looks_at_clock`: at_least_left_ns() will be asked.
-  void expect(double ns, bool looks_at_clock) {
+  // Work comes, before tail_position counts it. `least_ns`: how long it takes at least; 0: not known. `looks_at_clock`:
+  // at_least_left_ns() will be asked.
+  void expect(double ns, double least_ns, bool looks_at_clock) {
     if (idle()) {
       expected_idle_ns = expected_ns;
       at_least_ns = 0;
       if (looks_at_clock) busy_since = std::chrono::steady_clock::now();
     }
     expected_ns += ns;
-    if (ns >= kUnknownDurationNs) return;
-    at_least_ns += std::max(0.0, ns - kEventsAddNs);
-    all_at_least_ns += std::max(0.0, ns - kEventsAddNs);
+    at_least_ns += least_ns;
+    all_at_least_ns += least_ns;
   }
   // What it has still to do at least. What comes behind the first mark that has not ended, as it was looked at last;
   // and no more has been done since it began than the time that has gone by, which is believed until that was longer
