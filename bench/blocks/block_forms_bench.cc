@@ -143,6 +143,10 @@ class Suite {
     }
     for (const auto& [form_name, blocks] : {std::pair("pergola-fused", 8u), std::pair("pergola-fused-block", 1u)})
       if (wanted(form_name)) run_fused(program, size_name, loaded, form_name, blocks);
+    for (const auto& [form_name, of_kernels] :
+         {std::pair("pergola-merged", false), std::pair("pergola-merged-kernels", true)})
+      if (wanted(form_name)) run_merged(program, size_name, loaded, form_name, of_kernels);
+    if (wanted("pergola-merged-early")) run_merged_early(program, size_name, loaded);
   }
 
   // What a hand would make of a wavefront (section IV-D).
@@ -190,6 +194,42 @@ class Suite {
     for (const std::string& reason : fused.plain_reasons)
       if (!reason.empty() && !params.contains("first_reason")) params["first_reason"] = reason;
     GraphForm form(form_name, *device_, loaded, std::move(fused.spec));
+    measure(program, size_name, form, params);
+  }
+
+  static nlohmann::json params_of(const pergola::runtime::LoweredMerged& merged) {
+    std::size_t launches = 0;
+    for (const auto& group : merged.groups) launches += group.launches.size();
+    nlohmann::json params = {{"merged_launches", launches}, {"groups", merged.groups.size()}};
+    for (const std::string& reason : merged.plain_reasons)
+      if (!reason.empty() && !params.contains("first_reason")) params["first_reason"] = reason;
+    return params;
+  }
+
+  // Nothing where it would be the plain graph, or with `of_kernels` the same as without.
+  void run_merged(const Program& program, const std::string& size_name, ProgramOnDevice& loaded, const char* form_name,
+                  bool of_kernels) {
+    const auto start = std::chrono::steady_clock::now();
+    auto merged = value_of(loaded.merged({.different_kernels = of_kernels}));
+    if (std::none_of(merged.groups.begin(), merged.groups.end(),
+                     [&](const auto& group) { return !of_kernels || group.in_a_row; }))
+      return;
+    nlohmann::json params = params_of(merged);
+    params["lower_ms"] = bench::ms_since(start);
+    GraphForm form(form_name, *device_, loaded, std::move(merged.spec));
+    measure(program, size_name, form, params);
+  }
+
+  void run_merged_early(const Program& program, const std::string& size_name, ProgramOnDevice& loaded) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto merged = value_of(loaded.merged({}));
+    if (merged.groups.empty()) return;
+    auto early = value_of(loaded.merged_early(merged));
+    if (early.early == 0) return;
+    nlohmann::json params = params_of(merged);
+    params["early"] = early.early;
+    params["lower_ms"] = bench::ms_since(start);
+    GraphForm form("pergola-merged-early", *device_, loaded, std::move(early.spec));
     measure(program, size_name, form, params);
   }
 

@@ -135,6 +135,19 @@ MemoryEffect memory_effect(const Instruction& instruction) {
   }
 }
 
+bool tells_of_cluster(Special special) {
+  switch (special) {
+    case Special::kIsExplicitCluster:
+    case Special::kClusterid:
+    case Special::kNclusterid:
+    case Special::kClusterCtaid:
+    case Special::kClusterNctaid:
+    case Special::kClusterCtarank:
+    case Special::kClusterNctarank: return true;
+    default: return false;
+  }
+}
+
 bool is_terminator(const Instruction& instruction) {
   switch (instruction.op) {
     case Op::kBra:

@@ -41,6 +41,9 @@ struct MemoryEffect {
 // effects are the callee's. wgmma and tcgen05 also reach shared memory through descriptors, which are no addresses.
 MemoryEffect memory_effect(const Instruction& instruction);
 
+// Whether the special register tells of the block's cluster (ISA 10): where in it the block is, and how large it is.
+bool tells_of_cluster(Special special);
+
 bool is_terminator(const Instruction& instruction);  // bra, brx, ret, exit, trap: ends a basic block when unguarded
 bool ends_thread(const Instruction& instruction);    // exit, trap
 

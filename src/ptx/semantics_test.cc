@@ -198,6 +198,18 @@ TEST(Semantics, MemoryEffect_TellsReadsWritesAndAtomics) {
   }
 }
 
+TEST(Semantics, RegistersOfTheCluster_TellOfIt) {
+  const auto tells = [](const std::string& name) {
+    const std::string move = name == "%is_explicit_cluster" ? "mov.pred %p1, " : "mov.u32 %r1, ";
+    const Parsed parsed = parse_last(move + name + ";");
+    return tells_of_cluster(parsed.instruction->operands[1].special);
+  };
+  for (const char* name : {"%is_explicit_cluster", "%clusterid.x", "%nclusterid.y", "%cluster_ctaid.x",
+                           "%cluster_nctaid.z", "%cluster_ctarank", "%cluster_nctarank"})
+    EXPECT_TRUE(tells(name)) << name;
+  for (const char* name : {"%ctaid.x", "%nctaid.x", "%envreg2", "%tid.x", "%smid"}) EXPECT_FALSE(tells(name)) << name;
+}
+
 TEST(Semantics, Terminator_EndsBlocksAndThreads) {
   EXPECT_TRUE(is_terminator(*parse_last("bra L;").instruction));
   EXPECT_TRUE(is_terminator(*parse_last("ret;").instruction));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/runtime/local_task_pool.h"
 #include "src/runtime/local_texture.h"
 
 namespace pergola::runtime {
@@ -27,7 +28,12 @@ scheduler::Scheduler::Deadline deadline_after(std::optional<std::chrono::nanosec
 }  // namespace
 
 LocalArray::~LocalArray() {
-  (void)end_tasks();  // a failure is told by waits for the tasks
+  // A task that is held may be so for ever: its memory is kept, instead of waiting.
+  TaskWork* const tasks = session_->has_open_tasks_of(tasks_) ? session_->tasks() : nullptr;
+  if (tasks != nullptr && tasks->edges().held() != 0)
+    tasks->keep(buffer_);
+  else
+    (void)end_tasks();  // a failure is told by waits for the tasks
   mirror_->retire();
   session_->scheduler().retire(std::move(resource_), std::move(buffer_));
   managed_.reset();  // after what was held, which has taken it

@@ -291,7 +291,24 @@ Status TaskWork::wait_all(std::optional<std::chrono::nanoseconds> timeout) {
   PERGOLA_TRY(edges_->await_all(deadline));
   const auto left = left_until(deadline);
   PERGOLA_TRY(direct_ != nullptr ? direct_->wait_all(left) : resident_->wait_all(left));
+  let_go_of_kept();
   return edges_->untold();
+}
+
+void TaskWork::keep(std::shared_ptr<const void> memory) {
+  TaskEdges::SoFar users = edges_->so_far();
+  {
+    const std::lock_guard lock(kept_mutex_);
+    kept_.push_back({std::move(users), std::move(memory)});
+  }
+  let_go_of_kept();
+}
+
+void TaskWork::let_go_of_kept() {
+  std::list<Kept> going;  // without the lock
+  const std::lock_guard lock(kept_mutex_);
+  // Tasks of one that have not ended are those of later ones, too.
+  while (!kept_.empty() && edges_->have_ended(kept_.front().users)) going.splice(going.end(), kept_, kept_.begin());
 }
 
 Result<TaskWork::Made> TaskWork::body_of(const Ptx& ptx, const session::KernelInfo& info) {

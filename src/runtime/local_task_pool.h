@@ -14,6 +14,7 @@
 #pragma once
 
 #include <atomic>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -70,6 +71,11 @@ class TaskWork final : public scheduler::TaskHost {
   Result<bool> check(session::TaskId id) override;
   Status wait_all(std::optional<std::chrono::nanoseconds> timeout);
 
+  // Keeps memory that tasks so far may use, held ones too, until they have ended. It goes on a thread that calls one of
+  // these or wait_all(), or with the pool.
+  void keep(std::shared_ptr<const void> memory);
+  void let_go_of_kept();
+
  private:
   void make_edges(const device::DevicePtr& device, bool streams_wait);
   Status wait_released(TaskId id, std::optional<std::chrono::nanoseconds> timeout) {
@@ -83,6 +89,12 @@ class TaskWork final : public scheduler::TaskHost {
   };
   Result<Made> body_of(const Ptx& ptx, const session::KernelInfo& info);
 
+  struct Kept {
+    TaskEdges::SoFar users;
+    std::shared_ptr<const void> memory;
+  };
+  std::mutex kept_mutex_;
+  std::list<Kept> kept_;                          // guarded by kept_mutex_; goes last: all that is below has ended then
   std::shared_ptr<executor::Executor> resident_;  // this, or the next; written by create()
   std::unique_ptr<device::TaskRunner> direct_;
   std::mutex mutex_;

@@ -104,6 +104,26 @@ std::size_t TaskEdges::held() const {
   return held_;
 }
 
+TaskEdges::SoFar TaskEdges::so_far() const {
+  const std::lock_guard lock(mutex_);
+  SoFar tasks;
+  for (std::uint64_t number = std::max(first_held_, first_known_); number < first_known_ + known_.size(); ++number)
+    if (find(number) == 0) tasks.held.push_back(number);
+  tasks.open = runner_.open();
+  return tasks;
+}
+
+bool TaskEdges::have_ended(const SoFar& tasks) const {
+  {
+    const std::lock_guard lock(mutex_);
+    for (const std::uint64_t number : tasks.held) {
+      const TaskId id = find(number);
+      if (id == 0 || (id != kNeverRan && !runner_.has_ended(id))) return false;
+    }
+  }
+  return runner_.have_ended(tasks.open);
+}
+
 // ── Work behind tasks ───────────────────────────────────────────────────────────────────────────────────────────────
 
 Status TaskEdges::use_gates(const device::DevicePtr& device) {

@@ -98,6 +98,14 @@ class TaskEdges {
   Status untold() { return failures_.untold(); }
   std::size_t held() const;
 
+  // All tasks so far.
+  struct SoFar {
+    std::vector<std::uint64_t> held;  // numbers of those that were held
+    Open open;
+  };
+  SoFar so_far() const;
+  bool have_ended(const SoFar& tasks) const;
+
   // Whether follow() may give something: `device` has gates. Before anything is asked, and again for the answer.
   Status use_gates(const device::DevicePtr& device);
   bool has_gates() const { return device_ != nullptr; }

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <future>
 #include <thread>
 
 #include "src/runtime/devices.h"
@@ -363,6 +364,48 @@ TEST_P(TaskEdgesTest, AForkedChild_LetsGoOfItsSession) {
     std::_Exit(WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status));
   };
   EXPECT_EXIT(forks(), testing::ExitedWithCode(0), "");
+}
+
+// The task finds the array's memory all the same.
+TEST_P(TaskEdgesTest, AnArrayThatGoesWhileATaskOfItIsHeld_DoesNotWait) {
+  const auto add_to = kind("add_to");
+  auto x = words();
+  const auto y = words(kWords, 1);
+  ASSERT_TRUE(launch_waiting(x, 5).ok());
+  std::promise<void> goes_on;
+  std::thread late([&, flag = flag_] {
+    goes_on.get_future().wait_for(10s);
+    raise(flag);
+  });
+  const auto id = spawn(add_to, {ArrayArgument{y}, ArrayArgument{x}, number(kWords)});
+  x = nullptr;
+  EXPECT_EQ(peek(flag_), 0u) << "it has waited";
+  const auto other = words(kWords, 9);  // elsewhere
+  goes_on.set_value();
+  late.join();
+  EXPECT_TRUE(pool_->wait(id, 60s).ok());
+  EXPECT_THAT(read(y), testing::Each(8u));
+  EXPECT_THAT(read(other), testing::Each(9u));
+}
+
+// As without tasks: the device gives the launch up, and what is behind it is not run.
+TEST_P(TaskEdgesTest, ASessionThatEndsWithATaskBehindALaunchWithoutEnd_Ends) {
+#if defined(PERGOLA_TSAN)
+  GTEST_SKIP() << "TSan ends a child that was forked beside threads";
+#endif
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto ends = [&] {
+    ::alarm(60);
+    {
+      const auto step = kind("step");
+      const auto x = words();
+      (void)launch_waiting(x, 5);
+      spawn(step, step_of(x, 3, 1));
+    }
+    pool_ = nullptr, module_ = nullptr, flag_ = nullptr, session_ = nullptr;
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(ends(), testing::ExitedWithCode(0), "");
 }
 
 TEST_P(TaskEdgesTest, UniversalWorkBehindATask_IsInOrder) {

@@ -68,7 +68,7 @@ Result<std::unique_ptr<Scheduler>> Scheduler::create(device::DevicePtr device, c
   return scheduler;
 }
 
-Scheduler::~Scheduler() {
+void Scheduler::end_work() {
   // In a forked child another thread may have had the lock, and nobody runs what is launched.
   if (!is_forked_child()) {
     const std::lock_guard lock(mutex_);
@@ -85,10 +85,14 @@ Scheduler::~Scheduler() {
           graphs.replaced, graphs.flushed, graphs.interrupted, graphs.overdue, graphs.passed);
     lowering_.reset();
   }
+  if (join_ != nullptr) join_->queue.reset();
+  for (const auto& stream : streams_) stream->queue.reset();
+}
+
+Scheduler::~Scheduler() {
   PERGOLA_DEBUG("{} computations on {} streams, {} events, {} waits of streams{}", counters_.computations,
                 counters_.streams, counters_.events, counters_.waits, durations_text(sites_));
-  if (join_ != nullptr) join_->queue.reset();
-  for (const auto& stream : streams_) stream->queue.reset();  // waits for its work, each device in its way
+  end_work();
   poll_all();
   end_recording();
   if (!failure_.ok() && !failure_told_)

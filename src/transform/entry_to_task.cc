@@ -2,7 +2,6 @@
 #include "src/transform/entry_to_task.h"
 
 #include <algorithm>
-#include <set>
 
 #include "src/abi/task_inbox.h"
 #include "src/analysis/call_graph.h"
@@ -11,6 +10,7 @@
 #include "src/transform/fence_accesses.h"
 #include "src/transform/kernel_boundary.h"
 #include "src/transform/lane_flow.h"
+#include "src/transform/reached_names.h"
 #include "src/transform/task_plan.h"
 #include "src/transform/task_refusals.h"
 #include "src/transform/task_rewriter.h"
@@ -27,44 +27,6 @@ int arch_of(std::string_view target) {
     if (c >= '0' && c <= '9') arch = arch * 10 + (c - '0');
   return arch;
 }
-
-// The names that the functions of a task, and the variables they name, lead to.
-class Reached {
- public:
-  Reached(const ptx::Module& module, const analysis::CallGraph& graph) : module_(module) {
-    for (const analysis::CallGraph::Node& node : graph.nodes) {
-      names_.insert(node.function->name);
-      for (const ptx::Statement& statement : node.function->body) {
-        if (const Instruction* in = statement.instruction())
-          for (const Operand& operand : in->operands) visit(operand);
-        if (const auto* targets = std::get_if<ptx::CallTargets>(&statement.node))
-          for (const std::string& name : targets->functions) names_.insert(name);
-      }
-    }
-  }
-  bool contains(const std::string& name) const { return names_.contains(name); }
-
- private:
-  void visit(const Operand& operand) {
-    if (operand.kind == Operand::Kind::kSymbol) add(operand.name);
-    for (const Operand& element : operand.elements) visit(element);
-  }
-
-  void add(const std::string& name) {
-    std::vector<std::string> pending{name};
-    while (!pending.empty()) {
-      const std::string next = std::move(pending.back());
-      pending.pop_back();
-      if (!names_.insert(next).second) continue;
-      if (const ptx::Variable* variable = module_.find_variable(next))
-        for (const ptx::Initializer& value : variable->initializers)
-          if (value.kind != ptx::Initializer::Kind::kBits) pending.push_back(value.symbol);
-    }
-  }
-
-  const ptx::Module& module_;
-  std::set<std::string> names_;
-};
 
 ptx::Variable slots_variable() {
   ptx::Variable slots;
@@ -123,7 +85,7 @@ Result<ptx::Function> make_body(const ptx::Module& module, const ptx::Function& 
 }
 
 // Items in the order of the text, so that what is declared before its use stays so.
-Result<ptx::Module> build_module(const ptx::Module& module, const TaskPlan& plan, const analysis::CallGraph& graph,
+Result<ptx::Module> build_module(const ptx::Module& module, const TaskPlan& plan, const ReachedNames& reached,
                                  const LaneFlow& flow, const ptx::Function& ended, TaskBody& task) {
   const std::string& name = task.function;
   ptx::Module out;
@@ -138,16 +100,16 @@ Result<ptx::Module> build_module(const ptx::Module& module, const TaskPlan& plan
                                                             : own};  // no `debug`: its sections are left out
   out.items.push_back({slots_variable()});
   if (plan.config.fences) out.items.push_back({fence_table_variable()});
-  const Reached reached(module, graph);
   for (const ptx::Item& item : module.items) {
+    if (!reached.needs(item)) continue;
     if (const auto* variable = std::get_if<ptx::Variable>(&item.node)) {
-      if (variable->space != ptx::Space::kShared && reached.contains(variable->name)) out.items.push_back(item);
+      if (variable->space != ptx::Space::kShared) out.items.push_back(item);
     } else if (const auto* function = std::get_if<ptx::Function>(&item.node)) {
       if (function == plan.entry) {
         PERGOLA_ASSIGN(ptx::Function body, make_body(module, ended, plan, &flow, task));
         make_func(body, name);
         out.items.push_back({std::move(body)});
-      } else if (!function->is_entry && reached.contains(function->name)) {
+      } else if (!function->is_entry) {
         if (!function->has_body) {
           out.items.push_back(item);
           continue;
@@ -196,7 +158,8 @@ Result<TaskBody> make_task(const ptx::Module& module, std::string_view kernel, c
                          config.target);
   const analysis::CallGraph graph = analysis::call_graph(module, *entry);
   PERGOLA_TRY(refuse_as_task(module, *entry, graph, config));
-  PERGOLA_ASSIGN(TaskPlan plan, make_task_plan(module, *entry, graph, config));
+  const ReachedNames reached(module, *entry);
+  PERGOLA_ASSIGN(TaskPlan plan, make_task_plan(module, *entry, graph, reached, config));
 
   if (allocates(graph)) plan.config.fences.reset();
   ptx::Function ended = *entry;
@@ -211,7 +174,7 @@ Result<TaskBody> make_task(const ptx::Module& module, std::string_view kernel, c
   TaskBody body;
   body.kernel = entry->name;
   body.function = "pergola_task_" + entry->name;
-  PERGOLA_ASSIGN(body.module, build_module(module, plan, graph, flow, ended, body));
+  PERGOLA_ASSIGN(body.module, build_module(module, plan, reached, flow, ended, body));
   body.parameter_bytes = plan.signature.parameter_bytes;
   body.static_shared_bytes = plan.static_shared_bytes;
   body.dynamic_shared_offset = plan.dynamic_shared_offset;

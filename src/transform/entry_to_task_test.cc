@@ -154,6 +154,17 @@ TEST(EntryToTask, TheModule_HoldsWhatTheKernelReaches) {
   EXPECT_EQ(body->parameter_bytes, 8u);
 }
 
+TEST(EntryToTask, OfAFunctionWhoseAddressIsTaken_WhatItNamesIsInTheModule) {
+  const auto body = task_of(
+      ".global .u32 table[2] = {1, 2};\n.shared .b32 box;\n.func g() { .reg .b32 %r; ld.global.u32 %r, [table]; "
+      "st.shared.u32 [box], %r; ret; }\n.func f() { call g; ret; }\n" +
+      with_body("mov.u64 %rd2, f; st.global.u64 [%rd1], %rd2;"));
+  ASSERT_TRUE(body.ok()) << body.message();
+  EXPECT_TRUE(ptx::verify(body->module).ok()) << ptx::verify(body->module).message();
+  EXPECT_THAT(ptx::print(body->module), AllOf(HasSubstr(".func g()"), HasSubstr("table[2]")));
+  EXPECT_EQ(body->static_shared_bytes, 4u);
+}
+
 TEST(EntryToTask, TheTarget_IsTheNewerOne) {
   TaskConfig config;
   config.target = "sm_80";

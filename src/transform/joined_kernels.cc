@@ -9,6 +9,7 @@
 #include "src/transform/body_editor.h"
 #include "src/transform/inline_body.h"
 #include "src/transform/newest_target.h"
+#include "src/transform/reached_names.h"
 #include "src/transform/rename_symbols.h"
 
 namespace pergola::transform {
@@ -65,6 +66,7 @@ class PartOfJoined {
       : module_(*part.module), kernel_(part.kernel), suffix_(fmt::format("__{}", number)) {}
 
   Status prepare() {
+    leave_only_reached(module_, kernel_);
     PERGOLA_TRY(check());
     rename_symbols(module_, suffix_);
     place_shared();

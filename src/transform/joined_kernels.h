@@ -7,8 +7,9 @@
 //                                                        part 1: { body of b }  ret
 //                                                        part 0: { body of a }  ret
 //
-// A block runs one part: static shared memory is as much as the part with most has, and dynamic shared memory is behind
-// it. Registers are those of the part with most, which may leave fewer blocks room at once: the caller looks.
+// Of each part's module there is what the kernel reaches (reached_names.h). A block runs one part: static shared memory
+// is as much as the part with most has, and dynamic shared memory is behind it. Registers are those of the part with
+// most, which may leave fewer blocks room at once: the caller looks.
 #pragma once
 
 #include <array>

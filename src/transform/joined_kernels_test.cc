@@ -14,6 +14,7 @@
 namespace pergola::transform {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -71,6 +72,20 @@ TEST(JoinedKernels, StaticSharedMemory_IsThatOfThePartWithMost) {
   EXPECT_THAT(text, HasSubstr("ld.shared.u32 %r, [pergola_joined_shared+8];"));
   EXPECT_THAT(text, HasSubstr("mov.u32 %r, pergola_joined_shared+104;"));
   EXPECT_THAT(text, HasSubstr("st.shared.u32 [pergola_joined_shared+4], %r;"));
+}
+
+// A file of kernels is one module: each part would have the shared memory of all of them.
+TEST(JoinedKernels, WhatOtherKernelsOfTheModuleUse_IsLeftOut) {
+  const std::string text =
+      ".shared .align 4 .b8 others[4096];\n.shared .align 4 .b8 own[16];\n.global .u32 counter;\n"
+      ".func g() { .shared .align 4 .b8 tile[8192]; .reg .b32 %r; mov.u32 %r, tile; mov.u32 %r, %dynamic_smem_size; "
+      "ret; }\n"
+      ".entry other() { .reg .b32 %r; call g, (); mov.u32 %r, others; st.global.u32 [counter], %r; ret; }\n"
+      ".entry k() { .reg .b32 %r; mov.u32 %r, own; ret; }";
+  const auto module = joined({joinable(text), joinable(text)});
+  ASSERT_TRUE(module.ok()) << module.message();
+  EXPECT_EQ(ptx::signature(*module, *module->find_function(kJoinedKernel))->static_shared_bytes, 16u);
+  EXPECT_THAT(ptx::print(*module), Not(AnyOf(HasSubstr("tile"), HasSubstr("counter"), HasSubstr("g__"))));
 }
 
 TEST(JoinedKernels, DynamicSharedMemory_IsDeclaredOnce) {

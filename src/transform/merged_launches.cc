@@ -36,16 +36,10 @@ std::string_view why_not_read(const Operand& operand) {
   for (const Operand& element : operand.elements)
     if (const std::string_view why = why_not_read(element); !why.empty()) return why;
   if (operand.kind != Operand::Kind::kSpecial) return {};
+  if (ptx::tells_of_cluster(operand.special)) return "asks for its cluster";
   switch (operand.special) {
     case Special::kGridid: return "asks for the number of its launch";
     case Special::kEnvreg: return "may be part of a grid-wide barrier";
-    case Special::kIsExplicitCluster:
-    case Special::kClusterid:
-    case Special::kNclusterid:
-    case Special::kClusterCtaid:
-    case Special::kClusterNctaid:
-    case Special::kClusterCtarank:
-    case Special::kClusterNctarank: return "asks for its cluster";
     default: return {};
   }
 }

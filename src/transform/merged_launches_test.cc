@@ -5,10 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/ptx/parser.h"
-#include "src/ptx/printer.h"
 #include "src/ptx/signature.h"
-#include "src/ptx/verifier.h"
+#include "src/transform/kernel_fixture.h"
 
 namespace pergola::transform {
 namespace {
@@ -16,28 +14,14 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A kernel with a 64-bit x at 0, a 16-bit s at 8, a struct t of 16 bytes at 16, and a float f at 32: 48 bytes a launch.
-std::string mergeable(const std::string& body, const std::string& before = "", const std::string& directives = "") {
-  return ".version 7.7\n.target sm_70\n.address_size 64\n" + before +
-         ".visible .entry k(.param .u64 x, .param .u16 s, .param .align 16 .b8 t[16], .param .f32 f)" + directives +
-         "\n{\n.reg .pred %p<4>; .reg .b16 %h<4>; .reg .b32 %r<8>; .reg .f32 %f<4>; .reg .b64 %rd<8>; .reg .v4 .b32 "
-         "%v;\n" +
-         body + "\nret;\n}\n";
-}
+using testing::kernel_with;
 
 Result<ptx::Module> merged(const std::string& text, const MergedShape& shape) {
-  PERGOLA_ASSIGN(ptx::Module module, ptx::parse(text, "k.ptx"));
-  PERGOLA_TRY(ptx::verify(module));
-  PERGOLA_TRY(merge_launches(module, "k", shape));
-  const Status verified = ptx::verify(module);
-  EXPECT_TRUE(verified.ok()) << verified.message();
-  const Result<ptx::Module> again = ptx::parse(ptx::print(module), "k.ptx");
-  EXPECT_TRUE(again.ok() && ptx::print(*again) == ptx::print(module)) << again.message() << ptx::print(module);
-  return module;
+  return testing::passed(text, [&](ptx::Module& module) { return merge_launches(module, "k", shape); });
 }
 
 std::string merged_text(const std::string& body, const MergedShape& shape = {}, const std::string& before = "") {
-  const Result<ptx::Module> module = merged(mergeable(body, before), shape);
+  const Result<ptx::Module> module = merged(kernel_with(body, before), shape);
   EXPECT_TRUE(module.ok()) << module.message();
   return module.ok() ? ptx::print(*module) : "";
 }
@@ -48,7 +32,7 @@ constexpr MergedShape kDeepAndBounded{.launches = 4, .deep = true, .bounded = tr
 TEST(MergedLaunches, TheKernel_HasAnArrayOfItsParameters) {
   for (const auto& [shape, bytes] :
        {std::pair(MergedShape{.launches = 3}, 3 * 48u), {kDeep, 4 * 64u}, {kBounded, 4 * 64u}}) {
-    const Result<ptx::Module> module = merged(mergeable("ld.param.f32 %f1, [f];"), shape);
+    const Result<ptx::Module> module = merged(kernel_with("ld.param.f32 %f1, [f];"), shape);
     ASSERT_TRUE(module.ok()) << module.message();
     const auto signature = ptx::signature(*module, *module->find_function("k_merged"));
     ASSERT_TRUE(signature.ok()) << signature.message();
@@ -175,12 +159,12 @@ TEST(MergedLaunches, Functions_ReadWhatIsTheSameForAll) {
   const std::string text = merged_text("call (%r1), g, ();", {}, kAsks);
   EXPECT_THAT(text, HasSubstr("mov.u32 %y, %nctaid.x;"));
   EXPECT_THAT(text, HasSubstr("mov.u32 %z, %pergola_launch_block_z;"));
-  const Result<ptx::Module> deep = merged(mergeable("call (%r1), g, ();", kAsks), kDeep);
+  const Result<ptx::Module> deep = merged(kernel_with("call (%r1), g, ();", kAsks), kDeep);
   ASSERT_EQ(deep.code(), Code::kUnsupported);
   EXPECT_THAT(deep.message(),
               HasSubstr("k.ptx:5: launches of kernel 'k' cannot be merged: `mov.u32 %z, %ctaid.z;` asks in a "
                         "function for what only the kernel knows"));
-  const Result<ptx::Module> bounded = merged(mergeable("call (%r1), g, ();", kAsks), kBounded);
+  const Result<ptx::Module> bounded = merged(kernel_with("call (%r1), g, ();", kAsks), kBounded);
   ASSERT_EQ(bounded.code(), Code::kUnsupported);
   EXPECT_THAT(bounded.message(), HasSubstr("`mov.u32 %y, %nctaid.x;`"));
   merged_text("", kDeep, kAsks);  // nobody calls it
@@ -202,7 +186,7 @@ TEST(MergedLaunches, WhatBlocksCouldTell_IsRefusedWithTheLine) {
            {"mov.u32 %r1, %clusterid.x;", "asks for its cluster"},
            {"mov.u32 %r1, %cluster_nctarank;", "asks for its cluster"},
        }) {
-    const Result<ptx::Module> module = merged(mergeable(body), {});
+    const Result<ptx::Module> module = merged(kernel_with(body), {});
     ASSERT_EQ(module.code(), Code::kUnsupported) << body << module.message();
     EXPECT_THAT(module.message(), HasSubstr("k.ptx:7: launches of kernel 'k' cannot be merged: `")) << body;
     EXPECT_THAT(module.message(), HasSubstr(why)) << body;
@@ -210,7 +194,7 @@ TEST(MergedLaunches, WhatBlocksCouldTell_IsRefusedWithTheLine) {
 }
 
 TEST(MergedLaunches, Clusters_AreRefused) {
-  const Result<ptx::Module> module = merged(mergeable("", "", "\n.reqnctapercluster 2, 1, 1"), {});
+  const Result<ptx::Module> module = merged(kernel_with("", "", "\n.reqnctapercluster 2, 1, 1"), {});
   ASSERT_EQ(module.code(), Code::kUnsupported);
   EXPECT_THAT(module.message(),
               HasSubstr("k.ptx:4: launches of kernel 'k' cannot be merged: it is launched in clusters."));
@@ -221,7 +205,7 @@ TEST(MergedLaunches, WhatIsNotUnderstoodAndMentionsNothing_Stays) {
 }
 
 TEST(MergedLaunches, NoSuchKernel_IsSaid) {
-  Result<ptx::Module> module = ptx::parse(mergeable(""), "k.ptx");
+  Result<ptx::Module> module = ptx::parse(kernel_with(""), "k.ptx");
   ASSERT_TRUE(module.ok());
   EXPECT_EQ(merge_launches(*module, "l", {}).code(), Code::kNotFound);
 }

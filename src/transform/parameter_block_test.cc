@@ -5,10 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/ptx/parser.h"
-#include "src/ptx/printer.h"
 #include "src/ptx/signature.h"
-#include "src/ptx/verifier.h"
+#include "src/transform/kernel_fixture.h"
 
 namespace pergola::transform {
 namespace {
@@ -16,33 +14,23 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A kernel with a 64-bit x at 0, a 16-bit s at 8, a struct t of 16 bytes at 16, and a float f at 32.
-std::string kernel(const std::string& body, const std::string& before = "") {
-  return ".version 7.7\n.target sm_70\n.address_size 64\n" + before +
-         ".visible .entry k(.param .u64 x, .param .u16 s, .param .align 16 .b8 t[16], .param .f32 f)\n{\n"
-         ".reg .pred %p<4>; .reg .b16 %h<4>; .reg .b32 %r<8>; .reg .f32 %f<4>; .reg .b64 %rd<8>;\n" +
-         body + "\nret;\n}\n";
-}
+using testing::kernel_with;
 
 Result<ptx::Module> transformed(const std::string& text) {
-  PERGOLA_ASSIGN(ptx::Module module, ptx::parse(text, "k.ptx"));
-  PERGOLA_TRY(ptx::verify(module));
-  PERGOLA_TRY(to_parameter_block(module, "k"));
-  const Status verified = ptx::verify(module);
-  EXPECT_TRUE(verified.ok()) << verified.message();
-  const Result<ptx::Module> again = ptx::parse(ptx::print(module), "k.ptx");
-  EXPECT_TRUE(again.ok() && *again == module) << ptx::print(module);
+  PERGOLA_ASSIGN(ptx::Module module,
+                 testing::passed(text, [](ptx::Module& each) { return to_parameter_block(each, "k"); }));
+  EXPECT_TRUE(*ptx::parse(ptx::print(module), "k.ptx") == module) << ptx::print(module);
   return module;
 }
 
 std::string text_of(const std::string& body, const std::string& before = "") {
-  const Result<ptx::Module> module = transformed(kernel(body, before));
+  const Result<ptx::Module> module = transformed(kernel_with(body, before));
   EXPECT_TRUE(module.ok()) << module.message();
   return module.ok() ? ptx::print(*module) : "";
 }
 
 TEST(ParameterBlock, TheKernel_HasOneParameterOfEightBytes) {
-  const Result<ptx::Module> module = transformed(kernel("ld.param.f32 %f1, [f];"));
+  const Result<ptx::Module> module = transformed(kernel_with("ld.param.f32 %f1, [f];"));
   ASSERT_TRUE(module.ok()) << module.message();
   const auto signature = ptx::signature(*module, *module->find_function("k"));
   ASSERT_TRUE(signature.ok()) << signature.message();
@@ -102,7 +90,7 @@ TEST(ParameterBlock, WhatMemoryCannotDo_IsRefusedWithTheLine) {
            {"mov.b64 %rd1, t; isspacep.global %p1, %rd1;", "asks for the space"},
            {"mov.b64 %rd1, t; prefetch.tensormap [%rd1];", "tensor map"},
        }) {
-    const Result<ptx::Module> module = transformed(kernel(body));
+    const Result<ptx::Module> module = transformed(kernel_with(body));
     ASSERT_EQ(module.code(), Code::kUnsupported) << body;
     EXPECT_THAT(module.message(), HasSubstr("k.ptx:7: the parameters of kernel 'k' cannot lie in memory: `")) << body;
     EXPECT_THAT(module.message(), HasSubstr(why)) << body;
@@ -114,7 +102,7 @@ TEST(ParameterBlock, AWordOfAnOpaqueInstruction_IsNoPartOfAName) {
 }
 
 TEST(ParameterBlock, NoSuchKernel_IsSaid) {
-  Result<ptx::Module> module = ptx::parse(kernel(""), "k.ptx");
+  Result<ptx::Module> module = ptx::parse(kernel_with(""), "k.ptx");
   ASSERT_TRUE(module.ok());
   const Status status = to_parameter_block(*module, "l");
   EXPECT_EQ(status.code(), Code::kNotFound);

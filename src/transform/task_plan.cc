@@ -1,7 +1,6 @@
 #include "src/transform/task_plan.h"
 
 #include <algorithm>
-#include <set>
 
 #include "src/ptx/semantics.h"
 
@@ -21,25 +20,16 @@ bool is_dynamic(const ptx::Variable& variable) {
   return variable.linkage == ptx::Linkage::kExtern || variable.size_bytes() == 0;
 }
 
-void names_in(const Operand& operand, std::set<std::string>& names) {
-  if (operand.kind == Operand::Kind::kSymbol) names.insert(operand.name);
-  for (const Operand& element : operand.elements) names_in(element, names);
-}
-
 // Static arrays in the order of the text, module variables first; dynamic ones all begin behind them, as in a launch.
 class SharedLayout {
  public:
-  SharedLayout(TaskPlan& plan, const analysis::CallGraph& graph) : plan_(plan), graph_(graph) {}
+  SharedLayout(TaskPlan& plan, const analysis::CallGraph& graph, const ReachedNames& reached)
+      : plan_(plan), graph_(graph), reached_(reached) {}
 
   Status run() {
-    std::set<std::string> named;
-    for (const analysis::CallGraph::Node& node : graph_.nodes)
-      for (const ptx::Statement& statement : node.function->body)
-        if (const Instruction* in = statement.instruction())
-          for (const Operand& operand : in->operands) names_in(operand, named);
     for (const ptx::Item& item : plan_.module->items) {
       const auto* variable = std::get_if<ptx::Variable>(&item.node);
-      if (variable != nullptr && variable->space == ptx::Space::kShared && named.contains(variable->name))
+      if (variable != nullptr && variable->space == ptx::Space::kShared && reached_.contains(variable->name))
         PERGOLA_TRY(place(*variable, plan_.shared));
     }
     for (const analysis::CallGraph::Node& node : graph_.nodes) {
@@ -101,6 +91,7 @@ class SharedLayout {
 
   TaskPlan& plan_;
   const analysis::CallGraph& graph_;
+  const ReachedNames& reached_;
   std::uint64_t bytes_ = 0;
   std::uint32_t most_ = 1, dynamic_alignment_ = 16;
   std::vector<std::pair<std::map<std::string, std::uint32_t, std::less<>>*, std::string>> dynamic_;
@@ -217,13 +208,13 @@ Together TaskPlan::together_at(const Instruction& in) const {
 }
 
 Result<TaskPlan> make_task_plan(const ptx::Module& module, const ptx::Function& entry, const analysis::CallGraph& graph,
-                                const TaskConfig& config) {
+                                const ReachedNames& reached, const TaskConfig& config) {
   TaskPlan plan;
   plan.config = config;
   plan.module = &module;
   plan.entry = &entry;
   PERGOLA_ASSIGN(plan.signature, ptx::signature(module, entry));
-  PERGOLA_TRY(SharedLayout(plan, graph).run());
+  PERGOLA_TRY(SharedLayout(plan, graph, reached).run());
   find_barriers(plan, graph);
   find_together(plan, graph);
   return plan;

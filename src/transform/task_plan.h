@@ -8,6 +8,7 @@
 #include "src/ptx/signature.h"
 #include "src/transform/entry_to_task.h"
 #include "src/transform/lane_flow.h"
+#include "src/transform/reached_names.h"
 
 namespace pergola::transform {
 
@@ -51,7 +52,8 @@ struct TaskPlan {
   Together together_at(const ptx::Instruction& instruction) const;
 };
 
+// `reached` is of the entry.
 Result<TaskPlan> make_task_plan(const ptx::Module& module, const ptx::Function& entry, const analysis::CallGraph& graph,
-                                const TaskConfig& config);
+                                const ReachedNames& reached, const TaskConfig& config);
 
 }  // namespace pergola::transform

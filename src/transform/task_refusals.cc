@@ -5,6 +5,7 @@
 
 #include "src/analysis/pointer_modes.h"
 #include "src/ptx/printer.h"
+#include "src/ptx/semantics.h"
 
 namespace pergola::transform {
 namespace {
@@ -19,15 +20,9 @@ std::string_view reason_of(const Operand& operand) {
   for (const Operand& element : operand.elements)
     if (const std::string_view why = reason_of(element); !why.empty()) return why;
   if (operand.kind != Operand::Kind::kSpecial) return {};
+  if (ptx::tells_of_cluster(operand.special)) return "clusters";
   switch (operand.special) {
     case Special::kEnvreg: return "a grid-wide barrier, as blocks of a task do not all run at once";
-    case Special::kIsExplicitCluster:
-    case Special::kClusterid:
-    case Special::kNclusterid:
-    case Special::kClusterCtaid:
-    case Special::kClusterNctaid:
-    case Special::kClusterCtarank:
-    case Special::kClusterNctarank: return "clusters";
     case Special::kReservedSmemOffset:
     case Special::kAggrSmemSize:
     case Special::kOther: return "shared memory that the driver reserves";

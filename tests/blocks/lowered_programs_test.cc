@@ -91,6 +91,40 @@ TEST_P(EachProgram, IsRightFused_AgainAndAgain) {
   }
 }
 
+// Launches side by side as one: of one kernel, of different ones, and of one kernel in launches that start early.
+TEST_P(EachProgram, IsRightMerged_AgainAndAgain) {
+  const Program program = all()[GetParam()].make(Size::small());
+  const auto device = runtime::open_device("cpu");
+  auto loaded = ProgramOnDevice::make(*device, program, ptx_of(program));
+  ASSERT_TRUE(loaded.ok()) << loaded.message();
+  std::vector<std::pair<const char*, device::GraphSpec>> specs;
+  auto merged = loaded->merged({});
+  ASSERT_TRUE(merged.ok()) << merged.message();
+  auto early = loaded->merged_early(*merged);
+  ASSERT_TRUE(early.ok()) << early.message();
+  auto of_kernels = loaded->merged({.different_kernels = true});
+  ASSERT_TRUE(of_kernels.ok()) << of_kernels.message();
+  // BICG's two launches, and MVT's, need nothing of each other.
+  if (program.name == "MVT" || program.name == "BICG") {
+    EXPECT_EQ(of_kernels->spec.nodes.size(), 1u);
+  }
+  specs.emplace_back("merged", std::move(merged->spec));
+  specs.emplace_back("merged-early", std::move(early->spec));
+  specs.emplace_back("merged-kernels", std::move(of_kernels->spec));
+  for (const auto& [way, spec] : specs) {
+    SCOPED_TRACE(way);
+    const auto graph = (*device)->instantiate(spec);
+    ASSERT_TRUE(graph.ok()) << graph.message();
+    for (int round = 0; round < 2; ++round) {
+      ASSERT_TRUE(loaded->reset().ok());
+      ASSERT_TRUE((*graph)->launch(loaded->queue()).ok());
+      const Status status = loaded->queue().synchronize();
+      ASSERT_TRUE(status.ok()) << status.message();
+      EXPECT_EQ(loaded->check().value(), "") << "round " << round;
+    }
+  }
+}
+
 // All launches at once, each on a queue of its own and the last one first: only what blocks wait for keeps the order.
 TEST_P(EachProgram, IsRight_WhereAllLaunchesStartAtOnce) {
   const Program program = all()[GetParam()].make(Size::small());

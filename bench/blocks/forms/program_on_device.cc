@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "bench/blocks/forms/dependencies.h"
 #include "src/ptx/parser.h"
 #include "src/ptx/verifier.h"
 
@@ -14,6 +15,7 @@ Result<ProgramOnDevice> ProgramOnDevice::make(device::DevicePtr device, const Pr
   made.program_ = &program;
   PERGOLA_ASSIGN(ptx::Module module, ptx::parse(ptx, program.source_file));
   PERGOLA_TRY(ptx::verify(module));
+  made.after_ = dependencies_of(program, module);
   PERGOLA_ASSIGN(made.module_, device->load({&module, ptx, program.source_file}));
   PERGOLA_ASSIGN(made.queue_, device->create_queue());
   const auto text = std::make_shared<const std::string>(ptx);
@@ -90,6 +92,12 @@ device::GraphSpec ProgramOnDevice::chain() const {
   return spec;
 }
 
+device::GraphSpec ProgramOnDevice::graph() const {
+  device::GraphSpec spec = chain();
+  for (std::size_t i = 0; i < spec.nodes.size(); ++i) spec.nodes[i].after.assign(after_[i].begin(), after_[i].end());
+  return spec;
+}
+
 std::vector<runtime::BlockAllocation> ProgramOnDevice::allocations() const {
   std::vector<runtime::BlockAllocation> all;
   for (const device::BufferPtr& buffer : buffers_) all.push_back({buffer->address(), buffer->size_bytes()});
@@ -108,6 +116,14 @@ Result<runtime::LoweredBlocks> ProgramOnDevice::lowered(const runtime::BlockLowe
 
 Result<runtime::LoweredFused> ProgramOnDevice::fused(const runtime::FusedOptions& options) const {
   return runtime::lower_fused(*device_, chain(), kernels(), allocations(), options);
+}
+
+Result<runtime::LoweredMerged> ProgramOnDevice::merged(const runtime::MergedOptions& options) const {
+  return runtime::lower_merged(*device_, graph(), kernels(), options);
+}
+
+Result<runtime::LoweredMergedEarly> ProgramOnDevice::merged_early(const runtime::LoweredMerged& merged) const {
+  return runtime::start_early(graph(), merged, kernels(), allocations());
 }
 
 }  // namespace pergola::bench::blocks

@@ -10,6 +10,8 @@
 #include "src/device/device.h"
 #include "src/runtime/block_lowering.h"
 #include "src/runtime/fused_lowering.h"
+#include "src/runtime/merged_early.h"
+#include "src/runtime/merged_lowering.h"
 
 namespace pergola::bench::blocks {
 
@@ -26,11 +28,17 @@ class ProgramOnDevice {
 
   // The launches in order, each after the one before it.
   device::GraphSpec chain() const;
-  // The same, as blocks that wait for blocks.
+  // The launches, each after those that it must come after.
+  device::GraphSpec graph() const;
+  // The chain, as blocks that wait for blocks.
   Result<runtime::LoweredBlocks> lowered(const runtime::BlockLoweringOptions& options) const;
 
-  // The same, with runs of tiny launches as one.
+  // The chain, with runs of tiny launches as one.
   Result<runtime::LoweredFused> fused(const runtime::FusedOptions& options) const;
+  // The graph, with launches side by side as one; the same with launches that start early, `merged` being in layers
+  // alone.
+  Result<runtime::LoweredMerged> merged(const runtime::MergedOptions& options) const;
+  Result<runtime::LoweredMergedEarly> merged_early(const runtime::LoweredMerged& merged) const;
 
   device::Queue& queue() { return *queue_; }
   const std::vector<device::BufferPtr>& buffers() const { return buffers_; }
@@ -45,6 +53,7 @@ class ProgramOnDevice {
   std::unique_ptr<device::Queue> queue_;
   std::vector<device::BufferPtr> buffers_, contents_;  // contents_: of those that are filled
   std::map<std::string, std::shared_ptr<runtime::BlockKernel>> kernels_;
+  std::vector<std::vector<std::size_t>> after_;  // by launch
 };
 
 }  // namespace pergola::bench::blocks
