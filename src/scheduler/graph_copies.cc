@@ -62,6 +62,7 @@ void GraphLowering::copies_were_delayed(const std::shared_ptr<Chunk>& chunk) {
   if (region_ == nullptr || std::find(region_->chunks.begin(), region_->chunks.end(), chunk) == region_->chunks.end())
     return;
   if (++region_->delays < kMostDelays) return;
+  if (leaves_form("copies in it would wait for work that only launches wait for")) return;
   for (const std::shared_ptr<Chunk>& each : region_->chunks) {
     if (each->report == nullptr) continue;
     each->report->state = GraphReport::State::kRefused;

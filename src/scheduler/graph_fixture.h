@@ -23,10 +23,11 @@ class GraphTest : public SchedulerTest {
         event, ticket);
     ASSERT_TRUE(status.ok()) << status.message();
   }
-  // Held for ever, so that only what a test does is seen.
-  void open_always() {
-    open("graphs=always");
+  // Held for ever, so that only what a test does is seen; turns are timed by the device's clock.
+  void open_always(const std::string& more = "") {
+    open("graphs=always" + (more.empty() ? "" : "," + more));
     scheduler->set_graph_patience(std::chrono::hours(1));
+    scheduler->set_turn_clock([state = &device->state()] { return state->host_ns; });
   }
   // Four launches, of which two may run at once.
   void turn() {

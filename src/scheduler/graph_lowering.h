@@ -46,6 +46,7 @@
 
 #include "src/device/device.h"
 #include "src/scheduler/computation.h"
+#include "src/scheduler/policy.h"
 #include "src/scheduler/recurrence.h"
 #include "src/scheduler/region.h"
 
@@ -91,6 +92,11 @@ class GraphLowering {
   // known of that until chunks have ended.
   void set_expected_queue(std::function<std::chrono::nanoseconds()> expected) { expected_queue_ = std::move(expected); }
 
+  // Before the first offer(): of turns whose first uploads may go when they come, which form is taken, or tried.
+  void set_turns(Turns turns) { turn_policy_ = turns; }
+  // By which turns are timed; empty: the steady clock. Tests have another.
+  void set_turn_clock(std::function<double()> clock_ns) { turn_clock_ns_ = std::move(clock_ns); }
+
   // What is to be done for a launch, in this order.
   struct Decision {
     std::span<const Launch> flush;  // launched one by one
@@ -123,6 +129,8 @@ class GraphLowering {
     --host_waits_;
     known_queue_ = {};  // the device may have done it all
   }
+  // It has waited for work.
+  void host_waited() { ++waits_; }
   // interrupt() because it has been held for too long; empty where it has not.
   std::span<const Launch> flush_overdue();
   void ended(const std::shared_ptr<Chunk>& chunk, MarkPtr mark);
@@ -182,6 +190,7 @@ class GraphLowering {
   bool is_overdue(std::int64_t since_ns) const;
   void cut_here();
   void recut();
+  void refuse_chunks();
   void cut_before(std::size_t launch);
   void begin_here();
   void keep_one_turn();
@@ -189,6 +198,16 @@ class GraphLowering {
   void advance();
   std::size_t first_that_waits_longer(const Chunk& chunk, std::span<const std::uint64_t> arriving) const;
   void hold();
+  // ── Forms of turns (graph_turns.cc) ──
+  TurnForm first_form() const;
+  void begin_turn();
+  TurnForms::Turn how_it_was() const;
+  void take_form(TurnForm form);
+  void end_forms();
+  void try_forms();
+  bool is_first_form() const { return region_->form == first_form(); }
+  bool leaves_form(const char* why);
+  bool is_trying(const Region& region) const { return region.trial != nullptr && region.trial->is_under_way(); }
   void run_thread();
   void build(std::unique_lock<std::mutex>& lock);
   struct Built {
@@ -213,6 +232,7 @@ class GraphLowering {
   void tell_of_region(Region& region);
   void tell_of_chunks();
   static void tell_of_variation(RegionStory& story, const Launch& launch);
+  void tell_of_forms();
   void watch(std::unique_lock<std::mutex>& lock);
 
   const device::DevicePtr device_;
@@ -225,6 +245,8 @@ class GraphLowering {
   std::function<std::chrono::nanoseconds()> expected_queue_;
   const bool readers_conflict_;
   std::shared_ptr<GraphLowerer> lowerer_;  // may be null
+  Turns turn_policy_ = Turns::kMeasured;
+  std::function<double()> turn_clock_ns_;  // may be empty
 
   static constexpr std::uint64_t kWorthKeeping = 8;  // launches in a row that bear a period out
   // Of whole launches; of these where the first after anything else differs from the same one in the middle, so that
@@ -239,10 +261,17 @@ class GraphLowering {
   std::uint64_t look_on_until_ = 0;  // offered_, while following a short turn: a longer one is looked for until then
   std::deque<Launch> kept_;          // while learning or looking on: those that bear a period out, the latest last
   std::shared_ptr<Region> region_;   // while following
-  std::shared_ptr<Region> before_turning_;     // what interrupt() or expected() gave may be of it
-  std::size_t phase_ = 0;                      // the launch of region_ expected next
-  std::size_t held_ = 0;                       // launches before it that are held back
-  std::uint32_t host_waits_ = 0;               // under way
+  std::shared_ptr<Region> before_turning_;  // what interrupt() or expected() gave may be of it
+  std::size_t phase_ = 0;                   // the launch of region_ expected next
+  std::size_t held_ = 0;                    // launches before it that are held back
+  std::uint32_t host_waits_ = 0;            // under way
+  std::uint64_t waits_ = 0;                 // that have ended
+  // While forms are tried: when the turn began, and what had been done by then.
+  struct TurnBegin {
+    double ns = 0;
+    std::uint64_t offered = 0, flushed = 0, launched = 0, waits = 0;
+  };
+  TurnBegin turn_begin_;
   std::shared_ptr<Chunk> held_chunk_;          // whose they are
   std::deque<std::shared_ptr<Region>> known_;  // least recently found first
   std::deque<InFlight> in_flight_;

@@ -9,7 +9,7 @@ constexpr std::string_view kKnown =
     "retrieve-new-stream=reuse|always-new, retrieve-parent-stream=disjoint|same-as-parent, "
     "dependency=with-const|no-const, execution=async|sync, max-streams=N, fork-cost=N, "
     "graphs=recurring|off|always, blocks=off|measured|early|by-block|fused|merged|merged-kernels|merged-early, "
-    "memory=device|managed, tasks=off|small";
+    "turns=measured|leads|whole|launches, memory=device|managed, tasks=off|small";
 
 // Sets `out` to the enumerator whose word `value` is: words[i] is that of the i-th.
 template <typename Enum>
@@ -43,6 +43,7 @@ bool apply(std::string_view name, std::string_view value, Policy& policy) {
   if (name == "blocks")
     return choose(value, {"off", "measured", "early", "by-block", "fused", "merged", "merged-kernels", "merged-early"},
                   policy.blocks);
+  if (name == "turns") return choose(value, {"measured", "leads", "whole", "launches"}, policy.turns);
   if (name == "memory") return choose(value, {"device", "managed"}, policy.memory);
   if (name == "tasks") return choose(value, {"off", "small"}, policy.tasks);
   if (name == "max-streams") return parse_count(value, 1, policy.max_streams);
@@ -67,7 +68,7 @@ std::string to_string(const Policy& policy) {
   return fmt::format(
       "retrieve-new-stream={},retrieve-parent-stream={},dependency={},execution={},max-streams={},fork-cost={},graphs={"
       "},blocks={},"
-      "memory={},tasks={}",
+      "turns={},memory={},tasks={}",
       policy.retrieve_new_stream == RetrieveNewStream::kReuse ? "reuse" : "always-new",
       policy.retrieve_parent_stream == RetrieveParentStream::kDisjoint ? "disjoint" : "same-as-parent",
       policy.dependency == DependencyPolicy::kWithConst ? "with-const" : "no-const",
@@ -83,6 +84,10 @@ std::string to_string(const Policy& policy) {
       : policy.blocks == Blocks::kMerged        ? "merged"
       : policy.blocks == Blocks::kMergedKernels ? "merged-kernels"
                                                 : "merged-early",
+      policy.turns == Turns::kMeasured ? "measured"
+      : policy.turns == Turns::kLeads  ? "leads"
+      : policy.turns == Turns::kWhole  ? "whole"
+                                       : "launches",
       policy.memory == Memory::kDevice ? "device" : "managed", policy.tasks == Tasks::kOff ? "off" : "small");
 }
 
