@@ -270,6 +270,49 @@ TEST_F(GraphLeads, ASessionThatEndsBehindThem_HasMadeThem) {
   EXPECT_GE(last(Step::Kind::kLaunch).start_ns, last(Step::Kind::kCopy).end_ns);
 }
 
+// ── While the device has enough to do ───────────────────────────────────────────────────────────────────────────────
+
+// The host takes an event at the end of each turn, and writes an array as soon as that has gone to the device, which
+// works on it for long.
+class GraphLeadsWhileBusy : public GraphLeads {
+ protected:
+  void SetUp() override {
+    bytes_ = {{"x", kLarge}};
+    open("graphs=recurring,turns=leads");
+    scheduler->set_graph_patience(std::chrono::hours(1));
+  }
+  void turn_of_many(double ns) {
+    host("x", Mode::kWrite);
+    upload("x");
+    for (int i = 0; i < 70; ++i) launch("k" + std::to_string(i), {"x", "u"}, {"u"}, ns);
+    ASSERT_TRUE(scheduler->record().ok());
+  }
+};
+
+TEST_F(GraphLeadsWhileBusy, WithEnoughQueued_UploadsGoAtOnceAndTheRestIsGraphs) {
+  learn_turns([&] { turn_of_many(10'000); }, 40);
+  EXPECT_EQ(of_each([&] { turn_of_many(10'000); }), (Counts{3, 1, 0}));
+  const double now = device->state().host_ns;
+  const Counts before = counts();
+  host("x", Mode::kWrite);
+  upload("x");
+  EXPECT_EQ(counts(), (Counts{before.graphs, before.copies + 1, before.kernels})) << "while nothing else has come";
+  EXPECT_GT(last(Step::Kind::kCopy).start_ns, now + 50'000) << "so much was queued before it";
+  for (int i = 0; i < 70; ++i) launch("k" + std::to_string(i), {"x", "u"}, {"u"}, 10'000);
+  EXPECT_EQ(counts(), (Counts{before.graphs + 3, before.copies + 1, before.kernels}));
+  EXPECT_GE(last(Step::Kind::kGraph).start_ns, last(Step::Kind::kCopy).end_ns);
+  EXPECT_THAT(explain(scheduler->graphs()), HasSubstr("uploads that a turn begins with go at once"));
+}
+
+TEST_F(GraphLeadsWhileBusy, WithTooLittleQueued_AllGoWhenTheyCome) {
+  const auto turn = [&] {
+    turn_of_many(100);
+    ASSERT_TRUE(scheduler->synchronize().ok());
+  };
+  learn_turns(turn, 40);
+  EXPECT_EQ(of_each(turn), (Counts{0, 1, 70}));
+}
+
 // ── How many ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 struct LeadCase {

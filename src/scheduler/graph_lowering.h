@@ -23,7 +23,8 @@
 // Copies between an array and its page-locked host side recur as launches do (graph_copies.cc).
 //
 // A graph begins when all of its launches may: where one waits for a copy from the host that the chunk's first does not
-// wait for, a new chunk begins. Large uploads with which a turn begins go when they come.
+// wait for, a new chunk begins. Large uploads with which a turn begins go when they come, or are part of its graph, or it
+// has none, whichever takes the least (graph_turns.cc).
 //
 // The device's work is known by an event at each chunk's end: what is queued is the time of the chunks that have not
 // ended, without the first of them, which may be about to. A chunk's time is the shortest seen between its end and that

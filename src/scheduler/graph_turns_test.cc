@@ -146,7 +146,15 @@ TEST_F(GraphTurns, TheReport_TellsWhatEachTookAndWhichStays) {
   EXPECT_THAT(text, HasSubstr("of a form of turns that was put back\n"));
   const auto read = parse_graphs(print_graphs(scheduler->graphs()), "here");
   ASSERT_TRUE(read.ok()) << read.message();
-  EXPECT_EQ(*read, scheduler->graphs());
+  const std::vector<WayReport>& forms = read->regions.back().forms;
+  ASSERT_EQ(forms.size(), told.forms.size());
+  for (std::size_t i = 0; i < forms.size(); ++i) {
+    EXPECT_NEAR(forms[i].best_ns, told.forms[i].best_ns, 1e-3);
+    EXPECT_EQ(forms[i].name, told.forms[i].name);
+    EXPECT_EQ(forms[i].state, told.forms[i].state);
+    EXPECT_EQ(forms[i].tries, told.forms[i].tries);
+    EXPECT_EQ(forms[i].why, told.forms[i].why);
+  }
 }
 
 TEST_F(GraphTurns, WhileTheyAreTried_TheReportSaysSo) {
