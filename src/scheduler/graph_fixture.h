@@ -8,8 +8,8 @@ namespace pergola::scheduler::testing {
 class GraphTest : public SchedulerTest {
  protected:
   // A launch that may become part of a graph; its name stands in the step's duration.
-  void launch(const std::string& name, std::vector<std::string> in, std::vector<std::string> out, double ns = 1000,
-              Ticket* ticket = nullptr, device::EventPtr* event = nullptr) {
+  void launch(const std::string& name, const std::vector<std::string>& in, const std::vector<std::string>& out,
+              double ns = 1000, Ticket* ticket = nullptr, device::EventPtr* event = nullptr) {
     std::vector<Access> accesses;
     for (const std::string& each : in) accesses.push_back(all(each, Mode::kRead));
     for (const std::string& each : out) accesses.push_back(all(each, Mode::kWrite));

@@ -11,7 +11,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
 using State = WayReport::State;
 
 constexpr std::size_t kLarge = 1'000'000;  // bytes: 20,000 ns on the fake device's link
