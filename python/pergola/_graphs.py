@@ -9,9 +9,11 @@ if TYPE_CHECKING:
 
 
 class Way(NamedTuple):
-    """One of the ways in which a run of launches may be a graph."""
+    """One of the ways in which a run of launches may be a graph; or of the forms of a turn that begins with uploads."""
 
-    name: str  # "plain", "ordered", "merged", "merged-kernels", "early", "merged-early", "by-block", "fused", "fused-block"
+    # "plain", "ordered", "merged", "merged-kernels", "early", "merged-early", "by-block", "fused", "fused-block"; of a
+    # form "leads", "whole", "launches"
+    name: str
     state: str  # "only", "tried" (still), "kept", "put-back", "refused"
     best_us: float  # the least time that it took; 0: not known
     tries: int  # that were timed
@@ -23,7 +25,7 @@ class Graph(NamedTuple):
 
     first: int  # launch of its region, from 0
     launches: int
-    state: str  # "waiting" (for the device to have enough to do), "making", "ready", "refused", "replaced"
+    state: str  # "waiting" (for the device to have enough to do), "making", "ready", "refused", "replaced", "put-back"
     refusal: str  # why it is refused
     made_after: int  # computations that had been submitted when it was made; 0: it never was
     launched: int  # how often, as a graph
@@ -49,6 +51,7 @@ class Region(NamedTuple):
     too_little: int  # times that launches were not held back, as the device had too little to do
     most_queued_us: float  # the most that was seen queued then
     forgotten_graphs: int  # older ones, for which there was no room
+    forms: tuple[Way, ...]  # in which turns that begin with uploads were tried; the time is the host's, of a whole turn
     graphs: tuple[Graph, ...]
 
 
@@ -76,7 +79,9 @@ class Graphs:
     def _region(told: dict[str, Any]) -> Region:
         graphs = tuple(Graph(**{**graph, "ways": tuple(Way(**way) for way in graph["ways"])}) for graph in told["graphs"])
         kernels = {kernel["name"]: kernel["count"] for kernel in told["kernels"]}
-        return Region(**{**told, "kernels": kernels, "varying": tuple(told["varying"]), "graphs": graphs})
+        forms = tuple(Way(**form) for form in told["forms"])
+        varying = tuple(told["varying"])
+        return Region(**{**told, "kernels": kernels, "varying": varying, "forms": forms, "graphs": graphs})
 
     def __str__(self) -> str:
         return self._text

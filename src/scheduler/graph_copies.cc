@@ -5,8 +5,9 @@
 //   graph     one: a node each, with an edge wherever two conflict
 //   at once   upload x when it comes, where it is large; the rest is the graph
 //
-// Such a turn is bound by the link to the device, which would stand idle until its last call has come. So the uploads
-// with which a turn begins where the host steps in are no part of a graph (Region::lead_of()): so many that the link is
+// Such a turn may be bound by the link to the device, which would stand idle until its last call has come. So the
+// uploads with which a turn begins where the host steps in are no part of a graph (Region::lead_of()), unless it turns
+// out that other forms of the turn are faster (graph_turns.cc): so many that the link is
 // busy while the rest is held, and none where their calls would take longer than the link does. The graph comes after
 // them, and its own uploads follow them on the link, whenever it begins. Hence to wait for them delays no copy, and a
 // graph is not cut because its launches need different ones of them, but because some do not need a large one
@@ -62,6 +63,7 @@ void GraphLowering::copies_were_delayed(const std::shared_ptr<Chunk>& chunk) {
   if (region_ == nullptr || std::find(region_->chunks.begin(), region_->chunks.end(), chunk) == region_->chunks.end())
     return;
   if (++region_->delays < kMostDelays) return;
+  if (leaves_form("copies in it would wait for work that only launches wait for")) return;
   for (const std::shared_ptr<Chunk>& each : region_->chunks) {
     if (each->report == nullptr) continue;
     each->report->state = GraphReport::State::kRefused;

@@ -51,6 +51,32 @@ class GraphCopies : public GraphTest {
     ASSERT_GT(graph_launches(), 0u);
   }
   std::size_t copies() const { return device->state().of(Step::Kind::kCopy).size(); }
+  // So often that it is found, and its graphs made.
+  template <typename Turn>
+  void learn_turns(Turn turn, int count = 60) {
+    for (int i = 0; i < count; ++i) {
+      turn();
+      scheduler->settle_graphs();
+    }
+  }
+  struct Counts {
+    std::size_t graphs = 0, copies = 0, kernels = 0;
+    bool operator==(const Counts&) const = default;
+    friend void PrintTo(const Counts& each, std::ostream* out) {
+      *out << each.graphs << " graphs, " << each.copies << " copies and " << each.kernels << " launches alone";
+    }
+  };
+  Counts counts() const { return {graph_launches(), copies(), kernel_launches()}; }
+  // Of the next `turns` turns, each.
+  template <typename Turn>
+  Counts of_each(Turn turn, std::size_t turns = 5) {
+    const Counts before = counts();
+    for (std::size_t i = 0; i < turns; ++i) turn();
+    const Counts now = counts();
+    EXPECT_EQ((now.copies - before.copies) % turns, 0u);
+    return {(now.graphs - before.graphs) / turns, (now.copies - before.copies) / turns,
+            (now.kernels - before.kernels) / turns};
+  }
 
   std::map<std::string, std::size_t> bytes_;  // that an array's copies copy, where it is not kCopied
   std::map<std::string, device::BufferPtr> memory_;

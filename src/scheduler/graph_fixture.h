@@ -8,8 +8,8 @@ namespace pergola::scheduler::testing {
 class GraphTest : public SchedulerTest {
  protected:
   // A launch that may become part of a graph; its name stands in the step's duration.
-  void launch(const std::string& name, std::vector<std::string> in, std::vector<std::string> out, double ns = 1000,
-              Ticket* ticket = nullptr, device::EventPtr* event = nullptr) {
+  void launch(const std::string& name, const std::vector<std::string>& in, const std::vector<std::string>& out,
+              double ns = 1000, Ticket* ticket = nullptr, device::EventPtr* event = nullptr) {
     std::vector<Access> accesses;
     for (const std::string& each : in) accesses.push_back(all(each, Mode::kRead));
     for (const std::string& each : out) accesses.push_back(all(each, Mode::kWrite));
@@ -23,10 +23,11 @@ class GraphTest : public SchedulerTest {
         event, ticket);
     ASSERT_TRUE(status.ok()) << status.message();
   }
-  // Held for ever, so that only what a test does is seen.
-  void open_always() {
-    open("graphs=always");
+  // Held for ever, so that only what a test does is seen; turns are timed by the device's clock.
+  void open_always(const std::string& more = "") {
+    open("graphs=always" + (more.empty() ? "" : "," + more));
     scheduler->set_graph_patience(std::chrono::hours(1));
+    scheduler->set_turn_clock([state = &device->state()] { return state->host_ns; });
   }
   // Four launches, of which two may run at once.
   void turn() {

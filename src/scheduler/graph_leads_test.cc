@@ -16,38 +16,14 @@ constexpr std::size_t kLarge = 1'000'000;  // bytes: 20,000 ns on the fake devic
 
 class GraphLeads : public GraphCopies {
  protected:
-  // So often that it is found, and its graphs made.
-  template <typename Turn>
-  void learn_turns(Turn turn, int count = 60) {
-    for (int i = 0; i < count; ++i) {
-      turn();
-      scheduler->settle_graphs();
-    }
-  }
-  struct Counts {
-    std::size_t graphs = 0, copies = 0, kernels = 0;
-    bool operator==(const Counts&) const = default;
-    friend void PrintTo(const Counts& each, std::ostream* out) {
-      *out << each.graphs << " graphs, " << each.copies << " copies and " << each.kernels << " launches alone";
-    }
-  };
-  Counts counts() const { return {graph_launches(), copies(), kernel_launches()}; }
-  // Of the next `turns` turns, each.
-  template <typename Turn>
-  Counts of_each(Turn turn, std::size_t turns = 5) {
-    const Counts before = counts();
-    for (std::size_t i = 0; i < turns; ++i) turn();
-    const Counts now = counts();
-    EXPECT_EQ((now.copies - before.copies) % turns, 0u);
-    return {(now.graphs - before.graphs) / turns, (now.copies - before.copies) / turns,
-            (now.kernels - before.kernels) / turns};
-  }
+  // No other form of the turns is tried.
+  void open_leads() { open_always("turns=leads"); }
   Step last(Step::Kind kind) const { return device->state().of(kind).back(); }
 };
 
 TEST_F(GraphLeads, TheFirstUpload_GoesWhenItComes_AndTheRestIsAGraphBehindIt) {
   bytes_ = {{"x", kLarge}, {"y", kLarge}};
-  open_always();
+  open_leads();
   learn_cold();
   EXPECT_EQ(of_each([&] { cold_turn(); }), (Counts{1, 1, 0})) << "and so it stays, however late the graph can begin";
   const Counts before = counts();
@@ -76,7 +52,7 @@ TEST_F(GraphLeads, TheFirstUpload_GoesWhenItComes_AndTheRestIsAGraphBehindIt) {
 
 TEST_F(GraphLeads, TheReport_SaysWhyTheyAreNoPartOfAGraph) {
   bytes_ = {{"x", kLarge}};
-  open_always();
+  open_leads();
   learn_cold();
   EXPECT_THAT(
       explain(scheduler->graphs()),
@@ -86,7 +62,7 @@ TEST_F(GraphLeads, TheReport_SaysWhyTheyAreNoPartOfAGraph) {
 // Those behind them are nodes. Launches of the graph that use different ones cut it nowhere.
 TEST_F(GraphLeads, SeveralUploads_GoUntilTheLinkHasEnoughToDo) {
   bytes_ = {{"p", 400'000}, {"q", 400'000}, {"r", 400'000}, {"s", 400'000}};
-  open_always();
+  open_leads();
   const auto turn = [&] {
     host("p", Mode::kWrite);
     for (const char* name : {"p", "q", "r", "s"}) upload(name);
@@ -103,7 +79,7 @@ TEST_F(GraphLeads, SeveralUploads_GoUntilTheLinkHasEnoughToDo) {
 // A launch that does not need the large one comes before it, as it would without graphs.
 TEST_F(GraphLeads, WhatNeedNotWaitForALargeUpload_IsAGraphOfItsOwn) {
   bytes_ = {{"x", 5 * kLarge}};
-  open_always();
+  open_leads();
   const auto turn = [&] {
     host("x", Mode::kWrite);
     upload("x");
@@ -122,7 +98,7 @@ TEST_F(GraphLeads, WhatNeedNotWaitForALargeUpload_IsAGraphOfItsOwn) {
 // The graph's own uploads come behind the large one on the link; what they are for waits for both in any case.
 TEST_F(GraphLeads, UploadsBehindALargeOne_AreOfTheGraphOfWhatUsesIt) {
   bytes_ = {{"x", 5 * kLarge}, {"y", 5 * kLarge}};
-  open_always();
+  open_leads();
   const auto turn = [&] {
     host("x", Mode::kWrite);
     upload("x");
@@ -138,7 +114,7 @@ TEST_F(GraphLeads, UploadsBehindALargeOne_AreOfTheGraphOfWhatUsesIt) {
 
 TEST_F(GraphLeads, WhereALaunchComesFirst_NothingGoesAtOnce) {
   bytes_ = {{"x", kLarge}};
-  open_always();
+  open_leads();
   const auto turn = [&] {
     launch("a", {"w"}, {"u"});
     host("x", Mode::kWrite);
@@ -155,7 +131,7 @@ TEST_F(GraphLeads, WhereALaunchComesFirst_NothingGoesAtOnce) {
 // one's region begins with the upload all the same, as 64 launches that bear it out are whole turns.
 TEST_F(GraphLeads, WhereTheHostStepsInNowhere_NothingGoesAtOnce) {
   bytes_ = {{"x", kLarge}};
-  open_always();
+  open_leads();
   const auto turn = [&] {
     upload("x");
     launch("a", {"x"}, {"u"}), launch("b", {"u"}, {"v"}, 100000), launch("c", {"v"}, {"u"});
@@ -170,7 +146,7 @@ TEST_F(GraphLeads, WhereTheHostStepsInNowhere_NothingGoesAtOnce) {
 // An upload that waits for other work with a graph is given up as ever: what goes ahead of the graph is no excuse.
 TEST_F(GraphLeads, AGraphThatWaitsForOtherWork_StillGivesItsCopiesUp) {
   bytes_ = {{"x", kLarge}};
-  open_always();
+  open_leads();
   const auto turn = [&](bool has_other) {
     ASSERT_TRUE(run("apart", {"w"}, {"s"}, 100000).ok());
     upload("x");
@@ -189,7 +165,7 @@ TEST_F(GraphLeads, AGraphThatWaitsForOtherWork_StillGivesItsCopiesUp) {
 // A turn of as many pieces of work as are in a region, and found where it begins.
 TEST_F(GraphLeads, ARegionThatBeginsWhereTheHostStepsIn_HasThem) {
   bytes_ = {{"x", kLarge}};
-  open_always();
+  open_leads();
   const auto turn = [&] {
     host("x", Mode::kWrite);
     upload("x");
@@ -205,7 +181,7 @@ TEST_F(GraphLeads, ARegionThatBeginsWhereTheHostStepsIn_HasThem) {
 
 TEST_F(GraphLeads, ALongTurn_IsGraphsBehindThem) {
   bytes_ = {{"x", kLarge}};
-  open_always();
+  open_leads();
   const auto turn = [&] {
     host("x", Mode::kWrite);
     upload("x");
@@ -220,7 +196,7 @@ TEST_F(GraphLeads, ALongTurn_IsGraphsBehindThem) {
 // Held too long, the first graph is made shorter, as one that comes right behind the host's step.
 TEST_F(GraphLeads, TheGraphBehindThem_IsTheFirstOfItsTurn) {
   bytes_ = {{"x", kLarge}};
-  open_always();
+  open_leads();
   const auto launches = [&](int from) {
     for (int i = from; i < 40; ++i) launch("k" + std::to_string(i), {"x", "u"}, {"u"});
     download("u");
@@ -248,7 +224,7 @@ TEST_F(GraphLeads, TheGraphBehindThem_IsTheFirstOfItsTurn) {
 
 TEST_F(GraphLeads, AHostThatStepsInBetweenThem_LosesNoneAndMakesNoneTwice) {
   bytes_ = {{"x", kLarge / 2}, {"y", kLarge / 2}};
-  open_always();
+  open_leads();
   const auto turn = [&](bool waits) {
     host("x", Mode::kWrite);
     upload("x");
@@ -268,7 +244,7 @@ TEST_F(GraphLeads, AHostThatStepsInBetweenThem_LosesNoneAndMakesNoneTwice) {
 
 TEST_F(GraphLeads, ATurnThatGoesOnOtherwise_IsInOrder) {
   bytes_ = {{"x", kLarge}};
-  open_always();
+  open_leads();
   learn_cold();
   const Counts before = counts();
   host("x", Mode::kWrite);
@@ -283,7 +259,7 @@ TEST_F(GraphLeads, ATurnThatGoesOnOtherwise_IsInOrder) {
 
 TEST_F(GraphLeads, ASessionThatEndsBehindThem_HasMadeThem) {
   bytes_ = {{"x", kLarge}};
-  open_always();
+  open_leads();
   learn_cold();
   const Counts before = counts();
   upload("x");
@@ -292,6 +268,49 @@ TEST_F(GraphLeads, ASessionThatEndsBehindThem_HasMadeThem) {
   scheduler.reset();
   EXPECT_EQ(counts(), (Counts{before.graphs, before.copies + 1, before.kernels + 1}));
   EXPECT_GE(last(Step::Kind::kLaunch).start_ns, last(Step::Kind::kCopy).end_ns);
+}
+
+// ── While the device has enough to do ───────────────────────────────────────────────────────────────────────────────
+
+// The host takes an event at the end of each turn, and writes an array as soon as that has gone to the device, which
+// works on it for long.
+class GraphLeadsWhileBusy : public GraphLeads {
+ protected:
+  void SetUp() override {
+    bytes_ = {{"x", kLarge}};
+    open("graphs=recurring,turns=leads");
+    scheduler->set_graph_patience(std::chrono::hours(1));
+  }
+  void turn_of_many(double ns) {
+    host("x", Mode::kWrite);
+    upload("x");
+    for (int i = 0; i < 70; ++i) launch("k" + std::to_string(i), {"x", "u"}, {"u"}, ns);
+    ASSERT_TRUE(scheduler->record().ok());
+  }
+};
+
+TEST_F(GraphLeadsWhileBusy, WithEnoughQueued_UploadsGoAtOnceAndTheRestIsGraphs) {
+  learn_turns([&] { turn_of_many(10'000); }, 40);
+  EXPECT_EQ(of_each([&] { turn_of_many(10'000); }), (Counts{3, 1, 0}));
+  const double now = device->state().host_ns;
+  const Counts before = counts();
+  host("x", Mode::kWrite);
+  upload("x");
+  EXPECT_EQ(counts(), (Counts{before.graphs, before.copies + 1, before.kernels})) << "while nothing else has come";
+  EXPECT_GT(last(Step::Kind::kCopy).start_ns, now + 50'000) << "so much was queued before it";
+  for (int i = 0; i < 70; ++i) launch("k" + std::to_string(i), {"x", "u"}, {"u"}, 10'000);
+  EXPECT_EQ(counts(), (Counts{before.graphs + 3, before.copies + 1, before.kernels}));
+  EXPECT_GE(last(Step::Kind::kGraph).start_ns, last(Step::Kind::kCopy).end_ns);
+  EXPECT_THAT(explain(scheduler->graphs()), HasSubstr("uploads that a turn begins with go at once"));
+}
+
+TEST_F(GraphLeadsWhileBusy, WithTooLittleQueued_AllGoWhenTheyCome) {
+  const auto turn = [&] {
+    turn_of_many(100);
+    ASSERT_TRUE(scheduler->synchronize().ok());
+  };
+  learn_turns(turn, 40);
+  EXPECT_EQ(of_each(turn), (Counts{0, 1, 70}));
 }
 
 // ── How many ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -81,6 +81,7 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
   if (as_expected == Match::kShape && !expected.varies()) {
     decision.flush = take_held();
     region_->vary(phase_);
+    if (region_->trial != nullptr) try_forms();  // anew: the chunks of others have the launch as it was
     ++counters_.varying;
     tell_of_variation(*region_->story, expected);
     tell_of_chunks();
@@ -110,6 +111,7 @@ GraphLowering::Decision GraphLowering::again(std::span<const std::uint64_t> arri
 // The launch that was expected has come.
 void GraphLowering::follow(bool may_hold, std::span<const std::uint64_t> arriving, Decision& decision) {
   if (held_ == 0) {
+    if (phase_ == 0 && region_->trial != nullptr) begin_turn();
     const std::shared_ptr<Chunk> chunk = region_->chunk_of(phase_);
     const bool ends = phase_ + 1 == chunk->end;
     decision.leads = chunk->leads;
@@ -117,8 +119,8 @@ void GraphLowering::follow(bool may_hold, std::span<const std::uint64_t> arrivin
       const std::size_t waits_longer = first_that_waits_longer(*chunk, arriving);
       if (waits_longer == chunk->end)
         held_chunk_ = chunk;
-      else
-        cut_before(waits_longer);
+      else if (is_first_form())
+        cut_before(waits_longer);  // of another, which may just begin, the first may not need the cut
     }
     if (ends && wants_event(chunk)) decision.ended = chunk;
     if (!ends && held_chunk_ == nullptr) decision.marks = wants_mark(*chunk);
@@ -170,6 +172,7 @@ std::size_t GraphLowering::first_that_waits_longer(const Chunk& chunk, std::span
 
 // Where a second turn of the region is cut in the same place, all are.
 void GraphLowering::cut_before(std::size_t launch) {
+  if (leaves_form("the host steps in where its graph would have to be cut")) return;
   std::vector<bool>& cuts = region_->cut_before;
   const std::size_t turn = region_->turn;
   bool again = false;
@@ -271,8 +274,9 @@ std::span<const Launch> GraphLowering::flush_overdue() {
     return held;
   }
   // Where it is more than the odd interruption the host is slower than thought: fewer at a time. While a way is made
-  // the device's compiler is in its way.
-  if (improving_) return held;
+  // the device's compiler is in its way. A form that is tried is held for longer than the first would be, or it is no
+  // form for this host.
+  if (improving_ || (region_->trial != nullptr && !is_first_form())) return held;
   region_->late += kGraphsALateOne;
   if (region_->late >= kTooLate && (has_grown || region_->most_launches > kFewestLaunches)) {
     region_->late = 0;
@@ -415,19 +419,31 @@ void GraphLowering::recut() {
       chunk->state = Chunk::State::kRefused;
       chunk->refusal = "the host steps in at too many places";
     }
+    end_forms();
+    region_->story->report.forms.clear();
     region_->rest = kShortestRest << region_->rests;
     region_->rests = std::min(region_->rests + 1, kMostRests);
     tell_of_chunks();
     return;
   }
+  const TurnForm first = first_form();
+  if (std::exchange(region_->form, first) != first) region_->chunks.clear();
   region_->cut();
-  for (const std::shared_ptr<Chunk>& chunk : region_->chunks) {
-    if (!chunk->leads && chunk->end - chunk->begin >= kFewestLaunches) continue;
-    chunk->state = Chunk::State::kRefused;
-    chunk->refusal = chunk->leads ? "uploads that a turn begins with go at once, while the rest of it is held"
-                                  : "too few launches in a row";
-  }
+  refuse_chunks();
+  try_forms();
   tell_of_chunks();
+}
+
+// Those that are to be no graphs.
+void GraphLowering::refuse_chunks() {
+  const bool are_launches = region_->form == TurnForm::kLaunches && region_->has_leads;
+  for (const std::shared_ptr<Chunk>& chunk : region_->chunks) {
+    if (!are_launches && !chunk->leads && chunk->end - chunk->begin >= kFewestLaunches) continue;
+    chunk->state = Chunk::State::kRefused;
+    chunk->refusal = are_launches   ? "turns that begin with such uploads are launched one by one"
+                     : chunk->leads ? "uploads that a turn begins with go at once, while the rest of it is held"
+                                    : "too few launches in a row";
+  }
 }
 
 void GraphLowering::make_graphs() {

@@ -23,7 +23,8 @@
 // Copies between an array and its page-locked host side recur as launches do (graph_copies.cc).
 //
 // A graph begins when all of its launches may: where one waits for a copy from the host that the chunk's first does not
-// wait for, a new chunk begins. Large uploads with which a turn begins go when they come.
+// wait for, a new chunk begins. Large uploads with which a turn begins go when they come, or are part of its graph, or it
+// has none, whichever takes the least (graph_turns.cc).
 //
 // The device's work is known by an event at each chunk's end: what is queued is the time of the chunks that have not
 // ended, without the first of them, which may be about to. A chunk's time is the shortest seen between its end and that
@@ -47,6 +48,7 @@
 #include "src/base/fork.h"
 #include "src/device/device.h"
 #include "src/scheduler/computation.h"
+#include "src/scheduler/policy.h"
 #include "src/scheduler/recurrence.h"
 #include "src/scheduler/region.h"
 
@@ -92,6 +94,11 @@ class GraphLowering {
   // known of that until chunks have ended.
   void set_expected_queue(std::function<std::chrono::nanoseconds()> expected) { expected_queue_ = std::move(expected); }
 
+  // Before the first offer(): of turns whose first uploads may go when they come, which form is taken, or tried.
+  void set_turns(Turns turns) { turn_policy_ = turns; }
+  // By which turns are timed; empty: the steady clock. Tests have another.
+  void set_turn_clock(std::function<double()> clock_ns) { turn_clock_ns_ = std::move(clock_ns); }
+
   // What is to be done for a launch, in this order.
   struct Decision {
     std::span<const Launch> flush;  // launched one by one
@@ -124,6 +131,8 @@ class GraphLowering {
     --host_waits_;
     known_queue_ = {};  // the device may have done it all
   }
+  // It has waited for work.
+  void host_waited() { ++waits_; }
   // interrupt() because it has been held for too long; empty where it has not.
   std::span<const Launch> flush_overdue();
   void ended(const std::shared_ptr<Chunk>& chunk, MarkPtr mark);
@@ -183,6 +192,7 @@ class GraphLowering {
   bool is_overdue(std::int64_t since_ns) const;
   void cut_here();
   void recut();
+  void refuse_chunks();
   void cut_before(std::size_t launch);
   void begin_here();
   void keep_one_turn();
@@ -190,6 +200,16 @@ class GraphLowering {
   void advance();
   std::size_t first_that_waits_longer(const Chunk& chunk, std::span<const std::uint64_t> arriving) const;
   void hold();
+  // ── Forms of turns (graph_turns.cc) ──
+  TurnForm first_form() const;
+  void begin_turn();
+  TurnForms::Turn how_it_was() const;
+  void take_form(TurnForm form);
+  void end_forms();
+  void try_forms();
+  bool is_first_form() const { return region_->form == first_form(); }
+  bool leaves_form(const char* why);
+  bool is_trying(const Region& region) const { return region.trial != nullptr && region.trial->is_under_way(); }
   void run_thread();
   void build(AdaptiveLock& lock);
   struct Built {
@@ -214,6 +234,7 @@ class GraphLowering {
   void tell_of_region(Region& region);
   void tell_of_chunks();
   static void tell_of_variation(RegionStory& story, const Launch& launch);
+  void tell_of_forms();
   void watch(AdaptiveLock& lock);
 
   const device::DevicePtr device_;
@@ -226,6 +247,8 @@ class GraphLowering {
   std::function<std::chrono::nanoseconds()> expected_queue_;
   const bool readers_conflict_;
   std::shared_ptr<GraphLowerer> lowerer_;  // may be null
+  Turns turn_policy_ = Turns::kMeasured;
+  std::function<double()> turn_clock_ns_;  // may be empty
 
   static constexpr std::uint64_t kWorthKeeping = 8;  // launches in a row that bear a period out
   // Of whole launches; of these where the first after anything else differs from the same one in the middle, so that
@@ -240,10 +263,17 @@ class GraphLowering {
   std::uint64_t look_on_until_ = 0;  // offered_, while following a short turn: a longer one is looked for until then
   std::deque<Launch> kept_;          // while learning or looking on: those that bear a period out, the latest last
   std::shared_ptr<Region> region_;   // while following
-  std::shared_ptr<Region> before_turning_;     // what interrupt() or expected() gave may be of it
-  std::size_t phase_ = 0;                      // the launch of region_ expected next
-  std::size_t held_ = 0;                       // launches before it that are held back
-  std::uint32_t host_waits_ = 0;               // under way
+  std::shared_ptr<Region> before_turning_;  // what interrupt() or expected() gave may be of it
+  std::size_t phase_ = 0;                   // the launch of region_ expected next
+  std::size_t held_ = 0;                    // launches before it that are held back
+  std::uint32_t host_waits_ = 0;            // under way
+  std::uint64_t waits_ = 0;                 // that have ended
+  // While forms are tried: when the turn began, and what had been done by then.
+  struct TurnBegin {
+    double ns = 0;
+    std::uint64_t offered = 0, flushed = 0, launched = 0, waits = 0;
+  };
+  TurnBegin turn_begin_;
   std::shared_ptr<Chunk> held_chunk_;          // whose they are
   std::deque<std::shared_ptr<Region>> known_;  // least recently found first
   std::deque<InFlight> in_flight_;

@@ -47,12 +47,17 @@ void GraphLowering::tell_of_variation(RegionStory& story, const Launch& launch) 
 void GraphLowering::tell_of_chunks() {
   RegionStory& story = *region_->story;
   for (const std::shared_ptr<GraphReport>& graph : story.graphs) {
-    const bool is_there = std::any_of(region_->chunks.begin(), region_->chunks.end(),
-                                      [&](const auto& chunk) { return chunk->report == graph; });
-    if (!is_there) graph->state = GraphReport::State::kReplaced;
+    const auto is_among = [&](const auto& chunks) {
+      return std::any_of(chunks.begin(), chunks.end(), [&](const auto& chunk) { return chunk->report == graph; });
+    };
+    const bool is_there =
+        is_among(region_->chunks) || std::any_of(region_->aside.begin(), region_->aside.end(), is_among);
+    if (!is_there && graph->state != GraphReport::State::kPutBack) graph->state = GraphReport::State::kReplaced;
   }
   for (const std::shared_ptr<Chunk>& chunk : region_->chunks) {
     chunk->region = story.report.number;
+    // While turns are tried launch by launch, their graphs are told of.
+    if (is_trying(*region_) && region_->form == TurnForm::kLaunches) continue;
     if (chunk->report == nullptr) {
       chunk->report = std::make_shared<GraphReport>();
       chunk->report->first = chunk->begin;
@@ -64,12 +69,17 @@ void GraphLowering::tell_of_chunks() {
   }
   // Those that are no more and never were a graph say nothing; of the others the oldest go where there are many.
   std::erase_if(story.graphs, [](const auto& graph) {
-    return graph->state == GraphReport::State::kReplaced && graph->made_after == 0;
+    const bool is_gone = graph->state == GraphReport::State::kReplaced || graph->state == GraphReport::State::kPutBack;
+    return is_gone && graph->made_after == 0;
   });
   while (story.graphs.size() > RegionStory::kMostGraphs) {
     story.graphs.pop_front();
     ++story.report.forgotten_graphs;
   }
+}
+
+void GraphLowering::tell_of_forms() {
+  region_->story->report.forms = region_->trial == nullptr ? std::vector<WayReport>() : region_->trial->report();
 }
 
 GraphsReport GraphLowering::report() const {

@@ -161,7 +161,7 @@ bool GraphLowering::is_wanted(const Improvement& each) const {
   const Region* const region = each.job.region.get();
   return each.job.chunk->state == Chunk::State::kReady &&
          std::ranges::any_of(known_, [&](const auto& known) { return known.get() == region; }) &&
-         std::ranges::find(region->chunks, each.job.chunk) != region->chunks.end();
+         region->has(each.job.chunk);
 }
 
 // The first that is worth its time by now; waits for one. False when all ends.
@@ -185,7 +185,8 @@ bool GraphLowering::next_improvement(AdaptiveLock& lock, Improvement& next) {
     auto soonest = rests && !improvements_.empty() ? improver_rests_until_ : Clock::time_point::max();
     for (auto i = improvements_.begin(); !rests && i != improvements_.end(); ++i) {
       const Chunk& chunk = *i->job.chunk;
-      if (settling_ != 0 || (i->not_before <= now && chunk.launched >= kWorthLaunches)) {
+      const bool is_worth = i->not_before <= now && chunk.launched >= kWorthLaunches && !is_trying(*i->job.region);
+      if (settling_ != 0 || is_worth) {
         next = std::move(*i);
         improvements_.erase(i);
         return true;

@@ -375,21 +375,25 @@ class RandomPassing : public GraphPassing {
     for (const Piece& one : ran_) ASSERT_GE(one.start_ns, 0) << one.ns << " never ran";
   }
 
+  void run_programs(const std::string& policy, int programs, int turns, bool others);
+
   std::mt19937_64 random_;
   std::vector<Piece> ran_;
+  std::uint64_t graphs_ = 0, went_ahead_ = 0, copies_in_graphs_ = 0, programs_with_leads_ = 0, programs_with_forms_ = 0;
   const device::BufferPtr memory_ = *device->allocate(8, device::MemoryKind::kDevice);
 };
 
-TEST_F(RandomPassing, NothingThatConflictsOverlaps) {
+// `turns`: of each program; `others`: whether something else comes in between.
+void RandomPassing::run_programs(const std::string& policy, int programs, int turns, bool others) {
   const std::uint64_t seed = std::random_device{}();
   SCOPED_TRACE(fmt::format("seed {}", seed));
   random_.seed(seed);
-  std::uint64_t graphs = 0, went_ahead = 0, copies_in_graphs = 0, programs_with_leads = 0;
-  for (int program = 0; program < 60; ++program) {
+  for (int program = 0; program < programs; ++program) {
     arrays.clear(), ran_.clear();
     device->state() = FakeState();
-    open_always();
-    const bool begins_with_an_upload = program % 4 == 0;  // a large one, behind a wait of the host
+    open_always(policy);
+    device->state().launch_ns = static_cast<double>(below(3)) * 3000;  // so that different forms take the least
+    const bool begins_with_an_upload = program % 4 == 0;               // a large one, behind a wait of the host
     std::vector<Piece> turn(3 + below(6));
     for (std::size_t i = 0; i < turn.size(); ++i) {
       turn[i].ns = 1000 + static_cast<double>(i);
@@ -402,7 +406,7 @@ TEST_F(RandomPassing, NothingThatConflictsOverlaps) {
     const bool waits = begins_with_an_upload || below(2) == 0;  // the host does, for each turn
     Piece always{{random_access()}, 0};
     const auto kind = below(2) == 0 ? WorkKind::kFill : WorkKind::kCopyToDevice;
-    for (int i = 0; i < 70; ++i) {
+    for (int i = 0; i < turns; ++i) {
       for (std::size_t k = 0; k < turn.size(); ++k) {
         if (k == place) {
           always.ns = 2e6 + static_cast<double>(ran_.size());
@@ -410,7 +414,7 @@ TEST_F(RandomPassing, NothingThatConflictsOverlaps) {
           ran_.push_back(always);
         }
         launch_again(turn[k]);
-        if (i > 30 && below(20) == 0) random_other();
+        if (others && i > 30 && below(20) == 0) random_other();
       }
       if (waits) {
         ASSERT_TRUE(scheduler->synchronize().ok());
@@ -418,21 +422,37 @@ TEST_F(RandomPassing, NothingThatConflictsOverlaps) {
       scheduler->settle_graphs();
     }
     ASSERT_TRUE(scheduler->synchronize().ok());
-    graphs += graph_launches(), went_ahead += passed();
-    programs_with_leads += explain(scheduler->graphs()).find("go at once") != std::string::npos;
+    graphs_ += graph_launches(), went_ahead_ += passed();
+    const std::string told = explain(scheduler->graphs());
+    programs_with_leads_ += told.find("that a turn begins with go at once, while") != std::string::npos;
+    programs_with_forms_ +=
+        told.find("  turns as leads, ") != std::string::npos && told.find("still being") == std::string::npos;
     find_steps();
     for (const Piece& one : ran_)
-      copies_in_graphs += one.is_copy && device->state().steps[one.step - 1].kind == Step::Kind::kGraph;
+      copies_in_graphs_ += one.is_copy && device->state().steps[one.step - 1].kind == Step::Kind::kGraph;
     for (std::size_t i = 0; i < ran_.size(); ++i)
       for (std::size_t j = i + 1; j < ran_.size(); ++j)
         if (conflicts(ran_[i], ran_[j]) && (ran_[i].step != ran_[j].step || ran_[i].step == 0)) {
           ASSERT_LE(ran_[i].end_ns, ran_[j].start_ns) << "program " << program << ", " << i << " and " << j;
         }
   }
-  EXPECT_GT(graphs, 0u);
-  EXPECT_GT(went_ahead, 0u);
-  EXPECT_GT(copies_in_graphs, 0u);
-  EXPECT_GT(programs_with_leads, 0u);
+  EXPECT_GT(graphs_, 0u);
+  EXPECT_GT(copies_in_graphs_, 0u);
+}
+
+TEST_F(RandomPassing, NothingThatConflictsOverlaps) {
+  run_programs("", 60, 70, true);
+  EXPECT_GT(went_ahead_, 0u);
+  EXPECT_GT(programs_with_leads_, 0u);
+}
+
+TEST_F(RandomPassing, NothingThatConflictsOverlaps_WhileFormsOfTurnsAreTried) {
+  run_programs("", 16, 160, false);
+  EXPECT_GT(programs_with_forms_, 0u);
+}
+
+TEST_F(RandomPassing, NothingThatConflictsOverlaps_InAnyFormOfTurns) {
+  for (const char* policy : {"turns=leads", "turns=whole", "turns=launches"}) run_programs(policy, 20, 70, true);
 }
 
 }  // namespace

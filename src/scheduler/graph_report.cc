@@ -15,9 +15,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::array kWayStates = {WayReport::State::kOnly, WayReport::State::kTried, WayReport::State::kKept,
                                    WayReport::State::kPutBack, WayReport::State::kRefused};
-constexpr std::array kGraphStates = {GraphReport::State::kWaiting, GraphReport::State::kMaking,
-                                     GraphReport::State::kReady, GraphReport::State::kRefused,
-                                     GraphReport::State::kReplaced};
+constexpr std::array kGraphStates = {GraphReport::State::kWaiting,  GraphReport::State::kMaking,
+                                     GraphReport::State::kReady,    GraphReport::State::kRefused,
+                                     GraphReport::State::kReplaced, GraphReport::State::kPutBack};
 
 // ── In words ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -66,6 +66,7 @@ std::string graph_text(const GraphReport& graph) {
       text += fmt::format("{}; cut otherwise since, or with other scalars that change",
                           was.empty() ? "never a graph" : was);
       break;
+    case GraphReport::State::kPutBack: text += fmt::format("{}; of a form of turns that was put back", was); break;
   }
   text += "\n";
   for (const WayReport& way : graph.ways) text += fmt::format("    {}\n", way_text(way, graph.ways));
@@ -90,6 +91,7 @@ void add_counts(const RegionReport& region, std::string& text) {
   if (region.mismatched != 0)
     text += fmt::format("  another launch came than was expected {}, the last time: {}\n",
                         plural(region.mismatched, "time"), region.mismatch);
+  for (const WayReport& form : region.forms) text += fmt::format("  turns as {}\n", way_text(form, region.forms));
 }
 
 }  // namespace
@@ -118,6 +120,7 @@ std::string_view to_string(GraphReport::State state) {
     case GraphReport::State::kReady: return "ready";
     case GraphReport::State::kRefused: return "refused";
     case GraphReport::State::kReplaced: return "replaced";
+    case GraphReport::State::kPutBack: return "put-back";
   }
   return "?";
 }
@@ -170,7 +173,8 @@ Json json_of(const GraphReport& graph) {
 }
 
 Json json_of(const RegionReport& region) {
-  Json kernels = Json::array(), graphs = Json::array();
+  Json kernels = Json::array(), forms = Json::array(), graphs = Json::array();
+  for (const WayReport& form : region.forms) forms.push_back(json_of(form));
   for (const KernelCount& kernel : region.kernels) kernels.push_back({{"name", kernel.name}, {"count", kernel.count}});
   for (const GraphReport& graph : region.graphs) graphs.push_back(json_of(graph));
   return {{"number", region.number},
@@ -188,6 +192,7 @@ Json json_of(const RegionReport& region) {
           {"too_little", region.too_little},
           {"most_queued_us", region.most_queued_ns * 1e-3},
           {"forgotten_graphs", region.forgotten_graphs},
+          {"forms", std::move(forms)},
           {"graphs", std::move(graphs)}};
 }
 
@@ -227,6 +232,18 @@ Status read_kernels(Fields& fields, std::vector<KernelCount>& kernels) {
   });
 }
 
+Status read_ways(Fields& fields, const char* name, std::string_view what, std::vector<WayReport>& ways) {
+  return each(fields, name, what, [&](Fields& way) -> Status {
+    WayReport& one = ways.emplace_back();
+    one.name = way.text("name");
+    one.state = way.word("state", kWayStates);
+    one.best_ns = way.time_ns("best_us");
+    one.tries = way.count("tries");
+    one.why = way.text("why");
+    return {};
+  });
+}
+
 Status read_graph(Fields& fields, GraphReport& graph) {
   graph.first = fields.count("first", 1u << 30);
   graph.launches = fields.count("launches", 1u << 30);
@@ -235,15 +252,7 @@ Status read_graph(Fields& fields, GraphReport& graph) {
   graph.made_after = fields.count("made_after");
   graph.launched = fields.count("launched");
   if (fields.has("making_us")) graph.making_ns = fields.time_ns("making_us");  // older traces have none
-  return each(fields, "ways", "way", [&](Fields& way) -> Status {
-    WayReport& one = graph.ways.emplace_back();
-    one.name = way.text("name");
-    one.state = way.word("state", kWayStates);
-    one.best_ns = way.time_ns("best_us");
-    one.tries = way.count("tries");
-    one.why = way.text("why");
-    return {};
-  });
+  return read_ways(fields, "ways", "way", graph.ways);
 }
 
 Status read_region(Fields& fields, RegionReport& region) {
@@ -269,6 +278,7 @@ Status read_region(Fields& fields, RegionReport& region) {
   region.too_little = fields.count("too_little");
   region.most_queued_ns = fields.time_ns("most_queued_us");
   region.forgotten_graphs = fields.count("forgotten_graphs");
+  if (fields.has("forms")) PERGOLA_TRY(read_ways(fields, "forms", "form", region.forms));  // older traces have none
   return each(fields, "graphs", "graph",
               [&](Fields& graph) { return read_graph(graph, region.graphs.emplace_back()); });
 }

@@ -48,6 +48,7 @@ struct GraphReport {
     kReady,
     kRefused,
     kReplaced,  // the region was cut otherwise, or another launch's scalars were found to change
+    kPutBack,   // it was one of a form of turns that did not stay
   };
   std::uint64_t first = 0, launches = 0;  // of the region's; from 0
   State state = State::kWaiting;
@@ -58,7 +59,7 @@ struct GraphReport {
   std::vector<WayReport> ways;
   bool operator==(const GraphReport&) const = default;
 };
-std::string_view to_string(GraphReport::State state);  // "waiting" "making" "ready" "refused" "replaced"
+std::string_view to_string(GraphReport::State state);  // "waiting" "making" "ready" "refused" "replaced" "put-back"
 
 struct RegionReport {
   std::uint64_t number = 0;          // in the order in which they were found, from 1
@@ -76,7 +77,10 @@ struct RegionReport {
   std::uint64_t too_little = 0;        // times that launches were not held as the device had too little to do,
   double most_queued_ns = 0;           //   and the most that was seen queued
   std::uint64_t forgotten_graphs = 0;  // older ones, for which there was no room
-  std::vector<GraphReport> graphs;     // in the order in which they were thought of
+  // In which its turns were tried, where these begin with uploads that may go when they come (turn_forms.h): 'best_ns'
+  // is what a turn took, from its begin to that of the next one.
+  std::vector<WayReport> forms;
+  std::vector<GraphReport> graphs;  // in the order in which they were thought of
   bool operator==(const RegionReport&) const = default;
 };
 

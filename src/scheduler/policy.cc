@@ -36,6 +36,7 @@ constexpr Option kOptions[] = {
     option<&Policy::fork_cost_us>("fork-cost", "N"),
     option<&Policy::graphs>("graphs", "recurring|off|always"),
     option<&Policy::blocks>("blocks", "off|measured|early|by-block|fused|merged|merged-kernels|merged-early"),
+    option<&Policy::turns>("turns", "measured|leads|whole|launches"),
     option<&Policy::memory>("memory", "device|managed"),
     option<&Policy::tasks>("tasks", "off|small"),
 };

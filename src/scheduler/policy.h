@@ -21,6 +21,9 @@
 //       what a graph's launches wait for (runtime/block_ways.h): launches; whatever turns out fastest; launches, but
 //       each is on the device before; blocks; runs of tiny launches are one; launches of a kernel that may run at once
 //       are; or those of any kernels; or those of a kernel, and what that makes is on the device before
+//   turns=measured|leads|whole|launches
+//       of turns that begin with uploads (turn_forms.h): whatever turns out fastest; these uploads go at once and the
+//       rest is a graph; the graph has them, too; there is none
 //   memory=device|managed
 //       arrays in the device's own memory; or in memory that moves to whichever side uses it, where it has been
 //       prefetched (IV-C), read by the session that makes the arrays
@@ -44,6 +47,7 @@ enum class Execution : std::uint8_t { kAsync, kSync };
 enum class Memory : std::uint8_t { kDevice, kManaged };
 enum class Blocks : std::uint8_t { kOff, kMeasured, kEarly, kByBlock, kFused, kMerged, kMergedKernels, kMergedEarly };
 enum class Graphs : std::uint8_t { kRecurring, kOff, kAlways };
+enum class Turns : std::uint8_t { kMeasured, kLeads, kWhole, kLaunches };
 enum class Tasks : std::uint8_t { kOff, kSmall };
 
 struct Policy {
@@ -55,6 +59,7 @@ struct Policy {
   std::uint32_t fork_cost_us = 8;
   Graphs graphs = Graphs::kRecurring;
   Blocks blocks = Blocks::kMeasured;
+  Turns turns = Turns::kMeasured;
   Memory memory = Memory::kDevice;
   Tasks tasks = Tasks::kOff;
   bool operator==(const Policy&) const = default;

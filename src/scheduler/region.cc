@@ -231,6 +231,7 @@ std::shared_ptr<Region> Region::with(std::vector<Launch> others, std::vector<Kep
   region->most_launches = most_launches;
   region->grows = grows;
   region->most_grown = most_grown;
+  region->form = form;
   region->story = story;
   return region;
 }
@@ -325,14 +326,34 @@ std::vector<std::size_t> Region::pieces_of(std::size_t begin, std::size_t stop) 
 }
 
 void Region::cut() {
-  const std::vector<std::shared_ptr<Chunk>> before = std::exchange(chunks, {});
   ++cuts;
+  has_leads = false;
+  for (std::size_t begin = 0; begin < launches.size(); begin = next_cut(begin))
+    has_leads = has_leads || (cut_before[begin] && most_leads(begin, next_cut(begin)) != 0);
+  chunks = cut_with(chunks);
+}
+
+void Region::take(TurnForm next) {
+  aside[static_cast<std::size_t>(form)] = std::exchange(chunks, {});
+  form = next;
+  chunks = std::exchange(aside[static_cast<std::size_t>(form)], {});
+  if (chunks.empty()) chunks = cut_with({});
+}
+
+bool Region::has(const std::shared_ptr<Chunk>& chunk) const {
+  const auto is_among = [&](const auto& some) { return std::find(some.begin(), some.end(), chunk) != some.end(); };
+  return is_among(chunks) || std::any_of(aside.begin(), aside.end(), is_among);
+}
+
+// Takes over those of `before` that are the same.
+std::vector<std::shared_ptr<Chunk>> Region::cut_with(std::span<const std::shared_ptr<Chunk>> before) const {
+  std::vector<std::shared_ptr<Chunk>> cut;
   const auto add = [&](std::size_t first, std::size_t last, bool leads) -> Chunk& {
     const auto kept = std::find_if(before.begin(), before.end(), [&](const std::shared_ptr<Chunk>& one) {
       return one->begin == first && one->end == last && one->leads == leads;
     });
-    chunks.push_back(kept != before.end() ? *kept : make_chunk(first, last));  // its graph may be there
-    return *chunks.back();
+    cut.push_back(kept != before.end() ? *kept : make_chunk(first, last));  // its graph may be there
+    return *cut.back();
   };
   for (std::size_t begin = 0; begin < launches.size();) {
     const std::size_t stop = next_cut(begin);
@@ -346,6 +367,7 @@ void Region::cut() {
     }
     begin = stop;
   }
+  return cut;
 }
 
 // That the host made.
@@ -357,13 +379,18 @@ std::size_t Region::next_cut(std::size_t launch) const {
 
 // How many uploads of [begin, stop) go when they come: those before the first launch until the link has enough to do,
 // as long as it has for all of them what their calls take the host, and something is left to be a graph.
-std::size_t Region::lead_of(std::size_t begin, std::size_t stop) const {
+std::size_t Region::most_leads(std::size_t begin, std::size_t stop) const {
   std::size_t lead = 0, bytes = 0;
   for (std::size_t i = begin; i + kFewestLaunches < stop && is_upload(launches[i]) && bytes < kLeadBytes; ++i) {
     bytes += launches[i].copy->size_bytes;
     if (bytes >= (i + 1 - begin) * kCallBytes) lead = i + 1 - begin;
   }
   return lead;
+}
+
+// In the form 'launches' chunks are as in the first one, so that the host's steps mean the same.
+std::size_t Region::lead_of(std::size_t begin, std::size_t stop) const {
+  return form == TurnForm::kWhole ? 0 : most_leads(begin, stop);
 }
 
 bool Region::would_lead(std::size_t launch) const {

@@ -8,6 +8,9 @@
 //   chunks   [0, 1)              [1, 20)             [20, 50)       0 goes when it comes
 //            leads
 //
+// That is one of the forms of such turns (turn_forms.h). The chunks of forms that are tried are kept aside meanwhile:
+// of the same launches, cut at the same steps of the host.
+//
 // A kept launch holds its module, and of resources only the number: one that has gone is never met again, as numbers
 // are not given twice.
 //
@@ -19,6 +22,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -27,6 +31,7 @@
 #include "src/device/graph.h"
 #include "src/scheduler/graph_ways.h"
 #include "src/scheduler/resource.h"
+#include "src/scheduler/turn_forms.h"
 #include "src/scheduler/work.h"
 
 namespace pergola::scheduler {
@@ -149,7 +154,12 @@ struct Region {
   std::uint32_t delays = 0;      // times that a graph with copies had to wait for other work
   std::size_t most_grown = 256;  // where it grows
   std::vector<std::shared_ptr<Chunk>> chunks;
-  std::uint32_t cuts = 0;             // how often it has been cut
+  TurnForm form = TurnForm::kLeads;  // what the chunks are cut for
+  bool has_leads = false;            // where its forms differ
+  std::uint32_t trials = 0;          // that were begun as the chosen form did not fit any more
+  std::unique_ptr<TurnForms> trial;  // while forms are tried
+  std::array<std::vector<std::shared_ptr<Chunk>>, kTurnForms> aside;  // meanwhile: the chunks of the others
+  std::uint32_t cuts = 0;                                             // how often it has been cut
   std::uint32_t late = 0;             // grows where launches were held too long, shrinks with each graph
   std::uint32_t rest = 0, rests = 0;  // turns for which it is left alone yet; how often it was
   std::shared_ptr<RegionStory> story;
@@ -160,6 +170,10 @@ struct Region {
   std::shared_ptr<Chunk> chunk_of(std::size_t launch) const;
   // Cuts the region into chunks, anew.
   void cut();
+  // Another form: its chunks are those that were put aside, or are cut.
+  void take(TurnForm next);
+  // Whether it is one of its chunks, of whichever form.
+  bool has(const std::shared_ptr<Chunk>& chunk) const;
   // Whether uploads that do not yet would go when they come if the host stepped in before this launch, with which a
   // chunk begins.
   bool would_lead(std::size_t launch) const;
@@ -180,8 +194,10 @@ struct Region {
 
  private:
   std::size_t next_cut(std::size_t launch) const;
+  std::size_t most_leads(std::size_t begin, std::size_t stop) const;
   std::size_t lead_of(std::size_t begin, std::size_t stop) const;
   std::vector<std::size_t> pieces_of(std::size_t begin, std::size_t stop) const;
+  std::vector<std::shared_ptr<Chunk>> cut_with(std::span<const std::shared_ptr<Chunk>> before) const;
   std::shared_ptr<Chunk> make_chunk(std::size_t begin, std::size_t end) const;
 };
 

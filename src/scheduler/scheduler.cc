@@ -59,6 +59,7 @@ Scheduler::Scheduler(device::DevicePtr device, const Policy& policy, std::shared
                                               policy_.dependency == DependencyPolicy::kNoConst);
   lowering_->set_lowerer(std::move(lowerer));
   lowering_->set_expected_queue([this] { return expected_queue(); });
+  lowering_->set_turns(policy_.turns);
 }
 
 Result<std::unique_ptr<Scheduler>> Scheduler::create(device::DevicePtr device, const Policy& policy,
@@ -599,6 +600,7 @@ void Scheduler::become_universal(Mode mode, Computation& who) {
 // Returns with the lock held again. The first failure; a skip only where there is nothing better; kTimeout where some
 // of the work goes on and none has failed.
 Status Scheduler::wait_unlocked(AdaptiveLock& lock, std::span<const MarkPtr> marks, Deadline deadline) {
+  if (lowering_ != nullptr && !marks.empty()) lowering_->host_waited();
   lock.unlock();
   Status first, late;
   std::vector<Status> outcomes;

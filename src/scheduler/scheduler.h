@@ -160,6 +160,8 @@ class Scheduler {
   void settle_graphs();
   bool holds_launches();
   void set_graph_patience(std::chrono::nanoseconds patience);
+  // For tests: the clock by which turns are timed.
+  void set_turn_clock(std::function<double()> clock_ns);
   // Computations that are kept: those that something may still depend on.
   std::size_t frontier_size();
   // The computations submitted last, oldest first.

@@ -259,6 +259,11 @@ void Scheduler::set_graph_patience(std::chrono::nanoseconds patience) {
   queue_trusted_ = std::max(queue_trusted_, patience);
 }
 
+void Scheduler::set_turn_clock(std::function<double()> clock_ns) {
+  const std::lock_guard lock(mutex_);
+  if (lowering_ != nullptr) lowering_->set_turn_clock(std::move(clock_ns));
+}
+
 bool Scheduler::holds_launches() {
   const std::lock_guard lock(mutex_);
   return lowering_ != nullptr && lowering_->holds_any();

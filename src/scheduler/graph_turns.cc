@@ -1,0 +1,128 @@
+// Which form of a turn is taken, where it begins with uploads that may go when they come (turn_forms.h): what one turn
+// was, and the chunks of the forms.
+//
+//   found, cut ─▶ leads ─▶ tried by turns ─▶ the fastest form    its chunks alone are kept
+//                   ▲                           │
+//                   └───────────────────────────┘  a launch's scalars are found to change or the region is cut, in any
+//                                                  form: all begins again. What is chosen does not fit: likewise, but
+//                                                  only kMostTrials times
+//
+// A form changes with the first launch of a turn, when nothing is held. To the scheduler a graph is one piece of work
+// and a launch is another: what they come after follows from what they use, whichever they are. So results are those of
+// any form, and of the first turns of one form while the last of another still run.
+//
+// What a turn took is from its begin to that of the next, by the host's clock. It counts where it was as its form says:
+// all chunks that are to be graphs were, nothing was launched before its time, nothing else of what recurs came, and
+// the host has waited in it for the device. Without such a wait it would be the time that the host takes for calls, and
+// the device would pay for one form in turns of the next: nothing is tried then. With one, no more than a turn is left
+// when the next begins, as a turn uses the arrays of the turn before; TurnForms::kSettle turns are for that.
+//
+// Nothing of this is done where forms do not differ, or once one is chosen.
+#include <algorithm>
+
+#include "src/scheduler/graph_lowering.h"
+
+namespace pergola::scheduler {
+namespace {
+
+constexpr std::uint32_t kMostTrials = 4;  // of a region's that begin as what was chosen does not fit any more
+
+bool may_be_graph(const Chunk& chunk) {
+  return chunk.state != Chunk::State::kRefused;
+}
+
+std::uint64_t launched(const Region& region) {
+  std::uint64_t sum = 0;
+  for (const std::shared_ptr<Chunk>& chunk : region.chunks) sum += chunk->launched;
+  return sum;
+}
+
+}  // namespace
+
+TurnForm GraphLowering::first_form() const {
+  switch (turn_policy_) {
+    case Turns::kMeasured:
+    case Turns::kLeads: return TurnForm::kLeads;
+    case Turns::kWhole: return TurnForm::kWhole;
+    case Turns::kLaunches: return TurnForm::kLaunches;
+  }
+  return TurnForm::kLeads;
+}
+
+// The first launch of the region has come, and forms are tried.
+void GraphLowering::begin_turn() {
+  const double now = turn_clock_ns_ ? turn_clock_ns_()
+                                    : std::chrono::duration<double, std::nano>(Clock::now().time_since_epoch()).count();
+  TurnForms& trial = *region_->trial;
+  if (trial.current() == region_->form) trial.ended(how_it_was(), now - turn_begin_.ns);
+  if (trial.current() != region_->form) take_form(trial.current());
+  if (trial.has_changed()) tell_of_forms();
+  if (trial.is_decided()) return end_forms();
+  turn_begin_ = {now, offered_, counters_.flushed, launched(*region_), waits_};
+}
+
+// The turn that has just ended, if one had begun and went through. Other regions' may have come since: offered_ tells.
+TurnForms::Turn GraphLowering::how_it_was() const {
+  std::uint64_t graphs = 0;
+  bool is_making = building_ || !jobs_.empty() || improving_;
+  for (const std::shared_ptr<Chunk>& chunk : region_->chunks) {
+    graphs += may_be_graph(*chunk) ? 1 : 0;
+    const bool tries_ways = chunk->ways.all().size() > 1 && chunk->ways.chosen() == nullptr;
+    is_making = is_making || chunk->state == Chunk::State::kBuilding || tries_ways;
+  }
+  if (is_making) return TurnForms::Turn::kMaking;
+  const bool is_as_said =
+      launched(*region_) == turn_begin_.launched + graphs && (graphs != 0 || region_->form == TurnForm::kLaunches);
+  const bool is_undisturbed =
+      offered_ == turn_begin_.offered + region_->launches.size() && counters_.flushed == turn_begin_.flushed;
+  const bool counts = is_as_said && is_undisturbed && waits_ != turn_begin_.waits;
+  return counts ? TurnForms::Turn::kCounts : TurnForms::Turn::kDisturbed;
+}
+
+// Its graphs are made at once, while the turn is launched one by one: others of the region were worth it.
+void GraphLowering::take_form(TurnForm form) {
+  region_->take(form);
+  region_->delays = 0;
+  refuse_chunks();
+  tell_of_chunks();
+  const bool any = std::any_of(region_->chunks.begin(), region_->chunks.end(),
+                               [](const auto& chunk) { return chunk->state == Chunk::State::kNone; });
+  if (any) make_graphs();
+}
+
+// With the one that is taken. The graphs of the others go, on the thread.
+void GraphLowering::end_forms() {
+  for (const auto& chunks : region_->aside)
+    for (const std::shared_ptr<Chunk>& chunk : chunks)
+      if (chunk->report != nullptr) chunk->report->state = GraphReport::State::kPutBack;
+  region_->aside = {};
+  region_->trial = nullptr;
+  tell_of_chunks();
+  wake_.notify_all();
+  improve_.notify_all();  // ways have waited for it
+}
+
+// From now on, where there is anything to try: all of it anew, with the first form from the next turn on.
+void GraphLowering::try_forms() {
+  const bool any = turn_policy_ == Turns::kMeasured && region_->has_leads && region_->begins_at_a_cut();
+  region_->aside = {};
+  region_->trial = any ? std::make_unique<TurnForms>() : nullptr;
+  turn_begin_ = {};
+  tell_of_forms();
+  wake_.notify_all();
+}
+
+// Whether the region is, or was to be, in another form than the first, and so does not take what this one would have:
+// a cut that the first may not need, or a region given up. The form changes with the next turn.
+bool GraphLowering::leaves_form(const char* why) {
+  if (is_first_form()) return false;
+  if (region_->trial != nullptr) {
+    region_->trial->drop(region_->form, why);
+  } else {
+    region_->trial = std::make_unique<TurnForms>(++region_->trials < kMostTrials);
+    tell_of_forms();
+  }
+  return true;
+}
+
+}  // namespace pergola::scheduler

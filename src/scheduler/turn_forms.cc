@@ -1,0 +1,155 @@
+#include "src/scheduler/turn_forms.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "src/base/log.h"
+
+namespace pergola::scheduler {
+namespace {
+
+constexpr std::size_t kShortestOf = 4;  // of so many turns one may be short by chance
+
+std::string_view why(TurnForm form) {
+  switch (form) {
+    case TurnForm::kLeads: return "uploads that a turn begins with go at once, and a graph is the rest";
+    case TurnForm::kWhole: return "uploads that a turn begins with are part of a graph, too";
+    case TurnForm::kLaunches: return "nothing is held back, and nothing is a graph";
+  }
+  return "?";
+}
+
+double stands_for(std::vector<double> turns_ns) {
+  const auto chosen = turns_ns.begin() + static_cast<std::ptrdiff_t>(turns_ns.size() / kShortestOf);
+  std::nth_element(turns_ns.begin(), chosen, turns_ns.end());
+  return *chosen;
+}
+
+}  // namespace
+
+std::string_view to_string(TurnForm form) {
+  switch (form) {
+    case TurnForm::kLeads: return "leads";
+    case TurnForm::kWhole: return "whole";
+    case TurnForm::kLaunches: return "launches";
+  }
+  return "?";
+}
+
+TurnForms::TurnForms(bool tries) : decided_(!tries) {
+  for (std::size_t i = 0; i < kTurnForms; ++i) forms_[i].form = static_cast<TurnForm>(i);
+}
+
+double TurnForms::Form::took_ns() const {
+  if (rounds_ns.empty()) return 0;
+  return std::accumulate(rounds_ns.begin(), rounds_ns.end(), 0.0) / static_cast<double>(rounds_ns.size());
+}
+
+void TurnForms::ended(Turn how, double ns) {
+  if (decided_) return;
+  if (round_ == 0) {
+    steady_ = how == Turn::kCounts ? steady_ + 1 : 0;
+    if (steady_ < kSteady) return;
+    round_ = 1;
+    changed_ = true;
+    begin_block(0);
+    return;
+  }
+  if (how != Turn::kCounts) {
+    settled_ = 0;
+    if (how == Turn::kDisturbed && ++disturbed_ > kMostDisturbed) give_up_block();
+    return;
+  }
+  if (settled_++ < kSettle) return;
+  forms_[at_].block_ns.push_back(ns);
+  ++forms_[at_].counted;
+  if (forms_[at_].block_ns.size() == kCounted || is_hopeless()) end_block();
+}
+
+void TurnForms::begin_block(std::size_t at) {
+  at_ = at;
+  settled_ = disturbed_ = 0;
+  forms_[at].block_ns.clear();
+}
+
+// Of the same round.
+bool TurnForms::is_hopeless() const {
+  const std::vector<double>& turns = forms_[at_].block_ns;
+  if (at_ == 0 || turns.size() < kCountedAtLeast) return false;
+  return *std::min_element(turns.begin(), turns.end()) > kHopeless * forms_[0].rounds_ns.back();
+}
+
+void TurnForms::end_block() {
+  Form& form = forms_[at_];
+  form.is_out = is_hopeless();
+  form.rounds_ns.push_back(stands_for(form.block_ns));
+  next_block();
+}
+
+void TurnForms::drop(TurnForm form, std::string why) {
+  if (decided_ || at_ == 0 || current() != form) return;
+  forms_[at_].dropped = std::move(why);
+  forms_[at_].is_out = true;
+  next_block();
+}
+
+// The first form's: all begins again once that is steady.
+void TurnForms::give_up_block() {
+  if (at_ != 0) return drop(current(), "of its turns too few were undisturbed and as it says");
+  TurnForms again(++given_up_ < kMostGivenUp);
+  again.given_up_ = given_up_;
+  again.changed_ = true;
+  *this = std::move(again);
+}
+
+void TurnForms::next_block() {
+  changed_ = true;
+  for (std::size_t at = at_ + 1; at < kTurnForms; ++at)
+    if (!forms_[at].is_out) return begin_block(at);
+  const bool any = std::any_of(forms_.begin() + 1, forms_.end(), [](const Form& form) { return !form.is_out; });
+  if (!any || round_ == kRounds) return decide();
+  ++round_;
+  begin_block(0);
+}
+
+bool TurnForms::beats_first(const Form& form) const {
+  if (form.is_out || form.rounds_ns.size() != kRounds) return false;
+  for (std::size_t i = 0; i < kRounds; ++i) {
+    const double first = forms_[0].rounds_ns[i];
+    if (form.rounds_ns[i] >= std::min(first * kGain, first - kGainNs)) return false;
+  }
+  return true;
+}
+
+void TurnForms::decide() {
+  decided_ = true;
+  at_ = 0;
+  for (std::size_t i = 1; i < kTurnForms; ++i)
+    if (beats_first(forms_[i]) && (at_ == 0 || forms_[i].took_ns() < forms_[at_].took_ns())) at_ = i;
+  std::string times;
+  for (const Form& form : forms_)
+    times += fmt::format("{}{} {:.1f} us", times.empty() ? "" : ", ", to_string(form.form), form.took_ns() * 1e-3);
+  PERGOLA_INFO("turns that begin with uploads go as '{}' from now on ({}): {}", to_string(current()), times,
+               why(current()));
+}
+
+std::vector<WayReport> TurnForms::report() const {
+  std::vector<WayReport> told;
+  if (round_ == 0) return told;
+  for (std::size_t i = 0; i < kTurnForms; ++i) {
+    const Form& form = forms_[i];
+    WayReport& one = told.emplace_back();
+    one.name = to_string(form.form);
+    one.why = form.dropped.empty() ? why(form.form) : form.dropped;
+    one.best_ns = form.took_ns();
+    one.tries = form.counted;
+    one.state = WayReport::State::kTried;
+    if (!form.dropped.empty())
+      one.state = WayReport::State::kRefused;
+    else if (decided_)
+      one.state = i == at_ ? WayReport::State::kKept : WayReport::State::kPutBack;
+  }
+  return told;
+}
+
+}  // namespace pergola::scheduler

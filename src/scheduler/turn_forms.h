@@ -1,0 +1,102 @@
+// The forms of a turn that begins with uploads which may go when they come (graph_copies.cc), and which of them stays.
+//
+//   leads      those uploads go at once, and a graph is the rest
+//   whole      they are nodes of the graph, too
+//   launches   nothing is held back, and nothing is a graph
+//
+// What decides is how long the link, the host and the launches take beside each other, which nobody knows beforehand.
+// So each form has some turns in a row, as the program runs anyway, and the one stays whose turns take the least from
+// the begin of one to the begin of the next, by the host's clock: what the program waits for.
+//
+//   turns     steady ─▶ leads · · whole · · launches ─▶ leads · · whole · · launches ─▶ the chosen one
+//             kSteady   └ a block: kSettle, then kCounted ┘   kRounds of them
+//
+// A turn counts if it was what its form says: GraphLowering looks (graph_turns.cc). The first form stays unless another
+// was shorter by enough in every round: what slows one block down (another program, a host that does something else for
+// a while) is then not taken for the form's. Of a block the shortest turns but the very shortest ones stand for all:
+// the host's own work, which varies from turn to turn, only ever makes them longer, but one turn may be short because
+// the one before it has done some of its work.
+//
+// Guarded by the scheduler's lock.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "src/scheduler/graph_report.h"
+
+namespace pergola::scheduler {
+
+enum class TurnForm : std::uint8_t { kLeads, kWhole, kLaunches };
+inline constexpr std::size_t kTurnForms = 3;
+std::string_view to_string(TurnForm form);  // "leads" "whole" "launches"
+
+class TurnForms {
+ public:
+  // Of the first form, one after the other that would count, before another is tried: its graphs are there, the host
+  // waits for each turn, and nothing else comes.
+  static constexpr std::uint32_t kSteady = 4;
+  // Those at a block's begin that do not count: the device may still have some of the form before to do, and a graph's
+  // first launch brings it there. As many after each turn that is disturbed.
+  static constexpr std::uint32_t kSettle = 2;
+  static constexpr std::size_t kCounted = 6, kRounds = 2;  // twelve of each form, as of each way (graph_ways.h)
+  // Than the first form another has to be shorter by so much, in each round: the clock and a wait's end are about a
+  // microsecond exact, and two percent is what turns differ by from block to block where they are the same.
+  static constexpr double kGain = 0.98, kGainNs = 1000;
+  // What takes so much longer than the first form is given up after kCountedAtLeast.
+  static constexpr double kHopeless = 1.25;
+  static constexpr std::size_t kCountedAtLeast = 2;
+  // Turns of a block that do not count before it is given up; and how often that may be one of the first form.
+  static constexpr std::uint32_t kMostDisturbed = 12, kMostGivenUp = 4;
+
+  enum class Turn : std::uint8_t {
+    kCounts,
+    kDisturbed,  // something else came, or what should be a graph was none
+    kMaking,     // the same, as graphs or their ways are being made or tried: that ends by itself
+  };
+
+  // `tries`: else the first form is chosen as it is.
+  explicit TurnForms(bool tries = true);
+  TurnForm current() const { return forms_[at_].form; }  // of the next turn
+  bool is_under_way() const { return round_ != 0 && !decided_; }
+  bool is_decided() const { return decided_; }  // for current()
+  // A turn of current() has taken so long.
+  void ended(Turn how, double ns);
+  // This form cannot be, or is not worth what it would do to the others; nothing where it is not current() any more.
+  void drop(TurnForm form, std::string why);
+  // Whether report() is another than when this was asked the last time.
+  bool has_changed() { return std::exchange(changed_, false); }
+  // Empty before the first block.
+  std::vector<WayReport> report() const;
+
+ private:
+  struct Form {
+    TurnForm form = TurnForm::kLeads;
+    std::vector<double> block_ns;   // of the block under way
+    std::vector<double> rounds_ns;  // what stands for each block
+    std::uint64_t counted = 0;
+    std::string dropped;     // why; "" where it is not
+    bool is_out = false;     // of the rounds to come
+    double took_ns() const;  // 0: not known
+  };
+
+  void begin_block(std::size_t at);
+  void end_block();
+  void give_up_block();
+  void next_block();
+  void decide();
+  bool is_hopeless() const;
+  bool beats_first(const Form& form) const;
+
+  std::array<Form, kTurnForms> forms_;
+  std::size_t at_ = 0;
+  std::uint32_t round_ = 0;  // from 1; 0: the first form is not steady yet
+  std::uint32_t steady_ = 0, settled_ = 0, disturbed_ = 0, given_up_ = 0;
+  bool decided_ = false, changed_ = false;
+};
+
+}  // namespace pergola::scheduler

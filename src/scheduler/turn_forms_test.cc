@@ -1,0 +1,217 @@
+// Which form of a turn stays, by what its turns took: without a device.
+#include "src/scheduler/turn_forms.h"
+
+#include <gmock/gmock.h>
+
+#include <functional>
+#include <map>
+#include <random>
+
+namespace pergola::scheduler {
+namespace {
+
+using Turn = TurnForms::Turn;
+using ::testing::HasSubstr;
+using State = WayReport::State;
+
+constexpr int kMany = 10'000, kSteady = TurnForms::kSteady, kSettle = TurnForms::kSettle;
+
+// What a turn of this form takes, in us; 0: it is disturbed.
+using Takes = std::function<double(TurnForm form)>;
+
+// How many turns there were until it was decided; kMany where it was not.
+int turns_until_decided(TurnForms& forms, const Takes& takes) {
+  int turns = 0;
+  for (; turns < kMany && !forms.is_decided(); ++turns) {
+    const double us = takes(forms.current());
+    forms.ended(us == 0 ? Turn::kDisturbed : Turn::kCounts, us * 1e3);
+  }
+  return turns;
+}
+
+Takes always(double leads, double whole, double launches) {
+  return [=](TurnForm form) { return form == TurnForm::kLeads ? leads : form == TurnForm::kWhole ? whole : launches; };
+}
+
+TurnForm chosen(const Takes& takes) {
+  TurnForms forms;
+  EXPECT_LT(turns_until_decided(forms, takes), kMany);
+  return forms.current();
+}
+
+constexpr int kBlock = kSettle + static_cast<int>(TurnForms::kCounted);
+constexpr int kRounds = static_cast<int>(TurnForms::kRounds);
+constexpr int kAll = kSteady + kBlock * kRounds * static_cast<int>(kTurnForms);
+
+TEST(TurnForms, TheShortestStays) {
+  EXPECT_EQ(chosen(always(100, 110, 120)), TurnForm::kLeads);
+  EXPECT_EQ(chosen(always(100, 90, 120)), TurnForm::kWhole);
+  EXPECT_EQ(chosen(always(100, 110, 90)), TurnForm::kLaunches);
+  EXPECT_EQ(chosen(always(100, 80, 90)), TurnForm::kWhole);
+  EXPECT_EQ(chosen(always(100, 90, 80)), TurnForm::kLaunches);
+}
+
+TEST(TurnForms, TheFirstStays_UnlessAnotherIsShorterByTwoPercentAndAMicrosecond) {
+  EXPECT_EQ(chosen(always(100, 98.1, 98.5)), TurnForm::kLeads);
+  EXPECT_EQ(chosen(always(100, 97.9, 98.5)), TurnForm::kWhole);
+  EXPECT_EQ(chosen(always(20, 19.1, 20)), TurnForm::kLeads);
+  EXPECT_EQ(chosen(always(20, 18.9, 20)), TurnForm::kWhole);
+}
+
+TEST(TurnForms, EachHasTheSameTurns_AndThenNoMore) {
+  TurnForms forms;
+  std::map<TurnForm, int> turns;
+  EXPECT_EQ(turns_until_decided(forms,
+                                [&](TurnForm form) {
+                                  ++turns[form];
+                                  return 100.0;
+                                }),
+            kAll);
+  EXPECT_EQ(turns[TurnForm::kLeads], kSteady + kRounds * kBlock);
+  EXPECT_EQ(turns[TurnForm::kWhole], kRounds * kBlock);
+  EXPECT_EQ(turns[TurnForm::kLaunches], kRounds * kBlock);
+  forms.ended(Turn::kCounts, 1);
+  EXPECT_EQ(forms.current(), TurnForm::kLeads);
+}
+
+// As if the device still had what the form before has left it.
+TEST(TurnForms, TheFirstTurnsOfABlock_DoNotCount) {
+  TurnForm before = TurnForm::kLeads;
+  int since = 0;
+  EXPECT_EQ(chosen([&](TurnForm form) {
+              since = form == std::exchange(before, form) ? since + 1 : 1;
+              if (since <= kSettle) return form == TurnForm::kLeads ? 1.0 : 500.0;
+              return form == TurnForm::kWhole ? 90.0 : 100.0;
+            }),
+            TurnForm::kWhole);
+}
+
+TEST(TurnForms, WhatTakesMuchLonger_IsGivenUpSoon) {
+  TurnForms forms;
+  int whole = 0;
+  turns_until_decided(forms, [&](TurnForm form) {
+    whole += form == TurnForm::kWhole;
+    return form == TurnForm::kWhole ? 126.0 : 100.0;
+  });
+  EXPECT_EQ(whole, kSettle + static_cast<int>(TurnForms::kCountedAtLeast));
+  EXPECT_EQ(forms.current(), TurnForm::kLeads);
+  EXPECT_EQ(forms.report()[1].state, State::kPutBack);
+  EXPECT_EQ(forms.report()[1].best_ns, 126e3);
+}
+
+// Another program slows a block of the first form down, or makes the clock of the host jump.
+TEST(TurnForms, WhatSlowsOneBlockDown_IsNotTakenForTheForms) {
+  int turn = 0;
+  EXPECT_EQ(chosen([&](TurnForm) { return ++turn < kSteady + kBlock ? 150.0 : 100.0; }), TurnForm::kLeads);
+}
+
+TEST(TurnForms, OneShortTurn_IsNotBelieved) {
+  int whole = 0;
+  EXPECT_EQ(chosen([&](TurnForm form) { return form == TurnForm::kWhole && ++whole % kBlock == 4 ? 10.0 : 100.0; }),
+            TurnForm::kLeads);
+}
+
+// Which is the same in all forms.
+TEST(TurnForms, WorkOfTheHostThatVaries_LeavesTheFirst) {
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    std::mt19937 random(seed);
+    int odd = 0;
+    EXPECT_EQ(
+        chosen([&](TurnForm) { return 100.0 + 300 * (++odd % 2) + 0.001 * static_cast<double>(random() % 1000); }),
+        TurnForm::kLeads)
+        << seed;
+    std::uniform_real_distribution<double> more(0, 1);
+    EXPECT_EQ(chosen([&](TurnForm form) { return (form == TurnForm::kWhole ? 80 : 100) + 10 * more(random); }),
+              TurnForm::kWhole)
+        << seed;
+  }
+}
+
+TEST(TurnForms, ATurnThatIsDisturbed_DoesNotCount_NorTheNextOnes) {
+  int turn = 0;
+  TurnForms forms;
+  const int disturbed = kSteady + kSettle + 1;
+  const int turns = turns_until_decided(forms, [&](TurnForm form) {
+    if (++turn == disturbed) return 0.0;
+    return turn > disturbed && turn <= disturbed + 2 ? 1.0 : form == TurnForm::kLeads ? 100.0 : 90.0;
+  });
+  EXPECT_EQ(turns, kAll + 1 + kSettle);
+  EXPECT_EQ(forms.current(), TurnForm::kWhole) << "the two right behind it are not the first form's time";
+}
+
+TEST(TurnForms, WhileGraphsAreMade_NothingIsGivenUp) {
+  TurnForms forms;
+  for (int i = 0; i < kSteady; ++i) forms.ended(Turn::kCounts, 100e3);
+  while (forms.current() == TurnForm::kLeads) forms.ended(Turn::kCounts, 100e3);
+  for (int i = 0; i < 1000; ++i) forms.ended(Turn::kMaking, 200e3);
+  EXPECT_EQ(forms.current(), TurnForm::kWhole);
+  turns_until_decided(forms, always(100, 90, 100));
+  EXPECT_EQ(forms.current(), TurnForm::kWhole);
+}
+
+TEST(TurnForms, AFormWhoseTurnsAreNeverAsItSays_IsLeftOut) {
+  TurnForms forms;
+  turns_until_decided(forms, always(100, 0, 90));
+  EXPECT_EQ(forms.current(), TurnForm::kLaunches);
+  const auto report = forms.report();
+  ASSERT_EQ(report.size(), kTurnForms);
+  EXPECT_EQ(report[1].state, State::kRefused);
+  EXPECT_THAT(report[1].why, HasSubstr("too few were undisturbed"));
+  EXPECT_EQ(report[2].state, State::kKept);
+  TurnForms none;
+  turns_until_decided(none, always(100, 0, 0));
+  EXPECT_EQ(none.current(), TurnForm::kLeads);
+}
+
+TEST(TurnForms, WhereTheFirstIsNeverSteady_NothingIsTried) {
+  TurnForms forms;
+  int turn = 0;
+  EXPECT_EQ(turns_until_decided(forms, [&](TurnForm) { return ++turn % kSteady == 0 ? 0.0 : 100.0; }), kMany);
+  EXPECT_EQ(forms.current(), TurnForm::kLeads);
+  EXPECT_FALSE(forms.is_under_way());
+  EXPECT_THAT(forms.report(), ::testing::IsEmpty());
+}
+
+TEST(TurnForms, WhereTheFirstIsSteadyNoLonger_AllBeginsAgain_AFewTimes) {
+  TurnForms forms;
+  int turn = 0;
+  const int turns = turns_until_decided(forms, [&](TurnForm) { return turn++ % 20 < kSteady ? 100.0 : 0.0; });
+  EXPECT_LT(turns, static_cast<int>(20 * (TurnForms::kMostGivenUp + 1)));
+  EXPECT_EQ(forms.current(), TurnForm::kLeads);
+  TurnForms later;
+  turn = 0;
+  turns_until_decided(later, [&](TurnForm form) {
+    return turn++ < 30 && turn > kSteady ? 0.0 : form == TurnForm::kWhole ? 90.0 : 100.0;
+  });
+  EXPECT_EQ(later.current(), TurnForm::kWhole);
+}
+
+TEST(TurnForms, AFormThatIsDropped_SaysWhy) {
+  TurnForms forms;
+  for (int i = 0; i < kSteady; ++i) forms.ended(Turn::kCounts, 100e3);
+  EXPECT_TRUE(forms.has_changed());
+  EXPECT_FALSE(forms.has_changed());
+  forms.drop(TurnForm::kLeads, "the first is not");
+  forms.drop(TurnForm::kWhole, "it is not its turn");
+  while (forms.current() == TurnForm::kLeads) forms.ended(Turn::kCounts, 100e3);
+  forms.drop(TurnForm::kWhole, "no");
+  EXPECT_EQ(forms.current(), TurnForm::kLaunches);
+  EXPECT_TRUE(forms.has_changed());
+  EXPECT_EQ(forms.report()[0].state, State::kTried);
+  EXPECT_EQ(forms.report()[1].state, State::kRefused);
+  EXPECT_EQ(forms.report()[1].why, "no");
+  turns_until_decided(forms, always(100, 1, 101));
+  EXPECT_EQ(forms.current(), TurnForm::kLeads);
+  EXPECT_EQ(forms.report()[0].state, State::kKept);
+  EXPECT_EQ(forms.report()[0].tries, TurnForms::kRounds * TurnForms::kCounted);
+}
+
+TEST(TurnForms, WithoutATrial_TheFirstIsChosen) {
+  TurnForms forms(false);
+  EXPECT_TRUE(forms.is_decided());
+  EXPECT_EQ(forms.current(), TurnForm::kLeads);
+  EXPECT_THAT(forms.report(), ::testing::IsEmpty());
+}
+
+}  // namespace
+}  // namespace pergola::scheduler
