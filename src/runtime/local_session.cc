@@ -97,16 +97,9 @@ Result<std::shared_ptr<LocalSession>> LocalSession::create(device::DevicePtr dev
 }
 
 LocalSession::~LocalSession() {
-  const bool is_forked = is_forked_child();
-  if (small_tasks_ != nullptr) {
-    small_tasks_.reset();
-    if (!is_forked) scheduler_->end_tasks();  // while there is the pool
-  }
-  if (tasks_ == nullptr || is_forked || tasks_->edges().held() == 0) return;
-  // What tasks are held behind ends as it does where there are none: a device gives up a launch that never would, and
-  // the tasks are skipped for that. Nothing has the streams end before the resident kernel starts any more.
-  worked_.store(false, std::memory_order_release);
-  scheduler_->end_work();
+  if (small_tasks_ == nullptr) return;
+  small_tasks_.reset();
+  if (!is_forked_child()) scheduler_->end_tasks();  // while there is the pool
 }
 
 Status LocalSession::record_as_asked() {

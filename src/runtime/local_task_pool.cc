@@ -290,8 +290,9 @@ Status TaskWork::wait_all(std::optional<std::chrono::nanoseconds> timeout) {
   const auto deadline = deadline_in(timeout);
   PERGOLA_TRY(edges_->await_all(deadline));
   const auto left = left_until(deadline);
-  PERGOLA_TRY(direct_ != nullptr ? direct_->wait_all(left) : resident_->wait_all(left));
+  const Status waited = direct_ != nullptr ? direct_->wait_all(left) : resident_->wait_all(left);
   let_go_of_kept();
+  PERGOLA_TRY(waited);
   return edges_->untold();
 }
 

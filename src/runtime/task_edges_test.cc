@@ -388,26 +388,6 @@ TEST_P(TaskEdgesTest, AnArrayThatGoesWhileATaskOfItIsHeld_DoesNotWait) {
   EXPECT_THAT(read(other), testing::Each(9u));
 }
 
-// As without tasks: the device gives the launch up, and what is behind it is not run.
-TEST_P(TaskEdgesTest, ASessionThatEndsWithATaskBehindALaunchWithoutEnd_Ends) {
-#if defined(PERGOLA_TSAN)
-  GTEST_SKIP() << "TSan ends a child that was forked beside threads";
-#endif
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const auto ends = [&] {
-    ::alarm(60);
-    {
-      const auto step = kind("step");
-      const auto x = words();
-      (void)launch_waiting(x, 5);
-      spawn(step, step_of(x, 3, 1));
-    }
-    pool_ = nullptr, module_ = nullptr, flag_ = nullptr, session_ = nullptr;
-    std::_Exit(0);
-  };
-  EXPECT_EXIT(ends(), testing::ExitedWithCode(0), "");
-}
-
 TEST_P(TaskEdgesTest, UniversalWorkBehindATask_IsInOrder) {
   const auto wait_and_set = kind("wait_and_set");
   const auto x = words();

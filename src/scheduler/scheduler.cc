@@ -20,13 +20,11 @@ bool is_large_copy_from_host(const Work& work) {
          work.accesses.back().range.end - work.accesses.back().range.begin >= kLargeBytes;
 }
 
-// What a copy over the link takes at least: PCIe 5 carries 64 bytes a nanosecond over 16 lanes. Over a faster link a few
-// microseconds of graphs too many are held, no longer than anything is.
+// What a copy over the link takes at least, where the device makes it by itself: PCIe 5 carries 64 bytes a nanosecond
+// over 16 lanes. Over a faster link launches are held a few microseconds too soon, no longer than they may be.
 double least_of_copy_ns(const Work& work) {
   constexpr double kLinkBytesPerNs = 64;
-  if ((work.kind != WorkKind::kCopyToDevice && work.kind != WorkKind::kCopyToHost) || work.accesses.empty()) return 0;
-  const auto& range = work.accesses.back().range;
-  return static_cast<double>(work.copy != nullptr ? work.copy->size_bytes : range.end - range.begin) / kLinkBytesPerNs;
+  return work.copy == nullptr ? 0 : static_cast<double>(work.copy->size_bytes) / kLinkBytesPerNs;
 }
 
 // "; expected us: saxpy 1.2 8.5": by class of sizes, those that are known.
@@ -53,7 +51,7 @@ Scheduler::Scheduler(device::DevicePtr device, const Policy& policy, std::shared
   held_tickets_.resize(kHeldTickets);
   const auto flush = [this] {
     const std::lock_guard lock(mutex_);
-    launch_held(lowering_->flush_overdue());
+    if (lowering_ != nullptr) launch_held(lowering_->flush_overdue());  // null: the scheduler ends, and nothing is held
   };
   lowering_ = std::make_unique<GraphLowering>(device_, mutex_, policy_.graphs == Graphs::kAlways, blocks_, pool_, flush,
                                               policy_.dependency == DependencyPolicy::kNoConst);
@@ -69,7 +67,7 @@ Result<std::unique_ptr<Scheduler>> Scheduler::create(device::DevicePtr device, c
   return scheduler;
 }
 
-void Scheduler::end_work() {
+Scheduler::~Scheduler() {
   // In a forked child another thread may have had the lock, and nobody runs what is launched.
   if (!is_forked_child()) {
     const std::lock_guard lock(mutex_);
@@ -84,16 +82,18 @@ void Scheduler::end_work() {
           "other work, {} times for the time they had been held; {} times other work went ahead",
           graphs.regions, graphs.by_text, graphs.varying, graphs.graphs, graphs.refused, graphs.launches,
           graphs.replaced, graphs.flushed, graphs.interrupted, graphs.overdue, graphs.passed);
-    lowering_.reset();
   }
-  if (join_ != nullptr) join_->queue.reset();
-  for (const auto& stream : streams_) stream->queue.reset();
-}
-
-Scheduler::~Scheduler() {
+  if (is_forked_child()) {
+    lowering_.reset();
+  } else {  // its thread may be about to look for what is overdue, and joins when it goes
+    std::unique_ptr<GraphLowering> going;
+    const std::lock_guard lock(mutex_);
+    going = std::move(lowering_);
+  }
   PERGOLA_DEBUG("{} computations on {} streams, {} events, {} waits of streams{}", counters_.computations,
                 counters_.streams, counters_.events, counters_.waits, durations_text(sites_));
-  end_work();
+  if (join_ != nullptr) join_->queue.reset();
+  for (const auto& stream : streams_) stream->queue.reset();  // waits for its work, each device in its way
   poll_all();
   end_recording();
   if (!failure_.ok() && !failure_told_)

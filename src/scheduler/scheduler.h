@@ -122,9 +122,6 @@ class Scheduler {
   // throw.
   using Function = FunctionRef<Status(void* stream)>;
   Status call(const Work& work, bool synchronous, Function function);
-  // Waits for all work, each device in its way: one that gives up a kernel which never ends does so here. Nothing may be
-  // submitted or asked for any more.
-  void end_work();
   // An event at the end of all work so far; launches that run as tasks are waited for.
   Result<device::EventPtr> record();
   // Of all work on streams.

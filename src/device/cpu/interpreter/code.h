@@ -118,6 +118,7 @@ struct ModuleImage {
   std::unordered_map<std::string, std::uint32_t> function_index;
   std::unique_ptr<FunctionHandle[]> handles;        // one a function, by index
   std::unordered_map<std::string, GlobalPlacement> globals;
+  std::vector<GlobalPlacement> constants;           // of these, those in .const
   std::uint32_t module_local_bytes = 0;             // module-scope .local variables, at the bottom of each stack
   std::unordered_map<std::string, std::uint32_t> module_locals;
 

@@ -60,12 +60,17 @@ void is_space(Machine& m, Thread& t, const Inst& i) {
   const bool shared = inside(m.block().shared_base, m.block().shared_bytes);
   const bool local = inside(t.stack, m.stack_bytes());
   const bool param = inside(m.launch().parameters.data(), m.launch().parameters.size());
+  const auto& constants = m.module().constants;
+  const bool constant = std::any_of(constants.begin(), constants.end(), [&](const GlobalPlacement& one) {
+    return inside(one.address, one.size_bytes);
+  });
   bool result = false;
   switch (i.region) {
     case Region::kShared: result = shared; break;
     case Region::kLocal: result = local; break;
     case Region::kEntryParam: result = param; break;
-    default: result = !shared && !local && !param; break;
+    case Region::kConst: result = constant; break;
+    default: result = !shared && !local && !param && !constant; break;
   }
   write(t, i.dst, result);
 }
