@@ -15,7 +15,7 @@ class Way(NamedTuple):
     # form "leads", "whole", "launches"
     name: str
     state: str  # "only", "tried" (still), "kept", "put-back", "refused"
-    best_us: float  # the least time that it took; 0: not known
+    best_us: float  # the least time that it took, of a form that of a short turn; 0: not known
     tries: int  # that were timed
     why: str  # what it does; of one that was refused, why
 

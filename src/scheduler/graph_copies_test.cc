@@ -32,6 +32,7 @@ TEST_F(GraphCopies, ATurnWithItsCopies_IsOneGraph) {
 TEST_F(GraphCopies, ALargeUpload_IsWorkThatIsQueued) {
   bytes_ = {{"x", 64'000'000}};  // a millisecond at least
   open("");
+  scheduler->set_graph_patience(std::chrono::hours(1));
   for (int i = 0; i < 200 && graph_launches() == 0; ++i) {
     cold_turn();
     scheduler->settle_graphs();
@@ -45,6 +46,7 @@ TEST_F(GraphCopies, ASmallUpload_IsNotEnough) {
     cold_turn();
     scheduler->settle_graphs();
   }
+  EXPECT_EQ(scheduler->graph_counters().regions, 1u);
   EXPECT_EQ(graph_launches(), 0u) << explain(scheduler->graphs());
 }
 

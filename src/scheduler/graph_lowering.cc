@@ -121,6 +121,8 @@ void GraphLowering::follow(bool may_hold, std::span<const std::uint64_t> arrivin
         held_chunk_ = chunk;
       else if (is_first_form())
         cut_before(waits_longer);  // of another, which may just begin, the first may not need the cut
+      else if (region_->trial == nullptr)
+        leaves_form("its launches would wait for different uploads");
     }
     if (ends && wants_event(chunk)) decision.ended = chunk;
     if (!ends && held_chunk_ == nullptr) decision.marks = wants_mark(*chunk);
@@ -280,6 +282,7 @@ std::span<const Launch> GraphLowering::flush_overdue() {
   region_->late += kGraphsALateOne;
   if (region_->late >= kTooLate && (has_grown || region_->most_launches > kFewestLaunches)) {
     region_->late = 0;
+    if (leaves_form("it is held for too long")) return held;  // the first form need not be shorter for that
     if (has_grown)
       region_->most_grown = std::max(region_->most_launches, std::min(wanted, region_->most_grown) / 2);
     else

@@ -45,7 +45,8 @@ std::string way_text(const WayReport& way, const std::vector<WayReport>& all) {
     reason =
         way.best_ns >= kept->best_ns
             ? fmt::format("it takes {:.2f} times as long as {}", way.best_ns / kept->best_ns, kept->name)
-            : fmt::format("it is faster than {} by only {:.1f} %", kept->name, 100 * (1 - way.best_ns / kept->best_ns));
+            : fmt::format("it is faster than {} by {:.1f} %, which is too little, or not so each time it was tried",
+                          kept->name, 100 * (1 - way.best_ns / kept->best_ns));
   return fmt::format("{}, {}, put back as {}: {}", way.name, microseconds(way.best_ns), reason, way.why);
 }
 

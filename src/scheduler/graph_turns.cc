@@ -3,9 +3,9 @@
 //
 //   found, cut ─▶ leads ─▶ tried by turns ─▶ the fastest form    its chunks alone are kept
 //                   ▲                           │
-//                   └───────────────────────────┘  a launch's scalars are found to change or the region is cut, in any
-//                                                  form: all begins again. What is chosen does not fit: likewise, but
-//                                                  only kMostTrials times
+//                   └───────────────────────────┘  while it is tried, a launch's scalars are found to change or the
+//                                                  region is cut: all begins again. What is chosen does not fit:
+//                                                  likewise, but only kMostTrials times
 //
 // A form changes with the first launch of a turn, when nothing is held. To the scheduler a graph is one piece of work
 // and a launch is another: what they come after follows from what they use, whichever they are. So results are those of
@@ -97,6 +97,11 @@ void GraphLowering::end_forms() {
       if (chunk->report != nullptr) chunk->report->state = GraphReport::State::kPutBack;
   region_->aside = {};
   region_->trial = nullptr;
+  if (region_->form == TurnForm::kLaunches) {  // asks of nothing that is queued: what has ended would keep its graphs
+    in_flight_.clear();
+    last_ended_ = nullptr;
+    in_a_row_ = false;
+  }
   tell_of_chunks();
   wake_.notify_all();
   improve_.notify_all();  // ways have waited for it

@@ -245,7 +245,7 @@ TEST_F(GraphTurns, TurnsThatAreCutOtherwise_AreTriedAnew) {
     learn_turns(turn, kEnough);
     EXPECT_TRUE(is_decided()) << form;
     EXPECT_EQ(scheduler->graph_counters().regions, 1u) << form;
-    EXPECT_EQ(report().forms.at(0).tries, 12u) << form << ", since it was cut";
+    EXPECT_EQ(report().forms.at(0).tries, 18u) << form << ", since it was cut";
     EXPECT_EQ(report().forms.at(1).state, State::kKept) << form;
     EXPECT_EQ(of_each(turn), (Counts{2, 0, 0})) << form;
   }
@@ -266,7 +266,7 @@ TEST_F(GraphTurns, AnotherRegionInBetween_LeavesTheTrial) {
   const GraphsReport all = scheduler->graphs();
   EXPECT_GE(all.regions.at(0).met_again, 1u);
   ASSERT_EQ(all.regions[0].forms.size(), 3u);
-  EXPECT_EQ(all.regions[0].forms[0].tries, 12u);
+  EXPECT_EQ(all.regions[0].forms[0].tries, 18u);
   EXPECT_EQ(all.regions[0].forms[1].state, State::kKept);
   EXPECT_EQ(of_each([&] { small_uploads_turn(); }), (Counts{1, 0, 0}));
 }
@@ -305,6 +305,28 @@ TEST_F(GraphTurns, AFormThatTheHostStepsInto_IsPutBack_AndCutsNothing) {
               HasSubstr("  turns as not whole: the host steps in where its graph would have to be cut\n"));
   EXPECT_EQ(report().forms.at(0).state, State::kKept);
   EXPECT_EQ(of_each(turn), (Counts{1, 1, 0}));
+}
+
+// A turn begins with one upload more than before, which its second half wants and its first does not.
+TEST_F(GraphTurns, AChosenFormWhoseLaunchesComeToWaitForDifferentUploads_IsLeft) {
+  small_uploads();
+  open_always();
+  slow_calls();
+  const auto turn = [&](bool with_another) {
+    if (with_another) host("s", Mode::kWrite), upload("s");
+    host("p", Mode::kWrite);
+    for (const char* name : {"p", "q", "r"}) upload(name);
+    launch("a", {"p", "q"}, {"u"}), launch("b", {"u"}, {"v"}), launch("c", {"v"}, {"u"});
+    launch("d", {"r", "u", "s"}, {"z"}), launch("e", {"z"}, {"w"}), launch("f", {"w"}, {"z"});
+    download("z");
+    host("z", Mode::kRead);
+  };
+  learn_turns([&] { turn(false); }, kEnough);
+  ASSERT_EQ(report().forms.at(1).state, State::kKept) << explain(scheduler->graphs());
+  learn_turns([&] { turn(true); }, kEnough);
+  const Counts each = of_each([&] { turn(true); });
+  EXPECT_GE(each.graphs, 1u) << explain(scheduler->graphs());
+  EXPECT_EQ(each.kernels, 0u);
 }
 
 // ── By the policy ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -102,12 +102,13 @@ void TurnForms::give_up_block() {
   *this = std::move(again);
 }
 
+// Behind the last round comes one more block of the first form.
 void TurnForms::next_block() {
   changed_ = true;
-  for (std::size_t at = at_ + 1; at < kTurnForms; ++at)
+  for (std::size_t at = at_ + 1; at < kTurnForms && round_ <= kRounds; ++at)
     if (!forms_[at].is_out) return begin_block(at);
   const bool any = std::any_of(forms_.begin() + 1, forms_.end(), [](const Form& form) { return !form.is_out; });
-  if (!any || round_ == kRounds) return decide();
+  if (!any || round_ > kRounds) return decide();
   ++round_;
   begin_block(0);
 }
@@ -115,7 +116,7 @@ void TurnForms::next_block() {
 bool TurnForms::beats_first(const Form& form) const {
   if (form.is_out || form.rounds_ns.size() != kRounds) return false;
   for (std::size_t i = 0; i < kRounds; ++i) {
-    const double first = forms_[0].rounds_ns[i];
+    const double first = std::min(forms_[0].rounds_ns[i], forms_[0].rounds_ns[i + 1]);
     if (form.rounds_ns[i] >= std::min(first * kGain, first - kGainNs)) return false;
   }
   return true;

@@ -8,14 +8,15 @@
 // So each form has some turns in a row, as the program runs anyway, and the one stays whose turns take the least from
 // the begin of one to the begin of the next, by the host's clock: what the program waits for.
 //
-//   turns     steady ─▶ leads · · whole · · launches ─▶ leads · · whole · · launches ─▶ the chosen one
-//             kSteady   └ a block: kSettle, then kCounted ┘   kRounds of them
+//   turns     steady ─▶ leads · · whole · · launches ─▶ leads · · whole · · launches ─▶ leads ─▶ the chosen one
+//             kSteady   └ each a block: kSettle, then kCounted, and three a round; kRounds of them
 //
 // A turn counts if it was what its form says: GraphLowering looks (graph_turns.cc). The first form stays unless another
-// was shorter by enough in every round: what slows one block down (another program, a host that does something else for
-// a while) is then not taken for the form's. Of a block the shortest turns but the very shortest ones stand for all:
-// the host's own work, which varies from turn to turn, only ever makes them longer, but one turn may be short because
-// the one before it has done some of its work.
+// was shorter by enough in every round than the blocks of the first before and after it: what slows one block down
+// (another program, a host that does something else for a while), or gets faster by itself (a clock that rises), is
+// then not taken for the form's. Of a block the shortest turns but the very shortest ones stand for all: the host's own
+// work, which varies from turn to turn, only ever makes them longer, but one turn may be short because the one before
+// it has done some of its work.
 //
 // Guarded by the scheduler's lock.
 #pragma once
@@ -43,7 +44,8 @@ class TurnForms {
   // Those at a block's begin that do not count: the device may still have some of the form before to do, and a graph's
   // first launch brings it there. As many after each turn that is disturbed.
   static constexpr std::uint32_t kSettle = 2;
-  static constexpr std::size_t kCounted = 6, kRounds = 2;  // twelve of each form, as of each way (graph_ways.h)
+  static constexpr std::size_t kCounted = 6, kRounds = 2;  // twelve of each form, as of each way (graph_ways.h), and
+                                                           // six more of the first
   // Than the first form another has to be shorter by so much, in each round: the clock and a wait's end are about a
   // microsecond exact, and two percent is what turns differ by from block to block where they are the same.
   static constexpr double kGain = 0.98, kGainNs = 1000;

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <functional>
 #include <map>
 #include <random>
@@ -41,7 +42,7 @@ TurnForm chosen(const Takes& takes) {
 
 constexpr int kBlock = kSettle + static_cast<int>(TurnForms::kCounted);
 constexpr int kRounds = static_cast<int>(TurnForms::kRounds);
-constexpr int kAll = kSteady + kBlock * kRounds * static_cast<int>(kTurnForms);
+constexpr int kAll = kSteady + kBlock * (kRounds * static_cast<int>(kTurnForms) + 1);
 
 TEST(TurnForms, TheShortestStays) {
   EXPECT_EQ(chosen(always(100, 110, 120)), TurnForm::kLeads);
@@ -67,7 +68,7 @@ TEST(TurnForms, EachHasTheSameTurns_AndThenNoMore) {
                                   return 100.0;
                                 }),
             kAll);
-  EXPECT_EQ(turns[TurnForm::kLeads], kSteady + kRounds * kBlock);
+  EXPECT_EQ(turns[TurnForm::kLeads], kSteady + (kRounds + 1) * kBlock) << "also at the end";
   EXPECT_EQ(turns[TurnForm::kWhole], kRounds * kBlock);
   EXPECT_EQ(turns[TurnForm::kLaunches], kRounds * kBlock);
   forms.ended(Turn::kCounts, 1);
@@ -203,7 +204,21 @@ TEST(TurnForms, AFormThatIsDropped_SaysWhy) {
   turns_until_decided(forms, always(100, 1, 101));
   EXPECT_EQ(forms.current(), TurnForm::kLeads);
   EXPECT_EQ(forms.report()[0].state, State::kKept);
-  EXPECT_EQ(forms.report()[0].tries, TurnForms::kRounds * TurnForms::kCounted);
+  EXPECT_EQ(forms.report()[0].tries, (TurnForms::kRounds + 1) * TurnForms::kCounted);
+}
+
+// A clock that rises, caches that warm up: turns get shorter by themselves.
+TEST(TurnForms, WhatGetsFasterByItself_IsNotTakenForAForm) {
+  const auto chosen = [](const std::function<double(int)>& turn_us) {
+    TurnForms forms;
+    int turn = 0;
+    turns_until_decided(forms, [&](TurnForm) { return turn_us(turn++); });
+    return forms.current();
+  };
+  for (const double rate : {0.001, 0.002, 0.005})
+    EXPECT_EQ(chosen([&](int turn) { return 100 * std::pow(1 - rate, turn); }), TurnForm::kLeads) << rate;
+  for (const double turns : {20.0, 40.0, 80.0})
+    EXPECT_EQ(chosen([&](int turn) { return 100 * (1 + 0.5 * std::exp(-turn / turns)); }), TurnForm::kLeads) << turns;
 }
 
 TEST(TurnForms, WithoutATrial_TheFirstIsChosen) {
