@@ -10,13 +10,17 @@ namespace {
 
 constexpr std::size_t kShortestOf = 4;  // of so many turns one may be short by chance
 
+struct Text {
+  std::string_view name, why;
+};
+constexpr Text kTexts[kTurnForms] = {  // by TurnForm
+    {"leads", "uploads that a turn begins with go at once, and a graph is the rest"},
+    {"whole", "uploads that a turn begins with are part of a graph, too"},
+    {"launches", "nothing is held back, and nothing is a graph"},
+};
+
 std::string_view why(TurnForm form) {
-  switch (form) {
-    case TurnForm::kLeads: return "uploads that a turn begins with go at once, and a graph is the rest";
-    case TurnForm::kWhole: return "uploads that a turn begins with are part of a graph, too";
-    case TurnForm::kLaunches: return "nothing is held back, and nothing is a graph";
-  }
-  return "?";
+  return kTexts[static_cast<std::size_t>(form)].why;
 }
 
 double stands_for(std::vector<double> turns_ns) {
@@ -28,12 +32,7 @@ double stands_for(std::vector<double> turns_ns) {
 }  // namespace
 
 std::string_view to_string(TurnForm form) {
-  switch (form) {
-    case TurnForm::kLeads: return "leads";
-    case TurnForm::kWhole: return "whole";
-    case TurnForm::kLaunches: return "launches";
-  }
-  return "?";
+  return kTexts[static_cast<std::size_t>(form)].name;
 }
 
 TurnForms::TurnForms(bool tries) : decided_(!tries) {

@@ -26,6 +26,19 @@ INSTANTIATE_TEST_SUITE_P(All, EachProgram, testing::Range(std::size_t{0}, all().
   return name;
 });
 
+// The program's launches as this graph, so many times.
+void expect_right(device::Device& device, const device::GraphSpec& spec, ProgramOnDevice& loaded, int rounds) {
+  const auto graph = device.instantiate(spec);
+  ASSERT_TRUE(graph.ok()) << graph.message();
+  for (int round = 0; round < rounds; ++round) {
+    ASSERT_TRUE(loaded.reset().ok());
+    ASSERT_TRUE((*graph)->launch(loaded.queue()).ok());
+    const Status status = loaded.queue().synchronize();
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(loaded.check().value(), "") << "round " << round;
+  }
+}
+
 TEST_P(EachProgram, IsRightAsAChain_AgainAndAgain) {
   const Program program = all()[GetParam()].make(Size::small());
   const auto device = runtime::open_device("cpu");
@@ -35,15 +48,7 @@ TEST_P(EachProgram, IsRightAsAChain_AgainAndAgain) {
   const auto lowered = loaded->lowered({});
   ASSERT_TRUE(lowered.ok()) << lowered.message();
   for (const std::string& reason : lowered->plain_reasons) EXPECT_EQ(reason, "");
-  const auto graph = (*device)->instantiate(lowered->spec);
-  ASSERT_TRUE(graph.ok()) << graph.message();
-  for (int round = 0; round < 3; ++round) {
-    ASSERT_TRUE(loaded->reset().ok());
-    ASSERT_TRUE((*graph)->launch(loaded->queue()).ok());
-    const Status status = loaded->queue().synchronize();
-    ASSERT_TRUE(status.ok()) << status.message();
-    EXPECT_EQ(loaded->check().value(), "") << "round " << round;
-  }
+  expect_right(**device, lowered->spec, *loaded, 3);
 }
 
 // The form that a hand would write for a wavefront (bench/blocks/forms/wavefront.h), which the six of section IV-D are.
@@ -113,15 +118,8 @@ TEST_P(EachProgram, IsRightMerged_AgainAndAgain) {
   specs.emplace_back("merged-kernels", std::move(of_kernels->spec));
   for (const auto& [way, spec] : specs) {
     SCOPED_TRACE(way);
-    const auto graph = (*device)->instantiate(spec);
-    ASSERT_TRUE(graph.ok()) << graph.message();
-    for (int round = 0; round < 2; ++round) {
-      ASSERT_TRUE(loaded->reset().ok());
-      ASSERT_TRUE((*graph)->launch(loaded->queue()).ok());
-      const Status status = loaded->queue().synchronize();
-      ASSERT_TRUE(status.ok()) << status.message();
-      EXPECT_EQ(loaded->check().value(), "") << "round " << round;
-    }
+    expect_right(**device, spec, *loaded, 2);
+    if (HasFatalFailure()) return;
   }
 }
 

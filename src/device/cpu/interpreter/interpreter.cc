@@ -143,12 +143,10 @@ Result<std::shared_ptr<const ModuleImage>> decode_module(std::shared_ptr<const p
   auto image = std::make_shared<ModuleImage>();
   image->module = std::move(module);
   for (const GlobalPlacement& global : globals) image->globals[global.name] = global;
-  for (const ptx::Item& item : image->module->items)
-    if (const auto* variable = std::get_if<ptx::Variable>(&item.node);
-        variable != nullptr && variable->space == ptx::Space::kConst)
+  for (const ptx::Item& item : image->module->items) {
+    if (const auto* variable = std::get_if<ptx::Variable>(&item.node); variable && variable->space == ptx::Space::kConst)
       if (const auto found = image->globals.find(variable->name); found != image->globals.end())
         image->constants.push_back(found->second);
-  for (const ptx::Item& item : image->module->items) {
     if (const auto* variable = std::get_if<ptx::Variable>(&item.node); variable && variable->space == ptx::Space::kLocal) {
       const std::uint32_t align = std::max<std::uint32_t>(variable->alignment_bytes(), 1);
       const std::uint32_t offset = (image->module_local_bytes + align - 1) / align * align;
