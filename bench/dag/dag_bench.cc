@@ -32,6 +32,7 @@ struct Selection {
   int runs = 0;
   bool pageable = false;  // the host's memory, in place of page-locked
   std::vector<Measure> measures{Measure::kCold, Measure::kResident};
+  std::vector<std::string> policies;
   bool alone = false;  // each form has the device to itself
   std::string matrix, once, kernels = DAG_BENCH_KERNELS;
 };
@@ -68,6 +69,9 @@ void add_options(CLI::App& app, Selection& selection) {
       ->delimiter(',')
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, Measure>{{"cold", Measure::kCold}, {"resident", Measure::kResident}}));
+  app.add_option("--policy", selection.policies,
+                 "A form more with this policy of the scheduler, as in graphs=always,turns=whole; may be given again")
+      ->take_all();
   app.add_option("--matrix", selection.matrix, "HITS on this graph, FILE.mtx");
   app.add_option("--once", selection.once, "For profilers: one resident iteration of this form alone, untimed");
   app.add_option("--kernels", selection.kernels, "The kernels, FILE.cu");
@@ -94,7 +98,7 @@ bench::Report run(const Selection& selection, const std::string& report_path, in
   const std::unique_ptr<Gpu> gpu = on_gpu ? std::make_unique<Gpu>(ptx) : nullptr;
   bench::Report report("dag", {device.name, device.driver}, argc, argv);
   Bench bench(gpu.get(), ptx, report, selection.runs, selection.pageable || gpu == nullptr, selection.alone,
-              selection.measures);
+              selection.measures, selection.policies);
   std::set<std::string> noted;
   for (const auto& [name, make] : kProblems) {
     bool wanted = selection.problems.empty();

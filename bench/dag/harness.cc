@@ -17,7 +17,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kFewestWarmUps = 3;
-constexpr double kWarmUpMs = 500;  // a form
+constexpr double kWarmUpMs = 500;          // a form
+const std::string kByPolicy = "pergola ";  // before the policy, the name of its form
 
 double ms_of(const std::function<void()>& body) {
   const auto start = Clock::now();
@@ -132,12 +133,14 @@ void Bench::run(Problem& problem, const nlohmann::json& params) {
   report_.add(problem.name, "reference", own, {reference_ms}, true);
   for (const Measure what : measures_) {
     std::vector<PergolaSession> sessions;  // of just this measure: a program does one or the other
-    const auto open = [&](const char* form, pergola::Session session) {
+    const auto open = [&](std::string form, pergola::Session session) {
       pergola::Module module = session.load_text(ptx_);
-      sessions.push_back({form, std::move(session), std::move(module)});
+      sessions.push_back({std::move(form), std::move(session), std::move(module)});
     };
     open("pergola", pergola::Session());
     if (gpu_ != nullptr) open("pergola-graphs", pergola::Session("cuda:0", "graphs=always"));
+    for (const std::string& policy : policies_)
+      open(kByPolicy + policy, pergola::Session(gpu_ != nullptr ? "cuda:0" : "cpu", policy));
     Ratio ratio{problem.name, "", what};
     const std::vector<MakeForm> makers = makers_of(problem, sessions);
     for (std::size_t first = 0; first < makers.size();) {
@@ -222,6 +225,8 @@ void Bench::measure(Problem& problem, std::span<const std::unique_ptr<Form>> for
       ratio.pergola = median;
     } else if (forms[i]->name == "pergola-graphs") {
       ratio.pergola_graphs = median;
+    } else if (forms[i]->name.starts_with(kByPolicy)) {
+      ratio.by_policy.emplace_back(forms[i]->name, median);
     } else if (ratio.best_hand == 0 || median < ratio.best_hand) {
       ratio.best_hand = median;
       ratio.best_name = forms[i]->name;
@@ -258,6 +263,36 @@ std::string Bench::summary() const {
     }
     for (double& mean : logs) mean = std::exp(mean / count);
     add("geometric mean", to_string(measure), "", logs);
+  }
+  return text + summary_by_policy();
+}
+
+std::string Bench::summary_by_policy() const {
+  if (policies_.empty()) return "";
+  std::string text = "\nThe same of other policies, over the best hand-written form:\n\n| problem | params |";
+  for (const std::string& policy : policies_) text += " `" + policy + "` |";
+  text += "\n|---|---|";
+  for (std::size_t n = 0; n < policies_.size(); ++n) text += "---|";
+  text += '\n';
+  std::map<Measure, std::pair<int, std::vector<double>>> logs;
+  const auto add = [&](const std::string& name, const std::string& what, const std::vector<double>& over) {
+    text += "| " + name + " | " + what + " |";
+    char number[32];
+    for (const double value : over) text += (std::snprintf(number, sizeof number, " %.3f |", value), number);
+    text += '\n';
+  };
+  for (const Ratio& r : ratios_) {
+    std::vector<double> over;
+    for (const auto& [form, median] : r.by_policy) over.push_back(r.best_hand / median);
+    add(r.problem, '`' + r.params + '`', over);
+    auto& [count, sums] = logs[r.measure];
+    sums.resize(over.size());
+    for (std::size_t n = 0; n < over.size(); ++n) sums[n] += std::log(over[n]);
+    ++count;
+  }
+  for (auto& [measure, sum] : logs) {
+    for (double& mean : sum.second) mean = std::exp(mean / sum.first);
+    add("geometric mean", to_string(measure), sum.second);
   }
   return text;
 }

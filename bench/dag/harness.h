@@ -156,16 +156,18 @@ bool all_close(std::span<const T> got, const std::vector<double>& expected, doub
 class Bench {
  public:
   // Without a GPU `gpu` is null, and Pergola the only form. All outlive the bench.
-  // `is_staged`: Sequential's. `alone`: each form has the device to itself, one after the other.
+  // `is_staged`: Sequential's. `alone`: each form has the device to itself, one after the other. `policies`: of the
+  // scheduler, a form more for each.
   Bench(const Gpu* gpu, const std::string& ptx, bench::Report& report, int runs, bool is_staged, bool alone,
-        std::vector<Measure> measures)
+        std::vector<Measure> measures, std::vector<std::string> policies)
       : gpu_(gpu),
         ptx_(ptx),
         report_(report),
         runs_(runs),
         is_staged_(is_staged),
         alone_(alone),
-        measures_(std::move(measures)) {}
+        measures_(std::move(measures)),
+        policies_(std::move(policies)) {}
 
   // All forms of the problem, in turns, Pergola in sessions of its own. `params` says size and block.
   void run(Problem& problem, const nlohmann::json& params);
@@ -181,6 +183,7 @@ class Bench {
     Measure measure = Measure::kResident;
     double best_hand = 0, serial = 0, pergola = 0, pergola_graphs = 0;  // medians, ms
     std::string best_name;
+    std::vector<std::pair<std::string, double>> by_policy;  // form and median, as `policies` has them
   };
   struct PergolaSession {
     std::string form;
@@ -200,7 +203,9 @@ class Bench {
   const int runs_;
   const bool is_staged_, alone_;
   const std::vector<Measure> measures_;
+  const std::vector<std::string> policies_;
   std::vector<Ratio> ratios_;
+  std::string summary_by_policy() const;
 };
 
 }  // namespace dag
