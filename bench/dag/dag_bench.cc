@@ -33,6 +33,7 @@ struct Selection {
   bool pageable = false;  // the host's memory, in place of page-locked
   std::vector<Measure> measures{Measure::kCold, Measure::kResident};
   std::vector<std::string> policies;
+  bool explain = false;
   bool alone = false;  // each form has the device to itself
   std::string matrix, once, kernels = DAG_BENCH_KERNELS;
 };
@@ -72,6 +73,8 @@ void add_options(CLI::App& app, Selection& selection) {
   app.add_option("--policy", selection.policies,
                  "A form more with this policy of the scheduler, as in graphs=always,turns=whole; may be given again")
       ->take_all();
+  app.add_flag("--explain", selection.explain,
+               "Print which of Pergola's launches became graphs, and why others did not");
   app.add_option("--matrix", selection.matrix, "HITS on this graph, FILE.mtx");
   app.add_option("--once", selection.once, "For profilers: one resident iteration of this form alone, untimed");
   app.add_option("--kernels", selection.kernels, "The kernels, FILE.cu");
@@ -98,7 +101,7 @@ bench::Report run(const Selection& selection, const std::string& report_path, in
   const std::unique_ptr<Gpu> gpu = on_gpu ? std::make_unique<Gpu>(ptx) : nullptr;
   bench::Report report("dag", {device.name, device.driver}, argc, argv);
   Bench bench(gpu.get(), ptx, report, selection.runs, selection.pageable || gpu == nullptr, selection.alone,
-              selection.measures, selection.policies);
+              selection.measures, selection.policies, selection.explain);
   std::set<std::string> noted;
   for (const auto& [name, make] : kProblems) {
     bool wanted = selection.problems.empty();

@@ -156,6 +156,10 @@ void Bench::run(Problem& problem, const nlohmann::json& params) {
         report_.add(problem.name, form->name, row, {form->instantiate_ms}, true);
       }
     }
+    for (const PergolaSession& each : sessions)
+      if (explain_)
+        std::printf("%s, %s, %s:\n%s\n", problem.name.c_str(), to_string(what), each.form.c_str(),
+                    each.session.graphs().c_str());
     if (gpu_ != nullptr) ratios_.push_back(ratio);
   }
 }
