@@ -34,7 +34,8 @@ struct Selection {
   std::vector<Measure> measures{Measure::kCold, Measure::kResident};
   std::vector<std::string> policies;
   bool explain = false;
-  bool alone = false;  // each form has the device to itself
+  bool after_others = false;  // cold runs, with the host's caches as these left them
+  bool alone = false;         // each form has the device to itself
   std::string matrix, once, kernels = DAG_BENCH_KERNELS;
 };
 
@@ -75,6 +76,8 @@ void add_options(CLI::App& app, Selection& selection) {
       ->take_all();
   app.add_flag("--explain", selection.explain,
                "Print which of Pergola's launches became graphs, and why others did not");
+  app.add_flag("--after-others", selection.after_others,
+               "Cold runs right after those of other forms, in place of one more of the same form that is not timed");
   app.add_option("--matrix", selection.matrix, "HITS on this graph, FILE.mtx");
   app.add_option("--once", selection.once, "For profilers: one resident iteration of this form alone, untimed");
   app.add_option("--kernels", selection.kernels, "The kernels, FILE.cu");
@@ -101,7 +104,7 @@ bench::Report run(const Selection& selection, const std::string& report_path, in
   const std::unique_ptr<Gpu> gpu = on_gpu ? std::make_unique<Gpu>(ptx) : nullptr;
   bench::Report report("dag", {device.name, device.driver}, argc, argv);
   Bench bench(gpu.get(), ptx, report, selection.runs, selection.pageable || gpu == nullptr, selection.alone,
-              selection.measures, selection.policies, selection.explain);
+              selection.measures, selection.policies, selection.explain, selection.after_others);
   std::set<std::string> noted;
   for (const auto& [name, make] : kProblems) {
     bool wanted = selection.problems.empty();
@@ -120,6 +123,7 @@ bench::Report run(const Selection& selection, const std::string& report_path, in
         nlohmann::json params{{"bytes", bytes}, {"block", block}};
         if (selection.pageable) params["host"] = "pageable";
         if (selection.alone) params["forms"] = "alone";
+        if (selection.after_others) params["runs"] = "after others'";
         if (!selection.once.empty()) {
           bench.run_once(*problem, selection.once);
           continue;

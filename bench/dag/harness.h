@@ -157,9 +157,10 @@ class Bench {
  public:
   // Without a GPU `gpu` is null, and Pergola the only form. All outlive the bench.
   // `is_staged`: Sequential's. `alone`: each form has the device to itself, one after the other. `policies`: of the
-  // scheduler, a form more for each. `explain`: prints which of Pergola's launches became graphs.
+  // scheduler, a form more for each. `explain`: prints which of Pergola's launches became graphs. `after_others`: cold
+  // runs come right after those of other forms, whose code and data the host's caches hold then.
   Bench(const Gpu* gpu, const std::string& ptx, bench::Report& report, int runs, bool is_staged, bool alone,
-        std::vector<Measure> measures, std::vector<std::string> policies, bool explain)
+        std::vector<Measure> measures, std::vector<std::string> policies, bool explain, bool after_others)
       : gpu_(gpu),
         ptx_(ptx),
         report_(report),
@@ -168,7 +169,8 @@ class Bench {
         alone_(alone),
         measures_(std::move(measures)),
         policies_(std::move(policies)),
-        explain_(explain) {}
+        explain_(explain),
+        after_others_(after_others) {}
 
   // All forms of the problem, in turns, Pergola in sessions of its own. `params` says size and block.
   void run(Problem& problem, const nlohmann::json& params);
@@ -205,7 +207,7 @@ class Bench {
   const bool is_staged_, alone_;
   const std::vector<Measure> measures_;
   const std::vector<std::string> policies_;
-  const bool explain_;
+  const bool explain_, after_others_;
   std::vector<Ratio> ratios_;
   std::string summary_by_policy() const;
 };

@@ -95,6 +95,7 @@ struct Computation {
   MarkPtr mark;                  // recorded right behind it
   bool mark_used = false;        // somebody waited for it
   bool leads = false;            // an upload that went when it came, before a graph with the rest of its turn
+  bool follows_lead = false;     // such a one that nothing but that graph waits for
   double expected_until_ns = 0;  // Stream::expected_ns with it
 };
 

@@ -26,7 +26,7 @@ enum class StreamReason : std::uint8_t {
   kSameAsParent,  // a parent's, by policy
   kSoonFree,      // a parent's, or the one used last: what stands between is expected to take less than an event costs
   kFreeByThen,    // a stream whose work all comes before the parents'
-  kCopies,        // that of the large copy from the host before it: they share one link
+  kCopies,        // that of the copy from the host before it: they share one link
   kBound,         // the stream used least recently, as there are max-streams
   kExhausted,     // the same, as the device gives no more
 };

@@ -20,8 +20,8 @@
 // A graph begins when all of its launches may, and so do its copies. Where the host waits for each turn nothing is in
 // the way but what has gone at once. Where it does not, an upload might run beside work that
 // only launches of its graph wait for. So where graphs had to wait for what a copy in them need not wait for (one that
-// comes after nothing in the graph), the region is given up, and copies count as no part of a turn for a while, longer
-// each time.
+// comes after nothing in the graph) twice in a row, the region is given up, and copies count as no part of a turn for a
+// while, longer each time. Turns that were found meanwhile have none in them, and are left when that is over.
 #include <algorithm>
 
 #include "src/scheduler/graph_lowering.h"
@@ -29,7 +29,7 @@
 namespace pergola::scheduler {
 namespace {
 
-constexpr std::uint32_t kMostDelays = 2;
+constexpr std::uint32_t kMostDelays = 2;  // in a row: where a region is entered, work of the turn may be under way
 constexpr std::uint64_t kCopiesRest = 4096;  // launches, twice as many each time
 constexpr std::uint32_t kMostCopyRests = 10;
 
@@ -59,10 +59,12 @@ bool GraphLowering::follow_with_copies(std::size_t period) {
   return true;
 }
 
-void GraphLowering::copies_were_delayed(const std::shared_ptr<Chunk>& chunk) {
+void GraphLowering::copies_went(const std::shared_ptr<Chunk>& chunk, bool delayed) {
+  chunk->delays = delayed ? chunk->delays + 1 : 0;
+  if (chunk->delays < kMostDelays) return;
+  chunk->delays = 0;
   if (region_ == nullptr || std::find(region_->chunks.begin(), region_->chunks.end(), chunk) == region_->chunks.end())
     return;
-  if (++region_->delays < kMostDelays) return;
   if (leaves_form("copies in it would wait for work that only launches wait for")) return;
   for (const std::shared_ptr<Chunk>& each : region_->chunks) {
     if (each->report == nullptr) continue;

@@ -128,6 +128,48 @@ TEST_F(GraphCopies, WhereTheyWouldWaitForOtherWork_CopiesStayByThemselves) {
   EXPECT_THAT(explain(scheduler->graphs()), ::testing::HasSubstr("its copies would wait for work"));
 }
 
+// What comes before a turn now and then, and its graph has to wait for, is no reason to give its copies up.
+TEST_F(GraphCopies, ATurnThatDelaysThemNowAndThen_StaysAGraph) {
+  open_always();
+  learn_cold();
+  const Counts before = counts();
+  constexpr std::size_t kOdd = 6;
+  for (std::size_t i = 0; i < kOdd; ++i) {
+    const Access accesses[] = {all("u", Mode::kWrite)};  // as does launch a; upload x need not wait for it
+    ASSERT_TRUE(scheduler
+                    ->submit({.kind = WorkKind::kFill, .site = scheduler->site("fill"), .accesses = accesses},
+                             [](device::Queue& queue) { return queue.fill(nullptr, 0, 100'000, 0, 1); })
+                    .ok());
+    cold_turn();
+    cold_turn();
+  }
+  EXPECT_EQ(graph_launches(), before.graphs + 2 * kOdd);
+  EXPECT_EQ(copies(), before.copies);
+}
+
+// While its copies count for nothing a turn recurs as its launches alone; afterwards it is looked for with them again.
+TEST_F(GraphCopies, GivenUpOnce_TheyAreInGraphsAgain_ThoughTheLaunchesRecurMeanwhile) {
+  open_always();
+  learn_cold();
+  const auto delayed_turn = [&] {  // twice in a row, and they are given up
+    const Access accesses[] = {all("u", Mode::kWrite)};
+    ASSERT_TRUE(scheduler
+                    ->submit({.kind = WorkKind::kFill, .site = scheduler->site("fill"), .accesses = accesses},
+                             [](device::Queue& queue) { return queue.fill(nullptr, 0, 100'000, 0, 1); })
+                    .ok());
+    cold_turn();
+  };
+  delayed_turn();
+  delayed_turn();
+  ASSERT_THAT(explain(scheduler->graphs()), ::testing::HasSubstr("its copies would wait for work"));
+  learn_turns([&] { cold_turn(); }, 100);
+  const std::size_t alone = copies();
+  cold_turn();
+  ASSERT_EQ(copies(), alone + 3) << "they rest";
+  learn_turns([&] { cold_turn(); }, 4096 / 3);
+  EXPECT_EQ(of_each([&] { cold_turn(); }).copies, 0u);
+}
+
 // As a piece of its own the upload would wait for the same graph of the turn before.
 TEST_F(GraphCopies, WhereTheyWaitForTheTurnBeforeAnyway_CopiesAreInTheGraph) {
   open_always();

@@ -59,6 +59,12 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
   }
   Launch& expected = region_->launches[phase_];
   const Match as_expected = match(expected, work);
+  if (as_expected == Match::kNone && work.copy != nullptr && region_->found_without_copies) {
+    decision.flush = take_held();
+    stop_following();
+    learn(work);
+    return decision;
+  }
   if (as_expected == Match::kNone && work.copy != nullptr) {  // as one that does not recur
     decision.flush = interrupt_for(work.accesses, true);
     return decision;
@@ -115,6 +121,7 @@ void GraphLowering::follow(bool may_hold, std::span<const std::uint64_t> arrivin
     const std::shared_ptr<Chunk> chunk = region_->chunk_of(phase_);
     const bool ends = phase_ + 1 == chunk->end;
     decision.leads = chunk->leads;
+    decision.follows_lead = chunk->leads && region_->leads_to_graph;
     if (chunk->begin == phase_ && may_hold && may_hold_chunk(*chunk)) {
       const std::size_t waits_longer = first_that_waits_longer(*chunk, arriving);
       if (waits_longer == chunk->end)
@@ -124,6 +131,7 @@ void GraphLowering::follow(bool may_hold, std::span<const std::uint64_t> arrivin
       else if (region_->trial == nullptr)
         leaves_form("its launches would wait for different uploads");
     }
+    if (chunk->begin == phase_ && chunk->is_first) region_->leads_to_graph = held_chunk_ != nullptr;
     if (ends && wants_event(chunk)) decision.ended = chunk;
     if (!ends && held_chunk_ == nullptr) decision.marks = wants_mark(*chunk);
   } else if (!may_hold) {
@@ -371,6 +379,7 @@ void GraphLowering::begin_following(std::size_t period, bool look_on, bool with_
     for (std::size_t start = 0; start < once; ++start) {
       if (!same_from(**known, start)) continue;
       region_ = *known;
+      region_->found_without_copies = !takes_copies();
       phase_ = start;
       known_.erase(known);
       known_.push_back(region_);
@@ -385,6 +394,7 @@ void GraphLowering::begin_following(std::size_t period, bool look_on, bool with_
   region_->turn = once;
   region_->most_launches = kMostLaunches;
   region_->grows = always_;
+  region_->found_without_copies = !takes_copies();
   ++counters_.regions;
   tell_of_region(*region_);
   known_.push_back(region_);

@@ -23,8 +23,8 @@
 // Copies between an array and its page-locked host side recur as launches do (graph_copies.cc).
 //
 // A graph begins when all of its launches may: where one waits for a copy from the host that the chunk's first does not
-// wait for, a new chunk begins. Large uploads with which a turn begins go when they come, or are part of its graph, or it
-// has none, whichever takes the least (graph_turns.cc).
+// wait for, a new chunk begins. Large uploads with which a turn begins go when they come, or are part of its graph, or
+// it has none, whichever takes the least (graph_turns.cc).
 //
 // The device's work is known by an event at each chunk's end: what is queued is the time of the chunks that have not
 // ended, without the first of them, which may be about to. A chunk's time is the shortest seen between its end and that
@@ -104,6 +104,7 @@ class GraphLowering {
     std::span<const Launch> flush;  // launched one by one
     bool held = false;              // the launch needs nothing itself
     bool leads = false;             // an upload that goes when it comes, before a graph
+    bool follows_lead = false;      // and which that graph alone waits for, if it comes as in the last turn
     std::shared_ptr<Chunk> run;     // launched as a graph, which stands for this launch too
     std::shared_ptr<Chunk> ended;   // an event behind the launch or graph is for ended()
     bool marks = false;             // an event behind the launch tells how far the device is
@@ -138,8 +139,9 @@ class GraphLowering {
   void ended(const std::shared_ptr<Chunk>& chunk, MarkPtr mark);
   // Whether offer() is to be asked about copies, too (graph_copies.cc).
   bool takes_copies() const { return offered_ >= copies_rest_until_; }
-  // The chunk's graph had to wait for work that a copy in it, by itself, would not have waited for.
-  void copies_were_delayed(const std::shared_ptr<Chunk>& chunk);
+  // The chunk's graph, with copies in it that come after nothing of it, has gone. `delayed`: it had to wait for work
+  // that one of these, by itself, would not have waited for.
+  void copies_went(const std::shared_ptr<Chunk>& chunk, bool delayed);
   bool holds_any() const { return held_ != 0; }
   const GraphCounters& counters() const { return counters_; }
   // What became a graph and why, or why not; of the latest regions.

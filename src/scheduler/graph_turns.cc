@@ -82,7 +82,6 @@ TurnForms::Turn GraphLowering::how_it_was() const {
 // Its graphs are made at once, while the turn is launched one by one: others of the region were worth it.
 void GraphLowering::take_form(TurnForm form) {
   region_->take(form);
-  region_->delays = 0;
   refuse_chunks();
   tell_of_chunks();
   const bool any = std::any_of(region_->chunks.begin(), region_->chunks.end(),

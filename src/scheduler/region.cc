@@ -232,6 +232,7 @@ std::shared_ptr<Region> Region::with(std::vector<Launch> others, std::vector<Kep
   region->grows = grows;
   region->most_grown = most_grown;
   region->form = form;
+  region->found_without_copies = found_without_copies;
   region->story = story;
   return region;
 }

@@ -119,6 +119,7 @@ struct Chunk {
   GraphWays ways;  // where ready
   bool has_copies = false;
   std::vector<std::vector<Access>> free_copies;  // what those use that come after nothing of the chunk
+  std::uint32_t delays = 0;  // its latest launches, in a row, that delayed one of these
   std::vector<Access> accesses;                  // of all its launches together
   Mode universal = Mode::kNone;
   std::unique_ptr<ParameterBlock> block;  // null where nothing changes
@@ -151,11 +152,12 @@ struct Region {
   std::size_t most_launches =
       0;  // in a chunk; where `grows`, in the first one after a cut, and in the next twice as many
   bool grows = false;
-  std::uint32_t delays = 0;      // times that a graph with copies had to wait for other work
+  bool found_without_copies = false;  // while copies counted as no part of a turn
   std::size_t most_grown = 256;  // where it grows
   std::vector<std::shared_ptr<Chunk>> chunks;
   TurnForm form = TurnForm::kLeads;  // what the chunks are cut for
   bool has_leads = false;            // where its forms differ
+  bool leads_to_graph = false;       // what came behind the uploads of the latest turn was held, to be a graph
   std::uint32_t trials = 0;          // that were begun as the chosen form did not fit any more
   std::unique_ptr<TurnForms> trial;  // while forms are tried
   std::array<std::vector<std::shared_ptr<Chunk>>, kTurnForms> aside;  // meanwhile: the chunks of the others

@@ -144,13 +144,15 @@ Status Scheduler::carry_out(AdaptiveLock& lock, const Work& work, Enqueue enqueu
 
   Computation& who = *pool_.take();
   who.leads = lowered.leads;
+  who.follows_lead = lowered.follows_lead;
   Status status = place(work, enqueue, who);
   if (status.ok() && work.host_waits && who.mark == nullptr) {
     status = record_on(*who.stream, MarkFor::kHost).status();
     who.mark_used = true;
   }
   if (lowered.ended != nullptr && who.stream != nullptr) mark_end_of(lowered.ended, *who.stream);
-  // Where the caller gets an event that one tells as much. It is for the device's progress, not for what depends on this.
+  // Where the caller gets an event that one tells as much. It is for the device's progress, not for what depends on
+  // this.
   const bool gets_event = event != nullptr || policy_.execution == Execution::kSync;
   if (lowered.marks && !gets_event && who.stream != nullptr && who.mark == nullptr)
     who.mark_used = record_on(*who.stream).ok();
@@ -200,7 +202,7 @@ Dependencies Scheduler::parents_of(const Work& work, Computation& who) {
 }
 
 Status Scheduler::start(const Work& work, Computation& who, const Dependencies& parents, Enqueue enqueue) {
-  PERGOLA_ASSIGN(const StreamChoice choice, stream_for(work, parents));
+  PERGOLA_ASSIGN(const StreamChoice choice, stream_for(work, who, parents));
   const bool times = policy_.fork_cost_us != 0 || tasks_ != nullptr;
   KernelDurations* const durations = times ? durations_.of(work) : nullptr;
   Stream* const stream = choice.stream;
@@ -221,6 +223,7 @@ Status Scheduler::start(const Work& work, Computation& who, const Dependencies& 
   const double expected_ns = waits_for_others ? kUnknownDurationNs : Durations::expected_ns(durations);
   append(*stream, who, expected_ns, work.kind == WorkKind::kKernel ? at_least(expected_ns) : least_of_copy_ns(work));
   if (is_large_copy_from_host(work)) last_large_copy_ = {stream, who.position};
+  if (who.leads) last_lead_ = {stream, who.position};
   note_arrivals(work, who);
   if (work.universal != Mode::kNone) become_universal(work.universal, who);
   write_log(work, who, choice.reason, parents, waits);
@@ -298,17 +301,23 @@ void Scheduler::write_log(const Work& work, const Computation& who, StreamReason
 
 // ── Streams (paper 003, IV-C) ───────────────────────────────────────────────────────────────────────────────────────
 
-// Copies on different streams would share the link, and all of them be late.
-Stream* Scheduler::stream_of_copies(const Work& work) const {
-  Stream* const stream = last_large_copy_.stream;
-  if (stream == nullptr || !is_large_copy_from_host(work)) return nullptr;
-  const bool is_last = stream->tail_position == last_large_copy_.position;
-  return is_last && !stream->idle() && !stream->reserved ? stream : nullptr;
+// Copies on different streams would share the link, and all of them be late. Those that one graph waits for, and
+// nothing else, need no streams of their own, which would have to be asked whether they are free, and waited for by
+// events.
+Stream* Scheduler::stream_of_copies(const Work& work, const Computation& who) const {
+  const auto behind = [](const Arrival& last) {
+    const bool is_last = last.stream != nullptr && last.stream->tail_position == last.position;
+    return is_last && !last.stream->reserved ? last.stream : nullptr;
+  };
+  if (who.follows_lead) return behind(last_lead_);
+  Stream* const stream = is_large_copy_from_host(work) ? behind(last_large_copy_) : nullptr;
+  return stream != nullptr && !stream->idle() ? stream : nullptr;
 }
 
-Result<Scheduler::StreamChoice> Scheduler::stream_for(const Work& work, const Dependencies& parents) {
+Result<Scheduler::StreamChoice> Scheduler::stream_for(const Work& work, const Computation& who,
+                                                      const Dependencies& parents) {
   if (parents.empty() && policy_.retrieve_new_stream == RetrieveNewStream::kReuse)
-    if (Stream* stream = stream_of_copies(work)) return StreamChoice{stream, StreamReason::kCopies};
+    if (Stream* stream = stream_of_copies(work, who)) return StreamChoice{stream, StreamReason::kCopies};
   if (Stream* stream = parent_stream(parents)) {
     const bool by_policy = policy_.retrieve_parent_stream == RetrieveParentStream::kSameAsParent;
     return StreamChoice{stream, by_policy ? StreamReason::kSameAsParent : StreamReason::kFirstChild};
@@ -396,6 +405,7 @@ Result<Stream*> Scheduler::create_stream() {
 bool Scheduler::ask_idle(Stream& stream) {
   const std::optional<Status> outcome = stream.queue->poll();
   if (!outcome) return false;
+  if (outcome->ok()) stream.well_position = stream.tail_position;
   poll(stream);  // first: older failures have older marks
   stream.ended_position = stream.tail_position;
   note_failure(*outcome);
@@ -499,8 +509,12 @@ Result<MarkPtr> Scheduler::record_on(Stream& stream, MarkFor wanted) {
 }
 
 void Scheduler::learn_end(const Mark& mark, const Status& outcome) {
-  for (std::size_t i = 0; i < mark.clock.size() && i < streams_.size(); ++i)
-    streams_[i]->ended_position = std::max(streams_[i]->ended_position, mark.clock[i]);
+  for (std::size_t i = 0; i < mark.clock.size() && i < streams_.size(); ++i) {
+    Stream& stream = *streams_[i];
+    stream.ended_position = std::max(stream.ended_position, mark.clock[i]);
+    // What comes after a failure is skipped, and says so: nothing before what ended well has failed.
+    if (outcome.ok()) stream.well_position = std::max(stream.well_position, mark.clock[i]);
+  }
   note_failure(outcome);
 }
 
@@ -538,11 +552,11 @@ Status Scheduler::name_suspects(const Status& lost) const {
 }
 
 void Scheduler::poll(Stream& stream) {
-  while (!stream.marks.empty()) {
+  for (stream.drop_known_marks(); !stream.marks.empty(); stream.drop_known_marks()) {
     const std::optional<Status> outcome = stream.marks.front()->event->poll();
     if (!outcome) return;
     learn_end(*stream.marks.front(), *outcome);
-    stream.marks.pop_front();
+    if (!outcome->ok()) stream.marks.pop_front();
   }
 }
 
@@ -617,7 +631,11 @@ Status Scheduler::wait_unlocked(AdaptiveLock& lock, std::span<const MarkPtr> mar
       continue;
     }
     learn_end(*marks[i], outcomes[i]);
-    poll(*marks[i]->stream);
+    // No question beyond that: it would be asked of the driver while the host's work waits.
+    if (outcomes[i].ok())
+      marks[i]->stream->drop_known_marks();
+    else
+      poll(*marks[i]->stream);
     if (first.ok() || (first.code() == Code::kSkipped && !outcomes[i].ok())) first = outcomes[i];
   }
   if (!durations_.is_empty()) durations_.settle();

@@ -198,8 +198,8 @@ class Scheduler {
   }
 
   Scheduler(device::DevicePtr device, const Policy& policy, std::shared_ptr<GraphLowerer> lowerer);
-  Status carry_out(AdaptiveLock& lock, const Work& work, Enqueue enqueue,
-                   const GraphLowering::Decision& lowered, device::EventPtr* event, Ticket* ticket);
+  Status carry_out(AdaptiveLock& lock, const Work& work, Enqueue enqueue, const GraphLowering::Decision& lowered,
+                   device::EventPtr* event, Ticket* ticket);
   // Gives the work its place and queues it; the caller lets `who` go.
   Status place(const Work& work, Enqueue enqueue, Computation& who);
   bool all_ended() const;
@@ -233,8 +233,8 @@ class Scheduler {
   };
   // The parents that a stream was made to wait for, by Computation::id, and whether by a late event.
   using Waits = boost::container::small_vector<std::pair<std::uint64_t, bool>, 8>;
-  Result<StreamChoice> stream_for(const Work& work, const Dependencies& parents);
-  Stream* stream_of_copies(const Work& work) const;
+  Result<StreamChoice> stream_for(const Work& work, const Computation& who, const Dependencies& parents);
+  Stream* stream_of_copies(const Work& work, const Computation& who) const;
   Stream* stream_soon_free(const Dependencies& parents) const;
   Result<Stream*> stream_free_by_then(const Dependencies& parents);
   Stream* parent_stream(const Dependencies& parents) const;
@@ -290,15 +290,13 @@ class Scheduler {
   bool blocked_by_host(std::span<const Access> accesses, Mode universal) const;
   HostAccess register_host_access(const Access& access);
   void end_host_access(std::uint64_t id);
-  Status wait_for_parents(AdaptiveLock& lock, const Access& access, Dependencies& parents,
-                          Deadline deadline);
+  Status wait_for_parents(AdaptiveLock& lock, const Access& access, Dependencies& parents, Deadline deadline);
   struct CallUnderWay;  // scheduler_call.cc
   Status begin_call(AdaptiveLock& lock, const Work& work, bool synchronous, CallUnderWay& call);
   Status end_call(AdaptiveLock& lock, const Work& work, CallUnderWay& call);
   Status refuse_inside_call() const { return calls_under_way_ == 0 ? Status() : refuse_on_this_thread(); }
   Status refuse_on_this_thread() const;
-  Status wait_unlocked(AdaptiveLock& lock, std::span<const MarkPtr> marks,
-                       Deadline deadline = std::nullopt);
+  Status wait_unlocked(AdaptiveLock& lock, std::span<const MarkPtr> marks, Deadline deadline = std::nullopt);
   Status enqueue_recorded(const Work& work, Stream& stream, Enqueue enqueue, const KernelDurations* durations);
   HostSlice open_host(HostKind kind, const Access& access);  // recorder_ is there
   std::optional<HostSlice> open_host_wait(const Access& access, const Dependencies& parents);
@@ -339,7 +337,7 @@ class Scheduler {
   // The blocks of graphs whose scalars change: a byte each, which a launch of the graph writes (graph_lowering.h).
   Resource blocks_{kParameterBlocks, std::uint64_t{1} << 62};
   std::chrono::nanoseconds queue_trusted_ = std::chrono::milliseconds(5);  // expected_queue()
-  std::unique_ptr<GraphLowering> lowering_;                        // null where the policy has no graphs
+  std::unique_ptr<GraphLowering> lowering_;                                // null where the policy has no graphs
   std::deque<std::pair<std::uint64_t, WorkDetail>> held_details_;  // while something is recorded, by number of the held
   std::uint64_t launches_apart_ = 0;                               // that cannot be part of a graph
   std::unique_ptr<TaskLaunches> tasks_;                            // null where the policy has no tasks
@@ -352,7 +350,7 @@ class Scheduler {
     Stream* stream = nullptr;
     std::uint64_t position = 0;
   };
-  Arrival last_large_copy_;  // from the host
+  Arrival last_large_copy_, last_lead_;  // from the host
   std::vector<Arrival> arrivals_;
   std::vector<std::uint64_t> arriving_;  // resources, an arrival each
   std::unique_ptr<Recorder> recorder_;   // null where nothing is recorded

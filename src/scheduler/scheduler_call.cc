@@ -80,8 +80,7 @@ Status Scheduler::call(const Work& work, bool synchronous, Function function) {
   return status.ok() ? placed : status;
 }
 
-Status Scheduler::begin_call(AdaptiveLock& lock, const Work& work, bool synchronous,
-                             CallUnderWay& call) {
+Status Scheduler::begin_call(AdaptiveLock& lock, const Work& work, bool synchronous, CallUnderWay& call) {
   bool any_write = false;
   for (const Access& access : work.accesses) any_write = any_write || writes(access.mode);
   PERGOLA_ASSIGN(void* const any_handle, streams_.front()->queue->native_handle());
@@ -97,7 +96,7 @@ Status Scheduler::begin_call(AdaptiveLock& lock, const Work& work, bool synchron
   }
   if (synchronous) PERGOLA_TRY(tell_failure());
 
-  const Result<StreamChoice> choice = stream_for(work, call.parents);
+  const Result<StreamChoice> choice = stream_for(work, Computation(), call.parents);
   Status status = choice.status();
   if (status.ok()) status = keep_parent_reachable(*choice->stream);
   if (status.ok()) status = wait_across(*choice->stream, call.parents, call.waits);

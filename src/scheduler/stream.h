@@ -1,10 +1,12 @@
 // A stream: an in-order queue of the device, and what the host knows of its progress.
 //
-//   position   1 ········ ended ········ tail        computations queued so far; those up to `ended` are known to have
-//   ended clock      for each stream, the position up to which everything that is queued here from now on comes after
+//   position   1 ·· well ···· ended ········ tail    computations queued so far; those up to `ended` are known to have
+//                                                    ended, those up to `well` without a failure
+//   clock            for each stream, the position up to which everything that is queued here from now on comes after
 //   it
 //
-// `ended` and `clock` are vector clocks: they make a wait that is implied by others superfluous.
+// `ended`, `well` and `clock` are vector clocks: they make a wait, or a question, that is implied by others
+// superfluous.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +23,7 @@ struct Stream {
   std::unique_ptr<device::Queue> queue;
   std::uint32_t index = 0;
   std::uint64_t tail_position = 0;
-  std::uint64_t ended_position = 0;
+  std::uint64_t ended_position = 0, well_position = 0;
   Computation* tail = nullptr;  // the last one queued; null before the first
   std::deque<MarkPtr> marks;    // recorded and not known to have ended, in order
   Clock clock;
@@ -57,6 +59,10 @@ struct Stream {
     return std::max({0.0, behind_mark, since > trusted ? 0 : at_least_ns - since.count()});
   }
   bool knows_end_of(std::uint64_t position) const { return position <= ended_position; }
+  // Marks of which nothing is left to be asked.
+  void drop_known_marks() {
+    while (!marks.empty() && marks.front()->position <= well_position) marks.pop_front();
+  }
 };
 
 inline bool has_ended(const Computation& computation) {
