@@ -43,9 +43,10 @@ Producers::Producers(std::uint32_t rings, bool fences)
   std::iota(unowned_.rbegin(), unowned_.rend(), 0u);
 }
 
-constinit thread_local std::uint64_t Producers::last_id = 0;
-constinit thread_local Producer* Producers::last = nullptr;
-constinit thread_local bool Producers::is_over = false;
+// The model once more: compiled together with uses of them, a definition's word counts.
+[[gnu::tls_model("initial-exec")]] constinit thread_local std::uint64_t Producers::last_id = 0;
+[[gnu::tls_model("initial-exec")]] constinit thread_local Producer* Producers::last = nullptr;
+[[gnu::tls_model("initial-exec")]] constinit thread_local bool Producers::is_over = false;
 
 Producer& Producers::mine() {
   if (last_id == id_) [[likely]]
