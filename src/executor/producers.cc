@@ -81,12 +81,13 @@ void Producers::freeze(const Producer* but) {
     if (one.get() != but) one->frozen.store(true, std::memory_order_relaxed);
   process_fence();
   for (const auto& one : all_)
-    while (one.get() != but && one->busy.load(std::memory_order_acquire)) std::this_thread::yield();
+    while (one.get() != but && (one->uses.load(std::memory_order_acquire) & 1) != 0) std::this_thread::yield();
 }
 
 void Producers::thaw() {
   for (const auto& one : all_) {
     if (one->at >= one->owned.size()) one->at = 0;
+    if (one->owned.empty()) one->left = 0;
     one->frozen.store(false, std::memory_order_release);
   }
 }
@@ -137,10 +138,10 @@ bool Producers::balance() {
   const std::lock_guard lock(mutex_);
   bool any = false, moves = !unowned_.empty();
   for (const auto& one : all_) {
-    const std::uint64_t spawned = one->spawned.load(std::memory_order_relaxed);
-    const bool spawns = spawned != one->seen;
+    const std::uint64_t uses = one->uses.load(std::memory_order_relaxed) & ~std::uint64_t{1};
+    const bool spawns = uses != one->seen;
     one->quiet_looks = spawns ? 0 : one->quiet_looks + 1;
-    one->seen = spawned;
+    one->seen = uses;
     any |= spawns;
     moves |= one->quiet_looks > kQuietLooks && !one->owned.empty();
   }
