@@ -38,8 +38,10 @@ Result<session::TaskId> spawn_packed(session::TaskKind& kind, const void* parame
   return kind.spawn_packed({static_cast<const std::byte*>(parameters), size_bytes});
 }
 
-// Where there is something to say about the handle or the pointer, and for threads that have no note.
-pergola_code spawn_packed_slowly(pergola_task_kind handle, const void* parameters, size_t size_bytes, uint64_t* id) {
+// The rest of pergola_task_spawn_packed(), apart and without exceptions so that what it begins with has no frame for
+// them. First: where there is something to say about the handle or the pointer, and for threads that have no note.
+[[gnu::noinline]] pergola_code spawn_packed_slowly(pergola_task_kind handle, const void* parameters, size_t size_bytes,
+                                                   uint64_t* id) noexcept {
   return guarded([&]() -> Status {
     PERGOLA_ASSIGN(auto kind, object_of<session::TaskKind>(handle, "task kind"));
     if (size_bytes != 0) PERGOLA_TRY(check_pointer(parameters, "parameters"));
@@ -47,6 +49,20 @@ pergola_code spawn_packed_slowly(pergola_task_kind handle, const void* parameter
     if (id != nullptr) *id = spawned;
     return {};
   });
+}
+
+// Second: where the task does not go at once. guarded(), unrolled: of a forked child's threads none has a note.
+[[gnu::noinline]] pergola_code spawn_packed_in_time(session::TaskKind& kind, const void* parameters, size_t size_bytes,
+                                                    uint64_t* id) noexcept {
+  try {
+    const Result<session::TaskId> spawned = spawn_packed(kind, parameters, size_bytes);
+    if (!spawned.ok()) [[unlikely]]
+      return fail(spawned.code(), spawned.message());
+    if (id != nullptr) *id = *spawned;
+    return PERGOLA_OK;
+  } catch (...) {
+    return guarded([]() -> Status { throw; });
+  }
 }
 
 // A handle that the hot path finds too.
@@ -127,7 +143,6 @@ pergola_code pergola_task_spawn(pergola_task_kind handle, const pergola_argument
   });
 }
 
-// guarded(), unrolled: of a forked child's threads none has a note.
 pergola_code pergola_task_spawn_packed(pergola_task_kind handle, const void* parameters, size_t size_bytes,
                                        uint64_t* id) {
   const HotHandles::Use use(handle, HandleKind::kTaskKind);
@@ -135,19 +150,10 @@ pergola_code pergola_task_spawn_packed(pergola_task_kind handle, const void* par
     return spawn_packed_slowly(handle, parameters, size_bytes, id);
   session::TaskKind& kind = *static_cast<session::TaskKind*>(use.object());
   const session::TaskId at_once = kind.try_spawn_packed({static_cast<const std::byte*>(parameters), size_bytes});
-  if (at_once != 0) [[likely]] {
-    if (id != nullptr) *id = at_once;
-    return PERGOLA_OK;
-  }
-  try {
-    const Result<session::TaskId> spawned = spawn_packed(kind, parameters, size_bytes);
-    if (!spawned.ok()) [[unlikely]]
-      return fail(spawned.code(), spawned.message());
-    if (id != nullptr) *id = *spawned;
-    return PERGOLA_OK;
-  } catch (...) {
-    return guarded([]() -> Status { throw; });
-  }
+  if (at_once == 0) [[unlikely]]
+    return spawn_packed_in_time(kind, parameters, size_bytes, id);
+  if (id != nullptr) *id = at_once;
+  return PERGOLA_OK;
 }
 
 pergola_code pergola_task_wait(pergola_task_pool handle, uint64_t id, int64_t timeout_ns) {

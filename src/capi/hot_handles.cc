@@ -23,7 +23,8 @@ long membarrier(int command) {
 
 constinit std::array<std::atomic<HotHandles::Entry*>, HotHandles::kChunks> HotHandles::chunks{};
 constinit std::atomic<std::size_t> HotHandles::condemned{0};
-constinit thread_local HotHandles::Note* HotHandles::own_note = nullptr;
+// The model once more: compiled together with uses of it, a definition's word counts.
+[[gnu::tls_model("initial-exec")]] constinit thread_local HotHandles::Note* HotHandles::own_note = nullptr;
 
 struct HotHandles::Shared {
   struct Condemned {

@@ -184,9 +184,17 @@ class Executor {
   Status fit_large_parameters(std::uint32_t bytes);
   Status make_inboxes();  // with lifecycle_
 
-  // Both entered, into the ring that the thread is at, which has room.
+  // All entered. A thread puts tasks into the ring that it is at, by number, where that has room.
+  static std::uint32_t number_of_ring(const Producer& producer) { return producer.owned[producer.at]; }
   bool has_ring(const Producer& producer, const Kind& kind);
-  TaskId put(Producer& producer, const Kind& kind, std::uint32_t piece, const std::uint64_t* words, std::size_t count);
+  bool go_on(Producer& producer, const Kind& kind, std::size_t most);
+  TaskId try_next_rings(Producer& producer, const Kind& kind, std::span<const std::byte> parameters) noexcept;
+  template <std::size_t kMostWords>
+  TaskId put(Producer& producer, std::uint32_t ring, const Kind& kind, std::uint32_t piece,
+             std::span<const std::byte> parameters);
+  template <std::size_t kMostWords>
+  TaskId put_and_leave(Producer& producer, std::uint32_t ring, const Kind& kind,
+                       std::span<const std::byte> parameters) noexcept;
   bool see_that_it_runs() const;
   Result<TaskId> push(Producer& producer, const Kind& kind, std::uint32_t piece, std::span<const std::byte> parameters);
   Status find_room(Producer& producer, const Kind& kind);
@@ -196,14 +204,15 @@ class Executor {
   Result<bool> is_done(TaskId id);
   Status wait_until(Deadline deadline, FunctionRef<Result<bool>()> is_over);
 
-  Status start();  // unless it runs
+  Status start();                                            // unless it runs
   void await_stay(std::unique_lock<std::mutex>& lifecycle);  // before the kernel is told to leave
   Status park_locked();
   Status park_unless_it_stays();  // the keeper's, which must not wait for the end of a stay: it looks for faults
-  std::string lost_tasks();  // with lifecycle_, when the kernel has failed
-  Status failure();  // of the resident kernel; asks its event
+  std::string lost_tasks();       // with lifecycle_, when the kernel has failed
+  Status failure();               // of the resident kernel; asks its event
   void tell_to_park();
   void wake_keeper();
+  TaskId wake_keeper_for(TaskId id) noexcept;
   void keep();  // the keeper's thread
   bool stays_too_long() const;
   void leave_for_a_moment();  // the keeper's
@@ -236,7 +245,7 @@ class Executor {
   std::shared_mutex quiet_;
   std::atomic<bool> running_{false}, failed_{false};
   std::atomic<bool> stays_{false};  // written with lifecycle_; relaxed where the keeper only saves itself a wait
-  ForkedCondition stay_over_;  // with lifecycle_
+  ForkedCondition stay_over_;       // with lifecycle_
   // Guarded by lifecycle_:
   std::uint32_t blocks_per_sm_ = 2, blocks_ = 0;  // the shape; there are rings for the most blocks that there may be
   Program program_;

@@ -157,7 +157,7 @@ Status FenceTable::update() {
   const std::lock_guard lock(mutex_);
   std::uint64_t seen = seen_.load(std::memory_order_relaxed);
   bool all = false;
-  const std::vector<device::KnownMemory::Change> changes = device::KnownMemory::instance().changes_since(seen, all);
+  const std::vector<device::KnownMemory::Change> changes = known_memory_.changes_since(seen, all);
   std::vector<FenceEntries::Span> changed;
   if (all) {
     entries_.clear();

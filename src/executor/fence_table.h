@@ -78,9 +78,7 @@ class FenceTable {
   device::DeviceAddress address() const { return memory_->address(); }
   std::uint64_t size_bytes() const { return memory_->size_bytes(); }
   // Whether update() has anything to do; one load.
-  bool is_behind() const {
-    return device::KnownMemory::instance().generation() != seen_.load(std::memory_order_acquire);
-  }
+  bool is_behind() const { return known_memory_.generation() != seen_.load(std::memory_order_acquire); }
   Status update();
   // Memory that is no buffer: variables of modules, and what others have given addresses of.
   Status allow(std::uint64_t begin, std::uint64_t size_bytes);
@@ -95,6 +93,7 @@ class FenceTable {
   Status upload(const std::vector<FenceEntries::Span>& changed,
                 const std::vector<FenceEntries::Span>& runs);  // with mutex_
 
+  const device::KnownMemory& known_memory_ = device::KnownMemory::instance();
   device::Queue& queue_;
   const std::uint32_t granule_shift_;
   device::BufferPtr memory_;

@@ -6,6 +6,8 @@
 // Ordering: a record needs none between its words (their phases), and all its words are release stores, so that what
 // the host wrote before is seen by a device that acquires after it has read them. An answer's words are read by
 // acquire: what the task wrote is seen.
+//
+// A line of its own: who asks for one ring's does not take its neighbour's from that one's owner.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +17,11 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <span>
 
 #include "src/abi/task_ring.h"
+#include "src/executor/record_words.h"
 
 namespace pergola::executor {
 
@@ -31,14 +35,16 @@ class alignas(64) HostRing {
 
   // Called with what the block has told of tasks that failed and nobody has taken (task_faults.h), before a place is
   // given out again; calls note_faults().
-  void on_faults(std::function<void()> take) { take_faults_ = std::move(take); }
+  void on_faults(std::function<void()> take) {
+    take_faults_ = std::make_unique<const std::function<void()>>(std::move(take));
+  }
   std::uint32_t faults_told() const { return load(answer_->faults); }
   std::uint32_t faults_seen() const { return faults_seen_.load(std::memory_order_acquire); }
   void note_faults(std::uint32_t seen) { faults_seen_.store(seen, std::memory_order_release); }
   // Behind a look at what is done: acquired there, so the faults of what is done are seen.
   void take_faults() {
-    if (faults_told() != faults_seen()) [[unlikely]]
-      take_faults_();
+    if (faults_told() != faults_seen() && take_faults_ != nullptr) [[unlikely]]
+      (*take_faults_)();
   }
 
   // Positions given out so far.
@@ -46,27 +52,32 @@ class alignas(64) HostRing {
 
   // Whether the next record's place is free, and fewer than `depth` records are open. The owner's.
   bool has_room(std::uint32_t depth) {
-    const std::uint64_t head = head_.load(std::memory_order_relaxed);
-    if (head - known_.load(std::memory_order_acquire) < depth) return true;
-    const std::uint64_t at = frontier();
+    if (is_known_to_have_room(depth)) return true;
+    const std::uint64_t head = head_.load(std::memory_order_relaxed), at = frontier();
     return head - at < depth || (head - at < abi::kRingRecords && count_open(at, head) < depth);
+  }
+  // The same from what is known already; false where the answer is to be asked.
+  bool is_known_to_have_room(std::uint32_t depth) const {
+    return head_.load(std::memory_order_relaxed) - known_.load(std::memory_order_acquire) < depth;
+  }
+
+  // The owner's, before it puts `count` records of that depth here: brings into its cache the places that they get,
+  // which the device has read since they were last written, and the answer, which the device has written, if that is
+  // going to be asked.
+  void prefetch(std::uint32_t count, std::uint32_t depth) const {
+    const std::uint64_t head = head_.load(std::memory_order_relaxed);
+    for (std::uint64_t n = 0; n < count; ++n) prefetch_to_write(&ring_->records[(head + n) % abi::kRingRecords]);
+    if (head + count - known_.load(std::memory_order_relaxed) > depth) __builtin_prefetch(answer_);
   }
 
   // Writes a record into the next place, which has_room(), and returns its position. `kind` is the number and, above
-  // it, whether it is urgent, as word 0 has them (task_ring.h); `words` are the parameters, in whole words; the
-  // owner's.
-  std::uint64_t push(std::uint32_t kind, std::uint32_t piece, const std::uint64_t* words, std::size_t count) {
+  // it, whether it is urgent, as word 0 has them (task_ring.h); `parameters` are kMostWords at most; the owner's.
+  template <std::size_t kMostWords = abi::kRecordWords - 1>
+  [[gnu::always_inline]] std::uint64_t push(std::uint32_t kind, std::uint32_t piece,
+                                            std::span<const std::byte> parameters) {
     const std::uint64_t position = head_.load(std::memory_order_relaxed);
-    const std::uint64_t phase = std::uint64_t{abi::phase_of(position)} << abi::kRecordPhaseBit;
-    constexpr std::uint64_t kPhase = std::uint64_t{1} << abi::kRecordPhaseBit;
-    std::uint64_t* const record = ring_->records[position % abi::kRingRecords].words;
-    std::uint64_t head = phase | std::uint64_t{kind} << abi::kRecordKindShift | piece;
-    for (std::size_t n = 0; n + 1 < abi::kRecordWords; ++n) {
-      const std::uint64_t word = n < count ? words[n] : 0;
-      head |= (word >> abi::kRecordPhaseBit) << (abi::kRecordDisplacedShift + 1 + n);
-      std::atomic_ref(record[n + 1]).store((word & ~kPhase) | phase, std::memory_order_release);
-    }
-    std::atomic_ref(record[0]).store(head, std::memory_order_release);
+    RecordWords::write<kMostWords>(ring_->records[position % abi::kRingRecords], abi::phase_of(position),
+                                   std::uint64_t{kind} << abi::kRecordKindShift | piece, parameters);
     head_.store(position + 1, std::memory_order_release);
     return position;
   }
@@ -106,7 +117,8 @@ class alignas(64) HostRing {
     const auto done = static_cast<unsigned>(std::countr_one(done_from(at, head)));
     at += std::min<std::uint64_t>(done, head - at);
     take_faults();
-    known_.store(at, std::memory_order_release);
+    // A store takes the line from the owner, even of what is there.
+    if (at != known_.load(std::memory_order_relaxed)) known_.store(at, std::memory_order_release);
     return at;
   }
 
@@ -145,7 +157,8 @@ class alignas(64) HostRing {
   const abi::TaskAnswer* answer_ = nullptr;
   std::atomic<std::uint64_t> head_{0}, known_{0};
   std::atomic<std::uint32_t> faults_seen_{0};  // of the answer's `faults`; writer: who takes them, under its lock
-  std::function<void()> take_faults_ = [] {};
+  std::unique_ptr<const std::function<void()>> take_faults_;
 };
+static_assert(sizeof(HostRing) == 64);
 
 }  // namespace pergola::executor

@@ -69,12 +69,13 @@ TEST(HostRingTest, RandomSteps_EveryRecordArrivesOnce_AndIsDoneWhenItIs) {
         const bool fits = open < depth && done.size() - first < abi::kRingRecords;
         ASSERT_EQ(ring.has_room(depth), fits) << open << " open, depth " << depth;
         if (!fits) break;
-        std::vector<std::uint64_t> words(random() % abi::kRecordWords);
-        for (std::uint64_t& word : words) word = random();
+        std::vector<std::byte> bytes(random() % (abi::kRecordParameterBytes + 1));
+        for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
         const auto kind = static_cast<std::uint32_t>(random() % abi::kMostKinds);
         const auto piece = static_cast<std::uint32_t>(random());
-        ASSERT_EQ(ring.push(kind, piece, words.data(), words.size()), sent.size());
-        words.resize(abi::kRecordWords - 1);
+        ASSERT_EQ(ring.push(kind, piece, bytes), sent.size());
+        std::vector<std::uint64_t> words(abi::kRecordWords - 1);  // zeros where there are no parameters
+        std::copy(bytes.begin(), bytes.end(), std::as_writable_bytes(std::span(words)).begin());
         words.insert(words.begin(), std::uint64_t{kind} << 32 | piece);
         sent.push_back(words);
         done.push_back(false);

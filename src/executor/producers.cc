@@ -43,9 +43,10 @@ Producers::Producers(std::uint32_t rings, bool fences)
   std::iota(unowned_.rbegin(), unowned_.rend(), 0u);
 }
 
-constinit thread_local std::uint64_t Producers::last_id = 0;
-constinit thread_local Producer* Producers::last = nullptr;
-constinit thread_local bool Producers::is_over = false;
+// The model once more: compiled together with uses of them, a definition's word counts.
+[[gnu::tls_model("initial-exec")]] constinit thread_local std::uint64_t Producers::last_id = 0;
+[[gnu::tls_model("initial-exec")]] constinit thread_local Producer* Producers::last = nullptr;
+[[gnu::tls_model("initial-exec")]] constinit thread_local bool Producers::is_over = false;
 
 Producer& Producers::mine() {
   if (last_id == id_) [[likely]]
@@ -80,12 +81,13 @@ void Producers::freeze(const Producer* but) {
     if (one.get() != but) one->frozen.store(true, std::memory_order_relaxed);
   process_fence();
   for (const auto& one : all_)
-    while (one.get() != but && one->busy.load(std::memory_order_acquire)) std::this_thread::yield();
+    while (one.get() != but && (one->uses.load(std::memory_order_acquire) & 1) != 0) std::this_thread::yield();
 }
 
 void Producers::thaw() {
   for (const auto& one : all_) {
     if (one->at >= one->owned.size()) one->at = 0;
+    if (one->owned.empty()) one->left = 0;
     one->frozen.store(false, std::memory_order_release);
   }
 }
@@ -136,10 +138,10 @@ bool Producers::balance() {
   const std::lock_guard lock(mutex_);
   bool any = false, moves = !unowned_.empty();
   for (const auto& one : all_) {
-    const std::uint64_t spawned = one->spawned.load(std::memory_order_relaxed);
-    const bool spawns = spawned != one->seen;
+    const std::uint64_t uses = one->uses.load(std::memory_order_relaxed) & ~std::uint64_t{1};
+    const bool spawns = uses != one->seen;
     one->quiet_looks = spawns ? 0 : one->quiet_looks + 1;
-    one->seen = spawned;
+    one->seen = uses;
     any |= spawns;
     moves |= one->quiet_looks > kQuietLooks && !one->owned.empty();
   }

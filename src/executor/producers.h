@@ -2,13 +2,13 @@
 // lock or any other instruction that waits for stores to be seen, for each would wait for the records before it.
 //
 //   thread                                   whoever takes rings from it, under the mutex
-//   busy = true                              frozen = true
+//   uses becomes odd                         frozen = true
 //   frozen? then wait for the mutex          fence in every thread (process_fence.h)
-//   ... its rings ...                        wait until not busy
-//   busy = false                             ... its rings ...   frozen = false
+//   ... its rings ...                        wait until uses is even
+//   uses becomes even                        ... its rings ...   frozen = false
 //
-// Without the fence the thread's load of `frozen` could overtake its store of `busy`. Where the system has none, the
-// thread makes one itself.
+// Without the fence the thread's load of `frozen` could overtake its store of `uses`. Where the system has none, the
+// thread makes one itself. `uses` is two more after each task, which tells the keeper who spawns.
 //
 // Threads that own rings share them evenly; the keeper takes those of threads that have not spawned for a while, and of
 // threads that have ended, for those that do. There may be fewer rings than threads: then they are taken in turns.
@@ -25,14 +25,19 @@
 namespace pergola::executor {
 
 struct alignas(64) Producer {
-  std::atomic<bool> busy{false};          // writer: the thread
-  std::atomic<bool> frozen{false};        // writer: whoever holds the mutex
-  std::atomic<std::uint64_t> spawned{0};  // writer: the thread
-  std::vector<std::uint32_t> owned;       // the thread's while busy and not frozen, else the mutex's
-  std::size_t at = 0;                     // in owned, as the next
-  std::uint32_t left = 0;                 // tasks until it goes on to its next ring
-  std::uint64_t seen = 0,
-                quiet_looks = 0;  // the keeper's: `spawned` when it last looked, and how often that was no more
+  std::atomic<std::uint64_t> uses{0};  // writer: the thread
+  std::atomic<bool> frozen{false};     // writer: whoever holds the mutex
+  // The thread's while it has entered and is not frozen, else the mutex's:
+  std::uint32_t left = 0;  // tasks until it goes on to its next ring; 0 where it has none
+  std::size_t at = 0;      // in owned, as the next
+  std::vector<std::uint32_t> owned;
+
+  // The keeper's: `uses` when it last looked, and how often that was no more.
+  alignas(64) std::uint64_t seen = 0;
+  std::uint64_t quiet_looks = 0;
+
+  // Entered.
+  void note_spawn() { uses.store(uses.load(std::memory_order_relaxed) + 2, std::memory_order_relaxed); }
 };
 
 class Producers : public std::enable_shared_from_this<Producers> {
@@ -44,21 +49,30 @@ class Producers : public std::enable_shared_from_this<Producers> {
   Producer& mine();
   // The same where the thread has used it last of all; else null.
   Producer* known() const { return last_id == id_ ? last : nullptr; }
-  // Between these two the thread has its rings, maybe none.
+  // Between this, where it is true, and leave() the thread has its rings, maybe none. False while they are moved.
+  bool try_enter(Producer& producer) {
+    producer.uses.store(producer.uses.load(std::memory_order_relaxed) | 1, std::memory_order_relaxed);
+    if (fences_) [[unlikely]]
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+    else
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (!producer.frozen.load(std::memory_order_acquire)) [[likely]]
+      return true;
+    leave(producer);
+    return false;
+  }
   void enter(Producer& producer) {
-    while (true) {
-      producer.busy.store(true, std::memory_order_relaxed);
-      if (fences_)
-        std::atomic_thread_fence(std::memory_order_seq_cst);
-      else
-        std::atomic_signal_fence(std::memory_order_seq_cst);
-      if (!producer.frozen.load(std::memory_order_acquire)) [[likely]]
-        return;
-      producer.busy.store(false, std::memory_order_release);
+    while (!try_enter(producer)) {
       const std::lock_guard lock(mutex_);  // until they are thawed
     }
   }
-  void leave(Producer& producer) { producer.busy.store(false, std::memory_order_release); }
+  void leave(Producer& producer) {
+    producer.uses.store(producer.uses.load(std::memory_order_relaxed) & ~std::uint64_t{1}, std::memory_order_release);
+  }
+  // note_spawn() and leave() at once.
+  void leave_after_spawn(Producer& producer) {
+    producer.uses.store(producer.uses.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
 
   // Gives the calling thread, which has not entered, its part of the rings, one at least.
   void share(Producer& producer);

@@ -29,8 +29,7 @@ struct Rings {
     }
     mine.at = (mine.at + 1) % mine.owned.size();
     ++counts[mine.owned[mine.at]];
-    mine.spawned.store(mine.spawned.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    producers->leave(mine);
+    producers->leave_after_spawn(mine);
   }
   std::uint64_t total() const { return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}); }
 };
@@ -81,6 +80,39 @@ TEST(ProducersTest, RingsOfWhoIsQuiet_GoToWhoSpawns) {
   }).join();
   rings.use_one();  // and come back from one that has ended
   EXPECT_EQ(rings.producers->mine().owned.size(), 8u);
+}
+
+TEST(ProducersTest, WhileRingsAreMoved_NobodyEnters_AndWhoHasLostAllIsAtNone) {
+  Rings rings(1);
+  rings.use_one();
+  Producer& mine = rings.producers->mine();
+  mine.left = 3;
+  EXPECT_TRUE(rings.producers->use_rings(1, [&] {
+    EXPECT_FALSE(rings.producers->try_enter(mine));
+    return true;
+  }));
+  EXPECT_EQ(mine.left, 3u);
+  std::thread([&] { rings.use_one(); }).join();  // takes the only one
+  ASSERT_TRUE(rings.producers->try_enter(mine));
+  EXPECT_TRUE(mine.owned.empty());
+  EXPECT_EQ(mine.left, 0u);
+  rings.producers->leave(mine);
+}
+
+// Whoever only enters does not keep its rings from those that spawn.
+TEST(ProducersTest, OnlySpawnsAreSeenByTheKeeper) {
+  Rings rings(2);
+  rings.use_one();
+  EXPECT_TRUE(rings.producers->balance());
+  Producer& mine = rings.producers->mine();
+  rings.producers->enter(mine);
+  EXPECT_FALSE(rings.producers->balance()) << "it has entered, and nothing is moved";
+  rings.producers->leave(mine);
+  EXPECT_FALSE(rings.producers->balance());
+  rings.producers->enter(mine);
+  mine.note_spawn();
+  rings.producers->leave(mine);
+  EXPECT_TRUE(rings.producers->balance());
 }
 
 TEST(ProducersTest, AThreadMayOutliveTheRings) {

@@ -17,6 +17,15 @@ constexpr auto kNap = std::chrono::microseconds(20);
 // Tasks that a thread puts into one ring before it goes on to the next: few, so that they spread.
 constexpr std::uint32_t kTasksOfATurn = 4;
 
+// So many turns before its own a ring is brought into the cache; a turn's tasks take as long as the line of one comes.
+constexpr std::size_t kTurnsAhead = 2;
+
+// Rings that a spawn looks for room in before it goes the way of those that wait.
+constexpr std::size_t kRingsOfATry = 8;
+
+constexpr std::size_t kRecordParameterWords = abi::kRecordWords - 1;
+constexpr std::size_t kFewWords = 3;  // of parameters: most tasks', and few enough to be written without a call
+
 void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -27,16 +36,27 @@ void relax() {
 
 // ── Spawning ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+// Goes on to the next of the thread's rings that has room, of `most`; false where none has.
+bool Executor::go_on(Producer& producer, const Kind& kind, std::size_t most) {
+  const std::size_t rings = producer.owned.size();
+  for (std::size_t n = std::min(most, rings); n != 0; --n) {
+    producer.at = producer.at + 1 == rings ? 0 : producer.at + 1;
+    if (!rings_[number_of_ring(producer)].has_room(kind.depth)) continue;
+    producer.left = kTasksOfATurn;
+    std::size_t ahead = producer.at + kTurnsAhead;
+    if (ahead >= rings) ahead -= rings;
+    if (ahead < rings) rings_[producer.owned[ahead]].prefetch(kTasksOfATurn, kind.depth);
+    return true;
+  }
+  producer.left = 0;
+  return false;
+}
+
 // The next of the thread's rings that has room; waits for one. Entered, as it leaves off.
 Status Executor::find_room(Producer& producer, const Kind& kind) {
   for (int rounds = 0;; ++rounds) {
     const std::size_t rings = producer.owned.size();
-    for (std::size_t n = 0; n < rings; ++n) {
-      producer.at = producer.at + 1 == rings ? 0 : producer.at + 1;
-      if (!rings_[producer.owned[producer.at]].has_room(kind.depth)) continue;
-      producer.left = kTasksOfATurn;
-      return {};
-    }
+    if (go_on(producer, kind, rings)) return {};
     // Whoever waits has not entered, so that its rings can be taken from it.
     producers_->leave(producer);
     if (rings == 0 || rounds % 256 == 255) producers_->share(producer);
@@ -56,60 +76,63 @@ Status Executor::find_room(Producer& producer, const Kind& kind) {
 }
 
 inline bool Executor::has_ring(const Producer& producer, const Kind& kind) {
-  return producer.left != 0 && !producer.owned.empty() && rings_[producer.owned[producer.at]].has_room(kind.depth);
+  return producer.left != 0 && rings_[number_of_ring(producer)].has_room(kind.depth);
 }
 
-inline TaskId Executor::put(Producer& producer, const Kind& kind, std::uint32_t piece, const std::uint64_t* words,
-                            std::size_t count) {
+template <std::size_t kMostWords>
+[[gnu::always_inline]] inline TaskId Executor::put(Producer& producer, std::uint32_t ring, const Kind& kind,
+                                                   std::uint32_t piece, std::span<const std::byte> parameters) {
   --producer.left;
-  const std::uint32_t number = producer.owned[producer.at];
-  const std::uint64_t position = rings_[number].push(
+  const std::uint64_t position = rings_[ring].push<kMostWords>(
       kind.number | static_cast<std::uint32_t>(kind.is_urgent) << (abi::kRecordUrgentShift - abi::kRecordKindShift),
-      piece, words, count);
-  producer.spawned.store(producer.spawned.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  return (TaskId{number} + 1) << kIdRingShift | position;
+      piece, parameters);
+  return (TaskId{ring} + 1) << kIdRingShift | position;
 }
 
 // See the opening comment of executor.h: either this sees that the kernel has gone, or whoever parked it the record.
 inline bool Executor::see_that_it_runs() const {
-  if (fences_)
+  if (fences_) [[unlikely]]
     std::atomic_thread_fence(std::memory_order_seq_cst);
   else
     std::atomic_signal_fence(std::memory_order_seq_cst);
   return running_.load(std::memory_order_acquire);
 }
 
-// Parameters as the words of a record, which they fit; how many these are.
-static std::size_t to_words(std::span<const std::byte> parameters, std::uint64_t* words) {
-  std::size_t count = 0;
-  for (; count < parameters.size() / 8; ++count) std::memcpy(&words[count], parameters.data() + 8 * count, 8);
-  const std::size_t rest = parameters.size() % 8;
-  if (rest == 0) return count;
-  words[count] = 0;
-  std::memcpy(&words[count], parameters.data() + 8 * count, rest);
-  return count + 1;
+// It has parked: whoever sees that next starts it, and the keeper soon.
+[[gnu::cold, gnu::noinline]] TaskId Executor::wake_keeper_for(TaskId id) noexcept {
+  wake_keeper();
+  return id;
 }
 
+template <std::size_t kMostWords>
+[[gnu::always_inline]] inline TaskId Executor::put_and_leave(Producer& producer, std::uint32_t ring, const Kind& kind,
+                                                             std::span<const std::byte> parameters) noexcept {
+  const TaskId id = put<kMostWords>(producer, ring, kind, 0, parameters);
+  producers_->leave_after_spawn(producer);
+  return see_that_it_runs() ? id : wake_keeper_for(id);
+}
+
+// Where the ring that the thread is at has room, as most often, this calls nothing: what it would store for that waits
+// behind the records.
 TaskId Executor::try_spawn(const Kind& kind, std::span<const std::byte> parameters) noexcept {
   if (kind.pieces != 1 || parameters.size() > abi::kRecordParameterBytes || !running_.load(std::memory_order_relaxed))
     return 0;
   if (fence_table_ != nullptr && fence_table_->is_behind()) [[unlikely]]
     return 0;
-  std::uint64_t words[abi::kRecordWords - 1];
-  const std::size_t count = to_words(parameters, words);
   Producer* const mine = producers_->known();
-  if (mine == nullptr) return 0;
-  producers_->enter(*mine);
-  if (mine->left == 0 && !mine->owned.empty()) {
-    mine->at = mine->at + 1 == mine->owned.size() ? 0 : mine->at + 1;
-    mine->left = kTasksOfATurn;
-  }
-  const TaskId id = has_ring(*mine, kind) ? put(*mine, kind, 0, words, count) : 0;
-  producers_->leave(*mine);
-  // It has parked: whoever sees that next starts it, and the keeper soon.
-  if (id != 0 && !see_that_it_runs()) [[unlikely]]
-    wake_keeper();
-  return id;
+  if (mine == nullptr || !producers_->try_enter(*mine)) return 0;
+  if (mine->left == 0 || parameters.size() > 8 * kFewWords) return try_next_rings(*mine, kind, parameters);
+  const std::uint32_t ring = number_of_ring(*mine);
+  if (!rings_[ring].is_known_to_have_room(kind.depth)) return try_next_rings(*mine, kind, parameters);
+  return put_and_leave<kFewWords>(*mine, ring, kind, parameters);
+}
+
+[[gnu::noinline]] TaskId Executor::try_next_rings(Producer& producer, const Kind& kind,
+                                                  std::span<const std::byte> parameters) noexcept {
+  if (has_ring(producer, kind) || go_on(producer, kind, kRingsOfATry))
+    return put_and_leave<kRecordParameterWords>(producer, number_of_ring(producer), kind, parameters);
+  producers_->leave(producer);
+  return 0;
 }
 
 Status Executor::prepare_to_try() {
@@ -129,18 +152,18 @@ Result<TaskId> Executor::push(Producer& producer, const Kind& kind, std::uint32_
                               std::span<const std::byte> parameters) {
   if (!has_ring(producer, kind)) [[unlikely]]
     PERGOLA_TRY(find_room(producer, kind));
-  std::uint64_t words[abi::kRecordWords - 1];
+  producer.note_spawn();
+  const std::uint32_t ring = number_of_ring(producer);
   if (kind.parameter_bytes <= abi::kRecordParameterBytes)
-    return put(producer, kind, piece, words,
-               to_words(parameters.first(std::min<std::size_t>(parameters.size(), kind.parameter_bytes)), words));
-  const std::uint32_t number = producer.owned[producer.at];
+    return put<kRecordParameterWords>(producer, ring, kind, piece,
+                                      parameters.first(std::min<std::size_t>(parameters.size(), kind.parameter_bytes)));
   const Slab& slab = *slab_.load(std::memory_order_acquire);
   const std::size_t offset =
-      (std::size_t{number} * abi::kRingRecords + rings_[number].head() % abi::kRingRecords) * slab.bytes;
+      (std::size_t{ring} * abi::kRingRecords + rings_[ring].head() % abi::kRingRecords) * slab.bytes;
   std::memcpy(slab.on_host->host_pointer() + offset, parameters.data(),
               std::min<std::size_t>(parameters.size(), kind.parameter_bytes));
-  words[0] = slab.on_host->address() + offset;
-  return put(producer, kind, piece, words, 1);
+  const std::uint64_t address = slab.on_host->address() + offset;
+  return put<1>(producer, ring, kind, piece, std::as_bytes(std::span(&address, 1)));
 }
 
 Result<TaskId> Executor::spawn(const Kind& kind, std::span<const std::byte> parameters) {
