@@ -2,10 +2,8 @@
 // repeats itself writes the same bytes again, and nothing that they stand for has changed since, the launch is the same
 // one, and need not be read, checked and bound again (scheduler/graph_lowering.h).
 //
-// What may change what the same bytes stand for:
-//   a handle among them is destroyed   its number is never given twice; `dropped` grows
-//   an array is taken to the host      what must happen before a launch is another thing; who keeps a text counts these
-//                                      as well (`moved`)
+// What may change what the same bytes stand for is that a handle among them is destroyed: its number is never given
+// twice, and `dropped` grows. What has to be done before the same launch may change besides (scheduler/resource.h).
 #pragma once
 
 #include <atomic>
@@ -20,8 +18,8 @@ namespace pergola {
 struct CallText {
   const void* kernel = nullptr;  // its handle
   std::span<const std::byte> config, arguments;
-  // Grows when a handle that arguments may name has been destroyed and before what it stood for goes; what it was before
-  // any handle of this text was looked up.
+  // Grows when a handle that arguments may name has been destroyed and before what it stood for goes; what it was
+  // before any handle of this text was looked up.
   const std::atomic<std::uint64_t>* dropped = nullptr;
   std::uint64_t dropped_before = 0;
 };
@@ -30,17 +28,16 @@ struct CallText {
 // whoever finds `dropped` as it was finds the memory there.
 class KeptCallText {
  public:
-  void keep(const CallText& text, std::uint64_t moved) {
+  void keep(const CallText& text) {
     kernel_ = text.kernel;
     config_bytes_ = text.config.size();
     bytes_.assign(text.config.begin(), text.config.end());
     bytes_.insert(bytes_.end(), text.arguments.begin(), text.arguments.end());
     dropped_ = text.dropped_before;
-    moved_ = moved;
   }
   void forget() { kernel_ = nullptr; }
-  bool is(const CallText& text, std::uint64_t moved) const {
-    return kernel_ == text.kernel && kernel_ != nullptr && moved_ == moved && config_bytes_ == text.config.size() &&
+  bool is(const CallText& text) const {
+    return kernel_ == text.kernel && kernel_ != nullptr && config_bytes_ == text.config.size() &&
            bytes_.size() == config_bytes_ + text.arguments.size() &&
            dropped_ == text.dropped->load(std::memory_order_acquire) &&
            std::memcmp(bytes_.data(), text.config.data(), config_bytes_) == 0 &&
@@ -50,7 +47,7 @@ class KeptCallText {
  private:
   const void* kernel_ = nullptr;
   std::size_t config_bytes_ = 0;
-  std::uint64_t dropped_ = 0, moved_ = 0;
+  std::uint64_t dropped_ = 0;
   boost::container::small_vector<std::byte, 400> bytes_;  // the configuration's, then the arguments'
 };
 

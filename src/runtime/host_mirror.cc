@@ -30,12 +30,6 @@ session::Location HostMirror::location() const {
   }
 }
 
-// In the other states launches have something to do about the mirror: what stood for one does so no more.
-void HostMirror::store(State state) {
-  if (state != State::kNone && state != State::kDevice) session_.scheduler().forget_texts();
-  state_.store(state, std::memory_order_release);
-}
-
 Status HostMirror::make() {
   if (mirror_ != nullptr) return {};
   PERGOLA_ASSIGN(mirror_, session_.raw_device().allocate(buffer_->size_bytes(), device::MemoryKind::kHostVisible));

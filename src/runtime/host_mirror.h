@@ -18,7 +18,10 @@
 // A download stores its state before it is submitted, and changed_on_device() comes after its launch was: whichever
 // order the scheduler gave the two, contents that the launch changed are not taken for the mirror's. That the host
 // works on an array while another thread launches with it is for the program to order. Locks in order: `mutex_`, the
-// scheduler's.
+// scheduler's. A launch that comes again with the same text takes no `mutex_`: under the scheduler's lock it looks
+// whether a copy has to come first, and goes from "both" to kDevice (Resource::changed_on_device()). That is in one
+// piece with its place among the work, so a download is either before both or behind both, and stays what it says in
+// either case.
 #pragma once
 
 #include <atomic>
@@ -39,7 +42,9 @@ class HostMirror : public std::enable_shared_from_this<HostMirror> {
  public:
   // Of all of `buffer`, which the host cannot reach and which `resource` stands for. All stand until retire().
   HostMirror(LocalSession& session, const device::BufferPtr& buffer, scheduler::Resource& resource)
-      : session_(session), buffer_(buffer), array_(resource) {}
+      : session_(session), buffer_(buffer), array_(resource) {
+    array_.set_host_state(&state_);
+  }
   // The array goes: lets go of the memory, which copies under way keep. From then on only Mirrors asks, in vain.
   void retire();
   HostMirror(const HostMirror&) = delete;
@@ -63,7 +68,7 @@ class HostMirror : public std::enable_shared_from_this<HostMirror> {
   bool holds(const std::byte* at);
 
  private:
-  enum class State : std::uint8_t { kNone, kDevice, kHost, kDownloaded, kUploaded };  // kNone: there is no mirror yet
+  using State = scheduler::HostState;
 
   Status upload();
   void forget();
@@ -72,12 +77,12 @@ class HostMirror : public std::enable_shared_from_this<HostMirror> {
   Status download();
   Status copy(bool to_device);
   void doubt();
-  void store(State state);
+  void store(State state) { state_.store(state, std::memory_order_release); }
 
   LocalSession& session_;
   const device::BufferPtr& buffer_;
   scheduler::Resource& array_;
-  std::atomic<State> state_{State::kNone};  // written under mutex_
+  std::atomic<State> state_{State::kNone};  // written under mutex_, and by Resource::changed_on_device()
   std::mutex mutex_;
   device::BufferPtr mirror_;  // host-visible; null in kNone, then as long as this
   std::unique_ptr<scheduler::Resource> resource_;

@@ -182,8 +182,8 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
   return left;
 }
 
-// What launch() does besides is nothing then: no array of the launch has been at the host since it last did it
-// (HostMirror::store), and there are no tasks.
+// What launch() does besides is nothing then, as there are no tasks, or is done there: arrays that the host is ahead of
+// are launch()'s, and those that the launch changes are noted (Resource::changed_on_device).
 std::optional<Status> LocalKernel::launch_again(const CallText& text, std::uint64_t* ticket) {
   LocalSession& session = *module_->session_;
   if (session.has_tasks()) return std::nullopt;

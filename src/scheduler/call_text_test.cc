@@ -90,17 +90,42 @@ TEST_F(CallTexts, AnotherText_IsNotKnown) {
   ASSERT_TRUE(scheduler->synchronize().ok());
 }
 
-TEST_F(CallTexts, WhenAHandleIsDestroyedOrAnArrayMoved_NothingIsKnownUntilItCameAgain) {
+TEST_F(CallTexts, WhenAHandleIsDestroyed_NothingIsKnownUntilItCameAgain) {
   open_always();
   learn_texts();
   ++dropped;
   EXPECT_EQ(write_turn(), 0);
   for (int i = 1; i < kTurns; ++i) write_turn();
   EXPECT_EQ(write_turn(), 4);
-  scheduler->forget_texts();
-  EXPECT_EQ(write_turn(), 0);
-  for (int i = 1; i < kTurns; ++i) write_turn();
-  EXPECT_EQ(write_turn(), 4);
+  ASSERT_TRUE(scheduler->synchronize().ok());
+}
+
+TEST_F(CallTexts, AnArrayThatTheHostIsAheadOf_IsNotKnown_AndOthersAre) {
+  open_always();
+  learn_texts();
+  std::atomic<HostState> state{HostState::kHost};  // of x, which is uploaded before work that uses it
+  arrays.at("x")->set_host_state(&state);
+  EXPECT_FALSE(write("a", {"x"}, {"y"}, 1000));
+  state = HostState::kUploaded;  // and once it is there, nothing is left to do
+  EXPECT_TRUE(write("b", {"x"}, {"z"}, 2000));
+  EXPECT_EQ(state, HostState::kUploaded) << "read";
+  EXPECT_TRUE(write("c", {"y", "z"}, {"w"}, 3000));
+  ASSERT_TRUE(scheduler->synchronize().ok());
+}
+
+TEST_F(CallTexts, ALaunchThatIsKnown_TakesBothSidesForOneThatItChanges) {
+  open_always();
+  learn_texts();
+  for (const HostState both : {HostState::kDownloaded, HostState::kUploaded}) {
+    std::atomic<HostState> y{both}, z{HostState::kNone};
+    arrays.at("y")->set_host_state(&y);
+    arrays.at("z")->set_host_state(&z);
+    EXPECT_EQ(write_turn(), 4);
+    EXPECT_EQ(y, HostState::kDevice) << "what the host has of it is older now";
+    EXPECT_EQ(z, HostState::kNone);
+    arrays.at("y")->set_host_state(nullptr);
+    arrays.at("z")->set_host_state(nullptr);
+  }
   ASSERT_TRUE(scheduler->synchronize().ok());
 }
 

@@ -95,14 +95,14 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
   if (expected.varies())
     expected.set_latest(work.call->parameters);
   else if (work.call != nullptr && work.call->text != nullptr)
-    region_->texts[phase_].keep(*work.call->text, moved_.load(std::memory_order_relaxed));
+    region_->texts[phase_].keep(*work.call->text);
   follow(may_hold, arriving, decision);
   return decision;
 }
 
 const Launch* GraphLowering::expected(const CallText& text) const {
   if (region_ == nullptr || offered_ < look_on_until_) return nullptr;
-  const bool is_expected = region_->texts[phase_].is(text, moved_.load(std::memory_order_relaxed));
+  const bool is_expected = region_->texts[phase_].is(text);
   return is_expected && !region_->launches[phase_].varies() ? &region_->launches[phase_] : nullptr;
 }
 

@@ -116,10 +116,6 @@ class GraphLowering {
   const Launch* expected(const CallText& text) const;
   // offer() of that launch.
   Decision again(std::span<const std::uint64_t> arriving);
-  // From now on what was written before a launch stands for nothing: something must be done before the launch again.
-  // Any thread, without the lock: writers are those that move an array to the host, whose program orders that with its
-  // launches by itself.
-  void forget_texts() { moved_.fetch_add(1, std::memory_order_relaxed); }
   // Something other than a launch comes: what is to be launched first.
   std::span<const Launch> interrupt();
   // The same for what uses just these bytes: nothing where it may go ahead of what is held. With `over_the_link` it is
@@ -292,7 +288,6 @@ class GraphLowering {
   GraphCounters counters_;
   std::deque<std::shared_ptr<RegionStory>> stories_;  // of the latest regions
   std::uint64_t offered_ = 0, forgotten_stories_ = 0;
-  std::atomic<std::uint64_t> moved_{0};
 
   std::atomic<std::int64_t> patience_ns_{kPatience.count()};
   // Since when something is held: of Clock, in ns; 0: nothing is. Whoever holds a launch spares itself the clock and

@@ -13,6 +13,7 @@
 // dependency_set. Guarded by the scheduler's lock.
 #pragma once
 
+#include <atomic>
 #include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <vector>
@@ -74,6 +75,15 @@ class MovingMemory {
   virtual Status take(device::Queue& queue) = 0;
 };
 
+// Where the newest contents of an array are that the host may have a side of (runtime/host_mirror.h, which draws it).
+enum class HostState : std::uint8_t {
+  kNone,        // it has none
+  kDevice,      // on the device alone
+  kHost,        // on the host alone: an upload comes before work that uses the array
+  kDownloaded,  // on both sides
+  kUploaded,    // on both, and came from the host
+};
+
 class Resource {
  public:
   Resource(std::uint64_t id, std::uint64_t size_bytes) : id_(id), size_bytes_(size_bytes), segments_(1) {
@@ -92,6 +102,20 @@ class Resource {
   // is, and stands until retire() has been called. Null: its memory does not move.
   MovingMemory* moving() const { return moving_; }
   void set_moving(MovingMemory* memory) { moving_ = memory; }
+  // Said likewise. Null: the host has no side.
+  void set_host_state(std::atomic<HostState>* state) { host_state_ = state; }
+  // For launches that come again and whose submitter is not asked (Scheduler::submit_again), under the scheduler's
+  // lock: whether the host has what the device has not, and that a launch changes what the device has.
+  bool is_ahead_on_host() const {
+    return host_state_ != nullptr && host_state_->load(std::memory_order_acquire) == HostState::kHost;
+  }
+  void changed_on_device() const {
+    if (host_state_ == nullptr) return;
+    HostState was = host_state_->load(std::memory_order_relaxed);
+    while ((was == HostState::kDownloaded || was == HostState::kUploaded) &&
+           !host_state_->compare_exchange_weak(was, HostState::kDevice, std::memory_order_acq_rel)) {
+    }
+  }
 
   // `who` accesses `range`: adds its parents to `out`, each once a hazard, and takes its place. `range` lies in
   // [0, size]; an empty one does nothing.
@@ -135,6 +159,7 @@ class Resource {
   const std::uint64_t id_, size_bytes_;
   std::uint64_t address_ = 0;
   MovingMemory* moving_ = nullptr;
+  std::atomic<HostState>* host_state_ = nullptr;
   TaskUses tasks_;
   std::vector<Segment> segments_;
   std::size_t merge_at_ = kManySegments;  // so many segments are looked through for neighbours that are alike

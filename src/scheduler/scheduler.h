@@ -78,12 +78,8 @@ class Scheduler {
   // returned. With `event`, an event of just this work is made; `ticket` may be exchanged for one later.
   Status submit(const Work& work, Enqueue enqueue, device::EventPtr* event = nullptr, Ticket* ticket = nullptr);
   // submit() of the kernel launch that `text` stood for when it was last submitted with it, where that is the one
-  // expected next; else none, and nothing has happened.
+  // expected next, and no array of it has to be uploaded before; else none, and nothing has happened.
   std::optional<Status> submit_again(const CallText& text, Ticket* ticket);
-  // What was submitted so far may not be submitted by its text again: something must be done before it. Any thread.
-  void forget_texts() {
-    if (lowering_ != nullptr) lowering_->forget_texts();
-  }
   // Launches that are held back for a graph, and conflict with it, go to the device now, with what their arrays need.
   void let_go_before(const Access& access);
   // An event that ends with the work of `ticket`, or, where its stream has gone on, with later work of that stream.

@@ -42,6 +42,10 @@ std::optional<Status> Scheduler::submit_again(const CallText& text, Ticket* tick
     return std::nullopt;
   const Launch* const launch = lowering_->expected(text);
   if (launch == nullptr) return std::nullopt;
+  for (const Access& access : launch->accesses)
+    if (access.resource->is_ahead_on_host()) return std::nullopt;
+  for (const Access& access : launch->accesses)
+    if (writes(access.mode)) access.resource->changed_on_device();
   const GraphLowering::Decision lowered = lowering_->again(arriving());
   if (lowered.held && lowered.run == nullptr && lowered.flush.empty()) {
     if (ticket != nullptr) *ticket = kHeldTicket | held_count_;
