@@ -70,4 +70,23 @@ std::optional<GraphSpec> longest_first(const GraphSpec& spec, std::span<const do
   return ordered;
 }
 
+std::optional<GraphSpec> uploads_in_a_row(const GraphSpec& spec) {
+  const auto is_upload = [](const GraphNode& node) {
+    const auto* const copy = std::get_if<CopyNode>(&node.work);
+    return copy != nullptr && node.after.empty() && copy->source->kind() == MemoryKind::kHostVisible &&
+           copy->destination->kind() == MemoryKind::kDevice;
+  };
+  GraphSpec in_a_row = spec;
+  std::optional<NodeId> before;
+  bool any = false;
+  for (std::size_t i = 0; i < spec.nodes.size(); ++i) {
+    if (!is_upload(spec.nodes[i])) continue;
+    if (before) in_a_row.nodes[i].after.push_back(*before);
+    any = any || before;
+    before = static_cast<NodeId>(i);
+  }
+  if (!any) return std::nullopt;
+  return in_a_row;
+}
+
 }  // namespace pergola::device

@@ -57,6 +57,43 @@ TEST(GraphOrder, AChainOrEqualNodes_StayAsTheyAre) {
   EXPECT_FALSE(longest_first(graph_of({}), {}));
 }
 
+// Of a kind, and nothing else.
+class SomeMemory final : public Buffer {
+ public:
+  explicit SomeMemory(MemoryKind kind) : kind_(kind) {}
+  DeviceAddress address() const override { return 0; }
+  std::size_t size_bytes() const override { return 1; }
+  MemoryKind kind() const override { return kind_; }
+  std::byte* host_pointer() const override { return nullptr; }
+
+ private:
+  const MemoryKind kind_;
+};
+
+TEST(UploadsInARow, EachComesAfterTheOneBefore_AndNothingElseChanges) {
+  const auto device = std::make_shared<SomeMemory>(MemoryKind::kDevice),
+             host = std::make_shared<SomeMemory>(MemoryKind::kHostVisible);
+  //  0 up ─▶ 1    2 up ─▶ 3 ─▶ 4 up, after what it overwrites    5 down    6 up
+  GraphSpec spec = graph_of({{}, {0}, {}, {2}, {3}, {3}, {}});
+  for (const std::size_t up : {0, 2, 4, 6}) spec.nodes[up].work = CopyNode{device, 0, host, 0, 1};
+  spec.nodes[5].work = CopyNode{host, 0, device, 0, 1};
+  const std::optional<GraphSpec> in_a_row = uploads_in_a_row(spec);
+  ASSERT_TRUE(in_a_row);
+  ASSERT_EQ(in_a_row->nodes.size(), spec.nodes.size());
+  EXPECT_THAT(in_a_row->nodes[2].after, ElementsAre(0));
+  EXPECT_THAT(in_a_row->nodes[6].after, ElementsAre(2));
+  for (const std::size_t same : {0, 1, 3, 4, 5}) EXPECT_EQ(in_a_row->nodes[same].after, spec.nodes[same].after) << same;
+}
+
+TEST(UploadsInARow, OneAlone_NeedsNoRow) {
+  const auto device = std::make_shared<SomeMemory>(MemoryKind::kDevice),
+             host = std::make_shared<SomeMemory>(MemoryKind::kHostVisible);
+  GraphSpec spec = graph_of({{}, {0}, {}});
+  spec.nodes[0].work = CopyNode{device, 0, host, 0, 1};
+  spec.nodes[2].work = CopyNode{device, 0, device, 0, 1};
+  EXPECT_FALSE(uploads_in_a_row(spec));
+}
+
 TEST(GraphOrder, RandomGraphs_KeepTheirNodesAndDependencies) {
   for (unsigned seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(seed);

@@ -112,8 +112,8 @@ BlockWays::BlockWays(device::DevicePtr device, Blocks policy) : device_(std::mov
     case Blocks::kOff: break;
     case Blocks::kMeasured:
       if (device_->info().kind != device::DeviceKind::kCuda) break;
-      kinds_ = {Kind::kOrdered, Kind::kMerged,      Kind::kMergedKernels,
-                Kind::kEarly,   Kind::kMergedEarly, Kind::kFusedBlock};
+      kinds_ = {Kind::kOrdered, Kind::kUploadsInARow, Kind::kMerged,    Kind::kMergedKernels,
+                Kind::kEarly,   Kind::kMergedEarly,   Kind::kFusedBlock};
       if (has_clusters) kinds_.push_back(Kind::kFused);
       kinds_.push_back(Kind::kByBlock);
       break;
@@ -135,6 +135,7 @@ std::string BlockWays::why_none() const {
 const char* BlockWays::name_of(Kind kind) {
   switch (kind) {
     case Kind::kOrdered: return "ordered";
+    case Kind::kUploadsInARow: return "uploads-in-a-row";
     case Kind::kMerged: return "merged";
     case Kind::kMergedKernels: return "merged-kernels";
     case Kind::kEarly: return "early";
@@ -151,12 +152,14 @@ std::optional<GraphWay> BlockWays::way(std::size_t n, const device::GraphSpec& p
   const auto is_kernel = [](const device::GraphNode& node) {
     return std::holds_alternative<device::KernelNode>(node.work);
   };
-  const bool takes_copies = kind == Kind::kOrdered || kind == Kind::kMerged || kind == Kind::kMergedKernels;
+  const bool takes_copies =
+      kind == Kind::kOrdered || kind == Kind::kUploadsInARow || kind == Kind::kMerged || kind == Kind::kMergedKernels;
   if (!takes_copies && !std::all_of(plain.nodes.begin(), plain.nodes.end(), is_kernel))
     return refused(name_of(kind), "it has copies between the host and the device, and this way is for launches alone",
                    launches.size());
   switch (kind) {
     case Kind::kOrdered: return ordered(plain, launches);
+    case Kind::kUploadsInARow: return uploads_in_a_row(plain);
     case Kind::kMerged: return merged(false, plain, launches);
     case Kind::kMergedKernels: return merged(true, plain, launches);
     case Kind::kEarly: return early(false, plain, launches);
@@ -180,6 +183,12 @@ std::optional<GraphWay> BlockWays::ordered(const device::GraphSpec& plain, Launc
                   fmt::format("launches that the longest way begins with come first, {}",
                               is_known ? "by what they were seen to take" : "each counted alike"),
                   std::move(*spec)};
+}
+
+std::optional<GraphWay> BlockWays::uploads_in_a_row(const device::GraphSpec& plain) {
+  std::optional<device::GraphSpec> spec = device::uploads_in_a_row(plain);
+  if (!spec) return std::nullopt;
+  return GraphWay{"uploads-in-a-row", "copies from the host follow each other", std::move(*spec)};
 }
 
 std::optional<GraphWay> BlockWays::merged(bool of_kernels, const device::GraphSpec& plain, Launches launches) const {

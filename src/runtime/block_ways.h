@@ -4,6 +4,7 @@
 //
 //   plain         an edge wherever two launches conflict
 //   ordered       the same edges; where launches may run at once the device meets first those that most waits for
+//   uploads-in-a-row  the same, and copies from the host follow each other on the link
 //   merged        launches of one kernel that may run at once are one launch, of the blocks of all
 //   merged-kernels   ... of different kernels
 //   early         each launch is on the device before the one ahead of it has ended, and waits for its end there
@@ -43,6 +44,7 @@ class BlockWays final : public scheduler::GraphLowerer {
  private:
   enum class Kind : std::uint8_t {
     kOrdered,
+    kUploadsInARow,
     kMerged,
     kMergedKernels,
     kEarly,
@@ -54,6 +56,7 @@ class BlockWays final : public scheduler::GraphLowerer {
   static const char* name_of(Kind kind);
   using Launches = std::span<const scheduler::LaunchToLower>;
   static std::optional<scheduler::GraphWay> ordered(const device::GraphSpec& plain, Launches launches);
+  static std::optional<scheduler::GraphWay> uploads_in_a_row(const device::GraphSpec& plain);
   std::optional<scheduler::GraphWay> merged(bool of_kernels, const device::GraphSpec& plain, Launches launches) const;
   std::optional<scheduler::GraphWay> merged_early(const device::GraphSpec& plain, Launches launches) const;
   std::optional<scheduler::GraphWay> early(bool by_block, const device::GraphSpec& plain, Launches launches) const;
