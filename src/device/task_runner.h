@@ -38,7 +38,10 @@ class TaskRunner {
   };
   using KindPtr = std::shared_ptr<const Kind>;
 
-  virtual ~TaskRunner() = default;  // waits for its tasks, as a queue for its work
+  virtual ~TaskRunner() = default;  // as end()
+  // Waits for its tasks, as a queue for its work that is destroyed: those that get nowhere are stopped. Nothing may be
+  // spawned from now on; what has become of tasks may be asked.
+  virtual void end() = 0;
 
   // Checks what Queue::launch() would.
   virtual Result<KindPtr> kind(const ModulePtr& module, const Kernel& kernel, const LaunchConfig& config) = 0;

@@ -277,6 +277,9 @@ Result<Kind> Executor::add_kind(std::uint32_t number, const device::LaunchConfig
 // ── Life ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 Status Executor::start() {
+  const std::lock_guard starting(starting_);
+  if (running_.load(std::memory_order_acquire)) return {};
+  if (!failed_.load(std::memory_order_acquire)) options_.before_start();
   const std::lock_guard turn(turnstile_);
   const std::unique_lock quiet(quiet_);
   const std::lock_guard lock(lifecycle_);
@@ -427,6 +430,39 @@ Result<Executor::Quiet> Executor::quiesce() {
   PERGOLA_TRY(park_locked());
   wake_keeper();
   return quiet;
+}
+
+std::uint64_t Executor::ended() {
+  std::uint64_t ended = 0;
+  for (HostRing& ring : rings_) ended += ring.frontier();
+  return ended;
+}
+
+std::uint64_t Executor::spawned() const {
+  std::uint64_t spawned = 0;
+  for (const HostRing& ring : rings_) spawned += ring.head();
+  return spawned;
+}
+
+bool Executor::leaves_by(steady_clock::time_point deadline) {
+  constexpr std::chrono::microseconds kNap(100);
+  while (running_.load(std::memory_order_acquire)) {
+    if (const std::unique_lock lock(lifecycle_, std::try_to_lock); lock && running_.load(std::memory_order_relaxed)) {
+      tell_to_park();
+      if (ended_->poll()) (void)park_locked();
+    }
+    if (steady_clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(kNap);
+  }
+  return true;
+}
+
+void Executor::abandon() {
+  {
+    const std::lock_guard lock(keeper_mutex_);
+    keeper_stops_ = true;
+  }
+  keeper_wakes_.notify_all();
 }
 
 bool Executor::has_open_tasks() {

@@ -23,6 +23,9 @@
 // that ends the stay asks a driver or takes a lock, so that it comes also where threads wait inside the driver for that
 // work.
 //
+// Starting waits for the ordinary work of the session twice: first with `starting_` alone, so that who needs the kernel
+// away or asks for anything goes on beside work that never ends, then, with all locks, for what has come meanwhile.
+//
 // Threads. A thread writes records into rings of its own (producers.h), a few into each before it goes on to the next.
 // `adding_` is held by who adds a body, over the compilation; `lifecycle_` guards starting, parking and generations;
 // `quiet_` is held, shared, by whoever needs the kernel away. A spawn stores its record and then loads `running_`; a
@@ -61,7 +64,8 @@ inline constexpr TaskId kGroupBit = TaskId{1} << 63;
 inline constexpr TaskId kPositionMask = (TaskId{1} << kIdRingShift) - 1;
 
 struct ExecutorOptions {
-  // Called before each start; waits for what shall run before the resident kernel fills the device.
+  // Called before each start, one thread at a time; waits for what shall run before the resident kernel fills the
+  // device.
   std::function<void()> before_start = [] {};
   // Whether that would find something to wait for: then a spawn leaves the start to the keeper. Any thread.
   std::function<bool()> start_waits = [] { return false; };
@@ -96,7 +100,7 @@ struct ExecutorInfo {
 class Executor {
  public:
   static Result<std::shared_ptr<Executor>> create(device::DevicePtr device, const ExecutorOptions& options);
-  ~Executor();  // waits for all tasks
+  ~Executor();  // waits for all tasks, and until the kernel has left
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
@@ -156,6 +160,14 @@ class Executor {
   static bool covers(std::span<const std::uint64_t> heads, TaskId id);
   bool has_open_tasks();
 
+  // For whoever is about to end: records that have ended, and that there have been; and whether the kernel is away by
+  // `deadline`, told to leave if need be. None waits for anything else, whoever has the locks.
+  std::uint64_t ended();
+  std::uint64_t spawned() const;
+  bool leaves_by(std::chrono::steady_clock::time_point deadline);
+  // It is never to be destroyed, and not looked after any more.
+  void abandon();
+
  private:
   using Deadline = std::optional<std::chrono::steady_clock::time_point>;
   struct Program {
@@ -204,7 +216,7 @@ class Executor {
   Result<bool> is_done(TaskId id);
   Status wait_until(Deadline deadline, FunctionRef<Result<bool>()> is_over);
 
-  Status start();                                            // unless it runs
+  Status start();                                            // unless it runs; with none of the locks
   void await_stay(std::unique_lock<std::mutex>& lifecycle);  // before the kernel is told to leave
   Status park_locked();
   Status park_unless_it_stays();  // the keeper's, which must not wait for the end of a stay: it looks for faults
@@ -239,7 +251,8 @@ class Executor {
   TaskFaults faults_told_;
   device::TaskFailures failures_;
 
-  std::mutex adding_;  // of bodies; taken before all others
+  std::mutex adding_;    // of bodies; taken before all others
+  std::mutex starting_;  // by start(), before the three below
   mutable std::mutex lifecycle_;
   std::mutex turnstile_;  // passed by whoever wants quiet_, so that those who share it let others in
   std::shared_mutex quiet_;

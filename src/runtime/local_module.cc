@@ -83,8 +83,7 @@ LocalModule::~LocalModule() {
   for (auto& [name, resource] : variables_)
     if (resource != nullptr) session_->scheduler().retire(std::move(resource), nullptr);
   small_forms_.clear();
-  const auto quiet = session_->quiet_tasks();  // drivers unload where no kernel is resident
-  module_.reset();
+  module_.reset();  // beside a resident kernel a device unloads it later
 }
 
 Result<session::KernelPtr> LocalModule::kernel(std::string_view name, std::string_view signature) {

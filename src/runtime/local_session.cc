@@ -4,8 +4,11 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <thread>
 
+#include "src/base/end_grace.h"
 #include "src/base/fork.h"
+#include "src/base/log.h"
 #include "src/runtime/block_ways.h"
 #include "src/runtime/devices.h"
 #include "src/runtime/load.h"
@@ -67,12 +70,15 @@ Status name_kernel(std::string_view kernel, const Status& status) {
   return error;
 }
 
-LocalSession::LocalSession(device::DevicePtr device, std::unique_ptr<scheduler::Scheduler> scheduler)
+LocalSession::LocalSession(device::DevicePtr device, std::unique_ptr<scheduler::Scheduler> scheduler,
+                           std::chrono::milliseconds end_grace)
     : id_(next_session_id()),
       device_(std::move(device)),
       scheduler_(std::move(scheduler)),
       sites_{scheduler_->site("write"),  scheduler_->site("fill"),     scheduler_->site("copy"),
-             scheduler_->site("upload"), scheduler_->site("download"), scheduler_->site("wait for a stream")} {}
+             scheduler_->site("upload"), scheduler_->site("download"), scheduler_->site("wait for a stream")},
+      starts_(std::make_shared<Starts>(scheduler_.get())),
+      end_grace_(end_grace) {}
 
 Result<std::shared_ptr<LocalSession>> LocalSession::create(device::DevicePtr device, std::string_view policy_text) {
   scheduler::Policy policy;
@@ -90,16 +96,66 @@ Result<std::shared_ptr<LocalSession>> LocalSession::create(device::DevicePtr dev
                          device->info().id, device->info().name);
   PERGOLA_ASSIGN(auto scheduler,
                  scheduler::Scheduler::create(device, policy, std::make_shared<BlockWays>(device, policy.blocks)));
-  std::shared_ptr<LocalSession> session(new LocalSession(std::move(device), std::move(scheduler)));
+  PERGOLA_ASSIGN(const std::chrono::milliseconds end_grace, end_grace_from_environment());
+  std::shared_ptr<LocalSession> session(new LocalSession(std::move(device), std::move(scheduler), end_grace));
   if (session->scheduler_->takes_tasks()) session->small_tasks_ = std::make_unique<SmallTasks>(*session);
   PERGOLA_TRY(session->record_as_asked());
   return session;
 }
 
 LocalSession::~LocalSession() {
-  if (small_tasks_ == nullptr) return;
-  small_tasks_.reset();
-  if (!is_forked_child()) scheduler_->end_tasks();  // while there is the pool
+  if (is_forked_child()) {
+    small_tasks_.reset();
+    return;
+  }
+  const auto start_at_once = [this] { starts_->ends.store(true, std::memory_order_relaxed); };
+  const bool all_ended = !has_tasks() || tasks_->end(start_at_once);
+  start_at_once();
+  if (!all_ended) {
+    PERGOLA_WARN(
+        "A session on '{}' ends, and its pool of narrow tasks does not within {} ms (PERGOLA_END_GRACE_MS) in which "
+        "nothing gets on. The pool is left with what its tasks use, until the process ends.",
+        device_->info().id, end_grace_.count());
+    new std::shared_ptr<TaskWork>(tasks_);  // never destroyed: that would wait, as its threads may
+    tasks_->abandon();
+    // It may be in the middle of giving a kernel to the pool.
+    if (small_tasks_ != nullptr && !small_tasks_->stop_by(std::chrono::steady_clock::now() + end_grace_))
+      (void)small_tasks_.release();
+  }
+  if (small_tasks_ != nullptr || !all_ended) {
+    small_tasks_.reset();
+    scheduler_->end_tasks(all_ended);  // while there is the pool
+  }
+  const std::lock_guard lock(starts_->mutex);
+  starts_->scheduler = nullptr;
+}
+
+void LocalSession::Starts::wait_for_ordinary_work() {
+  if (!worked.load(std::memory_order_acquire)) return;
+  waits.store(true, std::memory_order_release);
+  if (worked.exchange(false, std::memory_order_acq_rel)) await_streams();
+  waits.store(false, std::memory_order_release);
+}
+
+void LocalSession::Starts::await_streams() {
+  constexpr std::chrono::milliseconds kSlice(20), kBusily(1);
+  device::EventPtr all;
+  {
+    const std::lock_guard lock(mutex);
+    if (scheduler == nullptr) return;
+    Result<device::EventPtr> recorded = scheduler->record_streams();
+    if (!recorded.ok()) return;
+    all = *std::move(recorded);
+  }
+  // As an untimed wait would do it, on a GPU.
+  const auto busily_until = std::chrono::steady_clock::now() + kBusily;
+  while (!all->poll()) {  // a failure is told to who waits for it
+    if (ends.load(std::memory_order_relaxed)) return;
+    if (std::chrono::steady_clock::now() < busily_until)
+      std::this_thread::yield();
+    else
+      (void)all->wait(kSlice);
+  }
 }
 
 Status LocalSession::record_as_asked() {
@@ -173,13 +229,9 @@ Result<std::shared_ptr<TaskWork>> LocalSession::task_work(const session::TaskPoo
   const std::lock_guard lock(tasks_mutex_);
   if (tasks_ == nullptr) {
     // Whoever has launched gets its turn before tasks take the device again.
-    const auto before_start = [this] {
-      if (!worked_.exchange(false, std::memory_order_acq_rel)) return;
-      if (const auto all = scheduler_->record_streams(); all.ok())
-        (void)(*all)->wait();  // its failure is told to who waits for it
-    };
-    const auto start_waits = [this] { return worked_.load(std::memory_order_acquire); };
-    PERGOLA_ASSIGN(tasks_, TaskWork::create(device_, options, before_start, start_waits));
+    const auto before_start = [starts = starts_] { starts->wait_for_ordinary_work(); };
+    const auto start_waits = [starts = starts_] { return starts->would_wait(); };
+    PERGOLA_ASSIGN(tasks_, TaskWork::create(device_, options, before_start, start_waits, end_grace_));
     scheduler_->set_task_host(tasks_);
     has_tasks_.store(true, std::memory_order_release);
   }

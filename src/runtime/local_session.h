@@ -10,6 +10,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
 
 #include "src/device/device.h"
@@ -78,7 +79,7 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   using Quiet = std::optional<executor::Executor::Quiet>;
   Result<Quiet> quiet_tasks();
   // Ordinary work has been, or is about to be, submitted: the resident kernel's next start lets it go first.
-  void note_ordinary_work() { worked_.store(true, std::memory_order_release); }
+  void note_ordinary_work() { starts_->worked.store(true, std::memory_order_release); }
   TaskWork* tasks() const { return has_tasks() ? tasks_.get() : nullptr; }
   // The pool's work, which is made where there is none yet.
   Result<std::shared_ptr<TaskWork>> task_work(const session::TaskPoolOptions& options);
@@ -106,7 +107,8 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   Status explain(const Status& status, std::string_view kernel);
 
  private:
-  LocalSession(device::DevicePtr device, std::unique_ptr<scheduler::Scheduler> scheduler);
+  LocalSession(device::DevicePtr device, std::unique_ptr<scheduler::Scheduler> scheduler,
+               std::chrono::milliseconds end_grace);
   Status record_as_asked();  // PERGOLA_TRACE, PERGOLA_HISTORY
 
   const std::uint64_t id_;
@@ -126,7 +128,21 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
 
   std::mutex tasks_mutex_;
   std::atomic<bool> has_tasks_{false}, universal_tasks_{false};
-  std::atomic<bool> worked_{false};  // ordinary work has been submitted since the resident kernel was last started
+  // What the resident kernel's starts have of the session, which a pool that is given up may outlive.
+  struct Starts {
+    explicit Starts(scheduler::Scheduler* of) : scheduler(of) {}
+    void wait_for_ordinary_work();  // one thread at a time
+    bool would_wait() const { return worked.load(std::memory_order_acquire) || waits.load(std::memory_order_acquire); }
+    std::atomic<bool> worked{false};  // ordinary work has been submitted since the kernel was last started
+    std::atomic<bool> waits{false};   // somebody is in wait_for_ordinary_work(), and finds some
+    std::atomic<bool> ends{false};  // the session ends, and has been patient: relaxed, it is looked at again and again
+    void await_streams();
+
+    std::mutex mutex;
+    scheduler::Scheduler* scheduler;  // guarded by mutex; null once the session goes
+  };
+  const std::shared_ptr<Starts> starts_;
+  const std::chrono::milliseconds end_grace_;
   std::shared_ptr<TaskWork> tasks_;  // written once, under tasks_mutex_, before has_tasks_
   std::unique_ptr<SmallTasks> small_tasks_;
 };

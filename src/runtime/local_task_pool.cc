@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
+#include <thread>
 
 #include "src/base/log.h"
 #include "src/device/cpu/task_crew.h"
@@ -173,11 +174,11 @@ Result<std::chrono::microseconds> wanted_stay() {
 Result<std::shared_ptr<TaskWork>> TaskWork::create(const device::DevicePtr& device,
                                                    const session::TaskPoolOptions& options,
                                                    std::function<void()> before_start,
-                                                   std::function<bool()> start_waits) {
+                                                   std::function<bool()> start_waits, std::chrono::milliseconds grace) {
   executor::ExecutorOptions own;
   own.blocks = options.blocks;
   own.before_start = std::move(before_start);
-  own.start_waits = std::move(start_waits);
+  own.start_waits = start_waits;
   if (options.park_after.count() != 0) own.park_after = options.park_after;
   if (own.park_after.count() < 0)
     return PERGOLA_ERROR(kInvalidArgument,
@@ -188,6 +189,9 @@ Result<std::shared_ptr<TaskWork>> TaskWork::create(const device::DevicePtr& devi
   PERGOLA_ASSIGN(own.longest_stay, wanted_stay());
   PERGOLA_ASSIGN(const bool gates, wanted_gates());
   auto work = std::make_shared<TaskWork>();
+  work->device_ = device;
+  work->start_waits_ = std::move(start_waits);
+  work->grace_ = grace;
   if (executor != session::TaskExecutor::kResident) {
     PERGOLA_ASSIGN(work->direct_, device::cpu::create_task_runner(device, options.blocks));
     if (work->direct_ != nullptr) {
@@ -294,6 +298,68 @@ Status TaskWork::wait_all(std::optional<std::chrono::nanoseconds> timeout) {
   let_go_of_kept();
   PERGOLA_TRY(waited);
   return edges_->untold();
+}
+
+// ── Ending ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+std::uint64_t TaskWork::moves() {
+  const std::uint64_t edges = edges_->moves();
+  if (resident_ != nullptr) return edges + resident_->spawned() + resident_->ended();
+  return edges + 2 * direct_->info().spawned - direct_->open_tasks().size();
+}
+
+bool TaskWork::gets_on() {
+  const std::uint64_t moves = this->moves();
+  const std::lock_guard lock(patience_mutex_);
+  const auto now = std::chrono::steady_clock::now();
+  // The resident kernel's own turns would count on the CPU device.
+  const bool computes = direct_ != nullptr && device_->gets_on();
+  if (computes || moves != seen_moves_ || still_since_ == decltype(still_since_)()) still_since_ = now;
+  seen_moves_ = moves;
+  return now - still_since_ < grace_;
+}
+
+template <typename Over>
+bool TaskWork::await(const Over& over) {
+  constexpr std::chrono::microseconds kFirstNap(20), kLastNap(2000);
+  for (auto nap = kFirstNap; !over(); nap = std::min(2 * nap, kLastNap)) {
+    if (!gets_on()) return over();
+    std::this_thread::sleep_for(nap);
+  }
+  return true;
+}
+
+bool TaskWork::wait_while_it_gets_on() {
+  const TaskEdges::SoFar tasks = edges_->so_far();
+  const bool ended = await([&] { return edges_->have_ended(tasks); });
+  let_go_of_kept();
+  if (!ended) device_->note_given_up();
+  return ended;
+}
+
+bool TaskWork::end(FunctionRef<void()> starts_wait_no_longer) {
+  const auto is_over = [&] { return edges_->is_idle() && (direct_ != nullptr || !resident_->has_open_tasks()); };
+  const auto has_released = [&] { return edges_->held() == 0; };
+  const bool gets_there = direct_ != nullptr ? await(has_released) : await(is_over);
+  starts_wait_no_longer();
+  const auto soon = [&] { return std::chrono::steady_clock::now() + grace_; };
+  if (!gets_there) {
+    device_->note_given_up();
+    if (!edges_->refuse_held(soon())) return false;
+    const std::lock_guard lock(patience_mutex_);
+    still_since_ = {};  // what waited for the launch's end goes on now
+  }
+  if (direct_ != nullptr) {
+    direct_->end();
+    return await([&] { return edges_->is_idle(); });
+  }
+  return await(is_over) && resident_->leaves_by(soon());
+}
+
+void TaskWork::abandon() {
+  device_->note_given_up();
+  edges_->open_all();
+  if (resident_ != nullptr) resident_->abandon();
 }
 
 void TaskWork::keep(std::shared_ptr<const void> memory) {

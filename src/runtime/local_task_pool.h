@@ -14,6 +14,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <list>
 #include <map>
 #include <memory>
@@ -34,8 +35,8 @@ class TaskWork final : public scheduler::TaskHost {
   using TaskId = session::TaskId;
   static Result<std::shared_ptr<TaskWork>> create(const device::DevicePtr& device,
                                                   const session::TaskPoolOptions& options,
-                                                  std::function<void()> before_start,
-                                                  std::function<bool()> start_waits);
+                                                  std::function<void()> before_start, std::function<bool()> start_waits,
+                                                  std::chrono::milliseconds grace);
 
   // A kernel with a shape, of whichever of the two there is.
   struct Kind {
@@ -65,6 +66,20 @@ class TaskWork final : public scheduler::TaskHost {
   TaskEdges& edges() { return *edges_; }
   bool is_idle();  // all tasks have ended
 
+  // For who may not wait for ever: for tasks so far as long as anything gets on (a task ends, is spawned or released, a
+  // kernel of the device gets on), and for `grace` where nothing does. False where some have not ended then.
+  bool wait_while_it_gets_on();
+  // Whether waiting for tasks would wait for ordinary work first: the resident kernel is away, and its start does.
+  bool waits_for_ordinary_work() const {
+    return resident_ != nullptr && !resident_->is_running() && start_waits_() && resident_->has_open_tasks();
+  }
+  // The session goes; nobody else uses this any more. Waits as above; then `starts_wait_no_longer` is called, tasks
+  // that are held are refused, by a warning with their names, and what else goes on has its grace. False where
+  // something does still: then this may not be destroyed, for that waits for it, and what tasks use is to be kept.
+  bool end(FunctionRef<void()> starts_wait_no_longer);
+  // Then: its tasks count as lost, which have ended for the work behind them.
+  void abandon();
+
   // Of tasks that are held back too.
   Status wait(session::TaskId id, std::optional<std::chrono::nanoseconds> timeout) override;
   bool would_start_kernel() const override { return resident_ != nullptr && !resident_->is_running(); }
@@ -88,6 +103,19 @@ class TaskWork final : public scheduler::TaskHost {
     std::shared_ptr<const transform::TaskBody> body;
   };
   Result<Made> body_of(const Ptx& ptx, const session::KernelInfo& info);
+
+  std::uint64_t moves();
+  bool gets_on();  // since it was last asked
+  template <typename Over>
+  bool await(const Over& over);
+
+  device::DevicePtr device_;  // this, and the two below, are written by create()
+  std::function<bool()> start_waits_;
+  std::chrono::milliseconds grace_{};
+  // Since when nothing gets on, as far as anybody has looked; guarded by patience_mutex_.
+  std::mutex patience_mutex_;
+  std::uint64_t seen_moves_ = 0;
+  std::chrono::steady_clock::time_point still_since_{};
 
   struct Kept {
     TaskEdges::SoFar users;

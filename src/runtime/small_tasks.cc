@@ -79,6 +79,13 @@ SmallTasks::~SmallTasks() {
   if (thread_.joinable()) thread_.join();
 }
 
+bool SmallTasks::stop_by(std::chrono::steady_clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  stops_ = true;
+  changed_.notify_all();
+  return changed_.wait_until(lock, deadline, [&] { return !makes_; });
+}
+
 void SmallTasks::make(std::shared_ptr<SmallForm> form) {
   {
     const std::lock_guard lock(mutex_);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -35,6 +36,8 @@ class SmallTasks {
   SmallTasks& operator=(const SmallTasks&) = delete;
 
   void make(std::shared_ptr<SmallForm> form);
+  // Nothing more is made, and the session not asked for anything. False where a form is still being made then.
+  bool stop_by(std::chrono::steady_clock::time_point deadline);
   // For tests: waits until nothing is being made.
   void settle();
 

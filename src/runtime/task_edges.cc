@@ -1,9 +1,13 @@
 #include "src/runtime/task_edges.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "src/base/fork.h"
+#include "src/base/log.h"
 #include "src/device/failure.h"
 
 namespace pergola::runtime {
@@ -43,7 +47,7 @@ TaskEdges::TaskId TaskEdges::hold(Task task) {
   }
   const std::uint64_t number = first_known_ + known_.size();
   known_.push_back(0);
-  arrived_[high ? 0 : 1].push_back({number, std::move(task), {}});
+  arrived_[high ? 0 : 1].push_back({number, std::move(task), steady_clock::now(), {}});
   ++held_;
   if (!keeper_.joinable()) keeper_ = std::thread([this] { run(); });
   lock.unlock();
@@ -102,6 +106,29 @@ Status TaskEdges::await_all(Deadline deadline) {
 std::size_t TaskEdges::held() const {
   const std::lock_guard lock(mutex_);
   return held_;
+}
+
+bool TaskEdges::is_idle() const {
+  const std::lock_guard lock(mutex_);
+  return held_ == 0 && followed_.empty();
+}
+
+std::uint64_t TaskEdges::moves() const {
+  const std::lock_guard lock(mutex_);
+  return moves_;
+}
+
+bool TaskEdges::refuse_held(steady_clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  refuses_ = true;
+  wakes_.notify_all();
+  return has_released_.wait_until(lock, deadline, [this] { return held_ == 0; });
+}
+
+// The keeper may go on: it takes gates away, and to open one again is nothing.
+void TaskEdges::open_all() {
+  const std::lock_guard lock(mutex_);
+  for (const Followed& each : followed_) each.gate->open(each.number);
 }
 
 TaskEdges::SoFar TaskEdges::so_far() const {
@@ -270,6 +297,7 @@ void TaskEdges::open_ended() {
   for (Followed& each : followed_) {
     if (!each.has_ended) continue;
     each.gate->open(each.number);
+    ++moves_;
     free_gates_.push_back(each);
   }
   std::erase_if(followed_, [](const Followed& each) { return each.has_ended; });
@@ -298,10 +326,12 @@ void TaskEdges::run() {
     wakes_.wait(lock, [&] { return held_ != 0 || !followed_.empty() || stops_; });
     if (held_ == 0 && followed_.empty()) return;
     const std::size_t followed = followed_.size();
-    asks_ = !stays_;
+    const bool refuses = refuses_;
+    asks_ = !stays_ && !refuses;
     has_new_ = has_new_ || has_arrived();
     for (int n = 0; n < 2; ++n) waiting_[n].splice(waiting_[n].end(), arrived_[n]);
     lock.unlock();
+    if (refuses) refuse();
     const bool released = asks_ && look();
     lock.lock();
     asks_ = false;
@@ -315,7 +345,7 @@ void TaskEdges::run() {
       std::this_thread::yield();
     } else {
       lock.lock();
-      wakes_.wait_for(lock, nap, [&] { return has_arrived() || followed_.size() > followed; });
+      wakes_.wait_for(lock, nap, [&] { return has_arrived() || followed_.size() > followed || refuses_; });
       nap = std::min(2 * nap, kLongestNap);
       continue;
     }
@@ -333,7 +363,7 @@ bool TaskEdges::look() {
   if (std::exchange(has_new_, false))
     for (std::list<Held>& queue : waiting_)
       for (auto held = queue.rbegin(); held != queue.rend() && held->watches.empty(); ++held)
-        for (const device::EventPtr& event : held->task.after) held->watches.push_back(watch(event));
+        for (const scheduler::Predecessor& work : held->task.after) held->watches.push_back(watch(work.end));
   bool any = false;
   for (const auto& watched : watches_) {
     watched->outcome = watched->event->poll();
@@ -385,10 +415,15 @@ void TaskEdges::release(Held held) {
   if (!failure.ok())
     failures_.add(id, failure.code(), fmt::format("Kernel '{}': {}", held.task.kernel, failure.message()));
   held.task.spawn = nullptr;  // before the task counts as released: whoever has waited finds its module let go
+  end_held(held, given);
+}
+
+void TaskEdges::end_held(const Held& held, TaskId given) {
   {
     const std::lock_guard lock(mutex_);
     known_[held.number - first_known_] = given;
     --held_;
+    ++moves_;
     while (first_held_ < first_known_ + known_.size() && find(first_held_) != 0) ++first_held_;
     while (known_.size() > kMostKnown && first_known_ < first_held_ &&
            (known_.front() == kNeverRan || runner_.has_ended(known_.front()))) {
@@ -398,6 +433,51 @@ void TaskEdges::release(Held held) {
   }
   has_room_.notify_all();
   has_released_.notify_all();
+}
+
+// ── The session's end ───────────────────────────────────────────────────────────────────────────────────────────────
+
+// "it has waited for 'spin' for 2.1 s".
+std::string TaskEdges::refusal(const Held& held) {
+  std::string names;
+  for (std::size_t n = 0; n < held.task.after.size(); ++n) {
+    const bool ended = n < held.watches.size() && held.watches[n]->outcome.has_value();
+    if (ended || held.task.after[n].name.empty()) continue;
+    names += fmt::format("{}'{}'", names.empty() ? "" : " and ", held.task.after[n].name);
+  }
+  return fmt::format("it has waited for {} for {:.1f} s", names.empty() ? "work on a stream" : names,
+                     std::chrono::duration<double>(steady_clock::now() - held.since).count());
+}
+
+// The watches keep their events: whoever destroys them asks a driver.
+void TaskEdges::refuse() {
+  std::map<std::string_view, std::size_t> kernels;
+  std::string first;
+  std::size_t all = 0;
+  for (std::list<Held>& queue : waiting_)
+    for (Held& held : queue) {
+      const std::string why = refusal(held);
+      failures_.add(kHeldBit | held.number, Code::kSkipped,
+                    fmt::format("Kernel '{}': This work is not run, because its session ends: {}, and that goes on.",
+                                held.task.kernel, why));
+      if (all++ == 0) first = fmt::format("of the first, {:#x}, {}", kHeldBit | held.number, why);
+      ++kernels[held.task.kernel];
+    }
+  if (all != 0) {
+    std::vector<std::string> named;
+    for (const auto& [kernel, count] : kernels) named.push_back(fmt::format("{} of '{}'", count, kernel));
+    PERGOLA_WARN(
+        "{} narrow task{} not run, because their session ends and the work before them gets nowhere: {}; {}. "
+        "PERGOLA_END_GRACE_MS is how long that is borne.",
+        all, all == 1 ? " is" : "s are", fmt::join(named, ", "), first);
+  }
+  for (std::list<Held>& queue : waiting_)
+    while (!queue.empty()) {
+      Held held = std::move(queue.front());
+      queue.pop_front();
+      held.task.spawn = nullptr;
+      end_held(held, kNeverRan);
+    }
 }
 
 }  // namespace pergola::runtime

@@ -22,6 +22,10 @@
 // followed there: it may need that kernel's next start.
 // Threads that run tasks fill nothing, and know no stays: a gate is opened when its tasks have ended.
 //
+// Ending. A session that goes waits for all that is held and followed, as long as anything gets on (moves()). Where
+// nothing does, what a held task comes after may never end: refuse_held() has the keeper skip all that is held, and say
+// what each has waited for. What streams wait behind gates for is tasks, which are waited for, or stopped, as such.
+//
 // Looking. The keeper polls each event once a round, however many tasks wait for it: on a GPU a look at the word that
 // the stream writes (cuda/host_word.h), else a question to the driver. It looks without sleeping for 20 us after
 // anything has happened, then sleeps from 20 to 200 us between two looks; where nothing is held it sleeps.
@@ -31,6 +35,7 @@
 // so, and is not held while events are asked or tasks spawned. No atomics: all that threads share is behind it.
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <list>
@@ -79,7 +84,7 @@ class TaskEdges {
     std::function<void(FunctionRef<void()> told)> leave;
   };
   explicit TaskEdges(Runner runner) : runner_(std::move(runner)) {}
-  ~TaskEdges();  // once all that is held has been released or skipped
+  ~TaskEdges();  // once all that is held has been released, skipped or refused, and all gates have been opened
   TaskEdges(const TaskEdges&) = delete;
   TaskEdges& operator=(const TaskEdges&) = delete;
 
@@ -97,6 +102,15 @@ class TaskEdges {
   // The failures of tasks that never ran and that nobody has been told of, once (TaskFailures::untold).
   Status untold() { return failures_.untold(); }
   std::size_t held() const;
+  bool is_idle() const;  // nothing is held, no gate closed
+  // Grows with each task that is released and each gate that is opened.
+  std::uint64_t moves() const;
+  // The session ends: tasks that are held still, which nobody adds to any more, are not run, and fail as skipped. A
+  // warning names them and what they have waited for. False where the keeper has not come to it by `deadline`: it is
+  // in the middle of releasing one.
+  bool refuse_held(std::chrono::steady_clock::time_point deadline);
+  // The pool is given up, and its tasks count as lost, which have ended for what is behind them.
+  void open_all();
 
   // All tasks so far.
   struct SoFar {
@@ -130,6 +144,7 @@ class TaskEdges {
   struct Held {
     std::uint64_t number = 0;
     Task task;
+    std::chrono::steady_clock::time_point since{};
     std::vector<std::shared_ptr<Watch>> watches;
   };
   using Queues = std::list<Held>[2];  // of high priority, and the others
@@ -155,6 +170,9 @@ class TaskEdges {
   std::optional<Behind> find_same(const Open& open) const;  // under mutex_
   Behind behind(const Followed& followed) const;            // likewise
   void release(Held held);
+  void refuse();  // all that is waiting
+  static std::string refusal(const Held& held);
+  void end_held(const Held& held, TaskId given);
   std::shared_ptr<Watch> watch(const device::EventPtr& event);
   TaskId find(std::uint64_t number) const;  // under mutex_
   Result<TaskId> told(TaskId id, TaskId found);
@@ -172,7 +190,8 @@ class TaskEdges {
   Queues arrived_;
   std::size_t held_ = 0;
   std::uint32_t high_wait_for_room_ = 0;
-  bool stops_ = false;
+  bool stops_ = false, refuses_ = false;
+  std::uint64_t moves_ = 0;
   // What became of them by number, from first_known_ on: the runner's id, kNeverRan, or 0. Ids given out long ago are
   // forgotten as ones that have ended; nothing that may go on is, so a task without end keeps those after it known.
   std::deque<TaskId> known_;

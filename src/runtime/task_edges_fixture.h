@@ -58,6 +58,11 @@ extern "C" __global__ void count(unsigned* counts, const unsigned* x, unsigned a
 extern "C" __global__ void through(unsigned long long at, unsigned by) {  // may use any array
   if (threadIdx.x == 0) *(unsigned*)at = *(unsigned*)at * by + 1;
 }
+extern "C" __global__ void computes(unsigned* x, unsigned steps) {
+  unsigned value = threadIdx.x;
+  for (unsigned s = 0; s < steps; ++s) value = value * 1664525u + 1013904223u;
+  x[threadIdx.x] = value;
+}
 extern "C" __global__ void fails(unsigned* x, const unsigned* flag) {
   while (*(const volatile unsigned*)flag == 0) ;
   if (threadIdx.x == 0) x[0] = 77;

@@ -141,8 +141,9 @@ class Scheduler {
   // Whether launches that run as tasks, and have not ended, have to end before `work`.
   bool comes_after_tasks(const Work& work);
   void set_task_bounds(const TaskBounds& bounds);  // for tests and measurements
-  // Waits for all of them, and lets go of the pool.
-  void end_tasks();
+  // Waits for all of them, unless the pool has been given up, where memory that they use is left to them for good; and
+  // lets go of it.
+  void end_tasks(bool waits = true);
 
   Counters counters();
   GraphCounters graph_counters();

@@ -112,6 +112,14 @@ Dependencies Scheduler::parents_under_way(std::span<const Access> accesses, Mode
   return {};
 }
 
+namespace {
+
+std::string_view name_of(const Computation& work) {
+  return work.site == nullptr ? std::string_view() : std::string_view(work.site->name);
+}
+
+}  // namespace
+
 Result<Predecessors> Scheduler::predecessors(std::span<const Access> accesses, Mode universal) {
   std::unique_lock lock(mutex_);
   PERGOLA_TRY(refuse_inside_call());
@@ -125,8 +133,8 @@ Result<Predecessors> Scheduler::predecessors(std::span<const Access> accesses, M
     const Result<MarkPtr> mark = mark_of(*dependency.parent, MarkFor::kHost);
     if (!mark.ok())
       status = mark.status();
-    else if (std::find(events.begin(), events.end(), (*mark)->event) == events.end())
-      events.push_back((*mark)->event);
+    else if (std::ranges::find(events, (*mark)->event, &Predecessor::end) == events.end())
+      events.push_back({(*mark)->event, name_of(*dependency.parent)});
   }
   release(parents, pool_);
   PERGOLA_TRY(status);
@@ -276,10 +284,18 @@ Status Scheduler::await_task(AdaptiveLock& lock, TaskId id, HeldFromTasks* held,
   return acquired;
 }
 
-void Scheduler::end_tasks() {
+void Scheduler::end_tasks(bool waits) {
   std::unique_lock lock(mutex_);
   if (tasks_ == nullptr) return;
-  (void)await_all_tasks(lock);  // what failed is noted
+  if (waits) {
+    (void)await_all_tasks(lock);  // what failed is noted
+  } else {
+    for (Retired& retired : retired_) {
+      std::erase_if(retired.tasks, [&](TaskId task) { return task_has_ended(task); });
+      if (!retired.tasks.empty()) new std::shared_ptr<const void>(std::move(retired.memory));  // never freed
+    }
+    tasks_->open.clear();
+  }
   tasks_->host = nullptr;
 }
 

@@ -23,6 +23,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "src/device/event.h"
@@ -32,8 +33,12 @@
 namespace pergola::scheduler {
 
 using TaskId = std::uint64_t;  // of the session's pool; never 0
-// The ends of the work on streams that a task comes after.
-using Predecessors = boost::container::small_vector<device::EventPtr, 4>;
+// Work on a stream that a task comes after.
+struct Predecessor {
+  device::EventPtr end;   // of it, or of what comes later on its stream
+  std::string_view name;  // a kernel's, or "copy" and the like; as old as the scheduler
+};
+using Predecessors = boost::container::small_vector<Predecessor, 4>;
 
 // The session's pool of tasks. Thread-safe; calls nothing of the scheduler's.
 class TaskHost {

@@ -300,7 +300,7 @@ TEST_F(TaskLaunchesTest, WhatATaskComesAfter_IsToldByEvents) {
   EXPECT_TRUE(scheduler->predecessors(other, Mode::kNone)->empty());
   EXPECT_EQ(scheduler->predecessors({}, Mode::kReadWrite)->size(), 1u) << "the last of its stream";
   EXPECT_EQ(device->state().host_ns, 0) << "nobody has waited";
-  EXPECT_TRUE((*to_write)[0]->wait().ok());
+  EXPECT_TRUE((*to_write)[0].end->wait().ok());
   EXPECT_TRUE(scheduler->predecessors(write, Mode::kNone)->empty());
 }
 
@@ -311,7 +311,7 @@ TEST_F(TaskLaunchesTest, AFailureThatNobodyHasHeardOf_RefusesTasks) {
   const Access read[] = {all("x", Mode::kRead)};
   const auto before = scheduler->predecessors(read, Mode::kNone);
   ASSERT_TRUE(before.ok()) << "it is not known yet";
-  EXPECT_FALSE((*before)[0]->wait().ok());
+  EXPECT_FALSE((*before)[0].end->wait().ok());
   EXPECT_THAT(scheduler->predecessors(read, Mode::kNone).message(), HasSubstr("wild"));
   EXPECT_FALSE(scheduler->synchronize().ok());
   EXPECT_TRUE(scheduler->predecessors(read, Mode::kNone)->empty());

@@ -169,6 +169,19 @@ void CpuDevice::add_crew(const std::shared_ptr<TaskCrew>& crew) {
   crews_.push_back(crew);
 }
 
+// exchange, relaxed: only whether anything moved since the last look; it orders nothing.
+bool CpuDevice::gets_on() { return progress_.exchange(false, std::memory_order_relaxed) && !process_is_ending(); }
+
+void CpuDevice::note_given_up() {
+  gave_up_at_.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+}
+
+bool CpuDevice::has_just_given_up() const {
+  constexpr std::chrono::milliseconds kMoment(100);
+  const std::chrono::steady_clock::duration at(gave_up_at_.load(std::memory_order_relaxed));
+  return at.count() != 0 && std::chrono::steady_clock::now().time_since_epoch() - at < kMoment;
+}
+
 void CpuDevice::cancel_all(const Error& why) {
   std::vector<std::weak_ptr<QueueWorker>> workers;
   std::vector<std::weak_ptr<TaskCrew>> crews;

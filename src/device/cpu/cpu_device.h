@@ -41,6 +41,10 @@ class CpuDevice final : public Device, public std::enable_shared_from_this<CpuDe
   Result<GatePtr> create_gate() override;
   Result<std::unique_ptr<ExecutableGraph>> instantiate(GraphSpec spec) override;
   Status health() const override { return {}; }  // a fault ends a launch, never the device
+  bool gets_on() override;
+  void note_given_up() override;
+  // Within the last moment: whoever ends now has most likely been waited for as long.
+  bool has_just_given_up() const;
 
   // So that cancel_all() reaches it.
   void add_crew(const std::shared_ptr<TaskCrew>& crew);
@@ -66,8 +70,9 @@ class CpuDevice final : public Device, public std::enable_shared_from_this<CpuDe
   const std::shared_ptr<PrintOutput> output_;
   const std::shared_ptr<Engine> engine_;
   ProgressFlag progress_{false};
-  std::atomic<std::uint64_t> next_grid_id_{1};  // relaxed: only distinct
-  std::mutex mutex_;                            // guards the two below
+  std::atomic<std::chrono::steady_clock::rep> gave_up_at_{0};  // relaxed: it orders nothing
+  std::atomic<std::uint64_t> next_grid_id_{1};                 // relaxed: only distinct
+  std::mutex mutex_;                                           // guards the two below
   std::vector<std::weak_ptr<QueueWorker>> workers_;
   std::vector<std::weak_ptr<TaskCrew>> crews_;
   GridRunner runner_;  // last: its threads end first

@@ -52,6 +52,7 @@ Result<CpuOptions> CpuOptions::from_environment() {
   std::uint32_t limit_seconds = 0;
   PERGOLA_TRY(read_number("PERGOLA_CPU_TIME_LIMIT", 0, 1'000'000, limit_seconds));
   options.time_limit = std::chrono::seconds(limit_seconds);
+  PERGOLA_ASSIGN(options.teardown_grace, end_grace_from_environment());
   PERGOLA_TRY(read_number("PERGOLA_CPU_CHECK", 0, 1, options.check));
   if (const char* text = std::getenv("PERGOLA_CPU_OCCUPANCY")) {
     const std::string_view view(text);

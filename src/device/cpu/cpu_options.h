@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "src/base/end_grace.h"
 #include "src/base/result.h"
 #include "src/device/cpu/grid_runner.h"
 #include "src/device/cpu/print.h"
@@ -30,12 +31,13 @@ struct CpuOptions {
   // Read by whoever chooses the engine.
   bool check = false;
   PrintOutput::Sink print_sink;                       // printf in kernels; none: standard output
-  // How long a queue that is destroyed bears a kernel of which every block only waits, before it is cancelled.
-  std::chrono::milliseconds teardown_grace{2000};
+  // How long a queue that is destroyed bears a kernel of which every block only waits, before it is cancelled. All queues
+  // that go one after the other share it.
+  std::chrono::milliseconds teardown_grace = kEndGrace;
 
   // PERGOLA_CPU_SMS, PERGOLA_CPU_BLOCKS_PER_SM, PERGOLA_CPU_OCCUPANCY=per-launch|shared, PERGOLA_CPU_HEAP_BYTES,
   // PERGOLA_CPU_MEMORY_BYTES, PERGOLA_CPU_BUFFER_ALIGN, PERGOLA_CPU_CHECK=0|1,
-  // PERGOLA_CPU_WATCHDOG=seconds, PERGOLA_CPU_TIME_LIMIT=seconds; what is not set keeps its default. kInvalidArgument
+  // PERGOLA_CPU_WATCHDOG=seconds, PERGOLA_CPU_TIME_LIMIT=seconds, PERGOLA_END_GRACE_MS; what is not set keeps its default. kInvalidArgument
   // names the variable and its value.
   static Result<CpuOptions> from_environment();
 };

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "src/base/fork.h"
 #include "src/device/cpu/task_crew.h"
@@ -15,7 +16,13 @@ class CpuTaskRunner final : public TaskRunner {
     const std::uint32_t sms = device->info().sm_count;
     crew_->start(most_threads == 0 ? sms : std::min(most_threads, sms));
   }
-  ~CpuTaskRunner() override { is_forked_child() ? crew_->abandon() : crew_->close(grace_); }
+  ~CpuTaskRunner() override {
+    if (has_ended_) return;
+    is_forked_child() ? crew_->abandon() : crew_->close(grace_);
+  }
+  void end() override {
+    if (!std::exchange(has_ended_, true)) crew_->close(grace_);
+  }
   CpuTaskRunner(const CpuTaskRunner&) = delete;
   CpuTaskRunner& operator=(const CpuTaskRunner&) = delete;
 
@@ -51,6 +58,7 @@ class CpuTaskRunner final : public TaskRunner {
   }
 
   const std::chrono::milliseconds grace_;
+  bool has_ended_ = false;  // of whoever ends it
   const std::shared_ptr<TaskCrew> crew_;
 };
 

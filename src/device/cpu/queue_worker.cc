@@ -4,7 +4,6 @@
 
 #include "src/base/log.h"
 #include "src/device/cpu/cpu_device.h"
-#include "src/device/cpu/process_exit.h"
 
 namespace pergola::device::cpu {
 
@@ -131,16 +130,13 @@ bool QueueWorker::cancelled() const {
 }
 
 // True once all work has ended; false where kernels or events have been waited for during `grace`, and no kernel of
-// the device made progress meanwhile or the process ends.
+// the device made progress meanwhile or the process ends. Right behind a queue that has waited so long it is a look.
 bool QueueWorker::await_idle(std::unique_lock<std::mutex>& lock, milliseconds grace) {
   const milliseconds slice = std::clamp(grace / 8, milliseconds(1), milliseconds(100));
-  milliseconds still{0};
+  milliseconds still = device_->has_just_given_up() ? grace - slice : milliseconds(0);
   while (!has_ended_.wait_for(lock, slice, [this] { return idle(); })) {
-    // exchange, relaxed: only whether anything moved since the last look; it orders nothing.
-    const bool moved = device_->progress().exchange(false, std::memory_order_relaxed);
     const bool may_hang = running_fault_ != nullptr || waiting_for_event_;
-    const bool patient = moved && !process_is_ending();
-    still = patient || !may_hang ? milliseconds(0) : still + slice;
+    still = device_->gets_on() || !may_hang ? milliseconds(0) : still + slice;
     if (still >= grace) return false;
   }
   return true;
@@ -157,6 +153,7 @@ void QueueWorker::close(milliseconds grace) {
                          grace.count()));
     lock.lock();
     ended = has_ended_.wait_for(lock, std::max(grace, milliseconds(2000)), [this] { return idle(); });
+    device_->note_given_up();
   }
   stop_ = true;
   lock.unlock();

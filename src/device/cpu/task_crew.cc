@@ -5,7 +5,6 @@
 
 #include "src/abi/task_inbox.h"
 #include "src/base/log.h"
-#include "src/device/cpu/process_exit.h"
 #include "src/device/cpu/task_worker.h"
 #include "src/device/cpu/work.h"
 
@@ -274,11 +273,9 @@ void TaskCrew::cancel(const Error& why) {
 
 bool TaskCrew::await_idle(std::unique_lock<std::mutex>& lock, milliseconds grace) {
   const milliseconds slice = std::clamp(grace / 8, milliseconds(1), milliseconds(100));
-  milliseconds still{0};
+  milliseconds still = device_->has_just_given_up() ? grace - slice : milliseconds(0);
   while (!has_ended_.wait_for(lock, slice, [this] { return open_ == 0; })) {
-    // exchange, relaxed: only whether anything moved since the last look; it orders nothing.
-    const bool moved = device_->progress().exchange(false, std::memory_order_relaxed);
-    still = moved && !process_is_ending() ? milliseconds(0) : still + slice;
+    still = device_->gets_on() ? milliseconds(0) : still + slice;
     if (still >= grace) return false;
   }
   return true;
@@ -298,6 +295,7 @@ void TaskCrew::close(milliseconds grace) {
         PERGOLA_ERROR(kDeviceLost, "The pool of tasks has ended, and this one did not within {} ms.", grace.count()));
     lock.lock();
     ended = has_ended_.wait_for(lock, std::max(grace, milliseconds(2000)), [this] { return open_ == 0; });
+    device_->note_given_up();
   }
   stop_ = true;
   lock.unlock();

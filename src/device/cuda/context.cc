@@ -1,6 +1,9 @@
 #include "src/device/cuda/context.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <thread>
 
 namespace pergola::device::cuda {
 namespace {
@@ -69,14 +72,17 @@ std::shared_ptr<Residents> residents_of(const Driver& driver, int ordinal) {
 
 }  // namespace
 
-Context::Context(std::shared_ptr<const Driver> driver, CUdevice device, CUcontext handle, int ordinal)
+Context::Context(std::shared_ptr<const Driver> driver, CUdevice device, CUcontext handle, int ordinal,
+                 std::chrono::milliseconds end_grace)
     : driver_(std::move(driver)),
       device_(device),
       handle_(handle),
       id_(fmt::format("cuda:{}", ordinal)),
+      end_grace_(end_grace),
       residents_(residents_of(*driver_, ordinal)) {}
 
-Result<std::shared_ptr<Context>> Context::create(std::shared_ptr<const Driver> driver, int ordinal) {
+Result<std::shared_ptr<Context>> Context::create(std::shared_ptr<const Driver> driver, int ordinal,
+                                                 std::chrono::milliseconds end_grace) {
   int count = 0;
   if (const CUresult result = driver->cuDeviceGetCount(&count); result != CUDA_SUCCESS)
     return PERGOLA_ERROR(kUnavailable, "The GPUs cannot be counted: {}.", driver->describe(result));
@@ -89,7 +95,7 @@ Result<std::shared_ptr<Context>> Context::create(std::shared_ptr<const Driver> d
   if (result == CUDA_SUCCESS) result = driver->cuDevicePrimaryCtxRetain(&handle, device);
   if (result != CUDA_SUCCESS)
     return PERGOLA_ERROR(kUnavailable, "GPU cuda:{} cannot be opened: {}.", ordinal, driver->describe(result));
-  return std::shared_ptr<Context>(new Context(std::move(driver), device, handle, ordinal));
+  return std::shared_ptr<Context>(new Context(std::move(driver), device, handle, ordinal, end_grace));
 }
 
 // Last of all handles: nothing of this context is in use any more. Results are not looked at: a lost context refuses
@@ -168,7 +174,7 @@ void Context::give_event(CUevent event, bool timed) const {
 void Context::free(std::function<void()> call) const noexcept {
   free_kept();
   try {
-    {
+    if (await_streams()) {
       const std::shared_lock freeing(residents_->mutex);
       if (residents_->count == 0) {
         enter_quietly();
@@ -192,11 +198,102 @@ void Context::resident_ends() const {
   --residents_->count;
 }
 
+void Context::leave(const std::shared_ptr<const Context>& self, CUstream stream,
+                    std::shared_ptr<const void> used) const {
+  const std::unique_lock lock(residents_->mutex);
+  residents_->left.push_back({self, stream, std::move(used)});
+  residents_->gave_up_at = std::chrono::steady_clock::now();
+  ++residents_->count;
+}
+
+void Context::note_given_up() const {
+  const std::unique_lock lock(residents_->mutex);
+  residents_->gave_up_at = std::chrono::steady_clock::now();
+}
+
+void Context::add_stream(CUstream stream) const {
+  const std::unique_lock lock(residents_->mutex);
+  residents_->streams.emplace_back(driver_.get(), stream);
+}
+
+void Context::remove_stream(CUstream stream) const {
+  const std::unique_lock lock(residents_->mutex);
+  std::erase(residents_->streams, std::pair<const Driver*, CUstream>(driver_.get(), stream));
+}
+
+bool Context::streams_are_idle() const {
+  return std::none_of(residents_->streams.begin(), residents_->streams.end(), [](const auto& stream) {
+    return stream.first->cuStreamQuery(stream.second) == CUDA_ERROR_NOT_READY;
+  });
+}
+
+// As the driver would, but not for ever: once somebody has waited in vain nobody does until they are idle.
+bool Context::await_streams() const {
+  using std::chrono::microseconds;
+  using std::chrono::steady_clock;
+  constexpr microseconds kFirstNap(10), kLastNap(500);
+  enter_quietly();
+  const auto until = steady_clock::now() + end_grace_;
+  for (auto nap = kFirstNap;; nap = std::min(2 * nap, kLastNap)) {
+    {
+      const std::shared_lock lock(residents_->mutex);
+      if (residents_->count != 0) return false;
+      if (streams_are_idle()) return true;
+      if (residents_->is_stuck) return false;
+    }
+    if (steady_clock::now() >= until) break;
+    std::this_thread::sleep_for(nap);
+  }
+  const std::unique_lock lock(residents_->mutex);
+  residents_->is_stuck = true;
+  residents_->gave_up_at = steady_clock::now();
+  return false;
+}
+
+void Context::let_go(std::shared_ptr<const void> owner) const {
+  look_after_left();
+  const std::unique_lock lock(residents_->mutex);
+  if (!residents_->left.empty()) residents_->kept_frees.push_back([owner = std::move(owner)] {});
+}
+
+bool Context::has_just_given_up() const {
+  constexpr std::chrono::milliseconds kMoment(100);
+  const std::shared_lock lock(residents_->mutex);
+  return std::chrono::steady_clock::now() - residents_->gave_up_at < kMoment;
+}
+
+// What has ended goes without the lock, which freeing takes.
+void Context::look_after_left() const {
+  std::vector<Residents::Left> ended;
+  {
+    const std::shared_lock lock(residents_->mutex);
+    if (residents_->left.empty()) return;
+  }
+  {
+    const std::unique_lock lock(residents_->mutex);
+    const auto goes_on = [](const Residents::Left& one) {
+      one.context->enter_quietly();
+      return one.context->driver().cuStreamQuery(one.stream) == CUDA_ERROR_NOT_READY;
+    };
+    const auto over = std::partition(residents_->left.begin(), residents_->left.end(), goes_on);
+    std::move(over, residents_->left.end(), std::back_inserter(ended));
+    residents_->left.erase(over, residents_->left.end());
+    residents_->count -= static_cast<std::uint32_t>(ended.size());
+  }
+  for (const Residents::Left& one : ended) {
+    one.context->enter_quietly();
+    one.context->driver().cuStreamDestroy(one.stream);
+  }
+}
+
 // None begins meanwhile.
 void Context::free_kept() const {
+  look_after_left();
   const std::unique_lock lock(residents_->mutex);
-  if (residents_->count != 0 || residents_->kept_frees.empty()) return;
+  if (residents_->count != 0 || (residents_->kept_frees.empty() && !residents_->is_stuck)) return;
   enter_quietly();
+  if (residents_->is_stuck && !streams_are_idle()) return;
+  residents_->is_stuck = false;
   for (const auto& call : residents_->kept_frees) call();
   residents_->kept_frees.clear();
 }
@@ -267,8 +364,7 @@ void Context::give_staging(std::byte* memory) const {
       return;
     }
   }
-  enter_quietly();
-  driver_->cuMemFreeHost(memory);
+  free([driver = driver_, memory] { driver->cuMemFreeHost(memory); });
 }
 
 void Context::add_host_range(const std::byte* begin, std::size_t size_bytes, std::weak_ptr<Buffer> buffer) const {

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -26,17 +27,31 @@
 
 namespace pergola::device::cuda {
 
+class Context;
+
 // The kernels that are resident on one GPU, of all sessions of the process: a driver waits for any of them. `mutex` guards
 // the rest; it is shared while something is freed, so that none begins meanwhile.
 struct Residents {
+  // A stream whose queue has gone, with work that had not ended; counts as a resident kernel until it has.
+  struct Left {
+    std::shared_ptr<const Context> context;
+    CUstream stream = nullptr;
+    std::shared_ptr<const void> used;  // by the work
+  };
   std::shared_mutex mutex;
   std::uint32_t count = 0;
   std::vector<std::function<void()>> kept_frees;
+  std::vector<Left> left;
+  std::chrono::steady_clock::time_point gave_up_at{};
+  // Of queues that live. A driver waits for all work in them before it frees.
+  std::vector<std::pair<const Driver*, CUstream>> streams;
+  bool is_stuck = false;  // that has been waited for in vain, and is not known to be over
 };
 
 class Context {
  public:
-  static Result<std::shared_ptr<Context>> create(std::shared_ptr<const Driver> driver, int ordinal);
+  static Result<std::shared_ptr<Context>> create(std::shared_ptr<const Driver> driver, int ordinal,
+                                                 std::chrono::milliseconds end_grace);
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
@@ -67,12 +82,25 @@ class Context {
   Result<CUevent> take_event(bool timed) const;
   void give_event(CUevent event, bool timed) const;
 
-  // Runs `call`, which frees something of the driver's, now; or, while kernels are resident, later (free_kept()): the
-  // driver would wait for them.
+  // Runs `call`, which frees something of the driver's, once the work in all queues has ended, since the driver would wait
+  // for it; or later (free_kept()): while kernels are resident, and where that work does not end within end_grace().
   void free(std::function<void()> call) const noexcept;
   void resident_begins() const;
   void resident_ends() const;
   void free_kept() const;  // where none is resident
+
+  // Leaves `stream` to itself: it goes, and `used`, with what is freed after its work has ended, or with the process.
+  // Until then nothing is freed on this GPU. `self` is this.
+  void leave(const std::shared_ptr<const Context>& self, CUstream stream, std::shared_ptr<const void> used) const;
+  // Memory of another library's, which what is left may use: its owner is kept as long as that.
+  void let_go(std::shared_ptr<const void> owner) const;
+  // Somebody has waited in vain within the last moment: whoever ends now has most likely been waited for as long.
+  void note_given_up() const;
+  bool has_just_given_up() const;
+  // A queue's, from its beginning to its end.
+  void add_stream(CUstream stream) const;
+  void remove_stream(CUstream stream) const;
+  std::chrono::milliseconds end_grace() const { return end_grace_; }
 
   // A word that no queue and no gate has; none where no page-locked memory is left. The owner gives it back.
   HostWord take_word() const;
@@ -96,8 +124,12 @@ class Context {
   BufferPtr find_host_range(const std::byte* begin, std::size_t size_bytes) const;
 
  private:
-  Context(std::shared_ptr<const Driver> driver, CUdevice device, CUcontext handle, int ordinal);
+  Context(std::shared_ptr<const Driver> driver, CUdevice device, CUcontext handle, int ordinal,
+          std::chrono::milliseconds end_grace);
   Status lose(CUresult result, std::string_view doing) const;
+  void look_after_left() const;
+  bool streams_are_idle() const;     // with the residents' lock
+  bool await_streams() const;        // with none
 
   struct HostRange {
     std::size_t size_bytes = 0;
@@ -108,6 +140,7 @@ class Context {
   const CUdevice device_;
   const CUcontext handle_;
   const std::string id_;
+  const std::chrono::milliseconds end_grace_;
 
   mutable std::atomic<bool> has_waited_for_value_{false};  // relaxed: it orders nothing
   mutable std::atomic<bool> lost_{false};  // release by the first loser, after cause_; acquire by readers

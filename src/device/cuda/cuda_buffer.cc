@@ -51,7 +51,10 @@ std::shared_ptr<CudaBuffer> CudaBuffer::adopt(ContextPtr context, const ForeignM
 
 CudaBuffer::~CudaBuffer() {
   KnownMemory::instance().remove(address_, size_bytes_);
-  if (owner_ != nullptr) return;
+  if (owner_ != nullptr) {
+    context_->let_go(std::move(owner_));
+    return;
+  }
   const std::shared_ptr<const Driver>& driver = context_->shared_driver();
   if (kind_ == MemoryKind::kHostVisible) {
     context_->remove_host_range(host_);

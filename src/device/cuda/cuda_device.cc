@@ -139,6 +139,7 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   void resident_begins() override { context_->resident_begins(); }
   void resident_ends() override { context_->resident_ends(); }
   void free_kept() override { context_->free_kept(); }
+  void note_given_up() override { context_->note_given_up(); }
 
  private:
   const ContextPtr context_;
@@ -163,12 +164,13 @@ Result<CudaDeviceOptions> CudaDeviceOptions::from_environment() {
       return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_CUDA_ROUNDING is '{}'; it should be 'exact' or 'driver'.", value);
     options.exact_rounding = value == "exact";
   }
+  PERGOLA_ASSIGN(options.end_grace, end_grace_from_environment());
   return options;
 }
 
 Result<DevicePtr> create_cuda_device(int ordinal, const CudaDeviceOptions& options) {
   PERGOLA_ASSIGN(const std::shared_ptr<const cuda::Driver> driver, cuda::Driver::open(options.driver_library));
-  PERGOLA_ASSIGN(cuda::ContextPtr context, cuda::Context::create(driver, ordinal));
+  PERGOLA_ASSIGN(cuda::ContextPtr context, cuda::Context::create(driver, ordinal, options.end_grace));
   PERGOLA_TRY(context->enter());
   return DevicePtr(std::make_shared<cuda::CudaDevice>(std::move(context), options));
 }

@@ -4,9 +4,11 @@
 // README.md says which calls wait for a kernel that stays resident, and what a lost device means.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
+#include "src/base/end_grace.h"
 #include "src/device/device.h"
 
 namespace pergola::device {
@@ -15,8 +17,11 @@ struct CudaDeviceOptions {
   std::string driver_library;           // empty: libcuda.so.1
   bool exact_rounding = true;           // src/device/cuda/exact_rounding.h; false lets the driver contract
   unsigned optimization_level = 4;      // of the driver's compiler: 0 (to rule its optimiser out) to 4
+  // How long a queue that is destroyed waits while nothing of its work is seen to end. Its stream is left then.
+  std::chrono::milliseconds end_grace = kEndGrace;
 
-  // $PERGOLA_CUDA_OPTIMIZATION 0 to 4, $PERGOLA_CUDA_ROUNDING exact or driver; kInvalidArgument for anything else.
+  // $PERGOLA_CUDA_OPTIMIZATION 0 to 4, $PERGOLA_CUDA_ROUNDING exact or driver, $PERGOLA_END_GRACE_MS; kInvalidArgument
+  // for anything else.
   static Result<CudaDeviceOptions> from_environment();
 };
 

@@ -1,5 +1,9 @@
 #include "src/device/cuda/cuda_queue.h"
 
+#include <algorithm>
+#include <thread>
+
+#include "src/base/log.h"
 #include "src/device/cuda/cuda_gate.h"
 #include "src/device/cuda/cuda_module.h"
 #include "src/device/validate.h"
@@ -28,7 +32,9 @@ ParameterList::ParameterList(std::span<const std::byte> parameters) : bytes_(par
 }
 
 CudaQueue::CudaQueue(ContextPtr context, std::shared_ptr<const Device> device, CUstream stream)
-    : context_(std::move(context)), device_(std::move(device)), stream_(stream), staging_(context_) {}
+    : context_(std::move(context)), device_(std::move(device)), stream_(stream), staging_(context_) {
+  context_->add_stream(stream_);
+}
 
 Result<std::unique_ptr<CudaQueue>> CudaQueue::create(ContextPtr context, std::shared_ptr<const Device> device) {
   PERGOLA_TRY(context->enter());
@@ -39,11 +45,81 @@ Result<std::unique_ptr<CudaQueue>> CudaQueue::create(ContextPtr context, std::sh
 
 CudaQueue::~CudaQueue() {
   context_->enter_quietly();
-  context_->driver().cuStreamSynchronize(stream_);
+  if (!await_end()) {
+    leave();
+    return;
+  }
+  context_->remove_stream(stream_);
   Retained::Handles ended;
   retained_.release_all(ended);
   context_->driver().cuStreamDestroy(stream_);
   context_->give_word(word_);
+}
+
+// False where nothing has been seen to end for as long as is borne; right behind a queue of which that was so it is a
+// look. An error of the driver's is an end: the device is lost.
+bool CudaQueue::await_end() {
+  using std::chrono::microseconds;
+  using std::chrono::steady_clock;
+  constexpr microseconds kBusily(50), kShortestNap(10), kLongestNap(1000);
+  const Driver& driver = context_->driver();
+  const auto begun = steady_clock::now();
+  auto still_since = begun;
+  if (context_->has_just_given_up()) still_since -= context_->end_grace() - context_->end_grace() / 8;
+  microseconds nap = kShortestNap;
+  std::uint32_t seen = word_ ? word_.value() : 0;
+  while (driver.cuStreamQuery(stream_) == CUDA_ERROR_NOT_READY) {
+    const auto now = steady_clock::now();
+    if (now - begun < kBusily) continue;
+    Retained::Handles ended;
+    const std::size_t batches = retained_.batches();
+    retained_.release_ended(ended);
+    const std::uint32_t word = word_ ? word_.value() : 0;
+    if (retained_.batches() != batches || word != seen) still_since = now;
+    seen = word;
+    if (now - still_since >= context_->end_grace()) return false;
+    std::this_thread::sleep_for(nap);
+    nap = std::min(2 * nap, kLongestNap);
+  }
+  return true;
+}
+
+void CudaQueue::leave() {
+  const std::shared_ptr<const Module> module = last_module_.lock();
+  const std::string last = last_kernel_ == nullptr ? "a graph"
+                           : module == nullptr     ? "a kernel of a module that has gone"
+                                                   : fmt::format("kernel '{}'", last_kernel_->signature().name);
+  const std::string what = launches_ == 0 ? "with no launch among it"
+                           : launches_ == 1
+                               ? last
+                               : fmt::format("{} launches since it was last seen idle, the last {}", launches_, last);
+  PERGOLA_WARN(
+      "A queue of {} is destroyed while its work goes on: {}. None of it has ended for {} ms (PERGOLA_END_GRACE_MS), "
+      "so the stream and the memory it uses are left to it, and what is freed on this GPU is kept, until it ends or "
+      "the "
+      "process does.",
+      context_->id(), what, context_->end_grace().count());
+  struct Used {
+    Used(const ContextPtr& of, HostWord its_word, Retained&& handles, StagingRing&& ring)
+        : context(of), word(its_word), retained(std::move(handles)), staging(std::move(ring)) {}
+    Used(const Used&) = delete;
+    Used& operator=(const Used&) = delete;
+    ~Used() { context->give_word(word); }
+    const ContextPtr context;
+    const HostWord word;
+    const Retained retained;
+    const StagingRing staging;
+  };
+  context_->remove_stream(stream_);
+  context_->leave(context_, stream_,
+                  std::make_shared<Used>(context_, word_, std::move(retained_), std::move(staging_)));
+}
+
+void CudaQueue::note_launch(const Kernel* kernel, const ModulePtr& module) {
+  ++launches_;
+  if (kernel == last_kernel_) return;
+  last_kernel_ = kernel;
+  last_module_ = module;
 }
 
 Result<const CudaBuffer*> CudaQueue::own(const BufferPtr& buffer) const {
@@ -114,6 +190,7 @@ Status CudaQueue::launch(const ModulePtr& module, const Kernel& kernel, const La
   if (result != CUDA_SUCCESS)
     return context_->check(result, "launching kernel '{}' with a grid of {} and blocks of {}", kernel.signature().name,
                            to_string(config.grid), to_string(config.block));
+  note_launch(&kernel, module);
   return keep({module}, ended);
 }
 
@@ -277,12 +354,18 @@ std::optional<Status> CudaQueue::poll() {
 }
 
 Status CudaQueue::synchronize() {
+  std::uint64_t launches = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    launches = launches_;
+  }
   // An event, not the stream: other threads may queue more while this one waits.
   PERGOLA_ASSIGN(const EventPtr event, record());
   PERGOLA_TRY(event->wait());
   Retained::Handles ended;
   const std::lock_guard lock(mutex_);
   retained_.release_ended(ended);
+  if (launches_ == launches) launches_ = 0;
   return {};
 }
 
@@ -296,6 +379,7 @@ Status CudaQueue::launch_graph(CUgraphExec executable, std::shared_ptr<const voi
   Retained::Handles ended;
   const std::lock_guard lock(mutex_);
   PERGOLA_TRY(context_->check(context_->driver().cuGraphLaunch(executable, stream_), "launching a graph"));
+  note_launch(nullptr, nullptr);
   return keep({std::move(state)}, ended);
 }
 

@@ -3,10 +3,16 @@
 // Failures of running work are sticky and lose the device (context.h), so no failure is cleared by synchronize(): it
 // reports kDeviceLost, and so does every later call. Launches wait for a resident kernel where the GPU has no room, and
 // where they grow local memory; copies between host and device, events and streams do not.
+//
+// A queue that is destroyed waits for its work, while anything of it is seen to end. Where for CudaDeviceOptions::end_grace
+// nothing is, the stream is left to itself, with all that its work uses (Context::leave()): nobody can stop a kernel.
+//
 // Thread-safe: one lock a queue, held over the driver's calls and, where staging is full, over a wait for a chunk.
 #pragma once
 
+#include <chrono>
 #include <mutex>
+#include <string_view>
 
 #include "src/device/cuda/context.h"
 #include "src/device/cuda/cuda_buffer.h"
@@ -59,16 +65,24 @@ class CudaQueue final : public Queue {
   Result<std::shared_ptr<CudaEvent>> record_locked(bool timed, Retained::Handles& ended, bool for_host = false);
 
   HostWord tell_host();
+  void note_launch(const Kernel* kernel, const ModulePtr& module);
+  bool await_end();
+  void leave();
 
   const ContextPtr context_;
   const std::shared_ptr<const Device> device_;
   const CUstream stream_;
-  std::mutex mutex_;      // guards the order of the stream, and the five below
+  std::mutex mutex_;      // guards the order of the stream, and all below
   StagingRing staging_;
   Retained retained_;
   HostWord word_;                 // taken when first wanted
   bool has_no_word_ = false;       // one could not be had, or not be written
   std::uint32_t word_number_ = 0;  // it comes to that when what is queued has ended
+  // For messages: the last kernel launched, null if that was a graph, while its module is there; and how many launches
+  // there have been since the queue was last seen idle.
+  const Kernel* last_kernel_ = nullptr;
+  std::weak_ptr<const Module> last_module_;
+  std::uint64_t launches_ = 0;
 };
 
 // The driver's form of a launch; `attributes` must stay where it is.

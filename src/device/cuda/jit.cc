@@ -10,7 +10,7 @@ namespace pergola::device::cuda {
 LoadedCode::~LoadedCode() {
   if (library_ == nullptr) return;
   context_->enter_quietly();
-  context_->driver().cuLibraryUnload(library_);
+  context_->free([driver = context_->shared_driver(), library = library_] { driver->cuLibraryUnload(library); });
 }
 
 Error Jit::compile_failed(CUresult result, std::string_view name, std::string_view log) const {

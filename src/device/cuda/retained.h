@@ -40,6 +40,8 @@ class Retained {
       pop(out);
     }
   }
+  // How many batches' work is not known to have ended.
+  std::size_t batches() const { return sealed_.size(); }
   // Takes out everything: all work has ended, or the device is lost.
   void release_all(Handles& out) {
     while (!sealed_.empty()) pop(out);

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <span>
+#include <utility>
 
 #include "src/device/cuda/context.h"
 
@@ -18,6 +19,12 @@ namespace pergola::device::cuda {
 class StagingRing {
  public:
   explicit StagingRing(ContextPtr context) : context_(std::move(context)) {}
+  StagingRing(StagingRing&& other) noexcept
+      : context_(other.context_),
+        memory_(std::exchange(other.memory_, nullptr)),
+        in_flight_(std::exchange(other.in_flight_, {})),
+        chunk_(other.chunk_),
+        used_bytes_(other.used_bytes_) {}
   // The stream must be idle, or the context lost.
   ~StagingRing();
   StagingRing(const StagingRing&) = delete;
