@@ -37,6 +37,7 @@ struct FakeState {
   double host_ns = 0;
   double engine_free_ns[2] = {0, 0};
   std::uint32_t queues = 0, events = 0;
+  std::size_t questions = 0;  // whether an event or a queue has ended
   std::vector<Step> steps;
   std::vector<Status> fail_next;        // taken by the next launches
   double launch_ns = 0;                 // how long the host takes to queue anything
@@ -60,6 +61,7 @@ class FakeEvent final : public device::Event {
   FakeEvent(std::shared_ptr<FakeState> of, std::uint32_t its_number, double its_end_ns, Status its_outcome)
       : state(std::move(of)), number(its_number), at_ns(its_end_ns), outcome(std::move(its_outcome)) {}
   std::optional<Status> poll() override {
+    ++state->questions;
     if (at_ns > state->host_ns) return std::nullopt;
     return outcome;
   }
@@ -179,6 +181,7 @@ class FakeQueue final : public device::Queue {
     return made;
   }
   std::optional<Status> poll() override {
+    ++state_->questions;
     if (ready_ns_ > state_->host_ns) return std::nullopt;
     return failure_;
   }

@@ -10,9 +10,9 @@ namespace {
 
 constexpr std::size_t kSlotAlignment = 16;  // at least; as the kernel's parameters ask
 // Of uploads that go when they come (graph_copies.cc), at some 50 GB/s on the link to the device:
-constexpr std::size_t kLeadBytes = 1'000'000;  // it is busy for about as long as the host needs for the rest of a turn
+constexpr std::size_t kLeadBytes = 400'000;    // it is busy for about as long as the host needs for the rest of a turn
 constexpr std::size_t kCallBytes = 131'072;    // the same for the upload's own call
-constexpr std::size_t kSoonBytes = 2 * kLeadBytes;  // they are there before long: no graph is cut for them
+constexpr std::size_t kSoonBytes = 2'000'000;  // they are there before long: no graph is cut for them
 
 // None where the kernel has no other form to take them in.
 ByteRanges scalars_of(const KernelCall& call) {

@@ -11,7 +11,6 @@ namespace {
 
 // At the bound of streams so many are asked whether they are free before the least recently used one is taken busy.
 constexpr std::size_t kAskedAtBound = 4;
-constexpr std::size_t kManyMarks = 64;
 
 // So large that an event costs nothing beside it.
 bool is_large_copy_from_host(const Work& work) {
@@ -146,10 +145,7 @@ Status Scheduler::carry_out(AdaptiveLock& lock, const Work& work, Enqueue enqueu
   who.leads = lowered.leads;
   who.follows_lead = lowered.follows_lead;
   Status status = place(work, enqueue, who);
-  if (status.ok() && work.host_waits && who.mark == nullptr) {
-    status = record_on(*who.stream, MarkFor::kHost).status();
-    who.mark_used = true;
-  }
+  if (status.ok() && work.host_waits && who.mark == nullptr) status = tell_end_of(who);
   if (lowered.ended != nullptr && who.stream != nullptr) mark_end_of(lowered.ended, *who.stream);
   // Where the caller gets an event that one tells as much. It is for the device's progress, not for what depends on
   // this.
@@ -438,132 +434,6 @@ Status Scheduler::wait_across(Stream& stream, const Dependencies& parents, Waits
   return {};
 }
 
-// ── Events ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-Result<MarkPtr> Scheduler::mark_of(Computation& computation, MarkFor wanted) {
-  if (computation.site != nullptr) computation.site->prediction.used(computation.prediction_slot);
-  computation.mark_used = true;
-  if (computation.mark != nullptr) return computation.mark;
-  if (computation.stream->tail != &computation) ++counters_.late_events;
-  return mark_covering(*computation.stream, computation.position, wanted);
-}
-
-Result<MarkPtr> Scheduler::mark_covering(Stream& stream, std::uint64_t position, MarkFor wanted) {
-  // Marks are in order: the first that covers it.
-  const auto covering = std::lower_bound(stream.marks.begin(), stream.marks.end(), position,
-                                         [](const MarkPtr& mark, std::uint64_t at) { return mark->position < at; });
-  if (covering != stream.marks.end()) return *covering;
-  return record_on(stream, wanted);
-}
-
-Result<device::EventPtr> Scheduler::event_of(Ticket ticket) {
-  std::unique_lock lock(mutex_);
-  PERGOLA_TRY(refuse_inside_call());
-  launch_held();
-  if ((ticket & (kHeldTicket | kTaskTicket)) == kTaskTicket) {
-    if (device::EventPtr event = event_of_task(ticket)) return event;
-    lock.unlock();
-    return record();
-  }
-  if ((ticket & kHeldTicket) != 0) {
-    const std::uint64_t number = ticket & ~kHeldTicket;
-    if (number >= held_resolved_)
-      return PERGOLA_ERROR(kInvalidArgument, "{:#x} is no ticket of this session's work.", ticket);
-    if (number + kHeldTickets < held_resolved_) {  // long ago: all work so far comes behind it
-      lock.unlock();
-      return record();
-    }
-    ticket = held_tickets_[number % kHeldTickets];
-  }
-  const std::uint64_t index = ticket & ((1u << kTicketStreamBits) - 1), position = ticket >> kTicketStreamBits;
-  if (index >= streams_.size() || position == 0 || position > streams_[index]->tail_position)
-    return PERGOLA_ERROR(kInvalidArgument, "{:#x} is no ticket of this session's work.", ticket);
-  Stream& stream = *streams_[index];
-  for (const MarkPtr& mark : stream.marks)
-    if (mark->timed && mark->position >= position) return mark->event;
-  const bool ended = stream.idle();
-  PERGOLA_ASSIGN(const MarkPtr mark, record_on(stream, MarkFor::kTime));
-  if (ended) (void)mark->event->wait();  // nothing is before it: whoever polls it finds what is known already
-  return mark->event;
-}
-
-Result<MarkPtr> Scheduler::record_on(Stream& stream, MarkFor wanted) {
-  Result<device::EventPtr> recorded = wanted == MarkFor::kTime   ? stream.queue->record()
-                                      : wanted == MarkFor::kHost ? stream.queue->record_for_host()
-                                                                 : stream.queue->record_untimed();
-  PERGOLA_ASSIGN(auto event, std::move(recorded));
-  ++counters_.events;
-  auto mark = std::make_shared<Mark>();
-  mark->event = std::move(event);
-  mark->stream = &stream;
-  mark->position = stream.tail_position;
-  mark->timed = wanted == MarkFor::kTime;
-  mark->at_least_ns = stream.all_at_least_ns;
-  mark->clock = stream.clock;
-  if (mark->clock.size() <= stream.index) mark->clock.resize(stream.index + 1, 0);
-  mark->clock[stream.index] = mark->position;
-  if (stream.tail != nullptr) stream.tail->mark = mark;
-  if (stream.marks.size() >= kManyMarks) poll(stream);
-  stream.marks.push_back(mark);
-  return mark;
-}
-
-void Scheduler::learn_end(const Mark& mark, const Status& outcome) {
-  for (std::size_t i = 0; i < mark.clock.size() && i < streams_.size(); ++i) {
-    Stream& stream = *streams_[i];
-    stream.ended_position = std::max(stream.ended_position, mark.clock[i]);
-    // What comes after a failure is skipped, and says so: nothing before what ended well has failed.
-    if (outcome.ok()) stream.well_position = std::max(stream.well_position, mark.clock[i]);
-  }
-  note_failure(outcome);
-}
-
-void Scheduler::note_failure(const Status& outcome) {
-  if (outcome.ok()) return;
-  const bool skipped = outcome.code() == Code::kSkipped;
-  Status& kept = skipped ? skip_ : failure_;
-  if (!kept.ok()) return;
-  if (!skipped) failure_told_ = false;
-  kept = outcome;
-  if (outcome.code() == Code::kDeviceLost) kept = name_suspects(outcome);
-}
-
-// A GPU does not say which kernel was at fault: those not known to have ended are told, oldest first.
-Status Scheduler::name_suspects(const Status& lost) const {
-  constexpr std::size_t kMost = 4;
-  std::vector<std::string> names;
-  std::size_t more = 0;
-  for (const DagVertex& vertex : log_.picture().vertices) {
-    const bool runs_kernels =
-        vertex.kind == WorkKind::kKernel || vertex.kind == WorkKind::kGraph || vertex.kind == WorkKind::kLibrary;
-    if (!runs_kernels || streams_[vertex.stream]->knows_end_of(vertex.position)) continue;
-    const std::string name = fmt::format("'{}'", vertex.name);
-    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
-    if (names.size() < kMost)
-      names.push_back(name);
-    else
-      ++more;
-  }
-  if (names.empty()) return lost;
-  Error error = lost.error();
-  error.message += fmt::format(" It may have been kernel {}{}, not known to have ended then.", fmt::join(names, " or "),
-                               more == 0 ? "" : fmt::format(" or one of {} others", more));
-  return error;
-}
-
-void Scheduler::poll(Stream& stream) {
-  for (stream.drop_known_marks(); !stream.marks.empty(); stream.drop_known_marks()) {
-    const std::optional<Status> outcome = stream.marks.front()->event->poll();
-    if (!outcome) return;
-    learn_end(*stream.marks.front(), *outcome);
-    if (!outcome->ok()) stream.marks.pop_front();
-  }
-}
-
-void Scheduler::poll_all() {
-  for (const auto& stream : streams_) poll(*stream);
-}
-
 // ── Accesses to anything ────────────────────────────────────────────────────────────────────────────────────────────
 
 void Scheduler::forget_ended_universal() {
@@ -615,6 +485,7 @@ void Scheduler::become_universal(Mode mode, Computation& who) {
 // of the work goes on and none has failed.
 Status Scheduler::wait_unlocked(AdaptiveLock& lock, std::span<const MarkPtr> marks, Deadline deadline) {
   if (lowering_ != nullptr && !marks.empty()) lowering_->host_waited();
+  tell_ends();
   lock.unlock();
   Status first, late;
   std::vector<Status> outcomes;

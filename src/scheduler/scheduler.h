@@ -248,6 +248,8 @@ class Scheduler {
   Result<MarkPtr> mark_of(Computation& computation, MarkFor wanted = MarkFor::kStream);
   Result<MarkPtr> mark_covering(Stream& stream, std::uint64_t position, MarkFor wanted);
   Result<MarkPtr> record_on(Stream& stream, MarkFor wanted = MarkFor::kStream);
+  Status tell_end_of(Computation& who);
+  void tell_ends();
   void universal_dependencies(Mode universal, bool any_write, const Computation* who, Dependencies& out);
   void become_universal(Mode mode, Computation& who);
   void forget_ended_universal();
@@ -348,6 +350,8 @@ class Scheduler {
     std::uint64_t position = 0;
   };
   Arrival last_large_copy_, last_lead_;  // from the host
+  bool has_told_end_ = false;            // of work that the host waits for soon, since it last waited
+  boost::container::small_vector<Arrival, 8> untold_ends_;
   std::vector<Arrival> arrivals_;
   std::vector<std::uint64_t> arriving_;  // resources, an arrival each
   std::unique_ptr<Recorder> recorder_;   // null where nothing is recorded

@@ -33,6 +33,40 @@ TEST_F(SchedulerTest, WorkThatTheHostWillWaitFor_HasItsEventRightBehindIt) {
   EXPECT_EQ(device->state().of(Step::Kind::kRecord).size(), with_it);
 }
 
+TEST_F(SchedulerTest, OfSeveralThatTheHostWillWaitFor_TheFirstHasItsEventAtOnce_TheOthersWhenItWaits) {
+  open();
+  const auto records = [&] { return device->state().of(Step::Kind::kRecord).size(); };
+  const auto download = [&](const std::string& name) {
+    const std::vector<Access> down{all(name, Mode::kRead), all(name + " host", Mode::kWrite)};
+    ASSERT_TRUE(submit("download", {.accesses = down, .host_waits = true}, 1000).ok());
+  };
+  for (int round = 0; round < 2; ++round) {
+    for (const char* name : {"x", "y", "z"}) ASSERT_TRUE(run("make", {}, {name}).ok());
+    ASSERT_TRUE(scheduler->synchronize().ok());  // so that nothing else wants events
+    const std::size_t before = records();
+    for (const char* name : {"x", "y", "z"}) download(name);
+    EXPECT_EQ(records(), before + 1);
+    ASSERT_TRUE(read("x host").ok());
+    const std::size_t told = records();
+    EXPECT_EQ(told, before + 3) << "each is on a stream of its own";
+    ASSERT_TRUE(read("z host").ok());
+    ASSERT_TRUE(read("y host").ok());
+    EXPECT_EQ(records(), told);
+  }
+}
+
+// What the host never waits for has no event in the end, and is known to have ended like all else.
+TEST_F(SchedulerTest, WhatNobodyWaitedForByItself_HasEndedWithTheSession) {
+  open();
+  for (int i = 0; i < 200; ++i) {
+    const std::vector<Access> down{all("x", Mode::kRead), all("x host", Mode::kWrite)};
+    ASSERT_TRUE(submit("download", {.accesses = down, .host_waits = true}, 1000).ok());
+  }
+  ASSERT_TRUE(scheduler->synchronize().ok());
+  EXPECT_EQ(device->state().host_ns, device->state().end_ns());
+  ASSERT_TRUE(read("x host").ok());
+}
+
 TEST_F(Failures, ReaderOfWhatFailed_IsTold_AndSynchronizeClears) {
   fail_next();
   ASSERT_TRUE(run("bad", {}, {"x"}).ok()) << "it fails when it runs, not when it is queued";
@@ -58,9 +92,9 @@ TEST_F(Failures, ChildOnAnotherStream_TellsTheCause) {
 TEST_F(Failures, EnqueueThatFails_IsTheCallsOwn_AndOrderStands) {
   ASSERT_TRUE(run("writer", {}, {"x"}, 500).ok());
   const Access access = all("x", Mode::kWrite);
-  const Status status = scheduler->submit({.site = scheduler->site("refused"), .accesses = std::span(&access, 1)}, [](device::Queue&) {
-    return Status(PERGOLA_ERROR(kInvalidArgument, "No."));
-  });
+  const Status status =
+      scheduler->submit({.site = scheduler->site("refused"), .accesses = std::span(&access, 1)},
+                        [](device::Queue&) { return Status(PERGOLA_ERROR(kInvalidArgument, "No.")); });
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
   ASSERT_TRUE(read("x").ok());
   EXPECT_DOUBLE_EQ(device->state().host_ns, 500) << "what the refused one was to follow";

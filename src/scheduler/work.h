@@ -97,7 +97,7 @@ struct Work {
   const CopyCall* copy = nullptr;    // the same of a copy
   // For recordings: called under the lock, where there is one. May be null.
   const FunctionRef<WorkDetail()>* detail = nullptr;
-  bool host_waits = false;  // soon: an event is recorded right behind it
+  bool host_waits = false;  // soon: an event is recorded right behind it, or when the host begins to wait
   // Called under the lock with the queue that the work goes on, once that waits for what the work depends on and before
   // the work is queued. May be null.
   const FunctionRef<Status(device::Queue&)>* prepare = nullptr;

@@ -9,79 +9,13 @@
 #include <fstream>
 #include <thread>
 
+#include "src/device/cuda/cuda_device_fixture.h"
 #include "src/device/cuda/cuda_driver_types.h"
-#include "src/device/cuda/fake/fake_control.h"
-#include "src/ptx/parser.h"
 
 namespace pergola::device {
 namespace {
 
 using namespace std::chrono_literals;
-using cuda::FakeControl;
-
-constexpr const char* kPtx = R"(.version 8.0
-.target sm_90
-.address_size 64
-.global .u32 counter;
-.visible .entry add_one(.param .u64 data, .param .u32 count) { ret; }
-.visible .entry illegal_address() { ret; }
-.visible .entry asserts() { ret; }
-.visible .entry hold(.param .u64 data, .param .u64 flag) { ret; }
-)";
-
-const FakeControl& control() {
-  static const FakeControl* const found = [] {
-    void* library = dlopen(PERGOLA_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
-    const auto get = library == nullptr
-                         ? nullptr
-                         : reinterpret_cast<cuda::FakeControlFunction>(dlsym(library, "fake_cuda_control"));
-    if (get == nullptr) throw std::runtime_error(dlerror());
-    return get();
-  }();
-  return *found;
-}
-
-class CudaDevice : public ::testing::Test {
- protected:
-  void SetUp() override {
-    control().reset();
-    folder_ = std::filesystem::temp_directory_path() /
-              fmt::format("pergola-cuda-test-{}-{}", getpid(),
-                          ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::remove_all(folder_);
-  }
-  void TearDown() override {
-    control().go();
-    queue_.reset();
-    std::filesystem::remove_all(folder_);
-  }
-
-  CudaDeviceOptions options() const { return {.driver_library = PERGOLA_FAKE_CUDA}; }
-  DevicePtr open() const { return std::move(create_cuda_device(0, options())).value(); }
-  static Result<ModulePtr> load(Device& device, std::string_view text = kPtx) {
-    PERGOLA_ASSIGN(const ptx::Module module, ptx::parse(text, "fake.ptx"));
-    return device.load({&module, text, "fake.ptx"});
-  }
-  static std::vector<std::byte> add_one(const BufferPtr& data, std::uint32_t count) {
-    std::vector<std::byte> bytes(12);
-    const std::uint64_t address = data->address();
-    std::memcpy(bytes.data(), &address, 8);
-    std::memcpy(bytes.data() + 8, &count, 4);
-    return bytes;
-  }
-  static Status launch(Queue& queue, const ModulePtr& module, const char* kernel, std::span<const std::byte> bytes = {},
-                       const LaunchConfig& config = {}) {
-    PERGOLA_ASSIGN(const Kernel* found, module->kernel(kernel));
-    return queue.launch(module, *found, config, bytes);
-  }
-  Queue& queue_of(const DevicePtr& device) {
-    queue_ = std::move(device->create_queue()).value();
-    return *queue_;
-  }
-
-  std::filesystem::path folder_;
-  std::unique_ptr<Queue> queue_;
-};
 
 TEST_F(CudaDevice, WithoutADriver_IsUnavailableAndSaysWhy) {
   const auto device = create_cuda_device(0, {.driver_library = "libno_such_driver.so.1"});
@@ -302,125 +236,6 @@ TEST_F(CudaDevice, StickyError_LosesTheDeviceForGood) {
     EXPECT_EQ(queue->synchronize().code(), Code::kDeviceLost) << "a lost device is never cleared";
     EXPECT_EQ(module->global("counter").code(), Code::kDeviceLost);
   }
-}
-
-// A driver frees nothing until kernels that stay have left.
-TEST_F(CudaDevice, WhatIsFreedBesideAResidentKernel_GoesWhenTheLastHasLeft) {
-  const DevicePtr device = open();
-  BufferPtr memory = std::move(device->allocate(64, MemoryKind::kDevice)).value();
-  BufferPtr pinned = std::move(device->allocate(64, MemoryKind::kHostVisible)).value();
-  device->resident_begins();
-  device->resident_begins();
-  memory.reset();
-  pinned.reset();
-  device->resident_ends();
-  EXPECT_EQ(control().calls("cuMemFree") + control().calls("cuMemFreeHost"), 0);
-  device->resident_ends();
-  device->free_kept();
-  EXPECT_EQ(control().calls("cuMemFree"), 1);
-  EXPECT_EQ(control().calls("cuMemFreeHost"), 1);
-  memory = std::move(device->allocate(64, MemoryKind::kDevice)).value();
-  memory.reset();
-  EXPECT_EQ(control().calls("cuMemFree"), 2) << "at once, where none is";
-}
-
-// Nobody can stop a kernel: what it uses stays, and the driver is not asked for anything that would wait for it.
-TEST_F(CudaDevice, AQueueThatGoes_WithAKernelWithoutEnd_IsLeftAfterItsGrace) {
-  CudaDeviceOptions impatient = options();
-  impatient.end_grace = 200ms;
-  DevicePtr device = std::move(create_cuda_device(0, impatient)).value();
-  ModulePtr module = std::move(load(*device)).value();
-  BufferPtr data = std::move(device->allocate(64, MemoryKind::kDevice)).value();
-  const BufferPtr flag = std::move(device->allocate(4, MemoryKind::kHostVisible)).value();
-  const auto word = std::atomic_ref(*reinterpret_cast<std::uint32_t*>(flag->host_pointer()));
-  word.store(0);
-  std::vector<std::byte> bytes(16);
-  const std::uint64_t addresses[] = {data->address(), flag->address()};
-  std::memcpy(bytes.data(), addresses, sizeof addresses);
-  auto first = std::move(device->create_queue()).value(), second = std::move(device->create_queue()).value();
-  ASSERT_TRUE(first->copy_to_device(data, 0, std::vector<std::byte>(64)).ok());
-  ASSERT_TRUE(launch(*first, module, "hold", bytes).ok());
-  ASSERT_TRUE(second->wait(std::move(first->record_for_host()).value()).ok());
-  auto owner = std::make_shared<int>(7);
-  std::uint32_t theirs[4] = {};
-  BufferPtr adopted = std::move(device->adopt({.address = reinterpret_cast<std::uint64_t>(theirs),
-                                               .size_bytes = sizeof theirs, .owner = owner})).value();
-  ASSERT_TRUE(second->copy(adopted, 0, data, 0, 4).ok());
-
-  const auto begun = std::chrono::steady_clock::now();
-  testing::internal::CaptureStderr();
-  first.reset();
-  const auto took = std::chrono::steady_clock::now() - begun;
-  second.reset();
-  const std::string told = testing::internal::GetCapturedStderr();
-  EXPECT_GE(took, 200ms);
-  EXPECT_LT(std::chrono::steady_clock::now() - begun, 2 * took) << "they share the grace";
-  EXPECT_NE(told.find("while its work goes on: kernel 'hold'. None"), std::string::npos) << told;
-  EXPECT_NE(told.find("PERGOLA_END_GRACE_MS"), std::string::npos) << told;
-  EXPECT_NE(told.find("with no launch among it"), std::string::npos) << told;
-  data.reset(), module.reset(), adopted.reset(), device.reset();
-  for (const char* frees : {"cuMemFree", "cuMemFreeHost", "cuLibraryUnload", "cuStreamDestroy", "cuStreamSynchronize",
-                            "cuDevicePrimaryCtxRelease"})
-    EXPECT_EQ(control().calls(frees), 0) << frees;
-  EXPECT_EQ(owner.use_count(), 2);
-
-  // Where it ends after all, whoever frees next sees to it.
-  word.store(1);
-  const DevicePtr later = open();
-  const auto until = std::chrono::steady_clock::now() + 10s;
-  while (control().calls("cuStreamDestroy") < 2 && std::chrono::steady_clock::now() < until) {
-    later->free_kept();
-    std::this_thread::sleep_for(1ms);
-  }
-  later->free_kept();
-  EXPECT_EQ(control().calls("cuStreamDestroy"), 2);
-  EXPECT_EQ(control().calls("cuMemFree"), 1);
-  EXPECT_EQ(control().calls("cuLibraryUnload"), 1);
-  EXPECT_EQ(owner.use_count(), 1);
-  BufferPtr memory = std::move(later->allocate(64, MemoryKind::kDevice)).value();
-  memory.reset();
-  EXPECT_EQ(control().calls("cuMemFree"), 2) << "at once again";
-}
-
-// What gets on is waited for, however long that takes.
-TEST_F(CudaDevice, AQueueThatGoes_WaitsForWorkThatGetsOn) {
-  std::this_thread::sleep_for(150ms);  // right behind one that has been given up it would not
-  CudaDeviceOptions impatient = options();
-  impatient.end_grace = 300ms;
-  const DevicePtr device = std::move(create_cuda_device(0, impatient)).value();
-  const ModulePtr module = std::move(load(*device)).value();
-  const BufferPtr data = std::move(device->allocate(64, MemoryKind::kDevice)).value();
-  const GatePtr gate = std::move(device->create_gate()).value();
-  auto queue = std::move(device->create_queue()).value();
-  std::vector<EventPtr> ends;
-  for (std::uint32_t n = 1; n <= 4; ++n) {
-    ASSERT_TRUE(queue->wait_for_gate(gate, n).ok());
-    ASSERT_TRUE(launch(*queue, module, "add_one", add_one(data, 16)).ok());
-    ends.push_back(std::move(queue->record_for_host()).value());
-  }
-  std::thread opens([&] {
-    for (std::uint32_t n = 1; n <= 4; ++n) {
-      std::this_thread::sleep_for(150ms);
-      gate->open(n);
-    }
-  });
-  queue.reset();
-  opens.join();
-  EXPECT_TRUE(ends.back()->poll().has_value());
-}
-
-// A driver waits for kernels of all sessions; who goes leaves what it freed to the others.
-TEST_F(CudaDevice, WhatIsFreedBesideAnothersResidentKernel_IsKeptToo) {
-  const DevicePtr resident = open();
-  resident->resident_begins();
-  {
-    const DevicePtr other = open();
-    std::move(other->allocate(64, MemoryKind::kDevice)).value().reset();
-  }
-  EXPECT_EQ(control().calls("cuMemFree"), 0);
-  resident->resident_ends();
-  const BufferPtr next = std::move(resident->allocate(64, MemoryKind::kDevice)).value();
-  EXPECT_EQ(control().calls("cuMemFree"), 1) << "whoever allocates frees it first";
 }
 
 TEST_F(CudaDevice, WhereNoWordCanBeWritten_EventsForTheHostAreOrdinaryOnes) {

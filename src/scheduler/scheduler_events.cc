@@ -1,0 +1,160 @@
+// Events: where they are recorded, and what is learnt of work's end by them.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "src/scheduler/scheduler.h"
+
+namespace pergola::scheduler {
+namespace {
+
+constexpr std::size_t kManyMarks = 64;
+
+}  // namespace
+
+Result<MarkPtr> Scheduler::mark_of(Computation& computation, MarkFor wanted) {
+  if (computation.site != nullptr) computation.site->prediction.used(computation.prediction_slot);
+  computation.mark_used = true;
+  if (computation.mark != nullptr) return computation.mark;
+  if (computation.stream->tail != &computation) ++counters_.late_events;
+  return mark_covering(*computation.stream, computation.position, wanted);
+}
+
+Result<MarkPtr> Scheduler::mark_covering(Stream& stream, std::uint64_t position, MarkFor wanted) {
+  // Marks are in order: the first that covers it.
+  const auto covering = std::lower_bound(stream.marks.begin(), stream.marks.end(), position,
+                                         [](const MarkPtr& mark, std::uint64_t at) { return mark->position < at; });
+  if (covering != stream.marks.end()) return *covering;
+  return record_on(stream, wanted);
+}
+
+Result<device::EventPtr> Scheduler::event_of(Ticket ticket) {
+  std::unique_lock lock(mutex_);
+  PERGOLA_TRY(refuse_inside_call());
+  launch_held();
+  if ((ticket & (kHeldTicket | kTaskTicket)) == kTaskTicket) {
+    if (device::EventPtr event = event_of_task(ticket)) return event;
+    lock.unlock();
+    return record();
+  }
+  if ((ticket & kHeldTicket) != 0) {
+    const std::uint64_t number = ticket & ~kHeldTicket;
+    if (number >= held_resolved_)
+      return PERGOLA_ERROR(kInvalidArgument, "{:#x} is no ticket of this session's work.", ticket);
+    if (number + kHeldTickets < held_resolved_) {  // long ago: all work so far comes behind it
+      lock.unlock();
+      return record();
+    }
+    ticket = held_tickets_[number % kHeldTickets];
+  }
+  const std::uint64_t index = ticket & ((1u << kTicketStreamBits) - 1), position = ticket >> kTicketStreamBits;
+  if (index >= streams_.size() || position == 0 || position > streams_[index]->tail_position)
+    return PERGOLA_ERROR(kInvalidArgument, "{:#x} is no ticket of this session's work.", ticket);
+  Stream& stream = *streams_[index];
+  for (const MarkPtr& mark : stream.marks)
+    if (mark->timed && mark->position >= position) return mark->event;
+  const bool ended = stream.idle();
+  PERGOLA_ASSIGN(const MarkPtr mark, record_on(stream, MarkFor::kTime));
+  if (ended) (void)mark->event->wait();  // nothing is before it: whoever polls it finds what is known already
+  return mark->event;
+}
+
+// For the host, which waits for it soon: at once for the first since it last waited. The others come when it begins to
+// wait, as it has nothing else to do then, and while it queues more the device is not to wait for its calls.
+Status Scheduler::tell_end_of(Computation& who) {
+  constexpr std::size_t kMostUntold = 64;
+  if (std::exchange(has_told_end_, true) && untold_ends_.size() < kMostUntold) {
+    untold_ends_.push_back({who.stream, who.position});
+    return {};
+  }
+  const Result<MarkPtr> mark = record_on(*who.stream, MarkFor::kHost);
+  who.mark_used = true;
+  return mark.status();
+}
+
+void Scheduler::tell_ends() {
+  has_told_end_ = false;
+  for (const Arrival& each : std::exchange(untold_ends_, {}))
+    if (!each.stream->knows_end_of(each.position))
+      if (const auto mark = mark_covering(*each.stream, each.position, MarkFor::kHost); !mark.ok())
+        note_failure(mark.status());
+}
+
+Result<MarkPtr> Scheduler::record_on(Stream& stream, MarkFor wanted) {
+  Result<device::EventPtr> recorded = wanted == MarkFor::kTime   ? stream.queue->record()
+                                      : wanted == MarkFor::kHost ? stream.queue->record_for_host()
+                                                                 : stream.queue->record_untimed();
+  PERGOLA_ASSIGN(auto event, std::move(recorded));
+  ++counters_.events;
+  auto mark = std::make_shared<Mark>();
+  mark->event = std::move(event);
+  mark->stream = &stream;
+  mark->position = stream.tail_position;
+  mark->timed = wanted == MarkFor::kTime;
+  mark->at_least_ns = stream.all_at_least_ns;
+  mark->clock = stream.clock;
+  if (mark->clock.size() <= stream.index) mark->clock.resize(stream.index + 1, 0);
+  mark->clock[stream.index] = mark->position;
+  if (stream.tail != nullptr) stream.tail->mark = mark;
+  if (stream.marks.size() >= kManyMarks) poll(stream);
+  stream.marks.push_back(mark);
+  return mark;
+}
+
+void Scheduler::learn_end(const Mark& mark, const Status& outcome) {
+  for (std::size_t i = 0; i < mark.clock.size() && i < streams_.size(); ++i) {
+    Stream& stream = *streams_[i];
+    stream.ended_position = std::max(stream.ended_position, mark.clock[i]);
+    // What comes after a failure is skipped, and says so: nothing before what ended well has failed.
+    if (outcome.ok()) stream.well_position = std::max(stream.well_position, mark.clock[i]);
+  }
+  note_failure(outcome);
+}
+
+void Scheduler::note_failure(const Status& outcome) {
+  if (outcome.ok()) return;
+  const bool skipped = outcome.code() == Code::kSkipped;
+  Status& kept = skipped ? skip_ : failure_;
+  if (!kept.ok()) return;
+  if (!skipped) failure_told_ = false;
+  kept = outcome;
+  if (outcome.code() == Code::kDeviceLost) kept = name_suspects(outcome);
+}
+
+// A GPU does not say which kernel was at fault: those not known to have ended are told, oldest first.
+Status Scheduler::name_suspects(const Status& lost) const {
+  constexpr std::size_t kMost = 4;
+  std::vector<std::string> names;
+  std::size_t more = 0;
+  for (const DagVertex& vertex : log_.picture().vertices) {
+    const bool runs_kernels =
+        vertex.kind == WorkKind::kKernel || vertex.kind == WorkKind::kGraph || vertex.kind == WorkKind::kLibrary;
+    if (!runs_kernels || streams_[vertex.stream]->knows_end_of(vertex.position)) continue;
+    const std::string name = fmt::format("'{}'", vertex.name);
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    if (names.size() < kMost)
+      names.push_back(name);
+    else
+      ++more;
+  }
+  if (names.empty()) return lost;
+  Error error = lost.error();
+  error.message += fmt::format(" It may have been kernel {}{}, not known to have ended then.", fmt::join(names, " or "),
+                               more == 0 ? "" : fmt::format(" or one of {} others", more));
+  return error;
+}
+
+void Scheduler::poll(Stream& stream) {
+  for (stream.drop_known_marks(); !stream.marks.empty(); stream.drop_known_marks()) {
+    const std::optional<Status> outcome = stream.marks.front()->event->poll();
+    if (!outcome) return;
+    learn_end(*stream.marks.front(), *outcome);
+    if (!outcome->ok()) stream.marks.pop_front();
+  }
+}
+
+void Scheduler::poll_all() {
+  for (const auto& stream : streams_) poll(*stream);
+}
+
+}  // namespace pergola::scheduler
