@@ -345,7 +345,8 @@ void TaskEdges::run() {
       std::this_thread::yield();
     } else {
       lock.lock();
-      wakes_.wait_for(lock, nap, [&] { return has_arrived() || followed_.size() > followed || refuses_; });
+      wakes_.wait_for(lock, nap,
+                      [&] { return has_arrived() || followed_.size() > followed || (refuses_ && held_ != 0); });
       nap = std::min(2 * nap, kLongestNap);
       continue;
     }

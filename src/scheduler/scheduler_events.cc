@@ -74,10 +74,16 @@ Status Scheduler::tell_end_of(Computation& who) {
 
 void Scheduler::tell_ends() {
   has_told_end_ = false;
-  for (const Arrival& each : std::exchange(untold_ends_, {}))
-    if (!each.stream->knows_end_of(each.position))
-      if (const auto mark = mark_covering(*each.stream, each.position, MarkFor::kHost); !mark.ok())
-        note_failure(mark.status());
+  for (const Arrival& each : std::exchange(untold_ends_, {})) {
+    Stream& stream = *each.stream;
+    if (stream.knows_end_of(each.position)) continue;
+    if (stream.reserved) {  // a library call has it, and may be recording what it does
+      untold_ends_.push_back(each);
+      continue;
+    }
+    if (const auto mark = mark_covering(stream, each.position, MarkFor::kHost); !mark.ok()) note_failure(mark.status());
+    if (stream.tail != nullptr && stream.tail->position == each.position) stream.tail->mark_used = true;
+  }
 }
 
 Result<MarkPtr> Scheduler::record_on(Stream& stream, MarkFor wanted) {

@@ -105,8 +105,12 @@ Context::~Context() {
   free_kept();
   for (const auto& free : free_events_)
     for (CUevent event : free) driver_->cuEventDestroy(event);
-  for (std::byte* memory : free_staging_) driver_->cuMemFreeHost(memory);
-  for (void* page : word_pages_) driver_->cuMemFreeHost(page);
+  std::vector<void*> pages(free_staging_.begin(), free_staging_.end());
+  pages.insert(pages.end(), word_pages_.begin(), word_pages_.end());
+  if (!pages.empty())  // as all memory: other contexts of the GPU may have work without end
+    free([driver = driver_, pages = std::move(pages)] {
+      for (void* page : pages) driver->cuMemFreeHost(page);
+    });
   if (upload_stream_ != nullptr) driver_->cuStreamDestroy(upload_stream_);
   driver_->cuCtxSetCurrent(nullptr);
   driver_->cuDevicePrimaryCtxRelease(device_);
@@ -200,8 +204,9 @@ void Context::resident_ends() const {
 
 void Context::leave(const std::shared_ptr<const Context>& self, CUstream stream,
                     std::shared_ptr<const void> used) const {
-  const std::unique_lock lock(residents_->mutex);
+  const std::unique_lock lock(residents_->mutex);  // for all of it: who frees something sees it here or there
   residents_->left.push_back({self, stream, std::move(used)});
+  std::erase(residents_->streams, std::pair<const Driver*, CUstream>(driver_.get(), stream));
   residents_->gave_up_at = std::chrono::steady_clock::now();
   ++residents_->count;
 }
@@ -246,7 +251,6 @@ bool Context::await_streams() const {
   }
   const std::unique_lock lock(residents_->mutex);
   residents_->is_stuck = true;
-  residents_->gave_up_at = steady_clock::now();
   return false;
 }
 
@@ -296,6 +300,15 @@ void Context::free_kept() const {
   residents_->is_stuck = false;
   for (const auto& call : residents_->kept_frees) call();
   residents_->kept_frees.clear();
+}
+
+bool Context::free_kept_behind_work() const {
+  const std::unique_lock lock(residents_->mutex);
+  if (residents_->count != 0 || residents_->kept_frees.empty()) return false;
+  enter_quietly();
+  for (const auto& call : residents_->kept_frees) call();
+  residents_->kept_frees.clear();
+  return true;
 }
 
 // Lines of the cache that one queue's word has to itself.

@@ -88,6 +88,8 @@ class Context {
   void resident_begins() const;
   void resident_ends() const;
   void free_kept() const;  // where none is resident
+  // The same while work goes on, for which the driver then waits: before memory is said to be short. Whether any was.
+  bool free_kept_behind_work() const;
 
   // Leaves `stream` to itself: it goes, and `used`, with what is freed after its work has ended, or with the process.
   // Until then nothing is freed on this GPU. `self` is this.

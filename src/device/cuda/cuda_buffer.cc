@@ -3,6 +3,16 @@
 #include <algorithm>
 
 namespace pergola::device::cuda {
+namespace {
+
+// Memory that has been freed may be kept while work goes on.
+template <typename Allocate>
+CUresult allocate(const Context& context, Allocate allocate) {
+  const CUresult result = allocate();
+  return result == CUDA_ERROR_OUT_OF_MEMORY && context.free_kept_behind_work() ? allocate() : result;
+}
+
+}  // namespace
 
 Result<std::shared_ptr<CudaBuffer>> CudaBuffer::create(ContextPtr context, std::size_t size_bytes, MemoryKind kind) {
   PERGOLA_TRY(context->enter());
@@ -12,12 +22,12 @@ Result<std::shared_ptr<CudaBuffer>> CudaBuffer::create(ContextPtr context, std::
   const std::string doing = fmt::format("allocating {} bytes", size_bytes);
   CUdeviceptr address = 0;
   if (kind == MemoryKind::kDevice) {
-    PERGOLA_TRY(context->check(driver.cuMemAlloc(&address, bytes), doing));
+    PERGOLA_TRY(context->check(allocate(*context, [&] { return driver.cuMemAlloc(&address, bytes); }), doing));
     return std::shared_ptr<CudaBuffer>(new CudaBuffer(std::move(context), address, nullptr, size_bytes, kind));
   }
   void* host = nullptr;
   const unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
-  PERGOLA_TRY(context->check(driver.cuMemHostAlloc(&host, bytes, flags), doing));
+  PERGOLA_TRY(context->check(allocate(*context, [&] { return driver.cuMemHostAlloc(&host, bytes, flags); }), doing));
   if (const CUresult result = driver.cuMemHostGetDevicePointer(&address, host, 0); result != CUDA_SUCCESS) {
     driver.cuMemFreeHost(host);
     return context->check(result, "mapping host memory");
@@ -35,8 +45,10 @@ Result<std::shared_ptr<CudaBuffer>> CudaBuffer::create_managed(ContextPtr contex
   context->free_kept();
   CUdeviceptr address = 0;
   const unsigned flags = access == ManagedAccess::kConcurrent ? CU_MEM_ATTACH_GLOBAL : CU_MEM_ATTACH_HOST;
-  PERGOLA_TRY(context->check(context->driver().cuMemAllocManaged(&address, std::max<std::size_t>(size_bytes, 1), flags),
-                             "allocating {} bytes of managed memory", size_bytes));
+  const auto managed = [&] {
+    return context->driver().cuMemAllocManaged(&address, std::max<std::size_t>(size_bytes, 1), flags);
+  };
+  PERGOLA_TRY(context->check(allocate(*context, managed), "allocating {} bytes of managed memory", size_bytes));
   auto* host = reinterpret_cast<std::byte*>(address);
   return std::shared_ptr<CudaBuffer>(
       new CudaBuffer(std::move(context), address, host, size_bytes, MemoryKind::kManaged));

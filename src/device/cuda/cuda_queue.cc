@@ -45,12 +45,12 @@ Result<std::unique_ptr<CudaQueue>> CudaQueue::create(ContextPtr context, std::sh
 
 CudaQueue::~CudaQueue() {
   context_->enter_quietly();
-  if (!await_end()) {
+  Retained::Handles ended;  // goes last: what is freed may wait for other streams
+  if (!await_end(ended)) {
     leave();
     return;
   }
   context_->remove_stream(stream_);
-  Retained::Handles ended;
   retained_.release_all(ended);
   context_->driver().cuStreamDestroy(stream_);
   context_->give_word(word_);
@@ -58,7 +58,7 @@ CudaQueue::~CudaQueue() {
 
 // False where nothing has been seen to end for as long as is borne; right behind a queue of which that was so it is a
 // look. An error of the driver's is an end: the device is lost.
-bool CudaQueue::await_end() {
+bool CudaQueue::await_end(Retained::Handles& ended) {
   using std::chrono::microseconds;
   using std::chrono::steady_clock;
   constexpr microseconds kBusily(50), kShortestNap(10), kLongestNap(1000);
@@ -71,7 +71,6 @@ bool CudaQueue::await_end() {
   while (driver.cuStreamQuery(stream_) == CUDA_ERROR_NOT_READY) {
     const auto now = steady_clock::now();
     if (now - begun < kBusily) continue;
-    Retained::Handles ended;
     const std::size_t batches = retained_.batches();
     retained_.release_ended(ended);
     const std::uint32_t word = word_ ? word_.value() : 0;
@@ -110,7 +109,6 @@ void CudaQueue::leave() {
     const Retained retained;
     const StagingRing staging;
   };
-  context_->remove_stream(stream_);
   context_->leave(context_, stream_,
                   std::make_shared<Used>(context_, word_, std::move(retained_), std::move(staging_)));
 }

@@ -66,7 +66,7 @@ class CudaQueue final : public Queue {
 
   HostWord tell_host();
   void note_launch(const Kernel* kernel, const ModulePtr& module);
-  bool await_end();
+  bool await_end(Retained::Handles& ended);
   void leave();
 
   const ContextPtr context_;
