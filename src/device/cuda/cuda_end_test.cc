@@ -133,5 +133,28 @@ TEST_F(CudaDevice, WhatIsFreedBesideAnothersResidentKernel_IsKeptToo) {
   EXPECT_EQ(control().calls("cuMemFree"), 1) << "whoever allocates frees it first";
 }
 
+// What has been freed while others' work went on is memory again before an allocation fails.
+TEST_F(CudaDevice, WhatIsKeptBesideWorkThatGoesOn_IsFreedBeforeMemoryIsSaidToBeShort) {
+  CudaDeviceOptions impatient = options();
+  impatient.end_grace = 50ms;
+  const DevicePtr device = std::move(create_cuda_device(0, impatient)).value();
+  const ModulePtr module = std::move(load(*device)).value();
+  const BufferPtr data = std::move(device->allocate(64, MemoryKind::kDevice)).value();
+  Queue& queue = queue_of(device);
+  control().set("memory_bytes", 4 << 20);
+  BufferPtr most = std::move(device->allocate(3 << 20, MemoryKind::kDevice)).value();
+  control().hold();  // the stream goes on for longer than is waited for
+  ASSERT_TRUE(launch(queue, module, "add_one", add_one(data, 16)).ok());
+  const int freed = control().calls("cuMemFree");
+  most.reset();
+  EXPECT_EQ(control().calls("cuMemFree"), freed) << "the driver would wait for the stream";
+  const auto more = device->allocate(2 << 20, MemoryKind::kDevice);
+  EXPECT_TRUE(more.ok()) << more.message();
+  EXPECT_EQ(control().calls("cuMemFree"), freed + 1);
+  EXPECT_EQ(device->allocate(3 << 20, MemoryKind::kDevice).code(), Code::kResourceExhausted) << "nothing is kept now";
+  control().go();
+  ASSERT_TRUE(queue.synchronize().ok());
+}
+
 }  // namespace
 }  // namespace pergola::device
