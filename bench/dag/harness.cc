@@ -1,7 +1,6 @@
 #include "harness.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -232,7 +231,7 @@ void Bench::measure(Problem& problem, std::span<const std::unique_ptr<Form>> for
     } else if (forms[i]->name == "pergola-graphs") {
       ratio.pergola_graphs = median;
     } else if (forms[i]->name.starts_with(kByPolicy)) {
-      ratio.by_policy.emplace_back(forms[i]->name, median);
+      ratio.by_policy.push_back(median);
     } else if (ratio.best_hand == 0 || median < ratio.best_hand) {
       ratio.best_hand = median;
       ratio.best_name = forms[i]->name;
@@ -244,61 +243,42 @@ std::string Bench::summary() const {
   if (ratios_.empty()) return "Without a GPU there are no hand-written forms to compare with.\n";
   std::string text =
       "How many times as fast Pergola is as the best hand-written form (not serial), and as the serial form; and the "
-      "same with `graphs=always`:\n\n"
-      "| problem | params | best form | over best | over serial | graphs over best | graphs over serial |\n"
-      "|---|---|---|---|---|---|---|\n";
-  char line[400];
+      "same with `graphs=always`" +
+      std::string(policies_.empty() ? "" : ", and of other policies over the best") +
+      ":\n\n"
+      "| problem | params | best form | over best | over serial | graphs over best | graphs over serial |";
+  for (const std::string& policy : policies_) text += " `" + policy + "` |";
+  text += "\n|---|---|---|---|---|---|---|";
+  for (std::size_t n = 0; n < policies_.size(); ++n) text += "---|";
+  text += '\n';
   const auto add = [&](const std::string& name, const std::string& what, const std::string& best,
-                       const std::array<double, 4>& over) {
-    std::snprintf(line, sizeof line, "| %s | %s | %s | %.3f | %.3f | %.3f | %.3f |\n", name.c_str(), what.c_str(),
-                  best.c_str(), over[0], over[1], over[2], over[3]);
-    text += line;
+                       const std::vector<double>& over) {
+    text += "| " + name + " | " + what + " | " + best + " |";
+    char number[32];
+    for (const double value : over) {
+      std::snprintf(number, sizeof number, " %.3f |", value);
+      text += number;
+    }
+    text += '\n';
   };
   const auto over = [](const Ratio& r) {
-    return std::array<double, 4>{r.best_hand / r.pergola, r.serial / r.pergola, r.best_hand / r.pergola_graphs,
-                                 r.serial / r.pergola_graphs};
+    std::vector<double> all{r.best_hand / r.pergola, r.serial / r.pergola, r.best_hand / r.pergola_graphs,
+                            r.serial / r.pergola_graphs};
+    for (const double median : r.by_policy) all.push_back(r.best_hand / median);
+    return all;
   };
   for (const Ratio& r : ratios_) add(r.problem, '`' + r.params + '`', r.best_name, over(r));
   for (const Measure measure : {Measure::kCold, Measure::kResident}) {
-    std::array<double, 4> logs{};
+    std::vector<double> logs(4 + policies_.size());
     double count = 0;
     for (const Ratio& r : ratios_) {
       if (r.measure != measure) continue;
-      for (std::size_t i = 0; i < logs.size(); ++i) logs[i] += std::log(over(r)[i]);
+      const std::vector<double> of_one = over(r);
+      for (std::size_t i = 0; i < logs.size(); ++i) logs[i] += std::log(of_one[i]);
       ++count;
     }
     for (double& mean : logs) mean = std::exp(mean / count);
     add("geometric mean", to_string(measure), "", logs);
-  }
-  return text + summary_by_policy();
-}
-
-std::string Bench::summary_by_policy() const {
-  if (policies_.empty()) return "";
-  std::string text = "\nThe same of other policies, over the best hand-written form:\n\n| problem | params |";
-  for (const std::string& policy : policies_) text += " `" + policy + "` |";
-  text += "\n|---|---|";
-  for (std::size_t n = 0; n < policies_.size(); ++n) text += "---|";
-  text += '\n';
-  std::map<Measure, std::pair<int, std::vector<double>>> logs;
-  const auto add = [&](const std::string& name, const std::string& what, const std::vector<double>& over) {
-    text += "| " + name + " | " + what + " |";
-    char number[32];
-    for (const double value : over) text += (std::snprintf(number, sizeof number, " %.3f |", value), number);
-    text += '\n';
-  };
-  for (const Ratio& r : ratios_) {
-    std::vector<double> over;
-    for (const auto& [form, median] : r.by_policy) over.push_back(r.best_hand / median);
-    add(r.problem, '`' + r.params + '`', over);
-    auto& [count, sums] = logs[r.measure];
-    sums.resize(over.size());
-    for (std::size_t n = 0; n < over.size(); ++n) sums[n] += std::log(over[n]);
-    ++count;
-  }
-  for (auto& [measure, sum] : logs) {
-    for (double& mean : sum.second) mean = std::exp(mean / sum.first);
-    add("geometric mean", to_string(measure), sum.second);
   }
   return text;
 }

@@ -177,7 +177,7 @@ class Bench {
   // For profilers: one resident iteration of one form, and nothing else that launches kernels. By Form::name.
   void run_once(Problem& problem, const std::string& form);
   // For each problem, the best hand-written form's time and the serial form's over Pergola's, and their geometric
-  // means.
+  // means; of other policies the former.
   std::string summary() const;
 
  private:
@@ -186,7 +186,7 @@ class Bench {
     Measure measure = Measure::kResident;
     double best_hand = 0, serial = 0, pergola = 0, pergola_graphs = 0;  // medians, ms
     std::string best_name;
-    std::vector<std::pair<std::string, double>> by_policy;  // form and median, as `policies` has them
+    std::vector<double> by_policy;  // medians, as `policies` has them
   };
   struct PergolaSession {
     std::string form;
@@ -209,7 +209,6 @@ class Bench {
   const std::vector<std::string> policies_;
   const bool explain_, after_others_;
   std::vector<Ratio> ratios_;
-  std::string summary_by_policy() const;
 };
 
 }  // namespace dag

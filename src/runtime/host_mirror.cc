@@ -72,8 +72,7 @@ Status HostMirror::download() {
 
 void HostMirror::forget() {
   const std::lock_guard lock(mutex_);
-  const State state = state_.load(std::memory_order_relaxed);
-  if (state == State::kDownloaded || state == State::kUploaded) store(State::kDevice);
+  scheduler::device_changes(state_);
 }
 
 void HostMirror::doubt() {

@@ -4,13 +4,11 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
-#include <memory>
-#include <mutex>
 #include <thread>
-#include <vector>
 
 #include "src/base/end_grace.h"
 #include "src/base/fork.h"
+#include "src/base/left_to_process.h"
 #include "src/base/log.h"
 #include "src/runtime/block_ways.h"
 #include "src/runtime/devices.h"
@@ -62,14 +60,6 @@ class LocalEvent final : public session::Event {
   const device::EventPtr event_;
   const std::string_view kernel_;
 };
-
-// Never destroyed: that would wait, as its threads may. Found by whoever looks for leaks.
-void leave_to_the_process(std::shared_ptr<void> what) {
-  static std::mutex mutex;
-  static auto& left = *new std::vector<std::shared_ptr<void>>;
-  const std::lock_guard lock(mutex);
-  left.push_back(std::move(what));
-}
 
 }  // namespace
 
@@ -127,7 +117,7 @@ LocalSession::~LocalSession() {
         "A session on '{}' ends, and its pool of narrow tasks does not within {} ms (PERGOLA_END_GRACE_MS) in which "
         "nothing gets on. The pool is left with what its tasks use, until the process ends.",
         device_->info().id, end_grace_.count());
-    leave_to_the_process(tasks_);
+    leave_to_the_process(tasks_);  // its threads may wait, too
     tasks_->abandon();
     // It may be in the middle of giving a kernel to the pool.
     if (small_tasks_ != nullptr && !small_tasks_->stop_by(std::chrono::steady_clock::now() + end_grace_))

@@ -29,7 +29,6 @@ class SessionEndTest : public TaskEdgesTest {
     ::setenv("PERGOLA_END_GRACE_MS", "300", 1);
     open(policy);
   }
-  void let_go() { pool_ = nullptr, module_ = nullptr, flag_ = nullptr, session_ = nullptr; }
 };
 
 INSTANTIATE_TEST_SUITE_P(Executors, SessionEndTest, testing::Values(TaskExecutor::kResident, TaskExecutor::kThreads),
@@ -203,7 +202,7 @@ INSTANTIATE_TEST_SUITE_P(Executors, GivenUpTest, testing::Values(TaskExecutor::k
 TEST_P(GivenUpTest, OtherSessionsGoOn) {
   const session::SessionPtr other = session_;
   const auto before = words();
-  flag_ = nullptr, pool_ = nullptr, module_ = nullptr, session_ = nullptr;
+  let_go();
   ::setenv("PERGOLA_END_GRACE_MS", "300", 1);
   open("");
   ::unsetenv("PERGOLA_END_GRACE_MS");
@@ -215,7 +214,7 @@ TEST_P(GivenUpTest, OtherSessionsGoOn) {
     spawn(step, step_of(x, 3, 1));
     spawn(step, step_of(y, 3, 1));
   }
-  flag_ = nullptr, pool_ = nullptr, module_ = nullptr, session_ = nullptr;
+  let_go();
   const std::uint32_t value = 7;
   EXPECT_TRUE(before->fill(std::as_bytes(std::span(&value, 1))).ok());
   EXPECT_THAT(read(before), testing::Each(7u));

@@ -99,6 +99,7 @@ class TaskEdgesTest : public testing::TestWithParam<TaskExecutor>, protected Tes
     pool_ = *pool;
     flag_ = words(1);
   }
+  void let_go() { pool_ = nullptr, module_ = nullptr, flag_ = nullptr, session_ = nullptr; }
   void TearDown() override {
     if (flag_ != nullptr && device() == "cpu") raise_flag();
   }

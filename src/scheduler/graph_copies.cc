@@ -29,7 +29,7 @@
 namespace pergola::scheduler {
 namespace {
 
-constexpr std::uint32_t kMostDelays = 2;  // in a row: where a region is entered, work of the turn may be under way
+constexpr std::uint32_t kMostDelays = 2;     // in a row: where a region is entered, work of the turn may be under way
 constexpr std::uint64_t kCopiesRest = 4096;  // launches, twice as many each time
 constexpr std::uint32_t kMostCopyRests = 10;
 

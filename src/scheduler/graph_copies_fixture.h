@@ -26,6 +26,14 @@ class GraphCopies : public GraphTest {
                           [&](device::Queue& queue) { return queue.copy(call.to, 0, call.from, 0, call.size_bytes); });
     ASSERT_TRUE(status.ok()) << status.message();
   }
+  // Not part of any turn: what comes after it and uses the array waits for it.
+  void fill(const std::string& name) {
+    const Access access = all(name, Mode::kWrite);
+    const Status status =
+        scheduler->submit({.kind = WorkKind::kFill, .site = scheduler->site("fill"), .accesses = std::span(&access, 1)},
+                          [](device::Queue& queue) { return queue.fill(nullptr, 0, kCopied, 0, 1); });
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
   void upload(const std::string& name) { copy(name, true); }
   void download(const std::string& name) { copy(name, false); }
   void host(const std::string& name, Mode mode) {

@@ -135,11 +135,7 @@ TEST_F(GraphCopies, ATurnThatDelaysThemNowAndThen_StaysAGraph) {
   const Counts before = counts();
   constexpr std::size_t kOdd = 6;
   for (std::size_t i = 0; i < kOdd; ++i) {
-    const Access accesses[] = {all("u", Mode::kWrite)};  // as does launch a; upload x need not wait for it
-    ASSERT_TRUE(scheduler
-                    ->submit({.kind = WorkKind::kFill, .site = scheduler->site("fill"), .accesses = accesses},
-                             [](device::Queue& queue) { return queue.fill(nullptr, 0, 100'000, 0, 1); })
-                    .ok());
+    fill("u");  // which launch a writes; upload x need not wait for it
     cold_turn();
     cold_turn();
   }
@@ -152,11 +148,7 @@ TEST_F(GraphCopies, GivenUpOnce_TheyAreInGraphsAgain_ThoughTheLaunchesRecurMeanw
   open_always();
   learn_cold();
   const auto delayed_turn = [&] {  // twice in a row, and they are given up
-    const Access accesses[] = {all("u", Mode::kWrite)};
-    ASSERT_TRUE(scheduler
-                    ->submit({.kind = WorkKind::kFill, .site = scheduler->site("fill"), .accesses = accesses},
-                             [](device::Queue& queue) { return queue.fill(nullptr, 0, 100'000, 0, 1); })
-                    .ok());
+    fill("u");
     cold_turn();
   };
   delayed_turn();

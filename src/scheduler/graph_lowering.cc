@@ -59,20 +59,17 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
   }
   Launch& expected = region_->launches[phase_];
   const Match as_expected = match(expected, work);
-  if (as_expected == Match::kNone && work.copy != nullptr && region_->found_without_copies) {
-    decision.flush = take_held();
-    stop_following();
-    learn(work);
-    return decision;
-  }
-  if (as_expected == Match::kNone && work.copy != nullptr) {  // as one that does not recur
+  const bool comes_between = work.copy != nullptr && !region_->found_without_copies;
+  if (as_expected == Match::kNone && comes_between) {  // a copy that does not recur
     decision.flush = interrupt_for(work.accesses, true);
     return decision;
   }
   if (as_expected == Match::kNone) {
     decision.flush = take_held();
-    ++region_->story->report.mismatched;
-    region_->story->report.mismatch = mismatch_text(phase_, expected, work);
+    if (work.copy == nullptr) {
+      ++region_->story->report.mismatched;
+      region_->story->report.mismatch = mismatch_text(phase_, expected, work);
+    }
     stop_following();
     learn(work);
     return decision;

@@ -119,7 +119,7 @@ struct Chunk {
   GraphWays ways;  // where ready
   bool has_copies = false;
   std::vector<std::vector<Access>> free_copies;  // what those use that come after nothing of the chunk
-  std::uint32_t delays = 0;  // its latest launches, in a row, that delayed one of these
+  std::uint32_t delays = 0;                      // its latest launches, in a row, that delayed one of these
   std::vector<Access> accesses;                  // of all its launches together
   Mode universal = Mode::kNone;
   std::unique_ptr<ParameterBlock> block;  // null where nothing changes
@@ -153,7 +153,7 @@ struct Region {
       0;  // in a chunk; where `grows`, in the first one after a cut, and in the next twice as many
   bool grows = false;
   bool found_without_copies = false;  // while copies counted as no part of a turn
-  std::size_t most_grown = 256;  // where it grows
+  std::size_t most_grown = 256;       // where it grows
   std::vector<std::shared_ptr<Chunk>> chunks;
   TurnForm form = TurnForm::kLeads;  // what the chunks are cut for
   bool has_leads = false;            // where its forms differ

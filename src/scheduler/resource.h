@@ -84,6 +84,14 @@ enum class HostState : std::uint8_t {
   kUploaded,    // on both, and came from the host
 };
 
+// The device's contents change: what the host has is older from now on.
+inline void device_changes(std::atomic<HostState>& state) {
+  HostState was = state.load(std::memory_order_relaxed);
+  while ((was == HostState::kDownloaded || was == HostState::kUploaded) &&
+         !state.compare_exchange_weak(was, HostState::kDevice, std::memory_order_acq_rel)) {
+  }
+}
+
 class Resource {
  public:
   Resource(std::uint64_t id, std::uint64_t size_bytes) : id_(id), size_bytes_(size_bytes), segments_(1) {
@@ -110,11 +118,7 @@ class Resource {
     return host_state_ != nullptr && host_state_->load(std::memory_order_acquire) == HostState::kHost;
   }
   void changed_on_device() const {
-    if (host_state_ == nullptr) return;
-    HostState was = host_state_->load(std::memory_order_relaxed);
-    while ((was == HostState::kDownloaded || was == HostState::kUploaded) &&
-           !host_state_->compare_exchange_weak(was, HostState::kDevice, std::memory_order_acq_rel)) {
-    }
+    if (host_state_ != nullptr) device_changes(*host_state_);
   }
 
   // `who` accesses `range`: adds its parents to `out`, each once a hazard, and takes its place. `range` lies in

@@ -198,7 +198,7 @@ Dependencies Scheduler::parents_of(const Work& work, Computation& who) {
 }
 
 Status Scheduler::start(const Work& work, Computation& who, const Dependencies& parents, Enqueue enqueue) {
-  PERGOLA_ASSIGN(const StreamChoice choice, stream_for(work, who, parents));
+  PERGOLA_ASSIGN(const StreamChoice choice, stream_for(work, parents, who.follows_lead));
   const bool times = policy_.fork_cost_us != 0 || tasks_ != nullptr;
   KernelDurations* const durations = times ? durations_.of(work) : nullptr;
   Stream* const stream = choice.stream;
@@ -300,20 +300,20 @@ void Scheduler::write_log(const Work& work, const Computation& who, StreamReason
 // Copies on different streams would share the link, and all of them be late. Those that one graph waits for, and
 // nothing else, need no streams of their own, which would have to be asked whether they are free, and waited for by
 // events.
-Stream* Scheduler::stream_of_copies(const Work& work, const Computation& who) const {
+Stream* Scheduler::stream_of_copies(const Work& work, bool follows_lead) const {
   const auto behind = [](const Arrival& last) {
     const bool is_last = last.stream != nullptr && last.stream->tail_position == last.position;
     return is_last && !last.stream->reserved ? last.stream : nullptr;
   };
-  if (who.follows_lead) return behind(last_lead_);
+  if (follows_lead) return behind(last_lead_);
   Stream* const stream = is_large_copy_from_host(work) ? behind(last_large_copy_) : nullptr;
   return stream != nullptr && !stream->idle() ? stream : nullptr;
 }
 
-Result<Scheduler::StreamChoice> Scheduler::stream_for(const Work& work, const Computation& who,
-                                                      const Dependencies& parents) {
+Result<Scheduler::StreamChoice> Scheduler::stream_for(const Work& work, const Dependencies& parents,
+                                                      bool follows_lead) {
   if (parents.empty() && policy_.retrieve_new_stream == RetrieveNewStream::kReuse)
-    if (Stream* stream = stream_of_copies(work, who)) return StreamChoice{stream, StreamReason::kCopies};
+    if (Stream* stream = stream_of_copies(work, follows_lead)) return StreamChoice{stream, StreamReason::kCopies};
   if (Stream* stream = parent_stream(parents)) {
     const bool by_policy = policy_.retrieve_parent_stream == RetrieveParentStream::kSameAsParent;
     return StreamChoice{stream, by_policy ? StreamReason::kSameAsParent : StreamReason::kFirstChild};

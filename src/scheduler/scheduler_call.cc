@@ -96,7 +96,7 @@ Status Scheduler::begin_call(AdaptiveLock& lock, const Work& work, bool synchron
   }
   if (synchronous) PERGOLA_TRY(tell_failure());
 
-  const Result<StreamChoice> choice = stream_for(work, Computation(), call.parents);
+  const Result<StreamChoice> choice = stream_for(work, call.parents);
   Status status = choice.status();
   if (status.ok()) status = keep_parent_reachable(*choice->stream);
   if (status.ok()) status = wait_across(*choice->stream, call.parents, call.waits);

@@ -155,7 +155,7 @@ void Scheduler::poll(Stream& stream) {
     const std::optional<Status> outcome = stream.marks.front()->event->poll();
     if (!outcome) return;
     learn_end(*stream.marks.front(), *outcome);
-    if (!outcome->ok()) stream.marks.pop_front();
+    stream.marks.pop_front();
   }
 }
 

@@ -85,7 +85,7 @@ Status Scheduler::hold_or_run(const Work& work, const GraphLowering::Decision& d
 Status Scheduler::launch_graph(const std::shared_ptr<Chunk>& run, const std::shared_ptr<Chunk>& ended,
                                bool host_waits) {
   Chunk& chunk = *run;
-  const bool has_free_copies = !chunk.free_copies.empty(), is_delayed = delays_copies(chunk);
+  const bool is_delayed = delays_copies(chunk);
   if (chunk.site == nullptr) chunk.site = site_locked(chunk.name);
   Computation& who = *pool_.take();
   const auto tell = [&] {
@@ -115,7 +115,7 @@ Status Scheduler::launch_graph(const std::shared_ptr<Chunk>& run, const std::sha
     who.mark_used = true;
   }
   if (chunk.has_copies) note_failure(status);
-  if (has_free_copies) lowering_->copies_went(run, is_delayed);
+  if (!chunk.free_copies.empty()) lowering_->copies_went(run, is_delayed);
   if (who.stream != nullptr) {
     resolve_held_tickets(chunk.end - chunk.begin, who);
     if (ended != nullptr) mark_end_of(ended, *who.stream);

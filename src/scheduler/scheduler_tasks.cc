@@ -1,6 +1,7 @@
 // Launches that run as tasks (task_launches.h): the scheduler's side.
 #include <algorithm>
 
+#include "src/base/left_to_process.h"
 #include "src/scheduler/scheduler.h"
 
 namespace pergola::scheduler {
@@ -292,7 +293,7 @@ void Scheduler::end_tasks(bool waits) {
   } else {
     for (Retired& retired : retired_) {
       std::erase_if(retired.tasks, [&](TaskId task) { return task_has_ended(task); });
-      if (!retired.tasks.empty()) new std::shared_ptr<const void>(std::move(retired.memory));  // never freed
+      if (!retired.tasks.empty()) leave_to_the_process(std::move(retired.memory));
     }
     tasks_->open.clear();
   }

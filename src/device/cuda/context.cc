@@ -175,7 +175,7 @@ void Context::give_event(CUevent event, bool timed) const {
   driver_->cuEventDestroy(event);
 }
 
-void Context::free(std::function<void()> call) const noexcept {
+void Context::free(const std::function<void()>& call) const noexcept {
   free_kept();
   try {
     if (await_streams()) {
@@ -298,17 +298,20 @@ void Context::free_kept() const {
   enter_quietly();
   if (residents_->is_stuck && !streams_are_idle()) return;
   residents_->is_stuck = false;
-  for (const auto& call : residents_->kept_frees) call();
-  residents_->kept_frees.clear();
+  call_kept();
 }
 
 bool Context::free_kept_behind_work() const {
   const std::unique_lock lock(residents_->mutex);
   if (residents_->count != 0 || residents_->kept_frees.empty()) return false;
   enter_quietly();
+  call_kept();
+  return true;
+}
+
+void Context::call_kept() const {
   for (const auto& call : residents_->kept_frees) call();
   residents_->kept_frees.clear();
-  return true;
 }
 
 // Lines of the cache that one queue's word has to itself.

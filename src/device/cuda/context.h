@@ -29,8 +29,8 @@ namespace pergola::device::cuda {
 
 class Context;
 
-// The kernels that are resident on one GPU, of all sessions of the process: a driver waits for any of them. `mutex` guards
-// the rest; it is shared while something is freed, so that none begins meanwhile.
+// The kernels that are resident on one GPU, of all sessions of the process: a driver waits for any of them. `mutex`
+// guards the rest; it is shared while something is freed, so that none begins meanwhile.
 struct Residents {
   // A stream whose queue has gone, with work that had not ended; counts as a resident kernel until it has.
   struct Left {
@@ -82,9 +82,10 @@ class Context {
   Result<CUevent> take_event(bool timed) const;
   void give_event(CUevent event, bool timed) const;
 
-  // Runs `call`, which frees something of the driver's, once the work in all queues has ended, since the driver would wait
-  // for it; or later (free_kept()): while kernels are resident, and where that work does not end within end_grace().
-  void free(std::function<void()> call) const noexcept;
+  // Runs `call`, which frees something of the driver's, once the work in all queues has ended, since the driver would
+  // wait for it; or later (free_kept()): while kernels are resident, and where that work does not end within
+  // end_grace().
+  void free(const std::function<void()>& call) const noexcept;
   void resident_begins() const;
   void resident_ends() const;
   void free_kept() const;  // where none is resident
@@ -130,8 +131,9 @@ class Context {
           std::chrono::milliseconds end_grace);
   Status lose(CUresult result, std::string_view doing) const;
   void look_after_left() const;
-  bool streams_are_idle() const;     // with the residents' lock
-  bool await_streams() const;        // with none
+  void call_kept() const;         // with the residents' lock, entered
+  bool streams_are_idle() const;  // with the residents' lock
+  bool await_streams() const;     // with none
 
   struct HostRange {
     std::size_t size_bytes = 0;

@@ -95,8 +95,7 @@ void CudaQueue::leave() {
   PERGOLA_WARN(
       "A queue of {} is destroyed while its work goes on: {}. None of it has ended for {} ms (PERGOLA_END_GRACE_MS), "
       "so the stream and the memory it uses are left to it, and what is freed on this GPU is kept, until it ends or "
-      "the "
-      "process does.",
+      "the process does.",
       context_->id(), what, context_->end_grace().count());
   struct Used {
     Used(const ContextPtr& of, HostWord its_word, Retained&& handles, StagingRing&& ring)

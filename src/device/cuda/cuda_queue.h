@@ -4,15 +4,14 @@
 // reports kDeviceLost, and so does every later call. Launches wait for a resident kernel where the GPU has no room, and
 // where they grow local memory; copies between host and device, events and streams do not.
 //
-// A queue that is destroyed waits for its work, while anything of it is seen to end. Where for CudaDeviceOptions::end_grace
-// nothing is, the stream is left to itself, with all that its work uses (Context::leave()): nobody can stop a kernel.
+// A queue that is destroyed waits for its work, while anything of it is seen to end. Where for
+// CudaDeviceOptions::end_grace nothing is, the stream is left to itself, with all that its work uses
+// (Context::leave()): nobody can stop a kernel.
 //
 // Thread-safe: one lock a queue, held over the driver's calls and, where staging is full, over a wait for a chunk.
 #pragma once
 
-#include <chrono>
 #include <mutex>
-#include <string_view>
 
 #include "src/device/cuda/context.h"
 #include "src/device/cuda/cuda_buffer.h"
@@ -72,10 +71,10 @@ class CudaQueue final : public Queue {
   const ContextPtr context_;
   const std::shared_ptr<const Device> device_;
   const CUstream stream_;
-  std::mutex mutex_;      // guards the order of the stream, and all below
+  std::mutex mutex_;  // guards the order of the stream, and all below
   StagingRing staging_;
   Retained retained_;
-  HostWord word_;                 // taken when first wanted
+  HostWord word_;                  // taken when first wanted
   bool has_no_word_ = false;       // one could not be had, or not be written
   std::uint32_t word_number_ = 0;  // it comes to that when what is queued has ended
   // For messages: the last kernel launched, null if that was a graph, while its module is there; and how many launches

@@ -9,7 +9,6 @@ namespace pergola::device::cuda {
 
 LoadedCode::~LoadedCode() {
   if (library_ == nullptr) return;
-  context_->enter_quietly();
   context_->free([driver = context_->shared_driver(), library = library_] { driver->cuLibraryUnload(library); });
 }
 
