@@ -330,8 +330,7 @@ class Kernel {
   template <typename... Args>
   Launch launch(const pergola_launch_config& config, const Args&... args) const {
     std::size_t index = 0;
-    // One more than needed, so that a kernel without parameters has an array too.
-    const std::array<pergola_argument, sizeof...(Args) + 1> list{argument(index++, args)..., pergola_argument{}};
+    const std::array<pergola_argument, sizeof...(Args)> list{argument(index++, args)...};
     std::uint64_t ticket = 0;
     detail::check(pergola_kernel_submit(handle(), &config, list.data(), sizeof...(Args), &ticket));
     return Launch(state_, ticket);

@@ -1,6 +1,7 @@
 #include "src/base/adaptive_mutex.h"
 
 #include <chrono>
+#include <thread>
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <immintrin.h>
@@ -28,10 +29,10 @@ void AdaptiveMutex::lock_taken() {
   do {
     for (int look = 0; look < kLooksAClock; ++look) {
       rest();
-      if (mutex_.try_lock()) return;
+      if (try_free()) return;
     }
   } while (std::chrono::steady_clock::now() < until);
-  mutex_.lock();
+  while (!try_free()) std::this_thread::sleep_for(kSleepFor);
 }
 
 }  // namespace pergola

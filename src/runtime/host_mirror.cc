@@ -62,6 +62,18 @@ Status HostMirror::upload() {
   return {};
 }
 
+bool HostMirror::begin_upload() {
+  if (!mutex_.try_lock()) return false;
+  if (state_.load(std::memory_order_relaxed) == State::kHost) return true;
+  mutex_.unlock();
+  return false;
+}
+
+void HostMirror::end_upload(bool is_queued) {
+  if (is_queued) store(State::kUploaded);
+  mutex_.unlock();
+}
+
 Status HostMirror::download() {
   if (state_.load(std::memory_order_relaxed) != State::kDevice) return {};
   store(State::kDownloaded);  // before it is submitted: see the header
@@ -100,7 +112,7 @@ Result<std::span<std::byte>> HostMirror::access(Mode mode, Deadline deadline) {
   const scheduler::Access whole{resource_.get(), {0, buffer_->size_bytes()}, mode};
   while (true) {
     if (reads(mode)) PERGOLA_TRY(download());
-    if (const auto host = session_.scheduler().try_host_access(whole, false)) {
+    if (session_.scheduler().try_short_host_access(whole)) {
       if (writes(mode)) store(State::kHost);
       return std::span<std::byte>{mirror_->host_pointer(), mirror_->size_bytes()};
     }

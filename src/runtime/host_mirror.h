@@ -18,10 +18,11 @@
 // A download stores its state before it is submitted, and changed_on_device() comes after its launch was: whichever
 // order the scheduler gave the two, contents that the launch changed are not taken for the mirror's. That the host
 // works on an array while another thread launches with it is for the program to order. Locks in order: `mutex_`, the
-// scheduler's. A launch that comes again with the same text takes no `mutex_`: under the scheduler's lock it looks
+// scheduler's. A launch that comes again with the same text waits for no `mutex_`: under the scheduler's lock it looks
 // whether a copy has to come first, and goes from "both" to kDevice (Resource::changed_on_device()). That is in one
 // piece with its place among the work, so a download is either before both or behind both, and stays what it says in
-// either case.
+// either case. Its uploads are queued there, too, by begin_upload() and end_upload(): `mutex_` against the order of
+// locks, and so taken only where it is free.
 #pragma once
 
 #include <atomic>
@@ -38,12 +39,12 @@ namespace pergola::runtime {
 
 class LocalSession;
 
-class HostMirror : public std::enable_shared_from_this<HostMirror> {
+class HostMirror final : public scheduler::HostSide, public std::enable_shared_from_this<HostMirror> {
  public:
   // Of all of `buffer`, which the host cannot reach and which `resource` stands for. All stand until retire().
   HostMirror(LocalSession& session, const device::BufferPtr& buffer, scheduler::Resource& resource)
       : session_(session), buffer_(buffer), array_(resource) {
-    array_.set_host_state(&state_);
+    array_.set_host_side(&state_, this);
   }
   // The array goes: lets go of the memory, which copies under way keep. From then on only Mirrors asks, in vain.
   void retire();
@@ -63,6 +64,9 @@ class HostMirror : public std::enable_shared_from_this<HostMirror> {
   void changed_on_device() {
     if (state_.load(std::memory_order_acquire) != State::kNone) forget();
   }
+  // settle() by the scheduler, where the array is to be uploaded before a launch that comes again with the same text.
+  bool begin_upload() override;
+  void end_upload(bool is_queued) override;
   // Work has failed, which may have been a copy of this: what was copied is not believed any more.
   void failed();
   bool holds(const std::byte* at);

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "src/device/cuda/cuda_device.h"
 #include "src/device/cuda/cuda_driver_types.h"
@@ -48,7 +50,7 @@ class MirrorGraphs : public ::testing::Test, protected TestArrays {
   // here depends on the machine.
   void SetUp() override { open("graphs=always,blocks=off,turns=leads"); }
   void open(std::string_view policy) {
-    module_ = nullptr, session_ = nullptr;
+    kernel_ = nullptr, module_ = nullptr, session_ = nullptr;
     control().reset();
     auto device = device::create_cuda_device(0, {.driver_library = PERGOLA_FAKE_CUDA});
     ASSERT_TRUE(device) << device.message();
@@ -59,6 +61,9 @@ class MirrorGraphs : public ::testing::Test, protected TestArrays {
     auto module = session_->load_text(kMirrorGraphsPtx, {.name = "mirror.ptx"});
     ASSERT_TRUE(module) << module.message();
     module_ = std::move(module).value();
+    auto kernel = module_->kernel("add");
+    ASSERT_TRUE(kernel) << kernel.message();
+    kernel_ = std::move(kernel).value();
   }
   void TearDown() override { control().go(); }
 
@@ -67,14 +72,20 @@ class MirrorGraphs : public ::testing::Test, protected TestArrays {
   ArrayPtr array() {
     auto made = session_->allocate(session::ElementType::kU32, 4, count_);
     EXPECT_TRUE(made) << made.message();
+    ++dropped_;  // it may be where one was that has gone
     return std::move(made).value();
   }
+  // As the C interface does it: by its text, where that is known.
   Status try_add(const ArrayPtr& x, const ArrayPtr& y) {
-    PERGOLA_ASSIGN(auto kernel, module_->kernel("add"));
-    return kernel->launch({.grid = {1, 1, 1}, .block = {32, 1, 1}},
-                          std::vector<session::Argument>{ArrayArgument{x, 0}, ArrayArgument{y, 0},
-                                                         session::Number{session::ElementType::kU32, count_}});
+    const session::Array* const written[] = {x.get(), y.get()};
+    const CallText text{kernel_.get(), {}, std::as_bytes(std::span(written)), &dropped_, dropped_.load()};
+    if (const std::optional<Status> again = kernel_->launch_again(text, nullptr)) return *again;
+    return kernel_->launch({.grid = {1, 1, 1}, .block = {32, 1, 1}},
+                           std::vector<session::Argument>{ArrayArgument{x, 0}, ArrayArgument{y, 0},
+                                                          session::Number{session::ElementType::kU32, count_}},
+                           nullptr, nullptr, &text);
   }
+  std::uint64_t by_text() { return scheduler().graph_counters().by_text; }
   void add(const ArrayPtr& x, const ArrayPtr& y) {
     const Status status = try_add(x, y);
     EXPECT_TRUE(status.ok()) << status.message();
@@ -115,6 +126,8 @@ class MirrorGraphs : public ::testing::Test, protected TestArrays {
 
   std::shared_ptr<LocalSession> session_;
   session::ModulePtr module_;
+  session::KernelPtr kernel_;
+  std::atomic<std::uint64_t> dropped_{0};
   ArrayPtr x_, y_, z_;
   std::uint32_t count_ = 64;  // words of an array
   bool has_led_ = false;      // in a random program uploads have gone at once
@@ -128,6 +141,48 @@ TEST_F(MirrorGraphs, AColdTurn_IsOneCallOfTheDriver) {
   EXPECT_THAT(control().log(), ::testing::MatchesRegex("graph on [0-9]\n"));
   EXPECT_EQ(graphs(), before + 1);
   for (const ArrayPtr& each : {x_, y_, z_}) EXPECT_EQ(each->location(), Location::kBoth);
+}
+
+// Their uploads come with them, as in the turns before, without a look at their arguments.
+TEST_F(MirrorGraphs, LaunchesOfAColdTurn_AreKnownByTheirText) {
+  x_ = array(), y_ = array(), z_ = array();
+  learn();
+  const std::uint64_t before = by_text(), graphs_before = graphs();
+  cold_turn(1000);
+  EXPECT_EQ(by_text(), before + 3);
+  set(x_, 5);
+  set(z_, 0);
+  set(y_, 6);
+  add(x_, z_);
+  EXPECT_EQ(by_text(), before + 4) << "y is not one of its arrays";
+  EXPECT_EQ(x_->location(), Location::kBoth);
+  EXPECT_EQ(z_->location(), Location::kDevice);
+  EXPECT_EQ(y_->location(), Location::kHost);
+  add(y_, z_);
+  add(y_, z_);
+  EXPECT_THAT(host(z_, Access::kRead), Each(17));
+  EXPECT_EQ(graphs(), graphs_before + 2);
+  set(x_, 7);
+  add(x_, z_);  // z is not written this time: its upload was expected, and does not come
+  EXPECT_THAT(host(z_, Access::kRead), Each(24));
+  cold_turn(8);
+}
+
+// While another thread is at an array, whoever brings it up for a launch goes the way that waits.
+TEST_F(MirrorGraphs, ThreadsThatUseTheSideOfOneArray_AndLaunchWithOthers) {
+  x_ = array(), y_ = array(), z_ = array();
+  learn();
+  const ArrayPtr own = array(), sum = array();
+  std::thread other([&] {
+    for (std::uint32_t i = 0; i < 300; ++i) {
+      set(own, i);
+      set(sum, 1);
+      add(own, sum);
+      ASSERT_TRUE(are(host(sum, Access::kRead), i + 1));
+    }
+  });
+  for (std::uint32_t i = 0; i < 300; ++i) cold_turn(i);
+  other.join();
 }
 
 TEST_F(MirrorGraphs, LargeUploadsThatATurnBeginsWith_GoWhenTheyCome) {

@@ -104,7 +104,7 @@ TEST_F(CallTexts, AnArrayThatTheHostIsAheadOf_IsNotKnown_AndOthersAre) {
   open_always();
   learn_texts();
   std::atomic<HostState> state{HostState::kHost};  // of x, which is uploaded before work that uses it
-  arrays.at("x")->set_host_state(&state);
+  arrays.at("x")->set_host_side(&state);
   EXPECT_FALSE(write("a", {"x"}, {"y"}, 1000));
   state = HostState::kUploaded;  // and once it is there, nothing is left to do
   EXPECT_TRUE(write("b", {"x"}, {"z"}, 2000));
@@ -118,13 +118,13 @@ TEST_F(CallTexts, ALaunchThatIsKnown_TakesBothSidesForOneThatItChanges) {
   learn_texts();
   for (const HostState both : {HostState::kDownloaded, HostState::kUploaded}) {
     std::atomic<HostState> y{both}, z{HostState::kNone};
-    arrays.at("y")->set_host_state(&y);
-    arrays.at("z")->set_host_state(&z);
+    arrays.at("y")->set_host_side(&y);
+    arrays.at("z")->set_host_side(&z);
     EXPECT_EQ(write_turn(), 4);
     EXPECT_EQ(y, HostState::kDevice) << "what the host has of it is older now";
     EXPECT_EQ(z, HostState::kNone);
-    arrays.at("y")->set_host_state(nullptr);
-    arrays.at("z")->set_host_state(nullptr);
+    arrays.at("y")->set_host_side(nullptr);
+    arrays.at("z")->set_host_side(nullptr);
   }
   ASSERT_TRUE(scheduler->synchronize().ok());
 }

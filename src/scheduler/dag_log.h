@@ -1,7 +1,7 @@
 // The computations submitted last, with their dependencies: what `explain` and pictures of the DAG are made of.
 //
-// A ring of fixed size, written at every submission and so kept cheap: numbers, and names that live as long as the scheduler.
-// Guarded by the scheduler's lock.
+// A ring of fixed size, written at every submission and so kept cheap: numbers, and names that live as long as the
+// scheduler. Guarded by the scheduler's lock.
 #pragma once
 
 #include <array>

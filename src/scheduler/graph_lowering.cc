@@ -99,13 +99,22 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
 
 const Launch* GraphLowering::expected(const CallText& text) const {
   if (region_ == nullptr || offered_ < look_on_until_) return nullptr;
-  const bool is_expected = region_->texts[phase_].is(text);
-  return is_expected && !region_->launches[phase_].varies() ? &region_->launches[phase_] : nullptr;
+  std::size_t at = phase_;
+  while (region_->launches[at].kind == WorkKind::kCopyToDevice)
+    if (at = at + 1 == region_->launches.size() ? 0 : at + 1; at == phase_) return nullptr;
+  const Launch& launch = region_->launches[at];
+  if (!region_->texts[at].is(text) || launch.varies()) return nullptr;
+  if (at == phase_) return &launch;
+  // The launch's arrays live, as its text says. One of them is what the upload fills, or it is the program's own.
+  const Launch& upload = region_->launches[phase_];
+  const std::uint64_t filled = upload.resource_ids.back();
+  const bool is_of_launch = std::ranges::find(launch.resource_ids, filled) != launch.resource_ids.end();
+  return is_of_launch ? &upload : nullptr;
 }
 
 GraphLowering::Decision GraphLowering::again(std::span<const std::uint64_t> arriving) {
   ++offered_;
-  ++counters_.by_text;
+  if (!region_->launches[phase_].copy) ++counters_.by_text;
   Decision decision;
   follow(true, arriving, decision);
   return decision;

@@ -111,8 +111,9 @@ class GraphLowering {
   };
   // `arriving`: the resources that copies from the host may still be filling and no launch has used since, by number.
   Decision offer(const Work& work, bool may_hold, std::span<const std::uint64_t> arriving = {});
-  // The launch that `text` stands for, where it is the one expected next; else null, and nothing has happened. It
-  // stands until the next call of another function than again().
+  // The launch that `text` stands for, where it is the one expected next; or where uploads of its arrays come before
+  // it, the first of these. Else null. Nothing has happened, and it stands until the next call of another function than
+  // again().
   const Launch* expected(const CallText& text) const;
   // offer() of that launch.
   Decision again(std::span<const std::uint64_t> arriving);

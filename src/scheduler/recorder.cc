@@ -29,8 +29,8 @@ Result<std::unique_ptr<Recorder>> Recorder::create(device::Device& device, std::
   return recorder;
 }
 
-// The anchor was somewhere between two looks at the host's clock. The narrowest of some tries is taken: a thread that is
-// interrupted between its looks would put the host's slices before or behind what they waited for.
+// The anchor was somewhere between two looks at the host's clock. The narrowest of some tries is taken: a thread that
+// is interrupted between its looks would put the host's slices before or behind what they waited for.
 Status Recorder::take_anchor(device::Queue& queue) {
   constexpr int kTries = 20;
   constexpr double kNarrowNs = 10e3;

@@ -84,6 +84,17 @@ enum class HostState : std::uint8_t {
   kUploaded,    // on both, and came from the host
 };
 
+// The host's side of an array, for whoever brings it to the device without asking the array. Both under the scheduler's
+// lock, and without waiting.
+class HostSide {
+ public:
+  virtual ~HostSide() = default;
+  // Whether the newest contents are on the host alone, and nobody is at them. If so they stay there until
+  // end_upload(), which says whether their upload has been queued.
+  virtual bool begin_upload() = 0;
+  virtual void end_upload(bool is_queued) = 0;
+};
+
 // The device's contents change: what the host has is older from now on.
 inline void device_changes(std::atomic<HostState>& state) {
   HostState was = state.load(std::memory_order_relaxed);
@@ -111,7 +122,11 @@ class Resource {
   MovingMemory* moving() const { return moving_; }
   void set_moving(MovingMemory* memory) { moving_ = memory; }
   // Said likewise. Null: the host has no side.
-  void set_host_state(std::atomic<HostState>* state) { host_state_ = state; }
+  void set_host_side(std::atomic<HostState>* state, HostSide* side = nullptr) {
+    host_state_ = state;
+    host_side_ = side;
+  }
+  HostSide* host_side() const { return host_side_; }
   // For launches that come again and whose submitter is not asked (Scheduler::submit_again), under the scheduler's
   // lock: whether the host has what the device has not, and that a launch changes what the device has.
   bool is_ahead_on_host() const {
@@ -164,6 +179,7 @@ class Resource {
   std::uint64_t address_ = 0;
   MovingMemory* moving_ = nullptr;
   std::atomic<HostState>* host_state_ = nullptr;
+  HostSide* host_side_ = nullptr;
   TaskUses tasks_;
   std::vector<Segment> segments_;
   std::size_t merge_at_ = kManySegments;  // so many segments are looked through for neighbours that are alike

@@ -77,8 +77,9 @@ class Scheduler {
   // Queues one piece of work: `enqueue` is called once, under the lock, with the queue of its stream. Its status is
   // returned. With `event`, an event of just this work is made; `ticket` may be exchanged for one later.
   Status submit(const Work& work, Enqueue enqueue, device::EventPtr* event = nullptr, Ticket* ticket = nullptr);
-  // submit() of the kernel launch that `text` stood for when it was last submitted with it, where that is the one
-  // expected next, and no array of it has to be uploaded before; else none, and nothing has happened.
+  // submit() of the kernel launch that `text` stood for when it was last submitted with it, and before it of the
+  // uploads of its arrays, where these are what is expected next, and no other array has to be uploaded. Else none, and
+  // nothing has happened but perhaps some of the uploads.
   std::optional<Status> submit_again(const CallText& text, Ticket* ticket);
   // Launches that are held back for a graph, and conflict with it, go to the device now, with what their arrays need.
   void let_go_before(const Access& access);
@@ -110,6 +111,8 @@ class Scheduler {
   // The same where there is nothing to wait for; else none. The device is asked what has ended where `ask`; a caller
   // that would wait next saves the question.
   HostAccess try_host_access(const Access& access, bool ask = true);
+  // Whether there is nothing to wait for, for an access that is over at once; the device is not asked.
+  bool try_short_host_access(const Access& access);
   // A call of another library as one piece of work. `function` is called once, without the lock, with the handle of the
   // stream that the work goes on (device::Queue::native_handle(); it is that thread's device then), and queues it
   // there. Where the device has no handles, or with `synchronous`, the accesses are waited for as the host's, and it is
@@ -202,6 +205,7 @@ class Scheduler {
   bool all_ended() const;
   Dependencies parents_of(const Work& work, Computation& who);
   bool may_be_of_a_graph(const Work& work);
+  std::optional<Status> upload_again(AdaptiveLock& lock, const Launch& upload);
   Status hold_or_run(const Work& work, const GraphLowering::Decision& decision, Ticket* ticket);
   // Of the busiest stream.
   std::chrono::nanoseconds expected_queue();
@@ -287,6 +291,7 @@ class Scheduler {
   Result<device::EventPtr> record_streams_locked();
   Dependencies host_parents(const Access& access);
   bool blocked_by_host(std::span<const Access> accesses, Mode universal) const;
+  bool is_free_for_host(const Access& access, bool ask);
   HostAccess register_host_access(const Access& access);
   void end_host_access(std::uint64_t id);
   Status wait_for_parents(AdaptiveLock& lock, const Access& access, Dependencies& parents, Deadline deadline);

@@ -40,7 +40,9 @@ std::optional<Status> Scheduler::submit_again(const CallText& text, Ticket* tick
   if (lowering_ == nullptr || tasks_ != nullptr || recorder_ != nullptr || calls_under_way_ != 0 ||
       !host_accesses_.empty())
     return std::nullopt;
-  const Launch* const launch = lowering_->expected(text);
+  const Launch* launch = lowering_->expected(text);
+  for (; launch != nullptr && launch->copy; launch = lowering_->expected(text))
+    if (const std::optional<Status> status = upload_again(lock, *launch); !status || !status->ok()) return status;
   if (launch == nullptr) return std::nullopt;
   for (const Access& access : launch->accesses)
     if (access.resource->is_ahead_on_host()) return std::nullopt;
@@ -63,6 +65,21 @@ std::optional<Status> Scheduler::submit_again(const CallText& text, Ticket* tick
       lock, work,
       [&](device::Queue& queue) { return queue.launch(call.module, call.kernel, call.config, call.parameters); },
       lowered, nullptr, ticket);
+}
+
+// As its array would submit it; none where that has to, and nothing has happened.
+std::optional<Status> Scheduler::upload_again(AdaptiveLock& lock, const Launch& upload) {
+  const device::BufferPtr to = upload.copy->to.lock(), from = upload.copy->from.lock();
+  HostSide* const side = upload.accesses.back().resource->host_side();
+  if (to == nullptr || from == nullptr || side == nullptr || !side->begin_upload()) return std::nullopt;
+  const CopyCall call{to, from, upload.copy->size_bytes};
+  Work work = upload.work();
+  work.copy = &call;
+  Status status = carry_out(
+      lock, work, [&](device::Queue& queue) { return queue.copy(to, 0, from, 0, call.size_bytes); },
+      lowering_->again(arriving()), nullptr, nullptr);
+  side->end_upload(status.ok());
+  return status;
 }
 
 Status Scheduler::hold_or_run(const Work& work, const GraphLowering::Decision& decision, Ticket* ticket) {

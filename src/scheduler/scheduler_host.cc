@@ -42,21 +42,34 @@ void Scheduler::end_host_access(std::uint64_t id) {
   host_access_ended_.notify_all();
 }
 
-Scheduler::HostAccess Scheduler::try_host_access(const Access& access, bool ask) {
-  const std::lock_guard lock(mutex_);
+// Asks the device where `ask`.
+bool Scheduler::is_free_for_host(const Access& access, bool ask) {
   launch_held_before(std::span(&access, 1));
-  if (!refuse_inside_call().ok() || blocked_by_host(std::span(&access, 1), Mode::kNone)) return {};
-  if (blocking_task(std::span(&access, 1), Mode::kNone) != 0) return {};
+  if (!refuse_inside_call().ok() || blocked_by_host(std::span(&access, 1), Mode::kNone)) return false;
+  if (blocking_task(std::span(&access, 1), Mode::kNone) != 0) return false;
   for (const bool asked : {false, true}) {
     Dependencies parents = host_parents(access);
-    if (parents.empty()) return failure_.ok() && skip_.ok() ? register_host_access(access) : HostAccess();
+    if (parents.empty()) return failure_.ok() && skip_.ok();
     const bool asks = ask && !asked;
     if (asks)
       for (const Dependency& dependency : parents) poll(*dependency.parent->stream);
     release(parents, pool_);
     if (!asks) break;
   }
-  return {};
+  return false;
+}
+
+Scheduler::HostAccess Scheduler::try_host_access(const Access& access, bool ask) {
+  const std::lock_guard lock(mutex_);
+  return is_free_for_host(access, ask) ? register_host_access(access) : HostAccess();
+}
+
+bool Scheduler::try_short_host_access(const Access& access) {
+  std::optional<HostAccess> told;  // ends without the lock
+  const std::lock_guard lock(mutex_);
+  if (!is_free_for_host(access, false)) return false;
+  if (recorder_ != nullptr) told.emplace(register_host_access(access));
+  return true;
 }
 
 Result<Scheduler::HostAccess> Scheduler::begin_host_access(const Access& access, Deadline deadline) {
@@ -76,8 +89,7 @@ Result<Scheduler::HostAccess> Scheduler::begin_host_access(const Access& access,
 }
 
 // Takes the parents away. Gives the lock up meanwhile.
-Status Scheduler::wait_for_parents(AdaptiveLock& lock, const Access& access, Dependencies& parents,
-                                   Deadline deadline) {
+Status Scheduler::wait_for_parents(AdaptiveLock& lock, const Access& access, Dependencies& parents, Deadline deadline) {
   boost::container::small_vector<MarkPtr, 4> marks;
   Status status;
   for (const Dependency& dependency : parents) {

@@ -1,7 +1,6 @@
 #include "src/scheduler/turn_forms.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "src/base/log.h"
 
@@ -13,7 +12,8 @@ constexpr std::size_t kShortestOf = 4;  // of so many turns one may be short by 
 struct Text {
   std::string_view name, why;
 };
-constexpr Text kTexts[kTurnForms] = {  // by TurnForm
+constexpr Text kTexts[kTurnForms] = {
+    // by TurnForm
     {"leads", "uploads that a turn begins with go at once, and a graph is the rest"},
     {"whole", "uploads that a turn begins with are part of a graph, too"},
     {"launches", "nothing is held back, and nothing is a graph"},
@@ -40,12 +40,14 @@ TurnForms::TurnForms(bool tries) : decided_(!tries) {
 }
 
 double TurnForms::Form::took_ns() const {
-  if (rounds_ns.empty()) return 0;
-  return std::accumulate(rounds_ns.begin(), rounds_ns.end(), 0.0) / static_cast<double>(rounds_ns.size());
+  double sum = 0;
+  for (const Block& block : rounds) sum += block.ns;
+  return rounds.empty() ? 0 : sum / static_cast<double>(rounds.size());
 }
 
 void TurnForms::ended(Turn how, double ns) {
   if (decided_) return;
+  ++turns_;
   if (round_ == 0) {
     steady_ = how == Turn::kCounts ? steady_ + 1 : 0;
     if (steady_ < kSteady) return;
@@ -75,13 +77,13 @@ void TurnForms::begin_block(std::size_t at) {
 bool TurnForms::is_hopeless() const {
   const std::vector<double>& turns = forms_[at_].block_ns;
   if (at_ == 0 || turns.size() < kCountedAtLeast) return false;
-  return *std::min_element(turns.begin(), turns.end()) > kHopeless * forms_[0].rounds_ns.back();
+  return *std::min_element(turns.begin(), turns.end()) > kHopeless * forms_[0].rounds.back().ns;
 }
 
 void TurnForms::end_block() {
   Form& form = forms_[at_];
   form.is_out = is_hopeless();
-  form.rounds_ns.push_back(stands_for(form.block_ns));
+  form.rounds.push_back({stands_for(form.block_ns), turns_});
   next_block();
 }
 
@@ -101,31 +103,48 @@ void TurnForms::give_up_block() {
   *this = std::move(again);
 }
 
-// Behind the last round comes one more block of the first form.
+// A round is known with the block of the first form that comes behind it, with which the next round begins.
 void TurnForms::next_block() {
   changed_ = true;
-  for (std::size_t at = at_ + 1; at < kTurnForms && round_ <= kRounds; ++at)
-    if (!forms_[at].is_out) return begin_block(at);
-  const bool any = std::any_of(forms_.begin() + 1, forms_.end(), [](const Form& form) { return !form.is_out; });
-  if (!any || round_ > kRounds) return decide();
+  if (at_ == 0)
+    for (std::size_t i = 1; i < kTurnForms; ++i) judge(forms_[i]);
+  for (std::size_t at = at_ + 1; at < kTurnForms; ++at)
+    if (goes_on(forms_[at])) return begin_block(at);
+  const bool was_round = at_ != 0;
+  const bool any = std::any_of(forms_.begin() + 1, forms_.end(), [&](const Form& form) { return goes_on(form); });
+  if (!was_round || !any) return decide();
   ++round_;
   begin_block(0);
 }
 
-bool TurnForms::beats_first(const Form& form) const {
-  if (form.is_out || form.rounds_ns.size() != kRounds) return false;
-  for (std::size_t i = 0; i < kRounds; ++i) {
-    const double first = std::min(forms_[0].rounds_ns[i], forms_[0].rounds_ns[i + 1]);
-    if (form.rounds_ns[i] >= std::min(first * kGain, first - kGainNs)) return false;
+// What a block of the first form in this one's place would have taken.
+double TurnForms::expected_ns(const Form& form, std::size_t round) const {
+  const Block &before = forms_[0].rounds[round], &after = forms_[0].rounds[round + 1];
+  const double part =
+      static_cast<double>(form.rounds[round].ended - before.ended) / static_cast<double>(after.ended - before.ended);
+  return before.ns + part * (after.ns - before.ns);
+}
+
+void TurnForms::judge(Form& form) const {
+  const std::size_t rounds = form.rounds.size();
+  if (!goes_on(form) || rounds < kRounds || forms_[0].rounds.size() <= rounds) return;
+  std::size_t better = 0;
+  double sum = 0;
+  for (std::size_t i = 0; i < rounds; ++i) {
+    const double first = expected_ns(form, i), took = form.rounds[i].ns;
+    better += took < std::min(first * kGain, first - kGainNs) ? 1 : 0;
+    sum += took / first;
   }
-  return true;
+  form.shorter = 1 - sum / static_cast<double>(rounds);
+  form.beats_first = better == rounds || (rounds == kMostRounds && better >= kMost);
+  form.is_out = !form.beats_first && (better == 0 || rounds == kMostRounds);
 }
 
 void TurnForms::decide() {
   decided_ = true;
   at_ = 0;
   for (std::size_t i = 1; i < kTurnForms; ++i)
-    if (beats_first(forms_[i]) && (at_ == 0 || forms_[i].took_ns() < forms_[at_].took_ns())) at_ = i;
+    if (forms_[i].beats_first && (at_ == 0 || forms_[i].shorter > forms_[at_].shorter)) at_ = i;
   std::string times;
   for (const Form& form : forms_)
     times += fmt::format("{}{} {:.1f} us", times.empty() ? "" : ", ", to_string(form.form), form.took_ns() * 1e-3);

@@ -8,15 +8,17 @@
 // So each form has some turns in a row, as the program runs anyway, and the one stays whose turns take the least from
 // the begin of one to the begin of the next, by the host's clock: what the program waits for.
 //
-//   turns     steady ─▶ leads · · whole · · launches ─▶ leads · · whole · · launches ─▶ leads ─▶ the chosen one
-//             kSteady   └ each a block: kSettle, then kCounted, and three a round; kRounds of them
+//   turns     steady ─▶ leads · · whole · · launches ─▶ leads · · whole · · launches ─▶ leads ─▶ ··· the chosen one
+//             kSteady   └ each a block: kSettle, then kCounted, and three a round; kRounds to kMostRounds of them
 //
-// A turn counts if it was what its form says: GraphLowering looks (graph_turns.cc). The first form stays unless another
-// was shorter by enough in every round than the blocks of the first before and after it: what slows one block down
-// (another program, a host that does something else for a while), or gets faster by itself (a clock that rises), is
-// then not taken for the form's. Of a block the shortest turns but the very shortest ones stand for all: the host's own
-// work, which varies from turn to turn, only ever makes them longer, but one turn may be short because the one before
-// it has done some of its work.
+// A turn counts if it was what its form says: GraphLowering looks (graph_turns.cc). In a round a form is better than
+// the first where its block is shorter by enough than what the blocks of the first before and after it lead one to
+// expect in between: so what gets faster by itself (a clock that rises) is not taken for the form's. What is better in
+// each of kRounds rounds, or in none, is known by then. Of others one round was disturbed (by another program, or a
+// host that did something else for a while), or the difference is small: they have more rounds, and have to be better
+// in most of kMostRounds. Of a block the shortest turns but the very shortest ones stand for all: the host's own work,
+// which varies from turn to turn, only ever makes them longer, but one turn may be short because the one before it has
+// done some of its work.
 //
 // Guarded by the scheduler's lock.
 #pragma once
@@ -46,7 +48,9 @@ class TurnForms {
   static constexpr std::uint32_t kSettle = 2;
   static constexpr std::size_t kCounted = 6, kRounds = 2;  // twelve of each form, as of each way (graph_ways.h), and
                                                            // six more of the first
-  // Than the first form another has to be shorter by so much, in each round: the clock and a wait's end are about a
+  static constexpr std::size_t kMostRounds = 6;            // of which it has to be better in kMost
+  static constexpr std::size_t kMost = 4;
+  // Than the first form another has to be shorter by so much, in a round: the clock and a wait's end are about a
   // microsecond exact, and two percent is what turns differ by from block to block where they are the same.
   static constexpr double kGain = 0.98, kGainNs = 1000;
   // What takes so much longer than the first form is given up after kCountedAtLeast.
@@ -76,14 +80,20 @@ class TurnForms {
   std::vector<WayReport> report() const;
 
  private:
+  struct Block {
+    double ns = 0;            // what stands for it
+    std::uint64_t ended = 0;  // turns by then
+  };
   struct Form {
     TurnForm form = TurnForm::kLeads;
-    std::vector<double> block_ns;   // of the block under way
-    std::vector<double> rounds_ns;  // what stands for each block
+    std::vector<double> block_ns;  // of the block under way
+    std::vector<Block> rounds;
     std::uint64_t counted = 0;
-    std::string dropped;     // why; "" where it is not
-    bool is_out = false;     // of the rounds to come
-    double took_ns() const;  // 0: not known
+    std::string dropped;       // why; "" where it is not
+    bool is_out = false;       // of the rounds to come
+    bool beats_first = false;  // as it turned out, which has no more rounds
+    double shorter = 0;        // then by what part of the first's turns, in the mean
+    double took_ns() const;    // 0: not known
   };
 
   void begin_block(std::size_t at);
@@ -92,12 +102,15 @@ class TurnForms {
   void next_block();
   void decide();
   bool is_hopeless() const;
-  bool beats_first(const Form& form) const;
+  bool goes_on(const Form& form) const { return !form.is_out && !form.beats_first; }
+  double expected_ns(const Form& form, std::size_t round) const;
+  void judge(Form& form) const;
 
   std::array<Form, kTurnForms> forms_;
   std::size_t at_ = 0;
   std::uint32_t round_ = 0;  // from 1; 0: the first form is not steady yet
   std::uint32_t steady_ = 0, settled_ = 0, disturbed_ = 0, given_up_ = 0;
+  std::uint64_t turns_ = 0;
   bool decided_ = false, changed_ = false;
 };
 

@@ -106,6 +106,41 @@ TEST(TurnForms, WhatSlowsOneBlockDown_IsNotTakenForTheForms) {
   EXPECT_EQ(chosen([&](TurnForm) { return ++turn < kSteady + kBlock ? 150.0 : 100.0; }), TurnForm::kLeads);
 }
 
+// Some block of any of its rounds, but not most of them.
+TEST(TurnForms, WhatSlowsABlockOfTheFasterFormDown_CostsMoreRounds_AndNotTheForm) {
+  for (int slow = 0; slow < 2 * static_cast<int>(kTurnForms); ++slow) {
+    TurnForms forms;
+    int turn = 0;
+    const int turns = turns_until_decided(forms, [&](TurnForm form) {
+      const int block = (turn++ - kSteady) / kBlock;
+      return (form == TurnForm::kLeads ? 100 : form == TurnForm::kWhole ? 94 : 130) * (block == slow ? 1.2 : 1.0);
+    });
+    EXPECT_EQ(forms.current(), TurnForm::kWhole) << slow;
+    EXPECT_LE(turns, kSteady + kBlock * (3 * static_cast<int>(TurnForms::kMostRounds) + 1)) << slow;
+  }
+}
+
+// Blocks differ from each other by as much as the forms do.
+TEST(TurnForms, AFormThatIsShorterByMoreThanBlocksDiffer_StaysNearlyAlways_AndOneThatIsNot_Seldom) {
+  const auto stays = [](double whole_us) {
+    int times = 0;
+    for (unsigned seed = 0; seed < 200; ++seed) {
+      std::mt19937 random(seed);
+      std::normal_distribution<double> of_block(1, 0.015);
+      TurnForm before = TurnForm::kLaunches;
+      double block = 1;
+      times += chosen([&](TurnForm form) {
+                 if (form != std::exchange(before, form)) block = of_block(random);
+                 return block * (form == TurnForm::kLeads ? 170 : form == TurnForm::kWhole ? whole_us : 220);
+               }) == TurnForm::kWhole;
+    }
+    return times;
+  };
+  EXPECT_GE(stays(170 * 0.94), 190) << "6 %";
+  EXPECT_LE(stays(170 * 1.00), 20) << "the same";
+  EXPECT_EQ(stays(170 * 1.03), 0) << "longer";
+}
+
 TEST(TurnForms, OneShortTurn_IsNotBelieved) {
   int whole = 0;
   EXPECT_EQ(chosen([&](TurnForm form) { return form == TurnForm::kWhole && ++whole % kBlock == 4 ? 10.0 : 100.0; }),
