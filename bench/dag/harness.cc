@@ -277,6 +277,7 @@ std::string Bench::summary() const {
       for (std::size_t i = 0; i < logs.size(); ++i) logs[i] += std::log(of_one[i]);
       ++count;
     }
+    if (count == 0) continue;
     for (double& mean : logs) mean = std::exp(mean / count);
     add("geometric mean", to_string(measure), "", logs);
   }

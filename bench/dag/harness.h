@@ -53,13 +53,13 @@ class Sequential {
   }
 
  protected:
-  // An input. Not staged, it is put into the array's host side when this is first called, and stays there.
+  // An input. Not staged, it is put into the array's host side when this is first called, and stays there. It goes up
+  // with the first launch that uses it.
   template <typename T>
   void send(pergola::Array<T>& array, std::type_identity_t<std::span<const T>> contents) {
     if (is_staged) return array.write(contents);
     const auto host = array.host_write();
     if (filled_.insert(host.data()).second) std::copy(contents.begin(), contents.end(), host.begin());
-    array.prefetch();
   }
   // That receive() will follow, so that one output comes while another is waited for.
   template <typename T>

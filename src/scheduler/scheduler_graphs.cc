@@ -69,15 +69,20 @@ std::optional<Status> Scheduler::submit_again(const CallText& text, Ticket* tick
 
 // As its array would submit it; none where that has to, and nothing has happened.
 std::optional<Status> Scheduler::upload_again(AdaptiveLock& lock, const Launch& upload) {
-  const device::BufferPtr to = upload.copy->to.lock(), from = upload.copy->from.lock();
   HostSide* const side = upload.accesses.back().resource->host_side();
-  if (to == nullptr || from == nullptr || side == nullptr || !side->begin_upload()) return std::nullopt;
-  const CopyCall call{to, from, upload.copy->size_bytes};
-  Work work = upload.work();
-  work.copy = &call;
-  Status status = carry_out(
-      lock, work, [&](device::Queue& queue) { return queue.copy(to, 0, from, 0, call.size_bytes); },
-      lowering_->again(arriving()), nullptr, nullptr);
+  if (side == nullptr || !side->begin_upload()) return std::nullopt;
+  const GraphLowering::Decision lowered = lowering_->again(arriving());
+  Status status;
+  if (lowered.held && lowered.run == nullptr && lowered.flush.empty()) {
+    ++held_count_;
+  } else {  // the array lives, and so do both sides
+    const device::BufferPtr to = upload.copy->to.lock(), from = upload.copy->from.lock();
+    const CopyCall call{to, from, upload.copy->size_bytes};
+    Work work = upload.work();
+    work.copy = &call;
+    const auto copy = [&](device::Queue& queue) { return queue.copy(to, 0, from, 0, call.size_bytes); };
+    status = carry_out(lock, work, copy, lowered, nullptr, nullptr);
+  }
   side->end_upload(status.ok());
   return status;
 }
