@@ -34,6 +34,9 @@ class Sequential {
   // and into which the library copies. Not: in the host's sides of its arrays, which are page-locked as the
   // hand-written forms' memory is.
   bool is_staged = true;
+  // Not staged: whether inputs start up before the first launch, which is faster where launches go one by one, as the
+  // link has work meanwhile. Launches that become graphs bring their arrays with them.
+  bool prefetches = true;
 
   virtual ~Sequential() = default;
   virtual void write() = 0;   // the inputs
@@ -53,13 +56,13 @@ class Sequential {
   }
 
  protected:
-  // An input. Not staged, it is put into the array's host side when this is first called, and stays there. It goes up
-  // with the first launch that uses it.
+  // An input. Not staged, it is put into the array's host side when this is first called, and stays there.
   template <typename T>
   void send(pergola::Array<T>& array, std::type_identity_t<std::span<const T>> contents) {
     if (is_staged) return array.write(contents);
     const auto host = array.host_write();
     if (filled_.insert(host.data()).second) std::copy(contents.begin(), contents.end(), host.begin());
+    if (prefetches) array.prefetch();
   }
   // That receive() will follow, so that one output comes while another is waited for.
   template <typename T>
@@ -190,6 +193,7 @@ class Bench {
   };
   struct PergolaSession {
     std::string form;
+    bool is_always_graphs = false;
     pergola::Session session;
     pergola::Module module;
   };
