@@ -7,7 +7,8 @@
 // held for a graph.
 //
 // Who waits with a lock of this waits on a std::condition_variable_any. As fair as std::mutex, which is not at all.
-// Not for what is held for milliseconds: whoever sleeps finds it free up to kSleepFor late.
+// Not for what is held for milliseconds: whoever sleeps finds it free up to kSleepFor and the kernel's timer slack
+// (50 us more by default) late.
 #pragma once
 
 #include <atomic>

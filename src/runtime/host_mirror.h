@@ -31,7 +31,6 @@
 #include <span>
 #include <vector>
 
-#include "src/base/adaptive_mutex.h"
 #include "src/device/buffer.h"
 #include "src/scheduler/scheduler.h"
 #include "src/session/session.h"
@@ -88,7 +87,7 @@ class HostMirror final : public scheduler::HostSide, public std::enable_shared_f
   const device::BufferPtr& buffer_;
   scheduler::Resource& array_;
   std::atomic<State> state_{State::kNone};  // written under mutex_, and by Resource::changed_on_device()
-  AdaptiveMutex mutex_;
+  std::mutex mutex_;
   device::BufferPtr mirror_;  // host-visible; null in kNone, then as long as this
   std::unique_ptr<scheduler::Resource> resource_;
 };

@@ -82,7 +82,7 @@ bool TurnForms::is_hopeless() const {
 
 void TurnForms::end_block() {
   Form& form = forms_[at_];
-  form.is_out = is_hopeless();
+  form.is_out = form.rounds.empty() && is_hopeless();  // later: a round in which it is not better
   form.rounds.push_back({stands_for(form.block_ns), turns_});
   next_block();
 }
@@ -117,12 +117,13 @@ void TurnForms::next_block() {
   begin_block(0);
 }
 
-// What a block of the first form in this one's place would have taken.
+// What a block of the first form in this one's place would have taken. One that was slow stands before and after two
+// rounds: a form that is no shorter than the faster neighbour is not better, so no more than that is expected.
 double TurnForms::expected_ns(const Form& form, std::size_t round) const {
   const Block &before = forms_[0].rounds[round], &after = forms_[0].rounds[round + 1];
   const double part =
       static_cast<double>(form.rounds[round].ended - before.ended) / static_cast<double>(after.ended - before.ended);
-  return before.ns + part * (after.ns - before.ns);
+  return std::min(before.ns + part * (after.ns - before.ns), std::min(before.ns, after.ns) / kGain);
 }
 
 void TurnForms::judge(Form& form) const {

@@ -13,7 +13,8 @@
 //
 // A turn counts if it was what its form says: GraphLowering looks (graph_turns.cc). In a round a form is better than
 // the first where its block is shorter by enough than what the blocks of the first before and after it lead one to
-// expect in between: so what gets faster by itself (a clock that rises) is not taken for the form's. What is better in
+// expect in between, and than each of them: so neither what gets faster by itself (a clock that rises) nor what slows
+// one block of the first down is taken for the form's. What is better in
 // each of kRounds rounds, or in none, is known by then. Of others one round was disturbed (by another program, or a
 // host that did something else for a while), or the difference is small: they have more rounds, and have to be better
 // in most of kMostRounds. Of a block the shortest turns but the very shortest ones stand for all: the host's own work,
@@ -53,7 +54,7 @@ class TurnForms {
   // Than the first form another has to be shorter by so much, in a round: the clock and a wait's end are about a
   // microsecond exact, and two percent is what turns differ by from block to block where they are the same.
   static constexpr double kGain = 0.98, kGainNs = 1000;
-  // What takes so much longer than the first form is given up after kCountedAtLeast.
+  // What takes so much longer than the first form in its first round is given up after kCountedAtLeast.
   static constexpr double kHopeless = 1.25;
   static constexpr std::size_t kCountedAtLeast = 2;
   // Turns of a block that do not count before it is given up; and how often that may be one of the first form.

@@ -106,6 +106,39 @@ TEST(TurnForms, WhatSlowsOneBlockDown_IsNotTakenForTheForms) {
   EXPECT_EQ(chosen([&](TurnForm) { return ++turn < kSteady + kBlock ? 150.0 : 100.0; }), TurnForm::kLeads);
 }
 
+// Such a block of the first form stands between two rounds of the others.
+TEST(TurnForms, WhatSlowsAnyBlockOfTheFirstFormDown_IsNotTakenForTheOthers) {
+  for (const double by : {1.05, 1.2, 1.5, 2.0}) {
+    for (const double whole : {100.0, 104.0, 114.0}) {
+      for (int slow = 0; slow <= static_cast<int>(TurnForms::kMostRounds); ++slow) {
+        int turn = 0, block = 0;  // of the first form
+        TurnForm before = TurnForm::kLeads;
+        EXPECT_EQ(chosen([&](TurnForm form) {
+                    if (++turn <= kSteady) return 100.0;
+                    if (form == TurnForm::kLeads && std::exchange(before, form) != form) ++block;
+                    before = form;
+                    return (form == TurnForm::kLeads && block == slow ? by : 1) * (form == TurnForm::kLeads   ? 100
+                                                                                   : form == TurnForm::kWhole ? whole
+                                                                                                              : 115);
+                  }),
+                  TurnForm::kLeads)
+            << "block " << slow << " by " << by << ", whole " << whole;
+      }
+    }
+  }
+}
+
+// In its first round it would be given up; it was the faster one.
+TEST(TurnForms, WhatTakesMuchLongerInALaterRound_HasMoreOfThem) {
+  int whole = 0;
+  EXPECT_EQ(chosen([&](TurnForm form) {
+              if (form == TurnForm::kWhole) ++whole;
+              const bool is_slow = whole > kBlock && whole <= kBlock + kSettle + 2;
+              return form == TurnForm::kWhole ? (is_slow ? 200.0 : 90.0) : 100.0;
+            }),
+            TurnForm::kWhole);
+}
+
 // Some block of any of its rounds, but not most of them.
 TEST(TurnForms, WhatSlowsABlockOfTheFasterFormDown_CostsMoreRounds_AndNotTheForm) {
   for (int slow = 0; slow < 2 * static_cast<int>(kTurnForms); ++slow) {
