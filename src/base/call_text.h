@@ -39,12 +39,16 @@ class KeptCallText {
   bool is(const CallText& text) const {
     return kernel_ == text.kernel && kernel_ != nullptr && config_bytes_ == text.config.size() &&
            bytes_.size() == config_bytes_ + text.arguments.size() &&
-           dropped_ == text.dropped->load(std::memory_order_acquire) &&
-           std::memcmp(bytes_.data(), text.config.data(), config_bytes_) == 0 &&
-           std::memcmp(bytes_.data() + config_bytes_, text.arguments.data(), text.arguments.size()) == 0;
+           dropped_ == text.dropped->load(std::memory_order_acquire) && are(bytes_.data(), text.config) &&
+           are(bytes_.data() + config_bytes_, text.arguments);
   }
 
  private:
+  // Of none there may be no address.
+  static bool are(const std::byte* kept, std::span<const std::byte> bytes) {
+    return bytes.empty() || std::memcmp(kept, bytes.data(), bytes.size()) == 0;
+  }
+
   const void* kernel_ = nullptr;
   std::size_t config_bytes_ = 0;
   std::uint64_t dropped_ = 0;

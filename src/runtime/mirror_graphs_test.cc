@@ -78,9 +78,11 @@ class MirrorGraphs : public ::testing::Test, protected TestArrays {
   // As the C interface does it: by its text, where that is known.
   Status try_add(const ArrayPtr& x, const ArrayPtr& y) {
     const session::Array* const written[] = {x.get(), y.get()};
-    const CallText text{kernel_.get(), {}, std::as_bytes(std::span(written)), &dropped_, dropped_.load()};
+    const std::uint32_t block[] = {32, 1, 1};
+    const CallText text{kernel_.get(), std::as_bytes(std::span(block)), std::as_bytes(std::span(written)), &dropped_,
+                        dropped_.load()};
     if (const std::optional<Status> again = kernel_->launch_again(text, nullptr)) return *again;
-    return kernel_->launch({.grid = {1, 1, 1}, .block = {32, 1, 1}},
+    return kernel_->launch({.grid = {1, 1, 1}, .block = {block[0], block[1], block[2]}},
                            std::vector<session::Argument>{ArrayArgument{x, 0}, ArrayArgument{y, 0},
                                                           session::Number{session::ElementType::kU32, count_}},
                            nullptr, nullptr, &text);
