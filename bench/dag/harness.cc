@@ -101,7 +101,7 @@ std::vector<Bench::MakeForm> Bench::makers_of(Problem& problem, std::span<const 
     makers.emplace_back([&problem, &own, this] {
       auto code = problem.sequential(own.session, own.module);
       code->is_staged = is_staged_;
-      code->prefetches = !own.is_always_graphs;
+      code->prefetches = own.policy.find("graphs=always") == std::string::npos;
       return std::make_unique<PergolaForm>(own.form, own.session, std::move(code));
     });
   return makers;
@@ -134,15 +134,15 @@ void Bench::run(Problem& problem, const nlohmann::json& params) {
   report_.add(problem.name, "reference", own, {reference_ms}, true);
   for (const Measure what : measures_) {
     std::vector<PergolaSession> sessions;  // of just this measure: a program does one or the other
-    const auto open = [&](std::string form, pergola::Session session, bool is_always_graphs) {
+    const auto open = [&](std::string form, std::string policy) {
+      pergola::Session session =
+          policy.empty() ? pergola::Session() : pergola::Session(gpu_ != nullptr ? "cuda:0" : "cpu", policy);
       pergola::Module module = session.load_text(ptx_);
-      sessions.push_back({std::move(form), is_always_graphs, std::move(session), std::move(module)});
+      sessions.push_back({std::move(form), std::move(policy), std::move(session), std::move(module)});
     };
-    open("pergola", pergola::Session(), false);
-    if (gpu_ != nullptr) open("pergola-graphs", pergola::Session("cuda:0", "graphs=always"), true);
-    for (const std::string& policy : policies_)
-      open(kByPolicy + policy, pergola::Session(gpu_ != nullptr ? "cuda:0" : "cpu", policy),
-           policy.find("graphs=always") != std::string::npos);
+    open("pergola", "");
+    if (gpu_ != nullptr) open("pergola-graphs", "graphs=always");
+    for (const std::string& policy : policies_) open(kByPolicy + policy, policy);
     Ratio ratio{problem.name, "", what};
     const std::vector<MakeForm> makers = makers_of(problem, sessions);
     for (std::size_t first = 0; first < makers.size();) {

@@ -193,7 +193,7 @@ class Bench {
   };
   struct PergolaSession {
     std::string form;
-    bool is_always_graphs = false;
+    std::string policy;  // empty: the default
     pergola::Session session;
     pergola::Module module;
   };

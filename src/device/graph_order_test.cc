@@ -4,24 +4,12 @@
 
 #include <random>
 
+#include "src/device/test_graphs.h"
+
 namespace pergola::device {
 namespace {
 
 using ::testing::ElementsAre;
-
-// A node of `after`, which says by its pattern which one it is.
-GraphSpec graph_of(std::vector<std::vector<NodeId>> after) {
-  GraphSpec spec;
-  for (std::size_t i = 0; i < after.size(); ++i)
-    spec.nodes.push_back({FillNode{nullptr, 0, 0, static_cast<std::uint32_t>(i), 1}, std::move(after[i]), {}});
-  return spec;
-}
-
-std::vector<std::uint32_t> order_of(const GraphSpec& spec) {
-  std::vector<std::uint32_t> order;
-  for (const GraphNode& node : spec.nodes) order.push_back(std::get<FillNode>(node.work).pattern);
-  return order;
-}
 
 TEST(GraphOrder, ALongChainLaunchedLast_ComesFirst) {
   //  0   1   2      3 ─▶ 4 ─▶ 5

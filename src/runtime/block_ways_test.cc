@@ -4,28 +4,22 @@
 #include <gmock/gmock.h>
 
 #include "src/device/cuda/cuda_device.h"
+#include "src/device/test_graphs.h"
 #include "src/scheduler/computation.h"
 
 namespace pergola::runtime {
 namespace {
 
-using device::FillNode;
-using device::GraphSpec;
+using device::order_of;
 using scheduler::GraphWay;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+// The graph is
+//  0 ─▶ 1 ─┐
+//  2 ─▶ 3 ─▶ 4 ─▶ 5
 class OrderedWay : public ::testing::Test {
  protected:
-  //  0 ─▶ 1 ─┐
-  //  2 ─▶ 3 ─▶ 4 ─▶ 5      each says by its pattern which one it is
-  static GraphSpec chains_that_meet() {
-    GraphSpec spec;
-    const std::vector<std::vector<device::NodeId>> after{{}, {0}, {}, {2}, {3}, {1, 4}};
-    for (std::uint32_t i = 0; i < after.size(); ++i)
-      spec.nodes.push_back({FillNode{nullptr, 0, 0, i, 1}, after[i], {}});
-    return spec;
-  }
   // Where the launches are expected to take so long.
   std::optional<GraphWay> ordered(const std::vector<double>& us) {
     auto device = device::create_cuda_device(0, {.driver_library = PERGOLA_FAKE_CUDA});
@@ -33,14 +27,9 @@ class OrderedWay : public ::testing::Test {
     BlockWays ways(std::move(device).value(), scheduler::Blocks::kMeasured);
     std::vector<scheduler::LaunchToLower> launches(us.size());
     for (std::size_t i = 0; i < us.size(); ++i) launches[i].expected_ns = us[i] * 1e3;
-    std::optional<GraphWay> way = ways.way(0, chains_that_meet(), launches);
+    std::optional<GraphWay> way = ways.way(0, device::graph_of({{}, {0}, {}, {2}, {3}, {1, 4}}), launches);
     EXPECT_EQ(way ? way->name : "ordered", "ordered");
     return way;
-  }
-  static std::vector<std::uint32_t> order_of(const GraphSpec& spec) {
-    std::vector<std::uint32_t> order;
-    for (const device::GraphNode& node : spec.nodes) order.push_back(std::get<FillNode>(node.work).pattern);
-    return order;
   }
 };
 

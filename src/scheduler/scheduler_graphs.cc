@@ -49,7 +49,7 @@ std::optional<Status> Scheduler::submit_again(const CallText& text, Ticket* tick
   for (const Access& access : launch->accesses)
     if (writes(access.mode)) access.resource->changed_on_device();
   const GraphLowering::Decision lowered = lowering_->again(arriving());
-  if (lowered.held && lowered.run == nullptr && lowered.flush.empty()) {
+  if (lowered.only_holds()) {
     if (ticket != nullptr) *ticket = kHeldTicket | held_count_;
     ++held_count_;
     return Status();
@@ -73,7 +73,7 @@ std::optional<Status> Scheduler::upload_again(AdaptiveLock& lock, const Launch& 
   if (side == nullptr || !side->begin_upload()) return std::nullopt;
   const GraphLowering::Decision lowered = lowering_->again(arriving());
   Status status;
-  if (lowered.held && lowered.run == nullptr && lowered.flush.empty()) {
+  if (lowered.only_holds()) {
     ++held_count_;
   } else {  // the array lives, and so do both sides
     const device::BufferPtr to = upload.copy->to.lock(), from = upload.copy->from.lock();

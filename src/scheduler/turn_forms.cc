@@ -123,7 +123,7 @@ double TurnForms::expected_ns(const Form& form, std::size_t round) const {
   const Block &before = forms_[0].rounds[round], &after = forms_[0].rounds[round + 1];
   const double part =
       static_cast<double>(form.rounds[round].ended - before.ended) / static_cast<double>(after.ended - before.ended);
-  return std::min(before.ns + part * (after.ns - before.ns), std::min(before.ns, after.ns) / kGain);
+  return std::min({before.ns + part * (after.ns - before.ns), before.ns / kGain, after.ns / kGain});
 }
 
 void TurnForms::judge(Form& form) const {

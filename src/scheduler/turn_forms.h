@@ -14,12 +14,11 @@
 // A turn counts if it was what its form says: GraphLowering looks (graph_turns.cc). In a round a form is better than
 // the first where its block is shorter by enough than what the blocks of the first before and after it lead one to
 // expect in between, and than each of them: so neither what gets faster by itself (a clock that rises) nor what slows
-// one block of the first down is taken for the form's. What is better in
-// each of kRounds rounds, or in none, is known by then. Of others one round was disturbed (by another program, or a
-// host that did something else for a while), or the difference is small: they have more rounds, and have to be better
-// in most of kMostRounds. Of a block the shortest turns but the very shortest ones stand for all: the host's own work,
-// which varies from turn to turn, only ever makes them longer, but one turn may be short because the one before it has
-// done some of its work.
+// one block of the first down is taken for the form's. What is better in each of kRounds rounds, or in none, is known
+// by then. Of others one round was disturbed (by another program, or a host that did something else for a while), or
+// the difference is small: they have more rounds, and have to be better in most of kMostRounds. Of a block the shortest
+// turns but the very shortest ones stand for all: the host's own work, which varies from turn to turn, only ever makes
+// them longer, but one turn may be short because the one before it has done some of its work.
 //
 // Guarded by the scheduler's lock.
 #pragma once

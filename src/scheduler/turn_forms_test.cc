@@ -115,11 +115,9 @@ TEST(TurnForms, WhatSlowsAnyBlockOfTheFirstFormDown_IsNotTakenForTheOthers) {
         TurnForm before = TurnForm::kLeads;
         EXPECT_EQ(chosen([&](TurnForm form) {
                     if (++turn <= kSteady) return 100.0;
-                    if (form == TurnForm::kLeads && std::exchange(before, form) != form) ++block;
-                    before = form;
-                    return (form == TurnForm::kLeads && block == slow ? by : 1) * (form == TurnForm::kLeads   ? 100
-                                                                                   : form == TurnForm::kWhole ? whole
-                                                                                                              : 115);
+                    if (std::exchange(before, form) != form && form == TurnForm::kLeads) ++block;
+                    if (form == TurnForm::kLeads) return block == slow ? 100 * by : 100;
+                    return form == TurnForm::kWhole ? whole : 115;
                   }),
                   TurnForm::kLeads)
             << "block " << slow << " by " << by << ", whole " << whole;
