@@ -143,6 +143,7 @@ class Suite {
     }
     for (const auto& [form_name, blocks] : {std::pair("pergola-fused", 8u), std::pair("pergola-fused-block", 1u)})
       if (wanted(form_name)) run_fused(program, size_name, loaded, form_name, blocks);
+    if (wanted("pergola-columns")) run_fused(program, size_name, loaded, "pergola-columns", 0);
     for (const auto& [form_name, of_kernels] :
          {std::pair("pergola-merged", false), std::pair("pergola-merged-kernels", true)})
       if (wanted(form_name)) run_merged(program, size_name, loaded, form_name, of_kernels);
@@ -171,11 +172,14 @@ class Suite {
     auto module = value_of(pergola::ptx::parse(ptx, program.source_file));
     return {std::move(ptx), std::move(module)};
   }
+  // `blocks` of the cluster; 0: in columns.
   void run_fused(const Program& program, const std::string& size_name, ProgramOnDevice& loaded, const char* form_name,
                  std::uint32_t blocks) {
     pergola::runtime::FusedOptions options;
     options.blocks = blocks;
-    if (blocks == 1) options.most_warps = 32;
+    if (blocks <= 1) options.most_warps = 32;
+    options.columns = blocks == 0;
+    if (options.columns) options.shortest = 2;
     const auto start = std::chrono::steady_clock::now();
     auto fused = value_of(loaded.fused(options));
     if (fused.segments.empty()) return;
@@ -191,6 +195,7 @@ class Suite {
                              {"warps", warps},
                              {"lower_ms", bench::ms_since(start)},
                              {"memory_kb", fused.memory_bytes / 1024}};
+    if (options.columns) params["columns"] = fused.segments.front().columns;
     for (const std::string& reason : fused.plain_reasons)
       if (!reason.empty() && !params.contains("first_reason")) params["first_reason"] = reason;
     GraphForm form(form_name, *device_, loaded, std::move(fused.spec));

@@ -5,6 +5,8 @@
 //   │ step 0 │ step 1 │ ... │ parameters of step 0 │ of step 1 │ ...
 //
 //   blocks of a step over the cluster: block b is run by block b % C of the cluster, in its place (b / C) % groups
+//   in columns: block c of a grid of C runs blocks [c * blocks, (c + 1) * blocks) of the launch, or c, c + C, c + 2 C,
+//   ...
 #pragma once
 
 #include "src/abi/task_slot.h"
@@ -13,7 +15,7 @@ namespace pergola::abi {
 
 struct alignas(16) FusedStep {
   u32 body;                       // its number in the kernel
-  u32 blocks;                     // of the launch
+  u32 blocks;                     // of the launch; in columns those of a column
   u32 groups;                     // of its blocks that a block of the cluster runs at once
   u32 warps;                      // of a block
   u32 block_x, block_y, block_z;  // %ntid

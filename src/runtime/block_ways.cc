@@ -73,6 +73,9 @@ std::string summary(const LoweredFused& lowered) {
   for (const FusedSegment& segment : lowered.segments) fused += segment.count, barriers += segment.barriers;
   std::string text = fmt::format("of {} launches {} are {} with {} barriers", lowered.plain_reasons.size(), fused,
                                  lowered.segments.size(), barriers);
+  for (std::size_t i = 0; i < lowered.segments.size(); ++i)
+    if (const FusedSegment& segment = lowered.segments[i]; segment.columns != 0)
+      text += fmt::format("{} {} launches in {} columns", i == 0 ? ":" : ",", segment.count, segment.columns);
   return text + counted(lowered.plain_reasons);
 }
 
@@ -112,14 +115,15 @@ BlockWays::BlockWays(device::DevicePtr device, Blocks policy) : device_(std::mov
     case Blocks::kOff: break;
     case Blocks::kMeasured:
       if (device_->info().kind != device::DeviceKind::kCuda) break;
-      kinds_ = {Kind::kOrdered, Kind::kUploadsInARow, Kind::kMerged,    Kind::kMergedKernels,
-                Kind::kEarly,   Kind::kMergedEarly,   Kind::kFusedBlock};
+      kinds_ = {Kind::kOrdered, Kind::kUploadsInARow, Kind::kMerged,  Kind::kMergedKernels,
+                Kind::kEarly,   Kind::kMergedEarly,   Kind::kColumns, Kind::kFusedBlock};
       if (has_clusters) kinds_.push_back(Kind::kFused);
       kinds_.push_back(Kind::kByBlock);
       break;
     case Blocks::kEarly: kinds_ = {Kind::kEarly}; break;
     case Blocks::kByBlock: kinds_ = {Kind::kByBlock}; break;
     case Blocks::kFused: kinds_ = {has_clusters ? Kind::kFused : Kind::kFusedBlock}; break;
+    case Blocks::kColumns: kinds_ = {Kind::kColumns}; break;
     case Blocks::kMerged: kinds_ = {Kind::kMerged}; break;
     case Blocks::kMergedKernels: kinds_ = {Kind::kMergedKernels}; break;
     case Blocks::kMergedEarly: kinds_ = {Kind::kMergedEarly}; break;
@@ -128,7 +132,8 @@ BlockWays::BlockWays(device::DevicePtr device, Blocks policy) : device_(std::mov
 
 std::string BlockWays::why_none() const {
   if (policy_ == Blocks::kOff) return "the policy is blocks=off";
-  return "ways are measured on NVIDIA GPUs only; blocks=early|by-block|fused|merged|merged-kernels|merged-early takes "
+  return "ways are measured on NVIDIA GPUs only; "
+         "blocks=early|by-block|fused|columns|merged|merged-kernels|merged-early takes "
          "one";
 }
 
@@ -143,6 +148,7 @@ const char* BlockWays::name_of(Kind kind) {
     case Kind::kByBlock: return "by-block";
     case Kind::kFused: return "fused";
     case Kind::kFusedBlock: return "fused-block";
+    case Kind::kColumns: return "columns";
   }
   return "?";
 }
@@ -152,8 +158,8 @@ std::optional<GraphWay> BlockWays::way(std::size_t n, const device::GraphSpec& p
   const auto is_kernel = [](const device::GraphNode& node) {
     return std::holds_alternative<device::KernelNode>(node.work);
   };
-  const bool takes_copies =
-      kind == Kind::kOrdered || kind == Kind::kUploadsInARow || kind == Kind::kMerged || kind == Kind::kMergedKernels;
+  const bool takes_copies = kind == Kind::kOrdered || kind == Kind::kUploadsInARow || kind == Kind::kMerged ||
+                            kind == Kind::kMergedKernels || kind == Kind::kColumns;
   if (!takes_copies && !std::all_of(plain.nodes.begin(), plain.nodes.end(), is_kernel))
     return refused(name_of(kind), "it has copies between the host and the device, and this way is for launches alone",
                    launches.size());
@@ -165,8 +171,9 @@ std::optional<GraphWay> BlockWays::way(std::size_t n, const device::GraphSpec& p
     case Kind::kEarly: return early(false, plain, launches);
     case Kind::kMergedEarly: return merged_early(plain, launches);
     case Kind::kByBlock: return early(true, plain, launches);
-    case Kind::kFused: return fused(true, plain, launches);
-    case Kind::kFusedBlock: return fused(false, plain, launches);
+    case Kind::kFused:
+    case Kind::kFusedBlock:
+    case Kind::kColumns: return fused(kind, plain, launches);
   }
   return std::nullopt;
 }
@@ -246,13 +253,17 @@ std::optional<GraphWay> BlockWays::early(bool by_block, const device::GraphSpec&
   return GraphWay{name, summary(*lowered), std::move(lowered->spec)};
 }
 
-std::optional<GraphWay> BlockWays::fused(bool in_cluster, const device::GraphSpec& plain, Launches launches) const {
+std::optional<GraphWay> BlockWays::fused(Kind kind, const device::GraphSpec& plain, Launches launches) const {
   FusedOptions options;
   options.cache = &cache_;
-  options.blocks = in_cluster ? cluster_of(*device_) : 1;
-  if (!in_cluster) options.most_warps = 32;
+  options.blocks = kind == Kind::kFused ? cluster_of(*device_) : 1;
+  if (kind != Kind::kFused) options.most_warps = 32;
+  if (kind == Kind::kColumns) {
+    options.columns = true;
+    options.shortest = 2;
+  }
   Result<LoweredFused> lowered = lower_fused(*device_, plain, kernels_of(launches), allocations_of(launches), options);
-  const char* const name = name_of(in_cluster ? Kind::kFused : Kind::kFusedBlock);
+  const char* const name = name_of(kind);
   if (!lowered.ok()) return refused(name, lowered.message(), launches.size());
   if (lowered->segments.empty())
     return refused(name, "it would be the plain one; " + summary(*lowered), launches.size());

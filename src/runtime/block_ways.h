@@ -12,6 +12,8 @@
 //   by-block      the same, but a block waits for the blocks that it needs
 //   fused         runs of tiny launches are one launch of a cluster of blocks
 //   fused-block   ... of one block
+//   columns       runs of launches whose grids fall into parts that need nothing of each other are one launch, whose
+//                 blocks run a part each
 //
 // `blocks=measured` tries them on a GPU and keeps the fastest; elsewhere, where nodes run in order anyway, it is plain.
 #pragma once
@@ -51,7 +53,8 @@ class BlockWays final : public scheduler::GraphLowerer {
     kMergedEarly,
     kByBlock,
     kFused,
-    kFusedBlock
+    kFusedBlock,
+    kColumns
   };
   static const char* name_of(Kind kind);
   using Launches = std::span<const scheduler::LaunchToLower>;
@@ -60,7 +63,7 @@ class BlockWays final : public scheduler::GraphLowerer {
   std::optional<scheduler::GraphWay> merged(bool of_kernels, const device::GraphSpec& plain, Launches launches) const;
   std::optional<scheduler::GraphWay> merged_early(const device::GraphSpec& plain, Launches launches) const;
   std::optional<scheduler::GraphWay> early(bool by_block, const device::GraphSpec& plain, Launches launches) const;
-  std::optional<scheduler::GraphWay> fused(bool in_cluster, const device::GraphSpec& plain, Launches launches) const;
+  std::optional<scheduler::GraphWay> fused(Kind kind, const device::GraphSpec& plain, Launches launches) const;
 
   const device::DevicePtr device_;
   const scheduler::Blocks policy_;

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "src/abi/fused_step.h"
+#include "src/analysis/block_columns.h"
 #include "src/ptx/printer.h"
 
 namespace pergola::runtime {
@@ -19,6 +20,8 @@ constexpr std::uint32_t kWarpThreads = 32;
 constexpr std::uint32_t kSlotsBytes = kWarpThreads * sizeof(abi::TaskSlot);
 // Of the table of one fused launch: it lies in shared memory, beside the blocks' own.
 constexpr std::size_t kMostTableBytes = std::size_t{64} << 10;
+// The same in columns, of which a multiprocessor is to hold many.
+constexpr std::size_t kMostColumnTableBytes = std::size_t{8} << 10;
 
 constexpr std::uint32_t rounded(std::uint32_t bytes, std::uint32_t to) {
   return (bytes + to - 1) / to * to;
@@ -42,7 +45,7 @@ Result<Part> part_of(BlockKernel& kernel, const device::LaunchConfig& config,
   part.warps = (threads + kWarpThreads - 1) / kWarpThreads;
   const std::uint64_t all = config.grid.count() * part.warps;
   const std::uint64_t room = std::uint64_t{options.blocks} * options.most_warps;
-  if (part.warps > options.most_warps || all > room * options.most_waves)
+  if (part.warps > options.most_warps || (!options.columns && all > room * options.most_waves))
     return PERGOLA_ERROR(kUnsupported, "its {} warps are too many for {} blocks of {}", all, options.blocks,
                          options.most_warps);
   const bool is_one_warp = part.warps == 1;
@@ -64,7 +67,7 @@ class Fusing {
       : device_(device),
         plain_(plain),
         options_(options),
-        launches_(plain, kernels, allocations, false, options.cache) {}
+        launches_(plain, kernels, allocations, options.columns, options.cache) {}
 
   Result<LoweredFused> run() {
     std::vector<analysis::ChainLaunch> launches;
@@ -77,12 +80,15 @@ class Fusing {
     chain.cache = options_.cache;
     chain.most_running = ~std::uint32_t{0};
     steps_ = analysis::plan_chain(launches, chain);
+    if (options_.columns) find_columns(launches);
     result_.spec.buffers = plain_.buffers;
     for (std::size_t i = 0; i < launches_.size();) {
-      const std::size_t count = run_from(i);
+      const std::size_t count = options_.columns ? runs_[i].count : run_from(i);
       if (count < std::max<std::size_t>(options_.shortest, 1)) {
         for (std::size_t k = i; k < i + std::max<std::size_t>(count, 1); ++k) {
-          if (result_.plain_reasons[k].empty()) result_.plain_reasons[k] = "too few launches in a row can be fused";
+          if (result_.plain_reasons[k].empty())
+            result_.plain_reasons[k] = options_.columns ? "it has no columns with the launches before and after it"
+                                                        : "too few launches in a row can be fused";
           keep(k);
         }
         i += std::max<std::size_t>(count, 1);
@@ -107,6 +113,23 @@ class Fusing {
     if (!part.ok()) return part.message();
     parts_.back() = std::move(*part);
     return {};
+  }
+
+  // runs_, by first launch.
+  void find_columns(std::span<const analysis::ChainLaunch> launches) {
+    analysis::ColumnOptions options;
+    options.shortest = options_.shortest;
+    options.cache = options_.cache;
+    options.may_join = [this](std::size_t first, std::size_t last) {
+      std::size_t bytes = 0;
+      for (std::size_t k = first; k <= last; ++k) {
+        if (!result_.plain_reasons[k].empty()) return false;
+        bytes += parts_[k].table_bytes();
+      }
+      return bytes <= kMostColumnTableBytes;
+    };
+    runs_.resize(launches.size());
+    for (const analysis::ColumnRun& run : analysis::find_columns(launches, options)) runs_[run.first] = run;
   }
 
   // How many launches from `first` on can be one.
@@ -138,10 +161,16 @@ class Fusing {
     result_.spec.nodes.push_back(std::move(node));
   }
 
-  // Of the cluster's block at most: blocks of part i that it runs at once.
-  std::uint32_t groups_of(std::size_t i, const transform::FusedShape& shape, std::size_t table_bytes) const {
+  // Blocks of part i that a block of the fused launch runs, at most.
+  std::uint32_t blocks_of_each(std::size_t i, const FusedSegment& segment) const {
+    const std::uint32_t among = options_.columns ? segment.columns : segment.shape.blocks;
+    return (launches_.blocks(i) + among - 1) / among;
+  }
+
+  // The same at once.
+  std::uint32_t groups_of(std::size_t i, const FusedSegment& segment, std::size_t table_bytes) const {
     const Part& part = parts_[i];
-    std::uint32_t groups = std::min((launches_.blocks(i) + shape.blocks - 1) / shape.blocks, shape.warps / part.warps);
+    std::uint32_t groups = std::min(blocks_of_each(i, segment), segment.shape.warps / part.warps);
     if (part.named != 0) groups = std::min(groups, transform::kFusedNamedBarriers / part.named);
     if (part.shared_bytes != 0) {
       const std::uint64_t room = device_.info().max_shared_bytes_per_block - fixed_bytes(table_bytes);
@@ -150,21 +179,27 @@ class Fusing {
     return std::max(groups, 1u);
   }
 
-  transform::FusedShape shape_of(std::size_t first, std::size_t count) const {
+  FusedSegment segment_of(std::size_t first, std::size_t count) const {
+    FusedSegment segment{first, count, {}, 0, 0};
     std::uint32_t most_blocks = 1, warps = 1;
     for (std::size_t i = first; i < first + count; ++i) most_blocks = std::max(most_blocks, launches_.blocks(i));
-    transform::FusedShape shape;
-    shape.blocks = std::min(cluster(), std::bit_ceil(most_blocks));
+    if (options_.columns) {
+      segment.columns = runs_[first].columns;
+      segment.shape.columns =
+          runs_[first].is_strided ? transform::FusedColumns::kStrided : transform::FusedColumns::kAdjacent;
+    } else {
+      segment.shape.blocks = std::min(cluster(), std::bit_ceil(most_blocks));
+    }
     for (std::size_t i = first; i < first + count; ++i) {
-      const std::uint32_t each = (launches_.blocks(i) + shape.blocks - 1) / shape.blocks * parts_[i].warps;
+      const std::uint32_t each = blocks_of_each(i, segment) * parts_[i].warps;
       warps = std::max({warps, parts_[i].warps, std::min(each, options_.most_warps)});
     }
-    shape.warps = warps;
-    return shape;
+    segment.shape.warps = warps;
+    return segment;
   }
 
   Status fuse(std::size_t first, std::size_t count) {
-    FusedSegment segment{first, count, shape_of(first, count), 0};
+    FusedSegment segment = segment_of(first, count);
     std::size_t table_bytes = 0;
     for (std::size_t i = first; i < first + count; ++i) table_bytes += parts_[i].table_bytes();
     std::vector<const transform::TaskBody*> bodies;
@@ -179,8 +214,8 @@ class Fusing {
       if (number == bodies.size()) bodies.push_back(part.body.get());
       FusedStep step{};
       step.body = static_cast<std::uint32_t>(number);
-      step.blocks = launches_.blocks(i);
-      step.groups = groups_of(i, segment.shape, table_bytes);
+      step.blocks = options_.columns ? blocks_of_each(i, segment) : launches_.blocks(i);
+      step.groups = groups_of(i, segment, table_bytes);
       step.warps = part.warps;
       step.block_x = work.config.block.x, step.block_y = work.config.block.y, step.block_z = work.config.block.z;
       step.threads = launches_.threads(i);
@@ -189,7 +224,7 @@ class Fusing {
       step.parameters = static_cast<std::uint32_t>(parameters);
       step.dynamic_shared_bytes = work.config.dynamic_shared_bytes;
       step.named = part.named;
-      step.waits = i != first && steps_[i].waits_for_all ? 1 : 0;
+      step.waits = i != first && (options_.columns || steps_[i].waits_for_all) ? 1 : 0;
       segment.barriers += step.waits;
       shared = std::max(shared, std::uint64_t{step.groups} * part.shared_bytes);
       std::memcpy(table.data() + (i - first) * sizeof step, &step, sizeof step);
@@ -199,7 +234,7 @@ class Fusing {
       add_after(node, {plain_.nodes[i].after.begin(), plain_.nodes[i].after.end()}, first);
     }
     PERGOLA_ASSIGN(device::KernelNode work, compiled(bodies, segment.shape));
-    work.config.grid = {segment.shape.blocks, 1, 1};
+    work.config.grid = {options_.columns ? segment.columns : segment.shape.blocks, 1, 1};
     work.config.block = {kWarpThreads * segment.shape.warps, 1, 1};
     work.config.dynamic_shared_bytes =
         transform::fused_blocks_offset(static_cast<std::uint32_t>(table_bytes)) + static_cast<std::uint32_t>(shared);
@@ -251,7 +286,8 @@ class Fusing {
   ChainLaunches launches_;
   std::vector<Part> parts_;  // by node
   std::vector<analysis::ChainStep> steps_;
-  std::vector<device::NodeId> new_ids_;  // by node of the plain graph
+  std::vector<analysis::ColumnRun> runs_;  // by first launch, where there are columns
+  std::vector<device::NodeId> new_ids_;    // by node of the plain graph
   std::vector<Compiled> compiled_;
   LoweredFused result_;
 };
@@ -267,7 +303,7 @@ std::string why_not_fused(BlockKernel& kernel, const device::LaunchConfig& confi
 Result<LoweredFused> lower_fused(device::Device& device, const device::GraphSpec& plain,
                                  std::span<const std::shared_ptr<BlockKernel>> kernels,
                                  std::span<const BlockAllocation> allocations, const FusedOptions& options) {
-  if (options.blocks > 1 && options.blocks > device.info().max_cluster_blocks)
+  if (!options.columns && options.blocks > 1 && options.blocks > device.info().max_cluster_blocks)
     return PERGOLA_ERROR(kUnsupported, "'{}' has no clusters of {} blocks for a fused kernel; it has {}.",
                          device.info().id, options.blocks, device.info().max_cluster_blocks);
   return Fusing(device, plain, kernels, allocations, options).run();

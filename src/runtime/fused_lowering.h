@@ -5,6 +5,12 @@
 //   plain   0 ──▶ 1 ──▶ 2 ──▶ 3 ──▶ 4        fused   [ 0 1 2 3 ] ──▶ 4          4 is too large
 //
 // Where a launch needs nothing that those since the last barrier of the cluster made, there is none before it.
+//
+// In columns: launches of any size whose grids can be cut into parts that need nothing of each other
+// (analysis/block_columns.h) are one launch, each of whose blocks runs one part of all of them. It waits for nobody, so
+// there may be more of them than the device holds.
+//
+//   plain   0 ──▶ 1 ──▶ 2                    columns  [ 0 1 2 ]  of as many blocks as there are columns
 #pragma once
 
 #include <memory>
@@ -25,6 +31,8 @@ struct FusedOptions {
   std::uint32_t most_waves = 2;
   // Runs of fewer launches stay as they are.
   std::size_t shortest = 4;
+  // No cluster, and of what is above only most_warps and shortest: runs fall into columns.
+  bool columns = false;
   analysis::RelationCache* cache = nullptr;  // of footprints and relations, where there is one
 };
 
@@ -37,7 +45,8 @@ std::string why_not_fused(BlockKernel& kernel, const device::LaunchConfig& confi
 struct FusedSegment {
   std::size_t first = 0, count = 0;  // launches of the plain graph
   transform::FusedShape shape;
-  std::size_t barriers = 0;  // of the whole cluster
+  std::size_t barriers = 0;   // of the whole cluster; in columns of a block, before each launch but the first
+  std::uint32_t columns = 0;  // blocks of the launch, where it is in columns
 };
 
 struct LoweredFused {

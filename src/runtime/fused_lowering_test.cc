@@ -1,5 +1,5 @@
-// Random chains of launches of all shapes, fused into a kernel of one block on the CPU device: bits are those of the
-// launches one after the other. PERGOLA_SEED takes a seed; it is printed.
+// Random chains of launches of all shapes, fused into a kernel of one block, or in columns, on the CPU device: bits are
+// those of the launches one after the other. PERGOLA_SEED takes a seed; it is printed.
 #include "src/runtime/fused_lowering.h"
 
 #include <gmock/gmock.h>
@@ -98,6 +98,22 @@ constexpr std::string_view kPartsPtx = R"(.version 7.8
 }
 )";
 
+// The same with the function's text in place of each call, which footprints do not follow where it returns in a
+// register.
+std::string without_calls() {
+  std::string text(kPartsPtx);
+  const std::size_t function = text.find(".func"), body = text.find('{', function), end = text.find("ret;", body);
+  std::string inside = text.substr(body, end - body) + "mov.u32 %r1, %r6; }";
+  text.erase(function, text.find('}', end) + 1 - function);
+  const std::string_view result = "%at, %r3, 64", call = "call (%r1), element, ();";
+  inside.replace(inside.find(result), 3, "%r6");
+  for (std::size_t r = 0; (r = inside.find("%r", r)) != std::string::npos; r += 2) inside.replace(r, 2, "%e");
+  inside.replace(inside.find("mov.u32 %e1, %e6; }"), 12, "mov.u32 %r1,");
+  for (std::size_t at = 0; (at = text.find(call, at)) != std::string::npos; at += inside.size())
+    text.replace(at, call.size(), inside);
+  return text;
+}
+
 constexpr std::uint32_t kMostBlocks = 24, kOfBlock = 64, kElements = kMostBlocks * kOfBlock;
 
 class FusedLowering : public testing::Test {
@@ -107,16 +123,20 @@ class FusedLowering : public testing::Test {
     setenv("PERGOLA_CPU_ENGINE", "interpreter", 1);
     device_ = open_device("cpu").value();
     unsetenv("PERGOLA_CPU_ENGINE");
-    auto module = ptx::parse(kPartsPtx, "parts.ptx");
-    ASSERT_TRUE(module.ok()) << module.message();
-    const Status right = ptx::verify(*module);
-    ASSERT_TRUE(right.ok()) << right.message();
-    module_ = device_->load({&*module, kPartsPtx, "parts.ptx"}).value();
+    load(std::string(kPartsPtx));
     queue_ = device_->create_queue().value();
     for (int i = 0; i < 3; ++i) {
       arrays_.push_back(device_->allocate(kElements * 4, device::MemoryKind::kDevice).value());
       allocations_.push_back({arrays_.back()->address(), arrays_.back()->size_bytes()});
     }
+  }
+  void load(std::string text) {
+    text_ = std::make_shared<const std::string>(std::move(text));
+    auto module = ptx::parse(*text_, "parts.ptx");
+    ASSERT_TRUE(module.ok()) << module.message();
+    const Status right = ptx::verify(*module);
+    ASSERT_TRUE(right.ok()) << right.message();
+    module_ = device_->load({&*module, *text_, "parts.ptx"}).value();
   }
   std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
 
@@ -136,8 +156,7 @@ class FusedLowering : public testing::Test {
     node.work = std::move(work);
     if (!plain_.nodes.empty()) node.after = {static_cast<device::NodeId>(plain_.nodes.size() - 1)};
     plain_.nodes.push_back(std::move(node));
-    kernels_.push_back(
-        std::make_shared<BlockKernel>(device_, std::make_shared<const std::string>(kPartsPtx), "parts.ptx", name, ""));
+    kernels_.push_back(std::make_shared<BlockKernel>(device_, text_, "parts.ptx", name, ""));
   }
   void add_random() {
     const char* const names[] = {"place", "turn", "votes", "waits"};
@@ -174,6 +193,7 @@ class FusedLowering : public testing::Test {
   }
 
   device::DevicePtr device_;
+  std::shared_ptr<const std::string> text_;
   device::ModulePtr module_;
   std::unique_ptr<device::Queue> queue_;
   std::vector<device::BufferPtr> arrays_;
@@ -262,13 +282,101 @@ TEST_F(FusedLowering, ADeviceWithoutClusters_RefusesThem) {
   EXPECT_EQ(fused({.blocks = 8}).code(), Code::kUnsupported);
 }
 
-// A session whose graphs are fused gives what it gives without.
-TEST(FusedSession, HasTheBitsOfLaunches) {
+// In columns: blocks of all shapes that hand their elements on, and now and then a launch whose blocks lie otherwise.
+TEST_F(FusedLowering, RandomColumns_HaveTheBitsOfTheStream) {
+  load(without_calls());
+  const char* const given = std::getenv("PERGOLA_SEED");
+  const unsigned seed = given == nullptr ? std::random_device{}() : static_cast<unsigned>(std::atol(given));
+  std::printf("seed %u\n", seed);
+  random_.seed(seed);
+  std::size_t parts = 0, kept = 0, cut = 0, conflicting = 0;
+  for (int chain = 0; chain < 150; ++chain) {
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", chain " + std::to_string(chain));
+    begin();
+    const std::uint32_t length = 2 + below(12);
+    const device::Dim3 grids[] = {{24, 1, 1}, {4, 3, 2}, {12, 1, 1}, {2, 3, 4}, {3, 2, 1}};
+    const device::Dim3 blocks[] = {{32, 1, 1}, {7, 1, 1}, {64, 1, 1}, {4, 4, 2}, {8, 4, 2}, {3, 3, 3}, {20, 2, 1}};
+    const char* const names[] = {"place", "turn", "votes", "waits"};
+    device::Dim3 grid = grids[below(5)];
+    for (std::uint32_t k = 0; k < length; ++k) {
+      if (below(5) == 0) grid = grids[below(5)];
+      const std::size_t x = below(3);
+      add(names[below(8) == 0 ? 3 : below(3)], grid, blocks[below(7)], x, (x + 1 + below(2)) % 3, 1 + below(70));
+    }
+    const std::vector<std::uint32_t> right = run(plain_);
+    FusedOptions options;
+    options.columns = true;
+    options.most_warps = 2 + below(31);
+    options.shortest = 2;
+    const auto lowered = fused(options);
+    ASSERT_TRUE(lowered.ok()) << lowered.message();
+    for (const FusedSegment& segment : lowered->segments) {
+      parts += segment.count, cut += segment.columns < 24;
+      conflicting += segment.count > 2;  // a third launch joins only those that it needs
+      ASSERT_GE(segment.columns, 2u);
+      ASSERT_EQ(segment.shape.blocks, 1u);
+    }
+    for (const std::string& reason : lowered->plain_reasons) kept += !reason.empty();
+    ASSERT_EQ(run(lowered->spec), right);
+  }
+  EXPECT_GT(parts, 200u);
+  EXPECT_GT(kept, 50u);
+  EXPECT_GT(conflicting, 50u);
+  EXPECT_GT(cut, 20u);
+}
+
+TEST_F(FusedLowering, Columns_AreBlocksOfOneLaunch) {
+  load(without_calls());
+  begin();
+  add("place", {24, 1, 1}, {64, 1, 1}, 0, 1, 5);
+  add("turn", {24, 1, 1}, {64, 1, 1}, 1, 2, 0);
+  add("votes", {4, 3, 2}, {32, 1, 1}, 2, 0, 0);
+  const auto lowered = fused({.most_warps = 32, .shortest = 2, .columns = true});
+  ASSERT_TRUE(lowered.ok()) << lowered.message();
+  ASSERT_EQ(lowered->segments.size(), 1u) << testing::PrintToString(lowered->plain_reasons);
+  EXPECT_EQ(lowered->segments[0].columns, 24u);
+  EXPECT_EQ(lowered->segments[0].shape, (transform::FusedShape{1, 2, transform::FusedColumns::kAdjacent}));
+  EXPECT_EQ(lowered->segments[0].barriers, 2u);
+  ASSERT_EQ(lowered->spec.nodes.size(), 1u);
+  const auto& work = std::get<device::KernelNode>(lowered->spec.nodes[0].work);
+  EXPECT_EQ(work.config.grid, (device::Dim3{24, 1, 1}));
+  EXPECT_EQ(work.config.block, (device::Dim3{64, 1, 1}));
+  EXPECT_EQ(run(lowered->spec), run(plain_));
+}
+
+// A launch with as many blocks, of which each overwrites what another one needs, ends the run.
+TEST_F(FusedLowering, ALaunchThatCrossesColumns_EndsThem) {
+  load(without_calls());
+  begin();
+  add("place", {24, 1, 1}, {64, 1, 1}, 0, 1, 5);
+  add("turn", {24, 1, 1}, {64, 1, 1}, 1, 2, 0);
+  add("place", {24, 1, 1}, {64, 1, 1}, 0, 1, 5);
+  plain_.nodes[2].after = {1};
+  // It reads one element further on.
+  auto& crossing = std::get<device::KernelNode>(plain_.nodes[2].work).parameters;
+  device::DeviceAddress from = arrays_[2]->address() + std::uint64_t{4} * kOfBlock;
+  std::memcpy(crossing.data(), &from, sizeof from);
+  auto& shorter = std::get<device::KernelNode>(plain_.nodes[2].work).config;
+  shorter.grid = {23, 1, 1};
+  const auto lowered = fused({.most_warps = 32, .shortest = 2, .columns = true});
+  ASSERT_TRUE(lowered.ok()) << lowered.message();
+  ASSERT_EQ(lowered->segments.size(), 1u) << testing::PrintToString(lowered->plain_reasons);
+  EXPECT_EQ(lowered->segments[0].count, 2u);
+  EXPECT_EQ(lowered->plain_reasons[2], "it has no columns with the launches before and after it");
+  EXPECT_EQ(run(lowered->spec), run(plain_));
+}
+
+// A session whose graphs are fused, or in columns, gives what it gives without.
+class FusedSession : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Ways, FusedSession, testing::Values("fused", "columns"),
+                         [](const auto& way) { return std::string(way.param); });
+TEST_P(FusedSession, HasTheBitsOfLaunches) {
   std::vector<std::uint32_t> got[2];
   for (const bool fuses : {false, true}) {
-    auto session = create_session("cpu", fuses ? "graphs=always,blocks=fused" : "graphs=off");
+    auto session =
+        create_session("cpu", fuses ? std::string("graphs=always,blocks=") + GetParam() : std::string("graphs=off"));
     ASSERT_TRUE(session.ok()) << session.message();
-    auto module = (*session)->load_text(std::string(kPartsPtx), {.name = "parts.ptx"});
+    auto module = (*session)->load_text(without_calls(), {.name = "parts.ptx"});
     ASSERT_TRUE(module.ok()) << module.message();
     session::ArrayPtr arrays[2];
     for (session::ArrayPtr& array : arrays) {
@@ -284,8 +392,9 @@ TEST(FusedSession, HasTheBitsOfLaunches) {
         const std::vector<session::Argument> arguments{session::ArrayArgument{arrays[i % 2], 0},
                                                        session::ArrayArgument{arrays[(i + 1) % 2], 0},
                                                        session::Number{session::ElementType::kU32, i}};
-        const Status status = kernel->launch(
-            {.grid = {1 + i % 5, 1, 1}, .block = {64, 1, 1}, .dynamic_shared_bytes = 256}, arguments, nullptr, nullptr);
+        const Status status =
+            kernel->launch({.grid = {1 + i / 7 % 5, 1, 1}, .block = {64, 1, 1}, .dynamic_shared_bytes = 256}, arguments,
+                           nullptr, nullptr);
         ASSERT_TRUE(status.ok()) << status.message();
       }
       if (turn % 5 == 0) scheduler.settle_graphs();

@@ -35,7 +35,7 @@ constexpr Option kOptions[] = {
     option<&Policy::max_streams>("max-streams", "N", 1),
     option<&Policy::fork_cost_us>("fork-cost", "N"),
     option<&Policy::graphs>("graphs", "recurring|off|always"),
-    option<&Policy::blocks>("blocks", "off|measured|early|by-block|fused|merged|merged-kernels|merged-early"),
+    option<&Policy::blocks>("blocks", "off|measured|early|by-block|fused|columns|merged|merged-kernels|merged-early"),
     option<&Policy::turns>("turns", "measured|leads|whole|launches"),
     option<&Policy::memory>("memory", "device|managed"),
     option<&Policy::tasks>("tasks", "off|small"),

@@ -38,6 +38,7 @@ TEST(Policy, EveryWord_IsTakenAndToldBack) {
       EXPECT_THAT("," + to_string(*policy) + ",", ::testing::HasSubstr("," + name + "=" + word + ","));
     }
   EXPECT_EQ(parse_policy("blocks=fused")->blocks, Blocks::kFused);
+  EXPECT_EQ(parse_policy("blocks=columns")->blocks, Blocks::kColumns);
   EXPECT_EQ(parse_policy("blocks=merged-early")->blocks, Blocks::kMergedEarly);
   EXPECT_THAT(known, ::testing::AllOf(::testing::HasSubstr(", max-streams=N, fork-cost=N, graphs=recurring|off|always"),
                                       ::testing::EndsWith("tasks=off|small.")));

@@ -29,12 +29,12 @@ $CLUSTER
   .reg .b32 %thread, %lane, %warp, %cta, %memory, %bytes, %i, %to, %w0, %w1, %w2, %w3;
   .reg .b32 %step, %end, %own, %slot, %blocks, %groups, %warps, %parameters, %dynamic, %named, %waits;
   .reg .b32 %bx, %by, %bz, %threads, %gx, %gy, %gz, %stride;
-  .reg .b32 %group, %inside, %block, %wave, %shared, %name, %all, %x, %y, %z, %t;
+  .reg .b32 %group, %inside, %block, %number, %wave, %shared, %name, %all, %x, %y, %z, %t;
 
   mov.u32 %thread, %tid.x;
   and.b32 %lane, %thread, 31;
   shr.u32 %warp, %thread, 5;
-  mov.u32 %cta, %ctaid.x;
+  mov.u32 %cta, $CTA;
   mov.u32 %memory, pergola_fused_memory;
   mov.u32 %slot, pergola_task_slots;
   mad.lo.u32 %slot, %warp, 112, %slot;
@@ -92,15 +92,16 @@ $next_block:
   @%p bra $step_done;
   setp.ne.u32 %p, %lane, 0;
   @%p bra $placed;
-  mov.u32 %x, %block;
+$NUMBER
+  mov.u32 %x, %number;
   mov.u32 %y, 0;
   mov.u32 %z, 0;
   mul.lo.u32 %t, %gy, %gz;
   setp.eq.u32 %p, %t, 1;
   @%p bra $flat;
-  div.u32 %t, %block, %gx;
+  div.u32 %t, %number, %gx;
   mul.lo.u32 %y, %t, %gx;
-  sub.u32 %x, %block, %y;
+  sub.u32 %x, %number, %y;
   div.u32 %z, %t, %gy;
   mul.lo.u32 %y, %z, %gy;
   sub.u32 %y, %t, %y;
@@ -147,6 +148,13 @@ $alone:
 $met:
 )";
 
+// Of a block of a step its number in the launch's grid, from its number among those that this block runs.
+constexpr std::string_view kOfGrid = "  mov.u32 %number, %block;";
+constexpr std::string_view kOfAdjacent =
+    "  mov.u32 %number, %ctaid.x;\n  mad.lo.u32 %number, %number, %blocks, %block;";
+constexpr std::string_view kOfStrided =
+    "  mov.u32 %number, %nctaid.x;\n  mov.u32 %t, %ctaid.x;\n  mad.lo.u32 %number, %number, %block, %t;";
+
 std::string with(std::string text, std::string_view word, std::string_view by) {
   for (std::size_t at = 0; (at = text.find(word, at)) != std::string::npos; at += by.size())
     text.replace(at, word.size(), by);
@@ -180,6 +188,8 @@ Result<ptx::Module> fused_chain(std::span<const TaskBody* const> bodies, const F
   PERGOLA_CHECK(shape.blocks >= 1 && shape.blocks <= 8 && shape.warps >= 1 && shape.warps <= 32);
   PERGOLA_CHECK(!bodies.empty());
   const std::uint32_t threads = 32 * shape.warps;
+  const bool in_columns = shape.columns != FusedColumns::kNone;
+  PERGOLA_CHECK(!in_columns || shape.blocks == 1);
   const bool is_cluster = shape.blocks > 1;
   std::string text(kText);
   text = with(text, "$THREADS", std::to_string(threads));
@@ -187,6 +197,11 @@ Result<ptx::Module> fused_chain(std::span<const TaskBody* const> bodies, const F
   text = with(text, "$CLUSTER",
               is_cluster ? fmt::format(".explicitcluster\n.reqnctapercluster {}, 1, 1", shape.blocks) : std::string());
   text = with(text, "$BARRIER", is_cluster ? kOfCluster : kOfBlock);
+  text = with(text, "$CTA", in_columns ? "0" : "%ctaid.x");
+  text = with(text, "$NUMBER",
+              !in_columns                                ? kOfGrid
+              : shape.columns == FusedColumns::kAdjacent ? kOfAdjacent
+                                                         : kOfStrided);
   text = with(text, "$C", std::to_string(shape.blocks));
   if (is_cluster) text = with(text, "sm_75", "sm_90");
   PERGOLA_ASSIGN(ptx::Module module, ptx::parse(text, "the fused kernel"));

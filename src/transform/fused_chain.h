@@ -8,6 +8,9 @@
 // Blocks of the chain's kernels are tasks (entry_to_task.h): a block of one warp is a warp of the cluster, a larger one
 // some warps next to each other, which meet at named barriers. What a step is told is in abi/fused_step.h.
 //
+// In columns the same kernel has any number of blocks, each of which runs its part of every launch and waits for none
+// of the others: for launches whose blocks need nothing of another column (analysis/block_columns.h).
+//
 // No deadlock: all blocks of a cluster are on the device at once (PTX ISA 2.2.2), every warp passes every step's
 // barrier, and a block of a launch waits for its own warps alone, which have been placed together.
 #pragma once
@@ -22,9 +25,13 @@ namespace pergola::transform {
 
 inline constexpr std::string_view kFusedKernel = "pergola_fused";
 
+enum class FusedColumns : std::uint8_t { kNone, kAdjacent, kStrided };
+
 struct FusedShape {
   std::uint32_t blocks = 1;  // of the cluster: 1 to 8
   std::uint32_t warps = 32;  // of each of them: 1 to 32
+  // Each block of the grid, of any size, is alone and runs a column of the launches (abi/fused_step.h). `blocks` is 1.
+  FusedColumns columns = FusedColumns::kNone;
   bool operator==(const FusedShape&) const = default;
 };
 
@@ -46,8 +53,9 @@ inline constexpr std::uint32_t fused_blocks_offset(std::uint32_t table_bytes) {
   return (table_bytes + 255) / 256 * 256;
 }
 
-// The module whose kernel runs bodies by their place in `bodies`. Takes abi::FusedParameters, a grid of shape.blocks
-// and blocks of 32 * shape.warps; dynamic shared memory for the table and what follows it. Thread-safe.
+// The module whose kernel runs bodies by their place in `bodies`. Takes abi::FusedParameters, a grid of shape.blocks,
+// or of as many as there are columns, and blocks of 32 * shape.warps; dynamic shared memory for the table and what
+// follows it. Thread-safe.
 Result<ptx::Module> fused_chain(std::span<const TaskBody* const> bodies, const FusedShape& shape);
 
 }  // namespace pergola::transform

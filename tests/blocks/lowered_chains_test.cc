@@ -153,7 +153,7 @@ TEST_F(LoweredChains, HaveTheBitsOfTheStream) {
   const unsigned seed = given == nullptr ? std::random_device{}() : static_cast<unsigned>(std::atol(given));
   std::printf("seed %u\n", seed);
   random_.seed(seed);
-  std::size_t by_block = 0, in_fused = 0, barriers = 0;
+  std::size_t by_block = 0, in_fused = 0, barriers = 0, in_columns = 0;
   for (int chain = 0; chain < chains; ++chain) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ", chain " + std::to_string(chain));
     device::GraphSpec plain;
@@ -216,8 +216,24 @@ TEST_F(LoweredChains, HaveTheBitsOfTheStream) {
       wait();
       ASSERT_EQ(contents(), right) << "fused, round " << round;
     }
+
+    FusedOptions column_options;
+    column_options.columns = true;
+    column_options.shortest = 2;
+    const auto columns = lower_fused(*device_, plain, kernels, allocations_, column_options);
+    ASSERT_TRUE(columns.ok()) << columns.message();
+    for (const FusedSegment& segment : columns->segments) in_columns += segment.count;
+    const auto column_graph = device_->instantiate(columns->spec);
+    ASSERT_TRUE(column_graph.ok()) << column_graph.message();
+    for (int round = 0; round < 2; ++round) {
+      reset();
+      ASSERT_TRUE((*column_graph)->launch(*queues_[0]).ok());
+      wait();
+      ASSERT_EQ(contents(), right) << "in columns, round " << round;
+    }
   }
   EXPECT_GT(in_fused, static_cast<std::size_t>(chains)) << "or nothing was fused";
+  EXPECT_GT(in_columns, static_cast<std::size_t>(chains) / 4) << "or there were no columns";
   EXPECT_GT(in_fused, barriers + static_cast<std::size_t>(chains)) << "or no launch was found to need no barrier";
   EXPECT_GT(by_block, static_cast<std::size_t>(chains)) << "or nothing was tested";
 }

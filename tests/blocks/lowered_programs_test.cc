@@ -96,6 +96,27 @@ TEST_P(EachProgram, IsRightFused_AgainAndAgain) {
   }
 }
 
+// Runs of launches as one launch, whose blocks run a column each.
+TEST_P(EachProgram, IsRightInColumns_AgainAndAgain) {
+  const Program program = all()[GetParam()].make(Size::small());
+  const auto device = runtime::open_device("cpu");
+  auto loaded = ProgramOnDevice::make(*device, program, ptx_of(program));
+  ASSERT_TRUE(loaded.ok()) << loaded.message();
+  runtime::FusedOptions options;
+  options.columns = true;
+  options.most_warps = 32;
+  options.shortest = 2;
+  const auto columns = loaded->fused(options);
+  ASSERT_TRUE(columns.ok()) << columns.message();
+  if (program.name == "FFT") {  // passes in float, and as many in double, which need nothing of each other
+    ASSERT_EQ(columns->segments.size(), 2u);
+    ASSERT_EQ(columns->spec.nodes.size(), 2u);
+    EXPECT_TRUE(columns->spec.nodes[1].after.empty());
+    EXPECT_EQ(columns->segments[0].shape.columns, transform::FusedColumns::kStrided);
+  }
+  expect_right(**device, columns->spec, *loaded, 2);
+}
+
 // Launches side by side as one: of one kernel, of different ones, and of one kernel in launches that start early.
 TEST_P(EachProgram, IsRightMerged_AgainAndAgain) {
   const Program program = all()[GetParam()].make(Size::small());

@@ -115,7 +115,7 @@ Result<runtime::LoweredBlocks> ProgramOnDevice::lowered(const runtime::BlockLowe
 }
 
 Result<runtime::LoweredFused> ProgramOnDevice::fused(const runtime::FusedOptions& options) const {
-  return runtime::lower_fused(*device_, chain(), kernels(), allocations(), options);
+  return runtime::lower_fused(*device_, options.columns ? graph() : chain(), kernels(), allocations(), options);
 }
 
 Result<runtime::LoweredMerged> ProgramOnDevice::merged(const runtime::MergedOptions& options) const {
