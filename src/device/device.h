@@ -31,6 +31,9 @@ struct ModuleSource {
   // Called once when the code is compiled and before it is put on the device, which on a GPU waits for every kernel
   // that is resident. Its failure is load()'s. May be null.
   const FunctionRef<Status()>* when_compiled = nullptr;
+  // How much of a multiprocessor's memory its kernels are to leave for shared memory rather than cache, of 100; 0: the
+  // device chooses. Kernels that want different shares are not on one multiprocessor at a time.
+  std::uint32_t shared_memory_percent = 0;
 };
 
 class Device {
@@ -61,15 +64,15 @@ class Device {
   // Success while the device works; kDeviceLost with the cause once it cannot be used any more by this process.
   virtual Status health() const = 0;
 
-  // Whether some kernel of this device has got on since this was last asked, and not only waited; false where the device
-  // cannot tell, and once the process ends. For whoever waits for work to end, and may give it up.
+  // Whether some kernel of this device has got on since this was last asked, and not only waited; false where the
+  // device cannot tell, and once the process ends. For whoever waits for work to end, and may give it up.
   virtual bool gets_on() { return false; }
   // Somebody has waited so for as long as is borne: those who end right after it need not do so again.
   virtual void note_given_up() {}
 
   // A kernel that stays until it is told to leave is about to be launched, and has left. In between a driver would wait
-  // for it with whatever it is to free, so that is kept, whichever session of the process lets go of it; it goes with what
-  // is freed or allocated after the last of such kernels, or with free_kept(). Thread-safe.
+  // for it with whatever it is to free, so that is kept, whichever session of the process lets go of it; it goes with
+  // what is freed or allocated after the last of such kernels, or with free_kept(). Thread-safe.
   virtual void resident_begins() {}
   virtual void resident_ends() {}
   virtual void free_kept() {}

@@ -22,6 +22,9 @@ constexpr std::uint32_t kSlotsBytes = kWarpThreads * sizeof(abi::TaskSlot);
 constexpr std::size_t kMostTableBytes = std::size_t{64} << 10;
 // The same in columns, of which a multiprocessor is to hold many.
 constexpr std::size_t kMostColumnTableBytes = std::size_t{8} << 10;
+// In columns, launches that may run side by side have one share (FFT's two runs beside each other: 147 us where the
+// driver chooses, 71 with 25 to 75 of 100; bench/blocks/README.md).
+constexpr std::uint32_t kColumnSharedPercent = 50;
 
 constexpr std::uint32_t rounded(std::uint32_t bytes, std::uint32_t to) {
   return (bytes + to - 1) / to * to;
@@ -260,7 +263,10 @@ class Fusing {
     PERGOLA_ASSIGN(const ptx::Module module, transform::fused_chain(bodies, shape));
     const std::string text = ptx::print(module);
     device::KernelNode work;
-    PERGOLA_ASSIGN(work.module, device_.load({&module, text, "fused launches"}));
+    PERGOLA_ASSIGN(work.module, device_.load({.module = &module,
+                                              .text = text,
+                                              .name = "fused launches",
+                                              .shared_memory_percent = options_.columns ? kColumnSharedPercent : 0}));
     PERGOLA_ASSIGN(work.kernel, work.module->kernel(transform::kFusedKernel));
     compiled_.push_back({bodies, shape, work});
     return work;

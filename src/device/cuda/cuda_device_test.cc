@@ -92,7 +92,8 @@ F driver_function(const char* name) {
 TEST_F(CudaDevice, ForeignStreams_AreWaitedForAndMadeToWait) {
   const DevicePtr device = open();
   Queue& queue = queue_of(device);
-  const auto set = driver_function<cuda::CUresult (*)(cuda::CUdeviceptr, unsigned, std::size_t, cuda::CUstream)>("cuMemsetD32Async");
+  const auto set =
+      driver_function<cuda::CUresult (*)(cuda::CUdeviceptr, unsigned, std::size_t, cuda::CUstream)>("cuMemsetD32Async");
   const auto synchronize = driver_function<cuda::CUresult (*)(cuda::CUstream)>("cuStreamSynchronize");
   cuda::CUstream stream = nullptr;
   ASSERT_EQ(driver_function<cuda::CUresult (*)(cuda::CUstream*, unsigned)>("cuStreamCreate")(&stream, 0), 0);
@@ -136,6 +137,16 @@ TEST_F(CudaDevice, ForeignStreams_AreWaitedForAndMadeToWait) {
   EXPECT_EQ(driver_function<cuda::CUresult (*)(cuda::CUstream)>("cuStreamDestroy_v2")(stream), 0);
 }
 
+TEST_F(CudaDevice, ShareOfSharedMemory_IsSaidOfAModulesKernels) {
+  const DevicePtr device = open();
+  const auto module = ptx::parse(kPtx, "fake.ptx");
+  (void)control().log();
+  ASSERT_TRUE(device->load({.module = &*module, .text = kPtx, .name = "fake.ptx"}).ok());
+  EXPECT_EQ(control().log().find("for shared memory"), std::string::npos) << "the driver chooses";
+  ASSERT_TRUE(device->load({.module = &*module, .text = kPtx, .name = "fake.ptx", .shared_memory_percent = 50}).ok());
+  EXPECT_NE(control().log().find("add_one leaves 50 of 100 for shared memory"), std::string::npos);
+}
+
 TEST_F(CudaDevice, PageableCopies_GoThroughTheRingInOrder) {
   const DevicePtr device = open();
   Queue& queue = queue_of(device);
@@ -172,7 +183,8 @@ TEST_F(CudaDevice, SmallPageableCopies_DoNotWaitForTheStream) {
 TEST_F(CudaDevice, HostVisibleSource_IsReadWhenTheCopyRuns) {
   const DevicePtr device = open();
   Queue& queue = queue_of(device);
-  const BufferPtr pinned = *device->allocate(64, MemoryKind::kHostVisible), buffer = *device->allocate(64, MemoryKind::kDevice);
+  const BufferPtr pinned = *device->allocate(64, MemoryKind::kHostVisible),
+                  buffer = *device->allocate(64, MemoryKind::kDevice);
   control().hold();
   pinned->host_pointer()[5] = std::byte{1};
   ASSERT_TRUE(queue.copy_to_device(buffer, 0, {pinned->host_pointer(), 64}).ok());
@@ -190,7 +202,8 @@ TEST_F(CudaDevice, WorkInFlight_KeepsBuffersAndModulesAlive) {
   std::memset(last->host_pointer(), 0, 16);
   control().hold();
   {
-    const BufferPtr between = *device->allocate(16, MemoryKind::kDevice), pinned = *device->allocate(16, MemoryKind::kHostVisible);
+    const BufferPtr between = *device->allocate(16, MemoryKind::kDevice),
+                    pinned = *device->allocate(16, MemoryKind::kHostVisible);
     const ModulePtr module = *load(*device);
     ASSERT_TRUE(queue->copy(between, 0, last, 0, 16).ok());
     ASSERT_TRUE(queue->copy_to_host({pinned->host_pointer(), 16}, between, 0).ok());
@@ -317,7 +330,8 @@ TEST_F(CudaDevice, AnEventForTheHost_EndsWithoutACallOfTheDriver) {
   const BufferPtr data = std::move(device->allocate(64, MemoryKind::kDevice)).value();
   control().hold();
   ASSERT_TRUE(queue.fill(data, 0, 64, 7, 4).ok());
-  const EventPtr first = std::move(queue.record_for_host()).value(), second = std::move(queue.record_for_host()).value();
+  const EventPtr first = std::move(queue.record_for_host()).value(),
+                 second = std::move(queue.record_for_host()).value();
   EXPECT_FALSE(first->poll().has_value());
   EXPECT_FALSE(second->poll().has_value());
   control().go();
@@ -429,7 +443,8 @@ TEST_F(CudaDevice, Graph_KeepsTheBuffersThatItsKernelsReachByAddress) {
   GraphSpec spec;
   const std::uint64_t address = block->address();
   const auto bytes = std::as_bytes(std::span(&address, 1));
-  spec.nodes.push_back({KernelNode{module, *module->kernel("add_one"), {{1, 1, 1}, {32, 1, 1}}, {bytes.begin(), bytes.end()}}, {}});
+  spec.nodes.push_back(
+      {KernelNode{module, *module->kernel("add_one"), {{1, 1, 1}, {32, 1, 1}}, {bytes.begin(), bytes.end()}}, {}});
   spec.buffers = {block};
   auto graph = std::move(device->instantiate(std::move(spec))).value();
   ASSERT_TRUE(queue.fill(data, 0, 16, 7, 4).ok());
@@ -579,7 +594,8 @@ Status everything(const CudaDeviceOptions& options) {
   PERGOLA_TRY(end->wait());
   PERGOLA_ASSIGN(const double elapsed, end->elapsed_ns(*start));
   PERGOLA_TRY(queue->synchronize());
-  return elapsed >= 0 && blocks > 0 && global.size_bytes == 4 ? Status() : Status(PERGOLA_ERROR(kInternal, "Odd values."));
+  return elapsed >= 0 && blocks > 0 && global.size_bytes == 4 ? Status()
+                                                              : Status(PERGOLA_ERROR(kInternal, "Odd values."));
 }
 
 TEST_F(CudaDevice, OptionsFromEnvironment) {
@@ -603,14 +619,39 @@ TEST_F(CudaDevice, OptionsFromEnvironment) {
 
 TEST_F(CudaDevice, EveryDriverCall_MayFail) {
   ASSERT_TRUE(everything(options()).ok()) << everything(options()).message();
-  for (const char* function :
-       {"cuDeviceGetCount", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent", "cuMemAlloc", "cuMemHostAlloc",
-        "cuMemHostGetDevicePointer", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyAsync", "cuMemsetD8Async",
-        "cuMemsetD16Async", "cuMemsetD32Async", "cuStreamCreate", "cuStreamWaitEvent", "cuEventCreate", "cuEventRecord",
-        "cuEventSynchronize", "cuEventElapsedTime", "cuLibraryLoadData", "cuLibraryGetModule",
-        "cuModuleGetFunction", "cuModuleGetGlobal", "cuFuncLoad", "cuFuncGetAttribute", "cuFuncSetAttribute",
-        "cuOccupancyMaxActiveBlocksPerMultiprocessor", "cuGraphCreate", "cuGraphAddMemcpyNode", "cuGraphAddMemsetNode",
-        "cuGraphAddEmptyNode", "cuGraphInstantiateWithFlags", "cuGraphLaunch"})
+  for (const char* function : {"cuDeviceGetCount",
+                               "cuDeviceGet",
+                               "cuDevicePrimaryCtxRetain",
+                               "cuCtxSetCurrent",
+                               "cuMemAlloc",
+                               "cuMemHostAlloc",
+                               "cuMemHostGetDevicePointer",
+                               "cuMemcpyHtoDAsync",
+                               "cuMemcpyDtoHAsync",
+                               "cuMemcpyAsync",
+                               "cuMemsetD8Async",
+                               "cuMemsetD16Async",
+                               "cuMemsetD32Async",
+                               "cuStreamCreate",
+                               "cuStreamWaitEvent",
+                               "cuEventCreate",
+                               "cuEventRecord",
+                               "cuEventSynchronize",
+                               "cuEventElapsedTime",
+                               "cuLibraryLoadData",
+                               "cuLibraryGetModule",
+                               "cuModuleGetFunction",
+                               "cuModuleGetGlobal",
+                               "cuFuncLoad",
+                               "cuFuncGetAttribute",
+                               "cuFuncSetAttribute",
+                               "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+                               "cuGraphCreate",
+                               "cuGraphAddMemcpyNode",
+                               "cuGraphAddMemsetNode",
+                               "cuGraphAddEmptyNode",
+                               "cuGraphInstantiateWithFlags",
+                               "cuGraphLaunch"})
     for (const int result : {int{cuda::CUDA_ERROR_UNKNOWN}, int{cuda::CUDA_ERROR_LAUNCH_FAILED}})
       for (int skip = 0; skip < 3; ++skip) {
         control().reset();

@@ -4,7 +4,7 @@
 
 namespace pergola::device::cuda {
 Result<CudaKernel> CudaKernel::create(ContextPtr context, CUmodule module, ptx::KernelSignature signature,
-                                      const DeviceInfo& info) {
+                                      const DeviceInfo& info, std::uint32_t shared_memory_percent) {
   const Driver& driver = context->driver();
   CudaKernel made;
   PERGOLA_TRY(context->check(driver.cuModuleGetFunction(&made.function_, module, signature.name.c_str()),
@@ -23,6 +23,11 @@ Result<CudaKernel> CudaKernel::create(ContextPtr context, CUmodule module, ptx::
   if (dynamic > 0)
     PERGOLA_TRY(context->check(
         driver.cuFuncSetAttribute(made.function_, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamic), doing));
+  if (shared_memory_percent != 0)
+    PERGOLA_TRY(
+        context->check(driver.cuFuncSetAttribute(made.function_, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+                                                 static_cast<int>(shared_memory_percent)),
+                       doing));
   made.resources_ = {.registers_per_thread = static_cast<std::uint32_t>(registers),
                      .static_shared_bytes = static_cast<std::uint32_t>(shared),
                      .local_bytes_per_thread = static_cast<std::uint32_t>(local),
@@ -53,7 +58,8 @@ Result<std::shared_ptr<CudaModule>> CudaModule::create(const ContextPtr& context
   for (const ptx::Function* entry : source.module->entries()) {
     if (!entry->has_body) continue;
     PERGOLA_ASSIGN(ptx::KernelSignature signature, ptx::signature(*source.module, *entry));
-    PERGOLA_ASSIGN(CudaKernel kernel, CudaKernel::create(context, made->code_->module(), std::move(signature), info));
+    PERGOLA_ASSIGN(CudaKernel kernel, CudaKernel::create(context, made->code_->module(), std::move(signature), info,
+                                                         source.shared_memory_percent));
     made->kernels_.emplace(entry->name, std::move(kernel));
   }
   return made;

@@ -16,7 +16,7 @@ class CudaKernel final : public Kernel {
  public:
   // Loads the code now and not at the first launch, and allows all the dynamic shared memory that the GPU has.
   static Result<CudaKernel> create(ContextPtr context, CUmodule module, ptx::KernelSignature signature,
-                                   const DeviceInfo& info);
+                                   const DeviceInfo& info, std::uint32_t shared_memory_percent);
 
   const ptx::KernelSignature& signature() const override { return signature_; }
   KernelResources resources() const override { return resources_; }
@@ -33,8 +33,8 @@ class CudaKernel final : public Kernel {
 
 class CudaModule final : public Module {
  public:
-  static Result<std::shared_ptr<CudaModule>> create(const ContextPtr& context, const Jit& jit, const ModuleSource& source,
-                                                    const DeviceInfo& info);
+  static Result<std::shared_ptr<CudaModule>> create(const ContextPtr& context, const Jit& jit,
+                                                    const ModuleSource& source, const DeviceInfo& info);
   CudaModule(const CudaModule&) = delete;
   CudaModule& operator=(const CudaModule&) = delete;
 

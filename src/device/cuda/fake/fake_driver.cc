@@ -9,9 +9,8 @@
 #include "src/device/cuda/fake/fake_state.h"
 
 #define FAKE extern "C" __attribute__((visibility("default"))) CUresult
-#define ENTER(name)                                                          \
-  if (const CUresult entered = fake().enter(name); entered != CUDA_SUCCESS) \
-  return entered
+#define ENTER(name) \
+  if (const CUresult entered = fake().enter(name); entered != CUDA_SUCCESS) return entered
 
 namespace pergola::device::cuda {
 
@@ -33,8 +32,9 @@ struct CUgraphExec_st {
 
 namespace {
 
-
-void* host(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
+void* host(CUdeviceptr address) {
+  return reinterpret_cast<void*>(address);
+}
 
 // The bytes of an `extra` list.
 std::vector<std::byte> parameters(void** extra) {
@@ -99,7 +99,8 @@ void push(CUstream stream, const char* what, std::vector<CUdeviceptr> addresses,
 
 template <typename T>
 void fill(CUdeviceptr to, T value, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) std::memcpy(static_cast<char*>(host(to)) + i * sizeof value, &value, sizeof value);
+  for (std::size_t i = 0; i < count; ++i)
+    std::memcpy(static_cast<char*>(host(to)) + i * sizeof value, &value, sizeof value);
 }
 
 bool is_pinned(const void* pointer, std::size_t bytes) {
@@ -188,8 +189,12 @@ FAKE cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
   *context = reinterpret_cast<CUcontext>(std::uintptr_t{0x1000});
   return CUDA_SUCCESS;
 }
-FAKE cuDevicePrimaryCtxRelease_v2(CUdevice) { return fake().enter("cuDevicePrimaryCtxRelease"); }
-FAKE cuCtxSetCurrent(CUcontext) { return fake().enter("cuCtxSetCurrent"); }
+FAKE cuDevicePrimaryCtxRelease_v2(CUdevice) {
+  return fake().enter("cuDevicePrimaryCtxRelease");
+}
+FAKE cuCtxSetCurrent(CUcontext) {
+  return fake().enter("cuCtxSetCurrent");
+}
 
 FAKE cuMemAlloc_v2(CUdeviceptr* address, std::size_t bytes) {
   ENTER("cuMemAlloc");
@@ -275,7 +280,9 @@ FAKE cuTexObjectCreate(CUtexObject* object, const CUDA_RESOURCE_DESC* resource, 
   *object = reinterpret_cast<std::uintptr_t>(resource->res.array.hArray);
   return CUDA_SUCCESS;
 }
-FAKE cuTexObjectDestroy(CUtexObject) { return fake().enter("cuTexObjectDestroy"); }
+FAKE cuTexObjectDestroy(CUtexObject) {
+  return fake().enter("cuTexObjectDestroy");
+}
 FAKE cuMemFreeHost(void* pointer) {
   const CUresult result = fake().enter("cuMemFreeHost");
   fake().settle_if_lost();
@@ -392,12 +399,14 @@ FAKE cuEventRecord(CUevent event, CUstream stream) {
     return CUDA_SUCCESS;
   }
   mark->stream = stream->number;
-  stream->push([mark] {
-    const std::lock_guard lock(fake().mutex);
-    mark->when = std::chrono::steady_clock::now();
-    mark->done = true;
-    fake().changed.notify_all();
-  }, true);
+  stream->push(
+      [mark] {
+        const std::lock_guard lock(fake().mutex);
+        mark->when = std::chrono::steady_clock::now();
+        mark->done = true;
+        fake().changed.notify_all();
+      },
+      true);
   return CUDA_SUCCESS;
 }
 FAKE cuEventQuery(CUevent event) {
@@ -460,7 +469,9 @@ FAKE cuModuleGetGlobal_v2(CUdeviceptr* address, std::size_t* bytes, CUmodule mod
   *bytes = 4;
   return CUDA_SUCCESS;
 }
-FAKE cuFuncLoad(CUfunction) { return fake().enter("cuFuncLoad"); }
+FAKE cuFuncLoad(CUfunction) {
+  return fake().enter("cuFuncLoad");
+}
 // A kernel that names a register "spills" does, where two of its blocks shall fit a multiprocessor.
 FAKE cuFuncGetAttribute(int* value, CUfunction_attribute which, CUfunction function) {
   ENTER("cuFuncGetAttribute");
@@ -472,9 +483,11 @@ FAKE cuFuncGetAttribute(int* value, CUfunction_attribute which, CUfunction funct
     *value = 120;
   return CUDA_SUCCESS;
 }
-FAKE cuFuncSetAttribute(CUfunction function, CUfunction_attribute, int value) {
+FAKE cuFuncSetAttribute(CUfunction function, CUfunction_attribute which, int value) {
   ENTER("cuFuncSetAttribute");
-  function->dynamic_shared_bytes = value;
+  if (which == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) function->dynamic_shared_bytes = value;
+  if (which == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT)
+    fake().note(function->name + " leaves " + std::to_string(value) + " of 100 for shared memory");
   return CUDA_SUCCESS;
 }
 FAKE cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction, int threads, std::size_t) {
@@ -565,56 +578,57 @@ FAKE cuGraphLaunch(CUgraphExec executable, CUstream stream) {
   for (CUgraphNode node : executable->order) stream->push(executable->work[node]);
   return CUDA_SUCCESS;
 }
-FAKE cuGraphUpload(CUgraphExec, CUstream) { return fake().enter("cuGraphUpload"); }
+FAKE cuGraphUpload(CUgraphExec, CUstream) {
+  return fake().enter("cuGraphUpload");
+}
 FAKE cuGraphExecDestroy(CUgraphExec executable) {
   delete executable;
   return CUDA_SUCCESS;
 }
 
 extern "C" __attribute__((visibility("default"))) const FakeControl* fake_cuda_control() {
-  static const FakeControl control{
-      [] {
-        const std::lock_guard lock(fake().mutex);
-        fake().failures.clear();
-        fake().calls.clear();
-        fake().sticky = 0;
-        fake().held = false;
-        fake().version = 13000;
-        fake().devices = 1;
-        fake().has_managed = fake().is_concurrent = 1;
-        fake().managed_made = fake().streams_made = 0;
-        fake().log.clear();
-        fake().memory_bytes = std::int64_t{1} << 30;
-        fake().changed.notify_all();
-      },
-      [](const char* function, int result, int skip) {
-        const std::lock_guard lock(fake().mutex);
-        fake().failures[function] = {skip, result};
-      },
-      [](const char* function) {
-        const std::lock_guard lock(fake().mutex);
-        return fake().calls[function];
-      },
-      [] {
-        const std::lock_guard lock(fake().mutex);
-        fake().held = true;
-      },
-      [] {
-        const std::lock_guard lock(fake().mutex);
-        fake().held = false;
-        fake().changed.notify_all();
-      },
-      [](const char* what, std::int64_t value) {
-        const std::lock_guard lock(fake().mutex);
-        (what == std::string("version")      ? fake().version
-         : what == std::string("devices")    ? fake().devices
-         : what == std::string("managed")    ? fake().has_managed
-         : what == std::string("concurrent") ? fake().is_concurrent
-                                             : fake().memory_bytes) = value;
-      },
-      [] {
-        const std::lock_guard lock(fake().mutex);
-        return std::exchange(fake().log, {});
-      }};
+  static const FakeControl control{[] {
+                                     const std::lock_guard lock(fake().mutex);
+                                     fake().failures.clear();
+                                     fake().calls.clear();
+                                     fake().sticky = 0;
+                                     fake().held = false;
+                                     fake().version = 13000;
+                                     fake().devices = 1;
+                                     fake().has_managed = fake().is_concurrent = 1;
+                                     fake().managed_made = fake().streams_made = 0;
+                                     fake().log.clear();
+                                     fake().memory_bytes = std::int64_t{1} << 30;
+                                     fake().changed.notify_all();
+                                   },
+                                   [](const char* function, int result, int skip) {
+                                     const std::lock_guard lock(fake().mutex);
+                                     fake().failures[function] = {skip, result};
+                                   },
+                                   [](const char* function) {
+                                     const std::lock_guard lock(fake().mutex);
+                                     return fake().calls[function];
+                                   },
+                                   [] {
+                                     const std::lock_guard lock(fake().mutex);
+                                     fake().held = true;
+                                   },
+                                   [] {
+                                     const std::lock_guard lock(fake().mutex);
+                                     fake().held = false;
+                                     fake().changed.notify_all();
+                                   },
+                                   [](const char* what, std::int64_t value) {
+                                     const std::lock_guard lock(fake().mutex);
+                                     (what == std::string("version")      ? fake().version
+                                      : what == std::string("devices")    ? fake().devices
+                                      : what == std::string("managed")    ? fake().has_managed
+                                      : what == std::string("concurrent") ? fake().is_concurrent
+                                                                          : fake().memory_bytes) = value;
+                                   },
+                                   [] {
+                                     const std::lock_guard lock(fake().mutex);
+                                     return std::exchange(fake().log, {});
+                                   }};
   return &control;
 }
