@@ -39,7 +39,7 @@ class Run {
   bool is_known(std::size_t k) const {
     const LaunchFootprint* const footprint = launches_[k].footprint.get();
     return !launches_[k].is_plain && footprint != nullptr && !footprint->reads_anything &&
-           !footprint->writes_anything && blocks(k) <= options_->most_blocks;
+           !footprint->writes_anything && !footprint->may_wait && blocks(k) <= options_->most_blocks;
   }
 
   bool add(std::size_t k) {
@@ -47,6 +47,7 @@ class Run {
     stride_ = std::gcd(stride_, blocks(k));
     bool conflicts = false;
     for (std::size_t j = first_; j < k; ++j) {
+      if (stride_ == 1 && most_adjacent() == 1) return false;
       const auto pair = std::minmax({launches_[j].footprint.get(), launches_[k].footprint.get()});
       const auto known = related_.find(pair);  // conflicts go both ways
       if (known != related_.end()) {

@@ -46,7 +46,7 @@ struct ColumnRun {
 // Runs in order, which have all launches; each is as long as it can be, from the first launch on, and has as many
 // columns as it can have, adjacent ones where that is no difference. Footprints are by
 // block and name allocations by the same numbers in all launches. A launch without a footprint, or which may touch
-// anything, is alone. Deterministic; thread-safe.
+// anything or wait for others of its blocks, is alone. Deterministic; thread-safe.
 std::vector<ColumnRun> find_columns(std::span<const ChainLaunch> launches, const ColumnOptions& options = {});
 
 }  // namespace pergola::analysis

@@ -96,10 +96,13 @@ TEST(BlockColumns, WhatNeedsNothingOfTheRun_BeginsItsOwn) {
 TEST(BlockColumns, WhatIsNotKnown_IsAlone) {
   auto anything = std::make_shared<LaunchFootprint>(*map_of(4, 1, 2).footprint);
   anything->reads_anything = true;
-  std::vector launches(5, map_of(4, 0, 1));
+  auto waiting = std::make_shared<LaunchFootprint>(*map_of(4, 1, 2).footprint);
+  waiting->may_wait = true;
+  std::vector launches(6, map_of(4, 0, 1));
   launches[1].footprint = anything;
   launches[2].footprint = nullptr;
   launches[3].is_plain = true;
+  launches[4].footprint = waiting;
   std::vector<ColumnRun> alone;
   for (std::size_t i = 0; i < launches.size(); ++i) alone.push_back({i, 1, 1});
   EXPECT_EQ(find_columns(launches), alone);

@@ -194,6 +194,7 @@ class LaunchAnalysis {
     };
     result_.reads_anything = reads(universal);
     result_.writes_anything = writes(universal);
+    result_.may_wait = true;
     if (universal != AccessMode::kNeither) result_.anything_reason = reason;
     if (!modes.ok()) return;
     const auto add = [&](AllocationId allocation, std::uint64_t bytes, AccessMode mode) {

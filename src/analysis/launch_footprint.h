@@ -36,6 +36,9 @@ struct LaunchFootprint {
   // Accesses whose allocation nobody can tell: every block may touch anything.
   bool reads_anything = false, writes_anything = false;
   std::string anything_reason;  // "" where there are none
+  // Nobody has looked whether its blocks wait for each other, as its control flow is not understood; a loop that may is
+  // above.
+  bool may_wait = false;
 
   // Which allocation each instruction accesses, in the order of the text; of those in functions that are called none.
   struct Instruction {

@@ -11,9 +11,10 @@ namespace {
 
 static_assert(sizeof(abi::TaskSlot) == 112, "kText has it as a number, and that of 32 of them");
 
+// A launch ends with its asynchronous copies, so a block of it waits for them before its shared memory is another's.
 // $Words stand for what the shape says. Steps are walked by all warps; a warp without a block in a step passes on.
 constexpr std::string_view kText = R"(.version 8.0
-.target sm_75
+.target sm_80
 .address_size 64
 .extern .func pergola_run_body ();
 .extern .shared .align 256 .b8 pergola_fused_memory[];
@@ -118,6 +119,7 @@ $flat:
 $placed:
   bar.warp.sync -1;
   call pergola_run_body;
+  cp.async.wait_all;
   bar.warp.sync -1;
   add.u32 %block, %block, %wave;
   setp.eq.u32 %p, %warps, 1;
@@ -203,7 +205,7 @@ Result<ptx::Module> fused_chain(std::span<const TaskBody* const> bodies, const F
               : shape.columns == FusedColumns::kAdjacent ? kOfAdjacent
                                                          : kOfStrided);
   text = with(text, "$C", std::to_string(shape.blocks));
-  if (is_cluster) text = with(text, "sm_75", "sm_90");
+  if (is_cluster) text = with(text, "sm_80", "sm_90");
   PERGOLA_ASSIGN(ptx::Module module, ptx::parse(text, "the fused kernel"));
   PERGOLA_TRY(put_bodies(module, kFusedKernel, bodies));
   return module;
