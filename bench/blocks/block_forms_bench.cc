@@ -141,9 +141,12 @@ class Suite {
       GraphForm form(form_name, *device_, loaded, std::move(lowered.spec));
       measure(program, size_name, form, params);
     }
-    for (const auto& [form_name, blocks] : {std::pair("pergola-fused", 8u), std::pair("pergola-fused-block", 1u)})
-      if (wanted(form_name)) run_fused(program, size_name, loaded, form_name, blocks);
-    if (wanted("pergola-columns")) run_fused(program, size_name, loaded, "pergola-columns", 0);
+    using pergola::runtime::FusedOptions;
+    for (const auto& [form_name, options] :
+         {std::pair("pergola-fused", FusedOptions{}),
+          std::pair("pergola-fused-block", FusedOptions{.blocks = 1, .most_warps = 32}),
+          std::pair("pergola-columns", FusedOptions::in_columns())})
+      if (wanted(form_name)) run_fused(program, size_name, loaded, form_name, options);
     for (const auto& [form_name, of_kernels] :
          {std::pair("pergola-merged", false), std::pair("pergola-merged-kernels", true)})
       if (wanted(form_name)) run_merged(program, size_name, loaded, form_name, of_kernels);
@@ -172,14 +175,8 @@ class Suite {
     auto module = value_of(pergola::ptx::parse(ptx, program.source_file));
     return {std::move(ptx), std::move(module)};
   }
-  // `blocks` of the cluster; 0: in columns.
   void run_fused(const Program& program, const std::string& size_name, ProgramOnDevice& loaded, const char* form_name,
-                 std::uint32_t blocks) {
-    pergola::runtime::FusedOptions options;
-    options.blocks = blocks;
-    if (blocks <= 1) options.most_warps = 32;
-    options.columns = blocks == 0;
-    if (options.columns) options.shortest = 2;
+                 const pergola::runtime::FusedOptions& options) {
     const auto start = std::chrono::steady_clock::now();
     auto fused = value_of(loaded.fused(options));
     if (fused.segments.empty()) return;

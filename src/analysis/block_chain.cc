@@ -82,7 +82,8 @@ class Planner {
     if (!may_conflict(*before.footprint, *after.footprint)) return "";
     if (!options_.by_block) return "launches wait for launches";
     if (!launches_[k].may_wait_by_block) return "its blocks do not look for theirs";
-    const RelationCache::RelationPtr found = relation_of(before.footprint, after.footprint);
+    const RelationCache::RelationPtr found =
+        relation_of(options_.cache, before.footprint, after.footprint, dependencies_);
     const BlockRelation& relation = *found;
     if (j + 1 == k) steps_[k].pattern = relation.pattern;
     if (relation.pattern == BlockPattern::kIndependent) return "";
@@ -96,12 +97,6 @@ class Planner {
     for (std::uint32_t c = 0; c < parents.size(); ++c)
       for (const std::uint32_t p : relation.parents_of(c)) add({j, p}, parents[c]);
     return "";
-  }
-
-  RelationCache::RelationPtr relation_of(const RelationCache::FootprintPtr& before,
-                                         const RelationCache::FootprintPtr& after) const {
-    if (options_.cache != nullptr) return options_.cache->relation(before, after, dependencies_);
-    return std::make_shared<const BlockRelation>(block_dependencies(*before, *after, dependencies_));
   }
 
   // Whether launch j has ended wherever this block has.

@@ -6,36 +6,14 @@
 #include <random>
 #include <set>
 
+#include "src/analysis/test_launches.h"
+
 namespace pergola::analysis {
 namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
 using Parent = ChainStep::Parent;
-
-struct ChainUse {
-  AllocationId allocation = 0;
-  bool writes = false;
-  // Of block b the bytes [first + step * b, + width).
-  std::int64_t first = 0, step = 0, width = 4;
-};
-
-LaunchFootprint launch_of(std::uint32_t blocks, const std::vector<ChainUse>& uses) {
-  LaunchFootprint made;
-  made.grid[0] = blocks;
-  for (const ChainUse& use : uses) {
-    AccessFootprint access;
-    access.allocation = use.allocation;
-    access.reads = !use.writes;
-    access.writes = use.writes;
-    access.shapes.push_back({{}, static_cast<std::uint64_t>(use.width)});
-    std::vector<AccessFootprint::Place> places;
-    for (std::uint32_t b = 0; b < blocks; ++b) places.push_back({use.first + use.step * b, 0});
-    access.places = places;
-    made.accesses.push_back(std::move(access));
-  }
-  return made;
-}
 
 struct Launches {
   std::vector<LaunchFootprint> footprints;
@@ -130,7 +108,7 @@ TEST(BlockChain, RandomChains_OrderAllThatConflicts) {
     Launches chain;
     const std::uint32_t length = 2 + below(8);
     for (std::uint32_t k = 0; k < length; ++k) {
-      std::vector<ChainUse> uses;
+      std::vector<BlockUse> uses;
       for (std::uint32_t u = 0; u < 1 + below(3); ++u)
         uses.push_back({below(3), below(2) == 0, 4 * static_cast<std::int64_t>(below(4)),
                         4 * static_cast<std::int64_t>(below(4)), 4 * (1 + static_cast<std::int64_t>(below(3)))});

@@ -78,11 +78,8 @@ class Run {
 
   // Whether they conflict. Marks the places between blocks that do, and makes the stride divide their distances.
   bool relate(std::size_t j, std::size_t k) {
-    const RelationCache::FootprintPtr &before = launches_[j].footprint, &after = launches_[k].footprint;
     const RelationCache::RelationPtr relation =
-        options_->cache != nullptr
-            ? options_->cache->relation(before, after, options_->dependencies)
-            : std::make_shared<const BlockRelation>(block_dependencies(*before, *after, options_->dependencies));
+        relation_of(options_->cache, launches_[j].footprint, launches_[k].footprint, options_->dependencies);
     if (relation->pattern == BlockPattern::kIndependent) return false;
     if (relation->lists.empty()) {
       crossed_.assign(crossed_.size(), true);

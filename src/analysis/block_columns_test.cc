@@ -9,42 +9,22 @@
 #include <numeric>
 #include <random>
 
+#include "src/analysis/test_launches.h"
+
 namespace pergola::analysis {
 namespace {
 
 using testing::ElementsAre;
 
-// Of block b, or of the first of its group of blocks, the bytes [first + step * b, + width) of an allocation.
-struct ColumnUse {
-  AllocationId allocation = 0;
-  bool writes = false;
-  std::int64_t first = 0, step = 4, width = 4;
-  std::uint32_t group = 1;
-};
-
-ChainLaunch column_launch(std::uint32_t blocks, const std::vector<ColumnUse>& uses) {
-  auto made = std::make_shared<LaunchFootprint>();
-  made->grid[0] = blocks;
-  for (const ColumnUse& use : uses) {
-    AccessFootprint access;
-    access.allocation = use.allocation;
-    access.reads = !use.writes;
-    access.writes = use.writes;
-    access.shapes.push_back({{}, static_cast<std::uint64_t>(use.width)});
-    std::vector<AccessFootprint::Place> places;
-    for (std::uint32_t b = 0; b < blocks; ++b)
-      places.push_back({use.first + use.step * (b / use.group * use.group), 0});
-    access.places = places;
-    made->accesses.push_back(std::move(access));
-  }
+ChainLaunch column_launch(std::uint32_t blocks, const std::vector<BlockUse>& uses) {
   ChainLaunch launch;
-  launch.footprint = std::move(made);
+  launch.footprint = std::make_shared<const LaunchFootprint>(launch_of(blocks, uses));
   return launch;
 }
 
 // Each block makes of its element of one array that of another.
 ChainLaunch map_of(std::uint32_t blocks, AllocationId from, AllocationId to) {
-  return column_launch(blocks, {{from, false}, {to, true}});
+  return column_launch(blocks, {{from, false, 0, 4}, {to, true, 0, 4}});
 }
 
 TEST(BlockColumns, ElementByElement_IsAColumnABlock) {
@@ -53,24 +33,24 @@ TEST(BlockColumns, ElementByElement_IsAColumnABlock) {
 }
 
 TEST(BlockColumns, GridsOfDifferentSizes_FallIntoPartsOfEach) {
-  const std::vector launches{map_of(8, 0, 1), column_launch(4, {{1, false, 0, 8, 8}, {2, true}}),
-                             column_launch(8, {{2, false, 0, 2, 2}, {3, true}})};
+  const std::vector launches{map_of(8, 0, 1), column_launch(4, {{1, false, 0, 8, 8}, {2, true, 0, 4}}),
+                             column_launch(8, {{2, false, 0, 2, 2}, {3, true, 0, 4}})};
   EXPECT_THAT(find_columns(launches), ElementsAre(ColumnRun{0, 3, 4}));
 }
 
 // Of every pair, not of those that follow each other alone; and of what is overwritten.
 TEST(BlockColumns, AConflictTwoLaunchesBack_Counts) {
-  const std::vector launches{map_of(8, 0, 1), map_of(8, 1, 2), column_launch(8, {{2, false}, {0, true, 28, -4}})};
+  const std::vector launches{map_of(8, 0, 1), map_of(8, 1, 2), column_launch(8, {{2, false, 0, 4}, {0, true, 28, -4}})};
   EXPECT_THAT(find_columns(launches), ElementsAre(ColumnRun{0, 2, 8}, ColumnRun{2, 1, 1}));
 }
 
 TEST(BlockColumns, Neighbours_MakeNoColumns) {
-  const std::vector launches{map_of(8, 0, 1), column_launch(8, {{1, false, -4, 4, 12}, {2, true}})};
+  const std::vector launches{map_of(8, 0, 1), column_launch(8, {{1, false, -4, 4, 12}, {2, true, 0, 4}})};
   EXPECT_THAT(find_columns(launches), ElementsAre(ColumnRun{0, 1, 1}, ColumnRun{1, 1, 1}));
 }
 
 TEST(BlockColumns, GroupsOfBlocks_AreWiderColumns_UpToALimit) {
-  const std::vector launches{map_of(16, 0, 1), column_launch(16, {{1, false, 0, 4, 16, 4}, {2, true}})};
+  const std::vector launches{map_of(16, 0, 1), column_launch(16, {{1, false, 0, 4, 16, 4}, {2, true, 0, 4}})};
   EXPECT_THAT(find_columns(launches), ElementsAre(ColumnRun{0, 2, 4}));
   EXPECT_THAT(find_columns(launches, {.most_blocks_of_column = 3}),
               ElementsAre(ColumnRun{0, 1, 1}, ColumnRun{1, 1, 1}));
@@ -78,11 +58,12 @@ TEST(BlockColumns, GroupsOfBlocks_AreWiderColumns_UpToALimit) {
 
 // A block needs the one of its number, and the one half the grid further on.
 TEST(BlockColumns, BlocksFarApart_AreStridedColumns) {
-  const ChainLaunch check = column_launch(4, {{1, false}, {1, false, 16}, {2, true}});
+  const ChainLaunch check = column_launch(4, {{1, false, 0, 4}, {1, false, 16, 4}, {2, true, 0, 4}});
   EXPECT_THAT(find_columns(std::vector{map_of(8, 0, 1), check}), ElementsAre(ColumnRun{0, 2, 4, true}));
   EXPECT_THAT(find_columns(std::vector{map_of(8, 0, 1), map_of(8, 1, 0), check, map_of(8, 0, 1)}),
               ElementsAre(ColumnRun{0, 4, 4, true}));
-  EXPECT_THAT(find_columns(std::vector{map_of(8, 0, 1), column_launch(4, {{1, false}, {1, false, 12}, {2, true}})}),
+  EXPECT_THAT(find_columns(std::vector{map_of(8, 0, 1),
+                                       column_launch(4, {{1, false, 0, 4}, {1, false, 12, 4}, {2, true, 0, 4}})}),
               ElementsAre(ColumnRun{0, 1, 1}, ColumnRun{1, 1, 1}))
       << "three blocks further on divides no grid";
 }
@@ -162,9 +143,9 @@ TEST(BlockColumns, RandomRuns_HaveNoConflictBetweenColumns_AndAsManyAsCanBe) {
       const std::uint32_t blocks = sizes[below(5)];
       // Of 48 bytes a block has its part, at times a little off it.
       const std::int64_t step = 48 / std::int64_t{blocks};
-      std::vector<ColumnUse> uses;
+      std::vector<BlockUse> uses;
       for (std::uint32_t u = 0; u < 2; ++u) {
-        ColumnUse use{below(4), u == 1, 0, step, step};
+        BlockUse use{below(4), u == 1, 0, step, step};
         if (below(12) == 0) use.first = 1;
         if (below(5) == 0 && u == 0) use.group = 2, use.width = 2 * step;
         if (below(12) == 0) use.first = 47, use.step = -step, use.width = 1;

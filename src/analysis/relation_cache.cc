@@ -134,4 +134,10 @@ void RelationCache::keep(std::string key, Entry entry) {
   }
 }
 
+RelationCache::RelationPtr relation_of(RelationCache* cache, const RelationCache::FootprintPtr& parent,
+                                       const RelationCache::FootprintPtr& child, const DependencyOptions& options) {
+  if (cache != nullptr) return cache->relation(parent, child, options);
+  return std::make_shared<const BlockRelation>(block_dependencies(*parent, *child, options));
+}
+
 }  // namespace pergola::analysis

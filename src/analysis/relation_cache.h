@@ -56,4 +56,8 @@ class RelationCache {
   Counters counters_;
 };
 
+// cache->relation() of the two, or without a cache block_dependencies().
+RelationCache::RelationPtr relation_of(RelationCache* cache, const RelationCache::FootprintPtr& parent,
+                                       const RelationCache::FootprintPtr& child, const DependencyOptions& options);
+
 }  // namespace pergola::analysis

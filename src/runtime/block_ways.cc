@@ -255,13 +255,10 @@ std::optional<GraphWay> BlockWays::early(bool by_block, const device::GraphSpec&
 
 std::optional<GraphWay> BlockWays::fused(Kind kind, const device::GraphSpec& plain, Launches launches) const {
   FusedOptions options;
+  if (kind == Kind::kColumns) options = FusedOptions::in_columns();
+  if (kind == Kind::kFused) options.blocks = cluster_of(*device_);
+  if (kind == Kind::kFusedBlock) options.blocks = 1, options.most_warps = 32;
   options.cache = &cache_;
-  options.blocks = kind == Kind::kFused ? cluster_of(*device_) : 1;
-  if (kind != Kind::kFused) options.most_warps = 32;
-  if (kind == Kind::kColumns) {
-    options.columns = true;
-    options.shortest = 2;
-  }
   Result<LoweredFused> lowered = lower_fused(*device_, plain, kernels_of(launches), allocations_of(launches), options);
   const char* const name = name_of(kind);
   if (!lowered.ok()) return refused(name, lowered.message(), launches.size());

@@ -78,12 +78,10 @@ class Fusing {
       result_.plain_reasons.push_back(look_at(i));
       launches.push_back(launches_.launch(i));
     }
-    analysis::ChainOptions chain;
-    chain.by_block = false;
-    chain.cache = options_.cache;
-    chain.most_running = ~std::uint32_t{0};
-    steps_ = analysis::plan_chain(launches, chain);
-    if (options_.columns) find_columns(launches);
+    if (options_.columns)
+      find_columns(launches);
+    else
+      find_barriers(launches);
     result_.spec.buffers = plain_.buffers;
     for (std::size_t i = 0; i < launches_.size();) {
       const std::size_t count = options_.columns ? runs_[i].count : run_from(i);
@@ -116,6 +114,15 @@ class Fusing {
     if (!part.ok()) return part.message();
     parts_.back() = std::move(*part);
     return {};
+  }
+
+  // steps_: which launches wait for those before them.
+  void find_barriers(std::span<const analysis::ChainLaunch> launches) {
+    analysis::ChainOptions chain;
+    chain.by_block = false;
+    chain.cache = options_.cache;
+    chain.most_running = ~std::uint32_t{0};
+    steps_ = analysis::plan_chain(launches, chain);
   }
 
   // runs_, by first launch.
@@ -290,10 +297,10 @@ class Fusing {
   const device::GraphSpec& plain_;
   const FusedOptions& options_;
   ChainLaunches launches_;
-  std::vector<Part> parts_;  // by node
-  std::vector<analysis::ChainStep> steps_;
-  std::vector<analysis::ColumnRun> runs_;  // by first launch, where there are columns
-  std::vector<device::NodeId> new_ids_;    // by node of the plain graph
+  std::vector<Part> parts_;                 // by node
+  std::vector<analysis::ChainStep> steps_;  // where there are no columns
+  std::vector<analysis::ColumnRun> runs_;   // by first launch, where there are columns
+  std::vector<device::NodeId> new_ids_;     // by node of the plain graph
   std::vector<Compiled> compiled_;
   LoweredFused result_;
 };

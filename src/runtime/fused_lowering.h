@@ -34,6 +34,8 @@ struct FusedOptions {
   // No cluster, and of what is above only most_warps and shortest: runs fall into columns.
   bool columns = false;
   analysis::RelationCache* cache = nullptr;  // of footprints and relations, where there is one
+
+  static FusedOptions in_columns() { return {.blocks = 1, .most_warps = 32, .shortest = 2, .columns = true}; }
 };
 
 // Of a launch alone: why it stays one of its own where others are fused, or "" where it can be a part. `constant_lines`

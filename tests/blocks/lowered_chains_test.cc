@@ -136,6 +136,18 @@ class LoweredChains : public testing::Test {
     }
   }
 
+  // Twice.
+  void expect_as_graph(const device::GraphSpec& spec, const std::vector<std::uint32_t>& right, const char* what) {
+    const auto graph = device_->instantiate(spec);
+    ASSERT_TRUE(graph.ok()) << graph.message();
+    for (int round = 0; round < 2; ++round) {
+      reset();
+      ASSERT_TRUE((*graph)->launch(*queues_[0]).ok());
+      wait();
+      ASSERT_EQ(contents(), right) << what << ", round " << round;
+    }
+  }
+
   static constexpr std::size_t kQueues = 8;
   device::DevicePtr device_;
   device::ModulePtr module_;
@@ -192,14 +204,8 @@ TEST_F(LoweredChains, HaveTheBitsOfTheStream) {
     const auto again = lower_blocks(*device_, plain, kernels, allocations_, options);
     ASSERT_TRUE(again.ok()) << again.message();
     for (const analysis::ChainStep& step : again->steps) by_block += step.parents.size();
-    const auto graph = device_->instantiate(again->spec);
-    ASSERT_TRUE(graph.ok()) << graph.message();
-    for (int round = 0; round < 2; ++round) {
-      reset();
-      ASSERT_TRUE((*graph)->launch(*queues_[0]).ok());
-      wait();
-      ASSERT_EQ(contents(), right) << "as a graph, round " << round;
-    }
+    expect_as_graph(again->spec, right, "as a graph");
+    if (HasFatalFailure()) return;
 
     FusedOptions fused_options;
     fused_options.blocks = std::max(1u, std::min(device_->info().max_cluster_blocks, 1u << below(4)));
@@ -208,14 +214,8 @@ TEST_F(LoweredChains, HaveTheBitsOfTheStream) {
     const auto fused = lower_fused(*device_, plain, kernels, allocations_, fused_options);
     ASSERT_TRUE(fused.ok()) << fused.message();
     for (const FusedSegment& segment : fused->segments) in_fused += segment.count, barriers += segment.barriers;
-    const auto fused_graph = device_->instantiate(fused->spec);
-    ASSERT_TRUE(fused_graph.ok()) << fused_graph.message();
-    for (int round = 0; round < 2; ++round) {
-      reset();
-      ASSERT_TRUE((*fused_graph)->launch(*queues_[0]).ok());
-      wait();
-      ASSERT_EQ(contents(), right) << "fused, round " << round;
-    }
+    expect_as_graph(fused->spec, right, "fused");
+    if (HasFatalFailure()) return;
 
     FusedOptions column_options;
     column_options.columns = true;
@@ -223,14 +223,8 @@ TEST_F(LoweredChains, HaveTheBitsOfTheStream) {
     const auto columns = lower_fused(*device_, plain, kernels, allocations_, column_options);
     ASSERT_TRUE(columns.ok()) << columns.message();
     for (const FusedSegment& segment : columns->segments) in_columns += segment.count;
-    const auto column_graph = device_->instantiate(columns->spec);
-    ASSERT_TRUE(column_graph.ok()) << column_graph.message();
-    for (int round = 0; round < 2; ++round) {
-      reset();
-      ASSERT_TRUE((*column_graph)->launch(*queues_[0]).ok());
-      wait();
-      ASSERT_EQ(contents(), right) << "in columns, round " << round;
-    }
+    expect_as_graph(columns->spec, right, "in columns");
+    if (HasFatalFailure()) return;
   }
   EXPECT_GT(in_fused, static_cast<std::size_t>(chains)) << "or nothing was fused";
   EXPECT_GT(in_columns, static_cast<std::size_t>(chains) / 4) << "or there were no columns";

@@ -85,15 +85,7 @@ TEST_P(EachProgram, IsRightFused_AgainAndAgain) {
   for (const std::string& reason : fused->plain_reasons) EXPECT_EQ(reason, "");
   EXPECT_EQ(fused->spec.nodes.size(), fused->segments.size());
   EXPECT_LE(fused->segments.size(), (program.launches.size() + 63) / 64) << "tables are full sooner";
-  const auto graph = (*device)->instantiate(fused->spec);
-  ASSERT_TRUE(graph.ok()) << graph.message();
-  for (int round = 0; round < 2; ++round) {
-    ASSERT_TRUE(loaded->reset().ok());
-    ASSERT_TRUE((*graph)->launch(loaded->queue()).ok());
-    const Status status = loaded->queue().synchronize();
-    ASSERT_TRUE(status.ok()) << status.message();
-    EXPECT_EQ(loaded->check().value(), "") << "round " << round;
-  }
+  expect_right(**device, fused->spec, *loaded, 2);
 }
 
 // Runs of launches as one launch, whose blocks run a column each.
@@ -102,11 +94,7 @@ TEST_P(EachProgram, IsRightInColumns_AgainAndAgain) {
   const auto device = runtime::open_device("cpu");
   auto loaded = ProgramOnDevice::make(*device, program, ptx_of(program));
   ASSERT_TRUE(loaded.ok()) << loaded.message();
-  runtime::FusedOptions options;
-  options.columns = true;
-  options.most_warps = 32;
-  options.shortest = 2;
-  const auto columns = loaded->fused(options);
+  const auto columns = loaded->fused(runtime::FusedOptions::in_columns());
   ASSERT_TRUE(columns.ok()) << columns.message();
   if (program.name == "FFT") {  // passes in float, and as many in double, which need nothing of each other
     ASSERT_EQ(columns->segments.size(), 2u);
