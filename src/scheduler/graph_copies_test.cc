@@ -186,7 +186,7 @@ TEST_F(GraphCopies, ALongTurn_IsGraphsWithCopies) {
   const auto long_turn = [&] {
     host("x", Mode::kWrite);
     upload("x");
-    for (int i = 0; i < 70; ++i) launch("k" + std::to_string(i), {"x", "u"}, {"u"}, 1000);
+    for (int i = 0; i < 140; ++i) launch("k" + std::to_string(i), {"x", "u"}, {"u"}, 1000);
     launch("last", {"u"}, {"z"});
     download("z");
     host("z", Mode::kRead);

@@ -39,7 +39,7 @@ class GraphTest : public SchedulerTest {
   void turns(int count) {
     for (int i = 0; i < count; ++i) turn();
   }
-  static constexpr int kTurns = scheduler::GraphLowering::kMostLaunches / 4;  // in a graph
+  static constexpr int kTurns = scheduler::GraphLowering::kFewestRepeated / 4;  // in a graph
   // Enough for the period to be found and the graph to be made. The region begins with "a", and its next turn is next.
   void learn() {
     turns(17);  // the first, and 64 launches that bear the period out

@@ -208,7 +208,7 @@ TEST_F(GraphLeads, ALongTurn_IsGraphsBehindThem) {
   const auto turn = [&] {
     host("x", Mode::kWrite);
     upload("x");
-    for (int i = 0; i < 70; ++i) launch("k" + std::to_string(i), {"x", "u"}, {"u"});
+    for (int i = 0; i < 140; ++i) launch("k" + std::to_string(i), {"x", "u"}, {"u"});
     download("u");
     host("u", Mode::kRead);
   };
@@ -221,7 +221,7 @@ TEST_F(GraphLeads, TheGraphBehindThem_IsTheFirstOfItsTurn) {
   bytes_ = {{"x", kLarge}};
   open_leads();
   const auto launches = [&](int from) {
-    for (int i = from; i < 40; ++i) launch("k" + std::to_string(i), {"x", "u"}, {"u"});
+    for (int i = from; i < 80; ++i) launch("k" + std::to_string(i), {"x", "u"}, {"u"});
     download("u");
     host("u", Mode::kRead);
   };
@@ -241,8 +241,8 @@ TEST_F(GraphLeads, TheGraphBehindThem_IsTheFirstOfItsTurn) {
     launches(1);
   }
   learn_turns(turn, 2);
-  EXPECT_EQ(of_each(turn), (Counts{2, 1, 0})) << "of 16 and 25";
-  EXPECT_THAT(last(Step::Kind::kGraph).durations_ns, ::testing::SizeIs(25));
+  EXPECT_EQ(of_each(turn), (Counts{2, 1, 0})) << "of 32 and 49";
+  EXPECT_THAT(last(Step::Kind::kGraph).durations_ns, ::testing::SizeIs(49));
 }
 
 TEST_F(GraphLeads, AHostThatStepsInBetweenThem_LosesNoneAndMakesNoneTwice) {
@@ -307,7 +307,7 @@ class GraphLeadsWhileBusy : public GraphLeads {
   void turn_of_many(double ns) {
     host("x", Mode::kWrite);
     upload("x");
-    for (int i = 0; i < 70; ++i) launch("k" + std::to_string(i), {"x", "u"}, {"u"}, ns);
+    for (int i = 0; i < 140; ++i) launch("k" + std::to_string(i), {"x", "u"}, {"u"}, ns);
     ASSERT_TRUE(scheduler->record().ok());
   }
 };
@@ -321,7 +321,7 @@ TEST_F(GraphLeadsWhileBusy, WithEnoughQueued_UploadsGoAtOnceAndTheRestIsGraphs) 
   upload("x");
   EXPECT_EQ(counts(), (Counts{before.graphs, before.copies + 1, before.kernels})) << "while nothing else has come";
   EXPECT_GT(last(Step::Kind::kCopy).start_ns, now + 50'000) << "so much was queued before it";
-  for (int i = 0; i < 70; ++i) launch("k" + std::to_string(i), {"x", "u"}, {"u"}, 10'000);
+  for (int i = 0; i < 140; ++i) launch("k" + std::to_string(i), {"x", "u"}, {"u"}, 10'000);
   EXPECT_EQ(counts(), (Counts{before.graphs + 3, before.copies + 1, before.kernels}));
   EXPECT_GE(last(Step::Kind::kGraph).start_ns, last(Step::Kind::kCopy).end_ns);
   EXPECT_THAT(explain(scheduler->graphs()), HasSubstr("uploads that a turn begins with go at once"));
@@ -333,7 +333,7 @@ TEST_F(GraphLeadsWhileBusy, WithTooLittleQueued_AllGoWhenTheyCome) {
     ASSERT_TRUE(scheduler->synchronize().ok());
   };
   learn_turns(turn, 40);
-  EXPECT_EQ(of_each(turn), (Counts{0, 1, 70}));
+  EXPECT_EQ(of_each(turn), (Counts{0, 1, 140}));
 }
 
 // ── How many ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -83,8 +83,12 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
   }
   if (as_expected == Match::kShape && !expected.varies()) {
     decision.flush = take_held();
+    const bool is_first = !region_->varies();
     region_->vary(phase_);
-    if (region_->trial != nullptr) try_forms();  // anew: the chunks of others have the launch as it was
+    if (is_first)
+      recut();
+    else if (region_->trial != nullptr)
+      try_forms();  // anew: the chunks of others have the launch as it was
     ++counters_.varying;
     tell_of_variation(*region_->story, expected);
     tell_of_chunks();
@@ -370,7 +374,7 @@ void GraphLowering::begin_following(std::size_t period, bool look_on, bool with_
   }
   forget_what_came();
   // Short regions several times over, so that a graph has many launches.
-  const std::size_t turns = std::max<std::size_t>(1, kMostLaunches / found->launches.size());
+  const std::size_t turns = std::max<std::size_t>(1, kFewestRepeated / found->launches.size());
   const std::size_t once = found->launches.size();
   found->launches.reserve(turns * once);
   for (std::size_t i = once; i < turns * once; ++i) found->launches.push_back(found->launches[i - once]);

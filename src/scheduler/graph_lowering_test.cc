@@ -36,7 +36,7 @@ TEST_F(GraphLowering, LaunchesThatRecur_RunAsOneGraph) {
 TEST_F(GraphLowering, ALongTurn_IsGraphsOfGrowingLengths) {
   open_always();
   for (int turn = 0; turn < 12; ++turn) {
-    for (int i = 0; i < 255; ++i) launch("a", {"x"}, {"x"}, 1000 + i);
+    for (int i = 0; i < 511; ++i) launch("a", {"x"}, {"x"}, 1000 + i);
     ASSERT_TRUE(scheduler->synchronize().ok());
     scheduler->settle_graphs();
   }
@@ -45,7 +45,7 @@ TEST_F(GraphLowering, ALongTurn_IsGraphsOfGrowingLengths) {
   for (const Step& step : device->state().of(Step::Kind::kGraph)) lengths.push_back(step.end_ns - step.start_ns);
   ASSERT_GE(lengths.size(), 9u);
   EXPECT_THAT(std::vector(lengths.end() - 3, lengths.end()),
-              ::testing::ElementsAre(sum(0, 32), sum(32, 96), sum(96, 255)));
+              ::testing::ElementsAre(sum(0, 64), sum(64, 192), sum(192, 511)));
   ASSERT_TRUE(scheduler->synchronize().ok());
 }
 
@@ -387,11 +387,11 @@ TEST_F(GraphLowering, RegionsThatComeBack_AreKnownAgain) {
 TEST_F(GraphLowering, AGrownPieceThatIsLate_IsMadeShorter) {
   open("graphs=always");
   scheduler->set_graph_patience(std::chrono::milliseconds(60));
-  constexpr int kTurn = 200;  // 32, 64 and 104 launches
+  constexpr int kTurn = 400;  // 64, 128 and 208 launches
   const auto turn = [&](bool late) {
     for (int i = 0; i < kTurn; ++i) {
       launch("k" + std::to_string(i), {"x"}, {"x"});
-      if (late && i == 150) std::this_thread::sleep_for(std::chrono::milliseconds(90));
+      if (late && i == 300) std::this_thread::sleep_for(std::chrono::milliseconds(90));
     }
   };
   for (int i = 0; i < 4; ++i) turn(false);
@@ -403,11 +403,11 @@ TEST_F(GraphLowering, AGrownPieceThatIsLate_IsMadeShorter) {
       if (graph.state != GraphReport::State::kReplaced) launches.push_back(graph.launches);
     return launches;
   };
-  ASSERT_THAT(sizes(), ::testing::ElementsAre(32, 64, 104));
+  ASSERT_THAT(sizes(), ::testing::ElementsAre(64, 128, 208));
   for (int i = 0; i < 12; ++i) turn(true);
   EXPECT_GE(scheduler->graph_counters().overdue, 4u);
-  EXPECT_THAT(sizes(), ::testing::Contains(32));
-  EXPECT_THAT(sizes(), ::testing::Each(::testing::Le(64u)));
+  EXPECT_THAT(sizes(), ::testing::Contains(64));
+  EXPECT_THAT(sizes(), ::testing::Each(::testing::Le(128u)));
 }
 
 // A piece that is as it was cut at first, if longer than most: it becomes two.

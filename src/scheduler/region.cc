@@ -314,12 +314,15 @@ bool writes_to(const Launch& launch, std::uint64_t resource) {
 // soon, and the others are held while it has more to do than they take to come.
 std::vector<std::size_t> Region::pieces_of(std::size_t begin, std::size_t stop) const {
   std::vector<std::size_t> ends;
+  // A block is written when the last graph that reads it has ended: there are two, where one would do, for the device
+  // to have the other meanwhile.
+  const std::size_t most = varies() ? std::max(kFewestLaunches, most_launches / 2) : most_launches;
   if (!grows) {
-    const std::size_t pieces = (stop - begin + most_launches - 1) / most_launches;
+    const std::size_t pieces = (stop - begin + most - 1) / most;
     for (std::size_t i = 1; i <= pieces; ++i) ends.push_back(begin + (stop - begin) * i / pieces);
     return ends;
   }
-  for (std::size_t at = begin, size = most_launches; at < stop; size = std::min(2 * size, most_grown)) {
+  for (std::size_t at = begin, size = most; at < stop; size = std::min(2 * size, most_grown)) {
     at = stop - at <= size + size / 2 ? stop : at + size;  // no small rest
     ends.push_back(at);
   }
@@ -413,6 +416,10 @@ std::size_t Region::first_delayed_by(const Chunk& chunk, std::uint64_t resource)
     }
   }
   return chunk.begin;
+}
+
+bool Region::varies() const {
+  return std::ranges::any_of(launches, [](const Launch& launch) { return launch.varies(); });
 }
 
 void Region::vary(std::size_t launch) {

@@ -149,8 +149,9 @@ struct Region {
   std::vector<KeptCallText> texts;
   std::vector<bool> cut_before;  // a chunk begins at this launch: the host did something else before it
   std::size_t turn = 0;          // launches after which it repeats itself; it has one turn or several
-  std::size_t most_launches =
-      0;  // in a chunk; where `grows`, in the first one after a cut, and in the next twice as many
+  // In a chunk, half as many where it varies(); where `grows`, in the first one after a cut, and in the next twice as
+  // many.
+  std::size_t most_launches = 0;
   bool grows = false;
   bool found_without_copies = false;  // while copies counted as no part of a turn
   std::size_t most_grown = 256;       // where it grows
@@ -182,6 +183,7 @@ struct Region {
   // The first launch of the chunk that may be delayed where its graph waits for an upload of this resource; chunk.end
   // where none is.
   std::size_t first_delayed_by(const Chunk& chunk, std::uint64_t resource) const;
+  bool varies() const;  // whether any launch's scalars change
   // The scalars of this launch change: its chunk is another from now on.
   void vary(std::size_t launch);
   // Brings the block of a chunk, if it has one, up to date.

@@ -178,9 +178,9 @@ Status Scheduler::place(const Work& work, Enqueue enqueue, Computation& who) {
   // Where all has ended nothing can be a parent: the device begins, and its place is written down meanwhile.
   const bool at_once = all_ended();
   Dependencies parents;
-  if (!at_once) parents = parents_of(work, who);
+  if (!at_once) add_parents(work, who, parents);
   const Status status = start(work, who, parents, enqueue);
-  if (at_once && who.stream != nullptr) parents = parents_of(work, who);
+  if (at_once && who.stream != nullptr) add_parents(work, who, parents);
   release(parents, pool_);
   return status;
 }
@@ -189,12 +189,10 @@ bool Scheduler::all_ended() const {
   return std::all_of(streams_.begin(), streams_.end(), [](const auto& stream) { return stream->idle(); });
 }
 
-Dependencies Scheduler::parents_of(const Work& work, Computation& who) {
-  Dependencies parents;
+void Scheduler::add_parents(const Work& work, Computation& who, Dependencies& parents) {
   for (const Access& access : work.accesses)
     access.resource->access(access.range, mode_among_launches(access.mode), who, pool_, parents);
   universal_dependencies(work.universal, any_writes(work.accesses), &who, parents);
-  return parents;
 }
 
 Status Scheduler::start(const Work& work, Computation& who, const Dependencies& parents, Enqueue enqueue) {

@@ -203,7 +203,7 @@ class Scheduler {
   // Gives the work its place and queues it; the caller lets `who` go.
   Status place(const Work& work, Enqueue enqueue, Computation& who);
   bool all_ended() const;
-  Dependencies parents_of(const Work& work, Computation& who);
+  void add_parents(const Work& work, Computation& who, Dependencies& parents);
   bool may_be_of_a_graph(const Work& work);
   std::optional<Status> upload_again(AdaptiveLock& lock, const Launch& upload);
   Status hold_or_run(const Work& work, const GraphLowering::Decision& decision, Ticket* ticket);

@@ -142,7 +142,8 @@ Status Scheduler::end_call(AdaptiveLock& lock, const Work& work, CallUnderWay& c
   if (!work.accesses.empty())
     who.prediction_slot = static_cast<std::uint8_t>(work.accesses.back().resource->id() % EventPrediction::kSlots);
   // Those of before, as what conflicts has waited, or fewer; under no-const readers that came meanwhile, too.
-  Dependencies parents = parents_of(work, who);
+  Dependencies parents;
+  add_parents(work, who, parents);
   Status status = wait_across(stream, parents, call.waits);
   release(parents, pool_);
   append(stream, who, kUnknownDurationNs, 0);

@@ -57,6 +57,28 @@ TEST(EntryToTask, WhatATaskCannotHave_IsRefusedByName) {
   for (const auto& [body, words] : cases) expect_refused(with_body(body), words);
 }
 
+// Its shared memory is another task's as soon as it has ended.
+TEST(EntryToTask, AsynchronousCopiesThatNobodyWaitsFor_AreWaitedForAtTheEnd) {
+  const auto end_of = [](const TaskBody& body) {
+    const std::string text = ptx::print(body.module);
+    const std::size_t end = text.find("$pergola_end:");
+    return end == std::string::npos ? text : text.substr(end);
+  };
+  const std::string copy = "mov.u32 %r1, memory; cp.async.ca.shared.global [%r1], [%rd1], 16;";
+  const std::string shared = ".shared .align 16 .b8 memory[64];\n";
+  const auto own = task_of(with_body(shared + copy));
+  ASSERT_TRUE(own.ok()) << own.message();
+  EXPECT_THAT(end_of(*own), HasSubstr("cp.async.wait_all;"));
+  const auto of_callee = task_of(".func copies(.param .u64 from)\n{\n.reg .b32 %r<2>; .reg .b64 %rd<2>;\n" + shared +
+                                 "ld.param.u64 %rd1, [from];\n" + copy + "\nret;\n}\n" +
+                                 with_body("{ .param .u64 x; st.param.u64 [x], %rd1; call copies, (x); }"));
+  ASSERT_TRUE(of_callee.ok()) << of_callee.message();
+  EXPECT_THAT(end_of(*of_callee), HasSubstr("cp.async.wait_all;"));
+  const auto without = task_of(with_body(""));
+  ASSERT_TRUE(without.ok()) << without.message();
+  EXPECT_THAT(ptx::print(without->module), Not(HasSubstr("cp.async")));
+}
+
 TEST(EntryToTask, SizesBeyondTheShape_AreRefusedWithTheNumbers) {
   expect_refused(".entry k() .reqntid 32, 32, 1 { ret; }",
                  "it requires blocks of 32 x 32 x 1 = 1024 threads, and a block of a task has 992 at most");

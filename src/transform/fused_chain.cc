@@ -11,7 +11,6 @@ namespace {
 
 static_assert(sizeof(abi::TaskSlot) == 112, "kText has it as a number, and that of 32 of them");
 
-// A launch ends with its asynchronous copies, so a block of it waits for them before its shared memory is another's.
 // $Words stand for what the shape says. Steps are walked by all warps; a warp without a block in a step passes on.
 constexpr std::string_view kText = R"(.version 8.0
 .target sm_80
@@ -119,7 +118,6 @@ $flat:
 $placed:
   bar.warp.sync -1;
   call pergola_run_body;
-  cp.async.wait_all;
   bar.warp.sync -1;
   add.u32 %block, %block, %wave;
   setp.eq.u32 %p, %warps, 1;

@@ -174,6 +174,15 @@ void find_together(TaskPlan& plan, const analysis::CallGraph& graph) {
   }
 }
 
+bool has_asynchronous_copies(const analysis::CallGraph& graph) {
+  const auto is_copy = [](const ptx::Statement& statement) {
+    const Instruction* in = statement.instruction();
+    return in != nullptr && in->op == Op::kCp;
+  };
+  return std::ranges::any_of(graph.nodes,
+                             [&](const auto& node) { return std::ranges::any_of(node.function->body, is_copy); });
+}
+
 }  // namespace
 
 bool is_block_barrier(const Instruction& in) {
@@ -217,6 +226,7 @@ Result<TaskPlan> make_task_plan(const ptx::Module& module, const ptx::Function& 
   PERGOLA_TRY(SharedLayout(plan, graph, reached).run());
   find_barriers(plan, graph);
   find_together(plan, graph);
+  plan.copies_asynchronously = has_asynchronous_copies(graph);
   return plan;
 }
 

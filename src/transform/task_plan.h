@@ -48,6 +48,7 @@ struct TaskPlan {
   bool callees_have_barriers = false;
   bool is_ragged = false;
   std::uint32_t named_barriers = 0;
+  bool copies_asynchronously = false;  // some function has a cp.async
 
   Together together_at(const ptx::Instruction& instruction) const;
 };

@@ -489,7 +489,10 @@ class TaskRewriter {
     return {};
   }
 
+  // A block ends with its copies, and its shared memory is another's then: a lane that returns waits for those it
+  // began.
   Status end_entry(Statements& out) {
+    if (plan_.copies_asynchronously) PERGOLA_TRY(append(out, "cp.async.wait_all;\n"));
     if (plan_.is_ragged) {
       std::string text = fmt::format(
           ".reg .b32 %pg_bit;\nmov.u32 %pg_bit, %lanemask_eq;\nnot.b32 %pg_bit, %pg_bit;\n"

@@ -220,6 +220,42 @@ TEST_F(CudaDevice, WorkInFlight_KeepsBuffersAndModulesAlive) {
   EXPECT_EQ(last->host_pointer()[12], std::byte{1});
 }
 
+// A launch that a queue has made is known again; one that is not quite the same is looked at.
+TEST_F(CudaDevice, WhatALaunchWasFoundToBe_IsNotBelievedOfAnother) {
+  const DevicePtr device = open();
+  Queue& queue = queue_of(device);
+  const BufferPtr data = *device->allocate(64, MemoryKind::kHostVisible);
+  std::memset(data->host_pointer(), 0, 64);
+  ModulePtr module = *load(*device);
+  const ModulePtr other = *load(*device);
+  const Kernel* const kernel = *module->kernel("add_one");
+  const auto parameters = add_one(data, 16);
+  const LaunchConfig right{{1, 1, 1}, {32, 1, 1}};
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_TRUE(queue.launch(module, *kernel, right, parameters).ok());
+    LaunchConfig large = right;
+    large.block = {2048, 1, 1};
+    EXPECT_EQ(queue.launch(module, *kernel, large, parameters).code(), Code::kInvalidArgument);
+    LaunchConfig none = right;
+    none.grid.z = 0;
+    EXPECT_EQ(queue.launch(module, *kernel, none, parameters).code(), Code::kInvalidArgument);
+    EXPECT_EQ(queue.launch(module, *kernel, right, std::span(parameters).first(8)).code(), Code::kInvalidArgument);
+    EXPECT_EQ(queue.launch(other, *kernel, right, parameters).code(), Code::kInvalidArgument);
+    EXPECT_EQ(queue.launch(nullptr, *kernel, right, parameters).code(), Code::kInvalidArgument);
+    EXPECT_TRUE(launch(queue, other, "add_one", parameters, right).ok());
+  }
+  ASSERT_TRUE(queue.synchronize().ok());
+  EXPECT_EQ(data->host_pointer()[0], std::byte{6});
+  // A module that comes where one has been is another.
+  for (int round = 0; round < 20; ++round) {
+    module = *load(*device);
+    EXPECT_TRUE(launch(queue, module, "add_one", parameters, right).ok());
+    EXPECT_EQ(launch(queue, module, "add_one", std::span(parameters).first(8), right).code(), Code::kInvalidArgument);
+    ASSERT_TRUE(queue.synchronize().ok());
+  }
+  EXPECT_EQ(data->host_pointer()[0], std::byte{26});
+}
+
 TEST_F(CudaDevice, StickyError_LosesTheDeviceForGood) {
   for (const char* kernel : {"illegal_address", "asserts"}) {
     control().reset();

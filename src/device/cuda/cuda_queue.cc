@@ -126,9 +126,7 @@ Result<const CudaBuffer*> CudaQueue::own(const BufferPtr& buffer) const {
                        buffer == nullptr ? "null" : "of another device; a queue takes buffers of its own device");
 }
 
-Status CudaQueue::keep(std::initializer_list<std::shared_ptr<const void>> handles, Retained::Handles& ended) {
-  for (const auto& handle : handles) retained_.keep(handle);
-  if (!retained_.should_seal()) return {};
+Status CudaQueue::seal_kept(Retained::Handles& ended) {
   return record_locked(false, ended).status();
 }
 
@@ -159,15 +157,22 @@ HostWord CudaQueue::tell_host() {
   return word_;
 }
 
-Status CudaQueue::launch(const ModulePtr& module, const Kernel& kernel, const LaunchConfig& config,
-                         std::span<const std::byte> parameters) {
+// The kernel as one of this device's, which may be launched so.
+Result<const CudaKernel*> CudaQueue::check_launch(const ModulePtr& module, const Kernel& kernel,
+                                                  const LaunchConfig& config, std::size_t parameter_bytes) {
+  if (const CudaKernel* known = known_.find(module, kernel, config, parameter_bytes)) return known;
   const auto* owner = dynamic_cast<const CudaModule*>(module.get());
   const CudaKernel* mine = owner != nullptr && owner->context() == context_.get() ? owner->own(&kernel) : nullptr;
   if (mine == nullptr)
     return PERGOLA_ERROR(kInvalidArgument, "The kernel is not one of a module of this device that is given with it.");
-  PERGOLA_TRY(validate_launch(device_->info(), kernel, config, parameters.size()));
-  PERGOLA_TRY(context_->enter());
+  PERGOLA_TRY(validate_launch(device_->info(), kernel, config, parameter_bytes));
+  known_.keep(module, kernel, config, parameter_bytes, *mine);
+  return mine;
+}
 
+Status CudaQueue::launch(const ModulePtr& module, const Kernel& kernel, const LaunchConfig& config,
+                         std::span<const std::byte> parameters) {
+  PERGOLA_TRY(context_->enter());
   LaunchAttributes attributes;
   set_attributes(config, attributes);
   ParameterList list(parameters);
@@ -183,12 +188,13 @@ Status CudaQueue::launch(const ModulePtr& module, const Kernel& kernel, const La
                               .numAttrs = attributes.count};
   Retained::Handles ended;  // dropped after the lock
   const std::lock_guard lock(mutex_);
+  PERGOLA_ASSIGN(const CudaKernel* mine, check_launch(module, kernel, config, parameters.size()));
   const CUresult result = context_->driver().cuLaunchKernelEx(&launch, mine->function(), nullptr, list.extra());
   if (result != CUDA_SUCCESS)
     return context_->check(result, "launching kernel '{}' with a grid of {} and blocks of {}", kernel.signature().name,
                            to_string(config.grid), to_string(config.block));
   note_launch(&kernel, module);
-  return keep({module}, ended);
+  return keep(ended, module);
 }
 
 Status CudaQueue::copy_to_device(const BufferPtr& destination, std::size_t offset_bytes,
@@ -209,7 +215,7 @@ Status CudaQueue::copy_to_device(const BufferPtr& destination, std::size_t offse
                                 "copying {} bytes to the device", source.size()));
     retained_.keep(pinned);
   }
-  return keep({destination}, ended);
+  return keep(ended, destination);
 }
 
 Status CudaQueue::copy_to_host(std::span<std::byte> destination, const BufferPtr& source, std::size_t offset_bytes) {
@@ -225,7 +231,7 @@ Status CudaQueue::copy_to_host(std::span<std::byte> destination, const BufferPtr
                                                                    destination.size(), stream_),
                               "copying {} bytes to the host", destination.size()));
   if (pinned != nullptr) retained_.keep(pinned);
-  return keep({source}, ended);
+  return keep(ended, source);
 }
 
 Status CudaQueue::copy(const BufferPtr& destination, std::size_t destination_offset_bytes, const BufferPtr& source,
@@ -241,7 +247,7 @@ Status CudaQueue::copy(const BufferPtr& destination, std::size_t destination_off
       context_->check(context_->driver().cuMemcpyAsync(to->address() + destination_offset_bytes,
                                                        from->address() + source_offset_bytes, size_bytes, stream_),
                       "copying {} bytes on the device", size_bytes));
-  return keep({destination, source}, ended);
+  return keep(ended, destination, source);
 }
 
 Status CudaQueue::fill(const BufferPtr& destination, std::size_t offset_bytes, std::size_t size_bytes,
@@ -262,7 +268,7 @@ Status CudaQueue::fill(const BufferPtr& destination, std::size_t offset_bytes, s
   else
     result = driver.cuMemsetD32Async(address, pattern, size_bytes / 4, stream_);
   PERGOLA_TRY(context_->check(result, "filling {} bytes", size_bytes));
-  return keep({destination}, ended);
+  return keep(ended, destination);
 }
 
 Status CudaQueue::take_managed(const BufferPtr& buffer) {
@@ -291,7 +297,7 @@ Status CudaQueue::move_managed(const BufferPtr& buffer, bool to_host) {
     PERGOLA_TRY(context_->check(
         driver.cuStreamAttachMemAsync(stream_, mine->address(), 0, to_host ? CU_MEM_ATTACH_HOST : CU_MEM_ATTACH_SINGLE),
         "making managed memory visible to {}", to_host ? "the host" : "one stream"));
-  return keep({buffer}, ended);
+  return keep(ended, buffer);
 }
 
 Status CudaQueue::wait(const EventPtr& event) {
@@ -316,7 +322,7 @@ Status CudaQueue::wait_for_gate(const GatePtr& gate, std::uint32_t number) {
   PERGOLA_TRY(context_->check(context_->driver().cuStreamWaitValue32(stream_, mine->address(), mine->value_of(number),
                                                                      CU_STREAM_WAIT_VALUE_GEQ),
                               "making a stream wait for a value"));
-  return keep({gate}, ended);
+  return keep(ended, gate);
 }
 
 Result<EventPtr> CudaQueue::record() {
@@ -371,13 +377,13 @@ Result<void*> CudaQueue::native_handle() {
   return static_cast<void*>(stream_);
 }
 
-Status CudaQueue::launch_graph(CUgraphExec executable, std::shared_ptr<const void> state) {
+Status CudaQueue::launch_graph(CUgraphExec executable, const std::shared_ptr<const void>& state) {
   PERGOLA_TRY(context_->enter());
   Retained::Handles ended;
   const std::lock_guard lock(mutex_);
   PERGOLA_TRY(context_->check(context_->driver().cuGraphLaunch(executable, stream_), "launching a graph"));
   note_launch(nullptr, nullptr);
-  return keep({std::move(state)}, ended);
+  return keep(ended, state);
 }
 
 }  // namespace pergola::device::cuda

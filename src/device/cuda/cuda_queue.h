@@ -16,6 +16,7 @@
 #include "src/device/cuda/context.h"
 #include "src/device/cuda/cuda_buffer.h"
 #include "src/device/cuda/cuda_event.h"
+#include "src/device/cuda/known_launches.h"
 #include "src/device/cuda/retained.h"
 #include "src/device/cuda/staging.h"
 #include "src/device/device.h"
@@ -51,7 +52,7 @@ class CudaQueue final : public Queue {
   Result<void*> native_handle() override;
 
   // Queues an instantiated graph; `state` is kept till it has ended.
-  Status launch_graph(CUgraphExec executable, std::shared_ptr<const void> state);
+  Status launch_graph(CUgraphExec executable, const std::shared_ptr<const void>& state);
   const Context* context() const { return context_.get(); }
 
  private:
@@ -59,7 +60,14 @@ class CudaQueue final : public Queue {
   Result<const CudaBuffer*> own(const BufferPtr& buffer) const;
   Status move_managed(const BufferPtr& buffer, bool to_host);
   // After each piece of work, under the lock: keeps its handles, and now and then drops those of ended work.
-  Status keep(std::initializer_list<std::shared_ptr<const void>> handles, Retained::Handles& ended);
+  template <typename... T>
+  Status keep(Retained::Handles& ended, const std::shared_ptr<T>&... handles) {
+    (retained_.keep(handles), ...);
+    return retained_.should_seal() ? seal_kept(ended) : Status();
+  }
+  Status seal_kept(Retained::Handles& ended);
+  Result<const CudaKernel*> check_launch(const ModulePtr& module, const Kernel& kernel, const LaunchConfig& config,
+                                         std::size_t parameter_bytes);
   // Under the lock: an event behind all work so far, which the handles kept so far wait for.
   Result<std::shared_ptr<CudaEvent>> record_locked(bool timed, Retained::Handles& ended, bool for_host = false);
 
@@ -74,6 +82,7 @@ class CudaQueue final : public Queue {
   std::mutex mutex_;  // guards the order of the stream, and all below
   StagingRing staging_;
   Retained retained_;
+  KnownLaunches known_;
   HostWord word_;                  // taken when first wanted
   bool has_no_word_ = false;       // one could not be had, or not be written
   std::uint32_t word_number_ = 0;  // it comes to that when what is queued has ended

@@ -20,9 +20,10 @@ class Retained {
  public:
   using Handles = std::vector<std::shared_ptr<const void>>;
 
-  void keep(std::shared_ptr<const void> handle) {
+  template <typename T>
+  void keep(const std::shared_ptr<T>& handle) {
     // The same handle again and again (a module, an array in a loop) is kept once a batch.
-    if (open_.empty() || open_.back() != handle) open_.push_back(std::move(handle));
+    if (open_.empty() || open_.back() != handle) open_.push_back(handle);
   }
   bool should_seal() const { return open_.size() >= kBatch; }
   // `event` is recorded behind all work that uses the open batch. True now and then: it is time for release_ended(),
