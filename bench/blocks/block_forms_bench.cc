@@ -141,6 +141,7 @@ class Suite {
       GraphForm form(form_name, *device_, loaded, std::move(lowered.spec));
       measure(program, size_name, form, params);
     }
+    run_trimmed(program, size_name, loaded);
     using pergola::runtime::FusedOptions;
     for (const auto& [form_name, options] :
          {std::pair("pergola-fused", FusedOptions{}),
@@ -175,6 +176,26 @@ class Suite {
     auto module = value_of(pergola::ptx::parse(ptx, program.source_file));
     return {std::move(ptx), std::move(module)};
   }
+  // Nothing where all blocks write.
+  void run_trimmed(const Program& program, const std::string& size_name, ProgramOnDevice& loaded) {
+    if (!wanted("pergola-trimmed") && !wanted("pergola-trimmed-early")) return;
+    const auto start = std::chrono::steady_clock::now();
+    auto trimmed = loaded.trimmed();
+    if (trimmed.launches == 0) return;
+    const nlohmann::json params = {{"trimmed_launches", trimmed.launches},
+                                   {"blocks_before", trimmed.before},
+                                   {"blocks_after", trimmed.after},
+                                   {"lower_ms", bench::ms_since(start)}};
+    if (wanted("pergola-trimmed")) {
+      GraphForm form("pergola-trimmed", *device_, loaded, std::move(trimmed.spec));
+      measure(program, size_name, form, params);
+    }
+    if (!wanted("pergola-trimmed-early")) return;
+    auto early = value_of(loaded.lowered(lowerings().front().second, loaded.trimmed_chain()));
+    GraphForm form("pergola-trimmed-early", *device_, loaded, std::move(early.spec));
+    measure(program, size_name, form, params);
+  }
+
   void run_fused(const Program& program, const std::string& size_name, ProgramOnDevice& loaded, const char* form_name,
                  const pergola::runtime::FusedOptions& options) {
     const auto start = std::chrono::steady_clock::now();

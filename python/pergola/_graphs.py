@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 class Way(NamedTuple):
     """One of the ways in which a run of launches may be a graph; or of the forms of a turn that begins with uploads."""
 
-    # "plain", "ordered", "merged", "merged-kernels", "early", "merged-early", "by-block", "fused", "fused-block", "columns"; of a
-    # form "leads", "whole", "launches"
+    # "plain", "ordered", "uploads-in-a-row", "trimmed", "merged", "merged-kernels", "early", "merged-early", "by-block", "fused",
+    # "fused-block", "columns"; of a form "leads", "whole", "launches"
     name: str
     state: str  # "only", "tried" (still), "kept", "put-back", "refused"
-    best_us: float  # the least time that it took, of a form that of a short turn; 0: not known
+    best_us: float  # what it takes, by its shortest tries, of a form by its short turns; 0: not known
     tries: int  # that were timed
     why: str  # what it does; of one that was refused, why
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "src/analysis/footprint_symbols.h"
+#include "src/ptx/semantics.h"
 
 namespace pergola::analysis {
 namespace {
@@ -79,9 +80,13 @@ Constraints FootprintSymbols::conditions_at(std::uint32_t statement) {
 void FootprintSymbols::edge(std::uint32_t from, std::uint32_t to, Constraints& into, std::optional<TermId> iteration) {
   const auto& statements = kernel_.cfg.blocks[from].statements;
   const auto& successors = kernel_.cfg.blocks[from].successors;
-  if (statements.empty() || successors.size() != 2 || successors[0] == successors[1]) return;
+  if (statements.empty()) return;
   const std::uint32_t last = statements.back();
   const Instruction& branch = *kernel_.function->body[last].instruction();
+  const bool ends = branch.op == Op::kRet || ptx::ends_thread(branch);
+  if (ends && branch.guard.present())  // who goes on has not returned
+    return imply(kernel_.ssa->read(last, branch.guard.predicate), branch.guard.negated, into, iteration);
+  if (successors.size() != 2 || successors[0] == successors[1]) return;
   if (branch.op != Op::kBra || !branch.guard.present() || branch.operands.empty()) return;
   const auto target = kernel_.cfg.block_of_label.find(branch.operands[0].name);
   if (target == kernel_.cfg.block_of_label.end()) return;

@@ -70,6 +70,24 @@ TEST_F(Footprint, GuardedElementAThread_IsCutInTheLastBlock) {
   EXPECT_EQ(bytes(f.accesses[1], 3), "3072 528");  // 900 - 768 elements
 }
 
+TEST_F(Footprint, ThreadsThatHaveReturned_MakeNoAccess) {
+  for (const std::string end : {"@%p1 ret;", "@%p1 exit;", "@!%p2 ret;", "@%p1 trap;"}) {
+    const auto f = of("setp.ge.s32 %p1, %r5, %r1;\nsetp.lt.s32 %p2, %r5, %r1;\n" + end +
+                          "\nmul.wide.s32 %rd3, %r5, 4;\nadd.s64 %rd4, %rd1, %rd3;\nst.global.u32 [%rd4], 1;",
+                      300);
+    ASSERT_EQ(f.accesses.size(), 1u) << end;
+    EXPECT_EQ(bytes(f.accesses[0], 0), "0 1024") << end;
+    EXPECT_EQ(bytes(f.accesses[0], 1), "1024 176") << end;
+    EXPECT_EQ(bytes(f.accesses[0], 2), "none") << end;
+  }
+  const auto wrong_way =
+      of("setp.ge.s32 %p1, %r5, %r1;\n@!%p1 ret;\nmul.wide.s32 %rd3, %r5, 4;\n"
+         "add.s64 %rd4, %rd1, %rd3;\nst.global.u32 [%rd4], 1;",
+         300);
+  EXPECT_EQ(bytes(wrong_way.accesses[0], 0), "none");
+  EXPECT_EQ(bytes(wrong_way.accesses[0], 1), "1200 848");
+}
+
 TEST_F(Footprint, BlocksBehindTheEnd_MakeNoAccess) {
   const auto f =
       of("setp.lt.u32 %p1, %r5, %r1;\nmul.wide.u32 %rd3, %r5, 4;\nadd.s64 %rd4, %rd1, %rd3;\n"

@@ -1,5 +1,6 @@
 #include "src/runtime/block_kernel.h"
 
+#include "src/analysis/idle_blocks.h"
 #include "src/base/check.h"
 #include "src/ptx/parser.h"
 #include "src/ptx/printer.h"
@@ -15,6 +16,14 @@ Result<const BlockKernel::Analysed*> BlockKernel::analysed() {
   if (!analysed_) analysed_ = analyse();
   if (!analysed_->ok()) return analysed_->status();
   return (*analysed_)->get();
+}
+
+Status BlockKernel::may_leave_blocks_out() {
+  PERGOLA_ASSIGN(const Analysed* const known, analysed());
+  const std::lock_guard lock(mutex_);
+  if (!may_leave_out_)
+    may_leave_out_ = analysis::may_leave_blocks_out(known->module, *known->module.find_function(kernel_));
+  return *may_leave_out_;
 }
 
 Status BlockKernel::can_wait_for_blocks() {

@@ -43,6 +43,8 @@ class BlockKernel {
     std::optional<analysis::KernelFootprints> footprints;  // there
   };
   Result<const Analysed*> analysed();
+  // What analysis::may_leave_blocks_out() says, the same every time.
+  Status may_leave_blocks_out();
   // Whether it has forms: kUnsupported, with file and line, where it has none.
   Status can_wait_for_blocks();
   // What can_wait_for_blocks() or the device says, the same every time.
@@ -74,7 +76,7 @@ class BlockKernel {
   const std::string source_name_, kernel_, written_variable_;
   std::mutex mutex_;  // guards what follows
   std::optional<Result<std::unique_ptr<const Analysed>>> analysed_;
-  std::optional<Status> can_wait_;
+  std::optional<Status> can_wait_, may_leave_out_;
   std::map<transform::BlockSignalOptions, Result<Form>> forms_;
   std::map<transform::MergedShape, Result<Form>> merged_;
   std::map<std::pair<transform::MergedShape, transform::BlockSignalOptions>, Result<Form>> merged_early_;

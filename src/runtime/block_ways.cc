@@ -115,11 +115,12 @@ BlockWays::BlockWays(device::DevicePtr device, Blocks policy) : device_(std::mov
     case Blocks::kOff: break;
     case Blocks::kMeasured:
       if (device_->info().kind != device::DeviceKind::kCuda) break;
-      kinds_ = {Kind::kOrdered, Kind::kUploadsInARow, Kind::kMerged,  Kind::kMergedKernels,
+      kinds_ = {Kind::kOrdered, Kind::kUploadsInARow, Kind::kTrimmed, Kind::kMerged,    Kind::kMergedKernels,
                 Kind::kEarly,   Kind::kMergedEarly,   Kind::kColumns, Kind::kFusedBlock};
       if (has_clusters) kinds_.push_back(Kind::kFused);
       kinds_.push_back(Kind::kByBlock);
       break;
+    case Blocks::kTrimmed: kinds_ = {Kind::kTrimmed}; break;
     case Blocks::kEarly: kinds_ = {Kind::kEarly}; break;
     case Blocks::kByBlock: kinds_ = {Kind::kByBlock}; break;
     case Blocks::kFused: kinds_ = {has_clusters ? Kind::kFused : Kind::kFusedBlock}; break;
@@ -133,7 +134,7 @@ BlockWays::BlockWays(device::DevicePtr device, Blocks policy) : device_(std::mov
 std::string BlockWays::why_none() const {
   if (policy_ == Blocks::kOff) return "the policy is blocks=off";
   return "ways are measured on NVIDIA GPUs only; "
-         "blocks=early|by-block|fused|columns|merged|merged-kernels|merged-early takes "
+         "blocks=trimmed|early|by-block|fused|columns|merged|merged-kernels|merged-early takes "
          "one";
 }
 
@@ -141,6 +142,7 @@ const char* BlockWays::name_of(Kind kind) {
   switch (kind) {
     case Kind::kOrdered: return "ordered";
     case Kind::kUploadsInARow: return "uploads-in-a-row";
+    case Kind::kTrimmed: return "trimmed";
     case Kind::kMerged: return "merged";
     case Kind::kMergedKernels: return "merged-kernels";
     case Kind::kEarly: return "early";
@@ -159,13 +161,28 @@ std::optional<GraphWay> BlockWays::way(std::size_t n, const device::GraphSpec& p
     return std::holds_alternative<device::KernelNode>(node.work);
   };
   const bool takes_copies = kind == Kind::kOrdered || kind == Kind::kUploadsInARow || kind == Kind::kMerged ||
-                            kind == Kind::kMergedKernels || kind == Kind::kColumns;
+                            kind == Kind::kMergedKernels || kind == Kind::kColumns || kind == Kind::kTrimmed;
   if (!takes_copies && !std::all_of(plain.nodes.begin(), plain.nodes.end(), is_kernel))
     return refused(name_of(kind), "it has copies between the host and the device, and this way is for launches alone",
                    launches.size());
+  if (kind == Kind::kOrdered || kind == Kind::kUploadsInARow) return way_of(kind, plain, launches);
+  TrimmedGrids trimmed = trim_grids(plain, kernels_of(launches), allocations_of(launches), &cache_);
+  if (trimmed.launches == 0) return way_of(kind, plain, launches);
+  std::optional<GraphWay> way = kind == Kind::kTrimmed ? GraphWay{name_of(kind), "", std::move(trimmed.spec)}
+                                                       : way_of(kind, trimmed.spec, launches);
+  if (way && way->refusal.empty())
+    way->why +=
+        fmt::format("{}{} blocks that write nothing are left out of {} launches, {} stay", way->why.empty() ? "" : "; ",
+                    trimmed.before - trimmed.after, trimmed.launches, trimmed.after);
+  return way;
+}
+
+// `plain` may have smaller grids than the launches, and is the same otherwise.
+std::optional<GraphWay> BlockWays::way_of(Kind kind, const device::GraphSpec& plain, Launches launches) const {
   switch (kind) {
     case Kind::kOrdered: return ordered(plain, launches);
     case Kind::kUploadsInARow: return uploads_in_a_row(plain);
+    case Kind::kTrimmed: return std::nullopt;
     case Kind::kMerged: return merged(false, plain, launches);
     case Kind::kMergedKernels: return merged(true, plain, launches);
     case Kind::kEarly: return early(false, plain, launches);

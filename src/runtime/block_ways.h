@@ -5,6 +5,7 @@
 //   plain         an edge wherever two launches conflict
 //   ordered       the same edges; where launches may run at once the device meets first those that most waits for
 //   uploads-in-a-row  the same, and copies from the host follow each other on the link
+//   trimmed       launches have no blocks that write nothing; all ways below are made of that
 //   merged        launches of one kernel that may run at once are one launch, of the blocks of all
 //   merged-kernels   ... of different kernels
 //   early         each launch is on the device before the one ahead of it has ended, and waits for its end there
@@ -27,6 +28,7 @@
 #include "src/analysis/relation_cache.h"
 #include "src/device/device.h"
 #include "src/runtime/merged_nodes.h"
+#include "src/runtime/trimmed_grids.h"
 #include "src/scheduler/graph_ways.h"
 #include "src/scheduler/policy.h"
 
@@ -47,6 +49,7 @@ class BlockWays final : public scheduler::GraphLowerer {
   enum class Kind : std::uint8_t {
     kOrdered,
     kUploadsInARow,
+    kTrimmed,
     kMerged,
     kMergedKernels,
     kEarly,
@@ -60,6 +63,7 @@ class BlockWays final : public scheduler::GraphLowerer {
   using Launches = std::span<const scheduler::LaunchToLower>;
   static std::optional<scheduler::GraphWay> ordered(const device::GraphSpec& plain, Launches launches);
   static std::optional<scheduler::GraphWay> uploads_in_a_row(const device::GraphSpec& plain);
+  std::optional<scheduler::GraphWay> way_of(Kind kind, const device::GraphSpec& plain, Launches launches) const;
   std::optional<scheduler::GraphWay> merged(bool of_kernels, const device::GraphSpec& plain, Launches launches) const;
   std::optional<scheduler::GraphWay> merged_early(const device::GraphSpec& plain, Launches launches) const;
   std::optional<scheduler::GraphWay> early(bool by_block, const device::GraphSpec& plain, Launches launches) const;

@@ -35,7 +35,8 @@ struct LaunchToLower {
 };
 
 struct GraphWay {
-  // "plain" "ordered" "merged" "merged-kernels" "early" "merged-early" "by-block" "fused" "fused-block"
+  // "plain" "ordered" "uploads-in-a-row" "trimmed" "merged" "merged-kernels" "early" "merged-early" "by-block" "fused"
+  // "fused-block" "columns"
   std::string name;
   std::string why;  // what it does, for people
   device::GraphSpec spec;
@@ -64,9 +65,11 @@ class GraphWays {
   struct Way {
     std::string name, why;
     std::shared_ptr<device::ExecutableGraph> graph;
-    double best_ns = 0;  // the shortest time it has taken; 0: not known
+    double best_ns = 0;  // what it takes, by the times that are known; 0: none is
     double host_ns = 0;  // the shortest time that launching it took the host
     std::uint32_t tries = 0, timed = 0;
+    double shortest_ns[2] = {};  // of the times, the shorter first; 0: there is none
+    void took(double ns);
   };
 
   GraphWays() = default;
@@ -99,6 +102,9 @@ class GraphWays {
   // What takes so much longer than the first way is given up, after kTriesAtLeast.
   static constexpr double kHopeless = 1.25;
   static constexpr std::uint32_t kTriesAtLeast = 2;
+  // Of so many times the shortest may be one by chance, and the one after it counts. Of fewer the others may be those
+  // that pay for an upload.
+  static constexpr std::uint32_t kManyTimes = 6;
   static constexpr std::size_t kUndecided = ~std::size_t{0};
 
   void settle();

@@ -128,6 +128,39 @@ TEST_F(GraphWaysTest, OneThatTakesTheDeviceAsLong_StaysWhereItCostsTheHostLess) 
   EXPECT_EQ(chosen(9e3, microseconds(600)), "other") << "faster by enough, whatever it costs the host";
 }
 
+// One try that finds the device's clock high, or the data where it is not otherwise, is no way that is faster.
+TEST_F(GraphWaysTest, OneShortTry_IsNotBelieved) {
+  // Takes the device so long, but at one launch.
+  class LuckyOnce final : public device::ExecutableGraph {
+   public:
+    LuckyOnce(double ns, double lucky_ns, int at) : ns_(ns), lucky_ns_(lucky_ns), at_(at) {}
+    Status update_parameters(device::NodeId, std::span<const std::byte>) override { return {}; }
+    Status launch(device::Queue& queue) override {
+      static_cast<FakeQueue&>(queue).run(at_-- == 0 ? lucky_ns_ : ns_);
+      return {};
+    }
+
+   private:
+    const double ns_, lucky_ns_;
+    int at_;
+  };
+  auto queue = std::move(device->create_queue()).value();
+  const auto chosen = [&](double plain_ns, double other_ns, int lucky_at) {
+    GraphWays ways({{"plain", "", std::make_shared<LuckyOnce>(plain_ns, plain_ns, -1)}});
+    ways.add({"other", "", std::make_shared<LuckyOnce>(other_ns, 0.7 * other_ns, lucky_at)});
+    for (int i = 0; i < 40 && ways.chosen() == nullptr; ++i) {
+      EXPECT_TRUE(ways.launch(*queue).ok());
+      device->state().host_ns = device->state().end_ns();
+    }
+    return ways.chosen() == nullptr ? "" : ways.chosen()->name;
+  };
+  for (const int at : {0, 1, 5, 11}) {
+    EXPECT_EQ(chosen(100e3, 103e3, at), "plain") << "at try " << at;
+    EXPECT_EQ(chosen(100e3, 90e3, at), "other") << "at try " << at;
+  }
+  EXPECT_EQ(chosen(100e3, 103e3, -1), "plain");
+}
+
 // Many regions, none of which is launched often enough for its other ways to be made.
 TEST_F(GraphWaysTest, ForgottenRegions_LetGoOfTheirGraphs) {
   lowerer = std::make_shared<Scaled>(std::vector<double>{0.5}, true);

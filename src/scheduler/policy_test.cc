@@ -28,7 +28,8 @@ TEST(Policy, EveryWord_IsTakenAndToldBack) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> all = {
       {"retrieve-new-stream", {"reuse", "always-new"}},
       {"graphs", {"recurring", "off", "always"}},
-      {"blocks", {"off", "measured", "early", "by-block", "fused", "merged", "merged-kernels", "merged-early"}},
+      {"blocks",
+       {"off", "measured", "trimmed", "early", "by-block", "fused", "merged", "merged-kernels", "merged-early"}},
       {"max-streams", {"1", "1024"}},
       {"tasks", {"off", "small"}}};
   for (const auto& [name, words] : all)
@@ -38,6 +39,7 @@ TEST(Policy, EveryWord_IsTakenAndToldBack) {
       EXPECT_THAT("," + to_string(*policy) + ",", ::testing::HasSubstr("," + name + "=" + word + ","));
     }
   EXPECT_EQ(parse_policy("blocks=fused")->blocks, Blocks::kFused);
+  EXPECT_EQ(parse_policy("blocks=trimmed")->blocks, Blocks::kTrimmed);
   EXPECT_EQ(parse_policy("blocks=columns")->blocks, Blocks::kColumns);
   EXPECT_EQ(parse_policy("blocks=merged-early")->blocks, Blocks::kMergedEarly);
   EXPECT_THAT(known, ::testing::AllOf(::testing::HasSubstr(", max-streams=N, fork-cost=N, graphs=recurring|off|always"),

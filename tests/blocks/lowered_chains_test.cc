@@ -14,6 +14,7 @@
 #include "src/runtime/block_lowering.h"
 #include "src/runtime/devices.h"
 #include "src/runtime/fused_lowering.h"
+#include "src/runtime/trimmed_grids.h"
 
 namespace pergola::runtime {
 namespace {
@@ -165,7 +166,7 @@ TEST_F(LoweredChains, HaveTheBitsOfTheStream) {
   const unsigned seed = given == nullptr ? std::random_device{}() : static_cast<unsigned>(std::atol(given));
   std::printf("seed %u\n", seed);
   random_.seed(seed);
-  std::size_t by_block = 0, in_fused = 0, barriers = 0, in_columns = 0;
+  std::size_t by_block = 0, in_fused = 0, barriers = 0, in_columns = 0, left_out = 0;
   for (int chain = 0; chain < chains; ++chain) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ", chain " + std::to_string(chain));
     device::GraphSpec plain;
@@ -177,6 +178,13 @@ TEST_F(LoweredChains, HaveTheBitsOfTheStream) {
     for (const device::GraphNode& node : plain.nodes) start(node, *queues_[0]);
     wait();
     const std::vector<std::uint32_t> right = contents();
+
+    // And what follows, of the smaller grids by turns.
+    const TrimmedGrids trimmed = trim_grids(plain, kernels, allocations_);
+    left_out += trimmed.before - trimmed.after;
+    if (trimmed.launches != 0) expect_as_graph(trimmed.spec, right, "trimmed");
+    if (HasFatalFailure()) return;
+    if (chain % 2 == 0) plain = trimmed.spec;
 
     BlockLoweringOptions options;
     options.chain.most_running = 1u << 20;  // nothing has ended by itself
@@ -227,6 +235,7 @@ TEST_F(LoweredChains, HaveTheBitsOfTheStream) {
     if (HasFatalFailure()) return;
   }
   EXPECT_GT(in_fused, static_cast<std::size_t>(chains)) << "or nothing was fused";
+  EXPECT_GT(left_out, static_cast<std::size_t>(chains)) << "or no blocks were left out";
   EXPECT_GT(in_columns, static_cast<std::size_t>(chains) / 4) << "or there were no columns";
   EXPECT_GT(in_fused, barriers + static_cast<std::size_t>(chains)) << "or no launch was found to need no barrier";
   EXPECT_GT(by_block, static_cast<std::size_t>(chains)) << "or nothing was tested";

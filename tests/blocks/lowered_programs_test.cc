@@ -105,6 +105,25 @@ TEST_P(EachProgram, IsRightInColumns_AgainAndAgain) {
   expect_right(**device, columns->spec, *loaded, 2);
 }
 
+// Without blocks that write nothing, as they are and as launches that start early.
+TEST_P(EachProgram, IsRightTrimmed_AgainAndAgain) {
+  const Program program = all()[GetParam()].make(Size::small());
+  const auto device = runtime::open_device("cpu");
+  auto loaded = ProgramOnDevice::make(*device, program, ptx_of(program));
+  ASSERT_TRUE(loaded.ok()) << loaded.message();
+  const runtime::TrimmedGrids trimmed = loaded->trimmed();
+  for (const std::string& reason : trimmed.reasons) EXPECT_EQ(reason, "");
+  if (program.name == "GAUSSIAN") {  // grids are those of the whole matrix
+    EXPECT_GT(trimmed.launches, program.launches.size() / 4);
+    EXPECT_LT(trimmed.after, trimmed.before / 2);
+  }
+  expect_right(**device, trimmed.spec, *loaded, 2);
+  if (HasFatalFailure()) return;
+  const auto early = loaded->lowered({}, loaded->trimmed_chain());
+  ASSERT_TRUE(early.ok()) << early.message();
+  expect_right(**device, early->spec, *loaded, 2);
+}
+
 // Launches side by side as one: of one kernel, of different ones, and of one kernel in launches that start early.
 TEST_P(EachProgram, IsRightMerged_AgainAndAgain) {
   const Program program = all()[GetParam()].make(Size::small());

@@ -114,6 +114,19 @@ Result<runtime::LoweredBlocks> ProgramOnDevice::lowered(const runtime::BlockLowe
   return runtime::lower_blocks(*device_, chain(), kernels(), allocations(), options);
 }
 
+runtime::TrimmedGrids ProgramOnDevice::trimmed() const {
+  return runtime::trim_grids(graph(), kernels(), allocations());
+}
+
+runtime::TrimmedGrids ProgramOnDevice::trimmed_chain() const {
+  return runtime::trim_grids(chain(), kernels(), allocations());
+}
+
+Result<runtime::LoweredBlocks> ProgramOnDevice::lowered(const runtime::BlockLoweringOptions& options,
+                                                        const runtime::TrimmedGrids& trimmed) const {
+  return runtime::lower_blocks(*device_, trimmed.spec, kernels(), allocations(), options);
+}
+
 Result<runtime::LoweredFused> ProgramOnDevice::fused(const runtime::FusedOptions& options) const {
   return runtime::lower_fused(*device_, options.columns ? graph() : chain(), kernels(), allocations(), options);
 }

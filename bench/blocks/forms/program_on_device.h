@@ -12,6 +12,7 @@
 #include "src/runtime/fused_lowering.h"
 #include "src/runtime/merged_early.h"
 #include "src/runtime/merged_lowering.h"
+#include "src/runtime/trimmed_grids.h"
 
 namespace pergola::bench::blocks {
 
@@ -30,8 +31,13 @@ class ProgramOnDevice {
   device::GraphSpec chain() const;
   // The launches, each after those that it must come after.
   device::GraphSpec graph() const;
-  // The chain, as blocks that wait for blocks.
+  // The graph without blocks that write nothing, and the chain.
+  runtime::TrimmedGrids trimmed() const;
+  runtime::TrimmedGrids trimmed_chain() const;
+  // The chain, as blocks that wait for blocks; the same of that with smaller grids.
   Result<runtime::LoweredBlocks> lowered(const runtime::BlockLoweringOptions& options) const;
+  Result<runtime::LoweredBlocks> lowered(const runtime::BlockLoweringOptions& options,
+                                         const runtime::TrimmedGrids& trimmed) const;
 
   // The chain, with runs of tiny launches as one.
   Result<runtime::LoweredFused> fused(const runtime::FusedOptions& options) const;
