@@ -476,7 +476,7 @@ void GraphLowering::make_graphs() {
     if (chunk->report != nullptr) chunk->report->state = GraphReport::State::kMaking;
     jobs_.push_back({region_, chunk});
   }
-  if (!thread_.joinable()) thread_ = std::thread([this] { run_thread(); });
+  start_thread();
   wake_.notify_all();
 }
 

@@ -95,6 +95,11 @@ class GraphLowering {
   // known of that until chunks have ended.
   void set_expected_queue(std::function<std::chrono::nanoseconds()> expected) { expected_queue_ = std::move(expected); }
 
+  // Else it is at the first graph, whose program waits for that.
+  void start_thread() {
+    if (!thread_.joinable()) thread_ = std::thread([this] { run_thread(); });
+  }
+
   // Before the first offer(): of turns whose first uploads may go when they come, which form is taken, or tried.
   void set_turns(Turns turns) { turn_policy_ = turns; }
   // By which turns are timed; empty: the steady clock. Tests have another.
@@ -302,7 +307,7 @@ class GraphLowering {
   std::vector<std::shared_ptr<Chunk>> made_;
   bool building_ = false, watching_ = false, stopping_ = false;
   AnyForkedCondition wake_, settled_;
-  std::thread thread_;  // from the first job on
+  std::thread thread_;  // from start_thread() on, at the first job at the latest
   // Takes milliseconds and more a graph, and so has a thread of its own, from the first on: launches may be held
   // meanwhile.
   std::deque<Improvement> improvements_;

@@ -63,7 +63,15 @@ Result<std::unique_ptr<Scheduler>> Scheduler::create(device::DevicePtr device, c
                                                      std::shared_ptr<GraphLowerer> lowerer) {
   std::unique_ptr<Scheduler> scheduler(new Scheduler(std::move(device), policy, std::move(lowerer)));
   PERGOLA_TRY(scheduler->create_stream().status());
+  scheduler->prepare();
   return scheduler;
+}
+
+// What a program's first launches would wait for: on a GPU a stream takes 0.14 ms to make, a thread 0.08.
+void Scheduler::prepare() {
+  if (device_->info().kind != device::DeviceKind::kCuda || policy_.execution == Execution::kSync) return;
+  if (Result<std::unique_ptr<device::Queue>> spare = device_->create_queue(); spare.ok()) spare_ = std::move(*spare);
+  if (lowering_ != nullptr) lowering_->start_thread();
 }
 
 Scheduler::~Scheduler() {
@@ -386,7 +394,10 @@ Result<Scheduler::StreamChoice> Scheduler::free_stream(const Dependencies& paren
 Result<Stream*> Scheduler::create_stream() {
   if (streams_.size() >> kTicketStreamBits != 0)
     return PERGOLA_ERROR(kResourceExhausted, "There are {} streams, and no more are possible.", streams_.size());
-  PERGOLA_ASSIGN(auto queue, device_->create_queue());
+  std::unique_ptr<device::Queue> queue = std::move(spare_);
+  if (queue == nullptr) {
+    PERGOLA_ASSIGN(queue, device_->create_queue());
+  }
   auto stream = std::make_unique<Stream>();
   stream->queue = std::move(queue);
   stream->index = static_cast<std::uint32_t>(streams_.size());

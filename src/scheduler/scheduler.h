@@ -240,6 +240,7 @@ class Scheduler {
   Result<Stream*> stream_free_by_then(const Dependencies& parents);
   Stream* parent_stream(const Dependencies& parents) const;
   Result<StreamChoice> free_stream(const Dependencies& parents);
+  void prepare();
   Result<Stream*> create_stream();
   bool ask_idle(Stream& stream);
   Status keep_parent_reachable(Stream& stream);
@@ -318,6 +319,7 @@ class Scheduler {
   const nvtx::Functions* const nvtx_ = nvtx::functions();  // null: no ranges
   AdaptiveMutex mutex_;
   ComputationPool pool_;
+  std::unique_ptr<device::Queue> spare_;  // of the second stream, on a GPU, until there is one
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<Stream*> by_use_;   // least recently used first; without those that are reserved
   std::unique_ptr<Stream> join_;  // where record() brings streams together; made when first needed
