@@ -51,16 +51,23 @@ Affine FootprintSymbols::special(const Operand& operand) {
 }
 
 Affine FootprintSymbols::symbol(const Operand& operand) {
+  // Scopes are not followed: a name that several variables have, or a parameter too, may be any of them.
   const ptx::Variable* variable = kernel_.module->find_variable(operand.name);
+  std::size_t found = variable != nullptr;
   for (const ptx::Statement& statement : kernel_.function->body) {
     const auto* local = std::get_if<ptx::Variable>(&statement.node);
-    if (local != nullptr && local->name == operand.name) variable = local;
+    if (local != nullptr && local->name == operand.name) variable = local, ++found;
   }
   bool is_elsewhere = variable != nullptr && variable->space != ptx::Space::kGlobal;
-  for (const ptx::Variable& parameter : kernel_.function->parameters) is_elsewhere |= parameter.name == operand.name;
+  for (const ptx::Variable& parameter : kernel_.function->parameters)
+    if (parameter.name == operand.name) is_elsewhere = true, ++found;
   std::optional<Affine> base;
-  if (is_elsewhere) {
-    base = Affine::term(elsewhere_);
+  if (found > 1) {
+    return terms_.unknown({}, fmt::format("the address of one of several {}", operand.name));
+  } else if (is_elsewhere) {
+    const auto [known, is_new] = elsewhere_of_.emplace(operand.name, TermId{});
+    if (is_new) known->second = terms_.add({.kind = Term::Kind::kElsewhere});
+    base = Affine::term(known->second);
   } else {
     for (const LaunchValues::ModuleVariable& known : values_.variables) {
       if (known.name == operand.name) base = Affine::term(base_of(known.allocation, known.allocation_bytes));
@@ -68,6 +75,26 @@ Affine FootprintSymbols::symbol(const Operand& operand) {
   }
   const auto moved = base ? sum(*base, Affine::number(1), operand.offset) : std::nullopt;
   return moved ? *moved : terms_.unknown({}, fmt::format("the address of {}", operand.name));
+}
+
+// An address of shared, local or parameter memory as one of all memory, or the other way round: elsewhere again, as far
+// from another such address as before.
+Affine FootprintSymbols::converted_address(const Affine& address, bool is_to) {
+  std::optional<TermId> from;
+  std::size_t others = 0;
+  for (const Affine::Part& part : address.parts) {
+    const Term::Kind kind = terms_[part.term].kind;
+    if (kind == Term::Kind::kElsewhere && part.coefficient == 1 && !from)
+      from = part.term;
+    else
+      others += kind == Term::Kind::kElsewhere || kind == Term::Kind::kBase;
+  }
+  if (!from || others != 0) return Affine::term(terms_.add({.kind = Term::Kind::kElsewhere}));
+  const auto [known, is_new] = converted_.emplace(std::pair(*from, is_to), TermId{});
+  if (is_new) known->second = terms_.add({.kind = Term::Kind::kElsewhere});
+  const auto rest = sum(address, Affine::term(*from), -1);
+  const auto moved = rest ? sum(*rest, Affine::term(known->second)) : std::nullopt;
+  return moved ? *moved : Affine::term(terms_.add({.kind = Term::Kind::kElsewhere}));
 }
 
 Affine FootprintSymbols::instruction_value(std::uint32_t statement, ptx::RegisterId reg) {
@@ -86,6 +113,7 @@ std::optional<Affine> FootprintSymbols::arithmetic(std::uint32_t statement, cons
   const auto read = [&](std::size_t i) { return operand(statement, operands[i]); };
   const Type type = instruction.type();
   if (instruction.has(Mod::kSat) || ptx::is_float(type)) return std::nullopt;
+  if (type == Type::kU16x2 || type == Type::kS16x2) return std::nullopt;  // two numbers
   switch (instruction.op) {
     case Op::kMov:
       if (operands[1].kind == Operand::Kind::kVector) return std::nullopt;
@@ -94,7 +122,7 @@ std::optional<Affine> FootprintSymbols::arithmetic(std::uint32_t statement, cons
       Affine value = read(1);
       const ptx::Space space = instruction.space();
       if (space == ptx::Space::kGlobal) return value;
-      return Affine::term(elsewhere_);
+      return converted_address(value, instruction.has(Mod::kTo));
     }
     case Op::kAdd: return sum(read(1), read(2));
     case Op::kSub: return instruction.has(Mod::kCc) ? std::nullopt : sum(read(1), read(2), -1);
@@ -106,7 +134,7 @@ std::optional<Affine> FootprintSymbols::arithmetic(std::uint32_t statement, cons
     case Op::kMul:
     case Op::kMad: return multiply(statement, instruction);
     case Op::kShl: {
-      const auto by = number_of(read(2));
+      const auto by = number_of(as_number(read(2), Type::kU32, statement));
       if (!by || *by < 0) return std::nullopt;
       return *by >= bits_of(type) ? Affine::number(0)
              : *by >= 62          ? std::nullopt
@@ -251,16 +279,15 @@ std::optional<Affine> FootprintSymbols::convert(std::uint32_t statement, const I
     return ptx::is_float(to) ? std::nullopt : std::optional(unknown_of(to, statement, "a number made of a float"));
   }
   const Affine value = operand(statement, instruction.operands[1]);
-  if (bits_of(to) < bits_of(from) && bits_of(to) < 32) {
-    // Narrower than the register that holds it: extended again.
-    return as_number(value, to, statement);
-  }
-  return bits_of(to) <= bits_of(from) ? value : as_number(value, as_integer(from), statement);
+  const Affine made = bits_of(to) <= bits_of(from) ? value : as_number(value, as_integer(from), statement);
+  // Narrower than the register that holds it: extended again (ISA 9.4.1).
+  const Type in = kernel_.function->registers[instruction.operands[0].reg].type;
+  return bits_of(to) < bits_of(in) ? as_number(made, as_integer(to), statement) : made;
 }
 
 std::optional<Affine> FootprintSymbols::extreme(std::uint32_t statement, const Instruction& instruction) {
   const Type type = instruction.type();
-  if (bits_of(type) < 16 || type == Type::kU16x2 || type == Type::kS16x2) return std::nullopt;
+  if (bits_of(type) < 16 || instruction.has(Mod::kRelu)) return std::nullopt;
   const Affine a = as_number(operand(statement, instruction.operands[1]), type, statement);
   if (instruction.op == Op::kAbs) {
     const auto negative = scaled(a, -1);
@@ -315,7 +342,10 @@ Affine FootprintSymbols::loaded(std::uint32_t statement, const Instruction& inst
       const std::int64_t offset = parameter.offset_bytes + address.elements[0].offset + address.offset +
                                   static_cast<std::int64_t>(index * ptx::size_bytes(type));
       const auto value = offset < 0 ? std::nullopt : parameter_at(static_cast<std::uint64_t>(offset), type);
-      if (value) return *value;
+      if (!value) continue;
+      // As with cvt.
+      const bool is_wider = bits_of(kernel_.function->registers[reg].type) > bits_of(type);
+      return is_wider ? as_number(*value, as_integer(type), statement) : *value;
     }
   }
   return unknown_of(type, statement, "loaded");

@@ -27,7 +27,6 @@ FootprintSymbols::FootprintSymbols(const KernelFootprints::Kernel& kernel, const
                                .range = {0, values.grid[axis] - 1},
                                .is_by_block = values.grid[axis] > 1});
   }
-  elsewhere_ = terms_.add({.kind = Term::Kind::kElsewhere});
   memo_.resize(kernel.ssa->size());
   conditions_.resize(kernel.cfg.blocks.size());
   loop_state_.resize(kernel.loops.loops.size());
@@ -122,6 +121,12 @@ Affine FootprintSymbols::either(const Affine& a, const Affine& b, const std::str
         (side == &a ? bases : of_b).parts.push_back(part);
     }
   }
+  const auto is_elsewhere = [&](const Affine& of) {
+    return of.parts.size() == 1 && of.parts[0].coefficient == 1 &&
+           terms_[of.parts[0].term].kind == Term::Kind::kElsewhere;
+  };
+  if (!(bases == of_b) && is_elsewhere(bases) && is_elsewhere(of_b))
+    return Affine::term(terms_.add({.kind = Term::Kind::kElsewhere}));
   if (!(bases == of_b)) return terms_.unknown({}, reason);
   const auto rest_a = sum(a, bases, -1), rest_b = sum(b, bases, -1);
   const auto chosen =

@@ -9,6 +9,7 @@
 // not, the phi is unknown or the loop without bound.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -98,6 +99,7 @@ class FootprintSymbols {
   std::optional<Affine> parameter_at(std::uint64_t offset, ptx::Type type);
   Affine special(const ptx::Operand& operand);
   Affine symbol(const ptx::Operand& operand);
+  Affine converted_address(const Affine& address, bool is_to);
 
   // footprint_conditions.cc
   const Constraints& conditions(std::uint32_t block);
@@ -121,7 +123,9 @@ class FootprintSymbols {
   const KernelFootprints::Kernel& kernel_;
   const LaunchValues& values_;
   FootprintTerms terms_;
-  TermId thread_[3] = {}, block_[3] = {}, elsewhere_ = 0;
+  TermId thread_[3] = {}, block_[3] = {};
+  std::map<std::string, TermId, std::less<>> elsewhere_of_;  // by variable
+  std::map<std::pair<TermId, bool>, TermId> converted_;      // by term, and whether it was converted to the space
   std::vector<Base> bases_;
   std::unordered_map<AllocationId, TermId> base_terms_;
   std::vector<std::optional<Affine>> memo_;             // by value

@@ -88,6 +88,13 @@ TEST_F(Footprint, ThreadsThatHaveReturned_MakeNoAccess) {
   EXPECT_EQ(bytes(wrong_way.accesses[0], 1), "1200 848");
 }
 
+// Which of them the name is is not looked for.
+TEST_F(Footprint, ANameOfSeveralVariables_IsNone) {
+  const auto f = of("mov.u64 %rd9, g;\nst.u32 [%rd9], 1;\n{ .shared .b8 g[16]; }", 1000, {4, 1, 1}, {256, 1, 1},
+                    ".global .align 4 .b8 g[16];");
+  EXPECT_TRUE(f.writes_anything);
+}
+
 TEST_F(Footprint, BlocksBehindTheEnd_MakeNoAccess) {
   const auto f =
       of("setp.lt.u32 %p1, %r5, %r1;\nmul.wide.u32 %rd3, %r5, 4;\nadd.s64 %rd4, %rd1, %rd3;\n"

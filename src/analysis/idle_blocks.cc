@@ -41,13 +41,17 @@ bool is_of_block(Special special) {
   }
 }
 
+bool tells_of_grid(const ptx::Operand& operand) {
+  return (operand.kind == ptx::Operand::Kind::kSpecial && !is_of_block(operand.special)) ||
+         std::ranges::any_of(operand.elements, tells_of_grid);
+}
+
 // What stands in the way; "" where nothing does.
 std::string_view obstacle(const Instruction& instruction) {
   if (instruction.op == Op::kTrap || instruction.op == Op::kBrkpt) return "it may end the launch with an error";
   if (instruction.op == Op::kGriddepcontrol) return "it says itself when the next launch may start";
-  for (const ptx::Operand& operand : instruction.operands)
-    if (operand.kind == ptx::Operand::Kind::kSpecial && !is_of_block(operand.special))
-      return "it can tell how many blocks there are";
+  if (instruction.op == Op::kClusterlaunchcontrol || std::ranges::any_of(instruction.operands, tells_of_grid))
+    return "it can tell how many blocks there are";
   return {};
 }
 
@@ -70,6 +74,9 @@ Status may_leave_blocks_out(const ptx::Module& module, const ptx::Function& entr
     return PERGOLA_ERROR(kUnsupported, "Blocks of kernel '{}' that write nothing are not left out: {}.", entry.name,
                          why);
   };
+  const bool names_clusters = std::ranges::any_of(
+      entry.directives, [](const std::string& text) { return text.find("cluster") != std::string::npos; });
+  if (entry.required_cluster || entry.max_cluster_rank || names_clusters) return no("it is launched in clusters");
   PERGOLA_ASSIGN(const Resources uses, resources(module, entry));
   if (!uses.opaque.empty()) return no(fmt::format("{} is not understood", uses.opaque.front()));
   if (!uses.externals.empty()) return no(fmt::format("it calls '{}'", uses.externals.front()));

@@ -87,6 +87,34 @@ TEST(IdleBlocks, OfAtomics_AndOfWhatIsNotKnown_AllStay) {
   EXPECT_THAT(grid_of("ld.global.u64 %rd3, [%rd1]; st.global.u32 [%rd3], %r5;", 16, {8, 8, 1}), ElementsAre(8, 8, 1));
 }
 
+// Numbers that are not what they look like: each of these writes in every block.
+TEST(IdleBlocks, WhatIsTakenForAnotherNumber_LeavesNoneOut) {
+  const std::string store = "mul.wide.u32 %rd2, %r5, 4; add.s64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], 1;\n";
+  const std::string all_ones = std::to_string(~0u);
+  const std::pair<const char*, std::string> cases[] = {
+      {"a count of shifts beyond its register",  // n is 2^32 - 1, so that n + 1 is 0
+       "add.u32 %r7, %r1, 1; add.u32 %r8, %r5, 1; shl.b32 %r8, %r8, %r7; setp.eq.u32 %p1, %r8, 0; @%p1 ret;\n"},
+      {"a maximum that is not negative", "max.s32.relu %r7, -5, -7; setp.lt.s32 %p1, %r7, 0; @%p1 ret;\n"},
+      {"two addresses of shared memory",
+       ".shared .b8 sa[16]; .shared .b8 sb[16]; mov.u64 %rd10, sa; mov.u64 %rd11, sb; setp.eq.u64 %p1, %rd10, %rd11; "
+       "@%p1 ret;\n"},
+      {"the distance of two of them",
+       ".shared .b8 sa[4096]; mov.u64 %rd10, sa; cvta.shared.u64 %rd11, %rd10; mul.wide.u32 %rd12, %r5, 4; "
+       "add.s64 %rd13, %rd10, %rd12; cvta.shared.u64 %rd14, %rd13; sub.s64 %rd15, %rd14, %rd11; setp.eq.s64 %p1, "
+       "%rd15, 0; "
+       "@%p1 ret;\n"},
+      {"two halves that are added",
+       "mov.u32 %r7, 65528; add.u16x2 %r8, %r7, 8; setp.ge.u32 %p1, %r8, 65536; @%p1 ret;\n"},
+      {"a conversion into a wider register",
+       "mov.u64 %rd9, 4294967297; cvt.u32.u64 %rd10, %rd9; setp.gt.u64 %p1, %rd10, 5; @%p1 ret;\n"},
+      {"one that extends first",
+       ".reg .b16 %h1; mov.b16 %h1, 255; cvt.u32.s8 %rd10, %h1; setp.lt.s64 %p1, %rd10, 0; @%p1 ret;\n"},
+      {"a parameter in a wider register", "ld.param.b32 %rd9, [n]; setp.lt.s64 %p1, %rd9, 0; @%p1 ret;\n"},
+  };
+  for (const auto& [what, before] : cases)
+    EXPECT_THAT(grid_of(before + store, ~0u, {8, 8, 1}), ElementsAre(8, 8, 1)) << what;
+}
+
 std::string why_not(const std::string& body, const std::string& before = "") {
   const ptx::Module module = kernel_of(body, before);
   return may_leave_blocks_out(module, *module.find_function("k")).message();
@@ -97,6 +125,7 @@ TEST(IdleBlocks, OfKernelsThatDoMore_OrCountThem_AllStay) {
   EXPECT_EQ(why_not("mov.u32 %r9, %laneid; mov.u64 %rd5, %clock64;"), "");
   EXPECT_THAT(why_not("mov.u32 %r9, %nctaid.x;"), HasSubstr("k.ptx:11: it can tell how many blocks there are"));
   EXPECT_THAT(why_not("mov.u64 %rd5, %gridid;"), HasSubstr("how many blocks"));
+  EXPECT_THAT(why_not("mov.b64 %rd9, {%nctaid.x, %nctaid.y};"), HasSubstr("how many blocks"));
   EXPECT_THAT(why_not("call f;", ".func f() { .reg .b32 %r<2>; mov.u32 %r1, %nctaid.y; ret; }"),
               HasSubstr("k.ptx:4: it can tell how many blocks there are"));
   EXPECT_THAT(why_not("trap;"), HasSubstr("it may end the launch with an error"));

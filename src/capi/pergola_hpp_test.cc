@@ -154,6 +154,39 @@ TEST_F(Hpp, WhatWouldBeLost_IsRefused) {
   EXPECT_THAT(y.read(), Each(3.f)) << "only the last one ran";
 }
 
+// Where one array ends another may begin: an address does not tell of which it is.
+TEST(HppGraphs, PointersToAnArraysEnd_ArePartOfNoGraph) {
+  const pergola::Session session("cpu", "graphs=always,blocks=trimmed");
+  const auto module = session.load_text(R"(.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry before(.param .u64 pend, .param .u32 pn) {
+  .reg .pred %p<2>; .reg .b32 %r<8>; .reg .b64 %rd<4>;
+  ld.param.u64 %rd1, [pend]; ld.param.u32 %r1, [pn];
+  mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mov.u32 %r4, %tid.x; mad.lo.s32 %r5, %r2, %r3, %r4;
+  setp.ge.s32 %p1, %r5, %r1; @%p1 ret;
+  not.b32 %r6, %r5; mul.wide.s32 %rd2, %r6, 4; add.s64 %rd3, %rd1, %rd2;
+  ld.global.u32 %r7, [%rd3]; add.u32 %r7, %r7, 1; st.global.u32 [%rd3], %r7;
+  ret;
+}
+)");
+  const auto before = module.kernel("before");
+  auto x = session.array<unsigned>(64, 0u), y = session.array<unsigned>(64, 0u);
+  for (int turn = 0; turn < 60; ++turn) {
+    for (int i = 0; i < 8; ++i) {
+      before(pergola::grid(8, 8), x.from(64), 64);
+      before(pergola::grid(8, 8), y.from(32), 32);
+    }
+    session.synchronize();
+  }
+  EXPECT_THAT(x.read(), Each(480u));
+  EXPECT_EQ(y.read()[31], 480u);
+  EXPECT_EQ(y.read()[32], 0u);
+  const char* text = nullptr;
+  ASSERT_EQ(pergola_session_graphs(session.handle(), "text", &text), PERGOLA_OK);
+  EXPECT_THAT(text, Not(HasSubstr("a graph since"))) << "each second launch is none of a graph";
+}
+
 // The CPU device's memory, as a library that is called there would use it.
 float* memory_of(const pergola::Array<float>& array) {
   pergola_array_info info{};

@@ -112,6 +112,7 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
   scheduler::Mode universal = state_.universal;
   const bool plain = !shape.cooperative && !shape.programmatic && shape.cluster == device::Dim3{0, 0, 0};
   TaskTurn turn(session, plain && !session.managed().any());
+  bool points_behind = false;  // an array, where another one may begin: graphs know arrays by what lies where
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (const auto* given = std::get_if<session::TextureArgument>(&arguments[i])) {  // of this session too
       accesses.push_back(
@@ -125,6 +126,7 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
       // array may be followed in both directions, so it stands for all of it.
       const auto& array = static_cast<const LocalArray&>(*given->array);
       PERGOLA_TRY(array.settle_behind(turn));
+      points_behind = points_behind || given->offset_bytes >= array.size_bytes();
       accesses.push_back(array.access(0, array.size_bytes(), mode));
     } else if (may_be_address(arguments[i], info().parameters[i])) {
       universal = universal | mode;
@@ -156,7 +158,7 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
   scheduler::Work work{scheduler::WorkKind::kKernel, state_.site, accesses, universal};
   work.detail = &describe;
   if (session.managed().any()) work.prepare = &prepare;
-  if (plain && !session.managed().any_restricted()) work.call = &call;
+  if (plain && !points_behind && !session.managed().any_restricted()) work.call = &call;
   device::EventPtr ended;
   bool is_task = false;
   Status left;  // told last: the launch has been queued by then

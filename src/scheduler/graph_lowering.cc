@@ -83,7 +83,7 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
   }
   if (as_expected == Match::kShape && !expected.varies()) {
     decision.flush = take_held();
-    const bool is_first = !region_->varies();
+    const bool is_first = !region_->varies() && region_->cuts < kMostCuts;
     region_->vary(phase_);
     if (is_first)
       recut();
