@@ -142,6 +142,7 @@ class Suite {
       measure(program, size_name, form, params);
     }
     run_trimmed(program, size_name, loaded);
+    run_packed(program, size_name, loaded);
     using pergola::runtime::FusedOptions;
     for (const auto& [form_name, options] :
          {std::pair("pergola-fused", FusedOptions{}),
@@ -193,6 +194,26 @@ class Suite {
     if (!wanted("pergola-trimmed-early")) return;
     auto early = value_of(loaded.lowered(lowerings().front().second, loaded.trimmed_chain()));
     GraphForm form("pergola-trimmed-early", *device_, loaded, std::move(early.spec));
+    measure(program, size_name, form, params);
+  }
+
+  // Of the smaller grids. Nothing where no blocks are small and many.
+  void run_packed(const Program& program, const std::string& size_name, ProgramOnDevice& loaded) {
+    if (!wanted("pergola-packed") && !wanted("pergola-packed-early")) return;
+    const auto start = std::chrono::steady_clock::now();
+    auto packed = loaded.packed(loaded.trimmed());
+    if (packed.launches == 0) return;
+    const nlohmann::json params = {{"packed_launches", packed.launches}, {"lower_ms", bench::ms_since(start)}};
+    if (wanted("pergola-packed")) {
+      GraphForm form("pergola-packed", *device_, loaded, std::move(packed.spec));
+      measure(program, size_name, form, params);
+    }
+    if (!wanted("pergola-packed-early")) return;
+    const pergola::runtime::PackingOptions packing;
+    pergola::runtime::BlockLoweringOptions options = lowerings().front().second;
+    options.packing = &packing;
+    auto early = value_of(loaded.lowered(options, loaded.trimmed_chain()));
+    GraphForm form("pergola-packed-early", *device_, loaded, std::move(early.spec));
     measure(program, size_name, form, params);
   }
 

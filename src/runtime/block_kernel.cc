@@ -65,6 +65,29 @@ Result<BlockKernel::Form> BlockKernel::merged(const transform::MergedShape& shap
   return merged_early_.emplace(std::pair(shape, signals), make()).first->second;
 }
 
+Result<BlockKernel::Form> BlockKernel::packed(const transform::PackedShape& shape,
+                                              const std::optional<transform::BlockSignalOptions>& signals) {
+  PERGOLA_CHECK(!signals || !signals->has_links());
+  const std::lock_guard lock(mutex_);
+  const auto known = packed_.find({shape, signals});
+  if (known != packed_.end()) return known->second;
+  return packed_.emplace(std::pair(shape, signals), make_packed(shape, signals)).first->second;
+}
+
+Result<BlockKernel::Form> BlockKernel::make_packed(const transform::PackedShape& shape,
+                                                   const std::optional<transform::BlockSignalOptions>& signals) const {
+  PERGOLA_TRY(check_variables());
+  PERGOLA_ASSIGN(ptx::Module module, ptx::parse(*ptx_, source_name_));
+  PERGOLA_TRY(transform::pack_blocks(module, kernel_, shape));
+  const std::string name = transform::packed_kernel(kernel_);
+  if (signals)
+    PERGOLA_TRY(transform::add_block_signals(module, name, *signals));  // lines are those of the kernel's text
+  PERGOLA_TRY(ptx::verify(module));
+  PERGOLA_ASSIGN(Form form, load(module, name));
+  form.grid_offset_bytes = form.kernel->signature().parameters.back().offset_bytes;
+  return form;
+}
+
 Result<BlockKernel::ModulePart> BlockKernel::merged_module(const transform::MergedShape& shape) {
   const std::lock_guard lock(mutex_);
   const auto known = merged_modules_.find(shape);
@@ -120,7 +143,7 @@ Result<BlockKernel::Form> BlockKernel::load(const ptx::Module& module, const std
   const std::string text = ptx::print(module);
   PERGOLA_ASSIGN(device::ModulePtr loaded, device_->load({&module, text, source_name_}));
   PERGOLA_ASSIGN(const device::Kernel* kernel, loaded->kernel(name));
-  return Form{std::move(loaded), kernel, std::nullopt};
+  return Form{std::move(loaded), kernel, std::nullopt, std::nullopt};
 }
 
 Result<BlockKernel::Form> BlockKernel::compile(const transform::BlockSignalOptions& options) const {

@@ -14,6 +14,7 @@
 #include "src/transform/block_signals.h"
 #include "src/transform/entry_to_task.h"
 #include "src/transform/merged_launches.h"
+#include "src/transform/packed_blocks.h"
 
 namespace pergola::runtime {
 
@@ -25,6 +26,8 @@ class BlockKernel {
     const device::Kernel* kernel = nullptr;
     // Of abi::BlockLinks in its parameters, where it has them; those of the kernel lie before it.
     std::optional<std::uint32_t> links_offset_bytes;
+    // Of its grid, three words, in its parameters, where several of its blocks are one.
+    std::optional<std::uint32_t> grid_offset_bytes;
   };
 
   // `ptx` has been loaded on the device as `source_name`; `written_variable` is one that the kernel uses and some
@@ -57,7 +60,11 @@ class BlockKernel {
   Result<Form> merged(const transform::MergedShape& shape);
   // That, started early as well: `signals` without links. can_wait_for_blocks() says whether there is one.
   Result<Form> merged(const transform::MergedShape& shape, const transform::BlockSignalOptions& signals);
-  // The module of that, to be joined with others (transform/joined_kernels.h). Shared, never null.
+  // Several of its blocks as one: what transform::pack_blocks() or the device says, the same every time; started early
+  // as well where there are `signals`, without links.
+  Result<Form> packed(const transform::PackedShape& shape,
+                      const std::optional<transform::BlockSignalOptions>& signals = std::nullopt);
+  // The module of merged(), to be joined with others (transform/joined_kernels.h). Shared, never null.
   using ModulePart = std::shared_ptr<const ptx::Module>;
   Result<ModulePart> merged_module(const transform::MergedShape& shape);
   const std::string& name() const { return kernel_; }
@@ -67,6 +74,8 @@ class BlockKernel {
   Result<ptx::Module> transformed(const transform::BlockSignalOptions& options) const;
   Result<Form> compile(const transform::BlockSignalOptions& options) const;
   Result<ModulePart> make_merged(const transform::MergedShape& shape) const;
+  Result<Form> make_packed(const transform::PackedShape& shape,
+                           const std::optional<transform::BlockSignalOptions>& signals) const;
   Result<Form> load(const ptx::Module& module, const std::string& kernel) const;
   Result<Body> make_body(bool is_one_warp, const std::vector<std::uint32_t>& constant_lines) const;
   Status check_variables() const;
@@ -81,6 +90,7 @@ class BlockKernel {
   std::map<transform::MergedShape, Result<Form>> merged_;
   std::map<std::pair<transform::MergedShape, transform::BlockSignalOptions>, Result<Form>> merged_early_;
   std::map<transform::MergedShape, Result<ModulePart>> merged_modules_;
+  std::map<std::pair<transform::PackedShape, std::optional<transform::BlockSignalOptions>>, Result<Form>> packed_;
   std::map<std::pair<bool, std::vector<std::uint32_t>>, Result<Body>> bodies_;
 };
 

@@ -41,12 +41,13 @@ class Lowering {
 
   Result<LoweredBlocks> run() {
     forms_.resize(plain_.nodes.size());
+    packings_.resize(plain_.nodes.size());
     std::vector<analysis::ChainLaunch> launches;
     for (std::size_t i = 0; i < plain_.nodes.size(); ++i) launches.push_back(look_at(i));
     result_.steps = analysis::plan_chain(launches, options_.chain);
     for (std::size_t i = 0; i < plain_.nodes.size(); ++i) PERGOLA_TRY(choose_form(i));
     PERGOLA_TRY(lay_out());
-    for (std::size_t i = 0; i < plain_.nodes.size(); ++i) add_node(i);
+    for (std::size_t i = 0; i < plain_.nodes.size(); ++i) PERGOLA_TRY(add_node(i));
     result_.spec.buffers = plain_.buffers;
     result_.spec.buffers.push_back(memory_);
     return std::move(result_);
@@ -65,9 +66,21 @@ class Lowering {
     result_.plain_reasons.push_back(why_plain);
     launch.is_plain = !why_plain.empty();
     if (launch.is_plain) return launch;
+    find_packing(node);
     launch.may_wait_by_block = fits_at_once(node);
-    launch.lets_next_start_late = blocks(node) > options_.most_triggers;
+    launch.lets_next_start_late = device_blocks(node) > options_.most_triggers;
     return launch;
+  }
+
+  void find_packing(std::size_t node) {
+    if (options_.packing == nullptr || options_.chain.by_block) return;
+    const auto shape = packing_of(launches_.kernel_node(node).config, device_.info().sm_count, *options_.packing);
+    if (shape && launches_.kernel(node).packed(*shape).ok()) packings_[node] = shape;
+  }
+  // That the device has of the launch.
+  std::uint32_t device_blocks(std::size_t node) const {
+    const std::uint32_t of_each = packings_[node] ? packings_[node]->blocks : 1;
+    return (blocks(node) + of_each - 1) / of_each;
   }
 
   bool fits_at_once(std::size_t node) const {
@@ -81,13 +94,19 @@ class Lowering {
     if (is_plain(node)) return {};
     const analysis::ChainStep& step = result_.steps[node];
     const bool early = starts_early(node);
-    PERGOLA_ASSIGN(forms_[node], launches_.kernel(node).form({.triggers = blocks(node) <= options_.most_triggers,
-                                                              .waits_for_all = early && step.waits_for_all,
-                                                              .has_parents = !step.first_parent.empty(),
-                                                              .signals = step.signals,
-                                                              .limits = early && step.limits,
-                                                              .starts_early = early,
-                                                              .constant_lines = launches_.constant_lines(node)}));
+    const transform::BlockSignalOptions signals{.triggers = device_blocks(node) <= options_.most_triggers,
+                                                .waits_for_all = early && step.waits_for_all,
+                                                .has_parents = !step.first_parent.empty(),
+                                                .signals = step.signals,
+                                                .limits = early && step.limits,
+                                                .starts_early = early,
+                                                .constant_lines = launches_.constant_lines(node)};
+    BlockKernel& kernel = launches_.kernel(node);
+    if (packings_[node]) {
+      PERGOLA_ASSIGN(forms_[node], kernel.packed(*packings_[node], signals));
+      return {};  // pack_node() looks at its blocks
+    }
+    PERGOLA_ASSIGN(forms_[node], kernel.form(signals));
     const std::uint32_t most = forms_[node].kernel->resources().max_threads_per_block;
     if (most != 0 && threads(node) > most)
       return PERGOLA_ERROR(kResourceExhausted,
@@ -135,7 +154,7 @@ class Lowering {
     return queue->synchronize();
   }
 
-  void add_node(std::size_t i) {
+  Status add_node(std::size_t i) {
     device::GraphNode node = plain_.nodes[i];
     const auto before = static_cast<device::NodeId>(i - 1);
     node.after.clear();
@@ -143,7 +162,10 @@ class Lowering {
       node.early_after = before;
     else if (i != 0)
       node.after = {before};
-    if (!is_plain(i)) {
+    if (packings_[i]) {
+      PERGOLA_TRY(pack_node(std::get<KernelNode>(node.work), *packings_[i], forms_[i]));
+      ++result_.packed;
+    } else if (!is_plain(i)) {
       auto& work = std::get<KernelNode>(node.work);
       work.module = forms_[i].module;
       work.kernel = forms_[i].kernel;
@@ -153,14 +175,16 @@ class Lowering {
       }
     }
     result_.spec.nodes.push_back(std::move(node));
+    return {};
   }
 
   device::Device& device_;
   const device::GraphSpec& plain_;
   const BlockLoweringOptions& options_;
   const ChainLaunches launches_;
-  std::vector<BlockKernel::Form> forms_;  // by node; of plain ones empty
-  std::vector<BlockLinks> links_;         // addresses are offsets until the memory is there
+  std::vector<BlockKernel::Form> forms_;                         // by node; of plain ones empty
+  std::vector<std::optional<transform::PackedShape>> packings_;  // by node
+  std::vector<BlockLinks> links_;                                // addresses are offsets until the memory is there
   device::BufferPtr memory_;
   LoweredBlocks result_;
 };

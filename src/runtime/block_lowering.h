@@ -17,6 +17,7 @@
 #include "src/device/device.h"
 #include "src/runtime/block_kernel.h"
 #include "src/runtime/chain_launches.h"
+#include "src/runtime/packed_nodes.h"
 
 namespace pergola::runtime {
 
@@ -24,12 +25,16 @@ struct BlockLoweringOptions {
   analysis::ChainOptions chain{};
   // Launches of at most so many blocks let the next one start at once; larger ones when their blocks have ended.
   std::uint32_t most_triggers = 1024;
+  // Small blocks are several to one of the device's (packed_nodes.h), where launches wait for launches alone
+  // (`chain.by_block` is false). Null: they are not.
+  const PackingOptions* packing = nullptr;
 };
 
 struct LoweredBlocks {
   device::GraphSpec spec;  // as many nodes as the plain one, in order
   std::vector<analysis::ChainStep> steps;
   std::vector<std::string> plain_reasons;  // by node: why it stays as it is; "" where it does not
+  std::size_t packed = 0;                  // launches
   std::uint64_t memory_bytes = 0;          // that the chain needs on the device
 };
 

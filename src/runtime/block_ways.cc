@@ -115,12 +115,15 @@ BlockWays::BlockWays(device::DevicePtr device, Blocks policy) : device_(std::mov
     case Blocks::kOff: break;
     case Blocks::kMeasured:
       if (device_->info().kind != device::DeviceKind::kCuda) break;
-      kinds_ = {Kind::kOrdered, Kind::kUploadsInARow, Kind::kTrimmed, Kind::kMerged,    Kind::kMergedKernels,
-                Kind::kEarly,   Kind::kMergedEarly,   Kind::kColumns, Kind::kFusedBlock};
+      kinds_ = {Kind::kOrdered,     Kind::kUploadsInARow, Kind::kTrimmed,   Kind::kPacked,
+                Kind::kMerged,      Kind::kMergedKernels, Kind::kEarly,     Kind::kPackedEarly,
+                Kind::kMergedEarly, Kind::kColumns,       Kind::kFusedBlock};
       if (has_clusters) kinds_.push_back(Kind::kFused);
       kinds_.push_back(Kind::kByBlock);
       break;
     case Blocks::kTrimmed: kinds_ = {Kind::kTrimmed}; break;
+    case Blocks::kPacked: kinds_ = {Kind::kPacked}; break;
+    case Blocks::kPackedEarly: kinds_ = {Kind::kPackedEarly}; break;
     case Blocks::kEarly: kinds_ = {Kind::kEarly}; break;
     case Blocks::kByBlock: kinds_ = {Kind::kByBlock}; break;
     case Blocks::kFused: kinds_ = {has_clusters ? Kind::kFused : Kind::kFusedBlock}; break;
@@ -134,7 +137,7 @@ BlockWays::BlockWays(device::DevicePtr device, Blocks policy) : device_(std::mov
 std::string BlockWays::why_none() const {
   if (policy_ == Blocks::kOff) return "the policy is blocks=off";
   return "ways are measured on NVIDIA GPUs only; "
-         "blocks=trimmed|early|by-block|fused|columns|merged|merged-kernels|merged-early takes "
+         "blocks=trimmed|packed|packed-early|early|by-block|fused|columns|merged|merged-kernels|merged-early takes "
          "one";
 }
 
@@ -143,6 +146,8 @@ const char* BlockWays::name_of(Kind kind) {
     case Kind::kOrdered: return "ordered";
     case Kind::kUploadsInARow: return "uploads-in-a-row";
     case Kind::kTrimmed: return "trimmed";
+    case Kind::kPacked: return "packed";
+    case Kind::kPackedEarly: return "packed-early";
     case Kind::kMerged: return "merged";
     case Kind::kMergedKernels: return "merged-kernels";
     case Kind::kEarly: return "early";
@@ -161,7 +166,8 @@ std::optional<GraphWay> BlockWays::way(std::size_t n, const device::GraphSpec& p
     return std::holds_alternative<device::KernelNode>(node.work);
   };
   const bool takes_copies = kind == Kind::kOrdered || kind == Kind::kUploadsInARow || kind == Kind::kMerged ||
-                            kind == Kind::kMergedKernels || kind == Kind::kColumns || kind == Kind::kTrimmed;
+                            kind == Kind::kMergedKernels || kind == Kind::kColumns || kind == Kind::kTrimmed ||
+                            kind == Kind::kPacked;
   if (!takes_copies && !std::all_of(plain.nodes.begin(), plain.nodes.end(), is_kernel))
     return refused(name_of(kind), "it has copies between the host and the device, and this way is for launches alone",
                    launches.size());
@@ -183,11 +189,13 @@ std::optional<GraphWay> BlockWays::way_of(Kind kind, const device::GraphSpec& pl
     case Kind::kOrdered: return ordered(plain, launches);
     case Kind::kUploadsInARow: return uploads_in_a_row(plain);
     case Kind::kTrimmed: return std::nullopt;
+    case Kind::kPacked: return packed(plain, launches);
     case Kind::kMerged: return merged(false, plain, launches);
     case Kind::kMergedKernels: return merged(true, plain, launches);
-    case Kind::kEarly: return early(false, plain, launches);
+    case Kind::kEarly:
+    case Kind::kPackedEarly: return early(kind, plain, launches);
     case Kind::kMergedEarly: return merged_early(plain, launches);
-    case Kind::kByBlock: return early(true, plain, launches);
+    case Kind::kByBlock: return early(kind, plain, launches);
     case Kind::kFused:
     case Kind::kFusedBlock:
     case Kind::kColumns: return fused(kind, plain, launches);
@@ -253,8 +261,21 @@ std::optional<GraphWay> BlockWays::merged_early(const device::GraphSpec& plain, 
                   std::move(lowered->spec)};
 }
 
-std::optional<GraphWay> BlockWays::early(bool by_block, const device::GraphSpec& plain, Launches launches) const {
+std::optional<GraphWay> BlockWays::packed(const device::GraphSpec& plain, Launches launches) const {
+  PackedNodes packed = pack_nodes(*device_, plain, kernels_of(launches));
+  if (packed.launches == 0)
+    return refused(name_of(Kind::kPacked), "it would be the plain one" + counted(packed.reasons), launches.size());
+  return GraphWay{name_of(Kind::kPacked),
+                  fmt::format("small blocks of {} launches are several to one of the device's", packed.launches) +
+                      counted(packed.reasons),
+                  std::move(packed.spec)};
+}
+
+std::optional<GraphWay> BlockWays::early(Kind kind, const device::GraphSpec& plain, Launches launches) const {
+  const bool by_block = kind == Kind::kByBlock;
+  const PackingOptions packing;
   BlockLoweringOptions options;
+  if (kind == Kind::kPackedEarly) options.packing = &packing;
   options.chain.cache = &cache_;
   if (!by_block) {
     options.chain.by_block = false;
@@ -262,12 +283,18 @@ std::optional<GraphWay> BlockWays::early(bool by_block, const device::GraphSpec&
   }
   Result<LoweredBlocks> lowered =
       lower_blocks(*device_, plain, kernels_of(launches), allocations_of(launches), options);
-  const char* const name = name_of(by_block ? Kind::kByBlock : Kind::kEarly);
+  const char* const name = name_of(kind);
   if (!lowered.ok()) return refused(name, lowered.message(), launches.size());
+  if (kind == Kind::kPackedEarly && lowered->packed == 0)
+    return refused(name, "it would be the same as early, as no launch's blocks are small, many and packed",
+                   launches.size());
   const auto differs = [&](const analysis::ChainStep& step) { return !step.first_parent.empty(); };
   if (by_block && policy_ == Blocks::kMeasured && std::none_of(lowered->steps.begin(), lowered->steps.end(), differs))
     return refused(name, "it would be the same as early; " + summary(*lowered), launches.size());
-  return GraphWay{name, summary(*lowered), std::move(lowered->spec)};
+  std::string why = summary(*lowered);
+  if (lowered->packed != 0)
+    why += fmt::format("; small blocks of {} launches are several to one of the device's", lowered->packed);
+  return GraphWay{name, std::move(why), std::move(lowered->spec)};
 }
 
 std::optional<GraphWay> BlockWays::fused(Kind kind, const device::GraphSpec& plain, Launches launches) const {

@@ -6,9 +6,11 @@
 //   ordered       the same edges; where launches may run at once the device meets first those that most waits for
 //   uploads-in-a-row  the same, and copies from the host follow each other on the link
 //   trimmed       launches have no blocks that write nothing; all ways below are made of that
+//   packed        small blocks of kernels whose threads know nothing of each other are several to one of the device's
 //   merged        launches of one kernel that may run at once are one launch, of the blocks of all
 //   merged-kernels   ... of different kernels
 //   early         each launch is on the device before the one ahead of it has ended, and waits for its end there
+//   packed-early  both: packed, and started early
 //   merged-early  both: merged is made, and its launches start early and wait for launches
 //   by-block      the same, but a block waits for the blocks that it needs
 //   fused         runs of tiny launches are one launch of a cluster of blocks
@@ -50,9 +52,11 @@ class BlockWays final : public scheduler::GraphLowerer {
     kOrdered,
     kUploadsInARow,
     kTrimmed,
+    kPacked,
     kMerged,
     kMergedKernels,
     kEarly,
+    kPackedEarly,
     kMergedEarly,
     kByBlock,
     kFused,
@@ -64,9 +68,10 @@ class BlockWays final : public scheduler::GraphLowerer {
   static std::optional<scheduler::GraphWay> ordered(const device::GraphSpec& plain, Launches launches);
   static std::optional<scheduler::GraphWay> uploads_in_a_row(const device::GraphSpec& plain);
   std::optional<scheduler::GraphWay> way_of(Kind kind, const device::GraphSpec& plain, Launches launches) const;
+  std::optional<scheduler::GraphWay> packed(const device::GraphSpec& plain, Launches launches) const;
   std::optional<scheduler::GraphWay> merged(bool of_kernels, const device::GraphSpec& plain, Launches launches) const;
   std::optional<scheduler::GraphWay> merged_early(const device::GraphSpec& plain, Launches launches) const;
-  std::optional<scheduler::GraphWay> early(bool by_block, const device::GraphSpec& plain, Launches launches) const;
+  std::optional<scheduler::GraphWay> early(Kind kind, const device::GraphSpec& plain, Launches launches) const;
   std::optional<scheduler::GraphWay> fused(Kind kind, const device::GraphSpec& plain, Launches launches) const;
 
   const device::DevicePtr device_;

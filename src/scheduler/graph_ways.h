@@ -35,8 +35,8 @@ struct LaunchToLower {
 };
 
 struct GraphWay {
-  // "plain" "ordered" "uploads-in-a-row" "trimmed" "merged" "merged-kernels" "early" "merged-early" "by-block" "fused"
-  // "fused-block" "columns"
+  // "plain" "ordered" "uploads-in-a-row" "trimmed" "packed" "packed-early" "merged" "merged-kernels" "early"
+  // "merged-early" "by-block" "fused" "fused-block" "columns"
   std::string name;
   std::string why;  // what it does, for people
   device::GraphSpec spec;

@@ -35,8 +35,9 @@ constexpr Option kOptions[] = {
     option<&Policy::max_streams>("max-streams", "N", 1),
     option<&Policy::fork_cost_us>("fork-cost", "N"),
     option<&Policy::graphs>("graphs", "recurring|off|always"),
-    option<&Policy::blocks>("blocks",
-                            "off|measured|trimmed|early|by-block|fused|columns|merged|merged-kernels|merged-early"),
+    option<&Policy::blocks>(
+        "blocks",
+        "off|measured|trimmed|packed|packed-early|early|by-block|fused|columns|merged|merged-kernels|merged-early"),
     option<&Policy::turns>("turns", "measured|leads|whole|launches"),
     option<&Policy::memory>("memory", "device|managed"),
     option<&Policy::tasks>("tasks", "off|small"),

@@ -17,7 +17,7 @@
 //       that are expected to take less, as earlier launches did (durations.h); 0: never, and nothing is timed
 //   graphs=recurring|off|always
 //       launches that recur run as graphs while the device has enough to do (graph_lowering.h); never; whatever it has
-//   blocks=off|measured|trimmed|early|by-block|fused|columns|merged|merged-kernels|merged-early
+//   blocks=off|measured|trimmed|packed|packed-early|early|by-block|fused|columns|merged|merged-kernels|merged-early
 //       what a graph's launches wait for (runtime/block_ways.h): launches; whatever turns out fastest; launches, but
 //       each is on the device before; blocks; runs of tiny launches are one; launches of a kernel that may run at once
 //       are; or those of any kernels; or those of a kernel, and what that makes is on the device before
@@ -49,6 +49,8 @@ enum class Blocks : std::uint8_t {
   kOff,
   kMeasured,
   kTrimmed,
+  kPacked,
+  kPackedEarly,
   kEarly,
   kByBlock,
   kFused,

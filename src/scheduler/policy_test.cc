@@ -29,7 +29,8 @@ TEST(Policy, EveryWord_IsTakenAndToldBack) {
       {"retrieve-new-stream", {"reuse", "always-new"}},
       {"graphs", {"recurring", "off", "always"}},
       {"blocks",
-       {"off", "measured", "trimmed", "early", "by-block", "fused", "merged", "merged-kernels", "merged-early"}},
+       {"off", "measured", "trimmed", "packed", "packed-early", "early", "by-block", "fused", "merged",
+        "merged-kernels", "merged-early"}},
       {"max-streams", {"1", "1024"}},
       {"tasks", {"off", "small"}}};
   for (const auto& [name, words] : all)
@@ -40,6 +41,7 @@ TEST(Policy, EveryWord_IsTakenAndToldBack) {
     }
   EXPECT_EQ(parse_policy("blocks=fused")->blocks, Blocks::kFused);
   EXPECT_EQ(parse_policy("blocks=trimmed")->blocks, Blocks::kTrimmed);
+  EXPECT_EQ(parse_policy("blocks=packed-early")->blocks, Blocks::kPackedEarly);
   EXPECT_EQ(parse_policy("blocks=columns")->blocks, Blocks::kColumns);
   EXPECT_EQ(parse_policy("blocks=merged-early")->blocks, Blocks::kMergedEarly);
   EXPECT_THAT(known, ::testing::AllOf(::testing::HasSubstr(", max-streams=N, fork-cost=N, graphs=recurring|off|always"),

@@ -166,7 +166,7 @@ TEST_F(LoweredChains, HaveTheBitsOfTheStream) {
   const unsigned seed = given == nullptr ? std::random_device{}() : static_cast<unsigned>(std::atol(given));
   std::printf("seed %u\n", seed);
   random_.seed(seed);
-  std::size_t by_block = 0, in_fused = 0, barriers = 0, in_columns = 0, left_out = 0;
+  std::size_t by_block = 0, in_fused = 0, barriers = 0, in_columns = 0, left_out = 0, in_packed = 0, packed_early = 0;
   for (int chain = 0; chain < chains; ++chain) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ", chain " + std::to_string(chain));
     device::GraphSpec plain;
@@ -185,6 +185,13 @@ TEST_F(LoweredChains, HaveTheBitsOfTheStream) {
     if (trimmed.launches != 0) expect_as_graph(trimmed.spec, right, "trimmed");
     if (HasFatalFailure()) return;
     if (chain % 2 == 0) plain = trimmed.spec;
+
+    PackingOptions packing{
+        .most_threads = 70, .block_threads = 40 + below(200), .fewest_blocks = 2, .least_resident = 0};
+    const PackedNodes packed = pack_nodes(*device_, plain, kernels, packing);
+    in_packed += packed.launches;
+    if (packed.launches != 0) expect_as_graph(packed.spec, right, "packed");
+    if (HasFatalFailure()) return;
 
     BlockLoweringOptions options;
     options.chain.most_running = 1u << 20;  // nothing has ended by itself
@@ -208,10 +215,12 @@ TEST_F(LoweredChains, HaveTheBitsOfTheStream) {
 
     options.chain.most_running = 2 + below(4);
     options.chain.by_block = below(4) != 0;
+    if (below(2) == 0) options.packing = &packing;
     if (below(4) == 0) options.most_triggers = below(4);
     const auto again = lower_blocks(*device_, plain, kernels, allocations_, options);
     ASSERT_TRUE(again.ok()) << again.message();
     for (const analysis::ChainStep& step : again->steps) by_block += step.parents.size();
+    packed_early += again->packed;
     expect_as_graph(again->spec, right, "as a graph");
     if (HasFatalFailure()) return;
 
@@ -235,6 +244,8 @@ TEST_F(LoweredChains, HaveTheBitsOfTheStream) {
     if (HasFatalFailure()) return;
   }
   EXPECT_GT(in_fused, static_cast<std::size_t>(chains)) << "or nothing was fused";
+  EXPECT_GT(in_packed, static_cast<std::size_t>(chains) / 4) << "or no blocks were packed";
+  EXPECT_GT(packed_early, static_cast<std::size_t>(chains) / 40) << "or none that start early";
   EXPECT_GT(left_out, static_cast<std::size_t>(chains)) << "or no blocks were left out";
   EXPECT_GT(in_columns, static_cast<std::size_t>(chains) / 4) << "or there were no columns";
   EXPECT_GT(in_fused, barriers + static_cast<std::size_t>(chains)) << "or no launch was found to need no barrier";

@@ -1,7 +1,8 @@
 // Runs every tests/ptx/*.ptx on every device that is here: all tiers of the CPU device, or the GPU that
 // PERGOLA_DEVICE names. One test a file and device: Ptx/interpreter.atomics. PtxInABlock is the same kernel with its
 // parameters in memory (transform/parameter_block.h), which leaves the same; PtxMerged and its two others are it
-// as one of several launches that are one (transform/merged_launches.h).
+// as one of several launches that are one (transform/merged_launches.h), PtxPacked with several blocks in one of the
+// device's (transform/packed_blocks.h).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,6 +32,7 @@ class CaseTest : public testing::Test {
     if (device_name_ != "interpreter" && !test->fault.empty()) GTEST_SKIP() << "the fault is the interpreter's to find";
     if (is_merged() && std::filesystem::path(path_).stem() == "module_variables")
       GTEST_SKIP() << "its launches write variables of their module, so that none is independent of another";
+    if (form_ == Form::kPacked && !test->fault.empty()) GTEST_SKIP() << "the fault is told with the device's block";
     const Result<Memory> run = run_case(*device_, *test, form_);
     if (!run.ok() && is_told_by_name(run.error())) GTEST_SKIP() << run.message();
     if (!run.ok() && run.code() == Code::kUnsupported && device_name_ != "interpreter")
@@ -42,10 +44,11 @@ class CaseTest : public testing::Test {
  private:
   // Kernels that ask for what is not a launch's own where it is merged.
   bool is_told_by_name(const Error& error) const {
-    return error.code == Code::kUnsupported && is_merged() &&
-           error.message.find("cannot be merged: ") != std::string::npos;
+    const char* const words = form_ == Form::kPacked ? "cannot be packed: " : "cannot be merged: ";
+    return error.code == Code::kUnsupported && (is_merged() || form_ == Form::kPacked) &&
+           error.message.find(words) != std::string::npos;
   }
-  bool is_merged() const { return form_ != Form::kAsWritten && form_ != Form::kInABlock; }
+  bool is_merged() const { return form_ != Form::kAsWritten && form_ != Form::kInABlock && form_ != Form::kPacked; }
 
   device::DevicePtr device_;
   std::string device_name_, path_;
@@ -67,7 +70,8 @@ void register_cases() {
                                       {"PtxInABlock", Form::kInABlock},
                                       {"PtxMerged", Form::kMerged},
                                       {"PtxMergedInALargerGrid", Form::kMergedInALargerGrid},
-                                      {"PtxMergedInARow", Form::kMergedInARow}})
+                                      {"PtxMergedInARow", Form::kMergedInARow},
+                                      {"PtxPacked", Form::kPacked}})
       for (const std::string& path : paths)
         testing::RegisterTest(fmt::format("{}/{}", suite, name).c_str(), std::filesystem::path(path).stem().c_str(),
                               nullptr, nullptr, __FILE__, __LINE__,

@@ -8,6 +8,7 @@
 #include "src/ptx/signature.h"
 #include "src/ptx/verifier.h"
 #include "src/transform/merged_launches.h"
+#include "src/transform/packed_blocks.h"
 #include "src/transform/parameter_block.h"
 
 namespace pergola::ptx_cases {
@@ -74,7 +75,33 @@ Result<Prepared> prepare(device::Device& device, device::Queue& queue, const Cas
   return made;
 }
 
-bool is_merged(Form form) { return form != Form::kAsWritten && form != Form::kInABlock; }
+bool is_merged(Form form) {
+  return form != Form::kAsWritten && form != Form::kInABlock && form != Form::kPacked;
+}
+
+constexpr std::uint32_t kPackedBlocks = 3;
+
+Result<transform::PackedShape> packed_shape(const Case& test) {
+  const device::LaunchConfig& config = test.config;
+  const bool is_plain = !config.cooperative && config.cluster == device::Dim3{0, 0, 0};
+  if (!is_plain || kPackedBlocks * config.block.count() > 1024)
+    return PERGOLA_ERROR(kUnsupported, "blocks of {} cannot be packed: this launch is not one of small blocks.",
+                         test.path);
+  return transform::PackedShape{config.block.x, config.block.y, config.block.z, kPackedBlocks};
+}
+
+// The grid behind the parameters, and the blocks of the device's.
+std::vector<std::byte> packed_parameters(std::vector<std::byte> parameters, const device::Kernel& kernel,
+                                         const transform::PackedShape& shape, device::LaunchConfig& config) {
+  const std::uint32_t own[] = {config.grid.x, config.grid.y, config.grid.z};
+  const std::uint32_t offset = kernel.signature().parameters.back().offset_bytes;
+  parameters.resize(offset + sizeof own);
+  std::memcpy(parameters.data() + offset, own, sizeof own);
+  const auto blocks = static_cast<std::uint32_t>(config.grid.count());
+  config.grid = {(blocks + shape.blocks - 1) / shape.blocks, 1, 1};
+  config.block = {shape.threads() * shape.blocks, 1, 1};
+  return parameters;
+}
 
 transform::MergedShape shape_of(const Case& test, Form form) {
   const device::Dim3& grid = test.config.grid;
@@ -85,6 +112,10 @@ transform::MergedShape shape_of(const Case& test, Form form) {
 Status transform_into(ptx::Module& module, const std::string& kernel, const Case& test, Form form) {
   if (form == Form::kInABlock) PERGOLA_TRY(transform::to_parameter_block(module, kernel));
   if (is_merged(form)) PERGOLA_TRY(transform::merge_launches(module, kernel, shape_of(test, form)));
+  if (form == Form::kPacked) {
+    PERGOLA_ASSIGN(const transform::PackedShape shape, packed_shape(test));
+    PERGOLA_TRY(transform::pack_blocks(module, kernel, shape));
+  }
   return ptx::verify(module);
 }
 
@@ -145,6 +176,7 @@ Result<Memory> run_case(device::Device& device, const Case& test, Form form) {
     PERGOLA_TRY(transform_into(parsed, name, test, form));
     text = ptx::print(parsed);
     if (is_merged(form)) name = transform::merged_kernel(name);
+    if (form == Form::kPacked) name = transform::packed_kernel(name);
   }
   PERGOLA_ASSIGN(device::ModulePtr module, device.load({&parsed, text, test.path}));
   PERGOLA_ASSIGN(const device::Kernel* kernel, module->kernel(name));
@@ -166,6 +198,9 @@ Result<Memory> run_case(device::Device& device, const Case& test, Form form) {
     std::memcpy(parameters.data(), &address, sizeof address);
   } else if (is_merged(form)) {
     parameters = merged_parameters(launches, signature, test, form, config);
+  } else if (form == Form::kPacked) {
+    PERGOLA_ASSIGN(const transform::PackedShape shape, packed_shape(test));
+    parameters = packed_parameters(std::move(parameters), *kernel, shape, config);
   }
   PERGOLA_TRY(queue->launch(module, *kernel, config, parameters));
   PERGOLA_TRY(queue->synchronize());
@@ -197,7 +232,8 @@ Status check_case(const Case& test, const Result<Memory>& run, Form form) {
         const std::uint64_t expected = element(expectation.values, n * size, size);
         const std::uint64_t found = element((*run)[b], (expectation.first + n) * size, size);
         if (agrees(expectation, expected, found) || ++count > 16) continue;
-        differences += fmt::format("\n  {}[{}] is {:#x}, not {:#x}", expectation.buffer, expectation.first + n, found, expected);
+        differences +=
+            fmt::format("\n  {}[{}] is {:#x}, not {:#x}", expectation.buffer, expectation.first + n, found, expected);
       }
     }
   }

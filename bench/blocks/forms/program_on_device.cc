@@ -118,6 +118,10 @@ runtime::TrimmedGrids ProgramOnDevice::trimmed() const {
   return runtime::trim_grids(graph(), kernels(), allocations());
 }
 
+runtime::PackedNodes ProgramOnDevice::packed(const runtime::TrimmedGrids& trimmed) const {
+  return runtime::pack_nodes(*device_, trimmed.spec, kernels());
+}
+
 runtime::TrimmedGrids ProgramOnDevice::trimmed_chain() const {
   return runtime::trim_grids(chain(), kernels(), allocations());
 }

@@ -34,6 +34,8 @@ class ProgramOnDevice {
   // The graph without blocks that write nothing, and the chain.
   runtime::TrimmedGrids trimmed() const;
   runtime::TrimmedGrids trimmed_chain() const;
+  // Of that, with small blocks several to one of the device's.
+  runtime::PackedNodes packed(const runtime::TrimmedGrids& trimmed) const;
   // The chain, as blocks that wait for blocks; the same of that with smaller grids.
   Result<runtime::LoweredBlocks> lowered(const runtime::BlockLoweringOptions& options) const;
   Result<runtime::LoweredBlocks> lowered(const runtime::BlockLoweringOptions& options,
