@@ -141,8 +141,7 @@ class Suite {
       GraphForm form(form_name, *device_, loaded, std::move(lowered.spec));
       measure(program, size_name, form, params);
     }
-    run_trimmed(program, size_name, loaded);
-    run_packed(program, size_name, loaded);
+    run_trimmed_and_packed(program, size_name, loaded);
     using pergola::runtime::FusedOptions;
     for (const auto& [form_name, options] :
          {std::pair("pergola-fused", FusedOptions{}),
@@ -177,44 +176,42 @@ class Suite {
     auto module = value_of(pergola::ptx::parse(ptx, program.source_file));
     return {std::move(ptx), std::move(module)};
   }
-  // Nothing where all blocks write.
-  void run_trimmed(const Program& program, const std::string& size_name, ProgramOnDevice& loaded) {
-    if (!wanted("pergola-trimmed") && !wanted("pergola-trimmed-early")) return;
+  // Without blocks that write nothing, and of that with small blocks several to one of the device's, each as it is and
+  // started early. Nothing where there are no such blocks.
+  void run_trimmed_and_packed(const Program& program, const std::string& size_name, ProgramOnDevice& loaded) {
+    const bool trims = wanted("pergola-trimmed") || wanted("pergola-trimmed-early");
+    const bool packs = wanted("pergola-packed") || wanted("pergola-packed-early");
+    if (!trims && !packs) return;
     const auto start = std::chrono::steady_clock::now();
-    auto trimmed = loaded.trimmed();
-    if (trimmed.launches == 0) return;
-    const nlohmann::json params = {{"trimmed_launches", trimmed.launches},
-                                   {"blocks_before", trimmed.before},
-                                   {"blocks_after", trimmed.after},
-                                   {"lower_ms", bench::ms_since(start)}};
-    if (wanted("pergola-trimmed")) {
-      GraphForm form("pergola-trimmed", *device_, loaded, std::move(trimmed.spec));
-      measure(program, size_name, form, params);
-    }
-    if (!wanted("pergola-trimmed-early")) return;
-    auto early = value_of(loaded.lowered(lowerings().front().second, loaded.trimmed_chain()));
-    GraphForm form("pergola-trimmed-early", *device_, loaded, std::move(early.spec));
-    measure(program, size_name, form, params);
-  }
-
-  // Of the smaller grids. Nothing where no blocks are small and many.
-  void run_packed(const Program& program, const std::string& size_name, ProgramOnDevice& loaded) {
-    if (!wanted("pergola-packed") && !wanted("pergola-packed-early")) return;
-    const auto start = std::chrono::steady_clock::now();
-    auto packed = loaded.packed(loaded.trimmed());
-    if (packed.launches == 0) return;
-    const nlohmann::json params = {{"packed_launches", packed.launches}, {"lower_ms", bench::ms_since(start)}};
-    if (wanted("pergola-packed")) {
-      GraphForm form("pergola-packed", *device_, loaded, std::move(packed.spec));
-      measure(program, size_name, form, params);
-    }
-    if (!wanted("pergola-packed-early")) return;
+    const auto trimmed = loaded.trimmed();
+    const double trim_ms = bench::ms_since(start);
+    const auto chain = loaded.trimmed_chain();
+    const auto run = [&](const std::string& form_name, pergola::device::GraphSpec spec, const nlohmann::json& params,
+                         const pergola::runtime::PackingOptions* packing) {
+      const auto one = [&](const std::string& name, pergola::device::GraphSpec of) {
+        GraphForm form(name, *device_, loaded, std::move(of));
+        measure(program, size_name, form, params);
+      };
+      if (wanted(form_name)) one(form_name, std::move(spec));
+      if (!wanted(form_name + "-early")) return;
+      pergola::runtime::BlockLoweringOptions options = lowerings().front().second;
+      options.packing = packing;
+      one(form_name + "-early", value_of(loaded.lowered(options, chain)).spec);
+    };
+    if (trimmed.launches != 0)
+      run("pergola-trimmed", trimmed.spec,
+          {{"trimmed_launches", trimmed.launches},
+           {"blocks_before", trimmed.before},
+           {"blocks_after", trimmed.after},
+           {"lower_ms", trim_ms}},
+          nullptr);
+    if (!packs) return;
+    const auto pack_start = std::chrono::steady_clock::now();
+    auto packed = loaded.packed(trimmed);
     const pergola::runtime::PackingOptions packing;
-    pergola::runtime::BlockLoweringOptions options = lowerings().front().second;
-    options.packing = &packing;
-    auto early = value_of(loaded.lowered(options, loaded.trimmed_chain()));
-    GraphForm form("pergola-packed-early", *device_, loaded, std::move(early.spec));
-    measure(program, size_name, form, params);
+    if (packed.launches != 0)
+      run("pergola-packed", std::move(packed.spec),
+          {{"packed_launches", packed.launches}, {"lower_ms", trim_ms + bench::ms_since(pack_start)}}, &packing);
   }
 
   void run_fused(const Program& program, const std::string& size_name, ProgramOnDevice& loaded, const char* form_name,

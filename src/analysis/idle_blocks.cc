@@ -74,9 +74,7 @@ Status may_leave_blocks_out(const ptx::Module& module, const ptx::Function& entr
     return PERGOLA_ERROR(kUnsupported, "Blocks of kernel '{}' that write nothing are not left out: {}.", entry.name,
                          why);
   };
-  const bool names_clusters = std::ranges::any_of(
-      entry.directives, [](const std::string& text) { return text.find("cluster") != std::string::npos; });
-  if (entry.required_cluster || entry.max_cluster_rank || names_clusters) return no("it is launched in clusters");
+  if (is_launched_in_clusters(entry)) return no("it is launched in clusters");
   PERGOLA_ASSIGN(const Resources uses, resources(module, entry));
   if (!uses.opaque.empty()) return no(fmt::format("{} is not understood", uses.opaque.front()));
   if (!uses.externals.empty()) return no(fmt::format("it calls '{}'", uses.externals.front()));

@@ -126,6 +126,12 @@ std::uint64_t deepest_local_bytes(const CallGraph& graph) {
 
 }  // namespace
 
+bool is_launched_in_clusters(const ptx::Function& entry) {
+  return entry.required_cluster || entry.max_cluster_rank ||
+         std::any_of(entry.directives.begin(), entry.directives.end(),
+                     [](const std::string& text) { return text.find("cluster") != std::string::npos; });
+}
+
 Result<Resources> resources(const ptx::Module& module, const ptx::Function& entry) {
   PERGOLA_ASSIGN(const ptx::KernelSignature signature, ptx::signature(module, entry));
   Resources result;

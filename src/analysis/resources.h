@@ -23,24 +23,27 @@ struct Resources {
   // Virtual registers that the kernel itself declares, by width; ptxas decides how many real ones that takes.
   std::uint32_t predicates = 0, registers_16 = 0, registers_32 = 0, registers_64 = 0, registers_128 = 0;
 
-  std::set<std::uint32_t> barriers;      // ids of bar and barrier
-  bool has_dynamic_barrier = false;      // an id that is no constant
+  std::set<std::uint32_t> barriers;  // ids of bar and barrier
+  bool has_dynamic_barrier = false;  // an id that is no constant
   bool uses_cluster_barrier = false;
 
-  bool uses_atomics = false;             // atom, red, and what behaves as they do; of any space
-  bool uses_warp_operations = false;     // shfl, vote, match, redux, elect, activemask, matrix operations
-  bool uses_grid_sync = false;           // reads the driver's workspace (%envreg), as cooperative groups do
+  bool uses_atomics = false;          // atom, red, and what behaves as they do; of any space
+  bool uses_warp_operations = false;  // shfl, vote, match, redux, elect, activemask, matrix operations
+  bool uses_grid_sync = false;        // reads the driver's workspace (%envreg), as cooperative groups do
   bool uses_printf = false;
-  bool uses_heap = false;                // malloc
-  bool uses_textures = false;            // textures and surfaces
-  bool uses_async_copies = false;        // cp.async in any form
+  bool uses_heap = false;          // malloc
+  bool uses_textures = false;      // textures and surfaces
+  bool uses_async_copies = false;  // cp.async in any form
 
   std::uint32_t call_depth = 0;
   bool is_recursive = false;
-  bool has_indirect_calls = false;       // without .calltargets
-  std::vector<std::string> externals;    // functions called and not defined here, sorted
-  std::vector<std::string> opaque;       // "FILE:LINE:COLUMN: text" of each instruction that is not understood
+  bool has_indirect_calls = false;     // without .calltargets
+  std::vector<std::string> externals;  // functions called and not defined here, sorted
+  std::vector<std::string> opaque;     // "FILE:LINE:COLUMN: text" of each instruction that is not understood
 };
+
+// Whether its directives say that it is launched in clusters.
+bool is_launched_in_clusters(const ptx::Function& entry);
 
 // `entry` must be an .entry of `module`; kInvalidArgument otherwise.
 Result<Resources> resources(const ptx::Module& module, const ptx::Function& entry);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "src/analysis/call_graph.h"
+#include "src/analysis/resources.h"
 #include "src/base/check.h"
 #include "src/ptx/printer.h"
 #include "src/ptx/semantics.h"
@@ -326,10 +327,7 @@ class LaunchMerger {
 Status check_entry(const ptx::Module& module, const Function& entry) {
   std::string_view why;
   if (module.address_size != 64) why = "its addresses have 32 bits";
-  if (entry.required_cluster || entry.max_cluster_rank ||
-      std::any_of(entry.directives.begin(), entry.directives.end(),
-                  [](const std::string& text) { return text.find("cluster") != std::string::npos; }))
-    why = "it is launched in clusters";
+  if (analysis::is_launched_in_clusters(entry)) why = "it is launched in clusters";
   if (why.empty()) return {};
   return PERGOLA_ERROR(kUnsupported, "{}:{}: launches of kernel '{}' cannot be merged: {}.", module.source_name,
                        entry.location.line, entry.name, why);

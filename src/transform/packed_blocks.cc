@@ -168,7 +168,7 @@ Status pack_blocks(ptx::Module& module, std::string_view kernel, const PackedSha
     return PERGOLA_ERROR(kUnsupported, "{}:{}: blocks of kernel '{}' cannot be packed: {}.", module.source_name,
                          entry.location.line, entry.name, why);
   };
-  if (entry.required_cluster || entry.max_cluster_rank) return no("it is launched in clusters");
+  if (analysis::is_launched_in_clusters(entry)) return no("it is launched in clusters");
   PERGOLA_ASSIGN(const analysis::Resources uses, analysis::resources(module, entry));
   if (const std::string_view why = why_not_packed(uses); !why.empty()) return no(why);
   for (const analysis::CallGraph::Node& node : analysis::call_graph(module, entry).nodes) {

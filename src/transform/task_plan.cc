@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/analysis/resources.h"
 #include "src/ptx/semantics.h"
 
 namespace pergola::transform {
@@ -174,15 +175,6 @@ void find_together(TaskPlan& plan, const analysis::CallGraph& graph) {
   }
 }
 
-bool has_asynchronous_copies(const analysis::CallGraph& graph) {
-  const auto is_copy = [](const ptx::Statement& statement) {
-    const Instruction* in = statement.instruction();
-    return in != nullptr && in->op == Op::kCp;
-  };
-  return std::ranges::any_of(graph.nodes,
-                             [&](const auto& node) { return std::ranges::any_of(node.function->body, is_copy); });
-}
-
 }  // namespace
 
 bool is_block_barrier(const Instruction& in) {
@@ -226,7 +218,8 @@ Result<TaskPlan> make_task_plan(const ptx::Module& module, const ptx::Function& 
   PERGOLA_TRY(SharedLayout(plan, graph, reached).run());
   find_barriers(plan, graph);
   find_together(plan, graph);
-  plan.copies_asynchronously = has_asynchronous_copies(graph);
+  PERGOLA_ASSIGN(const analysis::Resources uses, analysis::resources(module, entry));
+  plan.copies_asynchronously = uses.uses_async_copies;
   return plan;
 }
 
