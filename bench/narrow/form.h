@@ -56,9 +56,9 @@ std::shared_ptr<PergolaData> make_pergola_data(const pergola::Session& session, 
 std::vector<std::byte> scratch_of(PergolaData& data);
 // An ordinary launch a task, in the order of the tasks.
 std::unique_ptr<Form> make_launches(std::shared_ptr<PergolaData> data);
-// A task of the pool each; and in batches of so many.
+// A task of the pool each, spawned one by one or many at once; and in batches of so many.
 std::unique_ptr<Form> make_tasks(std::shared_ptr<PergolaData> data, const pergola::TaskPool& pool,
-                                 unsigned host_threads);
+                                 unsigned host_threads, bool at_once);
 std::unique_ptr<Form> make_batches(std::shared_ptr<PergolaData> data, const pergola::TaskPool& pool, std::size_t batch);
 
 // ── On a GPU, by the driver ─────────────────────────────────────────────────────────────────────────────────────────

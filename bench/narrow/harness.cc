@@ -66,8 +66,10 @@ void Bench::measure_pergola(const Subject& subject, const Problem& problem) {
   const pergola::Session session;  // of this problem alone, so that the resident kernel has its kernels and no others
   const auto data = make_pergola_data(session, session.load(kernels_path_), problem);
   const pergola::TaskPool pool = session.task_pool({.blocks = pool_blocks});
-  if (wants("pergola"))
-    for (const unsigned threads : {1u, 2u, 4u}) measure(subject, *make_tasks(data, pool, threads));
+  if (wants("pergola")) {
+    for (const unsigned threads : {1u, 2u, 4u}) measure(subject, *make_tasks(data, pool, threads, false));
+    for (const unsigned threads : {1u, 4u}) measure(subject, *make_tasks(data, pool, threads, true));
+  }
   if (wants("pergola-batch"))
     for (const std::size_t share : {16u, 4u})
       measure(subject, *make_batches(data, pool, std::max<std::size_t>(1, problem.tasks().size() / share)));

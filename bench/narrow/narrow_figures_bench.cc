@@ -104,7 +104,7 @@ class Figures {
         const pergola::TaskPool pool = session.task_pool({.blocks = parts[i] == 1 ? 0 : blocks});
         Bench::Subject subject = subject_of(*problem);
         subject.params["part"] = 1.0 / parts[i];
-        ms[i] = bench_.measure(subject, *make_tasks(data, pool, 1));
+        ms[i] = bench_.measure(subject, *make_tasks(data, pool, 1, false));
       }
       release(*problem);
       std::snprintf(cell, sizeof cell, "| %s | %.3f, %.2f | %.3f, %.2f | %.3f |\n", problem->name().c_str(), ms[0],
@@ -265,7 +265,7 @@ class Figures {
     const pergola::TaskPool pool = session.task_pool();
     double best = 1e300;
     for (const unsigned host_threads : {1u, 4u})
-      best = std::min(best, bench_.measure(subject, *make_tasks(data, pool, host_threads)));
+      best = std::min(best, bench_.measure(subject, *make_tasks(data, pool, host_threads, false)));
     return best;
   }
 
@@ -294,7 +294,7 @@ class Figures {
       const pergola::Session session;
       const auto data = make_pergola_data(session, session.load(bench_.kernels_path()), stamped);
       const pergola::TaskPool pool = session.task_pool();
-      const auto form = make_tasks(data, pool, 4);
+      const auto form = make_tasks(data, pool, 4, false);
       pool_work = run_stamped(stamped, *form, [&] { return scratch_of(*data); });
       executors = pool.info().blocks * 31.0;
       add_row(stamped, *form, pool_work, held, {{"executor_warps", executors}});

@@ -194,27 +194,42 @@ class RatesBench {
   }
 
   // Every task exactly once.
-  bool counts_right(unsigned threads, unsigned producers, std::size_t tasks) {
+  bool counts_right(unsigned threads, unsigned producers, std::size_t tasks, std::size_t at_once = 1) {
     Pool own(selection_, "count");
     auto counters = own.session.array<unsigned>(tasks, 0u);
     own.session.synchronize();
     const std::uint64_t address = counters.address();
     const pergola::TaskKind kind = own.pool.prepare(own.kernel, pergola::grid(1, threads));
     on_threads(producers, [&](unsigned first, unsigned step) {
-      for (std::size_t i = first; i < tasks; i += step)
-        kind.spawn_packed(CountParameters{address, static_cast<std::int32_t>(i)});
+      std::vector<CountParameters> some;
+      for (std::size_t i = first; i < tasks; i += step) {
+        const CountParameters parameters{address, static_cast<std::int32_t>(i)};
+        if (at_once == 1) {
+          kind.spawn_packed(parameters);
+          continue;
+        }
+        some.push_back(parameters);
+        if (some.size() < at_once && i + step < tasks) continue;
+        kind.spawn_many(some);
+        some.clear();
+      }
     });
     own.pool.wait_all();
     const auto counted = counters.read();
     return std::all_of(counted.begin(), counted.end(), [](unsigned count) { return count == 1; });
   }
 
+  // By so many threads; each task by itself, or so many at once.
   std::vector<double> time_empty(const pergola::TaskPool& pool, const pergola::TaskKind& kind, unsigned producers,
-                                 std::size_t tasks) const {
-    const std::uint64_t nothing = 0;
+                                 std::size_t tasks, std::size_t at_once = 1) const {
+    const std::vector<std::uint64_t> nothing(at_once);
     return bench::time_ms(selection_.runs, [&] {
       on_threads(producers, [&](unsigned first, unsigned step) {
-        for (std::size_t i = first; i < tasks; i += step) kind.spawn_packed(nothing);
+        if (at_once == 1)
+          for (std::size_t i = first; i < tasks; i += step) kind.spawn_packed(nothing[0]);
+        else
+          for (std::size_t i = first * at_once; i < tasks; i += step * at_once)
+            kind.spawn_many(std::span(nothing).first(std::min(at_once, tasks - i)));
       });
       pool.wait_all();
     });
@@ -230,6 +245,12 @@ class RatesBench {
         add("empty-rate", "pergola", {{"producers", producers}, {"threads", kThreads}}, many, std::move(times),
             counts_right(kThreads, producers, many));
       }
+      for (const std::size_t at_once : {std::size_t{32}, std::size_t{1024}, std::size_t{65536}})
+        for (const unsigned producers : {1u, 2u, 4u, 8u}) {
+          auto times = time_empty(own.pool, kind, producers, many, at_once);
+          add("empty-rate", "pergola", {{"at_once", at_once}, {"producers", producers}, {"threads", kThreads}}, many,
+              std::move(times), counts_right(kThreads, producers, many, at_once));
+        }
     }
     measure_launches("empty-rate", {{"threads", kThreads}}, std::nullopt);
     if (driver_) {

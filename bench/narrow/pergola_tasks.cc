@@ -1,8 +1,9 @@
-// A task of the pool each, spawned by one or several host threads as its data is there; or in batches, each of which
-// waits for the one before (section 6.6).
+// A task of the pool each, spawned by one or several host threads as its data is there, one by one or many at once; or
+// in batches, each of which waits for the one before (section 6.6).
 #include <algorithm>
 #include <exception>
 #include <map>
+#include <stdexcept>
 #include <thread>
 #include <tuple>
 
@@ -14,17 +15,20 @@ namespace {
 
 class Tasks : public Form {
  public:
-  Tasks(std::shared_ptr<PergolaData> data, pergola::TaskPool pool, unsigned host_threads, std::size_t batch)
+  Tasks(std::shared_ptr<PergolaData> data, pergola::TaskPool pool, unsigned host_threads, std::size_t batch,
+        bool at_once)
       : data_(std::move(data)),
         pool_(std::move(pool)),
         host_threads_(host_threads),
         batch_(batch),
+        at_once_(at_once),
         ids_(data_->problem.tasks().size()) {
     name = batch == 0 ? "pergola" : "pergola-batch";
     if (batch == 0)
       params["host_threads"] = host_threads;
     else
       params["batch"] = batch;
+    if (at_once) params["spawned"] = "at once";
     std::map<std::tuple<std::uint32_t, unsigned, unsigned>, std::uint32_t> known;
     for (const Task& task : data_->problem.tasks()) {
       const auto [at, is_new] =
@@ -95,8 +99,20 @@ class Tasks : public Form {
     for (const std::exception_ptr& one : failed)
       if (one) std::rethrow_exception(one);
   }
-  // Every host_threads-th task of the range.
+  // Every host_threads-th task of the range; at once, that part of it, in runs of one kind.
   void spawn_part(const Range& range, unsigned thread) {
+    if (at_once_) {
+      const std::size_t part = (range.last - range.first + host_threads_ - 1) / host_threads_;
+      const std::size_t last = std::min(range.last, range.first + (thread + 1) * part);
+      for (std::size_t first = range.first + thread * part, end; first < last; first = end) {
+        for (end = first + 1; end < last && kind_of_[end] == kind_of_[first];) ++end;
+        const Parameters& parameters = data_->parameters[first];
+        if (pergola_task_spawn_many(kinds_[kind_of_[first]].handle(), parameters.bytes.data(), parameters.size,
+                                    sizeof(Parameters), end - first, &ids_[first], nullptr) != PERGOLA_OK)
+          throw std::runtime_error(pergola_last_error());
+      }
+      return;
+    }
     const unsigned step = batch_ != 0 ? 1 : host_threads_;
     for (std::size_t i = range.first + thread; i < range.last; i += step) {
       const Parameters& parameters = data_->parameters[i];
@@ -108,6 +124,7 @@ class Tasks : public Form {
   const pergola::TaskPool pool_;
   const unsigned host_threads_;
   const std::size_t batch_;  // 0: none
+  const bool at_once_;
   std::vector<pergola::TaskKind> kinds_;
   std::vector<std::uint32_t> kind_of_;  // by task
   std::vector<pergola::TaskId> ids_;    // by task
@@ -116,12 +133,12 @@ class Tasks : public Form {
 }  // namespace
 
 std::unique_ptr<Form> make_tasks(std::shared_ptr<PergolaData> data, const pergola::TaskPool& pool,
-                                 unsigned host_threads) {
-  return std::make_unique<Tasks>(std::move(data), pool, host_threads, 0);
+                                 unsigned host_threads, bool at_once) {
+  return std::make_unique<Tasks>(std::move(data), pool, host_threads, 0, at_once);
 }
 std::unique_ptr<Form> make_batches(std::shared_ptr<PergolaData> data, const pergola::TaskPool& pool,
                                    std::size_t batch) {
-  return std::make_unique<Tasks>(std::move(data), pool, 1, batch);
+  return std::make_unique<Tasks>(std::move(data), pool, 1, batch, false);
 }
 
 }  // namespace narrow

@@ -531,13 +531,13 @@ PERGOLA_API pergola_code pergola_session_task_pool(pergola_session session, cons
 PERGOLA_API pergola_code pergola_task_pool_destroy(pergola_task_pool pool);
 
 /* A kernel with a shape, ready to be spawned. UNSUPPORTED, with the line and the numbers, where the kernel cannot be a
- * task or asks for more than the pool's shape has. Compiles while tasks run; then those under way end, and others may be
- * spawned meanwhile. The same kernel and shape again are ready at once. */
+ * task or asks for more than the pool's shape has. Compiles while tasks run; then those under way end, and others may
+ * be spawned meanwhile. The same kernel and shape again are ready at once. */
 PERGOLA_API pergola_code pergola_task_pool_prepare(pergola_task_pool pool, pergola_kernel kernel,
                                                    const pergola_launch_config* config, pergola_task_kind* kind);
 PERGOLA_API pergola_code pergola_task_kind_destroy(pergola_task_kind kind);
-/* Which task goes first where several wait: on the host for room, in a resident block for warps, on the CPU device for a
- * thread. Those that run go on. */
+/* Which task goes first where several wait: on the host for room, in a resident block for warps, on the CPU device for
+ * a thread. Those that run go on. */
 typedef enum pergola_task_priority {
   PERGOLA_TASK_PRIORITY_NORMAL = 0, /* what a prepared kind's tasks have */
   PERGOLA_TASK_PRIORITY_HIGH = 1
@@ -563,6 +563,12 @@ PERGOLA_API pergola_code pergola_task_spawn(pergola_task_kind kind, const pergol
  * point at must be ready, and stay until the task has ended. */
 PERGOLA_API pergola_code pergola_task_spawn_packed(pergola_task_kind kind, const void* parameters, size_t size_bytes,
                                                    uint64_t* id);
+/* `count` tasks at once, in a fraction of the time of as many calls: the parameters of each as above, `size_bytes` long
+ * and `stride_bytes` after those of the one before (0: size_bytes). `ids`, which may be NULL, has room for `count`.
+ * Waits where too many tasks are under way. *spawned, which may be NULL, is how many there are: all, unless this
+ * returns an error; those go on. */
+PERGOLA_API pergola_code pergola_task_spawn_many(pergola_task_kind kind, const void* parameters, size_t size_bytes,
+                                                 size_t stride_bytes, size_t count, uint64_t* ids, size_t* spawned);
 
 /* Blocks until the task has ended and returns how. A negative timeout waits for ever; else TIMEOUT when it is over. An
  * id of another pool, or 0, is INVALID_ARGUMENT. */

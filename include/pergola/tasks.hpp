@@ -85,14 +85,29 @@ class TaskKind {
   template <typename T>
     requires(std::is_trivially_copyable_v<T> && !std::is_convertible_v<const T&, std::span<const std::byte>>)
   TaskId spawn_packed(const T& parameters) const {
-    const std::size_t wanted = state_->kernel.info().parameter_bytes;
-    // A struct may end in padding.
-    if (sizeof(T) != wanted && (sizeof(T) < wanted || sizeof(T) - wanted >= alignof(T))) refuse_size(sizeof(T));
-    return spawn_bytes(&parameters, wanted);
+    return spawn_bytes(&parameters, wanted_size(sizeof(T), alignof(T)));
   }
   TaskId spawn_packed(std::span<const std::byte> parameters) const {
     if (parameters.size() != state_->kernel.info().parameter_bytes) refuse_size(parameters.size());
     return spawn_bytes(parameters.data(), parameters.size());
+  }
+
+  // Many at once, in a fraction of the time: a task for each of `parameters`, which are as spawn_packed() takes them.
+  // `ids` has as many, or none. Waits where too many tasks are under way; where that fails, those before go on.
+  template <typename T>
+    requires std::is_trivially_copyable_v<T>
+  void spawn_many(std::span<const T> parameters, std::span<TaskId> ids = {}) const {
+    const std::size_t wanted = wanted_size(sizeof(T), alignof(T));
+    if (!ids.empty() && ids.size() != parameters.size())
+      throw Error(Code::kInvalidArgument, "There is room for " + std::to_string(ids.size()) + " ids of " +
+                                              std::to_string(parameters.size()) + " tasks.");
+    detail::check(pergola_task_spawn_many(handle(), parameters.data(), wanted, sizeof(T), parameters.size(),
+                                          ids.empty() ? nullptr : ids.data(), nullptr));
+  }
+  template <typename T>
+    requires std::is_trivially_copyable_v<T>
+  void spawn_many(const std::vector<T>& parameters, std::span<TaskId> ids = {}) const {
+    spawn_many(std::span<const T>(parameters), ids);
   }
 
   // Another kind, of the same kernel and shape, whose tasks have that priority; a prepared one's have the normal one.
@@ -121,6 +136,12 @@ class TaskKind {
     Kernel kernel;
   };
 
+  // How many bytes the kernel takes of an object so large, which may end in padding.
+  std::size_t wanted_size(std::size_t given, std::size_t alignment) const {
+    const std::size_t wanted = state_->kernel.info().parameter_bytes;
+    if (given != wanted && (given < wanted || given - wanted >= alignment)) refuse_size(given);
+    return wanted;
+  }
   TaskId spawn_bytes(const void* parameters, std::size_t size_bytes) const {
     TaskId id = 0;
     detail::check(pergola_task_spawn_packed(handle(), parameters, size_bytes, &id));

@@ -156,6 +156,26 @@ pergola_code pergola_task_spawn_packed(pergola_task_kind handle, const void* par
   return PERGOLA_OK;
 }
 
+pergola_code pergola_task_spawn_many(pergola_task_kind handle, const void* parameters, size_t size_bytes,
+                                     size_t stride_bytes, size_t count, uint64_t* ids, size_t* spawned) {
+  std::size_t there = 0;
+  const pergola_code code = guarded([&]() -> Status {
+    PERGOLA_ASSIGN(auto kind, object_of<session::TaskKind>(handle, "task kind"));
+    if (size_bytes != 0 && count != 0) PERGOLA_TRY(check_pointer(parameters, "parameters"));
+    if (stride_bytes != 0 && stride_bytes < size_bytes)
+      return PERGOLA_ERROR(
+          kInvalidArgument,
+          "stride_bytes is {}, less than the {} bytes of a task's parameters; it should be 0, as many, "
+          "or more.",
+          stride_bytes, size_bytes);
+    const ByteRows rows{static_cast<const std::byte*>(parameters), size_bytes,
+                        stride_bytes == 0 ? size_bytes : stride_bytes, count};
+    return kind->spawn_many(rows, {ids, ids == nullptr ? 0 : count}, there);
+  });
+  if (spawned != nullptr) *spawned = there;
+  return code;
+}
+
 pergola_code pergola_task_wait(pergola_task_pool handle, uint64_t id, int64_t timeout_ns) {
   return guarded([&]() -> Status {
     PERGOLA_ASSIGN(auto pool, object_of<session::TaskPool>(handle, "task pool"));

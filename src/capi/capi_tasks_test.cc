@@ -18,6 +18,7 @@
 
 namespace {
 
+using pergola::ByteRows;
 using pergola::Code;
 using pergola::Result;
 using pergola::Status;
@@ -65,6 +66,17 @@ class RecordingKind : public session::TaskKind {
     std::string bytes;
     for (const std::byte byte : parameters) bytes += fmt::format(" {:x}", static_cast<unsigned>(byte));
     return id("packed" + bytes);
+  }
+  // As far as what is to be answered allows: two, where that is an error.
+  Status spawn_many(const ByteRows& parameters, std::span<session::TaskId> ids, std::size_t& spawned) override {
+    std::string all = fmt::format("many, {} ids:", ids.size());
+    for (spawned = 0; spawned < parameters.count && (log_.answer.ok() || spawned < 2); ++spawned) {
+      for (const std::byte byte : parameters[spawned]) all += fmt::format(" {:x}", static_cast<unsigned>(byte));
+      all += ";";
+      if (!ids.empty()) ids[spawned] = ++last_id_;
+    }
+    log_.last = all;
+    return log_.answer;
   }
 
  private:
@@ -251,6 +263,36 @@ TEST_F(CapiTasks, Spawn_HandsOnArgumentsAndReturnsTheId) {
   log_.during_spawn = [] { throw std::runtime_error("thrown"); };
   EXPECT_EQ(pergola_task_spawn_packed(kind, bytes, 3, &id), PERGOLA_INTERNAL);
   EXPECT_EQ(id, 5u);
+  EXPECT_EQ(pergola_task_kind_destroy(kind), PERGOLA_OK);
+  EXPECT_EQ(pergola_task_spawn_many(kind, bytes, 1, 0, 3, nullptr, nullptr), PERGOLA_INVALID_ARGUMENT);
+}
+
+TEST_F(CapiTasks, ManyAtOnce) {
+  pergola_task_kind kind = make_kind();
+  const unsigned char bytes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  std::uint64_t ids[3] = {};
+  std::size_t spawned = 0;
+  EXPECT_EQ(pergola_task_spawn_many(kind, bytes, 2, 0, 3, ids, &spawned), PERGOLA_OK);
+  EXPECT_EQ(log_.last, "many, 3 ids: 1 2; 3 4; 5 6;");
+  EXPECT_EQ(spawned, 3u);
+  EXPECT_THAT(ids, testing::ElementsAre(41, 42, 43));
+  EXPECT_EQ(pergola_task_spawn_many(kind, bytes, 2, 3, 3, nullptr, nullptr), PERGOLA_OK);
+  EXPECT_EQ(log_.last, "many, 0 ids: 1 2; 4 5; 7 8;");
+  EXPECT_EQ(pergola_task_spawn_many(kind, nullptr, 0, 0, 2, nullptr, &spawned), PERGOLA_OK) << "without parameters";
+  EXPECT_EQ(log_.last, "many, 0 ids:;;");
+  EXPECT_EQ(pergola_task_spawn_many(kind, nullptr, 8, 0, 0, nullptr, &spawned), PERGOLA_OK) << "none";
+  EXPECT_EQ(spawned, 0u);
+  log_.last = "";
+  spawned = 7;
+  EXPECT_EQ(pergola_task_spawn_many(kind, nullptr, 2, 0, 3, ids, &spawned), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_THAT(pergola_last_error(), HasSubstr("The pointer parameters is null"));
+  EXPECT_EQ(spawned, 0u);
+  EXPECT_EQ(pergola_task_spawn_many(kind, bytes, 4, 3, 2, ids, &spawned), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_THAT(pergola_last_error(), HasSubstr("stride_bytes is 3, less than the 4 bytes"));
+  EXPECT_EQ(log_.last, "") << "nothing was spawned";
+  log_.answer = PERGOLA_ERROR(kDeviceLost, "The device is gone.");
+  EXPECT_EQ(pergola_task_spawn_many(kind, bytes, 2, 0, 3, ids, &spawned), PERGOLA_DEVICE_LOST);
+  EXPECT_EQ(spawned, 2u);
   EXPECT_EQ(pergola_task_kind_destroy(kind), PERGOLA_OK);
 }
 
@@ -484,6 +526,9 @@ TEST_F(CapiTasksOnCpu, WhatIsWrong_IsRefused) {
   EXPECT_EQ(pergola_task_spawn_packed(kind_, &parameters, sizeof parameters - 1, &id), PERGOLA_INVALID_ARGUMENT);
   EXPECT_THAT(pergola_last_error(), HasSubstr("16 bytes"));
   EXPECT_EQ(pergola_task_spawn_packed(kind_, &parameters, sizeof parameters + 1, &id), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_task_spawn_many(kind_, &parameters, sizeof parameters - 1, 0, 1, &id, nullptr),
+            PERGOLA_INVALID_ARGUMENT);
+  EXPECT_THAT(pergola_last_error(), HasSubstr("16 bytes"));
   const pergola_argument arguments[] = {pergola_arg_array(out_), pergola_arg_u32(0), pergola_arg_f64(1)};
   EXPECT_EQ(pergola_task_spawn(kind_, arguments, 2, &id), PERGOLA_INVALID_ARGUMENT) << "too few";
   EXPECT_EQ(pergola_task_spawn(kind_, arguments, 3, &id), PERGOLA_INVALID_ARGUMENT) << "of another size";

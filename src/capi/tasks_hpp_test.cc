@@ -97,6 +97,27 @@ TEST_F(TasksHpp, PackedParameters_AreTheKernelsBytes) {
       HasSubstr("12 are given"));
 }
 
+TEST_F(TasksHpp, ManyAtOnce_AreRowsOfTheirStructs) {
+  struct Parameters {
+    std::uint64_t p;
+    float f;
+    std::uint8_t b;
+  };
+  const pergola::TaskKind kind = pool_.prepare(kernel_, pergola::grid(1, 32));
+  const std::vector<Parameters> parameters{{0x0102, 1.f, 9}, {0x0304, 1.f, 8}};
+  std::array<pergola::TaskId, 2> ids{};
+  kind.spawn_many(parameters, ids);
+  EXPECT_EQ(asked_of_pools(), "many, 2 ids: 2 1 0 0 0 0 0 0 0 0 80 3f 9; 4 3 0 0 0 0 0 0 0 0 80 3f 8;");
+  EXPECT_NE(ids[0], ids[1]);
+  kind.spawn_many(std::span(parameters).first(1));
+  EXPECT_EQ(asked_of_pools(), "many, 0 ids: 2 1 0 0 0 0 0 0 0 0 80 3f 9;");
+  EXPECT_EQ(message(pergola::Code::kInvalidArgument, [&] { kind.spawn_many(std::span(parameters).first(1), ids); }),
+            "There is room for 2 ids of 1 tasks.");
+  const std::vector<std::uint64_t> wrong(3);
+  EXPECT_EQ(message(pergola::Code::kInvalidArgument, [&] { kind.spawn_many(wrong); }),
+            "The parameters of kernel 'store' have 13 bytes; 8 are given.");
+}
+
 TEST_F(TasksHpp, PoolsSpawn_PreparesOnce) {
   auto array = session_.array<float>(4);
   const pergola::TaskId first = pool_.spawn(kernel_, pergola::grid(1, 32), array, 1.f, 2);

@@ -270,8 +270,12 @@ Result<Kind> Executor::add_kind(std::uint32_t number, const device::LaunchConfig
     same = kinds_.insert(kinds_.end(), kind);
   }
   const std::uint32_t piece_warps = std::min(kind.blocks, kind.piece_blocks) * (kind.blocks_warps & 0xff);
-  return Kind{static_cast<std::uint32_t>(same - kinds_.begin()), false, (kind.blocks - 1) / kind.piece_blocks + 1,
-              kind.parameter_bytes, 46 / piece_warps + 1};
+  return Kind{static_cast<std::uint32_t>(same - kinds_.begin()),
+              false,
+              (kind.blocks - 1) / kind.piece_blocks + 1,
+              kind.parameter_bytes,
+              46 / piece_warps + 1,
+              kMostDepth};
 }
 
 // ── Life ────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -45,6 +45,7 @@
 #include <thread>
 #include <vector>
 
+#include "src/base/byte_rows.h"
 #include "src/base/fork.h"
 #include "src/base/function_ref.h"
 #include "src/device/device.h"
@@ -78,6 +79,9 @@ struct ExecutorOptions {
   bool fences = true;  // around bodies (docs/decisions/0020-fences.md)
 };
 
+// Of a ring for tasks that are not urgent; those that are have more.
+inline constexpr std::uint32_t kMostDepth = 47;
+
 // What spawn() wants to know of a kind.
 struct Kind {
   std::uint32_t number = 0;
@@ -85,8 +89,9 @@ struct Kind {
   std::uint32_t pieces = 1;           // of a task of several blocks, which run on any resident blocks
   std::uint32_t parameter_bytes = 0;  // in whole words
   // Records that a ring has open at most when another is put there: half as many again as its block runs at once, so
-  // that what comes next waits on the host for the block that is free first.
-  std::uint32_t depth = 1;
+  // that what comes next waits on the host for the block that is free first. Of many at once there may be more, up to
+  // most_depth.
+  std::uint32_t depth = 1, most_depth = 1;
 };
 
 struct ExecutorInfo {
@@ -118,6 +123,10 @@ class Executor {
   // `parameters` are of kind.parameter_bytes at least. Waits where every ring is full. An error only once the executor
   // has failed.
   Result<TaskId> spawn(const Kind& kind, std::span<const std::byte> parameters);
+
+  // The same for each row; *spawned is how many there are, all unless there is an error. `ids`: null, or room for
+  // as many.
+  Status spawn_many(const Kind& kind, const ByteRows& parameters, TaskId* ids, std::size_t& spawned);
 
   // The same where a ring has room at once, for a task of one piece whose parameters fit a record; else 0.
   TaskId try_spawn(const Kind& kind, std::span<const std::byte> parameters) noexcept;
@@ -199,7 +208,12 @@ class Executor {
   // All entered. A thread puts tasks into the ring that it is at, by number, where that has room.
   static std::uint32_t number_of_ring(const Producer& producer) { return producer.owned[producer.at]; }
   bool has_ring(const Producer& producer, const Kind& kind);
-  bool go_on(Producer& producer, const Kind& kind, std::size_t most);
+  // What a thread puts into rings before it goes on: `tasks` into each, which then has `depth` records open at most.
+  struct Turn {
+    std::uint32_t tasks, depth;
+  };
+  static Turn turn_of_many(const Producer& producer, const Kind& kind, std::size_t left);
+  bool go_on(Producer& producer, const Turn& turn, std::size_t most);
   TaskId try_next_rings(Producer& producer, const Kind& kind, std::span<const std::byte> parameters) noexcept;
   template <std::size_t kMostWords>
   TaskId put(Producer& producer, std::uint32_t ring, const Kind& kind, std::uint32_t piece,
@@ -209,7 +223,10 @@ class Executor {
                        std::span<const std::byte> parameters) noexcept;
   bool see_that_it_runs() const;
   Result<TaskId> push(Producer& producer, const Kind& kind, std::uint32_t piece, std::span<const std::byte> parameters);
-  Status find_room(Producer& producer, const Kind& kind);
+  Status find_room(Producer& producer, const Turn& turn);
+  Status push_some(Producer& producer, const Kind& kind, const ByteRows& parameters, std::size_t until, TaskId* ids,
+                   std::size_t& spawned);
+  void see_to_start();
   Result<TaskId> push_pieces(Producer& producer, const Kind& kind, std::span<const std::byte> parameters,
                              std::vector<TaskId>& pieces);
   bool is_piece_done(TaskId id) const;

@@ -52,13 +52,14 @@ class alignas(64) HostRing {
 
   // Whether the next record's place is free, and fewer than `depth` records are open. The owner's.
   bool has_room(std::uint32_t depth) {
-    if (is_known_to_have_room(depth)) return true;
+    if (known_room(depth) != 0) return true;
     const std::uint64_t head = head_.load(std::memory_order_relaxed), at = frontier();
     return head - at < depth || (head - at < abi::kRingRecords && count_open(at, head) < depth);
   }
-  // The same from what is known already; false where the answer is to be asked.
-  bool is_known_to_have_room(std::uint32_t depth) const {
-    return head_.load(std::memory_order_relaxed) - known_.load(std::memory_order_acquire) < depth;
+  // For how many records there is, from what is known already; 0 where the answer is to be asked.
+  std::uint32_t known_room(std::uint32_t depth) const {
+    const std::uint64_t open = head_.load(std::memory_order_relaxed) - known_.load(std::memory_order_acquire);
+    return open < depth ? depth - static_cast<std::uint32_t>(open) : 0;
   }
 
   // The owner's, before it puts `count` records of that depth here: brings into its cache the places that they get,

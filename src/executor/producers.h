@@ -8,7 +8,8 @@
 //   uses becomes even                        ... its rings ...   frozen = false
 //
 // Without the fence the thread's load of `frozen` could overtake its store of `uses`. Where the system has none, the
-// thread makes one itself. `uses` is two more after each task, which tells the keeper who spawns.
+// thread makes one itself. `uses` is two more after each spawn, of one task or of many, which tells the keeper who
+// spawns.
 //
 // Threads that own rings share them evenly; the keeper takes those of threads that have not spawned for a while, and of
 // threads that have ended, for those that do. There may be fewer rings than threads: then they are taken in turns.

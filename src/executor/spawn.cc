@@ -14,8 +14,12 @@ using std::chrono::steady_clock;
 constexpr int kSpins = 4000;
 constexpr auto kNap = std::chrono::microseconds(20);
 
-// Tasks that a thread puts into one ring before it goes on to the next: few, so that they spread.
-constexpr std::uint32_t kTasksOfATurn = 4;
+// Tasks that a thread puts into one ring before it goes on to the next: few, so that they spread. Of many at once as
+// many as there are for each ring, up to the second number.
+constexpr std::uint32_t kTasksOfATurn = 4, kMostTasksOfATurn = 16;
+
+// Of many at once so many are spawned before others may take rings from the thread.
+constexpr std::size_t kTasksOfAnEntry = 64;
 
 // So many turns before its own a ring is brought into the cache; a turn's tasks take as long as the line of one comes.
 constexpr std::size_t kTurnsAhead = 2;
@@ -37,15 +41,15 @@ void relax() {
 // ── Spawning ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 // Goes on to the next of the thread's rings that has room, of `most`; false where none has.
-bool Executor::go_on(Producer& producer, const Kind& kind, std::size_t most) {
+bool Executor::go_on(Producer& producer, const Turn& turn, std::size_t most) {
   const std::size_t rings = producer.owned.size();
   for (std::size_t n = std::min(most, rings); n != 0; --n) {
     producer.at = producer.at + 1 == rings ? 0 : producer.at + 1;
-    if (!rings_[number_of_ring(producer)].has_room(kind.depth)) continue;
-    producer.left = kTasksOfATurn;
+    if (!rings_[number_of_ring(producer)].has_room(turn.depth)) continue;
+    producer.left = turn.tasks;
     std::size_t ahead = producer.at + kTurnsAhead;
     if (ahead >= rings) ahead -= rings;
-    if (ahead < rings) rings_[producer.owned[ahead]].prefetch(kTasksOfATurn, kind.depth);
+    if (ahead < rings) rings_[producer.owned[ahead]].prefetch(turn.tasks, turn.depth);
     return true;
   }
   producer.left = 0;
@@ -53,10 +57,10 @@ bool Executor::go_on(Producer& producer, const Kind& kind, std::size_t most) {
 }
 
 // The next of the thread's rings that has room; waits for one. Entered, as it leaves off.
-Status Executor::find_room(Producer& producer, const Kind& kind) {
+Status Executor::find_room(Producer& producer, const Turn& turn) {
   for (int rounds = 0;; ++rounds) {
     const std::size_t rings = producer.owned.size();
-    if (go_on(producer, kind, rings)) return {};
+    if (go_on(producer, turn, rings)) return {};
     // Whoever waits has not entered, so that its rings can be taken from it.
     producers_->leave(producer);
     if (rings == 0 || rounds % 256 == 255) producers_->share(producer);
@@ -123,13 +127,13 @@ TaskId Executor::try_spawn(const Kind& kind, std::span<const std::byte> paramete
   if (mine == nullptr || !producers_->try_enter(*mine)) return 0;
   if (mine->left == 0 || parameters.size() > 8 * kFewWords) return try_next_rings(*mine, kind, parameters);
   const std::uint32_t ring = number_of_ring(*mine);
-  if (!rings_[ring].is_known_to_have_room(kind.depth)) return try_next_rings(*mine, kind, parameters);
+  if (rings_[ring].known_room(kind.depth) == 0) return try_next_rings(*mine, kind, parameters);
   return put_and_leave<kFewWords>(*mine, ring, kind, parameters);
 }
 
 [[gnu::noinline]] TaskId Executor::try_next_rings(Producer& producer, const Kind& kind,
                                                   std::span<const std::byte> parameters) noexcept {
-  if (has_ring(producer, kind) || go_on(producer, kind, kRingsOfATry))
+  if (has_ring(producer, kind) || go_on(producer, {kTasksOfATurn, kind.depth}, kRingsOfATry))
     return put_and_leave<kRecordParameterWords>(producer, number_of_ring(producer), kind, parameters);
   producers_->leave(producer);
   return 0;
@@ -151,7 +155,7 @@ Status Executor::prepare_to_try() {
 Result<TaskId> Executor::push(Producer& producer, const Kind& kind, std::uint32_t piece,
                               std::span<const std::byte> parameters) {
   if (!has_ring(producer, kind)) [[unlikely]]
-    PERGOLA_TRY(find_room(producer, kind));
+    PERGOLA_TRY(find_room(producer, {kTasksOfATurn, kind.depth}));
   producer.note_spawn();
   const std::uint32_t ring = number_of_ring(producer);
   if (kind.parameter_bytes <= abi::kRecordParameterBytes)
@@ -180,14 +184,77 @@ Result<TaskId> Executor::spawn(const Kind& kind, std::span<const std::byte> para
   }();
   if (!id.ok()) [[unlikely]]
     return id;
-  // The task is there: why the kernel does not start is told by waits.
-  if (see_that_it_runs()) [[likely]]
-    return id;
+  if (!see_that_it_runs()) [[unlikely]]
+    see_to_start();
+  return id;
+}
+
+// A task is there: why the kernel does not start is told by waits.
+void Executor::see_to_start() {
   if (options_.start_waits())
     wake_keeper();
   else if (const Status started = start(); !started.ok())
     PERGOLA_WARN("{}", started.message());
-  return id;
+}
+
+Status Executor::spawn_many(const Kind& kind, const ByteRows& parameters, TaskId* ids, std::size_t& spawned) {
+  spawned = 0;
+  if (kind.pieces != 1 || kind.parameter_bytes > abi::kRecordParameterBytes) {
+    for (; spawned < parameters.count; ++spawned) {
+      PERGOLA_ASSIGN(const TaskId id, spawn(kind, parameters[spawned]));
+      if (ids != nullptr) ids[spawned] = id;
+    }
+    return {};
+  }
+  if (failed_.load(std::memory_order_relaxed)) return failure();
+  if (fence_table_ != nullptr && fence_table_->is_behind()) PERGOLA_TRY(fence_table_->update());
+  Producer& mine = producers_->mine();
+  while (spawned < parameters.count) {
+    const std::size_t until = std::min(parameters.count, spawned + kTasksOfAnEntry);
+    Status status;
+    {
+      const Entered entered(*producers_, mine);
+      while (status.ok() && spawned < until) status = push_some(mine, kind, parameters, until, ids, spawned);
+      mine.left = std::min(mine.left, kTasksOfATurn);
+      mine.note_spawn();
+    }
+    if (!see_that_it_runs()) see_to_start();
+    PERGOLA_TRY(status);
+  }
+  return {};
+}
+
+// How `left` tasks go on. A ring gets no more than half of its share of them, so that at the end it has as few as usual
+// and what comes last waits for the block that is free first; before, the more it has the more a read of its block
+// brings.
+Executor::Turn Executor::turn_of_many(const Producer& producer, const Kind& kind, std::size_t left) {
+  const auto share = static_cast<std::uint32_t>(
+      std::min<std::size_t>(left / std::max<std::size_t>(1, producer.owned.size()), 2 * abi::kRingRecords));
+  return {std::clamp(share, kTasksOfATurn, kMostTasksOfATurn), std::clamp(share / 2, kind.depth, kind.most_depth)};
+}
+
+// One turn's at most, before `until`; entered.
+Status Executor::push_some(Producer& producer, const Kind& kind, const ByteRows& parameters, std::size_t until,
+                           TaskId* ids, std::size_t& spawned) {
+  const Turn turn = turn_of_many(producer, kind, parameters.count - spawned);
+  if (producer.left == 0 || rings_[number_of_ring(producer)].known_room(turn.depth) == 0) {
+    if (!go_on(producer, turn, kRingsOfATry)) PERGOLA_TRY(find_room(producer, turn));
+  }
+  const std::uint32_t ring = number_of_ring(producer);
+  // Where a record that is not done with hides the room behind it, there is some for one.
+  const std::size_t some =
+      std::min<std::size_t>({producer.left, until - spawned, std::max(1u, rings_[ring].known_room(turn.depth))});
+  const auto put_all = [&]<std::size_t kMostWords> {
+    for (std::size_t n = 0; n < some; ++n, ++spawned) {
+      const TaskId id = put<kMostWords>(producer, ring, kind, 0, parameters[spawned]);
+      if (ids != nullptr) ids[spawned] = id;
+    }
+  };
+  if (parameters.row_bytes <= 8 * kFewWords)
+    put_all.operator()<kFewWords>();
+  else
+    put_all.operator()<kRecordParameterWords>();
+  return {};
 }
 
 // A record for each piece, as each fills a resident block; entered.

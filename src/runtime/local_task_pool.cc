@@ -34,7 +34,8 @@ class LocalTaskKind final : public session::TaskKind {
     const bool high = priority == session::TaskPriority::kHigh;
     // A ring takes more of them: they find room where others wait on the host, and are read before these.
     if (high != kind_.high_priority)
-      other.resident.depth = high ? kind_.resident.depth + kDeeper : kind_.resident.depth - kDeeper;
+      for (std::uint32_t* const depth : {&other.resident.depth, &other.resident.most_depth})
+        *depth = high ? *depth + kDeeper : *depth - kDeeper;
     other.resident.is_urgent = high;
     other.high_priority = high;
     return session::TaskKindPtr(std::make_shared<LocalTaskKind>(session_, work_, kernel_, std::move(other)));
@@ -74,14 +75,29 @@ class LocalTaskKind final : public session::TaskKind {
     return start(parameters);
   }
 
+  Status spawn_many(const ByteRows& parameters, std::span<session::TaskId> ids, std::size_t& spawned) override {
+    spawned = 0;
+    if (parameters.row_bytes != kernel_->info().parameter_bytes)
+      return PERGOLA_ERROR(kInvalidArgument, "Kernel '{}' takes {} bytes of parameters, not {}.", kernel_->info().name,
+                           kernel_->info().parameter_bytes, parameters.row_bytes);
+    if (!ids.empty() && ids.size() != parameters.count)
+      return PERGOLA_ERROR(kInvalidArgument, "There is room for {} ids of {} tasks.", ids.size(), parameters.count);
+    if (resident_ != nullptr) return resident_->spawn_many(kind_.resident, parameters, ids.data(), spawned);
+    for (; spawned < parameters.count; ++spawned) {
+      PERGOLA_ASSIGN(const session::TaskId id, work_->spawn(kind_, parameters[spawned]));
+      if (!ids.empty()) ids[spawned] = id;
+    }
+    return {};
+  }
+
   session::TaskId try_spawn_packed(std::span<const std::byte> parameters) noexcept override {
     if (resident_ == nullptr || parameters.size() != kernel_->info().parameter_bytes) return 0;
     return resident_->try_spawn(kind_.resident, parameters);
   }
 
  private:
-  static constexpr std::uint32_t kDeeper = 16;  // depth is 47 at most, and a ring has 64 records
-  static_assert(47 + kDeeper <= abi::kRingRecords);
+  static constexpr std::uint32_t kDeeper = 16;
+  static_assert(executor::kMostDepth + kDeeper <= abi::kRingRecords);
 
   Result<session::TaskId> start(std::span<const std::byte> parameters) {
     return resident_ != nullptr ? resident_->spawn(kind_.resident, parameters) : work_->spawn(kind_, parameters);

@@ -327,6 +327,62 @@ TEST_P(TaskPoolTest, Packed_HighBitsOfEveryWordArrive) {
   EXPECT_THAT(read(out), testing::Each(600u));
 }
 
+// Of one piece and of several, with few parameters, with more than few, and with more than a record has.
+TEST_P(TaskPoolTest, ManyAtOnce_EveryTaskRunsOnce_AndHasItsId) {
+  make_pool();
+  constexpr std::uint32_t kThreads = 3, kTasks = 700;
+  const auto counts = words(kThreads * kTasks), marked = words(2000), out = words(kTasks * 40);
+  const auto add = kind("add_at", {1, 1, 1}, {33, 1, 1}), mark = kind("mark", {70, 1, 1}, {32, 1, 1});
+  const auto after = kind("mark_after", {1, 1, 1}, {32, 1, 1}), large = kind("large", {1, 1, 1}, {40, 1, 1});
+  struct At {
+    std::uint64_t counts;
+    std::uint32_t at, rest;
+  };
+  const auto rows = [](const auto& of, std::size_t bytes) {
+    return ByteRows{std::as_bytes(std::span(of)).data(), bytes, sizeof of[0], of.size()};
+  };
+  std::vector<std::thread> threads;
+  for (std::uint32_t t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] {
+      std::vector<At> parameters;
+      for (std::uint32_t n = 0; n < kTasks; ++n) parameters.push_back({counts->address(), t * kTasks + n, 0});
+      std::vector<session::TaskId> ids(t == 1 ? 0 : kTasks);
+      std::size_t spawned = 0;
+      const Status status = add->spawn_many(rows(parameters, 12), ids, spawned);
+      ASSERT_TRUE(status.ok()) << status.message();
+      ASSERT_EQ(spawned, kTasks);
+      for (const session::TaskId id : ids) ASSERT_TRUE(pool_->wait(id, std::chrono::seconds(60)).ok());
+    });
+  for (std::thread& thread : threads) thread.join();
+  const std::vector<At> pieces(20, At{marked->address(), 2000, 0});
+  struct Large {
+    std::uint64_t out;
+    std::uint32_t values[40], at;
+  };
+  std::vector<Large> larges;
+  for (std::uint32_t n = 0; n < kTasks; ++n) {
+    larges.push_back({out->address(), {}, n});
+    for (std::uint32_t i = 0; i < 40; ++i) larges[n].values[i] = n * 1000 + i;
+  }
+  std::vector<session::TaskId> ids(20);
+  std::size_t spawned = 0;
+  ASSERT_TRUE(mark->spawn_many(rows(pieces, 12), ids, spawned).ok());
+  for (const session::TaskId id : ids) ASSERT_TRUE(pool_->wait(id, std::chrono::seconds(60)).ok());
+  ASSERT_TRUE(large->spawn_many(rows(larges, 172), {}, spawned).ok());
+  ASSERT_EQ(spawned, kTasks);
+  ASSERT_TRUE(pool_->wait_all(std::chrono::seconds(60)).ok());
+  EXPECT_THAT(read(counts), testing::Each(1u));
+  EXPECT_THAT(read(marked), testing::Each(20u));
+  const Words got = read(out);
+  for (std::uint32_t n = 0; n < got.size(); ++n) ASSERT_EQ(got[n], n / 40 * 1001 + n % 40);
+  EXPECT_EQ(pool_->info().spawned >= kThreads * kTasks + 20 + kTasks, true);
+  // What is wrong is refused as a whole.
+  EXPECT_EQ(add->spawn_many(rows(pieces, 16), {}, spawned).code(), Code::kInvalidArgument);
+  EXPECT_EQ(add->spawn_many(rows(larges, 12), ids, spawned).code(), Code::kInvalidArgument) << "room for 20 ids";
+  EXPECT_EQ(spawned, 0u);
+  EXPECT_TRUE(after->spawn_many({}, {}, spawned).code() == Code::kInvalidArgument);
+}
+
 TEST_P(TaskPoolTest, ParkAndStartAgain_LosesNothing) {
   make_pool({.blocks = 0, .park_after = std::chrono::microseconds(100), .executor = {}});
   constexpr std::uint32_t kTasks = 2000;

@@ -36,8 +36,11 @@ constexpr u32 kRoundsOfAHost = 8;
 constexpr u32 kHotReads = 64, kWarmReads = 160, kWarmSleep = 300, kColdSleep = 8000, kColdLooks = 16;
 // A ring that is never without tasks tells no frontier: so often it tells one that is too old to count.
 constexpr u32 kFrontierRefreshShift = 22, kFrontierAge = 4096;
-// Entries that wait for warps, beyond which no more are taken: a read of ring and inbox brings four each at most.
-constexpr u32 kRecordsOfARead = 4, kEnoughWaiting = kMostReturned - 2 * kRecordsOfARead + 1;
+// A load of the whole warp brings so many records. The ring is read by two of them while tasks come: over the bus two
+// take as long as one. The inbox, which is near, by one.
+constexpr u32 kRecordsOfALoad = 32 / kRecordWords, kRecordsOfARead = 2 * kRecordsOfALoad;
+// Entries that wait for warps, beyond which no more are taken.
+constexpr u32 kEnoughWaiting = kMostReturned - kRecordsOfARead - kRecordsOfALoad + 1;
 
 // Nothing is under way here: the host hears of it at once. `before`: what board.under_way was.
 __device__ void tell_frontier(const TaskExecutorParameters& parameters, u32 before) {
@@ -69,8 +72,9 @@ class Scheduler {
       // While tasks come from other tasks most rounds do without the bus.
       const bool asks_host = !kSpawns || spawned == 0 || round % kRoundsOfAHost == kRoundsOfAHost - 1;
       const u32 wanted = asks_host ? min(empty_reads == 0 ? kRecordsOfARead : 1u, room) : 0;
-      const u64 word = read(wanted);
-      const u32 inbox_wanted = kSpawns ? min(kRecordsOfARead, room - wanted) : 0;
+      const u32 wanted_first = min(wanted, kRecordsOfALoad), wanted_second = wanted - wanted_first;
+      const u64 first = read(next_, wanted_first), second = read(next_ + kRecordsOfALoad, wanted_second);
+      const u32 inbox_wanted = kSpawns ? min(kRecordsOfALoad, room - wanted) : 0;
       const u64 inbox_word = read_inbox(inbox_wanted);
       const u32 over = read_over();
       const bool looks = !parks && asks_host && (round & 3) == 3;
@@ -80,7 +84,10 @@ class Scheduler {
       if (!parks) place();
       if (looks) parks = __shfl_sync(kAll, parked, 0) == parameters_.launch;
       end_families(over);
-      const u32 come = arrived(word, wanted, [](u32 position) { return phase_of(position); }, next_);
+      const u32 come_first = arrived(first, wanted_first, ring_phase_of, next_);
+      const u32 come_second =
+          come_first != kRecordsOfALoad ? 0 : arrived(second, wanted_second, ring_phase_of, next_ + kRecordsOfALoad);
+      const u32 come = come_first + come_second;
       spawned = arrived(inbox_word, inbox_wanted, inbox_phase_of, inbox_next_);
       publish(come != 0);
       if (spawned != 0) {
@@ -91,7 +98,8 @@ class Scheduler {
       }
       if (come != 0) {
         if (lane_ == 0) add(&board.under_way, come << 8 | come);
-        take(word, next_, come, false);
+        take(first, next_, come_first, false);
+        if (come_second != 0) take(second, next_ + kRecordsOfALoad, come_second, false);
         // An answer of 2^24 positions ago would be taken for one of now.
         if (((next_ ^ (next_ + come)) >> kFrontierRefreshShift) != 0 && lane_ == 0)
           store_system(&answer_->frontier, (next_ - kFrontierAge) & ((1u << kFrontierBits) - 1));
@@ -123,12 +131,13 @@ class Scheduler {
   // What lane 0 has read counts: two could read it before and after it is written.
   __device__ u32 read_parks() const { return lane_ == 0 ? load_system(&ring_->parks) : 0; }
 
-  // One word of the next records for each lane: eight lanes read one record at once.
-  __device__ u64 read(u32 wanted) const {
+  // One word of the records from position `from` on for each lane: eight lanes read one record at once.
+  __device__ u64 read(u32 from, u32 wanted) const {
     const u32 record = lane_ / kRecordWords;
     if (record >= wanted) return 0;
-    return load_system(&ring_->records[(next_ + record) % kRingRecords].words[lane_ % kRecordWords]);
+    return load_system(&ring_->records[(from + record) % kRingRecords].words[lane_ % kRecordWords]);
   }
+  __device__ static u32 ring_phase_of(u32 position) { return phase_of(position); }
   // The same of the inbox.
   __device__ u64 read_inbox(u32 wanted) const {
     const u32 record = lane_ / kRecordWords;
