@@ -43,9 +43,10 @@ tile = pool.prepare(kernel, 1, TILE)            # compiles
 
 
 def spawn(image, x0, y0):
-    """The image's tiles, as tasks: each call returns at once."""
-    return [tile(image, WIDTH, left, top, x0, y0, STEP, LIMIT)
-            for top in range(0, HEIGHT, TILE[1]) for left in range(0, WIDTH, TILE[0])]
+    """The image's tiles, as tasks, many at once: `left` and `top` have a value for each. It returns at once, as
+    `tile(image, WIDTH, 0, 0, x0, y0, STEP, LIMIT)` does for one."""
+    top, left = np.mgrid[0:HEIGHT:TILE[1], 0:WIDTH:TILE[0]].reshape(2, -1)
+    return tile.spawn_each(image, WIDTH, left, top, x0, y0, STEP, LIMIT)
 
 
 image = pg.empty((HEIGHT, WIDTH), 'u2')

@@ -570,6 +570,19 @@ PERGOLA_API pergola_code pergola_task_spawn_packed(pergola_task_kind kind, const
 PERGOLA_API pergola_code pergola_task_spawn_many(pergola_task_kind kind, const void* parameters, size_t size_bytes,
                                                  size_t stride_bytes, size_t count, uint64_t* ids, size_t* spawned);
 
+/* An argument that is another number for each of many tasks. */
+typedef struct pergola_task_column {
+  size_t struct_size;  /* the same in every element of a list */
+  size_t argument;     /* its place among the arguments, which has a number of the type as a sample */
+  const void* values;  /* one for each task, each as large as the parameter */
+  size_t stride_bytes; /* from one to the next; 0: as large as the sample */
+} pergola_task_column;
+/* `count` tasks at once with the same arguments but for those that columns are of; checked, and ordered with the
+ * session's other work, as pergola_task_spawn does it for one. ids and spawned as for pergola_task_spawn_many. */
+PERGOLA_API pergola_code pergola_task_spawn_each(pergola_task_kind kind, const pergola_argument* arguments,
+                                                 size_t argument_count, const pergola_task_column* columns,
+                                                 size_t column_count, size_t count, uint64_t* ids, size_t* spawned);
+
 /* Blocks until the task has ended and returns how. A negative timeout waits for ever; else TIMEOUT when it is over. An
  * id of another pool, or 0, is INVALID_ARGUMENT. */
 PERGOLA_API pergola_code pergola_task_wait(pergola_task_pool pool, uint64_t id, int64_t timeout_ns);

@@ -110,6 +110,23 @@ class TaskKind {
     spawn_many(std::span<const T>(parameters), ids);
   }
 
+  // `count` tasks at once, checked and ordered as spawn() does: arguments are those of a launch, and the same for all
+  // tasks, but for spans and vectors of numbers, which have one for each. Their ids, in order.
+  //
+  //   tile.spawn_each(tiles, image, numbers, width);   // numbers: std::vector<int>
+  template <typename... Args>
+  std::vector<TaskId> spawn_each(std::size_t count, const Args&... args) const {
+    std::array<std::vector<std::uint64_t>, sizeof...(Args) + 1> values;
+    std::vector<pergola_task_column> columns;
+    std::size_t index = 0;
+    const std::array<pergola_argument, sizeof...(Args) + 1> list{
+        argument_of_each(index++, count, args, values.data(), columns)..., pergola_argument{}};
+    std::vector<TaskId> ids(count);
+    detail::check(pergola_task_spawn_each(handle(), list.data(), sizeof...(Args), columns.data(), columns.size(), count,
+                                          ids.data(), nullptr));
+    return ids;
+  }
+
   // Another kind, of the same kernel and shape, whose tasks have that priority; a prepared one's have the normal one.
   TaskKind with_priority(TaskPriority priority) const {
     pergola_task_kind other = nullptr;
@@ -142,6 +159,40 @@ class TaskKind {
     if (given != wanted && (given < wanted || given - wanted >= alignment)) refuse_size(given);
     return wanted;
   }
+  template <typename T>
+  static constexpr bool kIsColumn = false;
+  // An argument for all tasks; or the first of those of each, which become a column, converted as a launch's are.
+  template <typename T>
+  pergola_argument argument_of_each(std::size_t index, std::size_t count, const T& given,
+                                    std::vector<std::uint64_t>* values,
+                                    std::vector<pergola_task_column>& columns) const {
+    if constexpr (!kIsColumn<T>) {
+      return state_->kernel.argument(index, given);
+    } else {
+      if (given.size() != count)
+        throw Error(Code::kInvalidArgument, "Argument " + std::to_string(index) + " has " +
+                                                std::to_string(given.size()) + " values for " + std::to_string(count) +
+                                                " tasks.");
+      pergola_argument sample = state_->kernel.argument(index, typename T::value_type{});
+      std::vector<std::uint64_t>& column = values[index];
+      column.reserve(count + 1);
+      for (const auto value : given) {
+        const pergola_argument one = state_->kernel.argument(index, value);
+        std::uint64_t bits = 0;
+        std::memcpy(&bits, &one.value, sizeof bits);
+        column.push_back(bits);
+      }
+      column.push_back(0);  // so that one of no tasks has an address too
+      pergola_task_column added{};
+      added.struct_size = PERGOLA_STRUCT_SIZE(pergola_task_column);
+      added.argument = index;
+      added.values = column.data();
+      added.stride_bytes = sizeof column[0];
+      columns.push_back(added);
+      return sample;
+    }
+  }
+
   TaskId spawn_bytes(const void* parameters, std::size_t size_bytes) const {
     TaskId id = 0;
     detail::check(pergola_task_spawn_packed(handle(), parameters, size_bytes, &id));
@@ -155,6 +206,13 @@ class TaskKind {
 
   std::shared_ptr<const State> state_;
 };
+
+template <typename T>
+  requires std::is_arithmetic_v<T>
+inline constexpr bool TaskKind::kIsColumn<std::vector<T>> = true;
+template <typename T, std::size_t kExtent>
+  requires std::is_arithmetic_v<T>
+inline constexpr bool TaskKind::kIsColumn<std::span<T, kExtent>> = true;
 
 // A session's pool of tasks. Made by Session::task_pool(); every call gives the same pool.
 class TaskPool {

@@ -132,6 +132,20 @@ bool Arguments::convert(const KernelObject* kernel, PyObject* const* objects, st
   return true;
 }
 
+bool Arguments::convert_value(const KernelObject* kernel, std::size_t index, PyObject* object, std::uint64_t* bits) {
+  const pergola_argument sample = list_[index];
+  const std::size_t buffers = buffers_.size();
+  if (!convert_one(kernel, index, object)) return false;
+  const pergola_argument value = list_[index];
+  list_[index] = sample;
+  for (; buffers_.size() > buffers; buffers_.pop_back()) PyBuffer_Release(&buffers_.back());
+  if (value.type != sample.type)
+    return raise_kind(kernel, index, object,
+                      ", and the value for the first task is of another: give numbers of one kind.");
+  std::memcpy(bits, &value.value, sizeof *bits);
+  return true;
+}
+
 bool Arguments::convert_one(const KernelObject* kernel, std::size_t index, PyObject* object) {
   pergola_argument* out = &list_[index];
   if (is_instance(object, types.memory)) {

@@ -204,8 +204,8 @@ struct Types {
 };
 extern Types types;
 
-extern PyType_Spec session_spec, module_spec, kernel_spec, launcher_spec, event_spec, memory_spec,
-    host_memory_spec, task_pool_spec, task_kind_spec, task_spec;
+extern PyType_Spec session_spec, module_spec, kernel_spec, launcher_spec, event_spec, memory_spec, host_memory_spec,
+    task_pool_spec, task_kind_spec, task_spec;
 
 // True once the interpreter is ending: from then on nothing is destroyed, as that could wait for a kernel for ever.
 bool is_ending();
@@ -232,8 +232,8 @@ PyObject* session_call(PyObject* self, PyObject* args);
 PyObject* session_wait_stream(PyObject* self, PyObject* number);
 PyObject* session_make_stream_wait(PyObject* self, PyObject* number);
 
-// Around what waits only where it conflicts with a call under way, or for tasks that run: lets other threads of Python run
-// while there is a call, and where the session has a pool of tasks.
+// Around what waits only where it conflicts with a call under way, or for tasks that run: lets other threads of Python
+// run while there is a call, and where the session has a pool of tasks.
 class MayWait {
  public:
   explicit MayWait(const SessionState* session);
@@ -272,8 +272,8 @@ PyObject* launch_function(PyObject* self, PyObject* const* arguments, Py_ssize_t
 
 // ── Narrow tasks (tasks.cc) ─────────────────────────────────────────────────────────────────────────────────────────
 
-// wait_any(tasks, timeout in nanoseconds; negative: for ever): those of the tasks that have ended, well or not, as soon as
-// there is one; none where the time is over.
+// wait_any(tasks, timeout in nanoseconds; negative: for ever): those of the tasks that have ended, well or not, as soon
+// as there is one; none where the time is over.
 PyObject* wait_any(PyObject* self, PyObject* args);
 
 // ── Interchange (interchange.cc) ────────────────────────────────────────────────────────────────────────────────────
@@ -300,6 +300,8 @@ class Arguments {
   // False with an exception set. `count` may differ from the kernel's: the library tells that.
   bool convert(const KernelObject* kernel, PyObject* const* objects, std::size_t count);
   const pergola_argument* data() const { return list_; }
+  // One value more for an argument that has been converted and is a number: its bits, low bytes first.
+  bool convert_value(const KernelObject* kernel, std::size_t index, PyObject* object, std::uint64_t* bits);
 
  private:
   static constexpr std::size_t kFew = 24;

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "columns.h"
 #include "core.h"
 #include "deadline.h"
 
@@ -191,6 +192,37 @@ PyObject* kind_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   return nullptr;
 }
 
+// spawn_each(arguments...): a list of tasks, one for each value of those that are sequences.
+PyObject* kind_spawn_each(PyObject* self, PyObject* args) {
+  auto* kind = reinterpret_cast<TaskKindObject*>(self);
+  const Items objects(args);
+  Arguments arguments;
+  Columns columns;
+  if (!columns.read(kind->kernel, objects.data(), objects.size(), &arguments)) return nullptr;
+  const auto count = static_cast<Py_ssize_t>(columns.tasks());
+  Ref tasks(PyList_New(count));
+  if (!tasks) return nullptr;
+  for (Py_ssize_t n = 0; n < count; ++n) {
+    PyObject* task = allocate(kind->task_type);
+    if (task == nullptr) return nullptr;
+    as_task(task)->pool = as_pool(Py_NewRef(reinterpret_cast<PyObject*>(kind->pool)));
+    PyList_SetItem(tasks.get(), n, task);
+  }
+  std::vector<std::uint64_t> ids(columns.tasks() + 1);
+  pergola_code code = PERGOLA_OK;
+  {
+    const WithoutGil free;
+    code = pergola_task_spawn_each(kind->handle, arguments.data(), objects.size(), columns.list().data(),
+                                   columns.list().size(), columns.tasks(), ids.data(), nullptr);
+  }
+  if (code != PERGOLA_OK) {
+    raise_refusal(code, kind->kernel, objects.size());
+    return nullptr;
+  }
+  for (Py_ssize_t n = 0; n < count; ++n) as_task(PyList_GetItem(tasks.get(), n))->id = ids[static_cast<std::size_t>(n)];
+  return tasks.release();
+}
+
 template <auto member>
 PyObject* kind_part(PyObject* self, void*) {
   return Py_NewRef(reinterpret_cast<PyObject*>(reinterpret_cast<TaskKindObject*>(self)->*member));
@@ -202,7 +234,9 @@ PyObject* kind_on_device(PyObject* self, PyObject*) {
   return PyLong_FromUnsignedLongLong(handle);
 }
 
-PyMethodDef kind_methods[] = {{"_on_device", kind_on_device, METH_NOARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
+PyMethodDef kind_methods[] = {{"_on_device", kind_on_device, METH_NOARGS, nullptr},
+                              {"_spawn_each", kind_spawn_each, METH_VARARGS, nullptr},
+                              {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef kind_getset[] = {
     {"pool", kind_part<&TaskKindObject::pool>, nullptr, "The pool that it spawns to.", nullptr},
     {"kernel", kind_part<&TaskKindObject::kernel>, nullptr, "The kernel that its tasks run.", nullptr},

@@ -122,6 +122,40 @@ def test_numpy_scalars_and_structs_are_arguments(pool, kernels):
     assert np.uint32(got[4]).view("f4") == 5 and np.uint64(got[5]).view("f8") == 6
 
 
+def test_each_with_its_own_numbers(pool, kernels):
+    kind = pool.prepare(kernels.work, 1, 32)
+    count = 3000
+    for numbers, values in [(range(count), 5), (np.arange(count), np.arange(count)),  # 8 bytes, for parameters of 4
+                            (np.arange(count, dtype="u4"), list(range(count))),
+                            (np.arange(2 * count, dtype="i4")[::2] // 2, np.arange(count, dtype="u2")),
+                            (np.arange(count, dtype="u4")[::-1], 0)]:
+        out = pg.zeros(count, "u4")
+        tasks = kind.spawn_each(out, numbers, values)
+        assert len(tasks) == count and len({task.id for task in tasks}) == count
+        wanted = np.zeros(count, "u4")
+        wanted[np.asarray(numbers)] = sum_of(np.asarray(values, "i8"))
+        assert (out.numpy() == wanted).all()
+        tasks[0].wait(60)
+        assert all(task.done() for task in tasks)
+    before = pool.info.spawned
+    assert kind.spawn_each(out, [], 5) == []
+    with pytest.raises(ValueError, match="Argument 2 has 3 values and argument 1 has 2: they should be as many"):
+        kind.spawn_each(out, [1, 2], (1, 2, 3))
+    with pytest.raises(TypeError, match="takes a sequence of numbers for one parameter at least"):
+        kind.spawn_each(out, 1, 2)
+    with pytest.raises(OverflowError, match="Value 1 of argument 1 .* does not fit its 4 bytes"):
+        kind.spawn_each(out, np.array([1, 2 ** 32]), 2)
+    with pytest.raises(OverflowError, match="which cannot hold it"):
+        kind.spawn_each(out, [1, 2 ** 32], 2)
+    with pytest.raises(pg.Error, match="should be a 4-byte"):
+        kind.spawn_each(out, np.array([1.5, 2.5]), 2)
+    with pytest.raises(pg.Error, match="which is no number"):
+        kind.spawn_each([out, out], 1, 2)
+    with pytest.raises(pg.Error, match="takes 3 arguments"):
+        kind.spawn_each(out, [1, 2])
+    assert pool.info.spawned == before
+
+
 def test_many_threads_spawn(pool, kernels):
     out = pg.zeros(6 * 200, "u4")
     kind = pool.prepare(kernels.work, 1, 32)

@@ -34,6 +34,28 @@ std::optional<std::chrono::nanoseconds> timeout_of(int64_t timeout_ns) {
   return timeout_ns < 0 ? std::nullopt : std::optional(std::chrono::nanoseconds(timeout_ns));
 }
 
+Result<std::vector<session::TaskColumn>> read_columns(const pergola_task_column* given, std::size_t count,
+                                                      std::span<const session::Argument> arguments) {
+  std::vector<session::TaskColumn> columns;
+  if (count == 0) return columns;
+  PERGOLA_TRY(check_pointer(given, "columns"));
+  if (count > arguments.size())
+    return PERGOLA_ERROR(kInvalidArgument, "There are {} columns of {} arguments.", count, arguments.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto* at =
+        reinterpret_cast<const pergola_task_column*>(reinterpret_cast<const char*>(given) + i * given->struct_size);
+    PERGOLA_ASSIGN(const pergola_task_column one, read_struct(at, "pergola_task_column"));
+    const auto* sample =
+        one.argument < arguments.size() ? std::get_if<session::Number>(&arguments[one.argument]) : nullptr;
+    if (sample == nullptr)
+      return PERGOLA_ERROR(kInvalidArgument, "Column {} is of argument {}, which is no number.", i, one.argument);
+    PERGOLA_TRY(check_pointer(one.values, "values of a column"));
+    columns.push_back({one.argument, static_cast<const std::byte*>(one.values),
+                       one.stride_bytes == 0 ? session::size_bytes(sample->type) : one.stride_bytes});
+  }
+  return columns;
+}
+
 Result<session::TaskId> spawn_packed(session::TaskKind& kind, const void* parameters, size_t size_bytes) {
   return kind.spawn_packed({static_cast<const std::byte*>(parameters), size_bytes});
 }
@@ -171,6 +193,25 @@ pergola_code pergola_task_spawn_many(pergola_task_kind handle, const void* param
     const ByteRows rows{static_cast<const std::byte*>(parameters), size_bytes,
                         stride_bytes == 0 ? size_bytes : stride_bytes, count};
     return kind->spawn_many(rows, {ids, ids == nullptr ? 0 : count}, there);
+  });
+  if (spawned != nullptr) *spawned = there;
+  return code;
+}
+
+pergola_code pergola_task_spawn_each(pergola_task_kind handle, const pergola_argument* given, size_t argument_count,
+                                     const pergola_task_column* columns, size_t column_count, size_t count,
+                                     uint64_t* ids, size_t* spawned) {
+  std::size_t there = 0;
+  const pergola_code code = guarded([&]() -> Status {
+    session::TaskKindPtr kind;
+    Arguments arguments;
+    {
+      const HandleTable::Reading handles(HandleTable::instance());
+      PERGOLA_ASSIGN(kind, object_of<session::TaskKind>(handle, "task kind", handles));
+      PERGOLA_TRY(read_arguments(given, argument_count, handles, arguments));
+    }
+    PERGOLA_ASSIGN(const std::vector<session::TaskColumn> read, read_columns(columns, column_count, arguments));
+    return kind->spawn_each(arguments, read, count, {ids, ids == nullptr ? 0 : count}, there);
   });
   if (spawned != nullptr) *spawned = there;
   return code;

@@ -67,6 +67,22 @@ class RecordingKind : public session::TaskKind {
     for (const std::byte byte : parameters) bytes += fmt::format(" {:x}", static_cast<unsigned>(byte));
     return id("packed" + bytes);
   }
+  Status spawn_each(std::span<const session::Argument> arguments, std::span<const session::TaskColumn> columns,
+                    std::size_t count, std::span<session::TaskId> ids, std::size_t& spawned) override {
+    std::string all = fmt::format("each of {} tasks, {} arguments, {} ids", count, arguments.size(), ids.size());
+    for (const session::TaskColumn& column : columns) {
+      all += fmt::format(", {}:", column.argument);
+      for (std::size_t n = 0; n < count; ++n) {
+        std::uint32_t value = 0;
+        std::memcpy(&value, column.values + n * column.stride_bytes, sizeof value);
+        all += fmt::format(" {}", value);
+      }
+    }
+    spawned = count;
+    for (session::TaskId& id : ids) id = ++last_id_;
+    log_.last = all;
+    return log_.answer;
+  }
   // As far as what is to be answered allows: two, where that is an error.
   Status spawn_many(const ByteRows& parameters, std::span<session::TaskId> ids, std::size_t& spawned) override {
     std::string all = fmt::format("many, {} ids:", ids.size());
@@ -265,6 +281,39 @@ TEST_F(CapiTasks, Spawn_HandsOnArgumentsAndReturnsTheId) {
   EXPECT_EQ(id, 5u);
   EXPECT_EQ(pergola_task_kind_destroy(kind), PERGOLA_OK);
   EXPECT_EQ(pergola_task_spawn_many(kind, bytes, 1, 0, 3, nullptr, nullptr), PERGOLA_INVALID_ARGUMENT);
+}
+
+TEST_F(CapiTasks, EachWithItsOwnNumbers) {
+  pergola_task_kind kind = make_kind();
+  const pergola_argument arguments[] = {pergola_arg_address(0), pergola_arg_u32(7), pergola_arg_u32(8)};
+  const std::uint32_t values[] = {1, 2, 3, 4, 5, 6};
+  pergola_task_column columns[2]{};
+  for (pergola_task_column& column : columns) column.struct_size = PERGOLA_STRUCT_SIZE(pergola_task_column);
+  columns[0].argument = 1, columns[0].values = values;
+  columns[1].argument = 2, columns[1].values = values + 1, columns[1].stride_bytes = 8;
+  std::uint64_t ids[2] = {};
+  std::size_t spawned = 0;
+  EXPECT_EQ(pergola_task_spawn_each(kind, arguments, 3, columns, 2, 2, ids, &spawned), PERGOLA_OK);
+  EXPECT_EQ(log_.last, "each of 2 tasks, 3 arguments, 2 ids, 1: 1 2, 2: 2 4");
+  EXPECT_EQ(spawned, 2u);
+  EXPECT_THAT(ids, testing::ElementsAre(41, 42));
+  EXPECT_EQ(pergola_task_spawn_each(kind, arguments, 3, nullptr, 0, 4, nullptr, nullptr), PERGOLA_OK);
+  EXPECT_EQ(log_.last, "each of 4 tasks, 3 arguments, 0 ids");
+  log_.last = "";
+  EXPECT_EQ(pergola_task_spawn_each(kind, arguments, 3, nullptr, 1, 4, nullptr, &spawned), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(spawned, 0u);
+  columns[0].argument = 0;
+  EXPECT_EQ(pergola_task_spawn_each(kind, arguments, 3, columns, 2, 2, nullptr, nullptr), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_STREQ(pergola_last_error(), "Column 0 is of argument 0, which is no number.");
+  columns[0].argument = 3;
+  EXPECT_EQ(pergola_task_spawn_each(kind, arguments, 3, columns, 2, 2, nullptr, nullptr), PERGOLA_INVALID_ARGUMENT);
+  columns[0].argument = 1, columns[1].values = nullptr;
+  EXPECT_EQ(pergola_task_spawn_each(kind, arguments, 3, columns, 2, 2, nullptr, nullptr), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_THAT(pergola_last_error(), HasSubstr("The pointer values of a column is null"));
+  columns[1].struct_size = 4;
+  EXPECT_EQ(pergola_task_spawn_each(kind, arguments, 3, columns, 2, 2, nullptr, nullptr), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(log_.last, "") << "nothing was spawned";
+  EXPECT_EQ(pergola_task_kind_destroy(kind), PERGOLA_OK);
 }
 
 TEST_F(CapiTasks, ManyAtOnce) {

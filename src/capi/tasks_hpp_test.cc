@@ -118,6 +118,21 @@ TEST_F(TasksHpp, ManyAtOnce_AreRowsOfTheirStructs) {
             "The parameters of kernel 'store' have 13 bytes; 8 are given.");
 }
 
+TEST_F(TasksHpp, Each_HasItsOwnNumbers) {
+  const pergola::TaskKind kind = pool_.prepare(kernel_, pergola::grid(1, 32));
+  auto array = session_.array<float>(4);
+  const std::vector<int> numbers{7, 8};
+  const auto ids = kind.spawn_each(2, array, 2, numbers);
+  EXPECT_EQ(asked_of_pools(), "each of 2 tasks, 3 arguments, 2 ids, 2: 7 8");
+  EXPECT_EQ(ids.size(), 2u);
+  EXPECT_EQ(message(pergola::Code::kInvalidArgument, [&] { kind.spawn_each(3, array, 2, numbers); }),
+            "Argument 2 has 2 values for 3 tasks.");
+  const std::vector<int> large{7, 300};
+  EXPECT_THAT(message(pergola::Code::kInvalidArgument, [&] { kind.spawn_each(2, array, 2, std::span(large)); }),
+              HasSubstr("is 300"));
+  EXPECT_TRUE(kind.spawn_each(0, array, 2, std::vector<int>()).empty());
+}
+
 TEST_F(TasksHpp, PoolsSpawn_PreparesOnce) {
   auto array = session_.array<float>(4);
   const pergola::TaskId first = pool_.spawn(kernel_, pergola::grid(1, 32), array, 1.f, 2);

@@ -125,8 +125,8 @@ class Executor {
   Result<TaskId> spawn(const Kind& kind, std::span<const std::byte> parameters);
 
   // The same for each row; *spawned is how many there are, all unless there is an error. `ids`: null, or room for
-  // as many.
-  Status spawn_many(const Kind& kind, const ByteRows& parameters, TaskId* ids, std::size_t& spawned);
+  // as many. `more` come after them.
+  Status spawn_many(const Kind& kind, const ByteRows& parameters, TaskId* ids, std::size_t more, std::size_t& spawned);
 
   // The same where a ring has room at once, for a task of one piece whose parameters fit a record; else 0.
   TaskId try_spawn(const Kind& kind, std::span<const std::byte> parameters) noexcept;
@@ -224,8 +224,8 @@ class Executor {
   bool see_that_it_runs() const;
   Result<TaskId> push(Producer& producer, const Kind& kind, std::uint32_t piece, std::span<const std::byte> parameters);
   Status find_room(Producer& producer, const Turn& turn);
-  Status push_some(Producer& producer, const Kind& kind, const ByteRows& parameters, std::size_t until, TaskId* ids,
-                   std::size_t& spawned);
+  Status push_some(Producer& producer, const Kind& kind, const ByteRows& parameters, const Turn& turn,
+                   std::size_t until, TaskId* ids, std::size_t& spawned);
   void see_to_start();
   Result<TaskId> push_pieces(Producer& producer, const Kind& kind, std::span<const std::byte> parameters,
                              std::vector<TaskId>& pieces);

@@ -197,7 +197,8 @@ void Executor::see_to_start() {
     PERGOLA_WARN("{}", started.message());
 }
 
-Status Executor::spawn_many(const Kind& kind, const ByteRows& parameters, TaskId* ids, std::size_t& spawned) {
+Status Executor::spawn_many(const Kind& kind, const ByteRows& parameters, TaskId* ids, std::size_t more,
+                            std::size_t& spawned) {
   spawned = 0;
   if (kind.pieces != 1 || kind.parameter_bytes > abi::kRecordParameterBytes) {
     for (; spawned < parameters.count; ++spawned) {
@@ -214,7 +215,10 @@ Status Executor::spawn_many(const Kind& kind, const ByteRows& parameters, TaskId
     Status status;
     {
       const Entered entered(*producers_, mine);
-      while (status.ok() && spawned < until) status = push_some(mine, kind, parameters, until, ids, spawned);
+      while (status.ok() && spawned < until) {
+        const Turn turn = turn_of_many(mine, kind, parameters.count - spawned + more);
+        status = push_some(mine, kind, parameters, turn, until, ids, spawned);
+      }
       mine.left = std::min(mine.left, kTasksOfATurn);
       mine.note_spawn();
     }
@@ -234,9 +238,8 @@ Executor::Turn Executor::turn_of_many(const Producer& producer, const Kind& kind
 }
 
 // One turn's at most, before `until`; entered.
-Status Executor::push_some(Producer& producer, const Kind& kind, const ByteRows& parameters, std::size_t until,
-                           TaskId* ids, std::size_t& spawned) {
-  const Turn turn = turn_of_many(producer, kind, parameters.count - spawned);
+Status Executor::push_some(Producer& producer, const Kind& kind, const ByteRows& parameters, const Turn& turn,
+                           std::size_t until, TaskId* ids, std::size_t& spawned) {
   if (producer.left == 0 || rings_[number_of_ring(producer)].known_room(turn.depth) == 0) {
     if (!go_on(producer, turn, kRingsOfATry)) PERGOLA_TRY(find_room(producer, turn));
   }

@@ -4,6 +4,7 @@
 #include <boost/container/small_vector.hpp>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 #include <thread>
 
@@ -50,22 +51,48 @@ class LocalTaskKind final : public session::TaskKind {
     const session::KernelInfo& info = kernel_->info();
     boost::container::small_vector<std::byte, 256> parameters(info.parameter_bytes);
     PERGOLA_TRY(session::bind_arguments(info, session_->id(), arguments, parameters));
-    const LocalModule::LaunchState& state = kernel_->state_;
-    scheduler::Mode universal = state.universal;
-    Arrays arrays;
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-      if (const auto* given = std::get_if<session::ArrayArgument>(&arguments[i])) {
-        // Of this session, as bind_arguments() has seen: its arrays are all LocalArrays.
-        arrays.emplace_back(static_cast<const LocalArray*>(given->array.get()), state.modes[i]);
-      } else if (may_be_address(arguments[i], info.parameters[i])) {
-        universal = universal | state.modes[i];
-      }
-    }
-    PERGOLA_ASSIGN(scheduler::Predecessors after, predecessors(arrays, universal));
-    note(arrays, universal);
+    const Uses uses = uses_of(arguments, {});
+    PERGOLA_ASSIGN(scheduler::Predecessors after, predecessors(uses));
+    note(uses);
     Result<session::TaskId> id = after.empty() ? start(parameters) : hold(std::move(after), parameters);
-    for (const auto& [array, mode] : arrays) array->note_task();
+    note_tasks(uses);
     return id;
+  }
+
+  Status spawn_each(std::span<const session::Argument> arguments, std::span<const session::TaskColumn> columns,
+                    std::size_t count, std::span<session::TaskId> ids, std::size_t& spawned) override {
+    spawned = 0;
+    const session::KernelInfo& info = kernel_->info();
+    boost::container::small_vector<std::byte, 256> sample(info.parameter_bytes);
+    PERGOLA_TRY(session::bind_arguments(info, session_->id(), arguments, sample));
+    for (const session::TaskColumn& column : columns)
+      if (column.argument >= arguments.size() || !std::holds_alternative<session::Number>(arguments[column.argument]))
+        return PERGOLA_ERROR(kInvalidArgument,
+                             "Argument {} of kernel '{}' is to be another one for each task, and is no number.",
+                             column.argument, info.name);
+    if (!ids.empty() && ids.size() != count)
+      return PERGOLA_ERROR(kInvalidArgument, "There is room for {} ids of {} tasks.", ids.size(), count);
+    // A pool's records are filled from rows, which are made some at a time.
+    const std::size_t stride = (sample.size() + 7) / 8 * 8;
+    std::vector<std::byte> rows(stride * std::min(count, kRowsAtOnce));
+    for (std::size_t n = 0; n < rows.size() && stride != 0; n += stride)
+      std::copy(sample.begin(), sample.end(), rows.begin() + static_cast<std::ptrdiff_t>(n));
+    const Uses uses = uses_of(arguments, columns);
+    Status status;
+    while (status.ok() && spawned < count) {
+      const std::size_t some = std::min(count - spawned, kRowsAtOnce);
+      for (const session::TaskColumn& column : columns) {
+        const session::ParameterInfo& parameter = info.parameters[column.argument];
+        const std::byte* from = column.values + spawned * column.stride_bytes;
+        for (std::size_t n = 0; n < some; ++n, from += column.stride_bytes)
+          std::memcpy(rows.data() + n * stride + parameter.offset_bytes, from, parameter.size_bytes);
+      }
+      std::size_t there = 0;
+      status = start_ordered({rows.data(), sample.size(), stride, some}, uses,
+                             ids.empty() ? ids : ids.subspan(spawned, some), count - spawned - some, there);
+      spawned += there;
+    }
+    return status;
   }
 
   Result<session::TaskId> spawn_packed(std::span<const std::byte> parameters) override {
@@ -82,12 +109,7 @@ class LocalTaskKind final : public session::TaskKind {
                            kernel_->info().parameter_bytes, parameters.row_bytes);
     if (!ids.empty() && ids.size() != parameters.count)
       return PERGOLA_ERROR(kInvalidArgument, "There is room for {} ids of {} tasks.", ids.size(), parameters.count);
-    if (resident_ != nullptr) return resident_->spawn_many(kind_.resident, parameters, ids.data(), spawned);
-    for (; spawned < parameters.count; ++spawned) {
-      PERGOLA_ASSIGN(const session::TaskId id, work_->spawn(kind_, parameters[spawned]));
-      if (!ids.empty()) ids[spawned] = id;
-    }
-    return {};
+    return start_many(parameters, ids, 0, spawned);
   }
 
   session::TaskId try_spawn_packed(std::span<const std::byte> parameters) noexcept override {
@@ -103,30 +125,93 @@ class LocalTaskKind final : public session::TaskKind {
     return resident_ != nullptr ? resident_->spawn(kind_.resident, parameters) : work_->spawn(kind_, parameters);
   }
 
-  using Arrays = boost::container::small_vector<std::pair<const LocalArray*, scheduler::Mode>, 8>;
+  // `more` come after these.
+  Status start_many(const ByteRows& parameters, std::span<session::TaskId> ids, std::size_t more,
+                    std::size_t& spawned) {
+    if (resident_ != nullptr) return resident_->spawn_many(kind_.resident, parameters, ids.data(), more, spawned);
+    for (; spawned < parameters.count; ++spawned) {
+      PERGOLA_ASSIGN(const session::TaskId id, work_->spawn(kind_, parameters[spawned]));
+      if (!ids.empty()) ids[spawned] = id;
+    }
+    return {};
+  }
+
+  // What a task uses: arrays, and what may be any of them.
+  struct Uses {
+    boost::container::small_vector<std::pair<const LocalArray*, scheduler::Mode>, 8> arrays;
+    scheduler::Mode universal = scheduler::Mode::kNone;
+  };
+  static constexpr std::size_t kRowsAtOnce = 1024;
+
+  // Of arguments that have been bound. What a column has may be an address where a number may.
+  Uses uses_of(std::span<const session::Argument> arguments, std::span<const session::TaskColumn> columns) const {
+    const session::KernelInfo& info = kernel_->info();
+    const LocalModule::LaunchState& state = kernel_->state_;
+    Uses uses{{}, state.universal};
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      if (const auto* given = std::get_if<session::ArrayArgument>(&arguments[i])) {
+        // Of this session, as bind_arguments() has seen: its arrays are all LocalArrays.
+        uses.arrays.emplace_back(static_cast<const LocalArray*>(given->array.get()), state.modes[i]);
+      } else if (may_be_address(arguments[i], info.parameters[i])) {
+        uses.universal = uses.universal | state.modes[i];
+      }
+    }
+    for (const session::TaskColumn& column : columns)
+      if (may_be_address(session::Number{session::ElementType::kU64, 1}, info.parameters[column.argument]))
+        uses.universal = uses.universal | state.modes[column.argument];
+    return uses;
+  }
+
+  // Those rows' tasks, behind what uses the same; `more` come after them.
+  Status start_ordered(const ByteRows& rows, const Uses& uses, std::span<session::TaskId> ids, std::size_t more,
+                       std::size_t& spawned) {
+    Result<scheduler::Predecessors> after = predecessors(uses);
+    PERGOLA_TRY(after.status());
+    note(uses);
+    // Each is held by itself, until what they come after has ended.
+    while (after.ok() && !after->empty() && spawned < rows.count) {
+      const session::TaskId id = hold(*std::move(after), rows[spawned]);
+      if (!ids.empty()) ids[spawned] = id;
+      if (++spawned < rows.count) after = predecessors(uses);
+    }
+    Status status = after.status();
+    if (status.ok() && spawned < rows.count) {
+      std::size_t there = 0;
+      const ByteRows rest{rows.first + spawned * rows.stride_bytes, rows.row_bytes, rows.stride_bytes,
+                          rows.count - spawned};
+      status = start_many(rest, ids.empty() ? ids : ids.subspan(spawned), more, there);
+      spawned += there;
+    }
+    note_tasks(uses);
+    return status;
+  }
 
   // What of the session's work has to end first; what the host has of the arrays goes up before.
-  Result<scheduler::Predecessors> predecessors(const Arrays& arrays, scheduler::Mode universal) {
+  Result<scheduler::Predecessors> predecessors(const Uses& uses) {
     boost::container::small_vector<scheduler::Access, 8> accesses;
-    for (const auto& [array, mode] : arrays) {
+    for (const auto& [array, mode] : uses.arrays) {
       if (mode == scheduler::Mode::kNone) continue;
       PERGOLA_TRY(array->settle_for_task());
       accesses.push_back(array->access(0, array->size_bytes(), mode));
     }
-    if (universal != scheduler::Mode::kNone) {  // what may be used is anybody's
+    if (uses.universal != scheduler::Mode::kNone) {  // what may be used is anybody's
       session_->note_universal_task();
       PERGOLA_TRY(session_->mirrors().settle_all());
     }
-    return session_->scheduler().predecessors(accesses, universal);
+    return session_->scheduler().predecessors(accesses, uses.universal);
   }
 
   // Before the task is there: whoever uses an array from now on waits for it.
-  void note(const Arrays& arrays, scheduler::Mode universal) {
-    for (const auto& [array, mode] : arrays) {
+  void note(const Uses& uses) {
+    for (const auto& [array, mode] : uses.arrays) {
       array->note_task();
       if (scheduler::writes(mode)) array->changed_on_device();
     }
-    if (scheduler::writes(universal)) session_->mirrors().all_changed_on_device();
+    if (scheduler::writes(uses.universal)) session_->mirrors().all_changed_on_device();
+  }
+  // After it is there.
+  static void note_tasks(const Uses& uses) {
+    for (const auto& [array, mode] : uses.arrays) array->note_task();
   }
 
   // Behind work that goes on: the keeper of the edges spawns it, which holds nothing of the session.

@@ -383,6 +383,39 @@ TEST_P(TaskPoolTest, ManyAtOnce_EveryTaskRunsOnce_AndHasItsId) {
   EXPECT_TRUE(after->spawn_many({}, {}, spawned).code() == Code::kInvalidArgument);
 }
 
+// More than rows are made of at once, before a launch on the same array and behind one.
+TEST_P(TaskPoolTest, EachWithItsOwnNumbers_IsOrderedAsASpawn) {
+  make_pool();
+  constexpr std::uint32_t kTasks = 2500;
+  const auto counts = words(kTasks, 7);
+  const auto add = kind("add_at", {1, 1, 1}, {32, 1, 1});
+  std::vector<std::uint32_t> numbers(2 * kTasks);
+  for (std::uint32_t n = 0; n < kTasks; ++n) numbers[2 * n] = n;
+  const session::TaskColumn column{1, std::as_bytes(std::span(numbers)).data(), 8};
+  const std::vector<Argument> arguments{ArrayArgument{counts}, number(0)};
+  std::vector<session::TaskId> ids(kTasks);
+  std::size_t spawned = 0;
+  for (int round = 0; round < 2; ++round) {
+    const std::uint32_t zero = 0;
+    ASSERT_TRUE(counts->fill(std::as_bytes(std::span(&zero, 1))).ok());
+    const Status status = add->spawn_each(arguments, std::span(&column, 1), kTasks, ids, spawned);
+    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_EQ(spawned, kTasks);
+    const auto mark = module_->kernel("mark");
+    ASSERT_TRUE(mark.ok());
+    session::LaunchShape shape;
+    shape.grid = {(kTasks + 255) / 256, 1, 1}, shape.block = {256, 1, 1};
+    ASSERT_TRUE((*mark)->launch(shape, std::vector<Argument>{ArrayArgument{counts}, number(kTasks)}).ok());
+    EXPECT_THAT(read(counts), testing::Each(2u));
+    for (const session::TaskId id : ids) ASSERT_TRUE(*pool_->check(id));
+  }
+  const session::TaskColumn of_memory{0, column.values, 8};
+  EXPECT_EQ(add->spawn_each(arguments, std::span(&of_memory, 1), 1, {}, spawned).code(), Code::kInvalidArgument);
+  EXPECT_EQ(add->spawn_each(arguments, std::span(&column, 1), 5, ids, spawned).code(), Code::kInvalidArgument);
+  EXPECT_TRUE(add->spawn_each(arguments, std::span(&column, 1), 0, {}, spawned).ok());
+  EXPECT_EQ(spawned, 0u);
+}
+
 TEST_P(TaskPoolTest, ParkAndStartAgain_LosesNothing) {
   make_pool({.blocks = 0, .park_after = std::chrono::microseconds(100), .executor = {}});
   constexpr std::uint32_t kTasks = 2000;

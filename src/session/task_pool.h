@@ -30,6 +30,13 @@ using TaskId = std::uint64_t;  // of one pool; never 0
 // go on.
 enum class TaskPriority : std::uint8_t { kNormal, kHigh };
 
+// An argument that is another number for each of many tasks.
+struct TaskColumn {
+  std::size_t argument = 0;           // its place among the arguments
+  const std::byte* values = nullptr;  // as large as the parameter
+  std::size_t stride_bytes = 0;
+};
+
 class TaskKind;
 using TaskKindPtr = std::shared_ptr<TaskKind>;
 
@@ -52,6 +59,10 @@ class TaskKind {
   // Many at once, each row as spawn_packed() takes it: in a fraction of the time, and spread as if one came after the
   // other. `ids` has as many, or none. *spawned is how many there are, all unless there is an error.
   virtual Status spawn_many(const ByteRows& parameters, std::span<TaskId> ids, std::size_t& spawned) = 0;
+  // Many at once, checked and ordered as spawn() does: they have these arguments, but for those that columns are of, in
+  // place of which numbers stand as samples of the type.
+  virtual Status spawn_each(std::span<const Argument> arguments, std::span<const TaskColumn> columns, std::size_t count,
+                            std::span<TaskId> ids, std::size_t& spawned) = 0;
   // The same as spawn_packed() where that takes no waiting and nothing is wrong; else 0, and nothing is spawned.
   virtual TaskId try_spawn_packed(std::span<const std::byte>) noexcept { return 0; }
 };
