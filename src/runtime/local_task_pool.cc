@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "src/base/log.h"
 #include "src/device/cpu/task_crew.h"
@@ -165,16 +166,18 @@ class LocalTaskKind final : public session::TaskKind {
   // Those rows' tasks, behind what uses the same; `more` come after them.
   Status start_ordered(const ByteRows& rows, const Uses& uses, std::span<session::TaskId> ids, std::size_t more,
                        std::size_t& spawned) {
-    Result<scheduler::Predecessors> after = predecessors(uses);
-    PERGOLA_TRY(after.status());
+    PERGOLA_ASSIGN(scheduler::Predecessors after, predecessors(uses));
     note(uses);
+    Status status;
     // Each is held by itself, until what they come after has ended.
-    while (after.ok() && !after->empty() && spawned < rows.count) {
-      const session::TaskId id = hold(*std::move(after), rows[spawned]);
+    while (status.ok() && !after.empty() && spawned < rows.count) {
+      const session::TaskId id = hold(std::exchange(after, {}), rows[spawned]);
       if (!ids.empty()) ids[spawned] = id;
-      if (++spawned < rows.count) after = predecessors(uses);
+      if (++spawned == rows.count) break;
+      Result<scheduler::Predecessors> next = predecessors(uses);
+      status = next.status();
+      if (next.ok()) after = *std::move(next);
     }
-    Status status = after.status();
     if (status.ok() && spawned < rows.count) {
       std::size_t there = 0;
       const ByteRows rest{rows.first + spawned * rows.stride_bytes, rows.row_bytes, rows.stride_bytes,
