@@ -24,6 +24,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <ranges>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -94,24 +95,21 @@ class TaskKind {
 
   // Many at once, in a fraction of the time: a task for each of `parameters`, which are as spawn_packed() takes them.
   // `ids` has as many, or none. Waits where too many tasks are under way; where that fails, those before go on.
-  template <typename T>
-    requires std::is_trivially_copyable_v<T>
-  void spawn_many(std::span<const T> parameters, std::span<TaskId> ids = {}) const {
-    const std::size_t wanted = wanted_size(sizeof(T), alignof(T));
-    if (!ids.empty() && ids.size() != parameters.size())
-      throw Error(Code::kInvalidArgument, "There is room for " + std::to_string(ids.size()) + " ids of " +
-                                              std::to_string(parameters.size()) + " tasks.");
-    detail::check(pergola_task_spawn_many(handle(), parameters.data(), wanted, sizeof(T), parameters.size(),
+  template <std::ranges::contiguous_range Rows>
+    requires std::is_trivially_copyable_v<std::ranges::range_value_t<Rows>>
+  void spawn_many(const Rows& parameters, std::span<TaskId> ids = {}) const {
+    using Row = std::ranges::range_value_t<Rows>;
+    const std::size_t wanted = wanted_size(sizeof(Row), alignof(Row)), count = std::ranges::size(parameters);
+    if (!ids.empty() && ids.size() != count)
+      throw Error(Code::kInvalidArgument,
+                  "There is room for " + std::to_string(ids.size()) + " ids of " + std::to_string(count) + " tasks.");
+    detail::check(pergola_task_spawn_many(handle(), std::ranges::data(parameters), wanted, sizeof(Row), count,
                                           ids.empty() ? nullptr : ids.data(), nullptr));
-  }
-  template <typename T>
-    requires std::is_trivially_copyable_v<T>
-  void spawn_many(const std::vector<T>& parameters, std::span<TaskId> ids = {}) const {
-    spawn_many(std::span<const T>(parameters), ids);
   }
 
   // `count` tasks at once, checked and ordered as spawn() does: arguments are those of a launch, and the same for all
-  // tasks, but for spans and vectors of numbers, which have one for each. Their ids, in order.
+  // tasks, but for spans and vectors of numbers, which have one for each. Their ids, in order. Where it fails midway,
+  // those before go on.
   //
   //   tile.spawn_each(tiles, image, numbers, width);   // numbers: std::vector<int>
   template <typename... Args>

@@ -7,16 +7,12 @@
 namespace pergola::python {
 namespace {
 
-// How many numbers it has for a parameter that takes one; -1: it is one argument for all.
-Py_ssize_t length_of(const KernelObject* kernel, std::size_t index, PyObject* object) {
+// Whether a parameter takes a number and the object may have one for each task.
+bool may_be_column(const KernelObject* kernel, std::size_t index, PyObject* object) {
   const std::vector<ParameterState>& parameters = kernel->state->parameters;
-  if (index >= parameters.size() || parameters[index].kind == PERGOLA_PARAMETER_STRUCT ||
-      is_instance(object, types.memory) || PyBytes_Check(object) != 0 || PyUnicode_Check(object) != 0 ||
-      PySequence_Check(object) == 0)
-    return -1;
-  const Py_ssize_t length = PySequence_Size(object);  // an array without dimensions has none
-  if (length < 0) PyErr_Clear();
-  return length;
+  return index < parameters.size() && parameters[index].kind != PERGOLA_PARAMETER_STRUCT &&
+         !is_instance(object, types.memory) && PyBytes_Check(object) == 0 && PyUnicode_Check(object) == 0 &&
+         PySequence_Check(object) != 0;
 }
 
 // The element of a buffer as the parameter has it, in the low bytes; false where it does not hold it.
@@ -44,24 +40,31 @@ bool convert_value(const char* from, const ParameterState& parameter, std::uint6
 
 using Convert = bool (*)(const char*, const ParameterState&, std::uint64_t*);
 
+template <typename From>
+Convert of_size(bool is_float, Py_ssize_t itemsize) {
+  return std::is_floating_point_v<From> == is_float && itemsize == sizeof(From) ? convert_value<From> : nullptr;
+}
+
 // For elements of that format, of the parameter's class; null where each is to be converted as an object.
-Convert conversion_of(char format, const ParameterState& parameter) {
+Convert conversion_of(const Py_buffer& buffer, const ParameterState& parameter) {
+  const std::string format = buffer.format == nullptr ? "B" : buffer.format;
   const bool is_float = parameter.kind == PERGOLA_PARAMETER_FLOAT;
   const std::uint32_t size = parameter.size_bytes;
+  if (format.size() != 1) return nullptr;
   if (is_float ? size != 4 && size != 8 : size != 1 && size != 2 && size != 4 && size != 8) return nullptr;
-  switch (format) {
-    case 'f': return is_float ? convert_value<float> : nullptr;
-    case 'd': return is_float ? convert_value<double> : nullptr;
-    case 'b': return is_float ? nullptr : convert_value<signed char>;
-    case 'B': return is_float ? nullptr : convert_value<unsigned char>;
-    case 'h': return is_float ? nullptr : convert_value<short>;
-    case 'H': return is_float ? nullptr : convert_value<unsigned short>;
-    case 'i': return is_float ? nullptr : convert_value<int>;
-    case 'I': return is_float ? nullptr : convert_value<unsigned int>;
-    case 'l': return is_float ? nullptr : convert_value<long>;
-    case 'L': return is_float ? nullptr : convert_value<unsigned long>;
-    case 'q': return is_float ? nullptr : convert_value<long long>;
-    case 'Q': return is_float ? nullptr : convert_value<unsigned long long>;
+  switch (format[0]) {
+    case 'f': return of_size<float>(is_float, buffer.itemsize);
+    case 'd': return of_size<double>(is_float, buffer.itemsize);
+    case 'b': return of_size<signed char>(is_float, buffer.itemsize);
+    case 'B': return of_size<unsigned char>(is_float, buffer.itemsize);
+    case 'h': return of_size<short>(is_float, buffer.itemsize);
+    case 'H': return of_size<unsigned short>(is_float, buffer.itemsize);
+    case 'i': return of_size<int>(is_float, buffer.itemsize);
+    case 'I': return of_size<unsigned int>(is_float, buffer.itemsize);
+    case 'l': return of_size<long>(is_float, buffer.itemsize);
+    case 'L': return of_size<unsigned long>(is_float, buffer.itemsize);
+    case 'q': return of_size<long long>(is_float, buffer.itemsize);
+    case 'Q': return of_size<unsigned long long>(is_float, buffer.itemsize);
     default: return nullptr;
   }
 }
@@ -69,85 +72,97 @@ Convert conversion_of(char format, const ParameterState& parameter) {
 }  // namespace
 
 Columns::~Columns() {
-  for (Py_buffer& buffer : buffers_) PyBuffer_Release(&buffer);
+  for (Source& source : sources_)
+    if (source.convert != nullptr) PyBuffer_Release(&source.buffer);
 }
 
 bool Columns::read(const KernelObject* kernel, PyObject* const* objects, std::size_t count, Arguments* arguments) {
   std::vector<PyObject*> samples(objects, objects + count);
-  std::vector<std::size_t> columns;
+  std::deque<Ref> first;
   for (std::size_t i = 0; i < count; ++i) {
-    const Py_ssize_t length = length_of(kernel, i, objects[i]);
-    if (length < 0) continue;
-    if (!columns.empty() && tasks_ != static_cast<std::size_t>(length)) {
-      PyErr_Format(PyExc_ValueError, "Argument %zu has %zd values and argument %zu has %zu: they should be as many.", i,
-                   length, columns[0], tasks_);
+    bool is_one = false;
+    if (!may_be_column(kernel, i, objects[i])) continue;
+    if (!open(kernel, i, objects[i], &is_one)) return false;
+    if (is_one) continue;
+    const Source& source = sources_.back();
+    if (sources_.size() > 1 && source.length != sources_.front().length) {
+      PyErr_Format(PyExc_ValueError, "Argument %zu has %zd values and argument %zu has %zd: they should be as many.", i,
+                   source.length, sources_.front().argument, sources_.front().length);
       return false;
     }
-    tasks_ = static_cast<std::size_t>(length);
-    columns.push_back(i);
-    samples_.emplace_back(length == 0 ? PyLong_FromLong(0) : PySequence_GetItem(objects[i], 0));
-    if (!samples_.back()) return false;
-    samples[i] = samples_.back().get();
+    first.emplace_back(source.length == 0          ? PyLong_FromLong(0)
+                       : source.convert != nullptr ? PySequence_GetItem(objects[i], 0)
+                                                   : Py_NewRef(PyList_GetItem(source.items.get(), 0)));
+    if (!first.back()) return false;
+    samples[i] = first.back().get();
   }
-  if (columns.empty()) {
+  if (sources_.empty()) {
     PyErr_SetString(PyExc_TypeError,
                     "spawn_each() takes a sequence of numbers for one parameter at least: a value for each task.");
     return false;
   }
+  tasks_ = static_cast<std::size_t>(sources_.front().length);
   if (!arguments->convert(kernel, samples.data(), count)) return false;
-  for (const std::size_t i : columns)
-    if (!fill(kernel, i, objects[i], arguments)) return false;
+  for (const Source& source : sources_)
+    if (!fill(kernel, source, arguments)) return false;
   return true;
 }
 
-bool Columns::fill(const KernelObject* kernel, std::size_t index, PyObject* object, Arguments* arguments) {
+// A buffer of numbers of the parameter's class is read from where it lies, for as long as this lives; of anything else
+// the values are taken now. A buffer without dimensions is one argument. False with an exception set.
+bool Columns::open(const KernelObject* kernel, std::size_t index, PyObject* object, bool* is_one) {
+  Source source;
+  source.argument = index;
+  if (PyObject_CheckBuffer(object) != 0) {
+    if (PyObject_GetBuffer(object, &source.buffer, PyBUF_FORMAT | PyBUF_STRIDES) < 0) {
+      PyErr_Clear();
+    } else {
+      *is_one = source.buffer.ndim == 0;
+      if (source.buffer.ndim == 1) source.convert = conversion_of(source.buffer, kernel->state->parameters[index]);
+      if (source.convert == nullptr) PyBuffer_Release(&source.buffer);
+      if (*is_one) return true;
+    }
+  }
+  if (source.convert != nullptr) {
+    source.length = source.buffer.shape[0];
+  } else {
+    source.items = Ref(PySequence_List(object));
+    if (!source.items) return false;
+    source.length = PyList_Size(source.items.get());
+  }
+  sources_.push_back(std::move(source));
+  return true;
+}
+
+bool Columns::fill(const KernelObject* kernel, const Source& source, Arguments* arguments) {
+  const ParameterState& parameter = kernel->state->parameters[source.argument];
   pergola_task_column column{};
   column.struct_size = PERGOLA_STRUCT_SIZE(pergola_task_column);
-  column.argument = index;
-  bool taken = false;
-  if (!take_buffer(kernel->state->parameters[index], object, &column, &taken)) return false;
-  if (!taken) {
-    std::vector<std::uint64_t>& values = converted_.emplace_back(tasks_ + 1);
-    for (std::size_t n = 0; n < tasks_; ++n) {
-      const Ref value(PySequence_GetItem(object, static_cast<Py_ssize_t>(n)));
-      if (!value || !arguments->convert_value(kernel, index, value.get(), &values[n])) return false;
+  column.argument = source.argument;
+  const Py_ssize_t stride = source.convert == nullptr ? 0 : source.buffer.strides[0];
+  if (source.convert != nullptr && source.buffer.itemsize == static_cast<Py_ssize_t>(parameter.size_bytes) &&
+      stride >= source.buffer.itemsize && tasks_ != 0) {
+    column.values = source.buffer.buf;
+    column.stride_bytes = static_cast<std::size_t>(stride);
+    list_.push_back(column);
+    return true;
+  }
+  std::vector<std::uint64_t>& values = converted_.emplace_back(tasks_ + 1);  // so that one of none has an address too
+  const auto* from = source.convert == nullptr ? nullptr : static_cast<const char*>(source.buffer.buf);
+  for (std::size_t n = 0; n < tasks_; ++n) {
+    if (source.convert == nullptr) {
+      if (!arguments->convert_value(kernel, source.argument,
+                                    PyList_GetItem(source.items.get(), static_cast<Py_ssize_t>(n)), &values[n]))
+        return false;
+    } else if (!source.convert(from + static_cast<Py_ssize_t>(n) * stride, parameter, &values[n])) {
+      PyErr_Format(PyExc_OverflowError, "Value %zu of argument %zu (parameter %s) does not fit its %u bytes.", n,
+                   source.argument, parameter.name.c_str(), parameter.size_bytes);
+      return false;
     }
-    column.values = values.data();
-    column.stride_bytes = sizeof values[0];
   }
+  column.values = values.data();
+  column.stride_bytes = sizeof values[0];
   list_.push_back(column);
-  return true;
-}
-
-// Where the elements are numbers of the parameter's class. False with an exception set.
-bool Columns::take_buffer(const ParameterState& parameter, PyObject* object, pergola_task_column* column, bool* taken) {
-  if (PyObject_CheckBuffer(object) == 0) return true;
-  Py_buffer buffer;
-  if (PyObject_GetBuffer(object, &buffer, PyBUF_FORMAT | PyBUF_STRIDES) < 0) {
-    PyErr_Clear();
-    return true;
-  }
-  buffers_.push_back(buffer);
-  const std::string format = buffer.format == nullptr ? "B" : buffer.format;
-  const Convert convert = buffer.ndim == 1 && format.size() == 1 ? conversion_of(format[0], parameter) : nullptr;
-  if (convert == nullptr) return true;
-  *taken = true;
-  const auto* from = static_cast<const char*>(buffer.buf);
-  const Py_ssize_t stride = buffer.strides[0];
-  if (buffer.itemsize == static_cast<Py_ssize_t>(parameter.size_bytes) && stride >= buffer.itemsize) {
-    column->values = from;
-    column->stride_bytes = static_cast<std::size_t>(stride);
-    return true;
-  }
-  std::vector<std::uint64_t>& values = converted_.emplace_back(tasks_ + 1);
-  for (std::size_t n = 0; n < tasks_; ++n, from += stride) {
-    if (convert(from, parameter, &values[n])) continue;
-    PyErr_Format(PyExc_OverflowError, "Value %zu of argument %zu (parameter %s) does not fit its %u bytes.", n,
-                 column->argument, parameter.name.c_str(), parameter.size_bytes);
-    return false;
-  }
-  column->values = values.data();
-  column->stride_bytes = sizeof values[0];
   return true;
 }
 

@@ -24,13 +24,20 @@ class Columns {
   const std::vector<pergola_task_column>& list() const { return list_; }
 
  private:
-  bool fill(const KernelObject* kernel, std::size_t index, PyObject* object, Arguments* arguments);
-  bool take_buffer(const ParameterState& parameter, PyObject* object, pergola_task_column* column, bool* taken);
+  // One of the arguments: a buffer that is held, where it has a conversion, else a list of its values.
+  struct Source {
+    std::size_t argument = 0;
+    Py_ssize_t length = 0;
+    bool (*convert)(const char*, const ParameterState&, std::uint64_t*) = nullptr;
+    Py_buffer buffer{};
+    Ref items{nullptr};
+  };
+  bool open(const KernelObject* kernel, std::size_t index, PyObject* object, bool* is_one);
+  bool fill(const KernelObject* kernel, const Source& source, Arguments* arguments);
 
   std::size_t tasks_ = 0;
   std::vector<pergola_task_column> list_;
-  std::vector<Ref> samples_;
-  std::vector<Py_buffer> buffers_;
+  std::deque<Source> sources_;
   std::deque<std::vector<std::uint64_t>> converted_;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <exception>
 
 #include "columns.h"
 #include "core.h"
@@ -192,9 +193,11 @@ PyObject* kind_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   return nullptr;
 }
 
+// So many tasks of one call are spawned before signals are looked at.
+constexpr std::size_t kTasksOfALook = 4096;
+
 // spawn_each(arguments...): a list of tasks, one for each value of those that are sequences.
-PyObject* kind_spawn_each(PyObject* self, PyObject* args) {
-  auto* kind = reinterpret_cast<TaskKindObject*>(self);
+PyObject* spawn_each(TaskKindObject* kind, PyObject* args) {
   const Items objects(args);
   Arguments arguments;
   Columns columns;
@@ -209,18 +212,35 @@ PyObject* kind_spawn_each(PyObject* self, PyObject* args) {
     PyList_SetItem(tasks.get(), n, task);
   }
   std::vector<std::uint64_t> ids(columns.tasks() + 1);
-  pergola_code code = PERGOLA_OK;
-  {
-    const WithoutGil free;
-    code = pergola_task_spawn_each(kind->handle, arguments.data(), objects.size(), columns.list().data(),
-                                   columns.list().size(), columns.tasks(), ids.data(), nullptr);
-  }
-  if (code != PERGOLA_OK) {
-    raise_refusal(code, kind->kernel, objects.size());
-    return nullptr;
-  }
+  std::vector<pergola_task_column> list = columns.list();
+  std::size_t spawned = 0;
+  do {
+    const std::size_t some = std::min(columns.tasks() - spawned, kTasksOfALook);
+    pergola_code code = PERGOLA_OK;
+    {
+      const WithoutGil free;
+      code = pergola_task_spawn_each(kind->handle, arguments.data(), objects.size(), list.data(), list.size(), some,
+                                     ids.data() + spawned, nullptr);
+    }
+    if (code != PERGOLA_OK) {
+      raise_refusal(code, kind->kernel, objects.size());
+      return nullptr;
+    }
+    for (pergola_task_column& column : list)
+      column.values = static_cast<const char*>(column.values) + some * column.stride_bytes;
+    spawned += some;
+    if (PyErr_CheckSignals() < 0) return nullptr;
+  } while (spawned < columns.tasks());
   for (Py_ssize_t n = 0; n < count; ++n) as_task(PyList_GetItem(tasks.get(), n))->id = ids[static_cast<std::size_t>(n)];
   return tasks.release();
+}
+
+PyObject* kind_spawn_each(PyObject* self, PyObject* args) {
+  try {
+    return spawn_each(reinterpret_cast<TaskKindObject*>(self), args);
+  } catch (const std::exception&) {  // std::bad_alloc, std::length_error
+    return PyErr_NoMemory();
+  }
 }
 
 template <auto member>

@@ -49,7 +49,8 @@ class TaskKind(_core.TaskKind):
         """Many tasks at once, in a fraction of the time of a call each. Arguments are those of a launch; what is a
         sequence of numbers (a list, a range, a NumPy array of one dimension) has one for each task, the others are the
         same for all: `tile.spawn_each(image, range(tiles), width)`. Checked, and ordered with the session's other work,
-        as calls are; other threads run meanwhile. Where an error is raised while it spawns, some may have been."""
+        as calls are. It waits as calls do; other threads run meanwhile, and Ctrl-C is seen every 4,096 tasks. Where an
+        error is raised while it spawns, some have been, and go on. An array of numbers is read until it returns."""
         return self._spawn_each(*args)
 
     def __repr__(self) -> str:

@@ -1,4 +1,5 @@
 """Narrow tasks: spawning, waiting by threads and by coroutines, as they end."""
+import array
 import asyncio
 import ctypes
 import sys
@@ -137,8 +138,31 @@ def test_each_with_its_own_numbers(pool, kernels):
         assert (out.numpy() == wanted).all()
         tasks[0].wait(60)
         assert all(task.done() for task in tasks)
+    one = np.zeros((), "u4")
+    one[()] = 7
+    out = pg.zeros(5000, "u4")
+    kind.spawn_each(out, np.broadcast_to(np.uint32(3), 5000), one)  # more than one look, a value without dimensions
+    kind.spawn_each(out, np.array([1, 0], ">i4"), np.array([True, False]))
+    assert out.numpy()[[0, 1, 3]].tolist() == [sum_of(0), sum_of(1), 5000 * sum_of(7) % 2**32]
     before = pool.info.spawned
     assert kind.spawn_each(out, [], 5) == []
+    shrinking = array.array("I", range(1000))
+
+    class Shrinks:
+        def __len__(self):
+            return 1000
+
+        def __getitem__(self, index):
+            if index == 1:
+                del shrinking[1:]
+            if index == 1000:
+                raise IndexError
+            return index
+
+    with pytest.raises(ValueError, match="Argument 2 has 1 values and argument 1 has 1000"):
+        kind.spawn_each(out, Shrinks(), shrinking)
+    with pytest.raises(MemoryError):
+        kind.spawn_each(out, np.broadcast_to(np.uint32(5), 10 ** 15), 1)
     with pytest.raises(ValueError, match="Argument 2 has 3 values and argument 1 has 2: they should be as many"):
         kind.spawn_each(out, [1, 2], (1, 2, 3))
     with pytest.raises(TypeError, match="takes a sequence of numbers for one parameter at least"):

@@ -64,7 +64,8 @@ inline constexpr u32 kFrontierBits = 24;
 
 // What the device keeps of a ring between launches of the executor: a block that parks gives back what it has taken and
 // not begun. Of the first one of a class some warps may have been run; the others begin in the next launch.
-inline constexpr u32 kMostReturned = 32;  // a lane gives one back
+inline constexpr u32 kMostReturned = 32;   // a lane gives one back
+inline constexpr u32 kFewestWaiting = 20;  // that a block holds before it reads no more
 struct TaskRingState {
   u32 next;      // position of the record that is read next, without its high bits
   u32 returned;  // how many records before it are to be read again

@@ -45,13 +45,21 @@ Result<std::vector<session::TaskColumn>> read_columns(const pergola_task_column*
     const auto* at =
         reinterpret_cast<const pergola_task_column*>(reinterpret_cast<const char*>(given) + i * given->struct_size);
     PERGOLA_ASSIGN(const pergola_task_column one, read_struct(at, "pergola_task_column"));
+    if (one.struct_size != given->struct_size)
+      return PERGOLA_ERROR(kInvalidArgument,
+                           "struct_size of column {} is {} and that of column 0 is {}; they should be equal.", i,
+                           one.struct_size, given->struct_size);
     const auto* sample =
         one.argument < arguments.size() ? std::get_if<session::Number>(&arguments[one.argument]) : nullptr;
     if (sample == nullptr)
       return PERGOLA_ERROR(kInvalidArgument, "Column {} is of argument {}, which is no number.", i, one.argument);
     PERGOLA_TRY(check_pointer(one.values, "values of a column"));
+    const std::size_t size_bytes = session::size_bytes(sample->type);
+    if (one.stride_bytes != 0 && one.stride_bytes < size_bytes)
+      return PERGOLA_ERROR(kInvalidArgument, "stride_bytes of column {} is {}, less than its numbers' {}.", i,
+                           one.stride_bytes, size_bytes);
     columns.push_back({one.argument, static_cast<const std::byte*>(one.values),
-                       one.stride_bytes == 0 ? session::size_bytes(sample->type) : one.stride_bytes});
+                       one.stride_bytes == 0 ? size_bytes : one.stride_bytes});
   }
   return columns;
 }

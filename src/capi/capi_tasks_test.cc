@@ -310,6 +310,9 @@ TEST_F(CapiTasks, EachWithItsOwnNumbers) {
   columns[0].argument = 1, columns[1].values = nullptr;
   EXPECT_EQ(pergola_task_spawn_each(kind, arguments, 3, columns, 2, 2, nullptr, nullptr), PERGOLA_INVALID_ARGUMENT);
   EXPECT_THAT(pergola_last_error(), HasSubstr("The pointer values of a column is null"));
+  columns[1].values = values, columns[1].stride_bytes = 3;
+  EXPECT_EQ(pergola_task_spawn_each(kind, arguments, 3, columns, 2, 2, nullptr, nullptr), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_STREQ(pergola_last_error(), "stride_bytes of column 1 is 3, less than its numbers' 4.");
   columns[1].struct_size = 4;
   EXPECT_EQ(pergola_task_spawn_each(kind, arguments, 3, columns, 2, 2, nullptr, nullptr), PERGOLA_INVALID_ARGUMENT);
   EXPECT_EQ(log_.last, "") << "nothing was spawned";

@@ -22,6 +22,10 @@ using std::chrono::steady_clock;
 
 constexpr std::uint32_t kThreads = 1024;
 
+// Of a ring for tasks that are not urgent, and how much deeper it is for those that are.
+constexpr std::uint32_t kMostDepth = 47, kDeeper = 16;
+static_assert(kMostDepth + kDeeper <= abi::kRingRecords);
+
 template <typename T>
 T* host(const device::BufferPtr& buffer) {
   return reinterpret_cast<T*>(buffer->host_pointer());
@@ -270,12 +274,21 @@ Result<Kind> Executor::add_kind(std::uint32_t number, const device::LaunchConfig
     same = kinds_.insert(kinds_.end(), kind);
   }
   const std::uint32_t piece_warps = std::min(kind.blocks, kind.piece_blocks) * (kind.blocks_warps & 0xff);
-  return Kind{static_cast<std::uint32_t>(same - kinds_.begin()),
-              false,
-              (kind.blocks - 1) / kind.piece_blocks + 1,
-              kind.parameter_bytes,
-              46 / piece_warps + 1,
-              kMostDepth};
+  Kind made;
+  made.number = static_cast<std::uint32_t>(same - kinds_.begin());
+  made.pieces = (kind.blocks - 1) / kind.piece_blocks + 1;
+  made.parameter_bytes = kind.parameter_bytes;
+  made.usual_depth = 46 / piece_warps + 1;
+  made.usual_most_depth = std::max(made.usual_depth, std::min(kMostDepth, 31 / piece_warps + abi::kFewestWaiting));
+  return made.with_urgency(false);
+}
+
+Kind Kind::with_urgency(bool urgent) const {
+  Kind made = *this;
+  made.is_urgent = urgent;
+  made.depth = urgent ? usual_most_depth + kDeeper : usual_depth;
+  made.most_depth = urgent ? made.depth : usual_most_depth;
+  return made;
 }
 
 // ── Life ────────────────────────────────────────────────────────────────────────────────────────────────────────────

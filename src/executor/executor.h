@@ -79,9 +79,6 @@ struct ExecutorOptions {
   bool fences = true;  // around bodies (docs/decisions/0020-fences.md)
 };
 
-// Of a ring for tasks that are not urgent; those that are have more.
-inline constexpr std::uint32_t kMostDepth = 47;
-
 // What spawn() wants to know of a kind.
 struct Kind {
   std::uint32_t number = 0;
@@ -90,8 +87,12 @@ struct Kind {
   std::uint32_t parameter_bytes = 0;  // in whole words
   // Records that a ring has open at most when another is put there: half as many again as its block runs at once, so
   // that what comes next waits on the host for the block that is free first. Of many at once there may be more, up to
-  // most_depth.
+  // most_depth, of which the block has read all: it runs some and holds as many waiting as it does at least.
   std::uint32_t depth = 1, most_depth = 1;
+  std::uint32_t usual_depth = 1, usual_most_depth = 1;  // of those that are not urgent
+
+  // The same with that priority. Urgent ones find room where others wait on the host, and are read at once.
+  Kind with_urgency(bool urgent) const;
 };
 
 struct ExecutorInfo {

@@ -220,7 +220,6 @@ Status Executor::spawn_many(const Kind& kind, const ByteRows& parameters, TaskId
         status = push_some(mine, kind, parameters, turn, until, ids, spawned);
       }
       mine.left = std::min(mine.left, kTasksOfATurn);
-      mine.note_spawn();
     }
     if (!see_that_it_runs()) see_to_start();
     PERGOLA_TRY(status);
@@ -257,6 +256,7 @@ Status Executor::push_some(Producer& producer, const Kind& kind, const ByteRows&
     put_all.operator()<kFewWords>();
   else
     put_all.operator()<kRecordParameterWords>();
+  producer.note_spawn();
   return {};
 }
 

@@ -34,11 +34,7 @@ class LocalTaskKind final : public session::TaskKind {
   Result<session::TaskKindPtr> with_priority(session::TaskPriority priority) override {
     TaskWork::Kind other = kind_;
     const bool high = priority == session::TaskPriority::kHigh;
-    // A ring takes more of them: they find room where others wait on the host, and are read before these.
-    if (high != kind_.high_priority)
-      for (std::uint32_t* const depth : {&other.resident.depth, &other.resident.most_depth})
-        *depth = high ? *depth + kDeeper : *depth - kDeeper;
-    other.resident.is_urgent = high;
+    other.resident = kind_.resident.with_urgency(high);
     other.high_priority = high;
     return session::TaskKindPtr(std::make_shared<LocalTaskKind>(session_, work_, kernel_, std::move(other)));
   }
@@ -56,7 +52,7 @@ class LocalTaskKind final : public session::TaskKind {
     PERGOLA_ASSIGN(scheduler::Predecessors after, predecessors(uses));
     note(uses);
     Result<session::TaskId> id = after.empty() ? start(parameters) : hold(std::move(after), parameters);
-    note_tasks(uses);
+    note_again(uses);
     return id;
   }
 
@@ -73,7 +69,7 @@ class LocalTaskKind final : public session::TaskKind {
                              column.argument, info.name);
     if (!ids.empty() && ids.size() != count)
       return PERGOLA_ERROR(kInvalidArgument, "There is room for {} ids of {} tasks.", ids.size(), count);
-    // A pool's records are filled from rows, which are made some at a time.
+    // Rows are made some at a time.
     const std::size_t stride = (sample.size() + 7) / 8 * 8;
     std::vector<std::byte> rows(stride * std::min(count, kRowsAtOnce));
     for (std::size_t n = 0; n < rows.size() && stride != 0; n += stride)
@@ -119,9 +115,6 @@ class LocalTaskKind final : public session::TaskKind {
   }
 
  private:
-  static constexpr std::uint32_t kDeeper = 16;
-  static_assert(executor::kMostDepth + kDeeper <= abi::kRingRecords);
-
   Result<session::TaskId> start(std::span<const std::byte> parameters) {
     return resident_ != nullptr ? resident_->spawn(kind_.resident, parameters) : work_->spawn(kind_, parameters);
   }
@@ -142,7 +135,7 @@ class LocalTaskKind final : public session::TaskKind {
     boost::container::small_vector<std::pair<const LocalArray*, scheduler::Mode>, 8> arrays;
     scheduler::Mode universal = scheduler::Mode::kNone;
   };
-  static constexpr std::size_t kRowsAtOnce = 1024;
+  static constexpr std::size_t kRowsAtOnce = 64;  // few: other threads' work on the arrays may come between
 
   // Of arguments that have been bound. What a column has may be an address where a number may.
   Uses uses_of(std::span<const session::Argument> arguments, std::span<const session::TaskColumn> columns) const {
@@ -172,6 +165,7 @@ class LocalTaskKind final : public session::TaskKind {
     // Each is held by itself, until what they come after has ended.
     while (status.ok() && !after.empty() && spawned < rows.count) {
       const session::TaskId id = hold(std::exchange(after, {}), rows[spawned]);
+      note_again(uses);
       if (!ids.empty()) ids[spawned] = id;
       if (++spawned == rows.count) break;
       Result<scheduler::Predecessors> next = predecessors(uses);
@@ -185,7 +179,7 @@ class LocalTaskKind final : public session::TaskKind {
       status = start_many(rest, ids.empty() ? ids : ids.subspan(spawned), more, there);
       spawned += there;
     }
-    note_tasks(uses);
+    note_again(uses);
     return status;
   }
 
@@ -212,10 +206,9 @@ class LocalTaskKind final : public session::TaskKind {
     }
     if (scheduler::writes(uses.universal)) session_->mirrors().all_changed_on_device();
   }
-  // After it is there.
-  static void note_tasks(const Uses& uses) {
-    for (const auto& [array, mode] : uses.arrays) array->note_task();
-  }
+  // After it is there: whoever has waited for the array's tasks since note(), and brought it to the host, has not
+  // waited for this one.
+  void note_again(const Uses& uses) { note(uses); }
 
   // Behind work that goes on: the keeper of the edges spawns it, which holds nothing of the session.
   session::TaskId hold(scheduler::Predecessors after, std::span<const std::byte> parameters) {

@@ -41,6 +41,7 @@ constexpr u32 kFrontierRefreshShift = 22, kFrontierAge = 4096;
 constexpr u32 kRecordsOfALoad = 32 / kRecordWords, kRecordsOfARead = 2 * kRecordsOfALoad;
 // Entries that wait for warps, beyond which no more are taken.
 constexpr u32 kEnoughWaiting = kMostReturned - kRecordsOfARead - kRecordsOfALoad + 1;
+static_assert(kEnoughWaiting > kFewestWaiting);
 
 // Nothing is under way here: the host hears of it at once. `before`: what board.under_way was.
 __device__ void tell_frontier(const TaskExecutorParameters& parameters, u32 before) {
