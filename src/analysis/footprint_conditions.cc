@@ -191,6 +191,9 @@ bool FootprintSymbols::is_invariant(const Affine& value, const NaturalLoop& loop
         const NaturalLoop& other = kernel_.loops.loops[term.index];
         return other.header != loop.header && other.contains[loop.header];
       }
+      case Term::Kind::kEither:  // chosen anew where the choice is in the loop
+        if (loop.contains[kernel_.ssa->value(term.index).block]) return false;
+        [[fallthrough]];
       default: return is_invariant(term.a, loop) && is_invariant(term.b, loop);
     }
   });

@@ -104,11 +104,12 @@ Affine FootprintSymbols::instruction_value(std::uint32_t statement, ptx::Registe
       instruction.operands[0].component >= 0) {
     return unknown_of(reg, statement, "a part of a result");
   }
-  const auto result = arithmetic(statement, instruction);
+  const auto result = arithmetic(statement, instruction, kernel_.ssa->written(statement, reg));
   return result ? *result : unknown_of(reg, statement, fmt::format("`{}`", ptx::spelling(instruction.op)));
 }
 
-std::optional<Affine> FootprintSymbols::arithmetic(std::uint32_t statement, const Instruction& instruction) {
+std::optional<Affine> FootprintSymbols::arithmetic(std::uint32_t statement, const Instruction& instruction,
+                                                   ValueId result) {
   const auto& operands = instruction.operands;
   const auto read = [&](std::size_t i) { return operand(statement, operands[i]); };
   const Type type = instruction.type();
@@ -151,7 +152,7 @@ std::optional<Affine> FootprintSymbols::arithmetic(std::uint32_t statement, cons
     case Op::kMin:
     case Op::kMax:
     case Op::kAbs: return extreme(statement, instruction);
-    case Op::kSelp: return either(read(1), read(2), fmt::format("one of two values at {}", place(statement)));
+    case Op::kSelp: return either(read(1), read(2), result, fmt::format("one of two values at {}", place(statement)));
     case Op::kPopc:
     case Op::kClz: return terms_.unknown({0, 64}, fmt::format("a count of bits at {}", place(statement)));
     default: return std::nullopt;
@@ -299,7 +300,10 @@ std::optional<Affine> FootprintSymbols::extreme(std::uint32_t statement, const I
   const Interval of_a = terms_.range(a), of_b = terms_.range(b);
   if (of_a.high <= of_b.low) return is_min ? a : b;
   if (of_b.high <= of_a.low) return is_min ? b : a;
-  return terms_.combined(is_min ? Term::Kind::kMin : Term::Kind::kMax, a, b);
+  Affine chosen = terms_.combined(is_min ? Term::Kind::kMin : Term::Kind::kMax, a, b);
+  // Of 2^63 and more as_number() would make a negative number, with the lower bound of this one.
+  if (type == Type::kU64 && !is_min && !terms_.range(chosen).has_high()) return std::nullopt;
+  return chosen;
 }
 
 std::optional<Affine> FootprintSymbols::parameter_at(std::uint64_t offset, Type type) {

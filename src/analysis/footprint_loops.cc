@@ -20,8 +20,7 @@ void FootprintSymbols::resolve_loop(std::uint32_t header) {
   std::vector<Candidate> all = candidates(loop);
   // The first values may have asked for this loop on the way, where they come from a loop around it.
   if (all.empty() || memo_[all.front().phi]) return;
-  const TermId iteration =
-      terms_.add({.kind = Term::Kind::kIteration, .index = number, .range = {0, Interval::kHighest}});
+  TermId iteration = iteration_of(number, Interval::kHighest);
   const std::size_t start = mark();
 
   ++optimism_;
@@ -36,19 +35,17 @@ void FootprintSymbols::resolve_loop(std::uint32_t header) {
   for (int round = 0; round < kMaxRounds; ++round) {
     assume(all, iteration);
     stays.clear();
-    bool is_confirmed = confirm(loop, all, iteration);
+    const bool is_confirmed = confirm(loop, all, iteration);
     const std::int64_t last = last_iteration(loop, iteration, stays);
-    std::int64_t& high = terms_.at(iteration).range.high;
-    if (last > high) {  // the assumed end does not follow from itself
-      high = Interval::kHighest;
-      is_confirmed = false;
-    }
-    if (is_confirmed) break;
+    bool has_end = last <= terms_[iteration].range.high;  // else the assumed end does not follow from itself
+    if (is_confirmed && has_end) break;
     undo_to(start);
     if (round == kMaxRounds - 2) {  // nothing is left to rely on
       for (Candidate& candidate : all) candidate.is_inductive = false;
-      high = Interval::kHighest;
+      has_end = false;
     }
+    // Another term: quotients and products of this one have the bounds that followed from the assumed end.
+    if (!has_end) iteration = iteration_of(number, Interval::kHighest);
   }
   const bool has_bound = terms_[iteration].range.has_high();
   loop_state_[number] = has_bound ? 2 : 1;
@@ -57,6 +54,10 @@ void FootprintSymbols::resolve_loop(std::uint32_t header) {
     terms_.at(iteration).is_by_block |= terms_.depends_on_block(stay);
     bounds_.push_back({iteration, std::move(stay)});
   }
+}
+
+TermId FootprintSymbols::iteration_of(std::uint32_t loop, std::int64_t last) {
+  return terms_.add({.kind = Term::Kind::kIteration, .index = loop, .range = {0, last}});
 }
 
 std::vector<FootprintSymbols::Candidate> FootprintSymbols::candidates(const NaturalLoop& loop) {

@@ -88,16 +88,16 @@ Affine FootprintSymbols::value(ValueId id) {
 
 Affine FootprintSymbols::compute(ValueId id) {
   const SsaValue value = kernel_.ssa->value(id);
-  if (value.kind == SsaValue::Kind::kPhi) return join(value);
+  if (value.kind == SsaValue::Kind::kPhi) return join(id, value);
   if (!is_integer(value.reg)) return unknown_of(value.reg, value.statement, "no whole number");
   Affine written = instruction_value(value.statement, value.reg);
   if (!kernel_.function->body[value.statement].instruction()->guard.present()) return written;
   const std::string reason = fmt::format("written under a guard at {}", place(value.statement));
   if (value.old == kNoValue) return written;  // the other way nobody wrote it
-  return either(this->value(value.old), written, reason);
+  return either(this->value(value.old), written, id, reason);
 }
 
-Affine FootprintSymbols::join(const SsaValue& phi) {
+Affine FootprintSymbols::join(ValueId id, const SsaValue& phi) {
   const auto& statements = kernel_.cfg.blocks[phi.block].statements;
   const std::uint32_t statement = statements.empty() ? 0 : statements[0];
   if (!is_integer(phi.reg)) return unknown_of(phi.reg, statement, "no whole number");
@@ -105,13 +105,13 @@ Affine FootprintSymbols::join(const SsaValue& phi) {
   for (const ValueId operand : phi.operands) {
     if (operand == kNoValue) continue;  // nobody wrote it on that way
     const Affine other = value(operand);
-    joined = joined ? either(*joined, other, fmt::format("one of several values at {}", place(statement))) : other;
+    joined = joined ? either(*joined, other, id, fmt::format("one of several values at {}", place(statement))) : other;
   }
   return joined ? *joined : unknown_of(phi.reg, statement, "never written");
 }
 
 // Bases stay outside: base + (a or b), as a term with no bounds has no part in a choice.
-Affine FootprintSymbols::either(const Affine& a, const Affine& b, const std::string& reason) {
+Affine FootprintSymbols::either(const Affine& a, const Affine& b, ValueId chooser, const std::string& reason) {
   if (a == b) return a;
   Affine bases, of_b;
   for (const Affine* side : {&a, &b}) {
@@ -129,8 +129,7 @@ Affine FootprintSymbols::either(const Affine& a, const Affine& b, const std::str
     return Affine::term(terms_.add({.kind = Term::Kind::kElsewhere}));
   if (!(bases == of_b)) return terms_.unknown({}, reason);
   const auto rest_a = sum(a, bases, -1), rest_b = sum(b, bases, -1);
-  const auto chosen =
-      rest_a && rest_b ? sum(bases, terms_.combined(Term::Kind::kEither, *rest_a, *rest_b)) : std::nullopt;
+  const auto chosen = rest_a && rest_b ? sum(bases, terms_.either(*rest_a, *rest_b, chooser)) : std::nullopt;
   return chosen ? *chosen : terms_.unknown({}, reason);
 }
 
@@ -168,18 +167,34 @@ Affine FootprintSymbols::unknown_of(ptx::RegisterId reg, std::uint32_t statement
   return terms_.unknown(all, fmt::format("{} at {}", why, place(statement)));
 }
 
+// Whether base + rest is a number as it is. Allocations are taken to lie at 2^33 or higher (what a signed index of 32
+// bits reaches back in words) and below 2^62; an address that is only compared may be any distance from its array.
+bool FootprintSymbols::is_address(const Affine& value, std::uint32_t statement) {
+  constexpr Interval kReach{-(std::int64_t{1} << 33), std::int64_t{1} << 62};
+  const auto base = std::ranges::find_if(
+      value.parts, [&](const Affine::Part& part) { return terms_[part.term].kind == Term::Kind::kBase; });
+  if (base == value.parts.end() || base->coefficient != 1) return false;
+  const auto rest = sum(value, Affine::term(base->term), -1);
+  if (!rest) return false;
+  return terms_.range(*rest).is_within(kReach) ||
+         terms_.range(*rest, conditions(kernel_.ssa->block_of(statement))).is_within(kReach);
+}
+
+// A term is a number by itself. One of two residues is, where they say nothing of it: with an end on one side alone a
+// residue has come round there.
+bool FootprintSymbols::is_one_term(const Affine& value) const {
+  if (value.parts.size() != 1 || value.parts[0].coefficient != 1 || value.constant != 0) return false;
+  const Term& term = terms_[value.parts[0].term];
+  return term.kind != Term::Kind::kEither || (term.range == Interval{} && !term.is_by_block);
+}
+
 Affine FootprintSymbols::as_number(const Affine& value, ptx::Type type, std::uint32_t statement) {
   if (optimism_ > 0) return value;
   const std::uint32_t bits = 8 * ptx::size_bytes(type);
   if (bits >= 64) {
-    // An address is a number as it is: allocations do not reach round the end. Else, what has bounds, or is unknown as
-    // a whole.
-    if (std::ranges::any_of(value.parts, [&](const Affine::Part& part) {
-          return terms_[part.term].kind == Term::Kind::kBase && part.coefficient == 1;
-        }))
-      return value;
-    if (value.parts.size() == 1 && value.parts[0].coefficient == 1 && value.constant == 0 && ptx::is_signed(type))
-      return value;
+    // Else, what has bounds, or is unknown as a whole.
+    if (is_address(value, statement)) return value;
+    if (is_one_term(value) && ptx::is_signed(type)) return value;
     Interval range = terms_.range(value);
     if (!range.is_bounded() || (range.low < 0 && !ptx::is_signed(type))) {
       range = terms_.range(value, conditions(kernel_.ssa->block_of(statement)));

@@ -74,11 +74,14 @@ class FootprintSymbols {
   // footprint_symbols.cc
   Affine value(ValueId id);
   Affine compute(ValueId id);
-  Affine join(const SsaValue& phi);
-  Affine either(const Affine& a, const Affine& b, const std::string& reason);
+  Affine join(ValueId id, const SsaValue& phi);
+  // What the value `chooser` is, of which no more is known than that it is one of the two.
+  Affine either(const Affine& a, const Affine& b, ValueId chooser, const std::string& reason);
   void remember(ValueId id, Affine value);
   std::size_t mark() const { return undo_.size(); }
   void undo_to(std::size_t mark);
+  bool is_one_term(const Affine& value) const;
+  bool is_address(const Affine& value, std::uint32_t statement);
   Affine as_number(const Affine& value, ptx::Type type, std::uint32_t statement);
   Affine unknown_of(ptx::RegisterId reg, std::uint32_t statement, std::string_view why);
   Affine unknown_of(ptx::Type type, std::uint32_t statement, std::string_view why);
@@ -87,7 +90,7 @@ class FootprintSymbols {
 
   // footprint_instructions.cc
   Affine instruction_value(std::uint32_t statement, ptx::RegisterId reg);
-  std::optional<Affine> arithmetic(std::uint32_t statement, const ptx::Instruction& instruction);
+  std::optional<Affine> arithmetic(std::uint32_t statement, const ptx::Instruction& instruction, ValueId result);
   std::optional<Affine> multiply(std::uint32_t statement, const ptx::Instruction& instruction);
   std::optional<Affine> times(const Affine& a, const Affine& b);
   std::optional<Affine> shift_right(std::uint32_t statement, const ptx::Instruction& instruction);
@@ -115,6 +118,7 @@ class FootprintSymbols {
   void resolve_loop(std::uint32_t header);
   std::vector<Candidate> candidates(const NaturalLoop& loop);
   void assume(const std::vector<Candidate>& candidates, TermId iteration);
+  TermId iteration_of(std::uint32_t loop, std::int64_t last);
   bool find_steps(const NaturalLoop& loop, std::vector<Candidate>& candidates);
   bool confirm(const NaturalLoop& loop, std::vector<Candidate>& candidates, TermId iteration);
   std::int64_t last_iteration(const NaturalLoop& loop, TermId iteration, Constraints& stays);

@@ -60,11 +60,21 @@ Affine FootprintTerms::quotient(const Affine& a, std::int64_t divisor) {
 }
 
 Affine FootprintTerms::combined(Term::Kind kind, const Affine& a, const Affine& b) {
+  return combined(kind, a, b, 0);
+}
+
+Affine FootprintTerms::either(const Affine& a, const Affine& b, std::uint32_t chooser) {
+  return combined(Term::Kind::kEither, a, b, chooser);
+}
+
+Affine FootprintTerms::combined(Term::Kind kind, const Affine& a, const Affine& b, std::uint32_t index) {
   if (a == b && kind != Term::Kind::kProduct) return a;
   for (TermId id = 0; id < terms_.size(); ++id) {
-    if (terms_[id].kind == kind && terms_[id].a == a && terms_[id].b == b) return Affine::term(id);
+    const Term& term = terms_[id];
+    if (term.kind == kind && term.index == index && term.a == a && term.b == b) return Affine::term(id);
   }
   return Affine::term(add({.kind = kind,
+                           .index = index,
                            .a = a,
                            .b = b,
                            .range = combined_range(kind, range(a), range(b)),

@@ -25,7 +25,7 @@ struct Term {
     kUnknown,    // `reason` says whence; whatever its bounds allow
     kMin,
     kMax,        // of a and b
-    kEither,     // a or b
+    kEither,     // a or b, as the value `index` of the function chose
     kQuotient,   // a / divisor, rounded down
     kProduct,    // a * b
     kRemainder,  // what a quotient leaves over, in place of a thread index (footprint_accesses.h)
@@ -54,7 +54,9 @@ class FootprintTerms {
 
   // Found again where there is one already.
   Affine quotient(const Affine& a, std::int64_t divisor);
-  Affine combined(Term::Kind kind, const Affine& a, const Affine& b);  // kMin kMax kEither kProduct
+  Affine combined(Term::Kind kind, const Affine& a, const Affine& b);  // kMin kMax kProduct
+  // Two choices between the same two are not the same choice: `chooser` tells them apart.
+  Affine either(const Affine& a, const Affine& b, std::uint32_t chooser);
   Affine unknown(Interval range, std::string reason);
 
   // Bounds in the whole launch, where every one of `constraints` (each at most 0) holds.
@@ -65,6 +67,7 @@ class FootprintTerms {
   const Term* find_unknown(const Affine& a) const;
 
  private:
+  Affine combined(Term::Kind kind, const Affine& a, const Affine& b, std::uint32_t index);
   std::int64_t upper(const Affine& a, std::span<const Affine> constraints, int depth) const;
 
   std::vector<Term> terms_;

@@ -324,6 +324,77 @@ TEST_F(Footprint, TriangleByBlock_EndsAtTheBlock) {  // for (i = 0; i < ctaid; i
   EXPECT_EQ(bytes(f.accesses[0], 3), "0 3072");
 }
 
+TEST_F(Footprint, TwoChoicesBetweenTheSameTwo_AreTwo) {  // 100 or tid, less 100 or tid
+  const auto f =
+      of("setp.lt.u32 %p1, %r4, 5;\nsetp.lt.u32 %p2, %r2, 2;\nselp.b32 %r6, 100, %r4, %p1;\n"
+         "selp.b32 %r7, 100, %r4, %p2;\nsub.s32 %r8, %r6, %r7;\nadd.s32 %r9, %r8, 300;\nmul.wide.u32 %rd3, %r9, 4;\n"
+         "add.s64 %rd4, %rd1, %rd3;\nst.global.u32 [%rd4], 0;");
+  ASSERT_EQ(f.accesses.size(), 1u);
+  EXPECT_EQ(bytes(f.accesses[0], 0), "180 2044");  // 300 - 255 to 300 + 255
+}
+
+TEST_F(Footprint, EndThatIsChosenAnewEachTime_IsNoBound) {  // until i is 4 or 8: at 4 it may be 8, at 8 it may be 4
+  const std::string choice = "ld.global.u32 %r7, [%rd2];\nsetp.eq.u32 %p2, %r7, 0;\nselp.b32 %r8, 4, 8, %p2;\n";
+  const std::string before = "mov.u32 %r6, 0;\nmov.u64 %rd3, %rd1;\n";
+  const std::string round =
+      "st.global.u32 [%rd3], 0;\nadd.s64 %rd3, %rd3, 4;\nadd.s32 %r6, %r6, 1;\nsetp.ne.s32 %p1, %r6, %r8;\n"
+      "@%p1 bra L;";
+  const auto inside = of(before + "L:\n" + choice + round), outside = of(before + choice + "L:\n" + round);
+  ASSERT_EQ(inside.accesses.size(), 2u);
+  EXPECT_EQ(bytes(inside.accesses[1], 0), "0 65536");
+  ASSERT_EQ(outside.accesses.size(), 2u);
+  EXPECT_EQ(bytes(outside.accesses[1], 0), "0 32");
+}
+
+TEST_F(Footprint, UnsignedMaximum_IsNoSignedNumber) {  // of 2^64 - 5 and 0, as a signed number below 100
+  const auto f =
+      of("ld.global.u64 %rd3, [%rd2];\nmax.u64 %rd4, %rd3, 0;\nsetp.lt.s64 %p1, %rd4, 100;\n@!%p1 bra END;\n"
+         "add.s64 %rd5, %rd1, %rd4;\nst.global.u8 [%rd5+8], 0;\nEND:");
+  ASSERT_EQ(f.accesses.size(), 2u);
+  EXPECT_EQ(bytes(f.accesses[1], 0), "0 65536");
+}
+
+TEST_F(Footprint, AddressThatComesRound_SaysNothingOfItsOffset) {  // tid * 2^60 is 0 for 16, 32, ...
+  const auto f =
+      of("cvt.u64.u32 %rd3, %r4;\nshl.b64 %rd4, %rd3, 60;\nadd.s64 %rd5, %rd1, %rd4;\n"
+         "add.s64 %rd6, %rd1, 2305843009213693952;\nsetp.lt.u64 %p1, %rd5, %rd6;\n@!%p1 bra END;\n"
+         "shl.b64 %rd7, %rd3, 2;\nadd.s64 %rd8, %rd1, %rd7;\nst.global.u32 [%rd8], 0;\nEND:");
+  ASSERT_EQ(f.accesses.size(), 1u);
+  EXPECT_EQ(bytes(f.accesses[0], 0), "0 1024");
+}
+
+// 40 more each time, of 8 bits, never reaches 250; that it does in seven rounds is what is assumed first.
+TEST_F(Footprint, EndThatIsNotConfirmed_LeavesNoBounds) {
+  const auto f =
+      of("mov.u32 %r6, 0;\nmov.u32 %r7, 0;\nL:\nand.b32 %r8, %r6, -4;\nsetp.ge.u32 %p2, %r8, 5000;\n@%p2 ret;\n"
+         "mul.wide.u32 %rd3, %r8, 4;\nadd.s64 %rd4, %rd1, %rd3;\nst.global.u32 [%rd4], 0;\nadd.s32 %r6, %r6, 1;\n"
+         "add.s32 %r7, %r7, 40;\ncvt.u32.u8 %r7, %r7;\nsetp.lt.u32 %p1, %r7, 250;\n@%p1 bra L;");
+  ASSERT_EQ(f.accesses.size(), 1u);
+  EXPECT_EQ(bytes(f.accesses[0], 0), "0 65536");
+}
+
+TEST_F(Footprint, AccessesAtBothEndsOfAllNumbers_StayApart) {  // the first of them is not made
+  const auto f =
+      of("ld.global.u32 %r6, [%rd2];\nsetp.eq.u32 %p2, %r6, 7;\nsetp.eq.xor.u32 %p1, %r6, 0, %p2;\nadd.s64 %rd3, %rd1, "
+         "-9223372036854775807;\n"
+         "@%p1 ld.global.u8 %r7, [%rd3];\nld.global.u32 %r8, [%rd1+32];");
+  std::string of_a;
+  for (const AccessFootprint& access : f.accesses)
+    if (access.allocation == 0) of_a += bytes(access, 0);
+  EXPECT_EQ(of_a, "32 4");
+}
+
+// 3 less k * (2^63 - 1), for k = 2, is 5: more than it was at first.
+TEST_F(Footprint, OneOfTwoThatCameRound_HasNoHighest) {
+  const auto f =
+      of("mov.u64 %rd3, 3;\nL:\nld.global.u32 %r6, [%rd2];\nsetp.eq.u32 %p2, %r6, 0;\n@%p2 bra DONE;\n"
+         "add.s64 %rd3, %rd3, -9223372036854775807;\nsetp.ne.u32 %p3, %r6, 7;\n@%p3 bra L;\nDONE:\n"
+         "setp.ge.s64 %p4, %rd3, 0;\nsetp.lt.and.s64 %p5, %rd3, 1000, %p4;\n@!%p5 bra END;\n"
+         "add.s64 %rd5, %rd1, %rd3;\nst.global.u8 [%rd5], 0;\nEND:");
+  ASSERT_EQ(f.accesses.size(), 2u);
+  EXPECT_EQ(bytes(f.accesses[1], 0), "0 65536");
+}
+
 TEST_F(Footprint, WrongValues_AreRefused) {
   auto parsed =
       ptx::parse(".version 8.3\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 a) { ret; }\n");
