@@ -70,15 +70,23 @@ bool covers(const analysis::AccessFootprint& access, const RecordedAccess& seen)
 // Marks the bytes of a set, by its dimensions from the outermost in.
 void mark(const analysis::ByteShape& shape, std::size_t dimension, std::int64_t first, std::vector<bool>& bytes) {
   if (dimension == shape.dimensions.size()) {
-    for (std::uint64_t i = 0; i < shape.width; ++i) {
-      const std::int64_t at = first + static_cast<std::int64_t>(i);
-      if (at >= 0 && at < static_cast<std::int64_t>(bytes.size())) bytes[static_cast<std::size_t>(at)] = true;
-    }
+    const std::int64_t end = std::min(first + static_cast<std::int64_t>(shape.width), std::int64_t(bytes.size()));
+    for (std::int64_t at = std::max<std::int64_t>(0, first); at < end; ++at) bytes[static_cast<std::size_t>(at)] = true;
     return;
   }
   for (std::uint64_t k = 0; k < shape.dimensions[dimension].count; ++k) {
     mark(shape, dimension + 1, first + static_cast<std::int64_t>(k * shape.dimensions[dimension].stride), bytes);
   }
+}
+
+// Dimensions may overlap, and then have more places than there are bytes.
+void mark(const analysis::ByteSet& set, std::vector<bool>& bytes) {
+  std::uint64_t places = 1;
+  for (const auto& dimension : set.shape.dimensions)
+    places = dimension.count > bytes.size() ? bytes.size() + 1 : std::min(places * dimension.count, bytes.size() + 1);
+  if (places <= bytes.size()) return mark(set.shape, 0, set.first, bytes);
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    if (set.may_contain(static_cast<std::int64_t>(i))) bytes[i] = true;
 }
 
 // A byte that is anything counts in no footprint: such launches have no meaningful share. Gives the bytes of footprints
@@ -102,7 +110,7 @@ std::vector<analysis::AffineByte> count_bytes(BlockOutcome& outcome, const std::
       const analysis::ByteSet set = set_of(access, block);
       for (const bool is_write : {false, true}) {
         if (!(is_write ? access.writes : access.reads)) continue;
-        mark(set.shape, 0, set.first, bytes_of(predicted, block, access.allocation, is_write));
+        mark(set, bytes_of(predicted, block, access.allocation, is_write));
       }
     }
   }
@@ -164,7 +172,7 @@ std::string excluded_by_affine_sets(const analysis::KernelFootprints& kernel, co
                      byte.is_write ? "write" : "read", byte.byte, byte.allocation);
 }
 
-Result<BlockOutcome> run_blocks(device::Device& device, const Experiment& experiment) {
+Result<BlockOutcome> run_blocks(device::Device& device, const Experiment& experiment, bool with_affine_sets) {
   PERGOLA_ASSIGN(ptx::Module parsed, ptx::parse(experiment.text, experiment.name));
   PERGOLA_ASSIGN(device::ModulePtr module, device.load({&parsed, experiment.text, experiment.name}));
   const std::string name = experiment.kernel.empty() ? module->kernel_names().at(0) : experiment.kernel;
@@ -210,13 +218,20 @@ Result<BlockOutcome> run_blocks(device::Device& device, const Experiment& experi
   }
   outcome.violations = violations(outcome.footprint, seen);
   PERGOLA_ASSIGN(const analysis::LaunchFootprint each_block, footprints.at_each_block(values));
-  outcome.violations += excluded_by_affine_sets(footprints, values, seen);
+  if (with_affine_sets) outcome.violations += excluded_by_affine_sets(footprints, values, seen);
   if (!analysis::are_equal(outcome.footprint, each_block))
     outcome.violations += "\n  boxes of blocks have another footprint than each block by itself";
   outcome.accesses = outcome.footprint.accesses.size();
   outcome.whole_accesses = static_cast<std::size_t>(std::ranges::count_if(
       outcome.footprint.accesses, [](const auto& access) { return !access.whole_reason.empty(); }));
-  ask_of_excess(outcome, count_bytes(outcome, seen, experiment), footprints, values);
+  outcome.small_accesses =
+      static_cast<std::size_t>(std::ranges::count_if(outcome.footprint.accesses, [&](const auto& access) {
+        return std::ranges::all_of(access.shapes, [&](const analysis::ByteShape& shape) {
+          return shape.extent() <= experiment.buffers[access.allocation].size() / 4;
+        });
+      }));
+  const std::vector<analysis::AffineByte> excess = count_bytes(outcome, seen, experiment);
+  if (with_affine_sets) ask_of_excess(outcome, excess, footprints, values);
   return outcome;
 }
 

@@ -19,10 +19,13 @@ struct BlockOutcome {
   std::size_t excess_asked = 0, excess_excluded = 0;
   std::size_t accesses = 0;        // sites with a footprint
   std::size_t whole_accesses = 0;  // of them, those that cover their allocation
+  std::size_t small_accesses = 0;  // of them, those that in no block reach across a quarter of it
 };
 
 // `device` must be a CPU device of the interpreter tier, and nothing else may run on it.
-Result<BlockOutcome> run_blocks(device::Device& device, const pointer_modes_test::Experiment& experiment);
+// Affine sets take most of the time.
+Result<BlockOutcome> run_blocks(device::Device& device, const pointer_modes_test::Experiment& experiment,
+                                bool with_affine_sets = true);
 
 // What launch values the experiment has with its buffers at these addresses: allocation b is buffer b.
 struct RecordedAccess {

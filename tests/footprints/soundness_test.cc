@@ -11,6 +11,7 @@
 #include "bench/blocks/relations/program_relations.h"
 #include "tests/differential/kernel_generator.h"
 #include "tests/footprints/random_indices.h"
+#include "tests/footprints/random_widths.h"
 #include "tests/footprints/recorded_blocks.h"
 #include "tests/ptx_cases/test_device.h"
 #include "tests/support/source_dir.h"
@@ -63,20 +64,21 @@ class Footprints : public testing::Test {
   }
 
   struct Totals {
-    std::uint64_t kernels = 0, anything = 0, accesses = 0, whole = 0, true_bytes = 0, footprint_bytes = 0;
+    std::uint64_t kernels = 0, anything = 0, accesses = 0, whole = 0, small = 0, true_bytes = 0, footprint_bytes = 0;
     std::uint64_t excess_asked = 0, excess_excluded = 0;
     double excess() const { return static_cast<double>(footprint_bytes) / static_cast<double>(true_bytes); }
   };
 
   // False: it does not hold.
-  bool check(const pointer_modes_test::Experiment& experiment, const std::string& what) {
-    const auto outcome = run_blocks(*device_, experiment);
+  bool check(const pointer_modes_test::Experiment& experiment, const std::string& what, bool with_affine_sets = true) {
+    const auto outcome = run_blocks(*device_, experiment, with_affine_sets);
     EXPECT_TRUE(outcome.ok()) << what << ": " << outcome.message() << "\n" << experiment.text;
     if (!outcome.ok()) return false;
     EXPECT_EQ(outcome->violations, "") << what << "\n" << experiment.text;
     ++totals_.kernels;
     totals_.accesses += outcome->accesses;
     totals_.whole += outcome->whole_accesses;
+    totals_.small += outcome->small_accesses;
     if (outcome->footprint.reads_anything || outcome->footprint.writes_anything) {
       ++totals_.anything;
     } else {
@@ -97,10 +99,9 @@ class Footprints : public testing::Test {
   }
 
   void print() const {
-    fmt::print(
-        "{} kernels, {} may touch anything; {} of {} accesses cover their array; footprints are {:.2f} times the "
-        "truth\n",
-        totals_.kernels, totals_.anything, totals_.whole, totals_.accesses, totals_.excess());
+    fmt::print("{} kernels, {} may touch anything; {} of {} accesses cover their array, {} no more than a quarter; ",
+               totals_.kernels, totals_.anything, totals_.whole, totals_.accesses, totals_.small);
+    fmt::print("footprints are {:.2f} times the truth\n", totals_.excess());
     fmt::print("of {} bytes that are in them and not accessed affine sets leave out {}\n", totals_.excess_asked,
                totals_.excess_excluded);
   }
@@ -117,6 +118,19 @@ TEST_F(Footprints, TameRandomIndices_AreSound) {
 TEST_F(Footprints, WildRandomIndices_AreSound) {
   random(false, 500);
   EXPECT_EQ(totals_.anything, 0u);  // every base is a parameter
+}
+
+// Registers of all widths, where numbers are easily taken for others. Affine sets for some, as they take most of the
+// time.
+TEST_F(Footprints, RandomWidths_AreSound) {
+  const std::uint64_t first = number("PERGOLA_SEED", 1), count = number("PERGOLA_ROUNDS", 1500);
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    if (!check(random_widths(seed), fmt::format("PERGOLA_SEED={} PERGOLA_ROUNDS=1", seed), seed % 8 == 0)) return;
+  }
+  print();
+  if (count < 1000) return;
+  EXPECT_LT(3 * totals_.whole, totals_.accesses);  // else there is little that could be wrong
+  EXPECT_GT(2 * totals_.small, totals_.accesses);
 }
 
 // The same kernel as a function that a kernel calls with its own arguments: what it touches is the same.
