@@ -133,15 +133,19 @@ class LaunchAnalysis {
     FootprintTerms& terms = symbols_.terms();
     std::optional<TermId> base;
     std::size_t bases = 0, elsewhere = 0;
+    bool is_based_elsewhere = false;  // on it, not less than it
     if (moved) {
       for (const Affine::Part& part : moved->parts) {
         const bool is_base = terms[part.term].kind == Term::Kind::kBase;
         bases += is_base;
-        elsewhere += terms[part.term].kind == Term::Kind::kElsewhere;
+        const bool is_elsewhere = terms[part.term].kind == Term::Kind::kElsewhere;
+        elsewhere += is_elsewhere;
+        is_based_elsewhere |= is_elsewhere && part.coefficient == 1;
         if (is_base && part.coefficient == 1) base = part.term;
       }
     }
-    if (bases == 0 && elsewhere == 1 && memory.space == Space::kNone) return;  // shared, local or parameter memory
+    // Shared, local or parameter memory.
+    if (bases == 0 && elsewhere == 1 && is_based_elsewhere && memory.space == Space::kNone) return;
     if (base && bases == 1 && elsewhere == 0) which.allocation = symbols_.bases()[terms[*base].index].allocation;
     if (!is_called) result_.instructions.push_back(which);
     if (!base || bases != 1 || elsewhere != 0) {

@@ -216,6 +216,14 @@ TEST_F(Footprint, SharedAndLocalMemory_AreNotInIt) {
   EXPECT_FALSE(f.writes_anything) << f.anything_reason;
 }
 
+// What is loaded may be the sum of the two, and less the one it is the other.
+TEST_F(Footprint, LessThanASharedAddress_IsAnything) {
+  const auto f =
+      of(".shared .align 4 .b8 s[1024];\nmov.u64 %rd3, s;\ncvta.shared.u64 %rd4, %rd3;\n"
+         "ld.global.u64 %rd5, [%rd1];\nsub.s64 %rd6, %rd5, %rd4;\nst.u32 [%rd6], 0;");
+  EXPECT_TRUE(f.writes_anything);
+}
+
 TEST_F(Footprint, SpinOnMemory_MayWaitForAnybody) {
   const auto f =
       of("L:\nld.acquire.gpu.global.u32 %r6, [%rd1];\nsetp.eq.u32 %p1, %r6, 0;\n@%p1 bra L;\nst.global.u32 [%rd2], 0;");
