@@ -279,7 +279,12 @@ Result<Kind> Executor::add_kind(std::uint32_t number, const device::LaunchConfig
   made.pieces = (kind.blocks - 1) / kind.piece_blocks + 1;
   made.parameter_bytes = kind.parameter_bytes;
   made.usual_depth = 46 / piece_warps + 1;
-  made.usual_most_depth = std::max(made.usual_depth, std::min(kMostDepth, 31 / piece_warps + abi::kFewestWaiting));
+  // What a block runs at once at least, and all that it holds waiting: it has read as many.
+  const std::uint32_t leaf = arena_bytes_ / abi::kArenaLeaves;
+  const std::uint32_t of_memory =
+      kind.shared_bytes == 0 ? 31 : arena_bytes_ / std::bit_ceil(std::max(kind.shared_bytes, leaf));
+  const std::uint32_t run = std::min(31 / piece_warps, of_memory / std::min(kind.blocks, kind.piece_blocks));
+  made.usual_most_depth = std::max(made.usual_depth, std::min(kMostDepth, run + abi::kFewestWaiting));
   return made.with_urgency(false);
 }
 
