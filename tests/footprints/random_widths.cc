@@ -198,9 +198,9 @@ constexpr std::array kCompare = {
     "shl.b64 D64, A64, S; add.s64 D64, %base0, X64; add.s64 D64, %base0, O64; setp.C.G64 Q, Y64, R64;",
 };
 
-class Generator {
+class WidthsGenerator {
  public:
-  explicit Generator(std::uint64_t seed) : random_(seed) {}
+  explicit WidthsGenerator(std::uint64_t seed) : random_(seed) {}
 
   pointer_modes_test::Experiment run() {
     for (const char*& favourite : favourites_) favourite = kOdd[below(kOdd.size())];
@@ -607,7 +607,7 @@ class Generator {
 }  // namespace
 
 pointer_modes_test::Experiment random_widths(std::uint64_t seed) {
-  return Generator(seed).run();
+  return WidthsGenerator(seed).run();
 }
 
 }  // namespace pergola::footprints_test
