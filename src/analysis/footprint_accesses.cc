@@ -93,14 +93,14 @@ void drop_certain_guards(const FootprintTerms& terms, SymbolicAccess& access) {
 }
 
 std::vector<SymbolicAccess> fused(FootprintTerms& terms, std::vector<SymbolicAccess> accesses) {
-  const auto is_alike = [](const SymbolicAccess& a, const SymbolicAccess& b) {
-    return a.allocation == b.allocation && a.reads == b.reads && a.writes == b.writes &&
-           a.offset.parts == b.offset.parts && a.guards == b.guards && a.whole_reason.empty() == b.whole_reason.empty();
-  };
   // Of constants far outside every array the distance may not fit.
   constexpr std::int64_t kFar = std::int64_t{1} << 61;
   const auto is_near = [](const SymbolicAccess& access) {
     return access.offset.constant > -kFar && access.offset.constant < kFar;
+  };
+  const auto is_alike = [&](const SymbolicAccess& a, const SymbolicAccess& b) {
+    return is_near(a) && is_near(b) && a.allocation == b.allocation && a.reads == b.reads && a.writes == b.writes &&
+           a.offset.parts == b.offset.parts && a.guards == b.guards && a.whole_reason.empty() == b.whole_reason.empty();
   };
   std::vector<SymbolicAccess> result;
   std::vector<bool> is_done(accesses.size());
@@ -108,9 +108,7 @@ std::vector<SymbolicAccess> fused(FootprintTerms& terms, std::vector<SymbolicAcc
     if (is_done[i]) continue;
     std::vector<SymbolicAccess> alike;
     for (std::size_t j = i; j < accesses.size(); ++j) {
-      const bool is_itself = j == i;
-      if (is_done[j]) continue;
-      if (!is_itself && !(is_near(accesses[i]) && is_near(accesses[j]) && is_alike(accesses[i], accesses[j]))) continue;
+      if (is_done[j] || (j != i && !is_alike(accesses[i], accesses[j]))) continue;
       is_done[j] = true;
       alike.push_back(accesses[j]);
     }

@@ -54,16 +54,9 @@ Status read_arguments(const pergola_argument* given, std::size_t count, const Ha
   PERGOLA_TRY(check_pointer(given, "arguments"));
   if (count > kMaxArguments)
     return PERGOLA_ERROR(kInvalidArgument, "{} arguments are more than any kernel has.", count);
-  const std::size_t stride = given->struct_size;
   out.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
-    const auto* at = reinterpret_cast<const pergola_argument*>(reinterpret_cast<const char*>(given) + i * stride);
-    PERGOLA_ASSIGN(const pergola_argument one, read_struct(at, "pergola_argument"));
-    if (one.struct_size != stride)
-      return PERGOLA_ERROR(kInvalidArgument,
-                           "struct_size of argument {} is {} and that of argument 0 is {}; they "
-                           "should be equal.",
-                           i, one.struct_size, stride);
+    PERGOLA_ASSIGN(const pergola_argument one, read_element(given, i, "argument", "pergola_argument"));
     PERGOLA_ASSIGN(session::Argument argument, argument_of(one, i, handles));
     out.push_back(std::move(argument));
   }

@@ -42,13 +42,7 @@ Result<std::vector<session::TaskColumn>> read_columns(const pergola_task_column*
   if (count > arguments.size())
     return PERGOLA_ERROR(kInvalidArgument, "There are {} columns of {} arguments.", count, arguments.size());
   for (std::size_t i = 0; i < count; ++i) {
-    const auto* at =
-        reinterpret_cast<const pergola_task_column*>(reinterpret_cast<const char*>(given) + i * given->struct_size);
-    PERGOLA_ASSIGN(const pergola_task_column one, read_struct(at, "pergola_task_column"));
-    if (one.struct_size != given->struct_size)
-      return PERGOLA_ERROR(kInvalidArgument,
-                           "struct_size of column {} is {} and that of column 0 is {}; they should be equal.", i,
-                           one.struct_size, given->struct_size);
+    PERGOLA_ASSIGN(const pergola_task_column one, read_element(given, i, "column", "pergola_task_column"));
     const auto* sample =
         one.argument < arguments.size() ? std::get_if<session::Number>(&arguments[one.argument]) : nullptr;
     if (sample == nullptr)

@@ -137,6 +137,18 @@ Result<T> read_struct(const T* given, std::string_view name, std::size_t first_s
   return result;
 }
 
+// Element i of a list of such structs, each as long as the first says; `what` is the element's name in messages.
+template <typename T>
+Result<T> read_element(const T* list, std::size_t i, std::string_view what, std::string_view name) {
+  const std::size_t stride = list->struct_size;
+  const auto* at = reinterpret_cast<const T*>(reinterpret_cast<const char*>(list) + i * stride);
+  PERGOLA_ASSIGN(const T one, read_struct(at, name));
+  if (one.struct_size != stride)
+    return PERGOLA_ERROR(kInvalidArgument, "struct_size of {} {} is {} and that of {} 0 is {}; they should be equal.",
+                         what, i, one.struct_size, what, stride);
+  return one;
+}
+
 // Writes `full` over as much of the caller's struct as it has; its struct_size stays.
 template <typename T>
 Status write_struct(const T& full, T* out, std::string_view name, std::size_t first_size = sizeof(T)) {

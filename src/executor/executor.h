@@ -227,6 +227,7 @@ class Executor {
   Status find_room(Producer& producer, const Turn& turn);
   Status push_some(Producer& producer, const Kind& kind, const ByteRows& parameters, const Turn& turn,
                    std::size_t until, TaskId* ids, std::size_t& spawned);
+  Status see_to_fences();
   void see_to_start();
   Result<TaskId> push_pieces(Producer& producer, const Kind& kind, std::span<const std::byte> parameters,
                              std::vector<TaskId>& pieces);

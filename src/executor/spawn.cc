@@ -139,9 +139,17 @@ TaskId Executor::try_spawn(const Kind& kind, std::span<const std::byte> paramete
   return 0;
 }
 
+// What a spawn sees to first. The task may be given memory that is new: the table knows it before the record is there.
+inline Status Executor::see_to_fences() {
+  if (failed_.load(std::memory_order_relaxed)) [[unlikely]]
+    return failure();
+  if (fence_table_ != nullptr && fence_table_->is_behind()) [[unlikely]]
+    return fence_table_->update();
+  return {};
+}
+
 Status Executor::prepare_to_try() {
-  if (failed_.load(std::memory_order_relaxed)) return failure();
-  if (fence_table_ != nullptr && fence_table_->is_behind()) PERGOLA_TRY(fence_table_->update());
+  PERGOLA_TRY(see_to_fences());
   Producer& mine = producers_->mine();
   bool has_none = false;
   {
@@ -171,11 +179,7 @@ Result<TaskId> Executor::push(Producer& producer, const Kind& kind, std::uint32_
 }
 
 Result<TaskId> Executor::spawn(const Kind& kind, std::span<const std::byte> parameters) {
-  if (failed_.load(std::memory_order_relaxed)) [[unlikely]]
-    return failure();
-  // The task may be given memory that is new: the table knows it before the record is there.
-  if (fence_table_ != nullptr && fence_table_->is_behind()) [[unlikely]]
-    PERGOLA_TRY(fence_table_->update());
+  PERGOLA_TRY(see_to_fences());
   Producer& mine = producers_->mine();
   std::vector<TaskId> pieces(kind.pieces == 1 ? 0 : kind.pieces);
   Result<TaskId> id = [&] {
@@ -207,8 +211,7 @@ Status Executor::spawn_many(const Kind& kind, const ByteRows& parameters, TaskId
     }
     return {};
   }
-  if (failed_.load(std::memory_order_relaxed)) return failure();
-  if (fence_table_ != nullptr && fence_table_->is_behind()) PERGOLA_TRY(fence_table_->update());
+  PERGOLA_TRY(see_to_fences());
   Producer& mine = producers_->mine();
   while (spawned < parameters.count) {
     const std::size_t until = std::min(parameters.count, spawned + kTasksOfAnEntry);

@@ -52,7 +52,7 @@ class LocalTaskKind final : public session::TaskKind {
     PERGOLA_ASSIGN(scheduler::Predecessors after, predecessors(uses));
     note(uses);
     Result<session::TaskId> id = after.empty() ? start(parameters) : hold(std::move(after), parameters);
-    note_again(uses);
+    note(uses);
     return id;
   }
 
@@ -67,8 +67,7 @@ class LocalTaskKind final : public session::TaskKind {
         return PERGOLA_ERROR(kInvalidArgument,
                              "Argument {} of kernel '{}' is to be another one for each task, and is no number.",
                              column.argument, info.name);
-    if (!ids.empty() && ids.size() != count)
-      return PERGOLA_ERROR(kInvalidArgument, "There is room for {} ids of {} tasks.", ids.size(), count);
+    PERGOLA_TRY(check_room(ids, count));
     // Rows are made some at a time.
     const std::size_t stride = (sample.size() + 7) / 8 * 8;
     std::vector<std::byte> rows(stride * std::min(count, kRowsAtOnce));
@@ -94,18 +93,14 @@ class LocalTaskKind final : public session::TaskKind {
 
   Result<session::TaskId> spawn_packed(std::span<const std::byte> parameters) override {
     if (parameters.size() != kernel_->info().parameter_bytes) [[unlikely]]
-      return PERGOLA_ERROR(kInvalidArgument, "Kernel '{}' takes {} bytes of parameters, not {}.", kernel_->info().name,
-                           kernel_->info().parameter_bytes, parameters.size());
+      return refuse_size(parameters.size());
     return start(parameters);
   }
 
   Status spawn_many(const ByteRows& parameters, std::span<session::TaskId> ids, std::size_t& spawned) override {
     spawned = 0;
-    if (parameters.row_bytes != kernel_->info().parameter_bytes)
-      return PERGOLA_ERROR(kInvalidArgument, "Kernel '{}' takes {} bytes of parameters, not {}.", kernel_->info().name,
-                           kernel_->info().parameter_bytes, parameters.row_bytes);
-    if (!ids.empty() && ids.size() != parameters.count)
-      return PERGOLA_ERROR(kInvalidArgument, "There is room for {} ids of {} tasks.", ids.size(), parameters.count);
+    if (parameters.row_bytes != kernel_->info().parameter_bytes) return refuse_size(parameters.row_bytes);
+    PERGOLA_TRY(check_room(ids, parameters.count));
     return start_many(parameters, ids, 0, spawned);
   }
 
@@ -115,6 +110,15 @@ class LocalTaskKind final : public session::TaskKind {
   }
 
  private:
+  Status refuse_size(std::size_t given) const {
+    return PERGOLA_ERROR(kInvalidArgument, "Kernel '{}' takes {} bytes of parameters, not {}.", kernel_->info().name,
+                         kernel_->info().parameter_bytes, given);
+  }
+  static Status check_room(std::span<const session::TaskId> ids, std::size_t tasks) {
+    if (ids.empty() || ids.size() == tasks) return {};
+    return PERGOLA_ERROR(kInvalidArgument, "There is room for {} ids of {} tasks.", ids.size(), tasks);
+  }
+
   Result<session::TaskId> start(std::span<const std::byte> parameters) {
     return resident_ != nullptr ? resident_->spawn(kind_.resident, parameters) : work_->spawn(kind_, parameters);
   }
@@ -165,7 +169,7 @@ class LocalTaskKind final : public session::TaskKind {
     // Each is held by itself, until what they come after has ended.
     while (status.ok() && !after.empty() && spawned < rows.count) {
       const session::TaskId id = hold(std::exchange(after, {}), rows[spawned]);
-      note_again(uses);
+      note(uses);
       if (!ids.empty()) ids[spawned] = id;
       if (++spawned == rows.count) break;
       Result<scheduler::Predecessors> next = predecessors(uses);
@@ -179,7 +183,7 @@ class LocalTaskKind final : public session::TaskKind {
       status = start_many(rest, ids.empty() ? ids : ids.subspan(spawned), more, there);
       spawned += there;
     }
-    note_again(uses);
+    note(uses);
     return status;
   }
 
@@ -198,7 +202,8 @@ class LocalTaskKind final : public session::TaskKind {
     return session_->scheduler().predecessors(accesses, uses.universal);
   }
 
-  // Before the task is there: whoever uses an array from now on waits for it.
+  // Before the task is there: whoever uses an array from now on waits for it. And after: whoever has waited for the
+  // array's tasks since, and brought it to the host, has not waited for this one.
   void note(const Uses& uses) {
     for (const auto& [array, mode] : uses.arrays) {
       array->note_task();
@@ -206,9 +211,6 @@ class LocalTaskKind final : public session::TaskKind {
     }
     if (scheduler::writes(uses.universal)) session_->mirrors().all_changed_on_device();
   }
-  // After it is there: whoever has waited for the array's tasks since note(), and brought it to the host, has not
-  // waited for this one.
-  void note_again(const Uses& uses) { note(uses); }
 
   // Behind work that goes on: the keeper of the edges spawns it, which holds nothing of the session.
   session::TaskId hold(scheduler::Predecessors after, std::span<const std::byte> parameters) {
