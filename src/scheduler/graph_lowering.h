@@ -150,8 +150,8 @@ class GraphLowering {
   const GraphCounters& counters() const { return counters_; }
   // What became a graph and why, or why not; of the latest regions.
   GraphsReport report() const;
-  // For tests and measurements: how long launches may be held; waits until all graphs, and
-  // their other ways, are made.
+  // For tests and measurements: how long launches may be held; waits until all graphs, and their other ways, are made,
+  // and those that nobody uses any more are gone (while they go, nothing is held).
   void set_patience(std::chrono::nanoseconds patience) { patience_ns_ = patience.count(); }
   void settle(AdaptiveLock& lock);
 
@@ -234,6 +234,7 @@ class GraphLowering {
     WayReport refused;  // without a name: it is not
   };
   Made make_way(const Improvement& next) const;
+  bool has_forgotten() const;  // of what it has made, something that nobody uses any more
   bool drop_forgotten(AdaptiveLock& lock);
   void refuse(const Job& job, const Built& built);
   // ── What is told of it (graph_lowering_report.cc) ──

@@ -23,8 +23,15 @@ std::int64_t ns(std::chrono::steady_clock::time_point time) {
 void GraphLowering::settle(AdaptiveLock& lock) {
   ++settling_;
   improve_.notify_all();
-  settled_.wait(lock, [&] { return !building_ && jobs_.empty() && !improving_ && improvements_.empty(); });
+  wake_.notify_all();  // for what was forgotten while something was held
+  settled_.wait(lock, [&] {
+    return !building_ && jobs_.empty() && !improving_ && improvements_.empty() && (held_ != 0 || !has_forgotten());
+  });
   --settling_;
+}
+
+bool GraphLowering::has_forgotten() const {
+  return std::any_of(made_.begin(), made_.end(), [](const auto& chunk) { return chunk.use_count() == 1; });
 }
 
 void GraphLowering::run_thread() {

@@ -152,8 +152,8 @@ class Scheduler {
   GraphCounters graph_counters();
   // What became a graph and why, or why not, since the scheduler was made.
   GraphsReport graphs();
-  // For tests and measurements: waits until no graph is being made; whether launches are held back; for how long they
-  // may be, and for at least how long what is expected of the queue is believed.
+  // For tests and measurements: waits until no graph is being made or destroyed; whether launches are held back; for
+  // how long they may be, and for at least how long what is expected of the queue is believed.
   void settle_graphs();
   bool holds_launches();
   void set_graph_patience(std::chrono::nanoseconds patience);
