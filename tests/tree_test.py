@@ -1,4 +1,5 @@
 """Style as a test: what a reader may rely on in every file of the tree."""
+import json
 import pathlib
 import re
 import subprocess
@@ -50,6 +51,28 @@ class Tree(unittest.TestCase):
                 if not (f.parent / target).exists():
                     broken.append(f"{f.relative_to(ROOT)}: {target}")
         self.assertEqual(broken, [])
+
+    # Names by which code asks: setting("PERGOLA_LOG"), find_program("PERGOLA_PTXAS", ...), getenv("PERGOLA_DEVICE").
+    def test_environment_variables_are_documented(self):
+        ask = re.compile(r'(?:setting|read_number|find_program|getenv)\(\s*"(PERGOLA_\w+)"')
+        read = {name for f in self.files if f.suffix in {".cc", ".h"} and not f.name.endswith(("_test.cc", "_fixture.h"))
+                and f.relative_to(ROOT).parts[0] in ("src", "tools", "python")
+                for name in ask.findall(f.read_text(errors="replace"))}
+        documented = set(re.findall(r"^\| `(PERGOLA_\w+)` \|", (ROOT / "docs/environment.md").read_text(), re.MULTILINE))
+        self.assertGreater(len(read), 20)
+        self.assertEqual(documented, read)
+
+    def test_reports_can_be_read_and_are_listed(self):
+        folder = ROOT / "bench/reports"
+        index = (folder / "README.md").read_text()
+        for f in folder.glob("*.json"):
+            with self.subTest(f.name):
+                report = json.loads(f.read_text())
+                self.assertRegex(report["date"], r"^20\d\d-\d\d-\d\d(T\d\d:\d\d:\d\dZ)?$")
+                self.assertTrue(report["rows"])
+        for f in folder.glob("*.md"):
+            with self.subTest(f.name):
+                self.assertTrue(f.name == "README.md" or f"({f.name})" in index, "not in bench/reports/README.md")
 
     def test_no_unfinished_marks(self):
         marks = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")

@@ -4,9 +4,10 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
+
+#include "src/base/environment.h"
 
 namespace pergola {
 namespace fs = std::filesystem;
@@ -61,9 +62,9 @@ Status write_file_atomically(const fs::path& path, std::string_view bytes) {
 }
 
 fs::path cache_directory() {
-  if (const char* own = std::getenv("PERGOLA_CACHE_DIR"); own != nullptr && *own != '\0') return own;
-  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg != '\0') return fs::path(xdg) / "pergola";
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') return fs::path(home) / ".cache/pergola";
+  if (const auto own = setting("PERGOLA_CACHE_DIR")) return *own;
+  if (const auto xdg = setting("XDG_CACHE_HOME")) return fs::path(*xdg) / "pergola";
+  if (const auto home = setting("HOME")) return fs::path(*home) / ".cache/pergola";
   return fs::temp_directory_path() / fmt::format("pergola-{}", ::getuid());
 }
 

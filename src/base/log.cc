@@ -3,8 +3,9 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
-#include <cstdlib>
 #include <string_view>
+
+#include "src/base/environment.h"
 
 namespace pergola {
 namespace {
@@ -24,8 +25,11 @@ spdlog::logger& logger() {
   static spdlog::logger* const instance = [] {
     auto* const made = new spdlog::logger("pergola", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
     made->set_pattern("%Y-%m-%d %H:%M:%S.%e %n %^%l%$: %v");
-    const char* level = std::getenv("PERGOLA_LOG");
-    made->set_level(level == nullptr ? spdlog::level::warn : spdlog::level::from_str(level));
+    const auto level = choice_setting("PERGOLA_LOG", {"debug", "info", "warn", "error", "off"});
+    constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
+                                                     spdlog::level::err, spdlog::level::off};
+    made->set_level(level.ok() && *level ? kLevels[**level] : spdlog::level::warn);
+    if (!level.ok()) made->warn("{} It is taken as 'warn'.", level.message());
     return made;
   }();
   return *instance;

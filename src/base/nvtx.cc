@@ -3,10 +3,10 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 
 #include "src/base/dynamic_library.h"
+#include "src/base/environment.h"
 #include "src/base/log.h"
 
 namespace pergola::nvtx {
@@ -60,17 +60,15 @@ const void* export_table(std::uint32_t id) {
 using Initialize = int (*)(const void* (*)(std::uint32_t));
 
 const Functions* find() {
-  const char* const wish = std::getenv("PERGOLA_NVTX");
-  const std::string_view asked = wish == nullptr ? "" : wish;
-  if (!asked.empty() && asked != "0" && asked != "1")
-    PERGOLA_WARN("PERGOLA_NVTX is '{}', which is not understood: it should be 1, or 0 for no ranges.", asked);
-  const char* const tool = std::getenv("NVTX_INJECTION64_PATH");
-  const bool has_tool = tool != nullptr && *tool != '\0';
-  if (asked == "0" || (asked != "1" && !has_tool)) return nullptr;
-  const Result<Functions> found = has_tool ? from_tool(tool) : from_library();
+  const auto asked = choice_setting("PERGOLA_NVTX", {"0", "1"});
+  if (!asked.ok()) PERGOLA_WARN("{} It is taken as not set.", asked.message());
+  const auto tool = setting("NVTX_INJECTION64_PATH");
+  const bool wants = asked.ok() && *asked ? **asked == 1 : tool.has_value();
+  if (!wants) return nullptr;
+  const Result<Functions> found = tool ? from_tool(std::string(*tool)) : from_library();
   if (found.ok()) return new Functions(*found);
   PERGOLA_WARN("There are no NVTX ranges: {}{}", found.message(),
-               has_tool ? "" : " Run the program under a tool (nsys profile), which sets NVTX_INJECTION64_PATH.");
+               tool ? "" : " Run the program under a tool (nsys profile), which sets NVTX_INJECTION64_PATH.");
   return nullptr;
 }
 

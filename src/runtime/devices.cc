@@ -1,8 +1,8 @@
 #include "src/runtime/devices.h"
 
 #include <charconv>
-#include <cstdlib>
 
+#include "src/base/environment.h"
 #include "src/base/log.h"
 #include "src/device/cpu/cpu_device.h"
 #include "src/device/cpu/cpu_options.h"
@@ -61,8 +61,7 @@ Result<device::DevicePtr> open_cuda(int ordinal) {
 }  // namespace
 
 Result<device::DevicePtr> open_device(std::string_view name) {
-  if (name.empty())
-    if (const char* environment = std::getenv("PERGOLA_DEVICE")) name = environment;
+  if (name.empty()) name = setting("PERGOLA_DEVICE").value_or("");
   PERGOLA_ASSIGN(const DeviceChoice choice, parse_device_name(name));
   if (choice.any) {
     Result<device::DevicePtr> gpu = open_cuda(0);

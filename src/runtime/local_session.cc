@@ -1,12 +1,12 @@
 #include "src/runtime/local_session.h"
 
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <limits>
 #include <thread>
 
 #include "src/base/end_grace.h"
+#include "src/base/environment.h"
 #include "src/base/fork.h"
 #include "src/base/left_to_process.h"
 #include "src/base/log.h"
@@ -87,8 +87,8 @@ Result<std::shared_ptr<LocalSession>> LocalSession::create(device::DevicePtr dev
   if (device->info().kind == device::DeviceKind::kCpu) policy.max_streams = 8;
   if (!policy_text.empty()) {
     PERGOLA_ASSIGN(policy, scheduler::parse_policy(policy_text, policy));
-  } else if (const char* text = std::getenv("PERGOLA_SCHEDULER"); text != nullptr) {
-    Result<scheduler::Policy> parsed = scheduler::parse_policy(text, policy);
+  } else if (const auto given = setting("PERGOLA_SCHEDULER")) {
+    Result<scheduler::Policy> parsed = scheduler::parse_policy(*given, policy);
     if (!parsed.ok()) return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_SCHEDULER: {}", parsed.message());
     policy = *parsed;
   }
@@ -160,15 +160,15 @@ void LocalSession::Starts::await_streams() {
 }
 
 Status LocalSession::record_as_asked() {
-  if (const char* file = std::getenv("PERGOLA_TRACE"); file != nullptr && *file != '\0') {
+  if (const auto file = setting("PERGOLA_TRACE")) {
     // Of a process's later sessions each has a file of its own: trace.json, trace.2.json, ...
-    std::filesystem::path path = file;
+    std::filesystem::path path = *file;
     if (id_ != 1) path.replace_extension(fmt::format("{}{}", id_, path.extension().string()));
     const Status status = trace(path.string());
     if (!status.ok()) return Error{status.code(), "PERGOLA_TRACE: " + status.message(), __FILE__, __LINE__};
   }
-  if (const char* file = std::getenv("PERGOLA_HISTORY"); file != nullptr && *file != '\0') {
-    const Status status = history(file);
+  if (const auto file = setting("PERGOLA_HISTORY")) {
+    const Status status = history(std::string(*file));
     if (!status.ok()) return Error{status.code(), "PERGOLA_HISTORY: " + status.message(), __FILE__, __LINE__};
   }
   return {};

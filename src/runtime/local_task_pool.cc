@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <boost/container/small_vector.hpp>
-#include <charconv>
-#include <cstdlib>
 #include <cstring>
-#include <string_view>
 #include <thread>
 #include <utility>
 
+#include "src/base/environment.h"
 #include "src/base/log.h"
 #include "src/device/cpu/task_crew.h"
 #include "src/executor/generation.h"
@@ -231,41 +229,27 @@ class LocalTaskKind final : public session::TaskKind {
 namespace {
 
 Result<session::TaskExecutor> wanted_executor(session::TaskExecutor asked) {
-  const char* given = std::getenv("PERGOLA_TASK_EXECUTOR");
-  if (asked != session::TaskExecutor::kUsual || given == nullptr || *given == '\0') return asked;
-  if (std::string_view(given) == "resident") return session::TaskExecutor::kResident;
-  if (std::string_view(given) == "threads") return session::TaskExecutor::kThreads;
-  return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_TASK_EXECUTOR is '{}'; it can be 'resident' or 'threads'.", given);
+  if (asked != session::TaskExecutor::kUsual) return asked;
+  PERGOLA_ASSIGN(const auto given, choice_setting("PERGOLA_TASK_EXECUTOR", {"resident", "threads"}));
+  if (!given) return asked;
+  return *given == 0 ? session::TaskExecutor::kResident : session::TaskExecutor::kThreads;
 }
 
 Result<bool> wanted_fences(bool asked) {
-  const char* given = std::getenv("PERGOLA_TASK_FENCES");
-  if (given == nullptr || *given == '\0') return asked;
-  if (std::string_view(given) == "on") return true;
-  if (std::string_view(given) == "off") return false;
-  return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_TASK_FENCES is '{}'; it can be 'on' or 'off'.", given);
+  PERGOLA_ASSIGN(const auto given, choice_setting("PERGOLA_TASK_FENCES", {"on", "off"}));
+  return given ? *given == 0 : asked;
 }
 
 // Whether streams are to wait for tasks, or who submits work to them.
 Result<bool> wanted_gates() {
-  const char* given = std::getenv("PERGOLA_TASK_EDGES");
-  if (given == nullptr || *given == '\0' || std::string_view(given) == "stream") return true;
-  if (std::string_view(given) == "host") return false;
-  return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_TASK_EDGES is '{}'; it can be 'stream' or 'host'.", given);
+  PERGOLA_ASSIGN(const auto given, choice_setting("PERGOLA_TASK_EDGES", {"stream", "host"}));
+  return given.value_or(0) == 0;
 }
 
-// PERGOLA_TASK_STAY_MS; 0: not asked for.
+// 0: not asked for.
 Result<std::chrono::microseconds> wanted_stay() {
-  constexpr std::uint32_t kMostMs = 1'000'000;
-  const char* given = std::getenv("PERGOLA_TASK_STAY_MS");
-  if (given == nullptr || *given == '\0') return std::chrono::microseconds(0);
-  const std::string_view text(given);
-  std::uint32_t ms = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ms);
-  if (error != std::errc() || end != text.data() + text.size() || ms > kMostMs)
-    return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_TASK_STAY_MS is '{}'; it can be a number of milliseconds up to {}.",
-                         text, kMostMs);
-  return std::chrono::microseconds(std::chrono::milliseconds(ms));
+  PERGOLA_ASSIGN(const auto ms, number_setting("PERGOLA_TASK_STAY_MS", 0, 1'000'000, "milliseconds"));
+  return std::chrono::microseconds(std::chrono::milliseconds(ms.value_or(0)));
 }
 
 }  // namespace

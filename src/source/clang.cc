@@ -2,10 +2,10 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <vector>
 
+#include "src/base/environment.h"
 #include "src/base/file.h"
 #include "src/source/child_process.h"
 #include "src/source/toolkit.h"
@@ -100,11 +100,11 @@ std::vector<std::string> make_arguments(const std::string& clang, const SourceRe
 Result<Clang> Clang::find() {
   const std::string path = find_program("PERGOLA_CLANG", {"clang-19", "clang-20", "clang"});
   if (!path.empty()) return Clang(path);
-  const char* own = environment("PERGOLA_CLANG");
-  if (own != nullptr && std::string_view(own) == "none")
+  const auto own = setting("PERGOLA_CLANG");
+  if (own == "none")
     return PERGOLA_ERROR(kUnavailable, "clang is turned off by PERGOLA_CLANG=none.");
   return PERGOLA_ERROR(kUnavailable, "No clang is found {}.",
-                       own == nullptr ? std::string("on PATH") : fmt::format("at PERGOLA_CLANG={}", own));
+                       own ? fmt::format("at PERGOLA_CLANG={}", *own) : std::string("on PATH"));
 }
 
 std::string Clang::identity() const {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "src/base/environment.h"
 #include "src/source/toolkit.h"
 
 namespace pergola::source {
@@ -124,16 +125,16 @@ Result<const Nvrtc*> Nvrtc::find() {
   static std::mutex mutex;  // guards `opened`
   // Never destroyed: what it holds lives as long as the process, and a leak checker can see that it does.
   static auto& opened = *new std::map<std::string, const Nvrtc*>;
-  const char* own = environment("PERGOLA_NVRTC");
-  if (own != nullptr && std::string_view(own) == "none")
+  const auto own = setting("PERGOLA_NVRTC");
+  if (own == "none")
     return PERGOLA_ERROR(kUnavailable, "NVRTC is turned off by PERGOLA_NVRTC=none.");
-  const std::string key = own == nullptr ? "" : own;
+  const std::string key(own.value_or(""));
   const std::lock_guard lock(mutex);
   if (const auto found = opened.find(key); found != opened.end()) return found->second;
-  Result<const Nvrtc*> loaded = load(own == nullptr ? nvrtc_candidates() : nvrtc_in(own));
+  Result<const Nvrtc*> loaded = load(own ? nvrtc_in(key) : nvrtc_candidates());
   if (!loaded)
     return PERGOLA_ERROR(kUnavailable, "NVRTC is not found{}: {}",
-                         own == nullptr ? "" : fmt::format(" at PERGOLA_NVRTC={}", own), loaded.message());
+                         own ? fmt::format(" at PERGOLA_NVRTC={}", *own) : "", loaded.message());
   opened[key] = *loaded;
   return *loaded;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <cstring>
 #include <optional>
 
@@ -95,11 +94,6 @@ DiskCache& cache() {
 }
 
 }  // namespace
-
-const char* environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr && *value != '\0' ? value : nullptr;
-}
 
 std::string folder_of(std::string_view name) {
   const std::size_t slash = name.rfind('/');

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "src/base/environment.h"
 #include "src/source/compiler.h"
 
 namespace pergola::source {
@@ -46,13 +47,13 @@ std::vector<fs::path> toolkit_roots() {
 // site-packages of the virtual environment, of the python3 on PATH and of the user, as far as folders alone tell.
 std::vector<fs::path> python_packages() {
   std::vector<fs::path> prefixes, packages;
-  if (const char* environment_dir = environment("VIRTUAL_ENV")) prefixes.emplace_back(environment_dir);
+  if (const auto environment = setting("VIRTUAL_ENV")) prefixes.emplace_back(*environment);
   if (const std::string python = find_program("PERGOLA_PYTHON", {"python3"}); !python.empty()) {
     std::error_code ec;
     prefixes.push_back(fs::path(python).parent_path().parent_path());
     prefixes.push_back(fs::canonical(python, ec).parent_path().parent_path());
   }
-  if (const char* home = environment("HOME")) prefixes.push_back(fs::path(home) / ".local");
+  if (const auto home = setting("HOME")) prefixes.push_back(fs::path(*home) / ".local");
   prefixes.emplace_back("/usr/local");
   for (const fs::path& prefix : prefixes)
     for (const fs::path& version : subfolders(prefix / "lib", "python3"))
@@ -115,9 +116,10 @@ std::string find_program(const char* variable, const std::vector<std::string>& n
   const auto runs = [](const std::string& path) {
     return ::access(path.c_str(), X_OK) == 0 && !fs::is_directory(path);
   };
-  if (const char* own = environment(variable)) {
-    if (std::string_view(own) == "none") return "";
-    if (std::string_view(own).find('/') != std::string_view::npos) return runs(own) ? own : "";
+  if (const auto given = setting(variable)) {
+    if (*given == "none") return "";
+    const std::string own(*given);
+    if (own.find('/') != std::string::npos) return runs(own) ? own : "";
     for (const std::string& dir : split_path(std::getenv("PATH")))
       if (const std::string path = dir + "/" + own; runs(path)) return path;
     return "";

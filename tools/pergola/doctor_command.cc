@@ -8,7 +8,12 @@ namespace pergola::tool {
 
 void add_doctor_command(CLI::App& app, Console& console) {
   CLI::App* command = app.add_subcommand("doctor", "Say what this machine has, what is missing, and the mend");
-  command->footer("Exit codes: 0 where some device runs kernels (where PERGOLA_DEVICE is set: that one), else 3.");
+  command->footer(
+      "Examples:\n"
+      "  pergola doctor\n"
+      "  PERGOLA_DEVICE=cuda:1 pergola doctor && ./program\n"
+      "  pergola doctor --json | jq .findings\n"
+      "Exit codes: 0 where some device runs kernels (where PERGOLA_DEVICE is set: that one), else 3.");
   command->add_flag("--json", console.json, "One JSON object on standard output");
   command->callback([&console] {
     const Diagnosis diagnosis = [] {
@@ -22,6 +27,7 @@ void add_doctor_command(CLI::App& app, Console& console) {
 
 void add_version_command(CLI::App& app, Console& console) {
   CLI::App* command = app.add_subcommand("version", "Print the version");
+  command->footer("Examples:\n  pergola version\n  pergola version --json | jq -r .version");
   command->add_flag("--json", console.json, "One JSON object on standard output");
   command->callback([&console] {
     constexpr unsigned kMajor = PERGOLA_API_VERSION >> 16, kMinor = PERGOLA_API_VERSION & 0xffff;

@@ -1,9 +1,6 @@
 #include "src/device/cpu/cpu_options.h"
 
-#include <charconv>
-#include <cstdlib>
-#include <string_view>
-
+#include "src/base/environment.h"
 #include "src/device/cpu/cpu_buffer.h"
 #include "src/device/cpu/stack_limit.h"
 
@@ -12,15 +9,8 @@ namespace {
 
 template <typename T>
 Status read_number(const char* name, std::uint64_t least, std::uint64_t most, T& out) {
-  const char* text = std::getenv(name);
-  if (text == nullptr) return {};
-  const std::string_view view(text);
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), value);
-  if (error != std::errc() || end != view.data() + view.size() || value < least || value > most) {
-    return PERGOLA_ERROR(kInvalidArgument, "{} is '{}'; it must be a number from {} to {}.", name, view, least, most);
-  }
-  out = static_cast<T>(value);
+  PERGOLA_ASSIGN(const auto value, number_setting(name, least, most));
+  if (value) out = static_cast<T>(*value);
   return {};
 }
 
@@ -54,14 +44,8 @@ Result<CpuOptions> CpuOptions::from_environment() {
   options.time_limit = std::chrono::seconds(limit_seconds);
   PERGOLA_ASSIGN(options.teardown_grace, end_grace_from_environment());
   PERGOLA_TRY(read_number("PERGOLA_CPU_CHECK", 0, 1, options.check));
-  if (const char* text = std::getenv("PERGOLA_CPU_OCCUPANCY")) {
-    const std::string_view view(text);
-    if (view == "shared") {
-      options.occupancy = Occupancy::kShared;
-    } else if (view != "per-launch") {
-      return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_CPU_OCCUPANCY is '{}'; it must be 'per-launch' or 'shared'.", view);
-    }
-  }
+  PERGOLA_ASSIGN(const auto occupancy, choice_setting("PERGOLA_CPU_OCCUPANCY", {"per-launch", "shared"}));
+  if (occupancy) options.occupancy = *occupancy == 0 ? Occupancy::kPerLaunch : Occupancy::kShared;
   return options;
 }
 

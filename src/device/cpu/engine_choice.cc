@@ -1,10 +1,10 @@
 #include "src/device/cpu/engine_choice.h"
 
-#include <cstdlib>
 #include <mutex>
 #include <set>
 #include <vector>
 
+#include "src/base/environment.h"
 #include "src/base/log.h"
 #include "src/device/cpu/jit_loader.h"
 
@@ -121,8 +121,8 @@ Result<EngineChoice> parse_engine_choice(std::string_view name) {
 }
 
 Result<EngineChoice> engine_choice_from_environment() {
-  const char* name = std::getenv("PERGOLA_CPU_ENGINE");
-  return name == nullptr || *name == '\0' ? EngineChoice::kAuto : parse_engine_choice(name);
+  const auto name = setting("PERGOLA_CPU_ENGINE");
+  return name ? parse_engine_choice(*name) : EngineChoice::kAuto;
 }
 
 Result<std::shared_ptr<Engine>> choose_engine(EngineChoice choice, std::shared_ptr<Engine> interpreter) {

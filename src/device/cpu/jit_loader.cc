@@ -2,10 +2,10 @@
 
 #include <dlfcn.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "src/base/dynamic_library.h"
+#include "src/base/environment.h"
 
 namespace pergola::device::cpu {
 namespace {
@@ -26,7 +26,7 @@ std::filesystem::path own_folder() {
 }  // namespace
 
 std::vector<std::string> jit_library_candidates() {
-  if (const char* path = std::getenv("PERGOLA_CPU_JIT"); path != nullptr && *path != '\0') return {path};
+  if (const auto path = setting("PERGOLA_CPU_JIT")) return {std::string(*path)};
   std::vector<std::string> out;
   if (const std::filesystem::path folder = own_folder(); !folder.empty()) {
     out.push_back((folder / kLibraryName).string());

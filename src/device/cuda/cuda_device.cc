@@ -1,8 +1,8 @@
 #include "src/device/cuda/cuda_device.h"
 
-#include <cstdlib>
 #include <array>
 
+#include "src/base/environment.h"
 #include "src/base/file.h"
 #include "src/device/cuda/cuda_buffer.h"
 #include "src/device/cuda/cuda_gate.h"
@@ -152,18 +152,10 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
 
 Result<CudaDeviceOptions> CudaDeviceOptions::from_environment() {
   CudaDeviceOptions options;
-  if (const char* text = std::getenv("PERGOLA_CUDA_OPTIMIZATION"); text != nullptr && *text != '\0') {
-    const std::string_view value = text;
-    if (value.size() != 1 || value[0] < '0' || value[0] > '4')
-      return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_CUDA_OPTIMIZATION is '{}'; it should be a digit from 0 to 4.", value);
-    options.optimization_level = static_cast<unsigned>(value[0] - '0');
-  }
-  if (const char* text = std::getenv("PERGOLA_CUDA_ROUNDING"); text != nullptr && *text != '\0') {
-    const std::string_view value = text;
-    if (value != "exact" && value != "driver")
-      return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_CUDA_ROUNDING is '{}'; it should be 'exact' or 'driver'.", value);
-    options.exact_rounding = value == "exact";
-  }
+  PERGOLA_ASSIGN(const auto level, number_setting("PERGOLA_CUDA_OPTIMIZATION", 0, 4));
+  if (level) options.optimization_level = static_cast<unsigned>(*level);
+  PERGOLA_ASSIGN(const auto rounding, choice_setting("PERGOLA_CUDA_ROUNDING", {"exact", "driver"}));
+  if (rounding) options.exact_rounding = *rounding == 0;
   PERGOLA_ASSIGN(options.end_grace, end_grace_from_environment());
   return options;
 }

@@ -647,10 +647,10 @@ TEST_F(CudaDevice, OptionsFromEnvironment) {
   ::unsetenv("PERGOLA_CUDA_ROUNDING");
   ASSERT_TRUE(rounding.ok()) << rounding.message();
   EXPECT_FALSE(rounding->exact_rounding);
-  EXPECT_EQ(no_rounding.message(), "PERGOLA_CUDA_ROUNDING is 'none'; it should be 'exact' or 'driver'.");
+  EXPECT_EQ(no_rounding.message(), "PERGOLA_CUDA_ROUNDING is 'none'; it can be 'exact' or 'driver'.");
   ASSERT_TRUE(given.ok()) << given.message();
   EXPECT_EQ(given->optimization_level, 0u);
-  EXPECT_EQ(level.message(), "PERGOLA_CUDA_OPTIMIZATION is '5'; it should be a digit from 0 to 4.");
+  EXPECT_EQ(level.message(), "PERGOLA_CUDA_OPTIMIZATION is '5'; it can be a number from 0 to 4.");
 }
 
 TEST_F(CudaDevice, EveryDriverCall_MayFail) {

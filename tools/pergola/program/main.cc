@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
   app.footer(
       "Environment:\n"
       "  PERGOLA_DEVICE=cpu|cuda:N|null        where kernels run; else the first GPU with a working driver, else cpu\n"
-      "  PERGOLA_CPU_ENGINE=auto|jit|interpreter\n"
+      "  PERGOLA_CPU_ENGINE=auto|vector|jit|interpreter\n"
       "  PERGOLA_TRACE=FILE  PERGOLA_HISTORY=FILE  record what runs: `pergola trace --help`\n"
       "  PERGOLA_CACHE_DIR=FOLDER  PERGOLA_LOG=debug|info|warn|error|off\n"
       "`pergola COMMAND --help` shows examples.");
