@@ -82,9 +82,9 @@ function(pergola_reuse_precompiled folder)
   endforeach()
 endfunction()
 
-# With PERGOLA_QUICK_TESTS, for the targets of the folder and below: programs of tests and benchmarks are compiled without
-# optimisation and debug information, tests eight files at once. All else is compiled as users compile it, each file by
-# itself, so that one which uses a name that only its neighbour declares is found.
+# With PERGOLA_QUICK_TESTS, for the targets of the folder and below: tests and benchmarks are compiled eight files at once,
+# without optimisation and debug information. All else is compiled as users compile it, each file by itself, so that one
+# which uses a name that only its neighbour declares is found.
 function(pergola_quick_tests folder)
   get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
   foreach(target IN LISTS targets)
@@ -92,15 +92,10 @@ function(pergola_quick_tests folder)
     if(NOT type MATCHES "EXECUTABLE|STATIC_LIBRARY|SHARED_LIBRARY|MODULE_LIBRARY|OBJECT_LIBRARY")
       continue()
     endif()
-    set(of_tests FALSE)
-    if(folder MATCHES "^${PROJECT_SOURCE_DIR}/tests" OR target MATCHES "_test$")
-      set(of_tests TRUE)
-    endif()
-    if(NOT of_tests)
-      set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
-    endif()
-    if(of_tests OR folder MATCHES "^${PROJECT_SOURCE_DIR}/bench")
+    if(folder MATCHES "^${PROJECT_SOURCE_DIR}/(tests|bench)" OR target MATCHES "_test$")
       target_compile_options(${target} PRIVATE -O0 -g0)
+    else()
+      set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
     endif()
   endforeach()
   get_property(children DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)

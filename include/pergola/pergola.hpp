@@ -8,15 +8,15 @@
 //
 // Pools of narrow tasks are in tasks.hpp, which comes with this.
 //
-// Ownership: every object here is a move-only handle (Kernel and Module copy cheaply); they may go in any order, work in
-// flight keeps what it uses. Errors: pergola::Error, thrown by the call that is wrong, or for what a kernel did wrong
-// while running by the next call that waits for it. Threads: as in pergola.h, every object may be used from any thread;
-// one Array must not be read() by two threads at once, because both would be handed the same memory.
+// Ownership: every object here is a move-only handle (Kernel and Module copy cheaply); they may go in any order, work
+// in flight keeps what it uses. Errors: pergola::Error, thrown by the call that is wrong, or for what a kernel did
+// wrong while running by the next call that waits for it. Threads: as in pergola.h, every object may be used from any
+// thread; one Array must not be read() by two threads at once, because both would be handed the same memory.
 #ifndef PERGOLA_PERGOLA_HPP_
 #define PERGOLA_PERGOLA_HPP_
 
-#include <pergola/basics.hpp>
 #include <pergola/pergola.h>
+#include <pergola/basics.hpp>
 
 #include <array>
 #include <chrono>
@@ -75,6 +75,16 @@ class Event {
 
 // ── Arrays ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+namespace detail {
+// Where `count` elements of T are more bytes than a number holds, it is the most, which lies outside of every array:
+// what wraps around could lie inside.
+template <typename T>
+constexpr std::size_t bytes_of(std::size_t count) {
+  constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
+  return count > kMost / sizeof(T) ? kMost : count * sizeof(T);
+}
+}  // namespace detail
+
 // A place inside an array, to pass as a pointer: x.from(100).
 struct ArrayView {
   pergola_array array = nullptr;
@@ -100,12 +110,13 @@ class Array {
   }
   // The same into your memory, which may be shorter than the array.
   void read(std::span<T> destination, std::size_t first = 0) const {
-    detail::check(pergola_array_read(handle_.get(), first * sizeof(T), destination.data(), destination.size_bytes()));
+    detail::check(
+        pergola_array_read(handle_.get(), detail::bytes_of<T>(first), destination.data(), destination.size_bytes()));
   }
-  // The array for the host to work on by pointer, until it is next given to anything else: page-locked memory that mirrors
-  // the device's, the fastest way in and out of a GPU (docs/scheduling.md); with memory=managed the array itself.
-  // host_read() and host() wait for the work that made the contents; host_write() does not, and every element is to be
-  // written. What was written goes up before the next use on the device, and nobody waits for it.
+  // The array for the host to work on by pointer, until it is next given to anything else: page-locked memory that
+  // mirrors the device's, the fastest way in and out of a GPU (docs/scheduling.md); with memory=managed the array
+  // itself. host_read() and host() wait for the work that made the contents; host_write() does not, and every element
+  // is to be written. What was written goes up before the next use on the device, and nobody waits for it.
   std::span<const T> host_read() const { return access<const T>(PERGOLA_ACCESS_READ); }
   std::span<T> host_write() { return access<T>(PERGOLA_ACCESS_WRITE); }
   std::span<T> host() { return access<T>(PERGOLA_ACCESS_READ_WRITE); }
@@ -115,14 +126,14 @@ class Array {
 
   // Queued; the source may change as soon as this returns.
   void write(std::span<const T> source, std::size_t first = 0) {
-    detail::check(pergola_array_write(handle_.get(), first * sizeof(T), source.data(), source.size_bytes()));
+    detail::check(pergola_array_write(handle_.get(), detail::bytes_of<T>(first), source.data(), source.size_bytes()));
   }
   void fill(const T& value) { detail::check(pergola_array_fill(handle_.get(), &value)); }
   void copy_from(const Array& source) {
     detail::check(pergola_array_copy(handle_.get(), 0, source.handle_.get(), 0, source.size_bytes()));
   }
   // A pointer to element `first`, as a kernel's argument.
-  ArrayView from(std::size_t first) const { return {handle_.get(), first * sizeof(T)}; }
+  ArrayView from(std::size_t first) const { return {handle_.get(), detail::bytes_of<T>(first)}; }
 
   pergola_array handle() const { return handle_.get(); }
   // On the device, for structs of parameters (TaskKind::spawn_packed). It keeps nothing alive and orders nothing.
@@ -157,7 +168,7 @@ enum class AddressMode : std::int32_t {
 
 // How an array's elements are sampled; a texel is `channels` of them.
 struct Sampling {
-  std::uint32_t channels = 1;  // 1, 2 or 4
+  std::uint32_t channels = 1;                                                                         // 1, 2 or 4
   std::array<AddressMode, 3> address{AddressMode::kClamp, AddressMode::kClamp, AddressMode::kClamp};  // of x, y, z
   bool linear = false;
   bool normalized_coordinates = false;  // from 0 to 1 instead of 0 to the extent
@@ -293,10 +304,10 @@ class Launch {
 //   kernel(pergola::grid({gx, gy}, {16, 16}), in, out, width, height);
 //   kernel(pergola::grid(8, 256).cooperative(), x, n);
 //
-// Arguments: arrays, x.from(i), textures, nullptr, Address; numbers; trivially copyable structs. A number is converted to the
-// parameter's type where nothing is lost (5 to u64, 2 to f32; -1 to u32 is the bits of a signed parameter, which PTX
-// does not tell from unsigned) and between floating types as C++ does; anything else is refused with kInvalidArgument
-// before anything is queued. A struct is passed as it is.
+// Arguments: arrays, x.from(i), textures, nullptr, Address; numbers; trivially copyable structs. A number is converted
+// to the parameter's type where nothing is lost (5 to u64, 2 to f32; -1 to u32 is the bits of a signed parameter, which
+// PTX does not tell from unsigned) and between floating types as C++ does; anything else is refused with
+// kInvalidArgument before anything is queued. A struct is passed as it is.
 class Kernel {
  public:
   explicit Kernel(pergola_kernel handle) : state_(std::make_shared<State>()) {
@@ -411,8 +422,9 @@ class Kernel {
     // 2^digits and less is exact; above, the value must come back unchanged (compared where it cannot overflow).
     const long double wide = static_cast<long double>(value);
     if (static_cast<long double>(converted) != wide)
-      refuse(index, parameter, value, sizeof(F) == 4 ? "a 4-byte float, which cannot hold it exactly"
-                                                     : "an 8-byte float, which cannot hold it exactly");
+      refuse(index, parameter, value,
+             sizeof(F) == 4 ? "a 4-byte float, which cannot hold it exactly"
+                            : "an 8-byte float, which cannot hold it exactly");
     return number(converted);
   }
 
@@ -484,15 +496,15 @@ struct ArrayAccess {
 };
 template <Element T>
 ArrayAccess in(const Array<T>& array, std::size_t first = 0, std::size_t count = 0) {
-  return {array.handle(), first * sizeof(T), count * sizeof(T), PERGOLA_ACCESS_READ};
+  return {array.handle(), detail::bytes_of<T>(first), detail::bytes_of<T>(count), PERGOLA_ACCESS_READ};
 }
 template <Element T>
 ArrayAccess out(const Array<T>& array, std::size_t first = 0, std::size_t count = 0) {
-  return {array.handle(), first * sizeof(T), count * sizeof(T), PERGOLA_ACCESS_WRITE};
+  return {array.handle(), detail::bytes_of<T>(first), detail::bytes_of<T>(count), PERGOLA_ACCESS_WRITE};
 }
 template <Element T>
 ArrayAccess inout(const Array<T>& array, std::size_t first = 0, std::size_t count = 0) {
-  return {array.handle(), first * sizeof(T), count * sizeof(T), PERGOLA_ACCESS_READ_WRITE};
+  return {array.handle(), detail::bytes_of<T>(first), detail::bytes_of<T>(count), PERGOLA_ACCESS_READ_WRITE};
 }
 
 // ── Modules and sessions ────────────────────────────────────────────────────────────────────────────────────────────
@@ -520,7 +532,8 @@ class Module {
       if (name == nullptr) return names;
     }
   }
-  // Why the device cannot run the kernel of that name, as kernel_names() has it: kernel() would throw it. "" where it can.
+  // Why the device cannot run the kernel of that name, as kernel_names() has it: kernel() would throw it. "" where it
+  // can.
   std::string refusal(std::string_view name) const {
     const std::vector<std::string> names = kernel_names();
     const char* reason = "";
@@ -537,8 +550,8 @@ class Module {
 
 struct LoadOptions {
   pergola_language language = PERGOLA_LANGUAGE_AUTO;
-  std::string name;                          // for messages
-  std::vector<std::string> compiler_flags;   // "-DN=4"
+  std::string name;                         // for messages
+  std::vector<std::string> compiler_flags;  // "-DN=4"
 };
 
 class TaskPool;          // tasks.hpp
@@ -681,8 +694,8 @@ class Session {
     detail::check(pergola_session_graphs(handle(), format.c_str(), &text));
     return text;
   }
-  // Records what is submitted from now on, for a file that ui.perfetto.dev opens; end_trace() waits for it and writes, and so
-  // does the session's end.
+  // Records what is submitted from now on, for a file that ui.perfetto.dev opens; end_trace() waits for it and writes,
+  // and so does the session's end.
   void trace(const std::string& path) const { detail::check(pergola_session_trace(handle(), path.c_str())); }
   void end_trace() const { detail::check(pergola_session_trace(handle(), nullptr)); }
   // The same for kernels' times by size, which are added to what the file has.

@@ -69,6 +69,17 @@ Convert conversion_of(const Py_buffer& buffer, const ParameterState& parameter) 
   }
 }
 
+// Whether the value for the first task is a number; false with an exception set.
+bool is_number(const KernelObject* kernel, std::size_t index, const Arguments& arguments) {
+  const pergola_type type = arguments.data()[index].type;
+  if (type != PERGOLA_TYPE_ARRAY && type != PERGOLA_TYPE_ADDRESS && type != PERGOLA_TYPE_BYTES) return true;
+  PyErr_Format(argument_error(),
+               "Argument %zu (parameter %s) of kernel '%s' has a value for each task, which is no number: spawn_each() "
+               "takes sequences of numbers. Give all tasks one array, or each its own by a call.",
+               index, kernel->state->parameters[index].name.c_str(), kernel->state->name.c_str());
+  return false;
+}
+
 }  // namespace
 
 Columns::~Columns() {
@@ -103,6 +114,8 @@ bool Columns::read(const KernelObject* kernel, PyObject* const* objects, std::si
   }
   tasks_ = static_cast<std::size_t>(sources_.front().length);
   if (!arguments->convert(kernel, samples.data(), count)) return false;
+  for (const Source& source : sources_)
+    if (!is_number(kernel, source.argument, *arguments)) return false;
   for (const Source& source : sources_)
     if (!fill(kernel, source, arguments)) return false;
   return true;

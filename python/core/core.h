@@ -117,6 +117,26 @@ bool wait_in_slices(const Wait& wait) {
   return PyErr_Occurred() == nullptr;
 }
 bool wait_interruptibly(pergola_event event);
+// What waited-for work ended with, and what the library says of it.
+struct Outcome {
+  pergola_code code = PERGOLA_OK;
+  std::string message;
+};
+// As wait_in_slices(), for who has more to wait for before a failure is raised. Nothing, with an exception set, where
+// Ctrl-C has ended the wait.
+template <typename Wait>
+std::optional<Outcome> outcome_in_slices(const Wait& wait) {
+  while (true) {
+    pergola_code code = PERGOLA_OK;
+    {
+      const WithoutGil free;
+      code = wait(kSliceNs);
+    }
+    if (code == PERGOLA_OK) return Outcome();
+    if (code != PERGOLA_TIMEOUT) return Outcome{code, pergola_last_error()};
+    if (PyErr_CheckSignals() < 0) return std::nullopt;
+  }
+}
 // `_core.end()`, at the interpreter's end: gives work in flight a second, tells a failure that nobody was told of, and
 // from then on nothing is destroyed.
 PyObject* end(PyObject* self, PyObject* none);
@@ -130,18 +150,22 @@ struct SessionState {
   static constexpr unsigned kMarkEvery = 128, kMostMarks = 2;
   unsigned launches = 0;
   std::deque<pergola_event> marks;
-  pergola_task_pool tasks = nullptr;  // once there is a TaskPool: synchronize() waits for its tasks
+  pergola_task_pool tasks =
+      nullptr;                   // once there is a TaskPool, and then to the end: whoever waits for its tasks has it
+  bool universal_tasks = false;  // some were given addresses, or use any array: all arrays wait for tasks then
 };
 
 struct ParameterState {
   std::string name;
   pergola_parameter_kind kind = PERGOLA_PARAMETER_BITS;
   std::uint32_t size_bytes = 0;
+  pergola_access access = PERGOLA_ACCESS_UNKNOWN;  // of the memory that it points at
 };
 
 struct KernelState {
   pergola_kernel handle = nullptr;
   std::string name;
+  pergola_access universal_access = PERGOLA_ACCESS_UNKNOWN;
   std::vector<ParameterState> parameters;
 };
 
@@ -173,6 +197,8 @@ struct MemoryObject {
   std::uint64_t offset_bytes, size_bytes;
   std::uint32_t element_bytes;
   std::uint32_t exports;  // of an owner: who shares it and its views, by DLPack or host(), and keeps free() out
+  // Of an owner: how often tasks were given it, and how many of those times are known to be over.
+  std::uint64_t tasks_begun, tasks_ended;
 };
 struct TaskPoolObject {
   PyObject_HEAD SessionObject* session;
@@ -218,8 +244,16 @@ inline bool is_instance(PyObject* object, PyTypeObject* type) {
   return PyObject_TypeCheck(object, type) != 0;
 }
 
+// Of text that the library takes up to its first zero byte: false with an exception set where that is not its end.
+bool is_without_zero(const char* text, Py_ssize_t size, const char* what);
+
 // The handle and start of a memory; false with an exception set where it was freed.
 bool resolve(const MemoryObject* memory, pergola_array* handle, std::uint64_t* offset_bytes);
+// Waits, so that Ctrl-C works, for tasks where the memory was given to some: the library would wait for them, without
+// looking, when the host uses the array. False with an exception set: what they failed with, told as the library would.
+bool wait_for_tasks(MemoryObject* memory);
+// A memory that tasks are about to be given, and has been.
+void note_tasks(PyObject* memory);
 // Memory._host(access): a HostMemory; Memory._prefetch(to) (host_memory.cc).
 PyObject* memory_host(PyObject* self, PyObject* args);
 PyObject* memory_prefetch(PyObject* self, PyObject* args);
@@ -246,8 +280,8 @@ class MayWait {
 
 // Fills config's grid and block from ints or tuples of up to three; false with an exception set.
 bool read_shape(PyObject* grid, PyObject* block, pergola_launch_config* config);
-// Shared memory of a launch; false with an exception set where it is 4 GiB or more.
-bool set_shared_bytes(unsigned long shared_bytes, pergola_launch_config* config);
+// Shared memory of a launch, from an int; false with an exception set where it is negative, or 4 GiB or more.
+bool set_shared_bytes(PyObject* shared_bytes, pergola_launch_config* config);
 // What the library refused a launch or a task with. Always false.
 bool raise_refusal(pergola_code code, const KernelObject* kernel, std::size_t argument_count);
 // The items of a tuple as an array, borrowed.

@@ -47,8 +47,9 @@ PyObject* memory_host(PyObject* self, PyObject* args) {
   auto* host = reinterpret_cast<HostMemoryObject*>(made.get());
   host->owner = reinterpret_cast<MemoryObject*>(Py_NewRef(reinterpret_cast<PyObject*>(owner)));
   ++owner->exports;  // keeps free() out from here on
-  if (!wait_in_slices(
-          [&](std::int64_t slice_ns) { return pergola_array_host(handle, access, slice_ns, &data, &size); }))
+  if (!wait_for_tasks(memory) || !wait_in_slices([&](std::int64_t slice_ns) {
+        return pergola_array_host(handle, access, slice_ns, &data, &size);
+      }))
     return nullptr;
   host->data = static_cast<char*>(data) + base;
   host->size = static_cast<Py_ssize_t>(memory->size_bytes);
@@ -60,7 +61,7 @@ PyObject* memory_prefetch(PyObject* self, PyObject* args) {
   int to = 0;
   pergola_array handle = nullptr;
   std::uint64_t base = 0;
-  if (PyArg_ParseTuple(args, "i:_prefetch", &to) == 0 ||
+  if (PyArg_ParseTuple(args, "i:_prefetch", &to) == 0 || !wait_for_tasks(reinterpret_cast<MemoryObject*>(self)) ||
       !resolve(reinterpret_cast<MemoryObject*>(self), &handle, &base))
     return nullptr;
   if (!without_gil([&] { return pergola_array_prefetch(handle, to); })) return nullptr;

@@ -1,4 +1,6 @@
 // Modules, kernels, and what k[grid, block] gives.
+#include <cstring>
+
 #include "core.h"
 
 namespace pergola::python {
@@ -18,11 +20,15 @@ PyObject* module_new(PyTypeObject* type, PyObject* args, PyObject*) {
   std::vector<std::string> texts;
   for (Py_ssize_t i = 0, n = PySequence_Size(flags); i < n; ++i) {
     const Ref flag(PySequence_GetItem(flags, i));
-    const char* text = flag ? PyUnicode_AsUTF8AndSize(flag.get(), nullptr) : nullptr;
-    if (text == nullptr) return nullptr;
+    if (flag && PyUnicode_Check(flag.get()) == 0)
+      PyErr_Format(PyExc_TypeError, "Flags are strings, as flags=[\"-DN=4\"]; flag %zd is %R.", i, flag.get());
+    if (PyErr_Occurred() != nullptr) return nullptr;
+    Py_ssize_t length = 0;
+    const char* text = PyUnicode_AsUTF8AndSize(flag.get(), &length);
+    if (text == nullptr || !is_without_zero(text, length, "A flag")) return nullptr;
     texts.emplace_back(text);
   }
-  if (PyErr_Occurred() != nullptr) return nullptr;
+  if (PyErr_Occurred() != nullptr || (is_path != 0 && !is_without_zero(source, size, "A path"))) return nullptr;
   std::vector<const char*> pointers;
   for (const std::string& text : texts) pointers.push_back(text.c_str());
 
@@ -38,9 +44,13 @@ PyObject* module_new(PyTypeObject* type, PyObject* args, PyObject*) {
   options.compiler_flags = pointers.data();
   options.compiler_flag_count = pointers.size();
   const pergola_session handle = module->session->state->handle;
-  return without_gil([&] { return is_path != 0
+  return without_gil([&] {
+    return is_path != 0
                ? pergola_session_load_file(handle, source, &options, &module->handle)
-               : pergola_session_load_text(handle, source, static_cast<std::size_t>(size), &options, &module->handle); }) ? self.release() : nullptr;
+               : pergola_session_load_text(handle, source, static_cast<std::size_t>(size), &options, &module->handle);
+  })
+             ? self.release()
+             : nullptr;
 }
 
 void module_dealloc(PyObject* self) {
@@ -78,11 +88,12 @@ bool read_signature(KernelState* state) {
   info.struct_size = PERGOLA_STRUCT_SIZE(pergola_kernel_info);
   if (!check(pergola_kernel_get_info(state->handle, &info))) return false;
   state->name = info.name;
+  state->universal_access = info.universal_access;
   for (std::size_t i = 0; i < info.parameter_count; ++i) {
     pergola_parameter_info parameter{};
     parameter.struct_size = PERGOLA_STRUCT_SIZE(pergola_parameter_info);
     if (!check(pergola_kernel_parameter(state->handle, i, &parameter))) return false;
-    state->parameters.push_back({parameter.name, parameter.kind, parameter.size_bytes});
+    state->parameters.push_back({parameter.name, parameter.kind, parameter.size_bytes, parameter.access});
   }
   return true;
 }
@@ -164,9 +175,14 @@ PyObject* kernel_subscript(PyObject* self, PyObject* key) {
     return made.release();
   }
   const Ref number(PyNumber_Index(key));
-  if (!number) return nullptr;
-  const unsigned long long count = PyLong_AsUnsignedLongLong(number.get());
-  if (PyErr_Occurred() != nullptr) return nullptr;
+  const unsigned long long count = number ? PyLong_AsUnsignedLongLong(number.get()) : 0;
+  if (PyErr_Occurred() != nullptr) {
+    if (PyErr_ExceptionMatches(PyExc_OverflowError) != 0)
+      PyErr_Format(PyExc_OverflowError, "kernel[threads] takes 0 threads or more, less than 2**64; it is %R.", key);
+    else if (PyErr_ExceptionMatches(PyExc_TypeError) != 0)
+      PyErr_Format(PyExc_TypeError, "kernel[...] takes [threads], an int, or [grid, block]; %R is given.", key);
+    return nullptr;
+  }
   return check(pergola_kernel_for_each(kernel->state->handle, count, &launcher->config)) ? made.release() : nullptr;
 }
 
@@ -190,10 +206,11 @@ bool read_options(PyObject* options, pergola_launch_config* config) {
   static const char* names[] = {"shared_bytes", "cooperative", nullptr};
   const Ref none(PyTuple_New(0));
   int cooperative = 0;
-  unsigned long shared_bytes = config->dynamic_shared_bytes;
-  if (!none || PyArg_ParseTupleAndKeywords(none.get(), options, "|$kp:kernel[...]", const_cast<char**>(names),
-                                           &shared_bytes, &cooperative) == 0 ||
-      !set_shared_bytes(shared_bytes, config))
+  PyObject* shared_bytes = nullptr;
+  if (!none ||
+      PyArg_ParseTupleAndKeywords(none.get(), options, "|$Op:kernel[...]", const_cast<char**>(names), &shared_bytes,
+                                  &cooperative) == 0 ||
+      (shared_bytes != nullptr && !set_shared_bytes(shared_bytes, config)))
     return false;
   if (cooperative != 0) config->flags |= PERGOLA_LAUNCH_COOPERATIVE;
   return true;
@@ -220,6 +237,12 @@ PyType_Slot launcher_slots[] = {
     {0, nullptr}};
 
 }  // namespace
+
+bool is_without_zero(const char* text, Py_ssize_t size, const char* what) {
+  if (std::strlen(text) == static_cast<std::size_t>(size)) return true;
+  PyErr_Format(PyExc_ValueError, "%s has no zero character in it; there is one at byte %zu.", what, std::strlen(text));
+  return false;
+}
 
 PyType_Spec module_spec = {"pergola._core.Module", sizeof(ModuleObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
                            module_slots};

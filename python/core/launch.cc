@@ -58,12 +58,20 @@ bool raise_refusal(pergola_code code, const KernelObject* kernel, std::size_t co
   return false;
 }
 
-bool set_shared_bytes(unsigned long shared_bytes, pergola_launch_config* config) {
-  if (shared_bytes > UINT32_MAX) {
-    PyErr_Format(PyExc_OverflowError, "shared_bytes should be less than 4 GiB; it is %lu.", shared_bytes);
+bool set_shared_bytes(PyObject* shared_bytes, pergola_launch_config* config) {
+  const Ref number(PyNumber_Index(shared_bytes));
+  if (!number) {
+    if (PyErr_ExceptionMatches(PyExc_TypeError) != 0)
+      PyErr_Format(PyExc_TypeError, "shared_bytes is an int; %R is given.", shared_bytes);
     return false;
   }
-  config->dynamic_shared_bytes = static_cast<std::uint32_t>(shared_bytes);
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(number.get(), &overflow);
+  if (overflow != 0 || value < 0 || value > UINT32_MAX) {
+    PyErr_Format(PyExc_OverflowError, "shared_bytes should be 0 or more, and less than 4 GiB; it is %R.", shared_bytes);
+    return false;
+  }
+  config->dynamic_shared_bytes = static_cast<std::uint32_t>(value);
   return true;
 }
 
@@ -102,8 +110,7 @@ PyObject* launch_function(PyObject*, PyObject* const* arguments, Py_ssize_t coun
   if (!read_shape(arguments[1], arguments[2], &config)) return nullptr;
   const Ref list(PySequence_Tuple(arguments[3]));
   if (!list) return nullptr;
-  const unsigned long shared_bytes = PyLong_AsUnsignedLong(arguments[4]);
-  if (PyErr_Occurred() != nullptr || !set_shared_bytes(shared_bytes, &config)) return nullptr;
+  if (!set_shared_bytes(arguments[4], &config)) return nullptr;
   if (PyObject_IsTrue(arguments[5]) == 1) config.flags |= PERGOLA_LAUNCH_COOPERATIVE;
   const Items objects(list.get());
   if (!launch(reinterpret_cast<KernelObject*>(arguments[0]), config, objects.data(), objects.size())) return nullptr;

@@ -23,11 +23,15 @@ MemoryObject* as_memory(PyObject* object) {
   return reinterpret_cast<MemoryObject*>(object);
 }
 
+MemoryObject* owner_of(MemoryObject* memory) {
+  return memory->base != nullptr ? memory->base : memory;
+}
+
 // Waits, so that Ctrl-C works, for the work that made these bytes of a memory, and for no more.
-bool wait_for(const MemoryObject* memory, std::uint64_t offset, std::uint64_t size) {
+bool wait_for(MemoryObject* memory, std::uint64_t offset, std::uint64_t size) {
   pergola_array handle = nullptr;
   std::uint64_t base = 0;
-  if (!resolve(memory, &handle, &base)) return false;
+  if (!wait_for_tasks(memory) || !resolve(memory, &handle, &base)) return false;
   return wait_in_slices(
       [=](std::int64_t slice_ns) { return pergola_array_wait(handle, base + offset, size, slice_ns); });
 }
@@ -62,7 +66,7 @@ PyObject* memory_new(PyTypeObject* type, PyObject* args, PyObject*) {
                    a, static_cast<unsigned long long>(from->size_bytes));
       return nullptr;
     }
-    MemoryObject* owner = from->base != nullptr ? from->base : from;
+    MemoryObject* owner = owner_of(from);
     Py_INCREF(reinterpret_cast<PyObject*>(owner));
     Py_INCREF(reinterpret_cast<PyObject*>(owner->session));
     memory->base = owner;
@@ -143,7 +147,10 @@ PyObject* memory_read(PyObject* self, PyObject* args) {
       !wait_for(as_memory(self), offset, static_cast<std::uint64_t>(bytes.size())) ||
       !resolve(as_memory(self), &handle, &base))
     return nullptr;
-  if (!without_gil([&] { return pergola_array_read(handle, base + offset, bytes.data(), static_cast<std::uint64_t>(bytes.size())); })) return nullptr;
+  if (!without_gil([&] {
+        return pergola_array_read(handle, base + offset, bytes.data(), static_cast<std::uint64_t>(bytes.size()));
+      }))
+    return nullptr;
   Py_RETURN_NONE;
 }
 
@@ -156,8 +163,13 @@ PyObject* memory_write(PyObject* self, PyObject* args) {
   pergola_array handle = nullptr;
   std::uint64_t base = 0;
   if (!bytes.hold(from, PyBUF_C_CONTIGUOUS)) return nullptr;
-  if (!in_range(as_memory(self), offset, bytes.size()) || !resolve(as_memory(self), &handle, &base)) return nullptr;
-  if (!without_gil([&] { return pergola_array_write(handle, base + offset, bytes.data(), static_cast<std::uint64_t>(bytes.size())); })) return nullptr;
+  if (!in_range(as_memory(self), offset, bytes.size()) || !wait_for_tasks(as_memory(self)) ||
+      !resolve(as_memory(self), &handle, &base))
+    return nullptr;
+  if (!without_gil([&] {
+        return pergola_array_write(handle, base + offset, bytes.data(), static_cast<std::uint64_t>(bytes.size()));
+      }))
+    return nullptr;
   Py_RETURN_NONE;
 }
 
@@ -187,7 +199,8 @@ PyObject* memory_copy(PyObject* self, PyObject* args) {
       !resolve(as_memory(self), &handle, &base) || !resolve(from, &from_handle, &from_base))
     return nullptr;
   const std::uint64_t size = from->size_bytes;
-  if (!without_gil([&] { return pergola_array_copy(handle, base + offset, from_handle, from_base, size); })) return nullptr;
+  if (!without_gil([&] { return pergola_array_copy(handle, base + offset, from_handle, from_base, size); }))
+    return nullptr;
   Py_RETURN_NONE;
 }
 
@@ -200,7 +213,7 @@ PyObject* memory_location(PyObject* self, void*) {
 }
 
 PyObject* memory_free(PyObject* self, PyObject*) {
-  MemoryObject* owner = as_memory(self)->base != nullptr ? as_memory(self)->base : as_memory(self);
+  MemoryObject* owner = owner_of(as_memory(self));
   if (owner->exports != 0) {
     PyErr_Format(PyExc_BufferError, "The array cannot be freed: %u consumers share its memory by DLPack or host().",
                  owner->exports);
@@ -273,6 +286,23 @@ bool resolve(const MemoryObject* memory, pergola_array* handle, std::uint64_t* o
   if (owner->handle != nullptr) return true;
   raise(PERGOLA_FAILED_PRECONDITION, "The array was freed by free(); it cannot be used any more.");
   return false;
+}
+
+// What is known here is what this package has spawned, which is what the library knows of an array: how often it was
+// given to tasks, and that all tasks so far have ended.
+bool wait_for_tasks(MemoryObject* memory) {
+  MemoryObject* owner = owner_of(memory);
+  const SessionState* session = owner->session->state;
+  const std::uint64_t begun = owner->tasks_begun;
+  if (session->tasks == nullptr || (begun == owner->tasks_ended && !session->universal_tasks)) return true;
+  const pergola_task_pool pool = session->tasks;
+  if (!wait_in_slices([pool](std::int64_t slice_ns) { return pergola_task_wait_all(pool, slice_ns); })) return false;
+  owner->tasks_ended = begun;
+  return true;
+}
+
+void note_tasks(PyObject* memory) {
+  ++owner_of(as_memory(memory))->tasks_begun;
 }
 
 PyType_Spec memory_spec = {"pergola._core.Memory", sizeof(MemoryObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,

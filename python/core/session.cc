@@ -69,16 +69,29 @@ PyObject* session_text(PyObject* self, PyObject* format) {
   return PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "replace");
 }
 
-// _trace(path) and _history(path); None waits for what was recorded and writes it.
+// Waits, so that Ctrl-C works, for all launches and copies so far, however they end. False with an exception set. What
+// refuses the event is told by the call that this is made before.
+bool wait_for_launches(pergola_session session) {
+  pergola_event event = nullptr;
+  if (pergola_session_record(session, &event) != PERGOLA_OK) return true;
+  const auto ended = outcome_in_slices([event](std::int64_t slice_ns) { return pergola_event_wait(event, slice_ns); });
+  pergola_event_destroy(event);
+  return ended.has_value();
+}
+
+// _trace(path) and _history(path); None waits for what was recorded and writes it. A path ends one that is on, too, and
+// waits without looking: pergola/_session.py ends it before.
 template <pergola_code (*record)(pergola_session, const char*)>
 PyObject* session_recording(PyObject* self, PyObject* path) {
   std::string text;
   if (path != Py_None) {
-    const char* given = PyUnicode_AsUTF8AndSize(path, nullptr);
-    if (given == nullptr) return nullptr;
+    Py_ssize_t size = 0;
+    const char* given = PyUnicode_AsUTF8AndSize(path, &size);
+    if (given == nullptr || !is_without_zero(given, size, "A path")) return nullptr;
     text = given;
   }
   const pergola_session handle = reinterpret_cast<SessionObject*>(self)->state->handle;
+  if (path == Py_None && !wait_for_launches(handle)) return nullptr;  // the library waits for what was recorded alone
   if (!without_gil([&] { return record(handle, path == Py_None ? nullptr : text.c_str()); })) return nullptr;
   Py_RETURN_NONE;
 }
@@ -93,21 +106,45 @@ PyObject* session_record(PyObject* self, PyObject*) {
   return check(pergola_session_record(session->state->handle, &object->handle)) ? event.release() : nullptr;
 }
 
+// Raises the failure of a launch or a task; of both the launch's, as the tasks' may come of it, with the other as its
+// context. They are one where the pool itself is lost.
+void raise_failures(const Outcome& launches, const Outcome& tasks) {
+  if (tasks.code != PERGOLA_OK) raise(tasks.code, tasks.message);
+  if (launches.code == PERGOLA_OK || launches.message == tasks.message) return;
+  PyObject *type = nullptr, *context = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &context, &traceback);
+  PyErr_NormalizeException(&type, &context, &traceback);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+  raise(launches.code, launches.message);
+  if (context == nullptr) return;
+  PyObject* value = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  PyException_SetContext(value, context);  // which it owns then
+  PyErr_Restore(type, value, traceback);
+}
+
 PyObject* session_synchronize(PyObject* self, PyObject*) {
   const pergola_session handle = reinterpret_cast<SessionObject*>(self)->state->handle;
-  const pergola_task_pool tasks = reinterpret_cast<SessionObject*>(self)->state->tasks;
-  pergola_event event = nullptr;
-  if (!check(pergola_session_record(handle, &event))) return nullptr;
-  bool ended = wait_interruptibly(event);
-  pergola_event_destroy(event);
-  if (ended && tasks != nullptr)
-    ended = wait_in_slices([tasks](std::int64_t slice_ns) { return pergola_task_wait_all(tasks, slice_ns); });
-  // A failure of the work is told by the call that also clears it; anything else (Ctrl-C) is passed on.
-  if (!ended) {
-    if (PyErr_ExceptionMatches(error_class(PERGOLA_OK)) == 0) return nullptr;
-    PyErr_Clear();
+  // What launches failed with the library's call tells and clears, so here it is not looked at; tasks' failures are
+  // told once, so that they are kept.
+  if (!wait_for_launches(handle)) return nullptr;
+  Outcome tasks;
+  if (const pergola_task_pool pool = reinterpret_cast<SessionObject*>(self)->state->tasks; pool != nullptr) {
+    std::optional<Outcome> ended =
+        outcome_in_slices([pool](std::int64_t slice_ns) { return pergola_task_wait_all(pool, slice_ns); });
+    if (!ended) return nullptr;
+    tasks = *std::move(ended);
   }
-  if (!without_gil([&] { return pergola_session_synchronize(handle); })) return nullptr;
+  Outcome launches;
+  {
+    const WithoutGil free;
+    launches.code = pergola_session_synchronize(handle);
+  }
+  if (launches.code != PERGOLA_OK) launches.message = pergola_last_error();
+  raise_failures(launches, tasks);
+  if (PyErr_Occurred() != nullptr) return nullptr;
   Py_RETURN_NONE;
 }
 
@@ -189,23 +226,63 @@ bool is_ending() {
   return ending;
 }
 
+namespace {
+
+// The rest of what the interpreter's end waits for, all sessions together; none after Ctrl-C.
+struct Patience {
+  int slices = static_cast<int>(1'000'000'000 / kSliceNs);
+};
+
+void tell_at_end(const Outcome& failure) {
+  PySys_FormatStderr("pergola: work failed and nobody waited for it: %s\n", failure.message.c_str());
+}
+
+// How what `wait` waits for has ended; nothing where it has not.
+template <typename Wait>
+std::optional<Outcome> end_of(const Wait& wait, Patience* patience) {
+  while (true) {
+    pergola_code code = PERGOLA_OK;
+    {
+      const WithoutGil free;
+      code = wait(patience->slices > 0 ? kSliceNs : 0);
+    }
+    if (code == PERGOLA_OK) return Outcome();
+    if (code != PERGOLA_TIMEOUT) return Outcome{code, pergola_last_error()};
+    if (patience->slices <= 0) return std::nullopt;
+    --patience->slices;
+    if (PyErr_CheckSignals() == 0) continue;
+    PyErr_Clear();
+    patience->slices = 0;
+  }
+}
+
+// The library knows which tasks' own failures nobody has been told of, and tells them once; a pool's, which lost all
+// its tasks, it tells each time.
+void end_tasks(pergola_task_pool pool, Patience* patience, bool is_told) {
+  const auto wait = [pool](std::int64_t slice_ns) { return pergola_task_wait_all(pool, slice_ns); };
+  const std::optional<Outcome> ended = end_of(wait, patience);
+  if (!ended || ended->code == PERGOLA_OK) return;
+  const std::optional<Outcome> again = end_of(wait, patience);
+  const bool is_pools = again && again->message == ended->message;
+  if (!is_pools || !is_told) tell_at_end(*ended);
+}
+
+}  // namespace
+
 PyObject* end(PyObject*, PyObject*) {
   const bool told = is_failure_told();
-  int slices = static_cast<int>(1'000'000'000 / kSliceNs);
+  Patience patience;
   for (const SessionState* session : std::vector<const SessionState*>(sessions)) {
     pergola_event event = nullptr;
     if (pergola_session_record(session->handle, &event) != PERGOLA_OK) continue;  // a forked child, or a lost device
-    bool runs = true;
-    const auto wait = [event](std::int64_t slice_ns) { return pergola_event_wait(event, slice_ns); };
-    while (slices > 0 && (runs = wait_slice(wait)) && PyErr_CheckSignals() == 0) --slices;
-    if (runs && PyErr_Occurred() != nullptr) slices = 0;  // Ctrl-C: no more patience
-    if (!runs && PyErr_Occurred() != nullptr && !told)
-      PySys_FormatStderr("pergola: work failed and nobody waited for it: %s\n", pergola_last_error());
-    PyErr_Clear();
+    const std::optional<Outcome> ended =
+        end_of([event](std::int64_t slice_ns) { return pergola_event_wait(event, slice_ns); }, &patience);
     pergola_event_destroy(event);
+    if (ended && ended->code != PERGOLA_OK && !told) tell_at_end(*ended);
+    if (session->tasks != nullptr) end_tasks(session->tasks, &patience, told);
     // Sessions do not end any more, so recordings are written now; not while work goes on, which might never end.
     for (const auto record : {pergola_session_trace, pergola_session_history})
-      if (!runs && record(session->handle, nullptr) != PERGOLA_OK)
+      if (ended && record(session->handle, nullptr) != PERGOLA_OK)
         PySys_FormatStderr("pergola: a recording is lost: %s\n", pergola_last_error());
   }
   ending = true;

@@ -23,14 +23,29 @@ TaskObject* as_task(PyObject* object) {
 
 // ── Pools ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+// For "O&": how many blocks, where "I" would drop what is above 32 bits.
+int to_blocks(PyObject* object, void* out) {
+  const Ref number(PyNumber_Index(object));
+  int overflow = 0;
+  const long long value = number ? PyLong_AsLongLongAndOverflow(number.get(), &overflow) : 0;
+  if (!number && PyErr_ExceptionMatches(PyExc_TypeError) != 0)
+    PyErr_Format(PyExc_TypeError, "blocks is an int; %R is given.", object);
+  else if (number && (overflow != 0 || value < 0 || value > UINT32_MAX))
+    PyErr_Format(PyExc_OverflowError, "blocks should be 0 (as many as the device holds) to 4294967295; it is %R.",
+                 object);
+  *static_cast<std::uint32_t*>(out) = static_cast<std::uint32_t>(value);
+  return PyErr_Occurred() == nullptr ? 1 : 0;
+}
+
 // TaskPool(session, blocks, park_after_ns, executor, fences)
 PyObject* pool_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject* session = nullptr;
-  unsigned int blocks = 0, executor = 0;
+  std::uint32_t blocks = 0;
+  unsigned int executor = 0;
   long long park_after_ns = 0;
   int fences = 1;
-  if (PyArg_ParseTuple(args, "O!ILIp:TaskPool", types.session, &session, &blocks, &park_after_ns, &executor, &fences) ==
-      0)
+  if (PyArg_ParseTuple(args, "O!O&LIp:TaskPool", types.session, &session, to_blocks, &blocks, &park_after_ns, &executor,
+                       &fences) == 0)
     return nullptr;
   Ref self(allocate(type));
   if (!self) return nullptr;
@@ -51,7 +66,8 @@ PyObject* pool_new(PyTypeObject* type, PyObject* args, PyObject*) {
     return code != PERGOLA_OK ? code : pergola_session_task_pool(handle, nullptr, &second);
   });
   if (!made) return nullptr;
-  std::swap(state->tasks, second);
+  // The first stays: another thread may be waiting by it.
+  if (state->tasks == nullptr) std::swap(state->tasks, second);
   if (second != nullptr) pergola_task_pool_destroy(second);
   return self.release();
 }
@@ -76,12 +92,11 @@ PyObject* pool_wait_all(PyObject* self, PyObject* args, PyObject* kwargs) {
 
 PyObject* pool_park(PyObject* self, PyObject*) {
   const pergola_task_pool pool = as_pool(self)->handle;
-  // Tasks under way end first: this waits for them so that Ctrl-C works. What they fail with is for other waits to
-  // tell.
-  const Ref waited(wait_until(Deadline(-1), "tasks go", [pool](std::int64_t slice_ns) {
-    return pergola_task_wait_all(pool, slice_ns) == PERGOLA_TIMEOUT ? PERGOLA_TIMEOUT : PERGOLA_OK;
-  }));
-  if (!waited || !without_gil([pool] { return pergola_task_pool_park(pool); })) return nullptr;
+  // Tasks under way end first: this waits for them so that Ctrl-C works. What they failed with has been told then, so
+  // that nobody else would.
+  const auto ended = outcome_in_slices([pool](std::int64_t slice_ns) { return pergola_task_wait_all(pool, slice_ns); });
+  if (!ended || !without_gil([pool] { return pergola_task_pool_park(pool); })) return nullptr;
+  if (ended->code != PERGOLA_OK) return raise(ended->code, ended->message);
   Py_RETURN_NONE;
 }
 
@@ -108,7 +123,8 @@ PyMethodDef pool_methods[] = {
      METH_VARARGS | METH_KEYWORDS,
      "Wait until all tasks spawned so far have ended; raise what one failed with, Timeout after `timeout` seconds."},
     {"park", pool_park, METH_NOARGS,
-     "End the resident kernel, once the tasks under way have ended; the next spawn starts it again."},
+     "End the resident kernel, once the tasks under way have ended; the next spawn starts it again. Raises what one "
+     "failed with, as wait_all() does."},
     {"_info", pool_info, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef pool_getset[] = {{"session", pool_session, nullptr, "The session whose pool it is.", nullptr},
@@ -124,11 +140,11 @@ PyType_Slot pool_slots[] = {{Py_tp_new, reinterpret_cast<void*>(pool_new)},
 // TaskKind(pool, kernel, grid, block, shared_bytes, is_high, class of tasks)
 PyObject* kind_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject *pool = nullptr, *kernel = nullptr, *grid = nullptr, *block = nullptr, *task_type = nullptr;
-  unsigned long shared_bytes = 0;
+  PyObject* shared_bytes = nullptr;
   int is_high = 0;
   pergola_launch_config config{};
   config.struct_size = PERGOLA_STRUCT_SIZE(pergola_launch_config);
-  if (PyArg_ParseTuple(args, "O!O!OOkpO!:TaskKind", types.task_pool, &pool, types.kernel, &kernel, &grid, &block,
+  if (PyArg_ParseTuple(args, "O!O!OOOpO!:TaskKind", types.task_pool, &pool, types.kernel, &kernel, &grid, &block,
                        &shared_bytes, &is_high, &PyType_Type, &task_type) == 0 ||
       !read_shape(grid, block, &config) || !set_shared_bytes(shared_bytes, &config))
     return nullptr;
@@ -170,6 +186,26 @@ void kind_dealloc(PyObject* self) {
   deallocate(self);
 }
 
+// Notes what tasks are about to be given, and then have been: the host's next use of it waits for them
+// (wait_for_tasks). An address may be of anything. What a column has differs from the first task's, which `arguments`
+// has.
+void note_uses(const KernelObject* kernel, const Items& objects, const Arguments& arguments) {
+  const KernelState& state = *kernel->state;
+  bool universal = state.universal_access != PERGOLA_ACCESS_NONE;
+  for (std::size_t i = 0; i < std::min(objects.size(), state.parameters.size()); ++i) {
+    if (is_instance(objects.data()[i], types.memory)) {
+      note_tasks(objects.data()[i]);
+      continue;
+    }
+    const pergola_argument& argument = arguments.data()[i];
+    if (state.parameters[i].access == PERGOLA_ACCESS_NONE) continue;
+    const bool is_column = PyLong_Check(objects.data()[i]) == 0 && objects.data()[i] != Py_None;
+    const bool is_number = argument.type == PERGOLA_TYPE_U64 && (is_column || argument.value.u64 != 0);
+    universal = universal || argument.type == PERGOLA_TYPE_BYTES || is_number;
+  }
+  if (universal) kernel->session->state->universal_tasks = true;
+}
+
 PyObject* kind_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   auto* kind = reinterpret_cast<TaskKindObject*>(self);
   if (kwargs != nullptr && PyDict_Size(kwargs) != 0) {
@@ -183,11 +219,13 @@ PyObject* kind_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   if (!made) return nullptr;
   TaskObject* task = as_task(made.get());
   task->pool = as_pool(Py_NewRef(reinterpret_cast<PyObject*>(kind->pool)));
+  note_uses(kind->kernel, objects, arguments);
   pergola_code code = PERGOLA_OK;
   {
     const WithoutGil free;
     code = pergola_task_spawn(kind->handle, arguments.data(), objects.size(), &task->id);
   }
+  note_uses(kind->kernel, objects, arguments);
   if (code == PERGOLA_OK) return made.release();
   raise_refusal(code, kind->kernel, objects.size());
   return nullptr;
@@ -216,12 +254,14 @@ PyObject* spawn_each(TaskKindObject* kind, PyObject* args) {
   std::size_t spawned = 0;
   do {
     const std::size_t some = std::min(columns.tasks() - spawned, kTasksOfALook);
+    note_uses(kind->kernel, objects, arguments);
     pergola_code code = PERGOLA_OK;
     {
       const WithoutGil free;
       code = pergola_task_spawn_each(kind->handle, arguments.data(), objects.size(), list.data(), list.size(), some,
                                      ids.data() + spawned, nullptr);
     }
+    note_uses(kind->kernel, objects, arguments);
     if (code != PERGOLA_OK) {
       raise_refusal(code, kind->kernel, objects.size());
       return nullptr;

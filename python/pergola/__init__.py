@@ -138,7 +138,9 @@ def make_stream_wait(stream: _Any) -> None:
 
 
 def array(source: _Any, dtype: _DTypeLike = None) -> Array:
-    """A new array with a copy of `source`: a NumPy array, anything with the buffer protocol, a list, an Array."""
+    """A new array with a copy of `source`: a NumPy array, anything with the buffer protocol, a list, an Array.
+
+    A `dtype` that does not hold a value (but for digits of a fraction) refuses it: OverflowError, TypeError."""
     return _session.current().array(source, dtype)
 
 

@@ -101,8 +101,22 @@ class Array(_core.Memory):
         return self._shape[0]
 
     def __repr__(self) -> str:
-        what = f"pergola.Array(shape={self._shape}, dtype={self._element.name}, device={self.session.device.id!r}"
+        what = f"pergola.Array(shape={self._shape}, dtype={self._element.name}, device={self.session._device_name!r}"
         return what + (", freed)" if self.freed else ")")
+
+    def __eq__(self, other: object) -> bool:
+        """Of the array itself, and of None; NumPy compares elements."""
+        if other is self or other is None:
+            return other is self
+        raise TypeError("Arrays on a device are not compared, as that would wait for them: x.numpy() == y.numpy() compares "
+                        "their elements on the host, `x is y` says whether they are one.")
+
+    def __contains__(self, value: object) -> bool:
+        """Of one axis, whether a value is among its elements, which are read; of more, rows would have to be compared."""
+        if len(self._shape) == 1:
+            return value in self.tolist()
+        raise TypeError(f"`in` is of arrays with one axis, and this one has {len(self._shape)}: "
+                        "(x.numpy() == value).any() looks at all elements.")
 
     def __bool__(self) -> bool:
         if self.size == 1:
@@ -228,7 +242,12 @@ class Array(_core.Memory):
 
     def reshape(self, *shape: Any) -> Array:
         """A view with the same elements in another shape; one extent may be -1."""
-        extents = [operator.index(e) for e in (shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)]
+        try:
+            extents = [operator.index(extent) for extent in shape]
+        except TypeError:
+            if len(shape) != 1:
+                raise
+            extents = [operator.index(extent) for extent in shape[0]]
         if extents.count(-1) == 1:
             rest = math.prod(extent for extent in extents if extent != -1)
             extents[extents.index(-1)] = self.size // rest if rest else 0

@@ -5,7 +5,11 @@ asks for something of it, never by `import pergola`.
 """
 from __future__ import annotations
 
+import math
+import numbers
+import operator
 import struct
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
 if TYPE_CHECKING:
@@ -120,29 +124,116 @@ def numpy_dtype(element: ElementType) -> Any:
     return np.dtype(element.name)
 
 
+def refuse_mask(source: Any) -> None:
+    """ValueError where `source` is a masked array that hides something: what is hidden has no counterpart here."""
+    np = sys.modules.get("numpy")
+    if np is not None and isinstance(source, np.ma.MaskedArray) and np.ma.getmaskarray(source).tobytes().strip(b"\0"):
+        raise ValueError("The source's mask hides elements, and arrays on a device have no mask: say what is to be in their "
+                         "place by x.filled(value).")
+
+
+def has_values(source: Any) -> bool:
+    """Whether elements of a NumPy dtype are numbers or bools, which have a value in other dtypes."""
+    return source.kind in "biufc" or source.name == "bfloat16"
+
+
+def _is_one(value: Any) -> bool:
+    """Whether `value` may be a number: no text, and nothing with axes."""
+    return not isinstance(value, (str, bytes, bytearray)) and getattr(value, "shape", ()) == ()
+
+
+def _is_complex(value: Any) -> bool:
+    if isinstance(value, numbers.Complex) and not isinstance(value, numbers.Real):
+        return True
+    return getattr(getattr(value, "dtype", None), "kind", "") == "c"  # of no axes
+
+
+def short(value: Any) -> str:
+    """A value in a message."""
+    try:
+        text = repr(value)
+    except ValueError:  # an int of more digits than Python prints
+        return f"an int of {value.bit_length()} bits"
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _refuse_kind(element: ElementType, value: Any, what: str) -> TypeError:
+    return TypeError(f"An element of dtype {element.name} is {what}; {short(value)} is given.")
+
+
+def _refuse_range(element: ElementType, value: Any) -> OverflowError:
+    return OverflowError(f"An element of dtype {element.name} cannot hold {short(value)}.")
+
+
+def _real(element: ElementType, value: Any) -> float:
+    if not _is_one(value) or _is_complex(value):
+        raise _refuse_kind(element, value, "a number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise _refuse_range(element, value) from None
+    except (TypeError, ValueError):
+        raise _refuse_kind(element, value, "a number") from None
+
+
+def _integer(element: ElementType, value: Any) -> int:
+    if getattr(getattr(value, "dtype", None), "kind", "") == "b" and _is_one(value):
+        return int(bool(value))  # numpy.bool_ is no index
+    try:
+        return operator.index(value) if _is_one(value) else operator.index("")
+    except TypeError:
+        raise _refuse_kind(element, value, "True or False" if element.name == "bool" else "an integer") from None
+
+
+def _pack_bfloat16(element: ElementType, value: Any) -> bytes:
+    """Rounded once, to the nearest, of two as near to the even one."""
+    number = _real(element, value)
+    try:
+        (bits,) = struct.unpack("<I", struct.pack("<f", number))
+    except OverflowError:
+        raise _refuse_range(element, value) from None
+    if math.isnan(number):
+        return struct.pack("<H", bits >> 16 | 0x40)
+    (kept,) = struct.unpack("<f", struct.pack("<I", bits))
+    if kept != number and not bits & 1:  # to odd: so that to round again rounds what was given
+        bits += -1 if abs(kept) > abs(number) else 1
+    rounded = bits + 0x7fff + (bits >> 16 & 1) >> 16
+    if rounded & 0x7fff == 0x7f80 and not math.isinf(number):
+        raise _refuse_range(element, value)
+    return struct.pack("<H", rounded)
+
+
 def pack(element: ElementType, value: Any) -> bytes:
-    """One element's bytes."""
-    if element.name.startswith("complex"):
-        number = complex(value)
-        return struct.pack("ff" if element.itemsize == 8 else "dd", number.real, number.imag)
-    if element.format:
-        if element.format not in "efd":
-            if isinstance(value, float):
-                raise TypeError(f"An element of dtype {element.name} is an integer; {value!r} is given.")
-            try:
-                return struct.pack(element.format, value)
-            except struct.error as error:
-                raise OverflowError(f"An element of dtype {element.name} cannot hold {value!r}.") from error
-        return struct.pack(element.format, value)
-    if isinstance(value, (bytes, bytearray)) and len(value) == element.itemsize:
+    """One element's bytes. TypeError where `value` is of another kind, OverflowError where the element cannot hold it; to
+    fewer bits of a fraction it is rounded."""
+    has_bits = element.numpy_dtype is not None or element.name == "bfloat16"
+    if has_bits and isinstance(value, (bytes, bytearray)) and len(value) == element.itemsize:
         return bytes(value)
-    return bytes(numpy(f"An element of dtype {element.name}").array(value, numpy_dtype(element)).tobytes())
+    refuse_mask(value)
+    if element.name == "bfloat16":
+        return _pack_bfloat16(element, value)
+    if element.numpy_dtype is not None:
+        return bytes(numpy(f"An element of dtype {element.name}").array(value, numpy_dtype(element)).tobytes())
+    try:
+        if element.name.startswith("complex"):
+            number = complex(value) if _is_one(value) and _is_complex(value) else complex(_real(element, value))
+            return struct.pack("<ff" if element.itemsize == 8 else "<dd", number.real, number.imag)
+        if element.format in "efd":
+            return struct.pack("<" + element.format, _real(element, value))  # with "<", as others give infinities
+        number = _integer(element, value)
+        if element.name == "bool" and number not in (0, 1):
+            raise _refuse_range(element, value)
+        return struct.pack("<" + element.format, number)
+    except (struct.error, OverflowError):
+        raise _refuse_range(element, value) from None
 
 
 def unpack(element: ElementType, data: bytes) -> Any:
     """One element as Python's own number; of a struct, NumPy's scalar."""
     if element.name.startswith("complex"):
         return complex(*struct.unpack("ff" if element.itemsize == 8 else "dd", data))
+    if element.name == "bfloat16":
+        return struct.unpack("<f", b"\0\0" + data)[0]
     if element.format:
         return struct.unpack(element.format, data)[0]
     return numpy(f"An element of dtype {element.name}").frombuffer(data, numpy_dtype(element))[0]

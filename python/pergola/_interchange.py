@@ -20,21 +20,135 @@ _CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13  # DLDeviceType
 _LEGACY_STREAM = 1
 
 
+def _refuse(source: Any, element: ElementType, bad: Any) -> None:
+    """Raises what an array's first bad value, of those marked in `bad`, is refused with."""
+    if not bad.any():
+        return
+    np = _dtypes.numpy("An array's dtype")
+    place = np.unravel_index(int(bad.argmax()), bad.shape)
+    value = source[place] if source.dtype == object else source[place].item()
+    where = "The source" if not place else f"Element {', '.join(str(int(i)) for i in place)} of the source"
+    what = f"{where} (dtype {source.dtype.name}) is {_dtypes.short(value)}, which {element.name}"
+    if element.name == "bool":
+        raise OverflowError(f"{what} does not hold, but 0 and 1: compare first (x != 0).")
+    if isinstance(value, float) and not value.is_integer() and _is_integer(element):  # not of nan and the infinities
+        raise TypeError(f"{what} does not hold, being an integer: round the source first (numpy.rint(x), "
+                        "numpy.nan_to_num(x)).")
+    raise OverflowError(f"{what} does not hold: clip the source first (numpy.clip), or take a wider dtype.")
+
+
+def _is_integer(element: ElementType) -> bool:
+    return element.name.startswith(("int", "uint"))
+
+
+def _finite_lost(source: Any, converted: Any) -> Any:
+    """Where a finite value has become an infinity."""
+    np = _dtypes.numpy("An array's dtype")
+    return np.isfinite(source) & ~np.isfinite(converted)
+
+
+def _bfloat16_bits(source: Any, element: ElementType) -> Any:
+    """The bits of a NumPy array's values, rounded once, to the nearest, of two as near to the even one."""
+    np = _dtypes.numpy("An array of bfloat16")
+    wide = source.astype("g" if source.dtype.kind in "iu" and source.itemsize == 8 else "f8")
+    with np.errstate(all="ignore"):
+        narrow = wide.astype("f4")
+        _refuse(source, element, _finite_lost(wide, narrow))
+        bits = narrow.view("u4")
+        # First to odd, where bits are lost, so that to round again rounds what was given.
+        to_odd = np.isfinite(wide) & (narrow.astype(wide.dtype) != wide) & (bits & 1 == 0)
+        away = np.abs(narrow.astype(wide.dtype)) > np.abs(wide)
+        bits = np.where(to_odd, np.where(away, bits - np.uint32(1), bits + np.uint32(1)), bits)
+        rounded = (bits + np.uint32(0x7fff) + (bits >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)
+        rounded = np.where(np.isnan(wide), bits >> np.uint32(16) | np.uint32(0x40), rounded)
+    _refuse(source, element, np.isfinite(wide) & (rounded & np.uint32(0x7fff) == 0x7f80))
+    return rounded.astype("u2")
+
+
+def _values_of(source: Any, bits: Any) -> Any:
+    """float32 of the bits of bfloat16."""
+    return (bits.astype("u4") << 16).view("f4").reshape(source.shape)
+
+
+def _converted(source: Any, element: ElementType) -> Any:
+    """A NumPy array's values as `element` has them, of which only digits of a fraction may be lost. bfloat16 is its bits,
+    as uint16."""
+    np = _dtypes.numpy("Converting an array")
+    is_bfloat16 = element.name == "bfloat16"
+    if is_bfloat16 and (source.dtype.name == "bfloat16" or source.dtype.str == "|V2"):
+        return source.view("u2")
+    if not is_bfloat16 and (element.numpy_dtype is not None or source.dtype == _dtypes.numpy_dtype(element)):
+        return source.astype(_dtypes.numpy_dtype(element), copy=False)
+    if not _dtypes.has_values(source.dtype):
+        raise TypeError(f"The source's elements ({source.dtype!r}) are no numbers, which {element.name} is: convert them "
+                        "first.")
+    if source.dtype.name == "bfloat16":
+        source = _values_of(source, source.view("u2"))
+    if source.dtype.kind == "c" and not element.name.startswith("complex") and source.size:
+        value = source.reshape(-1)[int((source.reshape(-1).imag != 0).argmax())].item()
+        raise TypeError(f"The source (dtype {source.dtype.name}) has {value!r} in it, whose imaginary part {element.name} "
+                        "does not hold: take x.real.")
+    if not element.name.startswith("complex"):
+        source = source.real
+    if is_bfloat16:
+        return _bfloat16_bits(source, element)
+    wanted = _dtypes.numpy_dtype(element)
+    if source.dtype.kind == "f" and wanted.kind in "iub":  # where the bounds are floats, too
+        source = source.astype("f8") if source.itemsize < 8 else source
+    if wanted.kind == "b":
+        _refuse(source, element, (source != 0) & (source != 1))
+    elif wanted.kind in "iu" and source.dtype.kind == "f":
+        low, end = float(np.iinfo(wanted).min), float(int(np.iinfo(wanted).max) + 1)
+        _refuse(source, element, ~(np.isfinite(source) & (np.trunc(source) == source) & (source >= low) & (source < end)))
+    elif wanted.kind in "iu" and source.dtype.kind in "iu":
+        low, high = int(np.iinfo(wanted).min), int(np.iinfo(wanted).max)
+        bounds = np.iinfo(source.dtype)
+        bad = np.zeros(source.shape, bool)
+        if int(bounds.min) < low:
+            bad |= source < low
+        if int(bounds.max) > high:
+            bad |= source > high
+        _refuse(source, element, bad)
+    with np.errstate(all="ignore"):
+        converted = source.astype(wanted)
+    if wanted.kind in "fc":
+        _refuse(source, element, _finite_lost(source, converted))
+    return converted
+
+
+def _integers(source: Any, element: ElementType) -> Any:
+    """A list's ints, where it has nothing else, as `element`: NumPy takes them for floats or objects where no dtype of its
+    own holds them all. None where there is something else."""
+    np = _dtypes.numpy("Making an array of a list")
+    objects = np.asarray(source, object)
+    if not all(isinstance(value, (int, np.integer)) for value in objects.flat):
+        return None
+    bounds = np.iinfo(_dtypes.numpy_dtype(element))
+    _refuse(objects, element, np.asarray((objects < int(bounds.min)) | (objects > int(bounds.max)), bool))
+    return objects.astype(_dtypes.numpy_dtype(element))
+
+
 def host_bytes(source: Any, wanted: Optional[ElementType]) -> tuple[Any, tuple[int, ...], ElementType]:
     """Contiguous bytes, shape and element type of something that lies in the host's memory.
 
-    `wanted` converts numbers and lists; an array is converted only where it is a NumPy array of another dtype."""
+    `wanted` converts numbers and lists; an array is converted only where it is a NumPy array of another dtype. A value
+    that `wanted` does not hold is refused, by OverflowError, or where it is of another kind by TypeError."""
+    _dtypes.refuse_mask(source)
     if hasattr(source, "__array_interface__") or not _has_buffer(source):
         np = _dtypes.numpy(f"Making an array of a {type(source).__name__}")
         array = np.asarray(source)
+        if array.dtype.kind in "fO" and isinstance(source, (int, list, tuple)) and wanted is not None and _is_integer(wanted):
+            integers = _integers(source, wanted)
+            array = array if integers is None else integers
         if array.dtype == object:
             raise TypeError(f"A {type(source).__name__} is not an array of numbers.")
         if not array.flags.c_contiguous:
             raise ValueError("The source is not contiguous, and copying it would take time without a word: pass "
                              "numpy.ascontiguousarray(x).")
-        if wanted is not None and wanted.name != "bfloat16" and array.dtype != _dtypes.numpy_dtype(wanted):
-            array = array.astype(_dtypes.numpy_dtype(wanted))
-        element = wanted if wanted is not None and wanted.name == "bfloat16" else _dtypes.element_type(array.dtype)
+        if wanted is None:
+            element = _dtypes.element_type(array.dtype)
+        else:
+            array, element = _converted(array, wanted), wanted
         return array.reshape(-1).view(np.uint8) if array.size else b"", array.shape, element
     view = memoryview(source)
     if not view.c_contiguous:
@@ -56,6 +170,14 @@ def _has_buffer(source: Any) -> bool:
     return True
 
 
+def _numbers(source: Array) -> Any:
+    """An array's values for a conversion: bfloat16's as float32, which NumPy has without another package."""
+    if source.dtype_name != "bfloat16":
+        return source.numpy()
+    np = _dtypes.numpy("Converting an array")
+    return _values_of(source, np.frombuffer(source.tobytes(), "u2"))
+
+
 def array(session: Session, source: Any, dtype: Any) -> Array:
     """Session.array(): a new array with a copy of `source`."""
     wanted = None if dtype is None else _dtypes.element_type(dtype)
@@ -63,7 +185,7 @@ def array(session: Session, source: Any, dtype: Any) -> Array:
         source = asarray(session, source, None)
     if isinstance(source, Array):
         if wanted not in (None, source._element):
-            return array(session, source.numpy(), wanted)
+            return array(session, _numbers(source), wanted)
         return source.copy() if source.session is session else array(session, source.numpy(), None)
     data, shape, element = host_bytes(source, wanted)
     result = Array._make(session, shape, element)
@@ -146,6 +268,7 @@ def _adopt(session: Session, shape: tuple[int, ...], element: ElementType, addre
 
 def from_dlpack(session: Session, source: Any, copy: Optional[bool], stream: Any = None) -> Array:
     """Session.from_dlpack()."""
+    _dtypes.refuse_mask(source)
     kind, index = (int(part) for part in source.__dlpack_device__())
     here = session.device.id
     shares = kind in (_CUDA, _CUDA_MANAGED) and here == f"cuda:{index}"

@@ -78,7 +78,10 @@ class Kernel(_core.Kernel):
         return "\n".join([*lines, f"  {needs}"])
 
     def __repr__(self) -> str:
-        return f"<pergola.Kernel {self.name}({', '.join(p.type for p in self.parameters)})>"
+        try:
+            return f"<pergola.Kernel {self.name}({', '.join(p.type for p in self.parameters)})>"
+        except _core.FailedPrecondition:
+            return "<pergola.Kernel of the parent process>"
 
 
 class Module(_core.Module):
@@ -128,7 +131,10 @@ class Module(_core.Module):
         return [*super().__dir__(), *self.names]
 
     def __repr__(self) -> str:
-        return f"<pergola.Module of {', '.join(self.names)}>"
+        try:
+            return f"<pergola.Module of {', '.join(self.names)}>"
+        except _core.FailedPrecondition:
+            return "<pergola.Module of the parent process>"
 
 
 def only_kernel(session: Session, module: Module, signature: Optional[str] = None) -> Kernel:

@@ -5,6 +5,7 @@ import contextlib
 import contextvars
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Optional
 
@@ -42,6 +43,12 @@ def _language(name: Optional[str]) -> int:
     return _LANGUAGES[name]
 
 
+def _flags(flags: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(flags, (str, bytes)):
+        raise TypeError(f"Flags are a sequence of strings, each one flag: flags=[{flags!r}].")
+    return tuple(flags)
+
+
 def _stream_number(stream: Any) -> int:
     if stream is None:
         raise TypeError("A stream is an object with __cuda_stream__, torch's or CuPy's, or a number; None is given.")
@@ -54,15 +61,24 @@ class Session(_core.Session):
     Thread-safe. Its arrays and modules keep it. `with session:` makes it the one that pergola.array() and so on use,
     in this thread or task."""
 
-    __slots__ = ("_info", "_tokens")
+    __slots__ = ("_info", "_left_on", "_recordings")
     _info: Device
-    _tokens: list[contextvars.Token[Optional[Session]]]
+    _recordings: dict[str, str]  # "trace", "history": the file of the `with` that is on; guarded by _recordings_lock
+    _left_on: set[str]  # those whose `with` Ctrl-C has ended before their work did
 
     @property
     def device(self) -> Device:
         if not hasattr(self, "_info"):
             self._info = Device(**self._device())
         return self._info
+
+    @property
+    def _device_name(self) -> str:
+        """Of repr(), which is also of use in a forked child."""
+        try:
+            return self.device.id
+        except _core.FailedPrecondition:
+            return "of the parent process"
 
     def dag(self) -> Dag:
         """The work submitted last, as a picture."""
@@ -73,31 +89,78 @@ class Session(_core.Session):
         Waits for nothing."""
         return Graphs(self)
 
-    @contextlib.contextmanager
-    def trace(self, path: str | os.PathLike[str]) -> Iterator[None]:
+    def trace(self, path: str | os.PathLike[str]) -> contextlib.AbstractContextManager[None]:
         """`with session.trace("run.json"):` records what is submitted within; its end waits for that and writes the file,
-        which ui.perfetto.dev opens and `pergola trace` and `pergola explain` read."""
-        self._trace(os.fspath(path))
-        try:
-            yield
-        finally:
-            self._trace(None)
+        which ui.perfetto.dev opens and `pergola trace` and `pergola explain` read. One at a time: FailedPrecondition. After
+        Ctrl-C the end waits for a second at most; where work goes on then, a warning says that nothing is written yet."""
+        return self._record_to("trace", self._trace, path)
+
+    def history(self, path: str | os.PathLike[str]) -> contextlib.AbstractContextManager[None]:
+        """The same for kernels' times by size, which are added to what the file has."""
+        return self._record_to("history", self._history, path)
 
     @contextlib.contextmanager
-    def history(self, path: str | os.PathLike[str]) -> Iterator[None]:
-        """The same for kernels' times by size, which are added to what the file has."""
-        self._history(os.fspath(path))
+    def _record_to(self, kind: str, record: Callable[[Optional[str]], None],
+                   path: str | os.PathLike[str]) -> Iterator[None]:
+        file = os.fsdecode(path)
+        with _recordings_lock:
+            if not hasattr(self, "_recordings"):
+                self._recordings, self._left_on = {}, set()
+            if kind in self._recordings:
+                raise _core.FailedPrecondition(f"A {kind} to '{self._recordings[kind]}' is on, and a session has one at a "
+                                               f"time: end it before that to '{file}'.")
+            self._recordings[kind] = file
         try:
-            yield
+            if kind in self._left_on or f"PERGOLA_{kind.upper()}" in os.environ:
+                record(None)  # by itself, as it can be interrupted
+                self._left_on.discard(kind)
+            record(file)
+            is_patient = True
+            try:
+                yield
+            except (KeyboardInterrupt, SystemExit):
+                is_patient = False
+                raise
+            finally:
+                self._end_recording(kind, record, file, is_patient)
         finally:
-            self._history(None)
+            del self._recordings[kind]
+
+    def _end_recording(self, kind: str, record: Callable[[Optional[str]], None], file: str, is_patient: bool) -> None:
+        """Waits as long as it takes, and where somebody wants to get away for a second, as the interpreter's end does."""
+        is_left_on = True
+        try:
+            if not is_patient:
+                self._wait_for_a_second()
+            record(None)
+            is_left_on = False
+        except _core.Timeout:
+            pass
+        except _core.Error:
+            is_left_on = False
+            raise
+        finally:
+            if is_left_on:
+                self._left_on.add(kind)
+                warnings.warn(f"The {kind} to '{file}' is not written yet, as work that it records goes on: the session's "
+                              f"next {kind}, or the program's end, writes it where that work has ended.", RuntimeWarning,
+                              stacklevel=4)
+
+    def _wait_for_a_second(self) -> None:
+        """Timeout where work goes on then; what has failed has ended."""
+        try:
+            self.record().wait(timeout=1)
+        except _core.Timeout:
+            raise
+        except _core.Error:
+            pass
 
     # ── Kernels ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def module(self, source: str, *, name: Optional[str] = None, language: Optional[str] = None,
                flags: Iterable[str] = ()) -> Module:
         """Compiles and loads CUDA C++ or PTX text. `name` is for messages, `flags` for the compiler ("-DN=4")."""
-        return Module(self, source, False, _language(language), name, tuple(flags))
+        return Module(self, source, False, _language(language), name, _flags(flags))
 
     def kernel(self, source: str, kernel: Optional[str] = None, *, signature: Optional[str] = None,
                name: Optional[str] = None, language: Optional[str] = None, flags: Iterable[str] = ()) -> Kernel:
@@ -108,7 +171,7 @@ class Session(_core.Session):
     def load(self, path: str | os.PathLike[str], *, language: Optional[str] = None,
              flags: Iterable[str] = ()) -> Module:
         """Compiles and loads a file of CUDA C++ (.cu) or PTX (.ptx)."""
-        return Module(self, os.fspath(path), True, _language(language), None, tuple(flags))
+        return Module(self, os.fspath(path), True, _language(language), None, _flags(flags))
 
     def task_pool(self, blocks: int = 0, park_after: Optional[float] = None,
                   executor: Optional[str] = None, fences: bool = True) -> TaskPool:
@@ -147,7 +210,9 @@ class Session(_core.Session):
     # ── Arrays ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def array(self, source: Any, dtype: _dtypes.DTypeLike = None) -> Array:
-        """A new array with a copy of `source`: a NumPy array, anything with the buffer protocol, a list, an Array."""
+        """A new array with a copy of `source`: a NumPy array, anything with the buffer protocol, a list, an Array.
+
+        A `dtype` that does not hold a value (but for digits of a fraction) refuses it: OverflowError, TypeError."""
         return _interchange.array(self, source, dtype)
 
     def asarray(self, source: Any, *, stream: Any = None) -> Array:
@@ -184,19 +249,28 @@ class Session(_core.Session):
     # ── The one in use ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def __enter__(self) -> Session:
-        if not hasattr(self, "_tokens"):
-            self._tokens = []
-        self._tokens.append(_current.set(self))
+        _in_use.set((*_in_use.get(), self))
         return self
 
     def __exit__(self, *_: object) -> None:
-        _current.reset(self._tokens.pop())
+        # Not always the last: a generator may have left its own on.
+        stack = list(_in_use.get())
+        for place in reversed(range(len(stack))):
+            if stack[place] is self:
+                del stack[place]
+                break
+        _in_use.set(tuple(stack))
 
     def __repr__(self) -> str:
-        return f"<pergola.Session on {self.device.id} ({self.device.name})>"
+        try:
+            return f"<pergola.Session on {self.device.id} ({self.device.name})>"
+        except _core.FailedPrecondition:
+            return f"<pergola.Session {self._device_name}>"
 
 
-_current: contextvars.ContextVar[Optional[Session]] = contextvars.ContextVar("pergola_session", default=None)
+# Those of `with session:`, the innermost last. Immutable, so that each thread and task of asyncio has its own.
+_in_use: contextvars.ContextVar[tuple[Session, ...]] = contextvars.ContextVar("pergola_sessions", default=())
+_recordings_lock = threading.Lock()
 _default: Optional[Session] = None
 _default_lock = threading.Lock()
 
@@ -204,7 +278,8 @@ _default_lock = threading.Lock()
 def current() -> Session:
     """The session of the innermost `with session:`, else the process's own, opened when it is first needed."""
     global _default
-    session = _current.get() or _default
+    stack = _in_use.get()
+    session = stack[-1] if stack else _default
     if session is not None:
         return session
     with _default_lock:

@@ -27,7 +27,7 @@ class Task(_core.Task):
         self.wait()
 
     def __repr__(self) -> str:
-        return f"<pergola.Task {self.id}>"
+        return f"<pergola.Task {self.id:#x}>"
 
 
 class TaskKind(_core.TaskKind):
@@ -54,7 +54,7 @@ class TaskKind(_core.TaskKind):
         return self._spawn_each(*args)
 
     def __repr__(self) -> str:
-        return f"<pergola.TaskKind of {self.kernel.name}>"
+        return f"<pergola.TaskKind of {self.kernel!r}>"
 
 
 class TaskPoolInfo(NamedTuple):

@@ -175,9 +175,54 @@ def test_wrong_assignments():
     assert not x.numpy().any()
 
 
+@pytest.mark.parametrize("value, dtype, error, says", [
+    (1e300, "f4", OverflowError, "dtype float32 cannot hold 1e\\+300"), (1e5, "f2", OverflowError, "float16"),
+    (complex(1, 1e300), "c8", OverflowError, "complex64"), (10**400, "f8", OverflowError, r"float64 cannot hold 1000.*\.\.\."),
+    pytest.param(10**5000, "f8", OverflowError, "an int of 16610 bits", id="5000 digits"),
+    (None, None, TypeError, "float64 is a number; None"), ("a", None, TypeError, "a number; 'a'"),
+    ("1", "i4", TypeError, "an integer; '1'"), ("1", "c8", TypeError, "a number; '1'"), ("a", "?", TypeError, "True or False"),
+    ([1, 2, 3], None, TypeError, r"a number; \[1, 2, 3\]"), (np.ones(1), None, TypeError, "a number"),
+    (1j, "f4", TypeError, "float32 is a number; 1j"), (np.complex64(1j), "f4", TypeError, "float32 is a number"),
+    (np.array(1j), "f4", TypeError, "float32 is a number"), (np.float32(1), "i4", TypeError, "int32 is an integer; 1.0"),
+    (2, "?", OverflowError, "bool cannot hold 2"), (2**70, "i8", OverflowError, "int64"), (None, "i4", TypeError, "integer"),
+    (1e39, "bfloat16", OverflowError, "bfloat16"), (1j, "bfloat16", TypeError, "bfloat16"),
+    (np.ma.masked, "f4", ValueError, "filled")])
+def test_what_an_element_cannot_hold_is_refused_by_dtype_and_value(value, dtype, error, says):
+    with pytest.raises(error, match=says):
+        pg.full(3, value, dtype)
+    x = pg.zeros((2, 2), "f8" if dtype is None else dtype)
+    for index in ((0, 0), slice(0, 1)):
+        with pytest.raises((error, TypeError, ValueError)):
+            x[index] = value
+    assert not any(x.tobytes())
+
+
+def test_numbers_of_every_kind_are_elements():
+    import decimal
+    import fractions
+
+    assert pg.full(2, fractions.Fraction(1, 4), "f4").tolist() == [0.25] * 2
+    assert pg.full(2, decimal.Decimal("0.5"), "c8").tolist() == [0.5] * 2
+    assert pg.full(2, np.True_, "i4").tolist() == [1] * 2 and pg.full(2, np.array(3)).tolist() == [3] * 2
+    assert pg.full(2, np.float32("inf"), "f2").tolist() == [float("inf")] * 2
+    assert pg.full(2, np.complex64(1j)).dtype_name == "complex64" and pg.full(2, True, "?").tolist() == [True] * 2
+    assert pg.full(2, 0.1, "f4").tolist() == [float(np.float32(0.1))] * 2
+
+
+def test_arrays_are_not_compared():
+    x, y = pg.ones(3), pg.ones(3)
+    assert x == x and not x != x and not x == None and x != None  # noqa: E711
+    for wrong in (lambda: x == y, lambda: x != y, lambda: x == 1.0, lambda: 1.0 != x, lambda: x == [1, 1, 1],
+                  lambda: np.ones(3) == x, lambda: x == "a", lambda: [x].index(y), lambda: 1.0 in pg.ones((2, 2))):
+        with pytest.raises(TypeError, match=r"\.numpy\(\)"):
+            wrong()
+    assert x in [x] and [y, x].index(y) == 0 and 1.0 in x and 2.0 not in x
+
+
 def test_reshape_iteration_and_truth():
     x = pg.array(np.arange(6, dtype="i4"))
     assert x.reshape(2, 3).tolist() == [[0, 1, 2], [3, 4, 5]] and x.reshape((3, -1)).shape == (3, 2)
+    assert x.reshape(np.int64(6)).shape == (6,) == x.reshape(np.array(6)).shape and x.reshape(np.array([2, 3])).shape == (2, 3)
     assert [row.tolist() for row in x.reshape(3, 2)] == [[0, 1], [2, 3], [4, 5]] and list(x) == list(range(6))
     for wrong in ((4,), (-1, 4), (-1, -1), (6, 0)):
         with pytest.raises(ValueError):

@@ -153,6 +153,88 @@ def test_capsules_outlive_the_interpreter():
     """)
 
 
+# ── Conversions ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize("source, dtype, error, says", [
+    ([300, -1, 1.7], "u1", OverflowError, r"Element 0 of the source \(dtype float64\) is 300.0, which uint8 does not hold"),
+    ([30, -1, 1.7], "u1", OverflowError, "Element 1 .* -1.0"), ([30, 1, 1.7], "u1", TypeError, "Element 2 .* 1.7, .*rint"),
+    ([[1, 2], [3, 256]], "u1", OverflowError, r"Element 1, 1 of the source \(dtype int64\) is 256"), ([-1], "u8", OverflowError, "-1"),
+    (np.array([2**63], "u8"), "i8", OverflowError, str(2**63)), (np.array([-1], "i1"), "u8", OverflowError, "-1"),
+    ([2.0**63], "i8", OverflowError, "int64"), ([-2.0**63 * 1.5], "i8", OverflowError, "int64"), ([2.0**64], "u8", OverflowError, "uint64"),
+    ([1, NAN], "i4", TypeError, "Element 1 .* nan"), ([INF], "i8", TypeError, "inf"), (1.5, "i4", TypeError, "The source .* is 1.5"),
+    (np.array([70000], "f4"), "i2", OverflowError, "70000.0"), (np.array([1000], "f2"), "i1", OverflowError, "1000.0"),
+    ([1e300], "f4", OverflowError, r"1e\+300, which float32"), ([1, 10**6], "f2", OverflowError, "Element 1 .* 1000000"),
+    ([1e300j], "c8", OverflowError, "complex64"), ([1, 1 + 2j], "f4", TypeError, r"\(1\+2j\).*float32 does not hold: take x.real"),
+    ([1j], "i4", TypeError, "imaginary"), ([1j], "bfloat16", TypeError, "imaginary"), ([0, 2], "?", OverflowError, "Element 1 .* 2"),
+    ([NAN], "?", OverflowError, "nan"), ([1, 10**30], "u8", OverflowError, "Element 1 .* 1000000000"),
+    ([2**64 - 1, -1], "u8", OverflowError, "Element 1 .* -1,"), (["1"], "f4", TypeError, "are no numbers"),
+    (np.array(["2020"], "M8[D]"), "i8", TypeError, "are no numbers"), ([None], "f4", TypeError, "not an array of numbers"),
+    ([1e39], "bfloat16", OverflowError, "bfloat16"), ([1, 3.4e38], "bfloat16", OverflowError, r"Element 1 .* 3.4e\+38")])
+def test_what_a_dtype_does_not_hold_is_refused_by_value(source, dtype, error, says):
+    with pytest.raises(error, match=says):
+        pg.array(source, dtype)
+    array = np.asarray(source)
+    x = pg.zeros(array.shape, dtype)
+    if array.ndim and array.dtype.kind in "biufc":
+        with pytest.raises(error):
+            x[...] = source
+        with pytest.raises(error):
+            x.copy_from(array)
+        with pytest.raises(error):
+            pg.array(pg.array(array), dtype)
+    assert not any(x.tobytes())
+
+
+@pytest.mark.parametrize("source, dtype", [
+    ([255, 0], "u1"), ([-128, 127], "i1"), ([1.0, -0.0, 2.0], "i4"), ([-2.0**63, 2.0**62], "i8"),
+    ([0.1, 1e-300, NAN, INF, -INF], "f4"), ([0.1], "f2"), ([0.1j], "c8"), ([1.5], "c16"), ([0, 1, 1.0], "?"), ([True], "i4"),
+    ([], "i4"), ([2**62 + 1], "f4"), (np.ones(3, "u1"), "f8"), (np.zeros((0, 2)), "i4"), (np.float32([1, 2]), "u8"), (5, "u1")])
+def test_what_a_dtype_holds_is_numpys(source, dtype):
+    x, expected = pg.array(source, dtype), np.asarray(source).astype(dtype)
+    assert x.shape == expected.shape and x.tobytes() == expected.tobytes() and x.dtype == expected.dtype
+
+
+def test_lists_of_integers_are_not_taken_for_floats():
+    assert pg.array([2**64 - 1, 0, True], "u8").tolist() == [2**64 - 1, 0, 1]
+    assert pg.array([[2**63 - 1], [-2**63]], "i8").tolist() == [[2**63 - 1], [-2**63]]
+    assert pg.array(2**64 - 1, "u8").item() == 2**64 - 1
+
+
+def test_bfloat16_is_of_numbers():
+    for one in (np.ones(3, "f2"), np.ones(3, "u2"), [1, 1, 1], [1.0] * 3, pg.ones(3), np.array([True] * 3)):
+        assert pg.array(one, "bfloat16").tobytes().hex() == "803f803f803f"
+    step = 2.0 ** -7  # from 1 to the next
+    numbers = [1 + step / 2, 1 + 3 * step / 2, 1 + step / 2 + 2.0**-40, 1 + step / 2 - 2.0**-40, -1 - step / 2 - 2.0**-40, 0.1, NAN,
+               INF, -INF, 0.0, 2.0**-133, 2.0**-134, 3 * 2.0**-135, 3.3895e38]
+    rounded = [1, 1 + 2 * step, 1 + step, 1, -1 - step, 0.10009765625, NAN, INF, -INF, 0, 2.0**-133, 0, 2.0**-133, 255 * 2.0**120]
+    x = pg.array(numbers, "bfloat16")
+    np.testing.assert_array_equal(x.tolist(), rounded)
+    for number, bits in zip(numbers, np.frombuffer(x.tobytes(), "u2")):
+        assert pg.full((), number, "bfloat16").tobytes() == bits.tobytes()
+    assert pg.array([2**62 + 2**54 + 1], "bfloat16").item() == 2**62 + 2**55
+    np.testing.assert_array_equal(pg.array(x, "f4").tolist(), rounded)
+    x[0:2] = [3, 5]
+    x[2] = 7
+    assert x[0:3].tolist() == [3, 5, 7]
+    bits = np.array([0x3f80, 0xbf80], "u2")
+    assert pg.array(bits.view("V2"), "bfloat16").tolist() == [1, -1], "bits are told by NumPy's raw type"
+    assert pg.full(2, b"\x80\x3f", "bfloat16").tolist() == [1, 1]
+
+
+def test_masks_are_refused():
+    masked = np.ma.array([1., 2.], mask=[0, 1])
+    x = pg.zeros(2)
+    for wrong in (lambda: pg.array(masked), lambda: pg.array(masked, "f4"), lambda: pg.asarray(masked), lambda: pg.from_dlpack(masked),
+                  lambda: x.copy_from(masked), lambda: x.__setitem__(slice(1), masked)):
+        with pytest.raises(ValueError, match=r"\.filled\("):
+            wrong()
+    assert pg.array(masked.filled(7)).tolist() == [1, 7] and x.tolist() == [0, 0]
+    assert pg.array(np.ma.array([1., 2.])).tolist() == [1, 2] == pg.array(np.ma.array([1., 2.], mask=[0, 0])).tolist()
+
+
 # ── A GPU that a fake driver plays: its memory is the host's, its kernels do nothing ──────────────────────────────────
 
 @needs_fake

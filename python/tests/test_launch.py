@@ -5,6 +5,7 @@ import struct
 import numpy as np
 import pergola as pg
 import pytest
+from conftest import PTX
 
 N = 1000
 
@@ -58,6 +59,20 @@ def test_a_count_of_zero_launches_nothing(saxpy):
 def test_wrong_shapes_are_refused(saxpy, key, error):
     with pytest.raises(error):
         saxpy[key]
+
+
+def test_wrong_shapes_are_named(saxpy):
+    with pytest.raises(OverflowError, match=r"kernel\[threads\] takes 0 threads or more.*it is -1"):
+        saxpy[-1]
+    with pytest.raises(TypeError, match="an int, or .*'a' is given"):
+        saxpy["a"]
+    y = pg.zeros(1, "f4")
+    for wrong, error in ((-1, OverflowError), (1 << 32, OverflowError), (1 << 64, OverflowError), ("a", TypeError)):
+        for launch in (lambda: saxpy[1, 1](1.0, y, y, 1, shared_bytes=wrong),
+                       lambda: pg.launch(saxpy, 1, 1, (1.0, y, y, 1), shared_bytes=wrong),
+                       lambda: pg.session(device="cpu").task_pool().prepare(saxpy, 1, 1, shared_bytes=wrong)):
+            with pytest.raises(error, match="shared_bytes"):
+                launch()
 
 
 def test_a_block_too_large_names_the_limit(saxpy):
@@ -209,6 +224,21 @@ def test_cuda_text_and_files(tmp_path):
         pg.kernel(CUDA, flags=["-DSCALE=1"])
 
 
+def test_flags_and_paths_are_checked(tmp_path):
+    for flags in ("-DN=4", b"-DN=4"):
+        with pytest.raises(TypeError, match=r"flags=\[b?'-DN=4'\]"):
+            pg.module(CUDA, flags=flags)
+    with pytest.raises(TypeError, match="Flags are strings.*flag 1 is 1"):
+        pg.module(CUDA, flags=["-DSCALE=1", 1])
+    with pytest.raises(ValueError, match="A flag has no zero character"):
+        pg.module(CUDA, flags=["-DSCALE=1\0"])
+    (tmp_path / "a").write_text(PTX)
+    for path in (str(tmp_path / "a\0b"), str(tmp_path / "a\0b").encode()):
+        with pytest.raises(ValueError, match="A path has no zero character"):
+            pg.load(path, language="ptx")
+    assert "saxpy" in pg.load(tmp_path / "a", language="ptx").names
+
+
 def test_sources_that_do_not_compile(tmp_path):
     with pytest.raises(pg.CompileError, match="nonsense"):
         pg.kernel("__global__ void k() { nonsense(); }")
@@ -270,3 +300,26 @@ def test_scheduling_policies_are_checked():
         assert pg.ones(4).tolist() == [1] * 4
     with pytest.raises(pg.InvalidArgument, match="max-streams"):
         pg.session(scheduler="maximum=3")
+
+
+def test_what_depends_on_a_failure_is_skipped_wherever_it_runs():
+    session = pg.session("cpu")
+    add = session.kernel("""extern "C" __global__ void add(int* f, int v, int n) {
+      int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) f[i] += v; }""")
+    bad = session.kernel("""extern "C" __global__ void bad(int* f, int at) { f[at] = 1; }""")
+    f, g = session.zeros(8, "i4"), session.zeros(8, "i4")
+    for array in (f, g, f):  # on two streams
+        add[8](array, 1, 8)
+    session.synchronize()
+    bad[1](f, 1 << 28)
+    with pytest.raises(pg.DeviceFault):
+        f.numpy()
+    for _ in range(2):
+        add[8](f, 100, 8)
+        with pytest.raises(pg.DeviceFault):
+            f.numpy()
+    with pytest.raises(pg.DeviceFault):
+        session.synchronize()
+    assert f.tolist() == [2] * 8
+    add[8](f, 100, 8)
+    assert f.tolist() == [102] * 8

@@ -161,7 +161,9 @@ FORK = """
 import os, signal
 signal.alarm(30)
 x, y = pg.ones(4, "f4"), pg.zeros(4, "f4")
-module.saxpy[4](1.0, x, y, 4)
+kind = pg.task_pool().prepare(module.saxpy, 1, 4)
+task, saxpy, event = kind(0.0, x, x, 4), module.saxpy, pg.record()
+saxpy[4](1.0, x, y, 4)
 BEFORE
 child = os.fork()
 if child == 0:
@@ -172,7 +174,10 @@ if child == 0:
             print("no error")
         except pg.FailedPrecondition as error:
             assert "spawn" in str(error)
-    del x, y, module
+    assert "shape=(4,), dtype=float32, device='of the parent process'" in repr(x)
+    for what in (pg.session(), module, saxpy, event, kind, kind.pool, task):
+        assert repr(what).startswith("<pergola."), what
+    del x, y, module, saxpy, what
     print("refused", flush=True)
     EXIT
 _, status = os.waitpid(child, 0)

@@ -1,12 +1,14 @@
 """Traces and histories: written at the end of `with`, and at the end of the program."""
 import json
 import os
+import signal
 import subprocess
 import sys
 
 import pergola as pg
 import pytest
 from conftest import PTX, run_child
+from test_process import interrupt_child
 
 N = 1000
 
@@ -53,6 +55,71 @@ def test_a_trace_that_cannot_be_written(tmp_path):
     with pytest.raises(pg.IoError):
         with pg.trace(tmp_path):
             pass
+
+
+def test_one_recording_at_a_time(saxpy, tmp_path):
+    for record, kind in ((pg.trace, "trace"), (pg.history, "history")):
+        with record(tmp_path / "outer"):
+            launch_twice(saxpy)
+            with pytest.raises(pg.FailedPrecondition, match=f"A {kind} to '.*outer' is on, .* before that to '.*inner'"):
+                with record(tmp_path / "inner"):
+                    pass
+            with pg.session(device="cpu") as other, record(tmp_path / f"other {kind}"):
+                launch_twice(other.module(PTX).saxpy)
+            launch_twice(saxpy)
+        assert not (tmp_path / "inner").exists() and (tmp_path / f"other {kind}").exists()
+        if kind == "trace":
+            assert len(kernels(tmp_path / "outer")) == 4
+        (tmp_path / "outer").unlink()
+    with pg.trace(tmp_path / "a"), pg.history(tmp_path / "b"):
+        launch_twice(saxpy)
+    with pg.trace(tmp_path / "a"):
+        pass
+    with pytest.raises(ValueError, match="zero character"):
+        with pg.trace(str(tmp_path / "a\0b")):
+            pass
+
+
+@pytest.mark.parametrize("kind", ["trace", "history"])
+@pytest.mark.parametrize("wait", ["pg.synchronize()", "done.numpy()", "time.sleep(60)", "'the end of with'"])
+def test_ctrl_c_ends_a_recording_of_a_kernel_that_goes_on(kind, wait, tmp_path):
+    status, _, err, seconds = interrupt_child(f"""
+        import time
+        with pg.{kind}({str(tmp_path / 'file')!r}):
+            module.spin[1, 1](stop, done)
+            print("ready", flush=True)
+            {wait}
+    """)
+    assert status in (-signal.SIGINT, 130) and "KeyboardInterrupt" in err, (status, err)
+    assert f"RuntimeWarning: The {kind} to '{tmp_path / 'file'}' is not written yet" in err and seconds < 20
+
+
+def test_after_ctrl_c_the_next_recording_ends_the_one_that_was_left_on(tmp_path):
+    status, out, err, _ = interrupt_child(f"""
+        import ctypes
+        try:
+            with pg.trace({str(tmp_path / 'one')!r}):
+                module.spin[1, 1](stop, done)
+                print("ready", flush=True)
+                pg.synchronize()
+        except KeyboardInterrupt:
+            pass
+        ctypes.c_uint32.from_address(stop.address).value = 1
+        with pg.trace({str(tmp_path / 'two')!r}):
+            module.saxpy[1](1.0, pg.ones(1, "f4"), pg.ones(1, "f4"), 1)
+    """)
+    assert status == 0, err
+    assert [e["name"] for e in kernels(tmp_path / "one")] == ["spin"]
+    assert [e["name"] for e in kernels(tmp_path / "two")] == ["saxpy"]
+
+
+@pytest.mark.parametrize("work", ["module.spin[1, 1](stop, done)", "pg.task_pool().spawn(module.spin, 1, 1, stop, done)"])
+def test_exit_with_an_open_recording_of_work_that_goes_on(work, tmp_path):
+    run_child(f"""
+        stop, done = pg.zeros(1, "u4"), pg.zeros(1, "u4")
+        pg.trace({str(tmp_path / 'file')!r}).__enter__()
+        {work}
+    """)
 
 
 def test_the_programs_end_writes_what_the_environment_asked_for(tmp_path):

@@ -2,6 +2,7 @@
 import array
 import asyncio
 import ctypes
+import signal
 import sys
 import threading
 import time
@@ -25,6 +26,14 @@ KERNELS = PTX + """
   mul.wide.u32 %rd1, %r0, 4;
   add.u64 %rd2, %rd0, %rd1;
   atom.global.add.u32 %r4, [%rd2], %r3;
+  ret;
+}
+// Writes far behind the array.
+.visible .entry beyond(.param .u64 array) {
+  .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [array];
+  add.u64 %rd2, %rd1, 0x40000000;
+  st.global.u64 [%rd2], %rd1;
   ret;
 }
 """
@@ -173,8 +182,9 @@ def test_each_with_its_own_numbers(pool, kernels):
         kind.spawn_each(out, [1, 2 ** 32], 2)
     with pytest.raises(pg.Error, match="should be a 4-byte"):
         kind.spawn_each(out, np.array([1.5, 2.5]), 2)
-    with pytest.raises(pg.Error, match="which is no number"):
-        kind.spawn_each([out, out], 1, 2)
+    for arrays in ([out, out], [None, None], [b"12345678"]):
+        with pytest.raises(pg.ArgumentError, match=r"Argument 0 \(parameter out\) of kernel 'work' .*which is no number"):
+            kind.spawn_each(arrays, range(len(arrays)), 2)
     with pytest.raises(pg.Error, match="takes 3 arguments"):
         kind.spawn_each(out, [1, 2])
     assert pool.info.spawned == before
@@ -410,6 +420,118 @@ def test_a_task_fails_by_itself(executor):
     assert list(out.numpy()[:2]) == [sum_of(1), sum_of(2)]
 
 
+@pytest.mark.parametrize("executor", ["resident", "threads"])
+def test_synchronize_raises_what_tasks_failed_with(executor):
+    session = pg.session(device="cpu")
+    kernels, pool = session.module(KERNELS), session.task_pool(executor=executor)
+    out, x = session.zeros(4, "u4"), session.ones(4, "f4")
+    for _ in range(2):
+        task = pool.spawn(kernels.wild, 1, 1)
+        with pytest.raises(pg.DeviceFault, match=f"Task {task.id:#x} has failed: Kernel 'wild'"):
+            session.synchronize()
+        session.synchronize()  # told once
+        assert repr(task) == f"<pergola.Task {task.id:#x}>"
+        kernels.saxpy[4](1.0, x, x, 4)
+        pool.spawn(kernels.work, 1, 32, out, 0, 1)
+        session.synchronize()
+    assert x.tolist() == [4.0] * 4 and out.tolist() == [2 * sum_of(1), 0, 0, 0]
+
+
+def test_synchronize_raises_and_clears_failures_of_launches_and_of_tasks():
+    session = pg.session(device="cpu")
+    kernels, pool = session.module(KERNELS), session.task_pool()
+    x, y = session.ones(4, "f4"), session.ones(4, "f4")
+    task = pool.spawn(kernels.beyond, 1, 1, x)
+    kernels.beyond[1, 1](y)
+    with pytest.raises(pg.DeviceFault, match="^Kernel 'beyond'") as raised:
+        session.synchronize()
+    assert f"Task {task.id:#x} has failed" in str(raised.value.__context__)
+    session.synchronize()
+    kernels.saxpy[4](1.0, x, x, 4)
+    assert x.tolist() == [2.0] * 4
+    session.synchronize()
+
+
+def test_park_raises_what_tasks_failed_with():
+    session = pg.session(device="cpu")
+    kernels, pool = session.module(KERNELS), session.task_pool()
+    pool.spawn(kernels.wild, 1, 1)
+    with pytest.raises(pg.DeviceFault, match="'wild'"):
+        pool.park()
+    pool.park()
+    session.synchronize()
+
+
+def test_reading_an_array_raises_what_its_tasks_failed_with():
+    session = pg.session(device="cpu")
+    kernels, pool = session.module(KERNELS), session.task_pool()
+    mine, other = session.zeros(4, "u4"), session.zeros(4, "u4")
+    for read in (mine.numpy, mine.wait, lambda: mine[0:1].tolist(), mine.host, lambda: np.from_dlpack(mine), mine.prefetch,
+                 lambda: mine.__setitem__(0, 1)):
+        pool.spawn(kernels.beyond, 1, 1, mine)
+        time.sleep(0.02)
+        assert other.tolist() == [0] * 4
+        with pytest.raises(pg.DeviceFault, match="'beyond'"):
+            read()
+        read()
+
+
+@pytest.mark.parametrize("executor", ["threads", "resident"])
+def test_an_array_that_tasks_were_not_given_waits_for_none(kernels, executor):
+    run_child(f"""
+        stop, done, other = pg.zeros(1, "u4"), pg.zeros(1, "u4"), pg.zeros(4, "u4")
+        pg.synchronize()
+        pool = pg.task_pool(executor={executor!r})
+        pool.spawn(module.spin, 1, 1, stop, done)
+        assert other.tolist() == [0] * 4 and other.host("rw").tolist() == [0] * 4
+        other[0] = 7
+        assert other[0] == 7
+    """)
+
+
+def test_exit_tells_a_task_that_failed_and_that_nobody_waited_for():
+    spawn = "task = pg.task_pool().spawn(module.wild, 1, 1)\n"
+    told = run_child(spawn).stderr
+    assert "pergola: work failed and nobody waited for it: Task 0x" in told and told.count("'wild'") == 1
+    wait = "try:\n    {}\nexcept pg.DeviceFault:\n    pass\n"
+    for waits in ("task.wait()", "pg.synchronize()", "pg.task_pool().wait_all()", "pg.task_pool().park()"):
+        assert run_child(spawn + wait.format(waits)).stderr == ""
+    # What was told of one task says nothing of another.
+    assert run_child(spawn + wait.format("task.wait()") + spawn).stderr.count("'wild'") == 1
+    lost = "task = pg.task_pool(executor='resident', fences=False).spawn(module.wild, 1, 1)\n"
+    nobody = "nobody waited for it: The executor of narrow tasks has failed"
+    assert nobody in run_child(lost).stderr and nobody not in run_child(lost + wait.format("task.wait()")).stderr
+
+
+def test_wrong_pools_are_refused():
+    session = pg.session(device="cpu")
+    for blocks in (-1, 1 << 32, 1 << 40, 1 << 70):
+        with pytest.raises(OverflowError, match=f"blocks should be 0 .*; it is {blocks}"):
+            session.task_pool(blocks)
+    with pytest.raises(TypeError, match="blocks is an int; 'a' is given"):
+        session.task_pool("a")
+    assert session.task_pool(np.int64(2)).info.blocks == 2
+
+
+def test_a_wait_outlives_further_objects_of_the_pool(kernels, session, spinning):
+    failures = []
+
+    def wait():
+        try:
+            session.synchronize()
+        except pg.Error as error:
+            failures.append(error)
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    for _ in range(20):
+        pg.task_pool()
+        time.sleep(0.01)
+    spinning.end()
+    waiter.join(60)
+    assert not waiter.is_alive() and failures == []
+
+
 SPAWNS = PTX + """
 .extern .func (.param .b32 spawned) pergola_task_spawn(.param .b64 handle, .param .b32 bytes, .param .b64 w0,
   .param .b64 w1, .param .b64 w2, .param .b64 w3, .param .b64 w4, .param .b64 w5);
@@ -481,6 +603,33 @@ def test_ctrl_c_ends_a_wait(wait):
     status, _, err, seconds = interrupt_child("pool = pg.task_pool()\ntask = pool.spawn(module.spin, 1, 1, stop, done)\n"
                                               f"print('ready', flush=True)\n{wait}")
     assert status != 0 and "KeyboardInterrupt" in err, (status, err)
+    assert seconds < 20
+
+
+@pytest.mark.parametrize("wait, executor", [
+    *((wait, "threads") for wait in [
+        "done.wait()", "done.numpy()", "done[0]", "done[0:1].tolist()", "done.host()", "done.host('w')", "done.fill(1)\ndone.numpy()",
+        "done[0] = 1", "done.copy_from(numpy.ones(1, 'u4'))", "done.copy().numpy()", "done.prefetch('host')",
+        "numpy.from_dlpack(done)"]),
+    ("done.numpy()", "resident"), ("done[0] = 1", "resident"), ("done.fill(1)\ndone.numpy()", "resident")])
+def test_ctrl_c_ends_a_wait_for_an_arrays_tasks(wait, executor):
+    status, _, err, seconds = interrupt_child(f"pool = pg.task_pool(executor={executor!r})\n"
+                                              "task = pool.spawn(module.spin, 1, 1, stop, done)\n"
+                                              f"print('ready', flush=True)\n{wait}")
+    assert status in (-signal.SIGINT, 130) and "KeyboardInterrupt" in err, (status, err)
+    assert seconds < 20
+
+
+def test_ctrl_c_ends_synchronize_where_a_launch_has_failed_and_a_task_goes_on():
+    status, _, err, seconds = interrupt_child("""
+        import time
+        pool = pg.task_pool()
+        task = pool.spawn(module.spin, 1, 1, stop, done)
+        time.sleep(0.1)
+        module.wild[1, 1]()
+        print('ready', flush=True)
+        pg.synchronize()""")
+    assert status in (-signal.SIGINT, 130) and "KeyboardInterrupt" in err, (status, err)
     assert seconds < 20
 
 

@@ -1,7 +1,9 @@
 """Several Python threads, and what is left behind after many rounds."""
+import asyncio
 import gc
 import sys
 import threading
+import time
 
 import numpy as np
 import pergola as pg
@@ -72,6 +74,55 @@ def test_with_session_is_of_its_thread():
         seen = []
         run_threads(1, lambda _: seen.append(pg.session()))
         assert seen[0] is not mine and pg.session() is mine
+
+
+def test_with_session_is_of_its_task_of_asyncio():
+    async def use(session, seconds):
+        outer = pg.session()
+        for _ in range(3):
+            with session as entered, session:
+                assert entered is session is pg.session()
+                await asyncio.sleep(seconds)
+                assert pg.session() is session
+            assert pg.session() is outer
+            await asyncio.sleep(seconds)
+
+    async def main():
+        a, b = pg.session(device="cpu"), pg.session(device="cpu")
+        with b:
+            await asyncio.gather(use(a, 0.01), use(a, 0.015), use(b, 0.007), use(a, 0))
+            assert pg.session() is b
+
+    asyncio.run(main())
+
+
+def test_with_session_is_of_many_threads_at_once():
+    session = pg.session(device="cpu")
+
+    def work(number):
+        for _ in range(200):
+            with session:
+                assert pg.session() is session
+                time.sleep(0)
+            assert pg.session() is not session
+
+    run_threads(6, work)
+
+
+def test_a_generator_leaves_the_session_that_it_entered():
+    a, b = pg.session(device="cpu"), pg.session(device="cpu")
+
+    def enter(session):
+        with session:
+            yield
+
+    first, second = enter(a), enter(b)
+    next(first), next(second)
+    assert pg.session() is b
+    first.close()
+    assert pg.session() is b
+    second.close()
+    assert pg.session() is not b and pg.session() is not a
 
 
 def test_freeing_in_one_thread_while_another_launches(saxpy):

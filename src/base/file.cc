@@ -1,21 +1,172 @@
 #include "src/base/file.h"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fstream>
+#include <optional>
+#include <utility>
 
 #include "src/base/environment.h"
 
 namespace pergola {
 namespace fs = std::filesystem;
+namespace {
+
+constexpr int kMaxLinks = 40;  // as Linux follows
+
+// An open file, closed with this.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() { (void)close(); }
+  int get() const { return number_; }
+  // Network file systems and quotas refuse only here what was written before. 0, or errno.
+  int close() { return number_ >= 0 && ::close(std::exchange(number_, -1)) != 0 ? errno : 0; }
+
+ private:
+  int number_;
+};
+
+// While it lives, writing to a pipe without a reader fails with EPIPE and does not end the process: it is not ours.
+class NoBrokenPipeSignal {
+ public:
+  NoBrokenPipeSignal() {
+    ::sigemptyset(&pipe_);
+    ::sigaddset(&pipe_, SIGPIPE);
+    sigset_t pending;
+    ::sigpending(&pending);
+    was_pending_ = ::sigismember(&pending, SIGPIPE) == 1;
+    ::pthread_sigmask(SIG_BLOCK, &pipe_, &old_);
+  }
+  NoBrokenPipeSignal(const NoBrokenPipeSignal&) = delete;
+  NoBrokenPipeSignal& operator=(const NoBrokenPipeSignal&) = delete;
+  ~NoBrokenPipeSignal() {
+    const timespec at_once{};
+    while (!was_pending_ && ::sigtimedwait(&pipe_, nullptr, &at_once) < 0 && errno == EINTR) {
+    }
+    ::pthread_sigmask(SIG_SETMASK, &old_, nullptr);
+  }
+
+ private:
+  sigset_t pipe_, old_;
+  bool was_pending_ = false;
+};
+
+Error cannot_write(const fs::path& path, int why) {
+  return PERGOLA_ERROR(kIo, "'{}' cannot be written: {}.", path.string(), std::strerror(why));
+}
+
+// 0, or errno of the first write that failed.
+int write_all(int file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file, bytes.data(), bytes.size());
+    if (written >= 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno == EAGAIN) {  // a pipe that its other owners want non-blocking
+      pollfd ready{file, POLLOUT, 0};
+      (void)::poll(&ready, 1, -1);
+    } else if (errno != EINTR) {
+      return errno;
+    }
+  }
+  return 0;
+}
+
+// N where `path` is /proc/self/fd/N, where /dev/stdout and /dev/fd lead: opened anew, a file would be written from its
+// beginning over what the descriptor has written, and a socket not at all.
+std::optional<int> own_descriptor(const fs::path& path) {
+  std::error_code ec;
+  if (!fs::equivalent(path.parent_path(), "/proc/self/fd", ec)) return std::nullopt;
+  const std::string name = path.filename().string();
+  int number = -1;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
+  return number;
+}
+
+// Where the symbolic links of `path` lead in the end, to something or to nothing yet; own descriptors are an end.
+Result<fs::path> without_links(const fs::path& path) {
+  fs::path place = path;
+  for (int links = 0; links <= kMaxLinks; ++links) {
+    std::error_code ec;
+    if (own_descriptor(place)) return place;
+    const fs::path target = fs::read_symlink(place, ec);
+    if (ec) return place;
+    place = place.parent_path() / target;
+  }
+  return cannot_write(path, ELOOP);
+}
+
+Status write_in_place(const fs::path& path, int open_file, std::string_view bytes) {
+  const NoBrokenPipeSignal no_signal;
+  if (const int why = write_all(open_file, bytes); why != 0) return cannot_write(path, why);
+  return {};
+}
+
+// `path` is what messages name, `place` where its links lead.
+Status replace(const fs::path& path, const fs::path& place, std::string_view bytes) {
+  static std::atomic<unsigned> counter{0};  // relaxed: only distinct names are wanted
+  struct stat old{};
+  const bool is_there = ::stat(place.c_str(), &old) == 0;
+  const mode_t mode = is_there ? old.st_mode & 0777 : 0666;
+  fs::path temporary = place;
+  temporary += fmt::format(".{}.{}.tmp", ::getpid(), counter.fetch_add(1, std::memory_order_relaxed));
+  // Never more open than the old one, not even for a moment.
+  Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode));
+  if (file.get() < 0) return cannot_write(path, errno);
+  int why = write_all(file.get(), bytes);
+  if (is_there) {
+    // An administrator leaves a user's file the user's; others may not give files away, and it becomes their own.
+    [[maybe_unused]] const int given = ::fchown(file.get(), old.st_uid, old.st_gid);
+    if (::fchmod(file.get(), mode) != 0 && why == 0) why = errno;
+  }
+  if (const int closed = file.close(); why == 0) why = closed;
+  if (why == 0 && ::rename(temporary.c_str(), place.c_str()) != 0) why = errno;
+  if (why == 0) return {};
+  ::unlink(temporary.c_str());
+  return cannot_write(path, why);
+}
+
+enum class MissingFolders { kMade, kRefused };
+
+Status write_file(const fs::path& path, std::string_view bytes, MissingFolders folders) {
+  PERGOLA_ASSIGN(const fs::path place, without_links(path));
+  if (const auto number = own_descriptor(place)) return write_in_place(path, *number, bytes);
+  std::error_code ec;
+  if (const fs::file_status status = fs::status(path, ec); fs::exists(status) && !fs::is_regular_file(status)) {
+    Descriptor file(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC));
+    if (file.get() < 0) return cannot_write(path, errno);
+    PERGOLA_TRY(write_in_place(path, file.get(), bytes));
+    if (const int why = file.close(); why != 0) return cannot_write(path, why);
+    return {};
+  }
+  if (const fs::path folder = place.parent_path();
+      !folder.empty() && fs::status(folder, ec).type() == fs::file_type::not_found) {
+    if (folders == MissingFolders::kRefused)
+      return PERGOLA_ERROR(kIo, "'{}' cannot be written: there is no folder '{}'. Make it, or name another.",
+                           path.string(), folder.string());
+    fs::create_directories(folder, ec);  // what fails here fails below, with its reason
+  }
+  return replace(path, place, bytes);
+}
+
+}  // namespace
 
 Result<std::string> read_file(const fs::path& path, std::size_t max_bytes) {
   std::error_code ec;
   const fs::file_status status = fs::status(path, ec);
-  if (status.type() == fs::file_type::not_found) return PERGOLA_ERROR(kNotFound, "There is no file '{}'.", path.string());
+  if (status.type() == fs::file_type::not_found)
+    return PERGOLA_ERROR(kNotFound, "There is no file '{}'.", path.string());
   if (status.type() == fs::file_type::directory)
     return PERGOLA_ERROR(kInvalidArgument, "'{}' is a folder, not a file.", path.string());
   const bool endless = status.type() != fs::file_type::regular && max_bytes > kMaxStreamBytes;
@@ -27,8 +178,10 @@ Result<std::string> read_file(const fs::path& path, std::size_t max_bytes) {
   while (in.read(chunk, sizeof chunk) || in.gcount() > 0) {
     bytes.append(chunk, static_cast<std::size_t>(in.gcount()));
     if (bytes.size() > max_bytes && endless)
-      return PERGOLA_ERROR(kResourceExhausted, "'{}' is no regular file and gives more than {} bytes, perhaps without end: "
-                                               "write what is meant to a file, and name that.", path.string(), max_bytes);
+      return PERGOLA_ERROR(kResourceExhausted,
+                           "'{}' is no regular file and gives more than {} bytes, perhaps without end: "
+                           "write what is meant to a file, and name that.",
+                           path.string(), max_bytes);
     if (bytes.size() > max_bytes)
       return PERGOLA_ERROR(kResourceExhausted, "'{}' is larger than {} bytes.", path.string(), max_bytes);
   }
@@ -37,28 +190,19 @@ Result<std::string> read_file(const fs::path& path, std::size_t max_bytes) {
 }
 
 Status write_file_atomically(const fs::path& path, std::string_view bytes) {
-  static std::atomic<unsigned> counter{0};  // relaxed: only distinct names are wanted
+  return write_file(path, bytes, MissingFolders::kMade);
+}
+
+Status write_named_file(const fs::path& path, std::string_view bytes) {
+  return write_file(path, bytes, MissingFolders::kRefused);
+}
+
+bool is_written_in_place(const fs::path& path) {
+  const Result<fs::path> place = without_links(path);
   std::error_code ec;
-  if (path.has_parent_path()) fs::create_directories(path.parent_path(), ec);
-  fs::path temporary = path;
-  temporary += fmt::format(".{}.{}.tmp", ::getpid(), counter.fetch_add(1, std::memory_order_relaxed));
-  {
-    std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-    out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    out.close();
-    if (!out) {
-      const int why = errno;
-      fs::remove(temporary, ec);
-      return PERGOLA_ERROR(kIo, "'{}' cannot be written: {}.", path.string(), std::strerror(why));
-    }
-  }
-  fs::rename(temporary, path, ec);
-  if (ec) {
-    const std::string why = ec.message();
-    fs::remove(temporary, ec);
-    return PERGOLA_ERROR(kIo, "'{}' cannot be written: {}.", path.string(), why);
-  }
-  return {};
+  const fs::file_status status = fs::status(path, ec);
+  return place.ok() &&
+         (own_descriptor(*place) || (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status)));
 }
 
 fs::path cache_directory() {

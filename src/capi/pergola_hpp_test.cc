@@ -290,6 +290,39 @@ TEST_F(Hpp, Arrays_HoldWhatWasPutIn) {
   EXPECT_TRUE(none.read().empty());
 }
 
+// In bytes they are more than 2^64, which must not come round to the array's beginning.
+TEST_F(Hpp, ElementsFarOutside_AreRefused) {
+  auto x = session_.array<float>(16, 1.f), y = session_.array<float>(16, 0.f);
+  auto saxpy = module_.kernel("saxpy");
+  std::vector<float> two{7.f, 8.f};
+  const auto refused = [](const char* with, const auto& call) {
+    try {
+      call();
+      ADD_FAILURE() << "nothing is refused where the message should have: " << with;
+    } catch (const pergola::Error& error) {
+      EXPECT_EQ(error.code(), pergola::Code::kInvalidArgument);
+      EXPECT_THAT(error.what(), HasSubstr(with));
+    }
+  };
+  for (const std::size_t far : {std::size_t{1} << 62, (std::size_t{1} << 62) + 1, ~std::size_t{0}}) {
+    refused("The write covers 8 bytes from byte 18446744073709551615 of an array of 64 bytes.",
+            [&] { y.write(two, far); });
+    refused("The read covers 8 bytes from byte 18446744073709551615 of an array of 64 bytes.",
+            [&] { y.read(two, far); });
+    refused("starts 18446744073709551615 bytes into an array of 64 bytes",
+            [&] { saxpy(pergola::for_each(1), 2.f, x.from(far), y, 1); });
+    for (const auto& access :
+         {pergola::in(y, far), pergola::out(y, far), pergola::inout(y, far), pergola::in(y, far, 1)})
+      refused("from byte 18446744073709551615 of an array", [&] { session_.call("far", {access}, [] {}); });
+    for (const auto& access : {pergola::in(y, 0, far), pergola::out(y, 1, far), pergola::inout(y, 0, far)})
+      refused("covers 18446744073709551615 bytes", [&] { session_.call("much", {access}, [] {}); });
+  }
+  EXPECT_EQ(two, (std::vector<float>{7.f, 8.f}));
+  EXPECT_THAT(y.read(), Each(0.f));
+  saxpy(pergola::for_each(1), 2.f, x.from(15), y, 1);
+  EXPECT_EQ(y.read()[0], 2.f);
+}
+
 TEST_F(Hpp, ForEachOfNothing_RunsNothing) {
   auto saxpy = module_.kernel("saxpy");
   auto x = session_.array<float>(4, 1.f), y = session_.array<float>(4, 1.f);

@@ -67,6 +67,12 @@ Status TaskFailures::outcome(Id id) {
   return error(id, found->second);
 }
 
+bool TaskFailures::has_untold() {
+  if (count() == 0) return false;
+  const std::lock_guard lock(mutex_);
+  return untold_ != 0;
+}
+
 Status TaskFailures::untold() {
   if (count() == 0) return {};
   const std::lock_guard lock(mutex_);

@@ -30,6 +30,7 @@ class TaskFailures {
   Status outcome(Id id);
   // The first error that nobody has been told, and which the others are; success where there is none.
   Status untold();
+  bool has_untold();
   std::uint64_t count() const { return count_.load(std::memory_order_acquire); }
 
  private:

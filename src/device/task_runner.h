@@ -69,6 +69,8 @@ class TaskRunner {
   // For all spawned before the call. The failures that nobody has been told of yet are told here, once: the first one's
   // error, and which tasks they are.
   virtual Status wait_all(std::optional<std::chrono::nanoseconds> timeout) = 0;
+  // Whether wait_all() would tell any now.
+  virtual bool has_untold() = 0;
   virtual TaskRunnerInfo info() const = 0;
 };
 

@@ -146,6 +146,8 @@ class Executor {
   Status wait(TaskId id, std::optional<std::chrono::nanoseconds> timeout);
   Result<bool> check(TaskId id);
   Status wait_all(std::optional<std::chrono::nanoseconds> timeout);
+  bool has_untold();  // whether that would tell any now
+  Status failure();   // of the resident kernel, with which all tasks are lost; asks its event
   // Whether it has ended, whatever how; tells nobody of a failure. Of an id that it gave out.
   bool has_ended(TaskId id);
   // Messages call the task by `as` from now on (TaskFailures::call_by).
@@ -240,7 +242,6 @@ class Executor {
   Status park_locked();
   Status park_unless_it_stays();  // the keeper's, which must not wait for the end of a stay: it looks for faults
   std::string lost_tasks();       // with lifecycle_, when the kernel has failed
-  Status failure();               // of the resident kernel; asks its event
   void tell_to_park();
   void wake_keeper();
   TaskId wake_keeper_for(TaskId id) noexcept;

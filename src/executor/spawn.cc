@@ -387,6 +387,11 @@ bool Executor::has_ended(TaskId id) {
   return !done.ok() || *done;
 }
 
+bool Executor::has_untold() {
+  take_all_faults();
+  return failures_.has_untold();
+}
+
 Status Executor::wait_all(std::optional<std::chrono::nanoseconds> timeout) {
   boost::container::small_vector<std::uint64_t, 512> heads;
   for (const HostRing& ring : rings_) heads.push_back(ring.head());

@@ -76,7 +76,8 @@ std::vector<session::KernelName> names_of(const std::vector<const ptx::Function*
 }  // namespace
 
 std::string ptx_name(const source::CompiledSource& compiled) {
-  if (compiled.compiler == source::Compiler::kNone || compiled.name.starts_with('<')) return compiled.name;
+  if (compiled.compiler == source::Compiler::kNone) return compiled.name;
+  if (compiled.name.starts_with('<')) return fmt::format("<PTX of {}>", compiled.name);  // "<string>": no path
   return fmt::format("<PTX of {}>", std::filesystem::path(compiled.name).filename().string());
 }
 

@@ -19,7 +19,7 @@ struct LoadRequest {
 Result<LoadRequest> read_source(const std::string& path, const session::LoadOptions& options);
 LoadRequest text_source(std::string_view text, const session::LoadOptions& options);
 
-// What messages call the PTX that was made of it: "kernels/saxpy.cu" -> "saxpy.ptx"; PTX keeps its name.
+// What messages call the PTX that was made of it: "kernels/saxpy.cu" -> "<PTX of saxpy.cu>"; PTX keeps its name.
 std::string ptx_name(const source::CompiledSource& compiled);
 
 // kCompileError with the compiler's log, kParseError with file:line:column. Every kernel is made ready here; one that

@@ -113,6 +113,17 @@ TEST(PtxName, OfWhatWasCompiled_NamesItsSource) {
   EXPECT_EQ(ptx_name(compiled), "folder/saxpy.cu");
   compiled.name = "<string>";
   EXPECT_EQ(ptx_name(compiled), "<string>");
+  compiled.compiler = source::Compiler::kClang;
+  EXPECT_EQ(ptx_name(compiled), "<PTX of <string>>") << "lines of the one are no lines of the other";
+}
+
+TEST_F(Load, TextWithoutAName_IsNoOtherTextThanItsPtx) {
+  const auto module = load(session_, text_source("extern \"C\" __global__ void k(int* p) {\n  p[1] = 7;\n}\n", {}));
+  if (module.code() == Code::kUnavailable) GTEST_SKIP() << module.message();
+  ASSERT_TRUE(module) << module.message();
+  const auto kernel = (*module)->kernel("k");
+  ASSERT_TRUE(kernel) << kernel.message();
+  EXPECT_THAT((*kernel)->info().parameters.at(0).reason, HasSubstr("at <PTX of <string>>:"));
 }
 
 TEST_F(Load, CudaSource_GivesFaultsItsLines) {

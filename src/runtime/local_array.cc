@@ -69,7 +69,7 @@ Status LocalArray::write(std::uint64_t offset_bytes, std::span<const std::byte> 
 Status LocalArray::submit(scheduler::Work work, scheduler::Scheduler::Enqueue enqueue, const LocalArray* source) {
   // A copy from the host is taken before its call returns, for which it may have to wait for earlier ones.
   const bool is_on_device = work.kind == scheduler::WorkKind::kFill || work.kind == scheduler::WorkKind::kCopy;
-  TaskTurn turn(*session_, is_on_device && !session_->managed().any());
+  TaskTurn turn(*session_, is_on_device && !session_->managed().any(), !is_on_device);
   PERGOLA_TRY(settle_behind(turn));
   if (source != nullptr) PERGOLA_TRY(source->settle_behind(turn));
   if (is_on_device) {
@@ -94,7 +94,8 @@ Status LocalArray::wait(std::uint64_t offset_bytes, std::uint64_t size,
                         std::optional<std::chrono::nanoseconds> timeout) {
   PERGOLA_TRY(check_range("wait", offset_bytes, size));
   const auto deadline = deadline_after(timeout);
-  PERGOLA_TRY(settle());
+  PERGOLA_TRY(session_->end_tasks_of(tasks_, timeout));
+  PERGOLA_TRY(mirror_->settle());
   return session_->scheduler().begin_host_access(access(offset_bytes, size, scheduler::Mode::kRead), deadline).status();
 }
 

@@ -58,16 +58,18 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   Status history(const std::optional<std::string>& path) override;
 
   // ── Tasks (local_task_pool.h) ──
-  // Waits for all tasks, where there is a pool.
-  Status end_tasks();
+  // Waits for all tasks, where there is a pool, and tells failures: for the host.
+  Status end_tasks(std::optional<std::chrono::nanoseconds> timeout = std::nullopt);
   // The same for an array that tasks may have been given.
-  Status end_tasks_of(ArrayTasks& tasks) {
+  Status end_tasks_of(ArrayTasks& tasks, std::optional<std::chrono::nanoseconds> timeout = std::nullopt) {
     const std::uint64_t begun = tasks.begun.load(std::memory_order_acquire);
     if (!has_open_tasks_of(tasks)) return {};
-    PERGOLA_TRY(end_tasks());
+    PERGOLA_TRY(end_tasks(timeout));
     tasks.ended.store(begun, std::memory_order_release);  // an older one makes somebody wait once more
     return {};
   }
+  // The same for work on the device, which comes after them however they end: a failure is left for the host.
+  Status await_tasks_of(ArrayTasks& tasks);
   // Of an array that tasks may have been given: whether some are not known to have ended.
   bool has_open_tasks_of(const ArrayTasks& tasks) const {
     return tasks.ended.load(std::memory_order_acquire) != tasks.begun.load(std::memory_order_acquire) ||

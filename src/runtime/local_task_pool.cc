@@ -383,6 +383,16 @@ Status TaskWork::wait_all(std::optional<std::chrono::nanoseconds> timeout) {
   return edges_->untold();
 }
 
+Result<bool> TaskWork::await_all() {
+  constexpr std::chrono::microseconds kFirstNap(20), kLastNap(200);
+  const TaskEdges::SoFar tasks = edges_->so_far();
+  for (auto nap = kFirstNap; !edges_->have_ended(tasks); nap = std::min(2 * nap, kLastNap))
+    std::this_thread::sleep_for(nap);
+  let_go_of_kept();
+  if (resident_ != nullptr) PERGOLA_TRY(resident_->failure());
+  return !edges_->has_untold() && !(direct_ != nullptr ? direct_->has_untold() : resident_->has_untold());
+}
+
 // ── Ending ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 std::uint64_t TaskWork::moves() {

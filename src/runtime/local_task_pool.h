@@ -85,6 +85,9 @@ class TaskWork final : public scheduler::TaskHost {
   bool would_start_kernel() const override { return resident_ != nullptr && !resident_->is_running(); }
   Result<bool> check(session::TaskId id) override;
   Status wait_all(std::optional<std::chrono::nanoseconds> timeout);
+  // Waits for all tasks so far, and tells nobody of their failures: for work that comes after them. Whether there are
+  // none to be told; an error where a resident kernel is lost.
+  Result<bool> await_all();
 
   // Keeps memory that tasks so far may use, held ones too, until they have ended. It goes on a thread that calls one of
   // these or wait_all(), or with the pool.

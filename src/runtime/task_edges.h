@@ -101,6 +101,7 @@ class TaskEdges {
   Status await_all(Deadline deadline);
   // The failures of tasks that never ran and that nobody has been told of, once (TaskFailures::untold).
   Status untold() { return failures_.untold(); }
+  bool has_untold() { return failures_.has_untold(); }
   std::size_t held() const;
   bool is_idle() const;  // nothing is held, no gate closed
   // Grows with each task that is released and each gate that is opened.

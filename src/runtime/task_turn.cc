@@ -6,7 +6,9 @@ namespace pergola::runtime {
 
 Status TaskTurn::comes_after(ArrayTasks& tasks) {
   if (!session_.has_open_tasks_of(tasks)) return {};
-  if (!may_follow_ || session_.tasks()->is_idle()) return session_.end_tasks_of(tasks);  // tells of failures
+  if (!may_follow_ || session_.tasks()->is_idle()) {
+    return is_hosts_ ? session_.end_tasks_of(tasks) : session_.await_tasks_of(tasks);
+  }
   follows_ = true;
   arrays_.push_back(&tasks);
   return {};
@@ -14,7 +16,7 @@ Status TaskTurn::comes_after(ArrayTasks& tasks) {
 
 Status TaskTurn::comes_after_all() {
   if (!session_.has_tasks()) return {};
-  if (!may_follow_ || session_.tasks()->is_idle()) return session_.end_tasks();
+  if (!may_follow_ || session_.tasks()->is_idle()) return session_.tasks()->await_all().status();
   follows_ = comes_after_all_ = true;
   return {};
 }
@@ -34,8 +36,8 @@ Status TaskTurn::take() {
 }
 
 Status TaskTurn::wait() {
-  if (comes_after_all_) return session_.end_tasks();
-  for (ArrayTasks* const tasks : arrays_) PERGOLA_TRY(session_.end_tasks_of(*tasks));
+  if (comes_after_all_) return session_.tasks()->await_all().status();
+  for (ArrayTasks* const tasks : arrays_) PERGOLA_TRY(session_.await_tasks_of(*tasks));
   return {};
 }
 

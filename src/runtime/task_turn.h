@@ -21,10 +21,13 @@ namespace pergola::runtime {
 
 class TaskTurn final : public scheduler::HeldFromTasks {
  public:
-  // `may_follow`: nothing keeps the work from being queued now and run later.
-  TaskTurn(LocalSession& session, bool may_follow) : session_(session), may_follow_(may_follow) {}
+  // `may_follow`: nothing keeps the work from being queued now and run later. `is_hosts`: it is an access of the host,
+  // which is told of tasks that have failed; other work runs, whatever those ended with, and leaves it to the host's
+  // next wait to be told.
+  TaskTurn(LocalSession& session, bool may_follow, bool is_hosts = false)
+      : session_(session), may_follow_(may_follow), is_hosts_(is_hosts) {}
 
-  // The work uses an array that these have been given. An error where some have failed and all have ended.
+  // The work uses an array that these have been given. An error where a resident kernel is lost.
   Status comes_after(ArrayTasks& tasks);
   Status comes_after_all();
   // After tasks that the scheduler knows of (tasks=small); it waits for those that behind() does not cover.
@@ -45,7 +48,7 @@ class TaskTurn final : public scheduler::HeldFromTasks {
   Status wait();
 
   LocalSession& session_;
-  const bool may_follow_;
+  const bool may_follow_, is_hosts_;
   bool follows_ = false, comes_after_all_ = false;
   boost::container::small_vector<ArrayTasks*, 4> arrays_;
   std::optional<TaskEdges::Behind> behind_;

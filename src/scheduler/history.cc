@@ -157,7 +157,7 @@ Result<History> History::load(const std::filesystem::path& path) {
 Status History::add_to(const std::filesystem::path& path) const {
   PERGOLA_ASSIGN(History all, load(path));
   all.merge(*this);
-  return write_file_atomically(path, all.print());
+  return write_named_file(path, all.print());
 }
 
 }  // namespace pergola::scheduler

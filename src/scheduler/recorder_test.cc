@@ -2,9 +2,11 @@
 #include "src/scheduler/recorder.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <thread>
 
 #include "src/base/file.h"
 #include "src/scheduler/explain.h"
@@ -176,6 +178,31 @@ TEST_F(Recording, FileThatCannotBeWritten_IsToldAtOnce) {
   const Status status = scheduler->start_trace(folder_, options());
   EXPECT_EQ(status.code(), Code::kIo) << status.message();
   EXPECT_TRUE(scheduler->end_trace().ok());
+}
+
+TEST_F(Recording, InAFolderThatIsMissing_AreRefusedAtOnce) {
+  open();
+  const std::string folder = folder_ / "mistyped";
+  EXPECT_THAT(scheduler->start_trace(folder + "/trace.json", options()).message(), HasSubstr("mistyped"));
+  EXPECT_THAT(scheduler->start_history(folder + "/history.json", options()).message(), HasSubstr("mistyped"));
+  EXPECT_FALSE(std::filesystem::exists(folder));
+}
+
+// Whoever reads it gets one trace, not also that which shows that the file can be written.
+TEST_F(Recording, IntoAPipe_IsOneText) {
+  open();
+  const std::string pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  Result<std::string> text = std::string();
+  std::thread reader([&] { text = read_file(pipe); });
+  ASSERT_TRUE(scheduler->start_trace(pipe, options()).ok());
+  vec();
+  EXPECT_TRUE(scheduler->end_trace().ok());
+  reader.join();
+  ASSERT_TRUE(text.ok()) << text.message();
+  const auto timeline = parse_trace(*text, pipe);
+  ASSERT_TRUE(timeline.ok()) << timeline.message();
+  EXPECT_EQ(timeline->slices.size(), 3u);
 }
 
 TEST_F(Recording, AnotherTrace_EndsTheFirst) {

@@ -6,7 +6,7 @@ namespace pergola::scheduler {
 
 void add_dependency(Computation* parent, Hazard hazard, std::uint64_t resource, const Computation* who,
                     Dependencies& out) {
-  if (parent == nullptr || parent == who || has_ended(*parent)) return;
+  if (parent == nullptr || parent == who || has_ended_well(*parent)) return;
   for (const Dependency& known : out)
     if (known.parent == parent && known.resource == resource && known.hazard == hazard) return;
   ++parent->holds;
@@ -54,13 +54,13 @@ void Resource::drop(Computation& computation, ComputationPool& pool) const {
 }
 
 void Resource::forget_ended(Segment& segment, ComputationPool& pool) const {
-  if (segment.writer != nullptr && has_ended(*segment.writer)) {
+  if (segment.writer != nullptr && has_ended_well(*segment.writer)) {
     drop(*segment.writer, pool);
     segment.writer = nullptr;
   }
   std::size_t kept = 0;
   for (Computation* reader : segment.readers) {
-    if (has_ended(*reader))
+    if (has_ended_well(*reader))
       drop(*reader, pool);
     else
       segment.readers[kept++] = reader;
@@ -72,7 +72,7 @@ void Resource::depends(const Segment& segment, Mode mode, const Computation* who
   if (writes(mode)) {
     bool behind_readers = false;
     for (Computation* reader : segment.readers) {
-      if (reader == who || has_ended(*reader)) continue;
+      if (reader == who || has_ended_well(*reader)) continue;
       add_dependency(reader, Hazard::kWriteAfterRead, id_, who, out);
       behind_readers = true;
     }

@@ -54,7 +54,7 @@ struct Dependency {
 };
 using Dependencies = boost::container::small_vector<Dependency, 8>;
 void release(Dependencies& dependencies, ComputationPool& pool);
-// Adds a dependency on `parent` unless it has ended or the same one is there.
+// Adds a dependency on `parent` unless it has ended well or the same one is there.
 void add_dependency(Computation* parent, Hazard hazard, std::uint64_t resource, const Computation* who,
                     Dependencies& out);
 

@@ -183,8 +183,8 @@ Status Scheduler::place(const Work& work, Enqueue enqueue, Computation& who) {
   who.site = work.site;
   if (!work.accesses.empty())
     who.prediction_slot = static_cast<std::uint8_t>(work.accesses.back().resource->id() % EventPrediction::kSlots);
-  // Where all has ended nothing can be a parent: the device begins, and its place is written down meanwhile.
-  const bool at_once = all_ended();
+  // Where all has ended well nothing can be a parent: the device begins, and its place is written down meanwhile.
+  const bool at_once = all_ended_well();
   Dependencies parents;
   if (!at_once) add_parents(work, who, parents);
   const Status status = start(work, who, parents, enqueue);
@@ -193,8 +193,8 @@ Status Scheduler::place(const Work& work, Enqueue enqueue, Computation& who) {
   return status;
 }
 
-bool Scheduler::all_ended() const {
-  return std::all_of(streams_.begin(), streams_.end(), [](const auto& stream) { return stream->idle(); });
+bool Scheduler::all_ended_well() const {
+  return std::all_of(streams_.begin(), streams_.end(), [](const auto& stream) { return stream->idle_well(); });
 }
 
 void Scheduler::add_parents(const Work& work, Computation& who, Dependencies& parents) {
@@ -447,7 +447,7 @@ Status Scheduler::wait_across(Stream& stream, const Dependencies& parents, Waits
 
 void Scheduler::forget_ended_universal() {
   const auto let_go = [&](Computation* computation) {
-    if (!has_ended(*computation)) return false;
+    if (!has_ended_well(*computation)) return false;
     pool_.let_go(*computation);
     return true;
   };
@@ -603,8 +603,11 @@ Status Scheduler::synchronize() {
     const Status cleared = synchronize_queues(lock);
     if (status.ok()) status = cleared;
   }
-  for (std::size_t i = 0; i < positions.size(); ++i)
-    streams_[i]->ended_position = std::max(streams_[i]->ended_position, positions[i]);
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    Stream& stream = *streams_[i];
+    stream.ended_position = std::max(stream.ended_position, positions[i]);
+    stream.well_position = std::max(stream.well_position, positions[i]);
+  }
   std::vector<std::shared_ptr<const void>> ended;
   reap(ended);
   if (std::exchange(memory_let_go_, false)) {  // queues keep what their work used until they hear of its end

@@ -202,7 +202,7 @@ class Scheduler {
                    device::EventPtr* event, Ticket* ticket);
   // Gives the work its place and queues it; the caller lets `who` go.
   Status place(const Work& work, Enqueue enqueue, Computation& who);
-  bool all_ended() const;
+  bool all_ended_well() const;
   void add_parents(const Work& work, Computation& who, Dependencies& parents);
   bool may_be_of_a_graph(const Work& work);
   std::optional<Status> upload_again(AdaptiveLock& lock, const Launch& upload);

@@ -156,8 +156,10 @@ Status Scheduler::end_call(AdaptiveLock& lock, const Work& work, CallUnderWay& c
     if (end.ok()) recorder_->add(log_.last(), bytes, {}, std::move(call.start), (*end)->event);
     if (status.ok()) status = end.status();
   }
-  if (call.handle == nullptr && was_idle)
-    stream.ended_position = stream.tail_position;  // it has ended, and is the last
+  if (call.handle == nullptr && was_idle) {  // it has ended, and is the last
+    if (stream.well_position == stream.ended_position) stream.well_position = stream.tail_position;
+    stream.ended_position = stream.tail_position;
+  }
   MarkPtr mark;
   if (policy_.execution == Execution::kSync && call.handle != nullptr) {
     Result<MarkPtr> recorded = who.mark != nullptr ? who.mark : record_on(stream);

@@ -57,7 +57,8 @@ Status Scheduler::start_trace(const std::string& path, RecorderOptions options) 
   Timeline nothing;
   nothing.device = device_->info().name;
   nothing.policy = to_string(policy_);
-  PERGOLA_TRY(write_file_atomically(path, print_trace(nothing)));  // where it cannot be written is told now
+  // Where it cannot be written is told now. What reads a pipe is to get one trace, the whole one.
+  if (!is_written_in_place(path)) PERGOLA_TRY(write_named_file(path, print_trace(nothing)));
   PERGOLA_TRY(ensure_recorder(std::move(options)));
   const std::lock_guard lock(mutex_);
   launch_held();
@@ -68,6 +69,7 @@ Status Scheduler::start_trace(const std::string& path, RecorderOptions options) 
 Status Scheduler::start_history(const std::string& path, RecorderOptions options) {
   PERGOLA_TRY(end_history());
   PERGOLA_ASSIGN(History known, History::load(path));
+  if (!is_written_in_place(path)) PERGOLA_TRY(write_named_file(path, known.print()));  // as a trace
   PERGOLA_TRY(ensure_recorder(std::move(options)));
   const std::lock_guard lock(mutex_);
   launch_held();
@@ -101,7 +103,7 @@ Status Scheduler::write_trace(AdaptiveLock lock) {
   timeline.graphs = graphs_locked();
   if (recorder_->is_idle()) recorder_.reset();
   lock.unlock();
-  return write_file_atomically(path, print_trace(timeline));
+  return write_named_file(path, print_trace(timeline));
 }
 
 Status Scheduler::end_history() {

@@ -108,6 +108,29 @@ TEST_F(Failures, FailureOnAnIdleStreamThatIsReused_IsNotForgotten) {
   EXPECT_EQ(read("x").code(), Code::kDeviceFault);
 }
 
+// Whatever stream it gets, and although the host has seen the failure meanwhile.
+TEST_F(Failures, WhatDependsOnAFailureThatWasTold_IsSkipped_UntilSynchronize) {
+  ASSERT_TRUE(run("good", {}, {"x"}).ok());
+  ASSERT_TRUE(run("another stream's", {}, {"y"}).ok());
+  ASSERT_TRUE(scheduler->synchronize().ok());
+  const auto outcome = [&](const char* name, Mode mode) {
+    const Access access = all("x", mode);
+    device::EventPtr event;
+    const Status status = submit(name, {.accesses = std::span(&access, 1)}, 100, &event);
+    return status.ok() ? event->wait(std::nullopt) : status;
+  };
+  fail_next();
+  EXPECT_EQ(outcome("bad", Mode::kReadWrite).code(), Code::kDeviceFault);
+  for (const Mode mode : {Mode::kRead, Mode::kRead, Mode::kReadWrite}) {
+    EXPECT_EQ(read("x").code(), Code::kDeviceFault);
+    EXPECT_FALSE(outcome("child", mode).ok()) << streams();
+  }
+  EXPECT_EQ(streams(), "good:0 another stream's:1 bad:0 child:0 child:1 child:0");
+  EXPECT_EQ(scheduler->synchronize().code(), Code::kDeviceFault);
+  EXPECT_TRUE(outcome("child", Mode::kReadWrite).ok());
+  EXPECT_TRUE(read("x").ok());
+}
+
 class Memory : public SchedulerTest {
  protected:
   void SetUp() override { open(); }

@@ -1,7 +1,8 @@
 // A stream: an in-order queue of the device, and what the host knows of its progress.
 //
 //   position   1 ·· well ···· ended ········ tail    computations queued so far; those up to `ended` are known to have
-//                                                    ended, those up to `well` without a failure
+//                                                    ended, those up to `well` without a failure, or with one that
+//                                                    synchronize() has told
 //   clock            for each stream, the position up to which everything that is queued here from now on comes after
 //   it
 //
@@ -37,6 +38,7 @@ struct Stream {
   bool reserved = false;       // for a library call under way: takes no other work (scheduler_call.cc)
 
   bool idle() const { return ended_position == tail_position; }
+  bool idle_well() const { return well_position == tail_position; }
   // Work comes, before tail_position counts it. `least_ns`: how long it takes at least; 0: not known. `looks_at_clock`:
   // at_least_left_ns() will be asked.
   void expect(double ns, double least_ns, bool looks_at_clock) {
@@ -67,6 +69,12 @@ struct Stream {
 
 inline bool has_ended(const Computation& computation) {
   return computation.stream != nullptr && computation.stream->knows_end_of(computation.position);
+}
+
+// It has, and not with a failure, as far as is known. What depends on one that failed comes after it wherever it runs,
+// and is skipped, until synchronize() has told the failure.
+inline bool has_ended_well(const Computation& computation) {
+  return computation.stream != nullptr && computation.position <= computation.stream->well_position;
 }
 
 // into[i] = max(into[i], from[i]).

@@ -206,6 +206,7 @@ class Session {
   // where the device cannot run it.
   virtual Result<std::shared_ptr<TaskPool>> task_pool(const TaskPoolOptions& options) = 0;
 
+  // Ends with all work submitted before it, narrow tasks too, whose failures their own waits tell.
   virtual Result<EventPtr> record() = 0;
   virtual Status synchronize() = 0;
 

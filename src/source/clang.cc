@@ -43,7 +43,7 @@ class TemporaryFolder {
 std::vector<std::string> child_environment() {
   std::vector<std::string> list = {"LC_ALL=C"};
   for (const char* name : {"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH"})
-    if (const char* value = environment(name)) list.push_back(fmt::format("{}={}", name, value));
+    if (const auto value = setting(name)) list.push_back(fmt::format("{}={}", name, *value));
   return list;
 }
 
@@ -101,8 +101,7 @@ Result<Clang> Clang::find() {
   const std::string path = find_program("PERGOLA_CLANG", {"clang-19", "clang-20", "clang"});
   if (!path.empty()) return Clang(path);
   const auto own = setting("PERGOLA_CLANG");
-  if (own == "none")
-    return PERGOLA_ERROR(kUnavailable, "clang is turned off by PERGOLA_CLANG=none.");
+  if (own == "none") return PERGOLA_ERROR(kUnavailable, "clang is turned off by PERGOLA_CLANG=none.");
   return PERGOLA_ERROR(kUnavailable, "No clang is found {}.",
                        own ? fmt::format("at PERGOLA_CLANG={}", *own) : std::string("on PATH"));
 }

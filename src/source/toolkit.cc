@@ -39,7 +39,7 @@ std::vector<fs::path> subfolders(const fs::path& folder, std::string_view prefix
 std::vector<fs::path> toolkit_roots() {
   std::vector<fs::path> roots;
   for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
-    if (const char* value = environment(name)) roots.emplace_back(value);
+    if (const auto value = setting(name)) roots.emplace_back(*value);
   for (const fs::path& path : subfolders("/usr/local", "cuda")) roots.push_back(path);
   return roots;
 }

@@ -155,10 +155,9 @@ Status analyze_blocks(const ptx::Module& module, const std::vector<std::string>&
     const analysis::BlockRelation relation = analysis::block_dependencies(all[0].footprint, all[1].footprint);
     add_relation(relation, json["relation"], text);
     add_chain(all[0].footprint, all[1].footprint, json["chain"], text);
-    if (!svg.empty()) PERGOLA_TRY(write_file_atomically(svg, blocks_svg(relation, launches[0], launches[1])));
+    if (!svg.empty()) PERGOLA_TRY(write_named_file(svg, blocks_svg(relation, launches[0], launches[1])));
   }
-  console.result(json, text);
-  return {};
+  return console.result(json, text);
 }
 
 }  // namespace pergola::tool

@@ -199,8 +199,7 @@ Status analyze(const AnalyzeOptions& options, Console& console) {
     add_kernel(runtime::describe(module, *entries[i], signature, {}), names[i].plain, uses, refusal(entries[i]->name),
                report);
   }
-  console.result(report.json, report.text);
-  return {};
+  return console.result(report.json, report.text);
 }
 
 }  // namespace

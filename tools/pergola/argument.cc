@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -36,7 +37,8 @@ bool is_float(ElementType type) {
 }
 
 bool is_signed_integer(ElementType type) {
-  return type == ElementType::kI8 || type == ElementType::kI16 || type == ElementType::kI32 || type == ElementType::kI64;
+  return type == ElementType::kI8 || type == ElementType::kI16 || type == ElementType::kI32 ||
+         type == ElementType::kI64;
 }
 
 template <typename T>
@@ -45,19 +47,19 @@ bool whole(std::string_view text, T& value, int base) {
   return !text.empty() && error == std::errc() && end == text.data() + text.size();
 }
 
-Result<Number> parse_integer(ElementType type, std::string_view text) {
+Result<Number> parse_integer(ElementType type, std::string_view text, std::string_view typed) {
   const unsigned bits = session::size_bytes(type) * 8;
   const bool negative = text.starts_with('-');
   std::string_view digits = negative ? text.substr(1) : text;
   const bool hex = digits.starts_with("0x") || digits.starts_with("0X");
   if (hex) digits.remove_prefix(2);
   std::uint64_t magnitude = 0;
-  if (!whole(digits, magnitude, hex ? 16 : 10)) return refuse(text, "is no integer").error();
+  if (!whole(digits, magnitude, hex ? 16 : 10)) return refuse(typed, "is no integer").error();
   const std::uint64_t all = bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
   const std::uint64_t half = std::uint64_t{1} << (bits - 1);
   // Hexadecimal gives bits: i32:0xffffffff is -1.
   const std::uint64_t most = is_signed_integer(type) && !hex ? (negative ? half : half - 1) : (negative ? 0 : all);
-  if (magnitude > most) return refuse(text, fmt::format("does not fit {}", session::to_string(type))).error();
+  if (magnitude > most) return refuse(typed, fmt::format("does not fit {}", session::to_string(type))).error();
   return Number{type, (negative ? 0 - magnitude : magnitude) & all};
 }
 
@@ -70,32 +72,48 @@ std::uint64_t float_bits(ElementType type, double value) {
   }
 }
 
-Result<Number> parse_float(ElementType type, std::string_view text) {
+// Whether rounding a number that was meant to be finite gives infinity: from halfway between the largest value of the
+// type and the next power of two on. Halves are rounded twice (float_bits()), and either time counts.
+bool overflows(ElementType type, double value) {
+  if (type == ElementType::kF64) return std::isinf(value);
+  const double limit = type == ElementType::kF16 ? 65520 : type == ElementType::kBF16 ? 0x1.ffp127 : 0x1.ffffffp127;
+  return std::fabs(value) >= limit || static_cast<double>(std::fabs(static_cast<float>(value))) >= limit;
+}
+
+Result<Number> parse_float(ElementType type, std::string_view text, std::string_view typed) {
   const std::uint32_t bytes = session::size_bytes(type);
-  const bool exact = text.starts_with("0f") || text.starts_with("0d") || text.starts_with("0F") || text.starts_with("0D");
+  const bool exact =
+      text.starts_with("0f") || text.starts_with("0d") || text.starts_with("0F") || text.starts_with("0D");
   if (exact) {
     std::uint64_t bits = 0;
     if (text.size() != 2 + 2 * bytes || !whole(text.substr(2), bits, 16))
-      return refuse(text, fmt::format("does not give {} hexadecimal digits for {}", 2 * bytes, session::to_string(type)))
+      return refuse(typed,
+                    fmt::format("does not give {} hexadecimal digits for {}", 2 * bytes, session::to_string(type)))
           .error();
     return Number{type, bits};
   }
   const std::string copy(text);
   char* end = nullptr;
   const double value = std::strtod(copy.c_str(), &end);
-  if (copy.empty() || end != copy.c_str() + copy.size()) return refuse(text, "is no number").error();
+  if (copy.empty() || end != copy.c_str() + copy.size()) return refuse(typed, "is no number").error();
+  // An infinity is meant where it is written: inf, infinity. What has digits and is too large was meant to be finite.
+  const bool is_finite = copy.find_first_of("0123456789") != std::string::npos && !std::isnan(value);
+  if (is_finite && overflows(type, value))
+    return refuse(typed,
+                  fmt::format("does not fit {}: it is too large, and inf is written as inf", session::to_string(type)))
+        .error();
   return Number{type, float_bits(type, value)};
 }
 
-Result<std::vector<std::uint64_t>> parse_shape(std::string_view text) {
+Result<std::vector<std::uint64_t>> parse_shape(std::string_view text, std::string_view typed) {
   std::vector<std::uint64_t> shape;
   std::uint64_t count = 1;
-  if (text.ends_with('x')) return refuse(text, "ends in the middle of a shape").error();
+  if (text.ends_with('x')) return refuse(typed, "ends in the middle of a shape").error();
   for (std::string_view rest = text; !rest.empty() || shape.empty();) {
     std::uint64_t extent = 0;
-    if (!whole(take_until(rest, 'x'), extent, 10)) return refuse(text, "is no count or shape like 64x32").error();
+    if (!whole(take_until(rest, 'x'), extent, 10)) return refuse(typed, "has no count or shape like 64x32").error();
     if (extent != 0 && count > (std::uint64_t{1} << 40) / extent)
-      return refuse(text, "is more elements than any device holds").error();
+      return refuse(typed, "is more elements than any device holds").error();
     count *= extent;
     shape.push_back(extent);
   }
@@ -127,7 +145,7 @@ Result<NpyArray> raw_array(ElementType type, const std::string& file) {
 Result<NpyArray> made_array(std::string_view how, std::string_view rest, std::string_view text) {
   NpyArray array;
   PERGOLA_ASSIGN(array.type, parse_type(take_until(rest, ':'), text));
-  PERGOLA_ASSIGN(array.shape, parse_shape(take_until(rest, ':')));
+  PERGOLA_ASSIGN(array.shape, parse_shape(take_until(rest, ':'), text));
   array.element_bytes = session::size_bytes(array.type);
   const std::uint64_t count = array.count();
   if (how == "zeros") {
@@ -140,7 +158,7 @@ Result<NpyArray> made_array(std::string_view how, std::string_view rest, std::st
     return refuse(text, "makes complex numbers, which only zeros: and files can").error();
   Number value{array.type, 0};
   if (how == "fill") {
-    PERGOLA_ASSIGN(value, parse_number(array.type, rest));
+    PERGOLA_ASSIGN(value, parse_number(array.type, rest, text));
   }
   array.data.resize(count * array.element_bytes);
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -165,13 +183,13 @@ Result<std::string> from_hex(std::string_view digits, std::string_view text) {
 
 }  // namespace
 
-Result<Number> parse_number(ElementType type, std::string_view text) {
+Result<Number> parse_number(ElementType type, std::string_view text, std::string_view typed) {
   if (type == ElementType::kBool) {
     if (text == "true" || text == "1") return Number{type, 1};
     if (text == "false" || text == "0") return Number{type, 0};
-    return refuse(text, "is neither true nor false").error();
+    return refuse(typed, "is neither true nor false").error();
   }
-  return is_float(type) ? parse_float(type, text) : parse_integer(type, text);
+  return is_float(type) ? parse_float(type, text, typed) : parse_integer(type, text, typed);
 }
 
 Result<ArgumentSpec> parse_argument(std::string_view text) {
@@ -217,7 +235,7 @@ Result<ArgumentSpec> parse_argument(std::string_view text) {
   PERGOLA_ASSIGN(const ElementType type, parse_type(head, text));
   if (type == ElementType::kC64 || type == ElementType::kC128)
     return refuse(text, "is a complex number, which no parameter takes: give its bytes by hex:").error();
-  PERGOLA_ASSIGN(const Number number, parse_number(type, rest));
+  PERGOLA_ASSIGN(const Number number, parse_number(type, rest, text));
   return ArgumentSpec(number);
 }
 

@@ -23,8 +23,8 @@
 namespace pergola::tool {
 
 struct ArraySpec {
-  NpyArray contents;    // what it starts with
-  std::string output;   // "": nowhere
+  NpyArray contents;   // what it starts with
+  std::string output;  // "": nowhere
 };
 struct StructSpec {
   std::string bytes;
@@ -41,8 +41,9 @@ Result<ArgumentSpec> parse_argument(std::string_view text);
 // `--buffer IN[:OUT]`: raw bytes from a file, or zero:BYTES, as an array of bytes.
 Result<ArgumentSpec> parse_buffer(std::string_view text);
 
-// One number of the type: range-checked; 0x integers; 0fXXXXXXXX and 0dXXXXXXXXXXXXXXXX give a float's bits.
-Result<session::Number> parse_number(session::ElementType type, std::string_view text);
+// One number of the type: range-checked, finite floats too; 0x integers; 0fXXXXXXXX and 0dXXXXXXXXXXXXXXXX give a
+// float's bits. `typed` is the argument that it is part of, for messages.
+Result<session::Number> parse_number(session::ElementType type, std::string_view text, std::string_view typed);
 
 // An element as text: "1.5", "-3".
 std::string print_element(session::ElementType type, std::string_view bytes);

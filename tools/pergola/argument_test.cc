@@ -42,14 +42,61 @@ TEST(Argument, Numbers_HaveTheirBits) {
 }
 
 TEST(Argument, WhatIsWrong_IsSaid) {
-  for (const char* text : {"", "5", "i32:", "i32:5.5", "i32:2147483648", "u8:-1", "u8:256", "f32:x", "f32:0f12", "i33:1",
-                           "bool:2", "hex:0", "hex:zz", "same:x", "zeros:f32", "zeros:f32:1x", "zeros:f32:1:2",
-                           "fill:f32:4", "iota:c64:4", "i32:5>x", "zeros:f32:4>", "zeros:f32:99999999999999x9999999999",
-                           "null>x", "c64:1"}) {
+  for (const char* text : {"",
+                           "5",
+                           "i32:",
+                           "i32:5.5",
+                           "i32:2147483648",
+                           "u8:-1",
+                           "u8:256",
+                           "f32:x",
+                           "f32:0f12",
+                           "i33:1",
+                           "bool:2",
+                           "hex:0",
+                           "hex:zz",
+                           "same:x",
+                           "zeros:f32",
+                           "zeros:f32:1x",
+                           "zeros:f32:1:2",
+                           "fill:f32:4",
+                           "iota:c64:4",
+                           "i32:5>x",
+                           "zeros:f32:4>",
+                           "zeros:f32:99999999999999x9999999999",
+                           "null>x",
+                           "c64:1"}) {
     const auto spec = parse_argument(text);
     EXPECT_EQ(spec.code(), Code::kInvalidArgument) << text;
   }
   EXPECT_EQ(parse_argument("@/nowhere.npy").code(), Code::kNotFound);
+}
+
+TEST(Argument, WhatIsWrong_IsNamedAsItWasTyped) {
+  for (const char* text :
+       {"f32:x", "i32:5.5", "u8:256", "bool:2", "f32:0f12", "fill:f32:4:x", "zeros:f32:1x", "zeros:f32:q"})
+    EXPECT_THAT(parse_argument(text).message(), HasSubstr(fmt::format("The argument '{}' ", text)));
+}
+
+TEST(Argument, FloatsThatAreTooLarge_AreNotInfinity) {
+  for (const char* text : {"f32:1e99", "f32:-1e39", "f32:340282356779733661637539395458142568448", "f16:65520",
+                           "f16:-70000", "f16:65519.9999999", "bf16:3.4e38", "f64:1e999", "fill:f32:4:1e99"}) {
+    const auto spec = parse_argument(text);
+    EXPECT_EQ(spec.code(), Code::kInvalidArgument) << text;
+    if (!spec.ok()) {
+      EXPECT_THAT(spec.message(), HasSubstr(fmt::format("'{}' does not fit", text)));
+    }
+  }
+  EXPECT_EQ(bits("f32:3.4028235e38"), 0x7f7fffffu);
+  EXPECT_EQ(bits("f16:65519"), 0x7bffu);
+  EXPECT_EQ(bits("f32:1e-99"), 0u);
+  EXPECT_EQ(bits("f32:inf"), 0x7f800000u);
+  EXPECT_EQ(bits("f32:-Infinity"), 0xff800000u);
+  EXPECT_EQ(bits("f16:inf"), 0x7c00u);
+  EXPECT_EQ(bits("bf16:-inf"), 0xff80u);
+  EXPECT_EQ(bits("f64:inf"), 0x7ff0000000000000u);
+  EXPECT_TRUE(std::isnan(std::bit_cast<float>(static_cast<std::uint32_t>(bits("f32:nan")))));
+  EXPECT_EQ(bits("f32:0f7F800000"), 0x7f800000u);
 }
 
 TEST(Argument, ArraysMadeHere_HaveShapeAndContents) {
@@ -59,7 +106,8 @@ TEST(Argument, ArraysMadeHere_HaveShapeAndContents) {
   EXPECT_EQ(array.contents.shape, (std::vector<std::uint64_t>{2, 3}));
   EXPECT_EQ(array.contents.data, std::string("\0\0\1\0\2\0\3\0\4\0\5\0", 12));
   EXPECT_EQ(array.output, "out.npy");
-  EXPECT_EQ(std::get<ArraySpec>(*parse_argument("fill:f32:2:1")).contents.data, std::string("\0\0\x80\x3f\0\0\x80\x3f", 8));
+  EXPECT_EQ(std::get<ArraySpec>(*parse_argument("fill:f32:2:1")).contents.data,
+            std::string("\0\0\x80\x3f\0\0\x80\x3f", 8));
   EXPECT_EQ(std::get<ArraySpec>(*parse_argument("zeros:c128:3")).contents.data, std::string(48, '\0'));
 }
 
@@ -90,8 +138,10 @@ TEST(Half, EveryValue_RoundTrips) {
   for (std::uint32_t i = 0; i <= 0xffff; ++i) {
     const auto half = static_cast<std::uint16_t>(i);
     const float value = half_to_float(half);
-    if (std::isnan(value)) EXPECT_TRUE(std::isnan(half_to_float(float_to_half(value)))) << i;
-    else EXPECT_EQ(float_to_half(value), half) << i;
+    if (std::isnan(value))
+      EXPECT_TRUE(std::isnan(half_to_float(float_to_half(value)))) << i;
+    else
+      EXPECT_EQ(float_to_half(value), half) << i;
     const float wide = bfloat16_to_float(half);
     if (!std::isnan(wide)) {
       EXPECT_EQ(float_to_bfloat16(wide), half) << i;

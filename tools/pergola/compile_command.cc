@@ -36,15 +36,14 @@ Status compile(const CompileOptions& options, Console& console) {
                                  {"log", compiled.log}};
   if (options.output.empty()) {
     json["ptx"] = compiled.ptx;
-    console.result(json, compiled.ptx);
-    return {};
+    return console.result(json, compiled.ptx);
   }
-  PERGOLA_TRY(write_file_atomically(options.output, compiled.ptx));
+  PERGOLA_TRY(write_named_file(options.output, compiled.ptx));
   json["output"] = options.output;
-  console.result(json, fmt::format("{} -> {} ({} bytes, {}{})\n", options.file, options.output, compiled.ptx.size(),
-                                   compiled.compiler_version.empty() ? "PTX already" : compiled.compiler_version,
-                                   compiled.cache_hit ? ", from the cache" : ""));
-  return {};
+  return console.result(json,
+                        fmt::format("{} -> {} ({} bytes, {}{})\n", options.file, options.output, compiled.ptx.size(),
+                                    compiled.compiler_version.empty() ? "PTX already" : compiled.compiler_version,
+                                    compiled.cache_hit ? ", from the cache" : ""));
 }
 
 }  // namespace
@@ -63,7 +62,8 @@ void add_compile_command(CLI::App& app, Console& console) {
   command->add_option("--compiler", options->compiler, "Which one")->check(CLI::IsMember({"auto", "nvrtc", "clang"}));
   command->add_option("--include,-I", options->include_dirs, "A folder of headers")->allow_extra_args(false);
   command->add_option("--define,-D", options->defines, "A macro: N=4")->allow_extra_args(false);
-  command->add_option("--flag", options->flags, "For the compiler as it is: --flag=--use_fast_math")->allow_extra_args(false);
+  command->add_option("--flag", options->flags, "For the compiler as it is: --flag=--use_fast_math")
+      ->allow_extra_args(false);
   command->add_flag("--no-cache", options->no_cache, "Neither read nor write the cache on disk");
   command->add_flag("--json", console.json, "One JSON object on standard output");
   command->callback([options, &console] {

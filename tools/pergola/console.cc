@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 
 namespace pergola::tool {
 
@@ -34,7 +36,7 @@ Console::~Console() {
 }
 
 void Console::keep_output_for_json() {
-  std::fflush(stdout);
+  std::fflush(output_);
   const int kept = ::dup(STDOUT_FILENO);
   if (kept < 0) return;
   json_output_ = ::fdopen(kept, "w");
@@ -46,24 +48,33 @@ void Console::keep_output_for_json() {
 }
 
 // Text from files may be no UTF-8; a machine still gets valid JSON.
-void Console::print(const nlohmann::ordered_json& value) const {
-  std::FILE* out = json_output_ != nullptr ? json_output_ : stdout;
-  fmt::print(out, "{}\n", value.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-  std::fflush(out);
+Status Console::print(const nlohmann::ordered_json& value) const {
+  return text(value.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
 }
 
-void Console::result(const nlohmann::ordered_json& value, std::string_view text) const {
-  if (json) return print(value);
-  fmt::print("{}", text);
-  std::fflush(stdout);
+// What a kernel's printf could not write before counts too.
+Status Console::text(std::string_view text) const {
+  std::FILE* out = json_output_ != nullptr ? json_output_ : output_;
+  errno = 0;
+  if (std::fwrite(text.data(), 1, text.size(), out) == text.size() && std::fflush(out) == 0 && std::ferror(out) == 0)
+    return {};
+  return PERGOLA_ERROR(kIo, "Standard output cannot be written{}{}.", errno != 0 ? ": " : "",
+                       errno != 0 ? std::strerror(errno) : "");
+}
+
+Status Console::result(const nlohmann::ordered_json& value, std::string_view words) const {
+  return json ? print(value) : text(words);
 }
 
 void Console::fail(const Status& status, ExitCode code) {
   exit_code = code;
-  if (json) {
-    print({{"error", {{"code", code_name(status.code())}, {"message", status.message()}}}, {"exit_code", exit_code}});
-  }
-  fmt::print(stderr, "pergola: {}: {}\n", code_name(status.code()), status.message());
+  const bool told = json && print({{"error", {{"code", code_name(status.code())}, {"message", status.message()}}},
+                                   {"exit_code", exit_code}})
+                                .ok();
+  if (told) return;
+  const std::string line = fmt::format("pergola: {}: {}\n", code_name(status.code()), status.message());
+  (void)std::fwrite(line.data(), 1, line.size(), errors_);  // nowhere is left to say that this fails
+  std::fflush(errors_);
 }
 
 Progress::Progress(std::string what) : what_(std::move(what)), thread_([this] { run(); }) {}
@@ -85,8 +96,10 @@ void Progress::run() {
   bool shown = false;
   while (!stop_.wait_until(lock, next, [this] { return stopped_; })) {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - start);
-    if (terminal) fmt::print(stderr, "\rpergola: {}, {} s ", what_, seconds.count());
-    else if (!shown) fmt::print(stderr, "pergola: {} ...\n", what_);
+    if (terminal)
+      fmt::print(stderr, "\rpergola: {}, {} s ", what_, seconds.count());
+    else if (!shown)
+      fmt::print(stderr, "pergola: {} ...\n", what_);
     std::fflush(stderr);
     shown = true;
     next += std::chrono::seconds(1);

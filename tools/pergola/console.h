@@ -1,5 +1,5 @@
-// How every command of `pergola` speaks: results on standard output, as text or (--json) as one JSON object; errors and
-// progress on standard error; and the exit codes.
+// How every command of `pergola` speaks: results on standard output, as text or (--json) as one JSON object; errors,
+// where they are no JSON, and progress on standard error; and the exit codes.
 #pragma once
 
 #include <condition_variable>
@@ -17,8 +17,8 @@ namespace pergola::tool {
 // docs/cli.md lists them for users: append, never renumber.
 enum ExitCode : int {
   kExitOk = 0,
-  kExitUsage = 1,        // the command line is wrong
-  kExitInput = 2,        // a file is missing or malformed, a compiler refused it, an argument does not fit
+  kExitUsage = 1,  // the command line is wrong
+  kExitInput = 2,  // a file is missing, malformed or cannot be written, a compiler refused it, an argument does not fit
   kExitUnavailable = 3,  // a device, driver or compiler is not there
   kExitFault = 4,        // the kernel failed while running, or --timeout was over
   kExitUnsupported = 5,  // understood, and this device or version cannot do it
@@ -30,7 +30,8 @@ ExitCode exit_code_of(Code code);
 // Thread-compatible.
 class Console {
  public:
-  Console() = default;
+  // What is said goes to these, which outlive it.
+  explicit Console(std::FILE* output = stdout, std::FILE* errors = stderr) : output_(output), errors_(errors) {}
   ~Console();
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
@@ -39,18 +40,23 @@ class Console {
   // for one, goes to standard error. Called once, before anything is written.
   void keep_output_for_json();
 
-  bool json = false;   // --json
+  bool json = false;  // --json
   int exit_code = kExitOk;
 
-  // The command's result: `text` for people, `value` for machines.
-  void result(const nlohmann::ordered_json& value, std::string_view text) const;
-  // Reports it and sets the exit code: the status's own, or the one given.
+  // The command's result: `text` for people, `value` for machines. kIo where standard output cannot be written: the
+  // disk is full, or it was closed.
+  Status result(const nlohmann::ordered_json& value, std::string_view text) const;
+  // What is text in any case: --help.
+  Status text(std::string_view text) const;
+  // Reports it, once, and sets the exit code: the status's own, or the one given.
   void fail(const Status& status) { fail(status, exit_code_of(status.code())); }
   void fail(const Status& status, ExitCode code);
 
  private:
-  void print(const nlohmann::ordered_json& value) const;
-  std::FILE* json_output_ = nullptr;  // owned; null: standard output
+  Status print(const nlohmann::ordered_json& value) const;
+  std::FILE* output_;
+  std::FILE* errors_;
+  std::FILE* json_output_ = nullptr;  // owned; null: it is output_
 };
 
 // What takes long says so: from 2 seconds on a line on standard error, renewed each second on a terminal.

@@ -20,8 +20,10 @@ void add_doctor_command(CLI::App& app, Console& console) {
       const Progress progress("looking at the machine");
       return diagnose();
     }();
-    console.result(to_json(diagnosis), to_text(diagnosis));
-    if (!diagnosis.can_run) console.exit_code = kExitUnavailable;
+    if (const Status told = console.result(to_json(diagnosis), to_text(diagnosis)); !told.ok())
+      console.fail(told);
+    else if (!diagnosis.can_run)
+      console.exit_code = kExitUnavailable;
   });
 }
 
@@ -31,8 +33,10 @@ void add_version_command(CLI::App& app, Console& console) {
   command->add_flag("--json", console.json, "One JSON object on standard output");
   command->callback([&console] {
     constexpr unsigned kMajor = PERGOLA_API_VERSION >> 16, kMinor = PERGOLA_API_VERSION & 0xffff;
-    console.result({{"version", PERGOLA_VERSION}, {"api", fmt::format("{}.{}", kMajor, kMinor)}},
-                   fmt::format("pergola {} (C interface {}.{})\n", PERGOLA_VERSION, kMajor, kMinor));
+    const Status told =
+        console.result({{"version", PERGOLA_VERSION}, {"api", fmt::format("{}.{}", kMajor, kMinor)}},
+                       fmt::format("pergola {} (C interface {}.{})\n", PERGOLA_VERSION, kMajor, kMinor));
+    if (!told.ok()) console.fail(told);
   });
 }
 

@@ -260,8 +260,7 @@ Status explain_blocks(const ptx::Module& module, std::string_view ptx, const std
     steps.push_back(std::move(step));
   }
   add_lowering(lowering_of(all, steps), all, steps, *device, json["lowering"], text);
-  console.result(json, text);
-  return {};
+  return console.result(json, text);
 }
 
 }  // namespace pergola::tool

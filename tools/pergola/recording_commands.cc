@@ -100,11 +100,10 @@ Status trace(const TraceOptions& options, Console& console) {
   if (!options.serial.empty() || !options.history.empty())
     PERGOLA_TRY(add_bound(options, timeline, found.span_ns, json, text));
   if (!options.svg.empty()) {
-    PERGOLA_TRY(write_file_atomically(options.svg, timeline_svg(timeline)));
+    PERGOLA_TRY(write_named_file(options.svg, timeline_svg(timeline)));
     text += fmt::format("{} is written\n", options.svg);
   }
-  console.result(json, text);
-  return {};
+  return console.result(json, text);
 }
 
 struct ExplainOptions {
@@ -133,15 +132,13 @@ Status explain(const ExplainOptions& options, Console& console) {
     return PERGOLA_ERROR(kInvalidArgument, "'{}' has kernels: give --launch twice; traces end in .json", options.file);
   PERGOLA_ASSIGN(const Timeline timeline, read_trace(options.file));
   const std::string text = scheduler::explain(timeline);
-  console.result({{"text", text}, {"graphs", Json::parse(scheduler::print_graphs(timeline.graphs))}}, text);
-  return {};
+  return console.result({{"text", text}, {"graphs", Json::parse(scheduler::print_graphs(timeline.graphs))}}, text);
 }
 
 Status history(const std::string& file, Console& console) {
   PERGOLA_ASSIGN(const std::string bytes, read_file(file));
   PERGOLA_ASSIGN(const History read, History::parse(bytes, file));
-  console.result(Json::parse(read.print()), read.table());
-  return {};
+  return console.result(Json::parse(read.print()), read.table());
 }
 
 void finish(const Status& status, Console& console) {

@@ -56,7 +56,8 @@ Result<session::KernelPtr> choose_kernel(session::Module& module, const RunReque
   if (names.size() == 1) return module.kernel(names.front());
   std::vector<std::string> listed;
   for (std::size_t i = 0; i < names.size(); ++i)
-    listed.push_back(module.refusal(i).empty() ? names[i] : fmt::format("{} (refused: {})", names[i], module.refusal(i)));
+    listed.push_back(module.refusal(i).empty() ? names[i]
+                                               : fmt::format("{} (refused: {})", names[i], module.refusal(i)));
   return PERGOLA_ERROR(kInvalidArgument, "'{}' has {} kernels{}{}: name one with --kernel.", request.file, names.size(),
                        names.empty() ? "" : ": ", fmt::join(listed, ", "));
 }
@@ -108,17 +109,18 @@ Status collect(std::size_t index, const session::ArrayPtr& array, const ArraySpe
   NpyArray result = spec.contents;
   PERGOLA_TRY(array->read(0, {reinterpret_cast<std::byte*>(result.data.data()), result.data.size()}));
   Json entry = {{"argument", index}, {"type", session::to_string(result.type)}, {"shape", result.shape}};
-  report.text += fmt::format("  argument {}: {} x {}", index, session::to_string(result.type), fmt::join(result.shape, "x"));
+  report.text +=
+      fmt::format("  argument {}: {} x {}", index, session::to_string(result.type), fmt::join(result.shape, "x"));
   if (!spec.output.empty()) {
-    PERGOLA_TRY(write_file_atomically(spec.output, spec.output.ends_with(".npy") ? print_npy(result) : result.data));
+    PERGOLA_TRY(write_named_file(spec.output, spec.output.ends_with(".npy") ? print_npy(result) : result.data));
     entry["file"] = spec.output;
     report.text += fmt::format(" -> {}", spec.output);
   }
   if (show != 0) {
     std::vector<std::string> values;
     for (std::uint64_t i = 0; i < std::min<std::uint64_t>(show, result.count()); ++i)
-      values.push_back(print_element(result.type, std::string_view(result.data)
-                                                      .substr(i * result.element_bytes, result.element_bytes)));
+      values.push_back(print_element(
+          result.type, std::string_view(result.data).substr(i * result.element_bytes, result.element_bytes)));
     entry["values"] = values;
     report.text += fmt::format(": {}{}", fmt::join(values, " "), result.count() > show ? " ..." : "");
   }
@@ -132,7 +134,9 @@ void keep_for_ever(session::SessionPtr session) {
   kKept->push_back(std::move(session));
 }
 
-Json extents(const device::Dim3& dim) { return {dim.x, dim.y, dim.z}; }
+Json extents(const device::Dim3& dim) {
+  return {dim.x, dim.y, dim.z};
+}
 
 }  // namespace
 
@@ -140,7 +144,8 @@ Result<RunReport> run_kernel(const RunRequest& request) {
   std::string device_name = request.device;
   if (request.check) {
     if (!device_name.empty() && device_name != "cpu")
-      return PERGOLA_ERROR(kInvalidArgument, "--check runs on the CPU device, and --device is '{}': leave one of them out.", device_name);
+      return PERGOLA_ERROR(kInvalidArgument,
+                           "--check runs on the CPU device, and --device is '{}': leave one of them out.", device_name);
     device_name = "cpu";
     setenv("PERGOLA_CPU_CHECK", "1", 1);
   }
@@ -175,12 +180,12 @@ Result<RunReport> run_kernel(const RunRequest& request) {
                  {"times_ms", times},
                  {"median_ms", median},
                  {"arrays", Json::array()}};
-  report.text = fmt::format("{} on {} ({}): grid {},{},{} block {},{},{}: {:.3f} ms", kernel->info().name, device.name,
-                            device.id, shape.grid.x, shape.grid.y, shape.grid.z, shape.block.x, shape.block.y,
-                            shape.block.z, median);
-  report.text += times.size() > 1 ? fmt::format(" (median of {}, {:.3f} to {:.3f})\n", times.size(), sorted.front(),
-                                                sorted.back())
-                                  : "\n";
+  report.text =
+      fmt::format("{} on {} ({}): grid {},{},{} block {},{},{}: {:.3f} ms", kernel->info().name, device.name, device.id,
+                  shape.grid.x, shape.grid.y, shape.grid.z, shape.block.x, shape.block.y, shape.block.z, median);
+  report.text += times.size() > 1
+                     ? fmt::format(" (median of {}, {:.3f} to {:.3f})\n", times.size(), sorted.front(), sorted.back())
+                     : "\n";
   for (std::size_t i = 0; i < request.arguments.size(); ++i)
     if (const auto* spec = std::get_if<ArraySpec>(&request.arguments[i]))
       PERGOLA_TRY(collect(i, placed.arrays[i], *spec, request.show, report));

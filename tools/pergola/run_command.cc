@@ -1,7 +1,9 @@
 // The command line of `pergola run`.
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdlib>
+#include <limits>
 #include <map>
 
 #include "tools/pergola/commands.h"
@@ -37,6 +39,24 @@ const CLI::Validator kSeconds(
       return fmt::format("'{}' should be a number of seconds from 0 to 3.2e9", text);
     },
     "SECONDS");
+
+// A whole number in decimal, or as 0x...: CLI11 alone takes -4 for 2^64 - 4, 010 for 8, and what is too large for the
+// most.
+template <typename T>
+CLI::Validator whole_number(T least = 0, T most = std::numeric_limits<T>::max()) {
+  return {[least, most](std::string& text) -> std::string {
+            const bool hex = text.starts_with("0x") || text.starts_with("0X");
+            const char* const begin = text.data() + (hex ? 2 : 0);
+            const char* const end = text.data() + text.size();
+            T value = 0;
+            const auto [rest, error] = std::from_chars(begin, end, value, hex ? 16 : 10);
+            if (begin == end || error != std::errc() || rest != end || value < least || value > most)
+              return fmt::format("'{}' should be a whole number from {} to {}", text, least, most);
+            text = fmt::format("{}", value);
+            return {};
+          },
+          ""};
+}
 
 struct RunOptions {
   RunRequest request;
@@ -75,8 +95,7 @@ Status run(const CLI::App& command, RunOptions& options, Console& console) {
   if (!options.entry.empty()) request.kernel = options.entry;
   PERGOLA_ASSIGN(request.arguments, in_order(command, options));
   PERGOLA_ASSIGN(const RunReport report, run_kernel(request));
-  console.result(report.json, report.text);
-  return {};
+  return console.result(report.json, report.text);
 }
 
 }  // namespace
@@ -92,11 +111,15 @@ void add_run_command(CLI::App& app, Console& console) {
   command->add_option("--entry", options->entry, "The same as --kernel")->excludes(kernel);
   auto* grid = command->add_option("--grid,-g", request.grid, "Blocks: X[,Y[,Z]]");
   auto* block = command->add_option("--block,-b", request.block, "Threads of a block: X[,Y[,Z]]");
-  auto* for_each = command->add_option("--for-each,-n", request.for_each, "At least so many threads, instead of a shape");
+  auto* for_each =
+      command->add_option("--for-each,-n", request.for_each, "At least so many threads, instead of a shape")
+          ->check(whole_number<std::uint64_t>());
   for_each->excludes(grid)->excludes(block);
-  command->add_option("--shared", request.shared_bytes, "Dynamic shared memory in bytes");
+  command->add_option("--shared", request.shared_bytes, "Dynamic shared memory in bytes")
+      ->check(whole_number<std::uint32_t>());
   command->add_flag("--cooperative", request.cooperative, "All blocks resident at once, or refused");
-  command->add_flag("--check", request.check, "On the CPU device, where races and uninitialised reads of shared memory fail too");
+  command->add_flag("--check", request.check,
+                    "On the CPU device, where races and uninitialised reads of shared memory fail too");
   const auto repeated = [command](const char* name, std::vector<std::string>& values, const char* help) {
     return command->add_option(name, values, help)->allow_extra_args(false)->type_name("ARGUMENT");
   };
@@ -104,9 +127,11 @@ void add_run_command(CLI::App& app, Console& console) {
   repeated("--buffer", options->buffers, "The next argument: raw bytes, IN[:OUT] or zero:BYTES[:OUT]");
   repeated("--scalar", options->scalars, "The next argument: a number, u32:5");
   command->add_option("--device,-d", request.device, "cpu, cuda:N, null; else what PERGOLA_DEVICE says");
-  command->add_option("--repeat", request.repeat, "Launch so many times")->check(CLI::Range(1, 1000000));
+  command->add_option("--repeat", request.repeat, "Launch so many times")
+      ->check(whole_number<std::uint32_t>(1, 1000000));
   command->add_option("--timeout", request.timeout_seconds, "Give up after so many seconds")->check(kSeconds);
-  command->add_option("--show", request.show, "Print the first so many elements of each array");
+  command->add_option("--show", request.show, "Print the first so many elements of each array")
+      ->check(whole_number<std::uint32_t>());
   command->add_option("--flag", request.load.compiler_flags, "For the compiler: --flag=-DN=4")->allow_extra_args(false);
   command->add_flag("--json", console.json, "One JSON object on standard output");
   command->callback([command, options, &console, file, ptx, grid, block, for_each] {

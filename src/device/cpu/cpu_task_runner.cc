@@ -48,6 +48,7 @@ class CpuTaskRunner final : public TaskRunner {
   Status wait_all(std::optional<std::chrono::nanoseconds> timeout) override {
     return crew_->wait_all(deadline(timeout));
   }
+  bool has_untold() override { return crew_->has_untold(); }
   TaskRunnerInfo info() const override { return crew_->info(); }
 
  private:

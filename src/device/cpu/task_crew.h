@@ -74,6 +74,7 @@ class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
   std::vector<Id> open_tasks() const;
   void call_by(Id id, Id as) { failures_.call_by(id, as); }
   Status wait_all(Deadline deadline);
+  bool has_untold() { return failures_.has_untold(); }
   TaskRunnerInfo info() const;
 
   // Ends what runs and what waits, for good; `why` is the error of both.
