@@ -155,7 +155,7 @@ PERGOLA_API pergola_code pergola_session_destroy(pergola_session session);
 PERGOLA_API pergola_code pergola_session_device(pergola_session session, pergola_device_info* info);
 /* Blocks until all work submitted before has ended; reports the first failure since the last call and clears it. */
 PERGOLA_API pergola_code pergola_session_synchronize(pergola_session session);
-/* An event that ends with all work submitted before it. */
+/* An event that ends with all launches, fills and copies before it; narrow tasks are waited for by their ids. */
 PERGOLA_API pergola_code pergola_session_record(pergola_session session, pergola_event* event);
 /* The work submitted last (1024 pieces of it) as a graph, each edge with its array and hazard: `format` is "dot" or
  * "mermaid". The text stands until this thread's next call for any graph. */

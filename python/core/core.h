@@ -137,6 +137,8 @@ std::optional<Outcome> outcome_in_slices(const Wait& wait) {
     if (PyErr_CheckSignals() < 0) return std::nullopt;
   }
 }
+// Raises nothing where both went well.
+void raise_failures(const Outcome& launches, const Outcome& tasks);
 // `_core.end()`, at the interpreter's end: gives work in flight a second, tells a failure that nobody was told of, and
 // from then on nothing is destroyed.
 PyObject* end(PyObject* self, PyObject* none);

@@ -32,15 +32,17 @@ bool read_extents(PyObject* given, const char* what, std::uint32_t (&extents)[3]
   return true;
 }
 
-// Keeps the number of launches in flight under the library's bound. False with an exception set: Ctrl-C, or what an
-// earlier kernel failed with.
+// Keeps the number of launches in flight under the library's bound. False with an exception set: Ctrl-C. What an
+// earlier kernel failed with is told by the library where the host waits, until that is cleared.
 bool wait_for_room(SessionState* session) {
   if (session->marks.size() <= SessionState::kMostMarks) return true;
   const pergola_event oldest = session->marks.front();
   session->marks.pop_front();
-  const bool ended = wait_interruptibly(oldest);  // other threads may come by here meanwhile: they wait for the next
+  // Other threads may come by here meanwhile: they wait for the next.
+  const auto ended =
+      outcome_in_slices([oldest](std::int64_t slice_ns) { return pergola_event_wait(oldest, slice_ns); });
   pergola_event_destroy(oldest);
-  return ended;
+  return ended.has_value();
 }
 
 }  // namespace

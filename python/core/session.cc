@@ -106,6 +106,8 @@ PyObject* session_record(PyObject* self, PyObject*) {
   return check(pergola_session_record(session->state->handle, &object->handle)) ? event.release() : nullptr;
 }
 
+}  // namespace
+
 // Raises the failure of a launch or a task; of both the launch's, as the tasks' may come of it, with the other as its
 // context. They are one where the pool itself is lost.
 void raise_failures(const Outcome& launches, const Outcome& tasks) {
@@ -124,6 +126,8 @@ void raise_failures(const Outcome& launches, const Outcome& tasks) {
   PyException_SetContext(value, context);  // which it owns then
   PyErr_Restore(type, value, traceback);
 }
+
+namespace {
 
 PyObject* session_synchronize(PyObject* self, PyObject*) {
   const pergola_session handle = reinterpret_cast<SessionObject*>(self)->state->handle;
@@ -157,7 +161,8 @@ PyMethodDef session_methods[] = {
     {"_make_stream_wait", session_make_stream_wait, METH_O, nullptr},
     {"_trace", session_recording<pergola_session_trace>, METH_O, nullptr},
     {"_history", session_recording<pergola_session_history>, METH_O, nullptr},
-    {"record", session_record, METH_NOARGS, "An Event at the end of all work submitted so far."},
+    {"record", session_record, METH_NOARGS,
+     "An Event at the end of all launches, fills and copies so far. Narrow tasks are awaited by themselves."},
     {"synchronize", session_synchronize, METH_NOARGS,
      "Wait for all work submitted so far; raise its first failure since the last time, after which work runs again."},
     {nullptr, nullptr, 0, nullptr}};

@@ -95,8 +95,15 @@ PyObject* pool_park(PyObject* self, PyObject*) {
   // Tasks under way end first: this waits for them so that Ctrl-C works. What they failed with has been told then, so
   // that nobody else would.
   const auto ended = outcome_in_slices([pool](std::int64_t slice_ns) { return pergola_task_wait_all(pool, slice_ns); });
-  if (!ended || !without_gil([pool] { return pergola_task_pool_park(pool); })) return nullptr;
-  if (ended->code != PERGOLA_OK) return raise(ended->code, ended->message);
+  if (!ended) return nullptr;
+  Outcome parked;
+  {
+    const WithoutGil free;
+    parked.code = pergola_task_pool_park(pool);
+  }
+  if (parked.code != PERGOLA_OK) parked.message = pergola_last_error();
+  raise_failures(parked, *ended);
+  if (PyErr_Occurred() != nullptr) return nullptr;
   Py_RETURN_NONE;
 }
 

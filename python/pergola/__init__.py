@@ -87,7 +87,7 @@ def synchronize() -> None:
 
 
 def record() -> Event:
-    """An event at the end of all work of the session in use so far."""
+    """An event at the end of all launches, fills and copies of the session in use so far; tasks are awaited by themselves."""
     return _session.current().record()
 
 

@@ -50,7 +50,7 @@ def _finite_lost(source: Any, converted: Any) -> Any:
 def _bfloat16_bits(source: Any, element: ElementType) -> Any:
     """The bits of a NumPy array's values, rounded once, to the nearest, of two as near to the even one."""
     np = _dtypes.numpy("An array of bfloat16")
-    wide = source.astype("g" if source.dtype.kind in "iu" and source.itemsize == 8 else "f8")
+    wide = source.astype("g" if source.itemsize >= 8 and source.dtype.kind in "iuf" else "f8")
     with np.errstate(all="ignore"):
         narrow = wide.astype("f4")
         _refuse(source, element, _finite_lost(wide, narrow))

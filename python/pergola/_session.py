@@ -111,7 +111,7 @@ class Session(_core.Session):
                                                f"time: end it before that to '{file}'.")
             self._recordings[kind] = file
         try:
-            if kind in self._left_on or f"PERGOLA_{kind.upper()}" in os.environ:
+            if kind in self._left_on or os.environ.get(f"PERGOLA_{kind.upper()}"):
                 record(None)  # by itself, as it can be interrupted
                 self._left_on.discard(kind)
             record(file)

@@ -661,3 +661,36 @@ def test_nothing_is_left_behind(kernels):
     asyncio.run(main())
     time.sleep(0.1)  # the watcher lets go of what it looked at last
     assert sys.getrefcount(pool) == before
+
+
+def test_launches_and_their_failures_beside_a_task_that_goes_on(module):
+    """More launches than the binding lets be in flight: none waits for a task that has nothing to do with them."""
+    session = pg.session("cpu")
+    kernels = session.module(PTX, name="m.ptx")
+    stop, done = session.zeros(1, "u4"), session.zeros(1, "u4")
+    x, y = session.ones(8, "f4"), session.ones(8, "f4")
+    session.synchronize()
+    task = session.task_pool().spawn(kernels.spin, 1, 1, stop, done)
+    try:
+        for _ in range(1000):
+            kernels.saxpy[8](0.0, x, y, 8)
+        session.record().wait(timeout=20)
+        assert not task.done()
+    finally:
+        ctypes.c_uint32.from_address(stop.address).value = 1
+    task.wait(timeout=20)
+
+
+def test_a_failure_that_was_cleared_is_not_told_by_a_later_launch():
+    session = pg.session("cpu")
+    kernels = session.module(PTX, name="m.ptx")
+    x, y = session.ones(8, "f4"), session.zeros(8, "f4")
+    for _ in range(127):
+        kernels.saxpy[8](1.0, x, y, 8)
+    kernels.wild[1, 1]()
+    with pytest.raises(pg.DeviceFault):
+        session.synchronize()
+    for _ in range(900):
+        kernels.saxpy[8](1.0, x, y, 8)
+    session.synchronize()
+    assert y.tolist() == [1027] * 8

@@ -126,9 +126,12 @@ Status replace(const fs::path& path, const fs::path& place, std::string_view byt
   if (file.get() < 0) return cannot_write(path, errno);
   int why = write_all(file.get(), bytes);
   if (is_there) {
-    // An administrator leaves a user's file the user's; others may not give files away, and it becomes their own.
-    [[maybe_unused]] const int given = ::fchown(file.get(), old.st_uid, old.st_gid);
-    if (::fchmod(file.get(), mode) != 0 && why == 0) why = errno;
+    // An administrator leaves a user's file the user's. Others may not give files away, and it becomes their own; its
+    // group stays where they are of it, and has no rights else, which it had not before.
+    mode_t allowed = mode;
+    if (::fchown(file.get(), old.st_uid, old.st_gid) != 0 && ::fchown(file.get(), uid_t(-1), old.st_gid) != 0)
+      allowed &= ~mode_t{070};
+    if (::fchmod(file.get(), allowed) != 0 && why == 0) why = errno;
   }
   if (const int closed = file.close(); why == 0) why = closed;
   if (why == 0 && ::rename(temporary.c_str(), place.c_str()) != 0) why = errno;
@@ -144,7 +147,11 @@ Status write_file(const fs::path& path, std::string_view bytes, MissingFolders f
   if (const auto number = own_descriptor(place)) return write_in_place(path, *number, bytes);
   std::error_code ec;
   if (const fs::file_status status = fs::status(path, ec); fs::exists(status) && !fs::is_regular_file(status)) {
-    Descriptor file(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC));
+    // Without waiting for somebody who reads a pipe, who may never come: a program's end would hang.
+    Descriptor file(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC | O_NONBLOCK));
+    if (file.get() < 0 && errno == ENXIO && fs::is_fifo(status))
+      return PERGOLA_ERROR(kIo, "'{}' cannot be written: nobody reads the pipe. Start its reader first.",
+                           path.string());
     if (file.get() < 0) return cannot_write(path, errno);
     PERGOLA_TRY(write_in_place(path, file.get(), bytes));
     if (const int why = file.close(); why != 0) return cannot_write(path, why);

@@ -26,33 +26,20 @@ std::uint64_t next_session_id() {
   return counter.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Tasks that were open when an event was recorded: they are on no stream.
-struct OpenTasks {
-  std::shared_ptr<TaskWork> work;
-  TaskEdges::SoFar tasks;
-  bool have_ended() const { return work->edges().have_ended(tasks); }
-};
-
 class LocalEvent final : public session::Event {
  public:
   // `module` owns the name.
   LocalEvent(std::shared_ptr<LocalSession> session, device::EventPtr event, device::ModulePtr module,
-             std::string_view kernel, std::optional<OpenTasks> tasks = {})
-      : session_(std::move(session)),
-        module_(std::move(module)),
-        event_(std::move(event)),
-        kernel_(kernel),
-        tasks_(std::move(tasks)) {}
+             std::string_view kernel)
+      : session_(std::move(session)), module_(std::move(module)), event_(std::move(event)), kernel_(kernel) {}
 
   std::optional<Status> poll() override {
-    if (tasks_ && !tasks_->have_ended()) return std::nullopt;
     std::optional<Status> status = event_->poll();
     if (!status || status->ok()) return status;
     return session_->explain(*status, kernel_);
   }
 
   Status wait(std::optional<std::chrono::nanoseconds> timeout) override {
-    if (tasks_) PERGOLA_TRY(wait_for_tasks(timeout));
     Status status = event_->wait(timeout);
     if (status.ok() || status.code() == Code::kTimeout) return status;
     return session_->explain(status, kernel_);
@@ -62,35 +49,16 @@ class LocalEvent final : public session::Event {
     const auto* from = dynamic_cast<const LocalEvent*>(&start);
     if (from == nullptr || from->session_ != session_)
       return PERGOLA_ERROR(kInvalidArgument, "The two events are of different sessions, whose clocks do not compare.");
-    if (tasks_ || from->tasks_)
-      return PERGOLA_ERROR(kUnsupported,
-                           "An event that was recorded behind narrow tasks has no time of the device: they are on no "
-                           "stream. Wait for the tasks before recording, or measure by the host's clock.");
     if (dynamic_cast<const scheduler::TaskEvent*>(from->event_.get()) != nullptr)
       return from->event_->elapsed_ns(*event_);  // says why there is no time
     return event_->elapsed_ns(*from->event_);
   }
 
  private:
-  // Takes what it took off `timeout`.
-  Status wait_for_tasks(std::optional<std::chrono::nanoseconds>& timeout) const {
-    constexpr std::chrono::microseconds kFirstNap(20), kLastNap(200);
-    const auto begun = std::chrono::steady_clock::now();
-    for (auto nap = kFirstNap; !tasks_->have_ended(); nap = std::min(2 * nap, kLastNap)) {
-      if (timeout && std::chrono::steady_clock::now() - begun >= *timeout)
-        return PERGOLA_ERROR(kTimeout, "Narrow tasks that the event comes after go on.");
-      std::this_thread::sleep_for(nap);
-    }
-    if (timeout)
-      *timeout = std::max(*timeout - (std::chrono::steady_clock::now() - begun), std::chrono::nanoseconds(0));
-    return {};
-  }
-
   const std::shared_ptr<LocalSession> session_;
   const device::ModulePtr module_;
   const device::EventPtr event_;
   const std::string_view kernel_;
-  const std::optional<OpenTasks> tasks_;
 };
 
 }  // namespace
@@ -293,14 +261,8 @@ Result<LocalSession::Quiet> LocalSession::quiet_tasks() {
 }
 
 Result<session::EventPtr> LocalSession::record() {
-  std::optional<OpenTasks> open;
-  if (has_tasks()) {
-    open = {tasks_, tasks_->edges().so_far()};
-    if (open->have_ended()) open.reset();
-  }
   PERGOLA_ASSIGN(auto event, scheduler_->record());
-  return session::EventPtr(
-      std::make_shared<LocalEvent>(shared_from_this(), std::move(event), nullptr, "", std::move(open)));
+  return wrap(std::move(event), nullptr, "");
 }
 
 Status LocalSession::synchronize() {

@@ -155,7 +155,10 @@ Result<History> History::load(const std::filesystem::path& path) {
 }
 
 Status History::add_to(const std::filesystem::path& path) const {
-  PERGOLA_ASSIGN(History all, load(path));
+  History all;
+  if (!is_written_in_place(path)) {
+    PERGOLA_ASSIGN(all, load(path));
+  }
   all.merge(*this);
   return write_named_file(path, all.print());
 }

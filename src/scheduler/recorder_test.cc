@@ -1,12 +1,13 @@
 // Recordings on the device with a virtual clock: times, edges and files are known exactly.
 #include "src/scheduler/recorder.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
-#include <thread>
 
 #include "src/base/file.h"
 #include "src/scheduler/explain.h"
@@ -188,21 +189,33 @@ TEST_F(Recording, InAFolderThatIsMissing_AreRefusedAtOnce) {
   EXPECT_FALSE(std::filesystem::exists(folder));
 }
 
-// Whoever reads it gets one trace, not also that which shows that the file can be written.
+// Whoever reads it gets one trace, not also that which shows that the file can be written. A history is of this run,
+// and nothing waits for a reader that may never come.
 TEST_F(Recording, IntoAPipe_IsOneText) {
   open();
   const std::string pipe = folder_ / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  Result<std::string> text = std::string();
-  std::thread reader([&] { text = read_file(pipe); });
-  ASSERT_TRUE(scheduler->start_trace(pipe, options()).ok());
-  vec();
-  EXPECT_TRUE(scheduler->end_trace().ok());
-  reader.join();
-  ASSERT_TRUE(text.ok()) << text.message();
-  const auto timeline = parse_trace(*text, pipe);
+  const auto recorded = [&](auto start, auto end) {
+    const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+    EXPECT_TRUE(start().ok());
+    vec();
+    EXPECT_TRUE(end().ok());
+    std::string text(60'000, '\0');
+    const ssize_t size = ::read(reader, text.data(), text.size());
+    ::close(reader);
+    text.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+    return text;
+  };
+  const std::string trace =
+      recorded([&] { return scheduler->start_trace(pipe, options()); }, [&] { return scheduler->end_trace(); });
+  const auto timeline = parse_trace(trace, pipe);
   ASSERT_TRUE(timeline.ok()) << timeline.message();
   EXPECT_EQ(timeline->slices.size(), 3u);
+  const std::string history =
+      recorded([&] { return scheduler->start_history(pipe, options()); }, [&] { return scheduler->end_history(); });
+  EXPECT_THAT(history, HasSubstr("pergola_history"));
+  ASSERT_TRUE(scheduler->start_trace(pipe, options()).ok());
+  EXPECT_THAT(scheduler->end_trace().message(), HasSubstr("nobody reads the pipe"));
 }
 
 TEST_F(Recording, AnotherTrace_EndsTheFirst) {

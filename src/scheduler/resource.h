@@ -103,6 +103,9 @@ inline void device_changes(std::atomic<HostState>& state) {
   }
 }
 
+// So many readers are looked through for those that a later one of their stream stands for.
+inline constexpr std::size_t kManyReaders = 8;
+
 class Resource {
  public:
   Resource(std::uint64_t id, std::uint64_t size_bytes) : id_(id), size_bytes_(size_bytes), segments_(1) {
@@ -173,7 +176,7 @@ class Resource {
   void merge();
   void depends(const Segment& segment, Mode mode, const Computation* who, Dependencies& out) const;
 
-  static constexpr std::size_t kManySegments = 64, kManyReaders = 8;
+  static constexpr std::size_t kManySegments = 64;
 
   const std::uint64_t id_, size_bytes_;
   std::uint64_t address_ = 0;

@@ -377,11 +377,11 @@ Result<Scheduler::StreamChoice> Scheduler::free_stream(const Dependencies& paren
   if (reuses) {
     PERGOLA_ASSIGN(Stream* const later, stream_free_by_then(parents));
     if (later != nullptr) return StreamChoice{later, StreamReason::kFreeByThen};
-    for (Stream* stream : by_use_)
-      if (stream->idle()) return StreamChoice{stream, StreamReason::kIdle};
+    for (Stream* stream : by_use_)  // not one whose work has failed: it skips what comes
+      if (stream->idle_well()) return StreamChoice{stream, StreamReason::kIdle};
     const std::size_t asked = at_bound ? std::min(kAskedAtBound, by_use_.size()) : by_use_.size();
     for (std::size_t i = 0; i < asked; ++i)
-      if (ask_idle(*by_use_[i])) return StreamChoice{by_use_[i], StreamReason::kIdle};
+      if (ask_idle(*by_use_[i]) && by_use_[i]->idle_well()) return StreamChoice{by_use_[i], StreamReason::kIdle};
   }
   if (at_bound) return StreamChoice{by_use_.front(), StreamReason::kBound};
   const Result<Stream*> created = create_stream();
@@ -476,9 +476,26 @@ void Scheduler::universal_dependencies(Mode universal, bool any_write, const Com
   for (Computation* reader : universal_readers_) add_dependency(reader, Hazard::kUniversal, 0, who, out);
 }
 
+// As of an array's readers (Resource): in order of submission, a later one of the same stream stands for it.
+void Scheduler::keep_last_universal_reader_of_each_stream() {
+  const auto followed = [&](std::size_t i) {
+    return std::any_of(universal_readers_.begin() + static_cast<std::ptrdiff_t>(i) + 1, universal_readers_.end(),
+                       [&](const Computation* later) { return later->stream == universal_readers_[i]->stream; });
+  };
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < universal_readers_.size(); ++i) {
+    if (followed(i))
+      pool_.let_go(*universal_readers_[i]);
+    else
+      universal_readers_[kept++] = universal_readers_[i];
+  }
+  universal_readers_.resize(kept);
+}
+
 void Scheduler::become_universal(Mode mode, Computation& who) {
   ++who.holds;
   if (!writes(mode)) {
+    if (universal_readers_.size() >= kManyReaders) keep_last_universal_reader_of_each_stream();
     universal_readers_.push_back(&who);
     return;
   }

@@ -126,6 +126,9 @@ TEST_F(Failures, WhatDependsOnAFailureThatWasTold_IsSkipped_UntilSynchronize) {
     EXPECT_FALSE(outcome("child", mode).ok()) << streams();
   }
   EXPECT_EQ(streams(), "good:0 another stream's:1 bad:0 child:0 child:1 child:0");
+  device::EventPtr free;
+  EXPECT_TRUE(submit("independent", {}, 100, &free).ok());
+  EXPECT_TRUE(free->wait(std::nullopt).ok()) << "on a stream that has not failed: " << streams();
   EXPECT_EQ(scheduler->synchronize().code(), Code::kDeviceFault);
   EXPECT_TRUE(outcome("child", Mode::kReadWrite).ok());
   EXPECT_TRUE(read("x").ok());

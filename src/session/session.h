@@ -206,7 +206,8 @@ class Session {
   // where the device cannot run it.
   virtual Result<std::shared_ptr<TaskPool>> task_pool(const TaskPoolOptions& options) = 0;
 
-  // Ends with all work submitted before it, narrow tasks too, whose failures their own waits tell.
+  // Ends with all launches, fills and copies submitted before it. Narrow tasks are on no stream: their ids are waited
+  // for.
   virtual Result<EventPtr> record() = 0;
   virtual Status synchronize() = 0;
 

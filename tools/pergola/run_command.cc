@@ -113,10 +113,10 @@ void add_run_command(CLI::App& app, Console& console) {
   auto* block = command->add_option("--block,-b", request.block, "Threads of a block: X[,Y[,Z]]");
   auto* for_each =
       command->add_option("--for-each,-n", request.for_each, "At least so many threads, instead of a shape")
-          ->check(whole_number<std::uint64_t>());
+          ->transform(whole_number<std::uint64_t>());
   for_each->excludes(grid)->excludes(block);
   command->add_option("--shared", request.shared_bytes, "Dynamic shared memory in bytes")
-      ->check(whole_number<std::uint32_t>());
+      ->transform(whole_number<std::uint32_t>());
   command->add_flag("--cooperative", request.cooperative, "All blocks resident at once, or refused");
   command->add_flag("--check", request.check,
                     "On the CPU device, where races and uninitialised reads of shared memory fail too");
@@ -128,10 +128,10 @@ void add_run_command(CLI::App& app, Console& console) {
   repeated("--scalar", options->scalars, "The next argument: a number, u32:5");
   command->add_option("--device,-d", request.device, "cpu, cuda:N, null; else what PERGOLA_DEVICE says");
   command->add_option("--repeat", request.repeat, "Launch so many times")
-      ->check(whole_number<std::uint32_t>(1, 1000000));
+      ->transform(whole_number<std::uint32_t>(1, 1000000));
   command->add_option("--timeout", request.timeout_seconds, "Give up after so many seconds")->check(kSeconds);
   command->add_option("--show", request.show, "Print the first so many elements of each array")
-      ->check(whole_number<std::uint32_t>());
+      ->transform(whole_number<std::uint32_t>());
   command->add_option("--flag", request.load.compiler_flags, "For the compiler: --flag=-DN=4")->allow_extra_args(false);
   command->add_flag("--json", console.json, "One JSON object on standard output");
   command->callback([command, options, &console, file, ptx, grid, block, for_each] {
