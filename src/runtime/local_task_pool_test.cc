@@ -420,6 +420,10 @@ TEST_P(TaskPoolTest, EachWithItsOwnNumbers_IsOrderedAsASpawn) {
 // What another thread has seen of the array meanwhile is not its last state: a read behind the call waits for its
 // tasks.
 TEST_P(TaskPoolTest, WhileAnotherThreadReads_ATaskThatIsSpawnedIsStillWaitedFor) {
+#if defined(PERGOLA_TSAN)
+  GTEST_SKIP() << "what the other thread reads at the moment of a spawn may be of before and after the task "
+                  "(docs/tasks.md): TSan tells of that";
+#endif
   make_pool();
   const std::uint32_t rounds = kSanitized ? 200 : is_resident() ? 1500 : 4000;
   constexpr std::uint32_t kEach = 3, kSteps = 2000;
