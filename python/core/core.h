@@ -96,47 +96,41 @@ bool is_failure_told();
 
 constexpr std::int64_t kSliceNs = 50'000'000;  // how long Ctrl-C may have to wait
 
-// Calls `wait(kSliceNs)`, one of the library's waits, without the GIL. True while the work goes on; an exception is set
-// where it failed.
-template <typename Wait>
-bool wait_slice(const Wait& wait) {
-  pergola_code code = PERGOLA_OK;
-  {
-    const WithoutGil free;
-    code = wait(kSliceNs);
-  }
-  if (code != PERGOLA_OK && code != PERGOLA_TIMEOUT) raise(code);
-  return code == PERGOLA_TIMEOUT;
-}
-
-// Waits in slices, so that Ctrl-C ends the wait (the work goes on). False with an exception set.
-template <typename Wait>
-bool wait_in_slices(const Wait& wait) {
-  while (wait_slice(wait))
-    if (PyErr_CheckSignals() < 0) return false;
-  return PyErr_Occurred() == nullptr;
-}
-bool wait_interruptibly(pergola_event event);
-// What waited-for work ended with, and what the library says of it.
+// What a call of the library ended with, and what it says of that.
 struct Outcome {
   pergola_code code = PERGOLA_OK;
   std::string message;
 };
-// As wait_in_slices(), for who has more to wait for before a failure is raised. Nothing, with an exception set, where
-// Ctrl-C has ended the wait.
+// Calls it without the GIL.
+template <typename Call>
+Outcome outcome_of(const Call& call) {
+  Outcome outcome;
+  {
+    const WithoutGil free;
+    outcome.code = call();
+  }
+  if (outcome.code != PERGOLA_OK) outcome.message = pergola_last_error();
+  return outcome;
+}
+
+// Calls `wait(kSliceNs)`, one of the library's waits, until the work has ended: for who has more to wait for before a
+// failure is raised. Nothing, with an exception set, where Ctrl-C has ended the wait (the work goes on).
 template <typename Wait>
 std::optional<Outcome> outcome_in_slices(const Wait& wait) {
   while (true) {
-    pergola_code code = PERGOLA_OK;
-    {
-      const WithoutGil free;
-      code = wait(kSliceNs);
-    }
-    if (code == PERGOLA_OK) return Outcome();
-    if (code != PERGOLA_TIMEOUT) return Outcome{code, pergola_last_error()};
+    Outcome outcome = outcome_of([&] { return wait(kSliceNs); });
+    if (outcome.code != PERGOLA_TIMEOUT) return outcome;
     if (PyErr_CheckSignals() < 0) return std::nullopt;
   }
 }
+// The same, raising what the work failed with: false with an exception set.
+template <typename Wait>
+bool wait_in_slices(const Wait& wait) {
+  const std::optional<Outcome> ended = outcome_in_slices(wait);
+  if (ended && ended->code != PERGOLA_OK) raise(ended->code, ended->message);
+  return ended && ended->code == PERGOLA_OK;
+}
+bool wait_interruptibly(pergola_event event);
 // Raises nothing where both went well.
 void raise_failures(const Outcome& launches, const Outcome& tasks);
 // `_core.end()`, at the interpreter's end: gives work in flight a second, tells a failure that nobody was told of, and
@@ -282,6 +276,8 @@ class MayWait {
 
 // Fills config's grid and block from ints or tuples of up to three; false with an exception set.
 bool read_shape(PyObject* grid, PyObject* block, pergola_launch_config* config);
+// From an int; false with an exception set, which names it `what` and its `range`, where it does not fit.
+bool to_uint32(PyObject* object, const char* what, const char* range, std::uint32_t* out);
 // Shared memory of a launch, from an int; false with an exception set where it is negative, or 4 GiB or more.
 bool set_shared_bytes(PyObject* shared_bytes, pergola_launch_config* config);
 // What the library refused a launch or a task with. Always false.

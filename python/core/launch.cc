@@ -60,21 +60,25 @@ bool raise_refusal(pergola_code code, const KernelObject* kernel, std::size_t co
   return false;
 }
 
-bool set_shared_bytes(PyObject* shared_bytes, pergola_launch_config* config) {
-  const Ref number(PyNumber_Index(shared_bytes));
+bool to_uint32(PyObject* object, const char* what, const char* range, std::uint32_t* out) {
+  const Ref number(PyNumber_Index(object));
   if (!number) {
     if (PyErr_ExceptionMatches(PyExc_TypeError) != 0)
-      PyErr_Format(PyExc_TypeError, "shared_bytes is an int; %R is given.", shared_bytes);
+      PyErr_Format(PyExc_TypeError, "%s is an int; %R is given.", what, object);
     return false;
   }
   int overflow = 0;
   const long long value = PyLong_AsLongLongAndOverflow(number.get(), &overflow);
   if (overflow != 0 || value < 0 || value > UINT32_MAX) {
-    PyErr_Format(PyExc_OverflowError, "shared_bytes should be 0 or more, and less than 4 GiB; it is %R.", shared_bytes);
+    PyErr_Format(PyExc_OverflowError, "%s should be %s; it is %R.", what, range, object);
     return false;
   }
-  config->dynamic_shared_bytes = static_cast<std::uint32_t>(value);
+  *out = static_cast<std::uint32_t>(value);
   return true;
+}
+
+bool set_shared_bytes(PyObject* shared_bytes, pergola_launch_config* config) {
+  return to_uint32(shared_bytes, "shared_bytes", "0 or more, and less than 4 GiB", &config->dynamic_shared_bytes);
 }
 
 Items::Items(PyObject* tuple) : count_(static_cast<std::size_t>(PyTuple_Size(tuple))) {

@@ -141,13 +141,7 @@ PyObject* session_synchronize(PyObject* self, PyObject*) {
     if (!ended) return nullptr;
     tasks = *std::move(ended);
   }
-  Outcome launches;
-  {
-    const WithoutGil free;
-    launches.code = pergola_session_synchronize(handle);
-  }
-  if (launches.code != PERGOLA_OK) launches.message = pergola_last_error();
-  raise_failures(launches, tasks);
+  raise_failures(outcome_of([handle] { return pergola_session_synchronize(handle); }), tasks);
   if (PyErr_Occurred() != nullptr) return nullptr;
   Py_RETURN_NONE;
 }
@@ -246,13 +240,8 @@ void tell_at_end(const Outcome& failure) {
 template <typename Wait>
 std::optional<Outcome> end_of(const Wait& wait, Patience* patience) {
   while (true) {
-    pergola_code code = PERGOLA_OK;
-    {
-      const WithoutGil free;
-      code = wait(patience->slices > 0 ? kSliceNs : 0);
-    }
-    if (code == PERGOLA_OK) return Outcome();
-    if (code != PERGOLA_TIMEOUT) return Outcome{code, pergola_last_error()};
+    Outcome outcome = outcome_of([&] { return wait(patience->slices > 0 ? kSliceNs : 0); });
+    if (outcome.code != PERGOLA_TIMEOUT) return outcome;
     if (patience->slices <= 0) return std::nullopt;
     --patience->slices;
     if (PyErr_CheckSignals() == 0) continue;

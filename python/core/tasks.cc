@@ -25,16 +25,8 @@ TaskObject* as_task(PyObject* object) {
 
 // For "O&": how many blocks, where "I" would drop what is above 32 bits.
 int to_blocks(PyObject* object, void* out) {
-  const Ref number(PyNumber_Index(object));
-  int overflow = 0;
-  const long long value = number ? PyLong_AsLongLongAndOverflow(number.get(), &overflow) : 0;
-  if (!number && PyErr_ExceptionMatches(PyExc_TypeError) != 0)
-    PyErr_Format(PyExc_TypeError, "blocks is an int; %R is given.", object);
-  else if (number && (overflow != 0 || value < 0 || value > UINT32_MAX))
-    PyErr_Format(PyExc_OverflowError, "blocks should be 0 (as many as the device holds) to 4294967295; it is %R.",
-                 object);
-  *static_cast<std::uint32_t*>(out) = static_cast<std::uint32_t>(value);
-  return PyErr_Occurred() == nullptr ? 1 : 0;
+  constexpr const char* kRange = "0 (as many as the device holds) to 4294967295";
+  return to_uint32(object, "blocks", kRange, static_cast<std::uint32_t*>(out)) ? 1 : 0;
 }
 
 // TaskPool(session, blocks, park_after_ns, executor, fences)
@@ -96,13 +88,7 @@ PyObject* pool_park(PyObject* self, PyObject*) {
   // that nobody else would.
   const auto ended = outcome_in_slices([pool](std::int64_t slice_ns) { return pergola_task_wait_all(pool, slice_ns); });
   if (!ended) return nullptr;
-  Outcome parked;
-  {
-    const WithoutGil free;
-    parked.code = pergola_task_pool_park(pool);
-  }
-  if (parked.code != PERGOLA_OK) parked.message = pergola_last_error();
-  raise_failures(parked, *ended);
+  raise_failures(outcome_of([pool] { return pergola_task_pool_park(pool); }), *ended);
   if (PyErr_Occurred() != nullptr) return nullptr;
   Py_RETURN_NONE;
 }

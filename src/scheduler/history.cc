@@ -148,6 +148,7 @@ Result<History> History::parse(std::string_view text, std::string_view name) {
 }
 
 Result<History> History::load(const std::filesystem::path& path) {
+  if (is_written_in_place(path)) return History();
   const Result<std::string> text = read_file(path, kMaxFileBytes);
   if (text.ok()) return parse(*text, path.string());
   if (text.code() == Code::kNotFound) return History();
@@ -155,10 +156,7 @@ Result<History> History::load(const std::filesystem::path& path) {
 }
 
 Status History::add_to(const std::filesystem::path& path) const {
-  History all;
-  if (!is_written_in_place(path)) {
-    PERGOLA_ASSIGN(all, load(path));
-  }
+  PERGOLA_ASSIGN(History all, load(path));
   all.merge(*this);
   return write_named_file(path, all.print());
 }

@@ -47,7 +47,8 @@ class History {
   std::string table() const;  // for people
   // Any bytes may be given. kParseError says what is wrong; `name` is the file's, for messages.
   static Result<History> parse(std::string_view text, std::string_view name);
-  // An empty history where there is no file. A file that is no history is refused and left as it is.
+  // An empty history where there is no file, and of a pipe or a device, which has no earlier run's and may give nothing
+  // for ever. A file that is no history is refused and left as it is.
   static Result<History> load(const std::filesystem::path& path);
   // Adds this to the file's history, whatever others have added meanwhile. Of two processes that do so at one moment
   // the later may overwrite what the other added.

@@ -93,21 +93,7 @@ void Resource::read(Segment& segment, Computation& who, ComputationPool& pool, D
 }
 
 void Resource::keep_last_reader_of_each_stream(Segment& segment, ComputationPool& pool) const {
-  // Readers come in order of submission, and so in the order of each stream: a later one of the same stream stands for
-  // it.
-  const auto followed = [&](std::size_t i) {
-    for (std::size_t later = i + 1; later < segment.readers.size(); ++later)
-      if (segment.readers[later]->stream == segment.readers[i]->stream) return true;
-    return false;
-  };
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < segment.readers.size(); ++i) {
-    if (followed(i))
-      drop(*segment.readers[i], pool);
-    else
-      segment.readers[kept++] = segment.readers[i];
-  }
-  segment.readers.resize(kept);
+  keep_last_of_each_stream(segment.readers, [&](Computation& reader) { drop(reader, pool); });
 }
 
 void Resource::write(std::size_t first, std::size_t last, Mode mode, Computation& who, ComputationPool& pool,

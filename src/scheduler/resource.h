@@ -105,6 +105,24 @@ inline void device_changes(std::atomic<HostState>& state) {
 
 // So many readers are looked through for those that a later one of their stream stands for.
 inline constexpr std::size_t kManyReaders = 8;
+// Readers come in order of submission, and so in the order of each stream: a later one of the same stream stands for an
+// earlier one, which `let_go(Computation&)` gets.
+template <typename LetGo>
+void keep_last_of_each_stream(std::vector<Computation*>& readers, const LetGo& let_go) {
+  const auto followed = [&](std::size_t i) {
+    for (std::size_t later = i + 1; later < readers.size(); ++later)
+      if (readers[later]->stream == readers[i]->stream) return true;
+    return false;
+  };
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < readers.size(); ++i) {
+    if (followed(i))
+      let_go(*readers[i]);
+    else
+      readers[kept++] = readers[i];
+  }
+  readers.resize(kept);
+}
 
 class Resource {
  public:

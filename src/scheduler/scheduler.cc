@@ -476,26 +476,11 @@ void Scheduler::universal_dependencies(Mode universal, bool any_write, const Com
   for (Computation* reader : universal_readers_) add_dependency(reader, Hazard::kUniversal, 0, who, out);
 }
 
-// As of an array's readers (Resource): in order of submission, a later one of the same stream stands for it.
-void Scheduler::keep_last_universal_reader_of_each_stream() {
-  const auto followed = [&](std::size_t i) {
-    return std::any_of(universal_readers_.begin() + static_cast<std::ptrdiff_t>(i) + 1, universal_readers_.end(),
-                       [&](const Computation* later) { return later->stream == universal_readers_[i]->stream; });
-  };
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < universal_readers_.size(); ++i) {
-    if (followed(i))
-      pool_.let_go(*universal_readers_[i]);
-    else
-      universal_readers_[kept++] = universal_readers_[i];
-  }
-  universal_readers_.resize(kept);
-}
-
 void Scheduler::become_universal(Mode mode, Computation& who) {
   ++who.holds;
   if (!writes(mode)) {
-    if (universal_readers_.size() >= kManyReaders) keep_last_universal_reader_of_each_stream();
+    if (universal_readers_.size() >= kManyReaders)
+      keep_last_of_each_stream(universal_readers_, [&](Computation& reader) { pool_.let_go(reader); });
     universal_readers_.push_back(&who);
     return;
   }

@@ -257,7 +257,6 @@ class Scheduler {
   void tell_ends();
   void universal_dependencies(Mode universal, bool any_write, const Computation* who, Dependencies& out);
   void become_universal(Mode mode, Computation& who);
-  void keep_last_universal_reader_of_each_stream();
   void forget_ended_universal();
   void write_log(const Work& work, const Computation& who, StreamReason reason, const Dependencies& parents,
                  const Waits& waits);

@@ -68,11 +68,8 @@ Status Scheduler::start_trace(const std::string& path, RecorderOptions options) 
 
 Status Scheduler::start_history(const std::string& path, RecorderOptions options) {
   PERGOLA_TRY(end_history());
-  History known;
-  if (!is_written_in_place(path)) {  // as a trace; a pipe has no earlier run's
-    PERGOLA_ASSIGN(known, History::load(path));
-    PERGOLA_TRY(write_named_file(path, known.print()));
-  }
+  PERGOLA_ASSIGN(History known, History::load(path));
+  if (!is_written_in_place(path)) PERGOLA_TRY(write_named_file(path, known.print()));  // as a trace
   PERGOLA_TRY(ensure_recorder(std::move(options)));
   const std::lock_guard lock(mutex_);
   launch_held();

@@ -3,9 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
+#include "src/base/environment.h"
 #include "src/base/file.h"
 #include "src/device/cpu/engine_choice.h"
 #include "src/device/cpu/jit_loader.h"
@@ -104,8 +104,7 @@ void find_devices(Diagnosis& diagnosis) {
     detail = fmt::format("{}, {} virtual SMs", (*session)->device().name, (*session)->device().sm_count);
   check_one("cpu", detail, "", diagnosis);
   // What a program without a choice of its own would open.
-  const char* chosen = std::getenv("PERGOLA_DEVICE");
-  diagnosis.default_device = chosen == nullptr ? "" : chosen;
+  diagnosis.default_device = setting("PERGOLA_DEVICE").value_or("");
   const auto is_checked = [&](const Finding& finding) { return finding.group == "devices" && finding.name == diagnosis.default_device; };
   if (!diagnosis.default_device.empty() && std::none_of(diagnosis.findings.begin(), diagnosis.findings.end(), is_checked))
     check_one(diagnosis.default_device, "PERGOLA_DEVICE", "Unset PERGOLA_DEVICE, or name a device that works.", diagnosis);
