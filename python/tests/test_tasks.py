@@ -656,11 +656,13 @@ def test_nothing_is_left_behind(kernels):
     async def main():
         await asyncio.gather(*(pool.spawn(ours.work, 1, 32, out, i % 4, i) for i in range(100)))
 
-    asyncio.run(main())
-    before = sys.getrefcount(pool)
-    asyncio.run(main())
-    time.sleep(0.1)  # the watcher lets go of what it looked at last
-    assert sys.getrefcount(pool) == before
+    def references():
+        asyncio.run(main())
+        time.sleep(0.1)  # the watcher lets go of what it looked at last
+        return sys.getrefcount(pool)
+
+    before = references()
+    assert references() == before
 
 
 def test_launches_and_their_failures_beside_a_task_that_goes_on(module):
