@@ -101,7 +101,9 @@ std::vector<Bench::MakeForm> Bench::makers_of(Problem& problem, std::span<const 
     makers.emplace_back([&problem, &own, this] {
       auto code = problem.sequential(own.session, own.module);
       code->is_staged = is_staged_;
-      code->prefetches = own.policy.find("graphs=always") == std::string::npos;
+      // Launches that are graphs bring their uploads with them.
+      code->prefetches = own.policy.find("graphs=off") != std::string::npos ||
+                         own.policy.find("graphs=recurring") != std::string::npos;
       return std::make_unique<PergolaForm>(own.form, own.session, std::move(code));
     });
   return makers;

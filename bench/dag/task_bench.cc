@@ -373,7 +373,8 @@ class TaskBench {
   }
 
   const int runs_, batch_;
-  pergola::Session session_;
+  // So that launches that the device has nothing queued for go one by one, which is what chain and fork-join are about.
+  pergola::Session session_{"", "graphs=recurring"};
   pergola::Module module_;
   bool on_gpu_ = false;
   std::unique_ptr<bench::Report> report_;

@@ -272,6 +272,7 @@ struct KernelState {
   Handle<pergola_kernel, pergola_kernel_destroy> handle;
   pergola_kernel_info info{};
   std::vector<Parameter> parameters;
+  std::vector<std::uint8_t> numbers;  // for each of these Kernel::code_of(); in a row, as each launch looks there
 };
 }  // namespace detail
 
@@ -321,6 +322,7 @@ class Kernel {
       state_->parameters.push_back({p.name, p.type_name, static_cast<ParameterKind>(p.kind), p.offset_bytes,
                                     p.size_bytes, p.align_bytes, static_cast<Access>(p.access), p.reason,
                                     static_cast<Direction>(p.direction), p.declaration});
+      state_->numbers.push_back(code_of(state_->parameters.back()));
     }
   }
 
@@ -400,7 +402,48 @@ class Kernel {
   }
   template <typename T>
     requires std::is_arithmetic_v<T>
-  pergola_argument argument(std::size_t index, T value) const {
+  [[gnu::always_inline]] pergola_argument argument(std::size_t index, T value) const {
+    if (index < state_->numbers.size() && state_->numbers[index] == kCode<T>) [[likely]]
+      return as_it_is(value);
+    return converted(index, value);
+  }
+
+  // What numbers a parameter takes: integers of so many bytes, or floating ones; 0: none.
+  static constexpr std::uint8_t kFloating = 0x80;
+  static std::uint8_t code_of(const Parameter& parameter) {
+    if (parameter.size_bytes > 8) return 0;
+    const auto bytes = static_cast<std::uint8_t>(parameter.size_bytes);
+    switch (parameter.kind) {
+      case ParameterKind::kInteger:
+      case ParameterKind::kBits: return bytes;
+      case ParameterKind::kFloat: return kFloating | bytes;
+      default: return 0;
+    }
+  }
+  // Of a parameter that takes every T. Floating types but float and double are converted.
+  template <typename T>
+  static constexpr std::uint8_t kCode = !std::is_floating_point_v<T> ? std::uint8_t{sizeof(T)}
+                                        : std::is_same_v<T, float> || std::is_same_v<T, double>
+                                            ? std::uint8_t{kFloating | sizeof(T)}
+                                            : std::uint8_t{0xff};
+  // As converted() would have it.
+  template <typename T>
+  static pergola_argument as_it_is(T value) {
+    if constexpr (std::is_floating_point_v<T>) {
+      return sizeof(T) == 4 ? pergola_arg_f32(static_cast<float>(value)) : pergola_arg_f64(static_cast<double>(value));
+    } else if constexpr (sizeof(T) == 1) {
+      return pergola_arg_u8(static_cast<std::uint8_t>(value));
+    } else if constexpr (sizeof(T) == 2) {
+      return pergola_arg_u16(static_cast<std::uint16_t>(value));
+    } else if constexpr (sizeof(T) == 4) {
+      return pergola_arg_u32(static_cast<std::uint32_t>(value));
+    } else {
+      return pergola_arg_u64(static_cast<std::uint64_t>(value));
+    }
+  }
+
+  template <typename T>
+  pergola_argument converted(std::size_t index, T value) const {
     if (index >= state_->parameters.size()) return number(value);  // the count is wrong; the launch says so
     const Parameter& parameter = state_->parameters[index];
     const bool wants_float = parameter.kind == ParameterKind::kFloat;

@@ -92,19 +92,17 @@ bool has_bytes(const pergola_argument* arguments, std::size_t count) {
 }
 
 // A launch that recurs, without a look at its arguments; else none.
-std::optional<Status> launch_again(pergola_kernel handle, const std::optional<CallText>& text, std::uint64_t* ticket) {
-  if (!text) return std::nullopt;
+[[gnu::always_inline]] inline std::optional<Status> launch_again(pergola_kernel handle, const CallText& text,
+                                                                 std::uint64_t* ticket) {
   const HotHandles::Use use(handle, HandleKind::kKernel);
   if (use.object() == nullptr) return std::nullopt;
-  return static_cast<session::Kernel*>(use.object())->launch_again(*text, ticket);
+  return static_cast<session::Kernel*>(use.object())->launch_again(text, ticket);
 }
 
 // Checks everything and launches; `event` and `ticket` may be null.
-Status launch(pergola_kernel handle, const pergola_launch_config* given, const pergola_argument* given_arguments,
-              std::size_t argument_count, session::EventPtr* event, std::uint64_t* ticket) {
-  const std::optional<CallText> text = text_of(handle, given, given_arguments, argument_count);
-  if (event == nullptr)
-    if (std::optional<Status> again = launch_again(handle, text, ticket)) return *std::move(again);
+Status launch_checked(pergola_kernel handle, const pergola_launch_config* given,
+                      const pergola_argument* given_arguments, std::size_t argument_count,
+                      const std::optional<CallText>& text, session::EventPtr* event, std::uint64_t* ticket) {
   PERGOLA_ASSIGN(const LaunchConfig config, read_config(given));
   session::KernelPtr kernel;
   Arguments arguments;
@@ -116,6 +114,16 @@ Status launch(pergola_kernel handle, const pergola_launch_config* given, const p
   if (config.shape.grid.x == 0 && config.may_be_empty) return kernel->launch_nothing(arguments, event);
   const bool is_whole = text && !has_bytes(given_arguments, argument_count);
   return kernel->launch(config.shape, arguments, event, ticket, is_whole ? &*text : nullptr);
+}
+
+// All that is left to do for a launch that recurs, so that it is part of its callers; the rest is for others.
+[[gnu::always_inline]] inline Status launch(pergola_kernel handle, const pergola_launch_config* given,
+                                            const pergola_argument* given_arguments, std::size_t argument_count,
+                                            session::EventPtr* event, std::uint64_t* ticket) {
+  const std::optional<CallText> text = text_of(handle, given, given_arguments, argument_count);
+  if (text && event == nullptr)
+    if (std::optional<Status> again = launch_again(handle, *text, ticket)) return *std::move(again);
+  return launch_checked(handle, given, given_arguments, argument_count, text, event, ticket);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 namespace {
 
 using ::testing::Each;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
 constexpr const char* kPtx = R"(
@@ -124,6 +125,9 @@ TEST_F(Hpp, Numbers_AreConvertedWhereNothingIsLost) {
   EXPECT_EQ(h[7], 0x40140000u) << "5.0";
   EXPECT_EQ(h[8], 6u);
   EXPECT_EQ(h[9], 0x40e00000u) << "7.f";
+  const std::vector<std::uint32_t> converted(h.begin(), h.end());
+  echo(pergola::grid(1, 1), out, std::uint8_t{200}, std::int16_t{-2}, -3, std::int64_t{-4}, 5.0, Pair{6, 7.f});
+  EXPECT_THAT(out.read(), ElementsAreArray(converted)) << "where there is nothing to convert";
   echo(pergola::grid(1, 1), out, true, 'a', 1u, nullptr, 0.5f, Pair{});
   EXPECT_EQ(out.read()[0], 1u);
   EXPECT_EQ(out.read()[1], 97u);

@@ -15,7 +15,7 @@ class CallTexts : public GraphTest {
     const std::string config = "1x32", arguments = name + more;
     const CallText text{&kernels_[name], std::as_bytes(std::span(config)), std::as_bytes(std::span(arguments)),
                         &dropped, dropped.load()};
-    if (const std::optional<Status> again = scheduler->submit_again(text, nullptr)) {
+    if (const std::optional<Status> again = scheduler->submit_again(text, &ticket)) {
       EXPECT_TRUE(again->ok()) << again->message();
       return true;
     }
@@ -52,6 +52,7 @@ class CallTexts : public GraphTest {
   std::uint64_t known() const { return scheduler->graph_counters().by_text; }
 
   std::atomic<std::uint64_t> dropped{0};
+  Ticket ticket = 0;  // of the last one that was known
 };
 
 TEST_F(CallTexts, LaunchesThatRecur_AreKnownAndRunAsTheSameGraphs) {
@@ -67,9 +68,33 @@ TEST_F(CallTexts, LaunchesThatRecur_AreKnownAndRunAsTheSameGraphs) {
   EXPECT_EQ(scheduler->graph_counters().regions, 1u);
 }
 
+// Those that are held behind others are counted and no more, and each is one that an event may be asked for.
+TEST_F(CallTexts, LaunchesThatAreHeld_HaveTicketsInTheirOrder) {
+  open_always();
+  learn_texts();
+  for (const std::size_t before = graph_launches(); graph_launches() == before;) write_turn();
+  ASSERT_FALSE(scheduler->holds_launches());
+  const std::uint64_t known_before = known();
+  std::vector<Ticket> tickets;
+  const auto is_known = [&](bool known) {
+    EXPECT_TRUE(known);
+    tickets.push_back(ticket);
+  };
+  is_known(write("a", {"x"}, {"y"}, 1000));
+  is_known(write("b", {"x"}, {"z"}, 2000));
+  is_known(write("c", {"y", "z"}, {"w"}, 3000));
+  EXPECT_TRUE(scheduler->holds_launches());
+  EXPECT_EQ(known() - known_before, 3u);
+  EXPECT_THAT(tickets, ::testing::ElementsAre(tickets[0], tickets[0] + 1, tickets[0] + 2));
+  const std::size_t kernels = kernel_launches();
+  for (const Ticket each : tickets) EXPECT_TRUE(scheduler->event_of(each).ok());
+  EXPECT_EQ(kernel_launches() - kernels, 3u);
+  ASSERT_TRUE(scheduler->synchronize().ok());
+}
+
 // Without graphs launches are known all the same, and are launched one by one in their order.
 TEST_F(CallTexts, OnAnIdleDevice_LaunchesAreKnownAndNotHeld) {
-  open();
+  open("graphs=recurring");
   for (int i = 0; i < 60; ++i) {
     write_turn();
     ASSERT_TRUE(read("x").ok());  // and so the device is idle

@@ -41,7 +41,7 @@ TEST_F(GraphCopies, ALargeUpload_IsWorkThatIsQueued) {
 }
 
 TEST_F(GraphCopies, ASmallUpload_IsNotEnough) {
-  open("");
+  open("graphs=recurring");
   for (int i = 0; i < 60; ++i) {
     cold_turn();
     scheduler->settle_graphs();

@@ -20,11 +20,12 @@ constexpr std::uint32_t kMostUnmarked = 8, kTimesSeen = 3;
 
 }  // namespace
 
-GraphLowering::GraphLowering(device::DevicePtr device, AdaptiveMutex& mutex, bool always, Resource& blocks,
+GraphLowering::GraphLowering(device::DevicePtr device, AdaptiveMutex& mutex, Graphs graphs, Resource& blocks,
                              const ComputationPool& computations, std::function<void()> overdue, bool readers_conflict)
     : device_(std::move(device)),
       mutex_(mutex),
-      always_(always),
+      always_(graphs == Graphs::kAlways),
+      measures_idle_(graphs == Graphs::kMeasured),
       blocks_(blocks),
       computations_(computations),
       overdue_(std::move(overdue)),
@@ -101,14 +102,13 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
   return decision;
 }
 
-const Launch* GraphLowering::expected(const CallText& text) const {
-  if (region_ == nullptr || offered_ < look_on_until_) return nullptr;
+// An upload is, and `text` may be the launch behind it and others.
+const Launch* GraphLowering::expected_upload(const CallText& text) const {
   std::size_t at = phase_;
   while (region_->launches[at].kind == WorkKind::kCopyToDevice)
     if (at = at + 1 == region_->launches.size() ? 0 : at + 1; at == phase_) return nullptr;
   const Launch& launch = region_->launches[at];
   if (!region_->texts[at].is(text) || launch.varies()) return nullptr;
-  if (at == phase_) return &launch;
   // The launch's arrays live, as its text says. One of them is what the upload fills, or it is the program's own.
   const Launch& upload = region_->launches[phase_];
   const std::uint64_t filled = upload.resource_ids.back();
@@ -261,7 +261,9 @@ std::span<const Launch> GraphLowering::interrupt() {
 void GraphLowering::cut_here() {
   if (region_->cut_before[phase_]) return;
   if (region_->chunk_of(phase_)->begin == phase_ && !region_->would_lead(phase_)) {
-    if (phase_ == 0) region_->cut_before[0] = true;
+    if (phase_ != 0) return;
+    region_->cut_before[0] = true;
+    if (measures_idle_) try_forms();  // which are of turns that begin so
   } else if (phase_ == 0 || region_->begins_at_a_cut()) {
     cut_before(phase_);
   } else {
@@ -459,11 +461,15 @@ void GraphLowering::recut() {
 
 // Those that are to be no graphs.
 void GraphLowering::refuse_chunks() {
-  const bool are_launches = region_->form == TurnForm::kLaunches && region_->has_leads;
+  // By the policy alone turns without such uploads are none; by what was measured they are.
+  const bool are_launches =
+      region_->form == TurnForm::kLaunches && (region_->has_leads || turn_policy_ == Turns::kMeasured);
   for (const std::shared_ptr<Chunk>& chunk : region_->chunks) {
     if (!are_launches && !chunk->leads && chunk->end - chunk->begin >= kFewestLaunches) continue;
     chunk->state = Chunk::State::kRefused;
-    chunk->refusal = are_launches   ? "turns that begin with such uploads are launched one by one"
+    chunk->refusal = are_launches && region_->has_leads
+                         ? "turns that begin with such uploads are launched one by one"
+                     : are_launches ? "launched one by one such turns were measured to take less"
                      : chunk->leads ? "uploads that a turn begins with go at once, while the rest of it is held"
                                     : "too few launches in a row";
   }
@@ -494,7 +500,7 @@ bool GraphLowering::may_hold_chunk(const Chunk& chunk) {
 }
 
 bool GraphLowering::enough_queued() {
-  if (always_) return true;
+  if (holds_on_idle()) return true;
   const Clock::time_point time = Clock::now();
   if (known_queue_ - (time - known_at_) >= kEnoughQueued) return true;
   known_queue_ = {};
@@ -517,7 +523,7 @@ bool GraphLowering::enough_queued() {
 }
 
 bool GraphLowering::wants_event(const std::shared_ptr<Chunk>& chunk) {
-  if (always_ || chunk->state == Chunk::State::kRefused) return false;
+  if (holds_on_idle() || chunk->state == Chunk::State::kRefused) return false;
   if (unasked_ != 0) {
     --unasked_;
     return false;
@@ -538,7 +544,7 @@ bool GraphLowering::wants_event(const std::shared_ptr<Chunk>& chunk) {
 // Before there are graphs; they are made as soon as it looks as if they were wanted soon.
 bool GraphLowering::wants_mark(const Chunk& chunk) {
   using State = Chunk::State;
-  if (always_ || unasked_ != 0 || (chunk.state != State::kNone && chunk.state != State::kBuilding)) return false;
+  if (holds_on_idle() || unasked_ != 0 || (chunk.state != State::kNone && chunk.state != State::kBuilding)) return false;
   if ((phase_ + 1 - chunk.begin) % kMarkEach != 0) return false;
   if (chunk.state == State::kNone && expected_queue_ && expected_queue_() >= kWorthMaking) make_graphs();
   return true;

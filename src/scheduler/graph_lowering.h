@@ -82,10 +82,10 @@ class GraphLowering {
   static constexpr std::chrono::nanoseconds kWorthMaking{10'000};
   static constexpr std::size_t kMarkEach = 8;  // launches of a region that has no graphs yet
 
-  // `always`: whatever the device has queued. `readers_conflict`: of one array, by the policy. `blocks` stands for all
+  // `readers_conflict`: of one array, by the policy. `blocks` stands for all
   // blocks of parameters, a byte each. `overdue` is called on the thread, without the lock, when held launches should
   // go; it takes the lock and calls flush_overdue().
-  GraphLowering(device::DevicePtr device, AdaptiveMutex& mutex, bool always, Resource& blocks,
+  GraphLowering(device::DevicePtr device, AdaptiveMutex& mutex, Graphs graphs, Resource& blocks,
                 const ComputationPool& computations, std::function<void()> overdue, bool readers_conflict = false);
   ~GraphLowering();  // without the lock
   // Before the first offer(). Without one, graphs have an edge wherever two launches conflict.
@@ -121,9 +121,24 @@ class GraphLowering {
   // The launch that `text` stands for, where it is the one expected next; or where uploads of its arrays come before
   // it, the first of these. Else null. Nothing has happened, and it stands until the next call of another function than
   // again().
-  const Launch* expected(const CallText& text) const;
+  const Launch* expected(const CallText& text) const {
+    if (region_ == nullptr || offered_ < look_on_until_) return nullptr;
+    const Launch& launch = region_->launches[phase_];
+    if (launch.kind == WorkKind::kCopyToDevice) return expected_upload(text);
+    return region_->texts[phase_].is(text) && !launch.varies() ? &launch : nullptr;
+  }
   // offer() of that launch.
   Decision again(std::span<const std::uint64_t> arriving);
+  // The same of a launch, no copy, that is held behind others and is not the last of its chunk: to be counted is all
+  // that happens to it, which is follow() with held_ != 0. Else false, and nothing has happened.
+  bool hold_again() {
+    if (held_ == 0 || held_ + 1 >= held_chunk_->end - held_chunk_->begin) return false;
+    ++offered_;
+    ++counters_.by_text;
+    ++phase_;  // the chunk goes on, and so does the region
+    ++held_;
+    return true;
+  }
   // Something other than a launch comes: what is to be launched first.
   std::span<const Launch> interrupt();
   // The same for what uses just these bytes: nothing where it may go ahead of what is held. With `over_the_link` it is
@@ -176,6 +191,7 @@ class GraphLowering {
     bool in_a_row = false;  // the chunk before it has a mark too
   };
 
+  const Launch* expected_upload(const CallText& text) const;
   void follow(bool may_hold, std::span<const std::uint64_t> arriving, Decision& decision);
   void learn(const Work& work);
   bool is_shape_period(std::size_t period) const;
@@ -189,6 +205,7 @@ class GraphLowering {
   void forget_what_came();
   void forget(const std::shared_ptr<const Region>& region);
   bool may_hold_chunk(const Chunk& chunk);
+  bool holds_on_idle() const { return always_ || region_->on_idle; }
   bool wants_event(const std::shared_ptr<Chunk>& chunk);
   bool wants_mark(const Chunk& chunk);
   bool enough_queued();
@@ -246,7 +263,8 @@ class GraphLowering {
 
   const device::DevicePtr device_;
   AdaptiveMutex& mutex_;
-  const bool always_;
+  const bool always_;         // held whatever the device has queued;
+  const bool measures_idle_;  // or where that has turned out, or is tried, to be faster
   Resource& blocks_;
   const ComputationPool& computations_;
   std::uint64_t next_block_ = 0;  // byte of blocks_
@@ -298,12 +316,14 @@ class GraphLowering {
   std::deque<std::shared_ptr<RegionStory>> stories_;  // of the latest regions
   std::uint64_t offered_ = 0, forgotten_stories_ = 0;
 
-  std::atomic<std::int64_t> patience_ns_{kPatience.count()};
+  // By themselves in their line: the thread looks there every few us, and would take the line away from whoever counts
+  // launches beside it.
+  alignas(64) std::atomic<std::int64_t> patience_ns_{kPatience.count()};
   // Since when something is held: of Clock, in ns; 0: nothing is. Whoever holds a launch spares itself the clock and
   // says kJustNow, and the thread, which looks every few us, writes the time. Relaxed: flush_overdue() looks again.
   static constexpr std::int64_t kJustNow = -1;
   std::atomic<std::int64_t> held_since_{0};
-  std::deque<Job> jobs_;
+  alignas(64) std::deque<Job> jobs_;
   // Every chunk that has a graph: what only this knows goes on the thread, as a device may make that wait for its work.
   std::vector<std::shared_ptr<Chunk>> made_;
   bool building_ = false, watching_ = false, stopping_ = false;

@@ -222,7 +222,7 @@ TEST_F(GraphLowering, AForkedChild_LetsGoOfIt) {
 }
 
 TEST_F(GraphLowering, OnAnIdleDevice_NothingIsHeld) {
-  open();
+  open("graphs=recurring");
   scheduler->set_graph_patience(std::chrono::hours(1));
   for (int i = 0; i < 60; ++i) {
     turn();
@@ -264,7 +264,7 @@ TEST_F(GraphLowering, WhatKernelsWereSeenToTake_IsQueuedUntilItMustHaveEnded) {
 
 // Before any chunk has come to its end.
 TEST_F(GraphLowering, OnceSomethingIsQueued_TheGraphIsMade) {
-  open();
+  open("graphs=recurring");
   scheduler->set_graph_patience(std::chrono::hours(1));
   const auto launches = [&](int count) {
     for (int i = 0; i < count; ++i) launch("a", {"x"}, {"x"}, 8e6);

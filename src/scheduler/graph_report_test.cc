@@ -193,7 +193,7 @@ TEST_F(GraphReports, WhatIsRefused_SaysWhy) {
 }
 
 TEST_F(GraphReports, TooLittleQueued_IsCounted) {
-  open();
+  open("graphs=recurring");
   scheduler->set_graph_patience(std::chrono::hours(1));
   for (int i = 0; i < 60; ++i) {
     turn();

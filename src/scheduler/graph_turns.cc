@@ -1,5 +1,4 @@
-// Which form of a turn is taken, where it begins with uploads that may go when they come (turn_forms.h): what one turn
-// was, and the chunks of the forms.
+// Which form of a turn is taken (turn_forms.h): what one turn was, and the chunks of the forms.
 //
 //   found, cut ─▶ leads ─▶ tried by turns ─▶ the fastest form    its chunks alone are kept
 //                   ▲                           │
@@ -17,6 +16,10 @@
 // the device would pay for one form in turns of the next: nothing is tried then. With one, no more than a turn is left
 // when the next begins, as a turn uses the arrays of the turn before; TurnForms::kSettle turns are for that.
 //
+// Where a turn begins with no uploads there are forms only with graphs=measured. By that policy launches are held on a
+// device that has nothing queued (Region::on_idle) while forms are tried and where graphs were chosen then; before, for
+// as long as it takes to see that turns count, kMostUnsteady at most; and else only while it has enough to do.
+//
 // Nothing of this is done where forms do not differ, or once one is chosen.
 #include <algorithm>
 
@@ -25,6 +28,7 @@
 namespace pergola::scheduler {
 namespace {
 
+constexpr std::uint32_t kMostUnsteady = 64;
 constexpr std::uint32_t kMostTrials = 4;  // of a region's that begin as what was chosen does not fit any more
 
 bool may_be_graph(const Chunk& chunk) {
@@ -58,6 +62,7 @@ void GraphLowering::begin_turn() {
   if (trial.current() != region_->form) take_form(trial.current());
   if (trial.has_changed()) tell_of_forms();
   if (trial.is_decided()) return end_forms();
+  if (!trial.is_under_way() && trial.unsteady_turns() >= kMostUnsteady) region_->on_idle = false;
   turn_begin_ = {now, offered_, counters_.flushed, launched(*region_), waits_};
 }
 
@@ -95,6 +100,7 @@ void GraphLowering::end_forms() {
     for (const std::shared_ptr<Chunk>& chunk : chunks)
       if (chunk->report != nullptr) chunk->report->state = GraphReport::State::kPutBack;
   region_->aside = {};
+  region_->on_idle = measures_idle_ && region_->trial != nullptr && region_->trial->prefers_graphs();
   region_->trial = nullptr;
   if (region_->form == TurnForm::kLaunches) {  // asks of nothing that is queued: what has ended would keep its graphs
     in_flight_.clear();
@@ -108,9 +114,11 @@ void GraphLowering::end_forms() {
 
 // From now on, where there is anything to try: all of it anew, with the first form from the next turn on.
 void GraphLowering::try_forms() {
-  const bool any = turn_policy_ == Turns::kMeasured && region_->has_leads && region_->begins_at_a_cut();
+  const bool any = turn_policy_ == Turns::kMeasured && (region_->has_leads || measures_idle_) &&
+                   region_->begins_at_a_cut();
   region_->aside = {};
-  region_->trial = any ? std::make_unique<TurnForms>() : nullptr;
+  region_->trial = any ? std::make_unique<TurnForms>(region_->has_leads) : nullptr;
+  region_->on_idle = measures_idle_ && any;
   turn_begin_ = {};
   tell_of_forms();
   wake_.notify_all();
@@ -123,7 +131,8 @@ bool GraphLowering::leaves_form(const char* why) {
   if (region_->trial != nullptr) {
     region_->trial->drop(region_->form, why);
   } else {
-    region_->trial = std::make_unique<TurnForms>(++region_->trials < kMostTrials);
+    region_->trial = std::make_unique<TurnForms>(region_->has_leads, ++region_->trials < kMostTrials);
+    region_->on_idle = measures_idle_;
     tell_of_forms();
   }
   return true;

@@ -34,7 +34,7 @@ constexpr Option kOptions[] = {
     option<&Policy::execution>("execution", "async|sync"),
     option<&Policy::max_streams>("max-streams", "N", 1),
     option<&Policy::fork_cost_us>("fork-cost", "N"),
-    option<&Policy::graphs>("graphs", "recurring|off|always"),
+    option<&Policy::graphs>("graphs", "measured|recurring|off|always"),
     option<&Policy::blocks>(
         "blocks",
         "off|measured|trimmed|packed|packed-early|early|by-block|fused|columns|merged|merged-kernels|merged-early"),

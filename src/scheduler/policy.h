@@ -15,15 +15,17 @@
 //   fork-cost=N
 //       microseconds that an event between streams is taken to cost: a kernel goes behind others on a parent's stream
 //       that are expected to take less, as earlier launches did (durations.h); 0: never, and nothing is timed
-//   graphs=recurring|off|always
-//       launches that recur run as graphs while the device has enough to do (graph_lowering.h); never; whatever it has
+//   graphs=measured|recurring|off|always
+//       launches that recur run as graphs while the device has enough to do (graph_lowering.h), and turns that the host
+//       waits for whatever it has, where that was measured to be faster (turn_forms.h); only while it has; never;
+//       whatever it has
 //   blocks=off|measured|trimmed|packed|packed-early|early|by-block|fused|columns|merged|merged-kernels|merged-early
 //       what a graph's launches wait for (runtime/block_ways.h): launches; whatever turns out fastest; launches, but
 //       each is on the device before; blocks; runs of tiny launches are one; launches of a kernel that may run at once
 //       are; or those of any kernels; or those of a kernel, and what that makes is on the device before
 //   turns=measured|leads|whole|launches
-//       of turns that begin with uploads (turn_forms.h): whatever turns out fastest; these uploads go at once and the
-//       rest is a graph; the graph has them, too; there is none
+//       of turns that the host waits for (turn_forms.h): whatever turns out fastest; uploads that they begin with go at
+//       once and the rest is a graph; the graph has these, too; there is none where they begin with such
 //   memory=device|managed
 //       arrays in the device's own memory; or in memory that moves to whichever side uses it, where it has been
 //       prefetched (IV-C), read by the session that makes the arrays
@@ -59,7 +61,7 @@ enum class Blocks : std::uint8_t {
   kMergedKernels,
   kMergedEarly
 };
-enum class Graphs : std::uint8_t { kRecurring, kOff, kAlways };
+enum class Graphs : std::uint8_t { kMeasured, kRecurring, kOff, kAlways };
 enum class Turns : std::uint8_t { kMeasured, kLeads, kWhole, kLaunches };
 enum class Tasks : std::uint8_t { kOff, kSmall };
 
@@ -70,7 +72,7 @@ struct Policy {
   Execution execution = Execution::kAsync;
   std::uint32_t max_streams = 32;  // 1 or more
   std::uint32_t fork_cost_us = 8;
-  Graphs graphs = Graphs::kRecurring;
+  Graphs graphs = Graphs::kMeasured;
   Blocks blocks = Blocks::kMeasured;
   Turns turns = Turns::kMeasured;
   Memory memory = Memory::kDevice;

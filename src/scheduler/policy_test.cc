@@ -27,7 +27,7 @@ TEST(Policy, EveryWord_IsTakenAndToldBack) {
   const auto known = parse_policy("?=").message();
   const std::vector<std::pair<std::string, std::vector<std::string>>> all = {
       {"retrieve-new-stream", {"reuse", "always-new"}},
-      {"graphs", {"recurring", "off", "always"}},
+      {"graphs", {"measured", "recurring", "off", "always"}},
       {"blocks",
        {"off", "measured", "trimmed", "packed", "packed-early", "early", "by-block", "fused", "merged",
         "merged-kernels", "merged-early"}},
@@ -44,7 +44,7 @@ TEST(Policy, EveryWord_IsTakenAndToldBack) {
   EXPECT_EQ(parse_policy("blocks=packed-early")->blocks, Blocks::kPackedEarly);
   EXPECT_EQ(parse_policy("blocks=columns")->blocks, Blocks::kColumns);
   EXPECT_EQ(parse_policy("blocks=merged-early")->blocks, Blocks::kMergedEarly);
-  EXPECT_THAT(known, ::testing::AllOf(::testing::HasSubstr(", max-streams=N, fork-cost=N, graphs=recurring|off|always"),
+  EXPECT_THAT(known, ::testing::AllOf(::testing::HasSubstr(", max-streams=N, fork-cost=N, graphs=measured|recurring|off|always"),
                                       ::testing::EndsWith("tasks=off|small.")));
 }
 

@@ -8,7 +8,7 @@
 //   chunks   [0, 1)              [1, 20)             [20, 50)       0 goes when it comes
 //            leads
 //
-// That is one of the forms of such turns (turn_forms.h). The chunks of forms that are tried are kept aside meanwhile:
+// That is one of the forms of turns (turn_forms.h). The chunks of forms that are tried are kept aside meanwhile:
 // of the same launches, cut at the same steps of the host.
 //
 // A kept launch holds its module, and of resources only the number: one that has gone is never met again, as numbers
@@ -161,6 +161,7 @@ struct Region {
   bool leads_to_graph = false;       // what came behind the uploads of the latest turn was held, to be a graph
   std::uint32_t trials = 0;          // that were begun as the chosen form did not fit any more
   std::unique_ptr<TurnForms> trial;  // while forms are tried
+  bool on_idle = false;              // its launches are held on a device that has nothing queued, too
   std::array<std::vector<std::shared_ptr<Chunk>>, kTurnForms> aside;  // meanwhile: the chunks of the others
   std::uint32_t cuts = 0;                                             // how often it has been cut
   std::uint32_t late = 0;             // grows where launches were held too long, shrinks with each graph

@@ -107,8 +107,9 @@ void Resource::write(std::size_t first, std::size_t last, Mode mode, Computation
     segment.writer = nullptr;
     segment.readers.clear();
   }
-  segments_[first].end = segments_[last - 1].end;
   segments_[first].writer = &who;
+  if (first + 1 == last) return;
+  segments_[first].end = segments_[last - 1].end;
   segments_.erase(segments_.begin() + static_cast<std::ptrdiff_t>(first) + 1,
                   segments_.begin() + static_cast<std::ptrdiff_t>(last));
 }
@@ -135,8 +136,10 @@ void Resource::access(Range range, Mode mode, Computation& who, ComputationPool&
     merge();
     merge_at_ = std::max(kManySegments, 2 * segments_.size());
   }
-  const std::size_t first = cut(range.begin);
-  const std::size_t last = cut(range.end);
+  // Nearly always all of an array is used, which is one piece then.
+  const bool is_one = segments_.size() == 1 && range.begin == 0 && range.end == size_bytes_;
+  const std::size_t first = is_one ? 0 : cut(range.begin);
+  const std::size_t last = is_one ? 1 : cut(range.end);
   if (writes(mode)) return write(first, last, mode, who, pool, out);
   for (std::size_t i = first; i < last; ++i) read(segments_[i], who, pool, out);
 }

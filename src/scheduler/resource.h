@@ -139,7 +139,8 @@ class Resource {
   std::uint64_t address() const { return address_; }
   void set_address(std::uint64_t address) { address_ = address; }
   // What must be taken before launches whose submitter is not asked any more, as they were held; said as the address
-  // is, and stands until retire() has been called. Null: its memory does not move.
+  // is, and stands until retire() has been called. Null: its memory does not move, as with any policy but
+  // memory=managed.
   MovingMemory* moving() const { return moving_; }
   void set_moving(MovingMemory* memory) { moving_ = memory; }
   // Said likewise. Null: the host has no side.
@@ -149,9 +150,9 @@ class Resource {
   }
   HostSide* host_side() const { return host_side_; }
   // For launches that come again and whose submitter is not asked (Scheduler::submit_again), under the scheduler's
-  // lock: whether the host has what the device has not, and that a launch changes what the device has.
-  bool is_ahead_on_host() const {
-    return host_state_ != nullptr && host_state_->load(std::memory_order_acquire) == HostState::kHost;
+  // lock: where the newest contents are, and that a launch changes what the device has.
+  HostState host_state() const {
+    return host_state_ == nullptr ? HostState::kNone : host_state_->load(std::memory_order_acquire);
   }
   void changed_on_device() const {
     if (host_state_ != nullptr) device_changes(*host_state_);

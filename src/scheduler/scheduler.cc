@@ -52,7 +52,7 @@ Scheduler::Scheduler(device::DevicePtr device, const Policy& policy, std::shared
     const std::lock_guard lock(mutex_);
     if (lowering_ != nullptr) launch_held(lowering_->flush_overdue());  // null: the scheduler ends, and nothing is held
   };
-  lowering_ = std::make_unique<GraphLowering>(device_, mutex_, policy_.graphs == Graphs::kAlways, blocks_, pool_, flush,
+  lowering_ = std::make_unique<GraphLowering>(device_, mutex_, policy_.graphs, blocks_, pool_, flush,
                                               policy_.dependency == DependencyPolicy::kNoConst);
   lowering_->set_lowerer(std::move(lowerer));
   lowering_->set_expected_queue([this] { return expected_queue(); });
@@ -211,7 +211,7 @@ Status Scheduler::start(const Work& work, Computation& who, const Dependencies& 
   Waits waits;
   Status status = keep_parent_reachable(*stream);
   if (status.ok() && work.behind != nullptr) status = wait_for_tasks(*work.behind, *stream);
-  if (status.ok()) status = wait_across(*stream, parents, waits);
+  if (status.ok() && !parents.empty()) status = wait_across(*stream, parents, waits);
   device::EventPtr timed_from;
   const bool waits_for_others = !waits.empty() || work.behind != nullptr;
   if (status.ok() && recorder_ == nullptr && work.behind == nullptr && durations != nullptr &&
@@ -360,7 +360,6 @@ Stream* Scheduler::parent_stream(const Dependencies& parents) const {
 
 // The stream used least recently of those whose work comes before the parents'; null where there is none.
 Result<Stream*> Scheduler::stream_free_by_then(const Dependencies& parents) {
-  if (parents.empty()) return nullptr;
   Clock before;
   for (const Dependency& dependency : parents) {
     PERGOLA_ASSIGN(const MarkPtr mark, mark_of(*dependency.parent));  // its streams differ, so it is waited for anyway
@@ -375,8 +374,10 @@ Result<Scheduler::StreamChoice> Scheduler::free_stream(const Dependencies& paren
   const bool at_bound = by_use_.size() >= policy_.max_streams;  // a call under way has one more
   const bool reuses = policy_.retrieve_new_stream == RetrieveNewStream::kReuse;
   if (reuses) {
-    PERGOLA_ASSIGN(Stream* const later, stream_free_by_then(parents));
-    if (later != nullptr) return StreamChoice{later, StreamReason::kFreeByThen};
+    if (!parents.empty()) {
+      PERGOLA_ASSIGN(Stream* const later, stream_free_by_then(parents));
+      if (later != nullptr) return StreamChoice{later, StreamReason::kFreeByThen};
+    }
     for (Stream* stream : by_use_)  // not one whose work has failed: it skips what comes
       if (stream->idle_well()) return StreamChoice{stream, StreamReason::kIdle};
     const std::size_t asked = at_bound ? std::min(kAskedAtBound, by_use_.size()) : by_use_.size();
@@ -499,7 +500,7 @@ Status Scheduler::wait_unlocked(AdaptiveLock& lock, std::span<const MarkPtr> mar
   tell_ends();
   lock.unlock();
   Status first, late;
-  std::vector<Status> outcomes;
+  boost::container::small_vector<Status, 8> outcomes;
   outcomes.reserve(marks.size());
   for (const MarkPtr& mark : marks) {
     std::optional<std::chrono::nanoseconds> timeout;
@@ -585,7 +586,7 @@ Status Scheduler::synchronize() {
   PERGOLA_TRY(await_all_tasks(lock));
   launch_held();
   boost::container::small_vector<MarkPtr, 8> marks;
-  std::vector<std::uint64_t> positions;  // of all streams, as they are now
+  boost::container::small_vector<std::uint64_t, 8> positions;  // of all streams, as they are now
   Status status;
   for (const auto& stream : streams_) {
     positions.push_back(stream->tail_position);

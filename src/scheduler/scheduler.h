@@ -205,7 +205,13 @@ class Scheduler {
   bool all_ended_well() const;
   void add_parents(const Work& work, Computation& who, Dependencies& parents);
   bool may_be_of_a_graph(const Work& work);
+  std::optional<Status> upload_before(AdaptiveLock& lock, const CallText& text, const Launch*& next);
   std::optional<Status> upload_again(AdaptiveLock& lock, const Launch& upload);
+  Status run_again(AdaptiveLock& lock, const Launch& launch, Ticket* ticket);
+  std::uint64_t take_held_ticket(Ticket* ticket) {  // its number
+    if (ticket != nullptr) *ticket = kHeldTicket | held_count_;
+    return held_count_++;
+  }
   Status hold_or_run(const Work& work, const GraphLowering::Decision& decision, Ticket* ticket);
   // Of the busiest stream.
   std::chrono::nanoseconds expected_queue();

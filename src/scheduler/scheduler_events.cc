@@ -74,6 +74,7 @@ Status Scheduler::tell_end_of(Computation& who) {
 
 void Scheduler::tell_ends() {
   has_told_end_ = false;
+  if (untold_ends_.empty()) return;
   for (const Arrival& each : std::exchange(untold_ends_, {})) {
     Stream& stream = *each.stream;
     if (stream.knows_end_of(each.position)) continue;

@@ -26,6 +26,21 @@ class TakeMoving {
   const std::span<const Access> accesses_;
 };
 
+// What the launch changes is older at the host from now on. False where the host has what the device has not, and
+// nothing has happened.
+bool note_changes(const Launch& launch) {
+  bool any = false;
+  for (const Access& access : launch.accesses) {
+    const HostState state = access.resource->host_state();
+    if (state == HostState::kHost) return false;
+    any = any || (state != HostState::kNone && state != HostState::kDevice && writes(access.mode));
+  }
+  if (!any) return true;
+  for (const Access& access : launch.accesses)
+    if (writes(access.mode)) access.resource->changed_on_device();
+  return true;
+}
+
 }  // namespace
 
 bool Scheduler::may_be_of_a_graph(const Work& work) {
@@ -41,22 +56,39 @@ std::optional<Status> Scheduler::submit_again(const CallText& text, Ticket* tick
       !host_accesses_.empty())
     return std::nullopt;
   const Launch* launch = lowering_->expected(text);
-  for (; launch != nullptr && launch->copy; launch = lowering_->expected(text))
-    if (const std::optional<Status> status = upload_again(lock, *launch); !status || !status->ok()) return status;
   if (launch == nullptr) return std::nullopt;
-  for (const Access& access : launch->accesses)
-    if (access.resource->is_ahead_on_host()) return std::nullopt;
-  for (const Access& access : launch->accesses)
-    if (writes(access.mode)) access.resource->changed_on_device();
+  if (launch->copy) {
+    if (std::optional<Status> status = upload_before(lock, text, launch); !status || !status->ok()) return status;
+  }
+  if (!note_changes(*launch)) return std::nullopt;
+  if (!lowering_->hold_again()) return run_again(lock, *launch, ticket);
+  take_held_ticket(ticket);
+  return Status();
+}
+
+// The uploads that are expected before the launch that `text` stands for, `next` the first; then that launch is next.
+// None where there is more to it than this can do.
+std::optional<Status> Scheduler::upload_before(AdaptiveLock& lock, const CallText& text, const Launch*& next) {
+  for (; next != nullptr && next->copy; next = lowering_->expected(text))
+    if (std::optional<Status> status = upload_again(lock, *next); !status || !status->ok()) return status;
+  if (next == nullptr) return std::nullopt;
+  return Status();
+}
+
+// The launch, which is expected next: held as the first or the last of its chunk, or launched by itself.
+Status Scheduler::run_again(AdaptiveLock& lock, const Launch& launch, Ticket* ticket) {
   const GraphLowering::Decision lowered = lowering_->again(arriving());
   if (lowered.only_holds()) {
-    if (ticket != nullptr) *ticket = kHeldTicket | held_count_;
-    ++held_count_;
-    return Status();
+    take_held_ticket(ticket);
+    return {};
   }
   if (!durations_.is_empty() && pool_.last_id() % kSettlesEach == 0) durations_.settle();
-  const KernelCall call{launch->module, *launch->kernel, launch->config, launch->parameters};
-  Work work = launch->work();
+  if (lowered.held && lowered.flush.empty()) {
+    take_held_ticket(ticket);
+    return launch_graph(lowered.run, lowered.ended, false);
+  }
+  const KernelCall call{launch.module, *launch.kernel, launch.config, launch.parameters};
+  Work work = launch.work();
   work.call = &call;
   const TakeMoving take(work.accesses);
   const FunctionRef<Status(device::Queue&)> prepare = take;
@@ -88,12 +120,8 @@ std::optional<Status> Scheduler::upload_again(AdaptiveLock& lock, const Launch& 
 }
 
 Status Scheduler::hold_or_run(const Work& work, const GraphLowering::Decision& decision, Ticket* ticket) {
-  if (ticket != nullptr) *ticket = kHeldTicket | held_count_;
-  const std::uint64_t number = held_count_++;
-  if (decision.run != nullptr) {
-    held_details_.clear();
-    return launch_graph(decision.run, decision.ended, work.host_waits);
-  }
+  const std::uint64_t number = take_held_ticket(ticket);
+  if (decision.run != nullptr) return launch_graph(decision.run, decision.ended, work.host_waits);
   if (recorder_ != nullptr) {
     WorkDetail detail = work.detail == nullptr ? WorkDetail() : (*work.detail)();
     detail.thread = recorder_->this_thread();
@@ -107,7 +135,8 @@ Status Scheduler::hold_or_run(const Work& work, const GraphLowering::Decision& d
 Status Scheduler::launch_graph(const std::shared_ptr<Chunk>& run, const std::shared_ptr<Chunk>& ended,
                                bool host_waits) {
   Chunk& chunk = *run;
-  const bool is_delayed = delays_copies(chunk);
+  if (!held_details_.empty()) held_details_.clear();
+  const bool is_delayed = !chunk.free_copies.empty() && delays_copies(chunk);
   if (chunk.site == nullptr) chunk.site = site_locked(chunk.name);
   Computation& who = *pool_.take();
   const auto tell = [&] {
@@ -117,6 +146,7 @@ Status Scheduler::launch_graph(const std::shared_ptr<Chunk>& run, const std::sha
   };
   const FunctionRef<WorkDetail()> detail = tell;
   const TakeMoving take(chunk.accesses);
+  const bool moves = policy_.memory == Memory::kManaged && take.is_needed();
   const FunctionRef<Status(device::Queue&)> prepare = take;
   Status status = place(
       {.kind = WorkKind::kGraph,
@@ -124,7 +154,7 @@ Status Scheduler::launch_graph(const std::shared_ptr<Chunk>& run, const std::sha
        .accesses = chunk.accesses,
        .universal = chunk.universal,
        .detail = &detail,
-       .prepare = take.is_needed() ? &prepare : nullptr},
+       .prepare = moves ? &prepare : nullptr},
       [&](device::Queue& queue) {
         if (const ParameterBlock* const block = chunk.block.get(); block != nullptr)
           PERGOLA_TRY(queue.copy_to_device(block->memory, 0, block->staged));
@@ -163,7 +193,6 @@ Dependencies Scheduler::not_ended_parents(std::span<const Access> accesses, Mode
 // Whether the graph waits for something that one of its copies, by itself, would not. Behind the uploads that have gone
 // before the graph it would come on the link by itself, too.
 bool Scheduler::delays_copies(const Chunk& chunk) {
-  if (chunk.free_copies.empty()) return false;
   Dependencies all = not_ended_parents(chunk.accesses, chunk.universal);
   bool delays = false;
   for (const std::vector<Access>& copy : chunk.free_copies) {
@@ -218,7 +247,7 @@ void Scheduler::mark_end_of(const std::shared_ptr<Chunk>& chunk, Stream& stream)
 
 // Launches that need different ones of these are better launched one by one, each when its own is there.
 void Scheduler::note_arrivals(const Work& work, const Computation& who) {
-  if (lowering_ == nullptr) return;
+  if (lowering_ == nullptr || (arriving_.empty() && work.kind != WorkKind::kCopyToDevice)) return;
   const auto forget = [&](std::size_t i) {
     arrivals_.erase(arrivals_.begin() + static_cast<std::ptrdiff_t>(i));
     arriving_.erase(arriving_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -237,6 +266,7 @@ void Scheduler::note_arrivals(const Work& work, const Computation& who) {
 }
 
 std::span<const std::uint64_t> Scheduler::arriving() {
+  if (arrivals_.empty()) return {};
   std::size_t left = 0;
   for (std::size_t i = 0; i < arrivals_.size(); ++i) {
     if (arrivals_[i].stream->knows_end_of(arrivals_[i].position)) continue;
@@ -249,7 +279,8 @@ std::span<const std::uint64_t> Scheduler::arriving() {
 }
 
 void Scheduler::resolve_held_tickets(std::size_t count, const Computation& who) {
-  for (std::size_t i = 0; i < count; ++i) held_tickets_[held_resolved_++ % kHeldTickets] = ticket_of(who);
+  const Ticket ticket = ticket_of(who);
+  for (std::size_t i = 0; i < count; ++i) held_tickets_[held_resolved_++ % kHeldTickets] = ticket;
 }
 
 GraphCounters Scheduler::graph_counters() {

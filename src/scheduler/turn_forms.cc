@@ -7,26 +7,26 @@
 namespace pergola::scheduler {
 namespace {
 
-constexpr std::size_t kShortestOf = 4;  // of so many turns one may be short by chance
-
 struct Text {
   std::string_view name, why;
 };
 constexpr Text kTexts[kTurnForms] = {
-    // by TurnForm
+    // by TurnForm, of turns that begin with uploads
     {"leads", "uploads that a turn begins with go at once, and a graph is the rest"},
     {"whole", "uploads that a turn begins with are part of a graph, too"},
     {"launches", "nothing is held back, and nothing is a graph"},
 };
 
-std::string_view why(TurnForm form) {
-  return kTexts[static_cast<std::size_t>(form)].why;
+constexpr Text kFirstOfOthers = {"graphs", "launches are held back whatever the device has queued, and are graphs"};
+
+const Text& text_of(TurnForm form, bool has_uploads) {
+  return form == TurnForm::kLeads && !has_uploads ? kFirstOfOthers : kTexts[static_cast<std::size_t>(form)];
 }
 
-double stands_for(std::vector<double> turns_ns) {
-  const auto chosen = turns_ns.begin() + static_cast<std::ptrdiff_t>(turns_ns.size() / kShortestOf);
-  std::nth_element(turns_ns.begin(), chosen, turns_ns.end());
-  return *chosen;
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 }  // namespace
@@ -35,8 +35,14 @@ std::string_view to_string(TurnForm form) {
   return kTexts[static_cast<std::size_t>(form)].name;
 }
 
-TurnForms::TurnForms(bool tries) : decided_(!tries) {
+TurnForms::TurnForms(bool has_uploads, bool tries) : has_uploads_(has_uploads), decided_(!tries) {
   for (std::size_t i = 0; i < kTurnForms; ++i) forms_[i].form = static_cast<TurnForm>(i);
+  forms_[static_cast<std::size_t>(TurnForm::kWhole)].is_out = !has_uploads;
+}
+
+bool TurnForms::prefers_graphs() const {
+  const Form& launches = forms_[static_cast<std::size_t>(TurnForm::kLaunches)];
+  return decided_ && current() != TurnForm::kLaunches && !launches.rounds.empty();
 }
 
 double TurnForms::Form::took_ns() const {
@@ -50,6 +56,7 @@ void TurnForms::ended(Turn how, double ns) {
   ++turns_;
   if (round_ == 0) {
     steady_ = how == Turn::kCounts ? steady_ + 1 : 0;
+    unsteady_ += how == Turn::kDisturbed ? 1 : 0;
     if (steady_ < kSteady) return;
     round_ = 1;
     changed_ = true;
@@ -83,7 +90,7 @@ bool TurnForms::is_hopeless() const {
 void TurnForms::end_block() {
   Form& form = forms_[at_];
   form.is_out = form.rounds.empty() && is_hopeless();  // later: a round in which it is not better
-  form.rounds.push_back({stands_for(form.block_ns), turns_});
+  form.rounds.push_back({median(form.block_ns), turns_});
   next_block();
 }
 
@@ -97,7 +104,7 @@ void TurnForms::drop(TurnForm form, std::string why) {
 // The first form's: all begins again once that is steady.
 void TurnForms::give_up_block() {
   if (at_ != 0) return drop(current(), "of its turns too few were undisturbed and as it says");
-  TurnForms again(++given_up_ < kMostGivenUp);
+  TurnForms again(has_uploads_, ++given_up_ < kMostGivenUp);
   again.given_up_ = given_up_;
   again.changed_ = true;
   *this = std::move(again);
@@ -129,15 +136,16 @@ double TurnForms::expected_ns(const Form& form, std::size_t round) const {
 void TurnForms::judge(Form& form) const {
   const std::size_t rounds = form.rounds.size();
   if (!goes_on(form) || rounds < kRounds || forms_[0].rounds.size() <= rounds) return;
-  std::size_t better = 0;
-  double sum = 0;
+  std::size_t clearly = 0, better = 0;
+  std::vector<double> ratios;
   for (std::size_t i = 0; i < rounds; ++i) {
     const double first = expected_ns(form, i), took = form.rounds[i].ns;
-    better += took < std::min(first * kGain, first - kGainNs) ? 1 : 0;
-    sum += took / first;
+    clearly += took < std::min(first * kGain, first - kGainNs) ? 1 : 0;
+    better += took < std::min(first * kLittleGain, first - kLittleGainNs) ? 1 : 0;
+    ratios.push_back(took / first);
   }
-  form.shorter = 1 - sum / static_cast<double>(rounds);
-  form.beats_first = better == rounds || (rounds == kMostRounds && better >= kMost);
+  form.shorter = 1 - median(std::move(ratios));
+  form.beats_first = clearly == rounds || (rounds == kMostRounds && better >= kMost);
   form.is_out = !form.beats_first && (better == 0 || rounds == kMostRounds);
 }
 
@@ -148,9 +156,12 @@ void TurnForms::decide() {
     if (forms_[i].beats_first && (at_ == 0 || forms_[i].shorter > forms_[at_].shorter)) at_ = i;
   std::string times;
   for (const Form& form : forms_)
-    times += fmt::format("{}{} {:.1f} us", times.empty() ? "" : ", ", to_string(form.form), form.took_ns() * 1e-3);
-  PERGOLA_INFO("turns that begin with uploads go as '{}' from now on ({}): {}", to_string(current()), times,
-               why(current()));
+    if (is_one(form))
+      times += fmt::format("{}{} {:.1f} us", times.empty() ? "" : ", ", text_of(form.form, has_uploads_).name,
+                           form.took_ns() * 1e-3);
+  const Text& chosen = text_of(current(), has_uploads_);
+  PERGOLA_INFO("turns{} go as '{}' from now on ({}): {}", has_uploads_ ? " that begin with uploads" : "", chosen.name,
+               times, chosen.why);
 }
 
 std::vector<WayReport> TurnForms::report() const {
@@ -158,9 +169,11 @@ std::vector<WayReport> TurnForms::report() const {
   if (round_ == 0) return told;
   for (std::size_t i = 0; i < kTurnForms; ++i) {
     const Form& form = forms_[i];
+    if (!is_one(form)) continue;
     WayReport& one = told.emplace_back();
-    one.name = to_string(form.form);
-    one.why = form.dropped.empty() ? why(form.form) : form.dropped;
+    const Text& text = text_of(form.form, has_uploads_);
+    one.name = text.name;
+    one.why = form.dropped.empty() ? text.why : form.dropped;
     one.best_ns = form.took_ns();
     one.tries = form.counted;
     one.state = WayReport::State::kTried;

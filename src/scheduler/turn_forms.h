@@ -1,8 +1,12 @@
-// The forms of a turn that begins with uploads which may go when they come (graph_copies.cc), and which of them stays.
+// The forms of a turn that the host waits for, and which of them stays. Where it begins with uploads which may go when
+// they come (graph_copies.cc) there are three:
 //
 //   leads      those uploads go at once, and a graph is the rest
 //   whole      they are nodes of the graph, too
 //   launches   nothing is held back, and nothing is a graph
+//
+// Else there is nothing to go at once: the first is called `graphs`, and there is no `whole`. Such turns are tried where
+// graphs are to be had on a device that has nothing queued only if they are faster (graphs=measured).
 //
 // What decides is how long the link, the host and the launches take beside each other, which nobody knows beforehand.
 // So each form has some turns in a row, as the program runs anyway, and the one stays whose turns take the least from
@@ -14,11 +18,12 @@
 // A turn counts if it was what its form says: GraphLowering looks (graph_turns.cc). In a round a form is better than
 // the first where its block is shorter by enough than what the blocks of the first before and after it lead one to
 // expect in between, and than each of them: so neither what gets faster by itself (a clock that rises) nor what slows
-// one block of the first down is taken for the form's. What is better in each of kRounds rounds, or in none, is known
-// by then. Of others one round was disturbed (by another program, or a host that did something else for a while), or
-// the difference is small: they have more rounds, and have to be better in most of kMostRounds. Of a block the shortest
-// turns but the very shortest ones stand for all: the host's own work, which varies from turn to turn, only ever makes
-// them longer, but one turn may be short because the one before it has done some of its work.
+// one block of the first down is taken for the form's. What is clearly better in each of kRounds rounds, or not at all
+// in any, is known by then. Of others one round was disturbed (by another program, or a host that did something else for
+// a while), or the difference is small: they have more rounds, and stay where they are better by a little in most
+// of kMostRounds. The median of a block stands for it: half of its turns may be disturbed, and what a program waits for
+// is not its luckiest turns. (Forms whose shortest turns were alike differed by 3 % in their medians on a link that is
+// fast or slow by turns.)
 //
 // Guarded by the scheduler's lock.
 #pragma once
@@ -48,11 +53,13 @@ class TurnForms {
   static constexpr std::uint32_t kSettle = 2;
   static constexpr std::size_t kCounted = 6, kRounds = 2;  // twelve of each form, as of each way (graph_ways.h), and
                                                            // six more of the first
-  static constexpr std::size_t kMostRounds = 6;            // of which it has to be better in kMost
-  static constexpr std::size_t kMost = 4;
-  // Than the first form another has to be shorter by so much, in a round: the clock and a wait's end are about a
-  // microsecond exact, and two percent is what turns differ by from block to block where they are the same.
+  static constexpr std::size_t kMostRounds = 8;            // of which it has to be a little better in kMost
+  static constexpr std::size_t kMost = 6;
+  // Than the first form another has to be shorter by so much, in a round, to be clearly better: the clock and a wait's
+  // end are about a microsecond exact, and two percent is what turns differ by from block to block where they are the
+  // same. And by so much to be a little better, which luck alone makes of one that is not in one trial of thirty.
   static constexpr double kGain = 0.98, kGainNs = 1000;
+  static constexpr double kLittleGain = 0.993, kLittleGainNs = 300;
   // What takes so much longer than the first form in its first round is given up after kCountedAtLeast.
   static constexpr double kHopeless = 1.25;
   static constexpr std::size_t kCountedAtLeast = 2;
@@ -65,11 +72,15 @@ class TurnForms {
     kMaking,     // the same, as graphs or their ways are being made or tried: that ends by itself
   };
 
-  // `tries`: else the first form is chosen as it is.
-  explicit TurnForms(bool tries = true);
+  // `has_uploads`: of turns that begin with some. `tries`: else the first form is chosen as it is.
+  explicit TurnForms(bool has_uploads = true, bool tries = true);
   TurnForm current() const { return forms_[at_].form; }  // of the next turn
   bool is_under_way() const { return round_ != 0 && !decided_; }
   bool is_decided() const { return decided_; }  // for current()
+  // Decided, and current() is one of graphs that is known to take no longer than launches do.
+  bool prefers_graphs() const;
+  // Turns before the first block that did not count, and not as something is being made.
+  std::uint32_t unsteady_turns() const { return unsteady_; }
   // A turn of current() has taken so long.
   void ended(Turn how, double ns);
   // This form cannot be, or is not worth what it would do to the others; nothing where it is not current() any more.
@@ -102,14 +113,16 @@ class TurnForms {
   void next_block();
   void decide();
   bool is_hopeless() const;
+  bool is_one(const Form& form) const { return has_uploads_ || form.form != TurnForm::kWhole; }
   bool goes_on(const Form& form) const { return !form.is_out && !form.beats_first; }
   double expected_ns(const Form& form, std::size_t round) const;
   void judge(Form& form) const;
 
+  bool has_uploads_;
   std::array<Form, kTurnForms> forms_;
   std::size_t at_ = 0;
   std::uint32_t round_ = 0;  // from 1; 0: the first form is not steady yet
-  std::uint32_t steady_ = 0, settled_ = 0, disturbed_ = 0, given_up_ = 0;
+  std::uint32_t steady_ = 0, unsteady_ = 0, settled_ = 0, disturbed_ = 0, given_up_ = 0;
   std::uint64_t turns_ = 0;
   bool decided_ = false, changed_ = false;
 };

@@ -52,11 +52,38 @@ TEST(TurnForms, TheShortestStays) {
   EXPECT_EQ(chosen(always(100, 90, 80)), TurnForm::kLaunches);
 }
 
-TEST(TurnForms, TheFirstStays_UnlessAnotherIsShorterByTwoPercentAndAMicrosecond) {
-  EXPECT_EQ(chosen(always(100, 98.1, 98.5)), TurnForm::kLeads);
-  EXPECT_EQ(chosen(always(100, 97.9, 98.5)), TurnForm::kWhole);
-  EXPECT_EQ(chosen(always(20, 19.1, 20)), TurnForm::kLeads);
-  EXPECT_EQ(chosen(always(20, 18.9, 20)), TurnForm::kWhole);
+TEST(TurnForms, TheFirstStays_UnlessAnotherIsALittleShorter) {
+  EXPECT_EQ(chosen(always(100, 99.4, 99.5)), TurnForm::kLeads);
+  EXPECT_EQ(chosen(always(100, 99.2, 99.4)), TurnForm::kWhole);
+  EXPECT_EQ(chosen(always(100, 98.1, 97.9)), TurnForm::kLaunches);
+  EXPECT_EQ(chosen(always(20, 19.8, 20)), TurnForm::kLeads);
+  EXPECT_EQ(chosen(always(20, 19.6, 20)), TurnForm::kWhole);
+}
+
+// What differs by more is known sooner.
+TEST(TurnForms, OnlyASmallDifference_TakesAllRounds) {
+  const auto turns_with = [](double whole) {
+    TurnForms forms;
+    return turns_until_decided(forms, always(100, whole, 110));
+  };
+  EXPECT_EQ(turns_with(97.9), kAll);
+  EXPECT_EQ(turns_with(100), kAll);
+  const int more = static_cast<int>(TurnForms::kMostRounds - TurnForms::kRounds);
+  EXPECT_EQ(turns_with(98.1), kAll + more * 2 * kBlock);
+  EXPECT_EQ(turns_with(99), kAll + more * 2 * kBlock);
+}
+
+// A link that is fast or slow by turns: the shortest turns of both forms are alike.
+TEST(TurnForms, TheUsualTurnCounts_NotTheLuckiest) {
+  int times = 0;
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    std::mt19937 random(seed);
+    times += chosen([&](TurnForm form) {
+               const unsigned slow_of_ten = form == TurnForm::kLaunches ? 2 : 8;
+               return (random() % 10 < slow_of_ten ? 124.0 : 118.0) + 0.001 * static_cast<double>(random() % 1000);
+             }) == TurnForm::kLaunches;
+  }
+  EXPECT_GE(times, 45);
 }
 
 TEST(TurnForms, EachHasTheSameTurns_AndThenNoMore) {
@@ -287,8 +314,43 @@ TEST(TurnForms, WhatGetsFasterByItself_IsNotTakenForAForm) {
     EXPECT_EQ(chosen([&](int turn) { return 100 * (1 + 0.5 * std::exp(-turn / turns)); }), TurnForm::kLeads) << turns;
 }
 
-TEST(TurnForms, WithoutATrial_TheFirstIsChosen) {
+// There are two forms then, and graphs are preferred only if they were compared with launches.
+TEST(TurnForms, OfTurnsWithoutUploads_GraphsAreComparedWithLaunches) {
+  for (const double launches_us : {80.0, 120.0}) {
+    TurnForms forms(false);
+    EXPECT_FALSE(forms.prefers_graphs());
+    for (int turn = 0; turn < 200 && !forms.is_decided(); ++turn) {
+      EXPECT_NE(forms.current(), TurnForm::kWhole);
+      EXPECT_FALSE(forms.prefers_graphs());
+      forms.ended(TurnForms::Turn::kCounts, forms.current() == TurnForm::kLaunches ? launches_us * 1000 : 100'000);
+    }
+    ASSERT_TRUE(forms.is_decided());
+    EXPECT_EQ(forms.prefers_graphs(), launches_us > 100);
+    const std::vector<WayReport> told = forms.report();
+    ASSERT_EQ(told.size(), 2u);
+    EXPECT_EQ(told[0].name, "graphs");
+    EXPECT_EQ(told[1].name, "launches");
+  }
+}
+
+TEST(TurnForms, WhereLaunchesCouldNotBeTried_GraphsAreNotPreferred) {
   TurnForms forms(false);
+  for (int turn = 0; turn < 1000 && !forms.is_decided(); ++turn)
+    forms.ended(forms.current() == TurnForm::kLaunches ? TurnForms::Turn::kDisturbed : TurnForms::Turn::kCounts, 1e5);
+  EXPECT_TRUE(forms.is_decided());
+  EXPECT_EQ(forms.current(), TurnForm::kLeads);
+  EXPECT_FALSE(forms.prefers_graphs());
+}
+
+TEST(TurnForms, TurnsThatDoNotCount_AreCountedUntilATrialBegins) {
+  TurnForms forms(false);
+  for (const auto how : {TurnForms::Turn::kDisturbed, TurnForms::Turn::kMaking, TurnForms::Turn::kCounts})
+    for (int turn = 0; turn < 3; ++turn) forms.ended(how, 1e5);
+  EXPECT_EQ(forms.unsteady_turns(), 3u);
+}
+
+TEST(TurnForms, WithoutATrial_TheFirstIsChosen) {
+  TurnForms forms(true, false);
   EXPECT_TRUE(forms.is_decided());
   EXPECT_EQ(forms.current(), TurnForm::kLeads);
   EXPECT_THAT(forms.report(), ::testing::IsEmpty());

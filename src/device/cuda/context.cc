@@ -116,11 +116,6 @@ Context::~Context() {
   driver_->cuDevicePrimaryCtxRelease(device_);
 }
 
-Status Context::enter() const {
-  PERGOLA_TRY(health());
-  return check(driver_->cuCtxSetCurrent(handle_), "making the context current");
-}
-
 Status Context::health() const {
   if (!lost_.load(std::memory_order_acquire)) return {};
   const std::lock_guard lock(mutex_);
@@ -139,8 +134,7 @@ Status Context::lose(CUresult result, std::string_view doing) const {
   return cause_;
 }
 
-Status Context::check(CUresult result, std::string_view doing) const {
-  if (result == CUDA_SUCCESS) return {};
+Status Context::failed(CUresult result, std::string_view doing) const {
   if (is_sticky(result)) return lose(result, doing);
   if (lost_.load(std::memory_order_acquire)) return health();
   return Error{code_of(result), fmt::format("{}: {} failed: {}.", id_, doing, driver_->describe(result)), __FILE__,

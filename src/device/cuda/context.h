@@ -63,13 +63,18 @@ class Context {
   const std::string& id() const { return id_; }  // "cuda:0"
 
   // Makes the context the calling thread's. Every entry from outside starts with it. kDeviceLost once lost.
-  Status enter() const;
+  Status enter() const {
+    if (lost_.load(std::memory_order_acquire)) return health();
+    return check(driver_->cuCtxSetCurrent(handle_), "making the context current");
+  }
   // As enter(), for destructors, which go on where the device is lost.
   void enter_quietly() const { driver_->cuCtxSetCurrent(handle_); }
 
   // The error of a driver call, or success. `doing` completes "... failed while ": "copying 12 bytes to the device".
   // A sticky error makes the context lost, and is kDeviceLost.
-  Status check(CUresult result, std::string_view doing) const;
+  Status check(CUresult result, std::string_view doing) const {
+    return result == CUDA_SUCCESS ? Status() : failed(result, doing);
+  }
   // The same with what fmt::format makes of it, which it does for an error alone.
   template <typename First, typename... Rest>
   Status check(CUresult result, fmt::format_string<First, Rest...> doing, First&& first, Rest&&... rest) const {
@@ -129,6 +134,7 @@ class Context {
  private:
   Context(std::shared_ptr<const Driver> driver, CUdevice device, CUcontext handle, int ordinal,
           std::chrono::milliseconds end_grace);
+  Status failed(CUresult result, std::string_view doing) const;
   Status lose(CUresult result, std::string_view doing) const;
   void look_after_left() const;
   void call_kept() const;         // with the residents' lock, entered

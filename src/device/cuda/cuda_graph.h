@@ -36,9 +36,10 @@ class CudaGraph final : public ExecutableGraph {
   };
   struct AddNode;
   static Status bring_to_device(const State& state);
-  explicit CudaGraph(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  explicit CudaGraph(std::shared_ptr<State> state) : state_(std::move(state)), kept_(state_) {}
 
-  std::shared_ptr<State> state_;
+  const std::shared_ptr<State> state_;
+  const std::shared_ptr<const void> kept_;  // the same, as queues keep it: a launch need not make another of it
 };
 
 }  // namespace pergola::device::cuda

@@ -1,0 +1,128 @@
+// graphs=measured, the default: turns that the host waits for become graphs on a device that has nothing queued, where
+// they take less than launched one by one. On the device with a virtual clock, by which the host is as fast as each
+// test says.
+#include <gmock/gmock.h>
+
+#include "src/scheduler/graph_copies_fixture.h"
+
+namespace pergola::scheduler::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using State = WayReport::State;
+
+constexpr int kEnough = 200;  // turns, to be found, and to have both forms tried
+
+class GraphIdle : public GraphCopies {
+ protected:
+  void open_default(const std::string& policy = "", double launch_ns = 6000) {
+    open(policy);
+    scheduler->set_graph_patience(std::chrono::hours(1));
+    scheduler->set_turn_clock([state = &device->state()] { return state->host_ns; });
+    device->state().launch_ns = launch_ns;
+  }
+  // Five small launches, of whose results the host wants to know before it goes on.
+  void waiting_turn(double ns = 1000) {
+    for (int i = 0; i < 5; ++i) launch("k" + std::to_string(i), {"x", "u"}, {"u"}, ns);
+    ASSERT_TRUE(scheduler->begin_host_access(all("u", Mode::kRead)).ok());
+  }
+  RegionReport report() { return scheduler->graphs().regions.back(); }
+  std::vector<std::pair<std::string, State>> forms() {
+    std::vector<std::pair<std::string, State>> all;
+    for (const WayReport& form : report().forms) all.emplace_back(form.name, form.state);
+    return all;
+  }
+};
+
+TEST_F(GraphIdle, WhereCallsTakeMost_TurnsBecomeGraphs) {
+  open_default();
+  learn_turns([&] { waiting_turn(); }, kEnough);
+  EXPECT_THAT(forms(), ElementsAre(std::pair("graphs", State::kKept), std::pair("launches", State::kPutBack)));
+  EXPECT_EQ(of_each([&] { waiting_turn(); }), (Counts{1, 0, 0}));
+  const std::string text = explain(scheduler->graphs());
+  EXPECT_THAT(text, HasSubstr("kept: launches are held back whatever the device has queued, and are graphs\n"));
+  EXPECT_THAT(text, HasSubstr("  turns as launches, "));
+}
+
+// Each launch takes the device as long as the host needs for the next, so a graph would only begin later.
+TEST_F(GraphIdle, WhereTheDeviceKeepsUp_TurnsAreLaunches) {
+  open_default();
+  const auto turn = [&] {
+    for (int i = 0; i < 5; ++i) {
+      launch("k" + std::to_string(i), {"x", "u"}, {"u"}, 30'000);
+      device->state().host_ns += 30'000;
+    }
+    ASSERT_TRUE(scheduler->begin_host_access(all("u", Mode::kRead)).ok());
+  };
+  learn_turns(turn, kEnough);
+  EXPECT_THAT(forms(), ElementsAre(std::pair("graphs", State::kPutBack), std::pair("launches", State::kKept)));
+  EXPECT_EQ(of_each(turn), (Counts{0, 0, 5}));
+  EXPECT_THAT(explain(scheduler->graphs()),
+              HasSubstr("no graph: launched one by one such turns were measured to take less"));
+}
+
+// By the clock a turn is the host's calls then, and nothing tells what a form costs the device.
+TEST_F(GraphIdle, WhereTheHostWaitsNoMore_NothingIsHeldAfterAWhile) {
+  open_default();
+  learn_turns([&] { waiting_turn(); }, 20);
+  ASSERT_EQ(scheduler->graph_counters().regions, 1u);
+  ASSERT_THAT(report().forms, IsEmpty()) << "before anything is compared";
+  const auto turn = [&] {
+    for (int i = 0; i < 5; ++i) launch("k" + std::to_string(i), {"x", "u"}, {"u"}, 1000);
+    static_cast<void>(scheduler->try_host_access(all("u", Mode::kRead)));  // asks, and does not wait
+  };
+  learn_turns(turn, 6);
+  EXPECT_EQ(of_each(turn), (Counts{1, 0, 0})) << "it is still looked whether the host waits";
+  learn_turns(turn, kEnough);
+  EXPECT_EQ(of_each(turn), (Counts{0, 0, 5}));
+  EXPECT_THAT(report().forms, IsEmpty());
+}
+
+TEST_F(GraphIdle, WithRecurring_NothingIsHeldOnAnIdleDevice) {
+  open_default("graphs=recurring");
+  learn_turns([&] { waiting_turn(); }, kEnough);
+  EXPECT_EQ(scheduler->graph_counters().regions, 1u);
+  EXPECT_EQ(graph_launches(), 0u);
+  EXPECT_THAT(report().forms, IsEmpty());
+}
+
+// With uploads at their begin all three forms are tried, and the fastest stays.
+TEST_F(GraphIdle, TurnsThatBeginWithUploads_HaveTheirForms) {
+  bytes_ = {{"p", 140'000}, {"q", 140'000}, {"r", 140'000}};
+  open_default();
+  const auto turn = [&] {
+    host("p", Mode::kWrite);
+    for (const char* name : {"p", "q", "r"}) upload(name);
+    launch("a", {"p", "q"}, {"u"});
+    launch("b", {"r", "u"}, {"z"});
+    download("z");
+    host("z", Mode::kRead);
+  };
+  learn_turns(turn, kEnough);
+  EXPECT_THAT(forms(), ElementsAre(std::pair("leads", State::kPutBack), std::pair("whole", State::kKept),
+                                   std::pair("launches", State::kPutBack)));
+  EXPECT_EQ(of_each(turn), (Counts{1, 0, 0}));
+}
+
+// Two graphs then, and both were measured as they are.
+TEST_F(GraphIdle, WhatWasChosen_IsTriedAnewWhereTheTurnIsCutOtherwise) {
+  open_default();
+  learn_turns([&] { waiting_turn(); }, kEnough);
+  const auto turn = [&] {
+    for (int i = 0; i < 5; ++i) {
+      launch("k" + std::to_string(i), {"x", "u"}, {"u"}, 1000);
+      if (i == 1) {
+        ASSERT_TRUE(scheduler->synchronize().ok());
+      }
+    }
+    ASSERT_TRUE(scheduler->begin_host_access(all("u", Mode::kRead)).ok());
+  };
+  learn_turns(turn, kEnough);
+  EXPECT_EQ(of_each(turn), (Counts{2, 0, 0}));
+  EXPECT_THAT(forms(), ElementsAre(std::pair("graphs", State::kKept), std::pair("launches", State::kPutBack)));
+}
+
+}  // namespace
+}  // namespace pergola::scheduler::testing
