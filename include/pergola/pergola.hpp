@@ -422,10 +422,10 @@ class Kernel {
   }
   // Of a parameter that takes every T. Floating types but float and double are converted.
   template <typename T>
-  static constexpr std::uint8_t kCode = !std::is_floating_point_v<T> ? std::uint8_t{sizeof(T)}
-                                        : std::is_same_v<T, float> || std::is_same_v<T, double>
-                                            ? std::uint8_t{kFloating | sizeof(T)}
-                                            : std::uint8_t{0xff};
+  static constexpr std::uint8_t kCode =
+      !std::is_floating_point_v<T>                            ? std::uint8_t{sizeof(T)}
+      : std::is_same_v<T, float> || std::is_same_v<T, double> ? std::uint8_t{kFloating | sizeof(T)}
+                                                              : std::uint8_t{0xff};
   // As converted() would have it.
   template <typename T>
   static pergola_argument as_it_is(T value) {

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Way(NamedTuple):
-    """One of the ways in which a run of launches may be a graph; or of the forms of a turn that begins with uploads."""
+    """One of the ways in which a run of launches may be a graph; or of the forms of a turn that the host waits for."""
 
     # "plain", "ordered", "uploads-in-a-row", "trimmed", "packed", "packed-early", "merged", "merged-kernels", "early", "merged-early", "by-block", "fused",
     # "fused-block", "columns"; of a form "leads", "whole", "launches"
@@ -51,7 +51,7 @@ class Region(NamedTuple):
     too_little: int  # times that launches were not held back, as the device had too little to do
     most_queued_us: float  # the most that was seen queued then
     forgotten_graphs: int  # older ones, for which there was no room
-    forms: tuple[Way, ...]  # in which turns that begin with uploads were tried; the time is the host's, of a whole turn
+    forms: tuple[Way, ...]  # in which turns that the host waits for were tried; the time is the host's, of a whole turn
     graphs: tuple[Graph, ...]
 
 

@@ -126,6 +126,7 @@ TEST_F(Hpp, Numbers_AreConvertedWhereNothingIsLost) {
   EXPECT_EQ(h[8], 6u);
   EXPECT_EQ(h[9], 0x40e00000u) << "7.f";
   const std::vector<std::uint32_t> converted(h.begin(), h.end());
+  out.fill(0u);
   echo(pergola::grid(1, 1), out, std::uint8_t{200}, std::int16_t{-2}, -3, std::int64_t{-4}, 5.0, Pair{6, 7.f});
   EXPECT_THAT(out.read(), ElementsAreArray(converted)) << "where there is nothing to convert";
   echo(pergola::grid(1, 1), out, true, 'a', 1u, nullptr, 0.5f, Pair{});

@@ -60,7 +60,61 @@ TEST_F(GraphIdle, WhereTheDeviceKeepsUp_TurnsAreLaunches) {
   EXPECT_THAT(forms(), ElementsAre(std::pair("graphs", State::kPutBack), std::pair("launches", State::kKept)));
   EXPECT_EQ(of_each(turn), (Counts{0, 0, 5}));
   EXPECT_THAT(explain(scheduler->graphs()),
-              HasSubstr("no graph: launched one by one such turns were measured to take less"));
+              HasSubstr("kept: launches are held back only while the device has enough to do\n"));
+  // As with `recurring`: behind a wait nothing is queued, later there is.
+  for (int i = 0; i < 20; ++i)
+    for (int k = 0; k < 5; ++k) launch("k" + std::to_string(k), {"x", "u"}, {"u"}, 30'000);
+  scheduler->settle_graphs();
+  const Counts later = of_each([&] {
+    for (int k = 0; k < 5; ++k) launch("k" + std::to_string(k), {"x", "u"}, {"u"}, 30'000);
+  });
+  EXPECT_EQ(later, (Counts{1, 0, 0})) << explain(scheduler->graphs());
+}
+
+// Wherever in the trial it comes, also while turns are launched one by one, to which it makes no difference.
+TEST_F(GraphIdle, OneStepOfTheHostInATurn_DecidesNothing) {
+  const auto turn = [&](bool steps) {
+    for (int i = 0; i < 5; ++i) {
+      launch("k" + std::to_string(i), {"x", "u"}, {"u"}, 30'000);
+      device->state().host_ns += 30'000;
+      if (steps && i == 1) {
+        ASSERT_TRUE(scheduler->synchronize().ok());
+      }
+    }
+    ASSERT_TRUE(scheduler->begin_host_access(all("u", Mode::kRead)).ok());
+  };
+  for (int at = 20; at < 70; at += 3) {
+    scheduler.reset(), arrays.clear(), memory_.clear();
+    device->state() = FakeState();
+    open_default();
+    for (int i = 0; i < kEnough; ++i) learn_turns([&] { turn(i == at); }, 1);
+    EXPECT_EQ(of_each([&] { turn(false); }), (Counts{0, 0, 5})) << at;
+  }
+}
+
+// Graphs were chosen, and then each turn is flushed in its middle.
+TEST_F(GraphIdle, WhatIsFlushedInEachTurn_IsHeldNoLonger) {
+  open_default();
+  learn_turns([&] { waiting_turn(); }, kEnough);
+  ASSERT_EQ(of_each([&] { waiting_turn(); }), (Counts{1, 0, 0}));
+  const auto turn = [&] {
+    for (int i = 0; i < 5; ++i) {
+      device::EventPtr event;
+      launch("k" + std::to_string(i), {"x", "u"}, {"u"}, 1000, nullptr, i == 2 ? &event : nullptr);
+    }
+    ASSERT_TRUE(scheduler->begin_host_access(all("u", Mode::kRead)).ok());
+  };
+  learn_turns(turn, 5 * kEnough);
+  const std::uint64_t flushed = scheduler->graph_counters().flushed;
+  EXPECT_EQ(of_each(turn), (Counts{0, 0, 5}));
+  EXPECT_EQ(scheduler->graph_counters().flushed, flushed);
+}
+
+// A form by name is no trial, and so nothing has shown that graphs are faster there.
+TEST_F(GraphIdle, WithAFormByName_NothingIsHeldOnAnIdleDevice) {
+  open_default("turns=leads");
+  learn_turns([&] { waiting_turn(); }, kEnough);
+  EXPECT_EQ(graph_launches(), 0u);
 }
 
 // By the clock a turn is the host's calls then, and nothing tells what a form costs the device.

@@ -88,7 +88,7 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
     region_->vary(phase_);
     if (is_first)
       recut();
-    else if (region_->trial != nullptr)
+    else if (region_->trial != nullptr || region_->on_idle)
       try_forms();  // anew: the chunks of others have the launch as it was
     ++counters_.varying;
     tell_of_variation(*region_->story, expected);
@@ -127,7 +127,10 @@ GraphLowering::Decision GraphLowering::again(std::span<const std::uint64_t> arri
 // The launch that was expected has come.
 void GraphLowering::follow(bool may_hold, std::span<const std::uint64_t> arriving, Decision& decision) {
   if (held_ == 0) {
-    if (phase_ == 0 && region_->trial != nullptr) begin_turn();
+    if (phase_ == 0 && region_->trial != nullptr)
+      begin_turn();
+    else if (phase_ == 0 && region_->on_idle)
+      look_at_idle_turn();
     const std::shared_ptr<Chunk> chunk = region_->chunk_of(phase_);
     const bool ends = phase_ + 1 == chunk->end;
     decision.leads = chunk->leads;
@@ -192,6 +195,8 @@ std::size_t GraphLowering::first_that_waits_longer(const Chunk& chunk, std::span
 
 // Where a second turn of the region is cut in the same place, all are.
 void GraphLowering::cut_before(std::size_t launch) {
+  // Where nothing is held a step of the host is in nobody's way, and it may be the only one.
+  if (region_->form == TurnForm::kLaunches && !is_first_form()) return;
   if (leaves_form("the host steps in where its graph would have to be cut")) return;
   std::vector<bool>& cuts = region_->cut_before;
   const std::size_t turn = region_->turn;
@@ -467,9 +472,8 @@ void GraphLowering::refuse_chunks() {
   for (const std::shared_ptr<Chunk>& chunk : region_->chunks) {
     if (!are_launches && !chunk->leads && chunk->end - chunk->begin >= kFewestLaunches) continue;
     chunk->state = Chunk::State::kRefused;
-    chunk->refusal = are_launches && region_->has_leads
-                         ? "turns that begin with such uploads are launched one by one"
-                     : are_launches ? "launched one by one such turns were measured to take less"
+    chunk->refusal = are_launches && region_->has_leads ? "turns that begin with such uploads are launched one by one"
+                     : are_launches                     ? "launched one by one such turns were measured to take less"
                      : chunk->leads ? "uploads that a turn begins with go at once, while the rest of it is held"
                                     : "too few launches in a row";
   }
@@ -523,7 +527,11 @@ bool GraphLowering::enough_queued() {
 }
 
 bool GraphLowering::wants_event(const std::shared_ptr<Chunk>& chunk) {
-  if (holds_on_idle() || chunk->state == Chunk::State::kRefused) return false;
+  if (chunk->state == Chunk::State::kRefused) return false;
+  if (holds_on_idle()) {  // it is not asked what is queued; what was in flight before would seem to take till then
+    forget_in_flight();
+    return false;
+  }
   if (unasked_ != 0) {
     --unasked_;
     return false;
@@ -544,7 +552,8 @@ bool GraphLowering::wants_event(const std::shared_ptr<Chunk>& chunk) {
 // Before there are graphs; they are made as soon as it looks as if they were wanted soon.
 bool GraphLowering::wants_mark(const Chunk& chunk) {
   using State = Chunk::State;
-  if (holds_on_idle() || unasked_ != 0 || (chunk.state != State::kNone && chunk.state != State::kBuilding)) return false;
+  if (holds_on_idle() || unasked_ != 0 || (chunk.state != State::kNone && chunk.state != State::kBuilding))
+    return false;
   if ((phase_ + 1 - chunk.begin) % kMarkEach != 0) return false;
   if (chunk.state == State::kNone && expected_queue_ && expected_queue_() >= kWorthMaking) make_graphs();
   return true;

@@ -11,8 +11,9 @@
 //                            that goes those that conflict with one of them: others go ahead (graph_passing.cc)
 //   kPatience is over        the thread looks while something is held
 // A chunk where this happens often is cut into smaller ones.
-// Launches are held only while the device has kEnoughQueued of work to do, so that it never waits for them. Where they
-// are held always, for kPatienceOfAlways, the first chunk of a turn is short and the next ones grow (Region::grows).
+// Launches are held only while the device has kEnoughQueued of work to do, so that it never waits for them; of turns
+// that were measured to take less for it also while it has not (graph_turns.cc). Where they are held always, for
+// kPatienceOfAlways, the first chunk of a turn is short and the next ones grow (Region::grows).
 //
 // Launches whose scalars alone change recur as well. A launch that has changed once has its parameters in its chunk's
 // block from then on, and before each launch of the chunk's graph one copy brings them (region.h). Each block is bytes
@@ -207,6 +208,11 @@ class GraphLowering {
   bool may_hold_chunk(const Chunk& chunk);
   bool holds_on_idle() const { return always_ || region_->on_idle; }
   bool wants_event(const std::shared_ptr<Chunk>& chunk);
+  void forget_in_flight() {
+    in_flight_.clear();
+    last_ended_ = nullptr;
+    in_a_row_ = false;
+  }
   bool wants_mark(const Chunk& chunk);
   bool enough_queued();
   void make_graphs();
@@ -230,6 +236,7 @@ class GraphLowering {
   void take_form(TurnForm form);
   void end_forms();
   void try_forms();
+  void look_at_idle_turn();
   bool is_first_form() const { return region_->form == first_form(); }
   bool leaves_form(const char* why);
   bool is_trying(const Region& region) const { return region.trial != nullptr && region.trial->is_under_way(); }
@@ -299,6 +306,7 @@ class GraphLowering {
     std::uint64_t offered = 0, flushed = 0, launched = 0, waits = 0;
   };
   TurnBegin turn_begin_;
+  std::uint64_t flushed_before_ = 0;           // counters_.flushed, when the last turn on an idle device began
   std::shared_ptr<Chunk> held_chunk_;          // whose they are
   std::deque<std::shared_ptr<Region>> known_;  // least recently found first
   std::deque<InFlight> in_flight_;

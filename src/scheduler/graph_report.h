@@ -77,8 +77,8 @@ struct RegionReport {
   std::uint64_t too_little = 0;        // times that launches were not held as the device had too little to do,
   double most_queued_ns = 0;           //   and the most that was seen queued
   std::uint64_t forgotten_graphs = 0;  // older ones, for which there was no room
-  // In which its turns were tried, where these begin with uploads that may go when they come (turn_forms.h): 'best_ns'
-  // is what a turn took, from its begin to that of the next one.
+  // In which its turns were tried, where the host waits for them (turn_forms.h): 'best_ns' is what a turn took, from
+  // its begin to that of the next one.
   std::vector<WayReport> forms;
   std::vector<GraphReport> graphs;  // in the order in which they were thought of
   bool operator==(const RegionReport&) const = default;

@@ -18,7 +18,9 @@
 //
 // Where a turn begins with no uploads there are forms only with graphs=measured. By that policy launches are held on a
 // device that has nothing queued (Region::on_idle) while forms are tried and where graphs were chosen then; before, for
-// as long as it takes to see that turns count, kMostUnsteady at most; and else only while it has enough to do.
+// as long as it takes to see that turns count, kMostUnsteady at most; and else only while it has enough to do. Where
+// something that is held goes before its time in kMostFlushedTurns such turns in a row, the turns are not any more what
+// was measured, and forms are tried anew.
 //
 // Nothing of this is done where forms do not differ, or once one is chosen.
 #include <algorithm>
@@ -28,7 +30,7 @@
 namespace pergola::scheduler {
 namespace {
 
-constexpr std::uint32_t kMostUnsteady = 64;
+constexpr std::uint32_t kMostUnsteady = 64, kMostFlushedTurns = 32;
 constexpr std::uint32_t kMostTrials = 4;  // of a region's that begin as what was chosen does not fit any more
 
 bool may_be_graph(const Chunk& chunk) {
@@ -70,9 +72,10 @@ void GraphLowering::begin_turn() {
 TurnForms::Turn GraphLowering::how_it_was() const {
   std::uint64_t graphs = 0;
   bool is_making = building_ || !jobs_.empty() || improving_;
+  const bool any_graph = launched(*region_) != turn_begin_.launched;
   for (const std::shared_ptr<Chunk>& chunk : region_->chunks) {
     graphs += may_be_graph(*chunk) ? 1 : 0;
-    const bool tries_ways = chunk->ways.all().size() > 1 && chunk->ways.chosen() == nullptr;
+    const bool tries_ways = any_graph && chunk->ways.all().size() > 1 && chunk->ways.chosen() == nullptr;
     is_making = is_making || chunk->state == Chunk::State::kBuilding || tries_ways;
   }
   if (is_making) return TurnForms::Turn::kMaking;
@@ -94,19 +97,22 @@ void GraphLowering::take_form(TurnForm form) {
   if (any) make_graphs();
 }
 
-// With the one that is taken. The graphs of the others go, on the thread.
+// With the one that is taken. The graphs of the others go, on the thread. Turns without uploads that are launched one
+// by one go on as they would without having been tried.
 void GraphLowering::end_forms() {
+  if (region_->form == TurnForm::kLaunches && !is_first_form() && !region_->has_leads) {
+    region_->take(first_form());
+    refuse_chunks();
+  }
   for (const auto& chunks : region_->aside)
     for (const std::shared_ptr<Chunk>& chunk : chunks)
       if (chunk->report != nullptr) chunk->report->state = GraphReport::State::kPutBack;
   region_->aside = {};
   region_->on_idle = measures_idle_ && region_->trial != nullptr && region_->trial->prefers_graphs();
+  region_->flushed_turns = 0;
   region_->trial = nullptr;
-  if (region_->form == TurnForm::kLaunches) {  // asks of nothing that is queued: what has ended would keep its graphs
-    in_flight_.clear();
-    last_ended_ = nullptr;
-    in_a_row_ = false;
-  }
+  if (region_->form == TurnForm::kLaunches)
+    forget_in_flight();  // which would keep its graphs: it is not asked any more
   tell_of_chunks();
   wake_.notify_all();
   improve_.notify_all();  // ways have waited for it
@@ -114,14 +120,24 @@ void GraphLowering::end_forms() {
 
 // From now on, where there is anything to try: all of it anew, with the first form from the next turn on.
 void GraphLowering::try_forms() {
-  const bool any = turn_policy_ == Turns::kMeasured && (region_->has_leads || measures_idle_) &&
-                   region_->begins_at_a_cut();
+  const bool any =
+      turn_policy_ == Turns::kMeasured && (region_->has_leads || measures_idle_) && region_->begins_at_a_cut();
   region_->aside = {};
   region_->trial = any ? std::make_unique<TurnForms>(region_->has_leads) : nullptr;
   region_->on_idle = measures_idle_ && any;
   turn_begin_ = {};
   tell_of_forms();
   wake_.notify_all();
+}
+
+// The first launch of a turn has come that is a graph on an idle device, as was chosen.
+void GraphLowering::look_at_idle_turn() {
+  const bool is_flushed = std::exchange(flushed_before_, counters_.flushed) != counters_.flushed;
+  region_->flushed_turns = is_flushed && !always_ ? region_->flushed_turns + 1 : 0;
+  if (region_->flushed_turns < kMostFlushedTurns) return;
+  region_->flushed_turns = 0;
+  if (++region_->trials < kMostTrials) return try_forms();
+  region_->on_idle = false;
 }
 
 // Whether the region is, or was to be, in another form than the first, and so does not take what this one would have:

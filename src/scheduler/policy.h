@@ -25,7 +25,8 @@
 //       are; or those of any kernels; or those of a kernel, and what that makes is on the device before
 //   turns=measured|leads|whole|launches
 //       of turns that the host waits for (turn_forms.h): whatever turns out fastest; uploads that they begin with go at
-//       once and the rest is a graph; the graph has these, too; there is none where they begin with such
+//       once and the rest is a graph; the graph has these, too; there is none where they begin with such (by one of
+//       these three names nothing is held on an idle device, but with graphs=always)
 //   memory=device|managed
 //       arrays in the device's own memory; or in memory that moves to whichever side uses it, where it has been
 //       prefetched (IV-C), read by the session that makes the arrays

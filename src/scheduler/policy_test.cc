@@ -44,8 +44,9 @@ TEST(Policy, EveryWord_IsTakenAndToldBack) {
   EXPECT_EQ(parse_policy("blocks=packed-early")->blocks, Blocks::kPackedEarly);
   EXPECT_EQ(parse_policy("blocks=columns")->blocks, Blocks::kColumns);
   EXPECT_EQ(parse_policy("blocks=merged-early")->blocks, Blocks::kMergedEarly);
-  EXPECT_THAT(known, ::testing::AllOf(::testing::HasSubstr(", max-streams=N, fork-cost=N, graphs=measured|recurring|off|always"),
-                                      ::testing::EndsWith("tasks=off|small.")));
+  EXPECT_THAT(known, ::testing::AllOf(
+                         ::testing::HasSubstr(", max-streams=N, fork-cost=N, graphs=measured|recurring|off|always"),
+                         ::testing::EndsWith("tasks=off|small.")));
 }
 
 TEST(Policy, WhatIsLeftOut_KeepsItsValue) {

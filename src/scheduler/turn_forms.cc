@@ -17,10 +17,14 @@ constexpr Text kTexts[kTurnForms] = {
     {"launches", "nothing is held back, and nothing is a graph"},
 };
 
-constexpr Text kFirstOfOthers = {"graphs", "launches are held back whatever the device has queued, and are graphs"};
+constexpr Text kOthers[kTurnForms] = {
+    {"graphs", "launches are held back whatever the device has queued, and are graphs"},
+    {"whole", ""},
+    {"launches", "launches are held back only while the device has enough to do"},
+};
 
 const Text& text_of(TurnForm form, bool has_uploads) {
-  return form == TurnForm::kLeads && !has_uploads ? kFirstOfOthers : kTexts[static_cast<std::size_t>(form)];
+  return (has_uploads ? kTexts : kOthers)[static_cast<std::size_t>(form)];
 }
 
 double median(std::vector<double> values) {
@@ -42,7 +46,7 @@ TurnForms::TurnForms(bool has_uploads, bool tries) : has_uploads_(has_uploads), 
 
 bool TurnForms::prefers_graphs() const {
   const Form& launches = forms_[static_cast<std::size_t>(TurnForm::kLaunches)];
-  return decided_ && current() != TurnForm::kLaunches && !launches.rounds.empty();
+  return decided_ && current() != TurnForm::kLaunches && !launches.rounds.empty() && launches.dropped.empty();
 }
 
 double TurnForms::Form::took_ns() const {
@@ -56,7 +60,7 @@ void TurnForms::ended(Turn how, double ns) {
   ++turns_;
   if (round_ == 0) {
     steady_ = how == Turn::kCounts ? steady_ + 1 : 0;
-    unsteady_ += how == Turn::kDisturbed ? 1 : 0;
+    unsteady_ += how == Turn::kMaking ? 0 : 1;
     if (steady_ < kSteady) return;
     round_ = 1;
     changed_ = true;

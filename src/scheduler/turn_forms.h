@@ -5,8 +5,9 @@
 //   whole      they are nodes of the graph, too
 //   launches   nothing is held back, and nothing is a graph
 //
-// Else there is nothing to go at once: the first is called `graphs`, and there is no `whole`. Such turns are tried where
-// graphs are to be had on a device that has nothing queued only if they are faster (graphs=measured).
+// Else there is nothing to go at once: the first is called `graphs`, and there is no `whole`. Such turns are tried
+// where graphs are to be had on a device that has nothing queued only if they are faster (graphs=measured); where
+// `launches` stays, what recurs is a graph as long as the device has enough to do.
 //
 // What decides is how long the link, the host and the launches take beside each other, which nobody knows beforehand.
 // So each form has some turns in a row, as the program runs anyway, and the one stays whose turns take the least from
@@ -19,8 +20,8 @@
 // the first where its block is shorter by enough than what the blocks of the first before and after it lead one to
 // expect in between, and than each of them: so neither what gets faster by itself (a clock that rises) nor what slows
 // one block of the first down is taken for the form's. What is clearly better in each of kRounds rounds, or not at all
-// in any, is known by then. Of others one round was disturbed (by another program, or a host that did something else for
-// a while), or the difference is small: they have more rounds, and stay where they are better by a little in most
+// in any, is known by then. Of others one round was disturbed (by another program, or a host that did something else
+// for a while), or the difference is small: they have more rounds, and stay where they are better by a little in most
 // of kMostRounds. The median of a block stands for it: half of its turns may be disturbed, and what a program waits for
 // is not its luckiest turns. (Forms whose shortest turns were alike differed by 3 % in their medians on a link that is
 // fast or slow by turns.)
@@ -57,7 +58,8 @@ class TurnForms {
   static constexpr std::size_t kMost = 6;
   // Than the first form another has to be shorter by so much, in a round, to be clearly better: the clock and a wait's
   // end are about a microsecond exact, and two percent is what turns differ by from block to block where they are the
-  // same. And by so much to be a little better, which luck alone makes of one that is not in one trial of thirty.
+  // same. And by so much to be a little better: where turns vary by 2 % luck makes that of a form that is not in less
+  // than one trial of thirty, where they vary by 5 % in one of nine.
   static constexpr double kGain = 0.98, kGainNs = 1000;
   static constexpr double kLittleGain = 0.993, kLittleGainNs = 300;
   // What takes so much longer than the first form in its first round is given up after kCountedAtLeast.
@@ -77,9 +79,9 @@ class TurnForms {
   TurnForm current() const { return forms_[at_].form; }  // of the next turn
   bool is_under_way() const { return round_ != 0 && !decided_; }
   bool is_decided() const { return decided_; }  // for current()
-  // Decided, and current() is one of graphs that is known to take no longer than launches do.
+  // Decided, and current() is one of graphs that was compared with launches to the end and found to take no longer.
   bool prefers_graphs() const;
-  // Turns before the first block that did not count, and not as something is being made.
+  // Turns before the first block, but for those in which something was being made.
   std::uint32_t unsteady_turns() const { return unsteady_; }
   // A turn of current() has taken so long.
   void ended(Turn how, double ns);
@@ -103,7 +105,7 @@ class TurnForms {
     std::string dropped;       // why; "" where it is not
     bool is_out = false;       // of the rounds to come
     bool beats_first = false;  // as it turned out, which has no more rounds
-    double shorter = 0;        // then by what part of the first's turns, in the mean
+    double shorter = 0;        // then by what part of the first's turns, in the median
     double took_ns() const;    // 0: not known
   };
 

@@ -342,11 +342,28 @@ TEST(TurnForms, WhereLaunchesCouldNotBeTried_GraphsAreNotPreferred) {
   EXPECT_FALSE(forms.prefers_graphs());
 }
 
-TEST(TurnForms, TurnsThatDoNotCount_AreCountedUntilATrialBegins) {
+// They were faster in the round that they had.
+TEST(TurnForms, WhereLaunchesWereNotTriedToTheEnd_GraphsAreNotPreferred) {
+  TurnForms forms(false);
+  int blocks = 0;  // of launches
+  TurnForm before = TurnForm::kLeads;
+  for (int turn = 0; turn < 1000 && !forms.is_decided(); ++turn) {
+    const TurnForm form = forms.current();
+    if (std::exchange(before, form) != form && form == TurnForm::kLaunches) ++blocks;
+    const bool is_disturbed = form == TurnForm::kLaunches && blocks == 2;
+    forms.ended(is_disturbed ? TurnForms::Turn::kDisturbed : TurnForms::Turn::kCounts,
+                form == TurnForm::kLaunches ? 80e3 : 100e3);
+  }
+  ASSERT_TRUE(forms.is_decided());
+  EXPECT_EQ(forms.report()[1].best_ns, 80e3);
+  EXPECT_FALSE(forms.prefers_graphs());
+}
+
+TEST(TurnForms, TurnsBeforeATrial_AreCounted) {
   TurnForms forms(false);
   for (const auto how : {TurnForms::Turn::kDisturbed, TurnForms::Turn::kMaking, TurnForms::Turn::kCounts})
     for (int turn = 0; turn < 3; ++turn) forms.ended(how, 1e5);
-  EXPECT_EQ(forms.unsteady_turns(), 3u);
+  EXPECT_EQ(forms.unsteady_turns(), 6u) << "not while something is made";
 }
 
 TEST(TurnForms, WithoutATrial_TheFirstIsChosen) {
