@@ -313,11 +313,23 @@ class Dl(Problem):
 PROBLEMS = {"VEC": Vec, "B&S": BlackScholes, "IMG": Img, "ML": Ml, "HITS": Hits, "DL": Dl}
 
 
-def measure(problem, cold, runs):
+WARM_UP_S = 1.5  # as dag_bench has it: what recurs is found, becomes graphs, and their ways are made and tried
+
+
+def measure(problem, cold, runs, warm_up_s):
     """Milliseconds of each run, and until resident runs had only their end to wait for; the last run's results."""
     times, submits, result = [], [], None
     problem.write()
     pg.synchronize()
+    warm = time.perf_counter() + warm_up_s
+    while time.perf_counter() < warm:
+        if cold:
+            problem.write()
+        problem.launch()
+        if cold:
+            problem.read()
+        else:
+            pg.synchronize()
     for run in range(runs + 1):
         if not cold:
             problem.launch()
@@ -368,7 +380,9 @@ def main():
             with pg.Session():  # each its own, so that none has the streams of another
                 problem = PROBLEMS[name](pg.load(KERNELS), size, options.block)
                 for kind in ("cold", "resident"):
-                    times, submits, result = measure(problem, kind == "cold", 1 if options.small else options.runs)
+                    times, submits, result = measure(
+                        problem, kind == "cold", 1 if options.small else options.runs, 0 if options.small else WARM_UP_S
+                    )
                     params = {"block": options.block, "bytes": size, "measure": kind}
                     right = problem.is_right(result)
                     rows.append(report.row(name, "pergola-python", params, times, right))

@@ -130,18 +130,22 @@ void raise_failures(const Outcome& launches, const Outcome& tasks) {
 namespace {
 
 PyObject* session_synchronize(PyObject* self, PyObject*) {
-  const pergola_session handle = reinterpret_cast<SessionObject*>(self)->state->handle;
+  SessionState* const state = reinterpret_cast<SessionObject*>(self)->state;
+  const pergola_session handle = state->handle;
+  const unsigned before = state->launches;
   // What launches failed with the library's call tells and clears, so here it is not looked at; tasks' failures are
   // told once, so that they are kept.
   if (!wait_for_launches(handle)) return nullptr;
   Outcome tasks;
-  if (const pergola_task_pool pool = reinterpret_cast<SessionObject*>(self)->state->tasks; pool != nullptr) {
+  if (const pergola_task_pool pool = state->tasks; pool != nullptr) {
     std::optional<Outcome> ended =
         outcome_in_slices([pool](std::int64_t slice_ns) { return pergola_task_wait_all(pool, slice_ns); });
     if (!ended) return nullptr;
     tasks = *std::move(ended);
   }
   raise_failures(outcome_of([handle] { return pergola_session_synchronize(handle); }), tasks);
+  // Those are no more under way, however they ended; another thread may have taken them off meanwhile.
+  if (state->launches >= before) state->launches -= before;
   if (PyErr_Occurred() != nullptr) return nullptr;
   Py_RETURN_NONE;
 }

@@ -182,12 +182,18 @@ def test_nothing_is_left_behind(module):
     for _ in range(300):  # the library keeps the last 256 freed buffers aside
         one_round(module, x, y)
     gc.collect()
-    counts, objects, start = [sys.getrefcount(o) for o in watched], len(gc.get_objects()), resident_bytes()
-    rounds = 1000
-    for _ in range(rounds):
-        one_round(module, x, y)
-    gc.collect()
+    counts, objects = [sys.getrefcount(o) for o in watched], len(gc.get_objects())
+    # The compiler's memory comes and goes by ten megabytes meanwhile; what is left behind by rounds grows with all of them.
+    rounds, grown = 1000, []
+    for _ in range(6):
+        start = resident_bytes()
+        for _ in range(rounds):
+            one_round(module, x, y)
+        gc.collect()
+        grown.append(resident_bytes() - start)
+        if grown[-1] < 64 * rounds * 16:
+            break
     after = [sys.getrefcount(o) for o in watched]
     assert all(abs(b - a) < 20 for a, b in zip(counts, after)), list(zip(watched, counts, after))
     assert abs(len(gc.get_objects()) - objects) < 50
-    assert resident_bytes() - start < 64 * rounds * 16, "less than a kilobyte a round"
+    assert min(grown) < 64 * rounds * 16, f"less than a kilobyte a round: {grown}"

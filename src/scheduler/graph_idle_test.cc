@@ -178,5 +178,28 @@ TEST_F(GraphIdle, WhatWasChosen_IsTriedAnewWhereTheTurnIsCutOtherwise) {
   EXPECT_THAT(forms(), ElementsAre(std::pair("graphs", State::kKept), std::pair("launches", State::kPutBack)));
 }
 
+// By such events a program keeps count of what is under way; Python's launches do.
+TEST_F(GraphIdle, EventsAtAnotherPlaceInEachTurn_CutNothing) {
+  open_default();
+  const auto turn_with_event = [&](int before) {
+    for (int i = 0; i < 5; ++i) {
+      if (i == before) {
+        ASSERT_TRUE(scheduler->record().ok());
+      }
+      launch("k" + std::to_string(i), {"x", "u"}, {"u"}, 1000);
+    }
+    ASSERT_TRUE(scheduler->begin_host_access(all("u", Mode::kRead)).ok());
+  };
+  for (int turn = 0; turn < 3 * kEnough; ++turn) {
+    const bool any = turn % 9 == 0;
+    learn_turns([&] { turn_with_event(any ? 1 + turn / 9 % 4 : -1); }, 1);
+  }
+  EXPECT_EQ(of_each([&] { waiting_turn(); }), (Counts{1, 0, 0})) << explain(scheduler->graphs());
+  EXPECT_THAT(forms(), ElementsAre(std::pair("graphs", State::kKept), std::pair("launches", State::kPutBack)));
+  // At the same one in each it is a step of the turn.
+  learn_turns([&] { turn_with_event(3); }, kEnough);
+  EXPECT_EQ(of_each([&] { turn_with_event(3); }), (Counts{2, 0, 0}));
+}
+
 }  // namespace
 }  // namespace pergola::scheduler::testing

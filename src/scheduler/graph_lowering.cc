@@ -253,12 +253,13 @@ std::span<const Launch> GraphLowering::take_held() {
   return held;
 }
 
-std::span<const Launch> GraphLowering::interrupt() {
+std::span<const Launch> GraphLowering::interrupt(bool is_event) {
   begins_turn_ = true;
   if (region_ == nullptr) return {};
   const std::span<const Launch> held = take_held();
   if (!held.empty()) ++counters_.interrupted, ++region_->story->report.interrupted;
-  cut_here();
+  const std::pair<const Region*, std::size_t> here{region_.get(), phase_};
+  if (!is_event || std::exchange(event_at_, here) == here) cut_here();
   return held;
 }
 

@@ -140,8 +140,10 @@ class GraphLowering {
     ++held_;
     return true;
   }
-  // Something other than a launch comes: what is to be launched first.
-  std::span<const Launch> interrupt();
+  // Something other than a launch comes: what is to be launched first. `is_event`: an event of all work so far. Programs
+  // keep count by these of what is under way, and want them at another place in each turn: the region is cut only where
+  // two in a row come at the same one.
+  std::span<const Launch> interrupt(bool is_event = false);
   // The same for what uses just these bytes: nothing where it may go ahead of what is held. With `over_the_link` it is
   // a copy between the two sides, which no launch is to wait for that need not.
   std::span<const Launch> interrupt_for(std::span<const Access> accesses, bool over_the_link = false);
@@ -306,6 +308,7 @@ class GraphLowering {
     std::uint64_t offered = 0, flushed = 0, launched = 0, waits = 0;
   };
   TurnBegin turn_begin_;
+  std::pair<const Region*, std::size_t> event_at_{};  // where the last event of all work came: before that launch
   std::uint64_t flushed_before_ = 0;           // counters_.flushed, when the last turn on an idle device began
   std::shared_ptr<Chunk> held_chunk_;          // whose they are
   std::deque<std::shared_ptr<Region>> known_;  // least recently found first

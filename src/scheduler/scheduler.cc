@@ -550,7 +550,7 @@ Result<device::EventPtr> Scheduler::record_streams() {
 }
 
 Result<device::EventPtr> Scheduler::record_streams_locked() {
-  launch_held();
+  launch_held(true);
   poll_all();
   boost::container::small_vector<Stream*, 8> busy;
   for (const auto& stream : streams_)

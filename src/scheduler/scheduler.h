@@ -219,8 +219,8 @@ class Scheduler {
   Dependencies not_ended_parents(std::span<const Access> accesses, Mode universal);
   bool delays_copies(const Chunk& chunk);
   void launch_held(std::span<const Launch> launches);
-  void launch_held() {
-    if (lowering_ != nullptr) launch_held(lowering_->interrupt());
+  void launch_held(bool for_event = false) {
+    if (lowering_ != nullptr) launch_held(lowering_->interrupt(for_event));
   }
   // Before something that uses just these bytes: it may go ahead of what is held.
   void launch_held_before(std::span<const Access> accesses, bool over_the_link = false) {
