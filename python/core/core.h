@@ -141,8 +141,9 @@ PyObject* end(PyObject* self, PyObject* none);
 
 struct SessionState {
   pergola_session handle = nullptr;
-  // Marks behind every kMarkEvery-th launch since the session was last waited for: a launch waits, interruptibly and without the GIL, for the mark before
-  // the last two, so that the library itself, which has a bound too, never makes a launch wait with the GIL held.
+  // Marks behind every kMarkEvery-th launch since the session was last waited for: a launch waits, interruptibly and
+  // without the GIL, for the mark before the last two, so that the library itself, which has a bound too, never makes a
+  // launch wait with the GIL held.
   static constexpr unsigned kMarkEvery = 128, kMostMarks = 2;
   unsigned launches = 0;  // since then
   std::deque<pergola_event> marks;

@@ -140,9 +140,9 @@ class GraphLowering {
     ++held_;
     return true;
   }
-  // Something other than a launch comes: what is to be launched first. `is_event`: an event of all work so far. Programs
-  // keep count by these of what is under way, and want them at another place in each turn: the region is cut only where
-  // two in a row come at the same one.
+  // Something other than a launch comes: what is to be launched first. `is_event`: an event of all work so far.
+  // Programs keep count by these of what is under way, and want them at another place in each turn: the region is cut
+  // only where two in a row come at the same one.
   std::span<const Launch> interrupt(bool is_event = false);
   // The same for what uses just these bytes: nothing where it may go ahead of what is held. With `over_the_link` it is
   // a copy between the two sides, which no launch is to wait for that need not.
@@ -309,9 +309,9 @@ class GraphLowering {
   };
   TurnBegin turn_begin_;
   std::pair<const Region*, std::size_t> event_at_{};  // where the last event of all work came: before that launch
-  std::uint64_t flushed_before_ = 0;           // counters_.flushed, when the last turn on an idle device began
-  std::shared_ptr<Chunk> held_chunk_;          // whose they are
-  std::deque<std::shared_ptr<Region>> known_;  // least recently found first
+  std::uint64_t flushed_before_ = 0;                  // counters_.flushed, when the last turn on an idle device began
+  std::shared_ptr<Chunk> held_chunk_;                 // whose they are
+  std::deque<std::shared_ptr<Region>> known_;         // least recently found first
   std::deque<InFlight> in_flight_;
   MarkPtr last_ended_;
   // Chunks without an event still to come; how many there were the last time; events since then.
