@@ -319,35 +319,32 @@ WARM_UP_S = 1.5  # as dag_bench has it: what recurs is found, becomes graphs, an
 def measure(problem, cold, runs, warm_up_s):
     """Milliseconds of each run, and until resident runs had only their end to wait for; the last run's results."""
     times, submits, result = [], [], None
-    problem.write()
-    pg.synchronize()
-    warm = time.perf_counter() + warm_up_s
-    while time.perf_counter() < warm:
-        if cold:
-            problem.write()
-        problem.launch()
-        if cold:
-            problem.read()
-        else:
-            pg.synchronize()
-    for run in range(runs + 1):
-        if not cold:
-            problem.launch()
-            pg.synchronize()
-        if run == runs:  # no result of an earlier run passes for this one's
-            for array in problem.outputs:
-                array.fill(-1)
-            pg.synchronize()
+
+    def turn():
+        """When it began, had only its end to wait for, and had ended; what it read."""
         start = time.perf_counter()
         if cold:
             problem.write()
         problem.launch()
-        submits.append((time.perf_counter() - start) * 1e3)
-        if cold:
-            result = problem.read()
-        else:
+        submitted = time.perf_counter()
+        read = problem.read() if cold else pg.synchronize()
+        return start, submitted, time.perf_counter(), read
+
+    problem.write()
+    pg.synchronize()
+    warm = time.perf_counter() + warm_up_s
+    while time.perf_counter() < warm:
+        turn()
+    for run in range(runs + 1):
+        if not cold:
+            turn()
+        if run == runs:  # no result of an earlier run passes for this one's
+            for array in problem.outputs:
+                array.fill(-1)
             pg.synchronize()
-        times.append((time.perf_counter() - start) * 1e3)
+        start, submitted, ended, result = turn()
+        submits.append((submitted - start) * 1e3)
+        times.append((ended - start) * 1e3)
     return times[1:], submits[1:], result if cold else problem.read()
 
 

@@ -1,5 +1,6 @@
 """Several Python threads, and what is left behind after many rounds."""
 import asyncio
+import ctypes
 import gc
 import sys
 import threading
@@ -170,9 +171,19 @@ def one_round(module, x, y):
     pg.Session("null").device
 
 
-def resident_bytes():
+class MallocInfo(ctypes.Structure):
+    """mallinfo2(3)."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks",
+                                                     "uordblks", "fordblks", "keepcost")]
+
+
+def kept_bytes():
+    """Resident, but for what malloc has got back and keeps, which comes and goes by ten megabytes."""
+    mallinfo = ctypes.CDLL(None).mallinfo2
+    mallinfo.restype = MallocInfo
     with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * 4096
+        return int(file.read().split()[1]) * 4096 - mallinfo().fordblks
 
 
 def test_nothing_is_left_behind(module):
@@ -182,18 +193,12 @@ def test_nothing_is_left_behind(module):
     for _ in range(300):  # the library keeps the last 256 freed buffers aside
         one_round(module, x, y)
     gc.collect()
-    counts, objects = [sys.getrefcount(o) for o in watched], len(gc.get_objects())
-    # The compiler's memory comes and goes by ten megabytes meanwhile; what is left behind by rounds grows with all of them.
-    rounds, grown = 1000, []
-    for _ in range(6):
-        start = resident_bytes()
-        for _ in range(rounds):
-            one_round(module, x, y)
-        gc.collect()
-        grown.append(resident_bytes() - start)
-        if grown[-1] < 64 * rounds * 16:
-            break
+    counts, objects, start = [sys.getrefcount(o) for o in watched], len(gc.get_objects()), kept_bytes()
+    rounds = 1000
+    for _ in range(rounds):
+        one_round(module, x, y)
+    gc.collect()
     after = [sys.getrefcount(o) for o in watched]
     assert all(abs(b - a) < 20 for a, b in zip(counts, after)), list(zip(watched, counts, after))
     assert abs(len(gc.get_objects()) - objects) < 50
-    assert min(grown) < 64 * rounds * 16, f"less than a kilobyte a round: {grown}"
+    assert kept_bytes() - start < 64 * rounds * 16, "less than a kilobyte a round"

@@ -23,12 +23,7 @@ class GraphTest : public SchedulerTest {
         event, ticket);
     ASSERT_TRUE(status.ok()) << status.message();
   }
-  // Held for ever, so that only what a test does is seen; turns are timed by the device's clock.
-  void open_always(const std::string& more = "") {
-    open("graphs=always" + (more.empty() ? "" : "," + more));
-    scheduler->set_graph_patience(std::chrono::hours(1));
-    scheduler->set_turn_clock([state = &device->state()] { return state->host_ns; });
-  }
+  void open_always(const std::string& more = "") { open_patient("graphs=always" + (more.empty() ? "" : "," + more)); }
   // Four launches, of which two may run at once.
   void turn() {
     launch("a", {"x"}, {"y"}, 1000);
@@ -50,6 +45,7 @@ class GraphTest : public SchedulerTest {
     ASSERT_EQ(scheduler->graph_counters().graphs, 1u);
     ASSERT_EQ(graph_launches(), 0u);
   }
+  RegionReport report() { return scheduler->graphs().regions.back(); }  // of the latest region
   std::size_t graph_launches() const { return device->state().of(Step::Kind::kGraph).size(); }
   std::size_t kernel_launches() const { return device->state().of(Step::Kind::kLaunch).size(); }
 

@@ -3,6 +3,8 @@
 // test says.
 #include <gmock/gmock.h>
 
+#include <functional>
+
 #include "src/scheduler/graph_copies_fixture.h"
 
 namespace pergola::scheduler::testing {
@@ -18,17 +20,29 @@ constexpr int kEnough = 200;  // turns, to be found, and to have both forms trie
 class GraphIdle : public GraphCopies {
  protected:
   void open_default(const std::string& policy = "", double launch_ns = 6000) {
-    open(policy);
-    scheduler->set_graph_patience(std::chrono::hours(1));
-    scheduler->set_turn_clock([state = &device->state()] { return state->host_ns; });
+    open_patient(policy);
     device->state().launch_ns = launch_ns;
   }
-  // Five small launches, of whose results the host wants to know before it goes on.
-  void waiting_turn(double ns = 1000) {
-    for (int i = 0; i < 5; ++i) launch("k" + std::to_string(i), {"x", "u"}, {"u"}, ns);
-    ASSERT_TRUE(scheduler->begin_host_access(all("u", Mode::kRead)).ok());
+  using Behind = std::function<void(int launch)>;
+  void launches(double ns = 1000, const Behind& behind = {}) {
+    for (int i = 0; i < 5; ++i) {
+      launch("k" + std::to_string(i), {"x", "u"}, {"u"}, ns);
+      if (behind) behind(i);
+    }
   }
-  RegionReport report() { return scheduler->graphs().regions.back(); }
+  // Of whose results the host wants to know before it goes on.
+  void waiting_turn(double ns = 1000, const Behind& behind = {}) {
+    launches(ns, behind);
+    ASSERT_TRUE(read("u").ok());
+  }
+  // Each launch takes the device as long as the host needs for the next; it steps in behind that one.
+  void long_launches_turn(int steps_behind = -1) {
+    waiting_turn(30'000, [&](int i) {
+      device->state().host_ns += 30'000;
+      if (i == steps_behind) step();
+    });
+  }
+  void step() { ASSERT_TRUE(scheduler->synchronize().ok()); }
   std::vector<std::pair<std::string, State>> forms() {
     std::vector<std::pair<std::string, State>> all;
     for (const WayReport& form : report().forms) all.emplace_back(form.name, form.state);
@@ -46,49 +60,29 @@ TEST_F(GraphIdle, WhereCallsTakeMost_TurnsBecomeGraphs) {
   EXPECT_THAT(text, HasSubstr("  turns as launches, "));
 }
 
-// Each launch takes the device as long as the host needs for the next, so a graph would only begin later.
+// A graph would only begin later.
 TEST_F(GraphIdle, WhereTheDeviceKeepsUp_TurnsAreLaunches) {
   open_default();
-  const auto turn = [&] {
-    for (int i = 0; i < 5; ++i) {
-      launch("k" + std::to_string(i), {"x", "u"}, {"u"}, 30'000);
-      device->state().host_ns += 30'000;
-    }
-    ASSERT_TRUE(scheduler->begin_host_access(all("u", Mode::kRead)).ok());
-  };
+  const auto turn = [&] { long_launches_turn(); };
   learn_turns(turn, kEnough);
   EXPECT_THAT(forms(), ElementsAre(std::pair("graphs", State::kPutBack), std::pair("launches", State::kKept)));
   EXPECT_EQ(of_each(turn), (Counts{0, 0, 5}));
   EXPECT_THAT(explain(scheduler->graphs()),
               HasSubstr("kept: launches are held back only while the device has enough to do\n"));
   // As with `recurring`: behind a wait nothing is queued, later there is.
-  for (int i = 0; i < 20; ++i)
-    for (int k = 0; k < 5; ++k) launch("k" + std::to_string(k), {"x", "u"}, {"u"}, 30'000);
+  for (int i = 0; i < 20; ++i) launches(30'000);
   scheduler->settle_graphs();
-  const Counts later = of_each([&] {
-    for (int k = 0; k < 5; ++k) launch("k" + std::to_string(k), {"x", "u"}, {"u"}, 30'000);
-  });
-  EXPECT_EQ(later, (Counts{1, 0, 0})) << explain(scheduler->graphs());
+  EXPECT_EQ(of_each([&] { launches(30'000); }), (Counts{1, 0, 0})) << explain(scheduler->graphs());
 }
 
 // Wherever in the trial it comes, also while turns are launched one by one, to which it makes no difference.
 TEST_F(GraphIdle, OneStepOfTheHostInATurn_DecidesNothing) {
-  const auto turn = [&](bool steps) {
-    for (int i = 0; i < 5; ++i) {
-      launch("k" + std::to_string(i), {"x", "u"}, {"u"}, 30'000);
-      device->state().host_ns += 30'000;
-      if (steps && i == 1) {
-        ASSERT_TRUE(scheduler->synchronize().ok());
-      }
-    }
-    ASSERT_TRUE(scheduler->begin_host_access(all("u", Mode::kRead)).ok());
-  };
   for (int at = 20; at < 70; at += 3) {
     scheduler.reset(), arrays.clear(), memory_.clear();
     device->state() = FakeState();
     open_default();
-    for (int i = 0; i < kEnough; ++i) learn_turns([&] { turn(i == at); }, 1);
-    EXPECT_EQ(of_each([&] { turn(false); }), (Counts{0, 0, 5})) << at;
+    for (int i = 0; i < kEnough; ++i) learn_turns([&] { long_launches_turn(i == at ? 1 : -1); }, 1);
+    EXPECT_EQ(of_each([&] { long_launches_turn(); }), (Counts{0, 0, 5})) << at;
   }
 }
 
@@ -102,7 +96,7 @@ TEST_F(GraphIdle, WhatIsFlushedInEachTurn_IsHeldNoLonger) {
       device::EventPtr event;
       launch("k" + std::to_string(i), {"x", "u"}, {"u"}, 1000, nullptr, i == 2 ? &event : nullptr);
     }
-    ASSERT_TRUE(scheduler->begin_host_access(all("u", Mode::kRead)).ok());
+    ASSERT_TRUE(read("u").ok());
   };
   learn_turns(turn, 5 * kEnough);
   const std::uint64_t flushed = scheduler->graph_counters().flushed;
@@ -124,7 +118,7 @@ TEST_F(GraphIdle, WhereTheHostWaitsNoMore_NothingIsHeldAfterAWhile) {
   ASSERT_EQ(scheduler->graph_counters().regions, 1u);
   ASSERT_THAT(report().forms, IsEmpty()) << "before anything is compared";
   const auto turn = [&] {
-    for (int i = 0; i < 5; ++i) launch("k" + std::to_string(i), {"x", "u"}, {"u"}, 1000);
+    launches();
     static_cast<void>(scheduler->try_host_access(all("u", Mode::kRead)));  // asks, and does not wait
   };
   learn_turns(turn, 6);
@@ -165,13 +159,9 @@ TEST_F(GraphIdle, WhatWasChosen_IsTriedAnewWhereTheTurnIsCutOtherwise) {
   open_default();
   learn_turns([&] { waiting_turn(); }, kEnough);
   const auto turn = [&] {
-    for (int i = 0; i < 5; ++i) {
-      launch("k" + std::to_string(i), {"x", "u"}, {"u"}, 1000);
-      if (i == 1) {
-        ASSERT_TRUE(scheduler->synchronize().ok());
-      }
-    }
-    ASSERT_TRUE(scheduler->begin_host_access(all("u", Mode::kRead)).ok());
+    waiting_turn(1000, [&](int i) {
+      if (i == 1) step();
+    });
   };
   learn_turns(turn, kEnough);
   EXPECT_EQ(of_each(turn), (Counts{2, 0, 0}));
@@ -181,24 +171,21 @@ TEST_F(GraphIdle, WhatWasChosen_IsTriedAnewWhereTheTurnIsCutOtherwise) {
 // By such events a program keeps count of what is under way; Python's launches do.
 TEST_F(GraphIdle, EventsAtAnotherPlaceInEachTurn_CutNothing) {
   open_default();
-  const auto turn_with_event = [&](int before) {
-    for (int i = 0; i < 5; ++i) {
-      if (i == before) {
-        ASSERT_TRUE(scheduler->record().ok());
-      }
-      launch("k" + std::to_string(i), {"x", "u"}, {"u"}, 1000);
-    }
-    ASSERT_TRUE(scheduler->begin_host_access(all("u", Mode::kRead)).ok());
+  const auto turn_with_event = [&](int behind) {
+    waiting_turn(1000, [&](int i) {
+      if (i != behind) return;
+      ASSERT_TRUE(scheduler->record().ok());
+    });
   };
   for (int turn = 0; turn < 3 * kEnough; ++turn) {
     const bool any = turn % 9 == 0;
-    learn_turns([&] { turn_with_event(any ? 1 + turn / 9 % 4 : -1); }, 1);
+    learn_turns([&] { turn_with_event(any ? turn / 9 % 4 : -1); }, 1);
   }
   EXPECT_EQ(of_each([&] { waiting_turn(); }), (Counts{1, 0, 0})) << explain(scheduler->graphs());
   EXPECT_THAT(forms(), ElementsAre(std::pair("graphs", State::kKept), std::pair("launches", State::kPutBack)));
   // At the same one in each it is a step of the turn.
-  learn_turns([&] { turn_with_event(3); }, kEnough);
-  EXPECT_EQ(of_each([&] { turn_with_event(3); }), (Counts{2, 0, 0}));
+  learn_turns([&] { turn_with_event(2); }, kEnough);
+  EXPECT_EQ(of_each([&] { turn_with_event(2); }), (Counts{2, 0, 0}));
 }
 
 }  // namespace

@@ -529,8 +529,8 @@ bool GraphLowering::enough_queued() {
 
 bool GraphLowering::wants_event(const std::shared_ptr<Chunk>& chunk) {
   if (chunk->state == Chunk::State::kRefused) return false;
-  if (holds_on_idle()) {  // it is not asked what is queued; what was in flight before would seem to take till then
-    forget_in_flight();
+  if (holds_on_idle()) {  // it is not asked what is queued
+    in_a_row_ = false;
     return false;
   }
   if (unasked_ != 0) {

@@ -83,9 +83,9 @@ class GraphLowering {
   static constexpr std::chrono::nanoseconds kWorthMaking{10'000};
   static constexpr std::size_t kMarkEach = 8;  // launches of a region that has no graphs yet
 
-  // `readers_conflict`: of one array, by the policy. `blocks` stands for all
-  // blocks of parameters, a byte each. `overdue` is called on the thread, without the lock, when held launches should
-  // go; it takes the lock and calls flush_overdue().
+  // `readers_conflict`: of one array, by the policy. `blocks` stands for all blocks of parameters, a byte each.
+  // `overdue` is called on the thread, without the lock, when held launches should go; it takes the lock and calls
+  // flush_overdue().
   GraphLowering(device::DevicePtr device, AdaptiveMutex& mutex, Graphs graphs, Resource& blocks,
                 const ComputationPool& computations, std::function<void()> overdue, bool readers_conflict = false);
   ~GraphLowering();  // without the lock
@@ -302,14 +302,13 @@ class GraphLowering {
   std::size_t held_ = 0;                    // launches before it that are held back
   std::uint32_t host_waits_ = 0;            // under way
   std::uint64_t waits_ = 0;                 // that have ended
-  // While forms are tried: when the turn began, and what had been done by then.
+  // While forms are tried: when the turn began, and what had been done by then. Of turns on an idle device `flushed`.
   struct TurnBegin {
     double ns = 0;
     std::uint64_t offered = 0, flushed = 0, launched = 0, waits = 0;
   };
   TurnBegin turn_begin_;
   std::pair<const Region*, std::size_t> event_at_{};  // where the last event of all work came: before that launch
-  std::uint64_t flushed_before_ = 0;                  // counters_.flushed, when the last turn on an idle device began
   std::shared_ptr<Chunk> held_chunk_;                 // whose they are
   std::deque<std::shared_ptr<Region>> known_;         // least recently found first
   std::deque<InFlight> in_flight_;

@@ -111,7 +111,7 @@ void GraphLowering::end_forms() {
   region_->on_idle = measures_idle_ && region_->trial != nullptr && region_->trial->prefers_graphs();
   region_->flushed_turns = 0;
   region_->trial = nullptr;
-  if (region_->form == TurnForm::kLaunches)
+  if (region_->form == TurnForm::kLaunches || region_->on_idle)
     forget_in_flight();  // which would keep its graphs: it is not asked any more
   tell_of_chunks();
   wake_.notify_all();
@@ -132,8 +132,8 @@ void GraphLowering::try_forms() {
 
 // The first launch of a turn has come that is a graph on an idle device, as was chosen.
 void GraphLowering::look_at_idle_turn() {
-  const bool is_flushed = std::exchange(flushed_before_, counters_.flushed) != counters_.flushed;
-  region_->flushed_turns = is_flushed && !always_ ? region_->flushed_turns + 1 : 0;
+  const bool is_flushed = std::exchange(turn_begin_.flushed, counters_.flushed) != counters_.flushed;
+  region_->flushed_turns = is_flushed ? region_->flushed_turns + 1 : 0;
   if (region_->flushed_turns < kMostFlushedTurns) return;
   region_->flushed_turns = 0;
   if (++region_->trials < kMostTrials) return try_forms();

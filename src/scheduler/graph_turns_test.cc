@@ -55,7 +55,6 @@ class GraphTurns : public GraphCopies {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     EXPECT_EQ(device->graphs_alive(), count);
   }
-  RegionReport report() { return scheduler->graphs().regions.back(); }
   std::vector<State> states() {
     std::vector<State> all;
     for (const WayReport& form : report().forms) all.push_back(form.state);

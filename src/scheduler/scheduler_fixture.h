@@ -23,6 +23,12 @@ class SchedulerTest : public ::testing::Test {
     ASSERT_TRUE(made.ok()) << made.message();
     scheduler = std::move(*made);
   }
+  // Launches are held for ever, so that only what a test does is seen; turns are timed by the device's clock.
+  void open_patient(std::string_view policy, std::shared_ptr<GraphLowerer> lowerer = nullptr) {
+    open(policy, std::move(lowerer));
+    scheduler->set_graph_patience(std::chrono::hours(1));
+    scheduler->set_turn_clock([state = &device->state()] { return state->host_ns; });
+  }
   // The array of this name, made when it is first spoken of.
   Resource& array(const std::string& name) {
     auto& resource = arrays[name];

@@ -135,8 +135,8 @@ Status Scheduler::hold_or_run(const Work& work, const GraphLowering::Decision& d
 Status Scheduler::launch_graph(const std::shared_ptr<Chunk>& run, const std::shared_ptr<Chunk>& ended,
                                bool host_waits) {
   Chunk& chunk = *run;
-  if (!held_details_.empty()) held_details_.clear();
-  const bool is_delayed = !chunk.free_copies.empty() && delays_copies(chunk);
+  held_details_.clear();
+  const bool is_delayed = delays_copies(chunk);
   if (chunk.site == nullptr) chunk.site = site_locked(chunk.name);
   Computation& who = *pool_.take();
   const auto tell = [&] {
@@ -193,6 +193,7 @@ Dependencies Scheduler::not_ended_parents(std::span<const Access> accesses, Mode
 // Whether the graph waits for something that one of its copies, by itself, would not. Behind the uploads that have gone
 // before the graph it would come on the link by itself, too.
 bool Scheduler::delays_copies(const Chunk& chunk) {
+  if (chunk.free_copies.empty()) return false;
   Dependencies all = not_ended_parents(chunk.accesses, chunk.universal);
   bool delays = false;
   for (const std::vector<Access>& copy : chunk.free_copies) {

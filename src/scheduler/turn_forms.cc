@@ -35,10 +35,6 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
-std::string_view to_string(TurnForm form) {
-  return kTexts[static_cast<std::size_t>(form)].name;
-}
-
 TurnForms::TurnForms(bool has_uploads, bool tries) : has_uploads_(has_uploads), decided_(!tries) {
   for (std::size_t i = 0; i < kTurnForms; ++i) forms_[i].form = static_cast<TurnForm>(i);
   forms_[static_cast<std::size_t>(TurnForm::kWhole)].is_out = !has_uploads;

@@ -42,7 +42,6 @@ namespace pergola::scheduler {
 
 enum class TurnForm : std::uint8_t { kLeads, kWhole, kLaunches };
 inline constexpr std::size_t kTurnForms = 3;
-std::string_view to_string(TurnForm form);  // "leads" "whole" "launches"
 
 class TurnForms {
  public:

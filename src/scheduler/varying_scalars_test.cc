@@ -398,16 +398,14 @@ TEST_F(VaryingScalars, RandomPrograms_RunEachLaunchOnceWithItsScalars) {
 
 // With graphs=measured each makes another graph of the turn, of which nobody has measured that it is faster.
 TEST_F(VaryingScalars, ALaunchThatBeginsToVary_HasTurnsOnAnIdleDeviceTriedAnew) {
-  open();
-  scheduler->set_graph_patience(std::chrono::hours(1));
-  scheduler->set_turn_clock([state = &device->state()] { return state->host_ns; });
+  open_patient("");
   device->state().launch_ns = 6000;
   double first = 1000, second = 1000;
   const auto turns_of = [&](int count) {
     for (int turn = 0; turn < count; ++turn) {
       for (int i = 0; i < 8; ++i)
         launch("k" + std::to_string(i), {"x"}, {"x"}, i == 1 ? first : i == 5 ? second : 1000 + i);
-      ASSERT_TRUE(scheduler->begin_host_access(all("x", Mode::kRead)).ok());
+      ASSERT_TRUE(read("x").ok());
       scheduler->settle_graphs();
     }
   };
