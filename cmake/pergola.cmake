@@ -1,8 +1,9 @@
 # How Pergola's folders become targets.
 #
-# pergola_layer(NAME folder [DEPS layers...] [LINK targets...]) makes, from the files of the current folder,
+# pergola_layer(NAME folder [SHARDS n] [DEPS layers...] [LINK targets...]) makes, from the files of the current folder,
 #   pergola_<name>       a static library of *.cc
-#   <name>_test          a GoogleTest program of *_test.cc, registered with CTest
+#   <name>_test          a GoogleTest program of *_test.cc, registered with CTest; with SHARDS as <name>_test_1 to _n, which
+#                        have every n-th test each
 #   <name>_<x>_fuzz      a libFuzzer program of each *_fuzz.cc, with PERGOLA_FUZZ
 # so a new file needs no line in any CMakeLists.txt.
 
@@ -82,9 +83,8 @@ function(pergola_reuse_precompiled folder)
   endforeach()
 endfunction()
 
-# With PERGOLA_QUICK_TESTS, for the targets of the folder and below: tests and benchmarks are compiled eight files at once,
-# without optimisation and debug information. All else is compiled as users compile it, each file by itself, so that one
-# which uses a name that only its neighbour declares is found.
+# With PERGOLA_QUICK_TESTS, for the targets of the folder and below: tests and benchmarks are compiled without optimisation
+# and debug information.
 function(pergola_quick_tests folder)
   get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
   foreach(target IN LISTS targets)
@@ -94,8 +94,6 @@ function(pergola_quick_tests folder)
     endif()
     if(folder MATCHES "^${PROJECT_SOURCE_DIR}/(tests|bench)" OR target MATCHES "_test$")
       target_compile_options(${target} PRIVATE -O0 -g0)
-    else()
-      set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
     endif()
   endforeach()
   get_property(children DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
@@ -105,7 +103,7 @@ function(pergola_quick_tests folder)
 endfunction()
 
 function(pergola_layer)
-  cmake_parse_arguments(ARG "" "NAME" "DEPS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "NAME;SHARDS" "DEPS;LINK" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cc)
   file(GLOB fuzzers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_fuzz.cc)
@@ -132,8 +130,17 @@ function(pergola_layer)
     add_executable(${ARG_NAME}_test ${tests})
     target_link_libraries(${ARG_NAME}_test PRIVATE ${target} GTest::gmock GTest::gtest_main)
     target_compile_definitions(${ARG_NAME}_test PRIVATE PERGOLA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-    add_test(NAME ${ARG_NAME}_test COMMAND ${ARG_NAME}_test)
-    set_tests_properties(${ARG_NAME}_test PROPERTIES TIMEOUT 600)
+    if(ARG_SHARDS)
+      foreach(shard RANGE 1 ${ARG_SHARDS})
+        math(EXPR index "${shard} - 1")
+        add_test(NAME ${ARG_NAME}_test_${shard} COMMAND ${ARG_NAME}_test)
+        set_tests_properties(${ARG_NAME}_test_${shard} PROPERTIES TIMEOUT 600
+          ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${index}")
+      endforeach()
+    else()
+      add_test(NAME ${ARG_NAME}_test COMMAND ${ARG_NAME}_test)
+      set_tests_properties(${ARG_NAME}_test PROPERTIES TIMEOUT 600)
+    endif()
   endif()
   if(PERGOLA_FUZZ)
     foreach(file IN LISTS fuzzers)

@@ -141,11 +141,14 @@ PyObject* end(PyObject* self, PyObject* none);
 
 struct SessionState {
   pergola_session handle = nullptr;
-  // Marks behind every kMarkEvery-th launch since the session was last waited for: a launch waits, interruptibly and
-  // without the GIL, for the mark before the last two, so that the library itself, which has a bound too, never makes a
-  // launch wait with the GIL held.
-  static constexpr unsigned kMarkEvery = 128, kMostMarks = 2;
-  unsigned launches = 0;  // since then
+  // Marks behind launches: one waits, interruptibly and without the GIL, for the mark before the last two, so that no
+  // launch waits with the GIL held in the library (or the driver, in which 1,022 may be under way). There is a mark
+  // after kMarkAfter launches since the session was last waited for or marked, where the host has just waited for an
+  // array: no launches are held back then to be a graph, which a mark would have go one by one. At the latest after
+  // kMarkAtLast.
+  static constexpr unsigned kMarkAfter = 128, kMarkAtLast = 224, kMostMarks = 2;
+  unsigned launches = 0;       // since then
+  bool waits_at_last = false;  // for an array, since the last launch
   std::deque<pergola_event> marks;
   pergola_task_pool tasks =
       nullptr;                   // once there is a TaskPool, and then to the end: whoever waits for its tasks has it

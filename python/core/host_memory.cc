@@ -47,6 +47,7 @@ PyObject* memory_host(PyObject* self, PyObject* args) {
   auto* host = reinterpret_cast<HostMemoryObject*>(made.get());
   host->owner = reinterpret_cast<MemoryObject*>(Py_NewRef(reinterpret_cast<PyObject*>(owner)));
   ++owner->exports;  // keeps free() out from here on
+  owner->session->state->waits_at_last = true;
   if (!wait_for_tasks(memory) || !wait_in_slices([&](std::int64_t slice_ns) {
         return pergola_array_host(handle, access, slice_ns, &data, &size);
       }))

@@ -91,8 +91,15 @@ Items::Items(PyObject* tuple) : count_(static_cast<std::size_t>(PyTuple_Size(tup
 
 bool launch(KernelObject* kernel, const pergola_launch_config& config, PyObject* const* objects, std::size_t count) {
   SessionState* session = kernel->session->state;
-  const bool marked = ++session->launches % SessionState::kMarkEvery == 0;
-  if (marked && !wait_for_room(session)) return false;  // first: it lets the GIL go, and arrays may be freed meanwhile
+  const bool has_waited = std::exchange(session->waits_at_last, false);
+  const bool marked = session->launches >= (has_waited ? SessionState::kMarkAfter : SessionState::kMarkAtLast);
+  if (marked) {  // first: it lets the GIL go, and arrays may be freed meanwhile
+    session->launches = 0;
+    if (!wait_for_room(session)) return false;
+    pergola_event mark = nullptr;  // behind all streams, not just this launch's
+    if (pergola_session_record(session->handle, &mark) == PERGOLA_OK) session->marks.push_back(mark);
+  }
+  ++session->launches;
   Arguments arguments;
   if (!arguments.convert(kernel, objects, count)) return false;
   pergola_code code = PERGOLA_OK;
@@ -101,8 +108,6 @@ bool launch(KernelObject* kernel, const pergola_launch_config& config, PyObject*
     code = pergola_kernel_launch(kernel->state->handle, &config, arguments.data(), count, nullptr);
   }
   if (code != PERGOLA_OK) return raise_refusal(code, kernel, count);
-  pergola_event mark = nullptr;  // behind all streams, not just this launch's
-  if (marked && pergola_session_record(session->handle, &mark) == PERGOLA_OK) session->marks.push_back(mark);
   return true;
 }
 

@@ -32,6 +32,7 @@ bool wait_for(MemoryObject* memory, std::uint64_t offset, std::uint64_t size) {
   pergola_array handle = nullptr;
   std::uint64_t base = 0;
   if (!wait_for_tasks(memory) || !resolve(memory, &handle, &base)) return false;
+  owner_of(memory)->session->state->waits_at_last = true;
   return wait_in_slices(
       [=](std::int64_t slice_ns) { return pergola_array_wait(handle, base + offset, size, slice_ns); });
 }

@@ -168,6 +168,45 @@ TEST_F(GraphIdle, WhatWasChosen_IsTriedAnewWhereTheTurnIsCutOtherwise) {
   EXPECT_THAT(forms(), ElementsAre(std::pair("graphs", State::kKept), std::pair("launches", State::kPutBack)));
 }
 
+// While forms were tried the program was as slow as the device; then it no longer is, or the other way round.
+TEST_F(GraphIdle, WhatWasChosen_IsTriedAgainLater) {
+  open_default();
+  const auto slow = [&] {
+    device->state().launch_ns = 1000;
+    long_launches_turn();
+  };
+  const auto quick = [&] {
+    device->state().launch_ns = 60'000;
+    waiting_turn(30'000);
+  };
+  learn_turns(slow, kEnough);
+  ASSERT_THAT(forms(), ElementsAre(std::pair("graphs", State::kPutBack), std::pair("launches", State::kKept)));
+  learn_turns(quick, 200);
+  EXPECT_EQ(of_each(quick), (Counts{0, 0, 5})) << "not all the time";
+  learn_turns(quick, 400);
+  EXPECT_THAT(forms(), ElementsAre(std::pair("graphs", State::kKept), std::pair("launches", State::kPutBack)));
+  EXPECT_EQ(of_each(quick), (Counts{1, 0, 0}));
+  learn_turns(slow, 1000);
+  EXPECT_EQ(of_each(slow), (Counts{1, 0, 0})) << "then after four times as many";
+  learn_turns(slow, 1400);
+  EXPECT_THAT(forms(), ElementsAre(std::pair("graphs", State::kPutBack), std::pair("launches", State::kKept)));
+  EXPECT_EQ(of_each(slow), (Counts{0, 0, 5}));
+}
+
+// Where the program does not wait by then, nothing can be compared: what was chosen stays.
+TEST_F(GraphIdle, WhatWasChosen_StaysWhereItCannotBeTriedAgain) {
+  open_default();
+  learn_turns([&] { waiting_turn(); }, kEnough);
+  ASSERT_EQ(of_each([&] { waiting_turn(); }), (Counts{1, 0, 0}));
+  const auto turn = [&] {
+    launches();
+    static_cast<void>(scheduler->try_host_access(all("u", Mode::kRead)));  // asks, and does not wait
+  };
+  learn_turns(turn, 800);
+  EXPECT_EQ(of_each(turn), (Counts{1, 0, 0}));
+  EXPECT_THAT(forms(), ElementsAre(std::pair("graphs", State::kKept), std::pair("launches", State::kPutBack)));
+}
+
 // By such events a program keeps count of what is under way; Python's launches do.
 TEST_F(GraphIdle, EventsAtAnotherPlaceInEachTurn_CutNothing) {
   open_default();

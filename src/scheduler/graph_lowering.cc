@@ -129,8 +129,8 @@ void GraphLowering::follow(bool may_hold, std::span<const std::uint64_t> arrivin
   if (held_ == 0) {
     if (phase_ == 0 && region_->trial != nullptr)
       begin_turn();
-    else if (phase_ == 0 && region_->on_idle)
-      look_at_idle_turn();
+    else if (phase_ == 0 && (region_->on_idle || region_->again_in != 0))
+      look_at_turn();
     const std::shared_ptr<Chunk> chunk = region_->chunk_of(phase_);
     const bool ends = phase_ + 1 == chunk->end;
     decision.leads = chunk->leads;

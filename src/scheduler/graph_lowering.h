@@ -238,7 +238,8 @@ class GraphLowering {
   void take_form(TurnForm form);
   void end_forms();
   void try_forms();
-  void look_at_idle_turn();
+  void try_again();
+  void look_at_turn();
   bool is_first_form() const { return region_->form == first_form(); }
   bool leaves_form(const char* why);
   bool is_trying(const Region& region) const { return region.trial != nullptr && region.trial->is_under_way(); }

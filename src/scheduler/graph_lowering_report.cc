@@ -79,7 +79,9 @@ void GraphLowering::tell_of_chunks() {
 }
 
 void GraphLowering::tell_of_forms() {
-  region_->story->report.forms = region_->trial == nullptr ? std::vector<WayReport>() : region_->trial->report();
+  std::vector<WayReport> forms = region_->trial == nullptr ? std::vector<WayReport>() : region_->trial->report();
+  if (forms.empty() && region_->trial != nullptr && region_->trial->is_again()) return;  // the trial before stands
+  region_->story->report.forms = std::move(forms);
 }
 
 GraphsReport GraphLowering::report() const {

@@ -22,7 +22,10 @@
 // something that is held goes before its time in kMostFlushedTurns such turns in a row, the turns are not any more what
 // was measured, and forms are tried anew.
 //
-// Nothing of this is done where forms do not differ, or once one is chosen.
+// What was chosen is tried against the others again after kAgainAfter turns, then after kAgainGrowth times as many and
+// so on (TurnForms::again()): it may have been chosen in a moment in which something else disturbed it.
+//
+// Nothing of this is done where forms do not differ, or meanwhile, once one is chosen.
 #include <algorithm>
 
 #include "src/scheduler/graph_lowering.h"
@@ -32,6 +35,7 @@ namespace {
 
 constexpr std::uint32_t kMostUnsteady = 64, kMostFlushedTurns = 32;
 constexpr std::uint32_t kMostTrials = 4;  // of a region's that begin as what was chosen does not fit any more
+constexpr std::uint32_t kAgainAfter = 512, kAgainGrowth = 4, kMostGrowths = 4;  // up to each 131,072 turns
 
 bool may_be_graph(const Chunk& chunk) {
   return chunk.state != Chunk::State::kRefused;
@@ -110,6 +114,12 @@ void GraphLowering::end_forms() {
   region_->aside = {};
   region_->on_idle = measures_idle_ && region_->trial != nullptr && region_->trial->prefers_graphs();
   region_->flushed_turns = 0;
+  region_->again_in = 0;
+  if (region_->trial != nullptr && region_->trial->was_tried()) {
+    region_->again_in = kAgainAfter;
+    for (std::uint32_t i = 0; i < region_->times_again; ++i) region_->again_in *= kAgainGrowth;
+    region_->times_again = std::min(region_->times_again + 1, kMostGrowths);
+  }
   region_->trial = nullptr;
   if (region_->form == TurnForm::kLaunches || region_->on_idle)
     forget_in_flight();  // which would keep its graphs: it is not asked any more
@@ -125,13 +135,27 @@ void GraphLowering::try_forms() {
   region_->aside = {};
   region_->trial = any ? std::make_unique<TurnForms>(region_->has_leads) : nullptr;
   region_->on_idle = measures_idle_ && any;
+  region_->again_in = 0;
   turn_begin_ = {};
   tell_of_forms();
   wake_.notify_all();
 }
 
-// The first launch of a turn has come that is a graph on an idle device, as was chosen.
-void GraphLowering::look_at_idle_turn() {
+// From this turn on: what was chosen against the others.
+void GraphLowering::try_again() {
+  const bool are_launches = !region_->has_leads && !region_->on_idle;  // but for the rule
+  const TurnForm chosen = are_launches ? TurnForm::kLaunches : region_->form;
+  region_->trial = std::make_unique<TurnForms>(TurnForms::again(region_->has_leads, chosen, region_->on_idle));
+  region_->on_idle = measures_idle_;
+  turn_begin_ = {};
+  begin_turn();
+}
+
+// The first launch of a turn has come, whose form was chosen.
+void GraphLowering::look_at_turn() {
+  if (region_->again_in != 0 && --region_->again_in == 0) return try_again();
+  if (!region_->on_idle) return;
+  // It is a graph on an idle device.
   const bool is_flushed = std::exchange(turn_begin_.flushed, counters_.flushed) != counters_.flushed;
   region_->flushed_turns = is_flushed ? region_->flushed_turns + 1 : 0;
   if (region_->flushed_turns < kMostFlushedTurns) return;
@@ -144,7 +168,7 @@ void GraphLowering::look_at_idle_turn() {
 // a cut that the first may not need, or a region given up. The form changes with the next turn.
 bool GraphLowering::leaves_form(const char* why) {
   if (is_first_form()) return false;
-  if (region_->trial != nullptr) {
+  if (region_->trial != nullptr && !region_->trial->is_first(region_->form)) {
     region_->trial->drop(region_->form, why);
   } else {
     region_->trial = std::make_unique<TurnForms>(region_->has_leads, ++region_->trials < kMostTrials);

@@ -9,6 +9,7 @@ namespace pergola::scheduler {
 
 Status GraphWays::launch(device::Queue& queue) {
   if (ways_.size() == 1) chosen_ = 0;
+  if (chosen_ != kUndecided && ways_.size() > 1 && ++since_chosen_ > again_after_) try_again();
   if (chosen_ == kUndecided) settle();
   launched_ = chosen_ == kUndecided ? 0 : chosen_;
   if (chosen_ != kUndecided) return ways_[chosen_].graph->launch(queue);
@@ -17,7 +18,14 @@ Status GraphWays::launch(device::Queue& queue) {
     if (!is_tried(ways_[i]) && (least == ways_.size() || ways_[i].tries < ways_[least].tries)) least = i;
   if (least != ways_.size()) return try_way(least, queue);
   // All have been tried often enough and not all times are known yet: no more events.
-  return ways_[0].graph->launch(queue);
+  launched_ = standing_;
+  return ways_[standing_].graph->launch(queue);
+}
+
+void GraphWays::try_again() {
+  standing_ = std::exchange(chosen_, kUndecided);
+  again_after_ = std::min(again_after_ * kAgainGrowth, kAgainAtMost);
+  for (Way& way : ways_) way.forget_times();
 }
 
 void GraphWays::Way::took(double ns) {
@@ -34,6 +42,11 @@ void GraphWays::add(Way way) {
   ways_.push_back(std::move(way));
   chosen_ = kUndecided;
   changed_ = true;
+}
+
+void GraphWays::Way::forget_times() {
+  tries = timed = 0;
+  best_ns = host_ns = shortest_ns[0] = shortest_ns[1] = 0;
 }
 
 bool GraphWays::report(std::span<const WayReport> refused, std::vector<WayReport>& out) {
@@ -54,7 +67,8 @@ bool GraphWays::report(std::span<const WayReport> refused, std::vector<WayReport
 
 bool GraphWays::is_tried(const Way& way) const {
   if (way.tries >= kTries) return true;
-  return way.timed >= kTriesAtLeast && ways_[0].best_ns != 0 && way.best_ns > kHopeless * ways_[0].best_ns;
+  return way.timed >= kTriesAtLeast && ways_[standing_].best_ns != 0 &&
+         way.best_ns > kHopeless * ways_[standing_].best_ns;
 }
 
 Status GraphWays::try_way(std::size_t way, device::Queue& queue) {
@@ -72,13 +86,13 @@ Status GraphWays::try_way(std::size_t way, device::Queue& queue) {
   return {};
 }
 
-// Than the plain one by enough, than one that is itself by anything; or it takes as long and costs the host less.
+// Than the one that stands by enough, than one that is itself by anything; or it takes as long and costs the host less.
 bool GraphWays::is_better(const Way& way, const Way& than) const {
   if (way.best_ns == 0 || than.best_ns == 0) return false;
   if (way.best_ns <= than.best_ns && way.host_ns < std::min(than.host_ns * kHostGain, than.host_ns - kHostGainNs))
     return true;
-  const bool is_plain = &than == ways_.data();
-  const double below = is_plain ? std::min(than.best_ns * kGain, than.best_ns - kGainNs) : than.best_ns;
+  const bool stands = &than == &ways_[standing_];
+  const double below = stands ? std::min(than.best_ns * kGain, than.best_ns - kGainNs) : than.best_ns;
   return way.best_ns < below;
 }
 
@@ -93,9 +107,10 @@ void GraphWays::settle() {
   });
   const bool all_tried = std::all_of(ways_.begin(), ways_.end(), [&](const Way& way) { return is_tried(way); });
   if (!all_tried || !trials_.empty()) return;
-  chosen_ = 0;
+  chosen_ = standing_;
+  since_chosen_ = 0;
   changed_ = true;
-  for (std::size_t i = 1; i < ways_.size(); ++i)
+  for (std::size_t i = 0; i < ways_.size(); ++i)
     if (is_better(ways_[i], ways_[chosen_])) chosen_ = i;
   std::string times;
   for (const Way& way : ways_)

@@ -6,6 +6,10 @@
 //                                                           or no slower and launched by the host in half the time
 //   way                     0 1 0 1 ... fastest, 2 2 2 ... fastest              2 took longer to make
 //
+// What was found may have been found while the device's clock was still rising, or another program disturbed it. So all
+// are tried again, by turns, after kAgainAfter launches, then after kAgainGrowth times as many, and so on: that is one
+// launch of twenty at the most, and soon none to speak of. What runs then stays as the plain way did before.
+//
 // All ways have the same results. Guarded by the scheduler's lock, but for GraphLowerer.
 #pragma once
 
@@ -70,6 +74,7 @@ class GraphWays {
     std::uint32_t tries = 0, timed = 0;
     double shortest_ns[2] = {};  // of the times, the shorter first; 0: there is none
     void took(double ns);
+    void forget_times();
   };
 
   GraphWays() = default;
@@ -94,20 +99,22 @@ class GraphWays {
     device::EventPtr start, end;
   };
   static constexpr std::uint32_t kTries = 12;  // of each; the first pays for an upload that was not made before
-  // Another way than the first is shorter by so much at least: events are half a microsecond exact.
+  // Another way than the one that stands is shorter by so much at least: events are half a microsecond exact.
   static constexpr double kGain = 0.98, kGainNs = 700;
   // A graph of few nodes is launched sooner than one of many side by side: 1 us against 25 for thirty. What launching
   // takes differs by itself, so it must be half as long, too.
   static constexpr double kHostGainNs = 1000, kHostGain = 0.5;
-  // What takes so much longer than the first way is given up, after kTriesAtLeast.
+  // What takes so much longer than that is given up, after kTriesAtLeast.
   static constexpr double kHopeless = 1.25;
   static constexpr std::uint32_t kTriesAtLeast = 2;
   // Of so many times the shortest may be one by chance, and the one after it counts. Of fewer the others may be those
   // that pay for an upload.
   static constexpr std::uint32_t kManyTimes = 6;
   static constexpr std::size_t kUndecided = ~std::size_t{0};
+  static constexpr std::uint64_t kAgainAfter = 1024, kAgainGrowth = 4, kAgainAtMost = 65'536;
 
   void settle();
+  void try_again();
   bool is_tried(const Way& way) const;
   bool is_better(const Way& way, const Way& than) const;
   Status try_way(std::size_t way, device::Queue& queue);
@@ -115,7 +122,9 @@ class GraphWays {
   std::vector<Way> ways_;
   std::vector<Trial> trials_;  // under way
   std::size_t chosen_ = kUndecided, launched_ = 0;
-  bool changed_ = true;  // since the last report()
+  std::size_t standing_ = 0;  // what another has to be faster than by kGain: the plain one, or what was chosen before
+  std::uint64_t since_chosen_ = 0, again_after_ = kAgainAfter;  // launches
+  bool changed_ = true;                                         // since the last report()
 };
 
 }  // namespace pergola::scheduler

@@ -128,6 +128,53 @@ TEST_F(GraphWaysTest, OneThatTakesTheDeviceAsLong_StaysWhereItCostsTheHostLess) 
   EXPECT_EQ(chosen(9e3, microseconds(600)), "other") << "faster by enough, whatever it costs the host";
 }
 
+// While ways were tried another program had the device, or its clock was still rising: later all are tried again.
+TEST_F(GraphWaysTest, WhatWasFoundInADisturbedMoment_IsPutRight) {
+  // Takes the device as long as the test says by then.
+  class AsSaid final : public device::ExecutableGraph {
+   public:
+    AsSaid(const double& ns, int& launches) : ns_(ns), launches_(launches) {}
+    Status update_parameters(device::NodeId, std::span<const std::byte>) override { return {}; }
+    Status launch(device::Queue& queue) override {
+      ++launches_;
+      static_cast<FakeQueue&>(queue).run(ns_);
+      return {};
+    }
+
+   private:
+    const double& ns_;
+    int& launches_;
+  };
+  auto queue = std::move(device->create_queue()).value();
+  double plain_ns = 100e3, other_ns = 130e3, third_ns = 140e3;
+  int plain = 0, other = 0, third = 0;
+  GraphWays ways({{"plain", "", std::make_shared<AsSaid>(plain_ns, plain)}});
+  ways.add({"other", "", std::make_shared<AsSaid>(other_ns, other)});
+  ways.add({"third", "", std::make_shared<AsSaid>(third_ns, third)});
+  const auto launch = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      ASSERT_TRUE(ways.launch(*queue).ok());
+      device->state().host_ns = device->state().end_ns();
+    }
+  };
+  const auto name = [&] { return ways.chosen() == nullptr ? std::string() : ways.chosen()->name; };
+  launch(100);
+  EXPECT_EQ(name(), "plain");
+  other_ns = 80e3;
+  launch(900);
+  EXPECT_EQ(name(), "plain") << "it is not tried all the time";
+  launch(200);
+  EXPECT_EQ(name(), "other");
+  const int plain_by_then = plain;
+  plain_ns = 79e3;  // not by enough, than what stays now
+  launch(3900);
+  EXPECT_EQ(plain, plain_by_then) << "then after four times as many";
+  launch(400);
+  EXPECT_EQ(name(), "other");
+  EXPECT_EQ(plain, plain_by_then + 12);
+  EXPECT_LE(third, 3 * 3) << "what is hopeless has two tries each time";
+}
+
 // One try that finds the device's clock high, or the data where it is not otherwise, is no way that is faster.
 TEST_F(GraphWaysTest, OneShortTry_IsNotBelieved) {
   // Takes the device so long, but at one launch.

@@ -161,8 +161,10 @@ struct Region {
   bool leads_to_graph = false;       // what came behind the uploads of the latest turn was held, to be a graph
   std::uint32_t trials = 0;          // that were begun as the chosen form did not fit any more
   std::unique_ptr<TurnForms> trial;  // while forms are tried
-  bool on_idle = false;              // its launches are held on a device that has nothing queued, too
-  std::uint32_t flushed_turns = 0;   // then, and no form is tried: in a row, in which something went before its time
+  std::uint32_t again_in = 0;        // turns until they are tried again; 0: they are not
+  std::uint32_t times_again = 0;
+  bool on_idle = false;             // its launches are held on a device that has nothing queued, too
+  std::uint32_t flushed_turns = 0;  // then, and no form is tried: in a row, in which something went before its time
   std::array<std::vector<std::shared_ptr<Chunk>>, kTurnForms> aside;  // meanwhile: the chunks of the others
   std::uint32_t cuts = 0;                                             // how often it has been cut
   std::uint32_t late = 0;             // grows where launches were held too long, shrinks with each graph

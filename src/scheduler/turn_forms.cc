@@ -40,9 +40,23 @@ TurnForms::TurnForms(bool has_uploads, bool tries) : has_uploads_(has_uploads), 
   forms_[static_cast<std::size_t>(TurnForm::kWhole)].is_out = !has_uploads;
 }
 
+TurnForms TurnForms::again(bool has_uploads, TurnForm chosen, bool on_idle) {
+  TurnForms forms(has_uploads);
+  const auto at = forms.forms_.begin() + static_cast<std::ptrdiff_t>(chosen);
+  std::rotate(forms.forms_.begin(), at, at + 1);
+  forms.is_again_ = true;
+  forms.was_on_idle_ = on_idle;
+  return forms;
+}
+
+const TurnForms::Form& TurnForms::of(TurnForm form) const {
+  return *std::find_if(forms_.begin(), forms_.end(), [&](const Form& each) { return each.form == form; });
+}
+
 bool TurnForms::prefers_graphs() const {
-  const Form& launches = forms_[static_cast<std::size_t>(TurnForm::kLaunches)];
-  return decided_ && current() != TurnForm::kLaunches && !launches.rounds.empty() && launches.dropped.empty();
+  const Form& launches = of(TurnForm::kLaunches);
+  const bool was_compared = (!launches.rounds.empty() && launches.dropped.empty()) || was_on_idle_;
+  return decided_ && current() != TurnForm::kLaunches && was_compared;
 }
 
 double TurnForms::Form::took_ns() const {
@@ -57,7 +71,10 @@ void TurnForms::ended(Turn how, double ns) {
   if (round_ == 0) {
     steady_ = how == Turn::kCounts ? steady_ + 1 : 0;
     unsteady_ += how == Turn::kMaking ? 0 : 1;
-    if (steady_ < kSteady) return;
+    if (steady_ < kSteady) {
+      decided_ = is_again_ && unsteady_ > kMostDisturbed;
+      return;
+    }
     round_ = 1;
     changed_ = true;
     begin_block(0);
@@ -104,10 +121,12 @@ void TurnForms::drop(TurnForm form, std::string why) {
 // The first form's: all begins again once that is steady.
 void TurnForms::give_up_block() {
   if (at_ != 0) return drop(current(), "of its turns too few were undisturbed and as it says");
-  TurnForms again(has_uploads_, ++given_up_ < kMostGivenUp);
-  again.given_up_ = given_up_;
-  again.changed_ = true;
-  *this = std::move(again);
+  changed_ = true;
+  if (is_again_) return decide();
+  TurnForms anew(has_uploads_, ++given_up_ < kMostGivenUp);
+  anew.given_up_ = given_up_;
+  anew.changed_ = true;
+  *this = std::move(anew);
 }
 
 // A round is known with the block of the first form that comes behind it, with which the next round begins.
@@ -168,7 +187,7 @@ std::vector<WayReport> TurnForms::report() const {
   std::vector<WayReport> told;
   if (round_ == 0) return told;
   for (std::size_t i = 0; i < kTurnForms; ++i) {
-    const Form& form = forms_[i];
+    const Form& form = of(static_cast<TurnForm>(i));
     if (!is_one(form)) continue;
     WayReport& one = told.emplace_back();
     const Text& text = text_of(form.form, has_uploads_);
@@ -180,7 +199,7 @@ std::vector<WayReport> TurnForms::report() const {
     if (!form.dropped.empty())
       one.state = WayReport::State::kRefused;
     else if (decided_)
-      one.state = i == at_ ? WayReport::State::kKept : WayReport::State::kPutBack;
+      one.state = &form == &forms_[at_] ? WayReport::State::kKept : WayReport::State::kPutBack;
   }
   return told;
 }

@@ -26,6 +26,9 @@
 // is not its luckiest turns. (Forms whose shortest turns were alike differed by 3 % in their medians on a link that is
 // fast or slow by turns.)
 //
+// What stays has the same done to it later (again()): it is the first then, the others have to be better than it. Where
+// they cannot be compared with it, it stays.
+//
 // Guarded by the scheduler's lock.
 #pragma once
 
@@ -64,7 +67,8 @@ class TurnForms {
   // What takes so much longer than the first form in its first round is given up after kCountedAtLeast.
   static constexpr double kHopeless = 1.25;
   static constexpr std::size_t kCountedAtLeast = 2;
-  // Turns of a block that do not count before it is given up; and how often that may be one of the first form.
+  // Turns of a block that do not count before it is given up; and how often that may be one of the first form. Of what
+  // was chosen before it may be none, and no more turns before the first block.
   static constexpr std::uint32_t kMostDisturbed = 12, kMostGivenUp = 4;
 
   enum class Turn : std::uint8_t {
@@ -75,11 +79,18 @@ class TurnForms {
 
   // `has_uploads`: of turns that begin with some. `tries`: else the first form is chosen as it is.
   explicit TurnForms(bool has_uploads = true, bool tries = true);
+  // Of turns for which `chosen` was, which `on_idle` are held on an idle device: whether another has come to be better.
+  static TurnForms again(bool has_uploads, TurnForm chosen, bool on_idle);
+  bool is_again() const { return is_again_; }
+  bool is_first(TurnForm form) const { return forms_[0].form == form; }
   TurnForm current() const { return forms_[at_].form; }  // of the next turn
   bool is_under_way() const { return round_ != 0 && !decided_; }
   bool is_decided() const { return decided_; }  // for current()
-  // Decided, and current() is one of graphs that was compared with launches to the end and found to take no longer.
+  // Decided, and current() is one of graphs that was compared with launches to the end and found to take no longer, now
+  // or before.
   bool prefers_graphs() const;
+  // Decided by having been tried: it may be looked at again.
+  bool was_tried() const { return decided_ && (round_ != 0 || is_again_); }
   // Turns before the first block, but for those in which something was being made.
   std::uint32_t unsteady_turns() const { return unsteady_; }
   // A turn of current() has taken so long.
@@ -114,6 +125,7 @@ class TurnForms {
   void next_block();
   void decide();
   bool is_hopeless() const;
+  const Form& of(TurnForm form) const;
   bool is_one(const Form& form) const { return has_uploads_ || form.form != TurnForm::kWhole; }
   bool goes_on(const Form& form) const { return !form.is_out && !form.beats_first; }
   double expected_ns(const Form& form, std::size_t round) const;
@@ -126,6 +138,7 @@ class TurnForms {
   std::uint32_t steady_ = 0, unsteady_ = 0, settled_ = 0, disturbed_ = 0, given_up_ = 0;
   std::uint64_t turns_ = 0;
   bool decided_ = false, changed_ = false;
+  bool is_again_ = false, was_on_idle_ = false;
 };
 
 }  // namespace pergola::scheduler

@@ -366,6 +366,66 @@ TEST(TurnForms, TurnsBeforeATrial_AreCounted) {
   EXPECT_EQ(forms.unsteady_turns(), 6u) << "not while something is made";
 }
 
+// ── Again ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+TEST(TurnFormsAgain, WhatWasChosen_HasToBeBeaten) {
+  const auto chosen_of = [](TurnForm before, const Takes& takes) {
+    TurnForms forms = TurnForms::again(true, before, false);
+    EXPECT_EQ(forms.current(), before);
+    EXPECT_LT(turns_until_decided(forms, takes), kMany);
+    EXPECT_TRUE(forms.was_tried());
+    return forms.current();
+  };
+  EXPECT_EQ(chosen_of(TurnForm::kWhole, always(99.5, 100, 101)), TurnForm::kWhole);
+  EXPECT_EQ(chosen_of(TurnForm::kWhole, always(97, 100, 101)), TurnForm::kLeads);
+  EXPECT_EQ(chosen_of(TurnForm::kWhole, always(97, 100, 95)), TurnForm::kLaunches);
+  EXPECT_EQ(chosen_of(TurnForm::kLaunches, always(99.5, 99.5, 100)), TurnForm::kLaunches);
+  EXPECT_EQ(chosen_of(TurnForm::kLaunches, always(110, 90, 100)), TurnForm::kWhole);
+  EXPECT_EQ(chosen_of(TurnForm::kLeads, always(100, 97, 101)), TurnForm::kWhole);
+}
+
+TEST(TurnFormsAgain, IsToldInTheSameOrder) {
+  TurnForms forms = TurnForms::again(true, TurnForm::kLaunches, false);
+  turns_until_decided(forms, always(110, 120, 100));
+  const std::vector<WayReport> told = forms.report();
+  ASSERT_EQ(told.size(), kTurnForms);
+  EXPECT_EQ(told[0].name, "leads");
+  EXPECT_EQ(told[0].best_ns, 110e3);
+  EXPECT_EQ(told[1].best_ns, 120e3);
+  EXPECT_EQ(told[2].name, "launches");
+  EXPECT_EQ(told[2].state, State::kKept);
+}
+
+// The program does something else by now: it is not held for a trial that cannot be.
+TEST(TurnFormsAgain, WhereItCannotBeCompared_WhatWasChosenStays_AndSoon) {
+  for (const TurnForm before : {TurnForm::kLeads, TurnForm::kLaunches}) {
+    TurnForms never = TurnForms::again(false, before, before == TurnForm::kLeads);
+    EXPECT_LE(turns_until_decided(never, always(0, 0, 0)), static_cast<int>(TurnForms::kMostDisturbed + 1));
+    EXPECT_EQ(never.current(), before);
+    EXPECT_EQ(never.prefers_graphs(), before == TurnForm::kLeads);
+    EXPECT_THAT(never.report(), ::testing::IsEmpty());
+    TurnForms begun = TurnForms::again(false, before, before == TurnForm::kLeads);
+    int turn = 0;
+    turns_until_decided(begun, [&](TurnForm) { return turn++ < kSteady ? 100.0 : 0.0; });
+    EXPECT_LE(turn, static_cast<int>(TurnForms::kMostDisturbed + 1) + kSteady);
+    EXPECT_EQ(begun.current(), before);
+    EXPECT_EQ(begun.prefers_graphs(), before == TurnForm::kLeads);
+  }
+}
+
+TEST(TurnFormsAgain, GraphsArePreferred_AsTheyWereOrAreFound) {
+  const auto prefers = [](TurnForm before, const Takes& takes) {
+    TurnForms forms = TurnForms::again(false, before, before == TurnForm::kLeads);
+    turns_until_decided(forms, takes);
+    return forms.prefers_graphs();
+  };
+  EXPECT_TRUE(prefers(TurnForm::kLeads, always(100, 0, 110)));
+  EXPECT_TRUE(prefers(TurnForm::kLeads, always(100, 0, 0))) << "as launches cannot be tried";
+  EXPECT_FALSE(prefers(TurnForm::kLeads, always(100, 0, 90)));
+  EXPECT_TRUE(prefers(TurnForm::kLaunches, always(90, 0, 100)));
+  EXPECT_FALSE(prefers(TurnForm::kLaunches, always(0, 0, 100)));
+}
+
 TEST(TurnForms, WithoutATrial_TheFirstIsChosen) {
   TurnForms forms(true, false);
   EXPECT_TRUE(forms.is_decided());
