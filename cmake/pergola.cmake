@@ -84,7 +84,7 @@ function(pergola_reuse_precompiled folder)
 endfunction()
 
 # With PERGOLA_QUICK_TESTS, for the targets of the folder and below: tests and benchmarks are compiled without optimisation
-# and debug information.
+# (a little where they compute for long: PERGOLA_COMPUTES) and debug information.
 function(pergola_quick_tests folder)
   get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
   foreach(target IN LISTS targets)
@@ -93,7 +93,8 @@ function(pergola_quick_tests folder)
       continue()
     endif()
     if(folder MATCHES "^${PROJECT_SOURCE_DIR}/(tests|bench)" OR target MATCHES "_test$")
-      target_compile_options(${target} PRIVATE -O0 -g0)
+      get_target_property(computes ${target} PERGOLA_COMPUTES)
+      target_compile_options(${target} PRIVATE $<IF:$<BOOL:${computes}>,-O1,-O0> -g0)
     endif()
   endforeach()
   get_property(children DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)

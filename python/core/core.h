@@ -144,12 +144,14 @@ struct SessionState {
   // Marks behind launches: one waits, interruptibly and without the GIL, for the mark before the last two, so that no
   // launch waits with the GIL held in the library (or the driver, in which 1,022 may be under way). There is a mark
   // after kMarkAfter launches since the session was last waited for or marked, where the host has just waited for an
-  // array: no launches are held back then to be a graph, which a mark would have go one by one. At the latest after
-  // kMarkAtLast.
-  static constexpr unsigned kMarkAfter = 128, kMarkAtLast = 224, kMostMarks = 2;
+  // array: few launches are held back then to be a graph, which a mark would have go one by one. At the latest after
+  // kMarkAtLast, which is in the middle of a turn of more. The first is half of it, so that turns of fewer have none
+  // there.
+  static constexpr unsigned kMarkAtLast = 224, kMarkAfter = kMarkAtLast / 2, kMostMarks = 2;
   unsigned launches = 0;       // since then
   bool waits_at_last = false;  // for an array, since the last launch
   std::deque<pergola_event> marks;
+  unsigned waiting = 0;  // threads, each for a mark that is no more among these
   pergola_task_pool tasks =
       nullptr;                   // once there is a TaskPool, and then to the end: whoever waits for its tasks has it
   bool universal_tasks = false;  // some were given addresses, or use any array: all arrays wait for tasks then

@@ -35,13 +35,18 @@ bool read_extents(PyObject* given, const char* what, std::uint32_t (&extents)[3]
 // Keeps the number of launches in flight under the library's bound. False with an exception set: Ctrl-C. What an
 // earlier kernel failed with is told by the library where the host waits, until that is cleared.
 bool wait_for_room(SessionState* session) {
-  if (session->marks.size() <= SessionState::kMostMarks) return true;
+  if (session->marks.size() + session->waiting <= SessionState::kMostMarks || session->marks.empty()) return true;
   const pergola_event oldest = session->marks.front();
   session->marks.pop_front();
   // Other threads may come by here meanwhile: they wait for the next.
+  ++session->waiting;
   const auto ended =
       outcome_in_slices([oldest](std::int64_t slice_ns) { return pergola_event_wait(oldest, slice_ns); });
-  pergola_event_destroy(oldest);
+  --session->waiting;
+  if (ended)
+    pergola_event_destroy(oldest);
+  else
+    session->marks.push_front(oldest);
   return ended.has_value();
 }
 
@@ -94,8 +99,8 @@ bool launch(KernelObject* kernel, const pergola_launch_config& config, PyObject*
   const bool has_waited = std::exchange(session->waits_at_last, false);
   const bool marked = session->launches >= (has_waited ? SessionState::kMarkAfter : SessionState::kMarkAtLast);
   if (marked) {  // first: it lets the GIL go, and arrays may be freed meanwhile
-    session->launches = 0;
     if (!wait_for_room(session)) return false;
+    session->launches = 0;
     pergola_event mark = nullptr;  // behind all streams, not just this launch's
     if (pergola_session_record(session->handle, &mark) == PERGOLA_OK) session->marks.push_back(mark);
   }

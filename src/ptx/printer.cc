@@ -28,10 +28,6 @@ void append(std::string& out, fmt::format_string<Args...> format, Args&&... args
 
 // ---- Variables
 
-void append_offset(std::string& out, std::int64_t offset) {
-  if (offset != 0) append(out, "+{}", offset);
-}
-
 void append_initializer(std::string& out, const Initializer& value, Type type) {
   if (value.kind != Initializer::Kind::kBits) {
     const bool masked = value.mask != ~std::uint64_t{0};

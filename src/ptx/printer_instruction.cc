@@ -32,10 +32,6 @@ void append_component(std::string& out, int component) {
   }
 }
 
-void append_offset(std::string& out, std::int64_t offset) {
-  if (offset != 0) fmt::format_to(std::back_inserter(out), "+{}", offset);
-}
-
 void append_special(std::string& out, const Operand& operand) {
   if (operand.special == Special::kEnvreg || operand.special == Special::kPm) {
     fmt::format_to(std::back_inserter(out), "{}{}", spelling(operand.special), operand.component);

@@ -3,6 +3,7 @@
 // test says.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "src/scheduler/graph_copies_fixture.h"
@@ -101,6 +102,43 @@ TEST_F(GraphIdle, WhatIsFlushedInEachTurn_IsHeldNoLonger) {
   learn_turns(turn, 5 * kEnough);
   const std::uint64_t flushed = scheduler->graph_counters().flushed;
   EXPECT_EQ(of_each(turn), (Counts{0, 0, 5}));
+  EXPECT_EQ(scheduler->graph_counters().flushed, flushed);
+}
+
+// One other way, which is the plain one again.
+class Same final : public GraphLowerer {
+ public:
+  std::size_t count() const override { return 1; }
+  std::optional<GraphWay> way(std::size_t, const device::GraphSpec& plain, std::span<const LaunchToLower>) override {
+    return GraphWay{"same", "", plain};
+  }
+  bool keeps_plain() const override { return true; }
+};
+
+// The same just while the ways of its graph are tried again, so that no turn is as its form says.
+TEST_F(GraphIdle, WhatIsFlushedWhileWaysAreTried_IsHeldNoLonger) {
+  open_patient("", std::make_shared<Same>());
+  device->state().launch_ns = 6000;
+  const auto turn = [&](bool wants_event) {
+    for (int i = 0; i < 5; ++i) {
+      device::EventPtr event;
+      launch("k" + std::to_string(i), {"x", "u"}, {"u"}, 1000, nullptr, wants_event && i == 3 ? &event : nullptr);
+      if (i == 1) step();
+    }
+    ASSERT_TRUE(read("u").ok());
+  };
+  learn_turns([&] { turn(false); }, kEnough);
+  ASSERT_EQ(of_each([&] { turn(false); }), (Counts{2, 0, 0}));
+  const auto is_tried = [](const GraphReport& graph) {
+    return graph.state == GraphReport::State::kReady && graph.ways.size() == 2 && graph.ways[1].state == State::kTried;
+  };
+  int turns = 0;
+  while (turns < 3000 && std::ranges::none_of(report().graphs, is_tried)) learn_turns([&] { turn(false); }, 1), ++turns;
+  ASSERT_GT(turns, 500) << "they were tried before that";
+  ASSERT_LT(turns, 3000);
+  learn_turns([&] { turn(true); }, 5 * kEnough);
+  const std::uint64_t flushed = scheduler->graph_counters().flushed;
+  learn_turns([&] { turn(true); }, 20);
   EXPECT_EQ(scheduler->graph_counters().flushed, flushed);
 }
 
@@ -205,6 +243,30 @@ TEST_F(GraphIdle, WhatWasChosen_StaysWhereItCannotBeTriedAgain) {
   learn_turns(turn, 800);
   EXPECT_EQ(of_each(turn), (Counts{1, 0, 0}));
   EXPECT_THAT(forms(), ElementsAre(std::pair("graphs", State::kKept), std::pair("launches", State::kPutBack)));
+}
+
+// Another form is cut there when it is tried again, and what was chosen stays as it is.
+TEST_F(GraphIdle, OneStepOfTheHostWhileFormsAreTriedAgain_HarmsNothing) {
+  for (int at = 540; at < 640; at += 3) {
+    scheduler.reset(), arrays.clear(), memory_.clear();
+    device->state() = FakeState();
+    bytes_ = {{"p", 140'000}, {"q", 140'000}, {"r", 140'000}};
+    open_default();
+    const auto turn = [&](bool steps) {
+      host("p", Mode::kWrite);
+      for (const char* name : {"p", "q", "r"}) upload(name);
+      launch("a", {"p", "q"}, {"u"});
+      if (steps) step();
+      launch("b", {"r", "u"}, {"z"});
+      download("z");
+      host("z", Mode::kRead);
+    };
+    for (int i = 0; i < 900; ++i) learn_turns([&] { turn(i == at); }, 1);
+    EXPECT_THAT(forms(), ElementsAre(std::pair("leads", State::kPutBack), std::pair("whole", State::kKept),
+                                     std::pair("launches", State::kPutBack)))
+        << at;
+    EXPECT_EQ(of_each([&] { turn(false); }), (Counts{1, 0, 0})) << at;
+  }
 }
 
 // By such events a program keeps count of what is under way; Python's launches do.

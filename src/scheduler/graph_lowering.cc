@@ -304,7 +304,7 @@ std::span<const Launch> GraphLowering::flush_overdue() {
   // Where it is more than the odd interruption the host is slower than thought: fewer at a time. While a way is made
   // the device's compiler is in its way. A form that is tried is held for longer than the first would be, or it is no
   // form for this host.
-  if (improving_ || (region_->trial != nullptr && !is_first_form())) return held;
+  if (improving_ || is_challenger()) return held;
   region_->late += kGraphsALateOne;
   if (region_->late >= kTooLate && (has_grown || region_->most_launches > kFewestLaunches)) {
     region_->late = 0;

@@ -241,6 +241,8 @@ class GraphLowering {
   void try_again();
   void look_at_turn();
   bool is_first_form() const { return region_->form == first_form(); }
+  // Whether it is being tried in place of another, which is what it must not harm.
+  bool is_challenger() const { return region_->trial != nullptr && !region_->trial->is_first(region_->form); }
   bool leaves_form(const char* why);
   bool is_trying(const Region& region) const { return region.trial != nullptr && region.trial->is_under_way(); }
   void run_thread();

@@ -57,7 +57,7 @@ void GraphLowering::tell_of_chunks() {
   for (const std::shared_ptr<Chunk>& chunk : region_->chunks) {
     chunk->region = story.report.number;
     // While turns are tried launch by launch, their graphs are told of.
-    if (is_trying(*region_) && region_->form == TurnForm::kLaunches) continue;
+    if (region_->trial != nullptr && region_->form == TurnForm::kLaunches) continue;
     if (chunk->report == nullptr) {
       chunk->report = std::make_shared<GraphReport>();
       chunk->report->first = chunk->begin;
@@ -67,21 +67,23 @@ void GraphLowering::tell_of_chunks() {
     chunk->report->state = told(chunk->state);
     chunk->report->refusal = chunk->refusal;
   }
-  // Those that are no more and never were a graph say nothing; of the others the oldest go where there are many.
-  std::erase_if(story.graphs, [](const auto& graph) {
-    const bool is_gone = graph->state == GraphReport::State::kReplaced || graph->state == GraphReport::State::kPutBack;
-    return is_gone && graph->made_after == 0;
-  });
+  // Those that are no more and never were a graph say nothing; of the others the oldest go where there are many, first
+  // those that are no more.
+  const auto is_gone = [](const auto& graph) {
+    return graph->state == GraphReport::State::kReplaced || graph->state == GraphReport::State::kPutBack;
+  };
+  std::erase_if(story.graphs, [&](const auto& graph) { return is_gone(graph) && graph->made_after == 0; });
   while (story.graphs.size() > RegionStory::kMostGraphs) {
-    story.graphs.pop_front();
+    const auto gone = std::find_if(story.graphs.begin(), story.graphs.end(), is_gone);
+    story.graphs.erase(gone == story.graphs.end() ? story.graphs.begin() : gone);
     ++story.report.forgotten_graphs;
   }
 }
 
 void GraphLowering::tell_of_forms() {
-  std::vector<WayReport> forms = region_->trial == nullptr ? std::vector<WayReport>() : region_->trial->report();
-  if (forms.empty() && region_->trial != nullptr && region_->trial->is_again()) return;  // the trial before stands
-  region_->story->report.forms = std::move(forms);
+  const TurnForms* const trial = region_->trial.get();
+  if (trial != nullptr && trial->is_again() && !trial->was_compared()) return;  // what the trial before has told stands
+  region_->story->report.forms = trial == nullptr ? std::vector<WayReport>() : trial->report();
 }
 
 GraphsReport GraphLowering::report() const {

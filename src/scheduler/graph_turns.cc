@@ -70,16 +70,18 @@ void GraphLowering::begin_turn() {
   if (trial.is_decided()) return end_forms();
   if (!trial.is_under_way() && trial.unsteady_turns() >= kMostUnsteady) region_->on_idle = false;
   turn_begin_ = {now, offered_, counters_.flushed, launched(*region_), waits_};
+  for (const std::shared_ptr<Chunk>& chunk : region_->chunks) chunk->launched_before = chunk->launched;
 }
 
 // The turn that has just ended, if one had begun and went through. Other regions' may have come since: offered_ tells.
 TurnForms::Turn GraphLowering::how_it_was() const {
   std::uint64_t graphs = 0;
   bool is_making = building_ || !jobs_.empty() || improving_;
-  const bool any_graph = launched(*region_) != turn_begin_.launched;
   for (const std::shared_ptr<Chunk>& chunk : region_->chunks) {
     graphs += may_be_graph(*chunk) ? 1 : 0;
-    const bool tries_ways = any_graph && chunk->ways.all().size() > 1 && chunk->ways.chosen() == nullptr;
+    // One that is not launched as a graph, as something comes in between in each turn, would be tried for ever.
+    const bool tries_ways =
+        chunk->launched != chunk->launched_before && chunk->ways.all().size() > 1 && chunk->ways.chosen() == nullptr;
     is_making = is_making || chunk->state == Chunk::State::kBuilding || tries_ways;
   }
   if (is_making) return TurnForms::Turn::kMaking;
@@ -115,7 +117,7 @@ void GraphLowering::end_forms() {
   region_->on_idle = measures_idle_ && region_->trial != nullptr && region_->trial->prefers_graphs();
   region_->flushed_turns = 0;
   region_->again_in = 0;
-  if (region_->trial != nullptr && region_->trial->was_tried()) {
+  if (region_->trial != nullptr && region_->trial->is_decided()) {
     region_->again_in = kAgainAfter;
     for (std::uint32_t i = 0; i < region_->times_again; ++i) region_->again_in *= kAgainGrowth;
     region_->times_again = std::min(region_->times_again + 1, kMostGrowths);
@@ -135,7 +137,7 @@ void GraphLowering::try_forms() {
   region_->aside = {};
   region_->trial = any ? std::make_unique<TurnForms>(region_->has_leads) : nullptr;
   region_->on_idle = measures_idle_ && any;
-  region_->again_in = 0;
+  region_->again_in = region_->times_again = 0;
   turn_begin_ = {};
   tell_of_forms();
   wake_.notify_all();
@@ -167,14 +169,15 @@ void GraphLowering::look_at_turn() {
 // Whether the region is, or was to be, in another form than the first, and so does not take what this one would have:
 // a cut that the first may not need, or a region given up. The form changes with the next turn.
 bool GraphLowering::leaves_form(const char* why) {
-  if (is_first_form()) return false;
-  if (region_->trial != nullptr && !region_->trial->is_first(region_->form)) {
+  if (is_challenger()) {
     region_->trial->drop(region_->form, why);
-  } else {
-    region_->trial = std::make_unique<TurnForms>(region_->has_leads, ++region_->trials < kMostTrials);
-    region_->on_idle = measures_idle_;
-    tell_of_forms();
+    return true;
   }
+  if (is_first_form()) return false;
+  region_->trial = std::make_unique<TurnForms>(region_->has_leads, ++region_->trials < kMostTrials);
+  region_->on_idle = measures_idle_;
+  region_->again_in = region_->times_again = 0;
+  tell_of_forms();
   return true;
 }
 

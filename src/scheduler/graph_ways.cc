@@ -9,7 +9,7 @@ namespace pergola::scheduler {
 
 Status GraphWays::launch(device::Queue& queue) {
   if (ways_.size() == 1) chosen_ = 0;
-  if (chosen_ != kUndecided && ways_.size() > 1 && ++since_chosen_ > again_after_) try_again();
+  if (chosen_ != kUndecided && ways_.size() > 1 && ++since_chosen_ > again_after()) try_again();
   if (chosen_ == kUndecided) settle();
   launched_ = chosen_ == kUndecided ? 0 : chosen_;
   if (chosen_ != kUndecided) return ways_[chosen_].graph->launch(queue);
@@ -22,10 +22,21 @@ Status GraphWays::launch(device::Queue& queue) {
   return ways_[standing_].graph->launch(queue);
 }
 
+std::uint64_t GraphWays::again_after() const {
+  const std::size_t times = (ways_.size() + kFewWays - 1) / kFewWays;
+  return kAgainAfter * times << kAgainGrowth * times_again_;
+}
+
 void GraphWays::try_again() {
   standing_ = std::exchange(chosen_, kUndecided);
-  again_after_ = std::min(again_after_ * kAgainGrowth, kAgainAtMost);
-  for (Way& way : ways_) way.forget_times();
+  times_again_ = std::min(times_again_ + 1, kMostGrowths);
+  changed_ = true;
+  const double hopeless_ns = kHopeless * ways_[standing_].best_ns;
+  for (Way& way : ways_) {
+    const bool was_hopeless = way.best_ns > hopeless_ns;
+    way.forget_times();
+    if (was_hopeless) way.tries = kTries - kTriesAtLeast;  // nobody may wait, and times be known only after all of them
+  }
 }
 
 void GraphWays::Way::took(double ns) {

@@ -7,8 +7,9 @@
 //   way                     0 1 0 1 ... fastest, 2 2 2 ... fastest              2 took longer to make
 //
 // What was found may have been found while the device's clock was still rising, or another program disturbed it. So all
-// are tried again, by turns, after kAgainAfter launches, then after kAgainGrowth times as many, and so on: that is one
-// launch of twenty at the most, and soon none to speak of. What runs then stays as the plain way did before.
+// are tried again, by turns, after kAgainAfter launches for each four of them, then after four times as many, and so
+// on: that is one launch of twenty at the most, and soon none to speak of. What runs then stays as the plain way did
+// before.
 //
 // All ways have the same results. Guarded by the scheduler's lock, but for GraphLowerer.
 #pragma once
@@ -111,9 +112,11 @@ class GraphWays {
   // that pay for an upload.
   static constexpr std::uint32_t kManyTimes = 6;
   static constexpr std::size_t kUndecided = ~std::size_t{0};
-  static constexpr std::uint64_t kAgainAfter = 1024, kAgainGrowth = 4, kAgainAtMost = 65'536;
+  static constexpr std::uint64_t kAgainAfter = 1024, kFewWays = 4;    // launches, for each four ways
+  static constexpr std::uint32_t kAgainGrowth = 2, kMostGrowths = 3;  // as a power of two; up to each 65,536
 
   void settle();
+  std::uint64_t again_after() const;
   void try_again();
   bool is_tried(const Way& way) const;
   bool is_better(const Way& way, const Way& than) const;
@@ -123,8 +126,9 @@ class GraphWays {
   std::vector<Trial> trials_;  // under way
   std::size_t chosen_ = kUndecided, launched_ = 0;
   std::size_t standing_ = 0;  // what another has to be faster than by kGain: the plain one, or what was chosen before
-  std::uint64_t since_chosen_ = 0, again_after_ = kAgainAfter;  // launches
-  bool changed_ = true;                                         // since the last report()
+  std::uint64_t since_chosen_ = 0;  // launches
+  std::uint32_t times_again_ = 0;
+  bool changed_ = true;  // since the last report()
 };
 
 }  // namespace pergola::scheduler

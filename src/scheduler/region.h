@@ -129,6 +129,7 @@ struct Chunk {
   std::uint32_t times_seen = 0;         // of these
   std::string refusal;                  // where refused: why
   std::uint64_t launched = 0;           // as a graph
+  std::uint64_t launched_before = 0;    // by the begin of the turn, while forms are tried
   std::uint64_t region = 0;             // RegionReport::number
   std::vector<KernelCount> kernels;     // in the order of their first launches
   std::shared_ptr<GraphReport> report;  // null until it is thought of

@@ -55,8 +55,8 @@ const TurnForms::Form& TurnForms::of(TurnForm form) const {
 
 bool TurnForms::prefers_graphs() const {
   const Form& launches = of(TurnForm::kLaunches);
-  const bool was_compared = (!launches.rounds.empty() && launches.dropped.empty()) || was_on_idle_;
-  return decided_ && current() != TurnForm::kLaunches && was_compared;
+  const bool are_known = (!launches.rounds.empty() && launches.dropped.empty()) || was_on_idle_;
+  return decided_ && current() != TurnForm::kLaunches && are_known;
 }
 
 double TurnForms::Form::took_ns() const {

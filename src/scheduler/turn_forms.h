@@ -26,8 +26,8 @@
 // is not its luckiest turns. (Forms whose shortest turns were alike differed by 3 % in their medians on a link that is
 // fast or slow by turns.)
 //
-// What stays has the same done to it later (again()): it is the first then, the others have to be better than it. Where
-// they cannot be compared with it, it stays.
+// What stays, found or not, has the same done to it later (again()): it is the first then, the others have to be better
+// than it. Where they cannot be compared with it, it stays.
 //
 // Guarded by the scheduler's lock.
 #pragma once
@@ -89,8 +89,8 @@ class TurnForms {
   // Decided, and current() is one of graphs that was compared with launches to the end and found to take no longer, now
   // or before.
   bool prefers_graphs() const;
-  // Decided by having been tried: it may be looked at again.
-  bool was_tried() const { return decided_ && (round_ != 0 || is_again_); }
+  // Decided, and at least one round of it is known.
+  bool was_compared() const { return decided_ && forms_[0].rounds.size() > 1; }
   // Turns before the first block, but for those in which something was being made.
   std::uint32_t unsteady_turns() const { return unsteady_; }
   // A turn of current() has taken so long.

@@ -373,7 +373,7 @@ TEST(TurnFormsAgain, WhatWasChosen_HasToBeBeaten) {
     TurnForms forms = TurnForms::again(true, before, false);
     EXPECT_EQ(forms.current(), before);
     EXPECT_LT(turns_until_decided(forms, takes), kMany);
-    EXPECT_TRUE(forms.was_tried());
+    EXPECT_TRUE(forms.was_compared());
     return forms.current();
   };
   EXPECT_EQ(chosen_of(TurnForm::kWhole, always(99.5, 100, 101)), TurnForm::kWhole);

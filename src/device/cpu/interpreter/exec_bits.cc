@@ -196,14 +196,14 @@ void szext(Machine&, Thread& t, const Inst& i) {  // mode 1: wrap; mode2 1: sign
   write(t, i.dst, result);
 }
 
-struct Choice {
+struct BitsChoice {
   LaneFn fn = nullptr;
   std::uint8_t mode = 0, mode2 = 0;
   std::uint64_t imm = 0;
 };
 
-Choice choose_logic(Op op, Type type) {
-  Choice c;
+BitsChoice choose_logic(Op op, Type type) {
+  BitsChoice c;
   const std::uint32_t bytes = ptx::size_bytes(type);
   if (ptx::class_of(type) == ptx::TypeClass::kPredicate)
     c.imm = 1;
@@ -222,8 +222,8 @@ Choice choose_logic(Op op, Type type) {
   return c;
 }
 
-Choice choose_wrap(ModReader& mods, LaneFn fn) {
-  Choice c;
+BitsChoice choose_wrap(ModReader& mods, LaneFn fn) {
+  BitsChoice c;
   const bool wrap = mods.take(Mod::kWrap), clamp = mods.take(Mod::kClamp);
   if (wrap == clamp) return c;
   c.fn = fn;
@@ -231,8 +231,8 @@ Choice choose_wrap(ModReader& mods, LaneFn fn) {
   return c;
 }
 
-Choice choose(const ptx::Instruction& i, ModReader& mods, Type type) {
-  Choice c;
+BitsChoice choose(const ptx::Instruction& i, ModReader& mods, Type type) {
+  BitsChoice c;
   switch (i.op) {
     case Op::kAnd: case Op::kOr: case Op::kXor: case Op::kNot: case Op::kCnot: return choose_logic(i.op, type);
     case Op::kShl: c.fn = pick_integer<Shl>(type); break;
@@ -308,7 +308,7 @@ Decoded decode_bits(Decoder& d, const ptx::Instruction& i) {
   }
   ModReader mods(i);
   const Type type = mods.take_type();
-  const Choice c = choose(i, mods, type);
+  const BitsChoice c = choose(i, mods, type);
   if (c.fn == nullptr || !mods.empty() || i.operands.size() < 2 || i.operands.size() > 5) return d.unsupported(i);
   std::int32_t sources[4] = {kNoCell, kNoCell, kNoCell, kNoCell};
   for (std::size_t n = 1; n < i.operands.size(); ++n) sources[n - 1] = d.read(i.operands[n], type);

@@ -14,7 +14,7 @@ using ptx::Op;
 using ptx::Type;
 
 // Inst::mode: the operation. Inst::mode2: bit 0 bf16, bit 1 a pair.
-enum Operation : std::uint8_t { kAddOp, kSubOp, kMulOp, kFmaOp, kMinOp, kMaxOp, kAbsOp, kNegOp };
+enum HalfOperation : std::uint8_t { kAddOp, kSubOp, kMulOp, kFmaOp, kMinOp, kMaxOp, kAbsOp, kNegOp };
 
 std::uint16_t flush_bits(std::uint16_t bits, FloatFormat format) {
   const auto exponent = static_cast<std::uint16_t>(((1u << format.exponent_bits) - 1) << format.mantissa_bits);
@@ -84,7 +84,7 @@ void run_half(Machine&, Thread& t, const Inst& i) {
   t.regs[i.dst] = result;
 }
 
-std::optional<Operation> operation_of(Op op) {
+std::optional<HalfOperation> operation_of(Op op) {
   switch (op) {
     case Op::kAdd: return kAddOp;
     case Op::kSub: return kSubOp;

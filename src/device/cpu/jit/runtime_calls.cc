@@ -229,11 +229,6 @@ std::uint64_t global_timer() {
                                         std::chrono::system_clock::now().time_since_epoch()).count());
 }
 
-template <typename F>
-RuntimeSymbol symbol(const char* name, F* function) {
-  return {name, reinterpret_cast<void*>(function)};
-}
-
 std::vector<RuntimeSymbol> all_symbols() {
   std::vector<RuntimeSymbol> symbols = math_symbols();
   const RuntimeSymbol more[] = {

@@ -33,6 +33,10 @@ struct RuntimeSymbol {
   const char* name;
   void* address;
 };
+template <typename F>
+RuntimeSymbol symbol(const char* name, F* function) {
+  return {name, reinterpret_cast<void*>(function)};
+}
 // Every name that emitted code may refer to. Immutable.
 std::span<const RuntimeSymbol> runtime_symbols();
 

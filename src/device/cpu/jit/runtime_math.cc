@@ -122,11 +122,6 @@ std::uint32_t fns(std::uint32_t mask, std::uint32_t base, std::uint32_t offset) 
   return find_nth_set(mask, base, static_cast<std::int32_t>(offset));
 }
 
-template <typename F>
-RuntimeSymbol symbol(const char* name, F* function) {
-  return {name, reinterpret_cast<void*>(function)};
-}
-
 }  // namespace
 
 std::vector<RuntimeSymbol> math_symbols() {

@@ -63,11 +63,6 @@ PERGOLA_SWITCHES_STACK void group_collective(ThreadContext* thread, std::uint32_
   }
 }
 
-template <typename F>
-RuntimeSymbol symbol(const char* name, F* function) {
-  return {name, reinterpret_cast<void*>(function)};
-}
-
 }  // namespace
 
 void warp_collective(std::uint32_t kind, std::uint32_t members, const std::uint64_t* all_values, const std::uint32_t* b,
