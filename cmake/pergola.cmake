@@ -1,11 +1,12 @@
 # How Pergola's folders become targets.
 #
-# pergola_layer(NAME folder [SHARDS n] [DEPS layers...] [LINK targets...]) makes, from the files of the current folder,
+# pergola_layer(NAME folder [SHARDS n] [QUICK] [DEPS layers...] [LINK targets...]) makes, from the files of the current folder,
 #   pergola_<name>       a static library of *.cc
 #   <name>_test          a GoogleTest program of *_test.cc, registered with CTest; with SHARDS as <name>_test_1 to _n, which
 #                        have every n-th test each
 #   <name>_<x>_fuzz      a libFuzzer program of each *_fuzz.cc, with PERGOLA_FUZZ
-# so a new file needs no line in any CMakeLists.txt.
+# QUICK: with a sanitizer it is not optimised, as no test spends its time in it.
+# So a new file needs no line in any CMakeLists.txt.
 
 add_library(pergola_options INTERFACE)
 target_compile_features(pergola_options INTERFACE cxx_std_20)
@@ -104,7 +105,7 @@ function(pergola_quick_tests folder)
 endfunction()
 
 function(pergola_layer)
-  cmake_parse_arguments(ARG "" "NAME;SHARDS" "DEPS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "QUICK" "NAME;SHARDS" "DEPS;LINK" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cc)
   file(GLOB fuzzers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_fuzz.cc)
@@ -120,8 +121,10 @@ function(pergola_layer)
   if(sources)
     add_library(${target} STATIC ${sources})
     target_link_libraries(${target} PUBLIC pergola_options ${links})
-    set_target_properties(${target} PROPERTIES PERGOLA_LAYER ON)
-    target_compile_options(${target} PRIVATE ${pergola_library_options})
+    if(NOT ARG_QUICK)
+      set_target_properties(${target} PROPERTIES PERGOLA_LAYER ON)
+      target_compile_options(${target} PRIVATE ${pergola_library_options})
+    endif()
   else()
     add_library(${target} INTERFACE)
     target_link_libraries(${target} INTERFACE pergola_options ${links})

@@ -61,6 +61,8 @@ class Tree(unittest.TestCase):
         documented = set(re.findall(r"^\| `(PERGOLA_\w+)` \|", (ROOT / "docs/environment.md").read_text(), re.MULTILINE))
         self.assertGreater(len(read), 20)
         self.assertEqual(documented, read)
+        told = set(re.findall(r'"(PERGOLA_\w+)"', (ROOT / "tools/pergola/doctor_settings.cc").read_text()))
+        self.assertEqual(told, read)
 
     def test_reports_can_be_read_and_are_listed(self):
         folder = ROOT / "bench/reports"

@@ -32,9 +32,29 @@ bool raise_range(const KernelObject* kernel, std::size_t index, PyObject* value,
   return false;
 }
 
+std::string type_name(PyObject* object) {
+  const Ref type(PyObject_Type(object));
+  const Ref name(type ? PyObject_GetAttrString(type.get(), "__name__") : nullptr);
+  const char* text = name ? PyUnicode_AsUTF8AndSize(name.get(), nullptr) : nullptr;
+  PyErr_Clear();
+  return text == nullptr ? "object" : text;
+}
+
+bool raise_kind(const KernelObject* kernel, std::size_t index, PyObject* object, const char* mend) {
+  const std::string subject = parameter_of(kernel, index) == nullptr
+                                  ? "Argument " + std::to_string(index) + " of kernel '" + kernel->state->name + "'"
+                                  : which(kernel, index);
+  PyErr_Format(argument_error(), "%s is of type %s%s", subject.c_str(), type_name(object).c_str(), mend);
+  return false;
+}
+
 bool convert_float(const KernelObject* kernel, std::size_t index, PyObject* object, double value,
                    pergola_argument* out) {
   const ParameterState* parameter = parameter_of(kernel, index);
+  if (parameter != nullptr && parameter->kind == PERGOLA_PARAMETER_STRUCT && parameter->size_bytes == 2)
+    return raise_kind(kernel, index, object,
+                      ", and the parameter is a __half, a __nv_bfloat16 or another struct of 2 bytes: give "
+                      "numpy.float16(x) to the first, bytes to the others.");
   if (parameter == nullptr || parameter->kind != PERGOLA_PARAMETER_FLOAT || parameter->size_bytes != 4) {
     *out = pergola_arg_f64(value);
     return true;
@@ -98,22 +118,6 @@ bool convert_integer(const KernelObject* kernel, std::size_t index, PyObject* ob
     default: *out = pergola_arg_u64(static_cast<std::uint64_t>(value)); break;
   }
   return true;
-}
-
-std::string type_name(PyObject* object) {
-  const Ref type(PyObject_Type(object));
-  const Ref name(type ? PyObject_GetAttrString(type.get(), "__name__") : nullptr);
-  const char* text = name ? PyUnicode_AsUTF8AndSize(name.get(), nullptr) : nullptr;
-  PyErr_Clear();
-  return text == nullptr ? "object" : text;
-}
-
-bool raise_kind(const KernelObject* kernel, std::size_t index, PyObject* object, const char* mend) {
-  const std::string subject = parameter_of(kernel, index) == nullptr
-                                  ? "Argument " + std::to_string(index) + " of kernel '" + kernel->state->name + "'"
-                                  : which(kernel, index);
-  PyErr_Format(argument_error(), "%s is of type %s%s", subject.c_str(), type_name(object).c_str(), mend);
-  return false;
 }
 
 }  // namespace

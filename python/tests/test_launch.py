@@ -136,6 +136,13 @@ def test_another_kind_is_a_type_error_that_names_the_parameter(module, name, val
     assert isinstance(raised.value, pg.ArgumentError) and isinstance(raised.value, ValueError)
 
 
+@pytest.mark.parametrize("value", [1.5, np.float32(1.5)])
+def test_a_float_for_a_half_is_told_which_type_to_give(module, value):
+    with pytest.raises(TypeError, match=r"parameter h.* of type float.*numpy\.float16\(x\)"):
+        echo(module, h=value)
+    assert echo(module, h=np.float16(1.5))["h"] == 0x3e00
+
+
 def test_an_array_where_a_number_is_wanted_is_refused(module):
     with pytest.raises(TypeError, match=r"parameter c.*4-byte integer; it is an array of f32"):
         echo(module, c=pg.ones(1, "f4"))

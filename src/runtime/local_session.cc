@@ -241,13 +241,13 @@ Result<std::shared_ptr<TaskWork>> LocalSession::task_work(const session::TaskPoo
 
 Status LocalSession::end_tasks(std::optional<std::chrono::nanoseconds> timeout) {
   if (!has_tasks_.load(std::memory_order_acquire)) return {};
-  return tasks_->wait_all(timeout);
+  return traced_wait(*scheduler_, *tasks_, [&] { return tasks_->wait_all(timeout); });
 }
 
 Status LocalSession::await_tasks_of(ArrayTasks& tasks) {
   const std::uint64_t begun = tasks.begun.load(std::memory_order_acquire);
   if (!has_open_tasks_of(tasks)) return {};
-  PERGOLA_ASSIGN(const bool all_told, tasks_->await_all());
+  PERGOLA_ASSIGN(const bool all_told, traced_wait(*scheduler_, *tasks_, [&] { return tasks_->await_all(); }));
   if (all_told) tasks.ended.store(begun, std::memory_order_release);
   return {};
 }

@@ -357,6 +357,10 @@ scheduler::Scheduler::Deadline deadline_in(std::optional<std::chrono::nanosecond
 
 }  // namespace
 
+std::uint64_t TaskWork::spawned() const {
+  return direct_ != nullptr ? direct_->info().spawned : resident_->spawned();
+}
+
 Status TaskWork::wait(session::TaskId id, std::optional<std::chrono::nanoseconds> timeout) {
   if (!TaskEdges::is_held_id(id)) return wait_released(id, timeout);
   const auto deadline = deadline_in(timeout);
@@ -526,7 +530,8 @@ Result<session::TaskKindPtr> LocalTaskPool::prepare(const session::KernelPtr& ke
 }
 
 Status LocalTaskPool::wait(session::TaskId id, std::optional<std::chrono::nanoseconds> timeout) {
-  return work_->wait(id, timeout);
+  if (timeout && *timeout <= std::chrono::nanoseconds::zero()) return work_->wait(id, timeout);  // asks
+  return traced_wait(session_->scheduler(), *work_, [&] { return work_->wait(id, timeout); });
 }
 
 Result<bool> LocalTaskPool::check(session::TaskId id) {
@@ -534,7 +539,7 @@ Result<bool> LocalTaskPool::check(session::TaskId id) {
 }
 
 Status LocalTaskPool::wait_all(std::optional<std::chrono::nanoseconds> timeout) {
-  return work_->wait_all(timeout);
+  return traced_wait(session_->scheduler(), *work_, [&] { return work_->wait_all(timeout); });
 }
 
 Status LocalTaskPool::park() {

@@ -80,6 +80,7 @@ class TaskWork final : public scheduler::TaskHost {
   // Then: its tasks count as lost, which have ended for the work behind them.
   void abandon();
 
+  std::uint64_t spawned() const;  // by the host
   // Of tasks that are held back too.
   Status wait(session::TaskId id, std::optional<std::chrono::nanoseconds> timeout) override;
   bool would_start_kernel() const override { return resident_ != nullptr && !resident_->is_running(); }
@@ -133,6 +134,15 @@ class TaskWork final : public scheduler::TaskHost {
   std::map<std::pair<const std::string*, std::string>, Made> bodies_;  // guarded by mutex_
   std::optional<TaskEdges> edges_;  // made by create(); goes first: what it holds is spawned
 };
+
+// `wait`, and what a trace of the session has of it.
+template <typename Wait>
+auto traced_wait(scheduler::Scheduler& scheduler, const TaskWork& work, const Wait& wait) {
+  std::optional<scheduler::HostSlice> slice = scheduler.begin_task_wait();
+  auto outcome = wait();
+  if (slice) scheduler.end_task_wait(*std::move(slice), work.spawned());
+  return outcome;
+}
 
 class LocalTaskPool final : public session::TaskPool, public std::enable_shared_from_this<LocalTaskPool> {
  public:

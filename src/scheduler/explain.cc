@@ -134,6 +134,9 @@ class Text {
         text_ += fmt::format("    for {}: {}\n", name_of(edge.parent), what_is_shared(edge));
       }
       ++host_waits_;
+    } else if (slice.kind == HostKind::kTasks) {
+      text_ += fmt::format("host thread {} waited {:.1f} us for narrow tasks, of which {} had been spawned by then\n",
+                           slice.thread, us, slice.tasks);
     } else {
       text_ += fmt::format("host thread {} {} {} bytes of array {} for {:.1f} us\n", slice.thread,
                            slice.kind == HostKind::kRead ? "read" : "wrote", slice.bytes, slice.array, us);

@@ -178,6 +178,10 @@ class Scheduler {
   // refused.
   Status start_history(const std::string& path, RecorderOptions options = {});
   Status end_history();
+  // A wait of this thread for narrow tasks, which the scheduler knows nothing of: null where no trace is on, which is
+  // told without a lock. With how many tasks there had been by its end.
+  std::optional<HostSlice> begin_task_wait();
+  void end_task_wait(HostSlice slice, std::uint64_t tasks);
   // What a kernel took before; empty where no history is on, or it has never run.
   std::optional<Estimate> estimate(std::string_view kernel, SizeClass size);
 
@@ -368,6 +372,8 @@ class Scheduler {
   std::vector<Arrival> arrivals_;
   std::vector<std::uint64_t> arriving_;  // resources, an arrival each
   std::unique_ptr<Recorder> recorder_;   // null where nothing is recorded
+  // Whether a trace is on: written with the lock, read without by waits for tasks, which may miss its first or last.
+  std::atomic<bool> traces_{false};
 };
 
 }  // namespace pergola::scheduler

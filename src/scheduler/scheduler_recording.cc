@@ -37,6 +37,19 @@ std::optional<HostSlice> Scheduler::open_host_wait(const Access& access, const D
   return slice;
 }
 
+std::optional<HostSlice> Scheduler::begin_task_wait() {
+  if (!traces_.load(std::memory_order_relaxed)) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  if (recorder_ == nullptr) return std::nullopt;
+  return recorder_->open_host(HostKind::kTasks, 0, 0);
+}
+
+void Scheduler::end_task_wait(HostSlice slice, std::uint64_t tasks) {
+  slice.tasks = tasks;
+  const std::lock_guard lock(mutex_);
+  close_host_wait(std::move(slice));
+}
+
 void Scheduler::close_host_wait(std::optional<HostSlice> slice) {
   if (slice && recorder_ != nullptr) recorder_->close_host(*std::move(slice));
 }
@@ -63,6 +76,7 @@ Status Scheduler::start_trace(const std::string& path, RecorderOptions options) 
   const std::lock_guard lock(mutex_);
   launch_held();
   recorder_->begin_trace(path);
+  traces_.store(true, std::memory_order_relaxed);
   return {};
 }
 
@@ -99,6 +113,7 @@ Status Scheduler::end_trace() {
 Status Scheduler::write_trace(AdaptiveLock lock) {
   if (recorder_ == nullptr || recorder_->trace_path().empty()) return {};  // another thread ended it
   const std::string path = recorder_->trace_path();
+  traces_.store(false, std::memory_order_relaxed);
   Timeline timeline = recorder_->take_timeline();
   timeline.graphs = graphs_locked();
   if (recorder_->is_idle()) recorder_.reset();

@@ -62,16 +62,18 @@ enum class HostKind : std::uint8_t {
   kRead,         // while the host may read them
   kWrite,        // while the host may write them
   kSynchronize,  // for everything
+  kTasks,        // for narrow tasks, which have no slices: one would take longer than the task
 };
-std::string_view to_string(HostKind kind);  // "wait" "read" "write" "synchronize"
+std::string_view to_string(HostKind kind);  // "wait" "read" "write" "synchronize" "tasks"
 
 // What a thread of the host did, on the host's clock, brought to the axis.
 struct HostSlice {
   HostKind kind = HostKind::kWait;
   std::uint32_t thread = 0;
   double start_ns = 0, end_ns = 0;
-  std::uint64_t array = 0;  // Resource::id(); 0 of kSynchronize
+  std::uint64_t array = 0;  // Resource::id(); 0 of kSynchronize and kTasks
   std::uint64_t bytes = 0;
+  std::uint64_t tasks = 0;               // of kTasks: spawned by then, since the pool was made
   std::uint64_t last_id = 0;             // computations up to this one had been submitted when it ended
   std::vector<DagVertex::Edge> parents;  // of kWait: what was waited for
   double duration_ns() const { return end_ns - start_ns; }

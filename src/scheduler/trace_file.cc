@@ -30,7 +30,8 @@ constexpr std::array kReasons = {StreamReason::kNew,        StreamReason::kAlway
 constexpr std::array kOrders = {Order::kSameStream, Order::kEvent, Order::kLateEvent, Order::kImplied};
 constexpr std::array kHazards = {Hazard::kReadAfterWrite, Hazard::kWriteAfterRead, Hazard::kWriteAfterWrite,
                                  Hazard::kUniversal};
-constexpr std::array kHostKinds = {HostKind::kWait, HostKind::kRead, HostKind::kWrite, HostKind::kSynchronize};
+constexpr std::array kHostKinds = {HostKind::kWait, HostKind::kRead, HostKind::kWrite, HostKind::kSynchronize,
+                                   HostKind::kTasks};
 
 // ── Writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -57,9 +58,10 @@ std::string host_name(const HostSlice& slice) {
     case HostKind::kWait: return fmt::format("wait for array {}", slice.array);
     case HostKind::kRead: return fmt::format("read array {}", slice.array);
     case HostKind::kWrite: return fmt::format("write array {}", slice.array);
-    case HostKind::kSynchronize: break;
+    case HostKind::kSynchronize: return "synchronize";
+    case HostKind::kTasks: return "wait for tasks";
   }
-  return "synchronize";
+  return "?";
 }
 
 class Writer {
@@ -137,6 +139,7 @@ void write_host(const HostSlice& slice, Writer& writer) {
   const std::uint32_t track = kFirstHostTrack + slice.thread;
   writer.track(track, fmt::format("host thread {}", slice.thread));
   Json args = {{"thread", slice.thread}, {"array", slice.array}, {"bytes", slice.bytes}, {"last_id", slice.last_id}};
+  if (slice.kind == HostKind::kTasks) args["tasks"] = slice.tasks;
   if (!slice.parents.empty()) args["parents"] = parents_json(slice.parents);
   writer.slice(track, host_name(slice), fmt::format("host {}", to_string(slice.kind)), slice.start_ns, slice.end_ns,
                std::move(args));
@@ -218,6 +221,7 @@ Result<HostSlice> parse_host(Fields& event, Fields& args, HostKind kind) {
   slice.array = args.count("array");
   slice.bytes = args.count("bytes");
   slice.last_id = args.count("last_id", ~std::uint64_t{0} - 1);
+  if (kind == HostKind::kTasks) slice.tasks = args.count("tasks");
   if (slice.end_ns < slice.start_ns) event.fail("has a negative 'dur'");
   PERGOLA_ASSIGN(slice.parents, parse_parents(args, slice.last_id + 1));
   PERGOLA_TRY(args.status());
@@ -264,6 +268,7 @@ std::string_view to_string(HostKind kind) {
     case HostKind::kRead: return "read";
     case HostKind::kWrite: return "write";
     case HostKind::kSynchronize: return "synchronize";
+    case HostKind::kTasks: return "tasks";
   }
   return "?";
 }

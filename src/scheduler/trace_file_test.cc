@@ -47,7 +47,13 @@ Timeline sample() {
   wait.bytes = 100;
   wait.last_id = 5;
   wait.parents = {{5, 3, Hazard::kReadAfterWrite, Order::kEvent}};
-  timeline.host = {wait};
+  HostSlice tasks;
+  tasks.kind = HostKind::kTasks;
+  tasks.thread = 2;
+  tasks.start_ns = 1'000'004, tasks.end_ns = 1'000'005;
+  tasks.last_id = 5;
+  tasks.tasks = 70'000;
+  timeline.host = {wait, tasks};
   Slice graph;
   graph.id = 6;
   graph.name = "graph of 5 launches (early)";
@@ -111,11 +117,13 @@ TEST(TraceFile, WhatIsWritten_IsReadBack) {
   EXPECT_EQ(kernel.parents[1].hazard, Hazard::kWriteAfterRead);
   EXPECT_EQ(kernel.parents[1].order, Order::kImplied);
   EXPECT_EQ(kernel.more_parents, 2u);
-  ASSERT_EQ(read->host.size(), 1u);
+  ASSERT_EQ(read->host.size(), 2u);
   EXPECT_EQ(read->host[0].kind, HostKind::kWait);
   EXPECT_EQ(read->host[0].array, 3u);
   EXPECT_EQ(read->host[0].last_id, 5u);
   EXPECT_EQ(read->host[0].parents.at(0).parent, 5u);
+  EXPECT_EQ(read->host[1].kind, HostKind::kTasks);
+  EXPECT_EQ(read->host[1].tasks, 70'000u);
 }
 
 TEST(TraceFile, TracksSlicesAndArrows_AsViewersWantThem) {
@@ -127,7 +135,7 @@ TEST(TraceFile, TracksSlicesAndArrows_AsViewersWantThem) {
     if (event["name"] == "thread_name") tracks.insert(event["args"]["name"].get<std::string>());
     EXPECT_EQ(event["pid"], 1);
   }
-  EXPECT_EQ(phases["X"], 4);
+  EXPECT_EQ(phases["X"], 5);
   EXPECT_EQ(phases["s"], 2) << "one arrow from 4 to 5, though two arrays are between them, and one to the host";
   EXPECT_EQ(phases["f"], 2);
   EXPECT_THAT(tracks, ::testing::UnorderedElementsAre("stream 0 copies", "stream 1", "host thread 2"));

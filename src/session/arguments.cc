@@ -205,7 +205,8 @@ std::string expectation(const ParameterInfo& parameter) {
       return memory_fits(parameter) ? "an array or an 8-byte number" : "an 8-byte number";
     case ParameterKind::kPointer:
       return parameter.declared_type ? fmt::format("an array of {}", to_string(*parameter.declared_type)) : "an array";
-    case ParameterKind::kStruct: return fmt::format("a struct of {} bytes", size);
+    case ParameterKind::kStruct:
+      return size == 2 ? "a half, a bfloat16 or a struct of 2 bytes" : fmt::format("a struct of {} bytes", size);
   }
   return "something else";
 }

@@ -264,6 +264,22 @@ class Cli(unittest.TestCase):
         command = f"cat one.bin | '{PROGRAM}' run case.ptx -k spins -g 1 -b 1 --arg raw:u32:/dev/stdin -d cpu"
         self.assertEqual(subprocess.run(["sh", "-c", command], cwd=self.folder, timeout=300).returncode, 0)
 
+    def test_compile_into_standard_output_leaves_it_to_the_ptx(self):
+        ptx = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() { ret; }\n"
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "k.ptx")
+            path.write_text(ptx)
+            done = self.run_program("compile", str(path), "-o", "/dev/stdout")
+            self.assertEqual(done.stdout, ptx)
+            self.assertIn("/dev/stdout (", done.stderr)
+            refused = self.run_program("compile", str(path), "-o", "/dev/stdout", "--json", code=2)
+            self.assertIn("is standard output, where --json writes too", refused.stdout)
+
+    def test_doctor_tells_variables_that_nothing_reads(self):
+        text = self.run_program("doctor", PERGOLA_SCHEDULR="graphs=off", PERGOLA_LOG="info").stdout
+        self.assertRegex(text, r"unread +PERGOLA_SCHEDULR graphs=off\n +mend: Did you mean PERGOLA_SCHEDULER\?")
+        self.assertRegex(text, r"read +PERGOLA_LOG info")
+
     def test_doctor_looks_at_the_device_that_is_chosen(self):
         text = self.run_program("doctor", code=3, PERGOLA_DEVICE="cuda:63").stdout
         self.assertRegex(text, r"broken\s+cuda:63 ")

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <exception>
-#include <numeric>
 #include <sstream>
 #include <utility>
 
 #include "tools/pergola/commands.h"
+#include "tools/pergola/words.h"
 
 namespace pergola::tool {
 namespace {
@@ -19,21 +19,6 @@ constexpr const char* kFooter =
     "  PERGOLA_CACHE_DIR=FOLDER  PERGOLA_LOG=debug|info|warn|error|off\n"
     "`pergola COMMAND --help` and `pergola help COMMAND` show examples.";
 
-// How many letters must be changed, put in or left out to make one word of the other.
-std::size_t letters_apart(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({changed, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row.back();
-}
-
 std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
@@ -41,19 +26,14 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
-// Ok where it is one. The nearest one is told where at most a third of the word is wrong, or it is the beginning.
+// Ok where it is one.
 Status check_command(const CLI::App& app, const std::string& word) {
   const std::vector<std::string> names = command_names(app);
-  const auto letters = [&](const std::string& name) {
-    return word.size() >= 2 && word.size() < name.size() && name.starts_with(word) ? 1 : letters_apart(word, name);
-  };
-  const auto nearest = std::min_element(
-      names.begin(), names.end(), [&](const std::string& a, const std::string& b) { return letters(a) < letters(b); });
-  if (letters(*nearest) == 0) return {};
-  const bool is_near = 3 * letters(*nearest) <= word.size() + 2;
+  const std::optional<std::string> nearest = nearest_name(word, names);
+  if (nearest == word) return {};
   return PERGOLA_ERROR(kInvalidArgument,
                        "There is no command '{}'{} The commands are {}; `pergola --help` says what they do.", word,
-                       is_near ? fmt::format("; did you mean '{}'?", *nearest) : ".", fmt::join(names, ", "));
+                       nearest ? fmt::format("; did you mean '{}'?", *nearest) : ".", fmt::join(names, ", "));
 }
 
 // `--version` and `help [COMMAND]` as the words that do the same; refuses what stands where a command should and is

@@ -1,4 +1,7 @@
 // `pergola compile`: CUDA C++ to PTX, on standard output or into a file.
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "src/base/file.h"
 #include "src/source/source.h"
 #include "tools/pergola/commands.h"
@@ -11,6 +14,13 @@ struct CompileOptions {
   std::vector<std::string> include_dirs, defines, flags;
   bool no_cache = false;
 };
+
+// By whatever name: /dev/stdout, or a file that it was sent to.
+bool is_standard_output(const std::string& path) {
+  struct stat file{}, output{};
+  return ::stat(path.c_str(), &file) == 0 && ::fstat(STDOUT_FILENO, &output) == 0 && file.st_dev == output.st_dev &&
+         file.st_ino == output.st_ino;
+}
 
 Status compile(const CompileOptions& options, Console& console) {
   PERGOLA_ASSIGN(source::SourceRequest request, source::load_file(options.file));
@@ -38,12 +48,21 @@ Status compile(const CompileOptions& options, Console& console) {
     json["ptx"] = compiled.ptx;
     return console.result(json, compiled.ptx);
   }
+  const bool to_standard_output = is_standard_output(options.output);
+  if (to_standard_output && console.json)
+    return PERGOLA_ERROR(
+        kInvalidArgument,
+        "'{}' is standard output, where --json writes too. Leave --output away: the PTX is a member of "
+        "the JSON object then.",
+        options.output);
   PERGOLA_TRY(write_named_file(options.output, compiled.ptx));
   json["output"] = options.output;
-  return console.result(json,
-                        fmt::format("{} -> {} ({} bytes, {}{})\n", options.file, options.output, compiled.ptx.size(),
-                                    compiled.compiler_version.empty() ? "PTX already" : compiled.compiler_version,
-                                    compiled.cache_hit ? ", from the cache" : ""));
+  const std::string text = fmt::format("{} -> {} ({} bytes, {}{})\n", options.file, options.output, compiled.ptx.size(),
+                                       compiled.compiler_version.empty() ? "PTX already" : compiled.compiler_version,
+                                       compiled.cache_hit ? ", from the cache" : "");
+  if (!to_standard_output) return console.result(json, text);
+  fmt::print(stderr, "{}", text);
+  return {};
 }
 
 }  // namespace

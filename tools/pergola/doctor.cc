@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 #include "src/base/environment.h"
 #include "src/base/file.h"
@@ -155,6 +156,8 @@ std::string_view state_name(State state) {
     case State::kWorks: return "works";
     case State::kMissing: return "missing";
     case State::kBroken: return "broken";
+    case State::kRead: return "read";
+    case State::kUnread: return "unread";
   }
   return "unknown";
 }
@@ -195,6 +198,7 @@ Diagnosis diagnose() {
   });
   find_compilers(diagnosis);
   find_others(diagnosis);
+  std::ranges::move(find_settings(environ), std::back_inserter(diagnosis.findings));
   return diagnosis;
 }
 

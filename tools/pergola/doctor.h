@@ -10,8 +10,8 @@
 namespace pergola::tool {
 
 struct Finding {
-  enum class State { kWorks, kMissing, kBroken };
-  std::string group;   // "compilers", "devices", "others"
+  enum class State { kWorks, kMissing, kBroken, kRead, kUnread };
+  std::string group;   // "devices", "compilers", "others", "environment", whose variables are read or not
   std::string name;    // "NVRTC"
   State state = State::kMissing;
   std::string detail;  // what was found, or why it was not
@@ -27,6 +27,9 @@ struct Diagnosis {
 
 // Looks at the whole machine; runs a small kernel on each device.
 Diagnosis diagnose();
+
+// Of its variables ("NAME=value", null behind the last) those for Pergola that are not empty, by name. A copy.
+std::vector<Finding> find_settings(const char* const* environment);
 
 // Adds two arrays on the device and checks every element. Success, or what went wrong.
 Status check_device(const std::string& device_name);

@@ -105,8 +105,9 @@ class Picture {
         fmt::format("#{} {}: {:.1f} us", slice.id, slice.name, slice.duration_ns() * 1e-3));
   }
   void add(const HostSlice& slice) {
-    const std::string what = slice.kind == HostKind::kSynchronize
-                                 ? "synchronize"
+    const std::string what = slice.kind == HostKind::kSynchronize ? "synchronize"
+                             : slice.kind == HostKind::kTasks
+                                 ? "wait for tasks"
                                  : fmt::format("{} array {}", to_string(slice.kind), slice.array);
     box(row_key(slice), slice.start_ns, slice.end_ns, is_transfer(slice.kind) ? kTransfer : kWaiting, what,
         fmt::format("{}: {:.1f} us", what, slice.duration_ns() * 1e-3));
