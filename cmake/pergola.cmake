@@ -5,8 +5,8 @@
 #   <name>_test          a GoogleTest program of *_test.cc, registered with CTest; with SHARDS as <name>_test_1 to _n, which
 #                        have every n-th test each
 #   <name>_<x>_fuzz      a libFuzzer program of each *_fuzz.cc, with PERGOLA_FUZZ
-# QUICK: with a sanitizer it is not optimised, as no test spends its time in it.
-# So a new file needs no line in any CMakeLists.txt.
+# so a new file needs no line in any CMakeLists.txt. QUICK: with a sanitizer it is not optimised, as no test spends its time
+# in it.
 
 add_library(pergola_options INTERFACE)
 target_compile_features(pergola_options INTERFACE cxx_std_20)

@@ -1,6 +1,8 @@
 // For tests: programs whose copies between arrays and their host sides recur with their launches.
 #pragma once
 
+#include <functional>
+
 #include "src/scheduler/graph_fixture.h"
 
 namespace pergola::scheduler::testing {
@@ -51,6 +53,17 @@ class GraphCopies : public GraphTest {
     download("z");
     host("z", Mode::kRead);
   }
+  // Calls that take longer than what they upload, with small_uploads().
+  void small_uploads_turn(const std::function<void()>& in_between = {}) {
+    host("p", Mode::kWrite);
+    for (const char* name : {"p", "q", "r"}) upload(name);
+    launch("a", {"p", "q"}, {"u"});
+    if (in_between) in_between();
+    launch("b", {"r", "u"}, {"z"});
+    download("z");
+    host("z", Mode::kRead);
+  }
+  void small_uploads() { bytes_ = {{"p", 140'000}, {"q", 140'000}, {"r", 140'000}}; }
   void learn_cold() {
     for (int i = 0; i < 40; ++i) {
       cold_turn();

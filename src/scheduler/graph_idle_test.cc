@@ -176,16 +176,9 @@ TEST_F(GraphIdle, WithRecurring_NothingIsHeldOnAnIdleDevice) {
 
 // With uploads at their begin all three forms are tried, and the fastest stays.
 TEST_F(GraphIdle, TurnsThatBeginWithUploads_HaveTheirForms) {
-  bytes_ = {{"p", 140'000}, {"q", 140'000}, {"r", 140'000}};
+  small_uploads();
   open_default();
-  const auto turn = [&] {
-    host("p", Mode::kWrite);
-    for (const char* name : {"p", "q", "r"}) upload(name);
-    launch("a", {"p", "q"}, {"u"});
-    launch("b", {"r", "u"}, {"z"});
-    download("z");
-    host("z", Mode::kRead);
-  };
+  const auto turn = [&] { small_uploads_turn(); };
   learn_turns(turn, kEnough);
   EXPECT_THAT(forms(), ElementsAre(std::pair("leads", State::kPutBack), std::pair("whole", State::kKept),
                                    std::pair("launches", State::kPutBack)));
@@ -250,22 +243,17 @@ TEST_F(GraphIdle, OneStepOfTheHostWhileFormsAreTriedAgain_HarmsNothing) {
   for (int at = 540; at < 640; at += 3) {
     scheduler.reset(), arrays.clear(), memory_.clear();
     device->state() = FakeState();
-    bytes_ = {{"p", 140'000}, {"q", 140'000}, {"r", 140'000}};
+    small_uploads();
     open_default();
-    const auto turn = [&](bool steps) {
-      host("p", Mode::kWrite);
-      for (const char* name : {"p", "q", "r"}) upload(name);
-      launch("a", {"p", "q"}, {"u"});
-      if (steps) step();
-      launch("b", {"r", "u"}, {"z"});
-      download("z");
-      host("z", Mode::kRead);
+    int i = 0;
+    const auto step_once = [&] {
+      if (i == at) step();
     };
-    for (int i = 0; i < 900; ++i) learn_turns([&] { turn(i == at); }, 1);
+    for (; i < 900; ++i) learn_turns([&] { small_uploads_turn(step_once); }, 1);
     EXPECT_THAT(forms(), ElementsAre(std::pair("leads", State::kPutBack), std::pair("whole", State::kKept),
                                      std::pair("launches", State::kPutBack)))
         << at;
-    EXPECT_EQ(of_each([&] { turn(false); }), (Counts{1, 0, 0})) << at;
+    EXPECT_EQ(of_each([&] { small_uploads_turn(); }), (Counts{1, 0, 0})) << at;
   }
 }
 

@@ -308,7 +308,7 @@ class GraphLowering {
   // While forms are tried: when the turn began, and what had been done by then. Of turns on an idle device `flushed`.
   struct TurnBegin {
     double ns = 0;
-    std::uint64_t offered = 0, flushed = 0, launched = 0, waits = 0;
+    std::uint64_t offered = 0, flushed = 0, waits = 0;
   };
   TurnBegin turn_begin_;
   std::pair<const Region*, std::size_t> event_at_{};  // where the last event of all work came: before that launch

@@ -22,7 +22,7 @@
 // something that is held goes before its time in kMostFlushedTurns such turns in a row, the turns are not any more what
 // was measured, and forms are tried anew.
 //
-// What was chosen is tried against the others again after kAgainAfter turns, then after kAgainGrowth times as many and
+// What was chosen is tried against the others again after kAgainAfter turns, then after four times as many and
 // so on (TurnForms::again()): it may have been chosen in a moment in which something else disturbed it.
 //
 // Nothing of this is done where forms do not differ, or meanwhile, once one is chosen.
@@ -34,17 +34,12 @@ namespace pergola::scheduler {
 namespace {
 
 constexpr std::uint32_t kMostUnsteady = 64, kMostFlushedTurns = 32;
-constexpr std::uint32_t kMostTrials = 4;  // of a region's that begin as what was chosen does not fit any more
-constexpr std::uint32_t kAgainAfter = 512, kAgainGrowth = 4, kMostGrowths = 4;  // up to each 131,072 turns
+constexpr std::uint32_t kMostTrials = 4;    // of a region's that begin as what was chosen does not fit any more
+constexpr std::uint32_t kAgainAfter = 512;  // turns
+constexpr std::uint32_t kAgainGrowth = 2, kMostGrowths = 4;  // as a power of two; up to each 131,072
 
 bool may_be_graph(const Chunk& chunk) {
   return chunk.state != Chunk::State::kRefused;
-}
-
-std::uint64_t launched(const Region& region) {
-  std::uint64_t sum = 0;
-  for (const std::shared_ptr<Chunk>& chunk : region.chunks) sum += chunk->launched;
-  return sum;
 }
 
 }  // namespace
@@ -69,24 +64,24 @@ void GraphLowering::begin_turn() {
   if (trial.has_changed()) tell_of_forms();
   if (trial.is_decided()) return end_forms();
   if (!trial.is_under_way() && trial.unsteady_turns() >= kMostUnsteady) region_->on_idle = false;
-  turn_begin_ = {now, offered_, counters_.flushed, launched(*region_), waits_};
+  turn_begin_ = {now, offered_, counters_.flushed, waits_};
   for (const std::shared_ptr<Chunk>& chunk : region_->chunks) chunk->launched_before = chunk->launched;
 }
 
 // The turn that has just ended, if one had begun and went through. Other regions' may have come since: offered_ tells.
 TurnForms::Turn GraphLowering::how_it_was() const {
-  std::uint64_t graphs = 0;
+  std::uint64_t graphs = 0, launched = 0;
   bool is_making = building_ || !jobs_.empty() || improving_;
   for (const std::shared_ptr<Chunk>& chunk : region_->chunks) {
     graphs += may_be_graph(*chunk) ? 1 : 0;
+    launched += chunk->launched - chunk->launched_before;
     // One that is not launched as a graph, as something comes in between in each turn, would be tried for ever.
     const bool tries_ways =
         chunk->launched != chunk->launched_before && chunk->ways.all().size() > 1 && chunk->ways.chosen() == nullptr;
     is_making = is_making || chunk->state == Chunk::State::kBuilding || tries_ways;
   }
   if (is_making) return TurnForms::Turn::kMaking;
-  const bool is_as_said =
-      launched(*region_) == turn_begin_.launched + graphs && (graphs != 0 || region_->form == TurnForm::kLaunches);
+  const bool is_as_said = launched == graphs && (graphs != 0 || region_->form == TurnForm::kLaunches);
   const bool is_undisturbed =
       offered_ == turn_begin_.offered + region_->launches.size() && counters_.flushed == turn_begin_.flushed;
   const bool counts = is_as_said && is_undisturbed && waits_ != turn_begin_.waits;
@@ -118,8 +113,7 @@ void GraphLowering::end_forms() {
   region_->flushed_turns = 0;
   region_->again_in = 0;
   if (region_->trial != nullptr && region_->trial->is_decided()) {
-    region_->again_in = kAgainAfter;
-    for (std::uint32_t i = 0; i < region_->times_again; ++i) region_->again_in *= kAgainGrowth;
+    region_->again_in = kAgainAfter << kAgainGrowth * region_->times_again;
     region_->times_again = std::min(region_->times_again + 1, kMostGrowths);
   }
   region_->trial = nullptr;

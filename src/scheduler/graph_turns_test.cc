@@ -29,17 +29,6 @@ class GraphTurns : public GraphCopies {
     host("u", Mode::kRead);
   }
   void slow_calls(double ns = 6000) { device->state().launch_ns = ns; }
-  // Calls that take longer than what they upload.
-  void small_uploads_turn(const std::function<void()>& in_between = {}) {
-    host("p", Mode::kWrite);
-    for (const char* name : {"p", "q", "r"}) upload(name);
-    launch("a", {"p", "q"}, {"u"});
-    if (in_between) in_between();
-    launch("b", {"r", "u"}, {"z"});
-    download("z");
-    host("z", Mode::kRead);
-  }
-  void small_uploads() { bytes_ = {{"p", 140'000}, {"q", 140'000}, {"r", 140'000}}; }
   // Launches that take the device as long as the host needs for the next.
   void long_launches_turn() {
     host("x", Mode::kWrite);
