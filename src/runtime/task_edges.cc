@@ -373,7 +373,8 @@ bool TaskEdges::look() {
     any = true;
   }
   std::erase_if(watches_, [](const auto& watched) { return watched->event == nullptr; });
-  return (any || std::exchange(was_broken_off_, false)) && release_ready();
+  const bool goes_on = std::exchange(was_broken_off_, false);
+  return (any || goes_on) && release_ready(goes_on);
 }
 
 bool TaskEdges::high_has_arrived() const {
@@ -381,7 +382,9 @@ bool TaskEdges::high_has_arrived() const {
   return !arrived_[0].empty();
 }
 
-bool TaskEdges::release_ready() {
+// A task of high priority that has been spawned before the work ended is looked for after the work has been seen to
+// end, hence goes before the others. Of these one goes before the next break, or they might never.
+bool TaskEdges::release_ready(bool goes_on) {
   bool any = false;
   for (std::list<Held>& queue : waiting_)
     for (auto held = queue.begin(); held != queue.end();) {
@@ -390,14 +393,15 @@ bool TaskEdges::release_ready() {
         ++held;
         continue;
       }
+      const bool is_high = &queue == &waiting_[0];
+      if (!is_high && !std::exchange(goes_on, false) && high_has_arrived()) {
+        was_broken_off_ = true;
+        return true;
+      }
       Held ready = std::move(*held);
       held = queue.erase(held);
       release(std::move(ready));
       any = true;
-      if (high_has_arrived()) {
-        was_broken_off_ = true;
-        return true;
-      }
     }
   return any;
 }

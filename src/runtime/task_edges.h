@@ -161,7 +161,7 @@ class TaskEdges {
   void run();
   // The keeper's, without the lock: whether anything has happened.
   bool look();
-  bool release_ready();
+  bool release_ready(bool goes_on);
   bool high_has_arrived() const;
   bool look_at_followed();
   void take_released(Followed& followed) const;  // under mutex_
