@@ -1,5 +1,5 @@
 // Random kernels must leave the same bits on the interpreter and on every other device that is here: the JIT, or the
-// GPU that PERGOLA_DEVICE names. PERGOLA_DIFFERENTIAL=FIRST:COUNT chooses the seeds (default 1:150 on the vector tier, a
+// GPU that PERGOLA_DEVICE names. PERGOLA_DIFFERENTIAL=FIRST:COUNT chooses the seeds (default 1:75 on the vector tier, a
 // quarter of that on others);
 // PERGOLA_DIFFERENTIAL_KEEP names a folder for the kernels that disagree, each also in a reduced form; one that never
 // ends is left there too.
@@ -22,7 +22,7 @@ namespace pergola::differential {
 namespace {
 
 struct Seeds {
-  std::uint64_t first = 1, count = 150;
+  std::uint64_t first = 1, count = 75;
 };
 Seeds seeds(Seeds chosen = {}) {
   if (const char* text = std::getenv("PERGOLA_DIFFERENTIAL")) {
@@ -139,7 +139,7 @@ TEST(Differential, RandomKernels_LeaveTheSameBits) { leave_the_same_bits({}); }
 
 TEST(Differential, WideRandomKernels_LeaveTheSameBits) {
   if (std::getenv("PERGOLA_DIFFERENTIAL") != nullptr) GTEST_SKIP() << "PERGOLA_DIFFERENTIAL chooses the seeds of the other test";
-  leave_the_same_bits({kFirstWideSeed, 150});
+  leave_the_same_bits({kFirstWideSeed, 75});
 }
 
 // Seeds that found a fault: bits merged by a constant under a mask (src/device/cpu/jit/bit_merges.h), and what lanes that
