@@ -60,7 +60,8 @@ class Handle {
   explicit Handle(H handle) : handle_(handle) {}
   Handle(Handle&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Handle& operator=(Handle&& other) noexcept {
-    std::swap(handle_, other.handle_);
+    Handle taken(std::move(other));
+    std::swap(handle_, taken.handle_);
     return *this;
   }
   ~Handle() {
@@ -110,8 +111,8 @@ struct Dim {
   template <std::integral I>
   static std::uint32_t narrow(I value) {
     if (!std::in_range<std::uint32_t>(value) || value == 0)
-      throw Error(Code::kInvalidArgument, "An extent of a grid or block should be 1 to 4294967295; it is " +
-                                              std::to_string(value) + ".");
+      throw Error(Code::kInvalidArgument,
+                  "An extent of a grid or block should be 1 to 4294967295; it is " + std::to_string(value) + ".");
     return static_cast<std::uint32_t>(value);
   }
 };

@@ -25,6 +25,7 @@
 #include <exception>
 #include <initializer_list>
 #include <limits>
+#include <locale>
 #include <memory>
 #include <optional>
 #include <ranges>
@@ -503,6 +504,7 @@ class Kernel {
   template <typename T>
   [[noreturn]] void refuse(std::size_t index, const Parameter& parameter, T value, const std::string& what) const {
     std::ostringstream text;
+    text.imbue(std::locale::classic());
     text << "Argument " << index << " (parameter " << parameter.name << ") of kernel '" << name() << "' is " << +value
          << "; the parameter is " << what << ".";
     throw Error(Code::kInvalidArgument, text.str());

@@ -11,6 +11,7 @@
 #include <memory>
 #include <new>
 #include <string_view>
+#include <system_error>
 #include <type_traits>
 
 #include <pergola/pergola.h>
@@ -34,6 +35,11 @@ pergola_code guarded(F&& body) noexcept {
     return status.ok() ? PERGOLA_OK : fail(status.code(), status.message());
   } catch (const std::bad_alloc&) {
     return fail(Code::kResourceExhausted, "The host is out of memory.");
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::resource_unavailable_try_again) return fail(Code::kInternal, error.what());
+    return fail(
+        Code::kResourceExhausted,
+        "The host gives this process no more threads; `ulimit -u` and the cgroup's pids.max say how many it has.");
   } catch (const std::exception& error) {
     return fail(Code::kInternal, error.what());
   } catch (...) {

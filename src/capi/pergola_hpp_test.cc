@@ -489,6 +489,18 @@ TEST(Texture, IsSampledAsItWasWhenItWasMade) {
   EXPECT_THAT(std::vector<float>(out.read().begin(), out.read().end()), ::testing::ElementsAre(5, 6, 7, 8, 0, 0));
 }
 
+TEST(Array, ThatIsAssignedTo_HasTheOthersElements_AndTheOtherNone) {
+  pergola::Session session("cpu");
+  auto few = session.array<float>(10, 1.f), many = session.array<float>(1000, 2.f);
+  few = std::move(many);
+  EXPECT_EQ(few.size(), 1000u);
+  EXPECT_EQ(few.read().back(), 2.f);
+  EXPECT_EQ(many.handle(), nullptr);  // NOLINT(bugprone-use-after-move): it holds nothing
+  auto& same = few;
+  few = std::move(same);
+  EXPECT_EQ(few.read().back(), 2.f);
+}
+
 TEST(Texture, WrongOnes_AreRefusedByField) {
   pergola::Session session("cpu"), other("cpu");
   auto image = session.array<float>(8, 0.f);
@@ -502,6 +514,9 @@ TEST(Texture, WrongOnes_AreRefusedByField) {
   };
   EXPECT_THAT(message([&] { pergola::texture(image, 4, 3); }), HasSubstr("32"));
   EXPECT_THAT(message([&] { pergola::texture(image, pergola::Sampling{.channels = 3}, 2, 1); }), HasSubstr("channels"));
+  for (const std::size_t pitch : {~std::size_t{0} / 2 + 1, ~std::size_t{0} / 2 + 4, ~std::size_t{0}})
+    EXPECT_THAT(message([&] { pergola::texture(image, pergola::Sampling{.pitch_bytes = pitch}, 2, 3); }),
+                HasSubstr("more than any memory has"));
   auto doubles = session.array<double>(8, 0.0);
   EXPECT_THAT(message([&] { pergola::texture(doubles, 8); }), HasSubstr("none of I8 U8"));
   const auto kernel = session.load_text(kImagePtx).kernel("row");

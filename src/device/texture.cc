@@ -71,7 +71,11 @@ Status validate_texture(const TextureDescription& d) {
     return PERGOLA_ERROR(kInvalidArgument, "A row of {} texels takes {} bytes; the pitch is {}.", d.width, texels, d.pitch_bytes);
   }
   const std::size_t rows = std::size_t{d.height} * d.depth;
-  PERGOLA_TRY(validate_range("texels", d.buffer.get(), d.offset_bytes, (rows - 1) * d.row_bytes() + texels));
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(rows - 1, d.row_bytes(), &bytes) || __builtin_add_overflow(bytes, texels, &bytes)) {
+    return PERGOLA_ERROR(kInvalidArgument, "{} rows with a pitch of {} bytes are more than any memory has.", rows, d.pitch_bytes);
+  }
+  PERGOLA_TRY(validate_range("texels", d.buffer.get(), d.offset_bytes, bytes));
   const bool small_integer = d.type <= ChannelType::kS16;
   const bool is_float = d.type >= ChannelType::kF16;
   if (d.normalized_read && !small_integer) {

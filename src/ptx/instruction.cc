@@ -75,10 +75,11 @@ std::uint32_t video_lanes(Op op) {
   return name.ends_with('2') ? 2 : name.ends_with('4') ? 4 : 0;
 }
 
+// Tables here are never destroyed: a program's static objects may load modules when they go.
 std::optional<Op> parse_op(std::string_view root) {
-  static const Table kTable = [] {
-    Table table;
-    for (std::uint32_t i = 1; i < std::size(kOpSpellings); ++i) table.emplace(kOpSpellings[i], i);
+  static const Table& kTable = *[] {
+    auto* const table = new Table;
+    for (std::uint32_t i = 1; i < std::size(kOpSpellings); ++i) table->emplace(kOpSpellings[i], i);
     return table;
   }();
   if (const auto found = look_up(kTable, root)) return static_cast<Op>(*found);
@@ -86,9 +87,9 @@ std::optional<Op> parse_op(std::string_view root) {
 }
 
 std::optional<Mod> parse_mod(std::string_view text) {
-  static const Table kTable = [] {
-    Table table;
-    for (std::uint32_t i = 0; i < std::size(kMods); ++i) table.emplace(kMods[i].spelling, i);
+  static const Table& kTable = *[] {
+    auto* const table = new Table;
+    for (std::uint32_t i = 0; i < std::size(kMods); ++i) table->emplace(kMods[i].spelling, i);
     return table;
   }();
   if (const auto found = look_up(kTable, text)) return static_cast<Mod>(*found);
@@ -96,9 +97,9 @@ std::optional<Mod> parse_mod(std::string_view text) {
 }
 
 std::optional<Special> parse_special(std::string_view text) {
-  static const Table kTable = [] {
-    Table table;
-    for (std::uint32_t i = 0; i + 1 < std::size(kSpecialSpellings); ++i) table.emplace(kSpecialSpellings[i], i);
+  static const Table& kTable = *[] {
+    auto* const table = new Table;
+    for (std::uint32_t i = 0; i + 1 < std::size(kSpecialSpellings); ++i) table->emplace(kSpecialSpellings[i], i);
     return table;
   }();
   if (const auto found = look_up(kTable, text)) return static_cast<Special>(*found);

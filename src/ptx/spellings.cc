@@ -180,7 +180,7 @@ Forms forms_of(Op op) {
 const Forms& cached_forms(Op op) {
   constexpr std::size_t kOps = 256;
   static std::array<std::once_flag, kOps> flags;
-  static std::array<Forms, kOps> all;
+  static auto& all = *new std::array<Forms, kOps>;  // never destroyed, as the tables of instruction.cc
   const auto index = static_cast<std::size_t>(op);
   std::call_once(flags[index], [&] { all[index] = forms_of(op); });
   return all[index];

@@ -61,11 +61,11 @@ std::string joined(const std::vector<std::string>& parts) {
 }
 
 const std::string& embedded_digest() {
-  static const std::string digest = [] {
+  static const std::string& digest = *new std::string([] {  // never destroyed
     std::string text;
     for (const EmbeddedHeader& header : embedded_headers()) text += cache_key(header.name, {header.text}).hex();
     return cache_key("embedded headers", {text}).hex();
-  }();
+  }());
   return digest;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "tools/pergola/commands.h"
@@ -112,6 +113,12 @@ int run_command_line(const std::vector<std::string>& words, Console& console) {
     answer(app, error, console);
   } catch (const std::bad_alloc&) {
     console.fail(PERGOLA_ERROR(kResourceExhausted, "The host is out of memory."));
+  } catch (const std::system_error& error) {
+    const bool is_short = error.code() == std::errc::resource_unavailable_try_again;
+    console.fail(is_short ? PERGOLA_ERROR(kResourceExhausted,
+                                          "The host gives this process no more threads (`ulimit -u`, the cgroup's "
+                                          "pids.max).")
+                          : PERGOLA_ERROR(kInternal, "{}", error.what()));
   } catch (const std::exception& error) {
     console.fail(PERGOLA_ERROR(kInternal, "{}", error.what()));
   }

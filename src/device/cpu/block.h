@@ -132,8 +132,8 @@ class BlockExecution {
 class KernelCode {
  public:
   virtual ~KernelCode() = default;
-  // Never fails for a launch that was checked; what goes wrong is raised in launch->fault.
-  // `block` outlives the execution.
+  // Never fails for a launch that was checked; what goes wrong is raised in launch->fault. Null only of a tier that is
+  // asked before another (engine_choice.h): the block is the other's. `block` outlives the execution.
   virtual std::unique_ptr<BlockExecution> start(Block& block) const = 0;
   virtual std::uint32_t local_bytes_per_thread() const = 0;
 };

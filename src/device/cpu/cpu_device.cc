@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <system_error>
 #include <thread>
 
 #include "src/device/cpu/cpu_gate.h"
@@ -144,7 +145,13 @@ Result<TexturePtr> CpuDevice::create_texture(const TextureDescription& descripti
 
 Result<std::unique_ptr<Queue>> CpuDevice::create_queue() {
   watch_for_exit();
-  auto worker = QueueWorker::start(shared_from_this());
+  std::shared_ptr<QueueWorker> worker;
+  try {
+    worker = QueueWorker::start(shared_from_this());
+  } catch (const std::system_error& error) {
+    return PERGOLA_ERROR(kResourceExhausted, "The host gives this process no thread for a queue: {}. `ulimit -u` and the "
+                         "cgroup's pids.max say how many it may have.", error.what());
+  }
   {
     const std::scoped_lock lock(mutex_);
     std::erase_if(workers_, [](const auto& old) { return old.expired(); });

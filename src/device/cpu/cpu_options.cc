@@ -1,5 +1,7 @@
 #include "src/device/cpu/cpu_options.h"
 
+#include <bit>
+
 #include "src/base/environment.h"
 #include "src/device/cpu/cpu_buffer.h"
 #include "src/device/cpu/stack_limit.h"
@@ -34,6 +36,9 @@ Result<CpuOptions> CpuOptions::from_environment() {
   PERGOLA_TRY(read_number("PERGOLA_CPU_HEAP_BYTES", 0, kMostBytes, options.heap_bytes));
   PERGOLA_TRY(read_number("PERGOLA_CPU_MEMORY_BYTES", 1, kMostBytes, options.memory_bytes));
   PERGOLA_TRY(read_number("PERGOLA_CPU_BUFFER_ALIGN", 16, kBufferAlignBytes, options.buffer_align_bytes));
+  if (!std::has_single_bit(options.buffer_align_bytes))
+    return PERGOLA_ERROR(kInvalidArgument, "PERGOLA_CPU_BUFFER_ALIGN is {}; it should be a power of two, 16 to {}.",
+                         options.buffer_align_bytes, kBufferAlignBytes);
   std::uint32_t stack_bytes = 0;
   PERGOLA_TRY(read_stack_bytes(stack_bytes));
   std::uint32_t watchdog_seconds = 0;

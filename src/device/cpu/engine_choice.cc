@@ -1,7 +1,9 @@
 #include "src/device/cpu/engine_choice.h"
 
+#include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "src/base/environment.h"
@@ -29,22 +31,75 @@ bool takes_address(const ptx::Instruction& instruction, const std::set<std::stri
   return false;
 }
 
+// A module in the second tier, which is made where it is needed. Thread-safe.
+class SecondTier {
+ public:
+  SecondTier(std::shared_ptr<Engine> engine, std::shared_ptr<const ptx::Module> module,
+             std::span<const GlobalPlacement> globals)
+      : engine_(std::move(engine)), module_(std::move(module)), globals_(globals.begin(), globals.end()) {}
+  std::string_view name() const { return engine_->name(); }
+  Result<std::shared_ptr<const KernelCode>> kernel(std::string_view entry) {
+    const std::scoped_lock lock(mutex_);
+    if (code_ == nullptr) {
+      PERGOLA_ASSIGN(code_, engine_->compile(module_, globals_));
+    }
+    return code_->kernel(entry);
+  }
+
+ private:
+  const std::shared_ptr<Engine> engine_;
+  const std::shared_ptr<const ptx::Module> module_;
+  const std::vector<GlobalPlacement> globals_;
+  std::mutex mutex_;  // guards code_
+  std::unique_ptr<ModuleCode> code_;
+};
+
+// A kernel of the first tier, whose blocks are the second's where the first does not start them.
+class FallbackKernel final : public KernelCode {
+ public:
+  FallbackKernel(std::shared_ptr<const KernelCode> first, std::shared_ptr<SecondTier> second, std::string_view entry)
+      : first_(std::move(first)), second_(std::move(second)), entry_(entry) {}
+
+  std::unique_ptr<BlockExecution> start(Block& block) const override {
+    if (auto started = first_->start(block)) return started;
+    const Result<std::shared_ptr<const KernelCode>> second = second_->kernel(entry_);
+    if (second.ok()) return std::make_unique<Kept>(*second, block);
+    block.launch->fault->raise(second.error());
+    return std::make_unique<Refused>();
+  }
+  std::uint32_t local_bytes_per_thread() const override { return first_->local_bytes_per_thread(); }
+
+ private:
+  // Holds its code.
+  class Kept final : public BlockExecution {
+   public:
+    Kept(std::shared_ptr<const KernelCode> code, Block& block) : code_(std::move(code)), run_(code_->start(block)) {}
+    Progress step(std::uint64_t budget) override { return run_->step(budget); }
+    std::vector<Stand> stands() const override { return run_->stands(); }
+
+   private:
+    const std::shared_ptr<const KernelCode> code_;
+    const std::unique_ptr<BlockExecution> run_;
+  };
+  struct Refused final : BlockExecution {
+    Progress step(std::uint64_t) override { return Progress::kFinished; }
+  };
+  const std::shared_ptr<const KernelCode> first_;
+  const std::shared_ptr<SecondTier> second_;
+  const std::string entry_;
+};
+
 class FallbackCode final : public ModuleCode {
  public:
-  FallbackCode(std::unique_ptr<ModuleCode> first, std::shared_ptr<Engine> second,
-               std::shared_ptr<const ptx::Module> module, std::span<const GlobalPlacement> globals)
-      : first_(std::move(first)), second_(std::move(second)), module_(std::move(module)),
-        globals_(globals.begin(), globals.end()) {}
+  FallbackCode(std::unique_ptr<ModuleCode> first, std::shared_ptr<SecondTier> second)
+      : first_(std::move(first)), second_(std::move(second)) {}
 
   Result<std::shared_ptr<const KernelCode>> kernel(std::string_view entry) const override {
     Result<std::shared_ptr<const KernelCode>> code = first_->kernel(entry);
+    if (code.ok()) return std::shared_ptr<const KernelCode>(std::make_shared<FallbackKernel>(*code, second_, entry));
     if (code.code() != Code::kUnsupported) return code;
     PERGOLA_INFO("Kernel '{}' runs in the {}, because: {}", entry, second_->name(), code.message());
-    const std::scoped_lock lock(mutex_);
-    if (second_code_ == nullptr) {
-      PERGOLA_ASSIGN(second_code_, second_->compile(module_, globals_));
-    }
-    return second_code_->kernel(entry);
+    return second_->kernel(entry);
   }
   Result<std::uint64_t> function_address(std::string_view function) const override {
     return first_->function_address(function);
@@ -52,11 +107,7 @@ class FallbackCode final : public ModuleCode {
 
  private:
   const std::unique_ptr<ModuleCode> first_;
-  const std::shared_ptr<Engine> second_;
-  const std::shared_ptr<const ptx::Module> module_;
-  const std::vector<GlobalPlacement> globals_;
-  mutable std::mutex mutex_;  // guards second_code_
-  mutable std::unique_ptr<ModuleCode> second_code_;
+  const std::shared_ptr<SecondTier> second_;
 };
 
 class FallbackEngine final : public Engine {
@@ -74,7 +125,7 @@ class FallbackEngine final : public Engine {
     if (refusal.ok()) {
       if (!takes_function_addresses(*module)) {
         return std::unique_ptr<ModuleCode>(
-            std::make_unique<FallbackCode>(std::move(code).value(), second_, std::move(module), globals));
+            std::make_unique<FallbackCode>(std::move(code).value(), std::make_shared<SecondTier>(second_, std::move(module), globals)));
       }
       for (const ptx::Function* entry : module->entries()) {
         if (refusal.ok() && entry->has_body) refusal = (*code)->kernel(entry->name).status();

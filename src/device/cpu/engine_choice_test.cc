@@ -61,6 +61,16 @@ TEST_F(Fallback, KernelThatTheFirstRefuses_RunsInTheSecond) {
   EXPECT_EQ(runs_in(*code, "b"), "second");
 }
 
+// As the JIT does where a block would have to be compiled while the process ends.
+TEST_F(Fallback, BlockThatTheFirstDoesNotStart_RunsInTheSecond) {
+  give(*first, "a");
+  give(*second, "a");
+  first->starts = false;
+  EXPECT_EQ(runs_in(*compile(two), "a"), "second");
+  give(*first, "b");
+  EXPECT_NE(runs_in(*compile(two), "b").find("second engine has no script for 'b'"), std::string::npos);
+}
+
 TEST_F(Fallback, KernelThatBothRefuse_IsRefusedBySecond) {
   const auto code = compile(two);
   EXPECT_NE(runs_in(*code, "a").find("second engine has no script for 'a'"), std::string::npos);

@@ -16,8 +16,9 @@ using Script = std::function<Progress(const Block& block, std::uint64_t turn)>;
 
 class ScriptedCode final : public KernelCode {
  public:
-  explicit ScriptedCode(Script script) : script_(std::move(script)) {}
+  explicit ScriptedCode(Script script, bool starts = true) : script_(std::move(script)), starts_(starts) {}
   std::unique_ptr<BlockExecution> start(Block& block) const override {
+    if (!starts_) return nullptr;
     return std::make_unique<Execution>(script_, block);
   }
   std::uint32_t local_bytes_per_thread() const override { return 0; }
@@ -34,6 +35,7 @@ class ScriptedCode final : public KernelCode {
     std::uint64_t turn_ = 0;
   };
   const Script script_;
+  const bool starts_;
 };
 
 // Compiles every module to the scripts it was given, by the kernel's name. Fill it before it is used by a device.
@@ -43,6 +45,7 @@ class FakeEngine final : public Engine {
   std::map<std::string, Script, std::less<>> scripts;
   std::map<std::string, std::uint64_t, std::less<>> functions;
   Status compile_error;
+  bool starts = true;  // else its kernels start no block
 
   std::string_view name() const override { return engine_name; }
   Result<std::unique_ptr<ModuleCode>> compile(std::shared_ptr<const ptx::Module>,
@@ -60,7 +63,7 @@ class FakeEngine final : public Engine {
       if (found == engine_.scripts.end()) {
         return PERGOLA_ERROR(kUnsupported, "The {} engine has no script for '{}'.", engine_.engine_name, entry);
       }
-      return std::shared_ptr<const KernelCode>(std::make_shared<ScriptedCode>(found->second));
+      return std::shared_ptr<const KernelCode>(std::make_shared<ScriptedCode>(found->second, engine_.starts));
     }
     Result<std::uint64_t> function_address(std::string_view function) const override {
       const auto found = engine_.functions.find(function);

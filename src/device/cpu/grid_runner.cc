@@ -368,12 +368,17 @@ class GridRunner::SmWorker {
 
 GridRunner::GridRunner(const RunnerOptions& options) : options_(options) {
   threads_.reserve(options_.sms);
-  for (std::uint32_t i = 0; i < options_.sms; ++i) {
-    threads_.emplace_back([this, i] { SmWorker(*this, i).run(); });
+  try {
+    for (std::uint32_t i = 0; i < options_.sms; ++i) threads_.emplace_back([this, i] { SmWorker(*this, i).run(); });
+  } catch (...) {  // the host gives no more
+    stop();
+    throw;
   }
 }
 
-GridRunner::~GridRunner() {
+GridRunner::~GridRunner() { stop(); }
+
+void GridRunner::stop() {
   {
     const std::scoped_lock lock(mutex_);
     stop_ = true;

@@ -78,6 +78,7 @@ class GridRunner {
   const RunnerOptions& options() const { return options_; }
 
  private:
+  void stop();
   struct Grid;
   class SmWorker;
 

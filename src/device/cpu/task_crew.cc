@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <system_error>
 
 #include "src/abi/task_inbox.h"
 #include "src/base/log.h"
@@ -32,8 +33,12 @@ TaskCrew::TaskCrew(std::shared_ptr<CpuDevice> device) : device_(std::move(device
 
 void TaskCrew::start(std::uint32_t threads) {
   const std::scoped_lock lock(mutex_);  // threads look at how many they are
-  for (std::uint32_t n = 0; n < threads; ++n)
-    threads_.emplace_back([crew = shared_from_this(), n] { Worker(*crew, n).run(); });
+  try {
+    for (std::uint32_t n = 0; n < threads; ++n)
+      threads_.emplace_back([crew = shared_from_this(), n] { Worker(*crew, n).run(); });
+  } catch (const std::system_error&) {  // the host gives no more: one will do
+    if (threads_.empty()) throw;
+  }
 }
 
 Result<TaskRunner::KindPtr> TaskCrew::kind(const ModulePtr& module, const Kernel& kernel,

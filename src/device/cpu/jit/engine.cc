@@ -3,11 +3,13 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "src/base/log.h"
 #include "src/device/cpu/jit/block_run.h"
 #include "src/device/cpu/jit/compile.h"
+#include "src/device/cpu/jit/compile_gate.h"
 #include "src/device/cpu/stack_limit.h"
 #include "src/ptx/printer.h"
 
@@ -47,6 +49,9 @@ std::string lines_of(const ptx::Module& module) {
   return lines;
 }
 
+// Of what would have to be compiled.
+Error no_more_code() { return PERGOLA_ERROR(kUnsupported, "The process ends, and the JIT compiles no more."); }
+
 // One kernel in the forms that its launches need: for groups of lanes, one form a block shape, or a thread at a time.
 class JitKernel final : public KernelCode {
  public:
@@ -59,14 +64,19 @@ class JitKernel final : public KernelCode {
   Status prepare() {
     const std::scoped_lock lock(mutex_);
     if (source_->vector == VectorUse::kWhereItCan) return source_->compiler->check_kernel(compiler_source(), entry_);
-    return form(LaneLayout{}).status();
+    const auto made = form(LaneLayout{});
+    return made ? made->status() : no_more_code();
   }
   std::unique_ptr<BlockExecution> start(Block& block) const override {
     const LaneLayout layout = lane_layout(block.launch->config.block, traits_.needs_warps);
     const Forms::value_type* recent = recent_.load(std::memory_order_acquire);
     if (recent == nullptr || recent->first != layout) {
       const std::scoped_lock lock(mutex_);
-      (void)form(layout);
+      if (!form(layout)) {
+        if (source_->vector == VectorUse::kWhereItCan) return nullptr;
+        block.launch->fault->raise(no_more_code());
+        return std::make_unique<BlockRun>(block, BlockRun::Code{});
+      }
       recent = &*forms_.find(layout);
       recent_.store(recent, std::memory_order_release);
     }
@@ -79,9 +89,11 @@ class JitKernel final : public KernelCode {
  private:
   using Forms = std::map<LaneLayout, Result<BlockRun::Code>>;
 
-  // What runs blocks of this layout. Needs mutex_.
-  Result<BlockRun::Code> form(const LaneLayout& layout) const {
+  // What runs blocks of this layout; none where it would have to be compiled while the process ends. Needs mutex_.
+  std::optional<Result<BlockRun::Code>> form(const LaneLayout& layout) const {
     if (const auto known = forms_.find(layout); known != forms_.end()) return known->second;
+    const CompileGate::Inside inside;
+    if (!inside) return std::nullopt;
     Result<BlockRun::Code> made = source_->vector == VectorUse::kNever ? scalar_form() : group_form(layout);
     if (made.code() == Code::kUnsupported && source_->vector == VectorUse::kWhereItCan) {
       PERGOLA_INFO("Kernel '{}' runs a thread at a time, because: {}", entry_.name, made.message());
@@ -183,6 +195,8 @@ class JitModule final : public ModuleCode {
       return PERGOLA_ERROR(kNotFound, "{} has no kernel '{}'.", source_->module->source_name, name);
     }
     PERGOLA_ASSIGN(SharedLayout shared, shared_layout(*source_->module, *entry));
+    const CompileGate::Inside inside;
+    if (!inside) return no_more_code();
     auto kernel = std::make_shared<JitKernel>(source_, *entry, std::move(shared));
     PERGOLA_TRY(kernel->prepare());
     return std::shared_ptr<const KernelCode>(std::move(kernel));
@@ -199,6 +213,9 @@ class JitEngine final : public Engine {
   std::string_view name() const override { return vector_ == VectorUse::kAlways ? "vector" : "jit"; }
   Result<std::unique_ptr<ModuleCode>> compile(std::shared_ptr<const ptx::Module> module,
                                               std::span<const GlobalPlacement> globals) override {
+    CompileGate::watch_for_exit();
+    const CompileGate::Inside inside;
+    if (!inside) return no_more_code();
     auto source = std::make_shared<Source>();
     source->compiler = compiler_;
     source->vector = vector_;
@@ -219,6 +236,9 @@ class JitEngine final : public Engine {
 }  // namespace
 
 Result<std::unique_ptr<Engine>> create_engine(VectorUse vector) {
+  CompileGate::watch_for_exit();
+  const CompileGate::Inside inside;
+  if (!inside) return Error{Code::kUnavailable, no_more_code().message, __FILE__, __LINE__};
   PERGOLA_ASSIGN(std::shared_ptr<Compiler> compiler, Compiler::create());
   return std::unique_ptr<Engine>(std::make_unique<JitEngine>(std::move(compiler), vector));
 }

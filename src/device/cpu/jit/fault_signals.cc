@@ -81,8 +81,10 @@ void chain(int signal, siginfo_t* info, void* context) {
     return before.sa_sigaction(signal, info, context);
   }
   if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) return before.sa_handler(signal);
-  // The default: put it back and return, so that the same instruction ends the process as it would have.
+  // The default: put it back and return, so that the same instruction ends the process as it would have. One that was
+  // sent (kill, raise) comes from no instruction: it is sent once more, and is there when this returns.
   sigaction(signal, &before, nullptr);
+  if (info->si_code <= 0) ::raise(signal);
 }
 
 void handle(int signal, siginfo_t* info, void* context) {

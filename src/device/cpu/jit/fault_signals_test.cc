@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdint>
 
 namespace pergola::device::cpu::jit {
@@ -43,6 +44,17 @@ TEST(FaultSignalsDeathTest, NestedSections_CountUntilTheLastHasEnded) {
         write_to_nowhere();
       },
       "pergola: the CPU device's own memory is damaged");
+}
+
+// One that was sent comes from no instruction, which would raise it again.
+TEST(FaultSignalsDeathTest, ASignalThatIsSent_EndsTheProcessTheFirstTime) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        prepare_fault_signals();
+        ::raise(SIGBUS);
+      },
+      testing::KilledBySignal(SIGBUS), "");
 }
 
 }  // namespace

@@ -258,7 +258,7 @@ std::vector<RuntimeSymbol> all_symbols() {
 }  // namespace
 
 std::span<const RuntimeSymbol> runtime_symbols() {
-  static const std::vector<RuntimeSymbol> symbols = all_symbols();
+  static const auto& symbols = *new std::vector<RuntimeSymbol>(all_symbols());  // never destroyed
   return symbols;
 }
 
