@@ -66,6 +66,25 @@ bool convert_float(const KernelObject* kernel, std::size_t index, PyObject* obje
   return true;
 }
 
+constexpr const char* kOnHost =
+    ", which lies in the host's memory: pass pergola.array(x), made once, and read it with .numpy().";
+
+// Of what has the buffer protocol and gives no contiguous bytes.
+bool raise_no_buffer(const KernelObject* kernel, std::size_t index, PyObject* object) {
+  Py_buffer strided;
+  if (PyObject_GetBuffer(object, &strided, PyBUF_FORMAT | PyBUF_STRIDES) == 0) {
+    const bool has_axes = strided.ndim != 0;
+    PyBuffer_Release(&strided);
+    return raise_kind(kernel, index, object, has_axes ? kOnHost : ", whose bytes are not contiguous: copy it first.");
+  }
+  PyErr_Clear();
+  const ParameterState* parameter = parameter_of(kernel, index);
+  const bool is_struct = parameter != nullptr && parameter->kind == PERGOLA_PARAMETER_STRUCT;
+  return raise_kind(kernel, index, object,
+                    is_struct ? ", whose bytes Python cannot see: give bytes (x.tobytes())."
+                              : ", whose elements are none that kernels have.");
+}
+
 // An integer that a float parameter is to have exactly.
 bool convert_exact(const KernelObject* kernel, std::size_t index, PyObject* object, PyObject* number,
                    std::uint32_t size_bytes, pergola_argument* out) {
@@ -181,7 +200,7 @@ bool Arguments::convert_buffer(const KernelObject* kernel, std::size_t index, Py
   Py_buffer buffer;
   if (PyObject_GetBuffer(object, &buffer, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) < 0) {
     PyErr_Clear();
-    return raise_kind(kernel, index, object, ", whose bytes are not contiguous: copy it first.");
+    return raise_no_buffer(kernel, index, object);
   }
   buffers_.push_back(buffer);  // released once the launch has copied them
   const std::string format = buffer.format == nullptr ? "B" : buffer.format;
@@ -191,6 +210,11 @@ bool Arguments::convert_buffer(const KernelObject* kernel, std::size_t index, Py
     float value = 0;
     std::memcpy(&value, buffer.buf, sizeof value);
     return convert_float(kernel, index, object, static_cast<double>(value), out);
+  }
+  if (buffer.ndim == 0 && format == "d") {
+    double value = 0;
+    std::memcpy(&value, buffer.buf, sizeof value);
+    return convert_float(kernel, index, object, value, out);
   }
   if (buffer.ndim == 0 && format == "e") {
     *out = pergola_arg_u16(0);
@@ -210,8 +234,7 @@ bool Arguments::convert_buffer(const KernelObject* kernel, std::size_t index, Py
     *out = pergola_arg_bytes(buffer.buf, static_cast<std::size_t>(buffer.len));
     return true;
   }
-  return raise_kind(kernel, index, object,
-                    ", which lies in the host's memory: pass pergola.array(x), made once, and read it with .numpy().");
+  return raise_kind(kernel, index, object, kOnHost);
 }
 
 }  // namespace pergola::python

@@ -124,7 +124,7 @@ bool Columns::read(const KernelObject* kernel, PyObject* const* objects, std::si
 // A buffer of numbers of the parameter's class is read from where it lies, for as long as this lives; of anything else
 // the values are taken now. A buffer without dimensions is one argument. False with an exception set.
 bool Columns::open(const KernelObject* kernel, std::size_t index, PyObject* object, bool* is_one) {
-  Source source;
+  Source& source = sources_.emplace_back();  // where it stays: exporters may point into their Py_buffer
   source.argument = index;
   if (PyObject_CheckBuffer(object) != 0) {
     if (PyObject_GetBuffer(object, &source.buffer, PyBUF_FORMAT | PyBUF_STRIDES) < 0) {
@@ -133,7 +133,10 @@ bool Columns::open(const KernelObject* kernel, std::size_t index, PyObject* obje
       *is_one = source.buffer.ndim == 0;
       if (source.buffer.ndim == 1) source.convert = conversion_of(source.buffer, kernel->state->parameters[index]);
       if (source.convert == nullptr) PyBuffer_Release(&source.buffer);
-      if (*is_one) return true;
+      if (*is_one) {
+        sources_.pop_back();
+        return true;
+      }
     }
   }
   if (source.convert != nullptr) {
@@ -143,7 +146,6 @@ bool Columns::open(const KernelObject* kernel, std::size_t index, PyObject* obje
     if (!source.items) return false;
     source.length = PyList_Size(source.items.get());
   }
-  sources_.push_back(std::move(source));
   return true;
 }
 

@@ -89,8 +89,11 @@ bool without_gil(const Call& call) {
   }
   return check(code);
 }
-// Whether a failure of running work was ever raised.
-bool is_failure_told();
+// What work may end with, by itself or for another's sake.
+bool is_failure(pergola_code code);
+// Whether a failure of work has been raised, since synchronize() cleared one like it.
+bool is_told(const std::string& failure);
+void forget_told(const std::string& failure);
 
 // ── Waiting (session.cc) ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -130,7 +133,6 @@ bool wait_in_slices(const Wait& wait) {
   if (ended && ended->code != PERGOLA_OK) raise(ended->code, ended->message);
   return ended && ended->code == PERGOLA_OK;
 }
-bool wait_interruptibly(pergola_event event);
 // Raises nothing where both went well.
 void raise_failures(const Outcome& launches, const Outcome& tasks);
 // `_core.end()`, at the interpreter's end: gives work in flight a second, tells a failure that nobody was told of, and
@@ -206,14 +208,15 @@ struct TaskPoolObject {
   PyObject_HEAD SessionObject* session;
   pergola_task_pool handle;
 };
+// Kinds and tasks hold the session, which has a handle of its pool, and no TaskPool, which keeps kinds.
 struct TaskKindObject {
-  PyObject_HEAD TaskPoolObject* pool;
+  PyObject_HEAD SessionObject* session;
   KernelObject* kernel;
   PyTypeObject* task_type;  // of what it spawns: Task, or a class derived from it
   pergola_task_kind handle;
 };
 struct TaskObject {
-  PyObject_HEAD TaskPoolObject* pool;
+  PyObject_HEAD SessionObject* session;
   std::uint64_t id;
 };
 
@@ -238,9 +241,27 @@ extern PyType_Spec session_spec, module_spec, kernel_spec, launcher_spec, event_
 // True once the interpreter is ending: from then on nothing is destroyed, as that could wait for a kernel for ever.
 bool is_ending();
 
-// Allocates an object of `type` with all its fields zero, and frees it (its last step of tp_dealloc).
+// Allocates an object of `type` with all its fields zero, and frees it (its last step of tp_dealloc, whose first is
+// PyObject_GC_UnTrack() where the type has kCollected: others may run while it goes).
 PyObject* allocate(PyTypeObject* type);
 void deallocate(PyObject* object);
+
+// Of types whose objects hold others. Python finds cycles through them: a session of a class derived from Session that
+// has its own arrays as attributes. Such a cycle has a dict or slot of Python's in it, where it is broken, for what
+// objects hold here makes none: no type needs tp_clear.
+constexpr unsigned kCollected = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
+// Py_tp_traverse: `held` are the members that own a reference, or are null.
+template <typename Object, auto... held>
+int traverse(PyObject* self, visitproc visit, void* visitor) {
+  const auto* object = reinterpret_cast<const Object*>(self);
+  for (PyObject* each : {reinterpret_cast<PyObject*>(Py_TYPE(self)), reinterpret_cast<PyObject*>(object->*held)...})
+    if (const int stop = each == nullptr ? 0 : visit(each, visitor); stop != 0) return stop;
+  return 0;
+}
+template <typename Object, auto... held>
+PyType_Slot traversed() {
+  return {Py_tp_traverse, reinterpret_cast<void*>(traverse<Object, held...>)};
+}
 
 inline bool is_instance(PyObject* object, PyTypeObject* type) {
   return PyObject_TypeCheck(object, type) != 0;

@@ -1,4 +1,6 @@
 // pergola.Error and its subclasses: one for each pergola_code, with the library's message.
+#include <algorithm>
+
 #include "core.h"
 
 namespace pergola::python {
@@ -15,7 +17,14 @@ constexpr int kCodes = PERGOLA_CALL_FAILED + 1;
 PyObject* classes[kCodes] = {};
 PyObject* base_class = nullptr;
 PyObject* argument_class = nullptr;
-bool failure_told = false;  // guarded by the GIL, as all here
+// Failures of work that were raised and that no synchronize() has cleared. Guarded by the GIL, as all here.
+std::deque<std::string> told;
+constexpr std::size_t kMostTold = 64;
+
+// A skip's message quotes its cause's.
+bool is_same(const std::string& a, const std::string& b) {
+  return a.find(b) != std::string::npos || b.find(a) != std::string::npos;
+}
 
 const Row kRows[] = {
     {PERGOLA_INVALID_ARGUMENT, "InvalidArgument", &PyExc_ValueError, "A value given by the caller is wrong."},
@@ -70,7 +79,8 @@ PyObject* argument_error() {
 
 PyObject* raise(pergola_code code, const std::string& message) {
   PyErr_SetString(error_class(code), message.c_str());
-  failure_told = failure_told || code == PERGOLA_DEVICE_FAULT || code == PERGOLA_DEVICE_LOST || code == PERGOLA_SKIPPED;
+  if (is_failure(code)) told.push_back(message);
+  if (told.size() > kMostTold) told.pop_front();
   return nullptr;
 }
 
@@ -78,8 +88,16 @@ PyObject* raise(pergola_code code) {
   return raise(code, pergola_last_error());
 }
 
-bool is_failure_told() {
-  return failure_told;
+bool is_failure(pergola_code code) {
+  return code == PERGOLA_DEVICE_FAULT || code == PERGOLA_DEVICE_LOST || code == PERGOLA_SKIPPED;
+}
+
+bool is_told(const std::string& failure) {
+  return std::any_of(told.begin(), told.end(), [&](const std::string& each) { return is_same(each, failure); });
+}
+
+void forget_told(const std::string& failure) {
+  std::erase_if(told, [&](const std::string& each) { return is_same(each, failure); });
 }
 
 bool check(pergola_code code) {

@@ -19,6 +19,7 @@ int host_memory_buffer(PyObject* self, Py_buffer* buffer, int flags) {
 }
 
 void host_memory_dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
   if (MemoryObject* owner = reinterpret_cast<HostMemoryObject*>(self)->owner; owner != nullptr) {
     --owner->exports;
     Py_DECREF(reinterpret_cast<PyObject*>(owner));
@@ -27,6 +28,7 @@ void host_memory_dealloc(PyObject* self) {
 }
 
 PyType_Slot host_memory_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(host_memory_dealloc)},
+                                   traversed<HostMemoryObject, &HostMemoryObject::owner>(),
                                    {Py_bf_getbuffer, reinterpret_cast<void*>(host_memory_buffer)},
                                    {0, nullptr}};
 
@@ -70,6 +72,6 @@ PyObject* memory_prefetch(PyObject* self, PyObject* args) {
 }
 
 PyType_Spec host_memory_spec = {"pergola._core.HostMemory", sizeof(HostMemoryObject), 0,
-                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, host_memory_slots};
+                                kCollected | Py_TPFLAGS_DISALLOW_INSTANTIATION, host_memory_slots};
 
 }  // namespace pergola::python

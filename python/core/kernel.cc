@@ -54,6 +54,7 @@ PyObject* module_new(PyTypeObject* type, PyObject* args, PyObject*) {
 }
 
 void module_dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
   auto* module = reinterpret_cast<ModuleObject*>(self);
   if (module->handle != nullptr && !is_ending()) {
     const WithoutGil free;
@@ -78,6 +79,7 @@ PyObject* module_names(PyObject* self, PyObject*) {
 PyMethodDef module_methods[] = {{"_names", module_names, METH_NOARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
 PyType_Slot module_slots[] = {{Py_tp_new, reinterpret_cast<void*>(module_new)},
                               {Py_tp_dealloc, reinterpret_cast<void*>(module_dealloc)},
+                              traversed<ModuleObject, &ModuleObject::session>(),
                               {Py_tp_methods, module_methods},
                               {0, nullptr}};
 
@@ -115,6 +117,7 @@ PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject*) {
 }
 
 void kernel_dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
   auto* kernel = reinterpret_cast<KernelObject*>(self);
   if (kernel->state != nullptr) {
     if (kernel->state->handle != nullptr && !is_ending()) {
@@ -166,8 +169,8 @@ PyObject* kernel_subscript(PyObject* self, PyObject* key) {
   if (PyTuple_Check(key) != 0) {
     if (PyTuple_Size(key) != 2) {
       PyErr_Format(PyExc_TypeError,
-                   "kernel[...] takes [threads] or [grid, block]; %zd values are given. Shared memory and a stream are "
-                   "keywords of the call: kernel[grid, block](..., shared_bytes=1024).",
+                   "kernel[...] takes [threads] or [grid, block]; %zd values are given. Shared memory is a keyword of "
+                   "the call, kernel[grid, block](..., shared_bytes=1024), and streams are chosen by the session.",
                    PyTuple_Size(key));
       return nullptr;
     }
@@ -191,6 +194,7 @@ PyMethodDef kernel_methods[] = {{"_info", kernel_info, METH_NOARGS, nullptr},
                                 {nullptr, nullptr, 0, nullptr}};
 PyType_Slot kernel_slots[] = {{Py_tp_new, reinterpret_cast<void*>(kernel_new)},
                               {Py_tp_dealloc, reinterpret_cast<void*>(kernel_dealloc)},
+                              traversed<KernelObject, &KernelObject::session>(),
                               {Py_tp_methods, kernel_methods},
                               {Py_mp_subscript, reinterpret_cast<void*>(kernel_subscript)},
                               {0, nullptr}};
@@ -198,6 +202,7 @@ PyType_Slot kernel_slots[] = {{Py_tp_new, reinterpret_cast<void*>(kernel_new)},
 // ── Launchers ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 void launcher_dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
   Py_XDECREF(reinterpret_cast<PyObject*>(reinterpret_cast<LauncherObject*>(self)->kernel));
   deallocate(self);
 }
@@ -231,6 +236,7 @@ PyObject* launcher_call(PyObject* self, PyObject* args, PyObject* kwargs) {
 
 PyType_Slot launcher_slots[] = {
     {Py_tp_dealloc, reinterpret_cast<void*>(launcher_dealloc)},
+    traversed<LauncherObject, &LauncherObject::kernel>(),
     {Py_tp_call, reinterpret_cast<void*>(launcher_call)},
     {Py_tp_doc, const_cast<char*>("kernel[grid, block]: call it with the kernel's arguments to launch it.\n\n"
                                   "Keywords: shared_bytes=0, cooperative=False.")},
@@ -244,11 +250,11 @@ bool is_without_zero(const char* text, Py_ssize_t size, const char* what) {
   return false;
 }
 
-PyType_Spec module_spec = {"pergola._core.Module", sizeof(ModuleObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+PyType_Spec module_spec = {"pergola._core.Module", sizeof(ModuleObject), 0, kCollected | Py_TPFLAGS_BASETYPE,
                            module_slots};
-PyType_Spec kernel_spec = {"pergola._core.Kernel", sizeof(KernelObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+PyType_Spec kernel_spec = {"pergola._core.Kernel", sizeof(KernelObject), 0, kCollected | Py_TPFLAGS_BASETYPE,
                            kernel_slots};
 PyType_Spec launcher_spec = {"pergola.Launcher", sizeof(LauncherObject), 0,
-                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, launcher_slots};
+                             kCollected | Py_TPFLAGS_DISALLOW_INSTANTIATION, launcher_slots};
 
 }  // namespace pergola::python

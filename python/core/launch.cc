@@ -127,7 +127,9 @@ PyObject* launch_function(PyObject*, PyObject* const* arguments, Py_ssize_t coun
   const Ref list(PySequence_Tuple(arguments[3]));
   if (!list) return nullptr;
   if (!set_shared_bytes(arguments[4], &config)) return nullptr;
-  if (PyObject_IsTrue(arguments[5]) == 1) config.flags |= PERGOLA_LAUNCH_COOPERATIVE;
+  const int is_cooperative = PyObject_IsTrue(arguments[5]);
+  if (is_cooperative < 0) return nullptr;
+  if (is_cooperative == 1) config.flags |= PERGOLA_LAUNCH_COOPERATIVE;
   const Items objects(list.get());
   if (!launch(reinterpret_cast<KernelObject*>(arguments[0]), config, objects.data(), objects.size())) return nullptr;
   Py_RETURN_NONE;

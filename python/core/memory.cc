@@ -100,6 +100,7 @@ void destroy(MemoryObject* memory) {
 }
 
 void memory_dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
   MemoryObject* memory = as_memory(self);
   destroy(memory);
   Py_XDECREF(reinterpret_cast<PyObject*>(memory->base));
@@ -215,6 +216,9 @@ PyObject* memory_location(PyObject* self, void*) {
 
 PyObject* memory_free(PyObject* self, PyObject*) {
   MemoryObject* owner = owner_of(as_memory(self));
+  pergola_array_info info{};
+  std::uint64_t base = 0;
+  if (owner->handle != nullptr && !describe(owner, &info, &base)) return nullptr;  // a forked child
   if (owner->exports != 0) {
     PyErr_Format(PyExc_BufferError, "The array cannot be freed: %u consumers share its memory by DLPack or host().",
                  owner->exports);
@@ -274,6 +278,7 @@ PyGetSetDef memory_getset[] = {
 
 PyType_Slot memory_slots[] = {{Py_tp_new, reinterpret_cast<void*>(memory_new)},
                               {Py_tp_dealloc, reinterpret_cast<void*>(memory_dealloc)},
+                              traversed<MemoryObject, &MemoryObject::session, &MemoryObject::base>(),
                               {Py_tp_methods, memory_methods},
                               {Py_tp_getset, memory_getset},
                               {0, nullptr}};
@@ -306,7 +311,7 @@ void note_tasks(PyObject* memory) {
   ++owner_of(as_memory(memory))->tasks_begun;
 }
 
-PyType_Spec memory_spec = {"pergola._core.Memory", sizeof(MemoryObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+PyType_Spec memory_spec = {"pergola._core.Memory", sizeof(MemoryObject), 0, kCollected | Py_TPFLAGS_BASETYPE,
                            memory_slots};
 
 }  // namespace pergola::python

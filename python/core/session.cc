@@ -143,7 +143,9 @@ PyObject* session_synchronize(PyObject* self, PyObject*) {
     if (!ended) return nullptr;
     tasks = *std::move(ended);
   }
-  raise_failures(outcome_of([handle] { return pergola_session_synchronize(handle); }), tasks);
+  const Outcome launches = outcome_of([handle] { return pergola_session_synchronize(handle); });
+  raise_failures(launches, tasks);
+  if (launches.code != PERGOLA_OK) forget_told(launches.message);
   // Those are no more under way, however they ended; another thread may have taken them off meanwhile.
   if (state->launches >= before) state->launches -= before;
   if (PyErr_Occurred() != nullptr) return nullptr;
@@ -173,6 +175,7 @@ PyType_Slot session_slots[] = {{Py_tp_new, reinterpret_cast<void*>(session_new)}
 // ── Events ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 void event_dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
   auto* event = reinterpret_cast<EventObject*>(self);
   if (event->handle != nullptr && !is_ending()) pergola_event_destroy(event->handle);
   Py_XDECREF(reinterpret_cast<PyObject*>(event->session));
@@ -214,16 +217,13 @@ PyGetSetDef event_getset[] = {{"done", event_done, nullptr, "Whether the work ha
                               {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyType_Slot event_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(event_dealloc)},
+                             traversed<EventObject, &EventObject::session>(),
                              {Py_tp_methods, event_methods},
                              {Py_tp_getset, event_getset},
                              {Py_tp_doc, const_cast<char*>("The end of the work submitted before it.")},
                              {0, nullptr}};
 
 }  // namespace
-
-bool wait_interruptibly(pergola_event event) {
-  return wait_in_slices([event](std::int64_t slice_ns) { return pergola_event_wait(event, slice_ns); });
-}
 
 bool is_ending() {
   return ending;
@@ -256,19 +256,18 @@ std::optional<Outcome> end_of(const Wait& wait, Patience* patience) {
 
 // The library knows which tasks' own failures nobody has been told of, and tells them once; a pool's, which lost all
 // its tasks, it tells each time.
-void end_tasks(pergola_task_pool pool, Patience* patience, bool is_told) {
+void end_tasks(pergola_task_pool pool, Patience* patience) {
   const auto wait = [pool](std::int64_t slice_ns) { return pergola_task_wait_all(pool, slice_ns); };
   const std::optional<Outcome> ended = end_of(wait, patience);
   if (!ended || ended->code == PERGOLA_OK) return;
   const std::optional<Outcome> again = end_of(wait, patience);
   const bool is_pools = again && again->message == ended->message;
-  if (!is_pools || !is_told) tell_at_end(*ended);
+  if (!is_pools || !is_told(ended->message)) tell_at_end(*ended);
 }
 
 }  // namespace
 
 PyObject* end(PyObject*, PyObject*) {
-  const bool told = is_failure_told();
   Patience patience;
   for (const SessionState* session : std::vector<const SessionState*>(sessions)) {
     pergola_event event = nullptr;
@@ -276,8 +275,8 @@ PyObject* end(PyObject*, PyObject*) {
     const std::optional<Outcome> ended =
         end_of([event](std::int64_t slice_ns) { return pergola_event_wait(event, slice_ns); }, &patience);
     pergola_event_destroy(event);
-    if (ended && ended->code != PERGOLA_OK && !told) tell_at_end(*ended);
-    if (session->tasks != nullptr) end_tasks(session->tasks, &patience, told);
+    if (ended && ended->code != PERGOLA_OK && !is_told(ended->message)) tell_at_end(*ended);
+    if (session->tasks != nullptr) end_tasks(session->tasks, &patience);
     // Sessions do not end any more, so recordings are written now; not while work goes on, which might never end.
     for (const auto record : {pergola_session_trace, pergola_session_history})
       if (ended && record(session->handle, nullptr) != PERGOLA_OK)
@@ -289,7 +288,7 @@ PyObject* end(PyObject*, PyObject*) {
 
 PyType_Spec session_spec = {"pergola._core.Session", sizeof(SessionObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
                             session_slots};
-PyType_Spec event_spec = {"pergola.Event", sizeof(EventObject), 0,
-                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, event_slots};
+PyType_Spec event_spec = {"pergola.Event", sizeof(EventObject), 0, kCollected | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                          event_slots};
 
 }  // namespace pergola::python

@@ -65,6 +65,7 @@ PyObject* pool_new(PyTypeObject* type, PyObject* args, PyObject*) {
 }
 
 void pool_dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
   TaskPoolObject* pool = as_pool(self);
   if (pool->handle != nullptr && !is_ending()) {
     const WithoutGil free;
@@ -124,6 +125,7 @@ PyGetSetDef pool_getset[] = {{"session", pool_session, nullptr, "The session who
                              {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyType_Slot pool_slots[] = {{Py_tp_new, reinterpret_cast<void*>(pool_new)},
                             {Py_tp_dealloc, reinterpret_cast<void*>(pool_dealloc)},
+                            traversed<TaskPoolObject, &TaskPoolObject::session>(),
                             {Py_tp_methods, pool_methods},
                             {Py_tp_getset, pool_getset},
                             {0, nullptr}};
@@ -148,12 +150,13 @@ PyObject* kind_new(PyTypeObject* type, PyObject* args, PyObject*) {
   Ref self(allocate(type));
   if (!self) return nullptr;
   auto* kind = reinterpret_cast<TaskKindObject*>(self.get());
-  kind->pool = as_pool(Py_NewRef(pool));
+  const pergola_task_pool pool_handle = as_pool(pool)->handle;
+  kind->session = reinterpret_cast<SessionObject*>(Py_NewRef(reinterpret_cast<PyObject*>(as_pool(pool)->session)));
   kind->kernel = reinterpret_cast<KernelObject*>(Py_NewRef(kernel));
   kind->task_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(task_type));
   const bool made = without_gil([&] {
     const pergola_code code =
-        pergola_task_pool_prepare(kind->pool->handle, kind->kernel->state->handle, &config, &kind->handle);
+        pergola_task_pool_prepare(pool_handle, kind->kernel->state->handle, &config, &kind->handle);
     if (code != PERGOLA_OK || is_high == 0) return code;
     pergola_task_kind normal = kind->handle;
     kind->handle = nullptr;
@@ -168,12 +171,13 @@ PyObject* kind_new(PyTypeObject* type, PyObject* args, PyObject*) {
 }
 
 void kind_dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
   auto* kind = reinterpret_cast<TaskKindObject*>(self);
   if (kind->handle != nullptr && !is_ending()) {
     const WithoutGil free;
     pergola_task_kind_destroy(kind->handle);
   }
-  Py_XDECREF(reinterpret_cast<PyObject*>(kind->pool));
+  Py_XDECREF(reinterpret_cast<PyObject*>(kind->session));
   Py_XDECREF(reinterpret_cast<PyObject*>(kind->kernel));
   Py_XDECREF(reinterpret_cast<PyObject*>(kind->task_type));
   deallocate(self);
@@ -199,6 +203,11 @@ void note_uses(const KernelObject* kernel, const Items& objects, const Arguments
   if (universal) kernel->session->state->universal_tasks = true;
 }
 
+// Owned.
+SessionObject* of_session(TaskKindObject* kind) {
+  return reinterpret_cast<SessionObject*>(Py_NewRef(reinterpret_cast<PyObject*>(kind->session)));
+}
+
 PyObject* kind_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   auto* kind = reinterpret_cast<TaskKindObject*>(self);
   if (kwargs != nullptr && PyDict_Size(kwargs) != 0) {
@@ -211,7 +220,7 @@ PyObject* kind_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   Ref made(allocate(kind->task_type));
   if (!made) return nullptr;
   TaskObject* task = as_task(made.get());
-  task->pool = as_pool(Py_NewRef(reinterpret_cast<PyObject*>(kind->pool)));
+  task->session = of_session(kind);
   note_uses(kind->kernel, objects, arguments);
   pergola_code code = PERGOLA_OK;
   {
@@ -239,7 +248,7 @@ PyObject* spawn_each(TaskKindObject* kind, PyObject* args) {
   for (Py_ssize_t n = 0; n < count; ++n) {
     PyObject* task = allocate(kind->task_type);
     if (task == nullptr) return nullptr;
-    as_task(task)->pool = as_pool(Py_NewRef(reinterpret_cast<PyObject*>(kind->pool)));
+    as_task(task)->session = of_session(kind);
     PyList_SetItem(tasks.get(), n, task);
   }
   std::vector<std::uint64_t> ids(columns.tasks() + 1);
@@ -291,40 +300,42 @@ PyMethodDef kind_methods[] = {{"_on_device", kind_on_device, METH_NOARGS, nullpt
                               {"_spawn_each", kind_spawn_each, METH_VARARGS, nullptr},
                               {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef kind_getset[] = {
-    {"pool", kind_part<&TaskKindObject::pool>, nullptr, "The pool that it spawns to.", nullptr},
+    {"session", kind_part<&TaskKindObject::session>, nullptr, "The session that it spawns to.", nullptr},
     {"kernel", kind_part<&TaskKindObject::kernel>, nullptr, "The kernel that its tasks run.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
-PyType_Slot kind_slots[] = {{Py_tp_new, reinterpret_cast<void*>(kind_new)},
-                            {Py_tp_dealloc, reinterpret_cast<void*>(kind_dealloc)},
-                            {Py_tp_call, reinterpret_cast<void*>(kind_call)},
-                            {Py_tp_methods, kind_methods},
-                            {Py_tp_getset, kind_getset},
-                            {0, nullptr}};
+PyType_Slot kind_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(kind_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(kind_dealloc)},
+    traversed<TaskKindObject, &TaskKindObject::session, &TaskKindObject::kernel, &TaskKindObject::task_type>(),
+    {Py_tp_call, reinterpret_cast<void*>(kind_call)},
+    {Py_tp_methods, kind_methods},
+    {Py_tp_getset, kind_getset},
+    {0, nullptr}};
 
 // ── Tasks ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+pergola_task_pool pool_of(PyObject* task) {
+  return as_task(task)->session->state->tasks;
+}
+
 void task_dealloc(PyObject* self) {
-  Py_XDECREF(reinterpret_cast<PyObject*>(as_task(self)->pool));
+  PyObject_GC_UnTrack(self);
+  Py_XDECREF(reinterpret_cast<PyObject*>(as_task(self)->session));
   deallocate(self);
 }
 
 PyObject* task_wait(PyObject* self, PyObject* args, PyObject* kwargs) {
   std::int64_t timeout_ns = -1;
   if (!read_timeout_argument(args, kwargs, "|O:wait", &timeout_ns)) return nullptr;
-  const pergola_task_pool pool = as_task(self)->pool->handle;
+  const pergola_task_pool pool = pool_of(self);
   const std::uint64_t id = as_task(self)->id;
   return wait_until(Deadline(timeout_ns), "the task goes",
                     [=](std::int64_t slice_ns) { return pergola_task_wait(pool, id, slice_ns); });
 }
 
-// What a task may end with.
-bool is_failure(pergola_code code) {
-  return code == PERGOLA_DEVICE_FAULT || code == PERGOLA_DEVICE_LOST || code == PERGOLA_SKIPPED;
-}
-
 PyObject* task_done(PyObject* self, PyObject*) {
   std::int32_t done = 0;
-  const pergola_code code = pergola_task_check(as_task(self)->pool->handle, as_task(self)->id, &done);
+  const pergola_code code = pergola_task_check(pool_of(self), as_task(self)->id, &done);
   if (is_failure(code)) Py_RETURN_TRUE;
   return check(code) ? PyBool_FromLong(done) : nullptr;
 }
@@ -332,8 +343,8 @@ PyObject* task_done(PyObject* self, PyObject*) {
 PyObject* task_id(PyObject* self, void*) {
   return PyLong_FromUnsignedLongLong(as_task(self)->id);
 }
-PyObject* task_pool(PyObject* self, void*) {
-  return Py_NewRef(reinterpret_cast<PyObject*>(as_task(self)->pool));
+PyObject* task_session(PyObject* self, void*) {
+  return Py_NewRef(reinterpret_cast<PyObject*>(as_task(self)->session));
 }
 
 PyMethodDef task_methods[] = {
@@ -342,9 +353,10 @@ PyMethodDef task_methods[] = {
     {"done", task_done, METH_NOARGS, "Whether the task has ended, well or not. Never waits."},
     {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef task_getset[] = {{"id", task_id, nullptr, "Its number in its pool, never 0.", nullptr},
-                             {"pool", task_pool, nullptr, "The pool that it was spawned to.", nullptr},
+                             {"session", task_session, nullptr, "The session that it was spawned to.", nullptr},
                              {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyType_Slot task_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(task_dealloc)},
+                            traversed<TaskObject, &TaskObject::session>(),
                             {Py_tp_methods, task_methods},
                             {Py_tp_getset, task_getset},
                             {0, nullptr}};
@@ -354,13 +366,15 @@ struct Waited {
   std::uint64_t id;
 };
 
-// The places in `tasks` of those that have ended: well, or with an error that waiting for them tells.
-std::vector<Py_ssize_t> ended_of(const std::vector<Waited>& tasks) {
+// The places in `tasks` of those that have ended: well, or with an error that waiting for them tells. Where nothing can
+// be known of them (in a forked child), `refusal` says why.
+std::vector<Py_ssize_t> ended_of(const std::vector<Waited>& tasks, Outcome* refusal) {
   std::vector<Py_ssize_t> ended;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     std::int32_t done = 0;
-    if (pergola_task_check(tasks[i].pool, tasks[i].id, &done) != PERGOLA_OK || done != 0)
-      ended.push_back(static_cast<Py_ssize_t>(i));
+    const pergola_code code = pergola_task_check(tasks[i].pool, tasks[i].id, &done);
+    if (code != PERGOLA_OK || done != 0) ended.push_back(static_cast<Py_ssize_t>(i));
+    if (code == PERGOLA_FAILED_PRECONDITION) *refusal = {code, pergola_last_error()};
   }
   return ended;
 }
@@ -373,7 +387,7 @@ PyObject* wait_any(PyObject*, PyObject* args) {
   PyObject* given = nullptr;
   long long timeout_ns = -1;
   if (PyArg_ParseTuple(args, "OL:wait_any", &given, &timeout_ns) == 0) return nullptr;
-  const Ref tuple(PySequence_Tuple(given));  // which keeps the tasks, and they their pools
+  const Ref tuple(PySequence_Tuple(given));  // which keeps the tasks, and they their session
   if (!tuple) return nullptr;
   std::vector<Waited> tasks;
   const Items items(tuple.get());
@@ -382,22 +396,24 @@ PyObject* wait_any(PyObject*, PyObject* args) {
       PyErr_Format(PyExc_TypeError, "What is waited for are tasks; %R is none.", items.data()[i]);
       return nullptr;
     }
-    tasks.push_back({as_task(items.data()[i])->pool->handle, as_task(items.data()[i])->id});
+    tasks.push_back({pool_of(items.data()[i]), as_task(items.data()[i])->id});
   }
   constexpr std::int64_t kShortestNs = 100'000, kLongestNs = 5'000'000;
   const Deadline deadline(timeout_ns);
   std::vector<Py_ssize_t> ended;
+  Outcome refusal;
   for (std::int64_t slice_ns = kShortestNs; !tasks.empty(); slice_ns = std::min(2 * slice_ns, kLongestNs)) {
     const std::int64_t left_ns = deadline.left_ns(slice_ns);
     {
       const WithoutGil free;
-      ended = ended_of(tasks);
+      ended = ended_of(tasks, &refusal);
       if (ended.empty() && left_ns > 0) {
         pergola_task_wait(tasks[0].pool, tasks[0].id, left_ns);  // however it ends, all are looked at
-        ended = ended_of(tasks);
+        ended = ended_of(tasks, &refusal);
       }
     }
     if (PyErr_CheckSignals() < 0) return nullptr;
+    if (refusal.code != PERGOLA_OK) return raise(refusal.code, refusal.message);
     if (!ended.empty() || left_ns == 0) break;
   }
   Ref list(PyList_New(0));
@@ -406,11 +422,11 @@ PyObject* wait_any(PyObject*, PyObject* args) {
   return list.release();
 }
 
-PyType_Spec task_pool_spec = {"pergola._core.TaskPool", sizeof(TaskPoolObject), 0,
-                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, pool_slots};
-PyType_Spec task_kind_spec = {"pergola._core.TaskKind", sizeof(TaskKindObject), 0,
-                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, kind_slots};
+PyType_Spec task_pool_spec = {"pergola._core.TaskPool", sizeof(TaskPoolObject), 0, kCollected | Py_TPFLAGS_BASETYPE,
+                              pool_slots};
+PyType_Spec task_kind_spec = {"pergola._core.TaskKind", sizeof(TaskKindObject), 0, kCollected | Py_TPFLAGS_BASETYPE,
+                              kind_slots};
 PyType_Spec task_spec = {"pergola._core.Task", sizeof(TaskObject), 0,
-                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, task_slots};
+                         kCollected | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, task_slots};
 
 }  // namespace pergola::python

@@ -163,10 +163,12 @@ def empty(shape: _Any, dtype: _DTypeLike = None) -> Array:
 
 
 def zeros(shape: _Any, dtype: _DTypeLike = None) -> Array:
+    """A new array of zeros. The default dtype is NumPy's, float64."""
     return _session.current().zeros(shape, dtype)
 
 
 def ones(shape: _Any, dtype: _DTypeLike = None) -> Array:
+    """A new array of ones. The default dtype is NumPy's, float64."""
     return _session.current().ones(shape, dtype)
 
 
@@ -188,16 +190,19 @@ def empty_like(other: _Any, dtype: _DTypeLike = None) -> Array:
 
 
 def zeros_like(other: _Any, dtype: _DTypeLike = None) -> Array:
+    """As zeros(), with the shape and dtype, and in the session, of another array."""
     where, shape, same = _like(other)
     return where.zeros(shape, same if dtype is None else dtype)
 
 
 def ones_like(other: _Any, dtype: _DTypeLike = None) -> Array:
+    """As ones(), with the shape and dtype, and in the session, of another array."""
     where, shape, same = _like(other)
     return where.ones(shape, same if dtype is None else dtype)
 
 
 def full_like(other: _Any, value: _Any, dtype: _DTypeLike = None) -> Array:
+    """As full(), with the shape and dtype, and in the session, of another array."""
     where, shape, same = _like(other)
     return where.full(shape, value, same if dtype is None else dtype)
 

@@ -240,6 +240,14 @@ class Array(_core.Memory):
             result._copy(0, self)
         return result
 
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Array:
+        return self.copy()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("An array on a device is not pickled: pickle x.numpy(), and pergola.array() of that.")
+
     def reshape(self, *shape: Any) -> Array:
         """A view with the same elements in another shape; one extent may be -1."""
         try:
@@ -282,7 +290,7 @@ class Array(_core.Memory):
                 count = max(0, stop - start)
                 return first + start * inner, (count, *self._shape[axis + 1:]), False
             try:
-                index = operator.index(one)
+                index = operator.index("" if isinstance(one, bool) else one)
             except TypeError:
                 raise TypeError(f"An array on a device is indexed by integers and slices, not by {type(one).__name__}: "
                                 "index x.numpy().") from None
@@ -315,9 +323,14 @@ class Array(_core.Memory):
         if source._shape != self._shape or source._element != self._element:
             raise ValueError(f"{source!r} does not fit: shape {self._shape} and dtype {self._element.name} are needed.")
         if source.session is not self.session:
-            source = self.session.array(source.numpy())
-        if self.size:
+            source = self.session.array(source)
+        if not self.size:
+            return
+        apart = abs(source.address - self.address)
+        if apart >= self.nbytes:
             self._copy(0, source)
+        elif apart:  # they overlap
+            self._copy(0, source.copy())
 
     def _copy_host(self, source: Any) -> None:
         from ._interchange import host_bytes

@@ -54,6 +54,7 @@ _TABLE = [
 _BYTES = 0  # PERGOLA_TYPE_BYTES
 
 _BY_NAME = {t.name: t for t in _TABLE}
+NAMES = frozenset(_BY_NAME)
 _BY_TYPESTR = {t.typestr: t for t in _TABLE if t.name != "bfloat16"}
 _BY_DLPACK = {t.dlpack: t for t in _TABLE}
 _BY_PYTHON: dict[Any, ElementType] = {
@@ -86,6 +87,12 @@ def element_type(dtype: DTypeLike) -> ElementType:
     if found is not None:
         return found
     given: Any = numpy(f"The dtype {dtype!r}").dtype(dtype)
+    if given.subdtype is not None:
+        base, axes = given.subdtype
+        raise TypeError(f"An element has no axes, and one of dtype {given!r} has: take dtype {base.name}, and the axes "
+                        f"{axes} as the last of the shape.")
+    if not given.itemsize:
+        raise TypeError(f"Arrays on a device have no elements of no bytes, as those of dtype {given!r} are.")
     if given.name in _BY_NAME and given.isnative:
         return _BY_NAME[given.name]
     if given.hasobject or not given.isnative or given.kind not in "V":
@@ -165,21 +172,34 @@ def _refuse_range(element: ElementType, value: Any) -> OverflowError:
     return OverflowError(f"An element of dtype {element.name} cannot hold {short(value)}.")
 
 
-def _real(element: ElementType, value: Any) -> float:
+def _real(element: ElementType, value: Any, to_odd: bool = False) -> float:
+    """The nearest double. With `to_odd`, where that is not the value itself, its neighbour on the value's side if that
+    one's last bit is set: rounded once more, to fewer bits, it is what the value rounds to."""
     if not _is_one(value) or _is_complex(value):
         raise _refuse_kind(element, value, "a number")
     try:
-        return float(value)
+        number = float(value)
     except OverflowError:
         raise _refuse_range(element, value) from None
     except (TypeError, ValueError):
         raise _refuse_kind(element, value, "a number") from None
+    if math.isinf(number) and value != number:  # of a long double
+        raise _refuse_range(element, value)
+    if to_odd and math.isfinite(number) and value != number and not struct.pack("<d", number)[0] & 1:
+        number = math.nextafter(number, math.inf if value > number else -math.inf)
+    return number
 
 
 def _integer(element: ElementType, value: Any) -> int:
-    if getattr(getattr(value, "dtype", None), "kind", "") == "b" and _is_one(value):
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    if kind == "b" and _is_one(value):
         return int(bool(value))  # numpy.bool_ is no index
     try:
+        if isinstance(value, float) or (kind == "f" and _is_one(value)):
+            if not math.isfinite(value):
+                raise _refuse_range(element, value)
+            if value == int(value):
+                return int(value)
         return operator.index(value) if _is_one(value) else operator.index("")
     except TypeError:
         raise _refuse_kind(element, value, "True or False" if element.name == "bool" else "an integer") from None
@@ -187,7 +207,7 @@ def _integer(element: ElementType, value: Any) -> int:
 
 def _pack_bfloat16(element: ElementType, value: Any) -> bytes:
     """Rounded once, to the nearest, of two as near to the even one."""
-    number = _real(element, value)
+    number = _real(element, value, to_odd=True)
     try:
         (bits,) = struct.unpack("<I", struct.pack("<f", number))
     except OverflowError:
@@ -203,6 +223,55 @@ def _pack_bfloat16(element: ElementType, value: Any) -> bytes:
     return struct.pack("<H", rounded)
 
 
+def _pack_struct(dtype: Any, value: Any) -> bytes:
+    """A struct's bytes from a tuple, or a NumPy scalar of the same fields: each field as pack() takes it."""
+    if getattr(value, "dtype", None) == dtype and getattr(value, "shape", None) == ():
+        return bytes(value.tobytes())
+    names = dtype.names
+    if getattr(getattr(value, "dtype", None), "names", None) == names:
+        value = tuple(value[name] for name in names)
+    if not isinstance(value, tuple) or len(value) != len(names):
+        raise TypeError(f"An element of dtype {dtype} is a tuple of {len(names)} values, one for each field; {short(value)} "
+                        "is given.")
+    result = bytearray(dtype.itemsize)
+    for name, each in zip(names, value):
+        field, offset = dtype.fields[name][:2]
+        result[offset:offset + field.itemsize] = _pack_field(field, each)
+    return bytes(result)
+
+
+def _pack_field(dtype: Any, value: Any) -> bytes:
+    np = numpy(f"An element of dtype {dtype}")
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        values = np.empty(shape, object)
+        given = np.asarray(value, object)
+        if given.shape != shape:
+            raise TypeError(f"A field of dtype {dtype} has the shape {shape}; {short(value)} is given.")
+        values[...] = given
+        return b"".join(_pack_field(base, each) for each in values.flat)
+    if dtype.names is not None:
+        return _pack_struct(dtype, value)
+    if dtype.name in _BY_NAME:
+        return pack(_BY_NAME[dtype.name], value)
+    return _pack_opaque(np, dtype, value)
+
+
+def _pack_opaque(np: Any, dtype: Any, value: Any) -> bytes:
+    """Of dtypes that are neither numbers nor structs here: text, times, those of other packages (float8). What is not of
+    the dtype is taken where it keeps its value."""
+    if isinstance(value, (bytes, bytearray)) and dtype.kind == "V" and len(value) == dtype.itemsize:
+        return bytes(value)
+    with np.errstate(all="ignore"):
+        try:
+            made = np.asarray(value, dtype)
+        except (TypeError, ValueError, OverflowError):
+            made = None
+    if made is None or made.shape != () or not (getattr(value, "dtype", None) == dtype or made.item() == value):
+        raise TypeError(f"An element of dtype {dtype.name} cannot be {short(value)}: give one of that dtype.")
+    return bytes(made.tobytes())
+
+
 def pack(element: ElementType, value: Any) -> bytes:
     """One element's bytes. TypeError where `value` is of another kind, OverflowError where the element cannot hold it; to
     fewer bits of a fraction it is rounded."""
@@ -213,13 +282,14 @@ def pack(element: ElementType, value: Any) -> bytes:
     if element.name == "bfloat16":
         return _pack_bfloat16(element, value)
     if element.numpy_dtype is not None:
-        return bytes(numpy(f"An element of dtype {element.name}").array(value, numpy_dtype(element)).tobytes())
+        return _pack_field(element.numpy_dtype, value)
+    is_narrow = element.itemsize < 8 or element.name == "complex64"  # fewer bits than a double's
     try:
         if element.name.startswith("complex"):
-            number = complex(value) if _is_one(value) and _is_complex(value) else complex(_real(element, value))
+            number = complex(value) if _is_one(value) and _is_complex(value) else complex(_real(element, value, is_narrow))
             return struct.pack("<ff" if element.itemsize == 8 else "<dd", number.real, number.imag)
         if element.format in "efd":
-            return struct.pack("<" + element.format, _real(element, value))  # with "<", as others give infinities
+            return struct.pack("<" + element.format, _real(element, value, is_narrow))  # with "<", as others give infinities
         number = _integer(element, value)
         if element.name == "bool" and number not in (0, 1):
             raise _refuse_range(element, value)

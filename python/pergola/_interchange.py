@@ -47,18 +47,25 @@ def _finite_lost(source: Any, converted: Any) -> Any:
     return np.isfinite(source) & ~np.isfinite(converted)
 
 
+def _to_odd(wide: Any) -> Any:
+    """float32 of wider values; where bits are lost the neighbour whose last bit is set, so that to round once more, to
+    fewer bits, rounds what was given."""
+    np = _dtypes.numpy("Converting an array")
+    narrow = wide.astype("f4")
+    bits, back = narrow.view("u4"), narrow.astype(wide.dtype)
+    moves = np.isfinite(wide) & np.isfinite(narrow) & (back != wide) & (bits & 1 == 0)
+    away = np.abs(back) > np.abs(wide)
+    moved = np.where(moves, np.where(away, bits - np.uint32(1), bits + np.uint32(1)), bits)
+    return moved.astype("u4").view("f4").reshape(wide.shape)
+
+
 def _bfloat16_bits(source: Any, element: ElementType) -> Any:
     """The bits of a NumPy array's values, rounded once, to the nearest, of two as near to the even one."""
     np = _dtypes.numpy("An array of bfloat16")
     wide = source.astype("g" if source.itemsize >= 8 and source.dtype.kind in "iuf" else "f8")
     with np.errstate(all="ignore"):
-        narrow = wide.astype("f4")
-        _refuse(source, element, _finite_lost(wide, narrow))
-        bits = narrow.view("u4")
-        # First to odd, where bits are lost, so that to round again rounds what was given.
-        to_odd = np.isfinite(wide) & (narrow.astype(wide.dtype) != wide) & (bits & 1 == 0)
-        away = np.abs(narrow.astype(wide.dtype)) > np.abs(wide)
-        bits = np.where(to_odd, np.where(away, bits - np.uint32(1), bits + np.uint32(1)), bits)
+        _refuse(source, element, _finite_lost(wide, wide.astype("f4")))
+        bits = _to_odd(wide).view("u4")
         rounded = (bits + np.uint32(0x7fff) + (bits >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)
         rounded = np.where(np.isnan(wide), bits >> np.uint32(16) | np.uint32(0x40), rounded)
     _refuse(source, element, np.isfinite(wide) & (rounded & np.uint32(0x7fff) == 0x7f80))
@@ -77,8 +84,10 @@ def _converted(source: Any, element: ElementType) -> Any:
     is_bfloat16 = element.name == "bfloat16"
     if is_bfloat16 and (source.dtype.name == "bfloat16" or source.dtype.str == "|V2"):
         return source.view("u2")
-    if not is_bfloat16 and (element.numpy_dtype is not None or source.dtype == _dtypes.numpy_dtype(element)):
-        return source.astype(_dtypes.numpy_dtype(element), copy=False)
+    if not is_bfloat16 and source.dtype == _dtypes.numpy_dtype(element):
+        return source
+    if element.numpy_dtype is not None:
+        return _converted_structs(source, element)
     if not _dtypes.has_values(source.dtype):
         raise TypeError(f"The source's elements ({source.dtype!r}) are no numbers, which {element.name} is: convert them "
                         "first.")
@@ -110,10 +119,62 @@ def _converted(source: Any, element: ElementType) -> Any:
             bad |= source > high
         _refuse(source, element, bad)
     with np.errstate(all="ignore"):
-        converted = source.astype(wanted)
+        is_long = source.dtype.kind == "f" and source.itemsize > 8 and wanted.itemsize == 2
+        converted = (_to_odd(source) if is_long else source).astype(wanted)
     if wanted.kind in "fc":
         _refuse(source, element, _finite_lost(source, converted))
     return converted
+
+
+def _converted_structs(source: Any, element: ElementType) -> Any:
+    """A NumPy array as structs of other fields' types with the same names, each field as _converted() takes it."""
+    np, wanted = _dtypes.numpy("Converting an array"), element.numpy_dtype
+    if wanted.names is None or source.dtype.names != wanted.names:
+        data = b"".join(_dtypes.pack(element, each) for each in source.reshape(-1))
+        return np.frombuffer(data, wanted).reshape(source.shape)
+    result = np.zeros(source.shape, wanted)
+    for name in wanted.names:
+        field = wanted.fields[name][0]
+        base, axes = field.subdtype or (field, ())
+        given = source[name]
+        if given.shape != source.shape + axes:
+            raise TypeError(f"The source's field {name!r} has the shape {given.shape[source.ndim:]}, and {axes} is wanted.")
+        if given.dtype == base:
+            result[name] = given
+        elif base.name in _dtypes.NAMES or base.names is not None:
+            result[name] = _converted(given, _dtypes.element_type(base))
+        else:
+            raise TypeError(f"The source's field {name!r} is of dtype {given.dtype.name}, and {base.name} is wanted: convert "
+                            "it first.")
+    return result
+
+
+def _packed(source: Any, element: ElementType) -> Any:
+    """A list's values one by one, where NumPy has no dtype of its own that keeps them (large ints), or takes tuples for
+    axes (structs). ValueError where rows differ in length."""
+    np = _dtypes.numpy("Making an array of a list")
+    shape, values = [], [source]
+    while values and isinstance(values[0], list if element.numpy_dtype is not None else (list, tuple)):
+        extent = len(values[0])
+        if any(not isinstance(row, type(values[0])) or len(row) != extent for row in values):
+            raise ValueError("The source's rows differ in length.")
+        shape.append(extent)
+        values = [each for row in values for each in row]
+    data = b"".join(_dtypes.pack(element, each) for each in values)
+    dtype = np.dtype("u2") if element.name == "bfloat16" else _dtypes.numpy_dtype(element)
+    return np.frombuffer(data, dtype).reshape(shape)
+
+
+def _of_objects(source: Any, wanted: Optional[ElementType]) -> Any:
+    """A list of ints that NumPy has no dtype for; TypeError where it is of something else."""
+    np = _dtypes.numpy("Making an array of a list")
+    values = list(np.asarray(source, object).flat)
+    if not all(isinstance(value, (int, float, complex, np.number)) for value in values):
+        raise TypeError(f"A {type(source).__name__} is not an array of numbers.")
+    if wanted is not None:
+        return _packed(source, wanted)
+    large = next(value for value in values if isinstance(value, int) and not -2**63 <= value < 2**64)
+    raise OverflowError(f"The source has {_dtypes.short(large)} in it, which no integer holds: say dtype=\"float64\".")
 
 
 def _integers(source: Any, element: ElementType) -> Any:
@@ -136,12 +197,15 @@ def host_bytes(source: Any, wanted: Optional[ElementType]) -> tuple[Any, tuple[i
     _dtypes.refuse_mask(source)
     if hasattr(source, "__array_interface__") or not _has_buffer(source):
         np = _dtypes.numpy(f"Making an array of a {type(source).__name__}")
+        if wanted is not None and wanted.numpy_dtype is not None and isinstance(source, (list, tuple)):
+            array = _packed(source, wanted)
+            return array.reshape(-1).view(np.uint8) if array.size else b"", array.shape, wanted
         array = np.asarray(source)
         if array.dtype.kind in "fO" and isinstance(source, (int, list, tuple)) and wanted is not None and _is_integer(wanted):
             integers = _integers(source, wanted)
             array = array if integers is None else integers
         if array.dtype == object:
-            raise TypeError(f"A {type(source).__name__} is not an array of numbers.")
+            array = _of_objects(source, wanted)
         if not array.flags.c_contiguous:
             raise ValueError("The source is not contiguous, and copying it would take time without a word: pass "
                              "numpy.ascontiguousarray(x).")
@@ -158,7 +222,9 @@ def host_bytes(source: Any, wanted: Optional[ElementType]) -> tuple[Any, tuple[i
         raise TypeError(f"The source's elements ({view.format!r}) are none that arrays on a device have: make it a NumPy "
                         "array.")
     if wanted is not None and wanted != found:
-        raise TypeError(f"The source's elements are {found.name} and {wanted.name} is wanted: convert them first.")
+        np = _dtypes.numpy(f"Converting {found.name} to {wanted.name}")
+        array = _converted(np.frombuffer(view, _dtypes.numpy_dtype(found)).reshape(view.shape), wanted)
+        return array.reshape(-1).view(np.uint8) if array.size else b"", array.shape, wanted
     return view, tuple(view.shape or ()), found
 
 
@@ -186,11 +252,19 @@ def array(session: Session, source: Any, dtype: Any) -> Array:
     if isinstance(source, Array):
         if wanted not in (None, source._element):
             return array(session, _numbers(source), wanted)
-        return source.copy() if source.session is session else array(session, source.numpy(), None)
+        return source.copy() if source.session is session else _from_another(session, source)
     data, shape, element = host_bytes(source, wanted)
     result = Array._make(session, shape, element)
     if result.size:
         result._write(0, data)
+    return result
+
+
+def _from_another(session: Session, source: Array) -> Array:
+    """A copy of another session's array."""
+    result = Array._make(session, source.shape, source._element)
+    if result.size:
+        result._write(0, source.tobytes())
     return result
 
 
@@ -276,7 +350,8 @@ def from_dlpack(session: Session, source: Any, copy: Optional[bool], stream: Any
         raise BufferError(f"The source lies on another device (DLPack's kind {kind}, number {index}) and this session's "
                           f"is {here}: copy it to the host first.")
     if copy is False and not shares:
-        raise BufferError(f"The source lies in the host's memory, and arrays of {here} do not: it has to be copied.")
+        raise BufferError(f"The source lies in the host's memory, and arrays of {here} in memory of their own: it has to be "
+                          "copied.")
     # The producer makes the legacy default stream wait for the data, and adopting them waits for that stream.
     ready = (stream_handle(stream) or _LEGACY_STREAM) if shares else None
     try:

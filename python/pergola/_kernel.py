@@ -42,6 +42,7 @@ class Kernel(_core.Kernel):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
+        """Its parameters, as the PTX declares them, and what is known of the memory that they point at."""
         if not hasattr(self, "_cached_parameters"):
             self._cached_parameters = tuple(
                 Parameter(name, type_, _KIND[kind], offset, size, align, _ACCESS[access], reason, _DIRECTION[direction],
@@ -118,7 +119,7 @@ class Module(_core.Module):
             raise AttributeError(name)
         try:
             return self[name]
-        except _core.NotFound as error:
+        except (_core.NotFound, _core.InvalidArgument) as error:  # the second where several have that plain name
             raise AttributeError(str(error)) from None
 
     def __iter__(self) -> Iterator[Kernel]:
@@ -126,6 +127,13 @@ class Module(_core.Module):
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether module[name] is a kernel."""
+        try:
+            return isinstance(name, str) and self[name] is not None
+        except (_core.NotFound, _core.InvalidArgument):
+            return False
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.names]

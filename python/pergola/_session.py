@@ -68,6 +68,7 @@ class Session(_core.Session):
 
     @property
     def device(self) -> Device:
+        """The device that it works on."""
         if not hasattr(self, "_info"):
             self._info = Device(**self._device())
         return self._info

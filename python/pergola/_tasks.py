@@ -8,7 +8,7 @@ import time
 from collections.abc import Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
-from . import _core
+from . import _core, _dtypes
 from ._kernel import Kernel
 
 if TYPE_CHECKING:
@@ -20,6 +20,11 @@ class Task(_core.Task):
     failed with. It may be dropped at any time: it is run all the same."""
 
     __slots__ = ()
+
+    @property
+    def pool(self) -> TaskPool:
+        """The pool that it was spawned to."""
+        return _pool_of(self.session)
 
     def __await__(self) -> Generator[Any, None, None]:
         if not self.done():
@@ -39,6 +44,11 @@ class TaskKind(_core.TaskKind):
     __slots__ = ()
 
     @property
+    def pool(self) -> TaskPool:
+        """The pool that it spawns to."""
+        return _pool_of(self.session)
+
+    @property
     def on_device(self) -> int:
         """What stands for the kind on the device: an argument (64 bits) of kernels that spawn tasks of it while they run
         as tasks (`#include <pergola/device/tasks.h>`). Unsupported where the kernel has more than 48 bytes of
@@ -51,6 +61,8 @@ class TaskKind(_core.TaskKind):
         same for all: `tile.spawn_each(image, range(tiles), width)`. Checked, and ordered with the session's other work,
         as calls are. It waits as calls do; other threads run meanwhile, and Ctrl-C is seen every 4,096 tasks. Where an
         error is raised while it spawns, some have been, and go on. An array of numbers is read until it returns."""
+        for arg in args:
+            _dtypes.refuse_mask(arg)
         return self._spawn_each(*args)
 
     def __repr__(self) -> str:
@@ -109,11 +121,11 @@ class TaskPool(_core.TaskPool):
         if kind is None:
             kind = self._kinds[key] = self.prepare(kernel, grid, block, shared_bytes=shared_bytes,
                                                     priority=priority)
-        task: Task = kind(*args)
-        return task
+        return kind(*args)
 
     @property
     def info(self) -> TaskPoolInfo:
+        """What it has done so far, and what it runs on."""
         return TaskPoolInfo(**self._info())
 
     def __enter__(self) -> TaskPool:
@@ -126,6 +138,11 @@ class TaskPool(_core.TaskPool):
 
     def __repr__(self) -> str:
         return f"<pergola.TaskPool of {self.session!r}>"
+
+
+def _pool_of(session: Session) -> TaskPool:
+    """A session's pool where there is one: its first call's arguments count."""
+    return TaskPool(session, 0, 0, 0, True)
 
 
 _EXECUTORS = {None: 0, "resident": 1, "threads": 2}
@@ -148,7 +165,9 @@ def as_completed(tasks: Iterable[Task], timeout: Optional[float] = None) -> Iter
     """The tasks, each as soon as it has ended, well or not: its wait() says which. Timeout where the next has not ended
     `timeout` seconds after this was called."""
     pending = dict.fromkeys(tasks)
-    end = None if timeout is None else time.monotonic() + timeout
+    if timeout is not None and math.isnan(timeout):
+        raise ValueError("A timeout is a number of seconds or None; it is not a number.")
+    end = None if timeout is None or timeout >= 9e9 else time.monotonic() + timeout
     return _as_completed(pending, end)
 
 

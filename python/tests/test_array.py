@@ -183,7 +183,8 @@ def test_wrong_assignments():
     ("1", "i4", TypeError, "an integer; '1'"), ("1", "c8", TypeError, "a number; '1'"), ("a", "?", TypeError, "True or False"),
     ([1, 2, 3], None, TypeError, r"a number; \[1, 2, 3\]"), (np.ones(1), None, TypeError, "a number"),
     (1j, "f4", TypeError, "float32 is a number; 1j"), (np.complex64(1j), "f4", TypeError, "float32 is a number"),
-    (np.array(1j), "f4", TypeError, "float32 is a number"), (np.float32(1), "i4", TypeError, "int32 is an integer; 1.0"),
+    (np.array(1j), "f4", TypeError, "float32 is a number"), (np.float32(1.5), "i4", TypeError, "int32 is an integer; 1.5"),
+    (float("nan"), "i4", OverflowError, "int32 cannot hold nan"), (np.longdouble("1e4000"), "f8", OverflowError, "float64"),
     (2, "?", OverflowError, "bool cannot hold 2"), (2**70, "i8", OverflowError, "int64"), (None, "i4", TypeError, "integer"),
     (1e39, "bfloat16", OverflowError, "bfloat16"), (1j, "bfloat16", TypeError, "bfloat16"),
     (np.ma.masked, "f4", ValueError, "filled")])
@@ -207,6 +208,108 @@ def test_numbers_of_every_kind_are_elements():
     assert pg.full(2, np.float32("inf"), "f2").tolist() == [float("inf")] * 2
     assert pg.full(2, np.complex64(1j)).dtype_name == "complex64" and pg.full(2, True, "?").tolist() == [True] * 2
     assert pg.full(2, 0.1, "f4").tolist() == [float(np.float32(0.1))] * 2
+    assert pg.full(2, 3.0, "i4").tolist() == pg.full(2, np.float64(3), "u1").tolist() == [3] * 2
+    assert pg.full(2, 1.0, "?").tolist() == [True] * 2
+
+
+@pytest.mark.parametrize("dtype, bits", [("f2", 11), ("bfloat16", 8), ("f4", 24), ("c8", 24)])
+def test_numbers_are_rounded_once(dtype, bits):
+    """What lies just above the middle of two values, by less than a double shows, is the upper one."""
+    shift = 61 - bits if dtype != "f2" else 4
+    middle = (1 << bits - 1 << shift) + (1 << shift - 1)
+    if dtype != "f2":
+        values = (middle + 1, np.longdouble(middle) + 1)
+    else:  # whose range ends below 2**53
+        values = (np.longdouble(middle) + np.longdouble(2) ** -48, )
+    expected = (1 << bits - 1 << shift) + (1 << shift)
+    for value in values:
+        assert pg.full(1, value, dtype).tolist() == [expected]
+        assert pg.array(np.array([value]), dtype).tolist() == [expected]
+    assert pg.full(1, middle, dtype).tolist() == [1 << bits - 1 << shift]
+
+
+STRUCT = np.dtype([("a", "i4"), ("b", "f4"), ("c", [("d", "u1"), ("e", "f8", (2,))])], align=True)
+
+
+def test_structs_are_made_of_tuples():
+    rows = [(1, 2.5, (3, [4, 5])), (6, 7.5, (8, (9, 10)))]
+    for made in (pg.array(rows, STRUCT), pg.zeros(2, STRUCT).copy_from(rows), pg.array(np.array(rows, STRUCT), STRUCT)):
+        assert made.shape == (2,) and (made.numpy() == np.array(rows, STRUCT)).all()
+    assert pg.array(rows[0], STRUCT).shape == () and pg.array([rows, rows], STRUCT).shape == (2, 2)
+    assert pg.array([], STRUCT).shape == (0,)
+    x = pg.zeros(3, STRUCT)
+    x[0], x[1] = rows[0], np.array(rows, STRUCT)[1]
+    x[2:].fill(rows[1])
+    assert (x.numpy() == np.array([*rows, rows[1]], STRUCT)).all()
+    with pytest.raises(ValueError, match="rows differ"):
+        pg.array([rows, rows[:1]], STRUCT)
+    other = np.dtype([("a", "i8"), ("b", "f8"), ("c", [("d", "i2"), ("e", "f4", (2,))])])
+    assert (pg.array(np.array(rows, other), STRUCT).numpy() == np.array(rows, STRUCT)).all(), "field by field"
+
+
+@pytest.mark.parametrize("value, error, says", [
+    ((300, 1, (256, [1, 2])), OverflowError, "uint8 cannot hold 256"), ((1.5, 1, (1, [1, 2])), TypeError, "int32 is an integer"),
+    ((1, 1j, (1, [1, 2])), TypeError, "float32 is a number"), ((1, 1), TypeError, "a tuple of 3 values"), ([], TypeError, "tuple"),
+    ((1, 1, (1, [1, 2, 3])), TypeError, r"has the shape \(2,\)"), ((1, 1, 1), TypeError, "a tuple of 2 values"),
+    (1, TypeError, "tuple"), (np.zeros((), [("a", "i4")]), TypeError, "tuple")])
+def test_structs_refuse_what_their_fields_do(value, error, says):
+    x = pg.zeros(2, STRUCT)
+    with pytest.raises(error, match=says):
+        x[0] = value
+    with pytest.raises(error, match=says):
+        x.fill(value)
+    if isinstance(value, tuple):
+        with pytest.raises(error, match=says):
+            pg.array([value], STRUCT)
+    assert not any(x.tobytes())
+    with pytest.raises(OverflowError, match="300"):
+        pg.array(np.array([(300, 1.5)], [("a", "i4"), ("b", "f8")]), [("a", "u1"), ("b", "i4")])
+    text = pg.array([(b"ab",)], [("t", "S2")])
+    assert text.numpy()["t"].tolist() == [b"ab"]
+    with pytest.raises(TypeError, match="abc"):
+        text[0] = (b"abc",)
+
+
+def test_dtypes_with_axes_or_no_bytes_are_refused():
+    for dtype, says in ((("f4", 3), "the last of the shape"), (np.dtype([]), "no bytes")):
+        with pytest.raises(TypeError, match=says):
+            pg.zeros(4, dtype)
+
+
+def test_integers_that_no_dtype_of_numpys_holds():
+    assert pg.array([2**70, -1], "f8").tolist() == [2.0**70, -1] and pg.array([[2**100]], "f4").tolist() == [[2.0**100]]
+    with pytest.raises(OverflowError, match="2361183241434822606848.*dtype"):
+        pg.array([1, 2**71])
+    with pytest.raises(OverflowError, match="float32"):
+        pg.array([2**200], "f4")
+    with pytest.raises(TypeError, match="not an array of numbers"):
+        pg.array([2**70, "a"], "f8")
+
+
+def test_what_has_the_buffer_protocol_is_converted_as_numpys_arrays_are():
+    source = python_array.array("f", [1, 2.5])
+    assert pg.array(source, "f8").tolist() == pg.zeros(2).copy_from(source).tolist() == [1, 2.5]
+    with pytest.raises(TypeError, match="2.5"):
+        pg.array(source, "i4")
+
+
+def test_copies_by_every_name():
+    import copy
+    import pickle
+
+    x = pg.array(np.arange(6.0))
+    for twin in (x.copy(), copy.copy(x), copy.deepcopy([x])[0]):
+        twin[0] = 9
+        assert x[0] == 0 and twin.tolist()[1:] == x.tolist()[1:]
+    with pytest.raises(TypeError, match=r"pickle x.numpy\(\)"):
+        pickle.dumps(x)
+    x[...] = x
+    x[1:] = x[:-1]
+    assert x.tolist() == [0, 0, 1, 2, 3, 4]
+    x[:-1] = x[1:]
+    assert x.tolist() == [0, 1, 2, 3, 4, 4]
+    with pytest.raises(TypeError, match="not by bool"):
+        x[True]
 
 
 def test_arrays_are_not_compared():
@@ -287,6 +390,20 @@ def test_sessions_as_contexts():
     assert pg.session() is outer
     x = pg.array(inner.full((2, 2), 3))
     assert x.session is outer and x.tolist() == [[3, 3], [3, 3]]
+    assert pg.array(inner.ones(2, "bfloat16")).tolist() == pg.zeros(2, "bfloat16").copy_from(inner.ones(2, "bfloat16")).tolist() \
+        == [1, 1]
+
+
+def test_a_session_that_has_its_own_arrays_is_collected():
+    class Own(pg.Session):
+        pass
+
+    session = Own("cpu")
+    session.arrays = [session.zeros(3), session.zeros(4)[1:], session.record()]
+    gone = weakref.ref(session)
+    del session
+    gc.collect()
+    assert gone() is None
 
 
 def test_copies_between_sessions_by_assignment():

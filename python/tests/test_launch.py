@@ -216,6 +216,32 @@ __global__ void add_int(int* y, int v, int n) { add(y, v, n); }
 '''
 
 
+def test_names_that_are_no_attribute():
+    module = pg.module("""template <class T> __global__ void twice(T* x) { x[0] *= 2; }
+        template __global__ void twice<int>(int*); template __global__ void twice<float>(float*);
+        extern "C" __global__ void plain(int* x) { x[0] = 1; }""")
+    assert not hasattr(module, "twice") and getattr(module, "none", None) is None
+    assert "plain" in module and "twice<int>" in module and "none" not in module and 3 not in module
+    with pytest.raises(AttributeError, match="twice<int>"):
+        module.twice
+    with pytest.raises(pg.InvalidArgument):
+        module["twice"]
+
+
+def test_numpys_numbers_without_axes_and_arrays_of_every_stride():
+    kernel = pg.kernel('extern "C" __global__ void keep(double* out, double value) { out[0] = value; }')
+    out = pg.zeros(1)
+    for value in (np.array(1.5), np.array(1.5, "f4"), pg.full((), 1.5).numpy()):
+        out.fill(0)
+        kernel[1](out, value)
+        assert out.tolist() == [1.5]
+    for wrong, says in ((np.ones(4)[::2], r"pass pergola.array\(x\)"), (np.zeros(2, "M8[s]"), "none that kernels have")):
+        with pytest.raises(TypeError, match=says):
+            kernel[1](wrong, 1.0)
+    with pytest.raises(ValueError, match="ambiguous"):
+        pg.launch(kernel, 1, 1, (out, 1.0), cooperative=np.ones(2))
+
+
 def test_cuda_text_and_files(tmp_path):
     module = pg.module(CUDA, flags=["-DSCALE=2"])
     y = pg.zeros(5, "i4")

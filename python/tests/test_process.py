@@ -129,6 +129,14 @@ def test_exit_tells_a_failure_that_nobody_waited_for():
             pass
     """)
     assert told.stderr == ""
+    wait = "\ntry:\n    {}\nexcept pg.Error:\n    pass\n"
+    launch, clear = "module.wild[1, 1]()", wait.format("pg.synchronize()")
+    assert run_child(launch + clear + launch).stderr.count("'wild'") == 1, "one that was cleared says nothing of the next"
+    for waits in ("y.numpy()", "pg.record().wait()"):
+        body = "y = pg.zeros(4, 'f4')\n" + launch + "\nmodule.saxpy[4](1.0, y, y, 4)"
+        assert run_child(body + wait.format(waits)).stderr == "", waits
+    first = "with pg.session('cpu'):\n    other = pg.module(PTX)\n    other.wild[1, 1]()" + clear.replace("\n", "\n    ")
+    assert run_child(first + "\n" + launch).stderr.count("'wild'") == 1
 
 
 def test_exit_by_an_exception_keeps_its_message():
@@ -162,20 +170,22 @@ import os, signal
 signal.alarm(30)
 x, y = pg.ones(4, "f4"), pg.zeros(4, "f4")
 kind = pg.task_pool().prepare(module.saxpy, 1, 4)
+pool = kind.pool
 task, saxpy, event = kind(0.0, x, x, 4), module.saxpy, pg.record()
 saxpy[4](1.0, x, y, 4)
 BEFORE
 child = os.fork()
 if child == 0:
     for use in (lambda: y.numpy(), lambda: pg.synchronize(), lambda: module.saxpy[4](1.0, x, y, 4), lambda: pg.zeros(3),
-                lambda: pg.session(device="cpu"), lambda: y[0], lambda: y.fill(1), lambda: pg.module(PTX)):
+                lambda: pg.session(device="cpu"), lambda: y[0], lambda: y.fill(1), lambda: pg.module(PTX),
+                lambda: list(pg.as_completed([task])), lambda: y.free(), lambda: kind.pool):
         try:
             use()
             print("no error")
         except pg.FailedPrecondition as error:
             assert "spawn" in str(error)
     assert "shape=(4,), dtype=float32, device='of the parent process'" in repr(x)
-    for what in (pg.session(), module, saxpy, event, kind, kind.pool, task):
+    for what in (pg.session(), module, saxpy, event, kind, pool, task):
         assert repr(what).startswith("<pergola."), what
     del x, y, module, saxpy, what
     print("refused", flush=True)

@@ -2,6 +2,7 @@
 import array
 import asyncio
 import ctypes
+import gc
 import signal
 import sys
 import threading
@@ -152,6 +153,8 @@ def test_each_with_its_own_numbers(pool, kernels):
     out = pg.zeros(5000, "u4")
     kind.spawn_each(out, np.broadcast_to(np.uint32(3), 5000), one)  # more than one look, a value without dimensions
     kind.spawn_each(out, np.array([1, 0], ">i4"), np.array([True, False]))
+    with pytest.raises(ValueError, match="mask hides"):
+        kind.spawn_each(out, np.ma.masked_array([0, 1], [0, 1]), 1)
     assert out.numpy()[[0, 1, 3]].tolist() == [sum_of(0), sum_of(1), 5000 * sum_of(7) % 2**32]
     before = pool.info.spawned
     assert kind.spawn_each(out, [], 5) == []
@@ -487,6 +490,36 @@ def test_an_array_that_tasks_were_not_given_waits_for_none(kernels, executor):
         other[0] = 7
         assert other[0] == 7
     """)
+
+
+@pytest.mark.parametrize("numbers", [array.array("i", range(8)), bytearray(range(8)),
+                                     (ctypes.c_int * 8)(*range(8)), memoryview(array.array("I", range(8)))])
+def test_spawn_each_takes_every_exporter_of_numbers(kernels, pool, numbers):
+    out = pg.zeros(8, "u4")
+    pool.prepare(kernels.work, 1, 32).spawn_each(out, range(8), numbers)
+    assert out.tolist() == [sum_of(n) for n in range(8)]
+
+
+def test_a_session_goes_though_its_pool_keeps_kinds():
+    session = pg.session(device="cpu")
+    out, kernels = session.zeros(1, "u4"), session.module(KERNELS)
+    pool = session.task_pool()
+    task = pool.spawn(kernels.work, 1, 32, out, 0, 1)
+    assert task.pool.session is session and task.session is session
+    task.wait()
+    alive = [thing for thing in gc.get_objects() if isinstance(thing, pg.TaskKind)]
+    kinds = len(alive)
+    del session, out, kernels, pool, task, alive
+    assert len([thing for thing in gc.get_objects() if isinstance(thing, pg.TaskKind)]) == kinds - 1, "nothing had to be collected"
+
+
+def test_as_completed_takes_the_timeouts_that_wait_does(kernels, pool):
+    out = pg.zeros(1, "u4")
+    for timeout in (float("inf"), 1e10, 60):
+        task = pool.spawn(kernels.work, 1, 32, out, 0, 1)
+        assert list(pg.as_completed([task], timeout)) == [task]
+    with pytest.raises(ValueError, match="not a number"):
+        pg.as_completed([], float("nan"))
 
 
 def test_exit_tells_a_task_that_failed_and_that_nobody_waited_for():
