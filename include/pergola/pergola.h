@@ -128,7 +128,8 @@ typedef struct pergola_session_options {
   const char* device;
   /* Scheduling policies, "name=value,...": retrieve-new-stream=reuse|always-new,
    * retrieve-parent-stream=disjoint|same-as-parent, dependency=with-const|no-const, execution=async|sync,
-   * max-streams=N, graphs=measured|recurring|off|always, turns=measured|leads|whole|launches, memory=device|managed.
+   * max-streams=N, fork-cost=US, graphs=measured|recurring|off|always, turns=measured|leads|whole|launches,
+   * memory=device|managed, blocks=..., tasks=off|small (docs/scheduling.md).
    * NULL for what PERGOLA_SCHEDULER says, else the first of each. Managed memory moves to whichever side uses it;
    * UNSUPPORTED on a device that has none. */
   const char* scheduler;

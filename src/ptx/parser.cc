@@ -56,7 +56,9 @@ bool Parser::accept(std::string_view punctuation) {
   return true;
 }
 
-bool Parser::expect(std::string_view punctuation, std::string_view what) { return accept(punctuation) || fail(what); }
+bool Parser::expect(std::string_view punctuation, std::string_view what) {
+  return accept(punctuation) || fail(what);
+}
 
 bool Parser::expect_identifier(std::string_view what, std::string& name) {
   if (peek().kind != Token::Kind::kIdentifier) return fail(what);
@@ -172,6 +174,31 @@ bool Parser::parse_item() {
   return true;
 }
 
+namespace {
+
+// A string's bytes: compilers write what is not ASCII as octal digits.
+std::string unescaped(std::string_view text) {
+  std::string bytes;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] != '\\' || at + 1 == text.size()) {
+      bytes += text[at];
+      continue;
+    }
+    const auto is_octal = [&](std::size_t n) { return n < text.size() && text[n] >= '0' && text[n] <= '7'; };
+    if (!is_octal(++at)) {
+      bytes += text[at];
+      continue;
+    }
+    unsigned value = static_cast<unsigned>(text[at] - '0');
+    for (int more = 0; more < 2 && is_octal(at + 1); ++more)
+      value = 8 * value + static_cast<unsigned>(text[++at] - '0');
+    bytes += static_cast<char>(value);
+  }
+  return bytes;
+}
+
+}  // namespace
+
 // .file index "path" [, timestamp, size]
 bool Parser::parse_file() {
   const std::size_t first = position_;
@@ -185,7 +212,7 @@ bool Parser::parse_file() {
     if (peek().kind != Token::Kind::kInteger) return fail("a file's time or size");
     next();
   }
-  module_.files.emplace_back(index, std::string(text_.substr(path.offset + 1, path.length - 2)));
+  module_.files.emplace_back(index, unescaped(text_.substr(path.offset + 1, path.length - 2)));
   module_.items.push_back(Item{Verbatim{slice(first, position_)}});
   return true;
 }

@@ -61,6 +61,7 @@ bool Parser::parse_body(Function& function) {
   function.has_body = true;
   scopes_.open();
   debug_file_ = debug_line_ = caller_file_ = caller_line_ = 0;
+  inlined_at_.clear();
   open_scopes_ = 0;
   while (true) {
     if (peek().kind == Token::Kind::kEnd) return fail("'}' at the end of the function");
@@ -268,6 +269,14 @@ bool Parser::parse_loc() {
     } else {
       return fail("function_name or inlined_at");
     }
+  }
+  if (caller_file_ != 0) inlined_at_[{loc.file, loc.line}] = {caller_file_, caller_line_};
+  // What a file's function calls of the same file is inlined twice: the caller in another file is asked for.
+  constexpr int kMostSteps = 8;
+  for (int step = 0; step < kMostSteps && caller_file_ == loc.file; ++step) {
+    const auto outer = inlined_at_.find({caller_file_, caller_line_});
+    if (outer == inlined_at_.end()) break;
+    std::tie(caller_file_, caller_line_) = outer->second;
   }
   loc.rest = slice(first, position_);
   debug_file_ = loc.file;

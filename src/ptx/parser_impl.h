@@ -10,9 +10,12 @@
 // linear in its length (`%r<4000000000>` is refused).
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "src/base/result.h"
@@ -179,6 +182,7 @@ class Parser {
   int open_scopes_ = 0;
   Op op_ = Op::kOpaque;  // of the instruction being parsed
   std::uint32_t debug_file_ = 0, debug_line_ = 0, caller_file_ = 0, caller_line_ = 0;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::pair<std::uint32_t, std::uint32_t>> inlined_at_;  // file, line
 
   // Budgets that bound memory by the length of the text.
   std::uint64_t registers_left_;

@@ -49,8 +49,9 @@ Status Recorder::take_anchor(device::Queue& queue) {
   return {};
 }
 
-void Recorder::begin_trace(std::string path) {
+void Recorder::begin_trace(std::string path, std::uint64_t last_id) {
   trace_path_ = std::move(path);
+  last_id_ = last_id;
 }
 
 Timeline Recorder::take_timeline() {
@@ -143,6 +144,8 @@ void Recorder::close_host(HostSlice slice) {
   if (trace_path_.empty()) return;
   slice.end_ns = std::max(slice.start_ns, host_now_ns());
   slice.last_id = last_id_;
+  // What it has waited for has been submitted, also where it is not recorded: a launch that ran as a task, say.
+  for (const DagVertex::Edge& parent : slice.parents) slice.last_id = std::max(slice.last_id, parent.parent);
   host_.push_back(std::move(slice));
   if (host_.size() <= options_.capacity) return;
   host_.pop_front();

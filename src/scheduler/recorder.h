@@ -35,8 +35,9 @@ class Recorder {
   // Waits for an event of an idle queue, where the axis begins.
   static Result<std::unique_ptr<Recorder>> create(device::Device& device, std::string policy, RecorderOptions options);
 
-  // A trace: from begin_trace() on, computations and host slices are kept for take_timeline(), which ends it.
-  void begin_trace(std::string path);
+  // A trace: from begin_trace() on, computations and host slices are kept for take_timeline(), which ends it. `last_id`
+  // is the computation that came last before it.
+  void begin_trace(std::string path, std::uint64_t last_id);
   const std::string& trace_path() const { return trace_path_; }  // "": no trace is on
   Timeline take_timeline();
   // A history: kernels' times are added to `fresh`; `known` is what the file had.

@@ -86,6 +86,21 @@ TEST_F(Recording, TimesStreamsAndEdges_AreThoseOfTheRun) {
   EXPECT_DOUBLE_EQ(critical_path(timeline, own).length_ns, 200);
 }
 
+// A wait for what was submitted before the recording began comes after that too.
+TEST_F(Recording, AWaitForEarlierWork_CanBeRead) {
+  open();
+  vec();
+  ASSERT_TRUE(scheduler->start_trace(file_, options()).ok());
+  ASSERT_TRUE(read("z").ok());
+  ASSERT_TRUE(run("later", {"z"}, {"w"}).ok());
+  ASSERT_TRUE(scheduler->end_trace().ok());
+  const Timeline timeline = traced();
+  EXPECT_EQ(timeline.slices.size(), 1u);
+  ASSERT_FALSE(timeline.host.empty());
+  EXPECT_EQ(timeline.host[0].last_id, 3u);
+  EXPECT_EQ(timeline.host[0].parents.at(0).parent, 3u);
+}
+
 // The thread that brings both clocks together may be interrupted while it does so.
 TEST_F(Recording, AnInterruptionAtTheBegin_DoesNotShiftTheHostsSlices) {
   open();

@@ -75,7 +75,7 @@ Status Scheduler::start_trace(const std::string& path, RecorderOptions options) 
   PERGOLA_TRY(ensure_recorder(std::move(options)));
   const std::lock_guard lock(mutex_);
   launch_held();
-  recorder_->begin_trace(path);
+  recorder_->begin_trace(path, pool_.last_id());
   traces_.store(true, std::memory_order_relaxed);
   return {};
 }

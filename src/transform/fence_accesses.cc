@@ -9,6 +9,7 @@
 #include "src/abi/task_fence.h"
 #include "src/analysis/cfg.h"
 #include "src/ptx/semantics.h"
+#include "src/ptx/source_place.h"
 #include "src/transform/body_editor.h"
 #include "src/transform/fence_groups.h"
 #include "src/transform/fence_hoist.h"
@@ -52,21 +53,6 @@ std::vector<bool> statements_in_loops(const analysis::Cfg& cfg, std::size_t stat
 bool calls_assert(const Instruction& in) {
   return in.op == Op::kCall && std::any_of(in.operands.begin(), in.operands.end(),
                                            [](const Operand& operand) { return operand.name == "__assertfail"; });
-}
-
-std::string source_line(const ptx::Module& module, std::uint32_t file, std::uint32_t line) {
-  if (line != 0)
-    for (const auto& [index, path] : module.files)
-      if (index == file) return fmt::format("{}:{}", path, line);
-  return {};
-}
-
-// As messages of launches have it: NVRTC's own headers are no files, whoever calls what they define is nearer.
-std::string place_of(const ptx::Module& module, const Instruction& in) {
-  std::string place = source_line(module, in.debug_file, in.debug_line);
-  if (place.find("/__nv_nvrtc_builtin_header.h:") != std::string::npos)
-    if (std::string caller = source_line(module, in.caller_file, in.caller_line); !caller.empty()) place = caller;
-  return place.empty() ? fmt::format("{}:{}", module.source_name, in.location.line) : place;
 }
 
 std::string spell(const Instruction& in) {
@@ -337,7 +323,7 @@ class Fencer {
   Status trap(std::uint32_t s, const Instruction& in) {
     FenceSite site;
     site.kind = FenceSite::Kind::kTrap;
-    site.place = place_of(target_.module, in);
+    site.place = ptx::source_place(target_.module, in);
     site.instruction = "trap";
     if (const auto found = asserts_.find(s); found != asserts_.end()) {
       site.kind = FenceSite::Kind::kAssert;
@@ -374,7 +360,7 @@ class Fencer {
     FenceSite site;
     site.kind = access.kind;
     site.bytes = access.bytes;
-    site.place = place_of(target_.module, in);
+    site.place = ptx::source_place(target_.module, in);
     site.instruction = spell(in);
     return site;
   }

@@ -275,6 +275,19 @@ class Cli(unittest.TestCase):
             refused = self.run_program("compile", str(path), "-o", "/dev/stdout", "--json", code=2)
             self.assertIn("is standard output, where --json writes too", refused.stdout)
 
+    def test_a_source_is_not_replaced_by_its_ptx(self):
+        refused = self.run_program("compile", "case.ptx", "-o", "case.ptx", code=2)
+        self.assertIn("is the source, which --output would replace", refused.stderr)
+
+    def test_an_array_into_standard_output_is_alone_there(self):
+        arguments = ("run", "case.ptx", "-k", "add", "-g", "1", "-b", "4", "-d", "cpu", "-a", "iota:u32:4", "-a",
+                     "zeros:u32:4>/dev/stdout", "-a", "u32:5")
+        done = subprocess.run([PROGRAM, *arguments], cwd=self.folder, capture_output=True, timeout=300)
+        self.assertEqual((done.returncode, done.stdout), (0, struct.pack("<4I", 5, 6, 7, 8)))
+        self.assertIn(b"argument 1", done.stderr)
+        refused = self.run_program(*arguments, "--json", code=2)
+        self.assertIn("is standard output, where --json writes too", refused.stdout)
+
     def test_doctor_tells_variables_that_nothing_reads(self):
         text = self.run_program("doctor", PERGOLA_SCHEDULR="graphs=off", PERGOLA_LOG="info").stdout
         self.assertRegex(text, r"unread +PERGOLA_SCHEDULR graphs=off\n +mend: Did you mean PERGOLA_SCHEDULER\?")
@@ -350,6 +363,14 @@ class Cli(unittest.TestCase):
         self.assertEqual(answer["relation"]["pattern"], "n-to-one")
         self.assertEqual(answer["relation"]["first_children"], [[0, 1], [2, 3]])
         self.assertIn("give --launch twice", self.run_program("analyze", "blocks.ptx", "--svg", picture, code=2).stderr)
+        drawn = self.run_program("analyze", "blocks.ptx", *launches, "--svg", "/dev/stdout")
+        self.assertTrue(drawn.stdout.startswith("<svg") and drawn.stdout.rstrip().endswith("</svg>"))
+        self.assertIn("n-to-one", drawn.stderr)
+        both = self.run_program("analyze", "blocks.ptx", *launches, "--kernel", "fill", code=2)
+        self.assertIn("leave --kernel fill away", both.stderr)
+        for shape in ("64, 2048", "1x70000, 1", "1, 32x32x2", "0, 1"):
+            wrong = self.run_program("analyze", "blocks.ptx", "--launch", f"fill[{shape}](x:512, 128)", code=2)
+            self.assertIn("no device has 'fill' in a grid of", wrong.stderr)
 
     def test_explain_tells_how_a_graph_of_two_launches_would_be_made(self):
         (self.folder / "blocks.ptx").write_text(BLOCKS)

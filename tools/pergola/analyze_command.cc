@@ -167,6 +167,8 @@ Status analyze(const AnalyzeOptions& options, Console& console) {
   PERGOLA_ASSIGN(const source::CompiledSource compiled, compile(options));
   PERGOLA_ASSIGN(const ptx::Module module, ptx::parse(compiled.ptx, runtime::ptx_name(compiled)));
   PERGOLA_TRY(ptx::verify(module));
+  if (!options.launches.empty() && !options.kernel.empty())
+    return PERGOLA_ERROR(kInvalidArgument, "--launch names its kernel: leave --kernel {} away", options.kernel);
   if (!options.launches.empty()) return analyze_blocks(module, options.launches, options.svg, console);
   if (!options.svg.empty())
     return PERGOLA_ERROR(kInvalidArgument, "--svg draws the relation of two launches; give --launch twice");

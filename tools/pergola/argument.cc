@@ -142,6 +142,15 @@ Result<NpyArray> raw_array(ElementType type, const std::string& file) {
   return array;
 }
 
+// Up to which each whole number has a value of its own.
+std::uint64_t most_whole(ElementType type) {
+  const int bits = type == ElementType::kF16    ? 11
+                   : type == ElementType::kBF16 ? 8
+                   : type == ElementType::kF32  ? 24
+                                                : 53;
+  return std::uint64_t{1} << bits;
+}
+
 Result<NpyArray> made_array(std::string_view how, std::string_view rest, std::string_view text) {
   NpyArray array;
   PERGOLA_ASSIGN(array.type, parse_type(take_until(rest, ':'), text));
@@ -159,6 +168,15 @@ Result<NpyArray> made_array(std::string_view how, std::string_view rest, std::st
   Number value{array.type, 0};
   if (how == "fill") {
     PERGOLA_ASSIGN(value, parse_number(array.type, rest, text));
+  }
+  if (how == "iota" && count != 0) {
+    const std::string last = fmt::format("{}", count - 1);
+    const bool holds = array.type == ElementType::kBool ? count <= 2
+                       : is_float(array.type)           ? count - 1 <= most_whole(array.type)
+                                                        : parse_integer(array.type, last, text).ok();
+    if (!holds)
+      return refuse(text, fmt::format("counts to {}, which {} does not hold", last, session::to_string(array.type)))
+          .error();
   }
   array.data.resize(count * array.element_bytes);
   for (std::uint64_t i = 0; i < count; ++i) {

@@ -61,6 +61,11 @@ TEST(Argument, WhatIsWrong_IsSaid) {
                            "zeros:f32:1:2",
                            "fill:f32:4",
                            "iota:c64:4",
+                           "iota:i8:129",
+                           "iota:u8:257",
+                           "iota:f16:2050",
+                           "iota:f32:16777218",
+                           "iota:bool:3",
                            "i32:5>x",
                            "zeros:f32:4>",
                            "zeros:f32:99999999999999x9999999999",
@@ -106,6 +111,8 @@ TEST(Argument, ArraysMadeHere_HaveShapeAndContents) {
   EXPECT_EQ(array.contents.shape, (std::vector<std::uint64_t>{2, 3}));
   EXPECT_EQ(array.contents.data, std::string("\0\0\1\0\2\0\3\0\4\0\5\0", 12));
   EXPECT_EQ(array.output, "out.npy");
+  for (const char* most : {"iota:i8:128", "iota:u8:256", "iota:f16:2049", "iota:bool:2", "iota:i32:0"})
+    EXPECT_TRUE(parse_argument(most).ok()) << most;
   EXPECT_EQ(std::get<ArraySpec>(*parse_argument("fill:f32:2:1")).contents.data,
             std::string("\0\0\x80\x3f\0\0\x80\x3f", 8));
   EXPECT_EQ(std::get<ArraySpec>(*parse_argument("zeros:c128:3")).contents.data, std::string(48, '\0'));

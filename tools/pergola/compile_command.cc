@@ -1,6 +1,5 @@
 // `pergola compile`: CUDA C++ to PTX, on standard output or into a file.
-#include <sys/stat.h>
-#include <unistd.h>
+#include <filesystem>
 
 #include "src/base/file.h"
 #include "src/source/source.h"
@@ -15,14 +14,16 @@ struct CompileOptions {
   bool no_cache = false;
 };
 
-// By whatever name: /dev/stdout, or a file that it was sent to.
-bool is_standard_output(const std::string& path) {
-  struct stat file{}, output{};
-  return ::stat(path.c_str(), &file) == 0 && ::fstat(STDOUT_FILENO, &output) == 0 && file.st_dev == output.st_dev &&
-         file.st_ino == output.st_ino;
+bool is_same_file(const std::string& a, const std::string& b) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(a, error) && std::filesystem::equivalent(a, b, error);
 }
 
 Status compile(const CompileOptions& options, Console& console) {
+  PERGOLA_TRY(console.check_output(options.output));
+  if (is_same_file(options.file, options.output))
+    return PERGOLA_ERROR(kInvalidArgument, "'{}' is the source, which --output would replace: name another file.",
+                         options.output);
   PERGOLA_ASSIGN(source::SourceRequest request, source::load_file(options.file));
   request.include_dirs = options.include_dirs;
   request.defines = options.defines;
@@ -48,21 +49,12 @@ Status compile(const CompileOptions& options, Console& console) {
     json["ptx"] = compiled.ptx;
     return console.result(json, compiled.ptx);
   }
-  const bool to_standard_output = is_standard_output(options.output);
-  if (to_standard_output && console.json)
-    return PERGOLA_ERROR(
-        kInvalidArgument,
-        "'{}' is standard output, where --json writes too. Leave --output away: the PTX is a member of "
-        "the JSON object then.",
-        options.output);
   PERGOLA_TRY(write_named_file(options.output, compiled.ptx));
   json["output"] = options.output;
   const std::string text = fmt::format("{} -> {} ({} bytes, {}{})\n", options.file, options.output, compiled.ptx.size(),
                                        compiled.compiler_version.empty() ? "PTX already" : compiled.compiler_version,
                                        compiled.cache_hit ? ", from the cache" : "");
-  if (!to_standard_output) return console.result(json, text);
-  fmt::print(stderr, "{}", text);
-  return {};
+  return console.result_beside(options.output, json, text);
 }
 
 }  // namespace

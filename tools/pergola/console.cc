@@ -1,5 +1,6 @@
 #include "tools/pergola/console.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -8,6 +9,15 @@
 #include <cstring>
 
 namespace pergola::tool {
+
+namespace {
+
+bool is_null_device(const struct stat& file) {
+  struct stat null{};
+  return ::stat("/dev/null", &null) == 0 && S_ISCHR(file.st_mode) && file.st_rdev == null.st_rdev;
+}
+
+}  // namespace
 
 ExitCode exit_code_of(Code code) {
   switch (code) {
@@ -64,6 +74,29 @@ Status Console::text(std::string_view text) const {
 
 Status Console::result(const nlohmann::ordered_json& value, std::string_view words) const {
   return json ? print(value) : text(words);
+}
+
+// By whatever name: /dev/stdout, or a file that it was sent to.
+bool Console::is_output(const std::string& path) const {
+  // With --json standard output's number is standard error's (keep_output_for_json).
+  for (const char* name : {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
+    if (path == name) return true;
+  struct stat file{}, output{};
+  const int kept = ::fileno(json_output_ != nullptr ? json_output_ : output_);
+  return !path.empty() && ::stat(path.c_str(), &file) == 0 && ::fstat(kept, &output) == 0 &&
+         file.st_dev == output.st_dev && file.st_ino == output.st_ino && !is_null_device(output);
+}
+
+Status Console::check_output(const std::string& file) const {
+  if (!json || !is_output(file)) return {};
+  return PERGOLA_ERROR(kInvalidArgument, "'{}' is standard output, where --json writes too: name a file.", file);
+}
+
+Status Console::result_beside(const std::string& file, const nlohmann::ordered_json& value,
+                              std::string_view words) const {
+  if (json || !is_output(file)) return result(value, words);
+  (void)std::fwrite(words.data(), 1, words.size(), errors_);
+  return {};
 }
 
 void Console::fail(const Status& status, ExitCode code) {

@@ -46,6 +46,12 @@ class Console {
   // The command's result: `text` for people, `value` for machines. kIo where standard output cannot be written: the
   // disk is full, or it was closed.
   Status result(const nlohmann::ordered_json& value, std::string_view text) const;
+  // The same of a command that has written `file`, where it was told to write one: where that is standard output, what
+  // is said of it goes to standard error. Asked before: kInvalidArgument where that is standard output and so is the
+  // JSON.
+  Status result_beside(const std::string& file, const nlohmann::ordered_json& value, std::string_view text) const;
+  Status check_output(const std::string& file) const;
+  bool is_output(const std::string& path) const;  // standard output, by whatever name
   // What is text in any case: --help.
   Status text(std::string_view text) const;
   // Reports it, once, and sets the exit code: the status's own, or the one given.

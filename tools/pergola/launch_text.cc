@@ -8,6 +8,8 @@
 #include <cstring>
 #include <span>
 
+#include "src/device/types.h"
+
 namespace pergola::tool {
 namespace {
 
@@ -148,6 +150,23 @@ Result<analysis::LaunchValues> launch_values(const LaunchText& launch, const ptx
   if (launch.arguments.size() != signature.parameters.size()) {
     return PERGOLA_ERROR(kInvalidArgument, "'{}' has {} parameters, and its launch gives {}", launch.kernel,
                          signature.parameters.size(), launch.arguments.size());
+  }
+  const device::DeviceInfo most;
+  const std::uint32_t most_grid[3] = {most.max_grid.x, most.max_grid.y, most.max_grid.z};
+  const std::uint32_t most_block[3] = {most.max_block.x, most.max_block.y, most.max_block.z};
+  std::uint64_t threads = 1;
+  for (int axis = 0; axis < 3; ++axis) {
+    threads *= std::min(launch.block[axis], most_block[axis]);
+    if (launch.grid[axis] >= 1 && launch.grid[axis] <= most_grid[axis] && launch.block[axis] >= 1 &&
+        launch.block[axis] <= most_block[axis] && threads <= most.max_threads_per_block)
+      continue;
+    return PERGOLA_ERROR(
+        kInvalidArgument,
+        "no device has '{}' in a grid of {}x{}x{} blocks of {}x{}x{} threads: at most {}x{}x{} blocks, "
+        "and {}x{}x{} threads, {} in all",
+        launch.kernel, launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0], launch.block[1],
+        launch.block[2], most_grid[0], most_grid[1], most_grid[2], most_block[0], most_block[1], most_block[2],
+        most.max_threads_per_block);
   }
   analysis::LaunchValues values;
   std::copy_n(launch.grid, 3, values.grid);

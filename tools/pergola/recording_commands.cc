@@ -100,10 +100,11 @@ Status trace(const TraceOptions& options, Console& console) {
   if (!options.serial.empty() || !options.history.empty())
     PERGOLA_TRY(add_bound(options, timeline, found.span_ns, json, text));
   if (!options.svg.empty()) {
+    PERGOLA_TRY(console.check_output(options.svg));
     PERGOLA_TRY(write_named_file(options.svg, timeline_svg(timeline)));
     text += fmt::format("{} is written\n", options.svg);
   }
-  return console.result(json, text);
+  return console.result_beside(options.svg, json, text);
 }
 
 struct ExplainOptions {

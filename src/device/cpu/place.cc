@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "src/ptx/source_place.h"
+
 namespace pergola::device::cpu {
 
 std::string spell(const ptx::Instruction& i) {
@@ -16,24 +18,8 @@ std::string spell(const ptx::Instruction& i) {
   return text;
 }
 
-namespace {
-
-// Empty where there is no such file.
-std::string source_line(const ptx::Module& module, std::uint32_t file, std::uint32_t line) {
-  if (line != 0)
-    for (const auto& [index, path] : module.files)
-      if (index == file) return fmt::format("{}:{}", path, line);
-  return {};
-}
-
-}  // namespace
-
 std::string where(const ptx::Module& module, const ptx::Instruction& i) {
-  std::string place = source_line(module, i.debug_file, i.debug_line);
-  // NVRTC has headers that are no files: whoever calls what they define is nearer to the reader.
-  if (place.find("/__nv_nvrtc_builtin_header.h:") != std::string::npos)
-    if (std::string caller = source_line(module, i.caller_file, i.caller_line); !caller.empty()) place = std::move(caller);
-  return place.empty() ? fmt::format("{}:{}", module.source_name, i.location.line) : place;
+  return ptx::source_place(module, i);
 }
 
 std::string where_with_ptx(const ptx::Module& module, const ptx::Instruction& i) {
