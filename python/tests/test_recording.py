@@ -128,9 +128,11 @@ import pergola as pg
 k = pg.kernel('.version 7.0\\n.target sm_70\\n.address_size 64\\n.visible .entry k() { ret; }')
 k[1, 32]()
 """
-    environment = {**os.environ, "PERGOLA_TRACE": str(tmp_path / "run.json"), "PERGOLA_HISTORY": str(tmp_path / "h.json")}
+    environment = {**os.environ, "PERGOLA_TRACE": str(tmp_path / "run.json"), "PERGOLA_HISTORY": str(tmp_path / "h.json"),
+                   "PERGOLA_DOT_FILE": str(tmp_path / "dag.dot")}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=120)
     assert len(kernels(tmp_path / "run.json")) == 1
+    assert (tmp_path / "dag.dot").read_text().count("c1 [label=\"k") == 1
     assert "k" in next(iter(json.loads((tmp_path / "h.json").read_text())["devices"].values()))
 
 

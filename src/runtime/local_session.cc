@@ -7,6 +7,7 @@
 
 #include "src/base/end_grace.h"
 #include "src/base/environment.h"
+#include "src/base/file.h"
 #include "src/base/fork.h"
 #include "src/base/left_to_process.h"
 #include "src/base/log.h"
@@ -105,6 +106,7 @@ Result<std::shared_ptr<LocalSession>> LocalSession::create(device::DevicePtr dev
 }
 
 LocalSession::~LocalSession() {
+  dag_file_.reset();
   if (is_forked_child()) {
     small_tasks_.reset();
     return;
@@ -160,12 +162,20 @@ void LocalSession::Starts::await_streams() {
 }
 
 Status LocalSession::record_as_asked() {
+  // Of a process's later sessions each has a file of its own: trace.json, trace.2.json, ...
+  const auto own = [this](std::filesystem::path path) {
+    if (id_ != 1 && !is_written_in_place(path))
+      path.replace_extension(fmt::format("{}{}", id_, path.extension().string()));
+    return path;
+  };
   if (const auto file = setting("PERGOLA_TRACE")) {
-    // Of a process's later sessions each has a file of its own: trace.json, trace.2.json, ...
-    std::filesystem::path path = *file;
-    if (id_ != 1) path.replace_extension(fmt::format("{}{}", id_, path.extension().string()));
-    const Status status = trace(path.string());
+    const Status status = trace(own(*file).string());
     if (!status.ok()) return Error{status.code(), "PERGOLA_TRACE: " + status.message(), __FILE__, __LINE__};
+  }
+  if (const auto file = setting("PERGOLA_DOT_FILE")) {
+    Result<std::unique_ptr<DagFile>> made = DagFile::create(own(*file), *scheduler_);
+    if (!made.ok()) return Error{made.code(), "PERGOLA_DOT_FILE: " + made.message(), __FILE__, __LINE__};
+    dag_file_ = *std::move(made);
   }
   if (const auto file = setting("PERGOLA_HISTORY")) {
     const Status status = history(std::string(*file));

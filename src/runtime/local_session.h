@@ -15,6 +15,7 @@
 
 #include "src/device/device.h"
 #include "src/executor/executor.h"
+#include "src/runtime/dag_file.h"
 #include "src/runtime/host_mirror.h"
 #include "src/runtime/managed_memory.h"
 #include "src/scheduler/scheduler.h"
@@ -111,7 +112,7 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
  private:
   LocalSession(device::DevicePtr device, std::unique_ptr<scheduler::Scheduler> scheduler,
                std::chrono::milliseconds end_grace);
-  Status record_as_asked();  // PERGOLA_TRACE, PERGOLA_HISTORY
+  Status record_as_asked();  // PERGOLA_TRACE, PERGOLA_HISTORY, PERGOLA_DOT_FILE
 
   const std::uint64_t id_;
   const device::DevicePtr device_;
@@ -147,6 +148,7 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   const std::chrono::milliseconds end_grace_;
   std::shared_ptr<TaskWork> tasks_;  // written once, under tasks_mutex_, before has_tasks_
   std::unique_ptr<SmallTasks> small_tasks_;
+  std::unique_ptr<DagFile> dag_file_;  // where one is asked for
 };
 
 }  // namespace pergola::runtime

@@ -60,7 +60,8 @@ class Text {
   }
 
   void header() {
-    text_ += fmt::format("{} computations on {}; {}\n", timeline_.slices.size(), timeline_.device, timeline_.policy);
+    text_ += fmt::format("{} computation{} on {}; {}\n", timeline_.slices.size(),
+                         timeline_.slices.size() == 1 ? "" : "s", timeline_.device, timeline_.policy);
     if (timeline_.dropped != 0)
       text_ += fmt::format("{} older ones were dropped: there was no room for them\n", timeline_.dropped);
     if (timeline_.without_time != 0)

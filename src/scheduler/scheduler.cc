@@ -667,6 +667,11 @@ std::size_t Scheduler::frontier_size() {
   return pool_.in_use();
 }
 
+std::optional<DagPicture> Scheduler::try_picture() {
+  const AdaptiveLock lock(mutex_, std::try_to_lock);
+  return lock.owns_lock() ? std::optional(log_.picture()) : std::nullopt;
+}
+
 DagPicture Scheduler::picture() {
   const std::lock_guard lock(mutex_);
   launch_held();

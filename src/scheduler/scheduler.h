@@ -163,6 +163,9 @@ class Scheduler {
   std::size_t frontier_size();
   // The computations submitted last, oldest first.
   DagPicture picture();
+  // The same without what is held back, and none where another thread is in the scheduler: it may wait there for the
+  // device.
+  std::optional<DagPicture> try_picture();
   // What the work of this name shares, for Work::site; always the same one for a name.
   WorkSite* site(std::string_view name);
   const Policy& policy() const { return policy_; }

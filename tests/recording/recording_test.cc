@@ -47,6 +47,7 @@ class Recording : public ::testing::Test {
   ~Recording() override {
     ::unsetenv("PERGOLA_TRACE");
     ::unsetenv("PERGOLA_HISTORY");
+    ::unsetenv("PERGOLA_DOT_FILE");
     std::filesystem::remove_all(folder_);
   }
   // Two chains of two kernels, whose results are read.
@@ -97,6 +98,41 @@ TEST_F(Recording, Environment_BeginsBoth_ASecondSessionHasATraceOfItsOwn) {
     }
   EXPECT_EQ(traces, 2);
   recording::expect_history(history_, 8);
+}
+
+TEST_F(Recording, Environment_HasThePictureOfEachSessionInAFile) {
+  const std::string dot = folder_ / "dag.dot", mermaid = folder_ / "dag.mmd";
+  const auto edges = [](const std::string& text, const std::string& arrow) {
+    int count = 0;
+    for (std::size_t at = text.find(arrow); at != std::string::npos; at = text.find(arrow, at + 1)) ++count;
+    return count;
+  };
+  // Those of the folder with that ending, one after the other: a process's later sessions have a number in the name.
+  const auto pictures_of = [&](const std::string& ending) {
+    std::string texts;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_))
+      if (entry.path().extension() == ending) texts += recording::text_of(entry.path());
+    return texts;
+  };
+  ::setenv("PERGOLA_DOT_FILE", dot.c_str(), 1);
+  {
+    const pergola::Session session("cpu");
+    EXPECT_THAT(pictures_of(".dot"), HasSubstr("digraph")) << "that it can be written is known at once";
+    run(session);
+  }
+  const std::string text = pictures_of(".dot");
+  EXPECT_EQ(edges(text, "label=\"turns"), 4);
+  EXPECT_GE(edges(text, " -> "), 2);
+  ::setenv("PERGOLA_DOT_FILE", mermaid.c_str(), 1);
+  run(pergola::Session("cpu"));
+  EXPECT_GE(edges(pictures_of(".mmd"), " -->"), 2);
+  ::setenv("PERGOLA_DOT_FILE", (folder_ / "none" / "dag.dot").c_str(), 1);
+  try {
+    const pergola::Session session("cpu");
+    FAIL() << "there is no such folder";
+  } catch (const pergola::Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("PERGOLA_DOT_FILE"));
+  }
 }
 
 TEST_F(Recording, HistoryThatIsNone_IsRefusedAndLeftAlone) {

@@ -34,6 +34,7 @@ const std::vector<std::string>& read_settings() {
                                                  "PERGOLA_CUDA_ROUNDING",
                                                  "PERGOLA_DEVICE",
                                                  "PERGOLA_END_GRACE_MS",
+                                                 "PERGOLA_DOT_FILE",
                                                  "PERGOLA_HISTORY",
                                                  "PERGOLA_LOG",
                                                  "PERGOLA_NVRTC",
