@@ -71,15 +71,14 @@ constexpr const char* kOnHost =
 
 // Of what has the buffer protocol and gives no contiguous bytes.
 bool raise_no_buffer(const KernelObject* kernel, std::size_t index, PyObject* object) {
-  Py_buffer strided;
-  if (PyObject_GetBuffer(object, &strided, PyBUF_FORMAT | PyBUF_STRIDES) == 0) {
-    const bool has_axes = strided.ndim != 0;
-    PyBuffer_Release(&strided);
-    return raise_kind(kernel, index, object, has_axes ? kOnHost : ", whose bytes are not contiguous: copy it first.");
-  }
-  PyErr_Clear();
   const ParameterState* parameter = parameter_of(kernel, index);
   const bool is_struct = parameter != nullptr && parameter->kind == PERGOLA_PARAMETER_STRUCT;
+  Py_buffer strided;
+  if (PyObject_GetBuffer(object, &strided, PyBUF_FORMAT | PyBUF_STRIDES) == 0) {
+    PyBuffer_Release(&strided);
+    return raise_kind(kernel, index, object, is_struct ? ", whose bytes are not contiguous: copy it first." : kOnHost);
+  }
+  PyErr_Clear();
   return raise_kind(kernel, index, object,
                     is_struct ? ", whose bytes Python cannot see: give bytes (x.tobytes())."
                               : ", whose elements are none that kernels have.");

@@ -79,7 +79,7 @@ PyObject* argument_error() {
 
 PyObject* raise(pergola_code code, const std::string& message) {
   PyErr_SetString(error_class(code), message.c_str());
-  if (is_failure(code)) told.push_back(message);
+  if (is_failure(code) && std::find(told.begin(), told.end(), message) == told.end()) told.push_back(message);
   if (told.size() > kMostTold) told.pop_front();
   return nullptr;
 }

@@ -253,18 +253,19 @@ PyObject* memory_session(PyObject* self, void*) {
   return Py_NewRef(reinterpret_cast<PyObject*>(as_memory(self)->session));
 }
 
-PyMethodDef memory_methods[] = {{"_read", memory_read, METH_VARARGS, nullptr},
-                                {"_write", memory_write, METH_VARARGS, nullptr},
-                                {"_fill", memory_fill, METH_O, nullptr},
-                                {"_copy", memory_copy, METH_VARARGS, nullptr},
-                                {"_host", memory_host, METH_VARARGS, nullptr},
-                                {"_prefetch", memory_prefetch, METH_VARARGS, nullptr},
-                                {"_adopt", memory_adopt, METH_VARARGS | METH_CLASS, nullptr},
-                                {"_wait", memory_wait, METH_NOARGS, nullptr},
-                                {"free", memory_free, METH_NOARGS,
-                                 "Let go of the memory now. Work in flight keeps it until it has ended; using the "
-                                 "array or a view of it is an error."},
-                                {nullptr, nullptr, 0, nullptr}};
+PyMethodDef memory_methods[] = {
+    {"_read", memory_read, METH_VARARGS, nullptr},
+    {"_write", memory_write, METH_VARARGS, nullptr},
+    {"_fill", memory_fill, METH_O, nullptr},
+    {"_copy", memory_copy, METH_VARARGS, nullptr},
+    {"_host", memory_host, METH_VARARGS, nullptr},
+    {"_prefetch", memory_prefetch, METH_VARARGS, nullptr},
+    {"_adopt", memory_adopt, METH_VARARGS | METH_CLASS, nullptr},
+    {"_wait", memory_wait, METH_NOARGS, nullptr},
+    {"free", memory_free, METH_NOARGS,
+     "free($self, /)\n--\n\nLet go of the memory now. Work in flight keeps it until it has ended; using the "
+     "array or a view of it is an error."},
+    {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef memory_getset[] = {
     {"address", memory_address, nullptr, "Where it starts on the device. It does not keep the array alive.", nullptr},
     {"location", memory_location, nullptr,

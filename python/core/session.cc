@@ -152,20 +152,21 @@ PyObject* session_synchronize(PyObject* self, PyObject*) {
   Py_RETURN_NONE;
 }
 
-PyMethodDef session_methods[] = {
-    {"_device", session_device, METH_NOARGS, nullptr},
-    {"_dag", session_text<pergola_session_dag>, METH_O, nullptr},
-    {"_graphs", session_text<pergola_session_graphs>, METH_O, nullptr},
-    {"_call", session_call, METH_VARARGS, nullptr},
-    {"_wait_stream", session_wait_stream, METH_O, nullptr},
-    {"_make_stream_wait", session_make_stream_wait, METH_O, nullptr},
-    {"_trace", session_recording<pergola_session_trace>, METH_O, nullptr},
-    {"_history", session_recording<pergola_session_history>, METH_O, nullptr},
-    {"record", session_record, METH_NOARGS,
-     "An Event at the end of all launches, fills and copies so far. Narrow tasks are awaited by themselves."},
-    {"synchronize", session_synchronize, METH_NOARGS,
-     "Wait for all work submitted so far; raise its first failure since the last time, after which work runs again."},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef session_methods[] = {{"_device", session_device, METH_NOARGS, nullptr},
+                                 {"_dag", session_text<pergola_session_dag>, METH_O, nullptr},
+                                 {"_graphs", session_text<pergola_session_graphs>, METH_O, nullptr},
+                                 {"_call", session_call, METH_VARARGS, nullptr},
+                                 {"_wait_stream", session_wait_stream, METH_O, nullptr},
+                                 {"_make_stream_wait", session_make_stream_wait, METH_O, nullptr},
+                                 {"_trace", session_recording<pergola_session_trace>, METH_O, nullptr},
+                                 {"_history", session_recording<pergola_session_history>, METH_O, nullptr},
+                                 {"record", session_record, METH_NOARGS,
+                                  "record($self, /)\n--\n\nAn Event at the end of all launches, fills and copies so "
+                                  "far. Narrow tasks are awaited by themselves."},
+                                 {"synchronize", session_synchronize, METH_NOARGS,
+                                  "synchronize($self, /)\n--\n\nWait for all work submitted so far; raise its first "
+                                  "failure since the last time, after which work runs again."},
+                                 {nullptr, nullptr, 0, nullptr}};
 
 PyType_Slot session_slots[] = {{Py_tp_new, reinterpret_cast<void*>(session_new)},
                                {Py_tp_dealloc, reinterpret_cast<void*>(session_dealloc)},
@@ -210,8 +211,10 @@ PyObject* event_elapsed(PyObject* self, PyObject* start) {
 
 PyMethodDef event_methods[] = {
     {"wait", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(event_wait)), METH_VARARGS | METH_KEYWORDS,
-     "Wait until the work has ended; raise what it failed with, Timeout after `timeout` seconds."},
-    {"milliseconds_since", event_elapsed, METH_O, "Device time from the end of another Event to the end of this one."},
+     "wait($self, /, timeout=None)\n--\n\nWait until the work has ended; raise what it failed with, Timeout after "
+     "`timeout` seconds."},
+    {"milliseconds_since", event_elapsed, METH_O,
+     "milliseconds_since($self, start, /)\n--\n\nDevice time from the end of another Event to the end of this one."},
     {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef event_getset[] = {{"done", event_done, nullptr, "Whether the work has ended, well or not.", nullptr},
                               {nullptr, nullptr, nullptr, nullptr, nullptr}};

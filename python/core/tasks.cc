@@ -112,15 +112,16 @@ PyObject* pool_session(PyObject* self, void*) {
   return Py_NewRef(reinterpret_cast<PyObject*>(as_pool(self)->session));
 }
 
-PyMethodDef pool_methods[] = {
-    {"wait_all", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(pool_wait_all)),
-     METH_VARARGS | METH_KEYWORDS,
-     "Wait until all tasks spawned so far have ended; raise what one failed with, Timeout after `timeout` seconds."},
-    {"park", pool_park, METH_NOARGS,
-     "End the resident kernel, once the tasks under way have ended; the next spawn starts it again. Raises what one "
-     "failed with, as wait_all() does."},
-    {"_info", pool_info, METH_NOARGS, nullptr},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef pool_methods[] = {{"wait_all", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(pool_wait_all)),
+                               METH_VARARGS | METH_KEYWORDS,
+                               "wait_all($self, /, timeout=None)\n--\n\nWait until all tasks spawned so far have "
+                               "ended; raise what one failed with, Timeout after `timeout` seconds."},
+                              {"park", pool_park, METH_NOARGS,
+                               "park($self, /)\n--\n\nEnd the resident kernel, once the tasks under way have ended; "
+                               "the next spawn starts it again. Raises what one "
+                               "failed with, as wait_all() does."},
+                              {"_info", pool_info, METH_NOARGS, nullptr},
+                              {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef pool_getset[] = {{"session", pool_session, nullptr, "The session whose pool it is.", nullptr},
                              {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyType_Slot pool_slots[] = {{Py_tp_new, reinterpret_cast<void*>(pool_new)},
@@ -349,8 +350,9 @@ PyObject* task_session(PyObject* self, void*) {
 
 PyMethodDef task_methods[] = {
     {"wait", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(task_wait)), METH_VARARGS | METH_KEYWORDS,
-     "Wait until the task has ended; raise what it failed with, Timeout after `timeout` seconds."},
-    {"done", task_done, METH_NOARGS, "Whether the task has ended, well or not. Never waits."},
+     "wait($self, /, timeout=None)\n--\n\nWait until the task has ended; raise what it failed with, Timeout after "
+     "`timeout` seconds."},
+    {"done", task_done, METH_NOARGS, "done($self, /)\n--\n\nWhether the task has ended, well or not. Never waits."},
     {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef task_getset[] = {{"id", task_id, nullptr, "Its number in its pool, never 0.", nullptr},
                              {"session", task_session, nullptr, "The session that it was spawned to.", nullptr},

@@ -60,10 +60,12 @@ class Array(_core.Memory):
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """How many elements it has along each axis."""
         return self._shape
 
     @property
     def ndim(self) -> int:
+        """How many axes it has."""
         return len(self._shape)
 
     @property
@@ -73,6 +75,7 @@ class Array(_core.Memory):
 
     @property
     def itemsize(self) -> int:
+        """The bytes of an element."""
         return self._element.itemsize
 
     @property
@@ -180,9 +183,8 @@ class Array(_core.Memory):
             raise ValueError(f"host() takes 'r', 'w' or 'rw', not {access!r}.")
         if access == "w" and self._is_view:
             raise ValueError("host('w') would leave the rest of the array undefined: take host('rw') of a view.")
-        if self.size == 0:
-            return numpy.empty(self._shape, self.dtype)
-        result: np.ndarray[Any, Any] = numpy.frombuffer(self._host(modes[access]), self.dtype)
+        result: np.ndarray[Any, Any] = numpy.frombuffer(
+            self._host(modes[access]) if self.size else bytearray() if access != "r" else b"", self.dtype)
         return result.reshape(self._shape)
 
     def prefetch(self, to: str = "device") -> Array:
@@ -290,7 +292,9 @@ class Array(_core.Memory):
                 count = max(0, stop - start)
                 return first + start * inner, (count, *self._shape[axis + 1:]), False
             try:
-                index = operator.index("" if isinstance(one, bool) else one)
+                if isinstance(one, bool) or getattr(getattr(one, "dtype", None), "kind", "") == "b":
+                    raise TypeError
+                index = operator.index(one)
             except TypeError:
                 raise TypeError(f"An array on a device is indexed by integers and slices, not by {type(one).__name__}: "
                                 "index x.numpy().") from None

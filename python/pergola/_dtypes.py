@@ -75,6 +75,15 @@ def numpy(what: str) -> Any:
     return np
 
 
+def _is_native(dtype: Any) -> bool:
+    """Of all that a NumPy dtype is made of: its own isnative does not look into axes."""
+    if dtype.subdtype is not None:
+        return _is_native(dtype.subdtype[0])
+    if dtype.names is not None:
+        return all(_is_native(dtype.fields[name][0]) for name in dtype.names)
+    return bool(dtype.isnative)
+
+
 def element_type(dtype: DTypeLike) -> ElementType:
     """The element type that `dtype` means: its name, a typestr or code of NumPy's, a Python type, a numpy.dtype."""
     if dtype is None:
@@ -95,7 +104,7 @@ def element_type(dtype: DTypeLike) -> ElementType:
         raise TypeError(f"Arrays on a device have no elements of no bytes, as those of dtype {given!r} are.")
     if given.name in _BY_NAME and given.isnative:
         return _BY_NAME[given.name]
-    if given.hasobject or not given.isnative or given.kind not in "V":
+    if given.hasobject or not _is_native(given) or given.kind not in "V":
         raise TypeError(f"Arrays on a device have no elements of dtype {given!r}: they are numbers, or structs of them, "
                         "in the machine's byte order.")
     return ElementType(str(given), _BYTES, given.itemsize, "", given.str, None, given)
@@ -177,16 +186,22 @@ def _real(element: ElementType, value: Any, to_odd: bool = False) -> float:
     one's last bit is set: rounded once more, to fewer bits, it is what the value rounds to."""
     if not _is_one(value) or _is_complex(value):
         raise _refuse_kind(element, value, "a number")
+    if getattr(getattr(value, "dtype", None), "kind", "") in ("i", "u"):
+        value = operator.index(value)  # which Python compares with floats as they are
     try:
         number = float(value)
     except OverflowError:
         raise _refuse_range(element, value) from None
     except (TypeError, ValueError):
         raise _refuse_kind(element, value, "a number") from None
-    if math.isinf(number) and value != number:  # of a long double
+    try:
+        below, above = bool(number < value), bool(number > value)
+    except TypeError:  # it says what it is as a float, and nothing more
+        return number
+    if math.isinf(number) and (below or above):  # of a long double
         raise _refuse_range(element, value)
-    if to_odd and math.isfinite(number) and value != number and not struct.pack("<d", number)[0] & 1:
-        number = math.nextafter(number, math.inf if value > number else -math.inf)
+    if to_odd and math.isfinite(number) and (below or above) and not struct.pack("<d", number)[0] & 1:
+        number = math.nextafter(number, math.inf if below else -math.inf)
     return number
 
 
@@ -200,7 +215,9 @@ def _integer(element: ElementType, value: Any) -> int:
                 raise _refuse_range(element, value)
             if value == int(value):
                 return int(value)
-        return operator.index(value) if _is_one(value) else operator.index("")
+        if not _is_one(value):
+            raise TypeError
+        return operator.index(value)
     except TypeError:
         raise _refuse_kind(element, value, "True or False" if element.name == "bool" else "an integer") from None
 
@@ -223,13 +240,21 @@ def _pack_bfloat16(element: ElementType, value: Any) -> bytes:
     return struct.pack("<H", rounded)
 
 
+def _is_number(value: Any) -> bool:
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    return isinstance(value, numbers.Number) or (kind in tuple("biufc") and value.shape == ())
+
+
 def _pack_struct(dtype: Any, value: Any) -> bytes:
-    """A struct's bytes from a tuple, or a NumPy scalar of the same fields: each field as pack() takes it."""
+    """A struct's bytes from a tuple, or a NumPy scalar of the same fields: each field as pack() takes it. A number is
+    every field's."""
     if getattr(value, "dtype", None) == dtype and getattr(value, "shape", None) == ():
         return bytes(value.tobytes())
     names = dtype.names
-    if getattr(getattr(value, "dtype", None), "names", None) == names:
+    if getattr(getattr(value, "dtype", None), "names", None) == names and value.shape == ():
         value = tuple(value[name] for name in names)
+    if _is_number(value):
+        value = (value,) * len(names)
     if not isinstance(value, tuple) or len(value) != len(names):
         raise TypeError(f"An element of dtype {dtype} is a tuple of {len(names)} values, one for each field; {short(value)} "
                         "is given.")
@@ -240,16 +265,22 @@ def _pack_struct(dtype: Any, value: Any) -> bytes:
     return bytes(result)
 
 
+def _flat(dtype: Any, value: Any, shape: tuple[int, ...]) -> list[Any]:
+    """The values of nested sequences of that shape."""
+    values = [value]
+    for extent in shape:
+        if any(isinstance(row, (str, bytes)) or not hasattr(row, "__len__") or len(row) != extent for row in values):
+            raise TypeError(f"A field of dtype {dtype} has the shape {shape}; {short(value)} is given.")
+        values = [each for row in values for each in row]
+    return values
+
+
 def _pack_field(dtype: Any, value: Any) -> bytes:
     np = numpy(f"An element of dtype {dtype}")
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
-        values = np.empty(shape, object)
-        given = np.asarray(value, object)
-        if given.shape != shape:
-            raise TypeError(f"A field of dtype {dtype} has the shape {shape}; {short(value)} is given.")
-        values[...] = given
-        return b"".join(_pack_field(base, each) for each in values.flat)
+        values = [value] * math.prod(shape) if _is_number(value) else _flat(dtype, value, shape)
+        return b"".join(_pack_field(base, each) for each in values)
     if dtype.names is not None:
         return _pack_struct(dtype, value)
     if dtype.name in _BY_NAME:
@@ -262,12 +293,13 @@ def _pack_opaque(np: Any, dtype: Any, value: Any) -> bytes:
     the dtype is taken where it keeps its value."""
     if isinstance(value, (bytes, bytearray)) and dtype.kind == "V" and len(value) == dtype.itemsize:
         return bytes(value)
-    with np.errstate(all="ignore"):
-        try:
-            made = np.asarray(value, dtype)
-        except (TypeError, ValueError, OverflowError):
-            made = None
-    if made is None or made.shape != () or not (getattr(value, "dtype", None) == dtype or made.item() == value):
+    try:
+        with np.errstate(all="ignore"):
+            given, made = np.asarray(value), np.asarray(value, dtype)
+            same = given.dtype == dtype or given == made or (given != given and made != made)
+    except (TypeError, ValueError, OverflowError):
+        given = made = same = None
+    if made is None or made.shape != () or not same or given.dtype.kind + made.dtype.kind in ("US", "SU"):
         raise TypeError(f"An element of dtype {dtype.name} cannot be {short(value)}: give one of that dtype.")
     return bytes(made.tobytes())
 

@@ -142,7 +142,7 @@ def _converted_structs(source: Any, element: ElementType) -> Any:
         if given.dtype == base:
             result[name] = given
         elif base.name in _dtypes.NAMES or base.names is not None:
-            result[name] = _converted(given, _dtypes.element_type(base))
+            result[name] = _converted(np.ascontiguousarray(given), _dtypes.element_type(base)).view(base).reshape(given.shape)
         else:
             raise TypeError(f"The source's field {name!r} is of dtype {given.dtype.name}, and {base.name} is wanted: convert "
                             "it first.")
@@ -153,28 +153,35 @@ def _packed(source: Any, element: ElementType) -> Any:
     """A list's values one by one, where NumPy has no dtype of its own that keeps them (large ints), or takes tuples for
     axes (structs). ValueError where rows differ in length."""
     np = _dtypes.numpy("Making an array of a list")
+    is_struct = element.numpy_dtype is not None and element.numpy_dtype.names is not None
+
+    def is_row(value: Any) -> bool:
+        return isinstance(value, list) or (isinstance(value, tuple) and not is_struct) or (
+            isinstance(value, np.ndarray) and value.ndim != 0)
+
     shape, values = [], [source]
-    while values and isinstance(values[0], list if element.numpy_dtype is not None else (list, tuple)):
+    while values and is_row(values[0]):
         extent = len(values[0])
-        if any(not isinstance(row, type(values[0])) or len(row) != extent for row in values):
+        if any(not is_row(row) or len(row) != extent for row in values):
             raise ValueError("The source's rows differ in length.")
         shape.append(extent)
         values = [each for row in values for each in row]
     data = b"".join(_dtypes.pack(element, each) for each in values)
-    dtype = np.dtype("u2") if element.name == "bfloat16" else _dtypes.numpy_dtype(element)
+    dtype = np.dtype("V2") if element.name == "bfloat16" else _dtypes.numpy_dtype(element)
     return np.frombuffer(data, dtype).reshape(shape)
 
 
 def _of_objects(source: Any, wanted: Optional[ElementType]) -> Any:
-    """A list of ints that NumPy has no dtype for; TypeError where it is of something else."""
+    """What NumPy has no dtype for: ints beyond 64 bits. TypeError where it is of something else."""
     np = _dtypes.numpy("Making an array of a list")
-    values = list(np.asarray(source, object).flat)
-    if not all(isinstance(value, (int, float, complex, np.number)) for value in values):
+    objects = np.asarray(source, object)
+    values = list(objects.flat)
+    large = [value for value in values if isinstance(value, int) and not -2**63 <= value < 2**64]
+    if not large or not all(isinstance(value, (int, float, complex, np.number)) for value in values):
         raise TypeError(f"A {type(source).__name__} is not an array of numbers.")
     if wanted is not None:
-        return _packed(source, wanted)
-    large = next(value for value in values if isinstance(value, int) and not -2**63 <= value < 2**64)
-    raise OverflowError(f"The source has {_dtypes.short(large)} in it, which no integer holds: say dtype=\"float64\".")
+        return _packed(objects.tolist(), wanted)
+    raise OverflowError(f"The source has {_dtypes.short(large[0])} in it, which no integer holds: say dtype=\"float64\".")
 
 
 def _integers(source: Any, element: ElementType) -> Any:
@@ -221,6 +228,9 @@ def host_bytes(source: Any, wanted: Optional[ElementType]) -> tuple[Any, tuple[i
     if found is None:
         raise TypeError(f"The source's elements ({view.format!r}) are none that arrays on a device have: make it a NumPy "
                         "array.")
+    if wanted is not None and wanted.numpy_dtype is not None:
+        raise TypeError(f"The source's elements are {found.name} and {wanted.name} is wanted: make it a NumPy array of that "
+                        "dtype (numpy.frombuffer).")
     if wanted is not None and wanted != found:
         np = _dtypes.numpy(f"Converting {found.name} to {wanted.name}")
         array = _converted(np.frombuffer(view, _dtypes.numpy_dtype(found)).reshape(view.shape), wanted)

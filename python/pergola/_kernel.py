@@ -129,11 +129,13 @@ class Module(_core.Module):
         return len(self.names)
 
     def __contains__(self, name: object) -> bool:
-        """Whether module[name] is a kernel."""
+        """Whether module[name] is a kernel; of a kernel, whether it is one of the module's."""
         try:
-            return isinstance(name, str) and self[name] is not None
-        except (_core.NotFound, _core.InvalidArgument):
+            if isinstance(name, str):
+                return name in self.names or self[name] is not None
+        except (_core.NotFound, ValueError, _core.Unsupported):
             return False
+        return any(name is kernel for kernel in getattr(self, "_kernels", {}).values())
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.names]

@@ -238,6 +238,7 @@ class Session(_core.Session):
         return self.empty(shape, dtype).fill(value)
 
     def zeros(self, shape: Any, dtype: _dtypes.DTypeLike = None) -> Array:
+        """A new array of zeros."""
         element = _dtypes.element_type(dtype)
         result = Array._make(self, _extents(shape), element)
         if result.size:
@@ -245,6 +246,7 @@ class Session(_core.Session):
         return result
 
     def ones(self, shape: Any, dtype: _dtypes.DTypeLike = None) -> Array:
+        """A new array of ones."""
         return self.empty(shape, dtype).fill(1)
 
     # ── The one in use ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -48,6 +48,9 @@ class TaskKind(_core.TaskKind):
         """The pool that it spawns to."""
         return _pool_of(self.session)
 
+    if TYPE_CHECKING:
+        def __call__(self, *args: Any) -> Task: ...
+
     @property
     def on_device(self) -> int:
         """What stands for the kind on the device: an argument (64 bits) of kernels that spawn tasks of it while they run

@@ -219,6 +219,8 @@ def test_numbers_are_rounded_once(dtype, bits):
     middle = (1 << bits - 1 << shift) + (1 << shift - 1)
     if dtype != "f2":
         values = (middle + 1, np.longdouble(middle) + 1)
+        if middle < 2**63:
+            values += (np.int64(middle + 1), np.array(middle + 1))
     else:  # whose range ends below 2**53
         values = (np.longdouble(middle) + np.longdouble(2) ** -48, )
     expected = (1 << bits - 1 << shift) + (1 << shift)
@@ -236,13 +238,20 @@ def test_structs_are_made_of_tuples():
     for made in (pg.array(rows, STRUCT), pg.zeros(2, STRUCT).copy_from(rows), pg.array(np.array(rows, STRUCT), STRUCT)):
         assert made.shape == (2,) and (made.numpy() == np.array(rows, STRUCT)).all()
     assert pg.array(rows[0], STRUCT).shape == () and pg.array([rows, rows], STRUCT).shape == (2, 2)
-    assert pg.array([], STRUCT).shape == (0,)
+    assert pg.array([], STRUCT).shape == (0,) and pg.array([np.zeros(2, STRUCT), np.ones(2, STRUCT)], STRUCT).shape == (2, 2)
+    nested = np.dtype([("s", [("x", "i4"), ("y", "i4")], (2,))])
+    assert pg.array([([(1, 2), (3, 4)],)], nested).numpy()["s"]["y"].tolist() == [[2, 4]]
+    with pytest.raises(TypeError, match="byte order"):
+        pg.zeros(2, [("a", ">f8", (2,))])
+    with pytest.raises(TypeError, match="frombuffer"):
+        pg.array(bytes(16), STRUCT)
     x = pg.zeros(3, STRUCT)
     x[0], x[1] = rows[0], np.array(rows, STRUCT)[1]
     x[2:].fill(rows[1])
     assert (x.numpy() == np.array([*rows, rows[1]], STRUCT)).all()
     with pytest.raises(ValueError, match="rows differ"):
         pg.array([rows, rows[:1]], STRUCT)
+    assert (pg.ones(2, STRUCT).numpy() == np.ones(2, STRUCT)).all() and not any(x.fill(0).tobytes())
     other = np.dtype([("a", "i8"), ("b", "f8"), ("c", [("d", "i2"), ("e", "f4", (2,))])])
     assert (pg.array(np.array(rows, other), STRUCT).numpy() == np.array(rows, STRUCT)).all(), "field by field"
 
@@ -250,8 +259,8 @@ def test_structs_are_made_of_tuples():
 @pytest.mark.parametrize("value, error, says", [
     ((300, 1, (256, [1, 2])), OverflowError, "uint8 cannot hold 256"), ((1.5, 1, (1, [1, 2])), TypeError, "int32 is an integer"),
     ((1, 1j, (1, [1, 2])), TypeError, "float32 is a number"), ((1, 1), TypeError, "a tuple of 3 values"), ([], TypeError, "tuple"),
-    ((1, 1, (1, [1, 2, 3])), TypeError, r"has the shape \(2,\)"), ((1, 1, 1), TypeError, "a tuple of 2 values"),
-    (1, TypeError, "tuple"), (np.zeros((), [("a", "i4")]), TypeError, "tuple")])
+    ((1, 1, (1, [1, 2, 3])), TypeError, r"has the shape \(2,\)"), ((1, 1, "a"), TypeError, "a tuple of 2 values"),
+    ("a", TypeError, "tuple"), (300, OverflowError, "uint8"), (np.zeros((), [("a", "i4")]), TypeError, "tuple")])
 def test_structs_refuse_what_their_fields_do(value, error, says):
     x = pg.zeros(2, STRUCT)
     with pytest.raises(error, match=says):
@@ -278,6 +287,10 @@ def test_dtypes_with_axes_or_no_bytes_are_refused():
 
 def test_integers_that_no_dtype_of_numpys_holds():
     assert pg.array([2**70, -1], "f8").tolist() == [2.0**70, -1] and pg.array([[2**100]], "f4").tolist() == [[2.0**100]]
+    assert pg.array([2**70], "bfloat16").tolist() == pg.zeros(1, "bfloat16").copy_from([2**70]).tolist() == [2.0**70]
+    for wrong in (np.array([1, 2], object), [np.array([1], object)]):
+        with pytest.raises(TypeError, match="not an array of numbers"):
+            pg.array(wrong)
     with pytest.raises(OverflowError, match="2361183241434822606848.*dtype"):
         pg.array([1, 2**71])
     with pytest.raises(OverflowError, match="float32"):
@@ -308,8 +321,9 @@ def test_copies_by_every_name():
     assert x.tolist() == [0, 0, 1, 2, 3, 4]
     x[:-1] = x[1:]
     assert x.tolist() == [0, 1, 2, 3, 4, 4]
-    with pytest.raises(TypeError, match="not by bool"):
-        x[True]
+    for wrong in (True, np.True_):
+        with pytest.raises(TypeError, match="not by bool"):
+            x[wrong]
 
 
 def test_arrays_are_not_compared():

@@ -222,6 +222,7 @@ def test_names_that_are_no_attribute():
         extern "C" __global__ void plain(int* x) { x[0] = 1; }""")
     assert not hasattr(module, "twice") and getattr(module, "none", None) is None
     assert "plain" in module and "twice<int>" in module and "none" not in module and 3 not in module
+    assert all(kernel in module for kernel in module) and "a\0" not in module
     with pytest.raises(AttributeError, match="twice<int>"):
         module.twice
     with pytest.raises(pg.InvalidArgument):

@@ -1,5 +1,6 @@
 """What is promised of the package: its names, its stubs, its exceptions."""
 import ast
+import inspect
 import pathlib
 
 import pergola as pg
@@ -41,6 +42,21 @@ def test_all_is_all():
 def test_every_exception_is_an_error_with_a_doc(name):
     exception = getattr(pg, name)
     assert issubclass(exception, pg.Error) and exception.__doc__ and exception.__module__ == "pergola"
+
+
+def test_everything_public_says_what_it_is_and_takes():
+    for name in pg.__all__:
+        thing = getattr(pg, name)
+        assert thing.__doc__, name
+        if not isinstance(thing, type) or issubclass(thing, BaseException):
+            continue
+        for base in (base for base in thing.__mro__ if base.__module__.startswith("pergola")):
+            for attribute, value in vars(base).items():
+                if attribute.startswith("_") or attribute in getattr(base, "__slots__", ()):  # those are described in the source
+                    continue
+                assert getattr(thing, attribute).__doc__, f"{name}.{attribute}"
+                if callable(getattr(thing, attribute)):
+                    inspect.signature(getattr(thing, attribute))
 
 
 def test_every_function_and_method_of_the_package_has_a_type_of_its_result():
