@@ -18,7 +18,11 @@ std::string line_of(const Module& module, std::uint32_t file, std::uint32_t line
 }
 
 bool is_built_in(std::string_view path) {
-  return path.ends_with("/__nv_nvrtc_builtin_header.h") || path.find("/pergola/device/") != std::string_view::npos;
+  if (path.ends_with("/__nv_nvrtc_builtin_header.h")) return true;
+  constexpr std::string_view kFolder = "/pergola/device/";
+  const std::size_t at = path.rfind(kFolder);
+  return at != std::string_view::npos && path.find('/', at + kFolder.size()) == std::string_view::npos &&
+         path.ends_with(".h");
 }
 
 }  // namespace

@@ -142,7 +142,7 @@ Status analyze_blocks(const ptx::Module& module, const std::vector<std::string>&
   if (!svg.empty() && launches.size() != 2) {
     return PERGOLA_ERROR(kInvalidArgument, "--svg draws the relation of two launches; give --launch twice");
   }
-  PERGOLA_TRY(console.check_output(svg));
+  PERGOLA_ASSIGN(const bool to_standard_output, console.is_output(svg));
   ArrayNames arrays;
   std::vector<AnalysedLaunch> all;
   Json json = {{"launches", Json::array()}};
@@ -158,7 +158,7 @@ Status analyze_blocks(const ptx::Module& module, const std::vector<std::string>&
     add_chain(all[0].footprint, all[1].footprint, json["chain"], text);
     if (!svg.empty()) PERGOLA_TRY(write_named_file(svg, blocks_svg(relation, launches[0], launches[1])));
   }
-  return console.result_beside(svg, json, text);
+  return console.result_beside(to_standard_output, json, text);
 }
 
 }  // namespace pergola::tool

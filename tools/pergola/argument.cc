@@ -157,6 +157,10 @@ Result<NpyArray> made_array(std::string_view how, std::string_view rest, std::st
   PERGOLA_ASSIGN(array.shape, parse_shape(take_until(rest, ':'), text));
   array.element_bytes = session::size_bytes(array.type);
   const std::uint64_t count = array.count();
+  if (count > kMaxFileBytes / array.element_bytes)
+    return PERGOLA_ERROR(kResourceExhausted,
+                         "The argument '{}' is {} elements of {} bytes; at most {} GiB are made here.", text, count,
+                         array.element_bytes, kMaxFileBytes >> 30);
   if (how == "zeros") {
     if (!rest.empty()) return refuse(text, "has more than a type and a count").error();
     array.data.assign(count * array.element_bytes, '\0');

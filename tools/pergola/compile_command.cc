@@ -20,7 +20,7 @@ bool is_same_file(const std::string& a, const std::string& b) {
 }
 
 Status compile(const CompileOptions& options, Console& console) {
-  PERGOLA_TRY(console.check_output(options.output));
+  PERGOLA_ASSIGN(const bool to_standard_output, console.is_output(options.output));
   if (is_same_file(options.file, options.output))
     return PERGOLA_ERROR(kInvalidArgument, "'{}' is the source, which --output would replace: name another file.",
                          options.output);
@@ -54,7 +54,7 @@ Status compile(const CompileOptions& options, Console& console) {
   const std::string text = fmt::format("{} -> {} ({} bytes, {}{})\n", options.file, options.output, compiled.ptx.size(),
                                        compiled.compiler_version.empty() ? "PTX already" : compiled.compiler_version,
                                        compiled.cache_hit ? ", from the cache" : "");
-  return console.result_beside(options.output, json, text);
+  return console.result_beside(to_standard_output, json, text);
 }
 
 }  // namespace

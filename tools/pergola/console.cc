@@ -76,25 +76,20 @@ Status Console::result(const nlohmann::ordered_json& value, std::string_view wor
   return json ? print(value) : text(words);
 }
 
-// By whatever name: /dev/stdout, or a file that it was sent to.
-bool Console::is_output(const std::string& path) const {
-  // With --json standard output's number is standard error's (keep_output_for_json).
-  for (const char* name : {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
-    if (path == name) return true;
+Result<bool> Console::is_output(const std::string& path) const {
   struct stat file{}, output{};
   const int kept = ::fileno(json_output_ != nullptr ? json_output_ : output_);
-  return !path.empty() && ::stat(path.c_str(), &file) == 0 && ::fstat(kept, &output) == 0 &&
-         file.st_dev == output.st_dev && file.st_ino == output.st_ino && !is_null_device(output);
+  // With --json standard output's number is standard error's (keep_output_for_json).
+  const bool by_name = path == "/dev/stdout" || path == "/dev/fd/1" || path == "/proc/self/fd/1";
+  const bool is_same = !path.empty() && ::stat(path.c_str(), &file) == 0 && ::fstat(kept, &output) == 0 &&
+                       file.st_dev == output.st_dev && file.st_ino == output.st_ino && !is_null_device(output);
+  if (json && (by_name || is_same))
+    return PERGOLA_ERROR(kInvalidArgument, "'{}' is standard output, where --json writes too: name a file.", path);
+  return by_name || is_same;
 }
 
-Status Console::check_output(const std::string& file) const {
-  if (!json || !is_output(file)) return {};
-  return PERGOLA_ERROR(kInvalidArgument, "'{}' is standard output, where --json writes too: name a file.", file);
-}
-
-Status Console::result_beside(const std::string& file, const nlohmann::ordered_json& value,
-                              std::string_view words) const {
-  if (json || !is_output(file)) return result(value, words);
+Status Console::result_beside(bool wrote_output, const nlohmann::ordered_json& value, std::string_view words) const {
+  if (json || !wrote_output) return result(value, words);
   (void)std::fwrite(words.data(), 1, words.size(), errors_);
   return {};
 }

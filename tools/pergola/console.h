@@ -46,12 +46,11 @@ class Console {
   // The command's result: `text` for people, `value` for machines. kIo where standard output cannot be written: the
   // disk is full, or it was closed.
   Status result(const nlohmann::ordered_json& value, std::string_view text) const;
-  // The same of a command that has written `file`, where it was told to write one: where that is standard output, what
-  // is said of it goes to standard error. Asked before: kInvalidArgument where that is standard output and so is the
-  // JSON.
-  Status result_beside(const std::string& file, const nlohmann::ordered_json& value, std::string_view text) const;
-  Status check_output(const std::string& file) const;
-  bool is_output(const std::string& path) const;  // standard output, by whatever name
+  // Whether `file`, which a command is about to write, is standard output, by whatever name; kInvalidArgument where
+  // that is for the JSON. Asked before, as a file that it was sent to is replaced.
+  Result<bool> is_output(const std::string& file) const;
+  // The same as result(), where the command has written to standard output already: for people on standard error.
+  Status result_beside(bool wrote_output, const nlohmann::ordered_json& value, std::string_view text) const;
   // What is text in any case: --help.
   Status text(std::string_view text) const;
   // Reports it, once, and sets the exit code: the status's own, or the one given.

@@ -122,7 +122,9 @@ void find_others(Diagnosis& diagnosis) {
   }
   const std::string ptxas = source::find_program("PERGOLA_PTXAS", {"ptxas", "/usr/local/cuda/bin/ptxas"});
   if (!ptxas.empty()) diagnosis.findings.push_back({"others", "ptxas", State::kWorks, ptxas, ""});
-  else diagnosis.findings.push_back({"others", "ptxas", State::kMissing, "not on PATH", "Only tests use it."});
+  else diagnosis.findings.push_back({"others", "ptxas", State::kMissing,
+                                     setting("PERGOLA_PTXAS") ? "no program at PERGOLA_PTXAS" : "not on PATH",
+                                     "Only tests use it."});
 
   const std::filesystem::path cache = cache_directory();
   const std::filesystem::path probe = cache / fmt::format(".doctor.{}", ::getpid());

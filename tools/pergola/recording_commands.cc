@@ -80,9 +80,10 @@ Status trace(const TraceOptions& options, Console& console) {
                {"span_ns", found.span_ns},
                {"computation_ns", found.computation_ns},
                {"transfer_ns", found.transfer_ns}};
-  std::string text = fmt::format("{}: {} computations in {:.1f} us; {:.1f} us of computation, {:.1f} us of transfers\n",
-                                 timeline.device, timeline.slices.size(), found.span_ns * 1e-3,
-                                 found.computation_ns * 1e-3, found.transfer_ns * 1e-3);
+  std::string text =
+      fmt::format("{}: {} computation{} in {:.1f} us; {:.1f} us of computation, {:.1f} us of transfers\n",
+                  timeline.device, timeline.slices.size(), timeline.slices.size() == 1 ? "" : "s", found.span_ns * 1e-3,
+                  found.computation_ns * 1e-3, found.transfer_ns * 1e-3);
   if (timeline.dropped != 0) text += fmt::format("{} older ones were dropped\n", timeline.dropped);
   if (timeline.without_time != 0)
     text += fmt::format("{} have no time: they failed, were skipped, or had not ended\n", timeline.without_time);
@@ -99,12 +100,12 @@ Status trace(const TraceOptions& options, Console& console) {
   }
   if (!options.serial.empty() || !options.history.empty())
     PERGOLA_TRY(add_bound(options, timeline, found.span_ns, json, text));
+  PERGOLA_ASSIGN(const bool to_standard_output, console.is_output(options.svg));
   if (!options.svg.empty()) {
-    PERGOLA_TRY(console.check_output(options.svg));
     PERGOLA_TRY(write_named_file(options.svg, timeline_svg(timeline)));
     text += fmt::format("{} is written\n", options.svg);
   }
-  return console.result_beside(options.svg, json, text);
+  return console.result_beside(to_standard_output, json, text);
 }
 
 struct ExplainOptions {

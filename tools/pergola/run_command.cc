@@ -94,14 +94,14 @@ Status run(const CLI::App& command, RunOptions& options, Console& console) {
   }
   if (!options.entry.empty()) request.kernel = options.entry;
   PERGOLA_ASSIGN(request.arguments, in_order(command, options));
-  std::string output;  // of those that are written, standard output where it is among them
+  bool to_standard_output = false;
   for (const ArgumentSpec& argument : request.arguments)
     if (const auto* array = std::get_if<ArraySpec>(&argument); array != nullptr && !array->output.empty()) {
-      PERGOLA_TRY(console.check_output(array->output));
-      if (output.empty() || console.is_output(array->output)) output = array->output;
+      PERGOLA_ASSIGN(const bool is_output, console.is_output(array->output));
+      to_standard_output = to_standard_output || is_output;
     }
   PERGOLA_ASSIGN(const RunReport report, run_kernel(request));
-  return console.result_beside(output, report.json, report.text);
+  return console.result_beside(to_standard_output, report.json, report.text);
 }
 
 }  // namespace

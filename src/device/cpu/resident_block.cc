@@ -34,6 +34,11 @@ void ResidentBlock::begin(const Launch& launch, const KernelCode& code, const Bl
            shared_bytes, run.count - 1};
   end = run.first + run.count;
   execution = code.start(block);
+  if (execution == nullptr)
+    launch.fault->raise(PERGOLA_ERROR(kUnsupported,
+                                      "The process ends, and nothing is compiled any more; this kernel's code was not "
+                                      "there yet, and it takes the address of a function, which the interpreter has "
+                                      "elsewhere."));
 }
 
 bool ResidentBlock::step(std::uint64_t budget, ProgressFlag* progress) {

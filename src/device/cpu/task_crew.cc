@@ -33,6 +33,7 @@ TaskCrew::TaskCrew(std::shared_ptr<CpuDevice> device) : device_(std::move(device
 
 void TaskCrew::start(std::uint32_t threads) {
   const std::scoped_lock lock(mutex_);  // threads look at how many they are
+  threads_.reserve(threads);
   try {
     for (std::uint32_t n = 0; n < threads; ++n)
       threads_.emplace_back([crew = shared_from_this(), n] { Worker(*crew, n).run(); });

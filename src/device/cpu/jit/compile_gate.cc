@@ -8,7 +8,9 @@
 namespace pergola::device::cpu::jit {
 namespace {
 
-// exit() destroys the calling thread's thread-local objects before any static one; the main thread has no other end.
+thread_local int own_depth = 0;  // how often the calling thread is inside
+
+// exit() destroys the calling thread's thread-local objects before any static one.
 struct MainThreadEnd {
   const bool is_main = static_cast<long>(getpid()) == syscall(SYS_gettid);
   ~MainThreadEnd() {
@@ -30,14 +32,17 @@ void CompileGate::watch_for_exit() {
 
 bool CompileGate::enter() {
   const std::scoped_lock lock(mutex_);
-  inside_ += closed_ ? 0 : 1;
-  return !closed_;
+  if (closed_) return false;
+  ++inside_;
+  ++own_depth;
+  return true;
 }
 
 void CompileGate::leave() {
   {
     const std::scoped_lock lock(mutex_);
     --inside_;
+    --own_depth;
   }
   empty_.notify_all();
 }
@@ -45,7 +50,7 @@ void CompileGate::leave() {
 void CompileGate::close() {
   std::unique_lock lock(mutex_);
   closed_ = true;
-  empty_.wait(lock, [this] { return inside_ == 0; });
+  empty_.wait(lock, [this] { return inside_ == own_depth; });
 }
 
 }  // namespace pergola::device::cpu::jit

@@ -81,6 +81,7 @@ void chain(int signal, siginfo_t* info, void* context) {
     return before.sa_sigaction(signal, info, context);
   }
   if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) return before.sa_handler(signal);
+  if (before.sa_handler == SIG_IGN && info->si_code <= 0) return;  // a fault cannot be ignored, one that is sent can
   // The default: put it back and return, so that the same instruction ends the process as it would have. One that was
   // sent (kill, raise) comes from no instruction: it is sent once more, and is there when this returns.
   sigaction(signal, &before, nullptr);
