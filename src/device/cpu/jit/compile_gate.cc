@@ -3,18 +3,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "src/base/fork.h"
-
 namespace pergola::device::cpu::jit {
 namespace {
 
 thread_local int own_depth = 0;  // how often the calling thread is inside
 
 // exit() destroys the calling thread's thread-local objects before any static one.
+// In a forked child nobody who was inside comes out.
 struct MainThreadEnd {
-  const bool is_main = static_cast<long>(getpid()) == syscall(SYS_gettid);
+  const pid_t process = getpid();
+  const bool is_main = static_cast<long>(process) == syscall(SYS_gettid);
   ~MainThreadEnd() {
-    if (is_main && !is_forked_child()) CompileGate::instance().close();
+    if (is_main && getpid() == process) CompileGate::instance().close();
   }
 };
 
