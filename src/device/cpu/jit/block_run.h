@@ -134,4 +134,7 @@ class BlockRun final : public BlockExecution {
   std::uint32_t changeovers_left_ = 0;  // between groups, without the scheduler
 };
 
+// The run that a thread is of, for what compiled code calls.
+inline BlockRun& run_of(ThreadContext* thread) { return *thread->block->run; }
+
 }  // namespace pergola::device::cpu::jit

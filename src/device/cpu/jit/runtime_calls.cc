@@ -20,8 +20,6 @@
 namespace pergola::device::cpu::jit {
 namespace {
 
-BlockRun& run_of(ThreadContext* thread) { return *thread->block->run; }
-
 PERGOLA_SWITCHES_STACK void yield(ThreadContext* thread) { run_of(thread).yield(thread); }
 
 PERGOLA_SWITCHES_STACK void poll(BlockContext* block) {

@@ -9,8 +9,6 @@
 namespace pergola::device::cpu::jit {
 namespace {
 
-BlockRun& run_of(ThreadContext* thread) { return *thread->block->run; }
-
 // tid of each lane, for blocks whose rows are not whole groups.
 void group_indices(ThreadContext* thread, std::uint32_t lanes, std::uint32_t* x, std::uint32_t* y, std::uint32_t* z) {
   const BlockContext& block = *thread->block;
