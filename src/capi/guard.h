@@ -18,6 +18,7 @@
 
 #include "src/base/fork.h"
 #include "src/base/result.h"
+#include "src/base/thread_shortage.h"
 #include "src/capi/handles.h"
 #include "src/session/session.h"
 #include "src/session/task_pool.h"
@@ -36,10 +37,8 @@ pergola_code guarded(F&& body) noexcept {
   } catch (const std::bad_alloc&) {
     return fail(Code::kResourceExhausted, "The host is out of memory.");
   } catch (const std::system_error& error) {
-    if (error.code() != std::errc::resource_unavailable_try_again) return fail(Code::kInternal, error.what());
-    return fail(
-        Code::kResourceExhausted,
-        "The host gives this process no more threads; `ulimit -u` and the cgroup's pids.max say how many it has.");
+    const Error told = error_of(error);
+    return fail(told.code, told.message);
   } catch (const std::exception& error) {
     return fail(Code::kInternal, error.what());
   } catch (...) {

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "src/base/thread_shortage.h"
 #include "tools/pergola/commands.h"
 #include "tools/pergola/words.h"
 
@@ -114,11 +115,7 @@ int run_command_line(const std::vector<std::string>& words, Console& console) {
   } catch (const std::bad_alloc&) {
     console.fail(PERGOLA_ERROR(kResourceExhausted, "The host is out of memory."));
   } catch (const std::system_error& error) {
-    const bool is_short = error.code() == std::errc::resource_unavailable_try_again;
-    console.fail(is_short ? PERGOLA_ERROR(kResourceExhausted,
-                                          "The host gives this process no more threads (`ulimit -u`, the cgroup's "
-                                          "pids.max).")
-                          : PERGOLA_ERROR(kInternal, "{}", error.what()));
+    console.fail(error_of(error));
   } catch (const std::exception& error) {
     console.fail(PERGOLA_ERROR(kInternal, "{}", error.what()));
   }

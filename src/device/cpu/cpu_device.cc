@@ -8,6 +8,7 @@
 #include <system_error>
 #include <thread>
 
+#include "src/base/thread_shortage.h"
 #include "src/device/cpu/cpu_gate.h"
 #include "src/device/cpu/cpu_graph.h"
 #include "src/device/cpu/cpu_module.h"
@@ -149,8 +150,7 @@ Result<std::unique_ptr<Queue>> CpuDevice::create_queue() {
   try {
     worker = QueueWorker::start(shared_from_this());
   } catch (const std::system_error& error) {
-    return PERGOLA_ERROR(kResourceExhausted, "The host gives this process no thread for a queue: {}. `ulimit -u` and the "
-                         "cgroup's pids.max say how many it may have.", error.what());
+    return error_of(error);
   }
   {
     const std::scoped_lock lock(mutex_);

@@ -8,8 +8,8 @@ namespace {
 
 thread_local int own_depth = 0;  // how often the calling thread is inside
 
-// exit() destroys the calling thread's thread-local objects before any static one.
-// In a forked child nobody who was inside comes out.
+// exit() destroys the calling thread's thread-local objects before any static one. In a forked child nobody who was
+// inside comes out.
 struct MainThreadEnd {
   const pid_t process = getpid();
   const bool is_main = static_cast<long>(process) == syscall(SYS_gettid);
