@@ -22,7 +22,7 @@ std::vector<double> left(const GraphSpec& spec, std::span<const double> weights)
 
 }  // namespace
 
-std::optional<GraphSpec> longest_first(const GraphSpec& spec, std::span<const double> weights) {
+std::vector<NodeId> longest_first(const GraphSpec& spec, std::span<const double> weights) {
   const std::size_t count = spec.nodes.size();
   PERGOLA_CHECK(weights.empty() || weights.size() == count);
   const std::vector<double> behind = left(spec, weights);
@@ -59,13 +59,20 @@ std::optional<GraphSpec> longest_first(const GraphSpec& spec, std::span<const do
     }
   }
   PERGOLA_CHECK(order.size() == count);
-  if (std::is_sorted(order.begin(), order.end())) return std::nullopt;
-  std::vector<NodeId> place(count);
-  for (std::size_t i = 0; i < count; ++i) place[order[i]] = static_cast<NodeId>(i);
+  return order;
+}
+
+GraphSpec in_order(const GraphSpec& spec, std::span<const NodeId> order) {
+  PERGOLA_CHECK(order.size() == spec.nodes.size());
+  std::vector<NodeId> place(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = static_cast<NodeId>(i);
   GraphSpec ordered = spec;
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < order.size(); ++i) {
     ordered.nodes[i] = spec.nodes[order[i]];
-    for (NodeId& earlier : ordered.nodes[i].after) earlier = place[earlier];
+    for (NodeId& earlier : ordered.nodes[i].after) {
+      earlier = place[earlier];
+      PERGOLA_CHECK(earlier < i);
+    }
   }
   return ordered;
 }

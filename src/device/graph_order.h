@@ -11,16 +11,19 @@
 
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "src/device/graph.h"
 
 namespace pergola::device {
 
-// The same nodes with the same dependencies: of those whose dependencies are there the one that has the most left until
+// All nodes, each after what it depends on: of those whose dependencies are there the one that has the most left until
 // the end, itself included, then what can follow it, as far as it goes, and so on. `weights` are by node, what each
-// takes; with none given, nodes count alike. None where that is the order they have. No node may start early
-// (GraphNode::early_after).
-std::optional<GraphSpec> longest_first(const GraphSpec& spec, std::span<const double> weights);
+// takes; with none given, nodes count alike. No node may start early (GraphNode::early_after).
+std::vector<NodeId> longest_first(const GraphSpec& spec, std::span<const double> weights);
+
+// The same nodes with the same dependencies in that order, which has each after what it depends on.
+GraphSpec in_order(const GraphSpec& spec, std::span<const NodeId> order);
 
 // The same nodes in the same order, with an edge more from each copy from the host that comes after nothing to the next
 // such one: side by side they share the link, and all of them are late. None where there are not two of them. (On an

@@ -8,6 +8,7 @@
 #include "src/ptx/verifier.h"
 #include "src/transform/block_signals.h"
 #include "src/transform/fused_chain.h"
+#include "src/transform/stacked_kernels.h"
 
 namespace pergola::runtime {
 
@@ -24,6 +25,13 @@ Status BlockKernel::may_leave_blocks_out() {
   if (!may_leave_out_)
     may_leave_out_ = analysis::may_leave_blocks_out(known->module, *known->module.find_function(kernel_));
   return *may_leave_out_;
+}
+
+Status BlockKernel::can_be_followed() {
+  PERGOLA_ASSIGN(const Analysed* const known, analysed());
+  const std::lock_guard lock(mutex_);
+  if (!can_be_followed_) can_be_followed_ = transform::can_be_followed(known->module, kernel_);
+  return *can_be_followed_;
 }
 
 Status BlockKernel::can_wait_for_blocks() {

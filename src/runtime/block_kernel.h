@@ -64,7 +64,10 @@ class BlockKernel {
   // as well where there are `signals`, without links.
   Result<Form> packed(const transform::PackedShape& shape,
                       const std::optional<transform::BlockSignalOptions>& signals = std::nullopt);
-  // The module of merged(), to be joined with others (transform/joined_kernels.h). Shared, never null.
+  // Whether other launches can be stacked on one of it: what transform::can_be_followed() says, the same every time.
+  Status can_be_followed();
+  // The module of merged(), to be joined with others (transform/joined_kernels.h, stacked_kernels.h). Shared, never
+  // null.
   using ModulePart = std::shared_ptr<const ptx::Module>;
   Result<ModulePart> merged_module(const transform::MergedShape& shape);
   const std::string& name() const { return kernel_; }
@@ -85,7 +88,7 @@ class BlockKernel {
   const std::string source_name_, kernel_, written_variable_;
   std::mutex mutex_;  // guards what follows
   std::optional<Result<std::unique_ptr<const Analysed>>> analysed_;
-  std::optional<Status> can_wait_, may_leave_out_;
+  std::optional<Status> can_wait_, may_leave_out_, can_be_followed_;
   std::map<transform::BlockSignalOptions, Result<Form>> forms_;
   std::map<transform::MergedShape, Result<Form>> merged_;
   std::map<std::pair<transform::MergedShape, transform::BlockSignalOptions>, Result<Form>> merged_early_;

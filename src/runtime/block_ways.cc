@@ -15,6 +15,7 @@
 namespace pergola::runtime {
 namespace {
 
+using device::NodeId;
 using scheduler::Blocks;
 using scheduler::GraphWay;
 using scheduler::LaunchToLower;
@@ -86,6 +87,41 @@ std::string summary(const LoweredMerged& lowered) {
   return fmt::format("{} launches became {}", launches, lowered.groups.size()) + counted(lowered.plain_reasons);
 }
 
+// "6 launches became 3; 2 times: ...".
+std::string summary(const LoweredStacked& lowered) {
+  std::size_t launches = 0;
+  for (const auto& members : lowered.members) launches += members.size() > 1 ? members.size() : 0;
+  return fmt::format("{} launches became {}", launches, lowered.stacks) + counted(lowered.plain_reasons);
+}
+
+std::vector<double> expected_of(std::span<const LaunchToLower> launches) {
+  std::vector<double> expected_ns;
+  for (const LaunchToLower& launch : launches) expected_ns.push_back(launch.expected_ns);
+  return expected_ns;
+}
+
+bool all_known(std::span<const double> expected_ns) {
+  return std::all_of(expected_ns.begin(), expected_ns.end(),
+                     [](double ns) { return ns < scheduler::kUnknownDurationNs; });
+}
+
+struct Order {
+  std::vector<NodeId> nodes;
+  bool is_by_time = false;
+};
+// By what the nodes are expected to take, where that is known of all of them. Two that ran beside each other were seen
+// to take longer than they do, and chains that take about the same are then told apart by chance: so where that leaves
+// the order as it is, the longer chain in launches is measured. None where that is the order, too.
+std::optional<Order> longest_way_first(const device::GraphSpec& plain, std::span<const double> expected_ns) {
+  if (all_known(expected_ns)) {
+    Order by_time{device::longest_first(plain, expected_ns), true};
+    if (!std::is_sorted(by_time.nodes.begin(), by_time.nodes.end())) return by_time;
+  }
+  Order by_count{device::longest_first(plain, {}), false};
+  if (std::is_sorted(by_count.nodes.begin(), by_count.nodes.end())) return std::nullopt;
+  return by_count;
+}
+
 // By launch: null where its parameters change, or nothing is known of it.
 std::vector<std::shared_ptr<BlockKernel>> kernels_of(std::span<const LaunchToLower> launches) {
   std::vector<std::shared_ptr<BlockKernel>> kernels;
@@ -115,8 +151,8 @@ BlockWays::BlockWays(device::DevicePtr device, Blocks policy) : device_(std::mov
     case Blocks::kOff: break;
     case Blocks::kMeasured:
       if (device_->info().kind != device::DeviceKind::kCuda) break;
-      kinds_ = {Kind::kOrdered,     Kind::kUploadsInARow, Kind::kTrimmed,   Kind::kPacked,
-                Kind::kMerged,      Kind::kMergedKernels, Kind::kEarly,     Kind::kPackedEarly,
+      kinds_ = {Kind::kOrdered,     Kind::kUploadsInARow, Kind::kTrimmed,       Kind::kPacked, Kind::kMerged,
+                Kind::kStacked,     Kind::kMergedStacked, Kind::kMergedKernels, Kind::kEarly,  Kind::kPackedEarly,
                 Kind::kMergedEarly, Kind::kColumns,       Kind::kFusedBlock};
       if (has_clusters) kinds_.push_back(Kind::kFused);
       kinds_.push_back(Kind::kByBlock);
@@ -131,14 +167,16 @@ BlockWays::BlockWays(device::DevicePtr device, Blocks policy) : device_(std::mov
     case Blocks::kMerged: kinds_ = {Kind::kMerged}; break;
     case Blocks::kMergedKernels: kinds_ = {Kind::kMergedKernels}; break;
     case Blocks::kMergedEarly: kinds_ = {Kind::kMergedEarly}; break;
+    case Blocks::kStacked: kinds_ = {Kind::kStacked}; break;
+    case Blocks::kMergedStacked: kinds_ = {Kind::kMergedStacked}; break;
   }
 }
 
 std::string BlockWays::why_none() const {
   if (policy_ == Blocks::kOff) return "the policy is blocks=off";
   return "ways are measured on NVIDIA GPUs only; "
-         "blocks=trimmed|packed|packed-early|early|by-block|fused|columns|merged|merged-kernels|merged-early takes "
-         "one";
+         "blocks=trimmed|packed|packed-early|early|by-block|fused|columns|merged|merged-kernels|merged-early|stacked|"
+         "merged-stacked takes one";
 }
 
 const char* BlockWays::name_of(Kind kind) {
@@ -150,6 +188,8 @@ const char* BlockWays::name_of(Kind kind) {
     case Kind::kPackedEarly: return "packed-early";
     case Kind::kMerged: return "merged";
     case Kind::kMergedKernels: return "merged-kernels";
+    case Kind::kStacked: return "stacked";
+    case Kind::kMergedStacked: return "merged-stacked";
     case Kind::kEarly: return "early";
     case Kind::kMergedEarly: return "merged-early";
     case Kind::kByBlock: return "by-block";
@@ -166,8 +206,8 @@ std::optional<GraphWay> BlockWays::way(std::size_t n, const device::GraphSpec& p
     return std::holds_alternative<device::KernelNode>(node.work);
   };
   const bool takes_copies = kind == Kind::kOrdered || kind == Kind::kUploadsInARow || kind == Kind::kMerged ||
-                            kind == Kind::kMergedKernels || kind == Kind::kColumns || kind == Kind::kTrimmed ||
-                            kind == Kind::kPacked;
+                            kind == Kind::kMergedKernels || kind == Kind::kStacked || kind == Kind::kMergedStacked ||
+                            kind == Kind::kColumns || kind == Kind::kTrimmed || kind == Kind::kPacked;
   if (!takes_copies && !std::all_of(plain.nodes.begin(), plain.nodes.end(), is_kernel))
     return refused(name_of(kind), "it has copies between the host and the device, and this way is for launches alone",
                    launches.size());
@@ -195,6 +235,8 @@ std::optional<GraphWay> BlockWays::way_of(Kind kind, const device::GraphSpec& pl
     case Kind::kEarly:
     case Kind::kPackedEarly: return early(kind, plain, launches);
     case Kind::kMergedEarly: return merged_early(plain, launches);
+    case Kind::kStacked:
+    case Kind::kMergedStacked: return stacked(kind, plain, launches);
     case Kind::kByBlock: return early(kind, plain, launches);
     case Kind::kFused:
     case Kind::kFusedBlock:
@@ -203,22 +245,13 @@ std::optional<GraphWay> BlockWays::way_of(Kind kind, const device::GraphSpec& pl
   return std::nullopt;
 }
 
-// By what the launches are expected to take, where that is known of all of them. Two that ran beside each other were
-// seen to take longer than they do, and chains that take about the same are then told apart by chance: so where that
-// leaves the order as it is, the longer chain in launches is measured.
 std::optional<GraphWay> BlockWays::ordered(const device::GraphSpec& plain, Launches launches) {
-  std::vector<double> weights;
-  for (const LaunchToLower& launch : launches)
-    if (launch.expected_ns < scheduler::kUnknownDurationNs) weights.push_back(launch.expected_ns);
-  std::optional<device::GraphSpec> spec;
-  if (weights.size() == launches.size()) spec = device::longest_first(plain, weights);
-  const bool is_by_time = spec.has_value();
-  if (!spec) spec = device::longest_first(plain, {});
-  if (!spec) return std::nullopt;
+  const std::optional<Order> order = longest_way_first(plain, expected_of(launches));
+  if (!order) return std::nullopt;
   return GraphWay{"ordered",
                   fmt::format("launches that the longest way begins with come first, {}",
-                              is_by_time ? "by what they were seen to take" : "each counted alike"),
-                  std::move(*spec)};
+                              order->is_by_time ? "by what they were seen to take" : "each counted alike"),
+                  device::in_order(plain, order->nodes)};
 }
 
 std::optional<GraphWay> BlockWays::uploads_in_a_row(const device::GraphSpec& plain) {
@@ -241,6 +274,42 @@ std::optional<GraphWay> BlockWays::merged(bool of_kernels, const device::GraphSp
       std::none_of(lowered->groups.begin(), lowered->groups.end(), differs))
     return refused(name, "it would be the same as merged" + counted(lowered->plain_reasons), launches.size());
   return GraphWay{name, summary(*lowered), std::move(lowered->spec)};
+}
+
+// Of the merged graph where that is asked for: what is not merged there is stacked.
+std::optional<GraphWay> BlockWays::stacked(Kind kind, const device::GraphSpec& plain, Launches launches) const {
+  const char* const name = name_of(kind);
+  std::vector<std::shared_ptr<BlockKernel>> kernels = kernels_of(launches);
+  std::vector<double> expected_ns = expected_of(launches);
+  device::GraphSpec base = plain;
+  std::string why;
+  if (kind == Kind::kMergedStacked) {
+    Result<LoweredMerged> merged = lower_merged(*device_, plain, kernels, {.joined = &joined_});
+    if (!merged.ok()) return refused(name, merged.message(), launches.size());
+    if (merged->groups.empty())
+      return refused(name, "it would be the same as stacked" + counted(merged->plain_reasons), launches.size());
+    base = std::move(merged->spec);
+    std::vector<std::shared_ptr<BlockKernel>> left(base.nodes.size());
+    std::vector<double> longest(base.nodes.size(), 0);  // of what is merged
+    for (NodeId i = 0; i < plain.nodes.size(); ++i) {
+      const NodeId at = merged->places[i];
+      left[at] = merged->plain_reasons[i].empty() ? nullptr : kernels[i];
+      longest[at] = std::max(longest[at], expected_ns[i]);
+    }
+    why = summary(*merged) + "; then ";
+    kernels = std::move(left), expected_ns = std::move(longest);
+  }
+  StackedOptions options{.stacked = &stacked_, .cache = &cache_};
+  if (std::optional<Order> order = longest_way_first(base, expected_ns)) options.order = std::move(order->nodes);
+  if (all_known(expected_ns)) options.expected_ns = expected_ns;
+  const Result<LoweredStacked> lowered = lower_stacked(*device_, base, kernels, allocations_of(launches), options);
+  if (!lowered.ok()) return refused(name, lowered.message(), launches.size());
+  if (lowered->stacks == 0)
+    return refused(name,
+                   (kind == Kind::kStacked ? "it would be the plain one" : "it would be the same as merged") +
+                       counted(lowered->plain_reasons),
+                   launches.size());
+  return GraphWay{name, why + summary(*lowered), lowered->spec};
 }
 
 std::optional<GraphWay> BlockWays::merged_early(const device::GraphSpec& plain, Launches launches) const {

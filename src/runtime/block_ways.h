@@ -1,6 +1,7 @@
 // What a session's graphs may be besides plain ones (scheduler/graph_ways.h): chains whose launches start early and
 // wait for launches or for blocks (block_lowering.h), or stay in one cluster of blocks (fused_lowering.h); and launches
-// side by side as one (merged_lowering.h).
+// side by side as one (merged_lowering.h), or one after
+// the other (stacked_lowering.h).
 //
 //   plain         an edge wherever two launches conflict
 //   ordered       the same edges; where launches may run at once the device meets first those that most waits for
@@ -9,6 +10,8 @@
 //   packed        small blocks of kernels whose threads know nothing of each other are several to one of the device's
 //   merged        launches of one kernel that may run at once are one launch, of the blocks of all
 //   merged-kernels   ... of different kernels
+//   stacked       launches that follow each other block by block are one launch, whose blocks run a block of each
+//   merged-stacked   merged is made, and what stays is stacked
 //   early         each launch is on the device before the one ahead of it has ended, and waits for its end there
 //   packed-early  both: packed, and started early
 //   merged-early  both: merged is made, and its launches start early and wait for launches
@@ -30,6 +33,7 @@
 #include "src/analysis/relation_cache.h"
 #include "src/device/device.h"
 #include "src/runtime/merged_nodes.h"
+#include "src/runtime/stacked_lowering.h"
 #include "src/runtime/trimmed_grids.h"
 #include "src/scheduler/graph_ways.h"
 #include "src/scheduler/policy.h"
@@ -55,6 +59,8 @@ class BlockWays final : public scheduler::GraphLowerer {
     kPacked,
     kMerged,
     kMergedKernels,
+    kStacked,
+    kMergedStacked,
     kEarly,
     kPackedEarly,
     kMergedEarly,
@@ -70,6 +76,7 @@ class BlockWays final : public scheduler::GraphLowerer {
   std::optional<scheduler::GraphWay> way_of(Kind kind, const device::GraphSpec& plain, Launches launches) const;
   std::optional<scheduler::GraphWay> packed(const device::GraphSpec& plain, Launches launches) const;
   std::optional<scheduler::GraphWay> merged(bool of_kernels, const device::GraphSpec& plain, Launches launches) const;
+  std::optional<scheduler::GraphWay> stacked(Kind kind, const device::GraphSpec& plain, Launches launches) const;
   std::optional<scheduler::GraphWay> merged_early(const device::GraphSpec& plain, Launches launches) const;
   std::optional<scheduler::GraphWay> early(Kind kind, const device::GraphSpec& plain, Launches launches) const;
   std::optional<scheduler::GraphWay> fused(Kind kind, const device::GraphSpec& plain, Launches launches) const;
@@ -80,6 +87,7 @@ class BlockWays final : public scheduler::GraphLowerer {
   // Ways of one graph ask for the same footprints, and the graphs of a region for the same relations.
   mutable analysis::RelationCache cache_;
   mutable JoinedKernels joined_;
+  mutable StackedKernels stacked_;
 };
 
 }  // namespace pergola::runtime

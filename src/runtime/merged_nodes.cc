@@ -42,7 +42,7 @@ Result<BlockKernel::Form> join(device::Device& device, const JoinedKernels::Shap
                                const std::array<std::uint32_t, 3>& threads) {
   std::vector<BlockKernel::ModulePart> modules;
   std::vector<std::string> names;
-  std::vector<transform::JoinedPart> parts;
+  std::vector<transform::KernelPart> parts;
   for (const auto& [kernel, shape] : shapes) {
     PERGOLA_ASSIGN(BlockKernel::ModulePart module, kernel->merged_module(shape));
     modules.push_back(std::move(module));

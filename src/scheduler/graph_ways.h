@@ -41,7 +41,7 @@ struct LaunchToLower {
 
 struct GraphWay {
   // "plain" "ordered" "uploads-in-a-row" "trimmed" "packed" "packed-early" "merged" "merged-kernels" "early"
-  // "merged-early" "by-block" "fused" "fused-block" "columns"
+  // "merged-early" "by-block" "fused" "fused-block" "columns" "stacked" "merged-stacked"
   std::string name;
   std::string why;  // what it does, for people
   device::GraphSpec spec;

@@ -35,9 +35,10 @@ constexpr Option kOptions[] = {
     option<&Policy::max_streams>("max-streams", "N", 1),
     option<&Policy::fork_cost_us>("fork-cost", "N"),
     option<&Policy::graphs>("graphs", "measured|recurring|off|always"),
-    option<&Policy::blocks>(
-        "blocks",
-        "off|measured|trimmed|packed|packed-early|early|by-block|fused|columns|merged|merged-kernels|merged-early"),
+    option<&Policy::blocks>("blocks",
+                            "off|measured|trimmed|packed|packed-early|early|by-block|fused|columns|merged|merged-"
+                            "kernels|merged-early|stacked|"
+                            "merged-stacked"),
     option<&Policy::turns>("turns", "measured|leads|whole|launches"),
     option<&Policy::memory>("memory", "device|managed"),
     option<&Policy::tasks>("tasks", "off|small"),

@@ -7,32 +7,26 @@
 //                                                        part 1: { body of b }  ret
 //                                                        part 0: { body of a }  ret
 //
-// Of each part's module there is what the kernel reaches (reached_names.h). A block runs one part: static shared memory
-// is as much as the part with most has, and dynamic shared memory is behind it. Registers are those of the part with
-// most, which may leave fewer blocks room at once: the caller looks.
+// A block runs one part, but has the registers and the shared memory of the part with most (kernel_parts.h), which may
+// leave fewer blocks room at once: the caller looks.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "src/base/result.h"
 #include "src/ptx/module.h"
+#include "src/transform/kernel_parts.h"
 
 namespace pergola::transform {
 
 inline constexpr std::string_view kJoinedKernel = "pergola_joined";
 
-struct JoinedPart {
-  const ptx::Module* module = nullptr;  // by merge_launches(), flat; borrowed for the call
-  std::string_view kernel;              // its entry: merged_kernel()
-};
-
 // The module of the kernel for blocks of that shape; its parameters are the parts' arrays in order, each aligned as it
-// is in its own kernel. kUnsupported, with file and line, where a part asks how much shared memory it has, or holds an
-// instruction that is not understood. Thread-safe.
-Result<ptx::Module> join_kernels(std::span<const JoinedPart> parts, const std::array<std::uint32_t, 3>& block);
+// is in its own kernel. `parts` are flat. kUnsupported, with file and line, where a part asks how much shared memory it
+// has, or holds an instruction that is not understood. Thread-safe.
+Result<ptx::Module> join_kernels(std::span<const KernelPart> parts, const std::array<std::uint32_t, 3>& block);
 
 }  // namespace pergola::transform

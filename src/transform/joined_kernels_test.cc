@@ -28,7 +28,7 @@ ptx::Module joinable(const std::string& text, const std::string& version = "7.7"
 }
 
 Result<ptx::Module> joined(const std::vector<ptx::Module>& modules) {
-  std::vector<JoinedPart> parts;
+  std::vector<KernelPart> parts;
   for (const ptx::Module& module : modules) parts.push_back({&module, "k_merged"});
   PERGOLA_ASSIGN(ptx::Module module, join_kernels(parts, {64, 1, 1}));
   const Status verified = ptx::verify(module);
@@ -68,10 +68,10 @@ TEST(JoinedKernels, StaticSharedMemory_IsThatOfThePartWithMost) {
   ASSERT_TRUE(signature.ok()) << signature.message();
   EXPECT_EQ(signature->static_shared_bytes, 144u);
   const std::string text = ptx::print(*module);
-  EXPECT_THAT(text, HasSubstr(".shared .align 32 .b8 pergola_joined_shared[144];"));
-  EXPECT_THAT(text, HasSubstr("ld.shared.u32 %r, [pergola_joined_shared+8];"));
-  EXPECT_THAT(text, HasSubstr("mov.u32 %r, pergola_joined_shared+104;"));
-  EXPECT_THAT(text, HasSubstr("st.shared.u32 [pergola_joined_shared+4], %r;"));
+  EXPECT_THAT(text, HasSubstr(".shared .align 32 .b8 pergola_shared_of_parts[144];"));
+  EXPECT_THAT(text, HasSubstr("ld.shared.u32 %r, [pergola_shared_of_parts+8];"));
+  EXPECT_THAT(text, HasSubstr("mov.u32 %r, pergola_shared_of_parts+104;"));
+  EXPECT_THAT(text, HasSubstr("st.shared.u32 [pergola_shared_of_parts+4], %r;"));
 }
 
 // A file of kernels is one module: each part would have the shared memory of all of them.

@@ -211,7 +211,7 @@ class LaunchMerger {
   enum class Source : std::uint8_t { kHardware, kConstant, kHeader };
   // Where a component of the launch's own %ctaid or %nctaid comes from.
   Source source_of(bool is_grid, int axis) const {
-    if (axis > 2) return Source::kHardware;
+    if (axis > 2 || shape_.is_alone()) return Source::kHardware;
     if (shape_.flat) return axis == 0 || shape_.deep ? Source::kHeader : Source::kConstant;
     if (axis == 2) return shape_.deep ? Source::kHeader : Source::kConstant;
     return is_grid && shape_.bounded ? Source::kHeader : Source::kHardware;
@@ -263,6 +263,7 @@ class LaunchMerger {
   }
 
   std::string find_by_layer() const {
+    if (shape_.is_alone()) return fmt::format("mov.b64 %element, {};\n", array_name());
     std::string text = "mov.u32 %launch, %ctaid.z;\n";
     if (shape_.deep) {
       text += fmt::format("ld.param.u32 %place, [{}+12];\n", array_name());

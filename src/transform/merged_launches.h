@@ -35,7 +35,7 @@
 namespace pergola::transform {
 
 struct MergedShape {
-  std::uint32_t launches = 2;  // that the array has room for
+  std::uint32_t launches = 2;  // that the array has room for; 1: the kernel as it is, to be a part (stacked_kernels.h)
   // Some grid has several layers: each launch has as many as the one with most.
   bool deep = false;
   // Grids differ: blocks outside of their launch's own leave at once.
@@ -44,6 +44,7 @@ struct MergedShape {
   // row, and a block's index is split by division.
   bool flat = false;
 
+  bool is_alone() const { return launches == 1 && !has_header(); }
   bool has_header() const { return deep || bounded || flat; }
   auto operator<=>(const MergedShape&) const = default;
 };

@@ -134,24 +134,6 @@ void find_barriers(TaskPlan& plan, const analysis::CallGraph& graph) {
   }
 }
 
-Together own_together(const Instruction& in) {
-  switch (in.op) {
-    case Op::kBar:
-    case Op::kBarrier: return in.has(Mod::kWarp) ? Together::kWarp : Together::kBlock;
-    case Op::kShfl:
-    case Op::kVote:
-    case Op::kMatch:
-    case Op::kRedux:
-    case Op::kElect:
-    case Op::kMma:
-    case Op::kWmma:
-    case Op::kLdmatrix:
-    case Op::kStmatrix:
-    case Op::kMovmatrix: return Together::kWarp;
-    default: return Together::kNo;
-  }
-}
-
 // What each function does together, its callees included; an indirect call may be of any of them.
 void find_together(TaskPlan& plan, const analysis::CallGraph& graph) {
   for (const analysis::CallGraph::Node& node : graph.nodes) {
@@ -179,6 +161,24 @@ void find_together(TaskPlan& plan, const analysis::CallGraph& graph) {
 
 bool is_block_barrier(const Instruction& in) {
   return (in.op == Op::kBar || in.op == Op::kBarrier) && !in.has(Mod::kWarp) && !in.has(Mod::kCluster);
+}
+
+Together own_together(const Instruction& in) {
+  switch (in.op) {
+    case Op::kBar:
+    case Op::kBarrier: return in.has(Mod::kWarp) ? Together::kWarp : Together::kBlock;
+    case Op::kShfl:
+    case Op::kVote:
+    case Op::kMatch:
+    case Op::kRedux:
+    case Op::kElect:
+    case Op::kMma:
+    case Op::kWmma:
+    case Op::kLdmatrix:
+    case Op::kStmatrix:
+    case Op::kMovmatrix: return Together::kWarp;
+    default: return Together::kNo;
+  }
 }
 
 BarrierUse take_apart(const Instruction& in) {

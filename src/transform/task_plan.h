@@ -24,6 +24,9 @@ struct BarrierUse {
 bool is_block_barrier(const ptx::Instruction& instruction);  // bar.sync and the rest, not bar.warp.sync
 BarrierUse take_apart(const ptx::Instruction& instruction);
 
+// What an instruction that is no call does together.
+Together own_together(const ptx::Instruction& instruction);
+
 struct TaskPlan {
   TaskConfig config;
   const ptx::Module* module = nullptr;

@@ -151,6 +151,20 @@ TEST_P(EachProgram, IsRightMerged_AgainAndAgain) {
   }
 }
 
+// Launches that follow each other block by block as one.
+TEST_P(EachProgram, IsRightStacked_AgainAndAgain) {
+  const Program program = all()[GetParam()].make(Size::small());
+  const auto device = runtime::open_device("cpu");
+  auto loaded = ProgramOnDevice::make(*device, program, ptx_of(program));
+  ASSERT_TRUE(loaded.ok()) << loaded.message();
+  const auto stacked = loaded->stacked();
+  ASSERT_TRUE(stacked.ok()) << stacked.message();
+  if (program.name == "FFT") {
+    EXPECT_NE(stacked->stacks, 0u);
+  }
+  expect_right(**device, stacked->spec, *loaded, 2);
+}
+
 // All launches at once, each on a queue of its own and the last one first: only what blocks wait for keeps the order.
 TEST_P(EachProgram, IsRight_WhereAllLaunchesStartAtOnce) {
   const Program program = all()[GetParam()].make(Size::small());

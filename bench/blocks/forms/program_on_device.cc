@@ -135,6 +135,10 @@ Result<runtime::LoweredFused> ProgramOnDevice::fused(const runtime::FusedOptions
   return runtime::lower_fused(*device_, options.columns ? graph() : chain(), kernels(), allocations(), options);
 }
 
+Result<runtime::LoweredStacked> ProgramOnDevice::stacked() const {
+  return runtime::lower_stacked(*device_, graph(), kernels(), allocations());
+}
+
 Result<runtime::LoweredMerged> ProgramOnDevice::merged(const runtime::MergedOptions& options) const {
   return runtime::lower_merged(*device_, graph(), kernels(), options);
 }

@@ -12,6 +12,7 @@
 #include "src/runtime/fused_lowering.h"
 #include "src/runtime/merged_early.h"
 #include "src/runtime/merged_lowering.h"
+#include "src/runtime/stacked_lowering.h"
 #include "src/runtime/trimmed_grids.h"
 
 namespace pergola::bench::blocks {
@@ -45,6 +46,7 @@ class ProgramOnDevice {
   Result<runtime::LoweredFused> fused(const runtime::FusedOptions& options) const;
   // The graph, with launches side by side as one; the same with launches that start early, `merged` being in layers
   // alone.
+  Result<runtime::LoweredStacked> stacked() const;
   Result<runtime::LoweredMerged> merged(const runtime::MergedOptions& options) const;
   Result<runtime::LoweredMergedEarly> merged_early(const runtime::LoweredMerged& merged) const;
 

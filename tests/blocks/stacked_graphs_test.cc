@@ -1,0 +1,284 @@
+// Random graphs of launches whose blocks follow those of others, stacked (runtime/stacked_lowering): bits are those of
+// the launches one after the other, and conflicts between nodes are still ordered.
+//
+// PERGOLA_CHAINS, PERGOLA_SEED and PERGOLA_CHAINS_DEVICE as for lowered_chains_test.cc, whose program this is part of.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <random>
+
+#include "src/device/graph_order.h"
+#include "src/ptx/parser.h"
+#include "src/ptx/printer.h"
+#include "src/ptx/verifier.h"
+#include "src/runtime/devices.h"
+#include "src/runtime/stacked_lowering.h"
+#include "src/transform/merged_launches.h"
+#include "src/transform/stacked_kernels.h"
+
+namespace pergola::runtime {
+namespace {
+
+// Blocks of %ntid.x threads, numbered as %e along the grid.
+// blend: out[e] = out[e] * 3 + in[e + a]; threads beyond n return at once.
+// spin: a block's elements of x turned round by way of shared memory, so that its threads meet at a barrier.
+// early: the same, but threads beyond n return first, so that nothing can come after it in a block.
+// rows: out[e] = the sum of the block's elements of in, which each thread adds up for itself.
+constexpr std::string_view kStackPtx = R"(.version 7.8
+.target sm_75
+.address_size 64
+.visible .entry blend(.param .u64 out, .param .u64 in, .param .u32 a, .param .u32 n) {
+  .reg .pred %p<2>; .reg .b32 %r<12>; .reg .b64 %rd<8>;
+  mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x; mad.lo.u32 %r4, %r1, %r2, %r3;
+  ld.param.u32 %r5, [n]; setp.ge.u32 %p1, %r4, %r5;
+  @%p1 ret;
+  ld.param.u32 %r6, [a]; add.u32 %r6, %r6, %r4; mul.wide.u32 %rd1, %r6, 4; ld.param.u64 %rd2, [in];
+  add.s64 %rd2, %rd2, %rd1; ld.global.nc.u32 %r7, [%rd2];
+  mul.wide.u32 %rd3, %r4, 4; ld.param.u64 %rd4, [out]; add.s64 %rd4, %rd4, %rd3; ld.global.u32 %r8, [%rd4];
+  mad.lo.u32 %r8, %r8, 3, %r7; st.global.u32 [%rd4], %r8;
+  exit;
+}
+.visible .entry spin(.param .u64 x, .param .u32 add) {
+  .reg .b32 %r<12>; .reg .b64 %rd<4>;
+  .shared .align 4 .b8 tile[256];
+  mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x; mad.lo.u32 %r4, %r1, %r2, %r3;
+  ld.param.u64 %rd1, [x]; mul.wide.u32 %rd2, %r4, 4; add.s64 %rd1, %rd1, %rd2; ld.global.u32 %r5, [%rd1];
+  ld.param.u32 %r6, [add]; add.u32 %r5, %r5, %r6;
+  mov.u32 %r7, tile; shl.b32 %r8, %r3, 2; add.s32 %r8, %r8, %r7; st.shared.u32 [%r8], %r5;
+  bar.sync 0;
+  sub.s32 %r9, %r2, %r3; add.s32 %r9, %r9, -1; shl.b32 %r9, %r9, 2; add.s32 %r9, %r9, %r7;
+  ld.shared.u32 %r9, [%r9]; st.global.u32 [%rd1], %r9;
+  ret;
+}
+.visible .entry early(.param .u64 x, .param .u32 n) {
+  .reg .pred %p<2>; .reg .b32 %r<12>; .reg .b64 %rd<4>;
+  .shared .align 4 .b8 tile[256];
+  mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x; mad.lo.u32 %r4, %r1, %r2, %r3;
+  ld.param.u32 %r5, [n]; setp.ge.u32 %p1, %r4, %r5;
+  @%p1 ret;
+  ld.param.u64 %rd1, [x]; mul.wide.u32 %rd2, %r4, 4; add.s64 %rd1, %rd1, %rd2; ld.global.u32 %r5, [%rd1];
+  mov.u32 %r7, tile; shl.b32 %r8, %r3, 2; add.s32 %r8, %r8, %r7; st.shared.u32 [%r8], %r5;
+  bar.sync 0;
+  ld.shared.u32 %r9, [%r8]; add.u32 %r9, %r9, 1; st.global.u32 [%rd1], %r9;
+  ret;
+}
+.visible .entry rows(.param .u64 out, .param .u64 in) {
+  .reg .pred %p<2>; .reg .b32 %r<12>; .reg .b64 %rd<8>;
+  mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x; mul.lo.u32 %r4, %r1, %r2;
+  ld.param.u64 %rd1, [in]; mov.u32 %r5, 0; mov.u32 %r6, 0;
+AGAIN:
+  add.u32 %r7, %r4, %r6; mul.wide.u32 %rd2, %r7, 4; add.s64 %rd3, %rd1, %rd2; ld.global.nc.u32 %r8, [%rd3];
+  add.u32 %r5, %r5, %r8; add.u32 %r6, %r6, 1; setp.lt.u32 %p1, %r6, %r2; @%p1 bra AGAIN;
+  add.u32 %r7, %r4, %r3; mul.wide.u32 %rd2, %r7, 4; ld.param.u64 %rd4, [out]; add.s64 %rd4, %rd4, %rd2;
+  st.global.u32 [%rd4], %r5;
+  ret;
+}
+)";
+
+constexpr std::uint32_t kStackBlocks = 12, kStackThreads = 64, kStackElements = kStackBlocks * kStackThreads;
+constexpr std::size_t kStackArrays = 6;
+
+class StackedGraphs : public testing::Test {
+ protected:
+  void SetUp() override {
+    const char* const asked = std::getenv("PERGOLA_CHAINS_DEVICE");
+    device_ = open_device(asked == nullptr ? "cpu" : asked).value();
+    auto module = ptx::parse(kStackPtx, "stack.ptx");
+    ASSERT_TRUE(module.ok()) << module.message();
+    const Status right = ptx::verify(*module);
+    ASSERT_TRUE(right.ok()) << right.message();
+    module_ = device_->load({&*module, kStackPtx, "stack.ptx"}).value();
+    const auto text = std::make_shared<const std::string>(kStackPtx);
+    for (const char* name : {"blend", "spin", "early", "rows"})
+      kernels_.push_back(std::make_shared<BlockKernel>(device_, text, "stack.ptx", name, ""));
+    for (std::size_t i = 0; i < kStackArrays; ++i) {
+      arrays_.push_back(device_->allocate(kStackElements * 8, device::MemoryKind::kDevice).value());
+      allocations_.push_back({arrays_.back()->address(), arrays_.back()->size_bytes()});
+    }
+    queue_ = device_->create_queue().value();
+  }
+
+  std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
+
+  struct Uses {
+    std::size_t writes = 0, reads = 0;
+  };
+  static bool conflict(const Uses& a, const Uses& b) {
+    return a.writes == b.writes || a.writes == b.reads || a.reads == b.writes;
+  }
+
+  device::KernelNode launch(std::size_t kernel, const Uses& uses, std::uint32_t blocks, std::uint32_t shift,
+                            std::uint32_t n) {
+    constexpr const char* kNames[] = {"blend", "spin", "early", "rows"};
+    device::KernelNode work;
+    work.module = module_;
+    work.kernel = module_->kernel(kNames[kernel]).value();
+    work.config.grid = {blocks, 1, 1};
+    work.config.block = {kStackThreads, 1, 1};
+    work.parameters.resize(work.kernel->signature().parameter_bytes);
+    const auto put = [&](std::size_t offset, const auto& value) {
+      std::memcpy(work.parameters.data() + offset, &value, sizeof value);
+    };
+    put(0, arrays_[uses.writes]->address());
+    if (kernel == 0) {
+      put(8, arrays_[uses.reads]->address());
+      put(16, shift);
+      put(20, n);
+    } else if (kernel == 3) {
+      put(8, arrays_[uses.reads]->address());
+    } else {
+      put(8, n);
+    }
+    return work;
+  }
+
+  void add_node(device::GraphSpec& spec) {
+    Uses uses{below(kStackArrays), below(kStackArrays)};
+    const std::uint32_t drawn = below(10);
+    const std::size_t kernel = drawn < 4 ? 0 : drawn < 7 ? 1 : drawn == 7 ? 2 : 3;
+    if (kernel == 1 || kernel == 2) uses.reads = uses.writes;
+    if (uses.reads == uses.writes && (kernel == 0 || kernel == 3)) uses.reads = (uses.writes + 1) % kStackArrays;
+    const std::uint32_t shift = below(4) != 0 ? 0 : 1 + below(kStackThreads + 3);
+    device::GraphNode node;
+    node.work = launch(kernel, uses, below(6) == 0 ? kStackBlocks / 2 : kStackBlocks, shift, 1 + below(kStackElements));
+    for (std::size_t i = 0; i < uses_.size(); ++i)
+      if (conflict(uses_[i], uses)) node.after.push_back(static_cast<device::NodeId>(i));
+    known_.push_back(below(10) == 0 ? nullptr : kernels_[kernel]);  // or nobody knows it
+    uses_.push_back(uses);
+    spec.nodes.push_back(std::move(node));
+  }
+
+  std::vector<std::uint32_t> run(const device::GraphSpec& spec) {
+    for (std::size_t i = 0; i < arrays_.size(); ++i) {
+      std::vector<std::uint32_t> values(kStackElements * 2);
+      for (std::uint32_t k = 0; k < values.size(); ++k) values[k] = static_cast<std::uint32_t>(7 * i + 13 * k);
+      EXPECT_TRUE(queue_->copy_to_device(arrays_[i], 0, std::as_bytes(std::span(values))).ok());
+    }
+    auto graph = device_->instantiate(spec);
+    EXPECT_TRUE(graph.ok()) << graph.message();
+    if (!graph.ok()) return {};
+    for (int round = 0; round < 2; ++round) EXPECT_TRUE((*graph)->launch(*queue_).ok());
+    std::vector<std::uint32_t> all(arrays_.size() * kStackElements);
+    for (std::size_t i = 0; i < arrays_.size(); ++i)
+      EXPECT_TRUE(queue_
+                      ->copy_to_host(std::as_writable_bytes(std::span(all).subspan(i * kStackElements, kStackElements)),
+                                     arrays_[i], 0)
+                      .ok());
+    const Status status = queue_->synchronize();
+    EXPECT_TRUE(status.ok()) << status.message();
+    return all;
+  }
+
+  // That conflicts between nodes are ordered as in the plain graph, and inside of a node by the order of its members.
+  void check_edges(const LoweredStacked& lowered) {
+    std::vector<std::size_t> place(uses_.size()), within(uses_.size());
+    std::vector<std::vector<bool>> reached;
+    for (std::size_t i = 0; i < lowered.spec.nodes.size(); ++i) {
+      for (std::size_t k = 0; k < lowered.members[i].size(); ++k)
+        place[lowered.members[i][k]] = i, within[lowered.members[i][k]] = k;
+      reached.emplace_back(lowered.spec.nodes.size());
+      for (const device::NodeId earlier : lowered.spec.nodes[i].after) {
+        ASSERT_LT(earlier, i);
+        reached[i][earlier] = true;
+        for (std::size_t k = 0; k < earlier; ++k)
+          if (reached[earlier][k]) reached[i][k] = true;
+      }
+    }
+    for (std::size_t i = 0; i < uses_.size(); ++i)
+      for (std::size_t k = 0; k < i; ++k)
+        if (conflict(uses_[i], uses_[k])) {
+          EXPECT_TRUE(place[i] == place[k] ? within[k] < within[i] : reached[place[i]][place[k]])
+              << k << " before " << i;
+        }
+  }
+
+  device::DevicePtr device_;
+  device::ModulePtr module_;
+  std::vector<std::shared_ptr<BlockKernel>> kernels_;
+  std::vector<device::BufferPtr> arrays_;
+  std::vector<BlockAllocation> allocations_;
+  std::unique_ptr<device::Queue> queue_;
+  StackedKernels stacked_;
+  analysis::RelationCache cache_;
+  std::mt19937 random_;
+  std::vector<std::shared_ptr<BlockKernel>> known_;  // by node
+  std::vector<Uses> uses_;
+};
+
+TEST_F(StackedGraphs, HaveTheBitsOfTheOrder) {
+  const char* const asked = std::getenv("PERGOLA_CHAINS");
+  const int graphs = asked == nullptr ? 300 : std::atoi(asked);
+  const char* const given = std::getenv("PERGOLA_SEED");
+  const unsigned seed = given == nullptr ? std::random_device{}() : static_cast<unsigned>(std::atol(given));
+  std::printf("seed %u\n", seed);
+  random_.seed(seed);
+  std::size_t stacks = 0, tall = 0, with_barrier = 0;
+  for (int graph = 0; graph < graphs && !HasFailure(); ++graph) {
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", graph " + std::to_string(graph));
+    device::GraphSpec plain;
+    plain.buffers = arrays_;
+    known_.clear();
+    uses_.clear();
+    for (std::uint32_t k = 2 + below(10); k != 0; --k) add_node(plain);
+    StackedOptions options{.stacked = &stacked_, .cache = &cache_};
+    if (below(4) == 0) options.most_launches = 2;
+    if (below(2) == 0)
+      for (std::size_t i = 0; i < plain.nodes.size(); ++i) options.expected_ns.push_back(1 + below(20));
+    if (below(2) == 0) options.order = device::longest_first(plain, options.expected_ns);
+    const auto lowered = lower_stacked(*device_, plain, known_, allocations_, options);
+    ASSERT_TRUE(lowered.ok()) << lowered.message();
+    check_edges(*lowered);
+    if (lowered->stacks == 0) continue;
+    EXPECT_EQ(run(lowered->spec), run(plain));
+    stacks += lowered->stacks;
+    for (const std::vector<device::NodeId>& members : lowered->members) {
+      EXPECT_LE(members.size(), options.most_launches);
+      tall += members.size() > 2;
+      for (std::size_t k = 0; k + 1 < members.size(); ++k) {
+        EXPECT_NE(known_[members[k]], kernels_[2]) << "threads that have returned would be waited for";
+        with_barrier += known_[members[k]] == kernels_[1];
+      }
+    }
+  }
+  if (graphs < 100) return;
+  EXPECT_GT(stacks, static_cast<std::size_t>(graphs) / 3) << "or nothing was stacked";
+  EXPECT_GT(tall, static_cast<std::size_t>(graphs) / 20) << "or never more than two";
+  EXPECT_GT(with_barrier, static_cast<std::size_t>(graphs) / 20) << "or no kernel with a barrier";
+}
+
+// A block that needs its neighbour's: stacked in spite of it the bits must differ, or the test above shows nothing.
+TEST_F(StackedGraphs, WhatNeedsANeighbour_IsNotStacked_AndWouldBeWrong) {
+  device::GraphSpec plain;
+  plain.buffers = arrays_;
+  plain.nodes.push_back({launch(3, {1, 0}, kStackBlocks, 0, 0), {}, std::nullopt});
+  plain.nodes.push_back(
+      {launch(0, {2, 1}, kStackBlocks, kStackThreads, kStackElements - kStackThreads), {0}, std::nullopt});
+  known_ = {kernels_[3], kernels_[0]};
+  const auto lowered = lower_stacked(*device_, plain, known_, allocations_);
+  ASSERT_TRUE(lowered.ok()) << lowered.message();
+  EXPECT_EQ(lowered->stacks, 0u);
+  if (device_->info().kind != device::DeviceKind::kCpu) return;
+
+  const auto first = kernels_[3]->merged_module({.launches = 1}), second = kernels_[0]->merged_module({.launches = 1});
+  ASSERT_TRUE(first.ok() && second.ok());
+  const transform::StackedPart parts[] = {{first->get(), "rows_merged"}, {second->get(), "blend_merged"}};
+  const auto module = transform::stack_kernels(parts, {kStackThreads, 1, 1});
+  ASSERT_TRUE(module.ok()) << module.message();
+  device::KernelNode work;
+  work.module = device_->load({&*module, ptx::print(*module), "wrong.ptx"}).value();
+  work.kernel = work.module->kernel(transform::kStackedKernel).value();
+  work.config = std::get<device::KernelNode>(plain.nodes[0].work).config;
+  for (const device::GraphNode& node : plain.nodes) {
+    const auto& own = std::get<device::KernelNode>(node.work).parameters;
+    work.parameters.insert(work.parameters.end(), own.begin(), own.end());
+  }
+  work.parameters.resize(work.kernel->signature().parameter_bytes);
+  device::GraphSpec wrong;
+  wrong.buffers = arrays_;
+  wrong.nodes.push_back({std::move(work), {}, std::nullopt});
+  EXPECT_NE(run(wrong), run(plain));
+}
+
+}  // namespace
+}  // namespace pergola::runtime
