@@ -279,12 +279,13 @@ struct KernelState {
 
 // A launch that has been queued. Dropped, it costs nothing; as an Event (`Event end = kernel(...)`) it stands for the
 // end of just this launch. Its own wait() and so on make the event when they are called: if work has followed the
-// launch on its stream by then, they cover some of that work too.
+// launch on its stream by then, they cover some of that work too. It does not keep its kernel: made an event after the
+// last copy of that has gone, it throws kInvalidArgument; an Event keeps what it needs.
 class Launch {
  public:
   operator Event() const {  // NOLINT(google-explicit-constructor): `Event end = kernel(...)`
     pergola_event event = nullptr;
-    detail::check(pergola_kernel_event(kernel_->handle.get(), ticket_, &event));
+    detail::check(pergola_kernel_event(kernel_, ticket_, &event));
     return Event(event);
   }
   void wait() const { Event(*this).wait(); }
@@ -294,10 +295,9 @@ class Launch {
 
  private:
   friend class Kernel;
-  Launch(std::shared_ptr<const detail::KernelState> kernel, std::uint64_t ticket)
-      : kernel_(std::move(kernel)), ticket_(ticket) {}
+  Launch(pergola_kernel kernel, std::uint64_t ticket) : kernel_(kernel), ticket_(ticket) {}
 
-  std::shared_ptr<const detail::KernelState> kernel_;
+  pergola_kernel kernel_;
   std::uint64_t ticket_;
 };
 
@@ -347,7 +347,7 @@ class Kernel {
     const std::array<pergola_argument, sizeof...(Args)> list{argument(index++, args)...};
     std::uint64_t ticket = 0;
     detail::check(pergola_kernel_submit(handle(), &config, list.data(), sizeof...(Args), &ticket));
-    return Launch(state_, ticket);
+    return Launch(handle(), ticket);
   }
 
   // Shapes as the C interface has them.

@@ -81,7 +81,7 @@ class HostMirror final : public scheduler::HostSide, public std::enable_shared_f
   Status download();
   Status copy(bool to_device);
   void doubt();
-  void store(State state) { state_.store(state, std::memory_order_release); }
+  void store(State state) { scheduler::change(state_, state); }
 
   LocalSession& session_;
   const device::BufferPtr& buffer_;

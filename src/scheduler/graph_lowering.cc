@@ -97,18 +97,19 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
   if (expected.varies())
     expected.set_latest(work.call->parameters);
   else if (work.call != nullptr && work.call->text != nullptr)
-    region_->texts[phase_].keep(*work.call->text);
+    region_->calls[phase_].text.keep(*work.call->text);
   follow(may_hold, arriving, decision);
   return decision;
 }
 
 // An upload is, and `text` may be the launch behind it and others.
 const Launch* GraphLowering::expected_upload(const CallText& text) const {
+  if (region_->launches[phase_].kind != WorkKind::kCopyToDevice) return nullptr;
   std::size_t at = phase_;
   while (region_->launches[at].kind == WorkKind::kCopyToDevice)
     if (at = at + 1 == region_->launches.size() ? 0 : at + 1; at == phase_) return nullptr;
   const Launch& launch = region_->launches[at];
-  if (!region_->texts[at].is(text) || launch.varies()) return nullptr;
+  if (!region_->calls[at].text.is(text)) return nullptr;
   // The launch's arrays live, as its text says. One of them is what the upload fills, or it is the program's own.
   const Launch& upload = region_->launches[phase_];
   const std::uint64_t filled = upload.resource_ids.back();
@@ -212,14 +213,14 @@ void GraphLowering::keep_one_turn() {
   const std::size_t turn = region_->turn;
   std::vector<Launch> launches(region_->launches.begin(),
                                region_->launches.begin() + static_cast<std::ptrdiff_t>(turn));
-  std::vector<KeptCallText> texts(region_->texts.begin(), region_->texts.begin() + static_cast<std::ptrdiff_t>(turn));
+  std::vector<KnownCall> calls(region_->calls.begin(), region_->calls.begin() + static_cast<std::ptrdiff_t>(turn));
   for (std::size_t i = turn; i < region_->launches.size(); ++i) {
     Launch& launch = launches[i % turn];
     if (!region_->launches[i].varies() || launch.varies()) continue;
     launch.vary();
-    texts[i % turn].forget();
+    calls[i % turn].text.forget();
   }
-  std::shared_ptr<Region> one = region_->with(std::move(launches), std::move(texts));
+  std::shared_ptr<Region> one = region_->with(std::move(launches), std::move(calls));
   std::copy_n(region_->cut_before.begin(), turn, one->cut_before.begin());
   one->cuts = region_->cuts - 1;
   one->rests = region_->rests;
@@ -281,10 +282,10 @@ void GraphLowering::cut_here() {
 // between two steps then is one piece.
 void GraphLowering::begin_here() {
   std::vector<Launch> launches = region_->launches;
-  std::vector<KeptCallText> texts = region_->texts;
+  std::vector<KnownCall> calls = region_->calls;
   std::rotate(launches.begin(), launches.begin() + static_cast<std::ptrdiff_t>(phase_), launches.end());
-  std::rotate(texts.begin(), texts.begin() + static_cast<std::ptrdiff_t>(phase_), texts.end());
-  replace_region(region_->with(std::move(launches), std::move(texts)));
+  std::rotate(calls.begin(), calls.begin() + static_cast<std::ptrdiff_t>(phase_), calls.end());
+  replace_region(region_->with(std::move(launches), std::move(calls)));
   phase_ = 0;
   cut_before(0);
 }
@@ -407,7 +408,7 @@ void GraphLowering::begin_following(std::size_t period, bool look_on, bool with_
   }
   region_ = std::move(found);
   phase_ = 0;
-  region_->texts.resize(region_->launches.size());
+  region_->calls.resize(region_->launches.size());
   region_->cut_before.assign(region_->launches.size(), false);
   region_->turn = once;
   region_->most_launches = kMostLaunches;

@@ -119,14 +119,18 @@ class GraphLowering {
   };
   // `arriving`: the resources that copies from the host may still be filling and no launch has used since, by number.
   Decision offer(const Work& work, bool may_hold, std::span<const std::uint64_t> arriving = {});
+  struct Expected {
+    const Launch* launch = nullptr;
+    KnownCall* call = nullptr;  // where `launch` is the one that the text stands for, and no upload
+  };
   // The launch that `text` stands for, where it is the one expected next; or where uploads of its arrays come before
   // it, the first of these. Else null. Nothing has happened, and it stands until the next call of another function than
-  // again().
-  const Launch* expected(const CallText& text) const {
-    if (region_ == nullptr || offered_ < look_on_until_) return nullptr;
-    const Launch& launch = region_->launches[phase_];
-    if (launch.kind == WorkKind::kCopyToDevice) return expected_upload(text);
-    return region_->texts[phase_].is(text) && !launch.varies() ? &launch : nullptr;
+  // again() and hold_again().
+  Expected expected(const CallText& text) const {
+    if (region_ == nullptr || offered_ < look_on_until_) return {};
+    KnownCall& call = region_->calls[phase_];
+    if (call.text.is(text)) return {&region_->launches[phase_], &call};
+    return {expected_upload(text)};
   }
   // offer() of that launch.
   Decision again(std::span<const std::uint64_t> arriving);
@@ -137,6 +141,7 @@ class GraphLowering {
     ++offered_;
     ++counters_.by_text;
     ++phase_;  // the chunk goes on, and so does the region
+    region_->calls[phase_].prefetch();
     ++held_;
     return true;
   }

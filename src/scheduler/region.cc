@@ -222,10 +222,10 @@ bool conflict(std::span<const Access> accesses, const Launch& launch, bool reade
   return false;
 }
 
-std::shared_ptr<Region> Region::with(std::vector<Launch> others, std::vector<KeptCallText> their_texts) const {
+std::shared_ptr<Region> Region::with(std::vector<Launch> others, std::vector<KnownCall> their_calls) const {
   auto region = std::make_shared<Region>();
   region->launches = std::move(others);
-  region->texts = std::move(their_texts);
+  region->calls = std::move(their_calls);
   region->cut_before.assign(region->launches.size(), false);
   region->turn = turn;
   region->most_launches = most_launches;
@@ -424,7 +424,7 @@ bool Region::varies() const {
 
 void Region::vary(std::size_t launch) {
   launches[launch].vary();
-  texts[launch].forget();
+  calls[launch].text.forget();
   std::shared_ptr<Chunk>& chunk = *std::partition_point(
       chunks.begin(), chunks.end(), [&](const std::shared_ptr<Chunk>& before) { return before->end <= launch; });
   const std::shared_ptr<Chunk> before = std::exchange(chunk, make_chunk(chunk->begin, chunk->end));

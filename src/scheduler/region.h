@@ -104,6 +104,21 @@ struct ParameterBlock {
 };
 
 // What is told of a region, by whatever pieces it has had.
+// What is looked at of a launch that comes again and is held, in a row. Guarded by the scheduler's lock.
+struct KnownCall {
+  // As it was met last; none of what is no launch, or whose scalars change.
+  KeptCallText text;
+  // host_state_changes before a look at the launch's arrays that found nothing to be noted; ~0: there was none.
+  std::uint64_t looked_at = ~std::uint64_t{0};
+
+  // Fetched into the cache while something else is done.
+  void prefetch() const {
+    constexpr std::size_t kLine = 64, kMost = 6;
+    const auto* const bytes = reinterpret_cast<const char*>(this);
+    for (std::size_t at = 0; at < std::min(sizeof *this, kMost * kLine); at += kLine) __builtin_prefetch(bytes + at);
+  }
+};
+
 struct RegionStory {
   RegionReport report;  // but for its graphs
   std::deque<std::shared_ptr<GraphReport>> graphs;
@@ -145,9 +160,7 @@ struct Region {
 
   // As they were met; never changed after that but for Launch::latest, and so read without the lock.
   std::vector<Launch> launches;
-  // Of each launch whose scalars do not change, as it was met last; in a row, since that is all that is looked at of
-  // one that is held. Guarded by the scheduler's lock.
-  std::vector<KeptCallText> texts;
+  std::vector<KnownCall> calls;  // of each of them
   std::vector<bool> cut_before;  // a chunk begins at this launch: the host did something else before it
   std::size_t turn = 0;          // launches after which it repeats itself; it has one turn or several
   // In a chunk, half as many where it varies(); where `grows`, in the first one after a cut, and in the next twice as
@@ -173,7 +186,7 @@ struct Region {
   std::shared_ptr<RegionStory> story;
 
   // Another one like this of these launches, whole turns, not cut yet.
-  std::shared_ptr<Region> with(std::vector<Launch> others, std::vector<KeptCallText> their_texts) const;
+  std::shared_ptr<Region> with(std::vector<Launch> others, std::vector<KnownCall> their_calls) const;
   bool begins_at_a_cut() const { return cut_before.front(); }
   std::shared_ptr<Chunk> chunk_of(std::size_t launch) const;
   // Cuts the region into chunks, anew.

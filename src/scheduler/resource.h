@@ -84,6 +84,15 @@ enum class HostState : std::uint8_t {
   kUploaded,    // on both, and came from the host
 };
 
+// Grows after each change of any array's HostState, of whichever session: who has read it before a look at some states,
+// and finds it as it was, finds these as they were. After, not before: else a look in between would pass for a later
+// one.
+inline std::atomic<std::uint64_t> host_state_changes{0};
+inline void change(std::atomic<HostState>& state, HostState to) {
+  state.store(to, std::memory_order_release);
+  host_state_changes.fetch_add(1, std::memory_order_acq_rel);
+}
+
 // The host's side of an array, for whoever brings it to the device without asking the array. Both under the scheduler's
 // lock, and without waiting.
 class HostSide {
@@ -98,8 +107,10 @@ class HostSide {
 // The device's contents change: what the host has is older from now on.
 inline void device_changes(std::atomic<HostState>& state) {
   HostState was = state.load(std::memory_order_relaxed);
-  while ((was == HostState::kDownloaded || was == HostState::kUploaded) &&
-         !state.compare_exchange_weak(was, HostState::kDevice, std::memory_order_acq_rel)) {
+  while (was == HostState::kDownloaded || was == HostState::kUploaded) {
+    if (!state.compare_exchange_weak(was, HostState::kDevice, std::memory_order_acq_rel)) continue;
+    host_state_changes.fetch_add(1, std::memory_order_acq_rel);
+    return;
   }
 }
 
@@ -147,6 +158,7 @@ class Resource {
   void set_host_side(std::atomic<HostState>* state, HostSide* side = nullptr) {
     host_state_ = state;
     host_side_ = side;
+    host_state_changes.fetch_add(1, std::memory_order_acq_rel);
   }
   HostSide* host_side() const { return host_side_; }
   // For launches that come again and whose submitter is not asked (Scheduler::submit_again), under the scheduler's

@@ -212,7 +212,7 @@ class Scheduler {
   bool all_ended_well() const;
   void add_parents(const Work& work, Computation& who, Dependencies& parents);
   bool may_be_of_a_graph(const Work& work);
-  std::optional<Status> upload_before(AdaptiveLock& lock, const CallText& text, const Launch*& next);
+  std::optional<Status> upload_before(AdaptiveLock& lock, const CallText& text, GraphLowering::Expected& next);
   std::optional<Status> upload_again(AdaptiveLock& lock, const Launch& upload);
   Status run_again(AdaptiveLock& lock, const Launch& launch, Ticket* ticket);
   std::uint64_t take_held_ticket(Ticket* ticket) {  // its number

@@ -55,23 +55,29 @@ std::optional<Status> Scheduler::submit_again(const CallText& text, Ticket* tick
   if (lowering_ == nullptr || tasks_ != nullptr || recorder_ != nullptr || calls_under_way_ != 0 ||
       !host_accesses_.empty())
     return std::nullopt;
-  const Launch* launch = lowering_->expected(text);
-  if (launch == nullptr) return std::nullopt;
-  if (launch->copy) {
-    if (std::optional<Status> status = upload_before(lock, text, launch); !status || !status->ok()) return status;
+  GraphLowering::Expected next = lowering_->expected(text);
+  if (next.launch == nullptr) return std::nullopt;
+  if (next.call == nullptr) {
+    if (std::optional<Status> status = upload_before(lock, text, next); !status || !status->ok()) return status;
   }
-  if (!note_changes(*launch)) return std::nullopt;
-  if (!lowering_->hold_again()) return run_again(lock, *launch, ticket);
+  // What changes is a change of the states, too: the next time there is nothing.
+  if (const std::uint64_t changes = host_state_changes.load(std::memory_order_acquire);
+      next.call->looked_at != changes) {
+    if (!note_changes(*next.launch)) return std::nullopt;
+    next.call->looked_at = changes;
+  }
+  if (!lowering_->hold_again()) return run_again(lock, *next.launch, ticket);
   take_held_ticket(ticket);
   return Status();
 }
 
 // The uploads that are expected before the launch that `text` stands for, `next` the first; then that launch is next.
 // None where there is more to it than this can do.
-std::optional<Status> Scheduler::upload_before(AdaptiveLock& lock, const CallText& text, const Launch*& next) {
-  for (; next != nullptr && next->copy; next = lowering_->expected(text))
-    if (std::optional<Status> status = upload_again(lock, *next); !status || !status->ok()) return status;
-  if (next == nullptr) return std::nullopt;
+std::optional<Status> Scheduler::upload_before(AdaptiveLock& lock, const CallText& text,
+                                               GraphLowering::Expected& next) {
+  for (; next.launch != nullptr && next.call == nullptr; next = lowering_->expected(text))
+    if (std::optional<Status> status = upload_again(lock, *next.launch); !status || !status->ok()) return status;
+  if (next.launch == nullptr) return std::nullopt;
   return Status();
 }
 
