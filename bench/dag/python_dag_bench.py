@@ -1,9 +1,11 @@
 """The six problems of dag_bench from Python, form pergola-python: README.md beside this file says what they are.
 
     PYTHONPATH=build/dev/python python_dag_bench.py [--small] [--only VEC,IMG] [--bytes 10M,100M] [--block 256] [--runs 30]
-                                                    [--report PATH]        PERGOLA_DEVICE chooses the device
+                                                    [--pageable] [--report PATH]     PERGOLA_DEVICE chooses the device
 
-The same kernels, sizes and measures; results are compared with NumPy's in double precision.
+The same kernels, sizes and measures; results are compared with NumPy's in double precision. Inputs and outputs are in
+the host's sides of the arrays, which are page-locked, as in dag_bench; with --pageable in NumPy's own memory.
+`chain` is what a launch costs the host, as task_bench has it for the driver and for C++.
 """
 import argparse
 import pathlib
@@ -22,8 +24,11 @@ KERNELS = pathlib.Path(__file__).with_name("kernels.cu")
 class Problem:
     """Host inputs, device arrays and kernels of one problem; subclasses say what an iteration is, as if sequential."""
 
+    pageable = False
+
     def __init__(self, kernels, block):
         self.k, self.block = kernels, block
+        self.filled = set()
         self.inputs = {}  # name: a NumPy array that write() brings to the device's array of that name
         self.rng = np.random.default_rng(1)
 
@@ -44,10 +49,16 @@ class Problem:
 
     def write(self):
         for name, values in self.inputs.items():
-            getattr(self, name).copy_from(values)
+            if self.pageable:
+                getattr(self, name).copy_from(values)
+                continue
+            host = getattr(self, name).host("w")
+            if name not in self.filled:
+                host[...] = values
+                self.filled.add(name)
 
     def read(self):
-        return [array.numpy() for array in self.outputs]
+        return [array.numpy() if self.pageable else array.host("r") for array in self.outputs]
 
     def host(self, name):
         return self.inputs[name].astype("f8")
@@ -348,6 +359,34 @@ def measure(problem, cold, runs, warm_up_s):
     return times[1:], submits[1:], result if cold else problem.read()
 
 
+# task_bench's `chain`: each launch depends on the one before it.
+CHAIN = """.version 7.0
+.target sm_70
+.address_size 64
+// x[0] += 1.
+.visible .entry next(.param .u64 px) {
+  .reg .b64 %rd<2>; .reg .b32 %r<3>;
+  ld.param.u64 %rd1, [px]; ld.global.u32 %r1, [%rd1]; add.u32 %r2, %r1, 1; st.global.u32 [%rd1], %r2;
+  ret;
+}
+"""
+
+
+def chain(batch, runs):
+    """A row: milliseconds of the host's time a launch, of batches of launches one by one."""
+    with pg.Session(scheduler="graphs=off"):
+        kernel, x = pg.module(CHAIN, language="ptx").next, pg.zeros(1, "u4")
+        times = []
+        for _ in range(runs + 1):
+            pg.synchronize()
+            start = time.perf_counter()
+            for _ in range(batch):
+                kernel[1, 1](x)
+            times.append((time.perf_counter() - start) * 1e3 / batch)
+        right = int(x[0]) == batch * (runs + 1)
+        return report.row("chain", "pergola-python", {"batch": batch}, times[1:], right)
+
+
 def size_of(text):
     units = {"K": 1e3, "M": 1e6, "G": 1e9}
     value = float(text[:-1]) * units[text[-1]] if text[-1:] in units else float(text)
@@ -359,20 +398,25 @@ def size_of(text):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--small", action="store_true")
-    parser.add_argument("--only", type=lambda text: text.split(","), default=list(PROBLEMS))
+    parser.add_argument("--only", type=lambda text: text.split(","), default=[*PROBLEMS, "chain"])
     parser.add_argument("--bytes", type=lambda text: [size_of(part) for part in text.split(",")], default=None)
     parser.add_argument("--block", type=int, default=256)
     parser.add_argument("--runs", type=int, default=30)
+    parser.add_argument("--pageable", action="store_true")
     parser.add_argument("--report", type=pathlib.Path)
     options = parser.parse_args()
     for name in options.only:
-        if name not in PROBLEMS:
-            parser.error(f"there is no problem '{name}', but {', '.join(PROBLEMS)}")
+        if name not in PROBLEMS and name != "chain":
+            parser.error(f"there is no problem '{name}', but {', '.join(PROBLEMS)}, chain")
     if options.block % 32 or not 32 <= options.block <= 1024:
         parser.error("--block takes a multiple of 32 up to 1024")
     sizes = options.bytes or ([1_000_000] if options.small else [10_000_000, 100_000_000])
+    Problem.pageable = options.pageable
     rows = []
     for name in options.only:
+        if name == "chain":
+            rows.append(chain(30 if options.small else 3000, 1 if options.small else options.runs))
+            continue
         for size in sizes:
             with pg.Session():  # each its own, so that none has the streams of another
                 problem = PROBLEMS[name](pg.load(KERNELS), size, options.block)
