@@ -398,7 +398,7 @@ def size_of(text):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--small", action="store_true")
-    parser.add_argument("--only", type=lambda text: text.split(","), default=[*PROBLEMS, "chain"])
+    parser.add_argument("--only", type=lambda text: text.split(","), default=["chain", *PROBLEMS])
     parser.add_argument("--bytes", type=lambda text: [size_of(part) for part in text.split(",")], default=None)
     parser.add_argument("--block", type=int, default=256)
     parser.add_argument("--runs", type=int, default=30)

@@ -11,15 +11,22 @@ Status GraphWays::launch(device::Queue& queue) {
   if (ways_.size() == 1) chosen_ = 0;
   if (chosen_ != kUndecided && ways_.size() > 1 && ++since_chosen_ > again_after()) try_again();
   if (chosen_ == kUndecided) settle();
-  launched_ = chosen_ == kUndecided ? 0 : chosen_;
-  if (chosen_ != kUndecided) return ways_[chosen_].graph->launch(queue);
+  if (chosen_ != kUndecided) return launch_of(chosen_, queue);
   std::size_t least = ways_.size();
   for (std::size_t i = 0; i < ways_.size(); ++i)
     if (!is_tried(ways_[i]) && (least == ways_.size() || ways_[i].tries < ways_[least].tries)) least = i;
-  if (least != ways_.size()) return try_way(least, queue);
   // All have been tried often enough and not all times are known yet: no more events.
-  launched_ = standing_;
-  return ways_[standing_].graph->launch(queue);
+  if (least == ways_.size()) return launch_of(standing_, queue);
+  if (times_again_ == 0 || ++spread_ == kSpread) {
+    spread_ = 0;
+    return try_way(least, queue);
+  }
+  return launch_of(spread_ + 1 == kSpread ? least : standing_, queue);
+}
+
+Status GraphWays::launch_of(std::size_t way, device::Queue& queue) {
+  launched_ = way;
+  return ways_[way].graph->launch(queue);
 }
 
 std::uint64_t GraphWays::again_after() const {
@@ -30,12 +37,14 @@ std::uint64_t GraphWays::again_after() const {
 void GraphWays::try_again() {
   standing_ = std::exchange(chosen_, kUndecided);
   times_again_ = std::min(times_again_ + 1, kMostGrowths);
+  spread_ = 0;
   changed_ = true;
   const double hopeless_ns = kHopeless * ways_[standing_].best_ns;
   for (Way& way : ways_) {
     const bool was_hopeless = way.best_ns > hopeless_ns;
     way.forget_times();
-    if (was_hopeless) way.tries = kTries - kTriesAtLeast;  // nobody may wait, and times be known only after all of them
+    if (was_hopeless)
+      way.tries = kTriesAgain - kTriesAtLeast;  // nobody may wait, and times be known only after all of them
   }
 }
 
@@ -77,7 +86,7 @@ bool GraphWays::report(std::span<const WayReport> refused, std::vector<WayReport
 }
 
 bool GraphWays::is_tried(const Way& way) const {
-  if (way.tries >= kTries) return true;
+  if (way.tries >= tries_needed()) return true;
   return way.timed >= kTriesAtLeast && ways_[standing_].best_ns != 0 &&
          way.best_ns > kHopeless * ways_[standing_].best_ns;
 }

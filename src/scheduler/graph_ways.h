@@ -114,11 +114,17 @@ class GraphWays {
   static constexpr std::size_t kUndecided = ~std::size_t{0};
   static constexpr std::uint64_t kAgainAfter = 1024, kFewWays = 4;    // launches, for each four ways
   static constexpr std::uint32_t kAgainGrowth = 2, kMostGrowths = 3;  // as a power of two; up to each 65,536
+  // Tried again, a way has so many timed launches, each behind one that is not timed, which finds the caches as the
+  // chosen way left them; and of so many launches two are of a way that is tried. So a program that was fast stays so:
+  // in no stretch of it is every launch one of a slower way.
+  static constexpr std::uint32_t kTriesAgain = kManyTimes, kSpread = 8;
 
   void settle();
   std::uint64_t again_after() const;
   void try_again();
+  std::uint32_t tries_needed() const { return times_again_ == 0 ? kTries : kTriesAgain; }
   bool is_tried(const Way& way) const;
+  Status launch_of(std::size_t way, device::Queue& queue);
   bool is_better(const Way& way, const Way& than) const;
   Status try_way(std::size_t way, device::Queue& queue);
 
@@ -128,7 +134,8 @@ class GraphWays {
   std::size_t standing_ = 0;  // what another has to be faster than by kGain: the plain one, or what was chosen before
   std::uint64_t since_chosen_ = 0;  // launches
   std::uint32_t times_again_ = 0;
-  bool changed_ = true;  // since the last report()
+  std::uint32_t spread_ = 0;  // launches since one was timed, where they are tried again
+  bool changed_ = true;       // since the last report()
 };
 
 }  // namespace pergola::scheduler

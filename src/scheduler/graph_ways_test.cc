@@ -163,7 +163,16 @@ TEST_F(GraphWaysTest, WhatWasFoundInADisturbedMoment_IsPutRight) {
   other_ns = 80e3;
   launch(900);
   EXPECT_EQ(name(), "plain") << "it is not tried all the time";
-  launch(200);
+  // Among launches of what stays until then: two of eight at most are of another way.
+  launch(1024 - 100 - 900);
+  while (ways.chosen() != nullptr) launch(1);
+  int eights = 0;
+  for (; ways.chosen() == nullptr && eights < 100; ++eights) {
+    const int before = plain;
+    launch(8);
+    EXPECT_TRUE(plain - before >= 6 || ways.chosen() != nullptr) << eights;
+  }
+  EXPECT_THAT(eights, ::testing::AllOf(::testing::Ge(10), ::testing::Le(20)));
   EXPECT_EQ(name(), "other");
   const int plain_by_then = plain;
   plain_ns = 79e3;  // not by enough, than what stays now
@@ -171,8 +180,8 @@ TEST_F(GraphWaysTest, WhatWasFoundInADisturbedMoment_IsPutRight) {
   EXPECT_EQ(plain, plain_by_then) << "then after four times as many";
   launch(400);
   EXPECT_EQ(name(), "other");
-  EXPECT_EQ(plain, plain_by_then + 12);
-  EXPECT_LE(third, 3 * 3) << "what is hopeless has two tries each time";
+  EXPECT_EQ(plain, plain_by_then + 12) << "half of them are not timed";
+  EXPECT_LE(third, 3 + 2 * 4) << "what is hopeless has two tries each time";
 }
 
 // One try that finds the device's clock high, or the data where it is not otherwise, is no way that is faster.
