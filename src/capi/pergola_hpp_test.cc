@@ -373,6 +373,24 @@ TEST_F(Hpp, Policies_AreTakenByName) {
   }
 }
 
+// A Launch keeps nothing, an Event what it needs.
+TEST_F(Hpp, ALaunchWhoseKernelHasGone_IsToldSo_AndAnEventOfItStays) {
+  const auto x = session_.array<float>(64, 1.f), y = session_.array<float>(64, 1.f);
+  std::optional<pergola::Kernel> saxpy(module_.kernel("saxpy"));
+  const pergola::Launch launch = (*saxpy)(pergola::for_each(64), 2.f, x, y, 64);
+  const pergola::Event end = (*saxpy)(pergola::for_each(64), 2.f, x, y, 64);
+  launch.wait();
+  saxpy.reset();
+  end.wait();
+  try {
+    launch.wait();
+    FAIL() << "its kernel has gone";
+  } catch (const pergola::Error& error) {
+    EXPECT_EQ(error.code(), pergola::Code::kInvalidArgument);
+    EXPECT_THAT(error.what(), HasSubstr("kernel is not a live handle"));
+  }
+}
+
 TEST_F(Hpp, ArraysGoneInFlight_LiveUntilTheLaunchEnds) {
   auto saxpy = module_.kernel("saxpy");
   auto y = session_.array<float>(1 << 16, 0.f);

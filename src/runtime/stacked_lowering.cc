@@ -50,6 +50,8 @@ std::vector<std::shared_ptr<BlockKernel>> in_order(std::span<const std::shared_p
   return made;
 }
 
+constexpr std::uint32_t kMostBlocks = 1u << 20;  // of a launch, as all of them are looked at
+
 class Stacking {
  public:
   Stacking(device::Device& device, const device::GraphSpec& plain,
@@ -116,6 +118,9 @@ class Stacking {
     const std::vector<std::size_t>& stack = stacks_[stack_of_[last]];
     if (!reason(i).empty() || !reason(last).empty()) return false;
     if (stack.back() != last || stack.size() == options_.most_launches) return false;
+    std::size_t bytes = parameter_bytes(i);
+    for (const std::size_t below : stack) bytes += parameter_bytes(below);
+    if (bytes > options_.most_parameter_bytes) return false;
     const device::LaunchConfig &one = launches_.kernel_node(last).config, &other = launches_.kernel_node(i).config;
     if (!(one.grid == other.grid && one.block == other.block) || !follows_by_block(stack, i)) return false;
     const auto waits = [&](NodeId earlier) {
@@ -131,12 +136,21 @@ class Stacking {
     return can.ok();
   }
 
+  // With the gap that may be before them.
+  std::size_t parameter_bytes(std::size_t i) const {
+    const transform::MergedLayout layout =
+        transform::merged_layout(launches_.kernel_node(i).kernel->signature(), {.launches = 1});
+    return layout.stride_bytes + layout.align_bytes - 1;
+  }
+
   bool follows_by_block(std::span<const std::size_t> stack, std::size_t i) const {
+    if (launches_.blocks(i) == 1) return true;  // there are no others
     std::vector<analysis::ChainLaunch> launches;
     for (const std::size_t below : stack) launches.push_back(launches_.launch(below));
     launches.push_back(launches_.launch(i));
     analysis::ColumnOptions columns;
     columns.most_blocks_of_column = 1;
+    columns.most_blocks = kMostBlocks;
     columns.cache = options_.cache;
     return analysis::find_columns(launches, columns)[0].count == launches.size();
   }
@@ -223,9 +237,10 @@ class Stacking {
     PERGOLA_ASSIGN(const BlockKernel::Form form, stacked_.form(device_, parts, node.config.block));
     const ptx::KernelSignature& signature = form.kernel->signature();
     PERGOLA_CHECK(signature.parameters.size() == stack.size());
-    if (signature.parameter_bytes > options_.most_parameter_bytes)
-      return PERGOLA_ERROR(kUnsupported, "together they have {} bytes of parameters, and {} are the limit",
-                           signature.parameter_bytes, options_.most_parameter_bytes);
+    const std::uint64_t shared_bytes = std::uint64_t{signature.static_shared_bytes} + node.config.dynamic_shared_bytes;
+    if (shared_bytes > device_.info().max_shared_bytes_per_block)
+      return PERGOLA_ERROR(kResourceExhausted, "as one launch they need {} bytes of shared memory, and a block has {}",
+                           shared_bytes, device_.info().max_shared_bytes_per_block);
     const std::uint32_t most = form.kernel->resources().max_threads_per_block;
     if (most != 0 && node.config.block.count() > most)
       return PERGOLA_ERROR(kResourceExhausted, "as one launch they run in blocks of {} threads at most, not {}", most,

@@ -159,11 +159,28 @@ TEST_F(StackedLowering, WhatWaitsForOthers_IsStacked_WhereTheseHaveEndedBefore) 
   EXPECT_THAT(after(joined), ElementsAre(IsEmpty(), IsEmpty(), ElementsAre(1), ElementsAre(0, 2)));
 }
 
+TEST_F(StackedLowering, GridsOfOneBlock_FollowWhateverTheyRead) {
+  add("raise", 1, 0, {}, 1);
+  add("shift", 2, 1, {0}, 1);
+  EXPECT_THAT(lowered().members, ElementsAre(ElementsAre(0, 1)));
+}
+
+TEST_F(StackedLowering, MoreSharedMemoryThanABlockHas_LeavesLaunchesAsTheyAre) {
+  add("raise", 1, 0);
+  add("raise", 2, 1, {0});
+  std::get<device::KernelNode>(plain_.nodes[0].work).config.dynamic_shared_bytes = 1u << 30;
+  const LoweredStacked made = lowered();
+  EXPECT_EQ(made.stacks, 0u);
+  EXPECT_THAT(made.plain_reasons[1], HasSubstr("as one launch they need 1073741824 bytes of shared memory"));
+}
+
 TEST_F(StackedLowering, AStackOfTooMany_EndsThere) {
   for (device::NodeId i = 0; i < 6; ++i)
     add("raise", 1 + i, i, i == 0 ? std::vector<device::NodeId>() : std::vector<device::NodeId>{i - 1});
   EXPECT_THAT(lowered({.most_launches = 4}).members, ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(4, 5)));
-  EXPECT_THAT(lowered({.most_parameter_bytes = 64}).stacks, 0u);
+  EXPECT_THAT(lowered({.most_parameter_bytes = 3 * 23}).members,
+              ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3, 4, 5)))
+      << "16 bytes each, with the gap that may be before them";
 }
 
 TEST_F(StackedLowering, Session_HasTheBitsOfLaunches) {

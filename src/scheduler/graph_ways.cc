@@ -17,11 +17,13 @@ Status GraphWays::launch(device::Queue& queue) {
     if (!is_tried(ways_[i]) && (least == ways_.size() || ways_[i].tries < ways_[least].tries)) least = i;
   // All have been tried often enough and not all times are known yet: no more events.
   if (least == ways_.size()) return launch_of(standing_, queue);
-  if (times_again_ == 0 || ++spread_ == kSpread) {
+  if (times_again_ == 0) return try_way(least, queue);
+  if (++spread_ == kSpread) {
     spread_ = 0;
-    return try_way(least, queue);
+    return try_way(next_, queue);
   }
-  return launch_of(spread_ + 1 == kSpread ? least : standing_, queue);
+  if (spread_ + 1 == kSpread) return launch_of(next_ = least, queue);
+  return launch_of(standing_, queue);
 }
 
 Status GraphWays::launch_of(std::size_t way, device::Queue& queue) {
@@ -60,6 +62,7 @@ void GraphWays::Way::took(double ns) {
 
 void GraphWays::add(Way way) {
   ways_.push_back(std::move(way));
+  if (times_again_ != 0 && chosen_ != kUndecided) standing_ = chosen_;  // as in try_again()
   chosen_ = kUndecided;
   changed_ = true;
 }

@@ -135,6 +135,7 @@ class GraphWays {
   std::uint64_t since_chosen_ = 0;  // launches
   std::uint32_t times_again_ = 0;
   std::uint32_t spread_ = 0;  // launches since one was timed, where they are tried again
+  std::size_t next_ = 0;      // that is timed next then
   bool changed_ = true;       // since the last report()
 };
 

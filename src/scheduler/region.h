@@ -103,12 +103,12 @@ struct ParameterBlock {
   device::BufferPtr memory;       // on the device, where the chunk is ready
 };
 
-// What is told of a region, by whatever pieces it has had.
 // What is looked at of a launch that comes again and is held, in a row. Guarded by the scheduler's lock.
 struct KnownCall {
   // As it was met last; none of what is no launch, or whose scalars change.
   KeptCallText text;
-  // host_state_changes before a look at the launch's arrays that found nothing to be noted; ~0: there was none.
+  // host_state_changes before the latest look at the launch's arrays, after which there was nothing left to be noted;
+  // ~0: there was none. What that look noted was itself a change.
   std::uint64_t looked_at = ~std::uint64_t{0};
 
   // Fetched into the cache while something else is done.
@@ -119,6 +119,7 @@ struct KnownCall {
   }
 };
 
+// What is told of a region, by whatever pieces it has had.
 struct RegionStory {
   RegionReport report;  // but for its graphs
   std::deque<std::shared_ptr<GraphReport>> graphs;

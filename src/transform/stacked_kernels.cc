@@ -31,8 +31,27 @@ std::string_view why_not_over(const Instruction& in) {
     case Op::kSt:
     case Op::kRed: return in.has(Mod::kAsync) ? "may be under way when its thread goes on" : "";
     case Op::kOpaque: return "is not understood";
+    case Op::kBar:
+    case Op::kBarrier: return in.has(Mod::kArrive) ? "may leave its barrier half full" : "";
     default: return {};
   }
+}
+
+// Memory that the async proxy reaches is ordered with other accesses of it by a launch's begin, and not by a barrier.
+std::string_view why_not_behind(const Instruction& in) {
+  const bool is_async = (in.op == Op::kCp && in.has(Mod::kBulk)) || in.op == Op::kWgmma || in.op == Op::kTcgen05 ||
+                        in.op == Op::kTensormap;
+  return is_async ? "reaches memory by way of the async proxy" : "";
+}
+
+Status can_be_behind(const ptx::Module& module, std::string_view kernel) {
+  for (const Function* function : module.functions())
+    for (const ptx::Statement& statement : function->body)
+      if (const Instruction* const in = statement.instruction(); in != nullptr && !why_not_behind(*in).empty())
+        return PERGOLA_ERROR(kUnsupported, "{}:{}: kernel '{}' cannot be stacked on others: `{}` {}.",
+                             module.source_name, statement.location.line, kernel, ptx::print(*in, *function),
+                             why_not_behind(*in));
+  return {};
 }
 
 class Following {
@@ -88,10 +107,20 @@ class Following {
   // With the end of each thread's way at the end of the function, as it is in a stack.
   Status all_meet(const Function& function) {
     Function ended = function;
+    // What a function is called with may be another value in each thread.
+    if (&function != &entry_) {
+      const auto is_register = [](const ptx::Variable& parameter) { return parameter.space != ptx::Space::kParam; };
+      if (std::any_of(function.parameters.begin(), function.parameters.end(), is_register))
+        return refuse(function.location, "threads meet in a function that is given registers");
+      ended.parameters.clear();
+    }
     const std::string end = "$pergola_end_of_part";
     for (ptx::Statement& statement : ended.body) {
       Instruction* const in = statement.instruction();
-      if (in == nullptr || (in->op != Op::kRet && in->op != Op::kExit)) continue;
+      if (in == nullptr) continue;
+      if (in->guard.present() && meets_at(*in))
+        return refuse(statement.location, fmt::format("some threads may pass `{}` by", ptx::print(*in, function)));
+      if (in->op != Op::kRet && in->op != Op::kExit) continue;
       in->op = Op::kBra;
       in->mods.clear();
       in->operands.assign(1, ptx::Operand::make_label(end));
@@ -127,6 +156,7 @@ Result<ptx::Module> stack_kernels(std::span<const StackedPart> parts, const std:
   KernelOfParts whole(kStackedKernel, "stacked on others", block);
   for (const StackedPart& part : parts) {
     ptx::Module module = *part.module;
+    if (whole.count() != 0) PERGOLA_TRY(can_be_behind(module, part.kernel));
     PERGOLA_TRY(make_kernel_loads_coherent(module, part.kernel, part.constant_lines));
     PERGOLA_TRY(whole.add({&module, part.kernel}));
   }

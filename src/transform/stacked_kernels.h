@@ -8,9 +8,9 @@
 //                                 part 1: { body of b }
 //                                 ret
 //
-// Nobody waits for another block, so the grid may be of any size. What part 1 reads of part 0's is behind a barrier of
-// the block they share (PTX ISA 9.7.13.1: it orders memory accesses among those that take part), and its loads are
-// coherent, as ld.global.nc presumes data that is constant as long as the kernel runs.
+// Nobody waits for another block, so the grid need not fit the device. What part 1 reads of part 0's is behind a
+// barrier of the block they share (PTX ISA 9.7.13.1: it orders memory accesses among those that take part), and its
+// loads are coherent, as ld.global.nc presumes data that is constant as long as the kernel runs.
 //
 // A thread that would have ended waits for its block instead, so what a kernel does together, at barriers or within a
 // warp, must be done by all of its threads: lane_flow.h says whether it is. The last part may be any kernel.
@@ -37,12 +37,14 @@ struct StackedPart {
 };
 
 // Whether other parts can come after this kernel of a module that the verifier accepts: kUnsupported, with file and
-// line, where its threads may end before others have met, at a barrier or within a warp; where a function that it calls
-// ends threads, or it calls one that is not known; and where it may leave copies or arrivals under way. Thread-safe.
+// line, where its threads may end before others have met, at a barrier or within a warp, or some may pass that by;
+// where a function that it calls ends threads, or it calls one that is not known; and where it may leave copies or
+// arrivals under way. Thread-safe.
 Status can_be_followed(const ptx::Module& module, std::string_view kernel);
 
 // The module of the kernel for blocks of that shape; its parameters are the parts' arrays in order, each aligned as it
-// is in its own kernel. All parts but the last can_be_followed(). kUnsupported as join_kernels(). Thread-safe.
+// is in its own kernel. All parts but the last can_be_followed(). kUnsupported as join_kernels(), and where a part
+// behind another reaches memory by way of the async proxy. Thread-safe.
 Result<ptx::Module> stack_kernels(std::span<const StackedPart> parts, const std::array<std::uint32_t, 3>& block);
 
 }  // namespace pergola::transform

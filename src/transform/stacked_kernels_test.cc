@@ -84,6 +84,20 @@ TEST(StackedKernels, LoadsOfWhatAPartMayWrite_AreCoherent) {
   EXPECT_THAT(ptx::print(*module), HasSubstr("ld.global.nc.u32 %r, [%rd+4];"));
 }
 
+// Launches order the async proxy's accesses of shared memory with others, barriers do not.
+TEST(StackedKernels, BehindAnother_NothingReachesMemoryByTheAsyncProxy) {
+  const std::string bulk =
+      ".entry k(.param .u64 x) { .reg .b64 %rd; .reg .b32 %r<3>; .shared .align 16 .b8 t[16]; .shared .b64 b; "
+      "ld.param.u64 %rd, [x]; mov.u32 %r0, t; mov.u32 %r1, b;\n"
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r0], [%rd], 16, [%r1]; ret; }";
+  const std::string plain = ".entry k() { ret; }";
+  EXPECT_TRUE(stacked({stackable(bulk)}).ok()) << "it comes first";
+  const auto behind = stacked({stackable(plain), stackable(bulk)});
+  ASSERT_EQ(behind.code(), Code::kUnsupported);
+  EXPECT_THAT(behind.message(),
+              HasSubstr("parts.ptx:5: kernel 'k_merged' cannot be stacked on others: `cp.async.bulk"));
+}
+
 TEST(StackedKernels, SharedMemory_IsThatOfThePartWithMost) {
   const auto module =
       stacked({stackable(".entry k() { .shared .align 4 .b8 a[100]; .reg .b32 %r; mov.u32 %r, a; ret; }"),
@@ -119,6 +133,20 @@ TEST(CanBeFollowed, NotWhereOthersWouldWaitForTheThreadsThatEnd) {
                                ".func half() { .reg .b32 %r; .reg .pred %p; mov.u32 %r, %tid.x; setp.eq.u32 %p, %r, 1; "
                                "@%p ret; bar.sync 1; ret; }\n"),
               HasSubstr("parts.ptx:4: no launch can be stacked on kernel 'k': some threads of 'half' may end"));
+}
+
+// What a function is given is not known to be the same in all threads, and a guard may keep some of them away.
+TEST(CanBeFollowed, NotWhereAFunctionsArgumentOrAGuardDecides) {
+  const std::string tail =
+      ".func tail(.param .b32 t) { .reg .b32 %r; .reg .pred %p; ld.param.u32 %r, [t]; setp.ge.u32 %p, %r, 64; @%p ret; "
+      "bar.sync 0; ret; }\n";
+  EXPECT_THAT(why_not_followed("mov.u32 %r0, %tid.x; { .param .b32 a; st.param.b32 [a], %r0; call tail, (a); }", tail),
+              HasSubstr("some threads of 'tail' may end"));
+  const std::string guard = "mov.u32 %r0, %tid.x; setp.lt.u32 %p, %r0, 64; ";
+  EXPECT_THAT(why_not_followed(guard + "@%p bar.sync 0;"), HasSubstr("some threads may pass `@%p bar.sync 0;` by"));
+  EXPECT_THAT(why_not_followed(guard + "@%p call meet, ();", ".func meet() { bar.sync 1; ret; }\n"),
+              HasSubstr("some threads may pass `@%p call"));
+  EXPECT_THAT(why_not_followed("bar.arrive 1, 64;"), HasSubstr("may leave its barrier half full"));
 }
 
 TEST(CanBeFollowed, NotWhereItIsNotOverAtItsEnd) {
