@@ -147,9 +147,10 @@ Result<ptx::Module> BlockKernel::transformed(const transform::BlockSignalOptions
   return module;
 }
 
-Result<BlockKernel::Form> BlockKernel::load(const ptx::Module& module, const std::string& name) const {
+Result<BlockKernel::Form> BlockKernel::load(device::Device& device, const ptx::Module& module,
+                                            const std::string& source_name, std::string_view name) {
   const std::string text = ptx::print(module);
-  PERGOLA_ASSIGN(device::ModulePtr loaded, device_->load({&module, text, source_name_}));
+  PERGOLA_ASSIGN(device::ModulePtr loaded, device.load({&module, text, source_name}));
   PERGOLA_ASSIGN(const device::Kernel* kernel, loaded->kernel(name));
   return Form{std::move(loaded), kernel, std::nullopt, std::nullopt};
 }

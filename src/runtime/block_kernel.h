@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "src/analysis/footprints.h"
 #include "src/device/device.h"
@@ -72,6 +73,10 @@ class BlockKernel {
   Result<ModulePart> merged_module(const transform::MergedShape& shape);
   const std::string& name() const { return kernel_; }
 
+  // Kernel `name` of a module that the verifier has passed, loaded as `source_name`.
+  static Result<Form> load(device::Device& device, const ptx::Module& module, const std::string& source_name,
+                           std::string_view name);
+
  private:
   Result<std::unique_ptr<const Analysed>> analyse() const;
   Result<ptx::Module> transformed(const transform::BlockSignalOptions& options) const;
@@ -79,7 +84,9 @@ class BlockKernel {
   Result<ModulePart> make_merged(const transform::MergedShape& shape) const;
   Result<Form> make_packed(const transform::PackedShape& shape,
                            const std::optional<transform::BlockSignalOptions>& signals) const;
-  Result<Form> load(const ptx::Module& module, const std::string& kernel) const;
+  Result<Form> load(const ptx::Module& module, const std::string& kernel) const {
+    return load(*device_, module, source_name_, kernel);
+  }
   Result<Body> make_body(bool is_one_warp, const std::vector<std::uint32_t>& constant_lines) const;
   Status check_variables() const;
 

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "src/base/check.h"
-#include "src/ptx/printer.h"
 #include "src/ptx/verifier.h"
 #include "src/transform/joined_kernels.h"
 
@@ -51,23 +50,14 @@ Result<BlockKernel::Form> join(device::Device& device, const JoinedKernels::Shap
   for (std::size_t p = 0; p < shapes.size(); ++p) parts.push_back({modules[p].get(), names[p]});
   PERGOLA_ASSIGN(const ptx::Module module, transform::join_kernels(parts, threads));
   PERGOLA_TRY(ptx::verify(module));
-  const std::string text = ptx::print(module);
-  BlockKernel::Form form;
-  PERGOLA_ASSIGN(form.module, device.load({&module, text, "joined launches"}));
-  PERGOLA_ASSIGN(form.kernel, form.module->kernel(transform::kJoinedKernel));
-  return form;
+  return BlockKernel::load(device, module, "joined launches", transform::kJoinedKernel);
 }
 
 }  // namespace
 
 Result<BlockKernel::Form> JoinedKernels::form(device::Device& device, const Shapes& shapes, const Dim3& block) {
-  const std::lock_guard lock(mutex_);
-  Key key(shapes, {block.x, block.y, block.z});
-  const auto known = forms_.find(key);
-  if (known != forms_.end()) return known->second;
-  if (forms_.size() >= kMost) forms_.clear();
-  Result<BlockKernel::Form> made = join(device, shapes, key.second);
-  return forms_.emplace(std::move(key), std::move(made)).first->second;
+  return known_.form(shapes, block,
+                     [&](const Shapes& parts, const auto& threads) { return join(device, parts, threads); });
 }
 
 Result<MergedNodes::Layered> MergedNodes::in_layers(const AlikeLaunches& launches) const {

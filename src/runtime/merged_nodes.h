@@ -2,16 +2,14 @@
 // its grid, and the array of their parameters. Which launches may be merged is merged_lowering.h's to know.
 #pragma once
 
-#include <array>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "src/device/device.h"
 #include "src/runtime/block_kernel.h"
+#include "src/runtime/known_forms.h"
 
 namespace pergola::runtime {
 
@@ -21,8 +19,7 @@ struct AlikeLaunches {
   std::vector<const device::KernelNode*> works;
 };
 
-// Joined kernels by what they are made of, as the graphs of a region ask for the same. Keeps them and the kernels.
-// Thread-safe.
+// Joined kernels by what they are made of. Keeps them and the kernels. Thread-safe.
 class JoinedKernels {
  public:
   using Shapes = std::vector<std::pair<std::shared_ptr<BlockKernel>, transform::MergedShape>>;
@@ -30,10 +27,7 @@ class JoinedKernels {
   Result<BlockKernel::Form> form(device::Device& device, const Shapes& shapes, const device::Dim3& block);
 
  private:
-  static constexpr std::size_t kMost = 64;  // then all are made anew
-  using Key = std::pair<Shapes, std::array<std::uint32_t, 3>>;
-  std::mutex mutex_;  // guards what follows
-  std::map<Key, Result<BlockKernel::Form>> forms_;
+  KnownForms<Shapes> known_;
 };
 
 // Makes launches. Thread-safe where `joined` and the kernels are.

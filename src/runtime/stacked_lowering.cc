@@ -7,7 +7,6 @@
 #include "src/analysis/block_columns.h"
 #include "src/base/check.h"
 #include "src/device/graph_order.h"
-#include "src/ptx/printer.h"
 #include "src/ptx/verifier.h"
 #include "src/transform/stacked_kernels.h"
 
@@ -30,11 +29,7 @@ Result<BlockKernel::Form> stack(device::Device& device, const StackedKernels::Pa
   for (std::size_t p = 0; p < parts.size(); ++p) stacked.push_back({modules[p].get(), names[p], parts[p].second});
   PERGOLA_ASSIGN(const ptx::Module module, transform::stack_kernels(stacked, threads));
   PERGOLA_TRY(ptx::verify(module));
-  const std::string text = ptx::print(module);
-  BlockKernel::Form form;
-  PERGOLA_ASSIGN(form.module, device.load({&module, text, "stacked launches"}));
-  PERGOLA_ASSIGN(form.kernel, form.module->kernel(transform::kStackedKernel));
-  return form;
+  return BlockKernel::load(device, module, "stacked launches", transform::kStackedKernel);
 }
 
 std::vector<NodeId> order_of(const device::GraphSpec& plain, std::span<const NodeId> asked) {
@@ -275,13 +270,7 @@ class Stacking {
 }  // namespace
 
 Result<BlockKernel::Form> StackedKernels::form(device::Device& device, const Parts& parts, const device::Dim3& block) {
-  const std::lock_guard lock(mutex_);
-  Key key(parts, {block.x, block.y, block.z});
-  const auto known = forms_.find(key);
-  if (known != forms_.end()) return known->second;
-  if (forms_.size() >= kMost) forms_.clear();
-  Result<BlockKernel::Form> made = stack(device, parts, key.second);
-  return forms_.emplace(std::move(key), std::move(made)).first->second;
+  return known_.form(parts, block, [&](const Parts& of, const auto& threads) { return stack(device, of, threads); });
 }
 
 Result<LoweredStacked> lower_stacked(device::Device& device, const device::GraphSpec& plain,

@@ -11,10 +11,7 @@
 // (analysis/block_columns.h), but for the kernels' own code, and of grids alike only.
 #pragma once
 
-#include <array>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -22,11 +19,11 @@
 
 #include "src/device/device.h"
 #include "src/runtime/chain_launches.h"
+#include "src/runtime/known_forms.h"
 
 namespace pergola::runtime {
 
-// Stacked kernels by what they are made of, as the graphs of a region ask for the same. Keeps them and the kernels.
-// Thread-safe.
+// Stacked kernels by what they are made of. Keeps them and the kernels. Thread-safe.
 class StackedKernels {
  public:
   // Of each part, in order: its kernel and StackedPart::constant_lines.
@@ -35,10 +32,7 @@ class StackedKernels {
   Result<BlockKernel::Form> form(device::Device& device, const Parts& parts, const device::Dim3& block);
 
  private:
-  static constexpr std::size_t kMost = 64;  // then all are made anew
-  using Key = std::pair<Parts, std::array<std::uint32_t, 3>>;
-  std::mutex mutex_;  // guards what follows
-  std::map<Key, Result<BlockKernel::Form>> forms_;
+  KnownForms<Parts> known_;
 };
 
 struct StackedOptions {

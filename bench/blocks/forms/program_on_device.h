@@ -44,9 +44,10 @@ class ProgramOnDevice {
 
   // The chain, with runs of tiny launches as one.
   Result<runtime::LoweredFused> fused(const runtime::FusedOptions& options) const;
+  // The graph, with launches whose blocks follow each other as one.
+  Result<runtime::LoweredStacked> stacked() const;
   // The graph, with launches side by side as one; the same with launches that start early, `merged` being in layers
   // alone.
-  Result<runtime::LoweredStacked> stacked() const;
   Result<runtime::LoweredMerged> merged(const runtime::MergedOptions& options) const;
   Result<runtime::LoweredMergedEarly> merged_early(const runtime::LoweredMerged& merged) const;
 
