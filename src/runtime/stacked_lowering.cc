@@ -139,10 +139,15 @@ class Stacking {
   }
 
   bool follows_by_block(std::span<const std::size_t> stack, std::size_t i) const {
-    if (launches_.blocks(i) == 1) return true;  // there are no others
     std::vector<analysis::ChainLaunch> launches;
     for (const std::size_t below : stack) launches.push_back(launches_.launch(below));
     launches.push_back(launches_.launch(i));
+    // There are no others. But what reads anything may do so through a cache that is not coherent, as textures do.
+    if (launches_.blocks(i) == 1)
+      return std::all_of(launches.begin(), launches.end(), [](const analysis::ChainLaunch& launch) {
+        return launch.footprint != nullptr && !launch.footprint->reads_anything && !launch.footprint->writes_anything &&
+               !launch.footprint->may_wait;
+      });
     analysis::ColumnOptions columns;
     columns.most_blocks_of_column = 1;
     columns.most_blocks = kMostBlocks;
