@@ -8,11 +8,9 @@
 #include <cstring>
 #include <random>
 
-#include "src/ptx/parser.h"
-#include "src/ptx/verifier.h"
-#include "src/runtime/devices.h"
 #include "src/runtime/merged_early.h"
 #include "src/runtime/merged_lowering.h"
+#include "tests/blocks/random_graphs.h"
 
 namespace pergola::runtime {
 namespace {
@@ -58,25 +56,9 @@ constexpr std::string_view kGridsPtx = R"(.version 7.8
 constexpr std::uint32_t kMostGridBlocks = 16, kGridElements = kMostGridBlocks * 64;
 constexpr std::size_t kGridArrays = 6;
 
-class MergedGraphs : public testing::Test {
+class MergedGraphs : public RandomGraphs {
  protected:
-  void SetUp() override {
-    const char* const asked = std::getenv("PERGOLA_CHAINS_DEVICE");
-    device_ = open_device(asked == nullptr ? "cpu" : asked).value();
-    auto module = ptx::parse(kGridsPtx, "grids.ptx");
-    ASSERT_TRUE(module.ok()) << module.message();
-    const Status right = ptx::verify(*module);
-    ASSERT_TRUE(right.ok()) << right.message();
-    module_ = device_->load({&*module, kGridsPtx, "grids.ptx"}).value();
-    const auto text = std::make_shared<const std::string>(kGridsPtx);
-    for (const char* name : {"blend", "spin"})
-      kernels_.push_back(std::make_shared<BlockKernel>(device_, text, "grids.ptx", name, ""));
-    for (std::size_t i = 0; i < kGridArrays; ++i)
-      arrays_.push_back(device_->allocate(kGridElements * 4, device::MemoryKind::kDevice).value());
-    queue_ = device_->create_queue().value();
-  }
-
-  std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
+  void SetUp() override { open(kGridsPtx, "grids.ptx", {"blend", "spin"}, kGridArrays, kGridElements * 4); }
 
   // Of 16 blocks at most, mostly of a few kinds, so that there is something to merge.
   device::Dim3 grid() {
@@ -87,13 +69,6 @@ class MergedGraphs : public testing::Test {
       case 3: return {2, 1 + below(2), 4};
       default: return {9, 1, 1};
     }
-  }
-
-  struct Uses {
-    std::size_t writes = 0, reads = 0;
-  };
-  static bool conflict(const Uses& a, const Uses& b) {
-    return a.writes == b.writes || a.writes == b.reads || a.reads == b.writes;
   }
 
   void add_node(device::GraphSpec& spec) {
@@ -113,11 +88,7 @@ class MergedGraphs : public testing::Test {
       if (below(8) != 0) kernel = kernels_[spins ? 1 : 0];  // or nobody knows it
       node.work = launch(spins, uses);
     }
-    for (std::size_t i = 0; i < uses_.size(); ++i)
-      if (conflict(uses_[i], uses)) node.after.push_back(static_cast<device::NodeId>(i));
-    known_.push_back(std::move(kernel));
-    uses_.push_back(uses);
-    spec.nodes.push_back(std::move(node));
+    RandomGraphs::add_node(spec, std::move(node), std::move(kernel), uses);
   }
 
   device::KernelNode launch(bool spins, const Uses& uses) {
@@ -139,41 +110,6 @@ class MergedGraphs : public testing::Test {
       put(24, 1 + below(kGridElements));
     }
     return work;
-  }
-
-  std::vector<std::uint32_t> run(const device::GraphSpec& spec) {
-    for (std::size_t i = 0; i < arrays_.size(); ++i) {
-      std::vector<std::uint32_t> values(kGridElements);
-      for (std::uint32_t k = 0; k < kGridElements; ++k) values[k] = static_cast<std::uint32_t>(7 * i + 13 * k);
-      EXPECT_TRUE(queue_->copy_to_device(arrays_[i], 0, std::as_bytes(std::span(values))).ok());
-    }
-    auto graph = device_->instantiate(spec);
-    EXPECT_TRUE(graph.ok()) << graph.message();
-    if (!graph.ok()) return {};
-    for (int round = 0; round < 2; ++round) EXPECT_TRUE((*graph)->launch(*queue_).ok());
-    std::vector<std::uint32_t> all(arrays_.size() * kGridElements);
-    for (std::size_t i = 0; i < arrays_.size(); ++i)
-      EXPECT_TRUE(queue_
-                      ->copy_to_host(std::as_writable_bytes(std::span(all).subspan(i * kGridElements, kGridElements)),
-                                     arrays_[i], 0)
-                      .ok());
-    const Status status = queue_->synchronize();
-    EXPECT_TRUE(status.ok()) << status.message();
-    return all;
-  }
-
-  // By node of the spec: all that it comes after, near or far.
-  static std::vector<std::vector<bool>> reached(const device::GraphSpec& spec) {
-    std::vector<std::vector<bool>> reached;
-    for (std::size_t i = 0; i < spec.nodes.size(); ++i) {
-      reached.emplace_back(spec.nodes.size());
-      for (const device::NodeId earlier : spec.nodes[i].after) {
-        reached[i][earlier] = true;
-        for (std::size_t k = 0; k < earlier; ++k)
-          if (reached[earlier][k]) reached[i][k] = true;
-      }
-    }
-    return reached;
   }
 
   // That conflicts are ordered as in the plain graph, and no edge is implied by others. `place`: by node of the plain
@@ -204,15 +140,7 @@ class MergedGraphs : public testing::Test {
     EXPECT_EQ(run(lowered->spec), right) << "started early";
   }
 
-  device::DevicePtr device_;
-  device::ModulePtr module_;
-  std::vector<std::shared_ptr<BlockKernel>> kernels_;
-  std::vector<device::BufferPtr> arrays_;
-  std::unique_ptr<device::Queue> queue_;
   JoinedKernels joined_;
-  std::mt19937 random_;
-  std::vector<std::shared_ptr<BlockKernel>> known_;  // by node
-  std::vector<Uses> uses_;
 };
 
 TEST_F(MergedGraphs, HaveTheBitsOfTheOrder) {

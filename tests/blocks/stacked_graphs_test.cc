@@ -9,13 +9,11 @@
 #include <random>
 
 #include "src/device/graph_order.h"
-#include "src/ptx/parser.h"
 #include "src/ptx/printer.h"
-#include "src/ptx/verifier.h"
-#include "src/runtime/devices.h"
 #include "src/runtime/stacked_lowering.h"
 #include "src/transform/merged_launches.h"
 #include "src/transform/stacked_kernels.h"
+#include "tests/blocks/random_graphs.h"
 
 namespace pergola::runtime {
 namespace {
@@ -79,33 +77,11 @@ AGAIN:
 constexpr std::uint32_t kStackBlocks = 12, kStackThreads = 64, kStackElements = kStackBlocks * kStackThreads;
 constexpr std::size_t kStackArrays = 6;
 
-class StackedGraphs : public testing::Test {
+class StackedGraphs : public RandomGraphs {
  protected:
   void SetUp() override {
-    const char* const asked = std::getenv("PERGOLA_CHAINS_DEVICE");
-    device_ = open_device(asked == nullptr ? "cpu" : asked).value();
-    auto module = ptx::parse(kStackPtx, "stack.ptx");
-    ASSERT_TRUE(module.ok()) << module.message();
-    const Status right = ptx::verify(*module);
-    ASSERT_TRUE(right.ok()) << right.message();
-    module_ = device_->load({&*module, kStackPtx, "stack.ptx"}).value();
-    const auto text = std::make_shared<const std::string>(kStackPtx);
-    for (const char* name : {"blend", "spin", "early", "rows"})
-      kernels_.push_back(std::make_shared<BlockKernel>(device_, text, "stack.ptx", name, ""));
-    for (std::size_t i = 0; i < kStackArrays; ++i) {
-      arrays_.push_back(device_->allocate(kStackElements * 8, device::MemoryKind::kDevice).value());
-      allocations_.push_back({arrays_.back()->address(), arrays_.back()->size_bytes()});
-    }
-    queue_ = device_->create_queue().value();
-  }
-
-  std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
-
-  struct Uses {
-    std::size_t writes = 0, reads = 0;
-  };
-  static bool conflict(const Uses& a, const Uses& b) {
-    return a.writes == b.writes || a.writes == b.reads || a.reads == b.writes;
+    open(kStackPtx, "stack.ptx", {"blend", "spin", "early", "rows"}, kStackArrays, kStackElements * 8);
+    for (const device::BufferPtr& array : arrays_) allocations_.push_back({array->address(), array->size_bytes()});
   }
 
   device::KernelNode launch(std::size_t kernel, const Uses& uses, std::uint32_t blocks, std::uint32_t shift,
@@ -142,68 +118,28 @@ class StackedGraphs : public testing::Test {
     const std::uint32_t shift = below(4) != 0 ? 0 : 1 + below(kStackThreads + 3);
     device::GraphNode node;
     node.work = launch(kernel, uses, below(6) == 0 ? kStackBlocks / 2 : kStackBlocks, shift, 1 + below(kStackElements));
-    for (std::size_t i = 0; i < uses_.size(); ++i)
-      if (conflict(uses_[i], uses)) node.after.push_back(static_cast<device::NodeId>(i));
-    known_.push_back(below(10) == 0 ? nullptr : kernels_[kernel]);  // or nobody knows it
-    uses_.push_back(uses);
-    spec.nodes.push_back(std::move(node));
-  }
-
-  std::vector<std::uint32_t> run(const device::GraphSpec& spec) {
-    for (std::size_t i = 0; i < arrays_.size(); ++i) {
-      std::vector<std::uint32_t> values(kStackElements * 2);
-      for (std::uint32_t k = 0; k < values.size(); ++k) values[k] = static_cast<std::uint32_t>(7 * i + 13 * k);
-      EXPECT_TRUE(queue_->copy_to_device(arrays_[i], 0, std::as_bytes(std::span(values))).ok());
-    }
-    auto graph = device_->instantiate(spec);
-    EXPECT_TRUE(graph.ok()) << graph.message();
-    if (!graph.ok()) return {};
-    for (int round = 0; round < 2; ++round) EXPECT_TRUE((*graph)->launch(*queue_).ok());
-    std::vector<std::uint32_t> all(arrays_.size() * kStackElements);
-    for (std::size_t i = 0; i < arrays_.size(); ++i)
-      EXPECT_TRUE(queue_
-                      ->copy_to_host(std::as_writable_bytes(std::span(all).subspan(i * kStackElements, kStackElements)),
-                                     arrays_[i], 0)
-                      .ok());
-    const Status status = queue_->synchronize();
-    EXPECT_TRUE(status.ok()) << status.message();
-    return all;
+    RandomGraphs::add_node(spec, std::move(node), below(10) == 0 ? nullptr : kernels_[kernel], uses);
   }
 
   // That conflicts between nodes are ordered as in the plain graph, and inside of a node by the order of its members.
   void check_edges(const LoweredStacked& lowered) {
     std::vector<std::size_t> place(uses_.size()), within(uses_.size());
-    std::vector<std::vector<bool>> reached;
     for (std::size_t i = 0; i < lowered.spec.nodes.size(); ++i) {
       for (std::size_t k = 0; k < lowered.members[i].size(); ++k)
         place[lowered.members[i][k]] = i, within[lowered.members[i][k]] = k;
-      reached.emplace_back(lowered.spec.nodes.size());
-      for (const device::NodeId earlier : lowered.spec.nodes[i].after) {
-        ASSERT_LT(earlier, i);
-        reached[i][earlier] = true;
-        for (std::size_t k = 0; k < earlier; ++k)
-          if (reached[earlier][k]) reached[i][k] = true;
-      }
+      for (const device::NodeId earlier : lowered.spec.nodes[i].after) ASSERT_LT(earlier, i);
     }
+    const auto after = reached(lowered.spec);
     for (std::size_t i = 0; i < uses_.size(); ++i)
       for (std::size_t k = 0; k < i; ++k)
         if (conflict(uses_[i], uses_[k])) {
-          EXPECT_TRUE(place[i] == place[k] ? within[k] < within[i] : reached[place[i]][place[k]])
-              << k << " before " << i;
+          EXPECT_TRUE(place[i] == place[k] ? within[k] < within[i] : after[place[i]][place[k]]) << k << " before " << i;
         }
   }
 
-  device::DevicePtr device_;
-  device::ModulePtr module_;
-  std::vector<std::shared_ptr<BlockKernel>> kernels_;
-  std::vector<device::BufferPtr> arrays_;
   std::vector<BlockAllocation> allocations_;
-  std::unique_ptr<device::Queue> queue_;
   StackedKernels stacked_;
   analysis::RelationCache cache_;
-  std::mt19937 random_;
-  std::vector<std::shared_ptr<BlockKernel>> known_;  // by node
-  std::vector<Uses> uses_;
 };
 
 TEST_F(StackedGraphs, HaveTheBitsOfTheOrder) {
