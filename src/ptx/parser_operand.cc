@@ -58,7 +58,9 @@ bool Parser::parse_single_operand(Operand& operand, int depth) {
   if (at("[")) return parse_address(operand, depth);
   if (at("!") && peek(1).kind == Token::Kind::kIdentifier && word(peek(1)) != "WARP_SZ") {
     next();
+    const Token& name = peek();
     if (!parse_name_operand(operand)) return false;
+    if (operand.kind == Operand::Kind::kAddress) return fail_at(name, "a predicate after '!'");
     operand.negated = true;
     return true;
   }

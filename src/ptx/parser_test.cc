@@ -74,6 +74,7 @@ TEST(Parser, Address_HasBaseAndOffset) {
   EXPECT_EQ(symbol.elements[0].offset, 0);
   EXPECT_EQ(parse_one("ld.global.u32 %r1, array[2];").operands[1], symbol);
   EXPECT_EQ(parse_one("mov.u64 %rd1, array[2];").operands[1], Operand::make_symbol("array", 8));
+  EXPECT_NE(error_of(in_kernel("ld.global.u32 %r1, ! array[2];")).find("a predicate after '!'"), std::string::npos);
   const Operand texture = parse_one("tex.2d.v4.f32.s32 {%f0, %f1, %f2, %f3}, [%rd1, {%r1, %r2}];").operands[1];
   ASSERT_EQ(texture.elements.size(), 2u);
   EXPECT_EQ(texture.elements[1].elements.size(), 2u);
