@@ -335,6 +335,12 @@ PERGOLA_API pergola_code pergola_kernel_launch(pergola_kernel kernel, const perg
 PERGOLA_API pergola_code pergola_kernel_submit(pergola_kernel kernel, const pergola_launch_config* config,
                                                const pergola_argument* arguments, size_t argument_count,
                                                uint64_t* ticket);
+/* The same, for arguments that are numbers, addresses, textures and arrays from their begin: argument i is of types[i],
+ * and values[i] its bits, of a number in the low bytes and the others 0, or the handle. Where the same launches come
+ * again and again there is a third to write and to compare. BYTES are for pergola_kernel_submit(). */
+PERGOLA_API pergola_code pergola_kernel_submit_values(pergola_kernel kernel, const pergola_launch_config* config,
+                                                      const pergola_type* types, const uint64_t* values,
+                                                      size_t argument_count, uint64_t* ticket);
 /* An event of that launch. It is exact where the launch is the last of its stream still (asked for at once it always
  * is), else it ends with later work of that stream. Ticket 0: an event behind all work so far. */
 PERGOLA_API pergola_code pergola_kernel_event(pergola_kernel kernel, uint64_t ticket, pergola_event* event);
@@ -618,6 +624,7 @@ PERGOLA_API pergola_code pergola_task_pool_get_info(pergola_task_pool pool, perg
 #define PERGOLA_ARGUMENT_(suffix, ctype, enumerator, field)                           \
   static inline pergola_argument pergola_arg_##suffix(ctype value) {                  \
     pergola_argument argument = {sizeof(pergola_argument), enumerator, 0, {0}, 0, 0}; \
+    argument.value.u64 = 0; /* {0} need not set more than the first member */         \
     argument.value.field = value;                                                     \
     return argument;                                                                  \
   }

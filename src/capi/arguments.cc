@@ -48,12 +48,16 @@ Result<session::Argument> argument_of(const pergola_argument& given, std::size_t
 
 }  // namespace
 
+Status check_argument_count(std::size_t count) {
+  if (count <= kMaxArguments) return {};
+  return PERGOLA_ERROR(kInvalidArgument, "{} arguments are more than any kernel has.", count);
+}
+
 Status read_arguments(const pergola_argument* given, std::size_t count, const HandleTable::Reading& handles,
                       Arguments& out) {
   if (count == 0) return {};
   PERGOLA_TRY(check_pointer(given, "arguments"));
-  if (count > kMaxArguments)
-    return PERGOLA_ERROR(kInvalidArgument, "{} arguments are more than any kernel has.", count);
+  PERGOLA_TRY(check_argument_count(count));
   out.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     PERGOLA_ASSIGN(const pergola_argument one, read_element(given, i, "argument", "pergola_argument"));

@@ -9,6 +9,8 @@ namespace pergola::capi {
 
 using Arguments = boost::container::small_vector<session::Argument, 16>;
 
+// kInvalidArgument where no kernel has so many.
+Status check_argument_count(std::size_t count);
 // Appends to `out`; the texts and bytes that arguments point at stay the caller's. kInvalidArgument names the argument.
 Status read_arguments(const pergola_argument* given, std::size_t count, const HandleTable::Reading& handles,
                       Arguments& out);

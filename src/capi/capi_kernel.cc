@@ -85,6 +85,20 @@ std::optional<CallText> text_of(pergola_kernel handle, const pergola_launch_conf
                   &dropped_arguments, dropped_arguments.load(std::memory_order_acquire)};
 }
 
+// The same of arguments that are values.
+std::optional<CallText> text_of(pergola_kernel handle, const pergola_launch_config* config, const pergola_type* types,
+                                const std::uint64_t* values, std::size_t count) {
+  if (config == nullptr || config->struct_size != sizeof *config || types == nullptr || values == nullptr ||
+      count == 0 || count > kLongestText)
+    return std::nullopt;
+  return CallText{handle,
+                  std::as_bytes(std::span(config, 1)),
+                  std::as_bytes(std::span(values, count)),
+                  &dropped_arguments,
+                  dropped_arguments.load(std::memory_order_acquire),
+                  std::as_bytes(std::span(types, count))};
+}
+
 // A caller's bytes may change where they are.
 bool has_bytes(const pergola_argument* arguments, std::size_t count) {
   return std::any_of(arguments, arguments + count,
@@ -116,14 +130,37 @@ Status launch_checked(pergola_kernel handle, const pergola_launch_config* given,
   return kernel->launch(config.shape, arguments, event, ticket, is_whole ? &*text : nullptr);
 }
 
-// All that is left to do for a launch that recurs, so that it is part of its callers; the rest is for others.
-[[gnu::always_inline]] inline Status launch(pergola_kernel handle, const pergola_launch_config* given,
-                                            const pergola_argument* given_arguments, std::size_t argument_count,
-                                            session::EventPtr* event, std::uint64_t* ticket) {
-  const std::optional<CallText> text = text_of(handle, given, given_arguments, argument_count);
-  if (text && event == nullptr)
+// A launch without an event. All that is left to do for one that recurs, so that it is part of its callers; the rest is
+// for `otherwise`.
+template <typename Otherwise>
+[[gnu::always_inline]] inline Status submit(pergola_kernel handle, const std::optional<CallText>& text,
+                                            std::uint64_t* ticket, Otherwise&& otherwise) {
+  if (text)
     if (std::optional<Status> again = launch_again(handle, *text, ticket)) return *std::move(again);
-  return launch_checked(handle, given, given_arguments, argument_count, text, event, ticket);
+  return otherwise();
+}
+
+// The arguments that values stand for.
+Result<boost::container::small_vector<pergola_argument, 16>> arguments_of(const pergola_type* types,
+                                                                          const std::uint64_t* values,
+                                                                          std::size_t count) {
+  boost::container::small_vector<pergola_argument, 16> arguments;
+  if (count == 0) return arguments;
+  PERGOLA_TRY(check_pointer(types, "types"));
+  PERGOLA_TRY(check_pointer(values, "values"));
+  PERGOLA_TRY(check_argument_count(count));
+  for (std::size_t i = 0; i < count; ++i) {
+    if (types[i] == PERGOLA_TYPE_BYTES)
+      return PERGOLA_ERROR(kInvalidArgument,
+                           "Argument {} has the type BYTES, which no value of 8 bytes is: use pergola_kernel_submit().",
+                           i);
+    pergola_argument argument{};
+    argument.struct_size = sizeof argument;
+    argument.type = types[i];
+    argument.value.u64 = values[i];
+    arguments.push_back(argument);
+  }
+  return arguments;
 }
 
 }  // namespace
@@ -131,9 +168,12 @@ Status launch_checked(pergola_kernel handle, const pergola_launch_config* given,
 pergola_code pergola_kernel_launch(pergola_kernel kernel, const pergola_launch_config* config,
                                    const pergola_argument* arguments, size_t argument_count, pergola_event* out) {
   return guarded([&]() -> Status {
+    const std::optional<CallText> text = text_of(kernel, config, arguments, argument_count);
+    if (out == nullptr)
+      return submit(kernel, text, nullptr,
+                    [&] { return launch_checked(kernel, config, arguments, argument_count, text, nullptr, nullptr); });
     session::EventPtr event;
-    PERGOLA_TRY(launch(kernel, config, arguments, argument_count, out == nullptr ? nullptr : &event, nullptr));
-    if (out == nullptr) return {};
+    PERGOLA_TRY(launch_checked(kernel, config, arguments, argument_count, text, &event, nullptr));
     return give_handle(std::move(event), out);
   });
 }
@@ -143,7 +183,26 @@ pergola_code pergola_kernel_submit(pergola_kernel kernel, const pergola_launch_c
   return guarded([&]() -> Status {
     PERGOLA_TRY(check_pointer(ticket, "ticket"));
     std::uint64_t given = 0;
-    PERGOLA_TRY(launch(kernel, config, arguments, argument_count, nullptr, &given));
+    const std::optional<CallText> text = text_of(kernel, config, arguments, argument_count);
+    PERGOLA_TRY(submit(kernel, text, &given, [&] {
+      return launch_checked(kernel, config, arguments, argument_count, text, nullptr, &given);
+    }));
+    *ticket = given;
+    return {};
+  });
+}
+
+pergola_code pergola_kernel_submit_values(pergola_kernel kernel, const pergola_launch_config* config,
+                                          const pergola_type* types, const uint64_t* values, size_t argument_count,
+                                          uint64_t* ticket) {
+  return guarded([&]() -> Status {
+    PERGOLA_TRY(check_pointer(ticket, "ticket"));
+    std::uint64_t given = 0;
+    const std::optional<CallText> text = text_of(kernel, config, types, values, argument_count);
+    PERGOLA_TRY(submit(kernel, text, &given, [&]() -> Status {
+      PERGOLA_ASSIGN(const auto arguments, arguments_of(types, values, argument_count));
+      return launch_checked(kernel, config, arguments.data(), arguments.size(), text, nullptr, &given);
+    }));
     *ticket = given;
     return {};
   });

@@ -311,6 +311,72 @@ TEST_F(Capi, MalformedArguments_AreRefused) {
   EXPECT_EQ(pergola_kernel_destroy(kernel), PERGOLA_OK);
 }
 
+TEST_F(Capi, MalformedValues_AreRefused) {
+  pergola_kernel kernel = make_kernel();
+  const pergola_launch_config config = one_thread();
+  pergola_type types[] = {PERGOLA_TYPE_ADDRESS, PERGOLA_TYPE_U32};
+  const std::uint64_t values[] = {0, 1};
+  std::uint64_t ticket = 0;
+  const auto submit = [&](std::size_t count) {
+    return pergola_kernel_submit_values(kernel, &config, types, values, count, &ticket);
+  };
+  EXPECT_EQ(submit(2), PERGOLA_OK) << pergola_last_error();
+  EXPECT_NE(ticket, 0u);
+  EXPECT_EQ(pergola_kernel_submit_values(kernel, nullptr, types, values, 2, &ticket), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_kernel_submit_values(kernel, &config, nullptr, values, 2, &ticket), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_kernel_submit_values(kernel, &config, types, nullptr, 2, &ticket), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_kernel_submit_values(kernel, &config, types, values, 2, nullptr), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_kernel_submit_values(nullptr, &config, types, values, 2, &ticket), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(submit(1 << 20), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(submit(1), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_THAT(pergola_last_error(), HasSubstr("2 arguments"));
+  EXPECT_EQ(submit(0), PERGOLA_INVALID_ARGUMENT);
+  types[1] = PERGOLA_TYPE_BYTES;
+  EXPECT_EQ(submit(2), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_STREQ(pergola_last_error(),
+               "Argument 1 has the type BYTES, which no value of 8 bytes is: use pergola_kernel_submit().");
+  types[1] = PERGOLA_TYPE_F32;
+  EXPECT_EQ(submit(2), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_STREQ(pergola_last_error(),
+               "Argument 1 (parameter v) of kernel 'store' should be a 4-byte integer; it is a float.");
+  types[1] = 77;
+  EXPECT_EQ(submit(2), PERGOLA_INVALID_ARGUMENT);
+  types[0] = PERGOLA_TYPE_ARRAY, types[1] = PERGOLA_TYPE_U32;
+  EXPECT_EQ(submit(2), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_THAT(pergola_last_error(), HasSubstr("argument 0"));
+  EXPECT_EQ(pergola_kernel_destroy(kernel), PERGOLA_OK);
+}
+
+// Both forms of a call, by turns: what one has written the other does not take for its own.
+TEST_F(Capi, ValuesAndArguments_AreTheSameLaunch) {
+  pergola_session_options options{};
+  options.struct_size = PERGOLA_STRUCT_SIZE(pergola_session_options);
+  options.device = "cpu";
+  ASSERT_EQ(pergola_session_destroy(session_), PERGOLA_OK);
+  ASSERT_EQ(pergola_session_create(&options, &session_), PERGOLA_OK) << pergola_last_error();
+  pergola_kernel kernel = make_kernel();
+  pergola_array array = make_array(1);
+  const pergola_launch_config config = one_thread();
+  const pergola_type types[] = {PERGOLA_TYPE_ARRAY, PERGOLA_TYPE_U32};
+  for (std::uint32_t i = 1; i < 200; ++i) {
+    std::uint64_t ticket = 0;
+    const std::uint32_t stored = i / 8;  // the same one again, and another now and then
+    if (i % 3 == 0) {
+      const pergola_argument arguments[] = {pergola_arg_array(array), pergola_arg_u32(stored)};
+      ASSERT_EQ(pergola_kernel_submit(kernel, &config, arguments, 2, &ticket), PERGOLA_OK) << pergola_last_error();
+    } else {
+      const std::uint64_t values[] = {reinterpret_cast<std::uint64_t>(array), stored};
+      ASSERT_EQ(pergola_kernel_submit_values(kernel, &config, types, values, 2, &ticket), PERGOLA_OK)
+          << pergola_last_error();
+    }
+    std::uint32_t found = 0;
+    ASSERT_EQ(pergola_array_read(array, 0, &found, sizeof found), PERGOLA_OK) << pergola_last_error();
+    ASSERT_EQ(found, stored) << "launch " << i;
+  }
+  EXPECT_EQ(pergola_array_destroy(array), PERGOLA_OK);
+  EXPECT_EQ(pergola_kernel_destroy(kernel), PERGOLA_OK);
+}
+
 TEST_F(Capi, MalformedText_GivesItsPlace) {
   const char text[] = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry k( { }\n";
   pergola_load_options options{};

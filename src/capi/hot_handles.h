@@ -73,7 +73,7 @@ class HotHandles {
   // While it lives, object() does. A thread has one note: of a second one at a time the object is null.
   class Use {
    public:
-    Use(const void* handle, HandleKind kind) : note_(own_note) {
+    [[gnu::always_inline]] Use(const void* handle, HandleKind kind) : note_(own_note) {
       if (note_ == nullptr) [[unlikely]] {
         note_ = take_note();
         if (note_ == nullptr) return;
@@ -86,7 +86,7 @@ class HotHandles {
       std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler's part; the destroyer does the machine's
       object_ = find(handle);
     }
-    ~Use() {
+    [[gnu::always_inline]] ~Use() {
       if (note_ == nullptr) [[unlikely]]
         return;
       note_->handle.store(nullptr, std::memory_order_release);  // release: what was done with the object comes before
