@@ -1,12 +1,14 @@
 # How Pergola's folders become targets.
 #
-# pergola_layer(NAME folder [SHARDS n] [QUICK] [DEPS layers...] [LINK targets...]) makes, from the files of the current folder,
+# pergola_layer(NAME folder [SHARDS n] [QUICK] [DEPS layers...] [LINK targets...] [FUZZED "x: files..."...]) makes, from the
+# files of the current folder,
 #   pergola_<name>       a static library of *.cc
 #   <name>_test          a GoogleTest program of *_test.cc, registered with CTest; with SHARDS as <name>_test_1 to _n, which
 #                        have every n-th test each
 #   <name>_<x>_fuzz      a libFuzzer program of each *_fuzz.cc, with PERGOLA_FUZZ
 # so a new file needs no line in any CMakeLists.txt. QUICK: with a sanitizer it is not optimised, as no test spends its time
-# in it.
+# in it. FUZZED: a fuzzer that needs these files and the layer base alone is made of them, so that no other layer is built
+# for it.
 
 add_library(pergola_options INTERFACE)
 target_compile_features(pergola_options INTERFACE cxx_std_20)
@@ -105,7 +107,7 @@ function(pergola_quick_tests folder)
 endfunction()
 
 function(pergola_layer)
-  cmake_parse_arguments(ARG "QUICK" "NAME;SHARDS" "DEPS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "QUICK" "NAME;SHARDS" "DEPS;LINK;FUZZED" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cc)
   file(GLOB fuzzers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_fuzz.cc)
@@ -149,8 +151,17 @@ function(pergola_layer)
   if(PERGOLA_FUZZ)
     foreach(file IN LISTS fuzzers)
       get_filename_component(stem ${file} NAME_WE)
-      add_executable(${ARG_NAME}_${stem} ${file})
-      target_link_libraries(${ARG_NAME}_${stem} PRIVATE ${target})
+      set(from ${target})
+      set(needed)
+      foreach(each IN LISTS ARG_FUZZED)
+        string(REGEX MATCH "^(.*): (.*)$" whole ${each})
+        if(stem STREQUAL "${CMAKE_MATCH_1}_fuzz")
+          separate_arguments(needed UNIX_COMMAND "${CMAKE_MATCH_2}")
+          set(from pergola_base ${ARG_LINK})
+        endif()
+      endforeach()
+      add_executable(${ARG_NAME}_${stem} ${file} ${needed})
+      target_link_libraries(${ARG_NAME}_${stem} PRIVATE ${from})
       target_link_options(${ARG_NAME}_${stem} PRIVATE -fsanitize=fuzzer)
     endforeach()
   endif()
