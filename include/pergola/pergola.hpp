@@ -360,6 +360,7 @@ class Kernel {
     pergola_argument result{};
     result.struct_size = PERGOLA_STRUCT_SIZE(pergola_argument);
     result.type = detail::type_of<T>();
+    result.value.u64 = 0;  // {} need not set more than the first member
     if constexpr (std::is_same_v<T, float>) {
       result.value.f32 = value;
     } else if constexpr (std::is_floating_point_v<T>) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/capi/handles.h"
+#include "src/runtime/local_session.h"
 
 namespace {
 
@@ -347,31 +348,63 @@ TEST_F(Capi, MalformedValues_AreRefused) {
   EXPECT_EQ(pergola_kernel_destroy(kernel), PERGOLA_OK);
 }
 
-// Both forms of a call, by turns: what one has written the other does not take for its own.
+// Both forms of a call, for long the same and then changed: what one has written the other does not take for its own.
 TEST_F(Capi, ValuesAndArguments_AreTheSameLaunch) {
+  constexpr const char* kSource = R"(
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry step(.param .u64 p, .param .u32 v) {
+  .reg .b64 %a;
+  .reg .b32 %x, %v;
+  ld.param.u64 %a, [p];
+  ld.param.u32 %v, [v];
+  ld.global.u32 %x, [%a];
+  mad.lo.u32 %x, %x, 3, %v;
+  st.global.u32 [%a], %x;
+  ret;
+}
+)";
   pergola_session_options options{};
   options.struct_size = PERGOLA_STRUCT_SIZE(pergola_session_options);
   options.device = "cpu";
   ASSERT_EQ(pergola_session_destroy(session_), PERGOLA_OK);
   ASSERT_EQ(pergola_session_create(&options, &session_), PERGOLA_OK) << pergola_last_error();
-  pergola_kernel kernel = make_kernel();
+  pergola_module module = nullptr;
+  ASSERT_EQ(pergola_session_load_text(session_, kSource, std::strlen(kSource), nullptr, &module), PERGOLA_OK);
+  pergola_kernel kernel = nullptr;
+  ASSERT_EQ(pergola_module_kernel(module, "step", &kernel), PERGOLA_OK) << pergola_last_error();
+  ASSERT_EQ(pergola_module_destroy(module), PERGOLA_OK);
   pergola_array array = make_array(1);
+  std::uint32_t expected = 1;
+  ASSERT_EQ(pergola_array_write(array, 0, &expected, sizeof expected), PERGOLA_OK);
   const pergola_launch_config config = one_thread();
   const pergola_type types[] = {PERGOLA_TYPE_ARRAY, PERGOLA_TYPE_U32};
-  for (std::uint32_t i = 1; i < 200; ++i) {
-    std::uint64_t ticket = 0;
-    const std::uint32_t stored = i / 8;  // the same one again, and another now and then
-    if (i % 3 == 0) {
-      const pergola_argument arguments[] = {pergola_arg_array(array), pergola_arg_u32(stored)};
-      ASSERT_EQ(pergola_kernel_submit(kernel, &config, arguments, 2, &ticket), PERGOLA_OK) << pergola_last_error();
-    } else {
-      const std::uint64_t values[] = {reinterpret_cast<std::uint64_t>(array), stored};
-      ASSERT_EQ(pergola_kernel_submit_values(kernel, &config, types, values, 2, &ticket), PERGOLA_OK)
-          << pergola_last_error();
+  for (std::uint32_t turn = 0; turn < 600; ++turn) {
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      std::uint64_t ticket = 0;
+      const std::uint32_t added = turn / 150 * 10 + i;
+      if ((i + turn / 100) % 2 == 0) {
+        const pergola_argument arguments[] = {pergola_arg_array(array), pergola_arg_u32(added)};
+        ASSERT_EQ(pergola_kernel_submit(kernel, &config, arguments, 2, &ticket), PERGOLA_OK) << pergola_last_error();
+      } else {
+        const std::uint64_t values[] = {reinterpret_cast<std::uint64_t>(array), added};
+        ASSERT_EQ(pergola_kernel_submit_values(kernel, &config, types, values, 2, &ticket), PERGOLA_OK)
+            << pergola_last_error();
+      }
+      expected = expected * 3 + added;
     }
     std::uint32_t found = 0;
     ASSERT_EQ(pergola_array_read(array, 0, &found, sizeof found), PERGOLA_OK) << pergola_last_error();
-    ASSERT_EQ(found, stored) << "launch " << i;
+    ASSERT_EQ(found, expected) << "turn " << turn;
+  }
+  {
+    const auto session =
+        pergola::capi::HandleTable::instance().find(pergola::capi::HandleKind::kSession, session_, "session");
+    ASSERT_TRUE(session.ok());
+    auto& local =
+        static_cast<pergola::runtime::LocalSession&>(*static_cast<pergola::session::Session*>(session->get()));
+    EXPECT_GT(local.scheduler().graph_counters().by_text, 100u) << "launches by either form are known";
   }
   EXPECT_EQ(pergola_array_destroy(array), PERGOLA_OK);
   EXPECT_EQ(pergola_kernel_destroy(kernel), PERGOLA_OK);

@@ -105,11 +105,12 @@ struct ParameterBlock {
 
 // What is looked at of a launch that comes again and is held, in a row. Guarded by the scheduler's lock.
 struct KnownCall {
+  // host_state_changes before the latest look at the launch's arrays, after which there was nothing left to be noted;
+  // ~0: there was none. What that look noted was itself a change. Before the text, which seldom fills its place: in the
+  // lines that are fetched.
+  std::uint64_t looked_at = ~std::uint64_t{0};
   // As it was met last; none of what is no launch, or whose scalars change.
   KeptCallText text;
-  // host_state_changes before the latest look at the launch's arrays, after which there was nothing left to be noted;
-  // ~0: there was none. What that look noted was itself a change.
-  std::uint64_t looked_at = ~std::uint64_t{0};
 
   // Fetched into the cache while something else is done.
   void prefetch() const {

@@ -33,6 +33,8 @@ int main(int argc, char** argv) {
   pergola_array array;
   pergola_event event;
   pergola_argument arguments[3];
+  pergola_type types[3];
+  uint64_t bits[3], ticket = 0;
   const char* name = NULL;
   float values[32];
   int i;
@@ -62,6 +64,15 @@ int main(int argc, char** argv) {
   CHECK(pergola_event_wait(event, -1) == PERGOLA_OK);
   CHECK(pergola_array_read(array, 0, values, sizeof values) == PERGOLA_OK);
   for (i = 0; i < 32; ++i) CHECK(values[i] == 2.0f * (float)i);
+  types[0] = PERGOLA_TYPE_ARRAY;
+  types[1] = PERGOLA_TYPE_F32;
+  types[2] = PERGOLA_TYPE_U32;
+  bits[0] = (uint64_t)(uintptr_t)array;
+  bits[1] = 0x40800000u; /* 4 */
+  bits[2] = 32;
+  CHECK(pergola_kernel_submit_values(kernel, &config, types, bits, 3, &ticket) == PERGOLA_OK);
+  CHECK(pergola_array_read(array, 0, values, sizeof values) == PERGOLA_OK);
+  for (i = 0; i < 32; ++i) CHECK(values[i] == 8.0f * (float)i);
 
   CHECK(pergola_session_destroy(session) == PERGOLA_OK);
   CHECK(pergola_session_destroy(session) == PERGOLA_INVALID_ARGUMENT);
