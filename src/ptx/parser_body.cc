@@ -1,6 +1,7 @@
 // Statements, declarations and instructions of a function's body.
 #include <unordered_set>
 
+#include "src/ptx/label_scopes.h"
 #include "src/ptx/parser_impl.h"
 
 namespace pergola::ptx {
@@ -67,6 +68,7 @@ bool Parser::parse_body(Function& function) {
     if (peek().kind == Token::Kind::kEnd) return fail("'}' at the end of the function");
     if (at("}") && open_scopes_ == 0) {
       next();
+      tell_labels_apart(function);
       return true;
     }
     if (!parse_statement()) return false;

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "src/ptx/printer.h"
+#include "src/ptx/verifier.h"
+
 namespace pergola::ptx {
 namespace {
 
@@ -200,10 +203,51 @@ TEST(Parser, BadText_SaysWhereAndWhat) {
        "f.ptx:4:38: expected no more values than the variable has elements, found ';'"},
       {head + ".section .debug { .b8 1", "f.ptx:4:24: expected '}' after the section, found end of file"},
       {head + ".weird directive;", "f.ptx:4:1: expected a directive of modules, found '.weird'"},
-      {head + ".shared .u32 s = 5;", "f.ptx:4:16: expected ';', as variables in .shared have no initial value, found '='"},
+      {head + ".shared .u32 s = 5;",
+       "f.ptx:4:16: expected ';', as variables in .shared have no initial value, found '='"},
       {head + "add.s32 x;", "f.ptx:4:1: expected a module directive, variable or function, found 'add'"},
   };
   for (const auto& row : kRows) EXPECT_EQ(error_of(row.text), row.message) << row.text;
+}
+
+// Names of labels and of what branches to them, in order: "a:" stands there, "a" is meant.
+std::string labels_of(const Module& module) {
+  std::string text;
+  for (const Statement& statement : module.find_function("k")->body) {
+    if (const auto* label = std::get_if<Label>(&statement.node)) text += label->name + ": ";
+    if (const auto* targets = std::get_if<BranchTargets>(&statement.node)) {
+      text += targets->name + ":";
+      for (const std::string& name : targets->labels) text += " " + name;
+      text += "; ";
+    }
+    if (const Instruction* instruction = statement.instruction())
+      for (const Operand& operand : instruction->operands)
+        if (operand.kind == Operand::Kind::kLabel) text += operand.name + " ";
+  }
+  return text;
+}
+
+TEST(Parser, LabelsOfSeveralScopes_AreToldApart) {
+  const auto labels = [](std::string_view body) {
+    const auto module = parse(in_kernel(body));
+    EXPECT_TRUE(module.ok()) << module.message();
+    if (!module.ok()) return std::string();
+    const auto again = parse(print(*module));
+    EXPECT_TRUE(again.ok() && *again == *module) << print(*module);
+    return labels_of(*module);
+  };
+  EXPECT_EQ(labels("a: bra a; { bra a; b: } { bra b; b: }"), "a: a a b: b_1 b_1: ");
+  EXPECT_EQ(labels("{ a: bra a; } { a: bra a; { a: bra a; } bra a; } bra a; a:"),
+            "a: a a_1: a_1 a_2: a_2 a_1 a_3 a_3: ");
+  EXPECT_EQ(labels("a_1: { a: bra a; } { a: bra a; bra a_1; }"), "a_1: a: a a_2: a_2 a_1 ") << "a name that is taken";
+  EXPECT_EQ(
+      labels("{ t: .branchtargets a, b; a: b: brx.idx %r1, t; } { t: .branchtargets a, b; a: b: brx.idx %r1, t; }"),
+      "t: a b; a: b: t t_1: a_1 b_1; a_1: b_1: t_1 ");
+  EXPECT_EQ(labels("{ a: } { bra a; }"), "a: a ") << "what is not seen stays, and is refused";
+  const auto unseen = parse(in_kernel("{ a: } { bra a; }"));
+  EXPECT_EQ(verify(*unseen).code(), Code::kParseError);
+  const auto twice = parse(in_kernel("{ a: } { a: a: bra a; }"));
+  EXPECT_EQ(verify(*twice).code(), Code::kParseError) << "the same one twice in one scope";
 }
 
 TEST(Parser, DeepNesting_IsRefused) {
