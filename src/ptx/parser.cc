@@ -262,6 +262,7 @@ bool Parser::parse_function(Linkage linkage) {
   function_ = &function;
   scopes_ = RegisterScopes();
   scopes_.open();
+  element_sizes_.open();
   next();
   while (at_dotted("attribute")) {
     std::string attribute;
@@ -278,6 +279,7 @@ bool Parser::parse_function(Linkage linkage) {
     return false;
   }
   function_ = nullptr;
+  element_sizes_.close();
   module_.items.push_back(Item{std::move(function)});
   return true;
 }

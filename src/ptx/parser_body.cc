@@ -82,6 +82,7 @@ bool Parser::parse_statement() {
     next();
     ++open_scopes_;
     scopes_.open();
+    element_sizes_.open();
     push_node(ScopeBegin{}, location);
     return true;
   }
@@ -89,6 +90,7 @@ bool Parser::parse_statement() {
     next();
     --open_scopes_;
     scopes_.close();
+    element_sizes_.close();
     push_node(ScopeEnd{}, location);
     return true;
   }

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -59,6 +60,20 @@ class RegisterScopes {
   std::vector<Undo> undo_;
   std::vector<std::size_t> marks_;
   std::uint64_t sequence_ = 0;
+};
+
+// The bytes of an element of each variable in scope, for name[index], with shadowing.
+class ElementSizes {
+ public:
+  void open() { marks_.push_back(undo_.size()); }
+  void close();
+  void declare(const std::string& name, std::uint32_t bytes);  // outside of every scope: of the module
+  std::optional<std::uint32_t> find(std::string_view name) const;
+
+ private:
+  std::unordered_map<std::string, std::uint32_t> bytes_;
+  std::vector<std::pair<std::string, std::optional<std::uint32_t>>> undo_;  // what a name was before; none: nothing
+  std::vector<std::size_t> marks_;
 };
 
 // The value of a constant expression (ISA 4.5).
@@ -174,7 +189,7 @@ class Parser {
   bool failed_ = false;
   Error error_;
 
-  std::unordered_map<std::string, std::uint32_t> element_bytes_;  // of each variable declared so far, for name[index]
+  ElementSizes element_sizes_;
 
   // Of the function being parsed.
   Function* function_ = nullptr;

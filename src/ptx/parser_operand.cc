@@ -89,7 +89,7 @@ bool Parser::parse_name_operand(Operand& operand) {
     operand.reg = id;
     return parse_component(operand.component);
   }
-  if (name[0] != '%' || element_bytes_.contains(std::string(name))) {
+  if (name[0] != '%' || element_sizes_.find(name)) {
     operand.kind = Operand::Kind::kSymbol;
     operand.name = std::string(name);
     return at("[") ? parse_index(operand) : parse_offset(operand.offset);
@@ -142,14 +142,14 @@ bool Parser::parse_offset(std::int64_t& offset) {
 
 // name[index]: mov takes its address, the others access it (ISA 6.4.2).
 bool Parser::parse_index(Operand& operand) {
-  const auto it = element_bytes_.find(operand.name);
-  if (it == element_bytes_.end()) return fail("an array declared before it is indexed");
+  const std::optional<std::uint32_t> element_bytes = element_sizes_.find(operand.name);
+  if (!element_bytes) return fail("an array declared before it is indexed");
   next();
   const Token& token = peek();
   Constant index;
   if (!parse_constant(index)) return false;
   if (!index.is_integer()) return fail_at(token, "an integer index");
-  const auto offset = static_cast<std::int64_t>(index.bits * it->second);
+  const auto offset = static_cast<std::int64_t>(index.bits * *element_bytes);
   if (op_ == Op::kMov || op_ == Op::kCvta) {
     operand.offset = offset;
   } else {

@@ -210,6 +210,23 @@ TEST(Parser, BadText_SaysWhereAndWhat) {
   for (const auto& row : kRows) EXPECT_EQ(error_of(row.text), row.message) << row.text;
 }
 
+TEST(Parser, IndexedNames_AreThoseOfTheirScope) {
+  const auto module = parse(in_kernel(R"(.local .b16 u[4];
+    { .local .b64 array[4]; .local .b64 u[4]; ld.local.u32 %r1, array[2]; ld.local.u32 %r1, u[2]; }
+    ld.global.u32 %r1, array[2]; ld.local.u32 %r1, u[2];)") +
+                            R"(
+    .visible .entry l() { .reg .b32 %r; .shared .b8 u[4]; ld.shared.u32 %r, u[2]; ret; })");
+  ASSERT_TRUE(module.ok()) << module.message();
+  std::vector<std::int64_t> offsets;
+  for (const Function* function : module->functions())
+    for (const Statement& statement : function->body)
+      if (const Instruction* instruction = statement.instruction(); instruction && instruction->op == Op::kLd)
+        offsets.push_back(instruction->operands[1].offset);
+  EXPECT_EQ(offsets, (std::vector<std::int64_t>{16, 16, 8, 4, 2}));
+  const auto gone = parse(in_kernel("{ .local .b32 v[4]; } ld.local.u32 %r1, v[2];"));
+  EXPECT_FALSE(gone.ok()) << "its scope has ended";
+}
+
 // Names of labels and of what branches to them, in order: "a:" stands there, "a" is meant.
 std::string labels_of(const Module& module) {
   std::string text;

@@ -83,6 +83,31 @@ bool Parser::parse_align(std::uint32_t& bytes) {
   return std::has_single_bit(bytes) || fail_at(token, "an alignment that is a power of two");
 }
 
+// ---- Variables in scope
+
+void ElementSizes::declare(const std::string& name, std::uint32_t bytes) {
+  if (!marks_.empty()) undo_.emplace_back(name, find(name));
+  bytes_[name] = bytes;
+}
+
+void ElementSizes::close() {
+  const std::size_t mark = marks_.back();
+  marks_.pop_back();
+  for (; undo_.size() > mark; undo_.pop_back()) {
+    auto& [name, before] = undo_.back();
+    if (before) {
+      bytes_[name] = *before;
+    } else {
+      bytes_.erase(name);
+    }
+  }
+}
+
+std::optional<std::uint32_t> ElementSizes::find(std::string_view name) const {
+  const auto found = bytes_.find(std::string(name));
+  return found == bytes_.end() ? std::nullopt : std::optional(found->second);
+}
+
 // name {[extent]}
 bool Parser::parse_declarator(Variable& variable) {
   if (!expect_identifier("a variable's name", variable.name)) return false;
@@ -99,7 +124,7 @@ bool Parser::parse_declarator(Variable& variable) {
     if (variable.extents.size() > kMaxInitializerDepth) return fail("an array of fewer dimensions");
     if (!expect("]", "']' after the extent")) return false;
   }
-  element_bytes_[variable.name] = size_bytes(variable.type) * variable.vector;
+  element_sizes_.declare(variable.name, size_bytes(variable.type) * variable.vector);
   return true;
 }
 
