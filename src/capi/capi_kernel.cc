@@ -75,28 +75,30 @@ namespace {
 
 constexpr std::size_t kLongestText = 64;  // arguments
 
-// Where both structs are of this version, so that the bytes are there; else none.
-std::optional<CallText> text_of(pergola_kernel handle, const pergola_launch_config* config,
-                                const pergola_argument* arguments, std::size_t count) {
-  if (config == nullptr || config->struct_size != sizeof *config || arguments == nullptr || count == 0 ||
-      count > kLongestText || arguments->struct_size != sizeof *arguments)
-    return std::nullopt;
-  return CallText{handle, std::as_bytes(std::span(config, 1)), std::as_bytes(std::span(arguments, count)),
-                  &dropped_arguments, dropped_arguments.load(std::memory_order_acquire)};
-}
-
-// The same of arguments that are values.
-std::optional<CallText> text_of(pergola_kernel handle, const pergola_launch_config* config, const pergola_type* types,
-                                const std::uint64_t* values, std::size_t count) {
-  if (config == nullptr || config->struct_size != sizeof *config || types == nullptr || values == nullptr ||
-      count == 0 || count > kLongestText)
+// Where the structs are of this version, so that the bytes are there; else none.
+[[gnu::always_inline]] inline std::optional<CallText> text_of(pergola_kernel handle,
+                                                              const pergola_launch_config* config,
+                                                              std::span<const std::byte> arguments,
+                                                              std::span<const std::byte> types, std::size_t count) {
+  if (config == nullptr || config->struct_size != sizeof *config || count == 0 || count > kLongestText)
     return std::nullopt;
   return CallText{handle,
                   std::as_bytes(std::span(config, 1)),
-                  std::as_bytes(std::span(values, count)),
+                  arguments,
                   &dropped_arguments,
                   dropped_arguments.load(std::memory_order_acquire),
-                  std::as_bytes(std::span(types, count))};
+                  types};
+}
+std::optional<CallText> text_of(pergola_kernel handle, const pergola_launch_config* config,
+                                const pergola_argument* arguments, std::size_t count) {
+  if (arguments == nullptr || count == 0 || arguments->struct_size != sizeof *arguments) return std::nullopt;
+  return text_of(handle, config, std::as_bytes(std::span(arguments, count)), {}, count);
+}
+std::optional<CallText> text_of(pergola_kernel handle, const pergola_launch_config* config, const pergola_type* types,
+                                const std::uint64_t* values, std::size_t count) {
+  if (types == nullptr || values == nullptr) return std::nullopt;
+  return text_of(handle, config, std::as_bytes(std::span(values, count)), std::as_bytes(std::span(types, count)),
+                 count);
 }
 
 // A caller's bytes may change where they are.

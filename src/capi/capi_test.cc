@@ -32,10 +32,11 @@ constexpr const char* kPtx = R"(
 
 class Capi : public ::testing::Test {
  protected:
-  void SetUp() override {
+  void SetUp() override { open("null"); }
+  void open(const char* device) {
     pergola_session_options options{};
     options.struct_size = PERGOLA_STRUCT_SIZE(pergola_session_options);
-    options.device = "null";
+    options.device = device;
     ASSERT_EQ(pergola_session_create(&options, &session_), PERGOLA_OK) << pergola_last_error();
   }
   void TearDown() override {
@@ -52,12 +53,12 @@ class Capi : public ::testing::Test {
     EXPECT_EQ(pergola_array_create(session_, &options, &array), PERGOLA_OK) << pergola_last_error();
     return array;
   }
-  pergola_kernel make_kernel() {
+  pergola_kernel make_kernel(const char* text = kPtx, const char* name = "store") {
     pergola_module module = nullptr;
-    EXPECT_EQ(pergola_session_load_text(session_, kPtx, std::strlen(kPtx), nullptr, &module), PERGOLA_OK)
+    EXPECT_EQ(pergola_session_load_text(session_, text, std::strlen(text), nullptr, &module), PERGOLA_OK)
         << pergola_last_error();
     pergola_kernel kernel = nullptr;
-    EXPECT_EQ(pergola_module_kernel(module, "store", &kernel), PERGOLA_OK) << pergola_last_error();
+    EXPECT_EQ(pergola_module_kernel(module, name, &kernel), PERGOLA_OK) << pergola_last_error();
     EXPECT_EQ(pergola_module_destroy(module), PERGOLA_OK);
     return kernel;
   }
@@ -365,16 +366,9 @@ TEST_F(Capi, ValuesAndArguments_AreTheSameLaunch) {
   ret;
 }
 )";
-  pergola_session_options options{};
-  options.struct_size = PERGOLA_STRUCT_SIZE(pergola_session_options);
-  options.device = "cpu";
   ASSERT_EQ(pergola_session_destroy(session_), PERGOLA_OK);
-  ASSERT_EQ(pergola_session_create(&options, &session_), PERGOLA_OK) << pergola_last_error();
-  pergola_module module = nullptr;
-  ASSERT_EQ(pergola_session_load_text(session_, kSource, std::strlen(kSource), nullptr, &module), PERGOLA_OK);
-  pergola_kernel kernel = nullptr;
-  ASSERT_EQ(pergola_module_kernel(module, "step", &kernel), PERGOLA_OK) << pergola_last_error();
-  ASSERT_EQ(pergola_module_destroy(module), PERGOLA_OK);
+  open("cpu");
+  pergola_kernel kernel = make_kernel(kSource, "step");
   pergola_array array = make_array(1);
   std::uint32_t expected = 1;
   ASSERT_EQ(pergola_array_write(array, 0, &expected, sizeof expected), PERGOLA_OK);

@@ -11,8 +11,9 @@
 namespace pergola::ptx {
 namespace {
 
-// What a statement is a label of; null where it is none.
-std::string* name_of(Statement& statement) {
+// `S` is a Statement or a const one.
+template <typename S>
+auto name_of(S& statement) -> decltype(&std::get<Label>(statement.node).name) {
   if (auto* label = std::get_if<Label>(&statement.node)) return &label->name;
   if (auto* branches = std::get_if<BranchTargets>(&statement.node)) return &branches->name;
   if (auto* calls = std::get_if<CallTargets>(&statement.node)) return &calls->name;
@@ -20,9 +21,9 @@ std::string* name_of(Statement& statement) {
   return nullptr;
 }
 
-bool any_twice(Function& function) {
+bool any_twice(const Function& function) {
   std::unordered_set<std::string_view> seen;
-  for (Statement& statement : function.body)
+  for (const Statement& statement : function.body)
     if (const std::string* name = name_of(statement); name != nullptr && !seen.insert(*name).second) return true;
   return false;
 }
@@ -102,6 +103,13 @@ class LabelScopes {
 };
 
 }  // namespace
+
+std::string* label_name(Statement& statement) {
+  return name_of(statement);
+}
+const std::string* label_name(const Statement& statement) {
+  return name_of(statement);
+}
 
 void tell_labels_apart(Function& function) {
   if (any_twice(function)) LabelScopes(function).rename(function);

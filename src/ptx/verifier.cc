@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "src/ptx/label_scopes.h"
 #include "src/ptx/verifier_impl.h"
 
 namespace pergola::ptx {
@@ -71,14 +72,8 @@ class BodyVerifier {
       } else if (std::holds_alternative<ScopeEnd>(statement.node)) {
         if (depth-- == 0) return wrong(statement.location, "expected a '{{' for each '}}', found one '}}' more");
         current = scopes_[current].parent;
-      } else if (const auto* label = std::get_if<Label>(&statement.node)) {
-        name = label->name;
-      } else if (const auto* branches = std::get_if<BranchTargets>(&statement.node)) {
-        name = branches->name;
-      } else if (const auto* calls = std::get_if<CallTargets>(&statement.node)) {
-        name = calls->name;
-      } else if (const auto* prototype = std::get_if<CallPrototype>(&statement.node)) {
-        name = prototype->name;
+      } else if (const std::string* label = label_name(statement)) {
+        name = *label;
       }
       if (!name.empty() && !scopes_[current].labels.emplace(name, &statement).second) {
         return wrong(statement.location, "expected a label once in its scope, found '{}' again", name);
