@@ -309,17 +309,28 @@ Status LocalSession::copy_to_host_now(std::span<std::byte> destination, const de
 }
 
 Status LocalSession::give_to_host_now(const device::BufferPtr& buffer) {
+  const std::lock_guard lock(give_mutex_);
   return on_reader([&](device::Queue& queue) { return queue.give_managed_to_host(buffer); });
 }
 
 template <typename Use>
 Status LocalSession::on_reader(const Use& use) {
-  const std::lock_guard lock(reader_mutex_);
-  if (reader_ == nullptr) {
-    PERGOLA_ASSIGN(reader_, device_->create_queue());
+  std::unique_ptr<device::Queue> reader;
+  {
+    const std::lock_guard lock(readers_mutex_);
+    if (!readers_.empty()) {
+      reader = std::move(readers_.back());
+      readers_.pop_back();
+    }
   }
-  PERGOLA_TRY(use(*reader_));
-  return reader_->synchronize();
+  if (reader == nullptr) {
+    PERGOLA_ASSIGN(reader, device_->create_queue());
+  }
+  Status status = use(*reader);
+  if (status.ok()) status = reader->synchronize();
+  const std::lock_guard lock(readers_mutex_);
+  readers_.push_back(std::move(reader));
+  return status;
 }
 
 Status LocalSession::refuse_where_restricted(std::string_view doing) const {

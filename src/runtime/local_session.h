@@ -116,14 +116,18 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
 
   const std::uint64_t id_;
   const device::DevicePtr device_;
-  // Calls `use(queue)` with one beside the scheduler's, and waits for what that has queued.
+  // Calls `use(queue)` with one beside the scheduler's that nobody else uses meanwhile, and waits for what that has
+  // queued. Threads do not wait for each other: one that reads 4 bytes would for another's gigabyte, and for hundreds
+  // of milliseconds where the other reads again and again, as a std::mutex goes to whoever asks first.
   template <typename Use>
   Status on_reader(const Use& use);
   // That other libraries' streams see this session's arrays, for `doing`.
   Status refuse_where_restricted(std::string_view doing) const;
 
-  std::mutex reader_mutex_;
-  std::unique_ptr<device::Queue> reader_;  // of on_reader(), made when first needed; guarded by reader_mutex_
+  std::mutex readers_mutex_;
+  // Of on_reader(), those that are not in use: as many are made as threads read at once. Guarded by readers_mutex_.
+  std::vector<std::unique_ptr<device::Queue>> readers_;
+  std::mutex give_mutex_;  // one thread at a time gives managed memory to the host
   const std::unique_ptr<scheduler::Scheduler> scheduler_;  // destroyed first: it waits for what uses the rest
   const Sites sites_;                                      // of scheduler_
   Mirrors mirrors_;

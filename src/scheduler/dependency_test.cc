@@ -1,6 +1,10 @@
 // Dependency sets (paper 003, IV-A), on arrays and on parts of them.
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <optional>
+#include <thread>
+
 #include "src/scheduler/scheduler_fixture.h"
 
 namespace pergola::scheduler::testing {
@@ -129,6 +133,27 @@ TEST_F(DependencyTest, HostRead_WaitsForJustWhatMadeTheData) {
   EXPECT_TRUE(scheduler->try_host_access(all("X", Mode::kRead)));
   ASSERT_TRUE(scheduler->begin_host_access(write).ok());
   EXPECT_DOUBLE_EQ(device->state().host_ns, 100 + 1e6);
+}
+
+// A thread that reads again and again does not keep away another's launch that writes: its next access comes after it.
+TEST_F(DependencyTest, HostAccesses_BeginBehindWhatWaitsForEarlierOnes) {
+  const Access reading = all("X", Mode::kRead), elsewhere = all("Y", Mode::kRead);
+  std::optional<Scheduler::HostAccess> first(scheduler->begin_host_access(reading).value());
+  std::atomic<bool> launched{false};
+  std::jthread launches([&] {
+    EXPECT_TRUE(run("K", {}, {"X"}).ok());
+    launched = true;
+  });
+  while (scheduler->try_host_access(reading)) std::this_thread::yield();  // it waits now
+  EXPECT_FALSE(launched);
+  EXPECT_TRUE(scheduler->try_host_access(elsewhere));
+  // Not for ever: what holds the first may be waiting for this one.
+  EXPECT_TRUE(scheduler->begin_host_access(reading).ok());
+  EXPECT_FALSE(launched);
+  first.reset();
+  launches.join();
+  ASSERT_TRUE(scheduler->begin_host_access(reading).ok());
+  EXPECT_TRUE(scheduler->try_host_access(reading));
 }
 
 TEST_F(DependencyTest, AMillionLaunches_KeepMemoryBounded) {

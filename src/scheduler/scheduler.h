@@ -305,6 +305,7 @@ class Scheduler {
   Result<device::EventPtr> record_streams_locked();
   Dependencies host_parents(const Access& access);
   bool blocked_by_host(std::span<const Access> accesses, Mode universal) const;
+  bool in_the_way_of_waiting(const Access& access) const;
   bool is_free_for_host(const Access& access, bool ask);
   HostAccess register_host_access(const Access& access);
   void end_host_access(std::uint64_t id);
@@ -342,7 +343,8 @@ class Scheduler {
   std::vector<Computation*> universal_readers_;                  // held; every later write comes after them
   std::vector<std::pair<std::uint64_t, Access>> host_accesses_;  // under way, by HostAccess::id_
   std::uint64_t last_host_access_ = 0;
-  AnyForkedCondition host_access_ended_;
+  std::vector<const Work*> behind_host_;  // in await_turn(), for a host access to end; of their threads' calls
+  AnyForkedCondition host_access_ended_;  // or work has left behind_host_
   std::uint32_t calls_under_way_ = 0;
   std::vector<Retired> retired_;
   std::uint64_t next_resource_id_ = 1;

@@ -1,5 +1,8 @@
 // Accesses of the host to arrays (paper 003, IV-A): the scheduler's side. An access waits for what it depends on, and
 // is a vertex of the DAG only for others, for as long as it lives.
+#include <algorithm>
+#include <chrono>
+
 #include "src/scheduler/scheduler.h"
 
 namespace pergola::scheduler {
@@ -11,15 +14,26 @@ Dependencies Scheduler::host_parents(const Access& access) {
   return parents;
 }
 
+namespace {
+
+bool conflict(const Access& host, std::span<const Access> accesses, Mode universal) {
+  if (writes(universal) || (reads(universal) && writes(host.mode))) return true;
+  return std::ranges::any_of(accesses, [&](const Access& access) {
+    return access.resource == host.resource && access.range.begin < host.range.end &&
+           host.range.begin < access.range.end && (writes(access.mode) || writes(host.mode));
+  });
+}
+
+}  // namespace
+
 bool Scheduler::blocked_by_host(std::span<const Access> accesses, Mode universal) const {
-  for (const auto& [id, host] : host_accesses_) {
-    if (writes(universal) || (reads(universal) && writes(host.mode))) return true;
-    for (const Access& access : accesses)
-      if (access.resource == host.resource && access.range.begin < host.range.end &&
-          host.range.begin < access.range.end && (writes(access.mode) || writes(host.mode)))
-        return true;
-  }
-  return false;
+  return std::ranges::any_of(host_accesses_,
+                             [&](const auto& host) { return conflict(host.second, accesses, universal); });
+}
+
+bool Scheduler::in_the_way_of_waiting(const Access& access) const {
+  return std::ranges::any_of(behind_host_,
+                             [&](const Work* work) { return conflict(access, work->accesses, work->universal); });
 }
 
 void Scheduler::let_go_before(const Access& access) {
@@ -46,6 +60,7 @@ void Scheduler::end_host_access(std::uint64_t id) {
 bool Scheduler::is_free_for_host(const Access& access, bool ask) {
   launch_held_before(std::span(&access, 1));
   if (!refuse_inside_call().ok() || blocked_by_host(std::span(&access, 1), Mode::kNone)) return false;
+  if (!behind_host_.empty() && in_the_way_of_waiting(access)) return false;
   if (blocking_task(std::span(&access, 1), Mode::kNone) != 0) return false;
   for (const bool asked : {false, true}) {
     Dependencies parents = host_parents(access);
@@ -73,8 +88,14 @@ bool Scheduler::try_short_host_access(const Access& access) {
 }
 
 Result<Scheduler::HostAccess> Scheduler::begin_host_access(const Access& access, Deadline deadline) {
+  // A thread that reads an array again and again would keep away another's launch that writes it, for hundreds of
+  // milliseconds: an access begins behind what waits for earlier ones to end. Not for longer than this, as a library
+  // call's function counts as an access, and may be waiting for the very thread that comes here.
+  constexpr std::chrono::milliseconds kLongestWay(10);
   std::unique_lock lock(mutex_);
   PERGOLA_TRY(refuse_inside_call());
+  if (!behind_host_.empty())
+    host_access_ended_.wait_for(lock, kLongestWay, [&] { return !in_the_way_of_waiting(access); });
   // Again from the start where another thread has submitted something in between.
   while (true) {
     PERGOLA_TRY(await_turn(lock, {.accesses = std::span(&access, 1)}, deadline));
