@@ -20,6 +20,45 @@ std::vector<double> left(const GraphSpec& spec, std::span<const double> weights)
   return behind;
 }
 
+bool is_upload(const GraphNode& node) {
+  const auto* const copy = std::get_if<CopyNode>(&node.work);
+  return copy != nullptr && copy->source->kind() == MemoryKind::kHostVisible &&
+         copy->destination->kind() == MemoryKind::kDevice;
+}
+
+// After nothing.
+bool is_first_upload(const GraphNode& node) {
+  return node.after.empty() && is_upload(node);
+}
+
+bool is_large_upload(const GraphNode& node) {
+  constexpr std::size_t kLargeBytes = 4'000'000;
+  return is_upload(node) && std::get<CopyNode>(node.work).size_bytes >= kLargeBytes;
+}
+
+bool is_download(const GraphNode& node) {
+  const auto* const copy = std::get_if<CopyNode>(&node.work);
+  return copy != nullptr && copy->source->kind() == MemoryKind::kDevice &&
+         copy->destination->kind() == MemoryKind::kHostVisible;
+}
+
+// With an edge more to each node of a kind from the one `rows` of them before it. None where there is none.
+template <typename IsOfKind>
+std::optional<GraphSpec> in_rows(const GraphSpec& spec, const IsOfKind& is_of_kind, std::size_t rows) {
+  std::optional<GraphSpec> changed;
+  std::vector<NodeId> of_kind;
+  for (std::size_t i = 0; i < spec.nodes.size(); ++i) {
+    if (!is_of_kind(spec.nodes[i])) continue;
+    of_kind.push_back(static_cast<NodeId>(i));
+    if (of_kind.size() <= rows) continue;
+    const NodeId before = of_kind[of_kind.size() - 1 - rows];
+    if (std::ranges::find(spec.nodes[i].after, before) != spec.nodes[i].after.end()) continue;
+    if (!changed) changed = spec;
+    changed->nodes[i].after.push_back(before);
+  }
+  return changed;
+}
+
 }  // namespace
 
 std::vector<NodeId> longest_first(const GraphSpec& spec, std::span<const double> weights) {
@@ -78,22 +117,44 @@ GraphSpec in_order(const GraphSpec& spec, std::span<const NodeId> order) {
 }
 
 std::optional<GraphSpec> uploads_in_a_row(const GraphSpec& spec) {
-  const auto is_upload = [](const GraphNode& node) {
-    const auto* const copy = std::get_if<CopyNode>(&node.work);
-    return copy != nullptr && node.after.empty() && copy->source->kind() == MemoryKind::kHostVisible &&
-           copy->destination->kind() == MemoryKind::kDevice;
+  return in_rows(spec, is_first_upload, 1);
+}
+
+std::optional<GraphSpec> large_uploads_in_a_row(const GraphSpec& spec) {
+  return in_rows(spec, is_large_upload, 1);
+}
+
+std::optional<GraphSpec> copies_in_rows(const GraphSpec& spec) {
+  constexpr std::size_t kUploadRows = 2;
+  std::optional<GraphSpec> up = in_rows(spec, is_first_upload, kUploadRows);
+  std::optional<GraphSpec> both = in_rows(up ? *up : spec, is_download, 1);
+  return both ? std::move(both) : std::move(up);
+}
+
+bool is_pipelines(const GraphSpec& spec) {
+  constexpr std::size_t kFewest = 4;
+  struct Part {
+    bool uploads = false, downloads = false;
   };
-  GraphSpec in_a_row = spec;
-  std::optional<NodeId> before;
-  bool any = false;
-  for (std::size_t i = 0; i < spec.nodes.size(); ++i) {
-    if (!is_upload(spec.nodes[i])) continue;
-    if (before) in_a_row.nodes[i].after.push_back(*before);
-    any = any || before;
-    before = static_cast<NodeId>(i);
+  const std::size_t count = spec.nodes.size();
+  std::vector<std::size_t> up(count);  // towards what stands for a node's part
+  const auto part_of = [&](std::size_t node) {
+    while (up[node] != node) node = up[node] = up[up[node]];
+    return node;
+  };
+  for (std::size_t i = 0; i < count; ++i) {
+    up[i] = i;
+    for (const NodeId earlier : spec.nodes[i].after) up[part_of(earlier)] = part_of(i);
+    if (spec.nodes[i].early_after) up[part_of(*spec.nodes[i].early_after)] = part_of(i);
   }
-  if (!any) return std::nullopt;
-  return in_a_row;
+  std::vector<Part> parts(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    Part& part = parts[part_of(i)];
+    part.uploads = part.uploads || is_first_upload(spec.nodes[i]);
+    part.downloads = part.downloads || is_download(spec.nodes[i]);
+  }
+  return kFewest <= static_cast<std::size_t>(
+                        std::ranges::count_if(parts, [](const Part& part) { return part.uploads && part.downloads; }));
 }
 
 }  // namespace pergola::device

@@ -151,9 +151,9 @@ BlockWays::BlockWays(device::DevicePtr device, Blocks policy) : device_(std::mov
     case Blocks::kOff: break;
     case Blocks::kMeasured:
       if (device_->info().kind != device::DeviceKind::kCuda) break;
-      kinds_ = {Kind::kOrdered,     Kind::kUploadsInARow, Kind::kTrimmed,       Kind::kPacked, Kind::kMerged,
-                Kind::kStacked,     Kind::kMergedStacked, Kind::kMergedKernels, Kind::kEarly,  Kind::kPackedEarly,
-                Kind::kMergedEarly, Kind::kColumns,       Kind::kFusedBlock};
+      kinds_ = {Kind::kOrdered,     Kind::kUploadsInARow, Kind::kCopiesInRows,  Kind::kTrimmed,       Kind::kPacked,
+                Kind::kMerged,      Kind::kStacked,       Kind::kMergedStacked, Kind::kMergedKernels, Kind::kEarly,
+                Kind::kPackedEarly, Kind::kMergedEarly,   Kind::kColumns,       Kind::kFusedBlock};
       if (has_clusters) kinds_.push_back(Kind::kFused);
       kinds_.push_back(Kind::kByBlock);
       break;
@@ -183,6 +183,7 @@ const char* BlockWays::name_of(Kind kind) {
   switch (kind) {
     case Kind::kOrdered: return "ordered";
     case Kind::kUploadsInARow: return "uploads-in-a-row";
+    case Kind::kCopiesInRows: return "copies-in-rows";
     case Kind::kTrimmed: return "trimmed";
     case Kind::kPacked: return "packed";
     case Kind::kPackedEarly: return "packed-early";
@@ -205,13 +206,14 @@ std::optional<GraphWay> BlockWays::way(std::size_t n, const device::GraphSpec& p
   const auto is_kernel = [](const device::GraphNode& node) {
     return std::holds_alternative<device::KernelNode>(node.work);
   };
-  const bool takes_copies = kind == Kind::kOrdered || kind == Kind::kUploadsInARow || kind == Kind::kMerged ||
-                            kind == Kind::kMergedKernels || kind == Kind::kStacked || kind == Kind::kMergedStacked ||
-                            kind == Kind::kColumns || kind == Kind::kTrimmed || kind == Kind::kPacked;
+  const bool just_orders = kind == Kind::kOrdered || kind == Kind::kUploadsInARow || kind == Kind::kCopiesInRows;
+  const bool takes_copies = just_orders || kind == Kind::kMerged || kind == Kind::kMergedKernels ||
+                            kind == Kind::kStacked || kind == Kind::kMergedStacked || kind == Kind::kColumns ||
+                            kind == Kind::kTrimmed || kind == Kind::kPacked;
   if (!takes_copies && !std::all_of(plain.nodes.begin(), plain.nodes.end(), is_kernel))
     return refused(name_of(kind), "it has copies between the host and the device, and this way is for launches alone",
                    launches.size());
-  if (kind == Kind::kOrdered || kind == Kind::kUploadsInARow) return way_of(kind, plain, launches);
+  if (just_orders) return way_of(kind, plain, launches);
   TrimmedGrids trimmed = trim_grids(plain, kernels_of(launches), allocations_of(launches), &cache_);
   if (trimmed.launches == 0) return way_of(kind, plain, launches);
   std::optional<GraphWay> way = kind == Kind::kTrimmed ? GraphWay{name_of(kind), "", std::move(trimmed.spec)}
@@ -227,7 +229,8 @@ std::optional<GraphWay> BlockWays::way(std::size_t n, const device::GraphSpec& p
 std::optional<GraphWay> BlockWays::way_of(Kind kind, const device::GraphSpec& plain, Launches launches) const {
   switch (kind) {
     case Kind::kOrdered: return ordered(plain, launches);
-    case Kind::kUploadsInARow: return uploads_in_a_row(plain);
+    case Kind::kUploadsInARow:
+    case Kind::kCopiesInRows: return in_rows(kind, plain);
     case Kind::kTrimmed: return std::nullopt;
     case Kind::kPacked: return packed(plain, launches);
     case Kind::kMerged: return merged(false, plain, launches);
@@ -254,10 +257,15 @@ std::optional<GraphWay> BlockWays::ordered(const device::GraphSpec& plain, Launc
                   device::in_order(plain, order->nodes)};
 }
 
-std::optional<GraphWay> BlockWays::uploads_in_a_row(const device::GraphSpec& plain) {
-  std::optional<device::GraphSpec> spec = device::uploads_in_a_row(plain);
+std::optional<GraphWay> BlockWays::in_rows(Kind kind, const device::GraphSpec& plain) {
+  const bool just_uploads = kind == Kind::kUploadsInARow;
+  std::optional<device::GraphSpec> spec =
+      just_uploads ? device::uploads_in_a_row(plain) : device::copies_in_rows(plain);
   if (!spec) return std::nullopt;
-  return GraphWay{"uploads-in-a-row", "copies from the host follow each other", std::move(*spec)};
+  return GraphWay{name_of(kind),
+                  just_uploads ? "copies from the host follow each other"
+                               : "copies from the host follow each other in two rows, those to it in one",
+                  std::move(*spec)};
 }
 
 std::optional<GraphWay> BlockWays::merged(bool of_kernels, const device::GraphSpec& plain, Launches launches) const {

@@ -6,6 +6,7 @@
 //   plain         an edge wherever two launches conflict
 //   ordered       the same edges; where launches may run at once the device meets first those that most waits for
 //   uploads-in-a-row  the same, and copies from the host follow each other on the link
+//   copies-in-rows  the same, with such copies in two rows, and those to the host in one
 //   trimmed       launches have no blocks that write nothing; all ways below are made of that
 //   packed        small blocks of kernels whose threads know nothing of each other are several to one of the device's
 //   merged        launches of one kernel that may run at once are one launch, of the blocks of all
@@ -55,6 +56,7 @@ class BlockWays final : public scheduler::GraphLowerer {
   enum class Kind : std::uint8_t {
     kOrdered,
     kUploadsInARow,
+    kCopiesInRows,
     kTrimmed,
     kPacked,
     kMerged,
@@ -72,7 +74,7 @@ class BlockWays final : public scheduler::GraphLowerer {
   static const char* name_of(Kind kind);
   using Launches = std::span<const scheduler::LaunchToLower>;
   static std::optional<scheduler::GraphWay> ordered(const device::GraphSpec& plain, Launches launches);
-  static std::optional<scheduler::GraphWay> uploads_in_a_row(const device::GraphSpec& plain);
+  static std::optional<scheduler::GraphWay> in_rows(Kind kind, const device::GraphSpec& plain);
   std::optional<scheduler::GraphWay> way_of(Kind kind, const device::GraphSpec& plain, Launches launches) const;
   std::optional<scheduler::GraphWay> packed(const device::GraphSpec& plain, Launches launches) const;
   std::optional<scheduler::GraphWay> merged(bool of_kernels, const device::GraphSpec& plain, Launches launches) const;
