@@ -129,7 +129,7 @@ void GraphLowering::try_forms() {
   const bool any =
       turn_policy_ == Turns::kMeasured && (region_->has_leads || measures_idle_) && region_->begins_at_a_cut();
   region_->aside = {};
-  region_->trial = any ? std::make_unique<TurnForms>(region_->has_leads) : nullptr;
+  region_->trial = any ? std::make_unique<TurnForms>(region_->has_leads, true, region_->launches.size()) : nullptr;
   region_->on_idle = measures_idle_ && any;
   region_->again_in = region_->times_again = 0;
   turn_begin_ = {};
@@ -141,7 +141,8 @@ void GraphLowering::try_forms() {
 void GraphLowering::try_again() {
   const bool are_launches = !region_->has_leads && !region_->on_idle;  // but for the rule
   const TurnForm chosen = are_launches ? TurnForm::kLaunches : region_->form;
-  region_->trial = std::make_unique<TurnForms>(TurnForms::again(region_->has_leads, chosen, region_->on_idle));
+  region_->trial = std::make_unique<TurnForms>(
+      TurnForms::again(region_->has_leads, chosen, region_->on_idle, region_->launches.size()));
   region_->on_idle = measures_idle_;
   turn_begin_ = {};
   begin_turn();
@@ -168,7 +169,8 @@ bool GraphLowering::leaves_form(const char* why) {
     return true;
   }
   if (is_first_form()) return false;
-  region_->trial = std::make_unique<TurnForms>(region_->has_leads, ++region_->trials < kMostTrials);
+  const bool tries = ++region_->trials < kMostTrials;
+  region_->trial = std::make_unique<TurnForms>(region_->has_leads, tries, region_->launches.size());
   region_->on_idle = measures_idle_;
   region_->again_in = region_->times_again = 0;
   tell_of_forms();

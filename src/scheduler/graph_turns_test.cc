@@ -75,7 +75,7 @@ class GraphTurns : public GraphCopies {
 
 TEST_F(GraphTurns, UploadsGoAtOnce_WhereTheLinkHasMostToDo) {
   open_always();
-  slow_calls(1500);
+  slow_calls(2500);
   turn_until_tried([&] { slow_host_turn(); }, 0);
   const long alive = device->graphs_alive();  // the other ones are of regions before
   turn_until_tried([&] { slow_host_turn(); }, 1);

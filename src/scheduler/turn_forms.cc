@@ -35,13 +35,14 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
-TurnForms::TurnForms(bool has_uploads, bool tries) : has_uploads_(has_uploads), decided_(!tries) {
+TurnForms::TurnForms(bool has_uploads, bool tries, std::size_t pieces)
+    : has_uploads_(has_uploads), pieces_(pieces), decided_(!tries) {
   for (std::size_t i = 0; i < kTurnForms; ++i) forms_[i].form = static_cast<TurnForm>(i);
   forms_[static_cast<std::size_t>(TurnForm::kWhole)].is_out = !has_uploads;
 }
 
-TurnForms TurnForms::again(bool has_uploads, TurnForm chosen, bool on_idle) {
-  TurnForms forms(has_uploads);
+TurnForms TurnForms::again(bool has_uploads, TurnForm chosen, bool on_idle, std::size_t pieces) {
+  TurnForms forms(has_uploads, true, pieces);
   const auto at = forms.forms_.begin() + static_cast<std::ptrdiff_t>(chosen);
   std::rotate(forms.forms_.begin(), at, at + 1);
   forms.is_again_ = true;
@@ -123,7 +124,7 @@ void TurnForms::give_up_block() {
   if (at_ != 0) return drop(current(), "of its turns too few were undisturbed and as it says");
   changed_ = true;
   if (is_again_) return decide();
-  TurnForms anew(has_uploads_, ++given_up_ < kMostGivenUp);
+  TurnForms anew(has_uploads_, ++given_up_ < kMostGivenUp, pieces_);
   anew.given_up_ = given_up_;
   anew.changed_ = true;
   *this = std::move(anew);
@@ -152,13 +153,24 @@ double TurnForms::expected_ns(const Form& form, std::size_t round) const {
   return std::min({before.ns + part * (after.ns - before.ns), before.ns / kGain, after.ns / kGain});
 }
 
+double TurnForms::extra_ns(TurnForm form) const {
+  if (!has_uploads_ || pieces_ == 0) return 0;
+  switch (form) {
+    case TurnForm::kLeads: return kColdLeadsNs;
+    case TurnForm::kWhole: return kColdWholeNs;
+    case TurnForm::kLaunches: return kColdPieceNs * static_cast<double>(pieces_);
+  }
+  return 0;
+}
+
 void TurnForms::judge(Form& form) const {
   const std::size_t rounds = form.rounds.size();
   if (!goes_on(form) || rounds < kRounds || forms_[0].rounds.size() <= rounds) return;
   std::size_t clearly = 0, better = 0;
   std::vector<double> ratios;
   for (std::size_t i = 0; i < rounds; ++i) {
-    const double first = expected_ns(form, i), took = form.rounds[i].ns;
+    const double first = expected_ns(form, i) + extra_ns(forms_[0].form);
+    const double took = form.rounds[i].ns + extra_ns(form.form);
     clearly += took < std::min(first * kGain, first - kGainNs) ? 1 : 0;
     better += took < std::min(first * kLittleGain, first - kLittleGainNs) ? 1 : 0;
     ratios.push_back(took / first);

@@ -60,6 +60,25 @@ TEST(TurnForms, TheFirstStays_UnlessAnotherIsALittleShorter) {
   EXPECT_EQ(chosen(always(20, 19.6, 20)), TurnForm::kWhole);
 }
 
+// After something else the host's calls take longer: each of a turn that is launched, a graph's launch, and one that
+// nothing hides by more. Of turns without uploads none of it is added.
+TEST(TurnForms, WhatCallsTakeMoreAfterSomethingElse_Counts) {
+  const auto chosen_of = [](std::size_t pieces, const Takes& takes, bool has_uploads = true) {
+    TurnForms forms(has_uploads, true, pieces);
+    EXPECT_LT(turns_until_decided(forms, takes), kMany);
+    return forms.current();
+  };
+  EXPECT_EQ(chosen_of(6, always(118.5, 119, 118.5)), TurnForm::kLaunches);
+  EXPECT_EQ(chosen_of(6, always(118.5, 116.5, 122.5)), TurnForm::kLeads);
+  EXPECT_EQ(chosen_of(6, always(118.5, 112, 122.5)), TurnForm::kWhole);
+  EXPECT_EQ(chosen_of(30, always(175, 180, 171)), TurnForm::kLeads);
+  EXPECT_EQ(chosen_of(30, always(175, 180, 160)), TurnForm::kLaunches);
+  EXPECT_EQ(chosen_of(30, always(175, 0, 171), false), TurnForm::kLaunches);
+  TurnForms again = TurnForms::again(true, TurnForm::kLaunches, false, 30);
+  EXPECT_LT(turns_until_decided(again, always(175, 180, 171)), kMany);
+  EXPECT_EQ(again.current(), TurnForm::kLeads);
+}
+
 // What differs by more is known sooner.
 TEST(TurnForms, OnlyASmallDifference_TakesAllRounds) {
   const auto turns_with = [](double whole) {
