@@ -20,20 +20,11 @@ std::vector<double> left(const GraphSpec& spec, std::span<const double> weights)
   return behind;
 }
 
-bool is_upload(const GraphNode& node) {
-  const auto* const copy = std::get_if<CopyNode>(&node.work);
-  return copy != nullptr && copy->source->kind() == MemoryKind::kHostVisible &&
-         copy->destination->kind() == MemoryKind::kDevice;
-}
-
 // After nothing.
 bool is_first_upload(const GraphNode& node) {
-  return node.after.empty() && is_upload(node);
-}
-
-bool is_large_upload(const GraphNode& node) {
-  constexpr std::size_t kLargeBytes = 4'000'000;
-  return is_upload(node) && std::get<CopyNode>(node.work).size_bytes >= kLargeBytes;
+  const auto* const copy = std::get_if<CopyNode>(&node.work);
+  return copy != nullptr && node.after.empty() && copy->source->kind() == MemoryKind::kHostVisible &&
+         copy->destination->kind() == MemoryKind::kDevice;
 }
 
 bool is_download(const GraphNode& node) {
@@ -120,41 +111,11 @@ std::optional<GraphSpec> uploads_in_a_row(const GraphSpec& spec) {
   return in_rows(spec, is_first_upload, 1);
 }
 
-std::optional<GraphSpec> large_uploads_in_a_row(const GraphSpec& spec) {
-  return in_rows(spec, is_large_upload, 1);
-}
-
 std::optional<GraphSpec> copies_in_rows(const GraphSpec& spec) {
   constexpr std::size_t kUploadRows = 2;
   std::optional<GraphSpec> up = in_rows(spec, is_first_upload, kUploadRows);
   std::optional<GraphSpec> both = in_rows(up ? *up : spec, is_download, 1);
   return both ? std::move(both) : std::move(up);
-}
-
-bool is_pipelines(const GraphSpec& spec) {
-  constexpr std::size_t kFewest = 4;
-  struct Part {
-    bool uploads = false, downloads = false;
-  };
-  const std::size_t count = spec.nodes.size();
-  std::vector<std::size_t> up(count);  // towards what stands for a node's part
-  const auto part_of = [&](std::size_t node) {
-    while (up[node] != node) node = up[node] = up[up[node]];
-    return node;
-  };
-  for (std::size_t i = 0; i < count; ++i) {
-    up[i] = i;
-    for (const NodeId earlier : spec.nodes[i].after) up[part_of(earlier)] = part_of(i);
-    if (spec.nodes[i].early_after) up[part_of(*spec.nodes[i].early_after)] = part_of(i);
-  }
-  std::vector<Part> parts(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    Part& part = parts[part_of(i)];
-    part.uploads = part.uploads || is_first_upload(spec.nodes[i]);
-    part.downloads = part.downloads || is_download(spec.nodes[i]);
-  }
-  return kFewest <= static_cast<std::size_t>(
-                        std::ranges::count_if(parts, [](const Part& part) { return part.uploads && part.downloads; }));
 }
 
 }  // namespace pergola::device

@@ -30,9 +30,6 @@ GraphSpec in_order(const GraphSpec& spec, std::span<const NodeId> order);
 // H200, the turn of an image network with five uploads of 10 MB in all: 84 us with them in a row, 93 side by side.)
 std::optional<GraphSpec> uploads_in_a_row(const GraphSpec& spec);
 
-// The same for all copies from the host of 4 MB and more, and for no others.
-std::optional<GraphSpec> large_uploads_in_a_row(const GraphSpec& spec);
-
 // The same nodes in the same order, with copies from the host that come after nothing in two rows, and all copies to
 // the host in one: each comes after the second, or the one, before it as well. An engine copies in each direction;
 // given many copies at once it works at several in turns, so that all of them end late and what waits for them begins
@@ -40,9 +37,5 @@ std::optional<GraphSpec> large_uploads_in_a_row(const GraphSpec& spec);
 // launch and a copy down, of 0.5 MB and of 5 MB: 170 and 1147 us; as they come 172 to 178 and 1154, uploads in one row
 // 182 to 188 and 1166, in three 170 to 177 and 1297, downloads alone 195 to 207 and 1637.)
 std::optional<GraphSpec> copies_in_rows(const GraphSpec& spec);
-
-// Whether it falls into parts that need nothing of each other, of which four at least begin with a copy from the host
-// and have one to it: which of them the link serves first makes no difference, as long as it serves one.
-bool is_pipelines(const GraphSpec& spec);
 
 }  // namespace pergola::device

@@ -79,21 +79,6 @@ TEST(UploadsInARow, OneAlone_NeedsNoRow) {
   EXPECT_FALSE(uploads_in_a_row(spec));
 }
 
-TEST(UploadsInARow, LargeOnesAlone_FollowEachOther) {
-  const auto device = std::make_shared<SomeMemory>(MemoryKind::kDevice),
-             host = std::make_shared<SomeMemory>(MemoryKind::kHostVisible);
-  //  0 small    1 large ─▶ 2    3 small    4 large, after 2    5 large, on the device
-  GraphSpec spec = graph_of({{}, {}, {1}, {}, {2}, {}});
-  for (const std::size_t small : {0, 3}) spec.nodes[small].work = CopyNode{device, 0, host, 0, 1000};
-  for (const std::size_t large : {1, 4}) spec.nodes[large].work = CopyNode{device, 0, host, 0, 5'000'000};
-  spec.nodes[5].work = CopyNode{device, 0, device, 0, 5'000'000};
-  const std::optional<GraphSpec> in_a_row = large_uploads_in_a_row(spec);
-  ASSERT_TRUE(in_a_row);
-  EXPECT_THAT(in_a_row->nodes[4].after, ElementsAre(2, 1));
-  for (const std::size_t same : {0, 1, 2, 3, 5}) EXPECT_EQ(in_a_row->nodes[same].after, spec.nodes[same].after) << same;
-  EXPECT_FALSE(large_uploads_in_a_row(*in_a_row));
-}
-
 TEST(CopiesInRows, UploadsAreTwo_AndDownloadsOne) {
   const auto device = std::make_shared<SomeMemory>(MemoryKind::kDevice),
              host = std::make_shared<SomeMemory>(MemoryKind::kHostVisible);
@@ -122,31 +107,6 @@ TEST(CopiesInRows, DownloadsAlone_AreARow_AndWhatIsOneAlready_IsTheSameGraph) {
   ASSERT_TRUE(in_rows);
   EXPECT_THAT(in_rows->nodes[2].after, ElementsAre(1));
   EXPECT_FALSE(copies_in_rows(*in_rows));
-}
-
-TEST(Pipelines, FourPartsWithCopiesBothWays_AreSome) {
-  const auto device = std::make_shared<SomeMemory>(MemoryKind::kDevice),
-             host = std::make_shared<SomeMemory>(MemoryKind::kHostVisible);
-  const CopyNode up{device, 0, host, 0, 1}, down{host, 0, device, 0, 1};
-  const auto pipelines = [&](std::size_t parts) {
-    GraphSpec spec = graph_of(std::vector<std::vector<NodeId>>(3 * parts + 2));
-    for (NodeId i = 0; i < parts; ++i) {
-      spec.nodes[3 * i].work = up, spec.nodes[3 * i + 2].work = down;
-      spec.nodes[3 * i + 1].after = {3 * i}, spec.nodes[3 * i + 2].after = {3 * i + 1};
-    }
-    return spec;  // and two launches by themselves
-  };
-  EXPECT_FALSE(is_pipelines(pipelines(3)));
-  EXPECT_TRUE(is_pipelines(pipelines(4)));
-  GraphSpec spec = pipelines(4);
-  spec.nodes[12].after = {1};  // of one part, the more so
-  EXPECT_TRUE(is_pipelines(spec));
-  spec.nodes[12].after = {1, 4};  // two are one
-  EXPECT_FALSE(is_pipelines(spec));
-  spec = pipelines(4);
-  spec.nodes[5].work = up;  // no copy to the host
-  EXPECT_FALSE(is_pipelines(spec));
-  EXPECT_FALSE(is_pipelines(graph_of({})));
 }
 
 TEST(GraphOrder, RandomGraphs_KeepTheirNodesAndDependencies) {

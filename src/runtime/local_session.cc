@@ -315,6 +315,7 @@ Status LocalSession::give_to_host_now(const device::BufferPtr& buffer) {
 
 template <typename Use>
 Status LocalSession::on_reader(const Use& use) {
+  constexpr std::size_t kMostIdleReaders = 8;
   std::unique_ptr<device::Queue> reader;
   {
     const std::lock_guard lock(readers_mutex_);
@@ -329,7 +330,7 @@ Status LocalSession::on_reader(const Use& use) {
   Status status = use(*reader);
   if (status.ok()) status = reader->synchronize();
   const std::lock_guard lock(readers_mutex_);
-  readers_.push_back(std::move(reader));
+  if (readers_.size() < kMostIdleReaders) readers_.push_back(std::move(reader));
   return status;
 }
 

@@ -125,7 +125,8 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   Status refuse_where_restricted(std::string_view doing) const;
 
   std::mutex readers_mutex_;
-  // Of on_reader(), those that are not in use: as many are made as threads read at once. Guarded by readers_mutex_.
+  // Of on_reader(), those that are not in use: as many are made as threads read at once, and some of them are kept.
+  // Guarded by readers_mutex_.
   std::vector<std::unique_ptr<device::Queue>> readers_;
   std::mutex give_mutex_;  // one thread at a time gives managed memory to the host
   const std::unique_ptr<scheduler::Scheduler> scheduler_;  // destroyed first: it waits for what uses the rest

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <chrono>
 #include <optional>
 #include <thread>
 
@@ -144,16 +145,41 @@ TEST_F(DependencyTest, HostAccesses_BeginBehindWhatWaitsForEarlierOnes) {
     EXPECT_TRUE(run("K", {}, {"X"}).ok());
     launched = true;
   });
-  while (scheduler->try_host_access(reading)) std::this_thread::yield();  // it waits now
+  const auto in_time = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  bool waits = false;
+  while (!waits && std::chrono::steady_clock::now() < in_time) waits = !scheduler->try_host_access(reading);
+  EXPECT_TRUE(waits);
   EXPECT_FALSE(launched);
   EXPECT_TRUE(scheduler->try_host_access(elsewhere));
-  // Not for ever: what holds the first may be waiting for this one.
-  EXPECT_TRUE(scheduler->begin_host_access(reading).ok());
-  EXPECT_FALSE(launched);
+  EXPECT_TRUE(scheduler->try_short_host_access(reading)) << "it is over at once";
+  const auto late = scheduler->begin_host_access(reading, std::chrono::steady_clock::now());
+  EXPECT_EQ(late.status().code(), Code::kTimeout);
+  std::jthread reads([&] {
+    EXPECT_TRUE(scheduler->begin_host_access(reading).ok());
+    EXPECT_EQ(scheduler->counters().computations, 1u);
+  });
   first.reset();
-  launches.join();
-  ASSERT_TRUE(scheduler->begin_host_access(reading).ok());
-  EXPECT_TRUE(scheduler->try_host_access(reading));
+  launches.join(), reads.join();
+  EXPECT_TRUE(scheduler->try_host_access(reading, false) || scheduler->begin_host_access(reading).ok());
+}
+
+// Not for ever beside a library call: its function may be waiting for the thread whose access that is.
+TEST_F(DependencyTest, BesideALibraryCall_HostAccessesGiveWayForAWhile) {
+  const Access reading = all("X", Mode::kRead);
+  std::atomic<bool> inside{false}, read{false};
+  const auto function = [&](void*) {
+    inside = true;
+    while (!read) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    return Status();
+  };
+  array("Y");
+  const Access uses[] = {reading};
+  std::jthread calls(
+      [&] { EXPECT_TRUE(scheduler->call({WorkKind::kLibrary, scheduler->site("gemm"), uses}, true, function).ok()); });
+  while (!inside) std::this_thread::yield();
+  std::jthread launches([&] { EXPECT_TRUE(run("K", {}, {"X"}).ok()); });
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(scheduler->begin_host_access(reading).ok());
+  read = true;
 }
 
 TEST_F(DependencyTest, AMillionLaunches_KeepMemoryBounded) {

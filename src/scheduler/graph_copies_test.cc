@@ -202,6 +202,26 @@ TEST_F(GraphCopies, ALongTurn_IsGraphsWithCopies) {
   EXPECT_EQ(graph_launches(), graphs + 8);
 }
 
+TEST_F(GraphCopies, LargeUploadsOfAGraph_FollowEachOther) {
+  Region region;
+  const device::BufferPtr memory = *device->allocate(8, device::MemoryKind::kDevice);
+  open();
+  for (const char* name : {"x", "y"})
+    for (const std::size_t size : {std::size_t{1000}, std::size_t{5'000'000}}) {
+      const Access accesses[] = {all(name + std::to_string(size) + " host", Mode::kRead),
+                                 all(name + std::to_string(size), Mode::kWrite)};
+      const CopyCall call{memory, memory, size};
+      region.launches.emplace_back(Work{.kind = WorkKind::kCopyToDevice, .accesses = accesses, .copy = &call}, 0);
+    }
+  Chunk chunk;
+  chunk.end = 4;
+  const device::GraphSpec spec = region.spec_of(chunk, {}, nullptr);
+  ASSERT_EQ(spec.nodes.size(), 4u);
+  EXPECT_THAT(spec.nodes[1].after, ::testing::IsEmpty());
+  EXPECT_THAT(spec.nodes[2].after, ::testing::IsEmpty());
+  EXPECT_THAT(spec.nodes[3].after, ::testing::ElementsAre(1));
+}
+
 // A graph is kept long after its last launch; what its copies copied is not.
 TEST_F(GraphCopies, AnArrayThatGoes_LeavesItsMemoryToNoGraph) {
   open_always();

@@ -258,7 +258,6 @@ class GraphLowering {
     Status status;                      // else why there is no graph,
     BlockForm* refused_form = nullptr;  // and whose form there is not
     device::GraphSpec spec;             // of the graph, where there is somebody to make others of it
-    bool in_rows = false;               // its copies, device::copies_in_rows()
   };
   Built make_graph(const Job& job) const;
   void run_improver();

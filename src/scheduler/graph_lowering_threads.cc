@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "src/base/log.h"
-#include "src/device/graph_order.h"
 #include "src/scheduler/durations.h"
 #include "src/scheduler/graph_lowering.h"
 
@@ -93,10 +92,7 @@ void GraphLowering::build(AdaptiveLock& lock) {
       const std::uint64_t byte = next_block_++;
       chunk.accesses.insert(chunk.accesses.begin(), {&blocks_, {byte, byte + 1}, Mode::kReadWrite});
     }
-    const char* const edges = built.in_rows ? "an edge wherever two launches conflict, and copies in rows, as launches "
-                                              "with copies of their own need nothing of each other"
-                                            : "an edge wherever two launches conflict";
-    chunk.ways = GraphWays({{"plain", edges, std::move(built.graph)}});
+    chunk.ways = GraphWays({{"plain", "an edge wherever two launches conflict", std::move(built.graph)}});
     if (lowerer_ != nullptr && lowerer_->count() != 0 && !stopping_) {
       const auto now = Clock::now();
       std::vector<double> expected_ns;
@@ -162,12 +158,6 @@ GraphLowering::Built GraphLowering::make_graph(const Job& job) const {
   built.status = copied.status();
   if (!copied.ok()) return built;
   built.spec = job.region->spec_of(*job.chunk, forms, built.block);
-  const bool pipelines = device::is_pipelines(built.spec);
-  // As on streams (Scheduler::stream_of_copies()).
-  if (auto in_rows = pipelines ? device::copies_in_rows(built.spec) : device::large_uploads_in_a_row(built.spec)) {
-    built.spec = *std::move(in_rows);
-    built.in_rows = pipelines;
-  }
   auto made = device_->instantiate(built.spec);
   built.status = made.status();
   if (made.ok()) built.graph = std::move(*made);

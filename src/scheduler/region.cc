@@ -459,6 +459,12 @@ Result<std::vector<device::BufferPtr>> Region::copied_by(const Chunk& chunk) con
 
 namespace {
 
+// Side by side on the link they would all be as late as the last (Scheduler::stream_of_copies()).
+bool is_large_upload(const Launch& launch) {
+  constexpr std::size_t kLargeBytes = 4'000'000;
+  return is_upload(launch) && launch.copy->size_bytes >= kLargeBytes;
+}
+
 // Of memory that lives meanwhile and that the node does not keep.
 device::CopyNode node_of(const KeptCopy& copy) {
   const auto unowned = [](const std::weak_ptr<device::Buffer>& buffer) {
@@ -493,7 +499,8 @@ device::GraphSpec Region::spec_of(const Chunk& chunk, std::span<const BlockForm:
     std::vector<bool> ancestors(i, false);
     for (std::size_t j = i; j-- > 0;) {  // the latest first: what it comes after needs no edge of its own
       const Launch& earlier = launches[chunk.begin + j];
-      if (ancestors[j] || !conflict(earlier, launch)) continue;
+      const bool is_ordered = conflict(earlier, launch) || (is_large_upload(earlier) && is_large_upload(launch));
+      if (ancestors[j] || !is_ordered) continue;
       node.after.push_back(static_cast<device::NodeId>(j));
       ancestors[j] = true;
       for (std::size_t k = 0; k < before[j].size(); ++k)

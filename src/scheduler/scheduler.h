@@ -104,14 +104,15 @@ class Scheduler {
     Scheduler* scheduler_ = nullptr;
     std::uint64_t id_ = 0;
   };
-  // Waits for what made (to write: and what uses) these bytes, and for no more; tells how that ended. kTimeout where it
-  // has not by `deadline`, and goes on.
+  // Waits for what made (to write: and what uses) these bytes, and for work of other threads that waits to use them, as
+  // the host is at them; for no more. Tells how that ended. kTimeout where it has not by `deadline`, and goes on.
   using Deadline = std::optional<std::chrono::steady_clock::time_point>;
   Result<HostAccess> begin_host_access(const Access& access, Deadline deadline = std::nullopt);
   // The same where there is nothing to wait for; else none. The device is asked what has ended where `ask`; a caller
   // that would wait next saves the question.
   HostAccess try_host_access(const Access& access, bool ask = true);
-  // Whether there is nothing to wait for, for an access that is over at once; the device is not asked.
+  // Whether there is nothing to wait for, for an access that is over at once, and so keeps nobody away; the device is
+  // not asked.
   bool try_short_host_access(const Access& access);
   // A call of another library as one piece of work. `function` is called once, without the lock, with the handle of the
   // stream that the work goes on (device::Queue::native_handle(); it is that thread's device then), and queues it
@@ -306,7 +307,8 @@ class Scheduler {
   Dependencies host_parents(const Access& access);
   bool blocked_by_host(std::span<const Access> accesses, Mode universal) const;
   bool in_the_way_of_waiting(const Access& access) const;
-  bool is_free_for_host(const Access& access, bool ask);
+  Status give_way(AdaptiveLock& lock, const Access& access, Deadline deadline);
+  bool is_free_for_host(const Access& access, bool ask, bool keeps_others_away);
   HostAccess register_host_access(const Access& access);
   void end_host_access(std::uint64_t id);
   Status wait_for_parents(AdaptiveLock& lock, const Access& access, Dependencies& parents, Deadline deadline);

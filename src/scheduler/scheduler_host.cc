@@ -57,10 +57,10 @@ void Scheduler::end_host_access(std::uint64_t id) {
 }
 
 // Asks the device where `ask`.
-bool Scheduler::is_free_for_host(const Access& access, bool ask) {
+bool Scheduler::is_free_for_host(const Access& access, bool ask, bool keeps_others_away) {
   launch_held_before(std::span(&access, 1));
   if (!refuse_inside_call().ok() || blocked_by_host(std::span(&access, 1), Mode::kNone)) return false;
-  if (!behind_host_.empty() && in_the_way_of_waiting(access)) return false;
+  if (keeps_others_away && in_the_way_of_waiting(access)) return false;
   if (blocking_task(std::span(&access, 1), Mode::kNone) != 0) return false;
   for (const bool asked : {false, true}) {
     Dependencies parents = host_parents(access);
@@ -76,26 +76,38 @@ bool Scheduler::is_free_for_host(const Access& access, bool ask) {
 
 Scheduler::HostAccess Scheduler::try_host_access(const Access& access, bool ask) {
   const std::lock_guard lock(mutex_);
-  return is_free_for_host(access, ask) ? register_host_access(access) : HostAccess();
+  return is_free_for_host(access, ask, true) ? register_host_access(access) : HostAccess();
 }
 
 bool Scheduler::try_short_host_access(const Access& access) {
   std::optional<HostAccess> told;  // ends without the lock
   const std::lock_guard lock(mutex_);
-  if (!is_free_for_host(access, false)) return false;
+  if (!is_free_for_host(access, false, false)) return false;
   if (recorder_ != nullptr) told.emplace(register_host_access(access));
   return true;
 }
 
+// A thread that reads an array again and again would keep away another's launch that writes it, for hundreds of
+// milliseconds: an access begins behind what waits for earlier ones to end. These wait for nothing, but for a library
+// call's function, which counts as an access and may be waiting for the very thread that comes here: then only so long.
+Status Scheduler::give_way(AdaptiveLock& lock, const Access& access, Deadline deadline) {
+  using std::chrono::steady_clock;
+  constexpr steady_clock::duration kBesideCalls = std::chrono::milliseconds(10);
+  while (in_the_way_of_waiting(access)) {
+    const steady_clock::duration left = deadline ? *deadline - steady_clock::now() : steady_clock::duration::max();
+    if (left <= steady_clock::duration::zero())
+      return PERGOLA_ERROR(kTimeout, "Other threads were at the array, or waited for it, all of the time.");
+    const bool is_free =
+        host_access_ended_.wait_for(lock, std::min(left, kBesideCalls), [&] { return !in_the_way_of_waiting(access); });
+    if (!is_free && calls_under_way_ != 0) break;
+  }
+  return {};
+}
+
 Result<Scheduler::HostAccess> Scheduler::begin_host_access(const Access& access, Deadline deadline) {
-  // A thread that reads an array again and again would keep away another's launch that writes it, for hundreds of
-  // milliseconds: an access begins behind what waits for earlier ones to end. Not for longer than this, as a library
-  // call's function counts as an access, and may be waiting for the very thread that comes here.
-  constexpr std::chrono::milliseconds kLongestWay(10);
   std::unique_lock lock(mutex_);
   PERGOLA_TRY(refuse_inside_call());
-  if (!behind_host_.empty())
-    host_access_ended_.wait_for(lock, kLongestWay, [&] { return !in_the_way_of_waiting(access); });
+  PERGOLA_TRY(give_way(lock, access, deadline));
   // Again from the start where another thread has submitted something in between.
   while (true) {
     PERGOLA_TRY(await_turn(lock, {.accesses = std::span(&access, 1)}, deadline));

@@ -102,7 +102,8 @@ void TurnForms::begin_block(std::size_t at) {
 bool TurnForms::is_hopeless() const {
   const std::vector<double>& turns = forms_[at_].block_ns;
   if (at_ == 0 || turns.size() < kCountedAtLeast) return false;
-  return *std::min_element(turns.begin(), turns.end()) > kHopeless * forms_[0].rounds.back().ns;
+  const double first = forms_[0].rounds.back().ns + extra_ns(forms_[0].form);
+  return *std::min_element(turns.begin(), turns.end()) + extra_ns(current()) > kHopeless * first;
 }
 
 void TurnForms::end_block() {
@@ -158,7 +159,7 @@ double TurnForms::extra_ns(TurnForm form) const {
   switch (form) {
     case TurnForm::kLeads: return kColdLeadsNs;
     case TurnForm::kWhole: return kColdWholeNs;
-    case TurnForm::kLaunches: return kColdPieceNs * static_cast<double>(pieces_);
+    case TurnForm::kLaunches: return kColdPieceNs * static_cast<double>(std::min(pieces_, kMostColdPieces));
   }
   return 0;
 }
@@ -205,6 +206,8 @@ std::vector<WayReport> TurnForms::report() const {
     const Text& text = text_of(form.form, has_uploads_);
     one.name = text.name;
     one.why = form.dropped.empty() ? text.why : form.dropped;
+    if (const double extra = extra_ns(form.form); extra != 0 && form.dropped.empty())
+      one.why += fmt::format(" ({:.1f} us more are counted for its calls)", extra * 1e-3);
     one.best_ns = form.took_ns();
     one.tries = form.counted;
     one.state = WayReport::State::kTried;

@@ -73,6 +73,7 @@ class TurnForms {
   // What calls take more where the host did something else before: a graph's launch, beside an upload that the link is
   // busy with or before anything is, and each of the calls of a turn that is no graph.
   static constexpr double kColdLeadsNs = 6000, kColdWholeNs = 8000, kColdPieceNs = 450;
+  static constexpr std::size_t kMostColdPieces = 30;  // by then the link is busy, or the driver's code is where it is
   // What takes so much longer than the first form in its first round is given up after kCountedAtLeast.
   static constexpr double kHopeless = 1.25;
   static constexpr std::size_t kCountedAtLeast = 2;
