@@ -151,6 +151,7 @@ class Suite {
     for (const auto& [form_name, of_kernels] :
          {std::pair("pergola-merged", false), std::pair("pergola-merged-kernels", true)})
       if (wanted(form_name)) run_merged(program, size_name, loaded, form_name, of_kernels);
+    if (wanted("pergola-constants")) run_constants(program, size_name, loaded);
     if (wanted("pergola-stacked")) run_stacked(program, size_name, loaded);
     if (wanted("pergola-merged-early")) run_merged_early(program, size_name, loaded);
   }
@@ -259,6 +260,16 @@ class Suite {
     nlohmann::json params = params_of(merged);
     params["lower_ms"] = bench::ms_since(start);
     GraphForm form(form_name, *device_, loaded, std::move(merged.spec));
+    measure(program, size_name, form, params);
+  }
+
+  // Nothing where it would be the plain graph.
+  void run_constants(const Program& program, const std::string& size_name, ProgramOnDevice& loaded) {
+    const auto start = std::chrono::steady_clock::now();
+    auto constants = loaded.constants();
+    if (constants.launches == 0) return;
+    const nlohmann::json params = {{"constant_launches", constants.launches}, {"lower_ms", bench::ms_since(start)}};
+    GraphForm form("pergola-constants", *device_, loaded, std::move(constants.spec));
     measure(program, size_name, form, params);
   }
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 class Way(NamedTuple):
     """One of the ways in which a run of launches may be a graph; or of the forms of a turn that the host waits for."""
 
-    # "plain", "ordered", "uploads-in-a-row", "copies-in-rows", "trimmed", "packed", "packed-early", "merged", "merged-kernels", "early", "merged-early", "stacked", "merged-stacked", "by-block", "fused",
+    # "plain", "ordered", "uploads-in-a-row", "copies-in-rows", "trimmed", "packed", "packed-early", "merged", "merged-kernels", "early", "merged-early", "stacked", "merged-stacked", "constants", "by-block", "fused",
     # "fused-block", "columns"; of a form "leads", "whole", "launches"
     name: str
     state: str  # "only", "tried" (still), "kept", "put-back", "refused"

@@ -96,6 +96,31 @@ Result<BlockKernel::Form> BlockKernel::make_packed(const transform::PackedShape&
   return form;
 }
 
+Result<BlockKernel::Constants> BlockKernel::constants_of(std::span<const std::byte> parameters) {
+  PERGOLA_ASSIGN(const Analysed* const known, analysed());
+  return transform::constant_parameters(known->module, kernel_, parameters);
+}
+
+Result<BlockKernel::Form> BlockKernel::with_constants(const Constants& constants) {
+  constexpr std::size_t kMostForms = 64;
+  if (constants.empty())
+    return PERGOLA_ERROR(kUnsupported, "Kernel '{}' has no whole number that could be a constant.", kernel_);
+  const std::lock_guard lock(mutex_);
+  if (const auto made = constant_.find(constants); made != constant_.end()) return made->second;
+  if (constant_.size() >= kMostForms)
+    return PERGOLA_ERROR(kResourceExhausted, "Kernel '{}' has forms of {} sets of numbers already.", kernel_,
+                         kMostForms);
+  return constant_.emplace(constants, make_constant(constants)).first->second;
+}
+
+Result<BlockKernel::Form> BlockKernel::make_constant(const Constants& constants) const {
+  PERGOLA_TRY(check_variables());
+  PERGOLA_ASSIGN(ptx::Module module, ptx::parse(*ptx_, source_name_));
+  PERGOLA_TRY(transform::make_constant(module, kernel_, constants));
+  PERGOLA_TRY(ptx::verify(module));
+  return load(module, transform::constant_kernel(kernel_));
+}
+
 Result<BlockKernel::ModulePart> BlockKernel::merged_module(const transform::MergedShape& shape) {
   const std::lock_guard lock(mutex_);
   const auto known = merged_modules_.find(shape);

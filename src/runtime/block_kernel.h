@@ -7,12 +7,14 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "src/analysis/footprints.h"
 #include "src/device/device.h"
 #include "src/transform/block_signals.h"
+#include "src/transform/constant_parameters.h"
 #include "src/transform/entry_to_task.h"
 #include "src/transform/merged_launches.h"
 #include "src/transform/packed_blocks.h"
@@ -65,6 +67,12 @@ class BlockKernel {
   // as well where there are `signals`, without links.
   Result<Form> packed(const transform::PackedShape& shape,
                       const std::optional<transform::BlockSignalOptions>& signals = std::nullopt);
+  // The whole numbers among these parameters of a launch: what transform::constant_parameters() says.
+  using Constants = std::vector<transform::ConstantParameter>;
+  Result<Constants> constants_of(std::span<const std::byte> parameters);
+  // With these as constants of its code; kUnsupported where there are none, kResourceExhausted where there are many
+  // such forms already.
+  Result<Form> with_constants(const Constants& constants);
   // Whether other launches can be stacked on one of it: what transform::can_be_followed() says, the same every time.
   Status can_be_followed();
   // The module of merged(), to be joined with others (transform/joined_kernels.h, stacked_kernels.h). Shared, never
@@ -84,6 +92,7 @@ class BlockKernel {
   Result<ModulePart> make_merged(const transform::MergedShape& shape) const;
   Result<Form> make_packed(const transform::PackedShape& shape,
                            const std::optional<transform::BlockSignalOptions>& signals) const;
+  Result<Form> make_constant(const Constants& constants) const;
   Result<Form> load(const ptx::Module& module, const std::string& kernel) const {
     return load(*device_, module, source_name_, kernel);
   }
@@ -102,6 +111,7 @@ class BlockKernel {
   std::map<transform::MergedShape, Result<ModulePart>> merged_modules_;
   std::map<std::pair<transform::PackedShape, std::optional<transform::BlockSignalOptions>>, Result<Form>> packed_;
   std::map<std::pair<bool, std::vector<std::uint32_t>>, Result<Body>> bodies_;
+  std::map<Constants, Result<Form>> constant_;
 };
 
 }  // namespace pergola::runtime

@@ -6,6 +6,7 @@
 #include "src/base/log.h"
 #include "src/device/graph_order.h"
 #include "src/runtime/block_lowering.h"
+#include "src/runtime/constant_nodes.h"
 #include "src/runtime/fused_lowering.h"
 #include "src/runtime/loaded_block_form.h"
 #include "src/runtime/merged_early.h"
@@ -169,6 +170,7 @@ BlockWays::BlockWays(device::DevicePtr device, Blocks policy) : device_(std::mov
     case Blocks::kMergedEarly: kinds_ = {Kind::kMergedEarly}; break;
     case Blocks::kStacked: kinds_ = {Kind::kStacked}; break;
     case Blocks::kMergedStacked: kinds_ = {Kind::kMergedStacked}; break;
+    case Blocks::kConstants: kinds_ = {Kind::kConstants}; break;
   }
 }
 
@@ -176,7 +178,7 @@ std::string BlockWays::why_none() const {
   if (policy_ == Blocks::kOff) return "the policy is blocks=off";
   return "ways are measured on NVIDIA GPUs only; "
          "blocks=trimmed|packed|packed-early|early|by-block|fused|columns|merged|merged-kernels|merged-early|stacked|"
-         "merged-stacked takes one";
+         "merged-stacked|constants takes one";
 }
 
 const char* BlockWays::name_of(Kind kind) {
@@ -197,6 +199,7 @@ const char* BlockWays::name_of(Kind kind) {
     case Kind::kFused: return "fused";
     case Kind::kFusedBlock: return "fused-block";
     case Kind::kColumns: return "columns";
+    case Kind::kConstants: return "constants";
   }
   return "?";
 }
@@ -209,7 +212,7 @@ std::optional<GraphWay> BlockWays::way(std::size_t n, const device::GraphSpec& p
   const bool just_orders = kind == Kind::kOrdered || kind == Kind::kUploadsInARow || kind == Kind::kCopiesInRows;
   const bool takes_copies = just_orders || kind == Kind::kMerged || kind == Kind::kMergedKernels ||
                             kind == Kind::kStacked || kind == Kind::kMergedStacked || kind == Kind::kColumns ||
-                            kind == Kind::kTrimmed || kind == Kind::kPacked;
+                            kind == Kind::kTrimmed || kind == Kind::kPacked || kind == Kind::kConstants;
   if (!takes_copies && !std::all_of(plain.nodes.begin(), plain.nodes.end(), is_kernel))
     return refused(name_of(kind), "it has copies between the host and the device, and this way is for launches alone",
                    launches.size());
@@ -240,6 +243,7 @@ std::optional<GraphWay> BlockWays::way_of(Kind kind, const device::GraphSpec& pl
     case Kind::kMergedEarly: return merged_early(plain, launches);
     case Kind::kStacked:
     case Kind::kMergedStacked: return stacked(kind, plain, launches);
+    case Kind::kConstants: return constants(plain, launches);
     case Kind::kByBlock: return early(kind, plain, launches);
     case Kind::kFused:
     case Kind::kFusedBlock:
@@ -282,6 +286,16 @@ std::optional<GraphWay> BlockWays::merged(bool of_kernels, const device::GraphSp
       std::none_of(lowered->groups.begin(), lowered->groups.end(), differs))
     return refused(name, "it would be the same as merged" + counted(lowered->plain_reasons), launches.size());
   return GraphWay{name, summary(*lowered), std::move(lowered->spec)};
+}
+
+std::optional<GraphWay> BlockWays::constants(const device::GraphSpec& plain, Launches launches) {
+  ConstantNodes made = make_constant(plain, kernels_of(launches));
+  const char* const name = name_of(Kind::kConstants);
+  if (made.launches == 0) return refused(name, "it would be the plain one" + counted(made.reasons), launches.size());
+  return GraphWay{
+      name,
+      fmt::format("whole numbers of {} launches are constants of their code", made.launches) + counted(made.reasons),
+      std::move(made.spec)};
 }
 
 // Of the merged graph where that is asked for: what is not merged there is stacked.

@@ -19,6 +19,8 @@
 //   by-block      the same, but a block waits for the blocks that it needs
 //   fused         runs of tiny launches are one launch of a cluster of blocks
 //   fused-block   ... of one block
+//   constants     launches have their whole numbers (sizes, strides, lengths of loops) as constants of their code; by
+//                 blocks=constants alone, as nobody has measured it yet
 //   columns       runs of launches whose grids fall into parts that need nothing of each other are one launch, whose
 //                 blocks run a part each
 //
@@ -57,6 +59,7 @@ class BlockWays final : public scheduler::GraphLowerer {
     kOrdered,
     kUploadsInARow,
     kCopiesInRows,
+    kConstants,
     kTrimmed,
     kPacked,
     kMerged,
@@ -74,6 +77,7 @@ class BlockWays final : public scheduler::GraphLowerer {
   static const char* name_of(Kind kind);
   using Launches = std::span<const scheduler::LaunchToLower>;
   static std::optional<scheduler::GraphWay> ordered(const device::GraphSpec& plain, Launches launches);
+  static std::optional<scheduler::GraphWay> constants(const device::GraphSpec& plain, Launches launches);
   static std::optional<scheduler::GraphWay> in_rows(Kind kind, const device::GraphSpec& plain);
   std::optional<scheduler::GraphWay> way_of(Kind kind, const device::GraphSpec& plain, Launches launches) const;
   std::optional<scheduler::GraphWay> packed(const device::GraphSpec& plain, Launches launches) const;

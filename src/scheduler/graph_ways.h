@@ -41,7 +41,7 @@ struct LaunchToLower {
 
 struct GraphWay {
   // "plain" "ordered" "uploads-in-a-row" "copies-in-rows" "trimmed" "packed" "packed-early" "merged" "merged-kernels"
-  // "early" "merged-early" "by-block" "fused" "fused-block" "columns" "stacked" "merged-stacked"
+  // "early" "merged-early" "by-block" "fused" "fused-block" "columns" "stacked" "merged-stacked" "constants"
   std::string name;
   std::string why;  // what it does, for people
   device::GraphSpec spec;

@@ -30,7 +30,7 @@ TEST(Policy, EveryWord_IsTakenAndToldBack) {
       {"graphs", {"measured", "recurring", "off", "always"}},
       {"blocks",
        {"off", "measured", "trimmed", "packed", "packed-early", "early", "by-block", "fused", "merged",
-        "merged-kernels", "merged-early", "stacked", "merged-stacked"}},
+        "merged-kernels", "merged-early", "stacked", "merged-stacked", "constants"}},
       {"max-streams", {"1", "1024"}},
       {"tasks", {"off", "small"}}};
   for (const auto& [name, words] : all)

@@ -12,8 +12,8 @@
 namespace pergola::transform {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr std::string_view kSignalled = R"(.version 7.0
 .target sm_75
@@ -105,7 +105,7 @@ TEST(BlockSignals, Links_AreTheLastParameter) {
   EXPECT_GT(fence, kernel.find("call"));
   EXPECT_LT(fence, told) << "what the block wrote is seen before its counter";
   EXPECT_LT(told, kernel.rfind("griddepcontrol.wait;")) << "blocks that wait for this one may be what is waited for";
-  EXPECT_THAT(module->targets, testing::ElementsAre("sm_90"));
+  EXPECT_THAT(module->targets, ::testing::ElementsAre("sm_90"));
 }
 
 TEST(BlockSignals, LoadsAreCoherent_ButOfLinesThatNobodyWrites) {

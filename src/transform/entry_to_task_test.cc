@@ -11,9 +11,9 @@
 namespace pergola::transform {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr char kHeader[] = ".version 8.3\n.target sm_90\n.address_size 64\n";
 

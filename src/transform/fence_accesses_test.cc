@@ -14,9 +14,9 @@
 namespace pergola::transform {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 // The body of a kernel `k` with that text; %rd1 to %rd3 are its parameters a, b, c.
 TaskBody fenced(const std::string& text, bool merges = true, const std::string& functions = "") {
@@ -56,9 +56,9 @@ TEST(FenceAccesses, EachWildAccessIsAsked_OthersAreNot) {
   ASSERT_EQ(body.fences.size(), 5u);
   std::vector<std::pair<std::string, std::uint32_t>> got;
   for (const FenceSite& site : body.fences) got.emplace_back(site.instruction, site.bytes);
-  EXPECT_THAT(got, testing::ElementsAre(std::pair("ld.global.u32", 4u), std::pair("ld.u32", 4u),
-                                        std::pair("st.global.v4.f32", 16u), std::pair("atom.global.add.u32", 4u),
-                                        std::pair("red.global.add.u32", 4u)));
+  EXPECT_THAT(got, ::testing::ElementsAre(std::pair("ld.global.u32", 4u), std::pair("ld.u32", 4u),
+                                          std::pair("st.global.v4.f32", 16u), std::pair("atom.global.add.u32", 4u),
+                                          std::pair("red.global.add.u32", 4u)));
   EXPECT_THAT(text_of(body), HasSubstr("isspacep.global"));
 }
 

@@ -12,9 +12,9 @@
 namespace pergola::transform {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Of a kernel `k` with pointers p, q in %rd1, %rd2, numbers n, m in %r1, %r2, %tid.x in %r3, %ntid.x in %r4.
 TaskBody hoisted(const std::string& text, bool hoists = true) {

@@ -10,8 +10,8 @@
 namespace pergola::transform {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A table lookup and a load that the compiler takes for constant, then BODY.
 constexpr std::string_view kPart = R"(.version 7.8

@@ -10,7 +10,7 @@
 namespace pergola::transform {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 Result<ptx::Module> inlined(const std::string& body, const std::string& parameters = "") {
   PERGOLA_ASSIGN(ptx::Module module,

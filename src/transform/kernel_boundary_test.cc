@@ -10,8 +10,8 @@
 namespace pergola::transform {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr char kModule[] = R"(.version 7.8
 .target sm_80

@@ -124,6 +124,28 @@ TEST_P(EachProgram, IsRightTrimmed_AgainAndAgain) {
   expect_right(**device, early->spec, *loaded, 2);
 }
 
+// Whole numbers of launches as constants of their code; or why not, as its last bits might be others.
+TEST_P(EachProgram, IsRightWithConstants_AgainAndAgain) {
+  const Program program = all()[GetParam()].make(Size::small());
+  const auto device = runtime::open_device("cpu");
+  auto loaded = ProgramOnDevice::make(*device, program, ptx_of(program));
+  ASSERT_TRUE(loaded.ok()) << loaded.message();
+  const runtime::ConstantNodes constants = loaded->constants();
+  std::size_t without = 0;
+  for (const std::string& reason : constants.reasons) {
+    if (reason.empty()) continue;
+    ++without;
+    EXPECT_TRUE(reason.find(" cannot be constants: ") != std::string::npos ||
+                reason.find("has no whole number that could be a constant") != std::string::npos)
+        << reason;
+  }
+  EXPECT_EQ(constants.launches + without, program.launches.size());
+  if (program.name == "GAUSSIAN" || program.name == "3MM" || program.name == "NW") {
+    EXPECT_EQ(without, 0u) << "some numbers are those of all of a kernel's launches";
+  }
+  expect_right(**device, constants.spec, *loaded, 2);
+}
+
 // Launches side by side as one: of one kernel, of different ones, and of one kernel in launches that start early.
 TEST_P(EachProgram, IsRightMerged_AgainAndAgain) {
   const Program program = all()[GetParam()].make(Size::small());

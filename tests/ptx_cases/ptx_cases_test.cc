@@ -2,7 +2,8 @@
 // PERGOLA_DEVICE names. One test a file and device: Ptx/interpreter.atomics. PtxInABlock is the same kernel with its
 // parameters in memory (transform/parameter_block.h), which leaves the same; PtxMerged and its two others are it
 // as one of several launches that are one (transform/merged_launches.h), PtxPacked with several blocks in one of the
-// device's (transform/packed_blocks.h).
+// device's (transform/packed_blocks.h), PtxConstants with its whole numbers as constants
+// (transform/constant_parameters.h).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,11 +45,15 @@ class CaseTest : public testing::Test {
  private:
   // Kernels that ask for what is not a launch's own where it is merged.
   bool is_told_by_name(const Error& error) const {
-    const char* const words = form_ == Form::kPacked ? "cannot be packed: " : "cannot be merged: ";
-    return error.code == Code::kUnsupported && (is_merged() || form_ == Form::kPacked) &&
+    const char* const words = form_ == Form::kPacked      ? "cannot be packed: "
+                              : form_ == Form::kConstants ? " cannot be constants: "
+                                                          : "cannot be merged: ";
+    return error.code == Code::kUnsupported && form_ != Form::kAsWritten && form_ != Form::kInABlock &&
            error.message.find(words) != std::string::npos;
   }
-  bool is_merged() const { return form_ != Form::kAsWritten && form_ != Form::kInABlock && form_ != Form::kPacked; }
+  bool is_merged() const {
+    return form_ == Form::kMerged || form_ == Form::kMergedInALargerGrid || form_ == Form::kMergedInARow;
+  }
 
   device::DevicePtr device_;
   std::string device_name_, path_;
@@ -71,7 +76,8 @@ void register_cases() {
                                       {"PtxMerged", Form::kMerged},
                                       {"PtxMergedInALargerGrid", Form::kMergedInALargerGrid},
                                       {"PtxMergedInARow", Form::kMergedInARow},
-                                      {"PtxPacked", Form::kPacked}})
+                                      {"PtxPacked", Form::kPacked},
+                                      {"PtxConstants", Form::kConstants}})
       for (const std::string& path : paths)
         testing::RegisterTest(fmt::format("{}/{}", suite, name).c_str(), std::filesystem::path(path).stem().c_str(),
                               nullptr, nullptr, __FILE__, __LINE__,

@@ -7,6 +7,7 @@
 #include "src/ptx/printer.h"
 #include "src/ptx/signature.h"
 #include "src/ptx/verifier.h"
+#include "src/transform/constant_parameters.h"
 #include "src/transform/merged_launches.h"
 #include "src/transform/packed_blocks.h"
 #include "src/transform/parameter_block.h"
@@ -76,7 +77,7 @@ Result<Prepared> prepare(device::Device& device, device::Queue& queue, const Cas
 }
 
 bool is_merged(Form form) {
-  return form != Form::kAsWritten && form != Form::kInABlock && form != Form::kPacked;
+  return form == Form::kMerged || form == Form::kMergedInALargerGrid || form == Form::kMergedInARow;
 }
 
 constexpr std::uint32_t kPackedBlocks = 3;
@@ -109,12 +110,19 @@ transform::MergedShape shape_of(const Case& test, Form form) {
   return {.launches = kMergedLaunches, .deep = test.config.grid.z > 1, .bounded = form == Form::kMergedInALargerGrid};
 }
 
-Status transform_into(ptx::Module& module, const std::string& kernel, const Case& test, Form form) {
+Status transform_into(ptx::Module& module, const std::string& kernel, const Case& test, Form form,
+                      std::span<const std::byte> parameters) {
   if (form == Form::kInABlock) PERGOLA_TRY(transform::to_parameter_block(module, kernel));
   if (is_merged(form)) PERGOLA_TRY(transform::merge_launches(module, kernel, shape_of(test, form)));
   if (form == Form::kPacked) {
     PERGOLA_ASSIGN(const transform::PackedShape shape, packed_shape(test));
     PERGOLA_TRY(transform::pack_blocks(module, kernel, shape));
+  }
+  if (form == Form::kConstants) {
+    PERGOLA_ASSIGN(const auto constants, transform::constant_parameters(module, kernel, parameters));
+    if (constants.empty())
+      return PERGOLA_ERROR(kUnsupported, "whole numbers of '{}' cannot be constants: there are none.", test.path);
+    PERGOLA_TRY(transform::make_constant(module, kernel, constants));
   }
   return ptx::verify(module);
 }
@@ -172,15 +180,6 @@ Result<Memory> run_case(device::Device& device, const Case& test, Form form) {
   const ptx::Function* const entry = parsed.find_function(name);
   if (entry == nullptr) return PERGOLA_ERROR(kNotFound, "{}: there is no kernel '{}'.", test.path, name);
   PERGOLA_ASSIGN(const ptx::KernelSignature signature, ptx::signature(parsed, *entry));
-  if (form != Form::kAsWritten) {
-    PERGOLA_TRY(transform_into(parsed, name, test, form));
-    text = ptx::print(parsed);
-    if (is_merged(form)) name = transform::merged_kernel(name);
-    if (form == Form::kPacked) name = transform::packed_kernel(name);
-  }
-  PERGOLA_ASSIGN(device::ModulePtr module, device.load({&parsed, text, test.path}));
-  PERGOLA_ASSIGN(const device::Kernel* kernel, module->kernel(name));
-
   PERGOLA_ASSIGN(auto queue, device.create_queue());
   std::vector<Prepared> launches;
   while (launches.size() < (is_merged(form) ? kMergedLaunches : 1u)) {
@@ -188,6 +187,16 @@ Result<Memory> run_case(device::Device& device, const Case& test, Form form) {
     launches.push_back(std::move(one));
   }
   std::vector<std::byte> parameters = launches.back().parameters;
+  if (form != Form::kAsWritten) {
+    PERGOLA_TRY(transform_into(parsed, name, test, form, parameters));
+    text = ptx::print(parsed);
+    if (is_merged(form)) name = transform::merged_kernel(name);
+    if (form == Form::kPacked) name = transform::packed_kernel(name);
+    if (form == Form::kConstants) name = transform::constant_kernel(name);
+  }
+  PERGOLA_ASSIGN(device::ModulePtr module, device.load({&parsed, text, test.path}));
+  PERGOLA_ASSIGN(const device::Kernel* kernel, module->kernel(name));
+
   device::LaunchConfig config = test.config;
   device::BufferPtr block;
   if (form == Form::kInABlock) {

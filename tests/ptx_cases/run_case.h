@@ -13,8 +13,17 @@ using Memory = std::vector<std::vector<std::byte>>;
 
 // How the kernel is launched: as it is written; with its parameters in memory (transform/parameter_block.h); as the
 // last of three launches that are one (transform/merged_launches.h), with memory of their own, in a grid as large as
-// theirs or a larger one, or in a row; with several blocks in one of the device's (transform/packed_blocks.h).
-enum class Form : std::uint8_t { kAsWritten, kInABlock, kMerged, kMergedInALargerGrid, kMergedInARow, kPacked };
+// theirs or a larger one, or in a row; with several blocks in one of the device's (transform/packed_blocks.h); with its
+// whole numbers as constants (transform/constant_parameters.h).
+enum class Form : std::uint8_t {
+  kAsWritten,
+  kInABlock,
+  kMerged,
+  kMergedInALargerGrid,
+  kMergedInARow,
+  kPacked,
+  kConstants
+};
 
 // Parses, loads and launches. Errors are those of the stage that failed.
 Result<Memory> run_case(device::Device& device, const Case& test, Form form = Form::kAsWritten);

@@ -135,6 +135,10 @@ Result<runtime::LoweredFused> ProgramOnDevice::fused(const runtime::FusedOptions
   return runtime::lower_fused(*device_, options.columns ? graph() : chain(), kernels(), allocations(), options);
 }
 
+runtime::ConstantNodes ProgramOnDevice::constants() const {
+  return runtime::make_constant(graph(), kernels());
+}
+
 Result<runtime::LoweredStacked> ProgramOnDevice::stacked() const {
   return runtime::lower_stacked(*device_, graph(), kernels(), allocations());
 }

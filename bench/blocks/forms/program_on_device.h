@@ -9,6 +9,7 @@
 #include "bench/blocks/program.h"
 #include "src/device/device.h"
 #include "src/runtime/block_lowering.h"
+#include "src/runtime/constant_nodes.h"
 #include "src/runtime/fused_lowering.h"
 #include "src/runtime/merged_early.h"
 #include "src/runtime/merged_lowering.h"
@@ -37,6 +38,8 @@ class ProgramOnDevice {
   runtime::TrimmedGrids trimmed_chain() const;
   // Of that, with small blocks several to one of the device's.
   runtime::PackedNodes packed(const runtime::TrimmedGrids& trimmed) const;
+  // The graph, with whole numbers of the launches as constants.
+  runtime::ConstantNodes constants() const;
   // The chain, as blocks that wait for blocks; the same of that with smaller grids.
   Result<runtime::LoweredBlocks> lowered(const runtime::BlockLoweringOptions& options) const;
   Result<runtime::LoweredBlocks> lowered(const runtime::BlockLoweringOptions& options,
