@@ -98,13 +98,16 @@ Result<BlockKernel::Form> BlockKernel::make_packed(const transform::PackedShape&
 
 Result<BlockKernel::Constants> BlockKernel::constants_of(std::span<const std::byte> parameters) {
   PERGOLA_ASSIGN(const Analysed* const known, analysed());
-  return transform::constant_parameters(known->module, kernel_, parameters);
+  const std::lock_guard lock(mutex_);
+  if (!constant_places_) constant_places_ = transform::constant_places(known->module, kernel_);
+  if (!constant_places_->ok()) return constant_places_->status();
+  return transform::constants_at(**constant_places_, parameters);
 }
 
 Result<BlockKernel::Form> BlockKernel::with_constants(const Constants& constants) {
   constexpr std::size_t kMostForms = 64;
   if (constants.empty())
-    return PERGOLA_ERROR(kUnsupported, "Kernel '{}' has no whole number that could be a constant.", kernel_);
+    return PERGOLA_ERROR(kUnsupported, "Kernel '{}' has no whole number that all of its launches have.", kernel_);
   const std::lock_guard lock(mutex_);
   if (const auto made = constant_.find(constants); made != constant_.end()) return made->second;
   if (constant_.size() >= kMostForms)

@@ -67,7 +67,8 @@ class BlockKernel {
   // as well where there are `signals`, without links.
   Result<Form> packed(const transform::PackedShape& shape,
                       const std::optional<transform::BlockSignalOptions>& signals = std::nullopt);
-  // The whole numbers among these parameters of a launch: what transform::constant_parameters() says.
+  // The whole numbers among these parameters of a launch; what transform::constant_places() says where there may be
+  // none, the same every time.
   using Constants = std::vector<transform::ConstantParameter>;
   Result<Constants> constants_of(std::span<const std::byte> parameters);
   // With these as constants of its code; kUnsupported where there are none, kResourceExhausted where there are many
@@ -111,6 +112,7 @@ class BlockKernel {
   std::map<transform::MergedShape, Result<ModulePart>> merged_modules_;
   std::map<std::pair<transform::PackedShape, std::optional<transform::BlockSignalOptions>>, Result<Form>> packed_;
   std::map<std::pair<bool, std::vector<std::uint32_t>>, Result<Body>> bodies_;
+  std::optional<Result<std::vector<transform::ParameterPlace>>> constant_places_;
   std::map<Constants, Result<Form>> constant_;
 };
 

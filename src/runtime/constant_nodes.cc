@@ -50,7 +50,8 @@ ConstantNodes make_constant(const device::GraphSpec& plain, std::span<const std:
   for (std::size_t i = 0; i < plain.nodes.size(); ++i) {
     const auto* const work = std::get_if<device::KernelNode>(&plain.nodes[i].work);
     if (work == nullptr || kernels[i] == nullptr) {
-      made.reasons[i] = work == nullptr ? "it is no kernel launch" : "its kernel's PTX is not known";
+      made.reasons[i] =
+          work == nullptr ? "it is no kernel launch" : "its kernel's PTX is not known, or its parameters change";
       continue;
     }
     Result<Constants> own = kernels[i]->constants_of(work->parameters);

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 
-#include "src/analysis/cfg.h"
-#include "src/analysis/reaching.h"
+#include "src/analysis/call_graph.h"
 #include "src/ptx/printer.h"
 #include "src/ptx/semantics.h"
 #include "src/ptx/signature.h"
@@ -23,188 +21,132 @@ using ptx::Operand;
 using ptx::RegisterId;
 using ptx::Space;
 using ptx::Type;
+using ptx::TypeClass;
 
 bool is_whole_number(Type type) {
-  const ptx::TypeClass kind = ptx::class_of(type);
-  const bool is_scalar =
-      kind == ptx::TypeClass::kUnsigned || kind == ptx::TypeClass::kSigned || kind == ptx::TypeClass::kBits;
-  return is_scalar && ptx::size_bytes(type) <= 8;
+  const TypeClass kind = ptx::class_of(type);
+  return (kind == TypeClass::kUnsigned || kind == TypeClass::kSigned || kind == TypeClass::kBits) &&
+         ptx::size_bytes(type) <= 8;
 }
 
-bool reads_as_float(const Instruction& in, RegisterId reg, const Function& function) {
-  for (std::size_t n = 0; n < in.operands.size(); ++n) {
-    const Operand& operand = in.operands[n];
-    const bool is_it = operand.kind == Operand::Kind::kRegister && operand.reg == reg;
-    const bool is_in = std::ranges::any_of(operand.elements, [&](const Operand& part) { return part.reg == reg; });
-    if (!is_it && !is_in) continue;
-    const ptx::Role role = ptx::role(in, n);
-    if (role == ptx::Role::kWrite || role == ptx::Role::kTarget || role == ptx::Role::kAddress) continue;
-    // Bits that are moved are taken to be what they are moved to, and those in a vector to be any.
-    if (is_in || ptx::is_float(ptx::operand_type(in, n))) return true;
-    if (in.op == Op::kMov && in.operands[0].kind == Operand::Kind::kRegister &&
-        ptx::is_float(function.registers[in.operands[0].reg].type))
-      return true;
-  }
-  return false;
-}
-
-// Loads of whole numbers by an entry's body, and its other instructions as far as they matter.
-class Parameters {
- public:
-  struct Load {
-    std::size_t statement;
-    std::uint32_t offset_bytes, size_bytes;
-  };
-  static Result<Parameters> of(const ptx::Module& module, const Function& entry) {
-    PERGOLA_ASSIGN(const ptx::KernelSignature signature, ptx::signature(module, entry));
-    Parameters found;
-    ParameterNames names(signature);
-    for (std::size_t i = 0; i < entry.body.size(); ++i) {
-      names.pass(entry.body[i]);
-      const Instruction* const in = entry.body[i].instruction();
-      if (in == nullptr || in->op != Op::kLd || in->space() != Space::kParam || in->operands.size() != 2) continue;
-      const Operand &to = in->operands[0], &from = in->operands[1];
-      if (to.kind != Operand::Kind::kRegister || to.component != -1 || from.kind != Operand::Kind::kAddress ||
-          from.elements.size() != 1 || from.elements[0].kind != Operand::Kind::kSymbol)
-        continue;
-      const std::uint32_t* const offset = names.offset(from.elements[0].name);
-      if (offset == nullptr || !is_whole_number(in->type()) || ptx::is_float(entry.registers[to.reg].type)) continue;
-      const auto is_float_there = [&](const ptx::Statement& statement) {
-        const Instruction* const each = statement.instruction();
-        return each != nullptr && (each->op == Op::kOpaque || reads_as_float(*each, to.reg, entry));
-      };
-      if (std::ranges::any_of(entry.body, is_float_there)) continue;
-      const std::int64_t at = *offset + from.offset + from.elements[0].offset;
-      if (at >= 0)
-        found.loads.push_back(
-            {i, static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(ptx::size_bytes(in->type()))});
+// By register: whether somebody may read it as anything but a whole number. Bits that are moved are taken to be what
+// they are moved to, and parts of a vector, or what an instruction that is not understood has, to be any.
+std::vector<char> read_otherwise(const Function& function) {
+  std::vector<char> marked(function.registers.size());
+  for (const ptx::Statement& statement : function.body) {
+    const Instruction* const in = statement.instruction();
+    if (in == nullptr) continue;
+    for (const RegisterId reg : in->text_registers) marked[reg] = true;
+    for (std::size_t n = 0; n < in->operands.size(); ++n) {
+      const Operand& operand = in->operands[n];
+      const ptx::Role role = ptx::role(*in, n);
+      if (role == ptx::Role::kWrite || role == ptx::Role::kTarget || role == ptx::Role::kAddress) continue;
+      for (const Operand& part : operand.elements)
+        if (part.kind == Operand::Kind::kRegister) marked[part.reg] = true;
+      if (operand.kind != Operand::Kind::kRegister) continue;
+      const Operand& to = in->operands[0];
+      const bool becomes_other = in->op == Op::kMov && (to.kind != Operand::Kind::kRegister ||
+                                                        !is_whole_number(function.registers[to.reg].type));
+      if (becomes_other || !is_whole_number(ptx::operand_type(*in, n))) marked[operand.reg] = true;
     }
-    return found;
   }
+  return marked;
+}
+
+// Loads of whole numbers by an entry's body.
+struct Load {
+  std::size_t statement;
+  ParameterPlace place;
+};
+Result<std::vector<Load>> loads_of(const ptx::Module& module, const Function& entry) {
+  PERGOLA_ASSIGN(const ptx::KernelSignature signature, ptx::signature(module, entry));
+  const std::vector<char> otherwise = read_otherwise(entry);
   std::vector<Load> loads;
-};
-
-// Whether a function computes the same to the bit where the compiler knows more of its whole numbers.
-class Roundings {
- public:
-  // `parameters` of an entry; null of a function, whose own may be constants.
-  Roundings(const ptx::Module& module, const Function& function, const analysis::Cfg& cfg, const Parameters* parameters)
-      : module_(module),
-        function_(function),
-        cfg_(cfg),
-        parameters_(parameters),
-        reaching_(function, cfg),
-        data_(function.registers.size()) {}
-
-  Status check() {
-    find_data();
-    for (std::size_t block = 0; block < cfg_.blocks.size(); ++block)
-      for (const std::uint32_t statement : cfg_.blocks[block].statements) {
-        const Instruction& in = *function_.body[statement].instruction();
-        const bool is_product = in.op == Op::kMul && ptx::is_float(in.type()) && !is_rounded(in);
-        const bool approximates = in.has(Mod::kApprox) || in.has(Mod::kFull);
-        if ((is_product || approximates) && !depends_on_data(in))
-          return refuse(statement, "depends on no data, and would be computed by the compiler");
-        if (is_product && !stays_in(block, statement, in))
-          return refuse(statement, "is used behind its block, where a sum might become one operation with it");
-      }
-    return {};
+  ParameterNames names(signature);
+  for (std::size_t i = 0; i < entry.body.size(); ++i) {
+    names.pass(entry.body[i]);
+    const Instruction* const in = entry.body[i].instruction();
+    if (in == nullptr || in->op != Op::kLd || in->space() != Space::kParam || in->operands.size() != 2) continue;
+    const Operand &to = in->operands[0], &from = in->operands[1];
+    if (to.kind != Operand::Kind::kRegister || to.component != -1 || from.kind != Operand::Kind::kAddress ||
+        from.elements.size() != 1 || from.elements[0].kind != Operand::Kind::kSymbol)
+      continue;
+    const ptx::Register& reg = entry.registers[to.reg];
+    const std::uint32_t width = ptx::size_bytes(reg.type), size = ptx::size_bytes(in->type());
+    const bool is_register = reg.vector == 1 && is_whole_number(reg.type) && (width == 2 || width == 4 || width == 8);
+    const std::uint32_t* const offset = names.offset(from.elements[0].name);
+    if (offset == nullptr || !is_register || !is_whole_number(in->type()) || size > width || otherwise[to.reg])
+      continue;
+    std::int64_t at = *offset;
+    if (__builtin_add_overflow(at, from.offset, &at) || __builtin_add_overflow(at, from.elements[0].offset, &at) ||
+        at < 0 || at > std::int64_t{signature.parameter_bytes} - size)
+      continue;
+    loads.push_back({i, {static_cast<std::uint32_t>(at), size}});
   }
+  return loads;
+}
 
- private:
-  static bool is_rounded(const Instruction& in) {
-    return in.has(Mod::kRn) || in.has(Mod::kRz) || in.has(Mod::kRm) || in.has(Mod::kRp);
-  }
-
-  Error refuse(std::uint32_t statement, std::string_view why) const {
-    const ptx::Statement& at = function_.body[statement];
-    return PERGOLA_ERROR(kUnsupported, "{}:{}: whole numbers of '{}' cannot be constants: `{}` {}.",
-                         module_.source_name, at.location.line, function_.name,
-                         ptx::print(*at.instruction(), function_), why);
-  }
-
-  bool depends_on_data(const Instruction& in) const {
-    bool depends = false;
-    ptx::for_each_register(in,
-                           [&](RegisterId reg, bool is_written) { depends = depends || (!is_written && data_[reg]); });
-    return depends;
-  }
-
-  bool loads(const Instruction& in, std::size_t statement) const {
-    if (in.op == Op::kOpaque || in.op == Op::kCall) return true;
-    if (!ptx::memory_effect(in).reads || in.space() == Space::kConst) return false;
-    if (in.space() != Space::kParam) return true;
-    const auto is_it = [&](const Parameters::Load& load) { return load.statement == statement; };
-    return parameters_ != nullptr && std::ranges::none_of(parameters_->loads, is_it);
-  }
-
-  // What is loaded from memory, or from parameters that stay such, and what is made of that, in whichever of a
-  // register's definitions.
-  void find_data() {
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (std::size_t i = 0; i < function_.body.size(); ++i) {
-        const Instruction* const in = function_.body[i].instruction();
-        if (in == nullptr || (!loads(*in, i) && !depends_on_data(*in))) continue;
-        ptx::for_each_register(*in, [&](RegisterId reg, bool is_written) {
-          if (!is_written || data_[reg]) return;
-          data_[reg] = changed = true;
-        });
-      }
-    }
-  }
-
-  bool stays_in(std::size_t block, std::uint32_t statement, const Instruction& in) const {
-    if (in.operands[0].kind != Operand::Kind::kRegister) return false;
-    const analysis::DefinitionId made = reaching_.definition(statement, in.operands[0].reg);
-    if (made == analysis::kNoStatement) return false;
-    const std::vector<std::uint32_t>& here = cfg_.blocks[block].statements;
-    return std::ranges::all_of(reaching_.users(made), [&](std::uint32_t user) {
-      const Op op = function_.body[user].instruction()->op;
-      return std::ranges::find(here, user) != here.end() && user > statement && op != Op::kMov && op != Op::kSelp;
-    });
-  }
-
-  const ptx::Module& module_;
-  const Function& function_;
-  const analysis::Cfg& cfg_;
-  const Parameters* const parameters_;
-  const analysis::ReachingDefinitions reaching_;
-  std::vector<char> data_;  // by register
-};
+// Why an instruction's result might be another where the compiler knows more: "" where it is not.
+std::string_view why_not(const Instruction& in) {
+  if (in.op == Op::kOpaque) return "is not understood";
+  if (in.has(Mod::kApprox) || in.has(Mod::kFull)) return "approximates, as the compiler would in another way";
+  const bool is_rounded = in.has(Mod::kRn) || in.has(Mod::kRz) || in.has(Mod::kRm) || in.has(Mod::kRp);
+  const bool is_product = in.op == Op::kMul || in.op == Op::kMad;
+  if (is_product && !is_rounded && !is_whole_number(in.type())) return "may become one operation with a sum, or not";
+  return {};
+}
 
 Operand number(std::uint64_t value, Type loaded, std::size_t bytes) {
-  const std::size_t bits = 8 * ptx::size_bytes(loaded);
-  // As the load would have extended it; then as the instruction's own width has it.
-  const auto extended = [](std::uint64_t from, std::size_t width) {
-    return width >= 64 ? static_cast<std::int64_t>(from)
-                       : static_cast<std::int64_t>(from << (64 - width)) >> (64 - width);
+  const auto extended = [](std::uint64_t from, std::size_t bits) {
+    return bits >= 64 ? static_cast<std::int64_t>(from) : static_cast<std::int64_t>(from << (64 - bits)) >> (64 - bits);
   };
-  if (ptx::class_of(loaded) == ptx::TypeClass::kSigned) value = static_cast<std::uint64_t>(extended(value, bits));
+  // As the load would have extended it; then as the instruction's own width has it.
+  if (ptx::class_of(loaded) == TypeClass::kSigned)
+    value = static_cast<std::uint64_t>(extended(value, std::size_t{8} * ptx::size_bytes(loaded)));
   return Operand::make_integer(extended(value, 8 * bytes));
+}
+
+const Function* entry_of(const ptx::Module& module, std::string_view kernel) {
+  const Function* const found = module.find_function(kernel);
+  return found != nullptr && found->is_entry ? found : nullptr;
 }
 
 }  // namespace
 
-Result<std::vector<ConstantParameter>> constant_parameters(const ptx::Module& module, std::string_view kernel,
-                                                           std::span<const std::byte> parameters) {
-  const Function* const entry = module.find_function(kernel);
+Result<std::vector<ParameterPlace>> constant_places(const ptx::Module& module, std::string_view kernel) {
+  const Function* const entry = entry_of(module, kernel);
   if (entry == nullptr) return PERGOLA_ERROR(kNotFound, "No kernel '{}' is in '{}'.", kernel, module.source_name);
-  PERGOLA_ASSIGN(const Parameters found, Parameters::of(module, *entry));
-  std::vector<ConstantParameter> constants;
-  for (const Parameters::Load& load : found.loads) {
-    if (load.offset_bytes + load.size_bytes > parameters.size()) continue;
-    ConstantParameter one{load.offset_bytes, load.size_bytes, 0};
-    std::memcpy(&one.value, parameters.data() + load.offset_bytes, load.size_bytes);
-    if (load.size_bytes < 8 || one.value >> 32 == 0) constants.push_back(one);
+  const analysis::CallGraph calls = analysis::call_graph(module, *entry);
+  for (const analysis::CallGraph::Node& node : calls.nodes) {
+    if (node.calls_unknown)
+      return PERGOLA_ERROR(kUnsupported,
+                           "{}:{}: whole numbers of kernel '{}' cannot be constants: it calls what is not "
+                           "known.",
+                           module.source_name, entry->location.line, kernel);
+    for (const ptx::Statement& statement : node.function->body) {
+      const Instruction* const in = statement.instruction();
+      const std::string_view why = in == nullptr ? std::string_view() : why_not(*in);
+      if (!why.empty())
+        return PERGOLA_ERROR(kUnsupported, "{}:{}: whole numbers of kernel '{}' cannot be constants: `{}` {}.",
+                             module.source_name, statement.location.line, kernel, ptx::print(*in, *node.function), why);
+    }
   }
-  std::ranges::sort(constants);
-  constants.erase(std::unique(constants.begin(), constants.end()), constants.end());
-  if (constants.empty()) return constants;
-  for (const Function* function : module.functions()) {
-    if (function->body.empty() || (function->is_entry && function != entry)) continue;
-    PERGOLA_ASSIGN(const analysis::Cfg cfg, analysis::build_cfg(*function));
-    PERGOLA_TRY(Roundings(module, *function, cfg, function == entry ? &found : nullptr).check());
+  PERGOLA_ASSIGN(const std::vector<Load> loads, loads_of(module, *entry));
+  std::vector<ParameterPlace> places;
+  for (const Load& load : loads) places.push_back(load.place);
+  std::ranges::sort(places);
+  places.erase(std::unique(places.begin(), places.end()), places.end());
+  return places;
+}
+
+std::vector<ConstantParameter> constants_at(std::span<const ParameterPlace> places,
+                                            std::span<const std::byte> parameters) {
+  std::vector<ConstantParameter> constants;
+  for (const ParameterPlace& place : places) {
+    if (std::uint64_t{place.offset_bytes} + place.size_bytes > parameters.size()) continue;
+    ConstantParameter one{place, 0};
+    std::memcpy(&one.value, parameters.data() + place.offset_bytes, place.size_bytes);
+    if (place.size_bytes < 8 || one.value >> 32 == 0) constants.push_back(one);
   }
   return constants;
 }
@@ -212,11 +154,9 @@ Result<std::vector<ConstantParameter>> constant_parameters(const ptx::Module& mo
 Status make_constant(ptx::Module& module, std::string_view kernel, std::span<const ConstantParameter> constants) {
   PERGOLA_TRY(leave_only_kernel(module, kernel));
   Function& entry = *module.find_function(kernel);
-  PERGOLA_ASSIGN(const Parameters found, Parameters::of(module, entry));
-  for (const Parameters::Load& load : found.loads) {
-    const auto one = std::ranges::find_if(constants, [&](const ConstantParameter& constant) {
-      return constant.offset_bytes == load.offset_bytes && constant.size_bytes == load.size_bytes;
-    });
+  PERGOLA_ASSIGN(const std::vector<Load> loads, loads_of(module, entry));
+  for (const Load& load : loads) {
+    const auto one = std::ranges::find(constants, load.place, &ConstantParameter::place);
     if (one == constants.end()) continue;
     Instruction& in = *entry.body[load.statement].instruction();
     const std::size_t bytes = ptx::size_bytes(entry.registers[in.operands[0].reg].type);

@@ -119,7 +119,8 @@ Status transform_into(ptx::Module& module, const std::string& kernel, const Case
     PERGOLA_TRY(transform::pack_blocks(module, kernel, shape));
   }
   if (form == Form::kConstants) {
-    PERGOLA_ASSIGN(const auto constants, transform::constant_parameters(module, kernel, parameters));
+    PERGOLA_ASSIGN(const auto places, transform::constant_places(module, kernel));
+    const auto constants = transform::constants_at(places, parameters);
     if (constants.empty())
       return PERGOLA_ERROR(kUnsupported, "whole numbers of '{}' cannot be constants: there are none.", test.path);
     PERGOLA_TRY(transform::make_constant(module, kernel, constants));
