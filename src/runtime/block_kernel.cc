@@ -84,13 +84,12 @@ Result<BlockKernel::Form> BlockKernel::packed(const transform::PackedShape& shap
 
 Result<BlockKernel::Form> BlockKernel::make_packed(const transform::PackedShape& shape,
                                                    const std::optional<transform::BlockSignalOptions>& signals) const {
-  PERGOLA_TRY(check_variables());
-  PERGOLA_ASSIGN(ptx::Module module, ptx::parse(*ptx_, source_name_));
-  PERGOLA_TRY(transform::pack_blocks(module, kernel_, shape));
   const std::string name = transform::packed_kernel(kernel_);
-  if (signals)
-    PERGOLA_TRY(transform::add_block_signals(module, name, *signals));  // lines are those of the kernel's text
-  PERGOLA_TRY(ptx::verify(module));
+  PERGOLA_ASSIGN(const ptx::Module module, transformed([&](ptx::Module& of) -> Status {
+                   PERGOLA_TRY(transform::pack_blocks(of, kernel_, shape));
+                   // Lines are those of the kernel's text.
+                   return signals ? transform::add_block_signals(of, name, *signals) : Status();
+                 }));
   PERGOLA_ASSIGN(Form form, load(module, name));
   form.grid_offset_bytes = form.kernel->signature().parameters.back().offset_bytes;
   return form;
@@ -117,10 +116,8 @@ Result<BlockKernel::Form> BlockKernel::with_constants(const Constants& constants
 }
 
 Result<BlockKernel::Form> BlockKernel::make_constant(const Constants& constants) const {
-  PERGOLA_TRY(check_variables());
-  PERGOLA_ASSIGN(ptx::Module module, ptx::parse(*ptx_, source_name_));
-  PERGOLA_TRY(transform::make_constant(module, kernel_, constants));
-  PERGOLA_TRY(ptx::verify(module));
+  PERGOLA_ASSIGN(const ptx::Module module,
+                 transformed([&](ptx::Module& of) { return transform::make_constant(of, kernel_, constants); }));
   return load(module, transform::constant_kernel(kernel_));
 }
 
@@ -167,12 +164,16 @@ Result<BlockKernel::Body> BlockKernel::make_body(bool is_one_warp,
   return std::make_shared<const transform::TaskBody>(std::move(body));
 }
 
-Result<ptx::Module> BlockKernel::transformed(const transform::BlockSignalOptions& options) const {
+Result<ptx::Module> BlockKernel::transformed(FunctionRef<Status(ptx::Module&)> pass) const {
   PERGOLA_TRY(check_variables());
   PERGOLA_ASSIGN(ptx::Module module, ptx::parse(*ptx_, source_name_));
-  PERGOLA_TRY(transform::add_block_signals(module, kernel_, options));
+  PERGOLA_TRY(pass(module));
   PERGOLA_TRY(ptx::verify(module));
   return module;
+}
+
+Result<ptx::Module> BlockKernel::transformed(const transform::BlockSignalOptions& options) const {
+  return transformed([&](ptx::Module& of) { return transform::add_block_signals(of, kernel_, options); });
 }
 
 Result<BlockKernel::Form> BlockKernel::load(device::Device& device, const ptx::Module& module,
@@ -191,10 +192,8 @@ Result<BlockKernel::Form> BlockKernel::compile(const transform::BlockSignalOptio
 }
 
 Result<BlockKernel::ModulePart> BlockKernel::make_merged(const transform::MergedShape& shape) const {
-  PERGOLA_TRY(check_variables());
-  PERGOLA_ASSIGN(ptx::Module module, ptx::parse(*ptx_, source_name_));
-  PERGOLA_TRY(transform::merge_launches(module, kernel_, shape));
-  PERGOLA_TRY(ptx::verify(module));
+  PERGOLA_ASSIGN(ptx::Module module,
+                 transformed([&](ptx::Module& of) { return transform::merge_launches(of, kernel_, shape); }));
   return std::make_shared<const ptx::Module>(std::move(module));
 }
 

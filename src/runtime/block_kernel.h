@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "src/analysis/footprints.h"
+#include "src/base/function_ref.h"
 #include "src/device/device.h"
 #include "src/transform/block_signals.h"
 #include "src/transform/constant_parameters.h"
@@ -88,6 +89,8 @@ class BlockKernel {
 
  private:
   Result<std::unique_ptr<const Analysed>> analyse() const;
+  // The kernel's text after a pass, which the verifier passes; kUnsupported where the kernel uses what others write.
+  Result<ptx::Module> transformed(FunctionRef<Status(ptx::Module&)> pass) const;
   Result<ptx::Module> transformed(const transform::BlockSignalOptions& options) const;
   Result<Form> compile(const transform::BlockSignalOptions& options) const;
   Result<ModulePart> make_merged(const transform::MergedShape& shape) const;

@@ -106,15 +106,10 @@ Operand number(std::uint64_t value, Type loaded, std::size_t bytes) {
   return Operand::make_integer(extended(value, 8 * bytes));
 }
 
-const Function* entry_of(const ptx::Module& module, std::string_view kernel) {
-  const Function* const found = module.find_function(kernel);
-  return found != nullptr && found->is_entry ? found : nullptr;
-}
-
 }  // namespace
 
 Result<std::vector<ParameterPlace>> constant_places(const ptx::Module& module, std::string_view kernel) {
-  const Function* const entry = entry_of(module, kernel);
+  const Function* const entry = find_kernel(module, kernel);
   if (entry == nullptr) return PERGOLA_ERROR(kNotFound, "No kernel '{}' is in '{}'.", kernel, module.source_name);
   const analysis::CallGraph calls = analysis::call_graph(module, *entry);
   for (const analysis::CallGraph::Node& node : calls.nodes) {

@@ -148,8 +148,8 @@ Result<bool> may_wait(const analysis::CallGraph& graph) {
 // `ends_asserts`: a failed assert ends its lane, which may make the kernel ragged, and then refused.
 Result<TaskBody> make_task(const ptx::Module& module, std::string_view kernel, const TaskConfig& config,
                            bool ends_asserts) {
-  const ptx::Function* entry = module.find_function(kernel);
-  if (entry == nullptr || !entry->is_entry || !entry->has_body)
+  const ptx::Function* entry = find_kernel(module, kernel);
+  if (entry == nullptr)
     return PERGOLA_ERROR(kNotFound, "{} defines no kernel '{}'; only an .entry can become a task.", module.source_name,
                          kernel);
   if (arch_of(config.target) < 80)

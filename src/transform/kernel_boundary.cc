@@ -33,6 +33,11 @@ Status append_fence(Statements& to, BodyEditor& editor, const Instruction* end, 
 
 }  // namespace
 
+const ptx::Function* find_kernel(const ptx::Module& module, std::string_view kernel) {
+  const ptx::Function* const found = module.find_function(kernel);
+  return found != nullptr && found->is_entry && found->has_body ? found : nullptr;
+}
+
 std::size_t make_loads_coherent(ptx::Function& function, std::span<const std::uint32_t> constant_lines) {
   std::size_t count = 0;
   for (ptx::Statement& statement : function.body) {
@@ -52,8 +57,8 @@ std::size_t make_loads_coherent(ptx::Function& function, std::span<const std::ui
 
 Status make_kernel_loads_coherent(ptx::Module& module, std::string_view kernel,
                                   std::span<const std::uint32_t> constant_lines) {
-  const ptx::Function* entry = module.find_function(kernel);
-  if (entry == nullptr || !entry->is_entry || !entry->has_body)
+  const ptx::Function* entry = find_kernel(module, kernel);
+  if (entry == nullptr)
     return PERGOLA_ERROR(kNotFound, "{} defines no kernel '{}'; only an .entry begins with a launch.",
                          module.source_name, kernel);
   const analysis::CallGraph graph = analysis::call_graph(module, *entry);
@@ -79,8 +84,7 @@ Status leave_only_kernel(ptx::Module& module, std::string_view kernel) {
     return PERGOLA_ERROR(kUnsupported,
                          "'{}' is compiled for a debugger, which its kernels are to be left as they are for.",
                          module.source_name);
-  const ptx::Function* const entry = module.find_function(kernel);
-  if (entry == nullptr || !entry->is_entry || !entry->has_body)
+  if (find_kernel(module, kernel) == nullptr)
     return PERGOLA_ERROR(kNotFound, "No kernel '{}' is in '{}'.", kernel, module.source_name);
   std::erase_if(module.items, [&](const ptx::Item& item) {
     if (const auto* verbatim = std::get_if<ptx::Verbatim>(&item.node)) return verbatim->text.starts_with(".section");

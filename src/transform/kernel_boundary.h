@@ -20,6 +20,9 @@
 
 namespace pergola::transform {
 
+// The kernel that `module` defines by this name; null where that is none, a function's, or just declared.
+const ptx::Function* find_kernel(const ptx::Module& module, std::string_view kernel);
+
 // Loads of a function become coherent, but for those of `constant_lines` of the module's text (ascending), whose data
 // nobody writes as long as the form of the kernel runs; returns how many became.
 std::size_t make_loads_coherent(ptx::Function& function, std::span<const std::uint32_t> constant_lines = {});

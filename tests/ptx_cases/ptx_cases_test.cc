@@ -31,7 +31,7 @@ class CaseTest : public testing::Test {
       GTEST_SKIP() << "the case needs sm_" << test->needs_sm;
     // A fault ends a GPU's context without words; the JIT checks less and says it in its own way (its own tests).
     if (device_name_ != "interpreter" && !test->fault.empty()) GTEST_SKIP() << "the fault is the interpreter's to find";
-    if (is_merged() && std::filesystem::path(path_).stem() == "module_variables")
+    if (is_merged(form_) && std::filesystem::path(path_).stem() == "module_variables")
       GTEST_SKIP() << "its launches write variables of their module, so that none is independent of another";
     if (form_ == Form::kPacked && !test->fault.empty()) GTEST_SKIP() << "the fault is told with the device's block";
     const Result<Memory> run = run_case(*device_, *test, form_);
@@ -50,9 +50,6 @@ class CaseTest : public testing::Test {
                                                           : "cannot be merged: ";
     return error.code == Code::kUnsupported && form_ != Form::kAsWritten && form_ != Form::kInABlock &&
            error.message.find(words) != std::string::npos;
-  }
-  bool is_merged() const {
-    return form_ == Form::kMerged || form_ == Form::kMergedInALargerGrid || form_ == Form::kMergedInARow;
   }
 
   device::DevicePtr device_;

@@ -13,6 +13,10 @@
 #include "src/transform/parameter_block.h"
 
 namespace pergola::ptx_cases {
+bool is_merged(Form form) {
+  return form == Form::kMerged || form == Form::kMergedInALargerGrid || form == Form::kMergedInARow;
+}
+
 namespace {
 
 std::uint64_t element(const std::vector<std::byte>& bytes, std::size_t offset, std::size_t size) {
@@ -74,10 +78,6 @@ Result<Prepared> prepare(device::Device& device, device::Queue& queue, const Cas
     std::copy(value.begin(), value.end(), made.parameters.begin() + signature.parameters[n].offset_bytes);
   }
   return made;
-}
-
-bool is_merged(Form form) {
-  return form == Form::kMerged || form == Form::kMergedInALargerGrid || form == Form::kMergedInARow;
 }
 
 constexpr std::uint32_t kPackedBlocks = 3;

@@ -25,6 +25,9 @@ enum class Form : std::uint8_t {
   kConstants
 };
 
+// As one of several launches that are one.
+bool is_merged(Form form);
+
 // Parses, loads and launches. Errors are those of the stage that failed.
 Result<Memory> run_case(device::Device& device, const Case& test, Form form = Form::kAsWritten);
 
