@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace pergola::scheduler {
 namespace {
 
@@ -68,8 +70,19 @@ std::string_view to_string(Order order) {
     case Order::kEvent: return "event";
     case Order::kLateEvent: return "late-event";
     case Order::kImplied: return "implied";
+    case Order::kEnded: return "ended";
   }
   return "?";
+}
+
+void DagVertex::add(const EndedParents& ended) {
+  for (const EndedParent& parent : ended) {
+    const auto is_known = [&](const Edge& edge) {
+      return edge.parent == parent.parent && edge.resource == parent.resource && edge.hazard == parent.hazard;
+    };
+    if (std::none_of(edges.begin(), edges.begin() + edge_count, is_known))
+      add({parent.parent, parent.resource, parent.hazard, Order::kEnded});
+  }
 }
 
 DagPicture DagLog::picture() const {

@@ -39,8 +39,9 @@ enum class Order : std::uint8_t {
   kEvent,       // its stream waits for an event right behind the parent
   kLateEvent,   // its stream waits for an event behind later work of the parent's stream
   kImplied,     // another wait of its stream, now or before, covers the parent
+  kEnded,       // the parent had ended before: nothing waits
 };
-std::string_view to_string(Order order);  // "same-stream" "event" "late-event" "implied"
+std::string_view to_string(Order order);  // "same-stream" "event" "late-event" "implied" "ended"
 
 struct DagVertex {
   struct Edge {
@@ -50,6 +51,14 @@ struct DagVertex {
     Order order = Order::kSameStream;
   };
   static constexpr std::size_t kEdges = 6;  // kept of each vertex; `more_edges` counts the rest
+  void add(const Edge& edge) {
+    if (edge_count == kEdges)
+      ++more_edges;
+    else
+      edges[edge_count++] = edge;
+  }
+  // Those that are no edge yet: a parent may end while what comes after it is on its way.
+  void add(const EndedParents& ended);
 
   std::uint64_t id = 0;
   const char* name = "";
@@ -79,7 +88,7 @@ class DagLog {
     vertex.edge_count = vertex.more_edges = 0;
     return vertex;
   }
-  const DagVertex& last() const { return ring_[(count_ - 1) % kCapacity]; }  // next() was called before
+  DagVertex& last() { return ring_[(count_ - 1) % kCapacity]; }  // next() was called before
   DagPicture picture() const;
 
  private:

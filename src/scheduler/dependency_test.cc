@@ -123,6 +123,56 @@ TEST_F(DependencyTest, WhatTheHostHasSeenEnd_IsNoParentAnyMore) {
   EXPECT_THAT(parents(3), IsEmpty());
 }
 
+// Pictures and timelines do not depend on how fast the device is: the same edges, whether a parent has ended or not.
+TEST_F(DependencyTest, WhatHasEnded_IsAnEdgeAllTheSame_WhetherTheHostHasLookedOrNot) {
+  const auto edges = [&](bool reads_in_between) {
+    open();
+    arrays.clear();
+    const auto look = [&] {  // afterwards all of it is known to have ended
+      if (reads_in_between) {
+        EXPECT_TRUE(scheduler->synchronize().ok());
+      }
+    };
+    std::vector<std::multiset<std::string>> of_each;
+    const auto step = [&](const char* name, std::vector<std::string> from, std::vector<std::string> to) {
+      EXPECT_TRUE(run(name, from, to).ok());
+      look();
+      const std::uint64_t id = of_each.size() + 1;
+      EXPECT_THAT(parents(id, !reads_in_between), IsEmpty());
+      of_each.push_back(parents(id, reads_in_between));
+    };
+    step("K1", {}, {"X"});
+    step("K2", {"X"}, {"Y"});
+    step("K3", {"X"}, {"Z"});
+    step("K4", {}, {"X"});
+    step("K5", {"X"}, {"X"});
+    step("K6", {"Y", "Z"}, {});
+    EXPECT_TRUE(part("left", "X", 0, 500, Mode::kWrite).ok());
+    look();
+    of_each.push_back(parents(7, reads_in_between));
+    step("K8", {"X"}, {});
+    return of_each;
+  };
+  const auto waited_for = edges(false), ended = edges(true);
+  EXPECT_EQ(waited_for, ended);
+  EXPECT_THAT(ended[3], UnorderedElementsAre("K2 WAR", "K3 WAR"));
+  EXPECT_THAT(ended[4], UnorderedElementsAre("K4 RAW"));
+  EXPECT_THAT(ended[5], UnorderedElementsAre("K2 RAW", "K3 RAW"));
+  EXPECT_THAT(ended[7], UnorderedElementsAre("left RAW", "K5 RAW"));
+}
+
+// So many pieces that nobody is in any more become one again, where their last writers do not differ.
+TEST_F(DependencyTest, WhatHasEnded_InManyPieces_IsNoEdgeOfTheWrongOne) {
+  ASSERT_TRUE(run("all", {}, {"X"}).ok());
+  for (std::uint64_t i = 0; i < 100; ++i) ASSERT_TRUE(part("part", "X", i * 5, i * 5 + 3, Mode::kWrite).ok());
+  ASSERT_TRUE(scheduler->synchronize().ok());
+  ASSERT_TRUE(part("outside", "X", 700, 710, Mode::kRead).ok());
+  EXPECT_THAT(parents(102, true), UnorderedElementsAre("all RAW"));
+  ASSERT_TRUE(part("inside", "X", 495, 497, Mode::kRead).ok());
+  const std::multiset<std::string> inside = parents(103, true);
+  EXPECT_TRUE(inside.empty() || inside == std::multiset<std::string>{"part RAW"});
+}
+
 TEST_F(DependencyTest, HostRead_WaitsForJustWhatMadeTheData) {
   ASSERT_TRUE(run("short", {}, {"X"}, 100).ok());
   ASSERT_TRUE(run("long", {}, {"Y"}, 1e6).ok());

@@ -74,8 +74,10 @@ class Text {
     for (const DagVertex::Edge& edge : slice.parents)
       if (edge.order == Order::kSameStream && parent == 0) parent = edge.parent;
     const std::string whose = parent == 0 ? "of a parent" : "of " + name_of(parent);
-    const char* const without = slice.parents.empty() ? "it depends on nothing that has not ended"
-                                                      : "its parents' streams have gone on with other children";
+    const bool waits_for_none = std::all_of(slice.parents.begin(), slice.parents.end(),
+                                            [](const DagVertex::Edge& edge) { return edge.order == Order::kEnded; });
+    const char* const without = waits_for_none ? "it depends on nothing that has not ended"
+                                               : "its parents' streams have gone on with other children";
     switch (slice.reason) {
       case StreamReason::kNew: return fmt::format("new, as {} and no stream was free", without);
       case StreamReason::kAlwaysNew: return fmt::format("new by policy (always-new), as {}", without);
@@ -110,6 +112,7 @@ class Text {
         return fmt::format("stream {} waits for a later event of {}, as none was recorded right behind it",
                            slice.stream, there);
       case Order::kImplied: return fmt::format("another wait of stream {} covers it, so none is needed", slice.stream);
+      case Order::kEnded: return "it had ended before, so nothing waits";
     }
     return "?";
   }

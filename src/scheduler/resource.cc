@@ -40,7 +40,8 @@ std::size_t Resource::cut(std::uint64_t byte) {
   const std::size_t index = find(byte);
   if (segments_[index].begin == byte) return index;
   Segment& left = segments_[index];
-  Segment right{byte, left.end, left.writer, left.readers};
+  Segment right = left;
+  right.begin = byte;
   if (right.writer != nullptr) ++right.writer->dependency_set;
   for (Computation* reader : right.readers) ++reader->dependency_set;
   left.end = byte;
@@ -55,15 +56,18 @@ void Resource::drop(Computation& computation, ComputationPool& pool) const {
 
 void Resource::forget_ended(Segment& segment, ComputationPool& pool) const {
   if (segment.writer != nullptr && has_ended_well(*segment.writer)) {
+    segment.ended_writer = segment.writer->id;
     drop(*segment.writer, pool);
     segment.writer = nullptr;
   }
   std::size_t kept = 0;
   for (Computation* reader : segment.readers) {
-    if (has_ended_well(*reader))
-      drop(*reader, pool);
-    else
+    if (!has_ended_well(*reader)) {
       segment.readers[kept++] = reader;
+      continue;
+    }
+    if (segment.ended_readers.size() < kMostEndedParents) segment.ended_readers.push_back(reader->id);
+    drop(*reader, pool);
   }
   segment.readers.resize(kept);
 }
@@ -81,8 +85,32 @@ void Resource::depends(const Segment& segment, Mode mode, const Computation* who
   add_dependency(segment.writer, reads(mode) ? Hazard::kReadAfterWrite : Hazard::kWriteAfterWrite, id_, who, out);
 }
 
-void Resource::read(Segment& segment, Computation& who, ComputationPool& pool, Dependencies& out) const {
+// As depends(), of those that this leaves out as they have ended.
+void Resource::add_ended(const Segment& segment, Mode mode, const Computation& who, EndedParents& out) const {
+  const auto add = [&](std::uint64_t id, Hazard hazard) {
+    for (const EndedParent& known : out)
+      if (known.parent == id && known.resource == id_ && known.hazard == hazard) return;
+    if (out.size() < kMostEndedParents) out.push_back({id, hazard, id_});
+  };
+  if (writes(mode)) {
+    for (const std::uint64_t reader : segment.ended_readers) add(reader, Hazard::kWriteAfterRead);
+    for (const Computation* reader : segment.readers)
+      if (reader != &who && has_ended_well(*reader)) add(reader->id, Hazard::kWriteAfterRead);
+    const bool only_who = segment.readers.size() == 1 && segment.readers.front() == &who;
+    if (!segment.ended_readers.empty() || (!segment.readers.empty() && !only_who)) return;
+  }
+  const Hazard hazard = reads(mode) ? Hazard::kReadAfterWrite : Hazard::kWriteAfterWrite;
+  if (segment.writer == nullptr) {
+    if (segment.ended_writer != 0) add(segment.ended_writer, hazard);
+  } else if (segment.writer != &who && has_ended_well(*segment.writer)) {
+    add(segment.writer->id, hazard);
+  }
+}
+
+void Resource::read(Segment& segment, Computation& who, ComputationPool& pool, Dependencies& out,
+                    EndedParents& ended) const {
   depends(segment, Mode::kRead, &who, out);
+  add_ended(segment, Mode::kRead, who, ended);
   forget_ended(segment, pool);
   if (segment.writer == &who ||
       std::find(segment.readers.begin(), segment.readers.end(), &who) != segment.readers.end())
@@ -97,8 +125,11 @@ void Resource::keep_last_reader_of_each_stream(Segment& segment, ComputationPool
 }
 
 void Resource::write(std::size_t first, std::size_t last, Mode mode, Computation& who, ComputationPool& pool,
-                     Dependencies& out) {
-  for (std::size_t i = first; i < last; ++i) depends(segments_[i], mode, &who, out);
+                     Dependencies& out, EndedParents& ended) {
+  for (std::size_t i = first; i < last; ++i) {
+    depends(segments_[i], mode, &who, out);
+    add_ended(segments_[i], mode, who, ended);
+  }
   ++who.dependency_set;
   for (std::size_t i = first; i < last; ++i) {
     Segment& segment = segments_[i];
@@ -106,6 +137,8 @@ void Resource::write(std::size_t first, std::size_t last, Mode mode, Computation
     for (Computation* reader : segment.readers) drop(*reader, pool);
     segment.writer = nullptr;
     segment.readers.clear();
+    segment.ended_writer = 0;
+    segment.ended_readers.clear();
   }
   segments_[first].writer = &who;
   if (first + 1 == last) return;
@@ -114,13 +147,15 @@ void Resource::write(std::size_t first, std::size_t last, Mode mode, Computation
                   segments_.begin() + static_cast<std::ptrdiff_t>(last));
 }
 
-// Neighbours that nobody is in any more become one.
+// Neighbours that nobody is in any more become one, which forgets who was in them where they differ.
 void Resource::merge() {
   const auto empty = [](const Segment& segment) { return segment.writer == nullptr && segment.readers.empty(); };
   std::size_t out = 0;
   for (std::size_t i = 1; i < segments_.size(); ++i) {
     if (empty(segments_[out]) && empty(segments_[i])) {
       segments_[out].end = segments_[i].end;
+      if (segments_[out].ended_writer != segments_[i].ended_writer) segments_[out].ended_writer = 0;
+      if (segments_[out].ended_readers != segments_[i].ended_readers) segments_[out].ended_readers.clear();
       continue;
     }
     ++out;
@@ -129,7 +164,8 @@ void Resource::merge() {
   segments_.resize(out + 1);
 }
 
-void Resource::access(Range range, Mode mode, Computation& who, ComputationPool& pool, Dependencies& out) {
+void Resource::access(Range range, Mode mode, Computation& who, ComputationPool& pool, Dependencies& out,
+                      EndedParents& ended) {
   if (range.begin >= range.end || mode == Mode::kNone) return;
   if (segments_.size() >= merge_at_) {
     for (Segment& segment : segments_) forget_ended(segment, pool);
@@ -140,8 +176,8 @@ void Resource::access(Range range, Mode mode, Computation& who, ComputationPool&
   const bool is_one = segments_.size() == 1 && range.begin == 0 && range.end == size_bytes_;
   const std::size_t first = is_one ? 0 : cut(range.begin);
   const std::size_t last = is_one ? 1 : cut(range.end);
-  if (writes(mode)) return write(first, last, mode, who, pool, out);
-  for (std::size_t i = first; i < last; ++i) read(segments_[i], who, pool, out);
+  if (writes(mode)) return write(first, last, mode, who, pool, out, ended);
+  for (std::size_t i = first; i < last; ++i) read(segments_[i], who, pool, out, ended);
 }
 
 void Resource::collect(Range range, Mode mode, Dependencies& out) const {

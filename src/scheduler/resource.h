@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <boost/container/small_vector.hpp>
+#include <boost/container/static_vector.hpp>
 #include <cstdint>
 #include <vector>
 
@@ -57,6 +58,16 @@ void release(Dependencies& dependencies, ComputationPool& pool);
 // Adds a dependency on `parent` unless it has ended well or the same one is there.
 void add_dependency(Computation* parent, Hazard hazard, std::uint64_t resource, const Computation* who,
                     Dependencies& out);
+
+// What would have been a dependency, had the parent not ended: for pictures and timelines, whose edges do not depend on
+// how fast the device is. Nothing waits for it, and it holds nothing. Of more than so many the rest is left out.
+inline constexpr std::size_t kMostEndedParents = 6;
+struct EndedParent {
+  std::uint64_t parent = 0;  // Computation::id
+  Hazard hazard = Hazard::kReadAfterWrite;
+  std::uint64_t resource = 0;  // Resource::id()
+};
+using EndedParents = boost::container::static_vector<EndedParent, kMostEndedParents>;
 
 // Launches that run as tasks (task_launches.h) and use an array. One that writes comes after all before it, so either
 // there is a writer or there are readers that have not ended; of those that have, some are still here.
@@ -170,9 +181,9 @@ class Resource {
     if (host_state_ != nullptr) device_changes(*host_state_);
   }
 
-  // `who` accesses `range`: adds its parents to `out`, each once a hazard, and takes its place. `range` lies in
-  // [0, size]; an empty one does nothing.
-  void access(Range range, Mode mode, Computation& who, ComputationPool& pool, Dependencies& out);
+  // `who` accesses `range`: adds its parents to `out`, each once a hazard, those that have ended to `ended`, and takes
+  // its place. `range` lies in [0, size]; an empty one does nothing.
+  void access(Range range, Mode mode, Computation& who, ComputationPool& pool, Dependencies& out, EndedParents& ended);
   // What an access of the host would have to wait for. Changes nothing.
   void collect(Range range, Mode mode, Dependencies& out) const;
   // Calls `visit(Computation&)` for every computation that has not ended, some of them repeatedly.
@@ -194,6 +205,9 @@ class Resource {
     std::uint64_t begin = 0, end = 0;
     Computation* writer = nullptr;
     std::vector<Computation*> readers;
+    // The ids of those that have ended and are forgotten: the writer, or 0, and the first readers since.
+    std::uint64_t ended_writer = 0;
+    boost::container::static_vector<std::uint64_t, kMostEndedParents> ended_readers;
   };
 
   std::size_t find(std::uint64_t byte) const;  // the segment that holds it
@@ -201,11 +215,12 @@ class Resource {
   void drop(Computation& computation, ComputationPool& pool) const;
   void forget_ended(Segment& segment, ComputationPool& pool) const;
   void keep_last_reader_of_each_stream(Segment& segment, ComputationPool& pool) const;
-  void read(Segment& segment, Computation& who, ComputationPool& pool, Dependencies& out) const;
-  void write(std::size_t first, std::size_t last, Mode mode, Computation& who, ComputationPool& pool,
-             Dependencies& out);
+  void read(Segment& segment, Computation& who, ComputationPool& pool, Dependencies& out, EndedParents& ended) const;
+  void write(std::size_t first, std::size_t last, Mode mode, Computation& who, ComputationPool& pool, Dependencies& out,
+             EndedParents& ended);
   void merge();
   void depends(const Segment& segment, Mode mode, const Computation* who, Dependencies& out) const;
+  void add_ended(const Segment& segment, Mode mode, const Computation& who, EndedParents& out) const;
 
   static constexpr std::size_t kManySegments = 64;
 

@@ -183,12 +183,16 @@ Status Scheduler::place(const Work& work, Enqueue enqueue, Computation& who) {
   who.site = work.site;
   if (!work.accesses.empty())
     who.prediction_slot = static_cast<std::uint8_t>(work.accesses.back().resource->id() % EventPrediction::kSlots);
-  // Where all has ended well nothing can be a parent: the device begins, and its place is written down meanwhile.
-  const bool at_once = all_ended_well();
+  // Where all has ended well nothing is waited for: the device begins, and its place is written down meanwhile.
+  const bool at_once = recorder_ == nullptr && all_ended_well();
   Dependencies parents;
-  if (!at_once) add_parents(work, who, parents);
-  const Status status = start(work, who, parents, enqueue);
-  if (at_once && who.stream != nullptr) add_parents(work, who, parents);
+  EndedParents ended;
+  if (!at_once) add_parents(work, who, parents, ended);
+  const Status status = start(work, who, parents, ended, enqueue);
+  if (at_once && who.stream != nullptr) {
+    add_parents(work, who, parents, ended);
+    log_.last().add(ended);
+  }
   release(parents, pool_);
   return status;
 }
@@ -197,13 +201,14 @@ bool Scheduler::all_ended_well() const {
   return std::all_of(streams_.begin(), streams_.end(), [](const auto& stream) { return stream->idle_well(); });
 }
 
-void Scheduler::add_parents(const Work& work, Computation& who, Dependencies& parents) {
+void Scheduler::add_parents(const Work& work, Computation& who, Dependencies& parents, EndedParents& ended) {
   for (const Access& access : work.accesses)
-    access.resource->access(access.range, mode_among_launches(access.mode), who, pool_, parents);
+    access.resource->access(access.range, mode_among_launches(access.mode), who, pool_, parents, ended);
   universal_dependencies(work.universal, any_writes(work.accesses), &who, parents);
 }
 
-Status Scheduler::start(const Work& work, Computation& who, const Dependencies& parents, Enqueue enqueue) {
+Status Scheduler::start(const Work& work, Computation& who, const Dependencies& parents, const EndedParents& ended,
+                        Enqueue enqueue) {
   PERGOLA_ASSIGN(const StreamChoice choice, stream_for(work, parents, who.follows_lead));
   const bool times = policy_.fork_cost_us != 0 || tasks_ != nullptr;
   KernelDurations* const durations = times ? durations_.of(work) : nullptr;
@@ -228,7 +233,7 @@ Status Scheduler::start(const Work& work, Computation& who, const Dependencies& 
   if (who.leads) last_lead_ = {stream, who.position};
   note_arrivals(work, who);
   if (work.universal != Mode::kNone) become_universal(work.universal, who);
-  write_log(work, who, choice.reason, parents, waits);
+  write_log(work, who, choice.reason, parents, ended, waits);
   PERGOLA_TRY(status);
   if (at_once) return status;
   if (work.prepare != nullptr) PERGOLA_TRY((*work.prepare)(*stream->queue));
@@ -276,7 +281,7 @@ void Scheduler::append(Stream& stream, Computation& who, double expected_ns, dou
 }
 
 void Scheduler::write_log(const Work& work, const Computation& who, StreamReason reason, const Dependencies& parents,
-                          const Waits& waits) {
+                          const EndedParents& ended, const Waits& waits) {
   const auto order_after = [&](const Computation& parent) {
     if (parent.stream == who.stream) return Order::kSameStream;
     for (const auto& [id, is_late] : waits)
@@ -290,14 +295,9 @@ void Scheduler::write_log(const Work& work, const Computation& who, StreamReason
   vertex.reason = reason;
   vertex.stream = who.stream->index;
   vertex.position = who.position;
-  for (const Dependency& parent : parents) {
-    if (vertex.edge_count == DagVertex::kEdges) {
-      ++vertex.more_edges;
-      continue;
-    }
-    vertex.edges[vertex.edge_count++] = {parent.parent->id, parent.resource, parent.hazard,
-                                         order_after(*parent.parent)};
-  }
+  for (const Dependency& parent : parents)
+    vertex.add({parent.parent->id, parent.resource, parent.hazard, order_after(*parent.parent)});
+  vertex.add(ended);
   counters_.dependencies += parents.size();
 }
 

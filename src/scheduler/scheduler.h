@@ -211,7 +211,7 @@ class Scheduler {
   // Gives the work its place and queues it; the caller lets `who` go.
   Status place(const Work& work, Enqueue enqueue, Computation& who);
   bool all_ended_well() const;
-  void add_parents(const Work& work, Computation& who, Dependencies& parents);
+  void add_parents(const Work& work, Computation& who, Dependencies& parents, EndedParents& ended);
   bool may_be_of_a_graph(const Work& work);
   std::optional<Status> upload_before(AdaptiveLock& lock, const CallText& text, GraphLowering::Expected& next);
   std::optional<Status> upload_again(AdaptiveLock& lock, const Launch& upload);
@@ -241,7 +241,8 @@ class Scheduler {
   std::span<const std::uint64_t> arriving();
   void resolve_held_tickets(std::size_t count, const Computation& who);
   WorkSite* site_locked(std::string_view name);
-  Status start(const Work& work, Computation& who, const Dependencies& parents, Enqueue enqueue);
+  Status start(const Work& work, Computation& who, const Dependencies& parents, const EndedParents& ended,
+               Enqueue enqueue);
   struct StreamChoice {
     Stream* stream = nullptr;
     StreamReason reason = StreamReason::kNew;
@@ -273,7 +274,7 @@ class Scheduler {
   void become_universal(Mode mode, Computation& who);
   void forget_ended_universal();
   void write_log(const Work& work, const Computation& who, StreamReason reason, const Dependencies& parents,
-                 const Waits& waits);
+                 const EndedParents& ended, const Waits& waits);
   void learn_end(const Mark& mark, const Status& outcome);
   void note_failure(const Status& outcome);
   Status name_suspects(const Status& lost) const;

@@ -143,11 +143,12 @@ Status Scheduler::end_call(AdaptiveLock& lock, const Work& work, CallUnderWay& c
     who.prediction_slot = static_cast<std::uint8_t>(work.accesses.back().resource->id() % EventPrediction::kSlots);
   // Those of before, as what conflicts has waited, or fewer; under no-const readers that came meanwhile, too.
   Dependencies parents;
-  add_parents(work, who, parents);
+  EndedParents ended;
+  add_parents(work, who, parents, ended);
   Status status = wait_across(stream, parents, call.waits);
   release(parents, pool_);
   append(stream, who, kUnknownDurationNs, 0);
-  write_log(work, who, call.reason, call.parents, call.waits);
+  write_log(work, who, call.reason, call.parents, ended, call.waits);
   release(call.parents, pool_);
   if (call.start != nullptr && recorder_ != nullptr) {
     std::uint64_t bytes = 0;

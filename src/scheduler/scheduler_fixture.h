@@ -69,13 +69,15 @@ class SchedulerTest : public ::testing::Test {
     return text;
   }
   // The names of a computation's parents, by the place of the child in the order of submission, from 1.
-  std::multiset<std::string> parents(std::uint64_t child) const {
+  // Those that have to be waited for, or those that had ended.
+  std::multiset<std::string> parents(std::uint64_t child, bool ended = false) const {
     const DagPicture picture = scheduler->picture();
     std::multiset<std::string> names;
     const DagVertex& vertex = picture.vertices.at(child - 1);
     for (std::uint32_t i = 0; i < vertex.edge_count; ++i)
-      names.insert(fmt::format("{} {}", picture.vertices.at(vertex.edges[i].parent - 1).name,
-                               to_string(vertex.edges[i].hazard)));
+      if ((vertex.edges[i].order == Order::kEnded) == ended)
+        names.insert(fmt::format("{} {}", picture.vertices.at(vertex.edges[i].parent - 1).name,
+                                 to_string(vertex.edges[i].hazard)));
     return names;
   }
   // Which computation each wait of a stream is for, in order: "1<0" is stream 1 waiting for an event of stream 0.

@@ -27,7 +27,7 @@ constexpr std::array kReasons = {StreamReason::kNew,        StreamReason::kAlway
                                  StreamReason::kFirstChild, StreamReason::kSameAsParent, StreamReason::kFreeByThen,
                                  StreamReason::kCopies,     StreamReason::kBound,        StreamReason::kExhausted,
                                  StreamReason::kSoonFree};
-constexpr std::array kOrders = {Order::kSameStream, Order::kEvent, Order::kLateEvent, Order::kImplied};
+constexpr std::array kOrders = {Order::kSameStream, Order::kEvent, Order::kLateEvent, Order::kImplied, Order::kEnded};
 constexpr std::array kHazards = {Hazard::kReadAfterWrite, Hazard::kWriteAfterRead, Hazard::kWriteAfterWrite,
                                  Hazard::kUniversal};
 constexpr std::array kHostKinds = {HostKind::kWait, HostKind::kRead, HostKind::kWrite, HostKind::kSynchronize,
