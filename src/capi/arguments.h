@@ -14,6 +14,9 @@ Status check_argument_count(std::size_t count);
 // Appends to `out`; the texts and bytes that arguments point at stay the caller's. kInvalidArgument names the argument.
 Status read_arguments(const pergola_argument* given, std::size_t count, const HandleTable::Reading& handles,
                       Arguments& out);
+// Of types and values, which stand for arguments that have nothing else.
+Status read_values(const pergola_type* types, const std::uint64_t* values, std::size_t count,
+                   const HandleTable::Reading& handles, Arguments& out);
 
 struct LaunchConfig {
   session::LaunchShape shape;

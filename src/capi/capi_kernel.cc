@@ -115,21 +115,40 @@ bool has_bytes(const pergola_argument* arguments, std::size_t count) {
   return static_cast<session::Kernel*>(use.object())->launch_again(text, ticket);
 }
 
-// Checks everything and launches; `event` and `ticket` may be null.
-Status launch_checked(pergola_kernel handle, const pergola_launch_config* given,
-                      const pergola_argument* given_arguments, std::size_t argument_count,
-                      const std::optional<CallText>& text, session::EventPtr* event, std::uint64_t* ticket) {
+// Checks everything and launches; `event` and `ticket` may be null. `read_all(handles, arguments)` gives the arguments;
+// `text` is null where the caller's bytes do not say everything.
+template <typename ReadAll>
+Status launch_checked(pergola_kernel handle, const pergola_launch_config* given, const ReadAll& read_all,
+                      const CallText* text, session::EventPtr* event, std::uint64_t* ticket) {
   PERGOLA_ASSIGN(const LaunchConfig config, read_config(given));
   session::KernelPtr kernel;
   Arguments arguments;
   {
     const HandleTable::Reading handles(HandleTable::instance());
     PERGOLA_ASSIGN(kernel, object_of<session::Kernel>(handle, "kernel", handles));
-    PERGOLA_TRY(read_arguments(given_arguments, argument_count, handles, arguments));
+    PERGOLA_TRY(read_all(handles, arguments));
   }
   if (config.shape.grid.x == 0 && config.may_be_empty) return kernel->launch_nothing(arguments, event);
-  const bool is_whole = text && !has_bytes(given_arguments, argument_count);
-  return kernel->launch(config.shape, arguments, event, ticket, is_whole ? &*text : nullptr);
+  return kernel->launch(config.shape, arguments, event, ticket, text);
+}
+
+Status launch_arguments(pergola_kernel handle, const pergola_launch_config* config, const pergola_argument* given,
+                        std::size_t count, const std::optional<CallText>& text, session::EventPtr* event,
+                        std::uint64_t* ticket) {
+  const auto read_all = [&](const HandleTable::Reading& handles, Arguments& out) {
+    return read_arguments(given, count, handles, out);
+  };
+  const bool is_whole = text && !has_bytes(given, count);
+  return launch_checked(handle, config, read_all, is_whole ? &*text : nullptr, event, ticket);
+}
+
+Status launch_values(pergola_kernel handle, const pergola_launch_config* config, const pergola_type* types,
+                     const std::uint64_t* values, std::size_t count, const std::optional<CallText>& text,
+                     std::uint64_t* ticket) {
+  const auto read_all = [&](const HandleTable::Reading& handles, Arguments& out) {
+    return read_values(types, values, count, handles, out);
+  };
+  return launch_checked(handle, config, read_all, text ? &*text : nullptr, nullptr, ticket);
 }
 
 // A launch without an event. All that is left to do for one that recurs, so that it is part of its callers; the rest is
@@ -142,29 +161,6 @@ template <typename Otherwise>
   return otherwise();
 }
 
-// The arguments that values stand for.
-Result<boost::container::small_vector<pergola_argument, 16>> arguments_of(const pergola_type* types,
-                                                                          const std::uint64_t* values,
-                                                                          std::size_t count) {
-  boost::container::small_vector<pergola_argument, 16> arguments;
-  if (count == 0) return arguments;
-  PERGOLA_TRY(check_pointer(types, "types"));
-  PERGOLA_TRY(check_pointer(values, "values"));
-  PERGOLA_TRY(check_argument_count(count));
-  for (std::size_t i = 0; i < count; ++i) {
-    if (types[i] == PERGOLA_TYPE_BYTES)
-      return PERGOLA_ERROR(kInvalidArgument,
-                           "Argument {} has the type BYTES, which no value of 8 bytes is: use pergola_kernel_submit().",
-                           i);
-    pergola_argument argument{};
-    argument.struct_size = sizeof argument;
-    argument.type = types[i];
-    argument.value.u64 = values[i];
-    arguments.push_back(argument);
-  }
-  return arguments;
-}
-
 }  // namespace
 
 pergola_code pergola_kernel_launch(pergola_kernel kernel, const pergola_launch_config* config,
@@ -172,10 +168,11 @@ pergola_code pergola_kernel_launch(pergola_kernel kernel, const pergola_launch_c
   return guarded([&]() -> Status {
     const std::optional<CallText> text = text_of(kernel, config, arguments, argument_count);
     if (out == nullptr)
-      return submit(kernel, text, nullptr,
-                    [&] { return launch_checked(kernel, config, arguments, argument_count, text, nullptr, nullptr); });
+      return submit(kernel, text, nullptr, [&] {
+        return launch_arguments(kernel, config, arguments, argument_count, text, nullptr, nullptr);
+      });
     session::EventPtr event;
-    PERGOLA_TRY(launch_checked(kernel, config, arguments, argument_count, text, &event, nullptr));
+    PERGOLA_TRY(launch_arguments(kernel, config, arguments, argument_count, text, &event, nullptr));
     return give_handle(std::move(event), out);
   });
 }
@@ -187,7 +184,7 @@ pergola_code pergola_kernel_submit(pergola_kernel kernel, const pergola_launch_c
     std::uint64_t given = 0;
     const std::optional<CallText> text = text_of(kernel, config, arguments, argument_count);
     PERGOLA_TRY(submit(kernel, text, &given, [&] {
-      return launch_checked(kernel, config, arguments, argument_count, text, nullptr, &given);
+      return launch_arguments(kernel, config, arguments, argument_count, text, nullptr, &given);
     }));
     *ticket = given;
     return {};
@@ -201,10 +198,8 @@ pergola_code pergola_kernel_submit_values(pergola_kernel kernel, const pergola_l
     PERGOLA_TRY(check_pointer(ticket, "ticket"));
     std::uint64_t given = 0;
     const std::optional<CallText> text = text_of(kernel, config, types, values, argument_count);
-    PERGOLA_TRY(submit(kernel, text, &given, [&]() -> Status {
-      PERGOLA_ASSIGN(const auto arguments, arguments_of(types, values, argument_count));
-      return launch_checked(kernel, config, arguments.data(), arguments.size(), text, nullptr, &given);
-    }));
+    PERGOLA_TRY(submit(kernel, text, &given,
+                       [&] { return launch_values(kernel, config, types, values, argument_count, text, &given); }));
     *ticket = given;
     return {};
   });

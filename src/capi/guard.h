@@ -118,9 +118,11 @@ pergola_code destroy(typename HandleTraits<T>::Handle handle, std::string_view w
   });
 }
 
-inline Status check_pointer(const void* pointer, std::string_view what) {
-  if (pointer != nullptr) return {};
+[[gnu::noinline]] inline Status null_pointer(std::string_view what) {
   return PERGOLA_ERROR(kInvalidArgument, "The pointer {} is null.", what);
+}
+[[gnu::always_inline]] inline Status check_pointer(const void* pointer, std::string_view what) {
+  return pointer != nullptr ? Status() : null_pointer(what);
 }
 
 // A caller's struct as this version's: null is all defaults; a shorter one has defaults at its end; a longer one is

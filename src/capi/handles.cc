@@ -56,19 +56,13 @@ Result<void*> HandleTable::add(HandleKind kind, std::shared_ptr<void> object) {
 Result<std::size_t> HandleTable::slot_of(HandleKind kind, const void* handle, std::string_view what) const {
   if (handle == nullptr)
     return PERGOLA_ERROR(kInvalidArgument, "The {} is null; it should be the handle of {}.", what, to_string(kind));
-  const auto bits = reinterpret_cast<std::uint64_t>(handle);
-  const std::uint64_t index = slot_index(handle);
-  const std::uint64_t generation = bits >> (kHandleKindBits + kHandleSlotBits);
-  const auto given = static_cast<HandleKind>(bits & kHandleKindMask);
-  const bool live = index < slots_.size() && slots_[index].object != nullptr &&
-                    slots_[index].generation == generation && slots_[index].kind == given;
-  if (!live)
+  if (!is_live(handle))
     return PERGOLA_ERROR(kInvalidArgument, "The {} is not a live handle: it was destroyed, or Pergola never made it.",
                          what);
-  if (given != kind)
+  if (const HandleKind given = kind_of(handle); given != kind)
     return PERGOLA_ERROR(kInvalidArgument, "The {} is the handle of {}; it should be that of {}.", what,
                          to_string(given), to_string(kind));
-  return static_cast<std::size_t>(index);
+  return static_cast<std::size_t>(slot_index(handle));
 }
 
 Result<std::shared_ptr<void>> HandleTable::find(HandleKind kind, const void* handle, std::string_view what) const {

@@ -45,6 +45,10 @@ inline std::uint64_t slot_index(const void* handle) {
   return (reinterpret_cast<std::uint64_t>(handle) >> kHandleKindBits) & kHandleSlotMask;
 }
 
+inline std::uint64_t generation_of(const void* handle) {
+  return reinterpret_cast<std::uint64_t>(handle) >> (kHandleKindBits + kHandleSlotBits);
+}
+
 // What kind of handle it is, or would be.
 inline HandleKind kind_of(const void* handle) {
   return static_cast<HandleKind>(reinterpret_cast<std::uint64_t>(handle) & kHandleKindMask);
@@ -67,6 +71,10 @@ class HandleTable {
    public:
     explicit Reading(const HandleTable& table) : table_(table), lock_(table.mutex_) {}
     Result<std::shared_ptr<void>> find(HandleKind kind, const void* handle, std::string_view what) const;
+    // The same without words: null where `handle` is not live or of another kind. Stands as long as this does.
+    const std::shared_ptr<void>* look(HandleKind kind, const void* handle) const {
+      return table_.is_live(handle) && kind_of(handle) == kind ? &table_.slots_[slot_index(handle)].object : nullptr;
+    }
 
    private:
     const HandleTable& table_;
@@ -80,6 +88,13 @@ class HandleTable {
     HandleKind kind = HandleKind::kNone;
   };
 
+  // Guarded by mutex_.
+  bool is_live(const void* handle) const {
+    const std::uint64_t index = slot_index(handle);
+    if (index >= slots_.size()) return false;
+    const Slot& slot = slots_[index];
+    return slot.object != nullptr && slot.generation == generation_of(handle) && slot.kind == kind_of(handle);
+  }
   // The slot of a live handle; guarded by mutex_.
   Result<std::size_t> slot_of(HandleKind kind, const void* handle, std::string_view what) const;
 

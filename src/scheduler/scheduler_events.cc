@@ -6,11 +6,6 @@
 #include "src/scheduler/scheduler.h"
 
 namespace pergola::scheduler {
-namespace {
-
-constexpr std::size_t kManyMarks = 64;
-
-}  // namespace
 
 Result<MarkPtr> Scheduler::mark_of(Computation& computation, MarkFor wanted) {
   if (computation.site != nullptr) computation.site->prediction.used(computation.prediction_slot);
@@ -103,7 +98,10 @@ Result<MarkPtr> Scheduler::record_on(Stream& stream, MarkFor wanted) {
   if (mark->clock.size() <= stream.index) mark->clock.resize(stream.index + 1, 0);
   mark->clock[stream.index] = mark->position;
   if (stream.tail != nullptr) stream.tail->mark = mark;
-  if (stream.marks.size() >= kManyMarks) poll(stream);
+  if (stream.marks.size() >= stream.poll_at_marks) {
+    poll(stream);
+    stream.poll_at_marks = stream.marks.size() + Stream::kManyMarks;
+  }
   stream.marks.push_back(mark);
   return mark;
 }
@@ -151,13 +149,32 @@ Status Scheduler::name_suspects(const Status& lost) const {
   return error;
 }
 
+// Each question is a call of the driver. The first mark is asked, which nearly always is all where the device is
+// behind; else the last that has ended well is looked for by halves, as it stands for those before it. Where there is a
+// failure they are asked one after the other: it is told by the event right behind it.
 void Scheduler::poll(Stream& stream) {
-  for (stream.drop_known_marks(); !stream.marks.empty(); stream.drop_known_marks()) {
-    const std::optional<Status> outcome = stream.marks.front()->event->poll();
-    if (!outcome) return;
-    learn_end(*stream.marks.front(), *outcome);
+  const auto ask_first = [&] {
+    const MarkPtr first = stream.marks.front();
+    const std::optional<Status> outcome = first->event->poll();
+    if (!outcome) return false;
+    learn_end(*first, *outcome);
     stream.marks.pop_front();
+    return true;
+  };
+  stream.drop_known_marks();
+  if (stream.marks.empty() || !ask_first()) return;
+  stream.drop_known_marks();
+  std::size_t ended = 0, asked = stream.marks.size();  // those before have ended well; from there on it is not known
+  while (ended < asked) {
+    const std::size_t middle = (ended + asked) / 2;
+    const std::optional<Status> outcome = stream.marks[middle]->event->poll();
+    if (outcome && !outcome->ok()) break;
+    (outcome ? ended : asked) = outcome ? middle + 1 : middle;
   }
+  if (ended != 0) learn_end(*MarkPtr(stream.marks[ended - 1]), {});
+  stream.drop_known_marks();
+  if (ended < asked)
+    while (!stream.marks.empty() && ask_first()) stream.drop_known_marks();
 }
 
 void Scheduler::poll_all() {

@@ -27,6 +27,8 @@ struct Stream {
   std::uint64_t ended_position = 0, well_position = 0;
   Computation* tail = nullptr;  // the last one queued; null before the first
   std::deque<MarkPtr> marks;    // recorded and not known to have ended, in order
+  static constexpr std::size_t kManyMarks = 64;
+  std::size_t poll_at_marks = kManyMarks;  // once there are so many, it is asked how far the stream is
   Clock clock;
   // What all its work is expected to take, since it was made, and how much of that had ended when it was last known to
   // be idle.

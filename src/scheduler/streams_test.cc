@@ -222,5 +222,46 @@ TEST_F(StreamPolicies, ImpliedWaits_AreLeftOut) {
   EXPECT_EQ(waits(), "0<1");
 }
 
+// Two chains that meet again and again: many events, and each question whether one has ended is a call of the driver.
+class ManyEvents : public SchedulerTest {
+ protected:
+  void SetUp() override { open(); }
+  void fork_and_join(int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+      ASSERT_TRUE(run("left", {"x"}, {"x"}).ok());
+      ASSERT_TRUE(run("right", {"y"}, {"y"}).ok());
+      ASSERT_TRUE(run("join", {"x", "y"}, {"x", "y"}).ok());
+    }
+  }
+  std::size_t questions() const { return device->state().questions; }
+  std::uint64_t events() const { return scheduler->counters().events; }
+};
+
+TEST_F(ManyEvents, OfADeviceThatKeepsUp_FewAreAsked) {
+  device->state().launch_ns = 70;  // the three of a round take a little longer than the two that follow each other run
+  fork_and_join(1000);
+  EXPECT_GE(events(), 900u);
+  EXPECT_LE(questions(), events() / 4);
+  EXPECT_LE(scheduler->frontier_size(), 200u);
+}
+
+TEST_F(ManyEvents, OfADeviceThatIsBehind_FewAreAsked) {
+  fork_and_join(1000);
+  EXPECT_GE(events(), 1000u);
+  EXPECT_LE(questions(), events() / 4);
+}
+
+// Those behind it are skipped: asked by halves, one of them could come first.
+TEST_F(ManyEvents, WithAFailureAmongThem_ItIsToldAndNotThatOthersWereSkipped) {
+  device->state().launch_ns = 1000;
+  fork_and_join(10);
+  device->state().fail_next = {PERGOLA_ERROR(kDeviceFault, "Kernel 'bad' trapped.")};
+  ASSERT_TRUE(run("bad", {"x"}, {"x"}).ok());
+  fork_and_join(100);
+  const Status told = scheduler->synchronize();
+  EXPECT_EQ(told.code(), Code::kDeviceFault) << told.message();
+  EXPECT_EQ(told.message(), "Kernel 'bad' trapped.");
+}
+
 }  // namespace
 }  // namespace pergola::scheduler::testing

@@ -1,5 +1,8 @@
 #include "src/session/types.h"
 
+#include <algorithm>
+#include <array>
+
 namespace pergola::session {
 namespace {
 
@@ -19,10 +22,19 @@ constexpr TypeRow kTypes[] = {
 
 }  // namespace
 
+// Of every argument of every launch, so without a walk over the rows.
 std::uint32_t size_bytes(ElementType type) {
-  for (const TypeRow& row : kTypes)
-    if (row.type == type) return row.bytes;
-  return 0;
+  constexpr std::size_t kMost =
+      1 + static_cast<std::size_t>(std::ranges::max_element(kTypes, {}, [](const TypeRow& row) {
+                                     return static_cast<std::size_t>(row.type);
+                                   })->type);
+  static constexpr auto kBytes = [] {
+    std::array<std::uint32_t, kMost> bytes{};
+    for (const TypeRow& row : kTypes) bytes[static_cast<std::size_t>(row.type)] = row.bytes;
+    return bytes;
+  }();
+  const auto index = static_cast<std::size_t>(type);
+  return index < kMost ? kBytes[index] : 0;
 }
 
 std::string_view to_string(ElementType type) {
@@ -37,10 +49,13 @@ std::optional<ElementType> parse_element_type(std::string_view text) {
   return std::nullopt;
 }
 
-bool is_valid(ElementType type) { return size_bytes(type) != 0; }
+bool is_valid(ElementType type) {
+  return size_bytes(type) != 0;
+}
 
 Result<std::uint32_t> element_bytes_of(ElementType type, std::uint32_t given) {
-  if (!is_valid(type)) return PERGOLA_ERROR(kInvalidArgument, "{} is no element type.", static_cast<std::int32_t>(type));
+  if (!is_valid(type))
+    return PERGOLA_ERROR(kInvalidArgument, "{} is no element type.", static_cast<std::int32_t>(type));
   if (type == ElementType::kBytes) return given == 0 ? 1 : given;
   if (given != 0 && given != size_bytes(type))
     return PERGOLA_ERROR(kInvalidArgument, "An element of type {} has {} bytes, not {}.", to_string(type),
