@@ -154,6 +154,16 @@ bool Arguments::convert(const KernelObject* kernel, PyObject* const* objects, st
   return true;
 }
 
+bool Arguments::give_values(std::size_t count, pergola_type (&of)[kFew], std::uint64_t (&values)[kFew]) const {
+  if (count > kFew) return false;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (list_[i].type == PERGOLA_TYPE_BYTES || list_[i].offset_bytes != 0) return false;
+    of[i] = list_[i].type;
+    std::memcpy(&values[i], &list_[i].value, sizeof values[i]);
+  }
+  return true;
+}
+
 bool Arguments::convert_value(const KernelObject* kernel, std::size_t index, PyObject* object, std::uint64_t* bits) {
   const pergola_argument sample = list_[index];
   const std::size_t buffers = buffers_.size();
@@ -170,6 +180,8 @@ bool Arguments::convert_value(const KernelObject* kernel, std::size_t index, PyO
 
 bool Arguments::convert_one(const KernelObject* kernel, std::size_t index, PyObject* object) {
   pergola_argument* out = &list_[index];
+  if (PyFloat_CheckExact(object) != 0) return convert_float(kernel, index, object, PyFloat_AsDouble(object), out);
+  if (PyLong_CheckExact(object) != 0) return convert_integer(kernel, index, object, object, out);
   if (is_instance(object, types.memory)) {
     pergola_array handle = nullptr;
     std::uint64_t offset_bytes = 0;

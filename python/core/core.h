@@ -171,6 +171,10 @@ struct KernelState {
   std::string name;
   pergola_access universal_access = PERGOLA_ACCESS_UNKNOWN;
   std::vector<ParameterState> parameters;
+  // The constant that kernel[...] was given last, held, and the shape that it stands for; may be null. Code that
+  // launches again and again gives the same object.
+  PyObject* last_key = nullptr;
+  pergola_launch_config last_shape{};
 };
 
 // Objects have a pointer to their C++ state, as the stable ABI knows no constructors.
@@ -359,12 +363,14 @@ class Arguments {
   // False with an exception set. `count` may differ from the kernel's: the library tells that.
   bool convert(const KernelObject* kernel, PyObject* const* objects, std::size_t count);
   const pergola_argument* data() const { return list_; }
+  // The first `count` as values and the types that they are `of`: shorter to read, and to compare where the launch
+  // comes again. False where one of them is more than that.
+  static constexpr std::size_t kFew = 24;
+  bool give_values(std::size_t count, pergola_type (&of)[kFew], std::uint64_t (&values)[kFew]) const;
   // One value more for an argument that has been converted and is a number: its bits, low bytes first.
   bool convert_value(const KernelObject* kernel, std::size_t index, PyObject* object, std::uint64_t* bits);
 
  private:
-  static constexpr std::size_t kFew = 24;
-
   bool convert_one(const KernelObject* kernel, std::size_t index, PyObject* object);
   bool convert_buffer(const KernelObject* kernel, std::size_t index, PyObject* object);
 

@@ -124,6 +124,7 @@ void kernel_dealloc(PyObject* self) {
       const WithoutGil free;
       pergola_kernel_destroy(kernel->state->handle);
     }
+    Py_XDECREF(kernel->state->last_key);
     delete kernel->state;
   }
   Py_XDECREF(reinterpret_cast<PyObject*>(kernel->session));
@@ -158,6 +159,30 @@ PyObject* kernel_parameters(PyObject* self, PyObject*) {
   return list.release();
 }
 
+bool are_exact_ints(PyObject* tuple) {
+  for (Py_ssize_t i = 0; i < PyTuple_Size(tuple); ++i)
+    if (PyLong_CheckExact(PyTuple_GetItem(tuple, i)) == 0) return false;
+  return true;
+}
+
+// That it is the same object again means that it is the same shape.
+bool is_constant(PyObject* key) {
+  if (PyLong_CheckExact(key) != 0) return true;
+  if (PyTuple_CheckExact(key) == 0) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(key); ++i) {
+    PyObject* const extents = PyTuple_GetItem(key, i);
+    if (PyLong_CheckExact(extents) == 0 && (PyTuple_CheckExact(extents) == 0 || !are_exact_ints(extents))) return false;
+  }
+  return true;
+}
+
+void remember(KernelState& kernel, PyObject* key, const pergola_launch_config& shape) {
+  if (!is_constant(key)) return;
+  PyObject* const before = std::exchange(kernel.last_key, Py_NewRef(key));
+  kernel.last_shape = shape;
+  Py_XDECREF(before);
+}
+
 PyObject* kernel_subscript(PyObject* self, PyObject* key) {
   auto* kernel = reinterpret_cast<KernelObject*>(self);
   Ref made(allocate(types.launcher));
@@ -165,6 +190,10 @@ PyObject* kernel_subscript(PyObject* self, PyObject* key) {
   auto* launcher = reinterpret_cast<LauncherObject*>(made.get());
   Py_INCREF(self);
   launcher->kernel = kernel;
+  if (kernel->state->last_key == key) {
+    launcher->config = kernel->state->last_shape;
+    return made.release();
+  }
   launcher->config.struct_size = PERGOLA_STRUCT_SIZE(pergola_launch_config);
   if (PyTuple_Check(key) != 0) {
     if (PyTuple_Size(key) != 2) {
@@ -175,6 +204,7 @@ PyObject* kernel_subscript(PyObject* self, PyObject* key) {
       return nullptr;
     }
     if (!read_shape(PyTuple_GetItem(key, 0), PyTuple_GetItem(key, 1), &launcher->config)) return nullptr;
+    remember(*kernel->state, key, launcher->config);
     return made.release();
   }
   const Ref number(PyNumber_Index(key));
@@ -186,7 +216,9 @@ PyObject* kernel_subscript(PyObject* self, PyObject* key) {
       PyErr_Format(PyExc_TypeError, "kernel[...] takes [threads], an int, or [grid, block]; %R is given.", key);
     return nullptr;
   }
-  return check(pergola_kernel_for_each(kernel->state->handle, count, &launcher->config)) ? made.release() : nullptr;
+  if (!check(pergola_kernel_for_each(kernel->state->handle, count, &launcher->config))) return nullptr;
+  remember(*kernel->state, key, launcher->config);
+  return made.release();
 }
 
 PyMethodDef kernel_methods[] = {{"_info", kernel_info, METH_NOARGS, nullptr},

@@ -107,10 +107,14 @@ bool launch(KernelObject* kernel, const pergola_launch_config& config, PyObject*
   ++session->launches;
   Arguments arguments;
   if (!arguments.convert(kernel, objects, count)) return false;
+  pergola_type of[Arguments::kFew];
+  std::uint64_t values[Arguments::kFew], ticket = 0;
+  const bool are_values = arguments.give_values(count, of, values);
   pergola_code code = PERGOLA_OK;
   {
     const MayWait others(session);
-    code = pergola_kernel_launch(kernel->state->handle, &config, arguments.data(), count, nullptr);
+    code = are_values ? pergola_kernel_submit_values(kernel->state->handle, &config, of, values, count, &ticket)
+                      : pergola_kernel_launch(kernel->state->handle, &config, arguments.data(), count, nullptr);
   }
   if (code != PERGOLA_OK) return raise_refusal(code, kernel, count);
   return true;

@@ -30,6 +30,29 @@ def test_shapes(module, grid, block, blocks, threads):
     assert out.tolist() == [threads] * blocks + [0] * (8 - blocks)
 
 
+def test_a_shape_that_comes_again_is_the_same_and_one_that_changed_is_not(module):
+    out = pg.zeros(8, "u4")
+
+    def launched(key, **options):
+        out[:] = 0
+        module.shape[key](out, **options)
+        return [value for value in out.tolist() if value]
+
+    key = (3, 32)
+    assert launched(key) == [32] * 3
+    assert launched(key, shared_bytes=16)[0] >= 16032
+    assert launched(key) == [32] * 3, "a launch's own shared memory is not the next one's"
+    assert launched((2, 64)) == [64] * 2
+    assert launched(key) == [32] * 3
+    grid = [4]
+    changing = (grid, 16)
+    assert launched(changing) == [16] * 4
+    grid[0] = 5
+    assert launched(changing) == [16] * 5
+    for count in (7, 7, 6):  # of threads: by the kernel's own block
+        assert sum(launched(count)) >= count
+
+
 def test_keywords_of_a_launch(module):
     out = pg.zeros(1, "u4")
     module.shape[1, 32](out, shared_bytes=16)

@@ -87,6 +87,7 @@ void Resource::depends(const Segment& segment, Mode mode, const Computation* who
 
 // As depends(), of those that this leaves out as they have ended.
 void Resource::add_ended(const Segment& segment, Mode mode, const Computation& who, EndedParents& out) const {
+  if (out.size() == kMostEndedParents) return;
   const auto add = [&](std::uint64_t id, Hazard hazard) {
     for (const EndedParent& known : out)
       if (known.parent == id && known.resource == id_ && known.hazard == hazard) return;
