@@ -110,14 +110,16 @@ Result<std::span<std::byte>> HostMirror::access(Mode mode, Deadline deadline) {
   std::unique_lock lock(mutex_);
   PERGOLA_TRY(make());
   const scheduler::Access whole{resource_.get(), {0, buffer_->size_bytes()}, mode};
-  while (true) {
-    if (reads(mode)) PERGOLA_TRY(download());
+  // What is only read comes over once: what the device has made of it meanwhile, as another thread launches, is newer
+  // than this call. What is changed is to be the newest.
+  for (bool has_waited = false;; has_waited = true) {
+    if (reads(mode) && !(has_waited && mode == Mode::kRead)) PERGOLA_TRY(download());
     if (session_.scheduler().try_short_host_access(whole)) {
       if (writes(mode)) store(State::kHost);
       return std::span<std::byte>{mirror_->host_pointer(), mirror_->size_bytes()};
     }
     lock.unlock();
-    const Status status = session_.scheduler().begin_host_access(whole, deadline).status();
+    const Status status = session_.scheduler().await_access(whole, deadline);
     lock.lock();
     if (status.code() == Code::kTimeout) return status.error();
     if (!status.ok()) {

@@ -96,22 +96,42 @@ Status LocalArray::wait(std::uint64_t offset_bytes, std::uint64_t size,
   const auto deadline = deadline_after(timeout);
   PERGOLA_TRY(session_->end_tasks_of(tasks_, timeout));
   PERGOLA_TRY(mirror_->settle());
-  return session_->scheduler().begin_host_access(access(offset_bytes, size, scheduler::Mode::kRead), deadline).status();
+  return session_->scheduler().await_access(access(offset_bytes, size, scheduler::Mode::kRead), deadline);
 }
 
 Status LocalArray::read(std::uint64_t offset_bytes, std::span<std::byte> destination) {
   PERGOLA_TRY(check_range("read", offset_bytes, destination.size()));
   PERGOLA_TRY(settle());
+  constexpr std::size_t kMostWaits = 3;
   const auto host =
-      session_->scheduler().begin_host_access(access(offset_bytes, destination.size(), scheduler::Mode::kRead));
+      session_->scheduler().begin_host_access(access(offset_bytes, destination.size(), scheduler::Mode::kRead),
+                                              std::nullopt, managed_ ? ~std::size_t{0} : kMostWaits);
   PERGOLA_TRY(host.status());
   if (destination.empty()) return {};
+  if (!*host) return read_in_turn(offset_bytes, destination);
   if (is_restricted()) PERGOLA_TRY(managed_->give_to_host());
   if (is_here()) {
     std::memcpy(destination.data(), buffer_->host_pointer() + offset_bytes, destination.size());
     return {};
   }
   return session_->copy_to_host_now(destination, buffer_, offset_bytes);
+}
+
+// Beside a thread that launches all of the time there is never a moment in which nothing is under way: as work of its
+// own the read has its place, and others' comes after it. Memory of the host's, as the driver would wait for the work
+// before a copy to any other, with the scheduler's lock held.
+Status LocalArray::read_in_turn(std::uint64_t offset_bytes, std::span<std::byte> destination) {
+  PERGOLA_ASSIGN(const device::BufferPtr staged,
+                 session_->raw_device().allocate(destination.size(), device::MemoryKind::kHostVisible));
+  const std::span<std::byte> bytes{staged->host_pointer(), destination.size()};
+  const scheduler::Access read = access(offset_bytes, destination.size(), scheduler::Mode::kRead);
+  device::EventPtr event;
+  PERGOLA_TRY(session_->scheduler().submit(
+      {scheduler::WorkKind::kCopyToHost, session_->sites().read, std::span(&read, 1)},
+      [&](device::Queue& queue) { return queue.copy_to_host(bytes, buffer_, offset_bytes); }, &event));
+  if (!event->wait().ok()) return session_->scheduler().await_access(read);  // which tells what has failed
+  std::memcpy(destination.data(), bytes.data(), bytes.size());
+  return {};
 }
 
 Result<std::span<const std::byte>> LocalArray::view() {
@@ -143,8 +163,7 @@ Result<std::span<std::byte>> LocalArray::host(session::Access wanted, std::optio
     if (is_shared_) mirror_->changed_on_device();
     return mirror_->access(mode, deadline);
   }
-  const auto given = session_->scheduler().begin_host_access(access(0, size_bytes(), mode), deadline);
-  PERGOLA_TRY(given.status());
+  PERGOLA_TRY(session_->scheduler().await_access(access(0, size_bytes(), mode), deadline));
   if (managed_) PERGOLA_TRY(managed_->give_to_host());
   return std::span<std::byte>{buffer_->host_pointer(), static_cast<std::size_t>(size_bytes())};
 }

@@ -77,8 +77,9 @@ LocalSession::LocalSession(device::DevicePtr device, std::unique_ptr<scheduler::
     : id_(next_session_id()),
       device_(std::move(device)),
       scheduler_(std::move(scheduler)),
-      sites_{scheduler_->site("write"),  scheduler_->site("fill"),     scheduler_->site("copy"),
-             scheduler_->site("upload"), scheduler_->site("download"), scheduler_->site("wait for a stream")},
+      sites_{scheduler_->site("write"),    scheduler_->site("read"),   scheduler_->site("fill"),
+             scheduler_->site("copy"),     scheduler_->site("upload"), scheduler_->site("download"),
+             scheduler_->site("wait for a stream")},
       starts_(std::make_shared<Starts>(scheduler_.get())),
       end_grace_(end_grace) {}
 

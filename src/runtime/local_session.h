@@ -95,7 +95,7 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   const device::DevicePtr& device_pointer() const { return device_; }
   scheduler::Scheduler& scheduler() { return *scheduler_; }
   struct Sites {
-    scheduler::WorkSite *write, *fill, *copy, *upload, *download, *stream_wait;
+    scheduler::WorkSite *write, *read, *fill, *copy, *upload, *download, *stream_wait;
   };
   const Sites& sites() const { return sites_; }
   Mirrors& mirrors() { return mirrors_; }

@@ -76,13 +76,14 @@ std::string_view to_string(Order order) {
 }
 
 void DagVertex::add(const EndedParents& ended) {
-  for (const EndedParent& parent : ended) {
+  for (const EndedParent& parent : ended.list()) {
     const auto is_known = [&](const Edge& edge) {
       return edge.parent == parent.parent && edge.resource == parent.resource && edge.hazard == parent.hazard;
     };
     if (std::none_of(edges.begin(), edges.begin() + edge_count, is_known))
       add({parent.parent, parent.resource, parent.hazard, Order::kEnded});
   }
+  more_edges += ended.more();
 }
 
 DagPicture DagLog::picture() const {

@@ -151,6 +151,18 @@ TEST_F(DependencyTest, WhatHasEnded_IsAnEdgeAllTheSame_WhetherTheHostHasLookedOr
     look();
     of_each.push_back(parents(7, reads_in_between));
     step("K8", {"X"}, {});
+    const auto any = [&](const char* name, Mode mode) {
+      EXPECT_TRUE(submit(name, {.universal = mode}, 100).ok());
+      look();
+      EXPECT_FALSE(parents(of_each.size() + 1, reads_in_between).empty());
+      of_each.emplace_back();  // what was last on each stream, and there are more of these where work overlaps
+    };
+    any("U9", Mode::kReadWrite);
+    step("K10", {"X"}, {});
+    step("K11", {}, {"X"});
+    any("U12", Mode::kRead);
+    step("K13", {"X"}, {});
+    step("K14", {}, {"Y"});
     return of_each;
   };
   const auto waited_for = edges(false), ended = edges(true);
@@ -159,6 +171,50 @@ TEST_F(DependencyTest, WhatHasEnded_IsAnEdgeAllTheSame_WhetherTheHostHasLookedOr
   EXPECT_THAT(ended[4], UnorderedElementsAre("K4 RAW"));
   EXPECT_THAT(ended[5], UnorderedElementsAre("K2 RAW", "K3 RAW"));
   EXPECT_THAT(ended[7], UnorderedElementsAre("left RAW", "K5 RAW"));
+  EXPECT_THAT(ended[9], UnorderedElementsAre("U9 any")) << "which came after all that wrote X";
+  EXPECT_THAT(ended[10], UnorderedElementsAre("K10 WAR")) << "and so after U9";
+  EXPECT_THAT(ended[12], UnorderedElementsAre("K11 RAW"));
+  EXPECT_THAT(ended[13], UnorderedElementsAre("U9 any", "U12 any"));
+}
+
+TEST_F(DependencyTest, OfManyThatHaveEnded_TheLastAreEdges_AndTheRestIsCounted) {
+  ASSERT_TRUE(run("W", {}, {"X"}).ok());
+  for (const char* name : {"R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9"}) {
+    ASSERT_TRUE(run(name, {"X"}, {name}).ok());
+    ASSERT_TRUE(scheduler->synchronize().ok());
+  }
+  ASSERT_TRUE(run("last", {}, {"X"}).ok());
+  EXPECT_THAT(parents(11, true), UnorderedElementsAre("R9 WAR", "R8 WAR", "R7 WAR", "R6 WAR", "R5 WAR", "R4 WAR"));
+  EXPECT_EQ(scheduler->picture().vertices.back().more_edges, 3u);
+}
+
+TEST_F(DependencyTest, WhatTheHostHasOverwritten_IsNoEdge) {
+  ASSERT_TRUE(run("K1", {}, {"X"}).ok());
+  ASSERT_TRUE(scheduler->begin_host_access(all("X", Mode::kWrite)).ok());
+  ASSERT_TRUE(run("K2", {"X"}, {}).ok());
+  EXPECT_THAT(parents(2, true), IsEmpty());
+  ASSERT_TRUE(scheduler->await_access(all("X", Mode::kReadWrite)).ok());
+  ASSERT_TRUE(run("K3", {}, {"X"}).ok());
+  EXPECT_THAT(parents(3, true), UnorderedElementsAre("K2 WAR")) << "it may have been left as it was";
+}
+
+// Others' work that comes while one waits is not waited for by who only waits, and a place among the work is asked for
+// by who would wait for ever.
+TEST_F(DependencyTest, WhatComesWhileTheHostWaits_DoesNotHoldItUp) {
+  ASSERT_TRUE(run("first", {}, {"X"}, 1000).ok());
+  int waits = 0;
+  device->state().while_waiting = [&] {
+    ++waits;
+    EXPECT_TRUE(run("other", {"X"}, {"X"}, 1000).ok());
+  };
+  ASSERT_TRUE(scheduler->await_access(all("X", Mode::kRead)).ok());
+  EXPECT_EQ(waits, 1);
+  const auto given = scheduler->begin_host_access(all("X", Mode::kRead), std::nullopt, 3);
+  ASSERT_TRUE(given.ok());
+  EXPECT_FALSE(*given);
+  EXPECT_EQ(waits, 4);
+  device->state().while_waiting = nullptr;
+  EXPECT_TRUE(scheduler->begin_host_access(all("X", Mode::kRead), std::nullopt, 3).value());
 }
 
 // So many pieces that nobody is in any more become one again, where their last writers do not differ.

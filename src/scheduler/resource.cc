@@ -66,7 +66,7 @@ void Resource::forget_ended(Segment& segment, ComputationPool& pool) const {
       segment.readers[kept++] = reader;
       continue;
     }
-    if (segment.ended_readers.size() < kMostEndedParents) segment.ended_readers.push_back(reader->id);
+    segment.ended_readers.add(reader->id);
     drop(*reader, pool);
   }
   segment.readers.resize(kept);
@@ -87,24 +87,18 @@ void Resource::depends(const Segment& segment, Mode mode, const Computation* who
 
 // As depends(), of those that this leaves out as they have ended.
 void Resource::add_ended(const Segment& segment, Mode mode, const Computation& who, EndedParents& out) const {
-  if (out.size() == kMostEndedParents) return;
-  const auto add = [&](std::uint64_t id, Hazard hazard) {
-    for (const EndedParent& known : out)
-      if (known.parent == id && known.resource == id_ && known.hazard == hazard) return;
-    if (out.size() < kMostEndedParents) out.push_back({id, hazard, id_});
-  };
   if (writes(mode)) {
-    for (const std::uint64_t reader : segment.ended_readers) add(reader, Hazard::kWriteAfterRead);
-    for (const Computation* reader : segment.readers)
-      if (reader != &who && has_ended_well(*reader)) add(reader->id, Hazard::kWriteAfterRead);
+    for (auto reader = segment.readers.rbegin(); reader != segment.readers.rend(); ++reader)
+      if (*reader != &who && has_ended_well(**reader)) out.add({(*reader)->id, Hazard::kWriteAfterRead, id_});
+    segment.ended_readers.add_to(out, Hazard::kWriteAfterRead, id_);
     const bool only_who = segment.readers.size() == 1 && segment.readers.front() == &who;
     if (!segment.ended_readers.empty() || (!segment.readers.empty() && !only_who)) return;
   }
   const Hazard hazard = reads(mode) ? Hazard::kReadAfterWrite : Hazard::kWriteAfterWrite;
   if (segment.writer == nullptr) {
-    if (segment.ended_writer != 0) add(segment.ended_writer, hazard);
+    if (segment.ended_writer != 0) out.add({segment.ended_writer, hazard, id_});
   } else if (segment.writer != &who && has_ended_well(*segment.writer)) {
-    add(segment.writer->id, hazard);
+    out.add({segment.writer->id, hazard, id_});
   }
 }
 
@@ -179,6 +173,15 @@ void Resource::access(Range range, Mode mode, Computation& who, ComputationPool&
   const std::size_t last = is_one ? 1 : cut(range.end);
   if (writes(mode)) return write(first, last, mode, who, pool, out, ended);
   for (std::size_t i = first; i < last; ++i) read(segments_[i], who, pool, out, ended);
+}
+
+void Resource::overwritten_by_host(Range range, ComputationPool& pool) {
+  for (Segment& segment : segments_) {
+    if (segment.begin < range.begin || segment.end > range.end) continue;
+    forget_ended(segment, pool);
+    segment.ended_writer = 0;
+    segment.ended_readers.clear();
+  }
 }
 
 void Resource::collect(Range range, Mode mode, Dependencies& out) const {

@@ -13,6 +13,7 @@
 // dependency_set. Guarded by the scheduler's lock.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <boost/container/small_vector.hpp>
 #include <boost/container/static_vector.hpp>
@@ -60,14 +61,61 @@ void add_dependency(Computation* parent, Hazard hazard, std::uint64_t resource, 
                     Dependencies& out);
 
 // What would have been a dependency, had the parent not ended: for pictures and timelines, whose edges do not depend on
-// how fast the device is. Nothing waits for it, and it holds nothing. Of more than so many the rest is left out.
-inline constexpr std::size_t kMostEndedParents = 6;
+// how fast the device is. Nothing waits for it, and it holds nothing.
 struct EndedParent {
   std::uint64_t parent = 0;  // Computation::id
   Hazard hazard = Hazard::kReadAfterWrite;
-  std::uint64_t resource = 0;  // Resource::id()
+  std::uint64_t resource = 0;  // Resource::id(); 0: a universal access
 };
-using EndedParents = boost::container::static_vector<EndedParent, kMostEndedParents>;
+// Of more than so many the rest is counted.
+inline constexpr std::size_t kMostEndedParents = 6;
+class EndedParents {
+ public:
+  void add(const EndedParent& parent) {
+    for (const EndedParent& known : list_)
+      if (known.parent == parent.parent && known.resource == parent.resource && known.hazard == parent.hazard) return;
+    if (list_.size() < kMostEndedParents)
+      list_.push_back(parent);
+    else
+      ++more_;
+  }
+  void add_more(std::uint32_t count) { more_ += count; }
+  // All that came before this work does.
+  void drop_older_than(std::uint64_t id) {
+    const auto is_older = [id](const EndedParent& parent) { return parent.parent <= id; };
+    list_.erase(std::remove_if(list_.begin(), list_.end(), is_older), list_.end());
+    if (list_.empty()) more_ = 0;
+  }
+  const auto& list() const { return list_; }
+  std::uint32_t more() const { return more_; }
+
+ private:
+  boost::container::static_vector<EndedParent, kMostEndedParents> list_;
+  std::uint32_t more_ = 0;
+};
+
+// Work that has ended and been forgotten, by its id: the last so many, and how many before those.
+struct EndedIds {
+  boost::container::static_vector<std::uint64_t, kMostEndedParents> last;
+  std::uint32_t more = 0;
+  bool empty() const { return last.empty(); }
+  void add(std::uint64_t id) {
+    if (last.size() == kMostEndedParents) {
+      last.erase(last.begin());
+      ++more;
+    }
+    last.push_back(id);
+  }
+  void add_to(EndedParents& out, Hazard hazard, std::uint64_t resource) const {  // the latest first
+    for (auto id = last.rbegin(); id != last.rend(); ++id) out.add({*id, hazard, resource});
+    out.add_more(more);
+  }
+  void clear() {
+    last.clear();
+    more = 0;
+  }
+  bool operator==(const EndedIds&) const = default;
+};
 
 // Launches that run as tasks (task_launches.h) and use an array. One that writes comes after all before it, so either
 // there is a writer or there are readers that have not ended; of those that have, some are still here.
@@ -184,6 +232,9 @@ class Resource {
   // `who` accesses `range`: adds its parents to `out`, each once a hazard, those that have ended to `ended`, and takes
   // its place. `range` lies in [0, size]; an empty one does nothing.
   void access(Range range, Mode mode, Computation& who, ComputationPool& pool, Dependencies& out, EndedParents& ended);
+  // The host has overwritten `range`, for which it has waited: what comes next there comes after nothing that has
+  // ended.
+  void overwritten_by_host(Range range, ComputationPool& pool);
   // What an access of the host would have to wait for. Changes nothing.
   void collect(Range range, Mode mode, Dependencies& out) const;
   // Calls `visit(Computation&)` for every computation that has not ended, some of them repeatedly.
@@ -205,9 +256,8 @@ class Resource {
     std::uint64_t begin = 0, end = 0;
     Computation* writer = nullptr;
     std::vector<Computation*> readers;
-    // The ids of those that have ended and are forgotten: the writer, or 0, and the first readers since.
-    std::uint64_t ended_writer = 0;
-    boost::container::static_vector<std::uint64_t, kMostEndedParents> ended_readers;
+    std::uint64_t ended_writer = 0;  // Computation::id of one that has ended and is forgotten, or 0
+    EndedIds ended_readers;          // the same of the readers since
   };
 
   std::size_t find(std::uint64_t byte) const;  // the segment that holds it

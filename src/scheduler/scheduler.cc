@@ -184,7 +184,7 @@ Status Scheduler::place(const Work& work, Enqueue enqueue, Computation& who) {
   if (!work.accesses.empty())
     who.prediction_slot = static_cast<std::uint8_t>(work.accesses.back().resource->id() % EventPrediction::kSlots);
   // Where all has ended well nothing is waited for: the device begins, and its place is written down meanwhile.
-  const bool at_once = recorder_ == nullptr && all_ended_well();
+  const bool at_once = recorder_ == nullptr && work.universal == Mode::kNone && all_ended_well();
   Dependencies parents;
   EndedParents ended;
   if (!at_once) add_parents(work, who, parents, ended);
@@ -204,7 +204,7 @@ bool Scheduler::all_ended_well() const {
 void Scheduler::add_parents(const Work& work, Computation& who, Dependencies& parents, EndedParents& ended) {
   for (const Access& access : work.accesses)
     access.resource->access(access.range, mode_among_launches(access.mode), who, pool_, parents, ended);
-  universal_dependencies(work.universal, any_writes(work.accesses), &who, parents);
+  universal_dependencies(work.universal, any_writes(work.accesses), &who, parents, ended);
 }
 
 Status Scheduler::start(const Work& work, Computation& who, const Dependencies& parents, const EndedParents& ended,
@@ -413,8 +413,8 @@ bool Scheduler::ask_idle(Stream& stream) {
   if (!outcome) return false;
   if (outcome->ok()) stream.well_position = stream.tail_position;
   poll(stream);  // first: older failures have older marks
-  stream.ended_position = stream.tail_position;
   note_failure(*outcome);
+  stream.ended_position = stream.tail_position;
   return true;
 }
 
@@ -447,33 +447,45 @@ Status Scheduler::wait_across(Stream& stream, const Dependencies& parents, Waits
 // ── Accesses to anything ────────────────────────────────────────────────────────────────────────────────────────────
 
 void Scheduler::forget_ended_universal() {
-  const auto let_go = [&](Computation* computation) {
-    if (!has_ended_well(*computation)) return false;
-    pool_.let_go(*computation);
+  if (universal_writer_ != nullptr && has_ended_well(*universal_writer_)) {
+    ended_universal_writer_ = universal_writer_->id;
+    pool_.let_go(*std::exchange(universal_writer_, nullptr));
+  }
+  std::erase_if(universal_readers_, [&](Computation* reader) {
+    if (!has_ended_well(*reader)) return false;
+    ended_universal_readers_.add(reader->id);
+    pool_.let_go(*reader);
     return true;
-  };
-  if (universal_writer_ != nullptr && let_go(universal_writer_)) universal_writer_ = nullptr;
-  std::erase_if(universal_readers_, let_go);
+  });
 }
 
-void Scheduler::universal_dependencies(Mode universal, bool any_write, const Computation* who, Dependencies& out) {
+void Scheduler::universal_dependencies(Mode universal, bool any_write, const Computation* who, Dependencies& out,
+                                       EndedParents& ended) {
   if (universal_writer_ != nullptr || !universal_readers_.empty()) forget_ended_universal();
   if (universal != Mode::kNone) {
-    for (const auto& stream : streams_)
-      if (stream->tail != nullptr) add_dependency(stream->tail, Hazard::kUniversal, 0, who, out);
+    for (const auto& stream : streams_) {
+      if (stream->tail == nullptr || stream->tail == who) continue;
+      if (has_ended_well(*stream->tail)) ended.add({stream->tail->id, Hazard::kUniversal, 0});
+      add_dependency(stream->tail, Hazard::kUniversal, 0, who, out);
+    }
     return;
   }
-  if (universal_writer_ != nullptr) {
-    // It came after everything before it: older parents need not be waited for.
-    const auto older = std::partition(out.begin(), out.end(), [&](const Dependency& dependency) {
-      return dependency.parent->id > universal_writer_->id;
-    });
+  // It came after everything before it, so that older parents need not be waited for; and younger ones came after it.
+  const std::uint64_t writer = universal_writer_ != nullptr ? universal_writer_->id : ended_universal_writer_;
+  if (writer != 0 && (who == nullptr || writer != who->id)) {
+    const auto older = std::partition(out.begin(), out.end(),
+                                      [&](const Dependency& dependency) { return dependency.parent->id > writer; });
     Dependencies covered(older, out.end());
     out.erase(older, out.end());
     release(covered, pool_);
-    add_dependency(universal_writer_, Hazard::kUniversal, 0, who, out);
+    ended.drop_older_than(writer);
+    if (out.empty() && ended.list().empty()) {
+      if (universal_writer_ == nullptr) ended.add({writer, Hazard::kUniversal, 0});
+      add_dependency(universal_writer_, Hazard::kUniversal, 0, who, out);
+    }
   }
   if (!any_write) return;
+  ended_universal_readers_.add_to(ended, Hazard::kUniversal, 0);
   for (Computation* reader : universal_readers_) add_dependency(reader, Hazard::kUniversal, 0, who, out);
 }
 
@@ -488,6 +500,7 @@ void Scheduler::become_universal(Mode mode, Computation& who) {
   if (universal_writer_ != nullptr) universal_readers_.push_back(universal_writer_);
   for (Computation* before : universal_readers_) pool_.let_go(*before);
   universal_readers_.clear();
+  ended_universal_readers_.clear();
   universal_writer_ = &who;
 }
 
@@ -525,7 +538,8 @@ Status Scheduler::wait_unlocked(AdaptiveLock& lock, std::span<const MarkPtr> mar
   if (first.ok()) return late;
   if (first.code() != Code::kSkipped) {
     failure_told_ = true;
-    return first;
+    const bool is_lost = first.code() == Code::kDeviceLost && failure_.code() == Code::kDeviceLost;
+    return is_lost ? failure_ : first;  // which names kernels
   }
   poll_all();  // its cause may lie on a stream that nobody has asked
   return tell_failure();

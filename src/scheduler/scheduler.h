@@ -107,7 +107,11 @@ class Scheduler {
   // Waits for what made (to write: and what uses) these bytes, and for work of other threads that waits to use them, as
   // the host is at them; for no more. Tells how that ended. kTimeout where it has not by `deadline`, and goes on.
   using Deadline = std::optional<std::chrono::steady_clock::time_point>;
-  Result<HostAccess> begin_host_access(const Access& access, Deadline deadline = std::nullopt);
+  // An empty one where it has waited `most_waits` times, and each time others' work had been submitted meanwhile.
+  Result<HostAccess> begin_host_access(const Access& access, Deadline deadline = std::nullopt,
+                                       std::size_t most_waits = std::numeric_limits<std::size_t>::max());
+  // The same for what has been submitted by now; keeps nobody away, and is not held up by what comes meanwhile.
+  Status await_access(const Access& access, Deadline deadline = std::nullopt);
   // The same where there is nothing to wait for; else none. The device is asked what has ended where `ask`; a caller
   // that would wait next saves the question.
   HostAccess try_host_access(const Access& access, bool ask = true);
@@ -270,7 +274,8 @@ class Scheduler {
   Result<MarkPtr> record_on(Stream& stream, MarkFor wanted = MarkFor::kStream);
   Status tell_end_of(Computation& who);
   void tell_ends();
-  void universal_dependencies(Mode universal, bool any_write, const Computation* who, Dependencies& out);
+  void universal_dependencies(Mode universal, bool any_write, const Computation* who, Dependencies& out,
+                              EndedParents& ended);
   void become_universal(Mode mode, Computation& who);
   void forget_ended_universal();
   void write_log(const Work& work, const Computation& who, StreamReason reason, const Dependencies& parents,
@@ -344,6 +349,8 @@ class Scheduler {
   const Stream* last_record_stream_ = nullptr;
   Computation* universal_writer_ = nullptr;                      // held; everything later comes after it
   std::vector<Computation*> universal_readers_;                  // held; every later write comes after them
+  std::uint64_t ended_universal_writer_ = 0;                     // Computation::id of one that is forgotten, or 0
+  EndedIds ended_universal_readers_;                             // the same of the readers since
   std::vector<std::pair<std::uint64_t, Access>> host_accesses_;  // under way, by HostAccess::id_
   std::uint64_t last_host_access_ = 0;
   std::vector<const Work*> behind_host_;  // in await_turn(), for a host access to end; of their threads' calls

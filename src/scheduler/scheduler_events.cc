@@ -98,6 +98,7 @@ Result<MarkPtr> Scheduler::record_on(Stream& stream, MarkFor wanted) {
   if (mark->clock.size() <= stream.index) mark->clock.resize(stream.index + 1, 0);
   mark->clock[stream.index] = mark->position;
   if (stream.tail != nullptr) stream.tail->mark = mark;
+  stream.drop_known_marks();
   if (stream.marks.size() >= stream.poll_at_marks) {
     poll(stream);
     stream.poll_at_marks = stream.marks.size() + Stream::kManyMarks;
@@ -107,13 +108,13 @@ Result<MarkPtr> Scheduler::record_on(Stream& stream, MarkFor wanted) {
 }
 
 void Scheduler::learn_end(const Mark& mark, const Status& outcome) {
+  note_failure(outcome);  // first: of a lost device it names what is not known to have ended
   for (std::size_t i = 0; i < mark.clock.size() && i < streams_.size(); ++i) {
     Stream& stream = *streams_[i];
     stream.ended_position = std::max(stream.ended_position, mark.clock[i]);
     // What comes after a failure is skipped, and says so: nothing before what ended well has failed.
     if (outcome.ok()) stream.well_position = std::max(stream.well_position, mark.clock[i]);
   }
-  note_failure(outcome);
 }
 
 void Scheduler::note_failure(const Status& outcome) {
@@ -149,32 +150,33 @@ Status Scheduler::name_suspects(const Status& lost) const {
   return error;
 }
 
-// Each question is a call of the driver. The first mark is asked, which nearly always is all where the device is
-// behind; else the last that has ended well is looked for by halves, as it stands for those before it. Where there is a
-// failure they are asked one after the other: it is told by the event right behind it.
+// Each question is a call of the driver. The last mark that has ended well stands for those before it: it is looked for
+// by steps of 1, 2, 4 and so on, so that there is one question where the first has not ended, and then by halves. Where
+// there is a failure they are asked one after the other: it is told by the event right behind it.
 void Scheduler::poll(Stream& stream) {
-  const auto ask_first = [&] {
+  stream.drop_known_marks();
+  std::size_t ended = 0, open = stream.marks.size();  // those before `ended` have ended well, `open` has not
+  bool fails = false;
+  const auto ask = [&](std::size_t at) {
+    const std::optional<Status> outcome = stream.marks[at]->event->poll();
+    fails = outcome && !outcome->ok();
+    (outcome ? ended : open) = outcome ? at + 1 : at;
+    return outcome.has_value();
+  };
+  for (std::size_t step = 1; ended < open && !fails && ask(std::min(ended + step, open) - 1);) step *= 2;
+  while (ended < open && !fails) ask((ended + open) / 2);
+  if (!fails) {
+    if (ended != 0) learn_end(*MarkPtr(stream.marks[ended - 1]), {});
+    stream.drop_known_marks();
+    return;
+  }
+  for (; !stream.marks.empty(); stream.drop_known_marks()) {
     const MarkPtr first = stream.marks.front();
     const std::optional<Status> outcome = first->event->poll();
-    if (!outcome) return false;
+    if (!outcome) return;
     learn_end(*first, *outcome);
     stream.marks.pop_front();
-    return true;
-  };
-  stream.drop_known_marks();
-  if (stream.marks.empty() || !ask_first()) return;
-  stream.drop_known_marks();
-  std::size_t ended = 0, asked = stream.marks.size();  // those before have ended well; from there on it is not known
-  while (ended < asked) {
-    const std::size_t middle = (ended + asked) / 2;
-    const std::optional<Status> outcome = stream.marks[middle]->event->poll();
-    if (outcome && !outcome->ok()) break;
-    (outcome ? ended : asked) = outcome ? middle + 1 : middle;
   }
-  if (ended != 0) learn_end(*MarkPtr(stream.marks[ended - 1]), {});
-  stream.drop_known_marks();
-  if (ended < asked)
-    while (!stream.marks.empty() && ask_first()) stream.drop_known_marks();
 }
 
 void Scheduler::poll_all() {

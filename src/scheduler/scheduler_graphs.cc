@@ -191,7 +191,8 @@ Dependencies Scheduler::not_ended_parents(std::span<const Access> accesses, Mode
     any_write = any_write || writes(mode);
     access.resource->collect(access.range, mode, parents);
   }
-  universal_dependencies(universal, any_write, nullptr, parents);
+  EndedParents ended;
+  universal_dependencies(universal, any_write, nullptr, parents, ended);
   for (const Dependency& dependency : parents) poll(*dependency.parent->stream);
   return parents;
 }

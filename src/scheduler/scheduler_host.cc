@@ -10,7 +10,8 @@ namespace pergola::scheduler {
 Dependencies Scheduler::host_parents(const Access& access) {
   Dependencies parents;
   access.resource->collect(access.range, access.mode, parents);
-  universal_dependencies(Mode::kNone, writes(access.mode), nullptr, parents);
+  EndedParents ended;
+  universal_dependencies(Mode::kNone, writes(access.mode), nullptr, parents, ended);
   return parents;
 }
 
@@ -43,6 +44,7 @@ void Scheduler::let_go_before(const Access& access) {
 
 Scheduler::HostAccess Scheduler::register_host_access(const Access& access) {
   host_accesses_.emplace_back(++last_host_access_, access);
+  if (access.mode == Mode::kWrite) access.resource->overwritten_by_host(access.range, pool_);
   if (recorder_ != nullptr)
     recorder_->open_access(last_host_access_,
                            open_host(writes(access.mode) ? HostKind::kWrite : HostKind::kRead, access));
@@ -104,12 +106,13 @@ Status Scheduler::give_way(AdaptiveLock& lock, const Access& access, Deadline de
   return {};
 }
 
-Result<Scheduler::HostAccess> Scheduler::begin_host_access(const Access& access, Deadline deadline) {
+Result<Scheduler::HostAccess> Scheduler::begin_host_access(const Access& access, Deadline deadline,
+                                                           std::size_t most_waits) {
   std::unique_lock lock(mutex_);
   PERGOLA_TRY(refuse_inside_call());
   PERGOLA_TRY(give_way(lock, access, deadline));
   // Again from the start where another thread has submitted something in between.
-  while (true) {
+  for (std::size_t waits = 0;; ++waits) {
     PERGOLA_TRY(await_turn(lock, {.accesses = std::span(&access, 1)}, deadline));
     launch_held_before(std::span(&access, 1));
     Dependencies parents = host_parents(access);
@@ -117,8 +120,23 @@ Result<Scheduler::HostAccess> Scheduler::begin_host_access(const Access& access,
       PERGOLA_TRY(tell_failure());
       return register_host_access(access);
     }
+    if (waits == most_waits) {
+      release(parents, pool_);
+      return HostAccess();
+    }
     PERGOLA_TRY(wait_for_parents(lock, access, parents, deadline));
   }
+}
+
+Status Scheduler::await_access(const Access& access, Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  PERGOLA_TRY(refuse_inside_call());
+  PERGOLA_TRY(await_turn(lock, {.accesses = std::span(&access, 1)}, deadline));
+  launch_held_before(std::span(&access, 1));
+  Dependencies parents = host_parents(access);
+  if (!parents.empty()) PERGOLA_TRY(wait_for_parents(lock, access, parents, deadline));
+  if (access.mode == Mode::kWrite) access.resource->overwritten_by_host(access.range, pool_);
+  return tell_failure();
 }
 
 // Takes the parents away. Gives the lock up meanwhile.

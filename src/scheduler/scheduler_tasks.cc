@@ -105,7 +105,8 @@ Dependencies Scheduler::parents_under_way(std::span<const Access> accesses, Mode
       any_write = any_write || writes(mode);
       access.resource->collect(access.range, mode, parents);
     }
-    universal_dependencies(universal, any_write, nullptr, parents);
+    EndedParents ended;
+    universal_dependencies(universal, any_write, nullptr, parents, ended);
     if (parents.empty() || asked) return parents;
     for (const Dependency& dependency : parents) poll(*dependency.parent->stream);
     release(parents, pool_);

@@ -66,6 +66,7 @@ struct Stream {
   // Marks of which nothing is left to be asked.
   void drop_known_marks() {
     while (!marks.empty() && marks.front()->position <= well_position) marks.pop_front();
+    poll_at_marks = std::min(poll_at_marks, marks.size() + kManyMarks);
   }
 };
 

@@ -251,6 +251,26 @@ TEST_F(ManyEvents, OfADeviceThatIsBehind_FewAreAsked) {
   EXPECT_LE(questions(), events() / 4);
 }
 
+TEST_F(ManyEvents, AfterABacklog_NoMoreAreHeldThanBefore) {
+  fork_and_join(2000);
+  ASSERT_TRUE(scheduler->synchronize().ok());
+  const std::size_t before = questions();
+  device->state().launch_ns = 70;
+  fork_and_join(300);
+  EXPECT_GT(questions(), before) << "they are asked after 64 again";
+}
+
+TEST_F(ManyEvents, OfALostDevice_TheKernelIsNamed) {
+  device->state().launch_ns = 70;
+  fork_and_join(20);
+  device->state().fail_next = {PERGOLA_ERROR(kDeviceLost, "The device is lost.")};
+  ASSERT_TRUE(run("culprit", {"x"}, {"x"}).ok());
+  ASSERT_TRUE(run("other", {"x", "y"}, {"y"}).ok());
+  const Status told = scheduler->begin_host_access(all("x", Mode::kRead)).status();
+  EXPECT_EQ(told.code(), Code::kDeviceLost);
+  EXPECT_NE(told.message().find("'culprit'"), std::string::npos) << told.message();
+}
+
 // Those behind it are skipped: asked by halves, one of them could come first.
 TEST_F(ManyEvents, WithAFailureAmongThem_ItIsToldAndNotThatOthersWereSkipped) {
   device->state().launch_ns = 1000;
