@@ -15,6 +15,7 @@
 #include "src/runtime/runtime.h"
 #include "src/runtime/test_arrays.h"
 #include "src/session/session.h"
+#include "tests/support/sanitized.h"
 
 namespace pergola::runtime {
 namespace {
@@ -23,12 +24,7 @@ using session::Argument;
 using session::ArrayArgument;
 using session::Number;
 using Words = std::vector<std::uint32_t>;
-
-#if defined(PERGOLA_TSAN) || defined(PERGOLA_ASAN)
-constexpr bool kSanitized = true;  // and, under TSan, interpreted
-#else
-constexpr bool kSanitized = false;
-#endif
+using test_support::kSanitized;
 
 constexpr char kSource[] = R"(
 extern "C" __global__ void mark(unsigned* counts, unsigned n) {

@@ -11,6 +11,7 @@
 #include "src/runtime/discrete_device.h"
 #include "src/runtime/local_session.h"
 #include "src/runtime/test_arrays.h"
+#include "tests/support/sanitized.h"
 
 namespace pergola::runtime {
 namespace {
@@ -70,7 +71,8 @@ class OvertakenReads : public ::testing::TestWithParam<bool>, protected TestArra
     std::atomic<bool> ends{false};
     std::atomic<std::uint64_t> launched{0}, ended{0};
     std::jthread other([&] {
-      const std::vector<session::Argument> arguments = {session::ArrayArgument{x_, 0}, number(20'000)};
+      const std::vector<session::Argument> arguments = {session::ArrayArgument{x_, 0},
+                                                        number(test_support::kSanitized ? 500 : 20'000)};
       std::deque<session::EventPtr> under_way;
       while (!ends) {
         session::EventPtr event;

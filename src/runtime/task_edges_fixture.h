@@ -15,6 +15,7 @@
 #include "src/runtime/test_arrays.h"
 #include "src/session/session.h"
 #include "src/session/task_pool.h"
+#include "tests/support/sanitized.h"
 
 namespace pergola::runtime::task_edges_testing {
 
@@ -26,11 +27,7 @@ using testing::HasSubstr;
 using namespace std::chrono_literals;
 using Words = std::vector<std::uint32_t>;
 
-#if defined(PERGOLA_TSAN) || defined(PERGOLA_ASAN)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
+using test_support::kSanitized;
 
 inline constexpr char kEdgesSource[] = R"(
 extern "C" __global__ void wait_and_set(unsigned* x, const unsigned* flag, unsigned n, unsigned value) {

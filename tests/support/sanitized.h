@@ -1,0 +1,12 @@
+// Whether a sanitizer watches: everything takes several times as long then, and under TSan the CPU device interprets.
+#pragma once
+
+namespace pergola::test_support {
+
+#if defined(PERGOLA_TSAN) || defined(PERGOLA_ASAN)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+}  // namespace pergola::test_support
