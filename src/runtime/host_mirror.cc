@@ -110,10 +110,8 @@ Result<std::span<std::byte>> HostMirror::access(Mode mode, Deadline deadline) {
   std::unique_lock lock(mutex_);
   PERGOLA_TRY(make());
   const scheduler::Access whole{resource_.get(), {0, buffer_->size_bytes()}, mode};
-  // What is only read comes over once: what the device has made of it meanwhile, as another thread launches, is newer
-  // than this call. What is changed is to be the newest.
-  for (bool has_waited = false;; has_waited = true) {
-    if (reads(mode) && !(has_waited && mode == Mode::kRead)) PERGOLA_TRY(download());
+  while (true) {
+    if (reads(mode)) PERGOLA_TRY(download());
     if (session_.scheduler().try_short_host_access(whole)) {
       if (writes(mode)) store(State::kHost);
       return std::span<std::byte>{mirror_->host_pointer(), mirror_->size_bytes()};
@@ -126,6 +124,9 @@ Result<std::span<std::byte>> HostMirror::access(Mode mode, Deadline deadline) {
       doubt();
       return session_.explain(status, "").error();
     }
+    // What the device has made of it meanwhile, as another thread launches, is newer than this call; what is changed is
+    // to be the newest.
+    if (mode == Mode::kRead) return std::span<std::byte>{mirror_->host_pointer(), mirror_->size_bytes()};
   }
 }
 

@@ -109,6 +109,11 @@ Status LocalArray::read(std::uint64_t offset_bytes, std::span<std::byte> destina
   PERGOLA_TRY(host.status());
   if (destination.empty()) return {};
   if (!*host) return read_in_turn(offset_bytes, destination);
+  return read_now(offset_bytes, destination);
+}
+
+// While a HostAccess lives.
+Status LocalArray::read_now(std::uint64_t offset_bytes, std::span<std::byte> destination) {
   if (is_restricted()) PERGOLA_TRY(managed_->give_to_host());
   if (is_here()) {
     std::memcpy(destination.data(), buffer_->host_pointer() + offset_bytes, destination.size());
@@ -121,15 +126,22 @@ Status LocalArray::read(std::uint64_t offset_bytes, std::span<std::byte> destina
 // own the read has its place, and others' comes after it. Memory of the host's, as the driver would wait for the work
 // before a copy to any other, with the scheduler's lock held.
 Status LocalArray::read_in_turn(std::uint64_t offset_bytes, std::span<std::byte> destination) {
-  PERGOLA_ASSIGN(const device::BufferPtr staged,
-                 session_->raw_device().allocate(destination.size(), device::MemoryKind::kHostVisible));
-  const std::span<std::byte> bytes{staged->host_pointer(), destination.size()};
   const scheduler::Access read = access(offset_bytes, destination.size(), scheduler::Mode::kRead);
+  const auto staged = session_->raw_device().allocate(destination.size(), device::MemoryKind::kHostVisible);
+  if (!staged.ok()) {  // it takes as long as it takes
+    const auto host = session_->scheduler().begin_host_access(read);
+    PERGOLA_TRY(host.status());
+    return read_now(offset_bytes, destination);
+  }
+  const std::span<std::byte> bytes{(*staged)->host_pointer(), destination.size()};
   device::EventPtr event;
   PERGOLA_TRY(session_->scheduler().submit(
       {scheduler::WorkKind::kCopyToHost, session_->sites().read, std::span(&read, 1)},
       [&](device::Queue& queue) { return queue.copy_to_host(bytes, buffer_, offset_bytes); }, &event));
-  if (!event->wait().ok()) return session_->scheduler().await_access(read);  // which tells what has failed
+  if (const Status ended = event->wait(); !ended.ok()) {
+    PERGOLA_TRY(session_->scheduler().await_access(read));  // which tells what has failed, if nobody has yet
+    return session_->explain(ended, "");
+  }
   std::memcpy(destination.data(), bytes.data(), bytes.size());
   return {};
 }
@@ -163,8 +175,13 @@ Result<std::span<std::byte>> LocalArray::host(session::Access wanted, std::optio
     if (is_shared_) mirror_->changed_on_device();
     return mirror_->access(mode, deadline);
   }
-  PERGOLA_TRY(session_->scheduler().await_access(access(0, size_bytes(), mode), deadline));
-  if (managed_) PERGOLA_TRY(managed_->give_to_host());
+  if (managed_) {  // which moves while nobody else's work comes
+    const auto given = session_->scheduler().begin_host_access(access(0, size_bytes(), mode), deadline);
+    PERGOLA_TRY(given.status());
+    PERGOLA_TRY(managed_->give_to_host());
+  } else {
+    PERGOLA_TRY(session_->scheduler().await_access(access(0, size_bytes(), mode), deadline));
+  }
   return std::span<std::byte>{buffer_->host_pointer(), static_cast<std::size_t>(size_bytes())};
 }
 

@@ -81,6 +81,7 @@ class LocalArray final : public session::Array {
   bool is_here() const { return managed_ ? managed_->is_on_host() : is_on_host(); }
   bool is_restricted() const { return managed_ && managed_->is_restricted(); }
   Status prefetch_managed(session::Location to);
+  Status read_now(std::uint64_t offset_bytes, std::span<std::byte> destination);
   Status read_in_turn(std::uint64_t offset_bytes, std::span<std::byte> destination);  // not of managed memory
   // Work that uses the array on the device, and `source` too; `accesses` has its own part of it.
   Status submit(scheduler::Work work, scheduler::Scheduler::Enqueue enqueue, const LocalArray* source = nullptr);

@@ -10,6 +10,7 @@
 #include "src/runtime/devices.h"
 #include "src/runtime/discrete_device.h"
 #include "src/runtime/local_session.h"
+#include "src/runtime/overtaking_device.h"
 #include "src/runtime/test_arrays.h"
 #include "tests/support/sanitized.h"
 
@@ -39,6 +40,13 @@ L:
   @%p bra L;
   add.u32 %r2, %r2, 1;
   st.global.u32 [%a0], %r2;
+  ret;
+}
+.visible .entry fails(.param .u64 y) {
+  .reg .b64 %a;
+  ld.param.u64 %a, [y];
+  st.global.u32 [%a], 1;
+  trap;
   ret;
 }
 )";
@@ -127,6 +135,110 @@ TEST_P(OvertakenReads, AWait_EndsSoon) {
             kMost);
 }
 
+// One thread, on a device that has others' work come while it waits.
+class OvertakenReadsInSteps : public ::testing::TestWithParam<bool>, protected TestArrays {
+ protected:
+  static constexpr std::uint32_t kNever = 0xdeadbeef;
+
+  void open(std::string_view policy) {
+    device::DevicePtr used = std::move(open_device("cpu")).value();
+    if (GetParam()) used = discrete_ = std::make_shared<DiscreteDevice>(std::move(used));
+    device_ = std::make_shared<OvertakingDevice>(std::move(used));
+    session_ = LocalSession::create(device_, policy).value();
+    module_ = session_->load_text(kSlowly, {.name = "slowly.ptx"}).value();
+    x_ = session_->allocate(session::ElementType::kU32, 4, kWords).value();
+    y_ = session_->allocate(session::ElementType::kU32, 4, kWords).value();
+    set(x_, 0), set(y_, 0);
+    ASSERT_TRUE(session_->synchronize().ok());
+  }
+  void TearDown() override {
+    if (session_ == nullptr) return;  // a test that has been skipped
+    device_->hooks() = {};
+    (void)session_->synchronize();
+  }
+  void slowly() {
+    const std::vector<session::Argument> arguments = {session::ArrayArgument{x_, 0}, number(2000)};
+    EXPECT_TRUE(launch("slowly", arguments).ok());
+  }
+  void fails(const session::ArrayPtr& array) {
+    EXPECT_TRUE(launch("fails", std::vector<session::Argument>{session::ArrayArgument{array, 0}}).ok());
+  }
+  Status launch(std::string_view name, std::span<const session::Argument> arguments) {
+    return module_->kernel(name).value()->launch({.grid = {1, 1, 1}, .block = {kWords, 1, 1}}, arguments);
+  }
+  Status read_to(Words& words) {
+    words.assign(kWords, kNever);
+    return x_->read(0, std::as_writable_bytes(std::span(words)));
+  }
+
+  std::shared_ptr<DiscreteDevice> discrete_;
+  std::shared_ptr<OvertakingDevice> device_;
+  std::shared_ptr<LocalSession> session_;
+  session::ModulePtr module_;
+  session::ArrayPtr x_, y_;
+};
+
+TEST_P(OvertakenReadsInSteps, EachTimeByAnother_HasWhatWasThere) {
+  open("graphs=off");
+  slowly();
+  std::uint32_t launched = 1;
+  device_->hooks().before_wait = [&] { slowly(), ++launched; };
+  Words words;
+  EXPECT_TRUE(read_to(words).ok());
+  EXPECT_GE(launched, 4u);
+  EXPECT_GE(words[0], 1u);
+  EXPECT_THAT(words, ::testing::Each(words[0]));
+  device_->hooks() = {};
+  EXPECT_THAT(read(x_), ::testing::Each(launched)) << "nothing is lost";
+}
+
+// A read that says it is there has the data, also where nobody can say any more why it has not.
+TEST_P(OvertakenReadsInSteps, AFailureThatAnotherThreadIsTold_IsTheReadsToo) {
+  open("graphs=off");
+  slowly();
+  int begun = 0, ended = 0;
+  device_->hooks().before_wait = [&] { ++begun == 3 ? fails(x_) : begun < 3 ? slowly() : void(); };
+  device_->hooks().after_wait = [&] {
+    if (++ended != 4) return;
+    device_->hooks() = {};
+    std::thread([&] { EXPECT_FALSE(session_->synchronize().ok()); }).join();
+  };
+  Words words;
+  EXPECT_FALSE(read_to(words).ok());
+}
+
+TEST_P(OvertakenReadsInSteps, AFailureOfOtherWorkOnItsStream_IsTheReadsToo) {
+  open("graphs=off,max-streams=1");
+  slowly();
+  int begun = 0;
+  device_->hooks().before_wait = [&] {
+    if (++begun <= 3) slowly();
+    if (begun == 3) fails(y_);
+  };
+  Words words;
+  const Status status = read_to(words);
+  EXPECT_GE(begun, 4);
+  EXPECT_TRUE(!status.ok() || words[0] != kNever);
+}
+
+TEST_P(OvertakenReadsInSteps, WithoutPageLockedMemory_TakeAsLongAsTheyTake) {
+  if (!GetParam()) GTEST_SKIP() << "all memory is the host's";
+  open("graphs=off");
+  discrete_->has_no_host_memory = true;
+  slowly();
+  int begun = 0;
+  device_->hooks().before_wait = [&] {
+    if (++begun <= 6) slowly();
+  };
+  Words words;
+  const Status status = read_to(words);
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_THAT(words, ::testing::Each(7u));
+  discrete_->has_no_host_memory = false;
+}
+
+INSTANTIATE_TEST_SUITE_P(Memory, OvertakenReadsInSteps, ::testing::Bool(),
+                         [](const auto& which) { return which.param ? "OfTheDevice" : "OfTheHost"; });
 INSTANTIATE_TEST_SUITE_P(Memory, OvertakenReads, ::testing::Bool(),
                          [](const auto& which) { return which.param ? "OfTheDevice" : "OfTheHost"; });
 

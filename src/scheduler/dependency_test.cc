@@ -188,6 +188,16 @@ TEST_F(DependencyTest, OfManyThatHaveEnded_TheLastAreEdges_AndTheRestIsCounted) 
   EXPECT_EQ(scheduler->picture().vertices.back().more_edges, 3u);
 }
 
+TEST_F(DependencyTest, ReadersOfAnythingThatHaveEnded_AreNoParentsBehindAYoungerWriter) {
+  ASSERT_TRUE(submit("any", {.universal = Mode::kRead}, 100).ok());
+  ASSERT_TRUE(scheduler->synchronize().ok());
+  ASSERT_TRUE(run("first", {}, {"X"}).ok());
+  EXPECT_THAT(parents(2, true), UnorderedElementsAre("any any"));
+  ASSERT_TRUE(scheduler->synchronize().ok());
+  ASSERT_TRUE(run("second", {"X"}, {"X"}).ok());
+  EXPECT_THAT(parents(3, true), UnorderedElementsAre("first RAW"));
+}
+
 TEST_F(DependencyTest, WhatTheHostHasOverwritten_IsNoEdge) {
   ASSERT_TRUE(run("K1", {}, {"X"}).ok());
   ASSERT_TRUE(scheduler->begin_host_access(all("X", Mode::kWrite)).ok());

@@ -106,8 +106,12 @@ struct EndedIds {
     }
     last.push_back(id);
   }
-  void add_to(EndedParents& out, Hazard hazard, std::uint64_t resource) const {  // the latest first
-    for (auto id = last.rbegin(); id != last.rend(); ++id) out.add({*id, hazard, resource});
+  // Those younger than `than`, the latest first.
+  void add_to(EndedParents& out, Hazard hazard, std::uint64_t resource, std::uint64_t than = 0) const {
+    for (auto id = last.rbegin(); id != last.rend(); ++id) {
+      if (*id < than) return;
+      out.add({*id, hazard, resource});
+    }
     out.add_more(more);
   }
   void clear() {

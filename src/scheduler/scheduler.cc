@@ -485,7 +485,13 @@ void Scheduler::universal_dependencies(Mode universal, bool any_write, const Com
     }
   }
   if (!any_write) return;
-  ended_universal_readers_.add_to(ended, Hazard::kUniversal, 0);
+  std::uint64_t youngest = 0;  // of the parents that wrote, which came after those readers that are older
+  const auto look = [&](Hazard hazard, std::uint64_t id) {
+    if (hazard == Hazard::kReadAfterWrite || hazard == Hazard::kWriteAfterWrite) youngest = std::max(youngest, id);
+  };
+  for (const Dependency& dependency : out) look(dependency.hazard, dependency.parent->id);
+  for (const EndedParent& parent : ended.list()) look(parent.hazard, parent.parent);
+  ended_universal_readers_.add_to(ended, Hazard::kUniversal, 0, youngest);
   for (Computation* reader : universal_readers_) add_dependency(reader, Hazard::kUniversal, 0, who, out);
 }
 

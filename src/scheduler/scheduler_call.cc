@@ -147,6 +147,7 @@ Status Scheduler::end_call(AdaptiveLock& lock, const Work& work, CallUnderWay& c
   EndedParents ended;
   add_parents(work, who, parents, ended);
   Status status = wait_across(stream, parents, call.waits);
+  const bool comes_after_others = !parents.empty();
   release(parents, pool_);
   append(stream, who, kUnknownDurationNs, 0);
   write_log(work, who, call.reason, call.parents, ended, call.waits);
@@ -158,7 +159,7 @@ Status Scheduler::end_call(AdaptiveLock& lock, const Work& work, CallUnderWay& c
     if (end.ok()) recorder_->add(log_.last(), bytes, {}, std::move(call.start), (*end)->event);
     if (status.ok()) status = end.status();
   }
-  if (call.handle == nullptr && was_idle) {  // it has ended, and is the last
+  if (call.handle == nullptr && was_idle && !comes_after_others) {  // it has ended, and is the last
     if (stream.well_position == stream.ended_position) stream.well_position = stream.tail_position;
     stream.ended_position = stream.tail_position;
   }

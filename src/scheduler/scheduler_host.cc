@@ -85,6 +85,7 @@ bool Scheduler::try_short_host_access(const Access& access) {
   std::optional<HostAccess> told;  // ends without the lock
   const std::lock_guard lock(mutex_);
   if (!is_free_for_host(access, false, false)) return false;
+  if (access.mode == Mode::kWrite) access.resource->overwritten_by_host(access.range, pool_);
   if (recorder_ != nullptr) told.emplace(register_host_access(access));
   return true;
 }
@@ -122,6 +123,7 @@ Result<Scheduler::HostAccess> Scheduler::begin_host_access(const Access& access,
     }
     if (waits == most_waits) {
       release(parents, pool_);
+      PERGOLA_TRY(tell_failure());
       return HostAccess();
     }
     PERGOLA_TRY(wait_for_parents(lock, access, parents, deadline));
@@ -129,14 +131,17 @@ Result<Scheduler::HostAccess> Scheduler::begin_host_access(const Access& access,
 }
 
 Status Scheduler::await_access(const Access& access, Deadline deadline) {
+  std::optional<HostAccess> told;  // ends without the lock
   std::unique_lock lock(mutex_);
   PERGOLA_TRY(refuse_inside_call());
   PERGOLA_TRY(await_turn(lock, {.accesses = std::span(&access, 1)}, deadline));
   launch_held_before(std::span(&access, 1));
   Dependencies parents = host_parents(access);
   if (!parents.empty()) PERGOLA_TRY(wait_for_parents(lock, access, parents, deadline));
+  PERGOLA_TRY(tell_failure());
   if (access.mode == Mode::kWrite) access.resource->overwritten_by_host(access.range, pool_);
-  return tell_failure();
+  if (recorder_ != nullptr) told.emplace(register_host_access(access));
+  return {};
 }
 
 // Takes the parents away. Gives the lock up meanwhile.
