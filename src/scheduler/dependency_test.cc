@@ -134,7 +134,7 @@ TEST_F(DependencyTest, WhatHasEnded_IsAnEdgeAllTheSame_WhetherTheHostHasLookedOr
       }
     };
     std::vector<std::multiset<std::string>> of_each;
-    const auto step = [&](const char* name, std::vector<std::string> from, std::vector<std::string> to) {
+    const auto step = [&](const char* name, const std::vector<std::string>& from, const std::vector<std::string>& to) {
       EXPECT_TRUE(run(name, from, to).ok());
       look();
       const std::uint64_t id = of_each.size() + 1;
