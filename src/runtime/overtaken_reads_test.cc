@@ -222,7 +222,7 @@ TEST_P(OvertakenReadsInSteps, AFailureOfOtherWorkOnItsStream_IsTheReadsToo) {
 }
 
 TEST_P(OvertakenReadsInSteps, WithoutPageLockedMemory_TakeAsLongAsTheyTake) {
-  if (!GetParam()) GTEST_SKIP() << "all memory is the host's";
+  if (!GetParam()) GTEST_SKIP() << "only the device with memory of its own can be told to have none of the host's";
   open("graphs=off");
   discrete_->has_no_host_memory = true;
   slowly();

@@ -276,6 +276,10 @@ class Scheduler {
   void tell_ends();
   void universal_dependencies(Mode universal, bool any_write, const Computation* who, Dependencies& out,
                               EndedParents& ended);
+  void universal_dependencies(Mode universal, bool any_write, Dependencies& out) {  // of nobody who takes a place
+    EndedParents ended;
+    universal_dependencies(universal, any_write, nullptr, out, ended);
+  }
   void become_universal(Mode mode, Computation& who);
   void forget_ended_universal();
   void write_log(const Work& work, const Computation& who, StreamReason reason, const Dependencies& parents,

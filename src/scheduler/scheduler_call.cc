@@ -89,8 +89,7 @@ Status Scheduler::begin_call(AdaptiveLock& lock, const Work& work, bool synchron
     PERGOLA_TRY(await_turn(lock, work));
     launch_held();
     for (const Access& access : work.accesses) access.resource->collect(access.range, access.mode, call.parents);
-    EndedParents ended;
-    universal_dependencies(Mode::kNone, any_write, nullptr, call.parents, ended);
+    universal_dependencies(Mode::kNone, any_write, call.parents);
     if (!synchronous || call.parents.empty()) break;
     PERGOLA_TRY(
         wait_for_parents(lock, work.accesses.empty() ? Access() : work.accesses.front(), call.parents, std::nullopt));

@@ -177,7 +177,7 @@ TEST_F(Call, OtherThreads_GoOnUnlessTheyConflict) {
 }
 
 TEST_F(Call, UnderNoConst_AReaderThatCameMeanwhile_IsComeAfter) {
-  for (const bool takes_stream : {false, true}) {
+  for (const bool synchronous : {false, true}) {
     open("dependency=no-const");
     arrays.clear();
     const Access reads_x[] = {all("x", Mode::kRead)};
@@ -185,7 +185,7 @@ TEST_F(Call, UnderNoConst_AReaderThatCameMeanwhile_IsComeAfter) {
       std::thread([&] { EXPECT_TRUE(run("other reader", {"x"}, {}, 10'000).ok()); }).join();
       return Status();
     };
-    ASSERT_TRUE(scheduler->call({WorkKind::kLibrary, scheduler->site("gemm"), reads_x}, takes_stream, function).ok());
+    ASSERT_TRUE(scheduler->call({WorkKind::kLibrary, scheduler->site("gemm"), reads_x}, synchronous, function).ok());
     ASSERT_TRUE(run("writer", {}, {"x"}, 10).ok());
     const auto launches = device->state().of(Step::Kind::kLaunch);
     EXPECT_GE(launches.back().start_ns, launches[launches.size() - 2].end_ns);

@@ -191,8 +191,7 @@ Dependencies Scheduler::not_ended_parents(std::span<const Access> accesses, Mode
     any_write = any_write || writes(mode);
     access.resource->collect(access.range, mode, parents);
   }
-  EndedParents ended;
-  universal_dependencies(universal, any_write, nullptr, parents, ended);
+  universal_dependencies(universal, any_write, parents);
   for (const Dependency& dependency : parents) poll(*dependency.parent->stream);
   return parents;
 }

@@ -10,8 +10,7 @@ namespace pergola::scheduler {
 Dependencies Scheduler::host_parents(const Access& access) {
   Dependencies parents;
   access.resource->collect(access.range, access.mode, parents);
-  EndedParents ended;
-  universal_dependencies(Mode::kNone, writes(access.mode), nullptr, parents, ended);
+  universal_dependencies(Mode::kNone, writes(access.mode), parents);
   return parents;
 }
 
@@ -85,8 +84,10 @@ bool Scheduler::try_short_host_access(const Access& access) {
   std::optional<HostAccess> told;  // ends without the lock
   const std::lock_guard lock(mutex_);
   if (!is_free_for_host(access, false, false)) return false;
-  if (access.mode == Mode::kWrite) access.resource->overwritten_by_host(access.range, pool_);
-  if (recorder_ != nullptr) told.emplace(register_host_access(access));
+  if (recorder_ != nullptr)
+    told.emplace(register_host_access(access));
+  else if (access.mode == Mode::kWrite)
+    access.resource->overwritten_by_host(access.range, pool_);
   return true;
 }
 
@@ -139,8 +140,10 @@ Status Scheduler::await_access(const Access& access, Deadline deadline) {
   Dependencies parents = host_parents(access);
   if (!parents.empty()) PERGOLA_TRY(wait_for_parents(lock, access, parents, deadline));
   PERGOLA_TRY(tell_failure());
-  if (access.mode == Mode::kWrite) access.resource->overwritten_by_host(access.range, pool_);
-  if (recorder_ != nullptr) told.emplace(register_host_access(access));
+  if (recorder_ != nullptr)
+    told.emplace(register_host_access(access));
+  else if (access.mode == Mode::kWrite)
+    access.resource->overwritten_by_host(access.range, pool_);
   return {};
 }
 

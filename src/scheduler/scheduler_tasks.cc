@@ -105,8 +105,7 @@ Dependencies Scheduler::parents_under_way(std::span<const Access> accesses, Mode
       any_write = any_write || writes(mode);
       access.resource->collect(access.range, mode, parents);
     }
-    EndedParents ended;
-    universal_dependencies(universal, any_write, nullptr, parents, ended);
+    universal_dependencies(universal, any_write, parents);
     if (parents.empty() || asked) return parents;
     for (const Dependency& dependency : parents) poll(*dependency.parent->stream);
     release(parents, pool_);
