@@ -528,6 +528,8 @@ typedef struct pergola_task_pool_options {
   int64_t park_after_ns; /* without work the resident kernel ends after that; to the next microsecond; 0: 200000 */
   uint32_t no_fences;    /* not 0: a task's wild access or trap on a resident kernel is the device's fault, and not the
                             task's own failure; PERGOLA_TASK_FENCES, "on" or "off", counts where it is set */
+  uint32_t slices;       /* not 0: traces have a slice for each task (docs/observability.md); PERGOLA_TASK_SLICES, "on"
+                            or "off", counts where it is set */
 } pergola_task_pool_options;
 
 /* The session's pool: one, made by the first call, whose options count; every call gives a handle of its own. `options`

@@ -53,7 +53,8 @@ struct TaskPoolOptions {
   std::uint32_t blocks = 0;                // resident, or threads; 0: as many as the device holds
   std::chrono::nanoseconds park_after{0};  // without work the resident kernel ends after that; 0: 200 microseconds
   TaskExecutor executor = TaskExecutor::kUsual;
-  bool fences = true;  // of a resident kernel: a task's wild access or trap is its own failure, not the device's
+  bool fences = true;   // of a resident kernel: a task's wild access or trap is its own failure, not the device's
+  bool slices = false;  // traces of the session have a slice for each task (docs/observability.md)
 };
 
 // A kernel with a shape, ready to be spawned. Made by TaskPool::prepare().
@@ -309,6 +310,7 @@ inline TaskPool Session::task_pool(const TaskPoolOptions& options) const {
   c.executor = static_cast<std::uint32_t>(options.executor);
   c.park_after_ns = options.park_after.count();
   c.no_fences = options.fences ? 0 : 1;
+  c.slices = options.slices ? 1 : 0;
   pergola_task_pool pool = nullptr;
   detail::check(pergola_session_task_pool(handle(), &c, &pool));
   return TaskPool(pool);

@@ -29,15 +29,15 @@ int to_blocks(PyObject* object, void* out) {
   return to_uint32(object, "blocks", kRange, static_cast<std::uint32_t*>(out)) ? 1 : 0;
 }
 
-// TaskPool(session, blocks, park_after_ns, executor, fences)
+// TaskPool(session, blocks, park_after_ns, executor, fences, slices)
 PyObject* pool_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject* session = nullptr;
   std::uint32_t blocks = 0;
   unsigned int executor = 0;
   long long park_after_ns = 0;
-  int fences = 1;
-  if (PyArg_ParseTuple(args, "O!O&LIp:TaskPool", types.session, &session, to_blocks, &blocks, &park_after_ns, &executor,
-                       &fences) == 0)
+  int fences = 1, slices = 0;
+  if (PyArg_ParseTuple(args, "O!O&LIpp:TaskPool", types.session, &session, to_blocks, &blocks, &park_after_ns,
+                       &executor, &fences, &slices) == 0)
     return nullptr;
   Ref self(allocate(type));
   if (!self) return nullptr;
@@ -50,6 +50,7 @@ PyObject* pool_new(PyTypeObject* type, PyObject* args, PyObject*) {
   options.executor = executor;
   options.park_after_ns = park_after_ns;
   options.no_fences = fences == 0 ? 1 : 0;
+  options.slices = slices == 0 ? 0 : 1;
   SessionState* state = pool->session->state;
   const pergola_session handle = state->handle;
   pergola_task_pool second = nullptr;  // of the same pool, for the session

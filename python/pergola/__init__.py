@@ -122,9 +122,9 @@ def call(name: str, function: _Callable[[_Optional[Stream]], object], *, reads: 
 
 
 def task_pool(blocks: int = 0, park_after: _Optional[float] = None,
-              executor: _Optional[str] = None, fences: bool = True) -> TaskPool:
+              executor: _Optional[str] = None, fences: bool = True, slices: bool = False) -> TaskPool:
     """The pool of narrow tasks of the session in use: Session.task_pool()."""
-    return _session.current().task_pool(blocks, park_after, executor, fences)
+    return _session.current().task_pool(blocks, park_after, executor, fences, slices)
 
 
 def wait_stream(stream: _Any) -> None:

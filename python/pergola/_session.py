@@ -175,14 +175,15 @@ class Session(_core.Session):
         return Module(self, os.fspath(path), True, _language(language), None, _flags(flags))
 
     def task_pool(self, blocks: int = 0, park_after: Optional[float] = None,
-                  executor: Optional[str] = None, fences: bool = True) -> TaskPool:
+                  executor: Optional[str] = None, fences: bool = True, slices: bool = False) -> TaskPool:
         """The session's pool of narrow tasks: one, made by the first call, whose arguments count. `blocks` is how many
         are resident, or threads (0: as many as the device holds); without work for `park_after` seconds (None: 200
         microseconds) the resident kernel ends until the next task. `executor` is "resident", a resident kernel, or
         "threads", which the CPU device has; None: a resident kernel on a GPU, threads on the CPU device. With
-        `fences` a task's wild access or trap on a resident kernel is its own failure; without, the device's.
+        `fences` a task's wild access or trap on a resident kernel is its own failure; without, the device's. With
+        `slices` traces have a slice for each task.
         Unsupported where the device cannot run it."""
-        return make_pool(self, blocks, park_after, executor, fences)
+        return make_pool(self, blocks, park_after, executor, fences, slices)
 
     # ── Other libraries ─────────────────────────────────────────────────────────────────────────────────────────────
 

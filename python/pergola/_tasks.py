@@ -145,23 +145,23 @@ class TaskPool(_core.TaskPool):
 
 def _pool_of(session: Session) -> TaskPool:
     """A session's pool where there is one: its first call's arguments count."""
-    return TaskPool(session, 0, 0, 0, True)
+    return TaskPool(session, 0, 0, 0, True, False)
 
 
 _EXECUTORS = {None: 0, "resident": 1, "threads": 2}
 
 
 def make_pool(session: Session, blocks: int, park_after: Optional[float], executor: Optional[str],
-              fences: bool) -> TaskPool:
+              fences: bool, slices: bool) -> TaskPool:
     """Session.task_pool()."""
     number = _EXECUTORS.get(executor)
     if number is None:
         raise ValueError(f"executor is 'resident', 'threads' or None; it is {executor!r}.")
     if park_after is None:
-        return TaskPool(session, blocks, 0, number, fences)
+        return TaskPool(session, blocks, 0, number, fences, slices)
     if not 0 < park_after < 9e9:
         raise ValueError(f"park_after is a number of seconds above 0, or None; it is {park_after!r}.")
-    return TaskPool(session, blocks, math.ceil(park_after * 1e9), number, fences)
+    return TaskPool(session, blocks, math.ceil(park_after * 1e9), number, fences, slices)
 
 
 def as_completed(tasks: Iterable[Task], timeout: Optional[float] = None) -> Iterator[Task]:

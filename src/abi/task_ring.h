@@ -109,12 +109,13 @@ struct TaskExecutorParameters {
   u32 arena_bytes;          // dynamic shared memory: kArenaLeaves * a power of two
   TaskFault* faults;        // kRingRecords for each block, in host memory
   const void* fence_table;  // abi/task_fence.h; null where bodies have no fences
+  struct TaskTrace* traces;  // abi/task_trace.h; null where nothing is noted
 };
 inline constexpr u32 kTaskEntries = 64;  // tasks, or pieces of them, that a block has taken and not finished
 inline constexpr u32 kArenaLeaves = 64;  // the smallest pieces of its shared memory
 inline constexpr u32 kTaskMostBarriers = 16;
 
 static_assert(sizeof(TaskRecord) == 64 && sizeof(TaskAnswer) == 64 && sizeof(TaskKindEntry) == 64);
-static_assert(sizeof(TaskExecutorParameters) == 80);
+static_assert(sizeof(TaskExecutorParameters) == 88);
 
 }  // namespace pergola::abi

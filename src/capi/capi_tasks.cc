@@ -25,6 +25,7 @@ Result<session::TaskPoolOptions> pool_options(const pergola_task_pool_options* g
   session::TaskPoolOptions result;
   result.blocks = options.blocks;
   result.fences = options.no_fences == 0;
+  result.slices = options.slices != 0;
   result.executor = static_cast<session::TaskExecutor>(options.executor);
   result.park_after = std::chrono::ceil<std::chrono::microseconds>(std::chrono::nanoseconds(options.park_after_ns));
   return result;

@@ -15,6 +15,7 @@
 
 #include "src/base/result.h"
 #include "src/device/kernel.h"
+#include "src/device/task_slices.h"
 #include "src/device/types.h"
 
 namespace pergola::device {
@@ -69,6 +70,10 @@ class TaskRunner {
   // For all spawned before the call. The failures that nobody has been told of yet are told here, once: the first one's
   // error, and which tasks they are.
   virtual Status wait_all(std::optional<std::chrono::nanoseconds> timeout) = 0;
+  // From now on the newest `most` slices are kept; those so far are forgotten. 0: none are, which is so at first.
+  virtual void keep_slices(std::size_t most) = 0;
+  // Those of the tasks that have ended since; spawned ones have the id 0. Takes them away.
+  virtual TaskSlices take_slices() = 0;
   // Whether wait_all() would tell any now.
   virtual bool has_untold() = 0;
   virtual TaskRunnerInfo info() const = 0;

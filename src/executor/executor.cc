@@ -80,6 +80,9 @@ Status Executor::allocate() {
   if (options_.fences) {
     PERGOLA_ASSIGN(fence_table_, FenceTable::create(*device_, *copies_));
   }
+  if (options_.slices) {
+    PERGOLA_ASSIGN(traces_, TaskTraces::create(*device_, *copies_, blocks_));
+  }
   rings_ = std::vector<HostRing>(blocks_);
   producers_ = std::make_shared<Producers>(blocks_, fences_);
   for (std::uint32_t n = 0; n < blocks_; ++n) {
@@ -111,7 +114,7 @@ Executor::~Executor() {
 
 Result<Executor::Program> Executor::load(std::uint32_t blocks_per_sm,
                                          const FunctionRef<Status()>& when_compiled) const {
-  PERGOLA_ASSIGN(const std::string text, generation_text(bodies_, blocks_per_sm));
+  PERGOLA_ASSIGN(const std::string text, generation_text(bodies_, blocks_per_sm, options_.slices));
   PERGOLA_ASSIGN(const ptx::Module module, ptx::parse(text, "the executor"));
   PERGOLA_TRY(ptx::verify(module));
   Program program;
@@ -319,6 +322,10 @@ Status Executor::start() {
   pointer(faults_told_.memory(), parameters.faults);
   if (fence_table_ != nullptr) parameters.fence_table = reinterpret_cast<const void*>(fence_table_->address());
   if (inboxes_ != nullptr) pointer(inboxes_, parameters.inboxes);
+  if (traces_ != nullptr) {
+    parameters.traces = reinterpret_cast<abi::TaskTrace*>(traces_->address());
+    PERGOLA_TRY(traces_->launches(*queue_, blocks_));
+  }
   if (!slabs_.empty()) {
     pointer(slabs_.back()->on_device, parameters.large_parameters);
     parameters.large_bytes = slabs_.back()->bytes;
@@ -568,6 +575,7 @@ ExecutorInfo Executor::info() const {
   for (const device::BufferPtr& buffer : {rings_memory_, answers_, states_, kinds_memory_, faults_told_.memory()})
     info.memory_bytes += buffer->size_bytes();
   if (fence_table_ != nullptr) info.memory_bytes += fence_table_->size_bytes();
+  if (traces_ != nullptr) info.memory_bytes += traces_->size_bytes();
   for (const auto& slab : slabs_) info.memory_bytes += slab->on_host->size_bytes() + slab->on_device->size_bytes();
   info.launches = launches_;
   if (inboxes_ != nullptr) info.memory_bytes += inboxes_->size_bytes();

@@ -54,6 +54,7 @@
 #include "src/executor/host_ring.h"
 #include "src/executor/producers.h"
 #include "src/executor/task_faults.h"
+#include "src/executor/task_traces.h"
 #include "src/transform/entry_to_task.h"
 
 namespace pergola::executor {
@@ -76,7 +77,8 @@ struct ExecutorOptions {
   // the device too: after twenty times as long as leaving took, where that is longer. 0: never, so that tasks may wait
   // for what later ones do.
   std::chrono::microseconds longest_stay{0};
-  bool fences = true;  // around bodies (docs/decisions/0020-fences.md)
+  bool fences = true;   // around bodies (docs/decisions/0020-fences.md)
+  bool slices = false;  // resident blocks note when tasks ran (abi/task_trace.h)
 };
 
 // What spawn() wants to know of a kind.
@@ -152,6 +154,12 @@ class Executor {
   bool has_ended(TaskId id);
   // Messages call the task by `as` from now on (TaskFailures::call_by).
   void call_by(TaskId id, TaskId as) { failures_.call_by(id, as); }
+
+  // From now on slices are kept; those so far are forgotten. Where ExecutorOptions::slices says so, else this does
+  // nothing, and there are none. Both have the kernel leave, and so wait for the tasks that have begun.
+  Status keep_slices();
+  // Those of the tasks that have ended since.
+  Result<device::TaskSlices> take_slices();
 
   Status park();
   // Parks, and holds off the next start for as long as the result lives.
@@ -268,6 +276,7 @@ class Executor {
   std::vector<HostRing> rings_;
   std::shared_ptr<Producers> producers_;
   std::unique_ptr<FenceTable> fence_table_;  // null without fences
+  std::unique_ptr<TaskTraces> traces_;       // null without slices; what it has is guarded by lifecycle_
   TaskFaults faults_told_;
   device::TaskFailures failures_;
 

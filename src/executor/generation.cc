@@ -37,9 +37,10 @@ void read_fence_table_from_parameters(ptx::Function& kernel) {
 
 }  // namespace
 
-Result<std::string> generation_text(std::span<const transform::TaskBody> bodies, std::uint32_t blocks_per_sm) {
+Result<std::string> generation_text(std::span<const transform::TaskBody> bodies, std::uint32_t blocks_per_sm,
+                                    bool traces) {
   const bool spawns = std::any_of(bodies.begin(), bodies.end(), [](const auto& body) { return body.spawns; });
-  PERGOLA_ASSIGN(ptx::Module module, ptx::parse(resident_ptx(spawns), "the executor"));
+  PERGOLA_ASSIGN(ptx::Module module, ptx::parse(resident_ptx({spawns, traces}), "the executor"));
   std::vector<const transform::TaskBody*> all;
   for (const transform::TaskBody& body : bodies) all.push_back(&body);
   PERGOLA_TRY(transform::put_bodies(module, kExecutorKernel, all));

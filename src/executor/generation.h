@@ -18,7 +18,9 @@ inline constexpr std::string_view kExecutorKernel = "pergola_executor";
 // Bodies whose parameters fit a record read them from shared memory, others from global memory.
 transform::TaskConfig task_config(std::uint32_t parameter_bytes, std::uint32_t most_shared_bytes);
 
-// The PTX, for `blocks_per_sm` resident blocks of 1024 threads, which is what bounds its registers. Thread-safe.
-Result<std::string> generation_text(std::span<const transform::TaskBody> bodies, std::uint32_t blocks_per_sm);
+// The PTX, for `blocks_per_sm` resident blocks of 1024 threads, which is what bounds its registers. `traces`: it notes
+// when tasks ran (abi/task_trace.h). Thread-safe.
+Result<std::string> generation_text(std::span<const transform::TaskBody> bodies, std::uint32_t blocks_per_sm,
+                                    bool traces = false);
 
 }  // namespace pergola::executor

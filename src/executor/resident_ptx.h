@@ -5,7 +5,10 @@
 
 namespace pergola::executor {
 
-// `spawns`: as it is where some body spawns tasks.
-std::string_view resident_ptx(bool spawns);
+struct ResidentForm {
+  bool spawns = false;  // some body spawns tasks
+  bool traces = false;  // it notes when tasks ran (abi/task_trace.h)
+};
+std::string_view resident_ptx(ResidentForm form);
 
 }  // namespace pergola::executor

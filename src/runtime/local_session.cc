@@ -115,6 +115,7 @@ LocalSession::~LocalSession() {
   const auto start_at_once = [this] { starts_->ends.store(true, std::memory_order_relaxed); };
   const bool all_ended = !has_tasks() || tasks_->end(start_at_once);
   start_at_once();
+  if (all_ended) add_task_slices();
   if (!all_ended) {
     PERGOLA_WARN(
         "A session on '{}' ends, and its pool of narrow tasks does not within {} ms (PERGOLA_END_GRACE_MS) in which "
@@ -245,6 +246,7 @@ Result<std::shared_ptr<TaskWork>> LocalSession::task_work(const session::TaskPoo
     const auto start_waits = [starts = starts_] { return starts->would_wait(); };
     PERGOLA_ASSIGN(tasks_, TaskWork::create(device_, options, before_start, start_waits, end_grace_));
     scheduler_->set_task_host(tasks_);
+    if (scheduler_->traces()) PERGOLA_TRY(tasks_->keep_slices());
     has_tasks_.store(true, std::memory_order_release);
   }
   return tasks_;
@@ -297,7 +299,20 @@ Result<std::string> LocalSession::graphs(std::string_view format) {
 }
 
 Status LocalSession::trace(const std::optional<std::string>& path) {
-  return path ? scheduler_->start_trace(*path) : scheduler_->end_trace();
+  add_task_slices();  // of the trace that ends
+  if (!path) return scheduler_->end_trace();
+  PERGOLA_TRY(scheduler_->start_trace(*path));
+  return has_tasks() ? tasks_->keep_slices() : Status();
+}
+
+// The trace is of use without them.
+void LocalSession::add_task_slices() {
+  if (!has_tasks() || !scheduler_->traces()) return;
+  const Result<device::TaskSlices> slices = tasks_->take_slices();
+  if (slices.ok())
+    scheduler_->add_tasks(*slices);
+  else
+    PERGOLA_WARN("a trace lacks its narrow tasks: {}", slices.message());
 }
 
 Status LocalSession::history(const std::optional<std::string>& path) {

@@ -112,6 +112,7 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
  private:
   LocalSession(device::DevicePtr device, std::unique_ptr<scheduler::Scheduler> scheduler,
                std::chrono::milliseconds end_grace);
+  void add_task_slices();     // to the trace that is on
   Status record_as_asked();  // PERGOLA_TRACE, PERGOLA_HISTORY, PERGOLA_DOT_FILE
 
   const std::uint64_t id_;

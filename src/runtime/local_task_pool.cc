@@ -240,6 +240,11 @@ Result<bool> wanted_fences(bool asked) {
   return given ? *given == 0 : asked;
 }
 
+Result<bool> wanted_slices(bool asked) {
+  PERGOLA_ASSIGN(const auto given, choice_setting("PERGOLA_TASK_SLICES", {"on", "off"}));
+  return given ? *given == 0 : asked;
+}
+
 // Whether streams are to wait for tasks, or who submits work to them.
 Result<bool> wanted_gates() {
   PERGOLA_ASSIGN(const auto given, choice_setting("PERGOLA_TASK_EDGES", {"stream", "host"}));
@@ -269,12 +274,14 @@ Result<std::shared_ptr<TaskWork>> TaskWork::create(const device::DevicePtr& devi
                          own.park_after.count());
   PERGOLA_ASSIGN(const session::TaskExecutor executor, wanted_executor(options.executor));
   PERGOLA_ASSIGN(own.fences, wanted_fences(options.fences));
+  PERGOLA_ASSIGN(own.slices, wanted_slices(options.slices));
   PERGOLA_ASSIGN(own.longest_stay, wanted_stay());
   PERGOLA_ASSIGN(const bool gates, wanted_gates());
   auto work = std::make_shared<TaskWork>();
   work->device_ = device;
   work->start_waits_ = std::move(start_waits);
   work->grace_ = grace;
+  work->slices_ = own.slices;
   if (executor != session::TaskExecutor::kResident) {
     PERGOLA_ASSIGN(work->direct_, device::cpu::create_task_runner(device, options.blocks));
     if (work->direct_ != nullptr) {
@@ -356,6 +363,23 @@ scheduler::Scheduler::Deadline deadline_in(std::optional<std::chrono::nanosecond
 }
 
 }  // namespace
+
+Status TaskWork::keep_slices() {
+  if (!slices_) return {};
+  if (resident_ != nullptr) return resident_->keep_slices();
+  constexpr std::size_t kMostSlices = std::size_t{1} << 18;
+  direct_->keep_slices(kMostSlices);
+  return {};
+}
+
+Result<device::TaskSlices> TaskWork::take_slices() {
+  if (!slices_) return device::TaskSlices();
+  PERGOLA_TRY(await_all().status());
+  if (resident_ != nullptr) return resident_->take_slices();
+  device::TaskSlices taken = direct_->take_slices();
+  direct_->keep_slices(0);
+  return taken;
+}
 
 std::uint64_t TaskWork::spawned() const {
   return direct_ != nullptr ? direct_->info().spawned : resident_->spawned();

@@ -80,6 +80,12 @@ class TaskWork final : public scheduler::TaskHost {
   // Then: its tasks count as lost, which have ended for the work behind them.
   void abandon();
 
+  // For a trace that begins: slices are kept from now on, those so far forgotten. Nothing where the pool was made
+  // without them.
+  Status keep_slices();
+  // For one that ends: waits for all tasks so far.
+  Result<device::TaskSlices> take_slices();
+
   std::uint64_t spawned() const;  // by the host
   // Of tasks that are held back too.
   Status wait(session::TaskId id, std::optional<std::chrono::nanoseconds> timeout) override;
@@ -116,6 +122,7 @@ class TaskWork final : public scheduler::TaskHost {
   device::DevicePtr device_;  // this, and the two below, are written by create()
   std::function<bool()> start_waits_;
   std::chrono::milliseconds grace_{};
+  bool slices_ = false;
   // Since when nothing gets on, as far as anybody has looked; guarded by patience_mutex_.
   std::mutex patience_mutex_;
   std::uint64_t seen_moves_ = 0;

@@ -6,6 +6,8 @@
 #include <set>
 #include <unordered_map>
 
+#include "src/scheduler/task_timeline.h"
+
 namespace pergola::scheduler {
 namespace {
 
@@ -44,6 +46,7 @@ class Text {
     }
     for (; next != host.end(); ++next) add_host(**next);
     summary();
+    if (const std::string tasks = explain_tasks(timeline_); !tasks.empty()) text_ += "\n" + tasks;
     text_ += "\n" + scheduler::explain(timeline_.graphs);
     return std::move(text_);
   }

@@ -56,6 +56,12 @@ class Fields {
     fail(fmt::format("has a '{}' that is no number", name));
     return 0;
   }
+  bool flag(const char* name) {
+    const Json& value = at(name);
+    if (value.is_boolean()) return value.get<bool>();
+    fail(fmt::format("has a '{}' that is neither true nor false", name));
+    return false;
+  }
   device::Dim3 dim3(const char* name) {
     const Json& value = at(name);
     if (!value.is_array() || value.size() != 3) {

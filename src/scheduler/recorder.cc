@@ -64,6 +64,11 @@ Timeline Recorder::take_timeline() {
   for (const Record& record : records_)
     if (record.has_time) timeline.slices.push_back(slice_of(record));
   timeline.host.assign(host_.begin(), host_.end());
+  timeline.tasks = std::exchange(tasks_, {});
+  std::sort(timeline.tasks.begin(), timeline.tasks.end(),
+            [](const TaskSlice& a, const TaskSlice& b) { return a.start_ns < b.start_ns; });
+  timeline.tasks_are_resident = tasks_are_resident_;
+  timeline.dropped_tasks = std::exchange(dropped_tasks_, 0);
   records_.clear();
   settled_ = 0;
   host_.clear();
@@ -150,6 +155,31 @@ void Recorder::close_host(HostSlice slice) {
   if (host_.size() <= options_.capacity) return;
   host_.pop_front();
   ++dropped_;
+}
+
+void Recorder::add_tasks(const device::TaskSlices& slices) {
+  if (trace_path_.empty()) return;
+  dropped_tasks_ += slices.dropped;
+  tasks_are_resident_ = slices.is_resident;
+  double origin_ns = -host_origin_ns_;
+  if (slices.origin != nullptr) {
+    const Result<double> since = slices.origin->elapsed_ns(*anchor_);
+    if (!since.ok()) {
+      dropped_tasks_ += slices.slices.size();
+      return;
+    }
+    origin_ns = anchor_ns_ + *since;
+  }
+  // Exact as integers: the clock of a GPU has more digits than a double.
+  const auto axis_ns = [&](std::uint64_t time_ns) {
+    return origin_ns + static_cast<double>(static_cast<std::int64_t>(time_ns - slices.origin_ns));
+  };
+  tasks_.reserve(tasks_.size() + slices.slices.size());
+  for (const device::TaskSlice& slice : slices.slices) {
+    const double start_ns = axis_ns(slice.begun_ns);
+    tasks_.push_back({slice.id, slices.kernels[slice.kernel], slice.place, start_ns,
+                      std::max(start_ns, axis_ns(slice.ended_ns))});
+  }
 }
 
 void Recorder::close_access(std::uint64_t number) {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "src/device/device.h"
+#include "src/device/task_slices.h"
 #include "src/scheduler/history.h"
 #include "src/scheduler/timeline.h"
 
@@ -61,6 +62,9 @@ class Recorder {
   void open_access(std::uint64_t number, HostSlice slice) { open_accesses_.emplace_back(number, std::move(slice)); }
   void close_access(std::uint64_t number);
 
+  // Narrow tasks that ran while the trace was on.
+  void add_tasks(const device::TaskSlices& slices);
+
   // Reads the times of computations that have ended, oldest first; never blocks. `most`: so many are asked.
   void settle(std::size_t most = ~std::size_t{0});
   // The ends of what has not been settled, to be waited for without the lock.
@@ -96,6 +100,9 @@ class Recorder {
   std::deque<Record> records_;  // by id; the first `settled_` are settled
   std::size_t settled_ = 0;
   std::deque<HostSlice> host_;
+  std::vector<TaskSlice> tasks_;
+  bool tasks_are_resident_ = false;
+  std::uint64_t dropped_tasks_ = 0;
   std::vector<std::pair<std::uint64_t, HostSlice>> open_accesses_;
   std::vector<std::thread::id> threads_;
   std::uint64_t last_id_ = 0;  // the computation that came last

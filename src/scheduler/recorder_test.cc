@@ -282,6 +282,45 @@ TEST_F(Recording, TraceAndHistoryTogether_EndEachByItself) {
   EXPECT_EQ(History::load(history_)->estimate("", "k", SizeClass::of(32, kBytes))->times.count, 2u);
 }
 
+// By the event that ended when the device's clock was at a known time, or by the host's own clock.
+TEST_F(Recording, Tasks_AreOnTheSameAxis) {
+  open();
+  ASSERT_TRUE(scheduler->start_trace(file_, options()).ok());
+  ASSERT_TRUE(run("work", {}, {"x"}, 100).ok());
+  const device::EventPtr origin = scheduler->record().value();
+  ASSERT_TRUE(origin->wait().ok());
+  device::TaskSlices of_device;
+  of_device.kernels = {"a", "b"};
+  of_device.is_resident = true;
+  of_device.origin = origin;
+  of_device.origin_ns = 1'800'000'000'000'000'000;  // more digits than a double has
+  of_device.slices = {{7, 1, 3, of_device.origin_ns + 11, of_device.origin_ns + 14},
+                      {8, 0, 3, of_device.origin_ns + 5, of_device.origin_ns + 6}};
+  of_device.dropped = 4;
+  scheduler->add_tasks(of_device);
+  ASSERT_TRUE(scheduler->end_trace().ok());
+  scheduler->add_tasks(of_device);  // in no trace
+  const Timeline timeline = traced();
+  ASSERT_EQ(timeline.tasks.size(), 2u);
+  EXPECT_EQ(timeline.tasks[0].name, "a");
+  EXPECT_NEAR(timeline.tasks[0].start_ns, 105, 1e-3);
+  EXPECT_EQ(timeline.tasks[1].id, 7u);
+  EXPECT_NEAR(timeline.tasks[1].start_ns, 111, 1e-3);
+  EXPECT_NEAR(timeline.tasks[1].end_ns, 114, 1e-3);
+  EXPECT_EQ(timeline.dropped_tasks, 4u);
+
+  ASSERT_TRUE(scheduler->start_trace(file_, options()).ok());
+  device::TaskSlices of_host;
+  of_host.kernels = {"c"};
+  const auto now = static_cast<std::uint64_t>(device->state().host_ns);
+  of_host.slices = {{9, 0, 0, now, now + 10}};
+  scheduler->add_tasks(of_host);
+  ASSERT_TRUE(scheduler->end_trace().ok());
+  ASSERT_EQ(traced().tasks.size(), 1u);
+  EXPECT_NEAR(traced().tasks[0].duration_ns(), 10, 1e-3);
+  EXPECT_FALSE(traced().tasks_are_resident);
+}
+
 TEST_F(Recording, Explain_SaysWhy) {
   open();
   ASSERT_TRUE(scheduler->start_trace(file_, options()).ok());

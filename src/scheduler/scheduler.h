@@ -190,6 +190,9 @@ class Scheduler {
   // told without a lock. With how many tasks there had been by its end.
   std::optional<HostSlice> begin_task_wait();
   void end_task_wait(HostSlice slice, std::uint64_t tasks);
+  // Whether a trace is on; told without a lock. What ran as narrow tasks is to be added before it ends.
+  bool traces() const { return traces_.load(std::memory_order_relaxed); }
+  void add_tasks(const device::TaskSlices& slices);
   // What a kernel took before; empty where no history is on, or it has never run.
   std::optional<Estimate> estimate(std::string_view kernel, SizeClass size);
 

@@ -50,6 +50,11 @@ void Scheduler::end_task_wait(HostSlice slice, std::uint64_t tasks) {
   close_host_wait(std::move(slice));
 }
 
+void Scheduler::add_tasks(const device::TaskSlices& slices) {
+  const std::lock_guard lock(mutex_);
+  if (recorder_ != nullptr) recorder_->add_tasks(slices);
+}
+
 void Scheduler::close_host_wait(std::optional<HostSlice> slice) {
   if (slice && recorder_ != nullptr) recorder_->close_host(*std::move(slice));
 }

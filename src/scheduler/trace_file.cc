@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <map>
 #include <optional>
 #include <set>
 
 #include "src/scheduler/json_fields.h"
+#include "src/scheduler/task_timeline.h"
 
 namespace pergola::scheduler {
 namespace {
@@ -16,7 +18,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
-constexpr int kProcess = 1;
+constexpr int kProcess = 1, kTaskProcess = 2;
+constexpr char kTaskCategory[] = "task";
 constexpr std::uint32_t kFirstHostTrack = 1u << 20;
 constexpr std::size_t kMostEvents = 4'000'000;
 
@@ -71,19 +74,24 @@ class Writer {
     // Names of kernels come from PTX, which may be no UTF-8.
     text_ += event.dump(-1, ' ', false, Json::error_handler_t::replace);
   }
+  void process(int number, const std::string& name) {
+    add({{"ph", "M"}, {"pid", number}, {"name", "process_name"}, {"args", {{"name", name}}}});
+  }
   void track(std::uint32_t number, const std::string& name) {
-    if (!tracks_.insert(number).second) return;
-    add({{"ph", "M"}, {"pid", kProcess}, {"tid", number}, {"name", "thread_name"}, {"args", {{"name", name}}}});
+    if (tracks_.insert(number).second) name_track(kProcess, number, name, number);
+  }
+  void name_track(int process, std::uint32_t number, const std::string& name, std::uint64_t sort_index) {
+    add({{"ph", "M"}, {"pid", process}, {"tid", number}, {"name", "thread_name"}, {"args", {{"name", name}}}});
     add({{"ph", "M"},
-         {"pid", kProcess},
+         {"pid", process},
          {"tid", number},
          {"name", "thread_sort_index"},
-         {"args", {{"sort_index", number}}}});
+         {"args", {{"sort_index", sort_index}}}});
   }
   void slice(std::uint32_t track, const std::string& name, std::string_view category, double start_ns, double end_ns,
-             Json args) {
+             Json args, int process = kProcess) {
     add({{"ph", "X"},
-         {"pid", kProcess},
+         {"pid", process},
          {"tid", track},
          {"ts", start_ns * 1e-3},
          {"dur", (end_ns - start_ns) * 1e-3},
@@ -143,6 +151,28 @@ void write_host(const HostSlice& slice, Writer& writer) {
   if (!slice.parents.empty()) args["parents"] = parents_json(slice.parents);
   writer.slice(track, host_name(slice), fmt::format("host {}", to_string(slice.kind)), slice.start_ns, slice.end_ns,
                std::move(args));
+}
+
+// Tasks of one place that ran beside each other are on tracks of their own.
+void write_tasks(const Timeline& timeline, Writer& writer) {
+  if (timeline.tasks.empty()) return;
+  writer.process(kTaskProcess, "Narrow tasks on " + timeline.device);
+  const char* const place = timeline.tasks_are_resident ? "resident block" : "thread";
+  const std::vector<std::uint32_t> rows = task_rows(timeline);
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> tracks;  // by place and row
+  for (std::size_t n = 0; n < rows.size(); ++n) {
+    const TaskSlice& task = timeline.tasks[n];
+    const auto track = tracks.try_emplace({task.place, rows[n]}, static_cast<std::uint32_t>(tracks.size() + 1));
+    const std::uint32_t number = track.first->second;
+    if (track.second)
+      writer.name_track(kTaskProcess, number,
+                        rows[n] == 0 ? fmt::format("{} {}", place, task.place)
+                                     : fmt::format("{} {} ({})", place, task.place, rows[n] + 1),
+                        (std::uint64_t{task.place} << 16) + rows[n]);
+    Json args = {{"place", task.place}};
+    if (task.id != 0) args["task"] = fmt::format("{:#x}", task.id);  // as messages have it
+    writer.slice(number, task.name, kTaskCategory, task.start_ns, task.end_ns, std::move(args), kTaskProcess);
+  }
 }
 
 // ── Reading ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -229,6 +259,26 @@ Result<HostSlice> parse_host(Fields& event, Fields& args, HostKind kind) {
   return slice;
 }
 
+Result<TaskSlice> parse_task(Fields& event, Fields& args) {
+  TaskSlice task;
+  task.name = event.text("name");
+  task.start_ns = event.time_ns("ts");
+  task.end_ns = task.start_ns + event.time_ns("dur");
+  task.place = static_cast<std::uint32_t>(args.count("place", 0xffffffffu));
+  if (args.has("task")) {
+    const std::string id = args.text("task");
+    const char* const end = id.data() + id.size();
+    const bool is_hex = id.starts_with("0x");
+    const auto read = std::from_chars(id.data() + (is_hex ? 2 : 0), end, task.id, 16);
+    if (!is_hex || read.ec != std::errc() || read.ptr != end || task.id == 0)
+      args.fail(fmt::format("has a 'task' that is no id: '{}'", id));
+  }
+  if (task.end_ns < task.start_ns) event.fail("has a negative 'dur'");
+  PERGOLA_TRY(args.status());
+  PERGOLA_TRY(event.status());
+  return task;
+}
+
 template <typename Enum, std::size_t n>
 std::optional<Enum> known_word(const std::string& text, std::string_view prefix, const std::array<Enum, n>& known) {
   for (const Enum each : known)
@@ -245,7 +295,8 @@ Status parse_event(const Json& json, const std::string& where, Timeline& timelin
   const std::optional<WorkKind> work = known_word(category, "", kKinds);
   const std::optional<HostKind> host = known_word(category, "host ", kHostKinds);
   PERGOLA_TRY(event.status());
-  if (!work && !host) return {};
+  const bool is_task = category == kTaskCategory;
+  if (!work && !host && !is_task) return {};
   const Json& object = event.at("args");
   PERGOLA_TRY(event.status());
   Fields args(object, where + ", args");
@@ -253,6 +304,9 @@ Status parse_event(const Json& json, const std::string& where, Timeline& timelin
   if (work) {
     PERGOLA_ASSIGN(Slice slice, parse_slice(event, args, *work));
     timeline.slices.push_back(std::move(slice));
+  } else if (is_task) {
+    PERGOLA_ASSIGN(TaskSlice task, parse_task(event, args));
+    timeline.tasks.push_back(std::move(task));
   } else {
     PERGOLA_ASSIGN(HostSlice slice, parse_host(event, args, *host));
     timeline.host.push_back(std::move(slice));
@@ -275,10 +329,7 @@ std::string_view to_string(HostKind kind) {
 
 std::string print_trace(const Timeline& timeline) {
   Writer writer;
-  writer.add({{"ph", "M"},
-              {"pid", kProcess},
-              {"name", "process_name"},
-              {"args", {{"name", "Pergola on " + timeline.device}}}});
+  writer.process(kProcess, "Pergola on " + timeline.device);
   std::map<std::uint64_t, const Slice*> by_id;
   const auto arrows = [&](const std::vector<DagVertex::Edge>& edges, std::uint32_t track, double at_ns) {
     std::set<std::uint64_t> drawn;  // one arrow a parent, however many arrays are between them
@@ -295,12 +346,15 @@ std::string print_trace(const Timeline& timeline) {
     write_host(slice, writer);
     arrows(slice.parents, kFirstHostTrack + slice.thread, slice.end_ns);
   }
+  write_tasks(timeline, writer);
   const Json about = {{"pergola_trace", kVersion},
                       {"device", timeline.device},
                       {"policy", timeline.policy},
                       {"host_error_ns", timeline.host_error_ns},
                       {"dropped", timeline.dropped},
                       {"without_time", timeline.without_time},
+                      {"tasks_are_resident", timeline.tasks_are_resident},
+                      {"dropped_tasks", timeline.dropped_tasks},
                       {"graphs", Json::parse(print_graphs(timeline.graphs))}};
   return fmt::format("{{\"displayTimeUnit\":\"ns\",\"otherData\":{},\"traceEvents\":[{}\n]}}\n",
                      about.dump(-1, ' ', false, Json::error_handler_t::replace), writer.text());
@@ -322,6 +376,8 @@ Result<Timeline> parse_trace(std::string_view text, std::string_view name) {
   if (about.has("host_error_ns")) timeline.host_error_ns = about.number("host_error_ns");
   timeline.dropped = about.count("dropped");
   timeline.without_time = about.count("without_time");
+  if (about.has("tasks_are_resident")) timeline.tasks_are_resident = about.flag("tasks_are_resident");
+  if (about.has("dropped_tasks")) timeline.dropped_tasks = about.count("dropped_tasks");
   PERGOLA_TRY(about.status());
   if (about.has("graphs")) {
     PERGOLA_ASSIGN(timeline.graphs, parse_graphs(about.at("graphs").dump(), fmt::format("'{}', graphs", name)));
@@ -334,6 +390,8 @@ Result<Timeline> parse_trace(std::string_view text, std::string_view name) {
   for (const Json& event : events)
     PERGOLA_TRY(parse_event(event, fmt::format("'{}', event {}", name, index++), timeline));
   std::sort(timeline.slices.begin(), timeline.slices.end(), [](const Slice& a, const Slice& b) { return a.id < b.id; });
+  std::stable_sort(timeline.tasks.begin(), timeline.tasks.end(),
+                   [](const TaskSlice& a, const TaskSlice& b) { return a.start_ns < b.start_ns; });
   const auto twice = std::adjacent_find(timeline.slices.begin(), timeline.slices.end(),
                                         [](const Slice& a, const Slice& b) { return a.id == b.id; });
   if (twice != timeline.slices.end())

@@ -4,6 +4,8 @@
 //   track    stream N          a slice a kernel, fill or copy within the device
 //            stream N copies   a slice a copy between host and device
 //            host thread N     what it waited for; its own reads and writes of arrays
+//   process  narrow tasks, where their pool notes them: a track a resident block (or thread of the CPU device), and
+//            more of them where tasks of one ran beside each other
 //   arrow    a dependency, from the end of the parent to the start of the child (or the end of a host's wait)
 //
 // Everything a Timeline has is in `args` and `otherData`, so that what is read is what was written, to a picosecond.

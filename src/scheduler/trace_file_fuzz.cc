@@ -17,5 +17,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   PERGOLA_CHECK(again.ok());
   PERGOLA_CHECK(again->graphs.regions.size() == timeline->graphs.regions.size());
   PERGOLA_CHECK(again->slices.size() == timeline->slices.size() && again->host.size() == timeline->host.size());
+  PERGOLA_CHECK(again->tasks.size() == timeline->tasks.size());
   return 0;
 }

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -62,6 +63,12 @@ Timeline sample() {
   graph.stream = 1;
   graph.detail.graph = {2, "early", {{"a", 3}, {"b", 2}}};
   timeline.slices.push_back(graph);
+  timeline.tasks_are_resident = true;
+  timeline.dropped_tasks = 2;
+  timeline.tasks = {{(TaskSlice::Id{3} << 48) | 5, "scale", 2, 100, 400},
+                    {0, "k\xff", 2, 300, 500},  // beside the first
+                    {(TaskSlice::Id{8} << 48) | 1, "scale", 7, 350, 350},
+                    {(TaskSlice::Id{3} << 48) | 6, "scale", 2, 400, 450}};
   timeline.graphs.launches = 100;
   timeline.graphs.apart = 1;
   timeline.graphs.forgotten = 2;
@@ -124,6 +131,52 @@ TEST(TraceFile, WhatIsWritten_IsReadBack) {
   EXPECT_EQ(read->host[0].parents.at(0).parent, 5u);
   EXPECT_EQ(read->host[1].kind, HostKind::kTasks);
   EXPECT_EQ(read->host[1].tasks, 70'000u);
+  EXPECT_TRUE(read->tasks_are_resident);
+  EXPECT_EQ(read->dropped_tasks, 2u);
+  ASSERT_EQ(read->tasks.size(), 4u);
+  EXPECT_EQ(read->tasks[0].id, (TaskSlice::Id{3} << 48) | 5);
+  EXPECT_EQ(read->tasks[0].name, "scale");
+  EXPECT_EQ(read->tasks[0].place, 2u);
+  EXPECT_NEAR(read->tasks[0].start_ns, 100, 1e-3);
+  EXPECT_NEAR(read->tasks[0].end_ns, 400, 1e-3);
+  EXPECT_EQ(read->tasks[1].id, 0u);
+  EXPECT_EQ(read->tasks[2].place, 7u);
+}
+
+TEST(TraceFile, TasksBesideEachOther_AreOnTracksOfTheirOwn) {
+  const auto json = nlohmann::json::parse(print_trace(sample()));
+  std::map<int, std::string> tracks;
+  std::map<std::string, std::vector<double>> begins;
+  for (const auto& event : json["traceEvents"]) {
+    if (event["pid"] != 2) continue;
+    if (event["name"] == "process_name") {
+      EXPECT_EQ(event["args"]["name"], "Narrow tasks on a \"GPU\"");
+    }
+    if (event["name"] == "thread_name") tracks[event["tid"]] = event["args"]["name"];
+  }
+  for (const auto& event : json["traceEvents"])
+    if (event["pid"] == 2 && event["ph"] == "X") begins[tracks[event["tid"]]].push_back(std::round(event["ts"].get<double>() * 1e3));
+  EXPECT_EQ(begins, (std::map<std::string, std::vector<double>>{{"resident block 2", {100, 400}},
+                                                               {"resident block 2 (2)", {300}},
+                                                               {"resident block 7", {350}}}));
+}
+
+TEST(TraceFile, TaskWithoutAnId_IsRefused) {
+  for (const char* const id : {"5", "0x", "0x0", "0x5 ", "0xg", "0x11111111111111111"}) {
+    auto json = nlohmann::json::parse(print_trace(sample()));
+    for (auto& event : json["traceEvents"])
+      if (event.contains("cat") && event["cat"] == "task") event["args"]["task"] = id;
+    const auto read = parse_trace(json.dump(), "t.json");
+    EXPECT_EQ(read.code(), Code::kParseError) << id;
+    EXPECT_THAT(read.message(), HasSubstr(fmt::format("has a 'task' that is no id: '{}'", id)));
+  }
+}
+
+TEST(TraceFile, Explain_CountsTasksByKernel) {
+  const std::string text = explain(sample());
+  EXPECT_THAT(text, HasSubstr("2 older narrow tasks were dropped: there was no room for them\n"
+                              "narrow tasks: 4 on 2 resident blocks in 0.4 us; while any ran, 1.4 ran at once\n"));
+  EXPECT_THAT(text, HasSubstr("    3 of scale: 0.1 us in the middle, 99 of 100 within 0.1, from 0.0 to 0.3\n"));
 }
 
 TEST(TraceFile, TracksSlicesAndArrows_AsViewersWantThem) {
@@ -131,6 +184,7 @@ TEST(TraceFile, TracksSlicesAndArrows_AsViewersWantThem) {
   std::map<std::string, int> phases;
   std::set<std::string> tracks;
   for (const auto& event : json["traceEvents"]) {
+    if (event["pid"] == 2) continue;  // tasks
     ++phases[event["ph"].get<std::string>()];
     if (event["name"] == "thread_name") tracks.insert(event["args"]["name"].get<std::string>());
     EXPECT_EQ(event["pid"], 1);

@@ -81,6 +81,9 @@ struct TaskPoolOptions {
   // Of a resident kernel: a task's wild access or trap is its own failure and not the device's (docs/tasks.md).
   // PERGOLA_TASK_FENCES, "on" or "off", counts where it is set.
   bool fences = true;
+  // Traces of the session have a slice for each task (docs/observability.md), of a resident kernel for the newest 1,024
+  // of each block. PERGOLA_TASK_SLICES, "on" or "off", counts where it is set.
+  bool slices = false;
 };
 
 // What the pool has done, and what it runs on. Without a resident kernel what is said of it is 0.

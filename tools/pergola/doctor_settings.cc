@@ -45,6 +45,7 @@ const std::vector<std::string>& read_settings() {
                                                  "PERGOLA_TASK_EDGES",
                                                  "PERGOLA_TASK_EXECUTOR",
                                                  "PERGOLA_TASK_FENCES",
+                                                 "PERGOLA_TASK_SLICES",
                                                  "PERGOLA_TASK_STAY_MS",
                                                  "PERGOLA_TRACE"};
   return names;

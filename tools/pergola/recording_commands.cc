@@ -9,6 +9,7 @@
 #include "src/scheduler/explain.h"
 #include "src/scheduler/history.h"
 #include "src/scheduler/metrics.h"
+#include "src/scheduler/task_timeline.h"
 #include "src/scheduler/trace_file.h"
 #include "src/source/source.h"
 #include "tools/pergola/commands.h"
@@ -69,6 +70,21 @@ Status add_bound(const TraceOptions& options, const Timeline& timeline, double s
   return {};
 }
 
+Json tasks_json(const Timeline& timeline) {
+  const scheduler::TaskSummary tasks = scheduler::summarize_tasks(timeline);
+  Json kernels = Json::array();
+  for (const scheduler::TaskTimes& kernel : tasks.kernels)
+    kernels.push_back({{"name", kernel.kernel},
+                       {"count", kernel.count},
+                       {"median_ns", kernel.median_ns},
+                       {"p99_ns", kernel.p99_ns},
+                       {"min_ns", kernel.min_ns},
+                       {"max_ns", kernel.max_ns}});
+  return {{"count", tasks.count},     {"dropped", timeline.dropped_tasks}, {"places", tasks.places},
+          {"span_ns", tasks.span_ns}, {"busy_ns", tasks.busy_ns},          {"at_once", tasks.at_once},
+          {"kernels", kernels}};
+}
+
 Status trace(const TraceOptions& options, Console& console) {
   PERGOLA_ASSIGN(const Timeline timeline, read_trace(options.file));
   const scheduler::Overlap found = scheduler::overlap(timeline);
@@ -87,6 +103,8 @@ Status trace(const TraceOptions& options, Console& console) {
   if (timeline.dropped != 0) text += fmt::format("{} older ones were dropped\n", timeline.dropped);
   if (timeline.without_time != 0)
     text += fmt::format("{} have no time: they failed, were skipped, or had not ended\n", timeline.without_time);
+  text += scheduler::explain_tasks(timeline);
+  if (!timeline.tasks.empty()) json["tasks"] = tasks_json(timeline);
   if (options.overlap) {
     json["overlap"] = {{"ct", found.ct}, {"tc", found.tc}, {"cc", found.cc}, {"tot", found.tot}};
     text += fmt::format(

@@ -5,6 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <utility>
+#include <vector>
+
+#include "src/scheduler/task_timeline.h"
 
 namespace pergola::tool {
 namespace {
@@ -12,9 +16,11 @@ namespace {
 using scheduler::HostKind;
 using scheduler::HostSlice;
 using scheduler::Slice;
+using scheduler::TaskSlice;
 using scheduler::Timeline;
 
 constexpr double kLeft = 120, kWidth = 1000, kRow = 34, kBox = 22, kTop = 30;
+constexpr std::size_t kMostTaskRows = 40;
 constexpr double kLetter = 6.2;  // width of one in the boxes
 // Kernels by name, apart for colour-blind readers too.
 constexpr std::array<std::string_view, 8> kColours = {"#a6cee3", "#fdbf6f", "#b2df8a", "#cab2d6",
@@ -41,23 +47,36 @@ std::string fitting(const std::string& text, double width) {
 class Picture {
  public:
   Picture(const Timeline& timeline, std::size_t most)
-      : timeline_(timeline), count_(std::min(most, timeline.slices.size())) {}
+      : timeline_(timeline), count_(std::min(most, timeline.slices.size())) {
+    const std::vector<std::uint32_t> rows = scheduler::task_rows(timeline);
+    for (std::size_t n = 0; n < std::min(most, rows.size()); ++n)
+      tasks_[{timeline.tasks[n].place, rows[n]}].push_back(&timeline.tasks[n]);
+    while (tasks_.size() > kMostTaskRows) tasks_.erase(std::prev(tasks_.end()));
+    tasks_left_out_ = timeline.tasks.size();
+    for (const auto& row : tasks_) tasks_left_out_ -= row.second.size();
+  }
 
   std::string print() {
     find_span_and_rows();
     for (std::size_t i = 0; i < count_; ++i) add(timeline_.slices[i]);
     for (const HostSlice& slice : timeline_.host)
       if (is_shown(slice)) add(slice);
+    for (const auto& [row, tasks] : tasks_)
+      for (const TaskSlice* const task : tasks) add(row, *task);
     for (std::size_t i = 0; i < count_; ++i) add_arrows(timeline_.slices[i]);
     return finish();
   }
 
  private:
-  // Rows by their place: streams first, each with its copies behind it, then the host's threads.
+  using TaskRow = std::pair<std::uint32_t, std::uint32_t>;  // a place, and which of its rows
+  // Rows by their place: streams first, each with its copies behind it, then tasks, then the host's threads.
   static std::uint64_t row_key(const Slice& slice) {
     return 2 * std::uint64_t{slice.stream} + (is_transfer(slice.kind) ? 1 : 0);
   }
-  static std::uint64_t row_key(const HostSlice& slice) { return (std::uint64_t{1} << 40) + slice.thread; }
+  static std::uint64_t row_key(const TaskRow& row) {
+    return (std::uint64_t{1} << 60) + (std::uint64_t{row.first} << 24) + row.second;
+  }
+  static std::uint64_t row_key(const HostSlice& slice) { return (std::uint64_t{1} << 61) + slice.thread; }
 
   bool is_shown(const HostSlice& slice) const { return count_ == timeline_.slices.size() || slice.start_ns < last_ns_; }
 
@@ -71,6 +90,11 @@ class Picture {
       const Slice& slice = timeline_.slices[i];
       span(slice.start_ns, slice.end_ns);
       rows_[row_key(slice)] = fmt::format("stream {}{}", slice.stream, is_transfer(slice.kind) ? " copies" : "");
+    }
+    const char* const place = timeline_.tasks_are_resident ? "block" : "thread";
+    for (const auto& [row, tasks] : tasks_) {
+      for (const TaskSlice* const task : tasks) span(task->start_ns, task->end_ns);
+      rows_[row_key(row)] = row.second == 0 ? fmt::format("tasks, {} {}", place, row.first) : "";
     }
     for (const HostSlice& slice : timeline_.host) {
       if (!is_shown(slice)) continue;
@@ -87,9 +111,10 @@ class Picture {
     return kTop + kRow * static_cast<double>(std::distance(rows_.begin(), rows_.find(key)));
   }
   std::string_view colour(const Slice& slice) {
-    if (is_transfer(slice.kind)) return kTransfer;
-    const auto found = colours_.try_emplace(slice.name, kColours[colours_.size() % kColours.size()]);
-    return found.first->second;
+    return is_transfer(slice.kind) ? kTransfer : colour_of_kernel(slice.name);
+  }
+  std::string_view colour_of_kernel(const std::string& name) {
+    return colours_.try_emplace(name, kColours[colours_.size() % kColours.size()]).first->second;
   }
 
   void box(std::uint64_t row, double start_ns, double end_ns, std::string_view fill, const std::string& label,
@@ -103,6 +128,11 @@ class Picture {
   void add(const Slice& slice) {
     box(row_key(slice), slice.start_ns, slice.end_ns, colour(slice), slice.name,
         fmt::format("#{} {}: {:.1f} us", slice.id, slice.name, slice.duration_ns() * 1e-3));
+  }
+  void add(const TaskRow& row, const TaskSlice& task) {
+    const std::string id = task.id == 0 ? "spawned by a task" : fmt::format("{:#x}", task.id);
+    box(row_key(row), task.start_ns, task.end_ns, colour_of_kernel(task.name), task.name,
+        fmt::format("{} ({}): {:.1f} us", task.name, id, task.duration_ns() * 1e-3));
   }
   void add(const HostSlice& slice) {
     const std::string what = slice.kind == HostKind::kSynchronize ? "synchronize"
@@ -135,9 +165,10 @@ class Picture {
         kLeft + kWidth + 20, height);
     text += fmt::format("<text x=\"4\" y=\"16\">{}: {:.1f} us{}</text>\n", escaped(timeline_.device),
                         (last_ns_ - first_ns_) * 1e-3,
-                        count_ == timeline_.slices.size()
-                            ? ""
-                            : fmt::format("; {} later computations are left out", timeline_.slices.size() - count_));
+                        (count_ == timeline_.slices.size()
+                            ? std::string()
+                            : fmt::format("; {} later computations are left out", timeline_.slices.size() - count_)) +
+                        (tasks_left_out_ == 0 ? "" : fmt::format("; {} tasks are left out", tasks_left_out_)));
     for (const auto& [key, name] : rows_)
       text += fmt::format("<text x=\"4\" y=\"{:.1f}\">{}</text>\n", y(key) + 15, name);
     return text + body_ + "</svg>\n";
@@ -145,6 +176,8 @@ class Picture {
 
   const Timeline& timeline_;
   const std::size_t count_;
+  std::map<TaskRow, std::vector<const TaskSlice*>> tasks_;
+  std::size_t tasks_left_out_ = 0;
   double first_ns_ = 0, last_ns_ = 0;
   std::map<std::uint64_t, std::string> rows_;
   std::map<std::string, std::string_view> colours_;

@@ -36,6 +36,21 @@ TEST(TimelineSvg, RowsBoxesAndArrows) {
   EXPECT_THAT(svg, Not(HasSubstr("<script")));
 }
 
+TEST(TimelineSvg, TasksHaveRowsOfTheirOwn) {
+  scheduler::Timeline timeline = two_streams();
+  timeline.tasks_are_resident = true;
+  timeline.tasks = {{(scheduler::TaskSlice::Id{3} << 48) | 5, "scale", 2, 0, 500},
+                    {0, "leaf", 2, 250, 750},  // beside it
+                    {7, "scale", 2, 500, 1000}};
+  const std::string svg = timeline_svg(timeline);
+  EXPECT_THAT(svg, HasSubstr("<text x=\"4\" y=\"113.0\">tasks, block 2</text>"));
+  EXPECT_THAT(svg, HasSubstr("<title>scale (0x3000000000005): 0.5 us</title><rect x=\"120.0\" y=\"98.0\" width=\"500.0\""));
+  EXPECT_THAT(svg, HasSubstr("<title>leaf (spawned by a task): 0.5 us</title><rect x=\"370.0\" y=\"132.0\""));
+  EXPECT_THAT(svg, HasSubstr("<title>scale (0x7): 0.5 us</title><rect x=\"620.0\" y=\"98.0\""));
+  EXPECT_THAT(svg, Not(HasSubstr("left out")));
+  EXPECT_THAT(timeline_svg(timeline, 2), HasSubstr("; 1 tasks are left out"));
+}
+
 TEST(TimelineSvg, WhatIsLeftOut_IsTold) {
   EXPECT_THAT(timeline_svg(two_streams(), 1), HasSubstr("1 later computations are left out"));
 }

@@ -48,6 +48,8 @@ class CpuTaskRunner final : public TaskRunner {
   Status wait_all(std::optional<std::chrono::nanoseconds> timeout) override {
     return crew_->wait_all(deadline(timeout));
   }
+  void keep_slices(std::size_t most) override { crew_->keep_slices(most); }
+  TaskSlices take_slices() override { return crew_->take_slices(); }
   bool has_untold() override { return crew_->has_untold(); }
   TaskRunnerInfo info() const override { return crew_->info(); }
 

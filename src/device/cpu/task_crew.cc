@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <system_error>
+#include <unordered_map>
 
 #include "src/abi/task_inbox.h"
 #include "src/base/log.h"
@@ -206,12 +207,26 @@ void TaskCrew::await_work(std::unique_lock<std::mutex>& lock) {
 
 // ── Ending ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-void TaskCrew::begin(Slot& slot) {
+namespace {
+
+std::uint64_t now_ns() {
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(Clock::now().time_since_epoch()).count());
+}
+
+}  // namespace
+
+void TaskCrew::begin(Slot& slot, std::uint32_t worker) {
+  if (most_slices_.load(std::memory_order_relaxed) != 0) {
+    slot.worker = worker;
+    slot.kernel_name = slot.launch.kernel_name;
+    slot.begun_ns = now_ns();
+  }
   slot.margins.emplace(device_->memory()->margins, slot.launch.kernel_name, slot.launch.parameters);
   slot.first_heap_block = device_->heap().next_id();
 }
 
 Status TaskCrew::end(Slot& slot) {
+  if (slot.begun_ns != 0) slot.ended_ns = now_ns();
   Status status = slot.fault->status();
   if (status.ok()) status = slot.margins->end();
   if (status.ok()) status = device_->heap().check(slot.launch.kernel_name, slot.first_heap_block);
@@ -221,7 +236,42 @@ Status TaskCrew::end(Slot& slot) {
   return status;
 }
 
+void TaskCrew::note_slice(Slot& slot) {
+  const std::uint64_t begun_ns = std::exchange(slot.begun_ns, 0);
+  const std::size_t most = most_slices_.load(std::memory_order_relaxed);
+  if (begun_ns == 0 || most == 0) return;
+  const Id id = slot.founder == &slot ? id_of(slot, slot.state.load(std::memory_order_relaxed)) : 0;
+  slices_.push_back({{id, 0, slot.worker, begun_ns, slot.ended_ns}, std::move(slot.kernel_name)});
+  if (slices_.size() <= most) return;
+  slices_.pop_front();
+  ++dropped_slices_;
+}
+
+void TaskCrew::keep_slices(std::size_t most) {
+  const std::scoped_lock lock(mutex_);
+  most_slices_.store(most, std::memory_order_relaxed);
+  slices_.clear();
+  dropped_slices_ = 0;
+}
+
+TaskSlices TaskCrew::take_slices() {
+  const std::scoped_lock lock(mutex_);
+  TaskSlices taken;
+  taken.dropped = std::exchange(dropped_slices_, 0);
+  taken.slices.reserve(slices_.size());
+  std::unordered_map<std::string, std::uint32_t> numbers;
+  for (NamedSlice& named : slices_) {
+    const auto known = numbers.try_emplace(std::move(named.kernel_name), static_cast<std::uint32_t>(numbers.size()));
+    if (known.second) taken.kernels.push_back(known.first->first);
+    named.slice.kernel = known.first->second;
+    taken.slices.push_back(named.slice);
+  }
+  slices_.clear();
+  return taken;
+}
+
 void TaskCrew::note_ended(Slot& slot, Status status) {
+  note_slice(slot);
   Slot& founder = *slot.founder;
   if (!status.ok() && founder.outcome.ok()) {
     founder.outcome = std::move(status);

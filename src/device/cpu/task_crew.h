@@ -25,6 +25,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -75,6 +76,8 @@ class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
   void call_by(Id id, Id as) { failures_.call_by(id, as); }
   Status wait_all(Deadline deadline);
   bool has_untold() { return failures_.has_untold(); }
+  void keep_slices(std::size_t most);
+  TaskSlices take_slices();
   TaskRunnerInfo info() const;
 
   // Ends what runs and what waits, for good; `why` is the error of both.
@@ -106,6 +109,10 @@ class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
     std::uint64_t first_heap_block = 0;           // likewise
     std::uint64_t next = 0, total = 0;            // block that is taken next, of how many
     std::uint64_t serial = 0;                     // of the spawn
+    // Where slices are kept: of the worker that begins the task.
+    std::uint64_t begun_ns = 0, ended_ns = 0;  // begun_ns 0: it has not, or they are not
+    std::uint32_t worker = 0;
+    std::string kernel_name;
     bool waited_for = false;                      // by some thread that sleeps
     std::atomic<std::uint64_t> left{0};  // blocks that have not ended; acq_rel: who ends the task sees them all
   };
@@ -117,9 +124,10 @@ class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
   class Worker;  // task_worker.h
 
   Part take();                                 // under mutex_; none where nothing waits
-  void begin(Slot& slot);                      // by whoever takes the first block
+  void begin(Slot& slot, std::uint32_t worker);  // by whoever takes the first block
   Status end(Slot& slot);                      // by whoever has run the last one
   void note_ended(Slot& slot, Status status);  // under mutex_
+  void note_slice(Slot& slot);                 // likewise
   void close_slot(Slot& slot);                 // likewise
   Result<bool> spawn_from(Slot& parent, std::uint64_t handle, std::uint32_t parameter_bytes,
                           std::span<const std::uint64_t, TaskSpawner::kWords> words);
@@ -144,6 +152,13 @@ class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
   std::size_t open_ = 0;
   std::uint64_t last_serial_ = 0, spawned_ = 0, spawned_by_tasks_ = 0;
   std::vector<TaskRunner::KindPtr> handles_;  // by their numbers
+  struct NamedSlice {
+    TaskSlice slice;
+    std::string kernel_name;
+  };
+  std::atomic<std::size_t> most_slices_{0};  // written under mutex_; relaxed, as a task that begins meanwhile may be left out
+  std::deque<NamedSlice> slices_;
+  std::uint64_t dropped_slices_ = 0;
   std::atomic<std::uint64_t> arrived_{0};     // as QueueWorker's: what looks for work without the lock looks at it
   TaskFailures failures_;                     // added to under mutex_, before the failed task's state
   Status cancelled_;

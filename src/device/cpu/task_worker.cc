@@ -50,7 +50,7 @@ TaskCrew::Part TaskCrew::Worker::next() {
 }
 
 void TaskCrew::Worker::admit(const Part& part) {
-  if (part.run.first == 0) crew_.begin(*part.slot);
+  if (part.run.first == 0) crew_.begin(*part.slot, index_);
   const Clock::time_point now = Clock::now();
   Resident resident{part, pool_.take(), now, now};
   const Kind& kind = *part.slot->kind;

@@ -45,6 +45,15 @@ __device__ void flip_bit(u32* in, u32 bit) {
 __device__ void add(u32* to, u32 value) {
   asm volatile("red.relaxed.cta.shared.add.u32 [%0], %1;" ::"r"(shared_address(to)), "r"(value) : "memory");
 }
+// What it was.
+__device__ u32 add_relaxed(u32* to, u32 value) {
+  u32 before;
+  asm volatile("atom.relaxed.cta.shared.add.u32 %0, [%1], %2;"
+               : "=r"(before)
+               : "r"(shared_address(to)), "r"(value)
+               : "memory");
+  return before;
+}
 // One less; what it was.
 __device__ u32 subtract(u32* from) {
   u32 before;

@@ -17,12 +17,13 @@
 // block, and by the fence of whoever tells the host to the whole system (causality order is transitive, PTX ISA 8.8).
 //
 // Where bodies spawn tasks, blocks have inboxes beside their rings (spawning.h): the same kernel, compiled with
-// PERGOLA_TASKS_SPAWN.
+// PERGOLA_TASKS_SPAWN. Where it notes when tasks began and ended (tracing.h), with PERGOLA_TASKS_TRACE.
 //
 // Compiled by clang when Pergola is built; executor/generation.cc puts the bodies where pergola_run_body() stands.
 #include "executor_board.h"
 #include "spawning.h"
 #include "task_faults.h"
+#include "tracing.h"
 
 extern "C" __device__ void pergola_run_body();  // of the number in the register %pergola_body
 
@@ -118,6 +119,7 @@ class Scheduler {
       }
     }
     return_waiting();
+    end_trace(parameters_, lane_);
     if (lane_ != 0) store_release(&board.orders[lane_], kQuit);
   }
 
@@ -254,6 +256,7 @@ class Scheduler {
       entries[number].left -= placed;
       if (kSpawns) entries[number].has_spawned = state >> 31;
     }
+    if (placed != 0) note_begin(number, 0, lane_);  // what has run before the kernel was away counts as nothing
     return placed;
   }
   __device__ void return_waiting() {
@@ -381,6 +384,7 @@ class Scheduler {
     while (queue.count != 0) {
       const u32 number = waiting[queue.first % kTaskEntries];
       const Entry& entry = entries[number];
+      note_begin(number, queue.placed, lane_);
       if (!((entry.kind.blocks_warps & kKindNeedsBlock) != 0 ? place_block(number, entry, queue.placed)
                                                              : place_warps(number, entry, queue.placed)))
         return false;
@@ -562,6 +566,7 @@ __device__ void finish(const TaskExecutorParameters& parameters, u32 order, u32 
   }
   if (subtract(&entry.left) == 1) {
     const u32 position = entry.position;
+    note_end(parameters, number, kSpawns && (entry.family & kFamilyFounder) == 0);
     const bool tells = !kSpawns || end_in_family(entry);
     if (tells) flip_bit(&board.done[position / 32 % (kRingRecords / 32)], 1u << position % 32);
     set_bits(&board.freed_entries[number / 32], 1u << number % 32);
@@ -590,6 +595,7 @@ extern "C" __global__ void __launch_bounds__(1024, 2) pergola_executor(TaskExecu
     }
     if (lane < 16) known_numbers[lane] = 0;
     if (lane == 0) pergola_fence_table = reinterpret_cast<u64>(parameters.fence_table);
+    begin_trace(parameters, lane);
   }
   __syncthreads();
   if (warp == 0) {

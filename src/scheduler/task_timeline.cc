@@ -1,0 +1,67 @@
+#include "src/scheduler/task_timeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace pergola::scheduler {
+
+std::vector<std::uint32_t> task_rows(const Timeline& timeline) {
+  std::map<std::uint32_t, std::vector<double>> free_at;  // by place, then row
+  std::vector<std::uint32_t> rows;
+  rows.reserve(timeline.tasks.size());
+  for (const TaskSlice& task : timeline.tasks) {
+    std::vector<double>& of_place = free_at[task.place];
+    auto row = std::find_if(of_place.begin(), of_place.end(), [&](double at_ns) { return at_ns <= task.start_ns; });
+    if (row == of_place.end()) row = of_place.insert(of_place.end(), 0);
+    *row = task.end_ns;
+    rows.push_back(static_cast<std::uint32_t>(row - of_place.begin()));
+  }
+  return rows;
+}
+
+TaskSummary summarize_tasks(const Timeline& timeline) {
+  TaskSummary summary;
+  summary.count = timeline.tasks.size();
+  if (summary.count == 0) return summary;
+  std::map<std::string_view, std::vector<double>> durations;
+  std::set<std::uint32_t> places;
+  const double first_ns = timeline.tasks.front().start_ns;
+  double sum_ns = 0, until_ns = first_ns;
+  for (const TaskSlice& task : timeline.tasks) {
+    durations[task.name].push_back(task.duration_ns());
+    places.insert(task.place);
+    sum_ns += task.duration_ns();
+    summary.busy_ns += std::max(0.0, task.end_ns - std::max(until_ns, task.start_ns));
+    until_ns = std::max(until_ns, task.end_ns);
+  }
+  summary.places = places.size();
+  summary.span_ns = until_ns - first_ns;
+  summary.at_once = summary.busy_ns > 0 ? sum_ns / summary.busy_ns : 1;
+  for (auto& [kernel, each] : durations) {
+    std::sort(each.begin(), each.end());
+    const auto at = [&](std::size_t hundredths) { return each[(each.size() - 1) * hundredths / 100]; };
+    summary.kernels.push_back({std::string(kernel), each.size(), at(50), at(99), each.front(), each.back()});
+  }
+  return summary;
+}
+
+std::string explain_tasks(const Timeline& timeline) {
+  std::string text;
+  if (timeline.dropped_tasks != 0)
+    text = fmt::format("{} older narrow tasks were dropped: there was no room for them\n", timeline.dropped_tasks);
+  const TaskSummary tasks = summarize_tasks(timeline);
+  if (tasks.count == 0) return text;
+  text += fmt::format("narrow tasks: {} on {} {}{} in {:.1f} us; while any ran, {:.1f} ran at once\n", tasks.count,
+                      tasks.places, timeline.tasks_are_resident ? "resident block" : "thread",
+                      tasks.places == 1 ? "" : "s", tasks.span_ns * 1e-3, tasks.at_once);
+  for (const TaskTimes& kernel : tasks.kernels)
+    text += fmt::format("    {} of {}: {:.1f} us in the middle, 99 of 100 within {:.1f}, from {:.1f} to {:.1f}\n",
+                        kernel.count, kernel.kernel, kernel.median_ns * 1e-3, kernel.p99_ns * 1e-3,
+                        kernel.min_ns * 1e-3, kernel.max_ns * 1e-3);
+  return text;
+}
+
+}  // namespace pergola::scheduler
