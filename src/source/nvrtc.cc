@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "src/base/environment.h"
+#include "src/source/kept_handlers.h"
 #include "src/source/toolkit.h"
 
 namespace pergola::source {
@@ -167,7 +168,10 @@ Result<CompileOutput> Nvrtc::compile(const SourceRequest& request) const {
   const auto destroy = [this](void* made) { functions_->destroy(&made); };
   const std::unique_ptr<void, decltype(destroy)> owner(program, destroy);
 
-  const int code = functions_->compile(program, static_cast<int>(options.size()), option_pointers.data());
+  const int code = [&] {
+    const KeptHandlers kept(reinterpret_cast<const void*>(functions_->compile));
+    return functions_->compile(program, static_cast<int>(options.size()), option_pointers.data());
+  }();
   std::size_t bytes = 0;
   if (functions_->log_size(program, &bytes) == 0 && bytes > 1) {
     std::string log(bytes, '\0');
