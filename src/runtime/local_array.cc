@@ -28,12 +28,7 @@ scheduler::Scheduler::Deadline deadline_after(std::optional<std::chrono::nanosec
 }  // namespace
 
 LocalArray::~LocalArray() {
-  // A task that is held, or that waits for the resident kernel's start, may be so for ever, and so may one that runs:
-  // its memory is kept, instead of waiting.
-  TaskWork* const tasks = session_->has_open_tasks_of(tasks_) ? session_->tasks() : nullptr;
-  if (tasks != nullptr && (tasks->edges().held() != 0 || tasks->waits_for_ordinary_work() ||
-                           !tasks->wait_while_it_gets_on()))  // a failure is told by waits for the tasks
-    tasks->keep(buffer_);
+  if (session_->has_open_tasks_of(tasks_)) session_->tasks()->keep(buffer_);  // what fails is told by waits for the tasks
   mirror_->retire();
   session_->scheduler().retire(std::move(resource_), std::move(buffer_));
   managed_.reset();  // after what was held, which has taken it

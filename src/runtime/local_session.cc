@@ -204,9 +204,10 @@ Result<session::ArrayPtr> LocalSession::allocate(session::ElementType type, std:
   auto resource = scheduler_->create_resource(count * element_bytes);  // also frees what nobody uses any more
   const bool managed = scheduler_->policy().memory == scheduler::Memory::kManaged;
   const auto kind = managed ? device::MemoryKind::kManaged : device::MemoryKind::kDevice;
+  if (has_tasks()) tasks_->let_go_of_kept();
   Result<device::BufferPtr> buffer = device_->allocate(count * element_bytes, kind);
   if (buffer.code() == Code::kResourceExhausted && has_tasks()) {
-    tasks_->let_go_of_kept();
+    tasks_->await_kept();
     PERGOLA_ASSIGN(const Quiet quiet, quiet_tasks());  // what was freed beside the resident kernel goes with it
     buffer = device_->allocate(count * element_bytes, kind);
   }

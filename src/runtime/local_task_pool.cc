@@ -483,20 +483,41 @@ void TaskWork::abandon() {
   if (resident_ != nullptr) resident_->abandon();
 }
 
-void TaskWork::keep(std::shared_ptr<const void> memory) {
-  TaskEdges::SoFar users = edges_->so_far();
+void TaskWork::keep(device::BufferPtr memory) {
+  constexpr std::uint64_t kShare = 8;  // of the device's memory
+  const std::uint64_t size_bytes = memory->size_bytes();
+  bool is_much = false;
   {
     const std::lock_guard lock(kept_mutex_);
-    kept_.push_back({std::move(users), std::move(memory)});
+    if (kept_.empty() || kept_.back().users) kept_.emplace_back();
+    kept_.back().memory.push_back(std::move(memory));
+    kept_.back().size_bytes += size_bytes;
+    kept_bytes_ += size_bytes;
+    is_much = kept_bytes_ > device_->info().memory_bytes / kShare;
   }
-  let_go_of_kept();
+  is_much ? await_kept() : let_go_of_kept();
 }
 
 void TaskWork::let_go_of_kept() {
   std::list<Kept> going;  // without the lock
   const std::lock_guard lock(kept_mutex_);
-  // Tasks of one that have not ended are those of later ones, too.
-  while (!kept_.empty() && edges_->have_ended(kept_.front().users)) going.splice(going.end(), kept_, kept_.begin());
+  while (!kept_.empty()) {
+    Kept& first = kept_.front();
+    if (!first.users) first.users = edges_->so_far();
+    if (!edges_->have_ended(*first.users)) return;
+    kept_bytes_ -= first.size_bytes;
+    going.splice(going.end(), kept_, kept_.begin());
+  }
+}
+
+// A task that is held, or that waits for the resident kernel's start, may be so for ever.
+void TaskWork::await_kept() {
+  let_go_of_kept();
+  {
+    const std::lock_guard lock(kept_mutex_);
+    if (kept_.empty()) return;
+  }
+  if (edges_->held() == 0 && !waits_for_ordinary_work()) (void)wait_while_it_gets_on();
 }
 
 Result<TaskWork::Made> TaskWork::body_of(const Ptx& ptx, const session::KernelInfo& info) {

@@ -97,9 +97,11 @@ class TaskWork final : public scheduler::TaskHost {
   Result<bool> await_all();
 
   // Keeps memory that tasks so far may use, held ones too, until they have ended. It goes on a thread that calls one of
-  // these or wait_all(), or with the pool.
-  void keep(std::shared_ptr<const void> memory);
+  // these or wait_all(), or with the pool. Where much is kept already it waits for tasks that need nobody else.
+  void keep(device::BufferPtr memory);
   void let_go_of_kept();
+  // The second for whoever needs memory now: waits for such tasks.
+  void await_kept();
 
  private:
   void make_edges(const device::DevicePtr& device, bool streams_wait);
@@ -128,12 +130,17 @@ class TaskWork final : public scheduler::TaskHost {
   std::uint64_t seen_moves_ = 0;
   std::chrono::steady_clock::time_point still_since_{};
 
+  // What was let go of together. The last one is added to until the one before it has gone; from then on its users are
+  // known, all tasks so far: few lists, however much is kept.
   struct Kept {
-    TaskEdges::SoFar users;
-    std::shared_ptr<const void> memory;
+    std::optional<TaskEdges::SoFar> users;
+    std::vector<device::BufferPtr> memory;
+    std::uint64_t size_bytes = 0;
   };
   std::mutex kept_mutex_;
-  std::list<Kept> kept_;                          // guarded by kept_mutex_; goes last: all that is below has ended then
+  // Both guarded by kept_mutex_; they go last: all that is below has ended then.
+  std::list<Kept> kept_;
+  std::uint64_t kept_bytes_ = 0;
   std::shared_ptr<executor::Executor> resident_;  // this, or the next; written by create()
   std::unique_ptr<device::TaskRunner> direct_;
   std::mutex mutex_;
