@@ -13,6 +13,9 @@ endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/pergola DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT pergolaTargets NAMESPACE pergola:: DESTINATION ${package_dir})
 
+# For find_package() in a build folder, which looks like an install to CMake.
+export(EXPORT pergolaTargets NAMESPACE pergola:: FILE ${PROJECT_BINARY_DIR}/pergolaTargets.cmake)
+
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/pergolaConfig.cmake.in
                               ${PROJECT_BINARY_DIR}/pergolaConfig.cmake INSTALL_DESTINATION ${package_dir})
 # 0.x promises nothing across minor versions.

@@ -316,8 +316,7 @@ std::string print_graphs(const GraphsReport& report) {
 }
 
 Result<GraphsReport> parse_graphs(std::string_view text, const std::string& where) {
-  const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) return PERGOLA_ERROR(kParseError, "{} is no JSON.", where);
+  PERGOLA_ASSIGN(const Json json, parse_json(text, where));
   Fields fields(json, where);
   GraphsReport report;
   report.off = fields.text("off");

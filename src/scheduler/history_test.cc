@@ -74,13 +74,18 @@ TEST_F(HistoryFile, NoFile_IsAnEmptyHistory) {
   const auto none = History::load(file_);
   ASSERT_TRUE(none.ok());
   EXPECT_TRUE(none->empty());
+  ASSERT_TRUE(write_file_atomically(file_, "").ok());
+  const auto made_for_it = History::load(file_);
+  ASSERT_TRUE(made_for_it.ok()) << made_for_it.message();
+  EXPECT_TRUE(made_for_it->empty());
 }
 
 TEST_F(HistoryFile, WhatIsNoHistory_IsRefused_AndLeftAlone) {
   const std::string row = R"({"pergola_history":1,"devices":{"d":{"k":[{"threads_class":1,"bytes_class":1,"count":1,)";
   const std::pair<std::string, const char*> cases[] = {
-      {"", "no JSON"},
-      {"{\"pergola_history\": 1, \"devices\": {", "no JSON"},
+      {"\n", "no JSON: it ends too early"},
+      {"{\"pergola_history\": 1, \"devices\": {", "no JSON: it ends too early"},
+      {"{\"pergola_history\": 1,\n  devices: {}}", "no JSON: line 2, column 3 cannot be read"},
       {"[]", "no history"},
       {"{}", "no history"},
       {R"({"pergola_history": 2, "devices": {}})", "version 2"},

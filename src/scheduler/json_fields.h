@@ -3,16 +3,38 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "src/base/result.h"
 #include "src/device/types.h"
 
 namespace pergola::scheduler {
+
+// `what`: "'run.json'", for messages.
+inline Result<nlohmann::ordered_json> parse_json(std::string_view text, std::string_view what) {
+  using Json = nlohmann::ordered_json;
+  Json json = Json::parse(text, nullptr, false);
+  if (!json.is_discarded()) return json;
+  std::size_t at = text.size() + 1;
+  try {
+    json = Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    at = error.byte;
+  } catch (const Json::exception&) {  // of another kind, as for a number out of range
+    return PERGOLA_ERROR(kParseError, "{} is no JSON.", what);
+  }
+  if (at > text.size()) return PERGOLA_ERROR(kParseError, "{} is no JSON: it ends too early.", what);
+  const std::string_view before = text.substr(0, at == 0 ? 0 : at - 1);
+  const std::size_t begin = before.rfind('\n') + 1;  // 0 where there is none
+  return PERGOLA_ERROR(kParseError, "{} is no JSON: line {}, column {} cannot be read.", what,
+                       std::count(before.begin(), before.end(), '\n') + 1, before.size() - begin + 1);
+}
 
 // Reads the fields of one object; the first that is missing or of the wrong kind is kept as the error.
 class Fields {

@@ -361,8 +361,7 @@ std::string print_trace(const Timeline& timeline) {
 }
 
 Result<Timeline> parse_trace(std::string_view text, std::string_view name) {
-  const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) return PERGOLA_ERROR(kParseError, "'{}' is no JSON.", name);
+  PERGOLA_ASSIGN(const Json json, parse_json(text, fmt::format("'{}'", name)));
   Fields file(json, fmt::format("'{}'", name));
   if (!file.has("otherData") || !json["otherData"].is_object() || !json["otherData"].contains("pergola_trace"))
     return PERGOLA_ERROR(kParseError, "'{}' is no trace of Pergola: it has no 'otherData' with 'pergola_trace'.", name);

@@ -305,6 +305,10 @@ TEST(TraceFile, WhatIsWrong_IsNamed) {
   }
   for (const char* text : {"", "{", "[]", "3", "null", "\"x\"", "{\"traceEvents\":[]}"})
     EXPECT_FALSE(parse_trace(text, "t.json").ok()) << text;
+  const std::string whole = print_trace(sample());
+  EXPECT_THAT(parse_trace(whole.substr(0, whole.size() / 2), "t.json").message(),
+              HasSubstr("'t.json' is no JSON: it ends too early."));
+  EXPECT_THAT(parse_trace("{\n\"a\": 1e999}", "t.json").message(), HasSubstr("'t.json' is no JSON"));
 }
 
 TEST(TraceFile, TwoOfOneId_AreRefused) {

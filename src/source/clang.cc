@@ -137,7 +137,13 @@ Result<CompileOutput> Clang::compile(const SourceRequest& request) const {
   output.log += child.output;
   if (child.exit_code != 0)
     return PERGOLA_ERROR(kCompileError, "'{}' does not compile ({}):\n{}", request.name, path_, output.log);
-  PERGOLA_ASSIGN(output.ptx, read_file(fs::path(folder.path()) / "output.ptx"));
+  Result<std::string> ptx = read_file(fs::path(folder.path()) / "output.ptx");
+  if (!ptx.ok())
+    return PERGOLA_ERROR(kUnavailable,
+                         "'{}' has made no PTX of '{}', and says that it has: is it clang, with NVPTX in it? "
+                         "PERGOLA_CLANG names another.",
+                         path_, request.name);
+  output.ptx = *std::move(ptx);
   return output;
 }
 

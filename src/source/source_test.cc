@@ -207,6 +207,13 @@ TEST(Compile, ClangThatIsNoProgram_IsUnavailable) {
   EXPECT_EQ(compile({.text = kScale, .compiler = Compiler::kClang}).code(), Code::kUnavailable);
 }
 
+TEST(Compile, AProgramThatIsNoClang_IsTold) {
+  const ScopedEnvironment clang("PERGOLA_CLANG", "/bin/true");
+  const auto made = compile({.text = kScale, .compiler = Compiler::kClang});
+  EXPECT_EQ(made.code(), Code::kUnavailable);
+  EXPECT_THAT(made.message(), HasSubstr("'/bin/true' has made no PTX"));
+}
+
 TEST(ChildProcess, GivesOutputAndExitCode) {
   const auto child = run_child({"/bin/sh", "-c", "echo out; echo err >&2; exit 3"}, {}, std::chrono::seconds(20));
   ASSERT_TRUE(child) << child.message();

@@ -39,6 +39,12 @@ class Install(unittest.TestCase):
         run("cmake", "--build", build)
         self.assertEqual(run(build / "consumer"), "42\n")
 
+    def test_cmake_finds_a_build_folder(self):
+        build = self.folder / "consumer_of_build"
+        run("cmake", "-G", "Ninja", "-S", CONSUMER, "-B", build, f"-DCMAKE_PREFIX_PATH={BUILD.absolute()}")
+        run("cmake", "--build", build)
+        self.assertEqual(run(build / "consumer"), "42\n")
+
     @unittest.skipUnless(shutil.which("pkg-config"), "pkg-config is not installed")
     def test_pkg_config_finds_it(self):
         path = next(self.prefix.rglob("pergola.pc")).parent

@@ -183,6 +183,13 @@ TEST_F(CommandLine, StandardOutputThatCannotBeWritten_IsAnError) {
   EXPECT_THAT(error.errors, HasSubstr("There is no file")) << "where JSON cannot be written, people may still read it";
 }
 
+TEST_F(CommandLine, AFileThatIsNotThere_IsToldBeforeAShapeIsAskedFor) {
+  const Answer missing = answer({"run", file("none.cu")});
+  EXPECT_EQ(missing.code, kExitInput);
+  EXPECT_THAT(missing.errors, HasSubstr("There is no file"));
+  EXPECT_THAT(answer({"run", file("k.ptx")}).errors, HasSubstr("--for-each, is required"));
+}
+
 TEST_F(CommandLine, FilesThatAreWritten_AreLeftWhatTheyAre) {
   std::ofstream(folder_ / "real").close();
   ASSERT_EQ(::chmod(file("real").c_str(), 0600), 0);

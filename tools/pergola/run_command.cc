@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 
+#include "src/base/file.h"
 #include "tools/pergola/commands.h"
 #include "tools/pergola/run.h"
 
@@ -142,8 +143,12 @@ void add_run_command(CLI::App& app, Console& console) {
   command->add_flag("--json", console.json, "One JSON object on standard output");
   command->callback([command, options, &console, file, ptx, grid, block, for_each] {
     if (file->count() + ptx->count() == 0) throw CLI::RequiredError("A FILE, or --ptx FILE,");
-    if (for_each->count() == 0 && (grid->count() == 0 || block->count() == 0))
+    if (for_each->count() == 0 && (grid->count() == 0 || block->count() == 0)) {
+      // Of two mistakes the name is the first.
+      const std::string& named = ptx->count() != 0 ? options->ptx : options->request.file;
+      if (const Result<std::string> text = read_file(named); !text.ok()) return console.fail(text.status());
       throw CLI::RequiredError("--grid and --block, or --for-each,");
+    }
     const Status status = run(*command, *options, console);
     if (status.ok()) return;
     console.fail(status);

@@ -77,6 +77,11 @@ Rounding ModReader::take_rounding(Rounding otherwise, bool* found) {
 }
 
 Error Decoder::unsupported(const ptx::Instruction& i, const std::string& why) const {
+  if (i.op == ptx::Op::kOpaque && why.empty())
+    return PERGOLA_ERROR(kUnsupported,
+                         "{}: instruction `{}` is none that is known: the CPU device does not support it, or there is "
+                         "none such in PTX.",
+                         where_with_ptx(*image_.module, i), spell(i));
   return PERGOLA_ERROR(kUnsupported, "{}: instruction `{}` is not supported by the CPU device{}{}.",
                        where_with_ptx(*image_.module, i), spell(i), why.empty() ? "" : ": ", why);
 }
