@@ -389,8 +389,9 @@ Result<Timeline> parse_trace(std::string_view text, std::string_view name) {
   for (const Json& event : events)
     PERGOLA_TRY(parse_event(event, fmt::format("'{}', event {}", name, index++), timeline));
   std::sort(timeline.slices.begin(), timeline.slices.end(), [](const Slice& a, const Slice& b) { return a.id < b.id; });
-  std::stable_sort(timeline.tasks.begin(), timeline.tasks.end(),
-                   [](const TaskSlice& a, const TaskSlice& b) { return a.start_ns < b.start_ns; });
+  std::sort(timeline.tasks.begin(), timeline.tasks.end(), [](const TaskSlice& a, const TaskSlice& b) {
+    return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.end_ns < b.end_ns;
+  });
   const auto twice = std::adjacent_find(timeline.slices.begin(), timeline.slices.end(),
                                         [](const Slice& a, const Slice& b) { return a.id == b.id; });
   if (twice != timeline.slices.end())
