@@ -142,8 +142,9 @@ def numpy_dtype(element: ElementType) -> Any:
 
 def refuse_mask(source: Any) -> None:
     """ValueError where `source` is a masked array that hides something: what is hidden has no counterpart here."""
-    np = sys.modules.get("numpy")
-    if np is not None and isinstance(source, np.ma.MaskedArray) and np.ma.getmaskarray(source).tobytes().strip(b"\0"):
+    ma = sys.modules.get("numpy.ma.core")  # which another thread may be importing: there are no masked arrays before it is done
+    kind = getattr(ma, "MaskedArray", None)
+    if ma is not None and kind is not None and isinstance(source, kind) and ma.getmaskarray(source).tobytes().strip(b"\0"):
         raise ValueError("The source's mask hides elements, and arrays on a device have no mask: say what is to be in their "
                          "place by x.filled(value).")
 
