@@ -32,6 +32,17 @@ def test_with_trace(saxpy, tmp_path):
     assert all(e["dur"] > 0 and "f32 2, array" in e["args"]["arguments"] for e in found)
 
 
+def test_a_read_is_recorded_once(tmp_path):
+    x = pg.ones(N, "f4")
+    with pg.trace(tmp_path / "run.json"):
+        for read in (x.numpy, x.tobytes, x.tolist, lambda: x[3]):
+            x.fill(2)
+            read()
+        x.wait()
+    events = json.loads((tmp_path / "run.json").read_text())["traceEvents"]
+    assert [e["args"]["bytes"] for e in events if e["ph"] == "X" and e["name"].startswith("read array")] == [4 * N] * 3 + [4]
+
+
 def test_with_history(saxpy, tmp_path):
     path = tmp_path / "kernels.json"
     for _ in range(2):
