@@ -74,6 +74,8 @@ PyObject* argument_error();
 // Makes the classes and adds them to the module; -1 with an exception set where that fails.
 int add_errors(PyObject* module);
 
+// Of a message with a file's name in it, perhaps, or one of PTX's, which need not be UTF-8.
+void set_error(PyObject* of, const std::string& message);
 // Raises what the library said last on this thread; always null.
 PyObject* raise(pergola_code code);
 PyObject* raise(pergola_code code, const std::string& message);

@@ -79,15 +79,15 @@ bool wait_for_launches(pergola_session session) {
   return ended.has_value();
 }
 
-// _trace(path) and _history(path); None waits for what was recorded and writes it. A path ends one that is on, too, and
-// waits without looking: pergola/_session.py ends it before.
+// _trace(path) and _history(path), of bytes, as a file's name need not be UTF-8; None waits for what was recorded and
+// writes it. A path ends one that is on, too, and waits without looking: pergola/_session.py ends it before.
 template <pergola_code (*record)(pergola_session, const char*)>
 PyObject* session_recording(PyObject* self, PyObject* path) {
   std::string text;
   if (path != Py_None) {
     Py_ssize_t size = 0;
-    const char* given = PyUnicode_AsUTF8AndSize(path, &size);
-    if (given == nullptr || !is_without_zero(given, size, "A path")) return nullptr;
+    char* given = nullptr;
+    if (PyBytes_AsStringAndSize(path, &given, &size) < 0 || !is_without_zero(given, size, "A path")) return nullptr;
     text = given;
   }
   const pergola_session handle = reinterpret_cast<SessionObject*>(self)->state->handle;

@@ -17,8 +17,6 @@ thread. NumPy is used where it is installed and is not needed for `import pergol
 from __future__ import annotations
 
 import atexit as _atexit
-import contextlib as _contextlib
-import os as _os
 from collections.abc import Callable as _Callable
 from collections.abc import Iterable as _Iterable
 from typing import Any as _Any
@@ -36,6 +34,8 @@ from ._graphs import Graph, Graphs, Region, Way
 from ._dtypes import DTypeLike as _DTypeLike
 from ._kernel import Kernel, Module, Parameter
 from ._session import Device, Session
+from ._session import Path as _Path
+from ._session import Recording as _Recording
 from ._tasks import Task, TaskKind, TaskPool, TaskPoolInfo, as_completed
 
 __version__: str = _core.version
@@ -66,12 +66,12 @@ def graphs() -> Graphs:
     return _session.current().graphs()
 
 
-def trace(path: str | _os.PathLike[str]) -> _contextlib.AbstractContextManager[None]:
+def trace(path: _Path) -> _Recording:
     """`with pergola.trace("run.json"):` records what is submitted within to the session in use, for ui.perfetto.dev."""
     return _session.current().trace(path)
 
 
-def history(path: str | _os.PathLike[str]) -> _contextlib.AbstractContextManager[None]:
+def history(path: _Path) -> _Recording:
     """`with pergola.history("kernels.json"):` adds how long kernels take within, by size, to what the file has."""
     return _session.current().history(path)
 
@@ -104,7 +104,7 @@ def module(source: str, *, name: _Optional[str] = None, language: _Optional[str]
     return _session.current().module(source, name=name, language=language, flags=flags)
 
 
-def load(path: str | _os.PathLike[str], *, language: _Optional[str] = None, flags: _Iterable[str] = ()) -> Module:
+def load(path: _Path, *, language: _Optional[str] = None, flags: _Iterable[str] = ()) -> Module:
     """The kernels of a file of CUDA C++ (.cu) or PTX (.ptx)."""
     return _session.current().load(path, language=language, flags=flags)
 

@@ -18,6 +18,14 @@ from ._kernel import Kernel, Module, only_kernel
 from ._tasks import TaskPool, make_pool
 
 
+Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+
+
+def name_of(path: bytes) -> str:
+    """A file's name in a message, which can be printed."""
+    return path.decode(errors="backslashreplace")
+
+
 class Device(NamedTuple):
     """A device, as its session sees it. Sizes in bytes."""
 
@@ -90,20 +98,20 @@ class Session(_core.Session):
         Waits for nothing."""
         return Graphs(self)
 
-    def trace(self, path: str | os.PathLike[str]) -> contextlib.AbstractContextManager[None]:
+    def trace(self, path: Path) -> Recording:
         """`with session.trace("run.json"):` records what is submitted within; its end waits for that and writes the file,
         which ui.perfetto.dev opens and `pergola trace` and `pergola explain` read. One at a time: FailedPrecondition. After
-        Ctrl-C the end waits for a second at most; where work goes on then, a warning says that nothing is written yet."""
-        return self._record_to("trace", self._trace, path)
+        Ctrl-C the end waits for a second at most; where work goes on then, a warning says that nothing is written yet.
+        `with` again writes the file anew."""
+        return Recording(self, "trace", self._trace, path)
 
-    def history(self, path: str | os.PathLike[str]) -> contextlib.AbstractContextManager[None]:
+    def history(self, path: Path) -> Recording:
         """The same for kernels' times by size, which are added to what the file has."""
-        return self._record_to("history", self._history, path)
+        return Recording(self, "history", self._history, path)
 
     @contextlib.contextmanager
-    def _record_to(self, kind: str, record: Callable[[Optional[str]], None],
-                   path: str | os.PathLike[str]) -> Iterator[None]:
-        file = os.fsdecode(path)
+    def _record_to(self, kind: str, record: Callable[[Optional[bytes]], None], path: bytes) -> Iterator[None]:
+        file = name_of(path)
         with _recordings_lock:
             if not hasattr(self, "_recordings"):
                 self._recordings, self._left_on = {}, set()
@@ -115,7 +123,7 @@ class Session(_core.Session):
             if kind in self._left_on or os.environ.get(f"PERGOLA_{kind.upper()}"):
                 record(None)  # by itself, as it can be interrupted
                 self._left_on.discard(kind)
-            record(file)
+            record(path)
             is_patient = True
             try:
                 yield
@@ -127,7 +135,7 @@ class Session(_core.Session):
         finally:
             del self._recordings[kind]
 
-    def _end_recording(self, kind: str, record: Callable[[Optional[str]], None], file: str, is_patient: bool) -> None:
+    def _end_recording(self, kind: str, record: Callable[[Optional[bytes]], None], file: str, is_patient: bool) -> None:
         """Waits as long as it takes, and where somebody wants to get away for a second, as the interpreter's end does."""
         is_left_on = True
         try:
@@ -145,7 +153,7 @@ class Session(_core.Session):
                 self._left_on.add(kind)
                 warnings.warn(f"The {kind} to '{file}' is not written yet, as work that it records goes on: the session's "
                               f"next {kind}, or the program's end, writes it where that work has ended.", RuntimeWarning,
-                              stacklevel=4)
+                              stacklevel=5)
 
     def _wait_for_a_second(self) -> None:
         """Timeout where work goes on then; what has failed has ended."""
@@ -169,10 +177,10 @@ class Session(_core.Session):
         module = self.module(source, name=name, language=language, flags=flags)
         return only_kernel(self, module, signature) if kernel is None else module.kernel(kernel, signature)
 
-    def load(self, path: str | os.PathLike[str], *, language: Optional[str] = None,
+    def load(self, path: Path, *, language: Optional[str] = None,
              flags: Iterable[str] = ()) -> Module:
         """Compiles and loads a file of CUDA C++ (.cu) or PTX (.ptx)."""
-        return Module(self, os.fspath(path), True, _language(language), None, _flags(flags))
+        return Module(self, os.fsencode(path), True, _language(language), None, _flags(flags))
 
     def task_pool(self, blocks: int = 0, park_after: Optional[float] = None,
                   executor: Optional[str] = None, fences: bool = True, slices: bool = False) -> TaskPool:
@@ -270,6 +278,30 @@ class Session(_core.Session):
             return f"<pergola.Session on {self.device.id} ({self.device.name})>"
         except _core.FailedPrecondition:
             return f"<pergola.Session {self._device_name}>"
+
+
+class Recording(contextlib.ContextDecorator):
+    """What trace() and history() give: `with` records to its file, each time anew; `@` does so of a function's calls."""
+
+    __slots__ = ("_begin", "_what", "_on")
+
+    def __init__(self, session: Session, kind: str, record: Callable[[Optional[bytes]], None], path: Path) -> None:
+        file = os.fsencode(path)
+        self._begin: Callable[[], contextlib.AbstractContextManager[None]] = lambda: session._record_to(kind, record, file)
+        self._what = f"<pergola: a {kind} of {session!r} to '{name_of(file)}'>"
+        self._on: Optional[contextlib.AbstractContextManager[None]] = None
+
+    def __enter__(self) -> None:
+        begun = self._begin()
+        begun.__enter__()  # a second one meanwhile it refuses
+        self._on = begun
+
+    def __exit__(self, *raised: Any) -> Optional[bool]:
+        on, self._on = self._on, None
+        return None if on is None else on.__exit__(*raised)
+
+    def __repr__(self) -> str:
+        return self._what
 
 
 # Those of `with session:`, the innermost last. Immutable, so that each thread and task of asyncio has its own.
