@@ -71,7 +71,12 @@ def numpy(what: str) -> Any:
     try:
         import numpy as np
     except ImportError as error:
-        raise ImportError(f"{what} needs NumPy, which is not installed (pip install numpy).") from error
+        why = f"cannot be imported: {error}"
+        if isinstance(error, ModuleNotFoundError) and error.name == "numpy":
+            why = "is not installed (pip install numpy)."
+        if sys.is_finalizing() or sys.meta_path is None:
+            why = "cannot be imported any more, as the interpreter ends."
+        raise ImportError(f"{what} needs NumPy, which {why}") from error
     return np
 
 

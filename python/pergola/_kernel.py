@@ -149,6 +149,9 @@ class Module(_core.Module):
 
 def only_kernel(session: Session, module: Module, signature: Optional[str] = None) -> Kernel:
     """The module's kernel, where it has just one."""
+    if not len(module):
+        raise _core.InvalidArgument("There is no kernel in the source: one is a `__global__` function, and of a template what is "
+                                    "instantiated in the source (`template __global__ void f<float>(float*);`).")
     if len(module) != 1:
         raise _core.InvalidArgument(f"kernel() is of a source with one kernel; this one has {len(module)} "
                                     f"({', '.join(module.names)}): take module() and name it.")

@@ -57,6 +57,18 @@ def _flags(flags: Iterable[str]) -> tuple[str, ...]:
     return tuple(flags)
 
 
+def _check_source(source: Any) -> None:
+    """TypeError or InvalidArgument where a text of kernels is none, but a file's name, perhaps."""
+    if isinstance(source, str):
+        line = source.strip()
+        if line.endswith((".cu", ".ptx")) and not any(each in line for each in "\n{};"):
+            raise _core.InvalidArgument(f"A source is a text, and {source!r} looks like a file's name: pergola.load({source!r}) "
+                                        "loads a file.")
+    elif not isinstance(source, (bytes, bytearray, memoryview)):
+        what = "a path: pergola.load(path) loads a file" if isinstance(source, os.PathLike) else _dtypes.short(source)
+        raise TypeError(f"A source is a str, of CUDA C++ or PTX, and what is given is {what}.")
+
+
 def _stream_number(stream: Any) -> int:
     if stream is None:
         raise TypeError("A stream is an object with __cuda_stream__, torch's or CuPy's, or a number; None is given.")
@@ -169,6 +181,7 @@ class Session(_core.Session):
     def module(self, source: str, *, name: Optional[str] = None, language: Optional[str] = None,
                flags: Iterable[str] = ()) -> Module:
         """Compiles and loads CUDA C++ or PTX text. `name` is for messages, `flags` for the compiler ("-DN=4")."""
+        _check_source(source)
         return Module(self, source, False, _language(language), name, _flags(flags))
 
     def kernel(self, source: str, kernel: Optional[str] = None, *, signature: Optional[str] = None,

@@ -120,7 +120,12 @@ class TaskPool(_core.TaskPool):
         if not hasattr(self, "_kinds"):
             self._kinds = {}
         key = (kernel, _extents(grid), _extents(block), shared_bytes, priority)
-        kind = self._kinds.get(key)
+        try:
+            kind = self._kinds.get(key)
+        except TypeError:  # it has no hash
+            raise TypeError("spawn() takes the kernel, its grid and its block, and after them the kernel's arguments: "
+                            f"pool.spawn(kernel, grid, block, ...); the grid is {_dtypes.short(grid)}, the block "
+                            f"{_dtypes.short(block)}.") from None
         if kind is None:
             kind = self._kinds[key] = self.prepare(kernel, grid, block, shared_bytes=shared_bytes,
                                                     priority=priority)

@@ -319,3 +319,22 @@ def test_a_subinterpreter_is_refused_before_it_has_anything(first):
         assert importlib.import_module("pergola._core").Event is pg.Event, "there is one"
         assert x.tolist() == [1, 1]
     """, prelude=False)
+
+
+def test_numpy_at_the_interpreters_end():
+    result = run_child("""
+        import pergola as pg
+
+        class Last:
+            def __init__(self, x):
+                self.x = x
+
+            def __del__(self):
+                try:
+                    self.x.numpy()
+                except ImportError as error:
+                    print(error)
+
+        pg.last = Last(pg.ones(2))
+    """, prelude=False)
+    assert "not installed" not in result.stdout and ("interpreter ends" in result.stdout or not result.stdout), result.stdout
