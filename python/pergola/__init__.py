@@ -32,17 +32,19 @@ from ._call import Stream
 from ._dag import Dag
 from ._graphs import Graph, Graphs, Region, Way
 from ._dtypes import DTypeLike as _DTypeLike
-from ._kernel import Kernel, Module, Parameter
+from ._kernel import Kernel, KernelInfo, Module, Parameter
 from ._session import Device, Session
+from ._session import Language as _Language
 from ._session import Path as _Path
 from ._session import Recording as _Recording
+from ._tasks import Executor as _Executor
 from ._tasks import Task, TaskKind, TaskPool, TaskPoolInfo, as_completed
 
 __version__: str = _core.version
 
 __all__ = [
     "ArgumentError", "Array", "CallFailed", "CompileError", "Dag", "Device", "DeviceFault", "DeviceLost", "Error", "Event",
-    "FailedPrecondition", "Graph", "Graphs", "InternalError", "InvalidArgument", "IoError", "Kernel", "Launcher", "Module", "NotFound",
+    "FailedPrecondition", "Graph", "Graphs", "InternalError", "InvalidArgument", "IoError", "Kernel", "KernelInfo", "Launcher", "Module", "NotFound",
     "OutOfMemory", "Parameter", "ParseError", "Region", "Session", "Skipped", "Stream", "Task", "TaskKind", "TaskPool",
     "TaskPoolInfo", "Timeout", "Unavailable", "Way",
     "Unsupported", "array", "as_completed", "asarray", "call", "dag", "device", "empty", "empty_like", "from_dlpack", "full", "full_like", "graphs",
@@ -92,19 +94,19 @@ def record() -> Event:
 
 
 def kernel(source: str, kernel: _Optional[str] = None, *, signature: _Optional[str] = None,
-           name: _Optional[str] = None, language: _Optional[str] = None, flags: _Iterable[str] = ()) -> Kernel:
+           name: _Optional[str] = None, language: _Language = None, flags: _Iterable[str] = ()) -> Kernel:
     """The kernel of a source text (CUDA C++ or PTX), which has one, or is told which. `signature` is that of
     Module.kernel()."""
     return _session.current().kernel(source, kernel, signature=signature, name=name, language=language, flags=flags)
 
 
-def module(source: str, *, name: _Optional[str] = None, language: _Optional[str] = None,
+def module(source: str, *, name: _Optional[str] = None, language: _Language = None,
            flags: _Iterable[str] = ()) -> Module:
     """The kernels of a source text."""
     return _session.current().module(source, name=name, language=language, flags=flags)
 
 
-def load(path: _Path, *, language: _Optional[str] = None, flags: _Iterable[str] = ()) -> Module:
+def load(path: _Path, *, language: _Language = None, flags: _Iterable[str] = ()) -> Module:
     """The kernels of a file of CUDA C++ (.cu) or PTX (.ptx)."""
     return _session.current().load(path, language=language, flags=flags)
 
@@ -122,7 +124,7 @@ def call(name: str, function: _Callable[[_Optional[Stream]], object], *, reads: 
 
 
 def task_pool(blocks: int = 0, park_after: _Optional[float] = None,
-              executor: _Optional[str] = None, fences: bool = True, slices: bool = False) -> TaskPool:
+              executor: _Executor = None, fences: bool = True, slices: bool = False) -> TaskPool:
     """The pool of narrow tasks of the session in use: Session.task_pool()."""
     return _session.current().task_pool(blocks, park_after, executor, fences, slices)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Literal, Optional, Union
 
 from . import _core, _dtypes
 from ._dtypes import ElementType
@@ -174,7 +174,7 @@ class Array(_core.Memory):
         result = self.numpy()
         return result if dtype is None or result.dtype == dtype else result.astype(dtype)
 
-    def host(self, access: str = "rw") -> np.ndarray[Any, Any]:
+    def host(self, access: Literal["r", "w", "rw"] = "rw") -> np.ndarray[Any, Any]:
         """A NumPy array over memory that the host shares with the array: for reading ("r"), writing ("w"), or both ("rw").
 
         On a GPU that memory is page-locked and mirrors the device's: what is written goes up when the array is next used
@@ -191,7 +191,7 @@ class Array(_core.Memory):
             self._host(modes[access]) if self.size else bytearray() if access != "r" else b"", self.dtype)
         return result.reshape(self._shape)
 
-    def prefetch(self, to: str = "device") -> Array:
+    def prefetch(self, to: Literal["device", "host"] = "device") -> Array:
         """Queues the copy that brings the contents to the "device" or the "host", if they are not there. Returns self."""
         sides = {"device": 1, "host": 2}
         if to not in sides:
@@ -202,7 +202,7 @@ class Array(_core.Memory):
     # ── For other libraries ─────────────────────────────────────────────────────────────────────────────────────────
 
     def __dlpack__(self, *, stream: Any = None, max_version: Optional[tuple[int, int]] = None,
-                   dl_device: Optional[tuple[int, int]] = None, copy: Optional[bool] = None) -> object:
+                   dl_device: Optional[tuple[int, int]] = None, copy: Optional[bool] = None) -> Any:
         """Shares the memory, once the work that made it has ended, so that a consumer's stream has nothing to wait for. Work
         that is queued afterwards changes what the consumer sees: it is for the program to order."""
         from ._interchange import to_dlpack

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 if TYPE_CHECKING:
     import numpy as np
 
-    DTypeLike = Union["ElementType", str, type, np.dtype[Any], None]
+    DTypeLike = Union["ElementType", str, type, np.dtype[Any], list[Any], dict[str, Any], None]  # of fields: NumPy's
 else:
     DTypeLike = Any
 

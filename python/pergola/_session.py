@@ -7,7 +7,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, Optional
+from typing import Any, Literal, NamedTuple, Optional
 
 from . import _call, _core, _interchange, _dtypes
 from ._array import Array, _extents
@@ -15,7 +15,7 @@ from ._call import Stream
 from ._dag import Dag
 from ._graphs import Graphs
 from ._kernel import Kernel, Module, only_kernel
-from ._tasks import TaskPool, make_pool
+from ._tasks import Executor, TaskPool, make_pool
 
 
 Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
@@ -42,10 +42,11 @@ class Device(NamedTuple):
     memory_bytes: int
 
 
-_LANGUAGES = {None: 0, "cuda": 1, "ptx": 2}
+Language = Optional[Literal["cuda", "ptx"]]
+_LANGUAGES: dict[Any, int] = {None: 0, "cuda": 1, "ptx": 2}
 
 
-def _language(name: Optional[str]) -> int:
+def _language(name: Language) -> int:
     if name not in _LANGUAGES:
         raise ValueError(f"A language is 'cuda' or 'ptx', not {name!r}.")
     return _LANGUAGES[name]
@@ -178,25 +179,25 @@ class Session(_core.Session):
 
     # ── Kernels ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def module(self, source: str, *, name: Optional[str] = None, language: Optional[str] = None,
+    def module(self, source: str, *, name: Optional[str] = None, language: Language = None,
                flags: Iterable[str] = ()) -> Module:
         """Compiles and loads CUDA C++ or PTX text. `name` is for messages, `flags` for the compiler ("-DN=4")."""
         _check_source(source)
         return Module(self, source, False, _language(language), name, _flags(flags))
 
     def kernel(self, source: str, kernel: Optional[str] = None, *, signature: Optional[str] = None,
-               name: Optional[str] = None, language: Optional[str] = None, flags: Iterable[str] = ()) -> Kernel:
+               name: Optional[str] = None, language: Language = None, flags: Iterable[str] = ()) -> Kernel:
         """The kernel of a source text, which has one, or is told which. `signature` is that of Module.kernel()."""
         module = self.module(source, name=name, language=language, flags=flags)
         return only_kernel(self, module, signature) if kernel is None else module.kernel(kernel, signature)
 
-    def load(self, path: Path, *, language: Optional[str] = None,
+    def load(self, path: Path, *, language: Language = None,
              flags: Iterable[str] = ()) -> Module:
         """Compiles and loads a file of CUDA C++ (.cu) or PTX (.ptx)."""
         return Module(self, os.fsencode(path), True, _language(language), None, _flags(flags))
 
     def task_pool(self, blocks: int = 0, park_after: Optional[float] = None,
-                  executor: Optional[str] = None, fences: bool = True, slices: bool = False) -> TaskPool:
+                  executor: Executor = None, fences: bool = True, slices: bool = False) -> TaskPool:
         """The session's pool of narrow tasks: one, made by the first call, whose arguments count. `blocks` is how many
         are resident, or threads (0: as many as the device holds); without work for `park_after` seconds (None: 200
         microseconds) the resident kernel ends until the next task. `executor` is "resident", a resident kernel, or
