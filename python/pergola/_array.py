@@ -130,6 +130,12 @@ class Array(_core.Memory):
             return bool(self.item())
         raise ValueError("The truth of an array of more than one element, or of none, is not defined.")
 
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
     # ── To the host ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def numpy(self) -> np.ndarray[Any, Any]:

@@ -485,3 +485,11 @@ def test_arithmetic_is_refused_and_says_what_to_do():
             refused()
     for taken in (np.sin(x), np.add(x, 1), np.sum(x), x + y, x * np.float64(2)):
         assert isinstance(taken, (np.ndarray, np.number)), "NumPy's own functions copy"
+
+
+def test_the_only_element_as_a_number():
+    assert float(pg.full(1, 2.5)) == 2.5 and int(pg.full((1, 1), 7)) == 7 and int(pg.full((), 2.5)) == 2
+    with pytest.raises(ValueError, match="one element"):
+        float(pg.ones(2))
+    with pytest.raises(ValueError, match="one element"):
+        int(pg.ones(0))

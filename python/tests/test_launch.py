@@ -393,3 +393,11 @@ def test_what_depends_on_a_failure_is_skipped_wherever_it_runs():
 def test_what_is_no_source(source, error, message):
     with pytest.raises(error, match=message):
         pg.kernel(source)
+
+
+def test_a_half_is_a_float_too(module):
+    out = pg.zeros(9, "u8")
+    module.echo[1, 1](out, 0, 0, 0, 0, np.float16(1.5), np.float16(-2.5), bytes(8), np.float16(1.5))
+    told = out.tobytes()
+    assert struct.unpack_from("<f", told, 32) == (1.5,) and struct.unpack_from("<d", told, 40) == (-2.5,)
+    assert struct.unpack_from("<e", told, 64) == (1.5,)
