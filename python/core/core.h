@@ -141,6 +141,15 @@ void raise_failures(const Outcome& launches, const Outcome& tasks);
 // from then on nothing is destroyed.
 PyObject* end(PyObject* self, PyObject* none);
 
+// ── Handles (handle.cc) ─────────────────────────────────────────────────────────────────────────────────────────────
+
+PyObject* handle_itself(PyObject* self, PyObject* memo);
+PyObject* handle_reduce(PyObject* self, PyObject* none);
+// Of each handle's table of methods.
+inline constexpr PyMethodDef kCopy = {"__copy__", handle_itself, METH_NOARGS, nullptr};
+inline constexpr PyMethodDef kDeepCopy = {"__deepcopy__", handle_itself, METH_O, nullptr};
+inline constexpr PyMethodDef kReduce = {"__reduce__", handle_reduce, METH_NOARGS, nullptr};
+
 // ── Objects ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 struct SessionState {
@@ -198,6 +207,7 @@ struct LauncherObject {
 struct EventObject {
   PyObject_HEAD SessionObject* session;
   pergola_event handle;
+  PyObject* weak_references;
 };
 // A view holds the memory that owns the handle; that one's `base` is null.
 struct MemoryObject {

@@ -209,4 +209,8 @@ def full_like(other: _Any, value: _Any, dtype: _DTypeLike = None) -> Array:
     return where.full(shape, value, same if dtype is None else dtype)
 
 
+for _name in __all__:  # where they are to be found, not where they are written
+    if globals()[_name].__module__ != __name__:
+        globals()[_name].__module__ = __name__
+
 _atexit.register(_core.end)

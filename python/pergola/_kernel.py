@@ -46,7 +46,7 @@ class KernelInfo(TypedDict):
 class Kernel(_core.Kernel):
     """A kernel. `k[grid, block](arguments)` launches it, as does `k[threads](arguments)` in one dimension."""
 
-    __slots__ = ("_cached_parameters",)
+    __slots__ = ("__weakref__", "_cached_parameters")
     _cached_parameters: tuple[Parameter, ...]
 
     @property
@@ -103,7 +103,7 @@ class Module(_core.Module):
     """The kernels of a file or text, as attributes (`module.saxpy`) and items (`module["ns::saxpy"]`); with a signature
     by `module.kernel("saxpy", "...")`."""
 
-    __slots__ = ("_kernels",)
+    __slots__ = ("__weakref__", "_kernels")
     _kernels: dict[str, Kernel]
 
     @property

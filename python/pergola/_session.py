@@ -82,7 +82,7 @@ class Session(_core.Session):
     Thread-safe. Its arrays and modules keep it. `with session:` makes it the one that pergola.array() and so on use,
     in this thread or task."""
 
-    __slots__ = ("_info", "_left_on", "_recordings")
+    __slots__ = ("__weakref__", "_info", "_left_on", "_recordings")
     _info: Device
     _recordings: dict[str, str]  # "trace", "history": the file of the `with` that is on; guarded by _recordings_lock
     _left_on: set[str]  # those whose `with` Ctrl-C has ended before their work did

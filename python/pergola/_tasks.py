@@ -19,7 +19,7 @@ class Task(_core.Task):
     """A task that was spawned. `wait()` waits for it, `await task` lets the event loop run meanwhile; both raise what it
     failed with. It may be dropped at any time: it is run all the same."""
 
-    __slots__ = ()
+    __slots__ = ("__weakref__",)
 
     @property
     def pool(self) -> TaskPool:
