@@ -6,7 +6,7 @@
 //
 //   pergola.Array             its address                      None          the null address
 //   int, bool, __index__      by the parameter                 bytes, np.void, ctypes.Structure: a struct's bytes
-//   float, np.float32         float or double                  np.float16    its bits
+//   float, np.float32         float or double                  np.float16    its bits, or the float that it is
 #include <cmath>
 #include <cstring>
 
@@ -225,6 +225,13 @@ bool Arguments::convert_buffer(const KernelObject* kernel, std::size_t index, Py
   if (buffer.ndim == 0 && format == "d") {
     double value = 0;
     std::memcpy(&value, buffer.buf, sizeof value);
+    return convert_float(kernel, index, object, value, out);
+  }
+  const bool is_float =
+      parameter != nullptr && parameter->kind == PERGOLA_PARAMETER_FLOAT && parameter->size_bytes >= 4;
+  if (buffer.ndim == 0 && format == "e" && is_float) {
+    const double value = PyFloat_AsDouble(object);  // nothing is lost
+    if (value == -1 && PyErr_Occurred() != nullptr) return false;
     return convert_float(kernel, index, object, value, out);
   }
   if (buffer.ndim == 0 && format == "e") {

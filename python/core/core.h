@@ -74,6 +74,8 @@ PyObject* argument_error();
 // Makes the classes and adds them to the module; -1 with an exception set where that fails.
 int add_errors(PyObject* module);
 
+// Of a message with a file's name in it, perhaps, or one of PTX's, which need not be UTF-8.
+void set_error(PyObject* of, const std::string& message);
 // Raises what the library said last on this thread; always null.
 PyObject* raise(pergola_code code);
 PyObject* raise(pergola_code code, const std::string& message);
@@ -139,6 +141,15 @@ void raise_failures(const Outcome& launches, const Outcome& tasks);
 // from then on nothing is destroyed.
 PyObject* end(PyObject* self, PyObject* none);
 
+// ── Handles (handle.cc) ─────────────────────────────────────────────────────────────────────────────────────────────
+
+PyObject* handle_itself(PyObject* self, PyObject* memo);
+PyObject* handle_reduce(PyObject* self, PyObject* none);
+// Of each handle's table of methods.
+inline constexpr PyMethodDef kCopy = {"__copy__", handle_itself, METH_NOARGS, nullptr};
+inline constexpr PyMethodDef kDeepCopy = {"__deepcopy__", handle_itself, METH_O, nullptr};
+inline constexpr PyMethodDef kReduce = {"__reduce__", handle_reduce, METH_NOARGS, nullptr};
+
 // ── Objects ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 struct SessionState {
@@ -196,6 +207,7 @@ struct LauncherObject {
 struct EventObject {
   PyObject_HEAD SessionObject* session;
   pergola_event handle;
+  PyObject* weak_references;
 };
 // A view holds the memory that owns the handle; that one's `base` is null.
 struct MemoryObject {

@@ -77,8 +77,13 @@ PyObject* argument_error() {
   return argument_class;
 }
 
+void set_error(PyObject* of, const std::string& message) {
+  const Ref text(PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "backslashreplace"));
+  if (text) PyErr_SetObject(of, text.get());
+}
+
 PyObject* raise(pergola_code code, const std::string& message) {
-  PyErr_SetString(error_class(code), message.c_str());
+  set_error(error_class(code), message);
   if (is_failure(code) && std::find(told.begin(), told.end(), message) == told.end()) told.push_back(message);
   if (told.size() > kMostTold) told.pop_front();
   return nullptr;

@@ -76,7 +76,8 @@ PyObject* module_names(PyObject* self, PyObject*) {
   }
 }
 
-PyMethodDef module_methods[] = {{"_names", module_names, METH_NOARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
+PyMethodDef module_methods[] = {
+    {"_names", module_names, METH_NOARGS, nullptr}, kCopy, kDeepCopy, kReduce, {nullptr, nullptr, 0, nullptr}};
 PyType_Slot module_slots[] = {{Py_tp_new, reinterpret_cast<void*>(module_new)},
                               {Py_tp_dealloc, reinterpret_cast<void*>(module_dealloc)},
                               traversed<ModuleObject, &ModuleObject::session>(),
@@ -223,6 +224,9 @@ PyObject* kernel_subscript(PyObject* self, PyObject* key) {
 
 PyMethodDef kernel_methods[] = {{"_info", kernel_info, METH_NOARGS, nullptr},
                                 {"_parameters", kernel_parameters, METH_NOARGS, nullptr},
+                                kCopy,
+                                kDeepCopy,
+                                kReduce,
                                 {nullptr, nullptr, 0, nullptr}};
 PyType_Slot kernel_slots[] = {{Py_tp_new, reinterpret_cast<void*>(kernel_new)},
                               {Py_tp_dealloc, reinterpret_cast<void*>(kernel_dealloc)},
@@ -266,10 +270,20 @@ PyObject* launcher_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   Py_RETURN_NONE;
 }
 
+PyObject* launcher_repr(PyObject* self) {
+  const auto* launcher = reinterpret_cast<LauncherObject*>(self);
+  const std::uint32_t *grid = launcher->config.grid, *block = launcher->config.block;
+  return PyUnicode_FromFormat("<pergola.Launcher of %R, grid (%u, %u, %u), block (%u, %u, %u)>", launcher->kernel,
+                              grid[0], grid[1], grid[2], block[0], block[1], block[2]);
+}
+
+PyMethodDef launcher_methods[] = {kCopy, kDeepCopy, kReduce, {nullptr, nullptr, 0, nullptr}};
 PyType_Slot launcher_slots[] = {
     {Py_tp_dealloc, reinterpret_cast<void*>(launcher_dealloc)},
     traversed<LauncherObject, &LauncherObject::kernel>(),
     {Py_tp_call, reinterpret_cast<void*>(launcher_call)},
+    {Py_tp_repr, reinterpret_cast<void*>(launcher_repr)},
+    {Py_tp_methods, launcher_methods},
     {Py_tp_doc, const_cast<char*>("kernel[grid, block]: call it with the kernel's arguments to launch it.\n\n"
                                   "Keywords: shared_bytes=0, cooperative=False.")},
     {0, nullptr}};

@@ -60,8 +60,7 @@ bool read_shape(PyObject* grid, PyObject* block, pergola_launch_config* config) 
 bool raise_refusal(pergola_code code, const KernelObject* kernel, std::size_t count) {
   const std::string message = pergola_last_error();
   const bool of_arguments = count != kernel->state->parameters.size() || message.rfind("Argument ", 0) == 0;
-  PyErr_SetString(code == PERGOLA_INVALID_ARGUMENT && of_arguments ? argument_error() : error_class(code),
-                  message.c_str());
+  set_error(code == PERGOLA_INVALID_ARGUMENT && of_arguments ? argument_error() : error_class(code), message);
   return false;
 }
 

@@ -1,4 +1,7 @@
 // The module itself: its types and functions, and what happens when the interpreter ends.
+//
+// What it has is the process's (types, sessions, what was told), so that there is one module, of the main interpreter,
+// which gets it again where it imports it again. Others are refused before anything of theirs is made.
 #include <unistd.h>
 
 #include "core.h"
@@ -18,16 +21,6 @@ PyMethodDef functions[] = {
     {"host_view", host_view, METH_VARARGS, nullptr},
     {"end", end, METH_NOARGS, "Called once at the interpreter's end: from now on nothing is destroyed."},
     {nullptr, nullptr, 0, nullptr}};
-
-PyModuleDef definition = {PyModuleDef_HEAD_INIT,
-                          "pergola._core",
-                          "The part of Pergola's Python package that is C++.",
-                          -1,
-                          functions,
-                          nullptr,
-                          nullptr,
-                          nullptr,
-                          nullptr};
 
 bool add_type(PyObject* module, PyType_Spec* spec, const char* name, PyTypeObject** out) {
   PyObject* type = PyType_FromSpec(spec);
@@ -59,25 +52,60 @@ void deallocate(PyObject* object) {
   Py_DECREF(reinterpret_cast<PyObject*>(type));
 }
 
-PyObject* make_module() {
-  Ref module(PyModule_Create(&definition));
-  if (!module || add_errors(module.get()) < 0) return nullptr;
-  const bool added = add_type(module.get(), &session_spec, "Session", &types.session) &&
-                     add_type(module.get(), &module_spec, "Module", &types.module) &&
-                     add_type(module.get(), &kernel_spec, "Kernel", &types.kernel) &&
-                     add_type(module.get(), &launcher_spec, "Launcher", &types.launcher) &&
-                     add_type(module.get(), &event_spec, "Event", &types.event) &&
-                     add_type(module.get(), &memory_spec, "Memory", &types.memory) &&
-                     add_type(module.get(), &host_memory_spec, "HostMemory", &types.host_memory) &&
-                     add_type(module.get(), &task_pool_spec, "TaskPool", &types.task_pool) &&
-                     add_type(module.get(), &task_kind_spec, "TaskKind", &types.task_kind) &&
-                     add_type(module.get(), &task_spec, "Task", &types.task) &&
-                     PyModule_AddStringConstant(module.get(), "version", pergola_version()) == 0;
-  return added ? module.release() : nullptr;
+namespace {
+
+PyObject* the_module = nullptr;  // the module, once it has all
+
+bool add_all(PyObject* module) {
+  return add_errors(module) == 0 && add_type(module, &session_spec, "Session", &types.session) &&
+         add_type(module, &module_spec, "Module", &types.module) &&
+         add_type(module, &kernel_spec, "Kernel", &types.kernel) &&
+         add_type(module, &launcher_spec, "Launcher", &types.launcher) &&
+         add_type(module, &event_spec, "Event", &types.event) &&
+         add_type(module, &memory_spec, "Memory", &types.memory) &&
+         add_type(module, &host_memory_spec, "HostMemory", &types.host_memory) &&
+         add_type(module, &task_pool_spec, "TaskPool", &types.task_pool) &&
+         add_type(module, &task_kind_spec, "TaskKind", &types.task_kind) &&
+         add_type(module, &task_spec, "Task", &types.task) &&
+         PyModule_AddStringConstant(module, "version", pergola_version()) == 0;
 }
+
+PyObject* create_module(PyObject* spec, PyModuleDef*) {
+  if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
+    PyErr_SetString(PyExc_ImportError,
+                    "pergola cannot be imported in a subinterpreter: its sessions are the process's, and the main "
+                    "interpreter has them. Import it there, or in a process of its own (multiprocessing).");
+    return nullptr;
+  }
+  if (the_module != nullptr) return Py_NewRef(the_module);
+  const Ref name(PyObject_GetAttrString(spec, "name"));
+  return name ? PyModule_NewObject(name.get()) : nullptr;
+}
+
+int execute_module(PyObject* module) {
+  if (module == the_module) return 0;
+  if (!add_all(module)) return -1;
+  the_module = Py_NewRef(module);
+  return 0;
+}
+
+PyModuleDef_Slot module_steps[] = {{Py_mod_create, reinterpret_cast<void*>(create_module)},
+                                   {Py_mod_exec, reinterpret_cast<void*>(execute_module)},
+                                   {0, nullptr}};
+PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                          "pergola._core",
+                          "The part of Pergola's Python package that is C++.",
+                          0,
+                          functions,
+                          module_steps,
+                          nullptr,
+                          nullptr,
+                          nullptr};
+
+}  // namespace
 
 }  // namespace pergola::python
 
 PyMODINIT_FUNC PyInit__core(void) {
-  return pergola::python::make_module();
+  return PyModuleDef_Init(&pergola::python::definition);
 }

@@ -2,6 +2,9 @@
 #include "core.h"
 #include "deadline.h"
 
+#include <structmember.h>  // after Python.h
+
+#include <cstddef>
 #include <cstring>
 
 namespace pergola::python {
@@ -79,15 +82,15 @@ bool wait_for_launches(pergola_session session) {
   return ended.has_value();
 }
 
-// _trace(path) and _history(path); None waits for what was recorded and writes it. A path ends one that is on, too, and
-// waits without looking: pergola/_session.py ends it before.
+// _trace(path) and _history(path), of bytes, as a file's name need not be UTF-8; None waits for what was recorded and
+// writes it. A path ends one that is on, too, and waits without looking: pergola/_session.py ends it before.
 template <pergola_code (*record)(pergola_session, const char*)>
 PyObject* session_recording(PyObject* self, PyObject* path) {
   std::string text;
   if (path != Py_None) {
     Py_ssize_t size = 0;
-    const char* given = PyUnicode_AsUTF8AndSize(path, &size);
-    if (given == nullptr || !is_without_zero(given, size, "A path")) return nullptr;
+    char* given = nullptr;
+    if (PyBytes_AsStringAndSize(path, &given, &size) < 0 || !is_without_zero(given, size, "A path")) return nullptr;
     text = given;
   }
   const pergola_session handle = reinterpret_cast<SessionObject*>(self)->state->handle;
@@ -166,6 +169,9 @@ PyMethodDef session_methods[] = {{"_device", session_device, METH_NOARGS, nullpt
                                  {"synchronize", session_synchronize, METH_NOARGS,
                                   "synchronize($self, /)\n--\n\nWait for all work submitted so far; raise its first "
                                   "failure since the last time, after which work runs again."},
+                                 kCopy,
+                                 kDeepCopy,
+                                 kReduce,
                                  {nullptr, nullptr, 0, nullptr}};
 
 PyType_Slot session_slots[] = {{Py_tp_new, reinterpret_cast<void*>(session_new)},
@@ -178,6 +184,7 @@ PyType_Slot session_slots[] = {{Py_tp_new, reinterpret_cast<void*>(session_new)}
 void event_dealloc(PyObject* self) {
   PyObject_GC_UnTrack(self);
   auto* event = reinterpret_cast<EventObject*>(self);
+  if (event->weak_references != nullptr) PyObject_ClearWeakRefs(self);
   if (event->handle != nullptr && !is_ending()) pergola_event_destroy(event->handle);
   Py_XDECREF(reinterpret_cast<PyObject*>(event->session));
   deallocate(self);
@@ -195,6 +202,14 @@ PyObject* event_done(PyObject* self, void*) {
   std::int32_t done = 0;
   if (!check(pergola_event_done(reinterpret_cast<EventObject*>(self)->handle, &done))) return nullptr;
   return PyBool_FromLong(done);
+}
+
+PyObject* event_repr(PyObject* self) {
+  std::int32_t done = 0;
+  const pergola_code code = pergola_event_done(reinterpret_cast<EventObject*>(self)->handle, &done);
+  if (code == PERGOLA_FAILED_PRECONDITION) return PyUnicode_FromString("<pergola.Event of the parent process>");
+  const char* const state = code != PERGOLA_OK ? "failed" : done != 0 ? "done" : "not done yet";
+  return PyUnicode_FromFormat("<pergola.Event of %R: %s>", reinterpret_cast<EventObject*>(self)->session, state);
 }
 
 PyObject* event_elapsed(PyObject* self, PyObject* start) {
@@ -215,13 +230,22 @@ PyMethodDef event_methods[] = {
      "`timeout` seconds."},
     {"milliseconds_since", event_elapsed, METH_O,
      "milliseconds_since($self, start, /)\n--\n\nDevice time from the end of another Event to the end of this one."},
+    kCopy,
+    kDeepCopy,
+    kReduce,
     {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef event_getset[] = {{"done", event_done, nullptr, "Whether the work has ended, well or not.", nullptr},
                               {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
+PyMemberDef event_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(EventObject, weak_references), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+
 PyType_Slot event_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(event_dealloc)},
                              traversed<EventObject, &EventObject::session>(),
+                             {Py_tp_repr, reinterpret_cast<void*>(event_repr)},
                              {Py_tp_methods, event_methods},
+                             {Py_tp_members, event_members},
                              {Py_tp_getset, event_getset},
                              {Py_tp_doc, const_cast<char*>("The end of the work submitted before it.")},
                              {0, nullptr}};

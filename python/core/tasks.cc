@@ -122,6 +122,9 @@ PyMethodDef pool_methods[] = {{"wait_all", reinterpret_cast<PyCFunction>(reinter
                                "the next spawn starts it again. Raises what one "
                                "failed with, as wait_all() does."},
                               {"_info", pool_info, METH_NOARGS, nullptr},
+                              kCopy,
+                              kDeepCopy,
+                              kReduce,
                               {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef pool_getset[] = {{"session", pool_session, nullptr, "The session whose pool it is.", nullptr},
                              {nullptr, nullptr, nullptr, nullptr, nullptr}};
@@ -300,6 +303,9 @@ PyObject* kind_on_device(PyObject* self, PyObject*) {
 
 PyMethodDef kind_methods[] = {{"_on_device", kind_on_device, METH_NOARGS, nullptr},
                               {"_spawn_each", kind_spawn_each, METH_VARARGS, nullptr},
+                              kCopy,
+                              kDeepCopy,
+                              kReduce,
                               {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef kind_getset[] = {
     {"session", kind_part<&TaskKindObject::session>, nullptr, "The session that it spawns to.", nullptr},
@@ -354,6 +360,9 @@ PyMethodDef task_methods[] = {
      "wait($self, /, timeout=None)\n--\n\nWait until the task has ended; raise what it failed with, Timeout after "
      "`timeout` seconds."},
     {"done", task_done, METH_NOARGS, "done($self, /)\n--\n\nWhether the task has ended, well or not. Never waits."},
+    kCopy,
+    kDeepCopy,
+    kReduce,
     {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef task_getset[] = {{"id", task_id, nullptr, "Its number in its pool, never 0.", nullptr},
                              {"session", task_session, nullptr, "The session that it was spawned to.", nullptr},

@@ -17,8 +17,6 @@ thread. NumPy is used where it is installed and is not needed for `import pergol
 from __future__ import annotations
 
 import atexit as _atexit
-import contextlib as _contextlib
-import os as _os
 from collections.abc import Callable as _Callable
 from collections.abc import Iterable as _Iterable
 from typing import Any as _Any
@@ -34,15 +32,19 @@ from ._call import Stream
 from ._dag import Dag
 from ._graphs import Graph, Graphs, Region, Way
 from ._dtypes import DTypeLike as _DTypeLike
-from ._kernel import Kernel, Module, Parameter
+from ._kernel import Kernel, KernelInfo, Module, Parameter
 from ._session import Device, Session
+from ._session import Language as _Language
+from ._session import Path as _Path
+from ._session import Recording as _Recording
+from ._tasks import Executor as _Executor
 from ._tasks import Task, TaskKind, TaskPool, TaskPoolInfo, as_completed
 
 __version__: str = _core.version
 
 __all__ = [
     "ArgumentError", "Array", "CallFailed", "CompileError", "Dag", "Device", "DeviceFault", "DeviceLost", "Error", "Event",
-    "FailedPrecondition", "Graph", "Graphs", "InternalError", "InvalidArgument", "IoError", "Kernel", "Launcher", "Module", "NotFound",
+    "FailedPrecondition", "Graph", "Graphs", "InternalError", "InvalidArgument", "IoError", "Kernel", "KernelInfo", "Launcher", "Module", "NotFound",
     "OutOfMemory", "Parameter", "ParseError", "Region", "Session", "Skipped", "Stream", "Task", "TaskKind", "TaskPool",
     "TaskPoolInfo", "Timeout", "Unavailable", "Way",
     "Unsupported", "array", "as_completed", "asarray", "call", "dag", "device", "empty", "empty_like", "from_dlpack", "full", "full_like", "graphs",
@@ -66,12 +68,12 @@ def graphs() -> Graphs:
     return _session.current().graphs()
 
 
-def trace(path: str | _os.PathLike[str]) -> _contextlib.AbstractContextManager[None]:
+def trace(path: _Path) -> _Recording:
     """`with pergola.trace("run.json"):` records what is submitted within to the session in use, for ui.perfetto.dev."""
     return _session.current().trace(path)
 
 
-def history(path: str | _os.PathLike[str]) -> _contextlib.AbstractContextManager[None]:
+def history(path: _Path) -> _Recording:
     """`with pergola.history("kernels.json"):` adds how long kernels take within, by size, to what the file has."""
     return _session.current().history(path)
 
@@ -92,19 +94,19 @@ def record() -> Event:
 
 
 def kernel(source: str, kernel: _Optional[str] = None, *, signature: _Optional[str] = None,
-           name: _Optional[str] = None, language: _Optional[str] = None, flags: _Iterable[str] = ()) -> Kernel:
+           name: _Optional[str] = None, language: _Language = None, flags: _Iterable[str] = ()) -> Kernel:
     """The kernel of a source text (CUDA C++ or PTX), which has one, or is told which. `signature` is that of
     Module.kernel()."""
     return _session.current().kernel(source, kernel, signature=signature, name=name, language=language, flags=flags)
 
 
-def module(source: str, *, name: _Optional[str] = None, language: _Optional[str] = None,
+def module(source: str, *, name: _Optional[str] = None, language: _Language = None,
            flags: _Iterable[str] = ()) -> Module:
     """The kernels of a source text."""
     return _session.current().module(source, name=name, language=language, flags=flags)
 
 
-def load(path: str | _os.PathLike[str], *, language: _Optional[str] = None, flags: _Iterable[str] = ()) -> Module:
+def load(path: _Path, *, language: _Language = None, flags: _Iterable[str] = ()) -> Module:
     """The kernels of a file of CUDA C++ (.cu) or PTX (.ptx)."""
     return _session.current().load(path, language=language, flags=flags)
 
@@ -122,7 +124,7 @@ def call(name: str, function: _Callable[[_Optional[Stream]], object], *, reads: 
 
 
 def task_pool(blocks: int = 0, park_after: _Optional[float] = None,
-              executor: _Optional[str] = None, fences: bool = True, slices: bool = False) -> TaskPool:
+              executor: _Executor = None, fences: bool = True, slices: bool = False) -> TaskPool:
     """The pool of narrow tasks of the session in use: Session.task_pool()."""
     return _session.current().task_pool(blocks, park_after, executor, fences, slices)
 
@@ -206,5 +208,9 @@ def full_like(other: _Any, value: _Any, dtype: _DTypeLike = None) -> Array:
     where, shape, same = _like(other)
     return where.full(shape, value, same if dtype is None else dtype)
 
+
+for _name in __all__:  # where they are to be found, not where they are written
+    if globals()[_name].__module__ != __name__:
+        globals()[_name].__module__ = __name__
 
 _atexit.register(_core.end)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Literal, Optional, Union
 
 from . import _core, _dtypes
 from ._dtypes import ElementType
@@ -26,7 +26,11 @@ def _extents(shape: Any) -> tuple[int, ...]:
     try:
         extents = (operator.index(shape),)
     except TypeError:
-        extents = tuple(operator.index(extent) for extent in shape)
+        try:
+            extents = tuple(operator.index(extent) for extent in shape)
+        except TypeError:
+            raise TypeError(f"A shape is an int or a sequence of ints, one for each axis; {_dtypes.short(shape)} is "
+                            "given.") from None
     if any(extent < 0 for extent in extents):
         raise ValueError(f"A shape has no negative extents; it is {extents}.")
     return extents
@@ -126,6 +130,12 @@ class Array(_core.Memory):
             return bool(self.item())
         raise ValueError("The truth of an array of more than one element, or of none, is not defined.")
 
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
     # ── To the host ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def numpy(self) -> np.ndarray[Any, Any]:
@@ -170,7 +180,7 @@ class Array(_core.Memory):
         result = self.numpy()
         return result if dtype is None or result.dtype == dtype else result.astype(dtype)
 
-    def host(self, access: str = "rw") -> np.ndarray[Any, Any]:
+    def host(self, access: Literal["r", "w", "rw"] = "rw") -> np.ndarray[Any, Any]:
         """A NumPy array over memory that the host shares with the array: for reading ("r"), writing ("w"), or both ("rw").
 
         On a GPU that memory is page-locked and mirrors the device's: what is written goes up when the array is next used
@@ -187,7 +197,7 @@ class Array(_core.Memory):
             self._host(modes[access]) if self.size else bytearray() if access != "r" else b"", self.dtype)
         return result.reshape(self._shape)
 
-    def prefetch(self, to: str = "device") -> Array:
+    def prefetch(self, to: Literal["device", "host"] = "device") -> Array:
         """Queues the copy that brings the contents to the "device" or the "host", if they are not there. Returns self."""
         sides = {"device": 1, "host": 2}
         if to not in sides:
@@ -198,7 +208,7 @@ class Array(_core.Memory):
     # ── For other libraries ─────────────────────────────────────────────────────────────────────────────────────────
 
     def __dlpack__(self, *, stream: Any = None, max_version: Optional[tuple[int, int]] = None,
-                   dl_device: Optional[tuple[int, int]] = None, copy: Optional[bool] = None) -> object:
+                   dl_device: Optional[tuple[int, int]] = None, copy: Optional[bool] = None) -> Any:
         """Shares the memory, once the work that made it has ended, so that a consumer's stream has nothing to wait for. Work
         that is queued afterwards changes what the consumer sees: it is for the program to order."""
         from ._interchange import to_dlpack
@@ -274,35 +284,68 @@ class Array(_core.Memory):
     def _select(self, key: Any) -> tuple[int, tuple[int, ...], bool]:
         """The first element, the shape, and whether it is one element, that an index means."""
         keys = key if isinstance(key, tuple) else (key,)
-        if not keys or (len(keys) == 1 and keys[0] is Ellipsis):
-            return 0, self._shape, False
-        if len(keys) > len(self._shape):
-            raise IndexError(f"{len(keys)} indices are given, and the array has {len(self._shape)} axes.")
-        first = 0
+        first, axes = 0, self._shape
+        if len(keys) <= len(axes):  # ints alone, which should be quick
+            for one, extent in zip(keys, axes):
+                if type(one) is not int or not -extent <= one < extent:
+                    break
+                first = first * extent + one % extent
+            else:
+                rest = axes[len(keys):]
+                return first * math.prod(rest), rest, bool(keys) and not rest
+        return self._select_parts(self._keys(keys), any(one is Ellipsis for one in keys))
+
+    def _select_parts(self, keys: tuple[Any, ...], has_ellipsis: bool) -> tuple[int, tuple[int, ...], bool]:
+        """The same, of ints and slices, without the Ellipsis that was perhaps among them."""
+        first, is_row, is_contiguous = 0, True, True  # a row: the axes so far select one place
+        shape: list[int] = []
         for axis, one in enumerate(keys):
             extent, inner = self._shape[axis], math.prod(self._shape[axis + 1:])
-            if isinstance(one, slice):
-                start, stop, step = one.indices(extent)
-                if step != 1:
-                    raise ValueError(f"A slice with step {step} is not contiguous: arrays on a device are. Take it of "
-                                     "x.numpy(), or let a kernel pick the elements.")
-                if axis != len(keys) - 1:
-                    raise ValueError("Only the last index given may be a slice: what others select is not contiguous. "
-                                     "Take it of x.numpy(), or let a kernel pick the elements.")
-                count = max(0, stop - start)
-                return first + start * inner, (count, *self._shape[axis + 1:]), False
-            try:
-                if isinstance(one, bool) or getattr(getattr(one, "dtype", None), "kind", "") == "b":
-                    raise TypeError
-                index = operator.index(one)
-            except TypeError:
-                raise TypeError(f"An array on a device is indexed by integers and slices, not by {type(one).__name__}: "
-                                "index x.numpy().") from None
-            if not -extent <= index < extent:
-                raise IndexError(f"Index {index} is outside axis {axis} of {extent} elements.")
-            first += (index % extent) * inner
-        shape = self._shape[len(keys):]
-        return first, shape, not shape
+            start, count, kept = self._place(axis, one)
+            is_contiguous = is_contiguous and (is_row or count == extent)
+            is_row = is_row and count == 1
+            first += start * inner
+            shape += kept
+        result = (*shape, *self._shape[len(keys):])
+        if 0 in result:
+            return 0, result, False
+        if not is_contiguous:
+            raise ValueError("What the index selects is not contiguous, which arrays on a device are: an index or part of an "
+                             "axis comes before whole axes alone. Take it of x.numpy(), or let a kernel pick the elements.")
+        return first, result, not result and not has_ellipsis
+
+    def _keys(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        """An index for each axis from the first on, with whole axes for an Ellipsis."""
+        places = [place for place, one in enumerate(given) if one is Ellipsis]
+        if len(given) - len(places) > len(self._shape):
+            raise IndexError(f"{len(given) - len(places)} indices are given, and the array has {len(self._shape)} axes.")
+        if len(places) > 1:
+            raise IndexError("An index has one Ellipsis (...) at most.")
+        if not places:
+            return given
+        whole = (slice(None),) * (len(self._shape) - len(given) + 1)
+        return (*given[:places[0]], *whole, *given[places[0] + 1:])
+
+    def _place(self, axis: int, one: Any) -> tuple[int, int, tuple[int, ...]]:
+        """Where on an axis an index starts, how much of the axis it selects, and what is left of it in the shape."""
+        extent = self._shape[axis]
+        if isinstance(one, slice):
+            start, stop, step = one.indices(extent)
+            if step != 1:
+                raise ValueError(f"A slice with step {step} is not contiguous: arrays on a device are. Take it of "
+                                 "x.numpy(), or let a kernel pick the elements.")
+            count = max(0, stop - start)
+            return start, count, (count,)
+        try:
+            if isinstance(one, bool) or getattr(getattr(one, "dtype", None), "kind", "") == "b":
+                raise TypeError
+            index = operator.index(one)
+        except TypeError:
+            raise TypeError(f"An array on a device is indexed by integers and slices, not by {type(one).__name__}: "
+                            "index x.numpy().") from None
+        if not -extent <= index < extent:
+            raise IndexError(f"Index {index} is outside axis {axis} of {extent} elements.")
+        return index % extent, 1, ()
 
     def __getitem__(self, key: Any) -> Any:
         """A view of a part; of a single element its value, for which it waits."""
@@ -353,3 +396,20 @@ class Array(_core.Memory):
         if len(self._shape) == 1:
             return iter(self.tolist())
         return (self[i] for i in range(self._shape[0]))
+
+
+def _refuse_arithmetic(self: Array, other: Any, *_: Any) -> Any:
+    """x + y: refused where no other library's operand does it."""
+    if isinstance(other, Array) or type(other) in (bool, int, float, complex):
+        return _refuse_reflected(self, other)
+    return NotImplemented
+
+
+def _refuse_reflected(self: Array, other: Any, *_: Any) -> Any:
+    raise TypeError("Arrays on a device have no arithmetic: a kernel does it there, and x.numpy() is an array of NumPy's to do "
+                    "it with on the host.")
+
+
+for _name in ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow", "lshift", "rshift", "and", "or", "xor"):
+    setattr(Array, f"__{_name}__", _refuse_arithmetic)
+    setattr(Array, f"__r{_name}__", _refuse_reflected)

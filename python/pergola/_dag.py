@@ -1,6 +1,7 @@
 """A picture of what was submitted, and why what waits for what."""
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any, Optional
@@ -39,6 +40,11 @@ class Dag:
         bundle = {"text/plain": self._mermaid, "text/markdown": f"```mermaid\n{self._mermaid}\n```"}
         svg = self.svg()
         return bundle if svg is None else {**bundle, "image/svg+xml": svg}
+
+    def __repr__(self) -> str:
+        pieces = len(re.findall(r"^\s*c\d+ \[", self._dot, re.MULTILINE))
+        edges = len(re.findall(r"^\s*c\d+ -> ", self._dot, re.MULTILINE))
+        return f"<pergola.Dag of {pieces} pieces of work and {edges} dependencies: dot() and mermaid() are its text>"
 
     def __str__(self) -> str:
         return self._mermaid

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 if TYPE_CHECKING:
     import numpy as np
 
-    DTypeLike = Union["ElementType", str, type, np.dtype[Any], None]
+    DTypeLike = Union["ElementType", str, type, np.dtype[Any], list[Any], dict[str, Any], None]  # of fields: NumPy's
 else:
     DTypeLike = Any
 
@@ -71,7 +71,12 @@ def numpy(what: str) -> Any:
     try:
         import numpy as np
     except ImportError as error:
-        raise ImportError(f"{what} needs NumPy, which is not installed (pip install numpy).") from error
+        why = f"cannot be imported: {error}"
+        if isinstance(error, ModuleNotFoundError) and error.name == "numpy":
+            why = "is not installed (pip install numpy)."
+        if sys.is_finalizing() or sys.meta_path is None:
+            why = "cannot be imported any more, as the interpreter ends."
+        raise ImportError(f"{what} needs NumPy, which {why}") from error
     return np
 
 
@@ -142,8 +147,9 @@ def numpy_dtype(element: ElementType) -> Any:
 
 def refuse_mask(source: Any) -> None:
     """ValueError where `source` is a masked array that hides something: what is hidden has no counterpart here."""
-    np = sys.modules.get("numpy")
-    if np is not None and isinstance(source, np.ma.MaskedArray) and np.ma.getmaskarray(source).tobytes().strip(b"\0"):
+    ma = sys.modules.get("numpy.ma.core")  # which another thread may be importing: there are no masked arrays before it is done
+    kind = getattr(ma, "MaskedArray", None)
+    if ma is not None and kind is not None and isinstance(source, kind) and ma.getmaskarray(source).tobytes().strip(b"\0"):
         raise ValueError("The source's mask hides elements, and arrays on a device have no mask: say what is to be in their "
                          "place by x.filled(value).")
 

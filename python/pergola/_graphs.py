@@ -83,5 +83,10 @@ class Graphs:
         varying = tuple(told["varying"])
         return Region(**{**told, "kernels": kernels, "varying": varying, "forms": forms, "graphs": graphs})
 
+    def __repr__(self) -> str:
+        if self.off:
+            return f"<pergola.Graphs: none, {self.off}>"
+        return f"<pergola.Graphs of {self.launches} launches: {len(self.regions)} regions, print() tells of them>"
+
     def __str__(self) -> str:
         return self._text

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple, Optional
+from typing import TYPE_CHECKING, NamedTuple, Optional, TypedDict, cast
 
 from . import _core
 
@@ -29,10 +29,24 @@ class Parameter(NamedTuple):
     declaration: str  # of the signature, "x: in pointer float"; "" without one
 
 
+class KernelInfo(TypedDict):
+    """What a kernel needs."""
+
+    name: str
+    parameter_bytes: int
+    static_shared_bytes: int
+    registers_per_thread: int  # 0: the device has no notion of it
+    local_bytes_per_thread: int
+    max_threads_per_block: int
+    required_block: tuple[int, int, int]  # zeros where it requires none
+    universal_access: str  # to any array: "none", "read", "write", "read+write", "unknown"
+    universal_reason: str  # the instruction that shows it
+
+
 class Kernel(_core.Kernel):
     """A kernel. `k[grid, block](arguments)` launches it, as does `k[threads](arguments)` in one dimension."""
 
-    __slots__ = ("_cached_parameters",)
+    __slots__ = ("__weakref__", "_cached_parameters")
     _cached_parameters: tuple[Parameter, ...]
 
     @property
@@ -52,12 +66,12 @@ class Kernel(_core.Kernel):
         return self._cached_parameters
 
     @property
-    def info(self) -> dict[str, object]:
+    def info(self) -> KernelInfo:
         """What it needs: parameter_bytes, static_shared_bytes, registers_per_thread (0: the device has no notion of
         it), local_bytes_per_thread, max_threads_per_block, required_block, universal_access, universal_reason."""
         info = self._info()
         info["universal_access"] = _ACCESS[info["universal_access"]]
-        return info
+        return cast(KernelInfo, info)
 
     def explain(self) -> str:
         """What is known of it, for people."""
@@ -89,7 +103,7 @@ class Module(_core.Module):
     """The kernels of a file or text, as attributes (`module.saxpy`) and items (`module["ns::saxpy"]`); with a signature
     by `module.kernel("saxpy", "...")`."""
 
-    __slots__ = ("_kernels",)
+    __slots__ = ("__weakref__", "_kernels")
     _kernels: dict[str, Kernel]
 
     @property
@@ -149,6 +163,9 @@ class Module(_core.Module):
 
 def only_kernel(session: Session, module: Module, signature: Optional[str] = None) -> Kernel:
     """The module's kernel, where it has just one."""
+    if not len(module):
+        raise _core.InvalidArgument("There is no kernel in the source: one is a `__global__` function, and of a template what is "
+                                    "instantiated in the source (`template __global__ void f<float>(float*);`).")
     if len(module) != 1:
         raise _core.InvalidArgument(f"kernel() is of a source with one kernel; this one has {len(module)} "
                                     f"({', '.join(module.names)}): take module() and name it.")

@@ -7,7 +7,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, Optional
+from typing import Any, Literal, NamedTuple, Optional
 
 from . import _call, _core, _interchange, _dtypes
 from ._array import Array, _extents
@@ -15,7 +15,15 @@ from ._call import Stream
 from ._dag import Dag
 from ._graphs import Graphs
 from ._kernel import Kernel, Module, only_kernel
-from ._tasks import TaskPool, make_pool
+from ._tasks import Executor, TaskPool, make_pool
+
+
+Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+
+
+def name_of(path: bytes) -> str:
+    """A file's name in a message, which can be printed."""
+    return path.decode(errors="backslashreplace")
 
 
 class Device(NamedTuple):
@@ -34,10 +42,11 @@ class Device(NamedTuple):
     memory_bytes: int
 
 
-_LANGUAGES = {None: 0, "cuda": 1, "ptx": 2}
+Language = Optional[Literal["cuda", "ptx"]]
+_LANGUAGES: dict[Any, int] = {None: 0, "cuda": 1, "ptx": 2}
 
 
-def _language(name: Optional[str]) -> int:
+def _language(name: Language) -> int:
     if name not in _LANGUAGES:
         raise ValueError(f"A language is 'cuda' or 'ptx', not {name!r}.")
     return _LANGUAGES[name]
@@ -47,6 +56,18 @@ def _flags(flags: Iterable[str]) -> tuple[str, ...]:
     if isinstance(flags, (str, bytes)):
         raise TypeError(f"Flags are a sequence of strings, each one flag: flags=[{flags!r}].")
     return tuple(flags)
+
+
+def _check_source(source: Any) -> None:
+    """TypeError or InvalidArgument where a text of kernels is none, but a file's name, perhaps."""
+    if isinstance(source, str):
+        line = source.strip()
+        if line.endswith((".cu", ".ptx")) and not any(each in line for each in "\n{};"):
+            raise _core.InvalidArgument(f"A source is a text, and {source!r} looks like a file's name: pergola.load({source!r}) "
+                                        "loads a file.")
+    elif not isinstance(source, (bytes, bytearray, memoryview)):
+        what = "a path: pergola.load(path) loads a file" if isinstance(source, os.PathLike) else _dtypes.short(source)
+        raise TypeError(f"A source is a str, of CUDA C++ or PTX, and what is given is {what}.")
 
 
 def _stream_number(stream: Any) -> int:
@@ -61,7 +82,7 @@ class Session(_core.Session):
     Thread-safe. Its arrays and modules keep it. `with session:` makes it the one that pergola.array() and so on use,
     in this thread or task."""
 
-    __slots__ = ("_info", "_left_on", "_recordings")
+    __slots__ = ("__weakref__", "_info", "_left_on", "_recordings")
     _info: Device
     _recordings: dict[str, str]  # "trace", "history": the file of the `with` that is on; guarded by _recordings_lock
     _left_on: set[str]  # those whose `with` Ctrl-C has ended before their work did
@@ -90,20 +111,20 @@ class Session(_core.Session):
         Waits for nothing."""
         return Graphs(self)
 
-    def trace(self, path: str | os.PathLike[str]) -> contextlib.AbstractContextManager[None]:
+    def trace(self, path: Path) -> Recording:
         """`with session.trace("run.json"):` records what is submitted within; its end waits for that and writes the file,
         which ui.perfetto.dev opens and `pergola trace` and `pergola explain` read. One at a time: FailedPrecondition. After
-        Ctrl-C the end waits for a second at most; where work goes on then, a warning says that nothing is written yet."""
-        return self._record_to("trace", self._trace, path)
+        Ctrl-C the end waits for a second at most; where work goes on then, a warning says that nothing is written yet.
+        `with` again writes the file anew."""
+        return Recording(self, "trace", self._trace, path)
 
-    def history(self, path: str | os.PathLike[str]) -> contextlib.AbstractContextManager[None]:
+    def history(self, path: Path) -> Recording:
         """The same for kernels' times by size, which are added to what the file has."""
-        return self._record_to("history", self._history, path)
+        return Recording(self, "history", self._history, path)
 
     @contextlib.contextmanager
-    def _record_to(self, kind: str, record: Callable[[Optional[str]], None],
-                   path: str | os.PathLike[str]) -> Iterator[None]:
-        file = os.fsdecode(path)
+    def _record_to(self, kind: str, record: Callable[[Optional[bytes]], None], path: bytes) -> Iterator[None]:
+        file = name_of(path)
         with _recordings_lock:
             if not hasattr(self, "_recordings"):
                 self._recordings, self._left_on = {}, set()
@@ -115,7 +136,7 @@ class Session(_core.Session):
             if kind in self._left_on or os.environ.get(f"PERGOLA_{kind.upper()}"):
                 record(None)  # by itself, as it can be interrupted
                 self._left_on.discard(kind)
-            record(file)
+            record(path)
             is_patient = True
             try:
                 yield
@@ -127,7 +148,7 @@ class Session(_core.Session):
         finally:
             del self._recordings[kind]
 
-    def _end_recording(self, kind: str, record: Callable[[Optional[str]], None], file: str, is_patient: bool) -> None:
+    def _end_recording(self, kind: str, record: Callable[[Optional[bytes]], None], file: str, is_patient: bool) -> None:
         """Waits as long as it takes, and where somebody wants to get away for a second, as the interpreter's end does."""
         is_left_on = True
         try:
@@ -145,7 +166,7 @@ class Session(_core.Session):
                 self._left_on.add(kind)
                 warnings.warn(f"The {kind} to '{file}' is not written yet, as work that it records goes on: the session's "
                               f"next {kind}, or the program's end, writes it where that work has ended.", RuntimeWarning,
-                              stacklevel=4)
+                              stacklevel=5)
 
     def _wait_for_a_second(self) -> None:
         """Timeout where work goes on then; what has failed has ended."""
@@ -158,24 +179,25 @@ class Session(_core.Session):
 
     # ── Kernels ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def module(self, source: str, *, name: Optional[str] = None, language: Optional[str] = None,
+    def module(self, source: str, *, name: Optional[str] = None, language: Language = None,
                flags: Iterable[str] = ()) -> Module:
         """Compiles and loads CUDA C++ or PTX text. `name` is for messages, `flags` for the compiler ("-DN=4")."""
+        _check_source(source)
         return Module(self, source, False, _language(language), name, _flags(flags))
 
     def kernel(self, source: str, kernel: Optional[str] = None, *, signature: Optional[str] = None,
-               name: Optional[str] = None, language: Optional[str] = None, flags: Iterable[str] = ()) -> Kernel:
+               name: Optional[str] = None, language: Language = None, flags: Iterable[str] = ()) -> Kernel:
         """The kernel of a source text, which has one, or is told which. `signature` is that of Module.kernel()."""
         module = self.module(source, name=name, language=language, flags=flags)
         return only_kernel(self, module, signature) if kernel is None else module.kernel(kernel, signature)
 
-    def load(self, path: str | os.PathLike[str], *, language: Optional[str] = None,
+    def load(self, path: Path, *, language: Language = None,
              flags: Iterable[str] = ()) -> Module:
         """Compiles and loads a file of CUDA C++ (.cu) or PTX (.ptx)."""
-        return Module(self, os.fspath(path), True, _language(language), None, _flags(flags))
+        return Module(self, os.fsencode(path), True, _language(language), None, _flags(flags))
 
     def task_pool(self, blocks: int = 0, park_after: Optional[float] = None,
-                  executor: Optional[str] = None, fences: bool = True, slices: bool = False) -> TaskPool:
+                  executor: Executor = None, fences: bool = True, slices: bool = False) -> TaskPool:
         """The session's pool of narrow tasks: one, made by the first call, whose arguments count. `blocks` is how many
         are resident, or threads (0: as many as the device holds); without work for `park_after` seconds (None: 200
         microseconds) the resident kernel ends until the next task. `executor` is "resident", a resident kernel, or
@@ -270,6 +292,30 @@ class Session(_core.Session):
             return f"<pergola.Session on {self.device.id} ({self.device.name})>"
         except _core.FailedPrecondition:
             return f"<pergola.Session {self._device_name}>"
+
+
+class Recording(contextlib.ContextDecorator):
+    """What trace() and history() give: `with` records to its file, each time anew; `@` does so of a function's calls."""
+
+    __slots__ = ("_begin", "_what", "_on")
+
+    def __init__(self, session: Session, kind: str, record: Callable[[Optional[bytes]], None], path: Path) -> None:
+        file = os.fsencode(path)
+        self._begin: Callable[[], contextlib.AbstractContextManager[None]] = lambda: session._record_to(kind, record, file)
+        self._what = f"<pergola: a {kind} of {session!r} to '{name_of(file)}'>"
+        self._on: Optional[contextlib.AbstractContextManager[None]] = None
+
+    def __enter__(self) -> None:
+        begun = self._begin()
+        begun.__enter__()  # a second one meanwhile it refuses
+        self._on = begun
+
+    def __exit__(self, *raised: Any) -> Optional[bool]:
+        on, self._on = self._on, None
+        return None if on is None else on.__exit__(*raised)
+
+    def __repr__(self) -> str:
+        return self._what
 
 
 # Those of `with session:`, the innermost last. Immutable, so that each thread and task of asyncio has its own.

@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Generator, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional
 
 from . import _core, _dtypes
 from ._kernel import Kernel
@@ -19,7 +19,7 @@ class Task(_core.Task):
     """A task that was spawned. `wait()` waits for it, `await task` lets the event loop run meanwhile; both raise what it
     failed with. It may be dropped at any time: it is run all the same."""
 
-    __slots__ = ()
+    __slots__ = ("__weakref__",)
 
     @property
     def pool(self) -> TaskPool:
@@ -106,7 +106,7 @@ class TaskPool(_core.TaskPool):
     _kinds: dict[tuple[Any, ...], TaskKind]
 
     def prepare(self, kernel: Kernel, grid: Any, block: Any, *, shared_bytes: int = 0,
-                priority: str = "normal") -> TaskKind:
+                priority: Literal["normal", "high"] = "normal") -> TaskKind:
         """Compiles while tasks run; those under way end then, others may be spawned. The same kernel and shape again are
         ready at once. Unsupported says where and why a kernel cannot be a task (docs/tasks.md). Tasks of `priority`
         "high" go first where several wait: on the host for room, on the CPU device for a thread too."""
@@ -115,12 +115,17 @@ class TaskPool(_core.TaskPool):
         return TaskKind(self, kernel, grid, block, shared_bytes, priority == "high", Task)
 
     def spawn(self, kernel: Kernel, grid: Any, block: Any, *args: Any, shared_bytes: int = 0,
-              priority: str = "normal") -> Task:
+              priority: Literal["normal", "high"] = "normal") -> Task:
         """As prepare(kernel, grid, block)(*args); the kind is kept for the next time."""
         if not hasattr(self, "_kinds"):
             self._kinds = {}
         key = (kernel, _extents(grid), _extents(block), shared_bytes, priority)
-        kind = self._kinds.get(key)
+        try:
+            kind = self._kinds.get(key)
+        except TypeError:  # it has no hash
+            raise TypeError("spawn() takes the kernel, its grid and its block, and after them the kernel's arguments: "
+                            f"pool.spawn(kernel, grid, block, ...); the grid is {_dtypes.short(grid)}, the block "
+                            f"{_dtypes.short(block)}.") from None
         if kind is None:
             kind = self._kinds[key] = self.prepare(kernel, grid, block, shared_bytes=shared_bytes,
                                                     priority=priority)
@@ -148,10 +153,11 @@ def _pool_of(session: Session) -> TaskPool:
     return TaskPool(session, 0, 0, 0, True, False)
 
 
-_EXECUTORS = {None: 0, "resident": 1, "threads": 2}
+Executor = Optional[Literal["resident", "threads"]]
+_EXECUTORS: dict[Any, int] = {None: 0, "resident": 1, "threads": 2}
 
 
-def make_pool(session: Session, blocks: int, park_after: Optional[float], executor: Optional[str],
+def make_pool(session: Session, blocks: int, park_after: Optional[float], executor: Executor,
               fences: bool, slices: bool) -> TaskPool:
     """Session.task_pool()."""
     number = _EXECUTORS.get(executor)

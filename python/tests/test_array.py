@@ -123,7 +123,7 @@ def test_indexing_is_numpys(index):
 @pytest.mark.parametrize("index, error", [
     (4, IndexError), (-5, IndexError), ((0, 3), IndexError), ((0, 0, 0, 0), IndexError), (slice(None, None, 2), ValueError),
     (slice(None, None, -1), ValueError), ((slice(None), 0), ValueError), (1.0, TypeError), ("a", TypeError),
-    ([0, 1], TypeError), (np.array([True] * 4), TypeError), (None, TypeError), ((Ellipsis, 0), TypeError)])
+    ([0, 1], TypeError), (np.array([True] * 4), TypeError), (None, TypeError), ((Ellipsis, 0), ValueError)])
 def test_indices_that_are_refused(index, error):
     x = pg.zeros((4, 3, 5), "i4")
     with pytest.raises(error):
@@ -434,3 +434,62 @@ def test_arrays_can_be_weakly_referenced_and_are_gone_at_once():
     assert view.tolist() == [0] * 3 and gone() is not None, "a view keeps the array that has the memory"
     del view
     assert gone() is None
+
+
+@pytest.mark.parametrize("key", [
+    np.s_[:, :], np.s_[0:2, :], np.s_[:, :, :], np.s_[1, :], np.s_[1, 1:3, :], np.s_[1, :, :], np.s_[1:2, 1:3], np.s_[1:2, 1],
+    np.s_[0, ...], np.s_[..., :], np.s_[0, 1, ...], np.s_[0, 1, 2, ...], np.s_[..., 0:4], np.s_[1:1, 1], np.s_[:, 1:1],
+    np.s_[2:, 0:2], np.s_[1, 0:0, 3], np.s_[...], np.s_[-1:, ..., 1:3], np.s_[0:1, 0:1, 2:4]], ids=str)
+def test_what_is_contiguous_can_be_selected(key):
+    values = np.arange(24, dtype="f4").reshape(2, 3, 4)
+    x = pg.array(values)
+    expected = values[key]
+    if not (values[key].flags.c_contiguous or not values[key].size):
+        with pytest.raises(ValueError, match="not contiguous"):
+            x[key]
+        return
+    part = x[key]
+    assert isinstance(part, pg.Array) and part.shape == expected.shape
+    assert part.tolist() == expected.tolist()
+    x[key] = -1.0
+    values[key] = -1
+    assert x.tolist() == values.tolist()
+
+
+@pytest.mark.parametrize("key", [np.s_[:, 0], np.s_[..., 0], np.s_[0:2, 0:2], np.s_[:, :, 0:2], np.s_[0, :, 1]], ids=str)
+def test_what_is_not_contiguous_is_refused(key):
+    with pytest.raises(ValueError, match="not contiguous"):
+        pg.zeros((2, 3, 4))[key]
+    assert pg.zeros((2, 1, 1))[:, 0, 0].shape == (2,), "it is"
+
+
+def test_one_ellipsis():
+    with pytest.raises(IndexError, match="one Ellipsis"):
+        pg.zeros((2, 3))[..., ...]
+    with pytest.raises(IndexError, match="3 indices"):
+        pg.zeros((2, 3))[0, ..., 0, 0]
+    assert pg.zeros((2, 3))[0, ..., 0].shape == ()
+
+
+@pytest.mark.parametrize("shape", [3.0, (3, 2.0), "ab", None, object()])
+def test_a_shape_is_ints(shape):
+    with pytest.raises(TypeError, match="A shape is an int or a sequence of ints"):
+        pg.empty(shape)
+
+
+def test_arithmetic_is_refused_and_says_what_to_do():
+    x, y = pg.ones(8, "f4"), np.ones(8, "f4")
+    for refused in (lambda: y + x, lambda: y * x, lambda: y @ x, lambda: x + 1, lambda: 2.0 * x, lambda: x - x, lambda: x ** 2,
+                    lambda: np.float32(2) * x, lambda: [1] + x):
+        with pytest.raises(TypeError, match=r"x.numpy\(\)"):
+            refused()
+    for taken in (np.sin(x), np.add(x, 1), np.sum(x), x + y, x * np.float64(2)):
+        assert isinstance(taken, (np.ndarray, np.number)), "NumPy's own functions copy"
+
+
+def test_the_only_element_as_a_number():
+    assert float(pg.full(1, 2.5)) == 2.5 and int(pg.full((1, 1), 7)) == 7 and int(pg.full((), 2.5)) == 2
+    with pytest.raises(ValueError, match="one element"):
+        float(pg.ones(2))
+    with pytest.raises(ValueError, match="one element"):
+        int(pg.ones(0))

@@ -1,5 +1,6 @@
 """Launches: shapes, what may be passed, what is refused and how."""
 import ctypes
+import pathlib
 import struct
 
 import numpy as np
@@ -380,3 +381,23 @@ def test_what_depends_on_a_failure_is_skipped_wherever_it_runs():
     assert f.tolist() == [2] * 8
     add[8](f, 100, 8)
     assert f.tolist() == [102] * 8
+
+
+@pytest.mark.parametrize("source, error, message", [
+    ("", pg.InvalidArgument, "no kernel in the source"),
+    ("template <class T> __global__ void f(T* x) {}", pg.InvalidArgument, "no kernel in the source: .* template"),
+    ("saxpy.cu", pg.InvalidArgument, r"looks like a file's name: pergola.load\('saxpy.cu'\)"),
+    (" kernels/saxpy.ptx", pg.InvalidArgument, "looks like a file's name"),
+    (3, TypeError, "A source is a str, .* 3"), (None, TypeError, "A source is a str, .* None"),
+    (pathlib.Path("saxpy.cu"), TypeError, "pergola.load")])
+def test_what_is_no_source(source, error, message):
+    with pytest.raises(error, match=message):
+        pg.kernel(source)
+
+
+def test_a_half_is_a_float_too(module):
+    out = pg.zeros(9, "u8")
+    module.echo[1, 1](out, 0, 0, 0, 0, np.float16(1.5), np.float16(-2.5), bytes(8), np.float16(1.5))
+    told = out.tobytes()
+    assert struct.unpack_from("<f", told, 32) == (1.5,) and struct.unpack_from("<d", told, 40) == (-2.5,)
+    assert struct.unpack_from("<e", told, 64) == (1.5,)

@@ -290,3 +290,51 @@ def test_the_extension_is_of_the_stable_abi():
     assert path.name == "_core.abi3.so"
     needed = subprocess.run(["readelf", "-d", path], capture_output=True, text=True, check=True).stdout
     assert "libpython" not in needed and os.environ.get("LD_LIBRARY_PATH", "") == ""
+
+
+@pytest.mark.parametrize("first", ["import pergola as pg; kept = pg.ones(2)", "pass"], ids=["after", "before"])
+def test_a_subinterpreter_is_refused_before_it_has_anything(first):
+    interpreters = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
+    run_child(f"""
+        import {interpreters} as interpreters
+        {first}
+        for _ in range(2):
+            sub = interpreters.create()
+            failure = interpreters.run_string(sub, '''if True:
+                import sys
+                try:
+                    import pergola
+                except ImportError as error:
+                    assert "subinterpreter" in str(error), error
+                else:
+                    raise AssertionError("imported")
+                assert not [name for name in sys.modules if name.startswith("pergola")]
+            ''')
+            assert failure is None, failure
+            interpreters.destroy(sub)
+        import importlib, sys, pergola as pg
+        x = pg.ones(2)
+        assert x.tolist() == [1, 1]
+        del sys.modules["pergola._core"]
+        assert importlib.import_module("pergola._core").Event is pg.Event, "there is one"
+        assert x.tolist() == [1, 1]
+    """, prelude=False)
+
+
+def test_numpy_at_the_interpreters_end():
+    result = run_child("""
+        import pergola as pg
+
+        class Last:
+            def __init__(self, x):
+                self.x = x
+
+            def __del__(self):
+                try:
+                    self.x.numpy()
+                except ImportError as error:
+                    print(error)
+
+        pg.last = Last(pg.ones(2))
+    """, prelude=False)
+    assert "not installed" not in result.stdout and ("interpreter ends" in result.stdout or not result.stdout), result.stdout

@@ -32,6 +32,17 @@ def test_with_trace(saxpy, tmp_path):
     assert all(e["dur"] > 0 and "f32 2, array" in e["args"]["arguments"] for e in found)
 
 
+def test_a_read_is_recorded_once(tmp_path):
+    x = pg.ones(N, "f4")
+    with pg.trace(tmp_path / "run.json"):
+        for read in (x.numpy, x.tobytes, x.tolist, lambda: x[3]):
+            x.fill(2)
+            read()
+        x.wait()
+    events = json.loads((tmp_path / "run.json").read_text())["traceEvents"]
+    assert [e["args"]["bytes"] for e in events if e["ph"] == "X" and e["name"].startswith("read array")] == [4 * N] * 3 + [4]
+
+
 def test_with_history(saxpy, tmp_path):
     path = tmp_path / "kernels.json"
     for _ in range(2):
@@ -212,3 +223,40 @@ def test_what_keeps_launches_bounded_disturbs_no_turn_that_is_waited_for(reads, 
 def test_graphs_say_when_there_are_none():
     with pg.session("cpu", scheduler="graphs=off"):
         assert "graphs=off" in pg.graphs().off and pg.graphs().regions == ()
+
+
+def test_a_recording_may_be_used_again_and_decorates(saxpy, tmp_path):
+    file = tmp_path / "run.json"
+    trace = pg.trace(file)
+    for launches in (1, 2):
+        with trace:
+            for _ in range(launches):
+                launch_twice(saxpy)
+        assert len(kernels(file)) == 2 * launches
+    with trace:
+        with pytest.raises(pg.FailedPrecondition, match="is on"):
+            with trace:
+                pass
+        launch_twice(saxpy)
+    assert len(kernels(file)) == 2
+    file.unlink()
+    trace(launch_twice)(saxpy)
+    assert len(kernels(file)) == 2
+
+
+def test_a_name_that_is_not_utf_8(saxpy, tmp_path):
+    folder = os.fsencode(tmp_path)
+    for name in (folder + b"/a\xff.json", os.fsdecode(folder + b"/b\xff.json")):
+        with pg.trace(name), pg.history(os.fsencode(name) + b".history"):
+            launch_twice(saxpy)
+        assert os.path.getsize(name) and os.path.getsize(os.fsencode(name) + b".history")
+    source = folder + b"/a\xff.ptx"
+    with open(source, "w") as file:
+        file.write(PTX)
+    for name in (source, os.fsdecode(source)):
+        assert "saxpy" in pg.load(name).names
+    with pytest.raises(pg.Error, match=r"c\\xff.ptx"):
+        pg.load(folder + b"/c\xff.ptx")
+    with pytest.raises(pg.IoError, match=r"\\xff"):
+        with pg.trace(folder + b"/none\xff/run.json"):
+            pass

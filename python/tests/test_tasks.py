@@ -231,6 +231,8 @@ def test_what_is_wrong_is_refused_before_anything_is_spawned(pool, kernels):
         kind(out, 0, 0, shared_bytes=4)
     with pytest.raises(TypeError):
         pool.prepare(kernels, 1, 32)
+    with pytest.raises(TypeError, match="the kernel, its grid and its block, and after them"):
+        pool.spawn(kernels.work, out, 1)
     with pytest.raises(ValueError, match="extent of a block"):
         pool.prepare(kernels.work, 1, 0)
     with pytest.raises(OverflowError, match="4 GiB"):

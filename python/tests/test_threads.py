@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pergola as pg
 import pytest
+from conftest import run_child
 
 
 def run_threads(count, work):
@@ -202,3 +203,37 @@ def test_nothing_is_left_behind(module):
     assert all(abs(b - a) < 20 for a, b in zip(counts, after)), list(zip(watched, counts, after))
     assert abs(len(gc.get_objects()) - objects) < 50
     assert kept_bytes() - start < 64 * rounds * 16, "less than a kilobyte a round"
+
+
+def test_numpy_may_be_imported_by_another_thread_meanwhile():
+    run_child("""
+        import pergola as pg, sys, threading
+        assert "numpy" not in sys.modules
+        arrays = [pg.zeros(8, "f4") for _ in range(4)]
+        imported, failures = threading.Event(), []
+
+        def fill(x):
+            try:
+                while not imported.is_set():
+                    x.fill(1.0)
+                x.fill(2.0)
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=fill, args=(x,)) for x in arrays]
+        for thread in threads:
+            thread.start()
+        arrays[0].numpy()
+        imported.set()
+        for thread in threads:
+            thread.join()
+        assert not failures, failures
+        import numpy as np
+        assert all((x.numpy() == 2).all() for x in arrays)
+        try:
+            arrays[0].fill(np.ma.masked_array(1.0, True))
+        except ValueError as error:
+            assert "mask" in str(error)
+        else:
+            raise AssertionError("taken")
+    """, prelude=False)

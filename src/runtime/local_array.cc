@@ -91,7 +91,7 @@ Status LocalArray::wait(std::uint64_t offset_bytes, std::uint64_t size,
   const auto deadline = deadline_after(timeout);
   PERGOLA_TRY(session_->end_tasks_of(tasks_, timeout));
   PERGOLA_TRY(mirror_->settle());
-  return session_->scheduler().await_access(access(offset_bytes, size, scheduler::Mode::kRead), deadline);
+  return session_->scheduler().await_contents(access(offset_bytes, size, scheduler::Mode::kRead), deadline);
 }
 
 Status LocalArray::read(std::uint64_t offset_bytes, std::span<std::byte> destination) {
@@ -134,7 +134,7 @@ Status LocalArray::read_in_turn(std::uint64_t offset_bytes, std::span<std::byte>
       {scheduler::WorkKind::kCopyToHost, session_->sites().read, std::span(&read, 1)},
       [&](device::Queue& queue) { return queue.copy_to_host(bytes, buffer_, offset_bytes); }, &event));
   if (const Status ended = event->wait(); !ended.ok()) {
-    PERGOLA_TRY(session_->scheduler().await_access(read));  // which tells what has failed, if nobody has yet
+    PERGOLA_TRY(session_->scheduler().await_contents(read));  // which tells what has failed, if nobody has yet
     return session_->explain(ended, "");
   }
   std::memcpy(destination.data(), bytes.data(), bytes.size());

@@ -86,6 +86,19 @@ TEST_F(Recording, TimesStreamsAndEdges_AreThoseOfTheRun) {
   EXPECT_DOUBLE_EQ(critical_path(timeline, own).length_ns, 200);
 }
 
+TEST_F(Recording, WhoOnlyWaits_IsNoAccess) {
+  open();
+  ASSERT_TRUE(scheduler->start_trace(file_, options()).ok());
+  vec();
+  ASSERT_TRUE(scheduler->await_contents(all("z", Mode::kRead)).ok());
+  ASSERT_TRUE(read("z").ok());
+  ASSERT_TRUE(scheduler->end_trace().ok());
+  const Timeline timeline = traced();
+  ASSERT_EQ(timeline.host.size(), 2u);
+  EXPECT_EQ(timeline.host[0].kind, HostKind::kWait);
+  EXPECT_EQ(timeline.host[1].kind, HostKind::kRead);
+}
+
 // A wait for what was submitted before the recording began comes after that too.
 TEST_F(Recording, AWaitForEarlierWork_CanBeRead) {
   open();

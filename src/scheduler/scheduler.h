@@ -112,6 +112,8 @@ class Scheduler {
                                        std::size_t most_waits = std::numeric_limits<std::size_t>::max());
   // The same for what has been submitted by now; keeps nobody away, and is not held up by what comes meanwhile.
   Status await_access(const Access& access, Deadline deadline = std::nullopt);
+  // The same for who only waits, to read by another call perhaps: a recording has no access for it.
+  Status await_contents(const Access& access, Deadline deadline = std::nullopt);
   // The same where there is nothing to wait for; else none. The device is asked what has ended where `ask`; a caller
   // that would wait next saves the question.
   HostAccess try_host_access(const Access& access, bool ask = true);
@@ -324,6 +326,7 @@ class Scheduler {
   bool is_free_for_host(const Access& access, bool ask, bool keeps_others_away);
   HostAccess register_host_access(const Access& access);
   void end_host_access(std::uint64_t id);
+  Status await_contents(AdaptiveLock& lock, const Access& access, Deadline deadline);
   Status wait_for_parents(AdaptiveLock& lock, const Access& access, Dependencies& parents, Deadline deadline);
   struct CallUnderWay;  // scheduler_call.cc
   Status begin_call(AdaptiveLock& lock, const Work& work, bool synchronous, CallUnderWay& call);

@@ -134,17 +134,26 @@ Result<Scheduler::HostAccess> Scheduler::begin_host_access(const Access& access,
 Status Scheduler::await_access(const Access& access, Deadline deadline) {
   std::optional<HostAccess> told;  // ends without the lock
   std::unique_lock lock(mutex_);
-  PERGOLA_TRY(refuse_inside_call());
-  PERGOLA_TRY(await_turn(lock, {.accesses = std::span(&access, 1)}, deadline));
-  launch_held_before(std::span(&access, 1));
-  Dependencies parents = host_parents(access);
-  if (!parents.empty()) PERGOLA_TRY(wait_for_parents(lock, access, parents, deadline));
-  PERGOLA_TRY(tell_failure());
+  PERGOLA_TRY(await_contents(lock, access, deadline));
   if (recorder_ != nullptr)
     told.emplace(register_host_access(access));
   else if (access.mode == Mode::kWrite)
     access.resource->overwritten_by_host(access.range, pool_);
   return {};
+}
+
+Status Scheduler::await_contents(const Access& access, Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  return await_contents(lock, access, deadline);
+}
+
+Status Scheduler::await_contents(AdaptiveLock& lock, const Access& access, Deadline deadline) {
+  PERGOLA_TRY(refuse_inside_call());
+  PERGOLA_TRY(await_turn(lock, {.accesses = std::span(&access, 1)}, deadline));
+  launch_held_before(std::span(&access, 1));
+  Dependencies parents = host_parents(access);
+  if (!parents.empty()) PERGOLA_TRY(wait_for_parents(lock, access, parents, deadline));
+  return tell_failure();
 }
 
 // Takes the parents away. Gives the lock up meanwhile.
