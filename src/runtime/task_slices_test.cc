@@ -13,6 +13,7 @@
 #include "src/scheduler/explain.h"
 #include "src/scheduler/trace_file.h"
 #include "src/session/task_pool.h"
+#include "tests/support/sanitized.h"
 
 namespace pergola::runtime {
 namespace {
@@ -45,6 +46,8 @@ constexpr std::uint32_t kCounts = 64;
 class TaskSlices : public testing::TestWithParam<TaskExecutor> {
  protected:
   void SetUp() override {
+    if (GetParam() == TaskExecutor::kResident && test_support::kThreadSanitized)
+      GTEST_SKIP() << "TSan does not connect the device half's fences with the host.";
     const char* device = std::getenv("PERGOLA_DEVICE");
     if (GetParam() == TaskExecutor::kThreads && device != nullptr && std::string_view(device) != "cpu")
       GTEST_SKIP() << "Only the CPU device runs tasks by threads.";
