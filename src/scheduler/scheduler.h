@@ -265,6 +265,7 @@ class Scheduler {
   Status keep_parent_reachable(Stream& stream);
   Status wait_across(Stream& stream, const Dependencies& parents, Waits& waits);
   void append(Stream& stream, Computation& who, double expected_ns, double least_ns);
+  static Status leave_out(const Dependencies& parents, Computation& who, const Status& status);
   Status begin_timing(Stream& stream, device::EventPtr& start);
   Status enqueue_timed(const Work& work, Stream& stream, Enqueue enqueue, device::EventPtr start);
   // What a mark that is not there yet is made for.

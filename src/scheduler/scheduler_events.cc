@@ -41,6 +41,10 @@ Result<device::EventPtr> Scheduler::event_of(Ticket ticket) {
       return record();
     }
     ticket = held_tickets_[number % kHeldTickets];
+    if (ticket == 0) {  // it could not be queued, and its failure is noted
+      lock.unlock();
+      return record();
+    }
   }
   const std::uint64_t index = ticket & ((1u << kTicketStreamBits) - 1), position = ticket >> kTicketStreamBits;
   if (index >= streams_.size() || position == 0 || position > streams_[index]->tail_position)
