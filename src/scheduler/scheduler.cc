@@ -153,7 +153,7 @@ Status Scheduler::carry_out(AdaptiveLock& lock, const Work& work, Enqueue enqueu
   who.leads = lowered.leads;
   who.follows_lead = lowered.follows_lead;
   Status status = place(work, enqueue, who);
-  if (status.ok() && work.host_waits && who.mark == nullptr) status = tell_end_of(who);
+  if (status.ok() && work.host_waits && who.mark == nullptr) tell_end_of(who);
   if (lowered.ended != nullptr && who.stream != nullptr) mark_end_of(lowered.ended, *who.stream);
   // Where the caller gets an event that one tells as much. It is for the device's progress, not for what depends on
   // this.
@@ -274,9 +274,10 @@ Status Scheduler::enqueue_timed(const Work& work, Stream& stream, Enqueue enqueu
   PERGOLA_TRY(enqueue(*stream.queue));
   std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - before;
   if (!start->poll()) took = took.zero();  // it was there before the device came to it: nothing of it is in the time
-  PERGOLA_ASSIGN(const MarkPtr end, record_on(stream, MarkFor::kTime));
+  const Result<MarkPtr> end = record_on(stream, MarkFor::kTime);
+  if (!end.ok()) return {};  // it has been queued, and that its time is not known is nobody's error
   stream.tail->mark_used = true;
-  durations_.add(work, std::move(start), end->event, took.count());
+  durations_.add(work, std::move(start), (*end)->event, took.count());
   return {};
 }
 

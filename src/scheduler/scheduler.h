@@ -273,7 +273,7 @@ class Scheduler {
   Result<MarkPtr> mark_of(Computation& computation, MarkFor wanted = MarkFor::kStream);
   Result<MarkPtr> mark_covering(Stream& stream, std::uint64_t position, MarkFor wanted);
   Result<MarkPtr> record_on(Stream& stream, MarkFor wanted = MarkFor::kStream);
-  Status tell_end_of(Computation& who);
+  void tell_end_of(Computation& who);
   void tell_ends();
   void universal_dependencies(Mode universal, bool any_write, const Computation* who, Dependencies& out,
                               EndedParents& ended);
