@@ -222,7 +222,7 @@ void Context::remove_stream(CUstream stream) const {
 
 bool Context::streams_are_idle() const {
   return std::none_of(residents_->streams.begin(), residents_->streams.end(), [](const auto& stream) {
-    return stream.first->cuStreamQuery(stream.second) == CUDA_ERROR_NOT_READY;
+    return may_go_on(stream.first->cuStreamQuery(stream.second));
   });
 }
 
@@ -271,7 +271,7 @@ void Context::look_after_left() const {
     const std::unique_lock lock(residents_->mutex);
     const auto goes_on = [](const Residents::Left& one) {
       one.context->enter_quietly();
-      return one.context->driver().cuStreamQuery(one.stream) == CUDA_ERROR_NOT_READY;
+      return may_go_on(one.context->driver().cuStreamQuery(one.stream));
     };
     const auto over = std::partition(residents_->left.begin(), residents_->left.end(), goes_on);
     std::move(over, residents_->left.end(), std::back_inserter(ended));

@@ -170,5 +170,9 @@ using ContextPtr = std::shared_ptr<const Context>;
 
 // Errors after which the driver refuses all further work of this process on the GPU.
 bool is_sticky(CUresult result);
+// Whether what a stream or an event has answered leaves it open that its work goes on: a question that failed does.
+inline bool may_go_on(CUresult answer) {
+  return answer != CUDA_SUCCESS && !is_sticky(answer);
+}
 
 }  // namespace pergola::device::cuda

@@ -68,7 +68,7 @@ bool CudaQueue::await_end(Retained::Handles& ended) {
   if (context_->has_just_given_up()) still_since -= context_->end_grace() - context_->end_grace() / 8;
   microseconds nap = kShortestNap;
   std::uint32_t seen = word_ ? word_.value() : 0;
-  while (driver.cuStreamQuery(stream_) == CUDA_ERROR_NOT_READY) {
+  while (may_go_on(driver.cuStreamQuery(stream_))) {
     const auto now = steady_clock::now();
     if (now - begun < kBusily) continue;
     const std::size_t batches = retained_.batches();
