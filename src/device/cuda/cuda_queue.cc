@@ -57,7 +57,7 @@ CudaQueue::~CudaQueue() {
 }
 
 // False where nothing has been seen to end for as long as is borne; right behind a queue of which that was so it is a
-// look. An error of the driver's is an end: the device is lost.
+// look. A device that is lost is an end.
 bool CudaQueue::await_end(Retained::Handles& ended) {
   using std::chrono::microseconds;
   using std::chrono::steady_clock;
@@ -147,11 +147,15 @@ Result<std::shared_ptr<CudaEvent>> CudaQueue::record_locked(bool timed, Retained
 HostWord CudaQueue::tell_host() {
   if (has_no_word_) return {};
   if (!word_) {
-    if (context_->driver().cuStreamWriteValue32 != nullptr) word_ = context_->take_word();
+    if (context_->driver().cuStreamWriteValue32 != nullptr)
+      if (const Result<HostWord> taken = context_->take_word(); taken.ok()) word_ = *taken;
     if (word_) word_number_ = word_.value();
   }
-  has_no_word_ =
-      !word_ || context_->driver().cuStreamWriteValue32(stream_, word_.address, word_number_ + 1, 0) != CUDA_SUCCESS;
+  const auto write = [&] {
+    return context_->check(context_->driver().cuStreamWriteValue32(stream_, word_.address, word_number_ + 1, 0),
+                           "making a stream write a value");
+  };
+  has_no_word_ = !word_ || !write().ok();
   if (has_no_word_) return {};
   ++word_number_;
   return word_;
