@@ -16,6 +16,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/device/event.h"
@@ -97,6 +98,9 @@ struct Computation {
   bool leads = false;            // an upload that went when it came, before a graph with the rest of its turn
   bool follows_lead = false;     // such a one that nothing but that graph waits for
   double expected_until_ns = 0;  // Stream::expected_ns with it
+  // It could not be queued, and so is on no stream: what was to come after it comes after its parents, which it holds.
+  bool is_left_out = false;
+  std::vector<Computation*> stands_for;
 };
 
 // Computations, reused. Addresses are stable.
@@ -117,6 +121,8 @@ class ComputationPool {
     if (computation.mark != nullptr && !computation.mark_used && computation.site != nullptr)
       computation.site->prediction.unused(computation.prediction_slot);
     computation.mark.reset();
+    if (!computation.stands_for.empty())
+      for (Computation* parent : std::exchange(computation.stands_for, {})) let_go(*parent);
     free_.push_back(&computation);
   }
   // One of its holds ends.

@@ -40,6 +40,8 @@ struct FakeState {
   std::size_t questions = 0;  // whether an event or a queue has ended
   std::vector<Step> steps;
   std::vector<Status> fail_next;        // taken by the next launches
+  std::vector<Status> refuse_waits;     // returned by the next waits of queues, which do nothing
+  std::vector<Status> refuse_queues;    // the same of queues that are to be made
   double launch_ns = 0;                 // how long the host takes to queue anything
   bool has_handles = false;             // queues have handles: themselves
   std::function<void()> while_waiting;  // called in Event::wait(), if there is one
@@ -158,6 +160,11 @@ class FakeQueue final : public device::Queue {
     return {};
   }
   Status wait(const device::EventPtr& event) override {
+    if (!state_->refuse_waits.empty()) {
+      const Status status = std::move(state_->refuse_waits.front());
+      state_->refuse_waits.erase(state_->refuse_waits.begin());
+      return status;
+    }
     const auto& mine = static_cast<const FakeEvent&>(*event);
     ready_ns_ = std::max(ready_ns_, mine.at_ns);
     if (!mine.outcome.ok() && failure_.ok()) failure_ = PERGOLA_ERROR(kSkipped, "skipped: {}", mine.outcome.message());
@@ -253,6 +260,11 @@ class FakeDevice final : public device::Device {
   }
   Result<device::TexturePtr> create_texture(const device::TextureDescription&) override { return no("textures"); }
   Result<std::unique_ptr<device::Queue>> create_queue() override {
+    if (!state_->refuse_queues.empty()) {
+      const Status status = std::move(state_->refuse_queues.front());
+      state_->refuse_queues.erase(state_->refuse_queues.begin());
+      return status;
+    }
     if (state_->queues >= most_queues) return PERGOLA_ERROR(kResourceExhausted, "There are no more queues.");
     return std::unique_ptr<device::Queue>(std::make_unique<FakeQueue>(state_));
   }

@@ -284,7 +284,6 @@ std::shared_ptr<Chunk> Region::make_chunk(std::size_t begin, std::size_t end) co
         same->mode = same->mode | access.mode;
     }
     if (launches[k].copy) {
-      chunk->has_copies = true;
       const auto of_chunk = std::span(launches).subspan(begin, k - begin);
       if (std::none_of(of_chunk.begin(), of_chunk.end(), [&](const Launch& one) { return conflict(one, launches[k]); }))
         chunk->free_copies.push_back(launches[k].accesses);

@@ -133,8 +133,7 @@ struct Chunk {
   bool leads = false;              // uploads that go when they come; never a graph
   bool is_first = false;           // of those since the host stepped in that may be graphs
   State state = State::kNone;
-  GraphWays ways;  // where ready
-  bool has_copies = false;
+  GraphWays ways;                                // where ready
   std::vector<std::vector<Access>> free_copies;  // what those use that come after nothing of the chunk
   std::uint32_t delays = 0;                      // its latest launches, in a row, that delayed one of these
   std::vector<Access> accesses;                  // of all its launches together

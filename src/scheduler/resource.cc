@@ -7,6 +7,10 @@ namespace pergola::scheduler {
 void add_dependency(Computation* parent, Hazard hazard, std::uint64_t resource, const Computation* who,
                     Dependencies& out) {
   if (parent == nullptr || parent == who || has_ended_well(*parent)) return;
+  if (parent->is_left_out) {
+    for (Computation* before : parent->stands_for) add_dependency(before, hazard, resource, who, out);
+    return;
+  }
   for (const Dependency& known : out)
     if (known.parent == parent && known.resource == resource && known.hazard == hazard) return;
   ++parent->holds;

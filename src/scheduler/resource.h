@@ -185,7 +185,7 @@ template <typename LetGo>
 void keep_last_of_each_stream(std::vector<Computation*>& readers, const LetGo& let_go) {
   const auto followed = [&](std::size_t i) {
     for (std::size_t later = i + 1; later < readers.size(); ++later)
-      if (readers[later]->stream == readers[i]->stream) return true;
+      if (readers[i]->stream != nullptr && readers[later]->stream == readers[i]->stream) return true;
     return false;
   };
   std::size_t kept = 0;
@@ -241,13 +241,17 @@ class Resource {
   void overwritten_by_host(Range range, ComputationPool& pool);
   // What an access of the host would have to wait for. Changes nothing.
   void collect(Range range, Mode mode, Dependencies& out) const;
-  // Calls `visit(Computation&)` for every computation that has not ended, some of them repeatedly.
+  // Calls `visit(Computation&)` for every computation that has not ended, some of them repeatedly; each is on a stream.
   template <typename Visit>
   void for_each_user(Visit visit) const {
+    const auto look = [&](Computation& user) {
+      if (has_ended(user)) return;
+      if (user.stream != nullptr) return visit(user);
+      for (Computation* parent : user.stands_for) visit(*parent);
+    };
     for (const Segment& segment : segments_) {
-      if (segment.writer != nullptr && !has_ended(*segment.writer)) visit(*segment.writer);
-      for (Computation* reader : segment.readers)
-        if (!has_ended(*reader)) visit(*reader);
+      if (segment.writer != nullptr) look(*segment.writer);
+      for (Computation* reader : segment.readers) look(*reader);
     }
   }
   // Nobody is in it any more: before it goes.

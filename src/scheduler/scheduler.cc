@@ -153,7 +153,7 @@ Status Scheduler::carry_out(AdaptiveLock& lock, const Work& work, Enqueue enqueu
   who.leads = lowered.leads;
   who.follows_lead = lowered.follows_lead;
   Status status = place(work, enqueue, who);
-  if (status.ok() && work.host_waits && who.mark == nullptr) status = tell_end_of(who);
+  if (status.ok() && work.host_waits && who.mark == nullptr) tell_end_of(who);
   if (lowered.ended != nullptr && who.stream != nullptr) mark_end_of(lowered.ended, *who.stream);
   // Where the caller gets an event that one tells as much. It is for the device's progress, not for what depends on
   // this.
@@ -209,7 +209,9 @@ void Scheduler::add_parents(const Work& work, Computation& who, Dependencies& pa
 
 Status Scheduler::start(const Work& work, Computation& who, const Dependencies& parents, const EndedParents& ended,
                         Enqueue enqueue) {
-  PERGOLA_ASSIGN(const StreamChoice choice, stream_for(work, parents, who.follows_lead));
+  const Result<StreamChoice> chosen = stream_for(work, parents, who.follows_lead);
+  if (!chosen.ok()) return leave_out(parents, who, chosen.status());
+  const StreamChoice choice = *chosen;
   const bool times = policy_.fork_cost_us != 0 || tasks_ != nullptr;
   KernelDurations* const durations = times ? durations_.of(work) : nullptr;
   Stream* const stream = choice.stream;
@@ -222,10 +224,11 @@ Status Scheduler::start(const Work& work, Computation& who, const Dependencies& 
   if (status.ok() && recorder_ == nullptr && work.behind == nullptr && durations != nullptr &&
       durations_.wants(*durations))
     status = begin_timing(*stream, timed_from);
+  if (!status.ok()) return leave_out(parents, who, status);
   // First, where nothing is in between: what is written down about it costs the device no time.
-  const bool at_once = status.ok() && timed_from == nullptr && recorder_ == nullptr && work.prepare == nullptr;
+  const bool at_once = timed_from == nullptr && recorder_ == nullptr && work.prepare == nullptr;
   if (at_once) status = enqueue(*stream->queue);
-  // From here on `who` has its place, even if it cannot be queued: what was to come after it comes after its parents.
+  // From here on `who` has its place, even if it cannot be queued: the stream has waited for its parents.
   // What waits for other streams, or tasks, may take as long as these.
   const double expected_ns = waits_for_others ? kUnknownDurationNs : Durations::expected_ns(durations);
   append(*stream, who, expected_ns, work.kind == WorkKind::kKernel ? at_least(expected_ns) : least_of_copy_ns(work));
@@ -240,6 +243,18 @@ Status Scheduler::start(const Work& work, Computation& who, const Dependencies& 
   if (recorder_ != nullptr) return enqueue_recorded(work, *stream, enqueue, durations);
   if (timed_from != nullptr) return enqueue_timed(work, *stream, enqueue, std::move(timed_from));
   return enqueue(*stream->queue);
+}
+
+// It cannot be queued behind its parents: it is on no stream, which may not wait for them, and its arrays have it
+// already.
+Status Scheduler::leave_out(const Dependencies& parents, Computation& who, const Status& status) {
+  who.is_left_out = true;
+  for (const Dependency& dependency : parents) {
+    if (std::ranges::find(who.stands_for, dependency.parent) != who.stands_for.end()) continue;
+    ++dependency.parent->holds;
+    who.stands_for.push_back(dependency.parent);
+  }
+  return status;
 }
 
 // The event is a mark of what is before it: a failure is told once, by the event right behind it.
@@ -259,9 +274,10 @@ Status Scheduler::enqueue_timed(const Work& work, Stream& stream, Enqueue enqueu
   PERGOLA_TRY(enqueue(*stream.queue));
   std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - before;
   if (!start->poll()) took = took.zero();  // it was there before the device came to it: nothing of it is in the time
-  PERGOLA_ASSIGN(const MarkPtr end, record_on(stream, MarkFor::kTime));
+  const Result<MarkPtr> end = record_on(stream, MarkFor::kTime);
+  if (!end.ok()) return {};  // it has been queued, and that its time is not known is nobody's error
   stream.tail->mark_used = true;
-  durations_.add(work, std::move(start), end->event, took.count());
+  durations_.add(work, std::move(start), (*end)->event, took.count());
   return {};
 }
 

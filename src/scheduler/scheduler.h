@@ -270,6 +270,7 @@ class Scheduler {
   Status keep_parent_reachable(Stream& stream);
   Status wait_across(Stream& stream, const Dependencies& parents, Waits& waits);
   void append(Stream& stream, Computation& who, double expected_ns, double least_ns);
+  static Status leave_out(const Dependencies& parents, Computation& who, const Status& status);
   Status begin_timing(Stream& stream, device::EventPtr& start);
   Status enqueue_timed(const Work& work, Stream& stream, Enqueue enqueue, device::EventPtr start);
   // What a mark that is not there yet is made for.
@@ -277,7 +278,7 @@ class Scheduler {
   Result<MarkPtr> mark_of(Computation& computation, MarkFor wanted = MarkFor::kStream);
   Result<MarkPtr> mark_covering(Stream& stream, std::uint64_t position, MarkFor wanted);
   Result<MarkPtr> record_on(Stream& stream, MarkFor wanted = MarkFor::kStream);
-  Status tell_end_of(Computation& who);
+  void tell_end_of(Computation& who);
   void tell_ends();
   void universal_dependencies(Mode universal, bool any_write, const Computation* who, Dependencies& out,
                               EndedParents& ended);

@@ -41,6 +41,10 @@ Result<device::EventPtr> Scheduler::event_of(Ticket ticket) {
       return record();
     }
     ticket = held_tickets_[number % kHeldTickets];
+    if (ticket == 0) {  // it could not be queued, and its failure is noted
+      lock.unlock();
+      return record();
+    }
   }
   const std::uint64_t index = ticket & ((1u << kTicketStreamBits) - 1), position = ticket >> kTicketStreamBits;
   if (index >= streams_.size() || position == 0 || position > streams_[index]->tail_position)
@@ -56,15 +60,14 @@ Result<device::EventPtr> Scheduler::event_of(Ticket ticket) {
 
 // For the host, which waits for it soon: at once for the first since it last waited. The others come when it begins to
 // wait, as it has nothing else to do then, and while it queues more the device is not to wait for its calls.
-Status Scheduler::tell_end_of(Computation& who) {
+// Where it cannot be told, whoever waits asks for an event.
+void Scheduler::tell_end_of(Computation& who) {
   constexpr std::size_t kMostUntold = 64;
   if (std::exchange(has_told_end_, true) && untold_ends_.size() < kMostUntold) {
     untold_ends_.push_back({who.stream, who.position});
-    return {};
+    return;
   }
-  const Result<MarkPtr> mark = record_on(*who.stream, MarkFor::kHost);
-  who.mark_used = true;
-  return mark.status();
+  who.mark_used = record_on(*who.stream, MarkFor::kHost).ok();
 }
 
 void Scheduler::tell_ends() {

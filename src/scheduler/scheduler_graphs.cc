@@ -137,7 +137,7 @@ Status Scheduler::hold_or_run(const Work& work, const GraphLowering::Decision& d
 }
 
 // All of its launches have come, so what they use lives. Their callers but the last one's have been told that they are
-// queued. With copies among them a failure is noted for those as well: what they should have brought is not believed.
+// queued: a failure is told to those as well, later, as that of running work.
 Status Scheduler::launch_graph(const std::shared_ptr<Chunk>& run, const std::shared_ptr<Chunk>& ended,
                                bool host_waits) {
   Chunk& chunk = *run;
@@ -168,16 +168,11 @@ Status Scheduler::launch_graph(const std::shared_ptr<Chunk>& run, const std::sha
       },
       who);
   chunk.report_ways();
-  if (status.ok() && host_waits && who.mark == nullptr) {
-    status = record_on(*who.stream, MarkFor::kHost).status();
-    who.mark_used = true;
-  }
-  if (chunk.has_copies) note_failure(status);
+  note_failure(status);
+  if (status.ok() && host_waits && who.mark == nullptr) who.mark_used = record_on(*who.stream, MarkFor::kHost).ok();
   if (!chunk.free_copies.empty()) lowering_->copies_went(run, is_delayed);
-  if (who.stream != nullptr) {
-    resolve_held_tickets(chunk.end - chunk.begin, who);
-    if (ended != nullptr) mark_end_of(ended, *who.stream);
-  }
+  resolve_held_tickets(chunk.end - chunk.begin, who);
+  if (ended != nullptr && who.stream != nullptr) mark_end_of(ended, *who.stream);
   pool_.let_go(who);
   return status;
 }
@@ -232,7 +227,7 @@ void Scheduler::launch_held(std::span<const Launch> launches) {
     if (is_known) work.detail = &detail;
     note_failure(place(work, [&](device::Queue& queue) { return launch.enqueue(queue); }, who));
     if (is_known) held_details_.pop_front();
-    if (who.stream != nullptr) resolve_held_tickets(1, who);
+    resolve_held_tickets(1, who);
     pool_.let_go(who);
   }
 }
@@ -286,7 +281,7 @@ std::span<const std::uint64_t> Scheduler::arriving() {
 }
 
 void Scheduler::resolve_held_tickets(std::size_t count, const Computation& who) {
-  const Ticket ticket = ticket_of(who);
+  const Ticket ticket = who.stream == nullptr ? 0 : ticket_of(who);
   for (std::size_t i = 0; i < count; ++i) held_tickets_[held_resolved_++ % kHeldTickets] = ticket;
 }
 

@@ -100,6 +100,34 @@ TEST_F(Failures, EnqueueThatFails_IsTheCallsOwn_AndOrderStands) {
   EXPECT_DOUBLE_EQ(device->state().host_ns, 500) << "what the refused one was to follow";
 }
 
+// Its stream does not come after its parents, so what comes next must not come after that stream alone.
+TEST_F(Failures, WorkWhoseStreamCannotWait_LeavesItsPlaceToItsParents) {
+  ASSERT_TRUE(run("quick", {}, {"x"}, 100).ok());
+  ASSERT_TRUE(run("slow", {}, {"y"}, 500).ok());
+  device->state().refuse_waits = {PERGOLA_ERROR(kInternal, "No.")};
+  EXPECT_EQ(run("both", {"x", "y"}, {"x", "y"}).code(), Code::kInternal);
+  ASSERT_TRUE(run("both", {"x", "y"}, {"x", "y"}).ok());
+  EXPECT_DOUBLE_EQ(device->state().of(Step::Kind::kLaunch).back().start_ns, 500);
+  device->state().refuse_waits = {PERGOLA_ERROR(kInternal, "No.")};
+  EXPECT_TRUE(run("again", {}, {"z"}, 900).ok());
+  EXPECT_EQ(run("all", {"x", "z"}, {"y"}).code(), Code::kInternal);
+  ASSERT_TRUE(read("y").ok());
+  EXPECT_DOUBLE_EQ(device->state().host_ns, 900) << "the host comes after the parents, too";
+}
+
+TEST_F(Failures, WorkWithoutAStream_LeavesItsPlaceToItsParents) {
+  ASSERT_TRUE(run("reader", {"x"}, {}, 300).ok());
+  ASSERT_TRUE(run("other", {"x"}, {}, 500).ok());
+  for (int i = 0; i < 3; ++i) {
+    device->state().refuse_queues = {PERGOLA_ERROR(kInternal, "No.")};
+    EXPECT_EQ(run("refused", {"x"}, {"y"}).code(), Code::kInternal);
+    device->state().refuse_queues = {};
+  }
+  ASSERT_TRUE(run("writer", {}, {"x", "y"}).ok());
+  EXPECT_DOUBLE_EQ(device->state().of(Step::Kind::kLaunch).back().start_ns, 500);
+  scheduler->retire(std::move(arrays["x"]), nullptr);
+}
+
 TEST_F(Failures, FailureOnAnIdleStreamThatIsReused_IsNotForgotten) {
   fail_next();
   ASSERT_TRUE(run("bad", {}, {"x"}).ok());

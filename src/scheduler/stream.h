@@ -71,13 +71,19 @@ struct Stream {
 };
 
 inline bool has_ended(const Computation& computation) {
-  return computation.stream != nullptr && computation.stream->knows_end_of(computation.position);
+  if (computation.stream != nullptr) return computation.stream->knows_end_of(computation.position);
+  if (!computation.is_left_out) return false;
+  return std::all_of(computation.stands_for.begin(), computation.stands_for.end(),
+                     [](const Computation* parent) { return parent->stream->knows_end_of(parent->position); });
 }
 
 // It has, and not with a failure, as far as is known. What depends on one that failed comes after it wherever it runs,
 // and is skipped, until synchronize() has told the failure.
 inline bool has_ended_well(const Computation& computation) {
-  return computation.stream != nullptr && computation.position <= computation.stream->well_position;
+  if (computation.stream != nullptr) return computation.position <= computation.stream->well_position;
+  if (!computation.is_left_out) return false;
+  return std::all_of(computation.stands_for.begin(), computation.stands_for.end(),
+                     [](const Computation* parent) { return parent->position <= parent->stream->well_position; });
 }
 
 // into[i] = max(into[i], from[i]).

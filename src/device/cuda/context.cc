@@ -221,9 +221,8 @@ void Context::remove_stream(CUstream stream) const {
 }
 
 bool Context::streams_are_idle() const {
-  return std::none_of(residents_->streams.begin(), residents_->streams.end(), [](const auto& stream) {
-    return stream.first->cuStreamQuery(stream.second) == CUDA_ERROR_NOT_READY;
-  });
+  return std::none_of(residents_->streams.begin(), residents_->streams.end(),
+                      [](const auto& stream) { return may_go_on(stream.first->cuStreamQuery(stream.second)); });
 }
 
 // As the driver would, but not for ever: once somebody has waited in vain nobody does until they are idle.
@@ -271,7 +270,7 @@ void Context::look_after_left() const {
     const std::unique_lock lock(residents_->mutex);
     const auto goes_on = [](const Residents::Left& one) {
       one.context->enter_quietly();
-      return one.context->driver().cuStreamQuery(one.stream) == CUDA_ERROR_NOT_READY;
+      return may_go_on(one.context->driver().cuStreamQuery(one.stream));
     };
     const auto over = std::partition(residents_->left.begin(), residents_->left.end(), goes_on);
     std::move(over, residents_->left.end(), std::back_inserter(ended));
@@ -308,26 +307,37 @@ void Context::call_kept() const {
   residents_->kept_frees.clear();
 }
 
-// Lines of the cache that one queue's word has to itself.
-HostWord Context::take_word() const {
-  constexpr std::size_t kPageBytes = 4096, kLineBytes = 64;
-  const std::lock_guard lock(mutex_);
-  if (free_words_.empty()) {
-    void* page = nullptr;
-    if (driver_->cuMemHostAlloc(&page, kPageBytes, CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS) return {};
-    CUdeviceptr address = 0;
-    if (driver_->cuMemHostGetDevicePointer(&address, page, 0) != CUDA_SUCCESS) {
-      driver_->cuMemFreeHost(page);
-      return {};
+Result<HostWord> Context::take_word() const {
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!free_words_.empty()) {
+        const HostWord word = free_words_.back();
+        free_words_.pop_back();
+        return word;
+      }
     }
-    word_pages_.push_back(page);
-    std::memset(page, 0, kPageBytes);
-    for (std::size_t at = 0; at < kPageBytes; at += kLineBytes)
-      free_words_.push_back({reinterpret_cast<std::uint32_t*>(static_cast<std::byte*>(page) + at), address + at});
+    PERGOLA_TRY(add_words());  // other threads may be so fast as to take them all
   }
-  const HostWord word = free_words_.back();
-  free_words_.pop_back();
-  return word;
+}
+
+// Lines of the cache that one queue's word has to itself. Without the lock, which check() takes where the GPU is lost.
+Status Context::add_words() const {
+  constexpr std::size_t kPageBytes = 4096, kLineBytes = 64;
+  constexpr std::string_view kDoing = "allocating page-locked memory for words that streams write or wait for";
+  void* page = nullptr;
+  PERGOLA_TRY(check(driver_->cuMemHostAlloc(&page, kPageBytes, CU_MEMHOSTALLOC_PORTABLE), kDoing));
+  CUdeviceptr address = 0;
+  if (const CUresult result = driver_->cuMemHostGetDevicePointer(&address, page, 0); result != CUDA_SUCCESS) {
+    driver_->cuMemFreeHost(page);
+    return check(result, kDoing);
+  }
+  std::memset(page, 0, kPageBytes);
+  const std::lock_guard lock(mutex_);
+  word_pages_.push_back(page);
+  for (std::size_t at = 0; at < kPageBytes; at += kLineBytes)
+    free_words_.push_back({reinterpret_cast<std::uint32_t*>(static_cast<std::byte*>(page) + at), address + at});
+  return {};
 }
 
 void Context::give_word(HostWord word) const {

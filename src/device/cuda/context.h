@@ -110,8 +110,8 @@ class Context {
   void remove_stream(CUstream stream) const;
   std::chrono::milliseconds end_grace() const { return end_grace_; }
 
-  // A word that no queue and no gate has; none where no page-locked memory is left. The owner gives it back.
-  HostWord take_word() const;
+  // A word that no queue and no gate has. The owner gives it back.
+  Result<HostWord> take_word() const;
   void give_word(HostWord word) const;
   // Whether a stream has waited for a value here: what has been tried once need not be tried for each gate.
   bool has_waited_for_value() const { return has_waited_for_value_.load(std::memory_order_relaxed); }
@@ -136,6 +136,7 @@ class Context {
           std::chrono::milliseconds end_grace);
   Status failed(CUresult result, std::string_view doing) const;
   Status lose(CUresult result, std::string_view doing) const;
+  Status add_words() const;
   void look_after_left() const;
   void call_kept() const;         // with the residents' lock, entered
   bool streams_are_idle() const;  // with the residents' lock
@@ -170,5 +171,9 @@ using ContextPtr = std::shared_ptr<const Context>;
 
 // Errors after which the driver refuses all further work of this process on the GPU.
 bool is_sticky(CUresult result);
+// Whether what a stream or an event has answered leaves it open that its work goes on: a question that failed does.
+inline bool may_go_on(CUresult answer) {
+  return answer != CUDA_SUCCESS && !is_sticky(answer);
+}
 
 }  // namespace pergola::device::cuda

@@ -16,25 +16,45 @@ namespace pergola::device {
 namespace cuda {
 namespace {
 
-std::string name_of(const Driver& driver, CUdevice device) {
-  std::array<char, 256> name{};
-  driver.cuDeviceGetName(name.data(), static_cast<int>(name.size() - 1), device);
-  return name.data();
-}
+// What the driver tells of a GPU; 0 and nothing where it does not.
+class Asked {
+ public:
+  Asked(const Driver& driver, CUdevice device) : driver_(driver), device_(device) {}
+  std::string name() {
+    std::array<char, 256> name{};
+    note(driver_.cuDeviceGetName(name.data(), static_cast<int>(name.size() - 1), device_));
+    return name.data();
+  }
+  std::uint32_t attribute(CUdevice_attribute which) {
+    int value = 0;
+    note(driver_.cuDeviceGetAttribute(&value, which, device_));
+    return static_cast<std::uint32_t>(value);
+  }
+  std::uint64_t memory_bytes() {
+    std::size_t memory = 0;
+    note(driver_.cuDeviceTotalMem(&memory, device_));
+    return memory;
+  }
+  CUresult first_failure() const { return first_failure_; }
 
-std::uint32_t attribute(const Driver& driver, CUdevice device, CUdevice_attribute which) {
-  int value = 0;
-  driver.cuDeviceGetAttribute(&value, which, device);
-  return static_cast<std::uint32_t>(value);
-}
+ private:
+  void note(CUresult result) {
+    if (first_failure_ == CUDA_SUCCESS) first_failure_ = result;
+  }
+  const Driver& driver_;
+  const CUdevice device_;
+  CUresult first_failure_ = CUDA_SUCCESS;
+};
 
-DeviceInfo describe(const Context& context) {
+// All of it or an error: a GPU with no memory, or of sm_0, would refuse everything for a reason that is none.
+Result<DeviceInfo> describe(const Context& context) {
   const Driver& driver = context.driver();
-  const auto get = [&](CUdevice_attribute which) { return attribute(driver, context.device(), which); };
+  Asked asked(driver, context.device());
+  const auto get = [&](CUdevice_attribute which) { return asked.attribute(which); };
   DeviceInfo info;
   info.kind = DeviceKind::kCuda;
   info.id = context.id();
-  info.name = name_of(driver, context.device());
+  info.name = asked.name();
   info.driver = driver.version_text();
   info.compute_major = get(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
   info.compute_minor = get(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
@@ -52,18 +72,19 @@ DeviceInfo describe(const Context& context) {
   if (get(CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY) != 0)
     info.managed = get(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS) != 0 ? ManagedAccess::kConcurrent
                                                                            : ManagedAccess::kRestricted;
-  std::size_t memory = 0;
-  driver.cuDeviceTotalMem(&memory, context.device());
-  info.memory_bytes = memory;
+  info.memory_bytes = asked.memory_bytes();
+  if (const CUresult failed = asked.first_failure(); failed != CUDA_SUCCESS)
+    return PERGOLA_ERROR(kUnavailable, "GPU {} does not tell what it is: {}.", info.id, driver.describe(failed));
   return info;
 }
 
 class CudaDevice final : public Device, public std::enable_shared_from_this<CudaDevice> {
  public:
-  CudaDevice(ContextPtr context, const CudaDeviceOptions& options)
+  CudaDevice(ContextPtr context, DeviceInfo info, const CudaDeviceOptions& options)
       : context_(std::move(context)),
-        info_(describe(*context_)),
-        jit_(context_, {info_.compute_major, info_.compute_minor, options.exact_rounding, options.optimization_level}) {}
+        info_(std::move(info)),
+        jit_(context_, {info_.compute_major, info_.compute_minor, options.exact_rounding, options.optimization_level}) {
+  }
 
   const DeviceInfo& info() const override { return info_; }
 
@@ -164,7 +185,8 @@ Result<DevicePtr> create_cuda_device(int ordinal, const CudaDeviceOptions& optio
   PERGOLA_ASSIGN(const std::shared_ptr<const cuda::Driver> driver, cuda::Driver::open(options.driver_library));
   PERGOLA_ASSIGN(cuda::ContextPtr context, cuda::Context::create(driver, ordinal, options.end_grace));
   PERGOLA_TRY(context->enter());
-  return DevicePtr(std::make_shared<cuda::CudaDevice>(std::move(context), options));
+  PERGOLA_ASSIGN(DeviceInfo info, cuda::describe(*context));
+  return DevicePtr(std::make_shared<cuda::CudaDevice>(std::move(context), std::move(info), options));
 }
 
 CudaStatus cuda_status(const std::string& driver_library) {
@@ -187,12 +209,9 @@ CudaStatus cuda_status(const std::string& driver_library) {
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     cuda::CUdevice device = 0;
     if (driver.cuDeviceGet(&device, ordinal) != cuda::CUDA_SUCCESS) continue;
-    std::size_t memory = 0;
-    driver.cuDeviceTotalMem(&memory, device);
-    status.gpus.push_back({ordinal, cuda::name_of(driver, device),
-                           cuda::attribute(driver, device, cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
-                           cuda::attribute(driver, device, cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
-                           memory});
+    cuda::Asked asked(driver, device);
+    status.gpus.push_back({ordinal, asked.name(), asked.attribute(cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+                           asked.attribute(cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR), asked.memory_bytes()});
   }
   status.available = true;
   return status;

@@ -572,6 +572,30 @@ TEST_F(CudaDevice, Graph_RunsOftenAndTakesNewParameters) {
   EXPECT_EQ(c->host_pointer()[60], std::byte{1});
 }
 
+// What is on its way to the device stays as it was given, also where a later copy cannot wait for room.
+TEST_F(CudaDevice, AWaitForStagingThatFails_OverwritesNothing) {
+  constexpr std::size_t kAll = std::size_t{2} << 20;  // what may be on its way
+  const DevicePtr device = open();
+  Queue& queue = queue_of(device);
+  const BufferPtr first = *device->allocate(kAll, MemoryKind::kDevice),
+                  second = *device->allocate(64, MemoryKind::kDevice);
+  control().hold();
+  ASSERT_TRUE(queue.copy_to_device(first, 0, std::vector<std::byte>(kAll, std::byte{1})).ok());
+  control().fail("cuEventSynchronize", cuda::CUDA_ERROR_INVALID_VALUE, 0);
+  const std::vector<std::byte> later(64, std::byte{2});
+  const Status refused = queue.copy_to_device(second, 0, later);
+  EXPECT_NE(refused.message().find("waiting for a staging chunk"), std::string::npos) << refused.message();
+  std::thread goes([] {
+    std::this_thread::sleep_for(20ms);
+    control().go();
+  });
+  EXPECT_TRUE(queue.copy_to_device(second, 0, later).ok());
+  goes.join();
+  std::vector<std::byte> back(kAll);
+  ASSERT_TRUE(queue.copy_to_host(back, first, 0).ok());
+  EXPECT_EQ(back, std::vector<std::byte>(kAll, std::byte{1}));
+}
+
 TEST_F(CudaDevice, Threads_ShareADeviceAndAQueue) {
   const DevicePtr device = open();
   Queue& shared = queue_of(device);

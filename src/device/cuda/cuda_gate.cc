@@ -9,10 +9,7 @@ Result<GatePtr> CudaGate::create(const ContextPtr& context) {
   if (driver.cuStreamWaitValue32 == nullptr)
     return PERGOLA_ERROR(kUnsupported, "Streams of {} cannot wait for a value: the driver {} has no {}.", context->id(),
                          driver.path(), "cuStreamWaitValue32_v2");
-  const HostWord word = context->take_word();
-  if (!word)
-    return PERGOLA_ERROR(kResourceExhausted, "No page-locked memory is left for a word that streams of {} wait for.",
-                         context->id());
+  PERGOLA_ASSIGN(const HostWord word, context->take_word());
   GatePtr gate(new CudaGate(context, word));
   if (context->has_waited_for_value()) return gate;
   CUstream stream = nullptr;

@@ -57,7 +57,7 @@ CudaQueue::~CudaQueue() {
 }
 
 // False where nothing has been seen to end for as long as is borne; right behind a queue of which that was so it is a
-// look. An error of the driver's is an end: the device is lost.
+// look. A device that is lost is an end.
 bool CudaQueue::await_end(Retained::Handles& ended) {
   using std::chrono::microseconds;
   using std::chrono::steady_clock;
@@ -68,7 +68,7 @@ bool CudaQueue::await_end(Retained::Handles& ended) {
   if (context_->has_just_given_up()) still_since -= context_->end_grace() - context_->end_grace() / 8;
   microseconds nap = kShortestNap;
   std::uint32_t seen = word_ ? word_.value() : 0;
-  while (driver.cuStreamQuery(stream_) == CUDA_ERROR_NOT_READY) {
+  while (may_go_on(driver.cuStreamQuery(stream_))) {
     const auto now = steady_clock::now();
     if (now - begun < kBusily) continue;
     const std::size_t batches = retained_.batches();
@@ -126,8 +126,8 @@ Result<const CudaBuffer*> CudaQueue::own(const BufferPtr& buffer) const {
                        buffer == nullptr ? "null" : "of another device; a queue takes buffers of its own device");
 }
 
-Status CudaQueue::seal_kept(Retained::Handles& ended) {
-  return record_locked(false, ended).status();
+void CudaQueue::seal_kept(Retained::Handles& ended) {
+  (void)record_locked(false, ended);
 }
 
 Result<std::shared_ptr<CudaEvent>> CudaQueue::record_locked(bool timed, Retained::Handles& ended, bool for_host) {
@@ -147,11 +147,15 @@ Result<std::shared_ptr<CudaEvent>> CudaQueue::record_locked(bool timed, Retained
 HostWord CudaQueue::tell_host() {
   if (has_no_word_) return {};
   if (!word_) {
-    if (context_->driver().cuStreamWriteValue32 != nullptr) word_ = context_->take_word();
+    if (context_->driver().cuStreamWriteValue32 != nullptr)
+      if (const Result<HostWord> taken = context_->take_word(); taken.ok()) word_ = *taken;
     if (word_) word_number_ = word_.value();
   }
-  has_no_word_ =
-      !word_ || context_->driver().cuStreamWriteValue32(stream_, word_.address, word_number_ + 1, 0) != CUDA_SUCCESS;
+  const auto write = [&] {
+    return context_->check(context_->driver().cuStreamWriteValue32(stream_, word_.address, word_number_ + 1, 0),
+                           "making a stream write a value");
+  };
+  has_no_word_ = !word_ || !write().ok();
   if (has_no_word_) return {};
   ++word_number_;
   return word_;
@@ -194,7 +198,8 @@ Status CudaQueue::launch(const ModulePtr& module, const Kernel& kernel, const La
     return context_->check(result, "launching kernel '{}' with a grid of {} and blocks of {}", kernel.signature().name,
                            to_string(config.grid), to_string(config.block));
   note_launch(&kernel, module);
-  return keep(ended, module);
+  keep(ended, module);
+  return {};
 }
 
 Status CudaQueue::copy_to_device(const BufferPtr& destination, std::size_t offset_bytes,
@@ -215,7 +220,8 @@ Status CudaQueue::copy_to_device(const BufferPtr& destination, std::size_t offse
                                 "copying {} bytes to the device", source.size()));
     retained_.keep(pinned);
   }
-  return keep(ended, destination);
+  keep(ended, destination);
+  return {};
 }
 
 Status CudaQueue::copy_to_host(std::span<std::byte> destination, const BufferPtr& source, std::size_t offset_bytes) {
@@ -231,7 +237,8 @@ Status CudaQueue::copy_to_host(std::span<std::byte> destination, const BufferPtr
                                                                    destination.size(), stream_),
                               "copying {} bytes to the host", destination.size()));
   if (pinned != nullptr) retained_.keep(pinned);
-  return keep(ended, source);
+  keep(ended, source);
+  return {};
 }
 
 Status CudaQueue::copy(const BufferPtr& destination, std::size_t destination_offset_bytes, const BufferPtr& source,
@@ -247,7 +254,8 @@ Status CudaQueue::copy(const BufferPtr& destination, std::size_t destination_off
       context_->check(context_->driver().cuMemcpyAsync(to->address() + destination_offset_bytes,
                                                        from->address() + source_offset_bytes, size_bytes, stream_),
                       "copying {} bytes on the device", size_bytes));
-  return keep(ended, destination, source);
+  keep(ended, destination, source);
+  return {};
 }
 
 Status CudaQueue::fill(const BufferPtr& destination, std::size_t offset_bytes, std::size_t size_bytes,
@@ -268,7 +276,8 @@ Status CudaQueue::fill(const BufferPtr& destination, std::size_t offset_bytes, s
   else
     result = driver.cuMemsetD32Async(address, pattern, size_bytes / 4, stream_);
   PERGOLA_TRY(context_->check(result, "filling {} bytes", size_bytes));
-  return keep(ended, destination);
+  keep(ended, destination);
+  return {};
 }
 
 Status CudaQueue::take_managed(const BufferPtr& buffer) {
@@ -297,7 +306,8 @@ Status CudaQueue::move_managed(const BufferPtr& buffer, bool to_host) {
     PERGOLA_TRY(context_->check(
         driver.cuStreamAttachMemAsync(stream_, mine->address(), 0, to_host ? CU_MEM_ATTACH_HOST : CU_MEM_ATTACH_SINGLE),
         "making managed memory visible to {}", to_host ? "the host" : "one stream"));
-  return keep(ended, buffer);
+  keep(ended, buffer);
+  return {};
 }
 
 Status CudaQueue::wait(const EventPtr& event) {
@@ -322,7 +332,8 @@ Status CudaQueue::wait_for_gate(const GatePtr& gate, std::uint32_t number) {
   PERGOLA_TRY(context_->check(context_->driver().cuStreamWaitValue32(stream_, mine->address(), mine->value_of(number),
                                                                      CU_STREAM_WAIT_VALUE_GEQ),
                               "making a stream wait for a value"));
-  return keep(ended, gate);
+  keep(ended, gate);
+  return {};
 }
 
 Result<EventPtr> CudaQueue::record() {
@@ -383,7 +394,8 @@ Status CudaQueue::launch_graph(CUgraphExec executable, const std::shared_ptr<con
   const std::lock_guard lock(mutex_);
   PERGOLA_TRY(context_->check(context_->driver().cuGraphLaunch(executable, stream_), "launching a graph"));
   note_launch(nullptr, nullptr);
-  return keep(ended, state);
+  keep(ended, state);
+  return {};
 }
 
 }  // namespace pergola::device::cuda

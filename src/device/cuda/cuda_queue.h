@@ -59,13 +59,14 @@ class CudaQueue final : public Queue {
   CudaQueue(ContextPtr context, std::shared_ptr<const Device> device, CUstream stream);
   Result<const CudaBuffer*> own(const BufferPtr& buffer) const;
   Status move_managed(const BufferPtr& buffer, bool to_host);
-  // After each piece of work, under the lock: keeps its handles, and now and then drops those of ended work.
+  // After each piece of work, under the lock: keeps its handles, and now and then drops those of ended work. Where no
+  // event can be had for that they are kept for longer: the work has been queued, and its caller is told so.
   template <typename... T>
-  Status keep(Retained::Handles& ended, const std::shared_ptr<T>&... handles) {
+  void keep(Retained::Handles& ended, const std::shared_ptr<T>&... handles) {
     (retained_.keep(handles), ...);
-    return retained_.should_seal() ? seal_kept(ended) : Status();
+    if (retained_.should_seal()) seal_kept(ended);
   }
-  Status seal_kept(Retained::Handles& ended);
+  void seal_kept(Retained::Handles& ended);
   Result<const CudaKernel*> check_launch(const ModulePtr& module, const Kernel& kernel, const LaunchConfig& config,
                                          std::size_t parameter_bytes);
   // Under the lock: an event behind all work so far, which the handles kept so far wait for.

@@ -9,7 +9,9 @@
 namespace pergola::device::cuda {
 namespace {
 
-std::string cuda_version(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+std::string cuda_version(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
 
 // The kernel module's own version ("580.95.05"), which the driver API does not tell; empty where it is hidden.
 std::string kernel_module_version() {
@@ -40,15 +42,18 @@ Error initialise_failed(const Driver& driver, CUresult result) {
 Status Driver::bind(const DynamicLibrary& library) {
   path_ = library.path();
   std::string missing;
-#define PERGOLA_CUDA_SYMBOL(member, name, parameters)            \
-  member = library.function<decltype(member)>(name);            \
+#define PERGOLA_CUDA_SYMBOL(member, name, parameters) \
+  member = library.function<decltype(member)>(name);  \
   if (member == nullptr) missing += missing.empty() ? name : ", " name;
 #define PERGOLA_CUDA_OPTIONAL(member, name, parameters) member = library.function<decltype(member)>(name);
 #include "src/device/cuda/driver_symbols.def"
 #undef PERGOLA_CUDA_SYMBOL
 #undef PERGOLA_CUDA_OPTIONAL
-  if (cuDriverGetVersion == nullptr || cuDriverGetVersion(&version_) != CUDA_SUCCESS)
+  const CUresult told = cuDriverGetVersion == nullptr ? CUDA_SUCCESS : cuDriverGetVersion(&version_);
+  if (cuDriverGetVersion == nullptr || (told != CUDA_SUCCESS && !missing.empty()))
     return PERGOLA_ERROR(kUnavailable, "'{}' is no CUDA driver: it does not tell its version.", path_);
+  if (told != CUDA_SUCCESS)
+    return PERGOLA_ERROR(kUnavailable, "The CUDA driver '{}' does not tell its version: {}.", path_, describe(told));
   if (version_ < kOldestDriverVersion)
     return PERGOLA_ERROR(kUnavailable, "The NVIDIA driver {} is for CUDA {}, and {} is needed; install a newer driver.",
                          path_, cuda_version(version_), cuda_version(kOldestDriverVersion));

@@ -14,17 +14,24 @@ StagingRing::~StagingRing() {
   if (memory_ != nullptr) context_->give_staging(memory_);
 }
 
+// Where that fails the chunk stays the full one, so that the next copy tries again: nothing is written over.
 Status StagingRing::next_chunk(CUstream stream) {
   const Driver& driver = context_->driver();
-  PERGOLA_ASSIGN(const CUevent filled, context_->take_event(false));
-  in_flight_[chunk_] = filled;
-  PERGOLA_TRY(context_->check(driver.cuEventRecord(filled, stream), "marking a staging chunk"));
-  chunk_ = (chunk_ + 1) % kChunks;
+  if (in_flight_[chunk_] == nullptr) {
+    PERGOLA_ASSIGN(const CUevent filled, context_->take_event(false));
+    if (const CUresult result = driver.cuEventRecord(filled, stream); result != CUDA_SUCCESS) {
+      context_->give_event(filled, false);
+      return context_->check(result, "marking a staging chunk");
+    }
+    in_flight_[chunk_] = filled;
+  }
+  const std::size_t next = (chunk_ + 1) % kChunks;
+  if (in_flight_[next] != nullptr) {
+    PERGOLA_TRY(context_->check(driver.cuEventSynchronize(in_flight_[next]), "waiting for a staging chunk"));
+    context_->give_event(std::exchange(in_flight_[next], nullptr), false);
+  }
+  chunk_ = next;
   used_bytes_ = 0;
-  if (in_flight_[chunk_] == nullptr) return {};
-  PERGOLA_TRY(context_->check(driver.cuEventSynchronize(in_flight_[chunk_]), "waiting for a staging chunk"));
-  context_->give_event(in_flight_[chunk_], false);
-  in_flight_[chunk_] = nullptr;
   return {};
 }
 

@@ -24,6 +24,12 @@ struct FakeControl {
   // "add_one on 0", "1 waits for 0", "1 waits for a value" (that is not there yet), "copy to device on 0", "copy to
   // host on 0", "copy on 0", "fill on 0", and of a graph's nodes, in their order, "node 1 early after 0".
   std::string (*log)();
+  // As fail(), and after it every call does, as after a fault of the device.
+  void (*lose)(const char* function, int result, int skip);
+  // What has been made and is not destroyed: "2 events, 1 streams"; empty where nothing is.
+  std::string (*alive)();
+  // How often each function has been called since reset(): "cuInit 1", a line each.
+  std::string (*all_calls)();
 };
 
 // Exported by the fake driver: extern "C" const FakeControl* fake_cuda_control().

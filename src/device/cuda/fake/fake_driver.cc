@@ -123,6 +123,26 @@ CUresult add_node(CUgraph graph, CUgraphNode* made, std::function<void()> work) 
   return CUDA_SUCCESS;
 }
 
+std::string alive_text() {
+  const std::lock_guard lock(fake().mutex);
+  std::map<std::string, std::size_t> kinds;
+  for (const auto& [kind, count] : fake().alive)
+    if (count != 0) kinds[kind] = static_cast<std::size_t>(count);
+  if (!fake().allocations.empty()) kinds["allocations"] = fake().allocations.size();
+  if (!fake().managed.empty()) kinds["managed allocations"] = fake().managed.size();
+  if (!fake().pinned.empty()) kinds["page-locked allocations"] = fake().pinned.size();
+  std::string text;
+  for (const auto& [kind, count] : kinds) text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + kind;
+  return text;
+}
+
+std::string calls_text() {
+  const std::lock_guard lock(fake().mutex);
+  std::string text;
+  for (const auto& [function, count] : fake().calls) text += function + " " + std::to_string(count) + "\n";
+  return text;
+}
+
 }  // namespace
 }  // namespace pergola::device::cuda
 
@@ -133,14 +153,17 @@ FAKE cuInit(unsigned) {
   return fake().devices == 0 ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
 }
 FAKE cuDriverGetVersion(int* version) {
+  ENTER("cuDriverGetVersion");
   *version = static_cast<int>(fake().version);
   return CUDA_SUCCESS;
 }
 FAKE cuGetErrorName(CUresult, const char** text) {
+  if (const CUresult entered = fake().enter_always("cuGetErrorName"); entered != CUDA_SUCCESS) return entered;
   *text = "FAKE_ERROR";
   return CUDA_SUCCESS;
 }
 FAKE cuGetErrorString(CUresult, const char** text) {
+  if (const CUresult entered = fake().enter_always("cuGetErrorString"); entered != CUDA_SUCCESS) return entered;
   *text = "the fake driver was told to";
   return CUDA_SUCCESS;
 }
@@ -155,10 +178,12 @@ FAKE cuDeviceGet(CUdevice* device, int ordinal) {
   return CUDA_SUCCESS;
 }
 FAKE cuDeviceGetName(char* name, int length, CUdevice) {
+  ENTER("cuDeviceGetName");
   std::strncpy(name, "Fake GPU", static_cast<std::size_t>(length));
   return CUDA_SUCCESS;
 }
 FAKE cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice) {
+  ENTER("cuDeviceGetAttribute");
   switch (which) {
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
     case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X:
@@ -181,15 +206,18 @@ FAKE cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice) {
   return CUDA_SUCCESS;
 }
 FAKE cuDeviceTotalMem_v2(std::size_t* bytes, CUdevice) {
+  ENTER("cuDeviceTotalMem");
   *bytes = static_cast<std::size_t>(fake().memory_bytes);
   return CUDA_SUCCESS;
 }
 FAKE cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
   ENTER("cuDevicePrimaryCtxRetain");
   *context = reinterpret_cast<CUcontext>(std::uintptr_t{0x1000});
+  fake().count("contexts", 1);
   return CUDA_SUCCESS;
 }
 FAKE cuDevicePrimaryCtxRelease_v2(CUdevice) {
+  fake().count("contexts", -1);
   return fake().enter("cuDevicePrimaryCtxRelease");
 }
 FAKE cuCtxSetCurrent(CUcontext) {
@@ -264,11 +292,13 @@ FAKE cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned) {
 // Arrays and texture objects are made and counted; no kernel of the fake reads them.
 FAKE cuArray3DCreate_v2(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR* description) {
   ENTER("cuArray3DCreate");
+  fake().count("arrays", 1);
   *array = reinterpret_cast<CUarray>(std::malloc(16 * description->Width));
   return *array == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 FAKE cuArrayDestroy(CUarray array) {
   std::free(array);
+  fake().count("arrays", -1);
   return fake().enter("cuArrayDestroy");
 }
 FAKE cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D*, CUstream) {
@@ -277,10 +307,12 @@ FAKE cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D*, CUstream) {
 }
 FAKE cuTexObjectCreate(CUtexObject* object, const CUDA_RESOURCE_DESC* resource, const CUDA_TEXTURE_DESC*, const void*) {
   ENTER("cuTexObjectCreate");
+  fake().count("texture objects", 1);
   *object = reinterpret_cast<std::uintptr_t>(resource->res.array.hArray);
   return CUDA_SUCCESS;
 }
 FAKE cuTexObjectDestroy(CUtexObject) {
+  fake().count("texture objects", -1);
   return fake().enter("cuTexObjectDestroy");
 }
 FAKE cuMemFreeHost(void* pointer) {
@@ -332,6 +364,7 @@ FAKE cuMemsetD32Async(CUdeviceptr to, unsigned value, std::size_t count, CUstrea
 FAKE cuStreamCreate(CUstream* stream, unsigned) {
   ENTER("cuStreamCreate");
   *stream = new CUstream_st;
+  fake().count("streams", 1);
   const std::lock_guard lock(fake().mutex);
   (*stream)->number = fake().streams_made++;
   return CUDA_SUCCESS;
@@ -339,6 +372,7 @@ FAKE cuStreamCreate(CUstream* stream, unsigned) {
 FAKE cuStreamDestroy_v2(CUstream stream) {
   const CUresult result = fake().enter("cuStreamDestroy");
   delete stream;
+  fake().count("streams", -1);
   return result;
 }
 FAKE cuStreamSynchronize(CUstream stream) {
@@ -382,11 +416,13 @@ FAKE cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, std::uint32_t 
 FAKE cuEventCreate(CUevent* event, unsigned) {
   ENTER("cuEventCreate");
   *event = new CUevent_st;
+  fake().count("events", 1);
   return CUDA_SUCCESS;
 }
 FAKE cuEventDestroy_v2(CUevent event) {
   const CUresult result = fake().enter("cuEventDestroy");
   delete event;
+  fake().count("events", -1);
   return result;
 }
 FAKE cuEventRecord(CUevent event, CUstream stream) {
@@ -437,6 +473,7 @@ FAKE cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* optio
     return entered;
   }
   *library = new CUlib_st{static_cast<const char*>(code), nullptr};
+  fake().count("libraries", 1);
   return CUDA_SUCCESS;
 }
 FAKE cuLibraryGetModule(CUmodule* module, CUlibrary library) {
@@ -449,6 +486,7 @@ FAKE cuLibraryUnload(CUlibrary library) {
   const CUresult result = fake().enter("cuLibraryUnload");
   fake().settle_if_lost();
   delete library;
+  fake().count("libraries", -1);
   return result;
 }
 FAKE cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
@@ -506,11 +544,13 @@ FAKE cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void**,
 FAKE cuGraphCreate(CUgraph* graph, unsigned) {
   ENTER("cuGraphCreate");
   *graph = new CUgraph_st;
+  fake().count("graphs", 1);
   return CUDA_SUCCESS;
 }
 FAKE cuGraphDestroy(CUgraph graph) {
   delete graph;
-  return CUDA_SUCCESS;
+  fake().count("graphs", -1);
+  return fake().enter("cuGraphDestroy");
 }
 FAKE cuGraphAddKernelNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode*, std::size_t,
                              const CUDA_KERNEL_NODE_PARAMS* work) {
@@ -561,6 +601,7 @@ FAKE cuGraphKernelNodeSetAttribute(CUgraphNode, CUlaunchAttributeID, const CUlau
 FAKE cuGraphInstantiateWithFlags(CUgraphExec* executable, CUgraph graph, unsigned long long) {
   ENTER("cuGraphInstantiateWithFlags");
   *executable = new CUgraphExec_st;
+  fake().count("executable graphs", 1);
   for (const auto& node : graph->nodes) {
     (*executable)->order.push_back(node.get());
     (*executable)->work[node.get()] = node->work;
@@ -583,7 +624,8 @@ FAKE cuGraphUpload(CUgraphExec, CUstream) {
 }
 FAKE cuGraphExecDestroy(CUgraphExec executable) {
   delete executable;
-  return CUDA_SUCCESS;
+  fake().count("executable graphs", -1);
+  return fake().enter("cuGraphExecDestroy");
 }
 
 extern "C" __attribute__((visibility("default"))) const FakeControl* fake_cuda_control() {
@@ -603,7 +645,7 @@ extern "C" __attribute__((visibility("default"))) const FakeControl* fake_cuda_c
                                    },
                                    [](const char* function, int result, int skip) {
                                      const std::lock_guard lock(fake().mutex);
-                                     fake().failures[function] = {skip, result};
+                                     fake().failures[function] = {skip, result, false};
                                    },
                                    [](const char* function) {
                                      const std::lock_guard lock(fake().mutex);
@@ -629,6 +671,12 @@ extern "C" __attribute__((visibility("default"))) const FakeControl* fake_cuda_c
                                    [] {
                                      const std::lock_guard lock(fake().mutex);
                                      return std::exchange(fake().log, {});
-                                   }};
+                                   },
+                                   [](const char* function, int result, int skip) {
+                                     const std::lock_guard lock(fake().mutex);
+                                     fake().failures[function] = {skip, result, true};
+                                   },
+                                   alive_text,
+                                   calls_text};
   return &control;
 }

@@ -7,15 +7,26 @@ FakeState& fake() {
   return *state;
 }
 
-CUresult FakeState::enter(const char* function) {
+CUresult FakeState::enter_always(const char* function) {
   const std::lock_guard lock(mutex);
   ++calls[function];
-  if (const auto found = failures.find(function); found != failures.end() && found->second.first-- == 0) {
-    const auto result = static_cast<CUresult>(found->second.second);
+  if (const auto found = failures.find(function); found != failures.end() && found->second.skip-- == 0) {
+    const auto result = static_cast<CUresult>(found->second.result);
+    if (found->second.is_last) sticky = result;
     failures.erase(found);
     return result;
   }
-  return static_cast<CUresult>(sticky.load());
+  return CUDA_SUCCESS;
+}
+
+CUresult FakeState::enter(const char* function) {
+  const CUresult result = enter_always(function);
+  return result != CUDA_SUCCESS ? result : static_cast<CUresult>(sticky.load());
+}
+
+void FakeState::count(const char* kind, int change) {
+  const std::lock_guard lock(mutex);
+  alive[kind] += change;
 }
 
 void FakeState::note(const std::string& line) {
@@ -39,7 +50,6 @@ void FakeState::settle_if_lost() {
   std::unique_lock lock(mutex);
   changed.wait(lock, [this] { return busy_streams == 0; });
 }
-
 
 CUstream_st::CUstream_st() {
   thread = std::thread([this] {

@@ -36,9 +36,14 @@ struct Managed {
 };
 
 struct FakeState {
+  struct Failure {
+    int skip = 0;  // calls to let through
+    int result = 0;
+    bool is_last = false;  // every call after it fails with it, too
+  };
   std::mutex mutex;  // guards all below but `sticky`
   std::condition_variable changed;
-  std::map<std::string, std::pair<int, int>> failures;  // function -> (calls to let through, result)
+  std::map<std::string, Failure> failures;  // by function
   std::map<std::string, int> calls;
   std::map<const void*, std::size_t> pinned;
   bool held = false;
@@ -49,10 +54,15 @@ struct FakeState {
   int managed_made = 0, streams_made = 0;
   std::string log;
   std::map<CUdeviceptr, std::size_t> allocations;
-  std::atomic<int> sticky{0};  // written by streams, read by every call
+  std::map<std::string, int> alive;  // of what is counted alone, by its kind
+  std::atomic<int> sticky{0};        // written by streams, read by every call
 
   // Counts a call; its result where it is to fail, or the sticky error.
   CUresult enter(const char* function);
+  // The same of what tells of errors, and so works after one.
+  CUresult enter_always(const char* function);
+  // One more of that kind is there, or one less.
+  void count(const char* kind, int change);
   // Adds a line to the log.
   void note(const std::string& line);
   // On `stream`, as it comes to it: uses what is at `address`. Managed memory that the stream does not see is an
@@ -69,7 +79,7 @@ struct CUevent_st {
 };
 struct CUstream_st {
   CUstream_st();
-  ~CUstream_st();  // after all its work
+  ~CUstream_st();                                               // after all its work
   void push(std::function<void()> work, bool is_mark = false);  // marks are made on a lost device too
   void drain();
 
