@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/file.h"
+#include "src/scheduler/json_fields.h"
 
 namespace pergola::scheduler {
 namespace {

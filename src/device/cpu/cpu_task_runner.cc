@@ -10,7 +10,7 @@ namespace {
 // The owner of a crew.
 class CpuTaskRunner final : public TaskRunner {
  public:
-  CpuTaskRunner(std::shared_ptr<CpuDevice> device, std::uint32_t most_threads)
+  CpuTaskRunner(const std::shared_ptr<CpuDevice>& device, std::uint32_t most_threads)
       : grace_(device->options().teardown_grace), crew_(std::make_shared<TaskCrew>(device)) {
     device->add_crew(crew_);
     const std::uint32_t sms = device->info().sm_count;
