@@ -106,9 +106,9 @@ struct TaskExecutorParameters {
   unsigned char* large_parameters;  // of the device: kTaskEntries * large_bytes for each block
   u32 launch;                       // its number, from 1 on
   u32 large_bytes;
-  u32 arena_bytes;          // dynamic shared memory: kArenaLeaves * a power of two
-  TaskFault* faults;        // kRingRecords for each block, in host memory
-  const void* fence_table;  // abi/task_fence.h; null where bodies have no fences
+  u32 arena_bytes;           // dynamic shared memory: kArenaLeaves * a power of two
+  TaskFault* faults;         // kRingRecords for each block, in host memory
+  const void* fence_table;   // abi/task_fence.h; null where bodies have no fences
   struct TaskTrace* traces;  // abi/task_trace.h; null where nothing is noted
 };
 inline constexpr u32 kTaskEntries = 64;  // tasks, or pieces of them, that a block has taken and not finished

@@ -28,7 +28,8 @@ scheduler::Scheduler::Deadline deadline_after(std::optional<std::chrono::nanosec
 }  // namespace
 
 LocalArray::~LocalArray() {
-  if (session_->has_open_tasks_of(tasks_)) session_->tasks()->keep(buffer_);  // what fails is told by waits for the tasks
+  if (session_->has_open_tasks_of(tasks_))
+    session_->tasks()->keep(buffer_);  // what fails is told by waits for the tasks
   mirror_->retire();
   session_->scheduler().retire(std::move(resource_), std::move(buffer_));
   managed_.reset();  // after what was held, which has taken it

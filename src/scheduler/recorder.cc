@@ -177,8 +177,8 @@ void Recorder::add_tasks(const device::TaskSlices& slices) {
   tasks_.reserve(tasks_.size() + slices.slices.size());
   for (const device::TaskSlice& slice : slices.slices) {
     const double start_ns = axis_ns(slice.begun_ns);
-    tasks_.push_back({slice.id, slices.kernels[slice.kernel], slice.place, start_ns,
-                      std::max(start_ns, axis_ns(slice.ended_ns))});
+    tasks_.push_back(
+        {slice.id, slices.kernels[slice.kernel], slice.place, start_ns, std::max(start_ns, axis_ns(slice.ended_ns))});
   }
 }
 

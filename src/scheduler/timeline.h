@@ -83,25 +83,25 @@ struct HostSlice {
 // stream, and no part of the overlap metrics.
 struct TaskSlice {
   using Id = std::uint64_t;
-  Id id = 0;  // of the pool; 0: another task has spawned it
-  std::string name;      // its kernel
+  Id id = 0;         // of the pool; 0: another task has spawned it
+  std::string name;  // its kernel
   std::uint32_t place = 0;
   double start_ns = 0, end_ns = 0;
   double duration_ns() const { return end_ns - start_ns; }
 };
 
 struct Timeline {
-  std::string device;              // its name
-  std::string policy;              // policy.h
-  std::vector<Slice> slices;       // by id
-  std::vector<HostSlice> host;     // by end
-  std::vector<TaskSlice> tasks;    // by start
+  std::string device;               // its name
+  std::string policy;               // policy.h
+  std::vector<Slice> slices;        // by id
+  std::vector<HostSlice> host;      // by end
+  std::vector<TaskSlice> tasks;     // by start
   bool tasks_are_resident = false;  // their places are resident blocks; else threads of the CPU device
   std::uint64_t dropped_tasks = 0;  // the oldest, for which there was no room
-  double host_error_ns = 0;        // the host's slices may be so far off the device's
-  std::uint64_t dropped = 0;       // the oldest computations and host slices, for which there was no room
-  std::uint64_t without_time = 0;  // computations that failed, were skipped, or had not ended
-  GraphsReport graphs;             // since the session began
+  double host_error_ns = 0;         // the host's slices may be so far off the device's
+  std::uint64_t dropped = 0;        // the oldest computations and host slices, for which there was no room
+  std::uint64_t without_time = 0;   // computations that failed, were skipped, or had not ended
+  GraphsReport graphs;              // since the session began
 
   // Those of the host in the order of their last_id, then as they are.
   std::vector<const HostSlice*> host_by_last_id() const {

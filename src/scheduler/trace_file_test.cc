@@ -155,10 +155,11 @@ TEST(TraceFile, TasksBesideEachOther_AreOnTracksOfTheirOwn) {
     if (event["name"] == "thread_name") tracks[event["tid"]] = event["args"]["name"];
   }
   for (const auto& event : json["traceEvents"])
-    if (event["pid"] == 2 && event["ph"] == "X") begins[tracks[event["tid"]]].push_back(std::round(event["ts"].get<double>() * 1e3));
-  EXPECT_EQ(begins, (std::map<std::string, std::vector<double>>{{"resident block 2", {100, 400}},
-                                                               {"resident block 2 (2)", {300}},
-                                                               {"resident block 7", {350}}}));
+    if (event["pid"] == 2 && event["ph"] == "X")
+      begins[tracks[event["tid"]]].push_back(std::round(event["ts"].get<double>() * 1e3));
+  EXPECT_EQ(begins,
+            (std::map<std::string, std::vector<double>>{
+                {"resident block 2", {100, 400}}, {"resident block 2 (2)", {300}}, {"resident block 7", {350}}}));
 }
 
 TEST(TraceFile, TaskWithoutAnId_IsRefused) {

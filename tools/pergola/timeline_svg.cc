@@ -166,9 +166,9 @@ class Picture {
     text += fmt::format("<text x=\"4\" y=\"16\">{}: {:.1f} us{}</text>\n", escaped(timeline_.device),
                         (last_ns_ - first_ns_) * 1e-3,
                         (count_ == timeline_.slices.size()
-                            ? std::string()
-                            : fmt::format("; {} later computations are left out", timeline_.slices.size() - count_)) +
-                        (tasks_left_out_ == 0 ? "" : fmt::format("; {} tasks are left out", tasks_left_out_)));
+                             ? std::string()
+                             : fmt::format("; {} later computations are left out", timeline_.slices.size() - count_)) +
+                            (tasks_left_out_ == 0 ? "" : fmt::format("; {} tasks are left out", tasks_left_out_)));
     for (const auto& [key, name] : rows_)
       text += fmt::format("<text x=\"4\" y=\"{:.1f}\">{}</text>\n", y(key) + 15, name);
     return text + body_ + "</svg>\n";

@@ -44,7 +44,8 @@ TEST(TimelineSvg, TasksHaveRowsOfTheirOwn) {
                     {7, "scale", 2, 500, 1000}};
   const std::string svg = timeline_svg(timeline);
   EXPECT_THAT(svg, HasSubstr("<text x=\"4\" y=\"113.0\">tasks, block 2</text>"));
-  EXPECT_THAT(svg, HasSubstr("<title>scale (0x3000000000005): 0.5 us</title><rect x=\"120.0\" y=\"98.0\" width=\"500.0\""));
+  EXPECT_THAT(svg,
+              HasSubstr("<title>scale (0x3000000000005): 0.5 us</title><rect x=\"120.0\" y=\"98.0\" width=\"500.0\""));
   EXPECT_THAT(svg, HasSubstr("<title>leaf (spawned by a task): 0.5 us</title><rect x=\"370.0\" y=\"132.0\""));
   EXPECT_THAT(svg, HasSubstr("<title>scale (0x7): 0.5 us</title><rect x=\"620.0\" y=\"98.0\""));
   EXPECT_THAT(svg, Not(HasSubstr("left out")));

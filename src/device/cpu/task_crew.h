@@ -113,7 +113,7 @@ class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
     std::uint64_t begun_ns = 0, ended_ns = 0;  // begun_ns 0: it has not, or they are not
     std::uint32_t worker = 0;
     std::string kernel_name;
-    bool waited_for = false;                      // by some thread that sleeps
+    bool waited_for = false;             // by some thread that sleeps
     std::atomic<std::uint64_t> left{0};  // blocks that have not ended; acq_rel: who ends the task sees them all
   };
   // Blocks of a task that a worker has.
@@ -123,12 +123,12 @@ class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
   };
   class Worker;  // task_worker.h
 
-  Part take();                                 // under mutex_; none where nothing waits
+  Part take();                                   // under mutex_; none where nothing waits
   void begin(Slot& slot, std::uint32_t worker);  // by whoever takes the first block
-  Status end(Slot& slot);                      // by whoever has run the last one
-  void note_ended(Slot& slot, Status status);  // under mutex_
-  void note_slice(Slot& slot);                 // likewise
-  void close_slot(Slot& slot);                 // likewise
+  Status end(Slot& slot);                        // by whoever has run the last one
+  void note_ended(Slot& slot, Status status);    // under mutex_
+  void note_slice(Slot& slot);                   // likewise
+  void close_slot(Slot& slot);                   // likewise
   Result<bool> spawn_from(Slot& parent, std::uint64_t handle, std::uint32_t parameter_bytes,
                           std::span<const std::uint64_t, TaskSpawner::kWords> words);
   Slot& enqueue(std::uint32_t number, bool high_priority);  // under mutex_
@@ -156,11 +156,12 @@ class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
     TaskSlice slice;
     std::string kernel_name;
   };
-  std::atomic<std::size_t> most_slices_{0};  // written under mutex_; relaxed, as a task that begins meanwhile may be left out
+  std::atomic<std::size_t> most_slices_{
+      0};  // written under mutex_; relaxed, as a task that begins meanwhile may be left out
   std::deque<NamedSlice> slices_;
   std::uint64_t dropped_slices_ = 0;
-  std::atomic<std::uint64_t> arrived_{0};     // as QueueWorker's: what looks for work without the lock looks at it
-  TaskFailures failures_;                     // added to under mutex_, before the failed task's state
+  std::atomic<std::uint64_t> arrived_{0};  // as QueueWorker's: what looks for work without the lock looks at it
+  TaskFailures failures_;                  // added to under mutex_, before the failed task's state
   Status cancelled_;
   bool stop_ = false;
   std::vector<std::thread> threads_;
