@@ -43,6 +43,19 @@ def test_a_read_is_recorded_once(tmp_path):
     assert [e["args"]["bytes"] for e in events if e["ph"] == "X" and e["name"].startswith("read array")] == [4 * N] * 3 + [4]
 
 
+def test_tasks_have_slices_where_their_pool_is_made_for_it(tmp_path):
+    with pg.Session("cpu") as session:
+        pool, x = session.task_pool(slices=True), pg.zeros(N, "f4")
+        saxpy, y = pg.module(PTX).saxpy, pg.ones(N, "f4")
+        session.synchronize()
+        with pg.trace(tmp_path / "run.json"):
+            tasks = [pool.spawn(saxpy, 1, 128, 2.0, y, x, 100) for _ in range(5)]
+    events = json.loads((tmp_path / "run.json").read_text())["traceEvents"]
+    slices = [e for e in events if e.get("cat") == "task"]
+    assert {e["args"]["task"] for e in slices} == {f"{task.id:#x}" for task in tasks}
+    assert all(e["name"] == "saxpy" and e["dur"] > 0 for e in slices)
+
+
 def test_with_history(saxpy, tmp_path):
     path = tmp_path / "kernels.json"
     for _ in range(2):

@@ -247,8 +247,8 @@ Result<std::shared_ptr<TaskWork>> LocalSession::task_work(const session::TaskPoo
     const auto start_waits = [starts = starts_] { return starts->would_wait(); };
     PERGOLA_ASSIGN(tasks_, TaskWork::create(device_, options, before_start, start_waits, end_grace_));
     scheduler_->set_task_host(tasks_);
-    if (scheduler_->traces()) PERGOLA_TRY(tasks_->keep_slices());
     has_tasks_.store(true, std::memory_order_release);
+    if (scheduler_->traces()) PERGOLA_TRY(tasks_->keep_slices());
   }
   return tasks_;
 }

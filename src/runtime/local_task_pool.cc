@@ -374,7 +374,9 @@ Status TaskWork::keep_slices() {
 
 Result<device::TaskSlices> TaskWork::take_slices() {
   if (!slices_) return device::TaskSlices();
-  PERGOLA_TRY(await_all().status());
+  if (!wait_while_it_gets_on() && resident_ != nullptr)
+    return PERGOLA_ERROR(kTimeout,
+                         "Tasks get nowhere, and what their resident kernel has noted can be read once it has left.");
   if (resident_ != nullptr) return resident_->take_slices();
   device::TaskSlices taken = direct_->take_slices();
   direct_->keep_slices(0);

@@ -83,7 +83,8 @@ class TaskWork final : public scheduler::TaskHost {
   // For a trace that begins: slices are kept from now on, those so far forgotten. Nothing where the pool was made
   // without them.
   Status keep_slices();
-  // For one that ends: waits for all tasks so far.
+  // For one that ends: waits for all tasks so far, as long as anything gets on. kTimeout where a resident kernel's do
+  // not.
   Result<device::TaskSlices> take_slices();
 
   std::uint64_t spawned() const;  // by the host
