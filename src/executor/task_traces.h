@@ -8,7 +8,6 @@
 
 #include <memory>
 #include <span>
-#include <string>
 
 #include "src/device/device.h"
 #include "src/device/task_slices.h"

@@ -28,27 +28,12 @@ using session::Location;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-// The fake runs kernels by name and not these bodies, which are for the analysis: what each reads and writes.
-constexpr std::string_view kManagedPtx = R"(.version 8.0
-.target sm_90
-.address_size 64
-.visible .entry add_one(.param .u64 data, .param .u32 count) {
+const std::string kManagedPtx = kAddPtx + R"(.visible .entry add_one(.param .u64 data, .param .u32 count) {
   .reg .b64 %a;
   .reg .b32 %r;
   ld.param.u64 %a, [data];
   ld.global.u32 %r, [%a];
   st.global.u32 [%a], %r;
-  ret;
-}
-.visible .entry add(.param .u64 x, .param .u64 y, .param .u32 count) {
-  .reg .b64 %a<2>;
-  .reg .b32 %r<2>;
-  ld.param.u64 %a0, [x];
-  ld.param.u64 %a1, [y];
-  ld.global.u32 %r0, [%a0];
-  ld.global.u32 %r1, [%a1];
-  add.u32 %r0, %r0, %r1;
-  st.global.u32 [%a1], %r0;
   ret;
 }
 .visible .entry hold(.param .u64 data, .param .u64 flag) {

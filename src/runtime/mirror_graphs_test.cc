@@ -24,23 +24,6 @@ using session::Location;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-// For the analysis: the fake runs kernels by name.
-constexpr std::string_view kMirrorGraphsPtx = R"(.version 8.0
-.target sm_90
-.address_size 64
-.visible .entry add(.param .u64 x, .param .u64 y, .param .u32 count) {
-  .reg .b64 %a<2>;
-  .reg .b32 %r<2>;
-  ld.param.u64 %a0, [x];
-  ld.param.u64 %a1, [y];
-  ld.global.u32 %r0, [%a0];
-  ld.global.u32 %r1, [%a1];
-  add.u32 %r0, %r0, %r1;
-  st.global.u32 [%a1], %r0;
-  ret;
-}
-)";
-
 class MirrorGraphs : public ::testing::Test, protected TestArrays {
  protected:
   // So large that the first uploads of a turn go when they come.
@@ -58,7 +41,7 @@ class MirrorGraphs : public ::testing::Test, protected TestArrays {
     ASSERT_TRUE(session) << session.message();
     session_ = std::move(session).value();
     scheduler().set_graph_patience(std::chrono::hours(1));
-    auto module = session_->load_text(kMirrorGraphsPtx, {.name = "mirror.ptx"});
+    auto module = session_->load_text(kAddPtx, {.name = "mirror.ptx"});
     ASSERT_TRUE(module) << module.message();
     module_ = std::move(module).value();
     auto kernel = module_->kernel("add");

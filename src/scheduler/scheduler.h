@@ -326,6 +326,7 @@ class Scheduler {
   Status give_way(AdaptiveLock& lock, const Access& access, Deadline deadline);
   bool is_free_for_host(const Access& access, bool ask, bool keeps_others_away);
   HostAccess register_host_access(const Access& access);
+  void note_short_access(const Access& access, std::optional<HostAccess>& told);
   void end_host_access(std::uint64_t id);
   Status await_contents(AdaptiveLock& lock, const Access& access, Deadline deadline);
   Status wait_for_parents(AdaptiveLock& lock, const Access& access, Dependencies& parents, Deadline deadline);

@@ -50,6 +50,14 @@ Scheduler::HostAccess Scheduler::register_host_access(const Access& access) {
   return HostAccess(this, last_host_access_);
 }
 
+// Of one that is over with its call.
+void Scheduler::note_short_access(const Access& access, std::optional<HostAccess>& told) {
+  if (recorder_ != nullptr)
+    told.emplace(register_host_access(access));
+  else if (access.mode == Mode::kWrite)
+    access.resource->overwritten_by_host(access.range, pool_);
+}
+
 void Scheduler::end_host_access(std::uint64_t id) {
   const std::lock_guard lock(mutex_);
   std::erase_if(host_accesses_, [&](const auto& host) { return host.first == id; });
@@ -84,10 +92,7 @@ bool Scheduler::try_short_host_access(const Access& access) {
   std::optional<HostAccess> told;  // ends without the lock
   const std::lock_guard lock(mutex_);
   if (!is_free_for_host(access, false, false)) return false;
-  if (recorder_ != nullptr)
-    told.emplace(register_host_access(access));
-  else if (access.mode == Mode::kWrite)
-    access.resource->overwritten_by_host(access.range, pool_);
+  note_short_access(access, told);
   return true;
 }
 
@@ -135,10 +140,7 @@ Status Scheduler::await_access(const Access& access, Deadline deadline) {
   std::optional<HostAccess> told;  // ends without the lock
   std::unique_lock lock(mutex_);
   PERGOLA_TRY(await_contents(lock, access, deadline));
-  if (recorder_ != nullptr)
-    told.emplace(register_host_access(access));
-  else if (access.mode == Mode::kWrite)
-    access.resource->overwritten_by_host(access.range, pool_);
+  note_short_access(access, told);
   return {};
 }
 

@@ -14,10 +14,7 @@ using runtime::control;
 using session::Access;
 using session::ArrayArgument;
 
-const char* const kFaultPtx = R"(.version 8.0
-.target sm_90
-.address_size 64
-.global .u32 counter;
+const std::string kFaultPtx = runtime::kAddPtx + R"(.global .u32 counter;
 .visible .entry add_one(.param .u64 data, .param .u32 count) {
   .reg .b64 %a;
   .reg .b32 %r<2>;
@@ -28,17 +25,6 @@ const char* const kFaultPtx = R"(.version 8.0
   @%p ret;
   ld.global.u32 %r0, [%a];
   st.global.u32 [%a], %r0;
-  ret;
-}
-.visible .entry add(.param .u64 x, .param .u64 y, .param .u32 count) {
-  .reg .b64 %a<2>;
-  .reg .b32 %r<2>;
-  ld.param.u64 %a0, [x];
-  ld.param.u64 %a1, [y];
-  ld.global.u32 %r0, [%a0];
-  ld.global.u32 %r1, [%a1];
-  add.u32 %r0, %r0, %r1;
-  st.global.u32 [%a1], %r0;
   ret;
 }
 )";

@@ -100,6 +100,6 @@ class Trial {
 };
 
 // The fake runs kernels by name and not these bodies, which are for the analysis.
-extern const char* const kFaultPtx;
+extern const std::string kFaultPtx;
 
 }  // namespace pergola::driver_faults
