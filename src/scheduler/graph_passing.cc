@@ -25,8 +25,7 @@ std::span<const Launch> GraphLowering::interrupt_for(std::span<const Access> acc
   const std::shared_ptr<Chunk> chunk = region_->chunk_of(phase_);
   if (chunk->begin == phase_) return interrupt();  // nothing is held
   const auto first_in_conflict = [&](std::size_t begin, std::size_t end) {
-    while (begin < end && !conflict(accesses, region_->launches[begin], readers_conflict_)) ++begin;
-    return begin;
+    return region_->first_in_conflict(accesses, begin, end, readers_conflict_);
   };
   if (first_in_conflict(chunk->begin, phase_) != phase_) return interrupt();
   const std::size_t waiting = over_the_link ? first_in_conflict(phase_, chunk->end) : chunk->end;

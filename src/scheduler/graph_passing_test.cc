@@ -319,6 +319,41 @@ bool conflicts(const Piece& a, const Piece& b) {
   return false;
 }
 
+// By its index a region finds what a look at one launch after the other finds.
+TEST_F(GraphPassing, TheFirstInConflict_IsTheOneThatALoopFinds) {
+  open_always();
+  const unsigned seed = 20261127;
+  std::mt19937 random(seed);
+  const auto below = [&](std::uint64_t bound) { return random() % bound; };
+  const auto random_access = [&] {
+    const std::uint64_t begin = below(5) * 200;
+    return Access{
+        &array(fmt::format("a{}", below(4))), {begin, begin + 200 * below(3)}, static_cast<Mode>(1 + below(3))};
+  };
+  for (int round = 0; round < 300; ++round) {
+    SCOPED_TRACE(fmt::format("seed {}, round {}", seed, round));
+    Region region;
+    const std::size_t count = 1 + below(12);
+    for (std::size_t i = 0; i < count; ++i) {
+      std::vector<Access> accesses;
+      for (std::uint64_t a = below(4); a != 0; --a) accesses.push_back(random_access());
+      const double ns = 1;
+      const KernelCall call{module_, kernels_["k"], config_, std::as_bytes(std::span(&ns, 1))};
+      const Mode universal = below(12) == 0 ? static_cast<Mode>(1 + below(3)) : Mode::kNone;
+      region.launches.emplace_back(
+          Work{.site = scheduler->site("k"), .accesses = accesses, .universal = universal, .call = &call}, 0);
+    }
+    for (int question = 0; question < 10; ++question) {
+      const std::vector<Access> asked(1 + below(2), random_access());
+      const std::size_t begin = below(count + 1), end = begin + below(count + 1 - begin);
+      const bool readers_conflict = below(2) == 0;
+      std::size_t expected = begin;
+      while (expected < end && !conflict(asked, region.launches[expected], readers_conflict)) ++expected;
+      EXPECT_EQ(region.first_in_conflict(asked, begin, end, readers_conflict), expected);
+    }
+  }
+}
+
 class RandomPassing : public GraphPassing {
  protected:
   std::uint64_t below(std::uint64_t bound) { return random_() % bound; }

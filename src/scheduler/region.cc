@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/container_hash/hash.hpp>
+#include <utility>
 
 #include <fmt/ranges.h>
 
@@ -220,6 +221,29 @@ bool conflict(std::span<const Access> accesses, const Launch& launch, bool reade
           (readers_conflict || writes(launch.accesses[i].mode) || writes(access.mode)))
         return true;
   return false;
+}
+
+std::size_t Region::first_in_conflict(std::span<const Access> accesses, std::size_t begin, std::size_t end,
+                                      bool readers_conflict) const {
+  if (uses.empty() && universals.empty()) {
+    for (std::size_t i = 0; i < launches.size(); ++i) {
+      const Launch& launch = launches[i];
+      if (launch.universal != Mode::kNone) universals.push_back(i);
+      for (std::size_t a = 0; a < launch.accesses.size(); ++a)
+        uses.push_back({launch.resource_ids[a], i, launch.accesses[a].range, launch.accesses[a].mode});
+    }
+    std::ranges::sort(uses, {}, [](const Use& use) { return std::pair(use.resource, use.launch); });
+  }
+  for (const std::size_t i : universals)
+    if (i >= begin && i < end && conflict(accesses, launches[i], readers_conflict)) end = i;
+  for (const Access& access : accesses) {
+    const auto of_array = std::ranges::equal_range(uses, access.resource->id(), {}, &Use::resource);
+    for (const Use& use : of_array)
+      if (use.launch >= begin && use.launch < end && overlap(use.range, access.range) &&
+          (readers_conflict || writes(use.mode) || writes(access.mode)))
+        end = use.launch;
+  }
+  return end;
 }
 
 std::shared_ptr<Region> Region::with(std::vector<Launch> others, std::vector<KnownCall> their_calls) const {

@@ -185,11 +185,26 @@ struct Region {
   std::uint32_t late = 0;             // grows where launches were held too long, shrinks with each graph
   std::uint32_t rest = 0, rests = 0;  // turns for which it is left alone yet; how often it was
   std::shared_ptr<RegionStory> story;
+  // What launches use, by array, for first_in_conflict(): made when that is asked first, as regions come and go that
+  // nothing ever steps into. Guarded by the scheduler's lock.
+  struct Use {
+    std::uint64_t resource = 0;  // Resource::id
+    std::size_t launch = 0;
+    Range range;
+    Mode mode = Mode::kNone;
+  };
+  mutable std::vector<Use> uses;                // by `resource`, then by `launch`
+  mutable std::vector<std::size_t> universals;  // launches that may use anything
 
   // Another one like this of these launches, whole turns, not cut yet.
   std::shared_ptr<Region> with(std::vector<Launch> others, std::vector<KnownCall> their_calls) const;
   bool begins_at_a_cut() const { return cut_before.front(); }
   std::shared_ptr<Chunk> chunk_of(std::size_t launch) const;
+  // The first of the launches [begin, end) that conflicts with what uses just these bytes; `end` where none does. The
+  // same as to ask conflict() of one after the other, but for the time: programs step in once for each array. With the
+  // scheduler's lock.
+  std::size_t first_in_conflict(std::span<const Access> accesses, std::size_t begin, std::size_t end,
+                                bool readers_conflict) const;
   // Cuts the region into chunks, anew.
   void cut();
   // Another form: its chunks are those that were put aside, or are cut.

@@ -196,15 +196,17 @@ Dependencies Scheduler::not_ended_parents(std::span<const Access> accesses, Mode
 bool Scheduler::delays_copies(const Chunk& chunk) {
   if (chunk.free_copies.empty()) return false;
   Dependencies all = not_ended_parents(chunk.accesses, chunk.universal);
+  const auto may_delay = [&](const Dependency& one) { return !has_ended(*one.parent) && !one.parent->leads; };
   bool delays = false;
-  for (const std::vector<Access>& copy : chunk.free_copies) {
-    Dependencies its = not_ended_parents(copy, Mode::kNone);
-    for (const Dependency& one : all) {
-      const auto same = [&](const Dependency& other) { return other.parent == one.parent; };
-      const bool may_delay = !has_ended(*one.parent) && !one.parent->leads;
-      delays = delays || (may_delay && std::none_of(its.begin(), its.end(), same));
+  if (std::ranges::any_of(all, may_delay)) {  // where the host has waited for the turn before there is nothing
+    for (const std::vector<Access>& copy : chunk.free_copies) {
+      Dependencies its = not_ended_parents(copy, Mode::kNone);
+      for (const Dependency& one : all) {
+        const auto same = [&](const Dependency& other) { return other.parent == one.parent; };
+        delays = delays || (may_delay(one) && std::none_of(its.begin(), its.end(), same));
+      }
+      release(its, pool_);
     }
-    release(its, pool_);
   }
   release(all, pool_);
   return delays;
