@@ -32,6 +32,8 @@ struct FillNode {
   std::size_t offset_bytes = 0, size_bytes = 0;
   std::uint32_t pattern = 0, pattern_bytes = 1;
 };
+// Of GraphNode::priority.
+inline constexpr std::uint8_t kMostPriority = 5;
 struct GraphNode {
   std::variant<KernelNode, CopyNode, FillNode> work;
   std::vector<NodeId> after;  // earlier nodes only: a spec is acyclic by construction
@@ -39,6 +41,9 @@ struct GraphNode {
   // executed griddepcontrol.launch_dependents or ended (PTX ISA 9.7.13.13), and orders itself from there on. A device
   // that runs nodes in order takes it as `after`.
   std::optional<NodeId> early_after;
+  // Of blocks of kernel nodes that could start, those of the node with the highest one do, where the device knows
+  // priorities; and before those of other work of the process, which has the lowest, 0. Results do not depend on it.
+  std::uint8_t priority = 0;
 };
 struct GraphSpec {
   std::vector<GraphNode> nodes;

@@ -1,6 +1,7 @@
 #include "src/device/graph_order.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,15 @@ std::vector<double> left(const GraphSpec& spec, std::span<const double> weights)
     for (const NodeId earlier : spec.nodes[i].after) behind[earlier] = std::max(behind[earlier], behind[i]);
   }
   return behind;
+}
+
+// By node: the longest way to it.
+std::vector<double> begins(const GraphSpec& spec, std::span<const double> weights) {
+  std::vector<double> before(spec.nodes.size(), 0);
+  for (std::size_t i = 0; i < spec.nodes.size(); ++i)
+    for (const NodeId earlier : spec.nodes[i].after)
+      before[i] = std::max(before[i], before[earlier] + (weights.empty() ? 1 : weights[earlier]));
+  return before;
 }
 
 // After nothing.
@@ -105,6 +115,27 @@ GraphSpec in_order(const GraphSpec& spec, std::span<const NodeId> order) {
     }
   }
   return ordered;
+}
+
+GraphSpec with_priorities(const GraphSpec& spec, std::span<const double> weights) {
+  constexpr double kIdleWait = 0.25;  // of the longest way
+  const std::size_t count = spec.nodes.size();
+  PERGOLA_CHECK(weights.empty() || weights.size() == count);
+  const std::vector<double> behind = left(spec, weights), before = begins(spec, weights);
+  double longest = 0;
+  for (std::size_t i = 0; i < count; ++i) longest = std::max(longest, before[i] + behind[i]);
+  GraphSpec made = spec;
+  std::uint8_t least = kMostPriority;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!std::holds_alternative<KernelNode>(spec.nodes[i].work)) continue;
+    const double may_wait = longest <= 0 ? 0 : (longest - before[i] - behind[i]) / longest;
+    made.nodes[i].priority =
+        static_cast<std::uint8_t>(std::lround(kMostPriority * std::clamp(1 - may_wait / kIdleWait, 0.0, 1.0)));
+    least = std::min(least, made.nodes[i].priority);
+  }
+  for (GraphNode& node : made.nodes)
+    if (least == kMostPriority) node.priority = 0;
+  return made;
 }
 
 std::optional<GraphSpec> uploads_in_a_row(const GraphSpec& spec) {

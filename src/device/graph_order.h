@@ -25,6 +25,11 @@ std::vector<NodeId> longest_first(const GraphSpec& spec, std::span<const double>
 // The same nodes with the same dependencies in that order, which has each after what it depends on.
 GraphSpec in_order(const GraphSpec& spec, std::span<const NodeId> order);
 
+// The same nodes and edges, with priorities of kernels: the highest on the longest way, lower the longer a node could
+// wait without anything ending later, 0 from a quarter of the longest way on. The order says whose blocks the device is
+// given first; priorities say whose come next where others fill it. All 0 where no kernel has longer than another.
+GraphSpec with_priorities(const GraphSpec& spec, std::span<const double> weights);
+
 // The same nodes in the same order, with an edge more from each copy from the host that comes after nothing to the next
 // such one: side by side they share the link, and all of them are late. None where there are not two of them. (On an
 // H200, the turn of an image network with five uploads of 10 MB in all: 84 us with them in a row, 93 side by side.)

@@ -42,6 +42,45 @@ TEST(GraphOrder, AChainOrEqualNodes_StayAsTheyAre) {
   EXPECT_THAT(longest_first(graph_of({}), {}), ElementsAre());
 }
 
+TEST(GraphOrder, OfRandomGraphs_EachComesAfterWhatItDependsOn) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<std::vector<NodeId>> after(random() % 20);
+    std::vector<double> weights;
+    for (std::size_t i = 0; i < after.size(); ++i) {
+      for (NodeId earlier = 0; earlier < i; ++earlier)
+        if (random() % 4 == 0) after[i].push_back(earlier);
+      weights.push_back(random() % 3);
+    }
+    const GraphSpec spec = graph_of(std::move(after));
+    in_order(spec, longest_first(spec, weights));  // which checks it
+  }
+}
+
+TEST(GraphPriorities, TheLongestWayHasTheHighest_AndWhatCanWaitALowerOne) {
+  //  0 ─▶ 1 ─▶ 4      2 and 3 could wait a tenth and half of it
+  //  2 ──────▶ 4
+  //  3
+  GraphSpec spec = graph_of({{}, {0}, {}, {}, {1, 2}});
+  for (GraphNode& node : spec.nodes) node.work = KernelNode{};
+  const std::vector<double> weights{4, 4, 7, 5, 2};
+  const auto priorities_of = [](const GraphSpec& made) {
+    std::vector<int> all;
+    for (const GraphNode& node : made.nodes) all.push_back(node.priority);
+    return all;
+  };
+  EXPECT_THAT(priorities_of(with_priorities(spec, weights)),
+              ElementsAre(kMostPriority, kMostPriority, 3, 0, kMostPriority));
+  spec.nodes[0].work = FillNode{};
+  EXPECT_THAT(priorities_of(with_priorities(spec, weights)), ElementsAre(0, kMostPriority, 3, 0, kMostPriority));
+  for (const auto& after : std::vector<std::vector<std::vector<NodeId>>>{{{}, {0}, {1}}, {{}, {}, {}}}) {
+    GraphSpec alike = graph_of(after);
+    for (GraphNode& node : alike.nodes) node.work = KernelNode{};
+    EXPECT_THAT(priorities_of(with_priorities(alike, {})), ElementsAre(0, 0, 0))
+        << "a chain, and launches side by side";
+  }
+}
+
 // Of a kind, and nothing else.
 class SomeMemory final : public Buffer {
  public:

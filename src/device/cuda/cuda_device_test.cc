@@ -524,6 +524,28 @@ TEST_F(CudaDevice, GraphNodesThatStartEarly_HaveProgrammaticEdges) {
   EXPECT_EQ(device->instantiate(chain(false)).code(), Code::kResourceExhausted);
 }
 
+TEST_F(CudaDevice, GraphNodesWithPriorities_HaveTheDriversInTheirPlace) {
+  const DevicePtr device = open();
+  const ModulePtr module = *load(*device);
+  const BufferPtr a = *device->allocate(64, MemoryKind::kHostVisible);
+  const auto graph_with = [&](const std::vector<std::uint8_t>& priorities) {
+    GraphSpec spec;
+    for (const std::uint8_t priority : priorities) {
+      spec.nodes.push_back({KernelNode{module, *module->kernel("add_one"), {}, add_one(a, 16)}, {}, {}});
+      spec.nodes.back().priority = priority;
+    }
+    return device->instantiate(std::move(spec));
+  };
+  (void)control().log();
+  ASSERT_TRUE(graph_with({kMostPriority, 2, 0}).ok());
+  EXPECT_EQ(control().log(), "priority -3\npriority -1\ngraph with flags 8\n");
+  ASSERT_TRUE(graph_with({0, 0}).ok());
+  EXPECT_EQ(control().log(), "");
+  control().fail("cuCtxGetStreamPriorityRange", cuda::CUDA_ERROR_INVALID_CONTEXT, 0);
+  const auto refused = graph_with({1});
+  EXPECT_NE(refused.message().find("asking for the priorities of launches"), std::string::npos) << refused.message();
+}
+
 // By whoever makes it, so that nobody's first launch does. Where that cannot be, the first launch does.
 TEST_F(CudaDevice, Graph_IsBroughtToTheDeviceWhenItIsMade) {
   const DevicePtr device = open();

@@ -1,5 +1,6 @@
 #include "src/device/cuda/cuda_graph.h"
 
+#include <algorithm>
 #include <typeinfo>
 
 #include "src/device/cuda/cuda_module.h"
@@ -41,7 +42,8 @@ Result<const CudaBuffer*> own_buffer(const BufferPtr& buffer, const Context* con
 // Adds one node behind those it names, whose handles are in `after`.
 struct CudaGraph::AddNode {
   State& state;
-  std::vector<CUgraphNode> after;
+  int priority = 0;  // the driver's
+  std::vector<CUgraphNode> after{};
   CUgraphNode made = nullptr;
 
   const Driver& driver() const { return state.context->driver(); }
@@ -69,6 +71,11 @@ struct CudaGraph::AddNode {
     config.programmatic = false;  // an attribute of streams; here it is the edge's kind
     LaunchAttributes attributes;
     set_attributes(config, attributes);
+    if (priority != 0) {
+      CUlaunchAttributeValue value{};
+      value.priority = priority;
+      PERGOLA_TRY(check(driver().cuGraphKernelNodeSetAttribute(made, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value)));
+    }
     for (unsigned i = 0; i < attributes.count; ++i)
       PERGOLA_TRY(
           check(driver().cuGraphKernelNodeSetAttribute(made, attributes.values[i].id, &attributes.values[i].value)));
@@ -133,13 +140,29 @@ Status CudaGraph::bring_to_device(const State& state) {
   return status.code() == Code::kDeviceLost ? status : Status();
 }
 
+namespace {
+
+// Of nodes, as the driver counts: 0 is the lowest, and what launches by themselves have. None where nobody asks for any
+// or the driver has only one.
+Result<int> highest_priority(const Context& context, const GraphSpec& spec) {
+  const auto is_asked = [](const GraphNode& node) { return node.priority != 0; };
+  int least = 0, greatest = 0;
+  if (context.driver().cuCtxGetStreamPriorityRange == nullptr || std::ranges::none_of(spec.nodes, is_asked)) return 0;
+  PERGOLA_TRY(context.check(context.driver().cuCtxGetStreamPriorityRange(&least, &greatest),
+                            "asking for the priorities of launches"));
+  return std::min(greatest, 0);
+}
+
+}  // namespace
+
 Result<std::unique_ptr<CudaGraph>> CudaGraph::create(const ContextPtr& context, GraphSpec spec) {
   PERGOLA_TRY(context->enter());
   const Driver& driver = context->driver();
   auto state = std::make_shared<State>(context, std::move(spec));
   PERGOLA_TRY(context->check(driver.cuGraphCreate(&state->graph, 0), "creating a graph"));
+  PERGOLA_ASSIGN(const int highest, highest_priority(*context, state->spec));
   for (const GraphNode& node : state->spec.nodes) {
-    AddNode add{*state, {}};
+    AddNode add{*state, highest * node.priority / kMostPriority};
     for (NodeId earlier : node.after) add.after.push_back(state->nodes[earlier]);
     Status status = std::visit(add, node.work);
     if (status.ok() && node.early_after) status = add.let_start_early(state->nodes[*node.early_after]);
@@ -148,8 +171,10 @@ Result<std::unique_ptr<CudaGraph>> CudaGraph::create(const ContextPtr& context, 
                    __LINE__};
     state->nodes.push_back(add.made);
   }
-  PERGOLA_TRY(context->check(driver.cuGraphInstantiateWithFlags(&state->executable, state->graph, 0),
-                             fmt::format("instantiating a graph of {} nodes", state->nodes.size())));
+  PERGOLA_TRY(context->check(
+      driver.cuGraphInstantiateWithFlags(&state->executable, state->graph,
+                                         highest != 0 ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0),
+      fmt::format("instantiating a graph of {} nodes", state->nodes.size())));
   PERGOLA_TRY(bring_to_device(*state));
   return std::unique_ptr<CudaGraph>(new CudaGraph(std::move(state)));
 }

@@ -595,11 +595,19 @@ FAKE cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode* from, const CUg
   }
   return CUDA_SUCCESS;
 }
-FAKE cuGraphKernelNodeSetAttribute(CUgraphNode, CUlaunchAttributeID, const CUlaunchAttributeValue*) {
-  return fake().enter("cuGraphKernelNodeSetAttribute");
+FAKE cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  ENTER("cuCtxGetStreamPriorityRange");
+  *least = 0, *greatest = -3;
+  return CUDA_SUCCESS;
 }
-FAKE cuGraphInstantiateWithFlags(CUgraphExec* executable, CUgraph graph, unsigned long long) {
+FAKE cuGraphKernelNodeSetAttribute(CUgraphNode, CUlaunchAttributeID which, const CUlaunchAttributeValue* value) {
+  ENTER("cuGraphKernelNodeSetAttribute");
+  if (which == CU_LAUNCH_ATTRIBUTE_PRIORITY) fake().note("priority " + std::to_string(value->priority));
+  return CUDA_SUCCESS;
+}
+FAKE cuGraphInstantiateWithFlags(CUgraphExec* executable, CUgraph graph, unsigned long long flags) {
   ENTER("cuGraphInstantiateWithFlags");
+  if (flags != 0) fake().note("graph with flags " + std::to_string(flags));
   *executable = new CUgraphExec_st;
   fake().count("executable graphs", 1);
   for (const auto& node : graph->nodes) {
