@@ -11,11 +11,13 @@ if TYPE_CHECKING:
 class Way(NamedTuple):
     """One of the ways in which a run of launches may be a graph; or of the forms of a turn that the host waits for."""
 
-    # "plain", "ordered", "uploads-in-a-row", "copies-in-rows", "trimmed", "packed", "packed-early", "merged", "merged-kernels", "early", "merged-early", "stacked", "merged-stacked", "constants", "by-block", "fused",
-    # "fused-block", "columns"; of a form "leads", "whole", "launches"
+    # "plain", "ordered", "uploads-in-a-row", "copies-in-rows", "trimmed", "packed", "packed-early", "merged",
+    # "merged-kernels", "early", "merged-early", "stacked", "stacked-alone", "merged-stacked", "by-block", "fused",
+    # "fused-block", "columns", "constants", and on top of others "constants-stacked" and so on; of a form "leads",
+    # "whole", "launches"
     name: str
     state: str  # "only", "tried" (still), "kept", "put-back", "refused"
-    best_us: float  # what it takes, by its shortest tries, of a form by its short turns; 0: not known
+    best_us: float  # what it takes, by the median of its tries, of a form by its short turns; 0: not known
     tries: int  # that were timed
     why: str  # what it does; of one that was refused, why
 

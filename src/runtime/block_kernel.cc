@@ -103,22 +103,39 @@ Result<BlockKernel::Constants> BlockKernel::constants_of(std::span<const std::by
   return transform::constants_at(**constant_places_, parameters);
 }
 
-Result<BlockKernel::Form> BlockKernel::with_constants(const Constants& constants) {
-  constexpr std::size_t kMostForms = 64;
+Result<std::shared_ptr<BlockKernel>> BlockKernel::with_constants(const Constants& constants) {
+  constexpr std::size_t kMostKernels = 64;
+  if (!constants_.empty()) return PERGOLA_ERROR(kUnsupported, "Kernel '{}' has constants already.", kernel_);
   if (constants.empty())
     return PERGOLA_ERROR(kUnsupported, "Kernel '{}' has no whole number that all of its launches have.", kernel_);
   const std::lock_guard lock(mutex_);
   if (const auto made = constant_.find(constants); made != constant_.end()) return made->second;
-  if (constant_.size() >= kMostForms)
+  if (constant_.size() >= kMostKernels)
     return PERGOLA_ERROR(kResourceExhausted, "Kernel '{}' has forms of {} sets of numbers already.", kernel_,
-                         kMostForms);
+                         kMostKernels);
   return constant_.emplace(constants, make_constant(constants)).first->second;
 }
 
-Result<BlockKernel::Form> BlockKernel::make_constant(const Constants& constants) const {
-  PERGOLA_ASSIGN(const ptx::Module module,
-                 transformed([&](ptx::Module& of) { return transform::make_constant(of, kernel_, constants); }));
-  return load(module, transform::constant_kernel(kernel_));
+Result<std::shared_ptr<BlockKernel>> BlockKernel::make_constant(const Constants& constants) const {
+  std::shared_ptr<BlockKernel> made(new BlockKernel(*this, constants));
+  PERGOLA_TRY(made->transformed([](ptx::Module&) { return Status(); }).status());
+  return made;
+}
+
+Result<BlockKernel::Form> BlockKernel::unchanged() {
+  const std::lock_guard lock(mutex_);
+  const auto make = [&]() -> Result<Form> {
+    PERGOLA_ASSIGN(const ptx::Module module, transformed([](ptx::Module&) { return Status(); }));
+    return load(module, kernel_);
+  };
+  if (!unchanged_) unchanged_ = make();
+  return *unchanged_;
+}
+
+Result<ptx::Module> BlockKernel::parsed() const {
+  PERGOLA_ASSIGN(ptx::Module module, ptx::parse(*ptx_, source_name_));
+  if (!constants_.empty()) PERGOLA_TRY(transform::make_constant(module, original_, constants_));
+  return module;
 }
 
 Result<BlockKernel::ModulePart> BlockKernel::merged_module(const transform::MergedShape& shape) {
@@ -130,7 +147,7 @@ Result<BlockKernel::ModulePart> BlockKernel::merged_module(const transform::Merg
 
 Result<std::unique_ptr<const BlockKernel::Analysed>> BlockKernel::analyse() const {
   auto analysed = std::make_unique<Analysed>();
-  PERGOLA_ASSIGN(analysed->module, ptx::parse(*ptx_, source_name_));
+  PERGOLA_ASSIGN(analysed->module, parsed());
   const ptx::Function* const entry = analysed->module.find_function(kernel_);
   if (entry == nullptr) return PERGOLA_ERROR(kNotFound, "No kernel '{}' is in '{}'.", kernel_, source_name_);
   PERGOLA_ASSIGN(analysis::KernelFootprints footprints, analysis::KernelFootprints::of(analysed->module, *entry));
@@ -157,7 +174,7 @@ Result<BlockKernel::Body> BlockKernel::fused_body(bool is_one_warp, const std::v
 Result<BlockKernel::Body> BlockKernel::make_body(bool is_one_warp,
                                                  const std::vector<std::uint32_t>& constant_lines) const {
   PERGOLA_TRY(check_variables());
-  PERGOLA_ASSIGN(const ptx::Module module, ptx::parse(*ptx_, source_name_));
+  PERGOLA_ASSIGN(const ptx::Module module, parsed());
   PERGOLA_ASSIGN(transform::TaskBody body,
                  transform::entry_to_task(module, kernel_, transform::fused_config(is_one_warp, constant_lines)));
   PERGOLA_TRY(transform::can_be_fused(body, is_one_warp));
@@ -166,7 +183,7 @@ Result<BlockKernel::Body> BlockKernel::make_body(bool is_one_warp,
 
 Result<ptx::Module> BlockKernel::transformed(FunctionRef<Status(ptx::Module&)> pass) const {
   PERGOLA_TRY(check_variables());
-  PERGOLA_ASSIGN(ptx::Module module, ptx::parse(*ptx_, source_name_));
+  PERGOLA_ASSIGN(ptx::Module module, parsed());
   PERGOLA_TRY(pass(module));
   PERGOLA_TRY(ptx::verify(module));
   return module;

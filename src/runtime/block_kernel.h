@@ -41,7 +41,8 @@ class BlockKernel {
       : device_(std::move(device)),
         ptx_(std::move(ptx)),
         source_name_(std::move(source_name)),
-        kernel_(std::move(kernel)),
+        original_(std::move(kernel)),
+        kernel_(original_),
         written_variable_(std::move(written_variable)) {}
 
   // Valid as long as this.
@@ -72,9 +73,12 @@ class BlockKernel {
   // none, the same every time.
   using Constants = std::vector<transform::ConstantParameter>;
   Result<Constants> constants_of(std::span<const std::byte> parameters);
-  // With these as constants of its code; kUnsupported where there are none, kResourceExhausted where there are many
-  // such forms already.
-  Result<Form> with_constants(const Constants& constants);
+  // The kernel with these as constants of its code, of which all forms can be had as of this one; lines are those of
+  // the same text. What transform::make_constant() says, the same every time; kUnsupported where there are none, or it
+  // has some already, kResourceExhausted where there are many such kernels.
+  Result<std::shared_ptr<BlockKernel>> with_constants(const Constants& constants);
+  // As it is, in a module of its own.
+  Result<Form> unchanged();
   // Whether other launches can be stacked on one of it: what transform::can_be_followed() says, the same every time.
   Status can_be_followed();
   // The module of merged(), to be joined with others (transform/joined_kernels.h, stacked_kernels.h). Shared, never
@@ -88,6 +92,15 @@ class BlockKernel {
                            std::string_view name);
 
  private:
+  BlockKernel(const BlockKernel& original, Constants constants)
+      : device_(original.device_),
+        ptx_(original.ptx_),
+        source_name_(original.source_name_),
+        original_(original.original_),
+        kernel_(transform::constant_kernel(original_)),
+        written_variable_(original.written_variable_),
+        constants_(std::move(constants)) {}
+  Result<ptx::Module> parsed() const;
   Result<std::unique_ptr<const Analysed>> analyse() const;
   // The kernel's text after a pass, which the verifier passes; kUnsupported where the kernel uses what others write.
   Result<ptx::Module> transformed(FunctionRef<Status(ptx::Module&)> pass) const;
@@ -96,7 +109,7 @@ class BlockKernel {
   Result<ModulePart> make_merged(const transform::MergedShape& shape) const;
   Result<Form> make_packed(const transform::PackedShape& shape,
                            const std::optional<transform::BlockSignalOptions>& signals) const;
-  Result<Form> make_constant(const Constants& constants) const;
+  Result<std::shared_ptr<BlockKernel>> make_constant(const Constants& constants) const;
   Result<Form> load(const ptx::Module& module, const std::string& kernel) const {
     return load(*device_, module, source_name_, kernel);
   }
@@ -105,7 +118,11 @@ class BlockKernel {
 
   const device::DevicePtr device_;
   const std::shared_ptr<const std::string> ptx_;
-  const std::string source_name_, kernel_, written_variable_;
+  const std::string source_name_;
+  const std::string original_;  // what it is called in the text,
+  const std::string kernel_;    // and with its constants
+  const std::string written_variable_;
+  const Constants constants_;
   std::mutex mutex_;  // guards what follows
   std::optional<Result<std::unique_ptr<const Analysed>>> analysed_;
   std::optional<Status> can_wait_, may_leave_out_, can_be_followed_;
@@ -116,7 +133,8 @@ class BlockKernel {
   std::map<std::pair<transform::PackedShape, std::optional<transform::BlockSignalOptions>>, Result<Form>> packed_;
   std::map<std::pair<bool, std::vector<std::uint32_t>>, Result<Body>> bodies_;
   std::optional<Result<std::vector<transform::ParameterPlace>>> constant_places_;
-  std::map<Constants, Result<Form>> constant_;
+  std::map<Constants, Result<std::shared_ptr<BlockKernel>>> constant_;
+  std::optional<Result<Form>> unchanged_;
 };
 
 }  // namespace pergola::runtime

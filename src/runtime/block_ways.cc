@@ -21,6 +21,9 @@ using scheduler::Blocks;
 using scheduler::GraphWay;
 using scheduler::LaunchToLower;
 
+constexpr std::string_view kPlain = "plain";
+constexpr std::size_t kFastest = 3;  // of the ways, that are made with constants, too
+
 // What launches may reach. Memory of other libraries may be in several arrays at once: that is one allocation.
 std::vector<BlockAllocation> allocations_of(std::span<const LaunchToLower> launches) {
   std::vector<BlockAllocation> all;
@@ -95,6 +98,15 @@ std::string summary(const LoweredStacked& lowered) {
   return fmt::format("{} launches became {}", launches, lowered.stacks) + counted(lowered.plain_reasons);
 }
 
+// "whole numbers of 10 launches are constants of their code; 2 times: ...".
+std::string summary(const ConstantNodes& constants) {
+  const std::string what =
+      constants.launches == 0
+          ? std::string("it would be the plain one")
+          : fmt::format("whole numbers of {} launches are constants of their code", constants.launches);
+  return what + counted(constants.reasons);
+}
+
 std::vector<double> expected_of(std::span<const LaunchToLower> launches) {
   std::vector<double> expected_ns;
   for (const LaunchToLower& launch : launches) expected_ns.push_back(launch.expected_ns);
@@ -138,9 +150,14 @@ std::uint32_t cluster_of(const device::Device& device) {
   return std::min(device.info().max_cluster_blocks, kPortable);
 }
 
-GraphWay refused(const char* name, std::string why, std::size_t launches) {
-  PERGOLA_INFO("a graph of {} launches is not made in the way '{}': {}", launches, name, why);
+GraphWay refused(const char* name, std::string why) {
   return {name, "", {}, std::move(why)};
+}
+
+GraphWay told(GraphWay way, std::size_t launches) {
+  if (!way.refusal.empty())
+    PERGOLA_INFO("a graph of {} launches is not made in the way '{}': {}", launches, way.name, way.refusal);
+  return way;
 }
 
 }  // namespace
@@ -152,9 +169,9 @@ BlockWays::BlockWays(device::DevicePtr device, Blocks policy) : device_(std::mov
     case Blocks::kOff: break;
     case Blocks::kMeasured:
       if (device_->info().kind != device::DeviceKind::kCuda) break;
-      kinds_ = {Kind::kOrdered,     Kind::kUploadsInARow, Kind::kCopiesInRows,  Kind::kTrimmed,       Kind::kPacked,
-                Kind::kMerged,      Kind::kStacked,       Kind::kMergedStacked, Kind::kMergedKernels, Kind::kEarly,
-                Kind::kPackedEarly, Kind::kMergedEarly,   Kind::kColumns,       Kind::kFusedBlock};
+      kinds_ = {Kind::kOrdered, Kind::kUploadsInARow, Kind::kCopiesInRows, Kind::kTrimmed,       Kind::kPacked,
+                Kind::kMerged,  Kind::kStacked,       Kind::kStackedAlone, Kind::kMergedStacked, Kind::kMergedKernels,
+                Kind::kEarly,   Kind::kPackedEarly,   Kind::kMergedEarly,  Kind::kColumns,       Kind::kFusedBlock};
       if (has_clusters) kinds_.push_back(Kind::kFused);
       kinds_.push_back(Kind::kByBlock);
       break;
@@ -169,6 +186,7 @@ BlockWays::BlockWays(device::DevicePtr device, Blocks policy) : device_(std::mov
     case Blocks::kMergedKernels: kinds_ = {Kind::kMergedKernels}; break;
     case Blocks::kMergedEarly: kinds_ = {Kind::kMergedEarly}; break;
     case Blocks::kStacked: kinds_ = {Kind::kStacked}; break;
+    case Blocks::kStackedAlone: kinds_ = {Kind::kStackedAlone}; break;
     case Blocks::kMergedStacked: kinds_ = {Kind::kMergedStacked}; break;
     case Blocks::kConstants: kinds_ = {Kind::kConstants}; break;
   }
@@ -178,7 +196,7 @@ std::string BlockWays::why_none() const {
   if (policy_ == Blocks::kOff) return "the policy is blocks=off";
   return "ways are measured on NVIDIA GPUs only; "
          "blocks=trimmed|packed|packed-early|early|by-block|fused|columns|merged|merged-kernels|merged-early|stacked|"
-         "merged-stacked|constants takes one";
+         "stacked-alone|merged-stacked|constants takes one";
 }
 
 const char* BlockWays::name_of(Kind kind) {
@@ -192,6 +210,7 @@ const char* BlockWays::name_of(Kind kind) {
     case Kind::kMerged: return "merged";
     case Kind::kMergedKernels: return "merged-kernels";
     case Kind::kStacked: return "stacked";
+    case Kind::kStackedAlone: return "stacked-alone";
     case Kind::kMergedStacked: return "merged-stacked";
     case Kind::kEarly: return "early";
     case Kind::kMergedEarly: return "merged-early";
@@ -206,21 +225,61 @@ const char* BlockWays::name_of(Kind kind) {
 
 std::optional<GraphWay> BlockWays::way(std::size_t n, const device::GraphSpec& plain, Launches launches) {
   const Kind kind = kinds_.at(n);
+  if (kind != Kind::kConstants) {
+    Way way = made_of(kind, {plain, kernels_of(launches), policy_ == Blocks::kMeasured}, launches);
+    return way ? told(std::move(*way), launches.size()) : std::move(way);
+  }
+  ConstantNodes constants = make_constant(plain, kernels_of(launches));
+  std::string why = summary(constants);
+  if (constants.launches == 0) return told(refused(name_of(kind), std::move(why)), launches.size());
+  return GraphWay{name_of(kind), std::move(why), std::move(constants.spec)};
+}
+
+std::size_t BlockWays::finer_count() const {
+  return policy_ == Blocks::kMeasured && !kinds_.empty() ? kFastest + 1 : 0;
+}
+
+// Of the fastest so many, and of the plain one, which is among `fastest` in any case.
+std::optional<GraphWay> BlockWays::finer_way(std::size_t n, const device::GraphSpec& plain, Launches launches,
+                                             std::span<const std::string> fastest) {
+  const std::size_t tried = std::min(kFastest, fastest.size());
+  if (n < kFastest && n >= tried) return std::nullopt;
+  if (n >= kFastest && std::ranges::count(fastest.first(tried), kPlain) != 0) return std::nullopt;  // it has been made
+  const std::string_view name = n < tried ? std::string_view(fastest[n]) : kPlain;
+  ConstantNodes constants = make_constant(plain, kernels_of(launches));
+  std::string why = summary(constants);
+  if (constants.launches == 0) {
+    if (n != 0) return std::nullopt;  // which has been told
+    return told(refused(name_of(Kind::kConstants), std::move(why)), launches.size());
+  }
+  if (name == kPlain) return GraphWay{name_of(Kind::kConstants), std::move(why), std::move(constants.spec)};
+  const auto kind = std::ranges::find(kinds_, name, &BlockWays::name_of);
+  if (kind == kinds_.end()) return std::nullopt;
+  Way way = made_of(*kind, {std::move(constants.spec), std::move(constants.kernels), false}, launches);
+  if (!way) return std::nullopt;
+  way->name = fmt::format("{}-{}", name_of(Kind::kConstants), way->name);
+  if (way->refusal.empty())
+    way->why = std::move(why) + "; then " + way->why;
+  else
+    way->refusal = "with constants " + way->refusal;
+  return told(std::move(*way), launches.size());
+}
+
+BlockWays::Way BlockWays::made_of(Kind kind, Base base, Launches launches) const {
   const auto is_kernel = [](const device::GraphNode& node) {
     return std::holds_alternative<device::KernelNode>(node.work);
   };
   const bool just_orders = kind == Kind::kOrdered || kind == Kind::kUploadsInARow || kind == Kind::kCopiesInRows;
   const bool takes_copies = just_orders || kind == Kind::kMerged || kind == Kind::kMergedKernels ||
-                            kind == Kind::kStacked || kind == Kind::kMergedStacked || kind == Kind::kColumns ||
-                            kind == Kind::kTrimmed || kind == Kind::kPacked || kind == Kind::kConstants;
-  if (!takes_copies && !std::all_of(plain.nodes.begin(), plain.nodes.end(), is_kernel))
-    return refused(name_of(kind), "it has copies between the host and the device, and this way is for launches alone",
-                   launches.size());
-  if (just_orders) return way_of(kind, plain, launches);
-  TrimmedGrids trimmed = trim_grids(plain, kernels_of(launches), allocations_of(launches), &cache_);
-  if (trimmed.launches == 0) return way_of(kind, plain, launches);
-  std::optional<GraphWay> way = kind == Kind::kTrimmed ? GraphWay{name_of(kind), "", std::move(trimmed.spec)}
-                                                       : way_of(kind, trimmed.spec, launches);
+                            kind == Kind::kStacked || kind == Kind::kStackedAlone || kind == Kind::kMergedStacked ||
+                            kind == Kind::kColumns || kind == Kind::kTrimmed || kind == Kind::kPacked;
+  if (!takes_copies && !std::all_of(base.spec.nodes.begin(), base.spec.nodes.end(), is_kernel))
+    return refused(name_of(kind), "it has copies between the host and the device, and this way is for launches alone");
+  if (just_orders) return way_of(kind, base, launches);
+  TrimmedGrids trimmed = trim_grids(base.spec, base.kernels, allocations_of(launches), &cache_);
+  if (trimmed.launches == 0) return way_of(kind, base, launches);
+  base.spec = std::move(trimmed.spec);
+  Way way = kind == Kind::kTrimmed ? GraphWay{name_of(kind), "", std::move(base.spec)} : way_of(kind, base, launches);
   if (way && way->refusal.empty())
     way->why +=
         fmt::format("{}{} blocks that write nothing are left out of {} launches, {} stay", way->why.empty() ? "" : "; ",
@@ -228,43 +287,49 @@ std::optional<GraphWay> BlockWays::way(std::size_t n, const device::GraphSpec& p
   return way;
 }
 
-// `plain` may have smaller grids than the launches, and is the same otherwise.
-std::optional<GraphWay> BlockWays::way_of(Kind kind, const device::GraphSpec& plain, Launches launches) const {
+// `base` may have smaller grids than the launches.
+BlockWays::Way BlockWays::way_of(Kind kind, const Base& base, Launches launches) const {
   switch (kind) {
-    case Kind::kOrdered: return ordered(plain, launches);
+    case Kind::kOrdered: return ordered(base, launches);
     case Kind::kUploadsInARow:
-    case Kind::kCopiesInRows: return in_rows(kind, plain);
+    case Kind::kCopiesInRows: return in_rows(kind, base);
+    case Kind::kConstants:
     case Kind::kTrimmed: return std::nullopt;
-    case Kind::kPacked: return packed(plain, launches);
-    case Kind::kMerged: return merged(false, plain, launches);
-    case Kind::kMergedKernels: return merged(true, plain, launches);
+    case Kind::kPacked: return packed(base);
+    case Kind::kMerged: return merged(false, base);
+    case Kind::kMergedKernels: return merged(true, base);
     case Kind::kEarly:
-    case Kind::kPackedEarly: return early(kind, plain, launches);
-    case Kind::kMergedEarly: return merged_early(plain, launches);
+    case Kind::kPackedEarly: return early(kind, base, launches);
+    case Kind::kMergedEarly: return merged_early(base, launches);
     case Kind::kStacked:
-    case Kind::kMergedStacked: return stacked(kind, plain, launches);
-    case Kind::kConstants: return constants(plain, launches);
-    case Kind::kByBlock: return early(kind, plain, launches);
+    case Kind::kStackedAlone:
+    case Kind::kMergedStacked: return stacked(kind, base, launches);
+    case Kind::kByBlock: return early(kind, base, launches);
     case Kind::kFused:
     case Kind::kFusedBlock:
-    case Kind::kColumns: return fused(kind, plain, launches);
+    case Kind::kColumns: return fused(kind, base, launches);
   }
   return std::nullopt;
 }
 
-std::optional<GraphWay> BlockWays::ordered(const device::GraphSpec& plain, Launches launches) {
-  const std::optional<Order> order = longest_way_first(plain, expected_of(launches));
-  if (!order) return std::nullopt;
-  return GraphWay{"ordered",
-                  fmt::format("launches that the longest way begins with come first, {}",
-                              order->is_by_time ? "by what they were seen to take" : "each counted alike"),
-                  device::in_order(plain, order->nodes)};
+// None where neither order nor priorities differ from the plain graph's.
+BlockWays::Way BlockWays::ordered(const Base& base, Launches launches) {
+  const std::vector<double> expected_ns = expected_of(launches);
+  const std::optional<Order> order = longest_way_first(base.spec, expected_ns);
+  const bool by_time = order ? order->is_by_time : all_known(expected_ns);
+  device::GraphSpec spec = device::with_priorities(base.spec, by_time ? expected_ns : std::vector<double>());
+  const bool has_priorities = std::ranges::any_of(spec.nodes, [](const auto& node) { return node.priority != 0; });
+  if (!order && !has_priorities) return std::nullopt;
+  return GraphWay{name_of(Kind::kOrdered),
+                  fmt::format("launches of the longest way come first, {}",
+                              by_time ? "by what they were seen to take" : "each counted alike"),
+                  order ? device::in_order(spec, order->nodes) : std::move(spec)};
 }
 
-std::optional<GraphWay> BlockWays::in_rows(Kind kind, const device::GraphSpec& plain) {
+BlockWays::Way BlockWays::in_rows(Kind kind, const Base& base) {
   const bool just_uploads = kind == Kind::kUploadsInARow;
   std::optional<device::GraphSpec> spec =
-      just_uploads ? device::uploads_in_a_row(plain) : device::copies_in_rows(plain);
+      just_uploads ? device::uploads_in_a_row(base.spec) : device::copies_in_rows(base.spec);
   if (!spec) return std::nullopt;
   return GraphWay{name_of(kind),
                   just_uploads ? "copies from the host follow each other"
@@ -272,48 +337,36 @@ std::optional<GraphWay> BlockWays::in_rows(Kind kind, const device::GraphSpec& p
                   std::move(*spec)};
 }
 
-std::optional<GraphWay> BlockWays::merged(bool of_kernels, const device::GraphSpec& plain, Launches launches) const {
+BlockWays::Way BlockWays::merged(bool of_kernels, const Base& base) const {
   MergedOptions options;
   options.different_kernels = of_kernels;
   options.joined = &joined_;
-  Result<LoweredMerged> lowered = lower_merged(*device_, plain, kernels_of(launches), options);
+  Result<LoweredMerged> lowered = lower_merged(*device_, base.spec, base.kernels, options);
   const char* const name = name_of(of_kernels ? Kind::kMergedKernels : Kind::kMerged);
-  if (!lowered.ok()) return refused(name, lowered.message(), launches.size());
-  if (lowered->groups.empty())
-    return refused(name, "it would be the plain one" + counted(lowered->plain_reasons), launches.size());
+  if (!lowered.ok()) return refused(name, lowered.message());
+  if (lowered->groups.empty()) return refused(name, "it would be the plain one" + counted(lowered->plain_reasons));
   const auto differs = [](const MergedGroup& group) { return group.in_a_row; };
-  if (of_kernels && policy_ == Blocks::kMeasured &&
-      std::none_of(lowered->groups.begin(), lowered->groups.end(), differs))
-    return refused(name, "it would be the same as merged" + counted(lowered->plain_reasons), launches.size());
+  if (of_kernels && base.has_others && std::none_of(lowered->groups.begin(), lowered->groups.end(), differs))
+    return refused(name, "it would be the same as merged" + counted(lowered->plain_reasons));
   return GraphWay{name, summary(*lowered), std::move(lowered->spec)};
 }
 
-std::optional<GraphWay> BlockWays::constants(const device::GraphSpec& plain, Launches launches) {
-  ConstantNodes made = make_constant(plain, kernels_of(launches));
-  const char* const name = name_of(Kind::kConstants);
-  if (made.launches == 0) return refused(name, "it would be the plain one" + counted(made.reasons), launches.size());
-  return GraphWay{
-      name,
-      fmt::format("whole numbers of {} launches are constants of their code", made.launches) + counted(made.reasons),
-      std::move(made.spec)};
-}
-
 // Of the merged graph where that is asked for: what is not merged there is stacked.
-std::optional<GraphWay> BlockWays::stacked(Kind kind, const device::GraphSpec& plain, Launches launches) const {
+BlockWays::Way BlockWays::stacked(Kind kind, const Base& base, Launches launches) const {
   const char* const name = name_of(kind);
-  std::vector<std::shared_ptr<BlockKernel>> kernels = kernels_of(launches);
+  std::vector<std::shared_ptr<BlockKernel>> kernels = base.kernels;
   std::vector<double> expected_ns = expected_of(launches);
-  device::GraphSpec base = plain;
+  device::GraphSpec spec = base.spec;
   std::string why;
   if (kind == Kind::kMergedStacked) {
-    Result<LoweredMerged> merged = lower_merged(*device_, plain, kernels, {.joined = &joined_});
-    if (!merged.ok()) return refused(name, merged.message(), launches.size());
+    Result<LoweredMerged> merged = lower_merged(*device_, base.spec, kernels, {.joined = &joined_});
+    if (!merged.ok()) return refused(name, merged.message());
     if (merged->groups.empty())
-      return refused(name, "it would be the same as stacked" + counted(merged->plain_reasons), launches.size());
-    base = std::move(merged->spec);
-    std::vector<std::shared_ptr<BlockKernel>> left(base.nodes.size());
-    std::vector<double> longest(base.nodes.size(), 0);  // of what is merged
-    for (NodeId i = 0; i < plain.nodes.size(); ++i) {
+      return refused(name, "it would be the same as stacked" + counted(merged->plain_reasons));
+    spec = std::move(merged->spec);
+    std::vector<std::shared_ptr<BlockKernel>> left(spec.nodes.size());
+    std::vector<double> longest(spec.nodes.size(), 0);  // of what is merged
+    for (NodeId i = 0; i < base.spec.nodes.size(); ++i) {
       const NodeId at = merged->places[i];
       left[at] = merged->plain_reasons[i].empty() ? nullptr : kernels[i];
       longest[at] = std::max(longest[at], expected_ns[i]);
@@ -322,29 +375,38 @@ std::optional<GraphWay> BlockWays::stacked(Kind kind, const device::GraphSpec& p
     kernels = std::move(left), expected_ns = std::move(longest);
   }
   StackedOptions options{.stacked = &stacked_, .cache = &cache_};
-  if (std::optional<Order> order = longest_way_first(base, expected_ns)) options.order = std::move(order->nodes);
+  if (std::optional<Order> order = longest_way_first(spec, expected_ns)) options.order = std::move(order->nodes);
   if (all_known(expected_ns)) options.expected_ns = expected_ns;
-  const Result<LoweredStacked> lowered = lower_stacked(*device_, base, kernels, allocations_of(launches), options);
-  if (!lowered.ok()) return refused(name, lowered.message(), launches.size());
+  const std::vector<BlockAllocation> allocations = allocations_of(launches);
+  options.waits_for_nothing_else = kind == Kind::kStackedAlone;
+  const Result<LoweredStacked> lowered = lower_stacked(*device_, spec, kernels, allocations, options);
+  if (!lowered.ok()) return refused(name, lowered.message());
   if (lowered->stacks == 0)
     return refused(name,
-                   (kind == Kind::kStacked ? "it would be the plain one" : "it would be the same as merged") +
-                       counted(lowered->plain_reasons),
-                   launches.size());
-  return GraphWay{name, why + summary(*lowered), lowered->spec};
+                   (kind == Kind::kMergedStacked ? "it would be the same as merged" : "it would be the plain one") +
+                       counted(lowered->plain_reasons));
+  if (kind == Kind::kStackedAlone && base.has_others) {
+    options.waits_for_nothing_else = false;
+    const Result<LoweredStacked> usual = lower_stacked(*device_, spec, kernels, allocations, options);  // all known
+    if (usual.ok() && usual->members == lowered->members)
+      return refused(name, "it would be the same as stacked" + counted(lowered->plain_reasons));
+  }
+  std::vector<double> weights;
+  for (std::size_t i = 0; i < lowered->members.size() && !options.expected_ns.empty(); ++i) {
+    weights.push_back(0);
+    for (const NodeId member : lowered->members[i]) weights.back() += options.expected_ns[member];
+  }
+  return GraphWay{name, why + summary(*lowered), device::with_priorities(lowered->spec, weights)};
 }
 
-std::optional<GraphWay> BlockWays::merged_early(const device::GraphSpec& plain, Launches launches) const {
+BlockWays::Way BlockWays::merged_early(const Base& base, Launches launches) const {
   const char* const name = name_of(Kind::kMergedEarly);
-  const std::vector<std::shared_ptr<BlockKernel>> kernels = kernels_of(launches);
-  Result<LoweredMerged> merged = lower_merged(*device_, plain, kernels);
-  if (!merged.ok()) return refused(name, merged.message(), launches.size());
-  if (merged->groups.empty())
-    return refused(name, "it would be the same as early" + counted(merged->plain_reasons), launches.size());
-  Result<LoweredMergedEarly> lowered = start_early(plain, *merged, kernels, allocations_of(launches), &cache_);
-  if (!lowered.ok()) return refused(name, lowered.message(), launches.size());
-  if (lowered->early == 0)
-    return refused(name, "it would be the same as merged" + counted(lowered->plain_reasons), launches.size());
+  Result<LoweredMerged> merged = lower_merged(*device_, base.spec, base.kernels);
+  if (!merged.ok()) return refused(name, merged.message());
+  if (merged->groups.empty()) return refused(name, "it would be the same as early" + counted(merged->plain_reasons));
+  Result<LoweredMergedEarly> lowered = start_early(base.spec, *merged, base.kernels, allocations_of(launches), &cache_);
+  if (!lowered.ok()) return refused(name, lowered.message());
+  if (lowered->early == 0) return refused(name, "it would be the same as merged" + counted(lowered->plain_reasons));
   return GraphWay{name,
                   fmt::format("{}; of {} launches then {} start early", summary(*merged), lowered->spec.nodes.size(),
                               lowered->early) +
@@ -352,17 +414,17 @@ std::optional<GraphWay> BlockWays::merged_early(const device::GraphSpec& plain, 
                   std::move(lowered->spec)};
 }
 
-std::optional<GraphWay> BlockWays::packed(const device::GraphSpec& plain, Launches launches) const {
-  PackedNodes packed = pack_nodes(*device_, plain, kernels_of(launches));
+BlockWays::Way BlockWays::packed(const Base& base) const {
+  PackedNodes packed = pack_nodes(*device_, base.spec, base.kernels);
   if (packed.launches == 0)
-    return refused(name_of(Kind::kPacked), "it would be the plain one" + counted(packed.reasons), launches.size());
+    return refused(name_of(Kind::kPacked), "it would be the plain one" + counted(packed.reasons));
   return GraphWay{name_of(Kind::kPacked),
                   fmt::format("small blocks of {} launches are several to one of the device's", packed.launches) +
                       counted(packed.reasons),
                   std::move(packed.spec)};
 }
 
-std::optional<GraphWay> BlockWays::early(Kind kind, const device::GraphSpec& plain, Launches launches) const {
+BlockWays::Way BlockWays::early(Kind kind, const Base& base, Launches launches) const {
   const bool by_block = kind == Kind::kByBlock;
   const PackingOptions packing;
   BlockLoweringOptions options;
@@ -372,33 +434,30 @@ std::optional<GraphWay> BlockWays::early(Kind kind, const device::GraphSpec& pla
     options.chain.by_block = false;
     options.chain.most_running = ~std::uint32_t{0};  // who waits for a launch waits for all before it
   }
-  Result<LoweredBlocks> lowered =
-      lower_blocks(*device_, plain, kernels_of(launches), allocations_of(launches), options);
+  Result<LoweredBlocks> lowered = lower_blocks(*device_, base.spec, base.kernels, allocations_of(launches), options);
   const char* const name = name_of(kind);
-  if (!lowered.ok()) return refused(name, lowered.message(), launches.size());
+  if (!lowered.ok()) return refused(name, lowered.message());
   if (kind == Kind::kPackedEarly && lowered->packed == 0)
-    return refused(name, "it would be the same as early, as no launch's blocks are small, many and packed",
-                   launches.size());
+    return refused(name, "it would be the same as early, as no launch's blocks are small, many and packed");
   const auto differs = [&](const analysis::ChainStep& step) { return !step.first_parent.empty(); };
-  if (by_block && policy_ == Blocks::kMeasured && std::none_of(lowered->steps.begin(), lowered->steps.end(), differs))
-    return refused(name, "it would be the same as early; " + summary(*lowered), launches.size());
+  if (by_block && base.has_others && std::none_of(lowered->steps.begin(), lowered->steps.end(), differs))
+    return refused(name, "it would be the same as early; " + summary(*lowered));
   std::string why = summary(*lowered);
   if (lowered->packed != 0)
     why += fmt::format("; small blocks of {} launches are several to one of the device's", lowered->packed);
   return GraphWay{name, std::move(why), std::move(lowered->spec)};
 }
 
-std::optional<GraphWay> BlockWays::fused(Kind kind, const device::GraphSpec& plain, Launches launches) const {
+BlockWays::Way BlockWays::fused(Kind kind, const Base& base, Launches launches) const {
   FusedOptions options;
   if (kind == Kind::kColumns) options = FusedOptions::in_columns();
   if (kind == Kind::kFused) options.blocks = cluster_of(*device_);
   if (kind == Kind::kFusedBlock) options.blocks = 1, options.most_warps = 32;
   options.cache = &cache_;
-  Result<LoweredFused> lowered = lower_fused(*device_, plain, kernels_of(launches), allocations_of(launches), options);
+  Result<LoweredFused> lowered = lower_fused(*device_, base.spec, base.kernels, allocations_of(launches), options);
   const char* const name = name_of(kind);
-  if (!lowered.ok()) return refused(name, lowered.message(), launches.size());
-  if (lowered->segments.empty())
-    return refused(name, "it would be the plain one; " + summary(*lowered), launches.size());
+  if (!lowered.ok()) return refused(name, lowered.message());
+  if (lowered->segments.empty()) return refused(name, "it would be the plain one; " + summary(*lowered));
   return GraphWay{name, summary(*lowered), std::move(lowered->spec)};
 }
 

@@ -4,7 +4,8 @@
 // the other (stacked_lowering.h).
 //
 //   plain         an edge wherever two launches conflict
-//   ordered       the same edges; where launches may run at once the device meets first those that most waits for
+//   ordered       the same edges; where launches may run at once the device meets first those that most waits for, and
+//                 gives their blocks priority
 //   uploads-in-a-row  the same, and copies from the host follow each other on the link
 //   copies-in-rows  the same, with such copies in two rows, and those to the host in one
 //   trimmed       launches have no blocks that write nothing; all ways below are made of that
@@ -12,6 +13,7 @@
 //   merged        launches of one kernel that may run at once are one launch, of the blocks of all
 //   merged-kernels   ... of different kernels
 //   stacked       launches that follow each other block by block are one launch, whose blocks run a block of each
+//   stacked-alone    ... where they wait for nothing that what is below them does not wait for
 //   merged-stacked   merged is made, and what stays is stacked
 //   early         each launch is on the device before the one ahead of it has ended, and waits for its end there
 //   packed-early  both: packed, and started early
@@ -19,12 +21,13 @@
 //   by-block      the same, but a block waits for the blocks that it needs
 //   fused         runs of tiny launches are one launch of a cluster of blocks
 //   fused-block   ... of one block
-//   constants     launches have their whole numbers (sizes, strides, lengths of loops) as constants of their code; by
-//                 blocks=constants alone, as nobody has measured it yet
+//   constants     launches have their whole numbers (sizes, strides, lengths of loops) as constants of their code
 //   columns       runs of launches whose grids fall into parts that need nothing of each other are one launch, whose
 //                 blocks run a part each
 //
 // `blocks=measured` tries them on a GPU and keeps the fastest; elsewhere, where nodes run in order anyway, it is plain.
+// Constants come last, and on top: the plain graph and those ways that were fastest are made of kernels with constants
+// once more (constants-stacked, ...), as what they bring and what a way brings are nearly always both had.
 #pragma once
 
 #include <memory>
@@ -52,6 +55,10 @@ class BlockWays final : public scheduler::GraphLowerer {
   std::string why_none() const override;
   std::optional<scheduler::GraphWay> way(std::size_t n, const device::GraphSpec& plain,
                                          std::span<const scheduler::LaunchToLower> launches) override;
+  std::size_t finer_count() const override;
+  std::optional<scheduler::GraphWay> finer_way(std::size_t n, const device::GraphSpec& plain,
+                                               std::span<const scheduler::LaunchToLower> launches,
+                                               std::span<const std::string> fastest) override;
   bool keeps_plain() const override { return policy_ == scheduler::Blocks::kMeasured; }
 
  private:
@@ -65,6 +72,7 @@ class BlockWays final : public scheduler::GraphLowerer {
     kMerged,
     kMergedKernels,
     kStacked,
+    kStackedAlone,
     kMergedStacked,
     kEarly,
     kPackedEarly,
@@ -76,16 +84,23 @@ class BlockWays final : public scheduler::GraphLowerer {
   };
   static const char* name_of(Kind kind);
   using Launches = std::span<const scheduler::LaunchToLower>;
-  static std::optional<scheduler::GraphWay> ordered(const device::GraphSpec& plain, Launches launches);
-  static std::optional<scheduler::GraphWay> constants(const device::GraphSpec& plain, Launches launches);
-  static std::optional<scheduler::GraphWay> in_rows(Kind kind, const device::GraphSpec& plain);
-  std::optional<scheduler::GraphWay> way_of(Kind kind, const device::GraphSpec& plain, Launches launches) const;
-  std::optional<scheduler::GraphWay> packed(const device::GraphSpec& plain, Launches launches) const;
-  std::optional<scheduler::GraphWay> merged(bool of_kernels, const device::GraphSpec& plain, Launches launches) const;
-  std::optional<scheduler::GraphWay> stacked(Kind kind, const device::GraphSpec& plain, Launches launches) const;
-  std::optional<scheduler::GraphWay> merged_early(const device::GraphSpec& plain, Launches launches) const;
-  std::optional<scheduler::GraphWay> early(Kind kind, const device::GraphSpec& plain, Launches launches) const;
-  std::optional<scheduler::GraphWay> fused(Kind kind, const device::GraphSpec& plain, Launches launches) const;
+  // What a way is made of: the plain graph, or one that differs from it in kernels or grids alone.
+  struct Base {
+    device::GraphSpec spec;
+    std::vector<std::shared_ptr<BlockKernel>> kernels;  // by node; null where its parameters change, or it has none
+    bool has_others = false;  // all kinds are made of it: one that would be the same as another is refused
+  };
+  using Way = std::optional<scheduler::GraphWay>;
+  static Way ordered(const Base& base, Launches launches);
+  static Way in_rows(Kind kind, const Base& base);
+  Way made_of(Kind kind, Base base, Launches launches) const;
+  Way way_of(Kind kind, const Base& base, Launches launches) const;
+  Way packed(const Base& base) const;
+  Way merged(bool of_kernels, const Base& base) const;
+  Way stacked(Kind kind, const Base& base, Launches launches) const;
+  Way merged_early(const Base& base, Launches launches) const;
+  Way early(Kind kind, const Base& base, Launches launches) const;
+  Way fused(Kind kind, const Base& base, Launches launches) const;
 
   const device::DevicePtr device_;
   const scheduler::Blocks policy_;

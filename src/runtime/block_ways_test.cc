@@ -3,8 +3,12 @@
 
 #include <gmock/gmock.h>
 
+#include <cstring>
+
 #include "src/device/cuda/cuda_device.h"
 #include "src/device/test_graphs.h"
+#include "src/ptx/parser.h"
+#include "src/runtime/loaded_block_form.h"
 #include "src/scheduler/computation.h"
 
 namespace pergola::runtime {
@@ -53,6 +57,122 @@ TEST_F(OrderedWay, HasTheChainOfMoreLaunchesFirst_WhereTimesChangeNothing) {
   ASSERT_TRUE(way);
   EXPECT_THAT(order_of(way->spec), ElementsAre(2, 3, 4, 0, 1, 5));
   EXPECT_THAT(way->why, HasSubstr("each counted alike"));
+}
+
+// In order already, the shorter launch has the lower priority; of equal ones there is nothing to say.
+TEST_F(OrderedWay, InOrderAlready_HasPriorities) {
+  auto device = device::create_cuda_device(0, {.driver_library = PERGOLA_FAKE_CUDA});
+  ASSERT_TRUE(device) << device.message();
+  BlockWays ways(std::move(device).value(), scheduler::Blocks::kMeasured);
+  device::GraphSpec plain = device::graph_of({{}, {}});
+  for (device::GraphNode& node : plain.nodes) node.work = device::KernelNode{};
+  std::vector<scheduler::LaunchToLower> launches(2);
+  launches[0].expected_ns = 1000, launches[1].expected_ns = 900;
+  const auto way = ways.way(0, plain, launches);
+  ASSERT_TRUE(way);
+  EXPECT_EQ(way->name, "ordered");
+  EXPECT_EQ(way->spec.nodes[0].priority, device::kMostPriority);
+  EXPECT_LT(way->spec.nodes[1].priority, device::kMostPriority);
+  EXPECT_GT(way->spec.nodes[1].priority, 0);
+  launches[1].expected_ns = 1000;
+  EXPECT_FALSE(ways.way(0, plain, launches));
+}
+
+// sum: y[e] += the sum of k < n. product: a product of floating point without a rounding of its own.
+constexpr std::string_view kFinerPtx = R"(.version 7.8
+.target sm_75
+.address_size 64
+.visible .entry sum(.param .u64 y, .param .u32 n) {
+  .reg .b32 %r<6>; .reg .b64 %rd<3>; .reg .pred %p;
+  mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4; ld.param.u64 %rd1, [y]; add.s64 %rd1, %rd1, %rd2;
+  ld.global.u32 %r2, [%rd1]; ld.param.u32 %r3, [n]; mov.u32 %r4, 0;
+$next:
+  setp.ge.u32 %p, %r4, %r3; @%p bra $end;
+  add.u32 %r2, %r2, %r4; add.u32 %r4, %r4, 1; bra $next;
+$end:
+  st.global.u32 [%rd1], %r2;
+  ret;
+}
+.visible .entry product(.param .u64 y, .param .u32 n) {
+  .reg .b32 %r; .reg .f32 %f; .reg .b64 %rd;
+  ld.param.u64 %rd, [y]; ld.param.u32 %r, [n]; cvt.rn.f32.u32 %f, %r; mul.f32 %f, %f, %f; st.global.f32 [%rd], %f;
+  ret;
+}
+)";
+
+class FinerWays : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto device = device::create_cuda_device(0, {.driver_library = PERGOLA_FAKE_CUDA});
+    ASSERT_TRUE(device) << device.message();
+    device_ = std::move(device).value();
+    ways_ = std::make_unique<BlockWays>(device_, scheduler::Blocks::kMeasured);
+  }
+  // A chain of two launches of the kernel, with the same n.
+  std::optional<GraphWay> finer(const std::string& kernel, std::size_t n, const std::vector<std::string>& fastest) {
+    const auto text = std::make_shared<const std::string>(kFinerPtx);
+    LoadedBlockForm form(device_, text, "finer.ptx", kernel, "");
+    const auto parsed = ptx::parse(*text, "finer.ptx").value();
+    const auto module = device_->load({&parsed, *text, "finer.ptx"}).value();
+    device::GraphSpec plain;
+    for (device::NodeId i = 0; i < 2; ++i) {
+      device::KernelNode work{module, *module->kernel(kernel), {.grid = {1, 1, 1}, .block = {32, 1, 1}}, {}};
+      work.parameters.resize(12);
+      const std::uint32_t count = 40;
+      std::memcpy(work.parameters.data() + 8, &count, sizeof count);
+      plain.nodes.push_back({std::move(work), {}, {}});
+      if (i != 0) plain.nodes.back().after = {i - 1};
+    }
+    std::vector<scheduler::LaunchToLower> launches(2);
+    for (scheduler::LaunchToLower& launch : launches) launch.form = &form;
+    return ways_->finer_way(n, plain, launches, fastest);
+  }
+  static std::string kernel_of(const GraphWay& way, std::size_t node) {
+    return std::get<device::KernelNode>(way.spec.nodes[node].work).kernel->signature().name;
+  }
+
+  device::DevicePtr device_;
+  std::unique_ptr<BlockWays> ways_;
+};
+
+TEST_F(FinerWays, AreTheFastestOnes_AndThePlainOne_WithConstants) {
+  EXPECT_EQ(ways_->finer_count(), 4u);
+  const std::vector<std::string> fastest{"early", "plain", "fused-block"};
+  const auto early = finer("sum", 0, fastest);
+  ASSERT_TRUE(early);
+  EXPECT_EQ(early->name, "constants-early");
+  EXPECT_EQ(early->refusal, "");
+  EXPECT_THAT(early->why, HasSubstr("whole numbers of 2 launches are constants of their code; then of 2 launches"));
+  EXPECT_EQ(kernel_of(*early, 0), "sum_constants");
+  const auto plain = finer("sum", 1, fastest);
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(plain->name, "constants");
+  EXPECT_EQ(kernel_of(*plain, 1), "sum_constants");
+  EXPECT_FALSE(finer("sum", 3, fastest)) << "the plain one has been made";
+  const auto last = finer("sum", 3, {"early", "fused-block", "columns", "plain"});
+  ASSERT_TRUE(last);
+  EXPECT_EQ(last->name, "constants");
+  EXPECT_FALSE(finer("sum", 0, {"another"}));
+  std::vector<std::string> made;  // where there are few ways
+  for (std::size_t n = 0; n < ways_->finer_count(); ++n)
+    if (const auto one = finer("sum", n, {"early", "plain"})) made.push_back(one->name);
+  EXPECT_THAT(made, ElementsAre("constants-early", "constants"));
+}
+
+TEST_F(FinerWays, WithoutConstants_ThereAreNone_AndWhyIsToldOnce) {
+  const auto none = finer("product", 0, {"early", "plain"});
+  ASSERT_TRUE(none);
+  EXPECT_EQ(none->name, "constants");
+  EXPECT_THAT(none->refusal, HasSubstr("it would be the plain one; 2 times: finer.ptx:17: whole numbers of kernel "
+                                       "'product' cannot be constants: `mul.f32"));
+  EXPECT_FALSE(finer("product", 1, {"early", "plain"}));
+}
+
+TEST(FinerWaysOfPolicies, AreNone_WhereOneWayIsAskedFor) {
+  auto device = device::create_cuda_device(0, {.driver_library = PERGOLA_FAKE_CUDA});
+  ASSERT_TRUE(device) << device.message();
+  EXPECT_EQ(BlockWays(*device, scheduler::Blocks::kEarly).finer_count(), 0u);
+  EXPECT_EQ(BlockWays(*device, scheduler::Blocks::kOff).finer_count(), 0u);
 }
 
 }  // namespace

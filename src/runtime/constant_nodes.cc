@@ -28,14 +28,16 @@ void add(KernelConstants& kernel, const Constants& constants) {
   if (kernel.sets.size() <= kMostSets) kernel.sets.insert(constants);
 }
 
-Status take(device::KernelNode& work, BlockKernel& kernel, const Constants& constants) {
-  PERGOLA_ASSIGN(const BlockKernel::Form form, kernel.with_constants(constants));
+Status take(device::KernelNode& work, std::shared_ptr<BlockKernel>& kernel, const Constants& constants) {
+  PERGOLA_ASSIGN(std::shared_ptr<BlockKernel> made, kernel->with_constants(constants));
+  PERGOLA_ASSIGN(const BlockKernel::Form form, made->unchanged());
   const std::uint32_t most = form.kernel->resources().max_threads_per_block;
   if (most != 0 && work.config.block.count() > most)
     return PERGOLA_ERROR(kResourceExhausted, "Kernel '{}' runs in blocks of {} threads at most, not {}.",
                          form.kernel->signature().name, most, work.config.block.count());
   work.module = form.module;
   work.kernel = form.kernel;
+  kernel = std::move(made);
   return {};
 }
 
@@ -44,6 +46,7 @@ Status take(device::KernelNode& work, BlockKernel& kernel, const Constants& cons
 ConstantNodes make_constant(const device::GraphSpec& plain, std::span<const std::shared_ptr<BlockKernel>> kernels) {
   ConstantNodes made;
   made.spec = plain;
+  made.kernels.assign(kernels.begin(), kernels.end());
   made.reasons.resize(plain.nodes.size());
   std::vector<Constants> constants(plain.nodes.size());
   std::map<const BlockKernel*, KernelConstants> by_kernel;
@@ -65,7 +68,7 @@ ConstantNodes make_constant(const device::GraphSpec& plain, std::span<const std:
   for (std::size_t i = 0; i < plain.nodes.size(); ++i) {
     if (!made.reasons[i].empty()) continue;
     const KernelConstants& all = by_kernel.at(kernels[i].get());
-    const Status status = take(std::get<device::KernelNode>(made.spec.nodes[i].work), *kernels[i],
+    const Status status = take(std::get<device::KernelNode>(made.spec.nodes[i].work), made.kernels[i],
                                all.sets.size() <= kMostSets ? constants[i] : all.common);
     if (status.ok())
       ++made.launches;

@@ -16,7 +16,9 @@
 namespace pergola::runtime {
 
 struct ConstantNodes {
-  device::GraphSpec spec;            // the plain graph's nodes and edges
+  device::GraphSpec spec;  // the plain graph's nodes and edges
+  // By node: those that were given, with their constants where they have some. Other ways are made of these, too.
+  std::vector<std::shared_ptr<BlockKernel>> kernels;
   std::size_t launches = 0;          // that have constants
   std::vector<std::string> reasons;  // by node: why it stays as it is; "" where it does not
 };

@@ -29,8 +29,8 @@ class KnownForms {
   }
 
  private:
-  static constexpr std::size_t kMost = 64;  // then all are made anew
-  std::mutex mutex_;                        // guards what follows
+  static constexpr std::size_t kMost = 128;  // then all are made anew
+  std::mutex mutex_;                         // guards what follows
   std::map<std::pair<Parts, Threads>, Result<BlockKernel::Form>> forms_;
 };
 

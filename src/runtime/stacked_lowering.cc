@@ -119,7 +119,9 @@ class Stacking {
     const device::LaunchConfig &one = launches_.kernel_node(last).config, &other = launches_.kernel_node(i).config;
     if (!(one.grid == other.grid && one.block == other.block) || !follows_by_block(stack, i)) return false;
     const auto waits = [&](NodeId earlier) {
-      return stack_of_[earlier] != stack_of_[last] && ends_[earlier] > starts_[stack.front()];
+      if (stack_of_[earlier] == stack_of_[last]) return false;
+      if (options_.waits_for_nothing_else) return !comes_before(earlier, stack.front());
+      return ends_[earlier] > starts_[stack.front()];
     };
     const std::vector<NodeId>& after = nodes_.nodes[i].after;
     if (std::any_of(after.begin(), after.end(), waits)) {
@@ -129,6 +131,18 @@ class Stacking {
     const Status can = kernels_[last]->can_be_followed();
     if (!can.ok()) notes_[last] = can.message();
     return can.ok();
+  }
+
+  // By a chain of edges. Nodes come after what they depend on.
+  bool comes_before(NodeId earlier, std::size_t later) const {
+    if (earlier >= later) return false;
+    std::vector<bool> before(later + 1, false);
+    before[later] = true;
+    for (std::size_t i = later; i > earlier; --i) {
+      if (!before[i]) continue;
+      for (const NodeId parent : nodes_.nodes[i].after) before[parent] = true;
+    }
+    return before[earlier];
   }
 
   // With the gap that may be before them.

@@ -7,8 +7,10 @@
 //
 // A launch goes on top of the one that it waits for longest, by what launches are expected to take, and only where all
 // else that it waits for is expected to have ended before the stack begins: else all of the stack would wait for that.
-// So no cycle can be: along an edge from stack to stack expected begins only grow. Like columns of one block
-// (analysis/block_columns.h), but for the kernels' own code, and of grids alike only.
+// So no cycle can be: along an edge from stack to stack expected begins only grow. What is expected may be wrong, and
+// then the graph takes longer than without: `waits_for_nothing_else` asks the edges alone, and stacks less. Each edge
+// into a stack then is, or stands behind, one to its first launch, so a cycle of stacks would be one of launches. Like
+// columns of one block (analysis/block_columns.h), but for the kernels' own code, and of grids alike only.
 #pragma once
 
 #include <memory>
@@ -42,6 +44,8 @@ struct StackedOptions {
   // are.
   std::vector<device::NodeId> order{};
   std::vector<double> expected_ns{};         // of each node; empty: they take alike
+  // One goes on top only where all else that it waits for comes before the stack by an edge, whatever takes how long.
+  bool waits_for_nothing_else = false;
   StackedKernels* stacked = nullptr;         // that are known already, where there are any
   analysis::RelationCache* cache = nullptr;  // of footprints and relations, where there is one
 };

@@ -165,6 +165,39 @@ TEST_F(StackedLowering, WhatWaitsForOthers_IsStacked_WhereTheseHaveEndedBefore) 
   EXPECT_THAT(after(joined), ElementsAre(IsEmpty(), IsEmpty(), ElementsAre(1), ElementsAre(0, 2)));
 }
 
+//  0 ─▶ 1 ─▶ 3 ─▶ 5      3 waits for 0, too, which comes before [1 ...] anyway; 5 for 4, which may take however long
+//       2 ─▶ 4 ─▶ 5
+TEST_F(StackedLowering, WaitingForNothingElse_ItAsksTheEdgesAlone) {
+  add("shift", 1, 0);
+  add("shift", 2, 1, {0});
+  add("shift", 4, 3);
+  add("raise", 5, 2, {0, 1});
+  add("shift", 7, 4, {2});
+  add("raise", 6, 5, {3, 4});
+  const std::vector<double> expected_ns{50, 1, 1, 1, 1, 1};
+  EXPECT_THAT(lowered({.expected_ns = expected_ns}).members,
+              ElementsAre(ElementsAre(0), ElementsAre(2), ElementsAre(4), ElementsAre(1, 3, 5)));
+  const LoweredStacked alone = lowered({.expected_ns = expected_ns, .waits_for_nothing_else = true});
+  EXPECT_THAT(alone.members,
+              ElementsAre(ElementsAre(0), ElementsAre(1, 3), ElementsAre(2), ElementsAre(4), ElementsAre(5)));
+  EXPECT_EQ(alone.plain_reasons[5], "it waits for launches that may end after the one before it begins");
+}
+
+// What comes behind the stack's first launch does not come before it, however far behind it is.
+TEST_F(StackedLowering, WaitingForNothingElse_WhatComesBehindTheFirstLaunch_IsWaitedFor) {
+  add("shift", 1, 0);
+  add("shift", 2, 3);
+  for (device::NodeId i = 0; i < 200; ++i)  // each block needs a neighbour's
+    add("shift", i % 2 == 0 ? 4 : 5, i % 2 == 0 ? 5 : 4,
+        i == 0 ? std::vector<device::NodeId>() : std::vector<device::NodeId>{1 + i});
+  add("raise", 6, 1, {0, 201});
+  add("raise", 7, 6, {202});
+  const LoweredStacked made = lowered({.waits_for_nothing_else = true});
+  EXPECT_EQ(made.stacks, 1u);
+  EXPECT_THAT(made.members.back(), ElementsAre(202, 203));
+  EXPECT_EQ(made.plain_reasons[0], "its blocks do not follow those of another launch one by one");
+}
+
 TEST_F(StackedLowering, GridsOfOneBlock_FollowWhateverTheyRead) {
   add("raise", 1, 0, {}, 1);
   add("shift", 2, 1, {0}, 1);
@@ -225,6 +258,8 @@ TEST_F(StackedLowering, Session_HasTheBitsOfLaunches) {
   std::string explained;
   EXPECT_EQ(run("graphs=always,blocks=stacked", &explained), run("graphs=off", nullptr));
   EXPECT_THAT(explained, HasSubstr("    stacked, the only way: "));
+  EXPECT_EQ(run("graphs=always,blocks=stacked-alone", &explained), run("graphs=off", nullptr));
+  EXPECT_THAT(explained, HasSubstr("    stacked-alone, the only way: "));
   run("graphs=always,blocks=merged-stacked", &explained);
   EXPECT_THAT(explained, HasSubstr("    not merged-stacked: it would be the same as stacked; "));
 }

@@ -188,9 +188,11 @@ class GraphLowering {
   struct Improvement {
     Job job;
     device::GraphSpec plain;
-    std::vector<double> expected_ns;  // of its launches
-    std::size_t way = 0;              // GraphLowerer's
-    bool has_other = false;           // than the plain one
+    std::vector<double> expected_ns;     // of its launches
+    std::size_t way = 0;                 // GraphLowerer's; behind these its finer ones, made of
+    std::vector<std::string> fastest{};  // these, by what was measured of the others
+    bool has_other = false;              // than the plain one
+    std::uint64_t launched = 0;          // the chunk had been, when it was looked at last
     Clock::time_point since{}, not_before{};
   };
   struct InFlight {

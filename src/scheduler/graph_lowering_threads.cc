@@ -2,6 +2,7 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "src/base/log.h"
 #include "src/scheduler/durations.h"
@@ -192,15 +193,20 @@ bool GraphLowering::next_improvement(AdaptiveLock& lock, Improvement& next) {
     auto soonest = rests && !improvements_.empty() ? improver_rests_until_ : Clock::time_point::max();
     for (auto i = improvements_.begin(); !rests && i != improvements_.end(); ++i) {
       const Chunk& chunk = *i->job.chunk;
-      const bool is_worth = i->not_before <= now && chunk.launched >= kWorthLaunches && !is_trying(*i->job.region);
+      const bool begins_finer = i->way == lowerer_->count();  // which wants to know of all the others
+      const bool is_worth = i->not_before <= now && chunk.launched >= kWorthLaunches && !is_trying(*i->job.region) &&
+                            (!begins_finer || chunk.ways.chosen() != nullptr);
       if (settling_ != 0 || is_worth) {
         next = std::move(*i);
         improvements_.erase(i);
+        if (begins_finer) next.fastest = chunk.ways.by_time();
         return true;
       }
-      // Seldom launched: it is looked at less and less, but often enough that what has been forgotten goes.
-      if (i->not_before <= now)
-        i->not_before = now + std::clamp<Clock::duration>(now - i->since, kWorthAfter, kLookAtLeast);
+      // Seldom launched: it is looked at less and less, but often enough that what has been forgotten goes. While it is
+      // launched, what waits for times of others has them soon.
+      const bool soon = begins_finer && std::exchange(i->launched, chunk.launched) != chunk.launched;
+      const auto longest = soon ? Clock::duration(kWorthAfter) : Clock::duration(kLookAtLeast);
+      if (i->not_before <= now) i->not_before = now + std::clamp<Clock::duration>(now - i->since, kWorthAfter, longest);
       soonest = std::min(soonest, i->not_before);
     }
     if (soonest == Clock::time_point::max())
@@ -237,7 +243,7 @@ void GraphLowering::run_improver() {
       chunk.ways.add(std::move(*made.way));
     }
     chunk.report_ways();
-    const bool goes_on = ++next.way < lowerer_->count() && is_wanted(next);
+    const bool goes_on = ++next.way < lowerer_->count() + lowerer_->finer_count() && is_wanted(next);
     if (goes_on && !stopping_) improvements_.push_back(std::move(next));
     lock.unlock();
     before = GraphWays();  // what goes may wait for the device
@@ -263,7 +269,10 @@ GraphLowering::Made GraphLowering::make_way(const Improvement& next) const {
         chunk.block != nullptr && std::any_of(chunk.block->slots.begin(), chunk.block->slots.end(), is_its);
     launches.push_back({launch.form.get(), varies, launch.memory, next.expected_ns[i - chunk.begin]});
   }
-  std::optional<GraphWay> way = lowerer_->way(next.way, next.plain, launches);
+  const std::size_t count = lowerer_->count();
+  std::optional<GraphWay> way = next.way < count
+                                    ? lowerer_->way(next.way, next.plain, launches)
+                                    : lowerer_->finer_way(next.way - count, next.plain, launches, next.fastest);
   Made made;
   if (!way) return made;
   if (!way->refusal.empty()) {

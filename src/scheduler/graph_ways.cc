@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
+#include <utility>
 
 #include "src/base/log.h"
 
@@ -43,21 +45,17 @@ void GraphWays::try_again() {
   changed_ = true;
   const double hopeless_ns = kHopeless * ways_[standing_].best_ns;
   for (Way& way : ways_) {
-    const bool was_hopeless = way.best_ns > hopeless_ns;
+    way.was_hopeless = way.best_ns > hopeless_ns;
     way.forget_times();
-    if (was_hopeless)
+    if (way.was_hopeless)
       way.tries = kTriesAgain - kTriesAtLeast;  // nobody may wait, and times be known only after all of them
   }
 }
 
 void GraphWays::Way::took(double ns) {
   ++timed;
-  auto& [first, second] = shortest_ns;
-  if (first == 0 || ns < first)
-    second = std::exchange(first, ns);
-  else if (second == 0 || ns < second)
-    second = ns;
-  best_ns = timed < kManyTimes ? first : second;
+  times_ns.insert(std::ranges::upper_bound(times_ns, ns), ns);
+  best_ns = times_ns[timed < kManyTimes ? 0 : (times_ns.size() - 1) / 2];
 }
 
 void GraphWays::add(Way way) {
@@ -67,9 +65,20 @@ void GraphWays::add(Way way) {
   changed_ = true;
 }
 
+std::vector<std::string> GraphWays::by_time() const {
+  std::vector<std::pair<double, std::size_t>> times;  // of equals the one that was made first
+  for (std::size_t i = 0; i < ways_.size(); ++i)
+    times.emplace_back(ways_[i].best_ns == 0 ? std::numeric_limits<double>::max() : ways_[i].best_ns, i);
+  std::ranges::sort(times);
+  std::vector<std::string> names;
+  for (const auto& [ns, way] : times) names.push_back(ways_[way].name);
+  return names;
+}
+
 void GraphWays::Way::forget_times() {
   tries = timed = 0;
-  best_ns = host_ns = shortest_ns[0] = shortest_ns[1] = 0;
+  best_ns = host_ns = 0;
+  times_ns.clear();
 }
 
 bool GraphWays::report(std::span<const WayReport> refused, std::vector<WayReport>& out) {
@@ -130,6 +139,13 @@ void GraphWays::settle() {
   });
   const bool all_tried = std::all_of(ways_.begin(), ways_.end(), [&](const Way& way) { return is_tried(way); });
   if (!all_tried || !trials_.empty()) return;
+  bool goes_on = false;
+  for (Way& way : ways_) {
+    if (!std::exchange(way.was_hopeless, false) || way.best_ns > kHopeless * ways_[standing_].best_ns) continue;
+    way.tries = way.timed;
+    goes_on = true;
+  }
+  if (goes_on) return;
   chosen_ = standing_;
   since_chosen_ = 0;
   changed_ = true;

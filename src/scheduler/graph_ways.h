@@ -41,7 +41,8 @@ struct LaunchToLower {
 
 struct GraphWay {
   // "plain" "ordered" "uploads-in-a-row" "copies-in-rows" "trimmed" "packed" "packed-early" "merged" "merged-kernels"
-  // "early" "merged-early" "by-block" "fused" "fused-block" "columns" "stacked" "merged-stacked" "constants"
+  // "early" "merged-early" "by-block" "fused" "fused-block" "columns" "stacked" "stacked-alone" "merged-stacked"
+  // "constants"; finer ones "constants", and "constants-stacked" and so on
   std::string name;
   std::string why;  // what it does, for people
   device::GraphSpec spec;
@@ -60,6 +61,14 @@ class GraphLowerer {
   // one with a refusal. Called where nobody waits for a launch: it may compile.
   virtual std::optional<GraphWay> way(std::size_t n, const device::GraphSpec& plain,
                                       std::span<const LaunchToLower> launches) = 0;
+  // Ways that are made of others, asked for once those have been tried: how many there may be,
+  virtual std::size_t finer_count() const { return 0; }
+  // and the n-th of these, as way() gives them. `fastest`: the names of the others and of "plain", the fastest first.
+  virtual std::optional<GraphWay> finer_way(std::size_t /*n*/, const device::GraphSpec& /*plain*/,
+                                            std::span<const LaunchToLower> /*launches*/,
+                                            std::span<const std::string> /*fastest*/) {
+    return std::nullopt;
+  }
   // Whether the plain one is one of them; else it goes as soon as there is another.
   virtual bool keeps_plain() const = 0;
 };
@@ -73,7 +82,8 @@ class GraphWays {
     double best_ns = 0;  // what it takes, by the times that are known; 0: none is
     double host_ns = 0;  // the shortest time that launching it took the host
     std::uint32_t tries = 0, timed = 0;
-    double shortest_ns[2] = {};  // of the times, the shorter first; 0: there is none
+    bool was_hopeless = false;       // has two tries again, and all of them if it is not hopeless any more
+    std::vector<double> times_ns{};  // ascending
     void took(double ns);
     void forget_times();
   };
@@ -82,6 +92,8 @@ class GraphWays {
   explicit GraphWays(std::vector<Way> ways) : ways_(std::move(ways)) {}
   bool empty() const { return ways_.empty(); }
   std::span<const Way> all() const { return ways_; }
+  // The names of all, the fastest first; those whose times are not known last.
+  std::vector<std::string> by_time() const;
   // The one that is taken; null while it is being tried which.
   const Way* chosen() const { return chosen_ < ways_.size() ? &ways_[chosen_] : nullptr; }
   // Launches one of them: launched().
@@ -108,7 +120,8 @@ class GraphWays {
   // What takes so much longer than that is given up, after kTriesAtLeast.
   static constexpr double kHopeless = 1.25;
   static constexpr std::uint32_t kTriesAtLeast = 2;
-  // Of so many times the shortest may be one by chance, and the one after it counts. Of fewer the others may be those
+  // Of so many times the median counts: some graphs take one of two times, as the device happens to begin with one
+  // branch or another, and what a program gets is not the shorter. Of fewer the shortest, as the others may be those
   // that pay for an upload.
   static constexpr std::uint32_t kManyTimes = 6;
   static constexpr std::size_t kUndecided = ~std::size_t{0};

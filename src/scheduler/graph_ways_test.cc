@@ -2,7 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstring>
+#include <mutex>
 #include <thread>
 
 #include "src/scheduler/scheduler_fixture.h"
@@ -89,6 +93,80 @@ TEST_F(GraphWaysTest, AForcedWay_IsTakenThoughItIsSlower) {
   EXPECT_EQ(settled_ns({0}, false), 32000) << "there is no other";
 }
 
+// Two ways, and of the n-th fastest of them and the plain one a finer one, which takes so much of its time.
+class Finer final : public GraphLowerer {
+ public:
+  explicit Finer(double factor) : factor_(factor) {}
+  std::size_t count() const override { return kWays.size(); }
+  std::optional<GraphWay> way(std::size_t n, const device::GraphSpec& plain, std::span<const LaunchToLower>) override {
+    return GraphWay{fmt::format("way {}", n), "", scaled(plain, kWays[n])};
+  }
+  std::size_t finer_count() const override { return 2; }
+  std::optional<GraphWay> finer_way(std::size_t n, const device::GraphSpec& plain, std::span<const LaunchToLower>,
+                                    std::span<const std::string> fastest) override {
+    const std::lock_guard lock(mutex);
+    told.assign(fastest.begin(), fastest.end());
+    const double of = told[n] == "plain" ? 1 : kWays[told[n] == "way 1"];
+    return GraphWay{"finer " + told[n], "", scaled(plain, of * factor_)};
+  }
+  bool keeps_plain() const override { return true; }
+  std::mutex mutex;
+  std::vector<std::string> told;
+
+ private:
+  static constexpr std::array kWays{1.5, 0.75};
+  static device::GraphSpec scaled(device::GraphSpec spec, double by) {
+    for (device::GraphNode& node : spec.nodes) {
+      auto& parameters = std::get<device::KernelNode>(node.work).parameters;
+      double ns = 0;
+      std::memcpy(&ns, parameters.data(), sizeof ns);
+      ns *= by;
+      std::memcpy(parameters.data(), &ns, sizeof ns);
+    }
+    return spec;
+  }
+  const double factor_;
+};
+
+// The others are tried meanwhile, as nobody asks for all of them to be made at once.
+TEST_F(GraphWaysTest, FinerWays_AreMadeOfTheFastest_OnceTheOthersHaveBeenTried) {
+  const auto settled_name = [&](double factor) {
+    const auto finer = std::make_shared<Finer>(factor);
+    arrays.clear();
+    open("graphs=always", finer);
+    scheduler->set_graph_patience(std::chrono::hours(1));
+    const double ns = 1000;
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto kept = [&]() -> std::string {
+      const GraphsReport report = scheduler->graphs();
+      if (report.regions.empty() || report.regions.back().graphs.empty()) return {};
+      const auto& ways = report.regions.back().graphs.front().ways;
+      const auto is_kept = [](const WayReport& way) { return way.state == WayReport::State::kKept; };
+      const auto found = std::ranges::find_if(ways, is_kept);
+      return ways.size() < 5 || found == ways.end() ? std::string() : found->name;
+    };
+    while (kept().empty() && std::chrono::steady_clock::now() < until) {
+      for (int i = 0; i < 32; ++i) {
+        const Access access = all("x", Mode::kReadWrite);
+        const KernelCall call{module_, kernel_, {{1, 1, 1}, {32, 1, 1}}, std::as_bytes(std::span(&ns, 1))};
+        const Work work{.site = scheduler->site("a"), .accesses = std::span(&access, 1), .call = &call};
+        EXPECT_TRUE(scheduler
+                        ->submit(work,
+                                 [&](device::Queue& queue) {
+                                   return queue.launch(call.module, call.kernel, call.config, call.parameters);
+                                 })
+                        .ok());
+      }
+      EXPECT_TRUE(scheduler->synchronize().ok());
+    }
+    const std::lock_guard lock(finer->mutex);
+    EXPECT_THAT(finer->told, ::testing::ElementsAre("way 1", "plain", "way 0"));
+    return kept();
+  };
+  EXPECT_EQ(settled_name(0.5), "finer way 1");
+  EXPECT_EQ(settled_name(1.5), "way 1");
+}
+
 // Takes the device and the host so long.
 class TimedGraph final : public device::ExecutableGraph {
  public:
@@ -126,6 +204,37 @@ TEST_F(GraphWaysTest, OneThatTakesTheDeviceAsLong_StaysWhereItCostsTheHostLess) 
   EXPECT_EQ(chosen(10.01e3, microseconds(50)), "plain") << "it is slower";
   EXPECT_EQ(chosen(9.9e3, microseconds(300)), "plain") << "faster, but not by enough";
   EXPECT_EQ(chosen(9e3, microseconds(600)), "other") << "faster by enough, whatever it costs the host";
+}
+
+// A graph of chains side by side may take one of two times, as the device begins with one or the other.
+TEST_F(GraphWaysTest, OneThatTakesOneOfTwoTimes_CountsAsItsMedian) {
+  class OneOfTwo final : public device::ExecutableGraph {
+   public:
+    OneOfTwo(double usual_ns, double seldom_ns) : usual_ns_(usual_ns), seldom_ns_(seldom_ns) {}
+    Status update_parameters(device::NodeId, std::span<const std::byte>) override { return {}; }
+    Status launch(device::Queue& queue) override {
+      static_cast<FakeQueue&>(queue).run(++launches_ % 3 == 0 ? seldom_ns_ : usual_ns_);
+      return {};
+    }
+
+   private:
+    const double usual_ns_, seldom_ns_;
+    int launches_ = 0;
+  };
+  auto queue = std::move(device->create_queue()).value();
+  const auto chosen = [&](double usual_ns, double seldom_ns) {
+    GraphWays ways({{"plain", "", std::make_shared<OneOfTwo>(10e3, 10e3)}});
+    ways.add({"other", "", std::make_shared<OneOfTwo>(usual_ns, seldom_ns)});
+    for (int i = 0; i < 60 && ways.chosen() == nullptr; ++i) {
+      EXPECT_TRUE(ways.launch(*queue).ok());
+      device->state().host_ns = device->state().end_ns();
+    }
+    EXPECT_NE(ways.chosen(), nullptr);
+    EXPECT_EQ(ways.all()[1].best_ns, usual_ns);
+    return ways.chosen() == nullptr ? "" : ways.chosen()->name;
+  };
+  EXPECT_EQ(chosen(11e3, 6e3), "plain") << "seldom faster";
+  EXPECT_EQ(chosen(9e3, 14e3), "other") << "seldom slower";
 }
 
 // While ways were tried another program had the device, or its clock was still rising: later all are tried again.

@@ -38,7 +38,7 @@ constexpr Option kOptions[] = {
     option<&Policy::blocks>("blocks",
                             "off|measured|trimmed|packed|packed-early|early|by-block|fused|columns|merged|merged-"
                             "kernels|merged-early|stacked|"
-                            "merged-stacked|constants"),
+                            "stacked-alone|merged-stacked|constants"),
     option<&Policy::turns>("turns", "measured|leads|whole|launches"),
     option<&Policy::memory>("memory", "device|managed"),
     option<&Policy::tasks>("tasks", "off|small"),

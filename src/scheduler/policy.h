@@ -20,7 +20,7 @@
 //       waits for whatever it has, where that was measured to be faster (turn_forms.h); only while it has; never;
 //       whatever it has
 //   blocks=off|measured|trimmed|packed|packed-early|early|by-block|fused|columns|merged|merged-kernels|merged-early|
-//          stacked|merged-stacked|constants
+//          stacked|stacked-alone|merged-stacked|constants
 //       what a graph's launches wait for (runtime/block_ways.h): launches; whatever turns out fastest; launches, but
 //       each is on the device before; blocks; runs of tiny launches are one; launches of a kernel that may run at once
 //       are; or those of any kernels; or those of a kernel, and what that makes is on the device before;
@@ -64,6 +64,7 @@ enum class Blocks : std::uint8_t {
   kMergedKernels,
   kMergedEarly,
   kStacked,
+  kStackedAlone,
   kMergedStacked,
   kConstants
 };

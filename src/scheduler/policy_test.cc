@@ -29,8 +29,8 @@ TEST(Policy, EveryWord_IsTakenAndToldBack) {
       {"retrieve-new-stream", {"reuse", "always-new"}},
       {"graphs", {"measured", "recurring", "off", "always"}},
       {"blocks",
-       {"off", "measured", "trimmed", "packed", "packed-early", "early", "by-block", "fused", "merged",
-        "merged-kernels", "merged-early", "stacked", "merged-stacked", "constants"}},
+       {"off", "measured", "trimmed", "packed", "packed-early", "early", "by-block", "fused", "columns", "merged",
+        "merged-kernels", "merged-early", "stacked", "stacked-alone", "merged-stacked", "constants"}},
       {"max-streams", {"1", "1024"}},
       {"tasks", {"off", "small"}}};
   for (const auto& [name, words] : all)
