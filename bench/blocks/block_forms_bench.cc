@@ -66,7 +66,6 @@ struct Settings {
 
 // Until its graphs are made and the ways of each are tried.
 constexpr int kSessionWarmUps = 40;
-constexpr double kSessionWarmUpMs = 2000;
 
 class Suite {
  public:
@@ -96,7 +95,6 @@ class Suite {
       if (!wanted(form_name) || (size_name != "paper" && form_name == std::string_view("pergola-plain"))) continue;
       SessionForm form(form_name, program, on_gpu() ? "cuda" : "cpu", policies);
       form.warm_ups = on_gpu() ? kSessionWarmUps : 1;
-      if (on_gpu() && policies != std::string_view("graphs=off")) form.warm_up_ms = kSessionWarmUpMs;
       measure(program, size_name, form, {});
       if (settings_.explain) fmt::print(stderr, "{} {}: {}\n", program.name, form_name, form.graphs());
     }
@@ -334,14 +332,13 @@ class Suite {
   }
 
   void measure(const Program& program, const std::string& size_name, Form& form, nlohmann::json params) {
-    const auto begin = std::chrono::steady_clock::now();
     const auto run = [&] {
       form.reset();
       const auto start = std::chrono::steady_clock::now();
       form.run();
       return bench::ms_since(start);
     };
-    for (int i = 0; i < form.warm_ups || bench::ms_since(begin) < form.warm_up_ms; ++i) run();
+    for (int i = 0; i < form.warm_ups || (on_gpu() && !form.is_steady()); ++i) run();
     std::vector<double> times;
     for (int i = 0; i < settings_.runs; ++i) times.push_back(run());
     const std::string wrong = form.check();

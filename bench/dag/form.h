@@ -25,6 +25,9 @@ class Form {
   virtual void collect() {}    // and from where the form has them there to where they are checked
   virtual void clobber() = 0;  // the outputs on the device get bytes that no result has
 
+  // Whether it runs from now on as it will: asked again and again while it warms up.
+  virtual bool is_steady() { return true; }
+
   std::string name;
   double device_mib = 0;      // what the device has less of since the form is there
   double instantiate_ms = 0;  // of graphs

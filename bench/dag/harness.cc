@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "../support/steady.h"
 #include "hand_written.h"
 
 namespace dag {
@@ -16,8 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kFewestWarmUps = 3;
-constexpr double kWarmUpMs = 500,
-                 kPergolaWarmUpMs = 1500;  // a form; Pergola compiles ways of its graphs, and tries them
+constexpr double kWarmUpMs = 500;          // a form, at least
 const std::string kByPolicy = "pergola ";  // before the policy, the name of its form
 
 double ms_of(const std::function<void()>& body) {
@@ -60,10 +60,14 @@ class PergolaForm : public Form {
       if (pergola_array_fill(array, &ones) != PERGOLA_OK) throw std::runtime_error(pergola_last_error());
     session_.synchronize();
   }
+  bool is_steady() override {
+    return steady_.is_reached([&] { return session_.graphs(); });
+  }
 
  private:
   const pergola::Session& session_;
   std::unique_ptr<Sequential> code_;
+  bench::Steady steady_;
 };
 
 // The outputs on the host get bytes that no result has.
@@ -186,13 +190,13 @@ void Bench::run_once(Problem& problem, const std::string& form) {
 
 // A program's steady state: Pergola has found what recurs by then, and made graphs of it, as theirs are made before.
 void Bench::warm_up(Form& form, Measure measure) const {
-  const double least_ms = form.name.starts_with("pergola") ? kPergolaWarmUpMs : kWarmUpMs;
   const auto start = Clock::now();
   int turns = 0;
   do {
     form.run(measure);
     ++turns;
-  } while (runs_ > 1 && ((turns < kFewestWarmUps && !alone_) || bench::ms_since(start) < least_ms));
+  } while (runs_ > 1 &&
+           ((turns < kFewestWarmUps && !alone_) || bench::ms_since(start) < kWarmUpMs || !form.is_steady()));
 }
 
 // Forms take turns. A run follows one of the same form that is not timed, so that the caches of device and host hold

@@ -150,6 +150,47 @@ TEST_P(EachProgram, IsRightWithConstants_AgainAndAgain) {
   expect_right(**device, constants.spec, *loaded, 2);
 }
 
+// All other ways on top of constants, which they find in the same places as without: what can be made is as right.
+TEST_P(EachProgram, IsRightInEachWay_OnTopOfConstants) {
+  const Program program = all()[GetParam()].make(Size::small());
+  const auto device = runtime::open_device("cpu");
+  auto loaded = ProgramOnDevice::make(*device, program, ptx_of(program));
+  ASSERT_TRUE(loaded.ok()) << loaded.message();
+  const auto plain_stacks = loaded->stacked();
+  ASSERT_TRUE(plain_stacks.ok()) << plain_stacks.message();
+  loaded->use_constants();
+  std::vector<std::pair<const char*, device::GraphSpec>> specs;
+  const auto add = [&](const char* way, auto made) {
+    ASSERT_TRUE(made.ok()) << way << ": " << made.message();
+    specs.emplace_back(way, std::move(made->spec));
+  };
+  const auto stacked = loaded->stacked();
+  ASSERT_TRUE(stacked.ok()) << stacked.message();
+  if (program.name == "3MM" || program.name == "NW") {
+    EXPECT_EQ(stacked->members, plain_stacks->members) << "few sets of numbers, and footprints are the same";
+  }
+  add("stacked", loaded->stacked());
+  auto merged = loaded->merged({});
+  ASSERT_TRUE(merged.ok()) << merged.message();
+  add("merged-early", loaded->merged_early(*merged));
+  add("merged", std::move(merged));
+  add("merged-kernels", loaded->merged({.different_kernels = true}));
+  const runtime::TrimmedGrids trimmed = loaded->trimmed();
+  specs.emplace_back("packed", loaded->packed(trimmed).spec);
+  specs.emplace_back("trimmed", trimmed.spec);
+  add("by-block", loaded->lowered({}));
+  add("columns", loaded->fused(runtime::FusedOptions::in_columns()));
+  runtime::FusedOptions block;
+  block.blocks = 1;
+  block.most_warps = 32;
+  add("fused-block", loaded->fused(block));
+  for (const auto& [way, spec] : specs) {
+    SCOPED_TRACE(way);
+    expect_right(**device, spec, *loaded, 1);
+    if (HasFatalFailure()) return;
+  }
+}
+
 // Launches side by side as one: of one kernel, of different ones, and of one kernel in launches that start early.
 TEST_P(EachProgram, IsRightMerged_AgainAndAgain) {
   const Program program = all()[GetParam()].make(Size::small());

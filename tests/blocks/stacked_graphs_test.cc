@@ -10,6 +10,7 @@
 
 #include "src/device/graph_order.h"
 #include "src/ptx/printer.h"
+#include "src/runtime/constant_nodes.h"
 #include "src/runtime/stacked_lowering.h"
 #include "src/transform/merged_launches.h"
 #include "src/transform/stacked_kernels.h"
@@ -121,6 +122,17 @@ class StackedGraphs : public RandomGraphs {
     RandomGraphs::add_node(spec, std::move(node), below(10) == 0 ? nullptr : kernels_[kernel], uses);
   }
 
+  std::size_t constants_ = 0;  // launches that had some
+  // Stacks of kernels that have their numbers as constants, of several sets of them: the same stacks, the same bits.
+  void expect_same_with_constants(const device::GraphSpec& plain, const StackedOptions& options) {
+    const auto usual = lower_stacked(*device_, plain, known_, allocations_, options);
+    const ConstantNodes constants = make_constant(plain, known_);
+    constants_ += constants.launches;
+    const auto lowered = lower_stacked(*device_, constants.spec, constants.kernels, allocations_, options);
+    ASSERT_TRUE(usual.ok() && lowered.ok()) << lowered.message();
+    EXPECT_EQ(lowered->members, usual->members);
+    EXPECT_EQ(run(lowered->spec), run(plain));
+  }
   // That conflicts between nodes are ordered as in the plain graph, and inside of a node by the order of its members.
   void check_edges(const LoweredStacked& lowered) {
     std::vector<std::size_t> place(uses_.size()), within(uses_.size());
@@ -162,11 +174,13 @@ TEST_F(StackedGraphs, HaveTheBitsOfTheOrder) {
     if (below(2) == 0)
       for (std::size_t i = 0; i < plain.nodes.size(); ++i) options.expected_ns.push_back(1 + below(20));
     if (below(2) == 0) options.order = device::longest_first(plain, options.expected_ns);
+    options.waits_for_nothing_else = below(3) == 0;
     const auto lowered = lower_stacked(*device_, plain, known_, allocations_, options);
     ASSERT_TRUE(lowered.ok()) << lowered.message();
     check_edges(*lowered);
     if (lowered->stacks == 0) continue;
     EXPECT_EQ(run(lowered->spec), run(plain));
+    if (below(2) == 0) expect_same_with_constants(plain, options);
     stacks += lowered->stacks;
     for (const std::vector<device::NodeId>& members : lowered->members) {
       EXPECT_LE(members.size(), options.most_launches);
@@ -178,6 +192,7 @@ TEST_F(StackedGraphs, HaveTheBitsOfTheOrder) {
     }
   }
   if (graphs < 100) return;
+  EXPECT_GT(constants_, static_cast<std::size_t>(graphs) / 2) << "or no launch had constants";
   EXPECT_GT(stacks, static_cast<std::size_t>(graphs) / 3) << "or nothing was stacked";
   EXPECT_GT(tall, static_cast<std::size_t>(graphs) / 20) << "or never more than two";
   EXPECT_GT(with_barrier, static_cast<std::size_t>(graphs) / 20) << "or no kernel with a barrier";

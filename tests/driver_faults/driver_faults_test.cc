@@ -121,8 +121,11 @@ TEST(DriverFaultPrograms, CallEveryFunction) {
 #undef PERGOLA_CUDA_OPTIONAL
   for (const Program& program : programs())
     for (const auto& [function, count] : run_alone(program, std::nullopt).calls) missing.erase(function);
-  EXPECT_THAT(missing, ::testing::UnorderedElementsAre("cuGetErrorName", "cuGetErrorString"))
-      << "these two are called where another has failed (Fault::also_describing)";
+  EXPECT_THAT(missing,
+              ::testing::UnorderedElementsAre("cuGetErrorName", "cuGetErrorString", "cuCtxGetStreamPriorityRange"))
+      << "the first two are called where another has failed (Fault::also_describing), the third by ways of graphs, "
+         "which "
+         "these programs have none of; cuda_device_test.cc makes it fail";
 }
 
 INSTANTIATE_TEST_SUITE_P(Programs, DriverFaults, ::testing::ValuesIn(programs().begin(), programs().end()),

@@ -16,11 +16,12 @@ class Form {
   // What Program::check says of the memory now.
   virtual std::string check() = 0;
 
+  // Whether it runs from now on as it will: asked again and again while it warms up.
+  virtual bool is_steady() { return true; }
+
   std::string name;
   double instantiate_ms = 0;
-  // Until it is as it will be: so many runs, and so long.
-  int warm_ups = 3;
-  double warm_up_ms = 0;
+  int warm_ups = 3;  // runs at least, until it is as it will be
 };
 
 }  // namespace pergola::bench::blocks

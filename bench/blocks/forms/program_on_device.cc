@@ -8,7 +8,7 @@
 
 namespace pergola::bench::blocks {
 
-Result<ProgramOnDevice> ProgramOnDevice::make(device::DevicePtr device, const Program& program,
+Result<ProgramOnDevice> ProgramOnDevice::make(const device::DevicePtr& device, const Program& program,
                                               const std::string& ptx) {
   ProgramOnDevice made;
   made.device_ = device;
@@ -86,6 +86,12 @@ device::GraphSpec ProgramOnDevice::chain() const {
     }
     device::GraphNode node;
     node.work = std::move(work);
+    if (constants_) {
+      const auto& constant = std::get<device::KernelNode>(constants_->spec.nodes[spec.nodes.size()].work);
+      auto& own = std::get<device::KernelNode>(node.work);
+      own.module = constant.module;
+      own.kernel = constant.kernel;
+    }
     if (!spec.nodes.empty()) node.after = {static_cast<device::NodeId>(spec.nodes.size() - 1)};
     spec.nodes.push_back(std::move(node));
   }
@@ -105,6 +111,7 @@ std::vector<runtime::BlockAllocation> ProgramOnDevice::allocations() const {
 }
 
 std::vector<std::shared_ptr<runtime::BlockKernel>> ProgramOnDevice::kernels() const {
+  if (constants_) return constants_->kernels;
   std::vector<std::shared_ptr<runtime::BlockKernel>> all;
   for (const Launch& launch : program_->launches) all.push_back(kernels_.at(launch.kernel));
   return all;

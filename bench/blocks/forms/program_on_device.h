@@ -22,7 +22,7 @@ namespace pergola::bench::blocks {
 class ProgramOnDevice {
  public:
   // Loads `ptx`, the program's kernels.
-  static Result<ProgramOnDevice> make(device::DevicePtr device, const Program& program, const std::string& ptx);
+  static Result<ProgramOnDevice> make(const device::DevicePtr& device, const Program& program, const std::string& ptx);
 
   // The buffers as they are before the first launch. Waits.
   Status reset();
@@ -38,8 +38,10 @@ class ProgramOnDevice {
   runtime::TrimmedGrids trimmed_chain() const;
   // Of that, with small blocks several to one of the device's.
   runtime::PackedNodes packed(const runtime::TrimmedGrids& trimmed) const;
-  // The graph, with whole numbers of the launches as constants.
+  // The graph, with whole numbers of the launches as constants; and from now on the same of the chain, the graph and
+  // all that is made of them.
   runtime::ConstantNodes constants() const;
+  void use_constants() { constants_ = constants(); }
   // The chain, as blocks that wait for blocks; the same of that with smaller grids.
   Result<runtime::LoweredBlocks> lowered(const runtime::BlockLoweringOptions& options) const;
   Result<runtime::LoweredBlocks> lowered(const runtime::BlockLoweringOptions& options,
@@ -68,6 +70,7 @@ class ProgramOnDevice {
   std::vector<device::BufferPtr> buffers_, contents_;  // contents_: of those that are filled
   std::map<std::string, std::shared_ptr<runtime::BlockKernel>> kernels_;
   std::vector<std::vector<std::size_t>> after_;  // by launch
+  std::optional<runtime::ConstantNodes> constants_;
 };
 
 }  // namespace pergola::bench::blocks

@@ -8,6 +8,7 @@
 
 #include "bench/blocks/forms/form.h"
 #include "bench/blocks/program.h"
+#include "bench/support/steady.h"
 
 namespace pergola::bench::blocks {
 
@@ -20,6 +21,9 @@ class SessionForm final : public Form {
   void reset() override;
   std::string check() override;
   std::string graphs() const { return session_.graphs(); }
+  bool is_steady() override {
+    return steady_.is_reached([&] { return graphs(); });
+  }
 
  private:
   struct Submission {
@@ -35,6 +39,7 @@ class SessionForm final : public Form {
   std::vector<std::optional<Array<std::byte>>> contents_;  // of those that are filled
   std::map<std::string, std::optional<Kernel>> kernels_;
   std::vector<Submission> submissions_;
+  ::bench::Steady steady_;
 };
 
 }  // namespace pergola::bench::blocks

@@ -1,0 +1,54 @@
+// When a session's program has come to its steady state: what recurs has been found, its graphs are made, and all ways
+// and forms of them have been tried (docs/scheduling.md). What is tried, and what stays, then is the same for a while.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+
+namespace bench {
+
+class Steady {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds kLookEvery{50}, kForSoLong{2000}, kAtMost{8000};
+
+  // `graphs`() is the session's text of its graphs, asked every kLookEvery. True once it has told of the same ways for
+  // kForSoLong, or kAtMost is over since it was asked first; to be asked again and again while the program runs.
+  template <typename Graphs>
+  bool is_reached(const Graphs& graphs) {
+    const Clock::time_point now = Clock::now();
+    if (begun_ == Clock::time_point()) begun_ = since_ = now;
+    if (now - begun_ > kAtMost) return true;
+    if (now - looked_ < kLookEvery) return false;
+    looked_ = now;
+    if (std::string ways = ways_in(graphs()); ways != ways_) {
+      ways_ = std::move(ways);
+      since_ = now;
+    }
+    return now - since_ > kForSoLong;
+  }
+
+ private:
+  // Names of ways, and of forms of turns, with what has become of them, without times and counts.
+  static std::string ways_in(const std::string& text) {
+    std::string ways;
+    for (std::size_t begin = 0; begin < text.size();) {
+      const std::size_t end = std::min(text.find('\n', begin), text.size());
+      const std::string line = text.substr(begin, end - begin);
+      begin = end + 1;
+      if (!line.starts_with("    ") && !line.starts_with("  turns as ")) continue;
+      ways += line.substr(0, line.find(','));
+      for (const char* state : {", kept", ", put back", "still being tried"})
+        if (line.find(state) != std::string::npos) ways += state;
+      ways += '\n';
+    }
+    return ways;
+  }
+
+  Clock::time_point begun_{}, looked_{}, since_{};
+  std::string ways_;
+};
+
+}  // namespace bench
