@@ -21,15 +21,6 @@ std::vector<double> left(const GraphSpec& spec, std::span<const double> weights)
   return behind;
 }
 
-// By node: the longest way to it.
-std::vector<double> begins(const GraphSpec& spec, std::span<const double> weights) {
-  std::vector<double> before(spec.nodes.size(), 0);
-  for (std::size_t i = 0; i < spec.nodes.size(); ++i)
-    for (const NodeId earlier : spec.nodes[i].after)
-      before[i] = std::max(before[i], before[earlier] + (weights.empty() ? 1 : weights[earlier]));
-  return before;
-}
-
 // After nothing.
 bool is_first_upload(const GraphNode& node) {
   const auto* const copy = std::get_if<CopyNode>(&node.work);
@@ -61,6 +52,14 @@ std::optional<GraphSpec> in_rows(const GraphSpec& spec, const IsOfKind& is_of_ki
 }
 
 }  // namespace
+
+std::vector<double> begins(const GraphSpec& spec, std::span<const double> weights) {
+  std::vector<double> before(spec.nodes.size(), 0);
+  for (std::size_t i = 0; i < spec.nodes.size(); ++i)
+    for (const NodeId earlier : spec.nodes[i].after)
+      before[i] = std::max(before[i], before[earlier] + (weights.empty() ? 1 : weights[earlier]));
+  return before;
+}
 
 std::vector<NodeId> longest_first(const GraphSpec& spec, std::span<const double> weights) {
   const std::size_t count = spec.nodes.size();

@@ -17,6 +17,10 @@
 
 namespace pergola::device {
 
+// By node, the longest way to it: when it could begin if nothing slowed it down. `weights` are by node, what each
+// takes; with none given, nodes count alike.
+std::vector<double> begins(const GraphSpec& spec, std::span<const double> weights);
+
 // All nodes, each after what it depends on: of those whose dependencies are there the one that has the most left until
 // the end, itself included, then what can follow it, as far as it goes, and so on. `weights` are by node, what each
 // takes; with none given, nodes count alike. No node may start early (GraphNode::early_after).

@@ -74,8 +74,8 @@ class BlockKernel {
   using Constants = std::vector<transform::ConstantParameter>;
   Result<Constants> constants_of(std::span<const std::byte> parameters);
   // The kernel with these as constants of its code, of which all forms can be had as of this one; lines are those of
-  // the same text. What transform::make_constant() says, the same every time; kUnsupported where there are none, or it
-  // has some already, kResourceExhausted where there are many such kernels.
+  // the same text. What transform::make_constant() or the device says, the same every time; kUnsupported where there
+  // are none, or it has some already, kResourceExhausted where there are many such kernels.
   Result<std::shared_ptr<BlockKernel>> with_constants(const Constants& constants);
   // As it is, in a module of its own.
   Result<Form> unchanged();

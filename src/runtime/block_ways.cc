@@ -154,6 +154,13 @@ GraphWay refused(const char* name, std::string why) {
   return {name, "", {}, std::move(why)};
 }
 
+// The graph itself, or why it would be the plain one.
+GraphWay with_constants(const char* name, ConstantNodes constants) {
+  std::string why = summary(constants);
+  if (constants.launches == 0) return refused(name, std::move(why));
+  return {name, std::move(why), std::move(constants.spec)};
+}
+
 GraphWay told(GraphWay way, std::size_t launches) {
   if (!way.refusal.empty())
     PERGOLA_INFO("a graph of {} launches is not made in the way '{}': {}", launches, way.name, way.refusal);
@@ -225,14 +232,10 @@ const char* BlockWays::name_of(Kind kind) {
 
 std::optional<GraphWay> BlockWays::way(std::size_t n, const device::GraphSpec& plain, Launches launches) {
   const Kind kind = kinds_.at(n);
-  if (kind != Kind::kConstants) {
-    Way way = made_of(kind, {plain, kernels_of(launches), policy_ == Blocks::kMeasured}, launches);
-    return way ? told(std::move(*way), launches.size()) : std::move(way);
-  }
-  ConstantNodes constants = make_constant(plain, kernels_of(launches));
-  std::string why = summary(constants);
-  if (constants.launches == 0) return told(refused(name_of(kind), std::move(why)), launches.size());
-  return GraphWay{name_of(kind), std::move(why), std::move(constants.spec)};
+  Base base{plain, kernels_of(launches), policy_ == Blocks::kMeasured};
+  Way way = kind == Kind::kConstants ? with_constants(name_of(kind), make_constant(base.spec, base.kernels))
+                                     : made_of(kind, std::move(base), launches);
+  return way ? told(std::move(*way), launches.size()) : std::move(way);
 }
 
 std::size_t BlockWays::finer_count() const {
@@ -247,14 +250,12 @@ std::optional<GraphWay> BlockWays::finer_way(std::size_t n, const device::GraphS
   if (n >= kFastest && std::ranges::count(fastest.first(tried), kPlain) != 0) return std::nullopt;  // it has been made
   const std::string_view name = n < tried ? std::string_view(fastest[n]) : kPlain;
   ConstantNodes constants = make_constant(plain, kernels_of(launches));
-  std::string why = summary(constants);
-  if (constants.launches == 0) {
-    if (n != 0) return std::nullopt;  // which has been told
-    return told(refused(name_of(Kind::kConstants), std::move(why)), launches.size());
-  }
-  if (name == kPlain) return GraphWay{name_of(Kind::kConstants), std::move(why), std::move(constants.spec)};
+  if (constants.launches == 0 && n != 0) return std::nullopt;  // which has been told
+  if (constants.launches == 0 || name == kPlain)
+    return told(with_constants(name_of(Kind::kConstants), std::move(constants)), launches.size());
   const auto kind = std::ranges::find(kinds_, name, &BlockWays::name_of);
   if (kind == kinds_.end()) return std::nullopt;
+  std::string why = summary(constants);
   Way way = made_of(*kind, {std::move(constants.spec), std::move(constants.kernels), false}, launches);
   if (!way) return std::nullopt;
   way->name = fmt::format("{}-{}", name_of(Kind::kConstants), way->name);

@@ -84,12 +84,12 @@ class Stacking {
 
   // When each would start and end if nothing else slowed it down.
   void find_times() {
-    starts_.resize(order_.size()), ends_.resize(order_.size());
-    for (std::size_t i = 0; i < order_.size(); ++i) {
-      for (const NodeId earlier : nodes_.nodes[i].after) starts_[i] = std::max(starts_[i], ends_[earlier]);
-      const double takes = options_.expected_ns.empty() ? 1 : options_.expected_ns[order_[i]];
-      ends_[i] = starts_[i] + std::max(takes, 1.0);
-    }
+    std::vector<double> takes(order_.size(), 1);
+    for (std::size_t i = 0; i < order_.size() && !options_.expected_ns.empty(); ++i)
+      takes[i] = std::max(options_.expected_ns[order_[i]], 1.0);
+    starts_ = device::begins(nodes_, takes);
+    ends_ = starts_;
+    for (std::size_t i = 0; i < order_.size(); ++i) ends_[i] += takes[i];
   }
 
   void find_stacks() {

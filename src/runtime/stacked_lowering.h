@@ -43,7 +43,7 @@ struct StackedOptions {
   // Nodes in an order that has each after what it depends on, which the made graph has as far as it can; empty: as they
   // are.
   std::vector<device::NodeId> order{};
-  std::vector<double> expected_ns{};         // of each node; empty: they take alike
+  std::vector<double> expected_ns{};  // of each node; empty: they take alike
   // One goes on top only where all else that it waits for comes before the stack by an edge, whatever takes how long.
   bool waits_for_nothing_else = false;
   StackedKernels* stacked = nullptr;         // that are known already, where there are any

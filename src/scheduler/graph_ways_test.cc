@@ -14,6 +14,18 @@
 namespace pergola::scheduler::testing {
 namespace {
 
+// The same graph, whose launches take so much of the time.
+device::GraphSpec scaled(device::GraphSpec spec, double by) {
+  for (device::GraphNode& node : spec.nodes) {
+    auto& parameters = std::get<device::KernelNode>(node.work).parameters;
+    double ns = 0;
+    std::memcpy(&ns, parameters.data(), sizeof ns);
+    ns *= by;
+    std::memcpy(parameters.data(), &ns, sizeof ns);
+  }
+  return spec;
+}
+
 // Ways whose launches take `factors` of what the plain ones take.
 class Scaled final : public GraphLowerer {
  public:
@@ -24,15 +36,7 @@ class Scaled final : public GraphLowerer {
     EXPECT_EQ(launches.size(), plain.nodes.size());
     ++asked;
     if (factors_[n] == 0) return std::nullopt;
-    device::GraphSpec spec = plain;
-    for (device::GraphNode& node : spec.nodes) {
-      auto& parameters = std::get<device::KernelNode>(node.work).parameters;
-      double ns = 0;
-      std::memcpy(&ns, parameters.data(), sizeof ns);
-      ns *= factors_[n];
-      std::memcpy(parameters.data(), &ns, sizeof ns);
-    }
-    return GraphWay{fmt::format("way {}", n), "", std::move(spec)};
+    return GraphWay{fmt::format("way {}", n), "", scaled(plain, factors_[n])};
   }
   bool keeps_plain() const override { return keeps_plain_; }
   std::atomic<int> asked = 0;
@@ -44,6 +48,17 @@ class Scaled final : public GraphLowerer {
 
 class GraphWaysTest : public SchedulerTest {
  protected:
+  // 1000 ns that read and write the array.
+  void launch(const std::string& name) {
+    const double ns = 1000;
+    const Access access = all(name, Mode::kReadWrite);
+    const KernelCall call{module_, kernel_, {{1, 1, 1}, {32, 1, 1}}, std::as_bytes(std::span(&ns, 1))};
+    const Work work{.site = scheduler->site("a"), .accesses = std::span(&access, 1), .call = &call};
+    const Status status = scheduler->submit(work, [&](device::Queue& queue) {
+      return queue.launch(call.module, call.kernel, call.config, call.parameters);
+    });
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
   // How long graphs took at the end of many turns of 32 launches of 1000 ns each.
   double settled_ns(std::vector<double> factors, bool keeps_plain = true) {
     lowerer = std::make_shared<Scaled>(std::move(factors), keeps_plain);
@@ -51,17 +66,8 @@ class GraphWaysTest : public SchedulerTest {
     device->state().steps.clear();
     open("graphs=always", lowerer);
     scheduler->set_graph_patience(std::chrono::hours(1));
-    const double ns = 1000;
     for (int turn = 0; turn < 60; ++turn) {
-      for (int i = 0; i < 32; ++i) {
-        const Access access = all("x", Mode::kReadWrite);
-        const KernelCall call{module_, kernel_, {{1, 1, 1}, {32, 1, 1}}, std::as_bytes(std::span(&ns, 1))};
-        const Work work{.site = scheduler->site("a"), .accesses = std::span(&access, 1), .call = &call};
-        const Status status = scheduler->submit(work, [&](device::Queue& queue) {
-          return queue.launch(call.module, call.kernel, call.config, call.parameters);
-        });
-        EXPECT_TRUE(status.ok()) << status.message();
-      }
+      for (int i = 0; i < 32; ++i) launch("x");
       EXPECT_TRUE(scheduler->synchronize().ok());
       scheduler->settle_graphs();
     }
@@ -115,16 +121,6 @@ class Finer final : public GraphLowerer {
 
  private:
   static constexpr std::array kWays{1.5, 0.75};
-  static device::GraphSpec scaled(device::GraphSpec spec, double by) {
-    for (device::GraphNode& node : spec.nodes) {
-      auto& parameters = std::get<device::KernelNode>(node.work).parameters;
-      double ns = 0;
-      std::memcpy(&ns, parameters.data(), sizeof ns);
-      ns *= by;
-      std::memcpy(parameters.data(), &ns, sizeof ns);
-    }
-    return spec;
-  }
   const double factor_;
 };
 
@@ -135,7 +131,6 @@ TEST_F(GraphWaysTest, FinerWays_AreMadeOfTheFastest_OnceTheOthersHaveBeenTried) 
     arrays.clear();
     open("graphs=always", finer);
     scheduler->set_graph_patience(std::chrono::hours(1));
-    const double ns = 1000;
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     const auto kept = [&]() -> std::string {
       const GraphsReport report = scheduler->graphs();
@@ -146,17 +141,7 @@ TEST_F(GraphWaysTest, FinerWays_AreMadeOfTheFastest_OnceTheOthersHaveBeenTried) 
       return ways.size() < 5 || found == ways.end() ? std::string() : found->name;
     };
     while (kept().empty() && std::chrono::steady_clock::now() < until) {
-      for (int i = 0; i < 32; ++i) {
-        const Access access = all("x", Mode::kReadWrite);
-        const KernelCall call{module_, kernel_, {{1, 1, 1}, {32, 1, 1}}, std::as_bytes(std::span(&ns, 1))};
-        const Work work{.site = scheduler->site("a"), .accesses = std::span(&access, 1), .call = &call};
-        EXPECT_TRUE(scheduler
-                        ->submit(work,
-                                 [&](device::Queue& queue) {
-                                   return queue.launch(call.module, call.kernel, call.config, call.parameters);
-                                 })
-                        .ok());
-      }
+      for (int i = 0; i < 32; ++i) launch("x");
       EXPECT_TRUE(scheduler->synchronize().ok());
     }
     const std::lock_guard lock(finer->mutex);
@@ -338,18 +323,9 @@ TEST_F(GraphWaysTest, ForgottenRegions_LetGoOfTheirGraphs) {
   lowerer = std::make_shared<Scaled>(std::vector<double>{0.5}, true);
   open("graphs=always", lowerer);
   scheduler->set_graph_patience(std::chrono::hours(1));
-  const double ns = 1000;
   for (int region = 0; region < 24; ++region)
     for (int i = 0; i < 32 * 8; ++i) {
-      const Access access = all("x" + std::to_string(region), Mode::kReadWrite);
-      const KernelCall call{module_, kernel_, {{1, 1, 1}, {32, 1, 1}}, std::as_bytes(std::span(&ns, 1))};
-      const Work work{.site = scheduler->site("a"), .accesses = std::span(&access, 1), .call = &call};
-      ASSERT_TRUE(scheduler
-                      ->submit(work,
-                               [&](device::Queue& queue) {
-                                 return queue.launch(call.module, call.kernel, call.config, call.parameters);
-                               })
-                      .ok());
+      launch("x" + std::to_string(region));
       const auto soon = std::chrono::steady_clock::now() + std::chrono::seconds(5);
       while (i == 192 && scheduler->graph_counters().graphs <= static_cast<std::uint64_t>(region) &&
              std::chrono::steady_clock::now() < soon)

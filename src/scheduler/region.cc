@@ -199,6 +199,11 @@ bool overlap(const Range& a, const Range& b) {
   return a.begin < b.end && b.begin < a.end;
 }
 
+// Of one array.
+bool conflict(const Access& access, const Range& range, Mode mode, bool readers_conflict) {
+  return overlap(access.range, range) && (readers_conflict || writes(access.mode) || writes(mode));
+}
+
 }  // namespace
 
 bool conflict(const Launch& a, const Launch& b) {
@@ -206,8 +211,8 @@ bool conflict(const Launch& a, const Launch& b) {
   if ((reads(a.universal) && any_writes(b.accesses)) || (reads(b.universal) && any_writes(a.accesses))) return true;
   for (std::size_t i = 0; i < a.accesses.size(); ++i)
     for (std::size_t j = 0; j < b.accesses.size(); ++j)
-      if (a.resource_ids[i] == b.resource_ids[j] && overlap(a.accesses[i].range, b.accesses[j].range) &&
-          (writes(a.accesses[i].mode) || writes(b.accesses[j].mode)))
+      if (a.resource_ids[i] == b.resource_ids[j] &&
+          conflict(a.accesses[i], b.accesses[j].range, b.accesses[j].mode, false))
         return true;
   return false;
 }
@@ -217,8 +222,8 @@ bool conflict(std::span<const Access> accesses, const Launch& launch, bool reade
   if (writes(launch.universal) || (reads(launch.universal) && (readers_conflict || any_writes(accesses)))) return true;
   for (const Access& access : accesses)
     for (std::size_t i = 0; i < launch.accesses.size(); ++i)
-      if (launch.resource_ids[i] == access.resource->id() && overlap(launch.accesses[i].range, access.range) &&
-          (readers_conflict || writes(launch.accesses[i].mode) || writes(access.mode)))
+      if (launch.resource_ids[i] == access.resource->id() &&
+          conflict(access, launch.accesses[i].range, launch.accesses[i].mode, readers_conflict))
         return true;
   return false;
 }
@@ -239,8 +244,7 @@ std::size_t Region::first_in_conflict(std::span<const Access> accesses, std::siz
   for (const Access& access : accesses) {
     const auto of_array = std::ranges::equal_range(uses, access.resource->id(), {}, &Use::resource);
     for (const Use& use : of_array)
-      if (use.launch >= begin && use.launch < end && overlap(use.range, access.range) &&
-          (readers_conflict || writes(use.mode) || writes(access.mode)))
+      if (use.launch >= begin && use.launch < end && conflict(access, use.range, use.mode, readers_conflict))
         end = use.launch;
   }
   return end;

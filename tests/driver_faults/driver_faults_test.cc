@@ -124,8 +124,7 @@ TEST(DriverFaultPrograms, CallEveryFunction) {
   EXPECT_THAT(missing,
               ::testing::UnorderedElementsAre("cuGetErrorName", "cuGetErrorString", "cuCtxGetStreamPriorityRange"))
       << "the first two are called where another has failed (Fault::also_describing), the third by ways of graphs, "
-         "which "
-         "these programs have none of; cuda_device_test.cc makes it fail";
+         "which these programs have none of; cuda_device_test.cc makes it fail";
 }
 
 INSTANTIATE_TEST_SUITE_P(Programs, DriverFaults, ::testing::ValuesIn(programs().begin(), programs().end()),

@@ -84,14 +84,13 @@ device::GraphSpec ProgramOnDevice::chain() const {
           },
           launch.arguments[i]);
     }
-    device::GraphNode node;
-    node.work = std::move(work);
     if (constants_) {
       const auto& constant = std::get<device::KernelNode>(constants_->spec.nodes[spec.nodes.size()].work);
-      auto& own = std::get<device::KernelNode>(node.work);
-      own.module = constant.module;
-      own.kernel = constant.kernel;
+      work.module = constant.module;
+      work.kernel = constant.kernel;
     }
+    device::GraphNode node;
+    node.work = std::move(work);
     if (!spec.nodes.empty()) node.after = {static_cast<device::NodeId>(spec.nodes.size() - 1)};
     spec.nodes.push_back(std::move(node));
   }

@@ -38,9 +38,9 @@ class ProgramOnDevice {
   runtime::TrimmedGrids trimmed_chain() const;
   // Of that, with small blocks several to one of the device's.
   runtime::PackedNodes packed(const runtime::TrimmedGrids& trimmed) const;
-  // The graph, with whole numbers of the launches as constants; and from now on the same of the chain, the graph and
-  // all that is made of them.
+  // The graph, with whole numbers of the launches as constants.
   runtime::ConstantNodes constants() const;
+  // From now on the chain, the graph and all that is made of them have these.
   void use_constants() { constants_ = constants(); }
   // The chain, as blocks that wait for blocks; the same of that with smaller grids.
   Result<runtime::LoweredBlocks> lowered(const runtime::BlockLoweringOptions& options) const;
