@@ -126,10 +126,11 @@ class TaskWork final : public scheduler::TaskHost {
   std::function<bool()> start_waits_;
   std::chrono::milliseconds grace_{};
   bool slices_ = false;
-  // Since when nothing gets on, as far as anybody has looked; guarded by patience_mutex_.
+  // When somebody last looked whether anything has moved, and for how long it had not; guarded by patience_mutex_.
   std::mutex patience_mutex_;
   std::uint64_t seen_moves_ = 0;
-  std::chrono::steady_clock::time_point still_since_{};
+  std::chrono::steady_clock::time_point looked_at_{};
+  std::chrono::nanoseconds still_for_{};
 
   // What was let go of together. The last one is added to until the one before it has gone; from then on its users are
   // known, all tasks so far: few lists, however much is kept.

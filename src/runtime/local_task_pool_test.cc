@@ -434,6 +434,7 @@ TEST_P(TaskPoolTest, WhileAnotherThreadReads_ATaskThatIsSpawnedIsStillWaitedFor)
     for (; !stop.stop_requested(); ++reads)
       EXPECT_TRUE(counts->read(0, std::as_writable_bytes(std::span(&one, 1))).ok());
   });
+  while (reads == 0) std::this_thread::yield();
   std::uint32_t spawned_so_far = 0, missed = 0;
   for (std::uint32_t round = 0; round < rounds; ++round) {
     std::size_t spawned = 1;
@@ -446,7 +447,6 @@ TEST_P(TaskPoolTest, WhileAnotherThreadReads_ATaskThatIsSpawnedIsStillWaitedFor)
   other.request_stop();
   other.join();
   EXPECT_EQ(missed, 0u) << "of " << rounds << " rounds, beside " << reads << " reads";
-  EXPECT_GT(reads.load(), 0u);
 }
 
 TEST_P(TaskPoolTest, ParkAndStartAgain_LosesNothing) {

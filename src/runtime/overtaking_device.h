@@ -1,7 +1,10 @@
 // A CPU device on which whoever waits for an event is overtaken: for tests of what happens when others' work comes, or
-// somebody else is told a failure, just while one thread waits. Events call the hooks, in the thread that waits.
+// somebody else is told a failure, just while one thread waits. Events call the hooks, in the thread that waits. As long
+// as there is one for before a wait, nothing is seen to have ended but by waiting: work that ends before a thread comes
+// to it, as on a machine that stood still, would leave nothing to wait for.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -12,6 +15,7 @@ namespace pergola::runtime {
 
 struct OvertakingHooks {
   std::function<void()> before_wait, after_wait;  // may be empty; may change themselves
+  bool hide_ends() const { return before_wait != nullptr; }
   static void call(const std::function<void()>& hook) {
     if (const std::function<void()> now = hook; now) now();
   }
@@ -21,10 +25,14 @@ class OvertakingEvent final : public device::Event {
  public:
   OvertakingEvent(device::EventPtr of, std::shared_ptr<OvertakingHooks> by)
       : inner(std::move(of)), hooks_(std::move(by)) {}
-  std::optional<Status> poll() override { return inner->poll(); }
+  std::optional<Status> poll() override {
+    if (hooks_->hide_ends() && !waited_for_) return std::nullopt;
+    return inner->poll();
+  }
   Status wait(std::optional<std::chrono::nanoseconds> timeout) override {
     OvertakingHooks::call(hooks_->before_wait);
     const Status ended = inner->wait(timeout);
+    waited_for_ = inner->poll().has_value();
     OvertakingHooks::call(hooks_->after_wait);
     return ended;
   }
@@ -35,6 +43,7 @@ class OvertakingEvent final : public device::Event {
 
  private:
   const std::shared_ptr<OvertakingHooks> hooks_;
+  std::atomic<bool> waited_for_ = false;
 };
 
 class OvertakingQueue final : public device::Queue {
@@ -71,7 +80,10 @@ class OvertakingQueue final : public device::Queue {
     PERGOLA_ASSIGN(device::EventPtr event, inner_->record());
     return device::EventPtr(std::make_shared<OvertakingEvent>(std::move(event), hooks_));
   }
-  std::optional<Status> poll() override { return inner_->poll(); }
+  std::optional<Status> poll() override {
+    if (hooks_->hide_ends()) return std::nullopt;
+    return inner_->poll();
+  }
   Status synchronize() override { return inner_->synchronize(); }
 
  private:
