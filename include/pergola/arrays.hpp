@@ -105,7 +105,12 @@ class Array {
   void write(std::span<const T> source, std::size_t first = 0) {
     detail::check(pergola_array_write(handle_.get(), detail::bytes_of<T>(first), source.data(), source.size_bytes()));
   }
+  // Queued; all elements, or `count` from `first` on.
   void fill(const T& value) { detail::check(pergola_array_fill(handle_.get(), &value)); }
+  void fill(const T& value, std::size_t first, std::size_t count) {
+    detail::check(pergola_array_fill_range(handle_.get(), detail::bytes_of<T>(first), detail::bytes_of<T>(count),
+                                           &value, sizeof(T)));
+  }
   void copy_from(const Array& source) {
     detail::check(pergola_array_copy(handle_.get(), 0, source.handle_.get(), 0, source.size_bytes()));
   }

@@ -422,6 +422,10 @@ PERGOLA_API pergola_code pergola_array_host(pergola_array array, pergola_access 
 PERGOLA_API pergola_code pergola_array_prefetch(pergola_array array, pergola_location to);
 /* Queues a fill: every element becomes `value`, of element_bytes bytes. */
 PERGOLA_API pergola_code pergola_array_fill(pergola_array array, const void* value);
+/* Queues a fill of a part: these bytes become `value`, of value_bytes bytes, over and over. INVALID_ARGUMENT where it
+ * does not go into size_bytes a whole number of times. */
+PERGOLA_API pergola_code pergola_array_fill_range(pergola_array array, uint64_t offset_bytes, uint64_t size_bytes,
+                                                  const void* value, uint64_t value_bytes);
 /* Queues a copy between arrays of one session, which may be the same if the ranges do not overlap. */
 PERGOLA_API pergola_code pergola_array_copy(pergola_array destination, uint64_t destination_offset_bytes,
                                             pergola_array source, uint64_t source_offset_bytes, uint64_t size_bytes);

@@ -175,17 +175,15 @@ PyObject* memory_write(PyObject* self, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-// _fill(element's bytes): of a whole array.
+// _fill(element's bytes): queues a fill of all of it.
 PyObject* memory_fill(PyObject* self, PyObject* value) {
   Bytes bytes;
   pergola_array handle = nullptr;
   std::uint64_t base = 0;
   if (!bytes.hold(value, PyBUF_C_CONTIGUOUS) || !resolve(as_memory(self), &handle, &base)) return nullptr;
-  if (as_memory(self)->base != nullptr || static_cast<std::uint64_t>(bytes.size()) != as_memory(self)->element_bytes) {
-    PyErr_SetString(PyExc_ValueError, "A fill takes the bytes of one element, and a whole array.");
+  const std::uint64_t size = as_memory(self)->size_bytes, value_bytes = static_cast<std::uint64_t>(bytes.size());
+  if (!without_gil([&] { return pergola_array_fill_range(handle, base, size, bytes.data(), value_bytes); }))
     return nullptr;
-  }
-  if (!without_gil([&] { return pergola_array_fill(handle, bytes.data()); })) return nullptr;
   Py_RETURN_NONE;
 }
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Shape = Union[int, tuple[int, ...]]
 
+_SMALL_PART = 1024  # bytes; up to here a part is written from the host, which the CPU device does at once
+
 
 def _extents(shape: Any) -> tuple[int, ...]:
     extents: tuple[int, ...]
@@ -239,10 +241,12 @@ class Array(_core.Memory):
     def fill(self, value: Any) -> Array:
         """Queues: every element becomes `value`. Returns self."""
         data = _dtypes.pack(self._element, value)
-        if not self._is_view and self.size:
-            self._fill(data)
-        elif self.size:
+        if not self.size:
+            return self
+        if self._is_view and self.nbytes <= _SMALL_PART:
             self._write(0, data * self.size)
+        else:
+            self._fill(data)
         return self
 
     def copy(self) -> Array:

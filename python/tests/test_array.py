@@ -97,6 +97,20 @@ def test_dtypes_by_every_name():
             pg.zeros(1, wrong)
 
 
+@pytest.mark.parametrize("count", [40, 100_000])
+def test_parts_are_filled_in_place(count):
+    """Small ones from the host, large ones by the device; what is beside them stays."""
+    host = np.arange(3 * count, dtype="f8").reshape(3, count)
+    session = pg.Session()
+    x = session.array(host)
+    x[1] = 0.1
+    x[2, 5:count - 7].fill(-2)
+    x[0][:0].fill(9)
+    host[1], host[2, 5:count - 7] = 0.1, -2
+    assert (x.numpy() == host).all()
+    assert (session.dag().dot().count("fill") >= 2) == (count > 40)
+
+
 # ── Views ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 INDICES = [0, -1, slice(None), slice(1, 3), slice(-2, None), slice(2, 1), slice(0, 100), (1, 2), (0, slice(1, 3)), (1, 0, 3),

@@ -136,6 +136,16 @@ pergola_code pergola_array_fill(pergola_array handle, const void* value) {
   });
 }
 
+pergola_code pergola_array_fill_range(pergola_array handle, uint64_t offset_bytes, uint64_t size_bytes,
+                                      const void* value, uint64_t value_bytes) {
+  return guarded([&]() -> Status {
+    PERGOLA_TRY(check_pointer(value, "value"));
+    PERGOLA_ASSIGN(auto array, object_of<session::Array>(handle, "array"));
+    return array->fill(offset_bytes, size_bytes,
+                       {static_cast<const std::byte*>(value), static_cast<std::size_t>(value_bytes)});
+  });
+}
+
 pergola_code pergola_array_copy(pergola_array destination_handle, uint64_t destination_offset_bytes,
                                 pergola_array source_handle, uint64_t source_offset_bytes, uint64_t size_bytes) {
   return guarded([&]() -> Status {

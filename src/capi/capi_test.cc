@@ -143,6 +143,7 @@ TEST_F(Capi, DeadHandle_IsAnErrorInEveryFunction) {
   EXPECT_EQ(pergola_array_host(array, PERGOLA_ACCESS_READ, -1, &host, &size), PERGOLA_INVALID_ARGUMENT);
   EXPECT_EQ(pergola_array_prefetch(array, PERGOLA_LOCATION_HOST), PERGOLA_INVALID_ARGUMENT);
   EXPECT_EQ(pergola_array_fill(array, value), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_array_fill_range(array, 0, 4, value, 4), PERGOLA_INVALID_ARGUMENT);
   EXPECT_EQ(pergola_array_copy(array, 0, array, 0, 0), PERGOLA_INVALID_ARGUMENT);
   EXPECT_EQ(pergola_array_get_info(array, &info), PERGOLA_INVALID_ARGUMENT);
   EXPECT_EQ(pergola_session_synchronize(reinterpret_cast<pergola_session>(array)), PERGOLA_INVALID_ARGUMENT);

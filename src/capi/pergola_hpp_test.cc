@@ -296,6 +296,41 @@ TEST_F(Hpp, Arrays_HoldWhatWasPutIn) {
   EXPECT_EQ(odd.read()[999].c[1], 'b');
   auto none = session_.array<int>(0);
   EXPECT_TRUE(none.read().empty());
+  none.fill(1, 0, 0);
+}
+
+// Patterns of 1, 2 and 4 bytes, which devices have, and others; bytes before and behind stay.
+TEST_F(Hpp, PartsOfArrays_AreFilled) {
+  const auto check = [&]<typename T>(T value, T other) {
+    std::vector<T> expected(9000, other);
+    auto x = session_.array(expected);
+    for (const auto& [first, count] : {std::pair<std::size_t, std::size_t>{1, 3}, {17, 8000}, {8999, 1}, {9000, 0}}) {
+      x.fill(value, first, count);
+      std::fill_n(expected.begin() + static_cast<std::ptrdiff_t>(first), count, value);
+      EXPECT_THAT(x.read(), ::testing::ElementsAreArray(expected));
+      x.host()[first / 2] = expected[first / 2] = value;  // the host's are the newest: they go up before a part is filled
+    }
+    EXPECT_THROW(x.fill(value, 8999, 2), pergola::Error);
+    EXPECT_THROW(x.fill(value, 0, ~std::size_t{0}), pergola::Error);
+  };
+  check(std::uint8_t{7}, std::uint8_t{1});
+  check(std::uint16_t{0x1234}, std::uint16_t{0});
+  check(1.5f, 2.5f);
+  check(0.1, -1.0);
+  check(std::uint64_t{0x1234567812345678}, std::uint64_t{1});
+}
+
+TEST_F(Hpp, PartsOfArrays_AreFilledByWholeValues) {
+  auto x = session_.array<std::uint8_t>(64, 0);
+  const std::uint32_t value = 0x04030201;
+  ASSERT_EQ(pergola_array_fill_range(x.handle(), 1, 12, &value, 4), PERGOLA_OK);  // at no multiple of its size
+  EXPECT_THAT(x.read().subspan(0, 14), ::testing::ElementsAre(0, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4, 0));
+  EXPECT_EQ(pergola_array_fill_range(x.handle(), 0, 10, &value, 4), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_THAT(pergola_last_error(), HasSubstr("value has 4 bytes, which do not go into 10 bytes"));
+  EXPECT_EQ(pergola_array_fill_range(x.handle(), 0, 8, &value, 0), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_array_fill_range(x.handle(), 64, 4, &value, 4), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_array_fill_range(x.handle(), 0, 8, nullptr, 4), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(x.read()[63], 0);
 }
 
 // In bytes they are more than 2^64, which must not come round to the array's beginning.

@@ -211,36 +211,41 @@ session::Location LocalArray::location() const {
   return is_on_host() ? session::Location::kBoth : mirror_->location();
 }
 
-Status LocalArray::fill(std::span<const std::byte> value) {
-  if (value.size() != element_bytes())
-    return PERGOLA_ERROR(kInvalidArgument, "The fill's value has {} bytes and an element of the array {}.",
-                         value.size(), element_bytes());
-  if (size_bytes() == 0) return {};
+Status LocalArray::fill(std::uint64_t offset_bytes, std::uint64_t size, std::span<const std::byte> value) {
+  PERGOLA_TRY(check_range("fill", offset_bytes, size));
+  if (value.empty() || size % value.size() != 0)
+    return PERGOLA_ERROR(kInvalidArgument,
+                         "The fill's value has {} bytes, which do not go into {} bytes a whole number of times.",
+                         value.size(), size);
+  if (size == 0) return {};
+  const scheduler::Range bytes{offset_bytes, offset_bytes + size};
   const std::uint32_t period = fill_period(value);
-  if (period == 0) return fill_by_doubling(value);
+  // Devices write whole patterns at multiples of their size; an adopted array may begin anywhere.
+  if (period == 0 || (address() + offset_bytes) % period != 0) return fill_by_doubling(bytes, value);
   std::uint32_t pattern = 0;
   std::memcpy(&pattern, value.data(), period);
-  return submit_fill([&](device::Queue& queue) { return queue.fill(buffer_, 0, size_bytes(), pattern, period); });
+  return submit_fill(bytes,
+                     [&](device::Queue& queue) { return queue.fill(buffer_, offset_bytes, size, pattern, period); });
 }
 
-Status LocalArray::submit_fill(scheduler::Scheduler::Enqueue enqueue) {
-  const scheduler::Access written = access(0, size_bytes(), scheduler::Mode::kWrite);
+Status LocalArray::submit_fill(scheduler::Range bytes, scheduler::Scheduler::Enqueue enqueue) {
+  const scheduler::Access written = access(bytes.begin, bytes.end - bytes.begin, scheduler::Mode::kWrite);
   return submit({scheduler::WorkKind::kFill, session_->sites().fill, std::span(&written, 1)}, enqueue);
 }
 
 // Devices repeat up to 4 bytes; longer values are written a few times and then copied on, twice as much each time.
-Status LocalArray::fill_by_doubling(std::span<const std::byte> value) {
+Status LocalArray::fill_by_doubling(scheduler::Range bytes, std::span<const std::byte> value) {
   constexpr std::size_t kSeedBytes = 64 * 1024;
-  const std::size_t seed_elements =
-      std::min<std::uint64_t>(count(), std::max<std::size_t>(1, kSeedBytes / value.size()));
-  std::vector<std::byte> seed(seed_elements * value.size());
-  for (std::size_t i = 0; i < seed_elements; ++i)
-    std::memcpy(seed.data() + i * value.size(), value.data(), value.size());
-  return submit_fill([&](device::Queue& queue) -> Status {
-    PERGOLA_TRY(queue.copy_to_device(buffer_, 0, seed));
-    for (std::uint64_t done = seed.size(); done < size_bytes();) {
-      const std::uint64_t size = std::min(done, size_bytes() - done);
-      PERGOLA_TRY(queue.copy(buffer_, done, buffer_, 0, size));
+  const std::uint64_t all = bytes.end - bytes.begin;
+  const std::size_t times =
+      std::min<std::uint64_t>(all / value.size(), std::max<std::size_t>(1, kSeedBytes / value.size()));
+  std::vector<std::byte> seed(times * value.size());
+  for (std::size_t i = 0; i < times; ++i) std::memcpy(seed.data() + i * value.size(), value.data(), value.size());
+  return submit_fill(bytes, [&](device::Queue& queue) -> Status {
+    PERGOLA_TRY(queue.copy_to_device(buffer_, bytes.begin, seed));
+    for (std::uint64_t done = seed.size(); done < all;) {
+      const std::uint64_t size = std::min(done, all - done);
+      PERGOLA_TRY(queue.copy(buffer_, bytes.begin + done, buffer_, bytes.begin, size));
       done += size;
     }
     return {};

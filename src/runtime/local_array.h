@@ -69,7 +69,8 @@ class LocalArray final : public session::Array {
   Result<std::span<std::byte>> host(session::Access access, std::optional<std::chrono::nanoseconds> timeout) override;
   Status prefetch(session::Location to) override;
   session::Location location() const override;
-  Status fill(std::span<const std::byte> value) override;
+  using Array::fill;
+  Status fill(std::uint64_t offset_bytes, std::uint64_t size_bytes, std::span<const std::byte> value) override;
   Status copy_from(std::uint64_t offset_bytes, const session::ArrayPtr& source, std::uint64_t source_offset_bytes,
                    std::uint64_t size_bytes) override;
   Result<session::TexturePtr> create_texture(device::TextureDescription description) override;
@@ -85,8 +86,8 @@ class LocalArray final : public session::Array {
   Status read_in_turn(std::uint64_t offset_bytes, std::span<std::byte> destination);  // not of managed memory
   // Work that uses the array on the device, and `source` too; `accesses` has its own part of it.
   Status submit(scheduler::Work work, scheduler::Scheduler::Enqueue enqueue, const LocalArray* source = nullptr);
-  Status submit_fill(scheduler::Scheduler::Enqueue enqueue);
-  Status fill_by_doubling(std::span<const std::byte> value);
+  Status submit_fill(scheduler::Range bytes, scheduler::Scheduler::Enqueue enqueue);
+  Status fill_by_doubling(scheduler::Range bytes, std::span<const std::byte> value);
 
   const std::shared_ptr<LocalSession> session_;
   device::BufferPtr buffer_;                       // never null but in the destructor, as the next

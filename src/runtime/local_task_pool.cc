@@ -431,21 +431,13 @@ std::uint64_t TaskWork::moves() {
   return edges + 2 * direct_->info().spawned - direct_->open_tasks().size();
 }
 
-// A process that is stopped (Ctrl-Z) and goes on later has not waited in between: its tasks stood still as well.
 bool TaskWork::gets_on() {
-  constexpr std::chrono::milliseconds kMostALook(100);
   const std::uint64_t moves = this->moves();
   const std::lock_guard lock(patience_mutex_);
-  const auto now = std::chrono::steady_clock::now();
   // The resident kernel's own turns would count on the CPU device.
   const bool computes = direct_ != nullptr && device_->gets_on();
-  const bool is_first = looked_at_ == decltype(looked_at_)();
-  const bool moved = computes || moves != seen_moves_;
-  still_for_ = moved || is_first ? std::chrono::nanoseconds(0)
-                                 : still_for_ + std::min<std::chrono::nanoseconds>(now - looked_at_, kMostALook);
-  looked_at_ = now;
-  seen_moves_ = moves;
-  return still_for_ < grace_;
+  const bool has_moved = std::exchange(seen_moves_, moves) != moves;
+  return stillness_.after_look(computes || has_moved) < grace_;
 }
 
 template <typename Over>
@@ -476,7 +468,7 @@ bool TaskWork::end(FunctionRef<void()> starts_wait_no_longer) {
     device_->note_given_up();
     if (!edges_->refuse_held(soon())) return false;
     const std::lock_guard lock(patience_mutex_);
-    still_for_ = {};  // what waited for the launch's end goes on now
+    stillness_ = Stillness();  // what waited for the launch's end goes on now
   }
   if (direct_ != nullptr) {
     direct_->end();

@@ -20,6 +20,7 @@
 #include <memory>
 #include <mutex>
 
+#include "src/base/end_grace.h"
 #include "src/device/task_runner.h"
 #include "src/executor/executor.h"
 #include "src/runtime/local_module.h"
@@ -126,11 +127,9 @@ class TaskWork final : public scheduler::TaskHost {
   std::function<bool()> start_waits_;
   std::chrono::milliseconds grace_{};
   bool slices_ = false;
-  // When somebody last looked whether anything has moved, and for how long it had not; guarded by patience_mutex_.
-  std::mutex patience_mutex_;
+  std::mutex patience_mutex_;  // guards the two below
   std::uint64_t seen_moves_ = 0;
-  std::chrono::steady_clock::time_point looked_at_{};
-  std::chrono::nanoseconds still_for_{};
+  Stillness stillness_;
 
   // What was let go of together. The last one is added to until the one before it has gone; from then on its users are
   // known, all tasks so far: few lists, however much is kept.

@@ -31,4 +31,11 @@ Result<LaunchShape> for_each_config(const KernelInfo& kernel, std::uint64_t coun
   return config;
 }
 
+Status Array::fill(std::span<const std::byte> value) {
+  if (value.size() != element_bytes())
+    return PERGOLA_ERROR(kInvalidArgument, "The fill's value has {} bytes and an element of the array {}.",
+                         value.size(), element_bytes());
+  return fill(0, size_bytes(), value);
+}
+
 }  // namespace pergola::session

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
+#include "src/base/end_grace.h"
 #include "src/base/log.h"
 #include "src/device/cuda/cuda_gate.h"
 #include "src/device/cuda/cuda_module.h"
@@ -60,12 +62,13 @@ CudaQueue::~CudaQueue() {
 // look. A device that is lost is an end.
 bool CudaQueue::await_end(Retained::Handles& ended) {
   using std::chrono::microseconds;
+  using std::chrono::milliseconds;
   using std::chrono::steady_clock;
   constexpr microseconds kBusily(50), kShortestNap(10), kLongestNap(1000);
   const Driver& driver = context_->driver();
   const auto begun = steady_clock::now();
-  auto still_since = begun;
-  if (context_->has_just_given_up()) still_since -= context_->end_grace() - context_->end_grace() / 8;
+  const milliseconds grace = context_->end_grace();
+  Stillness stillness(context_->has_just_given_up() ? grace - grace / 8 : milliseconds(0));
   microseconds nap = kShortestNap;
   std::uint32_t seen = word_ ? word_.value() : 0;
   while (may_go_on(driver.cuStreamQuery(stream_))) {
@@ -74,9 +77,8 @@ bool CudaQueue::await_end(Retained::Handles& ended) {
     const std::size_t batches = retained_.batches();
     retained_.release_ended(ended);
     const std::uint32_t word = word_ ? word_.value() : 0;
-    if (retained_.batches() != batches || word != seen) still_since = now;
-    seen = word;
-    if (now - still_since >= context_->end_grace()) return false;
+    const bool word_moved = std::exchange(seen, word) != word;
+    if (stillness.after_look(word_moved || retained_.batches() != batches) >= grace) return false;
     std::this_thread::sleep_for(nap);
     nap = std::min(2 * nap, kLongestNap);
   }
