@@ -315,9 +315,9 @@ void MirrorGraphs::run_random_turns(int programs, int in_a_session, const std::v
           ASSERT_TRUE(arrays[a]->copy_from(0, arrays[b], 0, count_ * 4).ok());
           expected[a] = expected[b];
           break;
-        case 6:
-          ASSERT_TRUE(arrays[a]->fill(std::as_bytes(std::span(&value, 1))).ok());
-          expected[a] = value;
+        case 6:  // in two parts; where the value is odd a part alone, with what is there
+          if (value % 2 == 0) fill(arrays[a], 0, count_ / 3, expected[a] = value);
+          fill(arrays[a], count_ / 3, count_ - count_ / 3, expected[a]);
           break;
         default: set(arrays[a] = array(), expected[a] = value);
       }

@@ -33,6 +33,10 @@ struct TestArrays {
     const auto on_host = host(array, session::Access::kWrite);
     std::fill(on_host.begin(), on_host.end(), value);
   }
+  static void fill(const session::ArrayPtr& array, std::uint64_t first, std::uint64_t count, std::uint32_t value) {
+    const Status status = array->fill(4 * first, 4 * count, std::as_bytes(std::span(&value, 1)));
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
   static session::Argument number(std::uint32_t value) { return session::Number{session::ElementType::kU32, value}; }
 };
 
