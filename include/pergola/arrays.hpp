@@ -6,6 +6,7 @@
 #include <pergola/pergola.h>
 #include <pergola/basics.hpp>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <concepts>
@@ -177,8 +178,8 @@ Texture texture(const Array<T>& array, const Sampling& sampling, Extents... exte
   pergola_texture_options options{};
   options.struct_size = PERGOLA_STRUCT_SIZE(pergola_texture_options);
   options.dimensions = sizeof...(Extents);
-  const std::array<Dim, sizeof...(Extents)> given{Dim(extents)...};
-  for (std::size_t i = 0; i < given.size(); ++i) options.extent[i] = given[i].x;
+  const std::array<std::uint32_t, sizeof...(Extents)> given{detail::extent(extents, "texture")...};
+  std::copy(given.begin(), given.end(), options.extent);
   for (std::size_t i = 0; i < 3; ++i) options.address[i] = static_cast<pergola_address_mode>(sampling.address[i]);
   options.type = detail::type_of<T>();
   options.channels = sampling.channels;

@@ -100,6 +100,17 @@ concept Element = std::is_trivially_copyable_v<T> && std::is_same_v<T, std::remo
 // ── Shapes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 // Up to three extents; from any integers that fit.
+namespace detail {
+// `of` says of what, where it is none.
+template <std::integral I>
+std::uint32_t extent(I value, const char* of) {
+  if (!std::in_range<std::uint32_t>(value) || value == 0)
+    throw Error(Code::kInvalidArgument, "An extent of a " + std::string(of) + " should be 1 to 4294967295; it is " +
+                                            std::to_string(value) + ".");
+  return static_cast<std::uint32_t>(value);
+}
+}  // namespace detail
+
 struct Dim {
   std::uint32_t x = 1, y = 1, z = 1;
 
@@ -110,10 +121,7 @@ struct Dim {
  private:
   template <std::integral I>
   static std::uint32_t narrow(I value) {
-    if (!std::in_range<std::uint32_t>(value) || value == 0)
-      throw Error(Code::kInvalidArgument,
-                  "An extent of a grid or block should be 1 to 4294967295; it is " + std::to_string(value) + ".");
-    return static_cast<std::uint32_t>(value);
+    return detail::extent(value, "grid or block");
   }
 };
 

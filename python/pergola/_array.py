@@ -311,8 +311,8 @@ class Array(_core.Memory):
             first += start * inner
             shape += kept
         result = (*shape, *self._shape[len(keys):])
-        if 0 in result:
-            return 0, result, False
+        if 0 in result:  # at its place all the same: x[n:] is the end that a kernel stops at
+            return min(first, math.prod(self._shape)), result, False
         if not is_contiguous:
             raise ValueError("What the index selects is not contiguous, which arrays on a device are: an index or part of an "
                              "axis comes before whole axes alone. Take it of x.numpy(), or let a kernel pick the elements.")

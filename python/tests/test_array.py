@@ -111,6 +111,20 @@ def test_parts_are_filled_in_place(count):
     assert (session.dag().dot().count("fill") >= 2) == (count > 40)
 
 
+@pytest.mark.parametrize("index, elements", [
+    (slice(4, None), 12), (slice(2, 2), 6), (slice(3, 1), 9), (slice(9, None), 12), ((1, slice(3, 3)), 6), ((slice(4, 4), slice(3, 3)), 12),
+    ((3, slice(0, 0)), 9), ((slice(1, 1), 2), 5)], ids=str)
+def test_an_empty_view_is_at_its_place(index, elements):
+    """x[n:] is the end that a kernel stops at; never one beyond it."""
+    x = pg.zeros((4, 3), "i4")
+    part = x[index]
+    assert part.shape == np.zeros((4, 3))[index].shape and part.nbytes == 0
+    assert part.address - x.address == 4 * elements
+    part.fill(1)
+    x[index] = 2
+    assert not x.numpy().any()
+
+
 # ── Views ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 INDICES = [0, -1, slice(None), slice(1, 3), slice(-2, None), slice(2, 1), slice(0, 100), (1, 2), (0, slice(1, 3)), (1, 0, 3),

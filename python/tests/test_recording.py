@@ -1,6 +1,7 @@
 """Traces and histories: written at the end of `with`, and at the end of the program."""
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -21,6 +22,22 @@ def launch_twice(saxpy):
 
 def kernels(path):
     return [e for e in json.loads(path.read_text())["traceEvents"] if e.get("cat") == "kernel"]
+
+
+def test_a_relative_path_is_of_the_folder_in_which_the_recording_began(tmp_path, monkeypatch):
+    (tmp_path / "there").mkdir(), (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "there")
+    session = pg.Session()
+    for record, name in ((session.trace, "run.json"), (session.history, "times.json")):
+        before = len(pathlib.Path(name).read_text()) if pathlib.Path(name).exists() else 0
+        with record(name):
+            session.zeros(4, "i4").fill(1)
+            session.synchronize()
+            monkeypatch.chdir(tmp_path / "elsewhere")
+        assert not (tmp_path / "elsewhere" / name).exists()
+        assert len((tmp_path / "there" / name).read_text()) > before
+        monkeypatch.chdir(tmp_path / "there")
+    assert "fill" in pathlib.Path("run.json").read_text()
 
 
 def test_with_trace(saxpy, tmp_path):

@@ -14,9 +14,9 @@ namespace pergola {
 
 inline constexpr std::chrono::milliseconds kEndGrace{2000};
 
-// For how long nothing has moved, as far as somebody has looked. Between two looks a tenth of a second counts at most: in
-// a process that was stopped (Ctrl-Z) or on a machine that stood still, what is waited for has stood still as well. Of
-// one thread at a time.
+// For how long nothing has moved, as far as somebody has looked. Between two looks a tenth of a second counts at most:
+// in a process that was stopped (Ctrl-Z) or on a machine that stood still, what is waited for has stood still as well.
+// Of one thread at a time.
 class Stillness {
  public:
   explicit Stillness(std::chrono::nanoseconds already = {}) : still_for_(already) {}

@@ -212,6 +212,12 @@ bool is_written_in_place(const fs::path& path) {
          (own_descriptor(*place) || (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status)));
 }
 
+fs::path from_root(const fs::path& path) {
+  std::error_code ec;
+  fs::path whole = fs::absolute(path, ec);
+  return ec ? path : whole;  // in a folder that has gone
+}
+
 fs::path cache_directory() {
   if (const auto own = setting("PERGOLA_CACHE_DIR")) return *own;
   if (const auto xdg = setting("XDG_CACHE_HOME")) return fs::path(*xdg) / "pergola";

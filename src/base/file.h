@@ -25,6 +25,9 @@ Status write_named_file(const std::filesystem::path& path, std::string_view byte
 // Whether `path` is no regular file, and so gets one text after the other where others have the old one replaced.
 bool is_written_in_place(const std::filesystem::path& path);
 
+// `path` from the root on, for files that are written later: the program may have changed its folder by then.
+std::filesystem::path from_root(const std::filesystem::path& path);
+
 // $PERGOLA_CACHE_DIR, else $XDG_CACHE_HOME/pergola, else ~/.cache/pergola, else a folder of this user under /tmp.
 std::filesystem::path cache_directory();
 

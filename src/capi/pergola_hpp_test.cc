@@ -308,7 +308,8 @@ TEST_F(Hpp, PartsOfArrays_AreFilled) {
       x.fill(value, first, count);
       std::fill_n(expected.begin() + static_cast<std::ptrdiff_t>(first), count, value);
       EXPECT_THAT(x.read(), ::testing::ElementsAreArray(expected));
-      x.host()[first / 2] = expected[first / 2] = value;  // the host's are the newest: they go up before a part is filled
+      x.host()[first / 2] = expected[first / 2] =
+          value;  // the host's are the newest: they go up before a part is filled
     }
     EXPECT_THROW(x.fill(value, 8999, 2), pergola::Error);
     EXPECT_THROW(x.fill(value, 0, ~std::size_t{0}), pergola::Error);
@@ -569,6 +570,8 @@ TEST(Texture, WrongOnes_AreRefusedByField) {
     return "";
   };
   EXPECT_THAT(message([&] { pergola::texture(image, 4, 3); }), HasSubstr("32"));
+  EXPECT_THAT(message([&] { pergola::texture(image, 4, 0); }), HasSubstr("An extent of a texture should be 1 to"));
+  EXPECT_THAT(message([&] { pergola::texture(image, -1); }), HasSubstr("it is -1"));
   EXPECT_THAT(message([&] { pergola::texture(image, pergola::Sampling{.channels = 3}, 2, 1); }), HasSubstr("channels"));
   for (const std::size_t pitch : {~std::size_t{0} / 2 + 1, ~std::size_t{0} / 2 + 4, ~std::size_t{0}})
     EXPECT_THAT(message([&] { pergola::texture(image, pergola::Sampling{.pitch_bytes = pitch}, 2, 3); }),

@@ -3,10 +3,14 @@
 // Each opcode has a row of forms; a form is a word with a letter for each operand:
 //   d  register or _                 D  as d, or a vector of them         P  as d, or a pair d|d
 //   V  as D, or a pair D|d           s  a value: register, special, constant, symbol
-//   S  as s, or a vector of them     p  a predicate, perhaps negated      a  [address]
-//   i  integer constant              l  label                             ~  any operands, up to the end
+//   S  as s, or a vector of them     p  a predicate, perhaps negated      q  as p, no constant
+//   a  [address]                     i  integer constant                  l  label
+//   ~  any operands, up to the end
 // The types come from semantics.h, so the table says nothing of them.
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
 
 #include "src/ptx/printer.h"
 #include "src/ptx/semantics.h"
@@ -96,7 +100,6 @@ std::string_view operand_forms(Op op) {
     case Op::kLd:
     case Op::kLdu: return "Da Das";
     case Op::kSt: return "aS aSs aSa";
-    case Op::kAtom: return "DaS DaSs DaSss";
     case Op::kRed: return "aS aSs aSa";
     case Op::kBra: return "l";
     case Op::kBrx: return "sl";
@@ -107,9 +110,7 @@ std::string_view operand_forms(Op op) {
     case Op::kMembar:
     case Op::kGriddepcontrol: return "-";
     case Op::kFence: return "- as";
-    case Op::kVote: return "dp dps";
     case Op::kMatch: return "Pss";
-    case Op::kShfl: return "Psss Pssss";
     case Op::kElect: return "Ps";
     case Op::kActivemask:
     case Op::kStacksave: return "d";
@@ -134,7 +135,48 @@ std::string_view operand_forms(Op op) {
     case Op::kApplypriority:
     case Op::kDiscard: return "ai";
     case Op::kCreatepolicy: return "d~";
-    default: return "~";  // bar, barrier, call, cp, mbarrier, wmma, wgmma, tcgen05, tensormap, ...: forms by modifier
+    default: return "~";  // call, wmma, wgmma, tcgen05, tensormap, ...: forms by modifier
+  }
+}
+
+std::string_view barrier_forms(const Instruction& instruction) {
+  if (instruction.has(Mod::kCluster)) return "-";
+  if (instruction.has(Mod::kWarp)) return "s";
+  if (instruction.has(Mod::kRed)) return "dssq dsq";
+  if (instruction.has(Mod::kArrive)) return "ss";
+  return "s ss";
+}
+
+std::string_view copy_forms(const Instruction& instruction) {
+  if (!instruction.has(Mod::kAsync) || instruction.has(Mod::kBulk) || instruction.has(Mod::kReduce)) return "~";
+  if (instruction.has(Mod::kMbarrier)) return "a";
+  if (instruction.has(Mod::kCommitGroup) || instruction.has(Mod::kWaitAll)) return "-";
+  if (instruction.has(Mod::kWaitGroup)) return "i";
+  return "aai~";
+}
+
+// ISA 9.7.13.15.
+std::string_view mbarrier_forms(const Instruction& instruction) {
+  if (instruction.has(Mod::kPendingCount)) return "ds";
+  if (instruction.has(Mod::kInval)) return "a";
+  if (instruction.has(Mod::kTestWait)) return "das";
+  if (instruction.has(Mod::kTryWait)) return "das dass";
+  const bool arrives = instruction.has(Mod::kArrive) || instruction.has(Mod::kArriveDrop);
+  if (!arrives) return "as";  // init, expect_tx, complete_tx
+  return instruction.has(Mod::kExpectTx) || instruction.has(Mod::kNoComplete) ? "as das" : "a as da das";
+}
+
+// Where they differ by the modifiers; else those of the opcode.
+std::string_view operand_forms(const Instruction& instruction) {
+  switch (instruction.op) {
+    case Op::kBar:
+    case Op::kBarrier: return barrier_forms(instruction);
+    case Op::kCp: return copy_forms(instruction);
+    case Op::kMbarrier: return mbarrier_forms(instruction);
+    case Op::kShfl: return instruction.has(Mod::kSync) ? "Pssss" : "Psss";
+    case Op::kVote: return instruction.has(Mod::kSync) ? "dps" : "dp";
+    case Op::kAtom: return instruction.has(Mod::kCas) ? "DaSs DaSss" : "DaS DaSs";
+    default: return operand_forms(instruction.op);
   }
 }
 
@@ -181,6 +223,7 @@ bool fits(const Operand& operand, char code) {
     case 's': return is_value(operand);
     case 'S': return is_value(operand) || (kind == Kind::kVector && all_of(operand, is_value_or_sink));
     case 'p': return kind == Kind::kRegister || kind == Kind::kInteger || kind == Kind::kSpecial;
+    case 'q': return kind == Kind::kRegister;
     case 'a': return kind == Kind::kAddress;
     case 'i': return kind == Kind::kInteger;
     case 'l': return kind == Kind::kLabel;
@@ -196,7 +239,8 @@ std::string_view name_of(char code) {
     case 'P': return "a register or a pair of registers";
     case 's': return "a register or a constant";
     case 'S': return "a register, a constant or a vector";
-    case 'p': return "a predicate";
+    case 'p':
+    case 'q': return "a predicate";
     case 'a': return "an address in brackets";
     case 'i': return "an integer constant";
     case 'l': return "a label";
@@ -215,7 +259,7 @@ std::size_t match(const Instruction& instruction, std::string_view form) {
 }
 
 std::optional<std::string> check_form(const Instruction& instruction) {
-  std::string_view forms = operand_forms(instruction.op);
+  std::string_view forms = operand_forms(instruction);
   const std::size_t count = instruction.operands.size();
   std::size_t best = 0;
   std::string_view best_form;
@@ -417,11 +461,35 @@ bool needs_type(Op op) {
   }
 }
 
+// What of a memory's order, or of a dependent grid, there must be a word about.
+std::optional<std::string> check_level(const Instruction& instruction) {
+  const auto has_any = [&](std::initializer_list<Mod> mods) {
+    return std::ranges::any_of(mods, [&](Mod mod) { return instruction.has(mod); });
+  };
+  const auto missing = [&](std::string_view what) {
+    return fmt::format("expected {} after '{}', found none", what, spelling(instruction.op));
+  };
+  switch (instruction.op) {
+    case Op::kMembar:
+      if (!instruction.mods.empty()) break;
+      return missing(".cta, .gl or .sys");
+    case Op::kFence:
+      if (has_any({Mod::kCta, Mod::kCluster, Mod::kGpu, Mod::kSys, Mod::kProxy})) break;
+      return missing("a scope (.cta, .cluster, .gpu or .sys)");
+    case Op::kGriddepcontrol:
+      if (has_any({Mod::kWait, Mod::kLaunchDependents})) break;
+      return missing(".wait or .launch_dependents");
+    default: break;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> check_operands(const Instruction& instruction, const Function& function) {
   if (instruction.op == Op::kOpaque) return std::nullopt;
   if (auto wrong = check_form(instruction)) return wrong;
+  if (auto wrong = check_level(instruction)) return wrong;
   if (needs_type(instruction.op) && instruction.type(0) == Type::kNone) {
     return fmt::format("expected a type after '{}', found none", spelling(instruction.op));
   }

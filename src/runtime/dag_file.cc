@@ -50,8 +50,8 @@ class DagFile::Living {
 DagFile::DagFile(std::filesystem::path path, scheduler::Scheduler& scheduler)
     : path_(std::move(path)), scheduler_(scheduler) {}
 
-Result<std::unique_ptr<DagFile>> DagFile::create(std::filesystem::path path, scheduler::Scheduler& scheduler) {
-  std::unique_ptr<DagFile> file(new DagFile(std::move(path), scheduler));
+Result<std::unique_ptr<DagFile>> DagFile::create(const std::filesystem::path& path, scheduler::Scheduler& scheduler) {
+  std::unique_ptr<DagFile> file(new DagFile(from_root(path), scheduler));
   if (!is_written_in_place(file->path_)) PERGOLA_TRY(file->write(file->scheduler_.picture()));
   Living::instance().add(file.get());
   return file;

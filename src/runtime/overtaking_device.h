@@ -1,7 +1,7 @@
 // A CPU device on which whoever waits for an event is overtaken: for tests of what happens when others' work comes, or
-// somebody else is told a failure, just while one thread waits. Events call the hooks, in the thread that waits. As long
-// as there is one for before a wait, nothing is seen to have ended but by waiting: work that ends before a thread comes
-// to it, as on a machine that stood still, would leave nothing to wait for.
+// somebody else is told a failure, just while one thread waits. Events call the hooks, in the thread that waits. As
+// long as there is one for before a wait, nothing is seen to have ended but by waiting: work that ends before a thread
+// comes to it, as on a machine that stood still, would leave nothing to wait for.
 #pragma once
 
 #include <atomic>

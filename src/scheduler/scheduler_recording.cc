@@ -70,8 +70,9 @@ Status Scheduler::ensure_recorder(RecorderOptions options) {
   return {};
 }
 
-Status Scheduler::start_trace(const std::string& path, RecorderOptions options) {
+Status Scheduler::start_trace(const std::string& given, RecorderOptions options) {
   PERGOLA_TRY(end_trace());
+  const std::string path = from_root(given).string();
   Timeline nothing;
   nothing.device = device_->info().name;
   nothing.policy = to_string(policy_);
@@ -85,8 +86,9 @@ Status Scheduler::start_trace(const std::string& path, RecorderOptions options) 
   return {};
 }
 
-Status Scheduler::start_history(const std::string& path, RecorderOptions options) {
+Status Scheduler::start_history(const std::string& given, RecorderOptions options) {
   PERGOLA_TRY(end_history());
+  const std::string path = from_root(given).string();
   PERGOLA_ASSIGN(History known, History::load(path));
   if (!is_written_in_place(path)) PERGOLA_TRY(write_named_file(path, known.print()));  // as a trace
   PERGOLA_TRY(ensure_recorder(std::move(options)));

@@ -96,8 +96,8 @@ class Array {
   // kInvalidArgument for kBoth.
   virtual Status prefetch(Location to) = 0;
   virtual Location location() const = 0;
-  // Queues: these bytes become `value`, over and over; kInvalidArgument where it does not go into them a whole number of
-  // times. The other: every element, a value of element_bytes().
+  // Queues: these bytes become `value`, over and over; kInvalidArgument where it does not go into them a whole number
+  // of times. The other: every element, a value of element_bytes().
   virtual Status fill(std::uint64_t offset_bytes, std::uint64_t size_bytes, std::span<const std::byte> value) = 0;
   Status fill(std::span<const std::byte> value);
   // Queues. The ranges may not overlap.

@@ -256,6 +256,12 @@ std::uint64_t launches_as_tasks(session::Session& session) {
   return sum;
 }
 
+// After `programs` of them: in some, and on a slow machine in more, each launch comes after one of a stream that is
+// under way. More are run then, up to this many.
+bool is_without_tasks_yet(session::Session& session, std::uint64_t programs) {
+  return programs < 40 && launches_as_tasks(session) == 0;
+}
+
 class Dag : public ::testing::TestWithParam<const char*> {
  protected:
   static const char* device_name() { return std::getenv("PERGOLA_DEVICE") == nullptr ? "cpu" : ""; }
@@ -297,7 +303,8 @@ TEST_P(Dag, TurnsOfTheSameLaunches_EqualTheSequentialOrder) {
   ASSERT_NE(session, nullptr);
   auto& local = dynamic_cast<runtime::LocalSession&>(*session);
   scheduler::Scheduler& scheduler = local.scheduler();
-  for (std::uint64_t i = 0; i < programs && !HasFailure(); ++i) {
+  const bool has_tasks = std::string_view(GetParam()).starts_with("tasks=small");
+  for (std::uint64_t i = 0; (i < programs || (has_tasks && is_without_tasks_yet(*session, i))) && !HasFailure(); ++i) {
     SCOPED_TRACE(fmt::format("PERGOLA_DAG_SEED={} PERGOLA_DAG_PROGRAMS={}: program {}", first, asked, i));
     auto module = session->load_text(kPtx, {});
     ASSERT_TRUE(module.ok()) << module.message();
@@ -315,7 +322,7 @@ TEST_P(Dag, TurnsOfTheSameLaunches_EqualTheSequentialOrder) {
   if (std::string_view(GetParam()) == "graphs=always") {
     EXPECT_GT(scheduler.graph_counters().launches, 0u) << fmt::format("PERGOLA_DAG_SEED={}", first);
   }
-  if (std::string_view(GetParam()).starts_with("tasks=small")) {
+  if (has_tasks) {
     EXPECT_GT(launches_as_tasks(*session), 0u) << fmt::format("PERGOLA_DAG_SEED={}", first);
   }
 }
@@ -347,7 +354,7 @@ TEST(DagOfASession, TasksOfAResidentKernel_EqualTheSequentialOrder) {
   const auto pool = (*session)->task_pool(resident);
   ASSERT_TRUE(pool.ok()) << pool.message();
   take_every_task(**session);
-  for (std::uint64_t i = 0; i < 3 && !::testing::Test::HasFailure(); ++i) {
+  for (std::uint64_t i = 0; (i < 3 || is_without_tasks_yet(**session, i)) && !::testing::Test::HasFailure(); ++i) {
     SCOPED_TRACE(fmt::format("PERGOLA_DAG_SEED={}: program {}", first, i));
     auto module = (*session)->load_text(kPtx, {});
     ASSERT_TRUE(module.ok()) << module.message();
@@ -356,7 +363,9 @@ TEST(DagOfASession, TasksOfAResidentKernel_EqualTheSequentialOrder) {
       settle_small_tasks(dynamic_cast<runtime::LocalSession&>(**session), ++turn);
     });
   }
-  EXPECT_GT(launches_as_tasks(**session), 0u) << fmt::format("PERGOLA_DAG_SEED={}", first);
+  EXPECT_GT(launches_as_tasks(**session), 0u)
+      << fmt::format("PERGOLA_DAG_SEED={}\n", first)
+      << scheduler::explain(dynamic_cast<runtime::LocalSession&>(**session).scheduler().graphs().tasks);
 }
 
 // A pure chain needs one stream, and arrays that only readers share none of each other.

@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "src/base/log.h"
 #include "src/base/pages.h"
 #include "src/device/cpu/margin_pattern.h"
 
@@ -37,12 +38,18 @@ std::span<std::byte> after(std::uint64_t address, std::uint64_t size_bytes) {
 
 // Of what a block takes, its margins are at most four of five bytes.
 DeviceHeap::DeviceHeap(MemoryMap& memory, std::uint64_t limit_bytes) : memory_(memory), limit_bytes_(limit_bytes) {
-  if (limit_bytes_ == 0 || limit_bytes_ > kMostHeapBytes) return;
-  std::uint64_t bytes = std::max(kLeastBytes, 5 * limit_bytes_);
+  if (limit_bytes_ == 0) return;
+  std::uint64_t bytes = limit_bytes_ > kMostHeapBytes ? 0 : std::max(kLeastBytes, 5 * limit_bytes_);
   for (; bytes_.data() == nullptr && bytes >= std::max(kLeastBytes, limit_bytes_); bytes /= 2) {
     bytes_ = GuardedBytes::make(round_up(bytes, page_bytes()), page_bytes());
   }
-  if (bytes_.data() == nullptr) return;
+  if (bytes_.data() == nullptr) {
+    PERGOLA_WARN(
+        "This host has no room for a heap of {} bytes (PERGOLA_CPU_HEAP_BYTES), so kernels have none: their malloc() "
+        "returns null. Ask for less.",
+        limit_bytes_);
+    return;
+  }
   const auto begin = reinterpret_cast<std::uintptr_t>(bytes_.data());
   free_ = FreeRanges(begin, bytes_.size_bytes());
   const bool closed = bytes_.guarded() && mprotect(bytes_.data(), bytes_.size_bytes(), PROT_NONE) == 0;

@@ -109,6 +109,14 @@ TEST(DeviceHeap, Allocate_IsAlignedRegisteredAndLimited) {
   EXPECT_NE(heap.allocate(90), 0u);
 }
 
+TEST(DeviceHeap, OfMoreThanThereIs_IsNone_AndSaysSo) {
+  MemoryMap map;
+  ::testing::internal::CaptureStderr();
+  DeviceHeap heap(map, std::uint64_t{1} << 45);
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("no room for a heap of 35184372088832 bytes"), std::string::npos);
+  EXPECT_EQ(heap.allocate(1), 0u);
+}
+
 TEST(DeviceHeap, WrongFree_IsAFaultThatSaysWhatIsThere) {
   MemoryMap map;
   DeviceHeap heap(map, 1000);
