@@ -99,7 +99,6 @@ concept Element = std::is_trivially_copyable_v<T> && std::is_same_v<T, std::remo
 
 // ── Shapes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-// Up to three extents; from any integers that fit.
 namespace detail {
 // `of` says of what, where it is none.
 template <std::integral I>
@@ -111,6 +110,7 @@ std::uint32_t extent(I value, const char* of) {
 }
 }  // namespace detail
 
+// Up to three extents; from any integers that fit.
 struct Dim {
   std::uint32_t x = 1, y = 1, z = 1;
 

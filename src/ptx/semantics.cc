@@ -2,7 +2,6 @@
 #include "src/ptx/semantics.h"
 
 namespace pergola::ptx {
-namespace {
 
 bool has_any(const Instruction& instruction, std::initializer_list<Mod> mods) {
   for (const Mod mod : mods) {
@@ -10,6 +9,8 @@ bool has_any(const Instruction& instruction, std::initializer_list<Mod> mods) {
   }
   return false;
 }
+
+namespace {
 
 // Instructions whose first operand, where it is no address, is read. All others write it.
 bool reads_first_operand(const Instruction& instruction) {

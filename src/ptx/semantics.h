@@ -3,11 +3,14 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <vector>
 
 #include "src/ptx/module.h"
 
 namespace pergola::ptx {
+
+bool has_any(const Instruction& instruction, std::initializer_list<Mod> mods);
 
 enum class Role : std::uint8_t { kRead, kWrite, kReadWrite, kAddress, kTarget };
 

@@ -3,14 +3,10 @@
 // Each opcode has a row of forms; a form is a word with a letter for each operand:
 //   d  register or _                 D  as d, or a vector of them         P  as d, or a pair d|d
 //   V  as D, or a pair D|d           s  a value: register, special, constant, symbol
-//   S  as s, or a vector of them     p  a predicate, perhaps negated      q  as p, no constant
-//   a  [address]                     i  integer constant                  l  label
-//   ~  any operands, up to the end
+//   S  as s, or a vector of them     p  a predicate, perhaps negated      a  [address]
+//   i  integer constant              l  label                             ~  any operands, up to the end
 // The types come from semantics.h, so the table says nothing of them.
 #include <fmt/format.h>
-
-#include <algorithm>
-#include <initializer_list>
 
 #include "src/ptx/printer.h"
 #include "src/ptx/semantics.h"
@@ -142,7 +138,7 @@ std::string_view operand_forms(Op op) {
 std::string_view barrier_forms(const Instruction& instruction) {
   if (instruction.has(Mod::kCluster)) return "-";
   if (instruction.has(Mod::kWarp)) return "s";
-  if (instruction.has(Mod::kRed)) return "dssq dsq";
+  if (instruction.has(Mod::kRed)) return "dssp dsp";
   if (instruction.has(Mod::kArrive)) return "ss";
   return "s ss";
 }
@@ -152,7 +148,8 @@ std::string_view copy_forms(const Instruction& instruction) {
   if (instruction.has(Mod::kMbarrier)) return "a";
   if (instruction.has(Mod::kCommitGroup) || instruction.has(Mod::kWaitAll)) return "-";
   if (instruction.has(Mod::kWaitGroup)) return "i";
-  return "aai~";
+  // The size read, or a predicate for "nothing".
+  return instruction.has(Mod::kL2CacheHint) ? "aaips aaiss aais" : "aai aais aaip";
 }
 
 // ISA 9.7.13.15.
@@ -163,7 +160,7 @@ std::string_view mbarrier_forms(const Instruction& instruction) {
   if (instruction.has(Mod::kTryWait)) return "das dass";
   const bool arrives = instruction.has(Mod::kArrive) || instruction.has(Mod::kArriveDrop);
   if (!arrives) return "as";  // init, expect_tx, complete_tx
-  return instruction.has(Mod::kExpectTx) || instruction.has(Mod::kNoComplete) ? "as das" : "a as da das";
+  return instruction.has(Mod::kExpectTx) || instruction.has(Mod::kNoComplete) ? "das" : "da das";
 }
 
 // Where they differ by the modifiers; else those of the opcode.
@@ -175,7 +172,9 @@ std::string_view operand_forms(const Instruction& instruction) {
     case Op::kMbarrier: return mbarrier_forms(instruction);
     case Op::kShfl: return instruction.has(Mod::kSync) ? "Pssss" : "Psss";
     case Op::kVote: return instruction.has(Mod::kSync) ? "dps" : "dp";
-    case Op::kAtom: return instruction.has(Mod::kCas) ? "DaSs DaSss" : "DaS DaSs";
+    case Op::kAtom:
+      if (instruction.has(Mod::kCas)) return instruction.has(Mod::kL2CacheHint) ? "DaSss" : "DaSs";
+      return instruction.has(Mod::kL2CacheHint) ? "DaSs" : "DaS";
     default: return operand_forms(instruction.op);
   }
 }
@@ -223,7 +222,6 @@ bool fits(const Operand& operand, char code) {
     case 's': return is_value(operand);
     case 'S': return is_value(operand) || (kind == Kind::kVector && all_of(operand, is_value_or_sink));
     case 'p': return kind == Kind::kRegister || kind == Kind::kInteger || kind == Kind::kSpecial;
-    case 'q': return kind == Kind::kRegister;
     case 'a': return kind == Kind::kAddress;
     case 'i': return kind == Kind::kInteger;
     case 'l': return kind == Kind::kLabel;
@@ -239,8 +237,7 @@ std::string_view name_of(char code) {
     case 'P': return "a register or a pair of registers";
     case 's': return "a register or a constant";
     case 'S': return "a register, a constant or a vector";
-    case 'p':
-    case 'q': return "a predicate";
+    case 'p': return "a predicate";
     case 'a': return "an address in brackets";
     case 'i': return "an integer constant";
     case 'l': return "a label";
@@ -463,9 +460,6 @@ bool needs_type(Op op) {
 
 // What of a memory's order, or of a dependent grid, there must be a word about.
 std::optional<std::string> check_level(const Instruction& instruction) {
-  const auto has_any = [&](std::initializer_list<Mod> mods) {
-    return std::ranges::any_of(mods, [&](Mod mod) { return instruction.has(mod); });
-  };
   const auto missing = [&](std::string_view what) {
     return fmt::format("expected {} after '{}', found none", what, spelling(instruction.op));
   };
@@ -474,10 +468,10 @@ std::optional<std::string> check_level(const Instruction& instruction) {
       if (!instruction.mods.empty()) break;
       return missing(".cta, .gl or .sys");
     case Op::kFence:
-      if (has_any({Mod::kCta, Mod::kCluster, Mod::kGpu, Mod::kSys, Mod::kProxy})) break;
+      if (has_any(instruction, {Mod::kCta, Mod::kCluster, Mod::kGpu, Mod::kSys, Mod::kProxy})) break;
       return missing("a scope (.cta, .cluster, .gpu or .sys)");
     case Op::kGriddepcontrol:
-      if (has_any({Mod::kWait, Mod::kLaunchDependents})) break;
+      if (has_any(instruction, {Mod::kWait, Mod::kLaunchDependents})) break;
       return missing(".wait or .launch_dependents");
     default: break;
   }

@@ -220,8 +220,8 @@ Status LocalArray::fill(std::uint64_t offset_bytes, std::uint64_t size, std::spa
   if (size == 0) return {};
   const scheduler::Range bytes{offset_bytes, offset_bytes + size};
   const std::uint32_t period = fill_period(value);
-  // Devices write whole patterns at multiples of their size; an adopted array may begin anywhere.
-  if (period == 0 || (address() + offset_bytes) % period != 0) return fill_by_doubling(bytes, value);
+  // Devices write whole patterns at multiples of their size (Queue::fill()); an adopted array may begin anywhere.
+  if (period == 0 || offset_bytes % period != 0 || address() % period != 0) return fill_by_doubling(bytes, value);
   std::uint32_t pattern = 0;
   std::memcpy(&pattern, value.data(), period);
   return submit_fill(bytes,

@@ -137,7 +137,8 @@ class Binder {
                            "start at an element.",
                            which(), given.offset_bytes, array.element_bytes());
     const device::DeviceAddress address = array.address() + given.offset_bytes;
-    if (address % parameter().pointer_align_bytes != 0)
+    const bool is_end = given.offset_bytes == array.size_bytes();  // behind the last element: nothing is accessed
+    if (!is_end && address % parameter().pointer_align_bytes != 0)
       return PERGOLA_ERROR(kInvalidArgument,
                            "{} should be aligned to {} bytes, as the kernel declares; it starts {} bytes into its "
                            "array.",

@@ -305,7 +305,7 @@ TEST_P(Dag, TurnsOfTheSameLaunches_EqualTheSequentialOrder) {
   scheduler::Scheduler& scheduler = local.scheduler();
   const bool has_tasks = std::string_view(GetParam()).starts_with("tasks=small");
   for (std::uint64_t i = 0; (i < programs || (has_tasks && is_without_tasks_yet(*session, i))) && !HasFailure(); ++i) {
-    SCOPED_TRACE(fmt::format("PERGOLA_DAG_SEED={} PERGOLA_DAG_PROGRAMS={}: program {}", first, asked, i));
+    SCOPED_TRACE(fmt::format("PERGOLA_DAG_SEED={} PERGOLA_DAG_PROGRAMS={}: program {}", first, std::max(asked, 16 * i), i));
     auto module = session->load_text(kPtx, {});
     ASSERT_TRUE(module.ok()) << module.message();
     // Now as ever, now as long as it takes, so that chunks are completed on a slow machine too.

@@ -5,8 +5,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <string>
+#include <variant>
+#include <vector>
 
 #include "src/base/file.h"
+#include "src/ptx/parser.h"
 #include "src/ptx/printer.h"
 #include "src/ptx/verifier.h"
 #include "tests/ptx_cases/ptx_program.h"

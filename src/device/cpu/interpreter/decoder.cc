@@ -185,7 +185,7 @@ std::int32_t Decoder::read(const ptx::Operand& o, ptx::Type type) {
       return result;
     }
     case OperandKind::kInteger:
-      if (type == ptx::Type::kPred) return constant(o.bits != 0 ? 1 : 0);
+      if (type == ptx::Type::kPred) return constant((o.bits != 0) != o.negated ? 1 : 0);
       return constant(o.bits);
     case OperandKind::kF32:
       if (type == ptx::Type::kF64)

@@ -129,7 +129,9 @@ class FunctionEmitter {
   Value to_bits(Value v);                       // float/double/pointer -> iN; integers as they are
   Value resize(Value v, unsigned bits, bool sign = false);
   Value read(const ptx::Operand& o, unsigned bits, bool sign = false);  // iN
-  Value read_pred(const ptx::Operand& o) { return read(o, 1); }
+  Value read_pred(const ptx::Operand& o) {
+    return o.kind == ptx::Operand::Kind::kInteger ? b_.getInt1((o.bits != 0) != o.negated) : read(o, 1);
+  }
   Value read_float(const ptx::Operand& o, ptx::Type type, bool ftz = false);  // f32 -> float, f64 -> double; 16-bit types -> float
   llvm::AllocaInst* slot(ptx::RegisterId reg, int component) const;
   llvm::Type* register_type(ptx::RegisterId reg, int component = -1);
