@@ -239,7 +239,9 @@ class Array(_core.Memory):
         return self
 
     def fill(self, value: Any) -> Array:
-        """Queues: every element becomes `value`. Returns self."""
+        """Queues: every element becomes `value`. Returns self.
+
+        A view of up to 1 KiB is written from the host, as by x[0] = value: that waits for tasks that have the array."""
         data = _dtypes.pack(self._element, value)
         if not self.size:
             return self

@@ -38,6 +38,15 @@ class File : public ::testing::Test {
   fs::path folder_;
 };
 
+TEST_F(File, FromRoot_IsOfTheFolderOfThisMoment) {
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_);
+  const fs::path whole = from_root("a/b.json");
+  fs::current_path(before);
+  EXPECT_EQ(whole, fs::canonical(folder_) / "a/b.json");
+  EXPECT_EQ(from_root("/dev/stdout"), "/dev/stdout");
+}
+
 using Write = Status (*)(const fs::path&, std::string_view);
 constexpr Write kBoth[] = {write_file_atomically, write_named_file};
 

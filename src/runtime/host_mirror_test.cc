@@ -245,6 +245,28 @@ TEST_F(HostMirrorTest, CopiesFillsReadsAndViews_SeeWhatTheHostWrote) {
   EXPECT_THAT(host(x, Access::kRead), Each(7));
 }
 
+// Whichever side has the newest contents before it.
+TEST_F(HostMirrorTest, FilledParts_LeaveTheRestAsItWas) {
+  const std::uint64_t seed = test_support::seed_of("PERGOLA_MIRROR_SEED");
+  test_support::Random random(seed);
+  const ArrayPtr x = array();
+  set(x, 0);
+  Words expected(kCount, 0);
+  for (std::uint32_t i = 1; i <= 200; ++i) {
+    const std::size_t first = random.below(kCount), count = random.below(kCount - first + 1);
+    fill(x, first, count, i);
+    std::fill_n(expected.begin() + static_cast<std::ptrdiff_t>(first), count, i);
+    if (random.below(3) == 0) {
+      const std::size_t at = random.below(kCount);
+      host(x, Access::kReadWrite)[at] = expected[at] = 1000 + i;
+    }
+    if (random.below(3) == 0) {
+      ASSERT_EQ(read(x), expected) << "seed " << seed << ", turn " << i;
+    }
+  }
+  EXPECT_EQ(read(x), expected) << "seed " << seed;
+}
+
 TEST_F(HostMirrorTest, FailedWork_IsToldWhereTheHostReads_AndTheArrayCanBeWrittenAgain) {
   const ArrayPtr x = array();
   set(x, 4);
