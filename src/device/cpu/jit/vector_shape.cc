@@ -106,10 +106,13 @@ Shape VectorShapes::of(const llvm::Value* value) const {
   return shapes_.lookup(value);
 }
 
-bool VectorShapes::within(const Shape& s) const {
+// A base may be known to end in more zeros than the type has bits, as that of tid << 29 is: then lanes reach its highest
+// bits, and beyond.
+bool VectorShapes::within(const Shape& s, unsigned bits) const {
   if (!s.is_affine() || s.stride <= 0) return false;
-  const auto span = static_cast<std::uint64_t>(s.stride) * (layout_.lanes - 1);
-  return s.aligned >= static_cast<unsigned>(std::bit_width(span));
+  std::uint64_t span = 0;
+  if (__builtin_mul_overflow(static_cast<std::uint64_t>(s.stride), layout_.lanes - 1, &span)) return false;
+  return std::min(s.aligned, bits) >= static_cast<unsigned>(std::bit_width(span));
 }
 
 Shape VectorShapes::join(Shape a, Shape b) const {
@@ -255,7 +258,7 @@ Shape VectorShapes::of_binary(const llvm::BinaryOperator& in) const {
     }
     case Instruction::And: {
       if (both) return Shape::uniform(std::max(a.aligned, b.aligned));
-      if (number == nullptr || !within(a)) return Shape::varying();
+      if (number == nullptr || !within(a, bits)) return Shape::varying();
       const std::uint64_t low = a.aligned >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << a.aligned) - 1;
       const std::uint64_t kept = number->getZExtValue() & low;
       if (kept == 0) return Shape::uniform(a.aligned);
@@ -267,7 +270,8 @@ Shape VectorShapes::of_binary(const llvm::BinaryOperator& in) const {
     }
     case Instruction::LShr: case Instruction::AShr: {
       if (both) return Shape::uniform();
-      if (number == nullptr || !within(a) || number->getValue().uge(bits)) return Shape::varying();
+      const bool is_signed = in.getOpcode() == Instruction::AShr;
+      if (number == nullptr || !within(a, is_signed ? bits - 1 : bits) || number->getValue().uge(bits)) return Shape::varying();
       const auto by = static_cast<unsigned>(number->getZExtValue());
       const auto span = static_cast<std::uint64_t>(a.stride) * (layout_.lanes - 1);
       if (by >= static_cast<unsigned>(std::bit_width(span))) return Shape::uniform();
@@ -281,8 +285,8 @@ Shape VectorShapes::of_binary(const llvm::BinaryOperator& in) const {
 Shape VectorShapes::widen(const llvm::CastInst& cast, Shape a) const {
   if (!a.is_affine()) return a.is_uniform() ? a : Shape::varying();
   if (width_of(cast.getSrcTy()) < 8 || width_of(cast.getDestTy()) > 64) return Shape::varying();
-  if (within(a)) return a;
   const unsigned bits = width_of(cast.getSrcTy());
+  if (within(a, llvm::isa<llvm::SExtInst>(cast) ? bits - 1 : bits)) return a;
   const bool turns_once = a.stride > 0 && static_cast<std::uint64_t>(a.stride) * (layout_.lanes - 1) < std::uint64_t{1} << (bits - 1);
   return is_low_half(cast) && turns_once ? Shape::affine(a.stride, 0) : Shape{Shape::Kind::kGuarded, a.stride, 0};
 }
@@ -298,7 +302,8 @@ bool VectorShapes::is_low_half(const llvm::CastInst& cast) {
 Shape VectorShapes::of_compare(const llvm::ICmpInst& compare) const {
   const Shape a = of(compare.getOperand(0)), b = of(compare.getOperand(1));
   if (a.is_uniform() && b.is_uniform()) return Shape::uniform();
-  if (!within(a) || !b.is_uniform()) return Shape::varying();
+  const unsigned bits = width_of(compare.getOperand(0)->getType());
+  if (!within(a, compare.isSigned() ? bits - 1 : bits) || !b.is_uniform()) return Shape::varying();
   const auto* number = llvm::dyn_cast<llvm::ConstantInt>(compare.getOperand(1));
   const auto span = static_cast<std::uint64_t>(a.stride) * (layout_.lanes - 1);
   const auto reached = static_cast<unsigned>(std::bit_width(span));

@@ -69,7 +69,9 @@ class VectorShapes {
   Shape widen(const llvm::CastInst& cast, Shape a) const;
   Shape sum(Shape a, Shape b, bool subtract) const;
   Shape join(Shape a, Shape b) const;
-  bool within(const Shape& s) const;  // lanes do not carry out of the base's low zero bits
+  // Lanes do not carry out of the base's low zero bits, of which `bits` count: all of the type, but the sign where that
+  // matters.
+  bool within(const Shape& s, unsigned bits) const;
   void mark_divergence(unsigned block);
   void find_full();
 
