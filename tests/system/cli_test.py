@@ -169,6 +169,26 @@ class Cli(unittest.TestCase):
         self.assertEqual(struct.unpack("<8I", (self.folder / "out.bin").read_bytes()), tuple(range(100, 108)))
         self.assertEqual((self.folder / "in.bin").read_bytes(), struct.pack("<8I", *range(8)))
 
+    def test_clangs_own_device_functions_do_as_cudas(self):
+        """Norms that neither overflow nor underflow, and a selector of which three bits in four count."""
+        (self.folder / "norms.cu").write_text("""
+            extern "C" __global__ void norms(float* f, double* d, unsigned* u) {
+              f[0] = norm3df(1e20f, 2e20f, 2e20f); f[1] = rnorm3df(1e-30f, 1e-30f, 1e-30f);
+              f[2] = norm4df(1e-30f, 1e-30f, 1e-30f, 1e-30f); f[3] = rnorm4df(2e30f, 0, 0, 0);
+              f[4] = rhypotf(3e38f, 3e38f); f[5] = norm3df(u[0] ? 0 : 1.0f / 0, 0.0f / 0, 0); f[6] = norm3df(3, 4, 12);
+              d[0] = norm3d(1e200, 2e200, 2e200); d[1] = rnorm4d(5e-320, 0, 0, 0); d[2] = norm4d(1, 1, 1, 1);
+              d[3] = rnorm3d(0, 0, 0); d[4] = rhypot(1e-200, 0); d[5] = norm3d(3e-324, 4e-310, 0);
+              u[0] = __byte_perm(0x80u, 0, 0x8888); u[1] = __byte_perm(0x33221100u, 0x77665544u, 0xfdb9);
+            }""")
+        self.run_program("run", "norms.cu", "-g", "1", "-b", "1", "--buffer", "zero:28:f", "--buffer", "zero:48:d",
+                         "--buffer", "zero:8:u", PERGOLA_NVRTC="none")
+        inf = float("inf")
+        found = struct.unpack("<7f", (self.folder / "f").read_bytes()) + struct.unpack("<6d", (self.folder / "d").read_bytes())
+        wanted = (3e20, 3 ** -0.5 * 1e30, 2e-30, 5e-31, 2 ** -0.5 / 3e38, inf, 13, 3e200, 1 / 5e-320, 2, inf, 1e200, 4e-310)
+        for i, (one, other) in enumerate(zip(found, wanted)):
+            self.assertTrue(one == other or abs(one / other - 1) < (2e-7 if i < 7 and i != 4 else 1e-4 if i == 4 else 1e-14), (i, one, other))
+        self.assertEqual(struct.unpack("<2I", (self.folder / "u").read_bytes()), (0x80808080, 0x77553311))
+
     def test_run_in_place_buffer_is_written_back(self):
         (self.folder / "io.bin").write_bytes(struct.pack("<8I", *range(8)))
         self.run_program("run", "case.ptx", "-k", "add", "-g", "1", "-b", "8", "--buffer", "io.bin:io.bin",

@@ -31,7 +31,11 @@ PERGOLA_FN int __ffs(int a) { return __builtin_ffs(a); }
 PERGOLA_FN int __ffsll(long long a) { return __builtin_ffsll(a); }
 PERGOLA_FN unsigned int __brev(unsigned int a) { return __builtin_bitreverse32(a); }
 PERGOLA_FN unsigned long long __brevll(unsigned long long a) { return __builtin_bitreverse64(a); }
-PERGOLA_ASM3(unsigned int, "=r", __byte_perm, unsigned int, "r", unsigned int, "r", unsigned int, "r", "prmt.b32")
+PERGOLA_ASM3(unsigned int, "=r", pergola_prmt, unsigned int, "r", unsigned int, "r", unsigned int, "r", "prmt.b32")
+// Of a selector's four bits the highest counts for the instruction alone, where it repeats a sign.
+PERGOLA_FN unsigned int __byte_perm(unsigned int a, unsigned int b, unsigned int selector) {
+  return pergola_prmt(a, b, selector & 0x7777u);
+}
 PERGOLA_ASM3(unsigned int, "=r", __funnelshift_l, unsigned int, "r", unsigned int, "r", unsigned int, "r", "shf.l.wrap.b32")
 PERGOLA_ASM3(unsigned int, "=r", __funnelshift_r, unsigned int, "r", unsigned int, "r", unsigned int, "r", "shf.r.wrap.b32")
 PERGOLA_ASM3(unsigned int, "=r", __funnelshift_lc, unsigned int, "r", unsigned int, "r", unsigned int, "r", "shf.l.clamp.b32")

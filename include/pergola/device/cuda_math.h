@@ -70,16 +70,43 @@ PERGOLA_FN float fdimf(float a, float b) { return a <= b ? 0.0f : a - b; }
 PERGOLA_FN double fdim(double a, double b) { return a <= b ? 0.0 : a - b; }
 PERGOLA_FN float rcbrtf(float a) { return 1.0f / cbrtf(a); }
 PERGOLA_FN double rcbrt(double a) { return 1.0 / cbrt(a); }
-PERGOLA_FN float rhypotf(float a, float b) { return 1.0f / hypotf(a, b); }
-PERGOLA_FN double rhypot(double a, double b) { return 1.0 / hypot(a, b); }
-PERGOLA_FN float norm3df(float a, float b, float c) { return sqrtf(a * a + b * b + c * c); }
-PERGOLA_FN double norm3d(double a, double b, double c) { return sqrt(a * a + b * b + c * c); }
-PERGOLA_FN float norm4df(float a, float b, float c, float d) { return sqrtf(a * a + b * b + c * c + d * d); }
-PERGOLA_FN double norm4d(double a, double b, double c, double d) { return sqrt(a * a + b * b + c * c + d * d); }
-PERGOLA_FN float rnorm3df(float a, float b, float c) { return 1.0f / norm3df(a, b, c); }
-PERGOLA_FN double rnorm3d(double a, double b, double c) { return 1.0 / norm3d(a, b, c); }
-PERGOLA_FN float rnorm4df(float a, float b, float c, float d) { return 1.0f / norm4df(a, b, c, d); }
-PERGOLA_FN double rnorm4d(double a, double b, double c, double d) { return 1.0 / norm4d(a, b, c, d); }
+// Norms that neither overflow nor underflow on the way: the squares of floats are taken as doubles, those of doubles once
+// the largest is near 1. An infinity among them gives infinity, also beside a NaN.
+PERGOLA_FN bool pergola_any_infinite(double a, double b, double c, double d) {
+  return __builtin_isinf(a) || __builtin_isinf(b) || __builtin_isinf(c) || __builtin_isinf(d);
+}
+PERGOLA_FN double pergola_norm_of_floats(double a, double b, double c, double d) {
+  return pergola_any_infinite(a, b, c, d) ? __builtin_inf() : sqrt(a * a + b * b + c * c + d * d);
+}
+PERGOLA_FN int pergola_largest_exponent(double a, double b, double c, double d) {
+  const double largest = fmax(fmax(fabs(a), fabs(b)), fmax(fabs(c), fabs(d)));
+  if (!(largest > 0.0) || __builtin_isinf(largest)) return 0;
+  const int exponent = ilogb(largest);
+  return exponent < -1000 ? -1000 : exponent > 1000 ? 1000 : exponent;
+}
+PERGOLA_FN double pergola_norm_scaled(double a, double b, double c, double d, int exponent) {
+  if (pergola_any_infinite(a, b, c, d)) return __builtin_inf();
+  a = scalbn(a, -exponent), b = scalbn(b, -exponent), c = scalbn(c, -exponent), d = scalbn(d, -exponent);
+  return sqrt(a * a + b * b + c * c + d * d);
+}
+PERGOLA_FN double pergola_norm(double a, double b, double c, double d) {
+  const int exponent = pergola_largest_exponent(a, b, c, d);
+  return scalbn(pergola_norm_scaled(a, b, c, d, exponent), exponent);
+}
+PERGOLA_FN double pergola_inverse_norm(double a, double b, double c, double d) {
+  const int exponent = pergola_largest_exponent(a, b, c, d);
+  return scalbn(1.0 / pergola_norm_scaled(a, b, c, d, exponent), -exponent);
+}
+PERGOLA_FN float rhypotf(float a, float b) { return (float)(1.0 / pergola_norm_of_floats(a, b, 0.0, 0.0)); }
+PERGOLA_FN double rhypot(double a, double b) { return pergola_inverse_norm(a, b, 0.0, 0.0); }
+PERGOLA_FN float norm3df(float a, float b, float c) { return (float)pergola_norm_of_floats(a, b, c, 0.0); }
+PERGOLA_FN double norm3d(double a, double b, double c) { return pergola_norm(a, b, c, 0.0); }
+PERGOLA_FN float norm4df(float a, float b, float c, float d) { return (float)pergola_norm_of_floats(a, b, c, d); }
+PERGOLA_FN double norm4d(double a, double b, double c, double d) { return pergola_norm(a, b, c, d); }
+PERGOLA_FN float rnorm3df(float a, float b, float c) { return (float)(1.0 / pergola_norm_of_floats(a, b, c, 0.0)); }
+PERGOLA_FN double rnorm3d(double a, double b, double c) { return pergola_inverse_norm(a, b, c, 0.0); }
+PERGOLA_FN float rnorm4df(float a, float b, float c, float d) { return (float)(1.0 / pergola_norm_of_floats(a, b, c, d)); }
+PERGOLA_FN double rnorm4d(double a, double b, double c, double d) { return pergola_inverse_norm(a, b, c, d); }
 PERGOLA_FN int __isnanf(float a) { return a != a; }
 PERGOLA_FN long lrintf(float a) { return __float2ll_rn(a); }
 PERGOLA_FN long lrint(double a) { return __double2ll_rn(a); }
