@@ -248,11 +248,21 @@ bool Arguments::convert_buffer(const KernelObject* kernel, std::size_t index, Py
     const Ref number(PyNumber_Index(object));
     return number && convert_integer(kernel, index, object, number.get(), out);
   }
-  if (is_struct || buffer.ndim == 0 || PyBytes_Check(object) != 0) {
+  if (is_struct && format.find_first_of(">!") != std::string::npos)
+    return raise_kind(kernel, index, object,
+                      ", whose fields are in the other byte order: x.astype(x.dtype.newbyteorder(\"=\")) has them in "
+                      "this machine's.");
+  // A number of bytes that fits says nothing of an array: its elements would be taken for the fields.
+  const bool is_bytes = PyBytes_Check(object) != 0 || PyByteArray_Check(object) != 0 ||
+                        (PyMemoryView_Check(object) != 0 && buffer.itemsize == 1);
+  if (is_bytes || buffer.ndim == 0) {
     *out = pergola_arg_bytes(buffer.buf, static_cast<std::size_t>(buffer.len));
     return true;
   }
-  return raise_kind(kernel, index, object, kOnHost);
+  return raise_kind(kernel, index, object,
+                    is_struct ? ", and the parameter is a struct: give bytes (x.tobytes()), a ctypes.Structure or NumPy's "
+                                "structured scalar (x[()])."
+                              : kOnHost);
 }
 
 }  // namespace pergola::python

@@ -395,6 +395,30 @@ def test_what_is_no_source(source, error, message):
         pg.kernel(source)
 
 
+class Two(ctypes.Structure):
+    _fields_ = [("x", ctypes.c_float), ("y", ctypes.c_float)]
+
+
+PAIR = np.dtype([("x", "f4"), ("y", "f4")])
+
+
+@pytest.mark.parametrize("value", [
+    struct.pack("2f", 1, 2), bytearray(struct.pack("2f", 1, 2)), memoryview(struct.pack("2f", 1, 2)), Two(1, 2),
+    np.array((1, 2), PAIR)[()], np.array((1, 2), PAIR), np.void(struct.pack("2f", 1, 2)), np.complex64(1 + 2j)], ids=repr)
+def test_what_is_a_struct(module, value):
+    assert echo(module, g=value)["g"] == int.from_bytes(struct.pack("f", 1), "little")
+    assert echo(module, g=value)["G"] == int.from_bytes(struct.pack("f", 2), "little")
+
+
+@pytest.mark.parametrize("value, says", [
+    (np.array([3]), "tobytes"), (np.ones(2, "f4"), "tobytes"), (np.datetime64("2020-01-01"), "ctypes.Structure"),
+    (np.array([(1, 2)], PAIR), "structured scalar"), (memoryview(np.ones(2, "f4")), "tobytes"), ((ctypes.c_float * 2)(1, 2), "tobytes"),
+    (np.array((1, 2), PAIR.newbyteorder(">"))[()], "byte order"), (np.ones(4, "f4")[::2], "not contiguous")], ids=repr)
+def test_what_is_none(module, value, says):
+    with pytest.raises(pg.ArgumentError, match=rf"\(parameter g\) of kernel 'echo'.*{says}"):
+        echo(module, g=value)
+
+
 def test_a_half_is_a_float_too(module):
     out = pg.zeros(9, "u8")
     module.echo[1, 1](out, 0, 0, 0, 0, np.float16(1.5), np.float16(-2.5), bytes(8), np.float16(1.5))

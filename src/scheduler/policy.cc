@@ -59,10 +59,12 @@ std::string value_of(const Option& option, const Policy& policy) {
   return std::string(take_word(words));
 }
 
+constexpr std::uint32_t kMostNumber = 1024;
+
 std::optional<std::uint32_t> parse_number(std::string_view text, std::uint32_t least) {
   std::uint32_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < least || number > 1024) return std::nullopt;
+  if (error != std::errc() || end != text.data() + text.size() || number < least || number > kMostNumber) return std::nullopt;
   return number;
 }
 
@@ -80,6 +82,11 @@ bool apply(std::string_view name, std::string_view value, Policy& policy) {
     return parsed.has_value();
   }
   return false;
+}
+
+// "always|never", "0 to 1024".
+std::string values_of(const Option& option) {
+  return option.is_number() ? fmt::format("{} to {}", option.least, kMostNumber) : std::string(option.words);
 }
 
 // "name=value" of each, `value` being a function of the option.
@@ -100,7 +107,7 @@ Result<Policy> parse_policy(std::string_view text, Policy base) {
     const std::size_t equals = item.find('=');
     if (equals == std::string_view::npos || !apply(item.substr(0, equals), item.substr(equals + 1), base))
       return PERGOLA_ERROR(kInvalidArgument, "'{}' is no scheduling policy; there are {}.", item,
-                           list(", ", [](const Option& option) { return option.words; }));
+                           list(", ", values_of));
   }
   return base;
 }

@@ -45,7 +45,7 @@ TEST(Policy, EveryWord_IsTakenAndToldBack) {
   EXPECT_EQ(parse_policy("blocks=columns")->blocks, Blocks::kColumns);
   EXPECT_EQ(parse_policy("blocks=merged-early")->blocks, Blocks::kMergedEarly);
   EXPECT_THAT(known, ::testing::AllOf(
-                         ::testing::HasSubstr(", max-streams=N, fork-cost=N, graphs=measured|recurring|off|always"),
+                         ::testing::HasSubstr(", max-streams=1 to 1024, fork-cost=0 to 1024, graphs=measured|recurring|off|always"),
                          ::testing::EndsWith("tasks=off|small.")));
 }
 
