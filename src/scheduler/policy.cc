@@ -64,7 +64,8 @@ constexpr std::uint32_t kMostNumber = 1024;
 std::optional<std::uint32_t> parse_number(std::string_view text, std::uint32_t least) {
   std::uint32_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < least || number > kMostNumber) return std::nullopt;
+  if (error != std::errc() || end != text.data() + text.size() || number < least || number > kMostNumber)
+    return std::nullopt;
   return number;
 }
 
