@@ -92,7 +92,6 @@ std::string_view operand_forms(Op op) {
     case Op::kSetp: return "Pss Pssp";
     case Op::kSet: return "dss dssp";
     case Op::kMov: return "DS";
-    case Op::kCvt: return "dS dSs dSss dSsss";
     case Op::kLd:
     case Op::kLdu: return "Da Das";
     case Op::kSt: return "aS aSs aSa";
@@ -152,6 +151,16 @@ std::string_view copy_forms(const Instruction& instruction) {
   return instruction.has(Mod::kL2CacheHint) ? "aaips aaiss aais" : "aai aais aaip";
 }
 
+// Of two or four floats into one register there are as many, and bits to round by where .rs says so.
+std::string_view conversion_forms(const Instruction& instruction) {
+  if (instruction.has(Mod::kPack)) return "dss dsss";
+  const std::string_view to = spelling(instruction.type(0));
+  const bool takes_floats = instruction.type(1) == Type::kF32;
+  if (takes_floats && to.ends_with("x4")) return "dSs";
+  if (takes_floats && to.ends_with("x2")) return instruction.has(Mod::kRs) ? "dsss" : "dss";
+  return "dS";
+}
+
 // ISA 9.7.13.15.
 std::string_view mbarrier_forms(const Instruction& instruction) {
   if (instruction.has(Mod::kPendingCount)) return "ds";
@@ -169,6 +178,7 @@ std::string_view operand_forms(const Instruction& instruction) {
     case Op::kBar:
     case Op::kBarrier: return barrier_forms(instruction);
     case Op::kCp: return copy_forms(instruction);
+    case Op::kCvt: return conversion_forms(instruction);
     case Op::kMbarrier: return mbarrier_forms(instruction);
     case Op::kShfl: return instruction.has(Mod::kSync) ? "Pssss" : "Psss";
     case Op::kVote: return instruction.has(Mod::kSync) ? "dps" : "dp";

@@ -65,6 +65,7 @@ TEST(Verifier, GoodInstruction_IsAccepted) {
            "mbarrier.test_wait.b64 %p1, [%rd1], %rd2; mbarrier.try_wait.parity.b64 %p1, [%rd1], %r1, %r2;",
            "cp.async.ca.shared.global [%r1], [%rd1], 16; cp.async.wait_group 0; cp.async.commit_group;",
            "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r1]; mbarrier.pending_count.b64 %r1, %rd1;",
+           "cvt.rn.f16x2.f32 %r1, %f1, %f2; cvt.rs.f16x2.f32 %r1, %f1, %f2, %r2; cvt.pack.sat.u16.s32 %r1, %r2, %r3;",
            "membar.gl; fence.sc.gpu; fence.acq_rel.sys; fence.proxy.async; griddepcontrol.wait;",
        }) {
     EXPECT_EQ(verdict(body), "ok") << body;
@@ -139,6 +140,9 @@ TEST(Verifier, BadInstruction_IsRefusedWithItsPlace) {
        "f:9:1: expected a register as operand 1 of 'mbarrier', found another kind of operand"},
       {"cp.async.ca.shared.global.L2::cache_hint [%r1], [%rd1], 4;",
        "f:9:1: expected a register or a constant as operand 4 of 'cp', found 3 operands"},
+      {"cvt.rn.f16x2.f32 %r1, %f1;",
+       "f:9:1: expected a register or a constant as operand 3 of 'cvt', found 2 operands"},
+      {"cvt.u32.f32 %r1, %f1, %f2;", "f:9:1: expected 2 operands of 'cvt', found 3"},
       {"membar;", "f:9:1: expected .cta, .gl or .sys after 'membar', found none"},
       {"fence.sc;", "f:9:1: expected a scope (.cta, .cluster, .gpu or .sys) after 'fence', found none"},
       {"griddepcontrol;", "f:9:1: expected .wait or .launch_dependents after 'griddepcontrol', found none"},
