@@ -203,7 +203,6 @@ PyObject* memory_adopt(PyObject* type, PyObject* args) {
   Ref held = Ref::borrow(owner);
   if (!without_gil([&] { return pergola_array_adopt(handle, &options, &foreign, &memory->handle); })) return nullptr;
   (void)held.release();  // NOLINT: release_owner() drops it
-  memory->element_bytes = element_bytes;
   memory->size_bytes = count * element_bytes;
   return self.release();
 }

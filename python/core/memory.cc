@@ -74,7 +74,6 @@ PyObject* memory_new(PyTypeObject* type, PyObject* args, PyObject*) {
     memory->session = owner->session;
     memory->offset_bytes = from->offset_bytes + a;
     memory->size_bytes = b;
-    memory->element_bytes = from->element_bytes;
     return self.release();
   }
   Py_INCREF(parent);
@@ -86,8 +85,7 @@ PyObject* memory_new(PyTypeObject* type, PyObject* args, PyObject*) {
   options.count = a;
   const pergola_session session = memory->session->state->handle;
   if (!without_gil([&] { return pergola_array_create(session, &options, &memory->handle); })) return nullptr;
-  memory->element_bytes = element_bytes == 0 ? 1 : element_bytes;
-  memory->size_bytes = a * memory->element_bytes;
+  memory->size_bytes = a * (element_bytes == 0 ? 1 : element_bytes);
   return self.release();
 }
 

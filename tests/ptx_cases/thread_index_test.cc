@@ -15,9 +15,9 @@ namespace {
 
 constexpr std::uint32_t kThreads = 64, kBlocks = 2;
 
-// x = tid * factor + (from ntid * ctaid), and of it what `expected` says, each in a row of its own.
+// Of x, which SCALE makes of the grid's thread %t, what expected() says: each thread into 128 bytes of its own.
 constexpr const char* kKernel = R"(
-.visible .entry k(.param .u64 out, .param .u32 ignored) {
+.visible .entry k(.param .u64 out) {
   .reg .b64 %p, %w<4>; .reg .b32 %x, %t, %r<24>; .reg .b16 %h<4>; .reg .pred %q<8>;
   ld.param.u64 %p, [out];
   mov.u32 %t, %tid.x;
@@ -95,7 +95,7 @@ class ThreadIndex : public test_support::TierTest {
     text.replace(text.find("SCALE"), 5, scale);
     PtxProgram program(device_, text);
     const auto out = program.zeros(std::size_t{128} * kThreads * kBlocks);
-    const Status status = program.run("k", {.grid = {kBlocks, 1, 1}, .block = {kThreads, 1, 1}}, out->address(), 0u);
+    const Status status = program.run("k", {.grid = {kBlocks, 1, 1}, .block = {kThreads, 1, 1}}, out->address());
     ASSERT_TRUE(status.ok()) << status.message();
     for (std::uint32_t t = 0; t < kThreads * kBlocks; ++t) {
       const std::vector<std::uint32_t> wanted = expected(value(t));

@@ -4,6 +4,7 @@
 
 #include "src/base/environment.h"
 #include "src/device/cpu/cpu_buffer.h"
+#include "src/device/cpu/heap.h"
 #include "src/device/cpu/stack_limit.h"
 
 namespace pergola::device::cpu {
@@ -29,11 +30,11 @@ std::uint32_t open_stack_bytes() {
 }
 
 Result<CpuOptions> CpuOptions::from_environment() {
-  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 46, kMostHeapBytes = std::uint64_t{1} << 44;
+  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 46;
   CpuOptions options;
   PERGOLA_TRY(read_number("PERGOLA_CPU_SMS", 1, 1024, options.sms));
   PERGOLA_TRY(read_number("PERGOLA_CPU_BLOCKS_PER_SM", 1, 32, options.blocks_per_sm));
-  PERGOLA_TRY(read_number("PERGOLA_CPU_HEAP_BYTES", 0, kMostHeapBytes, options.heap_bytes));
+  PERGOLA_TRY(read_number("PERGOLA_CPU_HEAP_BYTES", 0, DeviceHeap::kMostBytes, options.heap_bytes));
   PERGOLA_TRY(read_number("PERGOLA_CPU_MEMORY_BYTES", 1, kMostBytes, options.memory_bytes));
   PERGOLA_TRY(read_number("PERGOLA_CPU_BUFFER_ALIGN", 16, kBufferAlignBytes, options.buffer_align_bytes));
   if (!std::has_single_bit(options.buffer_align_bytes))

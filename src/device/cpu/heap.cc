@@ -14,7 +14,7 @@ namespace pergola::device::cpu {
 namespace {
 
 constexpr std::uint64_t kAlignBytes = 16, kMarginBytes = 32;
-constexpr std::uint64_t kLeastBytes = std::uint64_t{1} << 20, kMostHeapBytes = std::uint64_t{1} << 44;
+constexpr std::uint64_t kLeastBytes = std::uint64_t{1} << 20;
 constexpr std::uint64_t kStepBytes = std::uint64_t{1} << 18;
 
 std::uint64_t counted(std::uint64_t size_bytes) {
@@ -39,7 +39,7 @@ std::span<std::byte> after(std::uint64_t address, std::uint64_t size_bytes) {
 // Of what a block takes, its margins are at most four of five bytes.
 DeviceHeap::DeviceHeap(MemoryMap& memory, std::uint64_t limit_bytes) : memory_(memory), limit_bytes_(limit_bytes) {
   if (limit_bytes_ == 0) return;
-  std::uint64_t bytes = limit_bytes_ > kMostHeapBytes ? 0 : std::max(kLeastBytes, 5 * limit_bytes_);
+  std::uint64_t bytes = limit_bytes_ > kMostBytes ? 0 : std::max(kLeastBytes, 5 * limit_bytes_);
   for (; bytes_.data() == nullptr && bytes >= std::max(kLeastBytes, limit_bytes_); bytes /= 2) {
     bytes_ = GuardedBytes::make(round_up(bytes, page_bytes()), page_bytes());
   }

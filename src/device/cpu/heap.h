@@ -36,6 +36,7 @@ namespace pergola::device::cpu {
 class DeviceHeap {
  public:
   static constexpr std::size_t kInTurn = 8, kQuarantined = 256, kPaintedBytes = 256;
+  static constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 44;  // a larger limit is none: there is no heap
 
   // At most `limit_bytes` are out at any time, each block counted in whole 16 bytes. `memory` must outlive it.
   // Takes addresses for all of them; memory only as it is touched.
