@@ -1,9 +1,9 @@
 // Six programs of dependent kernels, each scheduled by hand in four ways and by Pergola: see README.md beside this
 // file.
 //
-//   dag_bench [--small] [--only VEC,B&S,...] [--bytes 10M,100M,1G] [--block 256 | 32,64,...] [--runs N] [--pageable]
-//             [--alone] [--matrix FILE.mtx] [--kernels kernels.cu] [--report PATH]        PERGOLA_DEVICE chooses the
-//             device
+//   dag_bench [--small] [--only VEC,B&S,...] [--bytes 10M,100M,1G] [--block 256 | 32,64,...] [--runs N] [--untimed N]
+//             [--pageable] [--alone] [--matrix FILE.mtx] [--kernels kernels.cu] [--report PATH]        PERGOLA_DEVICE
+//             chooses the device
 //
 // On a GPU all forms run, in turns; without one, Pergola alone. Every form's results are compared with a reference in
 // double precision; the program fails where one differs.
@@ -29,13 +29,8 @@ struct Selection {
   std::vector<std::string> problems;
   std::vector<std::size_t> bytes;
   std::vector<unsigned> blocks{256};
-  int runs = 0;
   bool pageable = false;  // the host's memory, in place of page-locked
-  std::vector<Measure> measures{Measure::kCold, Measure::kResident};
-  std::vector<std::string> policies;
-  bool explain = false;
-  bool after_others = false;  // cold runs, with the host's caches as these left them
-  bool alone = false;         // each form has the device to itself
+  BenchOptions bench{.runs = 0};
   std::string matrix, once, kernels = DAG_BENCH_KERNELS;
 };
 
@@ -64,19 +59,22 @@ void add_options(CLI::App& app, Selection& selection) {
       ->delimiter(',')
       ->check(CLI::Range(32, 1024))
       ->check(whole_warps);
-  app.add_option("--runs", selection.runs, "Measured runs of each form")->check(CLI::Range(1, 100'000));
+  app.add_option("--runs", selection.bench.runs, "Measured runs of each form")->check(CLI::Range(1, 100'000));
+  app.add_option("--untimed", selection.bench.untimed, "Runs of the same form before each measured one")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
   app.add_flag("--pageable", selection.pageable, "The host's arrays in pageable memory");
-  app.add_flag("--alone", selection.alone, "One form after the other, for sizes that leave no room for others");
-  app.add_option("--measure", selection.measures, "One of the two alone")
+  app.add_flag("--alone", selection.bench.alone, "One form after the other, for sizes that leave no room for others");
+  app.add_option("--measure", selection.bench.measures, "One of the two alone")
       ->delimiter(',')
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, Measure>{{"cold", Measure::kCold}, {"resident", Measure::kResident}}));
-  app.add_option("--policy", selection.policies,
+  app.add_option("--policy", selection.bench.policies,
                  "A form more with this policy of the scheduler, as in graphs=always,turns=whole; may be given again")
       ->take_all();
-  app.add_flag("--explain", selection.explain,
+  app.add_flag("--explain", selection.bench.explain,
                "Print which of Pergola's launches became graphs, and why others did not");
-  app.add_flag("--after-others", selection.after_others,
+  app.add_flag("--after-others", selection.bench.after_others,
                "Cold runs right after those of other forms, in place of one more of the same form that is not timed");
   app.add_option("--matrix", selection.matrix, "HITS on this graph, FILE.mtx");
   app.add_option("--once", selection.once, "For profilers: one resident iteration of this form alone, untimed");
@@ -103,8 +101,9 @@ bench::Report run(const Selection& selection, const std::string& report_path, in
   const std::string ptx = compiled(selection.kernels, device, on_gpu);
   const std::unique_ptr<Gpu> gpu = on_gpu ? std::make_unique<Gpu>(ptx) : nullptr;
   bench::Report report("dag", {device.name, device.driver}, argc, argv);
-  Bench bench(gpu.get(), ptx, report, selection.runs, selection.pageable || gpu == nullptr, selection.alone,
-              selection.measures, selection.policies, selection.explain, selection.after_others);
+  BenchOptions options = selection.bench;
+  options.is_staged = selection.pageable || gpu == nullptr;
+  Bench bench(gpu.get(), ptx, report, std::move(options));
   std::set<std::string> noted;
   for (const auto& [name, make] : kProblems) {
     bool wanted = selection.problems.empty();
@@ -122,8 +121,9 @@ bench::Report run(const Selection& selection, const std::string& report_path, in
         if (!setup.notes.empty() && noted.insert(setup.notes).second) report.note(setup.notes + "\n\n");
         nlohmann::json params{{"bytes", bytes}, {"block", block}};
         if (selection.pageable) params["host"] = "pageable";
-        if (selection.alone) params["forms"] = "alone";
-        if (selection.after_others) params["runs"] = "after others'";
+        if (selection.bench.alone) params["forms"] = "alone";
+        if (selection.bench.after_others) params["runs"] = "after others'";
+        if (selection.bench.untimed != BenchOptions().untimed) params["untimed"] = selection.bench.untimed;
         if (!selection.once.empty()) {
           bench.run_once(*problem, selection.once);
           continue;
@@ -149,7 +149,7 @@ int main(int argc, char** argv) {
     if (selection.bytes.empty())
       selection.bytes = options.small ? std::vector<std::size_t>{1'000'000}
                                       : std::vector<std::size_t>{10'000'000, 100'000'000, 1'000'000'000};
-    if (selection.runs == 0) selection.runs = options.small ? 1 : 30;
+    if (selection.bench.runs == 0) selection.bench.runs = options.small ? 1 : 30;
     return run(selection, options.report, argc, argv);
   });
 }

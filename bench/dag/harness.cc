@@ -104,7 +104,7 @@ std::vector<Bench::MakeForm> Bench::makers_of(Problem& problem, std::span<const 
   for (const PergolaSession& own : sessions)
     makers.emplace_back([&problem, &own, this] {
       auto code = problem.sequential(own.session, own.module);
-      code->is_staged = is_staged_;
+      code->is_staged = options_.is_staged;
       // Launches that are graphs bring their uploads with them.
       code->prefetches = own.policy.find("graphs=off") != std::string::npos ||
                          own.policy.find("graphs=recurring") != std::string::npos;
@@ -116,7 +116,7 @@ std::vector<Bench::MakeForm> Bench::makers_of(Problem& problem, std::span<const 
 std::unique_ptr<Form> Bench::made(const MakeForm& make, Measure measure) const {
   const double before = gpu_ != nullptr ? static_cast<double>(gpu_->free_bytes()) : 0;
   auto form = make();
-  if (alone_) {
+  if (options_.alone) {
     form->run(measure);  // of what the memory holds: data come later, and take long
   } else {
     form->load();
@@ -138,7 +138,7 @@ void Bench::run(Problem& problem, const nlohmann::json& params) {
   }
   const double reference_ms = ms_of([&] { problem.reference(); });
   report_.add(problem.name, "reference", own, {reference_ms}, true);
-  for (const Measure what : measures_) {
+  for (const Measure what : options_.measures) {
     std::vector<PergolaSession> sessions;  // of just this measure: a program does one or the other
     const auto open = [&](std::string form, std::string policy) {
       pergola::Session session =
@@ -148,14 +148,14 @@ void Bench::run(Problem& problem, const nlohmann::json& params) {
     };
     open("pergola", "");
     if (gpu_ != nullptr) open("pergola-graphs", "graphs=always");
-    for (const std::string& policy : policies_) open(kByPolicy + policy, policy);
+    for (const std::string& policy : options_.policies) open(kByPolicy + policy, policy);
     Ratio ratio{problem.name, "", what};
     const std::vector<MakeForm> makers = makers_of(problem, sessions);
     for (std::size_t first = 0; first < makers.size();) {
       std::vector<std::unique_ptr<Form>> forms;
       do {
         forms.push_back(made(makers[first++], what));
-      } while (!alone_ && first < makers.size());
+      } while (!options_.alone && first < makers.size());
       measure(problem, forms, what, own, ratio);
       for (const auto& form : forms) {
         if (form->instantiate_ms == 0 || what == Measure::kCold) continue;
@@ -165,7 +165,7 @@ void Bench::run(Problem& problem, const nlohmann::json& params) {
       }
     }
     for (const PergolaSession& each : sessions)
-      if (explain_)
+      if (options_.explain)
         std::printf("%s, %s, %s:\n%s\n", problem.name.c_str(), to_string(what), each.form.c_str(),
                     each.session.graphs().c_str());
     if (gpu_ != nullptr) ratios_.push_back(ratio);
@@ -195,22 +195,23 @@ void Bench::warm_up(Form& form, Measure measure) const {
   do {
     form.run(measure);
     ++turns;
-  } while (runs_ > 1 &&
-           ((turns < kFewestWarmUps && !alone_) || bench::ms_since(start) < kWarmUpMs || !form.is_steady()));
+  } while (options_.runs > 1 &&
+           ((turns < kFewestWarmUps && !options_.alone) || bench::ms_since(start) < kWarmUpMs || !form.is_steady()));
 }
 
-// Forms take turns. A run follows one of the same form that is not timed, so that the caches of device and host hold
-// what it left there, as they do where a program has only one form.
+// Forms take turns. A run follows others of the same form that are not timed, so that the caches of device and host
+// hold what these left there, as they do where a program has only one form.
 void Bench::measure(Problem& problem, std::span<const std::unique_ptr<Form>> forms, Measure measure,
                     const nlohmann::json& params, Ratio& ratio) {
   const Plan plan = problem.plan();
   std::vector<std::vector<double>> times(forms.size()), submits(forms.size());
   for (const auto& form : forms) form->load();
   for (const auto& form : forms) warm_up(*form, measure);
-  for (int run = 0; run < runs_; ++run) {
+  for (int run = 0; run < options_.runs; ++run) {
     for (std::size_t turn = 0; turn < forms.size(); ++turn) {
       const std::size_t i = (turn + run) % forms.size();
-      if (measure == Measure::kResident || !after_others_) forms[i]->run(measure);
+      if (measure == Measure::kResident || !options_.after_others)
+        for (int n = 0; n < options_.untimed; ++n) forms[i]->run(measure);
       times[i].push_back(ms_of([&] { forms[i]->run(measure); }));
       submits[i].push_back(forms[i]->submit_ms);
     }
@@ -252,12 +253,12 @@ std::string Bench::summary() const {
   std::string text =
       "How many times as fast Pergola is as the best hand-written form (not serial), and as the serial form; and the "
       "same with `graphs=always`" +
-      std::string(policies_.empty() ? "" : ", and of other policies over the best") +
+      std::string(options_.policies.empty() ? "" : ", and of other policies over the best") +
       ":\n\n"
       "| problem | params | best form | over best | over serial | graphs over best | graphs over serial |";
-  for (const std::string& policy : policies_) text += " `" + policy + "` |";
+  for (const std::string& policy : options_.policies) text += " `" + policy + "` |";
   text += "\n|---|---|---|---|---|---|---|";
-  for (std::size_t n = 0; n < policies_.size(); ++n) text += "---|";
+  for (std::size_t n = 0; n < options_.policies.size(); ++n) text += "---|";
   text += '\n';
   const auto add = [&](const std::string& name, const std::string& what, const std::string& best,
                        const std::vector<double>& over) {
@@ -277,7 +278,7 @@ std::string Bench::summary() const {
   };
   for (const Ratio& r : ratios_) add(r.problem, '`' + r.params + '`', r.best_name, over(r));
   for (const Measure measure : {Measure::kCold, Measure::kResident}) {
-    std::vector<double> logs(4 + policies_.size());
+    std::vector<double> logs(4 + options_.policies.size());
     double count = 0;
     for (const Ratio& r : ratios_) {
       if (r.measure != measure) continue;

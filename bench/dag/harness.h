@@ -156,24 +156,23 @@ bool all_close(std::span<const T> got, const std::vector<double>& expected, doub
 
 // ── Measuring ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
+struct BenchOptions {
+  int runs = 30;              // of each form that are timed; 1 shows that it works
+  int untimed = 1;            // before each of these, of the same form
+  bool is_staged = false;     // Sequential's
+  bool alone = false;         // each form has the device to itself, one after the other
+  bool explain = false;       // prints which of Pergola's launches became graphs
+  bool after_others = false;  // cold runs come right after those of other forms, whose code and data the host's caches
+                              // hold then
+  std::vector<Measure> measures{Measure::kCold, Measure::kResident};
+  std::vector<std::string> policies;  // of the scheduler, a form more for each
+};
+
 class Bench {
  public:
   // Without a GPU `gpu` is null, and Pergola the only form. All outlive the bench.
-  // `is_staged`: Sequential's. `alone`: each form has the device to itself, one after the other. `policies`: of the
-  // scheduler, a form more for each. `explain`: prints which of Pergola's launches became graphs. `after_others`: cold
-  // runs come right after those of other forms, whose code and data the host's caches hold then.
-  Bench(const Gpu* gpu, const std::string& ptx, bench::Report& report, int runs, bool is_staged, bool alone,
-        std::vector<Measure> measures, std::vector<std::string> policies, bool explain, bool after_others)
-      : gpu_(gpu),
-        ptx_(ptx),
-        report_(report),
-        runs_(runs),
-        is_staged_(is_staged),
-        alone_(alone),
-        measures_(std::move(measures)),
-        policies_(std::move(policies)),
-        explain_(explain),
-        after_others_(after_others) {}
+  Bench(const Gpu* gpu, const std::string& ptx, bench::Report& report, BenchOptions options)
+      : gpu_(gpu), ptx_(ptx), report_(report), options_(std::move(options)) {}
 
   // All forms of the problem, in turns, Pergola in sessions of its own. `params` says size and block.
   void run(Problem& problem, const nlohmann::json& params);
@@ -207,11 +206,7 @@ class Bench {
   const Gpu* gpu_;
   const std::string& ptx_;
   bench::Report& report_;
-  const int runs_;
-  const bool is_staged_, alone_;
-  const std::vector<Measure> measures_;
-  const std::vector<std::string> policies_;
-  const bool explain_, after_others_;
+  const BenchOptions options_;
   std::vector<Ratio> ratios_;
 };
 

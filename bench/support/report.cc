@@ -43,6 +43,10 @@ Report::Report(std::string suite, Machine machine, int argc, char** argv) {
            {"commit", commit != nullptr ? commit : "unknown"},
            {"date", today()},
            {"command", command}};
+  if (!machine.is_optimized) {
+    head_["build"] = "without optimisation: times of the host count for nothing";
+    std::fprintf(stderr, "This benchmark is built without optimisation: its times of the host count for nothing.\n");
+  }
   std::printf("%-16s %-14s %-28s %12s %12s %12s %s\n", "problem", "form", "params", "median ms", "min ms", "max ms",
               "checked");
 }
@@ -78,6 +82,7 @@ void Report::write(const std::string& path) const {
   md << "# " << head_["suite"].get<std::string>() << " on " << head_["device"].get<std::string>() << "\n\n";
   for (const char* key : {"driver", "cuda", "host", "commit", "date"})
     md << "- " << key << ": " << head_[key].get<std::string>() << '\n';
+  if (head_.contains("build")) md << "- build: " << head_["build"].get<std::string>() << '\n';
   md << "- command: `" << head_["command"].get<std::string>() << "`\n\n";
   md << "| problem | form | params | median ms | min ms | max ms | runs | checked "
         "|\n|---|---|---|---|---|---|---|---|\n";

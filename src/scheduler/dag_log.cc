@@ -60,6 +60,7 @@ std::string_view to_string(StreamReason reason) {
     case StreamReason::kCopies: return "copies";
     case StreamReason::kBound: return "bound";
     case StreamReason::kExhausted: return "exhausted";
+    case StreamReason::kGraph: return "graph";
   }
   return "?";
 }

@@ -29,6 +29,7 @@ enum class StreamReason : std::uint8_t {
   kCopies,        // that of the copy from the host before it: they share one link
   kBound,         // the stream used least recently, as there are max-streams
   kExhausted,     // the same, as the device gives no more
+  kGraph,         // the graph's own, of those that were free (graph_ways.h)
 };
 // "first-child" and so on: what trace files have.
 std::string_view to_string(StreamReason reason);

@@ -97,6 +97,9 @@ class Text {
         return "that of the copy from the host before it: one after the other each is there sooner";
       case StreamReason::kBound: return "the least recently used, as max-streams are in use";
       case StreamReason::kExhausted: return "the least recently used, as the device gives no more queues";
+      case StreamReason::kGraph:
+        return fmt::format("reused, as {} and this graph goes on this stream, of those that it was tried on the best",
+                           without);
     }
     return "?";
   }

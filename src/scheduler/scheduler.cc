@@ -342,6 +342,9 @@ Result<Scheduler::StreamChoice> Scheduler::stream_for(const Work& work, const De
   }
   if (work.kind == WorkKind::kKernel)
     if (Stream* stream = stream_soon_free(parents)) return StreamChoice{stream, StreamReason::kSoonFree};
+  if (work.queue != nullptr && parents.empty() && policy_.retrieve_new_stream == RetrieveNewStream::kReuse)
+    for (Stream* stream : by_use_)
+      if (stream->queue.get() == work.queue && stream->idle_well()) return StreamChoice{stream, StreamReason::kGraph};
   return free_stream(parents);
 }
 

@@ -29,7 +29,7 @@ constexpr std::array kKinds = {WorkKind::kKernel, WorkKind::kCopyToDevice, WorkK
 constexpr std::array kReasons = {StreamReason::kNew,        StreamReason::kAlwaysNew,    StreamReason::kIdle,
                                  StreamReason::kFirstChild, StreamReason::kSameAsParent, StreamReason::kFreeByThen,
                                  StreamReason::kCopies,     StreamReason::kBound,        StreamReason::kExhausted,
-                                 StreamReason::kSoonFree};
+                                 StreamReason::kSoonFree,   StreamReason::kGraph};
 constexpr std::array kOrders = {Order::kSameStream, Order::kEvent, Order::kLateEvent, Order::kImplied, Order::kEnded};
 constexpr std::array kHazards = {Hazard::kReadAfterWrite, Hazard::kWriteAfterRead, Hazard::kWriteAfterWrite,
                                  Hazard::kUniversal};
