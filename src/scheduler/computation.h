@@ -93,8 +93,10 @@ struct Computation {
   std::uint32_t holds = 0;
   WorkSite* site = nullptr;  // may be null
   std::uint8_t prediction_slot = 0;
-  MarkPtr mark;                  // recorded right behind it
-  bool mark_used = false;        // somebody waited for it
+  MarkPtr mark;            // recorded right behind it
+  bool mark_used = false;  // somebody waited for it
+  // The stream's that it goes on where it waits for nothing and that has nothing to do; null: any.
+  const device::Queue* queue = nullptr;
   bool leads = false;            // an upload that went when it came, before a graph with the rest of its turn
   bool follows_lead = false;     // such a one that nothing but that graph waits for
   double expected_until_ns = 0;  // Stream::expected_ns with it

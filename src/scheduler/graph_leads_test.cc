@@ -76,6 +76,20 @@ TEST_F(GraphLeads, SeveralUploads_GoUntilTheLinkHasEnoughToDo) {
   EXPECT_THAT(last(Step::Kind::kGraph).durations_ns, ElementsAre(8000, 1000, 1000, 1000, 1000, 1000, 2000));
 }
 
+// Though others have been free for longer.
+TEST_F(GraphLeads, TheyGoOnTheStreamOnWhichTheGraphStays) {
+  bytes_ = {{"x", kLarge}, {"y", kLarge}};
+  open_leads();
+  for (const char* const name : {"d", "e", "f"}) launch(name, {name}, {std::string(name) + " too"}, 50'000);
+  ASSERT_TRUE(scheduler->synchronize().ok());
+  learn_cold();
+  device->state().steps.clear();
+  EXPECT_EQ(of_each([&] { cold_turn(); }, 6), (Counts{1, 1, 0}));
+  const std::uint32_t queue = last(Step::Kind::kGraph).queue;
+  for (const Step::Kind kind : {Step::Kind::kGraph, Step::Kind::kCopy})
+    for (const Step& step : device->state().of(kind)) EXPECT_EQ(step.queue, queue);
+}
+
 // A stream for each would have to be found free, and waited for by events.
 TEST_F(GraphLeads, UploadsThatTheGraphAloneWaitsFor_FollowEachOtherOnItsStream) {
   bytes_ = {{"p", 160'000}, {"q", 160'000}, {"r", 160'000}};

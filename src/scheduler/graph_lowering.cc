@@ -136,6 +136,7 @@ void GraphLowering::follow(bool may_hold, std::span<const std::uint64_t> arrivin
     const bool ends = phase_ + 1 == chunk->end;
     decision.leads = chunk->leads;
     decision.follows_lead = chunk->leads && region_->leads_to_graph;
+    if (decision.follows_lead) decision.queue = region_->queue_behind(*chunk);
     if (chunk->begin == phase_ && may_hold && may_hold_chunk(*chunk)) {
       const std::size_t waits_longer = first_that_waits_longer(*chunk, arriving);
       if (waits_longer == chunk->end)

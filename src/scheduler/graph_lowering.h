@@ -108,13 +108,14 @@ class GraphLowering {
 
   // What is to be done for a launch, in this order.
   struct Decision {
-    std::span<const Launch> flush;  // launched one by one
-    bool held = false;              // the launch needs nothing itself
-    bool leads = false;             // an upload that goes when it comes, before a graph
-    bool follows_lead = false;      // and which that graph alone waits for, if it comes as in the last turn
-    std::shared_ptr<Chunk> run;     // launched as a graph, which stands for this launch too
-    std::shared_ptr<Chunk> ended;   // an event behind the launch or graph is for ended()
-    bool marks = false;             // an event behind the launch tells how far the device is
+    std::span<const Launch> flush;         // launched one by one
+    bool held = false;                     // the launch needs nothing itself
+    bool leads = false;                    // an upload that goes when it comes, before a graph,
+    const device::Queue* queue = nullptr;  // which is to go on this one's stream; null: any
+    bool follows_lead = false;             // and which that graph alone waits for, if it comes as in the last turn
+    std::shared_ptr<Chunk> run;            // launched as a graph, which stands for this launch too
+    std::shared_ptr<Chunk> ended;          // an event behind the launch or graph is for ended()
+    bool marks = false;                    // an event behind the launch tells how far the device is
     bool only_holds() const { return held && run == nullptr && flush.empty(); }  // there is nothing to be done now
   };
   // `arriving`: the resources that copies from the host may still be filling and no launch has used since, by number.

@@ -25,6 +25,12 @@ std::string lanes_text(const GraphWays::Way& way) {
 }  // namespace
 
 const device::Queue* GraphWays::choose() {
+  if (!is_planned_) settle_next();
+  if (ways_.size() > 1 && !knows_lanes_) return nullptr;
+  return planned_lane_ < lanes_.size() ? lanes_[planned_lane_] : nullptr;
+}
+
+void GraphWays::settle_next() {
   if (ways_.size() == 1) chosen_ = 0;
   if (chosen_ != kUndecided && ways_.size() > 1 && ++since_chosen_ > again_after()) try_again();
   if (chosen_ == kUndecided) settle();
@@ -32,8 +38,6 @@ const device::Queue* GraphWays::choose() {
     plan(chosen_, lane_);
   else
     choose_trial();
-  if (ways_.size() > 1 && !knows_lanes_) return nullptr;
-  return planned_lane_ < lanes_.size() ? lanes_[planned_lane_] : nullptr;
 }
 
 void GraphWays::choose_trial() {
@@ -77,7 +81,7 @@ std::size_t GraphWays::lane_of(const device::Queue& queue) {
 }
 
 Status GraphWays::launch(device::Queue& queue) {
-  if (!is_planned_) choose();
+  if (!is_planned_) settle_next();
   is_planned_ = false;
   const std::size_t lane = lane_of(queue);
   return is_timed_ ? try_planned(queue, lane) : ways_[launched_].graph->launch(queue);
@@ -123,6 +127,7 @@ double GraphWays::Way::took_on(std::size_t lane) const {
 }
 
 void GraphWays::add(Way way) {
+  is_planned_ = false;
   ways_.push_back(std::move(way));
   if (times_again_ != 0 && chosen_ != kUndecided) standing_ = chosen_;  // as in try_again()
   chosen_ = kUndecided;

@@ -109,7 +109,7 @@ class GraphWays {
   // The one that is taken; null while it is being tried which.
   const Way* chosen() const { return chosen_ < ways_.size() ? &ways_[chosen_] : nullptr; }
   // Which queue it would be launched on, where it may be any that has nothing to do; null: whichever comes. Settles
-  // which of them is launched next: launched().
+  // which of them is launched next, launched(), until that has been.
   const device::Queue* choose();
   // Launches that, on this queue.
   Status launch(device::Queue& queue);
@@ -152,6 +152,7 @@ class GraphWays {
   void try_again();
   std::uint32_t tries_needed() const;
   bool is_tried(const Way& way) const;
+  void settle_next();
   void choose_trial();
   void plan(std::size_t way, std::size_t lane, bool is_timed = false);
   std::size_t lane_to_try(const Way& way) const;

@@ -445,6 +445,12 @@ std::size_t Region::first_delayed_by(const Chunk& chunk, std::uint64_t resource)
   return chunk.begin;
 }
 
+const device::Queue* Region::queue_behind(const Chunk& leads) const {
+  if (leads.end == launches.size()) return nullptr;
+  const std::shared_ptr<Chunk>& graph = chunk_of(leads.end);
+  return graph->ways.empty() ? nullptr : graph->ways.choose();
+}
+
 bool Region::varies() const {
   return std::ranges::any_of(launches, [](const Launch& launch) { return launch.varies(); });
 }

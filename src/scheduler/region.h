@@ -222,6 +222,8 @@ struct Region {
   void vary(std::size_t launch);
   // Brings the block of a chunk, if it has one, up to date.
   void stage(Chunk& chunk) const;
+  // That of the graph behind uploads that lead it, for its next launch: GraphWays::choose(); null where there is none.
+  const device::Queue* queue_behind(const Chunk& leads) const;
   // `forms` of the block's slots, at `block`. The spec keeps nothing of what its copies copy: whoever uses it has
   // copied_by() meanwhile. Without the lock.
   device::GraphSpec spec_of(const Chunk& chunk, std::span<const BlockForm::Kernel> forms,

@@ -152,6 +152,7 @@ Status Scheduler::carry_out(AdaptiveLock& lock, const Work& work, Enqueue enqueu
   Computation& who = *pool_.take();
   who.leads = lowered.leads;
   who.follows_lead = lowered.follows_lead;
+  who.queue = lowered.queue;
   Status status = place(work, enqueue, who);
   if (status.ok() && work.host_waits && who.mark == nullptr) tell_end_of(who);
   if (lowered.ended != nullptr && who.stream != nullptr) mark_end_of(lowered.ended, *who.stream);
@@ -209,7 +210,7 @@ void Scheduler::add_parents(const Work& work, Computation& who, Dependencies& pa
 
 Status Scheduler::start(const Work& work, Computation& who, const Dependencies& parents, const EndedParents& ended,
                         Enqueue enqueue) {
-  const Result<StreamChoice> chosen = stream_for(work, parents, who.follows_lead);
+  const Result<StreamChoice> chosen = stream_for(work, parents, &who);
   if (!chosen.ok()) return leave_out(parents, who, chosen.status());
   const StreamChoice choice = *chosen;
   const bool times = policy_.fork_cost_us != 0 || tasks_ != nullptr;
@@ -333,18 +334,20 @@ Stream* Scheduler::stream_of_copies(const Work& work, bool follows_lead) const {
 }
 
 Result<Scheduler::StreamChoice> Scheduler::stream_for(const Work& work, const Dependencies& parents,
-                                                      bool follows_lead) {
-  if (parents.empty() && policy_.retrieve_new_stream == RetrieveNewStream::kReuse)
-    if (Stream* stream = stream_of_copies(work, follows_lead)) return StreamChoice{stream, StreamReason::kCopies};
+                                                      const Computation* who) {
+  const bool is_free = parents.empty() && policy_.retrieve_new_stream == RetrieveNewStream::kReuse;
+  if (is_free)
+    if (Stream* stream = stream_of_copies(work, who != nullptr && who->follows_lead))
+      return StreamChoice{stream, StreamReason::kCopies};
   if (Stream* stream = parent_stream(parents)) {
     const bool by_policy = policy_.retrieve_parent_stream == RetrieveParentStream::kSameAsParent;
     return StreamChoice{stream, by_policy ? StreamReason::kSameAsParent : StreamReason::kFirstChild};
   }
   if (work.kind == WorkKind::kKernel)
     if (Stream* stream = stream_soon_free(parents)) return StreamChoice{stream, StreamReason::kSoonFree};
-  if (work.queue != nullptr && parents.empty() && policy_.retrieve_new_stream == RetrieveNewStream::kReuse)
+  if (is_free && who != nullptr && who->queue != nullptr)
     for (Stream* stream : by_use_)
-      if (stream->queue.get() == work.queue && stream->idle_well()) return StreamChoice{stream, StreamReason::kGraph};
+      if (stream->queue.get() == who->queue && stream->idle_well()) return StreamChoice{stream, StreamReason::kGraph};
   return free_stream(parents);
 }
 

@@ -145,6 +145,7 @@ Status Scheduler::launch_graph(const std::shared_ptr<Chunk>& run, const std::sha
   const bool is_delayed = delays_copies(chunk);
   if (chunk.site == nullptr) chunk.site = site_locked(chunk.name);
   Computation& who = *pool_.take();
+  who.queue = chunk.ways.choose();
   const auto tell = [&] {
     WorkDetail detail;
     detail.graph = {chunk.region, chunk.ways.launched().name, chunk.kernels};
@@ -160,8 +161,7 @@ Status Scheduler::launch_graph(const std::shared_ptr<Chunk>& run, const std::sha
        .accesses = chunk.accesses,
        .universal = chunk.universal,
        .detail = &detail,
-       .prepare = moves ? &prepare : nullptr,
-       .queue = chunk.ways.choose()},
+       .prepare = moves ? &prepare : nullptr},
       [&](device::Queue& queue) {
         if (const ParameterBlock* const block = chunk.block.get(); block != nullptr)
           PERGOLA_TRY(queue.copy_to_device(block->memory, 0, block->staged));

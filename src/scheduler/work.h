@@ -101,7 +101,6 @@ struct Work {
   // Called under the lock with the queue that the work goes on, once that waits for what the work depends on and before
   // the work is queued. May be null.
   const FunctionRef<Status(device::Queue&)>* prepare = nullptr;
-  const device::Queue* queue = nullptr;      // the stream's that it goes on if both are free to; null: any
   HeldFromTasks* held_from_tasks = nullptr;  // acquired when the work is submitted, and afterwards
   const BehindTasks* behind = nullptr;       // its stream waits for them; may be null
 };
