@@ -14,7 +14,7 @@ namespace pergola::device::cuda {
 class CudaEvent final : public Event {
  public:
   // Owns `event`, which is recorded and goes back to the context.
-  // With a word, which the stream brings to `number` right behind the event.
+  // With a word, which the stream brings to `number` right before the event.
   CudaEvent(ContextPtr context, CUevent event, bool timed, HostWord word = {}, std::uint32_t number = 0)
       : context_(std::move(context)), event_(event), timed_(timed), word_(word), number_(number) {}
   ~CudaEvent() override { context_->give_event(event_, timed_); }

@@ -135,11 +135,12 @@ void CudaQueue::seal_kept(Retained::Handles& ended) {
 Result<std::shared_ptr<CudaEvent>> CudaQueue::record_locked(bool timed, Retained::Handles& ended, bool for_host) {
   PERGOLA_ASSIGN(const CUevent handle, context_->take_event(timed));
   const Driver& driver = context_->driver();
+  // The word first: the host, which waits, need not wait for the event's own record as well.
+  const HostWord word = for_host ? tell_host() : HostWord();
   if (const CUresult result = driver.cuEventRecord(handle, stream_); result != CUDA_SUCCESS) {
     context_->give_event(handle, timed);
     return context_->check(result, "recording an event");
   }
-  const HostWord word = for_host ? tell_host() : HostWord();
   auto event = std::make_shared<CudaEvent>(context_, handle, timed, word, word_number_);
   if (retained_.seal(event, timed)) retained_.release_ended(ended);
   return event;
