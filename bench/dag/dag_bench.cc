@@ -60,9 +60,10 @@ void add_options(CLI::App& app, Selection& selection) {
       ->check(CLI::Range(32, 1024))
       ->check(whole_warps);
   app.add_option("--runs", selection.bench.runs, "Measured runs of each form")->check(CLI::Range(1, 100'000));
-  app.add_option("--untimed", selection.bench.untimed, "Runs of the same form before each measured one")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
+  auto* const untimed =
+      app.add_option("--untimed", selection.bench.untimed, "Runs of the same form before each measured one")
+          ->capture_default_str()
+          ->check(CLI::Range(1, 1000));
   app.add_flag("--pageable", selection.pageable, "The host's arrays in pageable memory");
   app.add_flag("--alone", selection.bench.alone, "One form after the other, for sizes that leave no room for others");
   app.add_option("--measure", selection.bench.measures, "One of the two alone")
@@ -75,7 +76,8 @@ void add_options(CLI::App& app, Selection& selection) {
   app.add_flag("--explain", selection.bench.explain,
                "Print which of Pergola's launches became graphs, and why others did not");
   app.add_flag("--after-others", selection.bench.after_others,
-               "Cold runs right after those of other forms, in place of one more of the same form that is not timed");
+               "Cold runs right after those of other forms, in place of one more of the same form that is not timed")
+      ->excludes(untimed);
   app.add_option("--matrix", selection.matrix, "HITS on this graph, FILE.mtx");
   app.add_option("--once", selection.once, "For profilers: one resident iteration of this form alone, untimed");
   app.add_option("--kernels", selection.kernels, "The kernels, FILE.cu");

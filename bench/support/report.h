@@ -12,16 +12,8 @@
 
 namespace bench {
 
-// Of the file that includes this: what the host does for a launch is inline code in it.
-#ifdef __OPTIMIZE__
-inline constexpr bool kIsOptimized = true;
-#else
-inline constexpr bool kIsOptimized = false;
-#endif
-
 struct Machine {
   std::string device, driver;
-  bool is_optimized = kIsOptimized;  // else the report says that its times of the host count for nothing
 };
 
 class Report {

@@ -97,8 +97,9 @@ struct Computation {
   bool mark_used = false;  // somebody waited for it
   // The stream's that it goes on where it waits for nothing and that has nothing to do; null: any.
   const device::Queue* queue = nullptr;
-  bool leads = false;            // an upload that went when it came, before a graph with the rest of its turn
-  bool follows_lead = false;     // such a one that nothing but that graph waits for
+  bool had_choice = false;    // it might have gone on another stream that had nothing to do; or what it follows might
+  bool leads = false;         // an upload that went when it came, before a graph with the rest of its turn
+  bool follows_lead = false;  // such a one that nothing but that graph waits for
   double expected_until_ns = 0;  // Stream::expected_ns with it
   // It could not be queued, and so is on no stream: what was to come after it comes after its parents, which it holds.
   bool is_left_out = false;

@@ -98,8 +98,7 @@ class Text {
       case StreamReason::kBound: return "the least recently used, as max-streams are in use";
       case StreamReason::kExhausted: return "the least recently used, as the device gives no more queues";
       case StreamReason::kGraph:
-        return fmt::format("reused, as {} and this graph goes on this stream, of those that it was tried on the best",
-                           without);
+        return fmt::format("reused, as {} and this graph, or the one behind it, goes on this stream", without);
     }
     return "?";
   }

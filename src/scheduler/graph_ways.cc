@@ -12,10 +12,10 @@
 namespace pergola::scheduler {
 namespace {
 
-// " (by stream: 40.9, 41.4, 44.3 us)", the best first; "" of one stream.
+// " (by stream: 40.9, 41.4, 44.3 us)", the best first; "" of one.
 std::string lanes_text(const GraphWays::Way& way) {
   std::vector<double> times;
-  for (std::size_t i = 0; i < way.times_ns.size(); ++i)
+  for (std::size_t i = 0; i < GraphWays::kMostLanes; ++i)
     if (const double ns = way.took_on(i); ns != 0) times.push_back(ns * 1e-3);
   if (times.size() < 2) return {};
   std::ranges::sort(times);
@@ -43,15 +43,19 @@ void GraphWays::settle_next() {
 void GraphWays::choose_trial() {
   std::size_t least = ways_.size();
   for (std::size_t i = 0; i < ways_.size(); ++i)
-    if (!is_tried(ways_[i]) && (least == ways_.size() || ways_[i].tries < ways_[least].tries)) least = i;
+    if (!is_tried(ways_[i]) && (least == ways_.size() || ways_[i].tries() < ways_[least].tries())) least = i;
   // All have been tried often enough and not all times are known yet: no more events.
   if (least == ways_.size()) return plan(standing_, lane_);
   if (times_again_ == 0) return plan(least, lane_to_try(ways_[least]), true);
   if (++spread_ == kSpread) {
     spread_ = 0;
-    return plan(next_, lane_, true);
+    return plan(next_, next_lane_, true);
   }
-  if (spread_ + 1 == kSpread) return plan(next_ = least, lane_);
+  if (spread_ + 1 == kSpread) {
+    next_ = least;
+    next_lane_ = lane_to_try(ways_[least]);
+    return plan(next_, next_lane_);
+  }
   plan(standing_, lane_);
 }
 
@@ -62,33 +66,67 @@ void GraphWays::plan(std::size_t way, std::size_t lane, bool is_timed) {
   is_planned_ = true;
 }
 
-// Of those that it had the fewest tries on, the first.
-std::size_t GraphWays::lane_to_try(const Way& way) const {
-  const auto end = way.tries_on.begin() + static_cast<std::ptrdiff_t>(lanes_.size());
-  return static_cast<std::size_t>(std::min_element(way.tries_on.begin(), end) - way.tries_on.begin());
+// The first time all; later the one that stands and one more, another each time.
+bool GraphWays::is_of_trial(std::size_t lane) const {
+  const std::size_t lanes = lanes_.size();
+  if (lane >= lanes) return false;
+  if (times_again_ == 0 || lane == lane_ || lanes < 2) return true;
+  const std::size_t stands = lane_ < lanes ? lane_ : 0;
+  return lane == stands || lane == (stands + 1 + times_rotated_ % (lanes - 1)) % lanes;
 }
 
-std::size_t GraphWays::lane_of(const device::Queue& queue) {
-  const auto found = std::ranges::find(lanes_, &queue);
-  const auto lane = static_cast<std::size_t>(found - lanes_.begin());
-  if (found != lanes_.end()) {
-    knows_lanes_ = knows_lanes_ || ways_.size() > 1;  // one alone stays where it is
-  } else if (lane < kMostLanes && !knows_lanes_) {
+std::size_t GraphWays::trial_lanes() const {
+  if (!has_lanes_) return 0;
+  return times_again_ == 0 ? lanes_.size() : std::min<std::size_t>(lanes_.size(), 2);
+}
+
+// Of those of the trial on which it had the fewest tries, the first.
+std::size_t GraphWays::lane_to_try(const Way& way) const {
+  if (!has_lanes_) return kAnyLane;
+  std::size_t least = kAnyLane;
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+    if (is_of_trial(lane) && (least == kAnyLane || way.tries_on[lane] < way.tries_on[least])) least = lane;
+  return least;
+}
+
+// One alone stays where it is, and looks for no others.
+void GraphWays::note_lane(const device::Queue& queue) {
+  if (std::ranges::find(lanes_, &queue) != lanes_.end()) {
+    if (ways_.size() > 1 && ++met_again_ == kMetAgain) knows_lanes_ = true;
+  } else if (!knows_lanes_) {
     lanes_.push_back(&queue);
+    met_again_ = 0;
     knows_lanes_ = lanes_.size() == kMostLanes;
   }
-  return found != lanes_.end() || lane < lanes_.size() ? lane : kMostLanes;
 }
 
-Status GraphWays::launch(device::Queue& queue) {
+// All are tried anew, wherever they go.
+void GraphWays::give_lanes_up() {
+  has_lanes_ = false;
+  lane_ = kAnyLane;
+  missed_ = 0;
+  trials_.clear();
+  for (Way& way : ways_) way.forget_times();
+}
+
+Status GraphWays::launch(device::Queue& queue, bool was_free) {
   if (!is_planned_) settle_next();
   is_planned_ = false;
-  const std::size_t lane = lane_of(queue);
-  return is_timed_ ? try_planned(queue, lane) : ways_[launched_].graph->launch(queue);
+  const bool knew_lanes = knows_lanes_;
+  if (was_free) note_lane(queue);
+  if (!is_timed_) return ways_[launched_].graph->launch(queue);
+  if (!has_lanes_) return try_planned(queue, kAnyLane);
+  const auto lane = static_cast<std::size_t>(std::ranges::find(lanes_, &queue) - lanes_.begin());
+  if (was_free && lane < lanes_.size() && (lane == planned_lane_ || !knew_lanes)) {
+    missed_ = 0;
+    return try_planned(queue, lane);
+  }
+  if (++missed_ > kMostMissed) give_lanes_up();
+  return ways_[launched_].graph->launch(queue);
 }
 
 std::uint64_t GraphWays::again_after() const {
-  const std::size_t times = (ways_.size() + kFewWays - 1) / kFewWays;
+  const std::size_t times = (ways_.size() + kFewWays - 1) / kFewWays * (lanes_.size() > 1 ? 2 : 1);
   return kAgainAfter * times << kAgainGrowth * times_again_;
 }
 
@@ -96,24 +134,25 @@ void GraphWays::try_again() {
   standing_ = std::exchange(chosen_, kUndecided);
   times_again_ = std::min(times_again_ + 1, kMostGrowths);
   spread_ = 0;
+  missed_ = 0;
+  ++times_rotated_;
+  has_lanes_ = true;
+  met_again_ = 0;
+  knows_lanes_ = lanes_.size() == kMostLanes;  // there may be more streams by now
+  if (lane_ == kAnyLane && !lanes_.empty()) lane_ = 0;
   changed_ = true;
   const double hopeless_ns = kHopeless * ways_[standing_].best_ns;
   for (Way& way : ways_) {
     way.was_hopeless = way.best_ns > hopeless_ns;
     way.forget_times();
-    if (way.was_hopeless)
-      way.tries = kTriesAgain - kTriesAtLeast;  // nobody may wait, and times be known only after all of them
   }
 }
 
 void GraphWays::Way::took(double ns, std::size_t lane) {
   ++timed;
   times_ns[lane].insert(std::ranges::upper_bound(times_ns[lane], ns), ns);
-  const auto has_many = [](const std::vector<double>& times) { return times.size() >= kManyTimes; };
-  const bool any_has_many = std::ranges::any_of(times_ns, has_many);
   best_ns = 0;
   for (std::size_t i = 0; i < times_ns.size(); ++i) {
-    if (any_has_many && !has_many(times_ns[i])) continue;
     const double there = took_on(i);
     if (there == 0 || (best_ns != 0 && there >= best_ns)) continue;
     best_ns = there;
@@ -145,8 +184,9 @@ std::vector<std::string> GraphWays::by_time() const {
 }
 
 void GraphWays::Way::forget_times() {
-  tries = timed = 0;
+  timed = 0;
   best_ns = host_ns = 0;
+  best_lane = kAnyLane;
   tries_on = {};
   times_ns = {};
 }
@@ -161,21 +201,25 @@ bool GraphWays::report(std::span<const WayReport> refused, std::vector<WayReport
       state = WayReport::State::kTried;
     else if (ways_.size() > 1)
       state = i == chosen_ ? WayReport::State::kKept : WayReport::State::kPutBack;
-    out.push_back({way.name, way.why + lanes_text(way), way.best_ns, way.tries, state});
+    out.push_back({way.name, way.why + lanes_text(way), way.best_ns, way.tries(), state});
   }
   out.insert(out.end(), refused.begin(), refused.end());
   return true;
 }
 
 bool GraphWays::is_tried(const Way& way) const {
-  if (way.tries >= tries_needed()) return true;
-  return way.timed >= kTriesAtLeast && ways_[standing_].best_ns != 0 &&
-         way.best_ns > kHopeless * ways_[standing_].best_ns;
-}
-
-// The first time each on each lane, then on the one that was found.
-std::uint32_t GraphWays::tries_needed() const {
-  return times_again_ == 0 ? std::max(kTries, kManyTimes * static_cast<std::uint32_t>(lanes_.size())) : kTriesAgain;
+  if (has_lanes_ && lanes_.empty()) return false;  // nor are they known not to be
+  const std::size_t lanes = trial_lanes();
+  // The first may have paid for an upload, and one of its lanes may be a slow one.
+  const std::size_t at_least = std::max<std::size_t>(kTriesAtLeast, lanes > 1 ? lanes + 1 : 0);
+  if (way.was_hopeless && way.tries() >= at_least) return true;
+  if (way.timed >= at_least && ways_[standing_].best_ns != 0 && way.best_ns > kHopeless * ways_[standing_].best_ns)
+    return true;
+  const std::uint32_t needed = times_again_ != 0 || lanes > 1 ? kManyTimes : kTries;
+  if (lanes == 0) return way.tries_on[kAnyLane] >= needed;
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+    if (is_of_trial(lane) && way.tries_on[lane] < needed) return false;
+  return true;
 }
 
 Status GraphWays::try_planned(device::Queue& queue, std::size_t lane) {
@@ -187,7 +231,6 @@ Status GraphWays::try_planned(device::Queue& queue, std::size_t lane) {
   const std::chrono::duration<double, std::nano> host = std::chrono::steady_clock::now() - before;
   PERGOLA_ASSIGN(trial.end, queue.record());
   tried.host_ns = tried.host_ns == 0 ? host.count() : std::min(tried.host_ns, host.count());
-  ++tried.tries;
   ++tried.tries_on[lane];
   trials_.push_back(std::move(trial));
   return {};
@@ -217,7 +260,6 @@ void GraphWays::settle() {
   bool goes_on = false;
   for (Way& way : ways_) {
     if (!std::exchange(way.was_hopeless, false) || way.best_ns > kHopeless * ways_[standing_].best_ns) continue;
-    way.tries = way.timed;
     goes_on = true;
   }
   if (goes_on) return;

@@ -14,14 +14,16 @@
 // Where it may choose, a graph goes on the stream on which it goes fastest (a lane). Side by side its branches go over
 // queues of the device that it was given when it was made, and one of these may be the stream's own: then they are one
 // behind the other. (On an H200, of a graph of two branches launched on three streams in turn: 41.4, 40.9, 44.3 us; and
-// 38.5, 38.5, 44.1.) So each way is tried on each of the first kMostLanes streams that the graph came to, and then
-// stays on its best.
+// 38.5, 38.5, 44.1.) So each way is tried on each of the first kMostLanes streams that were free for it, later on the
+// one that stayed and another, and what it takes on its best counts. Launches that go elsewhere, behind what they wait
+// for, are not timed then. Where nearly all do there are no lanes: times are those of whichever stream comes.
 //
 // All ways have the same results. Guarded by the scheduler's lock, but for GraphLowerer.
 #pragma once
 
 #include <array>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -83,20 +85,21 @@ class GraphLowerer {
 // What has been made of the ways of one graph.
 class GraphWays {
  public:
-  static constexpr std::size_t kMostLanes = 3;
+  static constexpr std::size_t kMostLanes = 3, kAnyLane = kMostLanes;
   struct Way {
     std::string name, why;
     std::shared_ptr<device::ExecutableGraph> graph;
-    double best_ns = 0;         // what it takes, by the times that are known; 0: none is
-    std::size_t best_lane = 0;  // where it does
-    double host_ns = 0;         // the shortest time that launching it took the host
-    std::uint32_t tries = 0, timed = 0;
+    double best_ns = 0;                // what it takes, by the times that are known; 0: none is
+    std::size_t best_lane = kAnyLane;  // where it does
+    double host_ns = 0;                // the shortest time that launching it took the host
+    std::uint32_t timed = 0;
     bool was_hopeless = false;  // has two tries again, and all of them if it is not hopeless any more
-    // By lane, and of other streams behind these.
+    // By lane; behind these, where there are none, all.
     std::array<std::uint32_t, kMostLanes + 1> tries_on{};
     std::array<std::vector<double>, kMostLanes + 1> times_ns{};  // ascending
     void took(double ns, std::size_t lane);
     double took_on(std::size_t lane) const;  // what stands for its times there; 0: there are none
+    std::uint32_t tries() const { return std::accumulate(tries_on.begin(), tries_on.end(), 0u); }
     void forget_times();
   };
 
@@ -111,8 +114,8 @@ class GraphWays {
   // Which queue it would be launched on, where it may be any that has nothing to do; null: whichever comes. Settles
   // which of them is launched next, launched(), until that has been.
   const device::Queue* choose();
-  // Launches that, on this queue.
-  Status launch(device::Queue& queue);
+  // Launches that, on this queue. `was_free`: it need not have been this one.
+  Status launch(device::Queue& queue, bool was_free = true);
   // One more, which is tried from now on.
   void add(Way way);
   const Way& launched() const { return ways_[launched_]; }  // the one that was launched last, or is next
@@ -126,7 +129,8 @@ class GraphWays {
     std::size_t way = 0, lane = 0;
     device::EventPtr start, end;
   };
-  static constexpr std::uint32_t kTries = 12;  // of each; the first pays for an upload that was not made before
+  // Of each, on the one lane that there is or without lanes; the first pays for an upload that was not made before.
+  static constexpr std::uint32_t kTries = 12;
   // Another way than the one that stands is shorter by so much at least: events are half a microsecond exact.
   static constexpr double kGain = 0.98, kGainNs = 700;
   // A graph of few nodes is launched sooner than one of many side by side: 1 us against 25 for thirty. What launching
@@ -137,45 +141,51 @@ class GraphWays {
   static constexpr std::uint32_t kTriesAtLeast = 2;
   // Of so many times on a lane the median counts: some graphs take one of two times, as the device happens to begin
   // with one branch or another, and what a program gets is not the shorter. Of fewer the shortest, as the others may be
-  // those that pay for an upload; only where no lane has so many.
-  static constexpr std::uint32_t kManyTimes = 6;
+  // those that pay for an upload: of what is given up, or not tried to the end.
+  static constexpr std::uint32_t kManyTimes = 6;  // and so many tries of each on each of several lanes
+  // Launches in a row that should be timed and go elsewhere: there are no lanes then.
+  static constexpr std::uint32_t kMostMissed = 16, kMetAgain = 2;
   static constexpr std::size_t kUndecided = ~std::size_t{0};
   static constexpr std::uint64_t kAgainAfter = 1024, kFewWays = 4;    // launches, for each four ways
   static constexpr std::uint32_t kAgainGrowth = 2, kMostGrowths = 3;  // as a power of two; up to each 65,536
-  // Tried again, a way has so many timed launches, each behind one that is not timed, which finds the caches as the
-  // chosen way left them; and of so many launches two are of a way that is tried. So a program that was fast stays so:
-  // in no stretch of it is every launch one of a slower way.
+  // Tried again, a way has so many timed launches on a lane, each behind one that is not timed, which finds the caches
+  // as the chosen way left them; and of so many launches two are of a way that is tried. So a program that was fast
+  // stays so: in no stretch of it is every launch one of a slower way.
   static constexpr std::uint32_t kTriesAgain = kManyTimes, kSpread = 8;
 
   void settle();
   std::uint64_t again_after() const;
   void try_again();
-  std::uint32_t tries_needed() const;
+  bool is_of_trial(std::size_t lane) const;
+  std::size_t trial_lanes() const;
   bool is_tried(const Way& way) const;
   void settle_next();
   void choose_trial();
   void plan(std::size_t way, std::size_t lane, bool is_timed = false);
   std::size_t lane_to_try(const Way& way) const;
-  std::size_t lane_of(const device::Queue& queue);
+  void note_lane(const device::Queue& queue);
+  void give_lanes_up();
   bool is_better(const Way& way, const Way& than) const;
   Status try_planned(device::Queue& queue, std::size_t lane);
 
   std::vector<Way> ways_;
   std::vector<Trial> trials_;  // under way
-  // The streams' that it came to, until it came to one again; whatever comes behind kMostLanes is one lane more.
+  // The streams' that were free for it, until it came to such a one kMetAgain times in a row.
   std::vector<const device::Queue*> lanes_;
-  bool knows_lanes_ = false;
+  bool knows_lanes_ = false, has_lanes_ = true;
+  std::uint32_t missed_ = 0, met_again_ = 0;
   std::size_t chosen_ = kUndecided, launched_ = 0;
   std::size_t lane_ = 0;  // of what stands
-  // What choose() has settled, until launch().
+  // What settle_next() has settled, until launch().
   bool is_planned_ = false, is_timed_ = false;
   std::size_t planned_lane_ = 0;
   std::size_t standing_ = 0;  // what another has to be faster than by kGain: the plain one, or what was chosen before
   std::uint64_t since_chosen_ = 0;  // launches
   std::uint32_t times_again_ = 0;
-  std::uint32_t spread_ = 0;  // launches since one was timed, where they are tried again
-  std::size_t next_ = 0;      // that is timed next then
-  bool changed_ = true;       // since the last report()
+  std::uint32_t spread_ = 0;              // launches since one was timed, where they are tried again
+  std::size_t next_ = 0, next_lane_ = 0;  // that is timed next then, and where
+  std::size_t times_rotated_ = 0;         // of the lanes that are tried again beside the one that stands
+  bool changed_ = true;                   // since the last report()
 };
 
 }  // namespace pergola::scheduler

@@ -285,40 +285,6 @@ TEST_F(GraphWaysTest, WhatWasFoundInADisturbedMoment_IsPutRight) {
   EXPECT_LE(third, 3 + 2 * 4) << "what is hopeless has two tries each time";
 }
 
-// On some streams a graph's branches are one behind the other (graph_ways.h).
-TEST_F(GraphWaysTest, AGraphStaysOnTheStreamOnWhichItIsFastest) {
-  const auto queues_at_the_end = [&](std::vector<double> factors, bool has_other_way) {
-    lowerer = std::make_shared<Scaled>(has_other_way ? std::vector<double>{0.9} : std::vector<double>{}, true);
-    arrays.clear();
-    device->state().steps.clear();
-    open("graphs=always", lowerer);
-    const std::uint32_t first = device->state().queues - 1;  // a session begins with one
-    device->state().graphs_take.assign(first, 1.0);
-    device->state().graphs_take.insert(device->state().graphs_take.end(), factors.begin(), factors.end());
-    for (const char* const name : {"a", "b", "c"}) launch(name);  // so many streams
-    EXPECT_TRUE(scheduler->synchronize().ok());
-    scheduler->set_graph_patience(std::chrono::hours(1));
-    for (int turn = 0; turn < 80; ++turn) {
-      for (int i = 0; i < 32; ++i) launch("x");
-      EXPECT_TRUE(scheduler->synchronize().ok());
-      scheduler->settle_graphs();
-    }
-    std::vector<std::uint32_t> queues;
-    const auto graphs = device->state().of(Step::Kind::kGraph);
-    EXPECT_GT(graphs.size(), 40u);
-    for (std::size_t i = graphs.size() - std::min<std::size_t>(graphs.size(), 9); i < graphs.size(); ++i)
-      queues.push_back(graphs[i].queue - first);
-    return queues;
-  };
-  using ::testing::Each;
-  EXPECT_THAT(queues_at_the_end({1.1, 1.0, 1.2}, true), Each(1));
-  EXPECT_THAT(queues_at_the_end({1.1, 1.2, 1.0}, true), Each(2));
-  EXPECT_THAT(explain(scheduler->graphs()), ::testing::HasSubstr("(by stream: 28.8, 31.7, 34.6 us)"));
-  EXPECT_EQ(scheduler->picture().vertices.back().reason, StreamReason::kGraph);
-  const auto one_way = queues_at_the_end({1.1, 1.0, 1.2}, false);
-  EXPECT_THAT(one_way, Each(one_way.front())) << "it is not tried elsewhere";
-}
-
 // One try that finds the device's clock high, or the data where it is not otherwise, is no way that is faster.
 TEST_F(GraphWaysTest, OneShortTry_IsNotBelieved) {
   // Takes the device so long, but at one launch.

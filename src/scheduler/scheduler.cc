@@ -213,6 +213,7 @@ Status Scheduler::start(const Work& work, Computation& who, const Dependencies& 
   const Result<StreamChoice> chosen = stream_for(work, parents, &who);
   if (!chosen.ok()) return leave_out(parents, who, chosen.status());
   const StreamChoice choice = *chosen;
+  who.had_choice = had_choice(choice, parents, who);
   const bool times = policy_.fork_cost_us != 0 || tasks_ != nullptr;
   KernelDurations* const durations = times ? durations_.of(work) : nullptr;
   Stream* const stream = choice.stream;
@@ -349,6 +350,21 @@ Result<Scheduler::StreamChoice> Scheduler::stream_for(const Work& work, const De
     for (Stream* stream : by_use_)
       if (stream->queue.get() == who->queue && stream->idle_well()) return StreamChoice{stream, StreamReason::kGraph};
   return free_stream(parents);
+}
+
+// Of a graph behind uploads that lead it: whether these had.
+bool Scheduler::had_choice(const StreamChoice& choice, const Dependencies& parents, const Computation& who) {
+  switch (choice.reason) {
+    case StreamReason::kNew:
+    case StreamReason::kIdle:
+    case StreamReason::kGraph: return true;
+    case StreamReason::kCopies: return who.follows_lead;
+    case StreamReason::kFirstChild:
+      return std::ranges::any_of(parents, [&](const Dependency& one) {
+        return one.parent->stream == choice.stream && one.parent->leads && one.parent->had_choice;
+      });
+    default: return false;
+  }
 }
 
 // One where no more than an event's cost is expected between its parent and this, or before this where it has no

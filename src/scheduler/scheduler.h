@@ -258,6 +258,7 @@ class Scheduler {
   };
   // The parents that a stream was made to wait for, by Computation::id, and whether by a late event.
   using Waits = boost::container::small_vector<std::pair<std::uint64_t, bool>, 8>;
+  static bool had_choice(const StreamChoice& choice, const Dependencies& parents, const Computation& who);
   Result<StreamChoice> stream_for(const Work& work, const Dependencies& parents, const Computation* who = nullptr);
   Stream* stream_of_copies(const Work& work, bool follows_lead) const;
   Stream* stream_soon_free(const Dependencies& parents) const;

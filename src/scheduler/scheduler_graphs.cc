@@ -165,7 +165,7 @@ Status Scheduler::launch_graph(const std::shared_ptr<Chunk>& run, const std::sha
       [&](device::Queue& queue) {
         if (const ParameterBlock* const block = chunk.block.get(); block != nullptr)
           PERGOLA_TRY(queue.copy_to_device(block->memory, 0, block->staged));
-        return chunk.ways.launch(queue);
+        return chunk.ways.launch(queue, who.had_choice);
       },
       who);
   chunk.report_ways();

@@ -60,7 +60,7 @@ class TurnForms {
   // Those at a block's begin that do not count: the device may still have some of the form before to do, and a graph's
   // first launch brings it there. As many after each turn that is disturbed.
   static constexpr std::uint32_t kSettle = 2;
-  static constexpr std::size_t kCounted = 6, kRounds = 2;  // twelve of each form, as of each way (graph_ways.h), and
+  static constexpr std::size_t kCounted = 6, kRounds = 2;  // twelve of each form, and
                                                            // six more of the first
   static constexpr std::size_t kMostRounds = 8;            // of which it has to be a little better in kMost
   static constexpr std::size_t kMost = 6;
