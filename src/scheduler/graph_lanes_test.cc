@@ -138,6 +138,58 @@ TEST_F(GraphLanes, AWayIsNotGivenUp_ForOneOfItsStreams) {
   }
 }
 
+// Whatever the rhythm in which the host waits, in trials again too.
+TEST_F(GraphLanes, LaunchesThatHaveAChoiceEachFewTimes_StayOnTheBest) {
+  for (const int each : {1, 2, 3, 4, 5, 7, 8, 12, 16}) {
+    GraphWays ways(
+        {way("plain", [](std::size_t queue, int) { return 100e3 * std::array{1.2, 1.1, 1.0, 1.0}[queue]; })});
+    launch_on(ways, 0);
+    ways.add(way("other", [](std::size_t queue, int) { return 90e3 * std::array{1.2, 1.1, 1.0, 1.0}[queue]; }));
+    std::size_t queue = 0;
+    int on_best = 0;
+    constexpr int kLaunches = 30'000, kFirst = 2'000;
+    for (int n = 0; n < kLaunches; ++n) {
+      const bool is_free = n % each == 0;
+      if (is_free) queue = pick(ways);
+      launch_on(ways, queue, is_free);
+      on_best += n >= kFirst && queue == 2 ? 1 : 0;
+    }
+    EXPECT_GE(on_best, 0.95 * (kLaunches - kFirst)) << each;
+  }
+}
+
+// The others are as good as they were.
+TEST_F(GraphLanes, AStreamThatAlwaysHasSomethingElseToDo_IsNoneAnyMore) {
+  for (const std::size_t busy : {0u, 1u, 2u}) {
+    GraphWays ways(
+        {way("plain", [](std::size_t queue, int) { return 100e3 * std::array{1.0, 1.2, 1.0, 1.3}[queue]; })});
+    ways.add(way("other", [](std::size_t queue, int) { return 90e3 * std::array{1.0, 1.2, 1.0, 1.3}[queue]; }));
+    launch_until_chosen(ways);
+    int slow = 0;
+    constexpr int kLaunches = 60'000;
+    for (int n = 0; n < kLaunches; ++n) {
+      std::size_t queue = pick(ways);
+      while (queue == busy) queue = n++ % 3;
+      slow += queue == 1 ? 1 : 0;
+      launch_on(ways, queue);
+    }
+    EXPECT_LE(slow, 0.2 * kLaunches) << busy << chosen(ways);
+  }
+}
+
+TEST_F(GraphLanes, WhileLaunchesGoElsewhere_NoSlowerWayIsLaunched) {
+  int launches = 0;
+  GraphWays ways({way("plain", [](std::size_t, int) { return 100e3; })});
+  launch_on(ways, 0);
+  ways.add(way("slow", [&](std::size_t, int launch) {
+    launches = launch;
+    return 1000e3;
+  }));
+  for (int n = 0; n < 500 && ways.chosen() == nullptr; ++n) launch_on(ways, n % 10 == 0 ? pick(ways) : 0, n % 10 == 0);
+  EXPECT_EQ(ways.chosen()->name, "plain");
+  EXPECT_LE(launches, 4);
+}
+
 TEST_F(GraphLanes, AStreamThatWasDisturbed_IsTriedAgain) {
   bool is_disturbed = true;
   const auto takes = [&](double ns) {

@@ -90,6 +90,28 @@ TEST_F(GraphLeads, TheyGoOnTheStreamOnWhichTheGraphStays) {
     for (const Step& step : device->state().of(kind)) EXPECT_EQ(step.queue, queue);
 }
 
+// Where the graph has ways they are tried on each stream, with the uploads before them.
+TEST_F(GraphLeads, TheyGoOnTheStreamOnWhichTheGraphIsFastest) {
+  class SameAgain final : public GraphLowerer {
+   public:
+    std::size_t count() const override { return 1; }
+    std::optional<GraphWay> way(std::size_t, const device::GraphSpec& plain, std::span<const LaunchToLower>) override {
+      return GraphWay{"same", "", plain};
+    }
+    bool keeps_plain() const override { return true; }
+  };
+  bytes_ = {{"x", kLarge}, {"y", kLarge}};
+  open_patient("graphs=always,turns=leads", std::make_shared<SameAgain>());
+  device->state().graphs_take = {1.2, 1.0, 1.1};
+  for (const char* const name : {"d", "e", "f"}) launch(name, {name}, {std::string(name) + " too"}, 50'000);
+  ASSERT_TRUE(scheduler->synchronize().ok());
+  learn_turns([&] { cold_turn(); }, 120);
+  device->state().steps.clear();
+  EXPECT_EQ(of_each([&] { cold_turn(); }, 6), (Counts{1, 1, 0}));
+  for (const Step::Kind kind : {Step::Kind::kGraph, Step::Kind::kCopy})
+    for (const Step& step : device->state().of(kind)) EXPECT_EQ(step.queue, 1u) << explain(scheduler->graphs());
+}
+
 // A stream for each would have to be found free, and waited for by events.
 TEST_F(GraphLeads, UploadsThatTheGraphAloneWaitsFor_FollowEachOtherOnItsStream) {
   bytes_ = {{"p", 160'000}, {"q", 160'000}, {"r", 160'000}};

@@ -153,7 +153,7 @@ TEST_F(GraphReports, TheFastestWayIsKept_AndTheOthersTellWhyNot) {
   const GraphsReport trying = scheduler->graphs();
   ASSERT_EQ(trying.regions.at(0).graphs.size(), 1u);
   EXPECT_EQ(trying.regions[0].graphs[0].ways.at(0).state, WayReport::State::kTried);
-  for (int i = 0; i < 41; ++i) {
+  for (int i = 0; i < 60; ++i) {
     turns(kTurns);
     ASSERT_TRUE(scheduler->synchronize().ok());
   }
@@ -162,7 +162,7 @@ TEST_F(GraphReports, TheFastestWayIsKept_AndTheOthersTellWhyNot) {
   const GraphReport& graph = timeline.graphs.regions.at(0).graphs.at(0);
   EXPECT_EQ(graph.state, GraphReport::State::kReady);
   EXPECT_GT(graph.made_after, timeline.graphs.regions[0].found_after);
-  EXPECT_EQ(graph.launched, 42u);
+  EXPECT_EQ(graph.launched, 61u);
   ASSERT_EQ(graph.ways.size(), 4u);
   EXPECT_EQ(graph.ways[0].state, WayReport::State::kPutBack);
   EXPECT_DOUBLE_EQ(graph.ways[0].best_ns, kTurns * 9000.0);
@@ -178,7 +178,7 @@ TEST_F(GraphReports, TheFastestWayIsKept_AndTheOthersTellWhyNot) {
   EXPECT_GE(tried["plain"], 12);
   EXPECT_GE(tried["slow"], 12);
   EXPECT_GE(tried["fast"], 12);
-  EXPECT_EQ(tried["plain"] + tried["slow"] + tried["fast"], 42);
+  EXPECT_EQ(tried["plain"] + tried["slow"] + tried["fast"], 61);
 }
 
 TEST_F(GraphReports, WhatIsRefused_SaysWhy) {

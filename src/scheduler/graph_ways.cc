@@ -47,16 +47,11 @@ void GraphWays::choose_trial() {
   // All have been tried often enough and not all times are known yet: no more events.
   if (least == ways_.size()) return plan(standing_, lane_);
   if (times_again_ == 0) return plan(least, lane_to_try(ways_[least]), true);
-  if (++spread_ == kSpread) {
-    spread_ = 0;
-    return plan(next_, next_lane_, true);
-  }
-  if (spread_ + 1 == kSpread) {
-    next_ = least;
-    next_lane_ = lane_to_try(ways_[least]);
-    return plan(next_, next_lane_);
-  }
-  plan(standing_, lane_);
+  if (due_in_ == 0) return plan(next_, next_lane_, true);
+  if (--due_in_ != 0) return plan(standing_, lane_);
+  next_ = least;
+  next_lane_ = lane_to_try(ways_[least]);
+  plan(next_, next_lane_);
 }
 
 void GraphWays::plan(std::size_t way, std::size_t lane, bool is_timed) {
@@ -66,47 +61,75 @@ void GraphWays::plan(std::size_t way, std::size_t lane, bool is_timed) {
   is_planned_ = true;
 }
 
-// The first time all; later the one that stands and one more, another each time.
 bool GraphWays::is_of_trial(std::size_t lane) const {
-  const std::size_t lanes = lanes_.size();
-  if (lane >= lanes) return false;
-  if (times_again_ == 0 || lane == lane_ || lanes < 2) return true;
-  const std::size_t stands = lane_ < lanes ? lane_ : 0;
-  return lane == stands || lane == (stands + 1 + times_rotated_ % (lanes - 1)) % lanes;
+  return lane < lanes_.size() && (times_again_ == 0 || std::ranges::find(again_, lane) != again_.end());
 }
 
 std::size_t GraphWays::trial_lanes() const {
-  if (!has_lanes_) return 0;
-  return times_again_ == 0 ? lanes_.size() : std::min<std::size_t>(lanes_.size(), 2);
+  std::size_t count = 0;
+  for (std::size_t lane = 0; has_lanes_ && lane < lanes_.size(); ++lane) count += is_of_trial(lane) ? 1 : 0;
+  return count;
 }
 
-// Of those of the trial on which it had the fewest tries, the first.
+// Of a trial again, once lanes are known: the one that stands and one more, each in turn.
+void GraphWays::fix_trial_lanes() {
+  const std::size_t lanes = lanes_.size();
+  again_[0] = lane_ < lanes ? lane_ : 0;
+  again_[1] = next_other_ % lanes;
+  if (again_[1] == again_[0]) again_[1] = (again_[1] + 1) % lanes;
+  next_other_ = again_[1] + 1;
+}
+
+std::uint32_t GraphWays::tries_needed() const {
+  return times_again_ != 0 || trial_lanes() > 1 ? kManyTimes : kTries;
+}
+
+// Of those of the trial on which it needs more, that with the fewest tries, those that went elsewhere among them.
 std::size_t GraphWays::lane_to_try(const Way& way) const {
   if (!has_lanes_) return kAnyLane;
   std::size_t least = kAnyLane;
-  for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
-    if (is_of_trial(lane) && (least == kAnyLane || way.tries_on[lane] < way.tries_on[least])) least = lane;
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+    if (!is_of_trial(lane) || way.tries_on[lane] >= tries_needed()) continue;
+    if (least == kAnyLane || way.tries_on[lane] + missed_on_[lane] < way.tries_on[least] + missed_on_[least])
+      least = lane;
+  }
   return least;
 }
 
 // One alone stays where it is, and looks for no others.
 void GraphWays::note_lane(const device::Queue& queue) {
-  if (std::ranges::find(lanes_, &queue) != lanes_.end()) {
-    if (ways_.size() > 1 && ++met_again_ == kMetAgain) knows_lanes_ = true;
-  } else if (!knows_lanes_) {
+  if (knows_lanes_) return;
+  if (std::ranges::find(lanes_, &queue) == lanes_.end()) {
     lanes_.push_back(&queue);
     met_again_ = 0;
-    knows_lanes_ = lanes_.size() == kMostLanes;
+  } else if (ways_.size() > 1) {
+    ++met_again_;
   }
+  knows_lanes_ = lanes_.size() == kMostLanes || met_again_ == kMetAgain;
+  if (knows_lanes_ && times_again_ != 0) fix_trial_lanes();
 }
 
-// All are tried anew, wherever they go.
-void GraphWays::give_lanes_up() {
+// That one always has something else to do. Where tries come to no other either there are none, and all are tried anew
+// wherever they go.
+void GraphWays::give_up_lane(std::size_t lane) {
+  missed_ = 0;
+  missed_on_ = {};
+  const bool any = std::ranges::any_of(ways_, [](const Way& way) { return way.tries() != 0; });
+  if (lane < lanes_.size() && lanes_.size() > 1 && any) return drop_lane(lane);
   has_lanes_ = false;
   lane_ = kAnyLane;
-  missed_ = 0;
   trials_.clear();
   for (Way& way : ways_) way.forget_times();
+}
+
+void GraphWays::drop_lane(std::size_t lane) {
+  const auto moved = [lane](std::size_t other) { return other == lane ? 0 : other > lane ? other - 1 : other; };
+  lanes_.erase(lanes_.begin() + static_cast<std::ptrdiff_t>(lane));
+  std::erase_if(trials_, [lane](const Trial& trial) { return trial.lane == lane; });
+  for (Trial& trial : trials_) trial.lane = moved(trial.lane);
+  for (Way& way : ways_) way.drop_lane(lane);
+  if (lane_ != kAnyLane) lane_ = moved(lane_);
+  for (std::size_t& other : again_) other = moved(other);
 }
 
 Status GraphWays::launch(device::Queue& queue, bool was_free) {
@@ -115,13 +138,18 @@ Status GraphWays::launch(device::Queue& queue, bool was_free) {
   const bool knew_lanes = knows_lanes_;
   if (was_free) note_lane(queue);
   if (!is_timed_) return ways_[launched_].graph->launch(queue);
-  if (!has_lanes_) return try_planned(queue, kAnyLane);
-  const auto lane = static_cast<std::size_t>(std::ranges::find(lanes_, &queue) - lanes_.begin());
-  if (was_free && lane < lanes_.size() && (lane == planned_lane_ || !knew_lanes)) {
-    missed_ = 0;
-    return try_planned(queue, lane);
+  const bool is_there = was_free && knew_lanes && planned_lane_ < lanes_.size() && lanes_[planned_lane_] == &queue;
+  if (!has_lanes_ || is_there) {
+    missed_ = missed_on_[planned_lane_] = 0;
+    due_in_ = kSpread - 1;
+    return try_planned(queue, has_lanes_ ? planned_lane_ : kAnyLane);
   }
-  if (++missed_ > kMostMissed) give_lanes_up();
+  missed_ = was_free && !knew_lanes ? 0 : missed_ + 1;
+  ++missed_on_[planned_lane_];
+  if (missed_ > kMostMissed) give_up_lane(planned_lane_);
+  // After three launches, then five, then seven: one of them goes with the rhythm in which the program waits.
+  due_in_ = 2 * (1 + missed_ / kMissedOfAGap);
+  launched_ = standing_;
   return ways_[launched_].graph->launch(queue);
 }
 
@@ -133,13 +161,13 @@ std::uint64_t GraphWays::again_after() const {
 void GraphWays::try_again() {
   standing_ = std::exchange(chosen_, kUndecided);
   times_again_ = std::min(times_again_ + 1, kMostGrowths);
-  spread_ = 0;
-  missed_ = 0;
-  ++times_rotated_;
+  due_in_ = kSpread - 1;
+  missed_ = met_again_ = 0;
+  missed_on_ = {};
   has_lanes_ = true;
-  met_again_ = 0;
   knows_lanes_ = lanes_.size() == kMostLanes;  // there may be more streams by now
-  if (lane_ == kAnyLane && !lanes_.empty()) lane_ = 0;
+  if (lane_ == kAnyLane && !lanes_.empty()) lane_ = next_other_ % lanes_.size();
+  if (knows_lanes_) fix_trial_lanes();
   changed_ = true;
   const double hopeless_ns = kHopeless * ways_[standing_].best_ns;
   for (Way& way : ways_) {
@@ -149,15 +177,30 @@ void GraphWays::try_again() {
 }
 
 void GraphWays::Way::took(double ns, std::size_t lane) {
-  ++timed;
   times_ns[lane].insert(std::ranges::upper_bound(times_ns[lane], ns), ns);
+  count();
+}
+
+void GraphWays::Way::count() {
   best_ns = 0;
+  best_lane = kAnyLane;
+  timed = 0;
+  for (const std::vector<double>& times : times_ns) timed += static_cast<std::uint32_t>(times.size());
   for (std::size_t i = 0; i < times_ns.size(); ++i) {
     const double there = took_on(i);
     if (there == 0 || (best_ns != 0 && there >= best_ns)) continue;
     best_ns = there;
     best_lane = i;
   }
+}
+
+void GraphWays::Way::drop_lane(std::size_t lane) {
+  const auto at = static_cast<std::ptrdiff_t>(lane);
+  std::rotate(tries_on.begin() + at, tries_on.begin() + at + 1, tries_on.end() - 1);
+  std::rotate(times_ns.begin() + at, times_ns.begin() + at + 1, times_ns.end() - 1);
+  tries_on[kMostLanes - 1] = 0;
+  times_ns[kMostLanes - 1].clear();
+  count();
 }
 
 double GraphWays::Way::took_on(std::size_t lane) const {
@@ -210,15 +253,14 @@ bool GraphWays::report(std::span<const WayReport> refused, std::vector<WayReport
 bool GraphWays::is_tried(const Way& way) const {
   if (has_lanes_ && lanes_.empty()) return false;  // nor are they known not to be
   const std::size_t lanes = trial_lanes();
-  // The first may have paid for an upload, and one of its lanes may be a slow one.
-  const std::size_t at_least = std::max<std::size_t>(kTriesAtLeast, lanes > 1 ? lanes + 1 : 0);
+  // The first may have paid for an upload, and one of its streams may be a slow one.
+  const std::size_t at_least = lanes_.size() < 2 ? kTriesAtLeast : 1 + (has_lanes_ ? lanes : kMostLanes);
   if (way.was_hopeless && way.tries() >= at_least) return true;
   if (way.timed >= at_least && ways_[standing_].best_ns != 0 && way.best_ns > kHopeless * ways_[standing_].best_ns)
     return true;
-  const std::uint32_t needed = times_again_ != 0 || lanes > 1 ? kManyTimes : kTries;
-  if (lanes == 0) return way.tries_on[kAnyLane] >= needed;
+  if (lanes == 0) return way.tries_on[kAnyLane] >= tries_needed();
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
-    if (is_of_trial(lane) && way.tries_on[lane] < needed) return false;
+    if (is_of_trial(lane) && way.tries_on[lane] < tries_needed()) return false;
   return true;
 }
 

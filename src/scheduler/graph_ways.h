@@ -101,6 +101,8 @@ class GraphWays {
     double took_on(std::size_t lane) const;  // what stands for its times there; 0: there are none
     std::uint32_t tries() const { return std::accumulate(tries_on.begin(), tries_on.end(), 0u); }
     void forget_times();
+    void drop_lane(std::size_t lane);  // those behind it move up
+    void count();                      // best_ns, best_lane and timed
   };
 
   GraphWays() = default;
@@ -143,8 +145,8 @@ class GraphWays {
   // with one branch or another, and what a program gets is not the shorter. Of fewer the shortest, as the others may be
   // those that pay for an upload: of what is given up, or not tried to the end.
   static constexpr std::uint32_t kManyTimes = 6;  // and so many tries of each on each of several lanes
-  // Launches in a row that should be timed and go elsewhere: there are no lanes then.
-  static constexpr std::uint32_t kMostMissed = 16, kMetAgain = 2;
+  // Launches in a row that should be timed and go elsewhere: that lane is none, or there are none.
+  static constexpr std::uint32_t kMostMissed = 48, kMissedOfAGap = 16, kMetAgain = 2;
   static constexpr std::size_t kUndecided = ~std::size_t{0};
   static constexpr std::uint64_t kAgainAfter = 1024, kFewWays = 4;    // launches, for each four ways
   static constexpr std::uint32_t kAgainGrowth = 2, kMostGrowths = 3;  // as a power of two; up to each 65,536
@@ -158,22 +160,26 @@ class GraphWays {
   void try_again();
   bool is_of_trial(std::size_t lane) const;
   std::size_t trial_lanes() const;
+  std::uint32_t tries_needed() const;
   bool is_tried(const Way& way) const;
   void settle_next();
   void choose_trial();
   void plan(std::size_t way, std::size_t lane, bool is_timed = false);
   std::size_t lane_to_try(const Way& way) const;
+  void fix_trial_lanes();
   void note_lane(const device::Queue& queue);
-  void give_lanes_up();
+  void give_up_lane(std::size_t lane);
+  void drop_lane(std::size_t lane);
   bool is_better(const Way& way, const Way& than) const;
   Status try_planned(device::Queue& queue, std::size_t lane);
 
   std::vector<Way> ways_;
   std::vector<Trial> trials_;  // under way
-  // The streams' that were free for it, until it came to such a one kMetAgain times in a row.
+  // The streams' that were free for it, until it came to such a one kMetAgain times in a row. Nothing is timed before.
   std::vector<const device::Queue*> lanes_;
   bool knows_lanes_ = false, has_lanes_ = true;
   std::uint32_t missed_ = 0, met_again_ = 0;
+  std::array<std::uint32_t, kMostLanes + 1> missed_on_{};  // since a try came there
   std::size_t chosen_ = kUndecided, launched_ = 0;
   std::size_t lane_ = 0;  // of what stands
   // What settle_next() has settled, until launch().
@@ -182,9 +188,10 @@ class GraphWays {
   std::size_t standing_ = 0;  // what another has to be faster than by kGain: the plain one, or what was chosen before
   std::uint64_t since_chosen_ = 0;  // launches
   std::uint32_t times_again_ = 0;
-  std::uint32_t spread_ = 0;              // launches since one was timed, where they are tried again
+  std::uint32_t due_in_ = 0;              // launches until one is timed, where they are tried again
   std::size_t next_ = 0, next_lane_ = 0;  // that is timed next then, and where
-  std::size_t times_rotated_ = 0;         // of the lanes that are tried again beside the one that stands
+  std::array<std::size_t, 2> again_{};    // the lanes of a trial again
+  std::size_t next_other_ = 0;            // of these the second, where it can be
   bool changed_ = true;                   // since the last report()
 };
 

@@ -348,17 +348,19 @@ Result<Scheduler::StreamChoice> Scheduler::stream_for(const Work& work, const De
     if (Stream* stream = stream_soon_free(parents)) return StreamChoice{stream, StreamReason::kSoonFree};
   if (is_free && who != nullptr && who->queue != nullptr)
     for (Stream* stream : by_use_)
-      if (stream->queue.get() == who->queue && stream->idle_well()) return StreamChoice{stream, StreamReason::kGraph};
+      if (stream->queue.get() == who->queue && (stream->idle_well() || (ask_idle(*stream) && stream->idle_well())))
+        return StreamChoice{stream, StreamReason::kGraph};
   return free_stream(parents);
 }
 
 // Of a graph behind uploads that lead it: whether these had.
 bool Scheduler::had_choice(const StreamChoice& choice, const Dependencies& parents, const Computation& who) {
+  const Computation* const tail = choice.stream->tail;
   switch (choice.reason) {
     case StreamReason::kNew:
     case StreamReason::kIdle:
-    case StreamReason::kGraph: return true;
-    case StreamReason::kCopies: return who.follows_lead;
+    case StreamReason::kGraph: return parents.empty();
+    case StreamReason::kCopies: return who.follows_lead && tail != nullptr && tail->had_choice;
     case StreamReason::kFirstChild:
       return std::ranges::any_of(parents, [&](const Dependency& one) {
         return one.parent->stream == choice.stream && one.parent->leads && one.parent->had_choice;
