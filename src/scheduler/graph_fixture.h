@@ -5,6 +5,16 @@
 
 namespace pergola::scheduler::testing {
 
+// One other way, which is the plain one again.
+class Same final : public GraphLowerer {
+ public:
+  std::size_t count() const override { return 1; }
+  std::optional<GraphWay> way(std::size_t, const device::GraphSpec& plain, std::span<const LaunchToLower>) override {
+    return GraphWay{"same", "", plain};
+  }
+  bool keeps_plain() const override { return true; }
+};
+
 class GraphTest : public SchedulerTest {
  protected:
   // A launch that may become part of a graph; its name stands in the step's duration.

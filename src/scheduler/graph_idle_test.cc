@@ -105,16 +105,6 @@ TEST_F(GraphIdle, WhatIsFlushedInEachTurn_IsHeldNoLonger) {
   EXPECT_EQ(scheduler->graph_counters().flushed, flushed);
 }
 
-// One other way, which is the plain one again.
-class Same final : public GraphLowerer {
- public:
-  std::size_t count() const override { return 1; }
-  std::optional<GraphWay> way(std::size_t, const device::GraphSpec& plain, std::span<const LaunchToLower>) override {
-    return GraphWay{"same", "", plain};
-  }
-  bool keeps_plain() const override { return true; }
-};
-
 // The same just while the ways of its graph are tried again, so that no turn is as its form says.
 TEST_F(GraphIdle, WhatIsFlushedWhileWaysAreTried_IsHeldNoLonger) {
   open_patient("", std::make_shared<Same>());

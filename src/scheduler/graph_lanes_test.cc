@@ -4,10 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstring>
 #include <functional>
 
-#include "src/scheduler/scheduler_fixture.h"
+#include "src/scheduler/graph_ways_fixture.h"
 
 namespace pergola::scheduler::testing {
 namespace {
@@ -217,46 +216,15 @@ TEST_F(GraphLanes, AWayThatIsFastOnAnotherStream_IsFoundLater) {
 
 // ── By the scheduler ────────────────────────────────────────────────────────────────────────────────────────────────
 
-// The same graph, whose launches take so much of the time.
-class OneOther final : public GraphLowerer {
- public:
-  explicit OneOther(double factor) : factor_(factor) {}
-  std::size_t count() const override { return 1; }
-  std::optional<GraphWay> way(std::size_t, const device::GraphSpec& plain, std::span<const LaunchToLower>) override {
-    device::GraphSpec spec = plain;
-    for (device::GraphNode& node : spec.nodes) {
-      auto& parameters = std::get<device::KernelNode>(node.work).parameters;
-      const double ns = factor_ * FakeQueue::duration_of(parameters);
-      std::memcpy(parameters.data(), &ns, sizeof ns);
-    }
-    return GraphWay{"other", "", std::move(spec)};
-  }
-  bool keeps_plain() const override { return true; }
-
- private:
-  const double factor_;
-};
-
-class GraphLanesOfSessions : public SchedulerTest {
+class GraphLanesOfSessions : public GraphWaysFixture {
  protected:
-  // 1000 ns that read and write the array.
-  void launch(const std::string& name) {
-    const double ns = 1000;
-    const Access access = all(name, Mode::kReadWrite);
-    const KernelCall call{module_, kernel_, {{1, 1, 1}, {32, 1, 1}}, std::as_bytes(std::span(&ns, 1))};
-    const Work work{.site = scheduler->site("a"), .accesses = std::span(&access, 1), .call = &call};
-    ASSERT_TRUE(scheduler
-                    ->submit(work,
-                             [&](device::Queue& queue) {
-                               return queue.launch(call.module, call.kernel, call.config, call.parameters);
-                             })
-                    .ok());
+  static std::shared_ptr<GraphLowerer> one_other(double factor) {
+    return std::make_shared<Scaled>(std::vector<double>{factor}, true);
   }
   // The streams of the last graphs of a session with three, on which graphs take so much of their time: many turns of
   // 32 launches, and the host waits each so many turns.
-  std::vector<std::uint32_t> streams_at_the_end(
-      const std::array<double, 3>& factors, int waits_each = 1,
-      std::shared_ptr<GraphLowerer> lowerer = std::make_shared<OneOther>(0.9)) {
+  std::vector<std::uint32_t> streams_at_the_end(const std::array<double, 3>& factors, int waits_each = 1,
+                                                std::shared_ptr<GraphLowerer> lowerer = one_other(0.9)) {
     arrays.clear();
     device->state().steps.clear();
     open("graphs=always", std::move(lowerer));
@@ -280,10 +248,6 @@ class GraphLanesOfSessions : public SchedulerTest {
       streams.push_back(graphs[i].queue - first);
     return streams;
   }
-
- private:
-  device::ModulePtr module_;
-  FakeKernel kernel_;
 };
 
 TEST_F(GraphLanesOfSessions, AGraphStaysOnTheStreamOnWhichItIsFastest) {
@@ -297,10 +261,9 @@ TEST_F(GraphLanesOfSessions, SoItIsWhereTheHostWaitsEachFewTurns) {
   for (const int each : {2, 3, 4, 7}) {
     EXPECT_THAT(streams_at_the_end({1.2, 1.1, 1.0}, each), Each(2)) << each;
     EXPECT_THAT(streams_at_the_end({1.0, 1.2, 1.1}, each), Each(0)) << each;
-    EXPECT_THAT(streams_at_the_end({1.0, 1.2, 1.0}, each, std::make_shared<OneOther>(1.05)),
-                ::testing::Not(::testing::Contains(1)))
+    EXPECT_THAT(streams_at_the_end({1.0, 1.2, 1.0}, each, one_other(1.05)), ::testing::Not(::testing::Contains(1)))
         << each;
-    EXPECT_THAT(explain(scheduler->graphs()), HasSubstr("other, 33.6 us, put back")) << each;
+    EXPECT_THAT(explain(scheduler->graphs()), HasSubstr("way 0, 33.6 us, put back")) << each;
   }
 }
 

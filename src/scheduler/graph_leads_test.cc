@@ -92,16 +92,8 @@ TEST_F(GraphLeads, TheyGoOnTheStreamOnWhichTheGraphStays) {
 
 // Where the graph has ways they are tried on each stream, with the uploads before them.
 TEST_F(GraphLeads, TheyGoOnTheStreamOnWhichTheGraphIsFastest) {
-  class SameAgain final : public GraphLowerer {
-   public:
-    std::size_t count() const override { return 1; }
-    std::optional<GraphWay> way(std::size_t, const device::GraphSpec& plain, std::span<const LaunchToLower>) override {
-      return GraphWay{"same", "", plain};
-    }
-    bool keeps_plain() const override { return true; }
-  };
   bytes_ = {{"x", kLarge}, {"y", kLarge}};
-  open_patient("graphs=always,turns=leads", std::make_shared<SameAgain>());
+  open_patient("graphs=always,turns=leads", std::make_shared<Same>());
   device->state().graphs_take = {1.2, 1.0, 1.1};
   for (const char* const name : {"d", "e", "f"}) launch(name, {name}, {std::string(name) + " too"}, 50'000);
   ASSERT_TRUE(scheduler->synchronize().ok());

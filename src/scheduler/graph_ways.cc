@@ -184,8 +184,6 @@ void GraphWays::Way::took(double ns, std::size_t lane) {
 void GraphWays::Way::count() {
   best_ns = 0;
   best_lane = kAnyLane;
-  timed = 0;
-  for (const std::vector<double>& times : times_ns) timed += static_cast<std::uint32_t>(times.size());
   for (std::size_t i = 0; i < times_ns.size(); ++i) {
     const double there = took_on(i);
     if (there == 0 || (best_ns != 0 && there >= best_ns)) continue;
@@ -201,6 +199,12 @@ void GraphWays::Way::drop_lane(std::size_t lane) {
   tries_on[kMostLanes - 1] = 0;
   times_ns[kMostLanes - 1].clear();
   count();
+}
+
+std::size_t GraphWays::Way::timed() const {
+  std::size_t count = 0;
+  for (const std::vector<double>& times : times_ns) count += times.size();
+  return count;
 }
 
 double GraphWays::Way::took_on(std::size_t lane) const {
@@ -227,7 +231,6 @@ std::vector<std::string> GraphWays::by_time() const {
 }
 
 void GraphWays::Way::forget_times() {
-  timed = 0;
   best_ns = host_ns = 0;
   best_lane = kAnyLane;
   tries_on = {};
@@ -256,7 +259,7 @@ bool GraphWays::is_tried(const Way& way) const {
   // The first may have paid for an upload, and one of its streams may be a slow one.
   const std::size_t at_least = lanes_.size() < 2 ? kTriesAtLeast : 1 + (has_lanes_ ? lanes : kMostLanes);
   if (way.was_hopeless && way.tries() >= at_least) return true;
-  if (way.timed >= at_least && ways_[standing_].best_ns != 0 && way.best_ns > kHopeless * ways_[standing_].best_ns)
+  if (way.timed() >= at_least && ways_[standing_].best_ns != 0 && way.best_ns > kHopeless * ways_[standing_].best_ns)
     return true;
   if (lanes == 0) return way.tries_on[kAnyLane] >= tries_needed();
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane)

@@ -92,17 +92,17 @@ class GraphWays {
     double best_ns = 0;                // what it takes, by the times that are known; 0: none is
     std::size_t best_lane = kAnyLane;  // where it does
     double host_ns = 0;                // the shortest time that launching it took the host
-    std::uint32_t timed = 0;
-    bool was_hopeless = false;  // has two tries again, and all of them if it is not hopeless any more
+    bool was_hopeless = false;         // has two tries again, and all of them if it is not hopeless any more
     // By lane; behind these, where there are none, all.
     std::array<std::uint32_t, kMostLanes + 1> tries_on{};
     std::array<std::vector<double>, kMostLanes + 1> times_ns{};  // ascending
     void took(double ns, std::size_t lane);
     double took_on(std::size_t lane) const;  // what stands for its times there; 0: there are none
     std::uint32_t tries() const { return std::accumulate(tries_on.begin(), tries_on.end(), 0u); }
+    std::size_t timed() const;
     void forget_times();
     void drop_lane(std::size_t lane);  // those behind it move up
-    void count();                      // best_ns, best_lane and timed
+    void count();                      // best_ns and best_lane
   };
 
   GraphWays() = default;
@@ -150,10 +150,10 @@ class GraphWays {
   static constexpr std::size_t kUndecided = ~std::size_t{0};
   static constexpr std::uint64_t kAgainAfter = 1024, kFewWays = 4;    // launches, for each four ways
   static constexpr std::uint32_t kAgainGrowth = 2, kMostGrowths = 3;  // as a power of two; up to each 65,536
-  // Tried again, a way has so many timed launches on a lane, each behind one that is not timed, which finds the caches
-  // as the chosen way left them; and of so many launches two are of a way that is tried. So a program that was fast
-  // stays so: in no stretch of it is every launch one of a slower way.
-  static constexpr std::uint32_t kTriesAgain = kManyTimes, kSpread = 8;
+  // Tried again, a way has kManyTimes timed launches on a lane, each behind one that is not timed, which finds the
+  // caches as the chosen way left them; and of so many launches two are of a way that is tried. So a program that was
+  // fast stays so: in no stretch of it is every launch one of a slower way.
+  static constexpr std::uint32_t kSpread = 8;
 
   void settle();
   std::uint64_t again_after() const;
