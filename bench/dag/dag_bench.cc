@@ -117,9 +117,11 @@ bench::Report run(const Selection& selection, const std::string& report_path, in
           throw std::runtime_error("The kernels of " + name + " index by int, up to " + std::to_string(kMostByInt) +
                                    " bytes; --only VEC takes more.");
         if (gpu) gpu->enter();
+        const double free_before = bench.free_mib();
         HostMemory memory(selection.pageable ? nullptr : gpu.get());
         Setup setup{memory, bytes, block, selection.matrix, ""};
         const auto problem = make(setup);
+        const double host_mib = free_before - bench.free_mib();
         if (!setup.notes.empty() && noted.insert(setup.notes).second) report.note(setup.notes + "\n\n");
         nlohmann::json params{{"bytes", bytes}, {"block", block}};
         if (selection.pageable) params["host"] = "pageable";
@@ -130,7 +132,7 @@ bench::Report run(const Selection& selection, const std::string& report_path, in
           bench.run_once(*problem, selection.once);
           continue;
         }
-        bench.run(*problem, params);
+        bench.run(*problem, params, host_mib);
         if (!report_path.empty()) report.write(report_path);  // a run that is cut short leaves what it has
       }
     }

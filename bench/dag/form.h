@@ -29,7 +29,7 @@ class Form {
   virtual bool is_steady() { return true; }
 
   std::string name;
-  double device_mib = 0;      // what the device has less of since the form is there
+  double device_mib = 0;      // what the device has less of for it, once it has warmed up
   double instantiate_ms = 0;  // of graphs
   double submit_ms = 0;       // of the last resident run, until only the wait for its end was left; 0: not separate
 };

@@ -12,15 +12,24 @@
 namespace dag {
 namespace {
 
+// body(row, edge) of each edge, those of a row in the order given. Each thread looks at all edges, and has some rows.
+template <typename Body>
+void for_each_edge(int vertices, const std::vector<int>& from, const Body& body) {
+  parallel_for(vertices, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t e = 0; e < from.size(); ++e)
+      if (const auto row = static_cast<std::size_t>(from[e]); row >= begin && row < end) body(row, e);
+  });
+}
+
 // Row by row, in the order given within a row.
 Graph compressed(int vertices, const std::vector<int>& from, const std::vector<int>& to) {
   Graph graph;
   graph.row_begin.assign(static_cast<std::size_t>(vertices) + 1, 0);
   graph.column.resize(from.size());
-  for (const int row : from) ++graph.row_begin[row + 1];
+  for_each_edge(vertices, from, [&](std::size_t row, std::size_t) { ++graph.row_begin[row + 1]; });
   for (int row = 0; row < vertices; ++row) graph.row_begin[row + 1] += graph.row_begin[row];
   std::vector<int> next(graph.row_begin.begin(), graph.row_begin.end() - 1);
-  for (std::size_t e = 0; e < from.size(); ++e) graph.column[next[from[e]]++] = to[e];
+  for_each_edge(vertices, from, [&](std::size_t row, std::size_t e) { graph.column[next[row]++] = to[e]; });
   return graph;
 }
 

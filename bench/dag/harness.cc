@@ -96,11 +96,16 @@ void parallel_for(std::size_t n, const std::function<void(std::size_t begin, std
   body(0, n / threads);
 }
 
-std::vector<Bench::MakeForm> Bench::makers_of(Problem& problem, std::span<const PergolaSession> sessions) {
+std::vector<Bench::MakeForm> Bench::makers_of(Problem& problem, std::span<const PergolaSession> sessions,
+                                              double host_mib) {
   std::vector<MakeForm> makers;
   if (gpu_ != nullptr)
     for (const Style style : {Style::kSerial, Style::kStreams, Style::kCapture, Style::kGraph})
-      makers.emplace_back([&problem, style, this] { return hand_written(*gpu_, problem.plan(), style); });
+      makers.emplace_back([&problem, style, host_mib, this] {
+        auto form = hand_written(*gpu_, problem.plan(), style);
+        form->device_mib = host_mib;
+        return form;
+      });
   for (const PergolaSession& own : sessions)
     makers.emplace_back([&problem, &own, this] {
       auto code = problem.sequential(own.session, own.module);
@@ -114,7 +119,7 @@ std::vector<Bench::MakeForm> Bench::makers_of(Problem& problem, std::span<const 
 }
 
 std::unique_ptr<Form> Bench::made(const MakeForm& make, Measure measure) const {
-  const double before = gpu_ != nullptr ? static_cast<double>(gpu_->free_bytes()) : 0;
+  const double before = free_mib();
   auto form = make();
   if (options_.alone) {
     form->run(measure);  // of what the memory holds: data come later, and take long
@@ -123,11 +128,15 @@ std::unique_ptr<Form> Bench::made(const MakeForm& make, Measure measure) const {
     form->run(Measure::kCold);
     form->run(Measure::kResident);
   }
-  if (gpu_ != nullptr) form->device_mib = (before - static_cast<double>(gpu_->free_bytes())) / (1 << 20);
+  form->device_mib += before - free_mib();
   return form;
 }
 
-void Bench::run(Problem& problem, const nlohmann::json& params) {
+double Bench::free_mib() const {
+  return gpu_ != nullptr ? static_cast<double>(gpu_->free_bytes()) / (1 << 20) : 0;
+}
+
+void Bench::run(Problem& problem, const nlohmann::json& params, double host_mib) {
   nlohmann::json own = params;
   own.update(problem.params);
   {
@@ -150,7 +159,7 @@ void Bench::run(Problem& problem, const nlohmann::json& params) {
     if (gpu_ != nullptr) open("pergola-graphs", "graphs=always");
     for (const std::string& policy : options_.policies) open(kByPolicy + policy, policy);
     Ratio ratio{problem.name, "", what};
-    const std::vector<MakeForm> makers = makers_of(problem, sessions);
+    const std::vector<MakeForm> makers = makers_of(problem, sessions, host_mib);
     for (std::size_t first = 0; first < makers.size();) {
       std::vector<std::unique_ptr<Form>> forms;
       do {
@@ -206,7 +215,11 @@ void Bench::measure(Problem& problem, std::span<const std::unique_ptr<Form>> for
   const Plan plan = problem.plan();
   std::vector<std::vector<double>> times(forms.size()), submits(forms.size());
   for (const auto& form : forms) form->load();
-  for (const auto& form : forms) warm_up(*form, measure);
+  for (const auto& form : forms) {
+    const double before = free_mib();
+    warm_up(*form, measure);
+    form->device_mib += before - free_mib();  // graphs, and kernels that Pergola makes of others
+  }
   for (int run = 0; run < options_.runs; ++run) {
     for (std::size_t turn = 0; turn < forms.size(); ++turn) {
       const std::size_t i = (turn + run) % forms.size();
@@ -237,12 +250,14 @@ void Bench::measure(Problem& problem, std::span<const std::unique_ptr<Form>> for
       ratio.serial = median;
     } else if (forms[i]->name == "pergola") {
       ratio.pergola = median;
+      ratio.pergola_mib = forms[i]->device_mib;
     } else if (forms[i]->name == "pergola-graphs") {
       ratio.pergola_graphs = median;
     } else if (forms[i]->name.starts_with(kByPolicy)) {
       ratio.by_policy.push_back(median);
     } else if (ratio.best_hand == 0 || median < ratio.best_hand) {
       ratio.best_hand = median;
+      ratio.best_mib = forms[i]->device_mib;
       ratio.best_name = forms[i]->name;
     }
   }
@@ -255,14 +270,15 @@ std::string Bench::summary() const {
       "same with `graphs=always`" +
       std::string(options_.policies.empty() ? "" : ", and of other policies over the best") +
       ":\n\n"
-      "| problem | params | best form | over best | over serial | graphs over best | graphs over serial |";
+      "| problem | params | best form | device MiB, best and Pergola | over best | over serial | graphs over best "
+      "| graphs over serial |";
   for (const std::string& policy : options_.policies) text += " `" + policy + "` |";
-  text += "\n|---|---|---|---|---|---|---|";
+  text += "\n|---|---|---|---|---|---|---|---|";
   for (std::size_t n = 0; n < options_.policies.size(); ++n) text += "---|";
   text += '\n';
   const auto add = [&](const std::string& name, const std::string& what, const std::string& best,
-                       const std::vector<double>& over) {
-    text += "| " + name + " | " + what + " | " + best + " |";
+                       const std::string& mib, const std::vector<double>& over) {
+    text += "| " + name + " | " + what + " | " + best + " | " + mib + " |";
     char number[32];
     for (const double value : over) {
       std::snprintf(number, sizeof number, " %.3f |", value);
@@ -276,7 +292,10 @@ std::string Bench::summary() const {
     for (const double median : r.by_policy) all.push_back(r.best_hand / median);
     return all;
   };
-  for (const Ratio& r : ratios_) add(r.problem, '`' + r.params + '`', r.best_name, over(r));
+  for (const Ratio& r : ratios_) {
+    const std::string mib = std::to_string(std::lround(r.best_mib)) + ", " + std::to_string(std::lround(r.pergola_mib));
+    add(r.problem, '`' + r.params + '`', r.best_name, mib, over(r));
+  }
   for (const Measure measure : {Measure::kCold, Measure::kResident}) {
     std::vector<double> logs(4 + options_.policies.size());
     double count = 0;
@@ -288,7 +307,7 @@ std::string Bench::summary() const {
     }
     if (count == 0) continue;
     for (double& mean : logs) mean = std::exp(mean / count);
-    add("geometric mean", to_string(measure), "", logs);
+    add("geometric mean", to_string(measure), "", "", logs);
   }
   return text;
 }

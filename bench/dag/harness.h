@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -149,9 +150,12 @@ void fill_uniform(std::span<T> out, double low, double high, std::uint64_t seed)
 // Each within tolerance * (scale + |expected|); NaN is not.
 template <typename T>
 bool all_close(std::span<const T> got, const std::vector<double>& expected, double tolerance, double scale = 0) {
-  for (std::size_t i = 0; i < expected.size(); ++i)
-    if (!(std::fabs(got[i] - expected[i]) <= tolerance * (scale + std::fabs(expected[i])))) return false;
-  return true;
+  std::atomic<bool> all = true;
+  parallel_for(expected.size(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i)
+      if (!(std::fabs(got[i] - expected[i]) <= tolerance * (scale + std::fabs(expected[i])))) all = false;
+  });
+  return all;
 }
 
 // ── Measuring ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -174,19 +178,22 @@ class Bench {
   Bench(const Gpu* gpu, const std::string& ptx, bench::Report& report, BenchOptions options)
       : gpu_(gpu), ptx_(ptx), report_(report), options_(std::move(options)) {}
 
-  // All forms of the problem, in turns, Pergola in sessions of its own. `params` says size and block.
-  void run(Problem& problem, const nlohmann::json& params);
+  // All forms of the problem, in turns, Pergola in sessions of its own. `params` says size and block; `host_mib` what
+  // the device has less of since the problem's host memory is page-locked.
+  void run(Problem& problem, const nlohmann::json& params, double host_mib);
   // For profilers: one resident iteration of one form, and nothing else that launches kernels. By Form::name.
   void run_once(Problem& problem, const std::string& form);
   // For each problem, the best hand-written form's time and the serial form's over Pergola's, and their geometric
   // means; of other policies the former.
   std::string summary() const;
+  double free_mib() const;  // of the device; 0 without a GPU
 
  private:
   struct Ratio {
     std::string problem, params;
     Measure measure = Measure::kResident;
     double best_hand = 0, serial = 0, pergola = 0, pergola_graphs = 0;  // medians, ms
+    double best_mib = 0, pergola_mib = 0;                               // of the device
     std::string best_name;
     std::vector<double> by_policy;  // medians, as `policies` has them
   };
@@ -197,7 +204,7 @@ class Bench {
     pergola::Module module;
   };
   using MakeForm = std::function<std::unique_ptr<Form>()>;
-  std::vector<MakeForm> makers_of(Problem& problem, std::span<const PergolaSession> sessions);
+  std::vector<MakeForm> makers_of(Problem& problem, std::span<const PergolaSession> sessions, double host_mib);
   std::unique_ptr<Form> made(const MakeForm& make, Measure measure) const;
   void warm_up(Form& form, Measure measure) const;
   void measure(Problem& problem, std::span<const std::unique_ptr<Form>> forms, Measure measure,
