@@ -58,7 +58,14 @@ part dag 600 env PERGOLA_DEVICE=cuda:0 PERGOLA_DAG_PROGRAMS=300 "$bin/dag_test"
 part chains 300 env PERGOLA_CHAINS_DEVICE=cuda:0 PERGOLA_CHAINS=3000 "$bin/lowered_chains_test" --gtest_filter='*HaveTheBits*'
 part launch 300 env PERGOLA_DEVICE=cuda:0 "$bin/launch_bench" --report "$out/launch-h200"
 part task 300 env PERGOLA_DEVICE=cuda:0 "$bin/task_bench" --report "$out/task-h200"
-part dag-bench 600 env PERGOLA_DEVICE=cuda:0 "$bin/dag_bench" --kernels "$source/bench/dag/kernels.cu" --report "$out/dag-h200"
+dag_bench() { part "dag-$1" "$2" env PERGOLA_DEVICE=cuda:0 "$bin/dag_bench" --kernels "$source/bench/dag/kernels.cu" "${@:3}" --report "$out/dag-$1-h200"; }
+dag_bench turns 900 --bytes 10M,100M
+dag_bench 1g 900 --bytes 1G
+dag_bench 10g 1800 --bytes 10G --after-others     # an untimed turn before each timed one would bring nothing here
+dag_bench 90-percent 900 --memory-percent 90 --only VEC --alone --pageable --measure resident
+dag_bench blocks 900 --bytes 10M --block 32,64,128,256,512,1024
+part dag-python 600 env PERGOLA_DEVICE=cuda:0 PYTHONPATH="$python" python3 "$source/bench/dag/python_dag_bench.py" --report "$out/python-dag-h200"
+part dag-summary 10 python3 "$source/bench/dag/summary.py" "$out"/dag-{turns,1g,10g,90-percent}-h200.json
 part task-pool 300 env PERGOLA_DEVICE=cuda:0 "$bin/runtime_test" --gtest_filter='*TaskPool*:TaskFences*:*TaskSpawning*:*SmallTasks*:*TaskFloors*:*TaskEdgesMix*'
 part narrow-rates 600 env PERGOLA_DEVICE=cuda:0 "$bin/narrow_rates_bench" --kernels "$source/bench/narrow" --report "$out/narrow-rates-h200"
 part narrow-bench 900 env PERGOLA_DEVICE=cuda:0 "$bin/narrow_bench" --kernels "$source/bench/narrow" --report "$out/narrow-h200"
@@ -71,7 +78,7 @@ part blocks 900 env PERGOLA_BLOCKS_KERNELS="$source/bench/blocks/kernels" "$bin/
   --report "$out/blocks-h200"
 if command -v ncu >/dev/null; then
   part dag-counters 600 python3 "$source/bench/dag/counters.py" --bench "$bin/dag_bench" --kernels "$source/bench/dag/kernels.cu" \
-    --times "$out/dag-h200.json" --bytes 100M,1G --report "$out/dag-counters-h200"
+    --times "$out/dag-turns-h200.json" --bytes 100M --report "$out/dag-counters-h200"
 fi
 part libraries 120 env PYTHONPATH="$python" python3 "$source/python/gpu/libraries.py"
 part bookkeeping 300 "$bin/bookkeeping_bench" --report "$out/bookkeeping-h200"

@@ -28,6 +28,7 @@ constexpr std::size_t kMostByInt = 16'000'000'000;  // all kernels but VEC's ind
 struct Selection {
   std::vector<std::string> problems;
   std::vector<std::size_t> bytes;
+  double memory_percent = 0;
   std::vector<unsigned> blocks{256};
   bool pageable = false;  // the host's memory, in place of page-locked
   BenchOptions bench{.runs = 0};
@@ -53,6 +54,9 @@ void add_options(CLI::App& app, Selection& selection) {
       ->delimiter(',')
       ->transform(CLI::AsSizeValue(true))
       ->check(CLI::Range(std::size_t{1'000'000}, std::size_t{1} << 40));
+  app.add_option("--memory-percent", selection.memory_percent,
+                 "One size more: so much of the device's memory, as in 90")
+      ->check(CLI::Range(1.0, 95.0));
   const CLI::Validator whole_warps(
       [](const std::string& text) { return std::stoul(text) % 32 == 0 ? "" : text + " is no multiple of 32"; }, "");
   app.add_option("--block", selection.blocks, "Threads of a block, as in 32,64,1024")
@@ -93,9 +97,18 @@ std::string compiled(const std::string& path, const pergola_device_info& device,
   return result->ptx;
 }
 
-bench::Report run(const Selection& selection, const std::string& report_path, int argc, char** argv) {
+// Whole gigabytes, at least one.
+std::size_t share_of(const pergola_device_info& device, double percent) {
+  constexpr std::size_t kUnit = 1'000'000'000;
+  return std::max<std::size_t>(
+             1, static_cast<std::size_t>(static_cast<double>(device.memory_bytes) * percent / 100) / kUnit) *
+         kUnit;
+}
+
+bench::Report run(Selection selection, const std::string& report_path, int argc, char** argv) {
   pergola::Session session;
   const pergola_device_info device = session.device();
+  if (selection.memory_percent != 0) selection.bytes.push_back(share_of(device, selection.memory_percent));
   const bool on_gpu = std::string(device.id).starts_with("cuda");
   if (on_gpu && std::string(device.id) != "cuda:0")
     throw std::runtime_error("The hand-written forms run on cuda:0; the device is " + std::string(device.id) +
@@ -133,7 +146,7 @@ bench::Report run(const Selection& selection, const std::string& report_path, in
           continue;
         }
         bench.run(*problem, params, host_mib);
-        if (!report_path.empty()) report.write(report_path);  // a run that is cut short leaves what it has
+        if (!report_path.empty()) report.write(report_path, bench.summary());  // cut short, a run leaves what it has
       }
     }
   }
@@ -150,7 +163,7 @@ int main(int argc, char** argv) {
   CLI::App app("Six programs of dependent kernels, scheduled by hand and by Pergola.", "dag_bench");
   add_options(app, selection);
   return bench::run_main(app, argc, argv, [&](const bench::Options& options) {
-    if (selection.bytes.empty())
+    if (selection.bytes.empty() && selection.memory_percent == 0)
       selection.bytes = options.small ? std::vector<std::size_t>{1'000'000}
                                       : std::vector<std::size_t>{10'000'000, 100'000'000, 1'000'000'000};
     if (selection.bench.runs == 0) selection.bench.runs = options.small ? 1 : 30;

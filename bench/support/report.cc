@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "src/source/nvrtc.h"
+
 namespace bench {
 namespace {
 
@@ -27,17 +29,22 @@ std::string today() {
   return text;
 }
 
+// "NVRTC 13.0", whatever its place; "" without one.
+std::string nvrtc_version() {
+  const auto nvrtc = pergola::source::Nvrtc::find();
+  return nvrtc.ok() ? (*nvrtc)->version().substr(0, (*nvrtc)->version().find(" (")) : "";
+}
+
 }  // namespace
 
 Report::Report(std::string suite, Machine machine, int argc, char** argv) {
   std::string command;
   for (int i = 0; i < argc; ++i) command += (i == 0 ? "" : " ") + std::string(argv[i]);
   const char* commit = std::getenv("PERGOLA_COMMIT");
-  const char* cuda = std::getenv("PERGOLA_CUDA_VERSION");
   head_ = {{"suite", std::move(suite)},
            {"device", machine.device},
            {"driver", machine.driver},
-           {"cuda", cuda != nullptr ? cuda : ""},
+           {"cuda", nvrtc_version()},
            {"host", std::to_string(std::thread::hardware_concurrency()) + " cores, " +
                         first_line("/proc/cpuinfo", "model name")},
            {"commit", commit != nullptr ? commit : "unknown"},
@@ -72,10 +79,11 @@ bool Report::all_checked() const {
   return std::all_of(rows_.begin(), rows_.end(), [](const auto& row) { return row["checked"].template get<bool>(); });
 }
 
-void Report::write(const std::string& path) const {
+void Report::write(const std::string& path, const std::string& more_notes) const {
   nlohmann::json all = head_;
+  const std::string notes = notes_ + more_notes;
   all["rows"] = rows_;
-  all["notes"] = notes_;
+  all["notes"] = notes;
   std::ofstream json(path + ".json");
   json << all.dump(1) << '\n';
   std::ofstream md(path + ".md");
@@ -90,7 +98,7 @@ void Report::write(const std::string& path) const {
     md << "| " << row["problem"].get<std::string>() << " | " << row["form"].get<std::string>() << " | `"
        << row["params"].dump() << "` | " << row["median_ms"] << " | " << row["min_ms"] << " | " << row["max_ms"]
        << " | " << row["runs"] << " | " << (row["checked"].get<bool>() ? "yes" : "no") << " |\n";
-  if (!notes_.empty()) md << "\n" << notes_ << "\n";
+  if (!notes.empty()) md << "\n" << notes << "\n";
   if (!json.flush() || !md.flush()) throw std::runtime_error("The report '" + path + "' cannot be written.");
 }
 

@@ -26,8 +26,8 @@ class Report {
   void note(const std::string& text) { notes_ += text; }
   // True where every row was checked against a reference.
   bool all_checked() const;
-  // `path`.json and `path`.md; throws std::runtime_error that names the file.
-  void write(const std::string& path) const;
+  // `path`.json and `path`.md, with `more_notes` behind the notes; throws std::runtime_error that names the file.
+  void write(const std::string& path, const std::string& more_notes = "") const;
 
  private:
   nlohmann::json head_;

@@ -49,7 +49,7 @@ class Lowering {
     PERGOLA_TRY(lay_out());
     for (std::size_t i = 0; i < plain_.nodes.size(); ++i) PERGOLA_TRY(add_node(i));
     result_.spec.buffers = plain_.buffers;
-    result_.spec.buffers.push_back(memory_);
+    if (memory_ != nullptr) result_.spec.buffers.push_back(memory_);
     return std::move(result_);
   }
 
@@ -115,13 +115,14 @@ class Lowering {
     return {};
   }
 
-  // counters of all, then of each launch what it alone has.
+  // Counters of all launches that signal, then of each launch what it alone has: a chain whose launches wait for
+  // launches has neither, however many its blocks are.
   Status lay_out() {
     Words words;
     links_.resize(plain_.nodes.size());
     std::uint32_t counters = 0;
     for (std::size_t i = 0; i < plain_.nodes.size(); ++i) {
-      if (is_plain(i)) continue;
+      if (is_plain(i) || !result_.steps[i].signals) continue;
       links_[i].own = counters;
       counters += blocks(i);
     }
@@ -145,7 +146,8 @@ class Lowering {
       }
       words.append(std::span<const BlockParent>(parents));
     }
-    PERGOLA_ASSIGN(memory_, device_.allocate(std::max<std::size_t>(words.here(), 8), device::MemoryKind::kDevice));
+    if (words.here() == 0) return {};
+    PERGOLA_ASSIGN(memory_, device_.allocate(words.here(), device::MemoryKind::kDevice));
     result_.memory_bytes = memory_->size_bytes();
     for (BlockLinks& links : links_)
       for (abi::u64* address : {&links.parents, &links.counters, &links.epochs}) *address += memory_->address();
@@ -185,7 +187,7 @@ class Lowering {
   std::vector<BlockKernel::Form> forms_;                         // by node; of plain ones empty
   std::vector<std::optional<transform::PackedShape>> packings_;  // by node
   std::vector<BlockLinks> links_;                                // addresses are offsets until the memory is there
-  device::BufferPtr memory_;
+  device::BufferPtr memory_;                                     // null where none is needed
   LoweredBlocks result_;
 };
 

@@ -167,6 +167,7 @@ TEST_F(LoweredChains, HaveTheBitsOfTheStream) {
   std::printf("seed %u\n", seed);
   random_.seed(seed);
   std::size_t by_block = 0, in_fused = 0, barriers = 0, in_columns = 0, left_out = 0, in_packed = 0, packed_early = 0;
+  std::size_t without_memory = 0;
   for (int chain = 0; chain < chains; ++chain) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ", chain " + std::to_string(chain));
     device::GraphSpec plain;
@@ -221,6 +222,10 @@ TEST_F(LoweredChains, HaveTheBitsOfTheStream) {
     ASSERT_TRUE(again.ok()) << again.message();
     for (const analysis::ChainStep& step : again->steps) by_block += step.parents.size();
     packed_early += again->packed;
+    const bool signals = std::ranges::any_of(again->steps, &analysis::ChainStep::signals);
+    without_memory += signals ? 0 : 1;
+    ASSERT_EQ(again->memory_bytes != 0, signals);
+    ASSERT_EQ(again->spec.buffers.size(), plain.buffers.size() + (signals ? 1 : 0));
     expect_as_graph(again->spec, right, "as a graph");
     if (HasFatalFailure()) return;
 
@@ -246,6 +251,7 @@ TEST_F(LoweredChains, HaveTheBitsOfTheStream) {
   EXPECT_GT(in_fused, static_cast<std::size_t>(chains)) << "or nothing was fused";
   EXPECT_GT(in_packed, static_cast<std::size_t>(chains) / 4) << "or no blocks were packed";
   EXPECT_GT(packed_early, static_cast<std::size_t>(chains) / 40) << "or none that start early";
+  EXPECT_GT(without_memory, static_cast<std::size_t>(chains) / 10) << "or all had memory of their own";
   EXPECT_GT(left_out, static_cast<std::size_t>(chains)) << "or no blocks were left out";
   EXPECT_GT(in_columns, static_cast<std::size_t>(chains) / 4) << "or there were no columns";
   EXPECT_GT(in_fused, barriers + static_cast<std::size_t>(chains)) << "or no launch was found to need no barrier";
