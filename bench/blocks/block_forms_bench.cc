@@ -453,6 +453,8 @@ int main(int argc, char** argv) {
         suite.run(factory.make(Size::by_waves(waves, suite.blocks_at_once(factory))), fmt::format("{} waves", waves));
       if (!options.report.empty()) report.write(options.report);  // what there is, should a later program fail
     }
+    if (report.is_empty())
+      throw std::runtime_error("nothing was run: there is no such program or form as --only and --forms name");
     suite.add_means(report);
     if (on_cpu) report.note("No GPU: the forms of sessions alone, on the CPU device, which show that they work.");
     for (const std::string& line : suite.lines) fmt::print("{}\n", line);

@@ -148,6 +148,7 @@ int main(int argc, char** argv) {
       const Size size = options.small ? Size::small() : Size::paper();
       if (!add_rows(factory, size, chosen, report, totals)) throw std::runtime_error("a program could not be analysed");
     }
+    if (report.is_empty()) throw std::runtime_error("there is no program '" + only + "'");
     report.note(fmt::format(
         "{} of {} pairs of successive launches are not full, and {} more by affine sets. A footprint's time is that of "
         "one launch's, a relation's that of one pair, `first` that of both footprints and the relation, `cached` that "

@@ -24,6 +24,7 @@ class Report {
   void add(const std::string& problem, const std::string& form, nlohmann::json params, std::vector<double> times_ms,
            bool checked);
   void note(const std::string& text) { notes_ += text; }
+  bool is_empty() const { return rows_.empty(); }
   // True where every row was checked against a reference.
   bool all_checked() const;
   // `path`.json and `path`.md, with `more_notes` behind the notes; throws std::runtime_error that names the file.

@@ -63,10 +63,12 @@ constexpr std::size_t bytes_of(std::size_t count) {
 }
 }  // namespace detail
 
-// A place inside an array, to pass as a pointer: x.from(100).
+// A place inside an array, to pass as a pointer: x.from(100). With a count, x.part(100, 50), it says how much is meant:
+// launches that touch different parts of an array need not wait for each other (docs/scheduling.md).
 struct ArrayView {
   pergola_array array = nullptr;
   std::size_t offset_bytes = 0;
+  std::size_t size_bytes = 0;  // 0: nobody says
 };
 
 // Memory on the session's device for `size()` elements. Made by Session::array().
@@ -117,6 +119,9 @@ class Array {
   }
   // A pointer to element `first`, as a kernel's argument.
   ArrayView from(std::size_t first) const { return {handle_.get(), detail::bytes_of<T>(first)}; }
+  ArrayView part(std::size_t first, std::size_t count) const {
+    return {handle_.get(), detail::bytes_of<T>(first), detail::bytes_of<T>(count)};
+  }
 
   pergola_array handle() const { return handle_.get(); }
   // On the device, for structs of parameters (TaskKind::spawn_packed). It keeps nothing alive and orders nothing.

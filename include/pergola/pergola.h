@@ -320,7 +320,8 @@ typedef struct pergola_argument {
     pergola_texture texture;
     const void* bytes; /* BYTES: copied before the launch returns */
   } value;
-  size_t size_bytes;   /* BYTES: how many */
+  size_t size_bytes;   /* BYTES: how many. ARRAY: how much of it is meant from there, as a hint (docs/scheduling.md,
+                          parts of arrays); 0: nobody says. A kernel may reach all of the array in any case. */
   size_t offset_bytes; /* ARRAY: where the pointer starts; a multiple of the element's size */
 } pergola_argument;
 

@@ -224,6 +224,7 @@ class Kernel {
   pergola_argument argument(std::size_t, const ArrayView& view) const {
     pergola_argument result = pergola_arg_array(view.array);
     result.offset_bytes = view.offset_bytes;
+    result.size_bytes = view.size_bytes;
     return result;
   }
   pergola_argument argument(std::size_t, const Texture& texture) const { return pergola_arg_texture(texture.handle()); }

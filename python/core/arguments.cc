@@ -157,7 +157,7 @@ bool Arguments::convert(const KernelObject* kernel, PyObject* const* objects, st
 bool Arguments::give_values(std::size_t count, pergola_type (&of)[kFew], std::uint64_t (&values)[kFew]) const {
   if (count > kFew) return false;
   for (std::size_t i = 0; i < count; ++i) {
-    if (list_[i].type == PERGOLA_TYPE_BYTES || list_[i].offset_bytes != 0) return false;
+    if (list_[i].type == PERGOLA_TYPE_BYTES || list_[i].offset_bytes != 0 || list_[i].size_bytes != 0) return false;
     of[i] = list_[i].type;
     std::memcpy(&values[i], &list_[i].value, sizeof values[i]);
   }
@@ -188,6 +188,8 @@ bool Arguments::convert_one(const KernelObject* kernel, std::size_t index, PyObj
     if (!resolve(reinterpret_cast<MemoryObject*>(object), &handle, &offset_bytes)) return false;
     *out = pergola_arg_array(handle);
     out->offset_bytes = offset_bytes;
+    const auto* const memory = reinterpret_cast<MemoryObject*>(object);
+    if (memory->base != nullptr) out->size_bytes = memory->size_bytes;
     return true;
   }
   if (PyLong_Check(object) != 0) return convert_integer(kernel, index, object, object, out);

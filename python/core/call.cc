@@ -12,7 +12,8 @@
 namespace pergola::python {
 namespace {
 
-unsigned under_way = 0;  // guarded by the GIL
+unsigned under_way = 0;             // guarded by the GIL
+thread_local unsigned calling = 0;  // functions of calls that this thread is in
 
 // Counts a call from before the GIL goes until it is back.
 class UnderWay {
@@ -31,7 +32,9 @@ struct State {
 std::int32_t call_function(void* stream, State& state) {
   const PyGILState_STATE gil = PyGILState_Ensure();
   Ref argument(stream == nullptr ? Py_NewRef(Py_None) : PyLong_FromVoidPtr(stream));
+  ++calling;
   Ref result(argument ? PyObject_CallFunctionObjArgs(state.function, argument.get(), nullptr) : nullptr);
+  --calling;
   const bool raised = !result;
   if (raised) PyErr_Fetch(&state.type, &state.value, &state.traceback);
   result = Ref();
@@ -68,6 +71,10 @@ bool read_accesses(PyObject* list, std::vector<pergola_call_access>* out) {
 }
 
 }  // namespace
+
+bool is_calling() {
+  return calling != 0;
+}
 
 MayWait::MayWait(const SessionState* session) {
   if (under_way != 0 || session->tasks != nullptr) free_.emplace();

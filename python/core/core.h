@@ -22,8 +22,11 @@
 #include <Python.h>
 #include <pergola/pergola.h>
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -152,8 +155,19 @@ inline constexpr PyMethodDef kReduce = {"__reduce__", handle_reduce, METH_NOARGS
 
 // ── Objects ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+struct MemoryObject;
+
+// What a session can record, each once at a time.
+enum Recorded : unsigned { kTrace, kHistory };
+
 struct SessionState {
   pergola_session handle = nullptr;
+  pid_t process = 0;            // that made it
+  bool is_synchronous = false;  // by execution=sync, where each launch waits for its end
+  std::string recordings[2];    // those that are on, as a message calls them: "trace to 'run.json'"
+  // The memories that own an array of some bytes, by their addresses on the device: what another library hands in may
+  // lie within one of them (memory.cc).
+  std::map<std::uint64_t, MemoryObject*> memories;
   // Marks behind launches: one waits, interruptibly and without the GIL, for the mark before the last two, so that no
   // launch waits with the GIL held in the library (or the driver, in which 1,022 may be under way). There is a mark
   // after kMarkAfter launches since the session was last waited for or marked, where the host has just waited for an
@@ -209,12 +223,13 @@ struct EventObject {
   pergola_event handle;
   PyObject* weak_references;
 };
-// A view holds the memory that owns the handle; that one's `base` is null.
+// A view holds the memory that owns the handle; that one's `base` is null, and its address among its session's
+// memories, or 0.
 struct MemoryObject {
   PyObject_HEAD SessionObject* session;
   MemoryObject* base;
   pergola_array handle;  // of an owner; null once freed
-  std::uint64_t offset_bytes, size_bytes;
+  std::uint64_t address, offset_bytes, size_bytes;
   std::uint32_t exports;  // of an owner: who shares it and its views, by DLPack or host(), and keeps free() out
   // Of an owner: how often tasks were given it, and how many of those times are known to be over.
   std::uint64_t tasks_begun, tasks_ended;
@@ -292,6 +307,14 @@ bool resolve(const MemoryObject* memory, pergola_array* handle, std::uint64_t* o
 bool wait_for_tasks(MemoryObject* memory);
 // A memory that tasks are about to be given, and has been.
 void note_tasks(PyObject* memory);
+// Makes an owner's memory known to its session once it has its handle; it is forgotten when the handle goes.
+void register_memory(MemoryObject* memory);
+// A view, of class `type`, of the session's memory in which these bytes lie: null where they lie in none, and with an
+// exception set too. Of bytes that overlap a memory and do not lie in it `overlap` says how, where it is wanted.
+PyObject* view_within(PyObject* type, const SessionObject* session, std::uint64_t address, std::uint64_t size_bytes,
+                      std::string* overlap);
+// Memory._within(session, address, size_bytes): such a view, or None.
+PyObject* memory_within(PyObject* type, PyObject* args);
 // Memory._host(access): a HostMemory; Memory._prefetch(to) (host_memory.cc).
 PyObject* memory_host(PyObject* self, PyObject* args);
 PyObject* memory_prefetch(PyObject* self, PyObject* args);
@@ -300,6 +323,8 @@ PyObject* memory_prefetch(PyObject* self, PyObject* args);
 
 // Session._call(name, function, ((memory, is read, is written), ...), synchronous): function(stream's number, or None).
 PyObject* session_call(PyObject* self, PyObject* args);
+// Whether this thread is in a call's function, where the library refuses what would wait for the call.
+bool is_calling();
 // Session._wait_stream(number) and _make_stream_wait(number): of another library's stream.
 PyObject* session_wait_stream(PyObject* self, PyObject* number);
 PyObject* session_make_stream_wait(PyObject* self, PyObject* number);
@@ -322,7 +347,9 @@ bool read_shape(PyObject* grid, PyObject* block, pergola_launch_config* config);
 bool to_uint32(PyObject* object, const char* what, const char* range, std::uint32_t* out);
 // Shared memory of a launch, from an int; false with an exception set where it is negative, or 4 GiB or more.
 bool set_shared_bytes(PyObject* shared_bytes, pergola_launch_config* config);
-// What the library refused a launch or a task with. Always false.
+// What the library refused a launch or a task with, and said of that (or last, on this thread). Always false.
+bool raise_refusal(pergola_code code, const std::string& message, const KernelObject* kernel,
+                   std::size_t argument_count);
 bool raise_refusal(pergola_code code, const KernelObject* kernel, std::size_t argument_count);
 // The items of a tuple as an array, borrowed.
 class Items {
@@ -339,7 +366,7 @@ class Items {
   std::vector<PyObject*> many_;
   PyObject** list_ = few_;
 };
-// Queues one grid. False with an exception set.
+// Queues one grid; in a session of execution=sync waits for its end, which Ctrl-C ends. False with an exception set.
 bool launch(KernelObject* kernel, const pergola_launch_config& config, PyObject* const* arguments, std::size_t count);
 // `_core.launch(kernel, grid, block, args, shared_bytes=0, cooperative=False)`.
 PyObject* launch_function(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
@@ -358,7 +385,8 @@ PyObject* dlpack_export(PyObject* self, PyObject* args);
 PyObject* dlpack_import(PyObject* self, PyObject* capsule);
 // host_view(address, size): a memoryview, which holds nothing.
 PyObject* host_view(PyObject* self, PyObject* args);
-// Memory._adopt(session, type, element_bytes, count, address, stream, owner): another library's memory.
+// Memory._adopt(session, type, element_bytes, count, address, stream, owner): another library's memory, or a view of
+// the session's in which it lies. The caller has seen to it that its size is no more than 64 bits tell.
 PyObject* memory_adopt(PyObject* type, PyObject* args);
 
 // ── Arguments (arguments.cc) ────────────────────────────────────────────────────────────────────────────────────────

@@ -176,6 +176,28 @@ PyObject* host_view(PyObject*, PyObject* args) {
   return PyMemoryView_FromMemory(reinterpret_cast<char*>(static_cast<std::uintptr_t>(address)), size, PyBUF_READ);
 }
 
+namespace {
+
+// A view of the session's memory in which another library's lies: work submitted from now on, on either, comes after
+// the stream's. Null, with an exception set or without, where it lies in none.
+PyObject* view_instead(PyObject* type, SessionObject* session, const pergola_foreign_memory& foreign,
+                       std::uint64_t size_bytes) {
+  std::string overlap;
+  Ref view(view_within(type, session, foreign.address, size_bytes, &overlap));
+  if (!overlap.empty())
+    set_error(PyExc_BufferError, "The source's " + overlap +
+                                     " of this session and do not lie in it, so that work on the two would be in no "
+                                     "order: let the whole in first, by asarray() or from_dlpack(), and take parts of "
+                                     "that; or free the other before.");
+  if (!view) return nullptr;
+  const pergola_session handle = session->state->handle;
+  if (foreign.stream != 0 && !without_gil([&] { return pergola_session_wait_stream(handle, foreign.stream); }))
+    return nullptr;
+  return view.release();
+}
+
+}  // namespace
+
 PyObject* memory_adopt(PyObject* type, PyObject* args) {
   PyObject *session = nullptr, *owner = nullptr;
   int element_type = 0;
@@ -184,10 +206,6 @@ PyObject* memory_adopt(PyObject* type, PyObject* args) {
   if (PyArg_ParseTuple(args, "O!iIKKKO:_adopt", types.session, &session, &element_type, &element_bytes, &count,
                        &address, &stream, &owner) == 0)
     return nullptr;
-  Ref self(allocate(reinterpret_cast<PyTypeObject*>(type)));
-  if (!self) return nullptr;
-  auto* memory = reinterpret_cast<MemoryObject*>(self.get());
-  memory->session = reinterpret_cast<SessionObject*>(Py_NewRef(session));
   pergola_array_options options{};
   options.struct_size = PERGOLA_STRUCT_SIZE(pergola_array_options);
   options.type = element_type;
@@ -199,11 +217,22 @@ PyObject* memory_adopt(PyObject* type, PyObject* args) {
   foreign.stream = stream;
   foreign.release = release_owner;
   foreign.owner = owner;
+  auto* const of = reinterpret_cast<SessionObject*>(session);
+  PyObject* view = view_instead(type, of, foreign, count * element_bytes);
+  if (view != nullptr || PyErr_Occurred() != nullptr) return view;
+  Ref self(allocate(reinterpret_cast<PyTypeObject*>(type)));
+  if (!self) return nullptr;
+  auto* memory = reinterpret_cast<MemoryObject*>(self.get());
+  memory->session = reinterpret_cast<SessionObject*>(Py_NewRef(session));
   const pergola_session handle = memory->session->state->handle;
   Ref held = Ref::borrow(owner);
   if (!without_gil([&] { return pergola_array_adopt(handle, &options, &foreign, &memory->handle); })) return nullptr;
   (void)held.release();  // NOLINT: release_owner() drops it
   memory->size_bytes = count * element_bytes;
+  // Another thread may have let it in meanwhile, without the GIL: then this one goes again.
+  view = view_instead(type, of, foreign, memory->size_bytes);
+  if (view != nullptr || PyErr_Occurred() != nullptr) return view;
+  register_memory(memory);
   return self.release();
 }
 

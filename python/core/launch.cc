@@ -1,4 +1,11 @@
 // Launches: shapes, the bound on how many are in flight, and which exception a refused one raises.
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
 #include "core.h"
 
 namespace pergola::python {
@@ -57,11 +64,14 @@ bool read_shape(PyObject* grid, PyObject* block, pergola_launch_config* config) 
 }
 
 // Arguments of the wrong number or kind are TypeErrors too; what else is invalid about a launch (its shape) is not.
-bool raise_refusal(pergola_code code, const KernelObject* kernel, std::size_t count) {
-  const std::string message = pergola_last_error();
+bool raise_refusal(pergola_code code, const std::string& message, const KernelObject* kernel, std::size_t count) {
   const bool of_arguments = count != kernel->state->parameters.size() || message.rfind("Argument ", 0) == 0;
   set_error(code == PERGOLA_INVALID_ARGUMENT && of_arguments ? argument_error() : error_class(code), message);
   return false;
+}
+
+bool raise_refusal(pergola_code code, const KernelObject* kernel, std::size_t count) {
+  return raise_refusal(code, pergola_last_error(), kernel, count);
 }
 
 bool to_uint32(PyObject* object, const char* what, const char* range, std::uint32_t* out) {
@@ -93,8 +103,114 @@ Items::Items(PyObject* tuple) : count_(static_cast<std::size_t>(PyTuple_Size(tup
   for (std::size_t i = 0; i < count_; ++i) list_[i] = PyTuple_GetItem(tuple, static_cast<Py_ssize_t>(i));
 }
 
+namespace {
+
+pergola_code submit(pergola_kernel kernel, const pergola_launch_config& config, const Arguments& arguments,
+                    std::size_t count) {
+  pergola_type of[Arguments::kFew];
+  std::uint64_t values[Arguments::kFew], ticket = 0;
+  return arguments.give_values(count, of, values)
+             ? pergola_kernel_submit_values(kernel, &config, of, values, count, &ticket)
+             : pergola_kernel_launch(kernel, &config, arguments.data(), count, nullptr);
+}
+
+// A launch that waits for its end in the library, by a thread of its own, as nothing ends such a wait.
+struct WaitedLaunch {
+  pergola_launch_config config{};
+  Arguments arguments;
+  std::size_t count = 0;
+  std::vector<Ref> held;  // the kernel and what the arguments are of
+
+  std::mutex mutex;  // guards the rest
+  std::condition_variable changed;
+  bool has_ended = false, is_left = false;
+  Outcome outcome;
+};
+
+// Launches that were left and have ended since, to be dropped with the GIL held. Never destroyed: they may end after
+// the interpreter, and after what the program's end destroys.
+struct LeftLaunches {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<WaitedLaunch>> ended;
+};
+LeftLaunches& left_launches() {
+  static auto* const launches = new LeftLaunches;
+  return *launches;
+}
+
+void drop_left_launches() {
+  std::vector<std::unique_ptr<WaitedLaunch>> ended;  // goes once the lock has: what it holds may run code of Python
+  const std::scoped_lock lock(left_launches().mutex);
+  ended.swap(left_launches().ended);
+}
+
+void run_waited(pergola_kernel kernel, WaitedLaunch* launch) {
+  Outcome outcome;
+  outcome.code = submit(kernel, launch->config, launch->arguments, launch->count);
+  if (outcome.code != PERGOLA_OK) outcome.message = pergola_last_error();
+  std::unique_lock lock(launch->mutex);
+  launch->outcome = std::move(outcome);
+  launch->has_ended = true;
+  if (!launch->is_left) {
+    launch->changed.notify_one();  // with the lock: whoever waits destroys it
+    return;
+  }
+  lock.unlock();
+  const std::scoped_lock left(left_launches().mutex);
+  left_launches().ended.emplace_back(launch);
+}
+
+// Ends it where there is no thread to be had, and in a call's function, as the library knows that by the thread.
+void start(pergola_kernel kernel, WaitedLaunch& launch) {
+  try {
+    if (!is_calling()) {
+      std::thread(run_waited, kernel, &launch).detach();
+      return;
+    }
+  } catch (const std::system_error&) {  // it is run here
+  }
+  const WithoutGil free;
+  run_waited(kernel, &launch);
+}
+
+// Whether a launch has ended within a slice; the GIL is let go meanwhile.
+bool has_ended(WaitedLaunch& launch) {
+  const WithoutGil free;
+  std::unique_lock lock(launch.mutex);
+  return launch.changed.wait_for(lock, std::chrono::nanoseconds(kSliceNs), [&] { return launch.has_ended; });
+}
+
+// False where it has ended meanwhile.
+bool leave(WaitedLaunch& launch) {
+  const std::scoped_lock lock(launch.mutex);
+  launch.is_left = !launch.has_ended;
+  return launch.is_left;
+}
+
+bool launch_and_wait(KernelObject* kernel, const pergola_launch_config& config, PyObject* const* objects,
+                     std::size_t count) {
+  drop_left_launches();
+  auto launch = std::make_unique<WaitedLaunch>();
+  if (!launch->arguments.convert(kernel, objects, count)) return false;
+  launch->config = config;
+  launch->count = count;
+  launch->held.push_back(Ref::borrow(reinterpret_cast<PyObject*>(kernel)));
+  for (std::size_t i = 0; i < count; ++i) launch->held.push_back(Ref::borrow(objects[i]));
+  start(kernel->state->handle, *launch);
+  while (!has_ended(*launch)) {
+    if (PyErr_CheckSignals() == 0) continue;
+    if (leave(*launch)) (void)launch.release();  // NOLINT: run_waited() hands it on
+    return false;
+  }
+  const Outcome& outcome = launch->outcome;
+  return outcome.code == PERGOLA_OK || raise_refusal(outcome.code, outcome.message, kernel, count);
+}
+
+}  // namespace
+
 bool launch(KernelObject* kernel, const pergola_launch_config& config, PyObject* const* objects, std::size_t count) {
   SessionState* session = kernel->session->state;
+  if (session->is_synchronous) return launch_and_wait(kernel, config, objects, count);
   const bool has_waited = std::exchange(session->waits_at_last, false);
   const bool marked = session->launches >= (has_waited ? SessionState::kMarkAfter : SessionState::kMarkAtLast);
   if (marked) {  // first: it lets the GIL go, and arrays may be freed meanwhile
@@ -106,14 +222,10 @@ bool launch(KernelObject* kernel, const pergola_launch_config& config, PyObject*
   ++session->launches;
   Arguments arguments;
   if (!arguments.convert(kernel, objects, count)) return false;
-  pergola_type of[Arguments::kFew];
-  std::uint64_t values[Arguments::kFew], ticket = 0;
-  const bool are_values = arguments.give_values(count, of, values);
   pergola_code code = PERGOLA_OK;
   {
     const MayWait others(session);
-    code = are_values ? pergola_kernel_submit_values(kernel->state->handle, &config, of, values, count, &ticket)
-                      : pergola_kernel_launch(kernel->state->handle, &config, arguments.data(), count, nullptr);
+    code = submit(kernel->state->handle, config, arguments, count);
   }
   if (code != PERGOLA_OK) return raise_refusal(code, kernel, count);
   return true;

@@ -45,6 +45,15 @@ bool describe(const MemoryObject* memory, pergola_array_info* info, std::uint64_
   return check(pergola_array_get_info(handle, info));
 }
 
+void become_view(MemoryObject* memory, MemoryObject* owner, std::uint64_t offset, std::uint64_t size) {
+  Py_INCREF(reinterpret_cast<PyObject*>(owner));
+  Py_INCREF(reinterpret_cast<PyObject*>(owner->session));
+  memory->base = owner;
+  memory->session = owner->session;
+  memory->offset_bytes = offset;
+  memory->size_bytes = size;
+}
+
 // Memory(session, type, element_bytes, count), or Memory(base, offset_bytes, size_bytes): a view of a memory.
 PyObject* memory_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject* first = PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : nullptr;
@@ -67,13 +76,7 @@ PyObject* memory_new(PyTypeObject* type, PyObject* args, PyObject*) {
                    a, static_cast<unsigned long long>(from->size_bytes));
       return nullptr;
     }
-    MemoryObject* owner = owner_of(from);
-    Py_INCREF(reinterpret_cast<PyObject*>(owner));
-    Py_INCREF(reinterpret_cast<PyObject*>(owner->session));
-    memory->base = owner;
-    memory->session = owner->session;
-    memory->offset_bytes = from->offset_bytes + a;
-    memory->size_bytes = b;
+    become_view(memory, owner_of(from), from->offset_bytes + a, b);
     return self.release();
   }
   Py_INCREF(parent);
@@ -86,11 +89,21 @@ PyObject* memory_new(PyTypeObject* type, PyObject* args, PyObject*) {
   const pergola_session session = memory->session->state->handle;
   if (!without_gil([&] { return pergola_array_create(session, &options, &memory->handle); })) return nullptr;
   memory->size_bytes = a * (element_bytes == 0 ? 1 : element_bytes);
+  register_memory(memory);
   return self.release();
+}
+
+void forget_memory(MemoryObject* memory) {
+  if (const std::uint64_t address = std::exchange(memory->address, 0); address != 0) {
+    auto& memories = memory->session->state->memories;
+    if (const auto found = memories.find(address); found != memories.end() && found->second == memory)
+      memories.erase(found);
+  }
 }
 
 // Lets go of an owner's memory; work in flight keeps it until it has ended.
 void destroy(MemoryObject* memory) {
+  forget_memory(memory);
   const pergola_array handle = std::exchange(memory->handle, nullptr);
   if (handle == nullptr || is_ending()) return;
   const WithoutGil free;
@@ -257,6 +270,7 @@ PyMethodDef memory_methods[] = {
     {"_host", memory_host, METH_VARARGS, nullptr},
     {"_prefetch", memory_prefetch, METH_VARARGS, nullptr},
     {"_adopt", memory_adopt, METH_VARARGS | METH_CLASS, nullptr},
+    {"_within", memory_within, METH_VARARGS | METH_CLASS, nullptr},
     {"_wait", memory_wait, METH_NOARGS, nullptr},
     {"free", memory_free, METH_NOARGS,
      "free($self, /)\n--\n\nLet go of the memory now. Work in flight keeps it until it has ended; using the "
@@ -289,6 +303,49 @@ bool resolve(const MemoryObject* memory, pergola_array* handle, std::uint64_t* o
   if (owner->handle != nullptr) return true;
   raise(PERGOLA_FAILED_PRECONDITION, "The array was freed by free(); it cannot be used any more.");
   return false;
+}
+
+void register_memory(MemoryObject* memory) {
+  pergola_array_info info{};
+  info.struct_size = PERGOLA_STRUCT_SIZE(pergola_array_info);
+  if (memory->size_bytes == 0 || pergola_array_get_info(memory->handle, &info) != PERGOLA_OK) return;
+  memory->address = info.address;
+  if (memory->address != 0) memory->session->state->memories.insert_or_assign(memory->address, memory);
+}
+
+// The memories overlap none of each other, so that it is the last to begin at the address or before, or the first
+// after.
+PyObject* view_within(PyObject* type, const SessionObject* session, std::uint64_t address, std::uint64_t size_bytes,
+                      std::string* overlap) {
+  const auto& memories = session->state->memories;
+  if (size_bytes == 0 || memories.empty()) return nullptr;
+  const auto after = memories.upper_bound(address);
+  MemoryObject* found = after == memories.begin() ? nullptr : std::prev(after)->second;
+  if (found == nullptr || address - found->address >= found->size_bytes)
+    found = after != memories.end() && after->first - address < size_bytes ? after->second : nullptr;
+  // Nobody has one any more that is on its way out, where other code of Python may run.
+  if (found == nullptr || Py_REFCNT(reinterpret_cast<PyObject*>(found)) == 0) return nullptr;
+  const bool is_within = address >= found->address && size_bytes <= found->size_bytes - (address - found->address);
+  if (!is_within) {
+    if (overlap != nullptr)
+      *overlap = std::to_string(size_bytes) + " bytes from address " + std::to_string(address) +
+                 " overlap an array of " + std::to_string(found->size_bytes) + " bytes from address " +
+                 std::to_string(found->address);
+    return nullptr;
+  }
+  Ref self(allocate(reinterpret_cast<PyTypeObject*>(type)));
+  if (self) become_view(as_memory(self.get()), found, address - found->address, size_bytes);
+  return self.release();
+}
+
+PyObject* memory_within(PyObject* type, PyObject* args) {
+  PyObject* session = nullptr;
+  unsigned long long address = 0, size = 0;
+  if (PyArg_ParseTuple(args, "O!O&O&:_within", types.session, &session, to_u64, &address, to_u64, &size) == 0)
+    return nullptr;
+  PyObject* const view = view_within(type, reinterpret_cast<SessionObject*>(session), address, size, nullptr);
+  if (view == nullptr && PyErr_Occurred() == nullptr) Py_RETURN_NONE;
+  return view;
 }
 
 // What is known here is what this package has spawned, which is what the library knows of an array: how often it was

@@ -3,15 +3,39 @@
 #include "deadline.h"
 
 #include <structmember.h>  // after Python.h
+#include <unistd.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 namespace pergola::python {
 namespace {
 
-bool ending = false;                        // guarded by the GIL, as is the next
-std::vector<const SessionState*> sessions;  // that live
+bool ending = false;                  // guarded by the GIL, as is the next
+std::vector<SessionState*> sessions;  // that live
+
+struct Recorder {
+  const char* name;
+  const char* setting;  // by which a session begins with one
+  pergola_code (*record)(pergola_session, const char*);
+};
+constexpr Recorder kRecorders[] = {{"trace", "PERGOLA_TRACE", pergola_session_trace},
+                                   {"history", "PERGOLA_HISTORY", pergola_session_history}};
+
+const char* setting(const char* name) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? "" : text;
+}
+
+// Of policies that the library has taken; the last that names it counts.
+bool is_synchronous(const char* given) {
+  const std::string_view policies = given != nullptr && *given != 0 ? given : setting("PERGOLA_SCHEDULER");
+  constexpr std::string_view kName = "execution=";
+  const std::size_t at = policies.rfind(kName);
+  return at != policies.npos && policies.substr(at + kName.size()).substr(0, 4) == "sync";
+}
 
 PyObject* session_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   const char *device = nullptr, *scheduler = nullptr;
@@ -27,6 +51,12 @@ PyObject* session_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   options.device = device;
   options.scheduler = scheduler;
   if (!without_gil([&] { return pergola_session_create(&options, &session->state->handle); })) return nullptr;
+  session->state->process = getpid();
+  session->state->is_synchronous = is_synchronous(scheduler);
+  for (const Recorded each : {kTrace, kHistory})
+    if (const char* const file = setting(kRecorders[each].setting); *file != 0)
+      session->state->recordings[each] =
+          std::string(kRecorders[each].name) + " that " + kRecorders[each].setting + "=" + file + " asked for";
   sessions.push_back(session->state);
   return self.release();
 }
@@ -84,7 +114,7 @@ bool wait_for_launches(pergola_session session) {
 
 // _trace(path) and _history(path), of bytes, as a file's name need not be UTF-8; None waits for what was recorded and
 // writes it. A path ends one that is on, too, and waits without looking: pergola/_session.py ends it before.
-template <pergola_code (*record)(pergola_session, const char*)>
+template <Recorded kind>
 PyObject* session_recording(PyObject* self, PyObject* path) {
   std::string text;
   if (path != Py_None) {
@@ -93,10 +123,20 @@ PyObject* session_recording(PyObject* self, PyObject* path) {
     if (PyBytes_AsStringAndSize(path, &given, &size) < 0 || !is_without_zero(given, size, "A path")) return nullptr;
     text = given;
   }
-  const pergola_session handle = reinterpret_cast<SessionObject*>(self)->state->handle;
+  SessionState* const state = reinterpret_cast<SessionObject*>(self)->state;
+  const pergola_session handle = state->handle;
+  const Recorder& recorder = kRecorders[kind];
   if (path == Py_None && !wait_for_launches(handle)) return nullptr;  // the library waits for what was recorded alone
-  if (!without_gil([&] { return record(handle, path == Py_None ? nullptr : text.c_str()); })) return nullptr;
+  const bool is_well = without_gil([&] { return recorder.record(handle, path == Py_None ? nullptr : text.c_str()); });
+  state->recordings[kind] =
+      is_well && path != Py_None ? std::string(recorder.name) + " to '" + text + "'" : std::string();
+  if (!is_well) return nullptr;
   Py_RETURN_NONE;
+}
+
+// _is_forked(): whether this is a fork of the process that made it, where it has nothing to end.
+PyObject* session_is_forked(PyObject* self, PyObject*) {
+  return PyBool_FromLong(reinterpret_cast<SessionObject*>(self)->state->process != getpid() ? 1 : 0);
 }
 
 PyObject* session_record(PyObject* self, PyObject*) {
@@ -155,14 +195,25 @@ PyObject* session_synchronize(PyObject* self, PyObject*) {
   Py_RETURN_NONE;
 }
 
+// _is_over(): whether end() has been called.
+PyObject* session_is_over(PyObject*, PyObject*) {
+  return PyBool_FromLong(ending ? 1 : 0);
+}
+
+// _finish_recording(is_history): defined with the interpreter's end.
+PyObject* session_finish_recording(PyObject* self, PyObject* which);
+
 PyMethodDef session_methods[] = {{"_device", session_device, METH_NOARGS, nullptr},
                                  {"_dag", session_text<pergola_session_dag>, METH_O, nullptr},
                                  {"_graphs", session_text<pergola_session_graphs>, METH_O, nullptr},
                                  {"_call", session_call, METH_VARARGS, nullptr},
                                  {"_wait_stream", session_wait_stream, METH_O, nullptr},
                                  {"_make_stream_wait", session_make_stream_wait, METH_O, nullptr},
-                                 {"_trace", session_recording<pergola_session_trace>, METH_O, nullptr},
-                                 {"_history", session_recording<pergola_session_history>, METH_O, nullptr},
+                                 {"_trace", session_recording<kTrace>, METH_O, nullptr},
+                                 {"_history", session_recording<kHistory>, METH_O, nullptr},
+                                 {"_finish_recording", session_finish_recording, METH_O, nullptr},
+                                 {"_is_forked", session_is_forked, METH_NOARGS, nullptr},
+                                 {"_is_over", session_is_over, METH_NOARGS, nullptr},
                                  {"record", session_record, METH_NOARGS,
                                   "record($self, /)\n--\n\nAn Event at the end of all launches, fills and copies so "
                                   "far. Narrow tasks are awaited by themselves."},
@@ -258,10 +309,11 @@ bool is_ending() {
 
 namespace {
 
-// The rest of what the interpreter's end waits for, all sessions together; none after Ctrl-C.
+// The rest of what the interpreter's end waits for, all sessions together and whoever waits; none after Ctrl-C.
 struct Patience {
   int slices = static_cast<int>(1'000'000'000 / kSliceNs);
 };
+Patience patience_at_end;  // guarded by the GIL
 
 void tell_at_end(const Outcome& failure) {
   PySys_FormatStderr("pergola: work failed and nobody waited for it: %s\n", failure.message.c_str());
@@ -269,45 +321,87 @@ void tell_at_end(const Outcome& failure) {
 
 // How what `wait` waits for has ended; nothing where it has not.
 template <typename Wait>
-std::optional<Outcome> end_of(const Wait& wait, Patience* patience) {
+std::optional<Outcome> end_of(const Wait& wait) {
+  Patience& patience = patience_at_end;
   while (true) {
-    Outcome outcome = outcome_of([&] { return wait(patience->slices > 0 ? kSliceNs : 0); });
+    Outcome outcome = outcome_of([&] { return wait(patience.slices > 0 ? kSliceNs : 0); });
     if (outcome.code != PERGOLA_TIMEOUT) return outcome;
-    if (patience->slices <= 0) return std::nullopt;
-    --patience->slices;
+    if (patience.slices <= 0) return std::nullopt;
+    --patience.slices;
     if (PyErr_CheckSignals() == 0) continue;
     PyErr_Clear();
-    patience->slices = 0;
+    patience.slices = 0;
   }
+}
+
+// The same of all launches and copies of a session. False where the library makes no event: in a forked child, and of a
+// lost device.
+bool end_launches(const SessionState* session, std::optional<Outcome>* ended) {
+  pergola_event event = nullptr;
+  if (pergola_session_record(session->handle, &event) != PERGOLA_OK) return false;
+  *ended = end_of([event](std::int64_t slice_ns) { return pergola_event_wait(event, slice_ns); });
+  pergola_event_destroy(event);
+  return true;
+}
+
+// Of a recording that is on, if it is, once all that it records has ended.
+void write_recording(SessionState* session, Recorded kind) {
+  session->recordings[kind].clear();
+  const Outcome written = outcome_of([=] { return kRecorders[kind].record(session->handle, nullptr); });
+  if (written.code != PERGOLA_OK) PySys_FormatStderr("pergola: a recording is lost: %s\n", written.message.c_str());
+}
+
+// Of work that goes on, which might never end: the library writes a recording once all that it records has ended.
+void tell_left_behind(SessionState* session) {
+  std::string lost;
+  for (std::string& recording : session->recordings) {
+    if (!recording.empty()) lost += (lost.empty() ? "; lost with it: the " : " and the ") + recording;
+    recording.clear();
+  }
+  PySys_FormatStderr("pergola: the program's end gave work a second, and what goes on is left behind%s.\n",
+                     lost.c_str());
 }
 
 // The library knows which tasks' own failures nobody has been told of, and tells them once; a pool's, which lost all
 // its tasks, it tells each time.
-void end_tasks(pergola_task_pool pool, Patience* patience) {
+bool end_tasks(pergola_task_pool pool) {
   const auto wait = [pool](std::int64_t slice_ns) { return pergola_task_wait_all(pool, slice_ns); };
-  const std::optional<Outcome> ended = end_of(wait, patience);
-  if (!ended || ended->code == PERGOLA_OK) return;
-  const std::optional<Outcome> again = end_of(wait, patience);
+  const std::optional<Outcome> ended = end_of(wait);
+  if (!ended || ended->code == PERGOLA_OK) return ended.has_value();
+  const std::optional<Outcome> again = end_of(wait);
   const bool is_pools = again && again->message == ended->message;
   if (!is_pools || !is_told(ended->message)) tell_at_end(*ended);
+  return true;
+}
+
+// What is not written here end() writes or tells of, if that is still to come.
+PyObject* session_finish_recording(PyObject* self, PyObject* is_history) {
+  const Recorded kind = PyObject_IsTrue(is_history) == 1 ? kHistory : kTrace;
+  SessionState* const session = reinterpret_cast<SessionObject*>(self)->state;
+  std::optional<Outcome> ended;
+  if (session->recordings[kind].empty() || !end_launches(session, &ended)) Py_RETURN_NONE;
+  if (ended)
+    write_recording(session, kind);
+  else if (ending)
+    tell_left_behind(session);
+  Py_RETURN_NONE;
 }
 
 }  // namespace
 
 PyObject* end(PyObject*, PyObject*) {
-  Patience patience;
-  for (const SessionState* session : std::vector<const SessionState*>(sessions)) {
-    pergola_event event = nullptr;
-    if (pergola_session_record(session->handle, &event) != PERGOLA_OK) continue;  // a forked child, or a lost device
-    const std::optional<Outcome> ended =
-        end_of([event](std::int64_t slice_ns) { return pergola_event_wait(event, slice_ns); }, &patience);
-    pergola_event_destroy(event);
+  for (SessionState* session : std::vector<SessionState*>(sessions)) {
+    std::optional<Outcome> ended;
+    if (!end_launches(session, &ended)) continue;
     if (ended && ended->code != PERGOLA_OK && !is_told(ended->message)) tell_at_end(*ended);
-    if (session->tasks != nullptr) end_tasks(session->tasks, &patience);
-    // Sessions do not end any more, so recordings are written now; not while work goes on, which might never end.
-    for (const auto record : {pergola_session_trace, pergola_session_history})
-      if (ended && record(session->handle, nullptr) != PERGOLA_OK)
-        PySys_FormatStderr("pergola: a recording is lost: %s\n", pergola_last_error());
+    const bool have_tasks_ended = session->tasks == nullptr || end_tasks(session->tasks);
+    if (!ended) {
+      tell_left_behind(session);
+      continue;
+    }
+    // Sessions do not end any more, so recordings are written now.
+    for (const Recorded kind : {kTrace, kHistory}) write_recording(session, kind);
+    if (!have_tasks_ended) tell_left_behind(session);
   }
   ending = true;
   Py_RETURN_NONE;

@@ -148,12 +148,14 @@ def array(source: _Any, dtype: _DTypeLike = None) -> Array:
 
 def asarray(source: _Any, *, stream: _Any = None) -> Array:
     """`source` where it is an array of the session in use; its memory, held, where it lies on the same GPU (by
-    __cuda_array_interface__ or DLPack); else a copy. `stream` (an int, or with __cuda_stream__) is what makes it."""
+    __cuda_array_interface__ or DLPack); else a copy. `stream` (an int, or with __cuda_stream__) is what makes it, -1: nothing
+    is to be waited for. Of memory that lies in an array of the session, a view of that array."""
     return _session.current().asarray(source, stream=stream)
 
 
 def from_dlpack(source: _Any, *, copy: _Optional[bool] = None) -> Array:
-    """The memory of an array of another library on the same GPU, or a copy of one in the host's memory.
+    """The memory of an array of another library on the same GPU, or a copy of one in the host's memory; of memory that lies in
+    an array of the session, a view of that array.
 
     copy=True always copies; copy=False raises BufferError where it would have to."""
     return _session.current().from_dlpack(source, copy=copy)

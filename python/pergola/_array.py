@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, Optional, Union
 
@@ -137,6 +138,9 @@ class Array(_core.Memory):
 
     def __int__(self) -> int:
         return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
 
     # ── To the host ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -405,17 +409,26 @@ class Array(_core.Memory):
 
 
 def _refuse_arithmetic(self: Array, other: Any, *_: Any) -> Any:
-    """x + y: refused where no other library's operand does it."""
-    if isinstance(other, Array) or type(other) in (bool, int, float, complex):
-        return _refuse_reflected(self, other)
-    return NotImplemented
-
-
-def _refuse_reflected(self: Array, other: Any, *_: Any) -> Any:
+    """x + y, x += y, and y + x of what does not know arrays on a device."""
     raise TypeError("Arrays on a device have no arithmetic: a kernel does it there, and x.numpy() is an array of NumPy's to do "
                     "it with on the host.")
 
 
+def _refusal(reflected: str) -> Any:
+    """x + y: refused where the other operand is none of another library's, whose y.__radd__() may do it. NumPy's would read x
+    without a word."""
+    def refuse(self: Array, other: Any, *more: Any) -> Any:
+        np = sys.modules.get("numpy")
+        ours = (np.ndarray, np.generic) if np is not None and hasattr(np, "generic") else ()
+        if type(other).__module__ != "builtins" and not isinstance(other, (Array, *ours)) and hasattr(other, reflected):
+            return NotImplemented
+        return _refuse_arithmetic(self, other, *more)
+
+    return refuse
+
+
 for _name in ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow", "lshift", "rshift", "and", "or", "xor"):
-    setattr(Array, f"__{_name}__", _refuse_arithmetic)
-    setattr(Array, f"__r{_name}__", _refuse_reflected)
+    setattr(Array, f"__{_name}__", _refusal(f"__r{_name}__"))
+    setattr(Array, f"__r{_name}__", _refuse_arithmetic)
+    if _name != "divmod":
+        setattr(Array, f"__i{_name}__", _refuse_arithmetic)

@@ -217,9 +217,9 @@ def _integer(element: ElementType, value: Any) -> int:
         return int(bool(value))  # numpy.bool_ is no index
     try:
         if isinstance(value, float) or (kind == "f" and _is_one(value)):
-            if not math.isfinite(value):
+            if not math.isfinite(value) and element.name == "bool":
                 raise _refuse_range(element, value)
-            if value == int(value):
+            if math.isfinite(value) and value == int(value):
                 return int(value)
         if not _is_one(value):
             raise TypeError

@@ -10,14 +10,14 @@ import operator
 from typing import TYPE_CHECKING, Any, Optional
 
 from . import _core, _dtypes
-from ._array import Array
+from ._array import Array, _extents
 from ._dtypes import ElementType
 
 if TYPE_CHECKING:
     from ._session import Session
 
 _CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13  # DLDeviceType
-_LEGACY_STREAM = 1
+_LEGACY_STREAM, _NO_STREAM = 1, -1
 
 
 def _refuse(source: Any, element: ElementType, bad: Any) -> None:
@@ -31,7 +31,7 @@ def _refuse(source: Any, element: ElementType, bad: Any) -> None:
     what = f"{where} (dtype {source.dtype.name}) is {_dtypes.short(value)}, which {element.name}"
     if element.name == "bool":
         raise OverflowError(f"{what} does not hold, but 0 and 1: compare first (x != 0).")
-    if isinstance(value, float) and not value.is_integer() and _is_integer(element):  # not of nan and the infinities
+    if source.dtype.kind == "f" and not (np.isfinite(value) and value == np.trunc(value)) and _is_integer(element):
         raise TypeError(f"{what} does not hold, being an integer: round the source first (numpy.rint(x), "
                         "numpy.nan_to_num(x)).")
     raise OverflowError(f"{what} does not hold: clip the source first (numpy.clip), or take a wider dtype.")
@@ -311,7 +311,17 @@ def stream_handle(stream: Any) -> int:
     for attribute in ("cuda_stream", "ptr"):  # torch.cuda.Stream, cupy.cuda.Stream
         if hasattr(stream, attribute):
             return int(getattr(stream, attribute)) or _LEGACY_STREAM
-    return operator.index(stream)
+    number = operator.index(stream)
+    if not 0 <= number < 2**64:
+        raise OverflowError(f"A stream's number is a CUstream, or 1 or 2 of the default streams; it is {number}.")
+    return number
+
+
+def _ready_stream(stream: Any) -> int:
+    """The same of what makes an array, or -1, DLPack's word that there is nothing to wait for."""
+    if not hasattr(stream, "__cuda_stream__") and hasattr(stream, "__index__") and operator.index(stream) == _NO_STREAM:
+        return _NO_STREAM
+    return stream_handle(stream)
 
 
 def asarray(session: Session, source: Any, stream: Any) -> Array:
@@ -328,52 +338,95 @@ def asarray(session: Session, source: Any, stream: Any) -> Array:
                     "to the host first.")
 
 
+def _alignment(element: ElementType) -> int:
+    if element.numpy_dtype is not None:
+        return int(element.numpy_dtype.alignment)
+    return element.itemsize
+
+
+def _check_place(shape: tuple[int, ...], element: ElementType, address: int) -> None:
+    """ValueError where no memory is of that size, or no element at that address."""
+    size = math.prod(shape) * element.itemsize
+    if not 0 < address < 2**64 or size > 2**64 - address:
+        raise ValueError(f"The source says that {size} bytes (shape {shape}, dtype {element.name}) lie at the address "
+                         f"{address}, which no memory has: look at what made its shape and address.")
+    if address % _alignment(element):
+        raise ValueError(f"The source lies at the address {address:#x}, and elements of dtype {element.name} at multiples of "
+                         f"{_alignment(element)} bytes: copy it there first (x.copy(), x.clone()).")
+
+
 def _from_cuda_array_interface(session: Session, source: Any, stream: Any) -> Array:
     interface = source.__cuda_array_interface__
     if interface.get("mask") is not None:
         raise TypeError("Arrays with a mask have no counterpart on a device.")
     element = _dtypes.element_type(interface["typestr"])
-    shape, (address, readonly) = tuple(interface["shape"]), interface["data"]
+    shape, (address, readonly) = _extents(interface["shape"]), interface["data"]
     if readonly:
         raise ValueError("The source is read-only, which arrays here are not: pergola.array(x.copy()) copies it.")
     _check_contiguous(shape, interface.get("strides"), element.itemsize)
-    ready = stream_handle(interface.get("stream") if stream is None else stream)
+    ready = stream_handle(interface.get("stream")) if stream is None else max(_ready_stream(stream), 0)
     return _adopt(session, shape, element, address, ready, source)
 
 
 def _adopt(session: Session, shape: tuple[int, ...], element: ElementType, address: int, stream: int,
            owner: Any) -> Array:
+    """The memory as an array; a view of the session's array in which it lies, where there is one."""
     if not math.prod(shape):
         return Array._make(session, shape, element)
+    _check_place(shape, element, address)
     result = Array._adopt(session, element.code, element.itemsize, math.prod(shape), address, stream, owner)
     result._element, result._shape = element, shape
     return result
 
 
+def _view_within(session: Session, shape: tuple[int, ...], element: ElementType, address: int) -> Optional[Array]:
+    """A view of the session's array in which memory of the host lies; None where it lies in none."""
+    if not math.prod(shape) or address % _alignment(element):
+        return None
+    view = Array._within(session, address, math.prod(shape) * element.itemsize)
+    if view is not None:
+        view._element, view._shape = element, shape
+    return view
+
+
+def _refuse_sharing(here: str) -> BufferError:
+    return BufferError(f"The source lies in the host's memory, and arrays of {here} in memory of their own: it has to be "
+                       "copied.")
+
+
 def from_dlpack(session: Session, source: Any, copy: Optional[bool], stream: Any = None) -> Array:
     """Session.from_dlpack()."""
     _dtypes.refuse_mask(source)
+    if isinstance(source, Array) and source.session is session:
+        return source.copy() if copy else source._view(0, source.shape)
     kind, index = (int(part) for part in source.__dlpack_device__())
     here = session.device.id
     shares = kind in (_CUDA, _CUDA_MANAGED) and here == f"cuda:{index}"
     if not shares and kind not in (_CPU, _CUDA_HOST):
         raise BufferError(f"The source lies on another device (DLPack's kind {kind}, number {index}) and this session's "
                           f"is {here}: copy it to the host first.")
-    if copy is False and not shares:
-        raise BufferError(f"The source lies in the host's memory, and arrays of {here} in memory of their own: it has to be "
-                          "copied.")
+    if copy is False and not shares and (kind, here) != (_CPU, "cpu"):
+        raise _refuse_sharing(here)
     # The producer makes the legacy default stream wait for the data, and adopting them waits for that stream.
-    ready = (stream_handle(stream) or _LEGACY_STREAM) if shares else None
+    ready = (_ready_stream(stream) or _LEGACY_STREAM) if shares else None
     try:
         capsule = source.__dlpack__(stream=ready, max_version=(1, 0))
     except TypeError:  # a producer of before DLPack 1.0
         capsule = source.__dlpack__(stream=ready) if shares else source.__dlpack__()
-    address, shape, strides, dtype, _, readonly, owner = _core.dlpack_import(capsule)
-    element = _dtypes.of_dlpack(*dtype)
+    address, extents, strides, dtype, _, readonly, owner = _core.dlpack_import(capsule)
+    element, shape = _dtypes.of_dlpack(*dtype), _extents(extents)
     _check_contiguous(shape, strides, 1)
-    if shares and not (readonly and copy is None):
-        result = _adopt(session, shape, element, address, ready or 0, owner)
+    if readonly and copy is False:
+        raise BufferError("The source is read-only, which arrays here are not: it has to be copied.")
+    if shares:
+        result = _adopt(session, shape, element, address, max(ready or 0, 0), owner)
         return result.copy() if copy or readonly else result
+    if here == "cpu" and not (copy or readonly):
+        view = _view_within(session, shape, element, address)
+        if view is not None:
+            return view
+        if copy is False:
+            raise _refuse_sharing(here)
     result = Array._make(session, shape, element)
     if result.size:
         result._write(0, _core.host_view(address, result.nbytes))  # taken before this returns, and so before owner goes

@@ -114,7 +114,7 @@ class Session(_core.Session):
     def trace(self, path: Path) -> Recording:
         """`with session.trace("run.json"):` records what is submitted within; its end waits for that and writes the file,
         which ui.perfetto.dev opens and `pergola trace` and `pergola explain` read. One at a time: FailedPrecondition. After
-        Ctrl-C the end waits for a second at most; where work goes on then, a warning says that nothing is written yet.
+        Ctrl-C, and where a generator is closed within, the end waits for a second at most; where work goes on then, a warning says that nothing is written yet.
         `with` again writes the file anew."""
         return Recording(self, "trace", self._trace, path)
 
@@ -140,7 +140,7 @@ class Session(_core.Session):
             is_patient = True
             try:
                 yield
-            except (KeyboardInterrupt, SystemExit):
+            except (KeyboardInterrupt, SystemExit, GeneratorExit):
                 is_patient = False
                 raise
             finally:
@@ -150,6 +150,11 @@ class Session(_core.Session):
 
     def _end_recording(self, kind: str, record: Callable[[Optional[bytes]], None], file: str, is_patient: bool) -> None:
         """Waits as long as it takes, and where somebody wants to get away for a second, as the interpreter's end does."""
+        if self._is_forked():  # the recording is the parent process's
+            return
+        if self._is_over() or not threading.main_thread().is_alive():  # by atexit, or in what goes as the interpreter ends
+            self._finish_recording(kind == "history")
+            return
         is_left_on = True
         try:
             if not is_patient:
@@ -241,11 +246,13 @@ class Session(_core.Session):
 
     def asarray(self, source: Any, *, stream: Any = None) -> Array:
         """`source` where it is an array of this session; its memory, held, where it lies on the same GPU (by
-        __cuda_array_interface__ or DLPack); else a copy. `stream` (an int, or with __cuda_stream__) is what makes it."""
+        __cuda_array_interface__ or DLPack); else a copy. `stream` (an int, or with __cuda_stream__) is what makes it, -1: nothing
+        is to be waited for. Of memory that lies in an array of the session, a view of that array."""
         return _interchange.asarray(self, source, stream)
 
     def from_dlpack(self, source: Any, *, copy: Optional[bool] = None) -> Array:
-        """The memory of an array of another library on the same GPU, or a copy of one in the host's memory.
+        """The memory of an array of another library on the same GPU, or a copy of one in the host's memory; of memory that lies in
+        an array of the session, a view of that array.
 
         copy=True always copies; copy=False raises BufferError where it would have to."""
         return _interchange.from_dlpack(self, source, copy)

@@ -1,6 +1,7 @@
 """Arrays: making, reading, writing, views, what is refused."""
 import array as python_array
 import gc
+import operator
 import weakref
 
 import numpy as np
@@ -212,7 +213,9 @@ def test_wrong_assignments():
     ([1, 2, 3], None, TypeError, r"a number; \[1, 2, 3\]"), (np.ones(1), None, TypeError, "a number"),
     (1j, "f4", TypeError, "float32 is a number; 1j"), (np.complex64(1j), "f4", TypeError, "float32 is a number"),
     (np.array(1j), "f4", TypeError, "float32 is a number"), (np.float32(1.5), "i4", TypeError, "int32 is an integer; 1.5"),
-    (float("nan"), "i4", OverflowError, "int32 cannot hold nan"), (np.longdouble("1e4000"), "f8", OverflowError, "float64"),
+    (float("nan"), "i4", TypeError, "int32 is an integer; nan"), (float("-inf"), "u8", TypeError, "uint64 is an integer; -inf"),
+    (np.float16("inf"), "i1", TypeError, "int8 is an integer"), (np.longdouble("nan"), "i8", TypeError, "int64 is an integer"),
+    (float("nan"), "?", OverflowError, "bool cannot hold nan"), (np.longdouble("1e4000"), "f8", OverflowError, "float64"),
     (2, "?", OverflowError, "bool cannot hold 2"), (2**70, "i8", OverflowError, "int64"), (None, "i4", TypeError, "integer"),
     (1e39, "bfloat16", OverflowError, "bfloat16"), (1j, "bfloat16", TypeError, "bfloat16"),
     (np.ma.masked, "f4", ValueError, "filled")])
@@ -507,15 +510,39 @@ def test_a_shape_is_ints(shape):
 
 def test_arithmetic_is_refused_and_says_what_to_do():
     x, y = pg.ones(8, "f4"), np.ones(8, "f4")
-    for refused in (lambda: y + x, lambda: y * x, lambda: y @ x, lambda: x + 1, lambda: 2.0 * x, lambda: x - x, lambda: x ** 2,
-                    lambda: np.float32(2) * x, lambda: [1] + x):
-        with pytest.raises(TypeError, match=r"x.numpy\(\)"):
-            refused()
-    for taken in (np.sin(x), np.add(x, 1), np.sum(x), x + y, x * np.float64(2)):
+    others = (y, y[0], np.ma.array(y), np.float64(2), 1, 2.0, 1j, True, [1], x)
+    binary = (operator.add, operator.sub, operator.mul, operator.matmul, operator.truediv, operator.floordiv, operator.mod,
+              divmod, operator.pow, operator.lshift, operator.rshift, operator.and_, operator.or_, operator.xor)
+    in_place = [getattr(operator, f"i{name}") for name in ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow",
+                                                           "lshift", "rshift", "and", "or", "xor")]
+    for does in (*binary, *in_place):
+        for other in others:
+            for operands in ((x, other), (other, x)):
+                if does in binary or operands[0] is x or (operands[0] is y and does is not operator.imatmul):  # NumPy's own
+                    with pytest.raises(TypeError, match=r"have no arithmetic.*x.numpy\(\)"):
+                        does(*operands)
+    assert x.tolist() == y.tolist() == [1] * 8
+    for taken in (np.sin(x), np.add(x, 1), np.sum(x)):
         assert isinstance(taken, (np.ndarray, np.number)), "NumPy's own functions copy"
 
 
+def test_arithmetic_is_another_librarys_where_it_has_it():
+    class Lazy:
+        def __radd__(self, other):
+            return "sum"
+
+    x = pg.ones(8)
+    assert x + Lazy() == "sum"
+    with pytest.raises(TypeError, match="have no arithmetic"):
+        x - Lazy()
+    with pytest.raises(TypeError, match="have no arithmetic"):
+        x += Lazy()
+
+
 def test_the_only_element_as_a_number():
+    assert complex(pg.array(1 + 2j)) == 1 + 2j and complex(pg.full((1, 1), 2.5)) == 2.5
+    with pytest.raises(ValueError, match="one element"):
+        complex(pg.ones(2))
     assert float(pg.full(1, 2.5)) == 2.5 and int(pg.full((1, 1), 7)) == 7 and int(pg.full((), 2.5)) == 2
     with pytest.raises(ValueError, match="one element"):
         float(pg.ones(2))

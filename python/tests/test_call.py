@@ -7,7 +7,7 @@ import numpy as np
 import pergola as pg
 import pytest
 
-from conftest import run_child
+from conftest import PTX, run_child
 from fake_gpu import needs_fake, run_on_fake_gpu
 
 
@@ -53,6 +53,18 @@ def test_exceptions_travel_through_and_hold_nothing(saxpy):
         assert any(entry.name == "fails" for entry in caught.traceback)
     saxpy[4](1.0, x, x, 4)
     assert x.tolist() == [0] * 4
+
+
+def test_a_launch_that_waits_for_its_end_is_refused_in_a_call_too():
+    with pg.session("cpu", scheduler="execution=sync"):
+        saxpy, x = pg.module(PTX).saxpy, pg.zeros(4, "f4")
+
+        def launches(stream):
+            with pytest.raises(pg.FailedPrecondition, match="call"):
+                saxpy[4](1.0, x, x, 4)
+
+        pg.call("launches", launches, writes=[x])
+        saxpy[4](1.0, x, x, 4)
 
 
 def test_what_is_no_array_is_refused():

@@ -144,6 +144,39 @@ def test_asarray_is_the_array_itself():
     assert pg.asarray(pg.session(device="cpu").ones(3)).session is pg.session()
 
 
+@on_cpu
+def test_what_lies_in_an_array_of_the_session_comes_back_as_a_view_of_it():
+    class Part:
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack_device__(self):
+            return self.array.__dlpack_device__()
+
+        def __dlpack__(self, **_):
+            return self.array.__dlpack__(max_version=(1, 0))
+
+    x = pg.array(np.arange(12, dtype="f4").reshape(3, 4))
+    for source, first in ((x, 0), (Part(x), 0), (Part(x[1]), 4), (x[2], 8), (Part(x.reshape(12)[5:8]), 5)):
+        size = source.size if isinstance(source, pg.Array) else source.array.size
+        for copy in (None, False):
+            view = pg.from_dlpack(source, copy=copy)
+            assert view._is_view and view.address == x.address + 4 * first
+            assert view.reshape(size).tolist() == list(range(first, first + size))
+        copied = pg.from_dlpack(source, copy=True)
+        assert not copied._is_view and copied.address != view.address and copied.tolist() == view.tolist()
+    row = pg.asarray(Part(x[1]))
+    row.fill(7)
+    assert x.tolist() == [[0, 1, 2, 3], [7] * 4, [8, 9, 10, 11]]
+    with pytest.raises(BufferError, match="has to be copied"):
+        pg.from_dlpack(np.ones(3), copy=False)
+    other = pg.session(device="cpu")
+    assert not other.from_dlpack(x)._is_view and not other.from_dlpack(Part(x))._is_view
+    x.free()
+    with pytest.raises(pg.FailedPrecondition, match="freed"):
+        row.numpy()
+
+
 def test_capsules_outlive_the_interpreter():
     run_child("""
         import numpy as np, builtins
@@ -164,7 +197,8 @@ NAN, INF = float("nan"), float("inf")
     ([[1, 2], [3, 256]], "u1", OverflowError, r"Element 1, 1 of the source \(dtype int64\) is 256"), ([-1], "u8", OverflowError, "-1"),
     (np.array([2**63], "u8"), "i8", OverflowError, str(2**63)), (np.array([-1], "i1"), "u8", OverflowError, "-1"),
     ([2.0**63], "i8", OverflowError, "int64"), ([-2.0**63 * 1.5], "i8", OverflowError, "int64"), ([2.0**64], "u8", OverflowError, "uint64"),
-    ([1, NAN], "i4", TypeError, "Element 1 .* nan"), ([INF], "i8", TypeError, "inf"), (1.5, "i4", TypeError, "The source .* is 1.5"),
+    ([1, NAN], "i4", TypeError, "Element 1 .* nan"), (np.array([1, NAN], "g"), "i8", TypeError, "Element 1 .* nan"),
+    (np.array([INF], "f2"), "i1", TypeError, "inf"), ([INF], "i8", TypeError, "inf"), (1.5, "i4", TypeError, "The source .* is 1.5"),
     (np.array([70000], "f4"), "i2", OverflowError, "70000.0"), (np.array([1000], "f2"), "i1", OverflowError, "1000.0"),
     ([1e300], "f4", OverflowError, r"1e\+300, which float32"), ([1, 10**6], "f2", OverflowError, "Element 1 .* 1000000"),
     ([1e300j], "c8", OverflowError, "complex64"), ([1, 1 + 2j], "f4", TypeError, r"\(1\+2j\).*float32 does not hold: take x.real"),
@@ -299,4 +333,151 @@ def test_gpu_memory_is_shared_by_dlpack_both_ways(tmp_path):
         del y, z
         other.synchronize(); other.ones(1).numpy()
         x.free()
+    """)
+
+
+@needs_fake
+def test_gpu_memory_of_an_array_of_the_session_comes_back_as_a_view_of_it(tmp_path):
+    run_on_fake_gpu(tmp_path, """
+        x = pg.array(host)
+        class Other:  # as torch or CuPy would hand it on
+            def __init__(self, array): self.array = array
+            def __dlpack_device__(self): return (2, 0)
+            def __dlpack__(self, **_): return self.array.__dlpack__(max_version=(1, 0))
+        class Interface:
+            def __init__(self, array): self.__cuda_array_interface__ = array.__cuda_array_interface__
+        for make in (pg.from_dlpack, pg.asarray, lambda s: pg.asarray(Interface(x)), lambda s: pg.from_dlpack(x)):
+            view = make(Other(x))
+            assert view._is_view and view.address == x.address and view.shape == x.shape
+            x.host("w")[:] = 5
+            assert view.location == "host" and view.tolist() == [[5] * 3] * 2, "there is one host's side"
+        row = pg.asarray(Interface(x[1]))
+        row.fill(2)
+        assert x.tolist() == [[5] * 3, [2] * 3]
+        del view, row
+        x.free()
+
+        whole = pg.asarray(OnGpu(host))
+        again, part = pg.asarray(OnGpu(host)), pg.asarray(OnGpu(host[1]))
+        assert len(gone) == 2, "what is not held is let go"
+        assert again._is_view and part._is_view and part.address == whole.address + 12
+        for _ in range(20):
+            whole.fill(1); again.fill(2); part.fill(3)
+            assert whole.tolist() == [[2] * 3, [3] * 3]
+        del whole
+        gc.collect()
+        assert len(gone) == 2 and again.tolist() == [[2] * 3, [3] * 3]
+        del again, part
+        pg.synchronize(); pg.ones(1).numpy()
+
+        flat = host.reshape(6)
+        middle = pg.asarray(OnGpu(flat[2:4]))
+        assert not middle._is_view
+        for overlaps in (flat[3:5], flat[1:3], flat):
+            try:
+                pg.asarray(OnGpu(overlaps))
+                raise SystemExit("no error")
+            except BufferError as error:
+                assert f"{overlaps.nbytes} bytes" in str(error) and "8 bytes" in str(error) and "whole in first" in str(error)
+        for apart in (flat[:2], flat[4:]):
+            assert not pg.asarray(OnGpu(apart))._is_view
+        assert not pg.session("cuda:0").asarray(OnGpu(flat))._is_view
+        middle.free()
+        assert not pg.asarray(OnGpu(flat))._is_view
+    """)
+
+
+@needs_fake
+def test_threads_that_let_the_same_gpu_memory_in_at_once_have_one_array(tmp_path):
+    run_on_fake_gpu(tmp_path, """
+        import threading
+        for _ in range(50):
+            arrays, barrier = [], threading.Barrier(4)
+            def let_in():
+                barrier.wait()
+                arrays.append(pg.asarray(OnGpu(host)))
+            threads = [threading.Thread(target=let_in) for _ in range(4)]
+            for each in threads: each.start()
+            for each in threads: each.join()
+            assert sorted(each._is_view for each in arrays) == [False, True, True, True]
+            del arrays
+    """)
+
+
+@needs_fake
+def test_a_place_that_no_memory_has_is_refused(tmp_path):
+    run_on_fake_gpu(tmp_path, """
+        address = host.__array_interface__["data"][0]
+        for changes, says in (({"shape": (2**40, 2**40)}, "which no memory has"), ({"shape": (2**62,)}, "which no memory has"),
+                              ({"shape": (2**61, 2**61, 4)}, "which no memory has"), ({"data": (0, False)}, "which no memory has"),
+                              ({"data": (-8, False)}, "which no memory has"), ({"data": (2**64, False)}, "which no memory has"),
+                              ({"shape": (2, -3)}, "no negative extents; it is (2, -3)"),
+                              ({"data": (address + 2, False)}, "at multiples of 4 bytes"),
+                              ({"data": (address + 4, False), "typestr": "<f8", "shape": (2,)}, "at multiples of 8 bytes"),
+                              ({"data": (address + 8, False), "typestr": "<c16", "shape": (1,)}, "at multiples of 16 bytes")):
+            if "c16" in changes.get("typestr", "") and address % 16: continue
+            try:
+                pg.asarray(OnGpu(host, **changes))
+            except ValueError as error:
+                assert says in str(error), (changes, str(error))
+            else:
+                raise SystemExit(f"no error: {changes}")
+        assert pg.asarray(OnGpu(host, shape=(0, 3), data=(0, False))).shape == (0, 3)
+        assert pg.asarray(OnGpu(host, typestr="|u1", shape=(3,), data=(address + 1, False))).size == 3
+    """)
+
+
+@needs_fake
+def test_the_stream_that_makes_another_librarys_array(tmp_path):
+    run_on_fake_gpu(tmp_path, """
+        asked = []
+        class Other:
+            def __dlpack_device__(self): return (2, 0)
+            def __dlpack__(self, stream=None, max_version=None):
+                asked.append(stream)
+                return of.__dlpack__(max_version=max_version)
+        other = pg.session("cuda:0")
+        of = other.array(host)
+        for stream, passed in ((-1, -1), (np.int64(-1), -1), (None, 1), (2, 2), (Stream(2), 2)):
+            assert pg.asarray(Other(), stream=stream).tolist() == host.tolist()
+            assert asked.pop() == passed
+        assert pg.asarray(OnGpu(host), stream=-1).tolist() == host.tolist()
+        for wrong in (-2, -2**70, 2**64):
+            for source in (OnGpu(host), Other()):
+                try:
+                    pg.asarray(source, stream=wrong)
+                    raise SystemExit("no error")
+                except OverflowError as error:
+                    assert "A stream's number" in str(error) and str(wrong) in str(error)
+        try:
+            pg.asarray(OnGpu(host, stream=-1))
+            raise SystemExit("no error")
+        except OverflowError:
+            pass
+        assert not asked
+    """)
+
+
+@needs_fake
+def test_read_only_gpu_memory_is_copied(tmp_path):
+    run_on_fake_gpu(tmp_path, """
+        import ctypes
+        class ReadOnly:
+            def __dlpack_device__(self): return (2, 0)
+            def __dlpack__(self, stream=None, max_version=None):
+                capsule = of.__dlpack__(max_version=max_version)
+                get = ctypes.pythonapi.PyCapsule_GetPointer
+                get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+                managed = get(capsule, b"dltensor_versioned")
+                ctypes.c_uint64.from_address(managed + 24).value |= 1
+                return capsule
+        of = pg.session("cuda:0").array(host)
+        for copy in (None, True):
+            x = pg.from_dlpack(ReadOnly(), copy=copy)
+            assert x.address != of.address and x.tolist() == host.tolist()
+        try:
+            pg.from_dlpack(ReadOnly(), copy=False)
+            raise SystemExit("no error")
+        except BufferError as error:
+            assert "read-only" in str(error)
     """)

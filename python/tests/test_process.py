@@ -38,6 +38,41 @@ def test_ctrl_c_ends_a_wait(wait):
     assert seconds < 20
 
 
+@pytest.mark.parametrize("given", ["scheduler='graphs=off,execution=sync'", "'cpu'"])
+@pytest.mark.parametrize("launch", ["spin[1, 1](stop, done)", "pg.launch(spin, 1, 1, (stop, done))"])
+def test_ctrl_c_ends_a_launch_that_waits_for_its_end(launch, given, monkeypatch):
+    if given == "'cpu'":
+        monkeypatch.setenv("PERGOLA_SCHEDULER", "execution=sync")
+    status, out, err, seconds = interrupt_child(f"""
+        import ctypes, time
+        with pg.session({given}) as session:
+            spin, stop, done = pg.module(PTX).spin, pg.zeros(1, "u4"), pg.zeros(1, "u4")
+            print("ready", flush=True)
+            try:
+                {launch}
+            except KeyboardInterrupt:
+                print(session.record().done)
+                ctypes.c_uint32.from_address(stop.address).value = 1
+            print(done.tolist())
+            spin[1, 1](stop, done)
+            try:
+                spin[1, 1](stop, 1.0)
+            except pg.ArgumentError:
+                print("refused")
+    """)
+    assert (status, out) == (0, "False\n[1]\nrefused\n"), err
+    assert seconds < 20
+
+
+def test_exit_under_a_launch_that_ctrl_c_has_left():
+    status, out, err, seconds = interrupt_child("""
+        with pg.session(scheduler="execution=sync"):
+            print("ready", flush=True)
+            pg.module(PTX).spin[1, 1](pg.zeros(1, "u4"), pg.zeros(1, "u4"))
+    """)
+    assert status in (-signal.SIGINT, 130) and "KeyboardInterrupt" in err and seconds < 20, (status, err)
+
+
 def test_ctrl_c_can_be_caught_and_the_session_goes_on():
     status, out, err, _ = interrupt_child("""
         from conftest import PTX

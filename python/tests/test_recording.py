@@ -5,6 +5,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 
 import pergola as pg
 import pytest
@@ -161,6 +162,67 @@ def test_exit_with_an_open_recording_of_work_that_goes_on(work, tmp_path):
         pg.trace({str(tmp_path / 'file')!r}).__enter__()
         {work}
     """)
+
+
+OPEN = {
+    "stack": "stack = contextlib.ExitStack()\nstack.enter_context(pg.{kind}({file!r}))",
+    "bare": "record = pg.{kind}({file!r})\nrecord.__enter__()",
+    "generator": "def records():\n    with pg.{kind}({file!r}):\n        yield\nheld = records()\nnext(held)",
+    "atexit": "stack = contextlib.ExitStack()\natexit.register(stack.close)\nstack.enter_context(pg.{kind}({file!r}))"}
+
+
+@pytest.mark.parametrize("how, kind", [*((how, "trace") for how in OPEN), ("stack", "history")])
+def test_exit_with_a_recording_that_no_with_has_ended(how, kind, tmp_path):
+    file = str(tmp_path / "file")
+    prelude = "import atexit, contextlib\nx = pg.ones(4, 'f4')\nstop, done = pg.zeros(1, 'u4'), pg.zeros(1, 'u4')\n"
+    body = prelude + OPEN[how].format(kind=kind, file=file) + "\nmodule.saxpy[4](1.0, x, x, 4)\n"
+    assert run_child(body).stderr == ""
+    assert "saxpy" in pathlib.Path(file).read_text(), "what has ended is written"
+    start = time.monotonic()
+    result = run_child(body + "module.spin[1, 1](stop, done)")
+    assert result.stderr == ("pergola: the program's end gave work a second, and what goes on is left behind; lost with it: "
+                             f"the {kind} to '{file}'.\n")
+    assert time.monotonic() - start < 20
+
+
+def test_a_generator_that_is_closed_waits_for_its_recording_for_a_second(tmp_path):
+    file = str(tmp_path / "file")
+    result = run_child("import time\n" + "stop, done = pg.zeros(1, 'u4'), pg.zeros(1, 'u4')\n" + OPEN["generator"].format(
+        kind="trace", file=file) + "\nmodule.spin[1, 1](stop, done)\nstart = time.monotonic()\nheld.close()\n"
+        "assert time.monotonic() - start < 20\nprint('closed')")
+    assert result.stdout == "closed\n" and f"RuntimeWarning: The trace to '{file}' is not written yet" in result.stderr
+
+
+def test_exit_says_that_a_recording_of_the_environments_is_lost(tmp_path):
+    file = str(tmp_path / "run.json")
+    body = "stop, done = pg.zeros(1, 'u4'), pg.zeros(1, 'u4')\n"
+    assert run_child(body + "done.numpy()", environment={"PERGOLA_TRACE": file}).stderr == ""
+    result = run_child(body + "module.spin[1, 1](stop, done)", environment={"PERGOLA_TRACE": file})
+    assert "what goes on is left behind; lost with it: the trace that " \
+           f"PERGOLA_TRACE={file} asked for.\n" in result.stderr
+    assert "left behind.\n" in run_child(body + "module.spin[1, 1](stop, done)").stderr
+    assert "left behind.\n" in run_child(body + "pg.task_pool().spawn(module.spin, 1, 1, stop, done)").stderr
+
+
+@pytest.mark.parametrize("leave, status", [("sys.exit(5)", 5), ("pass", 0), ("raise ZeroDivisionError('its own')", 1)])
+def test_a_forked_child_leaves_a_recording_with_its_own_status(leave, status, tmp_path):
+    result = run_child(f"""
+        import os
+        x = pg.ones(4, "f4")
+        child = 0
+        with pg.trace({str(tmp_path / 'trace')!r}), pg.history({str(tmp_path / 'history')!r}):
+            module.saxpy[4](1.0, x, x, 4)
+            child = os.fork()
+            if child == 0:
+                {leave}
+            else:
+                print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        if child == 0:
+            os._exit(0)
+    """)
+    assert result.stdout == f"{status}\n" and "FailedPrecondition" not in result.stderr
+    assert ("its own" in result.stderr) == (status == 1)
+    assert [e["name"] for e in kernels(tmp_path / "trace")] == ["saxpy"]
 
 
 def test_the_programs_end_writes_what_the_environment_asked_for(tmp_path):

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pergola as pg
 import pytest
-from conftest import run_child
+from conftest import PTX, run_child
 
 
 def run_threads(count, work):
@@ -237,3 +237,14 @@ def test_numpy_may_be_imported_by_another_thread_meanwhile():
         else:
             raise AssertionError("taken")
     """, prelude=False)
+
+
+def test_a_launch_that_waits_for_its_end_lets_other_threads_run():
+    with pg.session("cpu", scheduler="execution=sync"):
+        spin, stop, done = pg.module(PTX).spin, pg.zeros(1, "u4"), pg.zeros(1, "u4")
+        word = ctypes.c_uint32.from_address(stop.address)
+        thread = threading.Thread(target=lambda: (time.sleep(0.1), setattr(word, "value", 1)))
+        thread.start()
+        spin[1, 1](stop, done)
+        assert done.tolist() == [1]
+        thread.join()

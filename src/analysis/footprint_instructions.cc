@@ -320,10 +320,9 @@ std::optional<Affine> FootprintSymbols::parameter_at(std::uint64_t offset, Type 
   if (bytes == 0 || bytes > 8 || ptx::is_float(type) || offset + bytes > values_.parameters.size()) return std::nullopt;
   std::uint64_t bits = 0;
   std::memcpy(&bits, values_.parameters.data() + offset, bytes);
-  if (class_of(type) != ptx::TypeClass::kUnsigned && bytes < 8 &&
-      bytes >= 4) {  // .b32: a residue, small as a signed one
-    return Affine::number(static_cast<std::int32_t>(bits));
-  }
+  // A residue, small as a signed one: compilers load an `int` by .u32, and as_number() makes it unsigned where it
+  // counts as that.
+  if (bytes == 4) return Affine::number(static_cast<std::int32_t>(bits));
   if (ptx::is_signed(type)) {
     const std::uint32_t unused = 64 - 8 * bytes;
     return Affine::number(static_cast<std::int64_t>(bits << unused) >> unused);

@@ -9,7 +9,7 @@ constexpr std::size_t kMaxArguments = 4096;  // PTX ISA 5.1.6: parameters have a
 // Of an argument, what no other structure has: a type and a value, of an array also where in it the kernel begins.
 struct Given {
   pergola_type type;
-  std::uint64_t value, offset_bytes;
+  std::uint64_t value, offset_bytes, size_bytes;
 };
 
 // The words for a failure are only put together for one.
@@ -36,7 +36,8 @@ Status add_number(const Given& given, std::size_t index, Arguments& out) {
     case PERGOLA_TYPE_ARRAY: {
       const std::shared_ptr<void>* const found = handles.look(HandleKind::kArray, handle);
       if (found == nullptr) return refuse<session::Array>(handle, "array", index, handles);
-      out.emplace_back(session::ArrayArgument{std::static_pointer_cast<session::Array>(*found), given.offset_bytes});
+      out.emplace_back(session::ArrayArgument{std::static_pointer_cast<session::Array>(*found), given.offset_bytes,
+                                              given.size_bytes});
       return {};
     }
     case PERGOLA_TYPE_TEXTURE: {
@@ -80,7 +81,7 @@ Status read_arguments(const pergola_argument* given, std::size_t count, const Ha
     const pergola_argument& one = is_this_versions ? given[i] : other;
     PERGOLA_TRY(one.type == PERGOLA_TYPE_BYTES
                     ? add_bytes(one, i, out)
-                    : add_argument({one.type, one.value.u64, one.offset_bytes}, i, handles, out));
+                    : add_argument({one.type, one.value.u64, one.offset_bytes, one.size_bytes}, i, handles, out));
   }
   return {};
 }
@@ -97,7 +98,7 @@ Status read_values(const pergola_type* types, const std::uint64_t* values, std::
       return PERGOLA_ERROR(kInvalidArgument,
                            "Argument {} has the type BYTES, which no value of 8 bytes is: use pergola_kernel_submit().",
                            i);
-    PERGOLA_TRY(add_argument({types[i], values[i], 0}, i, handles, out));
+    PERGOLA_TRY(add_argument({types[i], values[i], 0, 0}, i, handles, out));
   }
   return {};
 }

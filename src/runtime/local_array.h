@@ -1,6 +1,7 @@
 // An array of the in-process session: a buffer of the device, and a host copy for view() once somebody asks.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <optional>
@@ -55,6 +56,9 @@ class LocalArray final : public session::Array {
     if (is_restricted()) return whole(scheduler::Mode::kReadWrite);
     return {resource_.get(), {offset_bytes, offset_bytes + size_bytes}, mode};
   }
+  // Whether launches were given parts of it, so that what they touch is looked at (part_accesses.h). For good.
+  bool is_in_parts() const { return is_in_parts_.load(std::memory_order_relaxed); }
+  void note_part() const { is_in_parts_.store(true, std::memory_order_relaxed); }
   // Others have the memory too, and may change it. Before anybody else has the array.
   void mark_shared() { is_shared_ = true; }
   // kInvalidArgument where the bytes do not lie in the array; `what` is done with them.
@@ -93,6 +97,7 @@ class LocalArray final : public session::Array {
   device::BufferPtr buffer_;                       // never null but in the destructor, as the next
   std::unique_ptr<scheduler::Resource> resource_;  // what the scheduler orders
   bool is_shared_ = false;
+  mutable std::atomic<bool> is_in_parts_{false};
   mutable ArrayTasks tasks_;
   mutable std::optional<ManagedMemory> managed_;  // of kManaged buffers
   const std::shared_ptr<HostMirror> mirror_;  // used where the host does not reach buffer_

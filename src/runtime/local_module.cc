@@ -59,6 +59,7 @@ LocalModule::LocalModule(std::shared_ptr<LocalSession> session, device::ModulePt
     launch_states_.push_back(launch_state(infos_[i], scheduler.site(ptx_names_[i]),
                                           std::make_shared<LoadedBlockForm>(session_->device_pointer(), ptx_, ptx_name,
                                                                             ptx_names_[i], std::move(written))));
+    part_accesses_.push_back(std::make_unique<PartAccesses>());
     if (SmallTasks* const small = session_->small_tasks(); small != nullptr && kernels_[i].ok())
       small_forms_.push_back(std::make_unique<SmallForms>(*small, ptx_, infos_[i], module_, **kernels_[i]));
     else
@@ -102,6 +103,50 @@ Result<session::KernelPtr> LocalModule::kernel(std::string_view name, std::strin
   return session::KernelPtr(std::make_shared<LocalKernel>(shared_from_this(), index, info));
 }
 
+// Null where all arrays are given whole, and whole they count, too, where nobody can tell what the launch touches.
+std::shared_ptr<const ArrayParts> LocalKernel::parts_given(const session::LaunchShape& shape, Arguments arguments,
+                                                           std::span<const std::byte> parameters) const {
+  bool any = false;
+  for (const session::Argument& argument : arguments) {
+    const auto* const given = std::get_if<session::ArrayArgument>(&argument);
+    if (given == nullptr) continue;
+    const auto& array = static_cast<const LocalArray&>(*given->array);
+    if (given->offset_bytes != 0 || (given->size_bytes != 0 && given->size_bytes < array.size_bytes()))
+      array.note_part();
+    any = any || array.is_in_parts();
+  }
+  auto* const form = any ? dynamic_cast<LoadedBlockForm*>(state_.block_form.get()) : nullptr;
+  if (form == nullptr) return nullptr;
+  boost::container::small_vector<const session::Array*, 8> arrays;
+  boost::container::small_vector<GivenArray, 8> given_arrays;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const auto* const given = std::get_if<session::ArrayArgument>(&arguments[i]);
+    if (given == nullptr) continue;
+    const auto known = std::ranges::find(arrays, given->array.get());
+    const auto number = static_cast<std::uint32_t>(known - arrays.begin());
+    if (known == arrays.end()) arrays.push_back(given->array.get());
+    given_arrays.push_back(
+        {info().parameters[i].offset_bytes, number, given->offset_bytes, given->array->size_bytes()});
+  }
+  auto parts = module_->part_accesses_[index_]->of(*form->block_kernel(), shape, parameters, given_arrays);
+  return parts != nullptr && has_all_declared(*parts, arguments, given_arrays) ? parts : nullptr;
+}
+
+// A signature may say more of an array than the text does: then its word counts.
+bool LocalKernel::has_all_declared(const ArrayParts& parts, Arguments arguments,
+                                   std::span<const GivenArray> given) const {
+  for (std::size_t i = 0, at = 0; i < arguments.size(); ++i) {
+    if (!std::holds_alternative<session::ArrayArgument>(arguments[i])) continue;
+    const std::uint32_t array = given[at++].array;
+    if (info().parameters[i].direction == session::Direction::kNone) continue;
+    scheduler::Mode found = scheduler::Mode::kNone;
+    for (const ArrayPart& part : parts)
+      if (part.array == array) found = found | part.mode;
+    if ((found | state_.modes[i]) != found) return false;
+  }
+  return true;
+}
+
 Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const session::Argument> arguments,
                            session::EventPtr* event, std::uint64_t* ticket, const CallText* text) {
   LocalSession& session = *module_->session_;
@@ -112,6 +157,8 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
   scheduler::Mode universal = state_.universal;
   const bool plain = !shape.cooperative && !shape.programmatic && shape.cluster == device::Dim3{0, 0, 0};
   TaskTurn turn(session, plain && !session.managed().any());
+  const auto parts = plain ? parts_given(shape, arguments, parameters) : nullptr;
+  boost::container::small_vector<const LocalArray*, 8> arrays;  // as `parts` numbers them
   bool points_behind = false;  // an array, where another one may begin: graphs know arrays by what lies where
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (const auto* given = std::get_if<session::TextureArgument>(&arguments[i])) {  // of this session too
@@ -120,18 +167,24 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
       continue;
     }
     const scheduler::Mode mode = state_.modes[i];
+    const auto* const given = std::get_if<session::ArrayArgument>(&arguments[i]);
+    if (parts != nullptr && given != nullptr && std::ranges::count(arrays, given->array.get()) == 0)
+      arrays.push_back(static_cast<const LocalArray*>(given->array.get()));
     if (mode == scheduler::Mode::kNone) continue;
-    if (const auto* given = std::get_if<session::ArrayArgument>(&arguments[i])) {
+    if (given != nullptr) {
       // bind_arguments() has seen that it is of this session, whose arrays are all LocalArrays. A pointer into the
-      // array may be followed in both directions, so it stands for all of it.
+      // array may be followed in both directions, so where nothing else is known it stands for all of it.
       const auto& array = static_cast<const LocalArray&>(*given->array);
       PERGOLA_TRY(array.settle_behind(turn));
       points_behind = points_behind || given->offset_bytes >= array.size_bytes();
-      accesses.push_back(array.access(0, array.size_bytes(), mode));
+      if (parts == nullptr) accesses.push_back(array.access(0, array.size_bytes(), mode));
     } else if (may_be_address(arguments[i], info().parameters[i])) {
       universal = universal | mode;
     }
   }
+  if (parts != nullptr)
+    for (const ArrayPart& part : *parts)
+      accesses.push_back(arrays[part.array]->access(part.range.begin, part.range.end - part.range.begin, part.mode));
   if (universal != scheduler::Mode::kNone) {
     PERGOLA_TRY(turn.comes_after_all());
     PERGOLA_TRY(session.mirrors().settle_all());

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "src/runtime/local_session.h"
+#include "src/runtime/part_accesses.h"
 #include "src/runtime/small_tasks.h"
 #include "src/session/kernel_names.h"
 
@@ -54,6 +55,7 @@ class LocalModule final : public session::Module, public std::enable_shared_from
   std::vector<std::string> ptx_names_, refusals_;
   std::map<std::string, std::unique_ptr<scheduler::Resource>> variables_;  // those that some kernel writes
   std::vector<LaunchState> launch_states_;                                 // as kernels_
+  std::vector<std::unique_ptr<PartAccesses>> part_accesses_;               // as kernels_
   std::vector<std::unique_ptr<SmallForms>> small_forms_;                   // as kernels_, where the policy has tasks
 };
 
@@ -87,6 +89,10 @@ class LocalKernel final : public session::Kernel {
 
  private:
   friend class LocalTaskKind;
+  using Arguments = std::span<const session::Argument>;
+  std::shared_ptr<const ArrayParts> parts_given(const session::LaunchShape& shape, Arguments arguments,
+                                                std::span<const std::byte> parameters) const;
+  bool has_all_declared(const ArrayParts& parts, Arguments arguments, std::span<const GivenArray> given) const;
   struct Declared {
     session::KernelInfo info;
     LocalModule::LaunchState state;

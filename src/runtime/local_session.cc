@@ -222,8 +222,8 @@ Result<session::ArrayPtr> LocalSession::adopt(session::ElementType type, std::ui
   if (__builtin_mul_overflow(count, element_bytes, &memory.size_bytes))
     return PERGOLA_ERROR(kInvalidArgument, "{} elements of {} bytes are more than any memory has.", count,
                          element_bytes);
-  auto resource = scheduler_->create_resource(memory.size_bytes);
   PERGOLA_ASSIGN(auto buffer, device_->adopt(memory));
+  auto resource = scheduler_->create_foreign_resource(memory.size_bytes, buffer->address());
   auto array = std::make_shared<LocalArray>(shared_from_this(), std::move(buffer), std::move(resource), type,
                                             element_bytes, count);
   array->mark_shared();

@@ -57,6 +57,7 @@ class EventPrediction {
 struct KernelDurations {
   SizeClass size;
   std::uint32_t launches = 0, timed = 0;
+  std::uint32_t doubtful = 0;  // launches that are to be timed next, as one took much longer than is expected
   float ns[4] = {};     // of the last ones timed, in a ring
   double known_ns = 0;  // from an earlier run; 0: never seen
 };
@@ -110,13 +111,19 @@ struct Computation {
 class ComputationPool {
  public:
   Computation* take() {
-    if (free_.empty()) {
-      free_.push_back(&all_.emplace_back());
-    }
-    Computation* computation = free_.back();
-    free_.pop_back();
-    *computation = Computation{};
+    Computation* computation = take_any();
     computation->id = ++last_id_;
+    return computation;
+  }
+  // One that is no work but stands for some, each once and held: it has no number.
+  Computation* stand_in_for(const std::vector<Computation*>& work) {
+    Computation* computation = take_any();
+    computation->is_left_out = true;
+    for (Computation* one : work) {
+      if (std::ranges::find(computation->stands_for, one) != computation->stands_for.end()) continue;
+      ++one->holds;
+      computation->stands_for.push_back(one);
+    }
     return computation;
   }
   void release_if_unused(Computation& computation) {
@@ -137,6 +144,14 @@ class ComputationPool {
   std::size_t in_use() const { return all_.size() - free_.size(); }
 
  private:
+  Computation* take_any() {
+    if (free_.empty()) free_.push_back(&all_.emplace_back());
+    Computation* computation = free_.back();
+    free_.pop_back();
+    *computation = Computation{};
+    return computation;
+  }
+
   std::deque<Computation> all_;
   std::vector<Computation*> free_;
   std::uint64_t last_id_ = 0;

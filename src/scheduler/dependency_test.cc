@@ -97,6 +97,44 @@ TEST_F(DependencyTest, EmptyRangesAndEmptyArrays_DependOnNothing) {
   EXPECT_THAT(parents(3), IsEmpty());
 }
 
+// Another library's memory, taken in, used and dropped, and taken in again while that goes on.
+TEST_F(DependencyTest, MemoryThatComesAgain_ComesAfterWhatUsedIt) {
+  constexpr std::uint64_t kAt = 0x10000;
+  const auto take_in = [&](std::uint64_t at, std::uint64_t bytes) {
+    return scheduler->create_foreign_resource(bytes, at);
+  };
+  const auto use = [&](const char* name, Resource& resource, Mode mode) {
+    const Access access{&resource, {0, resource.size_bytes()}, mode};
+    ASSERT_TRUE(submit(name, {.accesses = std::span(&access, 1)}, 1000).ok());
+  };
+  auto first = take_in(kAt, 1000), beside = take_in(kAt + 1000, 1000);
+  use("K1", *first, Mode::kWrite);
+  use("K2", *beside, Mode::kRead);
+  scheduler->retire(std::move(first), nullptr);
+  scheduler->retire(std::move(beside), nullptr);
+  auto again = take_in(kAt, 1000);
+  use("K3", *again, Mode::kRead);
+  EXPECT_THAT(parents(3), UnorderedElementsAre("K1 RAW"));
+  auto both = take_in(kAt + 900, 200), other = take_in(kAt + 2000, 1000);
+  use("K4", *both, Mode::kReadWrite);
+  EXPECT_THAT(parents(4), UnorderedElementsAre("K1 RAW", "K2 RAW"));
+  use("K5", *other, Mode::kWrite);
+  EXPECT_THAT(parents(5), IsEmpty());
+  ASSERT_TRUE(scheduler->synchronize().ok());
+  for (auto* resource : {&again, &both, &other}) scheduler->retire(std::move(*resource), nullptr);
+  auto later = take_in(kAt, 3000);
+  use("K6", *later, Mode::kWrite);
+  EXPECT_THAT(parents(6), IsEmpty()) << "all has ended";
+  scheduler->retire(std::move(later), nullptr);
+  for (int i = 0; i < 100; ++i) {  // and nothing is kept for ever
+    auto one = take_in(kAt, 1000);
+    use("K", *one, Mode::kReadWrite);
+    scheduler->retire(std::move(one), nullptr);
+    ASSERT_TRUE(scheduler->synchronize().ok());
+  }
+  EXPECT_LE(scheduler->frontier_size(), 4u);
+}
+
 TEST_F(DependencyTest, UniversalAccess_IsOrderedAgainstEverything) {
   ASSERT_TRUE(run("K1", {}, {"X"}).ok());
   ASSERT_TRUE(run("K2", {}, {"Y"}).ok());

@@ -1,11 +1,14 @@
 #include "src/scheduler/durations.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace pergola::scheduler {
 namespace {
 
 constexpr std::uint32_t kFirstTimed = 2, kEnoughTimed = 3, kThenEach = 1024;
+// What takes so many times as long as is expected, and so much longer, is more than a disturbance if the next do, too.
+constexpr double kSurprise = 2, kSurpriseNs = 5e3;
 constexpr std::size_t kMostSamples = 16;  // under way at a time
 constexpr std::size_t kMostSizes = 16;    // of a kernel; a further one takes the place of the first
 
@@ -61,11 +64,15 @@ KernelDurations* Durations::of(const Work& work) {
 bool Durations::wants(const KernelDurations& durations) const {
   if (samples_.size() >= kMostSamples) return false;
   if (durations.launches < kFirstTimed) return false;
-  return durations.timed < kEnoughTimed || durations.launches % kThenEach == 0;
+  if (durations.timed < kEnoughTimed || durations.doubtful != 0) return true;
+  // How long a kernel takes may depend on its numbers, as that of steps: it is looked for soon, and ever more rarely.
+  return durations.launches < kThenEach ? std::has_single_bit(durations.launches) : durations.launches % kThenEach == 0;
 }
 
 void Durations::add(const Work& work, device::EventPtr start, device::EventPtr end, double launch_ns) {
-  samples_.push_back({work.site, size_of(work), std::move(start), std::move(end), launch_ns});
+  const SizeClass size = size_of(work);
+  if (KernelDurations& durations = find(*work.site, size); durations.doubtful != 0) --durations.doubtful;
+  samples_.push_back({work.site, size, std::move(start), std::move(end), launch_ns});
 }
 
 void Durations::settle() {
@@ -78,8 +85,10 @@ void Durations::settle() {
     const Result<double> between = sample.end->elapsed_ns(*sample.start);
     if (!between.ok()) continue;
     KernelDurations& durations = find(*sample.site, sample.size);
-    durations.ns[durations.timed % std::size(durations.ns)] =
-        static_cast<float>(std::max(0.0, *between - sample.launch_ns));
+    const double ns = std::max(0.0, *between - sample.launch_ns), expected = expected_ns(&durations);
+    if (expected < kUnknownDurationNs && ns > std::max(kSurprise * expected, expected + kSurpriseNs))
+      durations.doubtful = std::size(durations.ns) - 1;  // with which the shortest is one of these
+    durations.ns[durations.timed % std::size(durations.ns)] = static_cast<float>(ns);
     ++durations.timed;
   }
 }

@@ -1,7 +1,10 @@
 // How long kernels take, by class of sizes (history.h), for choices between streams: always kept, from few launches.
 //
-//   launch   1   2   3   4   5 ... 1024 ... 2048 ...
-//            -   s   s   s   -      s        s         s: between two timed events. The first one loads code.
+//   launch   1   2   3   4   5 ... 8 ... 16 ... 1024 ... 2048 ...
+//            -   s   s   s   -     s     s        s        s         s: between two timed events
+//
+// The first one loads code.
+// One that took much longer than those before has the next ones timed, too: the shortest of the last four counts.
 //
 // Events around a kernel also time what the host needs to launch it, where the stream has nothing else to do; that much
 // is taken off. So a time is rather too small than too large, by a launch at most.

@@ -129,9 +129,40 @@ TEST_F(DurationsTest, FewLaunchesAreTimed) {
     launch("k", {}, {"x"}, kShort);
     ASSERT_TRUE(scheduler->synchronize().ok());
   }
-  const std::size_t starts_and_ends = 2 * 3;
+  const std::size_t starts_and_ends = 2 * (3 + 7);  // the first, and 8, 16, 32, ... 512
   EXPECT_EQ(scheduler->counters().computations, 1000u);
   EXPECT_LE(device->state().of(Step::Kind::kRecord).size(), 1000 + starts_and_ends) << "one each to wait for";
+}
+
+// A kernel that was short for a while, and then is long at the same size, as its numbers say.
+TEST_F(DurationsTest, NumbersThatMakeItLong_AreFoundOut) {
+  open("graphs=off");
+  after_rounds(5, kShort);
+  ASSERT_TRUE(scheduler->synchronize().ok());
+  const auto siblings_share = [&] {
+    fork(kLong);
+    const DagPicture picture = scheduler->picture();
+    const auto end = picture.vertices.end();
+    const bool share = (end - 1)->stream == (end - 2)->stream;
+    EXPECT_TRUE(scheduler->synchronize().ok());
+    return share;
+  };
+  EXPECT_TRUE(siblings_share()) << "it was short so far";
+  int rounds = 1;
+  while (siblings_share() && rounds < 1000) ++rounds;
+  EXPECT_LT(rounds, 12);
+  // And one that is disturbed once stays what it was.
+  after_rounds(30, kShort);
+  EXPECT_TRUE(scheduler->synchronize().ok());
+  const auto last_share = [&] {
+    fork(kShort);
+    const DagPicture picture = scheduler->picture();
+    EXPECT_TRUE(scheduler->synchronize().ok());
+    return (picture.vertices.end() - 1)->stream == (picture.vertices.end() - 2)->stream;
+  };
+  EXPECT_TRUE(last_share());
+  EXPECT_TRUE(siblings_share());
+  EXPECT_TRUE(last_share());
 }
 
 TEST_F(DurationsTest, AnEarlierRunsHistory_Counts) {

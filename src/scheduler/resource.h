@@ -212,6 +212,9 @@ class Resource {
   // 0: nobody has.
   std::uint64_t address() const { return address_; }
   void set_address(std::uint64_t address) { address_ = address; }
+  // Its memory is another library's: it may come again in another resource. Said likewise.
+  bool is_foreign() const { return is_foreign_; }
+  void set_foreign() { is_foreign_ = true; }
   // What must be taken before launches whose submitter is not asked any more, as they were held; said as the address
   // is, and stands until retire() has been called. Null: its memory does not move, as with any policy but
   // memory=managed.
@@ -236,6 +239,12 @@ class Resource {
   // `who` accesses `range`: adds its parents to `out`, each once a hazard, those that have ended to `ended`, and takes
   // its place. `range` lies in [0, size]; an empty one does nothing.
   void access(Range range, Mode mode, Computation& who, ComputationPool& pool, Dependencies& out, EndedParents& ended);
+  // All of it counts as written by that. Before its first access.
+  void begin_behind(Computation& work) {
+    if (size_bytes_ == 0) return;
+    segments_[0].writer = &work;
+    ++work.dependency_set;
+  }
   // The host has overwritten `range`, for which it has waited: what comes next there comes after nothing that has
   // ended.
   void overwritten_by_host(Range range, ComputationPool& pool);
@@ -284,6 +293,7 @@ class Resource {
 
   const std::uint64_t id_, size_bytes_;
   std::uint64_t address_ = 0;
+  bool is_foreign_ = false;
   MovingMemory* moving_ = nullptr;
   std::atomic<HostState>* host_state_ = nullptr;
   HostSide* host_side_ = nullptr;

@@ -70,6 +70,9 @@ class Scheduler {
   Scheduler& operator=(const Scheduler&) = delete;
 
   std::unique_ptr<Resource> create_resource(std::uint64_t size_bytes);
+  // Of another library's memory on the device. It comes after work on what was there before and has been retired: a
+  // program may take the same memory in again and again, and drop it each time while it is in use.
+  std::unique_ptr<Resource> create_foreign_resource(std::uint64_t size_bytes, std::uint64_t address);
   // `resource` goes; `memory` is dropped when all work that uses it has ended, which may be now.
   void retire(std::unique_ptr<Resource> resource, std::shared_ptr<const void> memory);
 
@@ -203,6 +206,9 @@ class Scheduler {
     std::shared_ptr<const void> memory;  // a buffer, a texture
     std::vector<std::pair<Stream*, std::uint64_t>> users;
     std::vector<TaskId> tasks;
+    // Of foreign memory, which may come again: where it is, and who used it, each held.
+    std::uint64_t begin = 0, end = 0;
+    std::vector<Computation*> work{};
   };
 
   static constexpr unsigned kTicketStreamBits = 10;  // parse_policy() allows no more streams

@@ -12,7 +12,12 @@ void Scheduler::retire(std::unique_ptr<Resource> resource, std::shared_ptr<const
   const Access everything{resource.get(), {0, resource->size_bytes()}, Mode::kReadWrite};
   resource->size_bytes() == 0 ? launch_held() : launch_held_before(std::span(&everything, 1));
   Retired retired{std::move(memory), {}, {}};
-  const auto add = [&](const Computation& user) {
+  if (resource->is_foreign()) retired.begin = resource->address(), retired.end = retired.begin + resource->size_bytes();
+  const auto add = [&](Computation& user) {
+    if (resource->is_foreign() && std::ranges::find(retired.work, &user) == retired.work.end()) {
+      ++user.holds;
+      retired.work.push_back(&user);
+    }
     for (auto& [stream, position] : retired.users)
       if (stream == user.stream) {
         position = std::max(position, user.position);
@@ -22,7 +27,7 @@ void Scheduler::retire(std::unique_ptr<Resource> resource, std::shared_ptr<const
   };
   resource->for_each_user(add);
   if (universal_writer_ != nullptr) add(*universal_writer_);
-  for (const Computation* reader : universal_readers_) add(*reader);
+  for (Computation* reader : universal_readers_) add(*reader);
   if (tasks_ != nullptr && !tasks_->open.empty()) {
     retired.tasks = std::move(resource->tasks().readers);
     if (resource->tasks().writer != 0) retired.tasks.push_back(resource->tasks().writer);
@@ -30,6 +35,19 @@ void Scheduler::retire(std::unique_ptr<Resource> resource, std::shared_ptr<const
   resource->clear(pool_);
   retired_.push_back(std::move(retired));
   reap(ended);
+}
+
+std::unique_ptr<Resource> Scheduler::create_foreign_resource(std::uint64_t size_bytes, std::uint64_t address) {
+  std::unique_ptr<Resource> resource = create_resource(size_bytes);
+  resource->set_address(address);
+  resource->set_foreign();
+  const std::lock_guard lock(mutex_);
+  std::vector<Computation*> before;
+  for (const Retired& retired : retired_)
+    if (retired.begin < address + size_bytes && address < retired.end)
+      before.insert(before.end(), retired.work.begin(), retired.work.end());
+  if (!before.empty()) resource->begin_behind(*pool_.stand_in_for(before));
+  return resource;
 }
 
 void Scheduler::reap(std::vector<std::shared_ptr<const void>>& out) {
@@ -47,6 +65,8 @@ void Scheduler::reap(std::vector<std::shared_ptr<const void>>& out) {
           PERGOLA_WARN("memory is kept until the session ends: {}", recorded.message());
       }
     }
+    if (ended)
+      for (Computation* one : retired.work) pool_.let_go(*one);
     if (ended && retired.memory != nullptr) {
       memory_let_go_ = true;
       out.push_back(std::move(retired.memory));

@@ -110,6 +110,7 @@ struct Number {
 struct ArrayArgument {
   std::shared_ptr<Array> array;
   std::uint64_t offset_bytes = 0;  // where the pointer starts
+  std::uint64_t size_bytes = 0;    // how much of the array is meant from there; 0: nobody says. A hint
 };
 struct AddressArgument {
   device::DeviceAddress address = 0;

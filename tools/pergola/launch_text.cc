@@ -197,6 +197,9 @@ Result<analysis::LaunchValues> launch_values(const LaunchText& launch, const ptx
     const auto number = static_cast<analysis::AllocationId>(arrays.arrays.size());
     const auto& array =
         arrays.arrays.try_emplace(argument.array, ArrayNames::Array{number, argument.bytes.value_or(0)}).first->second;
+    if (argument.offset_bytes > array.bytes)
+      return PERGOLA_ERROR(kInvalidArgument, "'{}+{}' is behind the array, which has {} bytes: the offset is in bytes",
+                           argument.array, argument.offset_bytes, array.bytes);
     values.pointers.push_back(
         {parameter.offset_bytes, array.number, static_cast<std::int64_t>(argument.offset_bytes), array.bytes});
   }

@@ -81,6 +81,8 @@ TEST_F(LaunchValuesOfText, WhatDoesNotFit_IsRefused) {
   EXPECT_THAT(values("k[1,1](x, 1, 1)").message(), HasSubstr("write x:BYTES"));
   EXPECT_THAT(values("k[1,1](x:4, y:4, 1)").message(), HasSubstr("takes no array"));
   EXPECT_THAT(values("k[1,1](x:8, 1, 1)").message(), HasSubstr("4 bytes in one place and 8 in another"));
+  EXPECT_THAT(values("k[1,1](x+5, 1, 1)").message(), HasSubstr("'x+5' is behind the array, which has 4 bytes"));
+  EXPECT_TRUE(values("k[1,1](x+4, 1, 1)").ok());  // as a pointer may be
   EXPECT_THAT(values("k[1,1](x, 1, 65536)").message(), HasSubstr("no value of parameter 2"));
   EXPECT_THAT(values("k[1,1](x, 1, 1.5)").message(), HasSubstr(".u16"));
 }
