@@ -89,6 +89,36 @@ TEST_F(Footprint, ThreadsThatHaveReturned_MakeNoAccess) {
 }
 
 // Which of them the name is is not looked for.
+// Compilers load an `int` by .u32.
+TEST_F(Footprint, ANegativeNumber_GoesBackwards) {  // a[2000 + i * n]
+  const std::string store =
+      "mad.lo.s32 %r7, %r5, %r1, 2000;\nmul.wide.s32 %rd3, %r7, 4;\nadd.s64 %rd4, %rd1, %rd3;\n"
+      "st.global.u32 [%rd4], 1;";
+  const auto f = of(store, ~0u);
+  ASSERT_EQ(f.accesses.size(), 1u);
+  EXPECT_EQ(f.accesses[0].whole_reason, "");
+  EXPECT_EQ(bytes(f.accesses[0], 0), "6980 1024");  // 4 * (2000 - 255)
+  EXPECT_EQ(bytes(f.accesses[0], 3), "3908 1024");
+  EXPECT_EQ(bytes(of(store, ~0u - 1).accesses[0], 1), "3912 4 256x8");  // 4 * (2000 - 2 * 511)
+}
+
+TEST_F(Footprint, ALargeNumber_IsNoNegativeOneWhereItCountsAsUnsigned) {  // i < n, i * 4 + (n as 64 bits) * 0
+  const std::string guarded =
+      "setp.ge.u32 %p1, %r5, %r1;\n@%p1 bra END;\nmul.wide.s32 %rd3, %r5, 4;\n"
+      "add.s64 %rd4, %rd1, %rd3;\nst.global.u32 [%rd4], 1;\nEND:";
+  const auto all = of(guarded, ~0u);
+  ASSERT_EQ(all.accesses.size(), 1u);
+  EXPECT_EQ(bytes(all.accesses[0], 0), "0 1024");
+  EXPECT_EQ(bytes(all.accesses[0], 3), "3072 1024");
+  // As a signed one it is less than every index.
+  const auto none = of("setp.ge.s32 %p1, %r5, %r1;\n@%p1 bra END;\nst.global.u32 [%rd1], 1;\nEND:", ~0u);
+  EXPECT_TRUE(none.accesses.empty() || bytes(none.accesses[0], 0) == "none");
+  // 2^32 - 16 bytes from its base: behind the array, so that nothing is in it, but not 16 before it.
+  const auto wide = of("cvt.u64.u32 %rd3, %r1;\nadd.s64 %rd4, %rd1, %rd3;\nst.global.u32 [%rd4+32], 1;", ~0u - 15);
+  EXPECT_TRUE(wide.accesses.empty() || bytes(wide.accesses[0], 0) == "none" || !wide.accesses[0].whole_reason.empty())
+      << bytes(wide.accesses[0], 0);
+}
+
 TEST_F(Footprint, ANameOfSeveralVariables_IsNone) {
   const auto f = of("mov.u64 %rd9, g;\nst.u32 [%rd9], 1;\n{ .shared .b8 g[16]; }", 1000, {4, 1, 1}, {256, 1, 1},
                     ".global .align 4 .b8 g[16];");
