@@ -9,9 +9,9 @@
 // means (dtype, shape, indexing) is in pergola/*.py, whose classes derive from these.
 //
 // Ownership: every object owns its C handle and holds its Session. Threads: all state here is guarded by the GIL. A
-// launch keeps it, for it does not wait; whatever waits, copies or compiles lets it go, and nothing that other threads
-// of Python may change (a Memory's handle, say) is read after that: handles are copied out first, and the library
-// refuses one that was destroyed meanwhile.
+// launch keeps it, for it does not wait (but by execution=sync); whatever waits, copies or compiles lets it go, and
+// nothing that other threads of Python may change (a Memory's handle, say) is read after that: handles are copied out
+// first, and the library refuses one that was destroyed meanwhile.
 #pragma once
 
 // CPython 3.11's stable ABI: python/CMakeLists.txt defines it, so that a forgotten include cannot lose it.
