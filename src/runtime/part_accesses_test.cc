@@ -14,7 +14,6 @@ namespace {
 
 using analysis::AccessFootprint;
 using analysis::LaunchFootprint;
-using scheduler::Mode;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
@@ -181,7 +180,7 @@ TEST_F(PartAccessesOfLaunches, ResultsAreThoseOfTheOrder) {
 
 // ── Of footprints as they come ──────────────────────────────────────────────────────────────────────────────────────
 
-AccessFootprint access(std::uint32_t allocation, bool reads, bool writes, std::vector<std::int64_t> firsts,
+AccessFootprint access(std::uint32_t allocation, bool reads, bool writes, const std::vector<std::int64_t>& firsts,
                        std::uint64_t width) {
   AccessFootprint access;
   access.allocation = allocation, access.reads = reads, access.writes = writes;

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "src/device/event.h"
+#include "src/device/queue.h"
 #include "src/scheduler/size_class.h"
 #include "src/scheduler/task_report.h"
 
