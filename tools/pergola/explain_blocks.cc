@@ -221,7 +221,8 @@ void add_lowering(const Lowering& lowering, const std::vector<AnalysedLaunch>& l
                           parts, steps[i].fused_reason);
   const char* const measured =
       is_gpu ? "which way is kept a session measures where it runs: this one, plain, and runs of tiny launches as one"
-             : "ways are measured on GPUs only, of which the above is said: a graph of these launches on this device is plain";
+             : "ways are measured on GPUs only, of which the above is said: a graph of these launches on this device "
+               "is plain";
   text += fmt::format("on {}: {}\n", device.info().id, measured);
   json = {{"way", lowering.way},
           {"why", lowering.why},
