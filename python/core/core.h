@@ -368,6 +368,8 @@ class Items {
 };
 // Queues one grid; in a session of execution=sync waits for its end, which Ctrl-C ends. False with an exception set.
 bool launch(KernelObject* kernel, const pergola_launch_config& config, PyObject* const* arguments, std::size_t count);
+// Those that Ctrl-C left and that have ended since let go of their arrays. With the GIL held.
+void drop_left_launches();
 // `_core.launch(kernel, grid, block, args, shared_bytes=0, cooperative=False)`.
 PyObject* launch_function(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names);
 

@@ -138,12 +138,6 @@ LeftLaunches& left_launches() {
   return *launches;
 }
 
-void drop_left_launches() {
-  std::vector<std::unique_ptr<WaitedLaunch>> ended;  // goes once the lock has: what it holds may run code of Python
-  const std::scoped_lock lock(left_launches().mutex);
-  ended.swap(left_launches().ended);
-}
-
 void run_waited(pergola_kernel kernel, WaitedLaunch* launch) {
   Outcome outcome;
   outcome.code = submit(kernel, launch->config, launch->arguments, launch->count);
@@ -207,6 +201,12 @@ bool launch_and_wait(KernelObject* kernel, const pergola_launch_config& config, 
 }
 
 }  // namespace
+
+void drop_left_launches() {
+  std::vector<std::unique_ptr<WaitedLaunch>> ended;  // goes once the lock has: what it holds may run code of Python
+  const std::scoped_lock lock(left_launches().mutex);
+  ended.swap(left_launches().ended);
+}
 
 bool launch(KernelObject* kernel, const pergola_launch_config& config, PyObject* const* objects, std::size_t count) {
   SessionState* session = kernel->session->state;

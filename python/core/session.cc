@@ -173,6 +173,7 @@ void raise_failures(const Outcome& launches, const Outcome& tasks) {
 namespace {
 
 PyObject* session_synchronize(PyObject* self, PyObject*) {
+  drop_left_launches();
   SessionState* const state = reinterpret_cast<SessionObject*>(self)->state;
   const pergola_session handle = state->handle;
   const unsigned before = state->launches;

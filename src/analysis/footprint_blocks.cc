@@ -232,6 +232,7 @@ class BoxedAccess {
   }
 
   void cover_straight(const GridBox& box) {
+    ++footprint_.boxes;
     guards_.clear();
     if (box.blocks() > 1) {
       worker_.enter(box.begin);

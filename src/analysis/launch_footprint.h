@@ -28,6 +28,9 @@ struct AccessFootprint {
   // Why the access covers its whole allocation in every block, as "indirect: ..."; "" where it does not.
   std::string whole_reason;
   std::uint32_t line = 0;  // of the PTX; where several instructions became one access, the first one's
+  // What it took to work it out: boxes of blocks. 1, or where a bound bends in a block's index, as i / 3 does, as many
+  // as there are indices.
+  std::uint32_t boxes = 0;
 };
 
 struct LaunchFootprint {

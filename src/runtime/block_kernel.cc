@@ -13,7 +13,7 @@
 namespace pergola::runtime {
 
 Result<const BlockKernel::Analysed*> BlockKernel::analysed() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(analysed_mutex_);
   if (!analysed_) analysed_ = analyse();
   if (!analysed_->ok()) return analysed_->status();
   return (*analysed_)->get();

@@ -123,8 +123,9 @@ class BlockKernel {
   const std::string kernel_;    // and with its constants
   const std::string written_variable_;
   const Constants constants_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex analysed_mutex_;  // guards the next: launches ask for it while the other is held over a compilation
   std::optional<Result<std::unique_ptr<const Analysed>>> analysed_;
+  std::mutex mutex_;  // guards what follows
   std::optional<Status> can_wait_, may_leave_out_, can_be_followed_;
   std::map<transform::BlockSignalOptions, Result<Form>> forms_;
   std::map<transform::MergedShape, Result<Form>> merged_;

@@ -157,7 +157,7 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
   scheduler::Mode universal = state_.universal;
   const bool plain = !shape.cooperative && !shape.programmatic && shape.cluster == device::Dim3{0, 0, 0};
   TaskTurn turn(session, plain && !session.managed().any());
-  const auto parts = plain ? parts_given(shape, arguments, parameters) : nullptr;
+  const auto parts = plain && !session.managed().any_restricted() ? parts_given(shape, arguments, parameters) : nullptr;
   boost::container::small_vector<const LocalArray*, 8> arrays;  // as `parts` numbers them
   bool points_behind = false;  // an array, where another one may begin: graphs know arrays by what lies where
   for (std::size_t i = 0; i < arguments.size(); ++i) {

@@ -1,6 +1,7 @@
 #include "src/runtime/part_accesses.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 
@@ -151,11 +152,28 @@ LaunchValues values_of(const ptx::Module& module, const device::LaunchConfig& co
   return values;
 }
 
-std::shared_ptr<const ArrayParts> worked_out(BlockKernel& kernel, const device::LaunchConfig& config,
+// Launches of so many blocks are looked at whatever it takes, and larger ones where it takes no more boxes.
+constexpr std::uint64_t kFewBlocks = 4096;
+
+// Whether it takes that, by the footprint of a smaller grid. It may take a box for each block: 0.3 us.
+bool is_worth_it(const analysis::KernelFootprints& footprints, LaunchValues values) {
+  const auto blocks_of = [](const LaunchValues& of) { return std::uint64_t{of.grid[0]} * of.grid[1] * of.grid[2]; };
+  const std::uint64_t blocks = blocks_of(values);
+  if (blocks <= kFewBlocks) return true;
+  const bool is_line = values.grid[1] == 1 && values.grid[2] == 1;
+  for (std::uint32_t& extent : values.grid) extent = std::min(extent, is_line ? 1024u : 10u);
+  const auto footprint = footprints.at(values);
+  if (!footprint.ok()) return false;
+  std::uint64_t boxes = 0;
+  for (const AccessFootprint& access : footprint->accesses) boxes += access.boxes - std::min(access.boxes, 1u);
+  return boxes * (blocks / blocks_of(values)) <= kFewBlocks;
+}
+
+std::shared_ptr<const ArrayParts> worked_out(const BlockKernel::Analysed& kernel, const device::LaunchConfig& config,
                                              std::span<const std::byte> parameters, std::span<const GivenArray> given) {
-  const auto analysed = kernel.analysed();
-  if (!analysed.ok() || !(*analysed)->footprints) return nullptr;
-  const auto footprint = (*analysed)->footprints->at(values_of((*analysed)->module, config, parameters, given));
+  const LaunchValues values = values_of(kernel.module, config, parameters, given);
+  if (!is_worth_it(*kernel.footprints, values)) return nullptr;
+  const auto footprint = kernel.footprints->at(values);
   return footprint.ok() ? parts_of(*footprint, given) : nullptr;
 }
 
@@ -182,7 +200,12 @@ std::shared_ptr<const ArrayParts> PartAccesses::of(BlockKernel& kernel, const de
     const std::lock_guard lock(mutex_);
     if (const auto known = known_.find(key); known != known_.end()) return known->second;
   }
-  auto parts = worked_out(kernel, config, parameters, given);  // two threads may both do so
+  const auto analysed = kernel.analysed();
+  const bool is_looked_at = analysed.ok() && (*analysed)->footprints && costly_.load() < kMostCostly;
+  const auto start = std::chrono::steady_clock::now();
+  std::shared_ptr<const ArrayParts> parts;
+  if (is_looked_at) parts = worked_out(**analysed, config, parameters, given);  // two threads may both do so
+  if (std::chrono::steady_clock::now() - start > kCostly) ++costly_;
   const std::lock_guard lock(mutex_);
   if (known_.size() >= kMostKept) known_.clear();
   return known_.emplace(std::move(key), std::move(parts)).first->second;

@@ -9,7 +9,9 @@
 // kernel whose accesses cannot be told so, or not all of them, counts with whole arrays.
 #pragma once
 
+#include <atomic>
 #include <boost/unordered/unordered_flat_map.hpp>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -57,7 +59,11 @@ class PartAccesses {
 
  private:
   static constexpr std::size_t kMostKept = 1024;  // then all are worked out anew
-  std::mutex mutex_;                              // guards what follows
+  // A kernel whose launches took so long so many times is not looked at any more: new ones count with whole arrays.
+  static constexpr std::chrono::microseconds kCostly{500};
+  static constexpr int kMostCostly = 8;
+  std::atomic<int> costly_{0};
+  std::mutex mutex_;  // guards what follows
   boost::unordered_flat_map<std::string, std::shared_ptr<const ArrayParts>> known_;
 };
 

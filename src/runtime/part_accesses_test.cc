@@ -2,9 +2,12 @@
 // of the order in which they were launched.
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <cstring>
 #include <random>
 #include <set>
 
+#include "src/runtime/devices.h"
 #include "src/runtime/part_accesses.h"
 #include "src/runtime/runtime.h"
 #include "src/runtime/test_arrays.h"
@@ -33,6 +36,10 @@ extern "C" __global__ void neighbours(const unsigned* in, unsigned* out, unsigne
 extern "C" __global__ void gather(unsigned* out, const unsigned* in, const unsigned* at, unsigned n) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) out[i] = in[at[i]];
+}
+extern "C" __global__ void rows(unsigned* x, unsigned width) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  x[i / width * 2] = i;
 }
 )";
 constexpr std::uint32_t kPartBlock = 32;
@@ -176,6 +183,31 @@ TEST_F(PartAccessesOfLaunches, ResultsAreThoseOfTheOrder) {
       expected[a][to + i] = 5 * expected[a][to + i] + expected[b][backwards ? from + n - 1 - i : from + i];
   }
   for (std::size_t i = 0; i < kPartArrays; ++i) EXPECT_EQ(read(arrays[i]), expected[i]) << "array " << i;
+}
+
+// What bends in a block's index takes a box for each block: of large grids that is not looked for.
+TEST_F(PartAccessesOfLaunches, LargeGridsAreToldWhereThatIsCheap) {
+  const auto device = open_device("cpu").value();
+  const auto ptx = std::make_shared<const std::string>(module_->ptx());
+  BlockKernel rows(device, ptx, "rows", "rows", ""), triple(device, ptx, "triple", "triple", "");
+  PartAccesses of_rows, of_triple;
+  constexpr std::uint64_t kBytes = std::uint64_t{1} << 34;
+  const GivenArray given[] = {{0, 0, 0, kBytes}};
+  const auto look = [&](PartAccesses& parts, BlockKernel& kernel, std::uint32_t blocks, std::uint32_t n) {
+    std::vector<std::byte> parameters(12);
+    std::memcpy(parameters.data() + 8, &n, 4);
+    device::LaunchConfig config;
+    config.grid = {blocks, 1, 1}, config.block = {32, 1, 1};
+    return parts.of(kernel, config, parameters, given);
+  };
+  EXPECT_NE(look(of_rows, rows, 4096, 24), nullptr);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(look(of_rows, rows, 1 << 22, 24), nullptr);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(500));  // 1.2 s by boxes
+  const auto told = look(of_triple, triple, 1 << 22, 1 << 26);
+  ASSERT_NE(told, nullptr);
+  ASSERT_EQ(told->size(), 1u);
+  EXPECT_EQ(told->front().range.end, std::uint64_t{4} << 26);
 }
 
 // ── Of footprints as they come ──────────────────────────────────────────────────────────────────────────────────────

@@ -59,6 +59,7 @@ struct KernelDurations {
   SizeClass size;
   std::uint32_t launches = 0, timed = 0;
   std::uint32_t doubtful = 0;  // launches that are to be timed next, as one took much longer than is expected
+  std::uint32_t doubted_from = 0;  // as many launches, ever more, as those between may have been short again
   float ns[4] = {};     // of the last ones timed, in a ring
   double known_ns = 0;  // from an earlier run; 0: never seen
 };

@@ -86,8 +86,11 @@ void Durations::settle() {
     if (!between.ok()) continue;
     KernelDurations& durations = find(*sample.site, sample.size);
     const double ns = std::max(0.0, *between - sample.launch_ns), expected = expected_ns(&durations);
-    if (expected < kUnknownDurationNs && ns > std::max(kSurprise * expected, expected + kSurpriseNs))
+    if (expected < kUnknownDurationNs && ns > std::max(kSurprise * expected, expected + kSurpriseNs) &&
+        durations.launches >= durations.doubted_from) {
       durations.doubtful = std::size(durations.ns) - 1;  // with which the shortest is one of these
+      durations.doubted_from = 2 * durations.launches;
+    }
     durations.ns[durations.timed % std::size(durations.ns)] = static_cast<float>(ns);
     ++durations.timed;
   }

@@ -165,6 +165,16 @@ TEST_F(DurationsTest, NumbersThatMakeItLong_AreFoundOut) {
   EXPECT_TRUE(last_share());
 }
 
+TEST_F(DurationsTest, WhatIsNowShortAndNowLong_IsTimedEverMoreRarely) {
+  open("graphs=off");
+  for (int i = 0; i < 2000; ++i) {
+    launch("k", {}, {"x"}, i % 2 == 0 ? kShort : kLong);
+    ASSERT_TRUE(scheduler->synchronize().ok());
+  }
+  const std::size_t starts_and_ends = 2 * (3 + 9 + 3 * 10);  // the first, powers of two, and three for each doubling
+  EXPECT_LE(device->state().of(Step::Kind::kRecord).size(), 2000 + starts_and_ends) << "one each to wait for";
+}
+
 TEST_F(DurationsTest, AnEarlierRunsHistory_Counts) {
   Durations durations("a GPU");
   History earlier;

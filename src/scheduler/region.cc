@@ -88,7 +88,12 @@ Hashes hashes_of(const Work& work) {
     boost::hash_combine(hash, dim.z);
   }
   boost::hash_combine(hash, call.config.dynamic_shared_bytes);
-  for (const Access& access : work.accesses) boost::hash_combine(hash, access.resource->id());
+  for (const Access& access : work.accesses) {
+    boost::hash_combine(hash, access.resource->id());
+    if (access.range.begin == 0 && access.range.end == access.resource->size_bytes()) continue;
+    boost::hash_combine(hash, access.range.begin);
+    boost::hash_combine(hash, access.range.end);
+  }
   Hashes hashes{.whole = hash, .shape = hash};
   if (!scalars.empty()) {
     boost::hash_combine(hash, scalar_hash);

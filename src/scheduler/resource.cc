@@ -101,7 +101,7 @@ void Resource::add_ended(const Segment& segment, Mode mode, const Computation& w
   const Hazard hazard = reads(mode) ? Hazard::kReadAfterWrite : Hazard::kWriteAfterWrite;
   if (segment.writer == nullptr) {
     if (segment.ended_writer != 0) out.add({segment.ended_writer, hazard, id_});
-  } else if (segment.writer != &who && has_ended_well(*segment.writer)) {
+  } else if (segment.writer != &who && segment.writer->id != 0 && has_ended_well(*segment.writer)) {
     out.add({segment.writer->id, hazard, id_});
   }
 }

@@ -57,8 +57,8 @@ struct KernelCall {
   const device::Kernel& kernel;
   const device::LaunchConfig& config;
   std::span<const std::byte> parameters;
-  // Which bytes are plain numbers, ascending: where others stand in them the launch's accesses are the same. Asked only
-  // while launches are compared. Both are null where there is no other form.
+  // Which bytes are plain numbers, ascending: where others stand in them the launch accesses the same arrays. Asked
+  // only while launches are compared. Both are null where there is no other form.
   const FunctionRef<ByteRanges()>* scalars = nullptr;
   const std::shared_ptr<BlockForm>* block_form = nullptr;
   // As its caller wrote it, where the same text may stand for the same launch again; else null.
