@@ -316,6 +316,14 @@ Status KernelFootprints::check(const LaunchValues& values) const {
   return {};
 }
 
+AllocationId LaunchValues::add_variables(const ptx::Module& module, AllocationId number) {
+  for (const ptx::Item& item : module.items)
+    if (const auto* variable = std::get_if<ptx::Variable>(&item.node);
+        variable != nullptr && variable->space == Space::kGlobal)
+      variables.push_back({variable->name, number++, variable->size_bytes()});
+  return number;
+}
+
 Result<LaunchFootprint> KernelFootprints::analyse(const LaunchValues& values, FootprintDetail detail) const {
   PERGOLA_TRY(check(values));
   return LaunchAnalysis(*kernel_, values, detail).run();

@@ -41,6 +41,9 @@ struct LaunchValues {
   std::vector<std::byte> parameters;  // as ptx::signature() lays them out
   std::vector<Pointer> pointers;
   std::vector<ModuleVariable> variables;
+
+  // The module's variables in global memory, as allocations from that number on; the number behind them.
+  AllocationId add_variables(const ptx::Module& module, AllocationId number);
 };
 
 enum class FootprintDetail : std::uint8_t { kAllocations, kBoxes, kEachBlock };

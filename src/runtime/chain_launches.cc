@@ -5,6 +5,7 @@
 #include <map>
 
 #include "src/base/check.h"
+#include "src/runtime/launch_values.h"
 
 namespace pergola::runtime {
 
@@ -51,13 +52,7 @@ analysis::ChainLaunch ChainLaunches::launch(std::size_t node) const {
 Result<ChainLaunches::FootprintPtr> ChainLaunches::footprint_of(std::size_t node) {
   const KernelNode& work = kernel_node(node);
   PERGOLA_ASSIGN(const BlockKernel::Analysed* const analysed, kernels_[node]->analysed());
-  analysis::LaunchValues values;
-  const device::Dim3 &grid = work.config.grid, &block = work.config.block;
-  for (int axis = 0; axis < 3; ++axis) {
-    values.grid[axis] = axis == 0 ? grid.x : axis == 1 ? grid.y : grid.z;
-    values.block[axis] = axis == 0 ? block.x : axis == 1 ? block.y : block.z;
-  }
-  values.parameters = work.parameters;
+  analysis::LaunchValues values = launch_values(work.config, work.parameters);
   for (std::uint32_t at = 0; at + 8 <= work.parameters.size(); at += 8) {
     device::DeviceAddress word = 0;
     std::memcpy(&word, work.parameters.data() + at, sizeof word);
@@ -70,11 +65,8 @@ Result<ChainLaunches::FootprintPtr> ChainLaunches::footprint_of(std::size_t node
   }
   // Variables of modules: kernels that write them have no form of another module, so these stand for tables that
   // nobody writes, behind all that somebody may.
-  auto number = static_cast<analysis::AllocationId>(allocations_.size());
-  for (const ptx::Item& item : analysed->module.items)
-    if (const auto* variable = std::get_if<ptx::Variable>(&item.node);
-        variable != nullptr && variable->space == ptx::Space::kGlobal)
-      values.variables.push_back({variable->name, number++, variable->size_bytes()});
+  const analysis::AllocationId number =
+      values.add_variables(analysed->module, static_cast<analysis::AllocationId>(allocations_.size()));
   most_allocations_ = std::max<std::size_t>(most_allocations_, number);
   const analysis::KernelFootprints& footprints = *analysed->footprints;
   // Lives as long as the kernel.

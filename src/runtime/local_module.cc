@@ -105,7 +105,8 @@ Result<session::KernelPtr> LocalModule::kernel(std::string_view name, std::strin
 
 // Null where all arrays are given whole, and whole they count, too, where nobody can tell what the launch touches.
 std::shared_ptr<const ArrayParts> LocalKernel::parts_given(const session::LaunchShape& shape, Arguments arguments,
-                                                           std::span<const std::byte> parameters) const {
+                                                           std::span<const std::byte> parameters,
+                                                           Arrays& arrays) const {
   bool any = false;
   for (const session::Argument& argument : arguments) {
     const auto* const given = std::get_if<session::ArrayArgument>(&argument);
@@ -117,16 +118,15 @@ std::shared_ptr<const ArrayParts> LocalKernel::parts_given(const session::Launch
   }
   auto* const form = any ? dynamic_cast<LoadedBlockForm*>(state_.block_form.get()) : nullptr;
   if (form == nullptr) return nullptr;
-  boost::container::small_vector<const session::Array*, 8> arrays;
   boost::container::small_vector<GivenArray, 8> given_arrays;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const auto* const given = std::get_if<session::ArrayArgument>(&arguments[i]);
     if (given == nullptr) continue;
-    const auto known = std::ranges::find(arrays, given->array.get());
+    const auto* const array = static_cast<const LocalArray*>(given->array.get());
+    const auto known = std::ranges::find(arrays, array);
     const auto number = static_cast<std::uint32_t>(known - arrays.begin());
-    if (known == arrays.end()) arrays.push_back(given->array.get());
-    given_arrays.push_back(
-        {info().parameters[i].offset_bytes, number, given->offset_bytes, given->array->size_bytes()});
+    if (known == arrays.end()) arrays.push_back(array);
+    given_arrays.push_back({info().parameters[i].offset_bytes, number, given->offset_bytes, array->size_bytes()});
   }
   auto parts = module_->part_accesses_[index_]->of(*form->block_kernel(), shape, parameters, given_arrays);
   return parts != nullptr && has_all_declared(*parts, arguments, given_arrays) ? parts : nullptr;
@@ -157,8 +157,9 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
   scheduler::Mode universal = state_.universal;
   const bool plain = !shape.cooperative && !shape.programmatic && shape.cluster == device::Dim3{0, 0, 0};
   TaskTurn turn(session, plain && !session.managed().any());
-  const auto parts = plain && !session.managed().any_restricted() ? parts_given(shape, arguments, parameters) : nullptr;
-  boost::container::small_vector<const LocalArray*, 8> arrays;  // as `parts` numbers them
+  Arrays arrays;
+  const auto parts =
+      plain && !session.managed().any_restricted() ? parts_given(shape, arguments, parameters, arrays) : nullptr;
   bool points_behind = false;  // an array, where another one may begin: graphs know arrays by what lies where
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (const auto* given = std::get_if<session::TextureArgument>(&arguments[i])) {  // of this session too
@@ -167,11 +168,8 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
       continue;
     }
     const scheduler::Mode mode = state_.modes[i];
-    const auto* const given = std::get_if<session::ArrayArgument>(&arguments[i]);
-    if (parts != nullptr && given != nullptr && std::ranges::count(arrays, given->array.get()) == 0)
-      arrays.push_back(static_cast<const LocalArray*>(given->array.get()));
     if (mode == scheduler::Mode::kNone) continue;
-    if (given != nullptr) {
+    if (const auto* given = std::get_if<session::ArrayArgument>(&arguments[i])) {
       // bind_arguments() has seen that it is of this session, whose arrays are all LocalArrays. A pointer into the
       // array may be followed in both directions, so where nothing else is known it stands for all of it.
       const auto& array = static_cast<const LocalArray&>(*given->array);

@@ -59,6 +59,8 @@ class LocalModule final : public session::Module, public std::enable_shared_from
   std::vector<std::unique_ptr<SmallForms>> small_forms_;                   // as kernels_, where the policy has tasks
 };
 
+class LocalArray;
+
 class LocalKernel final : public session::Kernel {
  public:
   LocalKernel(std::shared_ptr<const LocalModule> module, std::size_t index)
@@ -90,8 +92,9 @@ class LocalKernel final : public session::Kernel {
  private:
   friend class LocalTaskKind;
   using Arguments = std::span<const session::Argument>;
+  using Arrays = boost::container::small_vector<const LocalArray*, 8>;  // as ArrayParts numbers them
   std::shared_ptr<const ArrayParts> parts_given(const session::LaunchShape& shape, Arguments arguments,
-                                                std::span<const std::byte> parameters) const;
+                                                std::span<const std::byte> parameters, Arrays& arrays) const;
   bool has_all_declared(const ArrayParts& parts, Arguments arguments, std::span<const GivenArray> given) const;
   struct Declared {
     session::KernelInfo info;

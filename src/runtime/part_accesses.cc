@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "src/analysis/byte_set.h"
+#include "src/runtime/launch_values.h"
 
 namespace pergola::runtime {
 namespace {
@@ -36,10 +37,10 @@ void add_stretches(const AccessFootprint& access, const analysis::BlockPlaces::R
   std::vector<analysis::ByteShape::Dimension> apart;
   for (const auto& loop : loops) {
     if (loop.count < 2) continue;
-    if (loop.stride > extent) apart.push_back(loop), stretches *= std::min(loop.count, kMostOfAnAccess + 1);
+    apart.push_back(loop);
+    stretches *= std::min(loop.count, kMostOfAnAccess + 1);
     if (loop.stride > extent && stretches <= kMostOfAnAccess) continue;
-    for (const auto& narrower : apart) extent += narrower.stride * (narrower.count - 1);
-    if (apart.empty() || apart.back().stride != loop.stride) extent += loop.stride * (loop.count - 1);
+    for (const auto& joined : apart) extent += joined.stride * (joined.count - 1);
     apart.clear(), stretches = 1;
   }
   std::vector<std::int64_t> begins{first};
@@ -133,22 +134,14 @@ std::string key_of(const device::LaunchConfig& config, std::span<const std::byte
 
 LaunchValues values_of(const ptx::Module& module, const device::LaunchConfig& config,
                        std::span<const std::byte> parameters, std::span<const GivenArray> given) {
-  LaunchValues values;
-  const device::Dim3 &grid = config.grid, &block = config.block;
-  values.grid[0] = grid.x, values.grid[1] = grid.y, values.grid[2] = grid.z;
-  values.block[0] = block.x, values.block[1] = block.y, values.block[2] = block.z;
-  values.parameters.assign(parameters.begin(), parameters.end());
-  std::uint32_t number = 0;
+  LaunchValues values = launch_values(config, parameters);
+  analysis::AllocationId number = 0;
   for (const GivenArray& one : given) {
     values.pointers.push_back(
         {one.parameter_offset_bytes, one.array, static_cast<std::int64_t>(one.position_bytes), one.size_bytes});
     number = std::max(number, one.array + 1);
   }
-  // The module's variables, which the scheduler orders apart from arrays.
-  for (const ptx::Item& item : module.items)
-    if (const auto* variable = std::get_if<ptx::Variable>(&item.node);
-        variable != nullptr && variable->space == ptx::Space::kGlobal)
-      values.variables.push_back({variable->name, number++, variable->size_bytes()});
+  values.add_variables(module, number);  // which the scheduler orders apart from arrays
   return values;
 }
 

@@ -59,7 +59,7 @@ struct KernelDurations {
   SizeClass size;
   std::uint32_t launches = 0, timed = 0;
   std::uint32_t doubtful = 0;  // launches that are to be timed next, as one took much longer than is expected
-  std::uint32_t doubted_from = 0;  // as many launches, ever more, as those between may have been short again
+  std::uint32_t doubted_from = 0;  // launches before which there is no further doubt: twice those at the last one
   float ns[4] = {};     // of the last ones timed, in a ring
   double known_ns = 0;  // from an earlier run; 0: never seen
 };
@@ -109,6 +109,13 @@ struct Computation {
   std::vector<Computation*> stands_for;
 };
 
+// `in` holds that, once.
+inline void hold_once(Computation& computation, std::vector<Computation*>& in) {
+  if (std::ranges::find(in, &computation) != in.end()) return;
+  ++computation.holds;
+  in.push_back(&computation);
+}
+
 // Computations, reused. Addresses are stable.
 class ComputationPool {
  public:
@@ -121,11 +128,7 @@ class ComputationPool {
   Computation* stand_in_for(const std::vector<Computation*>& work) {
     Computation* computation = take_any();
     computation->is_left_out = true;
-    for (Computation* one : work) {
-      if (std::ranges::find(computation->stands_for, one) != computation->stands_for.end()) continue;
-      ++one->holds;
-      computation->stands_for.push_back(one);
-    }
+    for (Computation* one : work) hold_once(*one, computation->stands_for);
     return computation;
   }
   void release_if_unused(Computation& computation) {

@@ -251,11 +251,7 @@ Status Scheduler::start(const Work& work, Computation& who, const Dependencies& 
 // already.
 Status Scheduler::leave_out(const Dependencies& parents, Computation& who, const Status& status) {
   who.is_left_out = true;
-  for (const Dependency& dependency : parents) {
-    if (std::ranges::find(who.stands_for, dependency.parent) != who.stands_for.end()) continue;
-    ++dependency.parent->holds;
-    who.stands_for.push_back(dependency.parent);
-  }
+  for (const Dependency& dependency : parents) hold_once(*dependency.parent, who.stands_for);
   return status;
 }
 

@@ -14,10 +14,7 @@ void Scheduler::retire(std::unique_ptr<Resource> resource, std::shared_ptr<const
   Retired retired{std::move(memory), {}, {}};
   if (resource->is_foreign()) retired.begin = resource->address(), retired.end = retired.begin + resource->size_bytes();
   const auto add = [&](Computation& user) {
-    if (resource->is_foreign() && std::ranges::find(retired.work, &user) == retired.work.end()) {
-      ++user.holds;
-      retired.work.push_back(&user);
-    }
+    if (resource->is_foreign()) hold_once(user, retired.work);
     for (auto& [stream, position] : retired.users)
       if (stream == user.stream) {
         position = std::max(position, user.position);

@@ -88,12 +88,7 @@ Result<AnalysedLaunch> analysed_launch(const ptx::Module& module, const std::str
   }
   PERGOLA_ASSIGN(const ptx::KernelSignature signature, ptx::signature(module, *entry));
   PERGOLA_ASSIGN(analysis::LaunchValues values, launch_values(result.text, signature, arrays));
-  analysis::AllocationId variables = 1u << 30;  // behind all arrays
-  for (const ptx::Item& item : module.items) {
-    const auto* variable = std::get_if<ptx::Variable>(&item.node);
-    if (variable == nullptr || variable->space != ptx::Space::kGlobal) continue;
-    values.variables.push_back({variable->name, variables++, variable->size_bytes()});
-  }
+  values.add_variables(module, 1u << 30);  // behind all arrays
   PERGOLA_ASSIGN(const auto kernel, analysis::KernelFootprints::of(module, *entry));
   PERGOLA_ASSIGN(result.footprint, kernel.at(values));
   return result;

@@ -123,12 +123,7 @@ Result<ProgramRelations::Call> ProgramRelations::call(std::size_t number) const 
         launch.arguments[i]);
   }
   // What the module has of its own, behind the program's buffers.
-  auto allocation = static_cast<analysis::AllocationId>(program_->buffers.size());
-  for (const ptx::Item& item : module_->items) {
-    const auto* variable = std::get_if<ptx::Variable>(&item.node);
-    if (variable == nullptr || variable->space != ptx::Space::kGlobal) continue;
-    values.variables.push_back({variable->name, allocation++, variable->size_bytes()});
-  }
+  values.add_variables(*module_, static_cast<analysis::AllocationId>(program_->buffers.size()));
   return Call{kernel->second, std::move(values)};
 }
 
