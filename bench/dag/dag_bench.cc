@@ -2,8 +2,9 @@
 // file.
 //
 //   dag_bench [--small] [--only VEC,B&S,...] [--bytes 10M,100M,1G] [--block 256 | 32,64,...] [--runs N] [--untimed N]
-//             [--pageable] [--alone] [--matrix FILE.mtx] [--kernels kernels.cu] [--report PATH]        PERGOLA_DEVICE
-//             chooses the device
+//             [--forms A,B,...] [--pageable] [--alone] [--matrix FILE.mtx] [--kernels kernels.cu] [--report PATH]
+//
+// PERGOLA_DEVICE chooses the device.
 //
 // On a GPU all forms run, in turns; without one, Pergola alone. Every form's results are compared with a reference in
 // double precision; the program fails where one differs.
@@ -74,6 +75,9 @@ void add_options(CLI::App& app, Selection& selection) {
       ->delimiter(',')
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, Measure>{{"cold", Measure::kCold}, {"resident", Measure::kResident}}));
+  app.add_option("--forms", selection.bench.forms, "These forms alone, as in serial,streams,capture,graph,pergola")
+      ->delimiter(',')
+      ->check(CLI::IsMember(kForms));
   app.add_option("--policy", selection.bench.policies,
                  "A form more with this policy of the scheduler, as in graphs=always,turns=whole; may be given again")
       ->take_all();

@@ -17,7 +17,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kFewestWarmUps = 3;
-constexpr double kWarmUpMs = 500;          // a form, at least
+constexpr double kWarmUpMs = 500;  // a form, at least
+const std::vector<std::pair<std::string, Style>> kHandWritten{
+    {"serial", Style::kSerial}, {"streams", Style::kStreams}, {"capture", Style::kCapture}, {"graph", Style::kGraph}};
 const std::string kByPolicy = "pergola ";  // before the policy, the name of its form
 
 double ms_of(const std::function<void()>& body) {
@@ -96,11 +98,17 @@ void parallel_for(std::size_t n, const std::function<void(std::size_t begin, std
   body(0, n / threads);
 }
 
+bool Bench::has(const std::string& form) const {
+  if (gpu_ == nullptr) return form == "pergola";
+  return options_.forms.empty() ||
+         std::find(options_.forms.begin(), options_.forms.end(), form) != options_.forms.end();
+}
+
 std::vector<Bench::MakeForm> Bench::makers_of(Problem& problem, std::span<const PergolaSession> sessions,
                                               double host_mib) {
   std::vector<MakeForm> makers;
-  if (gpu_ != nullptr)
-    for (const Style style : {Style::kSerial, Style::kStreams, Style::kCapture, Style::kGraph})
+  for (const auto& [name, style] : kHandWritten)
+    if (has(name))
       makers.emplace_back([&problem, style, host_mib, this] {
         auto form = hand_written(*gpu_, problem.plan(), style);
         form->device_mib = host_mib;
@@ -155,8 +163,8 @@ void Bench::run(Problem& problem, const nlohmann::json& params, double host_mib)
       pergola::Module module = session.load_text(ptx_);
       sessions.push_back({std::move(form), std::move(policy), std::move(session), std::move(module)});
     };
-    open("pergola", "");
-    if (gpu_ != nullptr) open("pergola-graphs", "graphs=always");
+    if (has("pergola")) open("pergola", "");
+    if (has("pergola-graphs")) open("pergola-graphs", "graphs=always");
     for (const std::string& policy : options_.policies) open(kByPolicy + policy, policy);
     Ratio ratio{problem.name, "", what};
     const std::vector<MakeForm> makers = makers_of(problem, sessions, host_mib);
@@ -182,12 +190,12 @@ void Bench::run(Problem& problem, const nlohmann::json& params, double host_mib)
 }
 
 void Bench::run_once(Problem& problem, const std::string& form) {
-  static const std::map<std::string, Style> kHandWritten{
-      {"serial", Style::kSerial}, {"streams", Style::kStreams}, {"capture", Style::kCapture}, {"graph", Style::kGraph}};
   const pergola::Session session;
   const pergola::Module module = session.load_text(ptx_);
   std::unique_ptr<Form> one;
-  if (const auto style = kHandWritten.find(form); style != kHandWritten.end() && gpu_ != nullptr)
+  const auto style =
+      std::find_if(kHandWritten.begin(), kHandWritten.end(), [&](const auto& named) { return named.first == form; });
+  if (style != kHandWritten.end() && gpu_ != nullptr)
     one = hand_written(*gpu_, problem.plan(), style->second);
   else if (form == "pergola")
     one = std::make_unique<PergolaForm>(form, session, problem.sequential(session, module));
@@ -282,7 +290,7 @@ std::string Bench::summary() const {
     char number[32];
     for (const double value : over) {
       std::snprintf(number, sizeof number, " %.3f |", value);
-      text += number;
+      text += std::isfinite(value) && value > 0 ? number : " |";  // of forms that did not take part: nothing
     }
     text += '\n';
   };

@@ -170,7 +170,11 @@ struct BenchOptions {
                               // hold then
   std::vector<Measure> measures{Measure::kCold, Measure::kResident};
   std::vector<std::string> policies;  // of the scheduler, a form more for each
+  std::vector<std::string> forms;     // of kForms, these alone; empty: all
 };
+
+// Of Pergola's, one takes part without a GPU: `pergola`.
+inline const std::vector<std::string> kForms{"serial", "streams", "capture", "graph", "pergola", "pergola-graphs"};
 
 class Bench {
  public:
@@ -204,6 +208,7 @@ class Bench {
     pergola::Module module;
   };
   using MakeForm = std::function<std::unique_ptr<Form>()>;
+  bool has(const std::string& form) const;  // whether it takes part
   std::vector<MakeForm> makers_of(Problem& problem, std::span<const PergolaSession> sessions, double host_mib);
   std::unique_ptr<Form> made(const MakeForm& make, Measure measure) const;
   void warm_up(Form& form, Measure measure) const;
