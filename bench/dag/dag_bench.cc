@@ -134,11 +134,9 @@ bench::Report run(Selection selection, const std::string& report_path, int argc,
           throw std::runtime_error("The kernels of " + name + " index by int, up to " + std::to_string(kMostByInt) +
                                    " bytes; --only VEC takes more.");
         if (gpu) gpu->enter();
-        const double free_before = bench.free_mib();
         HostMemory memory(selection.pageable ? nullptr : gpu.get());
         Setup setup{memory, bytes, block, selection.matrix, ""};
         const auto problem = make(setup);
-        const double host_mib = free_before - bench.free_mib();
         if (!setup.notes.empty() && noted.insert(setup.notes).second) report.note(setup.notes + "\n\n");
         nlohmann::json params{{"bytes", bytes}, {"block", block}};
         if (selection.pageable) params["host"] = "pageable";
@@ -149,7 +147,7 @@ bench::Report run(Selection selection, const std::string& report_path, int argc,
           bench.run_once(*problem, selection.once);
           continue;
         }
-        bench.run(*problem, params, host_mib);
+        bench.run(*problem, params);
         if (!report_path.empty()) report.write(report_path, bench.summary());  // cut short, a run leaves what it has
       }
     }

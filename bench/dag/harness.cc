@@ -104,9 +104,9 @@ bool Bench::has(const std::string& form) const {
          std::find(options_.forms.begin(), options_.forms.end(), form) != options_.forms.end();
 }
 
-std::vector<Bench::MakeForm> Bench::makers_of(Problem& problem, std::span<const PergolaSession> sessions,
-                                              double host_mib) {
+std::vector<Bench::MakeForm> Bench::makers_of(Problem& problem, std::span<const PergolaSession> sessions) {
   std::vector<MakeForm> makers;
+  const double host_mib = page_locked_mib(problem.plan());
   for (const auto& [name, style] : kHandWritten)
     if (has(name))
       makers.emplace_back([&problem, style, host_mib, this] {
@@ -144,7 +144,16 @@ double Bench::free_mib() const {
   return gpu_ != nullptr ? static_cast<double>(gpu_->free_bytes()) / (1 << 20) : 0;
 }
 
-void Bench::run(Problem& problem, const nlohmann::json& params, double host_mib) {
+double Bench::page_locked_mib(const Plan& plan) const {
+  if (gpu_ == nullptr || options_.is_staged) return 0;
+  const double before = free_mib();
+  HostMemory memory(gpu_);
+  for (const Plan::Array& array : plan.arrays())
+    if (array.host != nullptr) memory.take<std::byte>(array.bytes);
+  return before - free_mib();
+}
+
+void Bench::run(Problem& problem, const nlohmann::json& params) {
   nlohmann::json own = params;
   own.update(problem.params);
   {
@@ -167,7 +176,7 @@ void Bench::run(Problem& problem, const nlohmann::json& params, double host_mib)
     if (has("pergola-graphs")) open("pergola-graphs", "graphs=always");
     for (const std::string& policy : options_.policies) open(kByPolicy + policy, policy);
     Ratio ratio{problem.name, "", what};
-    const std::vector<MakeForm> makers = makers_of(problem, sessions, host_mib);
+    const std::vector<MakeForm> makers = makers_of(problem, sessions);
     for (std::size_t first = 0; first < makers.size();) {
       std::vector<std::unique_ptr<Form>> forms;
       do {

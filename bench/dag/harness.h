@@ -182,15 +182,13 @@ class Bench {
   Bench(const Gpu* gpu, const std::string& ptx, bench::Report& report, BenchOptions options)
       : gpu_(gpu), ptx_(ptx), report_(report), options_(std::move(options)) {}
 
-  // All forms of the problem, in turns, Pergola in sessions of its own. `params` says size and block; `host_mib` what
-  // the device has less of since the problem's host memory is page-locked.
-  void run(Problem& problem, const nlohmann::json& params, double host_mib);
+  // All forms of the problem, in turns, Pergola in sessions of its own. `params` says size and block.
+  void run(Problem& problem, const nlohmann::json& params);
   // For profilers: one resident iteration of one form, and nothing else that launches kernels. By Form::name.
   void run_once(Problem& problem, const std::string& form);
   // For each problem, the best hand-written form's time and the serial form's over Pergola's, and their geometric
   // means; of other policies the former.
   std::string summary() const;
-  double free_mib() const;  // of the device; 0 without a GPU
 
  private:
   struct Ratio {
@@ -209,7 +207,12 @@ class Bench {
   };
   using MakeForm = std::function<std::unique_ptr<Form>()>;
   bool has(const std::string& form) const;  // whether it takes part
-  std::vector<MakeForm> makers_of(Problem& problem, std::span<const PergolaSession> sessions, double host_mib);
+  double free_mib() const;                  // of the device; 0 without a GPU
+  // What the device has less of while as much host memory as the plan's is page-locked once more. It depends on what
+  // the host has free, as the driver maps large pages where it finds them: so it is asked when Pergola's memory is to
+  // come, and stands for what the hand-written forms' took, which was there before.
+  double page_locked_mib(const Plan& plan) const;
+  std::vector<MakeForm> makers_of(Problem& problem, std::span<const PergolaSession> sessions);
   std::unique_ptr<Form> made(const MakeForm& make, Measure measure) const;
   void warm_up(Form& form, Measure measure) const;
   void measure(Problem& problem, std::span<const std::unique_ptr<Form>> forms, Measure measure,

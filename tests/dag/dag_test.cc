@@ -84,6 +84,14 @@ std::uint64_t number_from(const char* name, std::uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 0);
 }
 
+// Printed, as a test that does not end has no trace.
+std::uint64_t first_seed() {
+  const std::uint64_t seed = number_from("PERGOLA_DAG_SEED", std::random_device{}());
+  std::printf("PERGOLA_DAG_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  std::fflush(stdout);
+  return seed;
+}
+
 Argument number(std::uint32_t value) {
   return Number{ElementType::kU32, value};
 }
@@ -275,7 +283,7 @@ class Dag : public ::testing::TestWithParam<const char*> {
 
 TEST_P(Dag, RandomPrograms_EqualTheSequentialOrder) {
   const std::uint64_t programs = number_from("PERGOLA_DAG_PROGRAMS", 40);
-  const std::uint64_t first = number_from("PERGOLA_DAG_SEED", std::random_device{}());
+  const std::uint64_t first = first_seed();
   const auto session = open();
   ASSERT_NE(session, nullptr);
   for (std::uint64_t i = 0; i < programs && !HasFailure(); ++i) {
@@ -287,7 +295,7 @@ TEST_P(Dag, RandomPrograms_EqualTheSequentialOrder) {
 }
 
 TEST_P(Dag, LongProgram_EqualsTheSequentialOrder) {
-  const std::uint64_t seed = number_from("PERGOLA_DAG_SEED", std::random_device{}());
+  const std::uint64_t seed = first_seed();
   SCOPED_TRACE(fmt::format("PERGOLA_DAG_SEED={}", seed));
   const auto session = open();
   ASSERT_NE(session, nullptr);
@@ -298,14 +306,16 @@ TEST_P(Dag, LongProgram_EqualsTheSequentialOrder) {
 
 TEST_P(Dag, TurnsOfTheSameLaunches_EqualTheSequentialOrder) {
   const std::uint64_t asked = number_from("PERGOLA_DAG_PROGRAMS", 40), programs = asked / 16 + 1;
-  const std::uint64_t first = number_from("PERGOLA_DAG_SEED", std::random_device{}());
+  const std::uint64_t first = first_seed();
   const auto session = open();
   ASSERT_NE(session, nullptr);
   auto& local = dynamic_cast<runtime::LocalSession&>(*session);
   scheduler::Scheduler& scheduler = local.scheduler();
   const bool has_tasks = std::string_view(GetParam()).starts_with("tasks=small");
   for (std::uint64_t i = 0; (i < programs || (has_tasks && is_without_tasks_yet(*session, i))) && !HasFailure(); ++i) {
-    SCOPED_TRACE(fmt::format("PERGOLA_DAG_SEED={} PERGOLA_DAG_PROGRAMS={}: program {}", first, std::max(asked, 16 * i), i));
+    SCOPED_TRACE(
+        fmt::format("PERGOLA_DAG_SEED={} PERGOLA_DAG_PROGRAMS={}: program {}", first, std::max(asked, 16 * i), i));
+    if (i >= programs) std::printf("program %llu: no task yet\n", static_cast<unsigned long long>(i));
     auto module = session->load_text(kPtx, {});
     ASSERT_TRUE(module.ok()) << module.message();
     // Now as ever, now as long as it takes, so that chunks are completed on a slow machine too.
@@ -345,7 +355,7 @@ TEST(DagOfASession, TasksOfAResidentKernel_EqualTheSequentialOrder) {
 #if defined(PERGOLA_TSAN)
   GTEST_SKIP() << "TSan does not connect the device half's fences with the host";
 #endif
-  const std::uint64_t first = number_from("PERGOLA_DAG_SEED", std::random_device{}());
+  const std::uint64_t first = first_seed();
   auto session =
       runtime::create_session(std::getenv("PERGOLA_DEVICE") == nullptr ? "cpu" : "", "tasks=small,graphs=off");
   ASSERT_TRUE(session.ok()) << session.message();
