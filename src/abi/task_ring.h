@@ -77,6 +77,9 @@ struct TaskRingState {
   u32 inbox_next;  // as `next`, of the inbox
   u32 from_inbox;  // bit n: positions[n] is the inbox's
   u32 families;    // of the ring's records that have ended themselves, those whose family goes on
+  // Of the first block's alone, for all: how many blocks have had nothing to do for a while, and the last launch whose
+  // blocks leave for that.
+  u32 cold_blocks, left_cold;
   u32 fault_lock;  // 1: some warp of the device tells a fault of one of the ring's tasks, or their families
 };
 
@@ -107,6 +110,7 @@ struct TaskExecutorParameters {
   u32 launch;                       // its number, from 1 on
   u32 large_bytes;
   u32 arena_bytes;           // dynamic shared memory: kArenaLeaves * a power of two
+  u32 idle_ms;               // blocks leave by themselves once none has had a task for as long
   TaskFault* faults;         // kRingRecords for each block, in host memory
   const void* fence_table;   // abi/task_fence.h; null where bodies have no fences
   struct TaskTrace* traces;  // abi/task_trace.h; null where nothing is noted

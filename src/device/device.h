@@ -9,6 +9,7 @@
 // Thread-safe. Everything made by a device keeps it alive (shared_ptr inside), so handles may be dropped in any order.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -69,6 +70,13 @@ class Device {
   virtual bool gets_on() { return false; }
   // Somebody has waited so for as long as is borne: those who end right after it need not do so again.
   virtual void note_given_up() {}
+
+  // Who has such a kernel (below) says how to have it leave; `owner` is whoever that is. By any thread it is called
+  // before calls of the process's devices on this GPU in which a driver would wait for that kernel, instantiate() and
+  // load() without `when_compiled`; the kernel stays away as long as what it gives lives. Thread-safe.
+  using SendAway = std::function<Result<std::shared_ptr<void>>()>;
+  virtual void add_resident([[maybe_unused]] const void* owner, [[maybe_unused]] SendAway send_away) {}
+  virtual void remove_resident([[maybe_unused]] const void* owner) {}
 
   // A kernel that stays until it is told to leave is about to be launched, and has left. In between a driver would wait
   // for it with whatever it is to free, so that is kept, whichever session of the process lets go of it; it goes with

@@ -332,6 +332,7 @@ Status Executor::start() {
   }
   parameters.launch = launches_ + 1;
   parameters.arena_bytes = arena_bytes_;
+  parameters.idle_ms = idle_ms();
   device::LaunchConfig config;
   config.grid = {blocks_, 1, 1};
   config.block = {kThreads, 1, 1};
@@ -356,6 +357,12 @@ Status Executor::start() {
   running_.store(true, std::memory_order_release);
   wake_keeper();
   return {};
+}
+
+std::uint32_t Executor::idle_ms() const {
+  constexpr std::chrono::milliseconds kLeast{50}, kMost{1'000'000'000};
+  const auto longest = std::chrono::duration_cast<std::chrono::milliseconds>(options_.park_after);
+  return static_cast<std::uint32_t>((kLeast + 2 * std::min(longest, kMost)).count());
 }
 
 void Executor::tell_to_park() {
@@ -461,6 +468,25 @@ Result<Executor::Quiet> Executor::quiesce() {
   return quiet;
 }
 
+Result<Executor::Quiet> Executor::quiesce_unless_abandoned() {
+  constexpr std::chrono::microseconds kNap(50);
+  std::unique_lock turn(turnstile_);
+  Quiet quiet(quiet_);
+  turn.unlock();
+  while (running_.load(std::memory_order_acquire)) {
+    if (abandoned_.load(std::memory_order_acquire))
+      return PERGOLA_ERROR(kUnavailable, "The pool of narrow tasks was given up, and its tasks go on.");
+    if (const std::unique_lock lock(lifecycle_, std::try_to_lock);
+        lock && running_.load(std::memory_order_relaxed) && !stays_.load(std::memory_order_relaxed)) {
+      tell_to_park();
+      if (ended_->poll()) PERGOLA_TRY(park_locked());
+    }
+    if (running_.load(std::memory_order_acquire)) std::this_thread::sleep_for(kNap);
+  }
+  wake_keeper();
+  return quiet;
+}
+
 std::uint64_t Executor::ended() {
   std::uint64_t ended = 0;
   for (HostRing& ring : rings_) ended += ring.frontier();
@@ -487,6 +513,7 @@ bool Executor::leaves_by(steady_clock::time_point deadline) {
 }
 
 void Executor::abandon() {
+  abandoned_.store(true, std::memory_order_release);
   {
     const std::lock_guard lock(keeper_mutex_);
     keeper_stops_ = true;

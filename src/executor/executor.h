@@ -23,6 +23,10 @@
 // that ends the stay asks a driver or takes a lock, so that it comes also where threads wait inside the driver for that
 // work.
 //
+// A kernel that nobody has leave. A driver may hold a lock that most calls need while it waits for the resident kernel,
+// in a call of whoever does not know of it; then who would tell the kernel may wait for that lock. So blocks leave by
+// themselves once none of them has had a task for idle_ms(), which is far longer than the keeper lets them.
+//
 // Starting waits for the ordinary work of the session twice: first with `starting_` alone, so that who needs the kernel
 // away or asks for anything goes on beside work that never ends, then, with all locks, for what has come meanwhile.
 //
@@ -165,6 +169,8 @@ class Executor {
   // Parks, and holds off the next start for as long as the result lives.
   using Quiet = std::shared_lock<std::shared_mutex>;
   Result<Quiet> quiesce();
+  // The same for who may not wait for tasks without end once the pool is given up: kUnavailable then.
+  Result<Quiet> quiesce_unless_abandoned();
   ExecutorInfo info() const;
 
   // The resident kernel stays until leave(), and runs all tasks that are in rings now or then. False where it cannot:
@@ -251,6 +257,7 @@ class Executor {
   Status park_unless_it_stays();  // the keeper's, which must not wait for the end of a stay: it looks for faults
   std::string lost_tasks();       // with lifecycle_, when the kernel has failed
   void tell_to_park();
+  std::uint32_t idle_ms() const;
   void wake_keeper();
   TaskId wake_keeper_for(TaskId id) noexcept;
   void keep();  // the keeper's thread
@@ -285,7 +292,7 @@ class Executor {
   mutable std::mutex lifecycle_;
   std::mutex turnstile_;  // passed by whoever wants quiet_, so that those who share it let others in
   std::shared_mutex quiet_;
-  std::atomic<bool> running_{false}, failed_{false};
+  std::atomic<bool> running_{false}, failed_{false}, abandoned_{false};
   std::atomic<bool> stays_{false};  // written with lifecycle_; relaxed where the keeper only saves itself a wait
   ForkedCondition stay_over_;       // with lifecycle_
   // Guarded by lifecycle_:

@@ -294,6 +294,16 @@ Result<std::shared_ptr<TaskWork>> TaskWork::create(const device::DevicePtr& devi
                            device->info().id);
   }
   PERGOLA_ASSIGN(work->resident_, executor::Executor::create(device, own));
+  device->add_resident(work.get(), [weak = std::weak_ptr(work)]() -> Result<std::shared_ptr<void>> {
+    struct Away {
+      std::shared_ptr<TaskWork> of;
+      executor::Executor::Quiet quiet;  // goes first
+    };
+    std::shared_ptr<TaskWork> owner = weak.lock();
+    if (owner == nullptr) return std::shared_ptr<void>();
+    PERGOLA_ASSIGN(executor::Executor::Quiet quiet, owner->resident_->quiesce_unless_abandoned());
+    return std::shared_ptr<void>(std::make_shared<Away>(Away{std::move(owner), std::move(quiet)}));
+  });
   work->make_edges(device, gates);
   return work;
 }
@@ -456,6 +466,10 @@ bool TaskWork::wait_while_it_gets_on() {
   let_go_of_kept();
   if (!ended) device_->note_given_up();
   return ended;
+}
+
+TaskWork::~TaskWork() {
+  if (resident_ != nullptr) device_->remove_resident(this);
 }
 
 bool TaskWork::end(FunctionRef<void()> starts_wait_no_longer) {

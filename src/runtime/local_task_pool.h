@@ -34,6 +34,10 @@ namespace pergola::runtime {
 class TaskWork final : public scheduler::TaskHost {
  public:
   using TaskId = session::TaskId;
+  TaskWork() = default;
+  ~TaskWork() override;
+  TaskWork(const TaskWork&) = delete;
+  TaskWork& operator=(const TaskWork&) = delete;
   static Result<std::shared_ptr<TaskWork>> create(const device::DevicePtr& device,
                                                   const session::TaskPoolOptions& options,
                                                   std::function<void()> before_start, std::function<bool()> start_waits,

@@ -15,6 +15,7 @@ namespace pergola::runtime {
 
 struct OvertakingHooks {
   std::function<void()> before_wait, after_wait;  // may be empty; may change themselves
+  std::function<void(device::Queue& inner)> before_record;  // likewise; the queue that records
   bool hide_ends() const { return before_wait != nullptr; }
   static void call(const std::function<void()>& hook) {
     if (const std::function<void()> now = hook; now) now();
@@ -77,6 +78,7 @@ class OvertakingQueue final : public device::Queue {
     return inner_->wait_for_gate(gate, number);
   }
   Result<device::EventPtr> record() override {
+    if (const std::function<void(device::Queue&)> now = hooks_->before_record; now) now(*inner_);
     PERGOLA_ASSIGN(device::EventPtr event, inner_->record());
     return device::EventPtr(std::make_shared<OvertakingEvent>(std::move(event), hooks_));
   }

@@ -24,6 +24,7 @@
 #include "src/device/buffer.h"
 #include "src/device/cuda/driver.h"
 #include "src/device/cuda/host_word.h"
+#include "src/device/device.h"
 
 namespace pergola::device::cuda {
 
@@ -45,6 +46,7 @@ struct Residents {
   std::chrono::steady_clock::time_point gave_up_at{};
   // Of queues that live. A driver waits for all work in them before it frees.
   std::vector<std::pair<const Driver*, CUstream>> streams;
+  std::vector<std::pair<const void*, Device::SendAway>> send_away;  // of whoever has kernels that stay (device.h)
   bool is_stuck = false;  // that has been waited for in vain, and is not known to be over
 };
 
@@ -119,6 +121,12 @@ class Context {
 
   // Where graphs are brought to the device before anybody launches them; made when it is first asked for.
   Result<CUstream> upload_stream() const;
+
+  void add_resident(const void* owner, Device::SendAway send_away) const;
+  void remove_resident(const void* owner) const;
+  // Has all kernels that stay leave, until what it gives goes: around a call in which the driver would wait for them.
+  // It does so with a lock that others' calls need, those too that would end such a kernel.
+  Result<std::vector<std::shared_ptr<void>>> without_residents() const;
 
   // Page-locked staging memory of kStagingBytes, kept till the end of the context: cuMemFreeHost waits for all work.
   static constexpr std::size_t kStagingBytes = std::size_t{2} << 20;

@@ -89,8 +89,16 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   const DeviceInfo& info() const override { return info_; }
 
   Result<ModulePtr> load(const ModuleSource& source) override {
-    PERGOLA_ASSIGN(ModulePtr module, CudaModule::create(context_, jit_, source, info_));
-    return module;
+    if (source.when_compiled != nullptr) return load_now(source);
+    std::vector<std::shared_ptr<void>> away;
+    const auto send_away = [&]() -> Status {
+      PERGOLA_ASSIGN(away, context_->without_residents());
+      return {};
+    };
+    const FunctionRef<Status()> when_compiled = send_away;
+    ModuleSource beside_none = source;
+    beside_none.when_compiled = &when_compiled;
+    return load_now(beside_none);
   }
 
   Result<BufferPtr> adopt(const ForeignMemory& memory) override {
@@ -152,17 +160,27 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
 
   Result<std::unique_ptr<ExecutableGraph>> instantiate(GraphSpec spec) override {
     PERGOLA_TRY(validate_graph(info_, spec));
+    PERGOLA_ASSIGN(const std::vector<std::shared_ptr<void>> away, context_->without_residents());
     PERGOLA_ASSIGN(std::unique_ptr<ExecutableGraph> graph, CudaGraph::create(context_, std::move(spec)));
     return graph;
   }
 
   Status health() const override { return context_->health(); }
+  void add_resident(const void* owner, SendAway send_away) override {
+    context_->add_resident(owner, std::move(send_away));
+  }
+  void remove_resident(const void* owner) override { context_->remove_resident(owner); }
   void resident_begins() override { context_->resident_begins(); }
   void resident_ends() override { context_->resident_ends(); }
   void free_kept() override { context_->free_kept(); }
   void note_given_up() override { context_->note_given_up(); }
 
  private:
+  Result<ModulePtr> load_now(const ModuleSource& source) {
+    PERGOLA_ASSIGN(ModulePtr module, CudaModule::create(context_, jit_, source, info_));
+    return module;
+  }
+
   const ContextPtr context_;
   const DeviceInfo info_;
   const Jit jit_;

@@ -133,6 +133,39 @@ TEST_F(CudaDevice, WhatIsFreedBesideAnothersResidentKernel_IsKeptToo) {
   EXPECT_EQ(control().calls("cuMemFree"), 1) << "whoever allocates frees it first";
 }
 
+// Such a call may wait in the driver for a resident kernel, with a lock that others need, on whichever of the process's
+// devices it is made.
+TEST_F(CudaDevice, CallsThatWaitForResidentKernels_HaveThemLeaveFirst) {
+  const DevicePtr resident = open(), other = open();
+  std::string seen;
+  const auto calls = [&] {
+    return control().calls("cuGraphInstantiateWithFlags") + control().calls("cuLibraryGetModule");
+  };
+  resident->add_resident(&seen, [&]() -> Result<std::shared_ptr<void>> {
+    const int before = calls();
+    const std::shared_ptr<void> away(nullptr, [&seen, before, calls](void*) {
+      seen += calls() == before + 1 ? "away until after the call\n" : "came back before\n";
+    });
+    return away;
+  });
+  const BufferPtr a = *other->allocate(64, MemoryKind::kDevice);
+  const auto instantiate = [&] {
+    GraphSpec spec;
+    spec.nodes.push_back({FillNode{a, 0, 64, 5, 4}, {}});
+    return other->instantiate(std::move(spec)).status();
+  };
+  EXPECT_TRUE(instantiate().ok());
+  EXPECT_TRUE(load(*other).ok());
+  EXPECT_EQ(seen, "away until after the call\naway until after the call\n");
+  resident->remove_resident(&seen);
+  EXPECT_TRUE(instantiate().ok());
+  EXPECT_EQ(seen, "away until after the call\naway until after the call\n");
+  resident->add_resident(&seen, [] { return PERGOLA_ERROR(kUnavailable, "It goes on."); });
+  EXPECT_EQ(instantiate().message(), "It goes on.");
+  EXPECT_EQ(load(*other).message(), "It goes on.");
+  resident->remove_resident(&seen);
+}
+
 // What has been freed while others' work went on is memory again before an allocation fails.
 TEST_F(CudaDevice, WhatIsKeptBesideWorkThatGoesOn_IsFreedBeforeMemoryIsSaidToBeShort) {
   CudaDeviceOptions impatient = options();

@@ -2,8 +2,9 @@
 //
 // update_parameters() changes the executable graph in place (cuGraphExecKernelNodeSetParams), which is a matter of a
 // microsecond; launches that are queued already keep the old parameters. `early_after` is a
-// programmatic edge (CUDA 12.3 or later; kUnsupported before), all other edges are full. Instantiation does not wait
-// for a resident kernel; a launch does where the GPU has no room. Thread-compatible.
+// programmatic edge (CUDA 12.3 or later; kUnsupported before), all other edges are full. Instantiation may wait for a
+// resident kernel, with a lock of the driver's that most calls need (seen on an H200; it does not always): it is called
+// while there is none. A launch waits where the GPU has no room. Thread-compatible.
 #pragma once
 
 #include <memory>

@@ -48,6 +48,7 @@ struct Board {
   u32 idle, freed_blocks, freed_named, freed_entries[2], freed_leaves[2];
   u32 done[kRingRecords / 32];
   u32 under_way;              // bits 8-31: positions taken; bits 0-7: how many of these are not done with
+  u32 cold_since;             // when the scheduler, without a task, began to sleep long, in ms from 1 on; 0: it does not
   u32 families;               // of these, those whose own warps have ended; by atomics
   TaskInbox* inboxes;         // of all blocks
   u32 waiting[kTaskClasses][kTaskEntries];  // entries that are not wholly placed, in circles: urgent ones are class 1

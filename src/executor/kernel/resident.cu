@@ -92,6 +92,7 @@ class Scheduler {
       const u32 come = come_first + come_second;
       spawned = arrived(inbox_word, inbox_wanted, inbox_phase_of, inbox_next_);
       publish(come != 0);
+      if (come + spawned != 0 && empty_reads > kWarmReads) end_cold();
       if (spawned != 0) {
         fence_device();
         take(inbox_word, inbox_next_, spawned, true);
@@ -110,14 +111,19 @@ class Scheduler {
       }
       if (come + spawned != 0) continue;
       // A warp that frees its entry has its order still to clear: it is idle after that, and could miss kQuit before.
-      if (parks && free_warps_ == kExecutors && free_entries() + waiting() == kTaskEntries && !changed())
-        break;
+      if (parks && has_no_begun() && !changed()) break;
       if (wanted == 0) {
         __nanosleep(50);
       } else if (++empty_reads > kHotReads && waiting() == 0) {
-        empty_reads > kWarmReads ? sleep_cold() : __nanosleep(kWarmSleep);
+        if (empty_reads > kWarmReads) {
+          parks = leaves_by_itself();
+          sleep_cold();
+        } else {
+          __nanosleep(kWarmSleep);
+        }
       }
     }
+    end_cold();
     return_waiting();
     end_trace(parameters_, lane_);
     if (lane_ != 0) store_release(&board.orders[lane_], kQuit);
@@ -130,6 +136,44 @@ class Scheduler {
   };
   __device__ u32 waiting() const { return others_.count + urgent_.count; }
   __device__ u32 free_entries() const { return count(free_entries_[0]) + count(free_entries_[1]); }
+
+  __device__ bool has_no_begun() const {
+    return free_warps_ == kExecutors && free_entries() + waiting() == kTaskEntries;
+  }
+
+  // Asked between long sleeps. Whether no block has had a task for idle_ms: the host has them leave far sooner, unless
+  // whoever would tell them is kept waiting by a call that waits for this kernel (executor.h). What each block says of
+  // itself may be over when another reads it: it then leaves beside one that works, and nothing is lost by that.
+  __device__ bool leaves_by_itself() const {
+    u32 leaves = 0;
+    if (lane_ == 0) {
+      TaskRingState& all = parameters_.states[0];
+      if (!has_no_begun()) {
+        end_cold();
+      } else if (board.cold_since == 0) {
+        board.cold_since = milliseconds();
+        add_global(&all.cold_blocks, 1);
+      } else {
+        const bool is_over = milliseconds() - board.cold_since >= parameters_.idle_ms &&
+                             load_relaxed_global(&all.cold_blocks) == gridDim.x;
+        if (is_over) store_relaxed_global(&all.left_cold, parameters_.launch);
+        leaves = is_over || load_relaxed_global(&all.left_cold) == parameters_.launch;
+      }
+    }
+    return __shfl_sync(kAll, leaves, 0) != 0;
+  }
+  __device__ void end_cold() const {
+    if (lane_ != 0 || board.cold_since == 0) return;
+    board.cold_since = 0;
+    add_global(&parameters_.states[0].cold_blocks, ~0u);
+  }
+  // Never 0; only differences count.
+  __device__ static u32 milliseconds() {
+    u64 ns;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns)::"memory");
+    const u32 ms = static_cast<u32>(ns >> 20);  // of 1.05
+    return ms == 0 ? 1 : ms;
+  }
 
   // What lane 0 has read counts: two could read it before and after it is written.
   __device__ u32 read_parks() const { return lane_ == 0 ? load_system(&ring_->parks) : 0; }
@@ -592,6 +636,7 @@ extern "C" __global__ void __launch_bounds__(1024, 2) pergola_executor(TaskExecu
       board.families = kSpawns ? state.families : 0;
       board.under_way = state.next << 8 | board.families;
       board.inboxes = parameters.inboxes;
+      board.cold_since = 0;
     }
     if (lane < 16) known_numbers[lane] = 0;
     if (lane == 0) pergola_fence_table = reinterpret_cast<u64>(parameters.fence_table);
