@@ -304,13 +304,14 @@ Kind Kind::with_urgency(bool urgent) const {
 Status Executor::start() {
   const std::lock_guard starting(starting_);
   if (running_.load(std::memory_order_acquire)) return {};
-  if (!failed_.load(std::memory_order_acquire)) options_.before_start();
+  if (!failed_.load(std::memory_order_acquire) && !stays_.load(std::memory_order_relaxed)) options_.before_start();
   const std::lock_guard turn(turnstile_);
   const std::unique_lock quiet(quiet_);
   const std::lock_guard lock(lifecycle_);
   if (running_.load(std::memory_order_relaxed)) return {};
   if (failed_.load(std::memory_order_relaxed)) return failure_;
-  options_.before_start();
+  // One that has left by itself in a stay: ordinary work waits for its tasks then.
+  if (!stays_.load(std::memory_order_relaxed)) options_.before_start();
   abi::TaskExecutorParameters parameters{};
   const auto pointer = [](const device::BufferPtr& buffer, auto*& to) {
     to = reinterpret_cast<std::remove_reference_t<decltype(to)>>(buffer->address());
@@ -440,6 +441,7 @@ bool Executor::stay() {
   for (int n = 0; n < kTries; ++n) {
     if (!running_.load(std::memory_order_acquire) && !start().ok()) return false;
     const std::lock_guard lock(lifecycle_);
+    if (running_.load(std::memory_order_relaxed) && ended_->poll() && !park_locked().ok()) return false;
     if (!running_.load(std::memory_order_relaxed)) continue;
     stays_.store(true, std::memory_order_relaxed);
     return true;
@@ -473,15 +475,24 @@ Result<Executor::Quiet> Executor::quiesce_unless_abandoned() {
   std::unique_lock turn(turnstile_);
   Quiet quiet(quiet_);
   turn.unlock();
+  const auto is_given_up = [&]() -> bool {
+    if (abandoned_.load(std::memory_order_acquire)) return true;
+    std::this_thread::sleep_for(kNap);
+    return false;
+  };
+  const auto given_up = [] {
+    return PERGOLA_ERROR(kUnavailable, "The pool of narrow tasks was given up, and its tasks go on.");
+  };
   while (running_.load(std::memory_order_acquire)) {
-    if (abandoned_.load(std::memory_order_acquire))
-      return PERGOLA_ERROR(kUnavailable, "The pool of narrow tasks was given up, and its tasks go on.");
     if (const std::unique_lock lock(lifecycle_, std::try_to_lock);
         lock && running_.load(std::memory_order_relaxed) && !stays_.load(std::memory_order_relaxed)) {
       tell_to_park();
-      if (ended_->poll()) PERGOLA_TRY(park_locked());
+      while (!ended_->poll())  // with the lock: nobody is to have it stay once it has been told
+        if (is_given_up()) return given_up();
+      PERGOLA_TRY(park_locked());
+      break;
     }
-    if (running_.load(std::memory_order_acquire)) std::this_thread::sleep_for(kNap);
+    if (is_given_up()) return given_up();
   }
   wake_keeper();
   return quiet;

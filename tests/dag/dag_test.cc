@@ -9,6 +9,8 @@
 #include <functional>
 #include <random>
 
+#include "driver_like_device.h"
+#include "src/runtime/devices.h"
 #include "src/runtime/local_session.h"
 #include "src/runtime/runtime.h"
 #include "src/runtime/small_tasks.h"
@@ -270,6 +272,13 @@ bool is_without_tasks_yet(session::Session& session, std::uint64_t programs) {
   return programs < 40 && launches_as_tasks(session) == 0;
 }
 
+// A policy as a test's name.
+std::string name_of(std::string policy) {
+  for (char& c : policy)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  return policy;
+}
+
 class Dag : public ::testing::TestWithParam<const char*> {
  protected:
   static const char* device_name() { return std::getenv("PERGOLA_DEVICE") == nullptr ? "cpu" : ""; }
@@ -304,19 +313,19 @@ TEST_P(Dag, LongProgram_EqualsTheSequentialOrder) {
   Program(*session, **module, seed).run(1500);
 }
 
-TEST_P(Dag, TurnsOfTheSameLaunches_EqualTheSequentialOrder) {
+// `policy` is the session's.
+void run_programs_in_turns(session::Session& session, std::string_view policy) {
   const std::uint64_t asked = number_from("PERGOLA_DAG_PROGRAMS", 40), programs = asked / 16 + 1;
   const std::uint64_t first = first_seed();
-  const auto session = open();
-  ASSERT_NE(session, nullptr);
-  auto& local = dynamic_cast<runtime::LocalSession&>(*session);
+  auto& local = dynamic_cast<runtime::LocalSession&>(session);
   scheduler::Scheduler& scheduler = local.scheduler();
-  const bool has_tasks = std::string_view(GetParam()).starts_with("tasks=small");
-  for (std::uint64_t i = 0; (i < programs || (has_tasks && is_without_tasks_yet(*session, i))) && !HasFailure(); ++i) {
+  const bool has_tasks = policy.starts_with("tasks=small");
+  for (std::uint64_t i = 0;
+       (i < programs || (has_tasks && is_without_tasks_yet(session, i))) && !::testing::Test::HasFailure(); ++i) {
     SCOPED_TRACE(
         fmt::format("PERGOLA_DAG_SEED={} PERGOLA_DAG_PROGRAMS={}: program {}", first, std::max(asked, 16 * i), i));
     if (i >= programs) std::printf("program %llu: no task yet\n", static_cast<unsigned long long>(i));
-    auto module = session->load_text(kPtx, {});
+    auto module = session.load_text(kPtx, {});
     ASSERT_TRUE(module.ok()) << module.message();
     // Now as ever, now as long as it takes, so that chunks are completed on a slow machine too.
     scheduler.set_graph_patience(i % 2 == 0 ? std::chrono::seconds(1) : std::chrono::seconds(0));
@@ -324,17 +333,23 @@ TEST_P(Dag, TurnsOfTheSameLaunches_EqualTheSequentialOrder) {
     // The first has turns long enough to become graphs whatever it draws (Recurrence::kConfirm); short ones whose
     // scalars change need not.
     const int launches = i == 0 ? 80 : 3 + static_cast<int>((first + i) % 30);
-    Program(*session, **module, first + i).run_turns(launches, 40, [&] {
+    Program(session, **module, first + i).run_turns(launches, 40, [&] {
       if (++turn % 10 == 0) scheduler.settle_graphs();
       settle_small_tasks(local, turn);
     });
   }
-  if (std::string_view(GetParam()) == "graphs=always") {
+  if (policy == "graphs=always") {
     EXPECT_GT(scheduler.graph_counters().launches, 0u) << fmt::format("PERGOLA_DAG_SEED={}", first);
   }
   if (has_tasks) {
-    EXPECT_GT(launches_as_tasks(*session), 0u) << fmt::format("PERGOLA_DAG_SEED={}", first);
+    EXPECT_GT(launches_as_tasks(session), 0u) << fmt::format("PERGOLA_DAG_SEED={}", first);
   }
+}
+
+TEST_P(Dag, TurnsOfTheSameLaunches_EqualTheSequentialOrder) {
+  const auto session = open();
+  ASSERT_NE(session, nullptr);
+  run_programs_in_turns(*session, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, Dag,
@@ -343,12 +358,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, Dag,
                                            "execution=sync", "max-streams=2", "max-streams=1", "graphs=always",
                                            "graphs=off", "tasks=small", "tasks=small,dependency=no-const",
                                            "tasks=small,graphs=always"),
-                         [](const auto& policy) {
-                           std::string name = policy.param;
-                           for (char& c : name)
-                             if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
-                           return name;
-                         });
+                         [](const auto& policy) { return name_of(policy.param); });
 
 // By a resident kernel, which fills the device: it leaves for each launch that is none, and comes back.
 TEST(DagOfASession, TasksOfAResidentKernel_EqualTheSequentialOrder) {
@@ -401,6 +411,30 @@ TEST(DagOfASession, Picture_ShowsLaunchesAndWhyTheyAreOrdered) {
   EXPECT_EQ(mermaid->rfind("flowchart LR\n", 0), 0u);
   EXPECT_EQ((*session)->dag("svg").code(), Code::kInvalidArgument);
 }
+
+// The same where calls wait for the resident kernel as a driver's may, with its lock.
+class DagOfADriver : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(DagOfADriver, TurnsOfTheSameLaunches_EqualTheSequentialOrder) {
+#if defined(PERGOLA_TSAN)
+  GTEST_SKIP() << "TSan does not connect the device half's fences with the host";
+#endif
+  auto inner = runtime::open_device("cpu");
+  ASSERT_TRUE(inner.ok()) << inner.message();
+  auto session = runtime::LocalSession::create(std::make_shared<DriverLikeDevice>(*inner), GetParam());
+  ASSERT_TRUE(session.ok()) << session.message();
+  session::TaskPoolOptions resident;
+  resident.executor = session::TaskExecutor::kResident;
+  const auto pool = (*session)->task_pool(resident);
+  ASSERT_TRUE(pool.ok()) << pool.message();
+  take_every_task(**session);
+  run_programs_in_turns(**session, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, DagOfADriver,
+                         ::testing::Values("tasks=small", "tasks=small,dependency=no-const",
+                                           "tasks=small,graphs=always"),
+                         [](const auto& policy) { return name_of(policy.param); });
 
 }  // namespace
 }  // namespace pergola
