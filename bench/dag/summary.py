@@ -26,6 +26,7 @@ def cells_of(paths):
             measure, size, mib = params.pop("measure", ""), params.pop("bytes"), params.pop("device_mib", 0)
             if measure not in ("cold", "resident") or not row["checked"]:
                 continue
+            params.pop("runs", None)  # in which order runs came
             key = (size, measure, row["problem"], json.dumps(params, sort_keys=True))
             fresh.setdefault(key, {})[row["form"]] = (row["median_ms"], mib)
         cells.update({key: forms for key, forms in fresh.items() if {"serial", "pergola", *BY_HAND} <= forms.keys()})
