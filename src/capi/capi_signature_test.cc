@@ -104,7 +104,7 @@ TEST(SignatureOrder, DirectionForEachPointer_FollowsItsArgumentsAlone) {
 
   const Chased behind = chase_behind_spin(kDirections, true);
   EXPECT_THAT(behind.dag, HasSubstr("c4 -> c5"));
-  EXPECT_THAT(behind.dag, HasSubstr("[label=\"array "));
+  EXPECT_THAT(behind.dag, HasSubstr("[label=\"argument 1, array "));
   EXPECT_THAT(behind.dag, Not(HasSubstr("[label=\"any\"]")));
   EXPECT_THAT(behind.rows, ElementsAre(2, 1, 1, 1)) << "spin's 1, and then chase's";
 }

@@ -147,6 +147,18 @@ bool LocalKernel::has_all_declared(const ArrayParts& parts, Arguments arguments,
   return true;
 }
 
+namespace {
+
+// Of the first argument that is this array, as Access::argument.
+std::uint16_t number_of_first(std::span<const session::Argument> arguments, const LocalArray* array) {
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    if (const auto* given = std::get_if<session::ArrayArgument>(&arguments[i]); given && given->array.get() == array)
+      return static_cast<std::uint16_t>(i + 1);
+  return 0;
+}
+
+}  // namespace
+
 Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const session::Argument> arguments,
                            session::EventPtr* event, std::uint64_t* ticket, const CallText* text) {
   LocalSession& session = *module_->session_;
@@ -175,14 +187,19 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
       const auto& array = static_cast<const LocalArray&>(*given->array);
       PERGOLA_TRY(array.settle_behind(turn));
       points_behind = points_behind || given->offset_bytes >= array.size_bytes();
-      if (parts == nullptr) accesses.push_back(array.access(0, array.size_bytes(), mode));
+      if (parts == nullptr) {
+        accesses.push_back(array.access(0, array.size_bytes(), mode));
+        accesses.back().argument = static_cast<std::uint16_t>(i + 1);
+      }
     } else if (may_be_address(arguments[i], info().parameters[i])) {
       universal = universal | mode;
     }
   }
   if (parts != nullptr)
-    for (const ArrayPart& part : *parts)
+    for (const ArrayPart& part : *parts) {
       accesses.push_back(arrays[part.array]->access(part.range.begin, part.range.end - part.range.begin, part.mode));
+      accesses.back().argument = number_of_first(arguments, arrays[part.array]);
+    }
   if (universal != scheduler::Mode::kNone) {
     PERGOLA_TRY(turn.comes_after_all());
     PERGOLA_TRY(session.mirrors().settle_all());

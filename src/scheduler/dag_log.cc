@@ -29,7 +29,8 @@ std::string escaped(std::string_view text) {
 std::string edge_label(const DagVertex::Edge& edge) {
   if (edge.resource == 0) return "any";
   if (edge.resource == kParameterBlocks) return fmt::format("parameters {}", to_string(edge.hazard));
-  return fmt::format("array {} {}", edge.resource, to_string(edge.hazard));
+  const std::string argument = edge.argument == 0 ? "" : fmt::format("argument {}, ", edge.argument - 1);
+  return fmt::format("{}array {} {}", argument, edge.resource, to_string(edge.hazard));
 }
 
 }  // namespace

@@ -50,6 +50,7 @@ struct DagVertex {
     std::uint64_t resource = 0;  // 0: a universal access
     Hazard hazard = Hazard::kReadAfterWrite;
     Order order = Order::kSameStream;
+    std::uint16_t argument = 0;  // the child's, as Access::argument
   };
   static constexpr std::size_t kEdges = 6;  // kept of each vertex; `more_edges` counts the rest
   void add(const Edge& edge) {

@@ -21,10 +21,12 @@ std::string shape_text(const Slice& slice) {
 
 std::string what_is_shared(const DagVertex::Edge& edge) {
   if (edge.resource == kParameterBlocks) return "the parameters that change are in the same memory for both";
+  const std::string here = edge.argument == 0 ? "here" : fmt::format("here as argument {}", edge.argument - 1);
   switch (edge.hazard) {
-    case Hazard::kReadAfterWrite: return fmt::format("it wrote array {}, which is read here (RAW)", edge.resource);
-    case Hazard::kWriteAfterRead: return fmt::format("it reads array {}, which is written here (WAR)", edge.resource);
-    case Hazard::kWriteAfterWrite: return fmt::format("it wrote array {}, which is written here (WAW)", edge.resource);
+    case Hazard::kReadAfterWrite: return fmt::format("it wrote array {}, which is read {} (RAW)", edge.resource, here);
+    case Hazard::kWriteAfterRead: return fmt::format("it reads array {}, which is written {} (WAR)", edge.resource, here);
+    case Hazard::kWriteAfterWrite:
+      return fmt::format("it wrote array {}, which is written {} (WAW)", edge.resource, here);
     case Hazard::kUniversal: break;
   }
   return "one of the two may access any array";

@@ -312,6 +312,15 @@ void Scheduler::write_log(const Work& work, const Computation& who, StreamReason
   for (const Dependency& parent : parents)
     vertex.add({parent.parent->id, parent.resource, parent.hazard, order_after(*parent.parent)});
   vertex.add(ended);
+  for (std::uint32_t i = 0; i < vertex.edge_count; ++i) {
+    DagVertex::Edge& edge = vertex.edges[i];
+    for (const Access& access : work.accesses) {
+      if (access.resource->id() != edge.resource) continue;
+      if (edge.hazard == Hazard::kReadAfterWrite ? !reads(access.mode) : !writes(access.mode)) continue;
+      edge.argument = access.argument;
+      break;
+    }
+  }
   counters_.dependencies += parents.size();
 }
 

@@ -44,11 +44,13 @@ std::uint32_t track_of(const Slice& slice) {
 
 Json parents_json(const std::vector<DagVertex::Edge>& edges) {
   Json parents = Json::array();
-  for (const DagVertex::Edge& edge : edges)
+  for (const DagVertex::Edge& edge : edges) {
     parents.push_back({{"id", edge.parent},
                        {"array", edge.resource},
                        {"hazard", to_string(edge.hazard)},
                        {"order", to_string(edge.order)}});
+    if (edge.argument != 0) parents.back()["argument"] = edge.argument - 1;
+  }
   return parents;
 }
 
@@ -190,6 +192,12 @@ Result<std::vector<DagVertex::Edge>> parse_parents(Fields& fields, std::uint64_t
     edge.resource = parent.count("array");
     edge.hazard = parent.word("hazard", kHazards);
     edge.order = parent.word("order", kOrders);
+    if (parent.has("argument")) {
+      constexpr std::uint64_t kMost = 4096;
+      const std::uint64_t argument = parent.count("argument");
+      if (argument >= kMost) parent.fail("has an 'argument' that no kernel has");
+      edge.argument = static_cast<std::uint16_t>(argument % kMost + 1);
+    }
     if (edge.parent == 0 || edge.parent >= before) parent.fail("does not come before its child");
     PERGOLA_TRY(parent.status());
   }

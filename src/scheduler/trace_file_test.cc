@@ -38,7 +38,7 @@ Timeline sample() {
   kernel.detail = {{8, 2, 1}, {32, 4, 1}, 512, "array 3, i32 7"};
   kernel.bytes = 8192;
   kernel.reason = StreamReason::kFreeByThen;
-  kernel.parents = {{4, 3, Hazard::kReadAfterWrite, Order::kEvent}, {4, 9, Hazard::kWriteAfterRead, Order::kImplied}};
+  kernel.parents = {{4, 3, Hazard::kReadAfterWrite, Order::kEvent, 6}, {4, 9, Hazard::kWriteAfterRead, Order::kImplied}};
   kernel.more_parents = 2;
   timeline.slices = {copy, kernel};
   HostSlice wait;
@@ -120,6 +120,8 @@ TEST(TraceFile, WhatIsWritten_IsReadBack) {
   EXPECT_EQ(kernel.bytes, 8192u);
   EXPECT_EQ(kernel.reason, StreamReason::kFreeByThen);
   ASSERT_EQ(kernel.parents.size(), 2u);
+  EXPECT_EQ(kernel.parents[0].argument, 6u);
+  EXPECT_EQ(kernel.parents[1].argument, 0u);
   EXPECT_EQ(kernel.parents[1].resource, 9u);
   EXPECT_EQ(kernel.parents[1].hazard, Hazard::kWriteAfterRead);
   EXPECT_EQ(kernel.parents[1].order, Order::kImplied);
@@ -283,6 +285,7 @@ TEST(TraceFile, WhatIsWrong_IsNamed) {
       {at(kernel, "/args/grid"), Json::array({1, 2}), "'grid'"},
       {at(kernel, "/args/grid"), Json::array({1, 2, 1ull << 40}), "'grid'"},
       {at(kernel, "/args/parents"), "none", "'parents'"},
+      {at(kernel, "/args/parents/0/argument"), 4096, "'argument'"},
       {at(graph, "/args/kernels"), Json::array(), "'kernels'"},
       {at(graph, "/args/kernels/1/count"), -1, "'count'"},
       {at(graph, "/args/way"), 4, "'way'"},

@@ -23,6 +23,7 @@ struct Access {
   Resource* resource = nullptr;
   Range range;
   Mode mode = Mode::kNone;
+  std::uint16_t argument = 0;  // of a kernel, its number and 1, for pictures; 0: none, or none that has it alone
 };
 
 inline bool any_writes(std::span<const Access> accesses) {
