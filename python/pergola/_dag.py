@@ -30,15 +30,20 @@ class Dag:
         return self._mermaid
 
     def svg(self) -> Optional[str]:
-        """As SVG; None where graphviz's `dot` is not installed."""
+        """As SVG; None where graphviz's `dot` is not installed. Raises `OSError` or `subprocess.SubprocessError` where it
+        fails, or takes half a minute."""
         program = shutil.which("dot")
         if program is None:
             return None
-        return subprocess.run([program, "-Tsvg"], input=self._dot, capture_output=True, text=True, check=True).stdout
+        return subprocess.run([program, "-Tsvg"], input=self._dot, capture_output=True, text=True, check=True,
+                              encoding="utf-8", timeout=30).stdout
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         bundle = {"text/plain": self._mermaid, "text/markdown": f"```mermaid\n{self._mermaid}\n```"}
-        svg = self.svg()
+        try:
+            svg = self.svg()
+        except (OSError, subprocess.SubprocessError):  # the text is there all the same
+            svg = None
         return bundle if svg is None else {**bundle, "image/svg+xml": svg}
 
     def __repr__(self) -> str:

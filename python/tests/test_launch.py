@@ -353,6 +353,17 @@ def test_the_dag_shows_what_waits_for_what_and_why(module):
     assert "digraph" in pg.dag().dot() and z[0] == 1
 
 
+def test_a_dot_that_fails_leaves_the_picture_its_text(module, tmp_path, monkeypatch):
+    program = tmp_path / "dot"
+    program.write_text("#!/bin/sh\nexit 3\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    bundle = pg.dag()._repr_mimebundle_()
+    assert "image/svg+xml" not in bundle and bundle["text/markdown"].startswith("```mermaid\n")
+    with pytest.raises(__import__("subprocess").CalledProcessError):
+        pg.dag().svg()
+
+
 def test_scheduling_policies_are_checked():
     with pg.session(scheduler="dependency=no-const,max-streams=2,execution=sync"):
         assert pg.ones(4).tolist() == [1] * 4

@@ -20,6 +20,23 @@ PTX = """
   ret;
 }
 """
+# pick: *(w ? b : a) = v; sum: *(x + n) = v, both 8 bytes.
+NUMBERS = """
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry pick(.param .u64 a, .param .u64 b, .param .u32 w, .param .u32 v) {
+  .reg .b64 %rd<4>; .reg .b32 %r<3>; .reg .pred %p;
+  ld.param.u64 %rd0, [a]; ld.param.u64 %rd1, [b]; ld.param.u32 %r0, [w]; ld.param.u32 %r1, [v];
+  setp.ne.u32 %p, %r0, 0; selp.b64 %rd2, %rd1, %rd0, %p; st.global.u32 [%rd2], %r1;
+  ret;
+}
+.visible .entry sum(.param .u64 x, .param .u64 n, .param .u32 v) {
+  .reg .b64 %rd<4>; .reg .b32 %r<2>;
+  ld.param.u64 %rd0, [x]; ld.param.u64 %rd1, [n]; ld.param.u32 %r0, [v]; add.s64 %rd2, %rd0, %rd1; st.global.u32 [%rd2], %r0;
+  ret;
+}
+"""
 CHASE = "chase(table: in pointer uint64, rows: inout pointer uint32)"
 
 
@@ -70,3 +87,46 @@ def test_a_kernel_of_the_methods_name_is_an_item(chasing):
     y = pg.zeros(1, "u4")
     chasing["kernel"][1, 1](y)
     assert y[0] == 3
+
+
+def edges_of_the_last(session):
+    dot = session.dag().dot()
+    last = max(int(line.split("[")[0].strip()[1:]) for line in dot.splitlines() if line.startswith("  c") and "->" not in line)
+    return [line.split('label="')[1].split('"')[0] for line in dot.splitlines() if f"-> c{last} " in line]
+
+
+def test_numbers_that_may_be_the_address_are_ordered_behind_everything():
+    with pg.Session() as s:
+        m = s.module(NUMBERS, name="numbers.ptx")
+        a, b = s.zeros(4, "u4"), s.zeros(4, "u4")
+
+        def after_a_launch_on_b(kernel, *arguments):
+            m.pick[1, 1](a, b, 1, 7)
+            kernel[1, 1](*arguments)
+            return edges_of_the_last(s)
+
+        assert "any" in after_a_launch_on_b(m.pick, a, b.address, 1, 9) and b.numpy()[0] == 9
+        assert "any" in after_a_launch_on_b(m.pick, a.address, b.address, 1, 10) and b.numpy()[0] == 10
+        assert "any" in after_a_launch_on_b(m.sum, b.address, 4, 11) and b.numpy()[1] == 11
+        assert "any" in after_a_launch_on_b(m.sum, 4, b.address, 12) and b.numpy()[1] == 12
+        assert after_a_launch_on_b(m.sum, b, 8, 13) == ["argument 0, array 2 WAW"] and b.numpy()[2] == 13
+        assert after_a_launch_on_b(m.sum, a, 8, 14)[-1].startswith("argument 0, array 1")  # and nothing of b
+
+
+@pytest.mark.parametrize("kernel, signature, refused", [
+    ("sum", "in pointer, sint64, sint32", "without one that is written"),
+    ("sum", "in pointer, in pointer, sint32", "without one that is written"),
+    ("sum", "sint64, sint64, sint32", "as numbers"),
+    ("pick", "in pointer, const pointer, sint32, sint32", "without one that is written"),
+    ("pick", "uint64, uint64, sint32, sint32", "as numbers"),
+    ("sum", "inout pointer, sint64, sint32", ""),
+    ("pick", "in pointer, out pointer, sint32, sint32", ""),
+])
+def test_addresses_of_several_parameters_are_held_against_the_signature(kernel, signature, refused):
+    module = pg.module(NUMBERS, name="numbers.ptx")
+    if not refused:
+        assert module.kernel(kernel, signature)
+        return
+    with pytest.raises(pg.InvalidArgument, match=refused) as error:
+        module.kernel(kernel, signature)
+    assert "st.global.u32" in str(error.value) and "declare that which" in str(error.value)

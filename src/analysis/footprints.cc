@@ -225,6 +225,15 @@ class LaunchAnalysis {
         add_anything(parameter.mode, reason);
       }
     }
+    for (const SummedParameters& sum : modes->sums) {
+      const auto pointers = std::ranges::count_if(sum.parameters, [&](std::uint32_t parameter) {
+        const std::uint32_t offset = kernel_.signature.parameters[parameter].offset_bytes;
+        return std::ranges::find(values_.pointers, offset, &LaunchValues::Pointer::offset_bytes) !=
+               values_.pointers.end();
+      });
+      const auto others = static_cast<std::ptrdiff_t>(sum.parameters.size()) - pointers;
+      if ((pointers == 0 && !sum.has_other_base) || others > 1) add_anything(sum.mode, reason);
+    }
     for (const VariableAccess& variable : modes->variables) {
       const auto known = std::ranges::find(values_.variables, variable.name, &LaunchValues::ModuleVariable::name);
       if (known != values_.variables.end()) {

@@ -286,7 +286,7 @@ Value PointerFlow::load(Site site, const Value& address, Space space, std::int64
       continue;
     }
     const std::uint32_t object = target.base.index;
-    const bool whole = (target.how & ~Contribution::kExact) == 0 && target.offset != kAnyOffset && offset != kAnyOffset;
+    const bool whole = target.is_only_exact() && target.offset != kAnyOffset && offset != kAnyOffset;
     const std::int64_t at =
         whole
             ? static_cast<std::int64_t>(static_cast<std::uint64_t>(target.offset) + static_cast<std::uint64_t>(offset))
@@ -317,7 +317,7 @@ void PointerFlow::store(const Value& address, Space space, std::int64_t offset, 
       elsewhere = true;
       continue;
     }
-    const bool whole = (target.how & ~Contribution::kExact) == 0 && target.offset != kAnyOffset && offset != kAnyOffset;
+    const bool whole = target.is_only_exact() && target.offset != kAnyOffset && offset != kAnyOffset;
     store_object(target.base.index,
                  whole ? static_cast<std::int64_t>(static_cast<std::uint64_t>(target.offset) +
                                                    static_cast<std::uint64_t>(offset))

@@ -149,24 +149,49 @@ class Judge {
     for (const Contribution& target : targets) {
       if (target.base.kind != Kind::kParameter && target.base.kind != Kind::kVariable) continue;
       Finding& finding = findings_[target.base];
-      finding.is_sole |= targets.size() == 1;
+      finding.is_sole |= targets.size() == 1 || (target.how & Contribution::kLone) != 0;
       if (finding.is_sure_new(sure) && is_surely(target, site, address)) finding.add_sure(sure, describe(site));
       if (finding.is_new(mode)) finding.add(mode, describe(site) + among(targets, ", based on one of "));
     }
+    note_sum(site, address, targets, mode, sure);
+  }
+
+  void note_sum(Site site, const Value& address, std::span<const Contribution> targets, AccessMode mode,
+                AccessMode sure) {
+    std::vector<std::uint32_t> parameters;
+    bool has_other = false, all_exact = true;
+    for (const Contribution& target : targets) {
+      all_exact &= target.is_only_exact();
+      if ((target.how & Contribution::kExact) == 0) continue;
+      if (target.base.kind == Kind::kParameter) {
+        const auto& place = flow_.parameter_place(target.base.index);
+        if (place.offset != 0 || entry_.parameters[place.parameter].size_bytes() != 8) return;  // of a struct
+        parameters.push_back(place.parameter);
+      } else {
+        has_other = true;
+      }
+    }
+    if (parameters.size() < 2) return;
+    std::sort(parameters.begin(), parameters.end());
+    Finding& finding = sums_[{parameters, has_other}];
+    finding.add(mode, "");
+    const bool is_sure = all_exact && !has_other && !address.may_be_number() && !address.may_be_composed() &&
+                         is_sure_instance_[site.instance];
+    if (is_sure && finding.is_sure_new(sure)) finding.add_sure(sure, describe(site));
   }
 
   // What may be based on one thing only is based on it.
   bool is_surely(const Contribution& target, Site site, const Value& address) const {
-    return target.base.kind == Kind::kParameter && target.how == Contribution::kExact &&
-           address.targets().size() == 1 && !address.may_be_number() && !address.may_be_composed() &&
-           is_sure_instance_[site.instance] && flow_.parameter_place(target.base.index).offset != kAnyOffset;
+    return target.base.kind == Kind::kParameter && target.is_only_exact() && address.targets().size() == 1 &&
+           !address.may_be_number() && !address.may_be_composed() && is_sure_instance_[site.instance] &&
+           flow_.parameter_place(target.base.index).offset != kAnyOffset;
   }
 
   // Made of numbers in the text and of nothing else.
   bool is_absolute(const Value& address) const {
     const auto targets = address.targets();
     return std::all_of(targets.begin(), targets.end(), [&](const Contribution& target) {
-      if (target.base.kind != Kind::kUnknown || target.how != Contribution::kExact) return false;
+      if (target.base.kind != Kind::kUnknown || !target.is_only_exact()) return false;
       const Site from = flow_.origin(target.origin);
       if (from.instance == PointerFlow::kNowhere) return false;
       const ptx::Instruction& made = instruction(from);
@@ -324,6 +349,8 @@ class Judge {
       modes.parameters.push_back({key.first, key.second, finding.mode, finding.is_sole, finding.reason(),
                                   finding.surely_read, finding.surely_written});
     }
+    for (const auto& [key, finding] : sums_)
+      modes.sums.push_back({key.first, key.second, finding.mode, finding.surely_read, finding.surely_written});
     modes.universal = universal_.mode;
     if (universal_.mode != AccessMode::kNeither) modes.universal_reason = universal_.reason();
     modes.absolute = absolute_.mode;
@@ -336,6 +363,7 @@ class Judge {
   const PointerFlow& flow_;
   Site exposure_{PointerFlow::kNowhere, PointerFlow::kNowhere};  // the first instruction that looks at pointers' bits
   std::map<Base, Finding> findings_;
+  std::map<std::pair<std::vector<std::uint32_t>, bool>, Finding> sums_;
   Finding universal_, absolute_;
   std::vector<bool> is_sure_instance_;
 };

@@ -31,7 +31,7 @@ struct PointerParameter {
   std::uint32_t parameter = 0;     // index into the signature
   std::uint32_t offset_bytes = 0;  // inside that parameter
   AccessMode mode = AccessMode::kNeither;
-  // Some access is based on this place and on no other. Where the argument is a number and no array, that number is
+  // Some access may be based on this place and on no other. Where the argument is a number and no array, that number is
   // then an address, and the caller must take the access as universal; else it may be an offset: `x + n`.
   bool is_sole = false;
   // "written by `st.global.f32 [%rd7], %f4;` at saxpy.ptx:42:3": the first access of each kind.
@@ -39,6 +39,16 @@ struct PointerParameter {
   // What of `mode` is sure, where all else is the worst that may be: an instruction that is understood has an address
   // that is this pointer, and nothing else, whichever way it is reached. "`st.global.f32 [%rd7], %f4;` at
   // saxpy.ptx:42:3"; "" where nothing is sure.
+  std::string surely_read, surely_written;
+};
+
+// Accesses whose address may be the sum of some of these and of nothing else: `x + n`. One that is given an array has
+// the others for offsets; where none is, or where two others are numbers, the numbers may be the address.
+struct SummedParameters {
+  std::vector<std::uint32_t> parameters;  // indices into the signature, ascending; two or more
+  bool has_other_base = false;            // a module variable, or memory of the kernel's own, as well
+  AccessMode mode = AccessMode::kNeither;
+  // As PointerParameter's, of an address that is one of these or a sum of them, whichever.
   std::string surely_read, surely_written;
 };
 
@@ -52,6 +62,7 @@ struct PointerModes {
   // Parameters are numbered as in the kernel's .param list. Sorted by (parameter, offset). Every 8-byte scalar parameter
   // has an entry (kNeither where it is never dereferenced); fields of structs have one where they are used as a pointer.
   std::vector<PointerParameter> parameters;
+  std::vector<SummedParameters> sums;  // by parameters, each list once
   std::vector<VariableAccess> variables;
   AccessMode universal = AccessMode::kNeither;  // accesses that may be to anything
   std::string universal_reason;

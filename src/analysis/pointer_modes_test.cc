@@ -425,6 +425,48 @@ INSTANTIATE_TEST_SUITE_P(Calls, PointerModes, testing::Values(
          "call %rd6, (p0, p1), T; }", "wr--|-", kFunctions}),
     case_name);
 
+// What a caller has to know where numbers are given: which of them can be the address.
+TEST(PointerModesOfSums, OfASelectEachIsSole_OfASumNeither) {
+  const auto modes_of = [](const std::string& body) {
+    const auto module =
+        ptx::parse(std::string(kHeader) +
+                   ".visible .entry k(.param .u64 x, .param .u64 n, .param .u64 m) {\n.reg .b64 %rd<9>; .reg .b32 "
+                   "%r<3>; .reg .pred %p1;\nld.param.u64 %rd1, [x]; ld.param.u64 %rd2, [n]; ld.param.u64 %rd3, [m]; "
+                   "mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0;\n" +
+                   body + " ret; }");
+    EXPECT_TRUE(module.ok()) << module.message();
+    return *pointer_modes(*module, *module->entries()[0]);
+  };
+  const auto soles = [](const analysis::PointerModes& modes) {
+    std::string text;
+    for (const PointerParameter& parameter : modes.parameters) text += parameter.is_sole ? 's' : '-';
+    for (const SummedParameters& sum : modes.sums) {
+      text += " {";
+      for (const std::uint32_t parameter : sum.parameters) text += std::to_string(parameter);
+      text += sum.has_other_base ? "+" : "";
+      text += "} " + std::string(to_string(sum.mode));
+      text += sum.surely_written.empty() ? "" : ", surely written";
+    }
+    return text;
+  };
+  EXPECT_EQ(soles(modes_of("selp.b64 %rd4, %rd1, %rd2, %p1; st.global.u32 [%rd4], %r1;")),
+            "ss- {01} write, surely written");
+  EXPECT_EQ(soles(modes_of("add.s64 %rd4, %rd1, %rd2; st.global.u32 [%rd4], %r1;")), "--- {01} write, surely written");
+  EXPECT_EQ(soles(modes_of("add.s64 %rd4, %rd1, %rd2; add.s64 %rd4, %rd4, %rd3; ld.global.u32 %r2, [%rd4];")),
+            "--- {012} read");
+  EXPECT_EQ(soles(modes_of("selp.b64 %rd4, %rd2, 0, %p1; add.s64 %rd4, %rd1, %rd4; ld.global.u32 %r2, [%rd4];")),
+            "s-- {01} read")
+      << "x alone, and x + n";
+  EXPECT_EQ(soles(modes_of("shl.b64 %rd4, %rd2, 2; add.s64 %rd4, %rd1, %rd4; ld.global.u32 %r2, [%rd4];")), "s--")
+      << "what is scaled is no base beside one";
+  EXPECT_EQ(soles(modes_of("mul.lo.s64 %rd4, %rd2, %rd3; add.s64 %rd4, %rd1, %rd4; ld.global.u32 %r2, [%rd4];")),
+            "s--");
+  EXPECT_EQ(
+      soles(modes_of("LOOP: ld.global.u32 %r2, [%rd1]; add.s64 %rd1, %rd1, %rd2; setp.ne.u32 %p1, %r2, 0; @%p1 bra "
+                     "LOOP;")),
+      "s-- {01} read");
+}
+
 TEST(PointerModesOfStructs, Field_HasItsOwnEntry) {
   const auto module = ptx::parse(std::string(kHeader) + R"(.visible .entry k(.param .align 8 .b8 s[32], .param .u64 x) {
     .reg .b64 %rd<8>; .reg .b32 %r<4>;

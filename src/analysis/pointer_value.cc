@@ -21,9 +21,14 @@ constexpr bool unknown(const Contribution& part) {
 // A number below this leads from no allocation to another, whatever pointers it was made of.
 constexpr std::uint64_t kFewBits = 0xff;
 
+// What is not exact is not lone.
+constexpr std::uint8_t settled(std::uint8_t how) {
+  return static_cast<std::uint8_t>((how & How::kExact) != 0 ? how : how & ~How::kLone);
+}
+
 // Moves the bits of `how` that are in `from` to `to`.
 constexpr std::uint8_t turn(std::uint8_t how, std::uint8_t from, std::uint8_t to) {
-  return static_cast<std::uint8_t>((how & from) != 0 ? (how & ~from) | to : how);
+  return settled(static_cast<std::uint8_t>((how & from) != 0 ? (how & ~from) | to : how));
 }
 
 // Shared memory's addresses fit 32 bits, so cutting one to 32 bits leaves it whole.
@@ -48,7 +53,7 @@ Value Value::null() {
 Value Value::exact(Base base, std::int64_t offset) {
   Value value;
   value.defined_ = true;
-  value.parts_.push_back({base, How::kExact, base.kind == Base::Kind::kObject ? offset : 0, 0});
+  value.parts_.push_back({base, How::kExact | How::kLone, base.kind == Base::Kind::kObject ? offset : 0, 0});
   return value;
 }
 
@@ -151,7 +156,7 @@ Value Value::mapped(Change change) const {
   if (top_) return *this;
   Value value = *this;
   for (Contribution& part : value.parts_) {
-    const std::uint8_t how = change(part);
+    const std::uint8_t how = settled(change(part));
     if ((part.how & How::kExact) != 0 && (how & How::kExact) == 0) value.loose_ = true;
     if (part.base.kind == Base::Kind::kObject && (how & ~How::kExact) != 0) part.offset = kAnyOffset;
     part.how = how;
@@ -178,6 +183,12 @@ Value add(const Value& a, const Value& b, std::optional<std::uint64_t> b_constan
   sum.forget_offsets();
   Value other = b;
   other.forget_offsets();
+  const auto keep_lone_beside = [](Value& one, const Value& beside) {
+    if (beside.may_lack_exact()) return;
+    for (Contribution& part : one.parts_) part.how &= static_cast<std::uint8_t>(~How::kLone);
+  };
+  keep_lone_beside(sum, b);
+  keep_lone_beside(other, a);
   if (a.nullable_) other.follow_scaled();
   if (b.nullable_) sum.follow_scaled();
   for (const Contribution& part : other.parts_) {

@@ -4,6 +4,7 @@
 // contribution says where it comes from (its base) and what has been done to it:
 //
 //   exact    the pointer itself, with coefficient one: p, p + 4*i, a select between p and q
+//   lone     beside exact: in some alternative no other base is exact. Of a select p and q are, of p + q neither
 //   mangled  a pointer that went through other arithmetic: p ^ k, p - q, (p << 16) >> 16, two halves put together
 //   hashed   something from memory that went through and/or/xor; as mangled, until it is scaled
 //   scaled   multiplied by two or more, or shifted left: n * 4. No pointer any more, and nothing that turns back into
@@ -56,13 +57,15 @@ struct Base {
 inline constexpr std::int64_t kAnyOffset = std::numeric_limits<std::int64_t>::min();
 
 struct Contribution {
-  enum How : std::uint8_t { kExact = 1, kMangled = 2, kHashed = 4, kScaled = 8, kPiece = 16, kStrided = 32 };
+  enum How : std::uint8_t { kExact = 1, kMangled = 2, kHashed = 4, kScaled = 8, kPiece = 16, kStrided = 32, kLone = 64 };
   static constexpr std::uint8_t kAddress = kExact | kMangled | kHashed;
 
   Base base;
   std::uint8_t how = 0;           // a set: alternatives may differ
   std::int64_t offset = 0;        // kObject only: bytes from its start, kAnyOffset where not constant
   std::uint32_t origin = 0;       // kUnknown only: who brought it in, for the reason; no part of the value
+
+  bool is_only_exact() const { return (how & ~kLone) == kExact; }
 };
 
 class Value {
@@ -124,6 +127,7 @@ class Value {
   Value mapped(Change change) const;
   bool insert(const Contribution& part);
   bool is_bare() const { return plain_ || null_; }
+  bool may_lack_exact() const { return plain_ || null_ || nullable_ || loose_; }
   void follow_scaled();
   void forget_offsets();
   void collapse();

@@ -47,6 +47,8 @@ void add_modes(const analysis::PointerModes& modes, session::KernelInfo& info) {
                             ? fmt::format("at byte {}: {}", pointer.offset_bytes, pointer.reason)
                             : pointer.reason;
   }
+  for (const analysis::SummedParameters& sum : modes.sums)
+    info.sums.push_back({sum.parameters, sum.has_other_base, access_of(sum.mode), sum.surely_read, sum.surely_written});
   for (const analysis::VariableAccess& variable : modes.variables)
     info.variables.push_back({variable.name, access_of(variable.mode), variable.reason});
   info.universal_access = access_of(modes.universal);

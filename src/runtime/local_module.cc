@@ -19,7 +19,7 @@ scheduler::ByteRanges scalars(const session::KernelInfo& info, std::span<const s
     const session::ParameterInfo& parameter = info.parameters[i];
     const bool number = std::holds_alternative<session::Number>(arguments[i]);
     if (!number && !std::holds_alternative<session::BytesArgument>(arguments[i])) continue;
-    if (modes[i] != scheduler::Mode::kNone && may_be_address(arguments[i], parameter)) continue;
+    if (modes[i] != scheduler::Mode::kNone && may_be_address(info, arguments, i)) continue;
     if (parameter.size_bytes != 0)
       found.push_back({parameter.offset_bytes, parameter.offset_bytes + parameter.size_bytes});
   }
@@ -28,11 +28,30 @@ scheduler::ByteRanges scalars(const session::KernelInfo& info, std::span<const s
 
 }  // namespace
 
-bool may_be_address(const session::Argument& argument, const session::ParameterInfo& parameter) {
-  if (const auto* address = std::get_if<session::AddressArgument>(&argument)) return address->address != 0;
-  if (const auto* number = std::get_if<session::Number>(&argument))
-    return parameter.is_sole_base && parameter.size_bytes == 8 && number->bits != 0;
-  return std::holds_alternative<session::BytesArgument>(argument);
+bool may_be_address(const session::KernelInfo& info, std::span<const session::Argument> arguments, std::size_t index,
+                    std::span<const session::TaskColumn> columns) {
+  const auto is_column = [&](std::size_t i) {
+    return std::ranges::find(columns, i, &session::TaskColumn::argument) != columns.end();
+  };
+  const auto is_number = [&](std::size_t i) {
+    const auto* number = std::get_if<session::Number>(&arguments[i]);
+    return is_column(i) || (number != nullptr && number->bits != 0);
+  };
+  if (!is_column(index)) {
+    if (const auto* address = std::get_if<session::AddressArgument>(&arguments[index])) return address->address != 0;
+    if (std::holds_alternative<session::BytesArgument>(arguments[index])) return true;
+  }
+  const session::ParameterInfo& parameter = info.parameters[index];
+  if (parameter.size_bytes != 8 || !is_number(index)) return false;
+  if (parameter.is_sole_base) return true;
+  return std::ranges::any_of(info.sums, [&](const session::SummedParameters& sum) {
+    if (std::ranges::find(sum.parameters, index) == sum.parameters.end()) return false;
+    const auto numbers = std::ranges::count_if(sum.parameters, is_number);
+    const bool has_array = sum.has_other_base || std::ranges::any_of(sum.parameters, [&](std::uint32_t i) {
+                             return !is_column(i) && std::holds_alternative<session::ArrayArgument>(arguments[i]);
+                           });
+    return !has_array || numbers > 1;
+  });
 }
 
 LocalModule::LocalModule(std::shared_ptr<LocalSession> session, device::ModulePtr module, std::string name,
@@ -191,7 +210,7 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
         accesses.push_back(array.access(0, array.size_bytes(), mode));
         accesses.back().argument = static_cast<std::uint16_t>(i + 1);
       }
-    } else if (may_be_address(arguments[i], info().parameters[i])) {
+    } else if (may_be_address(info(), arguments, i)) {
       universal = universal | mode;
     }
   }

@@ -7,11 +7,14 @@
 #include "src/runtime/part_accesses.h"
 #include "src/runtime/small_tasks.h"
 #include "src/session/kernel_names.h"
+#include "src/session/task_pool.h"
 
 namespace pergola::runtime {
 
-// Memory comes in through this argument, though it is no array: then it may be that of any.
-bool may_be_address(const session::Argument& argument, const session::ParameterInfo& parameter);
+// Memory comes in through argument `index`, though it is no array: then it may be that of any. Those of `columns` stand
+// for numbers, whatever `arguments` has.
+bool may_be_address(const session::KernelInfo& info, std::span<const session::Argument> arguments, std::size_t index,
+                    std::span<const session::TaskColumn> columns = {});
 
 // Immutable but for the scheduler's own state. kernels[i], infos[i] and names[i] are of the same kernel; where the
 // device refuses it, kernels[i] says why and infos[i] is empty. A LocalKernel is of one that is not refused.

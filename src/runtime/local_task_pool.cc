@@ -148,12 +148,12 @@ class LocalTaskKind final : public session::TaskKind {
       if (const auto* given = std::get_if<session::ArrayArgument>(&arguments[i])) {
         // Of this session, as bind_arguments() has seen: its arrays are all LocalArrays.
         uses.arrays.emplace_back(static_cast<const LocalArray*>(given->array.get()), state.modes[i]);
-      } else if (may_be_address(arguments[i], info.parameters[i])) {
+      } else if (may_be_address(info, arguments, i, columns)) {
         uses.universal = uses.universal | state.modes[i];
       }
     }
     for (const session::TaskColumn& column : columns)
-      if (may_be_address(session::Number{session::ElementType::kU64, 1}, info.parameters[column.argument]))
+      if (may_be_address(info, arguments, column.argument, columns))
         uses.universal = uses.universal | state.modes[column.argument];
     return uses;
   }

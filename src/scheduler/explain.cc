@@ -24,7 +24,8 @@ std::string what_is_shared(const DagVertex::Edge& edge) {
   const std::string here = edge.argument == 0 ? "here" : fmt::format("here as argument {}", edge.argument - 1);
   switch (edge.hazard) {
     case Hazard::kReadAfterWrite: return fmt::format("it wrote array {}, which is read {} (RAW)", edge.resource, here);
-    case Hazard::kWriteAfterRead: return fmt::format("it reads array {}, which is written {} (WAR)", edge.resource, here);
+    case Hazard::kWriteAfterRead:
+      return fmt::format("it reads array {}, which is written {} (WAR)", edge.resource, here);
     case Hazard::kWriteAfterWrite:
       return fmt::format("it wrote array {}, which is written {} (WAW)", edge.resource, here);
     case Hazard::kUniversal: break;

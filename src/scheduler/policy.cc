@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <set>
 #include <type_traits>
 
 namespace pergola::scheduler {
@@ -102,6 +103,7 @@ std::string list(std::string_view separator, Value value) {
 }  // namespace
 
 Result<Policy> parse_policy(std::string_view text, Policy base) {
+  std::set<std::string_view> given;
   while (!text.empty()) {
     const std::string_view item = text.substr(0, text.find(','));
     text.remove_prefix(item.size() + (item.size() < text.size() ? 1 : 0));
@@ -109,6 +111,10 @@ Result<Policy> parse_policy(std::string_view text, Policy base) {
     if (equals == std::string_view::npos || !apply(item.substr(0, equals), item.substr(equals + 1), base))
       return PERGOLA_ERROR(kInvalidArgument, "'{}' is no scheduling policy; there are {}.", item,
                            list(", ", values_of));
+    if (!given.insert(item.substr(0, equals)).second)
+      return PERGOLA_ERROR(kInvalidArgument,
+                           "The scheduling policy gives '{}' twice, the second time as '{}': give it once.",
+                           item.substr(0, equals), item);
   }
   return base;
 }

@@ -39,6 +39,8 @@ TEST(Policy, EveryWord_IsTakenAndToldBack) {
       ASSERT_TRUE(policy.ok()) << policy.message();
       EXPECT_THAT("," + to_string(*policy) + ",", ::testing::HasSubstr("," + name + "=" + word + ","));
     }
+  EXPECT_EQ(parse_policy("graphs=off,max-streams=2,graphs=always").message(),
+            "The scheduling policy gives 'graphs' twice, the second time as 'graphs=always': give it once.");
   EXPECT_EQ(parse_policy("blocks=fused")->blocks, Blocks::kFused);
   EXPECT_EQ(parse_policy("blocks=trimmed")->blocks, Blocks::kTrimmed);
   EXPECT_EQ(parse_policy("blocks=packed-early")->blocks, Blocks::kPackedEarly);

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "src/base/log.h"
 
@@ -114,6 +115,22 @@ std::unique_ptr<Resource> Scheduler::create_resource(std::uint64_t size_bytes) {
   return std::make_unique<Resource>(next_resource_id_++, size_bytes);
 }
 
+namespace {
+
+// Users name their library calls; pictures, traces and terminals take text.
+std::string printable(std::string_view name) {
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  const auto is_plain = [&](char c) { return static_cast<unsigned char>(c) < 0x80 && !is_control(c); };
+  std::string text(name);
+  if (std::ranges::all_of(text, is_plain)) return text;
+  using Json = nlohmann::json;  // what is not UTF-8 becomes U+FFFD
+  text = Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
+  std::ranges::replace_if(text, is_control, '_');
+  return text;
+}
+
+}  // namespace
+
 WorkSite* Scheduler::site(std::string_view name) {
   const std::lock_guard lock(mutex_);
   return site_locked(name);
@@ -123,7 +140,7 @@ WorkSite* Scheduler::site_locked(std::string_view name) {
   auto found = sites_.find(name);
   if (found == sites_.end()) {
     found = sites_.emplace(std::string(name), std::make_unique<WorkSite>()).first;
-    found->second->name = name;
+    found->second->name = printable(name);
   }
   return found->second.get();
 }
@@ -315,8 +332,9 @@ void Scheduler::write_log(const Work& work, const Computation& who, StreamReason
   for (std::uint32_t i = 0; i < vertex.edge_count; ++i) {
     DagVertex::Edge& edge = vertex.edges[i];
     for (const Access& access : work.accesses) {
+      const Mode mode = mode_among_launches(access.mode);
       if (access.resource->id() != edge.resource) continue;
-      if (edge.hazard == Hazard::kReadAfterWrite ? !reads(access.mode) : !writes(access.mode)) continue;
+      if (edge.hazard == Hazard::kReadAfterWrite ? !reads(mode) : !writes(mode)) continue;
       edge.argument = access.argument;
       break;
     }

@@ -101,10 +101,11 @@ class Writer {
          {"cat", category},
          {"args", std::move(args)}});
   }
+  static double inside_end_of(double start_ns, double end_ns) { return end_ns - std::min(1.0, end_ns - start_ns) / 2; }
   void arrow(const Slice& from, std::uint32_t to_track, double to_ns, std::string_view name) {
     ++arrows_;
     // An arrow begins in the slice that is open at its time, so a little before the parent's end.
-    const double from_ns = from.end_ns - std::min(1.0, from.duration_ns()) / 2;
+    const double from_ns = inside_end_of(from.start_ns, from.end_ns);
     const Json common = {{"pid", kProcess}, {"name", name}, {"cat", "dependency"}, {"id", arrows_}};
     Json begin = common, end = common;
     begin.update({{"ph", "s"}, {"tid", track_of(from)}, {"ts", from_ns * 1e-3}});
@@ -352,7 +353,7 @@ std::string print_trace(const Timeline& timeline) {
   }
   for (const HostSlice& slice : timeline.host) {
     write_host(slice, writer);
-    arrows(slice.parents, kFirstHostTrack + slice.thread, slice.end_ns);
+    arrows(slice.parents, kFirstHostTrack + slice.thread, Writer::inside_end_of(slice.start_ns, slice.end_ns));
   }
   write_tasks(timeline, writer);
   const Json about = {{"pergola_trace", kVersion},

@@ -38,7 +38,8 @@ Timeline sample() {
   kernel.detail = {{8, 2, 1}, {32, 4, 1}, 512, "array 3, i32 7"};
   kernel.bytes = 8192;
   kernel.reason = StreamReason::kFreeByThen;
-  kernel.parents = {{4, 3, Hazard::kReadAfterWrite, Order::kEvent, 6}, {4, 9, Hazard::kWriteAfterRead, Order::kImplied}};
+  kernel.parents = {{4, 3, Hazard::kReadAfterWrite, Order::kEvent, 6},
+                    {4, 9, Hazard::kWriteAfterRead, Order::kImplied}};
   kernel.more_parents = 2;
   timeline.slices = {copy, kernel};
   HostSlice wait;

@@ -85,6 +85,11 @@ class Parser {
     if (peek() == ")" || (open == std::string_view::npos && peek().empty())) return end(open, std::move(signature));
     while (true) {
       PERGOLA_ASSIGN(DeclaredParameter parameter, read_parameter());
+      const auto same = std::ranges::find_if(signature.parameters, [&](const DeclaredParameter& other) {
+        return !parameter.name.empty() && other.name == parameter.name;
+      });
+      if (same != signature.parameters.end())
+        return wrong(at_, fmt::format("two parameters before here are called '{}'.", parameter.name));
       signature.parameters.push_back(std::move(parameter));
       if (peek() != ",") break;
       next();
@@ -319,6 +324,52 @@ std::string to_string(const Signature& signature) {
   return text + ")";
 }
 
+// Addresses that are one of several parameters, or a sum of them: of those that are declared numbers none is a base.
+static Status apply_to_sums(const KernelInfo& kernel, const Signature& signature, KernelInfo& result) {
+  result.sums.clear();
+  for (const SummedParameters& sum : kernel.sums) {
+    const bool is_written = !sum.surely_written.empty();
+    const std::string& how = is_written ? sum.surely_written : sum.surely_read;
+    SummedParameters left = sum;
+    std::string names;
+    for (const std::uint32_t i : sum.parameters)
+      names += fmt::format("{}{} ({})", names.empty() ? "" : " and ", i, kernel.parameters[i].name);
+    std::erase_if(left.parameters, [&](std::uint32_t i) { return !signature.parameters[i].is_pointer; });
+    const auto all_are = [&](Direction direction) {
+      return std::ranges::all_of(left.parameters,
+                                 [&](std::uint32_t i) { return signature.parameters[i].direction == direction; });
+    };
+    const auto contradiction = [&](std::string_view as, std::string_view does, const std::string& by,
+                                   std::string_view mend) {
+      return PERGOLA_ERROR(kInvalidArgument,
+                           "The signature declares parameters {} of kernel '{}' {}, and the kernel {} an address made "
+                           "of them, by {}: declare {}.",
+                           names, kernel.name, as, does, by, mend);
+    };
+    if (left.parameters.empty()) {
+      if (!how.empty() && !sum.has_other_base)
+        return contradiction("as numbers", is_written ? "writes to" : "reads from", how, "that which is a pointer so");
+      if (!sum.has_other_base) {
+        result.universal_access =
+            static_cast<Access>(static_cast<int>(result.universal_access) | static_cast<int>(sum.access));
+        if (result.universal_reason.empty())
+          result.universal_reason = fmt::format("an address made of {}, which are declared numbers", names);
+      }
+      continue;
+    }
+    if (is_written && all_are(Direction::kIn))
+      return contradiction("without one that is written", "writes to", sum.surely_written,
+                           "that which is written 'inout'");
+    if (!sum.surely_read.empty() && all_are(Direction::kOut))
+      return contradiction("without one that is read", "reads from", sum.surely_read, "that which is read 'inout'");
+    if (left.parameters.size() == 1 && !sum.has_other_base)
+      result.parameters[left.parameters[0]].is_sole_base = true;
+    else if (left.parameters.size() > 1)
+      result.sums.push_back(std::move(left));
+  }
+  return {};
+}
+
 Result<KernelInfo> apply_signature(const KernelInfo& kernel, const Signature& signature) {
   const auto& declared = signature.parameters;
   if (declared.size() != kernel.parameters.size()) {
@@ -340,6 +391,7 @@ Result<KernelInfo> apply_signature(const KernelInfo& kernel, const Signature& si
     result.universal_access = kernel.absolute_access;
     result.universal_reason = kernel.absolute_reason;
   }
+  PERGOLA_TRY(apply_to_sums(kernel, signature, result));
   return result;
 }
 

@@ -182,6 +182,12 @@ TEST(ApplySignature, DirectionThatThePtxContradicts_IsRefusedWithTheInstruction)
   EXPECT_TRUE(apply(gather(), "inout pointer, inout pointer, sint32, float").ok());
 }
 
+TEST(ParseSignature, TwoOfOneName_AreRefused) {
+  EXPECT_THAT(parse_signature("x: pointer, y: pointer, x: sint32").message(),
+              HasSubstr("column 34: two parameters before here are called 'x'."));
+  EXPECT_TRUE(parse_signature("pointer, pointer").ok());
+}
+
 TEST(ApplySignature, OtherShapes_AreRefused) {
   EXPECT_EQ(refusal(gather(), "pointer, pointer, sint32"),
             "The signature declares 3 parameters; kernel 'gather' has 4: p0 (an array or an 8-byte integer), p1 (an "

@@ -69,7 +69,7 @@ struct ParameterInfo {
   std::uint32_t pointer_align_bytes = 1;  // what a declared pointer promises of its address
   Access access = Access::kUnknown;
   std::string reason;
-  // Some access is based on this parameter alone: a number given for it is an address then, of any array.
+  // Some access may be based on this parameter alone: a number given for it is an address then, of any array.
   bool is_sole_base = false;
   // The instruction that reads or writes through this pointer beyond doubt; "" where the PTX leaves a doubt.
   std::string surely_read, surely_written;
@@ -86,6 +86,14 @@ struct VariableInfo {
   std::string reason;
 };
 
+// Parameters whose sum, or one of which, is the address of some access (analysis::SummedParameters).
+struct SummedParameters {
+  std::vector<std::uint32_t> parameters;  // ascending, two or more
+  bool has_other_base = false;
+  Access access = Access::kNone;
+  std::string surely_read, surely_written;
+};
+
 // What a caller may know of a kernel. Immutable.
 struct KernelInfo {
   std::string name;  // as in the PTX
@@ -100,6 +108,7 @@ struct KernelInfo {
   Access absolute_access = Access::kNone;  // the part of it at addresses that are numbers in the PTX
   std::string absolute_reason;
   std::vector<VariableInfo> variables;
+  std::vector<SummedParameters> sums;
 };
 
 // One argument as its caller gives it.

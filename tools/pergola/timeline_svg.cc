@@ -41,7 +41,10 @@ std::string escaped(std::string_view text) {
 // As much of it as fits.
 std::string fitting(const std::string& text, double width) {
   const auto most = static_cast<std::size_t>(std::max(0.0, width / kLetter - 1));
-  return text.size() <= most ? text : text.substr(0, most);
+  std::size_t length = std::min(text.size(), most);
+  while (length < text.size() && length != 0 && (static_cast<unsigned char>(text[length]) & 0xc0) == 0x80)
+    --length;  // not within a character
+  return text.substr(0, length);
 }
 
 class Picture {
