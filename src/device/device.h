@@ -75,7 +75,7 @@ class Device {
   // before calls of the process's devices on this GPU in which a driver would wait for that kernel, instantiate() and
   // load() without `when_compiled`; the kernel stays away as long as what it gives lives. Thread-safe.
   using SendAway = std::function<Result<std::shared_ptr<void>>()>;
-  virtual void add_resident([[maybe_unused]] const void* owner, [[maybe_unused]] SendAway send_away) {}
+  virtual void add_resident([[maybe_unused]] const void* owner, [[maybe_unused]] const SendAway& send_away) {}
   virtual void remove_resident([[maybe_unused]] const void* owner) {}
 
   // A kernel that stays until it is told to leave is about to be launched, and has left. In between a driver would wait

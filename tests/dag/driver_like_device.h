@@ -155,9 +155,9 @@ class DriverLikeDevice final : public device::Device {
     return std::unique_ptr<device::ExecutableGraph>(std::make_unique<DriverLikeGraph>(std::move(graph), driver_));
   }
   Status health() const override { return inner_->health(); }
-  void add_resident(const void* owner, SendAway send_away) override {
+  void add_resident(const void* owner, const SendAway& send_away) override {
     const std::lock_guard guard(driver_->mutex);
-    driver_->send_away.emplace_back(owner, std::move(send_away));
+    driver_->send_away.emplace_back(owner, send_away);
   }
   void remove_resident(const void* owner) override {
     const std::lock_guard guard(driver_->mutex);

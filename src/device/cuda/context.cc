@@ -191,9 +191,9 @@ void Context::resident_begins() const {
   ++residents_->count;
 }
 
-void Context::add_resident(const void* owner, Device::SendAway send_away) const {
+void Context::add_resident(const void* owner, const Device::SendAway& send_away) const {
   const std::unique_lock lock(residents_->mutex);
-  residents_->send_away.emplace_back(owner, std::move(send_away));
+  residents_->send_away.emplace_back(owner, send_away);
 }
 
 void Context::remove_resident(const void* owner) const {

@@ -122,7 +122,7 @@ class Context {
   // Where graphs are brought to the device before anybody launches them; made when it is first asked for.
   Result<CUstream> upload_stream() const;
 
-  void add_resident(const void* owner, Device::SendAway send_away) const;
+  void add_resident(const void* owner, const Device::SendAway& send_away) const;
   void remove_resident(const void* owner) const;
   // Has all kernels that stay leave, until what it gives goes: around a call in which the driver would wait for them.
   // It does so with a lock that others' calls need, those too that would end such a kernel.

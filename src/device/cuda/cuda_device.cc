@@ -166,9 +166,7 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   }
 
   Status health() const override { return context_->health(); }
-  void add_resident(const void* owner, SendAway send_away) override {
-    context_->add_resident(owner, std::move(send_away));
-  }
+  void add_resident(const void* owner, const SendAway& send_away) override { context_->add_resident(owner, send_away); }
   void remove_resident(const void* owner) override { context_->remove_resident(owner); }
   void resident_begins() override { context_->resident_begins(); }
   void resident_ends() override { context_->resident_ends(); }
