@@ -36,6 +36,13 @@ NUMBERS = """
   ld.param.u64 %rd0, [x]; ld.param.u64 %rd1, [n]; ld.param.u32 %r0, [v]; add.s64 %rd2, %rd0, %rd1; st.global.u32 [%rd2], %r0;
   ret;
 }
+// either: *(w ? x + n : a) = v.
+.visible .entry either(.param .u64 a, .param .u64 x, .param .u64 n, .param .u32 w, .param .u32 v) {
+  .reg .b64 %rd<5>; .reg .b32 %r<3>; .reg .pred %p;
+  ld.param.u64 %rd0, [a]; ld.param.u64 %rd1, [x]; ld.param.u64 %rd2, [n]; ld.param.u32 %r0, [w]; ld.param.u32 %r1, [v];
+  add.s64 %rd3, %rd1, %rd2; setp.ne.u32 %p, %r0, 0; selp.b64 %rd4, %rd3, %rd0, %p; st.global.u32 [%rd4], %r1;
+  ret;
+}
 """
 CHASE = "chase(table: in pointer uint64, rows: inout pointer uint32)"
 
@@ -109,6 +116,7 @@ def test_numbers_that_may_be_the_address_are_ordered_behind_everything():
         assert "any" in after_a_launch_on_b(m.pick, a.address, b.address, 1, 10) and b.numpy()[0] == 10
         assert "any" in after_a_launch_on_b(m.sum, b.address, 4, 11) and b.numpy()[1] == 11
         assert "any" in after_a_launch_on_b(m.sum, 4, b.address, 12) and b.numpy()[1] == 12
+        assert "any" in after_a_launch_on_b(m.either, a, b.address, 0, 1, 15) and b.numpy()[0] == 15
         assert after_a_launch_on_b(m.sum, b, 8, 13) == ["argument 0, array 2 WAW"] and b.numpy()[2] == 13
         assert after_a_launch_on_b(m.sum, a, 8, 14)[-1].startswith("argument 0, array 1")  # and nothing of b
 

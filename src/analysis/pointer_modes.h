@@ -43,7 +43,7 @@ struct PointerParameter {
 };
 
 // Accesses whose address may be the sum of some of these and of nothing else: `x + n`. One that is given an array has
-// the others for offsets; where none is, or where two others are numbers, the numbers may be the address.
+// another for an offset; where none is, or where two others are numbers, 0 too, the numbers may be the address.
 struct SummedParameters {
   std::vector<std::uint32_t> parameters;  // indices into the signature, ascending; two or more
   bool has_other_base = false;            // a module variable, or memory of the kernel's own, as well

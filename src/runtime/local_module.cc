@@ -46,11 +46,12 @@ bool may_be_address(const session::KernelInfo& info, std::span<const session::Ar
   if (parameter.is_sole_base) return true;
   return std::ranges::any_of(info.sums, [&](const session::SummedParameters& sum) {
     if (std::ranges::find(sum.parameters, index) == sum.parameters.end()) return false;
-    const auto numbers = std::ranges::count_if(sum.parameters, is_number);
-    const bool has_array = sum.has_other_base || std::ranges::any_of(sum.parameters, [&](std::uint32_t i) {
-                             return !is_column(i) && std::holds_alternative<session::ArrayArgument>(arguments[i]);
-                           });
-    return !has_array || numbers > 1;
+    const auto arrays = std::ranges::count_if(sum.parameters, [&](std::uint32_t i) {
+      return !is_column(i) && std::holds_alternative<session::ArrayArgument>(arguments[i]);
+    });
+    // Two others may be a sum by themselves, one of them 0.
+    const auto others = static_cast<std::ptrdiff_t>(sum.parameters.size()) - arrays;
+    return (arrays == 0 && !sum.has_other_base) || others > 1;
   });
 }
 
