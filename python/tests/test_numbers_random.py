@@ -7,47 +7,10 @@ import random
 
 import pergola as pg
 import pytest
+from conftest import NUMBERS
 
 np = pytest.importorskip("numpy")
 
-# slow: x[i] += 1, in its time. pick: *(w ? b : a) = v. put: *(x + n) = v. either: *(w ? x + n : a) = v. get: *y = *(x + n).
-PTX = """
-.version 7.0
-.target sm_70
-.address_size 64
-.visible .entry slow(.param .u64 x, .param .u32 turns) {
-  .reg .b64 %rd<4>; .reg .b32 %r<5>; .reg .pred %p;
-  ld.param.u64 %rd0, [x]; ld.param.u32 %r0, [turns]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd1, %r1, 4; add.s64 %rd2, %rd0, %rd1;
-  ld.global.u32 %r2, [%rd2]; mov.u32 %r3, 0;
-AGAIN:
-  add.u32 %r3, %r3, 1; setp.lt.u32 %p, %r3, %r0; @%p bra AGAIN;
-  add.u32 %r2, %r2, 1; st.global.u32 [%rd2], %r2;
-  ret;
-}
-.visible .entry pick(.param .u64 a, .param .u64 b, .param .u32 w, .param .u32 v) {
-  .reg .b64 %rd<4>; .reg .b32 %r<3>; .reg .pred %p;
-  ld.param.u64 %rd0, [a]; ld.param.u64 %rd1, [b]; ld.param.u32 %r0, [w]; ld.param.u32 %r1, [v];
-  setp.ne.u32 %p, %r0, 0; selp.b64 %rd2, %rd1, %rd0, %p; st.global.u32 [%rd2], %r1;
-  ret;
-}
-.visible .entry put(.param .u64 x, .param .u64 n, .param .u32 v) {
-  .reg .b64 %rd<4>; .reg .b32 %r<2>;
-  ld.param.u64 %rd0, [x]; ld.param.u64 %rd1, [n]; ld.param.u32 %r0, [v]; add.s64 %rd2, %rd0, %rd1; st.global.u32 [%rd2], %r0;
-  ret;
-}
-.visible .entry either(.param .u64 a, .param .u64 x, .param .u64 n, .param .u32 w, .param .u32 v) {
-  .reg .b64 %rd<5>; .reg .b32 %r<3>; .reg .pred %p;
-  ld.param.u64 %rd0, [a]; ld.param.u64 %rd1, [x]; ld.param.u64 %rd2, [n]; ld.param.u32 %r0, [w]; ld.param.u32 %r1, [v];
-  add.s64 %rd3, %rd1, %rd2; setp.ne.u32 %p, %r0, 0; selp.b64 %rd4, %rd3, %rd0, %p; st.global.u32 [%rd4], %r1;
-  ret;
-}
-.visible .entry get(.param .u64 y, .param .u64 x, .param .u64 n) {
-  .reg .b64 %rd<4>; .reg .b32 %r<2>;
-  ld.param.u64 %rd0, [y]; ld.param.u64 %rd1, [x]; ld.param.u64 %rd2, [n]; add.s64 %rd3, %rd1, %rd2; ld.global.u32 %r0, [%rd3];
-  st.global.u32 [%rd0], %r0;
-  ret;
-}
-"""
 ARRAYS, COUNT, PROGRAMS = 4, 4, 60
 POLICIES = ["execution=async", "graphs=always", "graphs=off", "dependency=no-const", "max-streams=2", "tasks=small"]
 
@@ -76,7 +39,7 @@ class Program:
             host[b if w else a][0] = v
         elif kind == 3:
             arguments = (given(a), 4 * e) if draw.random() < 0.7 else (4 * e, given(a))
-            m.put[1, 1](*arguments, v)
+            m.sum[1, 1](*arguments, v)
             host[a][e] = v
         elif kind == 4:
             m.either[1, 1](given(a), given(b), 4 * e, w, v)
@@ -107,6 +70,6 @@ def test_random_programs_have_the_sequential_orders_results(policy):
     first = int(given) if given else random.SystemRandom().randrange(1 << 30)
     print(f"PERGOLA_NUMBERS_SEED={first}")
     with pg.session(scheduler=policy) as session:
-        module = session.module(PTX, name="numbers.ptx")
+        module = session.module(NUMBERS, name="numbers.ptx")
         for seed in range(first, first + PROGRAMS):
             Program(session, module, seed).run()

@@ -1,6 +1,7 @@
 """Kernels with a signature: what it says of them, what it changes in the order, what is refused."""
 import pergola as pg
 import pytest
+from conftest import NUMBERS
 
 PTX = """
 .version 7.0
@@ -17,30 +18,6 @@ PTX = """
 .visible .entry kernel(.param .u64 y) {
   .reg .b64 %rd; .reg .b32 %r;
   ld.param.u64 %rd, [y]; mov.u32 %r, 3; st.global.u32 [%rd], %r;
-  ret;
-}
-"""
-# pick: *(w ? b : a) = v; sum: *(x + n) = v, both 8 bytes.
-NUMBERS = """
-.version 7.0
-.target sm_70
-.address_size 64
-.visible .entry pick(.param .u64 a, .param .u64 b, .param .u32 w, .param .u32 v) {
-  .reg .b64 %rd<4>; .reg .b32 %r<3>; .reg .pred %p;
-  ld.param.u64 %rd0, [a]; ld.param.u64 %rd1, [b]; ld.param.u32 %r0, [w]; ld.param.u32 %r1, [v];
-  setp.ne.u32 %p, %r0, 0; selp.b64 %rd2, %rd1, %rd0, %p; st.global.u32 [%rd2], %r1;
-  ret;
-}
-.visible .entry sum(.param .u64 x, .param .u64 n, .param .u32 v) {
-  .reg .b64 %rd<4>; .reg .b32 %r<2>;
-  ld.param.u64 %rd0, [x]; ld.param.u64 %rd1, [n]; ld.param.u32 %r0, [v]; add.s64 %rd2, %rd0, %rd1; st.global.u32 [%rd2], %r0;
-  ret;
-}
-// either: *(w ? x + n : a) = v.
-.visible .entry either(.param .u64 a, .param .u64 x, .param .u64 n, .param .u32 w, .param .u32 v) {
-  .reg .b64 %rd<5>; .reg .b32 %r<3>; .reg .pred %p;
-  ld.param.u64 %rd0, [a]; ld.param.u64 %rd1, [x]; ld.param.u64 %rd2, [n]; ld.param.u32 %r0, [w]; ld.param.u32 %r1, [v];
-  add.s64 %rd3, %rd1, %rd2; setp.ne.u32 %p, %r0, 0; selp.b64 %rd4, %rd3, %rd0, %p; st.global.u32 [%rd4], %r1;
   ret;
 }
 """

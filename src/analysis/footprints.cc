@@ -231,8 +231,8 @@ class LaunchAnalysis {
         return std::ranges::find(values_.pointers, offset, &LaunchValues::Pointer::offset_bytes) !=
                values_.pointers.end();
       });
-      const auto others = static_cast<std::ptrdiff_t>(sum.parameters.size()) - pointers;
-      if ((pointers == 0 && !sum.has_other_base) || others > 1) add_anything(sum.mode, reason);
+      if (others_may_be_address(sum.parameters.size(), static_cast<std::size_t>(pointers), sum.has_other_base))
+        add_anything(sum.mode, reason);
     }
     for (const VariableAccess& variable : modes->variables) {
       const auto known = std::ranges::find(values_.variables, variable.name, &LaunchValues::ModuleVariable::name);

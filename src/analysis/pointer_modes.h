@@ -52,6 +52,12 @@ struct SummedParameters {
   std::string surely_read, surely_written;
 };
 
+// Of such a sum of so many parameters, of which `pointers` are given arrays: whether the others may be the address by
+// themselves, two of them together or where there is nothing else. One may be 0.
+constexpr bool others_may_be_address(std::size_t parameters, std::size_t pointers, bool has_other_base) {
+  return (pointers == 0 && !has_other_base) || parameters - pointers > 1;
+}
+
 struct VariableAccess {  // a module-scope .global or .const variable the kernel touches
   std::string name;
   AccessMode mode = AccessMode::kNeither;

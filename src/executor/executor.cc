@@ -459,10 +459,13 @@ void Executor::leave(FunctionRef<void()> told) {
   (void)park_locked();  // its failure is told by waits
 }
 
+Executor::Quiet Executor::share_quiet() {
+  const std::lock_guard turn(turnstile_);
+  return Quiet(quiet_);
+}
+
 Result<Executor::Quiet> Executor::quiesce() {
-  std::unique_lock turn(turnstile_);
-  Quiet quiet(quiet_);
-  turn.unlock();
+  Quiet quiet = share_quiet();
   std::unique_lock lock(lifecycle_);
   await_stay(lock);
   PERGOLA_TRY(park_locked());
@@ -472,13 +475,10 @@ Result<Executor::Quiet> Executor::quiesce() {
 
 Result<Executor::Quiet> Executor::quiesce_unless_abandoned() {
   constexpr std::chrono::microseconds kNap(50);
-  std::unique_lock turn(turnstile_);
-  Quiet quiet(quiet_);
-  turn.unlock();
-  const auto is_given_up = [&]() -> bool {
-    if (abandoned_.load(std::memory_order_acquire)) return true;
+  Quiet quiet = share_quiet();
+  const auto is_given_up_after_a_nap = [&] {
     std::this_thread::sleep_for(kNap);
-    return false;
+    return is_abandoned();
   };
   const auto given_up = [] {
     return PERGOLA_ERROR(kUnavailable, "The pool of narrow tasks was given up, and its tasks go on.");
@@ -488,11 +488,11 @@ Result<Executor::Quiet> Executor::quiesce_unless_abandoned() {
         lock && running_.load(std::memory_order_relaxed) && !stays_.load(std::memory_order_relaxed)) {
       tell_to_park();
       while (!ended_->poll())  // with the lock: nobody is to have it stay once it has been told
-        if (is_given_up()) return given_up();
+        if (is_given_up_after_a_nap()) return given_up();
       PERGOLA_TRY(park_locked());
       break;
     }
-    if (is_given_up()) return given_up();
+    if (is_given_up_after_a_nap()) return given_up();
   }
   wake_keeper();
   return quiet;
@@ -523,8 +523,12 @@ bool Executor::leaves_by(steady_clock::time_point deadline) {
   return true;
 }
 
+bool Executor::is_abandoned() {
+  const std::lock_guard lock(keeper_mutex_);
+  return keeper_stops_;
+}
+
 void Executor::abandon() {
-  abandoned_.store(true, std::memory_order_release);
   {
     const std::lock_guard lock(keeper_mutex_);
     keeper_stops_ = true;

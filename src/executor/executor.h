@@ -251,6 +251,8 @@ class Executor {
   Result<bool> is_done(TaskId id);
   Status wait_until(Deadline deadline, FunctionRef<Result<bool>()> is_over);
 
+  Quiet share_quiet();
+  bool is_abandoned();
   Status start();                                            // unless it runs; with none of the locks
   void await_stay(std::unique_lock<std::mutex>& lifecycle);  // before the kernel is told to leave
   Status park_locked();
@@ -292,7 +294,7 @@ class Executor {
   mutable std::mutex lifecycle_;
   std::mutex turnstile_;  // passed by whoever wants quiet_, so that those who share it let others in
   std::shared_mutex quiet_;
-  std::atomic<bool> running_{false}, failed_{false}, abandoned_{false};
+  std::atomic<bool> running_{false}, failed_{false};
   std::atomic<bool> stays_{false};  // written with lifecycle_; relaxed where the keeper only saves itself a wait
   ForkedCondition stay_over_;       // with lifecycle_
   // Guarded by lifecycle_:

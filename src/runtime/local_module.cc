@@ -1,5 +1,6 @@
 #include "src/runtime/local_module.h"
 
+#include "src/analysis/pointer_modes.h"
 #include "src/runtime/argument_text.h"
 #include "src/runtime/loaded_block_form.h"
 #include "src/runtime/local_array.h"
@@ -49,9 +50,7 @@ bool may_be_address(const session::KernelInfo& info, std::span<const session::Ar
     const auto arrays = std::ranges::count_if(sum.parameters, [&](std::uint32_t i) {
       return !is_column(i) && std::holds_alternative<session::ArrayArgument>(arguments[i]);
     });
-    // Two others may be a sum by themselves, one of them 0.
-    const auto others = static_cast<std::ptrdiff_t>(sum.parameters.size()) - arrays;
-    return (arrays == 0 && !sum.has_other_base) || others > 1;
+    return analysis::others_may_be_address(sum.parameters.size(), static_cast<std::size_t>(arrays), sum.has_other_base);
   });
 }
 

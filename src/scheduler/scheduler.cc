@@ -332,8 +332,8 @@ void Scheduler::write_log(const Work& work, const Computation& who, StreamReason
   for (std::uint32_t i = 0; i < vertex.edge_count; ++i) {
     DagVertex::Edge& edge = vertex.edges[i];
     for (const Access& access : work.accesses) {
-      const Mode mode = mode_among_launches(access.mode);
       if (access.resource->id() != edge.resource) continue;
+      const Mode mode = mode_among_launches(access.mode);
       if (edge.hazard == Hazard::kReadAfterWrite ? !reads(mode) : !writes(mode)) continue;
       edge.argument = access.argument;
       break;

@@ -279,6 +279,16 @@ std::string name_of(std::string policy) {
   return policy;
 }
 
+// A pool whose tasks a resident kernel runs, which take every launch that they may.
+session::TaskPoolPtr resident_pool(session::Session& session) {
+  session::TaskPoolOptions resident;
+  resident.executor = session::TaskExecutor::kResident;
+  const auto pool = session.task_pool(resident);
+  EXPECT_TRUE(pool.ok()) << pool.message();
+  take_every_task(session);
+  return pool.ok() ? *pool : nullptr;
+}
+
 class Dag : public ::testing::TestWithParam<const char*> {
  protected:
   static const char* device_name() { return std::getenv("PERGOLA_DEVICE") == nullptr ? "cpu" : ""; }
@@ -369,11 +379,8 @@ TEST(DagOfASession, TasksOfAResidentKernel_EqualTheSequentialOrder) {
   auto session =
       runtime::create_session(std::getenv("PERGOLA_DEVICE") == nullptr ? "cpu" : "", "tasks=small,graphs=off");
   ASSERT_TRUE(session.ok()) << session.message();
-  session::TaskPoolOptions resident;
-  resident.executor = session::TaskExecutor::kResident;
-  const auto pool = (*session)->task_pool(resident);
-  ASSERT_TRUE(pool.ok()) << pool.message();
-  take_every_task(**session);
+  const auto pool = resident_pool(**session);
+  ASSERT_NE(pool, nullptr);
   for (std::uint64_t i = 0; (i < 3 || is_without_tasks_yet(**session, i)) && !::testing::Test::HasFailure(); ++i) {
     SCOPED_TRACE(fmt::format("PERGOLA_DAG_SEED={}: program {}", first, i));
     auto module = (*session)->load_text(kPtx, {});
@@ -423,11 +430,8 @@ TEST_P(DagOfADriver, TurnsOfTheSameLaunches_EqualTheSequentialOrder) {
   ASSERT_TRUE(inner.ok()) << inner.message();
   auto session = runtime::LocalSession::create(std::make_shared<DriverLikeDevice>(*inner), GetParam());
   ASSERT_TRUE(session.ok()) << session.message();
-  session::TaskPoolOptions resident;
-  resident.executor = session::TaskExecutor::kResident;
-  const auto pool = (*session)->task_pool(resident);
-  ASSERT_TRUE(pool.ok()) << pool.message();
-  take_every_task(**session);
+  const auto pool = resident_pool(**session);
+  ASSERT_NE(pool, nullptr);
   run_programs_in_turns(**session, GetParam());
 }
 

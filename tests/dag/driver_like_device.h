@@ -12,32 +12,19 @@
 #include <utility>
 #include <vector>
 
-#include "src/device/device.h"
+#include "src/device/send_away.h"
 
 namespace pergola {
 
 struct LikeDriver {
   std::shared_mutex lock;  // of most calls, shared; of those that wait for all that runs, alone
-  std::mutex mutex;        // guards the rest
-  std::vector<device::Queue*> queues;
-  std::vector<std::pair<const void*, device::Device::SendAway>> send_away;
+  std::mutex mutex;
+  std::vector<device::Queue*> queues;  // guarded by mutex
+  device::SendAways send_away;
 
   bool is_idle() {
     const std::lock_guard guard(mutex);
     return std::all_of(queues.begin(), queues.end(), [](device::Queue* queue) { return queue->poll().has_value(); });
-  }
-  Result<std::vector<std::shared_ptr<void>>> without_residents() {
-    std::vector<device::Device::SendAway> all;
-    {
-      const std::lock_guard guard(mutex);
-      for (const auto& one : send_away) all.push_back(one.second);
-    }
-    std::vector<std::shared_ptr<void>> away;
-    for (const auto& one : all) {
-      PERGOLA_ASSIGN(std::shared_ptr<void> gone, one());
-      away.push_back(std::move(gone));
-    }
-    return away;
   }
   template <typename Call>
   auto when_idle(const Call& call) {
@@ -130,7 +117,7 @@ class DriverLikeDevice final : public device::Device {
     if (source.when_compiled != nullptr) {
       PERGOLA_TRY((*source.when_compiled)());
     } else {
-      PERGOLA_ASSIGN(away, driver_->without_residents());
+      PERGOLA_ASSIGN(away, driver_->send_away.without_residents());
     }
     device::ModuleSource compiled = source;
     compiled.when_compiled = nullptr;
@@ -150,19 +137,13 @@ class DriverLikeDevice final : public device::Device {
   }
   Result<device::GatePtr> create_gate() override { return inner_->create_gate(); }
   Result<std::unique_ptr<device::ExecutableGraph>> instantiate(device::GraphSpec spec) override {
-    PERGOLA_ASSIGN(const auto away, driver_->without_residents());
+    PERGOLA_ASSIGN(const auto away, driver_->send_away.without_residents());
     PERGOLA_ASSIGN(auto graph, driver_->when_idle([&] { return inner_->instantiate(std::move(spec)); }));
     return std::unique_ptr<device::ExecutableGraph>(std::make_unique<DriverLikeGraph>(std::move(graph), driver_));
   }
   Status health() const override { return inner_->health(); }
-  void add_resident(const void* owner, const SendAway& send_away) override {
-    const std::lock_guard guard(driver_->mutex);
-    driver_->send_away.emplace_back(owner, send_away);
-  }
-  void remove_resident(const void* owner) override {
-    const std::lock_guard guard(driver_->mutex);
-    std::erase_if(driver_->send_away, [&](const auto& one) { return one.first == owner; });
-  }
+  void add_resident(const void* owner, const SendAway& send_away) override { driver_->send_away.add(owner, send_away); }
+  void remove_resident(const void* owner) override { driver_->send_away.remove(owner); }
 
  private:
   const device::DevicePtr inner_;

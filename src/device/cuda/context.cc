@@ -191,30 +191,6 @@ void Context::resident_begins() const {
   ++residents_->count;
 }
 
-void Context::add_resident(const void* owner, const Device::SendAway& send_away) const {
-  const std::unique_lock lock(residents_->mutex);
-  residents_->send_away.emplace_back(owner, send_away);
-}
-
-void Context::remove_resident(const void* owner) const {
-  const std::unique_lock lock(residents_->mutex);
-  std::erase_if(residents_->send_away, [&](const auto& one) { return one.first == owner; });
-}
-
-Result<std::vector<std::shared_ptr<void>>> Context::without_residents() const {
-  std::vector<Device::SendAway> send_away;  // called without the lock: a kernel that leaves takes it
-  {
-    const std::shared_lock lock(residents_->mutex);
-    for (const auto& one : residents_->send_away) send_away.push_back(one.second);
-  }
-  std::vector<std::shared_ptr<void>> away;
-  for (const Device::SendAway& one : send_away) {
-    PERGOLA_ASSIGN(std::shared_ptr<void> gone, one());
-    away.push_back(std::move(gone));
-  }
-  return away;
-}
-
 void Context::resident_ends() const {
   const std::unique_lock lock(residents_->mutex);
   --residents_->count;

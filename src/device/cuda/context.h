@@ -24,7 +24,7 @@
 #include "src/device/buffer.h"
 #include "src/device/cuda/driver.h"
 #include "src/device/cuda/host_word.h"
-#include "src/device/device.h"
+#include "src/device/send_away.h"
 
 namespace pergola::device::cuda {
 
@@ -46,7 +46,7 @@ struct Residents {
   std::chrono::steady_clock::time_point gave_up_at{};
   // Of queues that live. A driver waits for all work in them before it frees.
   std::vector<std::pair<const Driver*, CUstream>> streams;
-  std::vector<std::pair<const void*, Device::SendAway>> send_away;  // of whoever has kernels that stay (device.h)
+  SendAways send_away;    // thread-safe by itself
   bool is_stuck = false;  // that has been waited for in vain, and is not known to be over
 };
 
@@ -122,11 +122,9 @@ class Context {
   // Where graphs are brought to the device before anybody launches them; made when it is first asked for.
   Result<CUstream> upload_stream() const;
 
-  void add_resident(const void* owner, const Device::SendAway& send_away) const;
-  void remove_resident(const void* owner) const;
-  // Has all kernels that stay leave, until what it gives goes: around a call in which the driver would wait for them.
-  // It does so with a lock that others' calls need, those too that would end such a kernel.
-  Result<std::vector<std::shared_ptr<void>>> without_residents() const;
+  // Around a call in which the driver would wait for kernels that stay, all are to be away. It waits with a lock that
+  // others' calls need, those too that would end such a kernel.
+  SendAways& send_away() const { return residents_->send_away; }
 
   // Page-locked staging memory of kStagingBytes, kept till the end of the context: cuMemFreeHost waits for all work.
   static constexpr std::size_t kStagingBytes = std::size_t{2} << 20;

@@ -92,7 +92,7 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
     if (source.when_compiled != nullptr) return load_now(source);
     std::vector<std::shared_ptr<void>> away;
     const auto send_away = [&]() -> Status {
-      PERGOLA_ASSIGN(away, context_->without_residents());
+      PERGOLA_ASSIGN(away, context_->send_away().without_residents());
       return {};
     };
     const FunctionRef<Status()> when_compiled = send_away;
@@ -160,14 +160,16 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
 
   Result<std::unique_ptr<ExecutableGraph>> instantiate(GraphSpec spec) override {
     PERGOLA_TRY(validate_graph(info_, spec));
-    PERGOLA_ASSIGN(const std::vector<std::shared_ptr<void>> away, context_->without_residents());
+    PERGOLA_ASSIGN(const std::vector<std::shared_ptr<void>> away, context_->send_away().without_residents());
     PERGOLA_ASSIGN(std::unique_ptr<ExecutableGraph> graph, CudaGraph::create(context_, std::move(spec)));
     return graph;
   }
 
   Status health() const override { return context_->health(); }
-  void add_resident(const void* owner, const SendAway& send_away) override { context_->add_resident(owner, send_away); }
-  void remove_resident(const void* owner) override { context_->remove_resident(owner); }
+  void add_resident(const void* owner, const SendAway& send_away) override {
+    context_->send_away().add(owner, send_away);
+  }
+  void remove_resident(const void* owner) override { context_->send_away().remove(owner); }
   void resident_begins() override { context_->resident_begins(); }
   void resident_ends() override { context_->resident_ends(); }
   void free_kept() override { context_->free_kept(); }
