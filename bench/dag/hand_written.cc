@@ -122,6 +122,12 @@ class HandWritten : public Form {
     }
     check(gpu_->cuStreamSynchronize(nullptr), "copying from the device");
   }
+  std::vector<std::span<std::byte>> on_host() const override {
+    std::vector<std::span<std::byte>> all;
+    for (const Plan::Array& array : plan_.arrays())
+      if (array.host != nullptr) all.emplace_back(static_cast<std::byte*>(array.host), array.bytes);
+    return all;
+  }
   void clobber() override {
     for (std::size_t i = 0; i < addresses_.size(); ++i) {
       const Plan::Array& array = plan_.arrays()[i];

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -55,13 +56,23 @@ class Sequential {
     for (const Received& one : received_) std::memcpy(one.to, one.from, one.bytes);
     received_.clear();
   }
+  // Where it has its inputs and outputs.
+  std::vector<std::span<std::byte>> on_host() const {
+    std::vector<std::span<std::byte>> all;
+    for (const auto& [at, bytes] : on_host_) all.emplace_back(at, bytes);
+    return all;
+  }
 
  protected:
   // An input. Not staged, it is put into the array's host side when this is first called, and stays there.
   template <typename T>
   void send(pergola::Array<T>& array, std::type_identity_t<std::span<const T>> contents) {
-    if (is_staged) return array.write(contents);
+    if (is_staged) {
+      note(const_cast<T*>(contents.data()), contents.size_bytes());
+      return array.write(contents);
+    }
     const auto host = array.host_write();
+    note(host.data(), host.size_bytes());
     if (filled_.insert(host.data()).second) std::copy(contents.begin(), contents.end(), host.begin());
     if (prefetches) array.prefetch();
   }
@@ -72,8 +83,12 @@ class Sequential {
   }
   template <typename T>
   void receive(const pergola::Array<T>& array, std::type_identity_t<std::span<T>> to) {
-    if (is_staged) return array.read(to);
+    if (is_staged) {
+      note(to.data(), to.size_bytes());
+      return array.read(to);
+    }
     const auto host = array.host_read();
+    note(const_cast<T*>(host.data()), host.size_bytes());
     received_.push_back({to.data(), host.data(), host.size_bytes()});
   }
 
@@ -83,7 +98,10 @@ class Sequential {
     const void* from;
     std::size_t bytes;
   };
+  void note(void* at, std::size_t bytes) { on_host_[static_cast<std::byte*>(at)] = bytes; }
+
   std::set<const void*> filled_;
+  std::map<std::byte*, std::size_t> on_host_;
   std::vector<Received> received_;
 };
 
@@ -215,6 +233,7 @@ class Bench {
   std::vector<MakeForm> makers_of(Problem& problem, std::span<const PergolaSession> sessions);
   std::unique_ptr<Form> made(const MakeForm& make, Measure measure) const;
   void warm_up(Form& form, Measure measure) const;
+  static void go_over_host(const Form& form);
   void measure(Problem& problem, std::span<const std::unique_ptr<Form>> forms, Measure measure,
                const nlohmann::json& params, Ratio& ratio);
 

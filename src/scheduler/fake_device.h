@@ -12,6 +12,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -272,6 +273,7 @@ class FakeDevice final : public device::Device {
   }
   Result<std::unique_ptr<device::ExecutableGraph>> instantiate(device::GraphSpec spec) override {
     if (!has_graphs) return no("graphs");
+    ++graphs_made_;
     return std::unique_ptr<device::ExecutableGraph>(std::make_unique<FakeGraph>(std::move(spec), graphs_));
   }
   Status health() const override { return {}; }
@@ -279,6 +281,7 @@ class FakeDevice final : public device::Device {
   FakeState& state() { return *state_; }
   long buffers_alive() const { return alive_.use_count() - 1; }
   long graphs_alive() const { return graphs_.use_count() - 1; }
+  std::uint64_t graphs_made() const { return graphs_made_; }
   std::uint32_t most_queues = 1000;
   bool has_graphs = true;
 
@@ -288,6 +291,7 @@ class FakeDevice final : public device::Device {
   device::DeviceInfo info_;
   const std::shared_ptr<FakeState> state_ = std::make_shared<FakeState>();
   const std::shared_ptr<int> alive_ = std::make_shared<int>(0), graphs_ = std::make_shared<int>(0);
+  std::atomic<std::uint64_t> graphs_made_ = 0;
 };
 
 }  // namespace pergola::scheduler::testing

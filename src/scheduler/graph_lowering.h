@@ -170,6 +170,8 @@ class GraphLowering {
   // The chunk's graph, with copies in it that come after nothing of it, has gone. `delayed`: it had to wait for work
   // that one of these, by itself, would not have waited for.
   void copies_went(const std::shared_ptr<Chunk>& chunk, bool delayed);
+  // The chunk's graph has been launched, and its ways ask for something (GraphWays::asks()).
+  void ways_ask(const std::shared_ptr<Chunk>& chunk);
   bool holds_any() const { return held_ != 0; }
   const GraphCounters& counters() const { return counters_; }
   // What became a graph and why, or why not; of the latest regions.
@@ -188,12 +190,13 @@ class GraphLowering {
   // Of a chunk that has its plain graph: the other ways in which it may run.
   struct Improvement {
     Job job;
-    device::GraphSpec plain;
-    std::vector<double> expected_ns;     // of its launches
-    std::size_t way = 0;                 // GraphLowerer's; behind these its finer ones, made of
-    std::vector<std::string> fastest{};  // these, by what was measured of the others
-    bool has_other = false;              // than the plain one
-    std::uint64_t launched = 0;          // the chunk had been, when it was looked at last
+    std::shared_ptr<const device::GraphSpec> plain;
+    std::vector<double> expected_ns{};     // of its launches
+    std::size_t way = 0;                   // GraphLowerer's; behind these its finer ones, made of
+    std::vector<std::string> fastest{};    // these, by what was measured of the others
+    bool has_other = false;                // than the plain one
+    std::size_t again = GraphWays::kNone;  // else of GraphWays, put back, whose spec is `plain`: it alone is made
+    std::uint64_t launched = 0;            // the chunk had been, when it was looked at last
     Clock::time_point since{}, not_before{};
   };
   struct InFlight {
@@ -257,10 +260,10 @@ class GraphLowering {
   void build(AdaptiveLock& lock);
   struct Built {
     std::shared_ptr<device::ExecutableGraph> graph;
-    device::BufferPtr block;            // of the chunk's parameters; null where it has none
-    Status status;                      // else why there is no graph,
-    BlockForm* refused_form = nullptr;  // and whose form there is not
-    device::GraphSpec spec;             // of the graph, where there is somebody to make others of it
+    device::BufferPtr block;                        // of the chunk's parameters; null where it has none
+    Status status;                                  // else why there is no graph,
+    BlockForm* refused_form = nullptr;              // and whose form there is not
+    std::shared_ptr<const device::GraphSpec> spec;  // of the graph
   };
   Built make_graph(const Job& job) const;
   void run_improver();
@@ -271,6 +274,9 @@ class GraphLowering {
     WayReport refused;  // without a name: it is not
   };
   Made make_way(const Improvement& next) const;
+  std::shared_ptr<device::ExecutableGraph> make_again(const Improvement& next) const;
+  void improve(AdaptiveLock& lock, Improvement next);
+  bool is_worth_now(const Improvement& each, Clock::time_point now) const;
   bool has_forgotten() const;  // of what it has made, something that nobody uses any more
   bool drop_forgotten(AdaptiveLock& lock);
   void refuse(const Job& job, const Built& built);
@@ -353,6 +359,7 @@ class GraphLowering {
   // Takes milliseconds and more a graph, and so has a thread of its own, from the first on: launches may be held
   // meanwhile.
   std::deque<Improvement> improvements_;
+  std::vector<std::shared_ptr<device::ExecutableGraph>> put_back_;  // ways that go, on that thread
   bool improving_ = false;
   Clock::time_point improver_rests_until_{};
   std::uint32_t settling_ = 0;  // threads in settle(): no improvement waits for its time then

@@ -26,13 +26,14 @@ void GraphLowering::settle(AdaptiveLock& lock) {
   improve_.notify_all();
   wake_.notify_all();  // for what was forgotten while something was held
   settled_.wait(lock, [&] {
-    return !building_ && jobs_.empty() && !improving_ && improvements_.empty() && (held_ != 0 || !has_forgotten());
+    return !building_ && jobs_.empty() && !improving_ && improvements_.empty() && put_back_.empty() && (held_ != 0 || !has_forgotten());
   });
   --settling_;
 }
 
 bool GraphLowering::has_forgotten() const {
-  return std::any_of(made_.begin(), made_.end(), [](const auto& chunk) { return chunk.use_count() == 1; });
+  return !put_back_.empty() ||
+         std::any_of(made_.begin(), made_.end(), [](const auto& chunk) { return chunk.use_count() == 1; });
 }
 
 void GraphLowering::run_thread() {
@@ -93,7 +94,9 @@ void GraphLowering::build(AdaptiveLock& lock) {
       const std::uint64_t byte = next_block_++;
       chunk.accesses.insert(chunk.accesses.begin(), {&blocks_, {byte, byte + 1}, Mode::kReadWrite});
     }
-    chunk.ways = GraphWays({{"plain", "an edge wherever two launches conflict", std::move(built.graph)}});
+    const bool may_come_again = lowerer_ != nullptr && lowerer_->keeps_plain();
+    chunk.ways = GraphWays({{"plain", "an edge wherever two launches conflict", std::move(built.graph),
+                             may_come_again ? built.spec : nullptr}});
     if (lowerer_ != nullptr && lowerer_->count() != 0 && !stopping_) {
       const auto now = Clock::now();
       std::vector<double> expected_ns;
@@ -158,8 +161,8 @@ GraphLowering::Built GraphLowering::make_graph(const Job& job) const {
   const auto copied = job.region->copied_by(*job.chunk);
   built.status = copied.status();
   if (!copied.ok()) return built;
-  built.spec = job.region->spec_of(*job.chunk, forms, built.block);
-  auto made = device_->instantiate(built.spec);
+  built.spec = std::make_shared<const device::GraphSpec>(job.region->spec_of(*job.chunk, forms, built.block));
+  auto made = device_->instantiate(*built.spec);
   built.status = made.status();
   if (made.ok()) built.graph = std::move(*made);
   return built;
@@ -176,12 +179,18 @@ bool GraphLowering::is_wanted(const Improvement& each) const {
 bool GraphLowering::next_improvement(AdaptiveLock& lock, Improvement& next) {
   while (!stopping_) {
     std::deque<Improvement> going, staying;  // those of what has been forgotten, cut anew or refused, and the others
-    for (Improvement& each : improvements_) (is_wanted(each) ? staying : going).push_back(std::move(each));
+    for (Improvement& each : improvements_) {
+      const bool stays = is_wanted(each);
+      if (!stays && each.again != GraphWays::kNone) each.job.chunk->ways.make_later();
+      (stays ? staying : going).push_back(std::move(each));
+    }
     improvements_.swap(staying);
-    if (!going.empty()) {
+    auto put_back = std::exchange(put_back_, {});
+    if (!going.empty() || !put_back.empty()) {
       improving_ = true;
       lock.unlock();
       going.clear();  // what goes may wait for the device
+      put_back.clear();
       lock.lock();
       improving_ = false;
       if (improvements_.empty()) settled_.notify_all();
@@ -192,19 +201,16 @@ bool GraphLowering::next_improvement(AdaptiveLock& lock, Improvement& next) {
     const bool rests = settling_ == 0 && now < improver_rests_until_;
     auto soonest = rests && !improvements_.empty() ? improver_rests_until_ : Clock::time_point::max();
     for (auto i = improvements_.begin(); !rests && i != improvements_.end(); ++i) {
-      const Chunk& chunk = *i->job.chunk;
-      const bool begins_finer = i->way == lowerer_->count();  // which wants to know of all the others
-      const bool is_worth = i->not_before <= now && chunk.launched >= kWorthLaunches && !is_trying(*i->job.region) &&
-                            (!begins_finer || chunk.ways.chosen() != nullptr);
-      if (settling_ != 0 || is_worth) {
+      if (settling_ != 0 || is_worth_now(*i, now)) {
         next = std::move(*i);
         improvements_.erase(i);
-        if (begins_finer) next.fastest = chunk.ways.by_time();
+        if (next.way == lowerer_->count()) next.fastest = next.job.chunk->ways.by_time();
         return true;
       }
       // Seldom launched: it is looked at less and less, but often enough that what has been forgotten goes. While it is
-      // launched, what waits for times of others has them soon.
-      const bool soon = begins_finer && std::exchange(i->launched, chunk.launched) != chunk.launched;
+      // launched, what waits for times of others has them soon, and is told (ways_ask()).
+      const Chunk& chunk = *i->job.chunk;
+      const bool soon = std::exchange(i->launched, chunk.launched) != chunk.launched && chunk.ways.all().size() > 1;
       const auto longest = soon ? Clock::duration(kWorthAfter) : Clock::duration(kLookAtLeast);
       if (i->not_before <= now) i->not_before = now + std::clamp<Clock::duration>(now - i->since, kWorthAfter, longest);
       soonest = std::min(soonest, i->not_before);
@@ -217,43 +223,77 @@ bool GraphLowering::next_improvement(AdaptiveLock& lock, Improvement& next) {
   return false;
 }
 
+// The next way is made once the others have been tried, so that few have a graph at a time.
+bool GraphLowering::is_worth_now(const Improvement& each, Clock::time_point now) const {
+  if (is_trying(*each.job.region)) return false;
+  if (each.again != GraphWays::kNone) return true;
+  const Chunk& chunk = *each.job.chunk;
+  return each.not_before <= now && chunk.launched >= kWorthLaunches && chunk.ways.has_tried_all();
+}
+
+void GraphLowering::ways_ask(const std::shared_ptr<Chunk>& chunk) {
+  for (auto& graph : chunk->ways.take_put_back()) put_back_.push_back(std::move(graph));
+  if (const std::size_t way = chunk->ways.to_make(); way != GraphWays::kNone) {
+    const auto region = std::ranges::find_if(known_, [&](const auto& known) { return known->has(chunk); });
+    if (region == known_.end()) return chunk->ways.make_later();
+    improvements_.push_back({.job = {*region, chunk}, .plain = chunk->ways.all()[way].spec, .again = way});
+  }
+  for (Improvement& each : improvements_)
+    if (each.job.chunk == chunk && chunk->ways.has_tried_all()) each.not_before = {};
+  improve_.notify_all();
+}
+
 // One way of one chunk at a time, the first of all chunks first: what can be had soon is.
 void GraphLowering::run_improver() {
   std::unique_lock lock(mutex_);
-  while (true) {
-    Improvement next;
-    if (!next_improvement(lock, next)) return;
-    improving_ = true;
-    lock.unlock();
-    const auto start = Clock::now();
-    Made made = make_way(next);
-    GraphWays before;
-    lock.lock();
-    // Half of the time at the most is spent on this, so that launches that wait for it get on.
-    const auto end = Clock::now();
-    improver_rests_until_ = end + (end - start);
-    Chunk& chunk = *next.job.chunk;
-    if (!made.refused.name.empty()) {
-      chunk.refused_ways.push_back(std::move(made.refused));
-      chunk.ways.touch();
-    }
-    if (made.way && chunk.state == Chunk::State::kReady) {
-      if (!lowerer_->keeps_plain() && !next.has_other) before = std::exchange(chunk.ways, GraphWays());
-      next.has_other = true;
-      chunk.ways.add(std::move(*made.way));
-    }
-    chunk.report_ways();
-    const bool goes_on = ++next.way < lowerer_->count() + lowerer_->finer_count() && is_wanted(next);
-    if (goes_on && !stopping_) improvements_.push_back(std::move(next));
-    lock.unlock();
-    before = GraphWays();  // what goes may wait for the device
-    made.way.reset();
-    next = Improvement();
-    lock.lock();
-    improving_ = false;
-    if (improvements_.empty()) settled_.notify_all();
-    wake_.notify_all();  // the chunk may have been forgotten meanwhile
+  for (Improvement next; next_improvement(lock, next);) improve(lock, std::move(next));
+}
+
+void GraphLowering::improve(AdaptiveLock& lock, Improvement next) {
+  improving_ = true;
+  lock.unlock();
+  const auto start = Clock::now();
+  const bool is_again = next.again != GraphWays::kNone;
+  auto again = is_again ? make_again(next) : nullptr;
+  Made made = is_again ? Made() : make_way(next);
+  GraphWays before;
+  lock.lock();
+  // Half of the time at the most is spent on this, so that launches that wait for it get on.
+  const auto end = Clock::now();
+  improver_rests_until_ = end + (end - start);
+  Chunk& chunk = *next.job.chunk;
+  if (is_again) chunk.ways.made(next.again, std::move(again));
+  if (!made.refused.name.empty()) {
+    chunk.refused_ways.push_back(std::move(made.refused));
+    chunk.ways.touch();
   }
+  if (made.way && chunk.state == Chunk::State::kReady) {
+    if (!lowerer_->keeps_plain() && !next.has_other) before = std::exchange(chunk.ways, GraphWays());
+    next.has_other = true;
+    chunk.ways.add(std::move(*made.way));
+  }
+  chunk.report_ways();
+  const bool goes_on =
+      !is_again && ++next.way < lowerer_->count() + lowerer_->finer_count() && is_wanted(next) && !stopping_;
+  if (goes_on) improvements_.push_back(std::move(next));
+  lock.unlock();
+  before = GraphWays();  // what goes may wait for the device
+  made.way.reset();
+  next = Improvement();
+  lock.lock();
+  improving_ = false;
+  if (improvements_.empty()) settled_.notify_all();
+  wake_.notify_all();  // the chunk may have been forgotten meanwhile
+}
+
+// Without the lock. Null where it cannot be any more.
+std::shared_ptr<device::ExecutableGraph> GraphLowering::make_again(const Improvement& next) const {
+  const auto copied = next.job.region->copied_by(*next.job.chunk);
+  if (!copied.ok()) return nullptr;  // nobody will launch it any more
+  auto graph = device_->instantiate(*next.plain);
+  if (graph.ok()) return std::move(*graph);
+  PERGOLA_INFO("a way of a graph that was put back cannot be made again: {}", graph.message());
+  return nullptr;
 }
 
 // Without the lock. Neither where it is nothing for this graph.
@@ -271,21 +311,23 @@ GraphLowering::Made GraphLowering::make_way(const Improvement& next) const {
   }
   const std::size_t count = lowerer_->count();
   std::optional<GraphWay> way = next.way < count
-                                    ? lowerer_->way(next.way, next.plain, launches)
-                                    : lowerer_->finer_way(next.way - count, next.plain, launches, next.fastest);
+                                    ? lowerer_->way(next.way, *next.plain, launches)
+                                    : lowerer_->finer_way(next.way - count, *next.plain, launches, next.fastest);
   Made made;
   if (!way) return made;
   if (!way->refusal.empty()) {
     made.refused = {std::move(way->name), std::move(way->refusal), 0, 0, WayReport::State::kRefused};
     return made;
   }
-  auto graph = device_->instantiate(std::move(way->spec));
+  auto spec = std::make_shared<const device::GraphSpec>(std::move(way->spec));
+  auto graph = device_->instantiate(*spec);
   if (!graph.ok()) {
     PERGOLA_INFO("there is no graph of {} launches in the way '{}': {}", launches.size(), way->name, graph.message());
     made.refused = {std::move(way->name), graph.message(), 0, 0, WayReport::State::kRefused};
     return made;
   }
-  made.way = GraphWays::Way{std::move(way->name), std::move(way->why), std::move(*graph)};
+  made.way = GraphWays::Way{std::move(way->name), std::move(way->why), std::move(*graph),
+                            lowerer_->keeps_plain() ? std::move(spec) : nullptr};
   return made;
 }
 

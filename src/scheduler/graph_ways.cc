@@ -43,12 +43,14 @@ void GraphWays::settle_next() {
 void GraphWays::choose_trial() {
   std::size_t least = ways_.size();
   for (std::size_t i = 0; i < ways_.size(); ++i)
-    if (!is_tried(ways_[i]) && (least == ways_.size() || ways_[i].tries() < ways_[least].tries())) least = i;
+    if (ways_[i].graph != nullptr && !is_tried(ways_[i]) &&
+        (least == ways_.size() || ways_[i].tries() < ways_[least].tries()))
+      least = i;
   // All have been tried often enough and not all times are known yet: no more events.
-  if (least == ways_.size()) return plan(standing_, lane_);
+  if (least == ways_.size()) return plan(running_, lane_);
   if (times_again_ == 0) return plan(least, lane_to_try(ways_[least]), true);
   if (due_in_ == 0) return plan(next_, next_lane_, true);
-  if (--due_in_ != 0) return plan(standing_, lane_);
+  if (--due_in_ != 0) return plan(running_, lane_);
   next_ = least;
   next_lane_ = lane_to_try(ways_[least]);
   plan(next_, next_lane_);
@@ -119,7 +121,10 @@ void GraphWays::give_up_lane(std::size_t lane) {
   has_lanes_ = false;
   lane_ = kAnyLane;
   trials_.clear();
-  for (Way& way : ways_) way.forget_times();
+  for (Way& way : ways_) {
+    way.forget_times();
+    way.is_due = way.graph == nullptr && way.spec != nullptr;
+  }
 }
 
 void GraphWays::drop_lane(std::size_t lane) {
@@ -149,7 +154,7 @@ Status GraphWays::launch(device::Queue& queue, bool was_free) {
   if (missed_ > kMostMissed) give_up_lane(planned_lane_);
   // After three launches, then five, then seven: one of them goes with the rhythm in which the program waits.
   due_in_ = 2 * (1 + missed_ / kMissedOfAGap);
-  launched_ = standing_;
+  launched_ = running_;
   return ways_[launched_].graph->launch(queue);
 }
 
@@ -159,7 +164,7 @@ std::uint64_t GraphWays::again_after() const {
 }
 
 void GraphWays::try_again() {
-  standing_ = std::exchange(chosen_, kUndecided);
+  standing_ = running_ = std::exchange(chosen_, kUndecided);
   times_again_ = std::min(times_again_ + 1, kMostGrowths);
   due_in_ = kSpread - 1;
   missed_ = met_again_ = 0;
@@ -173,6 +178,7 @@ void GraphWays::try_again() {
   for (Way& way : ways_) {
     way.was_hopeless = way.best_ns > hopeless_ns;
     way.forget_times();
+    way.is_due = way.graph == nullptr && way.spec != nullptr;
   }
 }
 
@@ -215,6 +221,7 @@ double GraphWays::Way::took_on(std::size_t lane) const {
 void GraphWays::add(Way way) {
   is_planned_ = false;
   ways_.push_back(std::move(way));
+  if (chosen_ != kUndecided) running_ = chosen_;
   if (times_again_ != 0 && chosen_ != kUndecided) standing_ = chosen_;  // as in try_again()
   chosen_ = kUndecided;
   changed_ = true;
@@ -254,6 +261,7 @@ bool GraphWays::report(std::span<const WayReport> refused, std::vector<WayReport
 }
 
 bool GraphWays::is_tried(const Way& way) const {
+  if (way.graph == nullptr) return true;           // or will be, once it is made again
   if (has_lanes_ && lanes_.empty()) return false;  // nor are they known not to be
   const std::size_t lanes = trial_lanes();
   // The first may have paid for an upload, and one of its streams may be a slow one.
@@ -304,19 +312,72 @@ void GraphWays::settle() {
   if (!all_tried || !trials_.empty()) return;
   bool goes_on = false;
   for (Way& way : ways_) {
-    if (!std::exchange(way.was_hopeless, false) || way.best_ns > kHopeless * ways_[standing_].best_ns) continue;
+    if (way.graph == nullptr || !std::exchange(way.was_hopeless, false) ||
+        way.best_ns > kHopeless * ways_[standing_].best_ns)
+      continue;
     goes_on = true;
   }
   if (goes_on) return;
-  chosen_ = standing_;
+  const std::size_t best = fastest();
+  put_back_all_but(best);
+  if (ways_[best].graph == nullptr) ways_[best].is_due = true;  // its times are of a graph that has gone
+  if (!awaits_another()) choose_now(best);
+}
+
+// Of those whose times are known.
+std::size_t GraphWays::fastest() const {
+  std::size_t best = ways_[standing_].best_ns != 0 ? standing_ : running_;
+  for (std::size_t i = 0; i < ways_.size(); ++i)
+    if (is_better(ways_[i], ways_[best])) best = i;
+  return best;
+}
+
+void GraphWays::put_back_all_but(std::size_t fastest) {
+  for (std::size_t i = 0; i < ways_.size(); ++i) {
+    if (i == fastest || i == running_ || ways_[i].graph == nullptr || ways_[i].spec == nullptr) continue;
+    put_back_.push_back(std::move(ways_[i].graph));
+    asks_ = true;
+  }
+}
+
+// Tried again, one after the other, before what was found counts.
+bool GraphWays::awaits_another() {
+  if (awaited_ != kNone) return true;
+  const auto due = std::ranges::find_if(ways_, &Way::is_due);
+  if (due == ways_.end()) return false;
+  awaited_ = static_cast<std::size_t>(due - ways_.begin());
+  asks_ = true;
+  return true;
+}
+
+std::size_t GraphWays::to_make() {
+  return std::exchange(is_taken_, awaited_ != kNone) ? kNone : awaited_;
+}
+
+void GraphWays::made(std::size_t way, std::shared_ptr<device::ExecutableGraph> graph) {
+  Way& its = ways_[way];
+  if (graph == nullptr) its.spec = nullptr, its.was_hopeless = false;
+  its.graph = std::move(graph);
+  its.is_due = false;
+  make_later();
+  changed_ = true;
+}
+
+std::vector<std::shared_ptr<device::ExecutableGraph>> GraphWays::take_put_back() {
+  asks_ = false;
+  return std::exchange(put_back_, {});
+}
+
+void GraphWays::choose_now(std::size_t way) {
+  chosen_ = running_ = way;
   since_chosen_ = 0;
   changed_ = true;
-  for (std::size_t i = 0; i < ways_.size(); ++i)
-    if (is_better(ways_[i], ways_[chosen_])) chosen_ = i;
   lane_ = ways_[chosen_].best_lane;
+  put_back_all_but(chosen_);
+  asks_ = true;  // for more ways, which wait for that
   std::string times;
-  for (const Way& way : ways_)
-    times += fmt::format("{}{} {:.1f} us", times.empty() ? "" : ", ", way.name, way.best_ns / 1e3);
+  for (const Way& each : ways_)
+    times += fmt::format("{}{} {:.1f} us", times.empty() ? "" : ", ", each.name, each.best_ns / 1e3);
   PERGOLA_INFO("a graph of recurring launches runs in the way '{}' from now on ({}): {}", ways_[chosen_].name, times,
                ways_[chosen_].why);
 }

@@ -18,6 +18,12 @@
 // one that stayed and another, and what it takes on its best counts. Launches that go elsewhere, behind what they wait
 // for, are not timed then. Where nearly all do there are no lanes: times are those of whichever stream comes.
 //
+// A graph takes memory of the device (on an H200 one of thirty nodes, ten of them side by side, a megabyte), so no more
+// than three of the ways have one at a time: the one that runs, the fastest of those that were tried, and the one that
+// is tried. What is put back is known by its spec, and made again for each time it is tried again, one after the other:
+//
+//   settle() ──▶ asks() ──▶ to_make(), take_put_back() ──▶ made()       by who launches; by GraphLowering's threads
+//
 // All ways have the same results. Guarded by the scheduler's lock, but for GraphLowerer.
 #pragma once
 
@@ -88,11 +94,13 @@ class GraphWays {
   static constexpr std::size_t kMostLanes = 3, kAnyLane = kMostLanes;
   struct Way {
     std::string name, why;
-    std::shared_ptr<device::ExecutableGraph> graph;
-    double best_ns = 0;                // what it takes, by the times that are known; 0: none is
-    std::size_t best_lane = kAnyLane;  // where it does
-    double host_ns = 0;                // the shortest time that launching it took the host
-    bool was_hopeless = false;         // has two tries again, and all of them if it is not hopeless any more
+    std::shared_ptr<device::ExecutableGraph> graph;   // null while it is put back
+    std::shared_ptr<const device::GraphSpec> spec{};  // what that is made of again; null: it stays
+    bool is_due = false;                              // to be made again and tried
+    double best_ns = 0;                               // what it takes, by the times that are known; 0: none is
+    std::size_t best_lane = kAnyLane;                 // where it does
+    double host_ns = 0;                               // the shortest time that launching it took the host
+    bool was_hopeless = false;  // has two tries again, and all of them if it is not hopeless any more
     // By lane; behind these, where there are none, all.
     std::array<std::uint32_t, kMostLanes + 1> tries_on{};
     std::array<std::vector<double>, kMostLanes + 1> times_ns{};  // ascending
@@ -118,8 +126,18 @@ class GraphWays {
   const device::Queue* choose();
   // Launches that, on this queue. `was_free`: it need not have been this one.
   Status launch(device::Queue& queue, bool was_free = true);
-  // One more, which is tried from now on.
+  // One more, which is tried from now on; the others have been where has_tried_all().
   void add(Way way);
+  bool has_tried_all() const { return ways_.size() < 2 || chosen_ != kUndecided; }
+  // Whether there is something to take: the graphs that were put back, which are let go of where nobody waits for that;
+  bool asks() const { return asks_; }
+  std::vector<std::shared_ptr<device::ExecutableGraph>> take_put_back();
+  // and the way that is to be made again, until made() or make_later() was called for it. kNone: there is none.
+  static constexpr std::size_t kNone = ~std::size_t{0};
+  std::size_t to_make();
+  // Null: it cannot be made any more.
+  void made(std::size_t way, std::shared_ptr<device::ExecutableGraph> graph);
+  void make_later() { awaited_ = kNone, is_taken_ = false; }
   const Way& launched() const { return ways_[launched_]; }  // the one that was launched last, or is next
   // The next report() is another.
   void touch() { changed_ = true; }
@@ -147,7 +165,7 @@ class GraphWays {
   static constexpr std::uint32_t kManyTimes = 6;  // and so many tries of each on each of several lanes
   // Launches in a row that should be timed and go elsewhere: that lane is none, or there are none.
   static constexpr std::uint32_t kMostMissed = 48, kMissedOfAGap = 16, kMetAgain = 2;
-  static constexpr std::size_t kUndecided = ~std::size_t{0};
+  static constexpr std::size_t kUndecided = kNone;
   static constexpr std::uint64_t kAgainAfter = 1024, kFewWays = 4;    // launches, for each four ways
   static constexpr std::uint32_t kAgainGrowth = 2, kMostGrowths = 3;  // as a power of two; up to each 65,536
   // Tried again, a way has kManyTimes timed launches on a lane, each behind one that is not timed, which finds the
@@ -156,6 +174,10 @@ class GraphWays {
   static constexpr std::uint32_t kSpread = 8;
 
   void settle();
+  std::size_t fastest() const;
+  void put_back_all_but(std::size_t fastest);
+  bool awaits_another();
+  void choose_now(std::size_t way);
   std::uint64_t again_after() const;
   void try_again();
   bool is_of_trial(std::size_t lane) const;
@@ -181,6 +203,11 @@ class GraphWays {
   std::uint32_t missed_ = 0, met_again_ = 0;
   std::array<std::uint32_t, kMostLanes + 1> missed_on_{};  // since a try came there
   std::size_t chosen_ = kUndecided, launched_ = 0;
+  std::size_t running_ = 0;      // what is launched where nothing is tried: the one that was chosen last
+  std::size_t awaited_ = kNone;  // to be made again
+  bool is_taken_ = false;        // to_make() has told of it
+  bool asks_ = false;
+  std::vector<std::shared_ptr<device::ExecutableGraph>> put_back_;
   std::size_t lane_ = 0;  // of what stands
   // What settle_next() has settled, until launch().
   bool is_planned_ = false, is_timed_ = false;
