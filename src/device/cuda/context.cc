@@ -112,6 +112,7 @@ Context::~Context() {
       for (void* page : pages) driver->cuMemFreeHost(page);
     });
   if (upload_stream_ != nullptr) driver_->cuStreamDestroy(upload_stream_);
+  arena_ = nullptr;
   driver_->cuCtxSetCurrent(nullptr);
   driver_->cuDevicePrimaryCtxRelease(device_);
 }

@@ -22,7 +22,11 @@ Result<std::shared_ptr<CudaBuffer>> CudaBuffer::create(ContextPtr context, std::
   const std::string doing = fmt::format("allocating {} bytes", size_bytes);
   CUdeviceptr address = 0;
   if (kind == MemoryKind::kDevice) {
-    PERGOLA_TRY(context->check(allocate(*context, [&] { return driver.cuMemAlloc(&address, bytes); }), doing));
+    const auto take = [&] {
+      DeviceArena* const arena = context->arena().get();
+      return arena != nullptr ? arena->allocate(&address, bytes) : driver.cuMemAlloc(&address, bytes);
+    };
+    PERGOLA_TRY(context->check(allocate(*context, take), doing));
     return std::shared_ptr<CudaBuffer>(new CudaBuffer(std::move(context), address, nullptr, size_bytes, kind));
   }
   void* host = nullptr;
@@ -71,6 +75,8 @@ CudaBuffer::~CudaBuffer() {
   if (kind_ == MemoryKind::kHostVisible) {
     context_->remove_host_range(host_);
     context_->free([driver, host = host_] { driver->cuMemFreeHost(host); });
+  } else if (kind_ == MemoryKind::kDevice && context_->arena() != nullptr) {
+    context_->free([arena = context_->arena(), address = address_] { arena->free(address); });
   } else {
     context_->free([driver, address = address_] { driver->cuMemFree(address); });
   }

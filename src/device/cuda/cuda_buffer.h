@@ -1,5 +1,7 @@
 // GPU memory, ours or another library's, managed memory, and page-locked host memory that the GPU addresses.
 //
+// Device memory of ours lies in the context's arena, where it has one (device_arena.h).
+//
 // Dropping the last handle calls cuMemFree or cuMemFreeHost, and both wait for every kernel that is resident on the
 // GPU. Work that never ends (the resident executor) must therefore own pools that were made before it started.
 // cuMemAlloc and cuMemHostAlloc do not wait.

@@ -195,14 +195,17 @@ Result<CudaDeviceOptions> CudaDeviceOptions::from_environment() {
   if (level) options.optimization_level = static_cast<unsigned>(*level);
   PERGOLA_ASSIGN(const auto rounding, choice_setting("PERGOLA_CUDA_ROUNDING", {"exact", "driver"}));
   if (rounding) options.exact_rounding = *rounding == 0;
+  PERGOLA_ASSIGN(const auto memory, choice_setting("PERGOLA_CUDA_MEMORY", {"packed", "driver"}));
+  if (memory) options.packs_memory = *memory == 0;
   PERGOLA_ASSIGN(options.end_grace, end_grace_from_environment());
   return options;
 }
 
 Result<DevicePtr> create_cuda_device(int ordinal, const CudaDeviceOptions& options) {
   PERGOLA_ASSIGN(const std::shared_ptr<const cuda::Driver> driver, cuda::Driver::open(options.driver_library));
-  PERGOLA_ASSIGN(cuda::ContextPtr context, cuda::Context::create(driver, ordinal, options.end_grace));
+  PERGOLA_ASSIGN(std::shared_ptr<cuda::Context> context, cuda::Context::create(driver, ordinal, options.end_grace));
   PERGOLA_TRY(context->enter());
+  if (options.packs_memory) context->pack_memory();
   PERGOLA_ASSIGN(DeviceInfo info, cuda::describe(*context));
   return DevicePtr(std::make_shared<cuda::CudaDevice>(std::move(context), std::move(info), options));
 }

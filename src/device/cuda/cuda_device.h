@@ -17,11 +17,12 @@ struct CudaDeviceOptions {
   std::string driver_library;           // empty: libcuda.so.1
   bool exact_rounding = true;           // src/device/cuda/exact_rounding.h; false lets the driver contract
   unsigned optimization_level = 4;      // of the driver's compiler: 0 (to rule its optimiser out) to 4
+  bool packs_memory = true;             // src/device/cuda/device_arena.h; false: each buffer is the driver's own
   // How long a queue that is destroyed waits while nothing of its work is seen to end. Its stream is left then.
   std::chrono::milliseconds end_grace = kEndGrace;
 
-  // $PERGOLA_CUDA_OPTIMIZATION 0 to 4, $PERGOLA_CUDA_ROUNDING exact or driver, $PERGOLA_END_GRACE_MS; kInvalidArgument
-  // for anything else.
+  // $PERGOLA_CUDA_OPTIMIZATION 0 to 4, $PERGOLA_CUDA_ROUNDING exact or driver, $PERGOLA_CUDA_MEMORY packed or driver,
+  // $PERGOLA_END_GRACE_MS; kInvalidArgument for anything else.
   static Result<CudaDeviceOptions> from_environment();
 };
 

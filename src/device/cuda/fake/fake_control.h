@@ -17,7 +17,8 @@ struct FakeControl {
   // Streams stop before their next piece of work, until go().
   void (*hold)();
   void (*go)();
-  // What the driver tells of itself: "version", "devices", "memory_bytes", and 0 or 1: "managed", "concurrent".
+  // What the driver tells of itself: "version", "devices", "memory_bytes", and 0 or 1: "managed", "concurrent",
+  // "virtual" (memory management; 0 at first).
   void (*set)(const char* what, std::int64_t value);
   // What was queued since this was last asked, a line each, streams by number and managed memory by letter, both in the
   // order in which they were made since reset(): "prefetch a to device on 0", "attach a to 0", "attach a to host on 0",

@@ -129,6 +129,9 @@ std::string alive_text() {
   for (const auto& [kind, count] : fake().alive)
     if (count != 0) kinds[kind] = static_cast<std::size_t>(count);
   if (!fake().allocations.empty()) kinds["allocations"] = fake().allocations.size();
+  if (!fake().mapped.empty()) kinds["mappings"] = fake().mapped.size();
+  if (!fake().reserved.empty()) kinds["reservations"] = fake().reserved.size();
+  if (!fake().pages.empty()) kinds["handles of memory"] = fake().pages.size();
   if (!fake().managed.empty()) kinds["managed allocations"] = fake().managed.size();
   if (!fake().pinned.empty()) kinds["page-locked allocations"] = fake().pinned.size();
   std::string text;
@@ -196,6 +199,8 @@ FAKE cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = 0; break;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = 227 << 10; break;
     case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY: *value = static_cast<int>(fake().has_managed); break;
+    case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED: *value = static_cast<int>(fake().has_virtual); break;
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS: *value = static_cast<int>(fake().is_concurrent); break;
     case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
     case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH: *value = 1; break;
@@ -646,6 +651,7 @@ extern "C" __attribute__((visibility("default"))) const FakeControl* fake_cuda_c
                                      fake().version = 13000;
                                      fake().devices = 1;
                                      fake().has_managed = fake().is_concurrent = 1;
+                                     fake().has_virtual = 0;
                                      fake().managed_made = fake().streams_made = 0;
                                      fake().log.clear();
                                      fake().memory_bytes = std::int64_t{1} << 30;
@@ -674,6 +680,7 @@ extern "C" __attribute__((visibility("default"))) const FakeControl* fake_cuda_c
                                       : what == std::string("devices")    ? fake().devices
                                       : what == std::string("managed")    ? fake().has_managed
                                       : what == std::string("concurrent") ? fake().is_concurrent
+                                      : what == std::string("virtual")    ? fake().has_virtual
                                                                           : fake().memory_bytes) = value;
                                    },
                                    [] {

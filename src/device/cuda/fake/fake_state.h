@@ -54,6 +54,9 @@ struct FakeState {
   int managed_made = 0, streams_made = 0;
   std::string log;
   std::map<CUdeviceptr, std::size_t> allocations;
+  std::int64_t has_virtual = 0;                               // memory management (fake_pages.cc)
+  std::map<CUdeviceptr, std::size_t> reserved, mapped;        // bytes, by address
+  std::map<CUmemGenericAllocationHandle, std::size_t> pages;  // bytes, of handles that are not released
   std::map<std::string, int> alive;  // of what is counted alone, by its kind
   std::atomic<int> sticky{0};        // written by streams, read by every call
 
