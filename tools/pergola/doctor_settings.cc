@@ -30,6 +30,7 @@ const std::vector<std::string>& read_settings() {
                                                  "PERGOLA_CPU_STACK_BYTES",
                                                  "PERGOLA_CPU_TIME_LIMIT",
                                                  "PERGOLA_CPU_WATCHDOG",
+                                                 "PERGOLA_CUDA_MEMORY",
                                                  "PERGOLA_CUDA_OPTIMIZATION",
                                                  "PERGOLA_CUDA_ROUNDING",
                                                  "PERGOLA_DEVICE",
