@@ -6,7 +6,11 @@
 #include <algorithm>
 #include <functional>
 
+#include <chrono>
+#include <thread>
+
 #include "src/scheduler/graph_copies_fixture.h"
+#include "src/scheduler/graph_ways_fixture.h"
 
 namespace pergola::scheduler::testing {
 namespace {
@@ -265,6 +269,33 @@ TEST_F(GraphIdle, EventsAtAnotherPlaceInEachTurn_CutNothing) {
   // At the same one in each it is a step of the turn.
   learn_turns([&] { turn_with_event(2); }, kEnough);
   EXPECT_EQ(of_each([&] { turn_with_event(2); }), (Counts{2, 0, 0}));
+}
+
+// Ways and forms of turns are both tried again, after so many launches and so many turns: a trial of one may begin
+// within one of the other. Turns in which ways are tried do not count for forms, and ways are tried on.
+TEST_F(GraphIdle, TrialsOfWays_EndWithinTrialsOfForms) {
+  using namespace std::chrono_literals;
+  open_patient("", std::make_shared<Scaled>(std::vector<double>{1.05, 1.1, 0.9}, true));
+  device->state().launch_ns = 6000;
+  constexpr int kPauseAt = 1532;  // so that they do
+  int tried = 0, longest = 0;
+  for (int n = 0; n < 6000; ++n) {
+    for (int i = 0; i < 5; ++i) launch("k" + std::to_string(i), {"x", "u"}, {"u"}, 1000);
+    ASSERT_TRUE(read("u").ok());
+    if (n == kPauseAt) std::this_thread::sleep_for(1200ms);  // when ways are made
+    if (n % 4 == 0) std::this_thread::sleep_for(n < kPauseAt ? 20us : 200us);
+    std::vector<Step>& steps = device->state().steps;
+    if (steps.size() > 1000) steps.erase(steps.begin(), steps.end() - 50);
+    const GraphsReport report = scheduler->graphs();
+    if (report.regions.empty()) continue;
+    bool is_tried = false;
+    for (const GraphReport& graph : report.regions.back().graphs)
+      if (graph.state == GraphReport::State::kReady)
+        is_tried = is_tried || std::ranges::count(graph.ways, WayReport::State::kTried, &WayReport::state) != 0;
+    tried = is_tried ? tried + 1 : 0;
+    longest = std::max(longest, tried);
+  }
+  EXPECT_LT(longest, 1500) << explain(scheduler->graphs());
 }
 
 }  // namespace

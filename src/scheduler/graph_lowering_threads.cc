@@ -26,7 +26,8 @@ void GraphLowering::settle(AdaptiveLock& lock) {
   improve_.notify_all();
   wake_.notify_all();  // for what was forgotten while something was held
   settled_.wait(lock, [&] {
-    return !building_ && jobs_.empty() && !improving_ && improvements_.empty() && put_back_.empty() && (held_ != 0 || !has_forgotten());
+    return !building_ && jobs_.empty() && !improving_ && improvements_.empty() && put_back_.empty() &&
+           (held_ != 0 || !has_forgotten());
   });
   --settling_;
 }
@@ -225,8 +226,9 @@ bool GraphLowering::next_improvement(AdaptiveLock& lock, Improvement& next) {
 
 // The next way is made once the others have been tried, so that few have a graph at a time.
 bool GraphLowering::is_worth_now(const Improvement& each, Clock::time_point now) const {
-  if (is_trying(*each.job.region)) return false;
+  // A trial of forms waits for it: turns in which ways are tried do not count.
   if (each.again != GraphWays::kNone) return true;
+  if (is_trying(*each.job.region)) return false;
   const Chunk& chunk = *each.job.chunk;
   return each.not_before <= now && chunk.launched >= kWorthLaunches && chunk.ways.has_tried_all();
 }
@@ -286,7 +288,7 @@ void GraphLowering::improve(AdaptiveLock& lock, Improvement next) {
   wake_.notify_all();  // the chunk may have been forgotten meanwhile
 }
 
-// Without the lock. Null where it cannot be any more.
+// Without the lock. Null where it cannot be now.
 std::shared_ptr<device::ExecutableGraph> GraphLowering::make_again(const Improvement& next) const {
   const auto copied = next.job.region->copied_by(*next.job.chunk);
   if (!copied.ok()) return nullptr;  // nobody will launch it any more

@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <deque>
 #include <map>
+#include <random>
 #include <set>
 #include <thread>
 
@@ -25,7 +28,8 @@ class PutBackWays : public GraphWaysFixture {
     Status update_parameters(device::NodeId, std::span<const std::byte>) override { return {}; }
     Status launch(device::Queue& on) override {
       test_.launched.push_back(name_);
-      static_cast<FakeQueue&>(on).run(test_.takes_ns[name_]);
+      const auto slower = test_.slower_on.find({name_, &on});
+      static_cast<FakeQueue&>(on).run(test_.takes_ns[name_] * (slower == test_.slower_on.end() ? 1 : slower->second));
       return {};
     }
 
@@ -38,23 +42,25 @@ class PutBackWays : public GraphWaysFixture {
     return {name, "", std::make_shared<Graph>(*this, name),
             can_be_made_again ? std::make_shared<const device::GraphSpec>() : nullptr};
   }
-  // With what who makes graphs does for them.
+  // What who makes graphs does for them.
+  void serve(GraphWays& ways) {
+    most_alive = std::max(most_alive, alive.size());
+    if (!ways.asks()) return;
+    (void)ways.take_put_back();
+    const std::size_t again = ways.to_make();
+    EXPECT_EQ(ways.to_make(), GraphWays::kNone) << "it is told once";
+    if (again == GraphWays::kNone) return;
+    const std::string name = ways.all()[again].name;
+    ASSERT_NE(ways.all()[again].spec, nullptr) << name;
+    made_again.push_back(name);
+    ways.made(again, can_make.contains(name) ? std::make_shared<Graph>(*this, name) : nullptr);
+  }
   void launch(GraphWays& ways, int times) {
     for (int n = 0; n < times; ++n) {
       ASSERT_TRUE(ways.launch(*queue).ok());
       device->state().host_ns = device->state().end_ns();
       device->state().steps.clear();
-      if (!ways.asks()) continue;
-      (void)ways.take_put_back();
-      const std::size_t again = ways.to_make();
-      EXPECT_EQ(ways.to_make(), GraphWays::kNone) << "it is told once";
-      if (again != GraphWays::kNone) {
-        const std::string name = ways.all()[again].name;
-        EXPECT_NE(ways.all()[again].spec, nullptr) << name;
-        made_again.push_back(name);
-        ways.made(again, can_make.contains(name) ? std::make_shared<Graph>(*this, name) : nullptr);
-      }
-      most_alive = std::max(most_alive, alive.size());
+      serve(ways);
     }
   }
   void launch_until_chosen(GraphWays& ways) {
@@ -71,6 +77,7 @@ class PutBackWays : public GraphWaysFixture {
 
   std::multiset<std::string> alive;
   std::map<std::string, double> takes_ns;
+  std::map<std::pair<std::string, device::Queue*>, double> slower_on;  // by what
   std::set<std::string> can_make{"plain", "a", "b", "c", "d"};
   std::vector<std::string> launched, made_again;
   std::size_t most_alive = 0;
@@ -134,7 +141,7 @@ TEST_F(PutBackWays, WhileTheyAreMade_WhatWasChosenRuns) {
   EXPECT_THAT(made_again, ElementsAre("plain"));
 }
 
-TEST_F(PutBackWays, OneThatCannotBeMadeAgain_IsNotTriedAnyMore) {
+TEST_F(PutBackWays, OneThatCannotBeMadeAgain_IsTriedTheNextTime) {
   GraphWays ways({way("plain", 100e3)});
   ways.add(way("a", 150e3));
   ways.add(way("b", 120e3));
@@ -143,9 +150,102 @@ TEST_F(PutBackWays, OneThatCannotBeMadeAgain_IsNotTriedAnyMore) {
   takes_ns["a"] = 10e3, takes_ns["b"] = 50e3;
   launch_again(ways);
   EXPECT_EQ(chosen(ways), "b");
+  can_make.insert("a");
   launch_again(ways);
-  EXPECT_EQ(chosen(ways), "b");
-  EXPECT_THAT(made_again, ElementsAre("a", "b", "plain")) << "a once";
+  EXPECT_EQ(chosen(ways), "a");
+  EXPECT_THAT(made_again, ElementsAre("a", "b", "plain", "a"));
+}
+
+// The host is some launches ahead: a way's times come between the launch before a timed one of it and that, and show
+// that it is hopeless by now.
+TEST_F(PutBackWays, LateTimes_PutAWayBackThatWasToBeLaunchedNext) {
+  for (std::size_t ahead = 0; ahead < 24; ++ahead) {
+    SCOPED_TRACE(ahead);
+    made_again.clear();
+    GraphWays ways({way("plain", 100e3)});
+    ways.add(way("a", 120e3));
+    ways.add(way("b", 120e3));
+    launch_until_chosen(ways);
+    takes_ns["a"] = 1000e3;
+    std::deque<double> ends;
+    for (int n = 0; n < 20000 && made_again.size() < 4; ++n) {
+      ASSERT_TRUE(ways.launch(*queue).ok());
+      ends.push_back(device->state().end_ns());
+      if (n != 0) device->state().steps.clear();
+      if (ends.size() > ahead + 1) ends.pop_front();
+      if (ends.size() == ahead + 1) device->state().host_ns = std::max(device->state().host_ns, ends.front());
+      serve(ways);
+    }
+    EXPECT_EQ(made_again.size(), 4u) << "both, twice";
+    device->state().host_ns = device->state().end_ns();
+  }
+}
+
+// A way that was put back may come to be the fastest, as the one that runs has lost the stream on which it was.
+TEST_F(PutBackWays, OneThatIsTheFastestAfterAll_MayBeRefused) {
+  const auto other = std::move(device->create_queue()).value();
+  slower_on[{"a", queue.get()}] = 1.2, slower_on[{"a", other.get()}] = 0.5;
+  GraphWays ways({way("plain", 100e3)});
+  const auto launch_on = [&](int n, bool other_is_free) {
+    const device::Queue* const wanted = ways.choose();
+    device::Queue& to = other_is_free && (wanted == other.get() || (wanted == nullptr && n % 2 == 1)) ? *other : *queue;
+    ASSERT_TRUE(ways.launch(to, other_is_free || wanted != other.get()).ok());
+    device->state().host_ns = device->state().end_ns();
+    serve(ways);
+  };
+  for (int n = 0; n < 4; ++n) launch_on(n, true);
+  ways.add(way("a", 100e3));
+  for (int n = 0; n < 200 && ways.chosen() == nullptr; ++n) launch_on(n, true);
+  ASSERT_EQ(chosen(ways), "a");
+  can_make.clear();
+  ways.add(way("b", 99e3));
+  for (int n = 0; n < 400; ++n) launch_on(n, false);
+  EXPECT_THAT(made_again, ElementsAre("plain", "b")) << "each once";
+  EXPECT_EQ(chosen(ways), "a");
+}
+
+// Whatever comes when: what is launched has a graph, what is asked for has a spec, and it ends.
+TEST_F(PutBackWays, RandomTimesStreamsAndRefusals) {
+  const auto seed = std::random_device()();
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
+  std::mt19937 random(seed);
+  const auto one_of = [&](std::uint32_t n) { return random() % n == 0; };
+  std::vector<std::unique_ptr<device::Queue>> queues;
+  for (int n = 0; n < 3; ++n) queues.push_back(std::move(device->create_queue()).value());
+  const std::vector<std::string> names{"plain", "a", "b", "c", "d"};
+  for (int round = 0; round < 60; ++round) {
+    GraphWays ways({way("plain", 100e3)});
+    std::size_t added = 1, busy = 3;
+    for (int n = 0; n < 3000; ++n) {
+      if (one_of(500)) takes_ns[names[random() % names.size()]] = 60e3 + random() % 90000;
+      if (one_of(300)) {
+        busy = random() % 6;
+        for (const std::string& name : names)
+          for (const auto& each : queues) slower_on[{name, each.get()}] = 0.6 + random() % 9 * 0.1;
+      }
+      if (one_of(400)) can_make = one_of(2) ? std::set<std::string>{"a", "c"} : std::set(names.begin(), names.end());
+      if (added < names.size() && ways.has_tried_all() && n > 3) {
+        ways.add(way(names[added], 60e3 + random() % 90000));
+        ++added;
+      }
+      const device::Queue* const wanted = ways.choose();
+      ASSERT_NE(std::ranges::find(ways.all(), ways.launched().name, &GraphWays::Way::name)->graph, nullptr);
+      std::size_t to = n / (1 + round % 7) % 3;
+      const bool is_free = !one_of(16);
+      for (std::size_t k = 0; k < queues.size(); ++k)
+        if (queues[k].get() == wanted && is_free && round % 2 == 1) to = k;
+      if (to == busy) to = (to + 1) % 3;
+      ASSERT_TRUE(ways.launch(*queues[to], is_free).ok());
+      if (random() % (round % 5 + 2) == 0) device->state().host_ns = device->state().end_ns();
+      if (device->state().steps.size() > 200) device->state().steps.clear();
+      serve(ways);
+    }
+    device->state().host_ns = device->state().end_ns();
+    can_make = {names.begin(), names.end()};
+    launch_until_chosen(ways);
+    EXPECT_THAT(alive, ElementsAre(chosen(ways)));
+    slower_on.clear();
+  }
 }
 
 TEST_F(PutBackWays, OneWithoutASpec_KeepsItsGraph) {

@@ -49,7 +49,9 @@ void GraphWays::choose_trial() {
   // All have been tried often enough and not all times are known yet: no more events.
   if (least == ways_.size()) return plan(running_, lane_);
   if (times_again_ == 0) return plan(least, lane_to_try(ways_[least]), true);
-  if (due_in_ == 0) return plan(next_, next_lane_, true);
+  if (due_in_ == 0 && ways_[next_].graph != nullptr) return plan(next_, next_lane_, true);
+  if (due_in_ == 0)
+    due_in_ = kSpread - 1;  // late times of it were enough, and it has been put back since it was planned
   if (--due_in_ != 0) return plan(running_, lane_);
   next_ = least;
   next_lane_ = lane_to_try(ways_[least]);
@@ -320,7 +322,7 @@ void GraphWays::settle() {
   if (goes_on) return;
   const std::size_t best = fastest();
   put_back_all_but(best);
-  if (ways_[best].graph == nullptr) ways_[best].is_due = true;  // its times are of a graph that has gone
+  if (ways_[best].graph == nullptr) ways_[best].is_due = true;  // its times are of a graph that has gone; it has a spec
   if (!awaits_another()) choose_now(best);
 }
 
@@ -356,7 +358,10 @@ std::size_t GraphWays::to_make() {
 
 void GraphWays::made(std::size_t way, std::shared_ptr<device::ExecutableGraph> graph) {
   Way& its = ways_[way];
-  if (graph == nullptr) its.spec = nullptr, its.was_hopeless = false;
+  if (graph == nullptr) {
+    its.forget_times();  // by which it could be the fastest
+    its.was_hopeless = false;
+  }
   its.graph = std::move(graph);
   its.is_due = false;
   make_later();

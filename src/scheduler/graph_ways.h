@@ -18,9 +18,10 @@
 // one that stayed and another, and what it takes on its best counts. Launches that go elsewhere, behind what they wait
 // for, are not timed then. Where nearly all do there are no lanes: times are those of whichever stream comes.
 //
-// A graph takes memory of the device (on an H200 one of thirty nodes, ten of them side by side, a megabyte), so no more
-// than three of the ways have one at a time: the one that runs, the fastest of those that were tried, and the one that
-// is tried. What is put back is known by its spec, and made again for each time it is tried again, one after the other:
+// A graph takes memory of the device (on an H200 one of thirty nodes, ten of them side by side, a megabyte), so three
+// of the ways have one at a time (four where one is made anew just then): the one that runs, the fastest of those that
+// were tried, and the one that is tried. What is put back is known by its spec, and made again for each time it is
+// tried again, one after the other:
 //
 //   settle() ──▶ asks() ──▶ to_make(), take_put_back() ──▶ made()       by who launches; by GraphLowering's threads
 //
@@ -135,7 +136,7 @@ class GraphWays {
   // and the way that is to be made again, until made() or make_later() was called for it. kNone: there is none.
   static constexpr std::size_t kNone = ~std::size_t{0};
   std::size_t to_make();
-  // Null: it cannot be made any more.
+  // Null: it cannot be made now, and is not tried this time.
   void made(std::size_t way, std::shared_ptr<device::ExecutableGraph> graph);
   void make_later() { awaited_ = kNone, is_taken_ = false; }
   const Way& launched() const { return ways_[launched_]; }  // the one that was launched last, or is next
