@@ -256,7 +256,7 @@ void Bench::measure(Problem& problem, std::span<const std::unique_ptr<Form>> for
   for (int run = 0; run < options_.runs; ++run) {
     for (std::size_t turn = 0; turn < forms.size(); ++turn) {
       const std::size_t i = (turn + run) % forms.size();
-      if (measure == Measure::kCold) go_over_host(*forms[i]);
+      if (measure == Measure::kCold && !options_.after_others) go_over_host(*forms[i]);
       if (measure == Measure::kResident || !options_.after_others)
         for (int n = 0; n < options_.untimed; ++n) forms[i]->run(measure);
       times[i].push_back(ms_of([&] { forms[i]->run(measure); }));

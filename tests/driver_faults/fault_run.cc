@@ -56,6 +56,7 @@ std::map<std::string, int> parse_calls(const char* text) {
   dup2(shared_output(), STDERR_FILENO);
   const auto& control = runtime::control();
   control.set("concurrent", program.is_concurrent ? 1 : 0);
+  control.set("virtual", 1);
   if (fault) (fault->is_lost ? control.lose : control.fail)(fault->function.c_str(), fault->result, fault->skip);
   if (fault && fault->also_describing) {
     control.fail("cuGetErrorName", fault->result, 0);

@@ -287,25 +287,27 @@ void Context::look_after_left() const {
 // None begins meanwhile.
 void Context::free_kept() const {
   look_after_left();
+  std::vector<std::function<void()>> called;  // goes after the lock
   const std::unique_lock lock(residents_->mutex);
   if (residents_->count != 0 || (residents_->kept_frees.empty() && !residents_->is_stuck)) return;
   enter_quietly();
   if (residents_->is_stuck && !streams_are_idle()) return;
   residents_->is_stuck = false;
-  call_kept();
+  called = call_kept();
 }
 
 bool Context::free_kept_behind_work() const {
+  std::vector<std::function<void()>> called;  // goes after the lock
   const std::unique_lock lock(residents_->mutex);
   if (residents_->count != 0 || residents_->kept_frees.empty()) return false;
   enter_quietly();
-  call_kept();
+  called = call_kept();
   return true;
 }
 
-void Context::call_kept() const {
+std::vector<std::function<void()>> Context::call_kept() const {
   for (const auto& call : residents_->kept_frees) call();
-  residents_->kept_frees.clear();
+  return std::exchange(residents_->kept_frees, {});
 }
 
 Result<HostWord> Context::take_word() const {

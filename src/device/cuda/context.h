@@ -148,7 +148,8 @@ class Context {
   Status lose(CUresult result, std::string_view doing) const;
   Status add_words() const;
   void look_after_left() const;
-  void call_kept() const;         // with the residents' lock, entered
+  // With the residents' lock, entered. What they held, to be dropped without it: that may free something itself.
+  [[nodiscard]] std::vector<std::function<void()>> call_kept() const;
   bool streams_are_idle() const;  // with the residents' lock
   bool await_streams() const;     // with none
 

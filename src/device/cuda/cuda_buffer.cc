@@ -14,7 +14,8 @@ CUresult allocate(const Context& context, Allocate allocate) {
 
 }  // namespace
 
-Result<std::shared_ptr<CudaBuffer>> CudaBuffer::create(ContextPtr context, std::size_t size_bytes, MemoryKind kind) {
+Result<std::shared_ptr<CudaBuffer>> CudaBuffer::create(ContextPtr context, std::size_t size_bytes, MemoryKind kind,
+                                                       bool packed) {
   PERGOLA_TRY(context->enter());
   context->free_kept();
   const Driver& driver = context->driver();
@@ -23,7 +24,7 @@ Result<std::shared_ptr<CudaBuffer>> CudaBuffer::create(ContextPtr context, std::
   CUdeviceptr address = 0;
   if (kind == MemoryKind::kDevice) {
     const auto take = [&] {
-      DeviceArena* const arena = context->arena().get();
+      DeviceArena* const arena = packed ? context->arena().get() : nullptr;
       return arena != nullptr ? arena->allocate(&address, bytes) : driver.cuMemAlloc(&address, bytes);
     };
     PERGOLA_TRY(context->check(allocate(*context, take), doing));

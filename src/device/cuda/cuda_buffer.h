@@ -2,9 +2,9 @@
 //
 // Device memory of ours lies in the context's arena, where it has one (device_arena.h).
 //
-// Dropping the last handle calls cuMemFree or cuMemFreeHost, and both wait for every kernel that is resident on the
-// GPU. Work that never ends (the resident executor) must therefore own pools that were made before it started.
-// cuMemAlloc and cuMemHostAlloc do not wait.
+// Dropping the last handle calls cuMemFree or cuMemFreeHost, or waits for the context and unmaps pages of the arena: all
+// wait for every kernel that is resident on the GPU. Work that never ends (the resident executor) must therefore own pools that were made before it started.
+// cuMemAlloc, cuMemHostAlloc and mapping pages do not wait.
 #pragma once
 
 #include "src/device/cuda/context.h"
@@ -14,7 +14,9 @@ namespace pergola::device::cuda {
 
 class CudaBuffer final : public Buffer {
  public:
-  static Result<std::shared_ptr<CudaBuffer>> create(ContextPtr context, std::size_t size_bytes, MemoryKind kind);
+  // Device memory lies in the context's arena, where that has one and `packed`.
+  static Result<std::shared_ptr<CudaBuffer>> create(ContextPtr context, std::size_t size_bytes, MemoryKind kind,
+                                                    bool packed = true);
   // kManaged; where access is restricted, visible to the host at first.
   static Result<std::shared_ptr<CudaBuffer>> create_managed(ContextPtr context, std::size_t size_bytes,
                                                             ManagedAccess access);

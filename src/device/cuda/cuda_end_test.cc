@@ -166,6 +166,31 @@ TEST_F(CudaDevice, CallsThatWaitForResidentKernels_HaveThemLeaveFirst) {
   resident->remove_resident(&seen);
 }
 
+// What is dropped then may own other memory of the GPU, whose end frees something itself.
+TEST_F(CudaDevice, AnOwnerThatIsKeptBesideWork_MayBeAnArrayOfTheSameGpu) {
+  CudaDeviceOptions impatient = options();
+  impatient.end_grace = 50ms;
+  DevicePtr theirs = std::move(create_cuda_device(0, impatient)).value();
+  const DevicePtr mine = std::move(create_cuda_device(0, impatient)).value();
+  const ModulePtr module = std::move(load(*theirs)).value();
+  BufferPtr array = std::move(mine->allocate(64, MemoryKind::kDevice)).value();
+  BufferPtr adopted = std::move(theirs->adopt({array->address(), 64, 0, array})).value();
+  queue_ = std::move(theirs->create_queue()).value();
+  control().hold();
+  ASSERT_TRUE(launch(*queue_, module, "add_one", add_one(adopted, 16)).ok());
+  queue_.reset();  // its stream is left
+  adopted.reset();
+  const std::weak_ptr<Buffer> seen = array;
+  array.reset();
+  EXPECT_FALSE(seen.expired()) << "the work that is left may use it";
+  control().go();
+  for (int n = 0; n < 1000 && !seen.expired(); ++n) {
+    std::this_thread::sleep_for(1ms);
+    EXPECT_TRUE(mine->allocate(8, MemoryKind::kDevice).ok());
+  }
+  EXPECT_TRUE(seen.expired());
+}
+
 // What has been freed while others' work went on is memory again before an allocation fails.
 TEST_F(CudaDevice, WhatIsKeptBesideWorkThatGoesOn_IsFreedBeforeMemoryIsSaidToBeShort) {
   CudaDeviceOptions impatient = options();

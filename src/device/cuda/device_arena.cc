@@ -1,6 +1,6 @@
 #include "src/device/cuda/device_arena.h"
 
-#include <array>
+#include <optional>
 #include <utility>
 
 #include "src/base/log.h"
@@ -9,9 +9,10 @@ namespace pergola::device::cuda {
 namespace {
 
 bool has_functions(const Driver& driver) {
-  return driver.cuMemAddressReserve != nullptr && driver.cuMemAddressFree != nullptr && driver.cuMemCreate != nullptr &&
-         driver.cuMemRelease != nullptr && driver.cuMemMap != nullptr && driver.cuMemUnmap != nullptr &&
-         driver.cuMemSetAccess != nullptr && driver.cuMemGetAllocationGranularity != nullptr;
+  return driver.cuCtxSynchronize != nullptr && driver.cuMemAddressReserve != nullptr &&
+         driver.cuMemAddressFree != nullptr && driver.cuMemCreate != nullptr && driver.cuMemRelease != nullptr &&
+         driver.cuMemMap != nullptr && driver.cuMemUnmap != nullptr && driver.cuMemSetAccess != nullptr &&
+         driver.cuMemGetAllocationGranularity != nullptr;
 }
 
 bool has(const Driver& driver, CUdevice device, CUdevice_attribute which) {
@@ -21,15 +22,12 @@ bool has(const Driver& driver, CUdevice device, CUdevice_attribute which) {
 
 }  // namespace
 
-std::shared_ptr<DeviceArena> DeviceArena::create(std::shared_ptr<const Driver> driver, CUdevice device) {
+std::shared_ptr<DeviceArena> DeviceArena::create(const std::shared_ptr<const Driver>& driver, CUdevice device) {
   if (!has_functions(*driver) || !has(*driver, device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED))
     return nullptr;
   CUmemAllocationProp memory{};
   memory.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   memory.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
-  // As memory of cuMemAlloc(): network adapters may be given it.
-  memory.allocFlags.gpuDirectRDMACapable =
-      has(*driver, device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) ? 1 : 0;
   std::size_t page = 0, all = 0;
   CUdeviceptr base = 0;
   // Twice as many addresses as there is memory: holes between blocks take addresses alone.
@@ -39,7 +37,22 @@ std::shared_ptr<DeviceArena> DeviceArena::create(std::shared_ptr<const Driver> d
     PERGOLA_DEBUG("arrays have pages of their own: the driver reserves no addresses for them");
     return nullptr;
   }
-  return std::shared_ptr<DeviceArena>(new DeviceArena(std::move(driver), memory, page, base, all));
+  // As memory of cuMemAlloc() network adapters may be given it, where that is allowed: asked by a page that goes again.
+  const bool may_be_given = has(*driver, device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
+  for (const bool is_given : {true, false}) {
+    if (is_given && !may_be_given) continue;
+    memory.allocFlags.gpuDirectRDMACapable = is_given ? 1 : 0;
+    const ArenaPlaces::Pages first{0, 1};
+    std::shared_ptr<DeviceArena> arena(new DeviceArena(driver, memory, page, base, all));
+    if (arena->map(first) != CUDA_SUCCESS) {
+      arena->owns_addresses_ = !is_given;  // else the next one does
+      continue;
+    }
+    arena->unmap(first);
+    return arena;
+  }
+  PERGOLA_DEBUG("arrays have pages of their own: the driver gives no memory for addresses");
+  return nullptr;
 }
 
 DeviceArena::DeviceArena(std::shared_ptr<const Driver> driver, const CUmemAllocationProp& memory,
@@ -52,7 +65,7 @@ DeviceArena::DeviceArena(std::shared_ptr<const Driver> driver, const CUmemAlloca
       places_(page_bytes, bytes / page_bytes) {}
 
 DeviceArena::~DeviceArena() {
-  driver_->cuMemAddressFree(base_, bytes_);
+  if (owns_addresses_) driver_->cuMemAddressFree(base_, bytes_);
 }
 
 CUresult DeviceArena::allocate(CUdeviceptr* address, std::size_t bytes) {
@@ -77,6 +90,7 @@ void DeviceArena::free(CUdeviceptr address) {
     driver_->cuMemFree(address);
     return;
   }
+  driver_->cuCtxSynchronize();
   const std::lock_guard lock(mutex_);
   for (const ArenaPlaces::Pages& pages : places_.give(address - base_)) unmap(pages);
 }

@@ -3,9 +3,11 @@
 // arrays of 4.8 MiB a fifth is nobody's. Here the driver reserves addresses alone, and a page has memory from the first
 // block in it to the last (CUDA's virtual memory management; arena_places.h has the arithmetic).
 //
-// Thread-safe. Who frees a block has seen all work on it end, as cuMemUnmap() waits for none.
+// Thread-safe. Freeing waits for all work in the context, as cuMemFree() does: cuMemUnmap() waits for none, and others
+// than the session may still use the memory (another library's stream, or work that outlasts what is waited for it).
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <mutex>
 
@@ -16,13 +18,14 @@ namespace pergola::device::cuda {
 
 class DeviceArena {
  public:
-  // In the current context, that of `device`. Null where the driver or the GPU has no such memory.
-  static std::shared_ptr<DeviceArena> create(std::shared_ptr<const Driver> driver, CUdevice device);
+  // In the current context, that of `device`. Null where the driver or the GPU has no such memory, or gives none.
+  static std::shared_ptr<DeviceArena> create(const std::shared_ptr<const Driver>& driver, CUdevice device);
   ~DeviceArena();  // all blocks have gone, or the device is lost
   DeviceArena(const DeviceArena&) = delete;
   DeviceArena& operator=(const DeviceArena&) = delete;
 
-  // As cuMemAlloc() and cuMemFree(), which they are where the addresses do not suffice.
+  // As cuMemAlloc() and cuMemFree(), which they are where the addresses do not suffice. free() frees what that gave,
+  // too, and is called in the context.
   CUresult allocate(CUdeviceptr* address, std::size_t bytes);
   void free(CUdeviceptr address);
 
@@ -37,6 +40,7 @@ class DeviceArena {
   const std::size_t page_bytes_;
   const CUdeviceptr base_;
   const std::size_t bytes_;
+  bool owns_addresses_ = true;
   std::mutex mutex_;  // guards the next, and is held while pages come and go
   ArenaPlaces places_;
 };

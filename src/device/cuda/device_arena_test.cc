@@ -1,8 +1,12 @@
 // The CUDA device's memory where the driver has virtual memory management, over the fake driver.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
-#include <random>
+#include <future>
+#include <thread>
+#include <vector>
 
 #include "src/device/cuda/cuda_device_fixture.h"
 
@@ -112,8 +116,82 @@ TEST_F(DeviceArena, IsChosenByTheEnvironment) {
   EXPECT_TRUE(CudaDeviceOptions::from_environment()->packs_memory);
 }
 
-// Memory goes when the last handle does, which may be when the device is lost.
-TEST_F(DeviceArena, OfALostDevice_MemoryGoesWithTheProcess) {
+// Another library's work, or work that outlasts what is waited for it, may still use memory whose last handle goes.
+TEST_F(DeviceArena, MemoryIsAnothersOnlyBehindAllWork) {
+  CudaDeviceOptions impatient = options();
+  impatient.end_grace = std::chrono::milliseconds(50);
+  const DevicePtr device = std::move(create_cuda_device(0, impatient)).value();
+  const ModulePtr module = std::move(load(*device)).value();
+  queue_ = std::move(device->create_queue()).value();
+  control().set("memory_bytes", 4 * kMiB);
+  BufferPtr used = std::move(device->allocate(3 * kMiB, MemoryKind::kDevice)).value();
+  const std::uint64_t address = used->address();
+  control().hold();
+  ASSERT_TRUE(launch(*queue_, module, "add_one", add_one(used, 16)).ok());
+  // As no caller may: the queue keeps what its work uses, but for what it was not told of.
+  const int unmapped = control().calls("cuMemUnmap");
+  used.reset();
+  auto other = std::async(std::launch::async, [&] { return device->allocate(3 * kMiB, MemoryKind::kDevice); });
+  EXPECT_EQ(other.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
+  EXPECT_EQ(control().calls("cuMemUnmap"), unmapped);
+  control().go();
+  const auto next = other.get();
+  ASSERT_TRUE(next.ok()) << next.message();
+  EXPECT_EQ((*next)->address(), address);
+  ASSERT_TRUE(queue_->synchronize().ok());
+}
+
+TEST_F(DeviceArena, WhatIsApart_IsTheDriversOwn) {
+  const DevicePtr device = open();
+  EXPECT_TRUE(device->allocate_apart(100).ok());
+  EXPECT_EQ(control().calls("cuMemAlloc"), 1);
+  EXPECT_EQ(control().calls("cuMemFree"), 1);
+}
+
+TEST_F(DeviceArena, WhereThereIsNoMemoryForAddresses_EachArrayIsTheDriversOwn) {
+  for (const char* const function : {"cuMemCreate", "cuMemMap", "cuMemSetAccess"}) {
+    control().reset();
+    control().set("virtual", 1);
+    control().fail(function, cuda::CUDA_ERROR_OPERATING_SYSTEM, 0);  // as it may be given to network adapters
+    DevicePtr device = open();
+    EXPECT_TRUE(device->allocate(100, MemoryKind::kDevice).ok());
+    EXPECT_EQ(control().calls("cuMemAlloc"), 0) << function << ": as it may not";
+    device.reset();
+    EXPECT_EQ(control().alive(), "");
+  }
+  control().reset();
+  control().set("virtual", 1);
+  control().set("memory_bytes", 1 * kMiB);  // no page
+  DevicePtr device = open();
+  EXPECT_TRUE(device->allocate(100, MemoryKind::kDevice).ok());
+  EXPECT_EQ(control().calls("cuMemAlloc"), 1);
+  EXPECT_EQ(control().calls("cuMemAddressFree"), 1);
+  device.reset();
+  EXPECT_EQ(control().alive(), "");
+}
+
+// Each thread's arrays keep what it wrote.
+TEST_F(DeviceArena, ThreadsHaveArraysOfTheirOwn) {
+  const DevicePtr device = open();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      std::vector<BufferPtr> mine;
+      for (int n = 0; n < 60; ++n) {
+        mine.push_back(
+            std::move(device->allocate(1 + static_cast<std::size_t>(n * 7919 % 300000), MemoryKind::kDevice)).value());
+        std::memset(reinterpret_cast<void*>(mine.back()->address()), t + 1, mine.back()->size_bytes());
+        if (n % 3 == 2) mine.erase(mine.begin());
+      }
+      for (const BufferPtr& one : mine) {
+        const auto* const bytes = reinterpret_cast<const unsigned char*>(one->address());
+        EXPECT_TRUE(std::all_of(bytes, bytes + one->size_bytes(), [&](unsigned char b) { return b == t + 1; }));
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(DeviceArena, OfALostDevice_MemoryGoesWithoutAWord) {
   DevicePtr device = open();
   BufferPtr buffer = std::move(device->allocate(3 * kMiB, MemoryKind::kDevice)).value();
   queue_ = std::move(device->create_queue()).value();
@@ -121,7 +199,9 @@ TEST_F(DeviceArena, OfALostDevice_MemoryGoesWithTheProcess) {
   EXPECT_EQ(queue_->fill(buffer, 0, 100, 1, 1).code(), Code::kDeviceLost);
   EXPECT_EQ(device->allocate(100, MemoryKind::kDevice).code(), Code::kDeviceLost);
   queue_.reset();
+  const int unmapped = control().calls("cuMemUnmap");
   buffer.reset();
+  EXPECT_GE(control().calls("cuMemUnmap"), unmapped + 1) << "what a lost device says to that is nobody's business";
   device.reset();
 }
 

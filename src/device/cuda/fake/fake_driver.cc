@@ -1,5 +1,6 @@
 // A CUDA driver over host memory, for tests of the CUDA device where there is no GPU: a shared library with the
 // functions of driver_symbols.def. It runs no PTX; kernels of a few names do a fixed thing (run_kernel()).
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -384,6 +385,15 @@ FAKE cuStreamSynchronize(CUstream stream) {
   ENTER("cuStreamSynchronize");
   if (is_default(stream)) return CUDA_SUCCESS;
   stream->drain();
+  return static_cast<CUresult>(fake().sticky.load());
+}
+FAKE cuCtxSynchronize() {
+  ENTER("cuCtxSynchronize");
+  std::unique_lock lock(fake().mutex);
+  fake().changed.wait(lock, [] {
+    return std::ranges::all_of(fake().streams,
+                               [](const CUstream_st* stream) { return stream->work.empty() && !stream->busy; });
+  });
   return static_cast<CUresult>(fake().sticky.load());
 }
 FAKE cuStreamQuery(CUstream stream) {

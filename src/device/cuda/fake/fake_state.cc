@@ -52,6 +52,10 @@ void FakeState::settle_if_lost() {
 }
 
 CUstream_st::CUstream_st() {
+  {
+    const std::lock_guard lock(fake().mutex);
+    fake().streams.insert(this);
+  }
   thread = std::thread([this] {
     std::unique_lock lock(fake().mutex);
     for (;;) {
@@ -77,6 +81,7 @@ CUstream_st::~CUstream_st() {
   {
     const std::lock_guard lock(fake().mutex);
     ending = true;
+    fake().streams.erase(this);
     fake().changed.notify_all();
   }
   thread.join();

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -47,6 +48,7 @@ struct FakeState {
   std::map<std::string, int> calls;
   std::map<const void*, std::size_t> pinned;
   bool held = false;
+  std::set<const CUstream_st*> streams;  // that live
   int busy_streams = 0;
   std::int64_t version = 13000, devices = 1, memory_bytes = std::int64_t{1} << 30, used_bytes = 0;
   std::int64_t has_managed = 1, is_concurrent = 1;
