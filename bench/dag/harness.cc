@@ -82,6 +82,15 @@ void clobber_host(const Plan& plan) {
     if (array.is_output) std::memset(array.host, 0xff, array.bytes);
 }
 
+// Forms have memory of their own there, or share it with others: all find it alike.
+void go_over_host(const Form& form) {
+  const std::vector<std::span<std::byte>> all = form.on_host();
+  std::size_t bytes = 0;
+  for (const std::span<std::byte> one : all) bytes += one.size();
+  if (bytes > kMostGoneOver) return;
+  for (const std::span<std::byte> one : all) go_over(one);
+}
+
 }  // namespace
 
 pergola::Grid reducing(std::size_t elements, unsigned block) {
@@ -234,15 +243,6 @@ void Bench::warm_up(Form& form, Measure measure) const {
   } while (options_.runs > 1 &&
            ((turns < kFewestWarmUps && !options_.alone) || bench::ms_since(start) < kWarmUpMs || !form.is_steady()));
   form.device_mib += before - std::min(least, free_mib());  // graphs, and kernels that Pergola makes of others
-}
-
-// Forms have memory of their own there, or share it with others: all find it alike.
-void Bench::go_over_host(const Form& form) {
-  const std::vector<std::span<std::byte>> all = form.on_host();
-  std::size_t bytes = 0;
-  for (const std::span<std::byte> one : all) bytes += one.size();
-  if (bytes > kMostGoneOver) return;
-  for (const std::span<std::byte> one : all) go_over(one);
 }
 
 // Forms take turns. A run follows others of the same form that are not timed, so that the caches of device and host

@@ -12,7 +12,6 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -72,8 +71,7 @@ class Sequential {
       return array.write(contents);
     }
     const auto host = array.host_write();
-    note(host.data(), host.size_bytes());
-    if (filled_.insert(host.data()).second) std::copy(contents.begin(), contents.end(), host.begin());
+    if (note(host.data(), host.size_bytes())) std::copy(contents.begin(), contents.end(), host.begin());
     if (prefetches) array.prefetch();
   }
   // That receive() will follow, so that one output comes while another is waited for.
@@ -98,9 +96,9 @@ class Sequential {
     const void* from;
     std::size_t bytes;
   };
-  void note(void* at, std::size_t bytes) { on_host_[static_cast<std::byte*>(at)] = bytes; }
+  // Whether it is new.
+  bool note(void* at, std::size_t bytes) { return on_host_.emplace(static_cast<std::byte*>(at), bytes).second; }
 
-  std::set<const void*> filled_;
   std::map<std::byte*, std::size_t> on_host_;
   std::vector<Received> received_;
 };
@@ -233,7 +231,6 @@ class Bench {
   std::vector<MakeForm> makers_of(Problem& problem, std::span<const PergolaSession> sessions);
   std::unique_ptr<Form> made(const MakeForm& make, Measure measure) const;
   void warm_up(Form& form, Measure measure) const;
-  static void go_over_host(const Form& form);
   void measure(Problem& problem, std::span<const std::unique_ptr<Form>> forms, Measure measure,
                const nlohmann::json& params, Ratio& ratio);
 

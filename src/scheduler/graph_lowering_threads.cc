@@ -33,8 +33,7 @@ void GraphLowering::settle(AdaptiveLock& lock) {
 }
 
 bool GraphLowering::has_forgotten() const {
-  return !put_back_.empty() ||
-         std::any_of(made_.begin(), made_.end(), [](const auto& chunk) { return chunk.use_count() == 1; });
+  return std::any_of(made_.begin(), made_.end(), [](const auto& chunk) { return chunk.use_count() == 1; });
 }
 
 void GraphLowering::run_thread() {
@@ -240,8 +239,9 @@ void GraphLowering::ways_ask(const std::shared_ptr<Chunk>& chunk) {
     if (region == known_.end()) return chunk->ways.make_later();
     improvements_.push_back({.job = {*region, chunk}, .plain = chunk->ways.all()[way].spec, .again = way});
   }
-  for (Improvement& each : improvements_)
-    if (each.job.chunk == chunk && chunk->ways.has_tried_all()) each.not_before = {};
+  if (chunk->ways.has_tried_all())
+    for (Improvement& each : improvements_)
+      if (each.job.chunk == chunk) each.not_before = {};
   improve_.notify_all();
 }
 

@@ -123,10 +123,7 @@ void GraphWays::give_up_lane(std::size_t lane) {
   has_lanes_ = false;
   lane_ = kAnyLane;
   trials_.clear();
-  for (Way& way : ways_) {
-    way.forget_times();
-    way.is_due = way.graph == nullptr && way.spec != nullptr;
-  }
+  for (Way& way : ways_) way.begin_anew();
 }
 
 void GraphWays::drop_lane(std::size_t lane) {
@@ -166,7 +163,7 @@ std::uint64_t GraphWays::again_after() const {
 }
 
 void GraphWays::try_again() {
-  standing_ = running_ = std::exchange(chosen_, kUndecided);
+  standing_ = std::exchange(chosen_, kUndecided);
   times_again_ = std::min(times_again_ + 1, kMostGrowths);
   due_in_ = kSpread - 1;
   missed_ = met_again_ = 0;
@@ -179,8 +176,7 @@ void GraphWays::try_again() {
   const double hopeless_ns = kHopeless * ways_[standing_].best_ns;
   for (Way& way : ways_) {
     way.was_hopeless = way.best_ns > hopeless_ns;
-    way.forget_times();
-    way.is_due = way.graph == nullptr && way.spec != nullptr;
+    way.begin_anew();
   }
 }
 
@@ -223,7 +219,6 @@ double GraphWays::Way::took_on(std::size_t lane) const {
 void GraphWays::add(Way way) {
   is_planned_ = false;
   ways_.push_back(std::move(way));
-  if (chosen_ != kUndecided) running_ = chosen_;
   if (times_again_ != 0 && chosen_ != kUndecided) standing_ = chosen_;  // as in try_again()
   chosen_ = kUndecided;
   changed_ = true;
@@ -244,6 +239,11 @@ void GraphWays::Way::forget_times() {
   best_lane = kAnyLane;
   tries_on = {};
   times_ns = {};
+}
+
+void GraphWays::Way::begin_anew() {
+  forget_times();
+  is_due = graph == nullptr && spec != nullptr;
 }
 
 bool GraphWays::report(std::span<const WayReport> refused, std::vector<WayReport>& out) {

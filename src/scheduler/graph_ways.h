@@ -110,6 +110,7 @@ class GraphWays {
     std::uint32_t tries() const { return std::accumulate(tries_on.begin(), tries_on.end(), 0u); }
     std::size_t timed() const;
     void forget_times();
+    void begin_anew();                 // to be tried once more
     void drop_lane(std::size_t lane);  // those behind it move up
     void count();                      // best_ns and best_lane
   };

@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <mutex>
 
-#include "src/device/cpu/free_ranges.h"
+#include "src/device/free_ranges.h"
 
 namespace pergola::device::cpu {
 

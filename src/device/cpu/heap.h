@@ -27,7 +27,7 @@
 #include <string_view>
 
 #include "src/base/result.h"
-#include "src/device/cpu/free_ranges.h"
+#include "src/device/free_ranges.h"
 #include "src/device/cpu/guarded_bytes.h"
 #include "src/device/cpu/memory_map.h"
 

@@ -7,9 +7,8 @@
 
 namespace pergola::device::cuda {
 
-ArenaPlaces::ArenaPlaces(std::uint64_t page_bytes, std::uint64_t pages) : page_bytes_(page_bytes) {
-  if (pages != 0) free_[0] = pages * page_bytes;
-}
+ArenaPlaces::ArenaPlaces(std::uint64_t page_bytes, std::uint64_t pages)
+    : page_bytes_(page_bytes), free_(0, pages * page_bytes) {}
 
 ArenaPlaces::Mappings::iterator ArenaPlaces::mapping_of(std::uint64_t page) {
   auto after = mappings_.upper_bound(page);
@@ -28,19 +27,19 @@ ArenaPlaces::Pages ArenaPlaces::missing_in(std::uint64_t offset, std::uint64_t b
 
 std::optional<ArenaPlaces::Place> ArenaPlaces::take(std::uint64_t bytes) {
   bytes = (std::max<std::uint64_t>(bytes, 1) + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
-  auto best = free_.end();
+  std::optional<std::uint64_t> best;
   Pages missing;
-  for (auto range = free_.begin(); range != free_.end(); ++range) {
-    if (range->second < bytes) continue;
-    const Pages its = missing_in(range->first, bytes);
-    if (best != free_.end() && its.count >= missing.count) continue;
-    best = range;
+  for (const auto& [begin, free_bytes] : free_.parts()) {
+    if (free_bytes < bytes) continue;
+    const Pages its = missing_in(begin, bytes);
+    if (best && its.count >= missing.count) continue;
+    best = begin;
     missing = its;
     if (missing.count == 0) break;
   }
-  if (best == free_.end()) return std::nullopt;
+  if (!best) return std::nullopt;
 
-  Place place{best->first, {missing, Pages()}};
+  Place place{*best, {missing, Pages()}};
   const std::uint64_t end = place.offset_bytes + bytes, last = (end - 1) / page_bytes_;
   const bool shares_last = end % page_bytes_ != 0 && missing.count > 1 && missing.first + missing.count - 1 == last;
   if (shares_last) place.missing = {Pages{missing.first, missing.count - 1}, Pages{last, 1}};
@@ -53,8 +52,7 @@ std::optional<ArenaPlaces::Place> ArenaPlaces::take(std::uint64_t bytes) {
     ++mapping->second.blocks;
     page = mapping->first + mapping->second.count;
   }
-  if (best->second != bytes) free_[end] = best->second - bytes;
-  free_.erase(best);
+  free_.take_at(place.offset_bytes, bytes);
   taken_[place.offset_bytes] = bytes;
   return place;
 }
@@ -62,10 +60,11 @@ std::optional<ArenaPlaces::Place> ArenaPlaces::take(std::uint64_t bytes) {
 std::vector<ArenaPlaces::Pages> ArenaPlaces::give(std::uint64_t offset_bytes) {
   const auto block = taken_.find(offset_bytes);
   PERGOLA_CHECK(block != taken_.end());
-  std::uint64_t begin = offset_bytes, end = begin + block->second;
+  const std::uint64_t bytes = block->second, last = (offset_bytes + bytes - 1) / page_bytes_;
   taken_.erase(block);
+  free_.give(offset_bytes, bytes);
   std::vector<Pages> gone;
-  for (std::uint64_t page = begin / page_bytes_; page <= (end - 1) / page_bytes_;) {
+  for (std::uint64_t page = offset_bytes / page_bytes_; page <= last;) {
     const auto mapping = mapping_of(page);
     PERGOLA_CHECK(mapping != mappings_.end());
     page = mapping->first + mapping->second.count;
@@ -74,19 +73,6 @@ std::vector<ArenaPlaces::Pages> ArenaPlaces::give(std::uint64_t offset_bytes) {
     mapped_pages_ -= mapping->second.count;
     mappings_.erase(mapping);
   }
-  auto after = free_.lower_bound(begin);
-  if (after != free_.end() && after->first == end) {
-    end += after->second;
-    after = free_.erase(after);
-  }
-  if (after != free_.begin()) {
-    const auto before = std::prev(after);
-    if (before->first + before->second == begin) {
-      begin = before->first;
-      free_.erase(before);
-    }
-  }
-  free_[begin] = end - begin;
   return gone;
 }
 

@@ -18,6 +18,8 @@
 #include <optional>
 #include <vector>
 
+#include "src/device/free_ranges.h"
+
 namespace pergola::device::cuda {
 
 class ArenaPlaces {
@@ -48,7 +50,8 @@ class ArenaPlaces {
   Pages missing_in(std::uint64_t offset, std::uint64_t bytes);
 
   const std::uint64_t page_bytes_;
-  std::map<std::uint64_t, std::uint64_t> free_, taken_;  // bytes, by offset; no two of free_ touch
+  FreeRanges free_;
+  std::map<std::uint64_t, std::uint64_t> taken_;  // bytes, by offset
   Mappings mappings_;
   std::uint64_t mapped_pages_ = 0;
 };

@@ -37,22 +37,22 @@ std::shared_ptr<DeviceArena> DeviceArena::create(const std::shared_ptr<const Dri
     PERGOLA_DEBUG("arrays have pages of their own: the driver reserves no addresses for them");
     return nullptr;
   }
-  // As memory of cuMemAlloc() network adapters may be given it, where that is allowed: asked by a page that goes again.
-  const bool may_be_given = has(*driver, device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
-  for (const bool is_given : {true, false}) {
-    if (is_given && !may_be_given) continue;
-    memory.allocFlags.gpuDirectRDMACapable = is_given ? 1 : 0;
-    const ArenaPlaces::Pages first{0, 1};
-    std::shared_ptr<DeviceArena> arena(new DeviceArena(driver, memory, page, base, all));
-    if (arena->map(first) != CUDA_SUCCESS) {
-      arena->owns_addresses_ = !is_given;  // else the next one does
-      continue;
-    }
-    arena->unmap(first);
-    return arena;
-  }
+  // As memory of cuMemAlloc() network adapters may be given it, where that is allowed.
+  memory.allocFlags.gpuDirectRDMACapable =
+      has(*driver, device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) ? 1 : 0;
+  std::shared_ptr<DeviceArena> arena(new DeviceArena(driver, memory, page, base, all));
+  if (arena->can_map()) return arena;
   PERGOLA_DEBUG("arrays have pages of their own: the driver gives no memory for addresses");
   return nullptr;
+}
+
+// Tries it by a page that goes again; without what network adapters need, where it is refused with that.
+bool DeviceArena::can_map() {
+  const ArenaPlaces::Pages first{0, 1};
+  CUresult result = map(first);
+  if (result != CUDA_SUCCESS && std::exchange(memory_.allocFlags.gpuDirectRDMACapable, 0) != 0) result = map(first);
+  if (result == CUDA_SUCCESS) unmap(first);
+  return result == CUDA_SUCCESS;
 }
 
 DeviceArena::DeviceArena(std::shared_ptr<const Driver> driver, const CUmemAllocationProp& memory,
@@ -65,7 +65,7 @@ DeviceArena::DeviceArena(std::shared_ptr<const Driver> driver, const CUmemAlloca
       places_(page_bytes, bytes / page_bytes) {}
 
 DeviceArena::~DeviceArena() {
-  if (owns_addresses_) driver_->cuMemAddressFree(base_, bytes_);
+  driver_->cuMemAddressFree(base_, bytes_);
 }
 
 CUresult DeviceArena::allocate(CUdeviceptr* address, std::size_t bytes) {

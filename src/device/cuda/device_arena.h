@@ -32,15 +32,15 @@ class DeviceArena {
  private:
   DeviceArena(std::shared_ptr<const Driver> driver, const CUmemAllocationProp& memory, std::size_t page_bytes,
               CUdeviceptr base, std::size_t bytes);
+  bool can_map();
   CUresult map(const ArenaPlaces::Pages& pages) const;
   void unmap(const ArenaPlaces::Pages& pages) const;
 
   const std::shared_ptr<const Driver> driver_;
-  const CUmemAllocationProp memory_;
+  CUmemAllocationProp memory_;  // as the first page could be had
   const std::size_t page_bytes_;
   const CUdeviceptr base_;
   const std::size_t bytes_;
-  bool owns_addresses_ = true;
   std::mutex mutex_;  // guards the next, and is held while pages come and go
   ArenaPlaces places_;
 };

@@ -9,10 +9,6 @@
 #include "src/device/cuda/fake/fake_control.h"
 #include "src/device/cuda/fake/fake_state.h"
 
-#define FAKE extern "C" __attribute__((visibility("default"))) CUresult
-#define ENTER(name) \
-  if (const CUresult entered = fake().enter(name); entered != CUDA_SUCCESS) return entered
-
 namespace pergola::device::cuda {
 
 struct CUlib_st {
@@ -32,10 +28,6 @@ struct CUgraphExec_st {
 };
 
 namespace {
-
-void* host(CUdeviceptr address) {
-  return reinterpret_cast<void*>(address);
-}
 
 // The bytes of an `extra` list.
 std::vector<std::byte> parameters(void** extra) {

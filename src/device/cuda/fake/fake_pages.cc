@@ -3,10 +3,6 @@
 
 #include "src/device/cuda/fake/fake_state.h"
 
-#define FAKE extern "C" __attribute__((visibility("default"))) CUresult
-#define ENTER(name) \
-  if (const CUresult entered = fake().enter(name); entered != CUDA_SUCCESS) return entered
-
 namespace pergola::device::cuda {
 namespace {
 
@@ -14,9 +10,6 @@ constexpr std::size_t kPage = std::size_t{2} << 20;
 
 bool is_whole(CUdeviceptr address, std::size_t bytes) {
   return address % kPage == 0 && bytes % kPage == 0 && bytes != 0;
-}
-void* pages_at(CUdeviceptr address) {
-  return reinterpret_cast<void*>(address);
 }
 
 }  // namespace
@@ -35,7 +28,7 @@ FAKE cuMemAddressReserve(CUdeviceptr* address, std::size_t bytes, std::size_t, C
   const auto begin = reinterpret_cast<CUdeviceptr>(all);
   *address = (begin + kPage - 1) / kPage * kPage;
   if (*address != begin) munmap(all, *address - begin);
-  munmap(pages_at(*address + bytes), begin + kPage - *address);
+  munmap(host(*address + bytes), begin + kPage - *address);
   const std::lock_guard lock(fake().mutex);
   fake().reserved[*address] = bytes;
   return CUDA_SUCCESS;
@@ -46,7 +39,7 @@ FAKE cuMemAddressFree(CUdeviceptr address, std::size_t bytes) {
   const auto found = fake().reserved.find(address);
   if (found == fake().reserved.end() || found->second != bytes) return CUDA_ERROR_INVALID_VALUE;
   fake().reserved.erase(found);
-  munmap(pages_at(address), bytes);
+  munmap(host(address), bytes);
   return result;
 }
 FAKE cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t bytes, const CUmemAllocationProp* memory,
@@ -93,7 +86,7 @@ FAKE cuMemSetAccess(CUdeviceptr address, std::size_t bytes, const CUmemAccessDes
   if (found == fake().mapped.end() || found->second != bytes || count != 1 ||
       access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
     return CUDA_ERROR_INVALID_VALUE;
-  return mprotect(pages_at(address), bytes, PROT_READ | PROT_WRITE) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  return mprotect(host(address), bytes, PROT_READ | PROT_WRITE) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 FAKE cuMemUnmap(CUdeviceptr address, std::size_t bytes) {
   const CUresult result = fake().enter("cuMemUnmap");
@@ -103,7 +96,7 @@ FAKE cuMemUnmap(CUdeviceptr address, std::size_t bytes) {
   if (found == fake().mapped.end() || found->second != bytes) return CUDA_ERROR_INVALID_VALUE;
   fake().mapped.erase(found);
   fake().used_bytes -= static_cast<std::int64_t>(bytes);
-  mmap(pages_at(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  mmap(host(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   return result;
 }
 

@@ -20,7 +20,15 @@
 
 #include "src/device/cuda/cuda_driver_types.h"
 
+#define FAKE extern "C" __attribute__((visibility("default"))) CUresult
+#define ENTER(name) \
+  if (const CUresult entered = fake().enter(name); entered != CUDA_SUCCESS) return entered
+
 namespace pergola::device::cuda {
+
+inline void* host(CUdeviceptr address) {
+  return reinterpret_cast<void*>(address);
+}
 
 // One recording of an event: done once the stream has come to it.
 struct Mark {

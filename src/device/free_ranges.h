@@ -11,7 +11,7 @@
 #include <set>
 #include <utility>
 
-namespace pergola::device::cpu {
+namespace pergola::device {
 
 class FreeRanges {
  public:
@@ -20,6 +20,10 @@ class FreeRanges {
 
   // `bytes` is not 0. Empty where no free part is large enough.
   std::optional<std::uint64_t> take(std::uint64_t bytes);
+  // These, which begin a free part and lie in it.
+  void take_at(std::uint64_t begin, std::uint64_t bytes);
+  // The free parts: bytes, by begin. No two touch.
+  const std::map<std::uint64_t, std::uint64_t>& parts() const { return bytes_by_begin_; }
   // What take() gave, or a part of it.
   void give(std::uint64_t begin, std::uint64_t bytes);
 
@@ -31,4 +35,4 @@ class FreeRanges {
   std::set<std::pair<std::uint64_t, std::uint64_t>> by_size_;  // (bytes, begin) of the same parts
 };
 
-}  // namespace pergola::device::cpu
+}  // namespace pergola::device

@@ -1,8 +1,8 @@
-#include "src/device/cpu/free_ranges.h"
+#include "src/device/free_ranges.h"
 
 #include <iterator>
 
-namespace pergola::device::cpu {
+namespace pergola::device {
 
 void FreeRanges::insert(std::uint64_t begin, std::uint64_t bytes) {
   if (bytes == 0) return;
@@ -18,10 +18,16 @@ void FreeRanges::erase(std::map<std::uint64_t, std::uint64_t>::iterator at) {
 std::optional<std::uint64_t> FreeRanges::take(std::uint64_t bytes) {
   const auto found = by_size_.lower_bound({bytes, 0});
   if (found == by_size_.end()) return std::nullopt;
-  const auto [size, begin] = *found;
-  erase(bytes_by_begin_.find(begin));
-  insert(begin + bytes, size - bytes);
+  const std::uint64_t begin = found->second;
+  take_at(begin, bytes);
   return begin;
+}
+
+void FreeRanges::take_at(std::uint64_t begin, std::uint64_t bytes) {
+  const auto part = bytes_by_begin_.find(begin);
+  const std::uint64_t left = part->second - bytes;
+  erase(part);
+  insert(begin + bytes, left);
 }
 
 void FreeRanges::give(std::uint64_t begin, std::uint64_t bytes) {
@@ -42,4 +48,4 @@ void FreeRanges::give(std::uint64_t begin, std::uint64_t bytes) {
   insert(begin, bytes);
 }
 
-}  // namespace pergola::device::cpu
+}  // namespace pergola::device

@@ -1,5 +1,5 @@
 // What is free and what is given out, held against a map of every unit.
-#include "src/device/cpu/free_ranges.h"
+#include "src/device/free_ranges.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace pergola::device::cpu {
+namespace pergola::device {
 namespace {
 
 TEST(FreeRanges, SmallestThatFits_AndNeighboursGrowTogether) {
@@ -53,4 +53,4 @@ TEST(FreeRanges, RandomUse_NeverGivesAUnitTwice) {
 }
 
 }  // namespace
-}  // namespace pergola::device::cpu
+}  // namespace pergola::device
