@@ -26,6 +26,11 @@ class Buffer {
   virtual MemoryKind kind() const = 0;
   // Where the host may read and write it (kManaged: when); null for kDevice memory that the host cannot reach.
   virtual std::byte* host_pointer() const = 0;
+  // What it is a part of: the same for buffers that lie in one piece of memory, over several of which one operation of
+  // the device may reach. They begin at multiples of kPieceAlignBytes there, and what lies between the end of one and
+  // the next such multiple is nobody's. By itself it is one of its own.
+  static constexpr std::size_t kPieceAlignBytes = 512;
+  virtual const void* piece() const { return this; }
 };
 
 using BufferPtr = std::shared_ptr<Buffer>;

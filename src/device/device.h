@@ -47,9 +47,11 @@ class Device {
 
   // At least 256-byte aligned. size_bytes may be 0. Contents are undefined.
   virtual Result<BufferPtr> allocate(std::size_t size_bytes, MemoryKind kind) = 0;
-  // Of the device, where allocate() may put it right beside others: apart from what that gives, for tables that must
-  // outlive a kernel's writes beyond its arrays.
-  virtual Result<BufferPtr> allocate_apart(std::size_t size_bytes) { return allocate(size_bytes, MemoryKind::kDevice); }
+  // Where allocate() may put memory right beside others': apart from what that gives, for tables that must outlive a
+  // kernel's writes beyond its arrays.
+  virtual Result<BufferPtr> allocate_apart(std::size_t size_bytes, MemoryKind kind) {
+    return allocate(size_bytes, kind);
+  }
   // Another library's memory on this device, as a buffer; blocks until the work now in its stream has ended. The
   // address is believed. kUnsupported where the device shares no memory with other libraries.
   virtual Result<BufferPtr> adopt(const ForeignMemory& memory);

@@ -92,8 +92,14 @@ struct NodeCheck {
     return validate_launch(info, *node.kernel, node.config, node.parameters.size());
   }
   Status operator()(const CopyNode& node) const {
-    return validate_copy(node.destination.get(), node.destination_offset_bytes, node.source.get(),
-                         node.source_offset_bytes, node.size_bytes);
+    const auto validate_row = [&](const BufferPtr& destination, const BufferPtr& source, std::size_t size_bytes) {
+      return validate_copy(destination.get(), node.destination_offset_bytes, source.get(), node.source_offset_bytes,
+                           size_bytes);
+    };
+    PERGOLA_TRY(validate_row(node.destination, node.source, node.size_bytes));
+    for (const CopyNode::Row& row : node.more_rows)
+      PERGOLA_TRY(validate_row(row.destination, row.source, row.size_bytes));
+    return {};
   }
   Status operator()(const FillNode& node) const {
     return validate_fill(node.destination.get(), node.offset_bytes, node.size_bytes, node.pattern, node.pattern_bytes);

@@ -68,10 +68,10 @@ Status Executor::allocate() {
   using device::MemoryKind;
   PERGOLA_ASSIGN(queue_, device_->create_queue());
   PERGOLA_ASSIGN(copies_, device_->create_queue());
-  PERGOLA_ASSIGN(rings_memory_, device_->allocate(blocks_ * sizeof(abi::TaskRing), MemoryKind::kHostVisible));
-  PERGOLA_ASSIGN(answers_, device_->allocate(blocks_ * sizeof(abi::TaskAnswer), MemoryKind::kHostVisible));
-  PERGOLA_ASSIGN(states_, device_->allocate_apart(blocks_ * sizeof(abi::TaskRingState)));
-  PERGOLA_ASSIGN(kinds_memory_, device_->allocate_apart(abi::kMostKinds * sizeof(abi::TaskKindEntry)));
+  PERGOLA_ASSIGN(rings_memory_, device_->allocate_apart(blocks_ * sizeof(abi::TaskRing), MemoryKind::kHostVisible));
+  PERGOLA_ASSIGN(answers_, device_->allocate_apart(blocks_ * sizeof(abi::TaskAnswer), MemoryKind::kHostVisible));
+  PERGOLA_ASSIGN(states_, device_->allocate_apart(blocks_ * sizeof(abi::TaskRingState), MemoryKind::kDevice));
+  PERGOLA_ASSIGN(kinds_memory_, device_->allocate_apart(abi::kMostKinds * sizeof(abi::TaskKindEntry), MemoryKind::kDevice));
   for (const device::BufferPtr& buffer : {rings_memory_, answers_})
     std::memset(buffer->host_pointer(), 0, buffer->size_bytes());
   PERGOLA_TRY(copies_->fill(states_, 0, states_->size_bytes(), 0, 4));
@@ -228,8 +228,8 @@ Status Executor::fit_large_parameters(std::uint32_t bytes) {
   const std::size_t size_bytes = std::size_t{bytes} * rings_.size();
   Slab slab;
   slab.bytes = bytes;
-  PERGOLA_ASSIGN(slab.on_host, device_->allocate(size_bytes * abi::kRingRecords, device::MemoryKind::kHostVisible));
-  PERGOLA_ASSIGN(slab.on_device, device_->allocate_apart(size_bytes * abi::kTaskEntries));
+  PERGOLA_ASSIGN(slab.on_host, device_->allocate_apart(size_bytes * abi::kRingRecords, device::MemoryKind::kHostVisible));
+  PERGOLA_ASSIGN(slab.on_device, device_->allocate_apart(size_bytes * abi::kTaskEntries, device::MemoryKind::kDevice));
   slabs_.push_back(std::make_unique<const Slab>(std::move(slab)));
   slab_.store(slabs_.back().get(), std::memory_order_release);
   return {};
@@ -238,7 +238,7 @@ Status Executor::fit_large_parameters(std::uint32_t bytes) {
 Status Executor::make_inboxes() {
   if (inboxes_ != nullptr) return {};
   PERGOLA_ASSIGN(device::BufferPtr made,
-                 device_->allocate_apart(rings_.size() * sizeof(abi::TaskInbox)));
+                 device_->allocate_apart(rings_.size() * sizeof(abi::TaskInbox), device::MemoryKind::kDevice));
   PERGOLA_TRY(copies_->fill(made, 0, made->size_bytes(), 0, 4));
   PERGOLA_TRY(copies_->synchronize());
   inboxes_ = std::move(made);

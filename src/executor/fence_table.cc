@@ -135,7 +135,7 @@ bool FenceEntries::is_memory(std::uint64_t address) const {
 Result<std::unique_ptr<FenceTable>> FenceTable::create(device::Device& device, device::Queue& queue) {
   const bool is_cpu = device.info().kind == device::DeviceKind::kCpu;
   std::unique_ptr<FenceTable> table(new FenceTable(queue, is_cpu ? kPageShift : kGpuGranuleShift));
-  PERGOLA_ASSIGN(table->memory_, device.allocate_apart(abi::kFenceMemoryBytes));
+  PERGOLA_ASSIGN(table->memory_, device.allocate_apart(abi::kFenceMemoryBytes, device::MemoryKind::kDevice));
   PERGOLA_TRY(queue.fill(table->memory_, 0, abi::kFenceTableBytes, kFenceNone, 2));
   PERGOLA_TRY(queue.fill(table->memory_, abi::kFenceTableBytes, abi::kFenceMemoryBytes - abi::kFenceTableBytes, 0, 4));
   PERGOLA_TRY(queue.synchronize());

@@ -14,7 +14,7 @@ using transform::FenceSite;
 
 Status TaskFaults::attach(device::Device& device, std::uint32_t rings) {
   const std::size_t bytes = std::size_t{rings} * abi::kRingRecords * sizeof(abi::TaskFault);
-  PERGOLA_ASSIGN(memory_, device.allocate(bytes, device::MemoryKind::kHostVisible));
+  PERGOLA_ASSIGN(memory_, device.allocate_apart(bytes, device::MemoryKind::kHostVisible));
   std::memset(memory_->host_pointer(), 0, bytes);
   return {};
 }

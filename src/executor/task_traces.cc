@@ -15,7 +15,7 @@ Result<std::unique_ptr<TaskTraces>> TaskTraces::create(device::Device& device, d
                                                        std::uint32_t blocks) {
   auto traces = std::make_unique<TaskTraces>();
   traces->has_hosts_clock_ = device.info().kind == device::DeviceKind::kCpu;
-  PERGOLA_ASSIGN(traces->memory_, device.allocate_apart(blocks * sizeof(abi::TaskTrace)));
+  PERGOLA_ASSIGN(traces->memory_, device.allocate_apart(blocks * sizeof(abi::TaskTrace), device::MemoryKind::kDevice));
   PERGOLA_TRY(traces->clear(copies));
   return traces;
 }

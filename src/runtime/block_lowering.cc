@@ -45,8 +45,8 @@ class Lowering {
     std::vector<analysis::ChainLaunch> launches;
     for (std::size_t i = 0; i < plain_.nodes.size(); ++i) launches.push_back(look_at(i));
     result_.steps = analysis::plan_chain(launches, options_.chain);
+    PERGOLA_TRY(lay_out());  // before kernels are compiled: it may be too much
     for (std::size_t i = 0; i < plain_.nodes.size(); ++i) PERGOLA_TRY(choose_form(i));
-    PERGOLA_TRY(lay_out());
     for (std::size_t i = 0; i < plain_.nodes.size(); ++i) PERGOLA_TRY(add_node(i));
     result_.spec.buffers = plain_.buffers;
     if (memory_ != nullptr) result_.spec.buffers.push_back(memory_);
@@ -147,6 +147,10 @@ class Lowering {
       words.append(std::span<const BlockParent>(parents));
     }
     if (words.here() == 0) return {};
+    if (words.here() > options_.most_memory_bytes)
+      return PERGOLA_ERROR(kResourceExhausted,
+                           "its lists of blocks would take {} bytes of the device, and {} is the most", words.here(),
+                           options_.most_memory_bytes);
     PERGOLA_ASSIGN(memory_, device_.allocate(words.here(), device::MemoryKind::kDevice));
     result_.memory_bytes = memory_->size_bytes();
     for (BlockLinks& links : links_)

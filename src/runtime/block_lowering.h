@@ -28,6 +28,8 @@ struct BlockLoweringOptions {
   // Small blocks are several to one of the device's (packed_nodes.h), where launches wait for launches alone
   // (`chain.by_block` is false). Null: they are not.
   const PackingOptions* packing = nullptr;
+  // Of the device, for lists of blocks: what needs more is kResourceExhausted.
+  std::uint64_t most_memory_bytes = ~std::uint64_t{0};
 };
 
 struct LoweredBlocks {

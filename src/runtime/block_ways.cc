@@ -4,6 +4,7 @@
 #include <map>
 
 #include "src/base/log.h"
+#include "src/device/copies_together.h"
 #include "src/device/graph_order.h"
 #include "src/runtime/block_lowering.h"
 #include "src/runtime/constant_nodes.h"
@@ -25,6 +26,8 @@ constexpr std::string_view kPlain = "plain";
 constexpr std::size_t kFastest = 3;  // of the ways, that are made with constants, too
 
 // What launches may reach. Memory of other libraries may be in several arrays at once: that is one allocation.
+constexpr std::uint64_t kDataToLists = 16;  // lists of blocks may be no more than this part of the data
+
 std::vector<BlockAllocation> allocations_of(std::span<const LaunchToLower> launches) {
   std::vector<BlockAllocation> all;
   for (const LaunchToLower& launch : launches)
@@ -176,9 +179,10 @@ BlockWays::BlockWays(device::DevicePtr device, Blocks policy) : device_(std::mov
     case Blocks::kOff: break;
     case Blocks::kMeasured:
       if (device_->info().kind != device::DeviceKind::kCuda) break;
-      kinds_ = {Kind::kOrdered, Kind::kUploadsInARow, Kind::kCopiesInRows, Kind::kTrimmed,       Kind::kPacked,
-                Kind::kMerged,  Kind::kStacked,       Kind::kStackedAlone, Kind::kMergedStacked, Kind::kMergedKernels,
-                Kind::kEarly,   Kind::kPackedEarly,   Kind::kMergedEarly,  Kind::kColumns,       Kind::kFusedBlock};
+      kinds_ = {Kind::kOrdered,      Kind::kUploadsInARow, Kind::kCopiesInRows,  Kind::kCopiesTogether,
+                Kind::kTrimmed,      Kind::kPacked,        Kind::kMerged,        Kind::kStacked,
+                Kind::kStackedAlone, Kind::kMergedStacked, Kind::kMergedKernels, Kind::kEarly,
+                Kind::kPackedEarly,  Kind::kMergedEarly,   Kind::kColumns,       Kind::kFusedBlock};
       if (has_clusters) kinds_.push_back(Kind::kFused);
       kinds_.push_back(Kind::kByBlock);
       break;
@@ -211,6 +215,7 @@ const char* BlockWays::name_of(Kind kind) {
     case Kind::kOrdered: return "ordered";
     case Kind::kUploadsInARow: return "uploads-in-a-row";
     case Kind::kCopiesInRows: return "copies-in-rows";
+    case Kind::kCopiesTogether: return "copies-together";
     case Kind::kTrimmed: return "trimmed";
     case Kind::kPacked: return "packed";
     case Kind::kPackedEarly: return "packed-early";
@@ -270,7 +275,8 @@ BlockWays::Way BlockWays::made_of(Kind kind, Base base, Launches launches) const
   const auto is_kernel = [](const device::GraphNode& node) {
     return std::holds_alternative<device::KernelNode>(node.work);
   };
-  const bool just_orders = kind == Kind::kOrdered || kind == Kind::kUploadsInARow || kind == Kind::kCopiesInRows;
+  const bool just_orders = kind == Kind::kOrdered || kind == Kind::kUploadsInARow || kind == Kind::kCopiesInRows ||
+                           kind == Kind::kCopiesTogether;
   const bool takes_copies = just_orders || kind == Kind::kMerged || kind == Kind::kMergedKernels ||
                             kind == Kind::kStacked || kind == Kind::kStackedAlone || kind == Kind::kMergedStacked ||
                             kind == Kind::kColumns || kind == Kind::kTrimmed || kind == Kind::kPacked;
@@ -294,6 +300,7 @@ BlockWays::Way BlockWays::way_of(Kind kind, const Base& base, Launches launches)
     case Kind::kOrdered: return ordered(base, launches);
     case Kind::kUploadsInARow:
     case Kind::kCopiesInRows: return in_rows(kind, base);
+    case Kind::kCopiesTogether: return copies_as_one(base);
     case Kind::kConstants:
     case Kind::kTrimmed: return std::nullopt;
     case Kind::kPacked: return packed(base);
@@ -336,6 +343,14 @@ BlockWays::Way BlockWays::in_rows(Kind kind, const Base& base) {
                   just_uploads ? "copies from the host follow each other"
                                : "copies from the host follow each other in two rows, those to it in one",
                   std::move(*spec)};
+}
+
+BlockWays::Way BlockWays::copies_as_one(const Base& base) {
+  std::optional<device::CopiesTogether> together = device::copies_together(base.spec);
+  if (!together) return std::nullopt;
+  return GraphWay{name_of(Kind::kCopiesTogether),
+                  fmt::format("{} copies of arrays that are alike became {}", together->before, together->after),
+                  std::move(together->spec)};
 }
 
 BlockWays::Way BlockWays::merged(bool of_kernels, const Base& base) const {
@@ -435,7 +450,14 @@ BlockWays::Way BlockWays::early(Kind kind, const Base& base, Launches launches) 
     options.chain.by_block = false;
     options.chain.most_running = ~std::uint32_t{0};  // who waits for a launch waits for all before it
   }
-  Result<LoweredBlocks> lowered = lower_blocks(*device_, base.spec, base.kernels, allocations_of(launches), options);
+  const std::vector<BlockAllocation> allocations = allocations_of(launches);
+  // Of several ways this is one that is tried: not at the price of a good part of the data's memory once more.
+  if (base.has_others && !allocations.empty()) {
+    std::uint64_t bytes = 0;
+    for (const BlockAllocation& each : allocations) bytes += each.size_bytes;
+    options.most_memory_bytes = bytes / kDataToLists;
+  }
+  Result<LoweredBlocks> lowered = lower_blocks(*device_, base.spec, base.kernels, allocations, options);
   const char* const name = name_of(kind);
   if (!lowered.ok()) return refused(name, lowered.message());
   if (kind == Kind::kPackedEarly && lowered->packed == 0)

@@ -8,6 +8,7 @@
 //                 gives their blocks priority
 //   uploads-in-a-row  the same, and copies from the host follow each other on the link
 //   copies-in-rows  the same, with such copies in two rows, and those to the host in one
+//   copies-together  copies of arrays that are alike and lie in the same memories are fewer, of several arrays each
 //   trimmed       launches have no blocks that write nothing; all ways below are made of that
 //   packed        small blocks of kernels whose threads know nothing of each other are several to one of the device's
 //   merged        launches of one kernel that may run at once are one launch, of the blocks of all
@@ -66,6 +67,7 @@ class BlockWays final : public scheduler::GraphLowerer {
     kOrdered,
     kUploadsInARow,
     kCopiesInRows,
+    kCopiesTogether,
     kConstants,
     kTrimmed,
     kPacked,
@@ -93,6 +95,7 @@ class BlockWays final : public scheduler::GraphLowerer {
   using Way = std::optional<scheduler::GraphWay>;
   static Way ordered(const Base& base, Launches launches);
   static Way in_rows(Kind kind, const Base& base);
+  static Way copies_as_one(const Base& base);
   Way made_of(Kind kind, Base base, Launches launches) const;
   Way way_of(Kind kind, const Base& base, Launches launches) const;
   Way packed(const Base& base) const;

@@ -176,6 +176,24 @@ TEST_F(CpuDeviceTest, Graph_RunsItsNodesInOrder_AgainAndAgain) {
   EXPECT_EQ(word(copied, 1), 15u);
 }
 
+TEST_F(CpuDeviceTest, Graph_CopiesOfSeveralBuffers_AreOneNode) {
+  open();
+  const BufferPtr from[] = {allocate(8), allocate(8)}, to[] = {allocate(8), allocate(8)};
+  GraphSpec spec;
+  for (std::uint32_t i = 0; i < 2; ++i) spec.nodes.push_back({.work = FillNode{from[i], 0, 8, 7 + i, 4}});
+  spec.nodes.push_back({.work = CopyNode{to[0], 0, from[0], 0, 8, {{to[1], from[1], 4}}}, .after = {0, 1}});
+  auto graph = device->instantiate(spec);
+  ASSERT_TRUE(graph.ok()) << graph.message();
+  ASSERT_TRUE(queue->fill(to[1], 0, 8, 1, 4).ok());
+  ASSERT_TRUE((*graph)->launch(*queue).ok());
+  ASSERT_TRUE(queue->synchronize().ok());
+  EXPECT_EQ(word(to[0], 1), 7u);
+  EXPECT_EQ(word(to[1]), 8u);
+  EXPECT_EQ(word(to[1], 1), 1u);
+  std::get<CopyNode>(spec.nodes[2].work).more_rows[0].size_bytes = 9;
+  EXPECT_EQ(device->instantiate(spec).code(), Code::kInvalidArgument);
+}
+
 TEST_F(CpuDeviceTest, Graph_WithAWrongNode_IsRefused) {
   script("count", count);
   open();

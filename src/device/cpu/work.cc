@@ -106,15 +106,25 @@ Result<CopyWork> CopyWork::make(CpuDevice& device, const CopyNode& node) {
   PERGOLA_ASSIGN(CpuBuffer * to, own_buffer(device, node.destination));
   PERGOLA_ASSIGN(CpuBuffer * from, own_buffer(device, node.source));
   PERGOLA_TRY(validate_copy(to, node.destination_offset_bytes, from, node.source_offset_bytes, node.size_bytes));
+  for (const CopyNode::Row& row : node.more_rows) {
+    PERGOLA_ASSIGN(CpuBuffer * row_to, own_buffer(device, row.destination));
+    PERGOLA_ASSIGN(CpuBuffer * row_from, own_buffer(device, row.source));
+    PERGOLA_TRY(
+        validate_copy(row_to, node.destination_offset_bytes, row_from, node.source_offset_bytes, row.size_bytes));
+  }
   CopyWork work;
   work.node_ = node;
   return work;
 }
 
 Status CopyWork::run() const {
-  if (node_.size_bytes == 0) return {};
-  std::memcpy(node_.destination->host_pointer() + node_.destination_offset_bytes,
-              node_.source->host_pointer() + node_.source_offset_bytes, node_.size_bytes);
+  const auto copy = [&](const BufferPtr& to, const BufferPtr& from, std::size_t size_bytes) {
+    if (size_bytes != 0)
+      std::memcpy(to->host_pointer() + node_.destination_offset_bytes, from->host_pointer() + node_.source_offset_bytes,
+                  size_bytes);
+  };
+  copy(node_.destination, node_.source, node_.size_bytes);
+  for (const CopyNode::Row& row : node_.more_rows) copy(row.destination, row.source, row.size_bytes);
   return {};
 }
 

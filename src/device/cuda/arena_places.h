@@ -18,13 +18,14 @@
 #include <optional>
 #include <vector>
 
+#include "src/device/buffer.h"
 #include "src/device/free_ranges.h"
 
 namespace pergola::device::cuda {
 
 class ArenaPlaces {
  public:
-  static constexpr std::uint64_t kAlignBytes = 512;  // of blocks, as of the driver's own
+  static constexpr std::uint64_t kAlignBytes = Buffer::kPieceAlignBytes;  // as of the driver's own blocks
   struct Pages {
     std::uint64_t first = 0, count = 0;
   };

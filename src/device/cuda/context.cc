@@ -111,6 +111,7 @@ Context::~Context() {
     free([driver = driver_, pages = std::move(pages)] {
       for (void* page : pages) driver->cuMemFreeHost(page);
     });
+  if (slabs_ != nullptr) free([slabs = slabs_] { slabs->release(); });
   if (upload_stream_ != nullptr) driver_->cuStreamDestroy(upload_stream_);
   arena_ = nullptr;
   driver_->cuCtxSetCurrent(nullptr);

@@ -24,6 +24,7 @@
 #include "src/device/buffer.h"
 #include "src/device/cuda/device_arena.h"
 #include "src/device/cuda/driver.h"
+#include "src/device/cuda/host_slabs.h"
 #include "src/device/cuda/host_word.h"
 #include "src/device/send_away.h"
 
@@ -64,9 +65,14 @@ class Context {
   CUdevice device() const { return device_; }
   CUcontext handle() const { return handle_; }
   const std::string& id() const { return id_; }  // "cuda:0"
-  // From now on buffers lie in an arena, where there can be one. Entered, and before others have this.
-  void pack_memory() { arena_ = DeviceArena::create(driver_, device_); }
+  // From now on buffers lie in an arena, where there can be one, and small ones of the host in slabs. Entered, and
+  // before others have this.
+  void pack_memory() {
+    arena_ = DeviceArena::create(driver_, device_);
+    slabs_ = std::make_shared<HostSlabs>(driver_);
+  }
   const std::shared_ptr<DeviceArena>& arena() const { return arena_; }  // null: there is none
+  const std::shared_ptr<HostSlabs>& slabs() const { return slabs_; }    // null: memory is not packed
 
   // Makes the context the calling thread's. Every entry from outside starts with it. kDeviceLost once lost.
   Status enter() const {
@@ -165,6 +171,7 @@ class Context {
   const std::chrono::milliseconds end_grace_;
 
   std::shared_ptr<DeviceArena> arena_;
+  std::shared_ptr<HostSlabs> slabs_;
 
   mutable std::atomic<bool> has_waited_for_value_{false};  // relaxed: it orders nothing
   mutable std::atomic<bool> lost_{false};  // release by the first loser, after cause_; acquire by readers

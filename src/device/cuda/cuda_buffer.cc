@@ -28,18 +28,37 @@ Result<std::shared_ptr<CudaBuffer>> CudaBuffer::create(ContextPtr context, std::
       return arena != nullptr ? arena->allocate(&address, bytes) : driver.cuMemAlloc(&address, bytes);
     };
     PERGOLA_TRY(context->check(allocate(*context, take), doing));
-    return std::shared_ptr<CudaBuffer>(new CudaBuffer(std::move(context), address, nullptr, size_bytes, kind));
+    const void* const piece =
+        context->arena() != nullptr && context->arena()->owns(address) ? context->arena().get() : nullptr;
+    return std::shared_ptr<CudaBuffer>(new CudaBuffer(std::move(context), address, nullptr, size_bytes, kind, piece));
   }
-  void* host = nullptr;
-  const unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
-  PERGOLA_TRY(context->check(allocate(*context, [&] { return driver.cuMemHostAlloc(&host, bytes, flags); }), doing));
+  return create_on_host(std::move(context), size_bytes, packed);
+}
+
+Result<std::shared_ptr<CudaBuffer>> CudaBuffer::create_on_host(ContextPtr context, std::size_t size_bytes,
+                                                               bool packed) {
+  const Driver& driver = context->driver();
+  HostSlabs* const slabs = packed ? context->slabs().get() : nullptr;
+  std::byte* host = nullptr;
+  const auto take = [&] {
+    constexpr unsigned kFlags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+    const std::size_t bytes = std::max<std::size_t>(size_bytes, 1);
+    if (slabs != nullptr) return slabs->allocate(&host, bytes, kFlags);
+    void* own = nullptr;
+    const CUresult result = driver.cuMemHostAlloc(&own, bytes, kFlags);
+    host = static_cast<std::byte*>(own);
+    return result;
+  };
+  PERGOLA_TRY(context->check(allocate(*context, take), "allocating {} bytes", size_bytes));
+  CUdeviceptr address = 0;
   if (const CUresult result = driver.cuMemHostGetDevicePointer(&address, host, 0); result != CUDA_SUCCESS) {
-    driver.cuMemFreeHost(host);
+    slabs != nullptr ? slabs->free(host) : static_cast<void>(driver.cuMemFreeHost(host));
     return context->check(result, "mapping host memory");
   }
   const Context* range_owner = context.get();
+  const void* const piece = slabs != nullptr ? slabs->slab_of(host) : nullptr;
   std::shared_ptr<CudaBuffer> buffer(
-      new CudaBuffer(std::move(context), address, static_cast<std::byte*>(host), size_bytes, kind));
+      new CudaBuffer(std::move(context), address, host, size_bytes, MemoryKind::kHostVisible, piece));
   range_owner->add_host_range(buffer->host_, size_bytes, buffer);
   return buffer;
 }
@@ -75,7 +94,9 @@ CudaBuffer::~CudaBuffer() {
   const std::shared_ptr<const Driver>& driver = context_->shared_driver();
   if (kind_ == MemoryKind::kHostVisible) {
     context_->remove_host_range(host_);
-    context_->free([driver, host = host_] { driver->cuMemFreeHost(host); });
+    context_->free([driver, slabs = context_->slabs(), host = host_] {
+      slabs != nullptr ? slabs->free(host) : static_cast<void>(driver->cuMemFreeHost(host));
+    });
   } else if (kind_ == MemoryKind::kDevice && context_->arena() != nullptr) {
     context_->free([arena = context_->arena(), address = address_] { arena->free(address); });
   } else {

@@ -111,9 +111,8 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
     return BufferPtr(CudaBuffer::adopt(context_, memory));
   }
 
-  Result<BufferPtr> allocate_apart(std::size_t size_bytes) override {
-    PERGOLA_ASSIGN(std::shared_ptr<CudaBuffer> buffer,
-                   CudaBuffer::create(context_, size_bytes, MemoryKind::kDevice, false));
+  Result<BufferPtr> allocate_apart(std::size_t size_bytes, MemoryKind kind) override {
+    PERGOLA_ASSIGN(std::shared_ptr<CudaBuffer> buffer, CudaBuffer::create(context_, size_bytes, kind, false));
     return BufferPtr(std::move(buffer));
   }
   Result<BufferPtr> allocate(std::size_t size_bytes, MemoryKind kind) override {

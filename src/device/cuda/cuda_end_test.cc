@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 TEST_F(CudaDevice, WhatIsFreedBesideAResidentKernel_GoesWhenTheLastHasLeft) {
   const DevicePtr device = open();
   BufferPtr memory = std::move(device->allocate(64, MemoryKind::kDevice)).value();
-  BufferPtr pinned = std::move(device->allocate(64, MemoryKind::kHostVisible)).value();
+  BufferPtr pinned = std::move(device->allocate_apart(64, MemoryKind::kHostVisible)).value();
   device->resident_begins();
   device->resident_begins();
   memory.reset();

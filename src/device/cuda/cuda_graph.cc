@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <typeinfo>
 
+#include "src/device/copies_together.h"
 #include "src/device/cuda/cuda_module.h"
 #include "src/device/cuda/cuda_queue.h"
 #include "src/device/validate.h"
@@ -85,10 +86,22 @@ struct CudaGraph::AddNode {
   Status operator()(const CopyNode& node) {
     PERGOLA_ASSIGN(const CudaBuffer* to, own_buffer(node.destination, state.context.get()));
     PERGOLA_ASSIGN(const CudaBuffer* from, own_buffer(node.source, state.context.get()));
+    for (const CopyNode::Row& row : node.more_rows) {
+      PERGOLA_TRY(own_buffer(row.destination, state.context.get()).status());
+      PERGOLA_TRY(own_buffer(row.source, state.context.get()).status());
+    }
+    const std::optional<CopiesShape> shape = copies_shape(node);
+    if (!shape)
+      return PERGOLA_ERROR(kInvalidArgument,
+                           "its {} copies cannot be one: they lie in several memories, or neither one behind the other "
+                           "nor at the same distances.",
+                           1 + node.more_rows.size());
     if (node.size_bytes == 0) return add_empty();
     CUDA_MEMCPY3D work{};
-    work.WidthInBytes = node.size_bytes;
-    work.Height = 1;
+    work.WidthInBytes = shape->line_bytes != 0 ? shape->line_bytes : node.size_bytes;
+    work.Height = shape->line_bytes != 0 ? 1 : 1 + node.more_rows.size();
+    work.dstPitch = shape->destination_pitch_bytes;
+    work.srcPitch = shape->source_pitch_bytes;
     work.Depth = 1;
     work.srcXInBytes = node.source_offset_bytes;
     work.dstXInBytes = node.destination_offset_bytes;

@@ -86,7 +86,7 @@ CUresult DeviceArena::allocate(CUdeviceptr* address, std::size_t bytes) {
 }
 
 void DeviceArena::free(CUdeviceptr address) {
-  if (address < base_ || address >= base_ + bytes_) {
+  if (!owns(address)) {
     driver_->cuMemFree(address);
     return;
   }

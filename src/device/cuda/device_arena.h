@@ -28,6 +28,7 @@ class DeviceArena {
   // too, and is called in the context.
   CUresult allocate(CUdeviceptr* address, std::size_t bytes);
   void free(CUdeviceptr address);
+  bool owns(CUdeviceptr address) const { return address >= base_ && address < base_ + bytes_; }
 
  private:
   DeviceArena(std::shared_ptr<const Driver> driver, const CUmemAllocationProp& memory, std::size_t page_bytes,

@@ -143,7 +143,7 @@ TEST_F(DeviceArena, MemoryIsAnothersOnlyBehindAllWork) {
 
 TEST_F(DeviceArena, WhatIsApart_IsTheDriversOwn) {
   const DevicePtr device = open();
-  EXPECT_TRUE(device->allocate_apart(100).ok());
+  EXPECT_TRUE(device->allocate_apart(100, MemoryKind::kDevice).ok());
   EXPECT_EQ(control().calls("cuMemAlloc"), 1);
   EXPECT_EQ(control().calls("cuMemFree"), 1);
 }

@@ -1,5 +1,7 @@
 #include "src/device/null/null_graph.h"
 
+#include <algorithm>
+
 #include "src/device/null/null_module.h"
 #include "src/device/null/null_queue.h"
 #include "src/device/validate.h"
@@ -13,8 +15,12 @@ struct Enqueue {
     return queue.launch(node.module, *node.kernel, node.config, node.parameters);
   }
   Status operator()(const CopyNode& node) const {
-    return queue.copy(node.destination, node.destination_offset_bytes, node.source, node.source_offset_bytes,
-                      node.size_bytes);
+    const auto copy = [&](const BufferPtr& to, const BufferPtr& from, std::size_t size_bytes) {
+      return queue.copy(to, node.destination_offset_bytes, from, node.source_offset_bytes, size_bytes);
+    };
+    PERGOLA_TRY(copy(node.destination, node.source, node.size_bytes));
+    for (const CopyNode::Row& row : node.more_rows) PERGOLA_TRY(copy(row.destination, row.source, row.size_bytes));
+    return {};
   }
   Status operator()(const FillNode& node) const {
     return queue.fill(node.destination, node.offset_bytes, node.size_bytes, node.pattern, node.pattern_bytes);
@@ -32,7 +38,10 @@ struct IsOwn {
     const auto* module = dynamic_cast<const NullModule*>(node.module.get());
     return module != nullptr && module->owns(*node.kernel);
   }
-  bool operator()(const CopyNode& node) const { return owns(node.destination) && owns(node.source); }
+  bool operator()(const CopyNode& node) const {
+    const auto owns_row = [&](const CopyNode::Row& row) { return owns(row.destination) && owns(row.source); };
+    return owns(node.destination) && owns(node.source) && std::ranges::all_of(node.more_rows, owns_row);
+  }
   bool operator()(const FillNode& node) const { return owns(node.destination); }
 };
 

@@ -570,8 +570,9 @@ FAKE cuGraphAddMemcpyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode*, 
   const void* from = work->srcMemoryType == CU_MEMORYTYPE_HOST ? work->srcHost : host(work->srcDevice);
   void* to = work->dstMemoryType == CU_MEMORYTYPE_HOST ? work->dstHost : host(work->dstDevice);
   return add_node(graph, node, [=, copy = *work] {
-    std::memmove(static_cast<char*>(to) + copy.dstXInBytes, static_cast<const char*>(from) + copy.srcXInBytes,
-                 copy.WidthInBytes);
+    for (std::size_t row = 0; row < copy.Height; ++row)
+      std::memmove(static_cast<char*>(to) + copy.dstXInBytes + row * copy.dstPitch,
+                   static_cast<const char*>(from) + copy.srcXInBytes + row * copy.srcPitch, copy.WidthInBytes);
   });
 }
 FAKE cuGraphAddMemsetNode(CUgraphNode* node, CUgraph graph, const CUgraphNode*, std::size_t,
