@@ -497,11 +497,9 @@ Result<std::vector<device::BufferPtr>> Region::copied_by(const Chunk& chunk) con
 
 namespace {
 
-// Side by side on the link they would all be as late as the last (Scheduler::stream_of_copies()). Between two nodes the
-// link rests for 3 us, so of smaller ones than on streams the ways decide (device::uploads_in_a_row() and
-// copies_in_rows()): of ten of 5 MB that each have a launch and a copy down, in a row all take 2 % longer.
+// Side by side on the link they would all be as late as the last (Scheduler::stream_of_copies()).
 bool is_large_upload(const Launch& launch) {
-  constexpr std::size_t kLargeBytes = 16'000'000;
+  constexpr std::size_t kLargeBytes = 4'000'000;
   return is_upload(launch) && launch.copy->size_bytes >= kLargeBytes;
 }
 
