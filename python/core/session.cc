@@ -394,8 +394,14 @@ PyObject* end(PyObject*, PyObject*) {
   for (SessionState* session : std::vector<SessionState*>(sessions)) {
     std::optional<Outcome> ended;
     if (!end_launches(session, &ended)) continue;
-    if (ended && ended->code != PERGOLA_OK && !is_told(ended->message)) tell_at_end(*ended);
     const bool have_tasks_ended = session->tasks == nullptr || end_tasks(session->tasks);
+    if (ended && ended->code != PERGOLA_OK) {
+      // All that failed, where nothing is left to wait for.
+      Outcome all = *ended;
+      if (have_tasks_ended) all = outcome_of([=] { return pergola_session_synchronize(session->handle); });
+      if (all.code == PERGOLA_OK) all = *ended;
+      if (!is_told(all.message)) tell_at_end(all);
+    }
     if (!ended) {
       tell_left_behind(session);
       continue;

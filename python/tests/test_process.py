@@ -170,6 +170,18 @@ def test_exit_tells_a_failure_that_nobody_waited_for():
     for waits in ("y.numpy()", "pg.record().wait()"):
         body = "y = pg.zeros(4, 'f4')\n" + launch + "\nmodule.saxpy[4](1.0, y, y, 4)"
         assert run_child(body + wait.format(waits)).stderr == "", waits
+    two = """
+        apart = pg.session("cpu", scheduler="fork-cost=0")  # each on a stream of its own
+        far = apart.module('''
+            .version 7.8
+            .target sm_75
+            .address_size 64
+            .visible .entry far(.param .u64 p) { .reg .b64 %rd; ld.param.u64 %rd, [p]; st.global.u32 [%rd+4096], 0; ret; }
+        ''').far
+        for x in (apart.empty(4, "f4"), apart.empty(4, "f4")):
+            far[1, 1](x)
+    """
+    assert run_child(two).stderr.count("'far'") == 2, "the second of two that have nothing to do with each other, too"
     first = "with pg.session('cpu'):\n    other = pg.module(PTX)\n    other.wild[1, 1]()" + clear.replace("\n", "\n    ")
     assert run_child(first + "\n" + launch).stderr.count("'wild'") == 1
 

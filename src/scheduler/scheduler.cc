@@ -105,7 +105,7 @@ Scheduler::~Scheduler() {
   poll_all();
   end_recording();
   if (!failure_.ok() && !failure_told_)
-    PERGOLA_WARN("a session ends with a failure that nobody asked for: {}", failure_.message());
+    PERGOLA_WARN("a session ends with a failure that nobody asked for: {}", tell_all_failures().message());
 }
 
 std::unique_ptr<Resource> Scheduler::create_resource(std::uint64_t size_bytes) {
@@ -700,8 +700,7 @@ Status Scheduler::synchronize() {
     const Status let_go = synchronize_queues(lock);
     if (status.ok()) status = let_go;
   }
-  const Status failure = tell_failure();
-  failure_ = skip_ = Status();
+  const Status failure = tell_all_failures();
   lock.unlock();
   return failure.ok() ? status : failure;
 }

@@ -301,9 +301,11 @@ class Scheduler {
   void note_failure(const Status& outcome);
   Status name_suspects(const Status& lost) const;
   Status tell_failure();  // to a caller: the first; a skip only where its cause is not known
+  Status tell_all_failures();  // for the last time: the first, and in its message what failed besides
   void poll(Stream& stream);
   void poll_all();
   bool is_behind_another(const Stream& stream) const;
+  void note_failed_beside(const std::string& message);
   Status synchronize_queues(AdaptiveLock& lock);
   std::optional<NoTask> reason_for_no_task(const Work& work, bool wants_event, TaskForms& forms,
                                            std::shared_ptr<TaskForm>& form);
@@ -378,6 +380,7 @@ class Scheduler {
   std::vector<Retired> retired_;
   std::uint64_t next_resource_id_ = 1;
   Status failure_, skip_;       // the first of each kind that synchronize() has not reported yet
+  std::vector<std::string> failed_beside_;  // messages of what failed without depending on that, each once
   bool memory_let_go_ = false;  // by reap(), since the queues were synchronized
   bool failure_told_ = false;   // a caller has had failure_
   Counters counters_;

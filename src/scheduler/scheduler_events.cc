@@ -124,10 +124,32 @@ void Scheduler::note_failure(const Status& outcome) {
   if (outcome.ok()) return;
   const bool skipped = outcome.code() == Code::kSkipped;
   Status& kept = skipped ? skip_ : failure_;
+  if (!skipped && !kept.ok() && kept.code() != Code::kDeviceLost) note_failed_beside(outcome.message());
   if (!kept.ok()) return;
   if (!skipped) failure_told_ = false;
   kept = outcome;
   if (outcome.code() == Code::kDeviceLost) kept = name_suspects(outcome);
+}
+
+void Scheduler::note_failed_beside(const std::string& message) {
+  constexpr std::size_t kMost = 64;  // that are known; each end that is learnt later tells of them again
+  if (failed_beside_.size() == kMost || message == failure_.message()) return;
+  if (std::ranges::count(failed_beside_, message) != 0) return;
+  failed_beside_.push_back(message);
+  failure_told_ = false;
+}
+
+Status Scheduler::tell_all_failures() {
+  constexpr std::size_t kMostTold = 4;
+  const Status first = tell_failure();
+  const std::vector<std::string> beside = std::exchange(failed_beside_, {});
+  failure_ = skip_ = Status();
+  if (first.ok() || beside.empty()) return first;
+  Error all = first.error();
+  const auto told = std::span(beside).first(std::min(beside.size(), kMostTold));
+  all.message += fmt::format(" Failed besides: {}", fmt::join(told, " "));
+  if (told.size() < beside.size()) all.message += fmt::format(" And {} more.", beside.size() - told.size());
+  return all;
 }
 
 // A GPU does not say which kernel was at fault: those not known to have ended are told, oldest first.

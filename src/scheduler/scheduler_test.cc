@@ -79,6 +79,24 @@ TEST_F(Failures, ReaderOfWhatFailed_IsTold_AndSynchronizeClears) {
   EXPECT_TRUE(read("y").ok());
 }
 
+// What fails without depending on the first failure is told with it, each once; then all are cleared.
+TEST_F(Failures, OfSeveral_SynchronizeTellsAll) {
+  const auto fail = [&](int n) {
+    device->state().fail_next.push_back(PERGOLA_ERROR(kDeviceFault, "Kernel 'bad {}' trapped.", n));
+    ASSERT_TRUE(run("bad", {}, {"x" + std::to_string(n)}).ok());
+  };
+  fail(0), fail(1);
+  ASSERT_TRUE(run("child", {"x0"}, {"y"}).ok());  // skipped: no failure of its own
+  EXPECT_EQ(scheduler->synchronize().message(), "Kernel 'bad 0' trapped. Failed besides: Kernel 'bad 1' trapped.");
+  EXPECT_TRUE(scheduler->synchronize().ok());
+  for (int n = 0; n < 7; ++n) fail(n);
+  EXPECT_EQ(read("x3").code(), Code::kDeviceFault);
+  const std::string all = scheduler->synchronize().message();
+  EXPECT_EQ(all.rfind("Kernel 'bad 3' trapped. Failed besides: Kernel 'bad ", 0), 0u) << all;
+  EXPECT_THAT(all, ::testing::EndsWith(" trapped. And 2 more."));
+  EXPECT_TRUE(scheduler->synchronize().ok());
+}
+
 TEST_F(Failures, ChildOnAnotherStream_TellsTheCause) {
   ASSERT_TRUE(run("good", {}, {"a"}).ok());
   fail_next();

@@ -365,9 +365,28 @@ TEST_P(Dag, TurnsOfTheSameLaunches_EqualTheSequentialOrder) {
 INSTANTIATE_TEST_SUITE_P(Policies, Dag,
                          ::testing::Values("execution=async", "retrieve-new-stream=always-new",
                                            "retrieve-parent-stream=same-as-parent", "dependency=no-const",
-                                           "execution=sync", "max-streams=2", "max-streams=1", "graphs=always",
-                                           "graphs=off", "tasks=small", "tasks=small,dependency=no-const",
-                                           "tasks=small,graphs=always"),
+                                           "execution=sync", "max-streams=2", "max-streams=1", "fork-cost=0",
+                                           "graphs=always", "graphs=recurring", "graphs=off", "memory=managed",
+                                           "memory=managed,graphs=always", "tasks=small",
+                                           "tasks=small,dependency=no-const", "tasks=small,graphs=always"),
+                         [](const auto& policy) { return name_of(policy.param); });
+
+// What graphs are made of: each way by itself, and each form of a turn.
+class DagOfGraphs : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(DagOfGraphs, TurnsOfTheSameLaunches_EqualTheSequentialOrder) {
+  const std::string policy = "graphs=always," + GetParam();
+  auto session = runtime::create_session(std::getenv("PERGOLA_DEVICE") == nullptr ? "cpu" : "", policy);
+  ASSERT_TRUE(session.ok()) << session.message();
+  run_programs_in_turns(**session, policy);
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, DagOfGraphs,
+                         ::testing::Values("turns=leads", "turns=whole", "turns=launches", "blocks=off",
+                                           "blocks=trimmed", "blocks=packed", "blocks=packed-early", "blocks=early",
+                                           "blocks=by-block", "blocks=fused", "blocks=columns", "blocks=merged",
+                                           "blocks=merged-kernels", "blocks=merged-early", "blocks=stacked",
+                                           "blocks=stacked-alone", "blocks=merged-stacked", "blocks=constants"),
                          [](const auto& policy) { return name_of(policy.param); });
 
 // By a resident kernel, which fills the device: it leaves for each launch that is none, and comes back.
