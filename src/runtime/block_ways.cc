@@ -200,6 +200,7 @@ BlockWays::BlockWays(device::DevicePtr device, Blocks policy) : device_(std::mov
     case Blocks::kStackedAlone: kinds_ = {Kind::kStackedAlone}; break;
     case Blocks::kMergedStacked: kinds_ = {Kind::kMergedStacked}; break;
     case Blocks::kConstants: kinds_ = {Kind::kConstants}; break;
+    case Blocks::kCopiesTogether: kinds_ = {Kind::kCopiesTogether}; break;
   }
 }
 
@@ -207,7 +208,7 @@ std::string BlockWays::why_none() const {
   if (policy_ == Blocks::kOff) return "the policy is blocks=off";
   return "ways are measured on NVIDIA GPUs only; "
          "blocks=trimmed|packed|packed-early|early|by-block|fused|columns|merged|merged-kernels|merged-early|stacked|"
-         "stacked-alone|merged-stacked|constants takes one";
+         "stacked-alone|merged-stacked|constants|copies-together takes one";
 }
 
 const char* BlockWays::name_of(Kind kind) {

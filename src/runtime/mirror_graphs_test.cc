@@ -35,6 +35,7 @@ class MirrorGraphs : public ::testing::Test, protected TestArrays {
   void open(std::string_view policy) {
     kernel_ = nullptr, module_ = nullptr, session_ = nullptr;
     control().reset();
+    control().set("virtual", 1);  // arrays share a piece of memory
     auto device = device::create_cuda_device(0, {.driver_library = PERGOLA_FAKE_CUDA});
     ASSERT_TRUE(device) << device.message();
     auto session = LocalSession::create(std::move(device).value(), policy);
@@ -107,7 +108,7 @@ class MirrorGraphs : public ::testing::Test, protected TestArrays {
   // for what their copies would not wait for, copies are no part of graphs for what may be all later programs of its
   // session.
   void run_random_turns(int programs, int in_a_session, const std::vector<RandomStep>& begin = {},
-                        std::string_view turns = "leads");
+                        std::string_view turns = "leads", std::string_view blocks = "off");
 
   std::shared_ptr<LocalSession> session_;
   session::ModulePtr module_;
@@ -289,7 +290,7 @@ TEST_F(MirrorGraphs, OtherWays_SayThatTheyAreForLaunchesAlone) {
 // Turns of uploads, launches and downloads, with something else now and then, against vectors that are worked on at
 // once.
 void MirrorGraphs::run_random_turns(int programs, int in_a_session, const std::vector<RandomStep>& begin,
-                                    std::string_view turns) {
+                                    std::string_view turns, std::string_view blocks) {
   const std::uint64_t seed = test_support::seed_of("PERGOLA_MIRROR_SEED");
   test_support::Random random(seed);
   constexpr std::size_t kArrays = 4;
@@ -299,7 +300,7 @@ void MirrorGraphs::run_random_turns(int programs, int in_a_session, const std::v
                                                [](const auto& one) { return one.name == "upload"; });
   };
   for (int program = 0; program < programs; ++program) {
-    if (program % in_a_session == 0) open(fmt::format("graphs=always,blocks=off,turns={}", turns));
+    if (program % in_a_session == 0) open(fmt::format("graphs=always,blocks={},turns={}", blocks, turns));
     std::vector<ArrayPtr> arrays;
     std::vector<std::uint32_t> expected(kArrays, 1);
     for (std::size_t i = 0; i < kArrays; ++i) set(arrays.emplace_back(array()), 1);
@@ -348,6 +349,37 @@ void MirrorGraphs::run_random_turns(int programs, int in_a_session, const std::v
 
 TEST_F(MirrorGraphs, RandomTurns_LeaveWhatTheSequentialOrderLeaves) {
   run_random_turns(12, 2);
+}
+
+// Arrays that the host writes and reads, small ones: what goes up is one copy, and what comes down another.
+TEST_F(MirrorGraphs, CopiesTogether_AreOneEachWay) {
+  open("graphs=always,blocks=copies-together,turns=whole");
+  std::vector<ArrayPtr> ups, downs;
+  for (int i = 0; i < 5; ++i) {
+    ups.push_back(array());
+    set(ups.back(), 1);  // so that their host sides are made in order
+  }
+  for (int i = 0; i < 5; ++i) {
+    downs.push_back(array());
+    set(downs.back(), 0);
+  }
+  const auto turn = [&](std::uint32_t value) {
+    for (std::uint32_t i = 0; i < 5; ++i) set(ups[i], value + i);
+    for (std::size_t i = 0; i < 5; ++i) add(ups[i], downs[i]);
+    for (const ArrayPtr& each : downs) ASSERT_TRUE(each->prefetch(Location::kHost).ok());
+  };
+  std::uint32_t sum = 0;
+  for (std::uint32_t n = 0; n < 40; ++n) {
+    turn(n), sum += n;
+    for (std::uint32_t i = 0; i < 5; ++i) ASSERT_THAT(host(downs[i], Access::kRead), Each(sum + (n + 1) * i)) << n;
+    scheduler().settle_graphs();
+  }
+  EXPECT_THAT(explain(scheduler().graphs()), HasSubstr("copies-together, the only way: 10 copies"));
+  EXPECT_THAT(explain(scheduler().graphs()), HasSubstr("became 2"));
+}
+
+TEST_F(MirrorGraphs, RandomTurnsOfCopiesTogether_LeaveWhatTheSequentialOrderLeaves) {
+  for (const char* turns : {"whole", "leads"}) run_random_turns(8, 2, {}, turns, "copies-together");
 }
 
 TEST_F(MirrorGraphs, RandomTurnsOfLargeUploads_LeaveWhatTheSequentialOrderLeaves) {

@@ -39,7 +39,7 @@ constexpr Option kOptions[] = {
     option<&Policy::blocks>("blocks",
                             "off|measured|trimmed|packed|packed-early|early|by-block|fused|columns|merged|merged-"
                             "kernels|merged-early|stacked|"
-                            "stacked-alone|merged-stacked|constants"),
+                            "stacked-alone|merged-stacked|constants|copies-together"),
     option<&Policy::turns>("turns", "measured|leads|whole|launches"),
     option<&Policy::memory>("memory", "device|managed"),
     option<&Policy::tasks>("tasks", "off|small"),

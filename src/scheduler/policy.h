@@ -20,11 +20,11 @@
 //       waits for whatever it has, where that was measured to be faster (turn_forms.h); only while it has; never;
 //       whatever it has
 //   blocks=off|measured|trimmed|packed|packed-early|early|by-block|fused|columns|merged|merged-kernels|merged-early|
-//          stacked|stacked-alone|merged-stacked|constants
+//          stacked|stacked-alone|merged-stacked|constants|copies-together
 //       what a graph's launches wait for (runtime/block_ways.h): launches; whatever turns out fastest; launches, but
 //       each is on the device before; blocks; runs of tiny launches are one; launches of a kernel that may run at once
 //       are; or those of any kernels; or those of a kernel, and what that makes is on the device before;
-//       launches that follow each other block by block are one; and so is what merging leaves
+//       launches that follow each other block by block are one; and so is what merging leaves; several copies are one
 //   turns=measured|leads|whole|launches
 //       of turns that the host waits for (turn_forms.h): whatever turns out fastest; uploads that they begin with go at
 //       once and the rest is a graph; the graph has these, too; there is none where they begin with such (by one of
@@ -66,7 +66,8 @@ enum class Blocks : std::uint8_t {
   kStacked,
   kStackedAlone,
   kMergedStacked,
-  kConstants
+  kConstants,
+  kCopiesTogether
 };
 enum class Graphs : std::uint8_t { kMeasured, kRecurring, kOff, kAlways };
 enum class Turns : std::uint8_t { kMeasured, kLeads, kWhole, kLaunches };

@@ -386,7 +386,8 @@ INSTANTIATE_TEST_SUITE_P(Policies, DagOfGraphs,
                                            "blocks=trimmed", "blocks=packed", "blocks=packed-early", "blocks=early",
                                            "blocks=by-block", "blocks=fused", "blocks=columns", "blocks=merged",
                                            "blocks=merged-kernels", "blocks=merged-early", "blocks=stacked",
-                                           "blocks=stacked-alone", "blocks=merged-stacked", "blocks=constants"),
+                                           "blocks=stacked-alone", "blocks=merged-stacked", "blocks=constants",
+                                           "blocks=copies-together"),
                          [](const auto& policy) { return name_of(policy.param); });
 
 // By a resident kernel, which fills the device: it leaves for each launch that is none, and comes back.
