@@ -26,8 +26,8 @@ struct CopyNode {
   BufferPtr source;
   std::size_t source_offset_bytes = 0;
   std::size_t size_bytes = 0;
-  // More copies between the same offsets, in the same direction. A GPU makes one operation of all, which has to be
-  // possible: copies_shape().
+  // More copies between the same offsets, in the same direction, none from where another goes to. A GPU makes one
+  // operation of all, which has to be possible: copies_shape().
   struct Row {
     BufferPtr destination, source;
     std::size_t size_bytes = 0;

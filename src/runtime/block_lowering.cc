@@ -45,8 +45,9 @@ class Lowering {
     std::vector<analysis::ChainLaunch> launches;
     for (std::size_t i = 0; i < plain_.nodes.size(); ++i) launches.push_back(look_at(i));
     result_.steps = analysis::plan_chain(launches, options_.chain);
-    PERGOLA_TRY(lay_out());  // before kernels are compiled: it may be too much
+    PERGOLA_ASSIGN(const Words words, lay_out());  // before kernels are compiled: it may be too much
     for (std::size_t i = 0; i < plain_.nodes.size(); ++i) PERGOLA_TRY(choose_form(i));
+    PERGOLA_TRY(bring(words));  // behind what may be refused: memory that goes may have to wait
     for (std::size_t i = 0; i < plain_.nodes.size(); ++i) PERGOLA_TRY(add_node(i));
     result_.spec.buffers = plain_.buffers;
     if (memory_ != nullptr) result_.spec.buffers.push_back(memory_);
@@ -117,7 +118,7 @@ class Lowering {
 
   // Counters of all launches that signal, then of each launch what it alone has: a chain whose launches wait for
   // launches has neither, however many its blocks are.
-  Status lay_out() {
+  Result<Words> lay_out() {
     Words words;
     links_.resize(plain_.nodes.size());
     std::uint32_t counters = 0;
@@ -146,11 +147,15 @@ class Lowering {
       }
       words.append(std::span<const BlockParent>(parents));
     }
-    if (words.here() == 0) return {};
     if (words.here() > options_.most_memory_bytes)
       return PERGOLA_ERROR(kResourceExhausted,
                            "its lists of blocks would take {} bytes of the device, and {} is the most", words.here(),
                            options_.most_memory_bytes);
+    return words;
+  }
+
+  Status bring(const Words& words) {
+    if (words.here() == 0) return {};
     PERGOLA_ASSIGN(memory_, device_.allocate(words.here(), device::MemoryKind::kDevice));
     result_.memory_bytes = memory_->size_bytes();
     for (BlockLinks& links : links_)

@@ -25,9 +25,10 @@ using scheduler::LaunchToLower;
 constexpr std::string_view kPlain = "plain";
 constexpr std::size_t kFastest = 3;  // of the ways, that are made with constants, too
 
-// What launches may reach. Memory of other libraries may be in several arrays at once: that is one allocation.
-constexpr std::uint64_t kDataToLists = 16;  // lists of blocks may be no more than this part of the data
+// Where several ways are tried lists of blocks are at the most this part of the data, or as much.
+constexpr std::uint64_t kDataToLists = 16, kListsAnyway = std::uint64_t{256} << 10;
 
+// What launches may reach. Memory of other libraries may be in several arrays at once: that is one allocation.
 std::vector<BlockAllocation> allocations_of(std::span<const LaunchToLower> launches) {
   std::vector<BlockAllocation> all;
   for (const LaunchToLower& launch : launches)
@@ -350,7 +351,7 @@ BlockWays::Way BlockWays::copies_as_one(const Base& base) {
   std::optional<device::CopiesTogether> together = device::copies_together(base.spec);
   if (!together) return std::nullopt;
   return GraphWay{name_of(Kind::kCopiesTogether),
-                  fmt::format("{} copies of arrays that are alike became {}", together->before, together->after),
+                  fmt::format("{} copies of arrays that lie together became {}", together->before, together->after),
                   std::move(together->spec)};
 }
 
@@ -456,7 +457,7 @@ BlockWays::Way BlockWays::early(Kind kind, const Base& base, Launches launches) 
   if (base.has_others && !allocations.empty()) {
     std::uint64_t bytes = 0;
     for (const BlockAllocation& each : allocations) bytes += each.size_bytes;
-    options.most_memory_bytes = bytes / kDataToLists;
+    options.most_memory_bytes = std::max(bytes / kDataToLists, kListsAnyway);
   }
   Result<LoweredBlocks> lowered = lower_blocks(*device_, base.spec, base.kernels, allocations, options);
   const char* const name = name_of(kind);

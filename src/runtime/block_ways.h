@@ -8,7 +8,7 @@
 //                 gives their blocks priority
 //   uploads-in-a-row  the same, and copies from the host follow each other on the link
 //   copies-in-rows  the same, with such copies in two rows, and those to the host in one
-//   copies-together  copies of arrays that are alike and lie in the same memories are fewer, of several arrays each
+//   copies-together  copies of arrays that lie together, or are alike and in the same memories, are fewer
 //   trimmed       launches have no blocks that write nothing; all ways below are made of that
 //   packed        small blocks of kernels whose threads know nothing of each other are several to one of the device's
 //   merged        launches of one kernel that may run at once are one launch, of the blocks of all

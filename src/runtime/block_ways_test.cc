@@ -6,8 +6,10 @@
 #include <cstring>
 
 #include "src/device/cuda/cuda_device.h"
+#include "src/device/cuda/cuda_driver_types.h"
 #include "src/device/test_graphs.h"
 #include "src/ptx/parser.h"
+#include "src/runtime/fake_driver.h"
 #include "src/runtime/loaded_block_form.h"
 #include "src/scheduler/computation.h"
 
@@ -173,6 +175,86 @@ TEST(FinerWaysOfPolicies, AreNone_WhereOneWayIsAskedFor) {
   ASSERT_TRUE(device) << device.message();
   EXPECT_EQ(BlockWays(*device, scheduler::Blocks::kEarly).finer_count(), 0u);
   EXPECT_EQ(BlockWays(*device, scheduler::Blocks::kOff).finer_count(), 0u);
+}
+
+// y[i] = x[i] + 1.
+constexpr std::string_view kStepPtx = R"(.version 7.8
+.target sm_90
+.address_size 64
+.visible .entry step(.param .u64 x, .param .u64 y) {
+  .reg .b32 %r<6>; .reg .b64 %rd<6>;
+  mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mad.lo.s32 %r4, %r2, %r3, %r1;
+  ld.param.u64 %rd1, [x]; ld.param.u64 %rd2, [y];
+  mul.wide.s32 %rd3, %r4, 4; add.s64 %rd4, %rd1, %rd3; add.s64 %rd5, %rd2, %rd3;
+  ld.global.u32 %r5, [%rd4]; add.u32 %r5, %r5, 1; st.global.u32 [%rd5], %r5;
+  ret;
+}
+)";
+
+// Two arrays in turn, by launches of `blocks` blocks of 256 threads.
+class StepChain {
+ public:
+  StepChain(scheduler::Blocks policy, std::size_t launches, std::uint32_t blocks)
+      : device_(device::create_cuda_device(0, {.driver_library = PERGOLA_FAKE_CUDA}).value()), ways_(device_, policy) {
+    const auto text = std::make_shared<const std::string>(kStepPtx);
+    form_ = std::make_unique<LoadedBlockForm>(device_, text, "step.ptx", "step", "");
+    const ptx::Module parsed = ptx::parse(*text, "step.ptx").value();
+    const device::ModulePtr module = device_->load({&parsed, *text, "step.ptx"}).value();
+    const std::size_t bytes = std::size_t{blocks} * 256 * 4;
+    for (device::BufferPtr& array : arrays_) {
+      array = device_->allocate(bytes, device::MemoryKind::kDevice).value();
+      memory_.push_back({array->address(), bytes});
+    }
+    for (std::size_t i = 0; i < launches; ++i) {
+      device::KernelNode work{module, *module->kernel("step"), {.grid = {blocks, 1, 1}, .block = {256, 1, 1}}, {}};
+      const std::uint64_t addresses[] = {arrays_[i % 2]->address(), arrays_[1 - i % 2]->address()};
+      work.parameters.resize(sizeof addresses);
+      std::memcpy(work.parameters.data(), addresses, sizeof addresses);
+      plain_.nodes.push_back({std::move(work), {}, {}});
+      if (i != 0) plain_.nodes.back().after = {static_cast<device::NodeId>(i - 1)};
+      launches_.push_back({.form = form_.get(), .memory = memory_});
+    }
+  }
+  std::optional<scheduler::GraphWay> by_block() {
+    for (std::size_t n = 0; n < ways_.count(); ++n)
+      if (auto way = ways_.way(n, plain_, launches_); way && way->name == "by-block") return way;
+    return std::nullopt;
+  }
+
+ private:
+  const device::DevicePtr device_;
+  BlockWays ways_;
+  std::unique_ptr<LoadedBlockForm> form_;
+  device::BufferPtr arrays_[2];
+  std::vector<scheduler::LaunchMemory> memory_;
+  device::GraphSpec plain_;
+  std::vector<scheduler::LaunchToLower> launches_;
+};
+
+TEST(ByBlockWay, OfSmallData_MayHaveListsAsLarge_AndOfLargerNotASixteenthOfIt) {
+  for (const std::size_t launches : {4, 32}) {
+    const auto small = StepChain(scheduler::Blocks::kMeasured, launches, 8).by_block();
+    ASSERT_TRUE(small);
+    EXPECT_EQ(small->refusal, "") << launches;
+  }
+  const auto large = StepChain(scheduler::Blocks::kMeasured, 800, 32).by_block();
+  ASSERT_TRUE(large);
+  EXPECT_THAT(large->refusal, HasSubstr("its lists of blocks would take "));
+  const auto asked_for = StepChain(scheduler::Blocks::kByBlock, 800, 32).by_block();
+  ASSERT_TRUE(asked_for);
+  EXPECT_EQ(asked_for->refusal, "") << "where it is the only one it may have what it needs";
+}
+
+// Memory that goes may have to wait for all work.
+TEST(ByBlockWay, WhoseKernelsAreRefused_HasHadNoMemory) {
+  control().reset();
+  StepChain chain(scheduler::Blocks::kByBlock, 4, 8);
+  const int allocations = control().calls("cuMemAlloc");
+  control().fail("cuLibraryLoadData", device::cuda::CUDA_ERROR_OUT_OF_MEMORY, 0);
+  const auto way = chain.by_block();
+  ASSERT_TRUE(way);
+  EXPECT_NE(way->refusal, "");
+  EXPECT_EQ(control().calls("cuMemAlloc"), allocations);
 }
 
 }  // namespace

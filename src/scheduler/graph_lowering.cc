@@ -234,7 +234,8 @@ void GraphLowering::keep_one_turn() {
 void GraphLowering::replace_region(std::shared_ptr<Region> by) {
   std::replace(known_.begin(), known_.end(), region_, by);
   before_turning_ = std::exchange(region_, std::move(by));
-  before_turning_->chunks.clear();  // that is launches; its graphs go before others are made
+  before_turning_->chunks.clear();  // that is launches: its graphs go
+  before_turning_->aside = {};
 }
 
 void GraphLowering::hold() {

@@ -2,6 +2,8 @@
 // host is as fast as each test says.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <string>
 #include <thread>
 
 #include "src/scheduler/graph_copies_fixture.h"
@@ -338,6 +340,37 @@ TEST_F(GraphTurns, APolicy_IsForTurnsThatBeginWithUploadsAlone) {
   learn();
   turns(kTurns);
   EXPECT_EQ(graph_launches(), 1u);
+}
+
+// Where the host comes to step into each turn while forms are tried, one turn is kept in place of several: the graphs
+// of all forms of what it was go.
+TEST_F(GraphTurns, WhereOneTurnIsKept_NoGraphOfSeveralIsLeft) {
+  open_always();
+  slow_calls(2500);
+  bool steps_in = false;
+  const auto six = [&] {
+    host("x", Mode::kWrite);
+    for (int n = 0; n < 6; ++n) {
+      if (steps_in && n != 0) host("u", Mode::kRead), host("x", Mode::kWrite);
+      upload("x");
+      for (int i = 0; i < 3; ++i) works(3000), launch("k" + std::to_string(i), {"x", "u"}, {"u"}, 1000);
+      download("u");
+      if (steps_in) scheduler->settle_graphs();
+    }
+    host("u", Mode::kRead);
+  };
+  const auto are_all_tried = [&] {
+    if (scheduler->graphs().regions.empty()) return false;
+    const auto& forms = report().forms;
+    return forms.size() > 1 && std::ranges::all_of(forms, [](const WayReport& form) { return form.best_ns != 0; });
+  };
+  for (int i = 0; i < 40 && !are_all_tried(); ++i) learn_turns(six, 1);
+  EXPECT_TRUE(are_all_tried());
+  learn_turns(six, 2);
+  EXPECT_GT(device->graphs_alive(), 0);
+  steps_in = true;
+  learn_turns(six, 63);
+  EXPECT_EQ(device->graphs_alive(), 0) << explain(scheduler->graphs());
 }
 
 }  // namespace

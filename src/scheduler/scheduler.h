@@ -300,7 +300,7 @@ class Scheduler {
   void learn_end(const Mark& mark, const Status& outcome);
   void note_failure(const Status& outcome);
   Status name_suspects(const Status& lost) const;
-  Status tell_failure();  // to a caller: the first; a skip only where its cause is not known
+  Status tell_failure();       // to a caller: the first; a skip only where its cause is not known
   Status tell_all_failures();  // for the last time: the first, and in its message what failed besides
   void poll(Stream& stream);
   void poll_all();
@@ -379,10 +379,10 @@ class Scheduler {
   std::uint32_t calls_under_way_ = 0;
   std::vector<Retired> retired_;
   std::uint64_t next_resource_id_ = 1;
-  Status failure_, skip_;       // the first of each kind that synchronize() has not reported yet
+  Status failure_, skip_;                   // the first of each kind that synchronize() has not reported yet
   std::vector<std::string> failed_beside_;  // messages of what failed without depending on that, each once
-  bool memory_let_go_ = false;  // by reap(), since the queues were synchronized
-  bool failure_told_ = false;   // a caller has had failure_
+  bool memory_let_go_ = false;              // by reap(), since the queues were synchronized
+  bool failure_told_ = false;               // a caller has had failure_
   Counters counters_;
   std::map<std::string, std::unique_ptr<WorkSite>, std::less<>> sites_;
   Durations durations_;

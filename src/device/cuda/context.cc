@@ -107,11 +107,12 @@ Context::~Context() {
     for (CUevent event : free) driver_->cuEventDestroy(event);
   std::vector<void*> pages(free_staging_.begin(), free_staging_.end());
   pages.insert(pages.end(), word_pages_.begin(), word_pages_.end());
-  if (!pages.empty())  // as all memory: other contexts of the GPU may have work without end
-    free([driver = driver_, pages = std::move(pages)] {
+  if (slabs_ != nullptr && slabs_->is_empty()) slabs_ = nullptr;
+  if (!pages.empty() || slabs_ != nullptr)  // as all memory: other contexts of the GPU may have work without end
+    free([driver = driver_, pages = std::move(pages), slabs = slabs_] {
       for (void* page : pages) driver->cuMemFreeHost(page);
+      if (slabs != nullptr) slabs->release();
     });
-  if (slabs_ != nullptr) free([slabs = slabs_] { slabs->release(); });
   if (upload_stream_ != nullptr) driver_->cuStreamDestroy(upload_stream_);
   arena_ = nullptr;
   driver_->cuCtxSetCurrent(nullptr);

@@ -69,7 +69,7 @@ class Context {
   // before others have this.
   void pack_memory() {
     arena_ = DeviceArena::create(driver_, device_);
-    slabs_ = std::make_shared<HostSlabs>(driver_);
+    if (driver_->cuCtxSynchronize != nullptr) slabs_ = std::make_shared<HostSlabs>(driver_);
   }
   const std::shared_ptr<DeviceArena>& arena() const { return arena_; }  // null: there is none
   const std::shared_ptr<HostSlabs>& slabs() const { return slabs_; }    // null: memory is not packed

@@ -112,10 +112,12 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   }
 
   Result<BufferPtr> allocate_apart(std::size_t size_bytes, MemoryKind kind) override {
-    PERGOLA_ASSIGN(std::shared_ptr<CudaBuffer> buffer, CudaBuffer::create(context_, size_bytes, kind, false));
-    return BufferPtr(std::move(buffer));
+    return allocate(size_bytes, kind, false);
   }
   Result<BufferPtr> allocate(std::size_t size_bytes, MemoryKind kind) override {
+    return allocate(size_bytes, kind, true);
+  }
+  Result<BufferPtr> allocate(std::size_t size_bytes, MemoryKind kind, bool packed) {
     if (kind == MemoryKind::kDevice && size_bytes > info_.memory_bytes)
       return PERGOLA_ERROR(kResourceExhausted, "{} bytes are more than the {} that '{}' has.", size_bytes,
                            info_.memory_bytes, info_.id);
@@ -126,7 +128,7 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
       return PERGOLA_ERROR(kUnsupported, "'{}' ({}) has no managed memory.", info_.id, info_.name);
     PERGOLA_ASSIGN(BufferPtr buffer, kind == MemoryKind::kManaged
                                          ? CudaBuffer::create_managed(context_, size_bytes, info_.managed)
-                                         : CudaBuffer::create(context_, size_bytes, kind));
+                                         : CudaBuffer::create(context_, size_bytes, kind, packed));
     return buffer;
   }
 

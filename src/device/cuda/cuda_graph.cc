@@ -92,10 +92,11 @@ struct CudaGraph::AddNode {
     }
     const std::optional<CopiesShape> shape = copies_shape(node);
     if (!shape)
-      return PERGOLA_ERROR(kInvalidArgument,
-                           "its {} copies cannot be one: they lie in several memories, or neither one behind the other "
-                           "nor at the same distances.",
-                           1 + node.more_rows.size());
+      return PERGOLA_ERROR(
+          kInvalidArgument,
+          "its {} copies cannot be one: they lie in several memories, neither one behind the other nor at "
+          "the same distances, or the first is of nothing.",
+          1 + node.more_rows.size());
     if (node.size_bytes == 0) return add_empty();
     CUDA_MEMCPY3D work{};
     work.WidthInBytes = shape->line_bytes != 0 ? shape->line_bytes : node.size_bytes;

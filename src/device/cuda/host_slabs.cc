@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <iterator>
+#include <vector>
 
 #include "src/base/check.h"
 
@@ -13,11 +14,21 @@ HostSlabs::~HostSlabs() {
 }
 
 void HostSlabs::release() {
+  std::vector<std::byte*> going;
+  {
+    const std::lock_guard lock(mutex_);
+    is_released_ = true;
+    std::erase_if(slabs_, [&](const auto& each) {
+      if (each.second.taken.empty()) going.push_back(each.first);
+      return each.second.taken.empty();
+    });
+  }
+  for (std::byte* const each : going) driver_->cuMemFreeHost(each);
+}
+
+bool HostSlabs::is_empty() const {
   const std::lock_guard lock(mutex_);
-  std::erase_if(slabs_, [&](const auto& each) {
-    if (each.second.taken.empty()) driver_->cuMemFreeHost(each.first);
-    return each.second.taken.empty();
-  });
+  return slabs_.empty();
 }
 
 HostSlabs::Slabs::const_iterator HostSlabs::holding(const std::byte* memory) const {
@@ -77,22 +88,30 @@ void HostSlabs::free(std::byte* memory) {
     return;
   }
   driver_->cuCtxSynchronize();
-  const std::lock_guard lock(mutex_);
-  const auto at = slabs_.find(const_cast<std::byte*>(static_cast<const std::byte*>(slab_begin)));
-  Slab& slab = at->second;
-  const auto block = slab.taken.find(static_cast<std::uint64_t>(memory - at->first));
-  PERGOLA_CHECK(block != slab.taken.end());
-  slab.free.give(block->first, block->second);
-  slab.taken.erase(block);
-  if (!slab.taken.empty()) return;
-  // The larger one of two that are empty stays.
-  for (auto other = slabs_.begin(); other != slabs_.end(); ++other) {
-    if (other == at || !other->second.taken.empty()) continue;
-    const auto goes = other->second.bytes < slab.bytes ? other : at;
-    driver_->cuMemFreeHost(goes->first);
-    slabs_.erase(goes);
-    return;
+  std::byte* going = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto at = slabs_.find(const_cast<std::byte*>(static_cast<const std::byte*>(slab_begin)));
+    Slab& slab = at->second;
+    const auto block = slab.taken.find(static_cast<std::uint64_t>(memory - at->first));
+    PERGOLA_CHECK(block != slab.taken.end());
+    slab.free.give(block->first, block->second);
+    slab.taken.erase(block);
+    if (slab.taken.empty()) going = take_spare(at);
   }
+  if (going != nullptr) driver_->cuMemFreeHost(going);  // which may wait, and others want blocks
+}
+
+// Of two slabs that are empty the larger one stays. `emptied` has just become so.
+std::byte* HostSlabs::take_spare(Slabs::iterator emptied) {
+  const auto is_other = [&](const auto& each) { return each.first != emptied->first && each.second.taken.empty(); };
+  const auto other = std::find_if(slabs_.begin(), slabs_.end(), is_other);
+  if (other == slabs_.end() && !is_released_) return nullptr;
+  const auto goes =
+      other != slabs_.end() && other->second.bytes < emptied->second.bytes && !is_released_ ? other : emptied;
+  std::byte* const memory = goes->first;
+  slabs_.erase(goes);
+  return memory;
 }
 
 }  // namespace pergola::device::cuda

@@ -35,11 +35,13 @@ class HostSlabs {
   HostSlabs& operator=(const HostSlabs&) = delete;
 
   // As cuMemHostAlloc() with `flags`, always the same, and cuMemFreeHost(), which they are for large blocks and where
-  // the host has no more for a slab. Called in the context; free() frees what that gave, too.
+  // the host has no more for a slab. Called in the context, of a driver with cuCtxSynchronize(); free() frees what that
+  // gave, too.
   CUresult allocate(std::byte** memory, std::size_t bytes, unsigned flags);
   void free(std::byte* memory);
-  // Lets go of all slabs that nothing is in.
+  // Lets go of all slabs that nothing is in, and from now on of each whose last block goes.
   void release();
+  bool is_empty() const;  // there is no slab
   // What a block is a part of; null: it is the driver's own.
   const void* slab_of(const std::byte* memory) const;
 
@@ -52,10 +54,12 @@ class HostSlabs {
   using Slabs = std::map<std::byte*, Slab>;
   Slabs::const_iterator holding(const std::byte* memory) const;
   CUresult add_slab(std::size_t needed, unsigned flags);
+  std::byte* take_spare(Slabs::iterator emptied);  // null: none goes
 
   const std::shared_ptr<const Driver> driver_;
   mutable std::mutex mutex_;  // guards the next, and is held while a slab is made
   Slabs slabs_;
+  bool is_released_ = false;
 };
 
 }  // namespace pergola::device::cuda

@@ -109,6 +109,31 @@ TEST_F(HostSlabs, MemoryIsAnothersOnlyBehindAllWork) {
   EXPECT_EQ(control().calls("cuCtxSynchronize"), waits + 1);
 }
 
+// What is closed has nothing that the driver would wait for.
+TEST_F(HostSlabs, ADeviceThatHadNone_ClosesBesideAnothersWork) {
+  CudaDeviceOptions patient = options();
+  patient.end_grace = std::chrono::seconds(20);
+  const DevicePtr busy = std::move(create_cuda_device(0, patient)).value();
+  const BufferPtr data = std::move(busy->allocate(64, MemoryKind::kDevice)).value();
+  DevicePtr other = std::move(create_cuda_device(0, patient)).value();
+  Queue& queue = queue_of(busy);
+  control().hold();
+  ASSERT_TRUE(queue.fill(data, 0, 64, 0, 1).ok());
+  const auto begun = std::chrono::steady_clock::now();
+  other.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(10));
+  control().go();
+  ASSERT_TRUE(queue.synchronize().ok());
+}
+
+TEST_F(HostSlabs, WhatIsApart_IsOfItsKind) {
+  const DevicePtr device = opened();
+  const auto managed = device->allocate_apart(8, MemoryKind::kManaged);
+  ASSERT_TRUE(managed.ok()) << managed.message();
+  EXPECT_EQ((*managed)->kind(), MemoryKind::kManaged);
+  EXPECT_EQ(device->allocate_apart(std::size_t{1} << 60, MemoryKind::kHostVisible).code(), Code::kResourceExhausted);
+}
+
 TEST_F(HostSlabs, OfRandomBuffersOfSeveralThreads_NoTwoShareAByte) {
   const std::uint32_t seed = std::random_device()();
   SCOPED_TRACE(seed);
