@@ -141,7 +141,7 @@ void Scheduler::note_failed_beside(const std::string& message) {
 
 Status Scheduler::tell_all_failures() {
   constexpr std::size_t kMostTold = 4;
-  const Status first = tell_failure();
+  Status first = tell_failure();
   const std::vector<std::string> beside = std::exchange(failed_beside_, {});
   failure_ = skip_ = Status();
   if (first.ok() || beside.empty()) return first;
