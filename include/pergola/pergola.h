@@ -396,7 +396,8 @@ PERGOLA_API pergola_code pergola_array_adopt(pergola_session session, const perg
 PERGOLA_API pergola_code pergola_array_destroy(pergola_array array);
 PERGOLA_API pergola_code pergola_array_get_info(pergola_array array, pergola_array_info* info);
 
-/* Queues a copy from the host; `data` is taken before the call returns. */
+/* Queues a copy from the host; `data` is taken before the call returns. Where much of that waits for its turn already
+ * (the CPU device: 256 MiB; GPUs: 2 MiB), the call waits for earlier work. */
 PERGOLA_API pergola_code pergola_array_write(pergola_array array, uint64_t offset_bytes, const void* data,
                                              uint64_t size_bytes);
 /* Waits for the work that made these bytes, and for no more; returns how it ended. A negative timeout waits for ever;

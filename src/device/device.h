@@ -52,6 +52,9 @@ class Device {
   virtual Result<BufferPtr> allocate_apart(std::size_t size_bytes, MemoryKind kind) {
     return allocate(size_bytes, kind);
   }
+  // Of sources that copy_to_device() has taken copies of, by now: they wait for their turn in the host's memory. For
+  // whoever could wait instead; 0 of a device that bounds them by itself.
+  virtual std::uint64_t staged_bytes() const { return 0; }
   // Another library's memory on this device, as a buffer; blocks until the work now in its stream has ended. The
   // address is believed. kUnsupported where the device shares no memory with other libraries.
   virtual Result<BufferPtr> adopt(const ForeignMemory& memory);

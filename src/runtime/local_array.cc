@@ -52,6 +52,7 @@ Status LocalArray::write(std::uint64_t offset_bytes, std::span<const std::byte> 
       return {};
     }
   }
+  if (write_in_turn(offset_bytes, source)) return {};
   // Devices read page-locked memory when the copy runs; what the host has it may change as soon as this returns.
   std::vector<std::byte> taken;
   if (session_->mirrors().any_holds(source)) {
@@ -60,6 +61,22 @@ Status LocalArray::write(std::uint64_t offset_bytes, std::span<const std::byte> 
   }
   return submit({scheduler::WorkKind::kCopyToDevice, session_->sites().write, std::span(&written, 1)},
                 [&](device::Queue& queue) { return queue.copy_to_device(buffer_, offset_bytes, source); });
+}
+
+// Where the host reaches the memory and much waits already, it writes once the work before it has ended: a program that
+// writes faster than its kernels run would have no end of sources in memory. Not for ever, as who writes counts on being
+// back soon; and what has failed is told by whoever reads.
+bool LocalArray::write_in_turn(std::uint64_t offset_bytes, std::span<const std::byte> source) {
+  constexpr std::uint64_t kMostStagedBytes = std::uint64_t{256} << 20;
+  constexpr std::size_t kMostWaits = 3;
+  constexpr std::chrono::seconds kPatience(1);
+  const std::uint64_t staged = session_->raw_device().staged_bytes();
+  if (staged == 0 || staged + source.size() <= kMostStagedBytes || !is_here()) return false;
+  const auto host = session_->scheduler().begin_host_access(
+      access(offset_bytes, source.size(), scheduler::Mode::kWrite), deadline_after(kPatience), kMostWaits);
+  if (!host.ok() || !*host || !is_here()) return false;
+  std::memmove(buffer_->host_pointer() + offset_bytes, source.data(), source.size());
+  return true;
 }
 
 Status LocalArray::submit(scheduler::Work work, scheduler::Scheduler::Enqueue enqueue, const LocalArray* source) {

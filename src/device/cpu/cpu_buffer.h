@@ -41,6 +41,7 @@ class DeviceMemory {
   const std::size_t align_bytes;
   std::atomic<std::uint64_t> used_bytes{0};      // relaxed: a count that orders nothing
   std::atomic<std::uint64_t> next_buffer_id{1};  // relaxed: likewise
+  std::atomic<std::uint64_t> staged_bytes{0};    // relaxed: likewise; Device::staged_bytes()
 
  private:
   friend class CpuBuffer;

@@ -46,6 +46,8 @@ class CpuDevice final : public Device, public std::enable_shared_from_this<CpuDe
   // Within the last moment: whoever ends now has most likely been waited for as long.
   bool has_just_given_up() const;
 
+  std::uint64_t staged_bytes() const override { return memory_->staged_bytes.load(std::memory_order_relaxed); }
+
   // So that cancel_all() reaches it.
   void add_crew(const std::shared_ptr<TaskCrew>& crew);
 

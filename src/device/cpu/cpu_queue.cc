@@ -31,11 +31,28 @@ class MemoryTask final : public Task {
   const Work work_;
 };
 
+// A source that had to be copied before the call returned.
+class Staged {
+ public:
+  Staged(std::span<const std::byte> source, std::shared_ptr<DeviceMemory> memory)
+      : bytes_(source.begin(), source.end()), memory_(std::move(memory)) {
+    memory_->staged_bytes.fetch_add(bytes_.size(), std::memory_order_relaxed);
+  }
+  ~Staged() { memory_->staged_bytes.fetch_sub(bytes_.size(), std::memory_order_relaxed); }
+  Staged(const Staged&) = delete;
+  Staged& operator=(const Staged&) = delete;
+  const std::byte* data() const { return bytes_.data(); }
+
+ private:
+  const std::vector<std::byte> bytes_;
+  const std::shared_ptr<DeviceMemory> memory_;
+};
+
 // Between a buffer of the device and host memory; `own_buffer_` is read or written at `bytes`.
 struct HostCopy {
   BufferPtr device_buffer;
   BufferPtr host_buffer;           // kept alive where the host side lies in a kHostVisible buffer
-  std::vector<std::byte> staged;   // the source, where it had to be copied before the call returned
+  std::shared_ptr<const Staged> staged{};  // null: it lies where it stays
   void* to = nullptr;
   const void* from = nullptr;
   std::size_t size_bytes = 0;
@@ -137,8 +154,8 @@ Status CpuQueue::copy_to_device(const BufferPtr& destination, std::size_t offset
   }
   copy.host_buffer = device().memory()->host_visible(source.data(), source.size());
   if (copy.host_buffer == nullptr) {
-    copy.staged.assign(source.begin(), source.end());
-    copy.from = copy.staged.data();  // moving a vector keeps its bytes where they are
+    copy.staged = std::make_shared<const Staged>(source, device().memory());
+    copy.from = copy.staged->data();
   }
   return worker_->submit(std::make_unique<MemoryTask<HostCopy>>(std::move(copy)));
 }

@@ -1,0 +1,88 @@
+// Writes faster than kernels run: what waits for its turn in the host's memory has an end, and so has the wait.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <vector>
+
+#include "src/runtime/local_array.h"
+#include "src/runtime/local_session.h"
+#include "src/runtime/runtime.h"
+#include "src/runtime/test_arrays.h"
+
+namespace pergola::runtime {
+namespace {
+
+// Ends once *flag is not 0.
+constexpr char kSource[] = R"(.version 7.8
+.target sm_75
+.address_size 64
+.visible .entry until(.param .u64 flag, .param .u64 x) {
+  .reg .b64 %rd<3>; .reg .b32 %r<2>; .reg .pred %p;
+  ld.param.u64 %rd1, [flag]; ld.param.u64 %rd2, [x];
+$again:
+  ld.volatile.global.u32 %r1, [%rd1]; setp.eq.u32 %p, %r1, 0; @%p bra $again;
+  st.global.u32 [%rd2], %r1;
+  ret;
+}
+)";
+
+class StagedWrites : public ::testing::Test, protected TestArrays {
+ protected:
+  static constexpr std::uint64_t kMiB = std::uint64_t{1} << 20, kWords = 24 * kMiB;  // 96 MiB
+  void SetUp() override {
+    session_ = std::dynamic_pointer_cast<LocalSession>(create_session("cpu", "").value());
+    module_ = session_->load_text(kSource, {.name = "until.ptx"}).value();
+    until_ = module_->kernel("until").value();
+    flag_ = session_->allocate(session::ElementType::kU32, 4, 1).value();
+    x_ = session_->allocate(session::ElementType::kU32, 4, kWords).value();
+    set_flag(0);
+    const session::Argument arguments[] = {session::ArrayArgument{flag_, 0}, session::ArrayArgument{x_, 0}};
+    ASSERT_TRUE(until_->launch({.grid = {1, 1, 1}, .block = {1, 1, 1}}, arguments).ok());
+  }
+  void TearDown() override { set_flag(1); }
+  // Past the session, which would wait for the kernel.
+  void set_flag(std::uint32_t value) {
+    auto& local = dynamic_cast<LocalArray&>(*flag_);
+    std::atomic_ref(*reinterpret_cast<std::uint32_t*>(local.buffer()->host_pointer())).store(value);
+  }
+  void write(std::uint32_t value) {
+    const Words words(kWords, value);
+    ASSERT_TRUE(x_->write(0, std::as_bytes(std::span(words))).ok());
+  }
+  std::uint64_t staged() { return session_->raw_device().staged_bytes(); }
+
+  std::shared_ptr<LocalSession> session_;
+  session::ModulePtr module_;
+  session::KernelPtr until_;
+  session::ArrayPtr flag_, x_;
+};
+
+TEST_F(StagedWrites, BehindAKernel_AreTaken_UntilTheyAreMuch) {
+  write(1), write(2);
+  EXPECT_EQ(staged(), 2 * 4 * kWords);
+  const auto begun = std::chrono::steady_clock::now();
+  write(3);  // waits for a second, as the kernel goes on, and is taken after all
+  EXPECT_GE(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(900));
+  EXPECT_EQ(staged(), 3 * 4 * kWords);
+  set_flag(7);
+  write(4);  // once what is before it has ended
+  EXPECT_EQ(staged(), 0u);
+  EXPECT_EQ(read(x_).front(), 4u);
+  EXPECT_EQ(read(x_).back(), 4u);
+}
+
+TEST_F(StagedWrites, InTheirOrder_WhetherTakenOrNot) {
+  set_flag(7);
+  for (std::uint32_t value = 1; value < 12; ++value) {
+    const session::Argument arguments[] = {session::ArrayArgument{flag_, 0}, session::ArrayArgument{x_, 0}};
+    ASSERT_TRUE(until_->launch({.grid = {1, 1, 1}, .block = {1, 1, 1}}, arguments).ok());
+    write(value);
+    EXPECT_LE(staged(), 256 * kMiB);
+  }
+  EXPECT_EQ(read(x_).front(), 11u);
+}
+
+}  // namespace
+}  // namespace pergola::runtime
