@@ -137,6 +137,9 @@ class Launch {
 // kInvalidArgument before anything is queued. A struct is passed as it is.
 class Kernel {
  public:
+  // Copies are the same kernel, and so is what is left of one that was moved from.
+  Kernel(const Kernel&) = default;
+  Kernel& operator=(const Kernel&) = default;
   explicit Kernel(pergola_kernel handle) : state_(std::make_shared<State>()) {
     state_->handle = detail::Handle<pergola_kernel, pergola_kernel_destroy>(handle);
     state_->info.struct_size = PERGOLA_STRUCT_SIZE(pergola_kernel_info);

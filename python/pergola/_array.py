@@ -278,11 +278,12 @@ class Array(_core.Memory):
             if len(shape) != 1:
                 raise
             extents = [operator.index(extent) for extent in shape[0]]
+        asked = list(extents)
         if extents.count(-1) == 1:
             rest = math.prod(extent for extent in extents if extent != -1)
             extents[extents.index(-1)] = self.size // rest if rest else 0
         if math.prod(extents) != self.size or any(extent < 0 for extent in extents):
-            raise ValueError(f"{self.size} elements do not make up the shape {tuple(extents)}.")
+            raise ValueError(f"{self.size} elements do not make up the shape {tuple(asked)}.")
         return self._view(0, tuple(extents))
 
     def wait(self) -> None:

@@ -413,7 +413,11 @@ def from_dlpack(session: Session, source: Any, copy: Optional[bool], stream: Any
         capsule = source.__dlpack__(stream=ready, max_version=(1, 0))
     except TypeError:  # a producer of before DLPack 1.0
         capsule = source.__dlpack__(stream=ready) if shares else source.__dlpack__()
-    address, extents, strides, dtype, _, readonly, owner = _core.dlpack_import(capsule)
+    address, extents, strides, dtype, its_device, readonly, owner = _core.dlpack_import(capsule)
+    its_kind, its_index = its_device
+    if (its_kind not in (_CUDA, _CUDA_MANAGED) or its_index != index) if shares else its_kind not in (_CPU, _CUDA_HOST):
+        raise BufferError(f"The producer's tensor lies on device {its_device}, and its __dlpack_device__() is "
+                          f"{(kind, index)}.")
     element, shape = _dtypes.of_dlpack(*dtype), _extents(extents)
     _check_contiguous(shape, strides, 1)
     if readonly and copy is False:

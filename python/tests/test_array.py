@@ -369,6 +369,8 @@ def test_arrays_are_not_compared():
 
 def test_reshape_iteration_and_truth():
     x = pg.array(np.arange(6, dtype="i4"))
+    with pytest.raises(ValueError, match=r"the shape \(-1, 4\)"):
+        x.reshape(-1, 4)
     assert x.reshape(2, 3).tolist() == [[0, 1, 2], [3, 4, 5]] and x.reshape((3, -1)).shape == (3, 2)
     assert x.reshape(np.int64(6)).shape == (6,) == x.reshape(np.array(6)).shape and x.reshape(np.array([2, 3])).shape == (2, 3)
     assert [row.tolist() for row in x.reshape(3, 2)] == [[0, 1], [2, 3], [4, 5]] and list(x) == list(range(6))

@@ -1,4 +1,5 @@
 """DLPack, __cuda_array_interface__ and __cuda_stream__, with NumPy on the CPU device and a fake driver for a GPU."""
+import ctypes
 import gc
 import sys
 
@@ -113,6 +114,36 @@ def test_the_producer_is_let_go():
 def test_what_cannot_come_in_is_refused(source, error, says):
     with pytest.raises(error, match=says):
         pg.from_dlpack(source)
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device_kind", ctypes.c_int), ("device", ctypes.c_int),
+                ("ndim", ctypes.c_int), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+                ("offset", ctypes.c_uint64), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+
+@pytest.mark.parametrize("changes, says", [
+    ({"ndim": -1}, "-1 dimensions"), ({"ndim": 65}, "65 dimensions"), ({"ndim": 2**31 - 1}, "dimensions"),
+    ({"shape": None}, "no shape"), ({"device_kind": 2}, r"device \(2, 0\), and its __dlpack_device__\(\) is \(1, 0\)")])
+def test_a_tensor_that_cannot_be_is_refused(changes, says):
+    make = ctypes.pythonapi.PyCapsule_New
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    numbers, shape = (ctypes.c_float * 4)(1, 2, 3, 4), (ctypes.c_int64 * 1)(4)
+    tensor = _Tensor(data=ctypes.addressof(numbers), device_kind=1, ndim=1, code=2, bits=32, lanes=1, shape=shape)
+
+    class Source:
+        def __dlpack_device__(self):
+            return 1, 0
+
+        def __dlpack__(self, **_):
+            return make(ctypes.addressof(tensor), b"dltensor", None)
+
+    assert pg.from_dlpack(Source()).tolist() == [1, 2, 3, 4]
+    for name, value in changes.items():
+        setattr(tensor, name, value)
+    with pytest.raises(BufferError, match=says):
+        pg.from_dlpack(Source())
 
 
 def test_other_refusals():

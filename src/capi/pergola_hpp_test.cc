@@ -367,6 +367,31 @@ TEST_F(Hpp, ElementsFarOutside_AreRefused) {
   EXPECT_EQ(y.read()[0], 2.f);
 }
 
+TEST_F(Hpp, APartBeyondAnArraysEnd_IsRefused) {
+  auto x = session_.array<float>(64), y = session_.array<float>(64);
+  x.fill(1), y.fill(1);
+  const pergola::Kernel saxpy = module_.kernel("saxpy");
+  saxpy(pergola::for_each(4), 1.f, x.part(60, 4), y.part(60, 4), 4);
+  try {
+    saxpy(pergola::for_each(4), 1.f, x.part(60, 10), y, 4);
+    FAIL();
+  } catch (const pergola::Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("covers 40 bytes from byte 240 of an array of 256 bytes"));
+  }
+  session_.synchronize();
+}
+
+TEST_F(Hpp, AKernelThatWasMovedFrom_IsStillOne) {
+  auto x = session_.array<float>(4), y = session_.array<float>(4);
+  x.fill(1), y.fill(1);
+  pergola::Kernel first = module_.kernel("saxpy");
+  const pergola::Kernel second = std::move(first);
+  first(pergola::for_each(4), 1.f, x, y, 4);
+  second(pergola::for_each(4), 1.f, x, y, 4);
+  EXPECT_EQ(first.name(), second.name());
+  session_.synchronize();
+}
+
 TEST_F(Hpp, ForEachOfNothing_RunsNothing) {
   auto saxpy = module_.kernel("saxpy");
   auto x = session_.array<float>(4, 1.f), y = session_.array<float>(4, 1.f);

@@ -88,6 +88,15 @@ void DagVertex::add(const EndedParents& ended) {
   more_edges += ended.more();
 }
 
+namespace {
+
+// Of a vertex with more dependencies than are kept.
+std::string not_drawn(const DagVertex& vertex, std::string_view new_line) {
+  return vertex.more_edges == 0 ? "" : fmt::format("{}after {} more, not drawn", new_line, vertex.more_edges);
+}
+
+}  // namespace
+
 DagPicture DagLog::picture() const {
   DagPicture picture;
   const std::uint64_t kept = std::min<std::uint64_t>(count_, kCapacity);
@@ -103,8 +112,8 @@ std::string DagPicture::dot() const {
       "  edge [fontname=\"sans\", fontsize=10];\n";
   if (forgotten != 0) text += fmt::format("  label=\"{} earlier computations are not shown\";\n", forgotten);
   for (const DagVertex& vertex : vertices)
-    text += fmt::format("  c{} [label=\"{}\\n#{} stream {}\", fillcolor=\"{}\"];\n", vertex.id, escaped(vertex.name),
-                        vertex.id, vertex.stream, colour(vertex.stream));
+    text += fmt::format("  c{} [label=\"{}\\n#{} stream {}{}\", fillcolor=\"{}\"];\n", vertex.id, escaped(vertex.name),
+                        vertex.id, vertex.stream, not_drawn(vertex, "\\n"), colour(vertex.stream));
   const std::uint64_t first = vertices.empty() ? 0 : vertices.front().id;
   for (const DagVertex& vertex : vertices)
     for (std::uint32_t i = 0; i < vertex.edge_count; ++i)
@@ -117,7 +126,8 @@ std::string DagPicture::dot() const {
 std::string DagPicture::mermaid() const {
   std::string text = "flowchart LR\n";
   for (const DagVertex& vertex : vertices)
-    text += fmt::format("  c{}[\"{}<br/>#{} stream {}\"]\n", vertex.id, escaped(vertex.name), vertex.id, vertex.stream);
+    text += fmt::format("  c{}[\"{}<br/>#{} stream {}{}\"]\n", vertex.id, escaped(vertex.name), vertex.id,
+                        vertex.stream, not_drawn(vertex, "<br/>"));
   const std::uint64_t first = vertices.empty() ? 0 : vertices.front().id;
   for (const DagVertex& vertex : vertices)
     for (std::uint32_t i = 0; i < vertex.edge_count; ++i)

@@ -224,6 +224,8 @@ TEST_F(DependencyTest, OfManyThatHaveEnded_TheLastAreEdges_AndTheRestIsCounted) 
   ASSERT_TRUE(run("last", {}, {"X"}).ok());
   EXPECT_THAT(parents(11, true), UnorderedElementsAre("R9 WAR", "R8 WAR", "R7 WAR", "R6 WAR", "R5 WAR", "R4 WAR"));
   EXPECT_EQ(scheduler->picture().vertices.back().more_edges, 3u);
+  EXPECT_THAT(scheduler->picture().dot(), ::testing::HasSubstr("\\nafter 3 more, not drawn\""));
+  EXPECT_THAT(scheduler->picture().mermaid(), ::testing::HasSubstr("<br/>after 3 more, not drawn\"]"));
 }
 
 TEST_F(DependencyTest, ReadersOfAnythingThatHaveEnded_AreNoParentsBehindAYoungerWriter) {

@@ -130,11 +130,10 @@ CriticalPath critical_path(const Timeline& timeline, SerialTime serial) {
   auto next = host.begin();
   for (const Slice& slice : timeline.slices) {
     for (; next != host.end() && (*next)->last_id < slice.id; ++next) pass_host(**next);
+    // No more than it took here: the serial time may have been a disturbed one, or the first.
     std::optional<double> duration = serial(slice);
-    if (!duration) {
-      path.unknown.insert(slice.name);
-      duration = slice.duration_ns();
-    }
+    if (!duration) path.unknown.insert(slice.name);
+    duration = std::min(duration.value_or(slice.duration_ns()), slice.duration_ns());
     const Reached before = parents_of(slice.parents, threads[slice.thread]);
     Vertex& vertex = vertices[slice.id];
     vertex = {{before.ns + *duration, slice.id}, before.last};
@@ -157,17 +156,15 @@ Result<SerialRun> SerialRun::from(const Timeline& timeline) {
                          100 * found.cc);
   SerialRun run;
   for (const Slice& slice : timeline.slices) {
-    Mean& mean = run.means_[serial_key(slice)];
-    mean.sum_ns += slice.duration_ns();
-    ++mean.count;
+    const auto [least, is_new] = run.least_ns_.try_emplace(serial_key(slice), slice.duration_ns());
+    if (!is_new) least->second = std::min(least->second, slice.duration_ns());
   }
   return run;
 }
 
 std::optional<double> SerialRun::operator()(const Slice& slice) const {
-  const auto found = means_.find(serial_key(slice));
-  if (found == means_.end()) return std::nullopt;
-  return found->second.sum_ns / static_cast<double>(found->second.count);
+  const auto found = least_ns_.find(serial_key(slice));
+  return found == least_ns_.end() ? std::nullopt : std::optional(found->second);
 }
 
 }  // namespace pergola::scheduler

@@ -39,7 +39,7 @@ struct CriticalPath {
 };
 CriticalPath critical_path(const Timeline& timeline, SerialTime serial);
 
-// Times by themselves from another timeline, recorded with execution=sync: the mean of the same work (kind, name,
+// Times by themselves from another timeline, recorded with execution=sync: the least of the same work (kind, name,
 // shape, bytes) there.
 class SerialRun {
  public:
@@ -48,11 +48,7 @@ class SerialRun {
   std::optional<double> operator()(const Slice& slice) const;
 
  private:
-  struct Mean {
-    double sum_ns = 0;
-    std::uint64_t count = 0;
-  };
-  std::map<std::string, Mean> means_;
+  std::map<std::string, double> least_ns_;
 };
 
 }  // namespace pergola::scheduler

@@ -139,14 +139,24 @@ TEST(CriticalPath, ParentsThatWereDropped_CountAsNothing) {
   EXPECT_DOUBLE_EQ(critical_path(timeline({kernel(7, 0, 10, {3})}), as_measured).length_ns, 10);
 }
 
-TEST(SerialRun, GivesTheMeanOfTheSameWork) {
+// What took longer by itself than here was disturbed there: the bound is one of this run, too.
+TEST(CriticalPath, NothingCountsForMoreThanItTook) {
+  const auto twice = [](const Slice& slice) { return std::optional(2 * slice.duration_ns()); };
+  const auto half = [](const Slice& slice) { return std::optional(slice.duration_ns() / 2); };
+  const auto made = timeline({kernel(1, 0, 10), kernel(2, 10, 30, {1})});
+  EXPECT_DOUBLE_EQ(critical_path(made, twice).length_ns, 30);
+  EXPECT_DOUBLE_EQ(critical_path(made, half).length_ns, 15);
+}
+
+TEST(SerialRun, GivesTheLeastOfTheSameWork) {
   Slice once = kernel(1, 0, 100), again = kernel(2, 100, 400), other = kernel(3, 400, 410);
   once.name = again.name = other.name = "k";
   once.detail.grid = again.detail.grid = {2, 1, 1};
   other.detail.grid = {3, 1, 1};
   const auto run = SerialRun::from(timeline({once, again, other}));
   ASSERT_TRUE(run.ok()) << run.message();
-  EXPECT_EQ((*run)(once), 200.0);
+  EXPECT_EQ((*run)(once), 100.0);
+  EXPECT_EQ((*run)(again), 100.0);
   EXPECT_EQ((*run)(other), 10.0);
   EXPECT_EQ((*run)(kernel(4, 0, 1)), std::nullopt);
 }

@@ -131,6 +131,9 @@ class Binder {
     if (given.offset_bytes > array.size_bytes())
       return PERGOLA_ERROR(kInvalidArgument, "{} starts {} bytes into an array of {} bytes.", which(),
                            given.offset_bytes, array.size_bytes());
+    if (given.size_bytes > array.size_bytes() - given.offset_bytes)
+      return PERGOLA_ERROR(kInvalidArgument, "{} covers {} bytes from byte {} of an array of {} bytes.", which(),
+                           given.size_bytes, given.offset_bytes, array.size_bytes());
     if (given.offset_bytes % array.element_bytes() != 0)
       return PERGOLA_ERROR(kInvalidArgument,
                            "{} starts {} bytes into an array whose elements are {} bytes: it should "
