@@ -10,6 +10,7 @@
 #include "src/runtime/local_session.h"
 #include "src/runtime/runtime.h"
 #include "src/runtime/test_arrays.h"
+#include "tests/support/sanitized.h"
 
 namespace pergola::runtime {
 namespace {
@@ -67,21 +68,26 @@ TEST_F(StagedWrites, BehindAKernel_AreTaken_UntilTheyAreMuch) {
   EXPECT_GE(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(900));
   EXPECT_EQ(staged(), 3 * 4 * kWords);
   set_flag(7);
-  write(4);  // once what is before it has ended
-  EXPECT_EQ(staged(), 0u);
+  write(4);                         // once what is before it has ended
+  if (!test_support::kSanitized) {  // where that takes less than the patience
+    EXPECT_EQ(staged(), 0u);
+  }
   EXPECT_EQ(read(x_).front(), 4u);
   EXPECT_EQ(read(x_).back(), 4u);
 }
 
 TEST_F(StagedWrites, InTheirOrder_WhetherTakenOrNot) {
+  constexpr std::uint32_t kTurns = test_support::kSanitized ? 4 : 12;
   set_flag(7);
-  for (std::uint32_t value = 1; value < 12; ++value) {
+  for (std::uint32_t value = 1; value < kTurns; ++value) {
     const session::Argument arguments[] = {session::ArrayArgument{flag_, 0}, session::ArrayArgument{x_, 0}};
     ASSERT_TRUE(until_->launch({.grid = {1, 1, 1}, .block = {1, 1, 1}}, arguments).ok());
     write(value);
-    EXPECT_LE(staged(), 256 * kMiB);
+    if (!test_support::kSanitized) {
+      EXPECT_LE(staged(), 256 * kMiB);
+    }
   }
-  EXPECT_EQ(read(x_).front(), 11u);
+  EXPECT_EQ(read(x_).front(), kTurns - 1);
 }
 
 }  // namespace
