@@ -60,8 +60,8 @@ struct TaskPoolOptions {
 // A kernel with a shape, ready to be spawned. Made by TaskPool::prepare().
 class TaskKind {
  public:
-  TaskKind(pergola_task_kind handle, Kernel kernel)
-      : state_(std::make_shared<const State>(State{Owner(handle), std::move(kernel)})) {}
+  TaskKind(pergola_task_kind handle, const Kernel& kernel)
+      : state_(std::make_shared<const State>(State{Owner(handle), kernel})) {}
 
   // Spawns a task; the arguments are those of a launch (Kernel), and are checked like them. Waits where too many tasks
   // are under way, and for work on the arrays.
