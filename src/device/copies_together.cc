@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <queue>
 #include <utility>
 #include <vector>
 
@@ -21,12 +20,6 @@ constexpr std::uint64_t kMostPitchBytes = (std::uint64_t{1} << 31) - 1;  // of C
 const CopyNode* copy_of(const GraphNode& node) {
   const auto* const copy = std::get_if<CopyNode>(&node.work);
   return copy != nullptr && copy->size_bytes != 0 && copy->more_rows.empty() ? copy : nullptr;
-}
-
-bool crosses_link(const CopyNode& copy) {
-  const MemoryKind to = copy.destination->kind(), from = copy.source->kind();
-  return (to == MemoryKind::kDevice && from == MemoryKind::kHostVisible) ||
-         (to == MemoryKind::kHostVisible && from == MemoryKind::kDevice);
 }
 
 bool is_of_whole_buffers(const CopyNode& node, const CopyNode::Row& row) {
@@ -71,39 +64,26 @@ void group(const GraphSpec& spec, const Group& candidates, double enough, std::v
   if (!open.empty()) groups.push_back(std::move(open));
 }
 
-// All nodes in groups, of which those of copies may have several. Each node comes behind what it depends on, and else
-// where the first of its group was.
+// All nodes in groups, of which those of copies may have several.
 GraphSpec merged(const GraphSpec& spec, const std::vector<Group>& groups) {
-  std::vector<std::size_t> group_of(spec.nodes.size());
-  for (std::size_t g = 0; g < groups.size(); ++g)
-    for (const NodeId node : groups[g]) group_of[node] = g;
-  std::vector<std::vector<std::size_t>> before(groups.size()), behind(groups.size());
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    for (const NodeId node : groups[g])
-      for (const NodeId earlier : spec.nodes[node].after) before[g].push_back(group_of[earlier]);
-    std::ranges::sort(before[g]);
-    before[g].erase(std::unique(before[g].begin(), before[g].end()), before[g].end());
-    for (const std::size_t earlier : before[g]) behind[earlier].push_back(g);
-  }
-  const auto is_later = [&](std::size_t a, std::size_t b) { return groups[a].front() > groups[b].front(); };
-  std::priority_queue<std::size_t, std::vector<std::size_t>, decltype(is_later)> ready(is_later);
-  std::vector<std::size_t> waits_for(groups.size());
-  for (std::size_t g = 0; g < groups.size(); ++g)
-    if ((waits_for[g] = before[g].size()) == 0) ready.push(g);
+  std::vector<NodeId> first(spec.nodes.size()), place(spec.nodes.size());
+  std::vector<const Group*> group_of(spec.nodes.size());
+  for (const Group& group : groups)
+    for (const NodeId node : group) first[node] = group.front(), group_of[node] = &group;
   GraphSpec made;
   made.buffers = spec.buffers;
-  std::vector<NodeId> place(groups.size());
-  while (!ready.empty()) {
-    const std::size_t g = ready.top();
-    ready.pop();
-    place[g] = static_cast<NodeId>(made.nodes.size());
-    GraphNode node = spec.nodes[groups[g].front()];
-    if (groups[g].size() > 1) node.work = as_one(spec, groups[g]);
+  for (const NodeId next : joined_order(spec, first)) {
+    const Group& members = *group_of[next];
+    GraphNode node = spec.nodes[next];
+    if (members.size() > 1) node.work = as_one(spec, members);
     node.after.clear();
-    for (const std::size_t earlier : before[g]) node.after.push_back(place[earlier]);
+    for (const NodeId member : members) {
+      place[member] = static_cast<NodeId>(made.nodes.size());
+      for (const NodeId earlier : spec.nodes[member].after) node.after.push_back(place[earlier]);
+    }
+    std::ranges::sort(node.after);
+    node.after.erase(std::unique(node.after.begin(), node.after.end()), node.after.end());
     made.nodes.push_back(std::move(node));
-    for (const std::size_t later : behind[g])
-      if (--waits_for[later] == 0) ready.push(later);
   }
   return made;
 }
@@ -148,11 +128,11 @@ std::optional<CopiesTogether> copies_together(const GraphSpec& spec) {
   std::vector<Group> groups;
   for (NodeId i = 0; i < spec.nodes.size(); ++i) {
     const CopyNode* const copy = copy_of(spec.nodes[i]);
-    if (copy == nullptr || !crosses_link(*copy)) {
+    if (copy == nullptr || !(is_upload(*copy) || is_download(*copy))) {
       groups.push_back({i});
       continue;
     }
-    Candidates& its = candidates[{copy->destination->kind() == MemoryKind::kDevice, depth[i]}];
+    Candidates& its = candidates[{is_upload(*copy), depth[i]}];
     its.nodes.push_back(i);
     its.bytes += static_cast<double>(copy->size_bytes);
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <queue>
 #include <utility>
 #include <vector>
 
@@ -24,14 +26,12 @@ std::vector<double> left(const GraphSpec& spec, std::span<const double> weights)
 // After nothing.
 bool is_first_upload(const GraphNode& node) {
   const auto* const copy = std::get_if<CopyNode>(&node.work);
-  return copy != nullptr && node.after.empty() && copy->source->kind() == MemoryKind::kHostVisible &&
-         copy->destination->kind() == MemoryKind::kDevice;
+  return copy != nullptr && node.after.empty() && is_upload(*copy);
 }
 
-bool is_download(const GraphNode& node) {
+bool is_download_node(const GraphNode& node) {
   const auto* const copy = std::get_if<CopyNode>(&node.work);
-  return copy != nullptr && copy->source->kind() == MemoryKind::kDevice &&
-         copy->destination->kind() == MemoryKind::kHostVisible;
+  return copy != nullptr && is_download(*copy);
 }
 
 // With an edge more to each node of a kind from the one `rows` of them before it. None where there is none.
@@ -52,6 +52,14 @@ std::optional<GraphSpec> in_rows(const GraphSpec& spec, const IsOfKind& is_of_ki
 }
 
 }  // namespace
+
+bool is_upload(const CopyNode& copy) {
+  return copy.source->kind() == MemoryKind::kHostVisible && copy.destination->kind() == MemoryKind::kDevice;
+}
+
+bool is_download(const CopyNode& copy) {
+  return copy.source->kind() == MemoryKind::kDevice && copy.destination->kind() == MemoryKind::kHostVisible;
+}
 
 std::vector<double> begins(const GraphSpec& spec, std::span<const double> weights) {
   std::vector<double> before(spec.nodes.size(), 0);
@@ -101,6 +109,35 @@ std::vector<NodeId> longest_first(const GraphSpec& spec, std::span<const double>
   return order;
 }
 
+std::vector<NodeId> joined_order(const GraphSpec& spec, std::span<const NodeId> first) {
+  const std::size_t count = spec.nodes.size();
+  PERGOLA_CHECK(first.size() == count);
+  std::vector<std::vector<NodeId>> children(count);  // as often as there are edges
+  std::vector<std::size_t> missing(count);
+  std::size_t joined = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    PERGOLA_CHECK(!spec.nodes[i].early_after);
+    joined += first[i] == i;
+    for (const NodeId earlier : spec.nodes[i].after) {
+      if (first[earlier] == first[i]) continue;
+      children[first[earlier]].push_back(first[i]);
+      ++missing[first[i]];
+    }
+  }
+  std::priority_queue<NodeId, std::vector<NodeId>, std::greater<>> ready;
+  for (NodeId i = 0; i < count; ++i)
+    if (first[i] == i && missing[i] == 0) ready.push(i);
+  std::vector<NodeId> order;
+  while (!ready.empty()) {
+    order.push_back(ready.top());
+    ready.pop();
+    for (const NodeId child : children[order.back()])
+      if (--missing[child] == 0) ready.push(child);
+  }
+  PERGOLA_CHECK(order.size() == joined);
+  return order;
+}
+
 GraphSpec in_order(const GraphSpec& spec, std::span<const NodeId> order) {
   PERGOLA_CHECK(order.size() == spec.nodes.size());
   std::vector<NodeId> place(order.size());
@@ -144,7 +181,7 @@ std::optional<GraphSpec> uploads_in_a_row(const GraphSpec& spec) {
 std::optional<GraphSpec> copies_in_rows(const GraphSpec& spec) {
   constexpr std::size_t kUploadRows = 2;
   std::optional<GraphSpec> up = in_rows(spec, is_first_upload, kUploadRows);
-  std::optional<GraphSpec> both = in_rows(up ? *up : spec, is_download, 1);
+  std::optional<GraphSpec> both = in_rows(up ? *up : spec, is_download_node, 1);
   return both ? std::move(both) : std::move(up);
 }
 

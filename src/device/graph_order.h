@@ -17,6 +17,10 @@
 
 namespace pergola::device {
 
+// Over the link between the host's page-locked memory and the device's.
+bool is_upload(const CopyNode& copy);
+bool is_download(const CopyNode& copy);
+
 // By node, the longest way to it: when it could begin if nothing slowed it down. `weights` are by node, what each
 // takes; with none given, nodes count alike.
 std::vector<double> begins(const GraphSpec& spec, std::span<const double> weights);
@@ -28,6 +32,11 @@ std::vector<NodeId> longest_first(const GraphSpec& spec, std::span<const double>
 
 // The same nodes with the same dependencies in that order, which has each after what it depends on.
 GraphSpec in_order(const GraphSpec& spec, std::span<const NodeId> order);
+
+// Where several nodes become one: the first of each of these, each after all that those which it stands for depend on,
+// and else in the order of the spec. `first` is by node, the first of those that it becomes one with; itself where it
+// stays alone. In the new graph nothing comes after itself, and no node may start early.
+std::vector<NodeId> joined_order(const GraphSpec& spec, std::span<const NodeId> first);
 
 // The same nodes and edges, with priorities of kernels: the highest on the longest way, lower the longer a node could
 // wait without anything ending later, 0 from a quarter of the longest way on. The order says whose blocks the device is

@@ -57,6 +57,17 @@ TEST(GraphOrder, OfRandomGraphs_EachComesAfterWhatItDependsOn) {
   }
 }
 
+//  0 ─▶ 1 ─▶ 4      0 and 2 become one, and 3 and 4: what 1 waits for waits for more, and 3 for it
+//  2 ─▶ 3    5
+TEST(JoinedOrder, EachComesAfterAllThatItsMembersDependOn_AndElseAsItWas) {
+  const GraphSpec spec = graph_of({{}, {0}, {}, {2}, {1}, {}});
+  EXPECT_THAT(joined_order(spec, std::vector<NodeId>{0, 1, 2, 3, 4, 5}), ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(joined_order(spec, std::vector<NodeId>{0, 1, 0, 3, 3, 5}), ElementsAre(0, 1, 3, 5));
+  EXPECT_THAT(joined_order(spec, std::vector<NodeId>{0, 1, 1, 3, 4, 5}), ElementsAre(0, 1, 3, 4, 5));
+  const GraphSpec chain = graph_of({{}, {0}, {}, {2}});
+  EXPECT_THAT(joined_order(chain, std::vector<NodeId>{0, 1, 2, 0}), ElementsAre(2, 0, 1)) << "0 waits for 2 then";
+}
+
 TEST(GraphPriorities, TheLongestWayHasTheHighest_AndWhatCanWaitALowerOne) {
   //  0 ─▶ 1 ─▶ 4      2 and 3 could wait a tenth and half of it
   //  2 ──────▶ 4

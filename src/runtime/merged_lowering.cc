@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <queue>
 #include <tuple>
 
 #include "src/base/check.h"
+#include "src/device/graph_order.h"
 
 namespace pergola::runtime {
 namespace {
@@ -239,29 +239,20 @@ class LaunchMerging {
   void build() {
     result_.spec.buffers = plain_.buffers;
     const std::size_t count = plain_.nodes.size();
-    std::vector<std::vector<NodeId>> after(count);  // by leader, leaders, each once
-    for (NodeId i = 0; i < count; ++i)
-      for (const NodeId earlier : plain_.nodes[i].after) after[leader(i)].push_back(leader(earlier));
-    std::vector<std::size_t> missing(count);
-    std::vector<std::vector<NodeId>> children(count);
-    std::priority_queue<NodeId, std::vector<NodeId>, std::greater<>> ready;  // as in the plain graph where they can be
-    for (NodeId i = 0; i < count; ++i) {
-      std::sort(after[i].begin(), after[i].end());
-      after[i].erase(std::unique(after[i].begin(), after[i].end()), after[i].end());
-      missing[i] = after[i].size();
-      for (const NodeId earlier : after[i]) children[earlier].push_back(i);
-      if (leader(i) == i && missing[i] == 0) ready.push(i);
-    }
+    std::vector<NodeId> leaders(count);
+    for (NodeId i = 0; i < count; ++i) leaders[i] = leader(i);
     std::vector<NodeId>& place = result_.places;
-    while (!ready.empty()) {
-      const NodeId next = ready.top();
-      ready.pop();
+    for (const NodeId next : device::joined_order(plain_, leaders)) {
       place[next] = static_cast<NodeId>(result_.spec.nodes.size());
       std::vector<NodeId> before;
-      for (const NodeId earlier : after[next]) before.push_back(place[earlier]);
+      const auto comes_after_its = [&](NodeId member) {
+        for (const NodeId earlier : plain_.nodes[member].after) before.push_back(place[leaders[earlier]]);
+      };
+      if (merged_[next] == kNone)
+        comes_after_its(next);
+      else
+        std::ranges::for_each(result_.groups[merged_[next]].launches, comes_after_its);
       append(next, std::move(before));
-      for (const NodeId child : children[next])
-        if (--missing[child] == 0) ready.push(child);
     }
     for (NodeId i = 0; i < count; ++i) place[i] = place[leader(i)];
     std::size_t gone = 0;

@@ -1,8 +1,6 @@
 #include "src/runtime/stacked_lowering.h"
 
 #include <algorithm>
-#include <functional>
-#include <queue>
 
 #include "src/analysis/block_columns.h"
 #include "src/base/check.h"
@@ -68,7 +66,9 @@ class Stacking {
     find_stacks();
     result_.spec.buffers = nodes_.buffers;
     places_.resize(order_.size());
-    for (const std::size_t stack : in_order_of_begins()) add(stacks_[stack]);
+    std::vector<NodeId> first;
+    for (const std::size_t stack : stack_of_) first.push_back(static_cast<NodeId>(stacks_[stack].front()));
+    for (const NodeId next : device::joined_order(nodes_, first)) add(stacks_[stack_of_[next]]);
     return std::move(result_);
   }
 
@@ -167,29 +167,6 @@ class Stacking {
     columns.most_blocks = kMostBlocks;
     columns.cache = options_.cache;
     return analysis::find_columns(launches, columns)[0].count == launches.size();
-  }
-
-  // Each after what it depends on, and else by their first launches.
-  std::vector<std::size_t> in_order_of_begins() const {
-    std::vector<std::vector<std::size_t>> children(stacks_.size());
-    std::vector<std::size_t> missing(stacks_.size()), order;
-    for (std::size_t i = 0; i < order_.size(); ++i)
-      for (const NodeId earlier : nodes_.nodes[i].after)
-        if (stack_of_[earlier] != stack_of_[i]) {
-          children[stack_of_[earlier]].push_back(stack_of_[i]);
-          ++missing[stack_of_[i]];
-        }
-    std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> ready;  // stacks are by first launch
-    for (std::size_t stack = 0; stack < stacks_.size(); ++stack)
-      if (missing[stack] == 0) ready.push(stack);
-    while (!ready.empty()) {
-      order.push_back(ready.top());
-      ready.pop();
-      for (const std::size_t child : children[order.back()])
-        if (--missing[child] == 0) ready.push(child);
-    }
-    PERGOLA_CHECK(order.size() == stacks_.size());
-    return order;
   }
 
   void add(const std::vector<std::size_t>& stack) {

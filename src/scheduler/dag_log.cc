@@ -33,6 +33,11 @@ std::string edge_label(const DagVertex::Edge& edge) {
   return fmt::format("{}array {} {}", argument, edge.resource, to_string(edge.hazard));
 }
 
+// Of a vertex with more dependencies than are kept.
+std::string not_drawn(const DagVertex& vertex, std::string_view new_line) {
+  return vertex.more_edges == 0 ? "" : fmt::format("{}after {} more, not drawn", new_line, vertex.more_edges);
+}
+
 }  // namespace
 
 std::string_view to_string(WorkKind kind) {
@@ -87,15 +92,6 @@ void DagVertex::add(const EndedParents& ended) {
   }
   more_edges += ended.more();
 }
-
-namespace {
-
-// Of a vertex with more dependencies than are kept.
-std::string not_drawn(const DagVertex& vertex, std::string_view new_line) {
-  return vertex.more_edges == 0 ? "" : fmt::format("{}after {} more, not drawn", new_line, vertex.more_edges);
-}
-
-}  // namespace
 
 DagPicture DagLog::picture() const {
   DagPicture picture;

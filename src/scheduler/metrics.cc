@@ -131,12 +131,12 @@ CriticalPath critical_path(const Timeline& timeline, SerialTime serial) {
   for (const Slice& slice : timeline.slices) {
     for (; next != host.end() && (*next)->last_id < slice.id; ++next) pass_host(**next);
     // No more than it took here: the serial time may have been a disturbed one, or the first.
-    std::optional<double> duration = serial(slice);
-    if (!duration) path.unknown.insert(slice.name);
-    duration = std::min(duration.value_or(slice.duration_ns()), slice.duration_ns());
+    const std::optional<double> by_itself = serial(slice);
+    if (!by_itself) path.unknown.insert(slice.name);
+    const double duration = std::min(by_itself.value_or(slice.duration_ns()), slice.duration_ns());
     const Reached before = parents_of(slice.parents, threads[slice.thread]);
     Vertex& vertex = vertices[slice.id];
-    vertex = {{before.ns + *duration, slice.id}, before.last};
+    vertex = {{before.ns + duration, slice.id}, before.last};
     furthest.extend(vertex.reached);
   }
   for (; next != host.end(); ++next) pass_host(**next);

@@ -38,7 +38,7 @@ HostSlabs::Slabs::const_iterator HostSlabs::holding(const std::byte* memory) con
   return memory < found->first + found->second.bytes ? found : slabs_.end();
 }
 
-const void* HostSlabs::slab_of(const std::byte* memory) const {
+std::byte* HostSlabs::slab_of(const std::byte* memory) const {
   const std::lock_guard lock(mutex_);
   const auto found = holding(memory);
   return found == slabs_.end() ? nullptr : found->first;
@@ -82,7 +82,7 @@ CUresult HostSlabs::allocate(std::byte** memory, std::size_t bytes, unsigned fla
 }
 
 void HostSlabs::free(std::byte* memory) {
-  const void* const slab_begin = slab_of(memory);
+  std::byte* const slab_begin = slab_of(memory);
   if (slab_begin == nullptr) {
     driver_->cuMemFreeHost(memory);
     return;
@@ -91,7 +91,7 @@ void HostSlabs::free(std::byte* memory) {
   std::byte* going = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    const auto at = slabs_.find(const_cast<std::byte*>(static_cast<const std::byte*>(slab_begin)));
+    const auto at = slabs_.find(slab_begin);
     Slab& slab = at->second;
     const auto block = slab.taken.find(static_cast<std::uint64_t>(memory - at->first));
     PERGOLA_CHECK(block != slab.taken.end());

@@ -43,7 +43,7 @@ class HostSlabs {
   void release();
   bool is_empty() const;  // there is no slab
   // What a block is a part of; null: it is the driver's own.
-  const void* slab_of(const std::byte* memory) const;
+  std::byte* slab_of(const std::byte* memory) const;
 
  private:
   struct Slab {
