@@ -97,7 +97,7 @@ class Sequential {
     std::size_t bytes;
   };
   // Whether it is new.
-  bool note(void* at, std::size_t bytes) { return on_host_.emplace(static_cast<std::byte*>(at), bytes).second; }
+  bool note(void* at, std::size_t bytes) { return on_host_.try_emplace(static_cast<std::byte*>(at), bytes).second; }
 
   std::map<std::byte*, std::size_t> on_host_;
   std::vector<Received> received_;

@@ -34,6 +34,10 @@ bool is_download_node(const GraphNode& node) {
   return copy != nullptr && is_download(*copy);
 }
 
+bool is_launch(const GraphNode& node) {
+  return std::holds_alternative<KernelNode>(node.work);
+}
+
 // With an edge more to each node of a kind from the one `rows` of them before it. None where there is none.
 template <typename IsOfKind>
 std::optional<GraphSpec> in_rows(const GraphSpec& spec, const IsOfKind& is_of_kind, std::size_t rows) {
@@ -183,6 +187,37 @@ std::optional<GraphSpec> copies_in_rows(const GraphSpec& spec) {
   std::optional<GraphSpec> up = in_rows(spec, is_first_upload, kUploadRows);
   std::optional<GraphSpec> both = in_rows(up ? *up : spec, is_download_node, 1);
   return both ? std::move(both) : std::move(up);
+}
+
+std::optional<GraphSpec> engines_in_rows(const GraphSpec& spec) {
+  if (std::ranges::all_of(spec.nodes, is_launch)) return std::nullopt;
+  std::optional<GraphSpec> changed;
+  const auto add = [&](const auto& is_of_kind) {
+    if (std::optional<GraphSpec> more = in_rows(changed ? *changed : spec, is_of_kind, 1)) changed = std::move(more);
+  };
+  add(is_first_upload);
+  add(is_launch);
+  add(is_download_node);
+  if (!changed) return std::nullopt;
+  // What comes before a node by a chain of others needs no edge to it.
+  std::vector<std::vector<bool>> before;
+  for (GraphNode& node : changed->nodes) {
+    std::vector<bool> ancestors(before.size(), false);
+    std::ranges::sort(node.after, std::greater<>());
+    std::erase_if(node.after, [&](NodeId earlier) {
+      if (ancestors[earlier]) return true;
+      ancestors[earlier] = true;
+      for (NodeId i = 0; i < earlier; ++i)
+        if (before[earlier][i]) ancestors[i] = true;
+      return false;
+    });
+    std::ranges::sort(node.after);
+    before.push_back(std::move(ancestors));
+  }
+  const auto comes_after_the_same = [](const GraphNode& a, const GraphNode& b) {
+    return std::ranges::is_permutation(a.after, b.after);
+  };
+  return std::ranges::equal(changed->nodes, spec.nodes, comes_after_the_same) ? std::nullopt : std::move(changed);
 }
 
 }  // namespace pergola::device

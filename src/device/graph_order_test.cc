@@ -159,6 +159,80 @@ TEST(CopiesInRows, DownloadsAlone_AreARow_AndWhatIsOneAlready_IsTheSameGraph) {
   EXPECT_FALSE(copies_in_rows(*in_rows));
 }
 
+TEST(EnginesInRows, CopiesEachWay_AndLaunches_AreARowEach_WithoutEdgesThatOthersImply) {
+  const auto device = std::make_shared<SomeMemory>(MemoryKind::kDevice),
+             host = std::make_shared<SomeMemory>(MemoryKind::kHostVisible);
+  //  three times up, launch, down; then a launch after the first and the last of the launches, and an upload after it
+  GraphSpec spec = graph_of({{}, {0}, {1}, {}, {3}, {4}, {}, {6}, {7}, {1, 7}, {9}});
+  for (const std::size_t up : {0, 3, 6, 10}) spec.nodes[up].work = CopyNode{device, 0, host, 0, 1};
+  for (const std::size_t down : {2, 5, 8}) spec.nodes[down].work = CopyNode{host, 0, device, 0, 1};
+  for (const std::size_t launch : {1, 4, 7, 9}) spec.nodes[launch].work = KernelNode{};
+  const std::optional<GraphSpec> in_rows = engines_in_rows(spec);
+  ASSERT_TRUE(in_rows);
+  EXPECT_THAT(in_rows->nodes[3].after, ElementsAre(0));
+  EXPECT_THAT(in_rows->nodes[4].after, ElementsAre(1, 3));
+  EXPECT_THAT(in_rows->nodes[5].after, ElementsAre(2, 4));
+  EXPECT_THAT(in_rows->nodes[6].after, ElementsAre(3));
+  EXPECT_THAT(in_rows->nodes[7].after, ElementsAre(4, 6));
+  EXPECT_THAT(in_rows->nodes[8].after, ElementsAre(5, 7));
+  EXPECT_THAT(in_rows->nodes[9].after, ElementsAre(7)) << "launch 1 comes before 7 in the row";
+  for (const std::size_t same : {0, 1, 2, 10}) EXPECT_EQ(in_rows->nodes[same].after, spec.nodes[same].after) << same;
+  EXPECT_FALSE(engines_in_rows(*in_rows)) << "it is in rows";
+}
+
+TEST(EnginesInRows, LaunchesAlone_AndWhatIsOneOfEachKind_AreTheSameGraph) {
+  GraphSpec launches = graph_of({{}, {}, {0, 1}});
+  for (GraphNode& node : launches.nodes) node.work = KernelNode{};
+  EXPECT_FALSE(engines_in_rows(launches));
+  const auto device = std::make_shared<SomeMemory>(MemoryKind::kDevice),
+             host = std::make_shared<SomeMemory>(MemoryKind::kHostVisible);
+  GraphSpec spec = graph_of({{}, {0}, {1}});
+  spec.nodes[0].work = CopyNode{device, 0, host, 0, 1};
+  spec.nodes[1].work = KernelNode{};
+  spec.nodes[2].work = CopyNode{host, 0, device, 0, 1};
+  EXPECT_FALSE(engines_in_rows(spec));
+}
+
+// Whatever the graph: what came before a node still does.
+TEST(EnginesInRows, RandomGraphs_KeepTheirOrder) {
+  const auto device = std::make_shared<SomeMemory>(MemoryKind::kDevice),
+             host = std::make_shared<SomeMemory>(MemoryKind::kHostVisible);
+  const auto comes_before = [](const GraphSpec& spec) {
+    std::vector<std::vector<bool>> before(spec.nodes.size(), std::vector<bool>(spec.nodes.size(), false));
+    for (std::size_t i = 0; i < spec.nodes.size(); ++i)
+      for (const NodeId earlier : spec.nodes[i].after) {
+        EXPECT_LT(earlier, i);
+        before[i][earlier] = true;
+        for (std::size_t j = 0; j < earlier; ++j) before[i][j] = before[i][j] || before[earlier][j];
+      }
+    return before;
+  };
+  std::size_t changed = 0;
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    std::vector<std::vector<NodeId>> after(2 + random() % 20);
+    for (std::size_t i = 0; i < after.size(); ++i)
+      for (NodeId j = 0; j < i; ++j)
+        if (random() % 5 == 0) after[i].push_back(j);
+    GraphSpec spec = graph_of(after);
+    for (GraphNode& node : spec.nodes) {
+      const unsigned kind = random() % 5;  // 4: a fill, which is in no row
+      if (kind == 0) node.work = CopyNode{device, 0, host, 0, 1};
+      if (kind == 1) node.work = CopyNode{host, 0, device, 0, 1};
+      if (kind == 2 || kind == 3) node.work = KernelNode{};
+    }
+    const std::optional<GraphSpec> in_rows = engines_in_rows(spec);
+    if (!in_rows) continue;
+    ++changed;
+    const auto was = comes_before(spec), is = comes_before(*in_rows);
+    for (std::size_t i = 0; i < was.size(); ++i)
+      for (std::size_t j = 0; j < i; ++j) EXPECT_TRUE(!was[i][j] || is[i][j]) << j << " before " << i;
+    EXPECT_FALSE(engines_in_rows(*in_rows));
+  }
+  EXPECT_GT(changed, 200u);
+}
+
 TEST(GraphOrder, RandomGraphs_KeepTheirNodesAndDependencies) {
   for (unsigned seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(seed);

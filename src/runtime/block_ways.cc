@@ -180,10 +180,11 @@ BlockWays::BlockWays(device::DevicePtr device, Blocks policy) : device_(std::mov
     case Blocks::kOff: break;
     case Blocks::kMeasured:
       if (device_->info().kind != device::DeviceKind::kCuda) break;
-      kinds_ = {Kind::kOrdered,      Kind::kUploadsInARow, Kind::kCopiesInRows,  Kind::kCopiesTogether,
-                Kind::kTrimmed,      Kind::kPacked,        Kind::kMerged,        Kind::kStacked,
-                Kind::kStackedAlone, Kind::kMergedStacked, Kind::kMergedKernels, Kind::kEarly,
-                Kind::kPackedEarly,  Kind::kMergedEarly,   Kind::kColumns,       Kind::kFusedBlock};
+      kinds_ = {Kind::kOrdered,        Kind::kUploadsInARow, Kind::kCopiesInRows,  Kind::kEnginesInRows,
+                Kind::kCopiesTogether, Kind::kTrimmed,       Kind::kPacked,        Kind::kMerged,
+                Kind::kStacked,        Kind::kStackedAlone,  Kind::kMergedStacked, Kind::kMergedKernels,
+                Kind::kEarly,          Kind::kPackedEarly,   Kind::kMergedEarly,   Kind::kColumns,
+                Kind::kFusedBlock};
       if (has_clusters) kinds_.push_back(Kind::kFused);
       kinds_.push_back(Kind::kByBlock);
       break;
@@ -217,6 +218,7 @@ const char* BlockWays::name_of(Kind kind) {
     case Kind::kOrdered: return "ordered";
     case Kind::kUploadsInARow: return "uploads-in-a-row";
     case Kind::kCopiesInRows: return "copies-in-rows";
+    case Kind::kEnginesInRows: return "engines-in-rows";
     case Kind::kCopiesTogether: return "copies-together";
     case Kind::kTrimmed: return "trimmed";
     case Kind::kPacked: return "packed";
@@ -278,7 +280,7 @@ BlockWays::Way BlockWays::made_of(Kind kind, Base base, Launches launches) const
     return std::holds_alternative<device::KernelNode>(node.work);
   };
   const bool just_orders = kind == Kind::kOrdered || kind == Kind::kUploadsInARow || kind == Kind::kCopiesInRows ||
-                           kind == Kind::kCopiesTogether;
+                           kind == Kind::kEnginesInRows || kind == Kind::kCopiesTogether;
   const bool takes_copies = just_orders || kind == Kind::kMerged || kind == Kind::kMergedKernels ||
                             kind == Kind::kStacked || kind == Kind::kStackedAlone || kind == Kind::kMergedStacked ||
                             kind == Kind::kColumns || kind == Kind::kTrimmed || kind == Kind::kPacked;
@@ -301,7 +303,8 @@ BlockWays::Way BlockWays::way_of(Kind kind, const Base& base, Launches launches)
   switch (kind) {
     case Kind::kOrdered: return ordered(base, launches);
     case Kind::kUploadsInARow:
-    case Kind::kCopiesInRows: return in_rows(kind, base);
+    case Kind::kCopiesInRows:
+    case Kind::kEnginesInRows: return in_rows(kind, base);
     case Kind::kCopiesTogether: return copies_as_one(base);
     case Kind::kConstants:
     case Kind::kTrimmed: return std::nullopt;
@@ -337,14 +340,18 @@ BlockWays::Way BlockWays::ordered(const Base& base, Launches launches) {
 }
 
 BlockWays::Way BlockWays::in_rows(Kind kind, const Base& base) {
-  const bool just_uploads = kind == Kind::kUploadsInARow;
-  std::optional<device::GraphSpec> spec =
-      just_uploads ? device::uploads_in_a_row(base.spec) : device::copies_in_rows(base.spec);
+  std::optional<device::GraphSpec> spec;
+  const char* why = "";
+  if (kind == Kind::kUploadsInARow)
+    spec = device::uploads_in_a_row(base.spec), why = "copies from the host follow each other";
+  else if (kind == Kind::kCopiesInRows)
+    spec = device::copies_in_rows(base.spec),
+    why = "copies from the host follow each other in two rows, those to it in one";
+  else
+    spec = device::engines_in_rows(base.spec),
+    why = "copies from the host, launches, and copies to the host follow each other";
   if (!spec) return std::nullopt;
-  return GraphWay{name_of(kind),
-                  just_uploads ? "copies from the host follow each other"
-                               : "copies from the host follow each other in two rows, those to it in one",
-                  std::move(*spec)};
+  return GraphWay{name_of(kind), why, std::move(*spec)};
 }
 
 BlockWays::Way BlockWays::copies_as_one(const Base& base) {

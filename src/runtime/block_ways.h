@@ -8,6 +8,7 @@
 //                 gives their blocks priority
 //   uploads-in-a-row  the same, and copies from the host follow each other on the link
 //   copies-in-rows  the same, with such copies in two rows, and those to the host in one
+//   engines-in-rows  such copies, launches, and copies to the host in one row each
 //   copies-together  copies of arrays that lie together, or are alike and in the same memories, are fewer
 //   trimmed       launches have no blocks that write nothing; all ways below are made of that
 //   packed        small blocks of kernels whose threads know nothing of each other are several to one of the device's
@@ -67,6 +68,7 @@ class BlockWays final : public scheduler::GraphLowerer {
     kOrdered,
     kUploadsInARow,
     kCopiesInRows,
+    kEnginesInRows,
     kCopiesTogether,
     kConstants,
     kTrimmed,
