@@ -52,6 +52,11 @@ inline void check(pergola_code code) {
   if (code != PERGOLA_OK) throw Error(static_cast<Code>(code), pergola_last_error());
 }
 
+// A number of things in a message: "1 task", "2 tasks".
+inline std::string plural(std::uint64_t count, const char* what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
 // Owns one C handle.
 template <typename H, pergola_code (*Destroy)(H)>
 class Handle {

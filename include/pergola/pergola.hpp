@@ -345,8 +345,7 @@ class Kernel {
       default: return number(value);
     }
     refuse(index, parameter, value,
-           std::to_string(parameter.size_bytes) + (parameter.size_bytes == 1 ? "-byte" : " bytes") +
-               " as an integer, which cannot hold it");
+           detail::plural(parameter.size_bytes, "byte") + " as an integer, which cannot hold it");
   }
 
   template <typename T>

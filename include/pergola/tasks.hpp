@@ -102,8 +102,8 @@ class TaskKind {
     using Row = std::ranges::range_value_t<Rows>;
     const std::size_t wanted = wanted_size(sizeof(Row), alignof(Row)), count = std::ranges::size(parameters);
     if (!ids.empty() && ids.size() != count)
-      throw Error(Code::kInvalidArgument,
-                  "There is room for " + std::to_string(ids.size()) + " ids of " + std::to_string(count) + " tasks.");
+      throw Error(Code::kInvalidArgument, "There is room for " + detail::plural(ids.size(), "id") + " of " +
+                                              detail::plural(count, "task") + ".");
     detail::check(pergola_task_spawn_many(handle(), std::ranges::data(parameters), wanted, sizeof(Row), count,
                                           ids.empty() ? nullptr : ids.data(), nullptr));
   }
@@ -170,8 +170,8 @@ class TaskKind {
     } else {
       if (given.size() != count)
         throw Error(Code::kInvalidArgument, "Argument " + std::to_string(index) + " has " +
-                                                std::to_string(given.size()) + " values for " + std::to_string(count) +
-                                                " tasks.");
+                                                detail::plural(given.size(), "value") + " for " +
+                                                detail::plural(count, "task") + ".");
       pergola_argument sample = state_->kernel.argument(index, typename T::value_type{});
       std::vector<std::uint64_t>& column = values[index];
       column.reserve(count + 1);
@@ -199,7 +199,7 @@ class TaskKind {
   }
   [[noreturn]] void refuse_size(std::size_t given) const {
     throw Error(Code::kInvalidArgument, "The parameters of kernel '" + std::string(kernel().name()) + "' have " +
-                                            std::to_string(kernel().info().parameter_bytes) + " bytes; " +
+                                            detail::plural(kernel().info().parameter_bytes, "byte") + "; " +
                                             std::to_string(given) + " are given.");
   }
 

@@ -9,6 +9,7 @@
 
 #include "src/analysis/call_graph.h"
 #include "src/analysis/memory_operands.h"
+#include "src/base/plural.h"
 
 namespace pergola::analysis {
 namespace {
@@ -198,7 +199,8 @@ class Inliner {
     const std::size_t results = call.results == nullptr ? 0 : call.results->elements.size(),
                       arguments = call.arguments == nullptr ? 0 : call.arguments->elements.size();
     if (results != called->results.size() || arguments != called->parameters.size())
-      return fmt::format("{} is called with {} arguments and has {}", name, arguments, called->parameters.size());
+      return fmt::format("{} is called with {} and has {}", name, plural(arguments, "argument"),
+                         called->parameters.size());
     // What a callee stores into a register of its caller would be no write that an analysis sees.
     const auto is_memory = [](const Operand& actual) { return actual.kind == Operand::Kind::kSymbol; };
     if (results != 0 && !std::ranges::all_of(call.results->elements, is_memory))

@@ -1,4 +1,5 @@
 // Kernels and launches of the C interface.
+#include "src/base/plural.h"
 #include "src/capi/arguments.h"
 #include "src/capi/guard.h"
 #include "src/capi/hot_handles.h"
@@ -35,8 +36,8 @@ pergola_code pergola_kernel_parameter(pergola_kernel handle, size_t index, pergo
     PERGOLA_ASSIGN(auto kernel, object_of<session::Kernel>(handle, "kernel"));
     const session::KernelInfo& info = kernel->info();
     if (index >= info.parameters.size())
-      return PERGOLA_ERROR(kInvalidArgument, "Kernel '{}' has {} parameters; there is no parameter {}.", info.name,
-                           info.parameters.size(), index);
+      return PERGOLA_ERROR(kInvalidArgument, "Kernel '{}' has {}; there is no parameter {}.", info.name,
+                           plural(info.parameters.size(), "parameter"), index);
     const session::ParameterInfo& parameter = info.parameters[index];
     pergola_parameter_info full{};
     full.name = parameter.name.c_str();

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <optional>
 
+#include "src/base/plural.h"
 #include "src/capi/arguments.h"
 #include "src/capi/guard.h"
 #include "src/capi/hot_handles.h"
@@ -41,7 +42,8 @@ Result<std::vector<session::TaskColumn>> read_columns(const pergola_task_column*
   if (count == 0) return columns;
   PERGOLA_TRY(check_pointer(given, "columns"));
   if (count > arguments.size())
-    return PERGOLA_ERROR(kInvalidArgument, "There are {} columns of {} arguments.", count, arguments.size());
+    return PERGOLA_ERROR(kInvalidArgument, "There are {} of {}.", plural(count, "column"),
+                         plural(arguments.size(), "argument"));
   for (std::size_t i = 0; i < count; ++i) {
     PERGOLA_ASSIGN(const pergola_task_column one, read_element(given, i, "column", "pergola_task_column"));
     const auto* sample =
@@ -188,11 +190,10 @@ pergola_code pergola_task_spawn_many(pergola_task_kind handle, const void* param
     PERGOLA_ASSIGN(auto kind, object_of<session::TaskKind>(handle, "task kind"));
     if (size_bytes != 0 && count != 0) PERGOLA_TRY(check_pointer(parameters, "parameters"));
     if (stride_bytes != 0 && stride_bytes < size_bytes)
-      return PERGOLA_ERROR(
-          kInvalidArgument,
-          "stride_bytes is {}, less than the {} bytes of a task's parameters; it should be 0, as many, "
-          "or more.",
-          stride_bytes, size_bytes);
+      return PERGOLA_ERROR(kInvalidArgument,
+                           "stride_bytes is {}, less than the {} of a task's parameters; it should be 0, as many, "
+                           "or more.",
+                           stride_bytes, plural(size_bytes, "byte"));
     const ByteRows rows{static_cast<const std::byte*>(parameters), size_bytes,
                         stride_bytes == 0 ? size_bytes : stride_bytes, count};
     return kind->spawn_many(rows, {ids, ids == nullptr ? 0 : count}, there);

@@ -112,7 +112,7 @@ TEST_F(TasksHpp, ManyAtOnce_AreRowsOfTheirStructs) {
   kind.spawn_many(std::span(parameters).first(1));
   EXPECT_EQ(asked_of_pools(), "many, 0 ids: 2 1 0 0 0 0 0 0 0 0 80 3f 9;");
   EXPECT_EQ(message(pergola::Code::kInvalidArgument, [&] { kind.spawn_many(std::span(parameters).first(1), ids); }),
-            "There is room for 2 ids of 1 tasks.");
+            "There is room for 2 ids of 1 task.");
   const std::vector<std::uint64_t> wrong(3);
   EXPECT_EQ(message(pergola::Code::kInvalidArgument, [&] { kind.spawn_many(wrong); }),
             "The parameters of kernel 'store' have 13 bytes; 8 are given.");

@@ -93,8 +93,8 @@ Status TaskFailures::untold() {
   const std::size_t unnamed = more - others.size();
   const std::string rest = unnamed == 0 ? "" : fmt::format(" and {} more", unnamed);
   return Error{first->code,
-               fmt::format("{} tasks have failed; {} The others are {}{}.", more + 1, first->message,
-                           fmt::join(others, ", "), rest),
+               fmt::format("{} tasks have failed; {} The {} {}{}.", more + 1, first->message,
+                           more == 1 ? "other is" : "others are", fmt::join(others, ", "), rest),
                __FILE__, __LINE__};
 }
 

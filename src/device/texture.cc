@@ -1,5 +1,6 @@
 #include "src/device/texture.h"
 
+#include "src/base/plural.h"
 #include "src/device/validate.h"
 
 namespace pergola::device {
@@ -34,8 +35,8 @@ Status validate_extents(const TextureDescription& d) {
   for (int n = 0; n < 3; ++n) {
     if (extents[n] >= 1 && extents[n] <= limits[n]) continue;
     constexpr std::string_view kNames[3] = {"width", "height", "depth"};
-    return PERGOLA_ERROR(kInvalidArgument, "A texture of {} dimensions has a {} of 1 to {}; {} is asked for.", d.dimensions,
-                         kNames[n], limits[n], extents[n]);
+    return PERGOLA_ERROR(kInvalidArgument, "A texture of {} has a {} of 1 to {}; {} is asked for.",
+                         plural(d.dimensions, "dimension"), kNames[n], limits[n], extents[n]);
   }
   return {};
 }

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <string>
 
+#include "src/base/plural.h"
+
 namespace pergola::device {
 namespace {
 
@@ -116,8 +118,9 @@ Status validate_launch(const DeviceInfo& info, const Kernel& kernel, const Launc
                        std::size_t parameter_bytes) {
   const ptx::KernelSignature& signature = kernel.signature();
   if (parameter_bytes != signature.parameter_bytes)
-    return PERGOLA_ERROR(kInvalidArgument, "Kernel '{}' takes {} bytes of parameters ({} of them), and {} are given.",
-                         signature.name, signature.parameter_bytes, signature.parameters.size(), parameter_bytes);
+    return PERGOLA_ERROR(kInvalidArgument, "Kernel '{}' takes {} of parameters ({} of them), and {} given.",
+                         signature.name, plural(signature.parameter_bytes, "byte"), signature.parameters.size(),
+                         plural(parameter_bytes, "is", "are"));
   PERGOLA_TRY(validate_extent(signature.name, "grid", config.grid, info.max_grid));
   PERGOLA_TRY(validate_extent(signature.name, "block", config.block, info.max_block));
   PERGOLA_TRY(validate_block(info, kernel, config));
@@ -137,8 +140,8 @@ Status validate_range(std::string_view what, const Buffer* buffer, std::size_t o
   if (buffer == nullptr) return PERGOLA_ERROR(kInvalidArgument, "The {} is a null buffer.", what);
   const std::size_t total = buffer->size_bytes();
   if (offset_bytes <= total && size_bytes <= total - offset_bytes) return {};
-  return PERGOLA_ERROR(kInvalidArgument, "The {} range of {} bytes at offset {} is not inside its buffer of {} bytes.",
-                       what, size_bytes, offset_bytes, total);
+  return PERGOLA_ERROR(kInvalidArgument, "The {} range of {} at offset {} is not inside its buffer of {}.", what,
+                       plural(size_bytes, "byte"), offset_bytes, plural(total, "byte"));
 }
 
 Status validate_target(const DeviceInfo& info, const ptx::Module& module, std::string_view name) {
@@ -170,8 +173,8 @@ Status validate_copy(const Buffer* destination, std::size_t destination_offset_b
                      source_offset_bytes >= destination_offset_bytes + size_bytes;
   if (apart) return {};
   return PERGOLA_ERROR(kInvalidArgument,
-                       "The copy of {} bytes from offset {} to offset {} of the same buffer overlaps itself.",
-                       size_bytes, source_offset_bytes, destination_offset_bytes);
+                       "The copy of {} from offset {} to offset {} of the same buffer overlaps itself.",
+                       plural(size_bytes, "byte"), source_offset_bytes, destination_offset_bytes);
 }
 
 Status validate_fill(const Buffer* buffer, std::size_t offset_bytes, std::size_t size_bytes, std::uint32_t pattern,
@@ -180,12 +183,12 @@ Status validate_fill(const Buffer* buffer, std::size_t offset_bytes, std::size_t
   if (pattern_bytes != 1 && pattern_bytes != 2 && pattern_bytes != 4)
     return PERGOLA_ERROR(kInvalidArgument, "A fill pattern has 1, 2 or 4 bytes, not {}.", pattern_bytes);
   if (pattern_bytes < 4 && (pattern >> (8 * pattern_bytes)) != 0)
-    return PERGOLA_ERROR(kInvalidArgument, "The fill pattern {:#x} does not fit in {} byte(s).", pattern,
-                         pattern_bytes);
+    return PERGOLA_ERROR(kInvalidArgument, "The fill pattern {:#x} does not fit in {}.", pattern,
+                         plural(pattern_bytes, "byte"));
   if (offset_bytes % pattern_bytes != 0 || size_bytes % pattern_bytes != 0)
     return PERGOLA_ERROR(kInvalidArgument,
-                         "A fill of {} bytes at offset {} must have both a multiple of its {}-byte pattern.",
-                         size_bytes, offset_bytes, pattern_bytes);
+                         "A fill of {} at offset {} must have both a multiple of its {}-byte pattern.",
+                         plural(size_bytes, "byte"), offset_bytes, pattern_bytes);
   return {};
 }
 
@@ -211,13 +214,15 @@ Status validate_graph(const DeviceInfo& info, const GraphSpec& spec) {
 
 Status validate_update(const GraphSpec& spec, NodeId node, std::size_t parameter_bytes) {
   if (node >= spec.nodes.size())
-    return PERGOLA_ERROR(kInvalidArgument, "The graph has {} nodes; there is no node {}.", spec.nodes.size(), node);
+    return PERGOLA_ERROR(kInvalidArgument, "The graph has {}; there is no node {}.", plural(spec.nodes.size(), "node"),
+                         node);
   const auto* kernel = std::get_if<KernelNode>(&spec.nodes[node].work);
   if (kernel == nullptr)
     return PERGOLA_ERROR(kInvalidArgument, "Graph node {} is no kernel; only kernels have parameters.", node);
   if (parameter_bytes != kernel->parameters.size())
-    return PERGOLA_ERROR(kInvalidArgument, "Graph node {}: kernel '{}' takes {} bytes of parameters, {} are given.",
-                         node, kernel->kernel->signature().name, kernel->parameters.size(), parameter_bytes);
+    return PERGOLA_ERROR(kInvalidArgument, "Graph node {}: kernel '{}' takes {} of parameters, {} given.", node,
+                         kernel->kernel->signature().name, plural(kernel->parameters.size(), "byte"),
+                         plural(parameter_bytes, "is", "are"));
   return {};
 }
 

@@ -9,6 +9,7 @@
 #include "src/abi/task_inbox.h"
 #include "src/base/fork.h"
 #include "src/base/log.h"
+#include "src/base/plural.h"
 #include "src/executor/generation.h"
 #include "src/executor/kind.h"
 #include "src/executor/process_fence.h"
@@ -171,7 +172,7 @@ Result<std::uint32_t> Executor::add_body(transform::TaskBody body) {
   }
   wake_keeper();
   if (const Status wider = make_wider(); !wider.ok())
-    PERGOLA_WARN("The executor of narrow tasks stays with {} blocks a multiprocessor: {}", blocks_per_sm_,
+    PERGOLA_WARN("The executor of narrow tasks stays with {} a multiprocessor: {}", plural(blocks_per_sm_, "block"),
                  wider.message());
   wake_keeper();
   return static_cast<std::uint32_t>(bodies_.size() - 1);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <span>
 
+#include "src/base/plural.h"
+
 namespace pergola::executor {
 
 using abi::kFenceNone;
@@ -207,14 +209,16 @@ std::string FenceTable::describe(std::uint64_t address) const {
   const auto after = ranges.lower_bound(address);
   if (after != ranges.end()) {
     least = after->first - address;
-    nearest = fmt::format(", {} bytes before an array of {} bytes", least, after->second);
+    nearest = fmt::format(", {} before an array of {}", plural(least, "byte"), plural(after->second, "byte"));
   }
   if (after != ranges.begin()) {
     const auto [begin, size_bytes] = *std::prev(after);
     const std::uint64_t end = begin + size_bytes;
-    if (address < end) return fmt::format(", at byte {} of an array of {} bytes", address - begin, size_bytes);
+    if (address < end)
+      return fmt::format(", at byte {} of an array of {}", address - begin, plural(size_bytes, "byte"));
     if (address - end < least)
-      nearest = fmt::format(", {} bytes past the end of an array of {} bytes", address - end, size_bytes);
+      nearest =
+          fmt::format(", {} past the end of an array of {}", plural(address - end, "byte"), plural(size_bytes, "byte"));
   }
   return nearest;
 }

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "src/abi/task_inbox.h"
+#include "src/base/plural.h"
 
 namespace pergola::executor {
 
@@ -50,8 +51,8 @@ static std::string no_handle_message(const std::string& kernel, const std::strin
   const std::string who = fmt::format("Kernel '{}': {} spawns a task of {:#x}, which is", kernel, where, handle);
   if (handle >> abi::kHandleMagicShift != abi::kHandleMagic)
     return who + " no handle of a kind of this pool; TaskKind::on_device() gives them.";
-  return fmt::format("{} no handle of this pool, or with parameters of another size than the kind's, {} bytes.", who,
-                     handle >> abi::kHandleBytesShift & 0xffff);
+  return fmt::format("{} no handle of this pool, or with parameters of another size than the kind's, {}.", who,
+                     plural(handle >> abi::kHandleBytesShift & 0xffff, "byte"));
 }
 
 std::string TaskFaults::message(const abi::TaskFault& fault, const FenceTable& table) const {
@@ -75,14 +76,14 @@ std::string TaskFaults::message(const abi::TaskFault& fault, const FenceTable& t
                                                             : "reads and writes";
   const bool is_memory = table.is_memory(fault.address);
   if (is_memory && fault.address % site.bytes != 0)
-    return fmt::format("{} {} {} bytes at {:#x}, which is no multiple of {}{}.", who, verb, site.bytes, fault.address,
-                       site.bytes, table.describe(fault.address));
+    return fmt::format("{} {} {} at {:#x}, which is no multiple of {}{}.", who, verb, plural(site.bytes, "byte"),
+                       fault.address, site.bytes, table.describe(fault.address));
   return fmt::format(
-      "{} {} {} bytes at {:#x}, where the pool's fences know no memory{}. Other tasks go on. (Memory of another "
+      "{} {} {} at {:#x}, where the pool's fences know no memory{}. Other tasks go on. (Memory of another "
       "library "
       "that a task finds by itself is not known: wrap it in an array, or switch the fences off, "
       "PERGOLA_TASK_FENCES=off.)",
-      who, verb, site.bytes, fault.address, table.describe(fault.address));
+      who, verb, plural(site.bytes, "byte"), fault.address, table.describe(fault.address));
 }
 
 }  // namespace pergola::executor

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "src/base/plural.h"
 #include "src/ptx/label_scopes.h"
 #include "src/ptx/verifier_impl.h"
 
@@ -263,8 +264,9 @@ class BodyVerifier {
       const Variable& parameter = callee.parameters[i];
       if (variable.space != ptx::Space::kParam || parameter.size_bytes() == 0) continue;
       if (variable.size_bytes() != parameter.size_bytes())
-        return wrong(call.location, "expected an argument of {} bytes for '{}' of '{}', found '{}' of {}",
-                     parameter.size_bytes(), parameter.name, callee.name, variable.name, variable.size_bytes());
+        return wrong(call.location, "expected an argument of {} for '{}' of '{}', found '{}' of {}",
+                     plural(parameter.size_bytes(), "byte"), parameter.name, callee.name, variable.name,
+                     variable.size_bytes());
     }
     return {};
   }
@@ -273,10 +275,12 @@ class BodyVerifier {
     const bool variadic = !callee.parameters.empty() && callee.parameters.back().size_bytes() == 0;
     const std::size_t expected = callee.parameters.size();
     if (results != callee.results.size()) {
-      return wrong(call.location, "expected {} results of '{}', found {}", callee.results.size(), callee.name, results);
+      return wrong(call.location, "expected {} of '{}', found {}", plural(callee.results.size(), "result"), callee.name,
+                   results);
     }
     if (variadic ? arguments + 1 < expected : arguments != expected) {
-      return wrong(call.location, "expected {} arguments for '{}', found {}", expected, callee.name, arguments);
+      return wrong(call.location, "expected {} for '{}', found {}", plural(expected, "argument"), callee.name,
+                   arguments);
     }
     return {};
   }

@@ -8,6 +8,7 @@
 // The types come from semantics.h, so the table says nothing of them.
 #include <fmt/format.h>
 
+#include "src/base/plural.h"
 #include "src/ptx/printer.h"
 #include "src/ptx/semantics.h"
 #include "src/ptx/spellings.h"
@@ -284,12 +285,11 @@ std::optional<std::string> check_form(const Instruction& instruction) {
   }
   const std::string_view op = spelling(instruction.op);
   if (best >= best_form.size()) {
-    return fmt::format("expected {} operand{} of '{}', found {}", best_form.size(), best_form.size() == 1 ? "" : "s", op,
-                       count);
+    return fmt::format("expected {} of '{}', found {}", plural(best_form.size(), "operand"), op, count);
   }
   if (best >= count) {
-    return fmt::format("expected {} as operand {} of '{}', found {} operand{}", name_of(best_form[best]), best + 1, op,
-                       count, count == 1 ? "" : "s");
+    return fmt::format("expected {} as operand {} of '{}', found {}", name_of(best_form[best]), best + 1, op,
+                       plural(count, "operand"));
   }
   return fmt::format("expected {} as operand {} of '{}', found another kind of operand", name_of(best_form[best]),
                      best + 1, op);
@@ -355,13 +355,13 @@ std::optional<std::string> check_pack(const Operand& vector, Type type, const Fu
   const std::size_t count = vector.elements.size();
   const std::uint32_t bytes = size_bytes(type);
   if (count == 0 || bytes % count != 0) {
-    return fmt::format("expected a vector whose elements fill .{}, found {} elements", spelling(type), count);
+    return fmt::format("expected a vector whose elements fill .{}, found {}", spelling(type), plural(count, "element"));
   }
   for (const Operand& element : vector.elements) {
     if (element.kind != Kind::kRegister) continue;
     const Register& reg = function.registers[element.reg];
     if (class_of(reg.type) == TypeClass::kPredicate || size_bytes(reg.type) != bytes / count) {
-      return fmt::format("expected a register of {} bytes, found '{}' of type .{}", bytes / count, reg.name,
+      return fmt::format("expected a register of {}, found '{}' of type .{}", plural(bytes / count, "byte"), reg.name,
                          spelling(reg.type));
     }
   }
@@ -410,8 +410,7 @@ std::optional<std::string> check_vector_width(const Instruction& instruction, co
     found = function.registers[operand.reg].vector;
   }
   if (width == found || operand.kind == Kind::kSink) return std::nullopt;
-  return fmt::format("expected {} element{} for '{}', found {}", width, width == 1 ? "" : "s",
-                     spelling(instruction.op), found);
+  return fmt::format("expected {} for '{}', found {}", plural(width, "element"), spelling(instruction.op), found);
 }
 
 std::optional<std::string> check_addresses(const Operand& operand, const Function& function) {

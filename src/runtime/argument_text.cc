@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "src/base/plural.h"
 #include "src/runtime/local_array.h"
 
 namespace pergola::runtime {
@@ -32,13 +33,13 @@ struct ToText {
   std::string operator()(const session::ArrayArgument& argument) const {
     const std::uint64_t id = static_cast<const LocalArray&>(*argument.array).resource().id();
     return argument.offset_bytes == 0 ? fmt::format("array {}", id)
-                                      : fmt::format("array {} + {} bytes", id, argument.offset_bytes);
+                                      : fmt::format("array {} + {}", id, plural(argument.offset_bytes, "byte"));
   }
   std::string operator()(const session::AddressArgument& argument) const {
     return argument.address == 0 ? "null" : fmt::format("address {:#x}", argument.address);
   }
   std::string operator()(const session::BytesArgument& argument) const {
-    return fmt::format("struct of {} bytes", argument.bytes.size());
+    return "struct of " + plural(argument.bytes.size(), "byte");
   }
   std::string operator()(const session::TextureArgument&) const { return "texture"; }
 };

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "src/base/log.h"
+#include "src/base/plural.h"
 #include "src/device/copies_together.h"
 #include "src/device/graph_order.h"
 #include "src/runtime/block_lowering.h"
@@ -61,30 +62,32 @@ std::string summary(const LoweredBlocks& lowered) {
     ++plain;
     ++reasons[lowered.plain_reasons[i]];
   }
-  std::string text = fmt::format("of {} launches {} wait by block, {} for the whole launch before them, {} start late",
-                                 lowered.steps.size(), by_block, all, plain);
-  for (const auto& [reason, count] : reasons) text += fmt::format("; {} times: {}", count, reason);
+  std::string text = fmt::format("of {} {} by block, {} for the whole launch before them, {} late",
+                                 plural(lowered.steps.size(), "launch"), plural(by_block, "waits", "wait"), all,
+                                 plural(plain, "starts", "start"));
+  for (const auto& [reason, count] : reasons) text += fmt::format("; {}: {}", plural(count, "time"), reason);
   return text;
 }
 
-// "; 3 times: it is no kernel launch; 1 times: ..." of those that are not "".
+// "; 3 times: it is no kernel launch; 1 time: ..." of those that are not "".
 std::string counted(std::span<const std::string> why) {
   std::map<std::string, std::size_t> reasons;
   for (const std::string& reason : why)
     if (!reason.empty()) ++reasons[reason];
   std::string text;
-  for (const auto& [reason, count] : reasons) text += fmt::format("; {} times: {}", count, reason);
+  for (const auto& [reason, count] : reasons) text += fmt::format("; {}: {}", plural(count, "time"), reason);
   return text;
 }
 
 std::string summary(const LoweredFused& lowered) {
   std::size_t fused = 0, barriers = 0;
   for (const FusedSegment& segment : lowered.segments) fused += segment.count, barriers += segment.barriers;
-  std::string text = fmt::format("of {} launches {} are {} with {} barriers", lowered.plain_reasons.size(), fused,
-                                 lowered.segments.size(), barriers);
+  std::string text = fmt::format("of {} {} {} with {}", plural(lowered.plain_reasons.size(), "launch"),
+                                 plural(fused, "is", "are"), lowered.segments.size(), plural(barriers, "barrier"));
   for (std::size_t i = 0; i < lowered.segments.size(); ++i)
     if (const FusedSegment& segment = lowered.segments[i]; segment.columns != 0)
-      text += fmt::format("{} {} launches in {} columns", i == 0 ? ":" : ",", segment.count, segment.columns);
+      text += fmt::format("{} {} in {}", i == 0 ? ":" : ",", plural(segment.count, "launch"),
+                          plural(segment.columns, "column"));
   return text + counted(lowered.plain_reasons);
 }
 
@@ -104,10 +107,9 @@ std::string summary(const LoweredStacked& lowered) {
 
 // "whole numbers of 10 launches are constants of their code; 2 times: ...".
 std::string summary(const ConstantNodes& constants) {
-  const std::string what =
-      constants.launches == 0
-          ? std::string("it would be the plain one")
-          : fmt::format("whole numbers of {} launches are constants of their code", constants.launches);
+  const std::string what = constants.launches == 0 ? std::string("it would be the plain one")
+                                                   : fmt::format("whole numbers of {} are constants of their code",
+                                                                 plural(constants.launches, "launch"));
   return what + counted(constants.reasons);
 }
 
@@ -167,7 +169,7 @@ GraphWay with_constants(const char* name, ConstantNodes constants) {
 
 GraphWay told(GraphWay way, std::size_t launches) {
   if (!way.refusal.empty())
-    PERGOLA_INFO("a graph of {} launches is not made in the way '{}': {}", launches, way.name, way.refusal);
+    PERGOLA_INFO("a graph of {} is not made in the way '{}': {}", plural(launches, "launch"), way.name, way.refusal);
   return way;
 }
 
@@ -292,9 +294,10 @@ BlockWays::Way BlockWays::made_of(Kind kind, Base base, Launches launches) const
   base.spec = std::move(trimmed.spec);
   Way way = kind == Kind::kTrimmed ? GraphWay{name_of(kind), "", std::move(base.spec)} : way_of(kind, base, launches);
   if (way && way->refusal.empty())
-    way->why +=
-        fmt::format("{}{} blocks that write nothing are left out of {} launches, {} stay", way->why.empty() ? "" : "; ",
-                    trimmed.before - trimmed.after, trimmed.launches, trimmed.after);
+    way->why += fmt::format(
+        "{}{} left out of {}, {}", way->why.empty() ? "" : "; ",
+        plural(trimmed.before - trimmed.after, "block that writes nothing is", "blocks that write nothing are"),
+        plural(trimmed.launches, "launch"), plural(trimmed.after, "stays", "stay"));
   return way;
 }
 
@@ -433,8 +436,8 @@ BlockWays::Way BlockWays::merged_early(const Base& base, Launches launches) cons
   if (!lowered.ok()) return refused(name, lowered.message());
   if (lowered->early == 0) return refused(name, "it would be the same as merged" + counted(lowered->plain_reasons));
   return GraphWay{name,
-                  fmt::format("{}; of {} launches then {} start early", summary(*merged), lowered->spec.nodes.size(),
-                              lowered->early) +
+                  fmt::format("{}; of {} then {} early", summary(*merged), plural(lowered->spec.nodes.size(), "launch"),
+                              plural(lowered->early, "starts", "start")) +
                       counted(lowered->plain_reasons),
                   std::move(lowered->spec)};
 }
@@ -443,10 +446,11 @@ BlockWays::Way BlockWays::packed(const Base& base) const {
   PackedNodes packed = pack_nodes(*device_, base.spec, base.kernels);
   if (packed.launches == 0)
     return refused(name_of(Kind::kPacked), "it would be the plain one" + counted(packed.reasons));
-  return GraphWay{name_of(Kind::kPacked),
-                  fmt::format("small blocks of {} launches are several to one of the device's", packed.launches) +
-                      counted(packed.reasons),
-                  std::move(packed.spec)};
+  return GraphWay{
+      name_of(Kind::kPacked),
+      fmt::format("small blocks of {} are several to one of the device's", plural(packed.launches, "launch")) +
+          counted(packed.reasons),
+      std::move(packed.spec)};
 }
 
 BlockWays::Way BlockWays::early(Kind kind, const Base& base, Launches launches) const {
@@ -476,7 +480,7 @@ BlockWays::Way BlockWays::early(Kind kind, const Base& base, Launches launches) 
     return refused(name, "it would be the same as early; " + summary(*lowered));
   std::string why = summary(*lowered);
   if (lowered->packed != 0)
-    why += fmt::format("; small blocks of {} launches are several to one of the device's", lowered->packed);
+    why += fmt::format("; small blocks of {} are several to one of the device's", plural(lowered->packed, "launch"));
   return GraphWay{name, std::move(why), std::move(lowered->spec)};
 }
 

@@ -7,6 +7,7 @@
 
 #include "src/abi/fused_step.h"
 #include "src/analysis/block_columns.h"
+#include "src/base/plural.h"
 #include "src/ptx/printer.h"
 
 namespace pergola::runtime {
@@ -49,17 +50,19 @@ Result<Part> part_of(BlockKernel& kernel, const device::LaunchConfig& config,
   const std::uint64_t all = config.grid.count() * part.warps;
   const std::uint64_t room = std::uint64_t{options.blocks} * options.most_warps;
   if (part.warps > options.most_warps || (!options.columns && all > room * options.most_waves))
-    return PERGOLA_ERROR(kUnsupported, "its {} warps are too many for {} blocks of {}", all, options.blocks,
+    return PERGOLA_ERROR(kUnsupported, "its {} warps are too many for {} of {}", all, plural(options.blocks, "block"),
                          options.most_warps);
   const bool is_one_warp = part.warps == 1;
   PERGOLA_ASSIGN(part.body, kernel.fused_body(is_one_warp, constant_lines));
   part.named = is_one_warp ? 0 : transform::fused_named_barriers(*part.body);
   if (!is_one_warp && !part.body->barriers.empty() && threads % kWarpThreads != 0)
-    return PERGOLA_ERROR(kUnsupported, "its blocks of {} threads meet at barriers, and end within a warp", threads);
+    return PERGOLA_ERROR(kUnsupported, "its blocks of {} meet at barriers, and end within a warp",
+                         plural(threads, "thread"));
   const std::uint32_t own = part.body->dynamic_shared_offset + config.dynamic_shared_bytes;
   part.shared_bytes = rounded(own, std::max(part.body->shared_align_bytes, 16u));
   if (fixed_bytes(kMostTableBytes) + part.shared_bytes > most_shared_bytes)
-    return PERGOLA_ERROR(kUnsupported, "its blocks have {} bytes of shared memory, which a fused kernel has not", own);
+    return PERGOLA_ERROR(kUnsupported, "its blocks have {} of shared memory, which a fused kernel has not",
+                         plural(own, "byte"));
   return part;
 }
 

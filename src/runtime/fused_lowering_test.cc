@@ -242,7 +242,7 @@ TEST_F(FusedLowering, ALaunchThatIsTooLarge_StaysBetweenTwoRuns) {
   EXPECT_THAT(lowered->spec.nodes[0].after, testing::IsEmpty());
   EXPECT_THAT(lowered->spec.nodes[1].after, testing::ElementsAre(0));
   EXPECT_THAT(lowered->spec.nodes[2].after, testing::ElementsAre(1));
-  EXPECT_EQ(lowered->plain_reasons[4], "its 48 warps are too many for 1 blocks of 8");
+  EXPECT_EQ(lowered->plain_reasons[4], "its 48 warps are too many for 1 block of 8");
   ASSERT_EQ(lowered->segments.size(), 2u);
   EXPECT_EQ(lowered->segments[0].shape, (transform::FusedShape{1, 1}));
   EXPECT_EQ(lowered->segments[1].shape, (transform::FusedShape{1, 4}));

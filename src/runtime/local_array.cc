@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/base/plural.h"
 #include "src/runtime/local_task_pool.h"
 #include "src/runtime/local_texture.h"
 
@@ -37,8 +38,8 @@ LocalArray::~LocalArray() {
 
 Status LocalArray::check_range(std::string_view what, std::uint64_t offset_bytes, std::uint64_t size) const {
   if (offset_bytes <= size_bytes() && size <= size_bytes() - offset_bytes) return {};
-  return PERGOLA_ERROR(kInvalidArgument, "The {} covers {} bytes from byte {} of an array of {} bytes.", what, size,
-                       offset_bytes, size_bytes());
+  return PERGOLA_ERROR(kInvalidArgument, "The {} covers {} from byte {} of an array of {}.", what,
+                       plural(size, "byte"), offset_bytes, plural(size_bytes(), "byte"));
 }
 
 Status LocalArray::write(std::uint64_t offset_bytes, std::span<const std::byte> source) {
@@ -232,8 +233,8 @@ Status LocalArray::fill(std::uint64_t offset_bytes, std::uint64_t size, std::spa
   PERGOLA_TRY(check_range("fill", offset_bytes, size));
   if (value.empty() || size % value.size() != 0)
     return PERGOLA_ERROR(kInvalidArgument,
-                         "The fill's value has {} bytes, which do not go into {} bytes a whole number of times.",
-                         value.size(), size);
+                         "The fill's value has {}, which do not go into {} a whole number of times.",
+                         plural(value.size(), "byte"), plural(size, "byte"));
   if (size == 0) return {};
   const scheduler::Range bytes{offset_bytes, offset_bytes + size};
   const std::uint32_t period = fill_period(value);

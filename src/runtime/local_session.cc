@@ -11,6 +11,7 @@
 #include "src/base/fork.h"
 #include "src/base/left_to_process.h"
 #include "src/base/log.h"
+#include "src/base/plural.h"
 #include "src/runtime/block_ways.h"
 #include "src/runtime/devices.h"
 #include "src/runtime/load.h"
@@ -199,8 +200,8 @@ Result<session::ArrayPtr> LocalSession::allocate(session::ElementType type, std:
                                                  std::uint64_t count) {
   PERGOLA_ASSIGN(element_bytes, session::element_bytes_of(type, element_bytes));
   if (count > std::numeric_limits<std::uint64_t>::max() / 2 / element_bytes)
-    return PERGOLA_ERROR(kResourceExhausted, "An array of {} elements of {} bytes is more than any device has.", count,
-                         element_bytes);
+    return PERGOLA_ERROR(kResourceExhausted, "An array of {} elements of {} is more than any device has.", count,
+                         plural(element_bytes, "byte"));
   auto resource = scheduler_->create_resource(count * element_bytes);  // also frees what nobody uses any more
   const bool managed = scheduler_->policy().memory == scheduler::Memory::kManaged;
   const auto kind = managed ? device::MemoryKind::kManaged : device::MemoryKind::kDevice;
@@ -220,8 +221,8 @@ Result<session::ArrayPtr> LocalSession::adopt(session::ElementType type, std::ui
                                               std::uint64_t count, device::ForeignMemory memory) {
   PERGOLA_ASSIGN(element_bytes, session::element_bytes_of(type, element_bytes));
   if (__builtin_mul_overflow(count, element_bytes, &memory.size_bytes))
-    return PERGOLA_ERROR(kInvalidArgument, "{} elements of {} bytes are more than any memory has.", count,
-                         element_bytes);
+    return PERGOLA_ERROR(kInvalidArgument, "{} elements of {} are more than any memory has.", count,
+                         plural(element_bytes, "byte"));
   PERGOLA_ASSIGN(auto buffer, device_->adopt(memory));
   auto resource = scheduler_->create_foreign_resource(memory.size_bytes, buffer->address());
   auto array = std::make_shared<LocalArray>(shared_from_this(), std::move(buffer), std::move(resource), type,

@@ -8,6 +8,7 @@
 
 #include "src/base/environment.h"
 #include "src/base/log.h"
+#include "src/base/plural.h"
 #include "src/device/cpu/task_crew.h"
 #include "src/executor/generation.h"
 #include "src/executor/kind.h"
@@ -109,12 +110,13 @@ class LocalTaskKind final : public session::TaskKind {
 
  private:
   Status refuse_size(std::size_t given) const {
-    return PERGOLA_ERROR(kInvalidArgument, "Kernel '{}' takes {} bytes of parameters, not {}.", kernel_->info().name,
-                         kernel_->info().parameter_bytes, given);
+    return PERGOLA_ERROR(kInvalidArgument, "Kernel '{}' takes {} of parameters, not {}.", kernel_->info().name,
+                         plural(kernel_->info().parameter_bytes, "byte"), given);
   }
   static Status check_room(std::span<const session::TaskId> ids, std::size_t tasks) {
     if (ids.empty() || ids.size() == tasks) return {};
-    return PERGOLA_ERROR(kInvalidArgument, "There is room for {} ids of {} tasks.", ids.size(), tasks);
+    return PERGOLA_ERROR(kInvalidArgument, "There is room for {} of {}.", plural(ids.size(), "id"),
+                         plural(tasks, "task"));
   }
 
   Result<session::TaskId> start(std::span<const std::byte> parameters) {

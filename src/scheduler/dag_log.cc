@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "src/base/plural.h"
+
 namespace pergola::scheduler {
 namespace {
 
@@ -106,7 +108,9 @@ std::string DagPicture::dot() const {
   std::string text =
       "digraph dag {\n  rankdir=LR;\n  node [shape=box, style=\"rounded,filled\", fontname=\"sans\"];\n"
       "  edge [fontname=\"sans\", fontsize=10];\n";
-  if (forgotten != 0) text += fmt::format("  label=\"{} earlier computations are not shown\";\n", forgotten);
+  if (forgotten != 0)
+    text += fmt::format("  label=\"{} not shown\";\n",
+                        plural(forgotten, "earlier computation is", "earlier computations are"));
   for (const DagVertex& vertex : vertices)
     text += fmt::format("  c{} [label=\"{}\\n#{} stream {}{}\", fillcolor=\"{}\"];\n", vertex.id, escaped(vertex.name),
                         vertex.id, vertex.stream, not_drawn(vertex, "\\n"), colour(vertex.stream));

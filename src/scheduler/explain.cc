@@ -6,6 +6,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "src/base/plural.h"
 #include "src/scheduler/task_timeline.h"
 
 namespace pergola::scheduler {
@@ -14,7 +15,7 @@ namespace {
 std::string shape_text(const Slice& slice) {
   if (const GraphDetail& graph = slice.detail.graph; !graph.kernels.empty())
     return fmt::format("region {}: {}", graph.region, to_string(graph.kernels));
-  if (slice.detail.threads() == 0) return fmt::format("{} bytes", slice.bytes);
+  if (slice.detail.threads() == 0) return plural(slice.bytes, "byte");
   const device::Dim3 &grid = slice.detail.grid, &block = slice.detail.block;
   return fmt::format("grid {}x{}x{}, block {}x{}x{}", grid.x, grid.y, grid.z, block.x, block.y, block.z);
 }
@@ -66,12 +67,14 @@ class Text {
   }
 
   void header() {
-    text_ += fmt::format("{} computation{} on {}; {}\n", timeline_.slices.size(),
-                         timeline_.slices.size() == 1 ? "" : "s", timeline_.device, timeline_.policy);
+    text_ += fmt::format("{} on {}; {}\n", plural(timeline_.slices.size(), "computation"), timeline_.device,
+                         timeline_.policy);
     if (timeline_.dropped != 0)
-      text_ += fmt::format("{} older ones were dropped: there was no room for them\n", timeline_.dropped);
+      text_ += plural(timeline_.dropped, "older one was dropped: there was no room for it\n",
+                      "older ones were dropped: there was no room for them\n");
     if (timeline_.without_time != 0)
-      text_ += fmt::format("{} are missing: they failed, were skipped, or had not ended\n", timeline_.without_time);
+      text_ += plural(timeline_.without_time, "is missing: it failed, was skipped, or had not ended\n",
+                      "are missing: they failed, were skipped, or had not ended\n");
     text_ += "\n";
   }
 
@@ -139,8 +142,8 @@ class Text {
     if (slice.kind == HostKind::kSynchronize) {
       text_ += fmt::format("host thread {} waited {:.1f} us for everything\n", slice.thread, us);
     } else if (slice.kind == HostKind::kWait) {
-      text_ += fmt::format("host thread {} waited {:.1f} us for {} bytes of array {}\n", slice.thread, us, slice.bytes,
-                           slice.array);
+      text_ += fmt::format("host thread {} waited {:.1f} us for {} of array {}\n", slice.thread, us,
+                           plural(slice.bytes, "byte"), slice.array);
       for (const DagVertex::Edge& edge : slice.parents) {
         events_.insert(edge.parent);
         text_ += fmt::format("    for {}: {}\n", name_of(edge.parent), what_is_shared(edge));
@@ -150,18 +153,18 @@ class Text {
       text_ += fmt::format("host thread {} waited {:.1f} us for narrow tasks, of which {} had been spawned by then\n",
                            slice.thread, us, slice.tasks);
     } else {
-      text_ += fmt::format("host thread {} {} {} bytes of array {} for {:.1f} us\n", slice.thread,
-                           slice.kind == HostKind::kRead ? "read" : "wrote", slice.bytes, slice.array, us);
+      text_ +=
+          fmt::format("host thread {} {} {} of array {} for {:.1f} us\n", slice.thread,
+                      slice.kind == HostKind::kRead ? "read" : "wrote", plural(slice.bytes, "byte"), slice.array, us);
     }
   }
 
   void summary() {
     std::set<std::uint32_t> streams;
     for (const Slice& slice : timeline_.slices) streams.insert(slice.stream);
-    text_ += fmt::format(
-        "\n{} streams; {} waits of streams, {} of them for more than needed; {} waits of the host for arrays; "
-        "{} computations whose events were of use\n",
-        streams.size(), waits_, late_, host_waits_, events_.size());
+    text_ += fmt::format("\n{}; {} of streams, {} of them for more than needed; {} of the host for arrays; {} of use\n",
+                         plural(streams.size(), "stream"), plural(waits_, "wait"), late_, plural(host_waits_, "wait"),
+                         plural(events_.size(), "computation whose event was", "computations whose events were"));
   }
 
   const Timeline& timeline_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "src/base/log.h"
+#include "src/base/plural.h"
 #include "src/scheduler/durations.h"
 #include "src/scheduler/graph_lowering.h"
 
@@ -324,7 +325,8 @@ GraphLowering::Made GraphLowering::make_way(const Improvement& next) const {
   auto spec = std::make_shared<const device::GraphSpec>(std::move(way->spec));
   auto graph = device_->instantiate(*spec);
   if (!graph.ok()) {
-    PERGOLA_INFO("there is no graph of {} launches in the way '{}': {}", launches.size(), way->name, graph.message());
+    PERGOLA_INFO("there is no graph of {} in the way '{}': {}", plural(launches.size(), "launch"), way->name,
+                 graph.message());
     made.refused = {std::move(way->name), graph.message(), 0, 0, WayReport::State::kRefused};
     return made;
   }

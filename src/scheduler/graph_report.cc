@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "src/base/plural.h"
 #include "src/scheduler/json_fields.h"
 
 namespace pergola::scheduler {
@@ -20,10 +21,6 @@ constexpr std::array kGraphStates = {GraphReport::State::kWaiting,  GraphReport:
                                      GraphReport::State::kReplaced, GraphReport::State::kPutBack};
 
 // ── In words ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-std::string plural(std::uint64_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : what.ends_with("ch") ? "es" : "s");
-}
 
 std::string microseconds(double ns) {
   return ns == 0 ? "not timed" : fmt::format("{:.1f} us", ns * 1e-3);

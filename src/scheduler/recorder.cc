@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "src/base/plural.h"
+
 namespace pergola::scheduler {
 namespace {
 
@@ -82,7 +84,7 @@ Slice Recorder::slice_of(const Record& record) {
   slice.id = record.vertex.id;
   slice.name = record.vertex.name;
   if (const GraphDetail& graph = record.detail.graph; !graph.kernels.empty())
-    slice.name = fmt::format("graph of {} launches ({})", graph.launches(), graph.way);
+    slice.name = fmt::format("graph of {} ({})", plural(graph.launches(), "launch"), graph.way);
   slice.kind = record.vertex.kind;
   slice.stream = record.vertex.stream;
   slice.thread = record.thread;

@@ -352,7 +352,7 @@ TEST_F(Recording, Explain_SaysWhy) {
         "host thread 0 waited 0.2 us for 1000 bytes of array 5\n    for #3 reduce: it wrote array 5, which is read "
         "here (RAW)\n",
         "host thread 0 waited 0.0 us for everything\n",
-        "2 streams; 1 waits of streams, 0 of them for more than needed; 1 waits of the host for arrays; 2 "
+        "2 streams; 1 wait of streams, 0 of them for more than needed; 1 wait of the host for arrays; 2 "
         "computations"})
     EXPECT_THAT(text, HasSubstr(line));
 }

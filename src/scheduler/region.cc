@@ -6,6 +6,8 @@
 
 #include <fmt/ranges.h>
 
+#include "src/base/plural.h"
+
 namespace pergola::scheduler {
 namespace {
 
@@ -283,7 +285,7 @@ std::string name_of(const Chunk& chunk) {
   for (const KernelCount& kernel : chunk.kernels) names.push_back(kernel.name);
   const bool more = names.size() > kMost;
   if (more) names.resize(kMost);
-  return fmt::format("graph of {} launches: {}{}", chunk.end - chunk.begin, fmt::join(names, ", "),
+  return fmt::format("graph of {}: {}{}", plural(chunk.end - chunk.begin, "launch"), fmt::join(names, ", "),
                      more ? ", ..." : "");
 }
 

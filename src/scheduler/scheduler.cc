@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/log.h"
+#include "src/base/plural.h"
 
 namespace pergola::scheduler {
 namespace {
@@ -451,7 +452,7 @@ Result<Scheduler::StreamChoice> Scheduler::free_stream(const Dependencies& paren
   const Result<Stream*> created = create_stream();
   if (created.ok()) return StreamChoice{*created, reuses ? StreamReason::kNew : StreamReason::kAlwaysNew};
   if (created.code() != Code::kResourceExhausted || by_use_.empty()) return created.status();
-  PERGOLA_INFO("work shares {} streams: {}", streams_.size(), created.message());
+  PERGOLA_INFO("work shares {}: {}", plural(streams_.size(), "stream"), created.message());
   return StreamChoice{by_use_.front(), StreamReason::kExhausted};
 }
 

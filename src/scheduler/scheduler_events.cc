@@ -171,7 +171,9 @@ Status Scheduler::name_suspects(const Status& lost) const {
   if (names.empty()) return lost;
   Error error = lost.error();
   error.message += fmt::format(" It may have been kernel {}{}, not known to have ended then.", fmt::join(names, " or "),
-                               more == 0 ? "" : fmt::format(" or one of {} others", more));
+                               more == 0   ? ""
+                               : more == 1 ? " or another"
+                                           : fmt::format(" or one of {} others", more));
   return error;
 }
 

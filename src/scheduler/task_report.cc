@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "src/base/plural.h"
+
 namespace pergola::scheduler {
 
 std::string_view to_string(NoTask why) {
@@ -55,7 +57,7 @@ std::string explain(const TasksReport& report) {
   for (const TasksReport::Kernel& kernel : report.kernels) {
     std::uint64_t all = kernel.tally.tasks;
     for (const std::uint64_t count : kernel.tally.apart) all += count;
-    text += fmt::format("tasks: {} of {} launches of {} ran as tasks\n", kernel.tally.tasks, all, kernel.name);
+    text += fmt::format("tasks: {} of {} of {} ran as tasks\n", kernel.tally.tasks, plural(all, "launch"), kernel.name);
     for (std::size_t i = 0; i < kNoTaskReasons; ++i) {
       if (kernel.tally.apart[i] == 0) continue;
       const auto why = static_cast<NoTask>(i);

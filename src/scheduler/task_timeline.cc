@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 
+#include "src/base/plural.h"
+
 namespace pergola::scheduler {
 
 std::vector<std::uint32_t> task_rows(const Timeline& timeline) {
@@ -51,12 +53,13 @@ TaskSummary summarize_tasks(const Timeline& timeline) {
 std::string explain_tasks(const Timeline& timeline) {
   std::string text;
   if (timeline.dropped_tasks != 0)
-    text = fmt::format("{} older narrow tasks were dropped: there was no room for them\n", timeline.dropped_tasks);
+    text = plural(timeline.dropped_tasks, "older narrow task was dropped: there was no room for it\n",
+                  "older narrow tasks were dropped: there was no room for them\n");
   const TaskSummary tasks = summarize_tasks(timeline);
   if (tasks.count == 0) return text;
-  text += fmt::format("narrow tasks: {} on {} {}{} in {:.1f} us; while any ran, {:.1f} ran at once\n", tasks.count,
-                      tasks.places, timeline.tasks_are_resident ? "resident block" : "thread",
-                      tasks.places == 1 ? "" : "s", tasks.span_ns * 1e-3, tasks.at_once);
+  text += fmt::format("narrow tasks: {} on {} in {:.1f} us; while any ran, {:.1f} ran at once\n", tasks.count,
+                      plural(tasks.places, timeline.tasks_are_resident ? "resident block" : "thread"),
+                      tasks.span_ns * 1e-3, tasks.at_once);
   for (const TaskTimes& kernel : tasks.kernels)
     text += fmt::format("    {} of {}: {:.1f} us in the middle, 99 of 100 within {:.1f}, from {:.1f} to {:.1f}\n",
                         kernel.count, kernel.kernel, kernel.median_ns * 1e-3, kernel.p99_ns * 1e-3,

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "src/base/plural.h"
+
 namespace pergola::session {
 namespace {
 
@@ -60,7 +62,7 @@ std::string describe(const Argument& argument) {
   if (const auto* array = std::get_if<ArrayArgument>(&argument))
     return array->array == nullptr ? "no array" : fmt::format("an array of {}", to_string(array->array->type()));
   if (const auto* bytes = std::get_if<BytesArgument>(&argument))
-    return fmt::format("a struct of {} bytes", bytes->bytes.size());
+    return "a struct of " + plural(bytes->bytes.size(), "byte");
   if (std::holds_alternative<TextureArgument>(argument)) return "a texture";
   return "a device address";
 }
@@ -129,23 +131,23 @@ class Binder {
                            "it there.",
                            which());
     if (given.offset_bytes > array.size_bytes())
-      return PERGOLA_ERROR(kInvalidArgument, "{} starts {} bytes into an array of {} bytes.", which(),
-                           given.offset_bytes, array.size_bytes());
+      return PERGOLA_ERROR(kInvalidArgument, "{} starts {} into an array of {}.", which(),
+                           plural(given.offset_bytes, "byte"), plural(array.size_bytes(), "byte"));
     if (given.size_bytes > array.size_bytes() - given.offset_bytes)
-      return PERGOLA_ERROR(kInvalidArgument, "{} covers {} bytes from byte {} of an array of {} bytes.", which(),
-                           given.size_bytes, given.offset_bytes, array.size_bytes());
+      return PERGOLA_ERROR(kInvalidArgument, "{} covers {} from byte {} of an array of {}.", which(),
+                           plural(given.size_bytes, "byte"), given.offset_bytes, plural(array.size_bytes(), "byte"));
     if (given.offset_bytes % array.element_bytes() != 0)
       return PERGOLA_ERROR(kInvalidArgument,
-                           "{} starts {} bytes into an array whose elements are {} bytes: it should "
+                           "{} starts {} into an array whose elements are {} bytes: it should "
                            "start at an element.",
-                           which(), given.offset_bytes, array.element_bytes());
+                           which(), plural(given.offset_bytes, "byte"), array.element_bytes());
     const device::DeviceAddress address = array.address() + given.offset_bytes;
     const bool is_end = given.offset_bytes == array.size_bytes();  // behind the last element: nothing is accessed
     if (!is_end && address % parameter().pointer_align_bytes != 0)
       return PERGOLA_ERROR(kInvalidArgument,
-                           "{} should be aligned to {} bytes, as the kernel declares; it starts {} bytes into its "
+                           "{} should be aligned to {} bytes, as the kernel declares; it starts {} into its "
                            "array.",
-                           which(), parameter().pointer_align_bytes, given.offset_bytes);
+                           which(), parameter().pointer_align_bytes, plural(given.offset_bytes, "byte"));
     return store(&address, sizeof address);
   }
 
@@ -210,7 +212,7 @@ std::string expectation(const ParameterInfo& parameter) {
     case ParameterKind::kPointer:
       return parameter.declared_type ? fmt::format("an array of {}", to_string(*parameter.declared_type)) : "an array";
     case ParameterKind::kStruct:
-      return size == 2 ? "a half, a bfloat16 or a struct of 2 bytes" : fmt::format("a struct of {} bytes", size);
+      return size == 2 ? "a half, a bfloat16 or a struct of 2 bytes" : "a struct of " + plural(size, "byte");
   }
   return "something else";
 }
@@ -221,9 +223,8 @@ Status bind_arguments(const KernelInfo& kernel, std::uint64_t session_id, std::s
     std::string list;
     for (const ParameterInfo& parameter : kernel.parameters)
       list += fmt::format("{}{} ({})", list.empty() ? ": " : ", ", parameter.name, expectation(parameter));
-    return PERGOLA_ERROR(kInvalidArgument, "Kernel '{}' takes {} argument{}{}; {} {} given.", kernel.name,
-                         kernel.parameters.size(), kernel.parameters.size() == 1 ? "" : "s", list, arguments.size(),
-                         arguments.size() == 1 ? "is" : "are");
+    return PERGOLA_ERROR(kInvalidArgument, "Kernel '{}' takes {}{}; {} given.", kernel.name,
+                         plural(kernel.parameters.size(), "argument"), list, plural(arguments.size(), "is", "are"));
   }
   Binder binder(kernel, session_id, parameters);
   for (std::size_t i = 0; i < arguments.size(); ++i) PERGOLA_TRY(binder.place(i, arguments[i]));

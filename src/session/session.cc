@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/base/plural.h"
+
 namespace pergola::session {
 
 Result<LaunchShape> for_each_config(const KernelInfo& kernel, std::uint64_t count) {
@@ -33,8 +35,8 @@ Result<LaunchShape> for_each_config(const KernelInfo& kernel, std::uint64_t coun
 
 Status Array::fill(std::span<const std::byte> value) {
   if (value.size() != element_bytes())
-    return PERGOLA_ERROR(kInvalidArgument, "The fill's value has {} bytes and an element of the array {}.",
-                         value.size(), element_bytes());
+    return PERGOLA_ERROR(kInvalidArgument, "The fill's value has {} and an element of the array {}.",
+                         plural(value.size(), "byte"), element_bytes());
   return fill(0, size_bytes(), value);
 }
 

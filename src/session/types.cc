@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "src/base/plural.h"
+
 namespace pergola::session {
 namespace {
 
@@ -58,8 +60,8 @@ Result<std::uint32_t> element_bytes_of(ElementType type, std::uint32_t given) {
     return PERGOLA_ERROR(kInvalidArgument, "{} is no element type.", static_cast<std::int32_t>(type));
   if (type == ElementType::kBytes) return given == 0 ? 1 : given;
   if (given != 0 && given != size_bytes(type))
-    return PERGOLA_ERROR(kInvalidArgument, "An element of type {} has {} bytes, not {}.", to_string(type),
-                         size_bytes(type), given);
+    return PERGOLA_ERROR(kInvalidArgument, "An element of type {} has {}, not {}.", to_string(type),
+                         plural(size_bytes(type), "byte"), given);
   return size_bytes(type);
 }
 

@@ -9,6 +9,7 @@
 #include "src/analysis/block_dependencies.h"
 #include "src/analysis/footprints.h"
 #include "src/base/file.h"
+#include "src/base/plural.h"
 #include "tools/pergola/blocks_svg.h"
 #include "tools/pergola/launch_text.h"
 
@@ -27,14 +28,14 @@ std::string bytes(const analysis::AccessFootprint& access, std::uint32_t block) 
     return fmt::format("bytes {} to {}", place.first, place.first + static_cast<std::int64_t>(shape.width) - 1);
   std::string text;
   for (const auto& dimension : shape.dimensions)
-    text += fmt::format("{} times, {} apart, ", dimension.count, dimension.stride);
-  return fmt::format("{}{} bytes from {}", text, shape.width, place.first);
+    text += fmt::format("{}, {} apart, ", plural(dimension.count, "time"), dimension.stride);
+  return fmt::format("{}{} from {}", text, plural(shape.width, "byte"), place.first);
 }
 
 void add_footprint(const std::string& name, const AnalysedLaunch& launch, const ArrayNames& arrays, Json& json,
                    std::string& text) {
   const analysis::LaunchFootprint& footprint = launch.footprint;
-  text += fmt::format("{}: {} blocks\n", name, footprint.blocks());
+  text += fmt::format("{}: {}\n", name, plural(footprint.blocks(), "block"));
   Json accesses = Json::array();
   for (const analysis::AccessFootprint& access : footprint.accesses) {
     text += fmt::format("  {} {} (line {}){}{}\n", use_of(access), arrays.name(access.allocation), access.line,
@@ -116,8 +117,10 @@ void add_relation(const analysis::BlockRelation& relation, Json& json, std::stri
         first.size() < parents.size() ? fmt::format(" and {} more", parents.size() - first.size()) : "");
     children.push_back(first);
   }
-  text += fmt::format("  {} pairs of blocks, at most {} parents a block; {} bytes encoded, {} as a list\n",
-                      relation.edges, relation.max_degree, relation.encoded_bytes(), relation.plain_bytes());
+  text +=
+      fmt::format("  {}, at most {} a block; {} encoded, {} as a list\n",
+                  plural(relation.edges, "pair of blocks", "pairs of blocks"), plural(relation.max_degree, "parent"),
+                  plural(relation.encoded_bytes(), "byte"), relation.plain_bytes());
   json = {{"pattern", to_string(relation.pattern)},
           {"hazards", hazards},
           {"edges", relation.edges},

@@ -2,6 +2,7 @@
 #include <map>
 
 #include "src/analysis/resources.h"
+#include "src/base/plural.h"
 #include "src/device/cpu/cpu_device.h"
 #include "src/device/cpu/interpreter/interpreter.h"
 #include "src/ptx/parser.h"
@@ -76,8 +77,9 @@ void add_resources(const analysis::Resources& uses, Json& json, std::string& tex
           {"call_depth", uses.call_depth},
           {"externals", uses.externals},
           {"opaque", uses.opaque}};
-  text += fmt::format("  local memory {} bytes; virtual registers: {} of 32 bits, {} of 64, {} of 16, {} predicates\n",
-                      uses.local_bytes, uses.registers_32, uses.registers_64, uses.registers_16, uses.predicates);
+  text += fmt::format("  local memory {}; virtual registers: {} of 32 bits, {} of 64, {} of 16, {}\n",
+                      plural(uses.local_bytes, "byte"), uses.registers_32, uses.registers_64, uses.registers_16,
+                      plural(uses.predicates, "predicate"));
   std::vector<std::string> found;
   const auto note = [&](const char* key, bool is, const char* words) {
     json[key] = is;
@@ -108,17 +110,17 @@ void add_kernel(const session::KernelInfo& kernel, const std::string& plain, con
   for (const session::ParameterInfo& parameter : kernel.parameters) {
     parameters.push_back(parameter_json(parameter));
     const bool pointer = !parameter.reason.empty() || parameter.kind == session::ParameterKind::kPointer;
-    report.text += fmt::format("  {:<24} {:<5} {:>3} bytes at {:<4} {}\n", parameter.name, parameter.type_name,
-                               parameter.size_bytes, parameter.offset_bytes,
+    report.text += fmt::format("  {:<24} {:<5} {:>9} at {:<4} {}\n", parameter.name, parameter.type_name,
+                               plural(parameter.size_bytes, "byte"), parameter.offset_bytes,
                                pointer ? fmt::format("{}: {}", session::to_string(parameter.access), parameter.reason)
                                        : session::expectation(parameter));
   }
-  report.text += fmt::format("  static shared memory {} bytes{}", kernel.static_shared_bytes,
+  report.text += fmt::format("  static shared memory {}{}", plural(kernel.static_shared_bytes, "byte"),
                              kernel.uses_dynamic_shared ? ", and dynamic" : "");
   if (kernel.required_threads)
     report.text += fmt::format("; blocks of exactly {} threads", fmt::join(*kernel.required_threads, " x "));
   else if (kernel.max_threads_per_block != 0)
-    report.text += fmt::format("; at most {} threads a block", kernel.max_threads_per_block);
+    report.text += fmt::format("; at most {} a block", plural(kernel.max_threads_per_block, "thread"));
   report.text += "\n";
   if (kernel.universal_access != session::Access::kNone)
     report.text += fmt::format("  any array may be accessed ({}): {}\n", session::to_string(kernel.universal_access),

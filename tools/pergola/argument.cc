@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "src/base/file.h"
+#include "src/base/plural.h"
 #include "tools/pergola/half.h"
 
 namespace pergola::tool {
@@ -136,8 +137,8 @@ Result<NpyArray> raw_array(ElementType type, const std::string& file) {
   array.type = type;
   array.element_bytes = session::size_bytes(type);
   if (array.data.size() % array.element_bytes != 0)
-    return PERGOLA_ERROR(kInvalidArgument, "'{}' has {} bytes, which is no number of elements of type {}.", file,
-                         array.data.size(), session::to_string(type));
+    return PERGOLA_ERROR(kInvalidArgument, "'{}' has {}, which is no number of elements of type {}.", file,
+                         plural(array.data.size(), "byte"), session::to_string(type));
   array.shape = {array.data.size() / array.element_bytes};
   return array;
 }

@@ -9,6 +9,7 @@
 
 #include "src/analysis/block_chain.h"
 #include "src/analysis/block_dependencies.h"
+#include "src/base/plural.h"
 #include "src/ptx/signature.h"
 #include "src/runtime/block_kernel.h"
 #include "src/runtime/block_lowering.h"
@@ -64,15 +65,16 @@ std::map<std::string, ArrayUse> uses_of(const analysis::LaunchFootprint& footpri
 void add_uses(const std::string& name, const AnalysedLaunch& launch, const ArrayNames& arrays, Json& json,
               std::string& text) {
   const std::uint32_t* const block = launch.text.block;
-  text += fmt::format("{}: {} blocks of {} threads\n", name, launch.footprint.blocks(), block[0] * block[1] * block[2]);
+  text += fmt::format("{}: {} of {}\n", name, plural(launch.footprint.blocks(), "block"),
+                      plural(block[0] * block[1] * block[2], "thread"));
   Json list = Json::array();
   for (const auto& [array, use] : uses_of(launch.footprint, arrays)) {
     const char* const verb = use.reads && use.writes ? "reads and writes" : use.writes ? "writes" : "reads";
     if (!use.whole_reason.empty())
       text += fmt::format("  {} {}: any of it in every block, as {}\n", verb, array, use.whole_reason);
     else
-      text += fmt::format("  {} {}: {}{} bytes a block, in {} of the blocks\n", verb, array,
-                          use.accesses > 1 ? "at most " : "", use.most_bytes,
+      text += fmt::format("  {} {}: {}{} a block, in {} of the blocks\n", verb, array,
+                          use.accesses > 1 ? "at most " : "", plural(use.most_bytes, "byte"),
                           use.blocks == launch.footprint.blocks() ? "all" : fmt::format("{}", use.blocks));
     list.push_back({{"array", array},
                     {"reads", use.reads},
@@ -170,8 +172,8 @@ Lowering lowering_of(const std::vector<AnalysedLaunch>& launches, const std::vec
     lowering.way = "early";
     lowering.why = fmt::format("it waits for the whole first launch: {}", lowering.by_block.reason);
     if (!chain[1].may_wait_by_block)
-      lowering.why += fmt::format("; its {} blocks do not fit the device at once, which holds {}",
-                                  launches[1].footprint.blocks(), *steps[1].at_once);
+      lowering.why += fmt::format("; its {} not fit the device at once, which holds {}",
+                                  plural(launches[1].footprint.blocks(), "block does", "blocks do"), *steps[1].at_once);
   } else if (lowering.by_block.first_parent.empty()) {
     lowering.way = "early";
     lowering.why = "it waits for nothing of the first launch";
@@ -242,7 +244,7 @@ void add_lowering(const Lowering& lowering, const std::vector<AnalysedLaunch>& l
 Status explain_blocks(const ptx::Module& module, std::string_view ptx, const std::vector<std::string>& launches,
                       const device::DevicePtr& device, const Console& console) {
   if (launches.size() != 2)
-    return PERGOLA_ERROR(kInvalidArgument, "--launch is given {} times; two launches are explained, so give it twice",
+    return PERGOLA_ERROR(kInvalidArgument, "--launch is given {}; two launches are explained, so give it twice",
                          launches.size());
   ArrayNames arrays;
   std::vector<AnalysedLaunch> all;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <span>
 
+#include "src/base/plural.h"
 #include "src/device/types.h"
 
 namespace pergola::tool {
@@ -148,8 +149,8 @@ std::string_view ArrayNames::name(analysis::AllocationId number) const {
 Result<analysis::LaunchValues> launch_values(const LaunchText& launch, const ptx::KernelSignature& signature,
                                              ArrayNames& arrays) {
   if (launch.arguments.size() != signature.parameters.size()) {
-    return PERGOLA_ERROR(kInvalidArgument, "'{}' has {} parameters, and its launch gives {}", launch.kernel,
-                         signature.parameters.size(), launch.arguments.size());
+    return PERGOLA_ERROR(kInvalidArgument, "'{}' has {}, and its launch gives {}", launch.kernel,
+                         plural(signature.parameters.size(), "parameter"), launch.arguments.size());
   }
   const device::DeviceInfo most;
   const std::uint32_t most_grid[3] = {most.max_grid.x, most.max_grid.y, most.max_grid.z};
@@ -187,19 +188,19 @@ Result<analysis::LaunchValues> launch_values(const LaunchText& launch, const ptx
                            argument.array, argument.array);
     }
     if (found != arrays.arrays.end() && argument.bytes && *argument.bytes != found->second.bytes) {
-      return PERGOLA_ERROR(kInvalidArgument, "the array '{}' has {} bytes in one place and {} in another",
-                           argument.array, found->second.bytes, *argument.bytes);
+      return PERGOLA_ERROR(kInvalidArgument, "the array '{}' has {} in one place and {} in another", argument.array,
+                           plural(found->second.bytes, "byte"), *argument.bytes);
     }
     if (parameter.size_bytes != 8 || parameter.is_aggregate) {
-      return PERGOLA_ERROR(kInvalidArgument, "parameter {} of '{}' has {} bytes and takes no array", i, launch.kernel,
-                           parameter.size_bytes);
+      return PERGOLA_ERROR(kInvalidArgument, "parameter {} of '{}' has {} and takes no array", i, launch.kernel,
+                           plural(parameter.size_bytes, "byte"));
     }
     const auto number = static_cast<analysis::AllocationId>(arrays.arrays.size());
     const auto& array =
         arrays.arrays.try_emplace(argument.array, ArrayNames::Array{number, argument.bytes.value_or(0)}).first->second;
     if (argument.offset_bytes > array.bytes)
-      return PERGOLA_ERROR(kInvalidArgument, "'{}+{}' is behind the array, which has {} bytes: the offset is in bytes",
-                           argument.array, argument.offset_bytes, array.bytes);
+      return PERGOLA_ERROR(kInvalidArgument, "'{}+{}' is behind the array, which has {}: the offset is in bytes",
+                           argument.array, argument.offset_bytes, plural(array.bytes, "byte"));
     values.pointers.push_back(
         {parameter.offset_bytes, array.number, static_cast<std::int64_t>(argument.offset_bytes), array.bytes});
   }

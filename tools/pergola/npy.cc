@@ -4,6 +4,8 @@
 #include <limits>
 #include <optional>
 
+#include "src/base/plural.h"
+
 namespace pergola::tool {
 namespace {
 
@@ -202,15 +204,15 @@ Result<NpyArray> parse_npy(std::string_view bytes, std::string_view name) {
   if (bytes.size() < header_start) return PERGOLA_ERROR(kParseError, "'{}' ends within its header.", name);
   const std::size_t header_bytes = little_endian(bytes.substr(kVersionEnd, length_bytes));
   if (bytes.size() - header_start < header_bytes)
-    return PERGOLA_ERROR(kParseError, "'{}' ends within its header of {} bytes.", name, header_bytes);
+    return PERGOLA_ERROR(kParseError, "'{}' ends within its header of {}.", name, plural(header_bytes, "byte"));
 
   NpyArray array;
   PERGOLA_TRY(HeaderParser(bytes.substr(header_start, header_bytes), header_start, name).parse(array));
   const std::string_view data = bytes.substr(header_start + header_bytes);
   const std::optional<std::uint64_t> size = size_of(array);
   if (!size || *size != data.size())
-    return PERGOLA_ERROR(kParseError, "'{}' has {} bytes of data where its shape asks for {}.", name, data.size(),
-                         size ? std::to_string(*size) : "more than 2^64");
+    return PERGOLA_ERROR(kParseError, "'{}' has {} of data where its shape asks for {}.", name,
+                         plural(data.size(), "byte"), size ? std::to_string(*size) : "more than 2^64");
   array.data = data;
   return array;
 }

@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "src/base/file.h"
+#include "src/base/plural.h"
 #include "src/ptx/parser.h"
 #include "src/ptx/verifier.h"
 #include "src/runtime/devices.h"
@@ -61,10 +62,10 @@ Status add_bound(const TraceOptions& options, const Timeline& timeline, double s
   json["time_over_bound"] = ratio;
   json["unknown"] = path.unknown;
   text += fmt::format(
-      "without contention at least {:.1f} us: the critical path, {} computations; the run took {:.2f} times that "
+      "without contention at least {:.1f} us: the critical path, {}; the run took {:.2f} times that "
       "({:.0f} "
       "% of the bound's speed)\n",
-      path.length_ns * 1e-3, path.ids.size(), ratio, ratio > 0 ? 100 / ratio : 0);
+      path.length_ns * 1e-3, plural(path.ids.size(), "computation"), ratio, ratio > 0 ? 100 / ratio : 0);
   if (!path.unknown.empty())
     text += fmt::format("  not known by themselves, and so as long as here: {}\n", fmt::join(path.unknown, ", "));
   return {};
@@ -96,13 +97,13 @@ Status trace(const TraceOptions& options, Console& console) {
                {"span_ns", found.span_ns},
                {"computation_ns", found.computation_ns},
                {"transfer_ns", found.transfer_ns}};
-  std::string text =
-      fmt::format("{}: {} computation{} in {:.1f} us; {:.1f} us of computation, {:.1f} us of transfers\n",
-                  timeline.device, timeline.slices.size(), timeline.slices.size() == 1 ? "" : "s", found.span_ns * 1e-3,
-                  found.computation_ns * 1e-3, found.transfer_ns * 1e-3);
-  if (timeline.dropped != 0) text += fmt::format("{} older ones were dropped\n", timeline.dropped);
+  std::string text = fmt::format("{}: {} in {:.1f} us; {:.1f} us of computation, {:.1f} us of transfers\n",
+                                 timeline.device, plural(timeline.slices.size(), "computation"), found.span_ns * 1e-3,
+                                 found.computation_ns * 1e-3, found.transfer_ns * 1e-3);
+  if (timeline.dropped != 0) text += plural(timeline.dropped, "older one was dropped\n", "older ones were dropped\n");
   if (timeline.without_time != 0)
-    text += fmt::format("{} have no time: they failed, were skipped, or had not ended\n", timeline.without_time);
+    text += plural(timeline.without_time, "has no time: it failed, was skipped, or had not ended\n",
+                   "have no time: they failed, were skipped, or had not ended\n");
   text += scheduler::explain_tasks(timeline);
   if (!timeline.tasks.empty()) json["tasks"] = tasks_json(timeline);
   if (options.overlap) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/plural.h"
 #include "src/scheduler/task_timeline.h"
 
 namespace pergola::tool {
@@ -166,12 +167,13 @@ class Picture {
         "<path d=\"M0,0 L6,3 L0,6 z\" fill=\"#c00\"/></marker></defs>\n"
         "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
         kLeft + kWidth + 20, height);
-    text += fmt::format("<text x=\"4\" y=\"16\">{}: {:.1f} us{}</text>\n", escaped(timeline_.device),
-                        (last_ns_ - first_ns_) * 1e-3,
-                        (count_ == timeline_.slices.size()
-                             ? std::string()
-                             : fmt::format("; {} later computations are left out", timeline_.slices.size() - count_)) +
-                            (tasks_left_out_ == 0 ? "" : fmt::format("; {} tasks are left out", tasks_left_out_)));
+    text += fmt::format(
+        "<text x=\"4\" y=\"16\">{}: {:.1f} us{}</text>\n", escaped(timeline_.device), (last_ns_ - first_ns_) * 1e-3,
+        (count_ == timeline_.slices.size()
+             ? std::string()
+             : "; " + plural(timeline_.slices.size() - count_, "later computation is", "later computations are") +
+                   " left out") +
+            (tasks_left_out_ == 0 ? "" : "; " + plural(tasks_left_out_, "task is", "tasks are") + " left out"));
     for (const auto& [key, name] : rows_)
       text += fmt::format("<text x=\"4\" y=\"{:.1f}\">{}</text>\n", y(key) + 15, name);
     return text + body_ + "</svg>\n";

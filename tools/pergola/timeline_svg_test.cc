@@ -49,11 +49,11 @@ TEST(TimelineSvg, TasksHaveRowsOfTheirOwn) {
   EXPECT_THAT(svg, HasSubstr("<title>leaf (spawned by a task): 0.5 us</title><rect x=\"370.0\" y=\"132.0\""));
   EXPECT_THAT(svg, HasSubstr("<title>scale (0x7): 0.5 us</title><rect x=\"620.0\" y=\"98.0\""));
   EXPECT_THAT(svg, Not(HasSubstr("left out")));
-  EXPECT_THAT(timeline_svg(timeline, 2), HasSubstr("; 1 tasks are left out"));
+  EXPECT_THAT(timeline_svg(timeline, 2), HasSubstr("; 1 task is left out"));
 }
 
 TEST(TimelineSvg, WhatIsLeftOut_IsTold) {
-  EXPECT_THAT(timeline_svg(two_streams(), 1), HasSubstr("1 later computations are left out"));
+  EXPECT_THAT(timeline_svg(two_streams(), 1), HasSubstr("1 later computation is left out"));
 }
 
 TEST(TimelineSvg, NothingAtAll_IsAPictureToo) {

@@ -100,7 +100,7 @@ TEST_F(BufferMarginsTest, OldDamage_IsNotTheLaunchs) {
           "Before kernel 'later' began, another or the host wrote outside buffer 1 (100 bytes), 0 bytes past"));
   EXPECT_TRUE(watch.end().ok());
   memory.data()[101] = std::byte{0};  // mended, so that it is watched again
-  EXPECT_THAT(watch.end().message(), HasSubstr("1 bytes past"));
+  EXPECT_THAT(watch.end().message(), HasSubstr("1 byte past"));
 }
 
 TEST_F(BufferMarginsTest, LaunchesAtTheSameTime_BothFail_AndSayThatItMayBeTheOther) {

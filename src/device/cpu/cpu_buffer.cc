@@ -1,5 +1,6 @@
 #include "src/device/cpu/cpu_buffer.h"
 
+#include "src/base/plural.h"
 #include "src/device/known_memory.h"
 
 namespace pergola::device::cpu {
@@ -56,7 +57,7 @@ CpuBuffer::CpuBuffer(std::shared_ptr<DeviceMemory> memory, GuardedBytes storage,
       kind_(kind),
       id_(memory_->next_buffer_id.fetch_add(1, std::memory_order_relaxed)) {
   const auto begin = reinterpret_cast<std::uintptr_t>(bytes());
-  std::string what = fmt::format("buffer {} ({} bytes)", id_, size_bytes_);
+  std::string what = fmt::format("buffer {} ({})", id_, plural(size_bytes_, "byte"));
   memory_->map.add({begin, size_bytes_, what, true});
   KnownMemory::instance().add(begin, size_bytes_);
   memory_->margins.add({begin, size_bytes_, storage_.slack_before(), storage_.slack_after(), std::move(what)});

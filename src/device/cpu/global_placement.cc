@@ -8,6 +8,7 @@
 
 #include "src/base/log.h"
 #include "src/base/pages.h"
+#include "src/base/plural.h"
 
 namespace pergola::device::cpu {
 namespace {
@@ -120,7 +121,7 @@ Result<GlobalStorage> GlobalStorage::place(const ptx::Module& module, DeviceMemo
 void GlobalStorage::put(const ptx::Variable& variable, std::byte* address, std::size_t size_bytes) {
   const bool writable = variable.space != ptx::Space::kConst;
   const auto begin = reinterpret_cast<std::uintptr_t>(address);
-  std::string what = fmt::format("variable '{}' ({} bytes)", variable.name, size_bytes);
+  std::string what = fmt::format("variable '{}' ({})", variable.name, plural(size_bytes, "byte"));
   placements_.push_back({variable.name, address, size_bytes});
   memory_->map.add({begin, size_bytes, what, writable});
   if (writable) memory_->margins.add({begin, size_bytes, 0, kGuardBytes, std::move(what)});

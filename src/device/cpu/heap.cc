@@ -8,6 +8,7 @@
 
 #include "src/base/log.h"
 #include "src/base/pages.h"
+#include "src/base/plural.h"
 #include "src/device/cpu/margin_pattern.h"
 
 namespace pergola::device::cpu {
@@ -19,6 +20,9 @@ constexpr std::uint64_t kStepBytes = std::uint64_t{1} << 18;
 
 std::uint64_t counted(std::uint64_t size_bytes) {
   return round_up(size_bytes, kAlignBytes);
+}
+std::string describe(std::uint64_t id, std::uint64_t size_bytes) {
+  return fmt::format("heap block {} ({})", id, plural(size_bytes, "byte"));
 }
 std::uint64_t with_margins(std::uint64_t size_bytes) {
   return counted(size_bytes) + 2 * kMarginBytes;
@@ -87,7 +91,7 @@ std::uint64_t DeviceHeap::allocate(std::uint64_t size_bytes) {
   const std::uint64_t address = *begin + kMarginBytes, id = next_id_.fetch_add(1, std::memory_order_relaxed);
   paint_margin(before(address));
   paint_margin(after(address, size_bytes));
-  memory_.add({address, size_bytes, fmt::format("heap block {} ({} bytes)", id, size_bytes), true});
+  memory_.add({address, size_bytes, describe(id, size_bytes), true});
   used_bytes_ += counted(size_bytes);
   blocks_.emplace(id, Block{address, size_bytes});
   ids_.emplace(address, id);
@@ -98,7 +102,7 @@ std::uint64_t DeviceHeap::allocate(std::uint64_t size_bytes) {
 std::string DeviceHeap::damage(std::uint64_t id, const Block& block) const {
   const auto front = before(block.address), back = after(block.address, block.size_bytes);
   if (is_whole_margin(front) && is_whole_margin(back)) return {};
-  return describe_margin_damage(fmt::format("heap block {} ({} bytes)", id, block.size_bytes), front, back);
+  return describe_margin_damage(describe(id, block.size_bytes), front, back);
 }
 
 Status DeviceHeap::free(std::uint64_t address) {
@@ -144,7 +148,7 @@ void DeviceHeap::look_at(const Freed& freed) {
   const auto bytes = painted(freed.block.address, freed.block.size_bytes);
   if (is_whole_margin(bytes)) return;
   if (written_.empty()) {
-    written_ = fmt::format("wrote to heap block {} ({} bytes) after it was freed, {}", freed.id, freed.block.size_bytes,
+    written_ = fmt::format("wrote to {} after it was freed, {}", describe(freed.id, freed.block.size_bytes),
                            describe_change(bytes));
   }
   paint_margin(bytes);

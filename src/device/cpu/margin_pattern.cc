@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "src/base/plural.h"
+
 namespace pergola::device::cpu {
 namespace {
 
@@ -35,7 +37,7 @@ Changed changed(std::span<const std::byte> bytes) {
 }
 
 std::string from_to(std::size_t first, std::size_t last) {
-  return first == last ? fmt::format("{}", first) : fmt::format("{} to {}", first, last);
+  return first == last ? plural(first, "byte") : fmt::format("{} to {} bytes", first, last);
 }
 
 }  // namespace
@@ -57,11 +59,11 @@ std::string describe_margin_damage(const std::string& what, std::span<const std:
                                    std::span<const std::byte> after) {
   if (!is_whole_margin(after)) {
     const auto [first, last] = changed(after);
-    return fmt::format("{}, {} bytes past its end", what, from_to(first, last));
+    return fmt::format("{}, {} past its end", what, from_to(first, last));
   }
   if (is_whole_margin(before)) return {};
   const auto [first, last] = changed(before);
-  return fmt::format("{}, {} bytes before its start", what, from_to(before.size() - first, before.size() - last));
+  return fmt::format("{}, {} before its start", what, from_to(before.size() - first, before.size() - last));
 }
 
 }  // namespace pergola::device::cpu

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "src/base/plural.h"
 #include "src/device/cpu/block.h"
 #include "src/device/cpu/device_range.h"
 
@@ -21,10 +22,10 @@ std::uint64_t distance(const MemoryMap::Range& range, std::uintptr_t address) {
 
 std::string describe(const MemoryMap::Range& range, std::uintptr_t address, bool freed) {
   const std::string what = freed ? range.what + ", which has been freed" : range.what;
-  if (address < range.begin) return fmt::format("{} bytes before {}", range.begin - address, what);
+  if (address < range.begin) return fmt::format("{} before {}", plural(range.begin - address, "byte"), what);
   const std::uintptr_t into = address - range.begin;
   if (into < range.size_bytes) return fmt::format("at byte {} of {}", into, what);
-  return fmt::format("{} bytes past the end of {}", into - range.size_bytes, what);
+  return fmt::format("{} past the end of {}", plural(into - range.size_bytes, "byte"), what);
 }
 
 // The range of `ranges` nearest to `address`; null where there is none.
@@ -99,9 +100,11 @@ std::string beside_shared(const Block& block, std::uintptr_t address) {
   const std::uintptr_t end = begin + block.shared_bytes;
   if (block.shared_bytes == 0) return {};
   if (address >= end && address - end < kNear)
-    return fmt::format("{} bytes past the end of the block's shared memory ({} bytes)", address - end, block.shared_bytes);
+    return fmt::format("{} past the end of the block's shared memory ({})", plural(address - end, "byte"),
+                       plural(block.shared_bytes, "byte"));
   if (address < begin && begin - address < kNear)
-    return fmt::format("{} bytes before the block's shared memory ({} bytes)", begin - address, block.shared_bytes);
+    return fmt::format("{} before the block's shared memory ({})", plural(begin - address, "byte"),
+                       plural(block.shared_bytes, "byte"));
   return {};
 }
 
@@ -111,7 +114,7 @@ std::string misaligned_place(const Block& block, std::uint64_t address, ptx::Spa
                                    ? address & 0xffffffffu
                                    : address - reinterpret_cast<std::uintptr_t>(block.shared_base);
   if (offset < block.shared_bytes)
-    return fmt::format("at offset {} of the block's shared memory ({} bytes)", offset, block.shared_bytes);
+    return fmt::format("at offset {} of the block's shared memory ({})", offset, plural(block.shared_bytes, "byte"));
   if (space == ptx::Space::kShared) return "outside the block's shared memory";
   return block.launch->memory == nullptr ? "and no buffer is known" : block.launch->memory->describe_nearest(address);
 }

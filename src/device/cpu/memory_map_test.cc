@@ -153,7 +153,7 @@ TEST(DeviceHeap, WriteOutsideABlock_IsToldOnce_OfNewBlocksAndOfOlderOnesInTurn) 
   at(40, -1) = std::byte{1};
   std::string told;
   for (std::size_t n = 0; n < 50 / DeviceHeap::kInTurn + 1; ++n) told += heap.check("later", heap.next_id()).message();
-  EXPECT_EQ(told.find("Kernel 'later', or one before it or beside it, wrote outside heap block 41 (20 bytes), 1 bytes before its "
+  EXPECT_EQ(told.find("Kernel 'later', or one before it or beside it, wrote outside heap block 41 (20 bytes), 1 byte before its "
                       "start"), 0u) << told;
   EXPECT_EQ(told.find("Kernel", 1), std::string::npos);
 }

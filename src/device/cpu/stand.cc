@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "src/base/plural.h"
+
 namespace pergola::device::cpu {
 namespace {
 
@@ -33,7 +35,7 @@ std::string describe_stands(std::span<const Stand> stands) {
     text += fmt::format("\n  {}{}{}: {}", line.first->place, line.first->place.empty() ? "" : " ", line.first->waits, line.named);
     if (line.warps > kNamed) text += fmt::format(" and {} more", line.warps - kNamed);
   }
-  if (lines.size() > kMostLines) text += fmt::format("\n  and {} more places", lines.size() - kMostLines);
+  if (lines.size() > kMostLines) text += "\n  and " + plural(lines.size() - kMostLines, "more place");
   return text;
 }
 

@@ -567,7 +567,7 @@ TEST_F(CudaDevice, Graph_IsBroughtToTheDeviceWhenItIsMade) {
   control().fail("cuGraphUpload", cuda::CUDA_ERROR_LAUNCH_FAILED, 0);
   const auto lost = instantiate();
   ASSERT_FALSE(lost.ok());
-  EXPECT_NE(lost.message().find("bringing a graph of 1 nodes to the device"), std::string::npos) << lost.message();
+  EXPECT_NE(lost.message().find("bringing a graph of 1 node to the device"), std::string::npos) << lost.message();
 }
 
 TEST_F(CudaDevice, Graph_RunsOftenAndTakesNewParameters) {

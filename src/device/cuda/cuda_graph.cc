@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <typeinfo>
 
+#include "src/base/plural.h"
 #include "src/device/copies_together.h"
 #include "src/device/cuda/cuda_module.h"
 #include "src/device/cuda/cuda_queue.h"
@@ -149,8 +150,9 @@ Status CudaGraph::bring_to_device(const State& state) {
   const Driver& driver = state.context->driver();
   if (driver.cuGraphUpload == nullptr) return {};
   PERGOLA_ASSIGN(const CUstream stream, state.context->upload_stream());
-  const Status status = state.context->check(driver.cuGraphUpload(state.executable, stream),
-                                             "bringing a graph of {} nodes to the device", state.nodes.size());
+  const Status status =
+      state.context->check(driver.cuGraphUpload(state.executable, stream), "bringing a graph of {} to the device",
+                           plural(state.nodes.size(), "node"));
   return status.code() == Code::kDeviceLost ? status : Status();
 }
 
@@ -188,7 +190,7 @@ Result<std::unique_ptr<CudaGraph>> CudaGraph::create(const ContextPtr& context, 
   PERGOLA_TRY(context->check(
       driver.cuGraphInstantiateWithFlags(&state->executable, state->graph,
                                          highest != 0 ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0),
-      fmt::format("instantiating a graph of {} nodes", state->nodes.size())));
+      "instantiating a graph of " + plural(state->nodes.size(), "node")));
   PERGOLA_TRY(bring_to_device(*state));
   return std::unique_ptr<CudaGraph>(new CudaGraph(std::move(state)));
 }

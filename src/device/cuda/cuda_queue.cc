@@ -6,6 +6,7 @@
 
 #include "src/base/end_grace.h"
 #include "src/base/log.h"
+#include "src/base/plural.h"
 #include "src/device/cuda/cuda_gate.h"
 #include "src/device/cuda/cuda_module.h"
 #include "src/device/validate.h"
@@ -220,7 +221,7 @@ Status CudaQueue::copy_to_device(const BufferPtr& destination, std::size_t offse
     PERGOLA_TRY(staging_.copy_to_device(stream_, address, source));
   } else {
     PERGOLA_TRY(context_->check(context_->driver().cuMemcpyHtoDAsync(address, source.data(), source.size(), stream_),
-                                "copying {} bytes to the device", source.size()));
+                                "copying {} to the device", plural(source.size(), "byte")));
     retained_.keep(pinned);
   }
   keep(ended, destination);
@@ -238,7 +239,7 @@ Status CudaQueue::copy_to_host(std::span<std::byte> destination, const BufferPtr
   // To pageable memory the driver stages by itself, and returns when the bytes are there.
   PERGOLA_TRY(context_->check(context_->driver().cuMemcpyDtoHAsync(destination.data(), from->address() + offset_bytes,
                                                                    destination.size(), stream_),
-                              "copying {} bytes to the host", destination.size()));
+                              "copying {} to the host", plural(destination.size(), "byte")));
   if (pinned != nullptr) retained_.keep(pinned);
   keep(ended, source);
   return {};
@@ -256,7 +257,7 @@ Status CudaQueue::copy(const BufferPtr& destination, std::size_t destination_off
   PERGOLA_TRY(
       context_->check(context_->driver().cuMemcpyAsync(to->address() + destination_offset_bytes,
                                                        from->address() + source_offset_bytes, size_bytes, stream_),
-                      "copying {} bytes on the device", size_bytes));
+                      "copying {} on the device", plural(size_bytes, "byte")));
   keep(ended, destination, source);
   return {};
 }
@@ -278,7 +279,7 @@ Status CudaQueue::fill(const BufferPtr& destination, std::size_t offset_bytes, s
     result = driver.cuMemsetD16Async(address, static_cast<unsigned short>(pattern), size_bytes / 2, stream_);
   else
     result = driver.cuMemsetD32Async(address, pattern, size_bytes / 4, stream_);
-  PERGOLA_TRY(context_->check(result, "filling {} bytes", size_bytes));
+  PERGOLA_TRY(context_->check(result, "filling {}", plural(size_bytes, "byte")));
   keep(ended, destination);
   return {};
 }

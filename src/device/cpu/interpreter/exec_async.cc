@@ -10,6 +10,7 @@
 // word's phase number is another one. cp.async copies at once, so its groups are always complete.
 #include <cstring>
 
+#include "src/base/plural.h"
 #include "src/device/cpu/interpreter/decoder.h"
 #include "src/device/cpu/interpreter/exec.h"
 
@@ -69,7 +70,7 @@ bool apply(Machine& m, Thread& t, const Inst& i, BarrierWord& b, std::uint32_t c
     default: break;
   }
   if (count > b.pending) {
-    m.fault(t, i, fmt::format("arrives {} times at an mbarrier that awaits {}", count, b.pending));
+    m.fault(t, i, fmt::format("arrives {} at an mbarrier that awaits {}", plural(count, "time"), b.pending));
     return false;
   }
   b.tx += static_cast<std::int32_t>(bytes);

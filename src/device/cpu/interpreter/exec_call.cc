@@ -1,4 +1,5 @@
 // call (ISA 9.7.12.5): direct, indirect through a function's address, and functions the device provides.
+#include "src/base/plural.h"
 #include "src/device/cpu/interpreter/decoder.h"
 #include "src/device/cpu/interpreter/exec.h"
 
@@ -24,8 +25,9 @@ void call_indirect(Machine& m, Thread& t, const Inst& i) {
   if (target == nullptr)
     m.fault(t, i, fmt::format("calls {:#x}, which is not the address of a function of its module", address));
   else if (target->parameters.size() != site.arguments.size() || target->results.size() != site.results.size())
-    m.fault(t, i, fmt::format("calls '{}' through a pointer with {} arguments and {} results, but it has {} and {}",
-                              target->source->name, site.arguments.size(), site.results.size(),
+    m.fault(t, i, fmt::format("calls '{}' through a pointer with {} and {}, but it has {} and {}",
+                              target->source->name, plural(site.arguments.size(), "argument"),
+                              plural(site.results.size(), "result"),
                               target->parameters.size(), target->results.size()));
   else
     m.enter(t, *target, &site, i);

@@ -1,4 +1,5 @@
 // Barriers of a block (ISA 9.7.13.1): bar, barrier. Arrival counting is in warp_sync.h.
+#include "src/base/plural.h"
 #include "src/device/cpu/interpreter/decoder.h"
 #include "src/device/cpu/interpreter/exec.h"
 
@@ -17,8 +18,8 @@ void arrive_at_barrier(Machine& m, Warp& w, LaneMask lanes, const Inst& i) {
     const auto id = source<std::uint32_t>(t, i, 0);
     const std::uint32_t count = i.src[1] != kNoCell ? source<std::uint32_t>(t, i, 1) : 0;
     if (id > 15 || count % 32 != 0 || (i.mode == kArrive && count == 0)) {
-      m.fault(t, i, fmt::format("uses barrier {} with {} threads; there are barriers 0 to 15, and counts are "
-                                "multiples of 32", id, count));
+      m.fault(t, i, fmt::format("uses barrier {} with {}; there are barriers 0 to 15, and counts are "
+                                "multiples of 32", id, plural(count, "thread")));
       return;
     }
     m.barrier(id).arrive(t.warp, t.lane, count, i.src[2] != kNoCell && cell(t, i.src[2]) != 0);

@@ -1,6 +1,7 @@
 // From an address in a kernel to a host pointer, with every check that an access needs.
 #include <mutex>
 
+#include "src/base/plural.h"
 #include "src/device/cpu/interpreter/decoder.h"
 #include "src/device/cpu/interpreter/exec.h"
 #include "src/device/cpu/memory_map.h"
@@ -26,8 +27,8 @@ std::byte* Machine::resolve(Thread& t, const Inst& inst, Region region, std::uin
   if ((address & (align - 1)) != 0) {
     fault(t, inst,
           fmt::format(
-              "{} {} bytes at {:#x}, which is not aligned to {} bytes, {}", write ? "writes" : "reads", size, address,
-              align,
+              "{} {} at {:#x}, which is not aligned to {} bytes, {}", write ? "writes" : "reads", plural(size, "byte"),
+              address, align,
               misaligned_place(block_, address, inst.source == nullptr ? ptx::Space::kNone : inst.source->space())));
     return nullptr;
   }
@@ -136,7 +137,7 @@ std::byte* Machine::resolve_mapped(Thread& t, const Inst& inst, Region region, s
     t.cached_generation = generation;
   }
   if (write && !t.cached_writable) {
-    fault(t, inst, fmt::format("writes {} bytes at {:#x}, which is read-only: {}", size, address,
+    fault(t, inst, fmt::format("writes {} at {:#x}, which is read-only: {}", plural(size, "byte"), address,
                                launch().memory->describe_nearest(address)));
     return nullptr;
   }
@@ -145,27 +146,27 @@ std::byte* Machine::resolve_mapped(Thread& t, const Inst& inst, Region region, s
 
 std::byte* Machine::out_of_bounds(Thread& t, const Inst& inst, Region region, std::uint64_t address,
                                   std::uint32_t size, bool write) {
-  const char* verb = write ? "writes" : "reads";
+  const std::string what = fmt::format("{} {}", write ? "writes" : "reads", plural(size, "byte"));
   switch (region) {
     case Region::kShared:
-      fault(t, inst, fmt::format("{} {} bytes at {}, which has {} bytes", verb, size,
-                                 shared_place(static_cast<std::uint32_t>(address)), block_.shared_bytes));
+      fault(t, inst, fmt::format("{} at {}, which has {}", what, shared_place(static_cast<std::uint32_t>(address)),
+                                 plural(block_.shared_bytes, "byte")));
       break;
     case Region::kLocal:
-      fault(t, inst, fmt::format("{} {} bytes at offset {} of its local memory, which has {} bytes", verb, size,
-                                 static_cast<std::int32_t>(address & 0xffffffffu), kernel_->stack_bytes));
+      fault(t, inst, fmt::format("{} at offset {} of its local memory, which has {}", what,
+                                 static_cast<std::int32_t>(address & 0xffffffffu),
+                                 plural(kernel_->stack_bytes, "byte")));
       break;
     case Region::kEntryParam:
-      fault(t, inst, fmt::format("{} {} bytes at {:#x}, outside the kernel's parameters of {} bytes", verb, size,
-                                 address, launch().parameters.size()));
+      fault(t, inst, fmt::format("{} at {:#x}, outside the kernel's parameters of {}", what, address,
+                                 plural(launch().parameters.size(), "byte")));
       break;
     default:
       if (const std::string beside = beside_shared(block_, address); !beside.empty()) {
-        fault(t, inst, fmt::format("{} {} bytes at {:#x}, {}", verb, size, address, beside));
+        fault(t, inst, fmt::format("{} at {:#x}, {}", what, address, beside));
         break;
       }
-      fault(t, inst, fmt::format("{} {} bytes at {:#x}, {}", verb, size, address,
-                                 launch().memory->describe_nearest(address)));
+      fault(t, inst, fmt::format("{} at {:#x}, {}", what, address, launch().memory->describe_nearest(address)));
   }
   return nullptr;
 }

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "src/base/plural.h"
 #include "src/device/cpu/jit/fault_signals.h"
 #include "src/device/cpu/jit/runtime_calls.h"
 #include "src/device/cpu/jit/vector_runtime.h"
@@ -269,8 +270,8 @@ PERGOLA_SWITCHES_STACK std::uint32_t BlockRun::group_barrier(ThreadContext* thre
 bool BlockRun::takes_part(std::uint32_t id, std::uint32_t expected, std::uint32_t kind, const ThreadContext* thread) {
   if (id >= kBarriers || expected % 32 != 0 || (kind == kBarrierArrive && expected == 0)) {
     raise(PERGOLA_ERROR(kDeviceFault,
-                        "{} uses barrier {} with {} threads; there are barriers 0 to {}, and counts are multiples of 32.",
-                        where(thread, {thread->wait_line}), id, expected, kBarriers - 1));
+                        "{} uses barrier {} with {}; there are barriers 0 to {}, and counts are multiples of 32.",
+                        where(thread, {thread->wait_line}), id, plural(expected, "thread"), kBarriers - 1));
     return false;
   }
   if (barriers_ == nullptr) barriers_ = std::make_unique<NamedBarrier[]>(kBarriers);

@@ -7,6 +7,7 @@
 
 #include <mutex>
 
+#include "src/base/plural.h"
 #include "src/device/cpu/jit/block_run.h"
 #include "src/device/cpu/memory_map.h"
 #include "src/device/cpu/place.h"
@@ -65,7 +66,7 @@ void raise_signal_fault(BlockRun& run) {
   std::string what = fmt::format("{} {}", run.where(nullptr, place), what_happened(running.signal));
   if (running.signal == SIGFPE || running.signal == SIGILL) return run.raise(PERGOLA_ERROR(kDeviceFault, "{}.", what));
   const ptx::Instruction* in = run.module() == nullptr ? nullptr : instruction_at(*run.module(), place);
-  if (in != nullptr) what += fmt::format(" {} bytes", access_bytes(*in));
+  if (in != nullptr) what += " " + plural(access_bytes(*in), "byte");
   run.raise(PERGOLA_ERROR(kDeviceFault, "{} at {:#x}, {}.{}", what, address, neighbour(run, address),
                           in != nullptr ? "" : " The interpreter names the instruction (pergola run --check)."));
 }

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "src/base/plural.h"
 #include "src/device/cpu/atomic128.h"
 #include "src/device/cpu/heap.h"
 #include "src/device/cpu/jit/block_run.h"
@@ -83,8 +84,9 @@ const char* verb(const BlockRun& run, PtxPlace place) {
 
 void raise_shared(ThreadContext* thread, std::uint32_t offset, std::uint32_t bytes, PtxPlace place) {
   BlockRun& run = run_of(thread);
-  run.raise(PERGOLA_ERROR(kDeviceFault, "{} {} {} bytes at offset {} of the block's shared memory, which has {} bytes.",
-                          run.where(thread, place), verb(run, place), bytes, offset, run.block().shared_bytes));
+  run.raise(PERGOLA_ERROR(kDeviceFault, "{} {} {} at offset {} of the block's shared memory, which has {}.",
+                          run.where(thread, place), verb(run, place), plural(bytes, "byte"), offset,
+                          plural(run.block().shared_bytes, "byte")));
 }
 [[noreturn]] PERGOLA_SWITCHES_STACK void shared_fault(ThreadContext* thread, std::uint32_t offset, std::uint32_t bytes, std::uint32_t line, std::uint32_t number) {
   raise_shared(thread, offset, bytes, {line, number});
@@ -96,8 +98,9 @@ void raise_shared(ThreadContext* thread, std::uint32_t offset, std::uint32_t byt
   {
     BlockRun& run = run_of(thread);
     const PtxPlace place{line, number};
-    run.raise(PERGOLA_ERROR(kDeviceFault, "{} {} {} bytes at offset {} of its local memory, which has {} bytes.",
-                            run.where(thread, place), verb(run, place), bytes, static_cast<std::int64_t>(offset), size));
+    run.raise(PERGOLA_ERROR(kDeviceFault, "{} {} {} at offset {} of its local memory, which has {}.",
+                            run.where(thread, place), verb(run, place), plural(bytes, "byte"),
+                            static_cast<std::int64_t>(offset), plural(size, "byte")));
   }
   run_of(thread).leave_after_fault();
 }
@@ -117,8 +120,9 @@ PERGOLA_SWITCHES_STACK void group_bounds(ThreadContext* thread, std::uint32_t la
 void raise_misaligned(ThreadContext* thread, std::uint64_t address, std::uint32_t bytes, PtxPlace place) {
   BlockRun& run = run_of(thread);
   const ptx::Instruction* in = run.module() == nullptr ? nullptr : instruction_at(*run.module(), place);
-  run.raise(PERGOLA_ERROR(kDeviceFault, "{} {} {} bytes at {:#x}, which is not aligned to {} bytes, {}.",
-                          run.where(thread, place), verb(run, place), bytes, address, bytes & (~bytes + 1),
+  run.raise(PERGOLA_ERROR(kDeviceFault, "{} {} {} at {:#x}, which is not aligned to {} bytes, {}.",
+                          run.where(thread, place), verb(run, place), plural(bytes, "byte"), address,
+                          bytes & (~bytes + 1),
                           misaligned_place(run.block(), address, in == nullptr ? ptx::Space::kNone : in->space())));
 }
 [[noreturn]] PERGOLA_SWITCHES_STACK void misaligned(ThreadContext* thread, std::uint64_t address, std::uint32_t bytes,
