@@ -170,7 +170,8 @@ PERGOLA_API pergola_code pergola_session_graphs(pergola_session session, const c
  * depended on what. `path` is the file to be written (a relative one in the folder of this moment), in the Trace Event
  * Format, which ui.perfetto.dev opens; with NULL, waits for the work recorded so far, writes, and ends the recording, as
  * the session's end does (the newest 65536 pieces of work are kept, the file says how many were not). A recording that
- * is on is ended first. IO at once where the file cannot be written. Recording costs two events a piece of work; without
+ * is on is ended first. IO at once where the file cannot be written, FAILED_PRECONDITION where another session's trace
+ * to it is on, which would replace it. Recording costs two events a piece of work; without
  * it nothing is measured.
  * PERGOLA_TRACE=FILE begins with the session. */
 PERGOLA_API pergola_code pergola_session_trace(pergola_session session, const char* path);

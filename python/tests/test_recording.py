@@ -122,6 +122,19 @@ def test_one_recording_at_a_time(saxpy, tmp_path):
             pass
 
 
+def test_a_trace_to_the_file_of_another_sessions_is_refused(saxpy, tmp_path):
+    with pg.trace(tmp_path / "run"):
+        launch_twice(saxpy)
+        with pytest.raises(pg.FailedPrecondition, match="A trace to '.*run' is on, .* end that first, or name another file"):
+            with pg.session(device="cpu") as other, other.trace(tmp_path / "run"):
+                pass
+        launch_twice(saxpy)
+    assert len(kernels(tmp_path / "run")) == 4
+    with pg.session(device="cpu") as other, other.trace(tmp_path / "run"):
+        launch_twice(other.module(PTX).saxpy)
+    assert len(kernels(tmp_path / "run")) == 2, "the other has been written"
+
+
 @pytest.mark.parametrize("kind", ["trace", "history"])
 @pytest.mark.parametrize("wait", ["pg.synchronize()", "done.numpy()", "time.sleep(60)", "'the end of with'"])
 def test_ctrl_c_ends_a_recording_of_a_kernel_that_goes_on(kind, wait, tmp_path):

@@ -212,6 +212,14 @@ bool is_written_in_place(const fs::path& path) {
          (own_descriptor(*place) || (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status)));
 }
 
+fs::path place_of(const fs::path& path) {
+  const Result<fs::path> found = without_links(path);
+  const fs::path place = from_root(found.ok() ? *found : path);
+  std::error_code ec;
+  const fs::path folder = fs::weakly_canonical(place.parent_path(), ec);
+  return ec ? place : folder / place.filename();
+}
+
 fs::path from_root(const fs::path& path) {
   std::error_code ec;
   fs::path whole = fs::absolute(path, ec);

@@ -25,6 +25,10 @@ Status write_named_file(const std::filesystem::path& path, std::string_view byte
 // Whether `path` is no regular file, and so gets one text after the other where others have the old one replaced.
 bool is_written_in_place(const std::filesystem::path& path);
 
+// The file that `path` names, wherever it and its folders' links lead: of two names of one file the same. It need not
+// be there.
+std::filesystem::path place_of(const std::filesystem::path& path);
+
 // `path` from the root on, for files that are written later: the program may have changed its folder by then.
 std::filesystem::path from_root(const std::filesystem::path& path);
 

@@ -96,6 +96,17 @@ TEST_F(File, SymbolicLinks_StayAndTheirTargetsAreReplaced) {
   EXPECT_EQ(text(folder_ / "data/not_yet"), "made");
 }
 
+TEST_F(File, Place_IsOneForAllNamesOfAFile) {
+  fs::create_directory(folder_ / "real");
+  fs::create_symlink(folder_ / "real", folder_ / "folder");
+  fs::create_symlink("real/file", folder_ / "link");
+  const fs::path place = place_of(folder_ / "real" / "file");
+  EXPECT_EQ(place_of(folder_ / "folder" / "file"), place);
+  EXPECT_EQ(place_of(folder_ / "link"), place) << "which leads to nothing yet";
+  EXPECT_EQ(place_of(folder_ / "folder" / ".." / "link"), place);
+  EXPECT_NE(place_of(folder_ / "real" / "other"), place);
+}
+
 TEST_F(File, LinksInACircle_AreRefused) {
   fs::create_symlink("b", folder_ / "a");
   fs::create_symlink("a", folder_ / "b");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "src/base/file.h"
@@ -157,6 +158,8 @@ Result<History> History::load(const std::filesystem::path& path) {
 }
 
 Status History::add_to(const std::filesystem::path& path) const {
+  static std::mutex mutex;  // sessions that end at once have one file
+  const std::lock_guard lock(mutex);
   PERGOLA_ASSIGN(History all, load(path));
   all.merge(*this);
   return write_named_file(path, all.print());

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <thread>
+#include <vector>
 
 #include "src/base/file.h"
 
@@ -68,6 +70,22 @@ TEST_F(HistoryFile, Files_AreMerged) {
   EXPECT_DOUBLE_EQ(all->estimate(kGpu, "k", {10, 10})->times.min_ns, 10);
   EXPECT_TRUE(all->estimate("cpu", "other", {1, 0}));
   EXPECT_THAT(all->table(), HasSubstr("a GPU"));
+}
+
+// Sessions that end at once.
+TEST_F(HistoryFile, AddedToByManyThreads_HasAll) {
+  constexpr int kThreads = 4, kTimes = 25;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i)
+    threads.emplace_back([this] {
+      History one;
+      one.add(kGpu, "k", {10, 10}, 10);
+      for (int n = 0; n < kTimes; ++n) EXPECT_TRUE(one.add_to(file_).ok());
+    });
+  for (std::thread& thread : threads) thread.join();
+  const auto all = History::load(file_);
+  ASSERT_TRUE(all.ok()) << all.message();
+  EXPECT_EQ(all->estimate(kGpu, "k", {10, 10})->times.count, static_cast<std::uint64_t>(kThreads * kTimes));
 }
 
 TEST_F(HistoryFile, NoFile_IsAnEmptyHistory) {

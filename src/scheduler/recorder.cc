@@ -51,8 +51,8 @@ Status Recorder::take_anchor(device::Queue& queue) {
   return {};
 }
 
-void Recorder::begin_trace(std::string path, std::uint64_t last_id) {
-  trace_path_ = std::move(path);
+void Recorder::begin_trace(OpenTrace file, std::uint64_t last_id) {
+  trace_ = std::move(file);
   last_id_ = last_id;
 }
 
@@ -75,8 +75,11 @@ Timeline Recorder::take_timeline() {
   settled_ = 0;
   host_.clear();
   open_accesses_.clear();
-  trace_path_.clear();
   return timeline;
+}
+
+OpenTrace Recorder::take_trace() {
+  return std::exchange(trace_, {});
 }
 
 Slice Recorder::slice_of(const Record& record) {
@@ -148,7 +151,7 @@ HostSlice Recorder::open_host(HostKind kind, std::uint64_t array, std::uint64_t 
 }
 
 void Recorder::close_host(HostSlice slice) {
-  if (trace_path_.empty()) return;
+  if (!has_trace()) return;
   slice.end_ns = std::max(slice.start_ns, host_now_ns());
   slice.last_id = last_id_;
   // What it has waited for has been submitted, also where it is not recorded: a launch that ran as a task, say.
@@ -160,7 +163,7 @@ void Recorder::close_host(HostSlice slice) {
 }
 
 void Recorder::add_tasks(const device::TaskSlices& slices) {
-  if (trace_path_.empty()) return;
+  if (!has_trace()) return;
   dropped_tasks_ += slices.dropped;
   tasks_are_resident_ = slices.is_resident;
   double origin_ns = -host_origin_ns_;
@@ -195,7 +198,7 @@ void Recorder::close_access(std::uint64_t number) {
 void Recorder::settle(std::size_t most) {
   for (std::size_t i = 0; i < most && settled_ < records_.size(); ++i) {
     if (!settle_one(records_[settled_])) return;
-    if (trace_path_.empty())
+    if (!has_trace())
       records_.pop_front();  // it was for the history alone
     else
       ++settled_;

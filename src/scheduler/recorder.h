@@ -22,6 +22,7 @@
 #include "src/device/device.h"
 #include "src/device/task_slices.h"
 #include "src/scheduler/history.h"
+#include "src/scheduler/open_trace.h"
 #include "src/scheduler/timeline.h"
 
 namespace pergola::scheduler {
@@ -36,18 +37,19 @@ class Recorder {
   // Waits for an event of an idle queue, where the axis begins.
   static Result<std::unique_ptr<Recorder>> create(device::Device& device, std::string policy, RecorderOptions options);
 
-  // A trace: from begin_trace() on, computations and host slices are kept for take_timeline(), which ends it. `last_id`
-  // is the computation that came last before it.
-  void begin_trace(std::string path, std::uint64_t last_id);
-  const std::string& trace_path() const { return trace_path_; }  // "": no trace is on
+  // A trace: from begin_trace() on, computations and host slices are kept for take_timeline(); take_trace() ends it.
+  // `last_id` is the computation that came last before it.
+  void begin_trace(OpenTrace file, std::uint64_t last_id);
+  bool has_trace() const { return !trace_.path().empty(); }
   Timeline take_timeline();
+  OpenTrace take_trace();  // its file, of no other trace until it is written
   // A history: kernels' times are added to `fresh`; `known` is what the file had.
   void begin_history(std::string path, History known);
   const std::string& history_path() const { return history_path_; }  // "": none is on
   History take_history();                                            // what came since begin_history(), which ends it
   std::optional<Estimate> estimate(std::string_view kernel, SizeClass size) const;
   bool wants_each_kernel() const { return !history_path_.empty(); }  // by itself, in no graph
-  bool is_idle() const { return trace_path_.empty() && history_path_.empty(); }
+  bool is_idle() const { return !has_trace() && history_path_.empty(); }
 
   // A computation was queued between the two events. `vertex` is its place in the log.
   void add(const DagVertex& vertex, std::uint64_t bytes, WorkDetail detail, device::EventPtr start,
@@ -91,7 +93,8 @@ class Recorder {
 
   const std::string device_, policy_;
   const RecorderOptions options_;
-  std::string trace_path_, history_path_;
+  OpenTrace trace_;
+  std::string history_path_;
   History known_, fresh_;
   // The clock of a GPU counts in floats of milliseconds, exact only for short whiles: the anchor moves on.
   device::EventPtr anchor_;

@@ -254,6 +254,31 @@ TEST_F(Recording, AnotherTrace_EndsTheFirst) {
   EXPECT_EQ(times(traced()), "first 0-100");
 }
 
+// The one that ends last would replace the other.
+TEST_F(Recording, TwoTracesToOneFile_TheSecondIsRefused) {
+  open();
+  ASSERT_TRUE(scheduler->start_trace(file_, options()).ok());
+  ASSERT_TRUE(run("first", {}, {"x"}).ok());
+  std::filesystem::create_symlink(folder_, folder_ / "link");
+  auto other = Scheduler::create(device, {});
+  ASSERT_TRUE(other.ok()) << other.message();
+  for (const std::filesystem::path& same : {folder_ / "trace.json", folder_ / "." / "link" / "trace.json"}) {
+    const Status status = (*other)->start_trace(same, options());
+    EXPECT_EQ(status.code(), Code::kFailedPrecondition) << status.message();
+    EXPECT_EQ(status.message(), fmt::format("A trace to '{}' is on, of this session or another, and a file has one: "
+                                            "end that first, or name another file.",
+                                            same.string()));
+  }
+  ASSERT_TRUE((*other)->start_trace(folder_ / "other.json", options()).ok());
+  ASSERT_TRUE(scheduler->end_trace().ok());
+  EXPECT_EQ(times(traced()), "first 0-100");
+  EXPECT_TRUE((*other)->start_trace(file_, options()).ok()) << "it has been written";
+  EXPECT_EQ(scheduler->start_trace(file_, options()).code(), Code::kFailedPrecondition);
+  other->reset();
+  EXPECT_TRUE(scheduler->start_trace(file_, options()).ok()) << "a session's end writes";
+  EXPECT_TRUE(scheduler->start_trace(file_, options()).ok()) << "of one session each ends the one before";
+}
+
 TEST_F(Recording, History_HasKernelsBySize_AndGivesEstimates) {
   open();
   ASSERT_TRUE(scheduler->start_history(history_, options()).ok());

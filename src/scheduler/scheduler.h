@@ -182,8 +182,8 @@ class Scheduler {
 
   // ── Recordings (recorder.h, scheduler_recording.cc) ──
   // A trace of what is submitted from now on, written to `path` by end_trace() or when the scheduler goes
-  // (trace_file.h); one that is on is ended first. A file that cannot be written is told at once. `options` count for
-  // the first recording.
+  // (trace_file.h); one that is on is ended first. A file that cannot be written is told at once, and one that
+  // another trace of the process is on its way to (open_trace.h). `options` count for the first recording.
   Status start_trace(const std::string& path, RecorderOptions options = {});
   // Waits for the work so far and writes. Nothing where no trace is on.
   Status end_trace();

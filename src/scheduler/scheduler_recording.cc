@@ -73,6 +73,7 @@ Status Scheduler::ensure_recorder(RecorderOptions options) {
 Status Scheduler::start_trace(const std::string& given, RecorderOptions options) {
   PERGOLA_TRY(end_trace());
   const std::string path = from_root(given).string();
+  PERGOLA_ASSIGN(OpenTrace file, OpenTrace::open(path));
   Timeline nothing;
   nothing.device = device_->info().name;
   nothing.policy = to_string(policy_);
@@ -81,7 +82,7 @@ Status Scheduler::start_trace(const std::string& given, RecorderOptions options)
   PERGOLA_TRY(ensure_recorder(std::move(options)));
   const std::lock_guard lock(mutex_);
   launch_held();
-  recorder_->begin_trace(path, pool_.last_id());
+  recorder_->begin_trace(std::move(file), pool_.last_id());
   traces_.store(true, std::memory_order_relaxed);
   return {};
 }
@@ -111,21 +112,21 @@ void Scheduler::settle_recording(AdaptiveLock& lock) {
 
 Status Scheduler::end_trace() {
   std::unique_lock lock(mutex_);
-  if (recorder_ == nullptr || recorder_->trace_path().empty()) return {};
+  if (recorder_ == nullptr || !recorder_->has_trace()) return {};
   launch_held();
   settle_recording(lock);
   return write_trace(std::move(lock));
 }
 
 Status Scheduler::write_trace(AdaptiveLock lock) {
-  if (recorder_ == nullptr || recorder_->trace_path().empty()) return {};  // another thread ended it
-  const std::string path = recorder_->trace_path();
+  if (recorder_ == nullptr || !recorder_->has_trace()) return {};  // another thread ended it
   traces_.store(false, std::memory_order_relaxed);
   Timeline timeline = recorder_->take_timeline();
   timeline.graphs = graphs_locked();
+  const OpenTrace file = recorder_->take_trace();
   if (recorder_->is_idle()) recorder_.reset();
   lock.unlock();
-  return write_named_file(path, print_trace(timeline));
+  return write_named_file(file.path(), print_trace(timeline));
 }
 
 Status Scheduler::end_history() {
