@@ -57,6 +57,14 @@ inline std::string plural(std::uint64_t count, const char* what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
+// For the C interface, which would take the text up to its first zero character; `what` is what it is, "A path".
+inline const char* text(const std::string& given, const char* what) {
+  if (const std::size_t zero = given.find('\0'); zero != std::string::npos)
+    throw Error(Code::kInvalidArgument,
+                std::string(what) + " has no zero character in it; there is one at byte " + std::to_string(zero) + ".");
+  return given.c_str();
+}
+
 // Owns one C handle.
 template <typename H, pergola_code (*Destroy)(H)>
 class Handle {

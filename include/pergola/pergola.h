@@ -15,8 +15,9 @@
  * Order: work runs asynchronously and gives the results of the order in which it was submitted to its session. What
  * conflicts about an array or a module's variable is ordered by itself, from what the kernel's PTX reads and writes;
  * what does not may overlap. What a kernel does wrong while running is reported by the next call that waits for it
- * (pergola_event_wait, pergola_array_read, pergola_session_synchronize), with the kernel's name. Work that depends on a
- * failure is skipped, other work may be, until pergola_session_synchronize() has reported it.
+ * (pergola_event_wait, pergola_array_read, pergola_session_synchronize), with the kernel's name; until one has, reads of
+ * arrays that the kernel has nothing to do with report nothing, as they wait for those arrays' work alone. Work that
+ * depends on a failure is skipped, other work may be, until pergola_session_synchronize() has reported it.
  *
  * Processes: a child forked after the first session was made can use none of this; every call there is refused with
  * FAILED_PRECONDITION. exec() ends that.
@@ -223,7 +224,7 @@ PERGOLA_API pergola_code pergola_module_kernel(pergola_module module, const char
  * a: float)"; names may be left out) or as for Truffle's NFI ("const pointer, pointer, sint32, float"). It overrides
  * what was found in the PTX where that leaves a doubt; where each pointer has a direction (in, input or const; out or
  * output; inout), the kernel is ordered by its arguments alone. PARSE_ERROR names the column; INVALID_ARGUMENT the
- * instruction that does otherwise. NULL or "" declares nothing. */
+ * instruction that does otherwise. NULL declares nothing; "" is the signature of a kernel without parameters. */
 PERGOLA_API pergola_code pergola_module_kernel_as(pergola_module module, const char* name, const char* signature,
                                                   pergola_kernel* kernel);
 PERGOLA_API pergola_code pergola_kernel_destroy(pergola_kernel kernel);

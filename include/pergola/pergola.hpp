@@ -408,14 +408,13 @@ class Module {
 
   // By its name in the PTX or, where only one kernel has it, its plain C++ name. kNotFound lists what is there,
   // kUnsupported names the line and the instruction that the device cannot run.
-  Kernel kernel(const std::string& name) const { return kernel(name, ""); }
+  Kernel kernel(const std::string& name) const { return kernel_as(name, nullptr); }
   // The same with a signature, which overrides what was found in the PTX where that leaves a doubt:
   //   module.kernel("gather", "const pointer uint64, out pointer float, sint32")
-  // kParseError names the column, kInvalidArgument the instruction that does otherwise (docs/scheduling.md).
+  // kParseError names the column, kInvalidArgument the instruction that does otherwise (docs/scheduling.md). "" is the
+  // signature of a kernel without parameters.
   Kernel kernel(const std::string& name, const std::string& signature) const {
-    pergola_kernel kernel = nullptr;
-    detail::check(pergola_module_kernel_as(handle(), name.c_str(), signature.c_str(), &kernel));
-    return Kernel(kernel);
+    return kernel_as(name, detail::text(signature, "A signature"));
   }
   // All, those that the device refuses included.
   std::vector<std::string> kernel_names() const {
@@ -437,6 +436,12 @@ class Module {
   pergola_module handle() const { return handle_->get(); }
 
  private:
+  Kernel kernel_as(const std::string& name, const char* signature) const {
+    pergola_kernel kernel = nullptr;
+    detail::check(pergola_module_kernel_as(handle(), detail::text(name, "A kernel's name"), signature, &kernel));
+    return Kernel(kernel);
+  }
+
   using Owner = detail::Handle<pergola_module, pergola_module_destroy>;
   std::shared_ptr<Owner> handle_;
 };
@@ -455,14 +460,16 @@ class Session {
   // The device that PERGOLA_DEVICE names, else the first GPU with a working driver, else the CPU.
   Session() { open(nullptr); }
   // "cpu", "cuda:1", "null".
-  explicit Session(const std::string& device) { open(device.c_str()); }
+  explicit Session(const std::string& device) { open(detail::text(device, "A device")); }
   // With scheduling policies: "retrieve-new-stream=always-new,max-streams=4" (pergola_session_options).
-  Session(const std::string& device, const std::string& scheduler) { open(device.c_str(), scheduler.c_str()); }
+  Session(const std::string& device, const std::string& scheduler) {
+    open(detail::text(device, "A device"), detail::text(scheduler, "A list of scheduling policies"));
+  }
 
   // CUDA C++ (compiled here, or taken from the cache on disk) or PTX.
   Module load(const std::string& path, const LoadOptions& options = {}) const {
     return load_with(options, [&](const pergola_load_options* c, pergola_module* module) {
-      return pergola_session_load_file(handle(), path.c_str(), c, module);
+      return pergola_session_load_file(handle(), detail::text(path, "A path"), c, module);
     });
   }
   Module load_text(std::string_view text, const LoadOptions& options = {}) const {
@@ -542,7 +549,7 @@ class Session {
       }
     };
     const pergola_code code =
-        pergola_session_call(handle(), name.c_str(), list.data(), list.size(),
+        pergola_session_call(handle(), detail::text(name, "A call's name"), list.data(), list.size(),
                              kTakesStream ? 0u : static_cast<std::uint32_t>(PERGOLA_CALL_SYNCHRONOUS), run, &state);
     if (state.thrown != nullptr) std::rethrow_exception(state.thrown);
     detail::check(code);
@@ -578,21 +585,25 @@ class Session {
   // The work submitted last as a graph, for Graphviz ("dot") or "mermaid": what was ordered after what, and why.
   std::string dag(const std::string& format = "dot") const {
     const char* text = nullptr;
-    detail::check(pergola_session_dag(handle(), format.c_str(), &text));
+    detail::check(pergola_session_dag(handle(), detail::text(format, "A format"), &text));
     return text;
   }
   // Which launches recurred and became graphs, in which way, and why others did not: as "text" or "json".
   std::string graphs(const std::string& format = "text") const {
     const char* text = nullptr;
-    detail::check(pergola_session_graphs(handle(), format.c_str(), &text));
+    detail::check(pergola_session_graphs(handle(), detail::text(format, "A format"), &text));
     return text;
   }
   // Records what is submitted from now on, for a file that ui.perfetto.dev opens; end_trace() waits for it and writes,
-  // and so does the session's end.
-  void trace(const std::string& path) const { detail::check(pergola_session_trace(handle(), path.c_str())); }
+  // and so does the session's end. kFailedPrecondition where another session's trace to that file is on.
+  void trace(const std::string& path) const {
+    detail::check(pergola_session_trace(handle(), detail::text(path, "A path")));
+  }
   void end_trace() const { detail::check(pergola_session_trace(handle(), nullptr)); }
   // The same for kernels' times by size, which are added to what the file has.
-  void history(const std::string& path) const { detail::check(pergola_session_history(handle(), path.c_str())); }
+  void history(const std::string& path) const {
+    detail::check(pergola_session_history(handle(), detail::text(path, "A path")));
+  }
   void end_history() const { detail::check(pergola_session_history(handle(), nullptr)); }
   // Texts in it live as long as the session.
   pergola_device_info device() const {
@@ -617,11 +628,11 @@ class Session {
   template <typename F>
   static Module load_with(const LoadOptions& options, F load) {
     std::vector<const char*> flags;
-    for (const std::string& flag : options.compiler_flags) flags.push_back(flag.c_str());
+    for (const std::string& flag : options.compiler_flags) flags.push_back(detail::text(flag, "A flag"));
     pergola_load_options c{};
     c.struct_size = PERGOLA_STRUCT_SIZE(pergola_load_options);
     c.language = options.language;
-    c.name = options.name.empty() ? nullptr : options.name.c_str();
+    c.name = options.name.empty() ? nullptr : detail::text(options.name, "A source's name");
     c.compiler_flags = flags.data();
     c.compiler_flag_count = flags.size();
     pergola_module module = nullptr;

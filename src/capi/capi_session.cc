@@ -174,7 +174,9 @@ pergola_code pergola_module_kernel_as(pergola_module handle, const char* name, c
     PERGOLA_TRY(check_pointer(name, "name"));
     PERGOLA_TRY(check_pointer(out, "kernel"));
     PERGOLA_ASSIGN(auto module, object_of<session::Module>(handle, "module"));
-    PERGOLA_ASSIGN(auto kernel, module->kernel(name, signature == nullptr ? "" : signature));
+    PERGOLA_ASSIGN(
+        auto kernel,
+        module->kernel(name, signature == nullptr ? std::nullopt : std::optional<std::string_view>(signature)));
     void* made = nullptr;
     PERGOLA_TRY(HotHandles::give(std::move(kernel), HandleKind::kKernel, "kernel", &made));
     *out = static_cast<pergola_kernel>(made);

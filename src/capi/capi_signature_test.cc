@@ -46,6 +46,7 @@ again:
   st.global.f32 [%rd1], %f3;
   ret;
 }
+.visible .entry nothing() { ret; }
 // out[0] = image(0, 0)
 .visible .entry sample(.param .u64 image, .param .u64 out) {
   .reg .b64 %t, %o; .reg .f32 %x, %r, %g, %b, %a;
@@ -68,10 +69,12 @@ struct Chased {
   std::string dag;
   std::vector<std::uint32_t> rows;
 };
-Chased chase_behind_spin(const std::string& signature, bool spin_writes_rows) {
+Chased chase_behind_spin(const char* signature, bool spin_writes_rows) {  // null: none
   pergola::Session session("cpu");
   const pergola::Module module = session.load_text(kPtx);
-  const auto spin = module.kernel("spin"), chase = module.kernel("_Z5chasePPjS_", signature);
+  const char* const name = "_Z5chasePPjS_";
+  const auto spin = module.kernel("spin");
+  const auto chase = signature == nullptr ? module.kernel(name) : module.kernel(name, signature);
   auto stop = session.array<std::uint32_t>(1, 0), other = session.array<std::uint32_t>(1, 0);
   auto rows = session.array<std::uint32_t>(4, 0);
   const std::uint64_t first = address_of(rows.handle());
@@ -92,7 +95,7 @@ Chased chase_behind_spin(const std::string& signature, bool spin_writes_rows) {
 constexpr const char* kDirections = "chase(table: in pointer uint64, rows: inout pointer uint32)";
 
 TEST(SignatureOrder, WithoutOne_KernelFollowsEverything) {
-  const Chased chased = chase_behind_spin("", false);
+  const Chased chased = chase_behind_spin(nullptr, false);
   EXPECT_THAT(chased.dag, HasSubstr("[label=\"any\"]"));
   EXPECT_THAT(chased.rows, ElementsAre(1, 1, 1, 1));
 }
@@ -200,6 +203,24 @@ TEST_F(Signatures, Contradiction_NamesTheInstruction) {
   EXPECT_EQ(refusal("axpy", "float, float*", pergola::Code::kParseError),
             "The signature is wrong at column 13: ',' should stand here, not '*'.");
   EXPECT_EQ(refusal("chase", "_Z5chasePPjS_(pointer, pointer)", pergola::Code::kOk), "taken");
+}
+
+// "" is a signature, and no word for none.
+TEST_F(Signatures, Empty_IsOfAKernelWithoutParameters) {
+  for (const char* empty : {"", " ", "()"}) {
+    EXPECT_EQ(
+        refusal("axpy", empty, pergola::Code::kInvalidArgument),
+        "The signature declares 0 parameters; kernel 'axpy' has 4: a (a float), x (an array or an 8-byte integer), y "
+        "(an array or an 8-byte integer), n (an array or an 8-byte integer). Declare each, or give no signature.");
+    module_.kernel("nothing", empty)(pergola::grid(1, 1));
+    pergola_kernel kernel = nullptr;
+    EXPECT_EQ(pergola_module_kernel_as(module_.handle(), "axpy", empty, &kernel), PERGOLA_INVALID_ARGUMENT);
+    EXPECT_EQ(kernel, nullptr);
+    ASSERT_EQ(pergola_module_kernel_as(module_.handle(), "nothing", empty, &kernel), PERGOLA_OK)
+        << pergola_last_error();
+    EXPECT_EQ(pergola_kernel_destroy(kernel), PERGOLA_OK);
+  }
+  session_.synchronize();
 }
 
 TEST_F(Signatures, ThroughC_NothingIsDeclaredByNull_AndAnOlderStructIsFilled) {

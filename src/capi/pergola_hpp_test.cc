@@ -623,6 +623,37 @@ TEST(Module, RefusedKernels_AreListedWithTheReason) {
   EXPECT_THAT(module.refusal("bad"), HasSubstr("nosuch"));
 }
 
+// The C interface takes text up to its first zero character: it would be another name.
+TEST(Text, WithAZeroCharacter_IsRefused) {
+  using std::string_literals::operator""s;
+  pergola::Session session("cpu");
+  const auto module = session.load_text(kImagePtx);
+  const auto message = [&](auto use) -> std::string {
+    try {
+      use();
+    } catch (const pergola::Error& error) {
+      EXPECT_EQ(error.code(), pergola::Code::kInvalidArgument) << error.what();
+      return error.what();
+    }
+    return "taken";
+  };
+  EXPECT_EQ(message([&] { module.kernel("row\0s"s); }),
+            "A kernel's name has no zero character in it; there is one at byte 3.");
+  EXPECT_THAT(message([&] { module.kernel("row", "pointer\0, pointer"s); }), HasSubstr("A signature has no zero"));
+  EXPECT_THAT(message([&] { session.load("a.ptx\0b"s); }), HasSubstr("A path has no zero"));
+  EXPECT_THAT(message([&] { session.trace("run.json\0"s); }), HasSubstr("A path has no zero"));
+  EXPECT_THAT(message([&] { session.history("\0"s); }), HasSubstr("there is one at byte 0."));
+  EXPECT_THAT(message([&] { session.dag("dot\0"s); }), HasSubstr("A format has no zero"));
+  EXPECT_THAT(message([&] { session.graphs("text\0"s); }), HasSubstr("A format has no zero"));
+  EXPECT_THAT(message([&] { session.call("gemm\0"s, {}, [] {}); }), HasSubstr("A call's name has no zero"));
+  EXPECT_THAT(message([&] { pergola::Session("cpu\0"s); }), HasSubstr("A device has no zero"));
+  EXPECT_THAT(message([&] { pergola::Session("cpu", "graphs=off\0"s); }), HasSubstr("policies has no zero"));
+  EXPECT_THAT(message([&] { session.load_text(kImagePtx, {.name = "a\0"s}); }),
+              HasSubstr("A source's name has no zero"));
+  EXPECT_THAT(message([&] { session.load_text(kImagePtx, {.compiler_flags = {"-DN=1\0"s}}); }),
+              HasSubstr("A flag has no zero"));
+}
+
 TEST(Cooperative, MoreBlocksThanFit_AreRefused) {
   pergola::Session session("cpu");
   const auto kernel = session.load_text(kImagePtx).kernel("row");

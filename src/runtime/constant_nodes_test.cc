@@ -121,7 +121,7 @@ TEST(ConstantGraphs, OfASession_LeaveWhatLaunchesDo) {
     EXPECT_TRUE(array->write(0, std::as_bytes(std::span(values))).ok());
     auto& scheduler = dynamic_cast<LocalSession&>(**session).scheduler();
     scheduler.set_graph_patience(std::chrono::seconds(10));
-    const auto kernel = module->kernel("accumulate", "").value();
+    const auto kernel = module->kernel("accumulate").value();
     const auto number = [](std::uint32_t value) { return session::Number{session::ElementType::kU32, value}; };
     for (int turn = 0; turn < 40; ++turn) {
       for (std::uint32_t i = 1; i < 7; ++i) {

@@ -388,7 +388,7 @@ TEST_P(FusedSession, HasTheBitsOfLaunches) {
     scheduler.set_graph_patience(std::chrono::seconds(10));
     for (int turn = 0; turn < 40; ++turn) {
       for (std::uint32_t i = 0; i < 70; ++i) {
-        const auto kernel = (*module)->kernel(i % 3 == 0 ? "place" : i % 3 == 1 ? "turn" : "votes", "").value();
+        const auto kernel = (*module)->kernel(i % 3 == 0 ? "place" : i % 3 == 1 ? "turn" : "votes").value();
         const std::vector<session::Argument> arguments{session::ArrayArgument{arrays[i % 2], 0},
                                                        session::ArrayArgument{arrays[(i + 1) % 2], 0},
                                                        session::Number{session::ElementType::kU32, i}};

@@ -106,13 +106,13 @@ LocalModule::~LocalModule() {
   module_.reset();  // beside a resident kernel a device unloads it later
 }
 
-Result<session::KernelPtr> LocalModule::kernel(std::string_view name, std::string_view signature) {
+Result<session::KernelPtr> LocalModule::kernel(std::string_view name, std::optional<std::string_view> signature) {
   PERGOLA_ASSIGN(const std::size_t index, session::find_kernel(names_, name, name_));
   if (!kernels_[index])
     return PERGOLA_ERROR(kUnsupported, "{} Kernel '{}' is refused therefore; others of '{}' can be used.",
                          refusals_[index], ptx_names_[index], name_);
-  if (signature.empty()) return session::KernelPtr(std::make_shared<LocalKernel>(shared_from_this(), index));
-  PERGOLA_ASSIGN(const session::Signature declared, session::parse_signature(signature));
+  if (!signature) return session::KernelPtr(std::make_shared<LocalKernel>(shared_from_this(), index));
+  PERGOLA_ASSIGN(const session::Signature declared, session::parse_signature(*signature));
   if (!declared.kernel.empty() && !session::may_mean(names_[index], declared.kernel))
     return PERGOLA_ERROR(
         kInvalidArgument,

@@ -30,7 +30,7 @@ class LocalModule final : public session::Module, public std::enable_shared_from
   const std::string& refusal(std::size_t index) const override { return refusals_[index]; }
   const std::string& ptx() const override { return *ptx_; }
   ~LocalModule() override;
-  Result<session::KernelPtr> kernel(std::string_view name, std::string_view signature) override;
+  Result<session::KernelPtr> kernel(std::string_view name, std::optional<std::string_view> signature) override;
 
  private:
   friend class LocalKernel;

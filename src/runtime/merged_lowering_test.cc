@@ -327,7 +327,7 @@ class MergedSession : public testing::Test {
     for (int turn = 0; turn < 40; ++turn) {
       for (std::uint32_t i = 0; i < 24; ++i) {
         const char* const name = kernel != nullptr ? kernel : i / 8 % 2 == 0 ? "raise" : "lower";
-        const auto loaded = (*module)->kernel(name, "").value();
+        const auto loaded = (*module)->kernel(name).value();
         const std::vector<session::Argument> arguments{session::ArrayArgument{arrays[i % 8], 0},
                                                        session::Number{session::ElementType::kU32, i}};
         const Status status =

@@ -59,7 +59,7 @@ class PartAccessesOfLaunches : public testing::Test, public TestArrays {
   }
   // Its number in the picture.
   int launch(const char* kernel, std::vector<session::Argument> arguments, std::uint32_t threads,
-             const char* signature = "") {
+             std::optional<std::string_view> signature = {}) {
     session::LaunchShape shape;
     shape.grid = {(threads + kPartBlock - 1) / kPartBlock, 1, 1}, shape.block = {kPartBlock, 1, 1};
     const Status status =

@@ -237,7 +237,7 @@ TEST_F(StackedLowering, Session_HasTheBitsOfLaunches) {
     }
     auto& scheduler = dynamic_cast<LocalSession&>(**session).scheduler();
     scheduler.set_graph_patience(std::chrono::seconds(10));
-    const auto kernel = module->kernel("raise", "").value();
+    const auto kernel = module->kernel("raise").value();
     for (int turn = 0; turn < 40; ++turn) {
       for (int i = 0; i < 6; ++i) {
         const std::vector<session::Argument> arguments{session::ArrayArgument{arrays[(i + 1) % 4], 0},

@@ -72,7 +72,7 @@ class VaryingScalars : public ::testing::Test {
   }
   scheduler::Scheduler& scheduler() { return dynamic_cast<LocalSession&>(*session_).scheduler(); }
   void launch(const char* kernel, std::vector<Argument> arguments, std::uint32_t threads) {
-    auto found = module_->kernel(kernel, "");
+    auto found = module_->kernel(kernel);
     ASSERT_TRUE(found.ok()) << found.message();
     const Status status = (*found)->launch({.grid = {1, 1, 1}, .block = {threads, 1, 1}}, arguments, nullptr, nullptr);
     ASSERT_TRUE(status.ok()) << status.message();
@@ -185,7 +185,7 @@ DONE: ret;
 })",
                                       {});
   ASSERT_TRUE(module.ok()) << module.message();
-  auto kernel = (*module)->kernel("add_one", "");
+  auto kernel = (*module)->kernel("add_one");
   ASSERT_TRUE(kernel.ok()) << kernel.message();
   auto x = *(*session)->allocate(ElementType::kU32, 0, 32);
   std::vector<std::uint32_t> want(32, 0), got(32);

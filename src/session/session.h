@@ -146,8 +146,9 @@ class Module {
   virtual const std::string& refusal(std::size_t index) const = 0;
   virtual const std::string& ptx() const = 0;
   // By PTX name, or plain name where only one fits (kernel_names.h). kUnsupported where the device cannot run it. A
-  // signature overrides what was found in the PTX, as far as that leaves a doubt (signature.h); "" declares nothing.
-  virtual Result<KernelPtr> kernel(std::string_view name, std::string_view signature = {}) = 0;
+  // signature overrides what was found in the PTX, as far as that leaves a doubt (signature.h); "" is that of a kernel
+  // without parameters.
+  virtual Result<KernelPtr> kernel(std::string_view name, std::optional<std::string_view> signature = {}) = 0;
 };
 using ModulePtr = std::shared_ptr<Module>;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/base/plural.h"
 #include "src/session/arguments.h"
 
 namespace pergola::session {
@@ -376,8 +377,9 @@ Result<KernelInfo> apply_signature(const KernelInfo& kernel, const Signature& si
     std::string list;
     for (const ParameterInfo& parameter : kernel.parameters)
       list += fmt::format("{}{} ({})", list.empty() ? ": " : ", ", parameter.name, expectation(parameter));
-    return PERGOLA_ERROR(kInvalidArgument, "The signature declares {} parameter{}; kernel '{}' has {}{}. Declare each.",
-                         declared.size(), declared.size() == 1 ? "" : "s", kernel.name, kernel.parameters.size(), list);
+    return PERGOLA_ERROR(kInvalidArgument, "The signature declares {}; kernel '{}' has {}{}. Declare each{}.",
+                         plural(declared.size(), "parameter"), kernel.name, kernel.parameters.size(), list,
+                         declared.empty() ? ", or give no signature" : "");
   }
   KernelInfo result = kernel;
   bool has_pointer = false, all_directed = true;
