@@ -27,8 +27,9 @@ const ParameterState* parameter_of(const KernelObject* kernel, std::size_t index
 }
 
 bool raise_range(const KernelObject* kernel, std::size_t index, PyObject* value, const char* what) {
-  PyErr_Format(PyExc_OverflowError, "%s is %R; the parameter is %u bytes as %s.", which(kernel, index).c_str(), value,
-               kernel->state->parameters[index].size_bytes, what);
+  const std::uint32_t size_bytes = kernel->state->parameters[index].size_bytes;
+  PyErr_Format(PyExc_OverflowError, "%s is %R; the parameter is %u byte%s as %s.", which(kernel, index).c_str(), value,
+               size_bytes, size_bytes == 1 ? "" : "s", what);
   return false;
 }
 
@@ -64,6 +65,23 @@ bool convert_float(const KernelObject* kernel, std::size_t index, PyObject* obje
     return raise_range(kernel, index, object, "a float, which cannot hold it");
   *out = pergola_arg_f32(narrow);
   return true;
+}
+
+constexpr const char* kComplex = ", and the parameter has no imaginary part: give x.real.";
+
+// Of one value that is no number of a parameter's, what is not to be taken for a struct's bytes: false with an
+// exception set. `format` is the buffer protocol's.
+bool is_for_bytes(const KernelObject* kernel, std::size_t index, PyObject* object, const std::string& format) {
+  const ParameterState* parameter = parameter_of(kernel, index);
+  const bool takes_bytes = parameter == nullptr || parameter->kind == PERGOLA_PARAMETER_STRUCT ||
+                           parameter->kind == PERGOLA_PARAMETER_BITS;
+  if (format == "g") return raise_kind(kernel, index, object, ", a long double, which no kernel has: give float(x).");
+  if (format == "Zg")
+    return raise_kind(kernel, index, object, ", of long doubles, which no kernel has: give numpy.complex128(x).");
+  if (takes_bytes) return true;
+  if (format[0] == 'Z') return raise_kind(kernel, index, object, kComplex);
+  const bool is_ctypes_number = format.size() == 2 && format[0] == '<';
+  return !is_ctypes_number || raise_kind(kernel, index, object, ", which is no number to Python: give x.value.");
 }
 
 constexpr const char* kOnHost =
@@ -203,6 +221,14 @@ bool Arguments::convert_one(const KernelObject* kernel, std::size_t index, PyObj
     const Ref number(PyNumber_Index(object));
     return number && convert_integer(kernel, index, object, number.get(), out);
   }
+  if (PyComplex_Check(object) != 0) {
+    const ParameterState* parameter = parameter_of(kernel, index);
+    const bool is_struct = parameter != nullptr && parameter->kind == PERGOLA_PARAMETER_STRUCT;
+    return raise_kind(kernel, index, object,
+                      is_struct ? ", which is no struct's bytes: numpy.complex64(x) is two floats, numpy.complex128(x) two "
+                                  "doubles."
+                                : kComplex);
+  }
   return raise_kind(kernel, index, object,
                     ", which is no kernel argument: give a pergola array, a number, or a struct's bytes. Arrays of "
                     "other libraries go through pergola.from_dlpack(x).");
@@ -257,6 +283,7 @@ bool Arguments::convert_buffer(const KernelObject* kernel, std::size_t index, Py
   // A number of bytes that fits says nothing of an array: its elements would be taken for the fields.
   const bool is_bytes = PyBytes_Check(object) != 0 || PyByteArray_Check(object) != 0 ||
                         (PyMemoryView_Check(object) != 0 && buffer.itemsize == 1);
+  if (!is_bytes && buffer.ndim == 0 && !is_for_bytes(kernel, index, object, format)) return false;
   if (is_bytes || buffer.ndim == 0) {
     *out = pergola_arg_bytes(buffer.buf, static_cast<std::size_t>(buffer.len));
     return true;

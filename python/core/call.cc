@@ -82,9 +82,11 @@ MayWait::MayWait(const SessionState* session) {
 
 PyObject* session_call(PyObject* self, PyObject* args) {
   const char* name = nullptr;
-  PyObject *function = nullptr, *list = nullptr;
+  PyObject *given_name = nullptr, *function = nullptr, *list = nullptr;
   int synchronous = 0;
-  if (PyArg_ParseTuple(args, "sOO!p:_call", &name, &function, &PyTuple_Type, &list, &synchronous) == 0) return nullptr;
+  if (PyArg_ParseTuple(args, "OOO!p:_call", &given_name, &function, &PyTuple_Type, &list, &synchronous) == 0 ||
+      !read_text(given_name, "A call's name", &name))
+    return nullptr;
   std::vector<pergola_call_access> accesses;
   if (!read_accesses(list, &accesses)) return nullptr;
   const pergola_session session = reinterpret_cast<SessionObject*>(self)->state->handle;

@@ -97,8 +97,8 @@ bool Columns::read(const KernelObject* kernel, PyObject* const* objects, std::si
     if (is_one) continue;
     const Source& source = sources_.back();
     if (sources_.size() > 1 && source.length != sources_.front().length) {
-      PyErr_Format(PyExc_ValueError, "Argument %zu has %zd values and argument %zu has %zd: they should be as many.", i,
-                   source.length, sources_.front().argument, sources_.front().length);
+      PyErr_Format(PyExc_ValueError, "Argument %zu has %zd value%s and argument %zu has %zd: they should be as many.",
+                   i, source.length, source.length == 1 ? "" : "s", sources_.front().argument, sources_.front().length);
       return false;
     }
     first.emplace_back(source.length == 0          ? PyLong_FromLong(0)
@@ -170,8 +170,8 @@ bool Columns::fill(const KernelObject* kernel, const Source& source, Arguments* 
                                     PyList_GetItem(source.items.get(), static_cast<Py_ssize_t>(n)), &values[n]))
         return false;
     } else if (!source.convert(from + static_cast<Py_ssize_t>(n) * stride, parameter, &values[n])) {
-      PyErr_Format(PyExc_OverflowError, "Value %zu of argument %zu (parameter %s) does not fit its %u bytes.", n,
-                   source.argument, parameter.name.c_str(), parameter.size_bytes);
+      PyErr_Format(PyExc_OverflowError, "Value %zu of argument %zu (parameter %s) does not fit its %u byte%s.", n,
+                   source.argument, parameter.name.c_str(), parameter.size_bytes, parameter.size_bytes == 1 ? "" : "s");
       return false;
     }
   }

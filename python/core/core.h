@@ -299,6 +299,11 @@ inline bool is_instance(PyObject* object, PyTypeObject* type) {
 
 // Of text that the library takes up to its first zero byte: false with an exception set where that is not its end.
 bool is_without_zero(const char* text, Py_ssize_t size, const char* what);
+// The text of a str, which keeps it, or of None where that is `optional`: null then. False with an exception set.
+bool read_text(PyObject* given, const char* what, const char** out, bool optional = false);
+// Where the arguments of a constructor are none that this package gives, somebody else has called it: has the TypeError
+// that is set say so, and what is to be called instead. Always null.
+PyObject* refuse_direct(const char* what, const char* instead);
 
 // The handle and start of a memory; false with an exception set where it was freed.
 bool resolve(const MemoryObject* memory, pergola_array* handle, std::uint64_t* offset_bytes);

@@ -32,7 +32,11 @@ inline bool read_timeout(PyObject* given, std::int64_t* timeout_ns) {
   *timeout_ns = -1;
   if (given == nullptr || given == Py_None) return true;
   const double seconds = PyFloat_AsDouble(given);
-  if (seconds == -1 && PyErr_Occurred() != nullptr) return false;
+  if (seconds == -1 && PyErr_Occurred() != nullptr) {
+    if (PyErr_ExceptionMatches(PyExc_TypeError) != 0)
+      PyErr_Format(PyExc_TypeError, "A timeout is a number of seconds or None; %R is given.", given);
+    return false;
+  }
   if (std::isnan(seconds)) {
     PyErr_SetString(PyExc_ValueError, "A timeout is a number of seconds or None; it is not a number.");
     return false;

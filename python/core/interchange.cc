@@ -104,9 +104,9 @@ PyObject* take(PyObject* capsule) {
   const dlpack::Tensor& tensor = managed->tensor;
   constexpr std::int32_t kMostDimensions = 64;  // NumPy's own limit
   if (tensor.ndim < 0 || tensor.ndim > kMostDimensions || (tensor.ndim != 0 && tensor.shape == nullptr)) {
-    PyErr_Format(PyExc_BufferError, "The producer's tensor has %d dimensions%s: 0 to %d can be, with a shape.",
-                 static_cast<int>(tensor.ndim), tensor.shape == nullptr ? " and no shape" : "",
-                 static_cast<int>(kMostDimensions));
+    PyErr_Format(PyExc_BufferError, "The producer's tensor has %d dimension%s%s: 0 to %d can be, with a shape.",
+                 static_cast<int>(tensor.ndim), tensor.ndim == 1 ? "" : "s",
+                 tensor.shape == nullptr ? " and no shape" : "", static_cast<int>(kMostDimensions));
     return nullptr;
   }
   const Ref shape(PyTuple_New(tensor.ndim)), strides(PyTuple_New(tensor.strides == nullptr ? 0 : tensor.ndim));

@@ -11,21 +11,23 @@ namespace {
 // Module(session, source, is_path, language, name, flags)
 PyObject* module_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject *session = nullptr, *flags = nullptr;
+  PyObject* given_name = nullptr;
   const char *source = nullptr, *name = nullptr;
   Py_ssize_t size = 0;
   int is_path = 0, language = 0;
-  if (PyArg_ParseTuple(args, "O!s#pizO:Module", types.session, &session, &source, &size, &is_path, &language, &name,
-                       &flags) == 0)
-    return nullptr;
+  if (PyArg_ParseTuple(args, "O!s#piOO:Module", types.session, &session, &source, &size, &is_path, &language,
+                       &given_name, &flags) == 0)
+    return refuse_direct("A Module",
+                         "pergola.module(source), pergola.load(path), or a session's functions of these names");
+  if (!read_text(given_name, "A source's name", &name, true)) return nullptr;
   std::vector<std::string> texts;
   for (Py_ssize_t i = 0, n = PySequence_Size(flags); i < n; ++i) {
     const Ref flag(PySequence_GetItem(flags, i));
     if (flag && PyUnicode_Check(flag.get()) == 0)
       PyErr_Format(PyExc_TypeError, "Flags are strings, as flags=[\"-DN=4\"]; flag %zd is %R.", i, flag.get());
     if (PyErr_Occurred() != nullptr) return nullptr;
-    Py_ssize_t length = 0;
-    const char* text = PyUnicode_AsUTF8AndSize(flag.get(), &length);
-    if (text == nullptr || !is_without_zero(text, length, "A flag")) return nullptr;
+    const char* text = nullptr;
+    if (!read_text(flag.get(), "A flag", &text)) return nullptr;
     texts.emplace_back(text);
   }
   if (PyErr_Occurred() != nullptr || (is_path != 0 && !is_without_zero(source, size, "A path"))) return nullptr;
@@ -103,9 +105,12 @@ bool read_signature(KernelState* state) {
 
 // Kernel(module, name, signature)
 PyObject* kernel_new(PyTypeObject* type, PyObject* args, PyObject*) {
-  PyObject* module_object = nullptr;
+  PyObject *module_object = nullptr, *given_name = nullptr, *given_signature = Py_None;
   const char *name = nullptr, *signature = nullptr;
-  if (PyArg_ParseTuple(args, "O!s|z:Kernel", types.module, &module_object, &name, &signature) == 0) return nullptr;
+  if (PyArg_ParseTuple(args, "O!O|O:Kernel", types.module, &module_object, &given_name, &given_signature) == 0)
+    return refuse_direct("A Kernel", "pergola.kernel(source), or module[name] and module.kernel(name, signature)");
+  if (!read_text(given_name, "A kernel's name", &name) || !read_text(given_signature, "A signature", &signature, true))
+    return nullptr;
   auto* module = reinterpret_cast<ModuleObject*>(module_object);
   Ref self(allocate(type));
   if (!self) return nullptr;
@@ -199,9 +204,9 @@ PyObject* kernel_subscript(PyObject* self, PyObject* key) {
   if (PyTuple_Check(key) != 0) {
     if (PyTuple_Size(key) != 2) {
       PyErr_Format(PyExc_TypeError,
-                   "kernel[...] takes [threads] or [grid, block]; %zd values are given. Shared memory is a keyword of "
+                   "kernel[...] takes [threads] or [grid, block]; %zd value%s given. Shared memory is a keyword of "
                    "the call, kernel[grid, block](..., shared_bytes=1024), and streams are chosen by the session.",
-                   PyTuple_Size(key));
+                   PyTuple_Size(key), PyTuple_Size(key) == 1 ? " is" : "s are");
       return nullptr;
     }
     if (!read_shape(PyTuple_GetItem(key, 0), PyTuple_GetItem(key, 1), &launcher->config)) return nullptr;
@@ -292,8 +297,27 @@ PyType_Slot launcher_slots[] = {
 
 bool is_without_zero(const char* text, Py_ssize_t size, const char* what) {
   if (std::strlen(text) == static_cast<std::size_t>(size)) return true;
-  PyErr_Format(PyExc_ValueError, "%s has no zero character in it; there is one at byte %zu.", what, std::strlen(text));
+  PyErr_Format(error_class(PERGOLA_INVALID_ARGUMENT), "%s has no zero character in it; there is one at byte %zu.", what,
+               std::strlen(text));
   return false;
+}
+
+bool read_text(PyObject* given, const char* what, const char** out, bool optional) {
+  *out = nullptr;
+  if (optional && given == Py_None) return true;
+  if (PyUnicode_Check(given) == 0) {
+    PyErr_Format(PyExc_TypeError, "%s is a str%s; %R is given.", what, optional ? " or None" : "", given);
+    return false;
+  }
+  Py_ssize_t size = 0;
+  *out = PyUnicode_AsUTF8AndSize(given, &size);
+  return *out != nullptr && is_without_zero(*out, size, what);
+}
+
+PyObject* refuse_direct(const char* what, const char* instead) {
+  if (PyErr_ExceptionMatches(PyExc_TypeError) != 0)
+    PyErr_Format(PyExc_TypeError, "%s is not made by calling its class, but by %s.", what, instead);
+  return nullptr;
 }
 
 PyType_Spec module_spec = {"pergola._core.Module", sizeof(ModuleObject), 0, kCollected | Py_TPFLAGS_BASETYPE,

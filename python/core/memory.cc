@@ -65,7 +65,10 @@ PyObject* memory_new(PyTypeObject* type, PyObject* args, PyObject*) {
   const int parsed = is_view ? PyArg_ParseTuple(args, "O!O&O&:Memory", types.memory, &parent, to_u64, &a, to_u64, &b)
                              : PyArg_ParseTuple(args, "O!iIO&:Memory", types.session, &parent, &element_type,
                                                 &element_bytes, to_u64, &a);
-  if (parsed == 0) return nullptr;
+  if (parsed == 0)
+    return refuse_direct("An Array",
+                         "pergola.array(x), empty(shape), zeros(), ones() or full(), or a session's functions of these "
+                         "names");
   Ref self(allocate(type));
   if (!self) return nullptr;
   MemoryObject* memory = as_memory(self.get());
@@ -229,8 +232,8 @@ PyObject* memory_free(PyObject* self, PyObject*) {
   std::uint64_t base = 0;
   if (owner->handle != nullptr && !describe(owner, &info, &base)) return nullptr;  // a forked child
   if (owner->exports != 0) {
-    PyErr_Format(PyExc_BufferError, "The array cannot be freed: %u consumers share its memory by DLPack or host().",
-                 owner->exports);
+    PyErr_Format(PyExc_BufferError, "The array cannot be freed: %u consumer%s its memory by DLPack or host().",
+                 owner->exports, owner->exports == 1 ? " shares" : "s share");
     return nullptr;
   }
   destroy(owner);

@@ -38,9 +38,13 @@ bool is_synchronous(const char* given) {
 }
 
 PyObject* session_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  PyObject *given_device = Py_None, *given_scheduler = Py_None;
   const char *device = nullptr, *scheduler = nullptr;
   static const char* names[] = {"device", "scheduler", nullptr};
-  if (PyArg_ParseTupleAndKeywords(args, kwargs, "|zz:Session", const_cast<char**>(names), &device, &scheduler) == 0)
+  if (PyArg_ParseTupleAndKeywords(args, kwargs, "|OO:Session", const_cast<char**>(names), &given_device,
+                                  &given_scheduler) == 0 ||
+      !read_text(given_device, "A session's device", &device, true) ||
+      !read_text(given_scheduler, "A session's scheduler", &scheduler, true))
     return nullptr;
   Ref self(allocate(type));
   if (!self) return nullptr;
@@ -95,9 +99,9 @@ PyObject* session_device(PyObject* self, PyObject*) {
 // _dag(format) and _graphs(format).
 template <pergola_code (*tell)(pergola_session, const char*, const char**)>
 PyObject* session_text(PyObject* self, PyObject* format) {
-  const char* name = PyUnicode_AsUTF8AndSize(format, nullptr);
-  const char* text = nullptr;
-  if (name == nullptr || !check(tell(reinterpret_cast<SessionObject*>(self)->state->handle, name, &text)))
+  const char *name = nullptr, *text = nullptr;
+  if (!read_text(format, "A format", &name) ||
+      !check(tell(reinterpret_cast<SessionObject*>(self)->state->handle, name, &text)))
     return nullptr;
   return PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "replace");
 }

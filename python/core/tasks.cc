@@ -36,6 +36,10 @@ PyObject* pool_new(PyTypeObject* type, PyObject* args, PyObject*) {
   unsigned int executor = 0;
   long long park_after_ns = 0;
   int fences = 1, slices = 0;
+  if (PyTuple_Size(args) == 0 || !is_instance(PyTuple_GetItem(args, 0), types.session)) {
+    PyErr_SetNone(PyExc_TypeError);
+    return refuse_direct("A TaskPool", "pergola.task_pool() or session.task_pool()");
+  }
   if (PyArg_ParseTuple(args, "O!O&LIpp:TaskPool", types.session, &session, to_blocks, &blocks, &park_after_ns,
                        &executor, &fences, &slices) == 0)
     return nullptr;
@@ -145,9 +149,9 @@ PyObject* kind_new(PyTypeObject* type, PyObject* args, PyObject*) {
   pergola_launch_config config{};
   config.struct_size = PERGOLA_STRUCT_SIZE(pergola_launch_config);
   if (PyArg_ParseTuple(args, "O!O!OOOpO!:TaskKind", types.task_pool, &pool, types.kernel, &kernel, &grid, &block,
-                       &shared_bytes, &is_high, &PyType_Type, &task_type) == 0 ||
-      !read_shape(grid, block, &config) || !set_shared_bytes(shared_bytes, &config))
-    return nullptr;
+                       &shared_bytes, &is_high, &PyType_Type, &task_type) == 0)
+    return refuse_direct("A TaskKind", "pool.prepare(kernel, grid, block)");
+  if (!read_shape(grid, block, &config) || !set_shared_bytes(shared_bytes, &config)) return nullptr;
   if (PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(task_type), types.task) == 0) {
     PyErr_SetString(PyExc_TypeError, "The class of tasks is to be derived from Task.");
     return nullptr;

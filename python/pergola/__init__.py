@@ -181,33 +181,36 @@ def full(shape: _Any, value: _Any, dtype: _DTypeLike = None) -> Array:
     return _session.current().full(shape, value, dtype)
 
 
-def _like(other: _Any) -> tuple[Session, tuple[int, ...], _Any]:
+def _like(other: _Any, what: str) -> tuple[Session, tuple[int, ...], _Any]:
     if isinstance(other, Array):
         return other.session, other.shape, other._element
+    if not hasattr(other, "shape") or not hasattr(other, "dtype"):
+        raise TypeError(f"{what}() takes an array, whose shape and dtype the new one has, and a {type(other).__name__} has none: "
+                        f"pergola.{what[:-len('_like')]}(shape, ...) takes a shape, pergola.array(x) makes an array.")
     return _session.current(), tuple(other.shape), other.dtype
 
 
 def empty_like(other: _Any, dtype: _DTypeLike = None) -> Array:
     """As empty(), with the shape and dtype, and in the session, of another array."""
-    where, shape, same = _like(other)
+    where, shape, same = _like(other, "empty_like")
     return where.empty(shape, same if dtype is None else dtype)
 
 
 def zeros_like(other: _Any, dtype: _DTypeLike = None) -> Array:
     """As zeros(), with the shape and dtype, and in the session, of another array."""
-    where, shape, same = _like(other)
+    where, shape, same = _like(other, "zeros_like")
     return where.zeros(shape, same if dtype is None else dtype)
 
 
 def ones_like(other: _Any, dtype: _DTypeLike = None) -> Array:
     """As ones(), with the shape and dtype, and in the session, of another array."""
-    where, shape, same = _like(other)
+    where, shape, same = _like(other, "ones_like")
     return where.ones(shape, same if dtype is None else dtype)
 
 
 def full_like(other: _Any, value: _Any, dtype: _DTypeLike = None) -> Array:
     """As full(), with the shape and dtype, and in the session, of another array."""
-    where, shape, same = _like(other)
+    where, shape, same = _like(other, "full_like")
     return where.full(shape, value, same if dtype is None else dtype)
 
 

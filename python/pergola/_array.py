@@ -39,6 +39,14 @@ def _extents(shape: Any) -> tuple[int, ...]:
     return extents
 
 
+def _check_empty(shape: tuple[int, ...], itemsize: int) -> None:
+    """ValueError where an array without elements has a shape that no other library's array can have, NumPy's neither; one
+    with elements is refused for its size."""
+    if 0 in shape and math.prod(extent for extent in shape if extent) * itemsize >= 2**63:
+        raise ValueError(f"The shape {_dtypes.short(shape)} has no elements, and its other extents make up 2**63 bytes or more, "
+                         f"in elements of {_dtypes.plural(itemsize, 'byte')}: no library's array has such a shape.")
+
+
 class Array(_core.Memory):
     """An array on a device. Made by pergola.array(), zeros(), empty(), ...; never directly."""
 
@@ -52,6 +60,7 @@ class Array(_core.Memory):
 
     @classmethod
     def _make(cls, session: Session, shape: tuple[int, ...], element: ElementType) -> Array:
+        _check_empty(shape, element.itemsize)
         self = cls.__new__(cls, session, element.code, element.itemsize, math.prod(shape))
         self._element, self._shape = element, shape
         return self
@@ -275,15 +284,18 @@ class Array(_core.Memory):
         try:
             extents = [operator.index(extent) for extent in shape]
         except TypeError:
-            if len(shape) != 1:
-                raise
-            extents = [operator.index(extent) for extent in shape[0]]
+            given = shape[0] if len(shape) == 1 else shape
+            try:
+                extents = [operator.index(extent) for extent in given]
+            except TypeError:
+                raise TypeError(f"A shape is ints, or a sequence of ints; {_dtypes.short(given)} is given.") from None
         asked = list(extents)
         if extents.count(-1) == 1:
             rest = math.prod(extent for extent in extents if extent != -1)
             extents[extents.index(-1)] = self.size // rest if rest else 0
         if math.prod(extents) != self.size or any(extent < 0 for extent in extents):
-            raise ValueError(f"{self.size} elements do not make up the shape {tuple(asked)}.")
+            raise ValueError(f"{_dtypes.plural(self.size, 'element')} cannot have the shape {_dtypes.short(tuple(asked))}.")
+        _check_empty(tuple(extents), self._element.itemsize)
         return self._view(0, tuple(extents))
 
     def wait(self) -> None:
@@ -329,7 +341,8 @@ class Array(_core.Memory):
         """An index for each axis from the first on, with whole axes for an Ellipsis."""
         places = [place for place, one in enumerate(given) if one is Ellipsis]
         if len(given) - len(places) > len(self._shape):
-            raise IndexError(f"{len(given) - len(places)} indices are given, and the array has {len(self._shape)} axes.")
+            raise IndexError(f"{len(given) - len(places)} indices are given, and the array has "
+                             f"{_dtypes.plural(len(self._shape), 'axis')}.")
         if len(places) > 1:
             raise IndexError("An index has one Ellipsis (...) at most.")
         if not places:
@@ -355,7 +368,7 @@ class Array(_core.Memory):
             raise TypeError(f"An array on a device is indexed by integers and slices, not by {type(one).__name__}: "
                             "index x.numpy().") from None
         if not -extent <= index < extent:
-            raise IndexError(f"Index {index} is outside axis {axis} of {extent} elements.")
+            raise IndexError(f"Index {index} is outside axis {axis} of {_dtypes.plural(extent, 'element')}.")
         return index % extent, 1, ()
 
     def __getitem__(self, key: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Optional
 
+from . import _dtypes
 from ._array import Array
 
 if TYPE_CHECKING:
@@ -35,7 +36,10 @@ class Stream:
 
 
 def _arrays(given: Any, what: str) -> list[Array]:
-    arrays = [given] if isinstance(given, Array) else list(given)
+    try:
+        arrays = [given] if isinstance(given, Array) else list(given)
+    except TypeError:
+        raise TypeError(f"{what} is an Array or a sequence of some; {_dtypes.short(given)} is given.") from None
     for each in arrays:
         if not isinstance(each, Array):
             raise TypeError(f"{what} has Arrays; a {type(each).__name__} is none: pergola.asarray(x) makes one.")
@@ -45,6 +49,12 @@ def _arrays(given: Any, what: str) -> list[Array]:
 def call(session: Session, name: str, function: Callable[[Optional[Stream]], object], reads: Iterable[Array],
          writes: Iterable[Array], synchronous: bool) -> None:
     """Session.call()."""
+    if not isinstance(name, str):
+        raise TypeError(f"call() takes a name for pictures and recordings first, a str; {_dtypes.short(name)} is given: "
+                        "call(\"gemm\", function).")
+    if not callable(function):
+        raise TypeError("call() takes a function after the name, which queues the other library's work on the stream that it "
+                        f"is given; {_dtypes.short(function)} is given.")
     read, written = _arrays(reads, "reads"), _arrays(writes, "writes")
     accesses = [(each, True, False) for each in read] + [(each, False, True) for each in written]
     if synchronous or not session.device.id.startswith("cuda:"):

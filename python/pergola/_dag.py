@@ -6,6 +6,8 @@ import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any, Optional
 
+from . import _dtypes
+
 if TYPE_CHECKING:
     from ._session import Session
 
@@ -49,7 +51,8 @@ class Dag:
     def __repr__(self) -> str:
         pieces = len(re.findall(r"^\s*c\d+ \[", self._dot, re.MULTILINE))
         edges = len(re.findall(r"^\s*c\d+ -> ", self._dot, re.MULTILINE))
-        return f"<pergola.Dag of {pieces} pieces of work and {edges} dependencies: dot() and mermaid() are its text>"
+        return (f"<pergola.Dag of {_dtypes.plural(pieces, 'piece')} of work and {_dtypes.plural(edges, 'dependency')}: dot() and "
+                "mermaid() are its text>")
 
     def __str__(self) -> str:
         return self._mermaid

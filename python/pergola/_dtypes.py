@@ -127,7 +127,7 @@ def of_dlpack(code: int, bits: int, lanes: int) -> ElementType:
     """The element type of DLPack's triple; TypeError where there is none."""
     found = _BY_DLPACK.get((code, bits))
     if found is None or lanes != 1:
-        raise TypeError(f"DLPack's type (code {code}, {bits} bits, {lanes} lanes) is none that arrays have.")
+        raise TypeError(f"DLPack's type (code {code}, {plural(bits, 'bit')}, {plural(lanes, 'lane')}) is none that arrays have.")
     return found
 
 
@@ -179,7 +179,16 @@ def short(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
+def plural(count: int, what: str) -> str:
+    """A number of things in a message: "1 axis", "2 axes"."""
+    many = {"axis": "axes", "launch": "launches", "dependency": "dependencies"}
+    return f"{count} {what if count == 1 else many.get(what, what + 's')}"
+
+
 def _refuse_kind(element: ElementType, value: Any, what: str) -> TypeError:
+    if _is_one(value) and _is_complex(value):
+        return TypeError(f"An element of dtype {element.name} has no imaginary part; the {type(value).__name__} {short(value)} "
+                         "is given: take x.real.")
     return TypeError(f"An element of dtype {element.name} is {what}; {short(value)} is given.")
 
 
@@ -262,8 +271,8 @@ def _pack_struct(dtype: Any, value: Any) -> bytes:
     if _is_number(value):
         value = (value,) * len(names)
     if not isinstance(value, tuple) or len(value) != len(names):
-        raise TypeError(f"An element of dtype {dtype} is a tuple of {len(names)} values, one for each field; {short(value)} "
-                        "is given.")
+        raise TypeError(f"An element of dtype {dtype} is a tuple of {plural(len(names), 'value')}, one for each field; "
+                        f"{short(value)} is given.")
     result = bytearray(dtype.itemsize)
     for name, each in zip(names, value):
         field, offset = dtype.fields[name][:2]

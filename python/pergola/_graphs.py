@@ -4,6 +4,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from . import _dtypes
+
 if TYPE_CHECKING:
     from ._session import Session
 
@@ -88,7 +90,8 @@ class Graphs:
     def __repr__(self) -> str:
         if self.off:
             return f"<pergola.Graphs: none, {self.off}>"
-        return f"<pergola.Graphs of {self.launches} launches: {len(self.regions)} regions, print() tells of them>"
+        return (f"<pergola.Graphs of {_dtypes.plural(self.launches, 'launch')}: {_dtypes.plural(len(self.regions), 'region')}, "
+                "print() tells of them>")
 
     def __str__(self) -> str:
         return self._text

@@ -95,8 +95,8 @@ def _converted(source: Any, element: ElementType) -> Any:
         source = _values_of(source, source.view("u2"))
     if source.dtype.kind == "c" and not element.name.startswith("complex") and source.size:
         value = source.reshape(-1)[int((source.reshape(-1).imag != 0).argmax())].item()
-        raise TypeError(f"The source (dtype {source.dtype.name}) has {value!r} in it, whose imaginary part {element.name} "
-                        "does not hold: take x.real.")
+        raise TypeError(f"The source is of dtype {source.dtype.name}, with {value!r} in it, and {element.name} has no imaginary "
+                        "part: take x.real.")
     if not element.name.startswith("complex"):
         source = source.real
     if is_bfloat16:
@@ -311,7 +311,11 @@ def stream_handle(stream: Any) -> int:
     for attribute in ("cuda_stream", "ptr"):  # torch.cuda.Stream, cupy.cuda.Stream
         if hasattr(stream, attribute):
             return int(getattr(stream, attribute)) or _LEGACY_STREAM
-    number = operator.index(stream)
+    try:
+        number = operator.index(stream)
+    except TypeError:
+        raise TypeError(f"A stream is an object with __cuda_stream__, torch's or CuPy's, or the number of a CUstream; "
+                        f"{_dtypes.short(stream)} is given.") from None
     if not 0 <= number < 2**64:
         raise OverflowError(f"A stream's number is a CUstream, or 1 or 2 of the default streams; it is {number}.")
     return number
@@ -348,8 +352,8 @@ def _check_place(shape: tuple[int, ...], element: ElementType, address: int) -> 
     """ValueError where no memory is of that size, or no element at that address."""
     size = math.prod(shape) * element.itemsize
     if not 0 < address < 2**64 or size > 2**64 - address:
-        raise ValueError(f"The source says that {size} bytes (shape {shape}, dtype {element.name}) lie at the address "
-                         f"{address}, which no memory has: look at what made its shape and address.")
+        raise ValueError(f"The source says that it has {_dtypes.plural(size, 'byte')} (shape {shape}, dtype {element.name}) at "
+                         f"the address {address}, which no memory has: look at what made its shape and address.")
     if address % _alignment(element):
         raise ValueError(f"The source lies at the address {address:#x}, and elements of dtype {element.name} at multiples of "
                          f"{_alignment(element)} bytes: copy it there first (x.copy(), x.clone()).")
@@ -399,6 +403,11 @@ def from_dlpack(session: Session, source: Any, copy: Optional[bool], stream: Any
     _dtypes.refuse_mask(source)
     if isinstance(source, Array) and source.session is session:
         return source.copy() if copy else source._view(0, source.shape)
+    if not hasattr(source, "__dlpack__") or not hasattr(source, "__dlpack_device__"):
+        mend = ("hand over the array that gave it (x, not x.__dlpack__())" if type(source).__name__ == "PyCapsule"
+                else "pergola.array(x) copies lists and what has a buffer")
+        raise TypeError("from_dlpack() takes an array of another library, which has __dlpack__() and __dlpack_device__(); a "
+                        f"{type(source).__name__} is given: {mend}.")
     kind, index = (int(part) for part in source.__dlpack_device__())
     here = session.device.id
     shares = kind in (_CUDA, _CUDA_MANAGED) and here == f"cuda:{index}"

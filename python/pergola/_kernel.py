@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple, Optional, TypedDict, cast
 
-from . import _core
+from . import _core, _dtypes
 
 if TYPE_CHECKING:
     from ._session import Session
@@ -80,16 +80,17 @@ class Kernel(_core.Kernel):
         width = max((len(p.name) for p in self.parameters), default=0)
         for p in self.parameters:
             what = "" if p.access == "none" else f"  {p.access:<10} {p.reason}"
-            lines.append(f"  {p.name:<{width}}  {p.type:<4} {p.size_bytes:>3} bytes{what}".rstrip())
+            lines.append(f"  {p.name:<{width}}  {p.type:<4} {_dtypes.plural(p.size_bytes, 'byte'):>9}{what}".rstrip())
         if info["universal_access"]:
             lines.append(f"  any array may be used ({_ACCESS[info['universal_access']]}): {info['universal_reason']}")
-        needs = f"at most {info['max_threads_per_block']} threads a block"
+        needs = f"at most {_dtypes.plural(info['max_threads_per_block'], 'thread')} a block"
         if any(info["required_block"]):
             needs = f"blocks of {tuple(max(1, extent) for extent in info['required_block'])} threads, as it requires"
-        for key, what in (("registers_per_thread", "registers a thread"), ("static_shared_bytes", "bytes of shared memory"),
-                          ("local_bytes_per_thread", "bytes of local memory a thread")):
+        for key, one, of in (("registers_per_thread", "register", "a thread"),
+                             ("static_shared_bytes", "byte", "of shared memory"),
+                             ("local_bytes_per_thread", "byte", "of local memory a thread")):
             if info[key]:
-                needs += f", {info[key]} {what}"
+                needs += f", {_dtypes.plural(info[key], one)} {of}"
         return "\n".join([*lines, f"  {needs}"])
 
     def __repr__(self) -> str:
@@ -125,8 +126,9 @@ class Module(_core.Module):
 
             module.kernel("gather", signature="table: in pointer uint64, rows: in pointer float, y: out pointer float")
 
-        ParseError names the column; InvalidArgument the instruction that does otherwise."""
-        return self[name] if not signature else Kernel(self, name, signature)
+        ParseError names the column; InvalidArgument the instruction that does otherwise. "" is the signature of a kernel
+        without parameters."""
+        return self[name] if signature is None else Kernel(self, name, signature)
 
     def __getattr__(self, name: str) -> Kernel:
         if name.startswith("__") or name in Module.__slots__:

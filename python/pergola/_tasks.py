@@ -112,6 +112,8 @@ class TaskPool(_core.TaskPool):
         "high" go first where several wait: on the host for room, on the CPU device for a thread too."""
         if priority not in ("normal", "high"):
             raise ValueError(f"priority is 'normal' or 'high'; it is {priority!r}.")
+        if not isinstance(kernel, Kernel):
+            raise TypeError(f"prepare() takes a kernel, its grid and its block; {_dtypes.short(kernel)} is no kernel.")
         return TaskKind(self, kernel, grid, block, shared_bytes, priority == "high", Task)
 
     def spawn(self, kernel: Kernel, grid: Any, block: Any, *args: Any, shared_bytes: int = 0,
@@ -173,7 +175,10 @@ def make_pool(session: Session, blocks: int, park_after: Optional[float], execut
 def as_completed(tasks: Iterable[Task], timeout: Optional[float] = None) -> Iterator[Task]:
     """The tasks, each as soon as it has ended, well or not: its wait() says which. Timeout where the next has not ended
     `timeout` seconds after this was called."""
-    pending = dict.fromkeys(tasks)
+    try:
+        pending = dict.fromkeys(tasks)
+    except TypeError:
+        raise TypeError(f"as_completed() takes a sequence of tasks; {_dtypes.short(tasks)} is given.") from None
     if timeout is not None and math.isnan(timeout):
         raise ValueError("A timeout is a number of seconds or None; it is not a number.")
     end = None if timeout is None or timeout >= 9e9 else time.monotonic() + timeout
@@ -185,7 +190,8 @@ def _as_completed(pending: dict[Task, None], end: Optional[float]) -> Iterator[T
         left = -1 if end is None else max(0, math.ceil((end - time.monotonic()) * 1e9))
         ended = _core.wait_any(list(pending), left)
         if not ended:
-            raise _core.Timeout(f"The time to wait is over, and {len(pending)} tasks go on.")
+            raise _core.Timeout(f"The time to wait is over, and {_dtypes.plural(len(pending), 'task')} "
+                                f"{'goes' if len(pending) == 1 else 'go'} on.")
         for task in ended:
             del pending[task]
         yield from ended

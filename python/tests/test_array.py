@@ -58,6 +58,14 @@ def test_making(make, expected):
     assert made.dtype == expected.dtype and made.shape == expected.shape and (made.numpy() == expected).all()
 
 
+@pytest.mark.parametrize("name", ["empty", "zeros", "ones", "full"])
+@pytest.mark.parametrize("wrong", [[1, 2], 3, None])
+def test_what_a_new_array_is_to_be_like_has_a_shape_and_a_dtype(name, wrong):
+    says = rf"{name}_like\(\) takes an array, .* a {type(wrong).__name__} has none: pergola\.{name}\(shape, \.\.\.\)"
+    with pytest.raises(TypeError, match=says):
+        getattr(pg, name + "_like")(wrong, *([1] if name == "full" else []))
+
+
 def test_structs():
     dtype = np.dtype([("position", "f4", 3), ("id", "i4")])
     host = np.zeros(5, dtype)
@@ -86,6 +94,19 @@ def test_what_cannot_be_an_array_is_refused(source, error, says):
 def test_wrong_shapes(shape, error):
     with pytest.raises(error):
         pg.empty(shape, "f4")
+
+
+def test_shapes_without_elements_are_numpys():
+    for shape, dtype in (((0, 2**60 - 1), "f8"), ((2**62, 0), "u1"), ((0, 2**31, 2**31), "u1"), ((0, 0), "f4")):
+        assert pg.empty(shape, dtype).shape == pg.zeros(shape, dtype).numpy().shape == np.empty(shape, dtype).shape
+    for shape, dtype in (((0, 2**70), "f4"), ((0, 2**60), "f8"), ((2**32, 0, 2**31), "u1"), ((2**63, 0), "u1")):
+        with pytest.raises((ValueError, OverflowError)):
+            np.empty(shape, dtype)
+        for make in (lambda: pg.empty(shape, dtype), lambda: pg.zeros(shape, dtype), lambda: pg.empty(0, dtype).reshape(shape)):
+            with pytest.raises(ValueError, match=r"has no elements, and its other extents make up 2\*\*63 bytes or more"):
+                make()
+    with pytest.raises(pg.OutOfMemory, match="more than any device has"):
+        pg.empty((2, 2**70))
 
 
 def test_dtypes_by_every_name():
@@ -211,8 +232,9 @@ def test_wrong_assignments():
     (None, None, TypeError, "float64 is a number; None"), ("a", None, TypeError, "a number; 'a'"),
     ("1", "i4", TypeError, "an integer; '1'"), ("1", "c8", TypeError, "a number; '1'"), ("a", "?", TypeError, "True or False"),
     ([1, 2, 3], None, TypeError, r"a number; \[1, 2, 3\]"), (np.ones(1), None, TypeError, "a number"),
-    (1j, "f4", TypeError, "float32 is a number; 1j"), (np.complex64(1j), "f4", TypeError, "float32 is a number"),
-    (np.array(1j), "f4", TypeError, "float32 is a number"), (np.float32(1.5), "i4", TypeError, "int32 is an integer; 1.5"),
+    (1j, "f4", TypeError, r"float32 has no imaginary part; the complex 1j is given: take x\.real"),
+    (0j, "i4", TypeError, "int32 has no imaginary part; the complex 0j"), (np.complex64(1j), "f4", TypeError, "the complex64 .*1j"),
+    (np.array(1j), "f4", TypeError, "float32 has no imaginary part"), (np.float32(1.5), "i4", TypeError, "int32 is an integer; 1.5"),
     (float("nan"), "i4", TypeError, "int32 is an integer; nan"), (float("-inf"), "u8", TypeError, "uint64 is an integer; -inf"),
     (np.float16("inf"), "i1", TypeError, "int8 is an integer"), (np.longdouble("nan"), "i8", TypeError, "int64 is an integer"),
     (float("nan"), "?", OverflowError, "bool cannot hold nan"), (np.longdouble("1e4000"), "f8", OverflowError, "float64"),
@@ -289,7 +311,7 @@ def test_structs_are_made_of_tuples():
 
 @pytest.mark.parametrize("value, error, says", [
     ((300, 1, (256, [1, 2])), OverflowError, "uint8 cannot hold 256"), ((1.5, 1, (1, [1, 2])), TypeError, "int32 is an integer"),
-    ((1, 1j, (1, [1, 2])), TypeError, "float32 is a number"), ((1, 1), TypeError, "a tuple of 3 values"), ([], TypeError, "tuple"),
+    ((1, 1j, (1, [1, 2])), TypeError, "float32 has no imaginary part; the complex 1j"), ((1, 1), TypeError, "a tuple of 3 values"), ([], TypeError, "tuple"),
     ((1, 1, (1, [1, 2, 3])), TypeError, r"has the shape \(2,\)"), ((1, 1, "a"), TypeError, "a tuple of 2 values"),
     ("a", TypeError, "tuple"), (300, OverflowError, "uint8"), (np.zeros((), [("a", "i4")]), TypeError, "tuple")])
 def test_structs_refuse_what_their_fields_do(value, error, says):
@@ -377,6 +399,13 @@ def test_reshape_iteration_and_truth():
     for wrong in ((4,), (-1, 4), (-1, -1), (6, 0)):
         with pytest.raises(ValueError):
             x.reshape(wrong)
+    for wrong in ("ab", 2.0, (2, 3.0), None):
+        with pytest.raises(TypeError, match="A shape is ints, or a sequence of ints"):
+            x.reshape(wrong)
+    with pytest.raises(TypeError, match="A shape is ints"):
+        x.reshape(2, "3")
+    with pytest.raises(ValueError, match=r"1 element cannot have the shape \(2,\)"):
+        x[:1].reshape(2)
     assert len(x) == 6 and 3 in x and bool(x[1:2]) and not bool(x[:1]) and x[5:].item() == 5
     for wrong in (lambda: bool(x), lambda: x.item(), lambda: bool(x[:0])):
         with pytest.raises(ValueError):

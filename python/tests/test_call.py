@@ -70,10 +70,14 @@ def test_a_launch_that_waits_for_its_end_is_refused_in_a_call_too():
 def test_what_is_no_array_is_refused():
     x = pg.zeros(4, "f4")
     for wrong in ([np.zeros(4)], [None], 5):
-        with pytest.raises(TypeError):
+        with pytest.raises(TypeError, match="reads (has Arrays|is an Array or a sequence of some; 5 is given)"):
             pg.call("f", lambda stream: None, reads=wrong)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=r"^call\(\) takes a function after the name, .*; 5 is given"):
         pg.call("f", 5, writes=[x])
+    with pytest.raises(TypeError, match=r"^call\(\) takes a name .* first, a str; 3 is given: call\("):
+        pg.call(3, lambda stream: None)
+    with pytest.raises(pg.InvalidArgument, match="A call's name has no zero character in it; there is one at byte 1"):
+        pg.call("f\0g", lambda stream: None)
     with pytest.raises(pg.InvalidArgument, match="has a name"):
         pg.call("", lambda stream: None)
     with pytest.raises(pg.InvalidArgument, match="another session"):
@@ -205,7 +209,7 @@ def test_the_cpu_device_has_no_streams():
             order(1)
         with pytest.raises(TypeError):
             order(None)
-        with pytest.raises(TypeError):
+        with pytest.raises(TypeError, match="A stream is an object with __cuda_stream__, .* CUstream; 'stream' is given"):
             order("stream")
         with pytest.raises(OverflowError):
             order(-1)

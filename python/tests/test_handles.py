@@ -58,7 +58,7 @@ def test_repr_says_what_it_is(handles):
     with pg.session(device="cpu") as session:
         x = pg.ones(4)
         y = x.copy()
-        assert repr(pg.dag()) == "<pergola.Dag of 2 pieces of work and 1 dependencies: dot() and mermaid() are its text>"
+        assert repr(pg.dag()) == "<pergola.Dag of 2 pieces of work and 1 dependency: dot() and mermaid() are its text>"
         assert repr(pg.graphs()).startswith("<pergola.Graphs of 0 launches")
         assert "run.json" in repr(pg.trace("run.json")) and "trace" in repr(session.trace(b"run.json"))
     with pg.session(device="cpu", scheduler="graphs=off"):

@@ -30,7 +30,7 @@ def test_numpy_shares_the_cpu_devices_memory(dtype, shape):
 def test_a_consumer_keeps_the_memory_and_free_is_refused_meanwhile():
     x = pg.ones((4, 4), "f4")
     row = np.from_dlpack(x[2])
-    with pytest.raises(BufferError, match="1 consumer"):
+    with pytest.raises(BufferError, match="1 consumer shares its memory"):
         x.free()
     del x
     gc.collect()
@@ -124,7 +124,7 @@ class _Tensor(ctypes.Structure):
 
 
 @pytest.mark.parametrize("changes, says", [
-    ({"ndim": -1}, "-1 dimensions"), ({"ndim": 65}, "65 dimensions"), ({"ndim": 2**31 - 1}, "dimensions"),
+    ({"ndim": 1, "shape": None}, "has 1 dimension and no shape"), ({"ndim": -1}, "-1 dimensions"), ({"ndim": 65}, "65 dimensions"), ({"ndim": 2**31 - 1}, "dimensions"),
     ({"shape": None}, "no shape"), ({"device_kind": 2}, r"device \(2, 0\), and its __dlpack_device__\(\) is \(1, 0\)")])
 def test_a_tensor_that_cannot_be_is_refused(changes, says):
     make = ctypes.pythonapi.PyCapsule_New
@@ -144,6 +144,14 @@ def test_a_tensor_that_cannot_be_is_refused(changes, says):
         setattr(tensor, name, value)
     with pytest.raises(BufferError, match=says):
         pg.from_dlpack(Source())
+
+
+@pytest.mark.parametrize("source, says", [
+    (lambda: np.ones(3).__dlpack__(), r"a PyCapsule is given: hand over the array that gave it \(x, not x\.__dlpack__\(\)\)"),
+    (lambda: [1, 2], r"a list is given: pergola\.array\(x\)"), (lambda: None, "a NoneType is given")])
+def test_what_speaks_no_dlpack_is_told_what_does(source, says):
+    with pytest.raises(TypeError, match=r"^from_dlpack\(\) takes an array of another library, .*" + says):
+        pg.from_dlpack(source())
 
 
 def test_other_refusals():
@@ -232,7 +240,7 @@ NAN, INF = float("nan"), float("inf")
     (np.array([INF], "f2"), "i1", TypeError, "inf"), ([INF], "i8", TypeError, "inf"), (1.5, "i4", TypeError, "The source .* is 1.5"),
     (np.array([70000], "f4"), "i2", OverflowError, "70000.0"), (np.array([1000], "f2"), "i1", OverflowError, "1000.0"),
     ([1e300], "f4", OverflowError, r"1e\+300, which float32"), ([1, 10**6], "f2", OverflowError, "Element 1 .* 1000000"),
-    ([1e300j], "c8", OverflowError, "complex64"), ([1, 1 + 2j], "f4", TypeError, r"\(1\+2j\).*float32 does not hold: take x.real"),
+    ([1e300j], "c8", OverflowError, "complex64"), ([1, 1 + 2j], "f4", TypeError, r"\(1\+2j\).*float32 has no imaginary part: take x.real"),
     ([1j], "i4", TypeError, "imaginary"), ([1j], "bfloat16", TypeError, "imaginary"), ([0, 2], "?", OverflowError, "Element 1 .* 2"),
     ([NAN], "?", OverflowError, "nan"), ([1, 10**30], "u8", OverflowError, "Element 1 .* 1000000000"),
     ([2**64 - 1, -1], "u8", OverflowError, "Element 1 .* -1,"), (["1"], "f4", TypeError, "are no numbers"),

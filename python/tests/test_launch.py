@@ -160,6 +160,29 @@ def test_another_kind_is_a_type_error_that_names_the_parameter(module, name, val
     assert isinstance(raised.value, pg.ArgumentError) and isinstance(raised.value, ValueError)
 
 
+@pytest.mark.parametrize("name, value, says", [
+    ("e", np.longdouble(1), rf"of type {np.longdouble.__name__}, a long double, which no kernel has: give float\(x\)"),
+    ("f", np.longdouble(1), "long double"), ("g", np.longdouble(1), "long double"),
+    ("g", np.clongdouble(1), rf"{np.clongdouble.__name__}, of long doubles, which no kernel has: give numpy\.complex128\(x\)"),
+    ("e", 0j, r"is of type complex, and the parameter has no imaginary part: give x\.real"), ("c", 0j, "of type complex"),
+    ("g", 0j, r"is of type complex, which is no struct's bytes: numpy\.complex64\(x\) is two floats"),
+    ("e", np.complex64(0), "is of type complex64, and the parameter has no imaginary part"),
+    ("f", np.complex128(0), "is of type complex128, and the parameter has no imaginary part"),
+    ("e", ctypes.c_float(1), r"is of type c_float, which is no number to Python: give x\.value")])
+def test_numbers_that_no_kernel_takes_are_named(module, name, value, says):
+    with pytest.raises(pg.ArgumentError, match=rf"\(parameter {name}\) of kernel 'echo' .*{says}"):
+        echo(module, **{name: value})
+
+
+def test_one_byte_is_one():
+    module = pg.module(PTX)
+    with pytest.raises(OverflowError, match="the parameter is 1 byte as an integer"):
+        echo(module, a=256)
+    assert "u8   " in module.echo.explain() and " 1 byte\n" in module.echo.explain()
+    with pytest.raises(TypeError, match="1 value is given"):
+        module.echo[(4,)]
+
+
 @pytest.mark.parametrize("value", [1.5, np.float32(1.5)])
 def test_a_float_for_a_half_is_told_which_type_to_give(module, value):
     with pytest.raises(TypeError, match=r"parameter h.* of type float.*numpy\.float16\(x\)"):
@@ -290,6 +313,15 @@ def test_flags_and_paths_are_checked(tmp_path):
         pg.module(CUDA, flags=["-DSCALE=1", 1])
     with pytest.raises(ValueError, match="A flag has no zero character"):
         pg.module(CUDA, flags=["-DSCALE=1\0"])
+    with pytest.raises(TypeError, match="A source's name is a str or None; 3 is given"):
+        pg.module(PTX, name=3)
+    for use, what in ((lambda: pg.module(PTX, name="a\0b"), "A source's name"), (lambda: pg.Session("cpu\0"), "A session's device"),
+                      (lambda: pg.Session("cpu", "graphs=off\0"), "A session's scheduler"),
+                      (lambda: pg.module(PTX)["saxpy\0"], "A kernel's name"), (lambda: pg.kernel(PTX, "a\0"), "A kernel's name"),
+                      (lambda: pg.module(PTX).kernel("saxpy", "float\0"), "A signature")):
+        with pytest.raises(pg.InvalidArgument, match=f"{what} has no zero character in it; there is one at byte"):
+            use()
+    assert "saxpy\0" not in pg.module(PTX) and not hasattr(pg.module(PTX), "saxpy\0")
     (tmp_path / "a").write_text(PTX)
     for path in (str(tmp_path / "a\0b"), str(tmp_path / "a\0b").encode()):
         with pytest.raises(ValueError, match="A path has no zero character"):

@@ -2,9 +2,11 @@
 import ast
 import inspect
 import pathlib
+import re
 
 import pergola as pg
 import pytest
+from conftest import PTX
 
 PACKAGE = pathlib.Path(pg.__file__).parent
 
@@ -26,6 +28,28 @@ def test_the_stub_says_what_the_extension_has():
             assert described == {n for n in vars(getattr(pg._core, name)) if not n.startswith("__")}, name
         elif isinstance(node, ast.ClassDef):
             assert [base.id for base in node.bases] == [base.__name__ for base in getattr(pg._core, name).__bases__]
+
+
+@pytest.mark.parametrize("make, instead", [
+    (lambda: pg.Array(), "pergola.array(x), empty(shape)"), (lambda: pg.Array((3,), "f4"), "pergola.array(x)"),
+    (lambda: pg.Array(pg.ones(3)), "pergola.array(x)"), (lambda: pg.Array(pg.session(), 3), "pergola.array(x)"),
+    (lambda: pg.Module("source"), "pergola.module(source), pergola.load(path)"), (lambda: pg.Kernel("source"), "pergola.kernel(source)"),
+    (lambda: pg.TaskPool(), "pergola.task_pool()"), (lambda: pg.TaskKind(3), "pool.prepare(kernel, grid, block)")])
+def test_a_class_that_is_not_to_be_called_says_what_is(make, instead):
+    with pytest.raises(TypeError, match="is not made by calling its class, but by " + re.escape(instead)):
+        make()
+
+
+def test_messages_name_no_private_functions():
+    module = pg.module(PTX)
+    for wrong, says in ((lambda: module[3], "A kernel's name is a str; 3 is given"),
+                        (lambda: module.kernel("saxpy", 3), "A signature is a str or None; 3 is given"),
+                        (lambda: pg.Session(3), "A session's device is a str or None; 3 is given"),
+                        (lambda: pg.task_pool().prepare(3, 1, 1), r"prepare\(\) takes a kernel, .*; 3 is no kernel"),
+                        (lambda: pg.as_completed(3), r"as_completed\(\) takes a sequence of tasks; 3 is given"),
+                        (lambda: pg.session().record().wait("x"), "A timeout is a number of seconds or None; 'x' is given")):
+        with pytest.raises(TypeError, match=says):
+            wrong()
 
 
 def test_it_is_typed():

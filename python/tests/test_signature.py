@@ -29,6 +29,18 @@ def chasing():
     return pg.module(PTX, name="chase.ptx")
 
 
+def test_an_empty_signature_is_of_a_kernel_without_parameters(chasing):
+    for empty in ("", " ", "()"):
+        with pytest.raises(pg.InvalidArgument, match="declares 0 parameters; kernel 'chase' has 2: .* or give no signature"):
+            chasing.kernel("chase", signature=empty)
+        with pytest.raises(pg.InvalidArgument, match="declares 0 parameters"):
+            pg.kernel(PTX, "chase", signature=empty)
+        nothing = pg.kernel(".version 7.0 .target sm_70 .address_size 64 .visible .entry nothing() { ret; }", signature=empty)
+        nothing[1]()
+    assert chasing.kernel("chase", None) is chasing.chase
+    pg.synchronize()
+
+
 def test_parameters_show_what_is_declared(chasing):
     plain, declared = chasing.chase, chasing.kernel("chase", signature=CHASE)
     assert chasing.kernel("chase") is plain and [p.declaration for p in plain.parameters] == ["", ""]

@@ -171,7 +171,7 @@ def test_each_with_its_own_numbers(pool, kernels):
                 raise IndexError
             return index
 
-    with pytest.raises(ValueError, match="Argument 2 has 1 values and argument 1 has 1000"):
+    with pytest.raises(ValueError, match="Argument 2 has 1 value and argument 1 has 1000"):
         kind.spawn_each(out, Shrinks(), shrinking)
     with pytest.raises(MemoryError):
         kind.spawn_each(out, np.broadcast_to(np.uint32(5), 10 ** 15), 1)
@@ -305,7 +305,7 @@ def test_as_completed_ends_with_the_time(pool, kernels, spinning):
     quick.wait()
     ended = pg.as_completed([spinning.task, quick, quick], timeout=0.1)
     assert next(ended) is quick
-    with pytest.raises(pg.Timeout, match="1 tasks go on"):
+    with pytest.raises(pg.Timeout, match="1 task goes on"):
         next(ended)
     assert list(pg.as_completed([])) == []
     with pytest.raises(TypeError, match="tasks"):
