@@ -3,7 +3,8 @@
 // the memory requests (Figure 13); and the micro-benchmark of Figure 12.
 //
 // Every block of every launch runs once on the interpreter, in stream order, and what it executes makes its time
-// (src/device/cpu/blocks/block_weights.h). The times below are of the virtual clock, not of the host.
+// (src/device/cpu/blocks/block_weights.h). The times below are of the virtual clock, not of the host. With --by-size:
+// Table II's programs at several sizes.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -17,7 +18,7 @@
 #include "bench/blocks/figures/schedule_results.h"
 #include "bench/support/main.h"
 #include "bench/support/report.h"
-#include "src/device/cpu/blocks/block_schedule.h"
+#include "src/device/cpu/blocks/schedule_bounds.h"
 #include "src/device/cpu/cpu_device.h"
 #include "src/device/cpu/interpreter/interpreter.h"
 
@@ -26,6 +27,7 @@ namespace {
 using namespace pergola;
 using namespace pergola::bench::blocks;
 using vclock::BlockTimes;
+using vclock::IssueOrder;
 using vclock::LaunchChain;
 using vclock::ScheduleMode;
 using vclock::ScheduleOptions;
@@ -39,7 +41,8 @@ constexpr double kDeviceLaunchNs = 3000;  // IV-D: without the 2 us of the host'
 // What of a program is left when it has run.
 struct Measured {
   std::string name;
-  LaunchChain chain;
+  std::vector<std::vector<vclock::BlockWork>> work;  // by launch and block
+  LaunchChain chain;                                 // of what that costs in the order of the PTX
   std::uint64_t requests = 0;
   bool is_right = false;
 };
@@ -48,6 +51,13 @@ template <typename T>
 T value_of(Result<T> result, const std::string& what) {
   if (!result) throw std::runtime_error(what + ": " + std::string(result.message()));
   return std::move(result).value();
+}
+
+void set_costs(Measured& measured, IssueOrder order) {
+  for (std::size_t i = 0; i < measured.work.size(); ++i) {
+    for (std::size_t b = 0; b < measured.work[i].size(); ++b)
+      measured.chain[i].blocks[b] = vclock::cost_of(measured.work[i][b], order);
+  }
 }
 
 Measured measure(const Program& program, const ProgramRelations& relations, LaunchChain chain, unsigned threads) {
@@ -60,16 +70,20 @@ Measured measure(const Program& program, const ProgramRelations& relations, Laun
     if (done % std::max<std::size_t>(1, program.launches.size() / 20) == 0)
       fmt::print(stderr, "\r{}: {} of {} launches   ", program.name, done, program.launches.size());
   };
-  const auto work = value_of(execution.measure(threads, progress), program.name);
+  auto work = value_of(execution.measure(threads, progress), program.name);
   fmt::print(stderr, "\r{:40}\r", "");
-  Measured made{program.name, std::move(chain), 0, execution.check().empty()};
-  for (std::size_t i = 0; i < work.size(); ++i) {
-    for (std::size_t b = 0; b < work[i].size(); ++b) {
-      made.chain[i].blocks[b] = vclock::cost_of(work[i][b]);
-      made.requests += work[i][b].requests;
-    }
+  Measured made{program.name, std::move(work), std::move(chain), 0, execution.check().empty()};
+  for (std::size_t i = 0; i < made.work.size(); ++i) {
+    made.chain[i].room = execution.room(i);
+    for (const vclock::BlockWork& block : made.work[i]) made.requests += block.requests;
   }
+  set_costs(made, IssueOrder::kText);
   return made;
+}
+
+Measured measure(const Program& program, unsigned threads) {
+  const auto relations = value_of(ProgramRelations::of(program), program.name);
+  return measure(program, relations, value_of(chain_of(program, relations, kWindow), program.name), threads);
 }
 
 void add_blocks_row(const Measured& measured, ::bench::Report& report) {
@@ -109,10 +123,13 @@ double rounded(double value) {
   return std::stod(fmt::format("{:.6g}", value));
 }
 
-// Figure 9's, and what launches that took no time would give the last of them.
+// Figure 9's; the last of them where blocks of the earliest launch go first, and where launches take no time.
 std::vector<ScheduleMode> modes_over(const ScheduleOptions& hardware) {
   std::vector<ScheduleMode> modes = vclock::figure_nine(hardware);
-  modes.push_back({"limit", modes.back().options});
+  const ScheduleOptions last = modes.back().options;
+  modes.push_back({"oldest-4", last});
+  modes.back().options.policy = vclock::BlockPolicy::kOldestFirst;
+  modes.push_back({"limit", last});
   modes.back().options.launch_ns = 0;
   return modes;
 }
@@ -141,28 +158,89 @@ std::vector<std::string> mode_names() {
   return names;
 }
 
-// Blocks that take what they take alone, whatever runs beside them.
-Measured without_sharing(Measured measured) {
-  for (auto& launch : measured.chain) {
-    for (vclock::BlockCost& cost : launch.blocks) cost.sm_share = 0;
-  }
-  return measured;
-}
-
 struct Variant {
   std::string name, title;
   ScheduleOptions hardware;
   bool with_sharing = true;
+  IssueOrder order = IssueOrder::kText;
 };
 
 // The first is the figures'; the others show what hangs on it.
 std::vector<Variant> variants() {
-  ScheduleOptions serial;
+  ScheduleOptions serial, any_size;
   serial.launches_at_once = 1;
-  return {{"shared SMs", "Figure 9: speed-up over the baseline", {}, true},
+  any_size.threads_per_sm = any_size.shared_bytes_per_sm = UINT32_MAX;
+  return {{"shared SMs", "Figure 9: speed-up over the baseline", {}},
           {"own time", "Figure 9 where a block takes what it takes alone, whatever runs in its SM", {}, false},
           {"shared SMs, one launch at a time", "Figure 9 where the launches of a window are made one after the other",
-           serial, true}};
+           serial},
+          {"shared SMs, as assembled",
+           "Figure 9 where instructions issue in the order that an assembler gives them",
+           {},
+           true,
+           IssueOrder::kAssembled},
+          {"shared SMs, blocks of any size", "Figure 9 where an SM runs 32 blocks of any size", any_size}};
+}
+
+// The modes over one kind of hardware, and their bounds; adds a row for each.
+ProgramResults add_variant(Measured measured, const Variant& variant, bool is_in_table_two, ::bench::Report& report) {
+  set_costs(measured, variant.order);
+  for (auto& launch : measured.chain) {
+    for (vclock::BlockCost& cost : launch.blocks) cost.sm_share = variant.with_sharing ? cost.sm_share : 0;
+  }
+  ProgramResults results{
+      measured.name, is_in_table_two, add_modes(measured, variant.name, variant.hardware, report), {}};
+  const vclock::ScheduleBounds least =
+      vclock::bounds_of(measured.chain, vclock::figure_nine(variant.hardware).back().options);
+  results.least = {least.launching_ns, least.chain_ns, least.work_ns, least.room_ns};
+  report.add(measured.name, "bound",
+             {{"model", variant.name},
+              {"launching_ms", rounded(least.launching_ns / 1e6)},
+              {"chain_ms", rounded(least.chain_ns / 1e6)},
+              {"work_ms", rounded(least.work_ns / 1e6)},
+              {"room_ms", rounded(least.room_ns / 1e6)}},
+             {least.least_ns() / 1e6}, measured.is_right);
+  return results;
+}
+
+// 3MM at 64 x 64, whose relations take of plain storage about what Table III has; at the size chosen a seventh of that.
+void add_3mm_of_table_three(unsigned threads, const std::vector<ProgramResults>& results, ::bench::Report& report) {
+  Program program = all().front().make(Size::by_waves(16.0 / kResident, kResident));
+  program.name = "3MM, 64 x 64";
+  const Measured measured = measure(program, threads);
+  std::uint64_t encoded = 0, plain = 0;
+  for (std::size_t i = 1; i < measured.chain.size(); ++i) {
+    encoded += measured.chain[i].relations.front()->encoded_bytes();
+    plain += measured.chain[i].relations.front()->plain_bytes();
+  }
+  const ProgramResults instead = add_variant(measured, variants().front(), true, report);
+  report.note(
+      fmt::format("\n\n**Figure 9 with 3MM at the size that Table III suggests**: storage {:.2f} of plain, there "
+                  "0.21\n\n{}",
+                  static_cast<double>(encoded) / static_cast<double>(plain),
+                  replaced_table(mode_names(), results, instead, "3MM")));
+}
+
+// Table II's programs at sizes of so many times what the GPU has places for.
+void add_sizes(const ::bench::Options& options, unsigned threads, ::bench::Report& report) {
+  std::vector<double> sizes{1 / 64., 1 / 32., 1 / 16., 1 / 8., 1 / 4., 1 / 2., 1};
+  if (options.small) sizes.resize(1);
+  std::vector<std::pair<std::string, std::vector<ProgramResults>>> results;
+  std::string tables;
+  for (const double waves : sizes) {
+    const std::string blocks = fmt::format("{:.0f} blocks", waves * kResident);
+    auto& of_size = results.emplace_back(blocks, std::vector<ProgramResults>{}).second;
+    for (std::ptrdiff_t i = 0; i < kTableTwo; ++i) {
+      Measured measured = measure(all()[static_cast<std::size_t>(i)].make(Size::by_waves(waves, kResident)), threads);
+      measured.name += ", " + blocks;
+      of_size.push_back(add_variant(measured, variants().front(), true, report));
+    }
+    tables += "\n\n**" + blocks + "**\n\n" + speed_up_table(mode_names(), of_size);
+  }
+  report.note(
+      "Times are of the virtual clock. Sizes are those of the largest launch of each program.\n\n"
+      "**Figure 9: geometric means of Table II by the size of the largest launch**\n\n" +
+      size_table(mode_names(), results) + tables);
 }
 
 // Figure 12: two launches of as many blocks, of which each needs `degree` of the other. Degrees are never taken as
@@ -207,6 +285,7 @@ void add_device_launches(const Measured& measured, ::bench::Report& report) {
              {schedule(measured.chain, options).end_ns / 1e6}, measured.is_right);
 }
 
+// `results` by variant.
 void add_figures(const std::vector<std::vector<ProgramResults>>& results, ::bench::Report& report) {
   report.note(
       "Times are of the virtual clock. Rows of form 'block' are the times of all blocks, each alone on an SM. "
@@ -216,6 +295,8 @@ void add_figures(const std::vector<std::vector<ProgramResults>>& results, ::benc
   };
   const std::vector<std::string> modes = mode_names();
   for (std::size_t v = 0; v < variants().size(); ++v) add(variants()[v].title, speed_up_table(modes, results[v]));
+  add("Figure 9 by its bounds: the speed-up that each allows, with a window of four launches",
+      bound_table(modes, {"consumer-4", "oldest-4"}, results[0]));
   add("Figure 10: blocks that run together, over the baseline's", concurrency_table(modes, results[0]));
   add("Figure 11: how long a block waits that could run, in times of its own length, quartiles",
       stall_table(modes, results[0]));
@@ -236,39 +317,41 @@ int main(int argc, char** argv) {
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
   app.add_option("--only", only, "One program, by name");
   double waves = 0;
+  bool by_size = false;
   app.add_option("--waves", waves, "Sizes of so many times 896 blocks in the largest launch, not the paper's")
       ->check(CLI::Range(0.01, 36.0));
+  app.add_flag("--by-size", by_size, "Table II's programs at sizes from 1/64 to 1 times 896 blocks, and nothing else");
   app.add_option("--threads", threads, "Threads that run blocks; the results do not depend on it")
       ->check(CLI::Range(1, 1024));
   return ::bench::run_main(app, argc, argv, [&](const ::bench::Options& options) {
     ::bench::Report report("block-schedule", {"a virtual clock: 28 SMs of 32 blocks, launches of 5 us", ""}, argc,
                            argv);
+    if (by_size) {
+      add_sizes(options, threads, report);
+      return report;
+    }
     const Size size = options.small ? Size::small() : waves != 0 ? Size::by_waves(waves, kResident) : Size::paper();
     std::vector<std::vector<ProgramResults>> results(variants().size());
     for (const ProgramFactory& factory : all()) {
       if (!only.empty() && factory.name != only) continue;
-      const Program program = factory.make(size);
-      const auto relations = value_of(ProgramRelations::of(program), program.name);
-      const Measured measured =
-          measure(program, relations, value_of(chain_of(program, relations, kWindow), program.name), threads);
+      const Measured measured = measure(factory.make(size), threads);
       add_blocks_row(measured, report);
-      const Measured alone = without_sharing(measured);
       const bool is_in_table_two = &factory - all().data() < kTableTwo;
       for (std::size_t v = 0; v < variants().size(); ++v) {
-        const Variant variant = variants()[v];
-        results[v].push_back(
-            {program.name, is_in_table_two,
-             add_modes(variant.with_sharing ? measured : alone, variant.name, variant.hardware, report)});
+        results[v].push_back(add_variant(measured, variants()[v], is_in_table_two, report));
       }
       if (!is_in_table_two) add_device_launches(measured, report);
     }
     if (results[0].empty()) throw std::runtime_error("there is no program '" + only + "'");
     add_figures(results, report);
-    if (only.empty() && waves == 0) report.note(add_degrees(options, threads, report));
+    if (only.empty() && waves == 0) {
+      add_3mm_of_table_three(threads, results[0], report);
+      report.note(add_degrees(options, threads, report));
+    }
     if (!options.small && waves == 0) report.note(explanation());
     if (!options.report.empty()) {
       std::vector<std::string> bars = mode_names();
-      bars.pop_back();
+      bars.resize(vclock::figure_nine().size());
       draw_speed_ups(options.report + ".svg", bars, results[0]);
     }
     return report;

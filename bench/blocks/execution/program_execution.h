@@ -36,6 +36,8 @@ class ProgramExecution {
   // done. By launch and block.
   Result<std::vector<std::vector<vclock::BlockWork>>> measure(
       unsigned threads, const std::function<void(std::size_t)>& progress = {}) const;
+  // What each block of a launch keeps of its SM.
+  vclock::BlockRoom room(std::size_t launch) const { return launches_[launch].room(); }
   // Program::check() of what is in the buffers now.
   std::string check() const;
   // All buffers' bytes, one behind the other.

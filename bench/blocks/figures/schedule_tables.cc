@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 
 #include "bench/blocks/figures/schedule_results.h"
 
@@ -33,12 +35,73 @@ std::string mean_row(const std::string& name, const std::vector<std::string>& mo
   return text;
 }
 
+std::vector<ProgramResults> table_two_of(const std::vector<ProgramResults>& programs) {
+  std::vector<ProgramResults> found;
+  std::ranges::copy_if(programs, std::back_inserter(found), &ProgramResults::is_in_table_two);
+  return found;
+}
+
+std::string header(const std::vector<std::string>& columns) {
+  std::string text = "| |", line = "\n|---|";
+  for (const std::string& column : columns) text += " " + column + " |", line += "---|";
+  return text + line;
+}
+
+std::string speed_up_cell(const ProgramResults& program, std::size_t mode) {
+  return fmt::format("{:.2f}", program.speed_up(mode));
+}
+
 }  // namespace
 
+std::string bound_table(const std::vector<std::string>& modes, const std::vector<std::string>& reached,
+                        const std::vector<ProgramResults>& programs) {
+  std::vector<std::string> columns{"launching", "chain", "SMs' work", "SMs' room", "any schedule"};
+  columns.insert(columns.end(), reached.begin(), reached.end());
+  std::string text = header(columns);
+  std::vector<double> logs(columns.size(), 0);
+  const std::vector<ProgramResults> table_two = table_two_of(programs);
+  const auto speed_ups = [&](const ProgramResults& program) {
+    const LeastTimes& least = program.least;
+    std::vector<double> times{least.launching_ns, least.chain_ns, least.work_ns, least.room_ns};
+    times.push_back(std::ranges::max(times));
+    for (const std::string& mode : reached)
+      times.push_back(program.modes[static_cast<std::size_t>(std::ranges::find(modes, mode) - modes.begin())].end_ns);
+    for (double& time : times) time = program.modes[0].end_ns / time;
+    return times;
+  };
+  for (const ProgramResults& program : programs) {
+    text += "\n| " + program.name + " |";
+    for (const double value : speed_ups(program)) text += fmt::format(" {:.{}f} |", value, value < 100 ? 2 : 0);
+  }
+  if (table_two.empty()) return text;
+  for (const ProgramResults& program : table_two) {
+    const std::vector<double> values = speed_ups(program);
+    for (std::size_t i = 0; i < values.size(); ++i) logs[i] += std::log(values[i]);
+  }
+  text += "\n| **geometric mean of Table II** |";
+  for (const double sum : logs)
+    text += fmt::format(" **{:.2f}** |", std::exp(sum / static_cast<double>(table_two.size())));
+  return text;
+}
+
+std::string replaced_table(const std::vector<std::string>& modes, const std::vector<ProgramResults>& programs,
+                           const ProgramResults& instead, const std::string& replaced) {
+  std::vector<ProgramResults> with = table_two_of(programs);
+  for (ProgramResults& program : with) {
+    if (program.name == replaced) program = instead;
+  }
+  return table(modes, {instead}, speed_up_cell) + mean_row("geometric mean of Table II with it", modes, with);
+}
+
+std::string size_table(const std::vector<std::string>& modes,
+                       const std::vector<std::pair<std::string, std::vector<ProgramResults>>>& sizes) {
+  std::string text = header(modes);
+  for (const auto& [name, programs] : sizes) text += mean_row(name, modes, table_two_of(programs));
+  return text;
+}
+
 std::string speed_up_table(const std::vector<std::string>& modes, const std::vector<ProgramResults>& programs) {
-  std::string text = table(modes, programs, [](const ProgramResults& program, std::size_t mode) {
-    return fmt::format("{:.2f}", program.speed_up(mode));
-  });
+  std::string text = table(modes, programs, speed_up_cell);
   std::vector<ProgramResults> table_two, others;
   for (const ProgramResults& program : programs) (program.is_in_table_two ? table_two : others).push_back(program);
   if (!table_two.empty() && !others.empty()) {

@@ -12,6 +12,24 @@ void keep_distinct(std::vector<std::uint64_t>& numbers) {
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
 }
 
+constexpr std::uint32_t bit(MemorySpace space) {
+  return 1u << static_cast<std::uint32_t>(space);
+}
+
+// Where control leaves, or all must have issued: nothing is moved past it.
+bool is_boundary(const ptx::Instruction& instruction, const ptx::MemoryEffect& effect) {
+  switch (instruction.op) {
+    case ptx::Op::kCall:
+    case ptx::Op::kBar:
+    case ptx::Op::kBarrier:
+    case ptx::Op::kMembar:
+    case ptx::Op::kFence:
+    case ptx::Op::kGriddepcontrol:
+    case ptx::Op::kOpaque: return true;
+    default: return effect.is_atomic || effect.is_strong || ptx::is_terminator(instruction);
+  }
+}
+
 }  // namespace
 
 BlockMeter::BlockMeter() {
@@ -27,20 +45,24 @@ void BlockMeter::begin(std::uint32_t threads) {
   work_ = {};
   warps_.resize((threads + 31) / 32);
   for (Warp& warp : warps_) {
-    warp.clock = warp.last = 0;
+    for (WarpClock& clock : warp.clocks) clock.reset();
+    warp.place = 0;
     warp.barriers = warp.waiting = 0;
-    for (auto& registers : warp.ready) std::ranges::fill(registers, 0);
   }
   barrier_clocks_.clear();
   current_ = {};
   sectors_.clear();
   words_.clear();
-  is_local_ = is_parameter_ = false;
+  spaces_ = 0;
 }
 
 BlockWork BlockMeter::end() {
   complete();
-  for (const Warp& warp : warps_) work_.chain_cycles = std::max({work_.chain_cycles, warp.clock, warp.last});
+  for (const Warp& warp : warps_) {
+    for (std::size_t order = 0; order < kIssueOrders; ++order) {
+      work_.chain_cycles[order] = std::max(work_.chain_cycles[order], warp.clocks[order].ended());
+    }
+  }
   return work_;
 }
 
@@ -49,21 +71,46 @@ const BlockMeter::Function& BlockMeter::function_of(const interp::FunctionCode& 
   const auto [found, is_new] = functions_.try_emplace(&code);
   if (is_new) {
     found->second.number = static_cast<std::uint32_t>(functions_.size() - 1);
-    const ptx::Instruction* before = nullptr;
-    for (const interp::Inst& inst : code.code) {
-      Site& site = found->second.sites.emplace_back();
-      site.is_continued = inst.source == nullptr || inst.source == before;
-      before = inst.source;
-      if (inst.source == nullptr) continue;
-      site.kind = class_of(*inst.source);
-      ptx::for_each_register(*inst.source, [&](ptx::RegisterId id, bool is_written) {
-        (is_written ? site.writes : site.reads).push_back(id);
-      });
-    }
+    found->second.registers = static_cast<std::uint32_t>(code.source->registers.size());
+    fill_sites(code, found->second);
   }
   last_code_ = &code;
   last_function_ = &found->second;
   return found->second;
+}
+
+void BlockMeter::fill_sites(const interp::FunctionCode& code, Function& function) {
+  function.sites.resize(code.code.size());
+  const ptx::Instruction* before = nullptr;
+  // Places of functions are apart, so that what is called never follows its caller.
+  std::uint64_t place = (std::uint64_t{function.number} + 1) << 32;
+  bool is_behind_boundary = true;
+  for (std::size_t pc = 0; pc < code.code.size(); ++pc) {
+    const ptx::Instruction* source = code.code[pc].source;
+    Site& site = function.sites[pc];
+    site.is_continued = source == nullptr || source == before;
+    before = source;
+    if (site.is_continued) continue;
+    site.place = ++place;
+    site.kind = class_of(*source);
+    const ptx::MemoryEffect effect = ptx::memory_effect(*source);
+    site.loads = effect.reads, site.stores = effect.writes;
+    site.is_unordered = source->op == ptx::Op::kLdu || source->has(ptx::Mod::kNc);
+    const bool ends_run = is_boundary(*source, effect);
+    site.begins_run = ends_run || is_behind_boundary;
+    is_behind_boundary = ends_run;
+    ptx::for_each_register(
+        *source, [&](ptx::RegisterId id, bool is_written) { (is_written ? site.writes : site.reads).push_back(id); });
+  }
+  const auto arrive_at = [&](std::uint64_t pc) {
+    if (pc < function.sites.size()) function.sites[pc].begins_run = true;
+  };
+  for (const interp::Inst& inst : code.code) {
+    if (inst.source == nullptr) continue;
+    if (inst.source->op == ptx::Op::kBra) arrive_at(inst.imm);
+    if (inst.source->op != ptx::Op::kBrx) continue;
+    for (std::uint64_t i = 0; i < inst.imm; ++i) arrive_at(static_cast<std::uint64_t>(code.extra[inst.extra + i]));
+  }
 }
 
 void BlockMeter::issued(std::uint32_t warp, const interp::FunctionCode& code, std::uint32_t pc, std::uint32_t lanes) {
@@ -71,22 +118,19 @@ void BlockMeter::issued(std::uint32_t warp, const interp::FunctionCode& code, st
   const Site& site = function.sites[pc];
   if (site.is_continued) return;  // what it accesses is the instruction's that began it
   complete();
-  current_ = {&site, function.number, warp, lanes};
-  Warp& now = warps_[warp];
-  if (now.ready.size() <= function.number) now.ready.resize(function.number + 1);
-  auto& ready = now.ready[function.number];
-  if (ready.empty()) ready.resize(code.source->registers.size());
+  current_ = {&site, &function, warp, lanes};
 }
 
 void BlockMeter::accessed(std::uintptr_t address, std::uint32_t size_bytes, MemorySpace space) {
+  spaces_ |= bit(space);
   switch (space) {
-    case MemorySpace::kParameter: is_parameter_ = true; return;
+    case MemorySpace::kParameter: return;
     case MemorySpace::kShared:
       for (std::uint64_t word = address / kBankBytes; word <= (address + size_bytes - 1) / kBankBytes; ++word) {
         words_.push_back(word);
       }
       return;
-    case MemorySpace::kLocal: is_local_ = true; [[fallthrough]];
+    case MemorySpace::kLocal:
     case MemorySpace::kGlobal:
       for (std::uint64_t s = address / kSectorBytes; s <= (address + size_bytes - 1) / kSectorBytes; ++s) {
         if (sectors_.empty() || sectors_.back() != s) sectors_.push_back(s);
@@ -105,7 +149,7 @@ std::uint32_t BlockMeter::shared_conflicts() {
 
 // How long the instruction's accesses take, which are counted and forgotten.
 std::uint32_t BlockMeter::memory_latency() {
-  std::uint32_t latency = is_parameter_ ? kParameterLatency : 0;
+  std::uint32_t latency = (spaces_ & bit(MemorySpace::kParameter)) != 0 ? kParameterLatency : 0;
   if (!words_.empty()) {
     const std::uint32_t turns = shared_conflicts();
     work_.issue_cycles[current_.warp % kSchedulers] += turns - 1;
@@ -121,11 +165,11 @@ std::uint32_t BlockMeter::memory_latency() {
     }
     const auto cycles = static_cast<std::uint32_t>((sectors_.size() + kSectorsACycle - 1) / kSectorsACycle);
     work_.port_cycles += cycles;
-    latency = std::max(latency, (is_local_ ? kLocalLatency : kGlobalLatency) + cycles - 1);
+    const bool is_local = (spaces_ & bit(MemorySpace::kLocal)) != 0;
+    latency = std::max(latency, (is_local ? kLocalLatency : kGlobalLatency) + cycles - 1);
   }
   sectors_.clear();
   words_.clear();
-  is_local_ = is_parameter_ = false;
   return latency;
 }
 
@@ -134,25 +178,36 @@ void BlockMeter::complete() {
   const Site& site = *current_.site;
   Warp& warp = warps_[current_.warp];
   if ((warp.waiting & current_.lanes) != 0) {  // past the barrier
-    warp.clock = std::max(warp.clock, barrier_clocks_[warp.barriers - 1]);
+    for (std::size_t order = 0; order < kIssueOrders; ++order) {
+      warp.clocks[order].wait_until(barrier_clocks_[warp.barriers - 1][order]);
+    }
     warp.waiting = 0;
   }
-  auto& ready = warp.ready[current_.function];
-  std::uint64_t start = warp.clock;
-  for (const std::uint32_t r : site.reads) start = std::max(start, ready[r]);
   const InstructionWeight weight = weight_of(site.kind);
   ++work_.instructions;
   work_.issue_cycles[current_.warp % kSchedulers] += weight.issue_cycles;
-  warp.clock = start + weight.issue_cycles;
-  const std::uint64_t end = start + std::max(weight.latency_cycles, memory_latency());
-  for (const std::uint32_t r : site.writes) ready[r] = end;
-  const bool has_result = !site.writes.empty() || site.kind == InstructionClass::kMemory;
-  if (has_result) warp.last = std::max(warp.last, end);
+  const IssuedInstruction instruction{.function = current_.function->number,
+                                      .reads = site.reads,
+                                      .writes = site.writes,
+                                      .registers = current_.function->registers,
+                                      .issue_cycles = weight.issue_cycles,
+                                      .latency_cycles = std::max(weight.latency_cycles, memory_latency()),
+                                      .begins_run = site.begins_run || site.place != warp.place + 1,
+                                      .loads = site.loads,
+                                      .stores = site.stores,
+                                      .is_unordered = site.is_unordered,
+                                      .spaces = spaces_};
+  for (WarpClock& clock : warp.clocks) clock.issue(instruction);
+  warp.place = site.place;
+  spaces_ = 0;
   if (site.kind == InstructionClass::kBarrier && current_.lanes != 0) {
     if (warp.waiting == 0) ++warp.barriers;
     warp.waiting |= current_.lanes;
-    if (barrier_clocks_.size() < warp.barriers) barrier_clocks_.resize(warp.barriers, 0);
-    barrier_clocks_[warp.barriers - 1] = std::max(barrier_clocks_[warp.barriers - 1], warp.clock);
+    if (barrier_clocks_.size() < warp.barriers) barrier_clocks_.resize(warp.barriers);
+    for (std::size_t order = 0; order < kIssueOrders; ++order) {
+      std::uint64_t& latest = barrier_clocks_[warp.barriers - 1][order];
+      latest = std::max(latest, warp.clocks[order].issued());
+    }
   }
   current_.site = nullptr;
 }

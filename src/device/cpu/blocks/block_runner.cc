@@ -82,6 +82,12 @@ std::uint32_t BlockLaunch::blocks() const {
   return static_cast<std::uint32_t>(state_->launch.config.grid.count());
 }
 
+BlockRoom BlockLaunch::room() const {
+  constexpr std::uint32_t kWarp = 32;
+  const auto threads = static_cast<std::uint32_t>(state_->launch.config.block.count());
+  return {(threads + kWarp - 1) / kWarp * kWarp, state_->shared_bytes};
+}
+
 Status BlockLaunch::run(std::uint32_t block) const {
   return state_->run(block, nullptr);
 }

@@ -27,6 +27,7 @@ class BlockLaunch {
   ~BlockLaunch();
 
   std::uint32_t blocks() const;
+  BlockRoom room() const;
 
   // Runs a block and measures it, or runs it alone. Thread-safe: several threads may run different blocks, each with a
   // meter of its own, which must not outlive the module.

@@ -130,25 +130,43 @@ class Simulation {
           if (has_ready(launch)) return launch;
         }
         return chain_.size();
+      case BlockPolicy::kOldestFirst:
+        for (std::size_t launch = first; launch < launched_; ++launch) {
+          if (has_ready(launch)) return launch;
+        }
+        return chain_.size();
     }
     return chain_.size();
   }
 
+  // The SM with the fewest blocks of those that have so much room; null where none has.
+  SmClock* sm_for(const BlockRoom& room) {
+    SmClock* best = nullptr;
+    for (SmClock& sm : sms_) {
+      const std::size_t blocks = sm.running().size();
+      if (blocks >= options_.blocks_per_sm || sm.threads() + room.threads > options_.threads_per_sm ||
+          sm.shared_bytes() + room.shared_bytes > options_.shared_bytes_per_sm) {
+        continue;
+      }
+      if (best == nullptr || blocks < best->running().size()) best = &sm;
+    }
+    return best;
+  }
+
   void start_blocks() {
-    const std::size_t room = std::size_t{options_.sms} * options_.blocks_per_sm;
-    while (running_ < room) {
+    while (true) {
       const std::size_t launch = next_launch();
       if (launch == chain_.size()) return;
+      SmClock* sm = sm_for(chain_[launch].room);
+      if (sm == nullptr) return;
       const BlockName block{static_cast<std::uint32_t>(launch), ready_[launch].top()};
       ready_[launch].pop();
       ++started_[launch];
       ++running_;
-      const auto sm = std::ranges::min_element(sms_, {}, [](const SmClock& s) { return s.running().size(); });
-      const BlockCost& cost = chain_[launch].blocks[block.block];
-      sm->start(now_, block, cost);
+      sm->start(now_, block, chain_[launch].blocks[block.block], chain_[launch].room);
       BlockTimes& times = timeline_.launches[launch].blocks[block.block];
       times.start_ns = now_;
-      times.sm = static_cast<std::uint32_t>(sm - sms_.begin());
+      times.sm = static_cast<std::uint32_t>(sm - sms_.data());
       traffic_.block_started(block);
       for (const auto& children : counters_.children(block)) traffic_.list_read(children);
     }
@@ -179,6 +197,12 @@ Status validate(const LaunchChain& chain, const ScheduleOptions& options) {
   }
   for (std::size_t i = 0; i < chain.size(); ++i) {
     if (chain[i].blocks.empty()) return PERGOLA_ERROR(kInvalidArgument, "Launch {} has no blocks.", i);
+    const BlockRoom& room = chain[i].room;
+    if (room.threads > options.threads_per_sm || room.shared_bytes > options.shared_bytes_per_sm) {
+      return PERGOLA_ERROR(kInvalidArgument,
+                           "A block of launch {} has {} threads and {} bytes of shared memory; an SM has {} and {}.", i,
+                           room.threads, room.shared_bytes, options.threads_per_sm, options.shared_bytes_per_sm);
+    }
     for (const BlockCost& cost : chain[i].blocks) {
       if (!(cost.alone_ns > 0) || !(cost.alone_ns < kNever) || !(cost.sm_share >= 0 && cost.sm_share <= 1)) {
         return PERGOLA_ERROR(kInvalidArgument,

@@ -6,11 +6,13 @@
 //   launch   takes launch_ns from then on. As many at once as the window has, where the command queue processes
 //            several commands (III-C, "Hyper-Q"); or `launches_at_once`, 1 being one after the other.
 //   blocks   of a launch that is launched start in an SM as soon as their counters are zero (dependency_counters.h)
-//            and the policy takes them, the SM with the fewest blocks first.
+//            and the policy takes them: of the SMs with room, that with the fewest blocks. Where none has room for the
+//            block that the policy takes, it waits, and with it all that come behind it.
 //
 //   kInOrder        none before the launch before is complete: baseline, and kernel pre-launching alone
 //   kProducerFirst  none before every block of all launches before has started
 //   kConsumerFirst  any that is ready, those of the latest launch first
+//   kOldestFirst    any that is ready, those of the earliest launch first: not the paper's
 //
 // Blocks of a launch start in the order of their numbers as far as they are ready. Deterministic.
 #pragma once
@@ -23,12 +25,14 @@
 
 namespace pergola::device::cpu::blocks {
 
-enum class BlockPolicy : std::uint8_t { kInOrder, kProducerFirst, kConsumerFirst };
+enum class BlockPolicy : std::uint8_t { kInOrder, kProducerFirst, kConsumerFirst, kOldestFirst };
 
 // The defaults are the paper's GPU (IV-A) and its baseline.
 struct ScheduleOptions {
   std::uint32_t sms = 28;
   std::uint32_t blocks_per_sm = 32;
+  // What the blocks of an SM may keep together: those of compute capability 6.1, which the paper's GPU has.
+  std::uint32_t threads_per_sm = 2048, shared_bytes_per_sm = 96 * 1024;
   double launch_ns = 5000;
   std::uint32_t window = 1;
   std::uint32_t launches_at_once = 0;  // 0: all of the window
@@ -71,8 +75,9 @@ struct Timeline {
   std::vector<BlockName> start_order() const;
 };
 
-// kInvalidArgument: no SMs or room for blocks, a window of 0, a launch without blocks, a cost that is not above zero, a
-// share outside 0 ... 1, relations that do not reach back over the window or are of other numbers of blocks.
+// kInvalidArgument: no SMs or room for blocks, a window of 0, a launch without blocks or of blocks that no SM has room
+// for, a cost that is not above zero, a share outside 0 ... 1, relations that do not reach back over the window or are
+// of other numbers of blocks.
 Result<Timeline> schedule_blocks(const LaunchChain& chain, const ScheduleOptions& options);
 
 }  // namespace pergola::device::cpu::blocks

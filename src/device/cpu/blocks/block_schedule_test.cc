@@ -171,6 +171,39 @@ TEST(Schedule, CountsWhatListsAndCountersRead) {
   EXPECT_EQ(schedule(chain, mode("producer", {.sms = 1, .blocks_per_sm = 8, .launch_ns = 0})).requests, 7u);
 }
 
+// An SM of 2048 threads runs two blocks of 1024, and a block of 512 and one of 1024, but not two of these beside it.
+TEST(Schedule, BlocksNeedRoomForTheirThreads) {
+  LaunchChain chain{launch({10}), launch({7, 7, 7}, {independent(1, 3)})};
+  chain[0].room.threads = 512, chain[1].room.threads = 1024;
+  const ScheduleOptions hardware{.sms = 1, .blocks_per_sm = 32, .launch_ns = 0};
+  const Timeline made = schedule(chain, mode("producer", hardware));
+  EXPECT_THAT(spans(made, 1), ElementsAre(std::pair(0., 7.), std::pair(7., 14.), std::pair(10., 17.)));
+}
+
+TEST(Schedule, BlocksNeedRoomForTheirSharedMemory) {
+  LaunchChain chain{launch({10, 10, 10})};
+  chain[0].room.shared_bytes = 48 * 1024;
+  const Timeline made = schedule(chain, {.sms = 1, .blocks_per_sm = 32, .launch_ns = 0});
+  EXPECT_THAT(spans(made, 0), ElementsAre(std::pair(0., 10.), std::pair(0., 10.), std::pair(10., 20.)));
+}
+
+// The second launch is ready as the first is: its blocks go first where consumers do, and fill what is left where the
+// oldest do. Producers first keep a place empty while a block of theirs is not ready.
+TEST(Schedule, OldestFirst_FillsWhatIsLeft) {
+  const LaunchChain chain{launch({10, 30}), launch({10, 10}, {relation(2, {{0}, {1}})}),
+                          launch({10, 10}, {independent(2, 2), independent(2, 2)})};
+  ScheduleOptions options{.sms = 1, .blocks_per_sm = 2, .launch_ns = 0, .window = 3};
+  options.policy = BlockPolicy::kOldestFirst;
+  const Timeline oldest = schedule(chain, options);
+  EXPECT_THAT(spans(oldest, 0), ElementsAre(std::pair(0., 10.), std::pair(0., 30.)));
+  EXPECT_THAT(spans(oldest, 1), ElementsAre(std::pair(10., 20.), std::pair(30., 40.)));
+  EXPECT_THAT(spans(oldest, 2), ElementsAre(std::pair(20., 30.), std::pair(30., 40.)));
+  options.policy = BlockPolicy::kProducerFirst;
+  EXPECT_THAT(spans(schedule(chain, options), 2), ElementsAre(std::pair(30., 40.), std::pair(40., 50.)));
+  options.policy = BlockPolicy::kConsumerFirst;
+  EXPECT_THAT(spans(schedule(chain, options), 2), ElementsAre(std::pair(0., 10.), std::pair(0., 10.)));
+}
+
 TEST(Schedule, RefusesWhatIsNoChain) {
   const auto refusal = [](const LaunchChain& chain, const ScheduleOptions& options) {
     return std::string(schedule_blocks(chain, options).message());
@@ -180,6 +213,9 @@ TEST(Schedule, RefusesWhatIsNoChain) {
   EXPECT_THAT(refusal({launch({1}), launch({1})}, {.window = 2}), HasSubstr("a window of 2 needs 1"));
   EXPECT_THAT(refusal({launch({1}), launch({1}, {full(2, 1)})}, {.window = 2}), HasSubstr("other numbers of blocks"));
   EXPECT_THAT(refusal({launch({1})}, {.sms = 0}), HasSubstr("needs an SM"));
+  LaunchChain wide{launch({1})};
+  wide[0].room.threads = 1024;
+  EXPECT_THAT(refusal(wide, {.threads_per_sm = 512}), HasSubstr("has 1024 threads"));
 }
 
 // What must hold of every timeline.
@@ -191,7 +227,7 @@ class Held {
   void check() const {
     ASSERT_EQ(timeline_.launches.size(), chain_.size());
     std::map<double, int> change;
-    std::vector<std::map<double, int>> of_sm(options_.sms);
+    std::vector<std::map<double, int>> of_sm(options_.sms), threads_of_sm(options_.sms);
     for (std::uint32_t i = 0; i < chain_.size(); ++i) {
       const LaunchTimes& times = timeline_.launches[i];
       ASSERT_EQ(times.blocks.size(), chain_[i].size());
@@ -210,16 +246,23 @@ class Held {
         parents_end_before({i, b}, block.start_ns);
         ASSERT_LT(block.sm, options_.sms);
         ++of_sm[block.sm][block.start_ns], --of_sm[block.sm][block.end_ns];
+        const int threads = static_cast<int>(chain_[i].room.threads);
+        threads_of_sm[block.sm][block.start_ns] += threads, threads_of_sm[block.sm][block.end_ns] -= threads;
       }
     }
-    for (const auto& sm : of_sm) {
-      int running = 0;
-      for (const auto& [at, by] : sm) EXPECT_LE(running += by, static_cast<int>(options_.blocks_per_sm)) << at;
-      EXPECT_EQ(running, 0);
-    }
+    never_above(of_sm, options_.blocks_per_sm);
+    never_above(threads_of_sm, options_.threads_per_sm);
   }
 
  private:
+  static void never_above(const std::vector<std::map<double, int>>& changes_of_sm, std::uint32_t most) {
+    for (const auto& changes : changes_of_sm) {
+      int now = 0;
+      for (const auto& [at, by] : changes) EXPECT_LE(now += by, static_cast<int>(most)) << at;
+      EXPECT_EQ(now, 0);
+    }
+  }
+
   void parents_end_before(BlockName child, double start) const {
     for (std::uint32_t p = child.launch < 3 ? 0 : child.launch - 3; p < child.launch; ++p) {
       for (std::uint32_t b = 0; b < chain_[p].size(); ++b) {
@@ -244,12 +287,16 @@ TEST(Schedule, HoldsForRandomChains) {
   const std::uint64_t first = number("PERGOLA_SEED", 1), rounds = number("PERGOLA_ROUNDS", 400);
   for (std::uint64_t seed = first; seed < first + rounds; ++seed) {
     SCOPED_TRACE(fmt::format("PERGOLA_SEED={} PERGOLA_ROUNDS=1", seed));
-    const LaunchChain chain = test::random_chain(seed, seed % 2 == 0);
+    LaunchChain chain = test::random_chain(seed, seed % 2 == 0);
+    for (std::size_t i = 0; i < chain.size(); ++i) chain[i].room.threads = 32u << (seed / 3 + i) % 6;
     ScheduleOptions hardware{.sms = 1 + static_cast<std::uint32_t>(seed % 3),
                              .blocks_per_sm = 1 + static_cast<std::uint32_t>(seed % 5),
                              .launch_ns = static_cast<double>(seed % 4) * 20,
                              .launches_at_once = static_cast<std::uint32_t>(seed % 3)};
-    for (const ScheduleMode& each : figure_nine(hardware)) {
+    std::vector<ScheduleMode> modes = figure_nine(hardware);
+    modes.push_back({"oldest-4", modes.back().options});
+    modes.back().options.policy = BlockPolicy::kOldestFirst;
+    for (const ScheduleMode& each : modes) {
       SCOPED_TRACE(each.name);
       const Timeline timeline = schedule(chain, each.options);
       Held(chain, each.options, timeline).check();

@@ -107,10 +107,11 @@ InstructionWeight weight_of(InstructionClass kind) {
   return {1, 6};
 }
 
-BlockCost cost_of(const BlockWork& work) {
+BlockCost cost_of(const BlockWork& work, IssueOrder order) {
   std::uint64_t issued = 0, busiest = 0;
   for (const std::uint64_t cycles : work.issue_cycles) issued += cycles, busiest = std::max(busiest, cycles);
-  const auto cycles = static_cast<double>(std::max({work.chain_cycles, busiest, work.port_cycles, std::uint64_t{1}}));
+  const std::uint64_t chain = work.chain_cycles[static_cast<std::size_t>(order)];
+  const auto cycles = static_cast<double>(std::max({chain, busiest, work.port_cycles, std::uint64_t{1}}));
   const double share =
       std::max(static_cast<double>(issued) / kSchedulers, static_cast<double>(work.port_cycles)) / cycles;
   return {cycles / kClockGhz, std::min(share, 1.0)};

@@ -30,6 +30,7 @@
 // sectors of 32 bytes. Shared memory serves 32 banks of 4 bytes a cycle.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "src/device/cpu/blocks/launch_chain.h"
@@ -67,17 +68,22 @@ inline constexpr std::uint32_t kSectorBytes = 32, kSectorsACycle = 2;
 inline constexpr std::uint32_t kRequestBytes = 128;  // what one request of a warp to L2 covers
 inline constexpr std::uint32_t kBanks = 32, kBankBytes = 4;
 
+// In what order a warp's instructions issue (warp_clock.h): that of the PTX, or the assembler's.
+enum class IssueOrder : std::uint8_t { kText, kAssembled };
+inline constexpr std::size_t kIssueOrders = 2;
+
 // What a block did.
 struct BlockWork {
   std::uint64_t instructions = 0;                // of warps
   std::uint64_t issue_cycles[kSchedulers] = {};  // by scheduler
   std::uint64_t port_cycles = 0;                 // of the way to L2
-  std::uint64_t chain_cycles = 0;                // until its last warp ends, were nothing else in its way
-  std::uint64_t requests = 0;                    // to L2
+  // Until its last warp ends, were nothing else in its way; by IssueOrder.
+  std::uint64_t chain_cycles[kIssueOrders] = {};
+  std::uint64_t requests = 0;  // to L2
 };
 
 // Alone on an SM a block takes the longest of: its slowest warp, its busiest scheduler, its sectors. Its share of the
 // SM is the greater of its instructions over what four schedulers issue in that time, and of its sectors.
-BlockCost cost_of(const BlockWork& work);
+BlockCost cost_of(const BlockWork& work, IssueOrder order = IssueOrder::kText);
 
 }  // namespace pergola::device::cpu::blocks

@@ -20,8 +20,15 @@ struct BlockCost {
 
 using RelationPtr = std::shared_ptr<const analysis::BlockRelation>;
 
+// What a block keeps of its SM from its start to its end, beside one of its places for blocks.
+struct BlockRoom {
+  std::uint32_t threads = 0;  // of whole warps
+  std::uint32_t shared_bytes = 0;
+};
+
 struct ChainLaunch {
   std::vector<BlockCost> blocks;
+  BlockRoom room;  // of each of them
   // relations[d - 1]: on the launch d before this one, of all ways of dependence (RAW, WAR, WAW). Never null. A window
   // of w launches needs those of w - 1 launches before, or of all where there are fewer.
   std::vector<RelationPtr> relations;

@@ -21,9 +21,10 @@ namespace pergola::device::cpu::blocks {
 class SmClock {
  public:
   // Times given never fall.
-  void start(double now_ns, BlockName block, const BlockCost& cost) {
+  void start(double now_ns, BlockName block, const BlockCost& cost, const BlockRoom& room) {
     move_to(now_ns);
-    ends_.push_back({own_ns_ + cost.alone_ns, cost.sm_share, block});
+    threads_ += room.threads, shared_bytes_ += room.shared_bytes;
+    ends_.push_back({own_ns_ + cost.alone_ns, cost.sm_share, block, room});
     std::ranges::push_heap(ends_, later);
     running_.push_back(block);
     share_ += cost.sm_share;
@@ -42,6 +43,7 @@ class SmClock {
     while (!ends_.empty() && ends_.front().own_ns <= own_ns_ + kGridNs / 2) {
       std::ranges::pop_heap(ends_, later);
       share_ -= ends_.back().share;
+      threads_ -= ends_.back().room.threads, shared_bytes_ -= ends_.back().room.shared_bytes;
       ended.push_back(ends_.back().block);
       std::erase(running_, ends_.back().block);
       ends_.pop_back();
@@ -50,12 +52,15 @@ class SmClock {
   }
 
   const std::vector<BlockName>& running() const { return running_; }
+  std::uint32_t threads() const { return threads_; }
+  std::uint32_t shared_bytes() const { return shared_bytes_; }
 
  private:
   static constexpr double kGridNs = 1.0 / 1024;
   struct End {
     double own_ns, share;
     BlockName block;
+    BlockRoom room;
   };
   static bool later(const End& a, const End& b) { return a.own_ns > b.own_ns; }
   double slowdown() const { return std::max(1.0, share_); }
@@ -68,6 +73,7 @@ class SmClock {
   std::vector<BlockName> running_;
   double at_ns_ = 0, own_ns_ = 0;
   double share_ = 0;
+  std::uint32_t threads_ = 0, shared_bytes_ = 0;  // that running blocks keep
 };
 
 }  // namespace pergola::device::cpu::blocks
