@@ -12,11 +12,15 @@ namespace {
 
 using Cell = std::function<std::string(const ProgramResults&, std::size_t mode)>;
 
+std::string header(const std::vector<std::string>& columns) {
+  std::string text = "| |", line = "\n|---|";
+  for (const std::string& column : columns) text += " " + column + " |", line += "---|";
+  return text + line;
+}
+
 std::string table(const std::vector<std::string>& modes, const std::vector<ProgramResults>& programs, const Cell& cell,
                   std::size_t first = 0) {
-  std::string text = "| |", line = "\n|---|";
-  for (std::size_t mode = first; mode < modes.size(); ++mode) text += " " + modes[mode] + " |", line += "---|";
-  text += line;
+  std::string text = header({modes.begin() + static_cast<std::ptrdiff_t>(first), modes.end()});
   for (const ProgramResults& program : programs) {
     text += "\n| " + program.name + " |";
     for (std::size_t mode = first; mode < modes.size(); ++mode) text += " " + cell(program, mode) + " |";
@@ -39,12 +43,6 @@ std::vector<ProgramResults> table_two_of(const std::vector<ProgramResults>& prog
   std::vector<ProgramResults> found;
   std::ranges::copy_if(programs, std::back_inserter(found), &ProgramResults::is_in_table_two);
   return found;
-}
-
-std::string header(const std::vector<std::string>& columns) {
-  std::string text = "| |", line = "\n|---|";
-  for (const std::string& column : columns) text += " " + column + " |", line += "---|";
-  return text + line;
 }
 
 std::string speed_up_cell(const ProgramResults& program, std::size_t mode) {

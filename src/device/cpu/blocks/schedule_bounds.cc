@@ -47,8 +47,8 @@ ScheduleBounds bounds_of(const LaunchChain& chain, const ScheduleOptions& option
   }
   std::size_t at_once = options.window;
   if (options.launches_at_once != 0) at_once = std::min<std::size_t>(at_once, options.launches_at_once);
-  const auto turns = static_cast<double>((chain.size() + at_once - 1) / at_once);
-  return {turns * options.launch_ns, options.launch_ns + longest_chain_ns(chain),
+  const std::size_t turns = (chain.size() + at_once - 1) / at_once;
+  return {static_cast<double>(turns) * options.launch_ns, options.launch_ns + longest_chain_ns(chain),
           options.launch_ns + work_ns / options.sms, options.launch_ns + room_ns / options.sms};
 }
 
