@@ -222,7 +222,9 @@ class FakeQueue final : public device::Queue {
 
 class FakeGraph final : public device::ExecutableGraph {
  public:
-  FakeGraph(device::GraphSpec spec, std::shared_ptr<int> alive) : spec_(std::move(spec)), alive_(std::move(alive)) {}
+  // `slower`: all of it takes so many times as long as its nodes say.
+  FakeGraph(device::GraphSpec spec, std::shared_ptr<int> alive, double slower)
+      : spec_(std::move(spec)), alive_(std::move(alive)), slower_(slower) {}
   Status update_parameters(device::NodeId, std::span<const std::byte>) override {
     return PERGOLA_ERROR(kUnsupported, "The fake device's graphs do not change.");
   }
@@ -237,7 +239,8 @@ class FakeGraph final : public device::ExecutableGraph {
       ends.push_back(start + durations.back());
     }
     const device::DeviceAddress block = spec_.buffers.empty() ? 0 : spec_.buffers.front()->address();
-    static_cast<FakeQueue&>(queue).run_graph(*std::max_element(ends.begin(), ends.end()), block, std::move(durations));
+    const double all_ns = slower_ * *std::max_element(ends.begin(), ends.end());
+    static_cast<FakeQueue&>(queue).run_graph(all_ns, block, std::move(durations));
     return {};
   }
 
@@ -251,6 +254,7 @@ class FakeGraph final : public device::ExecutableGraph {
 
   const device::GraphSpec spec_;
   const std::shared_ptr<int> alive_;  // as FakeBuffer's
+  const double slower_;
 };
 
 class FakeDevice final : public device::Device {
@@ -273,8 +277,9 @@ class FakeDevice final : public device::Device {
   }
   Result<std::unique_ptr<device::ExecutableGraph>> instantiate(device::GraphSpec spec) override {
     if (!has_graphs) return no("graphs");
+    const double slower = slower_instance ? slower_instance(spec) : 1;
     ++graphs_made_;
-    return std::unique_ptr<device::ExecutableGraph>(std::make_unique<FakeGraph>(std::move(spec), graphs_));
+    return std::unique_ptr<device::ExecutableGraph>(std::make_unique<FakeGraph>(std::move(spec), graphs_, slower));
   }
   Status health() const override { return {}; }
 
@@ -284,6 +289,9 @@ class FakeDevice final : public device::Device {
   std::uint64_t graphs_made() const { return graphs_made_; }
   std::uint32_t most_queues = 1000;
   bool has_graphs = true;
+  // How many times as long the graph that is made now takes; none: as its nodes say. Called by whichever thread makes
+  // it.
+  std::function<double(const device::GraphSpec&)> slower_instance;
 
  private:
   static Error no(std::string_view what) { return PERGOLA_ERROR(kUnsupported, "The fake device has no {}.", what); }

@@ -193,7 +193,8 @@ class GraphLowering {
     std::shared_ptr<const device::GraphSpec> plain;
     std::vector<double> expected_ns{};     // of its launches
     std::size_t way = 0;                   // GraphLowerer's; behind these its finer ones, made of
-    std::vector<std::string> fastest{};    // these, by what was measured of the others
+    std::vector<std::string> fastest{};    // these, by what was measured of the others; and behind them
+    GraphWays::Draw draw{};                // more instances of this
     bool has_other = false;                // than the plain one
     std::size_t again = GraphWays::kNone;  // else of GraphWays, put back, whose spec is `plain`: it alone is made
     std::uint64_t launched = 0;            // the chunk had been, when it was looked at last
@@ -274,6 +275,7 @@ class GraphLowering {
     WayReport refused;  // without a name: it is not
   };
   Made make_way(const Improvement& next) const;
+  Made make_draw(const Improvement& next) const;
   std::shared_ptr<device::ExecutableGraph> make_again(const Improvement& next) const;
   void improve(AdaptiveLock& lock, Improvement next);
   bool is_worth_now(const Improvement& each, Clock::time_point now) const;

@@ -206,6 +206,8 @@ bool GraphLowering::next_improvement(AdaptiveLock& lock, Improvement& next) {
         next = std::move(*i);
         improvements_.erase(i);
         if (next.way == lowerer_->count()) next.fastest = next.job.chunk->ways.by_time();
+        if (const std::size_t others = lowerer_->count() + lowerer_->finer_count(); next.way >= others)
+          next.draw = next.job.chunk->ways.draw(next.way - others);
         return true;
       }
       // Seldom launched: it is looked at less and less, but often enough that what has been forgotten goes. While it is
@@ -276,8 +278,9 @@ void GraphLowering::improve(AdaptiveLock& lock, Improvement next) {
     chunk.ways.add(std::move(*made.way));
   }
   chunk.report_ways();
+  const std::size_t draws = lowerer_->keeps_plain() ? GraphWays::kDraws : 0;
   const bool goes_on =
-      !is_again && ++next.way < lowerer_->count() + lowerer_->finer_count() && is_wanted(next) && !stopping_;
+      !is_again && ++next.way < lowerer_->count() + lowerer_->finer_count() + draws && is_wanted(next) && !stopping_;
   if (goes_on) improvements_.push_back(std::move(next));
   lock.unlock();
   before = GraphWays();  // what goes may wait for the device
@@ -301,6 +304,7 @@ std::shared_ptr<device::ExecutableGraph> GraphLowering::make_again(const Improve
 
 // Without the lock. Neither where it is nothing for this graph.
 GraphLowering::Made GraphLowering::make_way(const Improvement& next) const {
+  if (next.way >= lowerer_->count() + lowerer_->finer_count()) return make_draw(next);
   const Chunk& chunk = *next.job.chunk;
   const auto copied = next.job.region->copied_by(chunk);
   if (!copied.ok()) return {};  // nobody will launch it any more
@@ -332,6 +336,17 @@ GraphLowering::Made GraphLowering::make_way(const Improvement& next) const {
   }
   made.way = GraphWays::Way{std::move(way->name), std::move(way->why), std::move(*graph),
                             lowerer_->keeps_plain() ? std::move(spec) : nullptr};
+  return made;
+}
+
+// Without the lock. Nothing where it would be no other, or cannot be now.
+GraphLowering::Made GraphLowering::make_draw(const Improvement& next) const {
+  Made made;
+  if (next.draw.spec == nullptr) return made;
+  const auto copied = next.job.region->copied_by(*next.job.chunk);
+  if (!copied.ok()) return made;  // nobody will launch it any more
+  if (auto graph = device_->instantiate(*next.draw.spec); graph.ok())
+    made.way = GraphWays::Way{next.draw.name, "another instance of that graph", std::move(*graph), next.draw.spec};
   return made;
 }
 

@@ -12,6 +12,18 @@
 namespace pergola::scheduler {
 namespace {
 
+constexpr std::string_view kInstance = " #";  // "merged #2"
+
+// Each node comes after the one before it: there are no branches.
+bool is_chain(const device::GraphSpec& spec) {
+  for (std::size_t i = 1; i < spec.nodes.size(); ++i) {
+    const device::GraphNode& node = spec.nodes[i];
+    const auto before = static_cast<device::NodeId>(i - 1);
+    if (std::ranges::find(node.after, before) == node.after.end() && node.early_after != before) return false;
+  }
+  return true;
+}
+
 // " (by stream: 40.9, 41.4, 44.3 us)", the best first; "" of one.
 std::string lanes_text(const GraphWays::Way& way) {
   std::vector<double> times;
@@ -224,14 +236,27 @@ void GraphWays::add(Way way) {
   changed_ = true;
 }
 
-std::vector<std::string> GraphWays::by_time() const {
+std::vector<std::size_t> GraphWays::in_order_of_time() const {
   std::vector<std::pair<double, std::size_t>> times;  // of equals the one that was made first
   for (std::size_t i = 0; i < ways_.size(); ++i)
     times.emplace_back(ways_[i].best_ns == 0 ? std::numeric_limits<double>::max() : ways_[i].best_ns, i);
   std::ranges::sort(times);
+  std::vector<std::size_t> order;
+  for (const auto& [ns, way] : times) order.push_back(way);
+  return order;
+}
+
+std::vector<std::string> GraphWays::by_time() const {
   std::vector<std::string> names;
-  for (const auto& [ns, way] : times) names.push_back(ways_[way].name);
+  for (const std::size_t way : in_order_of_time()) names.push_back(ways_[way].name);
   return names;
+}
+
+GraphWays::Draw GraphWays::draw(std::size_t n) const {
+  if (ways_.empty()) return {};
+  const Way& way = ways_[in_order_of_time().front()];
+  if (way.best_ns == 0 || way.spec == nullptr || is_chain(*way.spec)) return {};
+  return {fmt::format("{}{}{}", way.name.substr(0, way.name.find(kInstance)), kInstance, n + 2), way.spec};
 }
 
 void GraphWays::Way::forget_times() {

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "src/scheduler/graph_ways_fixture.h"
 
@@ -52,6 +55,91 @@ TEST_F(GraphWaysTest, WaysThatThisGraphHasNot_AreLeftOut) {
 TEST_F(GraphWaysTest, AForcedWay_IsTakenThoughItIsSlower) {
   EXPECT_EQ(settled_ns({2.0}, false), 64000);
   EXPECT_EQ(settled_ns({0}, false), 32000) << "there is no other";
+}
+
+// Of a graph with branches: instances differ by the queues that these were given.
+class GraphDraws : public GraphWaysFixture {
+ protected:
+  // Turns of 32 launches on two arrays until so many ways have been tried, and nothing is made any more.
+  void settle(std::size_t count) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto are_tried = [&] {
+      const std::vector<WayReport> all = ways();
+      return all.size() >= count && std::ranges::none_of(all, [](const WayReport& way) {
+               return way.state == WayReport::State::kTried || way.state == WayReport::State::kOnly;
+             });
+    };
+    do {
+      for (int i = 0; i < 32; ++i) launch(branches && i % 2 == 0 ? "x" : "y");
+      EXPECT_TRUE(scheduler->synchronize().ok());
+    } while (!are_tried() && std::chrono::steady_clock::now() < until);
+    scheduler->settle_graphs();
+  }
+  void open_with(std::vector<double> factors, bool keeps_plain = true) {
+    open("graphs=always", std::make_shared<Scaled>(std::move(factors), keeps_plain));
+    scheduler->set_graph_patience(std::chrono::hours(1));
+  }
+  // Of the graph that was cut last.
+  std::vector<WayReport> ways() {
+    const GraphsReport report = scheduler->graphs();
+    if (report.regions.empty() || report.regions.back().graphs.empty()) return {};
+    return report.regions.back().graphs.back().ways;
+  }
+  std::vector<std::string> names() {
+    std::vector<std::string> all;
+    for (const WayReport& way : ways()) all.push_back(way.name);
+    return all;
+  }
+  std::string kept() {
+    for (const WayReport& way : ways())
+      if (way.state == WayReport::State::kKept) return way.name;
+    return "none";
+  }
+  bool branches = true;
+};
+
+TEST_F(GraphDraws, OfTheFastest_TwoMoreAreMade_AndTheFastestInstanceStays) {
+  std::atomic<int> of_way = 0;  // launches of which take 800 ns
+  device->slower_instance = [&](const device::GraphSpec& spec) {
+    const auto& bytes = std::get<device::KernelNode>(spec.nodes.front().work).parameters;
+    double ns = 0;
+    std::memcpy(&ns, bytes.data(), sizeof ns);
+    return spec.nodes.size() == 32 && ns == 800 && ++of_way > 2 ? 0.9 : 1.0;
+  };
+  open_with({0.8});
+  settle(4);
+  EXPECT_THAT(names(), ::testing::ElementsAre("plain", "way 0", "way 0 #2", "way 0 #3"))
+      << explain(scheduler->graphs());
+  EXPECT_GT(of_way, 2);
+  EXPECT_THAT(kept(), ::testing::StartsWith("way 0 #")) << explain(scheduler->graphs());
+  const auto last = device->state().of(Step::Kind::kGraph).back();
+  EXPECT_DOUBLE_EQ(last.end_ns - last.start_ns, 0.9 * 16 * 800);
+}
+
+// Of equals the one stays that was there first.
+TEST_F(GraphDraws, InstancesAlike_LeaveTheFirst) {
+  open_with({1.2});
+  settle(4);
+  EXPECT_THAT(names(), ::testing::ElementsAre("plain", "way 0", "plain #2", "plain #3"))
+      << explain(scheduler->graphs());
+  EXPECT_EQ(kept(), "plain");
+}
+
+TEST_F(GraphDraws, AChain_HasOneInstance) {
+  branches = false;
+  open_with({0.8});
+  settle(2);
+  EXPECT_THAT(names(), ::testing::ElementsAre("plain", "way 0")) << explain(scheduler->graphs());
+}
+
+TEST_F(GraphDraws, AForcedWay_HasOneInstance) {
+  open_with({0.8}, false);
+  for (int turn = 0; turn < 60; ++turn) {
+    for (int i = 0; i < 32; ++i) launch(i % 2 == 0 ? "x" : "y");
+    EXPECT_TRUE(scheduler->synchronize().ok());
+    scheduler->settle_graphs();
+  }
+  EXPECT_THAT(names(), ::testing::ElementsAre("way 0")) << explain(scheduler->graphs());
 }
 
 // Two ways, and of the n-th fastest of them and the plain one a finer one, which takes so much of its time.
