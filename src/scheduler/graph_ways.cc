@@ -253,10 +253,14 @@ std::vector<std::string> GraphWays::by_time() const {
 }
 
 GraphWays::Draw GraphWays::draw(std::size_t n) const {
-  if (ways_.empty()) return {};
-  const Way& way = ways_[in_order_of_time().front()];
-  if (way.best_ns == 0 || way.spec == nullptr || is_chain(*way.spec)) return {};
-  return {fmt::format("{}{}{}", way.name.substr(0, way.name.find(kInstance)), kInstance, n + 2), way.spec};
+  const std::vector<std::size_t> order = in_order_of_time();
+  for (const std::size_t i : order) {
+    const Way& way = ways_[i];
+    if (way.best_ns == 0 || way.best_ns > kHopeless * ways_[order.front()].best_ns) break;
+    if (way.spec != nullptr && !is_chain(*way.spec))
+      return {fmt::format("{}{}{}", way.name.substr(0, way.name.find(kInstance)), kInstance, n + 2), way.spec};
+  }
+  return {};
 }
 
 void GraphWays::Way::forget_times() {

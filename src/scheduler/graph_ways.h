@@ -19,8 +19,8 @@
 // for, are not timed then. Where nearly all do there are no lanes: times are those of whichever stream comes.
 //
 // Instances of one graph differ, too, by the queues that their branches were given (on an H200 one took 37 and one 44
-// us of a graph with two branches, and 361 and 420). So of the way that is the fastest two instances more are made and
-// tried, and trying again makes others: a program gets the best of those that were drawn.
+// us of a graph with two branches, and 361 and 420). So of the fastest way that has branches two instances more are
+// made and tried, and trying again makes others: a program gets the best of those that were drawn.
 //
 // A graph takes memory of the device (on an H200 one of thirty nodes, ten of them side by side, a megabyte), so three
 // of the ways have one at a time (four where one is made anew just then): the one that runs, the fastest of those that
@@ -125,8 +125,8 @@ class GraphWays {
   std::span<const Way> all() const { return ways_; }
   // The names of all, the fastest first; those whose times are not known last.
   std::vector<std::string> by_time() const;
-  // Another instance of the fastest, as the n-th of them; no spec where that would be the same, where it is not known
-  // which is the fastest, or where specs are not kept.
+  // Another instance of the fastest with branches, as the n-th of them; no spec where there is none that could become
+  // the fastest, where it is not known what that is, or where specs are not kept.
   static constexpr std::size_t kDraws = 2;
   struct Draw {
     std::string name;

@@ -132,6 +132,33 @@ TEST_F(GraphDraws, AChain_HasOneInstance) {
   EXPECT_THAT(names(), ::testing::ElementsAre("plain", "way 0")) << explain(scheduler->graphs());
 }
 
+// Where the fastest has no branches others may still have come to bad ones.
+TEST_F(GraphDraws, OfAChain_ItIsTheFastestBesideIt_ThatIsDrawn) {
+  class Chain final : public GraphLowerer {
+   public:
+    explicit Chain(double factor) : factor_(factor) {}
+    std::size_t count() const override { return 1; }
+    std::optional<GraphWay> way(std::size_t, const device::GraphSpec& plain, std::span<const LaunchToLower>) override {
+      device::GraphSpec spec = scaled(plain, factor_);
+      for (std::size_t i = 1; i < spec.nodes.size(); ++i) spec.nodes[i].after = {static_cast<device::NodeId>(i - 1)};
+      return GraphWay{"chain", "", std::move(spec)};
+    }
+    bool keeps_plain() const override { return true; }
+
+   private:
+    const double factor_;
+  };
+  const auto names_with = [&](double factor, std::size_t count) {
+    arrays.clear();
+    open("graphs=always", std::make_shared<Chain>(factor));
+    scheduler->set_graph_patience(std::chrono::hours(1));
+    settle(count);
+    return names();
+  };
+  EXPECT_THAT(names_with(0.45, 4), ::testing::ElementsAre("plain", "chain", "plain #2", "plain #3"));
+  EXPECT_THAT(names_with(0.3, 2), ::testing::ElementsAre("plain", "chain")) << "it could not become the fastest";
+}
+
 TEST_F(GraphDraws, AForcedWay_HasOneInstance) {
   open_with({0.8}, false);
   for (int turn = 0; turn < 60; ++turn) {
