@@ -331,12 +331,15 @@ int main(int argc, char** argv) {
                "block_schedule_bench");
   std::string only;
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
-  app.add_option("--only", only, "One program, by name");
+  auto* const only_option = app.add_option("--only", only, "One program, by name");
   double waves = 0;
   bool by_size = false;
-  app.add_option("--waves", waves, "Sizes of so many times 896 blocks in the largest launch, not the paper's")
-      ->check(CLI::Range(0.01, 36.0));
-  app.add_flag("--by-size", by_size, "Table II's programs, those of no given size at 1/64 to 1 times 896 blocks");
+  auto* const waves_option =
+      app.add_option("--waves", waves, "Sizes of so many times 896 blocks in the largest launch, not the paper's")
+          ->check(CLI::Range(0.01, 36.0));
+  app.add_flag("--by-size", by_size, "Table II's programs, those of no given size at 1/64 to 1 times 896 blocks")
+      ->excludes(only_option)
+      ->excludes(waves_option);
   app.add_option("--threads", threads, "Threads that run blocks; the results do not depend on it")
       ->check(CLI::Range(1, 1024));
   return ::bench::run_main(app, argc, argv, [&](const ::bench::Options& options) {

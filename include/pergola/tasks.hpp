@@ -200,7 +200,7 @@ class TaskKind {
   [[noreturn]] void refuse_size(std::size_t given) const {
     throw Error(Code::kInvalidArgument, "The parameters of kernel '" + std::string(kernel().name()) + "' have " +
                                             detail::plural(kernel().info().parameter_bytes, "byte") + "; " +
-                                            std::to_string(given) + " are given.");
+                                            std::to_string(given) + (given == 1 ? " is given." : " are given."));
   }
 
   std::shared_ptr<const State> state_;

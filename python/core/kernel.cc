@@ -16,9 +16,12 @@ PyObject* module_new(PyTypeObject* type, PyObject* args, PyObject*) {
   Py_ssize_t size = 0;
   int is_path = 0, language = 0;
   if (PyArg_ParseTuple(args, "O!s#piOO:Module", types.session, &session, &source, &size, &is_path, &language,
-                       &given_name, &flags) == 0)
+                       &given_name, &flags) == 0) {
+    const bool is_ours = PyTuple_Size(args) != 0 && is_instance(PyTuple_GetItem(args, 0), types.session);
+    if (is_ours) return nullptr;
     return refuse_direct("A Module",
                          "pergola.module(source), pergola.load(path), or a session's functions of these names");
+  }
   if (!read_text(given_name, "A source's name", &name, true)) return nullptr;
   std::vector<std::string> texts;
   for (Py_ssize_t i = 0, n = PySequence_Size(flags); i < n; ++i) {

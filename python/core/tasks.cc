@@ -36,7 +36,7 @@ PyObject* pool_new(PyTypeObject* type, PyObject* args, PyObject*) {
   unsigned int executor = 0;
   long long park_after_ns = 0;
   int fences = 1, slices = 0;
-  if (PyTuple_Size(args) == 0 || !is_instance(PyTuple_GetItem(args, 0), types.session)) {
+  if (PyTuple_Size(args) < 6 || !is_instance(PyTuple_GetItem(args, 0), types.session)) {
     PyErr_SetNone(PyExc_TypeError);
     return refuse_direct("A TaskPool", "pergola.task_pool() or session.task_pool()");
   }

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 class Way(NamedTuple):
     """One of the ways in which a run of launches may be a graph; or of the forms of a turn that the host waits for."""
 
-    # "plain", "ordered", "uploads-in-a-row", "copies-in-rows", "copies-together", "trimmed", "packed", "packed-early",
-    # "merged", "merged-kernels", "early", "merged-early", "stacked", "stacked-alone", "merged-stacked", "by-block",
-    # "fused", "fused-block", "columns", "constants", and on top of others "constants-stacked" and so on; of a form
-    # "leads", "whole", "launches"
+    # "plain", "ordered", "uploads-in-a-row", "copies-in-rows", "engines-in-rows", "copies-together", "trimmed", "packed",
+    # "packed-early", "merged", "merged-kernels", "early", "merged-early", "stacked", "stacked-alone", "merged-stacked", "by-block",
+    # "fused", "fused-block", "columns", "constants", and on top of others "constants-stacked" and so on; more instances
+    # of one "plain #2", "plain #3"; of a form "leads", "whole", "launches"
     name: str
     state: str  # "only", "tried" (still), "kept", "put-back", "refused"
     best_us: float  # what it takes, by the median of its tries, of a form by its short turns; 0: not known

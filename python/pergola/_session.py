@@ -188,6 +188,8 @@ class Session(_core.Session):
                flags: Iterable[str] = ()) -> Module:
         """Compiles and loads CUDA C++ or PTX text. `name` is for messages, `flags` for the compiler ("-DN=4")."""
         _check_source(source)
+        if isinstance(source, (bytearray, memoryview)):
+            source = bytes(source)
         return Module(self, source, False, _language(language), name, _flags(flags))
 
     def kernel(self, source: str, kernel: Optional[str] = None, *, signature: Optional[str] = None,

@@ -34,10 +34,15 @@ def test_the_stub_says_what_the_extension_has():
     (lambda: pg.Array(), "pergola.array(x), empty(shape)"), (lambda: pg.Array((3,), "f4"), "pergola.array(x)"),
     (lambda: pg.Array(pg.ones(3)), "pergola.array(x)"), (lambda: pg.Array(pg.session(), 3), "pergola.array(x)"),
     (lambda: pg.Module("source"), "pergola.module(source), pergola.load(path)"), (lambda: pg.Kernel("source"), "pergola.kernel(source)"),
-    (lambda: pg.TaskPool(), "pergola.task_pool()"), (lambda: pg.TaskKind(3), "pool.prepare(kernel, grid, block)")])
+    (lambda: pg.TaskPool(), "pergola.task_pool()"), (lambda: pg.TaskPool(pg.session()), "pergola.task_pool()"), (lambda: pg.TaskKind(3), "pool.prepare(kernel, grid, block)")])
 def test_a_class_that_is_not_to_be_called_says_what_is(make, instead):
     with pytest.raises(TypeError, match="is not made by calling its class, but by " + re.escape(instead)):
         make()
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_a_source_may_be_bytes_of_any_kind(kind):
+    assert pg.module(kind(PTX.encode()))["saxpy"].name == "saxpy"
 
 
 def test_messages_name_no_private_functions():

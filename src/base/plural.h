@@ -22,4 +22,18 @@ inline std::string plural(std::uint64_t count, std::string_view one) {
   return fmt::format("{} {}s", count, one);
 }
 
+// The same for fmt::format(), which writes it where the text is made: for texts that mostly are not.
+struct Plural {
+  std::uint64_t count = 0;
+  std::string_view one;
+};
+
 }  // namespace pergola
+
+template <>
+struct fmt::formatter<pergola::Plural> : fmt::formatter<std::string_view> {
+  template <typename Context>
+  auto format(const pergola::Plural& of, Context& context) const {
+    return fmt::formatter<std::string_view>::format(pergola::plural(of.count, of.one), context);
+  }
+};

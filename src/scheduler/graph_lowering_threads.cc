@@ -206,8 +206,7 @@ bool GraphLowering::next_improvement(AdaptiveLock& lock, Improvement& next) {
         next = std::move(*i);
         improvements_.erase(i);
         if (next.way == lowerer_->count()) next.fastest = next.job.chunk->ways.by_time();
-        if (const std::size_t others = lowerer_->count() + lowerer_->finer_count(); next.way >= others)
-          next.draw = next.job.chunk->ways.draw(next.way - others);
+        if (next.way >= lowerer_->count() + lowerer_->finer_count()) next.draw = next.job.chunk->ways.draw();
         return true;
       }
       // Seldom launched: it is looked at less and less, but often enough that what has been forgotten goes. While it is
@@ -345,8 +344,13 @@ GraphLowering::Made GraphLowering::make_draw(const Improvement& next) const {
   if (next.draw.spec == nullptr) return made;
   const auto copied = next.job.region->copied_by(*next.job.chunk);
   if (!copied.ok()) return made;  // nobody will launch it any more
-  if (auto graph = device_->instantiate(*next.draw.spec); graph.ok())
+  auto graph = device_->instantiate(*next.draw.spec);
+  if (graph.ok()) {
     made.way = GraphWays::Way{next.draw.name, "another instance of that graph", std::move(*graph), next.draw.spec};
+  } else {
+    PERGOLA_INFO("there is no instance '{}' of a graph: {}", next.draw.name, graph.message());
+    made.refused = {next.draw.name, graph.message(), 0, 0, WayReport::State::kRefused};
+  }
   return made;
 }
 

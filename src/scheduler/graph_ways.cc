@@ -252,13 +252,15 @@ std::vector<std::string> GraphWays::by_time() const {
   return names;
 }
 
-GraphWays::Draw GraphWays::draw(std::size_t n) const {
+GraphWays::Draw GraphWays::draw() const {
   const std::vector<std::size_t> order = in_order_of_time();
   for (const std::size_t i : order) {
     const Way& way = ways_[i];
     if (way.best_ns == 0 || way.best_ns > kHopeless * ways_[order.front()].best_ns) break;
-    if (way.spec != nullptr && !is_chain(*way.spec))
-      return {fmt::format("{}{}{}", way.name.substr(0, way.name.find(kInstance)), kInstance, n + 2), way.spec};
+    if (way.spec == nullptr || is_chain(*way.spec)) continue;
+    const auto base = [](const Way& one) { return one.name.substr(0, one.name.find(kInstance)); };
+    const auto instances = std::ranges::count_if(ways_, [&](const Way& one) { return base(one) == base(way); });
+    return {fmt::format("{}{}{}", base(way), kInstance, instances + 1), way.spec};
   }
   return {};
 }

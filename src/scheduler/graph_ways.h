@@ -19,7 +19,7 @@
 // for, are not timed then. Where nearly all do there are no lanes: times are those of whichever stream comes.
 //
 // Instances of one graph differ, too, by the queues that their branches were given (on an H200 one took 37 and one 44
-// us of a graph with two branches, and 361 and 420). So of the fastest way that has branches two instances more are
+// us of a graph with two branches, and 362 and 420). So of the fastest way that has branches two instances more are
 // made and tried, and trying again makes others: a program gets the best of those that were drawn.
 //
 // A graph takes memory of the device (on an H200 one of thirty nodes, ten of them side by side, a megabyte), so three
@@ -62,7 +62,8 @@ struct LaunchToLower {
 struct GraphWay {
   // "plain" "ordered" "uploads-in-a-row" "copies-in-rows" "engines-in-rows" "copies-together" "trimmed" "packed"
   // "packed-early" "merged" "merged-kernels" "early" "merged-early" "by-block" "fused" "fused-block" "columns"
-  // "stacked" "stacked-alone" "merged-stacked" "constants"; finer ones "constants", and "constants-stacked" and so on
+  // "stacked" "stacked-alone" "merged-stacked" "constants"; finer ones "constants", and "constants-stacked" and so on;
+  // more instances of one "plain #2", "plain #3"
   std::string name;
   std::string why;  // what it does, for people
   device::GraphSpec spec;
@@ -125,14 +126,14 @@ class GraphWays {
   std::span<const Way> all() const { return ways_; }
   // The names of all, the fastest first; those whose times are not known last.
   std::vector<std::string> by_time() const;
-  // Another instance of the fastest with branches, as the n-th of them; no spec where there is none that could become
-  // the fastest, where it is not known what that is, or where specs are not kept.
+  // Another instance of the fastest with branches, and its name, "merged #2"; no spec where there is none that could
+  // become the fastest, where it is not known what that is, or where specs are not kept.
   static constexpr std::size_t kDraws = 2;
   struct Draw {
     std::string name;
     std::shared_ptr<const device::GraphSpec> spec;
   };
-  Draw draw(std::size_t n) const;
+  Draw draw() const;
   // The one that is taken; null while it is being tried which.
   const Way* chosen() const { return chosen_ < ways_.size() ? &ways_[chosen_] : nullptr; }
   // Which queue it would be launched on, where it may be any that has nothing to do; null: whichever comes. Settles

@@ -349,7 +349,7 @@ class Scheduler {
   HostSlice open_host(HostKind kind, const Access& access);  // recorder_ is there
   std::optional<HostSlice> open_host_wait(const Access& access, const Dependencies& parents);
   void close_host_wait(std::optional<HostSlice> slice);
-  Status ensure_recorder(RecorderOptions options);
+  Status ensure_recorder(AdaptiveLock& lock, RecorderOptions options);
   void settle_recording(AdaptiveLock& lock);
   Status write_trace(AdaptiveLock lock);
   Status write_history(AdaptiveLock lock);

@@ -59,14 +59,14 @@ void Scheduler::close_host_wait(std::optional<HostSlice> slice) {
   if (slice && recorder_ != nullptr) recorder_->close_host(*std::move(slice));
 }
 
-Status Scheduler::ensure_recorder(RecorderOptions options) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (recorder_ != nullptr) return {};
-  }
-  PERGOLA_ASSIGN(auto made, Recorder::create(*device_, to_string(policy_), std::move(options)));  // waits: no lock
-  const std::lock_guard lock(mutex_);
-  if (recorder_ == nullptr) recorder_ = std::move(made);
+// With the lock, which is held from then on: another thread that ends the last recording lets go of the recorder.
+Status Scheduler::ensure_recorder(AdaptiveLock& lock, RecorderOptions options) {
+  if (recorder_ != nullptr) return {};
+  lock.unlock();
+  auto made = Recorder::create(*device_, to_string(policy_), std::move(options));  // waits: no lock
+  lock.lock();
+  PERGOLA_TRY(made.status());
+  if (recorder_ == nullptr) recorder_ = *std::move(made);
   return {};
 }
 
@@ -79,8 +79,8 @@ Status Scheduler::start_trace(const std::string& given, RecorderOptions options)
   nothing.policy = to_string(policy_);
   // Where it cannot be written is told now. What reads a pipe is to get one trace, the whole one.
   if (!is_written_in_place(path)) PERGOLA_TRY(write_named_file(path, print_trace(nothing)));
-  PERGOLA_TRY(ensure_recorder(std::move(options)));
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  PERGOLA_TRY(ensure_recorder(lock, std::move(options)));
   launch_held();
   recorder_->begin_trace(std::move(file), pool_.last_id());
   traces_.store(true, std::memory_order_relaxed);
@@ -92,8 +92,8 @@ Status Scheduler::start_history(const std::string& given, RecorderOptions option
   const std::string path = from_root(given).string();
   PERGOLA_ASSIGN(History known, History::load(path));
   if (!is_written_in_place(path)) PERGOLA_TRY(write_named_file(path, known.print()));  // as a trace
-  PERGOLA_TRY(ensure_recorder(std::move(options)));
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  PERGOLA_TRY(ensure_recorder(lock, std::move(options)));
   launch_held();
   durations_.know(known);
   recorder_->begin_history(path, std::move(known));

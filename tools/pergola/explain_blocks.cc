@@ -245,7 +245,7 @@ Status explain_blocks(const ptx::Module& module, std::string_view ptx, const std
                       const device::DevicePtr& device, const Console& console) {
   if (launches.size() != 2)
     return PERGOLA_ERROR(kInvalidArgument, "--launch is given {}; two launches are explained, so give it twice",
-                         launches.size());
+                         plural(launches.size(), "time"));
   ArrayNames arrays;
   std::vector<AnalysedLaunch> all;
   for (const std::string& launch : launches) {

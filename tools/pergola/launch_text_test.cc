@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "src/ptx/parser.h"
 #include "tools/pergola/blocks_svg.h"
+#include "tools/pergola/explain_blocks.h"
 
 namespace pergola::tool {
 namespace {
@@ -41,6 +44,14 @@ TEST(LaunchText, WhatIsWrong_IsNamedWithItsPlace) {
   EXPECT_THAT(message("k[4,4](x:99999999999G)"), HasSubstr("an array such as"));
   EXPECT_THAT(message("k[4,4](x:1,)"), HasSubstr("an array such as"));
   EXPECT_THAT(message("k[4,4](1) more"), HasSubstr("the end is wanted at character 11"));
+}
+
+TEST(ExplainBlocks, ThatAreNotTwo_AreCounted) {
+  const auto message = [](std::vector<std::string> launches) {
+    return std::string(explain_blocks({}, "", launches, nullptr, Console()).message());
+  };
+  EXPECT_THAT(message({"k[1,1]()"}), HasSubstr("--launch is given 1 time; two launches are explained"));
+  EXPECT_THAT(message({"k[1,1]()", "k[1,1]()", "k[1,1]()"}), HasSubstr("--launch is given 3 times; two launches"));
 }
 
 class LaunchValuesOfText : public ::testing::Test {

@@ -221,7 +221,7 @@ Status CudaQueue::copy_to_device(const BufferPtr& destination, std::size_t offse
     PERGOLA_TRY(staging_.copy_to_device(stream_, address, source));
   } else {
     PERGOLA_TRY(context_->check(context_->driver().cuMemcpyHtoDAsync(address, source.data(), source.size(), stream_),
-                                "copying {} to the device", plural(source.size(), "byte")));
+                                "copying {} to the device", Plural{source.size(), "byte"}));
     retained_.keep(pinned);
   }
   keep(ended, destination);
@@ -239,7 +239,7 @@ Status CudaQueue::copy_to_host(std::span<std::byte> destination, const BufferPtr
   // To pageable memory the driver stages by itself, and returns when the bytes are there.
   PERGOLA_TRY(context_->check(context_->driver().cuMemcpyDtoHAsync(destination.data(), from->address() + offset_bytes,
                                                                    destination.size(), stream_),
-                              "copying {} to the host", plural(destination.size(), "byte")));
+                              "copying {} to the host", Plural{destination.size(), "byte"}));
   if (pinned != nullptr) retained_.keep(pinned);
   keep(ended, source);
   return {};
@@ -257,7 +257,7 @@ Status CudaQueue::copy(const BufferPtr& destination, std::size_t destination_off
   PERGOLA_TRY(
       context_->check(context_->driver().cuMemcpyAsync(to->address() + destination_offset_bytes,
                                                        from->address() + source_offset_bytes, size_bytes, stream_),
-                      "copying {} on the device", plural(size_bytes, "byte")));
+                      "copying {} on the device", Plural{size_bytes, "byte"}));
   keep(ended, destination, source);
   return {};
 }
@@ -279,7 +279,7 @@ Status CudaQueue::fill(const BufferPtr& destination, std::size_t offset_bytes, s
     result = driver.cuMemsetD16Async(address, static_cast<unsigned short>(pattern), size_bytes / 2, stream_);
   else
     result = driver.cuMemsetD32Async(address, pattern, size_bytes / 4, stream_);
-  PERGOLA_TRY(context_->check(result, "filling {}", plural(size_bytes, "byte")));
+  PERGOLA_TRY(context_->check(result, "filling {}", Plural{size_bytes, "byte"}));
   keep(ended, destination);
   return {};
 }
