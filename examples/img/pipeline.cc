@@ -30,6 +30,7 @@ class Pipeline {
       : session_(session), module_(session.load(kernels)), in_(in), n_(static_cast<int>(in.planes.size())) {}
 
   Outcome run() {
+    pergola::Event begin = session_.record();
     auto image = session_.array<float>(in_.planes);
     auto blurred_small = make(), blurred_large = make(), blurred_unsharpen = make();
     auto mask_small = make(), mask_large = make(), sharpened = make(), combined = make(), result = make();
@@ -48,7 +49,7 @@ class Pipeline {
     launch("combine", covering(), combined, blurred_small, mask_small, result, n_);
 
     const auto values = result.read();
-    return {{in_.rows, in_.cols, in_.channels, {values.begin(), values.end()}}, std::move(launches_)};
+    return {{in_.rows, in_.cols, in_.channels, {values.begin(), values.end()}}, std::move(begin), std::move(launches_)};
   }
 
  private:
@@ -62,9 +63,7 @@ class Pipeline {
 
   template <typename... Args>
   void launch(const char* kernel, const pergola::Grid& where, Args&&... args) {
-    pergola::Event start = session_.record();
-    pergola::Event end = module_.kernel(kernel)(where, std::forward<Args>(args)...);
-    launches_.push_back({kernel, std::move(start), std::move(end)});
+    launches_.push_back({kernel, module_.kernel(kernel)(where, std::forward<Args>(args)...)});
   }
   void blur(pergola::Array<float>& from, pergola::Array<float>& to, int diameter, double sigma) {
     auto weights = session_.array<float>(gaussian_weights(diameter, sigma));
@@ -78,7 +77,7 @@ class Pipeline {
   pergola::Module module_;
   const Picture& in_;
   const int n_;
-  std::vector<Timed> launches_;
+  std::vector<Launched> launches_;
 };
 
 }  // namespace

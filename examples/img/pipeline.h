@@ -9,15 +9,16 @@
 
 namespace img {
 
-// A kernel's name and the events around its launch.
-struct Timed {
+// A kernel's name and the end of its launch.
+struct Launched {
   std::string name;
-  pergola::Event start, end;
+  pergola::Event end;
 };
 
 struct Outcome {
   Picture picture;
-  std::vector<Timed> launches;  // in the order of submission
+  pergola::Event begin;            // before all launches
+  std::vector<Launched> launches;  // in the order of submission; they overlap
 };
 
 // Runs the pipeline over `in` with the kernels of the file `kernels` (img.cu, or PTX made of it). Waits for the result.
