@@ -34,23 +34,20 @@ bool is_download_node(const GraphNode& node) {
   return copy != nullptr && is_download(*copy);
 }
 
-bool is_launch(const GraphNode& node) {
-  return std::holds_alternative<KernelNode>(node.work);
-}
-
-// With an edge more to each node of a kind from the one `rows` of them before it. None where there is none.
+// An edge more to each node of a kind from the one `rows` of them before it. Whether there is any.
 template <typename IsOfKind>
-std::optional<GraphSpec> in_rows(const GraphSpec& spec, const IsOfKind& is_of_kind, std::size_t rows) {
-  std::optional<GraphSpec> changed;
+bool put_in_rows(GraphSpec& spec, const IsOfKind& is_of_kind, std::size_t rows) {
+  bool changed = false;
   std::vector<NodeId> of_kind;
   for (std::size_t i = 0; i < spec.nodes.size(); ++i) {
     if (!is_of_kind(spec.nodes[i])) continue;
     of_kind.push_back(static_cast<NodeId>(i));
     if (of_kind.size() <= rows) continue;
     const NodeId before = of_kind[of_kind.size() - 1 - rows];
-    if (std::ranges::find(spec.nodes[i].after, before) != spec.nodes[i].after.end()) continue;
-    if (!changed) changed = spec;
-    changed->nodes[i].after.push_back(before);
+    std::vector<NodeId>& after = spec.nodes[i].after;
+    if (std::ranges::find(after, before) != after.end()) continue;
+    after.push_back(before);
+    changed = true;
   }
   return changed;
 }
@@ -63,6 +60,10 @@ bool is_upload(const CopyNode& copy) {
 
 bool is_download(const CopyNode& copy) {
   return copy.source->kind() == MemoryKind::kDevice && copy.destination->kind() == MemoryKind::kHostVisible;
+}
+
+bool is_launch(const GraphNode& node) {
+  return std::holds_alternative<KernelNode>(node.work);
 }
 
 std::vector<double> begins(const GraphSpec& spec, std::span<const double> weights) {
@@ -167,7 +168,7 @@ GraphSpec with_priorities(const GraphSpec& spec, std::span<const double> weights
   GraphSpec made = spec;
   std::uint8_t least = kMostPriority;
   for (std::size_t i = 0; i < count; ++i) {
-    if (!std::holds_alternative<KernelNode>(spec.nodes[i].work)) continue;
+    if (!is_launch(spec.nodes[i])) continue;
     const double may_wait = longest <= 0 ? 0 : (longest - before[i] - behind[i]) / longest;
     made.nodes[i].priority =
         static_cast<std::uint8_t>(std::lround(kMostPriority * std::clamp(1 - may_wait / kIdleWait, 0.0, 1.0)));
@@ -179,45 +180,35 @@ GraphSpec with_priorities(const GraphSpec& spec, std::span<const double> weights
 }
 
 std::optional<GraphSpec> uploads_in_a_row(const GraphSpec& spec) {
-  return in_rows(spec, is_first_upload, 1);
+  GraphSpec made = spec;
+  if (!put_in_rows(made, is_first_upload, 1)) return std::nullopt;
+  return made;
 }
 
 std::optional<GraphSpec> copies_in_rows(const GraphSpec& spec) {
   constexpr std::size_t kUploadRows = 2;
-  std::optional<GraphSpec> up = in_rows(spec, is_first_upload, kUploadRows);
-  std::optional<GraphSpec> both = in_rows(up ? *up : spec, is_download_node, 1);
-  return both ? std::move(both) : std::move(up);
+  GraphSpec made = spec;
+  const bool up = put_in_rows(made, is_first_upload, kUploadRows), down = put_in_rows(made, is_download_node, 1);
+  if (!up && !down) return std::nullopt;
+  return made;
 }
 
 std::optional<GraphSpec> engines_in_rows(const GraphSpec& spec) {
   if (std::ranges::all_of(spec.nodes, is_launch)) return std::nullopt;
-  std::optional<GraphSpec> changed;
-  const auto add = [&](const auto& is_of_kind) {
-    if (std::optional<GraphSpec> more = in_rows(changed ? *changed : spec, is_of_kind, 1)) changed = std::move(more);
-  };
-  add(is_first_upload);
-  add(is_launch);
-  add(is_download_node);
-  if (!changed) return std::nullopt;
-  // What comes before a node by a chain of others needs no edge to it.
-  std::vector<std::vector<bool>> before;
-  for (GraphNode& node : changed->nodes) {
-    std::vector<bool> ancestors(before.size(), false);
-    std::ranges::sort(node.after, std::greater<>());
-    std::erase_if(node.after, [&](NodeId earlier) {
-      if (ancestors[earlier]) return true;
-      ancestors[earlier] = true;
-      for (NodeId i = 0; i < earlier; ++i)
-        if (before[earlier][i]) ancestors[i] = true;
-      return false;
-    });
-    std::ranges::sort(node.after);
-    before.push_back(std::move(ancestors));
+  GraphSpec made = spec;
+  const bool up = put_in_rows(made, is_first_upload, 1), launches = put_in_rows(made, is_launch, 1),
+             down = put_in_rows(made, is_download_node, 1);
+  if (!up && !launches && !down) return std::nullopt;
+  FewestEdges edges;
+  for (GraphNode& node : made.nodes) {
+    node.after = edges.of_next([&, was = node.after](NodeId i) { return std::ranges::find(was, i) != was.end(); });
+    std::ranges::reverse(node.after);
   }
   const auto comes_after_the_same = [](const GraphNode& a, const GraphNode& b) {
     return std::ranges::is_permutation(a.after, b.after);
   };
-  return std::ranges::equal(changed->nodes, spec.nodes, comes_after_the_same) ? std::nullopt : std::move(changed);
+  if (std::ranges::equal(made.nodes, spec.nodes, comes_after_the_same)) return std::nullopt;
+  return made;
 }
 
 }  // namespace pergola::device

@@ -11,6 +11,7 @@
 
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "src/device/graph.h"
@@ -20,6 +21,31 @@ namespace pergola::device {
 // Over the link between the host's page-locked memory and the device's.
 bool is_upload(const CopyNode& copy);
 bool is_download(const CopyNode& copy);
+bool is_launch(const GraphNode& node);
+
+// Edges of one node after the other, but for those that a chain of others implies.
+class FewestEdges {
+ public:
+  // Those of the next node, the latest first. `comes_after(i)`: whether it comes after node i; asked where no chain
+  // says so already.
+  template <typename ComesAfter>
+  std::vector<NodeId> of_next(const ComesAfter& comes_after) {
+    std::vector<NodeId> after;
+    std::vector<bool> ancestors(before_.size(), false);
+    for (std::size_t i = before_.size(); i-- > 0;) {
+      if (ancestors[i] || !comes_after(i)) continue;
+      after.push_back(static_cast<NodeId>(i));
+      ancestors[i] = true;
+      for (std::size_t k = 0; k < i; ++k)
+        if (before_[i][k]) ancestors[k] = true;
+    }
+    before_.push_back(std::move(ancestors));
+    return after;
+  }
+
+ private:
+  std::vector<std::vector<bool>> before_;  // by node: what comes before it, by a chain of edges or by one
+};
 
 // By node, the longest way to it: when it could begin if nothing slowed it down. `weights` are by node, what each
 // takes; with none given, nodes count alike.

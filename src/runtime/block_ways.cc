@@ -278,15 +278,12 @@ std::optional<GraphWay> BlockWays::finer_way(std::size_t n, const device::GraphS
 }
 
 BlockWays::Way BlockWays::made_of(Kind kind, Base base, Launches launches) const {
-  const auto is_kernel = [](const device::GraphNode& node) {
-    return std::holds_alternative<device::KernelNode>(node.work);
-  };
   const bool just_orders = kind == Kind::kOrdered || kind == Kind::kUploadsInARow || kind == Kind::kCopiesInRows ||
                            kind == Kind::kEnginesInRows || kind == Kind::kCopiesTogether;
   const bool takes_copies = just_orders || kind == Kind::kMerged || kind == Kind::kMergedKernels ||
                             kind == Kind::kStacked || kind == Kind::kStackedAlone || kind == Kind::kMergedStacked ||
                             kind == Kind::kColumns || kind == Kind::kTrimmed || kind == Kind::kPacked;
-  if (!takes_copies && !std::all_of(base.spec.nodes.begin(), base.spec.nodes.end(), is_kernel))
+  if (!takes_copies && !std::ranges::all_of(base.spec.nodes, device::is_launch))
     return refused(name_of(kind), "it has copies between the host and the device, and this way is for launches alone");
   if (just_orders) return way_of(kind, base, launches);
   TrimmedGrids trimmed = trim_grids(base.spec, base.kernels, allocations_of(launches), &cache_);
@@ -306,8 +303,13 @@ BlockWays::Way BlockWays::way_of(Kind kind, const Base& base, Launches launches)
   switch (kind) {
     case Kind::kOrdered: return ordered(base, launches);
     case Kind::kUploadsInARow:
+      return in_rows(kind, device::uploads_in_a_row(base.spec), "copies from the host follow each other");
     case Kind::kCopiesInRows:
-    case Kind::kEnginesInRows: return in_rows(kind, base);
+      return in_rows(kind, device::copies_in_rows(base.spec),
+                     "copies from the host follow each other in two rows, those to it in one");
+    case Kind::kEnginesInRows:
+      return in_rows(kind, device::engines_in_rows(base.spec),
+                     "copies from the host, launches, and copies to the host follow each other");
     case Kind::kCopiesTogether: return copies_as_one(base);
     case Kind::kConstants:
     case Kind::kTrimmed: return std::nullopt;
@@ -342,17 +344,7 @@ BlockWays::Way BlockWays::ordered(const Base& base, Launches launches) {
                   order ? device::in_order(spec, order->nodes) : std::move(spec)};
 }
 
-BlockWays::Way BlockWays::in_rows(Kind kind, const Base& base) {
-  std::optional<device::GraphSpec> spec;
-  const char* why = "";
-  if (kind == Kind::kUploadsInARow)
-    spec = device::uploads_in_a_row(base.spec), why = "copies from the host follow each other";
-  else if (kind == Kind::kCopiesInRows)
-    spec = device::copies_in_rows(base.spec),
-    why = "copies from the host follow each other in two rows, those to it in one";
-  else
-    spec = device::engines_in_rows(base.spec),
-    why = "copies from the host, launches, and copies to the host follow each other";
+BlockWays::Way BlockWays::in_rows(Kind kind, std::optional<device::GraphSpec> spec, const char* why) {
   if (!spec) return std::nullopt;
   return GraphWay{name_of(kind), why, std::move(*spec)};
 }

@@ -96,7 +96,7 @@ class BlockWays final : public scheduler::GraphLowerer {
   };
   using Way = std::optional<scheduler::GraphWay>;
   static Way ordered(const Base& base, Launches launches);
-  static Way in_rows(Kind kind, const Base& base);
+  static Way in_rows(Kind kind, std::optional<device::GraphSpec> spec, const char* why);
   static Way copies_as_one(const Base& base);
   Way made_of(Kind kind, Base base, Launches launches) const;
   Way way_of(Kind kind, const Base& base, Launches launches) const;

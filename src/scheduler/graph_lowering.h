@@ -275,7 +275,9 @@ class GraphLowering {
     WayReport refused;  // without a name: it is not
   };
   Made make_way(const Improvement& next) const;
-  Made make_draw(const Improvement& next) const;
+  Made instantiated(const Job& job, std::string name, std::string why,
+                    std::shared_ptr<const device::GraphSpec> spec) const;
+  std::size_t other_ways() const { return lowerer_->count() + lowerer_->finer_count(); }  // than draws
   std::shared_ptr<device::ExecutableGraph> make_again(const Improvement& next) const;
   void improve(AdaptiveLock& lock, Improvement next);
   bool is_worth_now(const Improvement& each, Clock::time_point now) const;

@@ -206,7 +206,7 @@ bool GraphLowering::next_improvement(AdaptiveLock& lock, Improvement& next) {
         next = std::move(*i);
         improvements_.erase(i);
         if (next.way == lowerer_->count()) next.fastest = next.job.chunk->ways.by_time();
-        if (next.way >= lowerer_->count() + lowerer_->finer_count()) next.draw = next.job.chunk->ways.draw();
+        if (next.way >= other_ways()) next.draw = next.job.chunk->ways.draw();
         return true;
       }
       // Seldom launched: it is looked at less and less, but often enough that what has been forgotten goes. While it is
@@ -278,8 +278,7 @@ void GraphLowering::improve(AdaptiveLock& lock, Improvement next) {
   }
   chunk.report_ways();
   const std::size_t draws = lowerer_->keeps_plain() ? GraphWays::kDraws : 0;
-  const bool goes_on =
-      !is_again && ++next.way < lowerer_->count() + lowerer_->finer_count() + draws && is_wanted(next) && !stopping_;
+  const bool goes_on = !is_again && ++next.way < other_ways() + draws && is_wanted(next) && !stopping_;
   if (goes_on) improvements_.push_back(std::move(next));
   lock.unlock();
   before = GraphWays();  // what goes may wait for the device
@@ -303,10 +302,13 @@ std::shared_ptr<device::ExecutableGraph> GraphLowering::make_again(const Improve
 
 // Without the lock. Neither where it is nothing for this graph.
 GraphLowering::Made GraphLowering::make_way(const Improvement& next) const {
-  if (next.way >= lowerer_->count() + lowerer_->finer_count()) return make_draw(next);
   const Chunk& chunk = *next.job.chunk;
   const auto copied = next.job.region->copied_by(chunk);
   if (!copied.ok()) return {};  // nobody will launch it any more
+  if (next.way >= other_ways()) {
+    if (next.draw.spec == nullptr) return {};  // it would be no other
+    return instantiated(next.job, next.draw.name, "another instance of that graph", next.draw.spec);
+  }
   std::vector<LaunchToLower> launches;
   for (std::size_t i = chunk.begin; i < chunk.end; ++i) {
     const Launch& launch = next.job.region->launches[i];
@@ -325,32 +327,23 @@ GraphLowering::Made GraphLowering::make_way(const Improvement& next) const {
     made.refused = {std::move(way->name), std::move(way->refusal), 0, 0, WayReport::State::kRefused};
     return made;
   }
-  auto spec = std::make_shared<const device::GraphSpec>(std::move(way->spec));
-  auto graph = device_->instantiate(*spec);
-  if (!graph.ok()) {
-    PERGOLA_INFO("there is no graph of {} in the way '{}': {}", plural(launches.size(), "launch"), way->name,
-                 graph.message());
-    made.refused = {std::move(way->name), graph.message(), 0, 0, WayReport::State::kRefused};
-    return made;
-  }
-  made.way = GraphWays::Way{std::move(way->name), std::move(way->why), std::move(*graph),
-                            lowerer_->keeps_plain() ? std::move(spec) : nullptr};
-  return made;
+  return instantiated(next.job, std::move(way->name), std::move(way->why),
+                      std::make_shared<const device::GraphSpec>(std::move(way->spec)));
 }
 
-// Without the lock. Nothing where it would be no other, or cannot be now.
-GraphLowering::Made GraphLowering::make_draw(const Improvement& next) const {
+// Without the lock.
+GraphLowering::Made GraphLowering::instantiated(const Job& job, std::string name, std::string why,
+                                                std::shared_ptr<const device::GraphSpec> spec) const {
   Made made;
-  if (next.draw.spec == nullptr) return made;
-  const auto copied = next.job.region->copied_by(*next.job.chunk);
-  if (!copied.ok()) return made;  // nobody will launch it any more
-  auto graph = device_->instantiate(*next.draw.spec);
-  if (graph.ok()) {
-    made.way = GraphWays::Way{next.draw.name, "another instance of that graph", std::move(*graph), next.draw.spec};
-  } else {
-    PERGOLA_INFO("there is no instance '{}' of a graph: {}", next.draw.name, graph.message());
-    made.refused = {next.draw.name, graph.message(), 0, 0, WayReport::State::kRefused};
+  auto graph = device_->instantiate(*spec);
+  if (!graph.ok()) {
+    PERGOLA_INFO("there is no graph of {} in the way '{}': {}", plural(job.chunk->end - job.chunk->begin, "launch"),
+                 name, graph.message());
+    made.refused = {std::move(name), graph.message(), 0, 0, WayReport::State::kRefused};
+    return made;
   }
+  made.way = GraphWays::Way{std::move(name), std::move(why), std::move(*graph),
+                            lowerer_->keeps_plain() ? std::move(spec) : nullptr};
   return made;
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "src/base/plural.h"
+#include "src/device/graph_order.h"
 
 namespace pergola::scheduler {
 namespace {
@@ -519,8 +520,7 @@ device::GraphSpec Region::spec_of(const Chunk& chunk, std::span<const BlockForm:
                                   const device::BufferPtr& block) const {
   device::GraphSpec spec;
   if (block != nullptr) spec.buffers.push_back(block);
-  // before[i]: what comes before node i, by a chain of edges or by one.
-  std::vector<std::vector<bool>> before;
+  device::FewestEdges edges;
   std::size_t next_slot = 0;
   for (std::size_t i = 0; chunk.begin + i < chunk.end; ++i) {
     const Launch& launch = launches[chunk.begin + i];
@@ -536,17 +536,10 @@ device::GraphSpec Region::spec_of(const Chunk& chunk, std::span<const BlockForm:
           forms[next_slot].module, forms[next_slot].kernel, launch.config, {bytes.begin(), bytes.end()}};
       ++next_slot;
     }
-    std::vector<bool> ancestors(i, false);
-    for (std::size_t j = i; j-- > 0;) {  // the latest first: what it comes after needs no edge of its own
+    node.after = edges.of_next([&](std::size_t j) {
       const Launch& earlier = launches[chunk.begin + j];
-      const bool is_ordered = conflict(earlier, launch) || (is_large_upload(earlier) && is_large_upload(launch));
-      if (ancestors[j] || !is_ordered) continue;
-      node.after.push_back(static_cast<device::NodeId>(j));
-      ancestors[j] = true;
-      for (std::size_t k = 0; k < before[j].size(); ++k)
-        if (before[j][k]) ancestors[k] = true;
-    }
-    before.push_back(std::move(ancestors));
+      return conflict(earlier, launch) || (is_large_upload(earlier) && is_large_upload(launch));
+    });
     spec.nodes.push_back(std::move(node));
   }
   return spec;
