@@ -404,13 +404,16 @@ TEST_F(GraphLowering, AGrownPieceThatIsLate_IsMadeShorter) {
     return launches;
   };
   ASSERT_THAT(sizes(), ::testing::ElementsAre(64, 128, 208));
-  for (int i = 0; i < 12; ++i) turn(true);
+  // On a busy machine the thread that looks may sleep through a late turn, which then counts as one in time.
+  const auto are_short = ::testing::Each(::testing::Le(128u));
+  for (int i = 0; i < 100 && !::testing::Value(sizes(), are_short); ++i) turn(true);
   EXPECT_GE(scheduler->graph_counters().overdue, 4u);
   EXPECT_THAT(sizes(), ::testing::Contains(64));
-  EXPECT_THAT(sizes(), ::testing::Each(::testing::Le(128u)));
+  EXPECT_THAT(sizes(), are_short);
 }
 
-// A piece that is as it was cut at first, if longer than most: it becomes two.
+// A piece that is as it was cut at first, if longer than most: it becomes two, and that at the second time, as 40 are
+// too few to be two of up to 32.
 TEST_F(GraphLowering, AFirstPieceThatIsLate_IsHalved) {
   open("graphs=always");
   scheduler->set_graph_patience(std::chrono::milliseconds(60));
@@ -423,14 +426,18 @@ TEST_F(GraphLowering, AFirstPieceThatIsLate_IsHalved) {
   };
   for (int i = 0; i < 8; ++i) turn(false);
   scheduler->settle_graphs();
-  for (int i = 0; i < 12; ++i) turn(true);
-  EXPECT_GE(scheduler->graph_counters().overdue, 4u);
-  const GraphsReport report = scheduler->graphs();
-  for (const GraphReport& graph : report.regions.back().graphs) {
-    if (graph.state == GraphReport::State::kReplaced) continue;
-    EXPECT_LE(graph.launches, 24u);
-    EXPECT_NE(graph.state, GraphReport::State::kRefused) << graph.refusal;
-  }
+  const auto kept = [&] {
+    std::vector<GraphReport> graphs;
+    for (const GraphReport& graph : report().graphs)
+      if (graph.state != GraphReport::State::kReplaced) graphs.push_back(graph);
+    return graphs;
+  };
+  // As above: a late turn that nobody saw counts as one in time.
+  const auto are_short = ::testing::Each(::testing::Field(&GraphReport::launches, ::testing::Le(24u)));
+  for (int i = 0; i < 100 && !::testing::Value(kept(), are_short); ++i) turn(true);
+  EXPECT_GE(scheduler->graph_counters().overdue, 8u);
+  EXPECT_THAT(kept(), ::testing::AllOf(::testing::SizeIs(::testing::Ge(2u)), are_short));
+  for (const GraphReport& graph : kept()) EXPECT_NE(graph.state, GraphReport::State::kRefused) << graph.refusal;
 }
 
 TEST_F(GraphLowering, ATicketOfAHeldLaunch_GivesAnEventBehindIt) {
