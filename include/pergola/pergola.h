@@ -180,6 +180,12 @@ PERGOLA_API pergola_code pergola_session_trace(pergola_session session, const ch
  * PARSE_ERROR where `path` is a file that is no history; it is left as it is. PERGOLA_HISTORY=FILE begins with the
  * session. */
 PERGOLA_API pergola_code pergola_session_history(pergola_session session, const char* path);
+/* In which way graphs of recurring launches ran fastest, kept from one session to the next: what is found of graphs that
+ * are made from now on is added to the file `path` by a call with NULL, which waits for nothing, or by the session's end,
+ * and what the file has is made first instead of being found anew. A way that was kept is measured before it stays.
+ * PARSE_ERROR where `path` is a file that is no tuning, IO where it cannot be written; it is left as it is.
+ * PERGOLA_TUNING=FILE begins with the session. Only NVIDIA GPUs have several ways. */
+PERGOLA_API pergola_code pergola_session_tuning(pergola_session session, const char* path);
 
 /* ── Modules and kernels ─────────────────────────────────────────────────────────────────────────────────────────── */
 

@@ -605,6 +605,12 @@ class Session {
     detail::check(pergola_session_history(handle(), detail::text(path, "A path")));
   }
   void end_history() const { detail::check(pergola_session_history(handle(), nullptr)); }
+  // In which way graphs of recurring launches ran fastest: what the file has is made first, and what is found is added
+  // to it by end_tuning() or the session's end. Neither waits for work.
+  void tuning(const std::string& path) const {
+    detail::check(pergola_session_tuning(handle(), detail::text(path, "A path")));
+  }
+  void end_tuning() const { detail::check(pergola_session_tuning(handle(), nullptr)); }
   // Texts in it live as long as the session.
   pergola_device_info device() const {
     pergola_device_info info{};

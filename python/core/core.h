@@ -158,13 +158,13 @@ inline constexpr PyMethodDef kReduce = {"__reduce__", handle_reduce, METH_NOARGS
 struct MemoryObject;
 
 // What a session can record, each once at a time.
-enum Recorded : unsigned { kTrace, kHistory };
+enum Recorded : unsigned { kTrace, kHistory, kTuning };
 
 struct SessionState {
   pergola_session handle = nullptr;
   pid_t process = 0;            // that made it
   bool is_synchronous = false;  // by execution=sync, where each launch waits for its end
-  std::string recordings[2];    // those that are on, as a message calls them: "trace to 'run.json'"
+  std::string recordings[3];    // by Recorded, those that are on, as a message calls them: "trace to 'run.json'"
   // The memories that own an array of some bytes, by their addresses on the device: what another library hands in may
   // lie within one of them (memory.cc).
   std::map<std::uint64_t, MemoryObject*> memories;

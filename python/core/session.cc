@@ -5,9 +5,11 @@
 #include <structmember.h>  // after Python.h
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 
 namespace pergola::python {
@@ -22,7 +24,8 @@ struct Recorder {
   pergola_code (*record)(pergola_session, const char*);
 };
 constexpr Recorder kRecorders[] = {{"trace", "PERGOLA_TRACE", pergola_session_trace},
-                                   {"history", "PERGOLA_HISTORY", pergola_session_history}};
+                                   {"history", "PERGOLA_HISTORY", pergola_session_history},
+                                   {"tuning", "PERGOLA_TUNING", pergola_session_tuning}};
 
 const char* setting(const char* name) {
   const char* const text = std::getenv(name);
@@ -57,7 +60,7 @@ PyObject* session_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   if (!without_gil([&] { return pergola_session_create(&options, &session->state->handle); })) return nullptr;
   session->state->process = getpid();
   session->state->is_synchronous = is_synchronous(scheduler);
-  for (const Recorded each : {kTrace, kHistory})
+  for (const Recorded each : {kTrace, kHistory, kTuning})
     if (const char* const file = setting(kRecorders[each].setting); *file != 0)
       session->state->recordings[each] =
           std::string(kRecorders[each].name) + " that " + kRecorders[each].setting + "=" + file + " asked for";
@@ -116,7 +119,7 @@ bool wait_for_launches(pergola_session session) {
   return ended.has_value();
 }
 
-// _trace(path) and _history(path), of bytes, as a file's name need not be UTF-8; None waits for what was recorded and
+// _trace(path), _history(path) and _tuning(path), of bytes, as a file's name need not be UTF-8; None waits for what was recorded and
 // writes it. A path ends one that is on, too, and waits without looking: pergola/_session.py ends it before.
 template <Recorded kind>
 PyObject* session_recording(PyObject* self, PyObject* path) {
@@ -205,8 +208,8 @@ PyObject* session_is_over(PyObject*, PyObject*) {
   return PyBool_FromLong(ending ? 1 : 0);
 }
 
-// _finish_recording(is_history): defined with the interpreter's end.
-PyObject* session_finish_recording(PyObject* self, PyObject* which);
+// _finish_recording(kind): "trace", "history" or "tuning"; defined with the interpreter's end.
+PyObject* session_finish_recording(PyObject* self, PyObject* kind);
 
 PyMethodDef session_methods[] = {{"_device", session_device, METH_NOARGS, nullptr},
                                  {"_dag", session_text<pergola_session_dag>, METH_O, nullptr},
@@ -216,6 +219,7 @@ PyMethodDef session_methods[] = {{"_device", session_device, METH_NOARGS, nullpt
                                  {"_make_stream_wait", session_make_stream_wait, METH_O, nullptr},
                                  {"_trace", session_recording<kTrace>, METH_O, nullptr},
                                  {"_history", session_recording<kHistory>, METH_O, nullptr},
+                                 {"_tuning", session_recording<kTuning>, METH_O, nullptr},
                                  {"_finish_recording", session_finish_recording, METH_O, nullptr},
                                  {"_is_forked", session_is_forked, METH_NOARGS, nullptr},
                                  {"_is_over", session_is_over, METH_NOARGS, nullptr},
@@ -380,8 +384,13 @@ bool end_tasks(pergola_task_pool pool) {
 }
 
 // What is not written here end() writes or tells of, if that is still to come.
-PyObject* session_finish_recording(PyObject* self, PyObject* is_history) {
-  const Recorded kind = PyObject_IsTrue(is_history) == 1 ? kHistory : kTrace;
+PyObject* session_finish_recording(PyObject* self, PyObject* name) {
+  const char* text = nullptr;
+  if (!read_text(name, "A recording", &text)) return nullptr;
+  const auto* const recorder = std::find_if(std::begin(kRecorders), std::end(kRecorders),
+                                            [&](const Recorder& each) { return std::string_view(each.name) == text; });
+  if (recorder == std::end(kRecorders)) return PyErr_Format(PyExc_ValueError, "'%s' is no kind of recording.", text);
+  const auto kind = static_cast<Recorded>(recorder - std::begin(kRecorders));
   SessionState* const session = reinterpret_cast<SessionObject*>(self)->state;
   std::optional<Outcome> ended;
   if (session->recordings[kind].empty() || !end_launches(session, &ended)) Py_RETURN_NONE;
@@ -411,7 +420,7 @@ PyObject* end(PyObject*, PyObject*) {
       continue;
     }
     // Sessions do not end any more, so recordings are written now.
-    for (const Recorded kind : {kTrace, kHistory}) write_recording(session, kind);
+    for (const Recorded kind : {kTrace, kHistory, kTuning}) write_recording(session, kind);
     if (!have_tasks_ended) tell_left_behind(session);
   }
   ending = true;

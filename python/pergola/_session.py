@@ -84,7 +84,7 @@ class Session(_core.Session):
 
     __slots__ = ("__weakref__", "_info", "_left_on", "_recordings")
     _info: Device
-    _recordings: dict[str, str]  # "trace", "history": the file of the `with` that is on; guarded by _recordings_lock
+    _recordings: dict[str, str]  # "trace", "history", "tuning": the file of the `with` that is on; guarded by _recordings_lock
     _left_on: set[str]  # those whose `with` Ctrl-C has ended before their work did
 
     @property
@@ -122,6 +122,11 @@ class Session(_core.Session):
         """The same for kernels' times by size, which are added to what the file has."""
         return Recording(self, "history", self._history, path)
 
+    def tuning(self, path: Path) -> Recording:
+        """`with session.tuning("tuning.json"):` in which way graphs of recurring launches ran fastest, kept from one program to
+        the next: what the file has is made first instead of being found anew, and what is found within is added to it."""
+        return Recording(self, "tuning", self._tuning, path)
+
     @contextlib.contextmanager
     def _record_to(self, kind: str, record: Callable[[Optional[bytes]], None], path: bytes) -> Iterator[None]:
         file = name_of(path)
@@ -153,7 +158,7 @@ class Session(_core.Session):
         if self._is_forked():  # the recording is the parent process's
             return
         if self._is_over() or not threading.main_thread().is_alive():  # by atexit, or in what goes as the interpreter ends
-            self._finish_recording(kind == "history")
+            self._finish_recording(kind)
             return
         is_left_on = True
         try:
@@ -304,7 +309,7 @@ class Session(_core.Session):
 
 
 class Recording(contextlib.ContextDecorator):
-    """What trace() and history() give: `with` records to its file, each time anew; `@` does so of a function's calls."""
+    """What trace(), history() and tuning() give: `with` records to its file, each time anew; `@` does so of a function's calls."""
 
     __slots__ = ("_begin", "_what", "_on")
 

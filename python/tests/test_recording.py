@@ -84,6 +84,25 @@ def test_with_history(saxpy, tmp_path):
     assert row["count"] == 4 and 0 < row["min_ns"] <= row["mean_ns"]
 
 
+def test_with_tuning(saxpy, tmp_path):
+    path = tmp_path / "tuning.json"
+    for sessions in (1, 2):
+        with pg.tuning(path):
+            launch_twice(saxpy)
+        assert json.loads(path.read_text()) == {"pergola_tuning": 1, "sessions": sessions, "devices": {}}  # the CPU has one way
+    path.write_text("{}")
+    with pytest.raises(pg.ParseError, match="no tuning of Pergola"):
+        with pg.tuning(path):
+            pass
+    assert path.read_text() == "{}"
+
+
+def test_the_environments_tuning_is_written_at_the_end(tmp_path):
+    path = tmp_path / "tuning.json"
+    run_child("pg.zeros(4, 'f4')[0]", environment={"PERGOLA_TUNING": str(path), "PERGOLA_DEVICE": "cpu"})
+    assert json.loads(path.read_text())["sessions"] == 1
+
+
 def test_a_file_that_is_no_history(tmp_path):
     path = tmp_path / "kernels.json"
     path.write_text("{}")
@@ -100,7 +119,7 @@ def test_a_trace_that_cannot_be_written(tmp_path):
 
 
 def test_one_recording_at_a_time(saxpy, tmp_path):
-    for record, kind in ((pg.trace, "trace"), (pg.history, "history")):
+    for record, kind in ((pg.trace, "trace"), (pg.history, "history"), (pg.tuning, "tuning")):
         with record(tmp_path / "outer"):
             launch_twice(saxpy)
             with pytest.raises(pg.FailedPrecondition, match=f"A {kind} to '.*outer' is on, .* before that to '.*inner'"):

@@ -117,6 +117,13 @@ pergola_code pergola_session_history(pergola_session handle, const char* path) {
   });
 }
 
+pergola_code pergola_session_tuning(pergola_session handle, const char* path) {
+  return guarded([&]() -> Status {
+    PERGOLA_ASSIGN(auto session, object_of<session::Session>(handle, "session"));
+    return session->tuning(path == nullptr ? std::nullopt : std::optional<std::string>(path));
+  });
+}
+
 pergola_code pergola_session_load_file(pergola_session handle, const char* path, const pergola_load_options* given,
                                        pergola_module* out) {
   return guarded([&]() -> Status {

@@ -643,6 +643,7 @@ TEST(Text, WithAZeroCharacter_IsRefused) {
   EXPECT_THAT(message([&] { session.load("a.ptx\0b"s); }), HasSubstr("A path has no zero"));
   EXPECT_THAT(message([&] { session.trace("run.json\0"s); }), HasSubstr("A path has no zero"));
   EXPECT_THAT(message([&] { session.history("\0"s); }), HasSubstr("there is one at byte 0."));
+  EXPECT_THAT(message([&] { session.tuning("tuning\0"s); }), HasSubstr("A path has no zero"));
   EXPECT_THAT(message([&] { session.dag("dot\0"s); }), HasSubstr("A format has no zero"));
   EXPECT_THAT(message([&] { session.graphs("text\0"s); }), HasSubstr("A format has no zero"));
   EXPECT_THAT(message([&] { session.call("gemm\0"s, {}, [] {}); }), HasSubstr("A call's name has no zero"));

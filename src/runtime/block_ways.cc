@@ -249,16 +249,27 @@ std::optional<GraphWay> BlockWays::way(std::size_t n, const device::GraphSpec& p
   return way ? told(std::move(*way), launches.size()) : std::move(way);
 }
 
+std::optional<GraphWay> BlockWays::way_named(std::string_view name, const device::GraphSpec& plain, Launches launches) {
+  const std::string_view finer = name_of(Kind::kConstants);
+  if (finer_count() == 0 || !name.starts_with(finer)) return GraphLowerer::way_named(name, plain, launches);
+  name.remove_prefix(std::min(name.size(), finer.size() + 1));  // "-"
+  const std::string of(name.empty() ? kPlain : name);
+  return finer_way(0, plain, launches, {&of, 1});
+}
+
 std::size_t BlockWays::finer_count() const {
   return policy_ == Blocks::kMeasured && !kinds_.empty() ? kFastest + 1 : 0;
 }
 
-// Of the fastest so many, and of the plain one, which is among `fastest` in any case.
+// Of the fastest so many, and of the plain one, which is among `fastest` in any case. What has constants is no such way.
 std::optional<GraphWay> BlockWays::finer_way(std::size_t n, const device::GraphSpec& plain, Launches launches,
-                                             std::span<const std::string> fastest) {
-  const std::size_t tried = std::min(kFastest, fastest.size());
+                                             std::span<const std::string> names) {
+  std::vector<std::string> fastest;
+  for (const std::string& name : names)
+    if (fastest.size() < kFastest && !name.starts_with(name_of(Kind::kConstants))) fastest.push_back(name);
+  const std::size_t tried = fastest.size();
   if (n < kFastest && n >= tried) return std::nullopt;
-  if (n >= kFastest && std::ranges::count(fastest.first(tried), kPlain) != 0) return std::nullopt;  // it has been made
+  if (n >= kFastest && std::ranges::count(fastest, kPlain) != 0) return std::nullopt;  // it has been made
   const std::string_view name = n < tried ? std::string_view(fastest[n]) : kPlain;
   ConstantNodes constants = make_constant(plain, kernels_of(launches));
   if (constants.launches == 0 && n != 0) return std::nullopt;  // which has been told

@@ -57,6 +57,9 @@ class BlockWays final : public scheduler::GraphLowerer {
   std::string why_none() const override;
   std::optional<scheduler::GraphWay> way(std::size_t n, const device::GraphSpec& plain,
                                          std::span<const scheduler::LaunchToLower> launches) override;
+  std::string name(std::size_t n) const override { return name_of(kinds_.at(n)); }
+  std::optional<scheduler::GraphWay> way_named(std::string_view name, const device::GraphSpec& plain,
+                                               std::span<const scheduler::LaunchToLower> launches) override;
   std::size_t finer_count() const override;
   std::optional<scheduler::GraphWay> finer_way(std::size_t n, const device::GraphSpec& plain,
                                                std::span<const scheduler::LaunchToLower> launches,

@@ -184,6 +184,10 @@ Status LocalSession::record_as_asked() {
     const Status status = history(std::string(*file));
     if (!status.ok()) return Error{status.code(), "PERGOLA_HISTORY: " + status.message(), __FILE__, __LINE__};
   }
+  if (const auto file = setting("PERGOLA_TUNING")) {
+    const Status status = tuning(std::string(*file));
+    if (!status.ok()) return Error{status.code(), "PERGOLA_TUNING: " + status.message(), __FILE__, __LINE__};
+  }
   return {};
 }
 
@@ -319,6 +323,10 @@ void LocalSession::add_task_slices() {
 
 Status LocalSession::history(const std::optional<std::string>& path) {
   return path ? scheduler_->start_history(*path) : scheduler_->end_history();
+}
+
+Status LocalSession::tuning(const std::optional<std::string>& path) {
+  return path ? scheduler_->start_tuning(*path) : scheduler_->end_tuning();
 }
 
 Status LocalSession::copy_to_host_now(std::span<std::byte> destination, const device::BufferPtr& source,

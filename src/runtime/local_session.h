@@ -57,6 +57,7 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   Result<std::string> graphs(std::string_view format) override;
   Status trace(const std::optional<std::string>& path) override;
   Status history(const std::optional<std::string>& path) override;
+  Status tuning(const std::optional<std::string>& path) override;
 
   // ── Tasks (local_task_pool.h) ──
   // Waits for all tasks, where there is a pool, and tells failures: for the host.
@@ -113,7 +114,7 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   LocalSession(device::DevicePtr device, std::unique_ptr<scheduler::Scheduler> scheduler,
                std::chrono::milliseconds end_grace);
   void add_task_slices();     // to the trace that is on
-  Status record_as_asked();  // PERGOLA_TRACE, PERGOLA_HISTORY, PERGOLA_DOT_FILE
+  Status record_as_asked();  // PERGOLA_TRACE, _HISTORY, _TUNING, _DOT_FILE
 
   const std::uint64_t id_;
   const device::DevicePtr device_;

@@ -12,6 +12,7 @@ class Same final : public GraphLowerer {
   std::optional<GraphWay> way(std::size_t, const device::GraphSpec& plain, std::span<const LaunchToLower>) override {
     return GraphWay{"same", "", plain};
   }
+  std::string name(std::size_t) const override { return "same"; }
   bool keeps_plain() const override { return true; }
 };
 

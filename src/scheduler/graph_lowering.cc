@@ -29,7 +29,9 @@ GraphLowering::GraphLowering(device::DevicePtr device, AdaptiveMutex& mutex, Gra
       blocks_(blocks),
       computations_(computations),
       overdue_(std::move(overdue)),
-      readers_conflict_(readers_conflict) {
+      readers_conflict_(readers_conflict),
+      tuning_device_(device_->info().driver.empty() ? device_->info().name
+                                                    : device_->info().name + ", " + device_->info().driver) {
   if (always_) patience_ns_ = kPatienceOfAlways.count();
 }
 

@@ -52,6 +52,7 @@
 #include "src/scheduler/policy.h"
 #include "src/scheduler/recurrence.h"
 #include "src/scheduler/region.h"
+#include "src/scheduler/tuning.h"
 
 namespace pergola::scheduler {
 
@@ -78,6 +79,8 @@ class GraphLowering {
   // A chunk's other ways are made once it has been launched so often, and for so long: compiling one takes some tens of
   // milliseconds, and the device finishes what it has before it loads a way's code.
   static constexpr std::uint64_t kWorthLaunches = 16;
+  // The same where an earlier session has tried all, and what it kept holds.
+  static constexpr std::uint64_t kTunedFor = 8192;
   static constexpr std::chrono::milliseconds kWorthAfter{100};
   static constexpr std::chrono::nanoseconds kPatience{20'000}, kEnoughQueued{50'000}, kPatienceOfAlways{100'000};
   static constexpr std::chrono::nanoseconds kWorthMaking{10'000};
@@ -180,6 +183,11 @@ class GraphLowering {
   // and those that nobody uses any more are gone (while they go, nothing is held).
   void set_patience(std::chrono::nanoseconds patience) { patience_ns_ = patience.count(); }
   void settle(AdaptiveLock& lock);
+  // What is found of the ways of those graphs that are made from now on is kept, and what `known` has of them comes
+  // first (tuning.h). With the lock, as the next.
+  void begin_tuning(Tuning known);
+  // What was found; nothing is known or kept any more.
+  Tuning end_tuning();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -195,6 +203,9 @@ class GraphLowering {
     std::size_t way = 0;                   // GraphLowerer's; behind these its finer ones, made of
     std::vector<std::string> fastest{};    // these, by what was measured of the others; and behind them
     GraphWays::Draw draw{};                // more instances of this
+    std::shared_ptr<const TunedGraph> tuned{};  // what earlier sessions found; null: nothing
+    std::size_t ahead = 0;                 // steps before all of these: the way that was kept, and instances of it
+    std::vector<std::string> made{};       // the ways that it has, by name
     bool has_other = false;                // than the plain one
     std::size_t again = GraphWays::kNone;  // else of GraphWays, put back, whose spec is `plain`: it alone is made
     std::uint64_t launched = 0;            // the chunk had been, when it was looked at last
@@ -265,6 +276,7 @@ class GraphLowering {
     Status status;                                  // else why there is no graph,
     BlockForm* refused_form = nullptr;              // and whose form there is not
     std::shared_ptr<const device::GraphSpec> spec;  // of the graph
+    std::string key{};                              // where it is tuned
   };
   Built make_graph(const Job& job) const;
   void run_improver();
@@ -278,9 +290,24 @@ class GraphLowering {
   Made instantiated(const Job& job, std::string name, std::string why,
                     std::shared_ptr<const device::GraphSpec> spec) const;
   std::size_t other_ways() const { return lowerer_->count() + lowerer_->finer_count(); }  // than draws
+  std::size_t draws() const { return lowerer_->keeps_plain() ? GraphWays::kDraws : 0; }
   std::shared_ptr<device::ExecutableGraph> make_again(const Improvement& next) const;
   void improve(AdaptiveLock& lock, Improvement next);
   bool is_worth_now(const Improvement& each, Clock::time_point now) const;
+  // ── What is known from earlier sessions (graph_lowering_tuning.cc) ──
+  bool tunes() const;
+  std::string key_of(const Job& job, const device::GraphSpec& plain) const;
+  Improvement with_tuning(Improvement next) const;
+  bool holds(const Improvement& each) const;
+  void tell_of_tuning(const Improvement& next) const;
+  bool is_known(const Improvement& next, std::string_view way) const;
+  std::vector<std::string> fastest_of(const Improvement& next) const;
+  // The step is another instance of a way.
+  bool is_draw(const Improvement& each) const {
+    return each.ahead != 0 ? each.ahead <= draws() : each.way >= other_ways();
+  }
+  bool advance(Improvement& next, bool was_made) const;
+  void note_ways(const Chunk& chunk);
   bool has_forgotten() const;  // of what it has made, something that nobody uses any more
   bool drop_forgotten(AdaptiveLock& lock);
   void refuse(const Job& job, const Built& built);
@@ -302,6 +329,9 @@ class GraphLowering {
   std::function<std::chrono::nanoseconds()> expected_queue_;
   const bool readers_conflict_;
   std::shared_ptr<GraphLowerer> lowerer_;  // may be null
+  std::shared_ptr<const Tuning> tuning_;  // what was known; null: nothing is kept
+  Tuning tuned_;                          // what was found since, of tuning_device_
+  const std::string tuning_device_;
   Turns turn_policy_ = Turns::kMeasured;
   std::function<double()> turn_clock_ns_;  // may be empty
 

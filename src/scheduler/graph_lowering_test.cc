@@ -193,6 +193,7 @@ class NoOtherWay final : public GraphLowerer {
   std::optional<GraphWay> way(std::size_t, const device::GraphSpec&, std::span<const LaunchToLower>) override {
     return std::nullopt;
   }
+  std::string name(std::size_t) const override { return "none"; }
   bool keeps_plain() const override { return true; }
 };
 

@@ -58,6 +58,7 @@ bool GraphLowering::drop_forgotten(AdaptiveLock& lock) {
                                         [](const std::shared_ptr<Chunk>& chunk) { return chunk.use_count() > 1; });
   if (forgotten == made_.end()) return false;
   std::vector<std::shared_ptr<Chunk>> going(std::make_move_iterator(forgotten), std::make_move_iterator(made_.end()));
+  for (const auto& chunk : going) note_ways(*chunk);
   made_.erase(forgotten, made_.end());
   building_ = true;  // and nothing is held meanwhile
   lock.unlock();
@@ -76,9 +77,11 @@ void GraphLowering::build(AdaptiveLock& lock) {
     return;
   }
   building_ = true;
+  const bool is_tuned = tunes();
   lock.unlock();
   const auto start = Clock::now();
   Built built = make_graph(job);
+  if (is_tuned && built.graph != nullptr) built.key = key_of(job, *built.spec);
   const std::chrono::duration<double, std::nano> took = Clock::now() - start;
   lock.lock();
   if (job.chunk->state != Chunk::State::kBuilding) {  // refused in the meantime
@@ -104,11 +107,12 @@ void GraphLowering::build(AdaptiveLock& lock) {
       for (std::size_t i = chunk.begin; i < chunk.end; ++i)
         expected_ns.push_back(
             Durations::expected_ns_of(job.region->launches[i].work(), job.region->launches[i].config));
-      improvements_.push_back({.job = job,
-                               .plain = std::move(built.spec),
-                               .expected_ns = std::move(expected_ns),
-                               .since = now,
-                               .not_before = now + kWorthAfter});
+      chunk.key = std::move(built.key);
+      improvements_.push_back(with_tuning({.job = job,
+                                           .plain = std::move(built.spec),
+                                           .expected_ns = std::move(expected_ns),
+                                           .since = now,
+                                           .not_before = now + kWorthAfter}));
       improve_.notify_all();
     }
     chunk.state = Chunk::State::kReady;
@@ -205,8 +209,10 @@ bool GraphLowering::next_improvement(AdaptiveLock& lock, Improvement& next) {
       if (settling_ != 0 || is_worth_now(*i, now)) {
         next = std::move(*i);
         improvements_.erase(i);
-        if (next.way == lowerer_->count()) next.fastest = next.job.chunk->ways.by_time();
-        if (next.way >= other_ways()) next.draw = next.job.chunk->ways.draw();
+        const GraphWays& ways = next.job.chunk->ways;
+        next.made = ways.by_time();
+        if (next.way == lowerer_->count()) next.fastest = fastest_of(next);
+        if (is_draw(next)) next.draw = ways.draw();
         return true;
       }
       // Seldom launched: it is looked at less and less, but often enough that what has been forgotten goes. While it is
@@ -231,7 +237,9 @@ bool GraphLowering::is_worth_now(const Improvement& each, Clock::time_point now)
   if (each.again != GraphWays::kNone) return true;
   if (is_trying(*each.job.region)) return false;
   const Chunk& chunk = *each.job.chunk;
-  return each.not_before <= now && chunk.launched >= kWorthLaunches && chunk.ways.has_tried_all();
+  if (!chunk.ways.has_tried_all()) return false;
+  if (each.ahead != 0) return chunk.launched != 0;  // an earlier session found that it was worth its time
+  return each.not_before <= now && chunk.launched >= (holds(each) ? kTunedFor : kWorthLaunches);
 }
 
 void GraphLowering::ways_ask(const std::shared_ptr<Chunk>& chunk) {
@@ -271,15 +279,19 @@ void GraphLowering::improve(AdaptiveLock& lock, Improvement next) {
     chunk.refused_ways.push_back(std::move(made.refused));
     chunk.ways.touch();
   }
-  if (made.way && chunk.state == Chunk::State::kReady) {
+  const bool is_made = made.way && chunk.state == Chunk::State::kReady;
+  if (is_made) {
     if (!lowerer_->keeps_plain() && !next.has_other) before = std::exchange(chunk.ways, GraphWays());
     next.has_other = true;
     chunk.ways.add(std::move(*made.way));
   }
-  chunk.report_ways();
-  const std::size_t draws = lowerer_->keeps_plain() ? GraphWays::kDraws : 0;
-  const bool goes_on = !is_again && ++next.way < other_ways() + draws && is_wanted(next) && !stopping_;
-  if (goes_on) improvements_.push_back(std::move(next));
+  if (!is_again) {
+    const bool goes_on = advance(next, is_made);
+    chunk.has_tried_ways = !goes_on;
+    tell_of_tuning(next);
+    chunk.report_ways();
+    if (goes_on && is_wanted(next) && !stopping_) improvements_.push_back(std::move(next));
+  }
   lock.unlock();
   before = GraphWays();  // what goes may wait for the device
   made.way.reset();
@@ -305,7 +317,7 @@ GraphLowering::Made GraphLowering::make_way(const Improvement& next) const {
   const Chunk& chunk = *next.job.chunk;
   const auto copied = next.job.region->copied_by(chunk);
   if (!copied.ok()) return {};  // nobody will launch it any more
-  if (next.way >= other_ways()) {
+  if (is_draw(next)) {
     if (next.draw.spec == nullptr) return {};  // it would be no other
     return instantiated(next.job, next.draw.name, "another instance of that graph", next.draw.spec);
   }
@@ -318,11 +330,17 @@ GraphLowering::Made GraphLowering::make_way(const Improvement& next) const {
     launches.push_back({launch.form.get(), varies, launch.memory, next.expected_ns[i - chunk.begin]});
   }
   const std::size_t count = lowerer_->count();
-  std::optional<GraphWay> way = next.way < count
-                                    ? lowerer_->way(next.way, *next.plain, launches)
-                                    : lowerer_->finer_way(next.way - count, *next.plain, launches, next.fastest);
+  const bool was_kept = next.ahead != 0;
   Made made;
-  if (!way) return made;
+  if (!was_kept && next.way < count && is_known(next, lowerer_->name(next.way))) return made;
+  std::optional<GraphWay> way =
+      was_kept           ? lowerer_->way_named(next.tuned->kept, *next.plain, launches)
+      : next.way < count ? lowerer_->way(next.way, *next.plain, launches)
+                         : lowerer_->finer_way(next.way - count, *next.plain, launches, next.fastest);
+  if (!way || (!was_kept && is_known(next, way->name))) return made;
+  if (was_kept)
+    way->why = fmt::format("an earlier session kept it at {:.1f} us; {}", next.tuned->ways_ns.at(next.tuned->kept) * 1e-3,
+                           way->why);
   if (!way->refusal.empty()) {
     made.refused = {std::move(way->name), std::move(way->refusal), 0, 0, WayReport::State::kRefused};
     return made;

@@ -34,6 +34,7 @@ class FakeLowerer final : public GraphLowerer {
     for (std::size_t i = 1; i < spec.nodes.size(); ++i) spec.nodes[i].after = {static_cast<device::NodeId>(i - 1)};
     return GraphWay{"slow", "one by one", std::move(spec)};
   }
+  std::string name(std::size_t n) const override { return std::array{"fast", "none", "nothing", "slow"}[n]; }
   bool keeps_plain() const override { return true; }
 };
 

@@ -246,10 +246,23 @@ std::vector<std::size_t> GraphWays::in_order_of_time() const {
   return order;
 }
 
+std::string_view GraphWays::name_without_instance(std::string_view name) {
+  return name.substr(0, name.find(kInstance));
+}
+
 std::vector<std::string> GraphWays::by_time() const {
   std::vector<std::string> names;
-  for (const std::size_t way : in_order_of_time()) names.push_back(ways_[way].name);
+  for (const std::size_t way : in_order_of_time())
+    if (std::string name(name_without_instance(ways_[way].name)); std::ranges::find(names, name) == names.end())
+      names.push_back(std::move(name));
   return names;
+}
+
+std::map<std::string, double> GraphWays::times_ns() const {
+  std::map<std::string, double> times;
+  for (const std::size_t way : in_order_of_time())  // of instances the fastest comes first
+    if (ways_[way].best_ns != 0) times.emplace(name_without_instance(ways_[way].name), ways_[way].best_ns);
+  return times;
 }
 
 GraphWays::Draw GraphWays::draw() const {
@@ -258,7 +271,7 @@ GraphWays::Draw GraphWays::draw() const {
     const Way& way = ways_[i];
     if (way.best_ns == 0 || way.best_ns > kHopeless * ways_[order.front()].best_ns) break;
     if (way.spec == nullptr || is_chain(*way.spec)) continue;
-    const auto base = [](const Way& one) { return one.name.substr(0, one.name.find(kInstance)); };
+    const auto base = [](const Way& one) { return name_without_instance(one.name); };
     const auto instances = std::ranges::count_if(ways_, [&](const Way& one) { return base(one) == base(way); });
     return {fmt::format("{}{}{}", base(way), kInstance, instances + 1), way.spec};
   }

@@ -33,11 +33,13 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/device/graph.h"
@@ -82,6 +84,15 @@ class GraphLowerer {
   // one with a refusal. Called where nobody waits for a launch: it may compile.
   virtual std::optional<GraphWay> way(std::size_t n, const device::GraphSpec& plain,
                                       std::span<const LaunchToLower> launches) = 0;
+  // The name that this one has, known before it is made,
+  virtual std::string name(std::size_t n) const = 0;
+  // and the way of a name that way() or finer_way() gave, perhaps in an earlier session; none where nothing has it.
+  virtual std::optional<GraphWay> way_named(std::string_view name, const device::GraphSpec& plain,
+                                            std::span<const LaunchToLower> launches) {
+    for (std::size_t n = 0; n < count(); ++n)
+      if (this->name(n) == name) return way(n, plain, launches);
+    return std::nullopt;
+  }
   // Ways that are made of others, asked for once those have been tried: how many there may be,
   virtual std::size_t finer_count() const { return 0; }
   // and the n-th of these, as way() gives them. `fastest`: the names of the others and of "plain", the fastest first.
@@ -97,6 +108,8 @@ class GraphLowerer {
 // What has been made of the ways of one graph.
 class GraphWays {
  public:
+  // "merged" of "merged #2".
+  static std::string_view name_without_instance(std::string_view name);
   static constexpr std::size_t kMostLanes = 3, kAnyLane = kMostLanes;
   struct Way {
     std::string name, why;
@@ -124,8 +137,10 @@ class GraphWays {
   explicit GraphWays(std::vector<Way> ways) : ways_(std::move(ways)) {}
   bool empty() const { return ways_.empty(); }
   std::span<const Way> all() const { return ways_; }
-  // The names of all, the fastest first; those whose times are not known last.
+  // The names of all, the fastest first, those whose times are not known last; each once, whichever instance.
   std::vector<std::string> by_time() const;
+  // What each has taken, by name, the best instance of it; those whose times are not known are left out.
+  std::map<std::string, double> times_ns() const;
   // Another instance of the fastest with branches, and its name, "merged #2"; no spec where there is none that could
   // become the fastest, where it is not known what that is, or where specs are not kept.
   static constexpr std::size_t kDraws = 2;

@@ -34,6 +34,7 @@ class Scaled final : public GraphLowerer {
     if (factors_[n] == 0) return std::nullopt;
     return GraphWay{fmt::format("way {}", n), "", scaled(plain, factors_[n])};
   }
+  std::string name(std::size_t n) const override { return fmt::format("way {}", n); }
   bool keeps_plain() const override { return keeps_plain_; }
   std::atomic<int> asked = 0;
 

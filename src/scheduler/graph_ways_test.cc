@@ -142,6 +142,7 @@ TEST_F(GraphDraws, OfAChain_ItIsTheFastestBesideIt_ThatIsDrawn) {
       for (std::size_t i = 1; i < spec.nodes.size(); ++i) spec.nodes[i].after = {static_cast<device::NodeId>(i - 1)};
       return GraphWay{"chain", "", std::move(spec)};
     }
+    std::string name(std::size_t) const override { return "chain"; }
     bool keeps_plain() const override { return true; }
 
    private:
@@ -176,6 +177,7 @@ class Finer final : public GraphLowerer {
   std::optional<GraphWay> way(std::size_t n, const device::GraphSpec& plain, std::span<const LaunchToLower>) override {
     return GraphWay{fmt::format("way {}", n), "", scaled(plain, kWays[n])};
   }
+  std::string name(std::size_t n) const override { return fmt::format("way {}", n); }
   std::size_t finer_count() const override { return 2; }
   std::optional<GraphWay> finer_way(std::size_t n, const device::GraphSpec& plain, std::span<const LaunchToLower>,
                                     std::span<const std::string> fastest) override {

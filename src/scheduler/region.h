@@ -150,6 +150,8 @@ struct Chunk {
   std::vector<KernelCount> kernels;     // in the order of their first launches
   std::shared_ptr<GraphReport> report;  // null until it is thought of
   std::vector<WayReport> refused_ways;
+  std::string key;              // graph_key.h; "" where nothing is kept of it
+  bool has_tried_ways = false;  // all that there are
   // Brings the report's ways up to date.
   void report_ways() {
     if (report != nullptr) ways.report(refused_ways, report->ways);

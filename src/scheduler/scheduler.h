@@ -191,6 +191,12 @@ class Scheduler {
   // refused.
   Status start_history(const std::string& path, RecorderOptions options = {});
   Status end_history();
+  // What is found of the ways of graphs from now on is added to the file by end_tuning() or when the scheduler goes, and
+  // what the file has of them comes first (tuning.h); one that is on is ended first. A file that is no tuning, or cannot
+  // be written, is refused.
+  Status start_tuning(const std::string& path);
+  // Waits for nothing.
+  Status end_tuning();
   // A wait of this thread for narrow tasks, which the scheduler knows nothing of: null where no trace is on, which is
   // told without a lock. With how many tasks there had been by its end.
   std::optional<HostSlice> begin_task_wait();
@@ -353,6 +359,7 @@ class Scheduler {
   void settle_recording(AdaptiveLock& lock);
   Status write_trace(AdaptiveLock lock);
   Status write_history(AdaptiveLock lock);
+  Status write_tuning(AdaptiveLock lock);
   void end_recording();
   // Moves memory that nobody uses any more to `out`, to be dropped after the lock.
   void reap(std::vector<std::shared_ptr<const void>>& out);
@@ -409,6 +416,7 @@ class Scheduler {
   std::vector<Arrival> arrivals_;
   std::vector<std::uint64_t> arriving_;  // resources, an arrival each
   std::unique_ptr<Recorder> recorder_;   // null where nothing is recorded
+  std::string tuning_path_;              // "": none is on
   // Whether a trace is on: written with the lock, read without by waits for tasks, which may miss its first or last.
   std::atomic<bool> traces_{false};
 };

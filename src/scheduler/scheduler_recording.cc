@@ -145,6 +145,28 @@ Status Scheduler::write_history(AdaptiveLock lock) {
   return fresh.add_to(path);
 }
 
+Status Scheduler::start_tuning(const std::string& given) {
+  PERGOLA_TRY(end_tuning());
+  const std::string path = from_root(given).string();
+  PERGOLA_ASSIGN(Tuning known, Tuning::open(path));
+  const std::lock_guard lock(mutex_);
+  tuning_path_ = path;
+  if (lowering_ != nullptr) lowering_->begin_tuning(std::move(known));
+  return {};
+}
+
+Status Scheduler::end_tuning() {
+  return write_tuning(std::unique_lock(mutex_));
+}
+
+Status Scheduler::write_tuning(AdaptiveLock lock) {
+  if (tuning_path_.empty()) return {};
+  const std::string path = std::exchange(tuning_path_, {});
+  const Tuning found = lowering_ == nullptr ? Tuning() : lowering_->end_tuning();
+  lock.unlock();
+  return found.add_to(path);
+}
+
 std::optional<Estimate> Scheduler::estimate(std::string_view kernel, SizeClass size) {
   const std::lock_guard lock(mutex_);
   if (recorder_ == nullptr) return std::nullopt;

@@ -225,6 +225,9 @@ class Session {
   virtual Status trace(const std::optional<std::string>& path) = 0;
   // The same for kernels' times by size, which are added to what the file has; a file that is no history is refused.
   virtual Status history(const std::optional<std::string>& path) = 0;
+  // What is found of the ways of graphs, which is added to what the file has, and what that has comes first; waits for
+  // nothing. A file that is no tuning is refused.
+  virtual Status tuning(const std::optional<std::string>& path) = 0;
 };
 using SessionPtr = std::shared_ptr<Session>;
 

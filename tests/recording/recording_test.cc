@@ -47,6 +47,7 @@ class Recording : public ::testing::Test {
   ~Recording() override {
     ::unsetenv("PERGOLA_TRACE");
     ::unsetenv("PERGOLA_HISTORY");
+    ::unsetenv("PERGOLA_TUNING");
     ::unsetenv("PERGOLA_DOT_FILE");
     std::filesystem::remove_all(folder_);
   }
@@ -152,6 +153,31 @@ TEST_F(Recording, HistoryThatIsNone_IsRefusedAndLeftAlone) {
   EXPECT_EQ(recording::text_of(history_), "not this");
   ::setenv("PERGOLA_HISTORY", history_.c_str(), 1);
   EXPECT_THROW(pergola::Session("cpu"), pergola::Error);
+}
+
+TEST_F(Recording, Tuning_IsOneFileOfAllSessions_AndWhatIsNoneIsRefused) {
+  const std::string tuning = folder_ / "tuning.json";
+  ::setenv("PERGOLA_TUNING", tuning.c_str(), 1);
+  for (int i = 0; i < 2; ++i) run(pergola::Session("cpu"));
+  EXPECT_THAT(recording::text_of(tuning), HasSubstr("\"sessions\": 2"));
+  {
+    const pergola::Session session("cpu");
+    session.end_tuning();
+    EXPECT_THAT(recording::text_of(tuning), HasSubstr("\"sessions\": 3"));
+    session.tuning(tuning);
+  }
+  EXPECT_THAT(recording::text_of(tuning), HasSubstr("\"sessions\": 4"));
+  std::ofstream(tuning) << "not this";
+  try {
+    const pergola::Session session("cpu");
+    FAIL() << "it was taken";
+  } catch (const pergola::Error& error) {
+    EXPECT_EQ(error.code(), pergola::Code::kParseError);
+    EXPECT_THAT(error.what(), HasSubstr("PERGOLA_TUNING: "));
+    EXPECT_THAT(error.what(), HasSubstr(tuning));
+  }
+  EXPECT_EQ(recording::text_of(tuning), "not this");
+  EXPECT_EQ(pergola_session_tuning(nullptr, nullptr), PERGOLA_INVALID_ARGUMENT);
 }
 
 TEST_F(Recording, TraceThatCannotBeWritten_IsRefusedAtOnce) {

@@ -18,6 +18,7 @@ constexpr const char* kFooter =
     "  PERGOLA_DEVICE=cpu|cuda:N|null        where kernels run; else the first GPU with a working driver, else cpu\n"
     "  PERGOLA_CPU_ENGINE=auto|vector|jit|interpreter\n"
     "  PERGOLA_TRACE=FILE  PERGOLA_HISTORY=FILE  record what runs: `pergola trace --help`\n"
+    "  PERGOLA_TUNING=FILE                   which way of a graph was fastest, kept for the next run\n"
     "  PERGOLA_CACHE_DIR=FOLDER  PERGOLA_LOG=debug|info|warn|error|off\n"
     "`pergola COMMAND --help` and `pergola help COMMAND` show examples.";
 
@@ -79,6 +80,7 @@ void add_commands(CLI::App& app, Console& console) {
   add_trace_command(app, console);
   add_explain_command(app, console);
   add_history_command(app, console);
+  add_tuning_command(app, console);
   add_version_command(app, console);
   app.add_subcommand("help", "Show a command's help: help COMMAND");
 }

@@ -117,6 +117,7 @@ TEST_F(CommandLine, VersionAndHelp_AreOptionsAndCommands) {
   EXPECT_EQ(answer({"help", "help"}).output, help.output);
   EXPECT_THAT(answer({"history", "--help"}).output, HasSubstr("Example:"));
   EXPECT_EQ(answer({"help", "history"}).output, answer({"history", "--help"}).output);
+  EXPECT_THAT(answer({"tuning", "--help"}).output, HasSubstr("PERGOLA_TUNING=tuning.json ./program"));
   EXPECT_EQ(answer({"help", "run"}).code, kExitOk);
   EXPECT_THAT(answer({"help", "rum"}).errors, HasSubstr("There is no command 'rum'; did you mean 'run'?"));
   EXPECT_THAT(answer({"help", "run", "fast"}).errors, HasSubstr("'fast' is a word too many"));

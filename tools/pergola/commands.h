@@ -15,6 +15,7 @@ void add_doctor_command(CLI::App& app, Console& console);
 void add_trace_command(CLI::App& app, Console& console);
 void add_explain_command(CLI::App& app, Console& console);
 void add_history_command(CLI::App& app, Console& console);
+void add_tuning_command(CLI::App& app, Console& console);
 void add_version_command(CLI::App& app, Console& console);
 
 }  // namespace pergola::tool

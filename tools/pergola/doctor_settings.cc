@@ -48,7 +48,8 @@ const std::vector<std::string>& read_settings() {
                                                  "PERGOLA_TASK_FENCES",
                                                  "PERGOLA_TASK_SLICES",
                                                  "PERGOLA_TASK_STAY_MS",
-                                                 "PERGOLA_TRACE"};
+                                                 "PERGOLA_TRACE",
+                                                 "PERGOLA_TUNING"};
   return names;
 }
 

@@ -1,4 +1,4 @@
-// `pergola trace`, `pergola explain` and `pergola history`: what recordings tell (docs/observability.md).
+// `pergola trace`, `pergola explain`, `pergola history` and `pergola tuning`: what recordings tell (docs/observability.md).
 #include <filesystem>
 
 #include "src/base/file.h"
@@ -12,6 +12,7 @@
 #include "src/scheduler/metrics.h"
 #include "src/scheduler/task_timeline.h"
 #include "src/scheduler/trace_file.h"
+#include "src/scheduler/tuning.h"
 #include "src/source/source.h"
 #include "tools/pergola/commands.h"
 #include "tools/pergola/explain_blocks.h"
@@ -25,6 +26,7 @@ using scheduler::History;
 using scheduler::SerialRun;
 using scheduler::Slice;
 using scheduler::Timeline;
+using scheduler::Tuning;
 
 struct TraceOptions {
   std::string file, serial, history, svg;
@@ -162,6 +164,12 @@ Status history(const std::string& file, Console& console) {
   return console.result(Json::parse(read.print()), read.table());
 }
 
+Status tuning(const std::string& file, Console& console) {
+  PERGOLA_ASSIGN(const std::string bytes, read_file(file));
+  PERGOLA_ASSIGN(const Tuning read, Tuning::parse(bytes, file));
+  return console.result(Json::parse(read.print()), read.table());
+}
+
 void finish(const Status& status, Console& console) {
   if (!status.ok()) console.fail(status);
 }
@@ -216,6 +224,15 @@ void add_history_command(CLI::App& app, Console& console) {
   command->add_option("file", *file, "A history")->required();
   command->add_flag("--json", console.json, "One JSON object on standard output");
   command->callback([file, &console] { finish(history(*file, console), console); });
+}
+
+void add_tuning_command(CLI::App& app, Console& console) {
+  CLI::App* command = app.add_subcommand("tuning", "Show in which way graphs of recurring launches ran fastest");
+  auto file = std::make_shared<std::string>();
+  command->footer("Example:\n  PERGOLA_TUNING=tuning.json ./program && pergola tuning tuning.json");
+  command->add_option("file", *file, "A tuning")->required();
+  command->add_flag("--json", console.json, "One JSON object on standard output");
+  command->callback([file, &console] { finish(tuning(*file, console), console); });
 }
 
 }  // namespace pergola::tool

@@ -1,0 +1,182 @@
+#include "src/scheduler/tuning.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "src/base/file.h"
+#include "src/base/plural.h"
+#include "src/scheduler/json_fields.h"
+
+namespace pergola::scheduler {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kTuningVersion = 1;
+constexpr std::size_t kMostTuningBytes = std::size_t{64} << 20;
+constexpr double kMostWayNs = 1e15;  // eleven days
+constexpr std::uint64_t kMostSessions = ~std::uint64_t{0} - 1;
+
+std::mutex tuning_files_mutex;  // sessions that begin and end at once have one file
+
+// What is known of the two together; `later` knew `earlier`, or was found beside it.
+void join(TunedGraph& earlier, const TunedGraph& later) {
+  earlier.graph = later.graph;
+  for (const auto& [way, ns] : later.ways_ns) earlier.ways_ns[way] = ns;
+  if (!later.kept.empty() && (later.is_finished || !earlier.is_finished)) earlier.kept = later.kept;
+  earlier.is_finished = earlier.is_finished || later.is_finished;
+  earlier.last_session = std::max(earlier.last_session, later.last_session);
+}
+
+Result<TunedGraph> parse_graph(const Json& object, std::string where) {
+  Fields fields(object, std::move(where));
+  TunedGraph graph;
+  graph.graph = fields.text("graph");
+  graph.kept = fields.text("kept");
+  graph.is_finished = fields.flag("is_finished");
+  graph.last_session = fields.count("last_session", kMostSessions);
+  const Json& ways = fields.at("ways_ns");
+  if (fields.status().ok() && !ways.is_object()) fields.fail("has 'ways_ns' that are no object");
+  PERGOLA_TRY(fields.status());
+  for (const auto& [way, ns] : ways.items()) {
+    if (!ns.is_number() || !(ns.get<double>() > 0) || ns.get<double>() > kMostWayNs)
+      return PERGOLA_ERROR(kParseError, "{}: way '{}' has no time in nanoseconds.", fields.where(), way);
+    graph.ways_ns[way] = ns.get<double>();
+  }
+  if (!graph.kept.empty() && !graph.ways_ns.contains(graph.kept))
+    return PERGOLA_ERROR(kParseError, "{} has '{}' in 'kept', which has no time in 'ways_ns'.", fields.where(),
+                         graph.kept);
+  return graph;
+}
+
+// Those that were met last stay.
+void drop_oldest(Tuning::Graphs& graphs) {
+  if (graphs.size() <= Tuning::kMostGraphs) return;
+  std::vector<std::uint64_t> sessions;
+  for (const auto& [key, graph] : graphs) sessions.push_back(graph.last_session);
+  const auto first_kept = sessions.end() - static_cast<std::ptrdiff_t>(Tuning::kMostGraphs);
+  std::nth_element(sessions.begin(), first_kept, sessions.end());
+  const std::uint64_t least = *first_kept;
+  std::erase_if(graphs, [&](const auto& each) { return each.second.last_session < least; });
+  while (graphs.size() > Tuning::kMostGraphs)  // one session met too many
+    graphs.erase(
+        std::ranges::find_if(graphs, [&](const auto& each) { return each.second.last_session == least; }));
+}
+
+}  // namespace
+
+const TunedGraph* Tuning::find(std::string_view device, std::string_view key) const {
+  const auto graphs = devices_.find(device);
+  if (graphs == devices_.end()) return nullptr;
+  const auto graph = graphs->second.find(key);
+  return graph == graphs->second.end() ? nullptr : &graph->second;
+}
+
+void Tuning::add(std::string_view device, std::string_view key, TunedGraph graph) {
+  auto graphs = devices_.find(device);
+  if (graphs == devices_.end()) graphs = devices_.emplace(std::string(device), Graphs()).first;
+  const auto known = graphs->second.find(key);
+  if (known == graphs->second.end())
+    graphs->second.emplace(std::string(key), std::move(graph));
+  else
+    join(known->second, graph);
+}
+
+void Tuning::merge(const Tuning& later) {
+  sessions_ = std::min(sessions_ + 1, kMostSessions);
+  for (const auto& [device, graphs] : later.devices_) {
+    for (const auto& [key, graph] : graphs) {
+      TunedGraph met = graph;
+      met.last_session = sessions_;
+      add(device, key, std::move(met));
+    }
+    drop_oldest(devices_.find(device)->second);
+  }
+}
+
+std::string Tuning::print() const {
+  Json devices = Json::object();
+  for (const auto& [device, graphs] : devices_) {
+    Json& of_device = devices[device] = Json::object();
+    for (const auto& [key, graph] : graphs) {
+      Json ways = Json::object();
+      for (const auto& [way, ns] : graph.ways_ns) ways[way] = ns;
+      of_device[key] = {{"graph", graph.graph},
+                        {"kept", graph.kept},
+                        {"is_finished", graph.is_finished},
+                        {"last_session", graph.last_session},
+                        {"ways_ns", std::move(ways)}};
+    }
+  }
+  const Json file = {{"pergola_tuning", kTuningVersion}, {"sessions", sessions_}, {"devices", std::move(devices)}};
+  // Names of kernels come from PTX, which may be no UTF-8.
+  return file.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string Tuning::table() const {
+  std::string text;
+  for (const auto& [device, graphs] : devices_) {
+    text += fmt::format("{}{}\n", text.empty() ? "" : "\n", device);
+    for (const auto& [key, graph] : graphs) {
+      text += fmt::format("  {} ({})\n", graph.graph, graph.is_finished ? "all ways tried" : "not all ways tried yet");
+      std::vector<std::pair<double, std::string>> ways;
+      for (const auto& [way, ns] : graph.ways_ns) ways.emplace_back(ns, way);
+      std::ranges::sort(ways);
+      for (const auto& [ns, way] : ways)
+        text += fmt::format("    {:<28} {:>14.1f} us{}\n", way, ns * 1e-3, way == graph.kept ? "   kept" : "");
+    }
+  }
+  return text.empty() ? "Nothing is known of any graph yet.\n" : text;
+}
+
+Result<Tuning> Tuning::parse(std::string_view text, std::string_view name) {
+  if (text.empty()) return Tuning();  // made for it, as by mktemp
+  PERGOLA_ASSIGN(const Json json, parse_json(text, fmt::format("'{}'", name)));
+  if (!json.is_object() || !json.contains("pergola_tuning") || !json["pergola_tuning"].is_number_integer())
+    return PERGOLA_ERROR(kParseError, "'{}' is no tuning of Pergola: it has no 'pergola_tuning'.", name);
+  if (json["pergola_tuning"] != kTuningVersion)
+    return PERGOLA_ERROR(kParseError, "'{}' is a tuning of version {}; this program reads version {}.", name,
+                         json["pergola_tuning"].dump(), kTuningVersion);
+  Fields fields(json, fmt::format("'{}'", name));
+  Tuning tuning;
+  tuning.sessions_ = fields.count("sessions", kMostSessions);
+  const Json& devices = fields.at("devices");
+  if (fields.status().ok() && !devices.is_object()) fields.fail("has 'devices' that are no object");
+  PERGOLA_TRY(fields.status());
+  for (const auto& [device, graphs] : devices.items()) {
+    if (!graphs.is_object()) return PERGOLA_ERROR(kParseError, "'{}': device '{}' is no object.", name, device);
+    for (const auto& [key, object] : graphs.items()) {
+      PERGOLA_ASSIGN(TunedGraph graph, parse_graph(object, fmt::format("'{}': graph '{}'", name, key)));
+      tuning.devices_[device][key] = std::move(graph);
+    }
+  }
+  return tuning;
+}
+
+Result<Tuning> Tuning::load(const std::filesystem::path& path) {
+  if (is_written_in_place(path)) return Tuning();
+  const Result<std::string> text = read_file(path, kMostTuningBytes);
+  if (text.ok()) return parse(*text, path.string());
+  if (text.code() == Code::kNotFound) return Tuning();
+  return text.status();
+}
+
+Result<Tuning> Tuning::open(const std::filesystem::path& path) {
+  const std::lock_guard lock(tuning_files_mutex);
+  PERGOLA_ASSIGN(Tuning known, load(path));
+  if (!is_written_in_place(path)) PERGOLA_TRY(write_named_file(path, known.print()));
+  return known;
+}
+
+Status Tuning::add_to(const std::filesystem::path& path) const {
+  const std::lock_guard lock(tuning_files_mutex);
+  PERGOLA_ASSIGN(Tuning all, load(path));
+  all.merge(*this);
+  return write_named_file(path, all.print());
+}
+
+}  // namespace pergola::scheduler
