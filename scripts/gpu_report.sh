@@ -66,7 +66,8 @@ dag_bench 90-percent 900 --memory-percent 90 --only VEC --alone --pageable --mea
 dag_bench blocks 900 --bytes 10M --block 32,64,128,256,512,1024
 part dag-python 600 env PERGOLA_DEVICE=cuda:0 PYTHONPATH="$python" python3 "$source/bench/dag/python_dag_bench.py" --report "$out/python-dag-h200"
 part dag-summary 10 python3 "$source/bench/dag/summary.py" "$out"/dag-{turns,1g,10g,90-percent}-h200.json
-part task-pool 300 env PERGOLA_DEVICE=cuda:0 "$bin/runtime_test" --gtest_filter='*TaskPool*:TaskFences*:*TaskSpawning*:*SmallTasks*:*TaskFloors*:*TaskEdgesMix*'
+part task-pool 300 env PERGOLA_DEVICE=cuda:0 PERGOLA_MIXES=100 "$bin/runtime_test" --gtest_filter='*TaskPool*:*TaskOrder*:TaskFences*:*TaskSpawning*:*SmallTasks*:*TaskFloors*:*TaskEdgesMix*'
+part killed-tasks 300 env PERGOLA_DEVICE=cuda:0 "$bin/killed_tasks_test"
 part narrow-rates 600 env PERGOLA_DEVICE=cuda:0 "$bin/narrow_rates_bench" --kernels "$source/bench/narrow" --report "$out/narrow-rates-h200"
 part narrow-bench 900 env PERGOLA_DEVICE=cuda:0 "$bin/narrow_bench" --kernels "$source/bench/narrow" --report "$out/narrow-h200"
 part narrow-fences 600 env PERGOLA_DEVICE=cuda:0 "$bin/narrow_bench" --kernels "$source/bench/narrow" --forms pergola --fences on \

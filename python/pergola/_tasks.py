@@ -179,6 +179,8 @@ def as_completed(tasks: Iterable[Task], timeout: Optional[float] = None) -> Iter
         pending = dict.fromkeys(tasks)
     except TypeError:
         raise TypeError(f"as_completed() takes a sequence of tasks; {_dtypes.short(tasks)} is given.") from None
+    if (other := next((each for each in pending if not isinstance(each, Task)), None)) is not None:
+        raise TypeError(f"as_completed() takes a sequence of tasks, and there is {_dtypes.short(other)} in it.")
     if timeout is not None and math.isnan(timeout):
         raise ValueError("A timeout is a number of seconds or None; it is not a number.")
     end = None if timeout is None or timeout >= 9e9 else time.monotonic() + timeout

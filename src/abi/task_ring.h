@@ -114,12 +114,14 @@ struct TaskExecutorParameters {
   TaskFault* faults;         // kRingRecords for each block, in host memory
   const void* fence_table;   // abi/task_fence.h; null where bodies have no fences
   struct TaskTrace* traces;  // abi/task_trace.h; null where nothing is noted
+  u32 reserve_ns;            // what does not fit is passed by narrower ones for so long, and then waited for
+  u32 padding;
 };
 inline constexpr u32 kTaskEntries = 64;  // tasks, or pieces of them, that a block has taken and not finished
 inline constexpr u32 kArenaLeaves = 64;  // the smallest pieces of its shared memory
 inline constexpr u32 kTaskMostBarriers = 16;
 
 static_assert(sizeof(TaskRecord) == 64 && sizeof(TaskAnswer) == 64 && sizeof(TaskKindEntry) == 64);
-static_assert(sizeof(TaskExecutorParameters) == 88);
+static_assert(sizeof(TaskExecutorParameters) == 96);
 
 }  // namespace pergola::abi

@@ -114,6 +114,11 @@ std::string to_string(const Dim3& dim) {
   return fmt::format("({}, {}, {})", dim.x, dim.y, dim.z);
 }
 
+Status validate_extents(const DeviceInfo& info, std::string_view kernel, const LaunchConfig& config) {
+  PERGOLA_TRY(validate_extent(kernel, "grid", config.grid, info.max_grid));
+  return validate_extent(kernel, "block", config.block, info.max_block);
+}
+
 Status validate_launch(const DeviceInfo& info, const Kernel& kernel, const LaunchConfig& config,
                        std::size_t parameter_bytes) {
   const ptx::KernelSignature& signature = kernel.signature();
@@ -121,8 +126,7 @@ Status validate_launch(const DeviceInfo& info, const Kernel& kernel, const Launc
     return PERGOLA_ERROR(kInvalidArgument, "Kernel '{}' takes {} of parameters ({} of them), and {} given.",
                          signature.name, plural(signature.parameter_bytes, "byte"), signature.parameters.size(),
                          plural(parameter_bytes, "is", "are"));
-  PERGOLA_TRY(validate_extent(signature.name, "grid", config.grid, info.max_grid));
-  PERGOLA_TRY(validate_extent(signature.name, "block", config.block, info.max_block));
+  PERGOLA_TRY(validate_extents(info, signature.name, config));
   PERGOLA_TRY(validate_block(info, kernel, config));
   PERGOLA_TRY(validate_cluster(info, signature, config));
   const std::uint64_t shared = std::uint64_t{signature.static_shared_bytes} + config.dynamic_shared_bytes;

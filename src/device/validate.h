@@ -26,6 +26,8 @@ namespace pergola::device {
 // Kernel::max_resident_blocks_per_sm().
 Status validate_launch(const DeviceInfo& info, const Kernel& kernel, const LaunchConfig& config,
                        std::size_t parameter_bytes);
+// Of these the grid's and the block's dimensions, one by one, against the device's alone.
+Status validate_extents(const DeviceInfo& info, std::string_view kernel, const LaunchConfig& config);
 
 // That [offset, offset + size) lies in the buffer. `what` names the range in the message: "destination", "source".
 Status validate_range(std::string_view what, const Buffer* buffer, std::size_t offset_bytes, std::size_t size_bytes);

@@ -25,7 +25,7 @@ constexpr std::uint32_t kThreads = 1024;
 
 // Of a ring for tasks that are not urgent, and how much deeper it is for those that are.
 constexpr std::uint32_t kMostDepth = 47, kDeeper = 16;
-static_assert(kMostDepth + kDeeper <= abi::kRingRecords);
+static_assert(kMostDepth + kDeeper == Executor::kMostDepthOfAll && Executor::kMostDepthOfAll <= abi::kRingRecords);
 
 template <typename T>
 T* host(const device::BufferPtr& buffer) {
@@ -265,6 +265,7 @@ Result<std::uint64_t> Executor::handle_of(const Kind& kind) const {
 Result<Kind> Executor::add_kind(std::uint32_t number, const device::LaunchConfig& shape) {
   const std::lock_guard lock(lifecycle_);
   PERGOLA_ASSIGN(const abi::TaskKindEntry kind, kind_entry(bodies_.at(number), number, shape, arena_bytes_));
+  PERGOLA_TRY(device::validate_extents(device_->info(), bodies_[number].kernel, shape));
   auto same = std::find_if(kinds_.begin(), kinds_.end(),
                            [&](const auto& one) { return std::memcmp(&one, &kind, sizeof kind) == 0; });
   if (same == kinds_.end()) {
@@ -335,6 +336,7 @@ Status Executor::start() {
   parameters.launch = launches_ + 1;
   parameters.arena_bytes = arena_bytes_;
   parameters.idle_ms = idle_ms();
+  parameters.reserve_ns = reserve_ns();
   device::LaunchConfig config;
   config.grid = {blocks_, 1, 1};
   config.block = {kThreads, 1, 1};
@@ -359,6 +361,13 @@ Status Executor::start() {
   running_.store(true, std::memory_order_release);
   wake_keeper();
   return {};
+}
+
+// Elsewhere a round of the scheduler takes a thousand times as long as on a GPU.
+std::uint32_t Executor::reserve_ns() const {
+  constexpr std::chrono::nanoseconds kOnAGpu = std::chrono::microseconds(50), kElsewhere = std::chrono::milliseconds(50);
+  return static_cast<std::uint32_t>(
+      (device_->info().kind == device::DeviceKind::kCuda ? kOnAGpu : kElsewhere).count());
 }
 
 std::uint32_t Executor::idle_ms() const {

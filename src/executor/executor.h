@@ -111,10 +111,15 @@ struct ExecutorInfo {
 
 class Executor {
  public:
+  static constexpr std::uint32_t kMostDepthOfAll = 63;  // of a ring, with urgent tasks
+
   static Result<std::shared_ptr<Executor>> create(device::DevicePtr device, const ExecutorOptions& options);
   ~Executor();  // waits for all tasks, and until the kernel has left
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
+
+  // Some tasks will be urgent: others that wait for room find it where these do, in the end. Thread-safe.
+  void expect_urgent() { expects_urgent_.store(true, std::memory_order_relaxed); }
 
   // How bodies are to be fenced (TaskConfig::fences).
   std::optional<transform::FenceConfig> fences() const;
@@ -240,7 +245,7 @@ class Executor {
                        std::span<const std::byte> parameters) noexcept;
   bool see_that_it_runs() const;
   Result<TaskId> push(Producer& producer, const Kind& kind, std::uint32_t piece, std::span<const std::byte> parameters);
-  Status find_room(Producer& producer, const Turn& turn);
+  Status find_room(Producer& producer, Turn turn);
   Status push_some(Producer& producer, const Kind& kind, const ByteRows& parameters, const Turn& turn,
                    std::size_t until, TaskId* ids, std::size_t& spawned);
   Status see_to_fences();
@@ -260,6 +265,7 @@ class Executor {
   std::string lost_tasks();       // with lifecycle_, when the kernel has failed
   void tell_to_park();
   std::uint32_t idle_ms() const;
+  std::uint32_t reserve_ns() const;
   void wake_keeper();
   TaskId wake_keeper_for(TaskId id) noexcept;
   void keep();  // the keeper's thread
@@ -294,7 +300,7 @@ class Executor {
   mutable std::mutex lifecycle_;
   std::mutex turnstile_;  // passed by whoever wants quiet_, so that those who share it let others in
   std::shared_mutex quiet_;
-  std::atomic<bool> running_{false}, failed_{false};
+  std::atomic<bool> running_{false}, failed_{false}, expects_urgent_{false};
   std::atomic<bool> stays_{false};  // written with lifecycle_; relaxed where the keeper only saves itself a wait
   ForkedCondition stay_over_;       // with lifecycle_
   // Guarded by lifecycle_:

@@ -56,9 +56,12 @@ bool Executor::go_on(Producer& producer, const Turn& turn, std::size_t most) {
   return false;
 }
 
-// The next of the thread's rings that has room; waits for one. Entered, as it leaves off.
-Status Executor::find_room(Producer& producer, const Turn& turn) {
+// The next of the thread's rings that has room; waits for one. Entered, as it leaves off. Where urgent tasks keep rings
+// deeper than others fill them, whoever has waited fills them as deep.
+Status Executor::find_room(Producer& producer, Turn turn) {
+  constexpr int kPatientRounds = 64;
   for (int rounds = 0;; ++rounds) {
+    if (rounds >= kPatientRounds && expects_urgent_.load(std::memory_order_relaxed)) turn.depth = kMostDepthOfAll;
     const std::size_t rings = producer.owned.size();
     if (go_on(producer, turn, rings)) return {};
     // Whoever waits has not entered, so that its rings can be taken from it.

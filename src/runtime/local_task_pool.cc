@@ -34,6 +34,7 @@ class LocalTaskKind final : public session::TaskKind {
     TaskWork::Kind other = kind_;
     const bool high = priority == session::TaskPriority::kHigh;
     other.resident = kind_.resident.with_urgency(high);
+    if (high && resident_ != nullptr) resident_->expect_urgent();
     other.high_priority = high;
     return session::TaskKindPtr(std::make_shared<LocalTaskKind>(session_, work_, kernel_, std::move(other)));
   }

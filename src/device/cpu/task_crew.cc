@@ -92,7 +92,7 @@ Result<TaskCrew::Id> TaskCrew::spawn(const TaskRunner::KindPtr& given, std::span
                                               : "of a kernel with more or fewer bytes of parameters");
   std::unique_lock lock(mutex_);
   const auto may_go = [&] {
-    return !cancelled_.ok() || (!free_.empty() && (high_priority || high_wait_for_room_ == 0));
+    return !cancelled_.ok() || (!free_.empty() && (high_priority || high_wait_for_room_ == 0 || is_normals_spawn()));
   };
   if (!may_go()) {
     if (!waits) return Id{0};
@@ -108,6 +108,7 @@ Result<TaskCrew::Id> TaskCrew::spawn(const TaskRunner::KindPtr& given, std::span
   Slot& slot = slots_[number];
   PERGOLA_TRY(open_slot(slot, given, parameters));
   ++spawned_;
+  high_spawns_ = high_priority ? high_spawns_ + 1 : 0;
   enqueue(number, high_priority);
   const Id id = id_of(slot, slot.state.load(std::memory_order_relaxed));
   const bool wakes = sleeping_ != 0 && looking_ == 0;
@@ -179,8 +180,10 @@ Result<bool> TaskCrew::spawn_from(Slot& parent, std::uint64_t handle, std::uint3
 }
 
 TaskCrew::Part TaskCrew::take() {
-  std::deque<std::uint32_t>& queue = high_.empty() ? normal_ : high_;
+  const bool is_high = !high_.empty() && (normal_.empty() || !is_normals_turn());
+  std::deque<std::uint32_t>& queue = is_high ? high_ : normal_;
   if (queue.empty()) return {};
+  high_taken_ = is_high ? high_taken_ + 1 : 0;
   Slot& slot = slots_[queue.front()];
   const std::uint64_t share = (slot.total - slot.next) / (std::uint64_t{kRunShares} * threads_.size());
   const auto count = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(share, 1, kLongestRun));

@@ -48,6 +48,7 @@ class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
   using Deadline = std::optional<std::chrono::steady_clock::time_point>;
   static constexpr std::uint32_t kSlotBits = 12, kMostOpen = 1u << kSlotBits;
   static constexpr std::size_t kMostResidents = 32;
+  static constexpr std::uint64_t kHighInARow = 256;
 
   class Kind final : public TaskRunner::Kind {
    public:
@@ -134,6 +135,9 @@ class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
   Slot& enqueue(std::uint32_t number, bool high_priority);  // under mutex_
   void await_work(std::unique_lock<std::mutex>& lock);
   bool has_work() const { return !high_.empty() || !normal_.empty(); }
+  // After so many of the other class, so that what is not urgent is late and not for ever.
+  bool is_normals_turn() const { return high_taken_ >= kHighInARow; }
+  bool is_normals_spawn() const { return high_spawns_ >= kHighInARow; }
   bool await_idle(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds grace);
 
   Id id_of(const Slot& slot, std::uint64_t state) const;
@@ -147,6 +151,7 @@ class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
   std::condition_variable has_work_, has_room_, has_ended_;
   std::vector<std::uint32_t> free_;
   std::deque<std::uint32_t> high_, normal_;                               // with blocks to take
+  std::uint64_t high_taken_ = 0, high_spawns_ = 0;                        // since one of the others was
   std::size_t looking_ = 0, sleeping_ = 0;                                // workers without anything
   std::size_t wait_for_room_ = 0, high_wait_for_room_ = 0, waiting_ = 0;  // threads that spawn, and that wait
   std::size_t open_ = 0;

@@ -39,7 +39,9 @@ bool TaskCrew::Worker::wants_one() const {
 }
 
 TaskCrew::Part TaskCrew::Worker::next() {
-  if (aside_.empty() || !crew_.high_.empty()) {
+  const bool is_asides_turn = !aside_.empty() && crew_.is_normals_turn();
+  if (is_asides_turn) crew_.high_taken_ = 0;
+  if (!is_asides_turn && (aside_.empty() || !crew_.high_.empty())) {
     if (const Part part = crew_.take(); part.slot != nullptr) return part;
   }
   if (aside_.empty()) return {};

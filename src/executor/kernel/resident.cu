@@ -43,6 +43,10 @@ constexpr u32 kRecordsOfALoad = 32 / kRecordWords, kRecordsOfARead = 2 * kRecord
 // Entries that wait for warps, beyond which no more are taken.
 constexpr u32 kEnoughWaiting = kMostReturned - kRecordsOfARead - kRecordsOfALoad + 1;
 static_assert(kEnoughWaiting > kFewestWaiting);
+// Rounds in a row in which the first of a class does not fit before others are looked at: where all are of one shape,
+// or end soon, that is for nothing, and a round has little time.
+constexpr u32 kRoundsBeforePassing = 16;
+constexpr u32 kReserved = kAll;  // Board::stuck_rounds of what is passed no more
 
 // Nothing is under way here: the host hears of it at once. `before`: what board.under_way was.
 __device__ void tell_frontier(const TaskExecutorParameters& parameters, u32 before) {
@@ -417,27 +421,78 @@ class Scheduler {
     __syncwarp();
   }
 
-  // Waiting entries, urgent ones first, and of each class the oldest first: one that does not fit is waited for, so that
-  // none waits for ever behind narrower ones. (algorithm 2)
+  // Waiting entries, urgent ones first, and of each class the oldest first (algorithm 2). One that does not fit is passed
+  // by narrower ones of its class for reserve_ns, and then waited for: what ends meanwhile is kept for it, so that none
+  // waits for ever behind narrower ones. Nor does one behind urgent ones, or later ones that pass it: it has one of its
+  // ring's places, and the one that is kRingRecords later waits for that.
   __device__ void place() {
     if (urgent_.count != 0 && !place_from(board.waiting[1], urgent_)) return;
     place_from(board.waiting[0], others_);
   }
   // Whether all of a class have been placed.
-  __device__ __forceinline__ bool place_from(const u32* waiting, Queue& queue) {
-    while (queue.count != 0) {
-      const u32 number = waiting[queue.first % kTaskEntries];
+  __device__ __forceinline__ bool place_from(u32* waiting, Queue& queue) {
+    u32 behind = 0;  // the first that does not fit, if it is not 0
+    while (behind != queue.count) {
+      const u32 number = waiting[(queue.first + behind) % kTaskEntries];
       const Entry& entry = entries[number];
-      note_begin(number, queue.placed, lane_);
-      if (!((entry.kind.blocks_warps & kKindNeedsBlock) != 0 ? place_block(number, entry, queue.placed)
-                                                             : place_warps(number, entry, queue.placed)))
-        return false;
-      if (queue.placed != entry.warps) continue;
-      queue.placed = 0;
+      const bool needs_block = (entry.kind.blocks_warps & kKindNeedsBlock) != 0;
+      u32 placed = 0;
+      if (behind == 0) {
+        placed = queue.placed;
+      } else if (entry.warps > count(free_warps_) ||
+                 (needs_block && entry.warps != (entry.kind.blocks_warps & 0xff))) {
+        ++behind;  // it would not begin as a whole, and only the first may have begun
+        continue;
+      }
+      note_begin(number, placed, lane_);
+      if (!(needs_block ? place_block(number, entry, placed) : place_warps(number, entry, placed))) {
+        if (behind == 0 && !may_be_passed(entry.position, queue)) return false;
+        ++behind;
+        continue;
+      }
+      if (behind == 0) {
+        queue.placed = placed;
+        if (placed != entry.warps) continue;
+        queue.placed = 0;
+      } else {
+        move_to_front(waiting, queue, behind);  // what was behind it is as far behind the first as before
+      }
       ++queue.first;
       --queue.count;
     }
-    return true;
+    return behind == 0;
+  }
+  // Those before it move back by one, two for each lane at most.
+  __device__ void move_to_front(u32* waiting, const Queue& queue, u32 behind) const {
+    const u32 mine = waiting[(queue.first + lane_) % kTaskEntries];
+    const u32 other = waiting[(queue.first + 32 + lane_) % kTaskEntries];
+    __syncwarp();
+    if (lane_ < behind) waiting[(queue.first + lane_ + 1) % kTaskEntries] = mine;
+    if (32 + lane_ < behind) waiting[(queue.first + 32 + lane_ + 1) % kTaskEntries] = other;
+    __syncwarp();
+  }
+  // Of the first of a class, which does not fit: where some warps are free, and that goes on for some rounds, for
+  // reserve_ns from then on.
+  __device__ bool may_be_passed(u32 position, const Queue& queue) const {
+    if (free_warps_ == 0 || queue.count < 2) return false;
+    const u32 rounds = board.stuck == position ? board.stuck_rounds : 0;
+    if (rounds == kReserved) return false;
+    const u32 now = rounds + 1 < kRoundsBeforePassing ? 0 : nanoseconds();
+    const u32 since = rounds + 1 <= kRoundsBeforePassing ? now : board.stuck_since;
+    const bool is_over = now - since >= parameters_.reserve_ns;
+    __syncwarp();
+    if (lane_ == 0) {
+      board.stuck = position;
+      board.stuck_rounds = is_over ? kReserved : rounds + 1;
+      board.stuck_since = since;
+    }
+    __syncwarp();
+    return !is_over && rounds + 1 >= kRoundsBeforePassing;
+  }
+  __device__ static u32 nanoseconds() {
+    u64 ns;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns)::"memory");
+    return static_cast<u32>(__shfl_sync(kAll, ns, 0));
   }
 
   __device__ bool place_warps(u32 number, const Entry& entry, u32& placed) {
@@ -637,6 +692,7 @@ extern "C" __global__ void __launch_bounds__(1024, 2) pergola_executor(TaskExecu
       board.under_way = state.next << 8 | board.families;
       board.inboxes = parameters.inboxes;
       board.cold_since = 0;
+      board.stuck_rounds = 0;
     }
     if (lane < 16) known_numbers[lane] = 0;
     if (lane == 0) pergola_fence_table = reinterpret_cast<u64>(parameters.fence_table);
