@@ -105,7 +105,10 @@ Affine FootprintSymbols::instruction_value(std::uint32_t statement, ptx::Registe
     return unknown_of(reg, statement, "a part of a result");
   }
   const auto result = arithmetic(statement, instruction, kernel_.ssa->written(statement, reg));
-  return result ? *result : unknown_of(reg, statement, fmt::format("`{}`", ptx::spelling(instruction.op)));
+  if (result) return *result;
+  Affine unknown = unknown_of(reg, statement, fmt::format("`{}`", ptx::spelling(instruction.op)));
+  if (auto origin = origin_of(statement, instruction)) terms_.at(unknown.parts[0].term).reason = std::move(*origin);
+  return unknown;
 }
 
 std::optional<Affine> FootprintSymbols::arithmetic(std::uint32_t statement, const Instruction& instruction,
@@ -271,7 +274,7 @@ std::optional<Affine> FootprintSymbols::bitwise(std::uint32_t statement, const I
   const std::int64_t bound = instruction.op == Op::kAnd
                                  ? most
                                  : static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(most) + 1) - 1);
-  return terms_.unknown({0, bound}, fmt::format("bits combined at {}", place(statement)));
+  return terms_.unknown({0, bound}, origin_of({&a, &b}).value_or(fmt::format("bits combined at {}", place(statement))));
 }
 
 std::optional<Affine> FootprintSymbols::convert(std::uint32_t statement, const Instruction& instruction) {

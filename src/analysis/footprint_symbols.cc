@@ -41,6 +41,24 @@ std::string FootprintSymbols::place(std::uint32_t statement) const {
   return fmt::format("{}:{}", kernel_.module->source_name, at.location.line);
 }
 
+std::optional<std::string> FootprintSymbols::origin_of(std::initializer_list<const Affine*> values) const {
+  for (const Affine* value : values)
+    if (const Term* unknown = terms_.find_unknown(*value)) return unknown->reason;
+  return std::nullopt;
+}
+
+std::optional<std::string> FootprintSymbols::origin_of(std::uint32_t statement,
+                                                       const ptx::Instruction& instruction) const {
+  for (std::size_t i = 1; i < instruction.operands.size(); ++i) {
+    const ptx::Operand& operand = instruction.operands[i];
+    if (operand.kind != ptx::Operand::Kind::kRegister || operand.component >= 0) continue;
+    const ValueId id = kernel_.ssa->read(statement, operand.reg);
+    if (id == kNoValue || !memo_[id]) continue;
+    if (auto reason = origin_of({&*memo_[id]})) return reason;
+  }
+  return std::nullopt;
+}
+
 TermId FootprintSymbols::base_of(AllocationId allocation, std::uint64_t bytes) {
   const auto found = base_terms_.find(allocation);
   if (found != base_terms_.end()) return found->second;
@@ -190,6 +208,7 @@ bool FootprintSymbols::is_one_term(const Affine& value) const {
 
 Affine FootprintSymbols::as_number(const Affine& value, ptx::Type type, std::uint32_t statement) {
   if (optimism_ > 0) return value;
+  const auto may_wrap = [&] { return origin_of({&value}).value_or(fmt::format("may wrap at {}", place(statement))); };
   const std::uint32_t bits = 8 * ptx::size_bytes(type);
   if (bits >= 64) {
     // Else, what has bounds, or is unknown as a whole.
@@ -200,7 +219,7 @@ Affine FootprintSymbols::as_number(const Affine& value, ptx::Type type, std::uin
       range = terms_.range(value, conditions(kernel_.ssa->block_of(statement)));
     }
     if (range.is_bounded() && (range.low >= 0 || ptx::is_signed(type))) return value;
-    return unknown_of(type, statement, "may wrap");
+    return terms_.unknown(range_of(type), may_wrap());
   }
   const Interval wanted = range_of(type);
   Interval range = terms_.range(value);
@@ -215,7 +234,7 @@ Affine FootprintSymbols::as_number(const Affine& value, ptx::Type type, std::uin
         turns < (1 << 20) && turns > -(1 << 20) ? sum(value, Affine::number(1), -(turns << bits)) : std::nullopt;
     if (moved && terms_.range(*moved).is_within(wanted)) return *moved;
   }
-  return unknown_of(type, statement, "may wrap");
+  return terms_.unknown(wanted, may_wrap());
 }
 
 }  // namespace pergola::analysis

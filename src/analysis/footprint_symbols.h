@@ -9,6 +9,7 @@
 // not, the phi is unknown or the loop without bound.
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <span>
@@ -86,6 +87,9 @@ class FootprintSymbols {
   Affine unknown_of(ptx::RegisterId reg, std::uint32_t statement, std::string_view why);
   Affine unknown_of(ptx::Type type, std::uint32_t statement, std::string_view why);
   std::string place(std::uint32_t statement) const;
+  // Why one of them is unknown, as that is why what is made of it is; nullopt where each is known, or has no value yet.
+  std::optional<std::string> origin_of(std::initializer_list<const Affine*> values) const;
+  std::optional<std::string> origin_of(std::uint32_t statement, const ptx::Instruction& instruction) const;
   TermId base_of(AllocationId allocation, std::uint64_t bytes);
 
   // footprint_instructions.cc

@@ -224,6 +224,20 @@ TEST_F(Footprint, LoadedIndex_CoversTheWholeOfItsBaseAlone) {
   EXPECT_FALSE(f.writes_anything);
 }
 
+// Whatever an instruction reads it as: that it may wrap is only because it was loaded.
+TEST_F(Footprint, WhatIsMadeOfALoadedNumber_IsUnknownBecauseItWasLoaded) {
+  for (const std::string use :
+       {"mul.wide.s32 %rd5, %r6, 4;", "cvt.s64.s32 %rd3, %r6;\nshl.b64 %rd5, %rd3, 2;",
+        "add.s32 %r7, %r6, %r5;\nmul.wide.s32 %rd5, %r7, 4;", "div.s32 %r7, %r6, 3;\nmul.wide.s32 %rd5, %r7, 4;",
+        "xor.b32 %r7, %r6, %r5;\nmul.wide.s32 %rd5, %r7, 4;",
+        "ld.global.u64 %rd3, [%rd1];\nshl.b64 %rd4, %rd3, 2;\nshr.u64 %rd5, %rd4, 1;"}) {
+    const auto f = of("ld.global.u32 %r6, [%rd1];\n" + use + "\nadd.s64 %rd6, %rd2, %rd5;\nst.global.u32 [%rd6], 1;");
+    ASSERT_GE(f.accesses.size(), 2u) << use;
+    EXPECT_NE(f.accesses.back().whole_reason.find("loaded at"), std::string::npos)
+        << use << ": " << f.accesses.back().whole_reason;
+  }
+}
+
 TEST_F(Footprint, LoadedByteAsIndex_CoversItsRange) {
   const auto f =
       of("cvt.u64.u32 %rd3, %r5;\nadd.s64 %rd4, %rd1, %rd3;\nld.global.u8 %r6, [%rd4];\n"
