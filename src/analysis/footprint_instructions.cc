@@ -137,6 +137,8 @@ std::optional<Affine> FootprintSymbols::arithmetic(std::uint32_t statement, cons
     }
     case Op::kMul:
     case Op::kMad: return multiply(statement, instruction);
+    case Op::kMul24:
+    case Op::kMad24: return multiply_24(statement, instruction);
     case Op::kShl: {
       const auto by = number_of(as_number(read(2), Type::kU32, statement));
       if (!by || *by < 0) return std::nullopt;
@@ -195,6 +197,21 @@ std::optional<Affine> FootprintSymbols::multiply(std::uint32_t statement, const 
   return sum(*result, operand(statement, operands[3]));
 }
 
+// Of numbers that have no more than 24 bits it is a product.
+std::optional<Affine> FootprintSymbols::multiply_24(std::uint32_t statement, const Instruction& instruction) {
+  const Interval fits =
+      ptx::is_signed(instruction.type()) ? Interval{-(1 << 23), (1 << 23) - 1} : Interval{0, (1 << 24) - 1};
+  if (instruction.has(Mod::kHi)) return std::nullopt;
+  Affine factors[2];
+  for (std::size_t i = 0; i < 2; ++i) {
+    factors[i] = as_number(operand(statement, instruction.operands[i + 1]), instruction.type(), statement);
+    if (!terms_.range(factors[i]).is_within(fits)) return std::nullopt;
+  }
+  const auto result = times(factors[0], factors[1]);
+  if (!result || instruction.op == Op::kMul24) return result;
+  return sum(*result, operand(statement, instruction.operands[3]));
+}
+
 std::optional<Affine> FootprintSymbols::shift_right(std::uint32_t statement, const Instruction& instruction) {
   const auto& operands = instruction.operands;
   const Type type = as_integer(instruction.type());
@@ -246,7 +263,11 @@ std::optional<Affine> FootprintSymbols::bitwise(std::uint32_t statement, const I
     const std::uint64_t mask = static_cast<std::uint64_t>(b.constant) & all;
     if (mask == 0) return Affine::number(0);
     const int low = std::countr_zero(mask), ones = std::countr_one(mask >> low);
-    if ((mask >> low) >> ones != 0 && ones < 64) return std::nullopt;
+    if (ones < 64 && (mask >> low) >> ones != 0) {  // several runs of ones
+      const auto number = static_cast<std::int64_t>(mask);
+      const auto masked = terms_.with_bits(Term::Kind::kAnd, a, number);
+      return masked ? masked : terms_.with_bits(Term::Kind::kAnd, as_number(a, type, statement), number);
+    }
     const int top = low + ones;
     std::optional<Affine> kept = a;
     // Bits above the mask: none where it reaches the top of the register.
@@ -258,23 +279,48 @@ std::optional<Affine> FootprintSymbols::bitwise(std::uint32_t statement, const I
     if (low > 61) return std::nullopt;
     return scaled(terms_.quotient(*kept, std::int64_t{1} << low), std::int64_t{1} << low);
   }
+  if (b.is_number()) {
+    const bool is_or = instruction.op == Op::kOr;
+    if (auto made = with_number(is_or, a, b.constant, bits_of(type))) return made;
+    return with_number(is_or, as_number(a, type, statement), b.constant, bits_of(type));
+  }
   a = as_number(a, type, statement);
   b = as_number(b, type, statement);
-  const Interval of_a = terms_.range(a), of_b = terms_.range(b);
+  const Interval of_a = terms_.range(a, {}), of_b = terms_.range(b, {});
   if (!of_a.is_bounded() || !of_b.is_bounded() || of_a.low < 0 || of_b.low < 0) return std::nullopt;
-  if (instruction.op != Op::kAnd) {
-    // Disjoint bits: as an addition.
-    for (const auto& [high, low, range] : {std::tuple(&a, &b, of_b), std::tuple(&b, &a, of_a)}) {
-      const int width = std::bit_width(static_cast<std::uint64_t>(range.high));
-      if (width < 62 && is_multiple(*high, std::int64_t{1} << width)) return sum(*high, *low);
-    }
+  const std::string reason = origin_of({&a, &b}).value_or(fmt::format("bits combined at {}", place(statement)));
+  if (instruction.op == Op::kAnd) return terms_.unknown({0, std::min(of_a.high, of_b.high)}, reason);
+  // Disjoint bits: as an addition.
+  for (const auto& [high, low, range] : {std::tuple(&a, &b, of_b), std::tuple(&b, &a, of_a)}) {
+    const int width = std::bit_width(static_cast<std::uint64_t>(range.high));
+    if (width < 62 && is_multiple(*high, std::int64_t{1} << width)) return sum(*high, *low);
   }
-  const std::int64_t most =
-      instruction.op == Op::kAnd ? std::min(of_a.high, of_b.high) : std::max(of_a.high, of_b.high);
-  const std::int64_t bound = instruction.op == Op::kAnd
-                                 ? most
-                                 : static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(most) + 1) - 1);
-  return terms_.unknown({0, bound}, origin_of({&a, &b}).value_or(fmt::format("bits combined at {}", place(statement))));
+  // The lower number's bits are all that changes: an aligned group of 2^width numbers is not left.
+  const Affine& higher = of_a.high < of_b.high ? b : a;
+  const int width = std::bit_width(static_cast<std::uint64_t>(std::min(of_a.high, of_b.high)));
+  if (width > 61) return std::nullopt;
+  const std::int64_t group = std::int64_t{1} << width;
+  return sum(terms_.unknown({0, group - 1}, reason), terms_.quotient(higher, group), group);
+}
+
+// `a` | number or `a` ^ number, modulo 2^bits; nullopt where a has no bounds.
+std::optional<Affine> FootprintSymbols::with_number(bool is_or, const Affine& a, std::int64_t number,
+                                                    std::uint32_t bits) {
+  const std::uint32_t unused = 64 - bits;
+  number = static_cast<std::int64_t>(static_cast<std::uint64_t>(number) << unused) >> unused;
+  const auto inverted = [](const std::optional<Affine>& x) { return x ? sum(Affine::number(-1), *x, -1) : x; };
+  if (number < 0 && is_or) {  // a | n = ~(~a & ~n)
+    const auto not_a = inverted(a);
+    return not_a ? inverted(terms_.with_bits(Term::Kind::kAnd, *not_a, ~number)) : not_a;
+  }
+  if (number < 0) return inverted(terms_.with_bits(Term::Kind::kXor, a, ~number));
+  const Interval range = terms_.range(a, {});  // disjoint bits: as an addition
+  const auto ones = static_cast<std::uint64_t>(number);
+  const bool is_below = range.is_bounded() && range.low >= 0 && number != 0 &&
+                        range.high < std::int64_t{1} << std::min(std::countr_zero(ones), 62);
+  const int width = std::bit_width(ones);
+  if (is_below || (width < 62 && is_multiple(a, std::int64_t{1} << width))) return sum(a, Affine::number(number));
+  return terms_.with_bits(is_or ? Term::Kind::kOr : Term::Kind::kXor, a, number);
 }
 
 std::optional<Affine> FootprintSymbols::convert(std::uint32_t statement, const Instruction& instruction) {

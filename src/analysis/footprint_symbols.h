@@ -96,10 +96,12 @@ class FootprintSymbols {
   Affine instruction_value(std::uint32_t statement, ptx::RegisterId reg);
   std::optional<Affine> arithmetic(std::uint32_t statement, const ptx::Instruction& instruction, ValueId result);
   std::optional<Affine> multiply(std::uint32_t statement, const ptx::Instruction& instruction);
+  std::optional<Affine> multiply_24(std::uint32_t statement, const ptx::Instruction& instruction);
   std::optional<Affine> times(const Affine& a, const Affine& b);
   std::optional<Affine> shift_right(std::uint32_t statement, const ptx::Instruction& instruction);
   std::optional<Affine> divide(std::uint32_t statement, const ptx::Instruction& instruction);
   std::optional<Affine> bitwise(std::uint32_t statement, const ptx::Instruction& instruction);
+  std::optional<Affine> with_number(bool is_or, const Affine& a, std::int64_t number, std::uint32_t bits);
   std::optional<Affine> convert(std::uint32_t statement, const ptx::Instruction& instruction);
   std::optional<Affine> extreme(std::uint32_t statement, const ptx::Instruction& instruction);
   Affine loaded(std::uint32_t statement, const ptx::Instruction& instruction, ptx::RegisterId reg);

@@ -1,6 +1,7 @@
 #include "src/analysis/footprint_terms.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <numeric>
 
@@ -15,6 +16,38 @@ Interval combined_range(Term::Kind kind, const Interval& a, const Interval& b) {
     case Term::Kind::kProduct: return product(a, b);
     default: return {};
   }
+}
+
+std::int64_t bitwise(Term::Kind kind, std::int64_t a, std::int64_t number) {
+  return kind == Term::Kind::kAnd ? a & number : kind == Term::Kind::kOr ? a | number : a ^ number;
+}
+
+// The least and the greatest of x and a number, for all x of an interval of 0 to 2^62 - 1: of each aligned group of 2^k
+// of them, whose lowest k bits are any.
+Interval bitwise_range(Term::Kind kind, const Interval& x, std::int64_t number) {
+  if (x.is_empty()) return x;
+  Interval result{Interval::kHighest, Interval::kLowest};
+  for (std::int64_t at = x.low; at <= x.high;) {
+    int bits = at == 0 ? 61 : std::countr_zero(static_cast<std::uint64_t>(at));
+    while (at + (std::int64_t{1} << bits) - 1 > x.high) --bits;
+    const std::int64_t any = (std::int64_t{1} << bits) - 1, above = bitwise(kind, at, number) & ~any;
+    result.low = std::min(result.low, above + (kind == Term::Kind::kOr ? number & any : 0));
+    result.high = std::max(result.high, above + (kind == Term::Kind::kAnd ? number & any : any));
+    at += any + 1;
+  }
+  return result;
+}
+
+// What of `a` is no multiple of `modulus`, as a number of 0 or more; nullopt where it has no bounds, or far ones.
+std::optional<Affine> rest_of(const FootprintTerms& terms, const Affine& a, std::int64_t modulus) {
+  constexpr Interval kNear{-(std::int64_t{1} << 60), std::int64_t{1} << 60};
+  Affine rest;
+  rest.constant = a.constant;
+  for (const Affine::Part& part : a.parts)
+    if (part.coefficient % modulus != 0) rest.parts.push_back(part);
+  const Interval range = terms.range(rest, {});
+  if (!range.is_within(kNear)) return std::nullopt;
+  return sum(rest, Affine::number(1), -floor_div(range.low, modulus) * modulus);
 }
 
 }  // namespace
@@ -79,6 +112,58 @@ Affine FootprintTerms::combined(Term::Kind kind, const Affine& a, const Affine& 
                            .b = b,
                            .range = combined_range(kind, range(a), range(b)),
                            .is_by_block = depends_on_block(a) || depends_on_block(b)}));
+}
+
+// Bits below 2^k, which are all that the number has, are not changed by multiples of 2^k: these are taken out of `a`,
+// for the least k that leaves less than 2^k, and come back as they were. So are k low bits that `a` has as a number:
+// (256 * ctaid + tid) ^ 1 = 256 * ctaid + (tid ^ 1), (8 * tid + 3) ^ 9 = 8 * (tid ^ 1) + 2.
+std::optional<Affine> FootprintTerms::with_bits(Term::Kind kind, const Affine& a, std::int64_t number) {
+  constexpr int kMostBits = 61;
+  const int least = std::bit_width(static_cast<std::uint64_t>(number));
+  if (number < 0 || least > kMostBits) return std::nullopt;
+  std::optional<Affine> rest;
+  for (int bits = least; bits < kMostBits && !rest; ++bits) {
+    const std::int64_t modulus = std::int64_t{1} << bits;
+    auto found = rest_of(*this, a, modulus);
+    if (!found) break;  // of more bits more is left
+    if (range(*found, {}).high < modulus) rest = std::move(found);
+  }
+  if (!rest) rest = rest_of(*this, a, std::int64_t{1} << least);
+  const Interval of_rest = rest ? range(*rest, {}) : Interval{};
+  if (!of_rest.is_within({0, (std::int64_t{1} << kMostBits) - 1})) return std::nullopt;
+  const auto whole = kind == Term::Kind::kAnd ? Affine::number(0) : sum(a, *rest, -1);
+
+  std::uint64_t bits_above = 0;
+  for (const Affine::Part& part : rest->parts) bits_above |= static_cast<std::uint64_t>(part.coefficient);
+  const int low = std::min(std::countr_zero(bits_above), kMostBits);
+  const std::int64_t below = (std::int64_t{1} << low) - 1, constant = rest->constant & below;
+  rest->constant -= constant;
+  const auto high = divided(*rest, below + 1);
+  if (!whole || !high) return std::nullopt;
+  const std::int64_t of_high = number >> low, of_low = bitwise(kind, constant, number & below);
+  Affine made;
+  if (high->is_number()) {
+    made = Affine::number(bitwise(kind, high->constant, of_high));
+  } else if (of_high == 0) {
+    made = kind == Term::Kind::kAnd ? Affine::number(0) : *high;
+  } else {
+    const auto known = std::ranges::find_if(
+        terms_, [&](const Term& term) { return term.kind == kind && term.divisor == of_high && term.a == *high; });
+    if (known != terms_.end()) {
+      made = Affine::term(static_cast<TermId>(known - terms_.begin()));
+    } else {
+      const Interval of_a{std::max<std::int64_t>(0, of_rest.low - constant) >> low, (of_rest.high - constant) >> low};
+      made = Affine::term(add({.kind = kind,
+                               .divisor = of_high,
+                               .a = *high,
+                               .range = bitwise_range(kind, of_a, of_high),
+                               .range_of_a = of_a,
+                               .is_by_block = depends_on_block(*high)}));
+    }
+  }
+  const auto moved = scaled(made, below + 1);
+  const auto all = moved ? sum(*moved, Affine::number(of_low)) : std::nullopt;
+  return all ? sum(*all, *whole) : std::nullopt;
 }
 
 bool FootprintTerms::depends_on_block(const Affine& a) const {
@@ -170,6 +255,9 @@ Interval BlockRanges::compute(TermId id) {
     case Term::Kind::kMax:
     case Term::Kind::kEither:
     case Term::Kind::kProduct: return combined_range(term.kind, of(term.a), of(term.b));
+    case Term::Kind::kAnd:
+    case Term::Kind::kOr:
+    case Term::Kind::kXor: return bitwise_range(term.kind, intersection(of(term.a), term.range_of_a), term.divisor);
     case Term::Kind::kIteration: {
       Interval result = term.range;
       for (const IterationBound& bound : bounds_) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <boost/container/small_vector.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,10 +25,13 @@ struct Term {
     kElsewhere,  // an address in shared, local or parameter memory: no bounds
     kUnknown,    // `reason` says whence; whatever its bounds allow
     kMin,
-    kMax,        // of a and b
-    kEither,     // a or b, as the value `index` of the function chose
-    kQuotient,   // a / divisor, rounded down
-    kProduct,    // a * b
+    kMax,       // of a and b
+    kEither,    // a or b, as the value `index` of the function chose
+    kQuotient,  // a / divisor, rounded down
+    kProduct,   // a * b
+    kAnd,
+    kOr,
+    kXor,        // of a, which is not negative, and the number `divisor`, bit by bit
     kRemainder,  // what a quotient leaves over, in place of a thread index (footprint_accesses.h)
   };
   Kind kind = Kind::kUnknown;
@@ -35,6 +39,7 @@ struct Term {
   std::int64_t divisor = 1;
   Affine a, b;
   Interval range;            // in the whole launch
+  Interval range_of_a;       // kAnd kOr kXor: in the whole launch
   bool is_by_block = false;  // tighter bounds follow from the block's index
   std::string reason;
 };
@@ -55,6 +60,9 @@ class FootprintTerms {
   // Found again where there is one already.
   Affine quotient(const Affine& a, std::int64_t divisor);
   Affine combined(Term::Kind kind, const Affine& a, const Affine& b);  // kMin kMax kProduct
+  // kAnd kOr kXor of `a` and a number of 0 to 2^61 - 1, also where they are residues modulo 2^bits and the number is
+  // less than that. nullopt where `a` has no bounds, or far ones.
+  std::optional<Affine> with_bits(Term::Kind kind, const Affine& a, std::int64_t number);
   // Two choices between the same two are not the same choice: `chooser` tells them apart.
   Affine either(const Affine& a, const Affine& b, std::uint32_t chooser);
   Affine unknown(Interval range, std::string reason);

@@ -447,6 +447,56 @@ TEST_F(Footprint, OneOfTwoThatCameRound_HasNoHighest) {
   EXPECT_EQ(bytes(f.accesses[1], 0), "0 65536");
 }
 
+// a[i <what> n], where i is the thread's number in the launch.
+constexpr const char* kStoreR6 = "mul.wide.u32 %rd3, %r6, 4;\nadd.s64 %rd4, %rd1, %rd3;\nst.global.u32 [%rd4], 1;";
+
+TEST_F(Footprint, XorWithANumber_StaysInItsAlignedGroup) {
+  const std::string body = std::string("xor.b32 %r6, %r5, %r1;\n") + kStoreR6;
+  for (const std::uint32_t n : {1u, 2u, 96u, 255u}) {
+    const auto f = of(body, n);
+    ASSERT_EQ(f.accesses.size(), 1u);
+    EXPECT_EQ(bytes(f.accesses[0], 0), "0 1024") << n;
+    EXPECT_EQ(bytes(f.accesses[0], 3), "3072 1024") << n;
+    EXPECT_EQ(f.accesses[0].boxes, 1u) << n;
+  }
+  const auto next_but_one = of(body, 512);
+  EXPECT_EQ(bytes(next_but_one.accesses[0], 0), "2048 1024");
+  EXPECT_EQ(bytes(next_but_one.accesses[0], 3), "1024 1024");
+  // All bits: backwards.
+  EXPECT_EQ(bytes(of("xor.b32 %r7, %r5, -1;\nadd.s32 %r6, %r7, 2048;\n" + std::string(kStoreR6)).accesses[0], 1),
+            "6144 1024");
+}
+
+TEST_F(Footprint, XorOfASmallNumber_KeepsWhatIsAboveIt) {  // the second number is not known, but below 32
+  const auto f =
+      of("ld.global.u32 %r7, [%rd2];\nand.b32 %r8, %r7, 31;\nxor.b32 %r6, %r5, %r8;\n" + std::string(kStoreR6));
+  ASSERT_EQ(f.accesses.size(), 2u);
+  EXPECT_EQ(bytes(f.accesses[1], 2), "2048 1024");
+}
+
+TEST_F(Footprint, XorOfStridedBytes_KeepsTheirStride) {  // (16 * i) ^ 32, of addresses
+  const auto f =
+      of("shl.b32 %r7, %r5, 4;\nxor.b32 %r8, %r7, 32;\ncvt.u64.u32 %rd3, %r8;\nadd.s64 %rd4, %rd1, %rd3;\n"
+         "st.global.u32 [%rd4], 1;");
+  ASSERT_EQ(f.accesses.size(), 1u);
+  EXPECT_EQ(bytes(f.accesses[0], 1), "4096 4 256x16");
+}
+
+TEST_F(Footprint, OrAndMaskOfSeveralBits_AreBounded) {
+  const auto either = of(std::string("or.b32 %r6, %r5, %r1;\n") + kStoreR6, 3);
+  EXPECT_EQ(bytes(either.accesses[0], 1), "1036 1012");
+  const auto masked = of(std::string("and.b32 %r6, %r5, %r1;\n") + kStoreR6, 0x305);
+  EXPECT_EQ(bytes(masked.accesses[0], 0), "0 24");
+  EXPECT_EQ(bytes(masked.accesses[0], 3), "3072 24");
+}
+
+TEST_F(Footprint, ProductOf24Bits_IsOneWhereNumbersAreSmall) {
+  const auto f = of("mad24.lo.s32 %r6, %r2, %r3, %r4;\n" + std::string(kStoreR6));
+  EXPECT_EQ(bytes(f.accesses[0], 2), "2048 1024");
+  const auto large = of("mul24.lo.u32 %r7, %r1, 4;\nand.b32 %r6, %r7, 1023;\n" + std::string(kStoreR6), 1u << 24);
+  EXPECT_NE(bytes(large.accesses[0], 2), "0 4");  // the bits above are left out: it is 0
+}
+
 TEST_F(Footprint, WrongValues_AreRefused) {
   auto parsed =
       ptx::parse(".version 8.3\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 a) { ret; }\n");

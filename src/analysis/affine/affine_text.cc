@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <set>
 
 namespace pergola::analysis {
@@ -84,9 +85,33 @@ class Writer {
         hold(fmt::format("{} = {} * {} + {}", a, quotient.divisor, of, name));
         return;
       }
+      case Term::Kind::kAnd:
+      case Term::Kind::kOr:
+      case Term::Kind::kXor: {
+        const std::string a = sum(term.a), common = common_bits(a, term.divisor);
+        if (term.kind == Term::Kind::kAnd) return hold(fmt::format("{} = {}", name, common));
+        const int factor = term.kind == Term::Kind::kOr ? 1 : 2;  // a | n = a + n - (a & n)
+        return hold(fmt::format("{} = {} + {} - {} * ({})", name, a, term.divisor, factor, common));
+      }
       case Term::Kind::kIteration: return bound(id, name);
       default: return;  // its bounds are all that is known
     }
+  }
+
+  // a & number: of each run of ones what they leave of a.
+  static std::string common_bits(const std::string& a, std::int64_t number) {
+    std::string text = "0";
+    for (int low = 0; number >> low != 0;) {
+      if ((number >> low & 1) == 0) {
+        ++low;
+        continue;
+      }
+      const int high = low + std::countr_one(static_cast<std::uint64_t>(number >> low));
+      text += fmt::format(" + {0} * floor(({2}) / {0}) - {1} * floor(({2}) / {1})", std::int64_t{1} << low,
+                          std::int64_t{1} << high, a);
+      low = high;
+    }
+    return text;
   }
 
   // Where there is an iteration t above 0, what keeps the loop going held in iteration t - 1.
@@ -112,6 +137,9 @@ class Writer {
       case Term::Kind::kBlock: return true;
       case Term::Kind::kMin:
       case Term::Kind::kMax:
+      case Term::Kind::kAnd:
+      case Term::Kind::kOr:
+      case Term::Kind::kXor:
       case Term::Kind::kQuotient: {
         for (const Affine* operand : {&term.a, &term.b}) {
           for (const Affine::Part& part : operand->parts) {
