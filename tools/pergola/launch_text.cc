@@ -14,6 +14,10 @@
 namespace pergola::tool {
 namespace {
 
+// No address has more bits than this; the analysis counts in signed numbers of 64.
+constexpr std::uint64_t kMostArrayBytes = std::uint64_t{1} << 48;
+constexpr std::uint64_t kMostSharedBytes = std::uint64_t{227} << 10;  // of a block, on any GPU
+
 bool is_name(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$' || c == '.';
 }
@@ -30,6 +34,7 @@ class Parser {
     if (!dimensions(launch.grid)) return wrong("a grid such as 4, 4x2 or (4,2,1)");
     if (!take(',')) return wrong("`, block]`");
     if (!dimensions(launch.block)) return wrong("a block such as 256 or 16x16");
+    if (take(',') && !bytes(launch.shared_bytes)) return wrong("the bytes of dynamic shared memory, such as 4K");
     if (!take(']')) return wrong("`]`");
     if (!take('(')) return wrong("`(arguments)`");
     if (!take(')')) {
@@ -93,17 +98,32 @@ class Parser {
       return !argument.number.empty();
     }
     argument.array = name();
-    if (take(':')) {
-      std::uint64_t bytes = 0;
-      if (!number(bytes)) return false;
-      for (const auto& [unit, shift] : {std::pair('K', 10), std::pair('M', 20), std::pair('G', 30)}) {
-        if (!take(unit)) continue;
-        if (bytes >> (63 - shift) != 0) return false;
-        bytes <<= shift;
+    for (bool has_offset = false;;) {  // a size and an offset, in either order
+      if (!argument.bytes && take(':')) {
+        std::uint64_t bytes = 0;
+        if (!this->bytes(bytes)) return false;
+        argument.bytes = bytes;
+      } else if (!has_offset && take('+')) {
+        has_offset = true;
+        if (!bytes(argument.offset_bytes)) return false;
+      } else {
+        return true;
       }
-      argument.bytes = bytes;
     }
-    return !take('+') || number(argument.offset_bytes);
+  }
+  // 4096, 4K, 1M, 2G, 1T: what has more than 64 bits is the most there is, which is too much for whoever asks.
+  bool bytes(std::uint64_t& value) {
+    skip();
+    const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+    if (error == std::errc::invalid_argument) return false;
+    if (error == std::errc::result_out_of_range) value = ~std::uint64_t{0};
+    at_ = static_cast<std::size_t>(end - text_.data());
+    for (const auto& [unit, shift] : {std::pair('K', 10), std::pair('M', 20), std::pair('G', 30), std::pair('T', 40)}) {
+      if (!take(unit)) continue;
+      value = value >> (64 - shift) != 0 ? ~std::uint64_t{0} : value << shift;
+      break;
+    }
+    return at_ >= text_.size() || !is_name(text_[at_]);
   }
 
   std::string_view text_;
@@ -152,6 +172,9 @@ Result<analysis::LaunchValues> launch_values(const LaunchText& launch, const ptx
     return PERGOLA_ERROR(kInvalidArgument, "'{}' has {}, and its launch gives {}", launch.kernel,
                          plural(signature.parameters.size(), "parameter"), launch.arguments.size());
   }
+  if (launch.shared_bytes > kMostSharedBytes)
+    return PERGOLA_ERROR(kInvalidArgument, "no device gives a block of '{}' {} bytes of shared memory: at most {}",
+                         launch.kernel, launch.shared_bytes, kMostSharedBytes);
   const device::DeviceInfo most;
   const std::uint32_t most_grid[3] = {most.max_grid.x, most.max_grid.y, most.max_grid.z};
   const std::uint32_t most_block[3] = {most.max_block.x, most.max_block.y, most.max_block.z};
@@ -186,6 +209,10 @@ Result<analysis::LaunchValues> launch_values(const LaunchText& launch, const ptx
     if (found == arrays.arrays.end() && !argument.bytes) {
       return PERGOLA_ERROR(kInvalidArgument, "the array '{}' has no size; write {}:BYTES where it is first named",
                            argument.array, argument.array);
+    }
+    if (argument.bytes.value_or(0) > kMostArrayBytes) {
+      return PERGOLA_ERROR(kInvalidArgument, "the array '{}' has {} bytes; an array has at most 256T, which is {}",
+                           argument.array, *argument.bytes, kMostArrayBytes);
     }
     if (found != arrays.arrays.end() && argument.bytes && *argument.bytes != found->second.bytes) {
       return PERGOLA_ERROR(kInvalidArgument, "the array '{}' has {} in one place and {} in another", argument.array,

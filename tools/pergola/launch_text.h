@@ -2,6 +2,9 @@
 //
 //   add[4, 256](x:4096, y:4K, 1024)       blocks 2x8x1 or (2,8,1); x is an array of 4096 bytes, y of 4 KiB
 //   add[8, 128](y, x+512, -3)             the same arrays again; x from its byte 512 on
+//   sum[8, 128, 4K](z:1M+32K, 1024)       with 4 KiB of dynamic shared memory; a new array, from its byte 32768 on
+//
+// Bytes may be in K, M, G and T, each 1024 times the one before.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +29,7 @@ struct LaunchText {
   };
   std::string kernel;
   std::uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
+  std::uint64_t shared_bytes = 0;  // dynamic, of a block
   std::vector<Argument> arguments;
 };
 
