@@ -381,7 +381,18 @@ class Cli(unittest.TestCase):
         self.assertEqual(picture.read_text().count("<line"), 4)
         answer = json.loads(self.run_program("analyze", "blocks.ptx", *launches, "--json").stdout)
         self.assertEqual(answer["relation"]["pattern"], "n-to-one")
-        self.assertEqual(answer["relation"]["first_children"], [[0, 1], [2, 3]])
+        self.assertEqual(answer["relation"]["children"],
+                         [{"block": 0, "parents": [[0, 2]]}, {"block": 1, "parents": [[2, 4]]}])
+        written = answer["launches"][0]["accesses"][0]["blocks"]
+        self.assertEqual([(b["block"], b["begin"], b["end"], b["width"], b["rows"]) for b in written],
+                         [(b, 128 * b, 128 * b + 128, 128, []) for b in range(4)])
+        self.assertEqual(answer["launches"][0]["blocks_told"], 4)
+        few = json.loads(self.run_program("analyze", "blocks.ptx", *launches, "--blocks", "1", "--json").stdout)
+        self.assertEqual(len(few["relation"]["children"]), 1)
+        self.assertEqual(few["launches"][0]["blocks_told"], 1)
+        many = ("--launch", "fill[8, 16](x:512, 128)")
+        self.assertNotIn("block 4:", self.run_program("analyze", "blocks.ptx", *many).stdout)
+        self.assertIn("block 7:", self.run_program("analyze", "blocks.ptx", *many, "--blocks", "8").stdout)
         self.assertIn("give --launch twice", self.run_program("analyze", "blocks.ptx", "--svg", picture, code=2).stderr)
         drawn = self.run_program("analyze", "blocks.ptx", *launches, "--svg", "/dev/stdout")
         self.assertTrue(drawn.stdout.startswith("<svg") and drawn.stdout.rstrip().endswith("</svg>"))
@@ -403,10 +414,14 @@ class Cli(unittest.TestCase):
         self.assertIn("in a graph: by-block, the second launch is on the device before the first has ended; each of its "
                       "blocks waits for its own, 4 in all", text)
         self.assertIn("on cpu: ways are measured on GPUs only", text)
-        self.assertIn("both could be parts of one fused launch (clusters of 8 blocks of at most 16 warps", text)
+        self.assertIn("fused: with others like them (clusters of 8 blocks of at most 16 warps", text)
+        self.assertIn("columns: 2 of neighbouring blocks", text)
+        self.assertIn("stacked: no, their grids or blocks differ", text)
+        self.assertIn("constants: 1 number of the first launch, 1 number of the second launch", text)
         large = ("--launch", "fill[64, 512](x:131072, 32768)", "--launch", "fold[2, 64](x, 128)", "--device", "cpu")
-        fused = json.loads(self.run_program("explain", "blocks.ptx", *large, "--json").stdout)["lowering"]["fused"]
-        self.assertEqual(fused["reasons"], ["its 1024 warps are too many for 8 blocks of 16", ""])
+        others = json.loads(self.run_program("explain", "blocks.ptx", *large, "--json").stdout)["lowering"]["others"]
+        self.assertIn({"way": "fused", "is_possible": False,
+                       "why": "the first launch: its 1024 warps are too many for 8 blocks of 16"}, others)
         told = json.loads(self.run_program("explain", "blocks.ptx", *launches, "--json").stdout)
         self.assertEqual(told["lowering"]["way"], "by-block")
         self.assertFalse(told["lowering"]["is_measured"])
@@ -415,6 +430,40 @@ class Cli(unittest.TestCase):
         self.assertEqual(told["launches"][0]["arrays"][0]["most_bytes_a_block"], 128)
         self.assertIn("give it twice", self.run_program("explain", "blocks.ptx", *launches[:2], code=2).stderr)
         self.assertIn("give --launch twice", self.run_program("explain", "blocks.ptx", code=2).stderr)
+
+    def test_analyze_and_explain_say_the_same_of_a_graph(self):
+        (self.folder / "blocks.ptx").write_text(BLOCKS + """
+.visible .entry gather(.param .u64 x) {
+  .reg .b32 %i;
+  .reg .b64 %x, %o;
+  ld.param.u64 %x, [x];
+  ld.global.u32 %i, [%x];
+  mul.wide.s32 %o, %i, 4;
+  add.s64 %x, %x, %o;
+  st.global.u32 [%x], %i;
+  ret;
+}""")
+        no_gpu = "cpu is no GPU, so that an NVIDIA H200's limits are assumed: 132 multiprocessors"
+        for launches, expected in (
+                # 64 blocks, more than the CPU device has at once.
+                (("fill[64, 256](x:64K, 16384)", "fold[64, 256](x, 16384)"), "each of its blocks waits for its own, 64 in all"),
+                (("fill[4, 32](x:512, 128)", "gather[3, 32](x)"),
+                 "each of its blocks waits for all 4 blocks of the first launch, 12 pairs in all"),
+                (("fill[4, 32, 200K](x:512, 128)", "fold[256, 1, 200K](x, 128)"),
+                 "its 256 blocks do not fit the device at once, which holds 132")):
+            options = [option for launch in launches for option in ("--launch", launch)]
+            for command in ("analyze", "explain"):
+                text = self.run_program(command, "blocks.ptx", *options).stdout
+                self.assertIn(expected, text)
+                self.assertIn(no_gpu, text)
+                told = json.loads(self.run_program(command, "blocks.ptx", *options, "--json").stdout)
+                self.assertIn(expected, told["chain" if command == "analyze" else "lowering"]["why"])
+        full = ("--launch", "fill[4, 32](x:512, 128)", "--launch", "gather[3, 32](x)")
+        text = self.run_program("analyze", "blocks.ptx", *full).stdout
+        self.assertIn("each block waits for all 4\n", text)
+        self.assertIn("loaded at blocks.ptx:", text)
+        children = json.loads(self.run_program("analyze", "blocks.ptx", *full, "--json").stdout)["relation"]["children"]
+        self.assertEqual(children, [{"block": b, "parents": [[0, 4]]} for b in range(3)])
 
     def test_explain_tells_why_a_launch_starts_no_earlier(self):
         (self.folder / "late.ptx").write_text(

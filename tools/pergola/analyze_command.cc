@@ -1,5 +1,6 @@
 // `pergola analyze`: what PTX tells of a file's kernels, and why.
 #include <map>
+#include <optional>
 
 #include "src/analysis/resources.h"
 #include "src/base/plural.h"
@@ -22,8 +23,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct AnalyzeOptions {
-  std::string file, kernel, svg;
+  std::string file, kernel, svg, device;
   std::vector<std::string> flags, launches;
+  std::optional<std::uint32_t> blocks;
 };
 
 struct Report {
@@ -171,7 +173,11 @@ Status analyze(const AnalyzeOptions& options, Console& console) {
   PERGOLA_TRY(ptx::verify(module));
   if (!options.launches.empty() && !options.kernel.empty())
     return PERGOLA_ERROR(kInvalidArgument, "--launch names its kernel: leave --kernel {} away", options.kernel);
-  if (!options.launches.empty()) return analyze_blocks(module, options.launches, options.svg, console);
+  if (!options.launches.empty()) {
+    BlocksQuestion question{options.launches, options.svg, options.device, {}};
+    if (options.blocks) question.told = {*options.blocks, *options.blocks};
+    return analyze_blocks(module, compiled.ptx, question, console);
+  }
   if (!options.svg.empty())
     return PERGOLA_ERROR(kInvalidArgument, "--svg draws the relation of two launches; give --launch twice");
   std::vector<const ptx::Function*> entries = module.entries();
@@ -221,8 +227,14 @@ void add_analyze_command(CLI::App& app, Console& console) {
       "blocks.svg");
   command->add_option("file", options->file, "CUDA C++ or PTX")->required();
   command->add_option("--kernel,-k", options->kernel, "Only this one");
-  command->add_option("--launch,-l", options->launches, "Once or twice: kernel[grid, block](array:bytes, number, ...)")
-      ->allow_extra_args(false);
+  auto* launch =
+      command
+          ->add_option("--launch,-l", options->launches, "Once or twice: kernel[grid, block](array:bytes, number, ...)")
+          ->allow_extra_args(false);
+  command->add_option("--blocks", options->blocks, "Of how many blocks to tell; else of 4, and with --json of 4096")
+      ->needs(launch);
+  command->add_option("--device,-d", options->device, "Whose limits count: cuda, cuda:N; else, of no GPU, an H200's")
+      ->needs(launch);
   command->add_option("--svg", options->svg, "Draw which blocks wait for which")->type_name("PATH");
   command->add_option("--flag", options->flags, "For the compiler: --flag=-DN=4")->allow_extra_args(false);
   command->add_flag("--json", console.json, "One JSON object on standard output");

@@ -12,8 +12,8 @@
 
 namespace pergola::tool {
 
-// Two launches (launch_text.h), the later after the earlier; `ptx` is the module's text. `device` is asked how many of
-// their blocks it holds at once.
+// Two launches (launch_text.h), the later after the earlier; `ptx` is the module's text. `device`: whose limits count,
+// where it is a GPU (launch_pair.h).
 Status explain_blocks(const ptx::Module& module, std::string_view ptx, const std::vector<std::string>& launches,
                       const device::DevicePtr& device, const Console& console);
 

@@ -209,7 +209,8 @@ void add_explain_command(CLI::App& app, Console& console) {
   auto* launch =
       command->add_option("--launch,-l", options->launches, "Twice: kernel[grid, block](array:bytes, number, ...)")
           ->allow_extra_args(false);
-  command->add_option("--device,-d", options->device, "Whose limits count: cpu, cuda, cuda:N")->needs(launch);
+  command->add_option("--device,-d", options->device, "Whose limits count: cuda, cuda:N; else, of no GPU, an H200's")
+      ->needs(launch);
   command->add_option("--flag", options->flags, "For the compiler: --flag=-DN=4")
       ->allow_extra_args(false)
       ->needs(launch);
