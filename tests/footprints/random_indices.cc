@@ -56,13 +56,15 @@ class Generator {
     const bool is_new = below(4) != 0;
     const std::uint32_t to = is_new ? registers_++ : pool_[3 + below(static_cast<std::uint32_t>(pool_.size()) - 3)];
     const std::uint32_t from = pick(), small = 1 + below(16);
-    switch (below(is_tame_ ? 12 : 18)) {
+    switch (below(is_tame_ ? 14 : 20)) {
       case 0: line(fmt::format("add.s32 %r{}, %r{}, {};", to, from, operand())); break;
       case 1: line(fmt::format("sub.s32 %r{}, %r{}, {};", to, from, operand())); break;
       case 2: line(fmt::format("mul.lo.s32 %r{}, %r{}, {};", to, from, small)); break;
       case 3: line(fmt::format("shl.b32 %r{}, %r{}, {};", to, from, below(5))); break;
       case 4: line(fmt::format("shr.u32 %r{}, %r{}, {};", to, from, below(6))); break;
-      case 5: line(fmt::format("and.b32 %r{}, %r{}, {};", to, from, (1u << below(8)) - 1)); break;
+      case 5:
+        line(fmt::format("and.b32 %r{}, %r{}, {};", to, from, below(3) == 0 ? below(512) : (1u << below(8)) - 1));
+        break;
       case 6: line(fmt::format("div.{} %r{}, %r{}, {};", sign(), to, from, small)); break;
       case 7: line(fmt::format("rem.{} %r{}, %r{}, {};", sign(), to, from, small)); break;
       case 8: line(fmt::format("min.s32 %r{}, %r{}, {};", to, from, operand())); break;
@@ -72,12 +74,14 @@ class Generator {
         compare();
         line(fmt::format("selp.b32 %r{}, %r{}, %r{}, %p1;", to, from, pick()));
         break;
-      case 12: line(fmt::format("xor.b32 %r{}, %r{}, {};", to, from, operand())); break;
-      case 13: line(fmt::format("or.b32 %r{}, %r{}, {};", to, from, operand())); break;
-      case 14: line(fmt::format("shr.s32 %r{}, %r{}, {};", to, from, below(31))); break;
-      case 15: line(fmt::format("mul.lo.s32 %r{}, %r{}, %r{};", to, from, pick())); break;
-      case 16: line(fmt::format("and.b32 %r{}, %r{}, {};", to, from, -static_cast<int>(small))); break;
-      case 17: line(fmt::format("mul.hi.u32 %r{}, %r{}, 1431655766;", to, from)); break;
+      case 12: line(fmt::format("{}.b32 %r{}, %r{}, {};", below(3) == 0 ? "or" : "xor", to, from, below(300))); break;
+      case 13: line(fmt::format("mul24.lo.{} %r{}, %r{}, {};", sign(), to, from, small)); break;
+      case 14: line(fmt::format("xor.b32 %r{}, %r{}, {};", to, from, operand())); break;
+      case 15: line(fmt::format("or.b32 %r{}, %r{}, {};", to, from, operand())); break;
+      case 16: line(fmt::format("shr.s32 %r{}, %r{}, {};", to, from, below(31))); break;
+      case 17: line(fmt::format("mul.lo.s32 %r{}, %r{}, %r{};", to, from, pick())); break;
+      case 18: line(fmt::format("and.b32 %r{}, %r{}, {};", to, from, -static_cast<int>(small))); break;
+      case 19: line(fmt::format("mul.hi.u32 %r{}, %r{}, 1431655766;", to, from)); break;
     }
     if (is_new) pool_.push_back(to);
   }
@@ -149,9 +153,9 @@ class Generator {
     body_.resize(first);
     bool is_changed = false;
     for (const char* op :
-         {"add.s32",  "sub.s32", "mul.lo.s32", "shl.b32",    "shr.u32",    "and.b32",      "div.u32",
-          "rem.u32",  "div.s32", "rem.s32",    "cvt.u32.u8", "min.s32",    "max.s32",      "mad.lo.s32",
-          "selp.b32", "xor.b32", "or.b32",     "shr.s32",    "mul.hi.u32", "ld.global.u32"}) {
+         {"add.s32",  "sub.s32", "mul.lo.s32", "mul24.lo.s32", "mul24.lo.u32", "shl.b32",      "shr.u32", "and.b32",
+          "div.u32",  "rem.u32", "div.s32",    "rem.s32",      "cvt.u32.u8",   "min.s32",      "max.s32", "mad.lo.s32",
+          "selp.b32", "xor.b32", "or.b32",     "shr.s32",      "mul.hi.u32",   "ld.global.u32"}) {
       is_changed |= inside.find(fmt::format("{} %r{},", op, i)) != std::string::npos;
     }
     if (is_changed) line(fmt::format("mov.u32 %r{}, %r{};", copy, i));
