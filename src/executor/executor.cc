@@ -10,6 +10,7 @@
 #include "src/base/fork.h"
 #include "src/base/log.h"
 #include "src/base/plural.h"
+#include "src/device/validate.h"
 #include "src/executor/generation.h"
 #include "src/executor/kind.h"
 #include "src/executor/process_fence.h"

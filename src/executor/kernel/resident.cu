@@ -20,10 +20,13 @@
 // PERGOLA_TASKS_SPAWN. Where it notes when tasks began and ended (tracing.h), with PERGOLA_TASKS_TRACE.
 //
 // Compiled by clang when Pergola is built; executor/generation.cc puts the bodies where pergola_run_body() stands.
+#include "buddies.h"
 #include "executor_board.h"
 #include "spawning.h"
 #include "task_faults.h"
 #include "tracing.h"
+
+using namespace pergola::executor;
 
 extern "C" __device__ void pergola_run_body();  // of the number in the register %pergola_body
 
@@ -535,20 +538,15 @@ class Scheduler {
     free_warps_ &= ~__ballot_sync(kAll, mine);
   }
 
-  // A buddy of the arena: as many leaves as the next power of two, at a multiple of it. (5.1, with a bit for each leaf
-  // in place of the tree: which inner nodes are taken follows from these)
+  // A buddy of the arena (buddies.h): the first that is free.
   __device__ bool allocate(u32 bytes, u32 (&leaves)[2], u32& base) {
-    const u32 leaf = parameters_.arena_bytes / kArenaLeaves;
-    u32 many = (bytes + leaf - 1) / leaf;
-    if (many > 1) many = 1u << (32 - __clz(static_cast<int>(many - 1)));
+    const u32 leaf = parameters_.arena_bytes / kArenaLeaves, many = buddy_leaves(bytes, leaf);
     const u64 free = u64{free_leaves_[1]} << 32 | free_leaves_[0];
-    const u64 mask = many == kArenaLeaves ? ~u64{0} : (u64{1} << many) - 1;
     for (u32 half = 0; half < 2; ++half) {
-      const u32 at = (lane_ + half * 32) * many;
-      const u32 fits = __ballot_sync(kAll, at < kArenaLeaves && (free >> (at % kArenaLeaves) & mask) == mask);
+      const u32 fits = __ballot_sync(kAll, is_buddy_free(free, lane_ + half * 32, many));
       if (fits == 0) continue;
       const u32 first = (lowest(fits) + half * 32) * many;
-      const u64 taken = mask << first;
+      const u64 taken = buddy_mask(many) << first;
       leaves[0] = static_cast<u32>(taken);
       leaves[1] = static_cast<u32>(taken >> 32);
       free_leaves_[0] &= ~leaves[0];
