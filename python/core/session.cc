@@ -119,8 +119,9 @@ bool wait_for_launches(pergola_session session) {
   return ended.has_value();
 }
 
-// _trace(path), _history(path) and _tuning(path), of bytes, as a file's name need not be UTF-8; None waits for what was recorded and
-// writes it. A path ends one that is on, too, and waits without looking: pergola/_session.py ends it before.
+// _trace(path), _history(path) and _tuning(path), of bytes, as a file's name need not be UTF-8; None waits for what was
+// recorded and writes it. A path ends one that is on, too, and waits without looking: pergola/_session.py ends it
+// before.
 template <Recorded kind>
 PyObject* session_recording(PyObject* self, PyObject* path) {
   std::string text;

@@ -261,7 +261,8 @@ std::size_t BlockWays::finer_count() const {
   return policy_ == Blocks::kMeasured && !kinds_.empty() ? kFastest + 1 : 0;
 }
 
-// Of the fastest so many, and of the plain one, which is among `fastest` in any case. What has constants is no such way.
+// Of the fastest so many, and of the plain one, which is among `fastest` in any case. What has constants is no such
+// way.
 std::optional<GraphWay> BlockWays::finer_way(std::size_t n, const device::GraphSpec& plain, Launches launches,
                                              std::span<const std::string> names) {
   std::vector<std::string> fastest;

@@ -110,8 +110,14 @@ class FinerWays : public ::testing::Test {
     device_ = std::move(device).value();
     ways_ = std::make_unique<BlockWays>(device_, scheduler::Blocks::kMeasured);
   }
-  // A chain of two launches of the kernel, with the same n.
   std::optional<GraphWay> finer(const std::string& kernel, std::size_t n, const std::vector<std::string>& fastest) {
+    return of_chain(kernel, [&](const device::GraphSpec& plain, std::span<const scheduler::LaunchToLower> launches) {
+      return ways_->finer_way(n, plain, launches, fastest);
+    });
+  }
+  // What is made of a chain of two launches of the kernel, with the same n.
+  template <typename Make>
+  std::optional<GraphWay> of_chain(const std::string& kernel, const Make& make) {
     const auto text = std::make_shared<const std::string>(kFinerPtx);
     LoadedBlockForm form(device_, text, "finer.ptx", kernel, "");
     const auto parsed = ptx::parse(*text, "finer.ptx").value();
@@ -127,7 +133,7 @@ class FinerWays : public ::testing::Test {
     }
     std::vector<scheduler::LaunchToLower> launches(2);
     for (scheduler::LaunchToLower& launch : launches) launch.form = &form;
-    return ways_->finer_way(n, plain, launches, fastest);
+    return make(plain, std::span<const scheduler::LaunchToLower>(launches));
   }
   static std::string kernel_of(const GraphWay& way, std::size_t node) {
     return std::get<device::KernelNode>(way.spec.nodes[node].work).kernel->signature().name;
@@ -159,6 +165,37 @@ TEST_F(FinerWays, AreTheFastestOnes_AndThePlainOne_WithConstants) {
   for (std::size_t n = 0; n < ways_->finer_count(); ++n)
     if (const auto one = finer("sum", n, {"early", "plain"})) made.push_back(one->name);
   EXPECT_THAT(made, ElementsAre("constants-early", "constants"));
+}
+
+// As an earlier session's are: by their names alone.
+TEST_F(FinerWays, AndTheOthers_AreFoundByTheirNames) {
+  const auto named = [&](const std::string& name) {
+    return of_chain("sum", [&](const device::GraphSpec& plain, std::span<const scheduler::LaunchToLower> launches) {
+      return ways_->way_named(name, plain, launches);
+    });
+  };
+  std::size_t made = 0;
+  for (std::size_t n = 0; n < ways_->count(); ++n) {
+    const auto way =
+        of_chain("sum", [&](const device::GraphSpec& plain, auto launches) { return ways_->way(n, plain, launches); });
+    const auto again = named(ways_->name(n));
+    ASSERT_EQ(way.has_value(), again.has_value()) << ways_->name(n);
+    if (!way) continue;
+    EXPECT_EQ(way->name, ways_->name(n)) << "which is asked for before it is made";
+    EXPECT_EQ(again->name, way->name);
+    EXPECT_EQ(again->refusal, way->refusal);
+    made += way->refusal.empty();
+  }
+  EXPECT_GE(made, 2u);
+  for (const char* name : {"constants", "constants-early"}) {
+    const auto way = named(name);
+    ASSERT_TRUE(way) << name;
+    EXPECT_EQ(way->name, name);
+    EXPECT_EQ(kernel_of(*way, 0), "sum_constants");
+  }
+  for (const char* name : {"", "plain", "gone", "constants-", "constants-gone", "constantsearly", "early #2"})
+    EXPECT_FALSE(named(name) && named(name)->refusal.empty() && named(name)->name == name) << name;
+  EXPECT_EQ(finer("sum", 0, {"constants-early", "early", "plain"})->name, "constants-early") << "of what has none yet";
 }
 
 TEST_F(FinerWays, WithoutConstants_ThereAreNone_AndWhyIsToldOnce) {

@@ -1,4 +1,5 @@
-// Which narrow task goes next where several wait: urgent ones and others, wide ones and narrow ones. None waits for ever.
+// Which narrow task goes next where several wait: urgent ones and others, wide ones and narrow ones. None waits for
+// ever.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -91,7 +92,8 @@ TEST_P(TaskOrder, WhatDoesNotFit_IsPassedByNarrowerTasks) {
   const auto out = words(992), in = words(992, 5);
   const auto waits = kind("wait_for", {1, 1, 1}, {32, 1, 1}), wide = kind("turn", {1, 1, 1}, {992, 1, 1});
   const auto narrow = kind("add_at", {1, 1, 1}, {32, 1, 1});
-  const auto long_one = waits->spawn(std::vector<Argument>{ArrayArgument{stop}, ArrayArgument{counts}, number(kNarrow)});
+  const auto long_one =
+      waits->spawn(std::vector<Argument>{ArrayArgument{stop}, ArrayArgument{counts}, number(kNarrow)});
   ASSERT_TRUE(long_one.ok()) << long_one.message();
   const auto wide_one = wide->spawn(std::vector<Argument>{ArrayArgument{out}, ArrayArgument{in}, number(0)});
   ASSERT_TRUE(wide_one.ok()) << wide_one.message();

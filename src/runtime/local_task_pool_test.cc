@@ -140,7 +140,10 @@ TEST_P(TaskPoolTest, Mixes_EveryTaskOnce_AndFailuresAreTheirOwn) {
   const char *given = std::getenv("PERGOLA_SEED"), *many = std::getenv("PERGOLA_MIXES");
   const auto first = given == nullptr ? static_cast<std::uint32_t>(std::random_device()())
                                       : static_cast<std::uint32_t>(std::strtoul(given, nullptr, 0));
-  const int usual = is_resident() ? (kSanitized ? 2 : 8) : kSanitized ? 6 : 100, mixes = many == nullptr ? usual : std::atoi(many);
+  const int usual = is_resident() ? (kSanitized ? 2 : 8)
+                    : kSanitized  ? 6
+                                  : 100,
+            mixes = many == nullptr ? usual : std::atoi(many);
   for (int mix = 0; mix < mixes && !HasFailure(); ++mix)
     run_mix(first + static_cast<std::uint32_t>(mix), is_resident() ? 8 : 12, mix % 2 == 1);
 }

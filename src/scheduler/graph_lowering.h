@@ -199,16 +199,16 @@ class GraphLowering {
   struct Improvement {
     Job job;
     std::shared_ptr<const device::GraphSpec> plain;
-    std::vector<double> expected_ns{};     // of its launches
-    std::size_t way = 0;                   // GraphLowerer's; behind these its finer ones, made of
-    std::vector<std::string> fastest{};    // these, by what was measured of the others; and behind them
-    GraphWays::Draw draw{};                // more instances of this
+    std::vector<double> expected_ns{};          // of its launches
+    std::size_t way = 0;                        // GraphLowerer's; behind these its finer ones, made of
+    std::vector<std::string> fastest{};         // these, by what was measured of the others; and behind them
+    GraphWays::Draw draw{};                     // more instances of this
     std::shared_ptr<const TunedGraph> tuned{};  // what earlier sessions found; null: nothing
-    std::size_t ahead = 0;                 // steps before all of these: the way that was kept, and instances of it
-    std::vector<std::string> made{};       // the ways that it has, by name
-    bool has_other = false;                // than the plain one
-    std::size_t again = GraphWays::kNone;  // else of GraphWays, put back, whose spec is `plain`: it alone is made
-    std::uint64_t launched = 0;            // the chunk had been, when it was looked at last
+    std::size_t ahead = 0;                      // steps before all of these: the way that was kept, and instances of it
+    std::vector<std::string> made{};            // the ways that it has, by name
+    bool has_other = false;                     // than the plain one
+    std::size_t again = GraphWays::kNone;       // else of GraphWays, put back, whose spec is `plain`: it alone is made
+    std::uint64_t launched = 0;                 // the chunk had been, when it was looked at last
     Clock::time_point since{}, not_before{};
   };
   struct InFlight {
@@ -329,8 +329,8 @@ class GraphLowering {
   std::function<std::chrono::nanoseconds()> expected_queue_;
   const bool readers_conflict_;
   std::shared_ptr<GraphLowerer> lowerer_;  // may be null
-  std::shared_ptr<const Tuning> tuning_;  // what was known; null: nothing is kept
-  Tuning tuned_;                          // what was found since, of tuning_device_
+  std::shared_ptr<const Tuning> tuning_;   // what was known; null: nothing is kept
+  Tuning tuned_;                           // what was found since, of tuning_device_
   const std::string tuning_device_;
   Turns turn_policy_ = Turns::kMeasured;
   std::function<double()> turn_clock_ns_;  // may be empty

@@ -333,14 +333,14 @@ GraphLowering::Made GraphLowering::make_way(const Improvement& next) const {
   const bool was_kept = next.ahead != 0;
   Made made;
   if (!was_kept && next.way < count && is_known(next, lowerer_->name(next.way))) return made;
-  std::optional<GraphWay> way =
-      was_kept           ? lowerer_->way_named(next.tuned->kept, *next.plain, launches)
-      : next.way < count ? lowerer_->way(next.way, *next.plain, launches)
-                         : lowerer_->finer_way(next.way - count, *next.plain, launches, next.fastest);
+  std::optional<GraphWay> way = was_kept ? lowerer_->way_named(next.tuned->kept, *next.plain, launches)
+                                : next.way < count
+                                    ? lowerer_->way(next.way, *next.plain, launches)
+                                    : lowerer_->finer_way(next.way - count, *next.plain, launches, next.fastest);
   if (!way || (!was_kept && is_known(next, way->name))) return made;
   if (was_kept)
-    way->why = fmt::format("an earlier session kept it at {:.1f} us; {}", next.tuned->ways_ns.at(next.tuned->kept) * 1e-3,
-                           way->why);
+    way->why = fmt::format("an earlier session kept it at {:.1f} us; {}",
+                           next.tuned->ways_ns.at(next.tuned->kept) * 1e-3, way->why);
   if (!way->refusal.empty()) {
     made.refused = {std::move(way->name), std::move(way->refusal), 0, 0, WayReport::State::kRefused};
     return made;

@@ -123,7 +123,8 @@ void GraphLowering::note_ways(const Chunk& chunk) {
   const std::string name(GraphWays::name_without_instance(chosen == nullptr ? "" : chosen->name));
   if (graph.ways_ns.contains(name))
     graph.kept = name;
-  else if (const auto fastest = std::ranges::min_element(graph.ways_ns, {}, [](const auto& each) { return each.second; });
+  else if (const auto fastest =
+               std::ranges::min_element(graph.ways_ns, {}, [](const auto& each) { return each.second; });
            fastest != graph.ways_ns.end())
     graph.kept = fastest->first;
   tuned_.add(tuning_device_, chunk.key, std::move(graph));

@@ -253,7 +253,8 @@ class GraphKey : public SchedulerTest {
     const FakeKernel& kernel = kernels_.try_emplace(given.name, given.name).first->second;
     const device::LaunchConfig config{{given.grid, 1, 1}, {32, 1, 1}};
     const KernelCall call{module_, kernel, config, std::as_bytes(std::span(&scalar, 1))};
-    const std::vector<Access> accesses{{&reads, {0, given.bytes}, Mode::kRead}, {&writes, {0, given.bytes}, Mode::kWrite}};
+    const std::vector<Access> accesses{{&reads, {0, given.bytes}, Mode::kRead},
+                                       {&writes, {0, given.bytes}, Mode::kWrite}};
     Launch launch({.accesses = accesses, .call = &call}, 0);
     launch.scalars = {{0, sizeof scalar}};
     return launch;

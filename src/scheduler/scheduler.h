@@ -191,9 +191,9 @@ class Scheduler {
   // refused.
   Status start_history(const std::string& path, RecorderOptions options = {});
   Status end_history();
-  // What is found of the ways of graphs from now on is added to the file by end_tuning() or when the scheduler goes, and
-  // what the file has of them comes first (tuning.h); one that is on is ended first. A file that is no tuning, or cannot
-  // be written, is refused.
+  // What is found of the ways of graphs from now on is added to the file by end_tuning() or when the scheduler goes,
+  // and what the file has of them comes first (tuning.h); one that is on is ended first. A file that is no tuning, or
+  // cannot be written, is refused.
   Status start_tuning(const std::string& path);
   // Waits for nothing.
   Status end_tuning();

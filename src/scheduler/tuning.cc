@@ -63,8 +63,7 @@ void drop_oldest(Tuning::Graphs& graphs) {
   const std::uint64_t least = *first_kept;
   std::erase_if(graphs, [&](const auto& each) { return each.second.last_session < least; });
   while (graphs.size() > Tuning::kMostGraphs)  // one session met too many
-    graphs.erase(
-        std::ranges::find_if(graphs, [&](const auto& each) { return each.second.last_session == least; }));
+    graphs.erase(std::ranges::find_if(graphs, [&](const auto& each) { return each.second.last_session == least; }));
 }
 
 }  // namespace

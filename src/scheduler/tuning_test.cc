@@ -66,7 +66,8 @@ TEST_F(TuningFile, WhatAFinishedSessionKept_StaysUntilAnotherHasFinished) {
 
 TEST_F(TuningFile, OfTooManyGraphs_ThoseThatWereMetLastStay) {
   Tuning first, second;
-  for (std::size_t i = 0; i < Tuning::kMostGraphs; ++i) first.add(kGpu, fmt::format("first {}", i), {"g", "", true, 0, {}});
+  for (std::size_t i = 0; i < Tuning::kMostGraphs; ++i)
+    first.add(kGpu, fmt::format("first {}", i), {"g", "", true, 0, {}});
   for (std::size_t i = 0; i < 10; ++i) second.add(kGpu, fmt::format("second {}", i), {"g", "", true, 0, {}});
   second.add(kGpu, "first 17", {"g", "", true, 0, {}});
   ASSERT_TRUE(first.add_to(file_).ok());

@@ -1,4 +1,5 @@
-// `pergola trace`, `pergola explain`, `pergola history` and `pergola tuning`: what recordings tell (docs/observability.md).
+// `pergola trace`, `pergola explain`, `pergola history` and `pergola tuning`: what recordings tell
+// (docs/observability.md).
 #include <filesystem>
 
 #include "src/base/file.h"

@@ -1,6 +1,6 @@
-// Shared memory of a resident block as buddies (Pagoda, paper 000, 5.1): leaves, of which an allocation has as many as the
-// next power of two, at a multiple of that. The paper keeps a tree; here a bit for each leaf is enough, as which inner
-// nodes are taken follows from these.
+// Shared memory of a resident block as buddies (Pagoda, paper 000, 5.1): leaves, of which an allocation has as many as
+// the next power of two, at a multiple of that. The paper keeps a tree; here a bit for each leaf is enough, as which
+// inner nodes are taken follows from these.
 //
 //   leaves   0 1 2 3 4 5 6 7 ...        two have 0, 2, 4, ... to begin at, four 0, 4, ...
 //
