@@ -249,7 +249,6 @@ TEST_P(EachProgram, IsRight_WhereAllLaunchesStartAtOnce) {
   constexpr std::size_t kAtOnce = 8;
   std::vector<std::unique_ptr<device::Queue>> queues;
   for (std::size_t i = 0; i < kAtOnce; ++i) queues.push_back((*device)->create_queue().value());
-  ASSERT_TRUE(loaded->reset().ok());
   const auto& nodes = lowered->spec.nodes;
   const auto start = [&](std::size_t i) {
     const auto& work = std::get<device::KernelNode>(nodes[i].work);
@@ -262,15 +261,19 @@ TEST_P(EachProgram, IsRight_WhereAllLaunchesStartAtOnce) {
       ASSERT_TRUE(status.ok()) << status.message();
     }
   };
-  // A launch that waits for all has griddepcontrol.wait for it, which is nothing here.
-  std::size_t begin = 0;
-  for (std::size_t i = 0; i <= nodes.size(); ++i) {
-    if (i < nodes.size() && !lowered->steps[i].waits_for_all && i - begin < kAtOnce) continue;
-    for (std::size_t k = i; k-- > begin;) start(k);
-    wait();
-    begin = i;
+  // Again in one form: from the second run on blocks wait only as far as they know which run it is.
+  for (int run = 0; run < 3; ++run) {
+    ASSERT_TRUE(loaded->reset().ok());
+    // A launch that waits for all has griddepcontrol.wait for it, which is nothing here.
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i <= nodes.size(); ++i) {
+      if (i < nodes.size() && !lowered->steps[i].waits_for_all && i - begin < kAtOnce) continue;
+      for (std::size_t k = i; k-- > begin;) start(k);
+      wait();
+      begin = i;
+    }
+    ASSERT_EQ(loaded->check().value(), "") << "run " << run;
   }
-  EXPECT_EQ(loaded->check().value(), "");
 }
 
 }  // namespace
