@@ -116,8 +116,9 @@ std::string replaced(std::string text, std::string_view word, std::string_view b
 
 std::string begin_of(const BlockSignalOptions& options, std::string_view links) {
   const bool limits = options.triggers && options.limits;
-  std::string text(limits || options.has_parents ? kIndices : "");
-  if (options.triggers) text += limits ? kLimit : kTrigger;
+  std::string text(options.triggers && !limits ? kTrigger : "");
+  if (limits || options.has_parents) text += kIndices;
+  if (limits) text += kLimit;
   if (options.waits_for_all) text += kWaitForAll;
   if (options.has_parents) text += replaced(std::string(kWaits), "LINKS", links);
   return text;
