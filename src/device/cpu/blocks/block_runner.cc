@@ -44,21 +44,26 @@ struct BlockLaunch::State {
   std::unique_ptr<PrintBuffer> print;
   Launch launch;
 
-  Status run(std::uint32_t number, const ExecutionHook* hook) const {
+  // The block of this number, its shared memory at the end of `shared`, which is made larger where it must be.
+  Result<Block> block(std::uint32_t number, GuardedBytes& shared) const {
     if (number >= launch.config.grid.count()) {
       return PERGOLA_ERROR(kInvalidArgument, "Kernel '{}' has no block {}: its grid has {}.", launch.kernel_name,
                            number, launch.config.grid.count());
     }
     PERGOLA_TRY(fault.status());
-    thread_local GuardedBytes shared;
     const std::size_t room =
         (std::size_t{shared_bytes} + kSharedAlignBytes - 1) / kSharedAlignBytes * kSharedAlignBytes;
     if (shared.size_bytes() < room) shared = GuardedBytes::make(room, kSharedAlignBytes);
     if (shared.size_bytes() < room) {
       return PERGOLA_ERROR(kResourceExhausted, "The host has no {} bytes for a block's shared memory.", shared_bytes);
     }
-    Block block{
+    return Block{
         &launch, index_of(launch.config.grid, number), 0, shared.data() + shared.size_bytes() - room, shared_bytes, 0};
+  }
+
+  Status run(std::uint32_t number, const ExecutionHook* hook) const {
+    thread_local GuardedBytes shared;
+    PERGOLA_ASSIGN(Block block, this->block(number, shared));
     const Hooked hooked(hook);
     const std::unique_ptr<BlockExecution> execution = kernel->code().start(block);
     for (int waited = 0; waited < kTurnsToWait;) {
@@ -72,6 +77,24 @@ struct BlockLaunch::State {
                          number, launch.kernel_name);
   }
 };
+
+struct RunningBlock::State {
+  const FaultSlot* fault = nullptr;  // the launch's
+  GuardedBytes shared;
+  Block block;
+  std::unique_ptr<BlockExecution> execution;
+};
+
+RunningBlock::RunningBlock(std::unique_ptr<State> state) : state_(std::move(state)) {}
+RunningBlock::RunningBlock(RunningBlock&&) noexcept = default;
+RunningBlock& RunningBlock::operator=(RunningBlock&&) noexcept = default;
+RunningBlock::~RunningBlock() = default;
+
+Result<bool> RunningBlock::step(std::uint64_t instructions) {
+  const bool ended = state_->execution->step(instructions) == Progress::kFinished;
+  PERGOLA_TRY(state_->fault->status());
+  return ended;
+}
 
 BlockLaunch::BlockLaunch(std::unique_ptr<State> state) : state_(std::move(state)) {}
 BlockLaunch::BlockLaunch(BlockLaunch&&) noexcept = default;
@@ -90,6 +113,15 @@ BlockRoom BlockLaunch::room() const {
 
 Status BlockLaunch::run(std::uint32_t block) const {
   return state_->run(block, nullptr);
+}
+
+Result<RunningBlock> BlockLaunch::start(std::uint32_t block, const ExecutionHook* hook) const {
+  auto made = std::make_unique<RunningBlock::State>();
+  made->fault = &state_->fault;
+  PERGOLA_ASSIGN(made->block, state_->block(block, made->shared));
+  const Hooked hooked(hook);
+  made->execution = state_->kernel->code().start(made->block);
+  return RunningBlock(std::move(made));
 }
 
 Result<BlockWork> BlockLaunch::measure(std::uint32_t block, BlockMeter& meter) const {

@@ -1,8 +1,9 @@
 // Runs single blocks of launches on the interpreter, in any order that the caller chooses, and says what each took.
 //
 // On a CPU device's memory and modules, beside its own virtual SMs: a block runs to its end on the calling thread. So
-// it must not wait for another block: one that does is refused, and says so. The order is the caller's: nothing here
-// knows which blocks depend on which.
+// it must not wait for another block: one that does is refused, and says so. Or it is started and goes on by steps,
+// between those of others, and may wait for them. The order is the caller's: nothing here knows which blocks depend on
+// which.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +15,27 @@
 
 namespace pergola::device::cpu {
 class CpuDevice;
-}
+struct ExecutionHook;
+}  // namespace pergola::device::cpu
 
 namespace pergola::device::cpu::blocks {
+
+// A block that has begun. Used by one thread; its launch must outlive it. Move-only.
+class RunningBlock {
+ public:
+  RunningBlock(RunningBlock&&) noexcept;
+  RunningBlock& operator=(RunningBlock&&) noexcept;
+  ~RunningBlock();
+
+  // Goes on for so many instructions of its warps, in turn, or fewer. Whether it has ended. kDeviceFault: it faulted.
+  Result<bool> step(std::uint64_t instructions);
+
+ private:
+  friend class BlockLaunch;
+  struct State;
+  explicit RunningBlock(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
 
 // A launch whose blocks can be run. Holds its module and a copy of its parameters; the buffers that those point at are
 // the caller's to keep. Move-only.
@@ -35,6 +54,8 @@ class BlockLaunch {
   // another block.
   Result<BlockWork> measure(std::uint32_t block, BlockMeter& meter) const;
   Status run(std::uint32_t block) const;
+  // Begins a block, of which `hook` sees what it executes; null: nobody does. Errors as above, but for kUnsupported.
+  Result<RunningBlock> start(std::uint32_t block, const ExecutionHook* hook) const;
 
  private:
   friend class BlockRunner;

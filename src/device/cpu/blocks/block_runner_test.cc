@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "src/device/cpu/cpu_device.h"
+#include "src/device/cpu/interpreter/execution_hook.h"
 #include "src/device/cpu/interpreter/interpreter.h"
 #include "src/ptx/parser.h"
 
@@ -77,6 +78,30 @@ TEST_F(Runner, RunsBlocksInTheOrderAskedFor) {
   std::uint32_t seen[4];
   std::memcpy(seen, memory_->host_pointer(), sizeof seen);
   EXPECT_THAT(seen, ElementsAre(3, 2, 0, 1));
+}
+
+// Each takes a number, and waits until the other has one, an instruction at a time.
+TEST_F(Runner, BlocksThatGoOnByTurns_MayWaitForEachOther) {
+  auto prepared = prepare(
+      "  atom.global.add.u32 %r1, [%rd1], 1;\nWAIT:\n  ld.volatile.global.u32 %r2, [%rd1];\n"
+      "  setp.ne.u32 %p1, %r2, 2;\n  @%p1 bra WAIT;\n",
+      {2, 1, 1}, {1, 1, 1});
+  ASSERT_TRUE(prepared.ok()) << prepared.message();
+  EXPECT_THAT(prepared->run(0).message(), HasSubstr("waits for another block"));
+  std::memset(memory_->host_pointer(), 0, 4096);
+  int seen = 0;
+  ExecutionHook hook;
+  hook.issued = [&seen](std::uint32_t, const interp::FunctionCode&, std::uint32_t, std::uint32_t) { ++seen; };
+  hook.accessed = [](std::uintptr_t, std::uint32_t, MemorySpace) {};
+  auto first = prepared->start(0, &hook), second = prepared->start(1, nullptr);
+  ASSERT_TRUE(first.ok() && second.ok());
+  for (int i = 0; i < 20; ++i) ASSERT_FALSE(first->step(1).value());
+  EXPECT_EQ(seen, 20) << "one at a time";
+  while (!second->step(1).value()) {
+  }
+  while (!first->step(1).value()) {
+  }
+  EXPECT_EQ(prepared->start(2, nullptr).code(), Code::kInvalidArgument);
 }
 
 // A chain of four: the parameter at 6, the load at 222, the sum at 228, and the store has arrived at 444.
