@@ -8,6 +8,7 @@
 #include "bench/blocks/execution/program_execution.h"
 #include "src/device/cpu/blocks/block_orders.h"
 #include "src/device/cpu/blocks/block_schedule.h"
+#include "tests/block_orders/broken_footprints.h"
 #include "tests/block_orders/random_chain.h"
 #include "tests/ptx_cases/test_device.h"
 
@@ -144,6 +145,43 @@ TEST_F(RandomChains, OneThatLosesARelation_IsFound) {
   fmt::print("{} of {} lost relations are found\n", found, lost);
   EXPECT_GE(lost, 30);
   EXPECT_GE(found, lost / 2);
+}
+
+// A small mistake in one access of one launch, where a block loses a parent by it.
+TEST_F(RandomChains, OneWithASmallMistake_IsFound) {
+  for (const Mistake mistake : kMistakes) {
+    int lost = 0, found = 0;
+    for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+      const auto subject = make(seed);
+      ASSERT_NE(subject, nullptr);
+      std::mt19937_64 random(seed);
+      std::vector<analysis::LaunchFootprint> footprints;
+      for (std::size_t i = 0; i < subject->blocks.size(); ++i) {
+        auto footprint = subject->relations->footprint(i);
+        ASSERT_TRUE(footprint.ok()) << footprint.message();
+        footprints.push_back(std::move(footprint).value());
+      }
+      LaunchChain broken;
+      for (int trial = 0; trial < 6 && broken.empty(); ++trial) {
+        std::vector<analysis::LaunchFootprint> mistaken = footprints;
+        if (!make_mistake(mistake, mistaken, random)) continue;
+        broken = chain_of(mistaken, kWindow);
+        if (!loses_a_parent(subject->blocks, broken)) broken.clear();
+      }
+      if (broken.empty()) continue;
+      ++lost;
+      bool is_found = false;
+      for (std::uint64_t round = 0; round < 10 && !is_found; ++round) {
+        is_found = !is_right(
+            *subject,
+            block_order(broken, kWindow, round == 0 ? BlockChoice::kLatestLaunch : BlockChoice::kRandom, round));
+      }
+      found += is_found;
+    }
+    fmt::print("{}: {} of {} that lose a parent are found\n", to_string(mistake), found, lost);
+    EXPECT_GE(lost, 30) << to_string(mistake);
+    EXPECT_GE(found, lost / 2) << to_string(mistake);
+  }
 }
 
 // What is read of what was written, alone, as the paper has it: blocks then overwrite what others still read.
