@@ -13,16 +13,16 @@ namespace {
 using bench::blocks::BufferArgument;
 
 constexpr std::uint32_t kReach = 1024;  // elements of 4 bytes that a pointer's index stays below
-constexpr std::uint32_t kBuffers = 2, kElements = 3 * kReach;
+constexpr std::uint32_t kBuffers = 2, kAlikeBuffers = 4, kElements = 3 * kReach;
 
 class Generator {
  public:
-  explicit Generator(std::uint64_t seed) : random_(seed) {}
+  Generator(std::uint64_t seed, bool is_alike) : random_(seed), is_alike_(is_alike) {}
 
   RandomChain run() {
     RandomChain made;
     made.program.name = "random chain";
-    for (std::uint32_t b = 0; b < kBuffers; ++b) {
+    for (std::uint32_t b = 0; b < buffers(); ++b) {
       made.program.buffers.push_back({fmt::format("b{}", b), bench::blocks::Element::kInt, kElements,
                                       [seed = random_()](std::span<std::byte> bytes) {
                                         std::mt19937_64 random(seed);
@@ -31,7 +31,13 @@ class Generator {
                                       true});
     }
     made.ptx = ".version 8.3\n.target sm_90\n.address_size 64\n";
-    for (std::uint32_t k = 0, kernels = 3 + below(4); k < kernels; ++k) {
+    for (std::uint32_t k = 0, kernels = (is_alike_ ? 5 : 3) + below(4); k < kernels; ++k) {
+      if (is_alike_ && k != 0 && below(2) == 0) {
+        bench::blocks::Launch again = made.program.launches[below(k)];
+        again.arguments = arguments();
+        made.program.launches.push_back(std::move(again));
+        continue;
+      }
       const std::string name = fmt::format("k{}", k);
       made.program.launches.push_back(launch(name));
       made.ptx += kernel(name, made.program.launches.back());
@@ -49,17 +55,26 @@ class Generator {
     made.kernel = name;
     made.grid = {1 + below(6), 1 + below(3), 1};
     made.block = {1 + below(32), 1, 1};
-    const std::uint32_t of = below(kBuffers), at = window();
-    made.arguments = {BufferArgument{of, 4 * std::size_t{at}}};
-    while (made.arguments.size() < 3) {
-      const std::uint32_t other = below(kBuffers), place = window();
-      if (other == of && place < at + kReach && at < place + kReach) continue;
-      made.arguments.push_back(BufferArgument{other, 4 * std::size_t{place}});
-    }
-    made.arguments.push_back(static_cast<std::int32_t>(below(200)));
+    if (is_alike_ && below(4) != 0) made.grid = {4, 2, 1}, made.block = {24, 1, 1};
+    made.arguments = arguments();
     return made;
   }
-  std::uint32_t window() { return below(9) * (kElements - kReach) / 8; }
+  std::vector<bench::blocks::Argument> arguments() {
+    const std::uint32_t of = below(buffers()), at = window();
+    std::vector<bench::blocks::Argument> made = {BufferArgument{of, 4 * std::size_t{at}}};
+    while (made.size() < 3) {
+      const std::uint32_t other = below(buffers()), place = window();
+      if (other == of && place < at + kReach && at < place + kReach) continue;
+      made.push_back(BufferArgument{other, 4 * std::size_t{place}});
+    }
+    made.push_back(static_cast<std::int32_t>(below(200)));
+    return made;
+  }
+  std::uint32_t buffers() const { return is_alike_ ? kAlikeBuffers : kBuffers; }
+  std::uint32_t window() {
+    const std::uint32_t places = is_alike_ ? 3 : 9;
+    return below(places) * (kElements - kReach) / (places - 1);
+  }
 
   // %r1 tid, %r2 ctaid.x, %r3 ctaid.y, %r4 number of the block, %r5 number of the thread, %r6 n.
   std::string kernel(const std::string& name, const bench::blocks::Launch& launch) {
@@ -89,6 +104,10 @@ class Generator {
   // An index from 0 to kReach - 1 of %r5, %r4 or %r1; the threads of a launch are 576 at most.
   std::uint32_t any_index(std::uint32_t threads, std::uint32_t blocks) {
     const std::uint32_t index = registers_++, most = threads * blocks - 1;
+    if (is_alike_ && below(2) == 0) {
+      line(fmt::format("mov.u32 %r{}, %r5;", index));
+      return index;
+    }
     const std::uint32_t small = below(8);
     switch (below(9)) {
       case 0: line(fmt::format("add.s32 %r{}, %r5, {};", index, below(kReach - 8 - most))); break;
@@ -132,11 +151,12 @@ class Generator {
   // To an element of the thread's own, which may be read first.
   void write(std::uint32_t threads, std::uint32_t blocks) {
     const std::uint32_t index = registers_++, most = threads * blocks - 1;
-    switch (below(4)) {
+    switch (is_alike_ && below(2) == 0 ? 4 : below(4)) {
       case 0: line(fmt::format("add.s32 %r{}, %r5, {};", index, below(kReach - most))); break;
       case 1: line(fmt::format("sub.s32 %r{}, {}, %r5;", index, most + below(kReach - most))); break;
       case 2: line(fmt::format("mul.lo.s32 %r{}, %r5, {};", index, 1 + below(kReach / (most + 1)))); break;
       case 3: line(fmt::format("mad.lo.s32 %r{}, %r1, {}, %r4;", index, blocks)); break;
+      case 4: line(fmt::format("mov.u32 %r{}, %r5;", index)); break;
     }
     line(fmt::format("mad.wide.s32 %rd4, %r{}, 4, %rd1;", index));
     if (below(2) == 0) {
@@ -147,14 +167,15 @@ class Generator {
   }
 
   std::mt19937_64 random_;
+  const bool is_alike_;
   std::string body_;
   std::uint32_t registers_ = 0, labels_ = 0;
 };
 
 }  // namespace
 
-RandomChain random_chain(std::uint64_t seed) {
-  return Generator(seed).run();
+RandomChain random_chain(std::uint64_t seed, bool is_alike) {
+  return Generator(seed, is_alike).run();
 }
 
 }  // namespace pergola::block_orders_test

@@ -14,8 +14,11 @@ struct RandomChain {
   std::string ptx;
 };
 
-// 3 to 6 launches, the same for the same seed. The blocks of one launch do not disturb each other: a thread writes
-// elements of its own, and reads others where no thread of its launch writes.
-RandomChain random_chain(std::uint64_t seed);
+// 3 to 6 launches, or 5 to 8 that are alike, the same for the same seed. The blocks of one launch do not disturb each
+// other: a thread writes elements of its own, and reads others where no thread of its launch writes.
+//
+// Alike: most launches have one grid and block, kernels are launched again on other windows, and windows and indices
+// are often the same, so that there is something to merge, to stack and to cut into columns.
+RandomChain random_chain(std::uint64_t seed, bool is_alike = false);
 
 }  // namespace pergola::block_orders_test

@@ -1,7 +1,7 @@
 // Random chains of launches whose blocks wait for blocks (runtime/block_lowering): all launches at once, the last
 // first, and as a graph run again and again; bits are those of the launches one after the other.
 //
-// PERGOLA_CHAINS: how many (1000). Prints its seed; PERGOLA_SEED takes one. PERGOLA_CHAINS_DEVICE: another device than
+// PERGOLA_CHAINS: how many (600). Prints its seed; PERGOLA_SEED takes one. PERGOLA_CHAINS_DEVICE: another device than
 // the CPU's, where launches start in order as a graph alone.
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace pergola::runtime {
 namespace {
 
 TEST_F(LoweredChains, HaveTheBitsOfTheStream) {
-  const int chains = asked_chains(1000);
+  const int chains = asked_chains(600);
   const unsigned seed = start_random();
   std::size_t by_block = 0, in_fused = 0, barriers = 0, in_columns = 0, left_out = 0, in_packed = 0, packed_early = 0;
   std::size_t without_memory = 0;

@@ -124,8 +124,9 @@ runtime::TrimmedGrids ProgramOnDevice::trimmed() const {
   return runtime::trim_grids(graph(), kernels(), allocations());
 }
 
-runtime::PackedNodes ProgramOnDevice::packed(const runtime::TrimmedGrids& trimmed) const {
-  return runtime::pack_nodes(*device_, trimmed.spec, kernels());
+runtime::PackedNodes ProgramOnDevice::packed(const runtime::TrimmedGrids& trimmed,
+                                             const runtime::PackingOptions& options) const {
+  return runtime::pack_nodes(*device_, trimmed.spec, kernels(), options);
 }
 
 runtime::TrimmedGrids ProgramOnDevice::trimmed_chain() const {
@@ -145,8 +146,16 @@ runtime::ConstantNodes ProgramOnDevice::constants() const {
   return runtime::make_constant(graph(), kernels());
 }
 
-Result<runtime::LoweredStacked> ProgramOnDevice::stacked() const {
-  return runtime::lower_stacked(*device_, graph(), kernels(), allocations());
+Result<runtime::LoweredStacked> ProgramOnDevice::stacked(const runtime::StackedOptions& options) const {
+  return runtime::lower_stacked(*device_, graph(), kernels(), allocations(), options);
+}
+
+Result<runtime::LoweredStacked> ProgramOnDevice::merged_stacked(const runtime::LoweredMerged& merged) const {
+  const std::vector<std::shared_ptr<runtime::BlockKernel>> all = kernels();
+  std::vector<std::shared_ptr<runtime::BlockKernel>> left(merged.spec.nodes.size());
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (!merged.plain_reasons[i].empty()) left[merged.places[i]] = all[i];
+  return runtime::lower_stacked(*device_, merged.spec, left, allocations());
 }
 
 Result<runtime::LoweredMerged> ProgramOnDevice::merged(const runtime::MergedOptions& options) const {

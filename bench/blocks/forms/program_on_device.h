@@ -37,7 +37,7 @@ class ProgramOnDevice {
   runtime::TrimmedGrids trimmed() const;
   runtime::TrimmedGrids trimmed_chain() const;
   // Of that, with small blocks several to one of the device's.
-  runtime::PackedNodes packed(const runtime::TrimmedGrids& trimmed) const;
+  runtime::PackedNodes packed(const runtime::TrimmedGrids& trimmed, const runtime::PackingOptions& options = {}) const;
   // The graph, with whole numbers of the launches as constants.
   runtime::ConstantNodes constants() const;
   // From now on the chain, the graph and all that is made of them have these.
@@ -49,8 +49,9 @@ class ProgramOnDevice {
 
   // The chain, with runs of tiny launches as one.
   Result<runtime::LoweredFused> fused(const runtime::FusedOptions& options) const;
-  // The graph, with launches whose blocks follow each other as one.
-  Result<runtime::LoweredStacked> stacked() const;
+  // The graph, with launches whose blocks follow each other as one; and the merged graph, of what is not merged there.
+  Result<runtime::LoweredStacked> stacked(const runtime::StackedOptions& options = {}) const;
+  Result<runtime::LoweredStacked> merged_stacked(const runtime::LoweredMerged& merged) const;
   // The graph, with launches side by side as one; the same with launches that start early, `merged` being in layers
   // alone.
   Result<runtime::LoweredMerged> merged(const runtime::MergedOptions& options) const;
