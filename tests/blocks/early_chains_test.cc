@@ -12,8 +12,8 @@
 //   acquire behind the counter    loads see memory as it was when their block last acquired
 //   no ld.global.nc               these see memory as it was when their block began
 //
-// What this cannot show: that a barrier gives a block what one of its threads has acquired, and the warp's lanes the
-// lane that fences (weak_memory.h says why).
+// What this cannot show is what the block's barrier orders in memory: its threads see each other's stores at once, and
+// one that acquires does so for all (weak_memory.h). That they wait there for each other it shows.
 //
 // PERGOLA_CHAINS: five times as many as are run here (1000). PERGOLA_SEED as elsewhere.
 #include <algorithm>

@@ -50,7 +50,7 @@ class Device {
     run_.overlaps.resize(launches_.size());
     run_.before_trigger.resize(launches_.size());
     hook_.issued = [this](std::uint32_t warp, const device::cpu::interp::FunctionCode& function, std::uint32_t pc,
-                          std::uint32_t lanes) { issued(warp, lanes == 0 ? nullptr : function.code[pc].source); };
+                          std::uint32_t lanes) { issued(warp, lanes, function.code[pc].source); };
     hook_.accessed = [this](std::uintptr_t address, std::uint32_t size_bytes, device::cpu::MemorySpace space) {
       if (space == device::cpu::MemorySpace::kGlobal) current_->memory.accessed(address, size_bytes);
     };
@@ -157,9 +157,10 @@ class Device {
     return {};
   }
 
-  void issued(std::uint32_t warp, const ptx::Instruction* instruction) {
+  void issued(std::uint32_t warp, std::uint32_t lanes, const ptx::Instruction* instruction) {
+    if (lanes == 0) instruction = nullptr;
     Running& block = *current_;
-    block.memory.issued(warp, instruction);
+    block.memory.issued(warp, lanes, instruction);
     if (instruction != nullptr && instruction->op == Op::kGriddepcontrol) {
       stops_ = true;
       if (instruction->has(Mod::kWait))

@@ -1,5 +1,6 @@
 #include "tests/blocks/weak_memory.h"
 
+#include <bit>
 #include <ranges>
 
 namespace pergola::early_test {
@@ -8,8 +9,22 @@ using ptx::Mod;
 using ptx::Op;
 
 namespace {
-constexpr std::uint8_t kStoresNow = 255;  // more than there are warps
+
+constexpr std::uint16_t kStoresNow = 0xffff;  // no lane
+
+// Not 0.
+std::uint16_t lane_of(std::uint32_t warp, std::uint32_t lane) {
+  return static_cast<std::uint16_t>(1 + warp * 32 + lane);
 }
+std::uint16_t any_of(std::uint32_t warp) {
+  return static_cast<std::uint16_t>(0x8000 + warp);
+}
+bool is_of(std::uint16_t storer, std::uint32_t warp, std::uint32_t lanes) {
+  const std::uint32_t thread = storer - 1u;
+  return storer < 0x8000 && thread / 32 == warp && (lanes >> thread % 32 & 1) != 0;
+}
+
+}  // namespace
 
 SharedMemory::SharedMemory(const std::vector<device::BufferPtr>& buffers) {
   for (const device::BufferPtr& buffer : buffers) {
@@ -48,10 +63,10 @@ BlockMemory::BlockMemory(const SharedMemory& memory, bool is_weak) : memory_(&me
   storer_.resize(begun_.size());
 }
 
-void BlockMemory::issued(std::uint32_t warp, const ptx::Instruction* instruction) {
+void BlockMemory::issued(std::uint32_t warp, std::uint32_t lanes, const ptx::Instruction* instruction) {
   settle();
   told_ = false;
-  warp_ = warp;
+  warp_ = warp, lanes_left_ = lanes;
   kind_ = Kind::kNone;
   if (instruction == nullptr) return;
   if (!is_weak_) {
@@ -68,16 +83,20 @@ void BlockMemory::issued(std::uint32_t warp, const ptx::Instruction* instruction
     case Op::kSt: kind_ = is_strong ? Kind::kDirect : Kind::kWeakStore; break;
     case Op::kFence:
     case Op::kMembar:
-      publish_of(warp);
+      publish_of(warp, lanes);
       acquire();
       break;
+    case Op::kBar:
+    case Op::kBarrier: order(warp, lanes); break;
     default: kind_ = Kind::kDirect;
   }
-  if (instruction->has(Mod::kRelease) || instruction->has(Mod::kAcqRel)) publish_of(warp);
+  if (instruction->has(Mod::kRelease) || instruction->has(Mod::kAcqRel)) publish_of(warp, lanes);
 }
 
 void BlockMemory::accessed(std::uintptr_t address, std::uint32_t size_bytes) {
   if (!is_weak_) return;
+  const auto lane = static_cast<std::uint32_t>(std::countr_zero(lanes_left_));
+  lanes_left_ &= lanes_left_ - 1;
   const std::size_t first = memory_->place_of(address);
   if (first == SharedMemory::kOutside) return;
   for (std::size_t place = first; place < first + size_bytes; ++place) {
@@ -88,7 +107,7 @@ void BlockMemory::accessed(std::uintptr_t address, std::uint32_t size_bytes) {
       continue;
     }
     if (kind_ == Kind::kStrongLoad && storer_[place] == 0) continue;
-    aside_.push_back({place, *byte});
+    aside_.push_back({place, *byte, lane_of(warp_, lane)});
     if (kind_ != Kind::kWeakStore) *byte = kind_ == Kind::kConstantLoad ? begun_[place] : view_[place];
   }
 }
@@ -104,7 +123,7 @@ void BlockMemory::settle() {
     *byte = aside.value;
   }
   for (const Aside& aside : aside_)
-    if (storer_[aside.place] == kStoresNow) storer_[aside.place] = static_cast<std::uint8_t>(1 + warp_);
+    if (kind_ == Kind::kWeakStore) storer_[aside.place] = aside.storer;
   aside_.clear();
   for (const std::size_t place : touched_) {
     view_[place] = *memory_->at(place);
@@ -128,11 +147,17 @@ void BlockMemory::publish() {
   stored_.clear();
 }
 
-void BlockMemory::publish_of(std::uint32_t warp) {
+void BlockMemory::publish_of(std::uint32_t warp, std::uint32_t lanes) {
   std::erase_if(stored_, [&](std::size_t place) {
-    if (storer_[place] == 1 + warp) publish(place);
+    if (storer_[place] == any_of(warp) || is_of(storer_[place], warp, lanes)) publish(place);
     return storer_[place] == 0;
   });
+}
+
+// A barrier: whoever of the warp fences behind it does so for all that were there.
+void BlockMemory::order(std::uint32_t warp, std::uint32_t lanes) {
+  for (const std::size_t place : stored_)
+    if (is_of(storer_[place], warp, lanes)) storer_[place] = any_of(warp);
 }
 
 void BlockMemory::publish(std::size_t place) {

@@ -1,7 +1,8 @@
 // Memory as badly as PTX allows blocks to see it (PTX ISA 8, memory consistency model), for blocks that the interpreter
 // runs one instruction at a time on one thread.
 //
-//   weak store    stays with its block, unseen by others, until a fence of the warp that made it, or the launch's end
+//   weak store    stays with its block, unseen by others, until a fence of the lane that made it, or of another of its
+//                 warp behind a barrier of both, or the launch's end
 //   weak load     sees memory as it was when its block last acquired (ld.acquire, fence, griddepcontrol.wait) or began,
 //                 and what its own block has stored since
 //   ld.global.nc  sees memory as it was when its block began
@@ -49,7 +50,8 @@ class BlockMemory {
   // overwritten too soon, where a weak block goes on seeing what was there.
   BlockMemory(const SharedMemory& memory, bool is_weak);
 
-  void issued(std::uint32_t warp, const ptx::Instruction* instruction);
+  // `lanes` of a warp, that access memory in this order, each at most once; null: it is nothing that matters here.
+  void issued(std::uint32_t warp, std::uint32_t lanes, const ptx::Instruction* instruction);
   void accessed(std::uintptr_t address, std::uint32_t size_bytes);
   void settle();
   void acquire();  // from now on it sees what is in memory
@@ -62,19 +64,22 @@ class BlockMemory {
   struct Aside {
     std::size_t place = 0;
     std::byte value{};
+    std::uint16_t storer = 0;
   };
   void publish(std::size_t place);
-  void publish_of(std::uint32_t warp);
+  void publish_of(std::uint32_t warp, std::uint32_t lanes);
+  void order(std::uint32_t warp, std::uint32_t lanes);
 
   const SharedMemory* memory_;
   bool is_weak_;
   std::vector<std::byte> begun_, view_;
-  std::vector<std::uint8_t> storer_;  // by place: 1 + the warp whose store is not in memory yet, or 0
+  // By place: whose store is not in memory yet: a lane's, or any of its warp's behind a barrier; 0: nobody's.
+  std::vector<std::uint16_t> storer_;
   std::vector<std::size_t> stored_;   // places where that was set
   std::vector<Aside> aside_;          // of the current instruction, in the order of its accesses
   std::vector<std::size_t> touched_;  // by it, where memory keeps what it did
   Kind kind_ = Kind::kNone;
-  std::uint32_t warp_ = 0;
+  std::uint32_t warp_ = 0, lanes_left_ = 0;
   bool acquires_ = false, told_ = false;
 };
 
