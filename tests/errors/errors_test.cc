@@ -101,6 +101,20 @@ TEST_P(Errors, StorePastTheEnd_NamesTheBuffer) {
   EXPECT_THAT(status.message(), HasSubstr(fmt::format("at {:#x}, 0 bytes past the end of buffer 1 (4096 bytes)", buffer->address() + 4096)));
 }
 
+// Written out, so that a compiler sees that it is 0.
+TEST_P(Errors, AccessesAtZero_AreFaultsLikeOthers) {
+  for (const auto& [access, does] : {std::pair{"st.global.u32 [%a0], %t;", "writes 4 bytes at 0x0"},
+                                     {"st.volatile.u32 [%a0], %t;", "writes 4 bytes at 0x0"},
+                                     {"st.global.u32 [%a0+16], %t;", "writes 4 bytes at 0x10"},
+                                     {"ld.volatile.u32 %r1, [%a0]; st.global.u32 [%p], %r1;", "reads 4 bytes at 0x0"},
+                                     {"atom.global.add.u32 %r1, [%a0], 1;", "at 0x0"}}) {
+    SCOPED_TRACE(access);
+    PtxProgram program(open(), module(std::string(kOne) + "  mov.u64 %a0, 0; " + access));
+    const auto buffer = program.zeros(4096);
+    expect_fault(program, program.run("k", kShape, buffer->address(), std::uint64_t{0}), does);
+  }
+}
+
 TEST_P(Errors, LoadBeforeTheStart_NamesTheBuffer) {
   PtxProgram program(open(), module(std::string(kOne) + "  ld.global.u32 %r1, [%p+-4]; st.global.u32 [%p], %r1;"));
   const auto buffer = program.zeros(4096);

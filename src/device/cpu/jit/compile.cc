@@ -114,6 +114,13 @@ void optimise_groups(llvm::Module& module, Analyses& analyses) {
   passes.run(module, analyses.modules);
 }
 
+// An access at 0 is a fault like any other. LLVM takes it for a place that is never reached, and leaves out what comes
+// there, the function's end with it. Before any pass, for all functions there are then.
+void keep_accesses_at_zero(llvm::Module& module) {
+  for (llvm::Function& function : module)
+    if (!function.isDeclaration()) function.addFnAttr(llvm::Attribute::NullPointerIsValid);
+}
+
 void optimise(llvm::Module& module, llvm::TargetMachine& machine, bool is_vector) {
   Analyses analyses(machine);
   if (is_vector) {
@@ -255,6 +262,7 @@ class OrcCompiler final : public Compiler {
       return PERGOLA_ERROR(kUnsupported, "{}: the vector tier does not run '{}': {} instructions without a branch take LLVM too long.",
                            source.module.source_name, name, longest);
     }
+    keep_accesses_at_zero(*module);
     try {
       if (groups != nullptr) make_group_kernel(*module, **machine, name, *groups, source.traits.group_waits);
     } catch (const VectorRefusal& refusal) {
@@ -266,6 +274,7 @@ class OrcCompiler final : public Compiler {
     if (llvm::verifyModule(*module, &stream)) {
       return PERGOLA_ERROR(kInternal, "The JIT made wrong LLVM code of '{}' in {}: {}", name, source.module.source_name, problems);
     }
+    keep_accesses_at_zero(*module);
     optimise(*module, **machine, groups != nullptr);
     clock.stage("LLVM's passes");
     if (largest_block(*module) > kLongBlock) (*machine)->setOptLevel(llvm::CodeGenOptLevel::None);
