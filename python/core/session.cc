@@ -134,7 +134,8 @@ PyObject* session_recording(PyObject* self, PyObject* path) {
   SessionState* const state = reinterpret_cast<SessionObject*>(self)->state;
   const pergola_session handle = state->handle;
   const Recorder& recorder = kRecorders[kind];
-  if (path == Py_None && !wait_for_launches(handle)) return nullptr;  // the library waits for what was recorded alone
+  // The library waits for what was recorded alone, and for a tuning for nothing.
+  if (path == Py_None && kind != kTuning && !wait_for_launches(handle)) return nullptr;
   const bool is_well = without_gil([&] { return recorder.record(handle, path == Py_None ? nullptr : text.c_str()); });
   state->recordings[kind] =
       is_well && path != Py_None ? std::string(recorder.name) + " to '" + text + "'" : std::string();
@@ -394,7 +395,12 @@ PyObject* session_finish_recording(PyObject* self, PyObject* name) {
   const auto kind = static_cast<Recorded>(recorder - std::begin(kRecorders));
   SessionState* const session = reinterpret_cast<SessionObject*>(self)->state;
   std::optional<Outcome> ended;
-  if (session->recordings[kind].empty() || !end_launches(session, &ended)) Py_RETURN_NONE;
+  if (session->recordings[kind].empty()) Py_RETURN_NONE;
+  if (kind == kTuning) {
+    write_recording(session, kind);
+    Py_RETURN_NONE;
+  }
+  if (!end_launches(session, &ended)) Py_RETURN_NONE;
   if (ended)
     write_recording(session, kind);
   else if (ending)
@@ -406,6 +412,7 @@ PyObject* session_finish_recording(PyObject* self, PyObject* name) {
 
 PyObject* end(PyObject*, PyObject*) {
   for (SessionState* session : std::vector<SessionState*>(sessions)) {
+    if (!session->recordings[kTuning].empty()) write_recording(session, kTuning);  // which waits for nothing
     std::optional<Outcome> ended;
     if (!end_launches(session, &ended)) continue;
     const bool have_tasks_ended = session->tasks == nullptr || end_tasks(session->tasks);

@@ -162,7 +162,7 @@ class Session(_core.Session):
             return
         is_left_on = True
         try:
-            if not is_patient:
+            if not is_patient and kind != "tuning":
                 self._wait_for_a_second()
             record(None)
             is_left_on = False

@@ -26,7 +26,7 @@ constexpr std::uint32_t kThreads = 1024;
 
 // Of a ring for tasks that are not urgent, and how much deeper it is for those that are.
 constexpr std::uint32_t kMostDepth = 47, kDeeper = 16;
-static_assert(kMostDepth + kDeeper == Executor::kMostDepthOfAll && Executor::kMostDepthOfAll <= abi::kRingRecords);
+static_assert(kMostDepth + kDeeper <= abi::kRingRecords);
 
 template <typename T>
 T* host(const device::BufferPtr& buffer) {
@@ -366,7 +366,7 @@ Status Executor::start() {
 
 // Elsewhere a round of the scheduler takes a thousand times as long as on a GPU.
 std::uint32_t Executor::reserve_ns() const {
-  constexpr std::chrono::nanoseconds kOnAGpu = std::chrono::microseconds(50), kElsewhere = std::chrono::milliseconds(50);
+  constexpr std::chrono::nanoseconds kOnAGpu = std::chrono::microseconds(50), kElsewhere = std::chrono::seconds(1);
   return static_cast<std::uint32_t>(
       (device_->info().kind == device::DeviceKind::kCuda ? kOnAGpu : kElsewhere).count());
 }

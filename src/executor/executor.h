@@ -111,8 +111,6 @@ struct ExecutorInfo {
 
 class Executor {
  public:
-  static constexpr std::uint32_t kMostDepthOfAll = 63;  // of a ring, with urgent tasks
-
   static Result<std::shared_ptr<Executor>> create(device::DevicePtr device, const ExecutorOptions& options);
   ~Executor();  // waits for all tasks, and until the kernel has left
   Executor(const Executor&) = delete;
@@ -245,7 +243,8 @@ class Executor {
                        std::span<const std::byte> parameters) noexcept;
   bool see_that_it_runs() const;
   Result<TaskId> push(Producer& producer, const Kind& kind, std::uint32_t piece, std::span<const std::byte> parameters);
-  Status find_room(Producer& producer, Turn turn);
+  bool go_on_beside_urgent(Producer& producer, std::uint32_t depth);
+  Status find_room(Producer& producer, const Turn& turn);
   Status push_some(Producer& producer, const Kind& kind, const ByteRows& parameters, const Turn& turn,
                    std::size_t until, TaskId* ids, std::size_t& spawned);
   Status see_to_fences();

@@ -56,6 +56,15 @@ class alignas(64) HostRing {
     const std::uint64_t head = head_.load(std::memory_order_relaxed), at = frontier();
     return head - at < depth || (head - at < abi::kRingRecords && count_open(at, head) < depth);
   }
+  // The same where only those that are not urgent count against `depth`: of a ring that urgent ones fill.
+  bool has_room_beside_urgent(std::uint32_t depth) {
+    std::uint32_t others = 0;
+    for_each_open([&](std::uint64_t position, std::uint32_t) {
+      const std::uint64_t record = std::atomic_ref(ring_->records[position % abi::kRingRecords].words[0]).load();
+      others += (record >> abi::kRecordUrgentShift & 1) == 0;
+    });
+    return others < depth && has_room(abi::kRingRecords);
+  }
   // For how many records there is, from what is known already; 0 where the answer is to be asked.
   std::uint32_t known_room(std::uint32_t depth) const {
     const std::uint64_t open = head_.load(std::memory_order_relaxed) - known_.load(std::memory_order_acquire);

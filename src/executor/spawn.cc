@@ -56,14 +56,27 @@ bool Executor::go_on(Producer& producer, const Turn& turn, std::size_t most) {
   return false;
 }
 
-// The next of the thread's rings that has room; waits for one. Entered, as it leaves off. Where urgent tasks keep rings
-// deeper than others fill them, whoever has waited fills them as deep.
-Status Executor::find_room(Producer& producer, Turn turn) {
+// The next of the thread's rings that has room for one beside urgent tasks, which fill rings deeper than others may.
+bool Executor::go_on_beside_urgent(Producer& producer, std::uint32_t depth) {
+  for (std::size_t n = producer.owned.size(); n != 0; --n) {
+    producer.at = producer.at + 1 == producer.owned.size() ? 0 : producer.at + 1;
+    if (!rings_[number_of_ring(producer)].has_room_beside_urgent(depth)) continue;
+    producer.left = 1;
+    return true;
+  }
+  return false;
+}
+
+// The next of the thread's rings that has room; waits for one. Entered, as it leaves off. Urgent tasks without end
+// would have it wait for ever.
+Status Executor::find_room(Producer& producer, const Turn& turn) {
   constexpr int kPatientRounds = 64;
   for (int rounds = 0;; ++rounds) {
-    if (rounds >= kPatientRounds && expects_urgent_.load(std::memory_order_relaxed)) turn.depth = kMostDepthOfAll;
     const std::size_t rings = producer.owned.size();
     if (go_on(producer, turn, rings)) return {};
+    if (rounds >= kPatientRounds && expects_urgent_.load(std::memory_order_relaxed) &&
+        go_on_beside_urgent(producer, turn.depth))
+      return {};
     // Whoever waits has not entered, so that its rings can be taken from it.
     producers_->leave(producer);
     if (rings == 0 || rounds % 256 == 255) producers_->share(producer);

@@ -40,6 +40,7 @@ void add_kernel(HashedText& text, const Launch& launch, bool varies) {
   text.add((launch.config.cooperative ? 2u : 0u) + (launch.config.programmatic ? 1u : 0u));
   text.add(varies ? 1u : 0u);
   if (varies) return;
+  text.add(launch.scalars.size());
   const std::string_view parameters(reinterpret_cast<const char*>(launch.parameters.data()), launch.parameters.size());
   for (const ByteRange& scalar : launch.scalars) {
     text.add(scalar.begin);
@@ -52,11 +53,13 @@ void add_kernel(HashedText& text, const Launch& launch, bool varies) {
 std::string graph_key(const device::GraphSpec& plain, std::span<const Launch> launches, std::span<const bool> varies) {
   PERGOLA_CHECK(varies.size() == launches.size());
   HashedText text;
+  text.add(std::string_view(PERGOLA_VERSION));               // another may have other ways
   std::unordered_map<std::uint64_t, std::uint64_t> numbers;  // of resources, in the order in which they are met
   for (std::size_t i = 0; i < launches.size(); ++i) {
     const Launch& launch = launches[i];
     text.add(static_cast<std::uint64_t>(launch.kind));
     text.add(static_cast<std::uint64_t>(launch.universal));
+    text.add(launch.accesses.size());
     for (std::size_t k = 0; k < launch.accesses.size(); ++k) {
       const Access& access = launch.accesses[k];
       text.add(numbers.emplace(launch.resource_ids[k], numbers.size()).first->second);

@@ -23,6 +23,7 @@ constexpr std::string_view kPlainWay = "plain", kOtherWays = "all others";
 void GraphLowering::begin_tuning(Tuning known) {
   tuning_ = std::make_shared<const Tuning>(std::move(known));
   tuned_ = Tuning();
+  for (const auto& chunk : made_) chunk->key.clear();  // as they began without it
 }
 
 Tuning GraphLowering::end_tuning() {
@@ -111,18 +112,20 @@ bool GraphLowering::advance(Improvement& next, bool was_made) const {
 
 void GraphLowering::note_ways(const Chunk& chunk) {
   if (!tunes() || chunk.key.empty()) return;
+  const auto known = tuned_.devices().find(tuning_device_);
+  if (known != tuned_.devices().end() && known->second.size() >= Tuning::kMostGraphs) return;
   TunedGraph graph;
-  graph.graph = chunk.name;
-  graph.ways_ns = chunk.ways.times_ns();
-  graph.is_finished = chunk.has_tried_ways && chunk.ways.has_tried_all();
+  constexpr std::size_t kLongest = 200;
+  graph.graph = chunk.name.substr(0, kLongest);
+  GraphWays::Found found = chunk.ways.found();
+  graph.ways_ns = std::move(found.times_ns);
+  graph.is_finished = chunk.has_tried_ways && (chunk.ways.has_tried_all() || chunk.ways.is_trying_again());
   if (chunk.ways.all().size() == 1) {
     if (!graph.is_finished) return;
     graph.ways_ns.emplace(kPlainWay, std::max(chunk.device_ns, 1.0));  // which alone is not timed by itself
   }
-  const GraphWays::Way* const chosen = chunk.ways.chosen();
-  const std::string name(GraphWays::name_without_instance(chosen == nullptr ? "" : chosen->name));
-  if (graph.ways_ns.contains(name))
-    graph.kept = name;
+  if (graph.ways_ns.contains(found.kept))
+    graph.kept = std::move(found.kept);
   else if (const auto fastest =
                std::ranges::min_element(graph.ways_ns, {}, [](const auto& each) { return each.second; });
            fastest != graph.ways_ns.end())

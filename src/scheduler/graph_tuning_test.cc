@@ -91,6 +91,11 @@ class GraphTuning : public GraphWaysFixture {
     if (report.regions.empty() || report.regions.back().graphs.empty()) return {};
     return report.regions.back().graphs.back().ways;
   }
+  static constexpr std::uint64_t kUntilAgain = 1024;
+  std::uint64_t launched() {
+    const GraphsReport report = scheduler->graphs();
+    return report.regions.back().graphs.back().launched;
+  }
   std::string kept() {
     for (const WayReport& way : ways())
       if (way.state == WayReport::State::kKept) return way.name;
@@ -194,6 +199,24 @@ TEST_F(GraphTuning, AfterManyLaunches_AllOthersAreTriedOnceMore) {
   EXPECT_THAT(names(), Not(Contains("all others")));
   EXPECT_GT(device->state().of(Step::Kind::kGraph).size(), GraphLowering::kTunedFor);
   EXPECT_THAT(graph.ways_ns, Contains(::testing::Pair("way 2", 0.3 * 32000)));
+}
+
+// They have no times then until they have been tried again.
+TEST_F(GraphTuning, ASessionThatEndsWhileAllAreTriedAgain_KeepsWhatItKnew) {
+  (void)tried_all({1.1, 0.5, 0.9});
+  std::filesystem::remove(file_);
+  bool had_all = false, tries_again = false;
+  const TunedGraph graph = session({1.1, 0.5, 0.9}, [&] {
+    const std::vector<WayReport> all = ways();
+    const auto are_tried = std::ranges::count(all, WayReport::State::kTried, &WayReport::state);
+    had_all = had_all || (all.size() == 4 && are_tried == 0 && kept() == "way 1" && lowerer->asked == 3);
+    tries_again = had_all && are_tried != 0 && launched() > kUntilAgain;
+    return tries_again;
+  });
+  EXPECT_TRUE(tries_again);
+  EXPECT_EQ(graph.kept, "way 1");
+  EXPECT_TRUE(graph.is_finished);
+  EXPECT_EQ(graph.ways_ns.size(), 4u);
 }
 
 TEST_F(GraphTuning, AForcedWay_FindsNothing) {

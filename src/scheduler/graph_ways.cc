@@ -258,6 +258,12 @@ std::vector<std::string> GraphWays::by_time() const {
   return names;
 }
 
+GraphWays::Found GraphWays::found() const {
+  Found found = found_;
+  for (const auto& [name, ns] : times_ns()) found.times_ns.emplace(name, ns);
+  return found;
+}
+
 std::map<std::string, double> GraphWays::times_ns() const {
   std::map<std::string, double> times;
   for (const std::size_t way : in_order_of_time())  // of instances the fastest comes first
@@ -422,6 +428,7 @@ void GraphWays::choose_now(std::size_t way) {
   since_chosen_ = 0;
   changed_ = true;
   lane_ = ways_[chosen_].best_lane;
+  found_ = {times_ns(), std::string(name_without_instance(ways_[chosen_].name))};
   put_back_all_but(chosen_);
   asks_ = true;  // for more ways, which wait for that
   std::string times;

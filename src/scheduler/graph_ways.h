@@ -141,6 +141,13 @@ class GraphWays {
   std::vector<std::string> by_time() const;
   // What each has taken, by name, the best instance of it; those whose times are not known are left out.
   std::map<std::string, double> times_ns() const;
+  // The same, and of ways that are tried again what they took before; and the one that was chosen last, "": none was.
+  struct Found {
+    std::map<std::string, double> times_ns;
+    std::string kept;
+  };
+  Found found() const;
+  bool is_trying_again() const { return chosen_ == kUndecided && times_again_ != 0; }
   // Another instance of the fastest with branches, and its name, "merged #2"; no spec where there is none that could
   // become the fastest, where it is not known what that is, or where specs are not kept.
   static constexpr std::size_t kDraws = 2;
@@ -251,6 +258,7 @@ class GraphWays {
   std::array<std::size_t, 2> again_{};    // the lanes of a trial again
   std::size_t next_other_ = 0;            // of these the second, where it can be
   bool changed_ = true;                   // since the last report()
+  Found found_;                           // when one was chosen last
 };
 
 }  // namespace pergola::scheduler

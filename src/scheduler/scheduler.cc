@@ -96,8 +96,8 @@ Scheduler::~Scheduler() {
     lowering_.reset();
   } else {
     if (const Status tuning = end_tuning(); !tuning.ok())
-      PERGOLA_WARN("what was found of graphs is lost: {}",
-                   tuning.message());  // its thread may be about to look for what is overdue, and joins when it goes
+      PERGOLA_WARN("what was found of graphs is lost: {}", tuning.message());
+    // Its thread may be about to look for what is overdue, and joins when it goes.
     std::unique_ptr<GraphLowering> going;
     const std::lock_guard lock(mutex_);
     going = std::move(lowering_);

@@ -149,7 +149,11 @@ Status Scheduler::start_tuning(const std::string& given) {
   PERGOLA_TRY(end_tuning());
   const std::string path = from_root(given).string();
   PERGOLA_ASSIGN(Tuning known, Tuning::open(path));
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  while (!tuning_path_.empty()) {  // another thread has begun one meanwhile
+    PERGOLA_TRY(write_tuning(std::move(lock)));
+    lock = std::unique_lock(mutex_);
+  }
   tuning_path_ = path;
   if (lowering_ != nullptr) lowering_->begin_tuning(std::move(known));
   return {};

@@ -1,6 +1,7 @@
 #include "src/scheduler/tuning.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <mutex>
@@ -27,8 +28,13 @@ std::mutex tuning_files_mutex;  // sessions that begin and end at once have one 
 void join(TunedGraph& earlier, const TunedGraph& later) {
   earlier.graph = later.graph;
   for (const auto& [way, ns] : later.ways_ns) earlier.ways_ns[way] = ns;
-  if (!later.kept.empty() && (later.is_finished || !earlier.is_finished)) earlier.kept = later.kept;
-  earlier.is_finished = earlier.is_finished || later.is_finished;
+  if (later.is_finished || !earlier.is_finished) {
+    if (!later.kept.empty()) earlier.kept = later.kept;
+    earlier.is_finished = later.is_finished;
+  } else if (later.kept != earlier.kept && later.ways_ns.contains(earlier.kept)) {  // which does not hold any more
+    earlier.kept = later.kept;
+    earlier.is_finished = false;
+  }
   earlier.last_session = std::max(earlier.last_session, later.last_session);
 }
 
@@ -42,7 +48,14 @@ Result<TunedGraph> parse_graph(const Json& object, std::string where) {
   const Json& ways = fields.at("ways_ns");
   if (fields.status().ok() && !ways.is_object()) fields.fail("has 'ways_ns' that are no object");
   PERGOLA_TRY(fields.status());
+  constexpr std::size_t kMostWays = 100, kLongestName = 64, kLongestText = 1000;
+  if (ways.size() > kMostWays || graph.graph.size() > kLongestText)
+    return PERGOLA_ERROR(kParseError, "{} has more than {} ways, or a 'graph' of more than {} bytes.", fields.where(),
+                         kMostWays, kLongestText);
   for (const auto& [way, ns] : ways.items()) {
+    if (way.size() > kLongestName)
+      return PERGOLA_ERROR(kParseError, "{} has a way whose name is longer than {} bytes.", fields.where(),
+                           kLongestName);
     if (!ns.is_number() || !(ns.get<double>() > 0) || ns.get<double>() > kMostWayNs)
       return PERGOLA_ERROR(kParseError, "{}: way '{}' has no time in nanoseconds.", fields.where(), way);
     graph.ways_ns[way] = ns.get<double>();
@@ -54,16 +67,24 @@ Result<TunedGraph> parse_graph(const Json& object, std::string where) {
 }
 
 // Those that were met last stay.
-void drop_oldest(Tuning::Graphs& graphs) {
-  if (graphs.size() <= Tuning::kMostGraphs) return;
+void drop_oldest(std::map<std::string, Tuning::Graphs, std::less<>>& devices) {
   std::vector<std::uint64_t> sessions;
-  for (const auto& [key, graph] : graphs) sessions.push_back(graph.last_session);
+  for (const auto& [device, graphs] : devices)
+    for (const auto& [key, graph] : graphs) sessions.push_back(graph.last_session);
+  if (sessions.size() <= Tuning::kMostGraphs) return;
   const auto first_kept = sessions.end() - static_cast<std::ptrdiff_t>(Tuning::kMostGraphs);
   std::nth_element(sessions.begin(), first_kept, sessions.end());
   const std::uint64_t least = *first_kept;
-  std::erase_if(graphs, [&](const auto& each) { return each.second.last_session < least; });
-  while (graphs.size() > Tuning::kMostGraphs)  // one session met too many
-    graphs.erase(std::ranges::find_if(graphs, [&](const auto& each) { return each.second.last_session == least; }));
+  std::size_t left = sessions.size() - Tuning::kMostGraphs;  // of those that one session met some
+  for (const bool is_older : {true, false})
+    for (auto& [device, graphs] : devices)
+      std::erase_if(graphs, [&](const auto& each) {
+        const std::uint64_t session = each.second.last_session;
+        const bool goes = is_older ? session < least : session == least && left != 0;
+        left -= goes ? 1 : 0;
+        return goes;
+      });
+  std::erase_if(devices, [](const auto& each) { return each.second.empty(); });
 }
 
 }  // namespace
@@ -93,8 +114,8 @@ void Tuning::merge(const Tuning& later) {
       met.last_session = sessions_;
       add(device, key, std::move(met));
     }
-    drop_oldest(devices_.find(device)->second);
   }
+  drop_oldest(devices_);
 }
 
 std::string Tuning::print() const {
@@ -167,7 +188,10 @@ Result<Tuning> Tuning::load(const std::filesystem::path& path) {
 Result<Tuning> Tuning::open(const std::filesystem::path& path) {
   const std::lock_guard lock(tuning_files_mutex);
   PERGOLA_ASSIGN(Tuning known, load(path));
-  if (!is_written_in_place(path)) PERGOLA_TRY(write_named_file(path, known.print()));
+  // One that is there is not written without need, as another process may be about to.
+  std::error_code ignored;
+  if (!is_written_in_place(path) && (!std::filesystem::exists(path, ignored) || ::access(path.c_str(), W_OK) != 0))
+    PERGOLA_TRY(write_named_file(path, known.print()));
   return known;
 }
 

@@ -36,7 +36,7 @@ struct TunedGraph {
 class Tuning {
  public:
   using Graphs = std::map<std::string, TunedGraph, std::less<>>;
-  // Graphs of one device that are kept in a file: those that were met last.
+  // Graphs that are kept in a file: those that were met last, of whichever devices.
   static constexpr std::size_t kMostGraphs = 4096;
 
   // Null where it was never met.

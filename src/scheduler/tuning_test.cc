@@ -64,6 +64,14 @@ TEST_F(TuningFile, WhatAFinishedSessionKept_StaysUntilAnotherHasFinished) {
   EXPECT_EQ(loaded("a").kept, "plain");
 }
 
+// Nor is one made first for ever that has become slower than another.
+TEST_F(TuningFile, WhatDoesNotHoldAnyMore_IsNotKept_AndAllAreTriedAgain) {
+  ASSERT_TRUE(of("a", {"g", "merged", true, 0, {{"plain", 40}, {"merged", 30}}}).add_to(file_).ok());
+  ASSERT_TRUE(of("a", {"g", "plain", false, 0, {{"plain", 40}, {"merged", 45}}}).add_to(file_).ok());
+  EXPECT_EQ(loaded("a").kept, "plain");
+  EXPECT_FALSE(loaded("a").is_finished);
+}
+
 TEST_F(TuningFile, OfTooManyGraphs_ThoseThatWereMetLastStay) {
   Tuning first, second;
   for (std::size_t i = 0; i < Tuning::kMostGraphs; ++i)
@@ -75,6 +83,10 @@ TEST_F(TuningFile, OfTooManyGraphs_ThoseThatWereMetLastStay) {
   const auto all = Tuning::load(file_);
   ASSERT_TRUE(all.ok()) << all.message();
   EXPECT_EQ(all->devices().at(kGpu).size(), Tuning::kMostGraphs);
+  Tuning third;  // with another driver
+  for (std::size_t i = 0; i < 100; ++i) third.add("a GPU, driver 2", fmt::format("{}", i), {"g", "", true, 0, {}});
+  ASSERT_TRUE(third.add_to(file_).ok());
+  EXPECT_EQ(Tuning::load(file_)->devices().at(kGpu).size(), Tuning::kMostGraphs - 100);
   EXPECT_NE(all->find(kGpu, "first 17"), nullptr);
   for (std::size_t i = 0; i < 10; ++i) EXPECT_NE(all->find(kGpu, fmt::format("second {}", i)), nullptr);
 }

@@ -39,7 +39,7 @@ bool TaskCrew::Worker::wants_one() const {
 }
 
 TaskCrew::Part TaskCrew::Worker::next() {
-  const bool is_asides_turn = !aside_.empty() && crew_.is_normals_turn();
+  const bool is_asides_turn = !aside_.empty() && crew_.normal_.empty() && crew_.is_normals_turn();
   if (is_asides_turn) crew_.high_taken_ = 0;
   if (!is_asides_turn && (aside_.empty() || !crew_.high_.empty())) {
     if (const Part part = crew_.take(); part.slot != nullptr) return part;

@@ -42,6 +42,10 @@ struct Block {           // of a task whose warps are placed together
   u32 leaves[2], named;  // what it has of both
 };
 
+struct Stuck {             // the first of a class that does not fit,
+  u32 key, rounds, since;  // for how many rounds, and since when, in ns, that was long enough for others to pass it
+};
+
 struct Board {
   u32 orders[32];
   // What warps have freed since the scheduler looked: kTaken words.
@@ -50,9 +54,7 @@ struct Board {
   u32 under_way;              // bits 8-31: positions taken; bits 0-7: how many of these are not done with
   u32 cold_since;             // when the scheduler, without a task, began to sleep long, in ms from 1 on; 0: it does not
   u32 families;               // of these, those whose own warps have ended; by atomics
-  // What does not fit, by its position, for how many rounds, and since when that was long enough, in ns: the scheduler's
-  // own, which has few registers.
-  u32 stuck, stuck_rounds, stuck_since;
+  Stuck stuck[kTaskClasses];  // the scheduler's own, which has few registers
   TaskInbox* inboxes;         // of all blocks
   u32 waiting[kTaskClasses][kTaskEntries];  // entries that are not wholly placed, in circles: urgent ones are class 1
 };

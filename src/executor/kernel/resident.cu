@@ -46,10 +46,10 @@ constexpr u32 kRecordsOfALoad = 32 / kRecordWords, kRecordsOfARead = 2 * kRecord
 // Entries that wait for warps, beyond which no more are taken.
 constexpr u32 kEnoughWaiting = kMostReturned - kRecordsOfARead - kRecordsOfALoad + 1;
 static_assert(kEnoughWaiting > kFewestWaiting);
-// Rounds in a row in which the first of a class does not fit before others are looked at: where all are of one shape,
-// or end soon, that is for nothing, and a round has little time.
+// Rounds in which the first of a class does not fit though warps are free, before others are looked at: where all are of
+// one shape, or end soon, that is for nothing, and a round has little time.
 constexpr u32 kRoundsBeforePassing = 16;
-constexpr u32 kReserved = kAll;  // Board::stuck_rounds of what is passed no more
+constexpr u32 kReserved = kAll;  // Stuck::rounds of what is passed no more
 
 // Nothing is under way here: the host hears of it at once. `before`: what board.under_way was.
 __device__ void tell_frontier(const TaskExecutorParameters& parameters, u32 before) {
@@ -426,14 +426,16 @@ class Scheduler {
 
   // Waiting entries, urgent ones first, and of each class the oldest first (algorithm 2). One that does not fit is passed
   // by narrower ones of its class for reserve_ns, and then waited for: what ends meanwhile is kept for it, so that none
-  // waits for ever behind narrower ones. Nor does one behind urgent ones, or later ones that pass it: it has one of its
-  // ring's places, and the one that is kRingRecords later waits for that.
+  // waits for ever behind narrower ones. Nor does one of the host's behind urgent ones of the host's, or later ones that
+  // pass it: it has one of its ring's places, and the one that is kRingRecords later waits for that.
   __device__ void place() {
-    if (urgent_.count != 0 && !place_from(board.waiting[1], urgent_)) return;
-    place_from(board.waiting[0], others_);
+    if (urgent_.count != 0 && !place_from<1>(urgent_)) return;
+    place_from<0>(others_);
   }
   // Whether all of a class have been placed.
-  __device__ __forceinline__ bool place_from(u32* waiting, Queue& queue) {
+  template <u32 kClass>
+  __device__ __forceinline__ bool place_from(Queue& queue) {
+    u32* const waiting = board.waiting[kClass];
     u32 behind = 0;  // the first that does not fit, if it is not 0
     while (behind != queue.count) {
       const u32 number = waiting[(queue.first + behind) % kTaskEntries];
@@ -449,7 +451,7 @@ class Scheduler {
       }
       note_begin(number, placed, lane_);
       if (!(needs_block ? place_block(number, entry, placed) : place_warps(number, entry, placed))) {
-        if (behind == 0 && !may_be_passed(entry.position, queue)) return false;
+        if (behind == 0 && !may_be_passed<kClass>(entry.position << 6 | number, queue)) return false;
         ++behind;
         continue;
       }
@@ -474,21 +476,20 @@ class Scheduler {
     if (32 + lane_ < behind) waiting[(queue.first + 32 + lane_ + 1) % kTaskEntries] = other;
     __syncwarp();
   }
-  // Of the first of a class, which does not fit: where some warps are free, and that goes on for some rounds, for
-  // reserve_ns from then on.
-  __device__ bool may_be_passed(u32 position, const Queue& queue) const {
+  // Of the first of a class, which does not fit: where some warps are free, and that is so in some rounds, for reserve_ns
+  // from then on. `key`: its position, of the ring or the inbox, and its entry.
+  template <u32 kClass>
+  __device__ bool may_be_passed(u32 key, const Queue& queue) const {
+    static_assert(kTaskEntries == 64, "six bits of the key");
     if (free_warps_ == 0 || queue.count < 2) return false;
-    const u32 rounds = board.stuck == position ? board.stuck_rounds : 0;
+    Stuck& stuck = board.stuck[kClass];
+    const u32 rounds = stuck.key == key ? stuck.rounds : 0;
     if (rounds == kReserved) return false;
     const u32 now = rounds + 1 < kRoundsBeforePassing ? 0 : nanoseconds();
-    const u32 since = rounds + 1 <= kRoundsBeforePassing ? now : board.stuck_since;
+    const u32 since = rounds + 1 <= kRoundsBeforePassing ? now : stuck.since;
     const bool is_over = now - since >= parameters_.reserve_ns;
     __syncwarp();
-    if (lane_ == 0) {
-      board.stuck = position;
-      board.stuck_rounds = is_over ? kReserved : rounds + 1;
-      board.stuck_since = since;
-    }
+    if (lane_ == 0) stuck = {key, is_over ? kReserved : rounds + 1, since};
     __syncwarp();
     return !is_over && rounds + 1 >= kRoundsBeforePassing;
   }
@@ -690,7 +691,7 @@ extern "C" __global__ void __launch_bounds__(1024, 2) pergola_executor(TaskExecu
       board.under_way = state.next << 8 | board.families;
       board.inboxes = parameters.inboxes;
       board.cold_since = 0;
-      board.stuck_rounds = 0;
+      board.stuck[0].rounds = board.stuck[1].rounds = 0;
     }
     if (lane < 16) known_numbers[lane] = 0;
     if (lane == 0) pergola_fence_table = reinterpret_cast<u64>(parameters.fence_table);
