@@ -207,7 +207,7 @@ std::optional<Affine> FootprintSymbols::multiply_24(std::uint32_t statement, con
     factors[i] = as_number(operand(statement, instruction.operands[i + 1]), instruction.type(), statement);
     if (!terms_.range(factors[i]).is_within(fits)) return std::nullopt;
   }
-  const auto result = times(factors[0], factors[1]);
+  auto result = times(factors[0], factors[1]);
   if (!result || instruction.op == Op::kMul24) return result;
   return sum(*result, operand(statement, instruction.operands[3]));
 }
