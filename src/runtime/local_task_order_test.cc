@@ -45,7 +45,7 @@ class TaskOrder : public TaskPoolFixture {
   };
   static constexpr std::chrono::seconds kPatience{test_support::kSanitized ? 120 : 30};
   // Steps of 'mark_after' in which the device has more to do than a thread can spawn.
-  static constexpr std::uint32_t kLong = 2000;
+  static constexpr std::uint32_t kLong = test_support::kThreadSanitized ? 5 : 2000;  // under TSan it interprets
   template <typename IsSo>
   static bool becomes(const IsSo& is_so) {
     const auto until = steady_clock::now() + kPatience;
