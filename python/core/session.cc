@@ -396,12 +396,9 @@ PyObject* session_finish_recording(PyObject* self, PyObject* name) {
   SessionState* const session = reinterpret_cast<SessionObject*>(self)->state;
   std::optional<Outcome> ended;
   if (session->recordings[kind].empty()) Py_RETURN_NONE;
-  if (kind == kTuning) {
-    write_recording(session, kind);
-    Py_RETURN_NONE;
-  }
-  if (!end_launches(session, &ended)) Py_RETURN_NONE;
-  if (ended)
+  const bool waits = kind != kTuning;
+  if (waits && !end_launches(session, &ended)) Py_RETURN_NONE;
+  if (!waits || ended)
     write_recording(session, kind);
   else if (ending)
     tell_left_behind(session);
@@ -412,7 +409,7 @@ PyObject* session_finish_recording(PyObject* self, PyObject* name) {
 
 PyObject* end(PyObject*, PyObject*) {
   for (SessionState* session : std::vector<SessionState*>(sessions)) {
-    if (!session->recordings[kTuning].empty()) write_recording(session, kTuning);  // which waits for nothing
+    write_recording(session, kTuning);  // which waits for nothing
     std::optional<Outcome> ended;
     if (!end_launches(session, &ended)) continue;
     const bool have_tasks_ended = session->tasks == nullptr || end_tasks(session->tasks);
@@ -428,7 +425,7 @@ PyObject* end(PyObject*, PyObject*) {
       continue;
     }
     // Sessions do not end any more, so recordings are written now.
-    for (const Recorded kind : {kTrace, kHistory, kTuning}) write_recording(session, kind);
+    for (const Recorded kind : {kTrace, kHistory}) write_recording(session, kind);
     if (!have_tasks_ended) tell_left_behind(session);
   }
   ending = true;

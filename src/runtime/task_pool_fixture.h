@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "src/runtime/runtime.h"
@@ -76,6 +76,11 @@ extern "C" __global__ void scale(float* x, float by, unsigned n) {
 
 class TaskPoolFixture : public testing::TestWithParam<session::TaskExecutor>, protected TestArrays {
  protected:
+  // What PERGOLA_DEVICE says; cpu, unless somebody asks for a GPU.
+  static std::string device_name() {
+    const char* const device = std::getenv("PERGOLA_DEVICE");
+    return device == nullptr ? "cpu" : device;
+  }
   bool is_resident() const { return GetParam() == session::TaskExecutor::kResident; }
   void SetUp() override {
 #if defined(PERGOLA_TSAN)
@@ -83,12 +88,10 @@ class TaskPoolFixture : public testing::TestWithParam<session::TaskExecutor>, pr
       GTEST_SKIP()
           << "TSan does not connect the device half's fences with the host; executor_test has the host's half.";
 #endif
-    const char* device = std::getenv("PERGOLA_DEVICE");  // cpu, unless somebody asks for a GPU
-    auto made = create_session(device == nullptr ? "cpu" : device, "");
+    auto made = create_session(device_name(), "");
     ASSERT_TRUE(made.ok()) << made.message();
     session_ = *made;
-    if (!is_resident() && device != nullptr && std::string_view(device) != "cpu")
-      GTEST_SKIP() << "only the CPU device has threads that run tasks";
+    if (!is_resident() && device_name() != "cpu") GTEST_SKIP() << "only the CPU device has threads that run tasks";
     auto module = session_->load_text(kTaskKernels, {});
     ASSERT_TRUE(module.ok()) << module.message();
     module_ = *module;

@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <mutex>
 #include <nlohmann/json.hpp>
 
-#include "src/base/file.h"
 #include "src/scheduler/json_fields.h"
+#include "src/scheduler/kept_file.h"
 
 namespace pergola::scheduler {
 namespace {
@@ -15,7 +14,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
-constexpr std::size_t kMaxFileBytes = std::size_t{64} << 20;
 constexpr std::uint32_t kMostBits = 64;
 
 std::uint32_t distance(const SizeClass& a, const SizeClass& b) {
@@ -150,19 +148,11 @@ Result<History> History::parse(std::string_view text, std::string_view name) {
 }
 
 Result<History> History::load(const std::filesystem::path& path) {
-  if (is_written_in_place(path)) return History();
-  const Result<std::string> text = read_file(path, kMaxFileBytes);
-  if (text.ok()) return parse(*text, path.string());
-  if (text.code() == Code::kNotFound) return History();
-  return text.status();
+  return load_kept<History>(path);
 }
 
 Status History::add_to(const std::filesystem::path& path) const {
-  static std::mutex mutex;  // sessions that end at once have one file
-  const std::lock_guard lock(mutex);
-  PERGOLA_ASSIGN(History all, load(path));
-  all.merge(*this);
-  return write_named_file(path, all.print());
+  return add_to_kept(*this, path);
 }
 
 }  // namespace pergola::scheduler

@@ -4,13 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "src/base/file.h"
-#include "src/base/plural.h"
 #include "src/scheduler/json_fields.h"
+#include "src/scheduler/kept_file.h"
 
 namespace pergola::scheduler {
 namespace {
@@ -18,11 +16,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kTuningVersion = 1;
-constexpr std::size_t kMostTuningBytes = std::size_t{64} << 20;
 constexpr double kMostWayNs = 1e15;  // eleven days
 constexpr std::uint64_t kMostSessions = ~std::uint64_t{0} - 1;
-
-std::mutex tuning_files_mutex;  // sessions that begin and end at once have one file
 
 // What is known of the two together; `later` knew `earlier`, or was found beside it.
 void join(TunedGraph& earlier, const TunedGraph& later) {
@@ -178,15 +173,11 @@ Result<Tuning> Tuning::parse(std::string_view text, std::string_view name) {
 }
 
 Result<Tuning> Tuning::load(const std::filesystem::path& path) {
-  if (is_written_in_place(path)) return Tuning();
-  const Result<std::string> text = read_file(path, kMostTuningBytes);
-  if (text.ok()) return parse(*text, path.string());
-  if (text.code() == Code::kNotFound) return Tuning();
-  return text.status();
+  return load_kept<Tuning>(path);
 }
 
 Result<Tuning> Tuning::open(const std::filesystem::path& path) {
-  const std::lock_guard lock(tuning_files_mutex);
+  const std::lock_guard lock(kept_files_mutex);
   PERGOLA_ASSIGN(Tuning known, load(path));
   // One that is there is not written without need, as another process may be about to.
   std::error_code ignored;
@@ -196,10 +187,7 @@ Result<Tuning> Tuning::open(const std::filesystem::path& path) {
 }
 
 Status Tuning::add_to(const std::filesystem::path& path) const {
-  const std::lock_guard lock(tuning_files_mutex);
-  PERGOLA_ASSIGN(Tuning all, load(path));
-  all.merge(*this);
-  return write_named_file(path, all.print());
+  return add_to_kept(*this, path);
 }
 
 }  // namespace pergola::scheduler

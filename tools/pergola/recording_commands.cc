@@ -159,15 +159,11 @@ Status explain(const ExplainOptions& options, Console& console) {
   return console.result({{"text", text}, {"graphs", Json::parse(scheduler::print_graphs(timeline.graphs))}}, text);
 }
 
-Status history(const std::string& file, Console& console) {
+// A History or a Tuning.
+template <typename Kept>
+Status show(const std::string& file, Console& console) {
   PERGOLA_ASSIGN(const std::string bytes, read_file(file));
-  PERGOLA_ASSIGN(const History read, History::parse(bytes, file));
-  return console.result(Json::parse(read.print()), read.table());
-}
-
-Status tuning(const std::string& file, Console& console) {
-  PERGOLA_ASSIGN(const std::string bytes, read_file(file));
-  PERGOLA_ASSIGN(const Tuning read, Tuning::parse(bytes, file));
+  PERGOLA_ASSIGN(const Kept read, Kept::parse(bytes, file));
   return console.result(Json::parse(read.print()), read.table());
 }
 
@@ -225,7 +221,7 @@ void add_history_command(CLI::App& app, Console& console) {
   command->footer("Example:\n  PERGOLA_HISTORY=kernels.json ./program && pergola history kernels.json");
   command->add_option("file", *file, "A history")->required();
   command->add_flag("--json", console.json, "One JSON object on standard output");
-  command->callback([file, &console] { finish(history(*file, console), console); });
+  command->callback([file, &console] { finish(show<History>(*file, console), console); });
 }
 
 void add_tuning_command(CLI::App& app, Console& console) {
@@ -234,7 +230,7 @@ void add_tuning_command(CLI::App& app, Console& console) {
   command->footer("Example:\n  PERGOLA_TUNING=tuning.json ./program && pergola tuning tuning.json");
   command->add_option("file", *file, "A tuning")->required();
   command->add_flag("--json", console.json, "One JSON object on standard output");
-  command->callback([file, &console] { finish(tuning(*file, console), console); });
+  command->callback([file, &console] { finish(show<Tuning>(*file, console), console); });
 }
 
 }  // namespace pergola::tool

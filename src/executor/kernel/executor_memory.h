@@ -160,5 +160,11 @@ __device__ void store_release_global(u32* to, u32 value) {
 __device__ void fence_device() {
   asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
+// In ns.
+__device__ u64 global_time() {
+  u64 time;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time)::"memory");
+  return time;
+}
 
 }  // namespace

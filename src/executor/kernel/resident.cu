@@ -176,9 +176,7 @@ class Scheduler {
   }
   // Never 0; only differences count.
   __device__ static u32 milliseconds() {
-    u64 ns;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns)::"memory");
-    const u32 ms = static_cast<u32>(ns >> 20);  // of 1.05
+    const u32 ms = static_cast<u32>(global_time() >> 20);  // of 1.05
     return ms == 0 ? 1 : ms;
   }
 
@@ -493,11 +491,7 @@ class Scheduler {
     __syncwarp();
     return !is_over && rounds + 1 >= kRoundsBeforePassing;
   }
-  __device__ static u32 nanoseconds() {
-    u64 ns;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns)::"memory");
-    return static_cast<u32>(__shfl_sync(kAll, ns, 0));
-  }
+  __device__ static u32 nanoseconds() { return static_cast<u32>(__shfl_sync(kAll, global_time(), 0)); }
 
   __device__ bool place_warps(u32 number, const Entry& entry, u32& placed) {
     const u32 some = min(count(free_warps_), entry.warps - placed);

@@ -12,12 +12,6 @@ namespace {
 __shared__ u64 begun_ns[kTaskEntries];  // the scheduler's, until it has ordered the entry's first warps; then constant
 __shared__ u32 traced;                  // records so far; by atomics
 
-__device__ u64 global_time() {
-  u64 time;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time)::"memory");
-  return time;
-}
-
 // The first warp's, before the block's other warps go on.
 __device__ void begin_trace(const TaskExecutorParameters& parameters, u32 lane) {
   if (lane != 0) return;
