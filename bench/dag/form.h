@@ -34,6 +34,8 @@ class Form {
 
   // Whether it runs from now on as it will: asked again and again while it warms up.
   virtual bool is_steady() { return true; }
+  // What it runs as just now, for people.
+  virtual std::string state() const { return {}; }
 
   std::string name;
   double device_mib = 0;      // the most that the device had less of for it until it had warmed up

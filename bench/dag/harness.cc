@@ -46,6 +46,7 @@ class PergolaForm : public Form {
   void run(Measure measure) override {
     if (measure == Measure::kCold) {
       code_->run();
+      code_->notes = false;
     } else {
       const auto start = Clock::now();
       code_->launch();
@@ -61,6 +62,7 @@ class PergolaForm : public Form {
   void collect() override { code_->collect(); }
   std::vector<std::span<std::byte>> on_host() const override { return code_->on_host(); }
   void clobber() override {
+    code_->notes = true;  // of the run that is checked
     const std::uint64_t ones = ~std::uint64_t{0};
     for (pergola_array array : code_->outputs())
       if (pergola_array_fill(array, &ones) != PERGOLA_OK) throw std::runtime_error(pergola_last_error());
@@ -69,6 +71,7 @@ class PergolaForm : public Form {
   bool is_steady() override {
     return steady_.is_reached([&] { return session_.graphs(); });
   }
+  std::string state() const override { return bench::Steady::ways_in(session_.graphs()); }
 
  private:
   const pergola::Session& session_;
@@ -80,6 +83,20 @@ class PergolaForm : public Form {
 void clobber_host(const Plan& plan) {
   for (const Plan::Array& array : plan.arrays())
     if (array.is_output) std::memset(array.host, 0xff, array.bytes);
+}
+
+// Before a timed run, where it is another than before the last.
+void print_change(const Form& form, int run, std::string& last) {
+  std::string state = form.state();
+  if (state == last) return;
+  std::printf("%s, before timed run %d:\n%s", form.name.c_str(), run, state.c_str());
+  last = std::move(state);
+}
+
+void print_times(const std::string& name, const std::vector<double>& times_ms) {
+  std::printf("%s, ms:", name.c_str());
+  for (const double ms : times_ms) std::printf(" %.4f", ms);
+  std::printf("\n");
 }
 
 // Forms have memory of their own there, or share it with others: all find it alike.
@@ -253,9 +270,11 @@ void Bench::measure(Problem& problem, std::span<const std::unique_ptr<Form>> for
   std::vector<std::vector<double>> times(forms.size()), submits(forms.size());
   for (const auto& form : forms) form->load();
   for (const auto& form : forms) warm_up(*form, measure);
+  std::vector<std::string> states(forms.size());
   for (int run = 0; run < options_.runs; ++run) {
     for (std::size_t turn = 0; turn < forms.size(); ++turn) {
       const std::size_t i = (turn + run) % forms.size();
+      if (options_.explain) print_change(*forms[i], run, states[i]);
       if (measure == Measure::kCold && !options_.after_others) go_over_host(*forms[i]);
       if (measure == Measure::kResident || !options_.after_others)
         for (int n = 0; n < options_.untimed; ++n) forms[i]->run(measure);
@@ -263,6 +282,8 @@ void Bench::measure(Problem& problem, std::span<const std::unique_ptr<Form>> for
       submits[i].push_back(forms[i]->submit_ms);
     }
   }
+  if (options_.explain)
+    for (std::size_t i = 0; i < forms.size(); ++i) print_times(problem.name + ' ' + forms[i]->name, times[i]);
   for (std::size_t i = 0; i < forms.size(); ++i) {
     clobber_host(plan);
     forms[i]->clobber();

@@ -38,6 +38,9 @@ class Sequential {
   // Not staged: whether inputs start up before the first launch, which is faster where launches go one by one, as the
   // link has work meanwhile. Launches that become graphs bring their arrays with them.
   bool prefetches = true;
+  // Whether what is sent and received is noted, for on_host() and collect(). A program would not do that: not in runs
+  // that are timed.
+  bool notes = true;
 
   virtual ~Sequential() = default;
   virtual void write() = 0;   // the inputs
@@ -63,7 +66,8 @@ class Sequential {
   }
 
  protected:
-  // An input. Not staged, it is put into the array's host side when this is first called, and stays there.
+  // An input. Not staged, it is put into the array's host side when this is first called, and stays there. The first
+  // run of all is noted.
   template <typename T>
   void send(pergola::Array<T>& array, std::type_identity_t<std::span<const T>> contents) {
     if (is_staged) {
@@ -86,6 +90,7 @@ class Sequential {
       return array.read(to);
     }
     const auto host = array.host_read();
+    if (!notes) return;
     note(const_cast<T*>(host.data()), host.size_bytes());
     received_.push_back({to.data(), host.data(), host.size_bytes()});
   }
@@ -97,7 +102,9 @@ class Sequential {
     std::size_t bytes;
   };
   // Whether it is new.
-  bool note(void* at, std::size_t bytes) { return on_host_.try_emplace(static_cast<std::byte*>(at), bytes).second; }
+  bool note(void* at, std::size_t bytes) {
+    return notes && on_host_.try_emplace(static_cast<std::byte*>(at), bytes).second;
+  }
 
   std::map<std::byte*, std::size_t> on_host_;
   std::vector<Received> received_;

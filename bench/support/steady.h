@@ -30,7 +30,6 @@ class Steady {
     return now - since_ > kForSoLong;
   }
 
- private:
   // Names of ways, and of forms of turns, with what has become of them, without times and counts.
   static std::string ways_in(const std::string& text) {
     std::string ways;
@@ -47,6 +46,7 @@ class Steady {
     return ways;
   }
 
+ private:
   Clock::time_point begun_{}, looked_{}, since_{};
   std::string ways_;
 };

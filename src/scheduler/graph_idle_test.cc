@@ -264,6 +264,7 @@ TEST_F(GraphIdle, EventsAtAnotherPlaceInEachTurn_CutNothing) {
     const bool any = turn % 9 == 0;
     learn_turns([&] { turn_with_event(any ? turn / 9 % 4 : -1); }, 1);
   }
+  learn_turns([&] { waiting_turn(); }, kEnough / 4);  // a trial that was under way ends
   EXPECT_EQ(of_each([&] { waiting_turn(); }), (Counts{1, 0, 0})) << explain(scheduler->graphs());
   EXPECT_THAT(forms(), ElementsAre(std::pair("graphs", State::kKept), std::pair("launches", State::kPutBack)));
   // At the same one in each it is a step of the turn.

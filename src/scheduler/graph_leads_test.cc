@@ -273,6 +273,43 @@ TEST_F(GraphLeads, TheGraphBehindThem_IsTheFirstOfItsTurn) {
   EXPECT_THAT(last(Step::Kind::kGraph).durations_ns, ::testing::SizeIs(49));
 }
 
+// Its halves would be in each other's way on the link: what is late now and then costs less.
+TEST_F(GraphLeads, ATurnOfMoreCopiesThanLaunches_IsCutWhereItIsLateInMostTurns) {
+  for (int i = 0; i < 12; ++i) bytes_["x" + std::to_string(i)] = kLarge;
+  open_leads();
+  const auto turn = [&](bool is_late) {
+    for (int i = 0; i < 12; ++i) {
+      const std::string n = std::to_string(i);
+      host("x" + n, Mode::kWrite);
+      upload("x" + n);
+      launch("k" + n, {"x" + n}, {"u" + n});
+      download("u" + n);
+      if (!is_late || i != 0) continue;
+      const std::uint64_t before = scheduler->graph_counters().overdue;
+      scheduler->set_graph_patience(std::chrono::microseconds(20));
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+      while (scheduler->graph_counters().overdue == before && std::chrono::steady_clock::now() < deadline)
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+      ASSERT_EQ(scheduler->graph_counters().overdue, before + 1);
+      scheduler->set_graph_patience(std::chrono::hours(1));
+    }
+    for (int i = 0; i < 12; ++i) host("u" + std::to_string(i), Mode::kRead);
+  };
+  learn_turns([&] { turn(false); }, 12);
+  const Counts whole{1, 1, 0};
+  ASSERT_EQ(of_each([&] { turn(false); }), whole);
+  for (int i = 0; i < 120; ++i) turn(i % 3 == 0);
+  EXPECT_EQ(of_each([&] { turn(false); }), whole) << "late in one turn of three";
+  const auto replaced = [&] {
+    return std::ranges::count(report().graphs, GraphReport::State::kReplaced, &GraphReport::state);
+  };
+  const auto before = replaced();
+  int late = 0;
+  for (; late < 400 && replaced() == before; ++late) turn(true);
+  EXPECT_GT(replaced(), before) << explain(scheduler->graphs());
+  EXPECT_GE(late, 16);
+}
+
 TEST_F(GraphLeads, AHostThatStepsInBetweenThem_LosesNoneAndMakesNoneTwice) {
   bytes_ = {{"x", kLarge / 5}, {"y", kLarge / 5}};
   open_leads();

@@ -84,7 +84,10 @@ class GraphLowering {
   static constexpr std::chrono::milliseconds kWorthAfter{100};
   static constexpr std::chrono::nanoseconds kPatience{20'000}, kEnoughQueued{50'000}, kPatienceOfAlways{100'000};
   static constexpr std::chrono::nanoseconds kWorthMaking{10'000};
-  static constexpr std::size_t kMarkEach = 8;  // launches of a region that has no graphs yet
+  // Turns after which forms are tried again, and pieces that were made shorter are whole again.
+  static constexpr std::uint32_t kAgainAfter = 512;
+  static constexpr std::uint32_t kAgainGrowth = 2, kMostGrowths = 4;  // as a power of two; up to each 131,072
+  static constexpr std::size_t kMarkEach = 8;                         // launches of a region that has no graphs yet
 
   // `readers_conflict`: of one array, by the policy. `blocks` stands for all blocks of parameters, a byte each.
   // `overdue` is called on the thread, without the lock, when held launches should go; it takes the lock and calls
@@ -163,8 +166,11 @@ class GraphLowering {
     --host_waits_;
     known_queue_ = {};  // the device may have done it all
   }
-  // It has waited for work.
-  void host_waited() { ++waits_; }
+  // It begins to wait for work, and has waited.
+  void host_waits() { ++waits_; }
+  void host_waited() {
+    if (region_ != nullptr && region_->trial != nullptr) waited_ = {turn_clock(), offered_};
+  }
   // interrupt() because it has been held for too long; empty where it has not.
   std::span<const Launch> flush_overdue();
   void ended(const std::shared_ptr<Chunk>& chunk, MarkPtr mark);
@@ -257,12 +263,17 @@ class GraphLowering {
   // ── Forms of turns (graph_turns.cc) ──
   TurnForm first_form() const;
   void begin_turn();
+  double turn_clock() const {
+    return turn_clock_ns_ ? turn_clock_ns_()
+                          : std::chrono::duration<double, std::nano>(Clock::now().time_since_epoch()).count();
+  }
   TurnForms::Turn how_it_was() const;
   void take_form(TurnForm form);
   void end_forms();
   void try_forms();
   void try_again();
   void look_at_turn();
+  void make_whole();
   bool is_first_form() const { return region_->form == first_form(); }
   // Whether it is being tried in place of another, which is what it must not harm.
   bool is_challenger() const { return region_->trial != nullptr && !region_->trial->is_first(region_->form); }
@@ -359,6 +370,11 @@ class GraphLowering {
     std::uint64_t offered = 0, flushed = 0, waits = 0;
   };
   TurnBegin turn_begin_;
+  struct Waited {
+    double ns = 0;
+    std::uint64_t offered = 0;  // by then
+  };
+  Waited waited_;                                     // the host, the last time while forms were tried
   std::pair<const Region*, std::size_t> event_at_{};  // where the last event of all work came: before that launch
   std::shared_ptr<Chunk> held_chunk_;                 // whose they are
   std::deque<std::shared_ptr<Region>> known_;         // least recently found first

@@ -439,6 +439,16 @@ TEST_F(GraphLowering, AFirstPieceThatIsLate_IsHalved) {
   EXPECT_GE(scheduler->graph_counters().overdue, 8u);
   EXPECT_THAT(kept(), ::testing::AllOf(::testing::SizeIs(::testing::Ge(2u)), are_short));
   for (const GraphReport& graph : kept()) EXPECT_NE(graph.state, GraphReport::State::kRefused) << graph.refusal;
+  // The host is as fast as it was.
+  const auto is_whole = [&] { return kept().size() == 1 && kept()[0].launches == 40; };
+  int turns = 0;
+  for (; turns < 2 * static_cast<int>(scheduler::GraphLowering::kAgainAfter) && !is_whole(); ++turns) turn(false);
+  EXPECT_TRUE(is_whole()) << explain(scheduler->graphs());
+  EXPECT_GT(turns, static_cast<int>(scheduler::GraphLowering::kAgainAfter) / 2);
+  scheduler->settle_graphs();
+  const std::size_t before = graph_launches();
+  turn(false);
+  EXPECT_EQ(graph_launches(), before + 1);
 }
 
 TEST_F(GraphLowering, ATicketOfAHeldLaunch_GivesAnEventBehindIt) {

@@ -267,10 +267,20 @@ std::shared_ptr<Region> Region::with(std::vector<Launch> others, std::vector<Kno
   region->most_launches = most_launches;
   region->grows = grows;
   region->most_grown = most_grown;
+  region->shortened = shortened;
+  region->whole_in = whole_in;
+  region->times_shortened = times_shortened;
   region->form = form;
   region->found_without_copies = found_without_copies;
   region->story = story;
   return region;
+}
+
+bool Region::is_bound_by_copies(const Chunk& chunk) const {
+  const bool is_turn = has_leads && chunk.is_first && (chunk.end == launches.size() || cut_before[chunk.end]);
+  const auto pieces = std::span(launches).subspan(chunk.begin, chunk.end - chunk.begin);
+  return is_turn && 2 * std::ranges::count_if(pieces, [](const Launch& piece) { return piece.copy.has_value(); }) >
+                        std::ssize(pieces);
 }
 
 std::shared_ptr<Chunk> Region::chunk_of(std::size_t launch) const {

@@ -171,7 +171,8 @@ struct Region {
   std::size_t most_launches = 0;
   bool grows = false;
   bool found_without_copies = false;  // while copies counted as no part of a turn
-  std::size_t most_grown = 256;       // where it grows
+  static constexpr std::size_t kMostGrown = 256;
+  std::size_t most_grown = kMostGrown;  // where it grows
   std::vector<std::shared_ptr<Chunk>> chunks;
   TurnForm form = TurnForm::kLeads;  // what the chunks are cut for
   bool has_leads = false;            // where its forms differ
@@ -184,7 +185,10 @@ struct Region {
   std::uint32_t flushed_turns = 0;  // then, and no form is tried: in a row, in which something went before its time
   std::array<std::vector<std::shared_ptr<Chunk>>, kTurnForms> aside;  // meanwhile: the chunks of the others
   std::uint32_t cuts = 0;                                             // how often it has been cut
-  std::uint32_t late = 0;             // grows where launches were held too long, shrinks with each graph
+  std::uint32_t late = 0;       // grows where launches were held too long, shrinks with each graph
+  std::uint32_t shortened = 0;  // how often its pieces have been made shorter for that since they were whole,
+  std::uint32_t whole_in = 0;   // turns until they are again; 0: they are
+  std::uint32_t times_shortened = 0;
   std::uint32_t rest = 0, rests = 0;  // turns for which it is left alone yet; how often it was
   std::shared_ptr<RegionStory> story;
   // What launches use, by array, for first_in_conflict(): made when that is asked first, as regions come and go that
@@ -201,6 +205,8 @@ struct Region {
   // Another one like this of these launches, whole turns, not cut yet.
   std::shared_ptr<Region> with(std::vector<Launch> others, std::vector<KnownCall> their_calls) const;
   bool begins_at_a_cut() const { return cut_before.front(); }
+  // Whether it is a whole turn behind its first uploads, and more of it are copies than launches.
+  bool is_bound_by_copies(const Chunk& chunk) const;
   std::shared_ptr<Chunk> chunk_of(std::size_t launch) const;
   // The first of the launches [begin, end) that conflicts with what uses just these bytes; `end` where none does. The
   // same as to ask conflict() of one after the other, but for the time: programs step in once for each array. With the

@@ -82,11 +82,11 @@ void TurnForms::ended(Turn how, double ns) {
     return;
   }
   if (how != Turn::kCounts) {
-    settled_ = 0;
+    settled_ = std::min(settled_, turns_to_settle() - kSettle);
     if (how == Turn::kDisturbed && ++disturbed_ > kMostDisturbed) give_up_block();
     return;
   }
-  if (settled_++ < kSettle) return;
+  if (settled_++ < turns_to_settle()) return;
   forms_[at_].block_ns.push_back(ns);
   ++forms_[at_].counted;
   if (forms_[at_].block_ns.size() == kCounted || is_hopeless()) end_block();

@@ -60,6 +60,9 @@ class TurnForms {
   // Those at a block's begin that do not count: the device may still have some of the form before to do, and a graph's
   // first launch brings it there. As many after each turn that is disturbed.
   static constexpr std::uint32_t kSettle = 2;
+  // Tried again, so many of what was chosen before its blocks: so in no stretch of turns are more than a third of
+  // others, and a program that looks at its turns has what was chosen in most of them.
+  static constexpr std::uint32_t kSettleAgain = 32;
   static constexpr std::size_t kCounted = 6, kRounds = 2;  // twelve of each form, and
                                                            // six more of the first
   static constexpr std::size_t kMostRounds = 8;            // of which it has to be a little better in kMost
@@ -136,6 +139,7 @@ class TurnForms {
   void next_block();
   void decide();
   bool is_hopeless() const;
+  std::uint32_t turns_to_settle() const { return is_again_ && at_ == 0 ? kSettleAgain : kSettle; }
   const Form& of(TurnForm form) const;
   bool is_one(const Form& form) const { return has_uploads_ || form.form != TurnForm::kWhole; }
   bool goes_on(const Form& form) const { return !form.is_out && !form.beats_first; }

@@ -445,6 +445,34 @@ TEST(TurnFormsAgain, GraphsArePreferred_AsTheyWereOrAreFound) {
   EXPECT_FALSE(prefers(TurnForm::kLaunches, always(0, 0, 100)));
 }
 
+// A program that looks at some of its turns, while forms are tried again, has what was chosen in most of them.
+TEST(TurnFormsAgain, InNoStretchOfTurns_AreThereMostlyOthers) {
+  constexpr int kStretch = 50;
+  for (const double other : {101.0, 99.0, 98.5, 130.0}) {
+    TurnForms forms = TurnForms::again(true, TurnForm::kLeads, false);
+    std::vector<bool> is_other;
+    turns_until_decided(forms, [&](TurnForm form) {
+      is_other.push_back(form != TurnForm::kLeads);
+      return form == TurnForm::kLeads ? 100 : other;
+    });
+    ASSERT_GE(std::ssize(is_other), kStretch);
+    EXPECT_GT(std::count(is_other.begin(), is_other.end(), true), 0);
+    for (auto from = is_other.begin(); is_other.end() - from >= kStretch; ++from)
+      ASSERT_LE(std::count(from, from + kStretch, true), 2 * kBlock) << "from turn " << from - is_other.begin();
+  }
+}
+
+// Disturbed in one turn of nine, it is decided all the same.
+TEST(TurnFormsAgain, ADisturbedTurn_DoesNotBeginTheLongWaitAnew) {
+  TurnForms forms = TurnForms::again(true, TurnForm::kLeads, false);
+  int turn = 0;
+  const int turns = turns_until_decided(forms, [&](TurnForm form) {
+    return turn++ % 9 == 8 ? 0.0 : form == TurnForm::kWhole ? 90.0 : 100.0;
+  });
+  EXPECT_EQ(forms.current(), TurnForm::kWhole);
+  EXPECT_LE(turns, 3 * (static_cast<int>(TurnForms::kSettleAgain) + 4 * kBlock));
+}
+
 TEST(TurnForms, WithoutATrial_TheFirstIsChosen) {
   TurnForms forms(true, false);
   EXPECT_TRUE(forms.is_decided());
