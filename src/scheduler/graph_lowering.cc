@@ -99,6 +99,7 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
     tell_of_variation(*region_->story, expected);
     tell_of_chunks();
   }
+  if (KnownCall& known = region_->calls[phase_]; known.looks_at.empty()) known.note_looks(expected, work.accesses);
   if (expected.varies())
     expected.set_latest(work.call->parameters);
   else if (work.call != nullptr && work.call->text != nullptr)
@@ -159,6 +160,7 @@ void GraphLowering::follow(bool may_hold, std::span<const std::uint64_t> arrivin
   }
   advance();
   if (held_chunk_ == nullptr) return;
+  region_->look_ahead(phase_);
   hold();
   decision.held = true;
   if (held_ < held_chunk_->end - held_chunk_->begin) return;

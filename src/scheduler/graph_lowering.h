@@ -148,7 +148,7 @@ class GraphLowering {
     ++offered_;
     ++counters_.by_text;
     ++phase_;  // the chunk goes on, and so does the region
-    region_->calls[phase_].prefetch();
+    region_->look_ahead(phase_);
     ++held_;
     return true;
   }

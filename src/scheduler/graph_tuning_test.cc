@@ -59,7 +59,7 @@ class GraphTuning : public GraphWaysFixture {
   }
   TunedGraph tried_all(std::vector<double> factors) {
     int turns = 0;
-    return session(std::move(factors), [&] { return ++turns > 60; }, true);
+    return session(std::move(factors), [&] { return ++turns > 150; }, true);
   }
   std::function<bool()> keeps(std::string way) {
     return [this, way = std::move(way)] { return kept() == way; };

@@ -96,8 +96,16 @@ void GraphWays::fix_trial_lanes() {
   next_other_ = again_[1] + 1;
 }
 
-std::uint32_t GraphWays::tries_needed() const {
-  return times_again_ != 0 || trial_lanes() > 1 ? kManyTimes : kTries;
+std::uint32_t GraphWays::tries_needed(const Way& way, std::size_t lane) const {
+  const std::uint32_t of_each = times_again_ != 0 || trial_lanes() > 1 ? kManyTimes : kTries;
+  return lane == way.best_lane && way.times_ns[lane].size() >= kManyTimes && is_fastest(way) ? kSureTimes : of_each;
+}
+
+// Of those whose times are known, with the others.
+bool GraphWays::is_fastest(const Way& way) const {
+  return ways_.size() > 1 && std::ranges::none_of(ways_, [&](const Way& other) {
+           return other.best_ns != 0 && other.best_ns < way.best_ns;
+         });
 }
 
 // Of those of the trial on which it needs more, that with the fewest tries, those that went elsewhere among them.
@@ -105,7 +113,7 @@ std::size_t GraphWays::lane_to_try(const Way& way) const {
   if (!has_lanes_) return kAnyLane;
   std::size_t least = kAnyLane;
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
-    if (!is_of_trial(lane) || way.tries_on[lane] >= tries_needed()) continue;
+    if (!is_of_trial(lane) || way.tries_on[lane] >= tries_needed(way, lane)) continue;
     if (least == kAnyLane || way.tries_on[lane] + missed_on_[lane] < way.tries_on[least] + missed_on_[least])
       least = lane;
   }
@@ -225,7 +233,10 @@ std::size_t GraphWays::Way::timed() const {
 
 double GraphWays::Way::took_on(std::size_t lane) const {
   const std::vector<double>& times = times_ns[lane];
-  return times.empty() ? 0 : times[times.size() < kManyTimes ? 0 : (times.size() - 1) / 2];
+  if (times.size() < kManyTimes) return times.empty() ? 0 : times.front();
+  const std::size_t counted = times.size() - times.size() / kManyTimes;
+  return std::accumulate(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(counted), 0.0) /
+         static_cast<double>(counted);
 }
 
 void GraphWays::add(Way way) {
@@ -321,9 +332,9 @@ bool GraphWays::is_tried(const Way& way) const {
   if (way.was_hopeless && way.tries() >= at_least) return true;
   if (way.timed() >= at_least && ways_[standing_].best_ns != 0 && way.best_ns > kHopeless * ways_[standing_].best_ns)
     return true;
-  if (lanes == 0) return way.tries_on[kAnyLane] >= tries_needed();
+  if (lanes == 0) return way.tries_on[kAnyLane] >= tries_needed(way, kAnyLane);
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
-    if (is_of_trial(lane) && way.tries_on[lane] < tries_needed()) return false;
+    if (is_of_trial(lane) && way.tries_on[lane] < tries_needed(way, lane)) return false;
   return true;
 }
 

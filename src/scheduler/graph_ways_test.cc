@@ -263,7 +263,7 @@ TEST_F(GraphWaysTest, OneThatTakesTheDeviceAsLong_StaysWhereItCostsTheHostLess) 
 }
 
 // A graph of chains side by side may take one of two times, as the device begins with one or the other.
-TEST_F(GraphWaysTest, OneThatTakesOneOfTwoTimes_CountsAsItsMedian) {
+TEST_F(GraphWaysTest, OneThatTakesOneOfTwoTimes_CountsAsItsMean) {
   class OneOfTwo final : public device::ExecutableGraph {
    public:
     OneOfTwo(double usual_ns, double seldom_ns) : usual_ns_(usual_ns), seldom_ns_(seldom_ns) {}
@@ -286,11 +286,14 @@ TEST_F(GraphWaysTest, OneThatTakesOneOfTwoTimes_CountsAsItsMedian) {
       device->state().host_ns = device->state().end_ns();
     }
     EXPECT_NE(ways.chosen(), nullptr);
-    EXPECT_EQ(ways.all()[1].best_ns, usual_ns);
+    const double mean_ns = (2 * usual_ns + seldom_ns) / 3;
+    EXPECT_NEAR(ways.all()[1].best_ns, mean_ns, 1000) << "without the longest";
     return ways.chosen() == nullptr ? "" : ways.chosen()->name;
   };
-  EXPECT_EQ(chosen(11e3, 6e3), "plain") << "seldom faster";
-  EXPECT_EQ(chosen(9e3, 14e3), "other") << "seldom slower";
+  EXPECT_EQ(chosen(11e3, 9e3), "plain") << "seldom faster";
+  EXPECT_EQ(chosen(11e3, 3e3), "other") << "so much faster then that it is in all";
+  EXPECT_EQ(chosen(8e3, 10e3), "other") << "seldom slower";
+  EXPECT_EQ(chosen(9e3, 16e3), "plain") << "so much slower then that it is in all";
 }
 
 // While ways were tried another program had the device, or its clock was still rising: later all are tried again.
@@ -337,15 +340,15 @@ TEST_F(GraphWaysTest, WhatWasFoundInADisturbedMoment_IsPutRight) {
     launch(8);
     EXPECT_TRUE(plain - before >= 6 || ways.chosen() != nullptr) << eights;
   }
-  EXPECT_THAT(eights, ::testing::AllOf(::testing::Ge(10), ::testing::Le(20)));
+  EXPECT_THAT(eights, ::testing::AllOf(::testing::Ge(10), ::testing::Le(35)));
   EXPECT_EQ(name(), "other");
   const int plain_by_then = plain;
   plain_ns = 79e3;  // not by enough, than what stays now
   launch(3900);
   EXPECT_EQ(plain, plain_by_then) << "then after four times as many";
-  launch(400);
+  launch(500);
   EXPECT_EQ(name(), "other");
-  EXPECT_EQ(plain, plain_by_then + 12) << "half of them are not timed";
+  EXPECT_EQ(plain, plain_by_then + 36) << "half of them are not timed, and it is the fastest by then";
   // One that comes later is tried among launches of what stays, not of what stood before that.
   const int plain_before = plain;
   ways.add({"late", "", std::make_shared<AsSaid>(third_ns, third)});
@@ -354,6 +357,46 @@ TEST_F(GraphWaysTest, WhatWasFoundInADisturbedMoment_IsPutRight) {
   EXPECT_EQ(name(), "other");
   third -= 4;
   EXPECT_LE(third, 3 + 2 * 4) << "what is hopeless has two tries each time";
+}
+
+// Six tries of each may be just the lucky ones of one that takes one of two times: what is the fastest then has more.
+TEST_F(GraphWaysTest, WhatIsTheFastestByLuck_IsFoundOut) {
+  class LuckyAtFirst final : public device::ExecutableGraph {
+   public:
+    Status update_parameters(device::NodeId, std::span<const std::byte>) override { return {}; }
+    Status launch(device::Queue& queue) override {
+      static_cast<FakeQueue&>(queue).run(++launches_ <= 6 || launches_ % 2 == 0 ? 80e3 : 120e3);
+      return {};
+    }
+
+   private:
+    int launches_ = 0;
+  };
+  class Always final : public device::ExecutableGraph {
+   public:
+    explicit Always(double ns) : ns_(ns) {}
+    Status update_parameters(device::NodeId, std::span<const std::byte>) override { return {}; }
+    Status launch(device::Queue& queue) override {
+      static_cast<FakeQueue&>(queue).run(ns_);
+      return {};
+    }
+
+   private:
+    const double ns_;
+  };
+  std::vector<std::unique_ptr<device::Queue>> queues;
+  for (int n = 0; n < 2; ++n) queues.push_back(std::move(device->create_queue()).value());
+  GraphWays ways({{"plain", "", std::make_shared<Always>(100e3)}});
+  ways.add({"lucky", "", std::make_shared<LuckyAtFirst>()});
+  ways.add({"better", "", std::make_shared<Always>(90e3)});
+  for (std::size_t n = 0; n < 400 && ways.chosen() == nullptr; ++n) {
+    const device::Queue* const wanted = ways.choose();
+    ASSERT_TRUE(ways.launch(*queues[wanted == queues[1].get() || (wanted == nullptr && n % 2 == 1) ? 1 : 0]).ok());
+    device->state().host_ns = device->state().end_ns();
+  }
+  ASSERT_NE(ways.chosen(), nullptr);
+  EXPECT_EQ(ways.chosen()->name, "better");
+  EXPECT_GE(ways.all()[1].tries(), 18u);
 }
 
 // One try that finds the device's clock high, or the data where it is not otherwise, is no way that is faster.

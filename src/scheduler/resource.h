@@ -227,6 +227,7 @@ class Resource {
     host_state_changes.fetch_add(1, std::memory_order_acq_rel);
   }
   HostSide* host_side() const { return host_side_; }
+  const void* host_state_at() const { return host_state_; }
   // For launches that come again and whose submitter is not asked (Scheduler::submit_again), under the scheduler's
   // lock: where the newest contents are, and that a launch changes what the device has.
   HostState host_state() const {
