@@ -99,7 +99,7 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
     tell_of_variation(*region_->story, expected);
     tell_of_chunks();
   }
-  if (KnownCall& known = region_->calls[phase_]; known.looks_at.empty()) known.note_looks(expected, work.accesses);
+  if (KnownCall& known = region_->calls[phase_]; known.looks_at.empty()) known.note_looks(work.accesses);
   if (expected.varies())
     expected.set_latest(work.call->parameters);
   else if (work.call != nullptr && work.call->text != nullptr)

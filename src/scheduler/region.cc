@@ -132,15 +132,12 @@ Match match_parameters(const Launch& launch, std::span<const std::byte> given) {
 
 }  // namespace
 
-void KnownCall::note_looks(const Launch& launch, std::span<const Access> accesses) {
+void KnownCall::note_looks(std::span<const Access> accesses) {
   constexpr std::ptrdiff_t kLine = 64;
   const auto add = [&](const void* at, std::ptrdiff_t bytes = 0) {
     if (looks_at.size() < looks_at.capacity()) looks_at.push_back(static_cast<const char*>(at) + bytes);
   };
   looks_at.clear();
-  add(&launch);
-  add(&launch, kLine);
-  add(launch.accesses.data());
   for (const Access& access : accesses) {
     add(access.resource);
     add(access.resource, kLine);

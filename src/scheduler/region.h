@@ -57,6 +57,11 @@ struct Launch {
   // From now on the chunk has them in its block.
   void vary() { latest = parameters; }
   void set_latest(std::span<const std::byte> bytes) { std::copy(bytes.begin(), bytes.end(), latest.begin()); }
+  // What is looked at of each that comes again (KnownCall).
+  void prefetch() const {
+    __builtin_prefetch(&hash);
+    __builtin_prefetch(&accesses);
+  }
 
   std::uint64_t hash = 0;
   WorkKind kind = WorkKind::kKernel;
@@ -107,16 +112,16 @@ struct ParameterBlock {
 // What is looked at of a launch that comes again and is held, in a row. Guarded by the scheduler's lock.
 //
 // A turn's pieces and their arrays are more than the first cache holds, and after something else than any does. So
-// while one is held, what the third behind it will look at is fetched, and the fourth's KnownCall, which says where
-// that is (Region::look_ahead()). On the host of an H200, a turn of ten arrays written, launches, and downloads: 0.98
-// us for each three calls without that, 0.62 with it, and 1.21 and 1.10 after 64 MB of something else.
+// while one is held, what the third behind it will look at is fetched, and the fourth with its KnownCall, which say
+// where that is (Region::look_ahead()). On the host of an H200, a turn of ten arrays written, launches, and downloads:
+// 0.98 us for each three calls without that, 0.62 with it, and 1.21 and 1.10 after 64 MB of something else.
 struct KnownCall {
   // host_state_changes before the latest look at the launch's arrays, after which there was nothing left to be noted;
   // ~0: there was none. What that look noted was itself a change. Before the text, which seldom fills its place: in the
   // lines that are fetched.
   std::uint64_t looked_at = ~std::uint64_t{0};
   // As it was met last; none of what is no launch, or whose scalars change.
-  // Where that is: the launch, its arrays, and their host sides. Never followed, as they may have gone.
+  // Where its arrays are, and their host sides. Never followed, as they may have gone.
   boost::container::static_vector<const void*, 12> looks_at;
   KeptCallText text;
 
@@ -129,7 +134,7 @@ struct KnownCall {
   void prefetch_looks() const {
     for (const void* const at : looks_at) __builtin_prefetch(at);
   }
-  void note_looks(const Launch& launch, std::span<const Access> accesses);
+  void note_looks(std::span<const Access> accesses);
 };
 
 // What is told of a region, by whatever pieces it has had.
@@ -220,11 +225,14 @@ struct Region {
   // This launch is the next.
   void look_ahead(std::size_t launch) const {
     constexpr std::size_t kNear = 3;
-    const auto behind = [&](std::size_t by) -> const KnownCall& {
-      return calls[launch + by < calls.size() ? launch + by : (launch + by) % calls.size()];
+    const auto behind = [&](std::size_t by) {
+      return launch + by < calls.size() ? launch + by : (launch + by) % calls.size();
     };
-    behind(kNear + 1).prefetch();
-    behind(kNear).prefetch_looks();
+    const std::size_t far = behind(kNear + 1), near = behind(kNear);
+    calls[far].prefetch();
+    launches[far].prefetch();
+    __builtin_prefetch(launches[near].accesses.data());
+    calls[near].prefetch_looks();
   }
   // Whether it is a whole turn behind its first uploads, and more of it are copies than launches.
   bool is_bound_by_copies(const Chunk& chunk) const;
