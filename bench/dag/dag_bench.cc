@@ -82,7 +82,7 @@ void add_options(CLI::App& app, Selection& selection) {
                  "A form more with this policy of the scheduler, as in graphs=always,turns=whole; may be given again")
       ->take_all();
   app.add_flag("--explain", selection.bench.explain,
-               "Print which of Pergola's launches became graphs, and why others did not");
+               "Print which of Pergola's launches became graphs, and why others did not; and each timed run");
   app.add_flag("--after-others", selection.bench.after_others,
                "Cold runs right after those of other forms, in place of one more of the same form that is not timed")
       ->excludes(untimed);
