@@ -19,8 +19,8 @@
 // for, are not timed then. Where nearly all do there are no lanes: times are those of whichever stream comes.
 //
 // Instances of one graph differ, too, by the queues that their branches were given (on an H200 one took 37 and one 44
-// us of a graph with two branches, and 362 and 420). So of the fastest way that has branches two instances more are
-// made and tried, and trying again makes others: a program gets the best of those that were drawn.
+// us of a graph with two branches, and 362 and 420). So of the fastest ways that have branches more instances are made
+// and tried, kDraws in all, and trying again makes others: a program gets the best of those that were drawn.
 //
 // A graph takes memory of the device (on an H200 one of thirty nodes, ten of them side by side, a megabyte), so three
 // of the ways have one at a time (four where one is made anew just then): the one that runs, the fastest of those that
@@ -148,9 +148,10 @@ class GraphWays {
   };
   Found found() const;
   bool is_trying_again() const { return chosen_ == kUndecided && times_again_ != 0; }
-  // Another instance of the fastest with branches, and its name, "merged #2"; no spec where there is none that could
-  // become the fastest, where it is not known what that is, or where specs are not kept.
-  static constexpr std::size_t kDraws = 2;
+  // Another instance of the fastest with branches, or of one that is nearly as fast and has fewer, and its name,
+  // "merged #2"; no spec where there is none that could become the fastest, where it is not known what that is, or
+  // where specs are not kept.
+  static constexpr std::size_t kDraws = 6;
   struct Draw {
     std::string name;
     std::shared_ptr<const device::GraphSpec> spec;
@@ -193,6 +194,7 @@ class GraphWays {
   // A graph of few nodes is launched sooner than one of many side by side: 1 us against 25 for thirty. What launching
   // takes differs by itself, so it must be half as long, too.
   static constexpr double kHostGainNs = 1000, kHostGain = 0.5;
+  static constexpr double kNearlyAsFast = 1.05;  // as what is drawn first
   // What takes so much longer than that is given up, after kTriesAtLeast.
   static constexpr double kHopeless = 1.25;
   static constexpr std::uint32_t kTriesAtLeast = 2;
