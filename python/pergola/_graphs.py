@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 class Way(NamedTuple):
     """One of the ways in which a run of launches may be a graph; or of the forms of a turn that the host waits for."""
 
-    # "plain", "ordered", "uploads-in-a-row", "copies-in-rows", "engines-in-rows", "copies-together", "trimmed", "packed",
-    # "packed-early", "merged", "merged-kernels", "early", "merged-early", "stacked", "stacked-alone", "merged-stacked", "by-block",
+    # "plain", "ordered", "uploads-in-a-row", "copies-in-rows", "engines-in-rows", "copies-together", "together-in-rows",
+    # "trimmed", "packed", "packed-early", "merged", "merged-kernels", "early", "merged-early", "stacked", "stacked-alone", "merged-stacked", "by-block",
     # "fused", "fused-block", "columns", "constants", and on top of others "constants-stacked" and so on; more instances
     # of one "plain #2", "plain #3"; of a form "leads", "whole", "launches"
     name: str
     state: str  # "only", "tried" (still), "kept", "put-back", "refused"
-    best_us: float  # what it takes, by the median of its tries, of a form by its short turns; 0: not known
+    best_us: float  # what it takes, by the mean of its tries but the longest, of a form by its turns; 0: not known
     tries: int  # that were timed
     why: str  # what it does; of one that was refused, why
 

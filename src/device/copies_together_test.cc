@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "src/device/graph_order.h"
 #include "src/device/test_graphs.h"
 
 namespace pergola::device {
@@ -188,7 +189,7 @@ TEST_F(CopiesTogetherTest, OfRandomGraphs_NothingIsLost_AndAllStaysOrdered) {
   const std::uint32_t seed = std::random_device()();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
-  int were_less = 0;
+  int were_less = 0, were_in_rows = 0;
   for (int round = 0; round < 300; ++round) {
     spec = GraphSpec();
     std::map<std::pair<const Buffer*, const Buffer*>, std::size_t> copies;  // by both sides: the node
@@ -231,14 +232,18 @@ TEST_F(CopiesTogetherTest, OfRandomGraphs_NothingIsLost_AndAllStaysOrdered) {
       for (const CopyNode::Row& row : its.more_rows) is_at(row.destination, row.source, row.size_bytes);
     }
     EXPECT_EQ(std::ranges::count(place, ~NodeId{0}), 0);
-    const auto was = reached(spec), is = reached(made);
+    const std::optional<GraphSpec> in_rows = engines_in_rows(made);
+    were_in_rows += in_rows ? 1 : 0;
+    const auto was = reached(spec), is = reached(made), is_in_rows = reached(in_rows ? *in_rows : made);
     for (NodeId i = 0; i < count; ++i)
       for (NodeId k = 0; k < i; ++k)
         if (was[i][k]) {
           EXPECT_TRUE(is[place[i]][place[k]]) << i << " after " << k;
+          EXPECT_TRUE(is_in_rows[place[i]][place[k]]) << i << " after " << k << " in rows";
         }
   }
   EXPECT_GT(were_less, 30);
+  EXPECT_GT(were_in_rows, 20);
 }
 
 }  // namespace

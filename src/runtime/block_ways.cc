@@ -182,11 +182,11 @@ BlockWays::BlockWays(device::DevicePtr device, Blocks policy) : device_(std::mov
     case Blocks::kOff: break;
     case Blocks::kMeasured:
       if (device_->info().kind != device::DeviceKind::kCuda) break;
-      kinds_ = {Kind::kOrdered,        Kind::kUploadsInARow, Kind::kCopiesInRows,  Kind::kEnginesInRows,
-                Kind::kCopiesTogether, Kind::kTrimmed,       Kind::kPacked,        Kind::kMerged,
-                Kind::kStacked,        Kind::kStackedAlone,  Kind::kMergedStacked, Kind::kMergedKernels,
-                Kind::kEarly,          Kind::kPackedEarly,   Kind::kMergedEarly,   Kind::kColumns,
-                Kind::kFusedBlock};
+      kinds_ = {Kind::kOrdered,        Kind::kUploadsInARow,  Kind::kCopiesInRows, Kind::kEnginesInRows,
+                Kind::kCopiesTogether, Kind::kTogetherInRows, Kind::kTrimmed,      Kind::kPacked,
+                Kind::kMerged,         Kind::kStacked,        Kind::kStackedAlone, Kind::kMergedStacked,
+                Kind::kMergedKernels,  Kind::kEarly,          Kind::kPackedEarly,  Kind::kMergedEarly,
+                Kind::kColumns,        Kind::kFusedBlock};
       if (has_clusters) kinds_.push_back(Kind::kFused);
       kinds_.push_back(Kind::kByBlock);
       break;
@@ -222,6 +222,7 @@ const char* BlockWays::name_of(Kind kind) {
     case Kind::kCopiesInRows: return "copies-in-rows";
     case Kind::kEnginesInRows: return "engines-in-rows";
     case Kind::kCopiesTogether: return "copies-together";
+    case Kind::kTogetherInRows: return "together-in-rows";
     case Kind::kTrimmed: return "trimmed";
     case Kind::kPacked: return "packed";
     case Kind::kPackedEarly: return "packed-early";
@@ -291,7 +292,8 @@ std::optional<GraphWay> BlockWays::finer_way(std::size_t n, const device::GraphS
 
 BlockWays::Way BlockWays::made_of(Kind kind, Base base, Launches launches) const {
   const bool just_orders = kind == Kind::kOrdered || kind == Kind::kUploadsInARow || kind == Kind::kCopiesInRows ||
-                           kind == Kind::kEnginesInRows || kind == Kind::kCopiesTogether;
+                           kind == Kind::kEnginesInRows || kind == Kind::kCopiesTogether ||
+                           kind == Kind::kTogetherInRows;
   const bool takes_copies = just_orders || kind == Kind::kMerged || kind == Kind::kMergedKernels ||
                             kind == Kind::kStacked || kind == Kind::kStackedAlone || kind == Kind::kMergedStacked ||
                             kind == Kind::kColumns || kind == Kind::kTrimmed || kind == Kind::kPacked;
@@ -322,7 +324,8 @@ BlockWays::Way BlockWays::way_of(Kind kind, const Base& base, Launches launches)
     case Kind::kEnginesInRows:
       return in_rows(kind, device::engines_in_rows(base.spec),
                      "copies from the host, launches, and copies to the host follow each other");
-    case Kind::kCopiesTogether: return copies_as_one(base);
+    case Kind::kCopiesTogether:
+    case Kind::kTogetherInRows: return copies_as_one(kind, base);
     case Kind::kConstants:
     case Kind::kTrimmed: return std::nullopt;
     case Kind::kPacked: return packed(base);
@@ -361,12 +364,17 @@ BlockWays::Way BlockWays::in_rows(Kind kind, std::optional<device::GraphSpec> sp
   return GraphWay{name_of(kind), why, std::move(*spec)};
 }
 
-BlockWays::Way BlockWays::copies_as_one(const Base& base) {
+BlockWays::Way BlockWays::copies_as_one(Kind kind, const Base& base) {
   std::optional<device::CopiesTogether> together = device::copies_together(base.spec);
   if (!together) return std::nullopt;
-  return GraphWay{name_of(Kind::kCopiesTogether),
-                  fmt::format("{} copies of arrays that lie together became {}", together->before, together->after),
-                  std::move(together->spec)};
+  std::string why = fmt::format("{} copies of arrays that lie together became {}", together->before, together->after);
+  if (kind == Kind::kTogetherInRows) {
+    std::optional<device::GraphSpec> in_rows = device::engines_in_rows(together->spec);
+    if (!in_rows) return std::nullopt;
+    together->spec = std::move(*in_rows);
+    why += "; then those from the host, launches, and those to the host follow each other";
+  }
+  return GraphWay{name_of(kind), std::move(why), std::move(together->spec)};
 }
 
 BlockWays::Way BlockWays::merged(bool of_kernels, const Base& base) const {

@@ -10,6 +10,7 @@
 //   copies-in-rows  the same, with such copies in two rows, and those to the host in one
 //   engines-in-rows  such copies, launches, and copies to the host in one row each
 //   copies-together  copies of arrays that lie together, or are alike and in the same memories, are fewer
+//   together-in-rows  both of these
 //   trimmed       launches have no blocks that write nothing; all ways below are made of that
 //   packed        small blocks of kernels whose threads know nothing of each other are several to one of the device's
 //   merged        launches of one kernel that may run at once are one launch, of the blocks of all
@@ -73,6 +74,7 @@ class BlockWays final : public scheduler::GraphLowerer {
     kCopiesInRows,
     kEnginesInRows,
     kCopiesTogether,
+    kTogetherInRows,
     kConstants,
     kTrimmed,
     kPacked,
@@ -100,7 +102,7 @@ class BlockWays final : public scheduler::GraphLowerer {
   using Way = std::optional<scheduler::GraphWay>;
   static Way ordered(const Base& base, Launches launches);
   static Way in_rows(Kind kind, std::optional<device::GraphSpec> spec, const char* why);
-  static Way copies_as_one(const Base& base);
+  static Way copies_as_one(Kind kind, const Base& base);
   Way made_of(Kind kind, Base base, Launches launches) const;
   Way way_of(Kind kind, const Base& base, Launches launches) const;
   Way packed(const Base& base) const;

@@ -33,7 +33,7 @@ struct WayReport {
   };
   std::string name;         // "plain" "early" ...
   std::string why;          // what it does; kRefused: why it is not there
-  double best_ns = 0;       // what it takes: the median of its tries; 0: not known
+  double best_ns = 0;       // what it takes: the mean of its tries but the longest; 0: not known
   std::uint64_t tries = 0;  // that were timed
   State state = State::kOnly;
   bool operator==(const WayReport&) const = default;
