@@ -43,6 +43,11 @@ void TaskFailures::call_by(Id id, Id as) {
   named_.pop_front();
 }
 
+TaskFailures::Id TaskFailures::called(Id id) {
+  const std::lock_guard lock(mutex_);
+  return name_of(id);
+}
+
 void TaskFailures::rename(Id id, Id as) {
   const std::lock_guard lock(mutex_);
   auto node = failed_.extract(id);

@@ -26,6 +26,7 @@ class TaskFailures {
   void rename(Id id, Id as);
   // From now on messages call the task `id` by the number `as`, which is what its spawner knows. The last kMost count.
   void call_by(Id id, Id as);
+  Id called(Id id);  // by messages
   // How the task, which has ended, ended: success where it is not among them.
   Status outcome(Id id);
   // The first error that nobody has been told, and which the others are; success where there is none.

@@ -409,24 +409,36 @@ Status Executor::park_locked() {
   return failed_.load(std::memory_order_relaxed) ? failure_ : Status();
 }
 
-// ", 3 of 'tile' and 1 of 'blur' (0x1000000000005, ...)": of several pieces each counts.
+// ", 3 of 'tile', 1 of 'blur' (0x1000000000005 to 0x1000000000008)": of several pieces each counts. All are named: where
+// that is too long for a message, by a warning.
 std::string Executor::lost_tasks() {
-  constexpr std::size_t kMostIds = 16;
+  constexpr std::size_t kMostRuns = 32;
   std::map<std::string_view, std::size_t> counts;
-  std::vector<std::string> ids;
-  std::size_t all = 0;
+  std::vector<TaskId> all;
   for (std::size_t n = 0; n < rings_.size(); ++n)
     rings_[n].for_each_open([&](std::uint64_t position, std::uint32_t kind) {
       if (kind >= kinds_.size()) return;
-      ++all;
       ++counts[bodies_[kinds_[kind].body].kernel];
-      if (ids.size() < kMostIds) ids.push_back(fmt::format("{:#x}", std::uint64_t{n + 1} << kIdRingShift | position));
+      all.push_back(failures_.called(std::uint64_t{n + 1} << kIdRingShift | position));
     });
-  if (all == 0) return {};
-  std::vector<std::string> named;
-  for (const auto& [kernel, count] : counts) named.push_back(fmt::format("{} of '{}'", count, kernel));
-  return fmt::format(", {} ({}{})", fmt::join(named, ", "), fmt::join(ids, ", "),
-                     all > ids.size() ? fmt::format(" and {} more", all - ids.size()) : "");
+  if (all.empty()) return {};
+  std::ranges::sort(all);
+  std::vector<std::string> kernels, ids;
+  for (const auto& [kernel, count] : counts) kernels.push_back(fmt::format("{} of '{}'", count, kernel));
+  for (auto first = all.begin(); first != all.end();) {
+    auto behind = first + 1;
+    while (behind != all.end() && *behind == *(behind - 1) + 1) ++behind;
+    ids.push_back(behind - first == 1 ? fmt::format("{:#x}", *first)
+                                      : fmt::format("{:#x} to {:#x}", *first, *(behind - 1)));
+    first = behind;
+  }
+  std::string rest;
+  if (ids.size() > kMostRuns) {
+    PERGOLA_WARN("tasks lost with the executor of narrow tasks: {}", fmt::join(ids, ", "));
+    rest = " and others, which a warning in the log names";
+    ids.resize(kMostRuns);
+  }
+  return fmt::format(", {} ({}{})", fmt::join(kernels, ", "), fmt::join(ids, ", "), rest);
 }
 
 Status Executor::park() {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <future>
+#include <sstream>
 #include <thread>
 
 #include "src/runtime/devices.h"
@@ -462,6 +463,31 @@ TEST_P(TaskEdgesTest, WorkBehindALostTask_Runs_AndTheLossIsTold) {
   EXPECT_EQ(peek(x), 6u);
   EXPECT_THAT(pool_->wait(id, 60s).message(), HasSubstr("executor of narrow tasks has failed"));
   EXPECT_THAT(launch("step", step_of(x, 1, 1)).message(), HasSubstr("executor of narrow tasks has failed"));
+}
+
+TEST_P(TaskEdgesTest, AllTasksThatAreLost_AreNamed) {
+  if (!is_resident()) GTEST_SKIP() << "threads have no resident kernel to lose";
+  open("", {.blocks = 0, .park_after = {}, .executor = {}, .fences = false});
+  const auto fails = kind("fails"), waits = kind("wait_and_set");
+  const auto x = words(), never = words();
+  std::vector<session::TaskId> ids{spawn(fails, {ArrayArgument{x}, ArrayArgument{flag_}})};
+  for (int n = 0; n < 40; ++n)
+    ids.push_back(spawn(waits, {ArrayArgument{x}, ArrayArgument{never}, number(1u), number(1u)}));
+  raise_flag();
+  const std::string told = pool_->wait(ids.front(), 60s).message();
+  EXPECT_EQ(pool_->wait(ids.back(), 60s).message(), told);
+  EXPECT_THAT(told, HasSubstr("1 of 'fails', 40 of 'wait_and_set' ("));
+  // "0x1000000000000 to 0x1000000000017, 0x2000000000000"
+  std::vector<session::TaskId> named;
+  const std::size_t begin = told.find('(') + 1;
+  std::istringstream runs(told.substr(begin, told.find(')') - begin));
+  for (std::string run; std::getline(runs, run, ',');) {
+    const std::size_t to = run.find(" to ");
+    const session::TaskId from = std::stoull(run, nullptr, 16);
+    const session::TaskId last = to == std::string::npos ? from : std::stoull(run.substr(to + 4), nullptr, 16);
+    for (session::TaskId id = from; id <= last; ++id) named.push_back(id);
+  }
+  EXPECT_THAT(named, testing::UnorderedElementsAreArray(ids)) << told;
 }
 
 TEST_P(TaskEdgesTest, ManyLaunchesAndTasks_OfSeveralGates) {
