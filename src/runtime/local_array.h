@@ -24,6 +24,7 @@ class LocalArray final : public session::Array {
         resource_(std::move(resource)),
         mirror_(std::make_shared<HostMirror>(*session_, buffer_, *resource_)) {
     resource_->set_address(buffer_->address());
+    session_->scheduler().know_array(*resource_);
     if (buffer_->kind() != device::MemoryKind::kManaged) return;
     managed_.emplace(*session_, buffer_);
     resource_->set_moving(&*managed_);

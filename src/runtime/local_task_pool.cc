@@ -591,17 +591,27 @@ Result<session::TaskKindPtr> LocalTaskPool::prepare(const session::KernelPtr& ke
   return session::TaskKindPtr(std::move(kind));
 }
 
+// With the arrays that a lost device has taken.
+Status LocalTaskPool::told(Status status) const {
+  if (status.code() != Code::kDeviceLost) return status;
+  Error error = status.error();
+  if (const std::string arrays = session_->scheduler().lost_arrays(); !arrays.empty()) error.message += ' ' + arrays;
+  return error;
+}
+
 Status LocalTaskPool::wait(session::TaskId id, std::optional<std::chrono::nanoseconds> timeout) {
-  if (timeout && *timeout <= std::chrono::nanoseconds::zero()) return work_->wait(id, timeout);  // asks
-  return traced_wait(session_->scheduler(), *work_, [&] { return work_->wait(id, timeout); });
+  if (timeout && *timeout <= std::chrono::nanoseconds::zero()) return told(work_->wait(id, timeout));  // asks
+  return told(traced_wait(session_->scheduler(), *work_, [&] { return work_->wait(id, timeout); }));
 }
 
 Result<bool> LocalTaskPool::check(session::TaskId id) {
-  return work_->check(id);
+  Result<bool> ended = work_->check(id);
+  if (!ended.ok()) return told(ended.status()).error();
+  return ended;
 }
 
 Status LocalTaskPool::wait_all(std::optional<std::chrono::nanoseconds> timeout) {
-  return traced_wait(session_->scheduler(), *work_, [&] { return work_->wait_all(timeout); });
+  return told(traced_wait(session_->scheduler(), *work_, [&] { return work_->wait_all(timeout); }));
 }
 
 Status LocalTaskPool::park() {

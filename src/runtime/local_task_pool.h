@@ -176,6 +176,8 @@ class LocalTaskPool final : public session::TaskPool, public std::enable_shared_
   session::TaskPoolInfo info() const override;
 
  private:
+  Status told(Status status) const;
+
   const std::shared_ptr<LocalSession> session_;
   const std::shared_ptr<TaskWork> work_;
   std::mutex mutex_;

@@ -73,6 +73,11 @@ class Scheduler {
   // Of another library's memory on the device. It comes after work on what was there before and has been retired: a
   // program may take the same memory in again and again, and drop it each time while it is in use.
   std::unique_ptr<Resource> create_foreign_resource(std::uint64_t size_bytes, std::uint64_t address);
+  // It is an array's, whose address has been said: told of where the device is lost.
+  void know_array(const Resource& resource);
+  // "The contents of 2 arrays are lost: array 1 (4096 bytes at 0x7f0000000000), array 3 (...)."; "" where there are none.
+  // Arrays by their numbers in pictures and traces. All of them: where that is too long for a message, by a warning.
+  std::string lost_arrays() const;
   // `resource` goes; `memory` is dropped when all work that uses it has ended, which may be now.
   void retire(std::unique_ptr<Resource> resource, std::shared_ptr<const void> memory);
 
@@ -305,7 +310,8 @@ class Scheduler {
                  const EndedParents& ended, const Waits& waits);
   void learn_end(const Mark& mark, const Status& outcome);
   void note_failure(const Status& outcome);
-  Status name_suspects(const Status& lost) const;
+  Status name_suspects(const Status& lost) const;  // and what is lost
+  std::string lost_arrays_locked() const;
   Status tell_failure();       // to a caller: the first; a skip only where its cause is not known
   Status tell_all_failures();  // for the last time: the first, and in its message what failed besides
   void poll(Stream& stream);
@@ -367,7 +373,7 @@ class Scheduler {
   const device::DevicePtr device_;
   const Policy policy_;
   const nvtx::Functions* const nvtx_ = nvtx::functions();  // null: no ranges
-  AdaptiveMutex mutex_;
+  mutable AdaptiveMutex mutex_;
   ComputationPool pool_;
   std::unique_ptr<device::Queue> spare_;  // of the second stream, on a GPU, until there is one
   std::vector<std::unique_ptr<Stream>> streams_;
@@ -386,6 +392,10 @@ class Scheduler {
   std::uint32_t calls_under_way_ = 0;
   std::vector<Retired> retired_;
   std::uint64_t next_resource_id_ = 1;
+  struct KnownArray {
+    std::uint64_t address = 0, size_bytes = 0;
+  };
+  std::map<std::uint64_t, KnownArray> arrays_;  // by Resource::id, until they are retired
   Status failure_, skip_;                   // the first of each kind that synchronize() has not reported yet
   std::vector<std::string> failed_beside_;  // messages of what failed without depending on that, each once
   bool memory_let_go_ = false;              // by reap(), since the queues were synchronized

@@ -20,7 +20,10 @@ Result<MarkPtr> Scheduler::mark_covering(Stream& stream, std::uint64_t position,
   const auto covering = std::lower_bound(stream.marks.begin(), stream.marks.end(), position,
                                          [](const MarkPtr& mark, std::uint64_t at) { return mark->position < at; });
   if (covering != stream.marks.end()) return *covering;
-  return record_on(stream, wanted);
+  Result<MarkPtr> recorded = record_on(stream, wanted);
+  if (recorded.ok() || recorded.status().code() != Code::kDeviceLost) return recorded;
+  note_failure(recorded.status());  // which names what is lost
+  return (failure_.code() == Code::kDeviceLost ? tell_failure() : recorded.status()).error();
 }
 
 Result<device::EventPtr> Scheduler::event_of(Ticket ticket) {
@@ -168,8 +171,9 @@ Status Scheduler::name_suspects(const Status& lost) const {
     else
       ++more;
   }
-  if (names.empty()) return lost;
   Error error = lost.error();
+  if (const std::string arrays = lost_arrays_locked(); !arrays.empty()) error.message += ' ' + arrays;
+  if (names.empty()) return error;
   error.message += fmt::format(" It may have been kernel {}{}, not known to have ended then.", fmt::join(names, " or "),
                                more == 0   ? ""
                                : more == 1 ? " or another"

@@ -1,14 +1,43 @@
 // Memory that outlives its resource, for what still uses it: the scheduler's side.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "src/base/log.h"
+#include "src/base/plural.h"
 #include "src/scheduler/scheduler.h"
 
 namespace pergola::scheduler {
 
+void Scheduler::know_array(const Resource& resource) {
+  const std::lock_guard lock(mutex_);
+  arrays_.insert_or_assign(resource.id(), KnownArray{resource.address(), resource.size_bytes()});
+}
+
+std::string Scheduler::lost_arrays() const {
+  const std::lock_guard lock(mutex_);
+  return lost_arrays_locked();
+}
+
+std::string Scheduler::lost_arrays_locked() const {
+  constexpr std::size_t kMost = 32;
+  if (arrays_.empty() || device_->info().kind == device::DeviceKind::kCpu) return {};  // whose memory is the process's
+  std::vector<std::string> names;
+  for (const auto& [number, array] : arrays_)
+    names.push_back(fmt::format("array {} ({} at {:#x})", number, plural(array.size_bytes, "byte"), array.address));
+  const std::size_t count = names.size();
+  if (count > kMost) {
+    PERGOLA_WARN("arrays lost with the device: {}", fmt::join(names, ", "));
+    names.resize(kMost);
+  }
+  return fmt::format("The contents of {} lost: {}{}.", plural(count, "array is", "arrays are"), fmt::join(names, ", "),
+                     count > kMost ? " and others, which a warning in the log names" : "");
+}
+
 void Scheduler::retire(std::unique_ptr<Resource> resource, std::shared_ptr<const void> memory) {
   std::vector<std::shared_ptr<const void>> ended;
   const std::lock_guard lock(mutex_);
+  arrays_.erase(resource->id());
   const Access everything{resource.get(), {0, resource->size_bytes()}, Mode::kReadWrite};
   resource->size_bytes() == 0 ? launch_held() : launch_held_before(std::span(&everything, 1));
   Retired retired{std::move(memory), {}, {}};

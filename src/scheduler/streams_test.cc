@@ -271,6 +271,27 @@ TEST_F(ManyEvents, OfALostDevice_TheKernelIsNamed) {
   EXPECT_NE(told.message().find("'culprit'"), std::string::npos) << told.message();
 }
 
+TEST_F(ManyEvents, OfALostDevice_AllArraysAreNamed) {
+  std::vector<std::unique_ptr<Resource>> known;
+  for (std::uint64_t n = 0; n < 3; ++n) {
+    known.push_back(scheduler->create_resource(1024 + n));
+    known.back()->set_address(0x10000 + 0x1000 * n);
+    scheduler->know_array(*known.back());
+  }
+  const std::uint64_t first = known[0]->id(), last = known[2]->id();
+  scheduler->retire(std::move(known[1]), nullptr);
+  device->state().fail_next = {PERGOLA_ERROR(kDeviceLost, "The device is lost.")};
+  ASSERT_TRUE(run("culprit", {"x"}, {"x"}).ok());
+  const Status told = scheduler->synchronize();
+  const std::string expected = fmt::format(
+      "The contents of 2 arrays are lost: array {} (1024 bytes at 0x10000), array {} (1026 bytes at 0x12000).", first,
+      last);
+  EXPECT_NE(told.message().find(expected), std::string::npos) << told.message();
+  EXPECT_EQ(scheduler->lost_arrays(), expected);
+  known.clear();
+  EXPECT_NE(scheduler->lost_arrays(), "") << "they have not been retired";
+}
+
 // Those behind it are skipped: asked by halves, one of them could come first.
 TEST_F(ManyEvents, WithAFailureAmongThem_ItIsToldAndNotThatOthersWereSkipped) {
   device->state().launch_ns = 1000;
