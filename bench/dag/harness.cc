@@ -283,7 +283,8 @@ void Bench::measure(Problem& problem, std::span<const std::unique_ptr<Form>> for
     }
   }
   if (options_.explain)
-    for (std::size_t i = 0; i < forms.size(); ++i) print_times(problem.name + ' ' + forms[i]->name, times[i]);
+    for (std::size_t i = 0; i < forms.size(); ++i)
+      print_times(problem.name + ' ' + forms[i]->name + ' ' + to_string(measure) + ' ' + params.dump(), times[i]);
   for (std::size_t i = 0; i < forms.size(); ++i) {
     clobber_host(plan);
     forms[i]->clobber();

@@ -310,6 +310,40 @@ TEST_F(GraphLeads, ATurnOfMoreCopiesThanLaunches_IsCutWhereItIsLateInMostTurns) 
   EXPECT_GE(late, 16);
 }
 
+// Another graph of the turn, which goes in time, says nothing of it.
+TEST_F(GraphLeads, ATurnOfMoreCopiesThanLaunches_IsCutWhereItIsAlwaysLate_WhateverElseIsInTheTurn) {
+  for (int i = 0; i < 12; ++i) bytes_["x" + std::to_string(i)] = kLarge;
+  open_leads();
+  const auto turn = [&](bool is_late) {
+    for (int i = 0; i < 12; ++i) {
+      const std::string n = std::to_string(i);
+      host("x" + n, Mode::kWrite);
+      upload("x" + n);
+      launch("k" + n, {"x" + n}, {"u" + n});
+      download("u" + n);
+      if (!is_late || i != 0) continue;
+      const std::uint64_t before = scheduler->graph_counters().overdue;
+      scheduler->set_graph_patience(std::chrono::microseconds(20));
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+      while (scheduler->graph_counters().overdue == before && std::chrono::steady_clock::now() < deadline)
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+      scheduler->set_graph_patience(std::chrono::hours(1));
+    }
+    for (int i = 0; i < 12; ++i) host("u" + std::to_string(i), Mode::kRead);
+    for (int i = 0; i < 5; ++i) launch("m" + std::to_string(i), {"v"}, {"v"});
+    download("v");
+    host("v", Mode::kRead);
+  };
+  learn_turns([&] { turn(false); }, 12);
+  const auto replaced = [&] {
+    return std::ranges::count(report().graphs, GraphReport::State::kReplaced, &GraphReport::state);
+  };
+  const auto before = replaced();
+  int late = 0;
+  for (; late < 400 && replaced() == before; ++late) turn(true);
+  EXPECT_GT(replaced(), before) << explain(scheduler->graphs());
+}
+
 TEST_F(GraphLeads, AHostThatStepsInBetweenThem_LosesNoneAndMakesNoneTwice) {
   bytes_ = {{"x", kLarge / 5}, {"y", kLarge / 5}};
   open_leads();

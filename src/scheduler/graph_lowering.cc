@@ -135,7 +135,7 @@ GraphLowering::Decision GraphLowering::again(std::span<const std::uint64_t> arri
 void GraphLowering::follow(bool may_hold, std::span<const std::uint64_t> arriving, Decision& decision) {
   if (held_ == 0) {
     if (phase_ == 0 && region_->trial != nullptr)
-      begin_turn();
+      is_whole_again() ? make_whole() : begin_turn();
     else if (phase_ == 0 && (region_->on_idle || region_->again_in != 0 || region_->whole_in != 0))
       look_at_turn();
     const std::shared_ptr<Chunk> chunk = region_->chunk_of(phase_);
@@ -169,6 +169,7 @@ void GraphLowering::follow(bool may_hold, std::span<const std::uint64_t> arrivin
   if (wants_event(decision.run)) decision.ended = decision.run;
   ++decision.run->launched;
   if (region_->late != 0) --region_->late;
+  if (decision.run->late != 0) --decision.run->late;
   ++counters_.launches;
   if (decision.run->report != nullptr) ++decision.run->report->launched;
   region_->story->report.replaced += held_;
@@ -182,6 +183,7 @@ void GraphLowering::advance() {
   if (region_->rest == 0 || --region_->rest != 0) return;
   // The program may do something else by now.
   region_->cuts = 0;
+  region_->shortened = std::min(region_->shortened, 1u);
   region_->cut_before.assign(region_->launches.size(), false);
   region_->chunks.clear();
   recut();
@@ -305,7 +307,7 @@ std::span<const Launch> GraphLowering::flush_overdue() {
   if (held_ == 0 || !is_overdue(since)) return {};
   const std::size_t wanted = held_chunk_->end - held_chunk_->begin;
   const bool has_grown = region_->grows && !held_chunk_->is_first && region_->most_grown > region_->most_launches;
-  const bool is_bound_by_copies = region_->is_bound_by_copies(*held_chunk_);
+  const std::shared_ptr<Chunk> chunk = held_chunk_;
   const std::span<const Launch> held = take_held();
   ++counters_.overdue;
   ++region_->story->report.overdue;
@@ -317,9 +319,11 @@ std::span<const Launch> GraphLowering::flush_overdue() {
   // the device's compiler is in its way. A form that is tried is held for longer than the first would be, or it is no
   // form for this host.
   if (improving_ || is_challenger()) return held;
-  region_->late += is_bound_by_copies ? kTurnsALateOne : kGraphsALateOne;
-  if (region_->late >= kTooLate && (has_grown || region_->most_launches > kFewestLaunches)) {
-    region_->late = 0;
+  const bool is_bound_by_copies = region_->is_bound_by_copies(*chunk);
+  std::uint32_t& late = is_bound_by_copies ? chunk->late : region_->late;
+  late += is_bound_by_copies ? kTurnsALateOne : kGraphsALateOne;
+  if (late >= kTooLate && (has_grown || region_->most_launches > kFewestLaunches)) {
+    late = 0;
     if (leaves_form("it is held for too long")) return held;  // the first form need not be shorter for that
     if (has_grown)
       region_->most_grown = std::max(region_->most_launches, std::min(wanted, region_->most_grown) / 2);

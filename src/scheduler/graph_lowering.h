@@ -166,11 +166,8 @@ class GraphLowering {
     --host_waits_;
     known_queue_ = {};  // the device may have done it all
   }
-  // It begins to wait for work, and has waited.
+  // It waits for work.
   void host_waits() { ++waits_; }
-  void host_waited() {
-    if (region_ != nullptr && region_->trial != nullptr) waited_ = {turn_clock(), offered_};
-  }
   // interrupt() because it has been held for too long; empty where it has not.
   std::span<const Launch> flush_overdue();
   void ended(const std::shared_ptr<Chunk>& chunk, MarkPtr mark);
@@ -263,16 +260,13 @@ class GraphLowering {
   // ── Forms of turns (graph_turns.cc) ──
   TurnForm first_form() const;
   void begin_turn();
-  double turn_clock() const {
-    return turn_clock_ns_ ? turn_clock_ns_()
-                          : std::chrono::duration<double, std::nano>(Clock::now().time_since_epoch()).count();
-  }
   TurnForms::Turn how_it_was() const;
   void take_form(TurnForm form);
   void end_forms();
   void try_forms();
   void try_again();
   void look_at_turn();
+  bool is_whole_again();
   void make_whole();
   bool is_first_form() const { return region_->form == first_form(); }
   // Whether it is being tried in place of another, which is what it must not harm.
@@ -363,18 +357,13 @@ class GraphLowering {
   std::size_t phase_ = 0;                   // the launch of region_ expected next
   std::size_t held_ = 0;                    // launches before it that are held back
   std::uint32_t host_waits_ = 0;            // under way
-  std::uint64_t waits_ = 0;                 // that have ended
+  std::uint64_t waits_ = 0;                 // that have begun
   // While forms are tried: when the turn began, and what had been done by then. Of turns on an idle device `flushed`.
   struct TurnBegin {
     double ns = 0;
     std::uint64_t offered = 0, flushed = 0, waits = 0;
   };
   TurnBegin turn_begin_;
-  struct Waited {
-    double ns = 0;
-    std::uint64_t offered = 0;  // by then
-  };
-  Waited waited_;                                     // the host, the last time while forms were tried
   std::pair<const Region*, std::size_t> event_at_{};  // where the last event of all work came: before that launch
   std::shared_ptr<Chunk> held_chunk_;                 // whose they are
   std::deque<std::shared_ptr<Region>> known_;         // least recently found first

@@ -451,6 +451,37 @@ TEST_F(GraphLowering, AFirstPieceThatIsLate_IsHalved) {
   EXPECT_EQ(graph_launches(), before + 1);
 }
 
+// Where the host waits in no turn forms are never compared, and the trial of them never ends.
+TEST_F(GraphLowering, PiecesThatWereHalved_AreWholeAgain_WhereTheHostDoesNotWait) {
+  open("graphs=measured");
+  scheduler->set_graph_patience(std::chrono::milliseconds(60));
+  const auto turn = [&](bool late, bool waits) {
+    for (int i = 0; i < 40; ++i) {
+      launch("k" + std::to_string(i), {"x"}, {"x"}, 10'000);
+      if (late && i == 20) std::this_thread::sleep_for(std::chrono::milliseconds(90));
+    }
+    if (waits) {
+      EXPECT_TRUE(scheduler->synchronize().ok());
+    } else {
+      EXPECT_TRUE(scheduler->record().ok());
+    }
+  };
+  for (int i = 0; i < 8; ++i) turn(false, true);
+  scheduler->settle_graphs();
+  const auto longest = [&] {
+    std::size_t most = 0;
+    for (const GraphReport& graph : report().graphs)
+      if (graph.state != GraphReport::State::kReplaced) most = std::max<std::size_t>(most, graph.launches);
+    return most;
+  };
+  ASSERT_EQ(longest(), 40u) << explain(scheduler->graphs());
+  for (int i = 0; i < 100 && longest() == 40; ++i) turn(true, true);
+  ASSERT_LE(longest(), 20u) << explain(scheduler->graphs());
+  int turns = 0;
+  for (; turns < 1200 && longest() != 40; ++turns) turn(false, false);
+  EXPECT_EQ(longest(), 40u) << explain(scheduler->graphs());
+}
+
 TEST_F(GraphLowering, ATicketOfAHeldLaunch_GivesAnEventBehindIt) {
   open_always();
   learn();

@@ -10,9 +10,7 @@
 // and a launch is another: what they come after follows from what they use, whichever they are. So results are those of
 // any form, and of the first turns of one form while the last of another still run.
 //
-// What a turn took is from its begin to the end of the host's last wait in it, or to the begin of the next where
-// something else of it comes behind that wait, by the host's clock: what the host does of its own in between is no
-// form's, and may take many times as long. It counts where it was as its form says:
+// What a turn took is from its begin to that of the next, by the host's clock. It counts where it was as its form says:
 // all chunks that are to be graphs were, nothing was launched before its time, nothing else of what recurs came, and
 // the host has waited in it for the device. Without such a wait it would be the time that the host takes for calls, and
 // the device would pay for one form in turns of the next: nothing is tried then. With one, no more than a turn is left
@@ -58,12 +56,10 @@ TurnForm GraphLowering::first_form() const {
 
 // The first launch of the region has come, and forms are tried.
 void GraphLowering::begin_turn() {
-  const double now = turn_clock();
-  // Nothing has come since the wait but this launch.
-  const bool ended_with_wait = waits_ != turn_begin_.waits && waited_.offered + 1 == offered_;
+  const double now = turn_clock_ns_ ? turn_clock_ns_()
+                                    : std::chrono::duration<double, std::nano>(Clock::now().time_since_epoch()).count();
   TurnForms& trial = *region_->trial;
-  if (trial.current() == region_->form)
-    trial.ended(how_it_was(), (ended_with_wait ? waited_.ns : now) - turn_begin_.ns);
+  if (trial.current() == region_->form) trial.ended(how_it_was(), now - turn_begin_.ns);
   if (trial.current() != region_->form) take_form(trial.current());
   if (trial.has_changed()) tell_of_forms();
   if (trial.is_decided()) return end_forms();
@@ -154,7 +150,7 @@ void GraphLowering::try_again() {
 
 // The first launch of a turn has come, whose form was chosen.
 void GraphLowering::look_at_turn() {
-  if (region_->whole_in != 0 && --region_->whole_in == 0) return make_whole();
+  if (is_whole_again()) return make_whole();
   if (region_->again_in != 0 && --region_->again_in == 0) return try_again();
   if (!region_->on_idle) return;
   // It is a graph on an idle device.
@@ -164,6 +160,11 @@ void GraphLowering::look_at_turn() {
   region_->flushed_turns = 0;
   if (++region_->trials < kMostTrials) return try_forms();
   region_->on_idle = false;
+}
+
+// Not while forms are compared: all would begin anew.
+bool GraphLowering::is_whole_again() {
+  return !is_trying(*region_) && region_->whole_in != 0 && --region_->whole_in == 0;
 }
 
 // From this turn on its pieces are as long as they were at first: the host that was too slow for them may have been

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <random>
 #include <string>
 #include <thread>
 
@@ -144,39 +143,6 @@ TEST_F(GraphTurns, TheReport_TellsWhatEachTookAndWhichStays) {
     EXPECT_EQ(forms[i].state, told.forms[i].state);
     EXPECT_EQ(forms[i].tries, told.forms[i].tries);
     EXPECT_EQ(forms[i].why, told.forms[i].why);
-  }
-}
-
-// It waits, and then does something of its own that takes much longer than a turn, and not always as long.
-TEST_F(GraphTurns, WhatTheHostDoesBetweenTwoTurns_IsNoForms) {
-  std::mt19937 random(1);
-  const auto turn = [&] {
-    works(static_cast<double>(random() % 10'000'000));
-    long_launches_turn();
-  };
-  open_always();
-  learn_turns(turn, kEnough);
-  EXPECT_THAT(states(), ::testing::ElementsAre(State::kPutBack, State::kPutBack, State::kKept));
-  for (const WayReport& form : report().forms) EXPECT_LT(form.best_ns, 500e3) << form.name;
-}
-
-// Of a turn whose launches come behind the wait, nothing is left out.
-TEST_F(GraphTurns, WhatComesBehindTheWait_IsTheTurns) {
-  const auto turn = [&] {
-    host("x", Mode::kWrite);
-    upload("x");
-    launch("a", {"x"}, {"u"}, 1000);
-    download("u");
-    host("u", Mode::kRead);
-    for (int i = 0; i < 5; ++i) launch("k" + std::to_string(i), {"x", "v"}, {"v"}, 1000), works(40'000);
-  };
-  open_always();
-  learn_turns(turn, kEnough);
-  ASSERT_EQ(report().forms.size(), kTurnForms) << explain(scheduler->graphs());
-  for (const WayReport& form : report().forms) {
-    if (form.best_ns != 0) {
-      EXPECT_GT(form.best_ns, 200e3) << form.name;
-    }
   }
 }
 

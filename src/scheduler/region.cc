@@ -283,7 +283,7 @@ std::shared_ptr<Region> Region::with(std::vector<Launch> others, std::vector<Kno
   region->most_launches = most_launches;
   region->grows = grows;
   region->most_grown = most_grown;
-  region->shortened = shortened;
+  region->shortened = std::min(shortened, 1u);  // as the cuts are
   region->whole_in = whole_in;
   region->times_shortened = times_shortened;
   region->form = form;

@@ -120,9 +120,9 @@ struct KnownCall {
   // ~0: there was none. What that look noted was itself a change. Before the text, which seldom fills its place: in the
   // lines that are fetched.
   std::uint64_t looked_at = ~std::uint64_t{0};
-  // As it was met last; none of what is no launch, or whose scalars change.
   // Where its arrays are, and their host sides. Never followed, as they may have gone.
   boost::container::static_vector<const void*, 12> looks_at;
+  // As it was met last; none of what is no launch, or whose scalars change.
   KeptCallText text;
 
   // Fetched into the cache while something else is done.
@@ -153,6 +153,7 @@ struct Chunk {
   GraphWays ways;                                // where ready
   std::vector<std::vector<Access>> free_copies;  // what those use that come after nothing of the chunk
   std::uint32_t delays = 0;                      // its latest launches, in a row, that delayed one of these
+  std::uint32_t late = 0;                        // as Region::late, where it is bound by its copies
   std::vector<Access> accesses;                  // of all its launches together
   Mode universal = Mode::kNone;
   std::unique_ptr<ParameterBlock> block;  // null where nothing changes

@@ -83,7 +83,8 @@ void TurnForms::ended(Turn how, double ns) {
   }
   if (how != Turn::kCounts) {
     settled_ = std::min(settled_, turns_to_settle() - kSettle);
-    if (how == Turn::kDisturbed && ++disturbed_ > kMostDisturbed) give_up_block();
+    const std::uint32_t most = kMostDisturbed + std::min(settled_, turns_to_settle() - kSettle) / 2;
+    if (how == Turn::kDisturbed && ++disturbed_ > most) give_up_block();
     return;
   }
   if (settled_++ < turns_to_settle()) return;

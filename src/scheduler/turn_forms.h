@@ -60,8 +60,8 @@ class TurnForms {
   // Those at a block's begin that do not count: the device may still have some of the form before to do, and a graph's
   // first launch brings it there. As many after each turn that is disturbed.
   static constexpr std::uint32_t kSettle = 2;
-  // Tried again, so many of what was chosen before its blocks: so in no stretch of turns are more than a third of
-  // others, and a program that looks at its turns has what was chosen in most of them.
+  // Tried again, so many of what was chosen before its blocks: about a third of the turns are of others then, and a
+  // program that looks at some dozens of its turns has what was chosen in most of them.
   static constexpr std::uint32_t kSettleAgain = 32;
   static constexpr std::size_t kCounted = 6, kRounds = 2;  // twelve of each form, and
                                                            // six more of the first

@@ -473,6 +473,21 @@ TEST(TurnFormsAgain, ADisturbedTurn_DoesNotBeginTheLongWaitAnew) {
   EXPECT_LE(turns, 3 * (static_cast<int>(TurnForms::kSettleAgain) + 4 * kBlock));
 }
 
+// The long wait before a block of what was chosen is no reason to give it up.
+TEST(TurnFormsAgain, WhereOneTurnOfFiveIsDisturbed_WhatIsShorterIsFoundMostly) {
+  constexpr int kTrials = 400;
+  int found = 0;
+  for (unsigned seed = 0; seed < kTrials; ++seed) {
+    std::mt19937 random(seed);
+    TurnForms forms = TurnForms::again(true, TurnForm::kLeads, false);
+    turns_until_decided(forms, [&](TurnForm form) {
+      return random() % 5 == 0 ? 0.0 : form == TurnForm::kWhole ? 80.0 : 100.0;
+    });
+    found += forms.current() == TurnForm::kWhole ? 1 : 0;
+  }
+  EXPECT_GT(found, kTrials * 8 / 10);
+}
+
 TEST(TurnForms, WithoutATrial_TheFirstIsChosen) {
   TurnForms forms(true, false);
   EXPECT_TRUE(forms.is_decided());
