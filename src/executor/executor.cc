@@ -9,6 +9,7 @@
 #include "src/abi/task_inbox.h"
 #include "src/base/fork.h"
 #include "src/base/log.h"
+#include "src/base/name_list.h"
 #include "src/base/plural.h"
 #include "src/device/validate.h"
 #include "src/executor/generation.h"
@@ -412,7 +413,6 @@ Status Executor::park_locked() {
 // ", 3 of 'tile', 1 of 'blur' (0x1000000000005 to 0x1000000000008)": of several pieces each counts. All are named: where
 // that is too long for a message, by a warning.
 std::string Executor::lost_tasks() {
-  constexpr std::size_t kMostRuns = 32;
   std::map<std::string_view, std::size_t> counts;
   std::vector<TaskId> all;
   for (std::size_t n = 0; n < rings_.size(); ++n)
@@ -432,13 +432,8 @@ std::string Executor::lost_tasks() {
                                       : fmt::format("{:#x} to {:#x}", *first, *(behind - 1)));
     first = behind;
   }
-  std::string rest;
-  if (ids.size() > kMostRuns) {
-    PERGOLA_WARN("tasks lost with the executor of narrow tasks: {}", fmt::join(ids, ", "));
-    rest = " and others, which a warning in the log names";
-    ids.resize(kMostRuns);
-  }
-  return fmt::format(", {} ({}{})", fmt::join(kernels, ", "), fmt::join(ids, ", "), rest);
+  return fmt::format(", {} ({})", fmt::join(kernels, ", "),
+                     name_list(ids, "tasks lost with the executor of narrow tasks"));
 }
 
 Status Executor::park() {

@@ -19,6 +19,16 @@ class GraphLeads : public GraphCopies {
   // No other form of the turns is tried.
   void open_leads() { open_always("turns=leads"); }
   Step last(Step::Kind kind) const { return device->state().of(kind).back(); }
+  // Until what is held has gone before its time.
+  void hold_too_long() {
+    const std::uint64_t before = scheduler->graph_counters().overdue;
+    scheduler->set_graph_patience(std::chrono::microseconds(20));
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (scheduler->graph_counters().overdue == before && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    ASSERT_EQ(scheduler->graph_counters().overdue, before + 1);
+    scheduler->set_graph_patience(std::chrono::hours(1));
+  }
 };
 
 TEST_F(GraphLeads, TheFirstUpload_GoesWhenItComes_AndTheRestIsAGraphBehindIt) {
@@ -260,12 +270,8 @@ TEST_F(GraphLeads, TheGraphBehindThem_IsTheFirstOfItsTurn) {
     host("x", Mode::kWrite);
     upload("x");
     launch("k0", {"x", "u"}, {"u"});
-    scheduler->set_graph_patience(std::chrono::microseconds(20));
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (scheduler->graph_counters().overdue < late && std::chrono::steady_clock::now() < deadline)
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    hold_too_long();
     ASSERT_EQ(scheduler->graph_counters().overdue, late);
-    scheduler->set_graph_patience(std::chrono::hours(1));
     launches(1);
   }
   learn_turns(turn, 2);
@@ -273,75 +279,59 @@ TEST_F(GraphLeads, TheGraphBehindThem_IsTheFirstOfItsTurn) {
   EXPECT_THAT(last(Step::Kind::kGraph).durations_ns, ::testing::SizeIs(49));
 }
 
-// Its halves would be in each other's way on the link: what is late now and then costs less.
-TEST_F(GraphLeads, ATurnOfMoreCopiesThanLaunches_IsCutWhereItIsLateInMostTurns) {
-  for (int i = 0; i < 12; ++i) bytes_["x" + std::to_string(i)] = kLarge;
-  open_leads();
-  const auto turn = [&](bool is_late) {
-    for (int i = 0; i < 12; ++i) {
+class GraphLeadsLate : public GraphLeads {
+ protected:
+  static constexpr int kMany = 12;
+  void SetUp() override {
+    for (int i = 0; i < kMany; ++i) bytes_["x" + std::to_string(i)] = kLarge;
+    open_leads();
+  }
+  // More copies than launches; where it is late what is held goes before its time.
+  void copies_turn(bool is_late) {
+    for (int i = 0; i < kMany; ++i) {
       const std::string n = std::to_string(i);
       host("x" + n, Mode::kWrite);
       upload("x" + n);
       launch("k" + n, {"x" + n}, {"u" + n});
       download("u" + n);
-      if (!is_late || i != 0) continue;
-      const std::uint64_t before = scheduler->graph_counters().overdue;
-      scheduler->set_graph_patience(std::chrono::microseconds(20));
-      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-      while (scheduler->graph_counters().overdue == before && std::chrono::steady_clock::now() < deadline)
-        std::this_thread::sleep_for(std::chrono::microseconds(50));
-      ASSERT_EQ(scheduler->graph_counters().overdue, before + 1);
-      scheduler->set_graph_patience(std::chrono::hours(1));
+      if (is_late && i == 0) hold_too_long();
     }
-    for (int i = 0; i < 12; ++i) host("u" + std::to_string(i), Mode::kRead);
-  };
-  learn_turns([&] { turn(false); }, 12);
+    for (int i = 0; i < kMany; ++i) host("u" + std::to_string(i), Mode::kRead);
+  }
+  // Late turns until its graph is cut otherwise; 400 where it is not.
+  template <typename Turn>
+  int late_turns_until_cut(Turn turn) {
+    const auto replaced = [&] {
+      return std::ranges::count(report().graphs, GraphReport::State::kReplaced, &GraphReport::state);
+    };
+    const auto before = replaced();
+    int late = 0;
+    for (; late < 400 && replaced() == before; ++late) turn();
+    EXPECT_GT(replaced(), before) << explain(scheduler->graphs());
+    return late;
+  }
+};
+
+// Its halves would be in each other's way on the link: what is late now and then costs less.
+TEST_F(GraphLeadsLate, ATurnOfMoreCopiesThanLaunches_IsCutWhereItIsLateInMostTurns) {
+  learn_turns([&] { copies_turn(false); }, 12);
   const Counts whole{1, 1, 0};
-  ASSERT_EQ(of_each([&] { turn(false); }), whole);
-  for (int i = 0; i < 120; ++i) turn(i % 3 == 0);
-  EXPECT_EQ(of_each([&] { turn(false); }), whole) << "late in one turn of three";
-  const auto replaced = [&] {
-    return std::ranges::count(report().graphs, GraphReport::State::kReplaced, &GraphReport::state);
-  };
-  const auto before = replaced();
-  int late = 0;
-  for (; late < 400 && replaced() == before; ++late) turn(true);
-  EXPECT_GT(replaced(), before) << explain(scheduler->graphs());
-  EXPECT_GE(late, 16);
+  ASSERT_EQ(of_each([&] { copies_turn(false); }), whole);
+  for (int i = 0; i < 120; ++i) copies_turn(i % 3 == 0);
+  EXPECT_EQ(of_each([&] { copies_turn(false); }), whole) << "late in one turn of three";
+  EXPECT_GE(late_turns_until_cut([&] { copies_turn(true); }), 16);
 }
 
 // Another graph of the turn, which goes in time, says nothing of it.
-TEST_F(GraphLeads, ATurnOfMoreCopiesThanLaunches_IsCutWhereItIsAlwaysLate_WhateverElseIsInTheTurn) {
-  for (int i = 0; i < 12; ++i) bytes_["x" + std::to_string(i)] = kLarge;
-  open_leads();
+TEST_F(GraphLeadsLate, ATurnOfMoreCopiesThanLaunches_IsCutWhereItIsAlwaysLate_WhateverElseIsInTheTurn) {
   const auto turn = [&](bool is_late) {
-    for (int i = 0; i < 12; ++i) {
-      const std::string n = std::to_string(i);
-      host("x" + n, Mode::kWrite);
-      upload("x" + n);
-      launch("k" + n, {"x" + n}, {"u" + n});
-      download("u" + n);
-      if (!is_late || i != 0) continue;
-      const std::uint64_t before = scheduler->graph_counters().overdue;
-      scheduler->set_graph_patience(std::chrono::microseconds(20));
-      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-      while (scheduler->graph_counters().overdue == before && std::chrono::steady_clock::now() < deadline)
-        std::this_thread::sleep_for(std::chrono::microseconds(50));
-      scheduler->set_graph_patience(std::chrono::hours(1));
-    }
-    for (int i = 0; i < 12; ++i) host("u" + std::to_string(i), Mode::kRead);
+    copies_turn(is_late);
     for (int i = 0; i < 5; ++i) launch("m" + std::to_string(i), {"v"}, {"v"});
     download("v");
     host("v", Mode::kRead);
   };
   learn_turns([&] { turn(false); }, 12);
-  const auto replaced = [&] {
-    return std::ranges::count(report().graphs, GraphReport::State::kReplaced, &GraphReport::state);
-  };
-  const auto before = replaced();
-  int late = 0;
-  for (; late < 400 && replaced() == before; ++late) turn(true);
-  EXPECT_GT(replaced(), before) << explain(scheduler->graphs());
+  late_turns_until_cut([&] { turn(true); });
 }
 
 TEST_F(GraphLeads, AHostThatStepsInBetweenThem_LosesNoneAndMakesNoneTwice) {

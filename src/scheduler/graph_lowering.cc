@@ -329,10 +329,7 @@ std::span<const Launch> GraphLowering::flush_overdue() {
       region_->most_grown = std::max(region_->most_launches, std::min(wanted, region_->most_grown) / 2);
     else
       region_->most_launches = std::max(kFewestLaunches, region_->most_launches / 2);
-    if (region_->shortened++ == 0) {
-      region_->whole_in = kAgainAfter << kAgainGrowth * region_->times_shortened;
-      region_->times_shortened = std::min(region_->times_shortened + 1, kMostGrowths);
-    }
+    if (region_->shortened++ == 0) region_->whole_in = turns_until_again(region_->times_shortened);
     recut();
   }
   return held;

@@ -167,7 +167,7 @@ class GraphLowering {
     known_queue_ = {};  // the device may have done it all
   }
   // It waits for work.
-  void host_waits() { ++waits_; }
+  void note_wait() { ++waits_; }
   // interrupt() because it has been held for too long; empty where it has not.
   std::span<const Launch> flush_overdue();
   void ended(const std::shared_ptr<Chunk>& chunk, MarkPtr mark);
@@ -266,6 +266,8 @@ class GraphLowering {
   void try_forms();
   void try_again();
   void look_at_turn();
+  // Turns; four times as many each time, of which there have been `times`.
+  static std::uint32_t turns_until_again(std::uint32_t& times);
   bool is_whole_again();
   void make_whole();
   bool is_first_form() const { return region_->form == first_form(); }

@@ -112,10 +112,8 @@ void GraphLowering::end_forms() {
   region_->on_idle = measures_idle_ && region_->trial != nullptr && region_->trial->prefers_graphs();
   region_->flushed_turns = 0;
   region_->again_in = 0;
-  if (region_->trial != nullptr && region_->trial->is_decided()) {
-    region_->again_in = kAgainAfter << kAgainGrowth * region_->times_again;
-    region_->times_again = std::min(region_->times_again + 1, kMostGrowths);
-  }
+  if (region_->trial != nullptr && region_->trial->is_decided())
+    region_->again_in = turns_until_again(region_->times_again);
   region_->trial = nullptr;
   if (region_->form == TurnForm::kLaunches || region_->on_idle)
     forget_in_flight();  // which would keep its graphs: it is not asked any more
@@ -160,6 +158,12 @@ void GraphLowering::look_at_turn() {
   region_->flushed_turns = 0;
   if (++region_->trials < kMostTrials) return try_forms();
   region_->on_idle = false;
+}
+
+std::uint32_t GraphLowering::turns_until_again(std::uint32_t& times) {
+  const std::uint32_t turns = kAgainAfter << kAgainGrowth * times;
+  times = std::min(times + 1, kMostGrowths);
+  return turns;
 }
 
 // Not while forms are compared: all would begin anew.

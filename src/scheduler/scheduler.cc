@@ -582,7 +582,7 @@ void Scheduler::become_universal(Mode mode, Computation& who) {
 // Returns with the lock held again. The first failure; a skip only where there is nothing better; kTimeout where some
 // of the work goes on and none has failed.
 Status Scheduler::wait_unlocked(AdaptiveLock& lock, std::span<const MarkPtr> marks, Deadline deadline) {
-  if (lowering_ != nullptr && !marks.empty()) lowering_->host_waits();
+  if (lowering_ != nullptr && !marks.empty()) lowering_->note_wait();
   tell_ends();
   lock.unlock();
   Status first, late;

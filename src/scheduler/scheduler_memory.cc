@@ -1,9 +1,8 @@
 // Memory that outlives its resource, for what still uses it: the scheduler's side.
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "src/base/log.h"
+#include "src/base/name_list.h"
 #include "src/base/plural.h"
 #include "src/scheduler/scheduler.h"
 
@@ -20,18 +19,12 @@ std::string Scheduler::lost_arrays() const {
 }
 
 std::string Scheduler::lost_arrays_locked() const {
-  constexpr std::size_t kMost = 32;
   if (arrays_.empty() || device_->info().kind == device::DeviceKind::kCpu) return {};  // whose memory is the process's
   std::vector<std::string> names;
   for (const auto& [number, array] : arrays_)
     names.push_back(fmt::format("array {} ({} at {:#x})", number, plural(array.size_bytes, "byte"), array.address));
-  const std::size_t count = names.size();
-  if (count > kMost) {
-    PERGOLA_WARN("arrays lost with the device: {}", fmt::join(names, ", "));
-    names.resize(kMost);
-  }
-  return fmt::format("The contents of {} lost: {}{}.", plural(count, "array is", "arrays are"), fmt::join(names, ", "),
-                     count > kMost ? " and others, which a warning in the log names" : "");
+  return fmt::format("The contents of {} lost: {}.", plural(names.size(), "array is", "arrays are"),
+                     name_list(names, "arrays lost with the device"));
 }
 
 void Scheduler::retire(std::unique_ptr<Resource> resource, std::shared_ptr<const void> memory) {

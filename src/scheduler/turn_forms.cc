@@ -83,8 +83,7 @@ void TurnForms::ended(Turn how, double ns) {
   }
   if (how != Turn::kCounts) {
     settled_ = std::min(settled_, turns_to_settle() - kSettle);
-    const std::uint32_t most = kMostDisturbed + std::min(settled_, turns_to_settle() - kSettle) / 2;
-    if (how == Turn::kDisturbed && ++disturbed_ > most) give_up_block();
+    if (how == Turn::kDisturbed && ++disturbed_ > kMostDisturbed + settled_ / 2) give_up_block();
     return;
   }
   if (settled_++ < turns_to_settle()) return;
