@@ -42,7 +42,8 @@ std::string way_text(const WayReport& way, const std::vector<WayReport>& all) {
     reason =
         way.best_ns >= kept->best_ns
             ? fmt::format("it takes {:.2f} times as long as {}", way.best_ns / kept->best_ns, kept->name)
-            : fmt::format("it is faster than {} by {:.1f} %, which is too little, or not so each time it was tried",
+            : fmt::format("it is faster than {} by {:.1f} %, which is too little, not so each time it was tried, or "
+                          "costs the host more than it is worth",
                           kept->name, 100 * (1 - way.best_ns / kept->best_ns));
   return fmt::format("{}, {}, put back as {}: {}", way.name, microseconds(way.best_ns), reason, way.why);
 }

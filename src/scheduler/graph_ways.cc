@@ -358,14 +358,21 @@ Status GraphWays::try_planned(device::Queue& queue, std::size_t lane) {
   return {};
 }
 
-// Than the one that stands by enough, than one that is itself by anything; or it takes as long and costs the host less.
+// How much longer `way` may take than the other for what the host saves by it.
+double GraphWays::host_worth_ns(const Way& way, const Way& other) {
+  const bool costs_less = way.host_ns < std::min(other.host_ns * kHostGain, other.host_ns - kHostGainNs);
+  return costs_less ? (other.host_ns - way.host_ns) * kHostShare : 0;
+}
+
+// Than the one that stands by enough, than one that is itself by anything; or it costs the host less, by more than it
+// takes longer.
 bool GraphWays::is_better(const Way& way, const Way& than) const {
   if (way.best_ns == 0 || than.best_ns == 0) return false;
-  if (way.best_ns <= than.best_ns && way.host_ns < std::min(than.host_ns * kHostGain, than.host_ns - kHostGainNs))
+  if (const double worth_ns = host_worth_ns(way, than); worth_ns != 0 && way.best_ns <= than.best_ns + worth_ns)
     return true;
   const bool stands = &than == &ways_[standing_];
   const double below = stands ? std::min(than.best_ns * kGain, than.best_ns - kGainNs) : than.best_ns;
-  return way.best_ns < below;
+  return way.best_ns + host_worth_ns(than, way) < below;
 }
 
 void GraphWays::settle() {

@@ -275,9 +275,33 @@ TEST_F(GraphWaysTest, OneThatTakesTheDeviceAsLong_StaysWhereItCostsTheHostLess) 
     return ways.chosen() == nullptr ? "" : ways.chosen()->name;
   };
   EXPECT_EQ(chosen(10e3, microseconds(50)), "other");
-  EXPECT_EQ(chosen(10.01e3, microseconds(50)), "plain") << "it is slower";
   EXPECT_EQ(chosen(9.9e3, microseconds(300)), "plain") << "faster, but not by enough";
-  EXPECT_EQ(chosen(9e3, microseconds(600)), "other") << "faster by enough, whatever it costs the host";
+  EXPECT_EQ(chosen(9e3, microseconds(500)), "other") << "faster by enough";
+}
+
+// An eighth of what the host saves.
+TEST_F(GraphWaysTest, OneThatIsSlowerByLessThanItSavesTheHost_Stays) {
+  using std::chrono::microseconds;
+  auto queue = std::move(device->create_queue()).value();
+  const auto chosen = [&](double second_ns, double third_ns, microseconds second_host) {
+    const auto way = [](const char* name, double ns, microseconds host) {
+      return GraphWays::Way{name, "", std::make_shared<TimedGraph>(ns, host)};
+    };
+    GraphWays ways({way("plain", 200e3, microseconds(300))});
+    ways.add(way("second", second_ns, second_host));
+    ways.add(way("third", third_ns, microseconds(300)));
+    for (int i = 0; i < 100 && ways.chosen() == nullptr; ++i) {
+      EXPECT_TRUE(ways.launch(*queue).ok());
+      device->state().host_ns = device->state().end_ns();
+    }
+    return ways.chosen() == nullptr ? "" : ways.chosen()->name;
+  };
+  EXPECT_EQ(chosen(220e3, 200e3, microseconds(40)), "second") << "by 20 us, and saves 260";
+  EXPECT_EQ(chosen(240e3, 200e3, microseconds(40)), "plain") << "by 40 us, and saves 260";
+  EXPECT_EQ(chosen(200e3, 190e3, microseconds(40)), "second") << "10 us faster than it is too little for 260";
+  EXPECT_EQ(chosen(200e3, 150e3, microseconds(40)), "third") << "50 us faster than it is enough";
+  EXPECT_EQ(chosen(190e3, 200e3, microseconds(700)), "plain") << "10 us faster, and costs 400 more";
+  EXPECT_EQ(chosen(140e3, 200e3, microseconds(700)), "second") << "60 us faster, and costs 400 more";
 }
 
 // A graph of chains side by side may take one of two times, as the device begins with one or the other.
