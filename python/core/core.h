@@ -307,6 +307,8 @@ PyObject* refuse_direct(const char* what, const char* instead);
 
 // The handle and start of a memory; false with an exception set where it was freed.
 bool resolve(const MemoryObject* memory, pergola_array* handle, std::uint64_t* offset_bytes);
+// Where it starts on the device; false as above. The GIL is held throughout.
+bool address_of(const MemoryObject* memory, std::uint64_t* address);
 // Waits, so that Ctrl-C works, for tasks where the memory was given to some: the library would wait for them, without
 // looking, when the host uses the array. False with an exception set: what they failed with, told as the library would.
 bool wait_for_tasks(MemoryObject* memory);
@@ -386,7 +388,7 @@ PyObject* wait_any(PyObject* self, PyObject* args);
 
 // ── Interchange (interchange.cc) ────────────────────────────────────────────────────────────────────────────────────
 
-// dlpack_export(array, address, shape, (code, bits), (device type, id), versioned, is_copied): a capsule.
+// dlpack_export(array, shape, (code, bits), (device type, id), versioned, is_copied): a capsule.
 PyObject* dlpack_export(PyObject* self, PyObject* args);
 // dlpack_import(capsule): (address, shape, strides or None, (code, bits, lanes), (device type, id), readonly, owner).
 PyObject* dlpack_import(PyObject* self, PyObject* capsule);

@@ -157,11 +157,14 @@ void release_owner(void* owner) {
 
 PyObject* dlpack_export(PyObject*, PyObject* args) {
   PyObject *array = nullptr, *shape = nullptr;
-  unsigned long long address = 0;
   int code = 0, bits = 0, device_type = 0, device_id = 0, versioned = 0, is_copied = 0;
-  if (PyArg_ParseTuple(args, "O!KO!(ii)(ii)pp:dlpack_export", types.memory, &array, &address, &PyTuple_Type, &shape,
-                       &code, &bits, &device_type, &device_id, &versioned, &is_copied) == 0)
+  if (PyArg_ParseTuple(args, "O!O!(ii)(ii)pp:dlpack_export", types.memory, &array, &PyTuple_Type, &shape, &code, &bits,
+                       &device_type, &device_id, &versioned, &is_copied) == 0)
     return nullptr;
+  // Another thread may have freed it while the caller waited for it. From here on the GIL is held until it counts as
+  // exported, which keeps free() out.
+  std::uint64_t address = 0;
+  if (!address_of(reinterpret_cast<const MemoryObject*>(array), &address)) return nullptr;
   const dlpack::DataType dtype{static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(bits), 1};
   const dlpack::Device device{device_type, device_id};
   void* data = reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));

@@ -246,10 +246,8 @@ PyObject* memory_wait(PyObject* self, PyObject*) {
 }
 
 PyObject* memory_address(PyObject* self, void*) {
-  pergola_array_info info{};
-  std::uint64_t base = 0;
-  if (!describe(as_memory(self), &info, &base)) return nullptr;
-  return PyLong_FromUnsignedLongLong(info.address + base);
+  std::uint64_t address = 0;
+  return address_of(as_memory(self), &address) ? PyLong_FromUnsignedLongLong(address) : nullptr;
 }
 PyObject* memory_nbytes(PyObject* self, void*) {
   return PyLong_FromUnsignedLongLong(as_memory(self)->size_bytes);
@@ -276,8 +274,8 @@ PyMethodDef memory_methods[] = {
     {"_within", memory_within, METH_VARARGS | METH_CLASS, nullptr},
     {"_wait", memory_wait, METH_NOARGS, nullptr},
     {"free", memory_free, METH_NOARGS,
-     "free($self, /)\n--\n\nLet go of the memory now. Work in flight keeps it until it has ended; using the "
-     "array or a view of it is an error."},
+     "free($self, /)\n--\n\nLet go of the memory now; of a view, of the array that it is of. Work in flight keeps it "
+     "until it has ended; using the array or a view of it is an error."},
     {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef memory_getset[] = {
     {"address", memory_address, nullptr, "Where it starts on the device. It does not keep the array alive.", nullptr},
@@ -306,6 +304,14 @@ bool resolve(const MemoryObject* memory, pergola_array* handle, std::uint64_t* o
   if (owner->handle != nullptr) return true;
   raise(PERGOLA_FAILED_PRECONDITION, "The array was freed by free(); it cannot be used any more.");
   return false;
+}
+
+bool address_of(const MemoryObject* memory, std::uint64_t* address) {
+  pergola_array_info info{};
+  std::uint64_t base = 0;
+  if (!describe(memory, &info, &base)) return false;
+  *address = info.address + base;
+  return true;
 }
 
 void register_memory(MemoryObject* memory) {

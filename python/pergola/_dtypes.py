@@ -173,7 +173,8 @@ def _is_complex(value: Any) -> bool:
 def short(value: Any) -> str:
     """A value in a message."""
     try:
-        text = repr(value)
+        np = sys.modules.get("numpy")  # of which a 2 writes np.float32(1.5) where a 1 writes 1.5
+        text = str(value) if np is not None and isinstance(value, (np.number, np.bool_)) else repr(value)
     except ValueError:  # an int of more digits than Python prints
         return f"an int of {value.bit_length()} bits"
     return text if len(text) <= 80 else text[:77] + "..."

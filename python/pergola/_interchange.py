@@ -471,7 +471,7 @@ def to_dlpack(source: Array, max_version: Optional[tuple[int, int]], dl_device: 
         source = source.copy()
     source.wait()
     versioned = max_version is not None and max_version[0] >= 1
-    return _core.dlpack_export(source, source.address, source.shape, dtype, device, versioned, bool(copy))
+    return _core.dlpack_export(source, source.shape, dtype, device, versioned, bool(copy))
 
 
 def to_cuda_array_interface(source: Array) -> dict[str, Any]:

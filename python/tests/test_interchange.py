@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pergola as pg
 import pytest
+from pergola import _core
 from conftest import run_child
 from fake_gpu import needs_fake, run_on_fake_gpu
 
@@ -40,6 +41,16 @@ def test_a_consumer_keeps_the_memory_and_free_is_refused_meanwhile():
     del shared
     y.free()
     assert y.freed
+
+
+@on_cpu
+def test_an_array_that_another_thread_has_freed_meanwhile_is_not_exported():
+    x = pg.ones(4, "f4")
+    view = x[1:]
+    x.free()  # between __dlpack__()'s wait and what follows
+    for freed in (x, view):
+        with pytest.raises(pg.FailedPrecondition, match="freed"):
+            _core.dlpack_export(freed, (3,), (2, 32), (1, 0), True, False)
 
 
 @on_cpu
