@@ -559,10 +559,6 @@ PERGOLA_API pergola_code pergola_task_pool_destroy(pergola_task_pool pool);
  * be spawned meanwhile. The same kernel and shape again are ready at once. */
 PERGOLA_API pergola_code pergola_task_pool_prepare(pergola_task_pool pool, pergola_kernel kernel,
                                                    const pergola_launch_config* config, pergola_task_kind* kind);
-/* Compiles what pergola_task_pool_prepare() would for these kernels, together, in about the time of one: all, or none.
- * A kernel that the pool has already costs nothing. `kernels` is read until it returns. */
-PERGOLA_API pergola_code pergola_task_pool_add_kernels(pergola_task_pool pool, const pergola_kernel* kernels,
-                                                       size_t count);
 PERGOLA_API pergola_code pergola_task_kind_destroy(pergola_task_kind kind);
 /* Which task goes first where several wait: on the host for room, in a resident block for warps, on the CPU device for
  * a thread. Those that run go on. */

@@ -22,7 +22,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <ranges>
@@ -229,17 +228,6 @@ class TaskPool {
     pergola_task_kind kind = nullptr;
     detail::check(pergola_task_pool_prepare(handle(), kernel.handle(), &config, &kind));
     return TaskKind(kind, kernel);
-  }
-
-  // Compiles what prepare() would for the first shape of each, together, in about the time of one: all, or none.
-  //   pool.add_kernels({module.kernel("tile"), module.kernel("edge")});
-  void add_kernels(std::span<const Kernel> kernels) const {
-    std::vector<pergola_kernel> handles;
-    for (const Kernel& kernel : kernels) handles.push_back(kernel.handle());
-    detail::check(pergola_task_pool_add_kernels(handle(), handles.data(), handles.size()));
-  }
-  void add_kernels(std::initializer_list<Kernel> kernels) const {
-    add_kernels(std::span<const Kernel>(kernels.begin(), kernels.size()));
   }
 
   // Prepares the kernel, the first time, and spawns a task. Later times look it up: a TaskKind of one's own does not.

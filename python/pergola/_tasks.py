@@ -116,14 +116,6 @@ class TaskPool(_core.TaskPool):
             raise TypeError(f"prepare() takes a kernel, its grid and its block; {_dtypes.short(kernel)} is no kernel.")
         return TaskKind(self, kernel, grid, block, shared_bytes, priority == "high", Task)
 
-    def add_kernels(self, *kernels: Kernel) -> None:
-        """Compiles what prepare() would for the first shape of each, together, in about the time of one: all, or none.
-        `pool.add_kernels(module.tile, module.edge)`"""
-        for kernel in kernels:
-            if not isinstance(kernel, Kernel):
-                raise TypeError(f"add_kernels() takes kernels; {_dtypes.short(kernel)} is none.")
-        self._add_kernels(*kernels)
-
     def spawn(self, kernel: Kernel, grid: Any, block: Any, *args: Any, shared_bytes: int = 0,
               priority: Literal["normal", "high"] = "normal") -> Task:
         """As prepare(kernel, grid, block)(*args); the kind is kept for the next time."""

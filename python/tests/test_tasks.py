@@ -214,20 +214,6 @@ def test_many_threads_spawn(pool, kernels):
     assert out.tolist() == [sum_of(number + i) for number in range(6) for i in range(200)]
 
 
-def test_kernels_are_added_together(pool, kernels):
-    pool.add_kernels()
-    pool.add_kernels(kernels.work, kernels.work)
-    out = pg.zeros(1, "u4")
-    pool.spawn(kernels.work, 1, 32, out, 0, 3).wait()
-    assert out.tolist() == [sum_of(3)]
-    with pytest.raises(TypeError, match="add_kernels.. takes kernels; .* is none"):
-        pool.add_kernels(kernels.work, "work")
-    with pytest.raises(TypeError, match="add_kernels"):
-        pool._add_kernels(3)
-    with pytest.raises(pg.InvalidArgument, match="session"):
-        pg.session(device="cpu").task_pool().add_kernels(kernels.work)
-
-
 def test_what_is_wrong_is_refused_before_anything_is_spawned(pool, kernels):
     out = pg.zeros(1, "u4")
     pool.wait_all()

@@ -2,8 +2,6 @@
 // of millions of times a second, so it looks its handle up without the table's lock (hot_handles.h) and makes nothing.
 #include <chrono>
 #include <optional>
-#include <utility>
-#include <vector>
 
 #include "src/base/plural.h"
 #include "src/capi/arguments.h"
@@ -128,19 +126,6 @@ pergola_code pergola_task_pool_prepare(pergola_task_pool pool_handle, pergola_ke
     PERGOLA_ASSIGN(const LaunchConfig config, read_config(given));
     PERGOLA_ASSIGN(auto kind, pool->prepare(kernel, config.shape));
     return give_kind(std::move(kind), out);
-  });
-}
-
-pergola_code pergola_task_pool_add_kernels(pergola_task_pool pool_handle, const pergola_kernel* given, size_t count) {
-  return guarded([&]() -> Status {
-    PERGOLA_ASSIGN(auto pool, object_of<session::TaskPool>(pool_handle, "task pool"));
-    if (count != 0) PERGOLA_TRY(check_pointer(given, "kernels"));
-    std::vector<session::KernelPtr> kernels;
-    for (size_t i = 0; i < count; ++i) {
-      PERGOLA_ASSIGN(auto kernel, object_of<session::Kernel>(given[i], "kernel"));
-      kernels.push_back(std::move(kernel));
-    }
-    return pool->add_kernels(kernels);
   });
 }
 

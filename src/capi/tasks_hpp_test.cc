@@ -133,14 +133,6 @@ TEST_F(TasksHpp, Each_HasItsOwnNumbers) {
   EXPECT_TRUE(kind.spawn_each(0, array, 2, std::vector<int>()).empty());
 }
 
-TEST_F(TasksHpp, KernelsAreAddedTogether) {
-  pool_.add_kernels({kernel_, kernel_});
-  EXPECT_EQ(asked_of_pools(), "add store store");
-  const std::vector<pergola::Kernel> some(3, kernel_);
-  pool_.add_kernels(some);
-  EXPECT_EQ(asked_of_pools(), "add store store store");
-}
-
 TEST_F(TasksHpp, PoolsSpawn_PreparesOnce) {
   auto array = session_.array<float>(4);
   const pergola::TaskId first = pool_.spawn(kernel_, pergola::grid(1, 32), array, 1.f, 2);

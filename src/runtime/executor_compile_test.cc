@@ -51,44 +51,6 @@ transform::TaskBody body_that_adds(int what) {
   return *std::move(body);
 }
 
-TEST(ExecutorCompile, SeveralBodies_AreCompiledOnce_AndEachRunsUnderItsNumber) {
-  auto inner = runtime::open_device("cpu");
-  ASSERT_TRUE(inner.ok()) << inner.message();
-  const auto device = std::make_shared<SlowlyCompilingDevice>(*inner);
-  auto made = Executor::create(device, {.blocks = 2});
-  ASSERT_TRUE(made.ok()) << made.message();
-  Executor& executor = **made;
-  auto out = device->allocate(4, device::MemoryKind::kHostVisible);
-  ASSERT_TRUE(out.ok()) << out.message();
-  auto* const sum = reinterpret_cast<std::uint32_t*>((*out)->host_pointer());
-  *sum = 0;
-  int compiled = 0;
-  device->while_compiling = [&] { ++compiled; };
-  std::vector<transform::TaskBody> bodies;
-  for (const int what : {1, 100, 10'000}) bodies.push_back(body_that_adds(what));
-  const auto first = executor.add_bodies(std::move(bodies));
-  ASSERT_TRUE(first.ok()) << first.message();
-  EXPECT_EQ(compiled, 1);
-  const auto none = executor.add_bodies({});
-  EXPECT_TRUE(none.ok()) << none.message();
-  EXPECT_EQ(compiled, 1) << "nothing is new";
-  device->while_compiling = nullptr;
-  const device::DeviceAddress address = (*out)->address();
-  device::LaunchConfig shape;
-  shape.grid = {1, 1, 1};
-  shape.block = {1, 1, 1};
-  for (std::uint32_t i = 0; i < 3; ++i)
-    for (std::uint32_t times = 0; times <= i; ++times) {
-      const auto kind = executor.add_kind(*first + i, shape);
-      ASSERT_TRUE(kind.ok()) << kind.message();
-      const auto id = executor.spawn(*kind, std::as_bytes(std::span(&address, 1)));
-      ASSERT_TRUE(id.ok()) << id.message();
-      EXPECT_TRUE(executor.wait(*id, std::chrono::seconds(20)).ok());
-    }
-  ASSERT_TRUE(executor.park().ok());
-  EXPECT_EQ(*sum, 1u + 2 * 100 + 3 * 10'000);
-}
-
 TEST(ExecutorCompile, TasksRun_WhileABodyIsCompiled) {
   auto inner = runtime::open_device("cpu");
   ASSERT_TRUE(inner.ok()) << inner.message();
