@@ -173,8 +173,9 @@ def _is_complex(value: Any) -> bool:
 def short(value: Any) -> str:
     """A value in a message."""
     try:
-        np = sys.modules.get("numpy")  # of which a 2 writes np.float32(1.5) where a 1 writes 1.5
-        text = str(value) if np is not None and isinstance(value, (np.number, np.bool_)) else repr(value)
+        generic = getattr(sys.modules.get("numpy"), "generic", ())  # another thread may be importing it
+        # NumPy 2's repr() is np.float32(1.5) where that of a 1 is 1.5.
+        text = str(value) if isinstance(value, generic) and value.dtype.kind in "biufc" else repr(value)
     except ValueError:  # an int of more digits than Python prints
         return f"an int of {value.bit_length()} bits"
     return text if len(text) <= 80 else text[:77] + "..."

@@ -259,20 +259,26 @@ class TimedGraph final : public device::ExecutableGraph {
   const std::chrono::microseconds host_;
 };
 
+GraphWays::Way timed_way(const char* name, double device_ns, std::chrono::microseconds host) {
+  return {name, "", std::make_shared<TimedGraph>(device_ns, host)};
+}
+
+// The name of what is chosen within so many launches, each waited for; "" where nothing is.
+std::string chosen_of(GraphWays& ways, FakeDevice& device, int launches) {
+  auto queue = std::move(device.create_queue()).value();
+  for (int i = 0; i < launches && ways.chosen() == nullptr; ++i) {
+    EXPECT_TRUE(ways.launch(*queue).ok());
+    device.state().host_ns = device.state().end_ns();
+  }
+  return ways.chosen() == nullptr ? "" : ways.chosen()->name;
+}
+
 TEST_F(GraphWaysTest, OneThatTakesTheDeviceAsLong_StaysWhereItCostsTheHostLess) {
   using std::chrono::microseconds;
-  auto queue = std::move(device->create_queue()).value();
   const auto chosen = [&](double device_ns, microseconds host) {
-    const auto way = [](const char* name, double ns, microseconds its_host) {
-      return GraphWays::Way{name, "", std::make_shared<TimedGraph>(ns, its_host)};
-    };
-    GraphWays ways({way("plain", 10e3, microseconds(300))});
-    ways.add(way("other", device_ns, host));
-    for (int i = 0; i < 40 && ways.chosen() == nullptr; ++i) {
-      EXPECT_TRUE(ways.launch(*queue).ok());
-      device->state().host_ns = device->state().end_ns();
-    }
-    return ways.chosen() == nullptr ? "" : ways.chosen()->name;
+    GraphWays ways({timed_way("plain", 10e3, microseconds(300))});
+    ways.add(timed_way("other", device_ns, host));
+    return chosen_of(ways, *device, 40);
   };
   EXPECT_EQ(chosen(10e3, microseconds(50)), "other");
   EXPECT_EQ(chosen(9.9e3, microseconds(300)), "plain") << "faster, but not by enough";
@@ -282,19 +288,11 @@ TEST_F(GraphWaysTest, OneThatTakesTheDeviceAsLong_StaysWhereItCostsTheHostLess) 
 // An eighth of what the host saves.
 TEST_F(GraphWaysTest, OneThatIsSlowerByLessThanItSavesTheHost_Stays) {
   using std::chrono::microseconds;
-  auto queue = std::move(device->create_queue()).value();
   const auto chosen = [&](double second_ns, double third_ns, microseconds second_host) {
-    const auto way = [](const char* name, double ns, microseconds host) {
-      return GraphWays::Way{name, "", std::make_shared<TimedGraph>(ns, host)};
-    };
-    GraphWays ways({way("plain", 200e3, microseconds(300))});
-    ways.add(way("second", second_ns, second_host));
-    ways.add(way("third", third_ns, microseconds(300)));
-    for (int i = 0; i < 100 && ways.chosen() == nullptr; ++i) {
-      EXPECT_TRUE(ways.launch(*queue).ok());
-      device->state().host_ns = device->state().end_ns();
-    }
-    return ways.chosen() == nullptr ? "" : ways.chosen()->name;
+    GraphWays ways({timed_way("plain", 200e3, microseconds(300))});
+    ways.add(timed_way("second", second_ns, second_host));
+    ways.add(timed_way("third", third_ns, microseconds(300)));
+    return chosen_of(ways, *device, 100);
   };
   EXPECT_EQ(chosen(220e3, 200e3, microseconds(40)), "second") << "by 20 us, and saves 260";
   EXPECT_EQ(chosen(240e3, 200e3, microseconds(40)), "plain") << "by 40 us, and saves 260";
@@ -319,18 +317,14 @@ TEST_F(GraphWaysTest, OneThatTakesOneOfTwoTimes_CountsAsItsMean) {
     const double usual_ns_, seldom_ns_;
     int launches_ = 0;
   };
-  auto queue = std::move(device->create_queue()).value();
   const auto chosen = [&](double usual_ns, double seldom_ns) {
     GraphWays ways({{"plain", "", std::make_shared<OneOfTwo>(10e3, 10e3)}});
     ways.add({"other", "", std::make_shared<OneOfTwo>(usual_ns, seldom_ns)});
-    for (int i = 0; i < 60 && ways.chosen() == nullptr; ++i) {
-      EXPECT_TRUE(ways.launch(*queue).ok());
-      device->state().host_ns = device->state().end_ns();
-    }
+    std::string name = chosen_of(ways, *device, 60);
     EXPECT_NE(ways.chosen(), nullptr);
     const double mean_ns = (2 * usual_ns + seldom_ns) / 3;
     EXPECT_NEAR(ways.all()[1].best_ns, mean_ns, 1000) << "without the longest";
-    return ways.chosen() == nullptr ? "" : ways.chosen()->name;
+    return name;
   };
   EXPECT_EQ(chosen(11e3, 9e3), "plain") << "seldom faster";
   EXPECT_EQ(chosen(11e3, 3e3), "other") << "so much faster then that it is in all";
