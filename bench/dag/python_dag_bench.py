@@ -1,13 +1,16 @@
 """The six problems of dag_bench from Python, form pergola-python: README.md beside this file says what they are.
 
     PYTHONPATH=build/dev/python python_dag_bench.py [--small] [--only VEC,IMG] [--bytes 10M,100M] [--block 256] [--runs 30]
-                                                    [--pageable] [--report PATH]     PERGOLA_DEVICE chooses the device
+                                                    [--pageable] [--against REPORT.json,REPORT.json] [--report PATH]
 
-The same kernels, sizes and measures; results are compared with NumPy's in double precision. Inputs and outputs are in
-the host's sides of the arrays, which are page-locked, as in dag_bench; with --pageable in NumPy's own memory.
+The same kernels, sizes and measures, and what goes before a timed turn; results are compared with NumPy's in double
+precision. Inputs and outputs are in the host's sides of the arrays, which are page-locked, as in dag_bench; with
+--pageable in NumPy's own memory. PERGOLA_DEVICE chooses the device.
 `chain` is what a launch costs the host, as task_bench has it for the driver and for C++.
 """
 import argparse
+import json
+import math
 import pathlib
 import sys
 import time
@@ -324,10 +327,42 @@ class Dl(Problem):
 PROBLEMS = {"VEC": Vec, "B&S": BlackScholes, "IMG": Img, "ML": Ml, "HITS": Hits, "DL": Dl}
 
 
-WARM_UP_S = 1.5  # as dag_bench has it: what recurs is found, becomes graphs, and their ways are made and tried
+class Steady:
+    """When what is tried of the session's graphs, and what stays, has been the same for a while: as bench/support/steady.h."""
+
+    LEAST_S, LOOK_EVERY_S, FOR_SO_LONG_S, AT_MOST_S = 0.5, 0.05, 2.0, 8.0
+
+    def __init__(self):
+        self.begun = self.since = self.looked = time.perf_counter()
+        self.ways = None
+
+    def is_reached(self):
+        now = time.perf_counter()
+        if now - self.begun < self.LEAST_S or now - self.looked < self.LOOK_EVERY_S:
+            return False
+        self.looked = now
+        ways = [(way.name, way.state) for region in pg.graphs().regions
+                for way in (*region.forms, *(way for graph in region.graphs for way in graph.ways))]
+        if ways != self.ways:
+            self.ways, self.since = ways, now
+        return now - self.since > self.FOR_SO_LONG_S or now - self.begun > self.AT_MOST_S
 
 
-def measure(problem, cold, runs, warm_up_s):
+MOST_GONE_OVER = 256_000_000  # bytes: no cache of a host has so much
+
+
+def go_over(problem):
+    """Reads and writes the host's inputs and outputs, as a program that made the one and used the other (dag_bench's form.h)."""
+    if problem.pageable:
+        return
+    sides = [getattr(problem, name).host("rw") for name in problem.inputs] + [out.host("rw") for out in problem.outputs]
+    if sum(side.nbytes for side in sides) <= MOST_GONE_OVER:
+        for side in sides:
+            side.flat[::max(1, 64 // side.itemsize)] += 0
+    pg.synchronize()
+
+
+def measure(problem, cold, runs):
     """Milliseconds of each run, and until resident runs had only their end to wait for; the last run's results."""
     times, submits, result = [], [], None
 
@@ -343,12 +378,14 @@ def measure(problem, cold, runs, warm_up_s):
 
     problem.write()
     pg.synchronize()
-    warm = time.perf_counter() + warm_up_s
-    while time.perf_counter() < warm:
+    steady = Steady()
+    turn()
+    while runs > 1 and not steady.is_reached():
         turn()
     for run in range(runs + 1):
-        if not cold:
-            turn()
+        if cold:
+            go_over(problem)
+        turn()
         if run == runs:  # no result of an earlier run passes for this one's
             for array in problem.outputs:
                 array.fill(-1)
@@ -356,7 +393,7 @@ def measure(problem, cold, runs, warm_up_s):
         start, submitted, ended, result = turn()
         submits.append((submitted - start) * 1e3)
         times.append((ended - start) * 1e3)
-    return times[1:], submits[1:], result if cold else problem.read()
+    return times[:-1], submits[:-1], result if cold else problem.read()
 
 
 # task_bench's `chain`: each launch depends on the one before it.
@@ -387,6 +424,31 @@ def chain(batch, runs):
         return report.row("chain", "pergola-python", {"batch": batch}, times[1:], right)
 
 
+def against(rows, paths):
+    """Prints how many times as fast each row is as the best form by hand, and as Pergola's in C++, in dag_bench's reports."""
+    medians = {}
+    for path in paths:
+        for row in json.loads(path.read_text())["rows"]:
+            params = row["params"]
+            if "graph" not in params or params["graph"].startswith("R-MAT"):
+                key = row["problem"], params.get("measure"), params.get("bytes"), params.get("block")
+                medians.setdefault(key, {})[row["form"]] = row["median_ms"]
+    print("\n| problem | bytes | measure | over the best form by hand | over Pergola in C++ |\n|---|---|---|---|---|")
+    logs = []
+    for row in rows:
+        params = row["params"]
+        forms = medians.get((row["problem"], params.get("measure"), params.get("bytes"), params.get("block")), {})
+        by_hand = [forms[name] for name in ("streams", "capture", "graph") if name in forms]
+        if params.get("measure") not in ("cold", "resident") or not by_hand or "pergola" not in forms:
+            continue
+        best, cpp = min(by_hand) / row["median_ms"], forms["pergola"] / row["median_ms"]
+        logs.append((math.log(best), math.log(cpp)))
+        print(f"| {row['problem']} | {params['bytes']} | {params['measure']} | {best:.3f} | {cpp:.3f} |")
+    if logs:
+        means = [math.exp(sum(column) / len(logs)) for column in zip(*logs)]
+        print(f"| geometric mean of {len(logs)} | | | {means[0]:.3f} | {means[1]:.3f} |")
+
+
 def size_of(text):
     units = {"K": 1e3, "M": 1e6, "G": 1e9}
     value = float(text[:-1]) * units[text[-1]] if text[-1:] in units else float(text)
@@ -403,6 +465,9 @@ def main():
     parser.add_argument("--block", type=int, default=256)
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--pageable", action="store_true")
+    parser.add_argument("--explain", action="store_true", help="what became graphs, and which ways of them were tried")
+    parser.add_argument("--against", type=lambda text: [pathlib.Path(part) for part in text.split(",")], default=[],
+                        help="reports of dag_bench on this machine, to compare with")
     parser.add_argument("--report", type=pathlib.Path)
     options = parser.parse_args()
     for name in options.only:
@@ -418,18 +483,20 @@ def main():
             rows.append(chain(30 if options.small else 3000, 1 if options.small else options.runs))
             continue
         for size in sizes:
-            with pg.Session():  # each its own, so that none has the streams of another
-                problem = PROBLEMS[name](pg.load(KERNELS), size, options.block)
-                for kind in ("cold", "resident"):
-                    times, submits, result = measure(
-                        problem, kind == "cold", 1 if options.small else options.runs, 0 if options.small else WARM_UP_S
-                    )
+            for kind in ("cold", "resident"):
+                with pg.Session():  # each its own, as a program does one or the other
+                    problem = PROBLEMS[name](pg.load(KERNELS), size, options.block)
+                    times, submits, result = measure(problem, kind == "cold", 1 if options.small else options.runs)
                     params = {"block": options.block, "bytes": size, "measure": kind}
                     right = problem.is_right(result)
                     rows.append(report.row(name, "pergola-python", params, times, right))
                     if kind == "resident":
                         rows.append(report.row(name, "pergola-python", {**params, "measure": "submit"}, submits, right))
-                del problem
+                    if options.explain:
+                        print(f"{name}, {size} bytes, {kind}:\n{pg.graphs()}")
+                    del problem, result
+    if options.against:
+        against(rows, options.against)
     return report.finish("python-dag", rows, options.report)
 
 
