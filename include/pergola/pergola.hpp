@@ -576,6 +576,13 @@ class Session {
 
   // Waits for everything; throws the first failure since the last time, after which work runs again.
   void synchronize() const { detail::check(pergola_session_synchronize(handle())); }
+  // The same, for so long at most: false where some of it goes on then, and nothing has been told.
+  bool synchronize_for(std::chrono::nanoseconds timeout) const {
+    const pergola_code code = pergola_session_synchronize_for(handle(), timeout.count() < 0 ? 0 : timeout.count());
+    if (code == PERGOLA_TIMEOUT) return false;
+    detail::check(code);
+    return true;
+  }
   // An event at the end of all work so far.
   Event record() const {
     pergola_event event = nullptr;

@@ -186,17 +186,22 @@ PyObject* session_synchronize(PyObject* self, PyObject*) {
   SessionState* const state = reinterpret_cast<SessionObject*>(self)->state;
   const pergola_session handle = state->handle;
   const unsigned before = state->launches;
-  // What launches failed with the library's call tells and clears, so here it is not looked at; tasks' failures are
-  // told once, so that they are kept.
-  if (!wait_for_launches(handle)) return nullptr;
-  Outcome tasks;
+  Outcome tasks, launches;
   if (const pergola_task_pool pool = state->tasks; pool != nullptr) {
+    // What launches failed with the library's call tells and clears, so here it is not looked at; tasks' failures are
+    // told once, so that they are kept, and no Ctrl-C comes between them and their exception.
+    if (!wait_for_launches(handle)) return nullptr;
     std::optional<Outcome> ended =
         outcome_in_slices([pool](std::int64_t slice_ns) { return pergola_task_wait_all(pool, slice_ns); });
     if (!ended) return nullptr;
     tasks = *std::move(ended);
+    launches = outcome_of([handle] { return pergola_session_synchronize(handle); });
+  } else {
+    std::optional<Outcome> ended = outcome_in_slices(
+        [handle](std::int64_t slice_ns) { return pergola_session_synchronize_for(handle, slice_ns); });
+    if (!ended) return nullptr;
+    launches = *std::move(ended);
   }
-  const Outcome launches = outcome_of([handle] { return pergola_session_synchronize(handle); });
   raise_failures(launches, tasks);
   if (launches.code != PERGOLA_OK) forget_told(launches.message);
   // Those are no more under way, however they ended; another thread may have taken them off meanwhile.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Shape = Union[int, tuple[int, ...]]
 
+_HOST_ACCESS = {"r": 1, "w": 2, "rw": 3}
 _SMALL_PART = 1024  # bytes; up to here a part is written from the host, which the CPU device does at once
 
 
@@ -203,14 +204,15 @@ class Array(_core.Memory):
         given to anything else, or a kernel runs whose accesses cannot be told; then ask again. With "w" all of it is to be written: what was there is not fetched. Views
         cannot be written by "w" alone, as they are not all of their array."""
         numpy = _dtypes.numpy("Array.host()")
-        modes = {"r": 1, "w": 2, "rw": 3}
-        if access not in modes:
+        if access not in _HOST_ACCESS:
             raise ValueError(f"host() takes 'r', 'w' or 'rw', not {access!r}.")
         if access == "w" and self._is_view:
             raise ValueError("host('w') would leave the rest of the array undefined: take host('rw') of a view.")
-        result: np.ndarray[Any, Any] = numpy.frombuffer(
-            self._host(modes[access]) if self.size else bytearray() if access != "r" else b"", self.dtype)
-        return result.reshape(self._shape)
+        memory = bytearray() if access != "r" else b""
+        if 0 not in self._shape:
+            memory = self._host(_HOST_ACCESS[access])
+        result: np.ndarray[Any, Any] = numpy.ndarray(self._shape, _dtypes.numpy_dtype(self._element), memory)
+        return result
 
     def prefetch(self, to: Literal["device", "host"] = "device") -> Array:
         """Queues the copy that brings the contents to the "device" or the "host", if they are not there. Returns self."""

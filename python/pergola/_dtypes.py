@@ -131,6 +131,9 @@ def of_dlpack(code: int, bits: int, lanes: int) -> ElementType:
     return found
 
 
+_numpy_dtypes: dict[str, Any] = {}  # those that have been asked for, by name
+
+
 def numpy_dtype(element: ElementType) -> Any:
     """NumPy's dtype of an element type; bfloat16's is ml_dtypes'."""
     if element.numpy_dtype is not None:
@@ -142,7 +145,9 @@ def numpy_dtype(element: ElementType) -> Any:
         except ImportError as error:
             raise ImportError("NumPy has no bfloat16; the package ml_dtypes adds it (pip install ml_dtypes).") from error
         return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(element.name)
+    if element.name not in _numpy_dtypes:
+        _numpy_dtypes[element.name] = np.dtype(element.name)
+    return _numpy_dtypes[element.name]
 
 
 def refuse_mask(source: Any) -> None:

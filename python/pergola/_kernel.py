@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple, Optional, TypedDict, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, TypedDict, cast
 
 from . import _core, _dtypes
 
@@ -104,7 +104,8 @@ class Module(_core.Module):
     """The kernels of a file or text, as attributes (`module.saxpy`) and items (`module["ns::saxpy"]`); with a signature
     by `module.kernel("saxpy", "...")`."""
 
-    __slots__ = ("__weakref__", "_kernels")
+    # What __getattr__ finds is kept in __dict__, where the interpreter finds it by itself from then on.
+    __slots__ = ("__weakref__", "_kernels", "__dict__")
     _kernels: dict[str, Kernel]
 
     @property
@@ -134,9 +135,15 @@ class Module(_core.Module):
         if name.startswith("__") or name in Module.__slots__:
             raise AttributeError(name)
         try:
-            return self[name]
+            kernel = self.__dict__[name] = self[name]
+            return kernel
         except (_core.NotFound, _core.InvalidArgument) as error:  # the second where several have that plain name
             raise AttributeError(str(error)) from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in Module.__slots__:
+            raise AttributeError(f"A module's attributes are its kernels; '{name}' cannot be set.")
+        super().__setattr__(name, value)
 
     def __iter__(self) -> Iterator[Kernel]:
         return (self[name] for name in self.names)

@@ -70,6 +70,14 @@ pergola_code pergola_session_synchronize(pergola_session handle) {
   });
 }
 
+pergola_code pergola_session_synchronize_for(pergola_session handle, int64_t timeout_ns) {
+  return guarded([&]() -> Status {
+    PERGOLA_ASSIGN(auto session, object_of<session::Session>(handle, "session"));
+    if (timeout_ns < 0) return session->synchronize();
+    return session->synchronize(std::chrono::nanoseconds(timeout_ns));
+  });
+}
+
 pergola_code pergola_session_record(pergola_session handle, pergola_event* out) {
   return guarded([&]() -> Status {
     PERGOLA_TRY(check_pointer(out, "event"));

@@ -284,9 +284,13 @@ Result<session::EventPtr> LocalSession::record() {
   return wrap(std::move(event), nullptr, "");
 }
 
-Status LocalSession::synchronize() {
-  const Status tasks = end_tasks();
-  Status status = scheduler_->synchronize();
+Status LocalSession::synchronize(std::optional<std::chrono::nanoseconds> timeout) {
+  scheduler::Scheduler::Deadline deadline;
+  if (timeout) deadline = std::chrono::steady_clock::now() + *timeout;
+  const Status tasks = end_tasks(timeout);
+  if (timeout && tasks.code() == Code::kTimeout) return tasks;
+  Status status = scheduler_->synchronize(deadline);
+  if (timeout && status.code() == Code::kTimeout) return status;
   if (!status.ok()) mirrors_.failed();
   return status.ok() ? tasks : status;
 }

@@ -52,7 +52,7 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   Status make_stream_wait(std::uint64_t stream) override;
   Result<std::shared_ptr<session::TaskPool>> task_pool(const session::TaskPoolOptions& options) override;
   Result<session::EventPtr> record() override;
-  Status synchronize() override;
+  Status synchronize(std::optional<std::chrono::nanoseconds> timeout = std::nullopt) override;
   Result<std::string> dag(std::string_view format) override;
   Result<std::string> graphs(std::string_view format) override;
   Status trace(const std::optional<std::string>& path) override;

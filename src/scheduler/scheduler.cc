@@ -667,10 +667,10 @@ Result<device::EventPtr> Scheduler::record_streams_locked() {
   return last_record_;
 }
 
-Status Scheduler::synchronize() {
+Status Scheduler::synchronize(Deadline deadline) {
   std::unique_lock lock(mutex_);
   PERGOLA_TRY(refuse_inside_call());
-  PERGOLA_TRY(await_all_tasks(lock));
+  PERGOLA_TRY(await_all_tasks(lock, deadline));
   launch_held();
   boost::container::small_vector<MarkPtr, 8> marks;
   boost::container::small_vector<std::uint64_t, 8> positions;  // of all streams, as they are now
@@ -686,8 +686,15 @@ Status Scheduler::synchronize() {
   }
   std::optional<HostSlice> slice;
   if (recorder_ != nullptr) slice = recorder_->open_host(HostKind::kSynchronize, 0, 0);
-  if (const Status waited = wait_unlocked(lock, marks); status.ok()) status = waited;
+  const bool was_told = failure_told_;
+  const Status waited = wait_unlocked(lock, marks, deadline);
   close_host_wait(std::move(slice));
+  const auto goes_on = [](const MarkPtr& mark) { return !mark->stream->knows_end_of(mark->position); };
+  if (deadline && std::any_of(marks.begin(), marks.end(), goes_on)) {
+    failure_told_ = was_told;
+    return PERGOLA_ERROR(kTimeout, "Some of the session's work has not ended within the time to wait; it goes on.");
+  }
+  if (status.ok()) status = waited;
   poll_all();
   if (!status.ok() || !failure_.ok() || !skip_.ok()) {
     const Status cleared = synchronize_queues(lock);

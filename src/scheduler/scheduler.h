@@ -140,8 +140,9 @@ class Scheduler {
   Result<device::EventPtr> record();
   // Of all work on streams.
   Result<device::EventPtr> record_streams();
-  // Waits for all work so far, reports the first failure since the last call and clears it.
-  Status synchronize();
+  // Waits for all work so far, reports the first failure since the last call and clears it. With a deadline, kTimeout
+  // where some of the work goes on then: nothing is reported, or cleared.
+  Status synchronize(Deadline deadline = std::nullopt);
   // The first failure that is known and not reported by synchronize() yet. Asks the events that have ended.
   Status failure();
 
@@ -334,7 +335,7 @@ class Scheduler {
   Status wait_for_tasks(const BehindTasks& behind, Stream& stream);
   Status await_turn(AdaptiveLock& lock, const Work& work, Deadline deadline = std::nullopt);
   Status await_task(AdaptiveLock& lock, TaskId id, HeldFromTasks* held, Deadline deadline);
-  Status await_all_tasks(AdaptiveLock& lock);
+  Status await_all_tasks(AdaptiveLock& lock, Deadline deadline = std::nullopt);
   device::EventPtr event_of_task(Ticket ticket);
   TasksReport tasks_locked() const;
   Mode mode_among_launches(Mode mode) const {

@@ -266,10 +266,10 @@ Status Scheduler::await_turn(AdaptiveLock& lock, const Work& work, Deadline dead
   }
 }
 
-Status Scheduler::await_all_tasks(AdaptiveLock& lock) {
+Status Scheduler::await_all_tasks(AdaptiveLock& lock, Deadline deadline) {
   const Work all{.universal = Mode::kReadWrite};
   while (const TaskId task = blocking_task(all.accesses, all.universal))
-    PERGOLA_TRY(await_task(lock, task, nullptr, std::nullopt));
+    PERGOLA_TRY(await_task(lock, task, nullptr, deadline));
   return {};
 }
 

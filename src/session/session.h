@@ -212,7 +212,9 @@ class Session {
   // Ends with all launches, fills and copies submitted before it. Narrow tasks are on no stream: their ids are waited
   // for.
   virtual Result<EventPtr> record() = 0;
-  virtual Status synchronize() = 0;
+  // Waits for all work so far, reports the first failure since the last call and clears it. kTimeout where some of it
+  // goes on after `timeout`: nothing is reported then, or cleared.
+  virtual Status synchronize(std::optional<std::chrono::nanoseconds> timeout = std::nullopt) = 0;
 
   // The work submitted last as a graph, "dot" or "mermaid"; kInvalidArgument for another format.
   virtual Result<std::string> dag(std::string_view format) = 0;

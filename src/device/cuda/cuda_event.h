@@ -33,7 +33,7 @@ class CudaEvent final : public Event {
   std::optional<Status> known() const;
   Status settle(CUresult result);
   bool word_has_come() const { return word_ && word_.has_come_to(number_); }
-  bool word_comes_soon() const;
+  bool word_comes_within(std::chrono::nanoseconds time) const;
 
   const ContextPtr context_;
   const CUevent event_;
