@@ -1,9 +1,12 @@
 // What the scheduler itself costs a task: dependencies, stream, log, waits and events, on a device that does nothing.
 //
-//   bookkeeping_bench [--small] [--report PATH]
+//   bookkeeping_bench [--small] [--dependencies 0,1,2,3] [--report PATH]
 //
 // Problem task-cost: median_ms is the host's time of one task, in milliseconds. params: how many parents each task has,
-// and how many tasks are submitted while none ends ("tasks"); the cost should not grow with them.
+// and how many tasks are submitted while none ends ("tasks"); the cost should not grow with them. Each batch follows one
+// that is not timed, in the same session, and has ended: streams are there, as in a program that goes on. `new-session`
+// is without that, streams and all being made.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -67,31 +70,71 @@ class IdleDevice final : public device::Device {
   device::DeviceInfo info_;
 };
 
-// `tasks` tasks, each writing an array of its own and reading those of the `parents` tasks before it.
-std::vector<double> task_ms(std::size_t parents, std::size_t tasks, int runs) {
-  std::vector<double> times;
-  for (int run = 0; run <= runs; ++run) {
+class Tasks {
+ public:
+  explicit Tasks(std::size_t arrays) {
     auto made = scheduler::Scheduler::create(std::make_shared<IdleDevice>(), {});
     if (!made.ok()) throw std::runtime_error(made.message());
-    scheduler::Scheduler& scheduler = **made;
-    std::vector<std::unique_ptr<scheduler::Resource>> arrays;
-    for (std::size_t i = 0; i < 64; ++i) arrays.push_back(scheduler.create_resource(4096));
-    scheduler::WorkSite* const site = scheduler.site("task");
+    scheduler_ = std::move(*made);
+    for (std::size_t i = 0; i < arrays; ++i) arrays_.push_back(scheduler_->create_resource(4096));
+    site_ = scheduler_->site("task");
+  }
+
+  // Milliseconds of each of `tasks` tasks, which write an array of their own and read those of the `parents` before.
+  double submit_ms(std::size_t parents, std::size_t tasks) {
     const auto start = std::chrono::steady_clock::now();
     for (std::size_t i = 0; i < tasks; ++i) {
-      Access accesses[4] = {{arrays[i % 64].get(), {0, 4096}, Mode::kWrite}};
+      Access accesses[4] = {{arrays_[i % arrays_.size()].get(), {0, 4096}, Mode::kWrite}};
       for (std::size_t p = 1; p <= parents; ++p)
-        accesses[p] = {arrays[(i + 64 - p) % 64].get(), {0, 4096}, Mode::kRead};
+        accesses[p] = {arrays_[(i + arrays_.size() - p) % arrays_.size()].get(), {0, 4096}, Mode::kRead};
       const Status status =
-          scheduler.submit({.site = site, .accesses = std::span(accesses, parents + 1)}, [](device::Queue&) {
+          scheduler_->submit({.site = site_, .accesses = std::span(accesses, parents + 1)}, [](device::Queue&) {
             ++work_done;
             return Status();
           });
       if (!status.ok()) throw std::runtime_error(status.message());
     }
     const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
-    if (run != 0) times.push_back(elapsed.count() / static_cast<double>(tasks));  // the first warms up
-    if (scheduler.counters().computations != tasks) throw std::runtime_error("tasks were lost");
+    submitted_ += tasks;
+    return elapsed.count() / static_cast<double>(tasks);
+  }
+
+  void end_all() {
+    if (const Status status = scheduler_->synchronize(); !status.ok()) throw std::runtime_error(status.message());
+    if (scheduler_->counters().computations != submitted_) throw std::runtime_error("tasks were lost");
+  }
+
+ private:
+  std::unique_ptr<scheduler::Scheduler> scheduler_;
+  std::vector<std::unique_ptr<scheduler::Resource>> arrays_;
+  scheduler::WorkSite* site_ = nullptr;
+  std::size_t submitted_ = 0;
+};
+
+// Of tasks without parents none may write what another has written.
+std::size_t arrays_for(std::size_t parents, std::size_t tasks) {
+  constexpr std::size_t kArrays = 64;
+  return parents == 0 ? std::max(kArrays, tasks) : kArrays;
+}
+
+std::vector<double> task_ms(std::size_t parents, std::size_t tasks, int runs) {
+  std::vector<double> times;
+  Tasks one(arrays_for(parents, tasks));
+  for (int run = -2; run < 2 * runs; ++run) {
+    const double ms = one.submit_ms(parents, tasks);
+    one.end_all();
+    if (run >= 0 && run % 2 == 1) times.push_back(ms);
+  }
+  return times;
+}
+
+std::vector<double> new_session_ms(std::size_t parents, std::size_t tasks, int runs) {
+  std::vector<double> times;
+  for (int run = -1; run < runs; ++run) {
+    Tasks one(arrays_for(parents, tasks));
+    const double ms = one.submit_ms(parents, tasks);
+    one.end_all();
+    if (run >= 0) times.push_back(ms);
   }
   return times;
 }
@@ -100,12 +143,19 @@ std::vector<double> task_ms(std::size_t parents, std::size_t tasks, int runs) {
 
 int main(int argc, char** argv) {
   CLI::App app("What a task costs the scheduler, on a device that does nothing.", "bookkeeping_bench");
+  std::vector<std::size_t> dependencies{0, 1, 2, 3};
+  app.add_option("--dependencies", dependencies, "how many parents a task has, 0 to 3")
+      ->delimiter(',')
+      ->check(CLI::Range(0, 3));
   return bench::run_main(app, argc, argv, [&](const bench::Options& options) {
     bench::Report report("bookkeeping", {"none", "a device that does nothing"}, argc, argv);
-    for (const std::size_t parents : {0u, 1u, 2u, 3u})
-      for (const std::size_t tasks : {10u, 1000u, 100000u})
-        report.add("task-cost", "pergola", {{"dependencies", parents}, {"tasks", tasks}},
-                   task_ms(parents, tasks, options.small ? 3 : 30), true);
+    const int runs = options.small ? 3 : 30;
+    for (const std::size_t parents : dependencies)
+      for (const std::size_t tasks : {10u, 1000u, 100000u}) {
+        const nlohmann::json params{{"dependencies", parents}, {"tasks", tasks}};
+        report.add("task-cost", "pergola", params, task_ms(parents, tasks, runs), true);
+        report.add("new-session", "pergola", params, new_session_ms(parents, tasks, runs), true);
+      }
     if (work_done == 0) throw std::runtime_error("nothing was submitted");
     return report;
   });

@@ -440,7 +440,8 @@ PERGOLA_API pergola_code pergola_array_fill(pergola_array array, const void* val
  * does not go into size_bytes a whole number of times. */
 PERGOLA_API pergola_code pergola_array_fill_range(pergola_array array, uint64_t offset_bytes, uint64_t size_bytes,
                                                   const void* value, uint64_t value_bytes);
-/* Queues a copy between arrays of one session, which may be the same if the ranges do not overlap. */
+/* Queues a copy between arrays of one session, which may be the same if the ranges do not overlap. A range to itself
+ * needs no copy, and is none. */
 PERGOLA_API pergola_code pergola_array_copy(pergola_array destination, uint64_t destination_offset_bytes,
                                             pergola_array source, uint64_t source_offset_bytes, uint64_t size_bytes);
 

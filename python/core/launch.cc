@@ -66,7 +66,10 @@ bool read_shape(PyObject* grid, PyObject* block, pergola_launch_config* config) 
 // Arguments of the wrong number or kind are TypeErrors too; what else is invalid about a launch (its shape) is not.
 bool raise_refusal(pergola_code code, const std::string& message, const KernelObject* kernel, std::size_t count) {
   const bool of_arguments = count != kernel->state->parameters.size() || message.rfind("Argument ", 0) == 0;
-  set_error(code == PERGOLA_INVALID_ARGUMENT && of_arguments ? argument_error() : error_class(code), message);
+  if (code == PERGOLA_INVALID_ARGUMENT && of_arguments)
+    set_error(argument_error(), message);
+  else
+    raise(code, message);
   return false;
 }
 

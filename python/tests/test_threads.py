@@ -145,6 +145,39 @@ def test_freeing_in_one_thread_while_another_launches(saxpy):
     pg.synchronize()
 
 
+@pytest.mark.parametrize("use", [lambda x: x.numpy(), lambda x: x[0], lambda x: x[1:].tolist(), lambda x: x.host("r")])
+def test_an_array_that_another_thread_frees_while_one_waits_for_it_is_told_to_be_freed(use):
+    with pg.session("cpu"):
+        spin, stop, done = pg.module(PTX).spin, pg.zeros(1, "u4"), pg.zeros(4, "u4")
+        pg.synchronize()
+        word = ctypes.c_uint32.from_address(stop.address)
+        spin[1, 1](stop, done)
+        raised = []
+
+        def wait():
+            try:
+                use(done)
+            except Exception as error:  # another one fails the test, here as well
+                raised.append(error)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        time.sleep(0.1)
+        try:
+            done.free()
+        except BufferError:  # host() keeps it while it waits
+            word.value = 1
+            thread.join()
+            assert not raised
+            return
+        time.sleep(0.1)
+        word.value = 1
+        thread.join()
+        assert [type(error) for error in raised] == [pg.FailedPrecondition]
+        assert "freed" in str(raised[0])
+        pg.synchronize()
+
+
 # ── What is left behind ───────────────────────────────────────────────────────────────────────────────────────────────
 
 def one_round(module, x, y):

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "src/analysis/float_access.h"
 #include "src/analysis/memory_operands.h"
 #include "src/analysis/pointer_exposure.h"
 #include "src/analysis/pointer_flow.h"
@@ -21,7 +22,7 @@ struct Finding {
   AccessMode mode = AccessMode::kNeither;
   std::string read, written;
   AccessMode sure = AccessMode::kNeither;
-  std::string surely_read, surely_written;
+  std::string surely_read, surely_written, surely_f32, surely_f64;
   bool is_sole = false;
 
   bool is_new(AccessMode access) const { return (mode | access) != mode; }
@@ -150,10 +151,19 @@ class Judge {
       if (target.base.kind != Kind::kParameter && target.base.kind != Kind::kVariable) continue;
       Finding& finding = findings_[target.base];
       finding.is_sole |= targets.size() == 1 || (target.how & Contribution::kLone) != 0;
-      if (finding.is_sure_new(sure) && is_surely(target, site, address)) finding.add_sure(sure, describe(site));
+      if (is_surely(target, site, address)) note_sure(site, sure, finding);
       if (finding.is_new(mode)) finding.add(mode, describe(site) + among(targets, ", based on one of "));
     }
     note_sum(site, address, targets, mode, sure);
+  }
+
+  void note_sure(Site site, AccessMode sure, Finding& finding) const {
+    if (finding.is_sure_new(sure)) finding.add_sure(sure, describe(site));
+    if (sure == AccessMode::kNeither || (!finding.surely_f32.empty() && !finding.surely_f64.empty())) return;
+    const FunctionFacts& facts = flow_.facts(site.instance);
+    const ptx::Type type = float_type_of(*facts.function, *facts.definitions, instruction(site));
+    if (type == ptx::Type::kF32 && finding.surely_f32.empty()) finding.surely_f32 = describe(site);
+    if (type == ptx::Type::kF64 && finding.surely_f64.empty()) finding.surely_f64 = describe(site);
   }
 
   void note_sum(Site site, const Value& address, std::span<const Contribution> targets, AccessMode mode,
@@ -331,6 +341,8 @@ class Judge {
       to.is_sole |= finding.is_sole;
       if (!finding.surely_read.empty()) to.add_sure(AccessMode::kRead, finding.surely_read);
       if (!finding.surely_written.empty()) to.add_sure(AccessMode::kWrite, finding.surely_written);
+      if (to.surely_f32.empty()) to.surely_f32 = finding.surely_f32;
+      if (to.surely_f64.empty()) to.surely_f64 = finding.surely_f64;
     };
     for (const auto& [base, finding] : findings_) {
       if (base.kind == Kind::kVariable) {
@@ -347,7 +359,7 @@ class Judge {
     }
     for (const auto& [key, finding] : parameters) {
       modes.parameters.push_back({key.first, key.second, finding.mode, finding.is_sole, finding.reason(),
-                                  finding.surely_read, finding.surely_written});
+                                  finding.surely_read, finding.surely_written, finding.surely_f32, finding.surely_f64});
     }
     for (const auto& [key, finding] : sums_)
       modes.sums.push_back({key.first, key.second, finding.mode, finding.surely_read, finding.surely_written});

@@ -40,6 +40,8 @@ struct PointerParameter {
   // that is this pointer, and nothing else, whichever way it is reached. "`st.global.f32 [%rd7], %f4;` at
   // saxpy.ptx:42:3"; "" where nothing is sure.
   std::string surely_read, surely_written;
+  // Of such accesses the first one of floats and the first one of doubles (float_access.h).
+  std::string surely_f32, surely_f64;
 };
 
 // Accesses whose address may be the sum of some of these and of nothing else: `x + n`. One that is given an array has

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <span>
+
 #include "src/ptx/parser.h"
 
 namespace pergola::analysis {
@@ -585,6 +587,39 @@ TEST(PointerModesOfManyBases, CollapsesToUniversal) {
     body += "@%p1 mov.u64 %rd6, v" + std::to_string(i) + ";\n";
   }
   EXPECT_EQ(modes_of(kernel(body + "st.global.u32 [%rd6], %r1;", variables)), "----|w");
+}
+
+// Of a and b: 'f' where something is surely a float there, 'd' a double, 'm' where both are, '-' where nothing is.
+std::string floats_of(const std::string& body) {
+  return described(kernel(body), [](const auto& modes) {
+    std::string answer;
+    for (const PointerParameter& parameter : std::span(modes.parameters).first(2)) {
+      const bool f32 = !parameter.surely_f32.empty(), f64 = !parameter.surely_f64.empty();
+      answer += f32 && f64 ? 'm' : f32 ? 'f' : f64 ? 'd' : '-';
+    }
+    return answer;
+  });
+}
+
+TEST(PointerModesOfFloats, WhatIsSurelyAFloatOrADouble_IsTold) {
+  EXPECT_EQ(floats_of("ld.global.f32 %f1, [%rd1]; st.global.f64 [%rd2], %fd1;"), "fd");
+  EXPECT_EQ(floats_of("ld.global.v2.f32 {%f1, %f2}, [%rd1]; atom.global.add.f64 %fd1, [%rd2], %fd2;"), "fd");
+  EXPECT_EQ(floats_of("ld.global.b32 %f1, [%rd1]; st.global.b64 [%rd2], %fd1;"), "fd") << "by what registers are";
+  EXPECT_EQ(floats_of("ld.global.b32 %r2, [%rd1]; add.rn.f32 %r3, %r2, %r2; st.global.b32 [%rd2], %r3;"), "ff")
+      << "by what registers are used for";
+  EXPECT_EQ(floats_of("ld.global.v2.b64 {%rd6, %rd7}, [%rd1]; fma.rn.f64 %rd8, %rd7, %rd7, %rd7; "
+                      "st.global.b64 [%rd2], %rd8;"),
+            "dd");
+  EXPECT_EQ(floats_of("ld.global.f32 %f1, [%rd1]; ld.global.f64 %fd1, [%rd1+8];"), "m-");
+}
+
+TEST(PointerModesOfFloats, WhatMayBeAnythingElse_IsNot) {
+  EXPECT_EQ(floats_of("ld.global.b32 %r2, [%rd1]; st.global.b32 [%rd2], %r2;"), "--") << "copied";
+  EXPECT_EQ(floats_of("ld.global.u32 %r2, [%rd1]; st.global.u64 [%rd2], %rd1;"), "--");
+  EXPECT_EQ(floats_of("ld.global.b32 %r2, [%rd1]; add.s32 %r3, %r2, 1; st.global.b32 [%rd2], %r3;"), "--");
+  EXPECT_EQ(floats_of("ld.global.b32 %r2, [%rd1]; mov.b32 %r2, 0f3F800000; add.rn.f32 %r3, %r2, %r2;"), "--")
+      << "a register for two things";
+  EXPECT_EQ(floats_of("selp.b64 %rd6, %rd1, %rd2, %p1; ld.global.f32 %f1, [%rd6];"), "--") << "either of two";
 }
 
 }  // namespace

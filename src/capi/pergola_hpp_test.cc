@@ -287,6 +287,8 @@ TEST_F(Hpp, Arrays_HoldWhatWasPutIn) {
   EXPECT_THAT(b.read(), Each(0.1));
   b.copy_from(a);
   EXPECT_EQ(b.read()[4], 8.0);
+  b.copy_from(b);
+  EXPECT_EQ(b.read()[4], 8.0);
   auto big = session_.array<double>(100'003, 1.0 / 3);
   EXPECT_THAT(big.read(), Each(1.0 / 3));
   struct Three {

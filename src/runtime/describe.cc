@@ -40,6 +40,8 @@ void add_modes(const analysis::PointerModes& modes, session::KernelInfo& info) {
     if (parameter.kind != ParameterKind::kStruct) {
       parameter.surely_read = pointer.surely_read;
       parameter.surely_written = pointer.surely_written;
+      parameter.surely_f32 = pointer.surely_f32;
+      parameter.surely_f64 = pointer.surely_f64;
     }
     if (pointer.reason.empty()) continue;
     if (!parameter.reason.empty()) parameter.reason += "; ";

@@ -278,7 +278,7 @@ Status LocalArray::copy_from(std::uint64_t offset_bytes, const session::ArrayPtr
                          source == nullptr ? "no array" : "of another session; read it there and write it here");
   PERGOLA_TRY(check_range("copy", offset_bytes, size));
   PERGOLA_TRY(from->check_range("copy", source_offset_bytes, size));
-  if (size == 0) return {};
+  if (size == 0 || (from == this && offset_bytes == source_offset_bytes)) return {};  // it has those bytes
   const scheduler::Access accesses[] = {from->access(source_offset_bytes, size, scheduler::Mode::kRead),
                                         access(offset_bytes, size, scheduler::Mode::kWrite)};
   return submit(

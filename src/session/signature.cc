@@ -284,7 +284,26 @@ class Applier {
     if (declared_.direction == Direction::kOut && !parameter_.surely_read.empty())
       return contradiction(fmt::format("and the kernel reads through it, by {}: declare it '{}'.",
                                        parameter_.surely_read, direction_as_it_is()));
+    return check_elements();
+  }
+
+  // Of integers, and of bytes, a kernel may make what it wants; floats are no doubles.
+  Status check_elements() const {
+    const std::string &f32 = parameter_.surely_f32, &f64 = parameter_.surely_f64;
+    const bool are_floats = f64.empty() && !f32.empty(), are_doubles = f32.empty() && !f64.empty();
+    if (are_doubles && declared_.type == ElementType::kF32)
+      return contradiction(fmt::format("and the kernel uses doubles there, by {}: declare it '{}'.", f64,
+                                       with_elements(ElementType::kF64)));
+    if (are_floats && declared_.type == ElementType::kF64)
+      return contradiction(fmt::format("and the kernel uses floats there, by {}: declare it '{}'.", f32,
+                                       with_elements(ElementType::kF32)));
     return {};
+  }
+
+  std::string with_elements(ElementType type) const {
+    DeclaredParameter other = declared_;
+    other.type = type;
+    return to_string(other);
   }
 
   Status check_number() const {

@@ -73,6 +73,7 @@ struct ParameterInfo {
   bool is_sole_base = false;
   // The instruction that reads or writes through this pointer beyond doubt; "" where the PTX leaves a doubt.
   std::string surely_read, surely_written;
+  std::string surely_f32, surely_f64;  // one of them that moves floats, and one that moves doubles
   // Of the signature that the kernel was taken with, "x: in pointer float"; "" without one.
   std::string declaration;
   Direction direction = Direction::kNone;
