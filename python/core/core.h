@@ -214,9 +214,12 @@ struct KernelObject {
   PyObject_HEAD SessionObject* session;
   KernelState* state;
 };
+// The vectorcall protocol (PEP 590), of the stable ABI since CPython 3.12; 3.11's headers have no name for it.
+using Vectorcall = PyObject* (*)(PyObject* called, PyObject* const* arguments, std::size_t count, PyObject* names);
 struct LauncherObject {
   PyObject_HEAD KernelObject* kernel;
   pergola_launch_config config;
+  Vectorcall vectorcall;
 };
 struct EventObject {
   PyObject_HEAD SessionObject* session;
@@ -375,6 +378,8 @@ class Items {
 };
 // Queues one grid; in a session of execution=sync waits for its end, which Ctrl-C ends. False with an exception set.
 bool launch(KernelObject* kernel, const pergola_launch_config& config, PyObject* const* arguments, std::size_t count);
+// Before the types are made.
+void use_vectorcall_where_there_is();
 // Those that Ctrl-C left and that have ended since let go of their arrays. With the GIL held.
 void drop_left_launches();
 // `_core.launch(kernel, grid, block, args, shared_bytes=0, cooperative=False)`.

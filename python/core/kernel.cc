@@ -3,6 +3,8 @@
 
 #include "core.h"
 
+#include <structmember.h>  // after Python.h
+
 namespace pergola::python {
 namespace {
 
@@ -192,6 +194,8 @@ void remember(KernelState& kernel, PyObject* key, const pergola_launch_config& s
   Py_XDECREF(before);
 }
 
+PyObject* launcher_vectorcall(PyObject* self, PyObject* const* arguments, std::size_t count, PyObject* names);
+
 PyObject* kernel_subscript(PyObject* self, PyObject* key) {
   auto* kernel = reinterpret_cast<KernelObject*>(self);
   Ref made(allocate(types.launcher));
@@ -199,6 +203,7 @@ PyObject* kernel_subscript(PyObject* self, PyObject* key) {
   auto* launcher = reinterpret_cast<LauncherObject*>(made.get());
   Py_INCREF(self);
   launcher->kernel = kernel;
+  launcher->vectorcall = launcher_vectorcall;
   if (kernel->state->last_key == key) {
     launcher->config = kernel->state->last_shape;
     return made.release();
@@ -265,17 +270,34 @@ bool read_options(PyObject* options, pergola_launch_config* config) {
   return true;
 }
 
-PyObject* launcher_call(PyObject* self, PyObject* args, PyObject* kwargs) {
-  auto* launcher = reinterpret_cast<LauncherObject*>(self);
-  const Items list(args);
-  if (kwargs == nullptr) {
-    if (!launch(launcher->kernel, launcher->config, list.data(), list.size())) return nullptr;
+PyObject* launch_with(LauncherObject* launcher, PyObject* options, PyObject* const* arguments, std::size_t count) {
+  if (options == nullptr) {
+    if (!launch(launcher->kernel, launcher->config, arguments, count)) return nullptr;
     Py_RETURN_NONE;
   }
   pergola_launch_config config = launcher->config;
-  if (!read_options(kwargs, &config)) return nullptr;
-  if (!launch(launcher->kernel, config, list.data(), list.size())) return nullptr;
+  if (!read_options(options, &config) || !launch(launcher->kernel, config, arguments, count)) return nullptr;
   Py_RETURN_NONE;
+}
+
+PyObject* launcher_call(PyObject* self, PyObject* args, PyObject* kwargs) {
+  const Items list(args);
+  return launch_with(reinterpret_cast<LauncherObject*>(self), kwargs, list.data(), list.size());
+}
+
+// The same without a tuple. The values of keywords come behind the arguments.
+PyObject* launcher_vectorcall(PyObject* self, PyObject* const* arguments, std::size_t count, PyObject* names) {
+  constexpr std::size_t kMayWriteBefore = std::size_t{1} << (8 * sizeof(std::size_t) - 1);  // a flag in the count
+  count &= ~kMayWriteBefore;
+  Ref options;
+  if (names != nullptr && PyTuple_Size(names) != 0) {
+    options = Ref(PyDict_New());
+    if (!options) return nullptr;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(names); ++i)
+      if (PyDict_SetItem(options.get(), PyTuple_GetItem(names, i), arguments[count + static_cast<std::size_t>(i)]) < 0)
+        return nullptr;
+  }
+  return launch_with(reinterpret_cast<LauncherObject*>(self), options.get(), arguments, count);
 }
 
 PyObject* launcher_repr(PyObject* self) {
@@ -285,6 +307,9 @@ PyObject* launcher_repr(PyObject* self) {
                               grid[0], grid[1], grid[2], block[0], block[1], block[2]);
 }
 
+PyMemberDef launcher_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(LauncherObject, vectorcall), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
 PyMethodDef launcher_methods[] = {kCopy, kDeepCopy, kReduce, {nullptr, nullptr, 0, nullptr}};
 PyType_Slot launcher_slots[] = {
     {Py_tp_dealloc, reinterpret_cast<void*>(launcher_dealloc)},
@@ -292,6 +317,7 @@ PyType_Slot launcher_slots[] = {
     {Py_tp_call, reinterpret_cast<void*>(launcher_call)},
     {Py_tp_repr, reinterpret_cast<void*>(launcher_repr)},
     {Py_tp_methods, launcher_methods},
+    {Py_tp_members, launcher_members},
     {Py_tp_doc, const_cast<char*>("kernel[grid, block]: call it with the kernel's arguments to launch it.\n\n"
                                   "Keywords: shared_bytes=0, cooperative=False.")},
     {0, nullptr}};
@@ -321,6 +347,12 @@ PyObject* refuse_direct(const char* what, const char* instead) {
   if (PyErr_ExceptionMatches(PyExc_TypeError) != 0)
     PyErr_Format(PyExc_TypeError, "%s is not made by calling its class, but by %s.", what, instead);
   return nullptr;
+}
+
+// Py_TPFLAGS_HAVE_VECTORCALL, which is of the stable ABI since 3.12.
+void use_vectorcall_where_there_is() {
+  constexpr unsigned long k312 = 0x030C0000, kHasVectorcall = 1UL << 11;
+  if (Py_Version >= k312) launcher_spec.flags |= kHasVectorcall;
 }
 
 PyType_Spec module_spec = {"pergola._core.Module", sizeof(ModuleObject), 0, kCollected | Py_TPFLAGS_BASETYPE,

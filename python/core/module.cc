@@ -57,6 +57,7 @@ namespace {
 PyObject* the_module = nullptr;  // the module, once it has all
 
 bool add_all(PyObject* module) {
+  use_vectorcall_where_there_is();
   return add_errors(module) == 0 && add_type(module, &session_spec, "Session", &types.session) &&
          add_type(module, &module_spec, "Module", &types.module) &&
          add_type(module, &kernel_spec, "Kernel", &types.kernel) &&
