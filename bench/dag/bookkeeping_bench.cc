@@ -3,9 +3,9 @@
 //   bookkeeping_bench [--small] [--dependencies 0,1,2,3] [--report PATH]
 //
 // Problem task-cost: median_ms is the host's time of one task, in milliseconds. params: how many parents each task has,
-// and how many tasks are submitted while none ends ("tasks"); the cost should not grow with them. Each batch follows one
-// that is not timed, in the same session, and has ended: streams are there, as in a program that goes on. `new-session`
-// is without that, streams and all being made.
+// and how many tasks are submitted while none ends ("tasks"); the cost should not grow with them. Each batch follows
+// one that is not timed, in the same session, and has ended: streams are there, as in a program that goes on.
+// `new-session` is without that, streams and all being made.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>

@@ -12,8 +12,8 @@ using ptx::Type;
 
 // All of whose registers are numbers of the one type that it names.
 bool is_arithmetic(Op op) {
-  constexpr Op kOps[] = {Op::kAdd, Op::kSub, Op::kMul, Op::kFma,  Op::kDiv,   Op::kNeg, Op::kAbs, Op::kMin,
-                         Op::kMax, Op::kRcp, Op::kSin, Op::kCos,  Op::kSqrt,  Op::kEx2, Op::kLg2, Op::kRsqrt};
+  constexpr Op kOps[] = {Op::kAdd, Op::kSub, Op::kMul, Op::kFma, Op::kDiv,  Op::kNeg, Op::kAbs, Op::kMin,
+                         Op::kMax, Op::kRcp, Op::kSin, Op::kCos, Op::kSqrt, Op::kEx2, Op::kLg2, Op::kRsqrt};
   return std::ranges::find(kOps, op) != std::end(kOps);
 }
 

@@ -8,7 +8,8 @@
 
 namespace pergola::analysis {
 
-// kF32, kF64, or kNone where the text does not say. `access` is an instruction of `function`, which `definitions` are of.
+// kF32, kF64, or kNone where the text does not say. `access` is an instruction of `function`, which `definitions` are
+// of.
 ptx::Type float_type_of(const ptx::Function& function, const ReachingDefinitions& definitions,
                         const ptx::Instruction& access);
 

@@ -287,7 +287,7 @@ Result<session::EventPtr> LocalSession::record() {
 Status LocalSession::synchronize(std::optional<std::chrono::nanoseconds> timeout) {
   scheduler::Scheduler::Deadline deadline;
   if (timeout) deadline = std::chrono::steady_clock::now() + *timeout;
-  const Status tasks = end_tasks(timeout);
+  Status tasks = end_tasks(timeout);
   if (timeout && tasks.code() == Code::kTimeout) return tasks;
   Status status = scheduler_->synchronize(deadline);
   if (timeout && status.code() == Code::kTimeout) return status;
