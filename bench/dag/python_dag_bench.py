@@ -11,7 +11,9 @@ precision. Inputs and outputs are in the host's sides of the arrays, which are p
 import argparse
 import json
 import math
+import os
 import pathlib
+import subprocess
 import sys
 import time
 
@@ -450,8 +452,8 @@ CHAIN = """.version 7.0
 """
 
 
-def chain(batch, runs):
-    """A row: milliseconds of the host's time a launch, of batches of launches one by one."""
+def chain_times(batch, runs):
+    """Milliseconds of the host's time a launch, of batches of launches one by one, and whether all were run."""
     with pg.Session(scheduler="graphs=off"):
         kernel, x = pg.module(CHAIN, language="ptx").next, pg.zeros(1, "u4")
         times = []
@@ -461,8 +463,22 @@ def chain(batch, runs):
             for _ in range(batch):
                 kernel[1, 1](x)
             times.append((time.perf_counter() - start) * 1e3 / batch)
-        right = int(x[0]) == batch * (runs + 1)
-        return report.row("chain", "pergola-python", {"batch": batch}, times[1:], right)
+        return times[1:], int(x[0]) == batch * (runs + 1)
+
+
+def chain(batch, runs, processes):
+    """A row. Where the system puts a process, and beside whom, makes it up to half as fast again: so it is of several."""
+    times, right = [], True
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(os.path.abspath(folder) for folder in sys.path if folder)}
+    for _ in range(processes):
+        code = f"import json, python_dag_bench; print(json.dumps(python_dag_bench.chain_times({batch}, {runs})))"
+        done = subprocess.run([sys.executable, "-c", code], cwd=pathlib.Path(__file__).parent, env=env, capture_output=True,
+                              text=True, timeout=300)
+        if done.returncode != 0:
+            sys.exit(f"chain failed:\n{done.stderr}")
+        some, are_right = json.loads(done.stdout.splitlines()[-1])
+        times, right = times + some, right and are_right
+    return report.row("chain", "pergola-python", {"batch": batch, "processes": processes}, times, right)
 
 
 def against(rows, paths):
@@ -505,6 +521,7 @@ def main():
     parser.add_argument("--bytes", type=lambda text: [size_of(part) for part in text.split(",")], default=None)
     parser.add_argument("--block", type=int, default=256)
     parser.add_argument("--runs", type=int, default=30)
+    parser.add_argument("--processes", type=int, default=7, help="in which `chain` is measured, one after the other")
     parser.add_argument("--pageable", action="store_true")
     parser.add_argument("--explain", action="store_true", help="what became graphs, and which ways of them were tried")
     parser.add_argument("--against", type=lambda text: [pathlib.Path(part) for part in text.split(",")], default=[],
@@ -521,7 +538,7 @@ def main():
     rows = []
     for name in options.only:
         if name == "chain":
-            rows.append(chain(30 if options.small else 3000, 1 if options.small else options.runs))
+            rows.append(chain(30, 1, 1) if options.small else chain(3000, options.runs, options.processes))
             continue
         for size in sizes:
             for kind in ("cold", "resident"):
