@@ -9,7 +9,7 @@ constexpr std::string_view kDoing = "waiting for queued work";
 constexpr std::chrono::milliseconds kLookAtWord{1};  // as busily as the driver waits for an event
 // Of a wait with a time to it: as busily, too, for so long; then it sleeps for a hundredth of what it has waited, and
 // sees the end as much later.
-constexpr std::chrono::milliseconds kBusily{5};
+constexpr std::chrono::milliseconds kBusilyAtFirst{5};
 constexpr std::chrono::microseconds kSleepAtMost{500};
 }  // namespace
 
@@ -56,13 +56,13 @@ Status CudaEvent::wait(std::optional<std::chrono::nanoseconds> timeout) {
     return settle(context_->driver().cuEventSynchronize(event_));
   }
   const auto start = std::chrono::steady_clock::now();
-  if (!known() && word_comes_within(std::min<std::chrono::nanoseconds>(kBusily, *timeout))) return settle(CUDA_SUCCESS);
+  if (!known() && word_comes_within(std::min<std::chrono::nanoseconds>(kBusilyAtFirst, *timeout))) return settle(CUDA_SUCCESS);
   for (;;) {
     if (std::optional<Status> status = poll()) return *status;
     const auto waited = std::chrono::steady_clock::now() - start;
     if (waited >= *timeout)
       return PERGOLA_ERROR(kTimeout, "The work has not ended within {} ns; it goes on.", timeout->count());
-    if (waited < kBusily) continue;
+    if (waited < kBusilyAtFirst) continue;
     std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>({kSleepAtMost, waited / 100, *timeout - waited}));
   }
 }
