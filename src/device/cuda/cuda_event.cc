@@ -56,7 +56,8 @@ Status CudaEvent::wait(std::optional<std::chrono::nanoseconds> timeout) {
     return settle(context_->driver().cuEventSynchronize(event_));
   }
   const auto start = std::chrono::steady_clock::now();
-  if (!known() && word_comes_within(std::min<std::chrono::nanoseconds>(kBusilyAtFirst, *timeout))) return settle(CUDA_SUCCESS);
+  if (!known() && word_comes_within(std::min<std::chrono::nanoseconds>(kBusilyAtFirst, *timeout)))
+    return settle(CUDA_SUCCESS);
   for (;;) {
     if (std::optional<Status> status = poll()) return *status;
     const auto waited = std::chrono::steady_clock::now() - start;
