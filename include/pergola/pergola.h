@@ -157,8 +157,10 @@ PERGOLA_API pergola_code pergola_session_destroy(pergola_session session);
 PERGOLA_API pergola_code pergola_session_device(pergola_session session, pergola_device_info* info);
 /* Blocks until all work submitted before has ended; reports the first failure since the last call and clears it. */
 PERGOLA_API pergola_code pergola_session_synchronize(pergola_session session);
-/* The same, for so long at most (negative: for ever): TIMEOUT where some of the work goes on then. Nothing is reported
- * then, or cleared, but what narrow tasks failed with, which is told once. */
+/* The same, for so long (negative: for ever): TIMEOUT where some of the work goes on then, and nothing is reported or
+ * cleared. Where some has failed and the rest of what had been submitted has ended, what other threads have queued since
+ * is waited for before that is told, however long it takes. Each call is of all work before it: in a loop of calls, of
+ * what comes between them too. */
 PERGOLA_API pergola_code pergola_session_synchronize_for(pergola_session session, int64_t timeout_ns);
 /* An event that ends with all launches, fills and copies before it; narrow tasks are waited for by their ids. */
 PERGOLA_API pergola_code pergola_session_record(pergola_session session, pergola_event* event);

@@ -26,8 +26,8 @@ bool is_same(const std::string& a, const std::string& b) {
   return a.find(b) != std::string::npos || b.find(a) != std::string::npos;
 }
 
-// Handles are this package's own, so that an array's that is gone was freed meanwhile, by another thread: before the call
-// it was looked at with the GIL.
+// Handles are this package's own, so that an array's that is gone was freed meanwhile, by another thread for the most
+// part: before the call it was looked at with the GIL.
 bool is_freed_meanwhile(pergola_code code, const std::string& message, std::string* what) {
   const std::size_t end = message.find(" is not a live handle");
   if (code != PERGOLA_INVALID_ARGUMENT || end == std::string::npos) return false;
@@ -94,7 +94,7 @@ void set_error(PyObject* of, const std::string& message) {
 PyObject* raise(pergola_code code, const std::string& message) {
   if (std::string array; is_freed_meanwhile(code, message, &array)) {
     set_error(error_class(PERGOLA_FAILED_PRECONDITION),
-              array + " was freed by free() in another thread meanwhile; it cannot be used any more.");
+              array + " was freed by free() meanwhile; it cannot be used any more.");
     return nullptr;
   }
   set_error(error_class(code), message);

@@ -197,10 +197,12 @@ PyObject* session_synchronize(PyObject* self, PyObject*) {
     tasks = *std::move(ended);
     launches = outcome_of([handle] { return pergola_session_synchronize(handle); });
   } else {
-    std::optional<Outcome> ended = outcome_in_slices(
-        [handle](std::int64_t slice_ns) { return pergola_session_synchronize_for(handle, slice_ns); });
-    if (!ended) return nullptr;
-    launches = *std::move(ended);
+    // Most waits are short. In longer ones other threads' launches that come meanwhile are not waited for.
+    launches = outcome_of([handle] { return pergola_session_synchronize_for(handle, kSliceNs); });
+    if (launches.code == PERGOLA_TIMEOUT) {
+      if (PyErr_CheckSignals() < 0 || !wait_for_launches(handle)) return nullptr;
+      launches = outcome_of([handle] { return pergola_session_synchronize(handle); });
+    }
   }
   raise_failures(launches, tasks);
   if (launches.code != PERGOLA_OK) forget_told(launches.message);

@@ -117,9 +117,8 @@ class Module(_core.Module):
         """By its name in the PTX or, where just one kernel fits, its plain C++ name. NotFound lists what is there."""
         if not hasattr(self, "_kernels"):
             self._kernels = {}
-        if name not in self._kernels:
-            self._kernels[name] = Kernel(self, name)
-        return self._kernels[name]
+        kernel = self._kernels.get(name)
+        return kernel if kernel is not None else self._kernels.setdefault(name, Kernel(self, name))
 
     def kernel(self, name: str, signature: Optional[str] = None) -> Kernel:
         """As module[name], with a signature in NIDL or as for NFI (docs/scheduling.md), which is believed where the PTX
@@ -145,6 +144,9 @@ class Module(_core.Module):
             raise AttributeError(f"A module's attributes are its kernels; '{name}' cannot be set.")
         super().__setattr__(name, value)
 
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"A module's attributes are its kernels; '{name}' cannot be deleted.")
+
     def __iter__(self) -> Iterator[Kernel]:
         return (self[name] for name in self.names)
 
@@ -161,7 +163,7 @@ class Module(_core.Module):
         return any(name is kernel for kernel in getattr(self, "_kernels", {}).values())
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self.names]
+        return sorted({*super().__dir__(), *self.names})
 
     def __repr__(self) -> str:
         try:

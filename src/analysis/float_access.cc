@@ -21,36 +21,38 @@ bool is_f32_or_f64(Type type) {
   return type == Type::kF32 || type == Type::kF64;
 }
 
-// A register that is written once holds one kind of number.
-Type type_by_use(const ptx::Function& function, const ReachingDefinitions& definitions, ptx::RegisterId reg) {
-  if (const Type declared = function.registers[reg].type; is_f32_or_f64(declared)) return declared;
-  if (!definitions.is_single(reg)) return Type::kNone;
-  for (const ptx::Statement& statement : function.body) {
-    const Instruction* const i = statement.instruction();
-    if (i == nullptr || !is_arithmetic(i->op) || !is_f32_or_f64(i->type())) continue;
-    const auto is_it = [&](const Operand& operand) {
-      return operand.kind == Operand::Kind::kRegister && operand.component < 0 && operand.reg == reg;
-    };
-    if (std::ranges::any_of(i->operands, is_it)) return i->type();
-  }
-  return Type::kNone;
+bool is_register(const Operand& operand) {
+  return operand.kind == Operand::Kind::kRegister && operand.component < 0;
 }
 
 }  // namespace
 
-Type float_type_of(const ptx::Function& function, const ReachingDefinitions& definitions, const Instruction& access) {
-  if (is_f32_or_f64(access.type())) return access.type();
-  const bool moves = access.op == Op::kLd || access.op == Op::kLdu || access.op == Op::kSt;
-  if (!moves || (access.type() != Type::kB32 && access.type() != Type::kB64)) return Type::kNone;
-  const Type of_that_size = access.type() == Type::kB32 ? Type::kF32 : Type::kF64;
-  const auto is_of = [&](const Operand& operand) {
-    return operand.kind == Operand::Kind::kRegister && operand.component < 0 &&
-           type_by_use(function, definitions, operand.reg) == of_that_size;
-  };
-  for (const Operand& operand : access.operands) {
-    if (is_of(operand)) return of_that_size;
-    if (operand.kind == Operand::Kind::kVector && std::ranges::any_of(operand.elements, is_of)) return of_that_size;
+FloatAccesses::FloatAccesses(const ptx::Function& function, const ReachingDefinitions& definitions)
+    : by_use_(function.registers.size(), Type::kNone) {
+  for (const ptx::Statement& statement : function.body) {
+    const Instruction* const i = statement.instruction();
+    if (i == nullptr || !is_arithmetic(i->op) || !is_f32_or_f64(i->type())) continue;
+    for (const Operand& operand : i->operands)  // a register that is written once holds one kind of number
+      if (is_register(operand) && definitions.is_single(operand.reg)) by_use_[operand.reg] = i->type();
   }
+}
+
+Type FloatAccesses::type_of(const Instruction& access) const {
+  if ((access.op == Op::kAtom || access.op == Op::kRed) && access.has(ptx::Mod::kAdd) && is_f32_or_f64(access.type()))
+    return access.type();
+  const bool moves = access.op == Op::kLd || access.op == Op::kLdu || access.op == Op::kSt;
+  const Type type = access.type();
+  const bool may_be_f32 = type == Type::kB32 || type == Type::kF32,
+             may_be_f64 = type == Type::kB64 || type == Type::kF64;
+  if (!moves || by_use_.empty() || (!may_be_f32 && !may_be_f64)) return Type::kNone;
+  const Type wanted = may_be_f32 ? Type::kF32 : Type::kF64;
+  const auto is_used_so = [&](const Operand& operand) {
+    return is_register(operand) && by_use_[operand.reg] == wanted;
+  };
+  for (const Operand& operand : access.operands)
+    if (is_used_so(operand) ||
+        (operand.kind == Operand::Kind::kVector && std::ranges::any_of(operand.elements, is_used_so)))
+      return wanted;
   return Type::kNone;
 }
 

@@ -157,11 +157,13 @@ class Judge {
     note_sum(site, address, targets, mode, sure);
   }
 
-  void note_sure(Site site, AccessMode sure, Finding& finding) const {
+  void note_sure(Site site, AccessMode sure, Finding& finding) {
     if (finding.is_sure_new(sure)) finding.add_sure(sure, describe(site));
     if (sure == AccessMode::kNeither || (!finding.surely_f32.empty() && !finding.surely_f64.empty())) return;
     const FunctionFacts& facts = flow_.facts(site.instance);
-    const ptx::Type type = float_type_of(*facts.function, *facts.definitions, instruction(site));
+    auto [floats, is_new] = floats_.try_emplace(site.instance);
+    if (is_new) floats->second = FloatAccesses(*facts.function, *facts.definitions);
+    const ptx::Type type = floats->second.type_of(instruction(site));
     if (type == ptx::Type::kF32 && finding.surely_f32.empty()) finding.surely_f32 = describe(site);
     if (type == ptx::Type::kF64 && finding.surely_f64.empty()) finding.surely_f64 = describe(site);
   }
@@ -378,6 +380,7 @@ class Judge {
   std::map<std::pair<std::vector<std::uint32_t>, bool>, Finding> sums_;
   Finding universal_, absolute_;
   std::vector<bool> is_sure_instance_;
+  std::map<PointerFlow::InstanceId, FloatAccesses> floats_;
 };
 
 }  // namespace

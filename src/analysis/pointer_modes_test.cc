@@ -602,24 +602,29 @@ std::string floats_of(const std::string& body) {
 }
 
 TEST(PointerModesOfFloats, WhatIsSurelyAFloatOrADouble_IsTold) {
-  EXPECT_EQ(floats_of("ld.global.f32 %f1, [%rd1]; st.global.f64 [%rd2], %fd1;"), "fd");
-  EXPECT_EQ(floats_of("ld.global.v2.f32 {%f1, %f2}, [%rd1]; atom.global.add.f64 %fd1, [%rd2], %fd2;"), "fd");
-  EXPECT_EQ(floats_of("ld.global.b32 %f1, [%rd1]; st.global.b64 [%rd2], %fd1;"), "fd") << "by what registers are";
+  EXPECT_EQ(floats_of("ld.global.f32 %f1, [%rd1]; add.f32 %f2, %f1, %f1; st.global.f32 [%rd2], %f2;"), "ff");
+  EXPECT_EQ(floats_of("ld.global.v2.f64 {%fd1, %fd2}, [%rd1]; neg.f64 %fd3, %fd2; red.global.add.f32 [%rd2], %f1;"), "df");
   EXPECT_EQ(floats_of("ld.global.b32 %r2, [%rd1]; add.rn.f32 %r3, %r2, %r2; st.global.b32 [%rd2], %r3;"), "ff")
-      << "by what registers are used for";
+      << "as NVRTC of CUDA 13 writes it";
   EXPECT_EQ(floats_of("ld.global.v2.b64 {%rd6, %rd7}, [%rd1]; fma.rn.f64 %rd8, %rd7, %rd7, %rd7; "
                       "st.global.b64 [%rd2], %rd8;"),
             "dd");
-  EXPECT_EQ(floats_of("ld.global.f32 %f1, [%rd1]; ld.global.f64 %fd1, [%rd1+8];"), "m-");
+  EXPECT_EQ(floats_of("ld.global.f32 %f1, [%rd1]; neg.f32 %f2, %f1; ld.global.f64 %fd1, [%rd1+8]; neg.f64 %fd2, %fd1;"),
+            "m-");
 }
 
 TEST(PointerModesOfFloats, WhatMayBeAnythingElse_IsNot) {
-  EXPECT_EQ(floats_of("ld.global.b32 %r2, [%rd1]; st.global.b32 [%rd2], %r2;"), "--") << "copied";
+  EXPECT_EQ(floats_of("ld.global.f64 %fd1, [%rd1]; st.global.f64 [%rd2], %fd1;"), "--") << "two floats, moved as one";
+  EXPECT_EQ(floats_of("ld.global.v4.f32 {%f1, %f2, %f3, %f4}, [%rd1]; st.global.v4.f32 [%rd2], {%f1, %f2, %f3, %f4};"),
+            "--")
+      << "sixteen bytes of anything";
+  EXPECT_EQ(floats_of("ld.global.b32 %r2, [%rd1]; st.global.b32 [%rd2], %r2;"), "--");
   EXPECT_EQ(floats_of("ld.global.u32 %r2, [%rd1]; st.global.u64 [%rd2], %rd1;"), "--");
   EXPECT_EQ(floats_of("ld.global.b32 %r2, [%rd1]; add.s32 %r3, %r2, 1; st.global.b32 [%rd2], %r3;"), "--");
   EXPECT_EQ(floats_of("ld.global.b32 %r2, [%rd1]; mov.b32 %r2, 0f3F800000; add.rn.f32 %r3, %r2, %r2;"), "--")
       << "a register for two things";
-  EXPECT_EQ(floats_of("selp.b64 %rd6, %rd1, %rd2, %p1; ld.global.f32 %f1, [%rd6];"), "--") << "either of two";
+  EXPECT_EQ(floats_of("selp.b64 %rd6, %rd1, %rd2, %p1; ld.global.f32 %f1, [%rd6]; neg.f32 %f2, %f1;"), "--")
+      << "either of two";
 }
 
 }  // namespace

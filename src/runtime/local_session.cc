@@ -78,8 +78,12 @@ LocalSession::LocalSession(device::DevicePtr device, std::unique_ptr<scheduler::
     : id_(next_session_id()),
       device_(std::move(device)),
       scheduler_(std::move(scheduler)),
-      sites_{scheduler_->site("write"),    scheduler_->site("read"),   scheduler_->site("fill"),
-             scheduler_->site("copy"),     scheduler_->site("upload"), scheduler_->site("download"),
+      sites_{scheduler_->site("write"),
+             scheduler_->site("read"),
+             scheduler_->site("fill"),
+             scheduler_->site("copy"),
+             scheduler_->site("upload"),
+             scheduler_->site("download"),
              scheduler_->site("wait for a stream")},
       starts_(std::make_shared<Starts>(scheduler_.get())),
       end_grace_(end_grace) {}
@@ -285,12 +289,21 @@ Result<session::EventPtr> LocalSession::record() {
 }
 
 Status LocalSession::synchronize(std::optional<std::chrono::nanoseconds> timeout) {
+  constexpr std::chrono::nanoseconds kLong = std::chrono::hours(24 * 365);  // what may be added to a time
   scheduler::Scheduler::Deadline deadline;
-  if (timeout) deadline = std::chrono::steady_clock::now() + *timeout;
+  if (timeout) deadline = std::chrono::steady_clock::now() + std::min(*timeout, kLong);
   Status tasks = end_tasks(timeout);
   if (timeout && tasks.code() == Code::kTimeout) return tasks;
+  if (!tasks.ok()) {  // which is told once: kept until it is
+    const std::lock_guard lock(untold_tasks_mutex_);
+    if (untold_tasks_.ok()) untold_tasks_ = std::move(tasks);
+  }
   Status status = scheduler_->synchronize(deadline);
   if (timeout && status.code() == Code::kTimeout) return status;
+  {
+    const std::lock_guard lock(untold_tasks_mutex_);
+    tasks = std::exchange(untold_tasks_, Status());
+  }
   if (!status.ok()) mirrors_.failed();
   return status.ok() ? tasks : status;
 }

@@ -137,6 +137,8 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   ManagedMemories managed_;
 
   std::mutex tasks_mutex_;
+  std::mutex untold_tasks_mutex_;
+  Status untold_tasks_;  // what tasks failed with while launches went on longer than synchronize() might wait; under it
   std::atomic<bool> has_tasks_{false}, universal_tasks_{false};
   // What the resident kernel's starts have of the session, which a pool that is given up may outlive.
   struct Starts {

@@ -694,7 +694,7 @@ Status Scheduler::synchronize(Deadline deadline) {
     failure_told_ = was_told;
     return PERGOLA_ERROR(kTimeout, "Some of the session's work has not ended within the time to wait; it goes on.");
   }
-  if (status.ok()) status = waited;
+  if (status.ok() && waited.code() != Code::kTimeout) status = waited;  // all has ended since
   poll_all();
   if (!status.ok() || !failure_.ok() || !skip_.ok()) {
     const Status cleared = synchronize_queues(lock);

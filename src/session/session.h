@@ -213,7 +213,7 @@ class Session {
   // for.
   virtual Result<EventPtr> record() = 0;
   // Waits for all work so far, reports the first failure since the last call and clears it. kTimeout where some of it
-  // goes on after `timeout`: nothing is reported then, or cleared.
+  // goes on after `timeout`: nothing is reported then, or cleared; after a failure queues are waited for nonetheless.
   virtual Status synchronize(std::optional<std::chrono::nanoseconds> timeout = std::nullopt) = 0;
 
   // The work submitted last as a graph, "dot" or "mermaid"; kInvalidArgument for another format.

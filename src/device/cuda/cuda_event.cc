@@ -7,9 +7,10 @@ namespace pergola::device::cuda {
 namespace {
 constexpr std::string_view kDoing = "waiting for queued work";
 constexpr std::chrono::milliseconds kLookAtWord{1};  // as busily as the driver waits for an event
-// Of a wait with a time to it: as busily, too, for so long; then it sleeps for a hundredth of what it has waited, and
-// sees the end as much later.
-constexpr std::chrono::milliseconds kBusilyAtFirst{5};
+// Of a wait with a time to it: it looks at the word as busily, and for so long asks the driver without one. Then it
+// sleeps for a hundredth of what it has waited, and sees the end as much later.
+constexpr std::chrono::milliseconds kBusilyAtFirst{2};
+constexpr std::chrono::microseconds kAskAtFirst{50};
 constexpr std::chrono::microseconds kSleepAtMost{500};
 }  // namespace
 
@@ -63,7 +64,7 @@ Status CudaEvent::wait(std::optional<std::chrono::nanoseconds> timeout) {
     const auto waited = std::chrono::steady_clock::now() - start;
     if (waited >= *timeout)
       return PERGOLA_ERROR(kTimeout, "The work has not ended within {} ns; it goes on.", timeout->count());
-    if (waited < kBusilyAtFirst) continue;
+    if (waited < kAskAtFirst) continue;
     std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>({kSleepAtMost, waited / 100, *timeout - waited}));
   }
 }
