@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "src/base/plural.h"
+#include "src/runtime/deadline.h"
 #include "src/runtime/local_task_pool.h"
 #include "src/runtime/local_texture.h"
 
@@ -19,11 +20,6 @@ std::uint32_t fill_period(std::span<const std::byte> value) {
     if (repeats) return static_cast<std::uint32_t>(period);
   }
   return 0;
-}
-
-scheduler::Scheduler::Deadline deadline_after(std::optional<std::chrono::nanoseconds> timeout) {
-  if (!timeout) return std::nullopt;
-  return std::chrono::steady_clock::now() + *timeout;
 }
 
 }  // namespace
@@ -74,7 +70,7 @@ bool LocalArray::write_in_turn(std::uint64_t offset_bytes, std::span<const std::
   const std::uint64_t staged = session_->raw_device().staged_bytes();
   if (staged == 0 || staged + source.size() <= kMostStagedBytes || !is_here()) return false;
   const auto host = session_->scheduler().begin_host_access(
-      access(offset_bytes, source.size(), scheduler::Mode::kWrite), deadline_after(kPatience), kMostWaits);
+      access(offset_bytes, source.size(), scheduler::Mode::kWrite), deadline_in(kPatience), kMostWaits);
   if (!host.ok() || !*host || !is_here()) return false;
   std::memmove(buffer_->host_pointer() + offset_bytes, source.data(), source.size());
   return true;
@@ -107,7 +103,7 @@ Status LocalArray::submit(scheduler::Work work, scheduler::Scheduler::Enqueue en
 Status LocalArray::wait(std::uint64_t offset_bytes, std::uint64_t size,
                         std::optional<std::chrono::nanoseconds> timeout) {
   PERGOLA_TRY(check_range("wait", offset_bytes, size));
-  const auto deadline = deadline_after(timeout);
+  const auto deadline = deadline_in(timeout);
   PERGOLA_TRY(session_->end_tasks_of(tasks_, timeout));
   PERGOLA_TRY(mirror_->settle());
   return session_->scheduler().await_contents(access(offset_bytes, size, scheduler::Mode::kRead), deadline);
@@ -184,7 +180,7 @@ Result<std::span<std::byte>> LocalArray::host(session::Access wanted, std::optio
                          static_cast<std::int32_t>(wanted));
   if (size_bytes() == 0) return std::span<std::byte>();
   PERGOLA_TRY(end_tasks());
-  const auto deadline = deadline_after(timeout);
+  const auto deadline = deadline_in(timeout);
   if (!is_on_host()) {
     if (is_shared_) mirror_->changed_on_device();
     return mirror_->access(mode, deadline);

@@ -13,6 +13,7 @@
 #include "src/base/log.h"
 #include "src/base/plural.h"
 #include "src/runtime/block_ways.h"
+#include "src/runtime/deadline.h"
 #include "src/runtime/devices.h"
 #include "src/runtime/load.h"
 #include "src/runtime/local_array.h"
@@ -78,12 +79,8 @@ LocalSession::LocalSession(device::DevicePtr device, std::unique_ptr<scheduler::
     : id_(next_session_id()),
       device_(std::move(device)),
       scheduler_(std::move(scheduler)),
-      sites_{scheduler_->site("write"),
-             scheduler_->site("read"),
-             scheduler_->site("fill"),
-             scheduler_->site("copy"),
-             scheduler_->site("upload"),
-             scheduler_->site("download"),
+      sites_{scheduler_->site("write"),    scheduler_->site("read"),   scheduler_->site("fill"),
+             scheduler_->site("copy"),     scheduler_->site("upload"), scheduler_->site("download"),
              scheduler_->site("wait for a stream")},
       starts_(std::make_shared<Starts>(scheduler_.get())),
       end_grace_(end_grace) {}
@@ -289,9 +286,7 @@ Result<session::EventPtr> LocalSession::record() {
 }
 
 Status LocalSession::synchronize(std::optional<std::chrono::nanoseconds> timeout) {
-  constexpr std::chrono::nanoseconds kLong = std::chrono::hours(24 * 365);  // what may be added to a time
-  scheduler::Scheduler::Deadline deadline;
-  if (timeout) deadline = std::chrono::steady_clock::now() + std::min(*timeout, kLong);
+  const auto deadline = deadline_in(timeout);
   Status tasks = end_tasks(timeout);
   if (timeout && tasks.code() == Code::kTimeout) return tasks;
   if (!tasks.ok()) {  // which is told once: kept until it is

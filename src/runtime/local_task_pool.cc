@@ -13,6 +13,7 @@
 #include "src/executor/generation.h"
 #include "src/executor/kind.h"
 #include "src/ptx/parser.h"
+#include "src/runtime/deadline.h"
 #include "src/runtime/local_array.h"
 #include "src/session/arguments.h"
 #include "src/transform/entry_to_task.h"
@@ -367,12 +368,6 @@ namespace {
 std::optional<std::chrono::nanoseconds> left_until(scheduler::Scheduler::Deadline deadline) {
   if (!deadline) return std::nullopt;
   return std::max(*deadline - std::chrono::steady_clock::now(), std::chrono::nanoseconds(0));
-}
-
-scheduler::Scheduler::Deadline deadline_in(std::optional<std::chrono::nanoseconds> timeout) {
-  // A timeout beyond the clock's range is for ever.
-  if (!timeout || *timeout > std::chrono::hours(24 * 365)) return std::nullopt;
-  return std::chrono::steady_clock::now() + *timeout;
 }
 
 }  // namespace
