@@ -34,6 +34,8 @@ for program in "${programs[@]}"; do
   install -s -m 755 "$bin/$program" "$folder/bin/$program"
 done
 cp -a build/dev/lib/libpergola.so* "$folder/lib/"
+cp build/dev/lib/libdriver_chain.so "$folder/lib/"
+strip --strip-unneeded "$folder/lib/libdriver_chain.so"
 strip --strip-unneeded "$folder"/lib/libpergola.so.*.* 2>/dev/null || strip --strip-unneeded "$folder"/lib/libpergola.so
 
 mkdir "$folder/python"

@@ -13,11 +13,11 @@ set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 [ ! -f "$here/bin.tar.gz" ] || [ -d "$here/bin" ] || tar -C "$here" -xzf "$here/bin.tar.gz" || exit 1
 if [ -d "$here/bin" ]; then             # the bundle
-  bin=$here/bin source=$here/source python=$here/python out=${1:-$here/reports}
+  bin=$here/bin lib=$here/lib source=$here/source python=$here/python out=${1:-$here/reports}
   commit=$(cat "$source/COMMIT")
 else
   root=$(dirname "$here")
-  bin=$root/build/dev/bin source=$root python=$root/build/dev/python out=${1:-$root/bench/reports}
+  bin=$root/build/dev/bin lib=$root/build/dev/lib source=$root python=$root/build/dev/python out=${1:-$root/bench/reports}
   commit=$(git -C "$root" describe --always --dirty --abbrev=12)
 fi
 mkdir -p "$out"
@@ -64,7 +64,7 @@ dag_bench 1g 900 --bytes 1G
 dag_bench 10g 1800 --bytes 10G --after-others     # an untimed turn before each timed one would bring nothing here
 dag_bench 90-percent 900 --memory-percent 90 --only VEC --alone --pageable --measure resident
 dag_bench blocks 900 --bytes 10M --block 32,64,128,256,512,1024
-part dag-python 600 env PERGOLA_DEVICE=cuda:0 PYTHONPATH="$python" python3 "$source/bench/dag/python_dag_bench.py" --report "$out/python-dag-h200"
+part dag-python 600 env PERGOLA_DEVICE=cuda:0 PYTHONPATH="$python" python3 "$source/bench/dag/python_dag_bench.py" --driver-chain "$lib/libdriver_chain.so" --report "$out/python-dag-h200"
 part dag-summary 10 python3 "$source/bench/dag/summary.py" "$out"/dag-{turns,1g,10g,90-percent}-h200.json
 part task-pool 300 env PERGOLA_DEVICE=cuda:0 PERGOLA_MIXES=100 "$bin/runtime_test" --gtest_filter='*TaskPool*:*TaskOrder*:TaskFences*:*TaskSpawning*:*SmallTasks*:*TaskFloors*:*TaskEdgesMix*'
 part killed-tasks 300 env PERGOLA_DEVICE=cuda:0 "$bin/killed_tasks_test"

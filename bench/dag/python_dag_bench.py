@@ -1,18 +1,22 @@
 """The six problems of dag_bench from Python, form pergola-python: README.md beside this file says what they are.
 
     PYTHONPATH=build/dev/python python_dag_bench.py [--small] [--only VEC,IMG] [--bytes 10M,100M] [--block 256] [--runs 30]
-                                                    [--pageable] [--against REPORT.json,REPORT.json] [--report PATH]
+                                                    [--pageable] [--against REPORT.json,REPORT.json] [--driver-chain PATH]
+                                                    [--report PATH]
 
 The same kernels, sizes and measures, and what goes before a timed turn; results are compared with NumPy's in double
 precision. Inputs and outputs are in the host's sides of the arrays, which are page-locked, as in dag_bench; with
 --pageable in NumPy's own memory. PERGOLA_DEVICE chooses the device.
-`chain` is what a launch costs the host, as task_bench has it for the driver and for C++.
+`chain` is what a launch costs the host, as task_bench has it for the driver and for C++; with --driver-chain
+build/dev/lib/libdriver_chain.so for the driver too, by turns in the same processes.
 """
 import argparse
+import ctypes
 import json
 import math
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 import time
@@ -452,33 +456,50 @@ CHAIN = """.version 7.0
 """
 
 
-def chain_times(batch, runs):
-    """Milliseconds of the host's time a launch, of batches of launches one by one, and whether all were run."""
+def chain_times(batch, runs, driver=None):
+    """Milliseconds of the host's time a launch, of batches of launches one by one, and whether all were run.
+
+    And the same of the driver's own launches, by turns in this process, where `driver` is the path of libdriver_chain.so.
+    """
+    by_hand = None
+    if driver:
+        by_hand = ctypes.CDLL(driver).driver_chain_ms
+        by_hand.restype = ctypes.c_double
     with pg.Session(scheduler="graphs=off"):
         kernel, x = pg.module(CHAIN, language="ptx").next, pg.zeros(1, "u4")
-        times = []
+        times, driver_times = [], []
         for _ in range(runs + 1):
+            if by_hand:
+                driver_times.append(by_hand(batch))
+                if driver_times[-1] < 0:
+                    sys.exit("the driver's own launches failed, as said above")
             pg.synchronize()
             start = time.perf_counter()
             for _ in range(batch):
                 kernel[1, 1](x)
             times.append((time.perf_counter() - start) * 1e3 / batch)
-        return times[1:], int(x[0]) == batch * (runs + 1)
+        return times[1:], driver_times[1:], int(x[0]) == batch * (runs + 1)
 
 
-def chain(batch, runs, processes):
-    """A row. Where the system puts a process, and beside whom, makes it up to half as fast again: so it is of several."""
-    times, right = [], True
+def chain(batch, runs, processes, driver):
+    """Rows. Where the system puts a process, and beside whom, makes it up to half as fast again: so it is of several."""
+    times, driver_times, right = [], [], True
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(os.path.abspath(folder) for folder in sys.path if folder)}
-    for _ in range(processes):
-        code = f"import json, python_dag_bench; print(json.dumps(python_dag_bench.chain_times({batch}, {runs})))"
+    call = f"chain_times({batch}, {runs}, {str(driver.resolve()) if driver else None!r})"
+    for number in range(processes):
+        code = f"import json, python_dag_bench; print(json.dumps(python_dag_bench.{call}))"
         done = subprocess.run([sys.executable, "-c", code], cwd=pathlib.Path(__file__).parent, env=env, capture_output=True,
                               text=True, timeout=300)
         if done.returncode != 0:
             sys.exit(f"chain failed:\n{done.stderr}")
-        some, are_right = json.loads(done.stdout.splitlines()[-1])
-        times, right = times + some, right and are_right
-    return report.row("chain", "pergola-python", {"batch": batch, "processes": processes}, times, right)
+        some, some_by_hand, are_right = json.loads(done.stdout.splitlines()[-1])
+        if driver:
+            ours, theirs = statistics.median(some) * 1e3, statistics.median(some_by_hand) * 1e3
+            print(f"chain, process {number + 1}: {ours:.2f} us a launch, the driver's {theirs:.2f}, {ours - theirs:.2f} above")
+        times, driver_times, right = times + some, driver_times + some_by_hand, right and are_right
+    params = {"batch": batch, "processes": processes}
+    rows = [report.row("chain", "driver", params, driver_times, right)] if driver else []
+    return [*rows, report.row("chain", "pergola-python", params, times, right)]
 
 
 def against(rows, paths):
@@ -522,6 +543,8 @@ def main():
     parser.add_argument("--block", type=int, default=256)
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--processes", type=int, default=7, help="in which `chain` is measured, one after the other")
+    parser.add_argument("--driver-chain", type=pathlib.Path,
+                        help="libdriver_chain.so, for `chain` of the driver's own launches in the same processes")
     parser.add_argument("--pageable", action="store_true")
     parser.add_argument("--explain", action="store_true", help="what became graphs, and which ways of them were tried")
     parser.add_argument("--against", type=lambda text: [pathlib.Path(part) for part in text.split(",")], default=[],
@@ -538,7 +561,8 @@ def main():
     rows = []
     for name in options.only:
         if name == "chain":
-            rows.append(chain(30, 1, 1) if options.small else chain(3000, options.runs, options.processes))
+            how_often = (30, 1, 1) if options.small else (3000, options.runs, options.processes)
+            rows += chain(*how_often, options.driver_chain)
             continue
         for size in sizes:
             for kind in ("cold", "resident"):

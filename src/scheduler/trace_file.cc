@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 constexpr int kVersion = 1;
 constexpr int kProcess = 1, kTaskProcess = 2;
 constexpr char kTaskCategory[] = "task";
-constexpr std::uint32_t kFirstHostTrack = 1u << 20;
+constexpr std::uint32_t kFirstHostTrack = 1u << 20, kFirstCopyTrack = 1u << 24;
 constexpr std::size_t kMostEvents = 4'000'000;
 
 constexpr std::array kKinds = {WorkKind::kKernel, WorkKind::kCopyToDevice, WorkKind::kCopyToHost,
@@ -38,8 +38,34 @@ constexpr std::array kHostKinds = {HostKind::kWait, HostKind::kRead, HostKind::k
 
 // ── Writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-std::uint32_t track_of(const Slice& slice) {
-  return 2 * slice.stream + (is_transfer(slice.kind) ? 2 : 1);
+struct Track {
+  std::uint32_t number = 0;
+  std::string name;
+};
+
+// Of each slice, in their order. A GPU has a copy engine for each way. Copies of several streams that wait for one
+// overlap, as a slice begins when its stream has come to it: of one track none do, so there are more of them then.
+std::vector<Track> tracks_of(const std::vector<Slice>& slices) {
+  std::vector<Track> tracks(slices.size());
+  std::vector<std::size_t> copies;
+  for (std::size_t n = 0; n < slices.size(); ++n) {
+    if (is_transfer(slices[n].kind)) copies.push_back(n);
+    tracks[n] = {slices[n].stream + 1, fmt::format("stream {}", slices[n].stream)};
+  }
+  std::ranges::stable_sort(copies, {}, [&](std::size_t n) { return slices[n].start_ns; });
+  std::array<std::vector<double>, 2> free_at;  // by way, then row
+  for (const std::size_t n : copies) {
+    const bool to_host = slices[n].kind == WorkKind::kCopyToHost;
+    std::vector<double>& of_way = free_at[to_host ? 1 : 0];
+    auto row = std::ranges::find_if(of_way, [&](double at_ns) { return at_ns <= slices[n].start_ns; });
+    if (row == of_way.end()) row = of_way.insert(of_way.end(), 0);
+    *row = slices[n].end_ns;
+    const auto number = static_cast<std::uint32_t>(row - of_way.begin());
+    tracks[n] = {kFirstCopyTrack + 2 * number + (to_host ? 1 : 0),
+                 fmt::format("copies to the {}{}", to_host ? "host" : "device",
+                             number == 0 ? "" : fmt::format(" ({})", number + 1))};
+  }
+  return tracks;
 }
 
 Json parents_json(const std::vector<DagVertex::Edge>& edges) {
@@ -102,13 +128,13 @@ class Writer {
          {"args", std::move(args)}});
   }
   static double inside_end_of(double start_ns, double end_ns) { return end_ns - std::min(1.0, end_ns - start_ns) / 2; }
-  void arrow(const Slice& from, std::uint32_t to_track, double to_ns, std::string_view name) {
+  void arrow(const Slice& from, std::uint32_t from_track, std::uint32_t to_track, double to_ns, std::string_view name) {
     ++arrows_;
     // An arrow begins in the slice that is open at its time, so a little before the parent's end.
     const double from_ns = inside_end_of(from.start_ns, from.end_ns);
     const Json common = {{"pid", kProcess}, {"name", name}, {"cat", "dependency"}, {"id", arrows_}};
     Json begin = common, end = common;
-    begin.update({{"ph", "s"}, {"tid", track_of(from)}, {"ts", from_ns * 1e-3}});
+    begin.update({{"ph", "s"}, {"tid", from_track}, {"ts", from_ns * 1e-3}});
     end.update({{"ph", "f"}, {"bp", "e"}, {"tid", to_track}, {"ts", to_ns * 1e-3}});
     add(begin);
     add(end);
@@ -121,8 +147,8 @@ class Writer {
   std::uint64_t arrows_ = 0;
 };
 
-void write_slice(const Slice& slice, Writer& writer) {
-  writer.track(track_of(slice), fmt::format("stream {}{}", slice.stream, is_transfer(slice.kind) ? " copies" : ""));
+void write_slice(const Slice& slice, const Track& track, Writer& writer) {
+  writer.track(track.number, track.name);
   Json args = {{"id", slice.id},
                {"stream", slice.stream},
                {"thread", slice.thread},
@@ -143,7 +169,7 @@ void write_slice(const Slice& slice, Writer& writer) {
     for (const KernelCount& kernel : graph.kernels)
       args["kernels"].push_back({{"name", kernel.name}, {"count", kernel.count}});
   }
-  writer.slice(track_of(slice), slice.name, to_string(slice.kind), slice.start_ns, slice.end_ns, std::move(args));
+  writer.slice(track.number, slice.name, to_string(slice.kind), slice.start_ns, slice.end_ns, std::move(args));
 }
 
 void write_host(const HostSlice& slice, Writer& writer) {
@@ -339,17 +365,20 @@ std::string_view to_string(HostKind kind) {
 std::string print_trace(const Timeline& timeline) {
   Writer writer;
   writer.process(kProcess, "Pergola on " + timeline.device);
-  std::map<std::uint64_t, const Slice*> by_id;
+  const std::vector<Track> tracks = tracks_of(timeline.slices);
+  std::map<std::uint64_t, std::size_t> by_id;
   const auto arrows = [&](const std::vector<DagVertex::Edge>& edges, std::uint32_t track, double at_ns) {
     std::set<std::uint64_t> drawn;  // one arrow a parent, however many arrays are between them
     for (const DagVertex::Edge& edge : edges)
       if (const auto parent = by_id.find(edge.parent); parent != by_id.end() && drawn.insert(edge.parent).second)
-        writer.arrow(*parent->second, track, at_ns, to_string(edge.hazard));
+        writer.arrow(timeline.slices[parent->second], tracks[parent->second].number, track, at_ns,
+                     to_string(edge.hazard));
   };
-  for (const Slice& slice : timeline.slices) {
-    by_id[slice.id] = &slice;
-    write_slice(slice, writer);
-    arrows(slice.parents, track_of(slice), slice.start_ns);
+  for (std::size_t n = 0; n < timeline.slices.size(); ++n) {
+    const Slice& slice = timeline.slices[n];
+    by_id[slice.id] = n;
+    write_slice(slice, tracks[n], writer);
+    arrows(slice.parents, tracks[n].number, slice.start_ns);
   }
   for (const HostSlice& slice : timeline.host) {
     write_host(slice, writer);

@@ -2,7 +2,9 @@
 //
 //   process  the device
 //   track    stream N          a slice a kernel, fill or copy within the device
-//            stream N copies   a slice a copy between host and device
+//            copies to the device, copies to the host
+//                              a slice a copy; a GPU has an engine for each way. More of them, "(2)", where copies of
+//                              several streams were on their way at once
 //            host thread N     what it waited for; its own reads and writes of arrays
 //   process  narrow tasks, where their pool notes them: a track a resident block (or thread of the CPU device), and
 //            more of them where tasks of one ran beside each other

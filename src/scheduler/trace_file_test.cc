@@ -196,16 +196,44 @@ TEST(TraceFile, TracksSlicesAndArrows_AsViewersWantThem) {
   EXPECT_EQ(phases["X"], 5);
   EXPECT_EQ(phases["s"], 2) << "one arrow from 4 to 5, though two arrays are between them, and one to the host";
   EXPECT_EQ(phases["f"], 2);
-  EXPECT_THAT(tracks, ::testing::UnorderedElementsAre("stream 0 copies", "stream 1", "host thread 2"));
+  EXPECT_THAT(tracks, ::testing::UnorderedElementsAre("copies to the device", "stream 1", "host thread 2"));
 }
 
 TEST(TraceFile, ArrowsBeginInTheirParent) {
+  int begins = 0;
   const auto json = nlohmann::json::parse(print_trace(sample()));
   for (const auto& event : json["traceEvents"])
-    if (event["ph"] == "s" && event["tid"] == 2) {
+    if (event["ph"] == "s" && event["tid"] == (1 << 24)) {
+      ++begins;
       EXPECT_LT(event["ts"], 1000.00025);
       EXPECT_GT(event["ts"], 999.999);
     }
+  EXPECT_EQ(begins, 1);
+}
+
+TEST(TraceFile, CopiesHaveATrackAWay_AndMoreWhereTheyOverlap) {
+  Timeline timeline;
+  const auto copy = [&](WorkKind kind, std::uint32_t stream, double start_ns, double end_ns) {
+    Slice& slice = timeline.slices.emplace_back();
+    slice.id = timeline.slices.size();
+    slice.kind = kind;
+    slice.stream = stream;
+    slice.start_ns = start_ns, slice.end_ns = end_ns;
+  };
+  copy(WorkKind::kCopyToDevice, 0, 2000, 4000);
+  copy(WorkKind::kCopyToDevice, 1, 1000, 3000);  // waits for the engine that has the first one, or the other way round
+  copy(WorkKind::kCopyToHost, 0, 1500, 2500);
+  copy(WorkKind::kCopyToDevice, 2, 3000, 5000);
+  copy(WorkKind::kCopy, 2, 5000, 6000);  // within the device
+  const auto json = nlohmann::json::parse(print_trace(timeline));
+  std::map<int, std::string> names;
+  for (const auto& event : json["traceEvents"])
+    if (event["name"] == "thread_name") names[event["tid"]] = event["args"]["name"];
+  std::vector<std::string> tracks;
+  for (const auto& event : json["traceEvents"])
+    if (event["ph"] == "X") tracks.push_back(names.at(event["tid"]));
+  EXPECT_THAT(tracks, ::testing::ElementsAre("copies to the device (2)", "copies to the device", "copies to the host",
+                                             "copies to the device", "stream 2"));
 }
 
 TEST(TraceFile, EventsOfOthers_ArePassedOver) {
