@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "src/scheduler/json_fields.h"
 #include "src/scheduler/task_timeline.h"
@@ -52,7 +53,7 @@ std::vector<Track> tracks_of(const std::vector<Slice>& slices) {
     if (is_transfer(slices[n].kind)) copies.push_back(n);
     tracks[n] = {slices[n].stream + 1, fmt::format("stream {}", slices[n].stream)};
   }
-  std::ranges::stable_sort(copies, {}, [&](std::size_t n) { return slices[n].start_ns; });
+  std::ranges::sort(copies, {}, [&](std::size_t n) { return std::pair(slices[n].start_ns, n); });
   std::array<std::vector<double>, 2> free_at;  // by way, then row
   for (const std::size_t n : copies) {
     const bool to_host = slices[n].kind == WorkKind::kCopyToHost;
