@@ -76,6 +76,11 @@ TEST_F(GraphLanes, TheFastestWay_StaysOnItsFastestStream) {
   ways.add(way("other", [](std::size_t queue, int) { return std::array{95e3, 70e3, 95e3, 1e3}[queue]; }));
   launch_until_chosen(ways);
   EXPECT_EQ(chosen(ways), "other on 1");
+  launch(ways, 3);
+  EXPECT_EQ(ways.elsewhere(), 0u);
+  launch_on(ways, 2, false);
+  launch_on(ways, 0);
+  EXPECT_EQ(ways.elsewhere(), 2u);
   std::vector<WayReport> told;
   ASSERT_TRUE(ways.report({}, told));
   EXPECT_THAT(told.at(0).why, HasSubstr("(by stream: 80.0, 90.0, 100.0 us)"));

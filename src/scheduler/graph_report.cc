@@ -52,10 +52,15 @@ std::string graph_text(const GraphReport& graph) {
   std::string text = graph.launches == 1
                          ? fmt::format("  launch {}: ", graph.first)
                          : fmt::format("  launches {} to {}: ", graph.first, graph.first + graph.launches - 1);
+  const std::string elsewhere =
+      graph.elsewhere == 0
+          ? ""
+          : fmt::format(" ({} since its way was chosen, not on the stream on which that is the fastest)",
+                        plural(graph.elsewhere, "time"));
   const std::string was = graph.made_after == 0
                               ? ""
-                              : fmt::format("a graph since #{}, made in {}, launched {}", graph.made_after,
-                                            microseconds(graph.making_ns), plural(graph.launched, "time"));
+                              : fmt::format("a graph since #{}, made in {}, launched {}{}", graph.made_after,
+                                            microseconds(graph.making_ns), plural(graph.launched, "time"), elsewhere);
   switch (graph.state) {
     case GraphReport::State::kWaiting: text += "no graph: there has not been enough queued to make one"; break;
     case GraphReport::State::kMaking: text += "its graph is being made"; break;
@@ -167,6 +172,7 @@ Json json_of(const GraphReport& graph) {
           {"refusal", graph.refusal},
           {"made_after", graph.made_after},
           {"launched", graph.launched},
+          {"elsewhere", graph.elsewhere},
           {"making_us", graph.making_ns * 1e-3},
           {"ways", std::move(ways)}};
 }
@@ -250,6 +256,7 @@ Status read_graph(Fields& fields, GraphReport& graph) {
   graph.refusal = fields.text("refusal");
   graph.made_after = fields.count("made_after");
   graph.launched = fields.count("launched");
+  if (fields.has("elsewhere")) graph.elsewhere = fields.count("elsewhere");  // older traces have none
   if (fields.has("making_us")) graph.making_ns = fields.time_ns("making_us");  // older traces have none
   return read_ways(fields, "ways", "way", graph.ways);
 }

@@ -55,6 +55,7 @@ struct GraphReport {
   std::string refusal;           // kRefused: why
   std::uint64_t made_after = 0;  // where it has ever been ready
   std::uint64_t launched = 0;    // as a graph
+  std::uint64_t elsewhere = 0;   // since its way was chosen, on another stream than that on which that is the fastest
   double making_ns = 0;          // that making its plain way took, on a thread of its own; 0: it has not been made
   std::vector<WayReport> ways;
   bool operator==(const GraphReport&) const = default;

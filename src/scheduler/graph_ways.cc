@@ -161,7 +161,10 @@ Status GraphWays::launch(device::Queue& queue, bool was_free) {
   is_planned_ = false;
   const bool knew_lanes = knows_lanes_;
   if (was_free) note_lane(queue);
-  if (!is_timed_) return ways_[launched_].graph->launch(queue);
+  if (!is_timed_) {
+    if (chosen_ != kUndecided && lane_ < lanes_.size() && lanes_[lane_] != &queue) ++elsewhere_;
+    return ways_[launched_].graph->launch(queue);
+  }
   const bool is_there = was_free && knew_lanes && planned_lane_ < lanes_.size() && lanes_[planned_lane_] == &queue;
   if (!has_lanes_ || is_there) {
     missed_ = missed_on_[planned_lane_] = 0;
@@ -449,7 +452,7 @@ std::vector<std::shared_ptr<device::ExecutableGraph>> GraphWays::take_put_back()
 
 void GraphWays::choose_now(std::size_t way) {
   chosen_ = running_ = way;
-  since_chosen_ = 0;
+  since_chosen_ = elsewhere_ = 0;
   changed_ = true;
   lane_ = ways_[chosen_].best_lane;
   found_ = {times_ns(), std::string(name_without_instance(ways_[chosen_].name))};

@@ -176,6 +176,9 @@ class GraphWays {
   // Null: it cannot be made now, and is not tried this time.
   void made(std::size_t way, std::shared_ptr<device::ExecutableGraph> graph);
   void make_later() { awaited_ = kNone, is_taken_ = false; }
+  // Launches of the chosen one, since it was chosen, that went elsewhere than where it is the fastest: that was busy, or
+  // what they wait for was elsewhere.
+  std::uint64_t elsewhere() const { return elsewhere_; }
   const Way& launched() const { return ways_[launched_]; }  // the one that was launched last, or is next
   // The next report() is another.
   void touch() { changed_ = true; }
@@ -260,7 +263,7 @@ class GraphWays {
   bool is_planned_ = false, is_timed_ = false;
   std::size_t planned_lane_ = 0;
   std::size_t standing_ = 0;  // what another has to be faster than by kGain: the plain one, or what was chosen before
-  std::uint64_t since_chosen_ = 0;  // launches
+  std::uint64_t since_chosen_ = 0, elsewhere_ = 0;  // launches
   std::uint32_t times_again_ = 0;
   std::uint32_t due_in_ = 0;              // launches until one is timed, where they are tried again
   std::size_t next_ = 0, next_lane_ = 0;  // that is timed next then, and where

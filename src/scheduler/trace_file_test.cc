@@ -85,11 +85,12 @@ Timeline sample() {
                     "",
                     5,
                     9,
+                    2,
                     412'500,
                     {{"plain", "edges", 9'000, 5, Way::kPutBack},
                      {"early", "starts early", 6'000, 5, Way::kKept},
                      {"by-block", "line 7: indirect", 0, 0, Way::kRefused}}},
-                   {5, 1, GraphReport::State::kRefused, "too few launches in a row", 0, 0, 0, {}}};
+                   {5, 1, GraphReport::State::kRefused, "too few launches in a row", 0, 0, 0, 0, {}}};
   timeline.graphs.regions = {region};
   return timeline;
 }
@@ -271,7 +272,8 @@ TEST(TraceFile, Graphs_AreExplained) {
         "launches were not held back 7 times: the device had too little to do (12.5 us queued at most",
         "  2 launches held back and then launched one by one, 1 time because something else came and 1 time as",
         "than was expected 1 time, the last time: 'c' instead of 'b', launch 3\n",
-        "  launches 0 to 4: a graph since #5, made in 412.5 us, launched 9 times\n",
+        "  launches 0 to 4: a graph since #5, made in 412.5 us, launched 9 times (2 times since its way was "
+        "chosen, not on the stream on which that is the fastest)\n",
         "    plain, 9.0 us, put back as it takes 1.50 times as long as early: edges\n",
         "    early, 6.0 us, kept: starts early\n", "    not by-block: line 7: indirect\n",
         "  launch 5: no graph: too few launches in a row\n"})
