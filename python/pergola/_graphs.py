@@ -33,6 +33,7 @@ class Graph(NamedTuple):
     refusal: str  # why it is refused
     made_after: int  # computations that had been submitted when it was made; 0: it never was
     launched: int  # how often, as a graph
+    elsewhere: int  # since its way was chosen, on another stream than that on which this one is the fastest
     making_us: float  # that making its plain way took, on a thread of its own; 0: it has not been made
     ways: tuple[Way, ...]
 
