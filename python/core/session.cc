@@ -364,6 +364,7 @@ bool end_launches(const SessionState* session, std::optional<Outcome>* ended) {
 
 // Of a recording that is on, if it is, once all that it records has ended.
 void write_recording(SessionState* session, Recorded kind) {
+  if (session->recordings[kind].empty()) return;
   session->recordings[kind].clear();
   const Outcome written = outcome_of([=] { return kRecorders[kind].record(session->handle, nullptr); });
   if (written.code != PERGOLA_OK) PySys_FormatStderr("pergola: a recording is lost: %s\n", written.message.c_str());

@@ -230,7 +230,7 @@ class Array(_core.Memory):
         that is queued afterwards changes what the consumer sees: it is for the program to order."""
         from ._interchange import to_dlpack
 
-        return to_dlpack(self, max_version, dl_device, copy)
+        return to_dlpack(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         from ._interchange import dlpack_device

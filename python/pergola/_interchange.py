@@ -408,7 +408,7 @@ def from_dlpack(session: Session, source: Any, copy: Optional[bool], stream: Any
                 else "pergola.array(x) copies lists and what has a buffer")
         raise TypeError("from_dlpack() takes an array of another library, which has __dlpack__() and __dlpack_device__(); a "
                         f"{type(source).__name__} is given: {mend}.")
-    kind, index = (int(part) for part in source.__dlpack_device__())
+    kind, index = _pair(source.__dlpack_device__(), f"What __dlpack_device__() of a {type(source).__name__} returns")
     here = session.device.id
     shares = kind in (_CUDA, _CUDA_MANAGED) and here == f"cuda:{index}"
     if not shares and kind not in (_CPU, _CUDA_HOST):
@@ -458,19 +458,31 @@ def dlpack_device(source: Array) -> tuple[int, int]:
     raise BufferError(f"Arrays of the device {name} cannot be shared.")
 
 
-def to_dlpack(source: Array, max_version: Optional[tuple[int, int]], dl_device: Optional[tuple[int, int]],
+def _pair(value: Any, what: str) -> tuple[int, int]:
+    """Two whole numbers, as DLPack has them for a device and a version; `what` is how a message begins."""
+    try:
+        first, second = (operator.index(part) for part in value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{what} is a tuple of two whole numbers, not {_dtypes.short(value)}.") from None
+    return first, second
+
+
+def to_dlpack(source: Array, stream: Any, max_version: Optional[tuple[int, int]], dl_device: Optional[tuple[int, int]],
               copy: Optional[bool]) -> object:
-    """Array.__dlpack__()."""
+    """Array.__dlpack__(). All is waited for, whatever the consumer's stream is: it only has to be one."""
     device = dlpack_device(source)
+    _ready_stream(stream)
+    if dl_device is not None:
+        dl_device = _pair(dl_device, "DLPack's dl_device")
+    versioned = max_version is not None and _pair(max_version, "DLPack's max_version")[0] >= 1
     dtype = source._element.dlpack
     if dtype is None:
         raise BufferError(f"DLPack has no elements of dtype {source.dtype_name}.")
-    if dl_device is not None and tuple(dl_device) != device:
-        raise BufferError(f"The array lies on DLPack's device {device}, not {tuple(dl_device)}: copy it by x.numpy().")
+    if dl_device is not None and dl_device != device:
+        raise BufferError(f"The array lies on DLPack's device {device}, not {dl_device}: copy it by x.numpy().")
     if copy:
         source = source.copy()
     source.wait()
-    versioned = max_version is not None and max_version[0] >= 1
     return _core.dlpack_export(source, source.shape, dtype, device, versioned, bool(copy))
 
 

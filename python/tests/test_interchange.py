@@ -172,6 +172,20 @@ def test_other_refusals():
         pg._core.dlpack_import(3)
     with pytest.raises(BufferError, match="not \\(2, 0\\)|not \\(1, 0\\)"):
         pg.ones(3).__dlpack__(dl_device=(3 - pg.ones(1).__dlpack_device__()[0], 0))
+    for given in ({"max_version": 3}, {"max_version": (1, 0, 0)}, {"dl_device": 1}, {"dl_device": ("cpu", 0)}):
+        with pytest.raises(TypeError, match=r"^DLPack's (max_version|dl_device) is a tuple of two whole numbers, not "):
+            pg.ones(3).__dlpack__(**given)
+    with pytest.raises(OverflowError, match="it is -5"):
+        pg.ones(3).__dlpack__(stream=-5)
+    with pytest.raises(TypeError, match="^A stream is an object with __cuda_stream__"):
+        pg.ones(3).__dlpack__(stream="a")
+
+    class OneNumber:
+        def __dlpack__(self, **_): raise AssertionError
+        def __dlpack_device__(self): return 1
+
+    with pytest.raises(TypeError, match=r"^What __dlpack_device__\(\) of a OneNumber returns is a tuple .*, not 1\."):
+        pg.from_dlpack(OneNumber())
     with pytest.raises(BufferError, match="dtype"):
         pg.zeros(3, [("a", "i4")]).__dlpack__()
     with pytest.raises(BufferError, match="null"):

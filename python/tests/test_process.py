@@ -250,6 +250,19 @@ def test_a_forked_child_is_refused_and_ends(before, leave):
     assert result.stdout == "refused\n[1.0, 1.0, 1.0, 1.0]\n"
 
 
+def test_a_forked_child_with_a_session_says_nothing_of_recordings_that_are_none():
+    result = run_child("""
+import os, sys
+x = pg.ones(3)
+child = os.fork()
+if child == 0:
+    session = pg.session()
+    sys.exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+""")
+    assert (result.stdout, result.stderr) == ("0\n", "")
+
+
 def test_fork_before_the_first_session_is_fine():
     run_child("""
         import os, pergola as pg

@@ -91,6 +91,17 @@ def edges_of_the_last(session):
     return [line.split('label="')[1].split('"')[0] for line in dot.splitlines() if f"-> c{last} " in line]
 
 
+@pytest.mark.parametrize("scheduler", ["", "graphs=off"])
+def test_edges_name_arguments_also_of_what_had_ended_before(scheduler):
+    with pg.Session(scheduler=scheduler) as s:
+        m = s.module(NUMBERS, name="numbers.ptx")
+        a = s.zeros(4, "u4")
+        for value in range(3):
+            m.sum[1, 1](a, 8, value)
+            assert edges_of_the_last(s)[-1].startswith("argument 0, array 1 ")
+            assert a.numpy()[2] == value
+
+
 def test_numbers_that_may_be_the_address_are_ordered_behind_everything():
     with pg.Session() as s:
         m = s.module(NUMBERS, name="numbers.ptx")

@@ -214,6 +214,7 @@ Status Scheduler::place(const Work& work, Enqueue enqueue, Computation& who) {
   if (at_once && who.stream != nullptr) {
     add_parents(work, who, parents, ended);
     log_.last().add(ended);
+    name_arguments(work.accesses, log_.last());
   }
   release(parents, pool_);
   return status;
@@ -315,6 +316,19 @@ void Scheduler::append(Stream& stream, Computation& who, double expected_ns, dou
   ++counters_.computations;
 }
 
+void Scheduler::name_arguments(std::span<const Access> accesses, DagVertex& vertex) const {
+  for (std::uint32_t i = 0; i < vertex.edge_count; ++i) {
+    DagVertex::Edge& edge = vertex.edges[i];
+    for (const Access& access : accesses) {
+      if (access.resource->id() != edge.resource) continue;
+      const Mode mode = mode_among_launches(access.mode);
+      if (edge.hazard == Hazard::kReadAfterWrite ? !reads(mode) : !writes(mode)) continue;
+      edge.argument = access.argument;
+      break;
+    }
+  }
+}
+
 void Scheduler::write_log(const Work& work, const Computation& who, StreamReason reason, const Dependencies& parents,
                           const EndedParents& ended, const Waits& waits) {
   const auto order_after = [&](const Computation& parent) {
@@ -333,16 +347,7 @@ void Scheduler::write_log(const Work& work, const Computation& who, StreamReason
   for (const Dependency& parent : parents)
     vertex.add({parent.parent->id, parent.resource, parent.hazard, order_after(*parent.parent)});
   vertex.add(ended);
-  for (std::uint32_t i = 0; i < vertex.edge_count; ++i) {
-    DagVertex::Edge& edge = vertex.edges[i];
-    for (const Access& access : work.accesses) {
-      if (access.resource->id() != edge.resource) continue;
-      const Mode mode = mode_among_launches(access.mode);
-      if (edge.hazard == Hazard::kReadAfterWrite ? !reads(mode) : !writes(mode)) continue;
-      edge.argument = access.argument;
-      break;
-    }
-  }
+  name_arguments(work.accesses, vertex);
   counters_.dependencies += parents.size();
 }
 
