@@ -1,7 +1,8 @@
 // A CUDA graph, built node by node from a GraphSpec and instantiated once.
 //
 // update_parameters() changes the executable graph in place (cuGraphExecKernelNodeSetParams), which is a matter of a
-// microsecond; launches that are queued already keep the old parameters. `early_after` is a
+// microsecond; launches that are queued already keep the old parameters. (The scheduler does not call it yet: numbers
+// that change come through the device's memory, and other arrays are another graph.) `early_after` is a
 // programmatic edge (CUDA 12.3 or later; kUnsupported before), all other edges are full. Instantiation may wait for a
 // resident kernel, with a lock of the driver's that most calls need (seen on an H200; it does not always): it is called
 // while there is none. A launch waits where the GPU has no room. Thread-compatible.
