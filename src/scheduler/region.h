@@ -172,7 +172,9 @@ struct Chunk {
   bool has_tried_ways = false;  // all that there are
   // Brings the report's ways up to date.
   void report_ways() {
-    if (report != nullptr) ways.report(refused_ways, report->ways);
+    if (report == nullptr) return;
+    ways.report(refused_ways, report->ways);
+    report->elsewhere = ways.elsewhere();
   }
 };
 

@@ -170,7 +170,6 @@ Status Scheduler::launch_graph(const std::shared_ptr<Chunk>& run, const std::sha
       who);
   if (chunk.ways.asks()) lowering_->ways_ask(run);
   chunk.report_ways();
-  if (chunk.report != nullptr) chunk.report->elsewhere = chunk.ways.elsewhere();
   note_failure(status);
   if (status.ok() && host_waits && who.mark == nullptr) who.mark_used = record_on(*who.stream, MarkFor::kHost).ok();
   if (!chunk.free_copies.empty()) lowering_->copies_went(run, is_delayed);

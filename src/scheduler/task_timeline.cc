@@ -10,17 +10,19 @@
 
 namespace pergola::scheduler {
 
+std::uint32_t take_row(std::vector<double>& free_at_ns, double start_ns, double end_ns) {
+  auto row = std::ranges::find_if(free_at_ns, [&](double at_ns) { return at_ns <= start_ns; });
+  if (row == free_at_ns.end()) row = free_at_ns.insert(free_at_ns.end(), 0);
+  *row = end_ns;
+  return static_cast<std::uint32_t>(row - free_at_ns.begin());
+}
+
 std::vector<std::uint32_t> task_rows(const Timeline& timeline) {
   std::map<std::uint32_t, std::vector<double>> free_at;  // by place, then row
   std::vector<std::uint32_t> rows;
   rows.reserve(timeline.tasks.size());
-  for (const TaskSlice& task : timeline.tasks) {
-    std::vector<double>& of_place = free_at[task.place];
-    auto row = std::find_if(of_place.begin(), of_place.end(), [&](double at_ns) { return at_ns <= task.start_ns; });
-    if (row == of_place.end()) row = of_place.insert(of_place.end(), 0);
-    *row = task.end_ns;
-    rows.push_back(static_cast<std::uint32_t>(row - of_place.begin()));
-  }
+  for (const TaskSlice& task : timeline.tasks)
+    rows.push_back(take_row(free_at[task.place], task.start_ns, task.end_ns));
   return rows;
 }
 

@@ -10,6 +10,10 @@
 
 namespace pergola::scheduler {
 
+// The row of what goes from `start_ns` to `end_ns`: the first that is free then, or a new one. `free_at_ns` is when
+// each row is free again; things come in the order of their starts.
+std::uint32_t take_row(std::vector<double>& free_at_ns, double start_ns, double end_ns);
+
 // Of each task, in their order: its row among those of its place, from 0: the first that is free when it begins. So
 // tasks of one row never overlap.
 std::vector<std::uint32_t> task_rows(const Timeline& timeline);

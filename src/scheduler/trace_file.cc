@@ -57,11 +57,7 @@ std::vector<Track> tracks_of(const std::vector<Slice>& slices) {
   std::array<std::vector<double>, 2> free_at;  // by way, then row
   for (const std::size_t n : copies) {
     const bool to_host = slices[n].kind == WorkKind::kCopyToHost;
-    std::vector<double>& of_way = free_at[to_host ? 1 : 0];
-    auto row = std::ranges::find_if(of_way, [&](double at_ns) { return at_ns <= slices[n].start_ns; });
-    if (row == of_way.end()) row = of_way.insert(of_way.end(), 0);
-    *row = slices[n].end_ns;
-    const auto number = static_cast<std::uint32_t>(row - of_way.begin());
+    const std::uint32_t number = take_row(free_at[to_host ? 1 : 0], slices[n].start_ns, slices[n].end_ns);
     tracks[n] = {kFirstCopyTrack + 2 * number + (to_host ? 1 : 0),
                  fmt::format("copies to the {}{}", to_host ? "host" : "device",
                              number == 0 ? "" : fmt::format(" ({})", number + 1))};
