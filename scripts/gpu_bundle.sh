@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # gpu_bundle.sh [FOLDER]: a folder that runs as it is on a machine with an NVIDIA driver and nothing else of ours:
 #
-#   FOLDER/bin.tar.gz programs, tests, benchmarks (stripped), which become FOLDER/bin: `report` unpacks them, or tar does
-#   FOLDER/lib        libpergola.so and the shared libraries that these need, but for the C and C++ runtime
+#   FOLDER/bin.tar.gz what becomes FOLDER/bin, programs, tests and benchmarks (stripped), and FOLDER/lib, libpergola.so and
+#                     the shared libraries that these need but for the C and C++ runtime: `report` unpacks it, or tar does
 #   FOLDER/python     the Python package
 #   FOLDER/source     what tests and examples read
 #   FOLDER/report     runs everything on the GPU and writes reports (scripts/gpu_report.sh)
@@ -56,8 +56,8 @@ git describe --always --dirty --abbrev=12 >"$folder/source/COMMIT"
 # It must start where it lies, with the libraries it carries.
 (cd / && "$OLDPWD/$folder/bin/pergola" doctor >/dev/null) || { echo "pergola does not start from the bundle" >&2; exit 1; }
 programs_count=$(ls "$folder/bin" | wc -l)
-tar -C "$folder" -czf "$folder/bin.tar.gz" bin
-rm -rf "$folder/bin"
+tar -C "$folder" -czf "$folder/bin.tar.gz" bin lib
+rm -rf "$folder/bin" "$folder/lib"
 
 size_mib=$(du -sm "$folder" | cut -f1)
 echo "$folder: $size_mib MiB, $programs_count programs"

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 
@@ -65,6 +66,7 @@ class Driver {
     check(load(&module, kChainPtx));
     check(function(&next, module, "next"));
     check(function(&join, module, "join"));
+    check(function(&scramble, module, "scramble"));
     for (void*& stream : streams) check(create_stream(&stream, 1));
     for (void*& event : events) check(create_event(&event, 2));  // without timing, as an expert would
     for (unsigned long long& address : arrays) check(allocate(&address, 4));
@@ -92,6 +94,38 @@ class Driver {
   void reset() {
     for (const unsigned long long address : arrays) check(set(address, 0, 1));
   }
+  // Has the device's pool keep what is freed, as who allocates in a loop would. False where the driver has no pools.
+  bool keep_freed() {
+    if (!try_find("cuMemAllocAsync", allocate_async) || !try_find("cuMemFreeAsync", free_async) ||
+        !try_find("cuMemsetD32Async", set_async))
+      return false;
+    int (*pool_of)(void**, int) = nullptr;
+    int (*set_attribute)(void*, int, void*) = nullptr;
+    if (!try_find("cuDeviceGetDefaultMemPool", pool_of) || !try_find("cuMemPoolSetAttribute", set_attribute))
+      return false;
+    void* pool = nullptr;
+    std::uint64_t threshold = UINT64_MAX;
+    constexpr int kReleaseThreshold = 4;
+    return pool_of(&pool, 0) == 0 && set_attribute(pool, kReleaseThreshold, &threshold) == 0;
+  }
+  // One turn of a region of `launches`: two chains of one kernel, in two streams, that meet at its end, the second
+  // one's in `elements` zeros that are new in each turn.
+  void temporary_turn(int launches, std::size_t elements, unsigned steps) {
+    unsigned long long made = 0;
+    check(allocate_async(&made, elements * sizeof(unsigned), streams[1]));
+    check(set_async(made, 0, elements, streams[1]));
+    for (int i = 0; i < launches - 1; ++i) {
+      void* parameters[] = {i % 2 == 0 ? &arrays[0] : &made, &steps};
+      check(launch(scramble, 1, 1, 1, 1, 1, 1, 0, streams[i % 2], parameters, nullptr));
+    }
+    check(record(events[1], streams[1]));
+    check(wait(streams[0], events[1], 0));
+    void* parameters[] = {&arrays[0], &made};
+    check(launch(join, 1, 1, 1, 1, 1, 1, 0, streams[0], parameters, nullptr));
+    check(free_async(made, streams[0]));
+    check(record(events[0], streams[0]));  // the pool may give it to the other stream: behind this
+    check(wait(streams[1], events[0], 0));
+  }
   unsigned value(int array) {
     unsigned result = 0;
     check(copy_out(&result, arrays[array], 4));
@@ -106,6 +140,9 @@ class Driver {
   int (*allocate)(unsigned long long*, std::size_t);
   int (*release)(unsigned long long);
   int (*set)(unsigned long long, unsigned, std::size_t);
+  int (*set_async)(unsigned long long, unsigned, std::size_t, void*) = nullptr;  // keep_freed() finds them
+  int (*allocate_async)(unsigned long long*, std::size_t, void*) = nullptr;
+  int (*free_async)(unsigned long long, void*) = nullptr;
   int (*copy_out)(void*, unsigned long long, std::size_t);
   int (*create_stream)(void**, unsigned);
   int (*synchronize)(void*);
@@ -113,11 +150,16 @@ class Driver {
   int (*create_event)(void**, unsigned);
   int (*record)(void*, void*);
   int (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**);
-  void *next = nullptr, *join = nullptr;
+  void *next = nullptr, *join = nullptr, *scramble = nullptr;
   void *streams[2] = {}, *events[2] = {};
   unsigned long long arrays[2] = {};
 
  private:
+  template <typename F>
+  static bool try_find(const char* name, F& out) {
+    out = reinterpret_cast<F>(dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), name));
+    return out != nullptr;
+  }
   template <typename F>
   static void find(void* library, const char* name, F& out) {
     out = reinterpret_cast<F>(dlsym(library, name));

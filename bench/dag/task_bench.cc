@@ -10,13 +10,16 @@
 //              Each launch keeps a GPU busy for some microseconds, so that there is work queued. From a new session on:
 //              the region is found and its graphs are made within the time.
 //   recurring-scalars  the same, and 63 of the 64 launches are given a number that changes every turn
+//   recurring-arrays   the same, and 32 of the 64 launches are given another element of an array in every turn
+//   recurring-temporaries  the same, and the second chain is on an array of 1 MiB of zeros that each turn makes and
+//              drops
 //   recurring-as-graphs  as recurring, but from the turn on that is the first to run as graphs, and with the time that
 //              making these took on the thread that makes them
 //   recurring-steady   the same region in a session that has run it for a second: graphs are made, their ways are
 //   chosen
-// Forms: driver (cuLaunchKernel, cuEventRecord, cuStreamWaitEvent by hand; GPUs only), pergola (pergola.hpp),
-// pergola-no-graphs (with graphs=off), pergola-plain-graphs (with blocks=off: without the analysis of blocks).
-// Every result is checked.
+// Forms: driver (cuLaunchKernel, cuEventRecord, cuStreamWaitEvent by hand, for temporaries cuMemAllocAsync and
+// cuMemFreeAsync from a pool that keeps all; GPUs only), pergola (pergola.hpp), pergola-no-graphs (with graphs=off),
+// pergola-plain-graphs (with blocks=off: without the analysis of blocks). Every result is checked.
 #include <algorithm>
 #include <cstdio>
 #include <functional>
@@ -90,10 +93,13 @@ class TaskBench {
     }
     tell("fork-join", by_hand, ours);
 
-    for (const bool scalars_change : {false, true}) {
-      measure_recurring("pergola", "", scalars_change);
-      measure_recurring("pergola-no-graphs", "graphs=off", scalars_change);
+    for (const Changes changes : {Changes::kNothing, Changes::kScalars, Changes::kArrays}) {
+      measure_recurring("pergola", "", changes);
+      measure_recurring("pergola-no-graphs", "graphs=off", changes);
     }
+    if (driver && driver->keep_freed()) measure_temporaries_by_hand(*driver);
+    measure_recurring("pergola", "", Changes::kMemory);
+    measure_recurring("pergola-no-graphs", "graphs=off", Changes::kMemory);
     measure_as_graphs();
     measure_steady("pergola", "");
     measure_steady("pergola-plain-graphs", "blocks=off");
@@ -122,44 +128,80 @@ class TaskBench {
     report_->add(problem, "pergola", {{"batch", batch_}}, ours.ms, ours.right);
   }
 
-  // Two chains of one kernel that meet at the end of each turn.
+  // In each turn.
+  enum class Changes { kNothing, kScalars, kArrays, kMemory };
+  static std::string problem(Changes changes) {
+    switch (changes) {
+      case Changes::kNothing: return "recurring";
+      case Changes::kScalars: return "recurring-scalars";
+      case Changes::kArrays: return "recurring-arrays";
+      case Changes::kMemory: return "recurring-temporaries";
+    }
+    return "";
+  }
+
+  static constexpr std::size_t kTemporary = std::size_t{1} << 18;  // elements
+
+  // Two chains of one kernel that meet at the end of each turn. The second one's element is another in each turn where
+  // arrays change, and of an array that the turn makes where memory does.
   struct Recurring {
-    Recurring(const char* policy) : session("", policy) {}
+    Recurring(const char* policy, std::size_t elements = 1, bool in_temporaries = false)
+        : session("", policy),
+          y(session.array<unsigned>(elements, 0u)),
+          want_y(elements, 0u),
+          makes_arrays(in_temporaries) {}
 
     void run(int turns, const std::function<unsigned(int)>& steps) {
-      for (int turn = 0; turn < turns; ++turn) {
-        for (int i = 0; i < kRegion - 1; ++i) scramble(pergola::grid(1, 1), i % 2 == 0 ? x : y, steps(turn));
-        join(pergola::grid(1, 1), x, y);
-      }
+      for (int turn = 0; turn < turns; ++turn)
+        if (makes_arrays)
+          run_turn(session.array<unsigned>(kTemporary, 0u), steps(turn));
+        else if (want_y.size() == 1)
+          run_turn(y, steps(turn));
+        else
+          run_turn(y.part(element(turn), 1), steps(turn));
+    }
+    template <typename Y>
+    void run_turn(const Y& here, unsigned steps) {
+      for (int i = 0; i < kRegion - 1; ++i)
+        if (i % 2 == 0)
+          scramble(pergola::grid(1, 1), x, steps);
+        else
+          scramble(pergola::grid(1, 1), here, steps);
+      join(pergola::grid(1, 1), x, here);
     }
     // The same on the host.
     void expect(int turns, const std::function<unsigned(int)>& steps) {
       for (int turn = 0; turn < turns; ++turn) {
+        if (makes_arrays) want_y[0] = 0;
         for (int i = 0; i < kRegion - 1; ++i)
           for (unsigned step = 0, n = steps(turn); step < n; ++step) {
-            unsigned& value = i % 2 == 0 ? want_x : want_y;
+            unsigned& value = i % 2 == 0 ? want_x : want_y[element(turn)];
             value = value * 1664525u + 1013904223u;
           }
-        want_x += want_y;
+        want_x += want_y[element(turn)];
       }
     }
-    bool is_right() { return x.read()[0] == want_x && y.read()[0] == want_y; }
+    std::size_t element(int turn) const { return static_cast<std::size_t>(turn) % want_y.size(); }
+    bool is_right() { return x.read()[0] == want_x && (makes_arrays || std::ranges::equal(y.read(), want_y)); }
 
     const pergola::Session session;
     const pergola::Module module = session.load_text(bench::kChainPtx);
     const pergola::Kernel scramble = module.kernel("scramble"), join = module.kernel("join");
-    pergola::Array<unsigned> x = session.array<unsigned>(1, 0u), y = session.array<unsigned>(1, 0u);
-    unsigned want_x = 0, want_y = 0;
+    pergola::Array<unsigned> x = session.array<unsigned>(1, 0u), y;
+    unsigned want_x = 0;
+    std::vector<unsigned> want_y;
+    const bool makes_arrays;
   };
 
-  void measure_recurring(const char* form, const char* policy, bool scalars_change) {
+  void measure_recurring(const char* form, const char* policy, Changes changes) {
     const auto steps = [&](int turn) {
-      return (on_gpu_ ? 4000u : 4u) + (scalars_change ? static_cast<unsigned>(turn) : 0);
+      return (on_gpu_ ? 4000u : 4u) + (changes == Changes::kScalars ? static_cast<unsigned>(turn) : 0);
     };
+    const std::size_t elements = changes == Changes::kArrays ? static_cast<std::size_t>(turns()) : 1;
     std::vector<double> times;
     bool right = true;
     for (int run = 0; run <= runs_; ++run) {
-      Recurring region(policy);
+      Recurring region(policy, elements, changes == Changes::kMemory);
       region.session.synchronize();
       const auto start = Clock::now();
       region.run(turns(), steps);
@@ -168,8 +210,7 @@ class TaskBench {
       right &= region.is_right();
       if (run != 0) times.push_back(ms / (turns() * kRegion));
     }
-    report_->add(scalars_change ? "recurring-scalars" : "recurring", form,
-                 {{"batch", turns() * kRegion}, {"region", kRegion}}, times, right);
+    report_->add(problem(changes), form, {{"batch", turns() * kRegion}, {"region", kRegion}}, times, right);
   }
 
   // The first turns of a new session that ran as graphs, and what making these took.
@@ -238,6 +279,25 @@ class TaskBench {
       right &= region.is_right();
     }
     report_->add("recurring-steady", form, {{"batch", turns() * kRegion}, {"region", kRegion}}, times, right);
+  }
+
+  void measure_temporaries_by_hand(Driver& driver) {
+    const unsigned steps = on_gpu_ ? 4000 : 4;
+    std::vector<double> times;
+    Recurring want("graphs=off", 1, true);
+    want.expect(turns(), [&](int) { return steps; });
+    bool right = true;
+    for (int run = 0; run <= runs_; ++run) {
+      driver.reset();
+      const auto start = Clock::now();
+      for (int turn = 0; turn < turns(); ++turn) driver.temporary_turn(kRegion, kTemporary, steps);
+      const double ms = bench::ms_since(start);
+      Driver::check(driver.synchronize(driver.streams[0]));
+      right &= driver.value(0) == want.want_x;
+      if (run != 0) times.push_back(ms / (turns() * kRegion));
+    }
+    report_->add(problem(Changes::kMemory), "driver", {{"batch", turns() * kRegion}, {"region", kRegion}}, times,
+                 right);
   }
 
   Timed chain_by_hand(Driver& driver) const {

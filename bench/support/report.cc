@@ -65,6 +65,7 @@ void Report::add(const std::string& problem, const std::string& form, nlohmann::
   const double median = n % 2 == 1 ? times_ms[n / 2] : (times_ms[n / 2 - 1] + times_ms[n / 2]) / 2;
   std::printf("%-16s %-14s %-28s %12.6f %12.6f %12.6f %s\n", problem.c_str(), form.c_str(), params.dump().c_str(),
               median, times_ms.front(), times_ms.back(), checked ? "yes" : "NO");
+  std::fflush(stdout);  // to a file, too: who waits sees how far it is
   rows_.push_back({{"problem", problem},
                    {"form", form},
                    {"params", std::move(params)},

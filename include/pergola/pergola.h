@@ -164,8 +164,8 @@ PERGOLA_API pergola_code pergola_session_synchronize(pergola_session session);
 PERGOLA_API pergola_code pergola_session_synchronize_for(pergola_session session, int64_t timeout_ns);
 /* An event that ends with all launches, fills and copies before it; narrow tasks are waited for by their ids. */
 PERGOLA_API pergola_code pergola_session_record(pergola_session session, pergola_event* event);
-/* The work submitted last (1024 pieces of it) as a graph, each edge with its array and hazard: `format` is "dot" or
- * "mermaid". The text stands until this thread's next call for any graph. */
+/* The work submitted last (1024 pieces of it) as a graph, each edge with its array and hazard: `format` is "svg",
+ * "dot" or "mermaid". The text stands until this thread's next call for any graph. */
 PERGOLA_API pergola_code pergola_session_dag(pergola_session session, const char* format, const char** text);
 /* Which launches recurred and were run as graphs, since when and in which way, and why others were not: scalars that
  * change, too little work on the device, an instruction that is in the way. `format` is "text", for people, or "json",
@@ -387,7 +387,8 @@ typedef struct pergola_array_info {
   pergola_location location; /* at the moment */
 } pergola_array_info;
 
-/* Uninitialised memory on the session's device. */
+/* Uninitialised memory on the session's device: perhaps that of an array of the same size that has gone. Waits where
+ * memory is short, or much that has gone is still used. */
 PERGOLA_API pergola_code pergola_array_create(pergola_session session, const pergola_array_options* options,
                                               pergola_array* array);
 
@@ -407,6 +408,8 @@ typedef struct pergola_foreign_memory {
 PERGOLA_API pergola_code pergola_array_adopt(pergola_session session, const pergola_array_options* options,
                                              const pergola_foreign_memory* memory, pergola_array* array);
 PERGOLA_API pergola_code pergola_array_destroy(pergola_array array);
+/* Who has the address may have told others of it: once such an array has gone its memory is freed, behind all that the
+ * context's streams do, and never kept for another array. */
 PERGOLA_API pergola_code pergola_array_get_info(pergola_array array, pergola_array_info* info);
 
 /* Queues a copy from the host; `data` is taken before the call returns. Where much of that waits for its turn already
@@ -565,6 +568,10 @@ PERGOLA_API pergola_code pergola_task_pool_destroy(pergola_task_pool pool);
  * be spawned meanwhile. The same kernel and shape again are ready at once. */
 PERGOLA_API pergola_code pergola_task_pool_prepare(pergola_task_pool pool, pergola_kernel kernel,
                                                    const pergola_launch_config* config, pergola_task_kind* kind);
+/* Compiles what pergola_task_pool_prepare() would for these kernels, together, in about the time of one: all, or none.
+ * A kernel that the pool has already costs nothing. `kernels` is read until it returns. */
+PERGOLA_API pergola_code pergola_task_pool_add_kernels(pergola_task_pool pool, const pergola_kernel* kernels,
+                                                       size_t count);
 PERGOLA_API pergola_code pergola_task_kind_destroy(pergola_task_kind kind);
 /* Which task goes first where several wait: on the host for room, in a resident block for warps, on the CPU device for
  * a thread. Those that run go on. */

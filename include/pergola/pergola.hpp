@@ -589,7 +589,7 @@ class Session {
     detail::check(pergola_session_record(handle(), &event));
     return Event(event);
   }
-  // The work submitted last as a graph, for Graphviz ("dot") or "mermaid": what was ordered after what, and why.
+  // The work submitted last as a graph, "svg", for Graphviz ("dot") or "mermaid": what was ordered after what, and why.
   std::string dag(const std::string& format = "dot") const {
     const char* text = nullptr;
     detail::check(pergola_session_dag(handle(), detail::text(format, "A format"), &text));

@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <ranges>
@@ -230,6 +231,17 @@ class TaskPool {
     return TaskKind(kind, kernel);
   }
 
+  // Compiles what prepare() would for the first shape of each, together, in about the time of one: all, or none.
+  //   pool.add_kernels({module.kernel("tile"), module.kernel("edge")});
+  void add_kernels(std::span<const Kernel> kernels) const {
+    std::vector<pergola_kernel> handles;
+    for (const Kernel& kernel : kernels) handles.push_back(kernel.handle());
+    detail::check(pergola_task_pool_add_kernels(handle(), handles.data(), handles.size()));
+  }
+  void add_kernels(std::initializer_list<Kernel> kernels) const {
+    add_kernels(std::span<const Kernel>(kernels.begin(), kernels.size()));
+  }
+
   // Prepares the kernel, the first time, and spawns a task. Later times look it up: a TaskKind of one's own does not.
   template <typename Shape, typename... Args>
     requires(std::is_same_v<Shape, Grid> || std::is_same_v<Shape, ForEach>)
@@ -286,7 +298,8 @@ class TaskPool {
     static_assert(std::has_unique_object_representations_v<pergola_launch_config>, "memcmp() compares them");
     const auto find = [&] {
       return std::find_if(state_->known.begin(), state_->known.end(), [&](const Known& known) {
-        return known.kind.kernel().handle() == kernel.handle() &&
+        // Each call of Module::kernel() gives a handle of its own; the name is the module's, or a signature's.
+        return known.kind.kernel().info().name == kernel.info().name &&
                std::memcmp(&known.config, &config, sizeof config) == 0;
       });
     };

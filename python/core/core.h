@@ -164,9 +164,10 @@ struct SessionState {
   pergola_session handle = nullptr;
   pid_t process = 0;            // that made it
   bool is_synchronous = false;  // by execution=sync, where each launch waits for its end
+  bool host_reaches = false;    // the host's side of an array is the array: on the CPU device, and in managed memory
   std::string recordings[3];    // by Recorded, those that are on, as a message calls them: "trace to 'run.json'"
-  // The memories that own an array of some bytes, by their addresses on the device: what another library hands in may
-  // lie within one of them (memory.cc).
+  // The memories that own an array of some bytes and whose address somebody has asked for, or which others own, by it:
+  // what another library hands in may lie within one of them (memory.cc).
   std::map<std::uint64_t, MemoryObject*> memories;
   // Marks behind launches: one waits, interruptibly and without the GIL, for the mark before the last two, so that no
   // launch waits with the GIL held in the library (or the driver, in which 1,022 may be under way). There is a mark
@@ -310,15 +311,15 @@ PyObject* refuse_direct(const char* what, const char* instead);
 
 // The handle and start of a memory; false with an exception set where it was freed.
 bool resolve(const MemoryObject* memory, pergola_array* handle, std::uint64_t* offset_bytes);
-// Where it starts on the device; false as above. The GIL is held throughout.
-bool address_of(const MemoryObject* memory, std::uint64_t* address);
+// Where it starts on the device, by which its owner is known from now on; false as above. The GIL is held throughout.
+bool address_of(MemoryObject* memory, std::uint64_t* address);
 // Waits, so that Ctrl-C works, for tasks where the memory was given to some: the library would wait for them, without
 // looking, when the host uses the array. False with an exception set: what they failed with, told as the library would.
 bool wait_for_tasks(MemoryObject* memory);
 // A memory that tasks are about to be given, and has been.
 void note_tasks(PyObject* memory);
-// Makes an owner's memory known to its session once it has its handle; it is forgotten when the handle goes.
-void register_memory(MemoryObject* memory);
+// Makes an owner's memory known to its session by its address; it is forgotten when the handle goes.
+void register_memory(MemoryObject* memory, std::uint64_t address);
 // A view, of class `type`, of the session's memory in which these bytes lie: null where they lie in none, and with an
 // exception set too. Of bytes that overlap a memory and do not lie in it `overlap` says how, where it is wanted.
 PyObject* view_within(PyObject* type, const SessionObject* session, std::uint64_t address, std::uint64_t size_bytes,

@@ -55,6 +55,9 @@ PyObject* memory_host(PyObject* self, PyObject* args) {
       }))
     return nullptr;
   host->data = static_cast<char*>(data) + base;
+  // Of memory that others own, which is known by its address, the host's side is another.
+  if (owner->session->state->host_reaches && owner->address == 0)
+    register_memory(owner, reinterpret_cast<std::uintptr_t>(data));
   host->size = static_cast<Py_ssize_t>(memory->size_bytes);
   host->is_readonly = access == PERGOLA_ACCESS_READ ? 1 : 0;
   return made.release();

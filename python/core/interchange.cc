@@ -164,7 +164,7 @@ PyObject* dlpack_export(PyObject*, PyObject* args) {
   // Another thread may have freed it while the caller waited for it. From here on the GIL is held until it counts as
   // exported, which keeps free() out.
   std::uint64_t address = 0;
-  if (!address_of(reinterpret_cast<const MemoryObject*>(array), &address)) return nullptr;
+  if (!address_of(reinterpret_cast<MemoryObject*>(array), &address)) return nullptr;
   const dlpack::DataType dtype{static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(bits), 1};
   const dlpack::Device device{device_type, device_id};
   void* data = reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));
@@ -242,7 +242,7 @@ PyObject* memory_adopt(PyObject* type, PyObject* args) {
   // Another thread may have let it in meanwhile, without the GIL: then this one goes again.
   view = view_instead(type, of, foreign, memory->size_bytes);
   if (view != nullptr || PyErr_Occurred() != nullptr) return view;
-  register_memory(memory);
+  register_memory(memory, address);
   return self.release();
 }
 

@@ -92,7 +92,6 @@ PyObject* memory_new(PyTypeObject* type, PyObject* args, PyObject*) {
   const pergola_session session = memory->session->state->handle;
   if (!without_gil([&] { return pergola_array_create(session, &options, &memory->handle); })) return nullptr;
   memory->size_bytes = a * (element_bytes == 0 ? 1 : element_bytes);
-  register_memory(memory);
   return self.release();
 }
 
@@ -228,9 +227,11 @@ PyObject* memory_location(PyObject* self, void*) {
 
 PyObject* memory_free(PyObject* self, PyObject*) {
   MemoryObject* owner = owner_of(as_memory(self));
-  pergola_array_info info{};
-  std::uint64_t base = 0;
-  if (owner->handle != nullptr && !describe(owner, &info, &base)) return nullptr;  // a forked child
+  if (owner->handle != nullptr && owner->session->state->process != getpid()) {  // which says so
+    pergola_array_info info{};
+    std::uint64_t base = 0;
+    if (!describe(owner, &info, &base)) return nullptr;
+  }
   if (owner->exports != 0) {
     PyErr_Format(PyExc_BufferError, "The array cannot be freed: %u consumer%s its memory by DLPack or host().",
                  owner->exports, owner->exports == 1 ? " shares" : "s share");
@@ -248,6 +249,15 @@ PyObject* memory_wait(PyObject* self, PyObject*) {
 PyObject* memory_address(PyObject* self, void*) {
   std::uint64_t address = 0;
   return address_of(as_memory(self), &address) ? PyLong_FromUnsignedLongLong(address) : nullptr;
+}
+// _apart(memory): how many bytes lie between where the two begin; 2^64 - 1 where they are of two arrays. Nobody is told
+// an address.
+PyObject* memory_apart(PyObject* self, PyObject* other) {
+  if (!is_instance(other, types.memory)) return PyErr_Format(PyExc_TypeError, "_apart() wants another memory.");
+  MemoryObject *const a = as_memory(self), *const b = as_memory(other);
+  const std::uint64_t apart =
+      a->offset_bytes < b->offset_bytes ? b->offset_bytes - a->offset_bytes : a->offset_bytes - b->offset_bytes;
+  return PyLong_FromUnsignedLongLong(owner_of(a) == owner_of(b) ? apart : ~std::uint64_t{0});
 }
 PyObject* memory_nbytes(PyObject* self, void*) {
   return PyLong_FromUnsignedLongLong(as_memory(self)->size_bytes);
@@ -268,6 +278,7 @@ PyMethodDef memory_methods[] = {
     {"_write", memory_write, METH_VARARGS, nullptr},
     {"_fill", memory_fill, METH_O, nullptr},
     {"_copy", memory_copy, METH_VARARGS, nullptr},
+    {"_apart", memory_apart, METH_O, nullptr},
     {"_host", memory_host, METH_VARARGS, nullptr},
     {"_prefetch", memory_prefetch, METH_VARARGS, nullptr},
     {"_adopt", memory_adopt, METH_VARARGS | METH_CLASS, nullptr},
@@ -306,20 +317,19 @@ bool resolve(const MemoryObject* memory, pergola_array* handle, std::uint64_t* o
   return false;
 }
 
-bool address_of(const MemoryObject* memory, std::uint64_t* address) {
+bool address_of(MemoryObject* memory, std::uint64_t* address) {
   pergola_array_info info{};
   std::uint64_t base = 0;
   if (!describe(memory, &info, &base)) return false;
   *address = info.address + base;
+  register_memory(owner_of(memory), info.address);
   return true;
 }
 
-void register_memory(MemoryObject* memory) {
-  pergola_array_info info{};
-  info.struct_size = PERGOLA_STRUCT_SIZE(pergola_array_info);
-  if (memory->size_bytes == 0 || pergola_array_get_info(memory->handle, &info) != PERGOLA_OK) return;
-  memory->address = info.address;
-  if (memory->address != 0) memory->session->state->memories.insert_or_assign(memory->address, memory);
+void register_memory(MemoryObject* memory, std::uint64_t address) {
+  if (memory->size_bytes == 0 || address == 0 || memory->address != 0) return;  // for good
+  memory->address = address;
+  memory->session->state->memories.insert_or_assign(address, memory);
 }
 
 // The memories overlap none of each other, so that it is the last to begin at the address or before, or the first

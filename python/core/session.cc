@@ -33,11 +33,16 @@ const char* setting(const char* name) {
 }
 
 // Of policies that the library has taken; the last that names it counts.
-bool is_synchronous(const char* given) {
+bool has_policy(const char* given, std::string_view name, std::string_view choice) {
   const std::string_view policies = given != nullptr && *given != 0 ? given : setting("PERGOLA_SCHEDULER");
-  constexpr std::string_view kName = "execution=";
-  const std::size_t at = policies.rfind(kName);
-  return at != policies.npos && policies.substr(at + kName.size()).substr(0, 4) == "sync";
+  const std::size_t at = policies.rfind(name);
+  return at != policies.npos && policies.substr(at + name.size()).substr(0, choice.size()) == choice;
+}
+
+bool is_on_cpu(pergola_session session) {
+  pergola_device_info info{};
+  info.struct_size = PERGOLA_STRUCT_SIZE(pergola_device_info);
+  return pergola_session_device(session, &info) == PERGOLA_OK && std::string_view(info.id) == "cpu";
 }
 
 PyObject* session_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
@@ -59,7 +64,8 @@ PyObject* session_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   options.scheduler = scheduler;
   if (!without_gil([&] { return pergola_session_create(&options, &session->state->handle); })) return nullptr;
   session->state->process = getpid();
-  session->state->is_synchronous = is_synchronous(scheduler);
+  session->state->is_synchronous = has_policy(scheduler, "execution=", "sync");
+  session->state->host_reaches = is_on_cpu(session->state->handle) || has_policy(scheduler, "memory=", "managed");
   for (const Recorded each : {kTrace, kHistory, kTuning})
     if (const char* const file = setting(kRecorders[each].setting); *file != 0)
       session->state->recordings[each] =

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <exception>
+#include <vector>
 
 #include "columns.h"
 #include "core.h"
@@ -117,10 +118,26 @@ PyObject* pool_session(PyObject* self, void*) {
   return Py_NewRef(reinterpret_cast<PyObject*>(as_pool(self)->session));
 }
 
+PyObject* pool_add_kernels(PyObject* self, PyObject* args) {
+  const pergola_task_pool pool = as_pool(self)->handle;
+  std::vector<pergola_kernel> kernels;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(args); ++i) {
+    PyObject* const one = PyTuple_GetItem(args, i);  // borrowed; `args` keeps it
+    if (PyObject_TypeCheck(one, types.kernel) == 0) {
+      PyErr_SetString(PyExc_TypeError, "add_kernels() takes kernels.");
+      return nullptr;
+    }
+    kernels.push_back(reinterpret_cast<KernelObject*>(one)->state->handle);
+  }
+  if (!without_gil([&] { return pergola_task_pool_add_kernels(pool, kernels.data(), kernels.size()); })) return nullptr;
+  Py_RETURN_NONE;
+}
+
 PyMethodDef pool_methods[] = {{"wait_all", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(pool_wait_all)),
                                METH_VARARGS | METH_KEYWORDS,
                                "wait_all($self, /, timeout=None)\n--\n\nWait until all tasks spawned so far have "
                                "ended; raise what one failed with, Timeout after `timeout` seconds."},
+                              {"_add_kernels", pool_add_kernels, METH_VARARGS, nullptr},
                               {"park", pool_park, METH_NOARGS,
                                "park($self, /)\n--\n\nEnd the resident kernel, once the tasks under way have ended; "
                                "the next spawn starts it again. Raises what one "

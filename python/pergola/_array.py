@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Shape = Union[int, tuple[int, ...]]
 
+_CAST_FORMATS = frozenset("bBhHiIlLqQfd?")  # memoryview.cast()'s
 _HOST_ACCESS = {"r": 1, "w": 2, "rw": 3}
 _SMALL_PART = 1024  # bytes; up to here a part is written from the host, which the CPU device does at once
 
@@ -204,15 +205,26 @@ class Array(_core.Memory):
         given to anything else, or a kernel runs whose accesses cannot be told; then ask again. With "w" all of it is to be written: what was there is not fetched. Views
         cannot be written by "w" alone, as they are not all of their array."""
         numpy = _dtypes.numpy("Array.host()")
-        if access not in _HOST_ACCESS:
-            raise ValueError(f"host() takes 'r', 'w' or 'rw', not {access!r}.")
-        if access == "w" and self._is_view:
-            raise ValueError("host('w') would leave the rest of the array undefined: take host('rw') of a view.")
-        memory = bytearray() if access != "r" else b""
-        if 0 not in self._shape:
-            memory = self._host(_HOST_ACCESS[access])
+        memory = self._host_memory(access, "host")
         result: np.ndarray[Any, Any] = numpy.ndarray(self._shape, _dtypes.numpy_dtype(self._element), memory)
         return result
+
+    def host_buffer(self, access: Literal["r", "w", "rw"] = "rw") -> memoryview:
+        """host() for whoever has no NumPy: a memoryview with the array's shape and format. Of elements that a memoryview
+        can cast no bytes to (16-bit floating point, complex numbers, structs), and where an axis is empty, it is one of bytes."""
+        view = memoryview(self._host_memory(access, "host_buffer")).cast("B")
+        if 0 in self._shape or self._element.format not in _CAST_FORMATS:
+            return view
+        return view.cast(self._element.format, self._shape)  # type: ignore[call-overload, no-any-return, unused-ignore]
+
+    def _host_memory(self, access: str, name: str) -> Any:
+        if access not in _HOST_ACCESS:
+            raise ValueError(f"{name}() takes 'r', 'w' or 'rw', not {access!r}.")
+        if access == "w" and self._is_view:
+            raise ValueError(f"{name}('w') would leave the rest of the array undefined: take {name}('rw') of a view.")
+        if 0 not in self._shape:
+            return self._host(_HOST_ACCESS[access])
+        return bytearray() if access != "r" else b""
 
     def prefetch(self, to: Literal["device", "host"] = "device") -> Array:
         """Queues the copy that brings the contents to the "device" or the "host", if they are not there. Returns self."""
@@ -399,7 +411,7 @@ class Array(_core.Memory):
             source = self.session.array(source)
         if not self.size:
             return
-        apart = abs(source.address - self.address)
+        apart = self._apart(source)
         if apart >= self.nbytes:
             self._copy(0, source)
         elif apart:  # they overlap

@@ -2,9 +2,7 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any
 
 from . import _dtypes
 
@@ -15,13 +13,12 @@ if TYPE_CHECKING:
 class Dag:
     """The work submitted last (1024 pieces of it): a box each, an arrow for a dependency, with its array and hazard.
 
-    Taken when it was asked for; it does not change. Notebooks draw it: as SVG where graphviz's `dot` is installed, else by
-    Mermaid."""
+    An access of the host is one where it had to wait. Taken when it was asked for; it does not change. Notebooks draw it."""
 
-    __slots__ = ("_dot", "_mermaid")
+    __slots__ = ("_dot", "_mermaid", "_svg")
 
     def __init__(self, session: Session) -> None:
-        self._dot, self._mermaid = session._dag("dot"), session._dag("mermaid")
+        self._dot, self._mermaid, self._svg = session._dag("dot"), session._dag("mermaid"), session._dag("svg")
 
     def dot(self) -> str:
         """In graphviz's language."""
@@ -31,22 +28,12 @@ class Dag:
         """In Mermaid's language, which GitHub and notebooks draw in Markdown."""
         return self._mermaid
 
-    def svg(self) -> Optional[str]:
-        """As SVG; None where graphviz's `dot` is not installed. Raises `OSError` or `subprocess.SubprocessError` where it
-        fails, or takes half a minute."""
-        program = shutil.which("dot")
-        if program is None:
-            return None
-        return subprocess.run([program, "-Tsvg"], input=self._dot, capture_output=True, text=True, check=True,
-                              encoding="utf-8", timeout=30).stdout
+    def svg(self) -> str:
+        """Drawn: a row a stream and one for the host, a box behind all that it comes after."""
+        return self._svg
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        bundle = {"text/plain": self._mermaid, "text/markdown": f"```mermaid\n{self._mermaid}\n```"}
-        try:
-            svg = self.svg()
-        except (OSError, subprocess.SubprocessError):  # the text is there all the same
-            svg = None
-        return bundle if svg is None else {**bundle, "image/svg+xml": svg}
+        return {"text/plain": self._mermaid, "image/svg+xml": self._svg}
 
     def __repr__(self) -> str:
         pieces = len(re.findall(r"^\s*c\d+ \[", self._dot, re.MULTILINE))

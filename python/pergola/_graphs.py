@@ -47,6 +47,7 @@ class Region(NamedTuple):
     found_after: int  # computations that had been submitted when it was found
     met_again: int  # times that it was found once more, after something else had come
     varying: tuple[str, ...]  # kernels of which a launch has scalars that change
+    rebinding: tuple[str, ...]  # the same, with arrays that change
     replaced: int  # launches for which graphs stood
     flushed: int  # launches that were held back, and then launched one by one:
     interrupted: int  # so often because something that is no launch came,
@@ -56,6 +57,10 @@ class Region(NamedTuple):
     too_little: int  # times that launches were not held back, as the device had too little to do
     most_queued_us: float  # the most that was seen queued then
     forgotten_graphs: int  # older ones, for which there was no room
+    paced: int  # times that launches were held back on an idle device, as the host was behind it
+    holds_pace: bool  # whether they are now
+    paced_launches_us: float  # what a turn took the last time that this was tried, as launches
+    paced_graphs_us: float  # and as graphs; 0: not known
     forms: tuple[Way, ...]  # in which turns that the host waits for were tried; the time is the host's, of a whole turn
     graphs: tuple[Graph, ...]
 
@@ -85,8 +90,9 @@ class Graphs:
         graphs = tuple(Graph(**{**graph, "ways": tuple(Way(**way) for way in graph["ways"])}) for graph in told["graphs"])
         kernels = {kernel["name"]: kernel["count"] for kernel in told["kernels"]}
         forms = tuple(Way(**form) for form in told["forms"])
-        varying = tuple(told["varying"])
-        return Region(**{**told, "kernels": kernels, "varying": varying, "forms": forms, "graphs": graphs})
+        varying, rebinding = tuple(told["varying"]), tuple(told["rebinding"])
+        return Region(**{**told, "kernels": kernels, "varying": varying, "rebinding": rebinding, "forms": forms,
+                         "graphs": graphs})
 
     def __repr__(self) -> str:
         if self.off:

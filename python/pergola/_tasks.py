@@ -110,11 +110,18 @@ class TaskPool(_core.TaskPool):
         """Compiles while tasks run; those under way end then, others may be spawned. The same kernel and shape again are
         ready at once. Unsupported says where and why a kernel cannot be a task (docs/tasks.md). Tasks of `priority`
         "high" go first where several wait: on the host for room, on the CPU device for a thread too."""
-        if priority not in ("normal", "high"):
-            raise ValueError(f"priority is 'normal' or 'high'; it is {priority!r}.")
+        _check_options(shared_bytes, priority)
         if not isinstance(kernel, Kernel):
             raise TypeError(f"prepare() takes a kernel, its grid and its block; {_dtypes.short(kernel)} is no kernel.")
         return TaskKind(self, kernel, grid, block, shared_bytes, priority == "high", Task)
+
+    def add_kernels(self, *kernels: Kernel) -> None:
+        """Compiles what prepare() would for the first shape of each, together, in about the time of one: all, or none.
+        `pool.add_kernels(module.tile, module.edge)`"""
+        for kernel in kernels:
+            if not isinstance(kernel, Kernel):
+                raise TypeError(f"add_kernels() takes kernels; {_dtypes.short(kernel)} is none.")
+        self._add_kernels(*kernels)
 
     def spawn(self, kernel: Kernel, grid: Any, block: Any, *args: Any, shared_bytes: int = 0,
               priority: Literal["normal", "high"] = "normal") -> Task:
@@ -125,6 +132,7 @@ class TaskPool(_core.TaskPool):
         try:
             kind = self._kinds.get(key)
         except TypeError:  # it has no hash
+            _check_options(shared_bytes, priority)
             raise TypeError("spawn() takes the kernel, its grid and its block, and after them the kernel's arguments: "
                             f"pool.spawn(kernel, grid, block, ...); the grid is {_dtypes.short(grid)}, the block "
                             f"{_dtypes.short(block)}.") from None
@@ -150,6 +158,13 @@ class TaskPool(_core.TaskPool):
         return f"<pergola.TaskPool of {self.session!r}>"
 
 
+def _check_options(shared_bytes: Any, priority: Any) -> None:
+    if priority not in ("normal", "high"):
+        raise ValueError(f"priority is 'normal' or 'high'; it is {priority!r}.")
+    if not hasattr(shared_bytes, "__index__"):
+        raise TypeError(f"shared_bytes is a number of bytes; it is {_dtypes.short(shared_bytes)}.")
+
+
 def _pool_of(session: Session) -> TaskPool:
     """A session's pool where there is one: its first call's arguments count."""
     return TaskPool(session, 0, 0, 0, True, False)
@@ -162,12 +177,12 @@ _EXECUTORS: dict[Any, int] = {None: 0, "resident": 1, "threads": 2}
 def make_pool(session: Session, blocks: int, park_after: Optional[float], executor: Executor,
               fences: bool, slices: bool) -> TaskPool:
     """Session.task_pool()."""
-    number = _EXECUTORS.get(executor)
+    number = _EXECUTORS.get(executor) if executor is None or isinstance(executor, str) else None
     if number is None:
         raise ValueError(f"executor is 'resident', 'threads' or None; it is {executor!r}.")
     if park_after is None:
         return TaskPool(session, blocks, 0, number, fences, slices)
-    if not 0 < park_after < 9e9:
+    if not hasattr(park_after, "__float__") or not 0 < park_after < 9e9:
         raise ValueError(f"park_after is a number of seconds above 0, or None; it is {park_after!r}.")
     return TaskPool(session, blocks, math.ceil(park_after * 1e9), number, fences, slices)
 
@@ -181,6 +196,8 @@ def as_completed(tasks: Iterable[Task], timeout: Optional[float] = None) -> Iter
         raise TypeError(f"as_completed() takes a sequence of tasks; {_dtypes.short(tasks)} is given.") from None
     if (other := next((each for each in pending if not isinstance(each, Task)), None)) is not None:
         raise TypeError(f"as_completed() takes a sequence of tasks, and there is {_dtypes.short(other)} in it.")
+    if timeout is not None and not hasattr(timeout, "__float__"):
+        raise TypeError(f"A timeout is a number of seconds or None; {timeout!r} is given.")
     if timeout is not None and math.isnan(timeout):
         raise ValueError("A timeout is a number of seconds or None; it is not a number.")
     end = None if timeout is None or timeout >= 9e9 else time.monotonic() + timeout

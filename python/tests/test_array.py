@@ -579,3 +579,25 @@ def test_the_only_element_as_a_number():
         float(pg.ones(2))
     with pytest.raises(ValueError, match="one element"):
         int(pg.ones(0))
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u2", "i4", "u8", "f4", "f8", "?"])
+def test_a_host_buffer_has_the_shape_and_format(dtype):
+    values = np.arange(6).reshape(2, 3).astype(dtype)
+    x = pg.array(values)
+    view = x.host_buffer()
+    assert view.shape == (2, 3) and view.c_contiguous and not view.readonly
+    assert (np.asarray(view) == values).all() and np.asarray(view).dtype == values.dtype
+    view[1, 2] = values[0, 1].item()
+    assert x[1, 2] == values[0, 1]
+
+
+def test_a_host_buffer_without_a_format_is_of_bytes():
+    x = pg.array(np.array([1 + 2j, 3], "c16"))
+    assert pg.zeros(3, "f2").host_buffer().format == "B"
+    assert x.host_buffer("r").format == "B" and bytes(x.host_buffer("r")) == x.tobytes()
+    assert pg.zeros((3, 0), "f4").host_buffer().nbytes == 0
+    with pytest.raises(ValueError, match=r"host_buffer\(\) takes 'r', 'w' or 'rw', not 'x'"):
+        x.host_buffer("x")
+    with pytest.raises(ValueError, match=r"take host_buffer\('rw'\) of a view"):
+        x[:1].host_buffer("w")

@@ -98,6 +98,23 @@ def test_managed_memory_on_the_cpu_device_is_the_array():
 
 
 @needs_fake
+def test_what_others_own_is_known_by_its_address_whatever_its_host_side_is(tmp_path):
+    run_on_fake_gpu(tmp_path, """
+        for scheduler in ("memory=managed", "memory=device"):
+            session = pg.session(device="cuda:0", scheduler=scheduler)
+            theirs = np.arange(64, dtype="f4")
+            whole = session.asarray(OnGpu(theirs))
+            assert session.asarray(OnGpu(theirs))._is_view
+            assert whole.host("r").tolist() == list(range(64))
+            assert session.asarray(OnGpu(theirs))._is_view
+            del whole
+            others = [session.zeros(64, "f4") for _ in range(4)]  # one may have its place in Python's memory
+            again = session.asarray(OnGpu(theirs))
+            assert not again._is_view and again.tolist() == list(range(64)), scheduler
+    """)
+
+
+@needs_fake
 def test_managed_memory_moves_to_whoever_uses_it(tmp_path):
     run_on_fake_gpu(tmp_path, """
         session = pg.session(device="cuda:0", scheduler="memory=managed")

@@ -209,6 +209,30 @@ def test_asarray_is_the_array_itself():
 
 
 @on_cpu
+def test_the_hosts_side_of_an_array_comes_back_as_a_view_of_it():
+    x = pg.array(np.arange(6, dtype="f4"))
+    view = pg.from_dlpack(x.host(), copy=False)
+    assert view._is_view
+    view.fill(3)
+    assert x.tolist() == [3] * 6
+    part = pg.from_dlpack(pg.array(np.arange(6, dtype="f4"))[2:].host("r").copy())
+    assert not part._is_view and part.tolist() == [2, 3, 4, 5]
+
+
+@on_cpu
+def test_parts_that_overlap_are_copied_as_if_apart():
+    x = pg.array(np.arange(8, dtype="f4"))
+    x[2:6] = x[:4]
+    assert x.tolist() == [0, 1, 0, 1, 2, 3, 6, 7]
+    x[0:3] = x[3:6]
+    assert x.tolist() == [1, 2, 3, 1, 2, 3, 6, 7]
+    y = pg.zeros(8, "f4")
+    y[:] = x
+    x[:] = x
+    assert x.tolist() == y.tolist() == [1, 2, 3, 1, 2, 3, 6, 7]
+
+
+@on_cpu
 def test_what_lies_in_an_array_of_the_session_comes_back_as_a_view_of_it():
     class Part:
         def __init__(self, array):

@@ -311,7 +311,11 @@ pg.module(PTX).saxpy[3](2.0, x, y, 3)
 assert y.tolist() == [2.0, 4.0, 6.0] and bytes(y.tobytes()) == array.array("f", [2, 4, 6]).tobytes()
 y[1] = 7
 assert y[1] == 7.0 and y.dtype_name == "float32" and "float32" in repr(y)
-for use in (y.numpy, lambda: y.dtype, lambda: pg.array([1, 2]), lambda: pg.zeros(3, [("a", "i4")])):
+view = y.host_buffer()
+assert view.format == "f" and view.shape == (3,) and view.tolist() == [2.0, 7.0, 6.0]
+view[2] = 8
+assert y.tolist() == [2.0, 7.0, 8.0] and y.host_buffer("r").readonly
+for use in (y.numpy, y.host, lambda: y.dtype, lambda: pg.array([1, 2]), lambda: pg.zeros(3, [("a", "i4")])):
     try:
         use()
         raise SystemExit("no error")

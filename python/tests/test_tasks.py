@@ -214,6 +214,20 @@ def test_many_threads_spawn(pool, kernels):
     assert out.tolist() == [sum_of(number + i) for number in range(6) for i in range(200)]
 
 
+def test_kernels_are_added_together(pool, kernels):
+    pool.add_kernels()
+    pool.add_kernels(kernels.work, kernels.work)
+    out = pg.zeros(1, "u4")
+    pool.spawn(kernels.work, 1, 32, out, 0, 3).wait()
+    assert out.tolist() == [sum_of(3)]
+    with pytest.raises(TypeError, match="add_kernels.. takes kernels; .* is none"):
+        pool.add_kernels(kernels.work, "work")
+    with pytest.raises(TypeError, match="add_kernels"):
+        pool._add_kernels(3)
+    with pytest.raises(pg.InvalidArgument, match="session"):
+        pg.session(device="cpu").task_pool().add_kernels(kernels.work)
+
+
 def test_what_is_wrong_is_refused_before_anything_is_spawned(pool, kernels):
     out = pg.zeros(1, "u4")
     pool.wait_all()
@@ -237,12 +251,24 @@ def test_what_is_wrong_is_refused_before_anything_is_spawned(pool, kernels):
         pool.prepare(kernels.work, 1, 0)
     with pytest.raises(OverflowError, match="4 GiB"):
         pool.prepare(kernels.work, 1, 32, shared_bytes=1 << 32)
+    with pytest.raises(TypeError, match="shared_bytes is a number of bytes"):
+        pool.spawn(kernels.work, 1, 32, out, 0, 0, shared_bytes=[])
+    with pytest.raises(ValueError, match="priority is 'normal' or 'high'"):
+        pool.spawn(kernels.work, 1, 32, out, 0, 0, priority=[])
+    with pytest.raises(TypeError, match="A timeout is a number of seconds or None; 'x' is given"):
+        pg.as_completed([], timeout="x")
     with pytest.raises(TypeError):
         pg.Task()
     assert pool.info.spawned == before
 
 
-@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
+def test_an_executor_is_named():
+    for executor in ([], "gpu", 1):
+        with pytest.raises(ValueError, match="executor is 'resident', 'threads' or None"):
+            pg.task_pool(executor=executor)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), "x", []])
 def test_a_time_to_park_is_above_0(seconds):
     with pytest.raises(ValueError, match="park_after"):
         pg.task_pool(park_after=seconds)

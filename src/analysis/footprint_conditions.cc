@@ -1,5 +1,6 @@
 // What conditional branches and guards say of the values behind them.
 #include <algorithm>
+#include <utility>
 
 #include "src/analysis/footprint_symbols.h"
 #include "src/ptx/semantics.h"
@@ -12,7 +13,7 @@ using ptx::Mod;
 using ptx::Op;
 using ptx::Operand;
 
-constexpr int kMaxPredicateDepth = 24;      // of predicates made of predicates
+constexpr int kMaxPredicates = 64;          // that one is made of
 constexpr std::size_t kMaxConditions = 24;  // further ones are left out: they would only narrow
 
 enum class Relation : std::uint8_t { kLess, kLessEqual, kEqual, kUnequal, kGreaterEqual, kGreater, kOther };
@@ -94,9 +95,14 @@ void FootprintSymbols::edge(std::uint32_t from, std::uint32_t to, Constraints& i
   imply(kernel_.ssa->read(last, branch.guard.predicate), is_taken != branch.guard.negated, into, iteration);
 }
 
-void FootprintSymbols::imply(ValueId predicate, bool holds, Constraints& into, std::optional<TermId> iteration,
-                             int depth) {
-  if (predicate == kNoValue || depth > kMaxPredicateDepth || into.size() >= kMaxConditions) return;
+void FootprintSymbols::imply(ValueId predicate, bool holds, Constraints& into, std::optional<TermId> iteration) {
+  const int outer = std::exchange(implied_, 0);  // of a condition whose numbers come from a loop with others
+  imply_each(predicate, holds, into, iteration);
+  implied_ = outer;
+}
+
+void FootprintSymbols::imply_each(ValueId predicate, bool holds, Constraints& into, std::optional<TermId> iteration) {
+  if (predicate == kNoValue || ++implied_ > kMaxPredicates || into.size() >= kMaxConditions) return;
   const SsaValue& value = kernel_.ssa->value(predicate);
   if (value.kind != SsaValue::Kind::kWrite) return;
   const Instruction& instruction = *kernel_.function->body[value.statement].instruction();
@@ -105,16 +111,15 @@ void FootprintSymbols::imply(ValueId predicate, bool holds, Constraints& into, s
   const auto both = [&](bool each) {
     for (std::size_t i = 1; i < 3 && i < operands.size(); ++i) {
       if (operands[i].kind != Operand::Kind::kRegister) continue;
-      imply(kernel_.ssa->read(value.statement, operands[i].reg), each != operands[i].negated, into, iteration,
-            depth + 1);
+      imply_each(kernel_.ssa->read(value.statement, operands[i].reg), each != operands[i].negated, into, iteration);
     }
   };
   switch (instruction.op) {
     case Op::kMov:
     case Op::kNot:
       if (operands.size() == 2 && operands[1].kind == Operand::Kind::kRegister) {
-        imply(kernel_.ssa->read(value.statement, operands[1].reg),
-              (holds != (instruction.op == Op::kNot)) != operands[1].negated, into, iteration, depth + 1);
+        imply_each(kernel_.ssa->read(value.statement, operands[1].reg),
+                   (holds != (instruction.op == Op::kNot)) != operands[1].negated, into, iteration);
       }
       return;
     case Op::kAnd:
@@ -134,8 +139,7 @@ void FootprintSymbols::imply(ValueId predicate, bool holds, Constraints& into, s
   if (with_and || with_or) {
     if (holds != with_and || operands.size() < 4) return;  // neither half is known
     if (operands[3].kind == Operand::Kind::kRegister) {
-      imply(kernel_.ssa->read(value.statement, operands[3].reg), holds != operands[3].negated, into, iteration,
-            depth + 1);
+      imply_each(kernel_.ssa->read(value.statement, operands[3].reg), holds != operands[3].negated, into, iteration);
     }
   }
   compare(value.statement, instruction, holds == is_first, into, iteration);
@@ -179,24 +183,25 @@ void FootprintSymbols::compare(std::uint32_t statement, const Instruction& instr
 
 // Whether a value is the same in every iteration of the loop. An unknown is not: it may be loaded anew.
 bool FootprintSymbols::is_invariant(const Affine& value, const NaturalLoop& loop) const {
-  return std::ranges::all_of(value.parts, [&](const Affine::Part& part) {
-    const Term& term = terms_[part.term];
+  using Visit = FootprintTerms::Visit;
+  const Term* const varies = terms_.find_if(value, [&](const Term& term) {
     switch (term.kind) {
       case Term::Kind::kThread:
       case Term::Kind::kBlock:
-      case Term::Kind::kBase: return true;
+      case Term::Kind::kBase: return Visit::kPass;
       case Term::Kind::kElsewhere:
-      case Term::Kind::kUnknown: return false;
+      case Term::Kind::kUnknown: return Visit::kFound;
       case Term::Kind::kIteration: {
         const NaturalLoop& other = kernel_.loops.loops[term.index];
-        return other.header != loop.header && other.contains[loop.header];
+        return other.header != loop.header && other.contains[loop.header] ? Visit::kPass : Visit::kFound;
       }
       case Term::Kind::kEither:  // chosen anew where the choice is in the loop
-        if (loop.contains[kernel_.ssa->value(term.index).block]) return false;
+        if (loop.contains[kernel_.ssa->value(term.index).block]) return Visit::kFound;
         [[fallthrough]];
-      default: return is_invariant(term.a, loop) && is_invariant(term.b, loop);
+      default: return Visit::kOperands;
     }
   });
+  return varies == nullptr;
 }
 
 // A loop that goes on while a + step * iteration != 0 ends where that is 0, if it is met: at iteration -a / step.

@@ -385,6 +385,9 @@ Affine FootprintSymbols::loaded(std::uint32_t statement, const Instruction& inst
   std::size_t index = 0;
   if (to.kind == Operand::Kind::kVector) {
     while (index < to.elements.size() && to.elements[index].reg != reg) ++index;
+    // A register that is there twice: PTX does not say which of them it has.
+    for (std::size_t other = index + 1; other < to.elements.size(); ++other)
+      if (to.elements[other].reg == reg) return unknown_of(type, statement, "loaded");
   }
   const Operand& address = instruction.operands[1];
   if (instruction.space() == ptx::Space::kParam && !address.elements.empty() &&

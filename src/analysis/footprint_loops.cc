@@ -7,6 +7,9 @@ namespace pergola::analysis {
 namespace {
 
 constexpr int kMaxRounds = 16;  // of confirming; each gives up a candidate or the bound
+// Of resolving in all: each round of a loop resolves those in it anew, which of many within each other is 2^depth
+// times.
+constexpr int kMaxResolved = 1500;
 
 bool is_latch(const NaturalLoop& loop, std::uint32_t block) {
   return std::ranges::find(loop.latches, block) != loop.latches.end();
@@ -17,6 +20,10 @@ bool is_latch(const NaturalLoop& loop, std::uint32_t block) {
 void FootprintSymbols::resolve_loop(std::uint32_t header) {
   const std::uint32_t number = kernel_.loops.loop_of_header[header];
   const NaturalLoop& loop = kernel_.loops.loops[number];
+  if (++resolved_ > kMaxResolved) {  // what it carries is unknown
+    loop_state_[number] = 1;
+    return;
+  }
   std::vector<Candidate> all = candidates(loop);
   // The first values may have asked for this loop on the way, where they come from a loop around it.
   if (all.empty() || memo_[all.front().phi]) return;

@@ -113,7 +113,8 @@ class FootprintSymbols {
   // footprint_conditions.cc
   const Constraints& conditions(std::uint32_t block);
   // Adds what holds where the predicate is `holds`. In a loop's stay condition `iteration` is the loop's.
-  void imply(ValueId predicate, bool holds, Constraints& into, std::optional<TermId> iteration = {}, int depth = 0);
+  void imply(ValueId predicate, bool holds, Constraints& into, std::optional<TermId> iteration = {});
+  void imply_each(ValueId predicate, bool holds, Constraints& into, std::optional<TermId> iteration);
   void compare(std::uint32_t statement, const ptx::Instruction& instruction, bool holds, Constraints& into,
                std::optional<TermId> iteration);
   void stays_unequal(const Affine& difference, TermId iteration, std::uint32_t block, Constraints& into);
@@ -145,6 +146,8 @@ class FootprintSymbols {
   std::vector<char> loop_state_;  // by loop: 0 not met, 1 without bound, 2 with one
   int optimism_ = 0;              // above 0: numbers are taken not to wrap
   int depth_ = 0;                 // of value()
+  int resolved_ = 0;              // loops, each as often as that has been done
+  int implied_ = 0;               // predicates looked at for one condition
 };
 
 }  // namespace pergola::analysis

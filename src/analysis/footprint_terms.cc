@@ -171,11 +171,29 @@ bool FootprintTerms::depends_on_block(const Affine& a) const {
 }
 
 const Term* FootprintTerms::find_unknown(const Affine& a) const {
-  for (const Affine::Part& part : a.parts) {
-    const Term& term = terms_[part.term];
-    if (term.kind == Term::Kind::kUnknown) return &term;
-    if (const Term* inner = find_unknown(term.a)) return inner;
-    if (const Term* inner = find_unknown(term.b)) return inner;
+  return find_if(a,
+                 [](const Term& term) { return term.kind == Term::Kind::kUnknown ? Visit::kFound : Visit::kOperands; });
+}
+
+const Term* FootprintTerms::find_if(const Affine& a, FunctionRef<Visit(const Term&)> visit) const {
+  std::vector<bool> seen(terms_.size());
+  std::vector<TermId> open;  // the next one last
+  const auto add = [&](const Affine& of) {
+    for (auto part = of.parts.rbegin(); part != of.parts.rend(); ++part)
+      if (!seen[part->term]) open.push_back(part->term);
+  };
+  add(a);
+  while (!open.empty()) {
+    const TermId id = open.back();
+    open.pop_back();
+    if (seen[id]) continue;
+    seen[id] = true;
+    const Term& term = terms_[id];
+    switch (visit(term)) {
+      case Visit::kFound: return &term;
+      case Visit::kPass: break;
+      case Visit::kOperands: add(term.b), add(term.a);
+    }
   }
   return nullptr;
 }
@@ -196,8 +214,11 @@ Interval FootprintTerms::range(const Affine& a, std::span<const Affine> constrai
 // Where g <= 0 holds, s * a <= s * a - r * g for r >= 0; r and s are chosen so that a term cancels. A quotient q of a
 // numerator n has two such g of its own: d * q - n, and n - d * q - (d - 1).
 std::int64_t FootprintTerms::upper(const Affine& a, std::span<const Affine> constraints, int depth) const {
+  // Each part is tried with each constraint, and what comes of it again: of sums so long once, or not at all.
+  constexpr std::size_t kLong = 12, kVeryLong = 64;
   std::int64_t best = range(a).high;
-  if (depth == 0) return best;
+  if (a.parts.size() > kLong) depth = std::min(depth, 1);
+  if (depth == 0 || a.parts.size() > kVeryLong) return best;
   const auto attempt = [&](const Affine& g, TermId id, std::int64_t in_a) {
     const std::int64_t in_g = g.coefficient(id);
     if (in_g == 0 || (in_g > 0) != (in_a > 0)) return;

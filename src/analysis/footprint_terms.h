@@ -13,6 +13,7 @@
 
 #include "src/analysis/affine.h"
 #include "src/analysis/launch_footprint.h"
+#include "src/base/function_ref.h"
 
 namespace pergola::analysis {
 
@@ -73,6 +74,10 @@ class FootprintTerms {
   bool depends_on_block(const Affine& a) const;
   // The first unknown term in `a`, also as an operand of another term; nullptr where there is none.
   const Term* find_unknown(const Affine& a) const;
+  // The first term in `a` that is found, also as an operand of one whose operands are looked at. Each is visited once:
+  // terms are a graph, in which there may be exponentially many ways to one.
+  enum class Visit : std::uint8_t { kFound, kPass, kOperands };
+  const Term* find_if(const Affine& a, FunctionRef<Visit(const Term&)> visit) const;
 
  private:
   Affine combined(Term::Kind kind, const Affine& a, const Affine& b, std::uint32_t index);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 
 #include "src/ptx/parser.h"
@@ -511,6 +512,50 @@ TEST_F(Footprint, WrongValues_AreRefused) {
   EXPECT_NE(kernel->at(values).message().find("along y"), std::string::npos);
   values.grid[0] = values.grid[1] = 65536;
   EXPECT_NE(kernel->at(values).message().find("at most"), std::string::npos);
+}
+
+// What would never end if each way to a term, a predicate or a loop were gone anew.
+TEST_F(Footprint, LongChains_AreToldAtOnce) {
+  const std::string store = "mul.wide.s32 %rd3, %r10, 4;\nadd.s64 %rd4, %rd1, %rd3;\nst.global.u32 [%rd4], 1;\n";
+  const auto told = [&](const std::string& body) {
+    const auto begin = std::chrono::steady_clock::now();
+    const auto f = of(body);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60)) << "in place of years";
+    EXPECT_EQ(f.accesses.size(), 1u);
+    return f.accesses.empty()                   ? ""
+           : f.accesses[0].whole_reason.empty() ? bytes(f.accesses[0], 0)
+                                                : f.accesses[0].whole_reason;
+  };
+  std::string choices = "mov.u32 %r10, 0;\n", sums = choices, predicates = "setp.gt.f32 %p1, 0f00000000, 0f00000000;\n";
+  for (int step = 0; step < 200; ++step)
+    choices += fmt::format(
+        "setp.gt.s32 %p1, %r5, {};\nadd.s32 %r11, %r10, %r4;\nand.b32 %r11, %r11, 1023;\n@%p1 mov.u32 %r10, %r11;\n",
+        step * 5);
+  EXPECT_NE(told(choices + store), "");
+  for (int step = 0; step < 200; ++step)
+    sums += fmt::format(
+        "add.s32 %r11, %r10, %r5;\ndiv.s32 %r12, %r11, {};\nadd.s32 %r10, %r12, %r10;\nand.b32 %r10, "
+        "%r10, 1023;\n",
+        step % 7 + 2);
+  EXPECT_NE(told(sums + store), "");
+  for (int step = 0; step < 40; ++step) predicates += "and.pred %p1, %p1, %p1;\n";
+  EXPECT_EQ(told(predicates + "mov.u32 %r10, %r4;\n@!%p1 bra E;\n" + store + "E:\n"), "0 1024");
+  std::string loops = "mov.u32 %r10, 0;\n", ends;
+  for (int depth = 0; depth < 30; ++depth) {
+    loops += fmt::format("mov.u32 %i{0}, 0;\nL{0}:\n", depth);
+    ends = fmt::format("add.s32 %i{0}, %i{0}, 1;\nsetp.lt.s32 %p1, %i{0}, 3;\n@%p1 bra L{0};\n", depth) + ends;
+  }
+  std::string at = "mov.u32 %r10, %i0;\n";
+  for (int depth = 1; depth < 30; ++depth) at += fmt::format("add.s32 %r10, %r10, %i{};\n", depth);
+  EXPECT_NE(told(".reg .b32 %i<30>;\n" + loops + at + store + ends), "");
+}
+
+TEST_F(Footprint, RegisterThatIsLoadedTwiceAtOnce_IsUnknown) {
+  const auto f =
+      of("ld.param.v2.u32 {%r8, %r8}, [a];\nand.b32 %r8, %r8, 63;\nadd.s32 %r9, %r5, %r8;\n"
+         "mul.wide.s32 %rd3, %r9, 4;\nadd.s64 %rd4, %rd1, %rd3;\nst.global.u32 [%rd4], 1;\n");
+  ASSERT_EQ(f.accesses.size(), 1u);
+  EXPECT_NE(f.accesses[0].whole_reason.find("loaded"), std::string::npos) << f.accesses[0].whole_reason;
 }
 
 }  // namespace

@@ -60,6 +60,7 @@ pergola_code pergola_array_destroy(pergola_array array) {
 pergola_code pergola_array_get_info(pergola_array handle, pergola_array_info* out) {
   return guarded([&]() -> Status {
     PERGOLA_ASSIGN(auto array, object_of<session::Array>(handle, "array"));
+    array->note_told();
     pergola_array_info full{};
     full.type = static_cast<pergola_type>(array->type());
     full.element_bytes = array->element_bytes();

@@ -2,6 +2,8 @@
 // of millions of times a second, so it looks its handle up without the table's lock (hot_handles.h) and makes nothing.
 #include <chrono>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "src/base/plural.h"
 #include "src/capi/arguments.h"
@@ -50,6 +52,9 @@ Result<std::vector<session::TaskColumn>> read_columns(const pergola_task_column*
         one.argument < arguments.size() ? std::get_if<session::Number>(&arguments[one.argument]) : nullptr;
     if (sample == nullptr)
       return PERGOLA_ERROR(kInvalidArgument, "Column {} is of argument {}, which is no number.", i, one.argument);
+    for (std::size_t earlier = 0; earlier < i; ++earlier)
+      if (columns[earlier].argument == one.argument)
+        return PERGOLA_ERROR(kInvalidArgument, "Columns {} and {} are both of argument {}.", earlier, i, one.argument);
     PERGOLA_TRY(check_pointer(one.values, "values of a column"));
     const std::size_t size_bytes = session::size_bytes(sample->type);
     if (one.stride_bytes != 0 && one.stride_bytes < size_bytes)
@@ -126,6 +131,19 @@ pergola_code pergola_task_pool_prepare(pergola_task_pool pool_handle, pergola_ke
     PERGOLA_ASSIGN(const LaunchConfig config, read_config(given));
     PERGOLA_ASSIGN(auto kind, pool->prepare(kernel, config.shape));
     return give_kind(std::move(kind), out);
+  });
+}
+
+pergola_code pergola_task_pool_add_kernels(pergola_task_pool pool_handle, const pergola_kernel* given, size_t count) {
+  return guarded([&]() -> Status {
+    PERGOLA_ASSIGN(auto pool, object_of<session::TaskPool>(pool_handle, "task pool"));
+    if (count != 0) PERGOLA_TRY(check_pointer(given, "kernels"));
+    std::vector<session::KernelPtr> kernels;
+    for (size_t i = 0; i < count; ++i) {
+      PERGOLA_ASSIGN(auto kernel, object_of<session::Kernel>(given[i], "kernel"));
+      kernels.push_back(std::move(kernel));
+    }
+    return pool->add_kernels(kernels);
   });
 }
 

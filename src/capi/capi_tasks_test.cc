@@ -117,6 +117,11 @@ class RecordingPool : public session::TaskPool {
     if (!log_.answer.ok()) return log_.answer;
     return session::TaskKindPtr(std::make_shared<RecordingKind>(log_));
   }
+  Status add_kernels(std::span<const session::KernelPtr> kernels) override {
+    std::string names = "add";
+    for (const session::KernelPtr& kernel : kernels) names += ' ' + kernel->info().name;
+    return note(std::move(names));
+  }
   Status wait(session::TaskId id, std::optional<std::chrono::nanoseconds> timeout) override {
     return note(fmt::format("wait {} {}", id, timeout ? timeout->count() : -1));
   }
@@ -211,6 +216,22 @@ TEST_F(CapiTasks, Options_AreChecked) {
   EXPECT_EQ(pool, nullptr);
 }
 
+TEST_F(CapiTasks, AddKernels_HandsThemOn) {
+  const pergola_kernel twice[] = {kernel_, kernel_}, one_is_null[] = {kernel_, nullptr};
+  EXPECT_EQ(pergola_task_pool_add_kernels(pool_, twice, 2), PERGOLA_OK);
+  EXPECT_EQ(log_.last, "add store store");
+  EXPECT_EQ(pergola_task_pool_add_kernels(pool_, nullptr, 0), PERGOLA_OK);
+  EXPECT_EQ(log_.last, "add");
+  EXPECT_EQ(pergola_task_pool_add_kernels(pool_, nullptr, 1), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_task_pool_add_kernels(pool_, one_is_null, 2), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_task_pool_add_kernels(nullptr, twice, 2), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(log_.last, "add") << "the pool was not asked";
+  log_.answer = PERGOLA_ERROR(kUnsupported, "The kernel cannot be a task.");
+  EXPECT_EQ(pergola_task_pool_add_kernels(pool_, twice, 2), PERGOLA_UNSUPPORTED);
+  EXPECT_STREQ(pergola_last_error(), "The kernel cannot be a task.");
+  log_.answer = {};
+}
+
 TEST_F(CapiTasks, OnDevice_GivesTheHandle) {
   pergola_task_kind kind = make_kind();
   uint64_t handle = 7;
@@ -302,6 +323,10 @@ TEST_F(CapiTasks, EachWithItsOwnNumbers) {
   log_.last = "";
   EXPECT_EQ(pergola_task_spawn_each(kind, arguments, 3, nullptr, 1, 4, nullptr, &spawned), PERGOLA_INVALID_ARGUMENT);
   EXPECT_EQ(spawned, 0u);
+  columns[1].argument = 1;
+  EXPECT_EQ(pergola_task_spawn_each(kind, arguments, 3, columns, 2, 2, ids, &spawned), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_STREQ(pergola_last_error(), "Columns 0 and 1 are both of argument 1.");
+  columns[1].argument = 2;
   columns[0].argument = 0;
   EXPECT_EQ(pergola_task_spawn_each(kind, arguments, 3, columns, 2, 2, nullptr, nullptr), PERGOLA_INVALID_ARGUMENT);
   EXPECT_STREQ(pergola_last_error(), "Column 0 is of argument 0, which is no number.");

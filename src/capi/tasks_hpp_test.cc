@@ -133,6 +133,14 @@ TEST_F(TasksHpp, Each_HasItsOwnNumbers) {
   EXPECT_TRUE(kind.spawn_each(0, array, 2, std::vector<int>()).empty());
 }
 
+TEST_F(TasksHpp, KernelsAreAddedTogether) {
+  pool_.add_kernels({kernel_, kernel_});
+  EXPECT_EQ(asked_of_pools(), "add store store");
+  const std::vector<pergola::Kernel> some(3, kernel_);
+  pool_.add_kernels(some);
+  EXPECT_EQ(asked_of_pools(), "add store store store");
+}
+
 TEST_F(TasksHpp, PoolsSpawn_PreparesOnce) {
   auto array = session_.array<float>(4);
   const pergola::TaskId first = pool_.spawn(kernel_, pergola::grid(1, 32), array, 1.f, 2);
@@ -140,6 +148,17 @@ TEST_F(TasksHpp, PoolsSpawn_PreparesOnce) {
   EXPECT_EQ(pool_.spawn(kernel_, pergola::grid(1, 32), array, 1.f, 2), first + 1);
   EXPECT_EQ(pool_.spawn(kernel_, pergola::grid(1, 64), array, 1.f, 2), first);
   EXPECT_EQ(pool_.spawn(kernel_, pergola::grid(1, 32), array, 1.f, 2), first + 2);
+}
+
+// Each call of kernel() gives a handle of its own: one that is only spawned must not be prepared and kept each time.
+TEST_F(TasksHpp, PoolsSpawn_KnowsAKernelThatIsAskedForAgain) {
+  auto array = session_.array<float>(4);
+  const pergola::Module module = session_.load_text(kPtx);
+  const pergola::TaskId first = pool_.spawn(module.kernel("store"), pergola::grid(1, 32), array, 1.f, 2);
+  EXPECT_EQ(pool_.spawn(module.kernel("store"), pergola::grid(1, 32), array, 1.f, 2), first + 1);
+  const char* const declared = "pointer float, float, uint8";
+  EXPECT_EQ(pool_.spawn(module.kernel("store", declared), pergola::grid(1, 32), array, 1.f, 2), first);
+  EXPECT_EQ(pool_.spawn(module.kernel("store", declared), pergola::grid(1, 32), array, 1.f, 2), first + 1);
 }
 
 TEST_F(TasksHpp, Waits_TakeTimes) {

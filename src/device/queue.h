@@ -59,6 +59,8 @@ class Queue {
   // Blocks until all work has ended. Reports the first error since the last synchronize() and clears it, so that
   // later work runs again (not after kDeviceLost).
   virtual Status synchronize() = 0;
+  // Lets go of what its work used, where all of that has ended: nobody waits, whatever others queue meanwhile.
+  virtual void let_go_if_idle() {}
   // What other libraries call this queue: a CUstream, whose context becomes the calling thread's. Null where the device
   // has none. What they queue on it is in order with the rest; its failures are told as the rest's.
   virtual Result<void*> native_handle() { return nullptr; }

@@ -157,19 +157,28 @@ Status Executor::send_away(std::optional<Away>& away) {
 }
 
 Result<std::uint32_t> Executor::add_body(transform::TaskBody body) {
-  PERGOLA_TRY(check_body(body));
+  std::vector<transform::TaskBody> one;
+  one.push_back(std::move(body));
+  return add_bodies(std::move(one));
+}
+
+Result<std::uint32_t> Executor::add_bodies(std::vector<transform::TaskBody> bodies) {
+  for (const transform::TaskBody& body : bodies) PERGOLA_TRY(check_body(body));
   const std::lock_guard adding(adding_);
-  const std::uint32_t parameter_bytes = body.parameter_bytes;
+  const std::size_t first = bodies_.size();  // written under both locks
+  if (bodies.empty()) return static_cast<std::uint32_t>(first);
   {
     const std::lock_guard lock(lifecycle_);
-    bodies_.push_back(std::move(body));
-    const transform::TaskBody& added = bodies_.back();
-    faults_told_.set_body(static_cast<std::uint32_t>(bodies_.size() - 1), added.kernel, added.fences);
+    for (transform::TaskBody& body : bodies) {
+      bodies_.push_back(std::move(body));
+      const transform::TaskBody& added = bodies_.back();
+      faults_told_.set_body(static_cast<std::uint32_t>(bodies_.size() - 1), added.kernel, added.fences);
+    }
   }
-  const Status made = make_program(parameter_bytes);
+  const Status made = make_program(first);
   if (!made.ok()) {
     const std::lock_guard lock(lifecycle_);
-    bodies_.pop_back();
+    while (bodies_.size() > first) bodies_.pop_back();
     return made;
   }
   wake_keeper();
@@ -177,17 +186,22 @@ Result<std::uint32_t> Executor::add_body(transform::TaskBody body) {
     PERGOLA_WARN("The executor of narrow tasks stays with {} a multiprocessor: {}", plural(blocks_per_sm_, "block"),
                  wider.message());
   wake_keeper();
-  return static_cast<std::uint32_t>(bodies_.size() - 1);
+  return static_cast<std::uint32_t>(first);
 }
 
-Status Executor::make_program(std::uint32_t parameter_bytes) {
+// With the bodies from this one on, which are new.
+Status Executor::make_program(std::size_t first_new) {
+  const auto fresh = std::span(bodies_).subspan(first_new);
+  const std::uint32_t parameter_bytes =
+      std::ranges::max_element(fresh, {}, &transform::TaskBody::parameter_bytes)->parameter_bytes;
+  const bool spawns = std::ranges::any_of(fresh, &transform::TaskBody::spawns);
   std::optional<Away> away;
   const auto send = [&] { return send_away(away); };
   for (std::uint32_t shape = info().blocks_per_sm;; shape = blocks_per_sm_, away.reset()) {
     PERGOLA_ASSIGN(Program program, load(shape, send));
     if (shape != blocks_per_sm_) continue;  // an earlier body's wider shape has come meanwhile
     if (parameter_bytes > abi::kRecordParameterBytes) PERGOLA_TRY(fit_large_parameters(parameter_bytes));
-    if (bodies_.back().spawns) PERGOLA_TRY(make_inboxes());
+    if (spawns) PERGOLA_TRY(make_inboxes());
     program_ = std::move(program);
     wider_.reset();  // it lacks the body
     return {};

@@ -126,6 +126,8 @@ class Executor {
   // has been spawned waits, and the program is exchanged. kUnsupported where the executor with it asks for more than
   // the device has; it is as before then.
   Result<std::uint32_t> add_body(transform::TaskBody body);
+  // Several at once, in the time of one: all, or none. The number of the first, the others' follow.
+  Result<std::uint32_t> add_bodies(std::vector<transform::TaskBody> bodies);
   // A body with a shape. kUnsupported, with the numbers, where the shape does not fit; kInvalidArgument for a grid or a
   // block of nothing.
   Result<Kind> add_kind(std::uint32_t body, const device::LaunchConfig& shape);
@@ -219,7 +221,7 @@ class Executor {
   };
   Status send_away(std::optional<Away>& away);
   // Of bodies_; with adding_. Tasks run while it compiles.
-  Status make_program(std::uint32_t parameter_bytes);
+  Status make_program(std::size_t first_new);
   Status make_wider();
   void widen();  // with lifecycle_, while it is parked
   Status fit_large_parameters(std::uint32_t bytes);

@@ -202,6 +202,7 @@ bool FenceTable::is_memory(std::uint64_t address) const {
 }
 
 std::string FenceTable::describe(std::uint64_t address) const {
+  constexpr std::uint64_t kNear = std::uint64_t{1} << 40;  // beyond, no index has gone astray
   const std::lock_guard lock(mutex_);
   std::string nearest;
   std::uint64_t least = ~std::uint64_t{0};
@@ -219,8 +220,9 @@ std::string FenceTable::describe(std::uint64_t address) const {
     if (address - end < least)
       nearest =
           fmt::format(", {} past the end of an array of {}", plural(address - end, "byte"), plural(size_bytes, "byte"));
+    least = std::min(least, address - end);
   }
-  return nearest;
+  return least <= kNear ? nearest : "";
 }
 
 }  // namespace pergola::executor

@@ -62,6 +62,7 @@ DagFile::~DagFile() {
 }
 
 Status DagFile::write(const scheduler::DagPicture& picture) const {
+  if (path_.extension() == ".svg") return write_named_file(path_, picture.svg());
   return write_named_file(path_, path_.extension() == ".mmd" ? picture.mermaid() : picture.dot());
 }
 

@@ -14,8 +14,8 @@ namespace pergola::runtime {
 
 class DagFile {
  public:
-  // `path` ends with .mmd for Mermaid's text, else it is Graphviz's. kIo at once where it cannot be written.
-  // `scheduler` outlives what is made.
+  // `path` ends with .svg for a picture, with .mmd for Mermaid's text, else it is Graphviz's. kIo at once where it cannot
+  // be written. `scheduler` outlives what is made.
   static Result<std::unique_ptr<DagFile>> create(const std::filesystem::path& path, scheduler::Scheduler& scheduler);
   // Writes; a warning says where that fails. In a forked child nothing is written.
   ~DagFile();

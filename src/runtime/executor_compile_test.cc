@@ -51,31 +51,75 @@ transform::TaskBody body_that_adds(int what) {
   return *std::move(body);
 }
 
-TEST(ExecutorCompile, TasksRun_WhileABodyIsCompiled) {
-  auto inner = runtime::open_device("cpu");
-  ASSERT_TRUE(inner.ok()) << inner.message();
-  const auto device = std::make_shared<SlowlyCompilingDevice>(*inner);
-  auto made = Executor::create(device, {.blocks = 2});
-  ASSERT_TRUE(made.ok()) << made.message();
-  Executor& executor = **made;
-  auto out = device->allocate(4, device::MemoryKind::kHostVisible);
-  ASSERT_TRUE(out.ok()) << out.message();
-  auto* const sum = reinterpret_cast<std::uint32_t*>((*out)->host_pointer());
-  *sum = 0;
-  const device::DeviceAddress address = (*out)->address();
+class ExecutorCompile : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto inner = runtime::open_device("cpu");
+    ASSERT_TRUE(inner.ok()) << inner.message();
+    device = std::make_shared<SlowlyCompilingDevice>(*inner);
+    auto made = Executor::create(device, {.blocks = 2});
+    ASSERT_TRUE(made.ok()) << made.message();
+    executor = *std::move(made);
+    auto allocated = device->allocate(4, device::MemoryKind::kHostVisible);
+    ASSERT_TRUE(allocated.ok()) << allocated.message();
+    out = *std::move(allocated);
+    sum = reinterpret_cast<std::uint32_t*>(out->host_pointer());
+    *sum = 0;
+    address = out->address();
+  }
+
+  std::shared_ptr<SlowlyCompilingDevice> device;
+  std::shared_ptr<Executor> executor;
+  device::BufferPtr out;  // of one number, which tasks add to
+  std::uint32_t* sum = nullptr;
+  device::DeviceAddress address = 0;
+};
+
+TEST_F(ExecutorCompile, SeveralBodies_AreCompiledOnce_AndEachRunsUnderItsNumber) {
+  int compiled = 0;
+  device->while_compiling = [&] { ++compiled; };
+  std::vector<transform::TaskBody> bodies;
+  for (const int what : {1, 100, 10'000}) bodies.push_back(body_that_adds(what));
+  const auto first = executor->add_bodies(std::move(bodies));
+  ASSERT_TRUE(first.ok()) << first.message();
+  EXPECT_EQ(compiled, 1);
+  const auto none = executor->add_bodies({});
+  EXPECT_TRUE(none.ok()) << none.message();
+  EXPECT_EQ(compiled, 1) << "nothing is new";
+  device->while_compiling = nullptr;
+  device::LaunchConfig shape;
+  shape.grid = {1, 1, 1};
+  shape.block = {1, 1, 1};
+  std::vector<Kind> kinds;  // all before the first task: nothing is made beside tasks then
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    const auto kind = executor->add_kind(*first + i, shape);
+    ASSERT_TRUE(kind.ok()) << kind.message();
+    kinds.push_back(*kind);
+  }
+  for (std::uint32_t i = 0; i < 3; ++i)
+    for (std::uint32_t times = 0; times <= i; ++times) {
+      const auto id = executor->spawn(kinds[i], std::as_bytes(std::span(&address, 1)));
+      ASSERT_TRUE(id.ok()) << id.message();
+      EXPECT_TRUE(executor->wait(*id, std::chrono::seconds(20)).ok());
+    }
+  ASSERT_TRUE(executor->park().ok());
+  EXPECT_EQ(*sum, 1u + 2 * 100 + 3 * 10'000);
+}
+
+TEST_F(ExecutorCompile, TasksRun_WhileABodyIsCompiled) {
   device::LaunchConfig shape;
   shape.grid = {1, 1, 1};
   shape.block = {32, 1, 1};
   const auto run = [&](const Kind& kind) {
-    const auto id = executor.spawn(kind, std::as_bytes(std::span(&address, 1)));
-    return id.ok() ? executor.wait(*id, std::chrono::seconds(20)) : id.status();
+    const auto id = executor->spawn(kind, std::as_bytes(std::span(&address, 1)));
+    return id.ok() ? executor->wait(*id, std::chrono::seconds(20)) : id.status();
   };
   const auto kind_of = [&](std::uint32_t body) {
-    const auto kind = executor.add_kind(body, shape);
+    const auto kind = executor->add_kind(body, shape);
     EXPECT_TRUE(kind.ok()) << kind.message();
     return *kind;
   };
-  const auto first = executor.add_body(body_that_adds(1));
+  const auto first = executor->add_body(body_that_adds(1));
   ASSERT_TRUE(first.ok()) << first.message();
   const Kind one = kind_of(*first);
 
@@ -86,18 +130,18 @@ TEST(ExecutorCompile, TasksRun_WhileABodyIsCompiled) {
     ran = std::async(std::launch::async, [&] { return run(one); });
     EXPECT_EQ(ran.wait_for(std::chrono::seconds(10)), std::future_status::ready) << "a task waits for the compiler";
   };
-  const auto second = executor.add_body(body_that_adds(1000));
+  const auto second = executor->add_body(body_that_adds(1000));
   ASSERT_TRUE(second.ok()) << second.message();
   device->while_compiling = nullptr;
   EXPECT_EQ(compiled, 1);
   const Status status = ran.get();
   EXPECT_TRUE(status.ok()) << status.message();
   // What a resident kernel's fences order, a race detector sees once the kernel has left.
-  ASSERT_TRUE(executor.park().ok());
+  ASSERT_TRUE(executor->park().ok());
   EXPECT_EQ(*sum, 32u);
   EXPECT_TRUE(run(kind_of(*second)).ok());
   EXPECT_TRUE(run(one).ok());
-  ASSERT_TRUE(executor.park().ok());
+  ASSERT_TRUE(executor->park().ok());
   EXPECT_EQ(*sum, 32u + 32'000u + 32u);
 }
 

@@ -25,10 +25,12 @@ std::uint32_t fill_period(std::span<const std::byte> value) {
 }  // namespace
 
 LocalArray::~LocalArray() {
-  if (session_->has_open_tasks_of(tasks_))
-    session_->tasks()->keep(buffer_);  // what fails is told by waits for the tasks
+  const bool has_tasks = session_->has_open_tasks_of(tasks_);
+  if (has_tasks) session_->tasks()->keep(buffer_);  // what fails is told by waits for the tasks
+  const bool is_ours_alone = !has_tasks && !is_shared_ && !is_told() && !managed_;
   mirror_->retire();
-  session_->scheduler().retire(std::move(resource_), std::move(buffer_));
+  session_->scheduler().retire(std::move(resource_), is_ours_alone ? session_->spare().after_work(std::move(buffer_))
+                                                                   : std::shared_ptr<const void>(std::move(buffer_)));
   managed_.reset();  // after what was held, which has taken it
 }
 
@@ -137,7 +139,7 @@ Status LocalArray::read_now(std::uint64_t offset_bytes, std::span<std::byte> des
 // before a copy to any other, with the scheduler's lock held.
 Status LocalArray::read_in_turn(std::uint64_t offset_bytes, std::span<std::byte> destination) {
   const scheduler::Access read = access(offset_bytes, destination.size(), scheduler::Mode::kRead);
-  const auto staged = session_->raw_device().allocate(destination.size(), device::MemoryKind::kHostVisible);
+  const auto staged = session_->allocate_memory(destination.size(), device::MemoryKind::kHostVisible);
   if (!staged.ok()) {  // it takes as long as it takes
     const auto host = session_->scheduler().begin_host_access(read);
     PERGOLA_TRY(host.status());
@@ -153,6 +155,7 @@ Status LocalArray::read_in_turn(std::uint64_t offset_bytes, std::span<std::byte>
     return session_->explain(ended, "");
   }
   std::memcpy(destination.data(), bytes.data(), bytes.size());
+  (void)session_->spare().after_work(*staged);
   return {};
 }
 

@@ -119,13 +119,19 @@ Result<session::KernelPtr> LocalModule::kernel(std::string_view name, std::optio
         "The signature is of kernel '{}', and the kernel is '{}': name the same, or leave the name out.",
         declared.kernel, name);
   PERGOLA_ASSIGN(const session::KernelInfo info, session::apply_signature(infos_[index], declared));
-  return session::KernelPtr(std::make_shared<LocalKernel>(shared_from_this(), index, info));
+  const std::lock_guard lock(declared_mutex_);
+  std::weak_ptr<LocalKernel>& known = declared_[{index, std::string(*signature)}];
+  if (std::shared_ptr<LocalKernel> kernel = known.lock()) return session::KernelPtr(std::move(kernel));
+  auto kernel = std::make_shared<LocalKernel>(shared_from_this(), index, info);
+  known = kernel;
+  constexpr std::size_t kMany = 256;
+  if (declared_.size() > kMany) std::erase_if(declared_, [](const auto& each) { return each.second.expired(); });
+  return session::KernelPtr(std::move(kernel));
 }
 
-// Null where all arrays are given whole, and whole they count, too, where nobody can tell what the launch touches.
-std::shared_ptr<const ArrayParts> LocalKernel::parts_given(const session::LaunchShape& shape, Arguments arguments,
-                                                           std::span<const std::byte> parameters,
-                                                           Arrays& arrays) const {
+// None where all arrays are given whole, and whole they count, too, where nobody can tell what the launch touches.
+std::optional<ArrayParts> LocalKernel::parts_given(const session::LaunchShape& shape, Arguments arguments,
+                                                   std::span<const std::byte> parameters, Arrays& arrays) const {
   bool any = false;
   for (const session::Argument& argument : arguments) {
     const auto* const given = std::get_if<session::ArrayArgument>(&argument);
@@ -136,7 +142,7 @@ std::shared_ptr<const ArrayParts> LocalKernel::parts_given(const session::Launch
     any = any || array.is_in_parts();
   }
   auto* const form = any ? dynamic_cast<LoadedBlockForm*>(state_.block_form.get()) : nullptr;
-  if (form == nullptr) return nullptr;
+  if (form == nullptr) return std::nullopt;
   boost::container::small_vector<GivenArray, 8> given_arrays;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const auto* const given = std::get_if<session::ArrayArgument>(&arguments[i]);
@@ -148,7 +154,8 @@ std::shared_ptr<const ArrayParts> LocalKernel::parts_given(const session::Launch
     given_arrays.push_back({info().parameters[i].offset_bytes, number, given->offset_bytes, array->size_bytes()});
   }
   auto parts = module_->part_accesses_[index_]->of(*form->block_kernel(), shape, parameters, given_arrays);
-  return parts != nullptr && has_all_declared(*parts, arguments, given_arrays) ? parts : nullptr;
+  if (parts && !has_all_declared(*parts, arguments, given_arrays)) return std::nullopt;
+  return parts;
 }
 
 // A signature may say more of an array than the text does: then its word counts.
@@ -190,7 +197,7 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
   TaskTurn turn(session, plain && !session.managed().any());
   Arrays arrays;
   const auto parts =
-      plain && !session.managed().any_restricted() ? parts_given(shape, arguments, parameters, arrays) : nullptr;
+      plain && !session.managed().any_restricted() ? parts_given(shape, arguments, parameters, arrays) : std::nullopt;
   bool points_behind = false;  // an array, where another one may begin: graphs know arrays by what lies where
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (const auto* given = std::get_if<session::TextureArgument>(&arguments[i])) {  // of this session too
@@ -206,7 +213,7 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
       const auto& array = static_cast<const LocalArray&>(*given->array);
       PERGOLA_TRY(array.settle_behind(turn));
       points_behind = points_behind || given->offset_bytes >= array.size_bytes();
-      if (parts == nullptr) {
+      if (!parts) {
         accesses.push_back(array.access(0, array.size_bytes(), mode));
         accesses.back().argument = static_cast<std::uint16_t>(i + 1);
       }
@@ -214,7 +221,7 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
       universal = universal | mode;
     }
   }
-  if (parts != nullptr)
+  if (parts)
     for (const ArrayPart& part : *parts) {
       accesses.push_back(arrays[part.array]->access(part.range.begin, part.range.end - part.range.begin, part.mode));
       accesses.back().argument = number_of_first(arguments, arrays[part.array]);

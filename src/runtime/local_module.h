@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <mutex>
 
 #include "src/runtime/local_session.h"
 #include "src/runtime/part_accesses.h"
@@ -10,6 +11,8 @@
 #include "src/session/task_pool.h"
 
 namespace pergola::runtime {
+
+class LocalKernel;
 
 // Memory comes in through argument `index`, though it is no array: then it may be that of any. Those of `columns` stand
 // for numbers, whatever `arguments` has.
@@ -60,6 +63,9 @@ class LocalModule final : public session::Module, public std::enable_shared_from
   std::vector<LaunchState> launch_states_;                                 // as kernels_
   std::vector<std::unique_ptr<PartAccesses>> part_accesses_;               // as kernels_
   std::vector<std::unique_ptr<SmallForms>> small_forms_;                   // as kernels_, where the policy has tasks
+  // With a signature: the same object while anybody has it, as what is made of a kernel is found by its information.
+  mutable std::mutex declared_mutex_;
+  mutable std::map<std::pair<std::size_t, std::string>, std::weak_ptr<LocalKernel>> declared_;  // guarded by it
 };
 
 class LocalArray;
@@ -96,7 +102,7 @@ class LocalKernel final : public session::Kernel {
   friend class LocalTaskKind;
   using Arguments = std::span<const session::Argument>;
   using Arrays = boost::container::small_vector<const LocalArray*, 8>;  // as ArrayParts numbers them
-  std::shared_ptr<const ArrayParts> parts_given(const session::LaunchShape& shape, Arguments arguments,
+  std::optional<ArrayParts> parts_given(const session::LaunchShape& shape, Arguments arguments,
                                                 std::span<const std::byte> parameters, Arrays& arrays) const;
   bool has_all_declared(const ArrayParts& parts, Arguments arguments, std::span<const GivenArray> given) const;
   struct Declared {

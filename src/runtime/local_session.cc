@@ -74,10 +74,18 @@ Status name_kernel(std::string_view kernel, const Status& status) {
   return error;
 }
 
+namespace {
+
+constexpr std::uint64_t kMostMemoryBytes = std::uint64_t{1} << 50;
+constexpr std::uint64_t kSpareOfMemory = 16;  // a sixteenth, at most
+
+}  // namespace
+
 LocalSession::LocalSession(device::DevicePtr device, std::unique_ptr<scheduler::Scheduler> scheduler,
-                           std::chrono::milliseconds end_grace)
+                           std::uint64_t most_spare_bytes, std::chrono::milliseconds end_grace)
     : id_(next_session_id()),
       device_(std::move(device)),
+      spare_(std::make_shared<SpareMemory>(most_spare_bytes)),
       scheduler_(std::move(scheduler)),
       sites_{scheduler_->site("write"),    scheduler_->site("read"),   scheduler_->site("fill"),
              scheduler_->site("copy"),     scheduler_->site("upload"), scheduler_->site("download"),
@@ -102,7 +110,10 @@ Result<std::shared_ptr<LocalSession>> LocalSession::create(device::DevicePtr dev
   PERGOLA_ASSIGN(auto scheduler,
                  scheduler::Scheduler::create(device, policy, std::make_shared<BlockWays>(device, policy.blocks)));
   PERGOLA_ASSIGN(const std::chrono::milliseconds end_grace, end_grace_from_environment());
-  std::shared_ptr<LocalSession> session(new LocalSession(std::move(device), std::move(scheduler), end_grace));
+  PERGOLA_ASSIGN(const auto given_spare, number_setting("PERGOLA_SPARE_MEMORY_BYTES", 0, kMostMemoryBytes, "bytes"));
+  const std::uint64_t spare = given_spare.value_or(device->info().memory_bytes / kSpareOfMemory);
+  std::shared_ptr<LocalSession> session(new LocalSession(std::move(device), std::move(scheduler), spare, end_grace));
+  device::MemoryShortage::add(session->spare_);
   if (session->scheduler_->takes_tasks()) session->small_tasks_ = std::make_unique<SmallTasks>(*session);
   PERGOLA_TRY(session->record_as_asked());
   return session;
@@ -211,7 +222,7 @@ Result<session::ArrayPtr> LocalSession::allocate(session::ElementType type, std:
   const bool managed = scheduler_->policy().memory == scheduler::Memory::kManaged;
   const auto kind = managed ? device::MemoryKind::kManaged : device::MemoryKind::kDevice;
   if (has_tasks()) tasks_->let_go_of_kept();
-  Result<device::BufferPtr> buffer = device_->allocate(count * element_bytes, kind);
+  Result<device::BufferPtr> buffer = allocate_memory(count * element_bytes, kind);
   if (buffer.code() == Code::kResourceExhausted && has_tasks()) {
     tasks_->await_kept();
     PERGOLA_ASSIGN(const Quiet quiet, quiet_tasks());  // what was freed beside the resident kernel goes with it
@@ -220,6 +231,44 @@ Result<session::ArrayPtr> LocalSession::allocate(session::ElementType type, std:
   if (!buffer.ok()) return buffer.status();
   return session::ArrayPtr(std::make_shared<LocalArray>(shared_from_this(), std::move(*buffer), std::move(resource),
                                                         type, element_bytes, count));
+}
+
+Result<device::BufferPtr> LocalSession::allocate_memory(std::uint64_t size_bytes, device::MemoryKind kind) {
+  if (device::BufferPtr spare = spare_->take(size_bytes, kind)) return spare;
+  if (spare_->is_far_ahead(size_bytes, kind)) {
+    const bool is_very_far = spare_->is_far_ahead(size_bytes, kind, true);
+    const auto until = std::chrono::steady_clock::now() + spare_->patience();
+    if (scheduler_->await_retired(!is_very_far, until)) {  // some more have ended by then: an event is for several
+      if (device::BufferPtr spare = spare_->take(size_bytes, kind)) return spare;
+    } else if (std::chrono::steady_clock::now() >= until) {
+      spare_->note_vain_wait();
+    }
+  }
+  Result<device::BufferPtr> buffer = device_->allocate(size_bytes, kind);  // which has had back what was spare
+  if (buffer.code() != Code::kResourceExhausted || kind == device::MemoryKind::kHostVisible) return buffer;
+  const std::uint64_t all = device_->info().memory_bytes;
+  return all == 0 || size_bytes <= all ? allocate_when_some_ends(size_bytes, kind) : buffer;
+}
+
+// Waits for the work of what has gone by now, as long as some of it ends within the grace. What other threads let go
+// meanwhile counts within the last of these alone.
+Result<device::BufferPtr> LocalSession::allocate_when_some_ends(std::uint64_t size_bytes, device::MemoryKind kind) {
+  const std::uint64_t last = scheduler_->last_retired();
+  std::size_t left = std::numeric_limits<std::size_t>::max();
+  auto until = std::chrono::steady_clock::now() + end_grace_;
+  for (bool is_last_try = false;;) {
+    const std::uint64_t seen = scheduler_->last_retired();
+    const bool has_ended = scheduler_->await_retired(false, until);
+    Result<device::BufferPtr> buffer = device_->allocate(size_bytes, kind);
+    if (buffer.code() != Code::kResourceExhausted) return buffer;
+    const auto now = std::chrono::steady_clock::now();
+    if (const std::size_t still = scheduler_->left_of_retired(last); still < left) left = still, until = now + end_grace_;
+    // Or another thread has let some go, and taken it, between the two: it will again.
+    const bool moves = has_ended || scheduler_->last_retired() != seen;
+    if (moves && now < until) continue;
+    if (is_last_try || !scheduler_->release_kept_by_queues()) return buffer;
+    is_last_try = true;
+  }
 }
 
 Result<session::ArrayPtr> LocalSession::adopt(session::ElementType type, std::uint32_t element_bytes,
@@ -295,6 +344,7 @@ Status LocalSession::synchronize(std::optional<std::chrono::nanoseconds> timeout
   }
   Status status = scheduler_->synchronize(deadline);
   if (timeout && status.code() == Code::kTimeout) return status;
+  if (!timeout) spare_->give_back_old();  // for which the driver may wait, for others' work
   {
     const std::lock_guard lock(untold_tasks_mutex_);
     tasks = std::exchange(untold_tasks_, Status());
@@ -306,7 +356,8 @@ Status LocalSession::synchronize(std::optional<std::chrono::nanoseconds> timeout
 Result<std::string> LocalSession::dag(std::string_view format) {
   if (format == "dot") return scheduler_->picture().dot();
   if (format == "mermaid") return scheduler_->picture().mermaid();
-  return PERGOLA_ERROR(kInvalidArgument, "'{}' is no format of graphs; there are 'dot' and 'mermaid'.", format);
+  if (format == "svg") return scheduler_->picture().svg();
+  return PERGOLA_ERROR(kInvalidArgument, "'{}' is no format of graphs; there are 'svg', 'dot' and 'mermaid'.", format);
 }
 
 Result<std::string> LocalSession::graphs(std::string_view format) {

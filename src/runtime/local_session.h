@@ -18,6 +18,7 @@
 #include "src/runtime/dag_file.h"
 #include "src/runtime/host_mirror.h"
 #include "src/runtime/managed_memory.h"
+#include "src/runtime/spare_memory.h"
 #include "src/scheduler/scheduler.h"
 #include "src/session/session.h"
 
@@ -101,6 +102,11 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   const Sites& sites() const { return sites_; }
   Mirrors& mirrors() { return mirrors_; }
   ManagedMemories& managed() { return managed_; }
+  SpareMemory& spare() { return *spare_; }
+  // What is spare of that size, or new. Where the host is far ahead with it, or memory is short, what has gone is waited
+  // for; kResourceExhausted where that does not suffice.
+  Result<device::BufferPtr> allocate_memory(std::uint64_t size_bytes, device::MemoryKind kind);
+  Result<device::BufferPtr> allocate_when_some_ends(std::uint64_t size_bytes, device::MemoryKind kind);
   // The device's event of one launch, or with "" of anything else, for users. `module` owns the name.
   session::EventPtr wrap(device::EventPtr event, device::ModulePtr module, std::string_view kernel);
   // Device to host where no work is under way on either side; returns when it is done.
@@ -111,7 +117,7 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   Status explain(const Status& status, std::string_view kernel);
 
  private:
-  LocalSession(device::DevicePtr device, std::unique_ptr<scheduler::Scheduler> scheduler,
+  LocalSession(device::DevicePtr device, std::unique_ptr<scheduler::Scheduler> scheduler, std::uint64_t most_spare_bytes,
                std::chrono::milliseconds end_grace);
   void add_task_slices();     // to the trace that is on
   Status record_as_asked();  // PERGOLA_TRACE, _HISTORY, _TUNING, _DOT_FILE
@@ -131,6 +137,7 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   // Guarded by readers_mutex_.
   std::vector<std::unique_ptr<device::Queue>> readers_;
   std::mutex give_mutex_;  // one thread at a time gives managed memory to the host
+  const std::shared_ptr<SpareMemory> spare_;
   const std::unique_ptr<scheduler::Scheduler> scheduler_;  // destroyed first: it waits for what uses the rest
   const Sites sites_;                                      // of scheduler_
   Mirrors mirrors_;

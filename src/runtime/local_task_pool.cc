@@ -532,25 +532,46 @@ void TaskWork::await_kept() {
   if (edges_->held() == 0 && !waits_for_ordinary_work()) (void)wait_while_it_gets_on();
 }
 
-Result<TaskWork::Made> TaskWork::body_of(const Ptx& ptx, const session::KernelInfo& info) {
-  const std::lock_guard lock(mutex_);
-  Made& made = bodies_[{ptx.get(), info.name}];
-  if (made.ptx.lock() == ptx) return made;
-  PERGOLA_ASSIGN(const ptx::Module parsed, ptx::parse(*ptx, info.name));
+Result<transform::TaskBody> TaskWork::make_body(const std::string& ptx, const session::KernelInfo& info) const {
+  PERGOLA_ASSIGN(const ptx::Module parsed, ptx::parse(ptx, info.name));
   transform::TaskConfig config =
       executor::task_config(info.parameter_bytes, executor::most_static_shared_bytes(executor::kArenaBytes));
   if (resident_ != nullptr) config.fences = resident_->fences();
-  PERGOLA_ASSIGN(auto body, transform::entry_to_task(parsed, info.name, config));
-  Made fresh{ptx};
-  if (resident_ != nullptr) {
-    PERGOLA_ASSIGN(fresh.number, resident_->add_body(std::move(body)));
-  } else {
+  return transform::entry_to_task(parsed, info.name, config);
+}
+
+Status TaskWork::add_kernels(std::span<const NewKernel> kernels) {
+  const std::lock_guard lock(mutex_);
+  std::map<Made*, Made> fresh;  // and what each will be
+  std::vector<transform::TaskBody> bodies;
+  std::vector<Made*> owners;
+  for (const NewKernel& kernel : kernels) {
+    Made& known = bodies_[{kernel.ptx.get(), kernel.info->name}];
+    if (known.ptx.lock() == kernel.ptx || fresh.contains(&known)) continue;
+    PERGOLA_ASSIGN(auto body, make_body(*kernel.ptx, *kernel.info));
+    Made& its = fresh[&known] = Made{kernel.ptx};
+    if (resident_ != nullptr) {
+      owners.push_back(&known);
+      bodies.push_back(std::move(body));
+      continue;
+    }
     PERGOLA_TRY(executor::check_body(body));
     body.module = {};
-    fresh.body = std::make_shared<const transform::TaskBody>(std::move(body));
+    its.body = std::make_shared<const transform::TaskBody>(std::move(body));
   }
-  made = fresh;
-  return fresh;
+  if (!bodies.empty()) {
+    PERGOLA_ASSIGN(std::uint32_t number, resident_->add_bodies(std::move(bodies)));
+    for (Made* const owner : owners) fresh[owner].number = number++;
+  }
+  for (auto& [known, made] : fresh) *known = std::move(made);
+  return {};
+}
+
+Result<TaskWork::Made> TaskWork::body_of(const Ptx& ptx, const session::KernelInfo& info) {
+  const NewKernel kernel{ptx, &info};
+  PERGOLA_TRY(add_kernels({&kernel, 1}));
+  const std::lock_guard lock(mutex_);
+  return bodies_[{ptx.get(), info.name}];
 }
 
 Result<TaskWork::Kind> TaskWork::prepare(const Ptx& ptx, const session::KernelInfo& info,
@@ -567,23 +588,37 @@ Result<TaskWork::Kind> TaskWork::prepare(const Ptx& ptx, const session::KernelIn
   return kind;
 }
 
-Result<session::TaskKindPtr> LocalTaskPool::prepare(const session::KernelPtr& kernel,
-                                                    const session::LaunchShape& shape) {
+Result<std::shared_ptr<LocalKernel>> LocalTaskPool::own(const session::KernelPtr& kernel, std::string_view name) const {
   auto local = std::dynamic_pointer_cast<LocalKernel>(kernel);
   if (local == nullptr || local->module()->session() != session_)
-    return PERGOLA_ERROR(kInvalidArgument, "The kernel is {}.",
+    return PERGOLA_ERROR(kInvalidArgument, "{} is {}.", name,
                          kernel == nullptr ? "null" : "of another session than the pool; load it there");
+  return local;
+}
+
+Result<session::TaskKindPtr> LocalTaskPool::prepare(const session::KernelPtr& kernel,
+                                                    const session::LaunchShape& shape) {
+  PERGOLA_ASSIGN(const auto local, own(kernel, "The kernel"));
   const std::lock_guard lock(mutex_);
   std::erase_if(prepared_, [](const Prepared& one) { return one.kind.expired(); });
   for (const Prepared& one : prepared_)
-    if (one.kernel.lock() == local && one.shape == shape)
+    if (one.kernel == &local->info() && one.shape == shape)
       if (auto kind = one.kind.lock()) return kind;
   const LocalModule& module = *local->module();
   PERGOLA_ASSIGN(const device::Kernel* const own, module.kernels_[local->index()]);
   PERGOLA_ASSIGN(TaskWork::Kind made, work_->prepare(module.ptx_, local->info(), module.module_, *own, shape));
   auto kind = std::make_shared<LocalTaskKind>(session_, work_, local, std::move(made));
-  prepared_.push_back({local, shape, kind});
+  prepared_.push_back({&local->info(), shape, kind});
   return session::TaskKindPtr(std::move(kind));
+}
+
+Status LocalTaskPool::add_kernels(std::span<const session::KernelPtr> kernels) {
+  std::vector<TaskWork::NewKernel> wanted;
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    PERGOLA_ASSIGN(const auto local, own(kernels[i], fmt::format("Kernel {} of {}", i, kernels.size())));
+    wanted.push_back({local->module()->ptx_, &local->info()});
+  }
+  return work_->add_kernels(wanted);
 }
 
 // With the arrays that a lost device has taken.

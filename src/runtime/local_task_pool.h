@@ -19,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 
 #include "src/base/end_grace.h"
 #include "src/device/task_runner.h"
@@ -51,6 +52,12 @@ class TaskWork final : public scheduler::TaskHost {
   };
   // `device_module` has `kernel`, whose PTX is in `ptx`, which is of just one module.
   using Ptx = std::shared_ptr<const std::string>;
+  struct NewKernel {
+    Ptx ptx;
+    const session::KernelInfo* info = nullptr;
+  };
+  // What prepare() would compile for the first shape of each, in one go: all, or none.
+  Status add_kernels(std::span<const NewKernel> kernels);
   Result<Kind> prepare(const Ptx& ptx, const session::KernelInfo& info, const device::ModulePtr& device_module,
                        const device::Kernel& kernel, const session::LaunchShape& shape);
   Result<session::TaskId> spawn(const Kind& kind, std::span<const std::byte> parameters) {
@@ -120,6 +127,7 @@ class TaskWork final : public scheduler::TaskHost {
     std::uint32_t number = 0;
     std::shared_ptr<const transform::TaskBody> body;
   };
+  Result<transform::TaskBody> make_body(const std::string& ptx, const session::KernelInfo& info) const;
   Result<Made> body_of(const Ptx& ptx, const session::KernelInfo& info);
 
   std::uint64_t moves();
@@ -169,6 +177,7 @@ class LocalTaskPool final : public session::TaskPool, public std::enable_shared_
       : session_(std::move(session)), work_(std::move(work)) {}
 
   Result<session::TaskKindPtr> prepare(const session::KernelPtr& kernel, const session::LaunchShape& shape) override;
+  Status add_kernels(std::span<const session::KernelPtr> kernels) override;
   Status wait(session::TaskId id, std::optional<std::chrono::nanoseconds> timeout) override;
   Result<bool> check(session::TaskId id) override;
   Status wait_all(std::optional<std::chrono::nanoseconds> timeout) override;
@@ -177,12 +186,14 @@ class LocalTaskPool final : public session::TaskPool, public std::enable_shared_
 
  private:
   Status told(Status status) const;
+  // kInvalidArgument, about what is called `name`, where it is none of the session's.
+  Result<std::shared_ptr<LocalKernel>> own(const session::KernelPtr& kernel, std::string_view name) const;
 
   const std::shared_ptr<LocalSession> session_;
   const std::shared_ptr<TaskWork> work_;
   std::mutex mutex_;
   struct Prepared {
-    std::weak_ptr<LocalKernel> kernel;
+    const session::KernelInfo* kernel;  // the module's, or a signature's; the kind keeps it
     session::LaunchShape shape;
     std::weak_ptr<session::TaskKind> kind;
   };

@@ -567,9 +567,35 @@ TEST_P(TaskPoolTest, LaunchesAndTasks_OfTwoThreads_BothGoOn) {
   EXPECT_THAT(read(mine), testing::Each(1000u));
 }
 
+TEST_P(TaskPoolTest, KernelsAddedTogether_AreAllThere_OrNone) {
+  make_pool();
+  constexpr char kWaits[] =
+      ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry waits() {\n  griddepcontrol.wait;\n  ret;\n}\n";
+  const auto other = session_->load_text(kWaits, {});
+  ASSERT_TRUE(other.ok()) << other.message();
+  const auto waits = (*other)->kernel("waits"), mark = module_->kernel("mark"), add_at = module_->kernel("add_at");
+  ASSERT_TRUE(waits.ok() && mark.ok() && add_at.ok());
+  const Status refused = pool_->add_kernels(std::vector{*mark, *waits, *add_at});
+  EXPECT_EQ(refused.code(), Code::kUnsupported) << refused.message();
+  EXPECT_THAT(refused.message(), testing::HasSubstr("waits"));
+  EXPECT_EQ(pool_->add_kernels(std::vector{*mark, session::KernelPtr()}).code(), Code::kInvalidArgument);
+  ASSERT_TRUE(pool_->add_kernels(std::vector{*add_at, *mark, *add_at}).ok());
+  const auto counts = words(64);
+  const auto one = kind("mark", {1, 1, 1}, {64, 1, 1}), at = kind("add_at", {1, 1, 1}, {32, 1, 1});
+  ASSERT_TRUE(one->spawn(std::vector<Argument>{ArrayArgument{counts}, number(64)}).ok());
+  ASSERT_TRUE(at->spawn(std::vector<Argument>{ArrayArgument{counts}, number(7)}).ok());
+  ASSERT_TRUE(pool_->wait_all(std::chrono::seconds(20)).ok());
+  Words expected(64, 1);
+  expected[7] += 1;
+  EXPECT_EQ(read(counts), expected);
+}
+
 TEST_P(TaskPoolTest, TheSameShapeAgain_TakesNoNewKind) {
   make_pool();
   for (int n = 0; n < 5000; ++n) ASSERT_NE(kind("mark", {1, 1, 1}, {64, 1, 1}), nullptr) << n;
+  const auto one = kind("mark", {1, 1, 1}, {64, 1, 1});
+  EXPECT_EQ(one, kind("mark", {1, 1, 1}, {64, 1, 1})) << "by whichever object of the kernel";
+  EXPECT_NE(one, kind("mark", {1, 1, 1}, {96, 1, 1}));
 }
 
 // What only threads do: a resident kernel shares its fate with its tasks.

@@ -1,9 +1,13 @@
 #include "src/runtime/part_accesses.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
+#include <iterator>
 
 #include "src/analysis/byte_set.h"
 #include "src/runtime/launch_values.h"
@@ -116,20 +120,47 @@ void add_parts(std::uint32_t array, std::span<const Range> read, std::span<const
   }
 }
 
-std::string key_of(const device::LaunchConfig& config, std::span<const std::byte> parameters,
-                   std::span<const GivenArray> given) {
-  std::string key;
-  const auto add = [&key](const void* bytes, std::size_t size) { key.append(static_cast<const char*>(bytes), size); };
-  key.reserve(sizeof config.grid + sizeof config.block + parameters.size() + given.size() * sizeof(GivenArray));
-  add(&config.grid, sizeof config.grid);
-  add(&config.block, sizeof config.block);
-  add(parameters.data(), parameters.size());
+// But for the arrays' addresses, and for where in each the first pointer points. Made for each launch.
+using Key = boost::container::small_vector<char, 256>;
+Key key_of(const device::LaunchConfig& config, std::span<const std::byte> parameters,
+           std::span<const GivenArray> given) {
+  constexpr std::size_t kPointerBytes = 8;
+  Key key(sizeof config.grid + sizeof config.block + parameters.size(), boost::container::default_init);
+  std::memcpy(key.data(), &config.grid, sizeof config.grid);
+  std::memcpy(key.data() + sizeof config.grid, &config.block, sizeof config.block);
+  char* const of_parameters = key.data() + sizeof config.grid + sizeof config.block;
+  std::memcpy(of_parameters, parameters.data(), parameters.size());
+  for (const GivenArray& one : given) std::memset(of_parameters + one.parameter_offset_bytes, 0, kPointerBytes);
   for (const GivenArray& one : given) {
-    add(&one.array, sizeof one.array);
-    add(&one.position_bytes, sizeof one.position_bytes);
-    add(&one.size_bytes, sizeof one.size_bytes);
+    const auto first = std::ranges::find(given, one.array, &GivenArray::array);
+    const std::uint64_t words[] = {std::uint64_t{one.parameter_offset_bytes} << 32 | one.array,
+                                   one.position_bytes - first->position_bytes};
+    const auto* const bytes = reinterpret_cast<const char*>(words);
+    key.insert(key.end(), bytes, bytes + sizeof words);
   }
   return key;
+}
+
+// Of an array without an end, in whose middle the first pointer points: no kernel reaches so far.
+constexpr std::uint64_t kMiddle = std::uint64_t{1} << 44;
+
+std::vector<GivenArray> in_the_middle(std::span<const GivenArray> given) {
+  std::vector<GivenArray> moved(given.begin(), given.end());
+  for (GivenArray& one : moved) {
+    const auto first = std::ranges::find(given, one.array, &GivenArray::array);
+    one.position_bytes = kMiddle + one.position_bytes - first->position_bytes;
+    one.size_bytes = 2 * kMiddle;
+  }
+  return moved;
+}
+
+std::vector<MovedPart> moved_from_the_middle(const ArrayParts& parts) {
+  std::vector<MovedPart> moved;
+  for (const ArrayPart& part : parts)
+    moved.push_back({part.array, static_cast<std::int64_t>(part.range.begin - kMiddle),
+                     static_cast<std::int64_t>(part.range.end - kMiddle),
+                     part.range.begin == 0 && part.range.end == 2 * kMiddle, part.mode});
+  return moved;
 }
 
 LaunchValues values_of(const ptx::Module& module, const device::LaunchConfig& config,
@@ -162,46 +193,135 @@ bool is_worth_it(const analysis::KernelFootprints& footprints, LaunchValues valu
   return boxes * (blocks / blocks_of(values)) <= kFewBlocks;
 }
 
-std::shared_ptr<const ArrayParts> worked_out(const BlockKernel::Analysed& kernel, const device::LaunchConfig& config,
-                                             std::span<const std::byte> parameters, std::span<const GivenArray> given) {
+std::optional<ArrayParts> worked_out(const BlockKernel::Analysed& kernel, const device::LaunchConfig& config,
+                                     std::span<const std::byte> parameters, std::span<const GivenArray> given) {
   const LaunchValues values = values_of(kernel.module, config, parameters, given);
-  if (!is_worth_it(*kernel.footprints, values)) return nullptr;
+  if (!is_worth_it(*kernel.footprints, values)) return std::nullopt;
   const auto footprint = kernel.footprints->at(values);
-  return footprint.ok() ? parts_of(*footprint, given) : nullptr;
+  return footprint.ok() ? parts_of(*footprint, given) : std::nullopt;
+}
+
+// The processor's time that this thread has had: on a machine that is busy, what is cheap takes long, too.
+std::chrono::nanoseconds of_this_thread() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
 }  // namespace
 
-std::shared_ptr<const ArrayParts> parts_of(const LaunchFootprint& footprint, std::span<const GivenArray> given) {
-  if (footprint.reads_anything || footprint.writes_anything) return nullptr;
-  auto parts = std::make_shared<ArrayParts>();
+std::optional<ArrayParts> parts_of(const LaunchFootprint& footprint, std::span<const GivenArray> given) {
+  if (footprint.reads_anything || footprint.writes_anything) return std::nullopt;
+  ArrayParts parts;
   std::vector<std::uint32_t> seen;
   for (const GivenArray& one : given) {
     if (std::ranges::count(seen, one.array) != 0) continue;
     seen.push_back(one.array);
     add_parts(one.array, ranges_of(footprint, one.array, one.size_bytes, &AccessFootprint::reads),
-              ranges_of(footprint, one.array, one.size_bytes, &AccessFootprint::writes), *parts);
+              ranges_of(footprint, one.array, one.size_bytes, &AccessFootprint::writes), parts);
   }
   return parts;
 }
 
-std::shared_ptr<const ArrayParts> PartAccesses::of(BlockKernel& kernel, const device::LaunchConfig& config,
-                                                   std::span<const std::byte> parameters,
-                                                   std::span<const GivenArray> given) {
-  std::string key = key_of(config, parameters, given);
+std::size_t PartAccesses::HashOfKey::operator()(std::string_view key) const {
+  std::uint64_t hash = key.size();
+  for (; key.size() >= sizeof hash; key.remove_prefix(sizeof hash)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, key.data(), sizeof word);
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15;
+    hash ^= hash >> 32;
+  }
+  for (const char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 0x9e3779b97f4a7c15;
+  return hash ^ hash >> 29;
+}
+
+PartAccesses::Places PartAccesses::places_of(std::span<const GivenArray> given) {
+  Places places;
+  for (const GivenArray& one : given)
+    if (std::ranges::find(places, one.array, &Place::array) == places.end())
+      places.push_back({one.array, one.position_bytes, one.size_bytes});
+  return places;
+}
+
+// False where they would not be inside, and are not known for the place itself.
+bool PartAccesses::add_parts_of(const Known& known, const Place& place, ArrayParts& parts) {
+  const std::size_t before = parts.size();
+  const auto position = static_cast<std::int64_t>(place.position_bytes),
+             size = static_cast<std::int64_t>(place.size_bytes);
+  const bool are_inside = std::ranges::all_of(known.moved, [&](const MovedPart& part) {
+    if (part.array != place.array) return true;
+    if (part.is_all) {
+      parts.push_back({part.array, {0, place.size_bytes}, part.mode});
+      return true;
+    }
+    const std::int64_t begin = position + part.begin, end = position + part.end;
+    if (begin < 0 || end > size) return false;
+    parts.push_back({part.array, {static_cast<std::uint64_t>(begin), static_cast<std::uint64_t>(end)}, part.mode});
+    return true;
+  });
+  if (are_inside) return true;
+  parts.resize(before);
+  const auto at_place = std::ranges::find(known.at_places, place, &std::pair<Place, ArrayParts>::first);
+  if (at_place == known.at_places.end()) return false;
+  parts.insert(parts.end(), at_place->second.begin(), at_place->second.end());
+  return true;
+}
+
+// None where it is to be worked out for these places.
+std::optional<ArrayParts> PartAccesses::answer(const Known& known, const Places& places) {
+  ArrayParts parts;
+  for (const Place& place : places)
+    if (!add_parts_of(known, place, parts)) return std::nullopt;
+  return parts;
+}
+
+std::optional<ArrayParts> PartAccesses::of(BlockKernel& kernel, const device::LaunchConfig& config,
+                                           std::span<const std::byte> parameters, std::span<const GivenArray> given) {
+  const Key made = key_of(config, parameters, given);
+  const std::string_view key(made.data(), made.size());
+  const Places places = places_of(given);
+  bool is_known = false;
   {
     const std::lock_guard lock(mutex_);
-    if (const auto known = known_.find(key); known != known_.end()) return known->second;
+    if (const auto known = known_.find(key); known != known_.end()) {
+      if (!known->second.is_told) return std::nullopt;
+      if (auto found = answer(known->second, places)) return found;
+      is_known = true;
+    }
   }
   const auto analysed = kernel.analysed();
   const bool is_looked_at = analysed.ok() && (*analysed)->footprints && costly_.load() < kMostCostly;
-  const auto start = std::chrono::steady_clock::now();
-  std::shared_ptr<const ArrayParts> parts;
-  if (is_looked_at) parts = worked_out(**analysed, config, parameters, given);  // two threads may both do so
-  if (std::chrono::steady_clock::now() - start > kCostly) ++costly_;
+  const auto start = of_this_thread();
+  const auto work_out = [&](std::span<const GivenArray> arrays) {  // two threads may both do so
+    return is_looked_at ? worked_out(**analysed, config, parameters, arrays) : std::nullopt;
+  };
+  std::optional<ArrayParts> in_middle;
+  if (!is_known) in_middle = work_out(in_the_middle(given));
+  Known fresh;
+  if (in_middle) {
+    fresh.is_told = true;
+    fresh.moved = moved_from_the_middle(*in_middle);
+  }
+  std::optional<ArrayParts> here;
+  if (is_known || (fresh.is_told && !answer(fresh, places))) here = work_out(given);
+  if (of_this_thread() - start > costly_after_) ++costly_;
   const std::lock_guard lock(mutex_);
-  if (known_.size() >= kMostKept) known_.clear();
-  return known_.emplace(std::move(key), std::move(parts)).first->second;
+  if (is_known && !known_.contains(key)) return here;  // another thread has cleared it
+  if (!is_known && known_.size() >= kMostKept) known_.clear();
+  Known& known = known_.try_emplace(std::string(key), std::move(fresh)).first->second;
+  if (!here) {
+    known.is_told = known.is_told && !(is_known && is_looked_at);  // else it would be tried with each launch
+    return known.is_told ? answer(known, places) : std::nullopt;
+  }
+  if (known.at_places.size() >= kMostAtPlaces) known.at_places.clear();
+  ArrayParts ignored;
+  for (const Place& place : places) {
+    if (add_parts_of(known, place, ignored)) continue;
+    auto& [at, parts] = known.at_places.emplace_back(place, ArrayParts());
+    std::ranges::copy_if(*here, std::back_inserter(parts),
+                         [&](const ArrayPart& part) { return part.array == at.array; });
+  }
+  return here;
 }
 
 }  // namespace pergola::runtime

@@ -146,6 +146,8 @@ class ComputationPool {
     release_if_unused(computation);
   }
   std::uint64_t last_id() const { return last_id_; }
+  // A number among theirs, of what is none.
+  std::uint64_t next_id() { return ++last_id_; }
   std::size_t in_use() const { return all_.size() - free_.size(); }
 
  private:

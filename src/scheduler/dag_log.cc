@@ -12,28 +12,32 @@ namespace {
 // Colours that stay apart for colour-blind readers too, by stream.
 constexpr std::array<std::string_view, 8> kColours = {"#a6cee3", "#fdbf6f", "#b2df8a", "#cab2d6",
                                                       "#fb9a99", "#ffff99", "#80cdc1", "#d9d9d9"};
-std::string_view colour(std::uint32_t stream) {
-  return kColours[stream % kColours.size()];
+}  // namespace
+
+std::string_view colour_of(const DagVertex& vertex) {
+  return vertex.is_on_stream() ? kColours[vertex.stream % kColours.size()] : "#ffffff";
 }
 
 // Names come from PTX, whose identifiers need no escape, and from users.
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '"' || c == '\\' || c == '<' || c == '>' || c == '|')
-      out += '_';
-    else
-      out += c;
-  }
+std::string plain_name_of(const DagVertex& vertex) {
+  std::string out = vertex.name;
+  for (char& c : out)
+    if (c == '"' || c == '\\' || c == '<' || c == '>' || c == '|') c = '_';
   return out;
 }
 
-std::string edge_label(const DagVertex::Edge& edge) {
+std::string label_of(const DagVertex::Edge& edge) {
   if (edge.resource == 0) return "any";
   if (edge.resource == kParameterBlocks) return fmt::format("parameters {}", to_string(edge.hazard));
   const std::string argument = edge.argument == 0 ? "" : fmt::format("argument {}, ", edge.argument - 1);
   return fmt::format("{}array {} {}", argument, edge.resource, to_string(edge.hazard));
 }
+
+std::string stream_name(const DagVertex& vertex) {
+  return vertex.is_on_stream() ? fmt::format("stream {}", vertex.stream) : "the host";
+}
+
+namespace {
 
 // Of a vertex with more dependencies than are kept.
 std::string not_drawn(const DagVertex& vertex, std::string_view new_line) {
@@ -52,6 +56,7 @@ std::string_view to_string(WorkKind kind) {
     case WorkKind::kLibrary: return "library call";
     case WorkKind::kGraph: return "graph";
     case WorkKind::kStreamWait: return "stream wait";
+    case WorkKind::kHostAccess: return "host access";
   }
   return "?";
 }
@@ -112,29 +117,28 @@ std::string DagPicture::dot() const {
     text += fmt::format("  label=\"{} not shown\";\n",
                         plural(forgotten, "earlier computation is", "earlier computations are"));
   for (const DagVertex& vertex : vertices)
-    text += fmt::format("  c{} [label=\"{}\\n#{} stream {}{}\", fillcolor=\"{}\"];\n", vertex.id, escaped(vertex.name),
-                        vertex.id, vertex.stream, not_drawn(vertex, "\\n"), colour(vertex.stream));
+    text += fmt::format("  c{} [label=\"{}\\n#{} {}{}\", fillcolor=\"{}\"];\n", vertex.id, plain_name_of(vertex),
+                        vertex.id, stream_name(vertex), not_drawn(vertex, "\\n"), colour_of(vertex));
   const std::uint64_t first = vertices.empty() ? 0 : vertices.front().id;
   for (const DagVertex& vertex : vertices)
     for (std::uint32_t i = 0; i < vertex.edge_count; ++i)
       if (vertex.edges[i].parent >= first)
-        text += fmt::format("  c{} -> c{} [label=\"{}\"];\n", vertex.edges[i].parent, vertex.id,
-                            edge_label(vertex.edges[i]));
+        text +=
+            fmt::format("  c{} -> c{} [label=\"{}\"];\n", vertex.edges[i].parent, vertex.id, label_of(vertex.edges[i]));
   return text + "}\n";
 }
 
 std::string DagPicture::mermaid() const {
   std::string text = "flowchart LR\n";
   for (const DagVertex& vertex : vertices)
-    text += fmt::format("  c{}[\"{}<br/>#{} stream {}{}\"]\n", vertex.id, escaped(vertex.name), vertex.id,
-                        vertex.stream, not_drawn(vertex, "<br/>"));
+    text += fmt::format("  c{}[\"{}<br/>#{} {}{}\"]\n", vertex.id, plain_name_of(vertex), vertex.id, stream_name(vertex),
+                        not_drawn(vertex, "<br/>"));
   const std::uint64_t first = vertices.empty() ? 0 : vertices.front().id;
   for (const DagVertex& vertex : vertices)
     for (std::uint32_t i = 0; i < vertex.edge_count; ++i)
       if (vertex.edges[i].parent >= first)
-        text += fmt::format("  c{} -->|{}| c{}\n", vertex.edges[i].parent, edge_label(vertex.edges[i]), vertex.id);
-  for (const DagVertex& vertex : vertices)
-    text += fmt::format("  style c{} fill:{}\n", vertex.id, colour(vertex.stream));
+        text += fmt::format("  c{} -->|{}| c{}\n", vertex.edges[i].parent, label_of(vertex.edges[i]), vertex.id);
+  for (const DagVertex& vertex : vertices) text += fmt::format("  style c{} fill:{}\n", vertex.id, colour_of(vertex));
   return text;
 }
 

@@ -14,7 +14,17 @@
 
 namespace pergola::scheduler {
 
-enum class WorkKind : std::uint8_t { kKernel, kCopyToDevice, kCopyToHost, kCopy, kFill, kLibrary, kGraph, kStreamWait };
+enum class WorkKind : std::uint8_t {
+  kKernel,
+  kCopyToDevice,
+  kCopyToHost,
+  kCopy,
+  kFill,
+  kLibrary,
+  kGraph,
+  kStreamWait,
+  kHostAccess,  // that waits, in pictures alone: it is on no stream, and what comes later comes after it by itself
+};
 std::string_view to_string(WorkKind kind);
 
 // Why a computation went on its stream (paper 003, IV-C).
@@ -66,8 +76,10 @@ struct DagVertex {
   const char* name = "";
   WorkKind kind = WorkKind::kKernel;
   StreamReason reason = StreamReason::kNew;
+  static constexpr std::uint32_t kNoStream = ~std::uint32_t{0};
   std::uint32_t stream = 0;
   std::uint64_t position = 0;  // on its stream
+  bool is_on_stream() const { return stream != kNoStream; }
   std::uint32_t edge_count = 0, more_edges = 0;
   std::array<Edge, kEdges> edges;
 };
@@ -79,7 +91,17 @@ struct DagPicture {
   // Graphviz and Mermaid texts: a node a computation, coloured by stream, an edge a dependency with array and hazard.
   std::string dot() const;
   std::string mermaid() const;
+  // The same drawn: a row a stream, in its order, and one for the host (dag_svg.cc).
+  std::string svg() const;
 };
+
+// As pictures have it: colours by stream, and what stands at an edge, without the characters that languages of pictures
+// keep for themselves.
+std::string_view colour_of(const DagVertex& vertex);
+std::string label_of(const DagVertex::Edge& edge);
+std::string plain_name_of(const DagVertex& vertex);
+// "stream 3"; "the host".
+std::string stream_name(const DagVertex& vertex);
 
 class DagLog {
  public:
@@ -91,6 +113,12 @@ class DagLog {
     return vertex;
   }
   DagVertex& last() { return ring_[(count_ - 1) % kCapacity]; }  // next() was called before
+  // The last vertex is of the host, and waits for that first.
+  bool ends_with_host_wait_for(std::uint64_t parent) const {
+    if (count_ == 0) return false;
+    const DagVertex& vertex = ring_[(count_ - 1) % kCapacity];
+    return vertex.kind == WorkKind::kHostAccess && vertex.edge_count != 0 && vertex.edges[0].parent == parent;
+  }
   DagPicture picture() const;
 
  private:

@@ -358,5 +358,28 @@ TEST_F(DependencyTest, ManyScatteredParts_AreJoinedAgain) {
   EXPECT_EQ(array("X").segment_count(), 1u);
 }
 
+// As long as it must wait it is one of the DAG's vertices; what it has waited for is no parent of what comes later.
+TEST_F(DependencyTest, AnAccessOfTheHostThatWaits_IsAVertex) {
+  open();
+  ASSERT_TRUE(run("K1", {}, {"x"}).ok());
+  ASSERT_TRUE(run("K2", {"x"}, {"y"}).ok());
+  ASSERT_TRUE(read("y").ok());
+  ASSERT_TRUE(read("y").ok());  // which need not wait
+  ASSERT_TRUE(run("K3", {"y"}, {"z"}).ok());
+  ASSERT_TRUE(scheduler->begin_host_access(all("z", Mode::kWrite)).ok());
+  const DagPicture picture = scheduler->picture();
+  std::vector<std::string> names;
+  for (const DagVertex& vertex : picture.vertices) names.emplace_back(vertex.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"K1", "K2", "host read", "K3", "host write"}));
+  const DagVertex& reading = picture.vertices.at(2);
+  EXPECT_EQ(reading.kind, WorkKind::kHostAccess);
+  ASSERT_EQ(reading.edge_count, 1u);
+  EXPECT_EQ(reading.edges[0].parent, picture.vertices.at(1).id);
+  EXPECT_EQ(reading.edges[0].hazard, Hazard::kReadAfterWrite);
+  EXPECT_NE(picture.dot().find("[label=\"host read\\n#3 the host\", fillcolor=\"#ffffff\"]"), std::string::npos)
+      << picture.dot();
+  EXPECT_NE(picture.mermaid().find("c3[\"host read<br/>#3 the host\"]"), std::string::npos) << picture.mermaid();
+}
+
 }  // namespace
 }  // namespace pergola::scheduler::testing

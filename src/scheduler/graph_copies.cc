@@ -36,7 +36,7 @@ constexpr std::uint32_t kMostCopyRests = 10;
 }  // namespace
 
 bool GraphLowering::is_worth_keeping() const {
-  return std::max({recurrence_.run(), turns_.run(), shape_.run(), with_copies_.run()}) >= kWorthKeeping;
+  return std::max({recurrence_.run(), turns_.run(), shape_.run(), pattern_.run(), with_copies_.run()}) >= kWorthKeeping;
 }
 
 // To the launches alone it is something else that comes between them.
@@ -55,7 +55,7 @@ bool GraphLowering::follow_with_copies(std::size_t period) {
   if (with_copies_.run() < kWorthKeeping || since_copy_ >= with_copies_.candidate()) return false;
   if (period == 0) return true;
   if (kept_.size() < period) return false;
-  begin_following(period, false, true);
+  begin_following(period, {.with_copies = true});
   return true;
 }
 

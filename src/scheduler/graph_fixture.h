@@ -16,6 +16,58 @@ class Same final : public GraphLowerer {
   bool keeps_plain() const override { return true; }
 };
 
+// As kernels of the device with a virtual clock have it.
+class FakeBlockForm final : public BlockForm {
+ public:
+  explicit FakeBlockForm(bool exists) : exists_(exists) {}
+  Result<Kernel> make() override {
+    ++made;
+    if (!exists_) return PERGOLA_ERROR(kUnsupported, "a.ptx:7: this kernel takes no block.");
+    return Kernel{nullptr, &kernel_};
+  }
+  int made = 0;
+
+ private:
+  const bool exists_;
+  const FakeKernel kernel_{kInABlock};
+};
+
+// Kernels that may take their parameters from memory: the first of these is a scalar, for how long the kernel runs.
+class BlockFormTest : public SchedulerTest {
+ protected:
+  void TearDown() override { scheduler.reset(); }  // before the kernels, which no module holds here
+  void launch_with(const std::string& name, std::span<const Access> accesses, std::span<const std::byte> parameters,
+                   const CallText* text = nullptr) {
+    auto& form = forms_[name];
+    if (form == nullptr) form = std::make_shared<FakeBlockForm>(!refused_.contains(name));
+    const auto scalars = [] { return ByteRanges{{0, sizeof(double)}}; };
+    const FunctionRef<ByteRanges()> ask = scalars;
+    const KernelCall call{module_, kernels_[name], config_, parameters, &ask, &form, text};
+    const Work work{.site = scheduler->site(name), .accesses = accesses, .call = &call};
+    const Status status = scheduler->submit(work, [&](device::Queue& queue) {
+      return queue.launch(call.module, call.kernel, call.config, call.parameters);
+    });
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+  // Of all kernels, whichever way they ran, in the order of submission.
+  std::vector<double> durations() const {
+    std::vector<double> found;
+    for (const Step& step : device->state().steps) {
+      if (step.kind == Step::Kind::kLaunch) found.push_back(step.end_ns - step.start_ns);
+      if (step.kind == Step::Kind::kGraph)
+        found.insert(found.end(), step.durations_ns.begin(), step.durations_ns.end());
+    }
+    return found;
+  }
+  std::size_t kernel_launches() const { return device->state().of(Step::Kind::kLaunch).size(); }
+
+  device::LaunchConfig config_{{1, 1, 1}, {32, 1, 1}};
+  device::ModulePtr module_;
+  std::map<std::string, FakeKernel> kernels_;
+  std::map<std::string, std::shared_ptr<BlockForm>> forms_;
+  std::set<std::string> refused_;  // kernels that have no such form
+};
+
 class GraphTest : public SchedulerTest {
  protected:
   // A launch that may become part of a graph; its name stands in the step's duration.

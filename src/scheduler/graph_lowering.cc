@@ -6,8 +6,7 @@ namespace pergola::scheduler {
 namespace {
 
 // Launches that recur but for scalars may recur as they are in a longer turn, and need no block then (an index in an
-// inner loop): short turns wait so many launches for that, and are given up for it for so many more.
-constexpr std::uint64_t kConfirmShortShape = 3 * Recurrence::kConfirm;
+// inner loop): short turns wait kConfirmShortShape launches for that, and are given up for it for so many more.
 constexpr std::uint64_t kLookOn = 2 * Recurrence::kLongestPeriod + Recurrence::kConfirm;
 constexpr std::size_t kRegionsKnown = 8, kMostInFlight = 256;
 // What has been held too long against graphs launched. Two graphs of a turn that is bound by its copies are in each
@@ -59,12 +58,16 @@ GraphLowering::~GraphLowering() {
 GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, std::span<const std::uint64_t> arriving) {
   Decision decision;
   ++offered_;
+  if (region_ != nullptr && region_->same_again && held_ == 0) {
+    region_->same_again = false;
+    stop_following();
+  }
   if (region_ == nullptr) {
     learn(work);
     return decision;
   }
   Launch& expected = region_->launches[phase_];
-  const Match as_expected = match(expected, work);
+  const Match as_expected = match(expected, work, region_->rebinds);
   const bool comes_between = work.copy != nullptr && !region_->found_without_copies;
   if (as_expected == Match::kNone && comes_between) {  // a copy that does not recur
     decision.flush = interrupt_for(work.accesses, true);
@@ -83,29 +86,41 @@ GraphLowering::Decision GraphLowering::offer(const Work& work, bool may_hold, st
   if (offered_ <= look_on_until_) {
     if (const std::size_t longer = longer_period(work); longer != 0) {
       decision.flush = take_held();
-      begin_following(longer);
+      begin_following(longer, {});
       return decision;
     }
   }
-  if (as_expected == Match::kShape && !expected.varies()) {
+  const bool is_rebound = as_expected == Match::kArrays;
+  if ((is_rebound && !expected.rebinds()) || (as_expected == Match::kShape && !expected.varies())) {
     decision.flush = take_held();
-    const bool is_first = !region_->varies() && region_->cuts < kMostCuts;
-    region_->vary(phase_);
-    if (is_first)
-      recut();
-    else if (region_->trial != nullptr || region_->on_idle)
-      try_forms();  // anew: the chunks of others have the launch as it was
-    ++counters_.varying;
-    tell_of_variation(*region_->story, expected);
-    tell_of_chunks();
+    vary_here(is_rebound);
   }
   if (KnownCall& known = region_->calls[phase_]; known.looks_at.empty()) known.note_looks(work.accesses);
+  if (expected.rebinds()) {
+    expected.set_latest_accesses(work.accesses);
+    if (offered_ < look_at_arrays_until_) look_at_arrays(expected);
+  }
   if (expected.varies())
     expected.set_latest(work.call->parameters);
   else if (work.call != nullptr && work.call->text != nullptr)
     region_->calls[phase_].text.keep(*work.call->text);
-  follow(may_hold, arriving, decision);
+  follow(&work, may_hold, arriving, decision);
+  give_up_binding();
   return decision;
+}
+
+// The launch that is expected, whose scalars or arrays have changed for the first time.
+void GraphLowering::vary_here(bool rebinds) {
+  const Launch& launch = region_->launches[phase_];
+  const bool is_first = !region_->varies() && region_->cuts < kMostCuts;
+  region_->vary(phase_, rebinds);
+  if (is_first || launch.goes_alone)
+    recut();
+  else if (region_->trial != nullptr || region_->on_idle)
+    try_forms();  // anew: the chunks of others have the launch as it was
+  ++(rebinds ? counters_.rebinding : counters_.varying);
+  rebinds ? tell_of_rebinding(*region_->story, launch) : tell_of_variation(*region_->story, launch);
+  tell_of_chunks();
 }
 
 // An upload is, and `text` may be the launch behind it and others.
@@ -127,17 +142,19 @@ GraphLowering::Decision GraphLowering::again(std::span<const std::uint64_t> arri
   ++offered_;
   if (!region_->launches[phase_].copy) ++counters_.by_text;
   Decision decision;
-  follow(true, arriving, decision);
+  follow(nullptr, true, arriving, decision);
   return decision;
 }
 
-// The launch that was expected has come.
-void GraphLowering::follow(bool may_hold, std::span<const std::uint64_t> arriving, Decision& decision) {
+// The launch that was expected has come. `work`: where it was not known by its text.
+void GraphLowering::follow(const Work* work, bool may_hold, std::span<const std::uint64_t> arriving,
+                           Decision& decision) {
   if (held_ == 0) {
     if (phase_ == 0 && region_->trial != nullptr)
       is_whole_again() ? make_whole() : begin_turn();
     else if (phase_ == 0 && (region_->on_idle || region_->again_in != 0 || region_->whole_in != 0))
       look_at_turn();
+    if (phase_ == 0 && may_pace()) look_at_pace();
     const std::shared_ptr<Chunk> chunk = region_->chunk_of(phase_);
     const bool ends = phase_ + 1 == chunk->end;
     decision.leads = chunk->leads;
@@ -158,6 +175,10 @@ void GraphLowering::follow(bool may_hold, std::span<const std::uint64_t> arrivin
   } else if (!may_hold) {
     decision.flush = take_held();
   }
+  if (held_chunk_ != nullptr && !binds(work)) {
+    decision.flush = take_held();
+    held_chunk_ = nullptr;
+  }
   advance();
   if (held_chunk_ == nullptr) return;
   region_->look_ahead(phase_);
@@ -168,6 +189,7 @@ void GraphLowering::follow(bool may_hold, std::span<const std::uint64_t> arrivin
   region_->stage(*decision.run);
   if (wants_event(decision.run)) decision.ended = decision.run;
   ++decision.run->launched;
+  if (region_->unbound != 0) --region_->unbound;
   if (region_->late != 0) --region_->late;
   if (decision.run->late != 0) --decision.run->late;
   ++counters_.launches;
@@ -226,9 +248,11 @@ void GraphLowering::keep_one_turn() {
   std::vector<KnownCall> calls(region_->calls.begin(), region_->calls.begin() + static_cast<std::ptrdiff_t>(turn));
   for (std::size_t i = turn; i < region_->launches.size(); ++i) {
     Launch& launch = launches[i % turn];
-    if (!region_->launches[i].varies() || launch.varies()) continue;
-    launch.vary();
-    calls[i % turn].text.forget();
+    if (region_->launches[i].varies() && !launch.varies()) {
+      launch.vary();
+      calls[i % turn].text.forget();
+    }
+    if (region_->launches[i].rebinds() && !launch.rebinds()) launch.rebind();
   }
   std::shared_ptr<Region> one = region_->with(std::move(launches), std::move(calls));
   std::copy_n(region_->cut_before.begin(), turn, one->cut_before.begin());
@@ -295,6 +319,9 @@ void GraphLowering::cut_here() {
 void GraphLowering::begin_here() {
   std::vector<Launch> launches = region_->launches;
   std::vector<KnownCall> calls = region_->calls;
+  // Those before this place came in this turn, the others in the one before: in that order they met each other.
+  if (region_->rebinds)
+    for (Launch& launch : launches) launch.meet_again();
   std::rotate(launches.begin(), launches.begin() + static_cast<std::ptrdiff_t>(phase_), launches.end());
   std::rotate(calls.begin(), calls.begin() + static_cast<std::ptrdiff_t>(phase_), calls.end());
   replace_region(region_->with(std::move(launches), std::move(calls)));
@@ -344,6 +371,7 @@ void GraphLowering::learn(const Work& work) {
   const std::uint64_t in_turn = std::exchange(begins_turn_, false) ? ~hashes.whole : hashes.whole;
   std::size_t period = recurrence_.push(hashes.whole);
   const std::size_t turn = turns_.push(in_turn), shape_period = shape_.push(hashes.shape);
+  const std::size_t pattern_period = pattern_.push(pattern_hash(work, hashes.whole));
   // A turn of the host is the better piece where a shorter one recurs in it: it is waited for while it is on its way.
   if (turn != 0)
     period = turn;
@@ -353,12 +381,14 @@ void GraphLowering::learn(const Work& work) {
   keep(work, hashes.whole);
   ++since_copy_;
   if (follow_with_copies(with_copies)) return;
-  if (period == 0 && shape_period == 0) return;
+  if (period == 0 && shape_period == 0 && pattern_period == 0) return;
   const auto launches = static_cast<std::size_t>(
       std::count_if(kept_.begin(), kept_.end(), [](const Launch& launch) { return !launch.copy; }));
-  if (period != 0 && launches >= period) return begin_following(period);
-  if (shape_period == 0 || launches < shape_period || !is_shape_period(shape_period)) return;
-  begin_following(shape_period, shape_period < Recurrence::kConfirm);
+  if (period != 0 && launches >= period) return begin_following(period, {});
+  if (shape_period != 0 && launches >= shape_period && is_shape_period(shape_period))
+    return begin_following(shape_period, {.look_on = shape_period < Recurrence::kConfirm});
+  if (pattern_period != 0 && launches >= pattern_period && is_pattern_period(pattern_period))
+    begin_following(pattern_period, {.rebinds = true});
 }
 
 void GraphLowering::keep(const Work& work, std::uint64_t hash) {
@@ -366,7 +396,8 @@ void GraphLowering::keep(const Work& work, std::uint64_t hash) {
   if (kept_.size() > Recurrence::kLongestPeriod) kept_.pop_front();
 }
 
-// While a short turn is followed whose scalars change: the period of whole launches that has been borne out, or 0.
+// While a short turn is followed whose scalars change: the period of whole launches that has
+// been borne out, or 0.
 std::size_t GraphLowering::longer_period(const Work& work) {
   const std::uint64_t hash = hashes_of(work).whole;
   const std::size_t period = recurrence_.push(hash);
@@ -385,33 +416,45 @@ bool GraphLowering::is_shape_period(std::size_t period) const {
   return period >= Recurrence::kConfirm || shape_.run() >= kConfirmShortShape;
 }
 
-void GraphLowering::begin_following(std::size_t period, bool look_on, bool with_copies) {
-  look_on_until_ = look_on ? offered_ + kLookOn : 0;
-  auto found = std::make_shared<Region>();
-  for (auto kept = kept_.rbegin(); found->launches.size() < period; ++kept)
-    if (with_copies || !kept->copy) found->launches.push_back(*kept);
-  std::reverse(found->launches.begin(), found->launches.end());
+// The latest launches, whole turns of them.
+std::vector<Launch> GraphLowering::met(std::size_t period, bool with_copies) {
+  std::vector<Launch> launches;
+  for (auto kept = kept_.rbegin(); launches.size() < period; ++kept)
+    if (with_copies || !kept->copy) launches.push_back(*kept);
+  std::reverse(launches.begin(), launches.end());
   for (std::size_t i = 0; i < period && !with_copies; ++i) {
-    Launch& launch = found->launches[period - 1 - i];
+    Launch& launch = launches[period - 1 - i];
     if (recurrence_.equalled(i, period) || launch.scalars.empty()) continue;  // it has seen the same launches
     launch.vary();
     ++counters_.varying;
   }
+  // Short ones several times over, so that a graph has many launches.
+  const std::size_t turns = std::max<std::size_t>(1, kFewestRepeated / period);
+  launches.reserve(turns * period);
+  for (std::size_t i = period; i < turns * period; ++i) launches.push_back(launches[i - period]);
+  return launches;
+}
+
+void GraphLowering::begin_following(std::size_t period, Found by) {
+  look_on_until_ = by.look_on ? offered_ + kLookOn : 0;
+  auto found = std::make_shared<Region>();
+  found->rebinds = by.rebinds;
+  found->launches = by.rebinds ? met_with_arrays(period) : met(period, by.with_copies);
   forget_what_came();
-  // Short regions several times over, so that a graph has many launches.
-  const std::size_t turns = std::max<std::size_t>(1, kFewestRepeated / found->launches.size());
-  const std::size_t once = found->launches.size();
-  found->launches.reserve(turns * once);
-  for (std::size_t i = once; i < turns * once; ++i) found->launches.push_back(found->launches[i - once]);
+  if (by.rebinds) {
+    if (2 * std::ranges::count_if(found->launches, &Launch::goes_alone) > std::ssize(found->launches))
+      return rest_from_patterns();  // no graph would be left
+    look_at_arrays_until_ = offered_ + kLookOn;
+  }
   // Perhaps it is one that has been met before, entered at another place.
   const auto same_from = [&](const Region& known, std::size_t start) {
     for (std::size_t i = 0; i < found->launches.size(); ++i)
       if (!stands_for(known.launches[(start + i) % known.launches.size()], found->launches[i])) return false;
-    return true;
+    return !known.rebinds || known.has_pattern_of(*found, start);
   };
   for (auto known = known_.begin(); known != known_.end(); ++known) {
-    if ((*known)->turn != once) continue;
-    for (std::size_t start = 0; start < once; ++start) {
+    if ((*known)->turn != period || (*known)->rebinds != by.rebinds) continue;
+    for (std::size_t start = 0; start < period; ++start) {
       if (!same_from(**known, start)) continue;
       region_ = *known;
       region_->found_without_copies = !takes_copies();
@@ -426,7 +469,7 @@ void GraphLowering::begin_following(std::size_t period, bool look_on, bool with_
   phase_ = 0;
   region_->calls.resize(region_->launches.size());
   region_->cut_before.assign(region_->launches.size(), false);
-  region_->turn = once;
+  region_->turn = period;
   region_->most_launches = kMostLaunches;
   region_->grows = always_;
   region_->found_without_copies = !takes_copies();
@@ -447,6 +490,7 @@ void GraphLowering::stop_following() {
 void GraphLowering::forget_what_came() {
   turns_.clear();
   shape_.clear();
+  pattern_.clear();
   with_copies_.clear();
   copies_come_ = false;
   if (offered_ <= look_on_until_) return;
@@ -492,6 +536,8 @@ void GraphLowering::refuse_chunks() {
     chunk->state = Chunk::State::kRefused;
     chunk->refusal = are_launches && region_->has_leads ? "turns that begin with such uploads are launched one by one"
                      : are_launches                     ? "launched one by one such turns were measured to take less"
+                     : region_->launches[chunk->begin].goes_alone
+                         ? "its arrays change, and its kernel cannot take its parameters from memory"
                      : chunk->leads ? "uploads that a turn begins with go at once, while the rest of it is held"
                                     : "too few launches in a row";
   }

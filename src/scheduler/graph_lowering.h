@@ -7,8 +7,8 @@
 // Once the device has enough to do, the region's chunks are made into graphs, on a thread of its own. From then on the
 // launches of a chunk may be held back: compared with what is expected and no more. With the last one the chunk's graph
 // is launched. Held launches are launched one by one, in order, as soon as
-//   something else comes     another launch, an event wanted, and of copies, fills, accesses of the host and memory
-//                            that goes those that conflict with one of them: others go ahead (graph_passing.cc)
+//   something else comes     another launch, an event wanted, and of copies, fills and accesses of the host those that
+//                            conflict with one of them: others go ahead (graph_passing.cc)
 //   kPatience is over        the thread looks while something is held
 // A chunk where this happens often is cut into smaller ones.
 // Launches are held only while the device has kEnoughQueued of work to do, so that it never waits for them; of turns
@@ -20,6 +20,9 @@
 // of one resource, which such a launch writes and reads: so the copy of a later launch of the same graph comes after
 // the earlier one has ended, on whatever streams the two are. What the copy reads has been staged by the queue when it
 // returns (Queue::copy_to_device), so the next launch may fill it at once.
+//
+// Launches whose arrays change recur, too, where nothing else does: an array that is new in each turn, a part of one
+// that moves on (graph_rebinding.cc).
 //
 // Copies between an array and its page-locked host side recur as launches do (graph_copies.cc).
 //
@@ -67,7 +70,8 @@ struct GraphCounters {
   std::uint64_t passed = 0;       // times that something else went ahead of held launches
   std::uint64_t overdue = 0;      // times that they went because kPatience was over
   std::uint64_t by_text = 0;      // launches that were known by their text
-  std::uint64_t varying = 0;      // launches found to have scalars that change
+  std::uint64_t varying = 0;      // launches found to have scalars that change,
+  std::uint64_t rebinding = 0;    // and arrays
   std::uint64_t refused = 0;      // runs of launches of which no graph could be made
   std::string refusal;            // why, of the last
 };
@@ -134,7 +138,7 @@ class GraphLowering {
   // it, the first of these. Else null. Nothing has happened, and it stands until the next call of another function than
   // again() and hold_again().
   Expected expected(const CallText& text) const {
-    if (region_ == nullptr || offered_ < look_on_until_) return {};
+    if (region_ == nullptr || offered_ < look_on_until_ || region_->same_again) return {};
     KnownCall& call = region_->calls[phase_];
     if (call.text.is(text)) return {&region_->launches[phase_], &call};
     return {expected_upload(text)};
@@ -179,6 +183,8 @@ class GraphLowering {
   // The chunk's graph has been launched, and its ways ask for something (GraphWays::asks()).
   void ways_ask(const std::shared_ptr<Chunk>& chunk);
   bool holds_any() const { return held_ != 0; }
+  // Whether a launch that is held uses it, or may.
+  bool holds_use_of(const Resource& resource) const;
   const GraphCounters& counters() const { return counters_; }
   // What became a graph and why, or why not; of the latest regions.
   GraphsReport report() const;
@@ -221,20 +227,35 @@ class GraphLowering {
   };
 
   const Launch* expected_upload(const CallText& text) const;
-  void follow(bool may_hold, std::span<const std::uint64_t> arriving, Decision& decision);
+  void follow(const Work* work, bool may_hold, std::span<const std::uint64_t> arriving, Decision& decision);
+  void vary_here(bool rebinds);
   void learn(const Work& work);
   bool is_shape_period(std::size_t period) const;
+  // ── Arrays that change (graph_rebinding.cc) ──
+  std::uint64_t pattern_hash(const Work& work, std::uint64_t whole);
+  bool is_pattern_period(std::size_t period) const;
+  std::vector<Launch> met_with_arrays(std::size_t period);
+  bool binds(const Work* work);
+  void look_at_arrays(const Launch& launch);
+  void give_up_binding();
+  void rest_from_patterns();
   bool is_worth_keeping() const;
   void learn_copy(const Work& work, std::uint64_t hash);
   bool follow_with_copies(std::size_t period);
   void keep(const Work& work, std::uint64_t hash);
   std::size_t longer_period(const Work& work);
-  void begin_following(std::size_t period, bool look_on = false, bool with_copies = false);
+  struct Found {
+    bool look_on = false;      // for a longer turn
+    bool with_copies = false;  // which are part of it
+    bool rebinds = false;      // by how launches stand to each other
+  };
+  std::vector<Launch> met(std::size_t period, bool with_copies);
+  void begin_following(std::size_t period, Found by);
   void stop_following();
   void forget_what_came();
   void forget(const std::shared_ptr<const Region>& region);
   bool may_hold_chunk(const Chunk& chunk);
-  bool holds_on_idle() const { return always_ || region_->on_idle; }
+  bool holds_on_idle() const { return always_ || region_->on_idle || (region_->pace.holds() && may_pace()); }
   bool wants_event(const std::shared_ptr<Chunk>& chunk);
   void forget_in_flight() {
     in_flight_.clear();
@@ -257,6 +278,12 @@ class GraphLowering {
   void advance();
   std::size_t first_that_waits_longer(const Chunk& chunk, std::span<const std::uint64_t> arriving) const;
   void hold();
+  // ── Turns that the host does not wait for (host_pace.h, graph_turns.cc) ──
+  // Not where forms are compared, or one has been chosen by that.
+  bool may_pace() const { return measures_idle_ && region_->again_in == 0 && !is_trying(*region_); }
+  void look_at_pace();
+  std::optional<HostPace::Turn> turn_for_pace() const;
+  double turn_clock_now() const;
   // ── Forms of turns (graph_turns.cc) ──
   TurnForm first_form() const;
   void begin_turn();
@@ -322,6 +349,7 @@ class GraphLowering {
   void tell_of_region(Region& region);
   void tell_of_chunks();
   static void tell_of_variation(RegionStory& story, const Launch& launch);
+  static void tell_of_rebinding(RegionStory& story, const Launch& launch);
   void tell_of_forms();
   void watch(AdaptiveLock& lock);
 
@@ -343,13 +371,19 @@ class GraphLowering {
   std::function<double()> turn_clock_ns_;  // may be empty
 
   static constexpr std::uint64_t kWorthKeeping = 8;  // launches in a row that bear a period out
+  static constexpr std::uint64_t kConfirmShortShape = 3 * Recurrence::kConfirm;
   // Of whole launches; of these where the first after anything else differs from the same one in the middle, so that
   // turns are found in which shorter runs recur (A A A B B B, wait, A A A ...); and of their shapes.
   Recurrence recurrence_, turns_, shape_;
-  Recurrence with_copies_;               // of whole launches and copies, from the first copy on
-  bool copies_come_ = false;             // since it was forgotten what came
-  std::size_t since_copy_ = 0;           // kept launches behind the last copy
-  std::uint64_t copies_rest_until_ = 0;  // offered_
+  Recurrence pattern_;                     // of how launches stand to each other
+  std::uint64_t looked_for_pattern_ = 0;   // launches
+  std::uint64_t patterns_rest_until_ = 0;  // offered_
+  std::uint32_t patterns_rests_ = 0;
+  std::uint64_t look_at_arrays_until_ = 0;  // offered_, while following a region that rebinds
+  Recurrence with_copies_;                  // of whole launches and copies, from the first copy on
+  bool copies_come_ = false;                // since it was forgotten what came
+  std::size_t since_copy_ = 0;              // kept launches behind the last copy
+  std::uint64_t copies_rest_until_ = 0;     // offered_
   std::uint32_t copies_rests_ = 0;
   bool begins_turn_ = false;         // something else has come since the last launch
   std::uint64_t look_on_until_ = 0;  // offered_, while following a short turn: a longer one is looked for until then
@@ -366,6 +400,12 @@ class GraphLowering {
     std::uint64_t offered = 0, flushed = 0, waits = 0;
   };
   TurnBegin turn_begin_;
+  struct PaceBegin {
+    const Region* region = nullptr;  // which may have gone
+    double ns = 0;
+    std::uint64_t offered = 0, flushed = 0, waits = 0, replaced = 0, too_little = 0;
+  };
+  PaceBegin pace_begin_;                              // of the latest turn
   std::pair<const Region*, std::size_t> event_at_{};  // where the last event of all work came: before that launch
   std::shared_ptr<Chunk> held_chunk_;                 // whose they are
   std::deque<std::shared_ptr<Region>> known_;         // least recently found first

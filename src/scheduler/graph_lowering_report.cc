@@ -32,7 +32,10 @@ void GraphLowering::tell_of_region(Region& region) {
   report.kernels = count_kernels(std::span(region.launches).first(region.turn));
   report.found_after = computations_.last_id();
   for (const Launch& launch : region.launches)
-    if (launch.varies()) tell_of_variation(*region.story, launch);
+    if (launch.rebinds())
+      tell_of_rebinding(*region.story, launch);
+    else if (launch.varies())
+      tell_of_variation(*region.story, launch);
   stories_.push_back(region.story);
   if (stories_.size() <= kMostStories) return;
   stories_.pop_front();
@@ -41,6 +44,10 @@ void GraphLowering::tell_of_region(Region& region) {
 
 void GraphLowering::tell_of_variation(RegionStory& story, const Launch& launch) {
   add_once(story.report.varying, launch.site == nullptr ? std::string("?") : launch.site->name);
+}
+
+void GraphLowering::tell_of_rebinding(RegionStory& story, const Launch& launch) {
+  add_once(story.report.rebinding, launch.site == nullptr ? std::string("?") : launch.site->name);
 }
 
 // The region's chunks have been cut anew, or one of them has.

@@ -101,7 +101,7 @@ void GraphLowering::build(AdaptiveLock& lock) {
     const bool may_come_again = lowerer_ != nullptr && lowerer_->keeps_plain();
     chunk.ways = GraphWays({{"plain", "an edge wherever two launches conflict", std::move(built.graph),
                              may_come_again ? built.spec : nullptr}});
-    if (lowerer_ != nullptr && lowerer_->count() != 0 && !stopping_) {
+    if (lowerer_ != nullptr && lowerer_->count() != 0 && chunk.slots == nullptr && !stopping_) {
       const auto now = Clock::now();
       std::vector<double> expected_ns;
       for (std::size_t i = chunk.begin; i < chunk.end; ++i)
@@ -120,7 +120,12 @@ void GraphLowering::build(AdaptiveLock& lock) {
       if (chunk.report->state == GraphReport::State::kMaking) chunk.report->state = GraphReport::State::kReady;
       chunk.report->made_after = computations_.last_id();
       chunk.report->making_ns = took.count();
-      if (lowerer_ != nullptr && lowerer_->count() == 0)
+      if (chunk.slots != nullptr)
+        chunk.refused_ways = {{"any other",
+                               "its arrays change from turn to turn, and other ways are made for those "
+                               "that it is made with",
+                               0, 0, WayReport::State::kRefused}};
+      else if (lowerer_ != nullptr && lowerer_->count() == 0)
         if (std::string why = lowerer_->why_none(); !why.empty())
           chunk.refused_ways = {{"any other", std::move(why), 0, 0, WayReport::State::kRefused}};
       chunk.report_ways();

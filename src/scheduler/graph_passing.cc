@@ -16,6 +16,8 @@
 // What it means for where the chunk is cut: nothing, whether the chunk's launches before this place are held in this
 // turn or were launched one by one. But a graph begins when all of its launches may, and a copy over the link takes
 // long: where a later launch of the chunk has to wait for it, a new chunk begins with that.
+#include <algorithm>
+
 #include "src/scheduler/graph_lowering.h"
 
 namespace pergola::scheduler {
@@ -24,11 +26,11 @@ std::span<const Launch> GraphLowering::interrupt_for(std::span<const Access> acc
   if (region_ == nullptr) return interrupt();
   const std::shared_ptr<Chunk> chunk = region_->chunk_of(phase_);
   if (chunk->begin == phase_) return interrupt();  // nothing is held
-  const auto first_in_conflict = [&](std::size_t begin, std::size_t end) {
-    return region_->first_in_conflict(accesses, begin, end, readers_conflict_);
+  const auto first_in_conflict = [&](std::size_t begin, std::size_t end, bool have_come) {
+    return region_->first_in_conflict(accesses, begin, end, readers_conflict_, have_come);
   };
-  if (first_in_conflict(chunk->begin, phase_) != phase_) return interrupt();
-  const std::size_t waiting = over_the_link ? first_in_conflict(phase_, chunk->end) : chunk->end;
+  if (first_in_conflict(chunk->begin, phase_, true) != phase_) return interrupt();
+  const std::size_t waiting = over_the_link ? first_in_conflict(phase_, chunk->end, false) : chunk->end;
   if (waiting == phase_) return interrupt();
   begins_turn_ = true;
   if (waiting == chunk->end) {
@@ -39,6 +41,17 @@ std::span<const Launch> GraphLowering::interrupt_for(std::span<const Access> acc
   if (!held.empty()) ++counters_.interrupted, ++region_->story->report.interrupted;
   cut_before(waiting);
   return held;
+}
+
+bool GraphLowering::holds_use_of(const Resource& resource) const {
+  if (held_ == 0) return false;
+  const auto uses = [&](const Launch& launch) {
+    return launch.universal != Mode::kNone || std::ranges::any_of(launch.now_accesses(), [&](const Access& access) {
+             return access.resource == &resource;
+           });
+  };
+  const auto end = region_->launches.begin() + static_cast<std::ptrdiff_t>(phase_);
+  return std::any_of(end - static_cast<std::ptrdiff_t>(held_), end, uses);
 }
 
 }  // namespace pergola::scheduler

@@ -67,7 +67,7 @@ std::string graph_text(const GraphReport& graph) {
     case GraphReport::State::kReady: text += was; break;
     case GraphReport::State::kRefused: text += fmt::format("no graph: {}", graph.refusal); break;
     case GraphReport::State::kReplaced:
-      text += fmt::format("{}; cut otherwise since, or with other scalars that change",
+      text += fmt::format("{}; cut otherwise since, or with other scalars or arrays that change",
                           was.empty() ? "never a graph" : was);
       break;
     case GraphReport::State::kPutBack: text += fmt::format("{}; of a form of turns that was put back", was); break;
@@ -82,11 +82,21 @@ void add_counts(const RegionReport& region, std::string& text) {
   if (!region.varying.empty())
     text +=
         fmt::format("  scalars change from turn to turn, and are in memory, of {}\n", fmt::join(region.varying, ", "));
+  if (!region.rebinding.empty())
+    text += fmt::format("  arrays change from turn to turn, and their addresses are in memory, of {}\n",
+                        fmt::join(region.rebinding, ", "));
   if (region.too_little != 0)
     text += fmt::format(
         "  launches were not held back {}: the device had too little to do ({:.1f} us queued at most; graphs=always "
         "asks for none)\n",
         plural(region.too_little, "time"), region.most_queued_ns * 1e-3);
+  if (region.paced != 0) {
+    const std::string took =
+        fmt::format("turns took {:.1f} us as launches", region.paced_launches_ns * 1e-3) +
+        (region.paced_graphs_ns != 0 ? fmt::format(" and {:.1f} us as graphs", region.paced_graphs_ns * 1e-3) : "");
+    text += fmt::format("  launches were held back on an idle device {}, as the host was behind it: {}{}\n",
+                        plural(region.paced, "time"), took, region.holds_pace ? "; they are now" : "");
+  }
   if (region.flushed != 0)
     text += fmt::format(
         "  {} held back and then launched one by one, {} because something else came and {} as they had been held for "
@@ -188,6 +198,7 @@ Json json_of(const RegionReport& region) {
           {"found_after", region.found_after},
           {"met_again", region.met_again},
           {"varying", region.varying},
+          {"rebinding", region.rebinding},
           {"replaced", region.replaced},
           {"flushed", region.flushed},
           {"interrupted", region.interrupted},
@@ -197,6 +208,10 @@ Json json_of(const RegionReport& region) {
           {"too_little", region.too_little},
           {"most_queued_us", region.most_queued_ns * 1e-3},
           {"forgotten_graphs", region.forgotten_graphs},
+          {"paced", region.paced},
+          {"holds_pace", region.holds_pace},
+          {"paced_launches_us", region.paced_launches_ns * 1e-3},
+          {"paced_graphs_us", region.paced_graphs_ns * 1e-3},
           {"forms", std::move(forms)},
           {"graphs", std::move(graphs)}};
 }
@@ -261,20 +276,27 @@ Status read_graph(Fields& fields, GraphReport& graph) {
   return read_ways(fields, "ways", "way", graph.ways);
 }
 
+// Of kernels.
+Status read_names(Fields& fields, const char* key, std::vector<std::string>& names) {
+  const Json& list = fields.at(key);
+  if (!list.is_array()) fields.fail(fmt::format("has '{}' that are no list", key));
+  PERGOLA_TRY(fields.status());
+  for (const Json& name : list) {
+    if (!name.is_string()) fields.fail(fmt::format("has a name in '{}' that is no text", key));
+    PERGOLA_TRY(fields.status());
+    names.push_back(name.get<std::string>());
+  }
+  return {};
+}
+
 Status read_region(Fields& fields, RegionReport& region) {
   region.number = fields.count("number");
   region.period = fields.count("period", 1u << 30);
   PERGOLA_TRY(read_kernels(fields, region.kernels));
   region.found_after = fields.count("found_after");
   region.met_again = fields.count("met_again");
-  const Json& varying = fields.at("varying");
-  if (!varying.is_array()) fields.fail("has 'varying' that are no list");
-  PERGOLA_TRY(fields.status());
-  for (const Json& name : varying) {
-    if (!name.is_string()) fields.fail("has a name in 'varying' that is no text");
-    PERGOLA_TRY(fields.status());
-    region.varying.push_back(name.get<std::string>());
-  }
+  PERGOLA_TRY(read_names(fields, "varying", region.varying));
+  if (fields.has("rebinding")) PERGOLA_TRY(read_names(fields, "rebinding", region.rebinding));  // older traces have none
   region.replaced = fields.count("replaced");
   region.flushed = fields.count("flushed");
   region.interrupted = fields.count("interrupted");
@@ -284,6 +306,12 @@ Status read_region(Fields& fields, RegionReport& region) {
   region.too_little = fields.count("too_little");
   region.most_queued_ns = fields.time_ns("most_queued_us");
   region.forgotten_graphs = fields.count("forgotten_graphs");
+  if (fields.has("paced")) {  // older traces have none
+    region.paced = fields.count("paced");
+    region.holds_pace = fields.flag("holds_pace");
+    region.paced_launches_ns = fields.time_ns("paced_launches_us");
+    region.paced_graphs_ns = fields.time_ns("paced_graphs_us");
+  }
   if (fields.has("forms")) PERGOLA_TRY(read_ways(fields, "forms", "form", region.forms));  // older traces have none
   return each(fields, "graphs", "graph",
               [&](Fields& graph) { return read_graph(graph, region.graphs.emplace_back()); });

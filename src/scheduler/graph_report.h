@@ -69,6 +69,7 @@ struct RegionReport {
   std::uint64_t found_after = 0;
   std::uint64_t met_again = 0;         // times that it was found once more, after a mismatch
   std::vector<std::string> varying;    // kernels of which a launch has scalars that change; each once
+  std::vector<std::string> rebinding;  // the same, with arrays that change
   std::uint64_t replaced = 0;          // launches for which graphs stood
   std::uint64_t flushed = 0;           // launches that were held back and then launched one by one:
   std::uint64_t interrupted = 0;       //   so often because something that is no launch came,
@@ -78,6 +79,11 @@ struct RegionReport {
   std::uint64_t too_little = 0;        // times that launches were not held as the device had too little to do,
   double most_queued_ns = 0;           //   and the most that was seen queued
   std::uint64_t forgotten_graphs = 0;  // older ones, for which there was no room
+  // Times that launches were held on an idle device as the host was what took the time (host_pace.h); whether they are
+  // now; and what a turn took the last time, from its begin to that of the next one.
+  std::uint64_t paced = 0;
+  bool holds_pace = false;
+  double paced_launches_ns = 0, paced_graphs_ns = 0;
   // In which its turns were tried, where the host waits for them (turn_forms.h): 'best_ns' is what a turn took, from
   // its begin to that of the next one.
   std::vector<WayReport> forms;

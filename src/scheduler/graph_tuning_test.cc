@@ -69,11 +69,11 @@ class GraphTuning : public GraphWaysFixture {
     return [this, since = std::chrono::steady_clock::time_point()]() mutable {
       const GraphsReport report = scheduler->graphs();
       const bool runs = !report.regions.empty() && !report.regions.back().graphs.empty() &&
-                        report.regions.back().graphs.back().launched >= 2 * GraphLowering::kWorthLaunches;
+                        report.regions.back().graphs.back().launched >= 2 * scheduler::GraphLowering::kWorthLaunches;
       if (runs) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       const auto now = std::chrono::steady_clock::now();
       if (!runs || since.time_since_epoch().count() == 0) since = now;
-      return runs && now - since > 3 * GraphLowering::kWorthAfter;
+      return runs && now - since > 3 * scheduler::GraphLowering::kWorthAfter;
     };
   }
   TunedGraph only_graph() {
@@ -197,7 +197,7 @@ TEST_F(GraphTuning, AfterManyLaunches_AllOthersAreTriedOnceMore) {
   const TunedGraph graph = session({1.1, 0.5, 0.3}, keeps("way 2"));
   EXPECT_EQ(asked, 3);
   EXPECT_THAT(names(), Not(Contains("all others")));
-  EXPECT_GT(device->state().of(Step::Kind::kGraph).size(), GraphLowering::kTunedFor);
+  EXPECT_GT(device->state().of(Step::Kind::kGraph).size(), scheduler::GraphLowering::kTunedFor);
   EXPECT_THAT(graph.ways_ns, Contains(::testing::Pair("way 2", 0.3 * 32000)));
 }
 

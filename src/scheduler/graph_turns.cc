@@ -54,10 +54,49 @@ TurnForm GraphLowering::first_form() const {
   return TurnForm::kLeads;
 }
 
+double GraphLowering::turn_clock_now() const {
+  if (turn_clock_ns_) return turn_clock_ns_();
+  return std::chrono::duration<double, std::nano>(Clock::now().time_since_epoch()).count();
+}
+
+// The first launch of the region has come.
+void GraphLowering::look_at_pace() {
+  RegionReport& report = region_->story->report;
+  const double now = turn_clock_now();
+  std::optional<HostPace::Turn> turn = turn_for_pace();
+  // What cannot be compared tells all the same that holding does not go well.
+  if (!turn && region_->pace.holds() && counters_.flushed != pace_begin_.flushed) turn = HostPace::Turn::kOther;
+  const double took_ns = now - pace_begin_.ns;
+  pace_begin_ = {region_.get(), now, offered_, counters_.flushed, waits_, counters_.replaced, report.too_little};
+  if (!turn) return;
+  HostPace& pace = region_->pace;
+  const HostPace::State was = pace.state();
+  pace.ended(*turn, took_ns);
+  if (pace.state() == was) return;
+  if (was == HostPace::State::kWatching) forget_in_flight();  // which is not asked any more
+  report.paced = pace.tries();
+  report.holds_pace = pace.state() == HostPace::State::kHolding;
+  report.paced_launches_ns = pace.launches_ns();
+  report.paced_graphs_ns = pace.graphs_ns();
+}
+
+// Of the turn that has just ended; none where another region's launches have come since, or the host has waited.
+std::optional<HostPace::Turn> GraphLowering::turn_for_pace() const {
+  const PaceBegin& begin = pace_begin_;
+  if (begin.region != region_.get() || offered_ != begin.offered + region_->launches.size() || waits_ != begin.waits)
+    return std::nullopt;
+  const std::uint64_t replaced = counters_.replaced - begin.replaced;
+  const bool is_flushed = counters_.flushed != begin.flushed;
+  if (replaced == 0 && !is_flushed && region_->story->report.too_little != begin.too_little)
+    return HostPace::Turn::kLaunches;
+  if (!is_flushed && 2 * replaced > region_->launches.size()) return HostPace::Turn::kGraphs;
+  const bool is_making = building_ || !jobs_.empty() || improving_;
+  return is_making ? HostPace::Turn::kMaking : HostPace::Turn::kOther;
+}
+
 // The first launch of the region has come, and forms are tried.
 void GraphLowering::begin_turn() {
-  const double now = turn_clock_ns_ ? turn_clock_ns_()
-                                    : std::chrono::duration<double, std::nano>(Clock::now().time_since_epoch()).count();
+  const double now = turn_clock_now();
   TurnForms& trial = *region_->trial;
   if (trial.current() == region_->form) trial.ended(how_it_was(), now - turn_begin_.ns);
   if (trial.current() != region_->form) take_form(trial.current());

@@ -15,12 +15,12 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using State = WayReport::State;
 
-constexpr std::size_t kLarge = 1'000'000;  // bytes: 20,000 ns on the fake device's link
-constexpr int kEnough = 200;               // turns, to be found, and to have each form tried
+constexpr std::size_t kLargeCopy = 1'000'000;  // bytes: 20,000 ns on the fake device's link
+constexpr int kEnough = 200;                   // turns, to be found, and to have each form tried
 
 class GraphTurns : public GraphCopies {
  protected:
-  void SetUp() override { bytes_ = {{"x", kLarge}}; }
+  void SetUp() override { bytes_ = {{"x", kLargeCopy}}; }
   void works(double ns) { device->state().host_ns += ns; }
   // An upload that the link has long to do with, while the host needs long for the rest.
   void slow_host_turn() {
@@ -278,7 +278,7 @@ TEST_F(GraphTurns, AChosenFormThatDoesNotFitAnyMore_IsLeft) {
 
 // As a whole the graph is held from the first upload on, which another access of the host wants to have ended.
 TEST_F(GraphTurns, AFormThatTheHostStepsInto_IsPutBack_AndCutsNothing) {
-  bytes_ = {{"x", kLarge}};
+  bytes_ = {{"x", kLargeCopy}};
   open_always();
   slow_calls(1500);
   const auto turn = [&] {

@@ -50,7 +50,14 @@ Launch::Launch(const Work& work, std::uint64_t its_hash)
 }
 
 Work Launch::work() const {
-  return {.kind = kind, .site = site, .accesses = accesses, .universal = universal};
+  return {.kind = kind, .site = site, .accesses = now_accesses(), .universal = universal};
+}
+
+void Launch::meet_again() {
+  if (varies()) parameters = latest;
+  if (!rebinds()) return;
+  accesses = latest_accesses;
+  resource_ids = latest_ids;
 }
 
 Status Launch::enqueue(device::Queue& queue) const {
@@ -148,18 +155,42 @@ void KnownCall::note_looks(std::span<const Access> accesses) {
   }
 }
 
-Match match(const Launch& launch, const Work& work) {
+namespace {
+
+bool are_same_arrays(const Launch& launch, const Work& work) {
+  for (std::size_t i = 0; i < work.accesses.size(); ++i)
+    if (!is_same(launch.accesses[i], work.accesses[i]) || launch.resource_ids[i] != work.accesses[i].resource->id())
+      return false;
+  return true;
+}
+
+bool are_same_modes(std::span<const Access> a, std::span<const Access> b) {
+  return std::ranges::equal(a, b, {}, &Access::mode, &Access::mode);
+}
+
+// Its arrays are others, or may be.
+Match match_rebound(const Launch& launch, const Work& work) {
+  const bool may =
+      are_same_modes(launch.accesses, work.accesses) && launch.parameters.size() == work.call->parameters.size();
+  return may ? Match::kArrays : Match::kNone;
+}
+
+}  // namespace
+
+Match match(const Launch& launch, const Work& work, bool may_rebind) {
   if (launch.copy.has_value() != (work.copy != nullptr) || launch.kind != work.kind ||
       launch.universal != work.universal || launch.accesses.size() != work.accesses.size())
     return Match::kNone;
   if (!launch.copy && (launch.kernel != &work.call->kernel || launch.module != work.call->module ||
                        !(launch.config == work.call->config)))
     return Match::kNone;
-  for (std::size_t i = 0; i < work.accesses.size(); ++i) {
-    if (!is_same(launch.accesses[i], work.accesses[i]) || launch.resource_ids[i] != work.accesses[i].resource->id())
-      return Match::kNone;
+  may_rebind = may_rebind && !launch.copy;
+  if (launch.rebinds()) return match_rebound(launch, work);
+  if (!are_same_arrays(launch, work)) return may_rebind ? match_rebound(launch, work) : Match::kNone;
+  if (!launch.copy) {
+    const Match found = match_parameters(launch, work.call->parameters);
+    return found == Match::kNone && may_rebind ? match_rebound(launch, work) : found;
   }
-  if (!launch.copy) return match_parameters(launch, work.call->parameters);
   const bool is_same_memory = launch.copy->to.lock() == work.copy->to && launch.copy->from.lock() == work.copy->from &&
                               launch.copy->size_bytes == work.copy->size_bytes;
   return is_same_memory ? Match::kWhole : Match::kNone;
@@ -209,8 +240,11 @@ std::vector<KernelCount> count_kernels(std::span<const Launch> launches) {
 
 bool stands_for(const Launch& known, const Launch& found) {
   if (known.kind != found.kind || known.copy.has_value() != found.copy.has_value() || known.kernel != found.kernel ||
-      known.module != found.module || known.universal != found.universal || !(known.config == found.config) ||
-      known.resource_ids != found.resource_ids ||
+      known.module != found.module || known.universal != found.universal || !(known.config == found.config))
+    return false;
+  if (known.rebinds())
+    return known.accesses.size() == found.accesses.size() && are_same_modes(known.accesses, found.accesses);
+  if (found.rebinds() || known.resource_ids != found.resource_ids ||
       !std::equal(known.accesses.begin(), known.accesses.end(), found.accesses.begin(), found.accesses.end(), is_same))
     return false;
   const Match match = match_parameters(known, found.parameters);
@@ -244,20 +278,24 @@ bool conflict(const Launch& a, const Launch& b) {
 // By numbers: of resources that a launch to come uses, some may have gone.
 bool conflict(std::span<const Access> accesses, const Launch& launch, bool readers_conflict) {
   if (writes(launch.universal) || (reads(launch.universal) && (readers_conflict || any_writes(accesses)))) return true;
+  const std::span<const Access> its = launch.now_accesses();
+  const std::span<const std::uint64_t> ids = launch.now_ids();
   for (const Access& access : accesses)
-    for (std::size_t i = 0; i < launch.accesses.size(); ++i)
-      if (launch.resource_ids[i] == access.resource->id() &&
-          conflict(access, launch.accesses[i].range, launch.accesses[i].mode, readers_conflict))
-        return true;
+    for (std::size_t i = 0; i < its.size(); ++i)
+      if (ids[i] == access.resource->id() && conflict(access, its[i].range, its[i].mode, readers_conflict)) return true;
   return false;
 }
 
 std::size_t Region::first_in_conflict(std::span<const Access> accesses, std::size_t begin, std::size_t end,
-                                      bool readers_conflict) const {
-  if (uses.empty() && universals.empty()) {
+                                      bool readers_conflict, bool have_come) const {
+  if (uses.empty() && universals.empty() && rebound.empty()) {
     for (std::size_t i = 0; i < launches.size(); ++i) {
       const Launch& launch = launches[i];
       if (launch.universal != Mode::kNone) universals.push_back(i);
+      if (launch.rebinds()) {
+        rebound.push_back(i);
+        continue;
+      }
       for (std::size_t a = 0; a < launch.accesses.size(); ++a)
         uses.push_back({launch.resource_ids[a], i, launch.accesses[a].range, launch.accesses[a].mode});
     }
@@ -265,6 +303,8 @@ std::size_t Region::first_in_conflict(std::span<const Access> accesses, std::siz
   }
   for (const std::size_t i : universals)
     if (i >= begin && i < end && conflict(accesses, launches[i], readers_conflict)) end = i;
+  for (const std::size_t i : rebound)
+    if (have_come && i >= begin && i < end && conflict(accesses, launches[i], readers_conflict)) end = i;
   for (const Access& access : accesses) {
     const auto of_array = std::ranges::equal_range(uses, access.resource->id(), {}, &Use::resource);
     for (const Use& use : of_array)
@@ -288,6 +328,9 @@ std::shared_ptr<Region> Region::with(std::vector<Launch> others, std::vector<Kno
   region->times_shortened = times_shortened;
   region->form = form;
   region->found_without_copies = found_without_copies;
+  region->rebinds = rebinds;
+  region->unbound = unbound;
+  region->pace = pace;
   region->story = story;
   return region;
 }
@@ -352,7 +395,12 @@ std::shared_ptr<Chunk> Region::make_chunk(std::size_t begin, std::size_t end) co
     }
     if (launches[k].varies()) add_slot(*chunk, k, launches[k]);
   }
-  chunk->kernels = count_kernels(std::span(launches).subspan(begin, end - begin));
+  const auto its = std::span(launches).subspan(begin, end - begin);
+  if (std::ranges::any_of(its, &Launch::rebinds)) {
+    chunk->slots = std::make_unique<ArraySlots>();
+    for (const Launch& launch : its) chunk->slots->add(launch.accesses, launch.resource_ids, launch.rebinds());
+  }
+  chunk->kernels = count_kernels(its);
   chunk->name = name_of(*chunk);
   return chunk;
 }
@@ -435,10 +483,11 @@ std::vector<std::shared_ptr<Chunk>> Region::cut_with(std::span<const std::shared
   return cut;
 }
 
-// That the host made.
+// That the host made, or a launch that goes alone.
 std::size_t Region::next_cut(std::size_t launch) const {
   do ++launch;
-  while (launch < launches.size() && !cut_before[launch]);
+  while (launch < launches.size() && !cut_before[launch] && !launches[launch].goes_alone &&
+         !launches[launch - 1].goes_alone);
   return launch;
 }
 
@@ -489,8 +538,15 @@ bool Region::varies() const {
   return std::ranges::any_of(launches, [](const Launch& launch) { return launch.varies(); });
 }
 
-void Region::vary(std::size_t launch) {
-  launches[launch].vary();
+void Region::vary(std::size_t launch, bool is_rebound) {
+  if (is_rebound) {
+    launches[launch].rebind();
+    uses.clear();
+    universals.clear();
+    rebound.clear();
+  } else {
+    launches[launch].vary();
+  }
   calls[launch].text.forget();
   std::shared_ptr<Chunk>& chunk = *std::partition_point(
       chunks.begin(), chunks.end(), [&](const std::shared_ptr<Chunk>& before) { return before->end <= launch; });
@@ -510,6 +566,20 @@ void Region::stage(Chunk& chunk) const {
     std::copy(latest.begin(), latest.end(),
               chunk.block->staged.begin() + static_cast<std::ptrdiff_t>(slot.offset_bytes));
   }
+  if (chunk.slots == nullptr) return;
+  chunk.accesses.resize(1);  // the block's
+  chunk.slots->collect(chunk.accesses);
+}
+
+bool Region::has_pattern_of(const Region& other, std::size_t start) const {
+  if (launches.size() != other.launches.size()) return false;
+  ArraySlots mine, its;
+  for (std::size_t i = 0; i < launches.size(); ++i) {
+    const Launch& launch = launches[(start + i) % launches.size()];
+    mine.add(launch.accesses, launch.resource_ids, launch.rebinds());
+    its.add(other.launches[i].accesses, other.launches[i].resource_ids, launch.rebinds());
+  }
+  return mine.is_like(its);
 }
 
 Result<std::vector<device::BufferPtr>> Region::copied_by(const Chunk& chunk) const {

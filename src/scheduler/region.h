@@ -19,6 +19,10 @@
 //
 //   launch     0   1   2   3   4        1 and 4 vary
 //   block      [ parameters of 1 | parameters of 4 ]      one copy before each launch of the graph
+//
+// Where its arrays differ from turn to turn, it recurs as well (Region::rebinds), if launches stand to each other as
+// they did when they were met (array_slots.h). Such launches have their parameters in the block, too, and the graph
+// uses what they came with. Those that cannot go alone, between two chunks.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +34,9 @@
 #include <vector>
 
 #include "src/device/graph.h"
+#include "src/scheduler/array_slots.h"
 #include "src/scheduler/graph_ways.h"
+#include "src/scheduler/host_pace.h"
 #include "src/scheduler/resource.h"
 #include "src/scheduler/turn_forms.h"
 #include "src/scheduler/work.h"
@@ -47,7 +53,7 @@ struct KeptCopy {
 // A launch by value, or a copy in its place.
 struct Launch {
   Launch(const Work& work, std::uint64_t its_hash);
-  Work work() const;  // points into this
+  Work work() const;  // points into this; with the scheduler's lock, as what it uses may change
   // Queues it, with the parameters as they are now.
   Status enqueue(device::Queue& queue) const;
 
@@ -57,6 +63,24 @@ struct Launch {
   // From now on the chunk has them in its block.
   void vary() { latest = parameters; }
   void set_latest(std::span<const std::byte> bytes) { std::copy(bytes.begin(), bytes.end(), latest.begin()); }
+  // Its arrays change, too; `latest` has their addresses.
+  bool rebinds() const { return is_rebound; }
+  void rebind() {
+    if (!varies()) vary();
+    is_rebound = true;
+    goes_alone = !may_be_in_block();
+    latest_accesses = accesses;
+    latest_ids = resource_ids;
+  }
+  void set_latest_accesses(std::span<const Access> given) {
+    latest_accesses.assign(given.begin(), given.end());
+    for (std::size_t i = 0; i < given.size(); ++i) latest_ids[i] = given[i].resource->id();
+  }
+  bool may_be_in_block() const { return form != nullptr && !form->refused; }
+  // It counts as met with what it came with last.
+  void meet_again();
+  std::span<const Access> now_accesses() const { return rebinds() ? latest_accesses : accesses; }
+  std::span<const std::uint64_t> now_ids() const { return rebinds() ? latest_ids : resource_ids; }
   // What is looked at of each that comes again (KnownCall).
   void prefetch() const {
     __builtin_prefetch(&hash);
@@ -77,16 +101,22 @@ struct Launch {
   std::vector<LaunchMemory> memory;  // of the resources
   Mode universal = Mode::kNone;
   WorkSite* site = nullptr;
-  std::vector<std::byte> latest;  // as it was met last, where its scalars change. Guarded by the scheduler's lock
+  // As it came last, where its scalars change, and where its arrays do. Guarded by the scheduler's lock.
+  std::vector<std::byte> latest;
+  bool is_rebound = false;
+  bool goes_alone = false;  // and its parameters cannot be in memory: it is part of no graph
+  std::vector<Access> latest_accesses;
+  std::vector<std::uint64_t> latest_ids;
 };
 struct Hashes {
   std::uint64_t whole = 0;  // equal for equal launches
   std::uint64_t shape = 0;  // for launches that are equal but for their scalars
 };
 Hashes hashes_of(const Work& work);
-enum class Match : std::uint8_t { kNone, kShape, kWhole };
-// Whether `work` is the same launch again, of the same resources, or differs only in scalars that a block may hold.
-Match match(const Launch& launch, const Work& work);
+enum class Match : std::uint8_t { kNone, kArrays, kShape, kWhole };
+// Whether `work` is the same launch again, of the same resources, or differs only in scalars that a block may hold; or
+// where the launch may rebind, also in its arrays.
+Match match(const Launch& launch, const Work& work, bool may_rebind = false);
 // Whether a kept launch stands for another: their scalars may differ where those of `known` change anyway.
 bool stands_for(const Launch& known, const Launch& found);
 // "launch 3, 'b', was expected and 'c' came": how `work` differs.
@@ -157,6 +187,7 @@ struct Chunk {
   std::vector<Access> accesses;                  // of all its launches together
   Mode universal = Mode::kNone;
   std::unique_ptr<ParameterBlock> block;  // null where nothing changes
+  std::unique_ptr<ArraySlots> slots;      // null where no arrays change
   std::string name;                       // "graph of 24 launches: scale, add"
   WorkSite* site = nullptr;
   double device_ns = 0;                 // the shortest time between its end and that of the chunk before; 0: not known
@@ -191,6 +222,9 @@ struct Region {
   std::size_t most_launches = 0;
   bool grows = false;
   bool found_without_copies = false;  // while copies counted as no part of a turn
+  bool rebinds = false;               // it was found by how launches stand to each other, not by their arrays
+  std::uint32_t unbound = 0;          // grows where its graphs did not stand for what came, shrinks with each that did
+  bool same_again = false;            // its arrays come again, after more launches than it has
   static constexpr std::size_t kMostGrown = 256;
   std::size_t most_grown = kMostGrown;  // where it grows
   std::vector<std::shared_ptr<Chunk>> chunks;
@@ -202,6 +236,7 @@ struct Region {
   std::uint32_t again_in = 0;        // turns until they are tried again; 0: they are not
   std::uint32_t times_again = 0;
   bool on_idle = false;             // its launches are held on a device that has nothing queued, too
+  HostPace pace;                    // the same where the host does not wait for turns
   std::uint32_t flushed_turns = 0;  // then, and no form is tried: in a row, in which something went before its time
   std::array<std::vector<std::shared_ptr<Chunk>>, kTurnForms> aside;  // meanwhile: the chunks of the others
   std::uint32_t cuts = 0;                                             // how often it has been cut
@@ -221,6 +256,7 @@ struct Region {
   };
   mutable std::vector<Use> uses;                // by `resource`, then by `launch`
   mutable std::vector<std::size_t> universals;  // launches that may use anything
+  mutable std::vector<std::size_t> rebound;     // launches whose arrays change, which are not in `uses`
 
   // Another one like this of these launches, whole turns, not cut yet.
   std::shared_ptr<Region> with(std::vector<Launch> others, std::vector<KnownCall> their_calls) const;
@@ -241,10 +277,10 @@ struct Region {
   bool is_bound_by_copies(const Chunk& chunk) const;
   std::shared_ptr<Chunk> chunk_of(std::size_t launch) const;
   // The first of the launches [begin, end) that conflicts with what uses just these bytes; `end` where none does. The
-  // same as to ask conflict() of one after the other, but for the time: programs step in once for each array. With the
-  // scheduler's lock.
+  // same as to ask conflict() of one after the other, but for the time: programs step in once for each array. Of those
+  // that rebind it is not known what they will use, until they have come: `have_come`. With the scheduler's lock.
   std::size_t first_in_conflict(std::span<const Access> accesses, std::size_t begin, std::size_t end,
-                                bool readers_conflict) const;
+                                bool readers_conflict, bool have_come) const;
   // Cuts the region into chunks, anew.
   void cut();
   // Another form: its chunks are those that were put aside, or are cut.
@@ -258,9 +294,11 @@ struct Region {
   // where none is.
   std::size_t first_delayed_by(const Chunk& chunk, std::uint64_t resource) const;
   bool varies() const;  // whether any launch's scalars change
-  // The scalars of this launch change: its chunk is another from now on.
-  void vary(std::size_t launch);
-  // Brings the block of a chunk, if it has one, up to date.
+  // The scalars of this launch change, or its arrays do: its chunk is another from now on.
+  void vary(std::size_t launch, bool rebinds = false);
+  // Whether the launches of another, whole turns as well, stand to each other as these do from `start` on.
+  bool has_pattern_of(const Region& other, std::size_t start) const;
+  // Brings the block of a chunk, if it has one, up to date, and what it uses.
   void stage(Chunk& chunk) const;
   // That of the graph behind uploads that lead it, for its next launch: GraphWays::choose(); null where there is none.
   const device::Queue* queue_behind(const Chunk& leads) const;

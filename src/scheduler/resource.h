@@ -268,6 +268,12 @@ class Resource {
   void clear(ComputationPool& pool);
   std::size_t segment_count() const { return segments_.size(); }
   TaskUses& tasks() { return tasks_; }
+  // The last of the launches that were asked about (pattern_of()) that used it; none: 0.
+  struct LastUse {
+    std::uint64_t launch = 0;
+    Range range;
+  };
+  LastUse& last_use() { return last_use_; }
 
  private:
   struct Segment {
@@ -299,6 +305,7 @@ class Resource {
   std::atomic<HostState>* host_state_ = nullptr;
   HostSide* host_side_ = nullptr;
   TaskUses tasks_;
+  LastUse last_use_;
   std::vector<Segment> segments_;
   std::size_t merge_at_ = kManySegments;  // so many segments are looked through for neighbours that are alike
 };

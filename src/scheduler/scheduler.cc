@@ -81,16 +81,19 @@ Scheduler::~Scheduler() {
   if (!is_forked_child()) {
     const std::lock_guard lock(mutex_);
     launch_held();
+    retire_behind_held();
   }
   if (lowering_ != nullptr) {
     const GraphCounters& graphs = lowering_->counters();
     if (graphs.regions != 0)
       PERGOLA_DEBUG(
-          "graphs: {} regions found, {} launches known by their text, {} with scalars that change; {} graphs made, {} "
-          "refused; {} launches of graphs stood for {} kernels; {} kernels held and launched after all, {} times for "
+          "graphs: {} regions found, {} launches known by their text, {} with scalars and {} with arrays that change; "
+          "{} "
+          "graphs made, {} refused; {} launches of graphs stood for {} kernels; {} kernels held and launched after "
+          "all, {} times for "
           "other work, {} times for the time they had been held; {} times other work went ahead",
-          graphs.regions, graphs.by_text, graphs.varying, graphs.graphs, graphs.refused, graphs.launches,
-          graphs.replaced, graphs.flushed, graphs.interrupted, graphs.overdue, graphs.passed);
+          graphs.regions, graphs.by_text, graphs.varying, graphs.rebinding, graphs.graphs, graphs.refused,
+          graphs.launches, graphs.replaced, graphs.flushed, graphs.interrupted, graphs.overdue, graphs.passed);
   }
   if (is_forked_child()) {
     lowering_.reset();
@@ -113,7 +116,7 @@ Scheduler::~Scheduler() {
 }
 
 std::unique_ptr<Resource> Scheduler::create_resource(std::uint64_t size_bytes) {
-  std::vector<std::shared_ptr<const void>> ended;
+  EndedMemory ended(memory_going_);
   const std::lock_guard lock(mutex_);
   reap(ended);
   return std::make_unique<Resource>(next_resource_id_++, size_bytes);
@@ -127,8 +130,8 @@ std::string printable(std::string_view name) {
   const auto is_plain = [&](char c) { return static_cast<unsigned char>(c) < 0x80 && !is_control(c); };
   std::string text(name);
   if (std::ranges::all_of(text, is_plain)) return text;
-  using Json = nlohmann::json;  // what is not UTF-8 becomes U+FFFD
-  text = Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
+  using nlohmann::json;  // by which what is not UTF-8 becomes U+FFFD
+  text = json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();
   std::ranges::replace_if(text, is_control, '_');
   return text;
 }
@@ -710,8 +713,12 @@ Status Scheduler::synchronize(Deadline deadline) {
     stream.ended_position = std::max(stream.ended_position, positions[i]);
     stream.well_position = std::max(stream.well_position, positions[i]);
   }
-  std::vector<std::shared_ptr<const void>> ended;
-  reap(ended);
+  {
+    EndedMemory ended(memory_going_);  // goes without the lock, and before what follows may wait
+    reap(ended, true);
+    lock.unlock();
+  }
+  lock.lock();
   if (std::exchange(memory_let_go_, false)) {  // queues keep what their work used until they hear of its end
     const Status let_go = synchronize_queues(lock);
     if (status.ok()) status = let_go;
@@ -729,11 +736,16 @@ bool Scheduler::is_behind_another(const Stream& stream) const {
   });
 }
 
+std::vector<device::Queue*> Scheduler::all_queues() const {
+  std::vector<device::Queue*> queues;
+  for (const auto& stream : streams_) queues.push_back(stream->queue.get());
+  if (join_ != nullptr) queues.push_back(join_->queue.get());
+  return queues;
+}
+
 // After a failure queues skip what comes, until they have been synchronized. Gives the lock up meanwhile.
 Status Scheduler::synchronize_queues(AdaptiveLock& lock) {
-  std::vector<device::Queue*> queues;
-  for (const auto& stream : streams_) queues.push_back(stream->queue.get());  // streams are never taken away
-  if (join_ != nullptr) queues.push_back(join_->queue.get());
+  const std::vector<device::Queue*> queues = all_queues();
   lock.unlock();
   Status first;
   for (device::Queue* queue : queues) {

@@ -18,7 +18,8 @@
 //
 // Launches that recur may be held back for a moment and launched as a graph (graph_lowering.h): `launch()` below stands
 // for all that was held. Whatever else is asked of the scheduler has them launched first, but for copies, fills,
-// accesses of the host and memory that goes where none of them uses the same bytes: these go ahead (graph_passing.cc).
+// accesses of the host where none of them uses the same bytes: these go ahead (graph_passing.cc). Memory that goes does
+// so behind them.
 //
 // Memory: a resource that goes while work uses it leaves its buffer behind until that has ended (retire()).
 // Threads: everything is thread-safe. Two threads whose accesses conflict are ordered one way or the other. One lock
@@ -80,6 +81,20 @@ class Scheduler {
   std::string lost_arrays() const;
   // `resource` goes; `memory` is dropped when all work that uses it has ended, which may be now.
   void retire(std::unique_ptr<Resource> resource, std::shared_ptr<const void> memory);
+  // For who needs memory: waits for the work that uses what has been retired, until some of it has ended; whether
+  // some memory has been dropped by now. How that work ends is told to others. False where nothing is left but what
+  // tasks use, by `deadline`, inside a call of another library and, with `unless_held`, while launches are held, which
+  // would go by themselves meanwhile; else they go first.
+  using Deadline = std::optional<std::chrono::steady_clock::time_point>;
+  bool await_retired(bool unless_held, Deadline deadline);
+  // The number of what has been retired last, or will be once what is held has been launched, and how many of the first
+  // so many are left that no task uses: who waits for memory as long as anything ends might wait for ever beside a thread
+  // whose arrays come and go.
+  std::uint64_t last_retired() const;
+  std::size_t left_of_retired(std::uint64_t last) const;
+  // Without waiting, has queues let go of what they keep for work that has ended: false where some goes on, or has
+  // failed and nobody has been told.
+  bool release_kept_by_queues();
 
   using Enqueue = FunctionRef<Status(device::Queue&)>;
   // Queues one piece of work: `enqueue` is called once, under the lock, with the queue of its stream. Its status is
@@ -114,7 +129,6 @@ class Scheduler {
   };
   // Waits for what made (to write: and what uses) these bytes, and for work of other threads that waits to use them, as
   // the host is at them; for no more. Tells how that ended. kTimeout where it has not by `deadline`, and goes on.
-  using Deadline = std::optional<std::chrono::steady_clock::time_point>;
   // An empty one where it has waited `most_waits` times, and each time others' work had been submitted meanwhile.
   Result<HostAccess> begin_host_access(const Access& access, Deadline deadline = std::nullopt,
                                        std::size_t most_waits = std::numeric_limits<std::size_t>::max());
@@ -173,6 +187,8 @@ class Scheduler {
   void settle_graphs();
   bool holds_launches();
   void set_graph_patience(std::chrono::nanoseconds patience);
+  // For tests: for how long what is expected of the queue is believed, which goes by the steady clock.
+  void set_queue_trust(std::chrono::nanoseconds trust);
   // For tests: the clock by which turns are timed.
   void set_turn_clock(std::function<double()> clock_ns);
   // Computations that are kept: those that something may still depend on.
@@ -215,6 +231,7 @@ class Scheduler {
 
  private:
   struct Retired {
+    std::uint64_t number;
     std::shared_ptr<const void> memory;  // a buffer, a texture
     std::vector<std::pair<Stream*, std::uint64_t>> users;
     std::vector<TaskId> tasks;
@@ -321,6 +338,7 @@ class Scheduler {
   void poll_all();
   bool is_behind_another(const Stream& stream) const;
   void note_failed_beside(const std::string& message);
+  std::vector<device::Queue*> all_queues() const;  // which stay as they are without the lock, too
   Status synchronize_queues(AdaptiveLock& lock);
   std::optional<NoTask> reason_for_no_task(const Work& work, bool wants_event, TaskForms& forms,
                                            std::shared_ptr<TaskForm>& form);
@@ -354,6 +372,7 @@ class Scheduler {
   void end_host_access(std::uint64_t id);
   Status await_contents(AdaptiveLock& lock, const Access& access, Deadline deadline);
   Status wait_for_parents(AdaptiveLock& lock, const Access& access, Dependencies& parents, Deadline deadline);
+  void log_host_wait(const Access& access, const Dependencies& parents);
   struct CallUnderWay;  // scheduler_call.cc
   Status begin_call(AdaptiveLock& lock, const Work& work, bool synchronous, CallUnderWay& call);
   Status end_call(AdaptiveLock& lock, const Work& work, CallUnderWay& call);
@@ -370,8 +389,39 @@ class Scheduler {
   Status write_history(AdaptiveLock lock);
   Status write_tuning(AdaptiveLock lock);
   void end_recording();
-  // Moves memory that nobody uses any more to `out`, to be dropped after the lock.
-  void reap(std::vector<std::shared_ptr<const void>>& out);
+  void retire_locked(std::unique_ptr<Resource> resource, std::shared_ptr<const void> memory);
+  void retire_behind_held();
+  struct FirstRetired {
+    boost::container::small_vector<MarkPtr, 8> marks;  // of what uses it
+    bool is_in_call = false;  // a library call has a stream of them and may be recording: that one has no mark
+  };
+  std::optional<FirstRetired> first_retired();
+  bool await_going(AdaptiveLock& lock, std::chrono::steady_clock::time_point until);
+  bool asks_for_ends();
+  void mark_for_reaping(Stream& stream, std::uint64_t position);
+  // What nobody uses any more, on its way to be dropped, without the lock. Who needs memory waits for it.
+  class EndedMemory {
+   public:
+    explicit EndedMemory(std::atomic<std::size_t>& going) : going_(going) {}
+    ~EndedMemory() {
+      const std::size_t count = memory_.size();
+      memory_.clear();
+      going_.fetch_sub(count, std::memory_order_release);
+    }
+    EndedMemory(const EndedMemory&) = delete;
+    EndedMemory& operator=(const EndedMemory&) = delete;
+    void add(std::shared_ptr<const void> memory) {
+      memory_.push_back(std::move(memory));
+      going_.fetch_add(1, std::memory_order_relaxed);
+    }
+    bool is_empty() const { return memory_.empty(); }
+
+   private:
+    std::atomic<std::size_t>& going_;
+    std::vector<std::shared_ptr<const void>> memory_;
+  };
+  // Moves it to `out`, to be dropped after the lock; `always`: by what has ended by now.
+  void reap(EndedMemory& out, bool always = false);
 
   const device::DevicePtr device_;
   const Policy policy_;
@@ -393,7 +443,18 @@ class Scheduler {
   std::vector<const Work*> behind_host_;  // in await_turn(), for a host access to end; of their threads' calls
   AnyForkedCondition host_access_ended_;  // or work has left behind_host_
   std::uint32_t calls_under_way_ = 0;
-  std::vector<Retired> retired_;
+  std::vector<Retired> retired_;  // by their numbers
+  std::uint64_t last_retired_ = 0, dropped_ = 0;  // the last's number; how many pieces of memory have gone to be dropped
+  // Of all EndedMemory. Counted up with the lock, and down without, release: who sees it gone may have it.
+  std::atomic<std::size_t> memory_going_{0};
+  std::uint32_t vain_reaps_ = 0, reaps_to_pass_ = 0;  // in a row that found nothing; before one asks again
+  // Retired while launches that use it are held: it goes behind them, so that they need not go one by one.
+  struct BehindHeld {
+    std::unique_ptr<Resource> resource;
+    std::shared_ptr<const void> memory;
+  };
+  static constexpr std::size_t kMostBehindHeld = 64;
+  std::vector<BehindHeld> behind_held_;
   std::uint64_t next_resource_id_ = 1;
   struct KnownArray {
     std::uint64_t address = 0, size_bytes = 0;

@@ -164,7 +164,7 @@ Status Scheduler::name_suspects(const Status& lost) const {
   for (const DagVertex& vertex : log_.picture().vertices) {
     const bool runs_kernels =
         vertex.kind == WorkKind::kKernel || vertex.kind == WorkKind::kGraph || vertex.kind == WorkKind::kLibrary;
-    if (!runs_kernels || streams_[vertex.stream]->knows_end_of(vertex.position)) continue;
+    if (!runs_kernels || !vertex.is_on_stream() || streams_[vertex.stream]->knows_end_of(vertex.position)) continue;
     const std::string name = fmt::format("'{}'", vertex.name);
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     if (names.size() < kMost)

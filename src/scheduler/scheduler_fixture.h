@@ -65,19 +65,25 @@ class SchedulerTest : public ::testing::Test {
   std::string streams() const {
     std::string text;
     for (const DagVertex& vertex : scheduler->picture().vertices)
-      text += fmt::format("{}{}:{}", text.empty() ? "" : " ", vertex.name, vertex.stream);
+      if (vertex.is_on_stream()) text += fmt::format("{}{}:{}", text.empty() ? "" : " ", vertex.name, vertex.stream);
     return text;
   }
   // The names of a computation's parents, by the place of the child in the order of submission, from 1.
   // Those that have to be waited for, or those that had ended.
   std::multiset<std::string> parents(std::uint64_t child, bool ended = false) const {
     const DagPicture picture = scheduler->picture();
+    std::map<std::uint64_t, const DagVertex*> by_number;
+    std::vector<const DagVertex*> on_streams;
+    for (const DagVertex& vertex : picture.vertices) {
+      by_number[vertex.id] = &vertex;
+      if (vertex.is_on_stream()) on_streams.push_back(&vertex);
+    }
     std::multiset<std::string> names;
-    const DagVertex& vertex = picture.vertices.at(child - 1);
+    const DagVertex& vertex = *on_streams.at(child - 1);
     for (std::uint32_t i = 0; i < vertex.edge_count; ++i)
       if ((vertex.edges[i].order == Order::kEnded) == ended)
-        names.insert(fmt::format("{} {}", picture.vertices.at(vertex.edges[i].parent - 1).name,
-                                 to_string(vertex.edges[i].hazard)));
+        names.insert(
+            fmt::format("{} {}", by_number.at(vertex.edges[i].parent)->name, to_string(vertex.edges[i].hazard)));
     return names;
   }
   // Which computation each wait of a stream is for, in order: "1<0" is stream 1 waiting for an event of stream 0.

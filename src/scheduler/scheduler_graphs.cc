@@ -322,6 +322,11 @@ void Scheduler::set_graph_patience(std::chrono::nanoseconds patience) {
   queue_trusted_ = std::max(queue_trusted_, patience);
 }
 
+void Scheduler::set_queue_trust(std::chrono::nanoseconds trust) {
+  const std::lock_guard lock(mutex_);
+  queue_trusted_ = trust;
+}
+
 void Scheduler::set_turn_clock(std::function<double()> clock_ns) {
   const std::lock_guard lock(mutex_);
   if (lowering_ != nullptr) lowering_->set_turn_clock(std::move(clock_ns));

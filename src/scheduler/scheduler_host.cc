@@ -158,6 +158,18 @@ Status Scheduler::await_contents(AdaptiveLock& lock, const Access& access, Deadl
   return tell_failure();
 }
 
+// A vertex of pictures, as it must wait. One that waits a while at a time, as a thread of Python does, is one.
+void Scheduler::log_host_wait(const Access& access, const Dependencies& parents) {
+  if (!parents.empty() && log_.ends_with_host_wait_for(parents.front().parent->id)) return;
+  DagVertex& vertex = log_.next();
+  vertex.id = pool_.next_id();
+  vertex.name = writes(access.mode) ? "host write" : "host read";
+  vertex.kind = WorkKind::kHostAccess;
+  vertex.stream = DagVertex::kNoStream;
+  for (const Dependency& parent : parents)
+    vertex.add({parent.parent->id, parent.resource, parent.hazard, Order::kEvent});
+}
+
 // Takes the parents away. Gives the lock up meanwhile.
 Status Scheduler::wait_for_parents(AdaptiveLock& lock, const Access& access, Dependencies& parents, Deadline deadline) {
   boost::container::small_vector<MarkPtr, 4> marks;
@@ -170,6 +182,7 @@ Status Scheduler::wait_for_parents(AdaptiveLock& lock, const Access& access, Dep
       status = mark.status();
   }
   std::optional<HostSlice> slice = open_host_wait(access, parents);
+  log_host_wait(access, parents);
   release(parents, pool_);
   PERGOLA_TRY(status);
   ++counters_.host_waits;

@@ -295,6 +295,12 @@ void Scheduler::end_tasks(bool waits) {
   if (waits) {
     (void)await_all_tasks(lock);  // what failed is noted
   } else {
+    for (BehindHeld& each : behind_held_) {
+      const TaskUses& uses = each.resource->tasks();
+      const auto goes_on = [this](TaskId task) { return task != 0 && !task_has_ended(task); };
+      if (goes_on(uses.writer) || std::ranges::any_of(uses.readers, goes_on))
+        leave_to_the_process(std::move(each.memory));
+    }
     for (Retired& retired : retired_) {
       std::erase_if(retired.tasks, [&](TaskId task) { return task_has_ended(task); });
       if (!retired.tasks.empty()) leave_to_the_process(std::move(retired.memory));

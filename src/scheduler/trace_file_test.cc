@@ -78,6 +78,7 @@ Timeline sample() {
   region.met_again = 1, region.varying = {"b"}, region.replaced = 5, region.flushed = 2, region.interrupted = 1;
   region.overdue = 1, region.mismatched = 1, region.mismatch = "'c' instead of 'b', launch 3";
   region.too_little = 7, region.most_queued_ns = 12'500, region.forgotten_graphs = 1;
+  region.paced = 3, region.holds_pace = true, region.paced_launches_ns = 345'000, region.paced_graphs_ns = 101'500;
   using Way = WayReport::State;
   region.graphs = {{0,
                     5,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/base/log.h"
+#include "src/scheduler/median.h"
 
 namespace pergola::scheduler {
 namespace {
@@ -25,12 +26,6 @@ constexpr Text kOthers[kTurnForms] = {
 
 const Text& text_of(TurnForm form, bool has_uploads) {
   return (has_uploads ? kTexts : kOthers)[static_cast<std::size_t>(form)];
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 }  // namespace

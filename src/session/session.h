@@ -13,6 +13,7 @@
 // Thread-safe throughout. Everything made by a session keeps it alive; work in flight keeps alive what it uses.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -75,6 +76,10 @@ class Array {
   std::uint64_t size_bytes() const { return count_ * element_bytes_; }
   std::uint64_t session_id() const { return session_id_; }
   virtual device::DeviceAddress address() const = 0;
+  // Somebody outside has the address, and may have given it to others: once the array has gone its memory waits for
+  // their work, too, as the driver frees it.
+  void note_told() const { is_told_.store(true, std::memory_order_relaxed); }
+  bool is_told() const { return is_told_.load(std::memory_order_relaxed); }
 
   // Queues a copy from the host; `source` is taken before the call returns.
   virtual Status write(std::uint64_t offset_bytes, std::span<const std::byte> source) = 0;
@@ -114,6 +119,7 @@ class Array {
   const ElementType type_;
   const std::uint32_t element_bytes_;
   const std::uint64_t count_, session_id_;
+  mutable std::atomic<bool> is_told_{false};  // relaxed: who drops the array comes after who asked it
 };
 using ArrayPtr = std::shared_ptr<Array>;
 
@@ -216,7 +222,7 @@ class Session {
   // goes on after `timeout`: nothing is reported then, or cleared; after a failure queues are waited for nonetheless.
   virtual Status synchronize(std::optional<std::chrono::nanoseconds> timeout = std::nullopt) = 0;
 
-  // The work submitted last as a graph, "dot" or "mermaid"; kInvalidArgument for another format.
+  // The work submitted last as a graph, "svg", "dot" or "mermaid"; kInvalidArgument for another format.
   virtual Result<std::string> dag(std::string_view format) = 0;
   // Which launches recurred and became graphs, in which way, and why others did not (docs/observability.md): "text" for
   // people, or "json"; kInvalidArgument for another format. Waits for nothing.

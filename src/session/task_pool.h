@@ -109,6 +109,8 @@ class TaskPool {
   // for more than the pool's shape has. Compiles while tasks run; then those under way end, and others may be spawned.
   // The same kernel and shape again give the same kind at once.
   virtual Result<TaskKindPtr> prepare(const KernelPtr& kernel, const LaunchShape& shape) = 0;
+  // Compiles what prepare() would for the first shape of each, together, in about the time of one: all, or none.
+  virtual Status add_kernels(std::span<const KernelPtr> kernels) = 0;
   // Returns how the task ended: success, or why it did not. kTimeout where it goes on. An id of another pool, or 0, is
   // kInvalidArgument.
   virtual Status wait(TaskId id, std::optional<std::chrono::nanoseconds> timeout = std::nullopt) = 0;

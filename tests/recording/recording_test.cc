@@ -125,11 +125,11 @@ TEST_F(Recording, Environment_HasThePictureOfEachSessionInAFile) {
   }
   const std::string text = pictures_of(".dot");
   EXPECT_EQ(edges(text, "label=\"turns"), 4);
-  EXPECT_EQ(edges(text, " -> "), 4) << "from each fill to a kernel and on, whether the first ones had ended or not:\n"
+  EXPECT_EQ(edges(text, "[label=\"argument"), 4) << "from each fill to a kernel and on, whether the first ones had ended or not:\n"
                                     << text;
   ::setenv("PERGOLA_DOT_FILE", mermaid.c_str(), 1);
   run(pergola::Session("cpu"));
-  EXPECT_EQ(edges(pictures_of(".mmd"), " -->"), 4);
+  EXPECT_EQ(edges(pictures_of(".mmd"), " -->|argument"), 4);
   ::setenv("PERGOLA_DOT_FILE", (folder_ / "none" / "dag.dot").c_str(), 1);
   try {
     const pergola::Session session("cpu");

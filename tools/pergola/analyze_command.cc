@@ -182,6 +182,9 @@ Status analyze(const AnalyzeOptions& options, Console& console) {
     return PERGOLA_ERROR(kInvalidArgument, "--svg draws the relation of two launches; give --launch twice");
   std::vector<const ptx::Function*> entries = module.entries();
   std::erase_if(entries, [](const ptx::Function* entry) { return !entry->has_body; });
+  if (entries.empty())
+    return PERGOLA_ERROR(kNotFound, "'{}' has no kernels: these are its __global__ functions, in PTX .entry",
+                         options.file);
   std::vector<session::KernelName> names;
   for (const ptx::Function* entry : entries) {
     names.push_back({entry->name, ""});
@@ -235,7 +238,9 @@ void add_analyze_command(CLI::App& app, Console& console) {
       ->needs(launch);
   command->add_option("--device,-d", options->device, "Whose limits count: cuda, cuda:N; else, of no GPU, an H200's")
       ->needs(launch);
-  command->add_option("--svg", options->svg, "Draw which blocks wait for which")->type_name("PATH");
+  command->add_option("--svg", options->svg, "Draw which blocks wait for which")
+      ->type_name("PATH")
+      ->check([](const std::string& path) { return std::string(path.empty() ? "a file's path is wanted" : ""); });
   command->add_option("--flag", options->flags, "For the compiler: --flag=-DN=4")->allow_extra_args(false);
   command->add_flag("--json", console.json, "One JSON object on standard output");
   command->callback([options, &console] {

@@ -43,6 +43,7 @@ const std::vector<std::string>& read_settings() {
                                                  "PERGOLA_PTXAS",
                                                  "PERGOLA_PYTHON",
                                                  "PERGOLA_SCHEDULER",
+                                                 "PERGOLA_SPARE_MEMORY_BYTES",
                                                  "PERGOLA_TASK_EDGES",
                                                  "PERGOLA_TASK_EXECUTOR",
                                                  "PERGOLA_TASK_FENCES",

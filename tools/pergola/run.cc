@@ -54,12 +54,15 @@ Result<session::KernelPtr> choose_kernel(session::Module& module, const RunReque
   if (!request.kernel.empty()) return module.kernel(request.kernel);
   const auto& names = module.kernel_names();
   if (names.size() == 1) return module.kernel(names.front());
+  if (names.empty())
+    return PERGOLA_ERROR(kInvalidArgument, "'{}' has no kernels: these are its __global__ functions, in PTX .entry",
+                         request.file);
   std::vector<std::string> listed;
   for (std::size_t i = 0; i < names.size(); ++i)
     listed.push_back(module.refusal(i).empty() ? names[i]
                                                : fmt::format("{} (refused: {})", names[i], module.refusal(i)));
-  return PERGOLA_ERROR(kInvalidArgument, "'{}' has {} kernels{}{}: name one with --kernel.", request.file, names.size(),
-                       names.empty() ? "" : ": ", fmt::join(listed, ", "));
+  return PERGOLA_ERROR(kInvalidArgument, "'{}' has {} kernels: {}: name one with --kernel.", request.file, names.size(),
+                       fmt::join(listed, ", "));
 }
 
 Result<session::LaunchShape> shape_of(const RunRequest& request, const session::KernelInfo& kernel) {

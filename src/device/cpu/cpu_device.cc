@@ -16,6 +16,7 @@
 #include "src/device/cpu/process_exit.h"
 #include "src/device/cpu/queue_worker.h"
 #include "src/device/cpu/task_crew.h"
+#include "src/device/memory_shortage.h"
 
 namespace pergola::device::cpu {
 namespace {
@@ -98,8 +99,11 @@ Result<ModulePtr> CpuDevice::load(const ModuleSource& source) {
 
 Result<BufferPtr> CpuDevice::allocate(std::size_t size_bytes, MemoryKind kind) {
   if (kind == MemoryKind::kManaged) kind = MemoryKind::kDevice;  // which the host reaches
-  PERGOLA_ASSIGN(BufferPtr buffer, CpuBuffer::create(memory_, size_bytes, kind));
-  return buffer;
+  auto buffer = CpuBuffer::create(memory_, size_bytes, kind);
+  if (buffer.code() == Code::kResourceExhausted && MemoryShortage::relieve())
+    buffer = CpuBuffer::create(memory_, size_bytes, kind);
+  PERGOLA_TRY(buffer.status());
+  return BufferPtr(*std::move(buffer));
 }
 
 namespace {

@@ -26,6 +26,7 @@
 #include "src/device/cuda/driver.h"
 #include "src/device/cuda/host_slabs.h"
 #include "src/device/cuda/host_word.h"
+#include "src/device/memory_shortage.h"
 #include "src/device/send_away.h"
 
 namespace pergola::device::cuda {
@@ -108,6 +109,17 @@ class Context {
   void free_kept() const;  // where none is resident
   // The same while work goes on, for which the driver then waits: before memory is said to be short. Whether any was.
   bool free_kept_behind_work() const;
+  // Calls `allocate`, which asks the driver for memory, in the context; again where it has none and some is given back:
+  // what others keep and could do without, and what has been freed and is kept while work goes on.
+  template <typename Allocate>
+  CUresult allocate(Allocate allocate) const {
+    CUresult result = allocate();
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && MemoryShortage::relieve()) {
+      enter_quietly();  // others may be on another GPU
+      result = allocate();
+    }
+    return result == CUDA_ERROR_OUT_OF_MEMORY && free_kept_behind_work() ? allocate() : result;
+  }
 
   // Leaves `stream` to itself: it goes, and `used`, with what is freed after its work has ended, or with the process.
   // Until then nothing is freed on this GPU. `self` is this.

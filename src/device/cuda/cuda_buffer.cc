@@ -3,17 +3,6 @@
 #include <algorithm>
 
 namespace pergola::device::cuda {
-namespace {
-
-// Memory that has been freed may be kept while work goes on.
-template <typename Allocate>
-CUresult allocate(const Context& context, Allocate allocate) {
-  const CUresult result = allocate();
-  return result == CUDA_ERROR_OUT_OF_MEMORY && context.free_kept_behind_work() ? allocate() : result;
-}
-
-}  // namespace
-
 Result<std::shared_ptr<CudaBuffer>> CudaBuffer::create(ContextPtr context, std::size_t size_bytes, MemoryKind kind,
                                                        bool packed) {
   PERGOLA_TRY(context->enter());
@@ -27,7 +16,7 @@ Result<std::shared_ptr<CudaBuffer>> CudaBuffer::create(ContextPtr context, std::
       DeviceArena* const arena = packed ? context->arena().get() : nullptr;
       return arena != nullptr ? arena->allocate(&address, bytes) : driver.cuMemAlloc(&address, bytes);
     };
-    PERGOLA_TRY(context->check(allocate(*context, take), doing));
+    PERGOLA_TRY(context->check(context->allocate(take), doing));
     const void* const piece =
         context->arena() != nullptr && context->arena()->owns(address) ? context->arena().get() : nullptr;
     return std::shared_ptr<CudaBuffer>(new CudaBuffer(std::move(context), address, nullptr, size_bytes, kind, piece));
@@ -49,7 +38,7 @@ Result<std::shared_ptr<CudaBuffer>> CudaBuffer::create_on_host(ContextPtr contex
     host = static_cast<std::byte*>(own);
     return result;
   };
-  PERGOLA_TRY(context->check(allocate(*context, take), "allocating {} bytes", size_bytes));
+  PERGOLA_TRY(context->check(context->allocate(take), "allocating {} bytes", size_bytes));
   CUdeviceptr address = 0;
   if (const CUresult result = driver.cuMemHostGetDevicePointer(&address, host, 0); result != CUDA_SUCCESS) {
     slabs != nullptr ? slabs->free(host) : static_cast<void>(driver.cuMemFreeHost(host));
@@ -72,7 +61,7 @@ Result<std::shared_ptr<CudaBuffer>> CudaBuffer::create_managed(ContextPtr contex
   const auto managed = [&] {
     return context->driver().cuMemAllocManaged(&address, std::max<std::size_t>(size_bytes, 1), flags);
   };
-  PERGOLA_TRY(context->check(allocate(*context, managed), "allocating {} bytes of managed memory", size_bytes));
+  PERGOLA_TRY(context->check(context->allocate(managed), "allocating {} bytes of managed memory", size_bytes));
   auto* host = reinterpret_cast<std::byte*>(address);
   return std::shared_ptr<CudaBuffer>(
       new CudaBuffer(std::move(context), address, host, size_bytes, MemoryKind::kManaged));

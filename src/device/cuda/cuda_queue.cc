@@ -387,6 +387,13 @@ Status CudaQueue::synchronize() {
   return {};
 }
 
+void CudaQueue::let_go_if_idle() {
+  if (!context_->enter().ok()) return;
+  Retained::Handles ended;  // go after the lock, under which all is queued
+  const std::lock_guard lock(mutex_);
+  if (context_->driver().cuStreamQuery(stream_) == CUDA_SUCCESS) retained_.release_all(ended);
+}
+
 Result<void*> CudaQueue::native_handle() {
   PERGOLA_TRY(context_->enter());
   return static_cast<void*>(stream_);

@@ -49,6 +49,7 @@ class CudaQueue final : public Queue {
   Result<EventPtr> record_for_host() override;
   std::optional<Status> poll() override;
   Status synchronize() override;
+  void let_go_if_idle() override;
   Result<void*> native_handle() override;
 
   // Queues an instantiated graph; `state` is kept till it has ended.

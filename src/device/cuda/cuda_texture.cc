@@ -53,7 +53,8 @@ class CudaTexture final : public Texture {
   Status take_memory(const TextureDescription& d, CUDA_RESOURCE_DESC& resource) {
     const Driver& driver = context_->driver();
     const std::size_t bytes = d.width * d.texel_bytes();
-    PERGOLA_TRY(context_->check(driver.cuMemAlloc(&memory_, bytes), "allocating texels"));
+    PERGOLA_TRY(
+        context_->check(context_->allocate([&] { return driver.cuMemAlloc(&memory_, bytes); }), "allocating texels"));
     const CUdeviceptr from = d.buffer->address() + d.offset_bytes;
     PERGOLA_TRY(copy([&](CUstream stream) { return driver.cuMemcpyAsync(memory_, from, bytes, stream); }));
     resource.resType = CU_RESOURCE_TYPE_LINEAR;
@@ -73,7 +74,8 @@ class CudaTexture final : public Texture {
     array.Format = format_of(d.type);
     array.NumChannels = d.channels;
     const std::string doing = fmt::format("making a texture of {} x {} x {} texels", d.width, d.height, d.depth);
-    PERGOLA_TRY(context_->check(driver.cuArray3DCreate(&array_, &array), doing));
+    const auto make = [&] { return driver.cuArray3DCreate(&array_, &array); };
+    PERGOLA_TRY(context_->check(context_->allocate(make), doing));
     CUDA_MEMCPY3D work{};
     work.srcMemoryType = CU_MEMORYTYPE_DEVICE;
     work.srcDevice = d.buffer->address() + d.offset_bytes;

@@ -1,0 +1,34 @@
+// Who keeps memory of a device that it could do without, as sessions do of arrays that have gone, and gives it back
+// before an allocation fails: any of this process's, of whichever session, as several may be on one device.
+//
+// One list for the process, never destroyed. Thread-safe. relieve() is called with no lock of the device's, as what is
+// given back is freed there.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace pergola::device {
+
+class MemoryShortage {
+ public:
+  class Keeper {
+   public:
+    virtual ~Keeper() = default;
+    // All of it; whether there was any.
+    virtual bool relieve() = 0;
+  };
+  // Until it goes.
+  static void add(std::weak_ptr<Keeper> keeper);
+  // Has all give back what they keep; whether there was any, so that an allocation is worth another try.
+  static bool relieve();
+
+ private:
+  static MemoryShortage& instance();
+  std::mutex mutex_;  // guards the next, and is not held while a keeper is called
+  std::vector<std::weak_ptr<Keeper>> keepers_;
+  std::mutex relieving_;  // held while keepers are called, who allocate nothing
+};
+
+}  // namespace pergola::device
