@@ -28,6 +28,12 @@ double least_of_copy_ns(const Work& work) {
   return work.copy == nullptr ? 0 : static_cast<double>(work.copy->size_bytes) / kLinkBytesPerNs;
 }
 
+double least_ns(const Work& work, double expected_ns) {
+  return work.kind == WorkKind::kKernel  ? at_least(expected_ns)
+         : work.kind == WorkKind::kGraph ? work.least_ns
+                                         : least_of_copy_ns(work);
+}
+
 // "; expected us: saxpy 1.2 8.5": by class of sizes, those that are known.
 std::string durations_text(const std::map<std::string, std::unique_ptr<WorkSite>, std::less<>>& sites) {
   std::string text;
@@ -258,7 +264,7 @@ Status Scheduler::start(const Work& work, Computation& who, const Dependencies& 
   // From here on `who` has its place, even if it cannot be queued: the stream has waited for its parents.
   // What waits for other streams, or tasks, may take as long as these.
   const double expected_ns = waits_for_others ? kUnknownDurationNs : Durations::expected_ns(durations);
-  append(*stream, who, expected_ns, work.kind == WorkKind::kKernel ? at_least(expected_ns) : least_of_copy_ns(work));
+  append(*stream, who, expected_ns, least_ns(work, expected_ns));
   if (is_large_copy_from_host(work)) last_large_copy_ = {stream, who.position};
   if (who.leads) last_lead_ = {stream, who.position};
   note_arrivals(work, who);

@@ -161,7 +161,8 @@ Status Scheduler::launch_graph(const std::shared_ptr<Chunk>& run, const std::sha
        .accesses = chunk.accesses,
        .universal = chunk.universal,
        .detail = &detail,
-       .prepare = moves ? &prepare : nullptr},
+       .prepare = moves ? &prepare : nullptr,
+       .least_ns = chunk.takes_at_least_ns()},
       [&](device::Queue& queue) {
         if (const ParameterBlock* const block = chunk.block.get(); block != nullptr)
           PERGOLA_TRY(queue.copy_to_device(block->memory, 0, block->staged));

@@ -104,6 +104,7 @@ struct Work {
   const FunctionRef<Status(device::Queue&)>* prepare = nullptr;
   HeldFromTasks* held_from_tasks = nullptr;  // acquired when the work is submitted, and afterwards
   const BehindTasks* behind = nullptr;       // its stream waits for them; may be null
+  double least_ns = 0;                       // of a graph: what it takes at least, as far as is known
 };
 
 }  // namespace pergola::scheduler
