@@ -16,20 +16,23 @@ void MemoryShortage::add(std::weak_ptr<Keeper> keeper) {
   all.keepers_.push_back(std::move(keeper));
 }
 
-bool MemoryShortage::relieve() {
+std::uint64_t MemoryShortage::reliefs() {
+  return instance().reliefs_.load(std::memory_order_acquire);
+}
+
+bool MemoryShortage::relieve(std::uint64_t reliefs_before) {
   MemoryShortage& all = instance();
   std::vector<std::weak_ptr<Keeper>> keepers;
   {
     const std::lock_guard lock(all.mutex_);
     keepers = all.keepers_;
   }
-  // Who comes while another thread has some given back has some to hope for when that is done.
-  std::unique_lock relieving(all.relieving_, std::try_to_lock);
-  bool any = !relieving.owns_lock();
-  if (any) relieving.lock();
+  const std::lock_guard relieving(all.relieving_);
+  bool any = false;
   for (const auto& each : keepers)
     if (const std::shared_ptr<Keeper> keeper = each.lock()) any = keeper->relieve() || any;
-  return any;
+  if (any) all.reliefs_.fetch_add(1, std::memory_order_release);
+  return all.reliefs_.load(std::memory_order_acquire) != reliefs_before;
 }
 
 }  // namespace pergola::device

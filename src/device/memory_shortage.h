@@ -5,6 +5,8 @@
 // given back is freed there.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -21,14 +23,19 @@ class MemoryShortage {
   };
   // Until it goes.
   static void add(std::weak_ptr<Keeper> keeper);
-  // Has all give back what they keep; whether there was any, so that an allocation is worth another try.
-  static bool relieve();
+  // How often some has been given back: to be asked before an allocation is tried.
+  static std::uint64_t reliefs();
+  // Has all give back what they keep; whether there was any, or has been since there were so many reliefs, in whichever
+  // thread: the allocation is worth another try.
+  static bool relieve(std::uint64_t reliefs_before);
 
  private:
   static MemoryShortage& instance();
   std::mutex mutex_;  // guards the next, and is not held while a keeper is called
   std::vector<std::weak_ptr<Keeper>> keepers_;
   std::mutex relieving_;  // held while keepers are called, who allocate nothing
+  // Goes up once memory is free (release), under relieving_; whoever sees it (acquire) finds that memory free.
+  std::atomic<std::uint64_t> reliefs_{0};
 };
 
 }  // namespace pergola::device

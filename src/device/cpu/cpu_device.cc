@@ -99,8 +99,9 @@ Result<ModulePtr> CpuDevice::load(const ModuleSource& source) {
 
 Result<BufferPtr> CpuDevice::allocate(std::size_t size_bytes, MemoryKind kind) {
   if (kind == MemoryKind::kManaged) kind = MemoryKind::kDevice;  // which the host reaches
+  const std::uint64_t reliefs = MemoryShortage::reliefs();
   auto buffer = CpuBuffer::create(memory_, size_bytes, kind);
-  if (buffer.code() == Code::kResourceExhausted && MemoryShortage::relieve())
+  if (buffer.code() == Code::kResourceExhausted && MemoryShortage::relieve(reliefs))
     buffer = CpuBuffer::create(memory_, size_bytes, kind);
   PERGOLA_TRY(buffer.status());
   return BufferPtr(*std::move(buffer));

@@ -113,8 +113,9 @@ class Context {
   // what others keep and could do without, and what has been freed and is kept while work goes on.
   template <typename Allocate>
   CUresult allocate(Allocate allocate) const {
+    const std::uint64_t reliefs = MemoryShortage::reliefs();
     CUresult result = allocate();
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && MemoryShortage::relieve()) {
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && MemoryShortage::relieve(reliefs)) {
       enter_quietly();  // others may be on another GPU
       result = allocate();
     }
