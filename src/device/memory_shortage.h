@@ -34,7 +34,7 @@ class MemoryShortage {
   std::mutex mutex_;  // guards the next, and is not held while a keeper is called
   std::vector<std::weak_ptr<Keeper>> keepers_;
   std::mutex relieving_;  // held while keepers are called, who allocate nothing
-  // Goes up once memory is free (release), under relieving_; whoever sees it (acquire) finds that memory free.
+  // Goes up once keepers have let go of some (release), under relieving_; whoever sees it (acquire) comes after that.
   std::atomic<std::uint64_t> reliefs_{0};
 };
 

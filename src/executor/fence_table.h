@@ -83,7 +83,8 @@ class FenceTable {
   // Memory that is no buffer: variables of modules, and what others have given addresses of.
   Status allow(std::uint64_t begin, std::uint64_t size_bytes);
   bool is_memory(std::uint64_t address) const;
-  // ", 12 bytes past the end of an array of 4096 bytes", of the nearest range; "" where none is near.
+  // ", 12 bytes past the end of an array of 4096 bytes", of the nearest range; "" where none is near;
+  // ", behind a null pointer" in the first 64 KiB.
   std::string describe(std::uint64_t address) const;
 
  private:

@@ -32,9 +32,10 @@
 //
 // The device's work is known by an event at each chunk's end: what is queued is the time of the chunks that have not
 // ended, without the first of them, which may be about to. A chunk's time is the shortest seen between its end and that
-// of the chunk before. Before two have ended, it is what the streams' kernels were seen to take: those behind the first
-// event that has not ended (one is recorded every kMarkEach launches meanwhile), or all less what has gone by. Graphs
-// are made once kWorthMaking is queued, so that they are there when it is enough.
+// of the chunk before. Before two have ended, it is what the streams' kernels were seen to take, of a graph its longest
+// path of them: of what is behind the first event that has not ended (one is recorded every kMarkEach launches
+// meanwhile), or of all less what has gone by. Graphs are made once kWorthMaking is queued, so that they are there when
+// it is enough.
 //   Where it turns out that little is queued, it is not asked about for some chunks, more each time. Where it is much,
 // it is not asked about until that may have been done, and only some chunks have an event (wants_event()).
 //

@@ -269,7 +269,7 @@ TEST_F(GraphLowering, GraphsAreQueuedForWhatTheirLaunchesWereSeenToTake) {
   scheduler->set_graph_patience(std::chrono::hours(1));
   scheduler->set_queue_trust(std::chrono::nanoseconds(0));  // the virtual clock is another
   const auto long_turn = [&] {
-    for (int i = 0; i < 64; ++i) launch("a", {"x"}, {"x"}, 1e5);
+    for (int i = 0; i < 64; ++i) launch("a", {"x"}, {"x"}, 1e5 + i);
   };
   long_turn();
   device->state().host_ns += 2e6;  // the first ones have ended, the others are queued
@@ -278,7 +278,7 @@ TEST_F(GraphLowering, GraphsAreQueuedForWhatTheirLaunchesWereSeenToTake) {
   scheduler->settle_graphs();
   for (int turn = 0; turn < 3; ++turn) long_turn();
   const std::size_t launches = kernel_launches();
-  ASSERT_GE(graph_launches(), 3u);
+  ASSERT_GE(graph_launches(), 2u);
   device->state().host_ns = device->state().of(Step::Kind::kLaunch).back().end_ns - 5e4;
   std::this_thread::sleep_for(std::chrono::milliseconds(100));  // what was known to be queued may have been done
   for (int turn = 0; turn < 3; ++turn) long_turn();

@@ -20,12 +20,13 @@ std::int64_t ns(std::chrono::steady_clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
 }
 
-// Of a graph whose nodes take so long at least, each.
-double longest_path_ns(const device::GraphSpec& spec, std::span<const double> expected_ns) {
+// Of a chunk that is the graph, whose launches are expected to take so long.
+double longest_path_ns(const device::GraphSpec& spec, std::span<const Launch> launches,
+                       std::span<const double> expected_ns) {
   std::vector<double> end_ns(spec.nodes.size());
   for (std::size_t i = 0; i < end_ns.size(); ++i) {
     for (const device::NodeId earlier : spec.nodes[i].after) end_ns[i] = std::max(end_ns[i], end_ns[earlier]);
-    end_ns[i] += at_least(expected_ns[i]);
+    end_ns[i] += launches[i].copy ? least_of_copy_ns(launches[i].copy->size_bytes) : at_least(expected_ns[i]);
   }
   return end_ns.empty() ? 0 : *std::ranges::max_element(end_ns);
 }
@@ -111,7 +112,8 @@ void GraphLowering::build(AdaptiveLock& lock) {
     std::vector<double> expected_ns;
     for (std::size_t i = chunk.begin; i < chunk.end; ++i)
       expected_ns.push_back(Durations::expected_ns_of(job.region->launches[i].work(), job.region->launches[i].config));
-    chunk.launches_ns = longest_path_ns(*built.spec, expected_ns);
+    chunk.launches_ns = longest_path_ns(
+        *built.spec, std::span(job.region->launches).subspan(chunk.begin, chunk.end - chunk.begin), expected_ns);
     const bool may_come_again = lowerer_ != nullptr && lowerer_->keeps_plain();
     chunk.ways = GraphWays({{"plain", "an edge wherever two launches conflict", std::move(built.graph),
                              may_come_again ? built.spec : nullptr}});

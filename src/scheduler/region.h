@@ -190,8 +190,9 @@ struct Chunk {
   std::unique_ptr<ArraySlots> slots;      // null where no arrays change
   std::string name;                       // "graph of 24 launches: scale, add"
   WorkSite* site = nullptr;
-  double device_ns = 0;                 // the shortest time between its end and that of the chunk before; 0: not known
-  double launches_ns = 0;               // what its launches take at least one by one, those behind each other in a sum
+  double device_ns = 0;  // the shortest time between its end and that of the chunk before; 0: not known
+  // The longest path of what its launches were seen to take one by one, by when its graph was made; 0: not known.
+  double launches_ns = 0;
   std::uint32_t times_seen = 0;         // of these
   std::string refusal;                  // where refused: why
   std::uint64_t launched = 0;           // as a graph
@@ -202,7 +203,7 @@ struct Chunk {
   std::vector<WayReport> refused_ways;
   std::string key;              // graph_key.h; "" where nothing is kept of it
   bool has_tried_ways = false;  // all that there are
-  // As a graph. Before two ends of it have been seen that is what its launches were seen to take.
+  // As a graph: by what its launches took, or by its own time where that is known and less.
   double takes_at_least_ns() const { return device_ns == 0 ? launches_ns : std::min(device_ns, launches_ns); }
   // Brings the report's ways up to date.
   void report_ways() {

@@ -21,17 +21,9 @@ bool is_large_copy_from_host(const Work& work) {
          work.accesses.back().range.end - work.accesses.back().range.begin >= kLargeBytes;
 }
 
-// What a copy over the link takes at least, where the device makes it by itself: PCIe 5 carries 64 bytes a nanosecond
-// over 16 lanes. Over a faster link launches are held a few microseconds too soon, no longer than they may be.
-double least_of_copy_ns(const Work& work) {
-  constexpr double kLinkBytesPerNs = 64;
-  return work.copy == nullptr ? 0 : static_cast<double>(work.copy->size_bytes) / kLinkBytesPerNs;
-}
-
 double least_ns(const Work& work, double expected_ns) {
-  return work.kind == WorkKind::kKernel  ? at_least(expected_ns)
-         : work.kind == WorkKind::kGraph ? work.least_ns
-                                         : least_of_copy_ns(work);
+  if (work.kind == WorkKind::kKernel) return at_least(expected_ns);
+  return work.copy != nullptr ? least_of_copy_ns(work.copy->size_bytes) : work.least_ns;
 }
 
 // "; expected us: saxpy 1.2 8.5": by class of sizes, those that are known.

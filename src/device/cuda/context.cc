@@ -298,10 +298,10 @@ void Context::free_kept() const {
   called = call_kept();
 }
 
-bool Context::free_kept_behind_work() const {
+bool Context::free_kept_behind_work(std::uint64_t times_before) const {
   std::vector<std::function<void()>> called;  // goes after the lock
   const std::unique_lock lock(residents_->mutex);
-  if (residents_->count != 0 || residents_->kept_frees.empty()) return false;
+  if (residents_->count != 0 || residents_->kept_frees.empty()) return residents_->times_freed != times_before;
   enter_quietly();
   called = call_kept();
   return true;
@@ -309,6 +309,7 @@ bool Context::free_kept_behind_work() const {
 
 std::vector<std::function<void()>> Context::call_kept() const {
   for (const auto& call : residents_->kept_frees) call();
+  ++residents_->times_freed;
   return std::exchange(residents_->kept_frees, {});
 }
 

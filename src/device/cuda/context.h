@@ -45,6 +45,8 @@ struct Residents {
   std::shared_mutex mutex;
   std::uint32_t count = 0;
   std::vector<std::function<void()>> kept_frees;
+  // Goes up under the mutex once all kept frees have been called; read without it.
+  std::atomic<std::uint64_t> times_freed{0};
   std::vector<Left> left;
   std::chrono::steady_clock::time_point gave_up_at{};
   // Of queues that live. A driver waits for all work in them before it frees.
@@ -107,19 +109,20 @@ class Context {
   void resident_begins() const;
   void resident_ends() const;
   void free_kept() const;  // where none is resident
-  // The same while work goes on, for which the driver then waits: before memory is said to be short. Whether any was.
-  bool free_kept_behind_work() const;
+  // The same while work goes on, for which the driver then waits: before memory is said to be short. Whether any was,
+  // or has been since Residents::times_freed was that, by whichever thread.
+  bool free_kept_behind_work(std::uint64_t times_before) const;
   // Calls `allocate`, which asks the driver for memory, in the context; again where it has none and some is given back:
   // what others keep and could do without, and what has been freed and is kept while work goes on.
   template <typename Allocate>
   CUresult allocate(Allocate allocate) const {
-    const std::uint64_t reliefs = MemoryShortage::reliefs();
+    const std::uint64_t reliefs = MemoryShortage::reliefs(), times_freed = residents_->times_freed.load();
     CUresult result = allocate();
     if (result == CUDA_ERROR_OUT_OF_MEMORY && MemoryShortage::relieve(reliefs)) {
       enter_quietly();  // others may be on another GPU
       result = allocate();
     }
-    return result == CUDA_ERROR_OUT_OF_MEMORY && free_kept_behind_work() ? allocate() : result;
+    return result == CUDA_ERROR_OUT_OF_MEMORY && free_kept_behind_work(times_freed) ? allocate() : result;
   }
 
   // Leaves `stream` to itself: it goes, and `used`, with what is freed after its work has ended, or with the process.
