@@ -1,7 +1,13 @@
 // The host's side of one ring (abi/task_ring.h): writes records, reads what is done with.
 //
-// Who writes what: records and `head` are written by the one thread that owns the ring (producers.h); the answer by the
-// device; `known` by anybody, to a position that it has seen all before of to be done with. Any thread may ask.
+// Who writes what: records, `head` and `free` are written by the one thread that owns the ring (producers.h); the
+// answer by the device; `known` by anybody, to a position that it has seen all before of to be done with. Any thread
+// may ask.
+//
+// What is done with may be told by the answer's frontier before its bit says so, as the frontier comes at once and bits
+// with the scheduler warp's next round. A place is given out again only once its bit has been told: the bit of the lap
+// before the last would say of the new record that it is done with. So of a position before `head` the bit is never
+// older than the record, for the thread that pushed it and, by `head`, for all others.
 //
 // Ordering: a record needs none between its words (their phases), and all its words are release stores, so that what
 // the host wrote before is seen by a device that acquires after it has read them. An answer's words are read by
@@ -54,7 +60,9 @@ class alignas(64) HostRing {
   bool has_room(std::uint32_t depth) {
     if (known_room(depth) != 0) return true;
     const std::uint64_t head = head_.load(std::memory_order_relaxed), at = frontier();
-    return head - at < depth || (head - at < abi::kRingRecords && count_open(at, head) < depth);
+    if (head - at >= depth && (head - at >= abi::kRingRecords || count_open(at, head) >= depth)) return false;
+    if (free_places(head) == 0) look_for_free_places(head);
+    return free_places(head) != 0;
   }
   // The same where only those that are not urgent count against `depth`: of a ring that urgent ones fill.
   bool has_room_beside_urgent(std::uint32_t depth) {
@@ -67,8 +75,10 @@ class alignas(64) HostRing {
   }
   // For how many records there is, from what is known already; 0 where the answer is to be asked.
   std::uint32_t known_room(std::uint32_t depth) const {
-    const std::uint64_t open = head_.load(std::memory_order_relaxed) - known_.load(std::memory_order_acquire);
-    return open < depth ? depth - static_cast<std::uint32_t>(open) : 0;
+    const std::uint64_t head = head_.load(std::memory_order_relaxed);
+    const std::uint64_t open = head - known_.load(std::memory_order_acquire);
+    if (open >= depth) return 0;
+    return std::min(depth - static_cast<std::uint32_t>(open), free_places(head));
   }
 
   // The owner's, before it puts `count` records of that depth here: brings into its cache the places that they get,
@@ -143,6 +153,15 @@ class alignas(64) HostRing {
     const std::uint64_t phases = abi::phase_of(head) != 0 ? this_lap : ~this_lap;
     return std::rotr(~(done ^ phases), static_cast<int>(at % abi::kRingRecords));
   }
+  // How many places may be given out before the answer is asked again.
+  std::uint32_t free_places(std::uint64_t head) const {
+    return abi::kRingRecords - static_cast<std::uint32_t>(head - free_.load(std::memory_order_relaxed));
+  }
+  void look_for_free_places(std::uint64_t head) {
+    const std::uint64_t at = free_.load(std::memory_order_relaxed);
+    const auto told = static_cast<unsigned>(std::countr_one(done_from(at, head)));
+    free_.store(at + std::min<std::uint64_t>(told, head - at), std::memory_order_relaxed);
+  }
   // Of the records from `at` to `head`, fewer than a ring's, those that are not done with.
   std::uint64_t count_open(std::uint64_t at, std::uint64_t head) const {
     const std::uint64_t mask = (std::uint64_t{1} << (head - at)) - 1;
@@ -166,6 +185,7 @@ class alignas(64) HostRing {
   abi::TaskRing* ring_ = nullptr;
   const abi::TaskAnswer* answer_ = nullptr;
   std::atomic<std::uint64_t> head_{0}, known_{0};
+  std::atomic<std::uint64_t> free_{0};  // the bits of all before have been told; not more than a ring behind head_
   std::atomic<std::uint32_t> faults_seen_{0};  // of the answer's `faults`; writer: who takes them, under its lock
   std::unique_ptr<const std::function<void()>> take_faults_;
 };

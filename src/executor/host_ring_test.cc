@@ -104,5 +104,31 @@ TEST(HostRingTest, RandomSteps_EveryRecordArrivesOnce_AndIsDoneWhenItIs) {
   EXPECT_GT(sent.size(), 10 * abi::kRingRecords) << "too few laps to say anything";
 }
 
+// What the answer's frontier tells is done with, and its place stays as it is until its bit has been told.
+TEST(HostRingTest, APlaceIsGivenOutAgain_OnceItsBitIsTold) {
+  const auto records = std::make_unique<abi::TaskRing>();
+  abi::TaskAnswer answer{};
+  HostRing ring;
+  ring.attach(records.get(), &answer);
+  const auto push_all = [&] {
+    std::size_t pushed = 0;
+    for (; ring.has_room(abi::kRingRecords); ++pushed) ring.push(0, 0, {});
+    return pushed;
+  };
+  EXPECT_EQ(push_all(), abi::kRingRecords);
+  answer.frontier = abi::kRingRecords;  // all, and the bits come later
+  EXPECT_TRUE(ring.is_done(abi::kRingRecords - 1));
+  EXPECT_EQ(ring.frontier(), abi::kRingRecords);
+  EXPECT_EQ(ring.known_room(abi::kRingRecords), 0u);
+  EXPECT_EQ(push_all(), 0u);
+  answer.done[0] = 0x3ff;
+  EXPECT_EQ(push_all(), 10u);
+  answer.done[0] = answer.done[1] = ~0u;
+  EXPECT_EQ(push_all(), abi::kRingRecords - 10);
+  EXPECT_EQ(ring.frontier(), abi::kRingRecords);
+  for (std::uint64_t position = abi::kRingRecords; position < ring.head(); ++position)
+    ASSERT_FALSE(ring.is_done(position)) << position;
+}
+
 }  // namespace
 }  // namespace pergola::executor
