@@ -60,8 +60,9 @@ class alignas(64) HostRing {
   bool has_room(std::uint32_t depth) {
     if (known_room(depth) != 0) return true;
     const std::uint64_t head = head_.load(std::memory_order_relaxed), at = frontier();
+    // The answer is here now, for whichever of the two is asked next.
+    free_.store(first_untold(free_.load(std::memory_order_relaxed), head), std::memory_order_relaxed);
     if (head - at >= depth && (head - at >= abi::kRingRecords || count_open(at, head) >= depth)) return false;
-    if (free_places(head) == 0) look_for_free_places(head);
     return free_places(head) != 0;
   }
   // The same where only those that are not urgent count against `depth`: of a ring that urgent ones fill.
@@ -133,9 +134,7 @@ class alignas(64) HostRing {
     const std::uint64_t head = this->head();
     std::uint64_t at = known_.load(std::memory_order_acquire);
     if (at >= head) return at;  // the head has gone on since
-    at = std::max(at, told_frontier(head));
-    const auto done = static_cast<unsigned>(std::countr_one(done_from(at, head)));
-    at += std::min<std::uint64_t>(done, head - at);
+    at = first_untold(std::max(at, told_frontier(head)), head);
     take_faults();
     // A store takes the line from the owner, even of what is there.
     if (at != known_.load(std::memory_order_relaxed)) known_.store(at, std::memory_order_release);
@@ -153,14 +152,14 @@ class alignas(64) HostRing {
     const std::uint64_t phases = abi::phase_of(head) != 0 ? this_lap : ~this_lap;
     return std::rotr(~(done ^ phases), static_cast<int>(at % abi::kRingRecords));
   }
+  // The first from `at` on whose bit does not say that it is done with; `head` where all do.
+  std::uint64_t first_untold(std::uint64_t at, std::uint64_t head) const {
+    const auto done = static_cast<unsigned>(std::countr_one(done_from(at, head)));
+    return at + std::min<std::uint64_t>(done, head - at);
+  }
   // How many places may be given out before the answer is asked again.
   std::uint32_t free_places(std::uint64_t head) const {
     return abi::kRingRecords - static_cast<std::uint32_t>(head - free_.load(std::memory_order_relaxed));
-  }
-  void look_for_free_places(std::uint64_t head) {
-    const std::uint64_t at = free_.load(std::memory_order_relaxed);
-    const auto told = static_cast<unsigned>(std::countr_one(done_from(at, head)));
-    free_.store(at + std::min<std::uint64_t>(told, head - at), std::memory_order_relaxed);
   }
   // Of the records from `at` to `head`, fewer than a ring's, those that are not done with.
   std::uint64_t count_open(std::uint64_t at, std::uint64_t head) const {
