@@ -59,7 +59,6 @@ class BlockFormTest : public SchedulerTest {
     }
     return found;
   }
-  std::size_t kernel_launches() const { return device->state().of(Step::Kind::kLaunch).size(); }
 
   device::LaunchConfig config_{{1, 1, 1}, {32, 1, 1}};
   device::ModulePtr module_;
@@ -86,7 +85,6 @@ class GraphTest : public SchedulerTest {
         event, ticket);
     ASSERT_TRUE(status.ok()) << status.message();
   }
-  void open_always(const std::string& more = "") { open_patient("graphs=always" + (more.empty() ? "" : "," + more)); }
   // Four launches, of which two may run at once.
   void turn() {
     launch("a", {"x"}, {"y"}, 1000);
@@ -109,8 +107,6 @@ class GraphTest : public SchedulerTest {
     ASSERT_EQ(graph_launches(), 0u);
   }
   RegionReport report() { return scheduler->graphs().regions.back(); }  // of the latest region
-  std::size_t graph_launches() const { return device->state().of(Step::Kind::kGraph).size(); }
-  std::size_t kernel_launches() const { return device->state().of(Step::Kind::kLaunch).size(); }
 
   device::LaunchConfig config_{{1, 1, 1}, {32, 1, 1}};
   device::ModulePtr module_;

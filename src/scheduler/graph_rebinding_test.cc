@@ -31,7 +31,6 @@ class GraphRebinding : public BlockFormTest {
     return {&array(name), {begin, end}, mode};
   }
   std::string fresh() { return "t" + std::to_string(next_++); }
-  void open_always(const std::string& more = "") { open_patient("graphs=always" + more); }
   // 40 launches in pairs: the first of each reads x and writes an array that nobody knows, which the second adds to y.
   void turn_of_temporaries() {
     for (int i = 0; i < 20; ++i) {
@@ -49,7 +48,6 @@ class GraphRebinding : public BlockFormTest {
   }
   int made(const std::string& form) const { return static_cast<const FakeBlockForm&>(*forms_.at(form)).made; }
   GraphCounters counters() { return scheduler->graph_counters(); }
-  std::size_t graph_launches() const { return device->state().of(Step::Kind::kGraph).size(); }
 
   std::uint64_t next_ = 0, submitted_ = 0;
 };

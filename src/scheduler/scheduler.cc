@@ -86,10 +86,8 @@ Scheduler::~Scheduler() {
     if (graphs.regions != 0)
       PERGOLA_DEBUG(
           "graphs: {} regions found, {} launches known by their text, {} with scalars and {} with arrays that change; "
-          "{} "
-          "graphs made, {} refused; {} launches of graphs stood for {} kernels; {} kernels held and launched after "
-          "all, {} times for "
-          "other work, {} times for the time they had been held; {} times other work went ahead",
+          "{} graphs made, {} refused; {} launches of graphs stood for {} kernels; {} kernels held and launched after "
+          "all, {} times for other work, {} times for the time they had been held; {} times other work went ahead",
           graphs.regions, graphs.by_text, graphs.varying, graphs.rebinding, graphs.graphs, graphs.refused,
           graphs.launches, graphs.replaced, graphs.flushed, graphs.interrupted, graphs.overdue, graphs.passed);
   }

@@ -29,6 +29,9 @@ class SchedulerTest : public ::testing::Test {
     scheduler->set_graph_patience(std::chrono::hours(1));
     scheduler->set_turn_clock([state = &device->state()] { return state->host_ns; });
   }
+  void open_always(const std::string& more = "") { open_patient("graphs=always" + (more.empty() ? "" : "," + more)); }
+  std::size_t graph_launches() const { return device->state().of(Step::Kind::kGraph).size(); }
+  std::size_t kernel_launches() const { return device->state().of(Step::Kind::kLaunch).size(); }
   // The array of this name, made when it is first spoken of.
   Resource& array(const std::string& name) {
     auto& resource = arrays[name];

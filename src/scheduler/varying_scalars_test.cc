@@ -29,10 +29,6 @@ class VaryingScalars : public BlockFormTest {
     const Parameters parameters{ns, pointer};
     launch_with(name, accesses, std::as_bytes(std::span(&parameters, 1)), text);
   }
-  void open_always() {
-    open("graphs=always");
-    scheduler->set_graph_patience(std::chrono::hours(1));
-  }
   // So many launches bear a period out before they are kept: the region begins with the first of a turn.
   void lead_in() { turn(0, kLaunches - 7); }
   // 64 launches, one after the other on x; the tenth and the fiftieth are given the step.
