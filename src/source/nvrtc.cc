@@ -148,6 +148,12 @@ Result<CompileOutput> Nvrtc::compile(const SourceRequest& request) const {
   std::vector<const char*> option_pointers;
   for (const std::string& option : options) option_pointers.push_back(option.c_str());
 
+  // Which it takes for the end, without a word: kernels behind it would be missing.
+  if (const std::size_t at = request.text.find('\xff'); at != std::string::npos)
+    return PERGOLA_ERROR(kInvalidArgument,
+                         "'{}' has a byte 0xFF in line {}, which NVRTC takes for its end. Save it as UTF-8.",
+                         request.name, 1 + std::ranges::count(request.text.substr(0, at), '\n'));
+
   std::vector<const char*> texts, names;
   for (const EmbeddedHeader& header : embedded_headers()) {
     const std::string_view name = header.name;

@@ -436,6 +436,14 @@ TEST(Nvrtc, LineInfo_NamesTheFileAsItWasGiven) {
   }
 }
 
+TEST(Nvrtc, AByteThatItTakesForTheEnd_IsTold) {
+  if (const auto nvrtc = Nvrtc::find(); !nvrtc) GTEST_SKIP() << nvrtc.message();
+  const auto compiled =
+      compile({.name = "latin.cu", .text = "// first\n// M\xff\n" + std::string(kScale), .compiler = Compiler::kNvrtc});
+  EXPECT_EQ(compiled.code(), Code::kInvalidArgument);
+  EXPECT_THAT(compiled.message(), HasSubstr("'latin.cu' has a byte 0xFF in line 2"));
+}
+
 TEST(Nvrtc, ToolkitHeaders_AreFound) {
   const auto nvrtc = Nvrtc::find();
   if (!nvrtc) GTEST_SKIP() << nvrtc.message();
