@@ -75,7 +75,7 @@ enum class Relation : std::uint8_t { kFirst, kSame, kOverlapping, kApart };
 
 Relation relation(const Range& before, const Range& now) {
   if (before.begin == now.begin && before.end == now.end) return Relation::kSame;
-  return before.begin < now.end && now.begin < before.end ? Relation::kOverlapping : Relation::kApart;
+  return before.overlaps(now) ? Relation::kOverlapping : Relation::kApart;
 }
 
 }  // namespace

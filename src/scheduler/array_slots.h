@@ -47,9 +47,7 @@ class ArraySlots {
       return id == other.id && range.begin == other.range.begin && range.end == other.range.end;
     }
     bool is_empty() const { return range.begin >= range.end; }
-    bool overlaps(const Bytes& other) const {
-      return id == other.id && range.begin < other.range.end && other.range.begin < range.end;
-    }
+    bool overlaps(const Bytes& other) const { return id == other.id && range.overlaps(other.range); }
   };
   struct Slot {
     Bytes met;

@@ -253,13 +253,9 @@ bool stands_for(const Launch& known, const Launch& found) {
 
 namespace {
 
-bool overlap(const Range& a, const Range& b) {
-  return a.begin < b.end && b.begin < a.end;
-}
-
 // Of one array.
 bool conflict(const Access& access, const Range& range, Mode mode, bool readers_conflict) {
-  return overlap(access.range, range) && (readers_conflict || writes(access.mode) || writes(mode));
+  return access.range.overlaps(range) && (readers_conflict || writes(access.mode) || writes(mode));
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ std::string_view to_string(Hazard hazard);  // "RAW" "WAR" "WAW" "any"
 
 struct Range {
   std::uint64_t begin = 0, end = 0;
+  bool overlaps(const Range& other) const { return begin < other.end && other.begin < end; }
 };
 
 // The id of what is no array but the parameters of graphs.

@@ -19,8 +19,8 @@ namespace {
 bool conflict(const Access& host, std::span<const Access> accesses, Mode universal) {
   if (writes(universal) || (reads(universal) && writes(host.mode))) return true;
   return std::ranges::any_of(accesses, [&](const Access& access) {
-    return access.resource == host.resource && access.range.begin < host.range.end &&
-           host.range.begin < access.range.end && (writes(access.mode) || writes(host.mode));
+    return access.resource == host.resource && access.range.overlaps(host.range) &&
+           (writes(access.mode) || writes(host.mode));
   });
 }
 
