@@ -15,15 +15,15 @@
 namespace pergola::python {
 namespace {
 
-std::string which(const KernelObject* kernel, std::size_t index) {
-  const KernelState& state = *kernel->state;
-  return "Argument " + std::to_string(index) + " (parameter " + state.parameters[index].name + ") of kernel '" +
-         state.name + "'";
-}
-
 const ParameterState* parameter_of(const KernelObject* kernel, std::size_t index) {
   const std::vector<ParameterState>& parameters = kernel->state->parameters;
   return index < parameters.size() ? &parameters[index] : nullptr;
+}
+
+std::string which(const KernelObject* kernel, std::size_t index) {
+  const ParameterState* const parameter = parameter_of(kernel, index);  // there may be too many arguments
+  return "Argument " + std::to_string(index) + (parameter == nullptr ? "" : " (parameter " + parameter->name + ")") +
+         " of kernel '" + kernel->state->name + "'";
 }
 
 bool raise_range(const KernelObject* kernel, std::size_t index, PyObject* value, const char* what) {
@@ -42,10 +42,7 @@ std::string type_name(PyObject* object) {
 }
 
 bool raise_kind(const KernelObject* kernel, std::size_t index, PyObject* object, const char* mend) {
-  const std::string subject = parameter_of(kernel, index) == nullptr
-                                  ? "Argument " + std::to_string(index) + " of kernel '" + kernel->state->name + "'"
-                                  : which(kernel, index);
-  PyErr_Format(argument_error(), "%s is of type %s%s", subject.c_str(), type_name(object).c_str(), mend);
+  PyErr_Format(argument_error(), "%s is of type %s%s", which(kernel, index).c_str(), type_name(object).c_str(), mend);
   return false;
 }
 
@@ -203,7 +200,11 @@ bool Arguments::convert_one(const KernelObject* kernel, std::size_t index, PyObj
   if (is_instance(object, types.memory)) {
     pergola_array handle = nullptr;
     std::uint64_t offset_bytes = 0;
-    if (!resolve(reinterpret_cast<MemoryObject*>(object), &handle, &offset_bytes)) return false;
+    if (!resolve(reinterpret_cast<MemoryObject*>(object), &handle, &offset_bytes)) {
+      raise(PERGOLA_FAILED_PRECONDITION,
+            which(kernel, index) + " is an array that was freed by free(); it cannot be used any more.");
+      return false;
+    }
     *out = pergola_arg_array(handle);
     out->offset_bytes = offset_bytes;
     const auto* const memory = reinterpret_cast<MemoryObject*>(object);

@@ -238,8 +238,8 @@ class Array(_core.Memory):
 
     def __dlpack__(self, *, stream: Any = None, max_version: Optional[tuple[int, int]] = None,
                    dl_device: Optional[tuple[int, int]] = None, copy: Optional[bool] = None) -> Any:
-        """Shares the memory, once the work that made it has ended, so that a consumer's stream has nothing to wait for. Work
-        that is queued afterwards changes what the consumer sees: it is for the program to order."""
+        """Shares the memory, once the work that made it has ended, so that a consumer's stream has nothing to wait for; with
+        `stream=-1` at once. Work that is queued afterwards changes what the consumer sees: it is for the program to order."""
         from ._interchange import to_dlpack
 
         return to_dlpack(self, stream, max_version, dl_device, copy)

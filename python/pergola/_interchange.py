@@ -298,27 +298,35 @@ def _check_contiguous(shape: tuple[int, ...], strides: Optional[tuple[int, ...]]
         step *= extent
 
 
+def _stream_number(value: Any, what: str) -> int:
+    """What is to be a CUstream's number; `what` is how a message begins."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{what} is the number of a CUstream, not {_dtypes.short(value)}.") from None
+    if not 0 <= number < 2**64:
+        raise OverflowError(f"{what} is a CUstream, or 1 or 2 of the default streams; it is {number}.")
+    return number
+
+
 def stream_handle(stream: Any) -> int:
     """The CUstream of an object with __cuda_stream__() or as torch and CuPy have them, or of an int; 0 for None."""
     if stream is None:
         return 0
     if hasattr(stream, "__cuda_stream__"):
         protocol = stream.__cuda_stream__
-        version, handle = protocol() if callable(protocol) else protocol
+        of = f"__cuda_stream__ of a {type(stream).__name__}"
+        version, handle = _pair(protocol() if callable(protocol) else protocol, of)
         if version != 0:
-            raise ValueError(f"__cuda_stream__ of version {version} is not known; 0 is.")
-        return int(handle) or _LEGACY_STREAM
+            raise ValueError(f"{of} is of version {version}, which is not known; 0 is.")
+        return _stream_number(handle, f"The number in {of}") or _LEGACY_STREAM
     for attribute in ("cuda_stream", "ptr"):  # torch.cuda.Stream, cupy.cuda.Stream
         if hasattr(stream, attribute):
-            return int(getattr(stream, attribute)) or _LEGACY_STREAM
-    try:
-        number = operator.index(stream)
-    except TypeError:
+            return _stream_number(getattr(stream, attribute), f"{attribute} of a {type(stream).__name__}") or _LEGACY_STREAM
+    if not hasattr(stream, "__index__"):
         raise TypeError(f"A stream is an object with __cuda_stream__, torch's or CuPy's, or the number of a CUstream; "
-                        f"{_dtypes.short(stream)} is given.") from None
-    if not 0 <= number < 2**64:
-        raise OverflowError(f"A stream's number is a CUstream, or 1 or 2 of the default streams; it is {number}.")
-    return number
+                        f"{_dtypes.short(stream)} is given.")
+    return _stream_number(stream, "A stream's number")
 
 
 def _ready_stream(stream: Any) -> int:
@@ -361,13 +369,20 @@ def _check_place(shape: tuple[int, ...], element: ElementType, address: int) -> 
 
 def _from_cuda_array_interface(session: Session, source: Any, stream: Any) -> Array:
     interface = source.__cuda_array_interface__
+    of = f"__cuda_array_interface__ of a {type(source).__name__}"
+    missing = [key for key in ("shape", "typestr", "data") if key not in interface]
+    if missing:
+        raise TypeError(f"{of} has no '{missing[0]}'.")
     if interface.get("mask") is not None:
         raise TypeError("Arrays with a mask have no counterpart on a device.")
     element = _dtypes.element_type(interface["typestr"])
-    shape, (address, readonly) = _extents(interface["shape"]), interface["data"]
+    shape, strides = _extents(interface["shape"]), interface.get("strides")
+    address, readonly = _pair(interface["data"], f"'data' in {of}")
     if readonly:
         raise ValueError("The source is read-only, which arrays here are not: pergola.array(x.copy()) copies it.")
-    _check_contiguous(shape, interface.get("strides"), element.itemsize)
+    if strides is not None and len(strides) != len(shape):
+        raise ValueError(f"{of} has {_dtypes.plural(len(strides), 'stride')} for {_dtypes.plural(len(shape), 'axis')}.")
+    _check_contiguous(shape, strides, element.itemsize)
     ready = stream_handle(interface.get("stream")) if stream is None else max(_ready_stream(stream), 0)
     return _adopt(session, shape, element, address, ready, source)
 
@@ -469,9 +484,9 @@ def _pair(value: Any, what: str) -> tuple[int, int]:
 
 def to_dlpack(source: Array, stream: Any, max_version: Optional[tuple[int, int]], dl_device: Optional[tuple[int, int]],
               copy: Optional[bool]) -> object:
-    """Array.__dlpack__(). All is waited for, whatever the consumer's stream is: it only has to be one."""
+    """Array.__dlpack__(). All is waited for, whatever the consumer's stream is: it only has to be one. For -1 nothing is."""
     device = dlpack_device(source)
-    _ready_stream(stream)
+    waits = _ready_stream(stream) != _NO_STREAM
     if dl_device is not None:
         dl_device = _pair(dl_device, "DLPack's dl_device")
     versioned = max_version is not None and _pair(max_version, "DLPack's max_version")[0] >= 1
@@ -482,7 +497,10 @@ def to_dlpack(source: Array, stream: Any, max_version: Optional[tuple[int, int]]
         raise BufferError(f"The array lies on DLPack's device {device}, not {dl_device}: copy it by x.numpy().")
     if copy:
         source = source.copy()
-    source.wait()
+    if waits:
+        source.wait()
+    else:
+        source.prefetch()  # what the host has written is on its way
     return _core.dlpack_export(source, source.shape, dtype, device, versioned, bool(copy))
 
 

@@ -432,6 +432,8 @@ def test_use_after_free_is_an_error_not_a_crash(saxpy):
                 lambda: y.copy_from(x), lambda: x.copy_from(y), lambda: x.tolist()):
         with pytest.raises(pg.FailedPrecondition, match="freed"):
             use()
+    with pytest.raises(pg.FailedPrecondition, match=r"^Argument 2 \(parameter .*\) of kernel 'saxpy' is an array that was freed"):
+        saxpy[4](1.0, y, row, 4)
     assert (y.numpy() == 1).all(), "work in flight keeps what it uses"
     other = pg.zeros(3)
     other[1:].free()

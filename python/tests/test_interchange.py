@@ -202,6 +202,27 @@ def test_a_gpus_array_on_the_cpu_is_refused():
     assert not hasattr(pg.ones(1), "__cuda_array_interface__")
 
 
+@on_cpu
+def test_a_consumer_that_wants_no_waiting_has_none():
+    kernel = pg.kernel("""extern "C" __global__ void last(volatile int* x, volatile int* go) { while (!*go) { } *x = 7; }""")
+    x, go = pg.zeros(1, "i4"), pg.zeros(1, "i4")
+    x.wait(), go.wait()
+    on_the_host = ctypes.c_int.from_address(go.address)
+    kernel[1, 1](x, go)
+
+    class Consumer:  # as one that orders its own work
+        def __dlpack_device__(self): return x.__dlpack_device__()
+        def __dlpack__(self, **asked): return x.__dlpack__(stream=-1, **asked)
+
+    try:
+        seen = np.from_dlpack(Consumer())
+        assert seen[0] == 0
+    finally:
+        on_the_host.value = 1
+    x.wait()
+    assert seen[0] == 7
+
+
 def test_asarray_is_the_array_itself():
     x = pg.ones(3)
     assert pg.asarray(x) is x and pg.asarray([1, 2]).tolist() == [1, 2]
@@ -543,6 +564,38 @@ def test_the_stream_that_makes_another_librarys_array(tmp_path):
         except OverflowError:
             pass
         assert not asked
+    """)
+
+
+@needs_fake
+def test_what_another_library_answers_wrongly_is_told(tmp_path):
+    run_on_fake_gpu(tmp_path, """
+        class Answers:
+            def __init__(self, answer): self.answer = answer
+            def __cuda_stream__(self): return self.answer
+        def refused(use, error, says):
+            try:
+                use()
+            except error as told:
+                assert says in str(told), str(told)
+            else:
+                raise SystemExit(f"no error: {says}")
+        session = pg.session()
+        for answer in (5, None, (0,), (0, "a"), ("0", 1), (0, 1.5)):
+            refused(lambda: session.wait_stream(Answers(answer)), TypeError,
+                    "__cuda_stream__ of a Answers is a tuple of two whole numbers, not ")
+        for number in (-1, 2**64):
+            refused(lambda: session.make_stream_wait(Answers((0, number))), OverflowError,
+                    f"The number in __cuda_stream__ of a Answers is a CUstream, or 1 or 2 of the default streams; it is {number}.")
+        refused(lambda: session.wait_stream(Answers((1, 0))), ValueError, "of a Answers is of version 1, which is not known")
+        class Torch: cuda_stream = None
+        refused(lambda: session.wait_stream(Torch), TypeError, "cuda_stream of a type is the number of a CUstream, not None")
+        for changes, error, says in (({"data": None}, TypeError, "'data' in __cuda_array_interface__ of a OnGpu is a tuple of two"),
+                                     ({"data": (1,)}, TypeError, "is a tuple of two whole numbers, not (1,)"),
+                                     ({"strides": ()}, ValueError, "of a OnGpu has 0 strides for 2 axes")):
+            refused(lambda: pg.asarray(OnGpu(host, **changes)), error, says)
+        class Bare: __cuda_array_interface__ = {"typestr": "<f4", "data": (256, False)}
+        refused(lambda: pg.asarray(Bare()), TypeError, "__cuda_array_interface__ of a Bare has no 'shape'")
     """)
 
 

@@ -26,7 +26,9 @@ inline Result<nlohmann::ordered_json> parse_json(std::string_view text, std::str
     json = Json::parse(text);
   } catch (const Json::parse_error& error) {
     at = error.byte;
-  } catch (const Json::exception&) {  // of another kind, as for a number out of range
+  } catch (const Json::out_of_range&) {
+    return PERGOLA_ERROR(kParseError, "{} has a number beyond those of double precision.", what);
+  } catch (const Json::exception&) {
     return PERGOLA_ERROR(kParseError, "{} is no JSON.", what);
   }
   if (at > text.size()) return PERGOLA_ERROR(kParseError, "{} is no JSON: it ends too early.", what);
