@@ -368,14 +368,17 @@ PyObject* memory_within(PyObject* type, PyObject* args) {
 }
 
 // What is known here is what this package has spawned, which is what the library knows of an array: how often it was
-// given to tasks, and that all tasks so far have ended.
+// given to tasks, and that these have ended. A wait for no bytes of it is one for its tasks alone.
 bool wait_for_tasks(MemoryObject* memory) {
   MemoryObject* owner = owner_of(memory);
   const SessionState* session = owner->session->state;
   const std::uint64_t begun = owner->tasks_begun;
   if (session->tasks == nullptr || (begun == owner->tasks_ended && !session->universal_tasks)) return true;
-  const pergola_task_pool pool = session->tasks;
-  if (!wait_in_slices([pool](std::int64_t slice_ns) { return pergola_task_wait_all(pool, slice_ns); })) return false;
+  pergola_array handle = nullptr;
+  std::uint64_t base = 0;
+  if (!resolve(memory, &handle, &base)) return false;
+  if (!wait_in_slices([=](std::int64_t slice_ns) { return pergola_array_wait(handle, base, 0, slice_ns); }))
+    return false;
   owner->tasks_ended = begun;
   return true;
 }

@@ -70,6 +70,11 @@ class TaskRunner {
   // For all spawned before the call. The failures that nobody has been told of yet are told here, once: the first one's
   // error, and which tasks they are.
   virtual Status wait_all(std::optional<std::chrono::nanoseconds> timeout) = 0;
+  // Those that go on and may have been given an address from `begin` to `end`, or have spawned one that may; in the
+  // order of their spawns.
+  virtual std::vector<Id> users_of(DeviceAddress begin, DeviceAddress end) = 0;
+  // As wait_all(), for these.
+  virtual Status wait_for(std::vector<Id> ids, std::optional<std::chrono::nanoseconds> timeout) = 0;
   // From now on the newest `most` slices are kept; those so far are forgotten. 0: none are, which is so at first.
   virtual void keep_slices(std::size_t most) = 0;
   // Those of the tasks that have ended since; spawned ones have the id 0. Takes them away.

@@ -299,6 +299,8 @@ Result<Kind> Executor::add_kind(std::uint32_t number, const device::LaunchConfig
   made.number = static_cast<std::uint32_t>(same - kinds_.begin());
   made.pieces = (kind.blocks - 1) / kind.piece_blocks + 1;
   made.parameter_bytes = kind.parameter_bytes;
+  if (made.parameter_bytes > abi::kRecordParameterBytes)
+    large_kinds_[made.number / 64].fetch_or(std::uint64_t{1} << made.number % 64, std::memory_order_release);
   made.usual_depth = 46 / piece_warps + 1;
   // What a block runs at once at least, and all that it holds waiting: it has read as many.
   const std::uint32_t leaf = arena_bytes_ / abi::kArenaLeaves;

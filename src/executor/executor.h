@@ -37,6 +37,7 @@
 // which is rare, and where that is not to be had by a fence on both.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -157,6 +158,11 @@ class Executor {
   Status wait(TaskId id, std::optional<std::chrono::nanoseconds> timeout);
   Result<bool> check(TaskId id);
   Status wait_all(std::optional<std::chrono::nanoseconds> timeout);
+  // The records open now that may have been given an address from `begin` to `end`, as ids for the next: those of which
+  // a parameter is one, and of kinds whose parameters do not fit a record all.
+  std::vector<TaskId> users_of(device::DeviceAddress begin, device::DeviceAddress end);
+  // As wait_all(), for these.
+  Status wait_for(std::span<const TaskId> ids, std::optional<std::chrono::nanoseconds> timeout);
   bool has_untold();  // whether that would tell any now
   Status failure();   // of the resident kernel, with which all tasks are lost; asks its event
   // Whether it has ended, whatever how; tells nobody of a failure. Of an id that it gave out.
@@ -289,6 +295,8 @@ class Executor {
   };
   std::vector<std::unique_ptr<const Slab>> slabs_;  // records may name earlier ones; guarded by lifecycle_
   std::atomic<const Slab*> slab_{nullptr};          // the last one
+  // By kind, whether its parameters lie there: written before the first task of it is spawned.
+  std::array<std::atomic<std::uint64_t>, abi::kMostKinds / 64> large_kinds_{};
   std::vector<HostRing> rings_;
   std::shared_ptr<Producers> producers_;
   std::unique_ptr<FenceTable> fence_table_;  // null without fences

@@ -129,6 +129,17 @@ class alignas(64) HostRing {
     }
   }
 
+  // Of a record that is not done with: whether a word of its parameters is in [begin, end]. The place of one that has
+  // come to be done with meanwhile may have another's.
+  bool has_word_in(std::uint64_t position, std::uint64_t begin, std::uint64_t end) const {
+    constexpr std::uint64_t kPhase = std::uint64_t{1} << abi::kRecordPhaseBit;  // which no address has
+    for (std::uint64_t& word : std::span(ring_->records[position % abi::kRingRecords].words).subspan(1)) {
+      const std::uint64_t given = std::atomic_ref(word).load(std::memory_order_acquire) & ~kPhase;
+      if (begin <= given && given <= end) return true;
+    }
+    return false;
+  }
+
   // The first position that is not known to be done with.
   std::uint64_t frontier() {
     const std::uint64_t head = this->head();

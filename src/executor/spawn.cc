@@ -386,6 +386,31 @@ std::vector<std::uint64_t> Executor::heads() const {
   return heads;
 }
 
+// What is done with meanwhile, and whose place is another's, is of no interest: a place is given out again only then.
+std::vector<TaskId> Executor::users_of(device::DeviceAddress begin, device::DeviceAddress end) {
+  std::vector<TaskId> users;
+  for (std::size_t n = 0; n < rings_.size(); ++n)
+    rings_[n].for_each_open([&](std::uint64_t position, std::uint32_t kind) {
+      const bool is_large = (large_kinds_[kind / 64].load(std::memory_order_acquire) >> kind % 64 & 1) != 0;
+      if (is_large || rings_[n].has_word_in(position, begin, end))
+        users.push_back((TaskId{n} + 1) << kIdRingShift | position);
+    });
+  return users;
+}
+
+Status Executor::wait_for(std::span<const TaskId> ids, std::optional<std::chrono::nanoseconds> timeout) {
+  std::size_t at = 0;
+  PERGOLA_TRY(wait_until(deadline_after(timeout), [&]() -> Result<bool> {
+    for (; at < ids.size(); ++at) {
+      PERGOLA_ASSIGN(const bool done, is_done(ids[at]));
+      if (!done) return false;
+    }
+    return true;
+  }));
+  take_all_faults();
+  return failures_.untold();
+}
+
 bool Executor::have_ended(std::span<const std::uint64_t> heads) {
   for (std::size_t n = 0; n < heads.size(); ++n)
     if (!rings_[n].are_done(heads[n])) return failed_.load(std::memory_order_acquire);  // the keeper looks

@@ -25,6 +25,8 @@ class LocalArray final : public session::Array {
         mirror_(std::make_shared<HostMirror>(*session_, buffer_, *resource_)) {
     resource_->set_address(buffer_->address());
     session_->scheduler().know_array(*resource_);
+    tasks_.address = buffer_->address();
+    tasks_.size_bytes = size_bytes();
     if (buffer_->kind() != device::MemoryKind::kManaged) return;
     managed_.emplace(*session_, buffer_);
     resource_->set_moving(&*managed_);

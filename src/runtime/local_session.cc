@@ -313,6 +313,16 @@ Status LocalSession::end_tasks(std::optional<std::chrono::nanoseconds> timeout) 
   return traced_wait(*scheduler_, *tasks_, [&] { return tasks_->wait_all(timeout); });
 }
 
+Status LocalSession::end_users_of(ArrayTasks& tasks, std::optional<std::chrono::nanoseconds> timeout) {
+  const std::uint64_t begun = tasks.begun.load(std::memory_order_acquire);
+  if (universal_tasks_.load(std::memory_order_relaxed))
+    PERGOLA_TRY(end_tasks(timeout));
+  else
+    PERGOLA_TRY(traced_wait(*scheduler_, *tasks_, [&] { return tasks_->wait_for_users(tasks, timeout); }));
+  tasks.ended.store(begun, std::memory_order_release);  // an older one makes somebody wait once more
+  return {};
+}
+
 Status LocalSession::await_tasks_of(ArrayTasks& tasks) {
   const std::uint64_t begun = tasks.begun.load(std::memory_order_acquire);
   if (!has_open_tasks_of(tasks)) return {};

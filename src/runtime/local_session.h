@@ -33,6 +33,8 @@ class TaskWork;
 // Tasks that were given an array: how often one was begun, and how many of these have ended for sure.
 struct ArrayTasks {
   std::atomic<std::uint64_t> begun{0}, ended{0};
+  device::DeviceAddress address = 0;  // where the array is; constant
+  std::uint64_t size_bytes = 0;
 };
 
 class LocalSession final : public session::Session, public std::enable_shared_from_this<LocalSession> {
@@ -63,13 +65,9 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   // ── Tasks (local_task_pool.h) ──
   // Waits for all tasks, where there is a pool, and tells failures: for the host.
   Status end_tasks(std::optional<std::chrono::nanoseconds> timeout = std::nullopt);
-  // The same for an array that tasks may have been given.
+  // The same for those that were given an array, or may use any.
   Status end_tasks_of(ArrayTasks& tasks, std::optional<std::chrono::nanoseconds> timeout = std::nullopt) {
-    const std::uint64_t begun = tasks.begun.load(std::memory_order_acquire);
-    if (!has_open_tasks_of(tasks)) return {};
-    PERGOLA_TRY(end_tasks(timeout));
-    tasks.ended.store(begun, std::memory_order_release);  // an older one makes somebody wait once more
-    return {};
+    return has_open_tasks_of(tasks) ? end_users_of(tasks, timeout) : Status();
   }
   // The same for work on the device, which comes after them however they end: a failure is left for the host.
   Status await_tasks_of(ArrayTasks& tasks);
@@ -85,6 +83,7 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   Result<Quiet> quiet_tasks();
   // Ordinary work has been, or is about to be, submitted: the resident kernel's next start lets it go first.
   void note_ordinary_work() { starts_->worked.store(true, std::memory_order_release); }
+  Status end_users_of(ArrayTasks& tasks, std::optional<std::chrono::nanoseconds> timeout);
   TaskWork* tasks() const { return has_tasks() ? tasks_.get() : nullptr; }
   // The pool's work, which is made where there is none yet.
   Result<std::shared_ptr<TaskWork>> task_work(const session::TaskPoolOptions& options);

@@ -421,6 +421,18 @@ Status TaskWork::wait_all(std::optional<std::chrono::nanoseconds> timeout) {
   return edges_->untold();
 }
 
+Status TaskWork::wait_for_users(const ArrayTasks& array, std::optional<std::chrono::nanoseconds> timeout) {
+  const auto deadline = deadline_in(timeout);
+  PERGOLA_TRY(edges_->await_all(deadline));
+  const auto begin = array.address, end = begin + array.size_bytes;
+  const auto left = left_until(deadline);
+  const Status waited = direct_ != nullptr ? direct_->wait_for(direct_->users_of(begin, end), left)
+                                           : resident_->wait_for(resident_->users_of(begin, end), left);
+  let_go_of_kept();
+  PERGOLA_TRY(waited);
+  return edges_->untold();
+}
+
 Result<bool> TaskWork::await_all() {
   constexpr std::chrono::microseconds kFirstNap(20), kLastNap(200);
   const TaskEdges::SoFar tasks = edges_->so_far();

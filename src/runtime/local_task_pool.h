@@ -4,7 +4,8 @@
 //   spawn(arguments) ─┬─▶ executor::Executor, or device::TaskRunner
 //                     └─ the session's work on them goes on ─▶ TaskEdges holds it back until that has ended ─▶ there
 //   launches, fills, copies on the device behind tasks ─▶ their stream waits for a gate, which TaskEdges opens
-//   what else uses an array that tasks were given ── waits for all tasks ─▶ goes on
+//   the host's accesses to an array that tasks were given ── wait for these, and for all that are held ─▶ go on
+//   what else uses such an array ── waits for all tasks ─▶ goes on
 //   launches, fills, copies on the device, loads ── have the resident kernel leave first, for it fills the device
 //
 // Both take the same kernels and shapes: what a resident kernel could not run is refused by the other too, so that a
@@ -105,6 +106,9 @@ class TaskWork final : public scheduler::TaskHost {
   bool would_start_kernel() const override { return resident_ != nullptr && !resident_->is_running(); }
   Result<bool> check(session::TaskId id) override;
   Status wait_all(std::optional<std::chrono::nanoseconds> timeout);
+  // The same for those that were given an array, and for all that are held, whatever they were given. The failures that
+  // nobody has been told of are told of all.
+  Status wait_for_users(const ArrayTasks& array, std::optional<std::chrono::nanoseconds> timeout);
   // Waits for all tasks so far, and tells nobody of their failures: for work that comes after them. Whether there are
   // none to be told; an error where a resident kernel is lost.
   Result<bool> await_all();

@@ -48,6 +48,10 @@ class CpuTaskRunner final : public TaskRunner {
   Status wait_all(std::optional<std::chrono::nanoseconds> timeout) override {
     return crew_->wait_all(deadline(timeout));
   }
+  std::vector<Id> users_of(DeviceAddress begin, DeviceAddress end) override { return crew_->users_of(begin, end); }
+  Status wait_for(std::vector<Id> ids, std::optional<std::chrono::nanoseconds> timeout) override {
+    return crew_->wait_for(std::move(ids), deadline(timeout));
+  }
   void keep_slices(std::size_t most) override { crew_->keep_slices(most); }
   TaskSlices take_slices() override { return crew_->take_slices(); }
   bool has_untold() override { return crew_->has_untold(); }

@@ -421,25 +421,45 @@ Result<bool> TaskCrew::check(Id id) {
   return ended;
 }
 
-std::vector<TaskCrew::Id> TaskCrew::open_tasks() const {
+template <typename CountsAs>
+std::vector<TaskCrew::Id> TaskCrew::find_open(const CountsAs& counts_as) const {
   std::vector<std::pair<std::uint64_t, Id>> open;  // by when they were spawned
   {
     const std::scoped_lock lock(mutex_);
     if (open_ != 0) open.reserve(open_);
-    for (std::uint32_t n = 0; n < kMostOpen && open.size() < open_; ++n) {
-      const std::uint64_t state = slots_[n].state.load(std::memory_order_relaxed);
-      if ((state & 1) != 0) open.emplace_back(slots_[n].serial, id_of(slots_[n], state));
+    std::size_t seen = 0;
+    for (std::uint32_t n = 0; n < kMostOpen && seen < open_; ++n) {
+      if ((slots_[n].state.load(std::memory_order_relaxed) & 1) == 0) continue;
+      ++seen;
+      if (const Slot* const slot = counts_as(slots_[n]))
+        open.emplace_back(slot->serial, id_of(*slot, slot->state.load(std::memory_order_relaxed)));
     }
   }
   std::sort(open.begin(), open.end());
+  open.erase(std::unique(open.begin(), open.end()), open.end());
   std::vector<Id> ids;
   ids.reserve(open.size());
   for (const auto& [serial, id] : open) ids.push_back(id);
   return ids;
 }
 
-Status TaskCrew::wait_all(Deadline deadline) {
-  std::vector<Id> open = open_tasks();
+std::vector<TaskCrew::Id> TaskCrew::open_tasks() const {
+  return find_open([](const Slot& slot) { return &slot; });
+}
+
+std::vector<TaskCrew::Id> TaskCrew::users_of(DeviceAddress begin, DeviceAddress end) const {
+  return find_open([&](const Slot& slot) -> const Slot* {
+    const std::span<const std::byte> parameters = slot.launch.parameters;
+    for (std::size_t at = 0; at + sizeof(DeviceAddress) <= parameters.size(); at += sizeof(DeviceAddress)) {
+      DeviceAddress given = 0;
+      std::memcpy(&given, parameters.data() + at, sizeof given);
+      if (begin <= given && given <= end) return slot.founder;
+    }
+    return nullptr;
+  });
+}
+
+Status TaskCrew::wait_for(std::vector<Id> open, Deadline deadline) {
   // The last one first: when it has ended most others have, and nobody was woken for each of them.
   PERGOLA_TRY(wait_until(deadline, [&]() -> Id {
     while (!open.empty() && *has_ended(open.back())) open.pop_back();

@@ -75,7 +75,9 @@ class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
   Result<bool> has_ended(Id id) const;
   std::vector<Id> open_tasks() const;
   void call_by(Id id, Id as) { failures_.call_by(id, as); }
-  Status wait_all(Deadline deadline);
+  Status wait_all(Deadline deadline) { return wait_for(open_tasks(), deadline); }
+  std::vector<Id> users_of(DeviceAddress begin, DeviceAddress end) const;
+  Status wait_for(std::vector<Id> open, Deadline deadline);
   bool has_untold() { return failures_.has_untold(); }
   void keep_slices(std::size_t most);
   TaskSlices take_slices();
@@ -141,6 +143,9 @@ class TaskCrew : public std::enable_shared_from_this<TaskCrew> {
   bool await_idle(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds grace);
 
   Id id_of(const Slot& slot, std::uint64_t state) const;
+  // `counts_as` of each task that goes on: a slot of one that does, or null. In the order of their spawns.
+  template <typename CountsAs>
+  std::vector<Id> find_open(const CountsAs& counts_as) const;
   template <typename IsOver>
   Status wait_until(Deadline deadline, const IsOver& is_over);
   Status open_slot(Slot& slot, const TaskRunner::KindPtr& kind, std::span<const std::byte> parameters);
