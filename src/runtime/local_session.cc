@@ -33,19 +33,23 @@ class LocalEvent final : public session::Event {
  public:
   // `module` owns the name.
   LocalEvent(std::shared_ptr<LocalSession> session, device::EventPtr event, device::ModulePtr module,
-             std::string_view kernel)
-      : session_(std::move(session)), module_(std::move(module)), event_(std::move(event)), kernel_(kernel) {}
+             std::string_view kernel, Status failed)
+      : session_(std::move(session)),
+        module_(std::move(module)),
+        event_(std::move(event)),
+        kernel_(kernel),
+        failed_(std::move(failed)) {}
 
   std::optional<Status> poll() override {
     std::optional<Status> status = event_->poll();
-    if (!status || status->ok()) return status;
-    return session_->explain(*status, kernel_);
+    if (!status) return status;
+    return status->ok() ? failed_ : session_->explain(*status, kernel_);
   }
 
   Status wait(std::optional<std::chrono::nanoseconds> timeout) override {
     Status status = event_->wait(timeout);
-    if (status.ok() || status.code() == Code::kTimeout) return status;
-    return session_->explain(status, kernel_);
+    if (status.code() == Code::kTimeout) return status;
+    return status.ok() ? failed_ : session_->explain(status, kernel_);
   }
 
   Result<double> elapsed_ns(const Event& start) override {
@@ -62,6 +66,7 @@ class LocalEvent final : public session::Event {
   const device::ModulePtr module_;
   const device::EventPtr event_;
   const std::string_view kernel_;
+  const Status failed_;
 };
 
 }  // namespace
@@ -285,8 +290,10 @@ Result<session::ArrayPtr> LocalSession::adopt(session::ElementType type, std::ui
   return session::ArrayPtr(std::move(array));
 }
 
-session::EventPtr LocalSession::wrap(device::EventPtr event, device::ModulePtr module, std::string_view kernel) {
-  return std::make_shared<LocalEvent>(shared_from_this(), std::move(event), std::move(module), kernel);
+session::EventPtr LocalSession::wrap(device::EventPtr event, device::ModulePtr module, std::string_view kernel,
+                                     Status failed) {
+  return std::make_shared<LocalEvent>(shared_from_this(), std::move(event), std::move(module), kernel,
+                                      std::move(failed));
 }
 
 Result<session::TaskPoolPtr> LocalSession::task_pool(const session::TaskPoolOptions& options) {
@@ -341,7 +348,7 @@ Result<LocalSession::Quiet> LocalSession::quiet_tasks() {
 
 Result<session::EventPtr> LocalSession::record() {
   PERGOLA_ASSIGN(auto event, scheduler_->record());
-  return wrap(std::move(event), nullptr, "");
+  return wrap(std::move(event), nullptr, "", scheduler_->failed_task());
 }
 
 Status LocalSession::synchronize(std::optional<std::chrono::nanoseconds> timeout) {

@@ -107,7 +107,9 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   Result<device::BufferPtr> allocate_memory(std::uint64_t size_bytes, device::MemoryKind kind);
   Result<device::BufferPtr> allocate_when_some_ends(std::uint64_t size_bytes, device::MemoryKind kind);
   // The device's event of one launch, or with "" of anything else, for users. `module` owns the name.
-  session::EventPtr wrap(device::EventPtr event, device::ModulePtr module, std::string_view kernel);
+  // `failed`: what else has that the event stands for.
+  session::EventPtr wrap(device::EventPtr event, device::ModulePtr module, std::string_view kernel,
+                         Status failed = Status());
   // Device to host where no work is under way on either side; returns when it is done.
   Status copy_to_host_now(std::span<std::byte> destination, const device::BufferPtr& source, std::size_t offset_bytes);
   // The same of managed memory, in place.

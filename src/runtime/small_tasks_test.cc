@@ -188,6 +188,22 @@ TEST_P(SmallTasksTest, AFailure_IsToldByWhatWaits_AndBySynchronize_Once) {
   EXPECT_EQ(read(x)->front(), 1u);
 }
 
+TEST_P(SmallTasksTest, AFailure_IsToldByEventsBehindIt) {
+  const auto x = words();
+  learn("may_fail", {ArrayArgument{x, 0}, number(0)});
+  const std::uint64_t before = tally("may_fail").tasks;
+  ASSERT_TRUE(launch("may_fail", {ArrayArgument{x, 0}, number(1)}).ok());
+  ASSERT_EQ(tally("may_fail").tasks, before + 1) << *session_->graphs("text");
+  for (int n = 0; n < 2; ++n) {
+    const auto event = session_->record().value();
+    EXPECT_EQ(event->wait().code(), Code::kDeviceFault);
+    ASSERT_TRUE(event->poll().has_value());
+    EXPECT_THAT(event->poll()->message(), HasSubstr("'may_fail'"));
+  }
+  EXPECT_FALSE(session_->synchronize().ok());
+  EXPECT_TRUE(session_->record().value()->wait().ok());
+}
+
 TEST_P(SmallTasksTest, WhatCannotBeATask_StaysALaunch_AndWhyIsTold) {
   const auto x = words(7);
   learn("keep", {ArrayArgument{x, 0}});

@@ -154,6 +154,9 @@ class Scheduler {
   Result<device::EventPtr> record();
   // Of all work on streams.
   Result<device::EventPtr> record_streams();
+  // What a launch that ran as a task has failed with, until synchronize() has reported it: no stream, and so no event,
+  // knows of that.
+  Status failed_task();
   // Waits for all work so far, reports the first failure since the last call and clears it. With a deadline, kTimeout
   // where some of the work goes on then: nothing is reported, or cleared.
   Status synchronize(Deadline deadline = std::nullopt);
@@ -350,6 +353,7 @@ class Scheduler {
   void note_task(const Work& work, TaskId id, Ticket* ticket);
   bool task_has_ended(TaskId id);
   void learn_end_of_task(TaskId id, const Status& outcome);
+  void note_end_of_task(const Status& outcome);
   void forget_ended_tasks();
   TaskId blocking_task(std::span<const Access> accesses, Mode universal, const BehindTasks* behind = nullptr);
   Status wait_for_tasks(const BehindTasks& behind, Stream& stream);

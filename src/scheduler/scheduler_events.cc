@@ -147,6 +147,7 @@ Status Scheduler::tell_all_failures() {
   Status first = tell_failure();
   const std::vector<std::string> beside = std::exchange(failed_beside_, {});
   failure_ = skip_ = Status();
+  if (tasks_ != nullptr) tasks_->failed = Status();
   failure_told_ = false;  // of the next
   if (first.ok() || beside.empty()) return first;
   Error all = first.error();

@@ -199,13 +199,23 @@ bool Scheduler::task_has_ended(TaskId id) {
 
 // A failure is noted once, by whoever finds it first.
 void Scheduler::learn_end_of_task(TaskId id, const Status& outcome) {
-  if (std::erase(tasks_->open, id) != 0) note_failure(outcome);
+  if (std::erase(tasks_->open, id) != 0) note_end_of_task(outcome);
+}
+
+void Scheduler::note_end_of_task(const Status& outcome) {
+  note_failure(outcome);
+  if (tasks_->failed.ok()) tasks_->failed = outcome;
+}
+
+Status Scheduler::failed_task() {
+  const std::lock_guard lock(mutex_);
+  return tasks_ == nullptr ? Status() : tasks_->failed;
 }
 
 void Scheduler::forget_ended_tasks() {
   std::erase_if(tasks_->open, [&](TaskId id) {
     const Result<bool> ended = tasks_->host->check(id);
-    if (!ended.ok()) note_failure(ended.status());
+    if (!ended.ok()) note_end_of_task(ended.status());
     return !ended.ok() || *ended;
   });
 }

@@ -101,6 +101,7 @@ struct TaskLaunches {
   std::size_t prune_at = 1024;  // so many are asked whether they have ended
   std::uint32_t in_a_row = 0;
   std::uint64_t spawned = 0;
+  Status failed;                                                // the first that has since failures were cleared
   std::vector<TaskId> tickets = std::vector<TaskId>(kTickets);  // of the latest, by their number
 };
 
