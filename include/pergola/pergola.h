@@ -417,7 +417,7 @@ PERGOLA_API pergola_code pergola_array_get_info(pergola_array array, pergola_arr
 PERGOLA_API pergola_code pergola_array_write(pergola_array array, uint64_t offset_bytes, const void* data,
                                              uint64_t size_bytes);
 /* Waits for the work that made these bytes, and for no more; returns how it ended. A negative timeout waits for ever;
- * else TIMEOUT when it is over and the work goes on. */
+ * else TIMEOUT when it is over and the work goes on. Of 0 bytes it waits for tasks alone that were given the array. */
 PERGOLA_API pergola_code pergola_array_wait(pergola_array array, uint64_t offset_bytes, uint64_t size_bytes,
                                             int64_t timeout_ns);
 /* Waits for the work that made the data and copies it into `data`. */
@@ -626,8 +626,8 @@ PERGOLA_API pergola_code pergola_task_wait(pergola_task_pool pool, uint64_t id, 
 /* *done is 1 when the task has ended, 0 while it goes on; returns what it failed with. Never blocks. */
 PERGOLA_API pergola_code pergola_task_check(pergola_task_pool pool, uint64_t id, int32_t* done);
 /* As pergola_task_wait, for all tasks of the pool that were spawned before the call. Where tasks have failed by
- * themselves and nobody has been told: the first one's error, and which they are; told once. Later accesses of
- * the host to an array that tasks were given tell the same. */
+ * themselves and nobody has been told: the first one's error, and which they are; told once. An access of the
+ * host that waits for tasks of its array tells the same, of all that have ended by then. */
 PERGOLA_API pergola_code pergola_task_wait_all(pergola_task_pool pool, int64_t timeout_ns);
 /* Ends the resident kernel, where there is one, once the tasks under way have ended; the next spawn starts it again. */
 PERGOLA_API pergola_code pergola_task_pool_park(pergola_task_pool pool);

@@ -118,7 +118,8 @@ class alignas(64) HostRing {
     return true;
   }
 
-  // look(position, kind) of each record that is not done with. While nothing runs and nobody spawns, or as a guess.
+  // look(position, kind) of each record before the head, as it is now, that is not done with. One that has come to be
+  // done with meanwhile, and its place another's, may be looked at with the other's kind.
   template <typename Look>
   void for_each_open(Look&& look) {
     const std::uint64_t head = this->head();

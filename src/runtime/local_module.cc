@@ -288,8 +288,10 @@ std::optional<Status> LocalKernel::launch_again(const CallText& text, std::uint6
 Result<session::EventPtr> LocalKernel::event_of(std::uint64_t ticket) {
   LocalSession& session = *module_->session_;
   if (ticket == 0) return session.record();
-  PERGOLA_ASSIGN(auto event, session.scheduler().event_of(ticket));
-  return session.wrap(std::move(event), module_->module_, (*module_->kernels_[index_])->signature().name);
+  Status failed;
+  PERGOLA_ASSIGN(auto event, session.scheduler().event_of(ticket, &failed));
+  return session.wrap(std::move(event), module_->module_, (*module_->kernels_[index_])->signature().name,
+                      std::move(failed));
 }
 
 Status LocalKernel::launch_nothing(std::span<const session::Argument> arguments, session::EventPtr* event) {

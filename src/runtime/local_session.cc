@@ -43,13 +43,13 @@ class LocalEvent final : public session::Event {
   std::optional<Status> poll() override {
     std::optional<Status> status = event_->poll();
     if (!status) return status;
-    return status->ok() ? failed_ : session_->explain(*status, kernel_);
+    return outcome(*status);
   }
 
   Status wait(std::optional<std::chrono::nanoseconds> timeout) override {
     Status status = event_->wait(timeout);
     if (status.code() == Code::kTimeout) return status;
-    return status.ok() ? failed_ : session_->explain(status, kernel_);
+    return outcome(status);
   }
 
   Result<double> elapsed_ns(const Event& start) override {
@@ -62,6 +62,11 @@ class LocalEvent final : public session::Event {
   }
 
  private:
+  Status outcome(const Status& status) const {
+    if (!status.ok()) return session_->explain(status, kernel_);
+    return failed_.ok() ? failed_ : session_->explain(failed_, "");
+  }
+
   const std::shared_ptr<LocalSession> session_;
   const device::ModulePtr module_;
   const device::EventPtr event_;
@@ -322,12 +327,20 @@ Status LocalSession::end_tasks(std::optional<std::chrono::nanoseconds> timeout) 
 
 Status LocalSession::end_users_of(ArrayTasks& tasks, std::optional<std::chrono::nanoseconds> timeout) {
   const std::uint64_t begun = tasks.begun.load(std::memory_order_acquire);
-  if (universal_tasks_.load(std::memory_order_relaxed))
-    PERGOLA_TRY(end_tasks(timeout));
-  else
-    PERGOLA_TRY(traced_wait(*scheduler_, *tasks_, [&] { return tasks_->wait_for_users(tasks, timeout); }));
+  const Status ended =
+      universal_tasks_.load(std::memory_order_relaxed)
+          ? end_tasks(timeout)
+          : traced_wait(*scheduler_, *tasks_, [&] { return tasks_->wait_for_users(tasks, timeout); });
+  PERGOLA_TRY(with_lost_arrays(ended));
   tasks.ended.store(begun, std::memory_order_release);  // an older one makes somebody wait once more
   return {};
+}
+
+Status LocalSession::with_lost_arrays(Status status) const {
+  if (status.code() != Code::kDeviceLost) return status;
+  Error error = status.error();
+  if (const std::string arrays = scheduler_->lost_arrays(); !arrays.empty()) error.message += ' ' + arrays;
+  return error;
 }
 
 Status LocalSession::await_tasks_of(ArrayTasks& tasks) {
@@ -347,8 +360,9 @@ Result<LocalSession::Quiet> LocalSession::quiet_tasks() {
 }
 
 Result<session::EventPtr> LocalSession::record() {
-  PERGOLA_ASSIGN(auto event, scheduler_->record());
-  return wrap(std::move(event), nullptr, "", scheduler_->failed_task());
+  Status failed;
+  PERGOLA_ASSIGN(auto event, scheduler_->record(&failed));
+  return wrap(std::move(event), nullptr, "", std::move(failed));
 }
 
 Status LocalSession::synchronize(std::optional<std::chrono::nanoseconds> timeout) {

@@ -69,6 +69,9 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   Status end_tasks_of(ArrayTasks& tasks, std::optional<std::chrono::nanoseconds> timeout = std::nullopt) {
     return has_open_tasks_of(tasks) ? end_users_of(tasks, timeout) : Status();
   }
+  Status end_users_of(ArrayTasks& tasks, std::optional<std::chrono::nanoseconds> timeout);
+  // What tasks failed with, with the arrays that a lost device has taken.
+  Status with_lost_arrays(Status status) const;
   // The same for work on the device, which comes after them however they end: a failure is left for the host.
   Status await_tasks_of(ArrayTasks& tasks);
   // Of an array that tasks may have been given: whether some are not known to have ended.
@@ -83,7 +86,6 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   Result<Quiet> quiet_tasks();
   // Ordinary work has been, or is about to be, submitted: the resident kernel's next start lets it go first.
   void note_ordinary_work() { starts_->worked.store(true, std::memory_order_release); }
-  Status end_users_of(ArrayTasks& tasks, std::optional<std::chrono::nanoseconds> timeout);
   TaskWork* tasks() const { return has_tasks() ? tasks_.get() : nullptr; }
   // The pool's work, which is made where there is none yet.
   Result<std::shared_ptr<TaskWork>> task_work(const session::TaskPoolOptions& options);

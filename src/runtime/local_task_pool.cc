@@ -633,27 +633,22 @@ Status LocalTaskPool::add_kernels(std::span<const session::KernelPtr> kernels) {
   return work_->add_kernels(wanted);
 }
 
-// With the arrays that a lost device has taken.
-Status LocalTaskPool::told(Status status) const {
-  if (status.code() != Code::kDeviceLost) return status;
-  Error error = status.error();
-  if (const std::string arrays = session_->scheduler().lost_arrays(); !arrays.empty()) error.message += ' ' + arrays;
-  return error;
-}
-
 Status LocalTaskPool::wait(session::TaskId id, std::optional<std::chrono::nanoseconds> timeout) {
-  if (timeout && *timeout <= std::chrono::nanoseconds::zero()) return told(work_->wait(id, timeout));  // asks
-  return told(traced_wait(session_->scheduler(), *work_, [&] { return work_->wait(id, timeout); }));
+  if (timeout && *timeout <= std::chrono::nanoseconds::zero())
+    return session_->with_lost_arrays(work_->wait(id, timeout));  // asks
+  return session_->with_lost_arrays(
+      traced_wait(session_->scheduler(), *work_, [&] { return work_->wait(id, timeout); }));
 }
 
 Result<bool> LocalTaskPool::check(session::TaskId id) {
   Result<bool> ended = work_->check(id);
-  if (!ended.ok()) return told(ended.status()).error();
+  if (!ended.ok()) return session_->with_lost_arrays(ended.status()).error();
   return ended;
 }
 
 Status LocalTaskPool::wait_all(std::optional<std::chrono::nanoseconds> timeout) {
-  return told(traced_wait(session_->scheduler(), *work_, [&] { return work_->wait_all(timeout); }));
+  return session_->with_lost_arrays(
+      traced_wait(session_->scheduler(), *work_, [&] { return work_->wait_all(timeout); }));
 }
 
 Status LocalTaskPool::park() {

@@ -5,7 +5,7 @@
 //                     └─ the session's work on them goes on ─▶ TaskEdges holds it back until that has ended ─▶ there
 //   launches, fills, copies on the device behind tasks ─▶ their stream waits for a gate, which TaskEdges opens
 //   the host's accesses to an array that tasks were given ── wait for these, and for all that are held ─▶ go on
-//   what else uses such an array ── waits for all tasks ─▶ goes on
+//   launches, fills and copies that cannot wait on their stream, other libraries' streams ── wait for all tasks
 //   launches, fills, copies on the device, loads ── have the resident kernel leave first, for it fills the device
 //
 // Both take the same kernels and shapes: what a resident kernel could not run is refused by the other too, so that a
@@ -189,7 +189,6 @@ class LocalTaskPool final : public session::TaskPool, public std::enable_shared_
   session::TaskPoolInfo info() const override;
 
  private:
-  Status told(Status status) const;
   // kInvalidArgument, about what is called `name`, where it is none of the session's.
   Result<std::shared_ptr<LocalKernel>> own(const session::KernelPtr& kernel, std::string_view name) const;
 

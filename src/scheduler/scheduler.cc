@@ -627,10 +627,11 @@ Status Scheduler::tell_failure() {
   return failure_.ok() ? skip_ : failure_;
 }
 
-Result<device::EventPtr> Scheduler::record() {
+Result<device::EventPtr> Scheduler::record(Status* failed_task) {
   std::unique_lock lock(mutex_);
   PERGOLA_TRY(refuse_inside_call());
   PERGOLA_TRY(await_all_tasks(lock));
+  if (failed_task != nullptr && tasks_ != nullptr) *failed_task = tasks_->failed;
   return record_streams_locked();
 }
 

@@ -107,7 +107,7 @@ class Scheduler {
   // Launches that are held back for a graph, and conflict with it, go to the device now, with what their arrays need.
   void let_go_before(const Access& access);
   // An event that ends with the work of `ticket`, or, where its stream has gone on, with later work of that stream.
-  Result<device::EventPtr> event_of(Ticket ticket);
+  Result<device::EventPtr> event_of(Ticket ticket, Status* failed_task = nullptr);
 
   // While it lives the host may access what it was given for; what conflicts waits for its end, which is soon. It is a
   // vertex of the DAG only for others: an access with nothing to wait for is not recorded (paper 003, IV-A).
@@ -150,13 +150,11 @@ class Scheduler {
   // throw.
   using Function = FunctionRef<Status(void* stream)>;
   Status call(const Work& work, bool synchronous, Function function);
-  // An event at the end of all work so far; launches that run as tasks are waited for.
-  Result<device::EventPtr> record();
+  // An event at the end of all work so far; launches that run as tasks are waited for. No event knows what those failed
+  // with: `failed_task` gets it, of the first since synchronize() has reported all.
+  Result<device::EventPtr> record(Status* failed_task = nullptr);
   // Of all work on streams.
   Result<device::EventPtr> record_streams();
-  // What a launch that ran as a task has failed with, until synchronize() has reported it: no stream, and so no event,
-  // knows of that.
-  Status failed_task();
   // Waits for all work so far, reports the first failure since the last call and clears it. With a deadline, kTimeout
   // where some of the work goes on then: nothing is reported, or cleared.
   Status synchronize(Deadline deadline = std::nullopt);

@@ -26,14 +26,14 @@ Result<MarkPtr> Scheduler::mark_covering(Stream& stream, std::uint64_t position,
   return (failure_.code() == Code::kDeviceLost ? tell_failure() : recorded.status()).error();
 }
 
-Result<device::EventPtr> Scheduler::event_of(Ticket ticket) {
+Result<device::EventPtr> Scheduler::event_of(Ticket ticket, Status* failed_task) {
   std::unique_lock lock(mutex_);
   PERGOLA_TRY(refuse_inside_call());
   launch_held();
   if ((ticket & (kHeldTicket | kTaskTicket)) == kTaskTicket) {
     if (device::EventPtr event = event_of_task(ticket)) return event;
     lock.unlock();
-    return record();
+    return record(failed_task);
   }
   if ((ticket & kHeldTicket) != 0) {
     const std::uint64_t number = ticket & ~kHeldTicket;
@@ -41,12 +41,12 @@ Result<device::EventPtr> Scheduler::event_of(Ticket ticket) {
       return PERGOLA_ERROR(kInvalidArgument, "{:#x} is no ticket of this session's work.", ticket);
     if (number + kHeldTickets < held_resolved_) {  // long ago: all work so far comes behind it
       lock.unlock();
-      return record();
+      return record(failed_task);
     }
     ticket = held_tickets_[number % kHeldTickets];
     if (ticket == 0) {  // it could not be queued, and its failure is noted
       lock.unlock();
-      return record();
+      return record(failed_task);
     }
   }
   const std::uint64_t index = ticket & ((1u << kTicketStreamBits) - 1), position = ticket >> kTicketStreamBits;

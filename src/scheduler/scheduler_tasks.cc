@@ -207,11 +207,6 @@ void Scheduler::note_end_of_task(const Status& outcome) {
   if (tasks_->failed.ok()) tasks_->failed = outcome;
 }
 
-Status Scheduler::failed_task() {
-  const std::lock_guard lock(mutex_);
-  return tasks_ == nullptr ? Status() : tasks_->failed;
-}
-
 void Scheduler::forget_ended_tasks() {
   std::erase_if(tasks_->open, [&](TaskId id) {
     const Result<bool> ended = tasks_->host->check(id);

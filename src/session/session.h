@@ -83,7 +83,8 @@ class Array {
 
   // Queues a copy from the host; `source` is taken before the call returns.
   virtual Status write(std::uint64_t offset_bytes, std::span<const std::byte> source) = 0;
-  // Waits for the work that made these bytes, and for no more; kTimeout where it goes on for longer.
+  // Waits for the work that made these bytes, and for no more; kTimeout where it goes on for longer. Of no bytes, for
+  // tasks alone that were given the array.
   virtual Status wait(std::uint64_t offset_bytes, std::uint64_t size_bytes,
                       std::optional<std::chrono::nanoseconds> timeout = std::nullopt) = 0;
   // Waits for the work that made these bytes and copies them.

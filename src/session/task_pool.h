@@ -117,7 +117,8 @@ class TaskPool {
   // Whether it has ended; an error where it failed. Never blocks.
   virtual Result<bool> check(TaskId id) = 0;
   // For all that were spawned before the call. Where tasks have failed and nobody has been told: the first one's error,
-  // and which they are; told once. Later accesses of the host to an array that tasks were given tell the same.
+  // and which they are; told once. An access of the host that waits for tasks of its array tells the same, of all that
+  // have ended by then.
   virtual Status wait_all(std::optional<std::chrono::nanoseconds> timeout = std::nullopt) = 0;
   // Ends the resident kernel, where there is one, once the tasks under way have ended; the next spawn starts it again.
   virtual Status park() = 0;
