@@ -436,6 +436,7 @@ TEST(Nvrtc, LineInfo_NamesTheFileAsItWasGiven) {
   }
 }
 
+// Of NVRTC alone, which is found at run time and need not be there; clang reads on behind such a byte.
 TEST(Nvrtc, AByteThatItTakesForTheEnd_IsTold) {
   if (const auto nvrtc = Nvrtc::find(); !nvrtc) GTEST_SKIP() << nvrtc.message();
   const auto compiled =
