@@ -213,7 +213,8 @@ void Scheduler::poll(Stream& stream) {
 }
 
 void Scheduler::poll_all() {
-  for (const auto& stream : streams_) poll(*stream);
+  for (const auto& stream : streams_)
+    if (!stream->marks.empty()) poll(*stream);  // else there is nothing to ask: a session has more streams than it uses
 }
 
 }  // namespace pergola::scheduler
