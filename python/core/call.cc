@@ -87,9 +87,10 @@ PyObject* session_call(PyObject* self, PyObject* args) {
   if (PyArg_ParseTuple(args, "OOO!p:_call", &given_name, &function, &PyTuple_Type, &list, &synchronous) == 0 ||
       !read_text(given_name, "A call's name", &name))
     return nullptr;
+  SessionState* const own = reinterpret_cast<SessionObject*>(self)->state;
   std::vector<pergola_call_access> accesses;
-  if (!read_accesses(list, &accesses)) return nullptr;
-  const pergola_session session = reinterpret_cast<SessionObject*>(self)->state->handle;
+  if (!make_room(own) || !read_accesses(list, &accesses)) return nullptr;
+  const pergola_session session = own->handle;
   State state{function};
   pergola_code code = PERGOLA_OK;
   {
@@ -112,7 +113,9 @@ template <pergola_code (*order)(pergola_session, std::uint64_t)>
 PyObject* order_stream(PyObject* self, PyObject* number) {
   const unsigned long long stream = PyLong_AsUnsignedLongLong(number);
   if (PyErr_Occurred() != nullptr) return nullptr;
-  const pergola_session session = reinterpret_cast<SessionObject*>(self)->state->handle;
+  SessionState* const own = reinterpret_cast<SessionObject*>(self)->state;
+  if (!make_room(own)) return nullptr;
+  const pergola_session session = own->handle;
   if (!without_gil([=] { return order(session, stream); })) return nullptr;
   Py_RETURN_NONE;
 }

@@ -169,15 +169,15 @@ struct SessionState {
   // The memories that own an array of some bytes and whose address somebody has asked for, or which others own, by it:
   // what another library hands in may lie within one of them (memory.cc).
   std::map<std::uint64_t, MemoryObject*> memories;
-  // Marks behind launches: one waits, interruptibly and without the GIL, for the mark before the last two, so that no
-  // launch waits with the GIL held in the library (or the driver, in which 1,022 may be under way). There is a mark
-  // after kMarkAfter launches since the session was last waited for or marked, where the host has just waited for an
-  // array: few launches are held back then to be a graph, which a mark would have go one by one. At the latest after
-  // kMarkAtLast, which is in the middle of a turn of more. The first is half of it, so that turns of fewer have none
-  // there.
+  // Marks behind what is queued (launches, fills, copies, events): one waits, interruptibly and without the GIL, for
+  // the mark before the last two, so that nobody waits with the GIL held in the library (or the driver, in which 1,022
+  // launches may be under way). There is a mark after kMarkAfter pieces since the session was last waited for or
+  // marked, where the host has just waited for an array: few launches are held back then to be a graph, which a mark
+  // would have go one by one. At the latest after kMarkAtLast, which is in the middle of a turn of more. The first is
+  // half of it, so that turns of fewer have none there.
   static constexpr unsigned kMarkAtLast = 224, kMarkAfter = kMarkAtLast / 2, kMostMarks = 2;
-  unsigned launches = 0;       // since then
-  bool waits_at_last = false;  // for an array, since the last launch
+  unsigned pieces = 0;         // since then
+  bool waits_at_last = false;  // for an array, since the last piece
   std::deque<pergola_event> marks;
   unsigned waiting = 0;  // threads, each for a mark that is no more among these
   pergola_task_pool tasks =
@@ -352,6 +352,9 @@ class MayWait {
 
 // ── Launches (launch.cc) ────────────────────────────────────────────────────────────────────────────────────────────
 
+// Before a piece of work is queued: keeps those in flight under the library's bound. It may let the GIL go, and arrays
+// be freed meanwhile. False with an exception set: Ctrl-C.
+bool make_room(SessionState* session);
 // Fills config's grid and block from ints or tuples of up to three; false with an exception set.
 bool read_shape(PyObject* grid, PyObject* block, pergola_launch_config* config);
 // From an int; false with an exception set, which names it `what` and its `range`, where it does not fit.

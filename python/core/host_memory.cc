@@ -67,8 +67,9 @@ PyObject* memory_prefetch(PyObject* self, PyObject* args) {
   int to = 0;
   pergola_array handle = nullptr;
   std::uint64_t base = 0;
-  if (PyArg_ParseTuple(args, "i:_prefetch", &to) == 0 || !wait_for_tasks(reinterpret_cast<MemoryObject*>(self)) ||
-      !resolve(reinterpret_cast<MemoryObject*>(self), &handle, &base))
+  auto* const memory = reinterpret_cast<MemoryObject*>(self);
+  if (PyArg_ParseTuple(args, "i:_prefetch", &to) == 0 || !wait_for_tasks(memory) ||
+      !make_room(memory->session->state) || !resolve(memory, &handle, &base))
     return nullptr;
   if (!without_gil([&] { return pergola_array_prefetch(handle, to); })) return nullptr;
   Py_RETURN_NONE;

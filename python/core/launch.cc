@@ -39,8 +39,8 @@ bool read_extents(PyObject* given, const char* what, std::uint32_t (&extents)[3]
   return true;
 }
 
-// Keeps the number of launches in flight under the library's bound. False with an exception set: Ctrl-C. What an
-// earlier kernel failed with is told by the library where the host waits, until that is cleared.
+// For the mark before the last two. False with an exception set: Ctrl-C. What an earlier kernel failed with is told by
+// the library where the host waits, until that is cleared.
 bool wait_for_room(SessionState* session) {
   if (session->marks.size() + session->waiting <= SessionState::kMostMarks || session->marks.empty()) return true;
   const pergola_event oldest = session->marks.front();
@@ -58,6 +58,18 @@ bool wait_for_room(SessionState* session) {
 }
 
 }  // namespace
+
+bool make_room(SessionState* session) {
+  const bool has_waited = std::exchange(session->waits_at_last, false);
+  if (session->pieces >= (has_waited ? SessionState::kMarkAfter : SessionState::kMarkAtLast)) {
+    if (!wait_for_room(session)) return false;
+    session->pieces = 0;
+    pergola_event mark = nullptr;  // behind all streams, not just one piece's
+    if (pergola_session_record(session->handle, &mark) == PERGOLA_OK) session->marks.push_back(mark);
+  }
+  ++session->pieces;
+  return true;
+}
 
 bool read_shape(PyObject* grid, PyObject* block, pergola_launch_config* config) {
   return read_extents(grid, "grid", config->grid) && read_extents(block, "block", config->block);
@@ -214,15 +226,7 @@ void drop_left_launches() {
 bool launch(KernelObject* kernel, const pergola_launch_config& config, PyObject* const* objects, std::size_t count) {
   SessionState* session = kernel->session->state;
   if (session->is_synchronous) return launch_and_wait(kernel, config, objects, count);
-  const bool has_waited = std::exchange(session->waits_at_last, false);
-  const bool marked = session->launches >= (has_waited ? SessionState::kMarkAfter : SessionState::kMarkAtLast);
-  if (marked) {  // first: it lets the GIL go, and arrays may be freed meanwhile
-    if (!wait_for_room(session)) return false;
-    session->launches = 0;
-    pergola_event mark = nullptr;  // behind all streams, not just this launch's
-    if (pergola_session_record(session->handle, &mark) == PERGOLA_OK) session->marks.push_back(mark);
-  }
-  ++session->launches;
+  if (!make_room(session)) return false;
   Arguments arguments;
   if (!arguments.convert(kernel, objects, count)) return false;
   pergola_code code = PERGOLA_OK;

@@ -179,7 +179,7 @@ PyObject* memory_write(PyObject* self, PyObject* args) {
   std::uint64_t base = 0;
   if (!bytes.hold(from, PyBUF_C_CONTIGUOUS)) return nullptr;
   if (!in_range(as_memory(self), offset, bytes.size()) || !wait_for_tasks(as_memory(self)) ||
-      !resolve(as_memory(self), &handle, &base))
+      !make_room(as_memory(self)->session->state) || !resolve(as_memory(self), &handle, &base))
     return nullptr;
   if (!without_gil([&] {
         return pergola_array_write(handle, base + offset, bytes.data(), static_cast<std::uint64_t>(bytes.size()));
@@ -193,7 +193,9 @@ PyObject* memory_fill(PyObject* self, PyObject* value) {
   Bytes bytes;
   pergola_array handle = nullptr;
   std::uint64_t base = 0;
-  if (!bytes.hold(value, PyBUF_C_CONTIGUOUS) || !resolve(as_memory(self), &handle, &base)) return nullptr;
+  if (!bytes.hold(value, PyBUF_C_CONTIGUOUS) || !make_room(as_memory(self)->session->state) ||
+      !resolve(as_memory(self), &handle, &base))
+    return nullptr;
   const std::uint64_t size = as_memory(self)->size_bytes, value_bytes = static_cast<std::uint64_t>(bytes.size());
   if (!without_gil([&] { return pergola_array_fill_range(handle, base, size, bytes.data(), value_bytes); }))
     return nullptr;
@@ -209,7 +211,8 @@ PyObject* memory_copy(PyObject* self, PyObject* args) {
   pergola_array handle = nullptr, from_handle = nullptr;
   std::uint64_t base = 0, from_base = 0;
   if (!in_range(as_memory(self), offset, static_cast<Py_ssize_t>(from->size_bytes)) ||
-      !resolve(as_memory(self), &handle, &base) || !resolve(from, &from_handle, &from_base))
+      !make_room(as_memory(self)->session->state) || !resolve(as_memory(self), &handle, &base) ||
+      !resolve(from, &from_handle, &from_base))
     return nullptr;
   const std::uint64_t size = from->size_bytes;
   if (!without_gil([&] { return pergola_array_copy(handle, base + offset, from_handle, from_base, size); }))

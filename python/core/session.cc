@@ -156,6 +156,7 @@ PyObject* session_is_forked(PyObject* self, PyObject*) {
 
 PyObject* session_record(PyObject* self, PyObject*) {
   auto* session = reinterpret_cast<SessionObject*>(self);
+  if (!make_room(session->state)) return nullptr;
   Ref event(allocate(types.event));
   if (!event) return nullptr;
   auto* object = reinterpret_cast<EventObject*>(event.get());
@@ -191,7 +192,7 @@ PyObject* session_synchronize(PyObject* self, PyObject*) {
   drop_left_launches();
   SessionState* const state = reinterpret_cast<SessionObject*>(self)->state;
   const pergola_session handle = state->handle;
-  const unsigned before = state->launches;
+  const unsigned before = state->pieces;
   Outcome tasks, launches;
   if (const pergola_task_pool pool = state->tasks; pool != nullptr) {
     // What launches failed with the library's call tells and clears, so here it is not looked at; tasks' failures are
@@ -213,7 +214,7 @@ PyObject* session_synchronize(PyObject* self, PyObject*) {
   raise_failures(launches, tasks);
   if (launches.code != PERGOLA_OK) forget_told(launches.message);
   // Those are no more under way, however they ended; another thread may have taken them off meanwhile.
-  if (state->launches >= before) state->launches -= before;
+  if (state->pieces >= before) state->pieces -= before;
   if (PyErr_Occurred() != nullptr) return nullptr;
   Py_RETURN_NONE;
 }

@@ -31,7 +31,9 @@ def interrupt_child(body):
 
 
 @pytest.mark.parametrize("wait", ["pg.synchronize()", "done.numpy()", "done.tolist()", "pg.record().wait()", "done[0]",
-                                  "[module.spin[1, 1](stop, done) for _ in range(5000)]", "print(done)\npg.device()\ndone.wait()"])
+                                  "[module.spin[1, 1](stop, done) for _ in range(5000)]", "print(done)\npg.device()\ndone.wait()",
+                                  "[pg.record() for _ in range(40000)]", "[done.fill(1) for _ in range(40000)]",
+                                  "[done.copy_from(stop) for _ in range(40000)]", "[pg.zeros(1) for _ in range(40000)]"])
 def test_ctrl_c_ends_a_wait(wait):
     status, _, err, seconds = interrupt_child(f"module.spin[1, 1](stop, done)\nprint('ready', flush=True)\n{wait}")
     assert status in (-signal.SIGINT, 130) and "KeyboardInterrupt" in err, (status, err)
