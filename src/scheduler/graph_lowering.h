@@ -192,6 +192,7 @@ class GraphLowering {
   // For tests and measurements: how long launches may be held; waits until all graphs, and their other ways, are made,
   // and those that nobody uses any more are gone (while they go, nothing is held).
   void set_patience(std::chrono::nanoseconds patience) { patience_ns_ = patience.count(); }
+  std::chrono::nanoseconds patience() const { return std::chrono::nanoseconds(patience_ns_.load()); }
   void settle(AdaptiveLock& lock);
   // What is found of the ways of those graphs that are made from now on is kept, and what `known` has of them comes
   // first (tuning.h). With the lock, as the next.

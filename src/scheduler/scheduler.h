@@ -188,6 +188,7 @@ class Scheduler {
   void settle_graphs();
   bool holds_launches();
   void set_graph_patience(std::chrono::nanoseconds patience);
+  std::chrono::nanoseconds graph_patience();
   // For tests: for how long what is expected of the queue is believed, which goes by the steady clock.
   void set_queue_trust(std::chrono::nanoseconds trust);
   // For tests: the clock by which turns are timed.

@@ -317,6 +317,10 @@ GraphsReport Scheduler::graphs_locked() const {
   return report;
 }
 
+std::chrono::nanoseconds Scheduler::graph_patience() {
+  const std::lock_guard lock(mutex_);
+  return lowering_ == nullptr ? std::chrono::nanoseconds(0) : lowering_->patience();
+}
 void Scheduler::set_graph_patience(std::chrono::nanoseconds patience) {
   const std::lock_guard lock(mutex_);
   if (lowering_ != nullptr) lowering_->set_patience(patience);
