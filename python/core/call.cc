@@ -53,6 +53,17 @@ std::int32_t run(void* stream, void* user) {
   }
 }
 
+// For the tasks that were given them, first: arrays may be freed meanwhile. False with an exception set.
+bool wait_for_tasks_of(PyObject* list) {
+  for (Py_ssize_t i = 0, count = PyTuple_Size(list); i < count; ++i) {
+    PyObject* const one = PyTuple_GetItem(list, i);
+    PyObject* const memory = PyTuple_Check(one) != 0 && PyTuple_Size(one) > 0 ? PyTuple_GetItem(one, 0) : nullptr;
+    if (memory == nullptr || !is_instance(memory, types.memory)) continue;  // which read_accesses() refuses
+    if (!wait_for_tasks(reinterpret_cast<MemoryObject*>(memory))) return false;
+  }
+  return true;
+}
+
 // One (memory, is_read, is_written) a piece; false with an exception set.
 bool read_accesses(PyObject* list, std::vector<pergola_call_access>* out) {
   for (Py_ssize_t i = 0, count = PyTuple_Size(list); i < count; ++i) {
@@ -89,7 +100,7 @@ PyObject* session_call(PyObject* self, PyObject* args) {
     return nullptr;
   SessionState* const own = reinterpret_cast<SessionObject*>(self)->state;
   std::vector<pergola_call_access> accesses;
-  if (!make_room(own) || !read_accesses(list, &accesses)) return nullptr;
+  if (!wait_for_tasks_of(list) || !make_room(own) || !read_accesses(list, &accesses)) return nullptr;
   const pergola_session session = own->handle;
   State state{function};
   pergola_code code = PERGOLA_OK;
@@ -114,7 +125,10 @@ PyObject* order_stream(PyObject* self, PyObject* number) {
   const unsigned long long stream = PyLong_AsUnsignedLongLong(number);
   if (PyErr_Occurred() != nullptr) return nullptr;
   SessionState* const own = reinterpret_cast<SessionObject*>(self)->state;
-  if (!make_room(own)) return nullptr;
+  // The library waits for all tasks, and tells the same failures: so here, where Ctrl-C is heard.
+  const pergola_task_pool tasks = own->tasks;
+  const auto end = [tasks](std::int64_t slice_ns) { return pergola_task_wait_all(tasks, slice_ns); };
+  if ((tasks != nullptr && !wait_in_slices(end)) || !make_room(own)) return nullptr;
   const pergola_session session = own->handle;
   if (!without_gil([=] { return order(session, stream); })) return nullptr;
   Py_RETURN_NONE;

@@ -103,7 +103,8 @@ PyObject* pool_park(PyObject* self, PyObject*) {
 PyObject* pool_info(PyObject* self, PyObject*) {
   pergola_task_pool_info info{};
   info.struct_size = PERGOLA_STRUCT_SIZE(pergola_task_pool_info);
-  if (!check(pergola_task_pool_get_info(as_pool(self)->handle, &info))) return nullptr;
+  const pergola_task_pool pool = as_pool(self)->handle;
+  if (!without_gil([&] { return pergola_task_pool_get_info(pool, &info); })) return nullptr;
   return Py_BuildValue(
       "{s:I,s:I,s:I,s:I,s:I,s:K,s:K,s:K,s:K,s:N,s:K,s:N}", "blocks", info.blocks, "registers_per_thread",
       info.registers_per_thread, "local_bytes_per_thread", info.local_bytes_per_thread, "most_threads",
@@ -318,7 +319,8 @@ PyObject* kind_part(PyObject* self, void*) {
 
 PyObject* kind_on_device(PyObject* self, PyObject*) {
   std::uint64_t handle = 0;
-  if (!check(pergola_task_kind_on_device(reinterpret_cast<TaskKindObject*>(self)->handle, &handle))) return nullptr;
+  const pergola_task_kind kind = reinterpret_cast<TaskKindObject*>(self)->handle;
+  if (!without_gil([&] { return pergola_task_kind_on_device(kind, &handle); })) return nullptr;
   return PyLong_FromUnsignedLongLong(handle);
 }
 

@@ -499,8 +499,8 @@ def to_dlpack(source: Array, stream: Any, max_version: Optional[tuple[int, int]]
         source = source.copy()
     if waits:
         source.wait()
-    else:
-        source.prefetch()  # what the host has written is on its way
+    elif source.location == "host":
+        source.prefetch()  # what the host has written is on its way; what tasks were given is there
     return _core.dlpack_export(source, source.shape, dtype, device, versioned, bool(copy))
 
 

@@ -233,14 +233,16 @@ class Session(_core.Session):
         _call.call(self, name, function, reads, writes, synchronous)
 
     def wait_stream(self, stream: Any) -> None:
-        """Work submitted here from now on, and reads, come after what is on another library's stream now. Does not wait.
+        """Work submitted here from now on, and reads, come after what is on another library's stream now. Waits for narrow
+        tasks that go on, and else for nothing.
 
         `stream` is of this GPU: torch.cuda.current_stream(), a CuPy stream, anything with __cuda_stream__, or a number
         (0 and 1 are the legacy default stream, 2 is this thread's). Unsupported on the device "cpu"."""
         self._wait_stream(_stream_number(stream))
 
     def make_stream_wait(self, stream: Any) -> None:
-        """Later work on another library's stream comes after all that was submitted here. Does not wait."""
+        """Later work on another library's stream comes after all that was submitted here. Waits as
+        wait_stream() does."""
         self._make_stream_wait(_stream_number(stream))
 
     # ── Arrays ──────────────────────────────────────────────────────────────────────────────────────────────────────

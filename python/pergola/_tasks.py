@@ -191,17 +191,32 @@ def as_completed(tasks: Iterable[Task], timeout: Optional[float] = None) -> Iter
     """The tasks, each as soon as it has ended, well or not: its wait() says which. Timeout where the next has not ended
     `timeout` seconds after this was called."""
     try:
-        pending = dict.fromkeys(tasks)
+        given = iter(tasks)
     except TypeError:
         raise TypeError(f"as_completed() takes a sequence of tasks; {_dtypes.short(tasks)} is given.") from None
-    if (other := next((each for each in pending if not isinstance(each, Task)), None)) is not None:
-        raise TypeError(f"as_completed() takes a sequence of tasks, and there is {_dtypes.short(other)} in it.")
-    if timeout is not None and not hasattr(timeout, "__float__"):
-        raise TypeError(f"A timeout is a number of seconds or None; {timeout!r} is given.")
-    if timeout is not None and math.isnan(timeout):
-        raise ValueError("A timeout is a number of seconds or None; it is not a number.")
-    end = None if timeout is None or timeout >= 9e9 else time.monotonic() + timeout
+    pending: dict[Task, None] = {}
+    for each in given:
+        if not isinstance(each, Task):
+            raise TypeError(f"as_completed() takes a sequence of tasks, and there is {_dtypes.short(each)} in it.")
+        pending[each] = None
+    seconds = _seconds(timeout)
+    end = None if seconds >= 9e9 else time.monotonic() + max(seconds, 0)
     return _as_completed(pending, end)
+
+
+def _seconds(timeout: Any) -> float:
+    """As waits in the module read it; infinite for None."""
+    if timeout is None:
+        return math.inf
+    try:
+        seconds = float(timeout) if hasattr(timeout, "__float__") else None
+    except TypeError:
+        seconds = None
+    if seconds is None:
+        raise TypeError(f"A timeout is a number of seconds or None; {timeout!r} is given.")
+    if math.isnan(seconds):
+        raise ValueError("A timeout is a number of seconds or None; it is not a number.")
+    return seconds
 
 
 def _as_completed(pending: dict[Task, None], end: Optional[float]) -> Iterator[Task]:
@@ -241,28 +256,44 @@ class _Watcher:
             with self._changed:
                 self._changed.wait_for(lambda: self._futures)
                 pending = list(self._futures)
-            self._tell(_core.wait_any(pending, 5_000_000))  # then those that were added meanwhile are among them
-            del pending
+            try:
+                ended = _core.wait_any(pending, 5_000_000)  # then those that were added meanwhile are among them
+            except Exception:  # their own waits raise it, to which the coroutines go on
+                ended = list(pending)
+            self._tell(pending, ended)
 
-    def _tell(self, ended: list[Task]) -> None:
-        loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+    def _tell(self, pending: list[Task], ended: list[Task]) -> None:
+        """Empties both. The last reference to a task may be its session's, whose end waits for what goes on: it is not
+        this thread that lets go of it."""
+        loops: dict[asyncio.AbstractEventLoop, list[tuple[Task, asyncio.Future[None]]]] = {}
         with self._changed:
             for task in ended:
                 for future in self._futures.pop(task):
-                    loops.setdefault(future.get_loop(), []).append(future)
-            for task in [task for task, futures in self._futures.items() if all(f.done() for f in futures)]:
-                del self._futures[task]  # cancelled
-        for loop, futures in loops.items():
+                    loops.setdefault(future.get_loop(), []).append((task, future))
+            left = [task for task, futures in self._futures.items() if all(f.done() for f in futures)]  # cancelled
+            for task in left:
+                del self._futures[task]
+        task = future = None  # type: ignore[assignment]
+        pending.clear()
+        ended.clear()
+        for loop, told in loops.items():
             try:
-                loop.call_soon_threadsafe(_end, futures)
+                loop.call_soon_threadsafe(_end, told)
+            except Exception:  # the loop was closed, or is of another kind: that is its own affair
+                left.extend(task for task, _ in told)
+                told.clear()
+        if left:
+            try:
+                threading.Thread(target=left.clear, name="pergola tasks that nobody awaits", daemon=True).start()
             except RuntimeError:
-                pass  # the loop was closed
+                left.clear()  # the interpreter ends
 
 
-def _end(futures: list[asyncio.Future[None]]) -> None:
-    for future in futures:
+def _end(told: list[tuple[Task, asyncio.Future[None]]]) -> None:
+    for _, future in told:
         if not future.done():
             future.set_result(None)
+    told.clear()  # here, and not where it was told
 
 
 _watcher = _Watcher()

@@ -257,6 +257,7 @@ class Executor {
                    std::size_t until, TaskId* ids, std::size_t& spawned);
   Status see_to_fences();
   void see_to_start();
+  Status start_or_leave_it();
   Result<TaskId> push_pieces(Producer& producer, const Kind& kind, std::span<const std::byte> parameters,
                              std::vector<TaskId>& pieces);
   bool is_piece_done(TaskId id) const;

@@ -81,7 +81,7 @@ Status Executor::find_room(Producer& producer, const Turn& turn) {
     producers_->leave(producer);
     if (rings == 0 || rounds % 256 == 255) producers_->share(producer);
     Status status;
-    if (rings != 0 && !running_.load(std::memory_order_acquire)) status = start();  // nothing makes room else
+    if (rings != 0 && !running_.load(std::memory_order_acquire)) status = start_or_leave_it();
     if (rings == 0) {
       // It has some now, until somebody who has none takes them.
     } else if (status.ok() && rounds > 16) {
@@ -173,7 +173,7 @@ Status Executor::prepare_to_try() {
     has_none = mine.owned.empty();
   }
   if (has_none) producers_->share(mine);
-  return running_.load(std::memory_order_acquire) ? Status() : start();
+  return running_.load(std::memory_order_acquire) ? Status() : start_or_leave_it();
 }
 
 Result<TaskId> Executor::push(Producer& producer, const Kind& kind, std::uint32_t piece,
@@ -211,10 +211,15 @@ Result<TaskId> Executor::spawn(const Kind& kind, std::span<const std::byte> para
 
 // A task is there: why the kernel does not start is told by waits.
 void Executor::see_to_start() {
-  if (options_.start_waits())
-    wake_keeper();
-  else if (const Status started = start(); !started.ok())
-    PERGOLA_WARN("{}", started.message());
+  if (const Status started = start_or_leave_it(); !started.ok()) PERGOLA_WARN("{}", started.message());
+}
+
+// A start waits for ordinary work, which may never end. That is left to the keeper: whoever is here has a time to wait,
+// or is to hear of something else.
+Status Executor::start_or_leave_it() {
+  if (!options_.start_waits()) return start();
+  wake_keeper();
+  return {};
 }
 
 Status Executor::spawn_many(const Kind& kind, const ByteRows& parameters, TaskId* ids, std::size_t more,
@@ -344,7 +349,7 @@ Status Executor::wait_until(Deadline deadline, FunctionRef<Result<bool>()> is_ov
   for (int spins = 0;; ++spins) {
     PERGOLA_ASSIGN(const bool over, is_over());
     if (over) return {};
-    if (!running_.load(std::memory_order_acquire)) PERGOLA_TRY(start());
+    if (!running_.load(std::memory_order_acquire)) PERGOLA_TRY(start_or_leave_it());
     if (spins < kSpins && !deadline) {
       relax();
       continue;
