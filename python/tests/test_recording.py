@@ -324,6 +324,40 @@ def test_graphs_tell_what_recurred_and_in_which_way(tmp_path):
     assert y[0] == 8000
 
 
+@pytest.mark.parametrize("fails", ["the program", "an argument", "a freed array"])
+def test_an_exception_in_the_middle_of_a_region_loses_and_repeats_nothing(fails):
+    session = pg.session("cpu", scheduler="graphs=always")
+    saxpy = session.module(PTX).saxpy
+    x, y, freed = session.ones(N, "f4"), session.zeros(N, "f4"), session.zeros(N, "f4")
+    freed.free()
+
+    def fail():
+        if fails == "the program":
+            raise KeyError("in the middle")
+        saxpy[N](1.0, x, freed if fails == "a freed array" else "y", N)
+
+    def turn(until=40):
+        for _ in range(until):
+            saxpy[N](1.0, x, y, N)
+        if until < 40:
+            fail()
+
+    for _ in range(100):  # it is a region by now, of which launches are held back
+        turn()
+        session.synchronize()
+    launched = 100 * 40
+    for until in (0, 1, 17, 31, 39):
+        with pytest.raises((KeyError, pg.ArgumentError, pg.Error)):
+            turn(until)
+        launched += until
+        assert (y.numpy() == launched).all(), "what came before it has run, once"
+        for _ in range(3):
+            turn()
+        launched += 3 * 40
+    assert (y.numpy() == launched).all()
+    assert session.graphs().regions[0].kernels == {"saxpy": session.graphs().regions[0].period}
+
+
 @pytest.mark.parametrize("launches", [50, 112, 120, 200])
 @pytest.mark.parametrize("reads", [lambda y: y[0], lambda y: y.numpy()], ids=["element", "array"])
 def test_what_keeps_launches_bounded_disturbs_no_turn_that_is_waited_for(reads, launches):
