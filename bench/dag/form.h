@@ -39,7 +39,8 @@ class Form {
 
   std::string name;
   double device_mib = 0;      // the most that the device had less of for it until it had warmed up
-  double instantiate_ms = 0;  // of graphs
+  double instantiate_ms = 0;  // of graphs; of Pergola's each in its first way, beside the program that runs
+  double settle_ms = 0;       // until it ran as it will, and that was the same from then on; 0: from the beginning
   double submit_ms = 0;       // of the last resident run, until only the wait for its end was left; 0: not separate
 };
 

@@ -69,7 +69,9 @@ class PergolaForm : public Form {
     session_.synchronize();
   }
   bool is_steady() override {
-    return steady_.is_reached([&] { return session_.graphs(); });
+    const bool is_reached = steady_.is_reached([&] { return session_.graphs(); });
+    if (is_reached) settle_ms = steady_.changed_for_ms(), instantiate_ms = bench::Steady::making_ms(session_.graphs());
+    return is_reached;
   }
   std::string state() const override { return bench::Steady::ways_in(session_.graphs()); }
 
@@ -214,10 +216,14 @@ void Bench::run(Problem& problem, const nlohmann::json& params) {
       } while (!options_.alone && first < makers.size());
       measure(problem, forms, what, own, ratio);
       for (const auto& form : forms) {
-        if (form->instantiate_ms == 0 || what == Measure::kCold) continue;
-        nlohmann::json row = own;
-        row["measure"] = "instantiate";
-        report_.add(problem.name, form->name, row, {form->instantiate_ms}, true);
+        if (what == Measure::kCold) continue;
+        for (const auto& [measure, ms] :
+             {std::pair("instantiate", form->instantiate_ms), {"settle", form->settle_ms}}) {
+          if (ms == 0) continue;
+          nlohmann::json row = own;
+          row["measure"] = measure;
+          report_.add(problem.name, form->name, row, {ms}, true);
+        }
       }
     }
     for (const PergolaSession& each : sessions)

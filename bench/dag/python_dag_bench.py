@@ -7,8 +7,9 @@
 The same kernels, sizes and measures, and what goes before a timed turn; results are compared with NumPy's in double
 precision. Inputs and outputs are in the host's sides of the arrays, which are page-locked, as in dag_bench; with
 --pageable in NumPy's own memory. PERGOLA_DEVICE chooses the device.
-`chain` is what a launch costs the host, as task_bench has it for the driver and for C++; with --driver-chain
-build/dev/lib/libdriver_chain.so for the driver too, by turns in the same processes.
+`chain` and `fork-join` are what a launch costs the host, as task_bench has it for the driver and for C++: one that depends
+on the one before it, and two chains that meet every third launch. With --driver-chain build/dev/lib/libdriver_chain.so for
+the driver too, by turns in the same processes.
 """
 import argparse
 import ctypes
@@ -443,7 +444,8 @@ def measure(problem, cold, runs):
     return times[:-1], submits[:-1], result if cold else problem.read()
 
 
-# task_bench's `chain`: each launch depends on the one before it.
+# task_bench's `chain` and `fork-join`: each launch depends on the one before it, or on two of other streams.
+CHAINS = ("chain", "fork-join")
 CHAIN = """.version 7.0
 .target sm_70
 .address_size 64
@@ -453,53 +455,84 @@ CHAIN = """.version 7.0
   ld.param.u64 %rd1, [px]; ld.global.u32 %r1, [%rd1]; add.u32 %r2, %r1, 1; st.global.u32 [%rd1], %r2;
   ret;
 }
+// x[0] += y[0].
+.visible .entry join(.param .u64 px, .param .u64 py) {
+  .reg .b64 %rd<3>; .reg .b32 %r<4>;
+  ld.param.u64 %rd1, [px]; ld.param.u64 %rd2, [py]; ld.global.u32 %r1, [%rd1]; ld.global.u32 %r2, [%rd2];
+  add.u32 %r3, %r1, %r2; st.global.u32 [%rd1], %r3;
+  ret;
+}
 """
 
 
-def chain_times(batch, runs, driver=None):
+def chain_times(name, batch, runs, driver=None):
     """Milliseconds of the host's time a launch, of batches of launches one by one, and whether all were run.
 
     And the same of the driver's own launches, by turns in this process, where `driver` is the path of libdriver_chain.so.
     """
     by_hand = None
     if driver:
-        by_hand = ctypes.CDLL(driver).driver_chain_ms
+        library = ctypes.CDLL(driver)
+        by_hand = library.driver_chain_ms if name == "chain" else library.driver_fork_join_ms
         by_hand.restype = ctypes.c_double
     with pg.Session(scheduler="graphs=off"):
-        kernel, x = pg.module(CHAIN, language="ptx").next, pg.zeros(1, "u4")
-        times, driver_times = [], []
+        module, x, y = pg.module(CHAIN, language="ptx"), pg.zeros(1, "u4"), pg.zeros(1, "u4")
+        kernel, join = module.next, module.join
+
+        def run():
+            if name == "chain":
+                for _ in range(batch):
+                    kernel[1, 1](x)
+                return
+            for _ in range(batch // 3):
+                kernel[1, 1](x)
+                kernel[1, 1](y)
+                join[1, 1](x, y)
+
+        times, driver_times, is_right = [], [], True
         for _ in range(runs + 1):
             if by_hand:
                 driver_times.append(by_hand(batch))
                 if driver_times[-1] < 0:
                     sys.exit("the driver's own launches failed, as said above")
+            x.fill(0)
+            y.fill(0)
             pg.synchronize()
             start = time.perf_counter()
-            for _ in range(batch):
-                kernel[1, 1](x)
+            run()
             times.append((time.perf_counter() - start) * 1e3 / batch)
-        return times[1:], driver_times[1:], int(x[0]) == batch * (runs + 1)
+            is_right = is_right and int(x[0]) == expected_of(name, batch)
+        return times[1:], driver_times[1:], is_right
 
 
-def chain(batch, runs, processes, driver):
+def expected_of(name, batch):
+    if name == "chain":
+        return batch
+    x = y = 0
+    for _ in range(batch // 3):
+        x, y = x + 1 + y + 1, y + 1
+    return x % 2**32
+
+
+def chain(name, batch, runs, processes, driver):
     """Rows. Where the system puts a process, and beside whom, makes it up to half as fast again: so it is of several."""
     times, driver_times, right = [], [], True
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(os.path.abspath(folder) for folder in sys.path if folder)}
-    call = f"chain_times({batch}, {runs}, {str(driver.resolve()) if driver else None!r})"
+    call = f"chain_times({name!r}, {batch}, {runs}, {str(driver.resolve()) if driver else None!r})"
     for number in range(processes):
         code = f"import json, python_dag_bench; print(json.dumps(python_dag_bench.{call}))"
         done = subprocess.run([sys.executable, "-c", code], cwd=pathlib.Path(__file__).parent, env=env, capture_output=True,
                               text=True, timeout=300)
         if done.returncode != 0:
-            sys.exit(f"chain failed:\n{done.stderr}")
+            sys.exit(f"{name} failed:\n{done.stderr}")
         some, some_by_hand, are_right = json.loads(done.stdout.splitlines()[-1])
         if driver:
             ours, theirs = statistics.median(some) * 1e3, statistics.median(some_by_hand) * 1e3
-            print(f"chain, process {number + 1}: {ours:.2f} us a launch, the driver's {theirs:.2f}, {ours - theirs:.2f} above")
+            print(f"{name}, process {number + 1}: {ours:.2f} us a launch, the driver's {theirs:.2f}, {ours - theirs:.2f} above")
         times, driver_times, right = times + some, driver_times + some_by_hand, right and are_right
     params = {"batch": batch, "processes": processes}
-    rows = [report.row("chain", "driver", params, driver_times, right)] if driver else []
-    return [*rows, report.row("chain", "pergola-python", params, times, right)]
+    rows = [report.row(name, "driver", params, driver_times, right)] if driver else []
+    return [*rows, report.row(name, "pergola-python", params, times, right)]
 
 
 def against(rows, paths):
@@ -538,13 +571,13 @@ def size_of(text):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--small", action="store_true")
-    parser.add_argument("--only", type=lambda text: text.split(","), default=["chain", *PROBLEMS])
+    parser.add_argument("--only", type=lambda text: text.split(","), default=[*CHAINS, *PROBLEMS])
     parser.add_argument("--bytes", type=lambda text: [size_of(part) for part in text.split(",")], default=None)
     parser.add_argument("--block", type=int, default=256)
     parser.add_argument("--runs", type=int, default=30)
-    parser.add_argument("--processes", type=int, default=7, help="in which `chain` is measured, one after the other")
+    parser.add_argument("--processes", type=int, default=7, help="in which chains are measured, one after the other")
     parser.add_argument("--driver-chain", type=pathlib.Path,
-                        help="libdriver_chain.so, for `chain` of the driver's own launches in the same processes")
+                        help="libdriver_chain.so, for chains of the driver's own launches in the same processes")
     parser.add_argument("--pageable", action="store_true")
     parser.add_argument("--explain", action="store_true", help="what became graphs, and which ways of them were tried")
     parser.add_argument("--against", type=lambda text: [pathlib.Path(part) for part in text.split(",")], default=[],
@@ -552,17 +585,17 @@ def main():
     parser.add_argument("--report", type=pathlib.Path)
     options = parser.parse_args()
     for name in options.only:
-        if name not in PROBLEMS and name != "chain":
-            parser.error(f"there is no problem '{name}', but {', '.join(PROBLEMS)}, chain")
+        if name not in PROBLEMS and name not in CHAINS:
+            parser.error(f"there is no problem '{name}', but {', '.join(PROBLEMS)}, {', '.join(CHAINS)}")
     if options.block % 32 or not 32 <= options.block <= 1024:
         parser.error("--block takes a multiple of 32 up to 1024")
     sizes = options.bytes or ([1_000_000] if options.small else [10_000_000, 100_000_000])
     Problem.pageable = options.pageable
     rows = []
     for name in options.only:
-        if name == "chain":
+        if name in CHAINS:
             how_often = (30, 1, 1) if options.small else (3000, options.runs, options.processes)
-            rows += chain(*how_often, options.driver_chain)
+            rows += chain(name, *how_often, options.driver_chain)
             continue
         for size in sizes:
             for kind in ("cold", "resident"):

@@ -37,17 +37,6 @@ namespace {
 using bench::Driver;
 using Clock = std::chrono::steady_clock;
 
-// The value of array 0 after `rounds` of fork-join: x and y go up by one, then x += y.
-unsigned fork_join_value(int rounds) {
-  unsigned x = 0, y = 0;
-  for (int i = 0; i < rounds; ++i) {
-    ++x;
-    ++y;
-    x += y;
-  }
-  return x;
-}
-
 class TaskBench {
  public:
   TaskBench(bool small, int argc, char** argv)
@@ -89,7 +78,7 @@ class TaskBench {
         join(one, x, y);
       }
       const double ms = bench::ms_since(start);
-      ours.add(run, {ms / batch_, x.read()[0] == fork_join_value(batch_ / 3)});
+      ours.add(run, {ms / batch_, x.read()[0] == bench::fork_join_value(batch_ / 3)});
     }
     tell("fork-join", by_hand, ours);
 
@@ -305,20 +294,8 @@ class TaskBench {
     return {ms, driver.value(0) == static_cast<unsigned>(batch_)};
   }
   Timed fork_join_by_hand(Driver& driver) const {
-    driver.reset();
-    const auto start = Clock::now();
-    for (int i = 0; i < batch_ / 3; ++i) {
-      driver.run_next(0, 0);
-      if (i != 0) Driver::check(driver.wait(driver.streams[1], driver.events[0], 0));  // join read y
-      driver.run_next(1, 1);
-      Driver::check(driver.record(driver.events[1], driver.streams[1]));
-      Driver::check(driver.wait(driver.streams[0], driver.events[1], 0));
-      driver.run_join(0);
-      Driver::check(driver.record(driver.events[0], driver.streams[0]));
-    }
-    const double ms = bench::ms_since(start);
-    Driver::check(driver.synchronize(driver.streams[0]));
-    return {ms / batch_, driver.value(0) == fork_join_value(batch_ / 3)};
+    const double ms = driver.fork_join_ms(batch_);
+    return {ms, driver.value(0) == bench::fork_join_value(batch_ / 3)};
   }
 
   const int runs_, batch_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace bench {
@@ -28,6 +29,18 @@ class Steady {
       since_ = now;
     }
     return now - since_ > kForSoLong;
+  }
+
+  // How long after it was asked first they last changed.
+  double changed_for_ms() const { return std::chrono::duration<double, std::milli>(since_ - begun_).count(); }
+
+  // What making the graphs took, each in its first way, on the thread that makes them: of the session's text.
+  static double making_ms(const std::string& text) {
+    constexpr std::string_view kMade = ", made in ";
+    double us = 0;
+    for (std::size_t at = text.find(kMade); at != std::string::npos; at = text.find(kMade, at + 1))
+      us += std::stod(text.substr(at + kMade.size()));
+    return us * 1e-3;
   }
 
   // Names of ways, and of forms of turns, with what has become of them, without times and counts.
