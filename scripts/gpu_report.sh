@@ -81,6 +81,8 @@ if command -v ncu >/dev/null; then
   part dag-counters 600 python3 "$source/bench/dag/counters.py" --bench "$bin/dag_bench" --kernels "$source/bench/dag/kernels.cu" \
     --times "$out/dag-turns-h200.json" --bytes 100M --report "$out/dag-counters-h200"
 fi
+part dag-overlap 300 env PERGOLA_DEVICE=cuda:0 python3 "$source/bench/dag/overlap.py" --build "$(dirname "$bin")" \
+  --kernels "$source/bench/dag/kernels.cu" --report "$out/dag-overlap-h200"
 part libraries 120 env PYTHONPATH="$python" python3 "$source/python/gpu/libraries.py"
 part bookkeeping 300 "$bin/bookkeeping_bench" --report "$out/bookkeeping-h200"
 

@@ -23,3 +23,6 @@ for name in launch dag; do
   PYTHONPATH=build/dev/python timeout 600 /usr/bin/python3 "bench/$name/python_${name}_bench.py" "${small[@]}" \
     ${folder:+--report "$folder/python-$name"}
 done
+echo "── overlap"
+timeout 600 python3 bench/dag/overlap.py --bytes "$([ -n "${small[*]}" ] && echo 1M || echo 100M)" \
+  ${folder:+--report "$folder/dag-overlap"}

@@ -87,7 +87,8 @@ void add_options(CLI::App& app, Selection& selection) {
                "Cold runs right after those of other forms, in place of one more of the same form that is not timed")
       ->excludes(untimed);
   app.add_option("--matrix", selection.matrix, "HITS on this graph, FILE.mtx");
-  app.add_option("--once", selection.once, "For profilers: one resident iteration of this form alone, untimed");
+  app.add_option("--once", selection.once,
+                 "For profilers: one iteration of this form alone, untimed; resident, with --measure cold cold");
   app.add_option("--kernels", selection.kernels, "The kernels, FILE.cu");
 }
 

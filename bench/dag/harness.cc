@@ -246,8 +246,9 @@ void Bench::run_once(Problem& problem, const std::string& form) {
     one = std::make_unique<PergolaForm>(form, session, problem.sequential(session, module));
   else
     throw std::runtime_error("There is no form '" + form + "' here to run once.");
-  one->load();
-  one->run(Measure::kResident);
+  const bool is_cold = options_.measures.size() == 1 && options_.measures[0] == Measure::kCold;
+  if (!is_cold) one->load();
+  one->run(is_cold ? Measure::kCold : Measure::kResident);
 }
 
 // A program's steady state: Pergola has found what recurs by then, and made graphs of it, as theirs are made before.
