@@ -33,7 +33,7 @@ struct Selection {
   std::vector<unsigned> blocks{256};
   bool pageable = false;  // the host's memory, in place of page-locked
   BenchOptions bench{.runs = 0};
-  std::string matrix, once, kernels = DAG_BENCH_KERNELS;
+  std::string matrix, once, trace, kernels = DAG_BENCH_KERNELS;
 };
 
 const std::vector<std::pair<std::string, std::unique_ptr<Problem> (*)(Setup&)>> kProblems{
@@ -89,6 +89,9 @@ void add_options(CLI::App& app, Selection& selection) {
   app.add_option("--matrix", selection.matrix, "HITS on this graph, FILE.mtx");
   app.add_option("--once", selection.once,
                  "For profilers: one iteration of this form alone, untimed; resident, with --measure cold cold");
+  app.add_option("--trace", selection.trace,
+                 "With --once pergola: that iteration is recorded there, behind ten that are not")
+      ->needs("--once");
   app.add_option("--kernels", selection.kernels, "The kernels, FILE.cu");
 }
 
@@ -145,7 +148,7 @@ bench::Report run(Selection selection, const std::string& report_path, int argc,
         if (selection.bench.after_others) params["runs"] = "after others'";
         if (selection.bench.untimed != BenchOptions().untimed) params["untimed"] = selection.bench.untimed;
         if (!selection.once.empty()) {
-          bench.run_once(*problem, selection.once);
+          bench.run_once(*problem, selection.once, selection.trace);
           continue;
         }
         bench.run(*problem, params);

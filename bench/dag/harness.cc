@@ -234,7 +234,7 @@ void Bench::run(Problem& problem, const nlohmann::json& params) {
   }
 }
 
-void Bench::run_once(Problem& problem, const std::string& form) {
+void Bench::run_once(Problem& problem, const std::string& form, const std::string& trace) {
   const pergola::Session session;
   const pergola::Module module = session.load_text(ptx_);
   std::unique_ptr<Form> one;
@@ -248,7 +248,13 @@ void Bench::run_once(Problem& problem, const std::string& form) {
     throw std::runtime_error("There is no form '" + form + "' here to run once.");
   const bool is_cold = options_.measures.size() == 1 && options_.measures[0] == Measure::kCold;
   if (!is_cold) one->load();
-  one->run(is_cold ? Measure::kCold : Measure::kResident);
+  const auto run = [&] { one->run(is_cold ? Measure::kCold : Measure::kResident); };
+  if (trace.empty()) return run();
+  constexpr int kBefore = 10;  // which load code, and after which the scheduler knows what kernels take
+  for (int i = 0; i < kBefore; ++i) run();
+  session.trace(trace);
+  run();
+  session.end_trace();
 }
 
 // A program's steady state: Pergola has found what recurs by then, and made graphs of it, as theirs are made before.

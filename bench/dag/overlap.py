@@ -18,17 +18,15 @@ import tempfile
 PROBLEMS = ["VEC", "B&S", "IMG", "ML", "HITS", "DL"]
 
 
-def trace_of(options, folder, problem, policy):
-    """The path of the trace of one iteration: that of the session which ran it."""
-    path = folder / f"{policy.split('=')[0]}.json"
+def trace_of(options, path, problem, policy):
+    """Of one iteration, behind some that are not recorded."""
     command = [options.build / "bin/dag_bench", "--kernels", options.kernels, "--only", problem, "--bytes", options.bytes,
-               "--measure", "cold", "--once", "pergola"]
+               "--measure", "cold", "--once", "pergola", "--trace", path]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=options.timeout,
-                          env={**os.environ, "PERGOLA_TRACE": str(path), "PERGOLA_SCHEDULER": policy})
-    traces = sorted(folder.glob(f"{path.stem}*.json"), key=lambda each: each.stat().st_size)
-    if done.returncode != 0 or not traces:
+                          env={**os.environ, "PERGOLA_SCHEDULER": policy})
+    if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return traces[-1]
+    return str(path)
 
 
 def main():
@@ -44,11 +42,10 @@ def main():
     table, rows = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)], []
     for problem in options.only:
         with tempfile.TemporaryDirectory() as name:
-            folder = pathlib.Path(name)
-            run = trace_of(options, folder, problem, "graphs=off")
-            serial = trace_of(options, folder, problem, "execution=sync,graphs=off")
-            told = json.loads(subprocess.run([str(options.build / "bin/pergola"), "trace", "--overlap", str(run), "--serial",
-                                              str(serial), "--json"], capture_output=True, text=True, check=True).stdout)
+            run = trace_of(options, pathlib.Path(name, "run.json"), problem, "graphs=off")
+            serial = trace_of(options, pathlib.Path(name, "serial.json"), problem, "execution=sync,graphs=off")
+            told = json.loads(subprocess.run([str(options.build / "bin/pergola"), "trace", "--overlap", run, "--serial", serial,
+                                              "--json"], capture_output=True, text=True, check=True).stdout)
         if told["computations"] == 0:
             sys.exit(f"{problem}: the trace has no computations.")
         rows.append({"problem": problem, **told})

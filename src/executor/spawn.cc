@@ -173,7 +173,8 @@ Status Executor::prepare_to_try() {
     has_none = mine.owned.empty();
   }
   if (has_none) producers_->share(mine);
-  return running_.load(std::memory_order_acquire) ? Status() : start_or_leave_it();
+  // By who tries: the keeper starts it for tasks, of which there are none yet.
+  return running_.load(std::memory_order_acquire) ? Status() : start();
 }
 
 Result<TaskId> Executor::push(Producer& producer, const Kind& kind, std::uint32_t piece,
