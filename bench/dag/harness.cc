@@ -242,10 +242,14 @@ void Bench::run_once(Problem& problem, const std::string& form, const std::strin
       std::find_if(kHandWritten.begin(), kHandWritten.end(), [&](const auto& named) { return named.first == form; });
   if (style != kHandWritten.end() && gpu_ != nullptr)
     one = hand_written(*gpu_, problem.plan(), style->second);
-  else if (form == "pergola")
-    one = std::make_unique<PergolaForm>(form, session, problem.sequential(session, module));
-  else
+  else if (form == "pergola") {
+    auto code = problem.sequential(session, module);
+    code->is_staged = options_.is_staged;
+    code->prefetches = !trace.empty();  // whose launches go one by one (overlap.py)
+    one = std::make_unique<PergolaForm>(form, session, std::move(code));
+  } else {
     throw std::runtime_error("There is no form '" + form + "' here to run once.");
+  }
   const bool is_cold = options_.measures.size() == 1 && options_.measures[0] == Measure::kCold;
   if (!is_cold) one->load();
   const auto run = [&] { one->run(is_cold ? Measure::kCold : Measure::kResident); };
