@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,10 +39,10 @@ class Form {
   virtual std::string state() const { return {}; }
 
   std::string name;
-  double device_mib = 0;      // the most that the device had less of for it until it had warmed up
-  double instantiate_ms = 0;  // of graphs; of Pergola's each in its first way, beside the program that runs
-  double settle_ms = 0;       // until it ran as it will, and that was the same from then on; 0: from the beginning
-  double submit_ms = 0;       // of the last resident run, until only the wait for its end was left; 0: not separate
+  double device_mib = 0;            // the most that the device had less of for it until it had warmed up
+  double instantiate_ms = 0;        // of graphs; of Pergola's each in its first way, beside the program that runs
+  std::optional<double> settle_ms;  // from its first turn until what it runs as changed no more, where that is known
+  double submit_ms = 0;  // of the last resident run, until only the wait for its end was left; 0: not separate
 };
 
 // As a program does that has made the next inputs and used the last outputs: each line of the memory is read and

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,7 +23,7 @@ class Steady {
   bool is_reached(const Graphs& graphs) {
     const Clock::time_point now = Clock::now();
     if (begun_ == Clock::time_point()) begun_ = since_ = now;
-    if (now - begun_ > kAtMost) return true;
+    if (now - begun_ > kAtMost) return is_given_up_ = true;
     if (now - looked_ < kLookEvery) return false;
     looked_ = now;
     if (std::string ways = ways_in(graphs()); ways != ways_) {
@@ -31,15 +33,18 @@ class Steady {
     return now - since_ > kForSoLong;
   }
 
-  // How long after it was asked first they last changed.
-  double changed_for_ms() const { return std::chrono::duration<double, std::milli>(since_ - begun_).count(); }
+  // How long after it was asked first they last changed; none where they went on changing until kAtMost.
+  std::optional<double> changed_for_ms() const {
+    if (is_given_up_) return std::nullopt;
+    return std::chrono::duration<double, std::milli>(since_ - begun_).count();
+  }
 
   // What making the graphs took, each in its first way, on the thread that makes them: of the session's text.
   static double making_ms(const std::string& text) {
     constexpr std::string_view kMade = ", made in ";
     double us = 0;
     for (std::size_t at = text.find(kMade); at != std::string::npos; at = text.find(kMade, at + 1))
-      us += std::stod(text.substr(at + kMade.size()));
+      us += std::strtod(text.c_str() + at + kMade.size(), nullptr);  // 0 of what was not timed
     return us * 1e-3;
   }
 
@@ -61,6 +66,7 @@ class Steady {
 
  private:
   Clock::time_point begun_{}, looked_{}, since_{};
+  bool is_given_up_ = false;
   std::string ways_;
 };
 

@@ -118,6 +118,12 @@ PyObject* session_call(PyObject* self, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+bool make_room_for_stream(SessionState* session) {
+  const pergola_task_pool tasks = session->tasks;
+  const auto end = [tasks](std::int64_t slice_ns) { return pergola_task_wait_all(tasks, slice_ns); };
+  return (tasks == nullptr || wait_in_slices(end)) && make_room(session);
+}
+
 namespace {
 
 template <pergola_code (*order)(pergola_session, std::uint64_t)>
@@ -125,10 +131,7 @@ PyObject* order_stream(PyObject* self, PyObject* number) {
   const unsigned long long stream = PyLong_AsUnsignedLongLong(number);
   if (PyErr_Occurred() != nullptr) return nullptr;
   SessionState* const own = reinterpret_cast<SessionObject*>(self)->state;
-  // The library waits for all tasks, and tells the same failures: so here, where Ctrl-C is heard.
-  const pergola_task_pool tasks = own->tasks;
-  const auto end = [tasks](std::int64_t slice_ns) { return pergola_task_wait_all(tasks, slice_ns); };
-  if ((tasks != nullptr && !wait_in_slices(end)) || !make_room(own)) return nullptr;
+  if (!make_room_for_stream(own)) return nullptr;
   const pergola_session session = own->handle;
   if (!without_gil([=] { return order(session, stream); })) return nullptr;
   Py_RETURN_NONE;

@@ -174,8 +174,10 @@ struct SessionState {
   // launches may be under way). There is a mark after kMarkAfter pieces since the session was last waited for or
   // marked, where the host has just waited for an array: few launches are held back then to be a graph, which a mark
   // would have go one by one. At the latest after kMarkAtLast, which is in the middle of a turn of more. The first is
-  // half of it, so that turns of fewer have none there.
-  static constexpr unsigned kMarkAtLast = 224, kMarkAfter = kMarkAtLast / 2, kMostMarks = 2;
+  // half of it, so that turns of fewer have none there. A launch counts as several of the others, which a turn may have
+  // beside its launches without a mark, and of which some queue nothing.
+  static constexpr unsigned kLaunchCounts = 8, kMarkAtLast = 224 * kLaunchCounts, kMarkAfter = kMarkAtLast / 2;
+  static constexpr std::size_t kMostMarks = 2;
   unsigned pieces = 0;         // since then
   bool waits_at_last = false;  // for an array, since the last piece
   std::deque<pergola_event> marks;
@@ -338,6 +340,9 @@ PyObject* session_call(PyObject* self, PyObject* args);
 bool is_calling();
 // Session._wait_stream(number) and _make_stream_wait(number): of another library's stream.
 PyObject* session_wait_stream(PyObject* self, PyObject* number);
+// Before another library's stream is waited for, or waits: for all tasks, as the library does and tells of them, but so
+// that Ctrl-C is heard; then make_room(). False with an exception set.
+bool make_room_for_stream(SessionState* session);
 PyObject* session_make_stream_wait(PyObject* self, PyObject* number);
 
 // Around what waits only where it conflicts with a call under way, or for tasks that run: lets other threads of Python
@@ -354,7 +359,8 @@ class MayWait {
 
 // Before a piece of work is queued: keeps those in flight under the library's bound. It may let the GIL go, and arrays
 // be freed meanwhile. False with an exception set: Ctrl-C.
-bool make_room(SessionState* session);
+enum class Piece { kLaunch, kOther };
+bool make_room(SessionState* session, Piece piece = Piece::kOther);
 // Fills config's grid and block from ints or tuples of up to three; false with an exception set.
 bool read_shape(PyObject* grid, PyObject* block, pergola_launch_config* config);
 // From an int; false with an exception set, which names it `what` and its `range`, where it does not fit.

@@ -201,7 +201,8 @@ PyObject* view_instead(PyObject* type, SessionObject* session, const pergola_for
                                      "that; or free the other before.");
   if (!view) return nullptr;
   const pergola_session handle = session->state->handle;
-  if (foreign.stream != 0 && !without_gil([&] { return pergola_session_wait_stream(handle, foreign.stream); }))
+  if (foreign.stream != 0 && (!make_room_for_stream(session->state) ||
+                              !without_gil([&] { return pergola_session_wait_stream(handle, foreign.stream); })))
     return nullptr;
   return view.release();
 }

@@ -59,15 +59,21 @@ bool wait_for_room(SessionState* session) {
 
 }  // namespace
 
-bool make_room(SessionState* session) {
+bool make_room(SessionState* session, Piece piece) {
+  if (is_calling()) return true;  // the library refuses what would wait for the call
   const bool has_waited = std::exchange(session->waits_at_last, false);
   if (session->pieces >= (has_waited ? SessionState::kMarkAfter : SessionState::kMarkAtLast)) {
     if (!wait_for_room(session)) return false;
     session->pieces = 0;
     pergola_event mark = nullptr;  // behind all streams, not just one piece's
-    if (pergola_session_record(session->handle, &mark) == PERGOLA_OK) session->marks.push_back(mark);
+    pergola_code code = PERGOLA_OK;
+    {
+      const WithoutGil free;  // with tasks=small it waits for tasks
+      code = pergola_session_record(session->handle, &mark);
+    }
+    if (code == PERGOLA_OK) session->marks.push_back(mark);
   }
-  ++session->pieces;
+  session->pieces += piece == Piece::kLaunch ? SessionState::kLaunchCounts : 1;
   return true;
 }
 
@@ -226,7 +232,7 @@ void drop_left_launches() {
 bool launch(KernelObject* kernel, const pergola_launch_config& config, PyObject* const* objects, std::size_t count) {
   SessionState* session = kernel->session->state;
   if (session->is_synchronous) return launch_and_wait(kernel, config, objects, count);
-  if (!make_room(session)) return false;
+  if (!make_room(session, Piece::kLaunch)) return false;
   Arguments arguments;
   if (!arguments.convert(kernel, objects, count)) return false;
   pergola_code code = PERGOLA_OK;

@@ -119,7 +119,12 @@ PyObject* session_text(PyObject* self, PyObject* format) {
 // refuses the event is told by the call that this is made before.
 bool wait_for_launches(pergola_session session) {
   pergola_event event = nullptr;
-  if (pergola_session_record(session, &event) != PERGOLA_OK) return true;
+  pergola_code code = PERGOLA_OK;
+  {
+    const WithoutGil free;
+    code = pergola_session_record(session, &event);
+  }
+  if (code != PERGOLA_OK) return true;
   const auto ended = outcome_in_slices([event](std::int64_t slice_ns) { return pergola_event_wait(event, slice_ns); });
   pergola_event_destroy(event);
   return ended.has_value();
@@ -162,7 +167,11 @@ PyObject* session_record(PyObject* self, PyObject*) {
   auto* object = reinterpret_cast<EventObject*>(event.get());
   Py_INCREF(self);
   object->session = session;
-  return check(pergola_session_record(session->state->handle, &object->handle)) ? event.release() : nullptr;
+  const pergola_session handle = session->state->handle;
+  pergola_event made = nullptr;
+  if (!without_gil([&] { return pergola_session_record(handle, &made); })) return nullptr;
+  object->handle = made;
+  return event.release();
 }
 
 }  // namespace

@@ -258,8 +258,10 @@ class _Watcher:
                 pending = list(self._futures)
             try:
                 ended = _core.wait_any(pending, 5_000_000)  # then those that were added meanwhile are among them
-            except Exception:  # their own waits raise it, to which the coroutines go on
-                ended = list(pending)
+            except Exception:  # memory is short, say: those that have ended, or raise it themselves, are told
+                ended = [task for task in pending if _is_over(task)]
+                if not ended:
+                    time.sleep(0.005)
             self._tell(pending, ended)
 
     def _tell(self, pending: list[Task], ended: list[Task]) -> None:
@@ -287,6 +289,13 @@ class _Watcher:
                 threading.Thread(target=left.clear, name="pergola tasks that nobody awaits", daemon=True).start()
             except RuntimeError:
                 left.clear()  # the interpreter ends
+
+
+def _is_over(task: Task) -> bool:
+    try:
+        return task.done()
+    except Exception:  # its wait raises it, too
+        return True
 
 
 def _end(told: list[tuple[Task, asyncio.Future[None]]]) -> None:

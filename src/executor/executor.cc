@@ -74,7 +74,8 @@ Status Executor::allocate() {
   PERGOLA_ASSIGN(rings_memory_, device_->allocate_apart(blocks_ * sizeof(abi::TaskRing), MemoryKind::kHostVisible));
   PERGOLA_ASSIGN(answers_, device_->allocate_apart(blocks_ * sizeof(abi::TaskAnswer), MemoryKind::kHostVisible));
   PERGOLA_ASSIGN(states_, device_->allocate_apart(blocks_ * sizeof(abi::TaskRingState), MemoryKind::kDevice));
-  PERGOLA_ASSIGN(kinds_memory_, device_->allocate_apart(abi::kMostKinds * sizeof(abi::TaskKindEntry), MemoryKind::kDevice));
+  PERGOLA_ASSIGN(kinds_memory_,
+                 device_->allocate_apart(abi::kMostKinds * sizeof(abi::TaskKindEntry), MemoryKind::kDevice));
   for (const device::BufferPtr& buffer : {rings_memory_, answers_})
     std::memset(buffer->host_pointer(), 0, buffer->size_bytes());
   PERGOLA_TRY(copies_->fill(states_, 0, states_->size_bytes(), 0, 4));
@@ -245,7 +246,8 @@ Status Executor::fit_large_parameters(std::uint32_t bytes) {
   const std::size_t size_bytes = std::size_t{bytes} * rings_.size();
   Slab slab;
   slab.bytes = bytes;
-  PERGOLA_ASSIGN(slab.on_host, device_->allocate_apart(size_bytes * abi::kRingRecords, device::MemoryKind::kHostVisible));
+  PERGOLA_ASSIGN(slab.on_host,
+                 device_->allocate_apart(size_bytes * abi::kRingRecords, device::MemoryKind::kHostVisible));
   PERGOLA_ASSIGN(slab.on_device, device_->allocate_apart(size_bytes * abi::kTaskEntries, device::MemoryKind::kDevice));
   slabs_.push_back(std::make_unique<const Slab>(std::move(slab)));
   slab_.store(slabs_.back().get(), std::memory_order_release);
@@ -322,16 +324,38 @@ Kind Kind::with_urgency(bool urgent) const {
 // ── Life ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 Status Executor::start() {
+  constexpr std::chrono::milliseconds kHeldAtFirst(1);
   const std::lock_guard starting(starting_);
-  if (running_.load(std::memory_order_acquire)) return {};
-  if (!failed_.load(std::memory_order_acquire) && !stays_.load(std::memory_order_relaxed)) options_.before_start();
-  const std::lock_guard turn(turnstile_);
-  const std::unique_lock quiet(quiet_);
-  const std::lock_guard lock(lifecycle_);
+  for (std::chrono::nanoseconds held = kHeldAtFirst;; held *= 2) {
+    if (running_.load(std::memory_order_acquire)) return {};
+    // One that has left by itself in a stay: ordinary work waits for its tasks then.
+    const auto need_not_wait = [this] {
+      return failed_.load(std::memory_order_acquire) || stays_.load(std::memory_order_relaxed);
+    };
+    if (!need_not_wait()) options_.before_start(std::nullopt);
+    const std::lock_guard turn(turnstile_);
+    const std::unique_lock quiet(quiet_);
+    const std::lock_guard lock(lifecycle_);
+    if (need_not_wait() || options_.before_start(held)) return start_locked();
+  }
+}
+
+// Nobody else is waited for either.
+Status Executor::start_unless_it_waits() {
+  const std::unique_lock starting(starting_, std::try_to_lock);
+  if (const std::unique_lock turn(turnstile_, std::try_to_lock); starting && turn)
+    if (const std::unique_lock quiet(quiet_, std::try_to_lock); quiet)
+      if (const std::unique_lock lock(lifecycle_, std::try_to_lock); lock)
+        if (failed_.load(std::memory_order_relaxed) || stays_.load(std::memory_order_relaxed) ||
+            options_.before_start(std::chrono::nanoseconds(0)))
+          return start_locked();
+  wake_keeper();
+  return {};
+}
+
+Status Executor::start_locked() {
   if (running_.load(std::memory_order_relaxed)) return {};
   if (failed_.load(std::memory_order_relaxed)) return failure_;
-  // One that has left by itself in a stay: ordinary work waits for its tasks then.
-  if (!stays_.load(std::memory_order_relaxed)) options_.before_start();
   abi::TaskExecutorParameters parameters{};
   const auto pointer = [](const device::BufferPtr& buffer, auto*& to) {
     to = reinterpret_cast<std::remove_reference_t<decltype(to)>>(buffer->address());
@@ -384,8 +408,7 @@ Status Executor::start() {
 // Elsewhere a round of the scheduler takes a thousand times as long as on a GPU.
 std::uint32_t Executor::reserve_ns() const {
   constexpr std::chrono::nanoseconds kOnAGpu = std::chrono::microseconds(50), kElsewhere = std::chrono::seconds(1);
-  return static_cast<std::uint32_t>(
-      (device_->info().kind == device::DeviceKind::kCuda ? kOnAGpu : kElsewhere).count());
+  return static_cast<std::uint32_t>((device_->info().kind == device::DeviceKind::kCuda ? kOnAGpu : kElsewhere).count());
 }
 
 std::uint32_t Executor::idle_ms() const {
@@ -426,8 +449,8 @@ Status Executor::park_locked() {
   return failed_.load(std::memory_order_relaxed) ? failure_ : Status();
 }
 
-// ", 3 of 'tile', 1 of 'blur' (0x1000000000005 to 0x1000000000008)": of several pieces each counts. All are named: where
-// that is too long for a message, by a warning.
+// ", 3 of 'tile', 1 of 'blur' (0x1000000000005 to 0x1000000000008)": of several pieces each counts. All are named:
+// where that is too long for a message, by a warning.
 std::string Executor::lost_tasks() {
   std::map<std::string_view, std::size_t> counts;
   std::vector<TaskId> all;

@@ -5,11 +5,12 @@
 //
 //            start()                       park(): a new generation, an ordinary kernel, no work for park_after
 //   away ──────────────▶ running ─────────────────────────────────────────────────▶ away
-//            (a spawn or a wait that finds it away)       its fault ─▶ failed, for ever
+//            (a spawn, a wait, the keeper)                its fault ─▶ failed, for ever
 //
-// Floors. Tasks and ordinary work of the session take turns where both go on without end: whoever finds the kernel away
-// starts it, before launches that come later; and started, each block takes and places for some rounds before it looks
-// whether it is to park. Work of the process that nobody tells it of gets the device once in longest_stay, if ever.
+// Floors. Tasks and ordinary work of the session take turns where both go on without end: where tasks find the kernel
+// away it is started before launches that come later; and started, each block takes and places for some rounds before
+// it looks whether it is to park. Work of the process that nobody tells it of gets the device once in longest_stay, if
+// ever.
 //
 // Shapes: two resident blocks of 1024 threads a multiprocessor, with 32 registers a thread, or one with 64. The first
 // while no body spills there; else the second where it takes less local memory, for good (measured, decision 18). It
@@ -28,7 +29,10 @@
 // themselves once none of them has had a task for idle_ms(), which is far longer than the keeper lets them.
 //
 // Starting waits for the ordinary work of the session twice: first with `starting_` alone, so that who needs the kernel
-// away or asks for anything goes on beside work that never ends, then, with all locks, for what has come meanwhile.
+// away or asks for anything goes on beside work that never ends, then, with all locks, for what has come meanwhile, but
+// not for long: each time twice as long as the last, so that it comes to an end beside whoever launches for ever. All
+// of that is the keeper's: spawns and waits, whose callers have a time to wait or are to hear of something else, start
+// the kernel where nothing is to be waited for, and else leave it to the keeper.
 //
 // Threads. A thread writes records into rings of its own (producers.h), a few into each before it goes on to the next.
 // `adding_` is held by who adds a body, over the compilation; `lifecycle_` guards starting, parking and generations;
@@ -72,9 +76,10 @@ inline constexpr TaskId kPositionMask = (TaskId{1} << kIdRingShift) - 1;
 
 struct ExecutorOptions {
   // Called before each start, one thread at a time; waits for what shall run before the resident kernel fills the
-  // device.
-  std::function<void()> before_start = [] {};
-  // Whether that would find something to wait for: then a spawn leaves the start to the keeper. Any thread.
+  // device, for so long at most, and says whether all of it has ended.
+  using AtMost = std::optional<std::chrono::nanoseconds>;
+  std::function<bool(AtMost)> before_start = [](AtMost) { return true; };
+  // Whether that may find something to wait for: then a spawn leaves the start to the keeper. Any thread.
   std::function<bool()> start_waits = [] { return false; };
   std::uint32_t blocks = 0;  // 0: as many as the device holds
   std::chrono::microseconds park_after{200};
@@ -257,7 +262,7 @@ class Executor {
                    std::size_t until, TaskId* ids, std::size_t& spawned);
   Status see_to_fences();
   void see_to_start();
-  Status start_or_leave_it();
+  Status start_unless_it_waits();
   Result<TaskId> push_pieces(Producer& producer, const Kind& kind, std::span<const std::byte> parameters,
                              std::vector<TaskId>& pieces);
   bool is_piece_done(TaskId id) const;
@@ -267,6 +272,7 @@ class Executor {
   Quiet share_quiet();
   bool is_abandoned();
   Status start();                                            // unless it runs; with none of the locks
+  Status start_locked();                                     // with all of them
   void await_stay(std::unique_lock<std::mutex>& lifecycle);  // before the kernel is told to leave
   Status park_locked();
   Status park_unless_it_stays();  // the keeper's, which must not wait for the end of a stay: it looks for faults

@@ -11,7 +11,8 @@ namespace {
 using std::chrono::steady_clock;
 
 // How often a wait looks before it lets others run, and how long it sleeps then.
-constexpr int kSpins = 4000;
+constexpr std::uint64_t kSpins = 4000;
+constexpr std::uint64_t kAskAgain = 64;  // rounds of a wait after which who waits tries to start the kernel again
 constexpr auto kNap = std::chrono::microseconds(20);
 
 // Tasks that a thread puts into one ring before it goes on to the next: few, so that they spread. Of many at once as
@@ -70,8 +71,8 @@ bool Executor::go_on_beside_urgent(Producer& producer, std::uint32_t depth) {
 // The next of the thread's rings that has room; waits for one. Entered, as it leaves off. Urgent tasks without end
 // would have it wait for ever.
 Status Executor::find_room(Producer& producer, const Turn& turn) {
-  constexpr int kPatientRounds = 64;
-  for (int rounds = 0;; ++rounds) {
+  constexpr std::uint64_t kPatientRounds = 64;
+  for (std::uint64_t rounds = 0;; ++rounds) {
     const std::size_t rings = producer.owned.size();
     if (go_on(producer, turn, rings)) return {};
     if (rounds >= kPatientRounds && expects_urgent_.load(std::memory_order_relaxed) &&
@@ -81,7 +82,8 @@ Status Executor::find_room(Producer& producer, const Turn& turn) {
     producers_->leave(producer);
     if (rings == 0 || rounds % 256 == 255) producers_->share(producer);
     Status status;
-    if (rings != 0 && !running_.load(std::memory_order_acquire)) status = start_or_leave_it();
+    if (rings != 0 && rounds % kAskAgain == 0 && !running_.load(std::memory_order_acquire))
+      status = start_unless_it_waits();
     if (rings == 0) {
       // It has some now, until somebody who has none takes them.
     } else if (status.ok() && rounds > 16) {
@@ -212,15 +214,10 @@ Result<TaskId> Executor::spawn(const Kind& kind, std::span<const std::byte> para
 
 // A task is there: why the kernel does not start is told by waits.
 void Executor::see_to_start() {
-  if (const Status started = start_or_leave_it(); !started.ok()) PERGOLA_WARN("{}", started.message());
-}
-
-// A start waits for ordinary work, which may never end. That is left to the keeper: whoever is here has a time to wait,
-// or is to hear of something else.
-Status Executor::start_or_leave_it() {
-  if (!options_.start_waits()) return start();
-  wake_keeper();
-  return {};
+  if (options_.start_waits())
+    wake_keeper();
+  else if (const Status started = start_unless_it_waits(); !started.ok())
+    PERGOLA_WARN("{}", started.message());
 }
 
 Status Executor::spawn_many(const Kind& kind, const ByteRows& parameters, TaskId* ids, std::size_t more,
@@ -347,10 +344,11 @@ Result<bool> Executor::is_done(TaskId id) {
 
 // Looks until `is_over`; what keeps it from ever being is told, and mended where it can be.
 Status Executor::wait_until(Deadline deadline, FunctionRef<Result<bool>()> is_over) {
-  for (int spins = 0;; ++spins) {
+  for (std::uint64_t spins = 0;; ++spins) {
     PERGOLA_ASSIGN(const bool over, is_over());
     if (over) return {};
-    if (!running_.load(std::memory_order_acquire)) PERGOLA_TRY(start_or_leave_it());
+    const bool asks = spins == 0 || (spins >= kSpins && spins % kAskAgain == 0);
+    if (asks && !running_.load(std::memory_order_acquire)) PERGOLA_TRY(start_unless_it_waits());
     if (spins < kSpins && !deadline) {
       relax();
       continue;

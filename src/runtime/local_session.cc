@@ -97,8 +97,12 @@ LocalSession::LocalSession(device::DevicePtr device, std::unique_ptr<scheduler::
       device_(std::move(device)),
       spare_(std::make_shared<SpareMemory>(most_spare_bytes)),
       scheduler_(std::move(scheduler)),
-      sites_{scheduler_->site("write"),    scheduler_->site("read"),   scheduler_->site("fill"),
-             scheduler_->site("copy"),     scheduler_->site("upload"), scheduler_->site("download"),
+      sites_{scheduler_->site("write"),
+             scheduler_->site("read"),
+             scheduler_->site("fill"),
+             scheduler_->site("copy"),
+             scheduler_->site("upload"),
+             scheduler_->site("download"),
              scheduler_->site("wait for a stream")},
       starts_(std::make_shared<Starts>(scheduler_.get())),
       end_grace_(end_grace) {}
@@ -158,32 +162,37 @@ LocalSession::~LocalSession() {
   starts_->scheduler = nullptr;
 }
 
-void LocalSession::Starts::wait_for_ordinary_work() {
-  if (!worked.load(std::memory_order_acquire)) return;
+bool LocalSession::Starts::wait_for_ordinary_work(std::optional<std::chrono::nanoseconds> at_most) {
+  if (!worked.load(std::memory_order_acquire)) return true;
   waits.store(true, std::memory_order_release);
-  if (worked.exchange(false, std::memory_order_acq_rel)) await_streams();
+  const bool have_ended = !worked.exchange(false, std::memory_order_acq_rel) || await_streams(at_most);
+  if (!have_ended) worked.store(true, std::memory_order_release);
   waits.store(false, std::memory_order_release);
+  return have_ended;
 }
 
-void LocalSession::Starts::await_streams() {
+bool LocalSession::Starts::await_streams(std::optional<std::chrono::nanoseconds> at_most) {
   constexpr std::chrono::milliseconds kSlice(20), kBusily(1);
   device::EventPtr all;
   {
     const std::lock_guard lock(mutex);
-    if (scheduler == nullptr) return;
+    if (scheduler == nullptr) return true;
     Result<device::EventPtr> recorded = scheduler->record_streams();
-    if (!recorded.ok()) return;
+    if (!recorded.ok()) return true;
     all = *std::move(recorded);
   }
   // As an untimed wait would do it, on a GPU.
-  const auto busily_until = std::chrono::steady_clock::now() + kBusily;
+  const auto begin = std::chrono::steady_clock::now();
   while (!all->poll()) {  // a failure is told to who waits for it
-    if (ends.load(std::memory_order_relaxed)) return;
-    if (std::chrono::steady_clock::now() < busily_until)
+    if (ends.load(std::memory_order_relaxed)) return true;
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    if (at_most && waited >= *at_most) return false;
+    if (waited < kBusily)
       std::this_thread::yield();
     else
-      (void)all->wait(kSlice);
+      (void)all->wait(at_most ? std::min<std::chrono::nanoseconds>(kSlice, *at_most - waited) : kSlice);
   }
+  return true;
 }
 
 Status LocalSession::record_as_asked() {
@@ -272,7 +281,8 @@ Result<device::BufferPtr> LocalSession::allocate_when_some_ends(std::uint64_t si
     Result<device::BufferPtr> buffer = device_->allocate(size_bytes, kind);
     if (buffer.code() != Code::kResourceExhausted) return buffer;
     const auto now = std::chrono::steady_clock::now();
-    if (const std::size_t still = scheduler_->left_of_retired(last); still < left) left = still, until = now + end_grace_;
+    if (const std::size_t still = scheduler_->left_of_retired(last); still < left)
+      left = still, until = now + end_grace_;
     // Or another thread has let some go, and taken it, between the two: it will again.
     const bool moves = has_ended || scheduler_->last_retired() != seen;
     if (moves && now < until) continue;
@@ -310,7 +320,9 @@ Result<std::shared_ptr<TaskWork>> LocalSession::task_work(const session::TaskPoo
   const std::lock_guard lock(tasks_mutex_);
   if (tasks_ == nullptr) {
     // Whoever has launched gets its turn before tasks take the device again.
-    const auto before_start = [starts = starts_] { starts->wait_for_ordinary_work(); };
+    const auto before_start = [starts = starts_](executor::ExecutorOptions::AtMost at_most) {
+      return starts->wait_for_ordinary_work(at_most);
+    };
     const auto start_waits = [starts = starts_] { return starts->would_wait(); };
     PERGOLA_ASSIGN(tasks_, TaskWork::create(device_, options, before_start, start_waits, end_grace_));
     scheduler_->set_task_host(tasks_);
@@ -327,10 +339,9 @@ Status LocalSession::end_tasks(std::optional<std::chrono::nanoseconds> timeout) 
 
 Status LocalSession::end_users_of(ArrayTasks& tasks, std::optional<std::chrono::nanoseconds> timeout) {
   const std::uint64_t begun = tasks.begun.load(std::memory_order_acquire);
-  const Status ended =
-      universal_tasks_.load(std::memory_order_relaxed)
-          ? end_tasks(timeout)
-          : traced_wait(*scheduler_, *tasks_, [&] { return tasks_->wait_for_users(tasks, timeout); });
+  const Status ended = universal_tasks_.load(std::memory_order_relaxed)
+                           ? end_tasks(timeout)
+                           : traced_wait(*scheduler_, *tasks_, [&] { return tasks_->wait_for_users(tasks, timeout); });
   PERGOLA_TRY(with_lost_arrays(ended));
   tasks.ended.store(begun, std::memory_order_release);  // an older one makes somebody wait once more
   return {};
@@ -354,6 +365,7 @@ Status LocalSession::await_tasks_of(ArrayTasks& tasks) {
 Result<LocalSession::Quiet> LocalSession::quiet_tasks() {
   if (!has_tasks_.load(std::memory_order_acquire)) return Quiet();
   if (tasks_->resident() == nullptr) return Quiet();
+  note_ordinary_work();  // first: between the two somebody may start the kernel, and would find nothing to wait for
   PERGOLA_ASSIGN(auto quiet, tasks_->resident()->quiesce());
   note_ordinary_work();
   return Quiet(std::move(quiet));

@@ -153,12 +153,13 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   // What the resident kernel's starts have of the session, which a pool that is given up may outlive.
   struct Starts {
     explicit Starts(scheduler::Scheduler* of) : scheduler(of) {}
-    void wait_for_ordinary_work();  // one thread at a time
+    // For so long at most; whether all of it has ended. One thread at a time.
+    bool wait_for_ordinary_work(std::optional<std::chrono::nanoseconds> at_most);
     bool would_wait() const { return worked.load(std::memory_order_acquire) || waits.load(std::memory_order_acquire); }
     std::atomic<bool> worked{false};  // ordinary work has been submitted since the kernel was last started
     std::atomic<bool> waits{false};   // somebody is in wait_for_ordinary_work(), and finds some
     std::atomic<bool> ends{false};  // the session ends, and has been patient: relaxed, it is looked at again and again
-    void await_streams();
+    bool await_streams(std::optional<std::chrono::nanoseconds> at_most);
 
     std::mutex mutex;
     scheduler::Scheduler* scheduler;  // guarded by mutex; null once the session goes

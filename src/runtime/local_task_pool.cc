@@ -265,7 +265,7 @@ Result<std::chrono::microseconds> wanted_stay() {
 
 Result<std::shared_ptr<TaskWork>> TaskWork::create(const device::DevicePtr& device,
                                                    const session::TaskPoolOptions& options,
-                                                   std::function<void()> before_start,
+                                                   std::function<bool(executor::ExecutorOptions::AtMost)> before_start,
                                                    std::function<bool()> start_waits, std::chrono::milliseconds grace) {
   executor::ExecutorOptions own;
   own.blocks = options.blocks;

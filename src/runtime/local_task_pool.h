@@ -42,8 +42,8 @@ class TaskWork final : public scheduler::TaskHost {
   TaskWork& operator=(const TaskWork&) = delete;
   static Result<std::shared_ptr<TaskWork>> create(const device::DevicePtr& device,
                                                   const session::TaskPoolOptions& options,
-                                                  std::function<void()> before_start, std::function<bool()> start_waits,
-                                                  std::chrono::milliseconds grace);
+                                                  std::function<bool(executor::ExecutorOptions::AtMost)> before_start,
+                                                  std::function<bool()> start_waits, std::chrono::milliseconds grace);
 
   // A kernel with a shape, of whichever of the two there is.
   struct Kind {
