@@ -174,11 +174,12 @@ struct SessionState {
   // launches may be under way). There is a mark after kMarkAfter pieces since the session was last waited for or
   // marked, where the host has just waited for an array: few launches are held back then to be a graph, which a mark
   // would have go one by one. At the latest after kMarkAtLast, which is in the middle of a turn of more. The first is
-  // half of it, so that turns of fewer have none there. A launch counts as several of the others, which a turn may have
-  // beside its launches without a mark, and of which some queue nothing.
-  static constexpr unsigned kLaunchCounts = 8, kMarkAtLast = 224 * kLaunchCounts, kMarkAfter = kMarkAtLast / 2;
+  // half of it, so that turns of fewer have none there. What else is queued counts for two thirds of a launch: a turn
+  // may have it beside its launches without a mark.
+  static constexpr unsigned kLaunchCounts = 3, kOtherCounts = 2;
+  static constexpr unsigned kMarkAtLast = 224 * kLaunchCounts, kMarkAfter = kMarkAtLast / 2;
   static constexpr std::size_t kMostMarks = 2;
-  unsigned pieces = 0;         // since then
+  unsigned pieces = 0;         // since then, by these counts
   bool waits_at_last = false;  // for an array, since the last piece
   std::deque<pergola_event> marks;
   unsigned waiting = 0;  // threads, each for a mark that is no more among these
@@ -359,8 +360,7 @@ class MayWait {
 
 // Before a piece of work is queued: keeps those in flight under the library's bound. It may let the GIL go, and arrays
 // be freed meanwhile. False with an exception set: Ctrl-C.
-enum class Piece { kLaunch, kOther };
-bool make_room(SessionState* session, Piece piece = Piece::kOther);
+bool make_room(SessionState* session, unsigned counts = SessionState::kOtherCounts);
 // Fills config's grid and block from ints or tuples of up to three; false with an exception set.
 bool read_shape(PyObject* grid, PyObject* block, pergola_launch_config* config);
 // From an int; false with an exception set, which names it `what` and its `range`, where it does not fit.

@@ -69,7 +69,7 @@ PyObject* memory_prefetch(PyObject* self, PyObject* args) {
   std::uint64_t base = 0;
   auto* const memory = reinterpret_cast<MemoryObject*>(self);
   if (PyArg_ParseTuple(args, "i:_prefetch", &to) == 0 || !wait_for_tasks(memory) ||
-      !make_room(memory->session->state) || !resolve(memory, &handle, &base))
+      !(memory->session->state->host_reaches || make_room(memory->session->state)) || !resolve(memory, &handle, &base))
     return nullptr;
   if (!without_gil([&] { return pergola_array_prefetch(handle, to); })) return nullptr;
   Py_RETURN_NONE;

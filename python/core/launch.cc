@@ -59,7 +59,7 @@ bool wait_for_room(SessionState* session) {
 
 }  // namespace
 
-bool make_room(SessionState* session, Piece piece) {
+bool make_room(SessionState* session, unsigned counts) {
   if (is_calling()) return true;  // the library refuses what would wait for the call
   const bool has_waited = std::exchange(session->waits_at_last, false);
   if (session->pieces >= (has_waited ? SessionState::kMarkAfter : SessionState::kMarkAtLast)) {
@@ -73,7 +73,7 @@ bool make_room(SessionState* session, Piece piece) {
     }
     if (code == PERGOLA_OK) session->marks.push_back(mark);
   }
-  session->pieces += piece == Piece::kLaunch ? SessionState::kLaunchCounts : 1;
+  session->pieces += counts;
   return true;
 }
 
@@ -232,7 +232,7 @@ void drop_left_launches() {
 bool launch(KernelObject* kernel, const pergola_launch_config& config, PyObject* const* objects, std::size_t count) {
   SessionState* session = kernel->session->state;
   if (session->is_synchronous) return launch_and_wait(kernel, config, objects, count);
-  if (!make_room(session, Piece::kLaunch)) return false;
+  if (!make_room(session, SessionState::kLaunchCounts)) return false;
   Arguments arguments;
   if (!arguments.convert(kernel, objects, count)) return false;
   pergola_code code = PERGOLA_OK;

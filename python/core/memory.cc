@@ -27,6 +27,11 @@ MemoryObject* owner_of(MemoryObject* memory) {
   return memory->base != nullptr ? memory->base : memory;
 }
 
+// Where a write from the host, or a prefetch, queues nothing.
+bool host_reaches(PyObject* memory) {
+  return as_memory(memory)->session->state->host_reaches;
+}
+
 // Waits, so that Ctrl-C works, for the work that made these bytes of a memory, and for no more.
 bool wait_for(MemoryObject* memory, std::uint64_t offset, std::uint64_t size) {
   pergola_array handle = nullptr;
@@ -179,7 +184,7 @@ PyObject* memory_write(PyObject* self, PyObject* args) {
   std::uint64_t base = 0;
   if (!bytes.hold(from, PyBUF_C_CONTIGUOUS)) return nullptr;
   if (!in_range(as_memory(self), offset, bytes.size()) || !wait_for_tasks(as_memory(self)) ||
-      !make_room(as_memory(self)->session->state) || !resolve(as_memory(self), &handle, &base))
+      !(host_reaches(self) || make_room(as_memory(self)->session->state)) || !resolve(as_memory(self), &handle, &base))
     return nullptr;
   if (!without_gil([&] {
         return pergola_array_write(handle, base + offset, bytes.data(), static_cast<std::uint64_t>(bytes.size()));
@@ -193,7 +198,10 @@ PyObject* memory_fill(PyObject* self, PyObject* value) {
   Bytes bytes;
   pergola_array handle = nullptr;
   std::uint64_t base = 0;
-  if (!bytes.hold(value, PyBUF_C_CONTIGUOUS) || !make_room(as_memory(self)->session->state) ||
+  // Elements of more than a word are filled by copies of what there is, each twice as large as the last.
+  constexpr unsigned kDoublings = 16 * SessionState::kOtherCounts;
+  if (!bytes.hold(value, PyBUF_C_CONTIGUOUS) ||
+      !make_room(as_memory(self)->session->state, bytes.size() > 4 ? kDoublings : SessionState::kOtherCounts) ||
       !resolve(as_memory(self), &handle, &base))
     return nullptr;
   const std::uint64_t size = as_memory(self)->size_bytes, value_bytes = static_cast<std::uint64_t>(bytes.size());

@@ -324,33 +324,39 @@ Kind Kind::with_urgency(bool urgent) const {
 // ── Life ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 Status Executor::start() {
-  constexpr std::chrono::milliseconds kHeldAtFirst(1);
+  // With all locks for as long as tasks have waited without, so that one or two rounds suffice whatever is under way.
+  constexpr std::chrono::nanoseconds kHeldAtLeast = std::chrono::milliseconds(1),
+                                     kHeldAtFirst = std::chrono::seconds(1);
   const std::lock_guard starting(starting_);
-  for (std::chrono::nanoseconds held = kHeldAtFirst;; held *= 2) {
+  for (int grown = 1;; grown = std::min(2 * grown, 1 << 20)) {
     if (running_.load(std::memory_order_acquire)) return {};
     // One that has left by itself in a stay: ordinary work waits for its tasks then.
     const auto need_not_wait = [this] {
       return failed_.load(std::memory_order_acquire) || stays_.load(std::memory_order_relaxed);
     };
+    const auto begin = steady_clock::now();
     if (!need_not_wait()) options_.before_start(std::nullopt);
+    const std::chrono::nanoseconds waited = steady_clock::now() - begin;
     const std::lock_guard turn(turnstile_);
     const std::unique_lock quiet(quiet_);
     const std::lock_guard lock(lifecycle_);
-    if (need_not_wait() || options_.before_start(held)) return start_locked();
+    if (need_not_wait() || options_.before_start(grown * std::clamp(waited, kHeldAtLeast, kHeldAtFirst)))
+      return start_locked();
   }
 }
 
 // Nobody else is waited for either.
 Status Executor::start_unless_it_waits() {
-  const std::unique_lock starting(starting_, std::try_to_lock);
-  if (const std::unique_lock turn(turnstile_, std::try_to_lock); starting && turn)
-    if (const std::unique_lock quiet(quiet_, std::try_to_lock); quiet)
-      if (const std::unique_lock lock(lifecycle_, std::try_to_lock); lock)
-        if (failed_.load(std::memory_order_relaxed) || stays_.load(std::memory_order_relaxed) ||
-            options_.before_start(std::chrono::nanoseconds(0)))
-          return start_locked();
+  if (const std::unique_lock starting(starting_, std::try_to_lock); starting)
+    if (const std::unique_lock turn(turnstile_, std::try_to_lock); turn)
+      if (const std::unique_lock quiet(quiet_, std::try_to_lock); quiet)
+        if (const std::unique_lock lock(lifecycle_, std::try_to_lock); lock)
+          if (failed_.load(std::memory_order_relaxed) || stays_.load(std::memory_order_relaxed) ||
+              options_.before_start(std::chrono::nanoseconds(0)))
+            return start_locked();
   wake_keeper();
-  return {};
+  const std::lock_guard lock(keeper_mutex_);
+  return running_.load(std::memory_order_acquire) ? Status() : keepers_start_;
 }
 
 Status Executor::start_locked() {
@@ -401,6 +407,10 @@ Status Executor::start_locked() {
   }
   started_at_.store(steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
   running_.store(true, std::memory_order_release);
+  {
+    const std::lock_guard told(keeper_mutex_);
+    keepers_start_ = Status();
+  }
   wake_keeper();
   return {};
 }
@@ -633,7 +643,11 @@ void Executor::keep() {
     const bool is_open = producers_->balance() || has_open_tasks();
     if (is_open) busy_at = steady_clock::now();
     if (!running_.load(std::memory_order_acquire)) {
-      if (is_open && !failed_.load(std::memory_order_relaxed)) (void)start();  // its error is told by the next wait
+      if (is_open && !failed_.load(std::memory_order_relaxed)) {
+        Status started = start();
+        const std::lock_guard told(keeper_mutex_);
+        keepers_start_ = std::move(started);  // an error is told by waits
+      }
     } else if (Status status = failure(); !status.ok()) {
       PERGOLA_WARN("{}", status.message());
     } else if (stays_.load(std::memory_order_relaxed)) {

@@ -30,9 +30,10 @@
 //
 // Starting waits for the ordinary work of the session twice: first with `starting_` alone, so that who needs the kernel
 // away or asks for anything goes on beside work that never ends, then, with all locks, for what has come meanwhile, but
-// not for long: each time twice as long as the last, so that it comes to an end beside whoever launches for ever. All
-// of that is the keeper's: spawns and waits, whose callers have a time to wait or are to hear of something else, start
-// the kernel where nothing is to be waited for, and else leave it to the keeper.
+// for no longer than the first wait took (a second at most; 1 ms at least), and where that does not suffice both again,
+// the second for twice as long each time: so it comes to an end beside whoever launches for ever. All of that is the
+// keeper's: spawns and waits, whose callers have a time to wait or are to hear of something else, start the kernel
+// where nothing is to be waited for, and else leave it to the keeper.
 //
 // Threads. A thread writes records into rings of its own (producers.h), a few into each before it goes on to the next.
 // `adding_` is held by who adds a body, over the compilation; `lifecycle_` guards starting, parking and generations;
@@ -340,6 +341,7 @@ class Executor {
   std::mutex keeper_mutex_;
   ForkedCondition keeper_wakes_;
   bool keeper_stops_ = false, keeper_looks_ = false;  // guarded by keeper_mutex_; looks: at once
+  Status keepers_start_;  // how the keeper's last one ended, if the kernel has not been started since; likewise
   std::thread keeper_;
 };
 

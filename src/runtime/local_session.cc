@@ -166,7 +166,8 @@ bool LocalSession::Starts::wait_for_ordinary_work(std::optional<std::chrono::nan
   if (!worked.load(std::memory_order_acquire)) return true;
   waits.store(true, std::memory_order_release);
   const bool have_ended = !worked.exchange(false, std::memory_order_acq_rel) || await_streams(at_most);
-  if (!have_ended) worked.store(true, std::memory_order_release);
+  // Without a time to it others may note work meanwhile that they have yet to submit: the next wait looks again.
+  if (!have_ended || !at_most) worked.store(true, std::memory_order_release);
   waits.store(false, std::memory_order_release);
   return have_ended;
 }
@@ -178,7 +179,7 @@ bool LocalSession::Starts::await_streams(std::optional<std::chrono::nanoseconds>
     const std::lock_guard lock(mutex);
     if (scheduler == nullptr) return true;
     Result<device::EventPtr> recorded = scheduler->record_streams();
-    if (!recorded.ok()) return true;
+    if (!recorded.ok()) return !at_most || at_most->count() != 0;  // who would not wait may be in a library call
     all = *std::move(recorded);
   }
   // As an untimed wait would do it, on a GPU.

@@ -155,7 +155,10 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
     explicit Starts(scheduler::Scheduler* of) : scheduler(of) {}
     // For so long at most; whether all of it has ended. One thread at a time.
     bool wait_for_ordinary_work(std::optional<std::chrono::nanoseconds> at_most);
-    bool would_wait() const { return worked.load(std::memory_order_acquire) || waits.load(std::memory_order_acquire); }
+    bool would_wait() const {  // a wait whose time is over sets the one before it takes back the other
+      return worked.load(std::memory_order_acquire) || waits.load(std::memory_order_acquire) ||
+             worked.load(std::memory_order_acquire);
+    }
     std::atomic<bool> worked{false};  // ordinary work has been submitted since the kernel was last started
     std::atomic<bool> waits{false};   // somebody is in wait_for_ordinary_work(), and finds some
     std::atomic<bool> ends{false};  // the session ends, and has been patient: relaxed, it is looked at again and again
