@@ -51,6 +51,14 @@ def median(times, problem, form, size):
     sys.exit(f"{problem} with {size} bytes, form {form}, is not in the report of times.")
 
 
+def write_report(path, about, rows, what, table):
+    """PATH.json and PATH.md; `about` has the suite and the device, `table` lines of Markdown."""
+    path.with_suffix(".json").write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n")
+    path.with_suffix(".md").write_text(
+        f"# {about['suite']} on {about['device']}\n\n" + "".join(f"- {key}: {value}\n" for key, value in about.items()) +
+        f"\n{what}\n\n" + "\n".join(table) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bench", default="build/dev/bin/dag_bench", help="the program dag_bench")
@@ -88,10 +96,7 @@ def main():
         about = {"suite": "dag-counters", "device": times["device"], "driver": times["driver"],
                  "commit": os.environ.get("PERGOLA_COMMIT", ""), "times": f"{times['date']}, commit {times['commit']}",
                  "date": datetime.date.today().isoformat(), "command": " ".join(sys.argv)}
-        options.report.with_suffix(".json").write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n")
-        options.report.with_suffix(".md").write_text(
-            f"# dag-counters on {times['device']}\n\n" + "".join(f"- {key}: {value}\n" for key, value in about.items()) +
-            "\nSums of one iteration's counters over its time, serial and by Pergola.\n\n" + "\n".join(table) + "\n")
+        write_report(options.report, about, rows, "Sums of one iteration's counters over its time, serial and by Pergola.", table)
 
 
 if __name__ == "__main__":

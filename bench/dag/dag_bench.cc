@@ -88,7 +88,7 @@ void add_options(CLI::App& app, Selection& selection) {
       ->excludes(untimed);
   app.add_option("--matrix", selection.matrix, "HITS on this graph, FILE.mtx");
   app.add_option("--once", selection.once,
-                 "For profilers: one iteration of this form alone, untimed; resident, with --measure cold cold");
+                 "For profilers: one iteration of this form alone, untimed; resident, or cold by --measure cold");
   app.add_option("--trace", selection.trace,
                  "With --once pergola: that iteration is recorded there, behind ten that are not")
       ->needs("--once");

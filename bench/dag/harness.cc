@@ -69,9 +69,10 @@ class PergolaForm : public Form {
     session_.synchronize();
   }
   bool is_steady() override {
-    const bool is_reached = steady_.is_reached([&] { return session_.graphs(); });
-    if (is_reached) settle_ms = steady_.changed_for_ms(), instantiate_ms = bench::Steady::making_ms(session_.graphs());
-    return is_reached;
+    if (!steady_.is_reached([&] { return session_.graphs(); })) return false;
+    settle_ms = steady_.changed_for_ms();
+    instantiate_ms = bench::Steady::making_ms(session_.graphs());
+    return true;
   }
   std::string state() const override { return bench::Steady::ways_in(session_.graphs()); }
 

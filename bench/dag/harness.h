@@ -207,7 +207,8 @@ class Bench {
 
   // All forms of the problem, in turns, Pergola in sessions of its own. `params` says size and block.
   void run(Problem& problem, const nlohmann::json& params);
-  // For profilers: one resident iteration of one form, and nothing else that launches kernels. By Form::name.
+  // For profilers: one iteration of one form, and nothing else that launches kernels; cold where that alone is
+  // measured, else resident. By Form::name. With a path Pergola's is recorded there, behind some that are not.
   void run_once(Problem& problem, const std::string& form, const std::string& trace);
   // For each problem, the best hand-written form's time and the serial form's over Pergola's, and their geometric
   // means; of other policies the former.

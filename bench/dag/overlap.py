@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-PROBLEMS = ["VEC", "B&S", "IMG", "ML", "HITS", "DL"]
+from counters import PROBLEMS, write_report
 
 
 def trace_of(options, path, problem, policy):
@@ -56,11 +56,9 @@ def main():
     if options.report:
         about = {"suite": "dag-overlap", "device": rows[0]["device"], "commit": os.environ.get("PERGOLA_COMMIT", ""),
                  "date": datetime.date.today().isoformat(), "bytes": options.bytes, "command": " ".join(sys.argv)}
-        options.report.with_suffix(".json").write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n")
-        options.report.with_suffix(".md").write_text(
-            f"# dag-overlap on {about['device']}\n\n" + "".join(f"- {key}: {value}\n" for key, value in about.items()) +
-            "\nOne cold iteration, launches and copies one by one. CT: of computation, with transfers; TC: of transfers, with "
-            "computation; CC: of computation, with other computation; TOT: of all, with anything.\n\n" + "\n".join(table) + "\n")
+        what = ("One cold iteration, launches and copies one by one. CT: of computation, with transfers; TC: of transfers, with "
+                "computation; CC: of computation, with other computation; TOT: of all, with anything.")
+        write_report(options.report, about, rows, what, table)
 
 
 if __name__ == "__main__":

@@ -480,9 +480,9 @@ PERGOLA_API pergola_code pergola_session_call(pergola_session session, const cha
 
 /* Streams of other libraries on the session's device: a CUstream or cudaStream_t as a number, 0 and 1 the legacy
  * default stream, 2 the calling thread's. The number is believed. UNSUPPORTED on a device without streams (cpu, null).
- * Neither call waits but for narrow tasks that go on; failures of a stream's work are told as the device's. wait_stream: work submitted from now on,
- * and reads and writes of the host, come after what is on the stream now. make_stream_wait: the stream's later work
- * comes after all work submitted here before. */
+ * Neither call waits but for narrow tasks that go on; failures of a stream's work are told as the device's.
+ * wait_stream: work submitted from now on, and reads and writes of the host, come after what is on the stream now.
+ * make_stream_wait: the stream's later work comes after all work submitted here before. */
 PERGOLA_API pergola_code pergola_session_wait_stream(pergola_session session, uint64_t stream);
 PERGOLA_API pergola_code pergola_session_make_stream_wait(pergola_session session, uint64_t stream);
 

@@ -559,8 +559,8 @@ class Session {
     call(name, std::span<const ArrayAccess>(accesses.begin(), accesses.size()), std::forward<F>(function));
   }
 
-  // Another library's stream (a CUstream or cudaStream_t of this device; null: the default stream). Neither waits but for
-  // narrow tasks that go on. Work from now on, and reads, come after what is on the stream now:
+  // Another library's stream (a CUstream or cudaStream_t of this device; null: the default stream). Neither waits but
+  // for narrow tasks that go on. Work from now on, and reads, come after what is on the stream now:
   void wait_stream(const void* stream) const {
     detail::check(pergola_session_wait_stream(handle(), reinterpret_cast<std::uintptr_t>(stream)));
   }

@@ -341,10 +341,10 @@ PyObject* session_call(PyObject* self, PyObject* args);
 bool is_calling();
 // Session._wait_stream(number) and _make_stream_wait(number): of another library's stream.
 PyObject* session_wait_stream(PyObject* self, PyObject* number);
-// Before another library's stream is waited for, or waits: for all tasks, as the library does and tells of them, but so
-// that Ctrl-C is heard; then make_room(). False with an exception set.
-bool make_room_for_stream(SessionState* session);
 PyObject* session_make_stream_wait(PyObject* self, PyObject* number);
+// Before either: waits for all tasks, as the library does and tells of them, but so that Ctrl-C is heard; then
+// make_room(). False with an exception set.
+bool make_room_for_stream(SessionState* session);
 
 // Around what waits only where it conflicts with a call under way, or for tasks that run: lets other threads of Python
 // run while there is a call, and where the session has a pool of tasks.
@@ -361,6 +361,9 @@ class MayWait {
 // Before a piece of work is queued: keeps those in flight under the library's bound. It may let the GIL go, and arrays
 // be freed meanwhile. False with an exception set: Ctrl-C.
 bool make_room(SessionState* session, unsigned counts = SessionState::kOtherCounts);
+// At the end of what is queued so far, without the GIL, as with tasks=small it waits for tasks. Null where the library
+// makes none.
+pergola_event record_mark(pergola_session session);
 // Fills config's grid and block from ints or tuples of up to three; false with an exception set.
 bool read_shape(PyObject* grid, PyObject* block, pergola_launch_config* config);
 // From an int; false with an exception set, which names it `what` and its `range`, where it does not fit.
@@ -400,6 +403,8 @@ PyObject* launch_function(PyObject* self, PyObject* const* arguments, Py_ssize_t
 // wait_any(tasks, timeout in nanoseconds; negative: for ever): those of the tasks that have ended, well or not, as soon
 // as there is one; none where the time is over.
 PyObject* wait_any(PyObject* self, PyObject* args);
+// timeout_ns(timeout): None or seconds, as waits take it, in nanoseconds; negative: for ever.
+PyObject* timeout_ns(PyObject* self, PyObject* timeout);
 
 // ── Interchange (interchange.cc) ────────────────────────────────────────────────────────────────────────────────────
 

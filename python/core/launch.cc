@@ -59,19 +59,19 @@ bool wait_for_room(SessionState* session) {
 
 }  // namespace
 
+pergola_event record_mark(pergola_session session) {
+  pergola_event mark = nullptr;
+  const WithoutGil free;
+  return pergola_session_record(session, &mark) == PERGOLA_OK ? mark : nullptr;
+}
+
 bool make_room(SessionState* session, unsigned counts) {
   if (is_calling()) return true;  // the library refuses what would wait for the call
   const bool has_waited = std::exchange(session->waits_at_last, false);
   if (session->pieces >= (has_waited ? SessionState::kMarkAfter : SessionState::kMarkAtLast)) {
     if (!wait_for_room(session)) return false;
     session->pieces = 0;
-    pergola_event mark = nullptr;  // behind all streams, not just one piece's
-    pergola_code code = PERGOLA_OK;
-    {
-      const WithoutGil free;  // with tasks=small it waits for tasks
-      code = pergola_session_record(session->handle, &mark);
-    }
-    if (code == PERGOLA_OK) session->marks.push_back(mark);
+    if (const pergola_event mark = record_mark(session->handle)) session->marks.push_back(mark);
   }
   session->pieces += counts;
   return true;

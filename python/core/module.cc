@@ -16,6 +16,7 @@ PyMethodDef functions[] = {
     {"launch", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(launch_function)),
      METH_FASTCALL | METH_KEYWORDS, nullptr},
     {"wait_any", wait_any, METH_VARARGS, nullptr},
+    {"timeout_ns", timeout_ns, METH_O, nullptr},
     {"dlpack_export", dlpack_export, METH_VARARGS, nullptr},
     {"dlpack_import", dlpack_import, METH_O, nullptr},
     {"host_view", host_view, METH_VARARGS, nullptr},

@@ -118,13 +118,8 @@ PyObject* session_text(PyObject* self, PyObject* format) {
 // Waits, so that Ctrl-C works, for all launches and copies so far, however they end. False with an exception set. What
 // refuses the event is told by the call that this is made before.
 bool wait_for_launches(pergola_session session) {
-  pergola_event event = nullptr;
-  pergola_code code = PERGOLA_OK;
-  {
-    const WithoutGil free;
-    code = pergola_session_record(session, &event);
-  }
-  if (code != PERGOLA_OK) return true;
+  const pergola_event event = record_mark(session);
+  if (event == nullptr) return true;
   const auto ended = outcome_in_slices([event](std::int64_t slice_ns) { return pergola_event_wait(event, slice_ns); });
   pergola_event_destroy(event);
   return ended.has_value();

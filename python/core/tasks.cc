@@ -457,6 +457,11 @@ PyObject* wait_any(PyObject*, PyObject* args) {
   return list.release();
 }
 
+PyObject* timeout_ns(PyObject*, PyObject* timeout) {
+  std::int64_t ns = -1;
+  return read_timeout(timeout, &ns) ? PyLong_FromLongLong(ns) : nullptr;
+}
+
 PyType_Spec task_pool_spec = {"pergola._core.TaskPool", sizeof(TaskPoolObject), 0, kCollected | Py_TPFLAGS_BASETYPE,
                               pool_slots};
 PyType_Spec task_kind_spec = {"pergola._core.TaskKind", sizeof(TaskKindObject), 0, kCollected | Py_TPFLAGS_BASETYPE,

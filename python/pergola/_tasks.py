@@ -199,24 +199,9 @@ def as_completed(tasks: Iterable[Task], timeout: Optional[float] = None) -> Iter
         if not isinstance(each, Task):
             raise TypeError(f"as_completed() takes a sequence of tasks, and there is {_dtypes.short(each)} in it.")
         pending[each] = None
-    seconds = _seconds(timeout)
-    end = None if seconds >= 9e9 else time.monotonic() + max(seconds, 0)
+    wait_ns = _core.timeout_ns(timeout)
+    end = None if wait_ns < 0 else time.monotonic() + wait_ns * 1e-9
     return _as_completed(pending, end)
-
-
-def _seconds(timeout: Any) -> float:
-    """As waits in the module read it; infinite for None."""
-    if timeout is None:
-        return math.inf
-    try:
-        seconds = float(timeout) if hasattr(timeout, "__float__") else None
-    except TypeError:
-        seconds = None
-    if seconds is None:
-        raise TypeError(f"A timeout is a number of seconds or None; {timeout!r} is given.")
-    if math.isnan(seconds):
-        raise ValueError("A timeout is a number of seconds or None; it is not a number.")
-    return seconds
 
 
 def _as_completed(pending: dict[Task, None], end: Optional[float]) -> Iterator[Task]:

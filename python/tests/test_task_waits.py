@@ -4,24 +4,8 @@ import textwrap
 
 import pergola as pg
 import pytest
-from conftest import PTX, run_child
-
-
-@pytest.fixture(scope="module", autouse=True)
-def session():
-    """One of their own: launches of a session with a pool let the GIL go."""
-    with pg.session(device="cpu") as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def kernels(session):
-    return pg.module(PTX, name="waits.ptx")
-
-
-@pytest.fixture(scope="module")
-def pool(session):
-    return session.task_pool()
+from conftest import run_child
+from test_tasks import kernels, pool, session  # noqa: F401  (fixtures)
 
 
 def run_beside_a_launch(body, **how):

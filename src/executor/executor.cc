@@ -323,6 +323,13 @@ Kind Kind::with_urgency(bool urgent) const {
 
 // ── Life ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+// After as long a wait for ordinary work at most. Such work itself waits for the tasks of a stay, from which the kernel
+// may have left.
+bool Executor::need_not_wait(ExecutorOptions::AtMost at_most) {
+  return failed_.load(std::memory_order_acquire) || stays_.load(std::memory_order_relaxed) ||
+         options_.before_start(at_most);
+}
+
 Status Executor::start() {
   // With all locks for as long as tasks have waited without, so that one or two rounds suffice whatever is under way.
   constexpr std::chrono::nanoseconds kHeldAtLeast = std::chrono::milliseconds(1),
@@ -330,18 +337,13 @@ Status Executor::start() {
   const std::lock_guard starting(starting_);
   for (int grown = 1;; grown = std::min(2 * grown, 1 << 20)) {
     if (running_.load(std::memory_order_acquire)) return {};
-    // One that has left by itself in a stay: ordinary work waits for its tasks then.
-    const auto need_not_wait = [this] {
-      return failed_.load(std::memory_order_acquire) || stays_.load(std::memory_order_relaxed);
-    };
     const auto begin = steady_clock::now();
-    if (!need_not_wait()) options_.before_start(std::nullopt);
+    (void)need_not_wait(std::nullopt);
     const std::chrono::nanoseconds waited = steady_clock::now() - begin;
     const std::lock_guard turn(turnstile_);
     const std::unique_lock quiet(quiet_);
     const std::lock_guard lock(lifecycle_);
-    if (need_not_wait() || options_.before_start(grown * std::clamp(waited, kHeldAtLeast, kHeldAtFirst)))
-      return start_locked();
+    if (need_not_wait(grown * std::clamp(waited, kHeldAtLeast, kHeldAtFirst))) return start_locked();
   }
 }
 
@@ -351,9 +353,7 @@ Status Executor::start_unless_it_waits() {
     if (const std::unique_lock turn(turnstile_, std::try_to_lock); turn)
       if (const std::unique_lock quiet(quiet_, std::try_to_lock); quiet)
         if (const std::unique_lock lock(lifecycle_, std::try_to_lock); lock)
-          if (failed_.load(std::memory_order_relaxed) || stays_.load(std::memory_order_relaxed) ||
-              options_.before_start(std::chrono::nanoseconds(0)))
-            return start_locked();
+          if (need_not_wait(std::chrono::nanoseconds(0))) return start_locked();
   wake_keeper();
   const std::lock_guard lock(keeper_mutex_);
   return running_.load(std::memory_order_acquire) ? Status() : keepers_start_;

@@ -264,6 +264,7 @@ class Executor {
   Status see_to_fences();
   void see_to_start();
   Status start_unless_it_waits();
+  bool need_not_wait(ExecutorOptions::AtMost at_most);  // with starting_
   Result<TaskId> push_pieces(Producer& producer, const Kind& kind, std::span<const std::byte> parameters,
                              std::vector<TaskId>& pieces);
   bool is_piece_done(TaskId id) const;
