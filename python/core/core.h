@@ -170,16 +170,14 @@ struct SessionState {
   // what another library hands in may lie within one of them (memory.cc).
   std::map<std::uint64_t, MemoryObject*> memories;
   // Marks behind what is queued (launches, fills, copies, events): one waits, interruptibly and without the GIL, for
-  // the mark before the last two, so that nobody waits with the GIL held in the library (or the driver, in which 1,022
-  // launches may be under way). There is a mark after kMarkAfter pieces since the session was last waited for or
-  // marked, where the host has just waited for an array: few launches are held back then to be a graph, which a mark
-  // would have go one by one. At the latest after kMarkAtLast, which is in the middle of a turn of more. The first is
-  // half of it, so that turns of fewer have none there. What else is queued counts for two thirds of a launch: a turn
-  // may have it beside its launches without a mark.
-  static constexpr unsigned kLaunchCounts = 3, kOtherCounts = 2;
-  static constexpr unsigned kMarkAtLast = 224 * kLaunchCounts, kMarkAfter = kMarkAtLast / 2;
+  // the mark before the last two, so that nobody waits with the GIL held in the library or in the driver, which holds
+  // back who queues a 1,022nd piece in one stream, of whatever kind. There is a mark after kMarkAfter pieces since the
+  // session was last waited for or marked, where the host has just waited for an array: few launches are held back then
+  // to be a graph, which a mark would have go one by one. At the latest after kMarkAtLast, which is in the middle of a
+  // turn of more: four times that many, and the marks, are less than 1,022.
+  static constexpr unsigned kMarkAtLast = 224, kMarkAfter = kMarkAtLast / 2;
   static constexpr std::size_t kMostMarks = 2;
-  unsigned pieces = 0;         // since then, by these counts
+  unsigned pieces = 0;         // since then
   bool waits_at_last = false;  // for an array, since the last piece
   std::deque<pergola_event> marks;
   unsigned waiting = 0;  // threads, each for a mark that is no more among these
@@ -358,9 +356,9 @@ class MayWait {
 
 // ── Launches (launch.cc) ────────────────────────────────────────────────────────────────────────────────────────────
 
-// Before a piece of work is queued: keeps those in flight under the library's bound. It may let the GIL go, and arrays
-// be freed meanwhile. False with an exception set: Ctrl-C.
-bool make_room(SessionState* session, unsigned counts = SessionState::kOtherCounts);
+// Before work is queued that is as many pieces to the driver: keeps those in flight under its bound. It may let the GIL
+// go, and arrays be freed meanwhile. False with an exception set: Ctrl-C.
+bool make_room(SessionState* session, unsigned pieces = 1);
 // At the end of what is queued so far, without the GIL, as with tasks=small it waits for tasks. Null where the library
 // makes none.
 pergola_event record_mark(pergola_session session);

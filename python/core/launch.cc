@@ -65,7 +65,7 @@ pergola_event record_mark(pergola_session session) {
   return pergola_session_record(session, &mark) == PERGOLA_OK ? mark : nullptr;
 }
 
-bool make_room(SessionState* session, unsigned counts) {
+bool make_room(SessionState* session, unsigned pieces) {
   if (is_calling()) return true;  // the library refuses what would wait for the call
   const bool has_waited = std::exchange(session->waits_at_last, false);
   if (session->pieces >= (has_waited ? SessionState::kMarkAfter : SessionState::kMarkAtLast)) {
@@ -73,7 +73,7 @@ bool make_room(SessionState* session, unsigned counts) {
     session->pieces = 0;
     if (const pergola_event mark = record_mark(session->handle)) session->marks.push_back(mark);
   }
-  session->pieces += counts;
+  session->pieces += pieces;
   return true;
 }
 
@@ -232,7 +232,7 @@ void drop_left_launches() {
 bool launch(KernelObject* kernel, const pergola_launch_config& config, PyObject* const* objects, std::size_t count) {
   SessionState* session = kernel->session->state;
   if (session->is_synchronous) return launch_and_wait(kernel, config, objects, count);
-  if (!make_room(session, SessionState::kLaunchCounts)) return false;
+  if (!make_room(session)) return false;
   Arguments arguments;
   if (!arguments.convert(kernel, objects, count)) return false;
   pergola_code code = PERGOLA_OK;

@@ -1,4 +1,5 @@
 // Device memory: an array's bytes, or a view of some of them. What they mean is pergola/_array.py's.
+#include <bit>
 #include <cstring>
 
 #include "core.h"
@@ -198,13 +199,13 @@ PyObject* memory_fill(PyObject* self, PyObject* value) {
   Bytes bytes;
   pergola_array handle = nullptr;
   std::uint64_t base = 0;
+  if (!bytes.hold(value, PyBUF_C_CONTIGUOUS)) return nullptr;
+  const std::uint64_t size = as_memory(self)->size_bytes, value_bytes = static_cast<std::uint64_t>(bytes.size());
   // Elements of more than a word are filled by copies of what there is, each twice as large as the last.
-  constexpr unsigned kDoublings = 16 * SessionState::kOtherCounts;
-  if (!bytes.hold(value, PyBUF_C_CONTIGUOUS) ||
-      !make_room(as_memory(self)->session->state, bytes.size() > 4 ? kDoublings : SessionState::kOtherCounts) ||
+  const int pieces = value_bytes > 4 ? 1 + std::bit_width(size / value_bytes) : 1;
+  if (!make_room(as_memory(self)->session->state, static_cast<unsigned>(pieces)) ||
       !resolve(as_memory(self), &handle, &base))
     return nullptr;
-  const std::uint64_t size = as_memory(self)->size_bytes, value_bytes = static_cast<std::uint64_t>(bytes.size());
   if (!without_gil([&] { return pergola_array_fill_range(handle, base, size, bytes.data(), value_bytes); }))
     return nullptr;
   Py_RETURN_NONE;

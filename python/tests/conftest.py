@@ -1,4 +1,5 @@
 """What the tests share: a session, kernels as PTX (no compiler needed), children that are whole processes."""
+import ctypes
 import os
 import pathlib
 import subprocess
@@ -101,12 +102,43 @@ def run_child(body, *, timeout=60, check=True, environment=None, arguments=(), p
     code = textwrap.dedent(body)
     if prelude:
         code = f"import sys\nsys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})\n" \
-               "import pergola as pg\nfrom conftest import PTX\nmodule = pg.module(PTX)\n" + code
+               "import pergola as pg\nfrom conftest import PTX, store\nmodule = pg.module(PTX)\n" + code
     result = subprocess.run([sys.executable, *arguments, "-c", code], capture_output=True, text=True, timeout=timeout,
                             env={**os.environ, **(environment or {})})
     if check:
         assert result.returncode == 0, f"exit status {result.returncode}\n{result.stdout}{result.stderr}"
     return result
+
+
+# ── CPU device and GPU ────────────────────────────────────────────────────────────────────────────────────────────────
+
+def on_cpu(what):
+    """A mark of tests, and of their parameters, that need what a GPU does not have. (A function, since a child without
+    pytest reads this file too.)"""
+    return pytest.mark.skipif(pg.device().id != "cpu", reason=f"only the CPU device has {what}")
+
+
+CLEARED_FAULTS = "faults that a wait clears: a GPU is lost to the process"
+
+
+def cuda_driver(device):
+    """A GPU's driver, as another library in this process calls it: in the primary context, which Pergola's work is in too."""
+    driver, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+    assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), int(device.id.removeprefix("cuda:"))) == 0
+    assert driver.cuCtxSetCurrent(context) == 0
+    return driver
+
+
+def store(array, number):
+    """Stores 4 bytes at the array's beginning, in no order with the session's work: a kernel that spins on them sees them."""
+    if array.session.device.id == "cpu":
+        ctypes.c_uint32.from_address(array.address).value = number
+        return
+    driver, stream, value = cuda_driver(array.session.device), ctypes.c_void_p(), ctypes.c_uint32(number)
+    assert driver.cuStreamCreate(ctypes.byref(stream), 1) == 0  # one that waits for no other, and goes with the process
+    assert driver.cuMemcpyAsync(ctypes.c_uint64(array.address), ctypes.byref(value), ctypes.c_size_t(4), stream) == 0
+    assert driver.cuStreamSynchronize(stream) == 0
+
 
 # Kernels that may be given addresses as numbers.
 # slow: x[i] += 1, in its time. pick: *(w ? b : a) = v. sum: *(x + n) = v, both 8 bytes. either: *(w ? x + n : a) = v. get: *y = *(x + n).

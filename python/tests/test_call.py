@@ -1,13 +1,15 @@
 """Calls of other libraries as pieces of work, and their streams: on the CPU device, and on a GPU that a fake driver plays."""
+import ctypes
 import gc
 import json
+import struct
 import threading
 
 import numpy as np
 import pergola as pg
 import pytest
 
-from conftest import PTX, run_child
+from conftest import PTX, cuda_driver, on_cpu, run_child
 from fake_gpu import needs_fake, run_on_fake_gpu
 
 
@@ -17,6 +19,20 @@ def as_numpy(array):
     return np.ctypeslib.as_array((np.ctypeslib.ctypes.c_float * count).from_address(address))
 
 
+needs_as_numpy = on_cpu("memory that NumPy can use")
+
+
+def fill(array, number, stream):
+    """What a library does with floats on either device: on a GPU on the stream that it is given."""
+    if stream is None:
+        as_numpy(array)[:] = number
+        return
+    bits, = struct.unpack("I", struct.pack("f", number))
+    assert cuda_driver(array.session.device).cuMemsetD32Async(ctypes.c_uint64(array.address), ctypes.c_uint(bits),
+                                                              ctypes.c_size_t(array.size), ctypes.c_void_p(stream.handle)) == 0
+
+
+@needs_as_numpy
 def test_the_function_sees_what_was_queued_before_and_later_work_sees_its_own(saxpy):
     x, y = pg.ones(1000, "f4"), pg.zeros(1000, "f4")
     saxpy[1000](2.0, x, y, 1000)
@@ -34,7 +50,7 @@ def test_the_function_sees_what_was_queued_before_and_later_work_sees_its_own(sa
 def test_a_view_counts_with_its_bytes_and_one_array_needs_no_list():
     x = pg.zeros((4, 8), "f4")
     row = x[1]
-    pg.call("fill", lambda stream: as_numpy(row).fill(5), writes=row)
+    pg.call("fill", lambda stream: fill(row, 5, stream), writes=row)
     assert x.numpy().sum() == 40 and (x[1].numpy() == 5).all()
 
 
@@ -130,13 +146,14 @@ def test_other_threads_launch_while_a_function_runs(saxpy):
             thread.join(0.001)
         thread.join(0.1)
         assert launched == ["free"]
-        as_numpy(y)[:] = 7
+        fill(y, 7, stream)
 
     pg.call("slow", function, writes=[y])
     thread.join(60)
     assert launched == ["free", "conflicting"] and (y.numpy() == 8).all() and (z.numpy() == 1).all()
 
 
+@needs_as_numpy
 def test_many_threads_call_and_launch(saxpy):
     x, sums = pg.ones(256, "f4"), [pg.zeros(256, "f4") for _ in range(2)]
 
@@ -160,15 +177,16 @@ def test_many_threads_call_and_launch(saxpy):
     assert sum(int(each.numpy()[0]) for each in sums) == 4 * 100 * 3
 
 
-def test_ctrl_c_ends_the_wait_before_a_call():
-    run_child("""
+@pytest.mark.parametrize("synchronous", [pytest.param(False, marks=on_cpu("a wait before every call")), True])
+def test_ctrl_c_ends_the_wait_before_a_call(synchronous):
+    run_child(f"""
         import os, signal, threading, time
         stop, end = pg.zeros(1, "u4"), pg.zeros(1, "u4")
         module.spin[1, 1](stop, end)
         threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         start = time.monotonic()
         try:
-            pg.call("after", lambda stream: print("called"), reads=[end])
+            pg.call("after", lambda stream: print("called"), reads=[end], synchronous={synchronous})
             raise SystemExit("no KeyboardInterrupt")
         except KeyboardInterrupt:
             assert time.monotonic() - start < 5
@@ -204,15 +222,16 @@ def test_on_a_gpu_the_function_is_given_the_stream(tmp_path):
 
 
 def test_the_cpu_device_has_no_streams():
-    for order in (pg.wait_stream, pg.make_stream_wait):
-        with pytest.raises(pg.Unsupported, match="'cpu' has no streams"):
-            order(1)
-        with pytest.raises(TypeError):
-            order(None)
-        with pytest.raises(TypeError, match="A stream is an object with __cuda_stream__, .* CUstream; 'stream' is given"):
-            order("stream")
-        with pytest.raises(OverflowError):
-            order(-1)
+    with pg.session("cpu"):
+        for order in (pg.wait_stream, pg.make_stream_wait):
+            with pytest.raises(pg.Unsupported, match="'cpu' has no streams"):
+                order(1)
+            with pytest.raises(TypeError):
+                order(None)
+            with pytest.raises(TypeError, match="A stream is an object with __cuda_stream__, .* CUstream; 'stream' is given"):
+                order("stream")
+            with pytest.raises(OverflowError):
+                order(-1)
 
 
 @needs_fake

@@ -7,13 +7,13 @@ import numpy as np
 import pergola as pg
 import pytest
 from pergola import _core
-from conftest import run_child
+from conftest import on_cpu, run_child
 from fake_gpu import needs_fake, run_on_fake_gpu
 
-on_cpu = pytest.mark.skipif(pg.device().id != "cpu", reason="what lies in the host's memory is NumPy's to share")
+shared_with_numpy = on_cpu("memory that is NumPy's to share")
 
 
-@on_cpu
+@shared_with_numpy
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u4", "i8", "f2", "f4", "f8", "c8", "c16"])
 @pytest.mark.parametrize("shape", [(), (0,), (5,), (2, 3), (2, 0, 4)])
 def test_numpy_shares_the_cpu_devices_memory(dtype, shape):
@@ -27,7 +27,7 @@ def test_numpy_shares_the_cpu_devices_memory(dtype, shape):
         assert (shared == 1).all()
 
 
-@on_cpu
+@shared_with_numpy
 def test_a_consumer_keeps_the_memory_and_free_is_refused_meanwhile():
     x = pg.ones((4, 4), "f4")
     row = np.from_dlpack(x[2])
@@ -43,7 +43,7 @@ def test_a_consumer_keeps_the_memory_and_free_is_refused_meanwhile():
     assert y.freed
 
 
-@on_cpu
+@shared_with_numpy
 def test_an_array_that_another_thread_has_freed_meanwhile_is_not_exported():
     x = pg.ones(4, "f4")
     view = x[1:]
@@ -53,14 +53,14 @@ def test_an_array_that_another_thread_has_freed_meanwhile_is_not_exported():
             _core.dlpack_export(freed, (3,), (2, 32), (1, 0), True, False)
 
 
-@on_cpu
+@shared_with_numpy
 def test_export_waits_for_work(saxpy):
     x, y = pg.ones(1 << 20, "f4"), pg.zeros(1 << 20, "f4")
     saxpy[1 << 20](3.0, x, y, 1 << 20)
     assert (np.from_dlpack(y) == 3).all()
 
 
-@on_cpu
+@shared_with_numpy
 @pytest.mark.parametrize("version", [None, (0, 8), (1, 0), (1, 3), (2, 0)])
 def test_capsules_of_both_kinds_and_who_frees_them(version):
     x = pg.ones(4, "f4")
@@ -192,17 +192,17 @@ def test_other_refusals():
         pg.session(device="null").zeros(3).__dlpack__()
 
 
-@on_cpu
 def test_a_gpus_array_on_the_cpu_is_refused():
     class OnGpu:
         __cuda_array_interface__ = {"shape": (1,), "typestr": "<f4", "data": (256, False), "version": 3}
 
-    with pytest.raises(TypeError, match="lies on a GPU"):
-        pg.asarray(OnGpu())
-    assert not hasattr(pg.ones(1), "__cuda_array_interface__")
+    with pg.session("cpu"):
+        with pytest.raises(TypeError, match="lies on a GPU"):
+            pg.asarray(OnGpu())
+        assert not hasattr(pg.ones(1), "__cuda_array_interface__")
 
 
-@on_cpu
+@shared_with_numpy
 def test_a_consumer_that_wants_no_waiting_has_none():
     kernel = pg.kernel("""extern "C" __global__ void last(volatile int* x, volatile int* go) { while (!*go) { } *x = 7; }""")
     x, go = pg.zeros(1, "i4"), pg.zeros(1, "i4")
@@ -229,7 +229,7 @@ def test_asarray_is_the_array_itself():
     assert pg.asarray(pg.session(device="cpu").ones(3)).session is pg.session()
 
 
-@on_cpu
+@shared_with_numpy
 def test_the_hosts_side_of_an_array_comes_back_as_a_view_of_it():
     x = pg.array(np.arange(6, dtype="f4"))
     view = pg.from_dlpack(x.host(), copy=False)
@@ -240,7 +240,6 @@ def test_the_hosts_side_of_an_array_comes_back_as_a_view_of_it():
     assert not part._is_view and part.tolist() == [2, 3, 4, 5]
 
 
-@on_cpu
 def test_parts_that_overlap_are_copied_as_if_apart():
     x = pg.array(np.arange(8, dtype="f4"))
     x[2:6] = x[:4]
@@ -253,7 +252,7 @@ def test_parts_that_overlap_are_copied_as_if_apart():
     assert x.tolist() == y.tolist() == [1, 2, 3, 1, 2, 3, 6, 7]
 
 
-@on_cpu
+@shared_with_numpy
 def test_what_lies_in_an_array_of_the_session_comes_back_as_a_view_of_it():
     class Part:
         def __init__(self, array):

@@ -7,7 +7,7 @@ import xml.etree.ElementTree
 import numpy as np
 import pergola as pg
 import pytest
-from conftest import PTX
+from conftest import CLEARED_FAULTS, PTX, on_cpu
 
 N = 1000
 
@@ -343,6 +343,7 @@ def test_sources_that_do_not_compile(tmp_path):
 
 # ── Errors while running ──────────────────────────────────────────────────────────────────────────────────────────────
 
+@on_cpu(CLEARED_FAULTS)
 def test_a_fault_is_raised_by_what_waits_and_synchronize_clears_it(module, saxpy):
     x, y = pair()
     module.wild[1, 1]()

@@ -170,7 +170,6 @@ def test_ctrl_c_ends_a_recording_of_a_kernel_that_goes_on(kind, wait, tmp_path):
 
 def test_after_ctrl_c_the_next_recording_ends_the_one_that_was_left_on(tmp_path):
     status, out, err, _ = interrupt_child(f"""
-        import ctypes
         try:
             with pg.trace({str(tmp_path / 'one')!r}):
                 module.spin[1, 1](stop, done)
@@ -178,7 +177,7 @@ def test_after_ctrl_c_the_next_recording_ends_the_one_that_was_left_on(tmp_path)
                 pg.synchronize()
         except KeyboardInterrupt:
             pass
-        ctypes.c_uint32.from_address(stop.address).value = 1
+        store(stop, 1)
         with pg.trace({str(tmp_path / 'two')!r}):
             module.saxpy[1](1.0, pg.ones(1, "f4"), pg.ones(1, "f4"), 1)
     """)

@@ -11,13 +11,13 @@ from test_tasks import kernels, pool, session  # noqa: F401  (fixtures)
 def run_beside_a_launch(body, **how):
     """Where a resident kernel runs tasks, `task` beside ordinary work that goes on until let_it_end()."""
     return run_child("""
-        import ctypes, threading, time
+        import threading, time
         stop, done, other = pg.zeros(1, "u4"), pg.zeros(1, "u4"), pg.zeros(8, "u4")
         pool = pg.task_pool(executor="resident")
         kind = pool.prepare(module.shape, 1, 1)
         pg.synchronize()
         def let_it_end():
-            ctypes.c_uint32.from_address(stop.address).value = 1
+            store(stop, 1)
         module.spin[1, 1](stop, done)
         task = kind(other)
         """ + textwrap.dedent(body).replace("\n", "\n        "), **how)
@@ -73,7 +73,7 @@ def test_an_await_beside_one_that_goes_on_ends():
 
 def test_what_a_pool_has_done_is_asked_for_without_the_gil():
     run_child("""
-        import ctypes, threading, time
+        import threading, time
         stop, done, other = pg.zeros(1, "u4"), pg.zeros(1, "u4"), pg.zeros(8, "u4")
         pool = pg.task_pool(executor="resident")
         kind = pool.prepare(module.spin, 1, 1)
@@ -84,7 +84,7 @@ def test_what_a_pool_has_done_is_asked_for_without_the_gil():
         threading.Thread(target=lambda: module.shape[1, 1](other), daemon=True).start()  # has the kernel leave
         def end():
             time.sleep(0.5)
-            ctypes.c_uint32.from_address(stop.address).value = 1
+            store(stop, 1)
         threading.Thread(target=end, daemon=True).start()
         time.sleep(0.1)
         assert pool.info.spawned == 1
@@ -154,13 +154,12 @@ def test_as_completed_passes_on_what_its_argument_raises(pool, kernels):
 
 def test_dlpack_with_no_stream_waits_for_no_tasks():
     run_child("""
-        import ctypes
         stop, done = pg.zeros(1, "u4"), pg.zeros(1, "u4")
         pool = pg.task_pool()
         pg.synchronize()
         task = pool.spawn(module.spin, 1, 1, stop, done)
         assert done.__dlpack__(stream=-1) is not None
         assert not task.done()
-        ctypes.c_uint32.from_address(stop.address).value = 1
+        store(stop, 1)
         task.wait(60)
     """)

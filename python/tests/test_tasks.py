@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pergola as pg
 import pytest
-from conftest import PTX, run_child
+from conftest import CLEARED_FAULTS, PTX, on_cpu, run_child
 from test_process import interrupt_child
 
 # What a task and a few words of its own come to, as text that every test's child can have too.
@@ -507,7 +507,7 @@ def test_reading_an_array_raises_what_its_tasks_failed_with():
         read()
 
 
-@pytest.mark.parametrize("executor", ["threads", "resident"])
+@pytest.mark.parametrize("executor", [pytest.param("threads", marks=on_cpu("threads that run tasks")), "resident"])
 def test_an_array_that_tasks_were_not_given_waits_for_none(kernels, executor):
     run_child(f"""
         stop, done, other = pg.zeros(1, "u4"), pg.zeros(1, "u4"), pg.zeros(4, "u4")
@@ -559,6 +559,11 @@ def test_exit_tells_a_task_that_failed_and_that_nobody_waited_for():
         assert run_child(spawn + wait.format(waits)).stderr == ""
     # What was told of one task says nothing of another.
     assert run_child(spawn + wait.format("task.wait()") + spawn).stderr.count("'wild'") == 1
+
+
+@on_cpu(CLEARED_FAULTS)
+def test_exit_tells_that_an_executor_failed_and_that_nobody_waited_for_it():
+    wait = "try:\n    {}\nexcept pg.DeviceFault:\n    pass\n"
     lost = "task = pg.task_pool(executor='resident', fences=False).spawn(module.wild, 1, 1)\n"
     nobody = "nobody waited for it: The executor of narrow tasks has failed"
     assert nobody in run_child(lost).stderr and nobody not in run_child(lost + wait.format("task.wait()")).stderr
@@ -668,10 +673,10 @@ def test_ctrl_c_ends_a_wait(wait):
 
 
 @pytest.mark.parametrize("wait, executor", [
-    *((wait, "threads") for wait in [
+    *((wait, None) for wait in [  # None: threads on the CPU device
         "done.wait()", "done.numpy()", "done[0]", "done[0:1].tolist()", "done.host()", "done.host('w')", "done.fill(1)\ndone.numpy()",
-        "done[0] = 1", "done.copy_from(numpy.ones(1, 'u4'))", "done.copy().numpy()", "done.prefetch('host')",
-        "numpy.from_dlpack(done)"]),
+        "done[0] = 1", "done.copy_from(numpy.ones(1, 'u4'))", "done.copy().numpy()", "done.prefetch('host')"]),
+    pytest.param("numpy.from_dlpack(done)", None, marks=on_cpu("memory that NumPy can share")),
     ("done.numpy()", "resident"), ("done[0] = 1", "resident"), ("done.fill(1)\ndone.numpy()", "resident")])
 def test_ctrl_c_ends_a_wait_for_an_arrays_tasks(wait, executor):
     status, _, err, seconds = interrupt_child(f"pool = pg.task_pool(executor={executor!r})\n"
@@ -681,6 +686,7 @@ def test_ctrl_c_ends_a_wait_for_an_arrays_tasks(wait, executor):
     assert seconds < 20
 
 
+@on_cpu(CLEARED_FAULTS)
 def test_ctrl_c_ends_synchronize_where_a_launch_has_failed_and_a_task_goes_on():
     status, _, err, seconds = interrupt_child("""
         import time

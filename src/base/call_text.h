@@ -40,29 +40,50 @@ class KeptCallText {
   }
   void forget() { kernel_ = nullptr; }
   bool is(const CallText& text) const {
-    return kernel_ == text.kernel && kernel_ != nullptr && config_bytes_ == text.config.size() &&
-           types_bytes_ == text.types.size() && bytes_.size() == config_bytes_ + types_bytes_ + text.arguments.size() &&
-           dropped_ == text.dropped->load(std::memory_order_acquire) && are(bytes_.data(), text.config) &&
-           are(bytes_.data() + config_bytes_, text.types) &&
-           are(bytes_.data() + config_bytes_ + types_bytes_, text.arguments);
+    const std::size_t arguments_bytes = text.arguments.size();
+    if (kernel_ != text.kernel || kernel_ == nullptr || config_bytes_ != text.config.size() ||
+        types_bytes_ != text.types.size() || bytes_.size() != config_bytes_ + types_bytes_ + arguments_bytes ||
+        dropped_ != text.dropped->load(std::memory_order_acquire))
+      return false;
+    Sixteen differing{};
+    const std::byte* kept = bytes_.data();
+    differing |= difference(kept, text.config);
+    differing |= difference(kept += config_bytes_, text.types);
+    differing |= difference(kept + types_bytes_, text.arguments);
+    return (differing[0] | differing[1]) == 0;
   }
 
  private:
-  // Of none there may be no address. Sixteen bytes at a time, the last ones from the end, once more where they overlap:
-  // of the few that a launch has it takes half as long as a call of memcmp().
-  [[gnu::always_inline]] static bool are(const std::byte* kept, std::span<const std::byte> bytes) {
-    if (bytes.size() < sizeof(Sixteen)) return bytes.empty() || std::memcmp(kept, bytes.data(), bytes.size()) == 0;
-    const std::size_t last = bytes.size() - sizeof(Sixteen);
-    Sixteen differing = difference(kept + last, bytes.data() + last);
-    for (std::size_t at = 0; at < last; at += sizeof(Sixteen)) differing |= difference(kept + at, bytes.data() + at);
-    return (differing[0] | differing[1]) == 0;
-  }
   using Sixteen [[gnu::vector_size(16)]] = std::uint64_t;
-  static Sixteen difference(const std::byte* a, const std::byte* b) {
-    Sixteen x, y;
-    std::memcpy(&x, a, sizeof x);
-    std::memcpy(&y, b, sizeof y);
-    return x ^ y;
+  template <typename T>
+  static T read(const std::byte* from) {
+    T value;
+    std::memcpy(&value, from, sizeof value);
+    return value;
+  }
+  // Of as many bytes as T has at both ends, which may be some of the same.
+  template <typename T>
+  static T of_ends(const std::byte* kept, const std::byte* bytes, std::size_t last) {
+    return (read<T>(kept) ^ read<T>(bytes)) | (read<T>(kept + last) ^ read<T>(bytes + last));
+  }
+  // No bit where they are the same. Of the few bytes that a launch has it takes half as long as a call of memcmp().
+  [[gnu::always_inline]] static Sixteen difference(const std::byte* kept, std::span<const std::byte> bytes) {
+    const std::size_t size = bytes.size();
+    if (size >= sizeof(Sixteen)) {
+      const std::size_t last = size - sizeof(Sixteen);
+      Sixteen differing = of_ends<Sixteen>(kept, bytes.data(), last);
+      for (std::size_t at = sizeof(Sixteen); at < last; at += sizeof(Sixteen))
+        differing |= read<Sixteen>(kept + at) ^ read<Sixteen>(bytes.data() + at);
+      return differing;
+    }
+    std::uint64_t differing = 0;
+    if (size >= sizeof(std::uint64_t))
+      differing = of_ends<std::uint64_t>(kept, bytes.data(), size - sizeof(std::uint64_t));
+    else if (size >= sizeof(std::uint32_t))
+      differing = of_ends<std::uint32_t>(kept, bytes.data(), size - sizeof(std::uint32_t));
+    else
+      for (std::size_t at = 0; at < size; ++at) differing |= std::to_integer<std::uint64_t>(kept[at] ^ bytes[at]);
+    return Sixteen{differing, 0};
   }
 
   const void* kernel_ = nullptr;

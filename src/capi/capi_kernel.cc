@@ -76,13 +76,11 @@ namespace {
 
 constexpr std::size_t kLongestText = 64;  // arguments
 
-// Where the structs are of this version, so that the bytes are there; else none.
-[[gnu::always_inline]] inline std::optional<CallText> text_of(pergola_kernel handle,
-                                                              const pergola_launch_config* config,
-                                                              std::span<const std::byte> arguments,
-                                                              std::span<const std::byte> types, std::size_t count) {
-  if (config == nullptr || config->struct_size != sizeof *config || count == 0 || count > kLongestText)
-    return std::nullopt;
+// Where the structs are of this version, so that the bytes are there; else none, which has no kernel.
+[[gnu::always_inline]] inline CallText text_of(pergola_kernel handle, const pergola_launch_config* config,
+                                               std::span<const std::byte> arguments, std::span<const std::byte> types,
+                                               std::size_t count) {
+  if (config == nullptr || config->struct_size != sizeof *config || count == 0 || count > kLongestText) return {};
   return CallText{handle,
                   std::as_bytes(std::span(config, 1)),
                   arguments,
@@ -90,14 +88,14 @@ constexpr std::size_t kLongestText = 64;  // arguments
                   dropped_arguments.load(std::memory_order_acquire),
                   types};
 }
-std::optional<CallText> text_of(pergola_kernel handle, const pergola_launch_config* config,
-                                const pergola_argument* arguments, std::size_t count) {
-  if (arguments == nullptr || count == 0 || arguments->struct_size != sizeof *arguments) return std::nullopt;
+CallText text_of(pergola_kernel handle, const pergola_launch_config* config, const pergola_argument* arguments,
+                 std::size_t count) {
+  if (arguments == nullptr || count == 0 || arguments->struct_size != sizeof *arguments) return {};
   return text_of(handle, config, std::as_bytes(std::span(arguments, count)), {}, count);
 }
-std::optional<CallText> text_of(pergola_kernel handle, const pergola_launch_config* config, const pergola_type* types,
-                                const std::uint64_t* values, std::size_t count) {
-  if (types == nullptr || values == nullptr) return std::nullopt;
+CallText text_of(pergola_kernel handle, const pergola_launch_config* config, const pergola_type* types,
+                 const std::uint64_t* values, std::size_t count) {
+  if (types == nullptr || values == nullptr) return {};
   return text_of(handle, config, std::as_bytes(std::span(values, count)), std::as_bytes(std::span(types, count)),
                  count);
 }
@@ -133,32 +131,32 @@ Status launch_checked(pergola_kernel handle, const pergola_launch_config* given,
   return kernel->launch(config.shape, arguments, event, ticket, text);
 }
 
-Status launch_arguments(pergola_kernel handle, const pergola_launch_config* config, const pergola_argument* given,
-                        std::size_t count, const std::optional<CallText>& text, session::EventPtr* event,
-                        std::uint64_t* ticket) {
+[[gnu::noinline]] Status launch_arguments(pergola_kernel handle, const pergola_launch_config* config,
+                                          const pergola_argument* given, std::size_t count, const CallText& text,
+                                          session::EventPtr* event, std::uint64_t* ticket) {
   const auto read_all = [&](const HandleTable::Reading& handles, Arguments& out) {
     return read_arguments(given, count, handles, out);
   };
-  const bool is_whole = text && !has_bytes(given, count);
-  return launch_checked(handle, config, read_all, is_whole ? &*text : nullptr, event, ticket);
+  const bool is_whole = text.kernel != nullptr && !has_bytes(given, count);
+  return launch_checked(handle, config, read_all, is_whole ? &text : nullptr, event, ticket);
 }
 
-Status launch_values(pergola_kernel handle, const pergola_launch_config* config, const pergola_type* types,
-                     const std::uint64_t* values, std::size_t count, const std::optional<CallText>& text,
-                     std::uint64_t* ticket) {
+[[gnu::noinline]] Status launch_values(pergola_kernel handle, const pergola_launch_config* config,
+                                       const pergola_type* types, const std::uint64_t* values, std::size_t count,
+                                       const CallText& text, std::uint64_t* ticket) {
   const auto read_all = [&](const HandleTable::Reading& handles, Arguments& out) {
     return read_values(types, values, count, handles, out);
   };
-  return launch_checked(handle, config, read_all, text ? &*text : nullptr, nullptr, ticket);
+  return launch_checked(handle, config, read_all, text.kernel != nullptr ? &text : nullptr, nullptr, ticket);
 }
 
 // A launch without an event. All that is left to do for one that recurs, so that it is part of its callers; the rest is
 // for `otherwise`.
 template <typename Otherwise>
-[[gnu::always_inline]] inline Status submit(pergola_kernel handle, const std::optional<CallText>& text,
-                                            std::uint64_t* ticket, Otherwise&& otherwise) {
-  if (text)
-    if (std::optional<Status> again = launch_again(handle, *text, ticket)) return *std::move(again);
+[[gnu::always_inline]] inline Status submit(pergola_kernel handle, const CallText& text, std::uint64_t* ticket,
+                                            Otherwise&& otherwise) {
+  if (text.kernel != nullptr)
+    if (std::optional<Status> again = launch_again(handle, text, ticket)) return *std::move(again);
   return otherwise();
 }
 
@@ -167,7 +165,7 @@ template <typename Otherwise>
 pergola_code pergola_kernel_launch(pergola_kernel kernel, const pergola_launch_config* config,
                                    const pergola_argument* arguments, size_t argument_count, pergola_event* out) {
   return guarded([&]() -> Status {
-    const std::optional<CallText> text = text_of(kernel, config, arguments, argument_count);
+    const CallText text = text_of(kernel, config, arguments, argument_count);
     if (out == nullptr)
       return submit(kernel, text, nullptr, [&] {
         return launch_arguments(kernel, config, arguments, argument_count, text, nullptr, nullptr);
@@ -180,10 +178,10 @@ pergola_code pergola_kernel_launch(pergola_kernel kernel, const pergola_launch_c
 
 pergola_code pergola_kernel_submit(pergola_kernel kernel, const pergola_launch_config* config,
                                    const pergola_argument* arguments, size_t argument_count, uint64_t* ticket) {
-  return guarded([&]() -> Status {
+  return guarded([&]() __attribute__((always_inline)) -> Status {
     PERGOLA_TRY(check_pointer(ticket, "ticket"));
     std::uint64_t given = 0;
-    const std::optional<CallText> text = text_of(kernel, config, arguments, argument_count);
+    const CallText text = text_of(kernel, config, arguments, argument_count);
     PERGOLA_TRY(submit(kernel, text, &given, [&] {
       return launch_arguments(kernel, config, arguments, argument_count, text, nullptr, &given);
     }));
@@ -195,10 +193,10 @@ pergola_code pergola_kernel_submit(pergola_kernel kernel, const pergola_launch_c
 pergola_code pergola_kernel_submit_values(pergola_kernel kernel, const pergola_launch_config* config,
                                           const pergola_type* types, const uint64_t* values, size_t argument_count,
                                           uint64_t* ticket) {
-  return guarded([&]() -> Status {
+  return guarded([&]() __attribute__((always_inline)) -> Status {
     PERGOLA_TRY(check_pointer(ticket, "ticket"));
     std::uint64_t given = 0;
-    const std::optional<CallText> text = text_of(kernel, config, types, values, argument_count);
+    const CallText text = text_of(kernel, config, types, values, argument_count);
     PERGOLA_TRY(submit(kernel, text, &given,
                        [&] { return launch_values(kernel, config, types, values, argument_count, text, &given); }));
     *ticket = given;

@@ -23,6 +23,7 @@ device::BufferPtr SpareMemory::take(std::uint64_t size_bytes, device::MemoryKind
   if (found == sizes_.end() || !found->second.has_gone) return nullptr;
   OfSize& size = found->second;
   size.recurs = true;
+  any_recurs_.store(true, std::memory_order_relaxed);
   size.last_taken = Clock::now();
   if (size.spare.empty()) return nullptr;
   device::BufferPtr buffer = std::move(size.spare.back());
@@ -85,13 +86,18 @@ bool SpareMemory::give_back(Clock::time_point unused_since) {
 }
 
 void SpareMemory::take_out(Clock::time_point unused_since, std::vector<device::BufferPtr>& out) {
+  bool any = false;
   for (auto& [key, size] : sizes_) {
-    if (size.last_taken > unused_since) continue;
+    if (size.last_taken > unused_since) {
+      any = any || size.recurs;
+      continue;
+    }
     spare_bytes_[static_cast<std::size_t>(key.second)] -= key.first * size.spare.size();
     std::move(size.spare.begin(), size.spare.end(), std::back_inserter(out));
     size.spare.clear();
     size.recurs = false;
   }
+  any_recurs_.store(any, std::memory_order_relaxed);
 }
 
 std::uint64_t SpareMemory::spare_bytes() const {

@@ -13,6 +13,7 @@
 // Thread-safe, by a lock of its own under which nothing else is called. Buffers are dropped without it.
 #pragma once
 
+#include <atomic>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <chrono>
 #include <cstdint>
@@ -52,7 +53,7 @@ class SpareMemory final : public device::MemoryShortage::Keeper, public std::ena
   void note_vain_wait();
   // Gives back what nobody has asked for since then; all: max(). Whether there was any.
   bool give_back(Clock::time_point unused_since);
-  bool give_back_old() { return give_back(Clock::now() - old_); }
+  bool give_back_old() { return any_recurs_.load(std::memory_order_relaxed) && give_back(Clock::now() - old_); }
   bool relieve() override { return give_back(Clock::time_point::max()); }
   // How long is waited for some that is behind work, with what the host may have to let go on, and what is old. For
   // tests, in which work may take long: before others use it.
@@ -82,6 +83,9 @@ class SpareMemory final : public device::MemoryShortage::Keeper, public std::ena
   Clock::duration patience_ = kPatience, old_ = kOld;
   mutable std::mutex mutex_;  // guards what follows
   bool waits_in_vain_ = false;
+  // Whether any of the sizes does, and so may have something spare. Read without the lock, by every wait: who reads
+  // what it was leaves that to the next.
+  std::atomic<bool> any_recurs_{false};
   boost::unordered_flat_map<Key, OfSize> sizes_;
   std::uint64_t spare_bytes_[3] = {}, behind_work_bytes_[3] = {};  // by MemoryKind
 };

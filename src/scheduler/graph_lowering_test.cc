@@ -51,6 +51,30 @@ TEST_F(GraphLowering, ALongTurn_IsGraphsOfGrowingLengths) {
   ASSERT_TRUE(scheduler->synchronize().ok());
 }
 
+// Graphs of a turn are as long as each other; one that is longer than a graph by a few launches only is one all the
+// same.
+TEST_F(GraphLowering, ATurn_IsCutIntoGraphsOfOneLength_AndLeavesNoSmallRest) {
+  const auto lengths_of = [&](int launches) {
+    open("graphs=measured");
+    scheduler->set_graph_patience(std::chrono::hours(1));
+    for (int turn = 0; turn < 12; ++turn) {
+      for (int i = 0; i < launches; ++i) launch("k", {"x"}, {"x"}, 10'000 + i);
+      EXPECT_TRUE(scheduler->synchronize().ok());
+      scheduler->settle_graphs();
+    }
+    std::vector<std::size_t> lengths;
+    for (const GraphReport& graph : report().graphs)
+      if (graph.state != GraphReport::State::kReplaced) lengths.push_back(graph.launches);
+    scheduler.reset();
+    arrays.clear();
+    return lengths;
+  };
+  EXPECT_THAT(lengths_of(64), ::testing::ElementsAre(64));
+  EXPECT_THAT(lengths_of(80), ::testing::ElementsAre(80));
+  EXPECT_THAT(lengths_of(81), ::testing::ElementsAre(40, 41));
+  EXPECT_THAT(lengths_of(130), ::testing::ElementsAre(43, 43, 44));
+}
+
 TEST_F(GraphLowering, TwoGraphsInARow_DependOnEachOther) {
   open_always();
   learn();

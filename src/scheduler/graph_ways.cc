@@ -288,6 +288,10 @@ std::map<std::string, double> GraphWays::times_ns() const {
 GraphWays::Draw GraphWays::draw() const {
   const std::vector<std::size_t> order = in_order_of_time();
   const auto base = [](const Way& way) { return name_without_instance(way.name); };
+  const auto is_drawn = [&](const Way& way) { return base(way) != way.name; };
+  if (ways_[order.front()].best_ns > kLongNs &&
+      std::ranges::count_if(ways_, is_drawn) >= static_cast<std::ptrdiff_t>(kDrawsOfLong))
+    return {};
   const Way* drawn = nullptr;
   double most_ns = kHopeless * ways_[order.front()].best_ns;
   std::ptrdiff_t fewest = 0;

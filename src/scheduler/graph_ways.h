@@ -20,7 +20,8 @@
 //
 // Instances of one graph differ, too, by the queues that their branches were given (on an H200 one took 37 and one 44
 // us of a graph with two branches, and 362 and 420). So of the fastest ways that have branches more instances are made
-// and tried, kDraws in all, and trying again makes others: a program gets the best of those that were drawn.
+// and tried, kDraws in all where the graph takes so little that they are soon tried, else kDrawsOfLong; and trying again
+// makes others: a program gets the best of those that were drawn.
 //
 // A graph takes memory of the device (on an H200 one of thirty nodes, ten of them side by side, a megabyte), so three
 // of the ways have one at a time (four where one is made anew just then): the one that runs, the fastest of those that
@@ -151,7 +152,7 @@ class GraphWays {
   // Another instance of the fastest with branches, or of one that is nearly as fast and has fewer, and its name,
   // "merged #2"; no spec where there is none that could become the fastest, where it is not known what that is, or
   // where specs are not kept.
-  static constexpr std::size_t kDraws = 6;
+  static constexpr std::size_t kDraws = 16, kDrawsOfLong = 6;
   struct Draw {
     std::string name;
     std::shared_ptr<const device::GraphSpec> spec;
@@ -199,7 +200,8 @@ class GraphWays {
   // goes by while the device has begun. (On an H200 ten kernels side by side take 18.2 us as ten nodes and 18.5 as one,
   // the host 13 and 3, and the turns of a program that waits for each 23.7 and 21.5.)
   static constexpr double kHostGainNs = 1000, kHostGain = 0.5, kHostShare = 0.125;
-  static constexpr double kNearlyAsFast = 1.05;  // as what is drawn first
+  static constexpr double kNearlyAsFast = 1.1;  // as what is drawn first: instances of one way differ by as much
+  static constexpr double kLongNs = 500e3;
   // What takes so much longer than that is given up, after kTriesAtLeast.
   static constexpr double kHopeless = 1.25;
   static constexpr std::uint32_t kTriesAtLeast = 2;

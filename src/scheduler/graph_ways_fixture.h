@@ -46,8 +46,7 @@ class Scaled final : public GraphLowerer {
 class GraphWaysFixture : public SchedulerTest {
  protected:
   // 1000 ns that read and write the array.
-  void launch(const std::string& name) {
-    const double ns = 1000;
+  void launch(const std::string& name, double ns = 1000) {
     const Access access = all(name, Mode::kReadWrite);
     const KernelCall call{module_, kernel_, {{1, 1, 1}, {32, 1, 1}}, std::as_bytes(std::span(&ns, 1))};
     const Work work{.site = scheduler->site("a"), .accesses = std::span(&access, 1), .call = &call};

@@ -678,7 +678,7 @@ Status Scheduler::synchronize(Deadline deadline) {
   PERGOLA_TRY(await_all_tasks(lock, deadline));
   launch_held();
   boost::container::small_vector<MarkPtr, 8> marks;
-  boost::container::small_vector<std::uint64_t, 8> positions;  // of all streams, as they are now
+  boost::container::small_vector<std::uint64_t, 32> positions;  // of all streams, as they are now
   Status status;
   for (const auto& stream : streams_) {
     positions.push_back(stream->tail_position);
@@ -713,9 +713,9 @@ Status Scheduler::synchronize(Deadline deadline) {
   {
     EndedMemory ended(memory_going_);  // goes without the lock, and before what follows may wait
     reap(ended, true);
-    lock.unlock();
+    if (!ended.is_empty()) lock.unlock();
   }
-  lock.lock();
+  if (!lock.owns_lock()) lock.lock();
   if (std::exchange(memory_let_go_, false)) {  // queues keep what their work used until they hear of its end
     const Status let_go = synchronize_queues(lock);
     if (status.ok()) status = let_go;

@@ -408,6 +408,7 @@ class Scheduler {
     explicit EndedMemory(std::atomic<std::size_t>& going) : going_(going) {}
     ~EndedMemory() {
       const std::size_t count = memory_.size();
+      if (count == 0) return;
       memory_.clear();
       going_.fetch_sub(count, std::memory_order_release);
     }

@@ -145,6 +145,11 @@ class Context {
   bool has_waited_for_value() const { return has_waited_for_value_.load(std::memory_order_relaxed); }
   void note_wait_for_value() const { has_waited_for_value_.store(true, std::memory_order_relaxed); }
 
+  // Whether kernels that print have been loaded. The driver shows what they wrote where the host waits by a call of
+  // its: who has seen the end without one makes one then.
+  bool prints() const { return prints_.load(std::memory_order_relaxed); }
+  void note_prints() const { prints_.store(true, std::memory_order_relaxed); }
+
   // Where graphs are brought to the device before anybody launches them; made when it is first asked for.
   Result<CUstream> upload_stream() const;
 
@@ -189,7 +194,7 @@ class Context {
   std::shared_ptr<DeviceArena> arena_;
   std::shared_ptr<HostSlabs> slabs_;
 
-  mutable std::atomic<bool> has_waited_for_value_{false};  // relaxed: it orders nothing
+  mutable std::atomic<bool> has_waited_for_value_{false}, prints_{false};  // relaxed: they order nothing
   mutable std::atomic<bool> lost_{false};  // release by the first loser, after cause_; acquire by readers
   mutable std::mutex mutex_;               // guards the seven below
   mutable Status cause_;

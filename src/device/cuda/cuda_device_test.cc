@@ -384,6 +384,33 @@ TEST_F(CudaDevice, AnEventForTheHost_EndsWithoutACallOfTheDriver) {
   ASSERT_TRUE(other->synchronize().ok());
 }
 
+// What kernels print is shown by the driver, in its own waits.
+TEST_F(CudaDevice, WhatKernelsPrint_IsShownBeforeAWaitForThemEnds) {
+  const DevicePtr device = open();
+  const std::string text = R"(.version 7.0
+.target sm_70
+.address_size 64
+.extern .func (.param .b32 printed) vprintf (.param .b64 format, .param .b64 arguments);
+.visible .entry nothing() { ret; }
+)";
+  const auto parsed = ptx::parse(text, "prints.ptx");
+  ASSERT_TRUE(parsed.ok());
+  ASSERT_TRUE(device->load({.module = &*parsed, .text = text, .name = "prints.ptx"}).ok());
+  auto queue = std::move(device->create_queue()).value();
+  for (const bool waits : {true, false}) {
+    const EventPtr event = std::move(queue->record_for_host()).value();
+    const int before = control().calls("cuEventSynchronize");
+    if (waits) {
+      EXPECT_TRUE(event->wait().ok());
+    }
+    while (!event->poll()) std::this_thread::yield();
+    EXPECT_GT(control().calls("cuEventSynchronize"), before);
+  }
+  const int before = control().calls("cuStreamSynchronize");
+  queue.reset();
+  EXPECT_EQ(control().calls("cuStreamSynchronize"), before + 1);
+}
+
 TEST_F(CudaDevice, AnEventForTheHost_OutlivesItsQueueWhoseWordAnotherHas) {
   const DevicePtr device = open();
   EventPtr early, late;

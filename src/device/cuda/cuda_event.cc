@@ -20,6 +20,8 @@ std::optional<Status> CudaEvent::known() const {
 }
 
 Status CudaEvent::settle(CUresult result) {
+  if (result == CUDA_SUCCESS && context_->prints() && context_->enter().ok())
+    result = context_->driver().cuEventSynchronize(event_);
   Status status = context_->check(result, kDoing);
   const std::lock_guard lock(mutex_);
   if (!outcome_) outcome_ = std::move(status);

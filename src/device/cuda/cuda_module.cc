@@ -54,6 +54,7 @@ Result<std::shared_ptr<CudaModule>> CudaModule::create(const ContextPtr& context
   PERGOLA_TRY(validate_target(info, *source.module, source.name));
   PERGOLA_TRY(context->enter());
   PERGOLA_ASSIGN(std::unique_ptr<LoadedCode> code, jit.load(source.text, source.name, source.when_compiled));
+  if (source.module->find_function("vprintf") != nullptr) context->note_prints();
   std::shared_ptr<CudaModule> made(new CudaModule(context, std::move(code), source.name));
   for (const ptx::Function* entry : source.module->entries()) {
     if (!entry->has_body) continue;

@@ -53,6 +53,7 @@ CudaQueue::~CudaQueue() {
     leave();
     return;
   }
+  if (context_->prints()) context_->driver().cuStreamSynchronize(stream_);
   context_->remove_stream(stream_);
   retained_.release_all(ended);
   context_->driver().cuStreamDestroy(stream_);

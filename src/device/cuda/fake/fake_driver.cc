@@ -398,10 +398,12 @@ FAKE cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
   std::shared_ptr<Mark> mark = event->mark;
   if (mark == nullptr || is_default(stream)) return CUDA_SUCCESS;
   fake().note(std::to_string(stream->number) + " waits for " + std::to_string(mark->stream));
-  stream->push([mark] {
-    std::unique_lock lock(fake().mutex);
-    fake().changed.wait(lock, [&] { return mark->done; });
-  });
+  stream->push(
+      [mark] {
+        std::unique_lock lock(fake().mutex);
+        fake().changed.wait(lock, [&] { return mark->done; });
+      },
+      CUstream_st::Kind::kWait);
   return CUDA_SUCCESS;
 }
 FAKE cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, std::uint32_t value, unsigned) {
@@ -449,7 +451,7 @@ FAKE cuEventRecord(CUevent event, CUstream stream) {
         mark->done = true;
         fake().changed.notify_all();
       },
-      true);
+      CUstream_st::Kind::kMark);
   return CUDA_SUCCESS;
 }
 FAKE cuEventQuery(CUevent event) {
@@ -632,7 +634,13 @@ FAKE cuGraphExecKernelNodeSetParams_v2(CUgraphExec executable, CUgraphNode node,
 FAKE cuGraphLaunch(CUgraphExec executable, CUstream stream) {
   ENTER("cuGraphLaunch");
   fake().note("graph on " + std::to_string(stream->number));
-  for (CUgraphNode node : executable->order) stream->push(executable->work[node]);
+  // One piece, as to the driver.
+  std::vector<std::function<void()>> work;
+  for (CUgraphNode node : executable->order) work.push_back(executable->work[node]);
+  stream->push([work = std::move(work)] {
+    for (const auto& next : work)
+      if (fake().sticky.load() == 0) next();
+  });
   return CUDA_SUCCESS;
 }
 FAKE cuGraphUpload(CUgraphExec, CUstream) {

@@ -63,10 +63,12 @@ CUstream_st::CUstream_st() {
       if (work.empty()) return;
       Piece next = std::move(work.front());
       work.pop_front();
+      if (next.kind == Kind::kWork) --waiting;
       busy = true;
       ++fake().busy_streams;
+      fake().changed.notify_all();
       lock.unlock();
-      if (next.is_mark || fake().sticky.load() == 0) next.run();
+      if (next.kind == Kind::kMark || fake().sticky.load() == 0) next.run();
       next.run = nullptr;
       lock.lock();
       busy = false;
@@ -87,9 +89,13 @@ CUstream_st::~CUstream_st() {
   thread.join();
 }
 
-void CUstream_st::push(std::function<void()> next, bool is_mark) {
-  const std::lock_guard lock(fake().mutex);
-  work.push_back({std::move(next), is_mark});
+void CUstream_st::push(std::function<void()> next, Kind kind) {
+  std::unique_lock lock(fake().mutex);
+  if (kind == Kind::kWork) {
+    fake().changed.wait(lock, [this] { return waiting < kMostWaiting; });
+    ++waiting;
+  }
+  work.push_back({std::move(next), kind});
   fake().changed.notify_all();
 }
 

@@ -91,16 +91,26 @@ struct CUevent_st {
   std::shared_ptr<Mark> mark;  // of the last recording; null: never recorded
 };
 struct CUstream_st {
+  // Before one that works is run, as many may wait as on an H200 with driver 580: who queues the next is held back until
+  // one has begun. Records of events and waits for them take no place there.
+  static constexpr int kMostWaiting = 1021;
+  enum class Kind {
+    kWork,
+    kWait,  // for an event
+    kMark,  // an event's; made on a lost device too
+  };
+
   CUstream_st();
-  ~CUstream_st();                                               // after all its work
-  void push(std::function<void()> work, bool is_mark = false);  // marks are made on a lost device too
+  ~CUstream_st();  // after all its work
+  void push(std::function<void()> work, Kind kind = Kind::kWork);
   void drain();
 
   struct Piece {
     std::function<void()> run;
-    bool is_mark = false;
+    Kind kind = Kind::kWork;
   };
-  std::deque<Piece> work;  // guarded by fake().mutex, as the two below
+  std::deque<Piece> work;  // guarded by fake().mutex, as the three below
+  int waiting = 0;         // of those, the ones that work
   bool busy = false, ending = false;
   int number = 0;
   std::thread thread;
