@@ -48,7 +48,7 @@ ldd "$folder"/bin/* "$folder"/lib/*.so 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\
   grep -vE '/(libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s|ld-linux[^/]*)\.so' | grep -v "$PWD/" |
   while read -r library; do install -m 644 "$(readlink -f "$library")" "$folder/lib/$(basename "$library")"; done
 
-git ls-files tests/ptx tests/conformance tests/differential tests/litmus tests/corpus/cuda tests/corpus/ptx tests/corpus/triton examples include bench/dag bench/narrow bench/blocks/kernels bench/support python/gpu scripts/gpu_report.sh |
+git ls-files tests/ptx tests/conformance tests/differential tests/litmus tests/corpus/cuda tests/corpus/ptx tests/corpus/triton examples include bench/dag bench/narrow bench/blocks/kernels bench/support python/gpu python/tests scripts/gpu_report.sh |
   tar -cf - -T - | tar -xf - -C "$folder/source"
 install -m 755 scripts/gpu_report.sh "$folder/report"
 git describe --always --dirty --abbrev=12 >"$folder/source/COMMIT"

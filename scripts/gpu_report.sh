@@ -6,7 +6,7 @@
 #
 # Writes the reports into bench/reports/ (or FOLDER): conformance on every device, the PTX cases and the random kernels
 # on GPU, interpreter and, where LLVM is, JIT; every arithmetic instruction on GPU and interpreter; random programs against
-# the sequential order; the benchmarks of single costs, of tasks, of narrow tasks and of six programs, and the GPU's counters in these; other
+# the sequential order; Python's tests, where NumPy and pytest are; the benchmarks of single costs, of tasks, of narrow tasks and of six programs, and the GPU's counters in these; other
 # libraries beside Pergola; the demonstration's picture on both devices.
 # Every program runs under `timeout`. Ends with one line a part, and fails where one failed.
 set -uo pipefail
@@ -66,7 +66,7 @@ dag_bench 90-percent 900 --memory-percent 90 --only VEC --alone --pageable --mea
 dag_bench blocks 900 --bytes 10M --block 32,64,128,256,512,1024
 part dag-python 600 env PERGOLA_DEVICE=cuda:0 PYTHONPATH="$python" python3 "$source/bench/dag/python_dag_bench.py" --driver-chain "$lib/libdriver_chain.so" --report "$out/python-dag-h200"
 part dag-summary 10 python3 "$source/bench/dag/summary.py" "$out"/dag-{turns,1g,10g,90-percent}-h200.json
-part task-pool 300 env PERGOLA_DEVICE=cuda:0 PERGOLA_MIXES=100 "$bin/runtime_test" --gtest_filter='*TaskPool*:*TaskOrder*:TaskFences*:*TaskSpawning*:*SmallTasks*:*TaskFloors*:*TaskEdgesMix*'
+part task-pool 300 env PERGOLA_DEVICE=cuda:0 PERGOLA_MIXES=100 "$bin/runtime_test" --gtest_filter='*TaskPool*:*TaskOrder*:TaskFences*:*TaskSpawning*:*SmallTasks*:*TaskFloors*:*TaskEdges*:*TaskUsers*'
 part killed-tasks 300 env PERGOLA_DEVICE=cuda:0 "$bin/killed_tasks_test"
 part narrow-rates 600 env PERGOLA_DEVICE=cuda:0 "$bin/narrow_rates_bench" --kernels "$source/bench/narrow" --report "$out/narrow-rates-h200"
 part narrow-bench 900 env PERGOLA_DEVICE=cuda:0 "$bin/narrow_bench" --kernels "$source/bench/narrow" --report "$out/narrow-h200"
@@ -83,6 +83,11 @@ if command -v ncu >/dev/null; then
 fi
 part dag-overlap 300 env PERGOLA_DEVICE=cuda:0 python3 "$source/bench/dag/overlap.py" --build "$(dirname "$bin")" \
   --kernels "$source/bench/dag/kernels.cu" --report "$out/dag-overlap-h200"
+if python3 -c 'import numpy, pytest' 2>/dev/null; then
+  for tests in "$source"/python/tests/test_*.py; do  # each file in a process of its own, as in CI
+    part "python-$(basename "$tests" .py)" 300 env PERGOLA_DEVICE=cuda:0 PYTHONPATH="$python" python3 -m pytest -q -p no:cacheprovider "$tests"
+  done
+fi
 part libraries 120 env PYTHONPATH="$python" python3 "$source/python/gpu/libraries.py"
 part bookkeeping 300 "$bin/bookkeeping_bench" --report "$out/bookkeeping-h200"
 

@@ -38,9 +38,9 @@ def mean(values):
 
 
 def main():
-    if len(sys.argv) < 2:
+    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
         print(__doc__)
-        return 2
+        return 0 if len(sys.argv) > 1 else 2
     cells, sources = cells_of(sys.argv[1:])
     if not cells:
         print("None of these reports has a cell with the serial form, all hand-written ones and Pergola.")

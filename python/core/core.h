@@ -171,10 +171,10 @@ struct SessionState {
   std::map<std::uint64_t, MemoryObject*> memories;
   // Marks behind what is queued (launches, fills, copies, events): one waits, interruptibly and without the GIL, for
   // the mark before the last two, so that nobody waits with the GIL held in the library or in the driver, which holds
-  // back who queues a 1,022nd piece in one stream, of whatever kind. There is a mark after kMarkAfter pieces since the
-  // session was last waited for or marked, where the host has just waited for an array: few launches are held back then
-  // to be a graph, which a mark would have go one by one. At the latest after kMarkAtLast, which is in the middle of a
-  // turn of more: four times that many, and the marks, are less than 1,022.
+  // back who queues a 1,022nd piece in one stream (src/device/cuda/README.md). There is a mark after kMarkAfter pieces
+  // since the session was last waited for or marked, where the host has just waited for an array: few launches are held
+  // back then to be a graph, which a mark would have go one by one. At the latest after kMarkAtLast, which is in the
+  // middle of a turn of more: four times that many, and the marks, are less than 1,022.
   static constexpr unsigned kMarkAtLast = 224, kMarkAfter = kMarkAtLast / 2;
   static constexpr std::size_t kMostMarks = 2;
   unsigned pieces = 0;         // since then

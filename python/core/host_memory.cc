@@ -68,8 +68,9 @@ PyObject* memory_prefetch(PyObject* self, PyObject* args) {
   pergola_array handle = nullptr;
   std::uint64_t base = 0;
   auto* const memory = reinterpret_cast<MemoryObject*>(self);
+  // To the host there is a copy, and a word that tells of its end.
   if (PyArg_ParseTuple(args, "i:_prefetch", &to) == 0 || !wait_for_tasks(memory) ||
-      !(memory->session->state->host_reaches || make_room(memory->session->state)) || !resolve(memory, &handle, &base))
+      !make_room(memory->session->state, 2) || !resolve(memory, &handle, &base))
     return nullptr;
   if (!without_gil([&] { return pergola_array_prefetch(handle, to); })) return nullptr;
   Py_RETURN_NONE;

@@ -1,4 +1,5 @@
 // Device memory: an array's bytes, or a view of some of them. What they mean is pergola/_array.py's.
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -201,8 +202,13 @@ PyObject* memory_fill(PyObject* self, PyObject* value) {
   std::uint64_t base = 0;
   if (!bytes.hold(value, PyBUF_C_CONTIGUOUS)) return nullptr;
   const std::uint64_t size = as_memory(self)->size_bytes, value_bytes = static_cast<std::uint64_t>(bytes.size());
-  // Elements of more than a word are filled by copies of what there is, each twice as large as the last.
-  const int pieces = value_bytes > 4 ? 1 + std::bit_width(size / value_bytes) : 1;
+  // Where there is no word to repeat, 64 KiB are staged, of which a queue has 2 MiB under way, and then copied, each
+  // time twice as much as the last.
+  constexpr std::uint64_t kSeedBits = 16, kStagedBitsAPiece = 11;
+  const auto* const first = static_cast<const char*>(bytes.data());
+  const bool repeats = value_bytes <= 4 || std::memcmp(first, first + 4, value_bytes - 4) == 0;
+  const std::uint64_t staged = std::min(size, std::uint64_t{1} << kSeedBits) >> kStagedBitsAPiece;
+  const std::uint64_t pieces = repeats ? 1 : 2 + staged + static_cast<unsigned>(std::bit_width(size >> kSeedBits));
   if (!make_room(as_memory(self)->session->state, static_cast<unsigned>(pieces)) ||
       !resolve(as_memory(self), &handle, &base))
     return nullptr;

@@ -113,8 +113,8 @@ def run_child(body, *, timeout=60, check=True, environment=None, arguments=(), p
 # ── CPU device and GPU ────────────────────────────────────────────────────────────────────────────────────────────────
 
 def on_cpu(what):
-    """A mark of tests, and of their parameters, that need what a GPU does not have. (A function, since a child without
-    pytest reads this file too.)"""
+    """A mark of tests, and of their parameters, that need what a GPU does not have. (A function: children read this file,
+    too, and a mark would open the default session of each.)"""
     return pytest.mark.skipif(pg.device().id != "cpu", reason=f"only the CPU device has {what}")
 
 

@@ -62,6 +62,21 @@ bool is_download(const CopyNode& copy) {
   return copy.source->kind() == MemoryKind::kDevice && copy.destination->kind() == MemoryKind::kHostVisible;
 }
 
+std::size_t uploads_side_by_side(const GraphSpec& spec) {
+  std::size_t count = 0;
+  std::vector<bool> is_behind(spec.nodes.size());  // one, or is one
+  for (std::size_t i = 0; i < spec.nodes.size(); ++i) {
+    const GraphNode& node = spec.nodes[i];
+    const bool comes_after = std::ranges::any_of(node.after, [&](NodeId earlier) { return is_behind[earlier]; }) ||
+                             (node.early_after && is_behind[*node.early_after]);
+    const auto* const copy = std::get_if<CopyNode>(&node.work);
+    const bool is_one = copy != nullptr && is_upload(*copy);
+    if (is_one && !comes_after) ++count;
+    is_behind[i] = is_one || comes_after;
+  }
+  return count;
+}
+
 bool is_launch(const GraphNode& node) {
   return std::holds_alternative<KernelNode>(node.work);
 }

@@ -69,6 +69,9 @@ std::vector<NodeId> joined_order(const GraphSpec& spec, std::span<const NodeId> 
 // given first; priorities say whose come next where others fill it. All 0 where no kernel has longer than another.
 GraphSpec with_priorities(const GraphSpec& spec, std::span<const double> weights);
 
+// How many copies from the host come after no other such copy, by whatever way: so many the device may choose from.
+std::size_t uploads_side_by_side(const GraphSpec& spec);
+
 // The same nodes in the same order, with an edge more from each copy from the host that comes after nothing to the next
 // such one: side by side they share the link, and all of them are late. None where there are not two of them. (On an
 // H200, the turn of an image network with five uploads of 10 MB in all: 84 us with them in a row, 93 side by side.)

@@ -105,6 +105,21 @@ class SomeMemory final : public Buffer {
   const MemoryKind kind_;
 };
 
+TEST(UploadsSideBySide, AreThoseBehindNoOther) {
+  const auto device = std::make_shared<SomeMemory>(MemoryKind::kDevice),
+             host = std::make_shared<SomeMemory>(MemoryKind::kHostVisible);
+  //  0 up    1 up    2 up    3 up ─▶ 4 ─▶ 5 up    6 down
+  GraphSpec spec = graph_of({{}, {}, {}, {}, {3}, {4}, {}});
+  EXPECT_EQ(uploads_side_by_side(spec), 0u) << "nothing is copied yet";
+  for (const std::size_t up : {0, 1, 2, 3, 5}) spec.nodes[up].work = CopyNode{device, 0, host, 0, 1};
+  spec.nodes[6].work = CopyNode{host, 0, device, 0, 1};
+  EXPECT_EQ(uploads_side_by_side(spec), 4u);
+  EXPECT_EQ(uploads_side_by_side(*copies_in_rows(spec)), 2u);
+  EXPECT_EQ(uploads_side_by_side(*uploads_in_a_row(spec)), 1u);
+  spec.nodes[4].after.clear(), spec.nodes[4].early_after = 3;
+  EXPECT_EQ(uploads_side_by_side(spec), 4u) << "5 comes after 3 as before";
+}
+
 TEST(UploadsInARow, EachComesAfterTheOneBefore_AndNothingElseChanges) {
   const auto device = std::make_shared<SomeMemory>(MemoryKind::kDevice),
              host = std::make_shared<SomeMemory>(MemoryKind::kHostVisible);

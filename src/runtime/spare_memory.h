@@ -83,8 +83,8 @@ class SpareMemory final : public device::MemoryShortage::Keeper, public std::ena
   Clock::duration patience_ = kPatience, old_ = kOld;
   mutable std::mutex mutex_;  // guards what follows
   bool waits_in_vain_ = false;
-  // Whether any of the sizes does, and so may have something spare. Read without the lock, by every wait: who reads
-  // what it was leaves that to the next.
+  // Whether any size recurs: only of such is anything spare. Written under the lock; give_back_old() reads it without,
+  // and a false that is not true any more leaves what is old to the next wait.
   std::atomic<bool> any_recurs_{false};
   boost::unordered_flat_map<Key, OfSize> sizes_;
   std::uint64_t spare_bytes_[3] = {}, behind_work_bytes_[3] = {};  // by MemoryKind

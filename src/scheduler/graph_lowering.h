@@ -79,7 +79,8 @@ struct GraphCounters {
 
 class GraphLowering {
  public:
-  static constexpr std::size_t kMostLaunches = 64, kFewestLaunches = Region::kFewestLaunches;  // in a graph
+  // In a graph; a quarter more where that leaves no rest (Region::pieces_of()).
+  static constexpr std::size_t kMostLaunches = 64, kFewestLaunches = Region::kFewestLaunches;
   static constexpr std::size_t kFewestRepeated = 32;  // shorter turns are taken several times over
   // A chunk's other ways are made once it has been launched so often, and for so long: compiling one takes some tens of
   // milliseconds, and the device finishes what it has before it loads a way's code.

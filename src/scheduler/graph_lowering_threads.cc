@@ -6,6 +6,7 @@
 
 #include "src/base/log.h"
 #include "src/base/plural.h"
+#include "src/device/graph_order.h"
 #include "src/scheduler/durations.h"
 #include "src/scheduler/graph_lowering.h"
 
@@ -115,8 +116,10 @@ void GraphLowering::build(AdaptiveLock& lock) {
     chunk.launches_ns = longest_path_ns(
         *built.spec, std::span(job.region->launches).subspan(chunk.begin, chunk.end - chunk.begin), expected_ns);
     const bool may_come_again = lowerer_ != nullptr && lowerer_->keeps_plain();
-    chunk.ways = GraphWays({{"plain", "an edge wherever two launches conflict", std::move(built.graph),
-                             may_come_again ? built.spec : nullptr}});
+    GraphWays::Way plain{"plain", "an edge wherever two launches conflict", std::move(built.graph),
+                         may_come_again ? built.spec : nullptr};
+    plain.is_loose = device::uploads_side_by_side(*built.spec) > GraphWays::kMostSideBySide;
+    chunk.ways = GraphWays({std::move(plain)});
     if (lowerer_ != nullptr && lowerer_->count() != 0 && chunk.slots == nullptr && !stopping_) {
       const auto now = Clock::now();
       chunk.key = std::move(built.key);
@@ -377,8 +380,10 @@ GraphLowering::Made GraphLowering::instantiated(const Job& job, std::string name
     made.refused = {std::move(name), graph.message(), 0, 0, WayReport::State::kRefused};
     return made;
   }
+  const bool is_loose = device::uploads_side_by_side(*spec) > GraphWays::kMostSideBySide;
   made.way = GraphWays::Way{std::move(name), std::move(why), std::move(*graph),
                             lowerer_->keeps_plain() ? std::move(spec) : nullptr};
+  made.way->is_loose = is_loose;
   return made;
 }
 

@@ -104,7 +104,7 @@ std::uint32_t GraphWays::tries_needed(const Way& way, std::size_t lane) const {
 // Of those whose times are known, with the others.
 bool GraphWays::is_fastest(const Way& way) const {
   return ways_.size() > 1 && std::ranges::none_of(ways_, [&](const Way& other) {
-           return other.best_ns != 0 && other.best_ns < way.best_ns;
+           return other.best_ns != 0 && other.counted_ns() < way.counted_ns();
          });
 }
 
@@ -253,7 +253,7 @@ void GraphWays::add(Way way) {
 std::vector<std::size_t> GraphWays::in_order_of_time() const {
   std::vector<std::pair<double, std::size_t>> times;  // of equals the one that was made first
   for (std::size_t i = 0; i < ways_.size(); ++i)
-    times.emplace_back(ways_[i].best_ns == 0 ? std::numeric_limits<double>::max() : ways_[i].best_ns, i);
+    times.emplace_back(ways_[i].best_ns == 0 ? std::numeric_limits<double>::max() : ways_[i].counted_ns(), i);
   std::ranges::sort(times);
   std::vector<std::size_t> order;
   for (const auto& [ns, way] : times) order.push_back(way);
@@ -293,14 +293,14 @@ GraphWays::Draw GraphWays::draw() const {
       std::ranges::count_if(ways_, is_drawn) >= static_cast<std::ptrdiff_t>(kDrawsOfLong))
     return {};
   const Way* drawn = nullptr;
-  double most_ns = kHopeless * ways_[order.front()].best_ns;
+  double most_ns = kHopeless * ways_[order.front()].counted_ns();
   std::ptrdiff_t fewest = 0;
   for (const std::size_t i : order) {
     const Way& way = ways_[i];
-    if (way.best_ns == 0 || way.best_ns > most_ns) break;
+    if (way.best_ns == 0 || way.counted_ns() > most_ns) break;
     if (way.spec == nullptr || is_chain(*way.spec)) continue;
     const auto instances = std::ranges::count_if(ways_, [&](const Way& one) { return base(one) == base(way); });
-    if (drawn == nullptr) most_ns = std::min(most_ns, kNearlyAsFast * way.best_ns);
+    if (drawn == nullptr) most_ns = std::min(most_ns, kNearlyAsFast * way.counted_ns());
     if (drawn != nullptr && instances >= fewest) continue;
     drawn = &way;
     fewest = instances;
@@ -375,11 +375,11 @@ double GraphWays::host_worth_ns(const Way& way, const Way& other) {
 // takes longer.
 bool GraphWays::is_better(const Way& way, const Way& than) const {
   if (way.best_ns == 0 || than.best_ns == 0) return false;
-  if (const double worth_ns = host_worth_ns(way, than); worth_ns != 0 && way.best_ns <= than.best_ns + worth_ns)
-    return true;
+  const double way_ns = way.counted_ns(), than_ns = than.counted_ns();
+  if (const double worth_ns = host_worth_ns(way, than); worth_ns != 0 && way_ns <= than_ns + worth_ns) return true;
   const bool stands = &than == &ways_[standing_];
-  const double below = stands ? std::min(than.best_ns * kGain, than.best_ns - kGainNs) : than.best_ns;
-  return way.best_ns + host_worth_ns(than, way) < below;
+  const double below = stands ? std::min(than_ns * kGain, than_ns - kGainNs) : than_ns;
+  return way_ns + host_worth_ns(than, way) < below;
 }
 
 void GraphWays::settle() {

@@ -20,8 +20,8 @@
 //
 // Instances of one graph differ, too, by the queues that their branches were given (on an H200 one took 37 and one 44
 // us of a graph with two branches, and 362 and 420). So of the fastest ways that have branches more instances are made
-// and tried, kDraws in all where the graph takes so little that they are soon tried, else kDrawsOfLong; and trying again
-// makes others: a program gets the best of those that were drawn.
+// and tried, kDraws in all where the graph takes so little that they are soon tried, else kDrawsOfLong; and trying
+// again makes others: a program gets the best of those that were drawn.
 //
 // A graph takes memory of the device (on an H200 one of thirty nodes, ten of them side by side, a megabyte), so three
 // of the ways have one at a time (four where one is made anew just then): the one that runs, the fastest of those that
@@ -112,6 +112,12 @@ class GraphWays {
   // "merged" of "merged #2".
   static std::string_view name_without_instance(std::string_view name);
   static constexpr std::size_t kMostLanes = 3, kAnyLane = kMostLanes;
+  // A way that leaves more copies from the host side by side than kMostSideBySide is loose: the device takes them in
+  // whatever order, one launch so and another so, and what waits for the first may wait for them all. It counts kLoose
+  // times as long as it takes: tried again and again it finds the copy engines as its own last launch left them, and in
+  // a program as something else has.
+  static constexpr double kLoose = 1.05;
+  static constexpr std::size_t kMostSideBySide = 2;
   struct Way {
     std::string name, why;
     std::shared_ptr<device::ExecutableGraph> graph;   // null while it is put back
@@ -121,6 +127,7 @@ class GraphWays {
     std::size_t best_lane = kAnyLane;                 // where it does
     double host_ns = 0;                               // the shortest time that launching it took the host
     bool was_hopeless = false;  // has two tries again, and all of them if it is not hopeless any more
+    bool is_loose = false;
     // By lane; behind these, where there are none, all.
     std::array<std::uint32_t, kMostLanes + 1> tries_on{};
     std::array<std::vector<double>, kMostLanes + 1> times_ns{};  // ascending
@@ -132,6 +139,7 @@ class GraphWays {
     void begin_anew();                 // to be tried once more
     void drop_lane(std::size_t lane);  // those behind it move up
     void count();                      // best_ns and best_lane
+    double counted_ns() const { return is_loose ? kLoose * best_ns : best_ns; }
   };
 
   GraphWays() = default;
@@ -201,7 +209,7 @@ class GraphWays {
   // the host 13 and 3, and the turns of a program that waits for each 23.7 and 21.5.)
   static constexpr double kHostGainNs = 1000, kHostGain = 0.5, kHostShare = 0.125;
   static constexpr double kNearlyAsFast = 1.1;  // as what is drawn first: instances of one way differ by as much
-  static constexpr double kLongNs = 500e3;
+  static constexpr double kLongNs = 500e3;  // of what takes longer there are kDrawsOfLong
   // What takes so much longer than that is given up, after kTriesAtLeast.
   static constexpr double kHopeless = 1.25;
   static constexpr std::uint32_t kTriesAtLeast = 2;

@@ -296,6 +296,22 @@ TEST_F(GraphWaysTest, OneThatTakesTheDeviceAsLong_StaysWhereItCostsTheHostLess) 
   EXPECT_EQ(chosen(9e3, microseconds(500)), "other") << "faster by enough";
 }
 
+// The device takes many copies side by side in whatever order: a row is worth a little.
+TEST_F(GraphWaysTest, OneWhoseCopiesHaveNoOrder_StaysOnlyWhereItIsMuchFaster) {
+  const auto chosen = [&](double loose_ns, double row_ns, bool loose_first) {
+    GraphWays::Way loose = timed_way("loose", loose_ns, {}), row = timed_way("row", row_ns, {});
+    loose.is_loose = true;
+    GraphWays ways({loose_first ? loose : row});
+    ways.add(loose_first ? row : loose);
+    return chosen_of(ways, *device, 40);
+  };
+  EXPECT_EQ(chosen(50e3, 51e3, true), "row") << "slower by 2 %";
+  EXPECT_EQ(chosen(50e3, 51e3, false), "row");
+  EXPECT_EQ(chosen(50e3, 52e3, true), "loose") << "slower by 4 %: less than 5, and not by kGain";
+  EXPECT_EQ(chosen(50e3, 52e3, false), "row");
+  EXPECT_EQ(chosen(50e3, 56e3, false), "loose") << "12 %";
+}
+
 // An eighth of what the host saves.
 TEST_F(GraphWaysTest, OneThatIsSlowerByLessThanItSavesTheHost_Stays) {
   using std::chrono::microseconds;

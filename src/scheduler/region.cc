@@ -423,8 +423,9 @@ std::vector<std::size_t> Region::pieces_of(std::size_t begin, std::size_t stop) 
   // to have the other meanwhile.
   const std::size_t most = varies() ? std::max(kFewestLaunches, most_launches / 2) : most_launches;
   if (!grows) {
-    // No small rest: a second graph costs the host a launch, and the device a moment between the two.
-    const bool is_one = !varies() && stop - begin <= most + most / 4;
+    // No small rest: a second graph costs the host a launch, and the device a moment between the two. What the host was
+    // too slow for is cut shorter all the same.
+    const bool is_one = !varies() && shortened == 0 && stop - begin <= most + most / 4;
     const std::size_t pieces = is_one ? 1 : (stop - begin + most - 1) / most;
     for (std::size_t i = 1; i <= pieces; ++i) ends.push_back(begin + (stop - begin) * i / pieces);
     return ends;

@@ -221,8 +221,8 @@ struct Region {
   std::vector<KnownCall> calls;  // of each of them
   std::vector<bool> cut_before;  // a chunk begins at this launch: the host did something else before it
   std::size_t turn = 0;          // launches after which it repeats itself; it has one turn or several
-  // In a chunk, half as many where it varies(); where `grows`, in the first one after a cut, and in the next twice as
-  // many.
+  // In a chunk, a quarter more where that leaves no rest, half as many where it varies(); where `grows`, in the first
+  // one after a cut, and in the next twice as many.
   std::size_t most_launches = 0;
   bool grows = false;
   bool found_without_copies = false;  // while copies counted as no part of a turn

@@ -19,9 +19,13 @@ std::optional<Status> CudaEvent::known() const {
   return outcome_;
 }
 
+// What the driver then tells of other work is no matter of this event's, which has ended well.
+Status CudaEvent::settle_unasked() {
+  if (context_->prints() && context_->enter().ok()) (void)context_->driver().cuEventSynchronize(event_);
+  return settle(CUDA_SUCCESS);
+}
+
 Status CudaEvent::settle(CUresult result) {
-  if (result == CUDA_SUCCESS && context_->prints() && context_->enter().ok())
-    result = context_->driver().cuEventSynchronize(event_);
   Status status = context_->check(result, kDoing);
   const std::lock_guard lock(mutex_);
   if (!outcome_) outcome_ = std::move(status);
@@ -44,23 +48,23 @@ bool CudaEvent::word_comes_within(std::chrono::nanoseconds time) const {
 
 std::optional<Status> CudaEvent::poll() {
   if (std::optional<Status> status = known()) return status;
-  if (word_has_come()) return settle(CUDA_SUCCESS);
+  if (word_has_come()) return settle_unasked();
   if (Status entered = context_->enter(); !entered.ok()) return entered;
   const CUresult result = context_->driver().cuEventQuery(event_);
   if (result == CUDA_ERROR_NOT_READY) return std::nullopt;
-  return settle(result);
+  return result == CUDA_SUCCESS ? settle_unasked() : settle(result);
 }
 
 Status CudaEvent::wait(std::optional<std::chrono::nanoseconds> timeout) {
   if (!timeout) {
     if (std::optional<Status> status = known()) return *status;
-    if (word_comes_within(kLookAtWord)) return settle(CUDA_SUCCESS);
+    if (word_comes_within(kLookAtWord)) return settle_unasked();
     PERGOLA_TRY(context_->enter());
     return settle(context_->driver().cuEventSynchronize(event_));
   }
   const auto start = std::chrono::steady_clock::now();
   if (!known() && word_comes_within(std::min<std::chrono::nanoseconds>(kBusilyAtFirst, *timeout)))
-    return settle(CUDA_SUCCESS);
+    return settle_unasked();
   for (;;) {
     if (std::optional<Status> status = poll()) return *status;
     const auto waited = std::chrono::steady_clock::now() - start;

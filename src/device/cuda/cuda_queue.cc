@@ -369,6 +369,7 @@ std::optional<Status> CudaQueue::poll() {
   if (Status entered = context_->enter(); !entered.ok()) return entered;
   const CUresult result = context_->driver().cuStreamQuery(stream_);
   if (result == CUDA_ERROR_NOT_READY) return std::nullopt;
+  if (result == CUDA_SUCCESS && context_->prints()) (void)context_->driver().cuStreamSynchronize(stream_);
   return context_->check(result, "asking a stream whether it is idle");
 }
 

@@ -422,9 +422,10 @@ FAKE cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, std::uint32_t 
   });
   return CUDA_SUCCESS;
 }
-FAKE cuEventCreate(CUevent* event, unsigned) {
+FAKE cuEventCreate(CUevent* event, unsigned flags) {
   ENTER("cuEventCreate");
   *event = new CUevent_st;
+  (*event)->has_time = (flags & CU_EVENT_DISABLE_TIMING) == 0;
   fake().count("events", 1);
   return CUDA_SUCCESS;
 }
@@ -451,7 +452,7 @@ FAKE cuEventRecord(CUevent event, CUstream stream) {
         mark->done = true;
         fake().changed.notify_all();
       },
-      CUstream_st::Kind::kMark);
+      event->has_time ? CUstream_st::Kind::kTimedMark : CUstream_st::Kind::kMark);
   return CUDA_SUCCESS;
 }
 FAKE cuEventQuery(CUevent event) {

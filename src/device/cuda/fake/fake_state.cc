@@ -63,12 +63,12 @@ CUstream_st::CUstream_st() {
       if (work.empty()) return;
       Piece next = std::move(work.front());
       work.pop_front();
-      if (next.kind == Kind::kWork) --waiting;
+      if (takes_place(next.kind)) --waiting;
       busy = true;
       ++fake().busy_streams;
       fake().changed.notify_all();
       lock.unlock();
-      if (next.kind == Kind::kMark || fake().sticky.load() == 0) next.run();
+      if (next.kind == Kind::kMark || next.kind == Kind::kTimedMark || fake().sticky.load() == 0) next.run();
       next.run = nullptr;
       lock.lock();
       busy = false;
@@ -91,7 +91,7 @@ CUstream_st::~CUstream_st() {
 
 void CUstream_st::push(std::function<void()> next, Kind kind) {
   std::unique_lock lock(fake().mutex);
-  if (kind == Kind::kWork) {
+  if (takes_place(kind)) {
     fake().changed.wait(lock, [this] { return waiting < kMostWaiting; });
     ++waiting;
   }

@@ -89,16 +89,19 @@ FakeState& fake();
 // The driver's opaque handles.
 struct CUevent_st {
   std::shared_ptr<Mark> mark;  // of the last recording; null: never recorded
+  bool has_time = false;
 };
 struct CUstream_st {
-  // Before one that works is run, as many may wait as on an H200 with driver 580: who queues the next is held back until
-  // one has begun. Records of events and waits for them take no place there.
+  // As many pieces may wait in a stream as on an H200 with driver 580; who queues the next is held back until one has
+  // begun. Records of events without times, and waits for events, take no place there.
   static constexpr int kMostWaiting = 1021;
   enum class Kind {
     kWork,
     kWait,  // for an event
     kMark,  // an event's; made on a lost device too
+    kTimedMark,
   };
+  static bool takes_place(Kind kind) { return kind == Kind::kWork || kind == Kind::kTimedMark; }
 
   CUstream_st();
   ~CUstream_st();  // after all its work
@@ -110,7 +113,7 @@ struct CUstream_st {
     Kind kind = Kind::kWork;
   };
   std::deque<Piece> work;  // guarded by fake().mutex, as the three below
-  int waiting = 0;         // of those, the ones that work
+  int waiting = 0;         // of those, the ones that take a place
   bool busy = false, ending = false;
   int number = 0;
   std::thread thread;
