@@ -201,8 +201,9 @@ class GraphWays {
   };
   // Of each, on the one lane that there is or without lanes; the first pays for an upload that was not made before.
   static constexpr std::uint32_t kTries = 12;
-  // Another way than the one that stands is shorter by so much at least: events are half a microsecond exact.
-  static constexpr double kGain = 0.98, kGainNs = 700;
+  // Another way than the one that stands is shorter by so much at least: events are half a microsecond exact, and the
+  // fastest has the mean of kSureTimes of them.
+  static constexpr double kGain = 0.99, kGainNs = 400;
   // A graph of few nodes is launched sooner than one of many side by side: 1 us against 25 for thirty. What launching
   // takes differs by itself, so it must be half as long, too. An eighth of what is saved then counts: most of a launch
   // goes by while the device has begun. (On an H200 ten kernels side by side take 18.2 us as ten nodes and 18.5 as one,
