@@ -389,12 +389,13 @@ Status LocalSession::synchronize(std::optional<std::chrono::nanoseconds> timeout
   Status status = scheduler_->synchronize(deadline);
   if (timeout && status.code() == Code::kTimeout) return status;
   if (!timeout) spare_->give_back_old();  // for which the driver may wait, for others' work
+  Status untold;
   if (has_tasks()) {
     const std::lock_guard lock(untold_tasks_mutex_);
-    tasks = std::exchange(untold_tasks_, Status());
+    untold = std::exchange(untold_tasks_, Status());
   }
   if (!status.ok()) mirrors_.failed();
-  return status.ok() ? tasks : status;
+  return status.ok() ? untold : status;
 }
 
 Result<std::string> LocalSession::dag(std::string_view format) {
