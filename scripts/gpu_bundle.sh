@@ -10,8 +10,9 @@
 # The CPU device's LLVM module stays behind: there the CPU device interprets. At most 46 MiB, checked: with the tree it
 # stays below 64.
 set -euo pipefail
+[ $# -eq 0 ] || set -- "$(realpath -m "$1")"  # where the caller is
 cd "$(dirname "$0")/.."
-folder=${1:-build/gpu-bundle}
+folder=${1:-$PWD/build/gpu-bundle}
 limit_mib=46
 bin=build/dev/bin
 rm -rf "$folder"
@@ -54,9 +55,9 @@ install -m 755 scripts/gpu_report.sh "$folder/report"
 git describe --always --dirty --abbrev=12 >"$folder/source/COMMIT"
 
 # It must start where it lies, with the libraries it carries.
-(cd / && "$OLDPWD/$folder/bin/pergola" doctor >/dev/null) || { echo "pergola does not start from the bundle" >&2; exit 1; }
+(cd / && "$folder/bin/pergola" doctor >/dev/null) || { echo "pergola does not start from the bundle" >&2; exit 1; }
 programs_count=$(ls "$folder/bin" | wc -l)
-tar -C "$folder" -czf "$folder/bin.tar.gz" bin lib
+tar -C "$folder" -I "gzip -9" -cf "$folder/bin.tar.gz" bin lib
 rm -rf "$folder/bin" "$folder/lib"
 
 size_mib=$(du -sm "$folder" | cut -f1)
