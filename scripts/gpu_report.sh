@@ -6,8 +6,9 @@
 #
 # Writes the reports into bench/reports/ (or FOLDER): conformance on every device, the PTX cases and the random kernels
 # on GPU, interpreter and, where LLVM is, JIT; every arithmetic instruction on GPU and interpreter; random programs against
-# the sequential order; Python's tests, where NumPy and pytest are; the benchmarks of single costs, of tasks, of narrow tasks and of six programs, and the GPU's counters in these; other
-# libraries beside Pergola; the demonstration's picture on both devices.
+# the sequential order; Python's tests, where NumPy and pytest are; the benchmarks of single costs, of tasks, of narrow
+# tasks and of six programs, and the GPU's counters in these; other libraries beside Pergola; the demonstration's picture
+# on both devices.
 # Every program runs under `timeout`. Ends with one line a part, and fails where one failed.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

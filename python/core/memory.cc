@@ -202,8 +202,8 @@ PyObject* memory_fill(PyObject* self, PyObject* value) {
   std::uint64_t base = 0;
   if (!bytes.hold(value, PyBUF_C_CONTIGUOUS)) return nullptr;
   const std::uint64_t size = as_memory(self)->size_bytes, value_bytes = static_cast<std::uint64_t>(bytes.size());
-  // Where there is no word to repeat, 64 KiB are staged, of which a queue has 2 MiB under way, and then copied, each
-  // time twice as much as the last.
+  // As LocalArray::fill() does it: where there is no word to repeat, 64 KiB are staged, of which a queue has 2 MiB
+  // under way, and then copied, each time twice as much as the last.
   constexpr std::uint64_t kSeedBits = 16, kStagedBitsAPiece = 11;
   const auto* const first = static_cast<const char*>(bytes.data());
   const bool repeats = value_bytes <= 4 || std::memcmp(first, first + 4, value_bytes - 4) == 0;

@@ -113,8 +113,9 @@ def run_child(body, *, timeout=60, check=True, environment=None, arguments=(), p
 # ── CPU device and GPU ────────────────────────────────────────────────────────────────────────────────────────────────
 
 def on_cpu(what):
-    """A mark of tests, and of their parameters, that need what a GPU does not have. (A function: children read this file,
-    too, and a mark would open the default session of each.)"""
+    """A mark of tests, and of their parameters, that need what a GPU does not have, and cannot run there therefore; on the
+    CPU device, and so in CI, it skips none. (A function: children read this file, too, and a mark would open the default
+    session of each.)"""
     return pytest.mark.skipif(pg.device().id != "cpu", reason=f"only the CPU device has {what}")
 
 

@@ -23,10 +23,14 @@ std::vector<double> left(const GraphSpec& spec, std::span<const double> weights)
   return behind;
 }
 
+bool is_upload_node(const GraphNode& node) {
+  const auto* const copy = std::get_if<CopyNode>(&node.work);
+  return copy != nullptr && is_upload(*copy);
+}
+
 // After nothing.
 bool is_first_upload(const GraphNode& node) {
-  const auto* const copy = std::get_if<CopyNode>(&node.work);
-  return copy != nullptr && node.after.empty() && is_upload(*copy);
+  return node.after.empty() && is_upload_node(node);
 }
 
 bool is_download_node(const GraphNode& node) {
@@ -69,8 +73,7 @@ std::size_t uploads_side_by_side(const GraphSpec& spec) {
     const GraphNode& node = spec.nodes[i];
     const bool comes_after = std::ranges::any_of(node.after, [&](NodeId earlier) { return is_behind[earlier]; }) ||
                              (node.early_after && is_behind[*node.early_after]);
-    const auto* const copy = std::get_if<CopyNode>(&node.work);
-    const bool is_one = copy != nullptr && is_upload(*copy);
+    const bool is_one = is_upload_node(node);
     if (is_one && !comes_after) ++count;
     is_behind[i] = is_one || comes_after;
   }

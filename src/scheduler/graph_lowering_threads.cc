@@ -32,6 +32,15 @@ double longest_path_ns(const device::GraphSpec& spec, std::span<const Launch> la
   return end_ns.empty() ? 0 : *std::ranges::max_element(end_ns);
 }
 
+// `may_come_again`: it is made of its spec once more when it has been put back.
+GraphWays::Way way_of(std::string name, std::string why, std::shared_ptr<device::ExecutableGraph> graph,
+                      std::shared_ptr<const device::GraphSpec> spec, bool may_come_again) {
+  const bool is_loose = device::uploads_side_by_side(*spec) > GraphWays::kMostSideBySide;
+  GraphWays::Way way{std::move(name), std::move(why), std::move(graph), may_come_again ? std::move(spec) : nullptr};
+  way.is_loose = is_loose;
+  return way;
+}
+
 }  // namespace
 
 void GraphLowering::settle(AdaptiveLock& lock) {
@@ -116,10 +125,8 @@ void GraphLowering::build(AdaptiveLock& lock) {
     chunk.launches_ns = longest_path_ns(
         *built.spec, std::span(job.region->launches).subspan(chunk.begin, chunk.end - chunk.begin), expected_ns);
     const bool may_come_again = lowerer_ != nullptr && lowerer_->keeps_plain();
-    GraphWays::Way plain{"plain", "an edge wherever two launches conflict", std::move(built.graph),
-                         may_come_again ? built.spec : nullptr};
-    plain.is_loose = device::uploads_side_by_side(*built.spec) > GraphWays::kMostSideBySide;
-    chunk.ways = GraphWays({std::move(plain)});
+    chunk.ways = GraphWays({way_of("plain", "an edge wherever two launches conflict", std::move(built.graph),
+                                   built.spec, may_come_again)});
     if (lowerer_ != nullptr && lowerer_->count() != 0 && chunk.slots == nullptr && !stopping_) {
       const auto now = Clock::now();
       chunk.key = std::move(built.key);
@@ -380,10 +387,7 @@ GraphLowering::Made GraphLowering::instantiated(const Job& job, std::string name
     made.refused = {std::move(name), graph.message(), 0, 0, WayReport::State::kRefused};
     return made;
   }
-  const bool is_loose = device::uploads_side_by_side(*spec) > GraphWays::kMostSideBySide;
-  made.way = GraphWays::Way{std::move(name), std::move(why), std::move(*graph),
-                            lowerer_->keeps_plain() ? std::move(spec) : nullptr};
-  made.way->is_loose = is_loose;
+  made.way = way_of(std::move(name), std::move(why), std::move(*graph), std::move(spec), lowerer_->keeps_plain());
   return made;
 }
 

@@ -68,7 +68,7 @@ CUstream_st::CUstream_st() {
       ++fake().busy_streams;
       fake().changed.notify_all();
       lock.unlock();
-      if (next.kind == Kind::kMark || next.kind == Kind::kTimedMark || fake().sticky.load() == 0) next.run();
+      if (is_mark(next.kind) || fake().sticky.load() == 0) next.run();
       next.run = nullptr;
       lock.lock();
       busy = false;

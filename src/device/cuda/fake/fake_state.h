@@ -102,6 +102,7 @@ struct CUstream_st {
     kTimedMark,
   };
   static bool takes_place(Kind kind) { return kind == Kind::kWork || kind == Kind::kTimedMark; }
+  static bool is_mark(Kind kind) { return kind == Kind::kMark || kind == Kind::kTimedMark; }
 
   CUstream_st();
   ~CUstream_st();  // after all its work
