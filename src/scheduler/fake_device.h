@@ -44,6 +44,7 @@ struct FakeState {
   std::vector<Status> refuse_waits;     // returned by the next waits of queues, which do nothing
   std::vector<Status> refuse_queues;    // the same of queues that are to be made
   double launch_ns = 0;                 // how long the host takes to queue anything
+  double launch_node_ns = 0;            // and for each node of a graph besides
   std::vector<double> graphs_take;      // so much of their time on the queue of this number; 1 on those behind them
   bool has_handles = false;             // queues have handles: themselves
   std::function<void()> while_waiting;  // called in Event::wait(), if there is one
@@ -141,6 +142,7 @@ class FakeQueue final : public device::Queue {
     const double factor = number_ < state_->graphs_take.size() ? state_->graphs_take[number_] : 1;
     add(Step::Kind::kGraph, std::max(ready_ns_, state_->host_ns), duration_ns * factor);
     state_->steps.back().address = block;
+    state_->host_ns += state_->launch_node_ns * static_cast<double>(durations_ns.size());
     state_->steps.back().durations_ns = std::move(durations_ns);
   }
   Status copy_to_device(const device::BufferPtr& destination, std::size_t offset_bytes,

@@ -173,7 +173,22 @@ class GraphLowering {
     known_queue_ = {};  // the device may have done it all
   }
   // It waits for work.
-  void note_wait() { ++waits_; }
+  void note_wait() {
+    ++waits_;
+    if (const std::shared_ptr<Chunk> chunk = timed_.lock()) chunk->ways.host_waits();
+  }
+  // It has waited.
+  void note_waited() {
+    if (const std::shared_ptr<Chunk> chunk = timed_.lock()) chunk->ways.host_waited();
+    timed_.reset();
+  }
+  // The chunk's graph has been launched.
+  void note_launched(const std::shared_ptr<Chunk>& chunk) {
+    if (chunk->ways.asks_for_wait())
+      timed_ = chunk;
+    else
+      timed_.reset();
+  }
   // interrupt() because it has been held for too long; empty where it has not.
   std::span<const Launch> flush_overdue();
   void ended(const std::shared_ptr<Chunk>& chunk, MarkPtr mark);
@@ -397,6 +412,7 @@ class GraphLowering {
   std::size_t held_ = 0;                    // launches before it that are held back
   std::uint32_t host_waits_ = 0;            // under way
   std::uint64_t waits_ = 0;                 // that have begun
+  std::weak_ptr<Chunk> timed_;              // the graph that was launched last, where it asks how long the host waits
   // While forms are tried: when the turn began, and what had been done by then. Of turns on an idle device `flushed`.
   struct TurnBegin {
     double ns = 0;

@@ -125,8 +125,9 @@ void GraphLowering::build(AdaptiveLock& lock) {
     chunk.launches_ns = longest_path_ns(
         *built.spec, std::span(job.region->launches).subspan(chunk.begin, chunk.end - chunk.begin), expected_ns);
     const bool may_come_again = lowerer_ != nullptr && lowerer_->keeps_plain();
-    chunk.ways = GraphWays({way_of("plain", "an edge wherever two launches conflict", std::move(built.graph),
-                                   built.spec, may_come_again)});
+    chunk.ways = GraphWays(
+        {way_of("plain", "an edge wherever two launches conflict", std::move(built.graph), built.spec, may_come_again)},
+        turn_clock_ns_);
     if (lowerer_ != nullptr && lowerer_->count() != 0 && chunk.slots == nullptr && !stopping_) {
       const auto now = Clock::now();
       chunk.key = std::move(built.key);

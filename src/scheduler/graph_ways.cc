@@ -14,6 +14,17 @@ namespace {
 
 constexpr std::string_view kInstance = " #";  // "merged #2"
 
+// Of many times the mean, without the longest of each so many, which something disturbed.
+double mean_of(const std::vector<double>& ascending, std::size_t disturbed_of) {
+  const std::size_t counted = ascending.size() - ascending.size() / disturbed_of;
+  return std::accumulate(ascending.begin(), ascending.begin() + static_cast<std::ptrdiff_t>(counted), 0.0) /
+         static_cast<double>(counted);
+}
+
+void insert_into(std::vector<double>& ascending, double value) {
+  ascending.insert(std::ranges::upper_bound(ascending, value), value);
+}
+
 // Each node comes after the one before it: there are no branches.
 bool is_chain(const device::GraphSpec& spec) {
   for (std::size_t i = 1; i < spec.nodes.size(); ++i) {
@@ -158,7 +169,7 @@ void GraphWays::drop_lane(std::size_t lane) {
 
 Status GraphWays::launch(device::Queue& queue, bool was_free) {
   if (!is_planned_) settle_next();
-  is_planned_ = false;
+  is_planned_ = is_wait_asked_ = false;
   const bool knew_lanes = knows_lanes_;
   if (was_free) note_lane(queue);
   if (!is_timed_) {
@@ -204,7 +215,7 @@ void GraphWays::try_again() {
 }
 
 void GraphWays::Way::took(double ns, std::size_t lane) {
-  times_ns[lane].insert(std::ranges::upper_bound(times_ns[lane], ns), ns);
+  insert_into(times_ns[lane], ns);
   count();
 }
 
@@ -237,9 +248,12 @@ std::size_t GraphWays::Way::timed() const {
 double GraphWays::Way::took_on(std::size_t lane) const {
   const std::vector<double>& times = times_ns[lane];
   if (times.size() < kManyTimes) return times.empty() ? 0 : times.front();
-  const std::size_t counted = times.size() - times.size() / kManyTimes;
-  return std::accumulate(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(counted), 0.0) /
-         static_cast<double>(counted);
+  return mean_of(times, kManyTimes);
+}
+
+std::optional<double> GraphWays::Way::took_beyond_ns() const {
+  if (beyond_ns.size() < kManyTimes) return std::nullopt;
+  return mean_of(beyond_ns, kManyTimes);
 }
 
 void GraphWays::add(Way way) {
@@ -313,6 +327,7 @@ void GraphWays::Way::forget_times() {
   best_lane = kAnyLane;
   tries_on = {};
   times_ns = {};
+  beyond_ns.clear();
 }
 
 void GraphWays::Way::begin_anew() {
@@ -355,31 +370,53 @@ Status GraphWays::try_planned(device::Queue& queue, std::size_t lane) {
   Trial trial{launched_, lane, nullptr, nullptr};
   Way& tried = ways_[launched_];
   PERGOLA_ASSIGN(trial.start, queue.record());
-  const auto before = std::chrono::steady_clock::now();
+  trial.began_ns = now_ns();
   PERGOLA_TRY(tried.graph->launch(queue));
-  const std::chrono::duration<double, std::nano> host = std::chrono::steady_clock::now() - before;
+  const double host_ns = now_ns() - trial.began_ns;
   PERGOLA_ASSIGN(trial.end, queue.record());
-  tried.host_ns = tried.host_ns == 0 ? host.count() : std::min(tried.host_ns, host.count());
+  tried.host_ns = tried.host_ns == 0 ? host_ns : std::min(tried.host_ns, host_ns);
   ++tried.tries_on[lane];
   trials_.push_back(std::move(trial));
+  is_wait_asked_ = true;
   return {};
 }
 
-// How much longer `way` may take than the other for what the host saves by it.
-double GraphWays::host_worth_ns(const Way& way, const Way& other) {
-  const bool costs_less = way.host_ns < std::min(other.host_ns * kHostGain, other.host_ns - kHostGainNs);
-  return costs_less ? (other.host_ns - way.host_ns) * kHostShare : 0;
+double GraphWays::now_ns() const {
+  if (clock_ns_) return clock_ns_();
+  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Than the one that stands by enough, than one that is itself by anything; or it costs the host less, by more than it
-// takes longer.
+// What has ended then would tell what else the host has done.
+void GraphWays::host_waits() {
+  if (is_wait_asked_ && (trials_.empty() || trials_.back().end->poll())) is_wait_asked_ = false;
+}
+
+// What goes on then was not what it waited for.
+void GraphWays::host_waited() {
+  const double now = now_ns();
+  if (!std::exchange(is_wait_asked_, false) || trials_.empty() || !trials_.back().end->poll()) return;
+  trials_.back().waited_ns = now - trials_.back().began_ns;
+}
+
+bool GraphWays::costs_less(const Way& way, const Way& other) {
+  return way.host_ns < std::min(other.host_ns * kHostGain, other.host_ns - kHostGainNs);
+}
+
+// How much longer than the other `way` takes for the host, beyond what they take by events; less: below 0.
+double GraphWays::beyond_ns(const Way& way, const Way& other) {
+  if (!costs_less(way, other) && !costs_less(other, way)) return 0;
+  const std::optional<double> its = way.took_beyond_ns(), others = other.took_beyond_ns();
+  return its && others ? *its - *others : (way.host_ns - other.host_ns) * kHostShare;
+}
+
+// Than the one that stands by enough, than one that is itself by anything; or it costs the host less, and is not slower
+// with that counted.
 bool GraphWays::is_better(const Way& way, const Way& than) const {
   if (way.best_ns == 0 || than.best_ns == 0) return false;
-  const double way_ns = way.counted_ns(), than_ns = than.counted_ns();
-  if (const double worth_ns = host_worth_ns(way, than); worth_ns != 0 && way_ns <= than_ns + worth_ns) return true;
+  const double way_ns = way.counted_ns() + beyond_ns(way, than), than_ns = than.counted_ns();
+  if (costs_less(way, than) && way_ns <= than_ns) return true;
   const bool stands = &than == &ways_[standing_];
-  const double below = stands ? std::min(than_ns * kGain, than_ns - kGainNs) : than_ns;
-  return way_ns + host_worth_ns(than, way) < below;
+  return way_ns < (stands ? std::min(than_ns * kGain, than_ns - kGainNs) : than_ns);
 }
 
 void GraphWays::settle() {
@@ -387,7 +424,9 @@ void GraphWays::settle() {
     if (!trial.end->poll()) return false;
     const Result<double> time = trial.end->elapsed_ns(*trial.start);
     if (!time.ok()) return true;
-    ways_[trial.way].took(*time, trial.lane);
+    Way& way = ways_[trial.way];
+    way.took(*time, trial.lane);
+    if (trial.waited_ns != 0) insert_into(way.beyond_ns, trial.waited_ns - *time);
     changed_ = true;
     return true;
   });

@@ -34,6 +34,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -126,6 +127,7 @@ class GraphWays {
     double best_ns = 0;                               // what it takes, by the times that are known; 0: none is
     std::size_t best_lane = kAnyLane;                 // where it does
     double host_ns = 0;                               // the shortest time that launching it took the host
+    std::vector<double> beyond_ns{};                  // by which the host waited longer than events say; ascending
     bool was_hopeless = false;  // has two tries again, and all of them if it is not hopeless any more
     bool is_loose = false;
     // By lane; behind these, where there are none, all.
@@ -133,6 +135,7 @@ class GraphWays {
     std::array<std::vector<double>, kMostLanes + 1> times_ns{};  // ascending
     void took(double ns, std::size_t lane);
     double took_on(std::size_t lane) const;  // what stands for its times there; 0: there are none
+    std::optional<double> took_beyond_ns() const;  // what stands for those; none: there are too few
     std::uint32_t tries() const { return std::accumulate(tries_on.begin(), tries_on.end(), 0u); }
     std::size_t timed() const;
     void forget_times();
@@ -143,7 +146,9 @@ class GraphWays {
   };
 
   GraphWays() = default;
-  explicit GraphWays(std::vector<Way> ways) : ways_(std::move(ways)) {}
+  // `clock_ns`: the host's, for tests; may be empty.
+  explicit GraphWays(std::vector<Way> ways, std::function<double()> clock_ns = {})
+      : ways_(std::move(ways)), clock_ns_(std::move(clock_ns)) {}
   bool empty() const { return ways_.empty(); }
   std::span<const Way> all() const { return ways_; }
   // The names of all, the fastest first, those whose times are not known last; each once, whichever instance.
@@ -173,6 +178,12 @@ class GraphWays {
   const device::Queue* choose();
   // Launches that, on this queue. `was_free`: it need not have been this one.
   Status launch(device::Queue& queue, bool was_free = true);
+  // Whether how long the host waits for what was launched last is to be known:
+  bool asks_for_wait() const { return is_wait_asked_; }
+  // it waits for something now,
+  void host_waits();
+  // and has waited.
+  void host_waited();
   // One more, which is tried from now on; the others have been where has_tried_all().
   void add(Way way);
   bool has_tried_all() const { return ways_.size() < 2 || chosen_ != kUndecided; }
@@ -198,6 +209,7 @@ class GraphWays {
   struct Trial {
     std::size_t way = 0, lane = 0;
     device::EventPtr start, end;
+    double began_ns = 0, waited_ns = 0;  // by the host's clock; for how long the host waited for it, 0: it did not
   };
   // Of each, on the one lane that there is or without lanes; the first pays for an upload that was not made before.
   static constexpr std::uint32_t kTries = 12;
@@ -205,9 +217,11 @@ class GraphWays {
   // fastest has the mean of kSureTimes of them.
   static constexpr double kGain = 0.99, kGainNs = 400;
   // A graph of few nodes is launched sooner than one of many side by side: 1 us against 25 for thirty. What launching
-  // takes differs by itself, so it must be half as long, too. An eighth of what is saved then counts: most of a launch
-  // goes by while the device has begun. (On an H200 ten kernels side by side take 18.2 us as ten nodes and 18.5 as one,
-  // the host 13 and 3, and the turns of a program that waits for each 23.7 and 21.5.)
+  // takes differs by itself, so it must be half as long, too. Where the host waits for what is tried, what it has waited
+  // from the call on is known, and by how much that is more than events say counts. Else an eighth of what is saved:
+  // most of a launch goes by while the device has begun. (On an H200 ten kernels side by side take 18.2 us as ten nodes
+  // and 18.5 as one, the host 13 and 3 or 8 and 3, by the machine, and a host that waits for each 23.7 and 21.5 or 19.7
+  // and 20.2.)
   static constexpr double kHostGainNs = 1000, kHostGain = 0.5, kHostShare = 0.125;
   static constexpr double kNearlyAsFast = 1.1;  // as what is drawn first: instances of one way differ by as much
   static constexpr double kLongNs = 500e3;  // of what takes longer there are kDrawsOfLong
@@ -252,12 +266,16 @@ class GraphWays {
   void note_lane(const device::Queue& queue);
   void give_up_lane(std::size_t lane);
   void drop_lane(std::size_t lane);
-  static double host_worth_ns(const Way& way, const Way& other);
+  static bool costs_less(const Way& way, const Way& other);
+  static double beyond_ns(const Way& way, const Way& other);
+  double now_ns() const;
   bool is_better(const Way& way, const Way& than) const;
   Status try_planned(device::Queue& queue, std::size_t lane);
 
   std::vector<Way> ways_;
-  std::vector<Trial> trials_;  // under way
+  std::function<double()> clock_ns_;
+  std::vector<Trial> trials_;   // under way
+  bool is_wait_asked_ = false;  // for the last of these
   // The streams' that were free for it, until it came to such a one kMetAgain times in a row. Nothing is timed before.
   std::vector<const device::Queue*> lanes_;
   bool knows_lanes_ = false, has_lanes_ = true;

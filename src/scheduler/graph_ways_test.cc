@@ -6,7 +6,9 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -327,6 +329,75 @@ TEST_F(GraphWaysTest, OneThatIsSlowerByLessThanItSavesTheHost_Stays) {
   EXPECT_EQ(chosen(200e3, 150e3, microseconds(40)), "third") << "50 us faster than it is enough";
   EXPECT_EQ(chosen(190e3, 200e3, microseconds(700)), "plain") << "10 us faster, and costs 400 more";
   EXPECT_EQ(chosen(140e3, 200e3, microseconds(700)), "second") << "60 us faster, and costs 400 more";
+}
+
+// All of a graph's launches as one, which takes so many nanoseconds more.
+class AsOne final : public GraphLowerer {
+ public:
+  explicit AsOne(double more_ns) : more_ns_(more_ns) {}
+  std::size_t count() const override { return 1; }
+  std::optional<GraphWay> way(std::size_t, const device::GraphSpec& plain, std::span<const LaunchToLower>) override {
+    device::GraphSpec spec;
+    spec.nodes.push_back(plain.nodes.front());
+    auto& parameters = std::get<device::KernelNode>(spec.nodes.front().work).parameters;
+    double ns = 0;
+    std::memcpy(&ns, parameters.data(), sizeof ns);
+    ns = ns * static_cast<double>(plain.nodes.size()) + more_ns_;
+    std::memcpy(parameters.data(), &ns, sizeof ns);
+    return GraphWay{name(0), "", spec};
+  }
+  std::string name(std::size_t) const override { return "as one"; }
+  bool keeps_plain() const override { return true; }
+
+ private:
+  const double more_ns_;
+};
+
+class GraphWaysAndWaits : public GraphWaysFixture {
+ protected:
+  // The way that is kept of 32 launches of 1000 ns each, for each of which the host takes so long, and of one that
+  // takes `more_ns` more. The host waits for each turn after `host_ns` of its own, or only has so much to do.
+  std::string kept(double node_ns, double more_ns, bool waits, const std::function<double()>& host_ns = {}) {
+    scheduler.reset();
+    arrays.clear();
+    device->state().steps.clear();
+    open("graphs=always", std::make_shared<AsOne>(more_ns));
+    scheduler->set_graph_patience(std::chrono::hours(1));
+    device->state().launch_node_ns = node_ns;
+    for (int turn = 0; turn < 120; ++turn) {
+      for (int i = 0; i < 32; ++i) launch("x");
+      if (!waits) device->state().host_ns = device->state().end_ns();
+      if (host_ns) device->state().host_ns += host_ns();
+      if (waits) {
+        EXPECT_TRUE(scheduler->synchronize().ok());
+      }
+      scheduler->settle_graphs();
+    }
+    const GraphsReport report = scheduler->graphs();
+    for (const RegionReport& region : report.regions)
+      for (const GraphReport& graph : region.graphs)
+        for (const WayReport& way : graph.ways)
+          if (way.state == WayReport::State::kKept) return way.name;
+    return explain(scheduler->graphs());
+  }
+};
+
+// The device has begun with the first while the host launches the others.
+TEST_F(GraphWaysAndWaits, WhatTheHostSaves_CountsByWhatItWaitsLess) {
+  EXPECT_EQ(kept(500, 600, true), "plain") << "16 us of the host's beside 32 of the device's";
+  EXPECT_EQ(kept(1500, 600, true), "as one") << "48 us of the host's";
+  EXPECT_EQ(kept(500, 0, true), "as one") << "as long";
+}
+TEST_F(GraphWaysAndWaits, WhereTheHostDoesNotWait_AnEighthOfThatCounts) {
+  EXPECT_EQ(kept(500, 600, false), "as one") << "15.5 us are saved";
+  EXPECT_EQ(kept(500, 2500, false), "plain");
+}
+// It is no wait for the graph then, and what else the host does tells nothing.
+TEST_F(GraphWaysAndWaits, AWaitForWhatHasEndedLongAgo_TellsNothing) {
+  double ns = 0;
+  const auto other_work = [&] { return ns = std::fmod(ns + 77e3, 200e3) + 50e3; };
+  EXPECT_EQ(kept(500, 600, true, other_work), "as one");
+  EXPECT_EQ(kept(500, 2500, true, other_work), "plain");
 }
 
 // A graph of chains side by side may take one of two times, as the device begins with one or the other.

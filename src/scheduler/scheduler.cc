@@ -598,6 +598,7 @@ Status Scheduler::wait_unlocked(AdaptiveLock& lock, std::span<const MarkPtr> mar
     outcomes.push_back(mark->event->wait(timeout));
   }
   lock.lock();
+  if (lowering_ != nullptr) lowering_->note_waited();
   for (std::size_t i = 0; i < marks.size(); ++i) {
     if (outcomes[i].code() == Code::kTimeout) {
       late = outcomes[i];

@@ -16,18 +16,19 @@ class SchedulerTest : public ::testing::Test {
  protected:
   static constexpr std::uint64_t kBytes = 1000;
 
+  // Turns are timed by the device's clock.
   void open(std::string_view policy = "", std::shared_ptr<GraphLowerer> lowerer = nullptr) {
     const auto parsed = parse_policy(policy);
     ASSERT_TRUE(parsed.ok()) << parsed.message();
     auto made = Scheduler::create(device, *parsed, std::move(lowerer));
     ASSERT_TRUE(made.ok()) << made.message();
     scheduler = std::move(*made);
+    scheduler->set_turn_clock([state = &device->state()] { return state->host_ns; });
   }
-  // Launches are held for ever, so that only what a test does is seen; turns are timed by the device's clock.
+  // Launches are held for ever, so that only what a test does is seen.
   void open_patient(std::string_view policy, std::shared_ptr<GraphLowerer> lowerer = nullptr) {
     open(policy, std::move(lowerer));
     scheduler->set_graph_patience(std::chrono::hours(1));
-    scheduler->set_turn_clock([state = &device->state()] { return state->host_ns; });
   }
   void open_always(const std::string& more = "") { open_patient("graphs=always" + (more.empty() ? "" : "," + more)); }
   std::size_t graph_launches() const { return device->state().of(Step::Kind::kGraph).size(); }
