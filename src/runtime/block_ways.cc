@@ -24,7 +24,9 @@ using scheduler::GraphWay;
 using scheduler::LaunchToLower;
 
 constexpr std::string_view kPlain = "plain";
-constexpr std::size_t kFastest = 3;  // of the ways, that are made with constants, too
+constexpr char kThen = '+';                       // "packed+copies-in-rows"
+constexpr std::size_t kFastest = 3;               // of the ways, that are made with constants, too
+constexpr std::size_t kFinerWays = kFastest + 3;  // and the plain one; one of launches with copies in order, twice
 
 // Where several ways are tried lists of blocks are at the most this part of the data, or as much.
 constexpr std::uint64_t kDataToLists = 16, kListsAnyway = std::uint64_t{256} << 10;
@@ -251,49 +253,96 @@ std::optional<GraphWay> BlockWays::way(std::size_t n, const device::GraphSpec& p
 }
 
 std::optional<GraphWay> BlockWays::way_named(std::string_view name, const device::GraphSpec& plain, Launches launches) {
-  const std::string_view finer = name_of(Kind::kConstants);
-  if (finer_count() == 0 || !name.starts_with(finer)) return GraphLowerer::way_named(name, plain, launches);
-  name.remove_prefix(std::min(name.size(), finer.size() + 1));  // "-"
-  const std::string of(name.empty() ? kPlain : name);
-  return finer_way(0, plain, launches, {&of, 1});
+  const bool is_finer = name.starts_with(name_of(Kind::kConstants)) || name.find(kThen) != name.npos;
+  if (finer_count() == 0 || !is_finer) return GraphLowerer::way_named(name, plain, launches);
+  return finer(name, plain, launches, true);
 }
 
 std::size_t BlockWays::finer_count() const {
-  return policy_ == Blocks::kMeasured && !kinds_.empty() ? kFastest + 1 : 0;
+  return policy_ == Blocks::kMeasured && !kinds_.empty() ? kFinerWays : 0;
 }
 
-// Of the fastest so many, and of the plain one, which is among `fastest` in any case. What has constants is no such
+// Of the fastest so many, and of the plain one, which is among `names` in any case. What is finer itself is no such
 // way.
 std::optional<GraphWay> BlockWays::finer_way(std::size_t n, const device::GraphSpec& plain, Launches launches,
                                              std::span<const std::string> names) {
-  std::vector<std::string> fastest;
-  for (const std::string& name : names)
-    if (fastest.size() < kFastest && !name.starts_with(name_of(Kind::kConstants))) fastest.push_back(name);
+  const std::string_view constants = name_of(Kind::kConstants);
+  std::vector<std::string_view> fastest;
+  for (const std::string_view name : names)
+    if (!name.starts_with(constants) && name.find(kThen) == name.npos) fastest.push_back(name);
+  if (n > kFastest) {
+    const std::string name = with_copies_in_order(fastest);
+    if (name.empty()) return std::nullopt;
+    return finer(n == kFastest + 1 ? name : fmt::format("{}-{}", constants, name), plain, launches, false);
+  }
+  fastest.resize(std::min(fastest.size(), kFastest));
   const std::size_t tried = fastest.size();
   if (n < kFastest && n >= tried) return std::nullopt;
   if (n >= kFastest && std::ranges::count(fastest, kPlain) != 0) return std::nullopt;  // it has been made
-  const std::string_view name = n < tried ? std::string_view(fastest[n]) : kPlain;
-  ConstantNodes constants = make_constant(plain, kernels_of(launches));
-  if (constants.launches == 0 && n != 0) return std::nullopt;  // which has been told
-  if (constants.launches == 0 || name == kPlain)
-    return told(with_constants(name_of(Kind::kConstants), std::move(constants)), launches.size());
-  const auto kind = std::ranges::find(kinds_, name, &BlockWays::name_of);
+  const std::string_view of = n < tried ? fastest[n] : kPlain;
+  return finer(of == kPlain ? std::string(constants) : fmt::format("{}-{}", constants, of), plain, launches, n == 0);
+}
+
+// The fastest way that changes launches, and of that the copies as in the fastest that changes those; "" where not both
+// are faster than the plain one.
+std::string BlockWays::with_copies_in_order(std::span<const std::string_view> fastest) const {
+  std::string_view launches, copies;
+  for (const std::string_view name : fastest) {
+    if (name == kPlain) break;
+    const auto kind = std::ranges::find(kinds_, name, &BlockWays::name_of);
+    if (kind == kinds_.end() || *kind == Kind::kOrdered) continue;
+    std::string_view& first = changes_copies(*kind) ? copies : launches;
+    if (first.empty()) first = name;
+  }
+  return launches.empty() || copies.empty() ? std::string() : fmt::format("{}{}{}", launches, kThen, copies);
+}
+
+// "constants", "constants-merged", "merged+copies-in-rows", "constants-merged+copies-in-rows": the graph is made of
+// each in this order. None where the name is none, or where that is nothing for this graph; `tells`: why its kernels
+// can have no constants is told.
+std::optional<GraphWay> BlockWays::finer(std::string_view name, const device::GraphSpec& plain, Launches launches,
+                                         bool tells) const {
+  std::string_view rest = name;
+  Base base{plain, kernels_of(launches), false};
+  std::string why;
+  if (const std::string_view constants = name_of(Kind::kConstants); rest.starts_with(constants)) {
+    rest.remove_prefix(constants.size());
+    if (!rest.empty() && !rest.starts_with('-')) return std::nullopt;
+    ConstantNodes made = make_constant(plain, base.kernels);
+    if (made.launches == 0 && !tells) return std::nullopt;
+    if (made.launches == 0 || rest.empty())
+      return told(with_constants(name_of(Kind::kConstants), std::move(made)), launches.size());
+    rest.remove_prefix(1);
+    why = summary(made) + "; then ";
+    base = {std::move(made.spec), std::move(made.kernels), false};
+  }
+  const auto kind = std::ranges::find(kinds_, rest.substr(0, rest.find(kThen)), &BlockWays::name_of);
   if (kind == kinds_.end()) return std::nullopt;
-  std::string why = summary(constants);
-  Way way = made_of(*kind, {std::move(constants.spec), std::move(constants.kernels), false}, launches);
+  Way way = made_of(*kind, std::move(base), launches);
   if (!way) return std::nullopt;
-  way->name = fmt::format("{}-{}", name_of(Kind::kConstants), way->name);
-  if (way->refusal.empty())
-    way->why = std::move(why) + "; then " + way->why;
-  else
-    way->refusal = "with constants " + way->refusal;
+  const bool is_refused = !way->refusal.empty();
+  if (const std::size_t then = rest.find(kThen); then != rest.npos) {
+    if (is_refused) return std::nullopt;  // which has been told of the way without
+    const auto copies = std::ranges::find(kinds_, rest.substr(then + 1), &BlockWays::name_of);
+    if (copies == kinds_.end() || !changes_copies(*copies)) return std::nullopt;
+    Way in_order = way_of(*copies, {std::move(way->spec), {}, false}, {});
+    if (!in_order) return std::nullopt;
+    way->spec = std::move(in_order->spec);
+    way->why += "; then " + in_order->why;
+  }
+  way->name = name;
+  way->why = why + way->why;
+  if (is_refused && !why.empty()) way->refusal = "with constants " + way->refusal;
   return told(std::move(*way), launches.size());
 }
 
+bool BlockWays::changes_copies(Kind kind) {
+  return kind == Kind::kUploadsInARow || kind == Kind::kCopiesInRows || kind == Kind::kEnginesInRows ||
+         kind == Kind::kCopiesTogether || kind == Kind::kTogetherInRows;
+}
+
 BlockWays::Way BlockWays::made_of(Kind kind, Base base, Launches launches) const {
-  const bool just_orders = kind == Kind::kOrdered || kind == Kind::kUploadsInARow || kind == Kind::kCopiesInRows ||
-                           kind == Kind::kEnginesInRows || kind == Kind::kCopiesTogether ||
-                           kind == Kind::kTogetherInRows;
+  const bool just_orders = kind == Kind::kOrdered || changes_copies(kind);
   const bool takes_copies = just_orders || kind == Kind::kMerged || kind == Kind::kMergedKernels ||
                             kind == Kind::kStacked || kind == Kind::kStackedAlone || kind == Kind::kMergedStacked ||
                             kind == Kind::kColumns || kind == Kind::kTrimmed || kind == Kind::kPacked;

@@ -30,13 +30,16 @@
 //
 // `blocks=measured` tries them on a GPU and keeps the fastest; elsewhere, where nodes run in order anyway, it is plain.
 // Constants come last, and on top: the plain graph and those ways that were fastest are made of kernels with constants
-// once more (constants-stacked, ...), as what they bring and what a way brings are nearly always both had.
+// once more (constants-stacked, ...), as what they bring and what a way brings are nearly always both had. So with
+// copies: of the fastest way that changes launches the copies are then put in order as in the fastest of those that
+// change copies (packed+copies-in-rows, constants-packed+copies-in-rows), where both are faster than the plain one.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/analysis/relation_cache.h"
@@ -100,6 +103,9 @@ class BlockWays final : public scheduler::GraphLowerer {
     bool has_others = false;  // all kinds are made of it: one that would be the same as another is refused
   };
   using Way = std::optional<scheduler::GraphWay>;
+  Way finer(std::string_view name, const device::GraphSpec& plain, Launches launches, bool tells) const;
+  std::string with_copies_in_order(std::span<const std::string_view> fastest) const;
+  static bool changes_copies(Kind kind);  // and nothing else
   static Way ordered(const Base& base, Launches launches);
   static Way in_rows(Kind kind, std::optional<device::GraphSpec> spec, const char* why);
   static Way copies_as_one(Kind kind, const Base& base);

@@ -7,6 +7,7 @@
 
 #include "src/device/cuda/cuda_device.h"
 #include "src/device/cuda/cuda_driver_types.h"
+#include "src/device/graph_order.h"
 #include "src/device/test_graphs.h"
 #include "src/ptx/parser.h"
 #include "src/runtime/fake_driver.h"
@@ -144,7 +145,7 @@ class FinerWays : public ::testing::Test {
 };
 
 TEST_F(FinerWays, AreTheFastestOnes_AndThePlainOne_WithConstants) {
-  EXPECT_EQ(ways_->finer_count(), 4u);
+  EXPECT_EQ(ways_->finer_count(), 6u);
   const std::vector<std::string> fastest{"early", "plain", "fused-block"};
   const auto early = finer("sum", 0, fastest);
   ASSERT_TRUE(early);
@@ -205,6 +206,79 @@ TEST_F(FinerWays, WithoutConstants_ThereAreNone_AndWhyIsToldOnce) {
   EXPECT_THAT(none->refusal, HasSubstr("it would be the plain one; 2 times: finer.ptx:17: whole numbers of kernel "
                                        "'product' cannot be constants: `mul.f32"));
   EXPECT_FALSE(finer("product", 1, {"early", "plain"}));
+}
+
+// up 0 ─┐        up 3 ─┐
+// up 1 ─▶ 4      up 2 ─▶ 5
+class FinerWaysWithCopies : public FinerWays {
+ protected:
+  std::optional<GraphWay> finer(const std::string& kernel, std::size_t n, const std::vector<std::string>& fastest) {
+    return of_copies(
+        kernel, [&](const auto& plain, const auto& launches) { return ways_->finer_way(n, plain, launches, fastest); });
+  }
+  std::optional<GraphWay> named(const std::string& name) {
+    return of_copies("sum",
+                     [&](const auto& plain, const auto& launches) { return ways_->way_named(name, plain, launches); });
+  }
+  std::vector<std::string> made(const std::string& kernel, const std::vector<std::string>& fastest) {
+    std::vector<std::string> names;
+    for (std::size_t n = 0; n < ways_->finer_count(); ++n)
+      if (const auto way = finer(kernel, n, fastest); way && way->refusal.empty()) names.push_back(way->name);
+    return names;
+  }
+
+ private:
+  template <typename Make>
+  std::optional<GraphWay> of_copies(const std::string& kernel, const Make& make) {
+    const device::BufferPtr array = device_->allocate(1024, device::MemoryKind::kDevice).value(),
+                            host = device_->allocate(1024, device::MemoryKind::kHostVisible).value();
+    return of_chain(kernel, [&](const device::GraphSpec& chain, std::span<const scheduler::LaunchToLower> launches) {
+      device::GraphSpec plain = device::graph_of({{}, {}, {}, {}, {0, 1}, {2, 3}});
+      std::vector<scheduler::LaunchToLower> all(4);
+      for (std::size_t up = 0; up < 4; ++up) plain.nodes[up].work = device::CopyNode{array, up * 64, host, up * 64, 64};
+      for (std::size_t i = 0; i < 2; ++i) plain.nodes[4 + i].work = chain.nodes[i].work, all.push_back(launches[i]);
+      return make(plain, std::span<const scheduler::LaunchToLower>(all));
+    });
+  }
+};
+
+TEST_F(FinerWaysWithCopies, TheFastestForLaunches_HasItsCopiesAsTheFastestForThose) {
+  const std::vector<std::string> fastest{"ordered", "merged", "copies-in-rows", "uploads-in-a-row", "plain", "packed"};
+  EXPECT_THAT(made("sum", fastest),
+              ElementsAre("constants-ordered", "constants-merged", "constants-copies-in-rows", "constants",
+                          "merged+copies-in-rows", "constants-merged+copies-in-rows"));
+  const auto way = finer("sum", 4, fastest);
+  ASSERT_TRUE(way);
+  ASSERT_EQ(way->spec.nodes.size(), 5u);
+  EXPECT_EQ(device::uploads_side_by_side(way->spec), 2u);
+  EXPECT_EQ(way->why,
+            "2 launches became 1; 4 times: it is no kernel launch; then copies from the host follow each other in two "
+            "rows, those to it in one");
+  EXPECT_EQ(kernel_of(*finer("sum", 5, fastest), 4), "sum_constants_merged");
+  EXPECT_THAT(made("sum", {"merged", "plain", "copies-in-rows"}),
+              ElementsAre("constants-merged", "constants", "constants-copies-in-rows"))
+      << "the copies are best as they are";
+  EXPECT_THAT(made("sum", {"copies-in-rows", "plain", "merged"}),
+              ElementsAre("constants-copies-in-rows", "constants", "constants-merged"))
+      << "the launches are";
+  EXPECT_THAT(made("product", {"merged+copies-in-rows", "merged", "copies-in-rows", "plain"}),
+              ElementsAre("merged+copies-in-rows"))
+      << "which has no constants";
+  EXPECT_THAT(made("product", {"merged", "uploads-in-a-row", "plain"}), ElementsAre("merged+uploads-in-a-row"));
+}
+
+TEST_F(FinerWaysWithCopies, AreFoundByTheirNames) {
+  for (const char* name : {"merged+copies-in-rows", "constants-merged+copies-in-rows", "constants-copies-in-rows"}) {
+    const auto way = named(name);
+    ASSERT_TRUE(way) << name;
+    EXPECT_EQ(way->name, name);
+    EXPECT_EQ(way->refusal, "");
+    EXPECT_EQ(device::uploads_side_by_side(way->spec), 2u) << name;
+  }
+  for (const char* name :
+       {"+", "merged+", "+copies-in-rows", "merged+gone", "merged+merged", "gone+copies-in-rows",
+        "stacked+copies-in-rows", "constants+copies-in-rows", "merged+copies-in-rows+copies-in-rows"})
+    EXPECT_FALSE(named(name)) << name;
 }
 
 TEST(FinerWaysOfPolicies, AreNone_WhereOneWayIsAskedFor) {

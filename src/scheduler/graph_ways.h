@@ -67,7 +67,7 @@ struct GraphWay {
   // "plain" "ordered" "uploads-in-a-row" "copies-in-rows" "engines-in-rows" "copies-together" "together-in-rows"
   // "trimmed" "packed" "packed-early" "merged" "merged-kernels" "early" "merged-early" "by-block" "fused" "fused-block"
   // "columns" "stacked" "stacked-alone" "merged-stacked" "constants"; finer ones "constants", and "constants-stacked"
-  // and so on; more instances of one "plain #2", "plain #3"
+  // and so on, "packed+copies-in-rows" and so on; more instances of one "plain #2", "plain #3"
   std::string name;
   std::string why;  // what it does, for people
   device::GraphSpec spec;
