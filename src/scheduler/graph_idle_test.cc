@@ -143,6 +143,23 @@ TEST_F(GraphIdle, WithAFormByName_NothingIsHeldOnAnIdleDevice) {
   EXPECT_EQ(graph_launches(), 0u);
 }
 
+// Of turns that nobody waits for few are looked at in the end.
+TEST_F(GraphIdle, AProgramThatBeginsToWaitAfterLong_HasItsFormsTried) {
+  open_default();
+  device->state().launch_ns = 6000;
+  const auto turn = [&](bool waits) {
+    for (int i = 0; i < 5; ++i) launch("k" + std::to_string(i), {"x", "u"}, {"u"}, 1000);
+    if (waits) {
+      ASSERT_TRUE(read("u").ok());
+    }
+  };
+  learn_turns([&] { turn(false); }, 1000);
+  EXPECT_THAT(forms(), ::testing::IsEmpty());
+  learn_turns([&] { turn(true); }, kEnough + 40);
+  EXPECT_THAT(forms(), ElementsAre(std::pair("graphs", State::kKept), std::pair("launches", State::kPutBack)));
+  EXPECT_EQ(of_each([&] { turn(true); }), (Counts{1, 0, 0}));
+}
+
 // Forms are no question then: of turns that the host does not wait for it is looked whether it is behind (host_pace.h).
 TEST_F(GraphIdle, WhereTheHostWaitsNoMore_NothingIsHeldAfterAWhile) {
   open_default();

@@ -61,6 +61,7 @@ double GraphLowering::turn_clock_now() const {
 
 // The first launch of the region has come.
 void GraphLowering::look_at_pace() {
+  if (region_->pace.passes()) return;
   RegionReport& report = region_->story->report;
   const double now = turn_clock_now();
   std::optional<HostPace::Turn> turn = turn_for_pace();
@@ -96,9 +97,10 @@ std::optional<HostPace::Turn> GraphLowering::turn_for_pace() const {
 
 // The first launch of the region has come, and forms are tried.
 void GraphLowering::begin_turn() {
-  const double now = turn_clock_now();
   TurnForms& trial = *region_->trial;
-  if (trial.current() == region_->form) trial.ended(how_it_was(), now - turn_begin_.ns);
+  if (trial.passes()) return;
+  const double now = turn_clock_now();
+  if (trial.current() == region_->form && !trial.has_passed()) trial.ended(how_it_was(), now - turn_begin_.ns);
   if (trial.current() != region_->form) take_form(trial.current());
   if (trial.has_changed()) tell_of_forms();
   if (trial.is_decided()) return end_forms();

@@ -5,7 +5,7 @@
 //
 //   watching ── kWatch turns, none of them held ──▶ trying ── kCounted turns as graphs, shorter by kGain ──▶ holding
 //      ▲                                               │                                                        │
-//      └─────────── in vain: from now on four times as many turns are watched ───────────────────────────────────┘
+//      └─────────── in vain: from now on four times as many turns, of which the last kWatch are watched ──────────┘
 //
 // What is compared is what turns take from begin to begin by the host's clock: with nothing queued it is the program's
 // time, and where the host is ahead as graphs come the device has enough to do for the rule. Turns in which the host
@@ -40,6 +40,13 @@ class HostPace {
 
   // A turn in which the host did not wait has taken so long.
   void ended(Turn how, double ns);
+  // A turn begins, and need not be looked at: it was tried in vain, and the turns by which that is tried again are to
+  // come. It counts as one that was watched.
+  bool passes() {
+    if (state_ != State::kWatching || turns_ + kWatch >= watch_) return false;
+    ++turns_;
+    return true;
+  }
   State state() const { return state_; }
   bool holds() const { return state_ != State::kWatching; }
   // For reports: times that it was tried; and what turns took when that was last compared, or 0.

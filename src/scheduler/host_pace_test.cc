@@ -51,6 +51,20 @@ TEST_F(HostPaceAlone, WhatIsNotIsTriedLessAndLessOften) {
   }
 }
 
+TEST_F(HostPaceAlone, TurnsUntilItIsTriedAgain_Pass_ButForTheLast) {
+  EXPECT_FALSE(pace.passes());
+  turns(HostPace::kWatch, Turn::kLaunches);
+  EXPECT_FALSE(pace.passes()) << "it is tried";
+  turns(HostPace::kMostOthers + 1, Turn::kOther);
+  std::uint32_t passed = 0;
+  while (pace.passes()) ++passed;
+  EXPECT_EQ(passed, 3 * HostPace::kWatch);
+  turns(HostPace::kWatch - 1, Turn::kLaunches);
+  EXPECT_FALSE(pace.holds());
+  turns(1, Turn::kLaunches);
+  EXPECT_TRUE(pace.holds());
+}
+
 TEST_F(HostPaceAlone, WhatIsNoGraphIsGivenUp) {
   turns(HostPace::kWatch, Turn::kLaunches);
   turns(HostPace::kMostOthers, Turn::kOther);

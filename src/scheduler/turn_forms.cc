@@ -87,6 +87,13 @@ void TurnForms::ended(Turn how, double ns) {
   if (forms_[at_].block_ns.size() == kCounted || is_hopeless()) end_block();
 }
 
+bool TurnForms::passes() {
+  if (decided_ || round_ != 0 || steady_ != 0 || unsteady_ < kUnsteady) return false;
+  if (passed_++ < kPassed) return has_passed_ = true;
+  if (passed_ == kPassed + 2) passed_ = 0;  // which has been looked at from begin to end
+  return false;
+}
+
 void TurnForms::begin_block(std::size_t at) {
   at_ = at;
   settled_ = disturbed_ = 0;

@@ -488,6 +488,27 @@ TEST(TurnFormsAgain, WhereOneTurnOfFiveIsDisturbed_WhatIsShorterIsFoundMostly) {
   EXPECT_GT(found, kTrials * 8 / 10);
 }
 
+// Of a program that never waits for its turns; then it does.
+TEST(TurnForms, WhereNoTurnHasCountedForLong_MostPass_UntilOneCounts) {
+  TurnForms forms;
+  const auto turn = [&](Turn how) {  // as GraphLowering has it; whether it was looked at
+    if (forms.passes()) return false;
+    if (!forms.has_passed()) forms.ended(how, 100e3);
+    return true;
+  };
+  const auto looked_at = [&](std::uint32_t turns, Turn how) {
+    std::uint32_t count = 0;
+    for (std::uint32_t i = 0; i < turns; ++i) count += turn(how) ? 1 : 0;
+    return count;
+  };
+  EXPECT_EQ(looked_at(TurnForms::kUnsteady, Turn::kDisturbed), TurnForms::kUnsteady);
+  EXPECT_EQ(looked_at(100 * (TurnForms::kPassed + 2), Turn::kDisturbed), 200u);
+  EXPECT_FALSE(forms.is_decided());
+  EXPECT_LT(looked_at(TurnForms::kPassed + 3, Turn::kCounts), TurnForms::kPassed);
+  EXPECT_EQ(looked_at(kSteady, Turn::kCounts), static_cast<std::uint32_t>(kSteady)) << "from the first that counts on";
+  EXPECT_TRUE(forms.is_under_way());
+}
+
 TEST(TurnForms, WithoutATrial_TheFirstIsChosen) {
   TurnForms forms(true, false);
   EXPECT_TRUE(forms.is_decided());
