@@ -209,11 +209,13 @@ def test_exit_with_a_recording_that_no_with_has_ended(how, kind, tmp_path):
     body = prelude + OPEN[how].format(kind=kind, file=file) + "\nmodule.saxpy[4](1.0, x, x, 4)\n"
     assert run_child(body).stderr == ""
     assert "saxpy" in pathlib.Path(file).read_text(), "what has ended is written"
+    written = pathlib.Path(file).read_text()
     start = time.monotonic()
     result = run_child(body + "module.spin[1, 1](stop, done)")
     assert result.stderr == ("pergola: the program's end gave work a second, and what goes on is left behind; lost with it: "
                              f"the {kind} to '{file}'.\n")
     assert time.monotonic() - start < 20
+    assert pathlib.Path(file).read_text() == written, "what an earlier program has recorded is still there"
 
 
 def test_a_generator_that_is_closed_waits_for_its_recording_for_a_second(tmp_path):

@@ -91,6 +91,26 @@ def edges_of_the_last(session):
     return [line.split('label="')[1].split('"')[0] for line in dot.splitlines() if f"-> c{last} " in line]
 
 
+def test_edges_name_the_argument_that_comes_to_that_part_of_an_array():
+    source = r'''extern "C" __global__ void add(const float* a, const float* b, float* c, int n) {
+                   int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) c[i] = a[i] + b[i]; }
+                 extern "C" __global__ void inc(float* x, int n) {
+                   int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] += 1; }'''
+    with pg.Session("cpu", scheduler="fork-cost=0,graphs=off") as s:
+        m, n = s.module(source), 1024
+        x, y = s.zeros(2 * n, "f4"), s.zeros(n, "f4")
+        s.synchronize()
+        m.inc[n](x[n:], n)
+        m.add[n](y, x[n:], x[:n], n)
+        assert "argument 1, array 1 RAW" in edges_of_the_last(s)
+        m.inc[n](x[n:], n)
+        assert "argument 0, array 1 WAR" in edges_of_the_last(s)
+        m.add[n](y, y, x[n:], n)
+        assert "argument 2, array 1 WAW" in edges_of_the_last(s)
+        m.add[n](x[n:], x[n:], x[n:], n)  # both
+        assert edges_of_the_last(s)[-1].split(",")[0] in ("argument 0", "argument 2")
+
+
 @pytest.mark.parametrize("scheduler", ["", "graphs=off"])
 def test_edges_name_arguments_also_of_what_had_ended_before(scheduler):
     with pg.Session(scheduler=scheduler) as s:

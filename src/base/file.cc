@@ -113,8 +113,10 @@ Status write_in_place(const fs::path& path, int open_file, std::string_view byte
   return {};
 }
 
+enum class Replaced { kAlways, kIfEmpty };  // else all is done but the last step
+
 // `path` is what messages name, `place` where its links lead.
-Status replace(const fs::path& path, const fs::path& place, std::string_view bytes) {
+Status replace(const fs::path& path, const fs::path& place, std::string_view bytes, Replaced replaced) {
   static std::atomic<unsigned> counter{0};  // relaxed: only distinct names are wanted
   struct stat old{};
   const bool is_there = ::stat(place.c_str(), &old) == 0;
@@ -134,15 +136,17 @@ Status replace(const fs::path& path, const fs::path& place, std::string_view byt
     if (::fchmod(file.get(), allowed) != 0 && why == 0) why = errno;
   }
   if (const int closed = file.close(); why == 0) why = closed;
-  if (why == 0 && ::rename(temporary.c_str(), place.c_str()) != 0) why = errno;
-  if (why == 0) return {};
+  const bool stays = replaced == Replaced::kIfEmpty && is_there && old.st_size != 0;
+  if (why == 0 && !stays && ::rename(temporary.c_str(), place.c_str()) != 0) why = errno;
+  if (why == 0 && !stays) return {};
   ::unlink(temporary.c_str());
-  return cannot_write(path, why);
+  return why == 0 ? Status() : cannot_write(path, why);
 }
 
 enum class MissingFolders { kMade, kRefused };
 
-Status write_file(const fs::path& path, std::string_view bytes, MissingFolders folders) {
+Status write_file(const fs::path& path, std::string_view bytes, MissingFolders folders,
+                  Replaced replaced = Replaced::kAlways) {
   PERGOLA_ASSIGN(const fs::path place, without_links(path));
   if (const auto number = own_descriptor(place)) return write_in_place(path, *number, bytes);
   std::error_code ec;
@@ -164,7 +168,7 @@ Status write_file(const fs::path& path, std::string_view bytes, MissingFolders f
                            path.string(), folder.string());
     fs::create_directories(folder, ec);  // what fails here fails below, with its reason
   }
-  return replace(path, place, bytes);
+  return replace(path, place, bytes, replaced);
 }
 
 }  // namespace
@@ -202,6 +206,10 @@ Status write_file_atomically(const fs::path& path, std::string_view bytes) {
 
 Status write_named_file(const fs::path& path, std::string_view bytes) {
   return write_file(path, bytes, MissingFolders::kRefused);
+}
+
+Status claim_named_file(const fs::path& path, std::string_view bytes) {
+  return write_file(path, bytes, MissingFolders::kRefused, Replaced::kIfEmpty);
 }
 
 bool is_written_in_place(const fs::path& path) {

@@ -22,6 +22,9 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t max
 Status write_file_atomically(const std::filesystem::path& path, std::string_view bytes);
 // The same for a file that a user names: where its folder is missing, which may be a slip, it is refused by name.
 Status write_named_file(const std::filesystem::path& path, std::string_view bytes);
+// The same for a file whose bytes are known only later: where there is none, or an empty one, it has `bytes` meanwhile;
+// what is there stays until then, and it is found out only whether it could be replaced.
+Status claim_named_file(const std::filesystem::path& path, std::string_view bytes);
 // Whether `path` is no regular file, and so gets one text after the other where others have the old one replaced.
 bool is_written_in_place(const std::filesystem::path& path);
 

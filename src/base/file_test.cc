@@ -64,6 +64,20 @@ TEST_F(File, OldContents_AreReplacedWhole) {
   }
 }
 
+TEST_F(File, WhatIsClaimed_KeepsWhatItHas_AndTellsWhereItCannotBeWritten) {
+  const fs::path path = folder_ / "a";
+  ASSERT_TRUE(claim_named_file(path, "nothing yet").ok());
+  EXPECT_EQ(text(path), "nothing yet");
+  ASSERT_TRUE(claim_named_file(path, "another").ok());
+  EXPECT_EQ(text(path), "nothing yet");
+  std::ofstream(path).close();
+  ASSERT_TRUE(claim_named_file(path, "another").ok());
+  EXPECT_EQ(text(path), "another") << "it was empty";
+  EXPECT_EQ(files(), 1u) << "no temporary file is left";
+  EXPECT_EQ(claim_named_file(folder_ / "gone/a", "").message(), write_named_file(folder_ / "gone/a", "").message());
+  EXPECT_FALSE(claim_named_file(folder_, "").ok());
+}
+
 TEST_F(File, Mode_IsKept) {
   const fs::path path = folder_ / "a";
   for (const unsigned kept : {0600u, 0640u, 0755u, 0666u}) {

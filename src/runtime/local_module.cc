@@ -175,12 +175,23 @@ bool LocalKernel::has_all_declared(const ArrayParts& parts, Arguments arguments,
 
 namespace {
 
-// Of the first argument that is this array, as Access::argument.
-std::uint16_t number_of_first(std::span<const session::Argument> arguments, const LocalArray* array) {
-  for (std::size_t i = 0; i < arguments.size(); ++i)
-    if (const auto* given = std::get_if<session::ArrayArgument>(&arguments[i]); given && given->array.get() == array)
-      return static_cast<std::uint16_t>(i + 1);
-  return 0;
+// By which argument a kernel comes to that part of the array, as Access::argument: of those that are used so, the one
+// whose pointer is the last before it.
+std::uint16_t number_of(std::span<const session::Argument> arguments, std::span<const scheduler::Mode> modes,
+                        const LocalArray* array, const ArrayPart& part) {
+  std::uint16_t number = 0;
+  std::uint64_t last = 0;
+  bool is_used_so = false;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const auto* const given = std::get_if<session::ArrayArgument>(&arguments[i]);
+    if (given == nullptr || given->array.get() != array) continue;
+    const bool fits = (modes[i] | part.mode) == modes[i] && given->offset_bytes <= part.range.begin;
+    if (number != 0 && (!fits || (is_used_so && given->offset_bytes <= last))) continue;
+    number = static_cast<std::uint16_t>(i + 1);
+    last = given->offset_bytes;
+    is_used_so = fits;
+  }
+  return number;
 }
 
 }  // namespace
@@ -224,7 +235,7 @@ Status LocalKernel::launch(const session::LaunchShape& shape, std::span<const se
   if (parts)
     for (const ArrayPart& part : *parts) {
       accesses.push_back(arrays[part.array]->access(part.range.begin, part.range.end - part.range.begin, part.mode));
-      accesses.back().argument = number_of_first(arguments, arrays[part.array]);
+      accesses.back().argument = number_of(arguments, state_.modes, arrays[part.array], part);
     }
   if (universal != scheduler::Mode::kNone) {
     PERGOLA_TRY(turn.comes_after_all());

@@ -56,6 +56,7 @@
 #include "src/scheduler/policy.h"
 #include "src/scheduler/recurrence.h"
 #include "src/scheduler/region.h"
+#include "src/scheduler/stream.h"
 #include "src/scheduler/tuning.h"
 
 namespace pergola::scheduler {
@@ -173,21 +174,27 @@ class GraphLowering {
     known_queue_ = {};  // the device may have done it all
   }
   // It waits for work.
-  void note_wait() {
+  void note_wait() { ++waits_; }
+  // The same, for what ends with this mark; null: for several. What note_waited() is to be given when it has waited so
+  // long: 0 where nobody asks.
+  std::uint64_t note_wait_for(const Mark* mark) {
     ++waits_;
-    if (const std::shared_ptr<Chunk> chunk = timed_.lock()) chunk->ways.host_waits();
+    const std::shared_ptr<Chunk> chunk = timed_.chunk.lock();
+    const bool is_its =
+        chunk != nullptr && mark != nullptr && mark->stream == timed_.stream && mark->position == timed_.position;
+    return is_its && chunk->ways.host_waits() ? timed_.number : 0;
   }
-  // It has waited.
-  void note_waited() {
-    if (const std::shared_ptr<Chunk> chunk = timed_.lock()) chunk->ways.host_waited();
-    timed_.reset();
+  void note_waited(std::uint64_t number) {
+    if (number == 0 || number != timed_.number) return;
+    if (const std::shared_ptr<Chunk> chunk = timed_.chunk.lock()) chunk->ways.host_waited();
+    timed_.chunk.reset();
   }
-  // The chunk's graph has been launched.
-  void note_launched(const std::shared_ptr<Chunk>& chunk) {
+  // The chunk's graph is now what comes last on that stream.
+  void note_launched(const std::shared_ptr<Chunk>& chunk, const Stream& stream) {
     if (chunk->ways.asks_for_wait())
-      timed_ = chunk;
+      timed_ = {chunk, &stream, stream.tail_position, timed_.number + 1};
     else
-      timed_.reset();
+      timed_.chunk.reset();
   }
   // interrupt() because it has been held for too long; empty where it has not.
   std::span<const Launch> flush_overdue();
@@ -412,7 +419,13 @@ class GraphLowering {
   std::size_t held_ = 0;                    // launches before it that are held back
   std::uint32_t host_waits_ = 0;            // under way
   std::uint64_t waits_ = 0;                 // that have begun
-  std::weak_ptr<Chunk> timed_;              // the graph that was launched last, where it asks how long the host waits
+  // The graph that was launched last, where it asks how long the host waits for it. `chunk` is never the last to own
+  // one: made_ does as long as anybody.
+  struct {
+    std::weak_ptr<Chunk> chunk;
+    const Stream* stream = nullptr;
+    std::uint64_t position = 0, number = 0;  // there; of those that asked
+  } timed_;
   // While forms are tried: when the turn began, and what had been done by then. Of turns on an idle device `flushed`.
   struct TurnBegin {
     double ns = 0;

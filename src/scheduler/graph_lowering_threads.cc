@@ -81,7 +81,8 @@ bool GraphLowering::drop_forgotten(AdaptiveLock& lock) {
   std::vector<std::shared_ptr<Chunk>> going(std::make_move_iterator(forgotten), std::make_move_iterator(made_.end()));
   for (const auto& chunk : going) note_ways(*chunk);
   made_.erase(forgotten, made_.end());
-  building_ = true;  // and nothing is held meanwhile
+  timed_.chunk.reset();  // which may be one of them
+  building_ = true;      // and nothing is held meanwhile
   lock.unlock();
   going.clear();
   lock.lock();

@@ -64,7 +64,7 @@ class PutBackWays : public GraphWaysFixture {
     }
   }
   void launch_until_chosen(GraphWays& ways) {
-    for (int n = 0; n < 5000 && ways.chosen() == nullptr; ++n) launch(ways, 1);
+    for (int n = 0; n < 50000 && ways.chosen() == nullptr; ++n) launch(ways, 1);
     ASSERT_NE(ways.chosen(), nullptr);
   }
   std::string chosen(const GraphWays& ways) { return ways.chosen() == nullptr ? "none" : ways.chosen()->name; }

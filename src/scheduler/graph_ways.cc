@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -377,7 +378,7 @@ Status GraphWays::try_planned(device::Queue& queue, std::size_t lane) {
   tried.host_ns = tried.host_ns == 0 ? host_ns : std::min(tried.host_ns, host_ns);
   ++tried.tries_on[lane];
   trials_.push_back(std::move(trial));
-  is_wait_asked_ = true;
+  is_wait_asked_ = trials_.back().start->poll().has_value();  // else the device had something else to do before
   return {};
 }
 
@@ -386,12 +387,12 @@ double GraphWays::now_ns() const {
   return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// What has ended then would tell what else the host has done.
-void GraphWays::host_waits() {
-  if (is_wait_asked_ && (trials_.empty() || trials_.back().end->poll())) is_wait_asked_ = false;
+// What has ended by then would tell what else the host has done.
+bool GraphWays::host_waits() {
+  is_wait_asked_ = is_wait_asked_ && !trials_.empty() && !trials_.back().end->poll();
+  return is_wait_asked_;
 }
 
-// What goes on then was not what it waited for.
 void GraphWays::host_waited() {
   const double now = now_ns();
   if (!std::exchange(is_wait_asked_, false) || trials_.empty() || !trials_.back().end->poll()) return;
@@ -406,7 +407,8 @@ bool GraphWays::costs_less(const Way& way, const Way& other) {
 double GraphWays::beyond_ns(const Way& way, const Way& other) {
   if (!costs_less(way, other) && !costs_less(other, way)) return 0;
   const std::optional<double> its = way.took_beyond_ns(), others = other.took_beyond_ns();
-  return its && others ? *its - *others : (way.host_ns - other.host_ns) * kHostShare;
+  const double costs_ns = way.host_ns - other.host_ns, most_ns = std::abs(costs_ns);
+  return its && others ? std::clamp(*its - *others, -most_ns, most_ns) : costs_ns * kHostShare;
 }
 
 // Than the one that stands by enough, than one that is itself by anything; or it costs the host less, and is not slower

@@ -3,7 +3,7 @@
 // as the program runs them anyway, and the fastest stays.
 //
 //   launches of the graph   0 1 2 3 4 5 ...                 way 0 is plain: it stays unless another is faster by kGain,
-//                                                           or slower by less than an eighth of what the host saves
+//                                                           or costs the host half, and is no slower for who waits
 //   way                     0 1 0 1 ... fastest, 2 2 2 ... fastest              2 took longer to make
 //
 // What was found may have been found while the device's clock was still rising, or another program disturbed it. So all
@@ -180,8 +180,8 @@ class GraphWays {
   Status launch(device::Queue& queue, bool was_free = true);
   // Whether how long the host waits for what was launched last is to be known:
   bool asks_for_wait() const { return is_wait_asked_; }
-  // it waits for something now,
-  void host_waits();
+  // it waits for that now; whether it is to be told of the end,
+  bool host_waits();
   // and has waited.
   void host_waited();
   // One more, which is tried from now on; the others have been where has_tried_all().
@@ -217,8 +217,9 @@ class GraphWays {
   // fastest has the mean of kSureTimes of them.
   static constexpr double kGain = 0.99, kGainNs = 400;
   // A graph of few nodes is launched sooner than one of many side by side: 1 us against 25 for thirty. What launching
-  // takes differs by itself, so it must be half as long, too. Where the host waits for what is tried, what it has waited
-  // from the call on is known, and by how much that is more than events say counts. Else an eighth of what is saved:
+  // takes differs by itself, so it must be half as long, too. Where the host waits for what is tried (by the
+  // scheduler; not by an event of its own), what it has waited from the call on is known, and by how much that is more
+  // than events say counts, up to all that the one costs the host more. Else an eighth of what is saved:
   // most of a launch goes by while the device has begun. (On an H200 ten kernels side by side take 18.2 us as ten nodes
   // and 18.5 as one, the host 13 and 3 or 8 and 3, by the machine, and a host that waits for each 23.7 and 21.5 or 19.7
   // and 20.2.)

@@ -357,7 +357,8 @@ class GraphWaysAndWaits : public GraphWaysFixture {
  protected:
   // The way that is kept of 32 launches of 1000 ns each, for each of which the host takes so long, and of one that
   // takes `more_ns` more. The host waits for each turn after `host_ns` of its own, or only has so much to do.
-  std::string kept(double node_ns, double more_ns, bool waits, const std::function<double()>& host_ns = {}) {
+  std::string kept(double node_ns, double more_ns, bool waits, const std::function<double()>& host_ns = {},
+                   bool asks = false) {
     scheduler.reset();
     arrays.clear();
     device->state().steps.clear();
@@ -367,7 +368,11 @@ class GraphWaysAndWaits : public GraphWaysFixture {
     for (int turn = 0; turn < 120; ++turn) {
       for (int i = 0; i < 32; ++i) launch("x");
       if (!waits) device->state().host_ns = device->state().end_ns();
+      if (asks) {
+        EXPECT_TRUE(scheduler->record().ok());
+      }
       if (host_ns) device->state().host_ns += host_ns();
+      if (asks) static_cast<void>(scheduler->try_host_access(all("x", Mode::kRead)));
       if (waits) {
         EXPECT_TRUE(scheduler->synchronize().ok());
       }
@@ -396,8 +401,106 @@ TEST_F(GraphWaysAndWaits, WhereTheHostDoesNotWait_AnEighthOfThatCounts) {
 TEST_F(GraphWaysAndWaits, AWaitForWhatHasEndedLongAgo_TellsNothing) {
   double ns = 0;
   const auto other_work = [&] { return ns = std::fmod(ns + 77e3, 200e3) + 50e3; };
-  EXPECT_EQ(kept(500, 600, true, other_work), "as one");
-  EXPECT_EQ(kept(500, 2500, true, other_work), "plain");
+  for (const bool asks : {false, true}) {
+    EXPECT_EQ(kept(500, 600, true, other_work, asks), "as one") << asks;
+    EXPECT_EQ(kept(500, 2500, true, other_work, asks), "plain") << asks;
+  }
+}
+
+// The device begins with it at once, while the host still launches.
+class PromptGraph final : public device::ExecutableGraph {
+ public:
+  PromptGraph(FakeState& state, double device_ns, double host_ns)
+      : state_(state), device_ns_(device_ns), host_ns_(host_ns) {}
+  Status update_parameters(device::NodeId, std::span<const std::byte>) override { return {}; }
+  Status launch(device::Queue& queue) override {
+    static_cast<FakeQueue&>(queue).run(device_ns_);
+    state_.host_ns += host_ns_;
+    return {};
+  }
+
+ private:
+  FakeState& state_;
+  const double device_ns_, host_ns_;
+};
+
+class WaysAndWaits : public SchedulerTest {
+ protected:
+  GraphWays ways_of(double plain_ns, double plain_host_ns, double other_ns, double other_host_ns) {
+    FakeState& state = device->state();
+    GraphWays ways({{"plain", "", std::make_shared<PromptGraph>(state, plain_ns, plain_host_ns)}},
+                   [&state] { return state.host_ns; });
+    ways.add({"other", "", std::make_shared<PromptGraph>(state, other_ns, other_host_ns)});
+    return ways;
+  }
+  // Which one is kept, where the host does that with each launch.
+  std::string kept(GraphWays ways, const std::function<void(GraphWays&)>& waits) {
+    auto queue = std::move(device->create_queue()).value();
+    for (int i = 0; i < 100 && ways.chosen() == nullptr; ++i) {
+      EXPECT_TRUE(ways.launch(*queue).ok());
+      waits(ways);
+      end();
+    }
+    return ways.chosen() == nullptr ? "" : ways.chosen()->name;
+  }
+  void end() { device->state().host_ns = device->state().end_ns(); }
+};
+
+// 16 us of the host's are saved, and the device takes 1 us longer.
+TEST_F(WaysAndWaits, OnlyAWaitForTheGraphCounts) {
+  const auto kept_by = [&](const std::function<void(GraphWays&)>& waits) {
+    return kept(ways_of(32e3, 16e3, 33e3, 0), waits);
+  };
+  EXPECT_EQ(kept_by([](GraphWays&) {}), "other") << "none";
+  EXPECT_EQ(kept_by([&](GraphWays& ways) {
+              if (!ways.asks_for_wait()) return;  // it is not timed yet
+              EXPECT_TRUE(ways.host_waits());
+              end();
+              ways.host_waited();
+              EXPECT_FALSE(ways.asks_for_wait());
+            }),
+            "plain");
+  EXPECT_EQ(kept_by([&](GraphWays& ways) {
+              end();
+              EXPECT_FALSE(ways.host_waits()) << "it has ended";
+              EXPECT_FALSE(ways.asks_for_wait());
+            }),
+            "other");
+  EXPECT_EQ(kept_by([](GraphWays& ways) {
+              ways.host_waits();
+              ways.host_waited();
+            }),
+            "other")
+      << "it goes on";
+}
+
+TEST_F(WaysAndWaits, WhatComesAfterSomethingElse_OrIsNotTimed_AsksForNone) {
+  GraphWays ways = ways_of(32e3, 16e3, 33e3, 0);
+  auto queue = std::move(device->create_queue()).value();
+  static_cast<FakeQueue&>(*queue).run(50e3);
+  ASSERT_TRUE(ways.launch(*queue).ok());
+  EXPECT_FALSE(ways.asks_for_wait());
+  end();
+  while (ways.chosen() == nullptr) {
+    ASSERT_TRUE(ways.launch(*queue).ok());
+    end();
+  }
+  ASSERT_TRUE(ways.launch(*queue).ok());
+  EXPECT_FALSE(ways.asks_for_wait());
+}
+
+// What the host was seen to wait more for the one that costs it less is something else.
+TEST_F(WaysAndWaits, WhatTheHostWaitsMore_CountsNoMoreThanWhatTheLaunchCosts) {
+  int turn = 0;
+  const auto waits = [&](GraphWays& ways) {
+    if (!ways.asks_for_wait()) return;
+    EXPECT_TRUE(ways.host_waits());
+    end();
+    device->state().host_ns += ways.launched().name == "other" ? 100e3 : ++turn;
+    ways.host_waited();
+  };
+  EXPECT_EQ(kept(ways_of(60e3, 16e3, 40e3, 1e3), waits), "other") << "20 us by events, 15 of the host's";
+  EXPECT_EQ(kept(ways_of(60e3, 16e3, 50e3, 1e3), waits), "plain");
 }
 
 // A graph of chains side by side may take one of two times, as the device begins with one or the other.

@@ -17,10 +17,22 @@ void HostPace::give_up() {
   begin(State::kWatching);
 }
 
+bool HostPace::passes() {
+  if (state_ != State::kWatching) return false;
+  if (turns_ + kWatch < watch_) return ++turns_ != 0;
+  if (others_ < kOthersWatched) return false;
+  if (passed_++ < kPassed) return true;
+  if (passed_ == kPassed + 2) passed_ = 0;
+  return false;
+}
+
 void HostPace::ended(Turn how, double ns) {
   const bool counts = how == (state_ == State::kWatching ? Turn::kLaunches : Turn::kGraphs);
   if (!counts) {
-    if (state_ == State::kWatching) return;
+    if (state_ == State::kWatching) {
+      ++others_;
+      return;
+    }
     if (how == Turn::kMaking) {
       if (++making_ > kMostMaking) give_up();
     } else if (++others_ > kMostOthers) {

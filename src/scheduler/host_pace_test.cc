@@ -65,6 +65,23 @@ TEST_F(HostPaceAlone, TurnsUntilItIsTriedAgain_Pass_ButForTheLast) {
   EXPECT_TRUE(pace.holds());
 }
 
+TEST_F(HostPaceAlone, WhereNothingCouldBeHeldForLong_MostTurnsPass_UntilSomethingCould) {
+  const auto looked_at = [&](std::uint32_t count, Turn how) {
+    std::uint32_t looked = 0;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (pace.passes()) continue;
+      ++looked;
+      pace.ended(how, 100);
+    }
+    return looked;
+  };
+  EXPECT_EQ(looked_at(HostPace::kOthersWatched, Turn::kOther), HostPace::kOthersWatched);
+  EXPECT_EQ(looked_at(100 * (HostPace::kPassed + 2), Turn::kOther), 200u);
+  looked_at(HostPace::kPassed + 2, Turn::kLaunches);
+  EXPECT_EQ(looked_at(HostPace::kWatch - 2, Turn::kLaunches), HostPace::kWatch - 2);
+  EXPECT_TRUE(pace.holds());
+}
+
 TEST_F(HostPaceAlone, WhatIsNoGraphIsGivenUp) {
   turns(HostPace::kWatch, Turn::kLaunches);
   turns(HostPace::kMostOthers, Turn::kOther);

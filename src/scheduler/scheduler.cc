@@ -586,7 +586,9 @@ void Scheduler::become_universal(Mode mode, Computation& who) {
 // Returns with the lock held again. The first failure; a skip only where there is nothing better; kTimeout where some
 // of the work goes on and none has failed.
 Status Scheduler::wait_unlocked(AdaptiveLock& lock, std::span<const MarkPtr> marks, Deadline deadline) {
-  if (lowering_ != nullptr && !marks.empty()) lowering_->note_wait();
+  std::uint64_t number = 0;  // of the graph that it waits for, where that is asked
+  if (lowering_ != nullptr && !marks.empty())
+    number = lowering_->note_wait_for(marks.size() == 1 ? marks[0].get() : nullptr);
   tell_ends();
   lock.unlock();
   Status first, late;
@@ -598,7 +600,7 @@ Status Scheduler::wait_unlocked(AdaptiveLock& lock, std::span<const MarkPtr> mar
     outcomes.push_back(mark->event->wait(timeout));
   }
   lock.lock();
-  if (lowering_ != nullptr) lowering_->note_waited();
+  if (number != 0 && outcomes[0].ok()) lowering_->note_waited(number);
   for (std::size_t i = 0; i < marks.size(); ++i) {
     if (outcomes[i].code() == Code::kTimeout) {
       late = outcomes[i];

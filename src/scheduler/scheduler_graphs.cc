@@ -170,9 +170,9 @@ Status Scheduler::launch_graph(const std::shared_ptr<Chunk>& run, const std::sha
       },
       who);
   if (chunk.ways.asks()) lowering_->ways_ask(run);
-  lowering_->note_launched(run);
   chunk.report_ways();
   note_failure(status);
+  if (status.ok()) lowering_->note_launched(run, *who.stream);
   if (status.ok() && host_waits && who.mark == nullptr) who.mark_used = record_on(*who.stream, MarkFor::kHost).ok();
   if (!chunk.free_copies.empty()) lowering_->copies_went(run, is_delayed);
   resolve_held_tickets(chunk.end - chunk.begin, who);

@@ -77,8 +77,9 @@ Status Scheduler::start_trace(const std::string& given, RecorderOptions options)
   Timeline nothing;
   nothing.device = device_->info().name;
   nothing.policy = to_string(policy_);
-  // Where it cannot be written is told now. What reads a pipe is to get one trace, the whole one.
-  if (!is_written_in_place(path)) PERGOLA_TRY(write_named_file(path, print_trace(nothing)));
+  // Where it cannot be written is told now, and an earlier trace stays until this one is whole. What reads a pipe is to
+  // get one trace, the whole one.
+  if (!is_written_in_place(path)) PERGOLA_TRY(claim_named_file(path, print_trace(nothing)));
   std::unique_lock lock(mutex_);
   PERGOLA_TRY(ensure_recorder(lock, std::move(options)));
   launch_held();

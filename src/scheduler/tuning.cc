@@ -43,7 +43,7 @@ Result<TunedGraph> parse_graph(const Json& object, std::string where) {
   const Json& ways = fields.at("ways_ns");
   if (fields.status().ok() && !ways.is_object()) fields.fail("has 'ways_ns' that are no object");
   PERGOLA_TRY(fields.status());
-  constexpr std::size_t kMostWays = 100, kLongestName = 64, kLongestText = 1000;
+  constexpr std::size_t kMostWays = 200, kLongestName = 64, kLongestText = 1000;
   if (ways.size() > kMostWays || graph.graph.size() > kLongestText)
     return PERGOLA_ERROR(kParseError, "{} has more than {} ways, or a 'graph' of more than {} bytes.", fields.where(),
                          kMostWays, kLongestText);

@@ -81,6 +81,16 @@ bool elements_fit(const ParameterInfo& parameter, ElementType given) {
   return class_of(given) == class_of(declared) && size_bytes(given) == size_bytes(declared);
 }
 
+// Of integers, and of bytes, a kernel without a signature may make what it wants; floats are no doubles. The
+// instruction that moves the others; "" where the elements fit.
+const std::string& moves_others(const ParameterInfo& parameter, ElementType given) {
+  static const std::string none;
+  const std::string &f32 = parameter.surely_f32, &f64 = parameter.surely_f64;
+  if (!parameter.declaration.empty() || f32.empty() == f64.empty()) return none;
+  if (given == ElementType::kF64 || given == ElementType::kC128) return f32;
+  return given == ElementType::kF32 || given == ElementType::kC64 ? f64 : none;
+}
+
 // Checks and places one argument after the other.
 class Binder {
  public:
@@ -125,6 +135,12 @@ class Binder {
     if (given.array == nullptr || !memory_fits(parameter())) return mismatch(argument);
     const Array& array = *given.array;
     if (!elements_fit(parameter(), array.type())) return mismatch(argument);
+    if (const std::string& other = moves_others(parameter(), array.type()); !other.empty())
+      return PERGOLA_ERROR(kInvalidArgument,
+                           "{} is an array of {}, and the kernel uses {} there, by {}: give an array of those. If its "
+                           "bytes are meant, take the kernel with a signature that has 'pointer' there.",
+                           which(), to_string(array.type()), parameter().surely_f32.empty() ? "doubles" : "floats",
+                           other);
     if (array.session_id() != session_id_)
       return PERGOLA_ERROR(kInvalidArgument,
                            "{} belongs to another session than the kernel: make it with the kernel's session, or copy "

@@ -8,6 +8,7 @@
 namespace pergola::session {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr std::uint64_t kSession = 7;
@@ -150,6 +151,40 @@ TEST(Bind, WhatASignatureDeclares_IsAsked) {
   EXPECT_THAT(bind(AddressArgument{0x1000}, ElementType::kI32).message(), HasSubstr("it is a device address"));
   kernel.parameters[2].declared_type = ElementType::kF32;
   EXPECT_TRUE(bind(five, ElementType::kC64).ok()) << "pairs of floats";
+}
+
+// Without a signature: of integers and bytes a kernel may make floats.
+TEST(Bind, FloatsForDoubles_AreRefused_WhereTheKernelsTextIsSureOfThem) {
+  KernelInfo kernel = saxpy();
+  std::string &floats = kernel.parameters[2].surely_f32, &doubles = kernel.parameters[2].surely_f64;
+  const auto bind = [&](ElementType elements) {
+    const Argument arguments[] = {f32(2), Number{ElementType::kU64, 5},
+                                  ArrayArgument{std::make_shared<FakeArray>(elements, 16, 0x2000), 0},
+                                  Number{ElementType::kI32, 5}};
+    return bound_by(kernel, kSession, arguments);
+  };
+  const auto refused = [&] {
+    std::string names;
+    for (const ElementType type : {ElementType::kF32, ElementType::kC64, ElementType::kF64, ElementType::kC128,
+                                   ElementType::kI32, ElementType::kI64, ElementType::kU8, ElementType::kBytes})
+      if (!bind(type).ok()) names += fmt::format("{} ", to_string(type));
+    return names;
+  };
+  EXPECT_EQ(refused(), "") << "nothing is known";
+  floats = "`ld.global.f32`";
+  EXPECT_EQ(refused(), "f64 c128 ");
+  EXPECT_THAT(
+      bind(ElementType::kF64).message(),
+      AllOf(HasSubstr("Argument 2 (parameter saxpy_param_2) of kernel 'saxpy' is an array of f64, and the kernel "
+                      "uses floats there, by `ld.global.f32`"),
+            HasSubstr("a signature that has 'pointer' there")));
+  doubles = "`st.global.f64`";
+  EXPECT_EQ(refused(), "") << "it uses both";
+  floats = "";
+  EXPECT_EQ(refused(), "f32 c64 ");
+  EXPECT_THAT(bind(ElementType::kF32).message(), HasSubstr("uses doubles there, by `st.global.f64`"));
+  kernel.parameters[2].declaration = "y: out pointer";
+  EXPECT_EQ(refused(), "") << "its bytes are meant";
 }
 
 TEST(Bind, WrongCount_ListsTheParameters) {
