@@ -24,6 +24,7 @@ struct Finding {
   AccessMode sure = AccessMode::kNeither;
   std::string surely_read, surely_written, surely_f32, surely_f64;
   bool is_sole = false;
+  bool has_not_f32 = false, has_not_f64 = false;  // accesses of another type, or that may be
 
   bool is_new(AccessMode access) const { return (mode | access) != mode; }
   void add(AccessMode access, const std::string& how) {
@@ -151,6 +152,9 @@ class Judge {
       if (target.base.kind != Kind::kParameter && target.base.kind != Kind::kVariable) continue;
       Finding& finding = findings_[target.base];
       finding.is_sole |= targets.size() == 1 || (target.how & Contribution::kLone) != 0;
+      const ptx::Type type = instruction(site).type();
+      finding.has_not_f32 |= type != ptx::Type::kF32 && type != ptx::Type::kB32;
+      finding.has_not_f64 |= type != ptx::Type::kF64 && type != ptx::Type::kB64;
       if (is_surely(target, site, address)) note_sure(site, sure, finding);
       if (finding.is_new(mode)) finding.add(mode, describe(site) + among(targets, ", based on one of "));
     }
@@ -341,6 +345,8 @@ class Judge {
       if (!finding.read.empty()) to.add(AccessMode::kRead, finding.read);
       if (!finding.written.empty()) to.add(AccessMode::kWrite, finding.written);
       to.is_sole |= finding.is_sole;
+      to.has_not_f32 |= finding.has_not_f32;
+      to.has_not_f64 |= finding.has_not_f64;
       if (!finding.surely_read.empty()) to.add_sure(AccessMode::kRead, finding.surely_read);
       if (!finding.surely_written.empty()) to.add_sure(AccessMode::kWrite, finding.surely_written);
       if (to.surely_f32.empty()) to.surely_f32 = finding.surely_f32;
@@ -359,9 +365,11 @@ class Judge {
       const std::uint64_t size = entry_.parameters[place.parameter].size_bytes();
       for (std::uint64_t offset = 0; offset + 8 <= size; offset += 8) merge(place.parameter, offset, finding);
     }
+    const auto is_all = [&](bool has_others) { return !has_others && universal_.mode == AccessMode::kNeither; };
     for (const auto& [key, finding] : parameters) {
       modes.parameters.push_back({key.first, key.second, finding.mode, finding.is_sole, finding.reason(),
-                                  finding.surely_read, finding.surely_written, finding.surely_f32, finding.surely_f64});
+                                  finding.surely_read, finding.surely_written, finding.surely_f32, finding.surely_f64,
+                                  is_all(finding.has_not_f32), is_all(finding.has_not_f64)});
     }
     for (const auto& [key, finding] : sums_)
       modes.sums.push_back({key.first, key.second, finding.mode, finding.surely_read, finding.surely_written});

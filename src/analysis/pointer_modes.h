@@ -42,6 +42,8 @@ struct PointerParameter {
   std::string surely_read, surely_written;
   // Of such accesses the first one of floats and the first one of doubles (float_access.h).
   std::string surely_f32, surely_f64;
+  // Whatever may be accessed from here, sure or not, moves `.f32` or `.b32` alone, or `.f64` or `.b64`.
+  bool is_all_f32 = false, is_all_f64 = false;
 };
 
 // Accesses whose address may be the sum of some of these and of nothing else: `x + n`. One that is given an array has

@@ -613,6 +613,29 @@ TEST(PointerModesOfFloats, WhatIsSurelyAFloatOrADouble_IsTold) {
             "m-");
 }
 
+// Of a and b: 'f' where all that may be there is floats, or bits of their size, 'd' of doubles, '*' where nothing is.
+std::string all_of(const std::string& body) {
+  return described(kernel(body), [](const auto& modes) {
+    std::string answer;
+    for (const PointerParameter& parameter : std::span(modes.parameters).first(2)) {
+      const bool f32 = parameter.is_all_f32, f64 = parameter.is_all_f64;
+      answer += f32 && f64 ? '*' : f32 ? 'f' : f64 ? 'd' : '-';
+    }
+    return answer;
+  });
+}
+
+TEST(PointerModesOfFloats, WhereNothingElseMayBe_IsTold) {
+  EXPECT_EQ(all_of("ld.global.f32 %f1, [%rd1]; st.global.b32 [%rd2], %f1;"), "ff");
+  EXPECT_EQ(all_of("ld.global.v2.f64 {%fd1, %fd2}, [%rd1]; red.global.add.f64 [%rd2], %fd1;"), "dd");
+  EXPECT_EQ(all_of("ld.global.f32 %f1, [%rd1]; ld.global.f64 %fd1, [%rd1+8];"), "-*") << "records";
+  EXPECT_EQ(all_of("ld.global.f32 %f1, [%rd1]; st.global.u8 [%rd2], %r1;"), "f-");
+  EXPECT_EQ(all_of("ld.global.f32 %f1, [%rd1]; selp.b64 %rd6, %rd1, %rd2, %p1; st.global.f64 [%rd6], %fd1;"), "-d")
+      << "a workspace, perhaps";
+  EXPECT_EQ(all_of("ld.global.f32 %f1, [%rd1]; ld.global.u64 %rd6, [%rd2]; st.global.f64 [%rd6], %fd1;"), "--")
+      << "which may be anywhere";
+}
+
 TEST(PointerModesOfFloats, WhatMayBeAnythingElse_IsNot) {
   EXPECT_EQ(floats_of("ld.global.f64 %fd1, [%rd1]; st.global.f64 [%rd2], %fd1;"), "--") << "two floats, moved as one";
   EXPECT_EQ(floats_of("ld.global.v4.f32 {%f1, %f2, %f3, %f4}, [%rd1]; st.global.v4.f32 [%rd2], {%f1, %f2, %f3, %f4};"),

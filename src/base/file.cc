@@ -113,7 +113,20 @@ Status write_in_place(const fs::path& path, int open_file, std::string_view byte
   return {};
 }
 
-enum class Replaced { kAlways, kIfEmpty };  // else all is done but the last step
+enum class Replaced { kAlways, kIfEmpty };  // else what is there stays, and it is tried whether it could be
+
+// Whether a file could take the place of another, for which the two change places, and back: some of what may be
+// against it (a mount, a folder where others' files may not be moved) only that tells. The errno of why not, or 0, also
+// where a file system cannot do it.
+int try_to_replace(const fs::path& temporary, const fs::path& place) {
+  const auto exchange = [&] {
+    return ::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, place.c_str(), RENAME_EXCHANGE) == 0 ? 0 : errno;
+  };
+  const int why = exchange();
+  if (why != 0) return why == EINVAL || why == ENOSYS || why == ENOENT ? 0 : why;
+  if (exchange() == 0 || ::rename(temporary.c_str(), place.c_str()) == 0) return 0;
+  return errno;
+}
 
 // `path` is what messages name, `place` where its links lead.
 Status replace(const fs::path& path, const fs::path& place, std::string_view bytes, Replaced replaced) {
@@ -137,6 +150,7 @@ Status replace(const fs::path& path, const fs::path& place, std::string_view byt
   }
   if (const int closed = file.close(); why == 0) why = closed;
   const bool stays = replaced == Replaced::kIfEmpty && is_there && old.st_size != 0;
+  if (why == 0 && stays) why = try_to_replace(temporary, place);
   if (why == 0 && !stays && ::rename(temporary.c_str(), place.c_str()) != 0) why = errno;
   if (why == 0 && !stays) return {};
   ::unlink(temporary.c_str());

@@ -42,6 +42,8 @@ void add_modes(const analysis::PointerModes& modes, session::KernelInfo& info) {
       parameter.surely_written = pointer.surely_written;
       parameter.surely_f32 = pointer.surely_f32;
       parameter.surely_f64 = pointer.surely_f64;
+      parameter.is_all_f32 = pointer.is_all_f32;
+      parameter.is_all_f64 = pointer.is_all_f64;
     }
     if (pointer.reason.empty()) continue;
     if (!parameter.reason.empty()) parameter.reason += "; ";

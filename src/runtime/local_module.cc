@@ -176,20 +176,26 @@ bool LocalKernel::has_all_declared(const ArrayParts& parts, Arguments arguments,
 namespace {
 
 // By which argument a kernel comes to that part of the array, as Access::argument: of those that are used so, the one
-// whose pointer is the last before it.
+// whose pointer is the last before it, or else the first behind it; 0 of a part that begins several of them, and is one
+// as they lie side by side.
 std::uint16_t number_of(std::span<const session::Argument> arguments, std::span<const scheduler::Mode> modes,
                         const LocalArray* array, const ArrayPart& part) {
+  const auto distance = [&](std::uint64_t pointer) {
+    return pointer <= part.range.begin ? part.range.begin - pointer : array->size_bytes() + pointer - part.range.begin;
+  };
   std::uint16_t number = 0;
-  std::uint64_t last = 0;
-  bool is_used_so = false;
+  std::uint64_t least = 0;
+  std::optional<std::uint64_t> inside;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const auto* const given = std::get_if<session::ArrayArgument>(&arguments[i]);
-    if (given == nullptr || given->array.get() != array) continue;
-    const bool fits = (modes[i] | part.mode) == modes[i] && given->offset_bytes <= part.range.begin;
-    if (number != 0 && (!fits || (is_used_so && given->offset_bytes <= last))) continue;
+    if (given == nullptr || given->array.get() != array || (modes[i] | part.mode) != modes[i]) continue;
+    if (given->offset_bytes >= part.range.begin && given->offset_bytes < part.range.end) {
+      if (inside.value_or(given->offset_bytes) != given->offset_bytes) return 0;
+      inside = given->offset_bytes;
+    }
+    if (number != 0 && distance(given->offset_bytes) >= least) continue;
     number = static_cast<std::uint16_t>(i + 1);
-    last = given->offset_bytes;
-    is_used_so = fits;
+    least = distance(given->offset_bytes);
   }
   return number;
 }

@@ -95,7 +95,7 @@ void DagVertex::add(const EndedParents& ended) {
       return edge.parent == parent.parent && edge.resource == parent.resource && edge.hazard == parent.hazard;
     };
     if (std::none_of(edges.begin(), edges.begin() + edge_count, is_known))
-      add({parent.parent, parent.resource, parent.hazard, Order::kEnded});
+      add({parent.parent, parent.resource, parent.hazard, Order::kEnded, parent.argument});
   }
   more_edges += ended.more();
 }

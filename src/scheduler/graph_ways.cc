@@ -378,7 +378,7 @@ Status GraphWays::try_planned(device::Queue& queue, std::size_t lane) {
   tried.host_ns = tried.host_ns == 0 ? host_ns : std::min(tried.host_ns, host_ns);
   ++tried.tries_on[lane];
   trials_.push_back(std::move(trial));
-  is_wait_asked_ = trials_.back().start->poll().has_value();  // else the device had something else to do before
+  is_wait_asked_ = true;
   return {};
 }
 
@@ -428,7 +428,8 @@ void GraphWays::settle() {
     if (!time.ok()) return true;
     Way& way = ways_[trial.way];
     way.took(*time, trial.lane);
-    if (trial.waited_ns != 0) insert_into(way.beyond_ns, trial.waited_ns - *time);
+    const double beyond_ns = trial.waited_ns - *time;
+    if (trial.waited_ns != 0 && beyond_ns <= kMostBeyondNs) insert_into(way.beyond_ns, beyond_ns);
     changed_ = true;
     return true;
   });

@@ -224,6 +224,9 @@ class GraphWays {
   // and 18.5 as one, the host 13 and 3 or 8 and 3, by the machine, and a host that waits for each 23.7 and 21.5 or 19.7
   // and 20.2.)
   static constexpr double kHostGainNs = 1000, kHostGain = 0.5, kHostShare = 0.125;
+  // The device begins with what is launched within microseconds, and a wait's end is seen within some; else it had
+  // something else to do before.
+  static constexpr double kMostBeyondNs = 10e3;
   static constexpr double kNearlyAsFast = 1.1;  // as what is drawn first: instances of one way differ by as much
   static constexpr double kLongNs = 500e3;  // of what takes longer there are kDrawsOfLong
   // What takes so much longer than that is given up, after kTriesAtLeast.

@@ -54,6 +54,7 @@ struct Dependency {
   Computation* parent = nullptr;
   Hazard hazard = Hazard::kReadAfterWrite;
   std::uint64_t resource = 0;  // Resource::id()
+  std::uint16_t argument = 0;  // the child's by which it was found, as Access::argument
 };
 using Dependencies = boost::container::small_vector<Dependency, 8>;
 void release(Dependencies& dependencies, ComputationPool& pool);
@@ -67,6 +68,7 @@ struct EndedParent {
   std::uint64_t parent = 0;  // Computation::id
   Hazard hazard = Hazard::kReadAfterWrite;
   std::uint64_t resource = 0;  // Resource::id(); 0: a universal access
+  std::uint16_t argument = 0;  // as Dependency's
 };
 // Of more than so many the rest is counted.
 inline constexpr std::size_t kMostEndedParents = 6;
@@ -81,6 +83,10 @@ class EndedParents {
       ++more_;
   }
   void add_more(std::uint32_t count) { more_ += count; }
+  // Those behind the first `known` were found by this argument.
+  void name(std::size_t known, std::uint16_t argument) {
+    for (; known < list_.size(); ++known) list_[known].argument = argument;
+  }
   // All that came before this work does.
   void drop_older_than(std::uint64_t id) {
     const auto is_older = [id](const EndedParent& parent) { return parent.parent <= id; };

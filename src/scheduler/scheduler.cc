@@ -213,7 +213,6 @@ Status Scheduler::place(const Work& work, Enqueue enqueue, Computation& who) {
   if (at_once && who.stream != nullptr) {
     add_parents(work, who, parents, ended);
     log_.last().add(ended);
-    name_arguments(work.accesses, log_.last());
   }
   release(parents, pool_);
   return status;
@@ -224,8 +223,13 @@ bool Scheduler::all_ended_well() const {
 }
 
 void Scheduler::add_parents(const Work& work, Computation& who, Dependencies& parents, EndedParents& ended) {
-  for (const Access& access : work.accesses)
+  for (const Access& access : work.accesses) {
+    std::size_t known = parents.size();
+    const std::size_t known_ended = ended.list().size();
     access.resource->access(access.range, mode_among_launches(access.mode), who, pool_, parents, ended);
+    for (; known < parents.size(); ++known) parents[known].argument = access.argument;
+    ended.name(known_ended, access.argument);
+  }
   universal_dependencies(work.universal, any_writes(work.accesses), &who, parents, ended);
 }
 
@@ -315,19 +319,6 @@ void Scheduler::append(Stream& stream, Computation& who, double expected_ns, dou
   ++counters_.computations;
 }
 
-void Scheduler::name_arguments(std::span<const Access> accesses, DagVertex& vertex) const {
-  for (std::uint32_t i = 0; i < vertex.edge_count; ++i) {
-    DagVertex::Edge& edge = vertex.edges[i];
-    for (const Access& access : accesses) {
-      if (access.resource->id() != edge.resource) continue;
-      const Mode mode = mode_among_launches(access.mode);
-      if (edge.hazard == Hazard::kReadAfterWrite ? !reads(mode) : !writes(mode)) continue;
-      edge.argument = access.argument;
-      break;
-    }
-  }
-}
-
 void Scheduler::write_log(const Work& work, const Computation& who, StreamReason reason, const Dependencies& parents,
                           const EndedParents& ended, const Waits& waits) {
   const auto order_after = [&](const Computation& parent) {
@@ -344,9 +335,8 @@ void Scheduler::write_log(const Work& work, const Computation& who, StreamReason
   vertex.stream = who.stream->index;
   vertex.position = who.position;
   for (const Dependency& parent : parents)
-    vertex.add({parent.parent->id, parent.resource, parent.hazard, order_after(*parent.parent)});
+    vertex.add({parent.parent->id, parent.resource, parent.hazard, order_after(*parent.parent), parent.argument});
   vertex.add(ended);
-  name_arguments(work.accesses, vertex);
   counters_.dependencies += parents.size();
 }
 

@@ -326,8 +326,6 @@ class Scheduler {
   }
   void become_universal(Mode mode, Computation& who);
   void forget_ended_universal();
-  // Writes down of each edge which of the child's arguments it is for.
-  void name_arguments(std::span<const Access> accesses, DagVertex& vertex) const;
   void write_log(const Work& work, const Computation& who, StreamReason reason, const Dependencies& parents,
                  const EndedParents& ended, const Waits& waits);
   void learn_end(const Mark& mark, const Status& outcome);

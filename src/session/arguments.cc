@@ -81,14 +81,15 @@ bool elements_fit(const ParameterInfo& parameter, ElementType given) {
   return class_of(given) == class_of(declared) && size_bytes(given) == size_bytes(declared);
 }
 
-// Of integers, and of bytes, a kernel without a signature may make what it wants; floats are no doubles. The
-// instruction that moves the others; "" where the elements fit.
+// Of integers, and of bytes, a kernel without a signature may make what it wants, and a workspace may be of several
+// types; but where all is floats an array of doubles is a slip. The instruction that tells; "" where the elements fit.
 const std::string& moves_others(const ParameterInfo& parameter, ElementType given) {
   static const std::string none;
-  const std::string &f32 = parameter.surely_f32, &f64 = parameter.surely_f64;
-  if (!parameter.declaration.empty() || f32.empty() == f64.empty()) return none;
-  if (given == ElementType::kF64 || given == ElementType::kC128) return f32;
-  return given == ElementType::kF32 || given == ElementType::kC64 ? f64 : none;
+  const bool are_doubles = given == ElementType::kF64 || given == ElementType::kC128,
+             are_floats = given == ElementType::kF32 || given == ElementType::kC64;
+  if (!parameter.declaration.empty()) return none;
+  if (are_doubles && parameter.is_all_f32) return parameter.surely_f32;
+  return are_floats && parameter.is_all_f64 ? parameter.surely_f64 : none;
 }
 
 // Checks and places one argument after the other.
@@ -136,11 +137,11 @@ class Binder {
     const Array& array = *given.array;
     if (!elements_fit(parameter(), array.type())) return mismatch(argument);
     if (const std::string& other = moves_others(parameter(), array.type()); !other.empty())
-      return PERGOLA_ERROR(kInvalidArgument,
-                           "{} is an array of {}, and the kernel uses {} there, by {}: give an array of those. If its "
-                           "bytes are meant, take the kernel with a signature that has 'pointer' there.",
-                           which(), to_string(array.type()), parameter().surely_f32.empty() ? "doubles" : "floats",
-                           other);
+      return PERGOLA_ERROR(
+          kInvalidArgument,
+          "{} is an array of {}, and the kernel uses {} there alone, by {}: give an array of those, or "
+          "one of bytes if bytes are meant.",
+          which(), to_string(array.type()), parameter().is_all_f32 ? "floats" : "doubles", other);
     if (array.session_id() != session_id_)
       return PERGOLA_ERROR(kInvalidArgument,
                            "{} belongs to another session than the kernel: make it with the kernel's session, or copy "

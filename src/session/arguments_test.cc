@@ -172,17 +172,20 @@ TEST(Bind, FloatsForDoubles_AreRefused_WhereTheKernelsTextIsSureOfThem) {
   };
   EXPECT_EQ(refused(), "") << "nothing is known";
   floats = "`ld.global.f32`";
+  EXPECT_EQ(refused(), "") << "something else may be there, too";
+  kernel.parameters[2].is_all_f32 = true;
   EXPECT_EQ(refused(), "f64 c128 ");
   EXPECT_THAT(
       bind(ElementType::kF64).message(),
       AllOf(HasSubstr("Argument 2 (parameter saxpy_param_2) of kernel 'saxpy' is an array of f64, and the kernel "
-                      "uses floats there, by `ld.global.f32`"),
-            HasSubstr("a signature that has 'pointer' there")));
-  doubles = "`st.global.f64`";
-  EXPECT_EQ(refused(), "") << "it uses both";
+                      "uses floats there alone, by `ld.global.f32`"),
+            HasSubstr("or one of bytes if bytes are meant")));
   floats = "";
+  EXPECT_EQ(refused(), "") << "the bits of floats, perhaps";
+  kernel.parameters[2].is_all_f32 = false;
+  doubles = "`st.global.f64`", kernel.parameters[2].is_all_f64 = true;
   EXPECT_EQ(refused(), "f32 c64 ");
-  EXPECT_THAT(bind(ElementType::kF32).message(), HasSubstr("uses doubles there, by `st.global.f64`"));
+  EXPECT_THAT(bind(ElementType::kF32).message(), HasSubstr("uses doubles there alone, by `st.global.f64`"));
   kernel.parameters[2].declaration = "y: out pointer";
   EXPECT_EQ(refused(), "") << "its bytes are meant";
 }

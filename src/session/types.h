@@ -74,6 +74,7 @@ struct ParameterInfo {
   // The instruction that reads or writes through this pointer beyond doubt; "" where the PTX leaves a doubt.
   std::string surely_read, surely_written;
   std::string surely_f32, surely_f64;  // one of them that moves floats, and one that moves doubles
+  bool is_all_f32 = false, is_all_f64 = false;  // and no access that may be through it moves anything else
   // Of the signature that the kernel was taken with, "x: in pointer float"; "" without one.
   std::string declaration;
   Direction direction = Direction::kNone;
