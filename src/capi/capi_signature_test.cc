@@ -194,9 +194,10 @@ TEST_F(Signatures, Contradiction_NamesTheInstruction) {
       "by `ld.global.f32 %f2, [%rd1];` at axpy.ptx:29:3: declare it 'inout'.");
   EXPECT_THAT(refusal("axpy", "float, in pointer, uint64, uint64", pergola::Code::kInvalidArgument),
               HasSubstr("as 'uint64', and the kernel reads through it, by `ld.global.f32 %f2, [%rd1];`"));
-  EXPECT_THAT(refusal("axpy", "float, pointer double, pointer double, uint64", pergola::Code::kInvalidArgument),
-              HasSubstr("parameter 2 (y) of kernel 'axpy' as 'pointer double', and the kernel uses floats there, by "
-                        "`ld.global.f32 %f2, [%rd1];` at axpy.ptx:29:3: declare it 'pointer float'."));
+  EXPECT_THAT(
+      refusal("axpy", "float, pointer double, pointer double, uint64", pergola::Code::kInvalidArgument),
+      HasSubstr("parameter 2 (y) of kernel 'axpy' as 'pointer double', and the kernel uses floats there alone, by "
+                "`ld.global.f32 %f2, [%rd1];` at axpy.ptx:29:3: declare it 'pointer float'."));
   EXPECT_THAT(refusal("axpy", "float, pointer, pointer", pergola::Code::kInvalidArgument),
               HasSubstr("declares 3 parameters; kernel 'axpy' has 4"));
   EXPECT_THAT(refusal("axpy", "float, pointer, pointer, uint32", pergola::Code::kInvalidArgument),

@@ -287,15 +287,16 @@ class Applier {
     return check_elements();
   }
 
-  // Of integers, and of bytes, a kernel may make what it wants; floats are no doubles.
+  // Of integers, and of bytes, a kernel may make what it wants, and a workspace may be of several types; but where all
+  // is floats there are no doubles.
   Status check_elements() const {
     const std::string &f32 = parameter_.surely_f32, &f64 = parameter_.surely_f64;
-    const bool are_floats = f64.empty() && !f32.empty(), are_doubles = f32.empty() && !f64.empty();
+    const bool are_floats = parameter_.is_all_f32 && !f32.empty(), are_doubles = parameter_.is_all_f64 && !f64.empty();
     if (are_doubles && declared_.type == ElementType::kF32)
-      return contradiction(fmt::format("and the kernel uses doubles there, by {}: declare it '{}'.", f64,
+      return contradiction(fmt::format("and the kernel uses doubles there alone, by {}: declare it '{}'.", f64,
                                        with_elements(ElementType::kF64)));
     if (are_floats && declared_.type == ElementType::kF64)
-      return contradiction(fmt::format("and the kernel uses floats there, by {}: declare it '{}'.", f32,
+      return contradiction(fmt::format("and the kernel uses floats there alone, by {}: declare it '{}'.", f32,
                                        with_elements(ElementType::kF32)));
     return {};
   }

@@ -186,19 +186,23 @@ TEST(ApplySignature, DirectionThatThePtxContradicts_IsRefusedWithTheInstruction)
 TEST(ApplySignature, FloatsForDoubles_AreRefusedWithTheInstruction) {
   KernelInfo kernel = gather();
   kernel.parameters[1].surely_f32 = kernel.parameters[1].surely_written;
+  EXPECT_TRUE(apply(kernel, "in pointer, pointer double, sint32, float").ok()) << "something else may be there, too";
+  kernel.parameters[1].is_all_f32 = true;
   EXPECT_EQ(
       refusal(kernel, "in pointer, y: out pointer double, sint32, float"),
       "The signature declares parameter 1 (p1) of kernel 'gather' as 'y: out pointer double', and the kernel uses "
-      "floats there, by `st.global.f32 [%rd2], %f1;` at g.ptx:12:1: declare it 'y: out pointer float'.");
+      "floats there alone, by `st.global.f32 [%rd2], %f1;` at g.ptx:12:1: declare it 'y: out pointer float'.");
   for (const char* const type : {"", " float", " sint32", " uint64", " uint8"}) {
     const std::string text = std::string("in pointer, out pointer") + type + ", sint32, float";
     EXPECT_TRUE(apply(kernel, text.c_str()).ok()) << type;
   }
   kernel.parameters[1].surely_f64 = std::exchange(kernel.parameters[1].surely_f32, "");
+  std::swap(kernel.parameters[1].is_all_f32, kernel.parameters[1].is_all_f64);
   EXPECT_THAT(
       refusal(kernel, "in pointer, pointer float, sint32, float"),
-      HasSubstr("uses doubles there, by `st.global.f32 [%rd2], %f1;` at g.ptx:12:1: declare it 'pointer double'."));
-  kernel.parameters[1].surely_f32 = "both";
+      HasSubstr(
+          "uses doubles there alone, by `st.global.f32 [%rd2], %f1;` at g.ptx:12:1: declare it 'pointer double'."));
+  kernel.parameters[1].is_all_f64 = false;
   EXPECT_TRUE(apply(kernel, "in pointer, pointer float, sint32, float").ok());
 }
 
