@@ -340,9 +340,9 @@ typedef struct pergola_argument {
 
 /* Queues one grid. Arguments are checked first: their count, and for each its size and its class (integer, float,
  * struct, memory); INVALID_ARGUMENT names the argument, what it should be and what it is. Nothing is converted: an
- * i32 or u32 fits a 4-byte integer, an f64 does not fit an f32. Of the elements of arrays, without a signature, only that
- * floats are no doubles, where one of them is all that the kernel moves there. `event` may be NULL. Arrays stay alive until the
- * launch has ended, even if destroyed meanwhile. */
+ * i32 or u32 fits a 4-byte integer, an f64 does not fit an f32. Of the elements of arrays, without a signature, only
+ * that floats are no doubles, where one of them is all that the kernel moves there. `event` may be NULL. Arrays stay
+ * alive until the launch has ended, even if destroyed meanwhile. */
 PERGOLA_API pergola_code pergola_kernel_launch(pergola_kernel kernel, const pergola_launch_config* config,
                                                const pergola_argument* arguments, size_t argument_count,
                                                pergola_event* event);

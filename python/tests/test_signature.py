@@ -91,6 +91,22 @@ def edges_of_the_last(session):
     return [line.split('label="')[1].split('"')[0] for line in dot.splitlines() if f"-> c{last} " in line]
 
 
+def test_floats_for_doubles_are_refused_where_they_are_all_that_a_kernel_moves():
+    source = r'''extern "C" __global__ void square(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x] * x[threadIdx.x]; }
+                 extern "C" __global__ void both(double* w) {
+                   ((float*)(w + 4))[threadIdx.x] *= 2; if (w[threadIdx.x] > 1) w[threadIdx.x] = 3; }'''
+    with pg.Session("cpu") as s:
+        m, floats, doubles = s.module(source), s.ones(4, "f4"), s.ones(8, "f8")
+        with pytest.raises(pg.ArgumentError, match="Argument 0 .* is an array of f64, and the kernel uses floats there alone"):
+            m.square[1, 4](doubles, floats)
+        for other in (s.zeros(4, "i4"), s.zeros(2, "c8"), s.zeros(16, "u1")):
+            m.square[1, 4](other, floats)
+        m.both[1, 4](doubles)
+        m.kernel("square", signature="pointer, pointer")[1, 4](doubles, floats)
+        m.kernel("both", signature="pointer double")[1, 4](doubles)
+        s.synchronize()
+
+
 def test_edges_name_the_argument_that_comes_to_that_part_of_an_array():
     source = r'''extern "C" __global__ void add(const float* a, const float* b, float* c, int n) {
                    int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) c[i] = a[i] + b[i]; }

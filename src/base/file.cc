@@ -149,10 +149,12 @@ Status replace(const fs::path& path, const fs::path& place, std::string_view byt
     if (::fchmod(file.get(), allowed) != 0 && why == 0) why = errno;
   }
   if (const int closed = file.close(); why == 0) why = closed;
-  const bool stays = replaced == Replaced::kIfEmpty && is_there && old.st_size != 0;
-  if (why == 0 && stays) why = try_to_replace(temporary, place);
-  if (why == 0 && !stays && ::rename(temporary.c_str(), place.c_str()) != 0) why = errno;
-  if (why == 0 && !stays) return {};
+  if (why == 0 && replaced == Replaced::kIfEmpty && is_there && old.st_size != 0) {
+    why = try_to_replace(temporary, place);
+  } else if (why == 0) {
+    if (::rename(temporary.c_str(), place.c_str()) == 0) return {};
+    why = errno;
+  }
   ::unlink(temporary.c_str());
   return why == 0 ? Status() : cannot_write(path, why);
 }

@@ -253,8 +253,7 @@ std::optional<GraphWay> BlockWays::way(std::size_t n, const device::GraphSpec& p
 }
 
 std::optional<GraphWay> BlockWays::way_named(std::string_view name, const device::GraphSpec& plain, Launches launches) {
-  const bool is_finer = name.starts_with(name_of(Kind::kConstants)) || name.find(kThen) != name.npos;
-  if (finer_count() == 0 || !is_finer) return GraphLowerer::way_named(name, plain, launches);
+  if (finer_count() == 0 || !is_finer(name)) return GraphLowerer::way_named(name, plain, launches);
   return finer(name, plain, launches, true);
 }
 
@@ -269,7 +268,7 @@ std::optional<GraphWay> BlockWays::finer_way(std::size_t n, const device::GraphS
   const std::string_view constants = name_of(Kind::kConstants);
   std::vector<std::string_view> fastest;
   for (const std::string_view name : names)
-    if (!name.starts_with(constants) && name.find(kThen) == name.npos) fastest.push_back(name);
+    if (!is_finer(name)) fastest.push_back(name);
   if (n > kFastest) {
     const std::string name = with_copies_in_order(fastest);
     if (name.empty()) return std::nullopt;
@@ -289,8 +288,8 @@ std::string BlockWays::with_copies_in_order(std::span<const std::string_view> fa
   std::string_view launches, copies;
   for (const std::string_view name : fastest) {
     if (name == kPlain) break;
-    const auto kind = std::ranges::find(kinds_, name, &BlockWays::name_of);
-    if (kind == kinds_.end() || *kind == Kind::kOrdered) continue;
+    const std::optional<Kind> kind = kind_named(name);
+    if (!kind || *kind == Kind::kOrdered) continue;
     std::string_view& first = changes_copies(*kind) ? copies : launches;
     if (first.empty()) first = name;
   }
@@ -316,15 +315,15 @@ std::optional<GraphWay> BlockWays::finer(std::string_view name, const device::Gr
     why = summary(made) + "; then ";
     base = {std::move(made.spec), std::move(made.kernels), false};
   }
-  const auto kind = std::ranges::find(kinds_, rest.substr(0, rest.find(kThen)), &BlockWays::name_of);
-  if (kind == kinds_.end()) return std::nullopt;
+  const std::optional<Kind> kind = kind_named(rest.substr(0, rest.find(kThen)));
+  if (!kind) return std::nullopt;
   Way way = made_of(*kind, std::move(base), launches);
   if (!way) return std::nullopt;
   const bool is_refused = !way->refusal.empty();
   if (const std::size_t then = rest.find(kThen); then != rest.npos) {
     if (is_refused) return std::nullopt;  // which has been told of the way without
-    const auto copies = std::ranges::find(kinds_, rest.substr(then + 1), &BlockWays::name_of);
-    if (copies == kinds_.end() || !changes_copies(*copies)) return std::nullopt;
+    const std::optional<Kind> copies = kind_named(rest.substr(then + 1));
+    if (!copies || !changes_copies(*copies)) return std::nullopt;
     Way in_order = way_of(*copies, {std::move(way->spec), {}, false}, {});
     if (!in_order) return std::nullopt;
     way->spec = std::move(in_order->spec);
@@ -334,6 +333,15 @@ std::optional<GraphWay> BlockWays::finer(std::string_view name, const device::Gr
   way->why = why + way->why;
   if (is_refused && !why.empty()) way->refusal = "with constants " + way->refusal;
   return told(std::move(*way), launches.size());
+}
+
+bool BlockWays::is_finer(std::string_view name) {
+  return name.starts_with(name_of(Kind::kConstants)) || name.find(kThen) != name.npos;
+}
+
+std::optional<BlockWays::Kind> BlockWays::kind_named(std::string_view name) const {
+  const auto kind = std::ranges::find(kinds_, name, &BlockWays::name_of);
+  return kind == kinds_.end() ? std::nullopt : std::optional(*kind);
 }
 
 bool BlockWays::changes_copies(Kind kind) {

@@ -105,7 +105,9 @@ class BlockWays final : public scheduler::GraphLowerer {
   using Way = std::optional<scheduler::GraphWay>;
   Way finer(std::string_view name, const device::GraphSpec& plain, Launches launches, bool tells) const;
   std::string with_copies_in_order(std::span<const std::string_view> fastest) const;
-  static bool changes_copies(Kind kind);  // or the order of all, and no launch
+  static bool is_finer(std::string_view name);
+  std::optional<Kind> kind_named(std::string_view name) const;  // of those that are offered
+  static bool changes_copies(Kind kind);                        // or the order of all, and no launch
   static Way ordered(const Base& base, Launches launches);
   static Way in_rows(Kind kind, std::optional<device::GraphSpec> spec, const char* why);
   static Way copies_as_one(Kind kind, const Base& base);

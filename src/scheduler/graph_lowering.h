@@ -53,6 +53,7 @@
 #include "src/base/fork.h"
 #include "src/device/device.h"
 #include "src/scheduler/computation.h"
+#include "src/scheduler/host_clock.h"
 #include "src/scheduler/policy.h"
 #include "src/scheduler/recurrence.h"
 #include "src/scheduler/region.h"
@@ -117,7 +118,7 @@ class GraphLowering {
   // Before the first offer(): of turns whose first uploads may go when they come, which form is taken, or tried.
   void set_turns(Turns turns) { turn_policy_ = turns; }
   // By which turns are timed; empty: the steady clock. Tests have another.
-  void set_turn_clock(std::function<double()> clock_ns) { turn_clock_ns_ = std::move(clock_ns); }
+  void set_turn_clock(std::function<double()> clock_ns) { turn_clock_ = HostClock(std::move(clock_ns)); }
 
   // What is to be done for a launch, in this order.
   struct Decision {
@@ -178,7 +179,7 @@ class GraphLowering {
   // The same, for what ends with this mark; null: for several. What note_waited() is to be given when it has waited so
   // long: 0 where nobody asks.
   std::uint64_t note_wait_for(const Mark* mark) {
-    ++waits_;
+    note_wait();
     const std::shared_ptr<Chunk> chunk = timed_.chunk.lock();
     const bool is_its =
         chunk != nullptr && mark != nullptr && mark->stream == timed_.stream && mark->position == timed_.position;
@@ -308,7 +309,6 @@ class GraphLowering {
   bool may_pace() const { return measures_idle_ && region_->again_in == 0 && !is_trying(*region_); }
   void look_at_pace();
   std::optional<HostPace::Turn> turn_for_pace() const;
-  double turn_clock_now() const;
   // ── Forms of turns (graph_turns.cc) ──
   TurnForm first_form() const;
   void begin_turn();
@@ -393,7 +393,7 @@ class GraphLowering {
   Tuning tuned_;                           // what was found since, of tuning_device_
   const std::string tuning_device_;
   Turns turn_policy_ = Turns::kMeasured;
-  std::function<double()> turn_clock_ns_;  // may be empty
+  HostClock turn_clock_;
 
   static constexpr std::uint64_t kWorthKeeping = 8;  // launches in a row that bear a period out
   static constexpr std::uint64_t kConfirmShortShape = 3 * Recurrence::kConfirm;

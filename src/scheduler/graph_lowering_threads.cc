@@ -128,7 +128,7 @@ void GraphLowering::build(AdaptiveLock& lock) {
     const bool may_come_again = lowerer_ != nullptr && lowerer_->keeps_plain();
     chunk.ways = GraphWays(
         {way_of("plain", "an edge wherever two launches conflict", std::move(built.graph), built.spec, may_come_again)},
-        turn_clock_ns_);
+        turn_clock_);
     if (lowerer_ != nullptr && lowerer_->count() != 0 && chunk.slots == nullptr && !stopping_) {
       const auto now = Clock::now();
       chunk.key = std::move(built.key);

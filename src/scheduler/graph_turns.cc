@@ -54,16 +54,11 @@ TurnForm GraphLowering::first_form() const {
   return TurnForm::kLeads;
 }
 
-double GraphLowering::turn_clock_now() const {
-  if (turn_clock_ns_) return turn_clock_ns_();
-  return std::chrono::duration<double, std::nano>(Clock::now().time_since_epoch()).count();
-}
-
 // The first launch of the region has come.
 void GraphLowering::look_at_pace() {
   if (region_->pace.passes()) return;
   RegionReport& report = region_->story->report;
-  const double now = turn_clock_now();
+  const double now = turn_clock_.now_ns();
   std::optional<HostPace::Turn> turn = turn_for_pace();
   // What cannot be compared tells all the same that holding does not go well.
   if (!turn && region_->pace.holds() && counters_.flushed != pace_begin_.flushed) turn = HostPace::Turn::kOther;
@@ -99,7 +94,7 @@ std::optional<HostPace::Turn> GraphLowering::turn_for_pace() const {
 void GraphLowering::begin_turn() {
   TurnForms& trial = *region_->trial;
   if (trial.passes()) return;
-  const double now = turn_clock_now();
+  const double now = turn_clock_.now_ns();
   if (trial.current() == region_->form && !trial.has_passed()) trial.ended(how_it_was(), now - turn_begin_.ns);
   if (trial.current() != region_->form) take_form(trial.current());
   if (trial.has_changed()) tell_of_forms();

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -371,20 +370,15 @@ Status GraphWays::try_planned(device::Queue& queue, std::size_t lane) {
   Trial trial{launched_, lane, nullptr, nullptr};
   Way& tried = ways_[launched_];
   PERGOLA_ASSIGN(trial.start, queue.record());
-  trial.began_ns = now_ns();
+  trial.began_ns = clock_.now_ns();
   PERGOLA_TRY(tried.graph->launch(queue));
-  const double host_ns = now_ns() - trial.began_ns;
+  const double host_ns = clock_.now_ns() - trial.began_ns;
   PERGOLA_ASSIGN(trial.end, queue.record());
   tried.host_ns = tried.host_ns == 0 ? host_ns : std::min(tried.host_ns, host_ns);
   ++tried.tries_on[lane];
   trials_.push_back(std::move(trial));
   is_wait_asked_ = true;
   return {};
-}
-
-double GraphWays::now_ns() const {
-  if (clock_ns_) return clock_ns_();
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 // What has ended by then would tell what else the host has done.
@@ -394,7 +388,7 @@ bool GraphWays::host_waits() {
 }
 
 void GraphWays::host_waited() {
-  const double now = now_ns();
+  const double now = clock_.now_ns();
   if (!std::exchange(is_wait_asked_, false) || trials_.empty() || !trials_.back().end->poll()) return;
   trials_.back().waited_ns = now - trials_.back().began_ns;
 }

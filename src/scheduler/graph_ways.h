@@ -34,7 +34,6 @@
 #pragma once
 
 #include <array>
-#include <functional>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -46,6 +45,7 @@
 
 #include "src/device/graph.h"
 #include "src/scheduler/graph_report.h"
+#include "src/scheduler/host_clock.h"
 #include "src/scheduler/work.h"
 
 namespace pergola::scheduler {
@@ -146,9 +146,7 @@ class GraphWays {
   };
 
   GraphWays() = default;
-  // `clock_ns`: the host's, for tests; may be empty.
-  explicit GraphWays(std::vector<Way> ways, std::function<double()> clock_ns = {})
-      : ways_(std::move(ways)), clock_ns_(std::move(clock_ns)) {}
+  explicit GraphWays(std::vector<Way> ways, HostClock clock = {}) : ways_(std::move(ways)), clock_(std::move(clock)) {}
   bool empty() const { return ways_.empty(); }
   std::span<const Way> all() const { return ways_; }
   // The names of all, the fastest first, those whose times are not known last; each once, whichever instance.
@@ -272,12 +270,11 @@ class GraphWays {
   void drop_lane(std::size_t lane);
   static bool costs_less(const Way& way, const Way& other);
   static double beyond_ns(const Way& way, const Way& other);
-  double now_ns() const;
   bool is_better(const Way& way, const Way& than) const;
   Status try_planned(device::Queue& queue, std::size_t lane);
 
   std::vector<Way> ways_;
-  std::function<double()> clock_ns_;
+  HostClock clock_;
   std::vector<Trial> trials_;   // under way
   bool is_wait_asked_ = false;  // for the last of these
   // The streams' that were free for it, until it came to such a one kMetAgain times in a row. Nothing is timed before.

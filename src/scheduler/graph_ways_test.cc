@@ -429,7 +429,7 @@ class WaysAndWaits : public SchedulerTest {
   GraphWays ways_of(double plain_ns, double plain_host_ns, double other_ns, double other_host_ns) {
     FakeState& state = device->state();
     GraphWays ways({{"plain", "", std::make_shared<PromptGraph>(state, plain_ns, plain_host_ns)}},
-                   [&state] { return state.host_ns; });
+                   HostClock([&state] { return state.host_ns; }));
     ways.add({"other", "", std::make_shared<PromptGraph>(state, other_ns, other_host_ns)});
     return ways;
   }

@@ -20,10 +20,7 @@ void HostPace::give_up() {
 bool HostPace::passes() {
   if (state_ != State::kWatching) return false;
   if (turns_ + kWatch < watch_) return ++turns_ != 0;
-  if (others_ < kOthersWatched) return false;
-  if (passed_++ < kPassed) return true;
-  if (passed_ == kPassed + 2) passed_ = 0;
-  return false;
+  return others_ >= kOthersWatched && passed_.passes();
 }
 
 void HostPace::ended(Turn how, double ns) {

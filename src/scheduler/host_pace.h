@@ -19,6 +19,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/scheduler/passed_turns.h"
+
 namespace pergola::scheduler {
 
 class HostPace {
@@ -29,7 +31,7 @@ class HostPace {
   static constexpr double kGain = 0.9;
   // Turns, other than as graphs, after which it is given up: one after the other; and in which graphs are being made.
   static constexpr std::uint32_t kMostOthers = 32, kMostMaking = 2048;
-  static constexpr std::uint32_t kOthersWatched = 256, kPassed = 15;
+  static constexpr std::uint32_t kOthersWatched = 256, kPassed = PassedTurns::kPassed;
 
   enum class State : std::uint8_t { kWatching, kTrying, kHolding };
   enum class Turn : std::uint8_t {
@@ -42,8 +44,8 @@ class HostPace {
   // A turn in which the host did not wait has taken so long.
   void ended(Turn how, double ns);
   // A turn begins; whether it need not be looked at. It was tried in vain, and the turns by which that is tried again
-  // are to come, of which it is one. Or of so many turns in a row none was of launches that could have been held, and
-  // each one that is looked at (from begin to end: two) is followed by kPassed that are not.
+  // are to come, of which it is one. Or of so many turns in a row none was of launches that could have been held
+  // (PassedTurns).
   bool passes();
   State state() const { return state_; }
   bool holds() const { return state_ != State::kWatching; }
@@ -57,7 +59,8 @@ class HostPace {
   void give_up();
 
   State state_ = State::kWatching;
-  std::uint32_t watch_ = kWatch, turns_ = 0, making_ = 0, others_ = 0, passed_ = 0;
+  std::uint32_t watch_ = kWatch, turns_ = 0, making_ = 0, others_ = 0;
+  PassedTurns passed_;
   std::vector<double> took_;  // the latest turns, at most kCounted of them
   std::uint64_t tries_ = 0;
   double launches_ns_ = 0, graphs_ns_ = 0;

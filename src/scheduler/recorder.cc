@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 
 #include "src/base/plural.h"
+#include "src/scheduler/host_clock.h"
 
 namespace pergola::scheduler {
 namespace {
@@ -15,10 +15,6 @@ namespace {
 constexpr std::size_t kAskedAnew = 8;     // computations asked whether they have ended when another comes
 constexpr double kAnchorReachNs = 100e6;  // a float of milliseconds is exact to 8 ns up to here
 constexpr std::size_t kMostThreads = 64;  // of the host that have a track of their own
-
-double steady_clock_ns() {
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 }  // namespace
 

@@ -89,9 +89,7 @@ void TurnForms::ended(Turn how, double ns) {
 
 bool TurnForms::passes() {
   if (decided_ || round_ != 0 || steady_ != 0 || unsteady_ < kUnsteady) return false;
-  if (passed_++ < kPassed) return has_passed_ = true;
-  if (passed_ == kPassed + 2) passed_ = 0;  // which has been looked at from begin to end
-  return false;
+  return passed_.passes() && (has_passed_ = true);
 }
 
 void TurnForms::begin_block(std::size_t at) {

@@ -46,6 +46,7 @@
 #include <vector>
 
 #include "src/scheduler/graph_report.h"
+#include "src/scheduler/passed_turns.h"
 
 namespace pergola::scheduler {
 
@@ -83,9 +84,8 @@ class TurnForms {
   // Turns of a block that do not count before it is given up; and how often that may be one of the first form. Of what
   // was chosen before it may be none, and no more turns before the first block.
   static constexpr std::uint32_t kMostDisturbed = 12, kMostGivenUp = 4;
-  // A program that never waits for its turns pays for nothing: after so many turns of which none counted, so many pass
-  // before one is looked at again, and that not in vain.
-  static constexpr std::uint32_t kUnsteady = 256, kPassed = 15;
+  // A program that never waits for its turns pays for nothing: after so many turns of which none counted most pass.
+  static constexpr std::uint32_t kUnsteady = 256, kPassed = PassedTurns::kPassed;
 
   enum class Turn : std::uint8_t {
     kCounts,
@@ -112,7 +112,7 @@ class TurnForms {
   std::uint32_t unsteady_turns() const { return unsteady_; }
   // A turn of current() has taken so long.
   void ended(Turn how, double ns);
-  // A turn begins. Where none has counted for long, most need not be looked at (kPassed): whether this one need not.
+  // A turn begins. Where none has counted for long, most need not be looked at: whether this one need not.
   bool passes();
   // Whether the one before it was passed, so that it is not known how that was.
   bool has_passed() { return std::exchange(has_passed_, false); }
@@ -163,7 +163,7 @@ class TurnForms {
   std::uint64_t turns_ = 0;
   bool decided_ = false, changed_ = false;
   bool is_again_ = false, was_on_idle_ = false;
-  std::uint32_t passed_ = 0;  // of kPassed
+  PassedTurns passed_;
   bool has_passed_ = false;
 };
 

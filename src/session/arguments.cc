@@ -83,13 +83,11 @@ bool elements_fit(const ParameterInfo& parameter, ElementType given) {
 
 // Of integers, and of bytes, a kernel without a signature may make what it wants, and a workspace may be of several
 // types; but where all is floats an array of doubles is a slip. The instruction that tells; "" where the elements fit.
-const std::string& moves_others(const ParameterInfo& parameter, ElementType given) {
-  static const std::string none;
+std::string_view moves_others(const ParameterInfo& parameter, ElementType given) {
   const bool are_doubles = given == ElementType::kF64 || given == ElementType::kC128,
              are_floats = given == ElementType::kF32 || given == ElementType::kC64;
-  if (!parameter.declaration.empty()) return none;
-  if (are_doubles && parameter.is_all_f32) return parameter.surely_f32;
-  return are_floats && parameter.is_all_f64 ? parameter.surely_f64 : none;
+  if (!parameter.declaration.empty()) return {};
+  return are_doubles ? parameter.all_f32() : are_floats ? parameter.all_f64() : std::string_view();
 }
 
 // Checks and places one argument after the other.
@@ -136,7 +134,7 @@ class Binder {
     if (given.array == nullptr || !memory_fits(parameter())) return mismatch(argument);
     const Array& array = *given.array;
     if (!elements_fit(parameter(), array.type())) return mismatch(argument);
-    if (const std::string& other = moves_others(parameter(), array.type()); !other.empty())
+    if (const std::string_view other = moves_others(parameter(), array.type()); !other.empty())
       return PERGOLA_ERROR(
           kInvalidArgument,
           "{} is an array of {}, and the kernel uses {} there alone, by {}: give an array of those, or "

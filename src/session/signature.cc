@@ -290,12 +290,11 @@ class Applier {
   // Of integers, and of bytes, a kernel may make what it wants, and a workspace may be of several types; but where all
   // is floats there are no doubles.
   Status check_elements() const {
-    const std::string &f32 = parameter_.surely_f32, &f64 = parameter_.surely_f64;
-    const bool are_floats = parameter_.is_all_f32 && !f32.empty(), are_doubles = parameter_.is_all_f64 && !f64.empty();
-    if (are_doubles && declared_.type == ElementType::kF32)
+    const std::string_view f32 = parameter_.all_f32(), f64 = parameter_.all_f64();
+    if (!f64.empty() && declared_.type == ElementType::kF32)
       return contradiction(fmt::format("and the kernel uses doubles there alone, by {}: declare it '{}'.", f64,
                                        with_elements(ElementType::kF64)));
-    if (are_floats && declared_.type == ElementType::kF64)
+    if (!f32.empty() && declared_.type == ElementType::kF64)
       return contradiction(fmt::format("and the kernel uses floats there alone, by {}: declare it '{}'.", f32,
                                        with_elements(ElementType::kF32)));
     return {};

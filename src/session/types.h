@@ -75,6 +75,9 @@ struct ParameterInfo {
   std::string surely_read, surely_written;
   std::string surely_f32, surely_f64;  // one of them that moves floats, and one that moves doubles
   bool is_all_f32 = false, is_all_f64 = false;  // and no access that may be through it moves anything else
+  // The instruction by which all is known to be floats, or doubles; "" where it is not.
+  std::string_view all_f32() const { return is_all_f32 ? std::string_view(surely_f32) : std::string_view(); }
+  std::string_view all_f64() const { return is_all_f64 ? std::string_view(surely_f64) : std::string_view(); }
   // Of the signature that the kernel was taken with, "x: in pointer float"; "" without one.
   std::string declaration;
   Direction direction = Direction::kNone;
