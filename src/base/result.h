@@ -114,14 +114,14 @@ class [[nodiscard]] Result {
 #define PERGOLA_TRY(expression)                                          \
   do {                                                                   \
     if (::pergola::Status pergola_status_ = (expression); !pergola_status_.ok()) \
-      return pergola_status_;                                            \
+      [[unlikely]] return pergola_status_;                               \
   } while (false)
 
 // PERGOLA_ASSIGN(auto x, f()): x is f()'s value, or its error is returned.
 #define PERGOLA_ASSIGN(declaration, expression)                                     \
   auto PERGOLA_CONCAT(pergola_result_, __LINE__) = (expression);                    \
   if (!PERGOLA_CONCAT(pergola_result_, __LINE__).ok())                              \
-    return PERGOLA_CONCAT(pergola_result_, __LINE__).status();                      \
+    [[unlikely]] return PERGOLA_CONCAT(pergola_result_, __LINE__).status();                      \
   declaration = std::move(PERGOLA_CONCAT(pergola_result_, __LINE__)).value()
 
 }  // namespace pergola

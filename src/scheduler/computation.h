@@ -67,7 +67,7 @@ struct KernelDurations {
   std::uint32_t doubtful = 0;  // launches that are to be timed next, as one took much longer than is expected
   std::uint32_t doubted_from = 0;  // launches before which there is no further doubt: twice those at the last one
   float ns[4] = {};     // of the last ones timed, in a ring
-  double known_ns = 0;  // from an earlier run; 0: never seen
+  double expected_ns = kUnknownDurationNs;  // by those; by an earlier run while they are too few
 };
 
 // What computations of one name share: a kernel's launches, all fills. Owned by the scheduler and as old as it grows,

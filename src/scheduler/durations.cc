@@ -1,25 +1,17 @@
 #include "src/scheduler/durations.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace pergola::scheduler {
 namespace {
 
-constexpr std::uint32_t kFirstTimed = 2, kEnoughTimed = 3, kThenEach = 1024;
+constexpr std::uint32_t kFirstTimed = 2, kEnoughTimed = 3, kThenEach = 1024;  // the last one a power of two
 // What takes so many times as long as is expected, and so much longer, is more than a disturbance if the next do, too.
 constexpr double kSurprise = 2, kSurpriseNs = 5e3;
 constexpr std::size_t kMostSamples = 16;  // under way at a time
 constexpr std::size_t kMostSizes = 16;    // of a kernel; a further one takes the place of the first
 
 }  // namespace
-
-double Durations::expected_ns(const KernelDurations* durations) {
-  if (durations == nullptr) return kUnknownDurationNs;
-  if (durations->timed < kEnoughTimed) return durations->known_ns != 0 ? durations->known_ns : kUnknownDurationNs;
-  const std::size_t count = std::min<std::size_t>(durations->timed, std::size(durations->ns));
-  return *std::min_element(durations->ns, durations->ns + count);
-}
 
 double Durations::expected_ns_of(const Work& work, const device::LaunchConfig& config) {
   if (work.site == nullptr) return kUnknownDurationNs;
@@ -41,8 +33,9 @@ KernelDurations& Durations::find(WorkSite& site, SizeClass size) {
     if (one.size == size) return one;
   if (site.durations.size() == kMostSizes) site.durations.erase(site.durations.begin());
   KernelDurations made{.size = size};
-  if (const auto known = known_.estimate(device_, site.name, size); known && known->classes_away == 0)
-    made.known_ns = known->times.min_ns;
+  if (const auto known = known_.estimate(device_, site.name, size);
+      known && known->classes_away == 0 && known->times.min_ns != 0)
+    made.expected_ns = known->times.min_ns;
   return site.durations.emplace_back(made);
 }
 
@@ -62,11 +55,12 @@ KernelDurations* Durations::of(const Work& work) {
 }
 
 bool Durations::wants(const KernelDurations& durations) const {
-  if (samples_.size() >= kMostSamples) return false;
-  if (durations.launches < kFirstTimed) return false;
-  if (durations.timed < kEnoughTimed || durations.doubtful != 0) return true;
+  const std::uint32_t launches = durations.launches;
+  if (launches < kFirstTimed) return false;
   // How long a kernel takes may depend on its numbers, as that of steps: it is looked for soon, and ever more rarely.
-  return durations.launches < kThenEach ? std::has_single_bit(durations.launches) : durations.launches % kThenEach == 0;
+  const bool is_one_of_all = (launches & (std::min(launches, kThenEach) - 1)) == 0;
+  if (durations.timed >= kEnoughTimed && durations.doubtful == 0 && !is_one_of_all) return false;
+  return samples_.size() < kMostSamples;
 }
 
 void Durations::add(const Work& work, device::EventPtr start, device::EventPtr end, double launch_ns) {
@@ -92,7 +86,9 @@ void Durations::settle() {
       durations.doubted_from = 2 * durations.launches;
     }
     durations.ns[durations.timed % std::size(durations.ns)] = static_cast<float>(ns);
-    ++durations.timed;
+    if (++durations.timed < kEnoughTimed) continue;
+    const std::size_t count = std::min<std::size_t>(durations.timed, std::size(durations.ns));
+    durations.expected_ns = *std::min_element(durations.ns, durations.ns + count);
   }
 }
 

@@ -28,7 +28,9 @@ class Durations {
 
   // Of this launch, which counts from now on; null for what is none.
   KernelDurations* of(const Work& work);
-  static double expected_ns(const KernelDurations* durations);
+  static double expected_ns(const KernelDurations* durations) {
+    return durations == nullptr ? kUnknownDurationNs : durations->expected_ns;
+  }
   // Of a launch that does not count: what is known of it by now.
   static double expected_ns_of(const Work& work, const device::LaunchConfig& config);
   // What a launch that may go elsewhere than to a stream is expected to take: not known where it is one to be timed.

@@ -155,22 +155,25 @@ void GraphLowering::follow(const Work* work, bool may_hold, std::span<const std:
     else if (phase_ == 0 && (region_->on_idle || region_->again_in != 0 || region_->whole_in != 0))
       look_at_turn();
     if (phase_ == 0 && may_pace()) look_at_pace();
-    const std::shared_ptr<Chunk> chunk = region_->chunk_of(phase_);
+    const Chunk* const chunk = region_->chunk_of(phase_).get();
+    std::shared_ptr<Chunk> cut;  // the same, where it may be by now
     const bool ends = phase_ + 1 == chunk->end;
     decision.leads = chunk->leads;
     decision.follows_lead = chunk->leads && region_->leads_to_graph;
     if (decision.follows_lead) decision.queue = region_->queue_behind(*chunk);
     if (chunk->begin == phase_ && may_hold && may_hold_chunk(*chunk)) {
+      cut = region_->chunk_of(phase_);
       const std::size_t waits_longer = first_that_waits_longer(*chunk, arriving);
       if (waits_longer == chunk->end)
-        held_chunk_ = chunk;
+        held_chunk_ = cut;
       else if (is_first_form())
         cut_before(waits_longer);  // of another, which may just begin, the first may not need the cut
       else if (region_->trial == nullptr)
         leaves_form("its launches would wait for different uploads");
     }
     if (chunk->begin == phase_ && chunk->is_first) region_->leads_to_graph = held_chunk_ != nullptr;
-    if (ends && wants_event(chunk)) decision.ended = chunk;
+    if (const std::shared_ptr<Chunk>& same = cut ? cut : region_->chunk_of(phase_); ends && wants_event(same))
+      decision.ended = same;
     if (!ends && held_chunk_ == nullptr) decision.marks = wants_mark(*chunk);
   } else if (!may_hold) {
     decision.flush = take_held();

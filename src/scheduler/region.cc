@@ -338,7 +338,7 @@ bool Region::is_bound_by_copies(const Chunk& chunk) const {
                         std::ssize(pieces);
 }
 
-std::shared_ptr<Chunk> Region::chunk_of(std::size_t launch) const {
+const std::shared_ptr<Chunk>& Region::chunk_of(std::size_t launch) const {
   return *std::partition_point(chunks.begin(), chunks.end(),
                                [&](const std::shared_ptr<Chunk>& chunk) { return chunk->end <= launch; });
 }

@@ -279,7 +279,7 @@ struct Region {
   }
   // Whether it is a whole turn behind its first uploads, and more of it are copies than launches.
   bool is_bound_by_copies(const Chunk& chunk) const;
-  std::shared_ptr<Chunk> chunk_of(std::size_t launch) const;
+  const std::shared_ptr<Chunk>& chunk_of(std::size_t launch) const;  // until it is cut anew
   // The first of the launches [begin, end) that conflicts with what uses just these bytes; `end` where none does. The
   // same as to ask conflict() of one after the other, but for the time: programs step in once for each array. Of those
   // that rebind it is not known what they will use, until they have come: `have_come`. With the scheduler's lock.

@@ -21,6 +21,10 @@ bool is_large_copy_from_host(const Work& work) {
          work.accesses.back().range.end - work.accesses.back().range.begin >= kLargeBytes;
 }
 
+bool any_elsewhere(const Dependencies& parents, const Stream& stream) {
+  return std::ranges::any_of(parents, [&](const Dependency& one) { return one.parent->stream != &stream; });
+}
+
 double least_ns(const Work& work, double expected_ns) {
   if (work.kind == WorkKind::kKernel) return at_least(expected_ns);
   return work.copy != nullptr ? least_of_copy_ns(work.copy->size_bytes) : work.least_ns;
@@ -166,7 +170,7 @@ Status Scheduler::submit(const Work& work, Enqueue enqueue, device::EventPtr* ev
 
 Status Scheduler::carry_out(AdaptiveLock& lock, const Work& work, Enqueue enqueue,
                             const GraphLowering::Decision& lowered, device::EventPtr* event, Ticket* ticket) {
-  launch_held(lowered.flush);
+  if (!lowered.flush.empty()) launch_held(lowered.flush);
   if (lowered.held) return hold_or_run(work, lowered, ticket);
 
   Computation& who = *pool_.take();
@@ -230,46 +234,70 @@ void Scheduler::add_parents(const Work& work, Computation& who, Dependencies& pa
     for (; known < parents.size(); ++known) parents[known].argument = access.argument;
     ended.name(known_ended, access.argument);
   }
-  universal_dependencies(work.universal, any_writes(work.accesses), &who, parents, ended);
+  if (work.universal != Mode::kNone || has_universal())
+    universal_dependencies(work.universal, any_writes(work.accesses), &who, parents, ended);
 }
 
 Status Scheduler::start(const Work& work, Computation& who, const Dependencies& parents, const EndedParents& ended,
                         Enqueue enqueue) {
   const Result<StreamChoice> chosen = stream_for(work, parents, &who);
-  if (!chosen.ok()) return leave_out(parents, who, chosen.status());
-  const StreamChoice choice = *chosen;
-  who.had_choice = had_choice(choice, parents, who);
+  if (!chosen.ok()) [[unlikely]]
+    return leave_out(parents, who, chosen.status());
   const bool times = policy_.fork_cost_us != 0 || tasks_ != nullptr;
-  KernelDurations* const durations = times ? durations_.of(work) : nullptr;
-  Stream* const stream = choice.stream;
+  const Placing placing{work, who, parents, ended, *chosen, times ? durations_.of(work) : nullptr};
+  who.had_choice = had_choice(placing.choice, parents, who);
+  Stream& stream = *placing.choice.stream;
+  Status status = keep_parent_reachable(stream);
+  if (!status.ok()) [[unlikely]]
+    return leave_out(parents, who, status);
+  const bool is_timed = placing.durations != nullptr && durations_.wants(*placing.durations);
+  if (recorder_ != nullptr || work.behind != nullptr || work.prepare != nullptr || is_timed ||
+      any_elsewhere(parents, stream))
+    return start_apart(placing, enqueue);
+  // First, where nothing is in between: what is written down about it costs the device no time.
+  status = enqueue(*stream.queue);
+  // From here on `who` has its place, even if it cannot be queued.
+  take_place(placing, Durations::expected_ns(placing.durations), {});
+  return status;
+}
+
+// Where something comes before it on its stream, or is to be known of it.
+Status Scheduler::start_apart(const Placing& placing, Enqueue enqueue) {
+  const Work& work = placing.work;
+  Stream& stream = *placing.choice.stream;
+  KernelDurations* const durations = placing.durations;
   Waits waits;
-  Status status = keep_parent_reachable(*stream);
-  if (status.ok() && work.behind != nullptr) status = wait_for_tasks(*work.behind, *stream);
-  if (status.ok() && !parents.empty()) status = wait_across(*stream, parents, waits);
+  Status status;
+  if (work.behind != nullptr) status = wait_for_tasks(*work.behind, stream);
+  if (status.ok()) status = wait_across(stream, placing.parents, waits);
   device::EventPtr timed_from;
   const bool waits_for_others = !waits.empty() || work.behind != nullptr;
   if (status.ok() && recorder_ == nullptr && work.behind == nullptr && durations != nullptr &&
       durations_.wants(*durations))
-    status = begin_timing(*stream, timed_from);
-  if (!status.ok()) return leave_out(parents, who, status);
-  // First, where nothing is in between: what is written down about it costs the device no time.
+    status = begin_timing(stream, timed_from);
+  if (!status.ok()) return leave_out(placing.parents, placing.who, status);
   const bool at_once = timed_from == nullptr && recorder_ == nullptr && work.prepare == nullptr;
-  if (at_once) status = enqueue(*stream->queue);
-  // From here on `who` has its place, even if it cannot be queued: the stream has waited for its parents.
-  // What waits for other streams, or tasks, may take as long as these.
-  const double expected_ns = waits_for_others ? kUnknownDurationNs : Durations::expected_ns(durations);
+  if (at_once) status = enqueue(*stream.queue);
+  // The stream has waited for its parents. What waits for other streams, or tasks, may take as long as these.
+  take_place(placing, waits_for_others ? kUnknownDurationNs : Durations::expected_ns(durations), waits);
+  PERGOLA_TRY(status);
+  if (at_once) return status;
+  if (work.prepare != nullptr) PERGOLA_TRY((*work.prepare)(*stream.queue));
+  if (recorder_ != nullptr) return enqueue_recorded(work, stream, enqueue, durations);
+  if (timed_from != nullptr) return enqueue_timed(work, stream, enqueue, std::move(timed_from));
+  return enqueue(*stream.queue);
+}
+
+void Scheduler::take_place(const Placing& placing, double expected_ns, const Waits& waits) {
+  const Work& work = placing.work;
+  Computation& who = placing.who;
+  Stream* const stream = placing.choice.stream;
   append(*stream, who, expected_ns, least_ns(work, expected_ns));
   if (is_large_copy_from_host(work)) last_large_copy_ = {stream, who.position};
   if (who.leads) last_lead_ = {stream, who.position};
-  note_arrivals(work, who);
+  if (!arriving_.empty() || work.kind == WorkKind::kCopyToDevice) note_arrivals(work, who);
   if (work.universal != Mode::kNone) become_universal(work.universal, who);
-  write_log(work, who, choice.reason, parents, ended, waits);
-  PERGOLA_TRY(status);
-  if (at_once) return status;
-  if (work.prepare != nullptr) PERGOLA_TRY((*work.prepare)(*stream->queue));
-  if (recorder_ != nullptr) return enqueue_recorded(work, *stream, enqueue, durations);
-  if (timed_from != nullptr) return enqueue_timed(work, *stream, enqueue, std::move(timed_from));
-  return enqueue(*stream->queue);
+  write_log(placing, waits);
 }
 
 // It cannot be queued behind its parents: it is on no stream, which may not wait for them, and its arrays have it
@@ -319,8 +347,8 @@ void Scheduler::append(Stream& stream, Computation& who, double expected_ns, dou
   ++counters_.computations;
 }
 
-void Scheduler::write_log(const Work& work, const Computation& who, StreamReason reason, const Dependencies& parents,
-                          const EndedParents& ended, const Waits& waits) {
+void Scheduler::write_log(const Placing& placing, const Waits& waits) {
+  const Computation& who = placing.who;
   const auto order_after = [&](const Computation& parent) {
     if (parent.stream == who.stream) return Order::kSameStream;
     for (const auto& [id, is_late] : waits)
@@ -329,15 +357,15 @@ void Scheduler::write_log(const Work& work, const Computation& who, StreamReason
   };
   DagVertex& vertex = log_.next();
   vertex.id = who.id;
-  vertex.name = work.site == nullptr ? "" : work.site->name.c_str();
-  vertex.kind = work.kind;
-  vertex.reason = reason;
+  vertex.name = who.site == nullptr ? "" : who.site->name.c_str();
+  vertex.kind = placing.work.kind;
+  vertex.reason = placing.choice.reason;
   vertex.stream = who.stream->index;
   vertex.position = who.position;
-  for (const Dependency& parent : parents)
+  for (const Dependency& parent : placing.parents)
     vertex.add({parent.parent->id, parent.resource, parent.hazard, order_after(*parent.parent), parent.argument});
-  vertex.add(ended);
-  counters_.dependencies += parents.size();
+  vertex.add(placing.ended);
+  counters_.dependencies += placing.parents.size();
 }
 
 // ── Streams (paper 003, IV-C) ───────────────────────────────────────────────────────────────────────────────────────
@@ -503,72 +531,6 @@ Status Scheduler::wait_across(Stream& stream, const Dependencies& parents, Waits
     merge_clock(stream.clock, mark->clock);
   }
   return {};
-}
-
-// ── Accesses to anything ────────────────────────────────────────────────────────────────────────────────────────────
-
-void Scheduler::forget_ended_universal() {
-  if (universal_writer_ != nullptr && has_ended_well(*universal_writer_)) {
-    ended_universal_writer_ = universal_writer_->id;
-    pool_.let_go(*std::exchange(universal_writer_, nullptr));
-  }
-  std::erase_if(universal_readers_, [&](Computation* reader) {
-    if (!has_ended_well(*reader)) return false;
-    ended_universal_readers_.add(reader->id);
-    pool_.let_go(*reader);
-    return true;
-  });
-}
-
-void Scheduler::universal_dependencies(Mode universal, bool any_write, const Computation* who, Dependencies& out,
-                                       EndedParents& ended) {
-  if (universal_writer_ != nullptr || !universal_readers_.empty()) forget_ended_universal();
-  if (universal != Mode::kNone) {
-    for (const auto& stream : streams_) {
-      if (stream->tail == nullptr || stream->tail == who) continue;
-      if (has_ended_well(*stream->tail)) ended.add({stream->tail->id, Hazard::kUniversal, 0});
-      add_dependency(stream->tail, Hazard::kUniversal, 0, who, out);
-    }
-    return;
-  }
-  // It came after everything before it, so that older parents need not be waited for; and younger ones came after it.
-  const std::uint64_t writer = universal_writer_ != nullptr ? universal_writer_->id : ended_universal_writer_;
-  if (writer != 0 && (who == nullptr || writer != who->id)) {
-    const auto older = std::partition(out.begin(), out.end(),
-                                      [&](const Dependency& dependency) { return dependency.parent->id > writer; });
-    Dependencies covered(older, out.end());
-    out.erase(older, out.end());
-    release(covered, pool_);
-    ended.drop_older_than(writer);
-    if (out.empty() && ended.list().empty()) {
-      if (universal_writer_ == nullptr) ended.add({writer, Hazard::kUniversal, 0});
-      add_dependency(universal_writer_, Hazard::kUniversal, 0, who, out);
-    }
-  }
-  if (!any_write) return;
-  std::uint64_t youngest = 0;  // of the parents that wrote, which came after those readers that are older
-  const auto look = [&](Hazard hazard, std::uint64_t id) {
-    if (hazard == Hazard::kReadAfterWrite || hazard == Hazard::kWriteAfterWrite) youngest = std::max(youngest, id);
-  };
-  for (const Dependency& dependency : out) look(dependency.hazard, dependency.parent->id);
-  for (const EndedParent& parent : ended.list()) look(parent.hazard, parent.parent);
-  ended_universal_readers_.add_to(ended, Hazard::kUniversal, 0, youngest);
-  for (Computation* reader : universal_readers_) add_dependency(reader, Hazard::kUniversal, 0, who, out);
-}
-
-void Scheduler::become_universal(Mode mode, Computation& who) {
-  ++who.holds;
-  if (!writes(mode)) {
-    if (universal_readers_.size() >= kManyReaders)
-      keep_last_of_each_stream(universal_readers_, [&](Computation& reader) { pool_.let_go(reader); });
-    universal_readers_.push_back(&who);
-    return;
-  }
-  if (universal_writer_ != nullptr) universal_readers_.push_back(universal_writer_);
-  for (Computation* before : universal_readers_) pool_.let_go(*before);
-  universal_readers_.clear();
-  ended_universal_readers_.clear();
-  universal_writer_ = &who;
 }
 
 // ── The host ────────────────────────────────────────────────────────────────────────────────────────────────────────

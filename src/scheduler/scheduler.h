@@ -293,6 +293,15 @@ class Scheduler {
     Stream* stream = nullptr;
     StreamReason reason = StreamReason::kNew;
   };
+  // Work that goes on a stream.
+  struct Placing {
+    const Work& work;
+    Computation& who;
+    const Dependencies& parents;
+    const EndedParents& ended;
+    const StreamChoice choice;
+    KernelDurations* const durations = nullptr;  // null: not asked
+  };
   // The parents that a stream was made to wait for, by Computation::id, and whether by a late event.
   using Waits = boost::container::small_vector<std::pair<std::uint64_t, bool>, 8>;
   static bool had_choice(const StreamChoice& choice, const Dependencies& parents, const Computation& who);
@@ -308,6 +317,8 @@ class Scheduler {
   Status keep_parent_reachable(Stream& stream);
   Status wait_across(Stream& stream, const Dependencies& parents, Waits& waits);
   void append(Stream& stream, Computation& who, double expected_ns, double least_ns);
+  Status start_apart(const Placing& placing, Enqueue enqueue);
+  void take_place(const Placing& placing, double expected_ns, const Waits& waits);
   static Status leave_out(const Dependencies& parents, Computation& who, const Status& status);
   Status begin_timing(Stream& stream, device::EventPtr& start);
   Status enqueue_timed(const Work& work, Stream& stream, Enqueue enqueue, device::EventPtr start);
@@ -324,10 +335,14 @@ class Scheduler {
     EndedParents ended;
     universal_dependencies(universal, any_write, nullptr, out, ended);
   }
+  // Accesses to anything, or what is left of them, which later work comes after.
+  bool has_universal() const {
+    return universal_writer_ != nullptr || ended_universal_writer_ != 0 || !universal_readers_.empty() ||
+           !ended_universal_readers_.empty();
+  }
   void become_universal(Mode mode, Computation& who);
   void forget_ended_universal();
-  void write_log(const Work& work, const Computation& who, StreamReason reason, const Dependencies& parents,
-                 const EndedParents& ended, const Waits& waits);
+  void write_log(const Placing& placing, const Waits& waits);
   void learn_end(const Mark& mark, const Status& outcome);
   void note_failure(const Status& outcome);
   Status name_suspects(const Status& lost) const;  // and what is lost

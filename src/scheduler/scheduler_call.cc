@@ -149,7 +149,7 @@ Status Scheduler::end_call(AdaptiveLock& lock, const Work& work, CallUnderWay& c
   const bool comes_after_others = !parents.empty();
   release(parents, pool_);
   append(stream, who, kUnknownDurationNs, 0);
-  write_log(work, who, call.reason, call.parents, ended, call.waits);
+  write_log({work, who, call.parents, ended, {&stream, call.reason}}, call.waits);
   release(call.parents, pool_);
   if (call.start != nullptr && recorder_ != nullptr) {
     std::uint64_t bytes = 0;

@@ -98,7 +98,7 @@ Status Scheduler::run_again(AdaptiveLock& lock, const Launch& launch, Ticket* ti
   work.call = &call;
   const TakeMoving take(work.accesses);
   const FunctionRef<Status(device::Queue&)> prepare = take;
-  if (take.is_needed()) work.prepare = &prepare;
+  if (policy_.memory == Memory::kManaged && take.is_needed()) work.prepare = &prepare;
   return carry_out(
       lock, work,
       [&](device::Queue& queue) { return queue.launch(call.module, call.kernel, call.config, call.parameters); },
@@ -255,7 +255,7 @@ void Scheduler::mark_end_of(const std::shared_ptr<Chunk>& chunk, Stream& stream)
 
 // Launches that need different ones of these are better launched one by one, each when its own is there.
 void Scheduler::note_arrivals(const Work& work, const Computation& who) {
-  if (lowering_ == nullptr || (arriving_.empty() && work.kind != WorkKind::kCopyToDevice)) return;
+  if (lowering_ == nullptr) return;
   const auto forget = [&](std::size_t i) {
     arrivals_.erase(arrivals_.begin() + static_cast<std::ptrdiff_t>(i));
     arriving_.erase(arriving_.begin() + static_cast<std::ptrdiff_t>(i));

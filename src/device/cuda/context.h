@@ -77,9 +77,10 @@ class Context {
   const std::shared_ptr<DeviceArena>& arena() const { return arena_; }  // null: there is none
   const std::shared_ptr<HostSlabs>& slabs() const { return slabs_; }    // null: memory is not packed
 
-  // Makes the context the calling thread's. Every entry from outside starts with it. kDeviceLost once lost.
+  // Makes the context the calling thread's. Every entry from outside starts with it, but a launch (CudaQueue::launch).
+  // kDeviceLost once lost.
   Status enter() const {
-    if (lost_.load(std::memory_order_acquire)) return health();
+    if (is_lost()) return health();
     return check(driver_->cuCtxSetCurrent(handle_), "making the context current");
   }
   // As enter(), for destructors, which go on where the device is lost.
@@ -96,6 +97,7 @@ class Context {
     if (result == CUDA_SUCCESS) return {};
     return check(result, std::string_view(fmt::format(doing, std::forward<First>(first), std::forward<Rest>(rest)...)));
   }
+  bool is_lost() const { return lost_.load(std::memory_order_acquire); }
   Status health() const;
 
   // Events with a time or for ordering only, recycled; null where the driver gives none (`status` then says why).

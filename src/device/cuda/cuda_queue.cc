@@ -16,6 +16,7 @@ namespace pergola::device::cuda {
 void set_attributes(const LaunchConfig& config, LaunchAttributes& attributes) {
   const auto add = [&](CUlaunchAttributeID id) -> CUlaunchAttributeValue& {
     CUlaunchAttribute& attribute = attributes.values[attributes.count++];
+    attribute = {};
     attribute.id = id;
     return attribute.value;
   };
@@ -25,6 +26,18 @@ void set_attributes(const LaunchConfig& config, LaunchAttributes& attributes) {
   if (config.cluster != Dim3{0, 0, 0})
     add(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).clusterDim = {config.cluster.x, config.cluster.y, config.cluster.z};
 }
+
+namespace {
+
+// Whose launch it is the stream says: whether its context is the thread's as well, which costs a call of the driver to
+// see to, a launch is not asked for (580.159: neither by a thread without one nor with another's). A driver that asks
+// says so, and has queued nothing.
+bool wants_context(CUresult result) {
+  return result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_INVALID_HANDLE ||
+         result == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+}  // namespace
 
 ParameterList::ParameterList(std::span<const std::byte> parameters) : bytes_(parameters.size()) {
   extra_[0] = reinterpret_cast<void*>(CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT);
@@ -48,7 +61,7 @@ Result<std::unique_ptr<CudaQueue>> CudaQueue::create(ContextPtr context, std::sh
 
 CudaQueue::~CudaQueue() {
   context_->enter_quietly();
-  Retained::Handles ended;  // goes last: what is freed may wait for other streams
+  Retained::Ended ended;  // goes last: what is freed may wait for other streams
   if (!await_end(ended)) {
     leave();
     return;
@@ -62,7 +75,7 @@ CudaQueue::~CudaQueue() {
 
 // False where nothing has been seen to end for as long as is borne; right behind a queue of which that was so it is a
 // look. A device that is lost is an end.
-bool CudaQueue::await_end(Retained::Handles& ended) {
+bool CudaQueue::await_end(Retained::Ended& ended) {
   using std::chrono::microseconds;
   using std::chrono::milliseconds;
   using std::chrono::steady_clock;
@@ -130,11 +143,11 @@ Result<const CudaBuffer*> CudaQueue::own(const BufferPtr& buffer) const {
                        buffer == nullptr ? "null" : "of another device; a queue takes buffers of its own device");
 }
 
-void CudaQueue::seal_kept(Retained::Handles& ended) {
-  (void)record_locked(false, ended);
+void CudaQueue::seal_kept(Retained::Ended& ended) {
+  if (context_->enter().ok()) (void)record_locked(false, ended);
 }
 
-Result<std::shared_ptr<CudaEvent>> CudaQueue::record_locked(bool timed, Retained::Handles& ended, bool for_host) {
+Result<std::shared_ptr<CudaEvent>> CudaQueue::record_locked(bool timed, Retained::Ended& ended, bool for_host) {
   PERGOLA_ASSIGN(const CUevent handle, context_->take_event(timed));
   const Driver& driver = context_->driver();
   // The word first: the host, which waits, need not wait for the event's own record as well.
@@ -181,7 +194,8 @@ Result<const CudaKernel*> CudaQueue::check_launch(const ModulePtr& module, const
 
 Status CudaQueue::launch(const ModulePtr& module, const Kernel& kernel, const LaunchConfig& config,
                          std::span<const std::byte> parameters) {
-  PERGOLA_TRY(context_->enter());
+  if (context_->is_lost()) [[unlikely]]
+    return context_->health();
   LaunchAttributes attributes;
   set_attributes(config, attributes);
   ParameterList list(parameters);
@@ -195,11 +209,16 @@ Status CudaQueue::launch(const ModulePtr& module, const Kernel& kernel, const La
                               .hStream = stream_,
                               .attrs = attributes.values,
                               .numAttrs = attributes.count};
-  Retained::Handles ended;  // dropped after the lock
+  Retained::Ended ended;  // dropped after the lock
   const std::lock_guard lock(mutex_);
   PERGOLA_ASSIGN(const CudaKernel* mine, check_launch(module, kernel, config, parameters.size()));
-  const CUresult result = context_->driver().cuLaunchKernelEx(&launch, mine->function(), nullptr, list.extra());
-  if (result != CUDA_SUCCESS)
+  const auto go = [&] { return context_->driver().cuLaunchKernelEx(&launch, mine->function(), nullptr, list.extra()); };
+  CUresult result = go();
+  if (wants_context(result)) [[unlikely]] {
+    PERGOLA_TRY(context_->enter());
+    result = go();
+  }
+  if (result != CUDA_SUCCESS) [[unlikely]]
     return context_->check(result, "launching kernel '{}' with a grid of {} and blocks of {}", kernel.signature().name,
                            to_string(config.grid), to_string(config.block));
   note_launch(&kernel, module);
@@ -215,7 +234,7 @@ Status CudaQueue::copy_to_device(const BufferPtr& destination, std::size_t offse
   if (source.empty()) return {};
   const CUdeviceptr address = to->address() + offset_bytes;
   const BufferPtr pinned = context_->find_host_range(source.data(), source.size());
-  Retained::Handles ended;
+  Retained::Ended ended;
   const std::lock_guard lock(mutex_);
   if (pinned == nullptr) {
     retained_.keep(destination);  // first: of several pieces the later ones may fail
@@ -235,7 +254,7 @@ Status CudaQueue::copy_to_host(std::span<std::byte> destination, const BufferPtr
   PERGOLA_TRY(context_->enter());
   if (destination.empty()) return {};
   const BufferPtr pinned = context_->find_host_range(destination.data(), destination.size());
-  Retained::Handles ended;
+  Retained::Ended ended;
   const std::lock_guard lock(mutex_);
   // To pageable memory the driver stages by itself, and returns when the bytes are there.
   PERGOLA_TRY(context_->check(context_->driver().cuMemcpyDtoHAsync(destination.data(), from->address() + offset_bytes,
@@ -253,7 +272,7 @@ Status CudaQueue::copy(const BufferPtr& destination, std::size_t destination_off
   PERGOLA_TRY(validate_copy(to, destination_offset_bytes, from, source_offset_bytes, size_bytes));
   PERGOLA_TRY(context_->enter());
   if (size_bytes == 0) return {};
-  Retained::Handles ended;
+  Retained::Ended ended;
   const std::lock_guard lock(mutex_);
   PERGOLA_TRY(
       context_->check(context_->driver().cuMemcpyAsync(to->address() + destination_offset_bytes,
@@ -271,7 +290,7 @@ Status CudaQueue::fill(const BufferPtr& destination, std::size_t offset_bytes, s
   if (size_bytes == 0) return {};
   const Driver& driver = context_->driver();
   const CUdeviceptr address = to->address() + offset_bytes;
-  Retained::Handles ended;
+  Retained::Ended ended;
   const std::lock_guard lock(mutex_);
   CUresult result = CUDA_SUCCESS;
   if (pattern_bytes == 1)
@@ -300,7 +319,7 @@ Status CudaQueue::move_managed(const BufferPtr& buffer, bool to_host) {
   PERGOLA_TRY(context_->enter());
   if (mine->size_bytes() == 0) return {};
   const Driver& driver = context_->driver();
-  Retained::Handles ended;
+  Retained::Ended ended;
   const std::lock_guard lock(mutex_);
   if (device_->info().managed == ManagedAccess::kConcurrent)
     PERGOLA_TRY(context_->check(driver.cuMemPrefetchAsync(mine->address(), mine->size_bytes(),
@@ -332,7 +351,7 @@ Status CudaQueue::wait_for_gate(const GatePtr& gate, std::uint32_t number) {
     return PERGOLA_ERROR(kInvalidArgument, "The gate is {}.",
                          gate == nullptr ? "null" : "of another device; a queue waits for gates of its own device");
   PERGOLA_TRY(context_->enter());
-  Retained::Handles ended;
+  Retained::Ended ended;
   const std::lock_guard lock(mutex_);
   PERGOLA_TRY(context_->check(context_->driver().cuStreamWaitValue32(stream_, mine->address(), mine->value_of(number),
                                                                      CU_STREAM_WAIT_VALUE_GEQ),
@@ -343,7 +362,7 @@ Status CudaQueue::wait_for_gate(const GatePtr& gate, std::uint32_t number) {
 
 Result<EventPtr> CudaQueue::record() {
   PERGOLA_TRY(context_->enter());
-  Retained::Handles ended;
+  Retained::Ended ended;
   const std::lock_guard lock(mutex_);
   PERGOLA_ASSIGN(EventPtr event, record_locked(true, ended));
   return event;
@@ -351,7 +370,7 @@ Result<EventPtr> CudaQueue::record() {
 
 Result<EventPtr> CudaQueue::record_untimed() {
   PERGOLA_TRY(context_->enter());
-  Retained::Handles ended;
+  Retained::Ended ended;
   const std::lock_guard lock(mutex_);
   PERGOLA_ASSIGN(EventPtr event, record_locked(false, ended));
   return event;
@@ -359,7 +378,7 @@ Result<EventPtr> CudaQueue::record_untimed() {
 
 Result<EventPtr> CudaQueue::record_for_host() {
   PERGOLA_TRY(context_->enter());
-  Retained::Handles ended;
+  Retained::Ended ended;
   const std::lock_guard lock(mutex_);
   PERGOLA_ASSIGN(EventPtr event, record_locked(false, ended, true));
   return event;
@@ -382,7 +401,7 @@ Status CudaQueue::synchronize() {
   // An event, not the stream: other threads may queue more while this one waits.
   PERGOLA_ASSIGN(const EventPtr event, record());
   PERGOLA_TRY(event->wait());
-  Retained::Handles ended;
+  Retained::Ended ended;
   const std::lock_guard lock(mutex_);
   retained_.release_ended(ended);
   if (launches_ == launches) launches_ = 0;
@@ -391,7 +410,7 @@ Status CudaQueue::synchronize() {
 
 void CudaQueue::let_go_if_idle() {
   if (!context_->enter().ok()) return;
-  Retained::Handles ended;  // go after the lock, under which all is queued
+  Retained::Ended ended;  // go after the lock, under which all is queued
   const std::lock_guard lock(mutex_);
   if (context_->driver().cuStreamQuery(stream_) == CUDA_SUCCESS) retained_.release_all(ended);
 }
@@ -403,7 +422,7 @@ Result<void*> CudaQueue::native_handle() {
 
 Status CudaQueue::launch_graph(CUgraphExec executable, const std::shared_ptr<const void>& state) {
   PERGOLA_TRY(context_->enter());
-  Retained::Handles ended;
+  Retained::Ended ended;
   const std::lock_guard lock(mutex_);
   PERGOLA_TRY(context_->check(context_->driver().cuGraphLaunch(executable, stream_), "launching a graph"));
   note_launch(nullptr, nullptr);

@@ -13,6 +13,7 @@
 
 #include <mutex>
 
+#include "src/base/adaptive_mutex.h"
 #include "src/device/cuda/context.h"
 #include "src/device/cuda/cuda_buffer.h"
 #include "src/device/cuda/cuda_event.h"
@@ -63,25 +64,26 @@ class CudaQueue final : public Queue {
   // After each piece of work, under the lock: keeps its handles, and now and then drops those of ended work. Where no
   // event can be had for that they are kept for longer: the work has been queued, and its caller is told so.
   template <typename... T>
-  void keep(Retained::Handles& ended, const std::shared_ptr<T>&... handles) {
+  void keep(Retained::Ended& ended, const std::shared_ptr<T>&... handles) {
     (retained_.keep(handles), ...);
-    if (retained_.should_seal()) seal_kept(ended);
+    if (retained_.should_seal()) [[unlikely]]
+      seal_kept(ended);
   }
-  void seal_kept(Retained::Handles& ended);
+  void seal_kept(Retained::Ended& ended);
   Result<const CudaKernel*> check_launch(const ModulePtr& module, const Kernel& kernel, const LaunchConfig& config,
                                          std::size_t parameter_bytes);
   // Under the lock: an event behind all work so far, which the handles kept so far wait for.
-  Result<std::shared_ptr<CudaEvent>> record_locked(bool timed, Retained::Handles& ended, bool for_host = false);
+  Result<std::shared_ptr<CudaEvent>> record_locked(bool timed, Retained::Ended& ended, bool for_host = false);
 
   HostWord tell_host();
   void note_launch(const Kernel* kernel, const ModulePtr& module);
-  bool await_end(Retained::Handles& ended);
+  bool await_end(Retained::Ended& ended);
   void leave();
 
   const ContextPtr context_;
   const std::shared_ptr<const Device> device_;
   const CUstream stream_;
-  std::mutex mutex_;  // guards the order of the stream, and all below
+  AdaptiveMutex mutex_;  // guards the order of the stream, and all below
   StagingRing staging_;
   Retained retained_;
   KnownLaunches known_;
@@ -95,9 +97,10 @@ class CudaQueue final : public Queue {
   std::uint64_t launches_ = 0;
 };
 
-// The driver's form of a launch; `attributes` must stay where it is.
+// The driver's form of a launch; `attributes` must stay where it is. Most launches have none, for which 200 bytes need
+// not be cleared each time.
 struct LaunchAttributes {
-  CUlaunchAttribute values[3]{};
+  CUlaunchAttribute values[3];  // those behind `count` are anything
   unsigned count = 0;
 };
 void set_attributes(const LaunchConfig& config, LaunchAttributes& attributes);

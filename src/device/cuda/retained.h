@@ -19,6 +19,18 @@ namespace pergola::device::cuda {
 class Retained {
  public:
   using Handles = std::vector<std::shared_ptr<const void>>;
+  // What its owner is to drop. Nearly always nothing, and then a pointer is all that a launch has to look at.
+  class Ended {
+   public:
+    using value_type = std::shared_ptr<const void>;
+    void push_back(value_type handle) {
+      if (handles_ == nullptr) handles_ = std::make_unique<Handles>();
+      handles_->push_back(std::move(handle));
+    }
+
+   private:
+    std::unique_ptr<Handles> handles_;
+  };
 
   template <typename T>
   void keep(const std::shared_ptr<T>& handle) {
@@ -34,7 +46,7 @@ class Retained {
     return true;
   }
   // Takes out what ended work used, without waiting. The context is current.
-  void release_ended(Handles& out) {
+  void release_ended(Ended& out) {
     while (!sealed_.empty()) {
       const CudaEvent& event = *sealed_.front().event;
       if (event.context()->driver().cuEventQuery(event.handle()) != CUDA_SUCCESS) return;
@@ -44,7 +56,7 @@ class Retained {
   // How many batches' work is not known to have ended.
   std::size_t batches() const { return sealed_.size(); }
   // Takes out everything: all work has ended, or the device is lost.
-  void release_all(Handles& out) {
+  void release_all(Ended& out) {
     while (!sealed_.empty()) pop(out);
     std::move(open_.begin(), open_.end(), std::back_inserter(out));
     open_.clear();
@@ -56,7 +68,7 @@ class Retained {
     std::shared_ptr<const CudaEvent> event;
     Handles handles;
   };
-  void pop(Handles& out) {
+  void pop(Ended& out) {
     Batch& batch = sealed_.front();
     std::move(batch.handles.begin(), batch.handles.end(), std::back_inserter(out));
     out.push_back(std::move(batch.event));

@@ -218,8 +218,10 @@ FAKE cuDevicePrimaryCtxRelease_v2(CUdevice) {
   fake().count("contexts", -1);
   return fake().enter("cuDevicePrimaryCtxRelease");
 }
-FAKE cuCtxSetCurrent(CUcontext) {
-  return fake().enter("cuCtxSetCurrent");
+FAKE cuCtxSetCurrent(CUcontext context) {
+  ENTER("cuCtxSetCurrent");
+  set_has_context(context != nullptr);
+  return CUDA_SUCCESS;
 }
 
 FAKE cuMemAlloc_v2(CUdeviceptr* address, std::size_t bytes) {

@@ -1,5 +1,9 @@
 #include "src/device/cuda/fake/fake_state.h"
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
 namespace pergola::device::cuda {
 
 FakeState& fake() {
@@ -19,8 +23,25 @@ CUresult FakeState::enter_always(const char* function) {
   return CUDA_SUCCESS;
 }
 
+namespace {
+
+thread_local bool has_context = false;
+
+// Whether a thread may call it that has no context.
+bool goes_without_context(std::string_view function) {
+  constexpr std::string_view kFree[] = {"cuInit", "cuDriverGetVersion", "cuCtxSetCurrent", "cuLaunchKernelEx"};
+  return function.starts_with("cuDevice") || std::ranges::find(kFree, function) != std::end(kFree);
+}
+
+}  // namespace
+
+void set_has_context(bool has) {
+  has_context = has;
+}
+
 CUresult FakeState::enter(const char* function) {
   const CUresult result = enter_always(function);
+  if (result == CUDA_SUCCESS && !has_context && !goes_without_context(function)) return CUDA_ERROR_INVALID_CONTEXT;
   return result != CUDA_SUCCESS ? result : static_cast<CUresult>(sticky.load());
 }
 

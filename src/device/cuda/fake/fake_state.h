@@ -85,6 +85,8 @@ struct FakeState {
   void settle_if_lost();
 };
 FakeState& fake();
+// Whether the calling thread has a context.
+void set_has_context(bool has);
 
 // The driver's opaque handles.
 struct CUevent_st {
