@@ -127,7 +127,7 @@ typedef struct pergola_session_options {
   /* "cpu", "cuda:0", "null", or NULL for what PERGOLA_DEVICE says; where that is unset too, the first GPU with a
    * working driver, else the CPU. Named explicitly, a device is taken or refused, never replaced by another. */
   const char* device;
-  /* Scheduling policies, "name=value,...": retrieve-new-stream=reuse|always-new,
+  /* Scheduling policies, "name=value,..." or "name: value, ...": retrieve-new-stream=reuse|always-new,
    * retrieve-parent-stream=disjoint|same-as-parent, dependency=with-const|no-const, execution=async|sync,
    * max-streams=N, fork-cost=US, graphs=measured|recurring|off|always, turns=measured|leads|whole|launches,
    * memory=device|managed, blocks=..., tasks=off|small (docs/scheduling.md).

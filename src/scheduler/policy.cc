@@ -60,6 +60,12 @@ std::string value_of(const Option& option, const Policy& policy) {
   return std::string(take_word(words));
 }
 
+std::string_view trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(' ');
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
 constexpr std::uint32_t kMostNumber = 1024;
 
 std::optional<std::uint32_t> parse_number(std::string_view text, std::uint32_t least) {
@@ -107,14 +113,15 @@ Result<Policy> parse_policy(std::string_view text, Policy base) {
   while (!text.empty()) {
     const std::string_view item = text.substr(0, text.find(','));
     text.remove_prefix(item.size() + (item.size() < text.size() ? 1 : 0));
-    const std::size_t equals = item.find('=');
-    if (equals == std::string_view::npos || !apply(item.substr(0, equals), item.substr(equals + 1), base))
+    const std::size_t between = std::min(item.find_first_of("=:"), item.size());
+    const std::string_view name = trimmed(item.substr(0, between));
+    if (!apply(name, trimmed(item.substr(std::min(between + 1, item.size()))), base))
       return PERGOLA_ERROR(kInvalidArgument, "'{}' is no scheduling policy; there are {}.", item,
                            list(", ", values_of));
-    if (!given.insert(item.substr(0, equals)).second)
+    if (!given.insert(name).second)
       return PERGOLA_ERROR(kInvalidArgument,
-                           "The scheduling policy gives '{}' twice, the second time as '{}': give it once.",
-                           item.substr(0, equals), item);
+                           "The scheduling policy gives '{}' twice, the second time as '{}': give it once.", name,
+                           item);
   }
   return base;
 }

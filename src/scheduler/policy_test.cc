@@ -51,6 +51,15 @@ TEST(Policy, EveryWord_IsTakenAndToldBack) {
                          ::testing::EndsWith("tasks=off|small.")));
 }
 
+TEST(Policy, AColonOrSpaces_AreAsGood) {
+  const auto policy = parse_policy("retrieve-new-stream: always-new, dependency = no-const ,fork-cost:0");
+  ASSERT_TRUE(policy.ok()) << policy.message();
+  EXPECT_EQ(*policy, *parse_policy("retrieve-new-stream=always-new,dependency=no-const,fork-cost=0"));
+  for (const char* wrong : {"dependency:", ":no-const", "dependency", " ", "dependency:=no-const",
+                            "dependency:no-const,dependency =no-const"})
+    EXPECT_EQ(parse_policy(wrong).code(), Code::kInvalidArgument) << wrong;
+}
+
 TEST(Policy, WhatIsLeftOut_KeepsItsValue) {
   EXPECT_EQ(*parse_policy(""), Policy{});
   const auto policy = parse_policy("dependency=no-const", {.max_streams = 3});
