@@ -5,7 +5,8 @@
 namespace pergola::scheduler {
 namespace {
 
-constexpr std::uint32_t kFirstTimed = 2, kEnoughTimed = 3, kThenEach = 1024;  // the last one a power of two
+constexpr std::uint32_t kFirstTimed = 2, kEnoughTimed = 3, kThenEach = 1024;
+static_assert((kThenEach & (kThenEach - 1)) == 0);  // wants() counts by its bits
 // What takes so many times as long as is expected, and so much longer, is more than a disturbance if the next do, too.
 constexpr double kSurprise = 2, kSurpriseNs = 5e3;
 constexpr std::size_t kMostSamples = 16;  // under way at a time

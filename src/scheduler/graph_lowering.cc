@@ -172,8 +172,10 @@ void GraphLowering::follow(const Work* work, bool may_hold, std::span<const std:
         leaves_form("its launches would wait for different uploads");
     }
     if (chunk->begin == phase_ && chunk->is_first) region_->leads_to_graph = held_chunk_ != nullptr;
-    if (const std::shared_ptr<Chunk>& same = cut ? cut : region_->chunk_of(phase_); ends && wants_event(same))
-      decision.ended = same;
+    if (ends) {
+      const std::shared_ptr<Chunk>& same = cut ? cut : region_->chunk_of(phase_);
+      if (wants_event(same)) decision.ended = same;
+    }
     if (!ends && held_chunk_ == nullptr) decision.marks = wants_mark(*chunk);
   } else if (!may_hold) {
     decision.flush = take_held();

@@ -288,7 +288,7 @@ Status Scheduler::start_apart(const Placing& placing, Enqueue enqueue) {
   return enqueue(*stream.queue);
 }
 
-void Scheduler::take_place(const Placing& placing, double expected_ns, const Waits& waits) {
+void Scheduler::take_place(const Placing& placing, double expected_ns, WaitsDone waits) {
   const Work& work = placing.work;
   Computation& who = placing.who;
   Stream* const stream = placing.choice.stream;
@@ -347,7 +347,7 @@ void Scheduler::append(Stream& stream, Computation& who, double expected_ns, dou
   ++counters_.computations;
 }
 
-void Scheduler::write_log(const Placing& placing, const Waits& waits) {
+void Scheduler::write_log(const Placing& placing, WaitsDone waits) {
   const Computation& who = placing.who;
   const auto order_after = [&](const Computation& parent) {
     if (parent.stream == who.stream) return Order::kSameStream;

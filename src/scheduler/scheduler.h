@@ -304,6 +304,7 @@ class Scheduler {
   };
   // The parents that a stream was made to wait for, by Computation::id, and whether by a late event.
   using Waits = boost::container::small_vector<std::pair<std::uint64_t, bool>, 8>;
+  using WaitsDone = std::span<const std::pair<std::uint64_t, bool>>;
   static bool had_choice(const StreamChoice& choice, const Dependencies& parents, const Computation& who);
   Result<StreamChoice> stream_for(const Work& work, const Dependencies& parents, const Computation* who = nullptr);
   Stream* stream_of_copies(const Work& work, bool follows_lead) const;
@@ -318,7 +319,7 @@ class Scheduler {
   Status wait_across(Stream& stream, const Dependencies& parents, Waits& waits);
   void append(Stream& stream, Computation& who, double expected_ns, double least_ns);
   Status start_apart(const Placing& placing, Enqueue enqueue);
-  void take_place(const Placing& placing, double expected_ns, const Waits& waits);
+  void take_place(const Placing& placing, double expected_ns, WaitsDone waits);
   static Status leave_out(const Dependencies& parents, Computation& who, const Status& status);
   Status begin_timing(Stream& stream, device::EventPtr& start);
   Status enqueue_timed(const Work& work, Stream& stream, Enqueue enqueue, device::EventPtr start);
@@ -342,7 +343,7 @@ class Scheduler {
   }
   void become_universal(Mode mode, Computation& who);
   void forget_ended_universal();
-  void write_log(const Placing& placing, const Waits& waits);
+  void write_log(const Placing& placing, WaitsDone waits);
   void learn_end(const Mark& mark, const Status& outcome);
   void note_failure(const Status& outcome);
   Status name_suspects(const Status& lost) const;  // and what is lost

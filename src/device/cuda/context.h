@@ -4,9 +4,8 @@
 //   (works) ────────────────────────────────────────────────────────▶ (lost), with the first cause
 //
 // The driver keeps a sticky error for the rest of the process: every later call of any thread returns it, and only a
-// new process can use that GPU again. So lost is final: enter() then refuses every call with kDeviceLost and the
-// cause, and handles are dropped without complaint. Other devices of the process are not touched.
-// Thread-safe.
+// new process can use that GPU again. So lost is final: enter() then refuses every call, and a launch, with kDeviceLost
+// and the cause, and handles are dropped without complaint. Other devices of the process are not touched. Thread-safe.
 #pragma once
 
 #include <fmt/format.h>

@@ -50,6 +50,7 @@ class CudaDevice : public ::testing::Test {
   void TearDown() override {
     control().go();
     queue_.reset();
+    EXPECT_EQ(control().strays(), 0) << "a call of the driver by a thread without context";
     std::filesystem::remove_all(folder_);
   }
 

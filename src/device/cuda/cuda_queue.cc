@@ -27,18 +27,6 @@ void set_attributes(const LaunchConfig& config, LaunchAttributes& attributes) {
     add(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).clusterDim = {config.cluster.x, config.cluster.y, config.cluster.z};
 }
 
-namespace {
-
-// Whose launch it is the stream says: whether its context is the thread's as well, which costs a call of the driver to
-// see to, a launch is not asked for (580.159: neither by a thread without one nor with another's). A driver that asks
-// says so, and has queued nothing.
-bool wants_context(CUresult result) {
-  return result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_INVALID_HANDLE ||
-         result == CUDA_ERROR_CONTEXT_IS_DESTROYED;
-}
-
-}  // namespace
-
 ParameterList::ParameterList(std::span<const std::byte> parameters) : bytes_(parameters.size()) {
   extra_[0] = reinterpret_cast<void*>(CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT);
   extra_[1] = const_cast<std::byte*>(parameters.data());
@@ -214,7 +202,10 @@ Status CudaQueue::launch(const ModulePtr& module, const Kernel& kernel, const La
   PERGOLA_ASSIGN(const CudaKernel* mine, check_launch(module, kernel, config, parameters.size()));
   const auto go = [&] { return context_->driver().cuLaunchKernelEx(&launch, mine->function(), nullptr, list.extra()); };
   CUresult result = go();
-  if (wants_context(result)) [[unlikely]] {
+  // The stream says whose launch it is, so the context need not be the thread's, which costs a call of the driver to
+  // see to (580.159 takes it from a thread without one and from one with another's). A driver that wants it there says
+  // so; or the thread's is one of another device that is lost, whose error this is. Nothing has been queued.
+  if (result != CUDA_SUCCESS) [[unlikely]] {
     PERGOLA_TRY(context_->enter());
     result = go();
   }

@@ -13,7 +13,6 @@
 
 #include <mutex>
 
-#include "src/base/adaptive_mutex.h"
 #include "src/device/cuda/context.h"
 #include "src/device/cuda/cuda_buffer.h"
 #include "src/device/cuda/cuda_event.h"
@@ -83,7 +82,7 @@ class CudaQueue final : public Queue {
   const ContextPtr context_;
   const std::shared_ptr<const Device> device_;
   const CUstream stream_;
-  AdaptiveMutex mutex_;  // guards the order of the stream, and all below
+  std::mutex mutex_;  // guards the order of the stream, and all below
   StagingRing staging_;
   Retained retained_;
   KnownLaunches known_;

@@ -31,6 +31,11 @@ struct FakeControl {
   std::string (*alive)();
   // How often each function has been called since reset(): "cuInit 1", a line each.
   std::string (*all_calls)();
+  // The next `times` calls of `function` return `result` and do nothing.
+  void (*fail_times)(const char* function, int result, int times);
+  // How many calls since reset() were refused as their thread had no context: where the device is closed, none is
+  // right. A thread has one from cuCtxSetCurrent() to its next launch, which needs none.
+  int (*strays)();
 };
 
 // Exported by the fake driver: extern "C" const FakeControl* fake_cuda_control().

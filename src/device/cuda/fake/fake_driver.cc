@@ -550,6 +550,7 @@ FAKE cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void**,
   if (static_cast<int>(config->sharedMemBytes) > function->dynamic_shared_bytes) return CUDA_ERROR_INVALID_VALUE;
   fake().note(function->name + " on " + std::to_string(config->hStream->number));
   config->hStream->push(kernel_work(function, extra, config->hStream));
+  set_has_context(false);  // as of a thread that has only ever launched
   return CUDA_SUCCESS;
 }
 
@@ -660,6 +661,7 @@ extern "C" __attribute__((visibility("default"))) const FakeControl* fake_cuda_c
                                      const std::lock_guard lock(fake().mutex);
                                      fake().failures.clear();
                                      fake().calls.clear();
+                                     fake().strays = 0;
                                      fake().sticky = 0;
                                      fake().held = false;
                                      fake().version = 13000;
@@ -706,6 +708,14 @@ extern "C" __attribute__((visibility("default"))) const FakeControl* fake_cuda_c
                                      fake().failures[function] = {skip, result, true};
                                    },
                                    alive_text,
-                                   calls_text};
+                                   calls_text,
+                                   [](const char* function, int result, int times) {
+                                     const std::lock_guard lock(fake().mutex);
+                                     fake().failures[function] = {0, result, false, times};
+                                   },
+                                   [] {
+                                     const std::lock_guard lock(fake().mutex);
+                                     return fake().strays;
+                                   }};
   return &control;
 }

@@ -17,7 +17,8 @@ CUresult FakeState::enter_always(const char* function) {
   if (const auto found = failures.find(function); found != failures.end() && found->second.skip-- == 0) {
     const auto result = static_cast<CUresult>(found->second.result);
     if (found->second.is_last) sticky = result;
-    failures.erase(found);
+    found->second.skip = 0;
+    if (--found->second.times == 0) failures.erase(found);
     return result;
   }
   return CUDA_SUCCESS;
@@ -41,7 +42,11 @@ void set_has_context(bool has) {
 
 CUresult FakeState::enter(const char* function) {
   const CUresult result = enter_always(function);
-  if (result == CUDA_SUCCESS && !has_context && !goes_without_context(function)) return CUDA_ERROR_INVALID_CONTEXT;
+  if (result == CUDA_SUCCESS && !has_context && !goes_without_context(function)) {
+    const std::lock_guard lock(mutex);
+    ++strays;
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
   return result != CUDA_SUCCESS ? result : static_cast<CUresult>(sticky.load());
 }
 

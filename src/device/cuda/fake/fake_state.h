@@ -49,11 +49,13 @@ struct FakeState {
     int skip = 0;  // calls to let through
     int result = 0;
     bool is_last = false;  // every call after it fails with it, too
+    int times = 1;         // calls, one after the other
   };
   std::mutex mutex;  // guards all below but `sticky`
   std::condition_variable changed;
   std::map<std::string, Failure> failures;  // by function
   std::map<std::string, int> calls;
+  int strays = 0;  // calls refused as their thread had no context
   std::map<const void*, std::size_t> pinned;
   bool held = false;
   std::set<const CUstream_st*> streams;  // that live
