@@ -219,9 +219,9 @@ FAKE cuDevicePrimaryCtxRelease_v2(CUdevice) {
   return fake().enter("cuDevicePrimaryCtxRelease");
 }
 FAKE cuCtxSetCurrent(CUcontext context) {
-  ENTER("cuCtxSetCurrent");
-  set_has_context(context != nullptr);
-  return CUDA_SUCCESS;
+  const CUresult entered = fake().enter("cuCtxSetCurrent");
+  if (entered == CUDA_SUCCESS) set_has_context(context != nullptr);
+  return entered;
 }
 
 FAKE cuMemAlloc_v2(CUdeviceptr* address, std::size_t bytes) {

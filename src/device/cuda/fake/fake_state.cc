@@ -42,12 +42,11 @@ void set_has_context(bool has) {
 
 CUresult FakeState::enter(const char* function) {
   const CUresult result = enter_always(function);
-  if (result == CUDA_SUCCESS && !has_context && !goes_without_context(function)) {
-    const std::lock_guard lock(mutex);
-    ++strays;
-    return CUDA_ERROR_INVALID_CONTEXT;
-  }
-  return result != CUDA_SUCCESS ? result : static_cast<CUresult>(sticky.load());
+  if (result != CUDA_SUCCESS) return result;
+  if (sticky != 0 || has_context || goes_without_context(function)) return static_cast<CUresult>(sticky.load());
+  const std::lock_guard lock(mutex);
+  ++strays;
+  return CUDA_ERROR_INVALID_CONTEXT;
 }
 
 void FakeState::count(const char* kind, int change) {
