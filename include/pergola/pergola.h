@@ -185,6 +185,10 @@ PERGOLA_API pergola_code pergola_session_trace(pergola_session session, const ch
  * PARSE_ERROR where `path` is a file that is no history; it is left as it is. PERGOLA_HISTORY=FILE begins with the
  * session. */
 PERGOLA_API pergola_code pergola_session_history(pergola_session session, const char* path);
+/* Ends the trace and the history that are on, as the two with NULL, but waits for the work recorded so far no longer than
+ * that (negative: for ever): TIMEOUT where some of it goes on. It is in neither file, and the trace counts it. For a
+ * program that ends while work goes on, which might never end. */
+PERGOLA_API pergola_code pergola_session_end_recordings(pergola_session session, int64_t timeout_ns);
 /* In which way graphs of recurring launches ran fastest, kept from one session to the next: what is found of graphs that
  * are made from now on is added to the file `path` by a call with NULL, which waits for nothing, or by the session's end,
  * and what the file has is made first instead of being found anew. A way that was kept is measured before it stays.

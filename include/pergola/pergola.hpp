@@ -612,6 +612,12 @@ class Session {
     detail::check(pergola_session_history(handle(), detail::text(path, "A path")));
   }
   void end_history() const { detail::check(pergola_session_history(handle(), nullptr)); }
+  // Ends both, and waits for what they record no longer than that: false where some goes on, which is in neither.
+  bool end_recordings(std::chrono::nanoseconds timeout) const {
+    const pergola_code code = pergola_session_end_recordings(handle(), timeout.count() < 0 ? 0 : timeout.count());
+    if (code != PERGOLA_TIMEOUT) detail::check(code);
+    return code == PERGOLA_OK;
+  }
   // In which way graphs of recurring launches ran fastest: what the file has is made first, and what is found is added
   // to it by end_tuning() or the session's end. Neither waits for work.
   void tuning(const std::string& path) const {

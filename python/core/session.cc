@@ -381,15 +381,20 @@ void write_recording(SessionState* session, Recorded kind) {
   if (written.code != PERGOLA_OK) PySys_FormatStderr("pergola: a recording is lost: %s\n", written.message.c_str());
 }
 
-// Of work that goes on, which might never end: the library writes a recording once all that it records has ended.
+// Of work that goes on, which might never end. What has ended of what is recorded is written.
 void tell_left_behind(SessionState* session) {
-  std::string lost;
-  for (std::string& recording : session->recordings) {
-    if (!recording.empty()) lost += (lost.empty() ? "; lost with it: the " : " and the ") + recording;
+  std::string recorded;
+  for (const Recorded kind : {kTrace, kHistory}) {
+    std::string& recording = session->recordings[kind];
+    if (!recording.empty()) recorded += (recorded.empty() ? "; without it is written: the " : " and the ") + recording;
     recording.clear();
   }
   PySys_FormatStderr("pergola: the program's end gave work a second, and what goes on is left behind%s.\n",
-                     lost.c_str());
+                     recorded.c_str());
+  if (recorded.empty()) return;
+  const Outcome written = outcome_of([=] { return pergola_session_end_recordings(session->handle, 0); });
+  if (written.code != PERGOLA_OK && written.code != PERGOLA_TIMEOUT)
+    PySys_FormatStderr("pergola: a recording is lost: %s\n", written.message.c_str());
 }
 
 // The library knows which tasks' own failures nobody has been told of, and tells them once; a pool's, which lost all

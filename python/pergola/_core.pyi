@@ -1,6 +1,6 @@
 """The extension: python/core/. What begins with an underscore is for the package alone."""
 from collections.abc import Callable
-from typing import Any, Literal, Optional, Self, Sequence
+from typing import Any, Literal, Optional, Self, Sequence, SupportsIndex
 
 from . import _kernel, _session
 
@@ -56,9 +56,12 @@ class Module:
 class Launcher:
     def __call__(self, *args: Any, shared_bytes: int = 0, cooperative: bool = False) -> None: ...
 
+# Of a grid, or a block: x, or (x, y) and (x, y, z).
+Extent = SupportsIndex | Sequence[SupportsIndex]
+
 class Kernel:
     def __new__(cls, module: Module, name: str, signature: Optional[str] = None, /) -> Self: ...
-    def __getitem__(self, shape: Any, /) -> Launcher: ...
+    def __getitem__(self, shape: SupportsIndex | tuple[Extent, Extent], /) -> Launcher: ...
     def _info(self) -> dict[str, Any]: ...
     def _parameters(self) -> list[tuple[str, str, int, int, int, int, int, str, int, str]]: ...
 

@@ -54,6 +54,8 @@ def test_a_type_checker_agrees(tmp_path):
         with pg.trace(b"a"), session.history("b"):
             a.host("r")
         a.host("q")  # type: ignore[arg-type]
+        kernel[4](a), kernel[2, 32](a), kernel[(2, 2), [8, 8]](a), kernel[np.int64(4)](a, shared_bytes=16)
+        kernel["4"](a)  # type: ignore[index]
         pg.trace("c")(print)
     """))
     result = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), "user.py"],

@@ -125,6 +125,15 @@ pergola_code pergola_session_history(pergola_session handle, const char* path) {
   });
 }
 
+pergola_code pergola_session_end_recordings(pergola_session handle, int64_t timeout_ns) {
+  return guarded([&]() -> Status {
+    PERGOLA_ASSIGN(auto session, object_of<session::Session>(handle, "session"));
+    std::optional<std::chrono::nanoseconds> timeout;
+    if (timeout_ns >= 0) timeout = std::chrono::nanoseconds(timeout_ns);
+    return session->end_recordings(timeout);
+  });
+}
+
 pergola_code pergola_session_tuning(pergola_session handle, const char* path) {
   return guarded([&]() -> Status {
     PERGOLA_ASSIGN(auto session, object_of<session::Session>(handle, "session"));

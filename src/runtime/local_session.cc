@@ -433,6 +433,11 @@ Status LocalSession::history(const std::optional<std::string>& path) {
   return path ? scheduler_->start_history(*path) : scheduler_->end_history();
 }
 
+Status LocalSession::end_recordings(std::optional<std::chrono::nanoseconds> timeout) {
+  add_task_slices();
+  return scheduler_->end_recordings(deadline_in(timeout));
+}
+
 Status LocalSession::tuning(const std::optional<std::string>& path) {
   return path ? scheduler_->start_tuning(*path) : scheduler_->end_tuning();
 }

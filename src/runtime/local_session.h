@@ -60,6 +60,7 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   Result<std::string> graphs(std::string_view format) override;
   Status trace(const std::optional<std::string>& path) override;
   Status history(const std::optional<std::string>& path) override;
+  Status end_recordings(std::optional<std::chrono::nanoseconds> timeout) override;
   Status tuning(const std::optional<std::string>& path) override;
 
   // ── Tasks (local_task_pool.h) ──

@@ -70,8 +70,12 @@ class FakeEvent final : public device::Event {
     if (at_ns > state->host_ns) return std::nullopt;
     return outcome;
   }
-  Status wait(std::optional<std::chrono::nanoseconds>) override {
+  Status wait(std::optional<std::chrono::nanoseconds> timeout) override {
     if (state->while_waiting) state->while_waiting();
+    if (timeout && state->host_ns + static_cast<double>(timeout->count()) < at_ns) {
+      state->host_ns += static_cast<double>(timeout->count());
+      return PERGOLA_ERROR(kTimeout, "It goes on.");
+    }
     state->host_ns = std::max(state->host_ns, at_ns);
     return outcome;
   }

@@ -58,7 +58,8 @@ Timeline Recorder::take_timeline() {
   timeline.policy = policy_;
   timeline.host_error_ns = host_error_ns_;
   timeline.dropped = std::exchange(dropped_, 0);
-  timeline.without_time = std::exchange(without_time_, 0) + (records_.size() - settled_);
+  timeline.without_time = std::exchange(without_time_, 0);
+  for (std::size_t i = settled_; i < records_.size(); ++i) timeline.without_time += records_[i].end != nullptr ? 1 : 0;
   for (const Record& record : records_)
     if (record.has_time) timeline.slices.push_back(slice_of(record));
   timeline.host.assign(host_.begin(), host_.end());
@@ -201,7 +202,12 @@ void Recorder::settle(std::size_t most) {
   }
 }
 
+void Recorder::settle_ended() {
+  for (std::size_t i = settled_; i < records_.size(); ++i) (void)settle_one(records_[i]);
+}
+
 bool Recorder::settle_one(Record& record) {
+  if (record.end == nullptr) return true;  // it has been
   const std::optional<Status> outcome = record.end->poll();
   if (!outcome) return false;
   record.has_time = outcome->ok() && read_times(record);
@@ -230,7 +236,8 @@ bool Recorder::read_times(Record& record) {
 
 std::vector<device::EventPtr> Recorder::unsettled() const {
   std::vector<device::EventPtr> ends;
-  for (std::size_t i = settled_; i < records_.size(); ++i) ends.push_back(records_[i].end);
+  for (std::size_t i = settled_; i < records_.size(); ++i)
+    if (records_[i].end != nullptr) ends.push_back(records_[i].end);
   return ends;
 }
 

@@ -69,6 +69,8 @@ class Recorder {
 
   // Reads the times of computations that have ended, oldest first; never blocks. `most`: so many are asked.
   void settle(std::size_t most = ~std::size_t{0});
+  // The same of all that has ended, whatever has not before it: for recordings that end while work goes on.
+  void settle_ended();
   // The ends of what has not been settled, to be waited for without the lock.
   std::vector<device::EventPtr> unsettled() const;
 

@@ -18,7 +18,9 @@
 namespace pergola::scheduler::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Recording : public SchedulerTest {
  public:
@@ -174,6 +176,26 @@ TEST_F(Recording, EndOfTheScheduler_WritesTheFile) {
   arrays.clear();
   scheduler.reset();
   EXPECT_EQ(traced().slices.size(), 3u);
+}
+
+// In whatever order: the work that goes on was submitted before what has ended.
+TEST_F(Recording, ThatEndWhileWorkGoesOn_HaveWhatHasEnded) {
+  open();
+  ASSERT_TRUE(scheduler->start_trace(file_, options()).ok());
+  ASSERT_TRUE(scheduler->start_history(history_, options()).ok());
+  const auto tell = [] { return WorkDetail{{4, 1, 1}, {64, 1, 1}, 0, ""}; };
+  const FunctionRef<WorkDetail()> detail = tell;
+  for (const auto& [name, array, ns] : {std::tuple{"long", "x", 1000}, {"short", "y", 10}, {"behind", "x", 10}}) {
+    const std::array accesses{all(array, Mode::kReadWrite)};
+    ASSERT_TRUE(submit(name, {.accesses = accesses, .detail = &detail}, ns).ok());
+  }
+  device->state().host_ns = 500;
+  const Status ended = scheduler->end_recordings(std::chrono::steady_clock::now());
+  EXPECT_EQ(ended.code(), Code::kTimeout) << ended.message();
+  EXPECT_EQ(times(traced()), "short 0-10");
+  EXPECT_EQ(traced().without_time, 2u);
+  EXPECT_THAT(History::load(history_)->print(), AllOf(HasSubstr("short"), Not(HasSubstr("long"))));
+  EXPECT_TRUE(scheduler->end_recordings({}).ok()) << "none is on";
 }
 
 TEST_F(Recording, OldestAreDropped_AndCounted) {

@@ -215,6 +215,9 @@ class Scheduler {
   // refused.
   Status start_history(const std::string& path, RecorderOptions options = {});
   Status end_history();
+  // Ends both, but waits no longer than until then for what they record: kTimeout where some of that goes on. It is in
+  // neither, and the trace says how many such there are.
+  Status end_recordings(Deadline deadline);
   // What is found of the ways of graphs from now on is added to the file by end_tuning() or when the scheduler goes,
   // and what the file has of them comes first (tuning.h); one that is on is ended first. A file that is no tuning, or
   // cannot be written, is refused.
@@ -401,7 +404,7 @@ class Scheduler {
   std::optional<HostSlice> open_host_wait(const Access& access, const Dependencies& parents);
   void close_host_wait(std::optional<HostSlice> slice);
   Status ensure_recorder(AdaptiveLock& lock, RecorderOptions options);
-  void settle_recording(AdaptiveLock& lock);
+  bool settle_recording(AdaptiveLock& lock, Deadline deadline = {});
   Status write_trace(AdaptiveLock lock);
   Status write_history(AdaptiveLock lock);
   Status write_tuning(AdaptiveLock lock);

@@ -102,13 +102,19 @@ Status Scheduler::start_history(const std::string& given, RecorderOptions option
 }
 
 // Waits for all that is being recorded; tells no failures, which are for others to tell. The lock is held again after
-// it.
-void Scheduler::settle_recording(AdaptiveLock& lock) {
+// it. False where some of it goes on.
+bool Scheduler::settle_recording(AdaptiveLock& lock, Deadline deadline) {
   const std::vector<device::EventPtr> ends = recorder_->unsettled();
   lock.unlock();
-  for (const device::EventPtr& end : ends) (void)end->wait();
+  bool have_ended = true;
+  for (const device::EventPtr& end : ends) {
+    std::optional<std::chrono::nanoseconds> timeout;
+    if (deadline) timeout = std::max(*deadline - std::chrono::steady_clock::now(), std::chrono::nanoseconds(0));
+    if (end->wait(timeout).code() == Code::kTimeout) have_ended = false;
+  }
   lock.lock();
-  if (recorder_ != nullptr) recorder_->settle();
+  if (recorder_ != nullptr) deadline ? recorder_->settle_ended() : recorder_->settle();
+  return have_ended;
 }
 
 Status Scheduler::end_trace() {
@@ -144,6 +150,18 @@ Status Scheduler::write_history(AdaptiveLock lock) {
   if (recorder_->is_idle()) recorder_.reset();
   lock.unlock();
   return fresh.add_to(path);
+}
+
+Status Scheduler::end_recordings(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  if (recorder_ == nullptr) return {};
+  if (!deadline) launch_held();  // which may wait for the device; else they go by themselves
+  const bool have_ended = settle_recording(lock, deadline);
+  const Status history = write_history(std::move(lock));
+  const Status trace = write_trace(std::unique_lock(mutex_));
+  if (!history.ok() || !trace.ok()) return history.ok() ? trace : history;
+  if (have_ended) return {};
+  return PERGOLA_ERROR(kTimeout, "Work that is recorded goes on: what has ended is written, without it.");
 }
 
 Status Scheduler::start_tuning(const std::string& given) {

@@ -234,6 +234,9 @@ class Session {
   virtual Status trace(const std::optional<std::string>& path) = 0;
   // The same for kernels' times by size, which are added to what the file has; a file that is no history is refused.
   virtual Status history(const std::optional<std::string>& path) = 0;
+  // Ends both as their calls with none do, but waits for no longer than that: kTimeout where some of what they record
+  // goes on, which is in neither.
+  virtual Status end_recordings(std::optional<std::chrono::nanoseconds> timeout) = 0;
   // What is found of the ways of graphs, which is added to what the file has, and what that has comes first; waits for
   // nothing. A file that is no tuning is refused.
   virtual Status tuning(const std::optional<std::string>& path) = 0;

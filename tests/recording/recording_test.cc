@@ -185,6 +185,7 @@ TEST_F(Recording, TraceThatCannotBeWritten_IsRefusedAtOnce) {
   EXPECT_THROW(session.trace(folder_), pergola::Error);
   EXPECT_EQ(pergola_session_trace(nullptr, trace_.c_str()), PERGOLA_INVALID_ARGUMENT);
   EXPECT_EQ(pergola_session_history(nullptr, nullptr), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_session_end_recordings(nullptr, 0), PERGOLA_INVALID_ARGUMENT);
 }
 
 }  // namespace
