@@ -29,10 +29,7 @@ class Event {
   void wait() const { detail::check(pergola_event_wait(handle_.get(), -1)); }
   // As wait(), for a while: false when it is over and the work goes on.
   bool wait_for(std::chrono::nanoseconds timeout) const {
-    const pergola_code code = pergola_event_wait(handle_.get(), timeout.count() < 0 ? 0 : timeout.count());
-    if (code == PERGOLA_TIMEOUT) return false;
-    detail::check(code);
-    return true;
+    return detail::has_ended(pergola_event_wait(handle_.get(), detail::wait_ns(timeout)));
   }
   bool done() const {
     std::int32_t done = 0;

@@ -4,6 +4,7 @@
 
 #include <pergola/pergola.h>
 
+#include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <stdexcept>
@@ -50,6 +51,16 @@ namespace detail {
 
 inline void check(pergola_code code) {
   if (code != PERGOLA_OK) throw Error(static_cast<Code>(code), pergola_last_error());
+}
+// The same of a wait: false where its time was over.
+inline bool has_ended(pergola_code code) {
+  if (code == PERGOLA_TIMEOUT) return false;
+  check(code);
+  return true;
+}
+// As the C interface has times to wait, where a negative one would be for ever.
+inline std::int64_t wait_ns(std::chrono::nanoseconds timeout) {
+  return timeout.count() < 0 ? 0 : timeout.count();
 }
 
 // A number of things in a message: "1 task", "2 tasks".

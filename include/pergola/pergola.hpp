@@ -578,10 +578,7 @@ class Session {
   void synchronize() const { detail::check(pergola_session_synchronize(handle())); }
   // The same, for so long at most: false where some of it goes on then, and nothing has been told.
   bool synchronize_for(std::chrono::nanoseconds timeout) const {
-    const pergola_code code = pergola_session_synchronize_for(handle(), timeout.count() < 0 ? 0 : timeout.count());
-    if (code == PERGOLA_TIMEOUT) return false;
-    detail::check(code);
-    return true;
+    return detail::has_ended(pergola_session_synchronize_for(handle(), detail::wait_ns(timeout)));
   }
   // An event at the end of all work so far.
   Event record() const {
@@ -614,9 +611,7 @@ class Session {
   void end_history() const { detail::check(pergola_session_history(handle(), nullptr)); }
   // Ends both, and waits for what they record no longer than that: false where some goes on, which is in neither.
   bool end_recordings(std::chrono::nanoseconds timeout) const {
-    const pergola_code code = pergola_session_end_recordings(handle(), timeout.count() < 0 ? 0 : timeout.count());
-    if (code != PERGOLA_TIMEOUT) detail::check(code);
-    return code == PERGOLA_OK;
+    return detail::has_ended(pergola_session_end_recordings(handle(), detail::wait_ns(timeout)));
   }
   // In which way graphs of recurring launches ran fastest: what the file has is made first, and what is found is added
   // to it by end_tuning() or the session's end. Neither waits for work.

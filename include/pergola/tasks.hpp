@@ -253,13 +253,13 @@ class TaskPool {
   void wait(TaskId id) const { detail::check(pergola_task_wait(handle(), id, -1)); }
   // As wait(), for a while: false when it is over and the task goes on.
   bool wait(TaskId id, std::chrono::nanoseconds timeout) const {
-    return has_ended(pergola_task_wait(handle(), id, std::max<std::int64_t>(timeout.count(), 0)));
+    return detail::has_ended(pergola_task_wait(handle(), id, detail::wait_ns(timeout)));
   }
   // The same for all tasks that were spawned before the call. Where some have failed by themselves and nobody has been
   // told: throws the first one's error, and which they are, once.
   void wait_all() const { detail::check(pergola_task_wait_all(handle(), -1)); }
   bool wait_all(std::chrono::nanoseconds timeout) const {
-    return has_ended(pergola_task_wait_all(handle(), std::max<std::int64_t>(timeout.count(), 0)));
+    return detail::has_ended(pergola_task_wait_all(handle(), detail::wait_ns(timeout)));
   }
   // Whether the task has ended; throws what it failed with. Never blocks.
   bool check(TaskId id) const {
@@ -289,11 +289,6 @@ class TaskPool {
     std::vector<Known> known;  // guarded by mutex; what spawn() was given
   };
 
-  static bool has_ended(pergola_code code) {
-    if (code == PERGOLA_TIMEOUT) return false;
-    detail::check(code);
-    return true;
-  }
   TaskKind known(const Kernel& kernel, const pergola_launch_config& config) const {
     static_assert(std::has_unique_object_representations_v<pergola_launch_config>, "memcmp() compares them");
     const auto find = [&] {

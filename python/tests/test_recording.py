@@ -228,7 +228,7 @@ def test_a_generator_that_is_closed_waits_for_its_recording_for_a_second(tmp_pat
     assert result.stdout == "closed\n" and f"RuntimeWarning: The trace to '{file}' is not written yet" in result.stderr
 
 
-def test_exit_says_that_a_recording_of_the_environments_is_lost(tmp_path):
+def test_exit_says_that_a_recording_of_the_environments_is_without_what_goes_on(tmp_path):
     file = str(tmp_path / "run.json")
     body = "stop, done = pg.zeros(1, 'u4'), pg.zeros(1, 'u4')\n"
     assert run_child(body + "done.numpy()", environment={"PERGOLA_TRACE": file}).stderr == ""

@@ -83,8 +83,7 @@ pergola_code pergola_array_write(pergola_array handle, uint64_t offset_bytes, co
 pergola_code pergola_array_wait(pergola_array handle, uint64_t offset_bytes, uint64_t size_bytes, int64_t timeout_ns) {
   return guarded([&]() -> Status {
     PERGOLA_ASSIGN(auto array, object_of<session::Array>(handle, "array"));
-    if (timeout_ns < 0) return array->wait(offset_bytes, size_bytes);
-    return array->wait(offset_bytes, size_bytes, std::chrono::nanoseconds(timeout_ns));
+    return array->wait(offset_bytes, size_bytes, timeout_of(timeout_ns));
   });
 }
 
@@ -114,8 +113,8 @@ pergola_code pergola_array_host(pergola_array handle, pergola_access access, int
     PERGOLA_TRY(check_pointer(data, "data"));
     PERGOLA_TRY(check_pointer(size_bytes, "size_bytes"));
     PERGOLA_ASSIGN(auto array, object_of<session::Array>(handle, "array"));
-    const auto timeout = timeout_ns < 0 ? std::nullopt : std::optional(std::chrono::nanoseconds(timeout_ns));
-    PERGOLA_ASSIGN(const std::span<std::byte> bytes, array->host(static_cast<session::Access>(access), timeout));
+    PERGOLA_ASSIGN(const std::span<std::byte> bytes,
+                   array->host(static_cast<session::Access>(access), timeout_of(timeout_ns)));
     *data = bytes.data();
     *size_bytes = bytes.size();
     return {};

@@ -73,8 +73,7 @@ pergola_code pergola_session_synchronize(pergola_session handle) {
 pergola_code pergola_session_synchronize_for(pergola_session handle, int64_t timeout_ns) {
   return guarded([&]() -> Status {
     PERGOLA_ASSIGN(auto session, object_of<session::Session>(handle, "session"));
-    if (timeout_ns < 0) return session->synchronize();
-    return session->synchronize(std::chrono::nanoseconds(timeout_ns));
+    return session->synchronize(timeout_of(timeout_ns));
   });
 }
 
@@ -128,9 +127,7 @@ pergola_code pergola_session_history(pergola_session handle, const char* path) {
 pergola_code pergola_session_end_recordings(pergola_session handle, int64_t timeout_ns) {
   return guarded([&]() -> Status {
     PERGOLA_ASSIGN(auto session, object_of<session::Session>(handle, "session"));
-    std::optional<std::chrono::nanoseconds> timeout;
-    if (timeout_ns >= 0) timeout = std::chrono::nanoseconds(timeout_ns);
-    return session->end_recordings(timeout);
+    return session->end_recordings(timeout_of(timeout_ns));
   });
 }
 
@@ -215,8 +212,7 @@ pergola_code pergola_event_destroy(pergola_event event) {
 pergola_code pergola_event_wait(pergola_event handle, int64_t timeout_ns) {
   return guarded([&]() -> Status {
     PERGOLA_ASSIGN(auto event, object_of<session::Event>(handle, "event"));
-    if (timeout_ns < 0) return event->wait();
-    return event->wait(std::chrono::nanoseconds(timeout_ns));
+    return event->wait(timeout_of(timeout_ns));
   });
 }
 

@@ -34,10 +34,6 @@ Result<session::TaskPoolOptions> pool_options(const pergola_task_pool_options* g
   return result;
 }
 
-std::optional<std::chrono::nanoseconds> timeout_of(int64_t timeout_ns) {
-  return timeout_ns < 0 ? std::nullopt : std::optional(std::chrono::nanoseconds(timeout_ns));
-}
-
 Result<std::vector<session::TaskColumn>> read_columns(const pergola_task_column* given, std::size_t count,
                                                       std::span<const session::Argument> arguments) {
   std::vector<session::TaskColumn> columns;

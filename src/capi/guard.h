@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <type_traits>
@@ -24,6 +27,11 @@
 #include "src/session/task_pool.h"
 
 namespace pergola::capi {
+
+// As the interface has times to wait: a negative one is for ever.
+inline std::optional<std::chrono::nanoseconds> timeout_of(std::int64_t timeout_ns) {
+  return timeout_ns < 0 ? std::nullopt : std::optional(std::chrono::nanoseconds(timeout_ns));
+}
 
 // Keeps the message for pergola_last_error() and returns the code.
 pergola_code fail(Code code, std::string_view message) noexcept;

@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "src/base/deadline.h"
 #include "src/base/environment.h"
 #include "src/base/log.h"
 #include "src/base/plural.h"
@@ -362,15 +363,6 @@ bool TaskWork::is_idle() {
   if (edges_->held() != 0) return false;
   return direct_ != nullptr ? direct_->open_tasks().empty() : !resident_->has_open_tasks();
 }
-
-namespace {
-
-std::optional<std::chrono::nanoseconds> left_until(scheduler::Scheduler::Deadline deadline) {
-  if (!deadline) return std::nullopt;
-  return std::max(*deadline - std::chrono::steady_clock::now(), std::chrono::nanoseconds(0));
-}
-
-}  // namespace
 
 Status TaskWork::keep_slices() {
   if (!slices_) return {};

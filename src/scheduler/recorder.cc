@@ -58,8 +58,7 @@ Timeline Recorder::take_timeline() {
   timeline.policy = policy_;
   timeline.host_error_ns = host_error_ns_;
   timeline.dropped = std::exchange(dropped_, 0);
-  timeline.without_time = std::exchange(without_time_, 0);
-  for (std::size_t i = settled_; i < records_.size(); ++i) timeline.without_time += records_[i].end != nullptr ? 1 : 0;
+  timeline.without_time = std::exchange(without_time_, 0) + unsettled().size();
   for (const Record& record : records_)
     if (record.has_time) timeline.slices.push_back(slice_of(record));
   timeline.host.assign(host_.begin(), host_.end());

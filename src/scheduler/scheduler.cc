@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "src/base/deadline.h"
 #include "src/base/log.h"
 #include "src/base/plural.h"
 
@@ -547,9 +548,7 @@ Status Scheduler::wait_unlocked(AdaptiveLock& lock, std::span<const MarkPtr> mar
   boost::container::small_vector<Status, 8> outcomes;
   outcomes.reserve(marks.size());
   for (const MarkPtr& mark : marks) {
-    std::optional<std::chrono::nanoseconds> timeout;
-    if (deadline) timeout = std::max(*deadline - std::chrono::steady_clock::now(), std::chrono::nanoseconds(0));
-    outcomes.push_back(mark->event->wait(timeout));
+    outcomes.push_back(mark->event->wait(left_until(deadline)));
   }
   lock.lock();
   if (number != 0 && outcomes[0].ok()) lowering_->note_waited(number);

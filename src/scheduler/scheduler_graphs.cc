@@ -11,18 +11,20 @@ constexpr std::size_t kMostArriving = 32;  // copies from the host that are reme
 // Work::prepare of launches whose submitter is not there: takes the memory that they use and that moves.
 class TakeMoving {
  public:
-  explicit TakeMoving(std::span<const Access> accesses) : accesses_(accesses) {}
+  TakeMoving(const Policy& policy, std::span<const Access> accesses)
+      : may_move_(policy.memory == Memory::kManaged), accesses_(accesses) {}
   Status operator()(device::Queue& queue) const {
     for (const Access& access : accesses_)
       if (MovingMemory* const memory = access.resource->moving()) PERGOLA_TRY(memory->take(queue));
     return {};
   }
   bool is_needed() const {
-    return std::any_of(accesses_.begin(), accesses_.end(),
-                       [](const Access& access) { return access.resource->moving() != nullptr; });
+    return may_move_ && std::any_of(accesses_.begin(), accesses_.end(),
+                                    [](const Access& access) { return access.resource->moving() != nullptr; });
   }
 
  private:
+  const bool may_move_;
   const std::span<const Access> accesses_;
 };
 
@@ -96,9 +98,9 @@ Status Scheduler::run_again(AdaptiveLock& lock, const Launch& launch, Ticket* ti
   const KernelCall call{launch.module, *launch.kernel, launch.config, launch.parameters};
   Work work = launch.work();
   work.call = &call;
-  const TakeMoving take(work.accesses);
+  const TakeMoving take(policy_, work.accesses);
   const FunctionRef<Status(device::Queue&)> prepare = take;
-  if (policy_.memory == Memory::kManaged && take.is_needed()) work.prepare = &prepare;
+  if (take.is_needed()) work.prepare = &prepare;
   return carry_out(
       lock, work,
       [&](device::Queue& queue) { return queue.launch(call.module, call.kernel, call.config, call.parameters); },
@@ -152,8 +154,7 @@ Status Scheduler::launch_graph(const std::shared_ptr<Chunk>& run, const std::sha
     return detail;
   };
   const FunctionRef<WorkDetail()> detail = tell;
-  const TakeMoving take(chunk.accesses);
-  const bool moves = policy_.memory == Memory::kManaged && take.is_needed();
+  const TakeMoving take(policy_, chunk.accesses);
   const FunctionRef<Status(device::Queue&)> prepare = take;
   Status status = place(
       {.kind = WorkKind::kGraph,
@@ -161,7 +162,7 @@ Status Scheduler::launch_graph(const std::shared_ptr<Chunk>& run, const std::sha
        .accesses = chunk.accesses,
        .universal = chunk.universal,
        .detail = &detail,
-       .prepare = moves ? &prepare : nullptr,
+       .prepare = take.is_needed() ? &prepare : nullptr,
        .least_ns = chunk.takes_at_least_ns()},
       [&](device::Queue& queue) {
         if (const ParameterBlock* const block = chunk.block.get(); block != nullptr)
@@ -224,7 +225,7 @@ void Scheduler::launch_held(std::span<const Launch> launches) {
     std::optional<KernelCall> call;
     if (!launch.copy) call.emplace(launch.module, *launch.kernel, launch.config, launch.latest_parameters());
     if (call) work.call = &*call;
-    const TakeMoving take(work.accesses);
+    const TakeMoving take(policy_, work.accesses);
     const FunctionRef<Status(device::Queue&)> prepare = take;
     if (take.is_needed()) work.prepare = &prepare;
     const auto tell = [&] { return std::exchange(held_details_.front().second, WorkDetail()); };

@@ -1,4 +1,5 @@
 // The scheduler's side of recordings (recorder.h): none of this runs where nothing is recorded.
+#include "src/base/deadline.h"
 #include "src/base/file.h"
 #include "src/base/log.h"
 #include "src/scheduler/scheduler.h"
@@ -107,11 +108,8 @@ bool Scheduler::settle_recording(AdaptiveLock& lock, Deadline deadline) {
   const std::vector<device::EventPtr> ends = recorder_->unsettled();
   lock.unlock();
   bool have_ended = true;
-  for (const device::EventPtr& end : ends) {
-    std::optional<std::chrono::nanoseconds> timeout;
-    if (deadline) timeout = std::max(*deadline - std::chrono::steady_clock::now(), std::chrono::nanoseconds(0));
-    if (end->wait(timeout).code() == Code::kTimeout) have_ended = false;
-  }
+  for (const device::EventPtr& end : ends)
+    if (end->wait(left_until(deadline)).code() == Code::kTimeout) have_ended = false;
   lock.lock();
   if (recorder_ != nullptr) deadline ? recorder_->settle_ended() : recorder_->settle();
   return have_ended;

@@ -1,6 +1,7 @@
 // Launches that run as tasks (task_launches.h): the scheduler's side.
 #include <algorithm>
 
+#include "src/base/deadline.h"
 #include "src/base/left_to_process.h"
 #include "src/scheduler/scheduler.h"
 
@@ -284,9 +285,7 @@ Status Scheduler::await_task(AdaptiveLock& lock, TaskId id, HeldFromTasks* held,
   ++counters_.host_waits;
   lock.unlock();
   if (held != nullptr) held->release();
-  std::optional<std::chrono::nanoseconds> timeout;
-  if (deadline) timeout = std::max(*deadline - std::chrono::steady_clock::now(), std::chrono::nanoseconds(0));
-  Status ended = host->wait(id, timeout);
+  Status ended = host->wait(id, left_until(deadline));
   Status acquired = held != nullptr ? held->acquire() : Status();
   lock.lock();
   if (ended.code() == Code::kTimeout) return ended;

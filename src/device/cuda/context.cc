@@ -120,7 +120,7 @@ Context::~Context() {
 }
 
 Status Context::health() const {
-  if (!lost_.load(std::memory_order_acquire)) return {};
+  if (!is_lost()) return {};
   const std::lock_guard lock(mutex_);
   return cause_;
 }
@@ -139,7 +139,7 @@ Status Context::lose(CUresult result, std::string_view doing) const {
 
 Status Context::failed(CUresult result, std::string_view doing) const {
   if (is_sticky(result)) return lose(result, doing);
-  if (lost_.load(std::memory_order_acquire)) return health();
+  if (is_lost()) return health();
   return Error{code_of(result), fmt::format("{}: {} failed: {}.", id_, doing, driver_->describe(result)), __FILE__,
                __LINE__};
 }

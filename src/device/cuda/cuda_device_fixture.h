@@ -60,6 +60,12 @@ class CudaDevice : public ::testing::Test {
     PERGOLA_ASSIGN(const ptx::Module module, ptx::parse(text, "fake.ptx"));
     return device.load({&module, text, "fake.ptx"});
   }
+  // Host-visible memory of zeros.
+  static BufferPtr zeros(const DevicePtr& device, std::size_t size_bytes) {
+    const BufferPtr made = device->allocate(size_bytes, MemoryKind::kHostVisible).value();
+    std::memset(made->host_pointer(), 0, size_bytes);
+    return made;
+  }
   static std::vector<std::byte> add_one(const BufferPtr& data, std::uint32_t count) {
     std::vector<std::byte> bytes(12);
     const std::uint64_t address = data->address();

@@ -198,8 +198,7 @@ TEST_F(CudaDevice, HostVisibleSource_IsReadWhenTheCopyRuns) {
 TEST_F(CudaDevice, WorkInFlight_KeepsBuffersAndModulesAlive) {
   DevicePtr device = open();
   auto queue = std::move(device->create_queue()).value();
-  const BufferPtr last = *device->allocate(16, MemoryKind::kHostVisible);
-  std::memset(last->host_pointer(), 0, 16);
+  const BufferPtr last = zeros(device, 16);
   control().hold();
   {
     const BufferPtr between = *device->allocate(16, MemoryKind::kDevice),
@@ -224,8 +223,7 @@ TEST_F(CudaDevice, WorkInFlight_KeepsBuffersAndModulesAlive) {
 TEST_F(CudaDevice, WhatALaunchWasFoundToBe_IsNotBelievedOfAnother) {
   const DevicePtr device = open();
   Queue& queue = queue_of(device);
-  const BufferPtr data = *device->allocate(64, MemoryKind::kHostVisible);
-  std::memset(data->host_pointer(), 0, 64);
+  const BufferPtr data = zeros(device, 64);
   ModulePtr module = *load(*device);
   const ModulePtr other = *load(*device);
   const Kernel* const kernel = *module->kernel("add_one");
@@ -528,8 +526,7 @@ TEST_F(CudaDevice, GraphNodesThatStartEarly_HaveProgrammaticEdges) {
   const DevicePtr device = open();
   Queue& queue = queue_of(device);
   const ModulePtr module = *load(*device);
-  const BufferPtr a = *device->allocate(64, MemoryKind::kHostVisible);
-  std::memset(a->host_pointer(), 0, 64);
+  const BufferPtr a = zeros(device, 64);
   const auto chain = [&](bool copy_first) {
     GraphSpec spec;
     if (copy_first) spec.nodes.push_back({CopyNode{a, 0, a, 0, 0}, {}, {}});
@@ -649,8 +646,7 @@ TEST_F(CudaDevice, Threads_ShareADeviceAndAQueue) {
   const DevicePtr device = open();
   Queue& shared = queue_of(device);
   const ModulePtr module = *load(*device);
-  const BufferPtr counter = *device->allocate(4, MemoryKind::kHostVisible);
-  std::memset(counter->host_pointer(), 0, 4);
+  const BufferPtr counter = zeros(device, 4);
   std::vector<std::thread> threads;
   std::vector<std::string> wrong(4);
   for (std::string& why : wrong)

@@ -12,8 +12,7 @@ TEST_F(CudaLaunch, NeedsNoContextOfItsThread_AndGetsItWhereADriverAsks) {
   const DevicePtr device = open();
   Queue& queue = queue_of(device);
   const ModulePtr module = *load(*device);
-  const BufferPtr four = *device->allocate(16, MemoryKind::kHostVisible);
-  std::memset(four->host_pointer(), 0, 16);
+  const BufferPtr four = zeros(device, 16);
   const auto go = [&] { return launch(queue, module, "add_one", add_one(four, 4)); };
   ASSERT_TRUE(go().ok());
   std::thread([&] {  // which has none
@@ -43,8 +42,7 @@ TEST_F(CudaLaunch, NeedsNoContextOfItsThread_AndGetsItWhereADriverAsks) {
 TEST_F(CudaLaunch, FromAThreadThatOnlyLaunches_LetsGoOfWhatHasEnded) {
   const DevicePtr device = open();
   Queue& queue = queue_of(device);
-  const BufferPtr four = *device->allocate(16, MemoryKind::kHostVisible);
-  std::memset(four->host_pointer(), 0, 16);
+  const BufferPtr four = zeros(device, 16);
   std::weak_ptr<const Module> first;
   std::thread([&] {
     std::vector<ModulePtr> modules{*load(*device), *load(*device)};
