@@ -113,6 +113,28 @@ class DagLog {
     return vertex;
   }
   DagVertex& last() { return ring_[(count_ - 1) % kCapacity]; }  // next() was called before
+  const DagVertex& last() const { return ring_[(count_ - 1) % kCapacity]; }
+  const DagVertex& before_last() const { return ring_[(count_ - 2) % kCapacity]; }  // next() was called twice
+  // One more like the last, behind it as that is behind the one before: how many edges that are no ended ones it has.
+  std::uint32_t repeat(std::uint64_t id, std::uint64_t position) {
+    const DagVertex& like = last();
+    DagVertex& vertex = next();
+    vertex.id = id;
+    vertex.name = like.name;
+    vertex.kind = like.kind;
+    vertex.reason = like.reason;
+    vertex.stream = like.stream;
+    vertex.position = position;
+    vertex.edge_count = like.edge_count;
+    std::uint32_t count = 0;
+    for (std::uint32_t i = 0; i < like.edge_count; ++i) {
+      vertex.edges[i] = like.edges[i];
+      if (vertex.edges[i].order == Order::kEnded) continue;
+      vertex.edges[i].parent = like.id;
+      ++count;
+    }
+    return count;
+  }
   // The last vertex is of the host, and waits for that first.
   bool ends_with_host_wait_for(std::uint64_t parent) const {
     if (count_ == 0) return false;

@@ -17,14 +17,14 @@ constexpr std::size_t kMostSizes = 16;    // of a kernel; a further one takes th
 double Durations::expected_ns_of(const Work& work, const device::LaunchConfig& config) {
   if (work.site == nullptr) return kUnknownDurationNs;
   const std::vector<KernelDurations>& known = work.site->durations;
-  const SizeClass size = size_of(work, config);
+  const SizeClass size = size_of(work.accesses, config);
   const auto found = std::find_if(known.begin(), known.end(), [&](const auto& one) { return one.size == size; });
   return expected_ns(found == known.end() ? nullptr : &*found);
 }
 
-SizeClass Durations::size_of(const Work& work, const device::LaunchConfig& config) {
+SizeClass Durations::size_of(std::span<const Access> accesses, const device::LaunchConfig& config) {
   std::uint64_t bytes = 0;
-  for (const Access& access : work.accesses) bytes += access.range.end - access.range.begin;
+  for (const Access& access : accesses) bytes += access.range.end - access.range.begin;
   const auto volume = [](const device::Dim3& of) { return std::uint64_t{of.x} * of.y * of.z; };
   return SizeClass::of(volume(config.grid) * volume(config.block), bytes);
 }
@@ -55,8 +55,7 @@ KernelDurations* Durations::of(const Work& work) {
   return &durations;
 }
 
-bool Durations::wants(const KernelDurations& durations) const {
-  const std::uint32_t launches = durations.launches;
+bool Durations::wants(const KernelDurations& durations, std::uint32_t launches) const {
   if (launches < kFirstTimed) return false;
   // How long a kernel takes may depend on its numbers, as that of steps: it is looked for soon, and ever more rarely.
   const bool is_one_of_all = (launches & (std::min(launches, kThenEach) - 1)) == 0;

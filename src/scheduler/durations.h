@@ -37,7 +37,15 @@ class Durations {
   // count_elsewhere() once it has gone there.
   double expected_elsewhere_ns(const Work& work);
   void count_elsewhere(const Work& work) { ++find(*work.site, size_of(work)).launches; }
-  bool wants(const KernelDurations& durations) const;
+  bool wants(const KernelDurations& durations) const { return wants(durations, durations.launches); }
+  // of() one more launch of the site at that size; null where wants() would say so of it, and then it has not counted.
+  KernelDurations* count_untimed(WorkSite& site, SizeClass size) {
+    KernelDurations& durations = find(site, size);
+    if (wants(durations, durations.launches + 1)) return nullptr;
+    ++durations.launches;
+    return &durations;
+  }
+  static SizeClass size_of(std::span<const Access> accesses, const device::LaunchConfig& config);
 
   // Between the two events ran a launch of `work`, which took the host `launch_ns`.
   void add(const Work& work, device::EventPtr start, device::EventPtr end, double launch_ns);
@@ -54,8 +62,8 @@ class Durations {
     device::EventPtr start, end;
     double launch_ns = 0;
   };
-  static SizeClass size_of(const Work& work, const device::LaunchConfig& config);
-  static SizeClass size_of(const Work& work) { return size_of(work, work.call->config); }
+  static SizeClass size_of(const Work& work) { return size_of(work.accesses, work.call->config); }
+  bool wants(const KernelDurations& durations, std::uint32_t launches) const;
   KernelDurations& find(WorkSite& site, SizeClass size);
 
   const std::string device_;

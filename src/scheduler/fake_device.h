@@ -41,6 +41,7 @@ struct FakeState {
   std::size_t questions = 0;  // whether an event or a queue has ended
   std::vector<Step> steps;
   std::vector<Status> fail_next;        // taken by the next launches
+  std::vector<Status> refuse_launches;  // returned by the next launches of kernels, which do nothing
   std::vector<Status> refuse_waits;     // returned by the next waits of queues, which do nothing
   std::vector<Status> refuse_queues;    // the same of queues that are to be made
   double launch_ns = 0;                 // how long the host takes to queue anything
@@ -134,6 +135,11 @@ class FakeQueue final : public device::Queue {
   }
   Status launch(const device::ModulePtr&, const device::Kernel&, const device::LaunchConfig&,
                 std::span<const std::byte> parameters) override {
+    if (!state_->refuse_launches.empty()) {
+      const Status refused = state_->refuse_launches.front();
+      state_->refuse_launches.erase(state_->refuse_launches.begin());
+      return refused;
+    }
     run(duration_of(parameters));
     return {};
   }

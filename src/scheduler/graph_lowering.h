@@ -131,6 +131,8 @@ class GraphLowering {
     std::shared_ptr<Chunk> ended;          // an event behind the launch or graph is for ended()
     bool marks = false;                    // an event behind the launch tells how far the device is
     bool only_holds() const { return held && run == nullptr && flush.empty(); }  // there is nothing to be done now
+    // It is launched, and there is no more to it.
+    bool is_plain() const { return flush.empty() && !held && !leads && queue == nullptr && ended == nullptr && !marks; }
   };
   // `arriving`: the resources that copies from the host may still be filling and no launch has used since, by number.
   Decision offer(const Work& work, bool may_hold, std::span<const std::uint64_t> arriving = {});

@@ -188,6 +188,11 @@ void Resource::overwritten_by_host(Range range, ComputationPool& pool) {
   }
 }
 
+void Resource::keep_last_readers(Range range, ComputationPool& pool) {
+  for (Segment& segment : segments_)
+    if (segment.begin < range.end && range.begin < segment.end) keep_last_reader_of_each_stream(segment, pool);
+}
+
 void Resource::collect(Range range, Mode mode, Dependencies& out) const {
   if (range.begin >= range.end || mode == Mode::kNone) return;
   for (std::size_t i = find(range.begin); i < segments_.size() && segments_[i].begin < range.end; ++i)

@@ -256,6 +256,8 @@ class Resource {
   // The host has overwritten `range`, for which it has waited: what comes next there comes after nothing that has
   // ended.
   void overwritten_by_host(Range range, ComputationPool& pool);
+  // Of the readers of these bytes, those that a later one of the same stream stands for are forgotten.
+  void keep_last_readers(Range range, ComputationPool& pool);
   // What an access of the host would have to wait for. Changes nothing.
   void collect(Range range, Mode mode, Dependencies& out) const;
   // Calls `visit(Computation&)` for every computation that has not ended, some of them repeatedly; each is on a stream.

@@ -43,6 +43,7 @@
 #include "src/scheduler/graph_lowering.h"
 #include "src/scheduler/policy.h"
 #include "src/scheduler/recorder.h"
+#include "src/scheduler/repetition.h"
 #include "src/scheduler/resource.h"
 #include "src/scheduler/task_launches.h"
 #include "src/scheduler/work.h"
@@ -54,6 +55,7 @@ struct Counters {
   std::uint64_t computations = 0, dependencies = 0, streams = 0, events = 0, waits = 0;
   std::uint64_t late_events = 0;  // recorded behind later work of the stream: more was waited for than needed
   std::uint64_t host_waits = 0;
+  std::uint64_t repeated = 0;  // of the computations, those that were written down in the place of their like
 };
 
 // Where a piece of work is: position on its stream << 10 | index of the stream; or, with the highest bit, how many
@@ -265,6 +267,7 @@ class Scheduler {
   std::optional<Status> upload_before(AdaptiveLock& lock, const CallText& text, GraphLowering::Expected& next);
   std::optional<Status> upload_again(AdaptiveLock& lock, const Launch& upload);
   Status run_again(AdaptiveLock& lock, const Launch& launch, Ticket* ticket);
+  std::optional<Status> repeat(const Launch& launch, Ticket* ticket);
   std::uint64_t take_held_ticket(Ticket* ticket) {  // its number
     if (ticket != nullptr) *ticket = kHeldTicket | held_count_;
     return held_count_++;
@@ -493,6 +496,7 @@ class Scheduler {
   Resource blocks_{kParameterBlocks, std::uint64_t{1} << 62};
   std::chrono::nanoseconds queue_trusted_ = std::chrono::milliseconds(5);  // expected_queue()
   std::unique_ptr<GraphLowering> lowering_;                                // null where the policy has no graphs
+  Repetition repetition_;
   std::deque<std::pair<std::uint64_t, WorkDetail>> held_details_;  // while something is recorded, by number of the held
   std::uint64_t launches_apart_ = 0;                               // that cannot be part of a graph
   std::unique_ptr<TaskLaunches> tasks_;                            // null where the policy has no tasks

@@ -2,46 +2,12 @@
 #include <algorithm>
 
 #include "src/scheduler/scheduler.h"
+#include "src/scheduler/take_moving.h"
 
 namespace pergola::scheduler {
 namespace {
 
 constexpr std::size_t kMostArriving = 32;  // copies from the host that are remembered
-
-// Work::prepare of launches whose submitter is not there: takes the memory that they use and that moves.
-class TakeMoving {
- public:
-  TakeMoving(const Policy& policy, std::span<const Access> accesses)
-      : may_move_(policy.memory == Memory::kManaged), accesses_(accesses) {}
-  Status operator()(device::Queue& queue) const {
-    for (const Access& access : accesses_)
-      if (MovingMemory* const memory = access.resource->moving()) PERGOLA_TRY(memory->take(queue));
-    return {};
-  }
-  bool is_needed() const {
-    return may_move_ && std::any_of(accesses_.begin(), accesses_.end(),
-                                    [](const Access& access) { return access.resource->moving() != nullptr; });
-  }
-
- private:
-  const bool may_move_;
-  const std::span<const Access> accesses_;
-};
-
-// What the launch changes is older at the host from now on. False where the host has what the device has not, and
-// nothing has happened.
-bool note_changes(const Launch& launch) {
-  bool any = false;
-  for (const Access& access : launch.accesses) {
-    const HostState state = access.resource->host_state();
-    if (state == HostState::kHost) return false;
-    any = any || (state != HostState::kNone && state != HostState::kDevice && writes(access.mode));
-  }
-  if (!any) return true;
-  for (const Access& access : launch.accesses)
-    if (writes(access.mode)) access.resource->changed_on_device();
-  return true;
-}
 
 }  // namespace
 
@@ -50,81 +16,6 @@ bool Scheduler::may_be_of_a_graph(const Work& work) {
   if (work.call == nullptr && work.kind == WorkKind::kKernel) ++launches_apart_;
   const bool may_recur = work.call != nullptr || (work.copy != nullptr && lowering_->takes_copies());
   return may_recur && !(recorder_ != nullptr && recorder_->wants_each_kernel());
-}
-
-std::optional<Status> Scheduler::submit_again(const CallText& text, Ticket* ticket) {
-  std::unique_lock lock(mutex_);
-  if (lowering_ == nullptr || tasks_ != nullptr || recorder_ != nullptr || calls_under_way_ != 0 ||
-      !host_accesses_.empty())
-    return std::nullopt;
-  GraphLowering::Expected next = lowering_->expected(text);
-  if (next.launch == nullptr) return std::nullopt;
-  if (next.call == nullptr) {
-    if (std::optional<Status> status = upload_before(lock, text, next); !status || !status->ok()) return status;
-  }
-  // What changes is a change of the states, too: the next time there is nothing.
-  if (const std::uint64_t changes = host_state_changes.load(std::memory_order_acquire);
-      next.call->looked_at != changes) {
-    if (!note_changes(*next.launch)) return std::nullopt;
-    next.call->looked_at = changes;
-  }
-  if (!lowering_->hold_again()) return run_again(lock, *next.launch, ticket);
-  take_held_ticket(ticket);
-  return Status();
-}
-
-// The uploads that are expected before the launch that `text` stands for, `next` the first; then that launch is next.
-// None where there is more to it than this can do.
-std::optional<Status> Scheduler::upload_before(AdaptiveLock& lock, const CallText& text,
-                                               GraphLowering::Expected& next) {
-  for (; next.launch != nullptr && next.call == nullptr; next = lowering_->expected(text))
-    if (std::optional<Status> status = upload_again(lock, *next.launch); !status || !status->ok()) return status;
-  if (next.launch == nullptr) return std::nullopt;
-  return Status();
-}
-
-// The launch, which is expected next: held as the first or the last of its chunk, or launched by itself.
-Status Scheduler::run_again(AdaptiveLock& lock, const Launch& launch, Ticket* ticket) {
-  const GraphLowering::Decision lowered = lowering_->again(arriving());
-  if (lowered.only_holds()) {
-    take_held_ticket(ticket);
-    return {};
-  }
-  if (!durations_.is_empty() && pool_.last_id() % kSettlesEach == 0) durations_.settle();
-  if (lowered.held && lowered.flush.empty()) {
-    take_held_ticket(ticket);
-    return launch_graph(lowered.run, lowered.ended, false);
-  }
-  const KernelCall call{launch.module, *launch.kernel, launch.config, launch.parameters};
-  Work work = launch.work();
-  work.call = &call;
-  const TakeMoving take(policy_, work.accesses);
-  const FunctionRef<Status(device::Queue&)> prepare = take;
-  if (take.is_needed()) work.prepare = &prepare;
-  return carry_out(
-      lock, work,
-      [&](device::Queue& queue) { return queue.launch(call.module, call.kernel, call.config, call.parameters); },
-      lowered, nullptr, ticket);
-}
-
-// As its array would submit it; none where that has to, and nothing has happened.
-std::optional<Status> Scheduler::upload_again(AdaptiveLock& lock, const Launch& upload) {
-  HostSide* const side = upload.accesses.back().resource->host_side();
-  if (side == nullptr || !side->begin_upload()) return std::nullopt;
-  const GraphLowering::Decision lowered = lowering_->again(arriving());
-  Status status;
-  if (lowered.only_holds()) {
-    ++held_count_;
-  } else {  // the array lives, and so do both sides
-    const device::BufferPtr to = upload.copy->to.lock(), from = upload.copy->from.lock();
-    const CopyCall call{to, from, upload.copy->size_bytes};
-    Work work = upload.work();
-    work.copy = &call;
-    const auto copy = [&](device::Queue& queue) { return queue.copy(to, 0, from, 0, call.size_bytes); };
-    status = carry_out(lock, work, copy, lowered, nullptr, nullptr);
-  }
-  side->end_upload(status.ok());
-  return status;
 }
 
 Status Scheduler::hold_or_run(const Work& work, const GraphLowering::Decision& decision, Ticket* ticket) {

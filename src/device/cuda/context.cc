@@ -154,6 +154,7 @@ Result<CUevent> Context::take_event(bool timed) const {
       return event;
     }
   }
+  PERGOLA_TRY(enter());
   CUevent event = nullptr;
   PERGOLA_TRY(
       check(driver_->cuEventCreate(&event, timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING), "creating an event"));

@@ -1,4 +1,4 @@
-// Launches and the context of their thread, over the fake driver: a launch needs none, all else does.
+// Launches, records and waits, and the context of their thread, over the fake driver: these need none, all else does.
 #include <thread>
 
 #include "src/device/cuda/cuda_device_fixture.h"
@@ -7,6 +7,10 @@ namespace pergola::device {
 namespace {
 
 class CudaLaunch : public CudaDevice {};
+
+// As a thread without context, or with that of another device, which may be lost.
+constexpr cuda::CUresult kAsks[] = {cuda::CUDA_ERROR_INVALID_CONTEXT, cuda::CUDA_ERROR_CONTEXT_IS_DESTROYED,
+                                    cuda::CUDA_ERROR_ILLEGAL_ADDRESS};
 
 TEST_F(CudaLaunch, NeedsNoContextOfItsThread_AndGetsItWhereADriverAsks) {
   const DevicePtr device = open();
@@ -19,9 +23,7 @@ TEST_F(CudaLaunch, NeedsNoContextOfItsThread_AndGetsItWhereADriverAsks) {
     const int set = control().calls("cuCtxSetCurrent");
     EXPECT_TRUE(go().ok());
     EXPECT_EQ(control().calls("cuCtxSetCurrent"), set);
-    // The last as of a thread whose own context is another device's that is lost.
-    for (const cuda::CUresult asks :
-         {cuda::CUDA_ERROR_INVALID_CONTEXT, cuda::CUDA_ERROR_CONTEXT_IS_DESTROYED, cuda::CUDA_ERROR_ILLEGAL_ADDRESS}) {
+    for (const cuda::CUresult asks : kAsks) {
       const int launched = control().calls("cuLaunchKernelEx");
       control().fail("cuLaunchKernelEx", asks, 0);
       EXPECT_TRUE(go().ok());
@@ -36,6 +38,35 @@ TEST_F(CudaLaunch, NeedsNoContextOfItsThread_AndGetsItWhereADriverAsks) {
   control().fail_times("cuLaunchKernelEx", cuda::CUDA_ERROR_ILLEGAL_ADDRESS, 2);  // its own context's
   EXPECT_EQ(go().code(), Code::kDeviceLost);
   EXPECT_EQ(go().code(), Code::kDeviceLost);
+}
+
+TEST_F(CudaLaunch, ARecordAndAWaitNeedNone_AndGetItWhereADriverAsks) {
+  const DevicePtr device = open();
+  Queue& queue = queue_of(device);
+  const auto other = *device->create_queue();
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE((*queue.record_untimed())->wait().ok());  // so that there are events
+  std::thread([&] {
+    const int set = control().calls("cuCtxSetCurrent");
+    const auto go = [&] {
+      const Result<EventPtr> event = queue.record_untimed();
+      return event.ok() ? other->wait(*event) : event.status();
+    };
+    EXPECT_TRUE(go().ok());
+    EXPECT_EQ(control().calls("cuCtxSetCurrent"), set);
+    for (const char* const function : {"cuEventRecord", "cuStreamWaitEvent"})
+      for (const cuda::CUresult asks : kAsks) {
+        const int called = control().calls(function);
+        control().fail(function, asks, 0);
+        EXPECT_TRUE(go().ok()) << function;
+        EXPECT_EQ(control().calls(function), called + 2);
+      }
+    EXPECT_EQ(control().calls("cuCtxSetCurrent"), set + 6);
+  }).join();
+  EXPECT_TRUE(other->synchronize().ok());
+  EXPECT_TRUE(device->health().ok());
+  control().fail_times("cuStreamWaitEvent", cuda::CUDA_ERROR_ILLEGAL_ADDRESS, 2);
+  EXPECT_EQ(other->wait(*queue.record_untimed()).code(), Code::kDeviceLost);
+  EXPECT_EQ(queue.record_untimed().code(), Code::kDeviceLost);
 }
 
 // What ended launches used goes while there are more, though none of them makes a context its thread's.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <typeinfo>
 #include <utility>
 
 #include "src/base/end_grace.h"
@@ -132,20 +133,26 @@ Result<const CudaBuffer*> CudaQueue::own(const BufferPtr& buffer) const {
 }
 
 void CudaQueue::seal_kept(Retained::Ended& ended) {
-  if (context_->enter().ok()) (void)record_locked(false, ended);
+  (void)record_locked(false, ended);
 }
 
 Result<std::shared_ptr<CudaEvent>> CudaQueue::record_locked(bool timed, Retained::Ended& ended, bool for_host) {
+  if (context_->is_lost()) [[unlikely]]
+    return context_->health();
   PERGOLA_ASSIGN(const CUevent handle, context_->take_event(timed));
   const Driver& driver = context_->driver();
   // The word first: the host, which waits, need not wait for the event's own record as well.
   const HostWord word = for_host ? tell_host() : HostWord();
-  if (const CUresult result = driver.cuEventRecord(handle, stream_); result != CUDA_SUCCESS) {
+  const CUresult result = on_stream([&] { return driver.cuEventRecord(handle, stream_); });
+  if (result != CUDA_SUCCESS) [[unlikely]] {
     context_->give_event(handle, timed);
     return context_->check(result, "recording an event");
   }
   auto event = std::make_shared<CudaEvent>(context_, handle, timed, word, word_number_);
-  if (retained_.seal(event, timed)) retained_.release_ended(ended);
+  if (retained_.seal(event, timed)) {
+    context_->enter_quietly();
+    retained_.release_ended(ended);
+  }
   return event;
 }
 
@@ -200,15 +207,8 @@ Status CudaQueue::launch(const ModulePtr& module, const Kernel& kernel, const La
   Retained::Ended ended;  // dropped after the lock
   const std::lock_guard lock(mutex_);
   PERGOLA_ASSIGN(const CudaKernel* mine, check_launch(module, kernel, config, parameters.size()));
-  const auto go = [&] { return context_->driver().cuLaunchKernelEx(&launch, mine->function(), nullptr, list.extra()); };
-  CUresult result = go();
-  // The stream says whose launch it is, so the context need not be the thread's, which costs a call of the driver to
-  // see to (580.159 takes it from a thread without one and from one with another's). A driver that wants it there says
-  // so; or the thread's is one of another device that is lost, whose error this is. Nothing has been queued.
-  if (result != CUDA_SUCCESS) [[unlikely]] {
-    PERGOLA_TRY(context_->enter());
-    result = go();
-  }
+  const CUresult result =
+      on_stream([&] { return context_->driver().cuLaunchKernelEx(&launch, mine->function(), nullptr, list.extra()); });
   if (result != CUDA_SUCCESS) [[unlikely]]
     return context_->check(result, "launching kernel '{}' with a grid of {} and blocks of {}", kernel.signature().name,
                            to_string(config.grid), to_string(config.block));
@@ -326,13 +326,17 @@ Status CudaQueue::move_managed(const BufferPtr& buffer, bool to_host) {
 }
 
 Status CudaQueue::wait(const EventPtr& event) {
-  const auto* mine = dynamic_cast<const CudaEvent*>(event.get());
+  // Nothing is derived from it.
+  const Event* const given = event.get();
+  const auto* const mine =
+      given != nullptr && typeid(*given) == typeid(CudaEvent) ? static_cast<const CudaEvent*>(given) : nullptr;
   if (mine == nullptr || mine->context() != context_.get())
     return PERGOLA_ERROR(kInvalidArgument, "The event is {}.",
                          event == nullptr ? "null" : "of another device; a queue waits for events of its own device");
-  PERGOLA_TRY(context_->enter());
+  if (context_->is_lost()) [[unlikely]]
+    return context_->health();
   // The driver takes what the event stands for at this call: it may go, or be recorded again, before the wait is over.
-  return context_->check(context_->driver().cuStreamWaitEvent(stream_, mine->handle(), 0),
+  return context_->check(on_stream([&] { return context_->driver().cuStreamWaitEvent(stream_, mine->handle(), 0); }),
                          "making a stream wait for an event");
 }
 
@@ -352,7 +356,6 @@ Status CudaQueue::wait_for_gate(const GatePtr& gate, std::uint32_t number) {
 }
 
 Result<EventPtr> CudaQueue::record() {
-  PERGOLA_TRY(context_->enter());
   Retained::Ended ended;
   const std::lock_guard lock(mutex_);
   PERGOLA_ASSIGN(EventPtr event, record_locked(true, ended));
@@ -360,7 +363,6 @@ Result<EventPtr> CudaQueue::record() {
 }
 
 Result<EventPtr> CudaQueue::record_untimed() {
-  PERGOLA_TRY(context_->enter());
   Retained::Ended ended;
   const std::lock_guard lock(mutex_);
   PERGOLA_ASSIGN(EventPtr event, record_locked(false, ended));

@@ -74,6 +74,17 @@ class CudaQueue final : public Queue {
   // Under the lock: an event behind all work so far, which the handles kept so far wait for.
   Result<std::shared_ptr<CudaEvent>> record_locked(bool timed, Retained::Ended& ended, bool for_host = false);
 
+  // A call of the driver on the stream, which says whose it is: so the context need not be the thread's, which costs a
+  // call of the driver to see to (580.159 takes launches, records and waits from a thread without one and from one with
+  // another's). A driver that wants it there says so; or the thread's is one of another device that is lost, whose
+  // error this is. Nothing has been queued.
+  template <typename Call>
+  CUresult on_stream(const Call& call) const {
+    const CUresult result = call();
+    if (result == CUDA_SUCCESS) [[likely]]
+      return result;
+    return context_->enter().ok() ? call() : result;
+  }
   HostWord tell_host();
   void note_launch(const Kernel* kernel, const ModulePtr& module);
   bool await_end(Retained::Ended& ended);

@@ -30,7 +30,8 @@ thread_local bool has_context = false;
 
 // Whether a thread may call it that has no context.
 bool goes_without_context(std::string_view function) {
-  constexpr std::string_view kFree[] = {"cuInit", "cuDriverGetVersion", "cuCtxSetCurrent", "cuLaunchKernelEx"};
+  constexpr std::string_view kFree[] = {"cuInit",           "cuDriverGetVersion", "cuCtxSetCurrent",
+                                        "cuLaunchKernelEx", "cuEventRecord",      "cuStreamWaitEvent"};
   return function.starts_with("cuDevice") || std::ranges::find(kFree, function) != std::end(kFree);
 }
 
