@@ -69,7 +69,7 @@ enum {
   PERGOLA_SKIPPED = 12,            /* not run, because work it depends on failed */
   PERGOLA_TIMEOUT = 13,
   PERGOLA_INTERNAL = 14,   /* a bug of the library, reported instead of crashing */
-  PERGOLA_CALL_FAILED = 15 /* a function of the caller's, called by the library, returned an error */
+  PERGOLA_CALL_FAILED = 15 /* a function of the caller's, called by the library, returned an error, or ended a wait */
 };
 
 /* The PERGOLA_API_VERSION that the loaded library implements, and its release ("0.1.0"). Never fail. */
@@ -78,6 +78,13 @@ PERGOLA_API const char* pergola_version(void);
 
 /* What the last failed call of this thread had to say; "" before any. Valid until this thread's next failed call. */
 PERGOLA_API const char* pergola_last_error(void);
+
+/* Of the calling thread: while it waits in the library because another thread is at the same array (in the function of a
+ * library call, pergola_session_call(), for as long as that takes), `check(user)` is called on it some twenty times a
+ * second; once it returns other than 0, the function that waits ends with CALL_FAILED, and has done nothing. Interpreters
+ * hear their signals so. It may call the library, but may not throw. NULL: none, as at first. Never fails. */
+typedef int32_t (*pergola_wait_check)(void* user);
+PERGOLA_API void pergola_thread_set_check(pergola_wait_check check, void* user);
 
 /* "invalid argument", "device fault", ...; "unknown error" for other numbers. Static text. */
 PERGOLA_API const char* pergola_code_name(pergola_code code);

@@ -57,10 +57,11 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
-// Lets other threads of Python run while it lives.
+// Lets other threads of Python run while it lives. A wait of the library's in it hears Ctrl-C, even where the library
+// gives no time to it: it then ends with PERGOLA_CALL_FAILED, and the exception is set (raise()).
 class WithoutGil {
  public:
-  WithoutGil() : state_(PyEval_SaveThread()) {}
+  WithoutGil();  // module.cc
   ~WithoutGil();  // module.cc
   WithoutGil(const WithoutGil&) = delete;
   WithoutGil& operator=(const WithoutGil&) = delete;

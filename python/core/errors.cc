@@ -92,6 +92,7 @@ void set_error(PyObject* of, const std::string& message) {
 }
 
 PyObject* raise(pergola_code code, const std::string& message) {
+  if (code == PERGOLA_CALL_FAILED && PyErr_Occurred() != nullptr) return nullptr;  // Ctrl-C, while the library waited
   if (std::string array; is_freed_meanwhile(code, message, &array)) {
     set_error(error_class(PERGOLA_FAILED_PRECONDITION),
               array + " was freed by free() meanwhile; it cannot be used any more.");

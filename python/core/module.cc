@@ -4,6 +4,8 @@
 // which gets it again where it imports it again. Others are refused before anything of theirs is made.
 #include <unistd.h>
 
+#include <utility>
+
 #include "core.h"
 
 namespace pergola::python {
@@ -29,7 +31,24 @@ bool add_type(PyObject* module, PyType_Spec* spec, const char* name, PyTypeObjec
   return type != nullptr && PyModule_AddObjectRef(module, name, type) == 0;
 }
 
+// The library's question, on a thread that it has waiting: whether it is to go on.
+std::int32_t hear_signals(void*) {
+  try {
+    const PyGILState_STATE gil = PyGILState_Ensure();
+    const int raised = PyErr_CheckSignals();
+    PyGILState_Release(gil);
+    return raised;
+  } catch (...) {  // as below
+    while (true) pause();
+  }
+}
+
 }  // namespace
+
+WithoutGil::WithoutGil() : state_(PyEval_SaveThread()) {
+  static thread_local bool is_heard = false;
+  if (!std::exchange(is_heard, true)) pergola_thread_set_check(hear_signals, nullptr);
+}
 
 // Once the interpreter has ended, a daemon thread that wants the GIL back is ended by pthread_exit() (before
 // Python 3.14, which stops it for ever, as here). That unwinds C++ frames, whose destructors would touch Python without

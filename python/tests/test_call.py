@@ -194,6 +194,36 @@ def test_ctrl_c_ends_the_wait_before_a_call(synchronous):
     """)
 
 
+# What another thread's call is at, by whichever way it is used: nothing of it is queued.
+@pytest.mark.parametrize("use", ["x.fill(2)", "x[:] = 2", "x[:] = np.full(4, 2, 'u4')", "x[0]", "x.numpy()", "y[:] = x", "x.wait()",
+                                 "module.spin[1, 1](x, y)", "pg.call('after', lambda stream: print('called'), reads=[x])"])
+def test_ctrl_c_ends_the_wait_for_another_threads_call(use):
+    run_child(f"""
+        import numpy as np, os, signal, threading, time
+        x, y = pg.ones(4, "u4"), pg.zeros(4, "u4")
+        inside, leave = threading.Event(), threading.Event()
+        def slow(stream):
+            inside.set()
+            leave.wait()
+        other = threading.Thread(target=pg.call, args=("slow", slow), kwargs=dict(writes=[x]))
+        other.start()
+        inside.wait()
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        start = time.monotonic()
+        try:
+            {use}
+            raise SystemExit("no KeyboardInterrupt")
+        except KeyboardInterrupt:
+            assert 0.2 < time.monotonic() - start < 5
+        leave.set()
+        other.join()
+        assert x.tolist() == [1] * 4 and y.tolist() == [0] * 4
+        x.fill(3)
+        assert x[0] == 3
+        print("done")
+    """)
+
+
 @needs_fake
 def test_on_a_gpu_the_function_is_given_the_stream(tmp_path):
     run_on_fake_gpu(tmp_path, """

@@ -1,6 +1,7 @@
 // Results and versions of the C interface.
 #include <string>
 
+#include "src/base/wait_check.h"
 #include "src/capi/guard.h"
 
 namespace pergola::capi {
@@ -44,6 +45,10 @@ const char* pergola_version(void) {
 }
 const char* pergola_last_error(void) {
   return pergola::capi::last_error().c_str();
+}
+
+void pergola_thread_set_check(pergola_wait_check check, void* user) {
+  pergola::wait_check = {check, user};
 }
 
 const char* pergola_code_name(pergola_code code) {

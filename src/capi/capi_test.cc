@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 #include <pergola/pergola.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -79,6 +82,57 @@ TEST_F(Capi, ForeignStreams_AreRefusedByDevicesWithoutStreams) {
   EXPECT_EQ(pergola_session_wait_stream(nullptr, 1), PERGOLA_INVALID_ARGUMENT);
   EXPECT_EQ(pergola_session_make_stream_wait(nullptr, 1), PERGOLA_INVALID_ARGUMENT);
   EXPECT_EQ(pergola_session_synchronize(session_), PERGOLA_OK);
+}
+
+// What another thread's library call has is waited for, and the waiting thread's check may end that.
+TEST_F(Capi, AWaitForAnotherThreadsCall_IsEndedByTheThreadsCheck) {
+  pergola_array array = make_array(10);
+  std::atomic<bool> is_inside{false}, may_return{false};
+  std::thread other([&] {
+    struct State {
+      std::atomic<bool>&is_inside, &may_return;
+    } state{is_inside, may_return};
+    const auto function = [](void*, void* user) -> std::int32_t {
+      auto* const at = static_cast<State*>(user);
+      at->is_inside = true;
+      while (!at->may_return) std::this_thread::yield();
+      return 0;
+    };
+    const pergola_call_access access{PERGOLA_STRUCT_SIZE(pergola_call_access), array, 0, 0, PERGOLA_ACCESS_READ_WRITE,
+                                     0};
+    EXPECT_EQ(pergola_session_call(session_, "slow", &access, 1, 0, function, &state), PERGOLA_OK);
+  });
+  while (!is_inside) std::this_thread::yield();
+  int asked = 0;
+  const auto at_the_second = [](void* user) -> std::int32_t { return ++*static_cast<int*>(user) == 2 ? 1 : 0; };
+  pergola_thread_set_check(at_the_second, &asked);
+  const float one = 1;
+  float read = 0;
+  const std::function<pergola_code()> waits[] = {
+      [&] { return pergola_array_fill(array, &one); }, [&] { return pergola_array_write(array, 0, &one, sizeof one); },
+      [&] { return pergola_array_read(array, 0, &read, sizeof read); },
+      [&] { return pergola_array_wait(array, 0, sizeof read, -1); }};
+  for (const auto& wait : waits) {
+    asked = 0;
+    EXPECT_EQ(wait(), PERGOLA_CALL_FAILED);
+    EXPECT_STREQ(pergola_last_error(), "The wait was ended by the check that this thread has set.");
+    EXPECT_EQ(asked, 2);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(pergola_array_wait(array, 0, sizeof read, 20'000'000), PERGOLA_TIMEOUT);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  asked = 10;
+  std::thread ends([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    may_return = true;
+  });
+  EXPECT_EQ(pergola_array_fill(array, &one), PERGOLA_OK);
+  EXPECT_GT(asked, 10);
+  pergola_thread_set_check(nullptr, nullptr);
+  ends.join();
+  other.join();
+  EXPECT_EQ(pergola_array_read(array, 0, &read, sizeof read), PERGOLA_OK);
+  EXPECT_EQ(pergola_array_destroy(array), PERGOLA_OK);
 }
 
 TEST_F(Capi, LibraryCalls_AreChecked) {

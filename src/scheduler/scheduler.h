@@ -377,6 +377,7 @@ class Scheduler {
   TaskId blocking_task(std::span<const Access> accesses, Mode universal, const BehindTasks* behind = nullptr);
   Status wait_for_tasks(const BehindTasks& behind, Stream& stream);
   Status await_turn(AdaptiveLock& lock, const Work& work, Deadline deadline = std::nullopt);
+  Status await_hosts(AdaptiveLock& lock, const Work& work, Deadline deadline);
   Status await_task(AdaptiveLock& lock, TaskId id, HeldFromTasks* held, Deadline deadline);
   Status await_all_tasks(AdaptiveLock& lock, Deadline deadline = std::nullopt);
   device::EventPtr event_of_task(Ticket ticket);

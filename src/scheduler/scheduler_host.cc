@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "src/base/wait_check.h"
 #include "src/scheduler/scheduler.h"
 
 namespace pergola::scheduler {
@@ -111,6 +112,33 @@ Status Scheduler::give_way(AdaptiveLock& lock, const Access& access, Deadline de
     if (!is_free && calls_under_way_ != 0) break;
   }
   return {};
+}
+
+// Until no access of the host is in the way of `work`. One is over soon, but that of a library call's function, which
+// takes as long as that does: kTimeout where it goes on then, and what the thread's check says.
+Status Scheduler::await_hosts(AdaptiveLock& lock, const Work& work, Deadline deadline) {
+  using std::chrono::steady_clock;
+  const auto is_free = [&] { return !blocked_by_host(work.accesses, work.universal); };
+  const bool is_asked = wait_check.function != nullptr;
+  Status status;
+  behind_host_.push_back(&work);
+  while (status.ok() && !is_free()) {
+    if (!deadline && !is_asked) {
+      host_access_ended_.wait(lock, is_free);
+      break;
+    }
+    const steady_clock::time_point now = steady_clock::now(), look = now + WaitCheck::kEach;
+    if (deadline && *deadline <= now) {
+      status = PERGOLA_ERROR(kTimeout, "Another thread's library call, or its host, was at the array all of the time.");
+    } else if (!host_access_ended_.wait_until(lock, deadline ? std::min(*deadline, look) : look, is_free) && is_asked) {
+      lock.unlock();
+      status = wait_check.ask();
+      lock.lock();
+    }
+  }
+  std::erase(behind_host_, &work);
+  host_access_ended_.notify_all();
+  return status;
 }
 
 Result<Scheduler::HostAccess> Scheduler::begin_host_access(const Access& access, Deadline deadline,

@@ -260,12 +260,8 @@ Status Scheduler::wait_for_tasks(const BehindTasks& behind, Stream& stream) {
 // Until neither the host nor a task keeps the work from its place. Gives the lock up meanwhile.
 Status Scheduler::await_turn(AdaptiveLock& lock, const Work& work, Deadline deadline) {
   while (true) {
-    if (!host_accesses_.empty() && blocked_by_host(work.accesses, work.universal)) {
-      behind_host_.push_back(&work);
-      host_access_ended_.wait(lock, [&] { return !blocked_by_host(work.accesses, work.universal); });
-      std::erase(behind_host_, &work);
-      host_access_ended_.notify_all();
-    }
+    if (!host_accesses_.empty() && blocked_by_host(work.accesses, work.universal))
+      PERGOLA_TRY(await_hosts(lock, work, deadline));
     const TaskId task = blocking_task(work.accesses, work.universal, work.behind);
     if (task == 0) return {};
     PERGOLA_TRY(await_task(lock, task, work.held_from_tasks, deadline));
