@@ -121,6 +121,12 @@ class Array {
   }
 
   pergola_array handle() const { return handle_.get(); }
+  // By which pictures of the DAG, traces and messages speak of it: "array 3".
+  std::uint64_t number() const {
+    std::uint64_t number = 0;
+    detail::check(pergola_array_number(handle_.get(), &number));
+    return number;
+  }
   // On the device, for structs of parameters (TaskKind::spawn_packed). It keeps nothing alive and orders nothing.
   std::uint64_t address() const {
     pergola_array_info info{};

@@ -192,6 +192,11 @@ PERGOLA_API pergola_code pergola_session_trace(pergola_session session, const ch
  * PARSE_ERROR where `path` is a file that is no history; it is left as it is. PERGOLA_HISTORY=FILE begins with the
  * session. */
 PERGOLA_API pergola_code pergola_session_history(pergola_session session, const char* path);
+/* Begins with the times of an earlier run's history, and records nothing: what is expected of a kernel that has not been
+ * launched yet at a size is what the file has of it, until it has been timed here. Recurring launches become graphs as
+ * without it. NOT_FOUND where there is no such file, PARSE_ERROR where it is no history. PERGOLA_USE_HISTORY=FILE does so
+ * with the session. */
+PERGOLA_API pergola_code pergola_session_use_history(pergola_session session, const char* path);
 /* Ends the trace and the history that are on, as the two with NULL, but waits for the work recorded so far no longer than
  * that (negative: for ever): TIMEOUT where some of it goes on. It is in neither file, and the trace counts it. For a
  * program that ends while work goes on, which might never end. */
@@ -423,6 +428,9 @@ PERGOLA_API pergola_code pergola_array_destroy(pergola_array array);
 /* Who has the address may have told others of it: once such an array has gone its memory is freed, behind all that the
  * context's streams do, and never kept for another array. */
 PERGOLA_API pergola_code pergola_array_get_info(pergola_array array, pergola_array_info* info);
+
+/* By which pictures of the DAG, traces and messages speak of it ("array 3"): in its session's order, from 1. */
+PERGOLA_API pergola_code pergola_array_number(pergola_array array, uint64_t* number);
 
 /* Queues a copy from the host; `data` is taken before the call returns. Where much of that waits for its turn already
  * (the CPU device: 256 MiB; GPUs: 2 MiB), the call waits for earlier work. */

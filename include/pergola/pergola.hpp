@@ -609,6 +609,10 @@ class Session {
     detail::check(pergola_session_history(handle(), detail::text(path, "A path")));
   }
   void end_history() const { detail::check(pergola_session_history(handle(), nullptr)); }
+  // What an earlier run's history has of kernels is expected of them until they have been timed here; records nothing.
+  void use_history(const std::string& path) const {
+    detail::check(pergola_session_use_history(handle(), detail::text(path, "A path")));
+  }
   // Ends both, and waits for what they record no longer than that: false where some goes on, which is in neither.
   bool end_recordings(std::chrono::nanoseconds timeout) const {
     return detail::has_ended(pergola_session_end_recordings(handle(), detail::wait_ns(timeout)));

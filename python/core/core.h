@@ -236,6 +236,7 @@ struct MemoryObject {
   MemoryObject* base;
   pergola_array handle;  // of an owner; null once freed
   std::uint64_t address, offset_bytes, size_bytes;
+  std::uint64_t number;   // of an owner: pergola_array_number()
   std::uint32_t exports;  // of an owner: who shares it and its views, by DLPack or host(), and keeps free() out
   // Of an owner: how often tasks were given it, and how many of those times are known to be over.
   std::uint64_t tasks_begun, tasks_ended;

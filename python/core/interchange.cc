@@ -239,6 +239,7 @@ PyObject* memory_adopt(PyObject* type, PyObject* args) {
   Ref held = Ref::borrow(owner);
   if (!without_gil([&] { return pergola_array_adopt(handle, &options, &foreign, &memory->handle); })) return nullptr;
   (void)held.release();  // NOLINT: release_owner() drops it
+  if (!check(pergola_array_number(memory->handle, &memory->number))) return nullptr;
   memory->size_bytes = count * element_bytes;
   // Another thread may have let it in meanwhile, without the GIL: then this one goes again.
   view = view_instead(type, of, foreign, memory->size_bytes);

@@ -97,7 +97,9 @@ PyObject* memory_new(PyTypeObject* type, PyObject* args, PyObject*) {
   options.element_bytes = element_bytes;
   options.count = a;
   const pergola_session session = memory->session->state->handle;
-  if (!without_gil([&] { return pergola_array_create(session, &options, &memory->handle); })) return nullptr;
+  if (!without_gil([&] { return pergola_array_create(session, &options, &memory->handle); }) ||
+      !check(pergola_array_number(memory->handle, &memory->number)))
+    return nullptr;
   memory->size_bytes = a * (element_bytes == 0 ? 1 : element_bytes);
   return self.release();
 }
@@ -243,6 +245,10 @@ PyObject* memory_location(PyObject* self, void*) {
   return PyUnicode_FromString(names[info.location]);
 }
 
+PyObject* memory_number(PyObject* self, void*) {
+  return PyLong_FromUnsignedLongLong(owner_of(as_memory(self))->number);
+}
+
 PyObject* memory_free(PyObject* self, PyObject*) {
   MemoryObject* owner = owner_of(as_memory(self));
   if (owner->handle != nullptr && owner->session->state->process != getpid()) {  // which says so
@@ -310,6 +316,9 @@ PyGetSetDef memory_getset[] = {
     {"address", memory_address, nullptr, "Where it starts on the device. It does not keep the array alive.", nullptr},
     {"location", memory_location, nullptr,
      "Where its newest contents are: \"device\", \"host\" (written by host(), not yet used on the device) or \"both\".",
+     nullptr},
+    {"number", memory_number, nullptr,
+     "By which pictures, traces and messages speak of it (\"array 3\"), in its session; a view's is the array's.",
      nullptr},
     {"nbytes", memory_nbytes, nullptr, "Its size in bytes.", nullptr},
     {"session", memory_session, nullptr, "The session that it belongs to.", nullptr},

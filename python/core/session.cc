@@ -149,6 +149,16 @@ PyObject* session_recording(PyObject* self, PyObject* path) {
   Py_RETURN_NONE;
 }
 
+// _use_history(path), of bytes.
+PyObject* session_use_history(PyObject* self, PyObject* path) {
+  Py_ssize_t size = 0;
+  char* given = nullptr;
+  if (PyBytes_AsStringAndSize(path, &given, &size) < 0 || !is_without_zero(given, size, "A path")) return nullptr;
+  const pergola_session handle = reinterpret_cast<SessionObject*>(self)->state->handle;
+  if (!without_gil([&] { return pergola_session_use_history(handle, given); })) return nullptr;
+  Py_RETURN_NONE;
+}
+
 // _is_forked(): whether this is a fork of the process that made it, where it has nothing to end.
 PyObject* session_is_forked(PyObject* self, PyObject*) {
   return PyBool_FromLong(reinterpret_cast<SessionObject*>(self)->state->process != getpid() ? 1 : 0);
@@ -240,6 +250,7 @@ PyMethodDef session_methods[] = {{"_device", session_device, METH_NOARGS, nullpt
                                  {"_trace", session_recording<kTrace>, METH_O, nullptr},
                                  {"_history", session_recording<kHistory>, METH_O, nullptr},
                                  {"_tuning", session_recording<kTuning>, METH_O, nullptr},
+                                 {"_use_history", session_use_history, METH_O, nullptr},
                                  {"_finish_recording", session_finish_recording, METH_O, nullptr},
                                  {"_is_forked", session_is_forked, METH_NOARGS, nullptr},
                                  {"_is_over", session_is_over, METH_NOARGS, nullptr},

@@ -49,7 +49,7 @@ __all__ = [
     "TaskPoolInfo", "Timeout", "Unavailable", "Way",
     "Unsupported", "array", "as_completed", "asarray", "call", "dag", "device", "empty", "empty_like", "from_dlpack", "full", "full_like", "graphs",
     "history", "kernel", "launch", "load", "make_stream_wait", "module", "ones", "ones_like",
-    "record", "session", "synchronize", "task_pool", "trace", "tuning", "wait_stream", "zeros", "zeros_like"]
+    "record", "session", "synchronize", "task_pool", "trace", "tuning", "use_history", "wait_stream", "zeros", "zeros_like"]
 
 
 def session(device: _Optional[str] = None, *, scheduler: _Optional[str] = None) -> Session:
@@ -76,6 +76,11 @@ def trace(path: _Path) -> _Recording:
 def history(path: _Path) -> _Recording:
     """`with pergola.history("kernels.json"):` adds how long kernels take within, by size, to what the file has."""
     return _session.current().history(path)
+
+
+def use_history(path: _Path) -> None:
+    """The session in use expects of kernels what an earlier run's history has of them, until they have been timed."""
+    _session.current().use_history(path)
 
 
 def tuning(path: _Path) -> _Recording:

@@ -122,7 +122,8 @@ class Array(_core.Memory):
         return self._shape[0]
 
     def __repr__(self) -> str:
-        what = f"pergola.Array(shape={self._shape}, dtype={self._element.name}, device={self.session._device_name!r}"
+        what = f"pergola.Array(shape={self._shape}, dtype={self._element.name}, device={self.session._device_name!r}, " \
+               f"number={self.number}"
         return what + (", freed)" if self.freed else ")")
 
     def __eq__(self, other: object) -> bool:

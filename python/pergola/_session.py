@@ -122,6 +122,10 @@ class Session(_core.Session):
         """The same for kernels' times by size, which are added to what the file has."""
         return Recording(self, "history", self._history, path)
 
+    def use_history(self, path: Path) -> None:
+        """What an earlier run's history has of kernels is expected of them until they have been timed here. Records nothing."""
+        self._use_history(os.fsencode(path))
+
     def tuning(self, path: Path) -> Recording:
         """`with session.tuning("tuning.json"):` in which way graphs of recurring launches ran fastest, kept from one program to
         the next: what the file has is made first instead of being found anew, and what is found within is added to it."""

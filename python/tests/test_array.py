@@ -413,7 +413,7 @@ def test_reshape_iteration_and_truth():
     for wrong in (lambda: len(pg.array(1)), lambda: iter(pg.array(1)), lambda: hash(x)):
         with pytest.raises(TypeError):
             wrong()
-    assert repr(x) == f"pergola.Array(shape=(6,), dtype=int32, device={pg.device().id!r})"
+    assert repr(x) == f"pergola.Array(shape=(6,), dtype=int32, device={pg.device().id!r}, number={x.number})"
     with pytest.raises(ValueError, match="from_dlpack"):
         x.__array__(copy=False)
 

@@ -84,6 +84,34 @@ def test_with_history(saxpy, tmp_path):
     assert row["count"] == 4 and 0 < row["min_ns"] <= row["mean_ns"]
 
 
+def test_use_history(saxpy, tmp_path):
+    path = tmp_path / "kernels.json"
+    with pytest.raises(pg.NotFound, match="There is no file"):
+        pg.use_history(path)
+    with pg.history(path):
+        launch_twice(saxpy)
+    before = path.read_text()
+    with pg.session("cpu") as session:
+        session.use_history(path)
+        pg.use_history(str(path))
+        launch_twice(pg.module(PTX).saxpy)
+    assert path.read_text() == before
+    path.write_text("{}")
+    with pytest.raises(pg.ParseError):
+        pg.use_history(path)
+
+
+def test_arrays_go_by_their_numbers(saxpy, tmp_path):
+    with pg.session() as session:
+        x, y = pg.ones(N, "f4"), pg.zeros(N, "f4")
+        y.host()[0] = 5
+        z = pg.zeros(N, "f4")
+        assert [x.number, y.number, z.number, z[2:].number] == [1, 2, 3, 3]
+        assert repr(z).endswith("number=3)")
+        pg.module(PTX).saxpy[N](2.0, x, z, N)
+        assert "array 3" in session.dag().mermaid()
+
+
 def test_with_tuning(saxpy, tmp_path):
     path = tmp_path / "tuning.json"
     for sessions in (1, 2):

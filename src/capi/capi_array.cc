@@ -72,6 +72,15 @@ pergola_code pergola_array_get_info(pergola_array handle, pergola_array_info* ou
   });
 }
 
+pergola_code pergola_array_number(pergola_array handle, uint64_t* out) {
+  return guarded([&]() -> Status {
+    PERGOLA_TRY(check_pointer(out, "number"));
+    PERGOLA_ASSIGN(auto array, object_of<session::Array>(handle, "array"));
+    *out = array->number();
+    return {};
+  });
+}
+
 pergola_code pergola_array_write(pergola_array handle, uint64_t offset_bytes, const void* data, uint64_t size_bytes) {
   return guarded([&]() -> Status {
     if (size_bytes != 0) PERGOLA_TRY(check_pointer(data, "data"));

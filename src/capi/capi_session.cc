@@ -124,6 +124,14 @@ pergola_code pergola_session_history(pergola_session handle, const char* path) {
   });
 }
 
+pergola_code pergola_session_use_history(pergola_session handle, const char* path) {
+  return guarded([&]() -> Status {
+    PERGOLA_TRY(check_pointer(path, "path"));
+    PERGOLA_ASSIGN(auto session, object_of<session::Session>(handle, "session"));
+    return session->use_history(path);
+  });
+}
+
 pergola_code pergola_session_end_recordings(pergola_session handle, int64_t timeout_ns) {
   return guarded([&]() -> Status {
     PERGOLA_ASSIGN(auto session, object_of<session::Session>(handle, "session"));

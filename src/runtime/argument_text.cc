@@ -31,7 +31,7 @@ std::string number_text(const session::Number& number) {
 struct ToText {
   std::string operator()(const session::Number& number) const { return number_text(number); }
   std::string operator()(const session::ArrayArgument& argument) const {
-    const std::uint64_t id = static_cast<const LocalArray&>(*argument.array).resource().id();
+    const std::uint64_t id = argument.array->number();
     return argument.offset_bytes == 0 ? fmt::format("array {}", id)
                                       : fmt::format("array {} + {}", id, plural(argument.offset_bytes, "byte"));
   }

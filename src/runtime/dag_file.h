@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "src/base/at_exit.h"
 #include "src/base/result.h"
 #include "src/scheduler/scheduler.h"
 
@@ -26,10 +27,10 @@ class DagFile {
   DagFile(std::filesystem::path path, scheduler::Scheduler& scheduler);
   Status write(const scheduler::DagPicture& picture) const;
   Status write_at_exit() const;
-  class Living;
 
   const std::filesystem::path path_;
   scheduler::Scheduler& scheduler_;
+  std::unique_ptr<AtExit> at_exit_;  // goes first; null until it can be written
 };
 
 }  // namespace pergola::runtime

@@ -33,7 +33,7 @@ session::Location HostMirror::location() const {
 Status HostMirror::make() {
   if (mirror_ != nullptr) return {};
   PERGOLA_ASSIGN(mirror_, session_.raw_device().allocate(buffer_->size_bytes(), device::MemoryKind::kHostVisible));
-  resource_ = session_.scheduler().create_resource(buffer_->size_bytes());
+  resource_ = scheduler::Scheduler::create_host_side(array_);
   store(State::kDevice);
   return {};
 }

@@ -35,6 +35,7 @@ class LocalArray final : public session::Array {
 
   const device::BufferPtr& buffer() const { return buffer_; }
   scheduler::Resource& resource() const { return *resource_; }
+  std::uint64_t number() const override { return resource_->id(); }
   // Before work on the device that uses the array is submitted, and after that which writes it was.
   Status settle() const {
     PERGOLA_TRY(end_tasks());

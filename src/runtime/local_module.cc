@@ -70,7 +70,7 @@ LocalModule::LocalModule(std::shared_ptr<LocalSession> session, device::ModulePt
   for (const session::KernelInfo& info : infos_)
     for (const session::VariableInfo& variable : info.variables)
       if (auto& resource = variables_[variable.name]; resource == nullptr && writes(mode_of(variable.access)))
-        resource = scheduler.create_resource(1);
+        resource = scheduler.create_resource(1, scheduler::ResourceKind::kVariable);
   for (std::size_t i = 0; i < infos_.size(); ++i) {
     std::string written;
     for (const session::VariableInfo& variable : infos_[i].variables)

@@ -130,10 +130,19 @@ Result<std::shared_ptr<LocalSession>> LocalSession::create(device::DevicePtr dev
   device::MemoryShortage::add(session->spare_);
   if (session->scheduler_->takes_tasks()) session->small_tasks_ = std::make_unique<SmallTasks>(*session);
   PERGOLA_TRY(session->record_as_asked());
+  session->at_exit_ = std::make_unique<AtExit>([of = session.get()] { of->end_recordings_at_exit(); });
   return session;
 }
 
+// The process ends, and the session, of which nobody knows what else it does, lives.
+void LocalSession::end_recordings_at_exit() {
+  constexpr std::chrono::milliseconds kPatience(1000);
+  const Status status = scheduler_->end_recordings_at_exit(kPatience);
+  if (!status.ok()) PERGOLA_WARN("A session is left by the program's end: {}", status.message());
+}
+
 LocalSession::~LocalSession() {
+  at_exit_.reset();
   dag_file_.reset();
   if (is_forked_child()) {
     small_tasks_.reset();
@@ -215,6 +224,10 @@ Status LocalSession::record_as_asked() {
   if (const auto file = setting("PERGOLA_HISTORY")) {
     const Status status = history(std::string(*file));
     if (!status.ok()) return Error{status.code(), "PERGOLA_HISTORY: " + status.message(), __FILE__, __LINE__};
+  }
+  if (const auto file = setting("PERGOLA_USE_HISTORY")) {
+    const Status status = use_history(std::string(*file));
+    if (!status.ok()) return Error{status.code(), "PERGOLA_USE_HISTORY: " + status.message(), __FILE__, __LINE__};
   }
   if (const auto file = setting("PERGOLA_TUNING")) {
     const Status status = tuning(std::string(*file));

@@ -60,6 +60,7 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   Result<std::string> graphs(std::string_view format) override;
   Status trace(const std::optional<std::string>& path) override;
   Status history(const std::optional<std::string>& path) override;
+  Status use_history(const std::string& path) override { return scheduler_->use_history(path); }
   Status end_recordings(std::optional<std::chrono::nanoseconds> timeout) override;
   Status tuning(const std::optional<std::string>& path) override;
 
@@ -124,6 +125,7 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   LocalSession(device::DevicePtr device, std::unique_ptr<scheduler::Scheduler> scheduler, std::uint64_t most_spare_bytes,
                std::chrono::milliseconds end_grace);
   void add_task_slices();     // to the trace that is on
+  void end_recordings_at_exit();
   Status record_as_asked();  // PERGOLA_TRACE, _HISTORY, _TUNING, _DOT_FILE
 
   const std::uint64_t id_;
@@ -173,6 +175,7 @@ class LocalSession final : public session::Session, public std::enable_shared_fr
   std::shared_ptr<TaskWork> tasks_;  // written once, under tasks_mutex_, before has_tasks_
   std::unique_ptr<SmallTasks> small_tasks_;
   std::unique_ptr<DagFile> dag_file_;  // where one is asked for
+  std::unique_ptr<AtExit> at_exit_;    // ends what is recorded; null until the session is made
 };
 
 }  // namespace pergola::runtime

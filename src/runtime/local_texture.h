@@ -9,7 +9,7 @@ class LocalTexture final : public session::Texture {
  public:
   LocalTexture(std::shared_ptr<LocalSession> session, device::TexturePtr texture)
       : Texture(session->id()), session_(std::move(session)), texture_(std::move(texture)),
-        resource_(session_->scheduler().create_resource(1)) {}
+        resource_(session_->scheduler().create_resource(1, scheduler::ResourceKind::kTexture)) {}
   ~LocalTexture() override { session_->scheduler().retire(std::move(resource_), std::move(texture_)); }
 
   // Launches read it: so it stays until they have ended.

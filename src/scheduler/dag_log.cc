@@ -28,9 +28,8 @@ std::string plain_name_of(const DagVertex& vertex) {
 
 std::string label_of(const DagVertex::Edge& edge) {
   if (edge.resource == 0) return "any";
-  if (edge.resource == kParameterBlocks) return fmt::format("parameters {}", to_string(edge.hazard));
   const std::string argument = edge.argument == 0 ? "" : fmt::format("argument {}, ", edge.argument - 1);
-  return fmt::format("{}array {} {}", argument, edge.resource, to_string(edge.hazard));
+  return fmt::format("{}{} {}", argument, resource_name(edge.resource), to_string(edge.hazard));
 }
 
 std::string stream_name(const DagVertex& vertex) {

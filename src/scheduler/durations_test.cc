@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "src/scheduler/scheduler_fixture.h"
 
 namespace pergola::scheduler::testing {
@@ -173,6 +175,25 @@ TEST_F(DurationsTest, WhatIsNowShortAndNowLong_IsTimedEverMoreRarely) {
   }
   const std::size_t starts_and_ends = 2 * (3 + 9 + 3 * 10);  // the first, powers of two, and three for each doubling
   EXPECT_LE(device->state().of(Step::Kind::kRecord).size(), 2000 + starts_and_ends) << "one each to wait for";
+}
+
+// A history that is used, and not recorded: the choices of the first launches, and graphs as ever.
+TEST_F(DurationsTest, AHistoryThatIsUsed_IsExpectedFromTheFirstLaunchOn) {
+  const std::string path = ::testing::TempDir() + "/pergola_used_history.json";
+  History earlier;
+  for (const char* const name : {"left", "right"})
+    earlier.add(device->info().name, name, SizeClass::of(32, 2 * kBytes), kShort);
+  ASSERT_TRUE(earlier.add_to(path).ok());
+  open();
+  ASSERT_TRUE(scheduler->use_history(path).ok());
+  EXPECT_EQ(after_rounds(0, kShort), "0 0 0");
+  EXPECT_EQ(scheduler->graphs().off, "");
+  ASSERT_TRUE(scheduler->synchronize().ok());
+  std::filesystem::remove(path);
+  const Status gone = scheduler->use_history(path);
+  EXPECT_EQ(gone.code(), Code::kNotFound);
+  EXPECT_NE(gone.message().find("PERGOLA_HISTORY=" + path), std::string::npos) << gone.message();
+  EXPECT_EQ(scheduler->use_history(::testing::TempDir()).code(), Code::kNotFound) << "a folder";
 }
 
 TEST_F(DurationsTest, AnEarlierRunsHistory_Counts) {

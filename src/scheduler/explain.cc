@@ -22,13 +22,12 @@ std::string shape_text(const Slice& slice) {
 
 std::string what_is_shared(const DagVertex::Edge& edge) {
   if (edge.resource == kParameterBlocks) return "the parameters that change are in the same memory for both";
+  const std::string what = resource_name(edge.resource);
   const std::string here = edge.argument == 0 ? "here" : fmt::format("here as argument {}", edge.argument - 1);
   switch (edge.hazard) {
-    case Hazard::kReadAfterWrite: return fmt::format("it wrote array {}, which is read {} (RAW)", edge.resource, here);
-    case Hazard::kWriteAfterRead:
-      return fmt::format("it reads array {}, which is written {} (WAR)", edge.resource, here);
-    case Hazard::kWriteAfterWrite:
-      return fmt::format("it wrote array {}, which is written {} (WAW)", edge.resource, here);
+    case Hazard::kReadAfterWrite: return fmt::format("it wrote {}, which is read {} (RAW)", what, here);
+    case Hazard::kWriteAfterRead: return fmt::format("it reads {}, which is written {} (WAR)", what, here);
+    case Hazard::kWriteAfterWrite: return fmt::format("it wrote {}, which is written {} (WAW)", what, here);
     case Hazard::kUniversal: break;
   }
   return "one of the two may access any array";
@@ -142,8 +141,8 @@ class Text {
     if (slice.kind == HostKind::kSynchronize) {
       text_ += fmt::format("host thread {} waited {:.1f} us for everything\n", slice.thread, us);
     } else if (slice.kind == HostKind::kWait) {
-      text_ += fmt::format("host thread {} waited {:.1f} us for {} of array {}\n", slice.thread, us,
-                           plural(slice.bytes, "byte"), slice.array);
+      text_ += fmt::format("host thread {} waited {:.1f} us for {} of {}\n", slice.thread, us,
+                           plural(slice.bytes, "byte"), resource_name(slice.array));
       for (const DagVertex::Edge& edge : slice.parents) {
         events_.insert(edge.parent);
         text_ += fmt::format("    for {}: {}\n", name_of(edge.parent), what_is_shared(edge));
@@ -153,9 +152,9 @@ class Text {
       text_ += fmt::format("host thread {} waited {:.1f} us for narrow tasks, of which {} had been spawned by then\n",
                            slice.thread, us, slice.tasks);
     } else {
-      text_ +=
-          fmt::format("host thread {} {} {} of array {} for {:.1f} us\n", slice.thread,
-                      slice.kind == HostKind::kRead ? "read" : "wrote", plural(slice.bytes, "byte"), slice.array, us);
+      text_ += fmt::format("host thread {} {} {} of {} for {:.1f} us\n", slice.thread,
+                           slice.kind == HostKind::kRead ? "read" : "wrote", plural(slice.bytes, "byte"),
+                           resource_name(slice.array), us);
     }
   }
 

@@ -1,5 +1,7 @@
 #include "src/scheduler/resource.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace pergola::scheduler {
@@ -20,6 +22,13 @@ void add_dependency(Computation* parent, Hazard hazard, std::uint64_t resource, 
 void release(Dependencies& dependencies, ComputationPool& pool) {
   for (const Dependency& dependency : dependencies) pool.let_go(*dependency.parent);
   dependencies.clear();
+}
+
+std::string resource_name(std::uint64_t id) {
+  if (id == kParameterBlocks) return "parameters";
+  constexpr std::string_view kNames[] = {"array", "host side of array", "texture", "variable"};
+  const std::uint64_t kind = id >> 48, number = id & ((std::uint64_t{1} << 48) - 1);
+  return kind < kResourceKinds ? fmt::format("{} {}", kNames[kind], number) : fmt::format("array {}", id);
 }
 
 std::string_view to_string(Hazard hazard) {

@@ -18,6 +18,7 @@
 #include <boost/container/small_vector.hpp>
 #include <boost/container/static_vector.hpp>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "src/base/result.h"
@@ -46,8 +47,18 @@ struct Range {
   bool overlaps(const Range& other) const { return begin < other.end && other.begin < end; }
 };
 
-// The id of what is no array but the parameters of graphs.
+// What computations conflict about. Numbers of each kind count from 1, but a host side's, which is its array's.
+enum class ResourceKind : std::uint8_t { kArray, kHostSide, kTexture, kVariable };
+inline constexpr std::size_t kResourceKinds = 4;
+// Resource::id: the kind above 48 bits of the number, and so one that JSON's readers take as it is. An array's is its
+// number.
+constexpr std::uint64_t resource_id(ResourceKind kind, std::uint64_t number) {
+  return static_cast<std::uint64_t>(kind) << 48 | number;
+}
+// The id of what is none of them but the parameters of graphs.
 inline constexpr std::uint64_t kParameterBlocks = ~std::uint64_t{0};
+// "array 3", "host side of array 3", "texture 1", "variable 1", "parameters".
+std::string resource_name(std::uint64_t id);
 
 // Holds its parent (Computation::holds) until release() below.
 struct Dependency {

@@ -116,11 +116,15 @@ Scheduler::~Scheduler() {
     PERGOLA_WARN("a session ends with a failure that nobody asked for: {}", tell_all_failures().message());
 }
 
-std::unique_ptr<Resource> Scheduler::create_resource(std::uint64_t size_bytes) {
+std::unique_ptr<Resource> Scheduler::create_resource(std::uint64_t size_bytes, ResourceKind kind) {
   EndedMemory ended(memory_going_);
   const std::lock_guard lock(mutex_);
   reap(ended);
-  return std::make_unique<Resource>(next_resource_id_++, size_bytes);
+  return std::make_unique<Resource>(resource_id(kind, ++resource_numbers_[static_cast<std::size_t>(kind)]), size_bytes);
+}
+
+std::unique_ptr<Resource> Scheduler::create_host_side(const Resource& array) {
+  return std::make_unique<Resource>(resource_id(ResourceKind::kHostSide, array.id()), array.size_bytes());
 }
 
 namespace {

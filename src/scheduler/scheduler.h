@@ -27,6 +27,7 @@
 // presume; nobody waits for work under it.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <map>
 #include <mutex>
@@ -72,7 +73,9 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  std::unique_ptr<Resource> create_resource(std::uint64_t size_bytes);
+  std::unique_ptr<Resource> create_resource(std::uint64_t size_bytes, ResourceKind kind = ResourceKind::kArray);
+  // The host's side of an array: once for each.
+  static std::unique_ptr<Resource> create_host_side(const Resource& array);
   // Of another library's memory on the device. It comes after work on what was there before and has been retired: a
   // program may take the same memory in again and again, and drop it each time while it is in use.
   std::unique_ptr<Resource> create_foreign_resource(std::uint64_t size_bytes, std::uint64_t address);
@@ -217,9 +220,15 @@ class Scheduler {
   // refused.
   Status start_history(const std::string& path, RecorderOptions options = {});
   Status end_history();
+  // What the file's history has is known of kernels from now on, until they have been timed here; nothing is recorded.
+  // kNotFound where there is no such file.
+  Status use_history(const std::string& path);
   // Ends both, but waits no longer than until then for what they record: kTimeout where some of that goes on. It is in
   // neither, and the trace says how many such there are.
   Status end_recordings(Deadline deadline);
+  // The same without waiting, at the end of a process in which the scheduler lives, and other threads may be in it:
+  // kUnavailable where one is there for as long as that.
+  Status end_recordings_at_exit(std::chrono::milliseconds patience);
   // What is found of the ways of graphs from now on is added to the file by end_tuning() or when the scheduler goes,
   // and what the file has of them comes first (tuning.h); one that is on is ended first. A file that is no tuning, or
   // cannot be written, is refused.
@@ -409,6 +418,7 @@ class Scheduler {
   void close_host_wait(std::optional<HostSlice> slice);
   Status ensure_recorder(AdaptiveLock& lock, RecorderOptions options);
   bool settle_recording(AdaptiveLock& lock, Deadline deadline = {});
+  Status end_recordings(AdaptiveLock lock, Deadline deadline);
   Status write_trace(AdaptiveLock lock);
   Status write_history(AdaptiveLock lock);
   Status write_tuning(AdaptiveLock lock);
@@ -480,11 +490,11 @@ class Scheduler {
   };
   static constexpr std::size_t kMostBehindHeld = 64;
   std::vector<BehindHeld> behind_held_;
-  std::uint64_t next_resource_id_ = 1;
+  std::array<std::uint64_t, kResourceKinds> resource_numbers_{};  // the last ones
   struct KnownArray {
     std::uint64_t address = 0, size_bytes = 0;
   };
-  std::map<std::uint64_t, KnownArray> arrays_;  // by Resource::id, until they are retired
+  std::map<std::uint64_t, KnownArray> arrays_;  // by Resource::id, which is an array's number, until they are retired
   Status failure_, skip_;                   // the first of each kind that synchronize() has not reported yet
   std::vector<std::string> failed_beside_;  // messages of what failed without depending on that, each once
   bool memory_let_go_ = false;              // by reap(), since the queues were synchronized

@@ -1,4 +1,7 @@
 // The scheduler's side of recordings (recorder.h): none of this runs where nothing is recorded.
+#include <filesystem>
+#include <thread>
+
 #include "src/base/deadline.h"
 #include "src/base/file.h"
 #include "src/base/log.h"
@@ -102,6 +105,18 @@ Status Scheduler::start_history(const std::string& given, RecorderOptions option
   return {};
 }
 
+Status Scheduler::use_history(const std::string& given) {
+  const std::filesystem::path path = from_root(given);
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error))
+    return PERGOLA_ERROR(kNotFound, "There is no file '{}'; a history is recorded with PERGOLA_HISTORY={} first.",
+                         given, given);
+  PERGOLA_ASSIGN(const History known, History::load(path));
+  const std::lock_guard lock(mutex_);
+  durations_.know(known);
+  return {};
+}
+
 // Waits for all that is being recorded; tells no failures, which are for others to tell. The lock is held again after
 // it. False where some of it goes on.
 bool Scheduler::settle_recording(AdaptiveLock& lock, Deadline deadline) {
@@ -151,7 +166,23 @@ Status Scheduler::write_history(AdaptiveLock lock) {
 }
 
 Status Scheduler::end_recordings(Deadline deadline) {
-  std::unique_lock lock(mutex_);
+  return end_recordings(std::unique_lock(mutex_), deadline);
+}
+
+// Another thread may be in the scheduler, and wait there for a device that gets nowhere.
+Status Scheduler::end_recordings_at_exit(std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds kNap(1);
+  const auto now = std::chrono::steady_clock::now();
+  AdaptiveLock lock(mutex_, std::try_to_lock);
+  while (!lock.owns_lock() && std::chrono::steady_clock::now() < now + patience) {
+    std::this_thread::sleep_for(kNap);
+    (void)lock.try_lock();
+  }
+  if (lock.owns_lock()) return end_recordings(std::move(lock), now);
+  return PERGOLA_ERROR(kUnavailable, "Another thread submits work, or waits for the device, while the process ends.");
+}
+
+Status Scheduler::end_recordings(AdaptiveLock lock, Deadline deadline) {
   if (recorder_ == nullptr) return {};
   if (!deadline) launch_held();  // which may wait for the device; else they go by themselves
   const bool have_ended = settle_recording(lock, deadline);

@@ -83,9 +83,9 @@ Json dim3_json(const device::Dim3& dim) {
 
 std::string host_name(const HostSlice& slice) {
   switch (slice.kind) {
-    case HostKind::kWait: return fmt::format("wait for array {}", slice.array);
-    case HostKind::kRead: return fmt::format("read array {}", slice.array);
-    case HostKind::kWrite: return fmt::format("write array {}", slice.array);
+    case HostKind::kWait: return "wait for " + resource_name(slice.array);
+    case HostKind::kRead: return "read " + resource_name(slice.array);
+    case HostKind::kWrite: return "write " + resource_name(slice.array);
     case HostKind::kSynchronize: return "synchronize";
     case HostKind::kTasks: return "wait for tasks";
   }

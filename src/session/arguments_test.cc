@@ -27,6 +27,7 @@ class FakeArray final : public Array {
   }
   Status prefetch(Location) override { return {}; }
   Location location() const override { return Location::kDevice; }
+  std::uint64_t number() const override { return 1; }
   Status fill(std::uint64_t, std::uint64_t, std::span<const std::byte>) override { return {}; }
   Status copy_from(std::uint64_t, const ArrayPtr&, std::uint64_t, std::uint64_t) override { return {}; }
   Result<TexturePtr> create_texture(device::TextureDescription) override { return TexturePtr(); }

@@ -102,6 +102,8 @@ class Array {
   // kInvalidArgument for kBoth.
   virtual Status prefetch(Location to) = 0;
   virtual Location location() const = 0;
+  // By which pictures, traces and messages speak of it: in its session's order, from 1.
+  virtual std::uint64_t number() const = 0;
   // Queues: these bytes become `value`, over and over; kInvalidArgument where it does not go into them a whole number
   // of times. The other: every element, a value of element_bytes().
   virtual Status fill(std::uint64_t offset_bytes, std::uint64_t size_bytes, std::span<const std::byte> value) = 0;
@@ -234,6 +236,8 @@ class Session {
   virtual Status trace(const std::optional<std::string>& path) = 0;
   // The same for kernels' times by size, which are added to what the file has; a file that is no history is refused.
   virtual Status history(const std::optional<std::string>& path) = 0;
+  // The times of the file's history are known from now on, and nothing is recorded. kNotFound where there is none.
+  virtual Status use_history(const std::string& path) = 0;
   // Ends both as their calls with none do, but waits for no longer than that: kTimeout where some of what they record
   // goes on, which is in neither.
   virtual Status end_recordings(std::optional<std::chrono::nanoseconds> timeout) = 0;

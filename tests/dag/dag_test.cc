@@ -457,14 +457,14 @@ TEST(DagOfASession, Picture_ShowsLaunchesAndWhyTheyAreOrdered) {
   ASSERT_TRUE(dot.ok()) << dot.message();
   EXPECT_NE(dot->find("scale"), std::string::npos) << *dot;
   EXPECT_NE(dot->find("mix"), std::string::npos) << *dot;
-  EXPECT_NE(dot->find("[label=\"argument 1, array 2 WAW\"]"), std::string::npos) << *dot;
+  EXPECT_NE(dot->find("[label=\"argument 1, array 1 WAW\"]"), std::string::npos) << *dot;
   const auto mermaid = (*session)->dag("mermaid");
   ASSERT_TRUE(mermaid.ok());
   EXPECT_EQ(mermaid->rfind("flowchart LR\n", 0), 0u);
-  EXPECT_NE(mermaid->find("|argument 1, array 2 WAW|"), std::string::npos) << *mermaid;
+  EXPECT_NE(mermaid->find("|argument 1, array 1 WAW|"), std::string::npos) << *mermaid;
   const auto svg = (*session)->dag("svg");
   ASSERT_TRUE(svg.ok());
-  EXPECT_NE(svg->find(">argument 1, array 2 WAW<"), std::string::npos) << *svg;
+  EXPECT_NE(svg->find(">argument 1, array 1 WAW<"), std::string::npos) << *svg;
   EXPECT_EQ((*session)->dag("png").code(), Code::kInvalidArgument);
 }
 

@@ -47,6 +47,7 @@ class Recording : public ::testing::Test {
   ~Recording() override {
     ::unsetenv("PERGOLA_TRACE");
     ::unsetenv("PERGOLA_HISTORY");
+    ::unsetenv("PERGOLA_USE_HISTORY");
     ::unsetenv("PERGOLA_TUNING");
     ::unsetenv("PERGOLA_DOT_FILE");
     std::filesystem::remove_all(folder_);
@@ -178,6 +179,69 @@ TEST_F(Recording, Tuning_IsOneFileOfAllSessions_AndWhatIsNoneIsRefused) {
   }
   EXPECT_EQ(recording::text_of(tuning), "not this");
   EXPECT_EQ(pergola_session_tuning(nullptr, nullptr), PERGOLA_INVALID_ARGUMENT);
+}
+
+// std::exit() leaves what is on the stack as it is, and nobody destroys what is leaked.
+TEST_F(Recording, ASessionThatIsLeft_HasItsFilesAtTheProgramsEnd) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const std::string trace = ::testing::TempDir() + "pergola_left_trace.json",
+                    history = ::testing::TempDir() + "pergola_left_history.json";
+  const auto record = [&](const pergola::Session& session) {
+    session.trace(trace);
+    session.history(history);
+    run(session);
+  };
+  const auto leave_on_the_stack = [&] {
+    const pergola::Session session("cpu");
+    record(session);
+    std::exit(0);
+  };
+  const auto leave_at_work = [&] {
+    const auto* const leaked = new pergola::Session("cpu");
+    record(*leaked);
+    auto x = leaked->array<std::uint32_t>(64, 1u);
+    leaked->load_text(kPtx).kernel("turns")(pergola::grid(1, 64), x, ~0u);
+    std::exit(0);
+  };
+  EXPECT_EXIT(leave_on_the_stack(), testing::ExitedWithCode(0), "");
+  recording::expect_the_run(trace);
+  recording::expect_history(history, 4);
+  EXPECT_EXIT(leave_at_work(), testing::ExitedWithCode(0), "left by the program's end: Work that is recorded goes on");
+  recording::expect_history(history, 8);
+  EXPECT_THAT(recording::text_of(trace), HasSubstr("\"without_time\":1"));
+  std::filesystem::remove(trace);
+  std::filesystem::remove(history);
+}
+
+TEST_F(Recording, AHistoryMayBeUsedAlone) {
+  {
+    const pergola::Session session("cpu");
+    session.history(history_);
+    run(session);
+  }
+  const std::string before = recording::text_of(history_);
+  {
+    const pergola::Session session("cpu");
+    session.use_history(history_);
+    run(session);
+  }
+  ::setenv("PERGOLA_USE_HISTORY", history_.c_str(), 1);
+  run(pergola::Session("cpu"));
+  EXPECT_EQ(recording::text_of(history_), before) << "nothing is recorded";
+  ::setenv("PERGOLA_USE_HISTORY", trace_.c_str(), 1);
+  try {
+    const pergola::Session session("cpu");
+    ADD_FAILURE() << "there is no such file";
+  } catch (const pergola::Error& error) {
+    EXPECT_EQ(error.code(), pergola::Code::kNotFound);
+    EXPECT_THAT(error.what(), HasSubstr("PERGOLA_USE_HISTORY: There is no file '" + trace_ + "'"));
+  }
+  ::unsetenv("PERGOLA_USE_HISTORY");
+  const pergola::Session session("cpu");
+  std::ofstream(history_) << "not this";
+  EXPECT_THROW(session.use_history(history_), pergola::Error);
+  EXPECT_EQ(pergola_session_use_history(nullptr, history_.c_str()), PERGOLA_INVALID_ARGUMENT);
+  EXPECT_EQ(pergola_session_use_history(session.handle(), nullptr), PERGOLA_INVALID_ARGUMENT);
 }
 
 TEST_F(Recording, TraceThatCannotBeWritten_IsRefusedAtOnce) {

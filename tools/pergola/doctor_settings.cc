@@ -50,7 +50,8 @@ const std::vector<std::string>& read_settings() {
                                                  "PERGOLA_TASK_SLICES",
                                                  "PERGOLA_TASK_STAY_MS",
                                                  "PERGOLA_TRACE",
-                                                 "PERGOLA_TUNING"};
+                                                 "PERGOLA_TUNING",
+                                                 "PERGOLA_USE_HISTORY"};
   return names;
 }
 

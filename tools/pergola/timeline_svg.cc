@@ -142,7 +142,7 @@ class Picture {
     const std::string what = slice.kind == HostKind::kSynchronize ? "synchronize"
                              : slice.kind == HostKind::kTasks
                                  ? "wait for tasks"
-                                 : fmt::format("{} array {}", to_string(slice.kind), slice.array);
+                                 : fmt::format("{} {}", to_string(slice.kind), scheduler::resource_name(slice.array));
     box(row_key(slice), slice.start_ns, slice.end_ns, is_transfer(slice.kind) ? kTransfer : kWaiting, what,
         fmt::format("{}: {:.1f} us", what, slice.duration_ns() * 1e-3));
   }
