@@ -101,8 +101,8 @@ def test_use_history(saxpy, tmp_path):
         pg.use_history(path)
 
 
-def test_arrays_go_by_their_numbers(saxpy, tmp_path):
-    with pg.session() as session:
+def test_arrays_go_by_their_numbers():
+    with pg.Session() as session:
         x, y = pg.ones(N, "f4"), pg.zeros(N, "f4")
         y.host()[0] = 5
         z = pg.zeros(N, "f4")
