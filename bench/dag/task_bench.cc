@@ -19,7 +19,9 @@
 //   chosen
 // Forms: driver (cuLaunchKernel, cuEventRecord, cuStreamWaitEvent by hand, for temporaries cuMemAllocAsync and
 // cuMemFreeAsync from a pool that keeps all; GPUs only), pergola (pergola.hpp), pergola-no-graphs (with graphs=off),
-// pergola-plain-graphs (with blocks=off: without the analysis of blocks). Every result is checked.
+// pergola-plain-graphs (with blocks=off: without the analysis of blocks), pergola-forks (with fork-cost=0: the two
+// chains on two streams, and events between them, where by default kernels as short as these share one). Every result
+// is checked.
 #include <algorithm>
 #include <cstdio>
 #include <functional>
@@ -47,8 +49,8 @@ class TaskBench {
   }
 
   bench::Report& run() {
-    const auto next = module_.kernel("next"), join = module_.kernel("join");
-    auto x = session_.array<unsigned>(1, 0u), y = session_.array<unsigned>(1, 0u);
+    const auto next = module_.kernel("next");
+    auto x = session_.array<unsigned>(1, 0u);
     const auto one = pergola::grid(1, 1);
     std::unique_ptr<Driver> driver = on_gpu_ ? std::make_unique<Driver>() : nullptr;
 
@@ -66,21 +68,15 @@ class TaskBench {
     tell("chain", by_hand, ours);
 
     by_hand = ours = {};
+    Times forked;
+    ForkJoin by_default(kOneByOne), forking(std::string(kOneByOne) + ",fork-cost=0");
     for (int run = 0; run <= runs_; ++run) {
       if (driver) by_hand.add(run, fork_join_by_hand(*driver));
-      x.fill(0u);
-      y.fill(0u);
-      session_.synchronize();
-      const auto start = Clock::now();
-      for (int i = 0; i < batch_ / 3; ++i) {
-        next(one, x);
-        next(one, y);
-        join(one, x, y);
-      }
-      const double ms = bench::ms_since(start);
-      ours.add(run, {ms / batch_, x.read()[0] == bench::fork_join_value(batch_ / 3)});
+      ours.add(run, by_default.run(batch_));
+      forked.add(run, forking.run(batch_));
     }
     tell("fork-join", by_hand, ours);
+    report_->add("fork-join", "pergola-forks", {{"batch", batch_}}, forked.ms, forked.right);
 
     for (const Changes changes : {Changes::kNothing, Changes::kScalars, Changes::kArrays}) {
       measure_recurring("pergola", "", changes);
@@ -116,6 +112,29 @@ class TaskBench {
     if (!by_hand.ms.empty()) report_->add(problem, "driver", {{"batch", batch_}}, by_hand.ms, by_hand.right);
     report_->add(problem, "pergola", {{"batch", batch_}}, ours.ms, ours.right);
   }
+
+  // Two chains that meet every third launch, in a session of their own.
+  struct ForkJoin {
+    explicit ForkJoin(const std::string& policy) : session("", policy) {}
+    Timed run(int batch) {
+      x.fill(0u);
+      y.fill(0u);
+      session.synchronize();
+      const auto one = pergola::grid(1, 1);
+      const auto start = Clock::now();
+      for (int i = 0; i < batch / 3; ++i) {
+        next(one, x);
+        next(one, y);
+        join(one, x, y);
+      }
+      const double ms = bench::ms_since(start);
+      return {ms / batch, x.read()[0] == bench::fork_join_value(batch / 3)};
+    }
+    const pergola::Session session;
+    const pergola::Module module = session.load_text(bench::kChainPtx);
+    const pergola::Kernel next = module.kernel("next"), join = module.kernel("join");
+    pergola::Array<unsigned> x = session.array<unsigned>(1, 0u), y = session.array<unsigned>(1, 0u);
+  };
 
   // In each turn.
   enum class Changes { kNothing, kScalars, kArrays, kMemory };
@@ -300,7 +319,8 @@ class TaskBench {
 
   const int runs_, batch_;
   // So that launches that the device has nothing queued for go one by one, which is what chain and fork-join are about.
-  pergola::Session session_{"", "graphs=recurring"};
+  static constexpr const char* kOneByOne = "graphs=recurring";
+  pergola::Session session_{"", kOneByOne};
   pergola::Module module_;
   bool on_gpu_ = false;
   std::unique_ptr<bench::Report> report_;
