@@ -144,6 +144,7 @@ struct WaitedLaunch {
 
   std::mutex mutex;  // guards the rest
   std::condition_variable changed;
+  bool is_to_end = false;  // unless it has been submitted: while it waits for another thread's call
   bool has_ended = false, is_left = false;
   Outcome outcome;
 };
@@ -175,11 +176,23 @@ void run_waited(pergola_kernel kernel, WaitedLaunch* launch) {
   left_launches().ended.emplace_back(launch);
 }
 
+// The library's question, on the launch's own thread, while it waits to be submitted.
+std::int32_t is_to_end(void* user) {
+  auto* const launch = static_cast<WaitedLaunch*>(user);
+  const std::scoped_lock lock(launch->mutex);
+  return launch->is_to_end ? 1 : 0;
+}
+
+void run_on_its_thread(pergola_kernel kernel, WaitedLaunch* launch) {
+  pergola_thread_set_check(is_to_end, launch);
+  run_waited(kernel, launch);
+}
+
 // Ends it where there is no thread to be had, and in a call's function, as the library knows that by the thread.
 void start(pergola_kernel kernel, WaitedLaunch& launch) {
   try {
     if (!is_calling()) {
-      std::thread(run_waited, kernel, &launch).detach();
+      std::thread(run_on_its_thread, kernel, &launch).detach();
       return;
     }
   } catch (const std::system_error&) {  // it is run here
@@ -195,9 +208,14 @@ bool has_ended(WaitedLaunch& launch) {
   return launch.changed.wait_for(lock, std::chrono::nanoseconds(kSliceNs), [&] { return launch.has_ended; });
 }
 
-// False where it has ended meanwhile.
+// One that waits for another thread's call ends, and has done nothing: the library asks every 50 ms. One that has been
+// submitted goes on. False where it has ended.
 bool leave(WaitedLaunch& launch) {
-  const std::scoped_lock lock(launch.mutex);
+  constexpr std::chrono::milliseconds kIsAskedWithin(200);
+  const WithoutGil free;
+  std::unique_lock lock(launch.mutex);
+  launch.is_to_end = true;
+  launch.changed.wait_for(lock, kIsAskedWithin, [&] { return launch.has_ended; });
   launch.is_left = !launch.has_ended;
   return launch.is_left;
 }

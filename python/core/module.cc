@@ -33,6 +33,7 @@ bool add_type(PyObject* module, PyType_Spec* spec, const char* name, PyTypeObjec
 
 // The library's question, on a thread that it has waiting: whether it is to go on.
 std::int32_t hear_signals(void*) {
+  if (Py_IsInitialized() == 0) return 0;  // of a program that goes on without its interpreter
   try {
     const PyGILState_STATE gil = PyGILState_Ensure();
     const int raised = PyErr_CheckSignals();

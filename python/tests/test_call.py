@@ -224,6 +224,94 @@ def test_ctrl_c_ends_the_wait_for_another_threads_call(use):
     """)
 
 
+# With execution=sync a launch waits on a thread of its own: it is not to run behind what came after it.
+def test_a_synchronous_launch_that_ctrl_c_ended_before_its_turn_does_not_run():
+    run_child("""
+        import os, signal, threading
+        with pg.session("cpu", scheduler="execution=sync") as session:
+            m, x, y = pg.module(PTX), pg.ones(4, "f4"), pg.zeros(4, "f4")
+            inside, leave = threading.Event(), threading.Event()
+            def slow(stream):
+                inside.set()
+                leave.wait()
+            other = threading.Thread(target=session.call, args=("slow", slow), kwargs=dict(writes=[x]))
+            other.start()
+            inside.wait()
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+            try:
+                m.saxpy[1, 4](2.0, x, y, 4)
+                raise SystemExit("no KeyboardInterrupt")
+            except KeyboardInterrupt:
+                y.fill(9)
+            leave.set()
+            other.join()
+            session.synchronize()
+            assert y.tolist() == [9] * 4
+    """)
+
+
+# A handler may use the array itself, once the call that it lets return has.
+@pytest.mark.parametrize("outer, inner", [("x.fill(2)", "x[0]"), ("x[:] = np.full(4, 2, 'f4')", "x.numpy()"), ("x.host()", "x.host()"),
+                                          ("x.host()", "x.fill(5)"), ("x.numpy()", "pg.call('f', lambda stream: None, writes=[x])")])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("fake", marks=needs_fake)])
+def test_a_signals_handler_may_use_what_is_waited_for(tmp_path, device, outer, inner):
+    program = f"""
+        import faulthandler, numpy as np, os, signal, threading
+        faulthandler.dump_traceback_later(30, exit=True)
+        x = pg.ones(4, "f4")
+        inside, leave, seen = threading.Event(), threading.Event(), []
+        def slow(stream):
+            inside.set()
+            leave.wait()
+        other = threading.Thread(target=pg.call, args=("slow", slow), kwargs=dict(writes=[x]))
+        def handle(number, frame):
+            leave.set()
+            other.join()
+            {inner}
+            seen.append(number)
+        signal.signal(signal.SIGUSR1, handle)
+        other.start()
+        inside.wait()
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+        {outer}
+        assert seen == [signal.SIGUSR1]
+        pg.synchronize()
+    """
+    run_child(program) if device == "cpu" else run_on_fake_gpu(tmp_path, program)
+
+
+# Nor does another thread that waits for the array keep anybody from hearing it.
+@pytest.mark.parametrize("others, use", [("x.host()", "x.host()"), ("x.prefetch('host')", "x[:] = np.full(4, 2, 'f4')"),
+                                         ("x.host()", "x.prefetch('host')")])
+@needs_fake
+def test_ctrl_c_is_heard_beside_another_thread_that_waits(tmp_path, others, use):
+    run_on_fake_gpu(tmp_path, f"""
+        import numpy as np, os, signal, threading, time
+        x = pg.ones(4, "f4")
+        inside, leave = threading.Event(), threading.Event()
+        def slow(stream):
+            inside.set()
+            leave.wait()
+        other = threading.Thread(target=pg.call, args=("slow", slow), kwargs=dict(writes=[x]))
+        other.start()
+        inside.wait()
+        waits = threading.Thread(target=lambda: {others})
+        waits.start()
+        time.sleep(0.2)
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        start = time.monotonic()
+        try:
+            {use}
+            raise SystemExit("no KeyboardInterrupt")
+        except KeyboardInterrupt:
+            assert time.monotonic() - start < 5
+        leave.set()
+        other.join()
+        waits.join()
+        assert x.tolist() == [1] * 4
+    """)
+
+
 @needs_fake
 def test_on_a_gpu_the_function_is_given_the_stream(tmp_path):
     run_on_fake_gpu(tmp_path, """

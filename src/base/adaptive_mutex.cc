@@ -35,4 +35,16 @@ void AdaptiveMutex::lock_taken() {
   while (!try_free()) std::this_thread::sleep_for(kSleepFor);
 }
 
+bool AdaptiveMutex::try_lock_for(std::chrono::nanoseconds time) {
+  const auto until = std::chrono::steady_clock::now() + time;
+  while (true) {
+    for (int look = 0; look < kLooksAClock; ++look) {
+      if (try_free()) return true;
+      rest();
+    }
+    if (std::chrono::steady_clock::now() >= until) return false;
+    std::this_thread::yield();  // whoever has it may want this very core
+  }
+}
+
 }  // namespace pergola

@@ -27,6 +27,8 @@ class AdaptiveMutex {
     if (!try_lock()) lock_taken();
   }
   bool try_lock() { return !is_taken_.exchange(true, std::memory_order_acquire); }
+  // Looks all of that time: who has it again and again, and for long together, leaves it for moments.
+  bool try_lock_for(std::chrono::nanoseconds time);
   void unlock() { is_taken_.store(false, std::memory_order_release); }
 
  private:

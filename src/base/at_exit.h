@@ -16,8 +16,9 @@ class AtExit {
   ~AtExit() { cancel(); }
   AtExit(const AtExit&) = delete;
   AtExit& operator=(const AtExit&) = delete;
-  // It will not be called any more, and is not under way. False where it has been.
-  bool cancel();
+  // It will not be called any more, and is not under way; instead of it `act` is called here, for whose end the end of
+  // the process waits. False where it has been called, or in a forked child: then nothing is.
+  bool cancel(const std::function<void()>& act = nullptr);
 
  private:
   class Living;

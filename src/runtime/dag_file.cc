@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "src/base/file.h"
@@ -28,7 +27,7 @@ Result<std::unique_ptr<DagFile>> DagFile::create(const std::filesystem::path& pa
 }
 
 DagFile::~DagFile() {
-  if (at_exit_ != nullptr && at_exit_->cancel()) warn(write(scheduler_.picture()));
+  if (at_exit_ != nullptr) at_exit_->cancel([this] { warn(write(scheduler_.picture())); });
 }
 
 Status DagFile::write(const scheduler::DagPicture& picture) const {
@@ -38,12 +37,8 @@ Status DagFile::write(const scheduler::DagPicture& picture) const {
 
 // Another thread may be in the scheduler, and wait there for a device that gets nowhere.
 Status DagFile::write_at_exit() const {
-  constexpr std::chrono::milliseconds kPatience(1000), kNap(1);
-  const auto until = std::chrono::steady_clock::now() + kPatience;
-  std::optional<scheduler::DagPicture> picture;
-  while (!(picture = scheduler_.try_picture()) && std::chrono::steady_clock::now() < until)
-    std::this_thread::sleep_for(kNap);
-  if (picture) return write(*picture);
+  constexpr std::chrono::milliseconds kPatience(1000);
+  if (const auto picture = scheduler_.try_picture(kPatience)) return write(*picture);
   return PERGOLA_ERROR(kUnavailable, "'{}' is not written, as another thread submits work while the process ends.",
                        path_.string());
 }

@@ -38,10 +38,21 @@ Status HostMirror::make() {
   return {};
 }
 
-Status HostMirror::copy(bool to_device) {
+std::array<scheduler::Access, 2> HostMirror::accesses_of_copy(bool to_device) const {
   const scheduler::Range all{0, buffer_->size_bytes()};
-  const scheduler::Access accesses[] = {{to_device ? resource_.get() : &array_, all, Mode::kRead},
-                                        {to_device ? &array_ : resource_.get(), all, Mode::kWrite}};
+  return {{{to_device ? resource_.get() : &array_, all, Mode::kRead},
+           {to_device ? &array_ : resource_.get(), all, Mode::kWrite}}};
+}
+
+// Without mutex_: others may be at the array for as long as a library's function takes, and whoever waits here is asked
+// meanwhile whether to go on, and may use the array for that.
+Status HostMirror::await_turn_of_copy(bool to_device, Deadline deadline) const {
+  return session_.scheduler().await_turn_of(accesses_of_copy(to_device), deadline);
+}
+
+// kTimeout where others are at the array.
+Status HostMirror::copy(bool to_device) {
+  const std::array<scheduler::Access, 2> accesses = accesses_of_copy(to_device);
   const auto& from = to_device ? mirror_ : buffer_;
   const auto& to = to_device ? buffer_ : mirror_;
   const scheduler::CopyCall call{to, from, buffer_->size_bytes()};
@@ -50,16 +61,22 @@ Status HostMirror::copy(bool to_device) {
        .site = to_device ? session_.sites().upload : session_.sites().download,
        .accesses = accesses,
        .copy = &call,
+       .may_wait = false,
        .host_waits = !to_device},
       [&](device::Queue& queue) { return queue.copy(to, 0, from, 0, buffer_->size_bytes()); });
 }
 
 Status HostMirror::upload() {
-  const std::lock_guard lock(mutex_);
-  if (state_.load(std::memory_order_relaxed) != State::kHost) return {};
-  PERGOLA_TRY(copy(true));
-  store(State::kUploaded);
-  return {};
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (state_.load(std::memory_order_relaxed) != State::kHost) return {};
+      const Status status = copy(true);
+      if (status.ok()) store(State::kUploaded);
+      if (status.code() != Code::kTimeout) return status;
+    }
+    PERGOLA_TRY(await_turn_of_copy(true, std::nullopt));
+  }
 }
 
 bool HostMirror::begin_upload() {
@@ -111,7 +128,16 @@ Result<std::span<std::byte>> HostMirror::access(Mode mode, Deadline deadline) {
   PERGOLA_TRY(make());
   const scheduler::Access whole{resource_.get(), {0, buffer_->size_bytes()}, mode};
   while (true) {
-    if (reads(mode)) PERGOLA_TRY(download());
+    if (reads(mode)) {
+      Status status = download();
+      if (status.code() == Code::kTimeout) {
+        lock.unlock();
+        PERGOLA_TRY(await_turn_of_copy(false, deadline));
+        lock.lock();
+        continue;
+      }
+      PERGOLA_TRY(status);
+    }
     if (session_.scheduler().try_short_host_access(whole)) {
       if (writes(mode)) store(State::kHost);
       return std::span<std::byte>{mirror_->host_pointer(), mirror_->size_bytes()};
@@ -119,7 +145,7 @@ Result<std::span<std::byte>> HostMirror::access(Mode mode, Deadline deadline) {
     lock.unlock();
     const Status status = session_.scheduler().await_access(whole, deadline);
     lock.lock();
-    if (status.code() == Code::kTimeout) return status.error();
+    if (status.code() == Code::kTimeout || status.code() == Code::kCallFailed) return status.error();  // nothing failed
     if (!status.ok()) {
       doubt();
       return session_.explain(status, "").error();
@@ -133,9 +159,14 @@ Result<std::span<std::byte>> HostMirror::access(Mode mode, Deadline deadline) {
 Status HostMirror::prefetch(session::Location to) {
   if (to == session::Location::kDevice) return settle();
   if (state_.load(std::memory_order_acquire) == State::kNone) session_.mirrors().add(shared_from_this());
-  const std::lock_guard lock(mutex_);
-  PERGOLA_TRY(make());
-  return download();
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      PERGOLA_TRY(make());
+      if (const Status status = download(); status.code() != Code::kTimeout) return status;
+    }
+    PERGOLA_TRY(await_turn_of_copy(false, std::nullopt));
+  }
 }
 
 void Mirrors::add(const std::shared_ptr<HostMirror>& mirror) {

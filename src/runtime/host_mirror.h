@@ -22,9 +22,10 @@
 // whether a copy has to come first, and goes from "both" to kDevice (Resource::changed_on_device()). That is in one
 // piece with its place among the work, so a download is either before both or behind both, and stays what it says in
 // either case. Its uploads are queued there, too, by begin_upload() and end_upload(): `mutex_` against the order of
-// locks, and so taken only where it is free.
+// locks, and so taken only where it is free. Nor is `mutex_` held while others' accesses are waited for.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -81,6 +82,9 @@ class HostMirror final : public scheduler::HostSide, public std::enable_shared_f
   Status download();
   Status copy(bool to_device);
   void doubt();
+  // Without:
+  Status await_turn_of_copy(bool to_device, Deadline deadline) const;
+  std::array<scheduler::Access, 2> accesses_of_copy(bool to_device) const;
   void store(State state) { scheduler::change(state_, state); }
 
   LocalSession& session_;

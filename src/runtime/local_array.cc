@@ -51,7 +51,8 @@ Status LocalArray::write(std::uint64_t offset_bytes, std::span<const std::byte> 
       return {};
     }
   }
-  if (write_in_turn(offset_bytes, source)) return {};
+  PERGOLA_ASSIGN(const bool is_written, write_in_turn(offset_bytes, source));
+  if (is_written) return {};
   // Devices read page-locked memory when the copy runs; what the host has it may change as soon as this returns.
   std::vector<std::byte> taken;
   if (session_->mirrors().any_holds(source)) {
@@ -65,7 +66,7 @@ Status LocalArray::write(std::uint64_t offset_bytes, std::span<const std::byte> 
 // Where the host reaches the memory and much waits already, it writes once the work before it has ended: a program that
 // writes faster than its kernels run would have no end of sources in memory. Not for ever, as who writes counts on being
 // back soon; and what has failed is told by whoever reads.
-bool LocalArray::write_in_turn(std::uint64_t offset_bytes, std::span<const std::byte> source) {
+Result<bool> LocalArray::write_in_turn(std::uint64_t offset_bytes, std::span<const std::byte> source) {
   constexpr std::uint64_t kMostStagedBytes = std::uint64_t{256} << 20;
   constexpr std::size_t kMostWaits = 3;
   constexpr std::chrono::seconds kPatience(1);
@@ -73,6 +74,7 @@ bool LocalArray::write_in_turn(std::uint64_t offset_bytes, std::span<const std::
   if (staged == 0 || staged + source.size() <= kMostStagedBytes || !is_here()) return false;
   const auto host = session_->scheduler().begin_host_access(
       access(offset_bytes, source.size(), scheduler::Mode::kWrite), deadline_in(kPatience), kMostWaits);
+  if (host.code() == Code::kCallFailed) return host.status();  // the thread's check, which says so once
   if (!host.ok() || !*host || !is_here()) return false;
   std::memmove(buffer_->host_pointer() + offset_bytes, source.data(), source.size());
   return true;

@@ -193,7 +193,7 @@ TEST_F(DurationsTest, AHistoryThatIsUsed_IsExpectedFromTheFirstLaunchOn) {
   const Status gone = scheduler->use_history(path);
   EXPECT_EQ(gone.code(), Code::kNotFound);
   EXPECT_NE(gone.message().find("PERGOLA_HISTORY=" + path), std::string::npos) << gone.message();
-  EXPECT_EQ(scheduler->use_history(::testing::TempDir()).code(), Code::kNotFound) << "a folder";
+  EXPECT_EQ(scheduler->use_history(::testing::TempDir()).code(), Code::kInvalidArgument) << "a folder";
 }
 
 TEST_F(DurationsTest, AnEarlierRunsHistory_Counts) {

@@ -162,7 +162,7 @@ WorkSite* Scheduler::site_locked(std::string_view name) {
 Status Scheduler::submit(const Work& work, Enqueue enqueue, device::EventPtr* event, Ticket* ticket) {
   std::unique_lock lock(mutex_);
   PERGOLA_TRY(refuse_inside_call());
-  PERGOLA_TRY(await_turn(lock, work));
+  PERGOLA_TRY(await_turn(lock, work, deadline_of(work)));
   if (tasks_ != nullptr && work.kind != WorkKind::kKernel && work.held_from_tasks != nullptr) tasks_->in_a_row = 0;
   if (!durations_.is_empty() && pool_.last_id() % kSettlesEach == 0) durations_.settle();
   GraphLowering::Decision lowered;
@@ -732,9 +732,10 @@ std::size_t Scheduler::frontier_size() {
   return pool_.in_use();
 }
 
-std::optional<DagPicture> Scheduler::try_picture() {
-  const AdaptiveLock lock(mutex_, std::try_to_lock);
-  return lock.owns_lock() ? std::optional(log_.picture()) : std::nullopt;
+std::optional<DagPicture> Scheduler::try_picture(std::chrono::milliseconds patience) {
+  if (!mutex_.try_lock_for(patience)) return std::nullopt;
+  const AdaptiveLock lock(mutex_, std::adopt_lock);
+  return log_.picture();
 }
 
 DagPicture Scheduler::picture() {

@@ -139,7 +139,9 @@ class Scheduler {
                                        std::size_t most_waits = std::numeric_limits<std::size_t>::max());
   // The same for what has been submitted by now; keeps nobody away, and is not held up by what comes meanwhile.
   Status await_access(const Access& access, Deadline deadline = std::nullopt);
-  // The same for who only waits, to read by another call perhaps: a recording has no access for it.
+  // Until what submit() would wait for with such accesses, which is what other threads are at, is out of the way.
+  Status await_turn_of(std::span<const Access> accesses, Deadline deadline = std::nullopt);
+  // As await_access() for who only waits, to read by another call perhaps: a recording has no access for it.
   Status await_contents(const Access& access, Deadline deadline = std::nullopt);
   // The same where there is nothing to wait for; else none. The device is asked what has ended where `ask`; a caller
   // that would wait next saves the question.
@@ -202,9 +204,9 @@ class Scheduler {
   std::size_t frontier_size();
   // The computations submitted last, oldest first.
   DagPicture picture();
-  // The same without what is held back, and none where another thread is in the scheduler: it may wait there for the
-  // device.
-  std::optional<DagPicture> try_picture();
+  // The same without what is held back, and none where another thread is in the scheduler for as long as that: it may
+  // wait there for the device.
+  std::optional<DagPicture> try_picture(std::chrono::milliseconds patience);
   // What the work of this name shares, for Work::site; always the same one for a name.
   WorkSite* site(std::string_view name);
   const Policy& policy() const { return policy_; }
@@ -226,8 +228,9 @@ class Scheduler {
   // Ends both, but waits no longer than until then for what they record: kTimeout where some of that goes on. It is in
   // neither, and the trace says how many such there are.
   Status end_recordings(Deadline deadline);
-  // The same without waiting, at the end of a process in which the scheduler lives, and other threads may be in it:
-  // kUnavailable where one is there for as long as that.
+  // The same and end_tuning(), at the end of a process in which the scheduler lives, and other threads may be in it:
+  // kUnavailable where one is there for as long as that, which recorded work is given, too. What runs as narrow tasks is
+  // not asked for.
   Status end_recordings_at_exit(std::chrono::milliseconds patience);
   // What is found of the ways of graphs from now on is added to the file by end_tuning() or when the scheduler goes,
   // and what the file has of them comes first (tuning.h); one that is on is ended first. A file that is no tuning, or
@@ -386,6 +389,9 @@ class Scheduler {
   TaskId blocking_task(std::span<const Access> accesses, Mode universal, const BehindTasks* behind = nullptr);
   Status wait_for_tasks(const BehindTasks& behind, Stream& stream);
   Status await_turn(AdaptiveLock& lock, const Work& work, Deadline deadline = std::nullopt);
+  Deadline deadline_of(const Work& work) const {  // of its turn
+    return work.may_wait ? Deadline() : Deadline(std::chrono::steady_clock::time_point());
+  }
   Status await_hosts(AdaptiveLock& lock, const Work& work, Deadline deadline);
   Status await_task(AdaptiveLock& lock, TaskId id, HeldFromTasks* held, Deadline deadline);
   Status await_all_tasks(AdaptiveLock& lock, Deadline deadline = std::nullopt);
@@ -418,7 +424,6 @@ class Scheduler {
   void close_host_wait(std::optional<HostSlice> slice);
   Status ensure_recorder(AdaptiveLock& lock, RecorderOptions options);
   bool settle_recording(AdaptiveLock& lock, Deadline deadline = {});
-  Status end_recordings(AdaptiveLock lock, Deadline deadline);
   Status write_trace(AdaptiveLock lock);
   Status write_history(AdaptiveLock lock);
   Status write_tuning(AdaptiveLock lock);
@@ -527,6 +532,7 @@ class Scheduler {
   std::vector<std::uint64_t> arriving_;  // resources, an arrival each
   std::unique_ptr<Recorder> recorder_;   // null where nothing is recorded
   std::string tuning_path_;              // "": none is on
+  std::atomic<bool> has_recorded_{false};  // anything, so far: written with the lock, read without
   // Whether a trace is on: written with the lock, read without by waits for tasks, which may miss its first or last.
   std::atomic<bool> traces_{false};
 };

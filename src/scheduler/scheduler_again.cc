@@ -85,7 +85,7 @@ Status Scheduler::run_again(AdaptiveLock& lock, const Launch& launch, Ticket* ti
       lock, work,
       [&](device::Queue& queue) { return queue.launch(call.module, call.kernel, call.config, call.parameters); },
       lowered, nullptr, ticket);
-  if (policy_.memory == Memory::kManaged) return status;
+  if (lowered.held || policy_.memory == Memory::kManaged) return status;
   repetition_.placed(launch, pool_.last_id(), log_);
   // No further reader will be added, with which those before it would go.
   if (repetition_.begins() && repetition_.reads_only())

@@ -131,9 +131,13 @@ Status Scheduler::await_hosts(AdaptiveLock& lock, const Work& work, Deadline dea
     if (deadline && *deadline <= now) {
       status = PERGOLA_ERROR(kTimeout, "Another thread's library call, or its host, was at the array all of the time.");
     } else if (!host_access_ended_.wait_until(lock, deadline ? std::min(*deadline, look) : look, is_free) && is_asked) {
+      // Which may use the same bytes itself, or wait for who does: nobody gives way to this meanwhile.
+      std::erase(behind_host_, &work);
+      host_access_ended_.notify_all();
       lock.unlock();
       status = wait_check.ask();
       lock.lock();
+      behind_host_.push_back(&work);
     }
   }
   std::erase(behind_host_, &work);
@@ -162,6 +166,12 @@ Result<Scheduler::HostAccess> Scheduler::begin_host_access(const Access& access,
     }
     PERGOLA_TRY(wait_for_parents(lock, access, parents, deadline));
   }
+}
+
+Status Scheduler::await_turn_of(std::span<const Access> accesses, Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  PERGOLA_TRY(refuse_inside_call());
+  return await_turn(lock, {.accesses = accesses}, deadline);
 }
 
 Status Scheduler::await_access(const Access& access, Deadline deadline) {

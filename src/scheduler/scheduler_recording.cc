@@ -1,6 +1,5 @@
 // The scheduler's side of recordings (recorder.h): none of this runs where nothing is recorded.
 #include <filesystem>
-#include <thread>
 
 #include "src/base/deadline.h"
 #include "src/base/file.h"
@@ -87,6 +86,7 @@ Status Scheduler::start_trace(const std::string& given, RecorderOptions options)
   std::unique_lock lock(mutex_);
   PERGOLA_TRY(ensure_recorder(lock, std::move(options)));
   launch_held();
+  has_recorded_.store(true, std::memory_order_relaxed);
   recorder_->begin_trace(std::move(file), pool_.last_id());
   traces_.store(true, std::memory_order_relaxed);
   return {};
@@ -101,6 +101,7 @@ Status Scheduler::start_history(const std::string& given, RecorderOptions option
   PERGOLA_TRY(ensure_recorder(lock, std::move(options)));
   launch_held();
   durations_.know(known);
+  has_recorded_.store(true, std::memory_order_relaxed);
   recorder_->begin_history(path, std::move(known));
   return {};
 }
@@ -108,9 +109,13 @@ Status Scheduler::start_history(const std::string& given, RecorderOptions option
 Status Scheduler::use_history(const std::string& given) {
   const std::filesystem::path path = from_root(given);
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error))
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (status.type() == std::filesystem::file_type::not_found)
     return PERGOLA_ERROR(kNotFound, "There is no file '{}'; a history is recorded with PERGOLA_HISTORY={} first.",
                          given, given);
+  if (error) return PERGOLA_ERROR(kIo, "'{}' cannot be read: {}.", given, error.message());
+  if (status.type() != std::filesystem::file_type::regular)
+    return PERGOLA_ERROR(kInvalidArgument, "'{}' is no file, as a history is that is to be used.", given);
   PERGOLA_ASSIGN(const History known, History::load(path));
   const std::lock_guard lock(mutex_);
   durations_.know(known);
@@ -165,24 +170,55 @@ Status Scheduler::write_history(AdaptiveLock lock) {
   return fresh.add_to(path);
 }
 
-Status Scheduler::end_recordings(Deadline deadline) {
-  return end_recordings(std::unique_lock(mutex_), deadline);
-}
-
-// Another thread may be in the scheduler, and wait there for a device that gets nowhere.
+// Another thread may be in the scheduler, and wait there for a device that gets nowhere: all is taken with the lock at
+// once, and written without it.
 Status Scheduler::end_recordings_at_exit(std::chrono::milliseconds patience) {
-  constexpr std::chrono::milliseconds kNap(1);
-  const auto now = std::chrono::steady_clock::now();
-  AdaptiveLock lock(mutex_, std::try_to_lock);
-  while (!lock.owns_lock() && std::chrono::steady_clock::now() < now + patience) {
-    std::this_thread::sleep_for(kNap);
-    (void)lock.try_lock();
+  if (!has_recorded_.load(std::memory_order_relaxed)) return {};
+  const auto busy = [] {
+    return PERGOLA_ERROR(kUnavailable, "Another thread submits work, or waits for the device, while the process ends.");
+  };
+  if (!mutex_.try_lock_for(patience)) return busy();
+  AdaptiveLock lock(mutex_, std::adopt_lock);
+  if (recorder_ != nullptr) {  // its work is given as much
+    const std::vector<device::EventPtr> ends = recorder_->unsettled();
+    lock.unlock();
+    const Deadline until = std::chrono::steady_clock::now() + patience;
+    for (const device::EventPtr& end : ends)
+      if (end->wait(left_until(until)).code() == Code::kTimeout) break;
+    if (!mutex_.try_lock_for(patience)) return busy();
+    lock = AdaptiveLock(mutex_, std::adopt_lock);
   }
-  if (lock.owns_lock()) return end_recordings(std::move(lock), now);
-  return PERGOLA_ERROR(kUnavailable, "Another thread submits work, or waits for the device, while the process ends.");
+  const std::string tuning_path = std::exchange(tuning_path_, {});
+  const Tuning tuning = tuning_path.empty() || lowering_ == nullptr ? Tuning() : lowering_->end_tuning();
+  std::string history_path;
+  History history;
+  std::optional<OpenTrace> trace;
+  Timeline timeline;
+  bool goes_on = false;
+  if (recorder_ != nullptr) {
+    recorder_->settle_ended();
+    goes_on = !recorder_->unsettled().empty();
+    if (history_path = recorder_->history_path(); !history_path.empty()) history = recorder_->take_history();
+    if (recorder_->has_trace()) {
+      traces_.store(false, std::memory_order_relaxed);
+      timeline = recorder_->take_timeline();
+      timeline.graphs = graphs_locked();
+      trace.emplace(recorder_->take_trace());
+    }
+    recorder_.reset();
+  }
+  lock.unlock();
+  Status first = trace ? write_named_file(trace->path(), print_trace(timeline)) : Status();
+  if (!history_path.empty())
+    if (Status status = history.add_to(history_path); first.ok()) first = std::move(status);
+  if (!tuning_path.empty())
+    if (Status status = tuning.add_to(tuning_path); first.ok()) first = std::move(status);
+  if (!first.ok() || !goes_on) return first;
+  return PERGOLA_ERROR(kTimeout, "Work that is recorded goes on: what has ended is written, without it.");
 }
 
-Status Scheduler::end_recordings(AdaptiveLock lock, Deadline deadline) {
+Status Scheduler::end_recordings(Deadline deadline) {
+  std::unique_lock lock(mutex_);
   if (recorder_ == nullptr) return {};
   if (!deadline) launch_held();  // which may wait for the device; else they go by themselves
   const bool have_ended = settle_recording(lock, deadline);
@@ -203,6 +239,7 @@ Status Scheduler::start_tuning(const std::string& given) {
     lock = std::unique_lock(mutex_);
   }
   tuning_path_ = path;
+  has_recorded_.store(true, std::memory_order_relaxed);
   if (lowering_ != nullptr) lowering_->begin_tuning(std::move(known));
   return {};
 }

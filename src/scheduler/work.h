@@ -98,6 +98,7 @@ struct Work {
   const CopyCall* copy = nullptr;    // the same of a copy
   // For recordings: called under the lock, where there is one. May be null.
   const FunctionRef<WorkDetail()>* detail = nullptr;
+  bool may_wait = true;  // for other threads at its bytes; else kTimeout where there are any, and nothing has happened
   bool host_waits = false;  // soon: an event is recorded right behind it, or when the host begins to wait
   // Called under the lock with the queue that the work goes on, once that waits for what the work depends on and before
   // the work is queued. May be null.

@@ -83,7 +83,8 @@ class CudaQueue final : public Queue {
     const CUresult result = call();
     if (result == CUDA_SUCCESS) [[likely]]
       return result;
-    return context_->enter().ok() ? call() : result;
+    const CUresult entered = context_->driver().cuCtxSetCurrent(context_->handle());
+    return entered == CUDA_SUCCESS ? call() : entered;
   }
   HostWord tell_host();
   void note_launch(const Kernel* kernel, const ModulePtr& module);
