@@ -4,20 +4,23 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 
 namespace pergola {
 namespace {
 
-AtExit* leak(const char* text) {
-  return new AtExit([text] { std::fputs(text, stderr); });
+// Never destroyed, and within reach of whoever looks for leaks.
+AtExit* leave(const char* text) {
+  static auto* const all = new std::deque<AtExit*>;
+  return all->emplace_back(new AtExit([text] { std::fputs(text, stderr); }));
 }
 
 TEST(AtExitDeath, WhatLives_Acts_AndWhatIsCancelledDoesNot) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto end = [] {
-    leak("left ");
+    leave("left ");
     const AtExit on_the_stack([] { std::fputs("on the stack ", stderr); });
-    AtExit* const cancelled = leak("cancelled ");
+    AtExit* const cancelled = leave("cancelled ");
     if (!cancelled->cancel([] { std::fputs("instead ", stderr); })) std::_Exit(1);
     if (cancelled->cancel()) std::_Exit(2);
     {
@@ -31,8 +34,8 @@ TEST(AtExitDeath, WhatLives_Acts_AndWhatIsCancelledDoesNot) {
 TEST(AtExitDeath, WhatIsMadeOnceOthersHaveActed_ActsAsWell) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto end = [] {
-    std::atexit([] { leak("late "); });  // runs behind those that are made after this
-    leak("first ");
+    std::atexit([] { leave("late "); });  // runs behind those that are made after this
+    leave("first ");
     std::exit(0);
   };
   EXPECT_EXIT(end(), testing::ExitedWithCode(0), "^first late $");

@@ -197,10 +197,11 @@ TEST_F(Recording, ASessionThatIsLeft_HasItsFilesAtTheProgramsEnd) {
     std::exit(0);
   };
   const auto leave_at_work = [&] {
-    const auto* const leaked = new pergola::Session("cpu");
+    static const auto* const leaked = new pergola::Session("cpu");
     record(*leaked);
     auto x = leaked->array<std::uint32_t>(64, 1u);
-    leaked->load_text(kPtx).kernel("turns")(pergola::grid(1, 64), x, ~0u);
+    static const auto* const turns = new pergola::Kernel(leaked->load_text(kPtx).kernel("turns"));
+    (*turns)(pergola::grid(1, 64), x, ~0u);
     std::exit(0);
   };
   EXPECT_EXIT(leave_on_the_stack(), testing::ExitedWithCode(0), "");
