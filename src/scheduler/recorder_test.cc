@@ -88,6 +88,20 @@ TEST_F(Recording, TimesStreamsAndEdges_AreThoseOfTheRun) {
   EXPECT_DOUBLE_EQ(critical_path(timeline, own).length_ns, 200);
 }
 
+// Of both its sides, which are as large; or of the one that is an array.
+TEST_F(Recording, ACopy_HasTheBytesThatItMoves) {
+  open();
+  ASSERT_TRUE(scheduler->start_trace(file_, options()).ok());
+  const Access both[] = {all("x", Mode::kRead), all("y", Mode::kWrite)};
+  for (const WorkKind kind : {WorkKind::kCopy, WorkKind::kCopyToDevice, WorkKind::kCopyToHost})
+    ASSERT_TRUE(submit("copy", {.kind = kind, .accesses = both}, 10).ok());
+  ASSERT_TRUE(submit("copy", {.kind = WorkKind::kCopyToHost, .accesses = std::span(both, 1)}, 10).ok());
+  ASSERT_TRUE(scheduler->end_trace().ok());
+  const Timeline timeline = traced();
+  ASSERT_EQ(timeline.slices.size(), 4u);
+  for (const Slice& slice : timeline.slices) EXPECT_EQ(slice.bytes, kBytes);
+}
+
 TEST_F(Recording, WhoOnlyWaits_IsNoAccess) {
   open();
   ASSERT_TRUE(scheduler->start_trace(file_, options()).ok());

@@ -1,4 +1,5 @@
 // The scheduler's side of recordings (recorder.h): none of this runs where nothing is recorded.
+#include <algorithm>
 #include <filesystem>
 
 #include "src/base/deadline.h"
@@ -8,6 +9,24 @@
 #include "src/scheduler/trace_file.h"
 
 namespace pergola::scheduler {
+namespace {
+
+// What it was given; of a copy, which may be between two arrays or an array and its host side, what it moves.
+std::uint64_t bytes_of(const Work& work) {
+  std::uint64_t given = 0, read = 0, written = 0;
+  for (const Access& access : work.accesses) {
+    if (access.resource->id() == kParameterBlocks) continue;
+    const std::uint64_t bytes = access.range.end - access.range.begin;
+    given += bytes;
+    if (reads(access.mode)) read += bytes;
+    if (writes(access.mode)) written += bytes;
+  }
+  const bool copies =
+      work.kind == WorkKind::kCopyToDevice || work.kind == WorkKind::kCopyToHost || work.kind == WorkKind::kCopy;
+  return copies ? std::max(read, written) : given;
+}
+
+}  // namespace
 
 Status Scheduler::enqueue_recorded(const Work& work, Stream& stream, Enqueue enqueue,
                                    const KernelDurations* durations) {
@@ -19,11 +38,8 @@ Status Scheduler::enqueue_recorded(const Work& work, Stream& stream, Enqueue enq
   // Without times no launch would be a task where a trace is on.
   if (tasks_ != nullptr && durations != nullptr && durations_.wants(*durations))
     durations_.add(work, start, end->event, took.count());
-  std::uint64_t bytes = 0;
-  for (const Access& access : work.accesses)
-    if (access.resource->id() != kParameterBlocks) bytes += access.range.end - access.range.begin;
-  recorder_->add(log_.last(), bytes, work.detail == nullptr ? WorkDetail() : (*work.detail)(), std::move(start),
-                 end->event);
+  recorder_->add(log_.last(), bytes_of(work), work.detail == nullptr ? WorkDetail() : (*work.detail)(),
+                 std::move(start), end->event);
   return {};
 }
 
