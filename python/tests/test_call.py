@@ -208,8 +208,8 @@ def test_ctrl_c_ends_the_wait_for_another_threads_call(use):
         other = threading.Thread(target=pg.call, args=("slow", slow), kwargs=dict(writes=[x]))
         other.start()
         inside.wait()
-        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         start = time.monotonic()
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         try:
             {use}
             raise SystemExit("no KeyboardInterrupt")

@@ -120,6 +120,7 @@ Status Scheduler::await_hosts(AdaptiveLock& lock, const Work& work, Deadline dea
   using std::chrono::steady_clock;
   const auto is_free = [&] { return !blocked_by_host(work.accesses, work.universal); };
   const bool is_asked = wait_check.function != nullptr;
+  bool was_asked = false;
   Status status;
   behind_host_.push_back(&work);
   while (status.ok() && !is_free()) {
@@ -130,15 +131,19 @@ Status Scheduler::await_hosts(AdaptiveLock& lock, const Work& work, Deadline dea
     const steady_clock::time_point now = steady_clock::now(), look = now + WaitCheck::kEach;
     if (deadline && *deadline <= now) {
       status = PERGOLA_ERROR(kTimeout, "Another thread's library call, or its host, was at the array all of the time.");
-    } else if (!host_access_ended_.wait_until(lock, deadline ? std::min(*deadline, look) : look, is_free) && is_asked) {
-      // Which may use the same bytes itself, or wait for who does: nobody gives way to this meanwhile.
-      std::erase(behind_host_, &work);
-      host_access_ended_.notify_all();
-      lock.unlock();
-      status = wait_check.ask();
-      lock.lock();
-      behind_host_.push_back(&work);
+      break;
     }
+    const bool has_ended = host_access_ended_.wait_until(lock, deadline ? std::min(*deadline, look) : look, is_free);
+    // Once it takes long, at its end as well: who is to stop by then queues nothing.
+    if (!is_asked || (has_ended && !was_asked)) continue;
+    was_asked = true;
+    // The check may use the same bytes itself, or wait for who does: nobody gives way to this meanwhile.
+    std::erase(behind_host_, &work);
+    host_access_ended_.notify_all();
+    lock.unlock();
+    status = wait_check.ask();
+    lock.lock();
+    behind_host_.push_back(&work);
   }
   std::erase(behind_host_, &work);
   host_access_ended_.notify_all();
