@@ -387,8 +387,10 @@ bool Parser::parse_call_operands(Instruction& instruction) {
     if (at("(")) {
       if (!parse_list(operand, Operand::Kind::kTuple, ")", 0)) return false;
     } else if (!function_seen) {
-      if (peek().kind != Token::Kind::kIdentifier) return fail("a function to call");
+      const Token& name = peek();
+      if (name.kind != Token::Kind::kIdentifier) return fail("a function to call");
       if (!parse_name_operand(operand)) return false;
+      if (operand.kind == Operand::Kind::kAddress) return fail_at(name, "a function to call");
       function_seen = true;
     } else {
       operand.kind = Operand::Kind::kLabel;

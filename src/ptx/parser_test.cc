@@ -194,6 +194,7 @@ TEST(Parser, BadText_SaysWhereAndWhat) {
       {head + ".entry k() { ret;", "f.ptx:4:18: expected '}' at the end of the function, found end of file"},
       {head + ".entry k() { vadd %r1, %r2 }", "f.ptx:4:28: expected ';' after the instruction, found '}'"},
       {head + ".entry k() { call (r), 5; }", "f.ptx:4:24: expected a function to call, found '5'"},
+      {head + ".entry k() { .local .b8 x[8]; call x[4]; }", "f.ptx:4:36: expected a function to call, found 'x'"},
       {head + ".file 1 x", "f.ptx:4:9: expected a file's path in quotes, found 'x'"},
       {head + ".entry k() { p:; .callprototype () _ (); }",
        "f.ptx:4:18: expected a label, whose this is, right before it, found '.callprototype'"},
