@@ -3,6 +3,7 @@ import ctypes
 import gc
 import json
 import struct
+import textwrap
 import threading
 
 import numpy as np
@@ -194,20 +195,29 @@ def test_ctrl_c_ends_the_wait_before_a_call(synchronous):
     """)
 
 
+# For children: hold(call, array) begins a library's function in another thread, which has the array until leave.set().
+HOLD = """
+import numpy as np, os, signal, threading, time
+leave = threading.Event()
+def hold(call, array):
+    inside = threading.Event()
+    def slow(stream):
+        inside.set()
+        leave.wait()
+    thread = threading.Thread(target=call, args=("slow", slow), kwargs=dict(writes=[array]))
+    thread.start()
+    inside.wait()
+    return thread
+"""
+
+
 # What another thread's call is at, by whichever way it is used: nothing of it is queued.
 @pytest.mark.parametrize("use", ["x.fill(2)", "x[:] = 2", "x[:] = np.full(4, 2, 'u4')", "x[0]", "x.numpy()", "y[:] = x", "x.wait()",
                                  "module.spin[1, 1](x, y)", "pg.call('after', lambda stream: print('called'), reads=[x])"])
 def test_ctrl_c_ends_the_wait_for_another_threads_call(use):
-    run_child(f"""
-        import numpy as np, os, signal, threading, time
+    run_child(HOLD + textwrap.dedent(f"""
         x, y = pg.ones(4, "u4"), pg.zeros(4, "u4")
-        inside, leave = threading.Event(), threading.Event()
-        def slow(stream):
-            inside.set()
-            leave.wait()
-        other = threading.Thread(target=pg.call, args=("slow", slow), kwargs=dict(writes=[x]))
-        other.start()
-        inside.wait()
+        other = hold(pg.call, x)
         start = time.monotonic()
         threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         try:
@@ -221,22 +231,15 @@ def test_ctrl_c_ends_the_wait_for_another_threads_call(use):
         x.fill(3)
         assert x[0] == 3
         print("done")
-    """)
+    """))
 
 
 # With execution=sync a launch waits on a thread of its own: it is not to run behind what came after it.
 def test_a_synchronous_launch_that_ctrl_c_ended_before_its_turn_does_not_run():
-    run_child("""
-        import os, signal, threading
+    run_child(HOLD + textwrap.dedent("""
         with pg.session("cpu", scheduler="execution=sync") as session:
             m, x, y = pg.module(PTX), pg.ones(4, "f4"), pg.zeros(4, "f4")
-            inside, leave = threading.Event(), threading.Event()
-            def slow(stream):
-                inside.set()
-                leave.wait()
-            other = threading.Thread(target=session.call, args=("slow", slow), kwargs=dict(writes=[x]))
-            other.start()
-            inside.wait()
+            other = hold(session.call, x)
             threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
             try:
                 m.saxpy[1, 4](2.0, x, y, 4)
@@ -247,7 +250,7 @@ def test_a_synchronous_launch_that_ctrl_c_ended_before_its_turn_does_not_run():
             other.join()
             session.synchronize()
             assert y.tolist() == [9] * 4
-    """)
+    """))
 
 
 # A handler may use the array itself, once the call that it lets return has.
@@ -255,28 +258,22 @@ def test_a_synchronous_launch_that_ctrl_c_ended_before_its_turn_does_not_run():
                                           ("x.host()", "x.fill(5)"), ("x.numpy()", "pg.call('f', lambda stream: None, writes=[x])")])
 @pytest.mark.parametrize("device", ["cpu", pytest.param("fake", marks=needs_fake)])
 def test_a_signals_handler_may_use_what_is_waited_for(tmp_path, device, outer, inner):
-    program = f"""
-        import faulthandler, numpy as np, os, signal, threading
+    program = HOLD + textwrap.dedent(f"""
+        import faulthandler
         faulthandler.dump_traceback_later(30, exit=True)
         x = pg.ones(4, "f4")
-        inside, leave, seen = threading.Event(), threading.Event(), []
-        def slow(stream):
-            inside.set()
-            leave.wait()
-        other = threading.Thread(target=pg.call, args=("slow", slow), kwargs=dict(writes=[x]))
+        seen, other = [], hold(pg.call, x)
         def handle(number, frame):
             leave.set()
             other.join()
             {inner}
             seen.append(number)
         signal.signal(signal.SIGUSR1, handle)
-        other.start()
-        inside.wait()
         threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1)).start()
         {outer}
         assert seen == [signal.SIGUSR1]
         pg.synchronize()
-    """
+    """)
     run_child(program) if device == "cpu" else run_on_fake_gpu(tmp_path, program)
 
 
@@ -285,16 +282,9 @@ def test_a_signals_handler_may_use_what_is_waited_for(tmp_path, device, outer, i
                                          ("x.host()", "x.prefetch('host')")])
 @needs_fake
 def test_ctrl_c_is_heard_beside_another_thread_that_waits(tmp_path, others, use):
-    run_on_fake_gpu(tmp_path, f"""
-        import numpy as np, os, signal, threading, time
+    run_on_fake_gpu(tmp_path, HOLD + textwrap.dedent(f"""
         x = pg.ones(4, "f4")
-        inside, leave = threading.Event(), threading.Event()
-        def slow(stream):
-            inside.set()
-            leave.wait()
-        other = threading.Thread(target=pg.call, args=("slow", slow), kwargs=dict(writes=[x]))
-        other.start()
-        inside.wait()
+        other = hold(pg.call, x)
         waits = threading.Thread(target=lambda: {others})
         waits.start()
         time.sleep(0.2)
@@ -309,7 +299,7 @@ def test_ctrl_c_is_heard_beside_another_thread_that_waits(tmp_path, others, use)
         other.join()
         waits.join()
         assert x.tolist() == [1] * 4
-    """)
+    """))
 
 
 @needs_fake

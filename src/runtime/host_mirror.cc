@@ -66,17 +66,25 @@ Status HostMirror::copy(bool to_device) {
       [&](device::Queue& queue) { return queue.copy(to, 0, from, 0, buffer_->size_bytes()); });
 }
 
-Status HostMirror::upload() {
+// `act` under mutex_, which copies; again where others are at the array.
+template <typename Act>
+Status HostMirror::in_turn(bool to_device, const Act& act) {
   while (true) {
     {
       const std::lock_guard lock(mutex_);
-      if (state_.load(std::memory_order_relaxed) != State::kHost) return {};
-      const Status status = copy(true);
-      if (status.ok()) store(State::kUploaded);
-      if (status.code() != Code::kTimeout) return status;
+      if (const Status status = act(); status.code() != Code::kTimeout) return status;
     }
-    PERGOLA_TRY(await_turn_of_copy(true, std::nullopt));
+    PERGOLA_TRY(await_turn_of_copy(to_device, std::nullopt));
   }
+}
+
+Status HostMirror::upload() {
+  return in_turn(true, [this]() -> Status {
+    if (state_.load(std::memory_order_relaxed) != State::kHost) return {};
+    PERGOLA_TRY(copy(true));
+    store(State::kUploaded);
+    return {};
+  });
 }
 
 bool HostMirror::begin_upload() {
@@ -159,14 +167,10 @@ Result<std::span<std::byte>> HostMirror::access(Mode mode, Deadline deadline) {
 Status HostMirror::prefetch(session::Location to) {
   if (to == session::Location::kDevice) return settle();
   if (state_.load(std::memory_order_acquire) == State::kNone) session_.mirrors().add(shared_from_this());
-  while (true) {
-    {
-      const std::lock_guard lock(mutex_);
-      PERGOLA_TRY(make());
-      if (const Status status = download(); status.code() != Code::kTimeout) return status;
-    }
-    PERGOLA_TRY(await_turn_of_copy(false, std::nullopt));
-  }
+  return in_turn(false, [this]() -> Status {
+    PERGOLA_TRY(make());
+    return download();
+  });
 }
 
 void Mirrors::add(const std::shared_ptr<HostMirror>& mirror) {

@@ -83,6 +83,8 @@ class HostMirror final : public scheduler::HostSide, public std::enable_shared_f
   Status copy(bool to_device);
   void doubt();
   // Without:
+  template <typename Act>
+  Status in_turn(bool to_device, const Act& act);
   Status await_turn_of_copy(bool to_device, Deadline deadline) const;
   std::array<scheduler::Access, 2> accesses_of_copy(bool to_device) const;
   void store(State state) { scheduler::change(state_, state); }

@@ -39,10 +39,7 @@ struct ArrayPart {
   std::uint32_t array = 0;
   scheduler::Range range;  // within the array; not empty
   scheduler::Mode mode = scheduler::Mode::kNone;
-  bool operator==(const ArrayPart& other) const {
-    return array == other.array && range.begin == other.range.begin && range.end == other.range.end &&
-           mode == other.mode;
-  }
+  bool operator==(const ArrayPart&) const = default;
 };
 using ArrayParts = boost::container::small_vector<ArrayPart, 4>;
 

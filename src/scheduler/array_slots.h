@@ -43,9 +43,7 @@ class ArraySlots {
   struct Bytes {
     std::uint64_t id = 0;  // Resource::id
     Range range;
-    bool is(const Bytes& other) const {
-      return id == other.id && range.begin == other.range.begin && range.end == other.range.end;
-    }
+    bool is(const Bytes& other) const { return id == other.id && range == other.range; }
     bool is_empty() const { return range.begin >= range.end; }
     bool overlaps(const Bytes& other) const { return id == other.id && range.overlaps(other.range); }
   };

@@ -7,32 +7,17 @@
 namespace pergola::scheduler::testing {
 namespace {
 
-class CallTexts : public GraphTest {
+class CallTexts : public TextTest {
  protected:
-  // As a program would: by its text where that is known, else the whole way. Whether it was known.
+  // Whether it was known.
   bool write(const std::string& name, std::vector<std::string> in, std::vector<std::string> out, double ns = 1000,
              const std::string& more = "") {
-    const std::string config = "1x32", arguments = name + more;
-    const CallText text{&kernels_[name], std::as_bytes(std::span(config)), std::as_bytes(std::span(arguments)),
-                        &dropped, dropped.load()};
-    if (const std::optional<Status> again = scheduler->submit_again(text, &ticket)) {
-      EXPECT_TRUE(again->ok()) << again->message();
-      return true;
-    }
     std::vector<Access> accesses;
     for (const std::string& each : in) accesses.push_back(all(each, Mode::kRead));
     for (const std::string& each : out) accesses.push_back(all(each, Mode::kWrite));
-    const KernelCall call{.module = module_,
-                          .kernel = kernels_[name],
-                          .config = config_,
-                          .parameters = std::as_bytes(std::span(&ns, 1)),
-                          .text = &text};
-    const Work work{.site = scheduler->site(name), .accesses = accesses, .call = &call};
-    const Status status = scheduler->submit(work, [&](device::Queue& queue) {
-      return queue.launch(call.module, call.kernel, call.config, call.parameters);
-    });
+    const auto [is_known, status] = write_text(name, name + more, accesses, ns);
     EXPECT_TRUE(status.ok()) << status.message();
-    return false;
+    return is_known;
   }
   // Four launches; how many of them were known.
   int write_turn() {
@@ -50,9 +35,6 @@ class CallTexts : public GraphTest {
     ASSERT_EQ(write_turn(), 4);
   }
   std::uint64_t known() const { return scheduler->graph_counters().by_text; }
-
-  std::atomic<std::uint64_t> dropped{0};
-  Ticket ticket = 0;  // of the last one that was known
 };
 
 TEST_F(CallTexts, LaunchesThatRecur_AreKnownAndRunAsTheSameGraphs) {

@@ -138,7 +138,7 @@ class DagLog {
   // The last vertex is of the host, and waits for that first.
   bool ends_with_host_wait_for(std::uint64_t parent) const {
     if (count_ == 0) return false;
-    const DagVertex& vertex = ring_[(count_ - 1) % kCapacity];
+    const DagVertex& vertex = last();
     return vertex.kind == WorkKind::kHostAccess && vertex.edge_count != 0 && vertex.edges[0].parent == parent;
   }
   DagPicture picture() const;

@@ -113,4 +113,30 @@ class GraphTest : public SchedulerTest {
   std::map<std::string, FakeKernel> kernels_;
 };
 
+// Launches that may be known by what their caller wrote.
+class TextTest : public GraphTest {
+ protected:
+  // As a program would: by its text where that is known, else the whole way. Whether it was known.
+  std::pair<bool, Status> write_text(const std::string& name, const std::string& arguments,
+                                     std::span<const Access> accesses, double ns) {
+    const std::string config = "1x32";
+    const CallText text{&kernels_[name], std::as_bytes(std::span(config)), std::as_bytes(std::span(arguments)),
+                        &dropped, dropped.load()};
+    if (std::optional<Status> again = scheduler->submit_again(text, &ticket)) return {true, *std::move(again)};
+    const KernelCall call{.module = module_,
+                          .kernel = kernels_[name],
+                          .config = config_,
+                          .parameters = std::as_bytes(std::span(&ns, 1)),
+                          .text = &text};
+    const Work work{.site = scheduler->site(name), .accesses = accesses, .call = &call};
+    const auto enqueue = [&](device::Queue& queue) {
+      return queue.launch(call.module, call.kernel, call.config, call.parameters);
+    };
+    return {false, scheduler->submit(work, enqueue, nullptr, &ticket)};
+  }
+
+  std::atomic<std::uint64_t> dropped{0};
+  Ticket ticket = 0;  // of the last one
+};
+
 }  // namespace pergola::scheduler::testing

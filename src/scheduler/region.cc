@@ -115,7 +115,7 @@ Hashes hashes_of(const Work& work) {
 namespace {
 
 bool is_same(const Access& a, const Access& b) {
-  return a.resource == b.resource && a.range.begin == b.range.begin && a.range.end == b.range.end && a.mode == b.mode;
+  return a.resource == b.resource && a.range == b.range && a.mode == b.mode;
 }
 
 bool equal_but_for(std::span<const ByteRange> scalars, std::span<const std::byte> a, std::span<const std::byte> b) {
@@ -376,8 +376,7 @@ std::shared_ptr<Chunk> Region::make_chunk(std::size_t begin, std::size_t end) co
     chunk->universal = chunk->universal | launches[k].universal;
     for (const Access& access : launches[k].accesses) {
       const auto same = std::find_if(chunk->accesses.begin(), chunk->accesses.end(), [&](const Access& known) {
-        return known.resource == access.resource && known.range.begin == access.range.begin &&
-               known.range.end == access.range.end;
+        return known.resource == access.resource && known.range == access.range;
       });
       if (same == chunk->accesses.end())
         chunk->accesses.push_back(access);

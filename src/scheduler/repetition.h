@@ -38,11 +38,7 @@ class Repetition {
 
  private:
   bool is_like(const Launch& launch) const {
-    const auto same = [](const Access& a, const Access& b) {
-      return a.resource == b.resource && a.range.begin == b.range.begin && a.range.end == b.range.end &&
-             a.mode == b.mode && a.argument == b.argument;
-    };
-    return site_ == launch.site && std::ranges::equal(accesses_, launch.accesses, same);
+    return site_ == launch.site && std::ranges::equal(accesses_, launch.accesses);
   }
 
   std::uint64_t last_id_ = 0;  // of the latest

@@ -24,30 +24,16 @@ std::string difference(const std::vector<std::string>& a, const std::vector<std:
   return "";
 }
 
-class Repetitions : public GraphTest {
+class Repetitions : public TextTest {
  protected:
-  // As a program would: by its text where that is known, else the whole way.
   Status write(const std::string& name, const std::vector<Use>& uses, double ns = 1) {
-    const std::string config = "1x32";
     std::string arguments = name;
-    for (const Use& use : uses)
-      arguments += fmt::format(" {}[{}:{}] {}", use.array, use.range.begin, use.range.end, static_cast<int>(use.mode));
-    const CallText text{&kernels_[name], std::as_bytes(std::span(config)), std::as_bytes(std::span(arguments)),
-                        &dropped, dropped.load()};
-    if (std::optional<Status> again = scheduler->submit_again(text, &ticket)) return *std::move(again);
     std::vector<Access> accesses;
-    for (const Use& use : uses)
+    for (const Use& use : uses) {
+      arguments += fmt::format(" {}[{}:{}] {}", use.array, use.range.begin, use.range.end, static_cast<int>(use.mode));
       accesses.push_back({&array(use.array), use.range, use.mode, static_cast<std::uint16_t>(accesses.size() + 1)});
-    const KernelCall call{.module = module_,
-                          .kernel = kernels_[name],
-                          .config = config_,
-                          .parameters = std::as_bytes(std::span(&ns, 1)),
-                          .text = &text};
-    const Work work{.site = scheduler->site(name), .accesses = accesses, .call = &call};
-    return scheduler->submit(
-        work,
-        [&](device::Queue& queue) { return queue.launch(call.module, call.kernel, call.config, call.parameters); },
-        nullptr, &ticket);
+    }
+    return write_text(name, arguments, accesses, ns).second;
   }
   void write_times(int times, const std::string& name, const std::vector<Use>& uses) {
     for (int i = 0; i < times; ++i) ASSERT_TRUE(write(name, uses).ok());
@@ -94,9 +80,6 @@ class Repetitions : public GraphTest {
     open(policy);
     scheduler->set_queue_trust(std::chrono::nanoseconds(0));
   }
-
-  std::atomic<std::uint64_t> dropped{0};
-  Ticket ticket = 0;
 };
 
 TEST_F(Repetitions, AChain_IsWrittenDownAsWithoutThem) {

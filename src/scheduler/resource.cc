@@ -199,7 +199,7 @@ void Resource::overwritten_by_host(Range range, ComputationPool& pool) {
 
 void Resource::keep_last_readers(Range range, ComputationPool& pool) {
   for (Segment& segment : segments_)
-    if (segment.begin < range.end && range.begin < segment.end) keep_last_reader_of_each_stream(segment, pool);
+    if (range.overlaps({segment.begin, segment.end})) keep_last_reader_of_each_stream(segment, pool);
 }
 
 void Resource::collect(Range range, Mode mode, Dependencies& out) const {

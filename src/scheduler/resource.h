@@ -45,6 +45,7 @@ std::string_view to_string(Hazard hazard);  // "RAW" "WAR" "WAW" "any"
 struct Range {
   std::uint64_t begin = 0, end = 0;
   bool overlaps(const Range& other) const { return begin < other.end && other.begin < end; }
+  bool operator==(const Range&) const = default;
 };
 
 // What computations conflict about. Numbers of each kind count from 1, but a host side's, which is its array's.

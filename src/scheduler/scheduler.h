@@ -29,6 +29,7 @@
 
 #include <array>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -424,9 +425,13 @@ class Scheduler {
   void close_host_wait(std::optional<HostSlice> slice);
   Status ensure_recorder(AdaptiveLock& lock, RecorderOptions options);
   bool settle_recording(AdaptiveLock& lock, Deadline deadline = {});
-  Status write_trace(AdaptiveLock lock);
-  Status write_history(AdaptiveLock lock);
-  Status write_tuning(AdaptiveLock lock);
+  // What is to be written of a recording, which has ended with that; empty where there is none, as another thread has
+  // ended it. With the lock, and called without.
+  using Write = std::function<Status()>;
+  Write take_trace();
+  Write take_history();
+  Write take_tuning();
+  static Status write(AdaptiveLock lock, const Write& taken);
   void end_recording();
   void retire_locked(std::unique_ptr<Resource> resource, std::shared_ptr<const void> memory);
   void retire_behind_held();

@@ -26,6 +26,16 @@ std::uint64_t bytes_of(const Work& work) {
   return copies ? std::max(read, written) : given;
 }
 
+// Waits for that until then.
+bool have_ended_by(Scheduler::Deadline deadline, std::span<const device::EventPtr> ends) {
+  return std::ranges::none_of(
+      ends, [&](const device::EventPtr& end) { return end->wait(left_until(deadline)).code() == Code::kTimeout; });
+}
+
+Status left_behind() {
+  return PERGOLA_ERROR(kTimeout, "Work that is recorded goes on: what has ended is written, without it.");
+}
+
 }  // namespace
 
 Status Scheduler::enqueue_recorded(const Work& work, Stream& stream, Enqueue enqueue,
@@ -143,9 +153,7 @@ Status Scheduler::use_history(const std::string& given) {
 bool Scheduler::settle_recording(AdaptiveLock& lock, Deadline deadline) {
   const std::vector<device::EventPtr> ends = recorder_->unsettled();
   lock.unlock();
-  bool have_ended = true;
-  for (const device::EventPtr& end : ends)
-    if (end->wait(left_until(deadline)).code() == Code::kTimeout) have_ended = false;
+  const bool have_ended = have_ended_by(deadline, ends);
   lock.lock();
   if (recorder_ != nullptr) deadline ? recorder_->settle_ended() : recorder_->settle();
   return have_ended;
@@ -156,34 +164,37 @@ Status Scheduler::end_trace() {
   if (recorder_ == nullptr || !recorder_->has_trace()) return {};
   launch_held();
   settle_recording(lock);
-  return write_trace(std::move(lock));
+  return write(std::move(lock), take_trace());
 }
 
-Status Scheduler::write_trace(AdaptiveLock lock) {
-  if (recorder_ == nullptr || !recorder_->has_trace()) return {};  // another thread ended it
+Scheduler::Write Scheduler::take_trace() {
+  if (recorder_ == nullptr || !recorder_->has_trace()) return {};
   traces_.store(false, std::memory_order_relaxed);
   Timeline timeline = recorder_->take_timeline();
   timeline.graphs = graphs_locked();
-  const OpenTrace file = recorder_->take_trace();
+  const auto file = std::make_shared<const OpenTrace>(recorder_->take_trace());
   if (recorder_->is_idle()) recorder_.reset();
+  return [file, timeline = std::move(timeline)] { return write_named_file(file->path(), print_trace(timeline)); };
+}
+
+Status Scheduler::write(AdaptiveLock lock, const Write& taken) {
   lock.unlock();
-  return write_named_file(file.path(), print_trace(timeline));
+  return taken ? taken() : Status();
 }
 
 Status Scheduler::end_history() {
   std::unique_lock lock(mutex_);
   if (recorder_ == nullptr || recorder_->history_path().empty()) return {};
   settle_recording(lock);
-  return write_history(std::move(lock));
+  return write(std::move(lock), take_history());
 }
 
-Status Scheduler::write_history(AdaptiveLock lock) {
+Scheduler::Write Scheduler::take_history() {
   if (recorder_ == nullptr || recorder_->history_path().empty()) return {};
   const std::string path = recorder_->history_path();
   const History fresh = recorder_->take_history();
   if (recorder_->is_idle()) recorder_.reset();
-  lock.unlock();
-  return fresh.add_to(path);
+  return [path, fresh] { return fresh.add_to(path); };
 }
 
 // Another thread may be in the scheduler, and wait there for a device that gets nowhere: all is taken with the lock at
@@ -198,39 +209,21 @@ Status Scheduler::end_recordings_at_exit(std::chrono::milliseconds patience) {
   if (recorder_ != nullptr) {  // its work is given as much
     const std::vector<device::EventPtr> ends = recorder_->unsettled();
     lock.unlock();
-    const Deadline until = std::chrono::steady_clock::now() + patience;
-    for (const device::EventPtr& end : ends)
-      if (end->wait(left_until(until)).code() == Code::kTimeout) break;
+    (void)have_ended_by(std::chrono::steady_clock::now() + patience, ends);
     if (!mutex_.try_lock_for(patience)) return busy();
     lock = AdaptiveLock(mutex_, std::adopt_lock);
   }
-  const std::string tuning_path = std::exchange(tuning_path_, {});
-  const Tuning tuning = tuning_path.empty() || lowering_ == nullptr ? Tuning() : lowering_->end_tuning();
-  std::string history_path;
-  History history;
-  std::optional<OpenTrace> trace;
-  Timeline timeline;
-  bool goes_on = false;
+  bool has_ended = true;
   if (recorder_ != nullptr) {
     recorder_->settle_ended();
-    goes_on = !recorder_->unsettled().empty();
-    if (history_path = recorder_->history_path(); !history_path.empty()) history = recorder_->take_history();
-    if (recorder_->has_trace()) {
-      traces_.store(false, std::memory_order_relaxed);
-      timeline = recorder_->take_timeline();
-      timeline.graphs = graphs_locked();
-      trace.emplace(recorder_->take_trace());
-    }
-    recorder_.reset();
+    has_ended = recorder_->unsettled().empty();
   }
+  const Write history = take_history(), trace = take_trace(), tuning = take_tuning();
   lock.unlock();
-  Status first = trace ? write_named_file(trace->path(), print_trace(timeline)) : Status();
-  if (!history_path.empty())
-    if (Status status = history.add_to(history_path); first.ok()) first = std::move(status);
-  if (!tuning_path.empty())
-    if (Status status = tuning.add_to(tuning_path); first.ok()) first = std::move(status);
-  if (!first.ok() || !goes_on) return first;
-  return PERGOLA_ERROR(kTimeout, "Work that is recorded goes on: what has ended is written, without it.");
+  Status first;
+  for (const Write* const taken : {&trace, &history, &tuning})
+    if (Status status = *taken ? (*taken)() : Status(); first.ok()) first = std::move(status);
+  return first.ok() && !has_ended ? left_behind() : first;
 }
 
 Status Scheduler::end_recordings(Deadline deadline) {
@@ -238,11 +231,11 @@ Status Scheduler::end_recordings(Deadline deadline) {
   if (recorder_ == nullptr) return {};
   if (!deadline) launch_held();  // which may wait for the device; else they go by themselves
   const bool have_ended = settle_recording(lock, deadline);
-  const Status history = write_history(std::move(lock));
-  const Status trace = write_trace(std::unique_lock(mutex_));
+  const Status history = write(std::move(lock), take_history());
+  lock = std::unique_lock(mutex_);
+  const Status trace = write(std::move(lock), take_trace());
   if (!history.ok() || !trace.ok()) return history.ok() ? trace : history;
-  if (have_ended) return {};
-  return PERGOLA_ERROR(kTimeout, "Work that is recorded goes on: what has ended is written, without it.");
+  return have_ended ? Status() : left_behind();
 }
 
 Status Scheduler::start_tuning(const std::string& given) {
@@ -251,7 +244,7 @@ Status Scheduler::start_tuning(const std::string& given) {
   PERGOLA_ASSIGN(Tuning known, Tuning::open(path));
   std::unique_lock lock(mutex_);
   while (!tuning_path_.empty()) {  // another thread has begun one meanwhile
-    PERGOLA_TRY(write_tuning(std::move(lock)));
+    PERGOLA_TRY(write(std::move(lock), take_tuning()));
     lock = std::unique_lock(mutex_);
   }
   tuning_path_ = path;
@@ -261,15 +254,15 @@ Status Scheduler::start_tuning(const std::string& given) {
 }
 
 Status Scheduler::end_tuning() {
-  return write_tuning(std::unique_lock(mutex_));
+  std::unique_lock lock(mutex_);
+  return write(std::move(lock), take_tuning());
 }
 
-Status Scheduler::write_tuning(AdaptiveLock lock) {
+Scheduler::Write Scheduler::take_tuning() {
   if (tuning_path_.empty()) return {};
   const std::string path = std::exchange(tuning_path_, {});
   const Tuning found = lowering_ == nullptr ? Tuning() : lowering_->end_tuning();
-  lock.unlock();
-  return found.add_to(path);
+  return [path, found] { return found.add_to(path); };
 }
 
 std::optional<Estimate> Scheduler::estimate(std::string_view kernel, SizeClass size) {
@@ -283,9 +276,11 @@ std::optional<Estimate> Scheduler::estimate(std::string_view kernel, SizeClass s
 void Scheduler::end_recording() {
   if (recorder_ == nullptr) return;
   recorder_->settle();
-  const Status history = write_history(std::unique_lock(mutex_));
+  std::unique_lock lock(mutex_);
+  const Status history = write(std::move(lock), take_history());
   if (!history.ok()) PERGOLA_WARN("kernels' times are lost: {}", history.message());
-  const Status trace = write_trace(std::unique_lock(mutex_));
+  lock = std::unique_lock(mutex_);
+  const Status trace = write(std::move(lock), take_trace());
   if (!trace.ok()) PERGOLA_WARN("a trace is lost: {}", trace.message());
 }
 

@@ -24,6 +24,7 @@ struct Access {
   Range range;
   Mode mode = Mode::kNone;
   std::uint16_t argument = 0;  // of a kernel, its number and 1, for pictures; 0: none, or none that has it alone
+  bool operator==(const Access&) const = default;
 };
 
 inline bool any_writes(std::span<const Access> accesses) {
