@@ -212,20 +212,27 @@ Status LocalSession::record_as_asked() {
       path.replace_extension(fmt::format("{}{}", id_, path.extension().string()));
     return path;
   };
-  const auto begin = [](const char* name, const auto& with) -> Status {
-    const auto file = setting(name);
-    const Status status = file ? with(std::string(*file)) : Status();
-    if (status.ok()) return {};
-    return Error{status.code(), fmt::format("{}: {}", name, status.message()), __FILE__, __LINE__};
-  };
-  PERGOLA_TRY(begin("PERGOLA_TRACE", [&](const std::string& file) { return trace(own(file).string()); }));
-  PERGOLA_TRY(begin("PERGOLA_DOT_FILE", [&](const std::string& file) -> Status {
-    PERGOLA_ASSIGN(dag_file_, DagFile::create(own(file), *scheduler_));
-    return {};
-  }));
-  PERGOLA_TRY(begin("PERGOLA_HISTORY", [&](const std::string& file) { return history(file); }));
-  PERGOLA_TRY(begin("PERGOLA_USE_HISTORY", [&](const std::string& file) { return use_history(file); }));
-  PERGOLA_TRY(begin("PERGOLA_TUNING", [&](const std::string& file) { return tuning(file); }));
+  if (const auto file = setting("PERGOLA_TRACE")) {
+    const Status status = trace(own(*file).string());
+    if (!status.ok()) return Error{status.code(), "PERGOLA_TRACE: " + status.message(), __FILE__, __LINE__};
+  }
+  if (const auto file = setting("PERGOLA_DOT_FILE")) {
+    Result<std::unique_ptr<DagFile>> made = DagFile::create(own(*file), *scheduler_);
+    if (!made.ok()) return Error{made.code(), "PERGOLA_DOT_FILE: " + made.message(), __FILE__, __LINE__};
+    dag_file_ = *std::move(made);
+  }
+  if (const auto file = setting("PERGOLA_HISTORY")) {
+    const Status status = history(std::string(*file));
+    if (!status.ok()) return Error{status.code(), "PERGOLA_HISTORY: " + status.message(), __FILE__, __LINE__};
+  }
+  if (const auto file = setting("PERGOLA_USE_HISTORY")) {
+    const Status status = use_history(std::string(*file));
+    if (!status.ok()) return Error{status.code(), "PERGOLA_USE_HISTORY: " + status.message(), __FILE__, __LINE__};
+  }
+  if (const auto file = setting("PERGOLA_TUNING")) {
+    const Status status = tuning(std::string(*file));
+    if (!status.ok()) return Error{status.code(), "PERGOLA_TUNING: " + status.message(), __FILE__, __LINE__};
+  }
   return {};
 }
 
