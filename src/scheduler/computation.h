@@ -130,6 +130,12 @@ class ComputationPool {
     computation->id = ++last_id_;
     return computation;
   }
+  // Of work that had its number before.
+  Computation* take_as(std::uint64_t id) {
+    Computation* computation = take_any();
+    computation->id = id;
+    return computation;
+  }
   // One that is no work but stands for some, each once and held: it has no number.
   Computation* stand_in_for(const std::vector<Computation*>& work) {
     Computation* computation = take_any();

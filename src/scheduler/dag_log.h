@@ -114,7 +114,9 @@ class DagLog {
   }
   DagVertex& last() { return ring_[(count_ - 1) % kCapacity]; }  // next() was called before
   const DagVertex& last() const { return ring_[(count_ - 1) % kCapacity]; }
-  const DagVertex& before_last() const { return ring_[(count_ - 2) % kCapacity]; }  // next() was called twice
+  // So many before the last, for which next() has been called.
+  const DagVertex& before(std::size_t back) const { return ring_[(count_ - 1 - back) % kCapacity]; }
+  const DagVertex& before_last() const { return before(1); }
   // One more like the last, behind it as that is behind the one before: how many edges that are no ended ones it has.
   std::uint32_t repeat(std::uint64_t id, std::uint64_t position) {
     const DagVertex& like = last();
@@ -132,6 +134,30 @@ class DagLog {
       if (vertex.edges[i].order == Order::kEnded) continue;
       vertex.edges[i].parent = like.id;
       ++count;
+    }
+    return count;
+  }
+  // One more like the one `turn` places before it. Of the edges, those to parents from `first` on are to ones as much
+  // later, whose `order(Edge&)` is asked for; how many of them are no ended ones.
+  template <typename OrderOf>
+  std::uint32_t repeat_of(std::size_t turn, std::uint64_t id, std::uint64_t position, std::uint64_t first,
+                          const OrderOf& order) {
+    const DagVertex& like = before(turn - 1);
+    DagVertex& vertex = next();
+    vertex.id = id;
+    vertex.name = like.name;
+    vertex.kind = like.kind;
+    vertex.reason = like.reason;
+    vertex.stream = like.stream;
+    vertex.position = position;
+    vertex.edge_count = like.edge_count;
+    std::uint32_t count = 0;
+    for (std::uint32_t i = 0; i < like.edge_count; ++i) {
+      DagVertex::Edge& edge = vertex.edges[i] = like.edges[i];
+      if (edge.parent < first) continue;
+      edge.parent += turn;
+      edge.order = order(edge);
+      count += edge.order == Order::kEnded ? 0 : 1;
     }
     return count;
   }

@@ -22,7 +22,7 @@ constexpr std::uint32_t kMostUnmarked = 8, kTimesSeen = 3;
 
 }  // namespace
 
-GraphLowering::GraphLowering(device::DevicePtr device, AdaptiveMutex& mutex, Graphs graphs, Resource& blocks,
+GraphLowering::GraphLowering(device::DevicePtr device, StateMutex& mutex, Graphs graphs, Resource& blocks,
                              const ComputationPool& computations, std::function<void()> overdue, bool readers_conflict)
     : device_(std::move(device)),
       mutex_(mutex),

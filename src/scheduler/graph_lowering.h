@@ -49,7 +49,6 @@
 #include <mutex>
 #include <thread>
 
-#include "src/base/adaptive_mutex.h"
 #include "src/base/fork.h"
 #include "src/device/device.h"
 #include "src/scheduler/computation.h"
@@ -57,6 +56,7 @@
 #include "src/scheduler/policy.h"
 #include "src/scheduler/recurrence.h"
 #include "src/scheduler/region.h"
+#include "src/scheduler/state_mutex.h"
 #include "src/scheduler/stream.h"
 #include "src/scheduler/tuning.h"
 
@@ -100,7 +100,7 @@ class GraphLowering {
   // `readers_conflict`: of one array, by the policy. `blocks` stands for all blocks of parameters, a byte each.
   // `overdue` is called on the thread, without the lock, when held launches should go; it takes the lock and calls
   // flush_overdue().
-  GraphLowering(device::DevicePtr device, AdaptiveMutex& mutex, Graphs graphs, Resource& blocks,
+  GraphLowering(device::DevicePtr device, StateMutex& mutex, Graphs graphs, Resource& blocks,
                 const ComputationPool& computations, std::function<void()> overdue, bool readers_conflict = false);
   ~GraphLowering();  // without the lock
   // Before the first offer(). Without one, graphs have an edge wherever two launches conflict.
@@ -130,6 +130,8 @@ class GraphLowering {
     std::shared_ptr<Chunk> run;            // launched as a graph, which stands for this launch too
     std::shared_ptr<Chunk> ended;          // an event behind the launch or graph is for ended()
     bool marks = false;                    // an event behind the launch tells how far the device is
+    // It is launched, though an event behind it may be wanted.
+    bool is_launched() const { return flush.empty() && !held && !leads && queue == nullptr; }
     bool only_holds() const { return held && run == nullptr && flush.empty(); }  // there is nothing to be done now
     // It is launched, and there is no more to it.
     bool is_plain() const { return flush.empty() && !held && !leads && queue == nullptr && ended == nullptr && !marks; }
@@ -149,6 +151,9 @@ class GraphLowering {
     if (call.text.is(text)) return {&region_->launches[phase_], &call};
     return {expected_upload(text)};
   }
+  // Where it stands.
+  const std::shared_ptr<Region>& region() const { return region_; }
+  std::size_t next() const { return phase_; }
   // offer() of that launch.
   Decision again(std::span<const std::uint64_t> arriving);
   // The same of a launch, no copy, that is held behind others and is not the last of its chunk: to be counted is all
@@ -219,7 +224,7 @@ class GraphLowering {
   // and those that nobody uses any more are gone (while they go, nothing is held).
   void set_patience(std::chrono::nanoseconds patience) { patience_ns_ = patience.count(); }
   std::chrono::nanoseconds patience() const { return std::chrono::nanoseconds(patience_ns_.load()); }
-  void settle(AdaptiveLock& lock);
+  void settle(StateLock& lock);
   // What is found of the ways of those graphs that are made from now on is kept, and what `known` has of them comes
   // first (tuning.h). With the lock, as the next.
   void begin_tuning(Tuning known);
@@ -330,7 +335,7 @@ class GraphLowering {
   bool leaves_form(const char* why);
   bool is_trying(const Region& region) const { return region.trial != nullptr && region.trial->is_under_way(); }
   void run_thread();
-  void build(AdaptiveLock& lock);
+  void build(StateLock& lock);
   struct Built {
     std::shared_ptr<device::ExecutableGraph> graph;
     device::BufferPtr block;                        // of the chunk's parameters; null where it has none
@@ -342,7 +347,7 @@ class GraphLowering {
   Built make_graph(const Job& job) const;
   void run_improver();
   bool is_wanted(const Improvement& each) const;
-  bool next_improvement(AdaptiveLock& lock, Improvement& next);
+  bool next_improvement(StateLock& lock, Improvement& next);
   struct Made {
     std::optional<GraphWays::Way> way;
     WayReport refused;  // without a name: it is not
@@ -353,7 +358,7 @@ class GraphLowering {
   std::size_t other_ways() const { return lowerer_->count() + lowerer_->finer_count(); }  // than draws
   std::size_t draws() const { return lowerer_->keeps_plain() ? GraphWays::kDraws : 0; }
   std::shared_ptr<device::ExecutableGraph> make_again(const Improvement& next) const;
-  void improve(AdaptiveLock& lock, Improvement next);
+  void improve(StateLock& lock, Improvement next);
   bool is_worth_now(const Improvement& each, Clock::time_point now) const;
   // ── What is known from earlier sessions (graph_lowering_tuning.cc) ──
   bool tunes() const;
@@ -370,7 +375,7 @@ class GraphLowering {
   bool advance(Improvement& next, bool was_made) const;
   void note_ways(const Chunk& chunk);
   bool has_forgotten() const;  // of what it has made, something that nobody uses any more
-  bool drop_forgotten(AdaptiveLock& lock);
+  bool drop_forgotten(StateLock& lock);
   void refuse(const Job& job, const Built& built);
   // ── What is told of it (graph_lowering_report.cc) ──
   void tell_of_region(Region& region);
@@ -378,10 +383,10 @@ class GraphLowering {
   static void tell_of_variation(RegionStory& story, const Launch& launch);
   static void tell_of_rebinding(RegionStory& story, const Launch& launch);
   void tell_of_forms();
-  void watch(AdaptiveLock& lock);
+  void watch(StateLock& lock);
 
   const device::DevicePtr device_;
-  AdaptiveMutex& mutex_;
+  StateMutex& mutex_;
   const bool always_;         // held whatever the device has queued;
   const bool measures_idle_;  // or where that has turned out, or is tried, to be faster
   Resource& blocks_;

@@ -43,7 +43,7 @@ GraphWays::Way way_of(std::string name, std::string why, std::shared_ptr<device:
 
 }  // namespace
 
-void GraphLowering::settle(AdaptiveLock& lock) {
+void GraphLowering::settle(StateLock& lock) {
   ++settling_;
   improve_.notify_all();
   wake_.notify_all();  // for what was forgotten while something was held
@@ -73,7 +73,7 @@ void GraphLowering::run_thread() {
 }
 
 // False where there is nothing to drop, and the lock was not given up.
-bool GraphLowering::drop_forgotten(AdaptiveLock& lock) {
+bool GraphLowering::drop_forgotten(StateLock& lock) {
   if (held_ != 0) return false;  // somebody must look after them
   const auto forgotten = std::partition(made_.begin(), made_.end(),
                                         [](const std::shared_ptr<Chunk>& chunk) { return chunk.use_count() > 1; });
@@ -91,7 +91,7 @@ bool GraphLowering::drop_forgotten(AdaptiveLock& lock) {
   return true;
 }
 
-void GraphLowering::build(AdaptiveLock& lock) {
+void GraphLowering::build(StateLock& lock) {
   const Job job = std::move(jobs_.front());
   jobs_.pop_front();
   if (job.chunk.use_count() == 1) {  // cut anew in the meantime
@@ -210,7 +210,7 @@ bool GraphLowering::is_wanted(const Improvement& each) const {
 }
 
 // The first that is worth its time by now; waits for one. False when all ends.
-bool GraphLowering::next_improvement(AdaptiveLock& lock, Improvement& next) {
+bool GraphLowering::next_improvement(StateLock& lock, Improvement& next) {
   while (!stopping_) {
     std::deque<Improvement> going, staying;  // those of what has been forgotten, cut anew or refused, and the others
     for (Improvement& each : improvements_) {
@@ -290,7 +290,7 @@ void GraphLowering::run_improver() {
   for (Improvement next; next_improvement(lock, next);) improve(lock, std::move(next));
 }
 
-void GraphLowering::improve(AdaptiveLock& lock, Improvement next) {
+void GraphLowering::improve(StateLock& lock, Improvement next) {
   improving_ = true;
   lock.unlock();
   const auto start = Clock::now();
@@ -417,7 +417,7 @@ bool GraphLowering::is_overdue(std::int64_t since_ns) const {
   return ns(Clock::now()) - since_ns + std::chrono::nanoseconds(kLookEvery).count() >= patience;
 }
 
-void GraphLowering::watch(AdaptiveLock& lock) {
+void GraphLowering::watch(StateLock& lock) {
   lock.unlock();
   auto last_held = Clock::now();
   while (true) {

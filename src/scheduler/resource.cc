@@ -87,13 +87,13 @@ void Resource::forget_ended(Segment& segment, ComputationPool& pool) const {
 
 void Resource::depends(const Segment& segment, Mode mode, const Computation* who, Dependencies& out) const {
   if (writes(mode)) {
-    bool behind_readers = false;
+    bool behind_readers = !segment.ended_readers.empty();
     for (Computation* reader : segment.readers) {
-      if (reader == who || has_ended_well(*reader)) continue;
-      add_dependency(reader, Hazard::kWriteAfterRead, id_, who, out);
+      if (reader == who) continue;
       behind_readers = true;
+      if (!has_ended_well(*reader)) add_dependency(reader, Hazard::kWriteAfterRead, id_, who, out);
     }
-    if (behind_readers) return;  // who wait for the writer themselves
+    if (behind_readers) return;  // who wait for the writer themselves, or have: that may not be known to have ended
   }
   add_dependency(segment.writer, reads(mode) ? Hazard::kReadAfterWrite : Hazard::kWriteAfterWrite, id_, who, out);
 }

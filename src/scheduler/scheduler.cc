@@ -50,6 +50,7 @@ std::string durations_text(const std::map<std::string, std::unique_ptr<WorkSite>
 
 Scheduler::Scheduler(device::DevicePtr device, const Policy& policy, std::shared_ptr<GraphLowerer> lowerer)
     : device_(std::move(device)), policy_(policy), durations_(device_->info().name) {
+  mutex_.set_write_down([this] { write_down(); });
   if (policy_.tasks != Tasks::kOff && policy_.execution == Execution::kAsync) tasks_ = std::make_unique<TaskLaunches>();
   if (policy_.graphs == Graphs::kOff || policy_.execution == Execution::kSync) return;
   held_tickets_.resize(kHeldTickets);
@@ -173,8 +174,8 @@ Status Scheduler::submit(const Work& work, Enqueue enqueue, device::EventPtr* ev
   return carry_out(lock, work, enqueue, lowered, event, ticket);
 }
 
-Status Scheduler::carry_out(AdaptiveLock& lock, const Work& work, Enqueue enqueue,
-                            const GraphLowering::Decision& lowered, device::EventPtr* event, Ticket* ticket) {
+Status Scheduler::carry_out(StateLock& lock, const Work& work, Enqueue enqueue, const GraphLowering::Decision& lowered,
+                            device::EventPtr* event, Ticket* ticket) {
   if (!lowered.flush.empty()) launch_held(lowered.flush);
   if (lowered.held) return hold_or_run(work, lowered, ticket);
 
@@ -207,12 +208,15 @@ Status Scheduler::carry_out(AdaptiveLock& lock, const Work& work, Enqueue enqueu
   return wait_unlocked(lock, std::span(&mark, 1));
 }
 
+std::uint8_t Scheduler::prediction_slot(std::span<const Access> accesses) {
+  return accesses.empty() ? 0 : static_cast<std::uint8_t>(accesses.back().resource->id() % EventPrediction::kSlots);
+}
+
 Status Scheduler::place(const Work& work, Enqueue enqueue, Computation& who) {
   const nvtx::Range range(work.site == nullptr ? nullptr : nvtx_, work.site == nullptr ? "" : work.site->name.c_str());
   ++who.holds;
   who.site = work.site;
-  if (!work.accesses.empty())
-    who.prediction_slot = static_cast<std::uint8_t>(work.accesses.back().resource->id() % EventPrediction::kSlots);
+  who.prediction_slot = prediction_slot(work.accesses);
   // Where all has ended well nothing is waited for: the device begins, and its place is written down meanwhile.
   const bool at_once = recorder_ == nullptr && work.universal == Mode::kNone && all_ended_well();
   Dependencies parents;
@@ -342,6 +346,11 @@ void Scheduler::append(Stream& stream, Computation& who, double expected_ns, dou
   who.expected_until_ns = stream.expected_ns;
   who.stream = &stream;
   who.position = ++stream.tail_position;
+  become_tail(stream, who);
+  ++counters_.computations;
+}
+
+void Scheduler::become_tail(Stream& stream, Computation& who) {
   Computation* const before = std::exchange(stream.tail, &who);
   ++who.holds;
   if (before != nullptr) pool_.let_go(*before);
@@ -349,7 +358,6 @@ void Scheduler::append(Stream& stream, Computation& who, double expected_ns, dou
     by_use_.erase(std::find(by_use_.begin(), by_use_.end(), &stream));
     by_use_.push_back(&stream);
   }
-  ++counters_.computations;
 }
 
 void Scheduler::write_log(const Placing& placing, WaitsDone waits) {
@@ -542,7 +550,7 @@ Status Scheduler::wait_across(Stream& stream, const Dependencies& parents, Waits
 
 // Returns with the lock held again. The first failure; a skip only where there is nothing better; kTimeout where some
 // of the work goes on and none has failed.
-Status Scheduler::wait_unlocked(AdaptiveLock& lock, std::span<const MarkPtr> marks, Deadline deadline) {
+Status Scheduler::wait_unlocked(StateLock& lock, std::span<const MarkPtr> marks, Deadline deadline) {
   std::uint64_t number = 0;  // of the graph that it waits for, where that is asked
   if (lowering_ != nullptr && !marks.empty())
     number = lowering_->note_wait_for(marks.size() == 1 ? marks[0].get() : nullptr);
@@ -699,7 +707,7 @@ std::vector<device::Queue*> Scheduler::all_queues() const {
 }
 
 // After a failure queues skip what comes, until they have been synchronized. Gives the lock up meanwhile.
-Status Scheduler::synchronize_queues(AdaptiveLock& lock) {
+Status Scheduler::synchronize_queues(StateLock& lock) {
   const std::vector<device::Queue*> queues = all_queues();
   lock.unlock();
   Status first;
@@ -734,7 +742,7 @@ std::size_t Scheduler::frontier_size() {
 
 std::optional<DagPicture> Scheduler::try_picture(std::chrono::milliseconds patience) {
   if (!mutex_.try_lock_for(patience)) return std::nullopt;
-  const AdaptiveLock lock(mutex_, std::adopt_lock);
+  const StateLock lock(mutex_, std::adopt_lock);
   return log_.picture();
 }
 

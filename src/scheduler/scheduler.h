@@ -35,7 +35,6 @@
 #include <optional>
 #include <span>
 
-#include "src/base/adaptive_mutex.h"
 #include "src/base/fork.h"
 #include "src/base/function_ref.h"
 #include "src/base/nvtx.h"
@@ -47,7 +46,9 @@
 #include "src/scheduler/recorder.h"
 #include "src/scheduler/repetition.h"
 #include "src/scheduler/resource.h"
+#include "src/scheduler/state_mutex.h"
 #include "src/scheduler/task_launches.h"
+#include "src/scheduler/turn_repetition.h"
 #include "src/scheduler/work.h"
 
 namespace pergola::scheduler {
@@ -270,17 +271,25 @@ class Scheduler {
   }
 
   Scheduler(device::DevicePtr device, const Policy& policy, std::shared_ptr<GraphLowerer> lowerer);
-  Status carry_out(AdaptiveLock& lock, const Work& work, Enqueue enqueue, const GraphLowering::Decision& lowered,
+  Status carry_out(StateLock& lock, const Work& work, Enqueue enqueue, const GraphLowering::Decision& lowered,
                    device::EventPtr* event, Ticket* ticket);
   // Gives the work its place and queues it; the caller lets `who` go.
   Status place(const Work& work, Enqueue enqueue, Computation& who);
+  static std::uint8_t prediction_slot(std::span<const Access> accesses);
   bool all_ended_well() const;
   void add_parents(const Work& work, Computation& who, Dependencies& parents, EndedParents& ended);
   bool may_be_of_a_graph(const Work& work);
-  std::optional<Status> upload_before(AdaptiveLock& lock, const CallText& text, GraphLowering::Expected& next);
-  std::optional<Status> upload_again(AdaptiveLock& lock, const Launch& upload);
-  Status run_again(AdaptiveLock& lock, const Launch& launch, Ticket* ticket);
+  std::optional<Status> upload_before(StateLock& lock, const CallText& text, GraphLowering::Expected& next);
+  std::optional<Status> upload_again(StateLock& lock, const Launch& upload);
+  Status run_again(StateLock& lock, const Launch& launch, Ticket* ticket);
   std::optional<Status> repeat(const Launch& launch, Ticket* ticket);
+  // As Waits, of a launch of a turn that is repeated: steps of the turn.
+  using TurnWaits = boost::container::static_vector<std::pair<std::uint32_t, bool>, DagVertex::kEdges>;
+  std::optional<Status> repeat_in_turn(const Launch& launch, const GraphLowering::Decision& lowered, Ticket* ticket);
+  Status wait_in_turn(const TurnRepetition::Step& step, Stream& stream, TurnWaits& waits);
+  void write_log_of_turn(std::uint64_t id, std::uint64_t position, const Stream& stream, const TurnWaits& waits);
+  void mark_in_turn(TurnRepetition::Step& step, Stream& stream, const GraphLowering::Decision& lowered);
+  void write_down();
   std::uint64_t take_held_ticket(Ticket* ticket) {  // its number
     if (ticket != nullptr) *ticket = kHeldTicket | held_count_;
     return held_count_++;
@@ -337,6 +346,7 @@ class Scheduler {
   Status keep_parent_reachable(Stream& stream);
   Status wait_across(Stream& stream, const Dependencies& parents, Waits& waits);
   void append(Stream& stream, Computation& who, double expected_ns, double least_ns);
+  void become_tail(Stream& stream, Computation& who);
   Status start_apart(const Placing& placing, Enqueue enqueue);
   void take_place(const Placing& placing, double expected_ns, WaitsDone waits);
   static Status leave_out(const Dependencies& parents, Computation& who, const Status& status);
@@ -347,6 +357,8 @@ class Scheduler {
   Result<MarkPtr> mark_of(Computation& computation, MarkFor wanted = MarkFor::kStream);
   Result<MarkPtr> mark_covering(Stream& stream, std::uint64_t position, MarkFor wanted);
   Result<MarkPtr> record_on(Stream& stream, MarkFor wanted = MarkFor::kStream);
+  Result<MarkPtr> record_behind(Stream& stream, MarkFor wanted);
+  static MarkPtr mark_that_covers(const Stream& stream, std::uint64_t position);
   void tell_end_of(Computation& who);
   void tell_ends();
   void universal_dependencies(Mode universal, bool any_write, const Computation* who, Dependencies& out,
@@ -374,7 +386,7 @@ class Scheduler {
   bool is_behind_another(const Stream& stream) const;
   void note_failed_beside(const std::string& message);
   std::vector<device::Queue*> all_queues() const;  // which stay as they are without the lock, too
-  Status synchronize_queues(AdaptiveLock& lock);
+  Status synchronize_queues(StateLock& lock);
   std::optional<NoTask> reason_for_no_task(const Work& work, bool wants_event, TaskForms& forms,
                                            std::shared_ptr<TaskForm>& form);
   std::optional<NoTask> reason_to_keep_device();
@@ -389,13 +401,13 @@ class Scheduler {
   void forget_ended_tasks();
   TaskId blocking_task(std::span<const Access> accesses, Mode universal, const BehindTasks* behind = nullptr);
   Status wait_for_tasks(const BehindTasks& behind, Stream& stream);
-  Status await_turn(AdaptiveLock& lock, const Work& work, Deadline deadline = std::nullopt);
+  Status await_turn(StateLock& lock, const Work& work, Deadline deadline = std::nullopt);
   Deadline deadline_of(const Work& work) const {  // of its turn
     return work.may_wait ? Deadline() : Deadline(std::chrono::steady_clock::time_point());
   }
-  Status await_hosts(AdaptiveLock& lock, const Work& work, Deadline deadline);
-  Status await_task(AdaptiveLock& lock, TaskId id, HeldFromTasks* held, Deadline deadline);
-  Status await_all_tasks(AdaptiveLock& lock, Deadline deadline = std::nullopt);
+  Status await_hosts(StateLock& lock, const Work& work, Deadline deadline);
+  Status await_task(StateLock& lock, TaskId id, HeldFromTasks* held, Deadline deadline);
+  Status await_all_tasks(StateLock& lock, Deadline deadline = std::nullopt);
   device::EventPtr event_of_task(Ticket ticket);
   TasksReport tasks_locked() const;
   Mode mode_among_launches(Mode mode) const {
@@ -405,33 +417,33 @@ class Scheduler {
   Dependencies host_parents(const Access& access);
   bool blocked_by_host(std::span<const Access> accesses, Mode universal) const;
   bool in_the_way_of_waiting(const Access& access) const;
-  Status give_way(AdaptiveLock& lock, const Access& access, Deadline deadline);
+  Status give_way(StateLock& lock, const Access& access, Deadline deadline);
   bool is_free_for_host(const Access& access, bool ask, bool keeps_others_away);
   HostAccess register_host_access(const Access& access);
   void note_short_access(const Access& access, std::optional<HostAccess>& told);
   void end_host_access(std::uint64_t id);
-  Status await_contents(AdaptiveLock& lock, const Access& access, Deadline deadline);
-  Status wait_for_parents(AdaptiveLock& lock, const Access& access, Dependencies& parents, Deadline deadline);
+  Status await_contents(StateLock& lock, const Access& access, Deadline deadline);
+  Status wait_for_parents(StateLock& lock, const Access& access, Dependencies& parents, Deadline deadline);
   void log_host_wait(const Access& access, const Dependencies& parents);
   struct CallUnderWay;  // scheduler_call.cc
-  Status begin_call(AdaptiveLock& lock, const Work& work, bool synchronous, CallUnderWay& call);
-  Status end_call(AdaptiveLock& lock, const Work& work, CallUnderWay& call);
+  Status begin_call(StateLock& lock, const Work& work, bool synchronous, CallUnderWay& call);
+  Status end_call(StateLock& lock, const Work& work, CallUnderWay& call);
   Status refuse_inside_call() const { return calls_under_way_ == 0 ? Status() : refuse_on_this_thread(); }
   Status refuse_on_this_thread() const;
-  Status wait_unlocked(AdaptiveLock& lock, std::span<const MarkPtr> marks, Deadline deadline = std::nullopt);
+  Status wait_unlocked(StateLock& lock, std::span<const MarkPtr> marks, Deadline deadline = std::nullopt);
   Status enqueue_recorded(const Work& work, Stream& stream, Enqueue enqueue, const KernelDurations* durations);
   HostSlice open_host(HostKind kind, const Access& access);  // recorder_ is there
   std::optional<HostSlice> open_host_wait(const Access& access, const Dependencies& parents);
   void close_host_wait(std::optional<HostSlice> slice);
-  Status ensure_recorder(AdaptiveLock& lock, RecorderOptions options);
-  bool settle_recording(AdaptiveLock& lock, Deadline deadline = {});
+  Status ensure_recorder(StateLock& lock, RecorderOptions options);
+  bool settle_recording(StateLock& lock, Deadline deadline = {});
   // What is to be written of a recording, which has ended with that; empty where there is none, as another thread has
   // ended it. With the lock, and called without.
   using Write = std::function<Status()>;
   Write take_trace();
   Write take_history();
   Write take_tuning();
-  static Status write(AdaptiveLock lock, const Write& taken);
+  static Status write(StateLock lock, const Write& taken);
   void end_recording();
   void retire_locked(std::unique_ptr<Resource> resource, std::shared_ptr<const void> memory);
   void retire_behind_held();
@@ -440,7 +452,7 @@ class Scheduler {
     bool is_in_call = false;  // a library call has a stream of them and may be recording: that one has no mark
   };
   std::optional<FirstRetired> first_retired();
-  bool await_going(AdaptiveLock& lock, std::chrono::steady_clock::time_point until);
+  bool await_going(StateLock& lock, std::chrono::steady_clock::time_point until);
   bool asks_for_ends();
   void mark_for_reaping(Stream& stream, std::uint64_t position);
   // What nobody uses any more, on its way to be dropped, without the lock. Who needs memory waits for it.
@@ -471,7 +483,7 @@ class Scheduler {
   const device::DevicePtr device_;
   const Policy policy_;
   const nvtx::Functions* const nvtx_ = nvtx::functions();  // null: no ranges
-  mutable AdaptiveMutex mutex_;
+  mutable StateMutex mutex_;
   ComputationPool pool_;
   std::unique_ptr<device::Queue> spare_;  // of the second stream, on a GPU, until there is one
   std::vector<std::unique_ptr<Stream>> streams_;
@@ -518,6 +530,7 @@ class Scheduler {
   std::chrono::nanoseconds queue_trusted_ = std::chrono::milliseconds(5);  // expected_queue()
   std::unique_ptr<GraphLowering> lowering_;                                // null where the policy has no graphs
   Repetition repetition_;
+  TurnRepetition turn_;
   std::deque<std::pair<std::uint64_t, WorkDetail>> held_details_;  // while something is recorded, by number of the held
   std::uint64_t launches_apart_ = 0;                               // that cannot be part of a graph
   std::unique_ptr<TaskLaunches> tasks_;                            // null where the policy has no tasks

@@ -4,6 +4,7 @@
 //   known ──▶ held behind others for a graph    it is counted
 //         ├─▶ the first or last that is held    GraphLowering::again() says what is to be done
 //         ├─▶ behind its like (repetition.h)    launched, and written down in that one's place: repeat()
+//         ├─▶ of a turn like the one before     launched where its like was: repeat_in_turn() (turn_repetition.h)
 //         └─▶ else                              placed and launched like any other: run_again()
 #include <algorithm>
 
@@ -31,7 +32,8 @@ bool note_changes(const Launch& launch) {
 }  // namespace
 
 std::optional<Status> Scheduler::submit_again(const CallText& text, Ticket* ticket) {
-  std::unique_lock lock(mutex_);
+  mutex_.lock_as_is();
+  StateLock lock(mutex_, std::adopt_lock);
   if (lowering_ == nullptr || tasks_ != nullptr || recorder_ != nullptr || calls_under_way_ != 0 ||
       !host_accesses_.empty())
     return std::nullopt;
@@ -53,8 +55,8 @@ std::optional<Status> Scheduler::submit_again(const CallText& text, Ticket* tick
 
 // The uploads that are expected before the launch that `text` stands for, `next` the first; then that launch is next.
 // None where there is more to it than this can do.
-std::optional<Status> Scheduler::upload_before(AdaptiveLock& lock, const CallText& text,
-                                               GraphLowering::Expected& next) {
+std::optional<Status> Scheduler::upload_before(StateLock& lock, const CallText& text, GraphLowering::Expected& next) {
+  write_down();
   for (; next.launch != nullptr && next.call == nullptr; next = lowering_->expected(text))
     if (std::optional<Status> status = upload_again(lock, *next.launch); !status || !status->ok()) return status;
   if (next.launch == nullptr) return std::nullopt;
@@ -62,8 +64,14 @@ std::optional<Status> Scheduler::upload_before(AdaptiveLock& lock, const CallTex
 }
 
 // The launch, which is expected next: held as the first or the last of its chunk, or launched by itself.
-Status Scheduler::run_again(AdaptiveLock& lock, const Launch& launch, Ticket* ticket) {
+Status Scheduler::run_again(StateLock& lock, const Launch& launch, Ticket* ticket) {
+  const TurnRepetition::At at{lowering_->region().get(), lowering_->next(), mutex_.visits()};
   const GraphLowering::Decision lowered = lowering_->again(arriving());
+  if (repetition_.is_next(launch, pool_.last_id()) && lowered.is_plain())
+    if (std::optional<Status> status = repeat(launch, ticket)) return *std::move(status);
+  if (lowered.is_launched() && turn_.is_next(at, pool_.last_id()))
+    if (std::optional<Status> status = repeat_in_turn(launch, lowered, ticket)) return *std::move(status);
+  write_down();
   if (lowered.only_holds()) {
     take_held_ticket(ticket);
     return {};
@@ -73,8 +81,6 @@ Status Scheduler::run_again(AdaptiveLock& lock, const Launch& launch, Ticket* ti
     take_held_ticket(ticket);
     return launch_graph(lowered.run, lowered.ended, false);
   }
-  if (repetition_.is_next(launch, pool_.last_id()) && lowered.is_plain())
-    if (std::optional<Status> status = repeat(launch, ticket)) return *std::move(status);
   const KernelCall call{launch.module, *launch.kernel, launch.config, launch.parameters};
   Work work = launch.work();
   work.call = &call;
@@ -87,6 +93,7 @@ Status Scheduler::run_again(AdaptiveLock& lock, const Launch& launch, Ticket* ti
       lowered, nullptr, ticket);
   if (lowered.held || policy_.memory == Memory::kManaged) return status;
   repetition_.placed(launch, pool_.last_id(), log_);
+  turn_.placed(at, lowering_->region(), pool_.last_id(), log_);
   // No further reader will be added, with which those before it would go.
   if (repetition_.begins() && repetition_.reads_only())
     for (const Access& access : launch.accesses) access.resource->keep_last_readers(access.range, pool_);
@@ -124,7 +131,7 @@ std::optional<Status> Scheduler::repeat(const Launch& launch, Ticket* ticket) {
 }
 
 // As its array would submit it; none where that has to, and nothing has happened.
-std::optional<Status> Scheduler::upload_again(AdaptiveLock& lock, const Launch& upload) {
+std::optional<Status> Scheduler::upload_again(StateLock& lock, const Launch& upload) {
   HostSide* const side = upload.accesses.back().resource->host_side();
   if (side == nullptr || !side->begin_upload()) return std::nullopt;
   const GraphLowering::Decision lowered = lowering_->again(arriving());

@@ -80,7 +80,7 @@ Status Scheduler::call(const Work& work, bool synchronous, Function function) {
   return status.ok() ? placed : status;
 }
 
-Status Scheduler::begin_call(AdaptiveLock& lock, const Work& work, bool synchronous, CallUnderWay& call) {
+Status Scheduler::begin_call(StateLock& lock, const Work& work, bool synchronous, CallUnderWay& call) {
   bool any_write = false;
   for (const Access& access : work.accesses) any_write = any_write || writes(access.mode);
   PERGOLA_ASSIGN(void* const any_handle, streams_.front()->queue->native_handle());
@@ -126,7 +126,7 @@ Status Scheduler::begin_call(AdaptiveLock& lock, const Work& work, bool synchron
   return {};
 }
 
-Status Scheduler::end_call(AdaptiveLock& lock, const Work& work, CallUnderWay& call) {
+Status Scheduler::end_call(StateLock& lock, const Work& work, CallUnderWay& call) {
   Stream& stream = *call.stream;
   --calls_under_way_;
   stream.reserved = false;

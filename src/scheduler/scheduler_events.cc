@@ -15,11 +15,15 @@ Result<MarkPtr> Scheduler::mark_of(Computation& computation, MarkFor wanted) {
   return mark_covering(*computation.stream, computation.position, wanted);
 }
 
-Result<MarkPtr> Scheduler::mark_covering(Stream& stream, std::uint64_t position, MarkFor wanted) {
-  // Marks are in order: the first that covers it.
+// Marks are in order: the first that covers it; null where none does.
+MarkPtr Scheduler::mark_that_covers(const Stream& stream, std::uint64_t position) {
   const auto covering = std::lower_bound(stream.marks.begin(), stream.marks.end(), position,
                                          [](const MarkPtr& mark, std::uint64_t at) { return mark->position < at; });
-  if (covering != stream.marks.end()) return *covering;
+  return covering != stream.marks.end() ? *covering : nullptr;
+}
+
+Result<MarkPtr> Scheduler::mark_covering(Stream& stream, std::uint64_t position, MarkFor wanted) {
+  if (MarkPtr covering = mark_that_covers(stream, position)) return covering;
   Result<MarkPtr> recorded = record_on(stream, wanted);
   if (recorded.ok() || recorded.status().code() != Code::kDeviceLost) return recorded;
   note_failure(recorded.status());  // which names what is lost
@@ -89,6 +93,13 @@ void Scheduler::tell_ends() {
 }
 
 Result<MarkPtr> Scheduler::record_on(Stream& stream, MarkFor wanted) {
+  Result<MarkPtr> mark = record_behind(stream, wanted);
+  if (mark.ok() && stream.tail != nullptr) stream.tail->mark = *mark;
+  return mark;
+}
+
+// The caller tells the last computation on the stream that there is a mark behind it.
+Result<MarkPtr> Scheduler::record_behind(Stream& stream, MarkFor wanted) {
   Result<device::EventPtr> recorded = wanted == MarkFor::kTime   ? stream.queue->record()
                                       : wanted == MarkFor::kHost ? stream.queue->record_for_host()
                                                                  : stream.queue->record_untimed();
@@ -103,7 +114,6 @@ Result<MarkPtr> Scheduler::record_on(Stream& stream, MarkFor wanted) {
   mark->clock = stream.clock;
   if (mark->clock.size() <= stream.index) mark->clock.resize(stream.index + 1, 0);
   mark->clock[stream.index] = mark->position;
-  if (stream.tail != nullptr) stream.tail->mark = mark;
   stream.drop_known_marks();
   if (stream.marks.size() >= stream.poll_at_marks) {
     poll(stream);

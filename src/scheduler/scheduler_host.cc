@@ -100,7 +100,7 @@ bool Scheduler::try_short_host_access(const Access& access) {
 // A thread that reads an array again and again would keep away another's launch that writes it, for hundreds of
 // milliseconds: an access begins behind what waits for earlier ones to end. These wait for nothing, but for a library
 // call's function, which counts as an access and may be waiting for the very thread that comes here: then only so long.
-Status Scheduler::give_way(AdaptiveLock& lock, const Access& access, Deadline deadline) {
+Status Scheduler::give_way(StateLock& lock, const Access& access, Deadline deadline) {
   using std::chrono::steady_clock;
   constexpr steady_clock::duration kBesideCalls = std::chrono::milliseconds(10);
   while (in_the_way_of_waiting(access)) {
@@ -116,7 +116,7 @@ Status Scheduler::give_way(AdaptiveLock& lock, const Access& access, Deadline de
 
 // Until no access of the host is in the way of `work`. One is over soon, but that of a library call's function, which
 // takes as long as that does: kTimeout where it goes on then, and what the thread's check says.
-Status Scheduler::await_hosts(AdaptiveLock& lock, const Work& work, Deadline deadline) {
+Status Scheduler::await_hosts(StateLock& lock, const Work& work, Deadline deadline) {
   using std::chrono::steady_clock;
   const auto is_free = [&] { return !blocked_by_host(work.accesses, work.universal); };
   const bool is_asked = wait_check.function != nullptr;
@@ -192,7 +192,7 @@ Status Scheduler::await_contents(const Access& access, Deadline deadline) {
   return await_contents(lock, access, deadline);
 }
 
-Status Scheduler::await_contents(AdaptiveLock& lock, const Access& access, Deadline deadline) {
+Status Scheduler::await_contents(StateLock& lock, const Access& access, Deadline deadline) {
   PERGOLA_TRY(refuse_inside_call());
   PERGOLA_TRY(await_turn(lock, {.accesses = std::span(&access, 1)}, deadline));
   launch_held_before(std::span(&access, 1));
@@ -214,7 +214,7 @@ void Scheduler::log_host_wait(const Access& access, const Dependencies& parents)
 }
 
 // Takes the parents away. Gives the lock up meanwhile.
-Status Scheduler::wait_for_parents(AdaptiveLock& lock, const Access& access, Dependencies& parents, Deadline deadline) {
+Status Scheduler::wait_for_parents(StateLock& lock, const Access& access, Dependencies& parents, Deadline deadline) {
   boost::container::small_vector<MarkPtr, 4> marks;
   Status status;
   for (const Dependency& dependency : parents) {

@@ -130,7 +130,7 @@ bool Scheduler::await_retired(bool unless_held, Deadline deadline) {
 }
 
 // Another thread is about to drop some: without its lock, so that it is not there yet. False: not by then.
-bool Scheduler::await_going(AdaptiveLock& lock, std::chrono::steady_clock::time_point until) {
+bool Scheduler::await_going(StateLock& lock, std::chrono::steady_clock::time_point until) {
   lock.unlock();
   while (memory_going_.load(std::memory_order_acquire) != 0 && std::chrono::steady_clock::now() < until)
     std::this_thread::sleep_for(std::chrono::microseconds(50));

@@ -89,7 +89,7 @@ void Scheduler::close_host_wait(std::optional<HostSlice> slice) {
 }
 
 // With the lock, which is held from then on: another thread that ends the last recording lets go of the recorder.
-Status Scheduler::ensure_recorder(AdaptiveLock& lock, RecorderOptions options) {
+Status Scheduler::ensure_recorder(StateLock& lock, RecorderOptions options) {
   if (recorder_ != nullptr) return {};
   lock.unlock();
   auto made = Recorder::create(*device_, to_string(policy_), std::move(options));  // waits: no lock
@@ -150,7 +150,7 @@ Status Scheduler::use_history(const std::string& given) {
 
 // Waits for all that is being recorded; tells no failures, which are for others to tell. The lock is held again after
 // it. False where some of it goes on.
-bool Scheduler::settle_recording(AdaptiveLock& lock, Deadline deadline) {
+bool Scheduler::settle_recording(StateLock& lock, Deadline deadline) {
   const std::vector<device::EventPtr> ends = recorder_->unsettled();
   lock.unlock();
   const bool have_ended = have_ended_by(deadline, ends);
@@ -177,7 +177,7 @@ Scheduler::Write Scheduler::take_trace() {
   return [file, timeline = std::move(timeline)] { return write_named_file(file->path(), print_trace(timeline)); };
 }
 
-Status Scheduler::write(AdaptiveLock lock, const Write& taken) {
+Status Scheduler::write(StateLock lock, const Write& taken) {
   lock.unlock();
   return taken ? taken() : Status();
 }
@@ -205,13 +205,13 @@ Status Scheduler::end_recordings_at_exit(std::chrono::milliseconds patience) {
     return PERGOLA_ERROR(kUnavailable, "Another thread submits work, or waits for the device, while the process ends.");
   };
   if (!mutex_.try_lock_for(patience)) return busy();
-  AdaptiveLock lock(mutex_, std::adopt_lock);
+  StateLock lock(mutex_, std::adopt_lock);
   if (recorder_ != nullptr) {  // its work is given as much
     const std::vector<device::EventPtr> ends = recorder_->unsettled();
     lock.unlock();
     (void)have_ended_by(std::chrono::steady_clock::now() + patience, ends);
     if (!mutex_.try_lock_for(patience)) return busy();
-    lock = AdaptiveLock(mutex_, std::adopt_lock);
+    lock = StateLock(mutex_, std::adopt_lock);
   }
   bool has_ended = true;
   if (recorder_ != nullptr) {

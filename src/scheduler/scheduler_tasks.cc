@@ -258,7 +258,7 @@ Status Scheduler::wait_for_tasks(const BehindTasks& behind, Stream& stream) {
 }
 
 // Until neither the host nor a task keeps the work from its place. Gives the lock up meanwhile.
-Status Scheduler::await_turn(AdaptiveLock& lock, const Work& work, Deadline deadline) {
+Status Scheduler::await_turn(StateLock& lock, const Work& work, Deadline deadline) {
   while (true) {
     if (!host_accesses_.empty() && blocked_by_host(work.accesses, work.universal))
       PERGOLA_TRY(await_hosts(lock, work, deadline));
@@ -268,7 +268,7 @@ Status Scheduler::await_turn(AdaptiveLock& lock, const Work& work, Deadline dead
   }
 }
 
-Status Scheduler::await_all_tasks(AdaptiveLock& lock, Deadline deadline) {
+Status Scheduler::await_all_tasks(StateLock& lock, Deadline deadline) {
   const Work all{.universal = Mode::kReadWrite};
   while (const TaskId task = blocking_task(all.accesses, all.universal))
     PERGOLA_TRY(await_task(lock, task, nullptr, deadline));
@@ -276,7 +276,7 @@ Status Scheduler::await_all_tasks(AdaptiveLock& lock, Deadline deadline) {
 }
 
 // kTimeout where it goes on; its failure is noted.
-Status Scheduler::await_task(AdaptiveLock& lock, TaskId id, HeldFromTasks* held, Deadline deadline) {
+Status Scheduler::await_task(StateLock& lock, TaskId id, HeldFromTasks* held, Deadline deadline) {
   const std::shared_ptr<TaskHost> host = tasks_->host;
   ++counters_.host_waits;
   lock.unlock();

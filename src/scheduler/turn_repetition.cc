@@ -1,0 +1,90 @@
+#include "src/scheduler/turn_repetition.h"
+
+#include <algorithm>
+#include <functional>
+#include <span>
+
+#include "src/scheduler/durations.h"
+
+namespace pergola::scheduler {
+namespace {
+
+std::span<const DagVertex::Edge> edges_of(const DagVertex& vertex) {
+  return std::span(vertex.edges).first(vertex.edge_count);
+}
+
+// Whether `vertex` has the edges of `like`, `turn` launches later, where those before `first` are no part of the turns.
+bool is_alike(const DagVertex& vertex, const DagVertex& like, std::uint64_t turn, std::uint64_t first) {
+  if (vertex.stream != like.stream || vertex.edge_count != like.edge_count || vertex.more_edges + like.more_edges != 0)
+    return false;
+  return std::ranges::all_of(edges_of(vertex), [&](const DagVertex::Edge& edge) {
+    return std::ranges::any_of(edges_of(like), [&](const DagVertex::Edge& known) {
+      if (known.resource != edge.resource || known.hazard != edge.hazard || known.argument != edge.argument)
+        return false;
+      if (known.parent >= first) return edge.parent == known.parent + turn;
+      return edge.parent == known.parent && edge.order == Order::kEnded && known.order == Order::kEnded;
+    });
+  });
+}
+
+}  // namespace
+
+void TurnRepetition::placed(const At& at, const std::shared_ptr<Region>& region, std::uint64_t id, const DagLog& log) {
+  const std::size_t turn = at.region->launches.size();
+  if (at.region->launches[at.launch].universal != Mode::kNone || turn > kMostLaunches || log.last().id != id)
+    return forget();
+  const bool goes_on = region_.get() == at.region && next_ == at.launch && visits_ == at.visits && last_id_ + 1 == id;
+  if (!goes_on) {
+    forget();
+    if (region.get() != at.region) return;
+    region_ = region;
+    visits_ = at.visits;
+    first_id_ = id;
+  }
+  last_id_ = id;
+  next_ = at.launch + 1 == turn ? 0 : at.launch + 1;
+  if (id - first_id_ < turn) return;
+  alike_ = is_alike(log.last(), log.before(turn), turn, first_id_) ? alike_ + 1 : 0;
+  if (alike_ == turn) begin(log);
+}
+
+void TurnRepetition::forget() {
+  region_.reset();
+  alike_ = left_ = 0;
+  repeats_ = false;
+}
+
+// The last of the log are a turn.
+void TurnRepetition::begin(const DagLog& log) {
+  const std::size_t turn = region_->launches.size();
+  steps_.assign(turn, {});
+  for (std::size_t back = turn; back > 0; --back) {
+    const DagVertex& vertex = log.before(back - 1);
+    const std::size_t at = (next_ + turn - back) % turn;
+    Step& step = steps_[at];
+    step.stream = vertex.stream;
+    step.position = vertex.position;
+    const Launch& launch = region_->launches[at];
+    step.size = Durations::size_of(launch.accesses, launch.config);
+    if (tails_.size() <= vertex.stream) tails_.resize(vertex.stream + 1);
+    tails_[vertex.stream] = static_cast<std::uint32_t>(at);
+  }
+  for (std::size_t back = turn; back > 0; --back) {
+    const DagVertex& vertex = log.before(back - 1);
+    const std::size_t at = (next_ + turn - back) % turn;
+    std::vector<std::uint64_t> parents;
+    for (const DagVertex::Edge& edge : edges_of(vertex))
+      if (edge.parent >= first_id_ && std::ranges::find(parents, edge.parent) == parents.end())
+        parents.push_back(edge.parent);
+    std::ranges::sort(parents, std::greater());
+    for (const std::uint64_t parent : parents) {
+      const std::size_t of = (at + turn - (vertex.id - parent) % turn) % turn;
+      if (steps_[of].stream == vertex.stream) continue;
+      steps_[at].waits_for.push_back(static_cast<std::uint32_t>(of));
+      steps_[of].has_others = true;
+    }
+  }
+  repeats_ = true;
+}
+
+}  // namespace pergola::scheduler

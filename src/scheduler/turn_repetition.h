@@ -1,0 +1,105 @@
+// Whole turns of launches that come again, one by one: each is launched where its like was, a turn before, and behind
+// the same ones.
+//
+//   turn   1   a b c │ 2   a b c │ 3   a b c │ 4   a b c │ 5   a b ...
+//                        kept         compared   repeated ─────────▶
+//
+// What placing a launch finds depends on who is in its bytes. From the second of equal turns on that is the same but
+// for the turn, as each launch has the bytes of its like, and nothing comes between. So where all launches of a turn
+// had the edges of their likes, a turn later (and else just edges to work that had ended before all of them, the same
+// for both), those of the next turn will have them, too: who is in their bytes is not asked.
+//
+// Nor is it written there that a repeated launch is. The last turn is enough for that, as it has all bytes that any
+// has: Scheduler::write_down() does it before anybody looks (state_mutex.h). Streams, their marks and the log are
+// always up to date.
+//
+// Guarded by the scheduler's lock.
+#pragma once
+
+#include <boost/container/static_vector.hpp>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "src/scheduler/dag_log.h"
+#include "src/scheduler/region.h"
+#include "src/scheduler/size_class.h"
+#include "src/scheduler/stream.h"
+
+namespace pergola::scheduler {
+
+class TurnRepetition {
+ public:
+  static constexpr std::size_t kMostLaunches = 256;  // of a turn; twice as many are in the log
+
+  // A launch of the turn, as it went last.
+  struct Step {
+    std::uint32_t stream = 0;
+    bool has_others = false;  // on other streams, that wait for it
+    SizeClass size;
+    boost::container::static_vector<std::uint32_t, DagVertex::kEdges>
+        waits_for;  // steps on other streams, latest first
+    std::uint64_t position = 0;
+    MarkPtr mark;
+    bool mark_used = false;
+    double expected_until_ns = 0;
+  };
+  // Where a launch stands: of the region that is being followed, and how often others had had the lock.
+  struct At {
+    const Region* region = nullptr;
+    std::size_t launch = 0;
+    std::uint64_t visits = 0;
+  };
+
+  // Whether the launch there comes where its like did, and will find what that found.
+  bool is_next(const At& at, std::uint64_t last_id) const {
+    return repeats_ && next_ == at.launch && visits_ == at.visits && last_id_ == last_id && region_.get() == at.region;
+  }
+  // It has been placed as any other, and is the last of `log`. `region`: that of `at`, or another where it is no more.
+  void placed(const At& at, const std::shared_ptr<Region>& region, std::uint64_t id, const DagLog& log);
+
+  bool repeats() const { return repeats_; }
+  // ── While is_next() ──
+  Step& step() { return steps_[next_]; }
+  Step& step(std::size_t at) { return steps_[at]; }
+  // Of the launch so many before that, a turn at most.
+  std::size_t before(std::uint64_t back) const { return next_ >= back ? next_ - back : next_ + steps_.size() - back; }
+  // The latest on that stream, which is the turn's.
+  Step& tail(const Stream& stream) { return steps_[tails_[stream.index]]; }
+  std::size_t turn() const { return steps_.size(); }
+  std::uint64_t first_id() const { return first_id_; }  // what came before is no part of the turns
+  // The launch has been repeated.
+  void repeated(std::uint64_t id) {
+    tails_[steps_[next_].stream] = static_cast<std::uint32_t>(next_);
+    next_ = next_ + 1 == steps_.size() ? 0 : next_ + 1;
+    last_id_ = id;
+    if (left_ != steps_.size()) ++left_;
+  }
+  // The launches that are left to be written down, oldest first: `write(launch, step, id)`. Nothing is left afterwards,
+  // and once the next has been placed as its like was, turns are repeated again.
+  template <typename Write>
+  void take_left(Write write) {
+    for (std::size_t n = left_; n > 0; --n) {
+      const std::size_t at = before(n);
+      write(region_->launches[at], steps_[at], last_id_ + 1 - n);
+    }
+    left_ = 0;
+    repeats_ = false;
+    alike_ = steps_.size() - 1;
+  }
+
+ private:
+  void forget();
+  void begin(const DagLog& log);
+
+  std::shared_ptr<const Region> region_;
+  std::uint64_t visits_ = 0, last_id_ = 0, first_id_ = 0;
+  std::size_t next_ = 0;   // launch of the region
+  std::size_t alike_ = 0;  // launches in a row that were as their likes
+  bool repeats_ = false;
+  std::size_t left_ = 0;
+  std::vector<Step> steps_;
+  std::vector<std::uint32_t> tails_;  // by the index of a stream: steps
+};
+
+}  // namespace pergola::scheduler

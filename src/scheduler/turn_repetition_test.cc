@@ -1,0 +1,210 @@
+// Turns of launches that come again, one by one (turn_repetition.h): written down as without repetitions, whoever looks
+// in between.
+#include "src/scheduler/repetition_fixture.h"
+
+namespace pergola::scheduler::testing {
+namespace {
+
+class TurnRepetitions : public Repetitions {
+ protected:
+  // Two chains that meet: on two streams where forks cost nothing.
+  void turns(int count) {
+    for (int i = 0; i < count; ++i) {
+      ASSERT_TRUE(write("a", {{"x"}}).ok());
+      ASSERT_TRUE(write("b", {{"y"}}).ok());
+      ASSERT_TRUE(write("c", {{"x"}, {"y", Mode::kRead}}).ok());
+    }
+  }
+  // Until they are repeated. To ask how many were is to look, and they are learnt anew.
+  void learn_turns() {
+    open("graphs=recurring,fork-cost=0");
+    scheduler->set_queue_trust(std::chrono::nanoseconds(0));
+    turns(200);
+  }
+  // Of those 600 and what came since, at least so many have been.
+  void check_repeated() { ASSERT_GT(repeated(), 300u); }
+  const Step& last() { return device->state().of(Step::Kind::kLaunch).back(); }
+};
+
+TEST_F(TurnRepetitions, AreWrittenDownAsWithoutThem) {
+  std::vector<std::string> plain;
+  Counters counted;
+  for (const char* const policy : {"graphs=off", "graphs=recurring"}) {
+    for (const char* const forks : {"", ",fork-cost=0"}) {
+      start_again(std::string(policy) + forks);
+      turns(300);
+      const Counters with = scheduler->counters();
+      if (std::string(policy) == "graphs=off") {
+        EXPECT_EQ(with.repeated, 0u);
+        plain = story();
+        counted = with;
+      } else {
+        EXPECT_GT(with.repeated, 500u);
+      }
+    }
+  }
+  EXPECT_EQ(difference(story(), plain), "");
+  const Counters with = scheduler->counters();
+  EXPECT_EQ(with.computations, counted.computations);
+  EXPECT_EQ(with.dependencies, counted.dependencies);
+  EXPECT_EQ(with.streams, counted.streams);
+  EXPECT_EQ(with.waits, counted.waits);
+  EXPECT_EQ(with.late_events, counted.late_events);
+  EXPECT_EQ(scheduler->counters().streams, 2u);
+  EXPECT_EQ(kernel_launches(), 900u);
+  EXPECT_LE(scheduler->frontier_size(), 6u);
+  ASSERT_TRUE(scheduler->synchronize().ok());
+}
+
+// Wherever in a turn they look: just what made the data is waited for.
+TEST_F(TurnRepetitions, TheHostWaitsForTheLastThatWroteWhatItReads) {
+  for (int launches = 0; launches < 3; ++launches) {
+    scheduler.reset();
+    arrays.clear();
+    device->state() = FakeState();
+    learn_turns();
+    ASSERT_TRUE(write("a", {{"x"}}).ok());
+    double x = last().end_ns, y = 0;
+    if (launches >= 1) {
+      ASSERT_TRUE(write("b", {{"y"}}).ok());
+      y = last().end_ns;
+    }
+    if (launches == 2) {
+      ASSERT_TRUE(write("c", {{"x"}, {"y", Mode::kRead}}).ok());
+      x = last().end_ns;
+    }
+    if (launches >= 1) {
+      ASSERT_TRUE(read("y").ok());
+      EXPECT_GE(device->state().host_ns, y);
+    }
+    ASSERT_TRUE(read("x").ok());
+    EXPECT_EQ(device->state().host_ns, x);
+    check_repeated();
+    turns(300);
+    ASSERT_TRUE(scheduler->synchronize().ok());
+  }
+}
+
+TEST_F(TurnRepetitions, WorkThatComesBetween_ComesBehindThem_AndTheyBehindIt) {
+  learn_turns();
+  ASSERT_TRUE(write("a", {{"x"}}).ok());
+  const double a = last().end_ns;
+  ASSERT_TRUE(write("b", {{"y"}}).ok());
+  const double b = last().end_ns;
+  ASSERT_TRUE(run("other", {"x", "y"}, {"x"}).ok());
+  const Step other = last();
+  EXPECT_GE(other.start_ns, std::max(a, b));
+  ASSERT_TRUE(write("c", {{"x"}, {"y", Mode::kRead}}).ok());
+  EXPECT_GE(last().start_ns, other.end_ns);
+  check_repeated();
+  const DagPicture picture = scheduler->picture();
+  const DagVertex& c = picture.vertices.back();
+  const DagVertex& between = picture.vertices[picture.vertices.size() - 2];
+  ASSERT_GE(c.edge_count, 1u);
+  EXPECT_EQ(c.edges[0].parent, between.id);
+  EXPECT_EQ(between.edge_count, 2u) << "it comes after both";
+  ASSERT_TRUE(scheduler->synchronize().ok());
+}
+
+// A write of the host that waits for nothing is nobody's parent, and what came before it is not any more.
+TEST_F(TurnRepetitions, WhatTheHostHasOverwritten_IsForgotten) {
+  std::vector<std::string> plain;
+  for (const char* const policy : {"graphs=off,fork-cost=0", "graphs=recurring,fork-cost=0"}) {
+    start_again(policy);
+    turns(200);
+    device->state().host_ns += 1e6;
+    ASSERT_TRUE(scheduler->begin_host_access({&array("y"), {0, 1000}, Mode::kWrite, 0}).ok());
+    turns(20);
+    if (plain.empty()) plain = story();
+  }
+  EXPECT_EQ(difference(story(), plain), "");
+  check_repeated();
+  ASSERT_TRUE(scheduler->synchronize().ok());
+}
+
+TEST_F(TurnRepetitions, AnArrayThatGoes_StaysUntilTheLastThatUsesItHasEnded) {
+  learn_turns();
+  ASSERT_TRUE(write("a", {{"x"}}).ok());
+  const double end = last().end_ns;
+  auto memory = std::make_shared<int>(0);
+  const std::weak_ptr<int> watched = memory;
+  scheduler->retire(std::move(arrays.at("x")), std::move(memory));
+  arrays.erase("x");
+  EXPECT_FALSE(watched.expired());
+  check_repeated();
+  device->state().host_ns = end - 0.5;
+  EXPECT_FALSE(scheduler->await_retired(true, std::chrono::steady_clock::time_point()));
+  EXPECT_FALSE(watched.expired());
+  ASSERT_TRUE(scheduler->synchronize().ok());
+  EXPECT_TRUE(watched.expired());
+}
+
+TEST_F(TurnRepetitions, ARefusedLaunch_SaysSo_AndATurnThatFails_IsTold) {
+  learn_turns();
+  device->state().refuse_launches = {PERGOLA_ERROR(kInvalidArgument, "refused")};
+  EXPECT_EQ(write("a", {{"x"}}).code(), Code::kInvalidArgument);
+  ASSERT_TRUE(write("b", {{"y"}}).ok());
+  ASSERT_TRUE(write("c", {{"x"}, {"y", Mode::kRead}}).ok());
+  turns(20);
+  check_repeated();
+  turns(200);
+  device->state().fail_next = {PERGOLA_ERROR(kInternal, "it has failed")};
+  turns(3);
+  EXPECT_FALSE(read("x").ok());
+  EXPECT_EQ(scheduler->synchronize().message(), "it has failed");
+  turns(200);
+  EXPECT_TRUE(scheduler->synchronize().ok());
+}
+
+// Of kernels, sizes and places in memory; of which now and then one is left out, or something comes in between.
+std::vector<Op> random_turns(std::mt19937_64& random) {
+  const auto below = [&](std::uint64_t bound) { return random() % bound; };
+  const auto use = [&] {
+    const auto begin = below(4) * 250;
+    const bool whole = below(2) == 0;
+    return Use{fmt::format("a{}", below(4)), static_cast<Mode>(1 + below(3)),
+               whole ? Range{0, 1000} : Range{begin, begin + 250 * (1 + below(4 - begin / 250))}};
+  };
+  const std::uint64_t rare = 40 + below(400);
+  std::vector<Op> ops;
+  for (int loop = 0; loop < 2; ++loop) {
+    std::vector<Op> body(2 + below(6));
+    for (Op& op : body) {
+      op.name = fmt::format("k{}", below(4));
+      for (std::uint64_t n = 1 + below(3); n > 0; --n) op.uses.push_back(use());
+    }
+    for (int i = 0; i < 500; ++i) {
+      if (below(rare) != 0) ops.push_back(body[static_cast<std::size_t>(i) % body.size()]);
+      if (below(rare) != 0) continue;
+      Op other{static_cast<Op::Kind>(1 + below(7)), "k9", {use()}};
+      if (other.kind == Op::Kind::kFill) other.uses[0].mode = Mode::kWrite;
+      ops.push_back(other);
+    }
+  }
+  return ops;
+}
+
+TEST_F(RandomRepetitions, Turns_AreWrittenDownAsWithoutThem) {
+  const std::uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(fmt::format("seed {}", seed));
+  std::mt19937_64 random(seed);
+  std::uint64_t all_repeated = 0;
+  for (int program = 0; program < 40; ++program) {
+    SCOPED_TRACE(fmt::format("program {}", program));
+    const char* const also[] = {"",
+                                ",dependency=no-const",
+                                ",retrieve-parent-stream=same-as-parent",
+                                ",fork-cost=0",
+                                ",fork-cost=0",
+                                ",fork-cost=0,dependency=no-const"};
+    const std::string policy = also[random() % std::size(also)];
+    const double paces[] = {0, 0, 0.2, 0.7, 2};
+    const double pace_ns = paces[random() % std::size(paces)];
+    all_repeated += compare(random_turns(random), policy, pace_ns);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(all_repeated, 1000u);
+}
+
+}  // namespace
+}  // namespace pergola::scheduler::testing
