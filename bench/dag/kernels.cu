@@ -2,11 +2,22 @@
 //
 // 1D kernels take any block size that is a multiple of 32; `n` counts elements. Kernels write only what they are for:
 // an iteration run twice gives the same result twice.
+//
+// What counts elements is an Index: an int, which is the fastest, or with WIDE_INDEX 64 bits, for arrays of more than
+// 2^31 elements. Coordinates, features and classes stay int.
 
 namespace {
 
-__device__ int index_1d() {
-  return static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+#ifdef WIDE_INDEX
+using Index = long long;
+using UnsignedIndex = unsigned long long;
+#else
+using Index = int;
+using UnsignedIndex = unsigned;
+#endif
+
+__device__ Index index_1d() {
+  return static_cast<Index>(static_cast<UnsignedIndex>(blockIdx.x) * blockDim.x + threadIdx.x);
 }
 
 // ── Reduction ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -60,7 +71,7 @@ __device__ void reduce_grid(double value, Op op, double* partial, unsigned* coun
 }
 
 template <typename Op>
-__device__ void reduce_array(const float* x, int n, Op op, double* partial, unsigned* counter, double* result) {
+__device__ void reduce_array(const float* x, Index n, Op op, double* partial, unsigned* counter, double* result) {
   double value = Op::identity();
   for (long long i = index_1d(); i < n; i += gridDim.x * blockDim.x) value = op(value, x[i]);
   reduce_grid(value, op, partial, counter, result);
@@ -95,9 +106,9 @@ __global__ void sum_of_differences(const float* x, const float* y, long long n, 
 // ── B&S ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 // European calls after Black and Scholes, in double precision: one a price of the underlying stock.
-__global__ void black_scholes(const double* price, double* call, int n, double strike, double rate, double volatility,
-                              double years) {
-  const int i = index_1d();
+__global__ void black_scholes(const double* price, double* call, Index n, double strike, double rate,
+                              double volatility, double years) {
+  const Index i = index_1d();
   if (i >= n) return;
   const double spread = volatility * sqrt(years);
   const double d1 = (log(price[i] / strike) + (rate + 0.5 * volatility * volatility) * years) / spread;
@@ -118,10 +129,10 @@ __global__ void gaussian_blur(const float* in, float* out, int rows, int cols, c
     for (int dx = -radius; dx <= radius; ++dx) {
       const int from_x = x + dx, from_y = y + dy;
       if (from_x >= 0 && from_x < cols && from_y >= 0 && from_y < rows)
-        sum += in[from_y * cols + from_x] * weights[(dy + radius) * diameter + dx + radius];
+        sum += in[Index{from_y} * cols + from_x] * weights[(dy + radius) * diameter + dx + radius];
     }
   }
-  out[y * cols + x] = sum;
+  out[Index{y} * cols + x] = sum;
 }
 
 __global__ void sobel(const float* in, float* out, int rows, int cols) {
@@ -132,37 +143,37 @@ __global__ void sobel(const float* in, float* out, int rows, int cols) {
     for (int dx = -1; dx <= 1; ++dx) {
       const int from_x = x + dx, from_y = y + dy;
       if (from_x < 0 || from_x >= cols || from_y < 0 || from_y >= rows) continue;
-      const float pixel = in[from_y * cols + from_x];
+      const float pixel = in[Index{from_y} * cols + from_x];
       across += static_cast<float>(dx * (2 - dy * dy)) * pixel;
       down += static_cast<float>(dy * (2 - dx * dx)) * pixel;
     }
   }
-  out[y * cols + x] = sqrtf(across * across + down * down);
+  out[Index{y} * cols + x] = sqrtf(across * across + down * down);
 }
 
-__global__ void maximum(const float* x, int n, double* partial, unsigned* counter, double* result) {
+__global__ void maximum(const float* x, Index n, double* partial, unsigned* counter, double* result) {
   reduce_array(x, n, Largest(), partial, counter, result);
 }
-__global__ void minimum(const float* x, int n, double* partial, unsigned* counter, double* result) {
+__global__ void minimum(const float* x, Index n, double* partial, unsigned* counter, double* result) {
   reduce_array(x, n, Smallest(), partial, counter, result);
 }
 
 // The mask stretched to 0 ... 5 and cut at 1, in place.
-__global__ void extend(float* mask, const double* smallest, const double* largest, int n) {
-  const int i = index_1d();
+__global__ void extend(float* mask, const double* smallest, const double* largest, Index n) {
+  const Index i = index_1d();
   if (i >= n) return;
   const float low = static_cast<float>(*smallest), high = static_cast<float>(*largest);
   mask[i] = fminf(1.f, 5.f * (mask[i] - low) / (high - low));
 }
 
-__global__ void unsharpen(const float* image, const float* blurred, float* out, float amount, int n) {
-  const int i = index_1d();
+__global__ void unsharpen(const float* image, const float* blurred, float* out, float amount, Index n) {
+  const Index i = index_1d();
   if (i < n) out[i] = fminf(1.f, fmaxf(0.f, image[i] * (1.f + amount) - blurred[i] * amount));
 }
 
 // x where the mask is 1, y where it is 0.
-__global__ void combine(const float* x, const float* y, const float* mask, float* out, int n) {
-  const int i = index_1d();
+__global__ void combine(const float* x, const float* y, const float* mask, float* out, Index n) {
+  const Index i = index_1d();
   if (i < n) out[i] = x[i] * mask[i] + y[i] * (1.f - mask[i]);
 }
 
@@ -171,15 +182,15 @@ __global__ void combine(const float* x, const float* y, const float* mask, float
 // Samples are rows of `features` floats that hold whole numbers, the categories 0 ... categories - 1.
 
 __global__ void rr_normalise(const float* samples, const float* mean, const float* deviation, float* out, int features,
-                             int n) {
-  const int i = index_1d();
+                             Index n) {
+  const Index i = index_1d();
   if (i < n) out[i] = (samples[i] - mean[i % features]) / deviation[i % features];
 }
 
 // scores[row][class] = samples[row] . coefficients[class]; a thread each.
 __global__ void rr_product(const float* samples, const float* coefficients, float* scores, int features, int classes,
-                           int n) {
-  const int i = index_1d();
+                           Index n) {
+  const Index i = index_1d();
   if (i >= n) return;
   const float *sample = samples + i / classes * features, *weight = coefficients + i % classes * features;
   float sum = 0;
@@ -187,15 +198,15 @@ __global__ void rr_product(const float* samples, const float* coefficients, floa
   scores[i] = sum;
 }
 
-__global__ void rr_intercept(float* scores, const float* intercept, int classes, int n) {
-  const int i = index_1d();
+__global__ void rr_intercept(float* scores, const float* intercept, int classes, Index n) {
+  const Index i = index_1d();
   if (i < n) scores[i] += intercept[i % classes];
 }
 
 // likelihood[row][class] = the sum of log P(feature = its category | class), of [features][categories][classes].
 __global__ void nb_likelihood(const float* samples, const float* log_probability, float* likelihood, int features,
-                              int categories, int classes, int n) {
-  const int i = index_1d();
+                              int categories, int classes, Index n) {
+  const Index i = index_1d();
   if (i >= n) return;
   const float* sample = samples + i / classes * features;
   const int which = i % classes;
@@ -205,26 +216,26 @@ __global__ void nb_likelihood(const float* samples, const float* log_probability
   likelihood[i] = sum;
 }
 
-__global__ void nb_maximum(const float* likelihood, float* largest, int classes, int rows) {
-  const int row = index_1d();
+__global__ void nb_maximum(const float* likelihood, float* largest, int classes, Index rows) {
+  const Index row = index_1d();
   if (row < rows) largest[row] = largest_of(likelihood + row * classes, classes);
 }
 
-__global__ void nb_log_sum(const float* likelihood, const float* largest, float* log_sum, int classes, int rows) {
-  const int row = index_1d();
+__global__ void nb_log_sum(const float* likelihood, const float* largest, float* log_sum, int classes, Index rows) {
+  const Index row = index_1d();
   if (row >= rows) return;
   float sum = 0;
   for (int c = 0; c < classes; ++c) sum += expf(likelihood[row * classes + c] - largest[row]);
   log_sum[row] = logf(sum) + largest[row];
 }
 
-__global__ void nb_posterior(float* likelihood, const float* log_sum, int classes, int n) {
-  const int i = index_1d();
+__global__ void nb_posterior(float* likelihood, const float* log_sum, int classes, Index n) {
+  const Index i = index_1d();
   if (i < n) likelihood[i] = expf(likelihood[i] - log_sum[i / classes]);
 }
 
-__global__ void softmax(float* scores, int classes, int rows) {
-  const int row = index_1d();
+__global__ void softmax(float* scores, int classes, Index rows) {
+  const Index row = index_1d();
   if (row >= rows) return;
   float* score = scores + row * classes;
   const float largest = largest_of(score, classes);
@@ -234,8 +245,8 @@ __global__ void softmax(float* scores, int classes, int rows) {
 }
 
 // The class whose two scores together are the highest.
-__global__ void argmax(const float* a, const float* b, int* chosen, int classes, int rows) {
-  const int row = index_1d();
+__global__ void argmax(const float* a, const float* b, int* chosen, int classes, Index rows) {
+  const Index row = index_1d();
   if (row >= rows) return;
   int best = 0;
   float highest = -1;
@@ -249,22 +260,23 @@ __global__ void argmax(const float* a, const float* b, int* chosen, int classes,
 // ── HITS ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 // y = A x, of A in compressed rows: a warp a row.
-__global__ void sparse_product(const int* row_begin, const int* column, const float* value, const float* x, float* y,
-                               int rows) {
-  const int row = index_1d() / 32, lane = threadIdx.x % 32;
+__global__ void sparse_product(const Index* row_begin, const int* column, const float* value, const float* x,
+                               float* y, Index rows) {
+  const Index row = index_1d() / 32;
+  const int lane = threadIdx.x % 32;
   float sum = 0;
   if (row < rows)
-    for (int k = row_begin[row] + lane; k < row_begin[row + 1]; k += 32) sum += value[k] * x[column[k]];
+    for (Index k = row_begin[row] + lane; k < row_begin[row + 1]; k += 32) sum += value[k] * x[column[k]];
   for (int away = 16; away > 0; away /= 2) sum += __shfl_down_sync(0xffffffffu, sum, away);
   if (row < rows && lane == 0) y[row] = sum;
 }
 
-__global__ void sum(const float* x, int n, double* partial, unsigned* counter, double* result) {
+__global__ void sum(const float* x, Index n, double* partial, unsigned* counter, double* result) {
   reduce_array(x, n, Add(), partial, counter, result);
 }
 
-__global__ void divide(const float* x, float* y, const double* by, int n) {
-  const int i = index_1d();
+__global__ void divide(const float* x, float* y, const double* by, Index n) {
+  const Index i = index_1d();
   if (i < n) y[i] = static_cast<float>(x[i] / *by);
 }
 
@@ -281,11 +293,11 @@ __global__ void convolution(const float* in, const float* weights, float* out, i
       for (int dx = -1; dx <= 1; ++dx) {
         const int from_x = x + dx, from_y = y + dy;
         if (from_x >= 0 && from_x < side && from_y >= 0 && from_y < side)
-          sum += in[(c * side + from_y) * side + from_x] * weights[((filter * channels + c) * 3 + dy + 1) * 3 + dx + 1];
+          sum += in[(Index{c} * side + from_y) * side + from_x] * weights[((filter * channels + c) * 3 + dy + 1) * 3 + dx + 1];
       }
     }
   }
-  out[(filter * side + y) * side + x] = fmaxf(sum, 0.f);
+  out[(Index{filter} * side + y) * side + x] = fmaxf(sum, 0.f);
 }
 
 // The mean of each factor x factor square; `side` is the result's.
@@ -296,20 +308,37 @@ __global__ void pooling(const float* in, float* out, int side, int channels, int
   const int from_side = side * factor;
   float sum = 0;
   for (int dy = 0; dy < factor; ++dy)
-    for (int dx = 0; dx < factor; ++dx) sum += in[(c * from_side + y * factor + dy) * from_side + x * factor + dx];
-  out[(c * side + y) * side + x] = sum / static_cast<float>(factor * factor);
+    for (int dx = 0; dx < factor; ++dx) sum += in[(Index{c} * from_side + y * factor + dy) * from_side + x * factor + dx];
+  out[(Index{c} * side + y) * side + x] = sum / static_cast<float>(factor * factor);
 }
 
-__global__ void concatenate(const float* a, const float* b, float* out, int n) {
-  const int i = index_1d();
+__global__ void concatenate(const float* a, const float* b, float* out, Index n) {
+  const Index i = index_1d();
   if (i < n) out[i] = a[i];
   if (i < n) out[n + i] = b[i];
 }
 
-__global__ void dense(const float* x, const float* weights, int n, double* partial, unsigned* counter, double* result) {
+__global__ void dense(const float* x, const float* weights, Index n, double* partial, unsigned* counter, double* result) {
   double value = 0;
   for (long long i = index_1d(); i < n; i += gridDim.x * blockDim.x) value += static_cast<double>(x[i]) * weights[i];
   reduce_grid(value, Add(), partial, counter, result);
 }
+
+// ── Tiles ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+#ifdef WIDE_INDEX
+
+// Not timed: x[i] of all n elements from those of the first tile, which the host has written: x[i % tile], and `shift`
+// more for each tile before it. Of any type of 4 or 8 bytes where `shift` is 0.
+__global__ void repeat_int(int* x, Index tile, Index n, int shift) {
+  const Index i = index_1d();
+  if (i >= tile && i < n) x[i] = x[i % tile] + static_cast<int>(i / tile) * shift;
+}
+__global__ void repeat_long(long long* x, Index tile, Index n, long long shift) {
+  const Index i = index_1d();
+  if (i >= tile && i < n) x[i] = x[i % tile] + i / tile * shift;
+}
+
+#endif
 
 }  // extern "C"
