@@ -11,11 +11,14 @@ constexpr int kStocks = 10;
 constexpr double kStrike = 60, kRate = 0.035, kVolatility = 0.2, kYears = 1;
 
 struct BlackScholes : Problem {
-  BlackScholes(Setup& setup, std::size_t count) : n(static_cast<int>(count)), each(covering(count, setup.block)) {
+  BlackScholes(Setup& setup, std::size_t tile)
+      : tiling{.copies = setup.tiles},
+        n(static_cast<long long>(tiling.on_device(tile))),
+        each(covering(n, setup.block)) {
     name = "B&S";
     for (int i = 0; i < kStocks; ++i) {
-      price[i] = setup.memory.take<double>(count);
-      call[i] = setup.memory.take<double>(count);
+      price[i] = setup.memory.take<double>(tile);
+      call[i] = setup.memory.take<double>(tile);
       fill_uniform(price[i], 40, 80, i);
     }
   }
@@ -23,8 +26,8 @@ struct BlackScholes : Problem {
   Plan plan() const override {
     Plan plan;
     for (int i = 0; i < kStocks; ++i) {
-      const ArrayId in = plan.input("price " + std::to_string(i), price[i]);
-      const ArrayId out = plan.output("call " + std::to_string(i), call[i]);
+      const ArrayId in = plan.input("price " + std::to_string(i), price[i], tiling);
+      const ArrayId out = plan.output("call " + std::to_string(i), call[i], tiling.copies);
       const StepId copied = plan.copy_in(in, i);
       const StepId priced =
           plan.kernel("black_scholes", each, {in, out, n, kStrike, kRate, kVolatility, kYears}, i, {copied});
@@ -38,8 +41,8 @@ struct BlackScholes : Problem {
   void reference() override {
     const auto normal = [](double d) { return 0.5 * std::erfc(-d * std::sqrt(0.5)); };
     for (int i = 0; i < kStocks; ++i) {
-      expected[i].resize(n);
-      parallel_for(n, [&](std::size_t begin, std::size_t end) {
+      expected[i].resize(price[i].size());
+      parallel_for(expected[i].size(), [&](std::size_t begin, std::size_t end) {
         for (std::size_t k = begin; k < end; ++k) {
           const double spread = kVolatility * std::sqrt(kYears);
           const double d1 =
@@ -49,18 +52,20 @@ struct BlackScholes : Problem {
       });
     }
   }
-  bool is_right() const override {
+  bool is_right(std::size_t) const override {  // all tiles are alike
     for (int i = 0; i < kStocks; ++i)
       if (!all_close<double>(call[i], expected[i], 1e-11, kStrike)) return false;
     return true;
   }
 
-  const int n;
+  const Tiling tiling;
+  const long long n;
   const pergola::Grid each;
   std::array<std::span<double>, kStocks> price, call;
   std::array<std::vector<double>, kStocks> expected;
 };
 
+template <typename Index>
 class BlackScholesSequential : public Sequential {
  public:
   BlackScholesSequential(const pergola::Session& session, const pergola::Module& module, const BlackScholes& problem)
@@ -72,7 +77,7 @@ class BlackScholesSequential : public Sequential {
   }
 
   void write() override {
-    for (int i = 0; i < kStocks; ++i) send(price_[i], p_.price[i]);
+    for (int i = 0; i < kStocks; ++i) send(price_[i], p_.price[i], p_.tiling);
   }
   void launch() override {
     for (int i = 0; i < kStocks; ++i) launch(i);
@@ -83,7 +88,7 @@ class BlackScholesSequential : public Sequential {
   }
   void run() override {  // stock by stock
     for (int i = 0; i < kStocks; ++i) {
-      send(price_[i], p_.price[i]);
+      send(price_[i], p_.price[i], p_.tiling);
       launch(i);
       announce(call_[i]);
     }
@@ -96,7 +101,9 @@ class BlackScholesSequential : public Sequential {
   }
 
  private:
-  void launch(int i) { black_scholes_(p_.each, price_[i], call_[i], p_.n, kStrike, kRate, kVolatility, kYears); }
+  void launch(int i) {
+    black_scholes_(p_.each, price_[i], call_[i], static_cast<Index>(p_.n), kStrike, kRate, kVolatility, kYears);
+  }
   void receive_all() {
     for (int i = 0; i < kStocks; ++i) receive(call_[i], p_.call[i]);
   }
@@ -107,13 +114,15 @@ class BlackScholesSequential : public Sequential {
 };
 
 std::unique_ptr<Sequential> BlackScholes::sequential(const pergola::Session& session, const pergola::Module& module) {
-  return std::make_unique<BlackScholesSequential>(session, module, *this);
+  return by_index<BlackScholesSequential>(session, module, *this);
 }
 
 }  // namespace
 
 std::unique_ptr<Problem> make_black_scholes(Setup& setup) {
-  return std::make_unique<BlackScholes>(setup, setup.bytes / (2 * kStocks * sizeof(double)));
+  const std::size_t tile = setup.bytes / (2 * kStocks * sizeof(double)) / setup.tiles;
+  check_tile("B&S", setup, tile, 1);
+  return std::make_unique<BlackScholes>(setup, tile);
 }
 
 }  // namespace dag

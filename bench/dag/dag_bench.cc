@@ -3,14 +3,18 @@
 //
 //   dag_bench [--small] [--only VEC,B&S,...] [--bytes 10M,100M,1G] [--block 256 | 32,64,...] [--runs N] [--untimed N]
 //             [--forms A,B,...] [--pageable] [--alone] [--matrix FILE.mtx] [--kernels kernels.cu] [--report PATH]
+//   dag_bench --memory-percent 90 --alone --measure resident [--tiles N] ...
 //
-// PERGOLA_DEVICE chooses the device.
+// PERGOLA_DEVICE chooses the device. Above 16 GB the host has one tile of the data, of which the device has many, and
+// the kernels count by 64 bits; --tiles does the same at any size.
 //
 // On a GPU all forms run, in turns; without one, Pergola alone. Every form's results are compared with a reference in
 // double precision; the program fails where one differs.
+#include <algorithm>
+#include <array>
 #include <cstdio>
-#include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -24,26 +28,34 @@ namespace {
 
 using namespace dag;
 
-constexpr std::size_t kMostByInt = 16'000'000'000;  // all kernels but VEC's index by int
+// Above, all kernels but VEC's need 64 bits to count elements, and the host would need more memory than it has.
+constexpr std::size_t kMostUntiled = 16'000'000'000;
 
 struct Selection {
   std::vector<std::string> problems;
   std::vector<std::size_t> bytes;
   double memory_percent = 0;
   std::vector<unsigned> blocks{256};
+  std::size_t tiles = 0;  // 0: as many as the size needs
   bool pageable = false;  // the host's memory, in place of page-locked
   BenchOptions bench{.runs = 0};
   std::string matrix, once, trace, kernels = DAG_BENCH_KERNELS;
 };
 
-const std::vector<std::pair<std::string, std::unique_ptr<Problem> (*)(Setup&)>> kProblems{
-    {"VEC", make_vec}, {"B&S", make_black_scholes}, {"IMG", make_img},
-    {"ML", make_ml},   {"HITS", make_hits},         {"DL", make_dl},
+struct Maker {
+  std::string name;
+  std::unique_ptr<Problem> (*make)(Setup&);
+  std::size_t tile_bytes = 1'000'000'000;  // about what a tile takes on the device
+};
+// A graph of HITS has vectors of 54 MB, so that they do not stay in caches as those of one large graph would not.
+const std::vector<Maker> kProblems{
+    {"VEC", make_vec}, {"B&S", make_black_scholes},        {"IMG", make_img},
+    {"ML", make_ml},   {"HITS", make_hits, 4'000'000'000}, {"DL", make_dl},
 };
 
 std::vector<std::string> problem_names() {
   std::vector<std::string> names;
-  for (const auto& problem : kProblems) names.push_back(problem.first);
+  for (const Maker& problem : kProblems) names.push_back(problem.name);
   return names;
 }
 
@@ -58,6 +70,9 @@ void add_options(CLI::App& app, Selection& selection) {
   app.add_option("--memory-percent", selection.memory_percent,
                  "One size more: so much of the device's memory, as in 90")
       ->check(CLI::Range(1.0, 95.0));
+  app.add_option("--tiles", selection.tiles,
+                 "So many copies on the device of what the host has; without, 1, and above 16 GB as many as needed")
+      ->check(CLI::Range(1, 10'000));
   const CLI::Validator whole_warps(
       [](const std::string& text) { return std::stoul(text) % 32 == 0 ? "" : text + " is no multiple of 32"; }, "");
   app.add_option("--block", selection.blocks, "Threads of a block, as in 32,64,1024")
@@ -66,9 +81,9 @@ void add_options(CLI::App& app, Selection& selection) {
       ->check(whole_warps);
   app.add_option("--runs", selection.bench.runs, "Measured runs of each form")->check(CLI::Range(1, 100'000));
   auto* const untimed =
-      app.add_option("--untimed", selection.bench.untimed, "Runs of the same form before each measured one")
-          ->capture_default_str()
-          ->check(CLI::Range(1, 1000));
+      app.add_option("--untimed", selection.bench.untimed,
+                     "Runs of the same form before each measured one; without, 1, and with --alone none")
+          ->check(CLI::Range(0, 1000));
   app.add_flag("--pageable", selection.pageable, "The host's arrays in pageable memory");
   app.add_flag("--alone", selection.bench.alone, "One form after the other, for sizes that leave no room for others");
   app.add_option("--measure", selection.bench.measures, "One of the two alone")
@@ -95,15 +110,43 @@ void add_options(CLI::App& app, Selection& selection) {
   app.add_option("--kernels", selection.kernels, "The kernels, FILE.cu");
 }
 
-// The kernels as PTX, once for all forms.
-std::string compiled(const std::string& path, const pergola_device_info& device, bool on_gpu) {
-  auto request = pergola::source::load_file(path);
-  if (!request) throw std::runtime_error(request.message());
-  if (on_gpu) request->arch = "sm_" + std::to_string(device.compute_major) + std::to_string(device.compute_minor);
-  auto result = pergola::source::compile(*request);
-  if (!result) throw std::runtime_error(result.message());
-  return result->ptx;
-}
+// The kernels of all forms, as PTX and on the GPU; in each of the two widths of what counts elements when it is first
+// asked for.
+class Kernels {
+ public:
+  struct Loaded {
+    std::string ptx;
+    std::unique_ptr<Gpu> gpu;  // null without one
+  };
+  Kernels(std::string path, const pergola_device_info& device) : path_(std::move(path)), device_(device) {}
+
+  bool are_on_gpu() const { return std::string(device_.id).starts_with("cuda"); }
+  const Loaded& get(bool wide) {
+    auto& loaded = loaded_[wide ? 1 : 0];
+    if (!loaded) {
+      loaded.emplace(compiled(wide));
+      if (are_on_gpu()) loaded->gpu = std::make_unique<Gpu>(loaded->ptx);
+    }
+    if (loaded->gpu) loaded->gpu->enter();
+    return *loaded;
+  }
+
+ private:
+  Loaded compiled(bool wide) const {
+    auto request = pergola::source::load_file(path_);
+    if (!request) throw std::runtime_error(request.message());
+    if (are_on_gpu())
+      request->arch = "sm_" + std::to_string(device_.compute_major) + std::to_string(device_.compute_minor);
+    if (wide) request->defines.push_back("WIDE_INDEX");
+    auto result = pergola::source::compile(*request);
+    if (!result) throw std::runtime_error(result.message());
+    return {result->ptx, nullptr};
+  }
+
+  const std::string path_;
+  const pergola_device_info device_;
+  std::array<std::optional<Loaded>, 2> loaded_;
+};
 
 // Whole gigabytes, at least one.
 std::size_t share_of(const pergola_device_info& device, double percent) {
@@ -113,45 +156,66 @@ std::size_t share_of(const pergola_device_info& device, double percent) {
          kUnit;
 }
 
+// How often the device has what the host has. Throws std::runtime_error where the command line asks for what cannot be.
+std::size_t tiles_of(const Selection& selection, const Maker& problem, std::size_t bytes) {
+  const bool is_read = problem.name == "HITS" && !selection.matrix.empty();  // its size is the file's
+  const bool fits = bytes <= kMostUntiled || is_read;
+  const std::size_t needed = fits ? 1 : (bytes + problem.tile_bytes - 1) / problem.tile_bytes;
+  const std::size_t tiles = selection.tiles != 0 ? selection.tiles : needed;
+  if (tiles == 1 && !fits && problem.name != "VEC")
+    throw std::runtime_error("Without tiles the kernels of " + problem.name + " count by int, up to " +
+                             std::to_string(kMostUntiled) + " bytes; leave --tiles out, or give more.");
+  const std::vector<Measure>& measures = selection.bench.measures;
+  const bool wants_cold = std::find(measures.begin(), measures.end(), Measure::kCold) != measures.end();
+  const bool is_once_resident = !selection.once.empty() && measures.size() != 1;
+  if (tiles > 1 && wants_cold && !is_once_resident)
+    throw std::runtime_error("Of " + problem.name + " with " + std::to_string(bytes) + " bytes the host has one of " +
+                             std::to_string(tiles) +
+                             " tiles, so there is nothing to measure `cold`; add --measure resident.");
+  return tiles;
+}
+
+nlohmann::json params_of(const Selection& selection, const Setup& setup) {
+  nlohmann::json params{{"bytes", setup.bytes}, {"block", setup.block}};
+  if (setup.tiles > 1) params["tiles"] = setup.tiles;
+  if (selection.pageable) params["host"] = "pageable";
+  if (selection.bench.alone) params["forms"] = "alone";
+  if (selection.bench.after_others) params["runs"] = "after others'";
+  if (selection.bench.untimed.value_or(1) != 1) params["untimed"] = *selection.bench.untimed;
+  return params;
+}
+
 bench::Report run(Selection selection, const std::string& report_path, int argc, char** argv) {
   pergola::Session session;
   const pergola_device_info device = session.device();
   if (selection.memory_percent != 0) selection.bytes.push_back(share_of(device, selection.memory_percent));
-  const bool on_gpu = std::string(device.id).starts_with("cuda");
-  if (on_gpu && std::string(device.id) != "cuda:0")
+  Kernels kernels(selection.kernels, device);
+  if (kernels.are_on_gpu() && std::string(device.id) != "cuda:0")
     throw std::runtime_error("The hand-written forms run on cuda:0; the device is " + std::string(device.id) +
                              ". CUDA_VISIBLE_DEVICES can make another GPU the first.");
-  const std::string ptx = compiled(selection.kernels, device, on_gpu);
-  const std::unique_ptr<Gpu> gpu = on_gpu ? std::make_unique<Gpu>(ptx) : nullptr;
   bench::Report report("dag", {device.name, device.driver}, argc, argv);
   BenchOptions options = selection.bench;
-  options.is_staged = selection.pageable || gpu == nullptr;
-  Bench bench(gpu.get(), ptx, report, std::move(options));
+  options.is_staged = selection.pageable || !kernels.are_on_gpu();
+  Bench bench(report, std::move(options));
   std::set<std::string> noted;
-  for (const auto& [name, make] : kProblems) {
+  for (const Maker& maker : kProblems) {
     bool wanted = selection.problems.empty();
-    for (const std::string& given : selection.problems) wanted |= given == name;
+    for (const std::string& given : selection.problems) wanted |= given == maker.name;
     if (!wanted) continue;
     for (const std::size_t bytes : selection.bytes) {
       for (const unsigned block : selection.blocks) {
-        if (bytes > kMostByInt && name != "VEC")
-          throw std::runtime_error("The kernels of " + name + " index by int, up to " + std::to_string(kMostByInt) +
-                                   " bytes; --only VEC takes more.");
-        if (gpu) gpu->enter();
-        HostMemory memory(selection.pageable ? nullptr : gpu.get());
-        Setup setup{memory, bytes, block, selection.matrix, ""};
-        const auto problem = make(setup);
+        const std::size_t tiles = tiles_of(selection, maker, bytes);
+        const Kernels::Loaded& loaded = kernels.get(tiles > 1);
+        bench.use(loaded.gpu.get(), &loaded.ptx);
+        HostMemory memory(selection.pageable ? nullptr : loaded.gpu.get());
+        Setup setup{memory, bytes, block, tiles, selection.matrix, ""};
+        const auto problem = maker.make(setup);
         if (!setup.notes.empty() && noted.insert(setup.notes).second) report.note(setup.notes + "\n\n");
-        nlohmann::json params{{"bytes", bytes}, {"block", block}};
-        if (selection.pageable) params["host"] = "pageable";
-        if (selection.bench.alone) params["forms"] = "alone";
-        if (selection.bench.after_others) params["runs"] = "after others'";
-        if (selection.bench.untimed != BenchOptions().untimed) params["untimed"] = selection.bench.untimed;
         if (!selection.once.empty()) {
           bench.run_once(*problem, selection.once, selection.trace);
           continue;
         }
-        bench.run(*problem, params);
+        bench.run(*problem, params_of(selection, setup));
         if (!report_path.empty()) report.write(report_path, bench.summary());  // cut short, a run leaves what it has
       }
     }

@@ -25,10 +25,10 @@ class Form {
   virtual void run(Measure measure) = 0;
 
   // None of these is timed; all wait.
-  virtual void load() = 0;     // the inputs onto the device
-  virtual void fetch() = 0;    // the outputs to the host
-  virtual void collect() {}    // and from where the form has them there to where they are checked
-  virtual void clobber() = 0;  // the outputs on the device get bytes that no result has
+  virtual void load() = 0;                    // the inputs onto the device
+  virtual void fetch(std::size_t piece) = 0;  // of the outputs, to the host
+  virtual void collect() {}                   // and from where the form has them there to where they are checked
+  virtual void clobber() = 0;                 // the outputs on the device get bytes that no result has
 
   // Where its inputs and outputs are on the host.
   virtual std::vector<std::span<std::byte>> on_host() const = 0;

@@ -13,6 +13,7 @@ namespace {
 using namespace pergola::device::cuda;  // the driver's own names
 
 constexpr int kCaptureOfThisThread = 1;  // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+constexpr unsigned kRepeatThreads = 256;
 
 // A step with what its driver call takes.
 struct Prepared {
@@ -86,7 +87,7 @@ class HandWritten : public Form {
       streams_.push_back(nullptr);
       check(gpu_->cuStreamCreate(&streams_.back(), CU_STREAM_NON_BLOCKING), "making a stream");
     }
-    prepare(cold_, plan, style);
+    if (!plan.is_tiled()) prepare(cold_, plan, style);
     prepare(resident_, plan.resident(), style);
     instantiate_ms = resident_.instantiate_ms;
   }
@@ -109,23 +110,23 @@ class HandWritten : public Form {
   void load() override {
     for (std::size_t i = 0; i < addresses_.size(); ++i) {
       const Plan::Array& array = plan_.arrays()[i];
-      if (array.host != nullptr && !array.is_output)
-        check(gpu_->cuMemcpyHtoDAsync(addresses_[i], array.host, array.bytes, nullptr), "copying to the device");
+      if (array.host != nullptr && !array.is_output) fill(addresses_[i], array);
     }
     check(gpu_->cuStreamSynchronize(nullptr), "copying to the device");
   }
-  void fetch() override {
+  void fetch(std::size_t piece) override {
     for (std::size_t i = 0; i < addresses_.size(); ++i) {
       const Plan::Array& array = plan_.arrays()[i];
       if (array.is_output)
-        check(gpu_->cuMemcpyDtoHAsync(array.host, addresses_[i], array.bytes, nullptr), "copying from the device");
+        check(gpu_->cuMemcpyDtoHAsync(array.host, addresses_[i] + piece * array.host_bytes, array.host_bytes, nullptr),
+              "copying from the device");
     }
     check(gpu_->cuStreamSynchronize(nullptr), "copying from the device");
   }
   std::vector<std::span<std::byte>> on_host() const override {
     std::vector<std::span<std::byte>> all;
     for (const Plan::Array& array : plan_.arrays())
-      if (array.host != nullptr) all.emplace_back(static_cast<std::byte*>(array.host), array.bytes);
+      if (array.host != nullptr) all.emplace_back(static_cast<std::byte*>(array.host), array.host_bytes);
     return all;
   }
   void clobber() override {
@@ -173,6 +174,26 @@ class HandWritten : public Form {
     check(gpu_->cuGraphDestroy(graph), "destroying a graph");
     schedule.calls = {{kLaunchGraph, streams_[0], nullptr, nullptr, executable}};
     schedule.ends = {streams_[0]};
+  }
+
+  // What the host has of an input, and on the device what that is repeated to.
+  void fill(CUdeviceptr to, const Plan::Array& array) {
+    const Tiling& tiling = array.tiling;
+    if (!tiling.is_tiled())
+      return check(gpu_->cuMemcpyHtoDAsync(to, array.host, array.bytes, nullptr), "copying to the device");
+    const std::size_t tile_bytes = array.host_bytes / tiling.parts, part_bytes = array.bytes / tiling.parts;
+    for (std::size_t part = 0; part < tiling.parts; ++part) {
+      CUdeviceptr at = to + part * part_bytes;
+      const auto* const tile = static_cast<const std::byte*>(array.host) + part * tile_bytes;
+      check(gpu_->cuMemcpyHtoDAsync(at, tile, tile_bytes, nullptr), "copying to the device");
+      std::uint64_t elements_of_tile = tile_bytes / array.element_bytes, elements = part_bytes / array.element_bytes;
+      auto shift = static_cast<std::uint64_t>(tiling.shift);
+      const auto blocks = static_cast<unsigned>((elements + kRepeatThreads - 1) / kRepeatThreads);
+      void* arguments[] = {&at, &elements_of_tile, &elements, &shift};
+      check(gpu_.launch_kernel(gpu_.function(array.element_bytes == 4 ? "repeat_int" : "repeat_long"), blocks, 1, 1,
+                               kRepeatThreads, 1, 1, 0, nullptr, arguments, nullptr),
+            "repeating a tile");
+    }
   }
 
   Prepared prepared(const Step& step) {

@@ -58,7 +58,10 @@ class PergolaForm : public Form {
     code_->write();
     session_.synchronize();
   }
-  void fetch() override { code_->read(); }
+  void fetch(std::size_t piece) override {
+    code_->piece = piece;
+    code_->read();
+  }
   void collect() override { code_->collect(); }
   std::vector<std::span<std::byte>> on_host() const override { return code_->on_host(); }
   void clobber() override {
@@ -85,7 +88,7 @@ class PergolaForm : public Form {
 // The outputs on the host get bytes that no result has.
 void clobber_host(const Plan& plan) {
   for (const Plan::Array& array : plan.arrays())
-    if (array.is_output) std::memset(array.host, 0xff, array.bytes);
+    if (array.is_output) std::memset(array.host, 0xff, array.host_bytes);
 }
 
 // Before a timed run, where it is another than before the last.
@@ -123,6 +126,13 @@ Scratch reduction_scratch(Plan& plan, const std::string& name, const pergola::Gr
   return {plan.array<double>("partial " + name, shape.blocks.x), plan.array<unsigned>("counter of " + name, 1, true)};
 }
 
+void check_tile(const std::string& problem, const Setup& setup, std::size_t size, std::size_t least) {
+  if (size < least)
+    throw std::runtime_error(std::to_string(setup.bytes) + " bytes in " + std::to_string(setup.tiles) + " tiles of " +
+                             problem + " are " + std::to_string(size) + " rows or elements a tile, of " +
+                             std::to_string(least) + " at least; give more --bytes or fewer --tiles.");
+}
+
 void parallel_for(std::size_t n, const std::function<void(std::size_t begin, std::size_t end)>& body) {
   const std::size_t threads = n < 10000 ? 1 : std::max(1u, std::thread::hardware_concurrency());
   std::vector<std::jthread> workers;
@@ -149,8 +159,7 @@ std::vector<Bench::MakeForm> Bench::makers_of(Problem& problem, std::span<const 
       });
   for (const PergolaSession& own : sessions)
     makers.emplace_back([&problem, &own, this] {
-      auto code = problem.sequential(own.session, own.module);
-      code->is_staged = options_.is_staged;
+      auto code = sequential(problem, own.session, own.module);
       // Launches that are graphs bring their uploads with them.
       code->prefetches = own.policy.find("graphs=off") != std::string::npos ||
                          own.policy.find("graphs=recurring") != std::string::npos;
@@ -159,13 +168,22 @@ std::vector<Bench::MakeForm> Bench::makers_of(Problem& problem, std::span<const 
   return makers;
 }
 
+std::unique_ptr<Sequential> Bench::sequential(Problem& problem, const pergola::Session& session,
+                                              const pergola::Module& module) const {
+  auto code = problem.sequential(session, module);
+  const bool is_tiled = problem.plan().is_tiled();
+  code->is_staged = options_.is_staged || is_tiled;
+  if (is_tiled) code->repeat.emplace(module);
+  return code;
+}
+
 std::unique_ptr<Form> Bench::made(const MakeForm& make, Measure measure) const {
   const double before = free_mib();
   auto form = make();
+  form->load();
   if (options_.alone) {
-    form->run(measure);  // of what the memory holds: data come later, and take long
+    form->run(measure);
   } else {
-    form->load();
     form->run(Measure::kCold);
     form->run(Measure::kResident);
   }
@@ -178,7 +196,7 @@ double Bench::free_mib() const {
 }
 
 double Bench::page_locked_mib(const Plan& plan) const {
-  if (gpu_ == nullptr || options_.is_staged) return 0;
+  if (gpu_ == nullptr || options_.is_staged || plan.is_tiled()) return 0;
   const double before = free_mib();
   HostMemory memory(gpu_);
   for (const Plan::Array& array : plan.arrays())
@@ -191,7 +209,7 @@ void Bench::run(Problem& problem, const nlohmann::json& params) {
   own.update(problem.params);
   {
     const pergola::Session session;
-    const pergola::Module module = session.load_text(ptx_);
+    const pergola::Module module = session.load_text(*ptx_);
     check_dependencies(problem.plan(), module);
     check_dependencies(problem.plan().resident(), module);
   }
@@ -202,7 +220,7 @@ void Bench::run(Problem& problem, const nlohmann::json& params) {
     const auto open = [&](std::string form, std::string policy) {
       pergola::Session session =
           policy.empty() ? pergola::Session() : pergola::Session(gpu_ != nullptr ? "cuda:0" : "cpu", policy);
-      pergola::Module module = session.load_text(ptx_);
+      pergola::Module module = session.load_text(*ptx_);
       sessions.push_back({std::move(form), std::move(policy), std::move(session), std::move(module)});
     };
     if (has("pergola")) open("pergola", "");
@@ -237,15 +255,14 @@ void Bench::run(Problem& problem, const nlohmann::json& params) {
 
 void Bench::run_once(Problem& problem, const std::string& form, const std::string& trace) {
   const pergola::Session session;
-  const pergola::Module module = session.load_text(ptx_);
+  const pergola::Module module = session.load_text(*ptx_);
   std::unique_ptr<Form> one;
   const auto style =
       std::find_if(kHandWritten.begin(), kHandWritten.end(), [&](const auto& named) { return named.first == form; });
   if (style != kHandWritten.end() && gpu_ != nullptr)
     one = hand_written(*gpu_, problem.plan(), style->second);
   else if (form == "pergola") {
-    auto code = problem.sequential(session, module);
-    code->is_staged = options_.is_staged;
+    auto code = sequential(problem, session, module);
     code->prefetches = !trace.empty();  // whose launches go one by one (overlap.py)
     one = std::make_unique<PergolaForm>(form, session, std::move(code));
   } else {
@@ -282,22 +299,39 @@ void Bench::warm_up(Form& form, Measure measure) const {
   form.device_mib += before - std::min(least, free_mib());  // graphs, and kernels that Pergola makes of others
 }
 
+// All pieces of the outputs of one more iteration.
+bool Bench::is_right(const Problem& problem, Form& form, Measure measure) const {
+  const Plan plan = problem.plan();
+  clobber_host(plan);
+  form.clobber();
+  form.run(measure);
+  bool right = true;
+  for (std::size_t piece = 0; piece < plan.pieces(); ++piece) {
+    if (piece != 0) clobber_host(plan);
+    if (measure == Measure::kResident) form.fetch(piece);
+    form.collect();
+    right = problem.is_right(piece) && right;
+  }
+  return right;
+}
+
 // Forms take turns. A run follows others of the same form that are not timed, so that the caches of device and host
 // hold what these left there, as they do where a program has only one form.
 void Bench::measure(Problem& problem, std::span<const std::unique_ptr<Form>> forms, Measure measure,
                     const nlohmann::json& params, Ratio& ratio) {
-  const Plan plan = problem.plan();
   std::vector<std::vector<double>> times(forms.size()), submits(forms.size());
-  for (const auto& form : forms) form->load();
+  if (!options_.alone)  // else it has been, and takes long
+    for (const auto& form : forms) form->load();
   for (const auto& form : forms) warm_up(*form, measure);
   std::vector<std::string> states(forms.size());
+  const int untimed = options_.untimed.value_or(options_.alone && measure == Measure::kResident ? 0 : 1);
   for (int run = 0; run < options_.runs; ++run) {
     for (std::size_t turn = 0; turn < forms.size(); ++turn) {
       const std::size_t i = (turn + run) % forms.size();
       if (options_.explain) print_change(*forms[i], run, states[i]);
       if (measure == Measure::kCold && !options_.after_others) go_over_host(*forms[i]);
       if (measure == Measure::kResident || !options_.after_others)
-        for (int n = 0; n < options_.untimed; ++n) forms[i]->run(measure);
+        for (int n = 0; n < untimed; ++n) forms[i]->run(measure);
       times[i].push_back(ms_of([&] { forms[i]->run(measure); }));
       submits[i].push_back(forms[i]->submit_ms);
     }
@@ -306,16 +340,11 @@ void Bench::measure(Problem& problem, std::span<const std::unique_ptr<Form>> for
     for (std::size_t i = 0; i < forms.size(); ++i)
       print_times(problem.name + ' ' + forms[i]->name + ' ' + to_string(measure) + ' ' + params.dump(), times[i]);
   for (std::size_t i = 0; i < forms.size(); ++i) {
-    clobber_host(plan);
-    forms[i]->clobber();
-    forms[i]->run(measure);
-    if (measure == Measure::kResident) forms[i]->fetch();
-    forms[i]->collect();
+    const bool right = is_right(problem, *forms[i], measure);
     nlohmann::json row = params;
     row["measure"] = to_string(measure);
     ratio.params = row.dump();
     if (gpu_ != nullptr) row["device_mib"] = std::lround(forms[i]->device_mib);
-    const bool right = problem.is_right();
     report_.add(problem.name, forms[i]->name, row, times[i], right);
     if (measure == Measure::kResident && forms[i]->submit_ms != 0) {
       row["measure"] = "submit";

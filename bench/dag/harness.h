@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -28,6 +29,18 @@ namespace dag {
 using bench::Gpu;
 using bench::HostMemory;
 
+// Blocks of one dimension, a thread an element.
+inline pergola::Grid covering(std::size_t threads, unsigned block) {
+  return pergola::grid((threads + block - 1) / block, block);
+}
+
+// Of tiled problems: what repeats tiles on the device (kernels.cu).
+struct RepeatKernels {
+  explicit RepeatKernels(const pergola::Module& module)
+      : of_ints(module.kernel("repeat_int")), of_longs(module.kernel("repeat_long")) {}
+  pergola::Kernel of_ints, of_longs;  // elements of 4 and 8 bytes
+};
+
 // The problem as a user of Pergola writes it: as if sequential. Device arrays live as long as it does.
 class Sequential {
  public:
@@ -41,6 +54,9 @@ class Sequential {
   // Whether what is sent and received is noted, for on_host() and collect(). A program would not do that: not in runs
   // that are timed.
   bool notes = true;
+  // In tiled problems, which are staged; there read() brings this piece of the outputs.
+  std::optional<RepeatKernels> repeat;
+  std::size_t piece = 0;
 
   virtual ~Sequential() = default;
   virtual void write() = 0;   // the inputs
@@ -78,6 +94,18 @@ class Sequential {
     if (note(host.data(), host.size_bytes())) std::copy(contents.begin(), contents.end(), host.begin());
     if (prefetches) array.prefetch();
   }
+  // The same where the host may have a tile alone.
+  template <typename T>
+  void send(pergola::Array<T>& array, std::type_identity_t<std::span<const T>> contents, const Tiling& tiling) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+    if (!tiling.is_tiled()) return send(array, contents);
+    const pergola::Kernel& kernel = sizeof(T) == 4 ? repeat.value().of_ints : repeat.value().of_longs;
+    const std::size_t tile = tiling.tile(contents.size()), all = tiling.on_device(contents.size());
+    for (std::size_t part = 0; part < tiling.parts; ++part) {
+      array.write(contents.subspan(part * tile, tile), part * all);
+      kernel(covering(all, 256), array.part(part * all, all), tile, all, tiling.shift);
+    }
+  }
   // That receive() will follow, so that one output comes while another is waited for.
   template <typename T>
   void announce(const pergola::Array<T>& array) {
@@ -87,7 +115,7 @@ class Sequential {
   void receive(const pergola::Array<T>& array, std::type_identity_t<std::span<T>> to) {
     if (is_staged) {
       note(to.data(), to.size_bytes());
-      return array.read(to);
+      return array.read(to, piece * to.size());
     }
     const auto host = array.host_read();
     if (!notes) return;
@@ -115,6 +143,8 @@ struct Setup {
   HostMemory& memory;     // for inputs and outputs
   std::size_t bytes = 0;  // about what its arrays shall take on the device
   unsigned block = 256;   // threads of blocks of one dimension, a multiple of 32
+  std::size_t tiles = 1;  // what the host has of the arrays is on the device so often; of more than 1 elements are
+                          // counted by 64 bits
   std::string matrix;     // HITS: a Matrix Market file; empty: a graph is generated
   std::string notes;      // for the report; the problem may add to it
 };
@@ -125,8 +155,9 @@ class Problem {
   virtual ~Problem() = default;
   virtual Plan plan() const = 0;
   virtual std::unique_ptr<Sequential> sequential(const pergola::Session& session, const pergola::Module& module) = 0;
-  virtual void reference() = 0;       // computes the results in double precision
-  virtual bool is_right() const = 0;  // the outputs on the host against the reference's
+  virtual void reference() = 0;  // computes the results in double precision
+  // This piece of the outputs, which is on the host, against the reference's.
+  virtual bool is_right(std::size_t piece) const = 0;
 
   std::string name;
   nlohmann::json params = nlohmann::json::object();  // beside size, block and measure
@@ -142,10 +173,7 @@ std::unique_ptr<Problem> make_dl(Setup& setup);
 
 // ── For problems ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-// Blocks of one dimension, a thread an element; and those of a reduction, which loop.
-inline pergola::Grid covering(std::size_t threads, unsigned block) {
-  return pergola::grid((threads + block - 1) / block, block);
-}
+// Blocks of a reduction, which loop.
 pergola::Grid reducing(std::size_t elements, unsigned block);
 
 // The device side of a reduction's scratch memory, in a table.
@@ -156,6 +184,17 @@ Scratch reduction_scratch(Plan& plan, const std::string& name, const pergola::Gr
 
 // body(begin, end) over parts of 0 ... n on all cores.
 void parallel_for(std::size_t n, const std::function<void(std::size_t begin, std::size_t end)>& body);
+
+// The sequential form with arguments of the type by which the kernels count elements: exactly it, as a number of
+// another type would be converted in each launch.
+template <template <typename Index> typename Code, typename P>
+std::unique_ptr<Sequential> by_index(const pergola::Session& session, const pergola::Module& module, const P& problem) {
+  if (problem.tiling.is_tiled()) return std::make_unique<Code<long long>>(session, module, problem);
+  return std::make_unique<Code<int>>(session, module, problem);
+}
+
+// Of what a tile needs at least. Throws std::runtime_error.
+void check_tile(const std::string& problem, const Setup& setup, std::size_t size, std::size_t least);
 
 // Uniform in [0, 1), the same for the same seed and index on every machine.
 inline double uniform(std::uint64_t seed, std::uint64_t index) {
@@ -172,7 +211,7 @@ void fill_uniform(std::span<T> out, double low, double high, std::uint64_t seed)
 }
 // Each within tolerance * (scale + |expected|); NaN is not.
 template <typename T>
-bool all_close(std::span<const T> got, const std::vector<double>& expected, double tolerance, double scale = 0) {
+bool all_close(std::span<const T> got, std::span<const double> expected, double tolerance, double scale = 0) {
   std::atomic<bool> all = true;
   parallel_for(expected.size(), [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i)
@@ -184,13 +223,14 @@ bool all_close(std::span<const T> got, const std::vector<double>& expected, doub
 // ── Measuring ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 struct BenchOptions {
-  int runs = 30;              // of each form that are timed; 1 shows that it works
-  int untimed = 1;            // before each of these, of the same form
-  bool is_staged = false;     // Sequential's
-  bool alone = false;         // each form has the device to itself, one after the other
-  bool explain = false;       // prints which of Pergola's launches became graphs
-  bool after_others = false;  // cold runs come right after those of other forms, whose code and data the host's caches
-                              // hold then
+  int runs = 30;               // of each form that are timed; 1 shows that it works
+  std::optional<int> untimed;  // before each of these, of the same form; else 1, and resident 0 where `alone`, as what
+                               // runs before is the same form's in any case
+  bool is_staged = false;      // Sequential's
+  bool alone = false;          // each form has the device to itself, one after the other
+  bool explain = false;        // prints which of Pergola's launches became graphs
+  bool after_others = false;   // cold runs come right after those of other forms, whose code and data the host's caches
+                               // hold then
   std::vector<Measure> measures{Measure::kCold, Measure::kResident};
   std::vector<std::string> policies;  // of the scheduler, a form more for each
   std::vector<std::string> forms;     // of kForms, these alone; empty: all
@@ -201,10 +241,13 @@ inline const std::vector<std::string> kForms{"serial", "streams", "capture", "gr
 
 class Bench {
  public:
-  // Without a GPU `gpu` is null, and Pergola the only form. All outlive the bench.
-  Bench(const Gpu* gpu, const std::string& ptx, bench::Report& report, BenchOptions options)
-      : gpu_(gpu), ptx_(ptx), report_(report), options_(std::move(options)) {}
+  Bench(bench::Report& report, BenchOptions options) : report_(report), options_(std::move(options)) {}
 
+  // The kernels of what runs next. Without a GPU `gpu` is null, and Pergola the only form. Both outlive the bench.
+  void use(const Gpu* gpu, const std::string* ptx) {
+    gpu_ = gpu;
+    ptx_ = ptx;
+  }
   // All forms of the problem, in turns, Pergola in sessions of its own. `params` says size and block.
   void run(Problem& problem, const nlohmann::json& params);
   // For profilers: one iteration of one form, and nothing else that launches kernels; cold where that alone is
@@ -237,13 +280,17 @@ class Bench {
   // come, and stands for what the hand-written forms' took, which was there before.
   double page_locked_mib(const Plan& plan) const;
   std::vector<MakeForm> makers_of(Problem& problem, std::span<const PergolaSession> sessions);
+  // As the options have it.
+  std::unique_ptr<Sequential> sequential(Problem& problem, const pergola::Session& session,
+                                         const pergola::Module& module) const;
   std::unique_ptr<Form> made(const MakeForm& make, Measure measure) const;
   void warm_up(Form& form, Measure measure) const;
+  bool is_right(const Problem& problem, Form& form, Measure measure) const;
   void measure(Problem& problem, std::span<const std::unique_ptr<Form>> forms, Measure measure,
                const nlohmann::json& params, Ratio& ratio);
 
-  const Gpu* gpu_;
-  const std::string& ptx_;
+  const Gpu* gpu_ = nullptr;
+  const std::string* ptx_ = nullptr;
   bench::Report& report_;
   const BenchOptions options_;
   std::vector<Ratio> ratios_;

@@ -13,38 +13,54 @@ namespace {
 constexpr int kRounds = 10, kDegree = 16;
 
 // What a vertex takes on the device: its edges twice, two rows' beginnings, six numbers.
-constexpr std::size_t kBytesPerVertex = std::size_t{kDegree} * 2 * 8 + 2 * 4 + 6 * 4;
+template <typename Index>
+constexpr std::size_t kBytesPerVertex = std::size_t{kDegree} * 2 * 8 + 2 * sizeof(Index) + 6 * 4;
 
-template <typename T>
-std::span<T> copied(HostMemory& memory, const std::vector<T>& values) {
+template <typename T, typename From>
+std::span<T> copied(HostMemory& memory, const std::vector<From>& values) {
   const std::span<T> result = memory.take<T>(values.size());
   std::copy(values.begin(), values.end(), result.begin());
   return result;
 }
 
-// A matrix in the host's memory, as inputs.
+// A matrix in the host's memory, as inputs. Its copies lie along the diagonal of the device's: those of a graph that
+// is so many graphs.
+template <typename Index>
 struct Matrix {
-  Matrix(HostMemory& memory, const Graph& graph)
-      : row_begin(copied(memory, graph.row_begin)),
-        column(copied(memory, graph.column)),
-        value(memory.take<float>(column.size())) {
+  Matrix(HostMemory& memory, const Graph& graph, std::size_t copies)
+      : row_begin(copied<Index>(memory, graph.row_begin)),
+        column(copied<int>(memory, graph.column)),
+        value(memory.take<float>(column.size())),
+        of_rows{.copies = copies, .extra = 1, .shift = static_cast<long long>(column.size())},
+        of_columns{.copies = copies, .shift = graph.vertices()},
+        of_values{.copies = copies} {
     std::fill(value.begin(), value.end(), 1.f);
+    if (!of_rows.is_tiled()) of_rows = {};
   }
-  std::span<int> row_begin, column;
+  // The end of the last row is where the first of a copy more would begin.
+  std::span<Index> rows() const { return of_rows.is_tiled() ? row_begin.first(row_begin.size() - 1) : row_begin; }
+
+  std::span<Index> row_begin;
+  std::span<int> column;
   std::span<float> value;
+  Tiling of_rows, of_columns, of_values;
 };
 
+// Index: of edges, as the kernels have it.
+template <typename Index>
 struct Hits : Problem {
   Hits(Setup& setup, const Graph& graph)
-      : n(graph.vertices()),
+      : tiling{.copies = setup.tiles},
+        tile(graph.vertices()),
+        n(static_cast<Index>(tiling.on_device(tile))),
         warps(covering(std::size_t{32} * n, setup.block)),
         each(covering(n, setup.block)),
         reduce(reducing(n, setup.block)),
-        forward(setup.memory, graph),
-        backward(setup.memory, transposed(graph)),
-        start(setup.memory.take<float>(n)),
-        hubs(setup.memory.take<float>(n)),
-        authorities(setup.memory.take<float>(n)) {
+        forward(setup.memory, graph, tiling.copies),
+        backward(setup.memory, transposed(graph), tiling.copies),
+        start(setup.memory.take<float>(tile)),
+        hubs(setup.memory.take<float>(tile)),
+        authorities(setup.memory.take<float>(tile)) {
     name = "HITS";
     std::fill(start.begin(), start.end(), 1.f);
   }
@@ -54,13 +70,13 @@ struct Hits : Problem {
     struct OnDevice {
       ArrayId row_begin, column, value;
     };
-    const auto matrix = [&](const Matrix& m, const std::string& of) {
-      return OnDevice{plan.input("rows" + of, m.row_begin), plan.input("columns" + of, m.column),
-                      plan.input("values" + of, m.value)};
+    const auto matrix = [&](const Matrix<Index>& m, const std::string& of) {
+      return OnDevice{plan.input("rows" + of, m.rows(), m.of_rows), plan.input("columns" + of, m.column, m.of_columns),
+                      plan.input("values" + of, m.value, m.of_values)};
     };
     const OnDevice a = matrix(forward, ""), t = matrix(backward, " transposed");
-    const ArrayId ones = plan.input("start", start), hub = plan.output("hubs", hubs);
-    const ArrayId authority = plan.output("authorities", authorities);
+    const ArrayId ones = plan.input("start", start, tiling), hub = plan.output("hubs", hubs, tiling.copies);
+    const ArrayId authority = plan.output("authorities", authorities, tiling.copies);
     const ArrayId new_hub = plan.array<float>("new hubs", n), new_authority = plan.array<float>("new authorities", n);
     const ArrayId hub_sum = plan.array<double>("sum of hubs", 1),
                   authority_sum = plan.array<double>("sum of authorities", 1);
@@ -104,40 +120,44 @@ struct Hits : Problem {
 
   std::unique_ptr<Sequential> sequential(const pergola::Session& session, const pergola::Module& module) override;
 
+  // All copies have the same values, which are normalised by the sum over all copies.
   void reference() override {
-    expected_hubs.assign(n, 1);
-    expected_authorities.assign(n, 1);
+    expected_hubs.assign(tile, 1);
+    expected_authorities.assign(tile, 1);
     for (int round = 0; round < kRounds; ++round) {
       const auto new_authorities = normalised_product(backward, expected_hubs);
       expected_hubs = normalised_product(forward, expected_authorities);
       expected_authorities = new_authorities;
     }
   }
-  bool is_right() const override {
+  bool is_right(std::size_t) const override {
     return all_close<float>(hubs, expected_hubs, 1e-4) && all_close<float>(authorities, expected_authorities, 1e-4);
   }
-  std::vector<double> normalised_product(const Matrix& matrix, const std::vector<double>& x) const {
-    std::vector<double> result(n);
-    parallel_for(n, [&](std::size_t begin, std::size_t end) {
+  std::vector<double> normalised_product(const Matrix<Index>& matrix, const std::vector<double>& x) const {
+    std::vector<double> result(tile);
+    parallel_for(tile, [&](std::size_t begin, std::size_t end) {
       for (std::size_t row = begin; row < end; ++row)
-        for (int k = matrix.row_begin[row]; k < matrix.row_begin[row + 1]; ++k) result[row] += x[matrix.column[k]];
+        for (Index k = matrix.row_begin[row]; k < matrix.row_begin[row + 1]; ++k) result[row] += x[matrix.column[k]];
     });
     double sum = 0;
-    for (const double v : result) sum += v;
+    for (const double v : result) sum += static_cast<double>(tiling.copies) * v;
     for (double& v : result) v /= sum;
     return result;
   }
 
-  const int n;
+  const Tiling tiling;
+  const int tile;  // vertices of a copy
+  const Index n;
   const pergola::Grid warps, each, reduce;
-  const Matrix forward, backward;
+  const Matrix<Index> forward, backward;
   const std::span<float> start, hubs, authorities;
   std::vector<double> expected_hubs, expected_authorities;
 };
 
+template <typename Index>
 class HitsSequential : public Sequential {
  public:
-  HitsSequential(const pergola::Session& session, const pergola::Module& module, const Hits& problem)
+  HitsSequential(const pergola::Session& session, const pergola::Module& module, const Hits<Index>& problem)
       : p_(problem),
         product_(module.kernel("sparse_product")),
         sum_(module.kernel("sum")),
@@ -157,12 +177,12 @@ class HitsSequential : public Sequential {
         authority_counter_(session.array<unsigned>(1, 0u)) {}
 
   void write() override {
-    send(start_, p_.start);
+    send(start_, p_.start, p_.tiling);
     send_matrix(t_, p_.backward);
     send_matrix(a_, p_.forward);
   }
   void launch() override {
-    const int n = p_.n;
+    const Index n = p_.n;
     for (int round = 0; round < kRounds; ++round) {
       const auto& from_hub = round == 0 ? start_ : hub_;
       const auto& from_authority = round == 0 ? start_ : authority_;
@@ -183,20 +203,21 @@ class HitsSequential : public Sequential {
 
  private:
   struct OnDevice {
-    OnDevice(const pergola::Session& session, const Matrix& matrix)
-        : row_begin(session.array<int>(matrix.row_begin.size())),
-          column(session.array<int>(matrix.column.size())),
-          value(session.array<float>(matrix.value.size())) {}
-    pergola::Array<int> row_begin, column;
+    OnDevice(const pergola::Session& session, const Matrix<Index>& matrix)
+        : row_begin(session.array<Index>(matrix.of_rows.on_device(matrix.rows().size()))),
+          column(session.array<int>(matrix.of_columns.on_device(matrix.column.size()))),
+          value(session.array<float>(matrix.of_values.on_device(matrix.value.size()))) {}
+    pergola::Array<Index> row_begin;
+    pergola::Array<int> column;
     pergola::Array<float> value;
   };
-  void send_matrix(OnDevice& to, const Matrix& matrix) {
-    send(to.row_begin, matrix.row_begin);
-    send(to.column, matrix.column);
-    send(to.value, matrix.value);
+  void send_matrix(OnDevice& to, const Matrix<Index>& matrix) {
+    send(to.row_begin, matrix.rows(), matrix.of_rows);
+    send(to.column, matrix.column, matrix.of_columns);
+    send(to.value, matrix.value, matrix.of_values);
   }
 
-  const Hits& p_;
+  const Hits<Index>& p_;
   const pergola::Kernel product_, sum_, divide_;
   OnDevice a_, t_;
   pergola::Array<float> start_, hub_, authority_, new_hub_, new_authority_;
@@ -204,23 +225,30 @@ class HitsSequential : public Sequential {
   pergola::Array<unsigned> hub_counter_, authority_counter_;
 };
 
-std::unique_ptr<Sequential> Hits::sequential(const pergola::Session& session, const pergola::Module& module) {
-  return std::make_unique<HitsSequential>(session, module, *this);
+template <typename Index>
+std::unique_ptr<Sequential> Hits<Index>::sequential(const pergola::Session& session, const pergola::Module& module) {
+  return std::make_unique<HitsSequential<Index>>(session, module, *this);
+}
+
+template <typename Index>
+std::unique_ptr<Problem> make_with(Setup& setup) {
+  const int vertices = static_cast<int>(setup.bytes / kBytesPerVertex<Index> / setup.tiles);
+  const bool generated = setup.matrix.empty();
+  if (generated) check_tile("HITS", setup, vertices, 2);
+  if (generated)
+    setup.notes = "HITS runs on a generated R-MAT graph; --matrix names a Matrix Market file to run on instead.";
+  const Graph graph =
+      generated ? generate_rmat(vertices, std::size_t{kDegree} * vertices) : read_matrix_market(setup.matrix);
+  auto problem = std::make_unique<Hits<Index>>(setup, graph);
+  problem->params["graph"] = generated ? "R-MAT" : std::filesystem::path(setup.matrix).stem().string();
+  if (!generated) problem->params["bytes"] = problem->plan().device_bytes();
+  return problem;
 }
 
 }  // namespace
 
 std::unique_ptr<Problem> make_hits(Setup& setup) {
-  const int vertices = static_cast<int>(setup.bytes / kBytesPerVertex);
-  const bool generated = setup.matrix.empty();
-  if (generated)
-    setup.notes = "HITS runs on a generated R-MAT graph; --matrix names a Matrix Market file to run on instead.";
-  const Graph graph =
-      generated ? generate_rmat(vertices, std::size_t{kDegree} * vertices) : read_matrix_market(setup.matrix);
-  auto problem = std::make_unique<Hits>(setup, graph);
-  problem->params["graph"] = generated ? "R-MAT" : std::filesystem::path(setup.matrix).stem().string();
-  if (!generated) problem->params["bytes"] = problem->plan().device_bytes();
-  return problem;
+  return setup.tiles > 1 ? make_with<long long>(setup) : make_with<int>(setup);
 }
 
 }  // namespace dag

@@ -19,17 +19,20 @@ constexpr float kAmount = 0.5f;
 using Image = std::vector<double>;
 
 struct Img : Problem {
-  Img(Setup& setup, int side_pixels)
-      : side(side_pixels),
-        n(side * side),
-        tiles(pergola::grid({(side + 7) / 8, (side + 7) / 8}, {8, 8})),
+  // Tiles lie one below the other.
+  Img(Setup& setup, int columns, int rows_of_tile)
+      : tiling{.copies = setup.tiles},
+        cols(columns),
+        rows(static_cast<int>(tiling.on_device(rows_of_tile))),
+        n(static_cast<long long>(rows) * cols),
+        squares(pergola::grid({(cols + 7) / 8, (rows + 7) / 8}, {8, 8})),
         each(covering(n, setup.block)),
         reduce(reducing(n, setup.block)),
-        image(setup.memory.take<float>(n)),
+        image(setup.memory.take<float>(static_cast<std::size_t>(rows_of_tile) * cols)),
         small(weights(setup.memory, kSmall, kSigmaSmall)),
         large(weights(setup.memory, kLarge, kSigmaLarge)),
         unsharpen(weights(setup.memory, kUnsharpen, kSigmaUnsharpen)),
-        picture(setup.memory.take<float>(n)) {
+        picture(setup.memory.take<float>(image.size())) {
     name = "IMG";
     fill_uniform(image, 0, 1, 1);
   }
@@ -52,7 +55,8 @@ struct Img : Problem {
 
   Plan plan() const override {
     Plan plan;
-    const ArrayId in = plan.input("image", image), out = plan.output("picture", picture);
+    const ArrayId in = plan.input("image", image, tiling);
+    const ArrayId out = plan.output("picture", picture, tiling.copies);
     const ArrayId w_small = plan.input("weights small", small), w_large = plan.input("weights large", large);
     const ArrayId w_unsharpen = plan.input("weights unsharpen", unsharpen);
     const auto make = [&](const char* what) { return plan.array<float>(what, n); };
@@ -67,17 +71,17 @@ struct Img : Problem {
     const StepId in_large = plan.copy_in(w_large, 0), in_small = plan.copy_in(w_small, 1);
     const StepId in_unsharpen = plan.copy_in(w_unsharpen, 2), in_image = plan.copy_in(in, 0);
     const auto blur = [&](ArrayId to, ArrayId with, int diameter, int stream, StepId ready) {
-      return plan.kernel("gaussian_blur", tiles, {in, to, side, side, with, diameter}, stream, {in_image, ready});
+      return plan.kernel("gaussian_blur", squares, {in, to, rows, cols, with, diameter}, stream, {in_image, ready});
     };
     const StepId blur_large = blur(blurred_large, w_large, kLarge, 0, in_large);
     const StepId blur_small = blur(blurred_small, w_small, kSmall, 1, in_small);
     const StepId blur_unsharpen = blur(blurred, w_unsharpen, kUnsharpen, 2, in_unsharpen);
-    const StepId sobel_large = plan.kernel("sobel", tiles, {blurred_large, mask_large, side, side}, 0, {blur_large});
+    const StepId sobel_large = plan.kernel("sobel", squares, {blurred_large, mask_large, rows, cols}, 0, {blur_large});
     const StepId maximum =
         plan.kernel("maximum", reduce, {mask_large, n, max_partial, max_counter, largest}, 0, {sobel_large});
     const StepId minimum =
         plan.kernel("minimum", reduce, {mask_large, n, min_partial, min_counter, smallest}, 3, {sobel_large});
-    const StepId sobel_small = plan.kernel("sobel", tiles, {blurred_small, mask_small, side, side}, 1, {blur_small});
+    const StepId sobel_small = plan.kernel("sobel", squares, {blurred_small, mask_small, rows, cols}, 1, {blur_small});
     const StepId sharpened =
         plan.kernel("unsharpen", each, {in, blurred, sharp, kAmount, n}, 2, {in_image, blur_unsharpen});
     const StepId extended =
@@ -93,45 +97,57 @@ struct Img : Problem {
   std::unique_ptr<Sequential> sequential(const pergola::Session& session, const pergola::Module& module) override;
 
   void reference() override {
-    const Image blurred_small = blur(small, kSmall), blurred_large = blur(large, kLarge);
-    const Image blurred = blur(unsharpen, kUnsharpen);
+    const std::vector<float> copies = tiling.is_tiled() ? stacked() : std::vector<float>();
+    const std::span<const float> of = tiling.is_tiled() ? std::span<const float>(copies) : image;
+    const Image blurred_small = blur(of, small, kSmall), blurred_large = blur(of, large, kLarge);
+    const Image blurred = blur(of, unsharpen, kUnsharpen);
     const Image mask_small = edges(blurred_small);
     Image mask_large = edges(blurred_large);
     const auto [low, high] = std::minmax_element(mask_large.begin(), mask_large.end());
     const double smallest = *low, largest = *high;
-    expected.resize(n);
-    parallel_for(n, [&](std::size_t begin, std::size_t end) {
+    expected.resize(of.size());
+    parallel_for(of.size(), [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) {
         const double mask = std::min(1.0, 5 * (mask_large[i] - smallest) / (largest - smallest));
-        const double sharp = std::clamp(image[i] * (1.0 + kAmount) - blurred[i] * kAmount, 0.0, 1.0);
+        const double sharp = std::clamp(of[i] * (1.0 + kAmount) - blurred[i] * kAmount, 0.0, 1.0);
         const double combined = sharp * mask + blurred_large[i] * (1 - mask);
         expected[i] = combined * mask_small[i] + blurred_small[i] * (1 - mask_small[i]);
       }
     });
   }
-  bool is_right() const override { return all_close<float>(picture, expected, 1e-4, 1); }
+  bool is_right(std::size_t piece) const override {
+    const std::span<const double> all = expected;
+    return all_close<float>(picture, all.subspan(tiling.kind_of(piece) * picture.size(), picture.size()), 1e-4, 1);
+  }
 
+  // One tile of each kind: what the reference works on. The smallest and largest of the mask are those of all tiles.
+  std::vector<float> stacked() const {
+    std::vector<float> result;
+    for (std::size_t kind = 0; kind < tiling.kinds(); ++kind) result.insert(result.end(), image.begin(), image.end());
+    return result;
+  }
   // f(x, y) of each pixel.
   template <typename F>
   Image each_pixel(F f) const {
-    Image result(n);
-    parallel_for(n, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) result[i] = f(static_cast<int>(i) % side, static_cast<int>(i) / side);
+    Image result(image.size() * tiling.kinds());
+    parallel_for(result.size(), [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) result[i] = f(static_cast<int>(i % cols), static_cast<int>(i / cols));
     });
     return result;
   }
   // 0 outside.
   template <typename T>
   double pixel(const T& from, int x, int y) const {
-    return x < 0 || x >= side || y < 0 || y >= side ? 0 : from[static_cast<std::size_t>(y) * side + x];
+    const std::size_t at = static_cast<std::size_t>(y) * cols + x;
+    return x < 0 || x >= cols || y < 0 || at >= from.size() ? 0 : from[at];
   }
-  Image blur(std::span<const float> with, int diameter) const {
+  Image blur(std::span<const float> of, std::span<const float> with, int diameter) const {
     const int radius = diameter / 2;
     return each_pixel([&](int x, int y) {
       double sum = 0;
       for (int dy = -radius; dy <= radius; ++dy)
         for (int dx = -radius; dx <= radius; ++dx)
-          sum += pixel(image, x + dx, y + dy) * with[(dy + radius) * diameter + dx + radius];
+          sum += pixel(of, x + dx, y + dy) * with[(dy + radius) * diameter + dx + radius];
       return sum;
     });
   }
@@ -144,12 +160,15 @@ struct Img : Problem {
     });
   }
 
-  const int side, n;
-  const pergola::Grid tiles, each, reduce;
+  const Tiling tiling;
+  const int cols, rows;
+  const long long n;
+  const pergola::Grid squares, each, reduce;
   const std::span<float> image, small, large, unsharpen, picture;
   Image expected;
 };
 
+template <typename Index>
 class ImgSequential : public Sequential {
  public:
   ImgSequential(const pergola::Session& session, const pergola::Module& module, const Img& problem)
@@ -184,15 +203,16 @@ class ImgSequential : public Sequential {
     send(weights_small_, p_.small);
     send(weights_large_, p_.large);
     send(weights_unsharpen_, p_.unsharpen);
-    send(image_, p_.image);
+    send(image_, p_.image, p_.tiling);
   }
   void launch() override {
-    const int side = p_.side, n = p_.n;
-    gaussian_blur_(p_.tiles, image_, blurred_small_, side, side, weights_small_, kSmall);
-    gaussian_blur_(p_.tiles, image_, blurred_large_, side, side, weights_large_, kLarge);
-    gaussian_blur_(p_.tiles, image_, blurred_, side, side, weights_unsharpen_, kUnsharpen);
-    sobel_(p_.tiles, blurred_small_, mask_small_, side, side);
-    sobel_(p_.tiles, blurred_large_, mask_large_, side, side);
+    const int rows = p_.rows, cols = p_.cols;
+    const auto n = static_cast<Index>(p_.n);
+    gaussian_blur_(p_.squares, image_, blurred_small_, rows, cols, weights_small_, kSmall);
+    gaussian_blur_(p_.squares, image_, blurred_large_, rows, cols, weights_large_, kLarge);
+    gaussian_blur_(p_.squares, image_, blurred_, rows, cols, weights_unsharpen_, kUnsharpen);
+    sobel_(p_.squares, blurred_small_, mask_small_, rows, cols);
+    sobel_(p_.squares, blurred_large_, mask_large_, rows, cols);
     maximum_(p_.reduce, mask_large_, n, max_partial_, max_counter_, largest_);
     minimum_(p_.reduce, mask_large_, n, min_partial_, min_counter_, smallest_);
     extend_(p_.each, mask_large_, smallest_, largest_, n);
@@ -213,13 +233,17 @@ class ImgSequential : public Sequential {
 };
 
 std::unique_ptr<Sequential> Img::sequential(const pergola::Session& session, const pergola::Module& module) {
-  return std::make_unique<ImgSequential>(session, module, *this);
+  return by_index<ImgSequential>(session, module, *this);
 }
 
 }  // namespace
 
 std::unique_ptr<Problem> make_img(Setup& setup) {
-  return std::make_unique<Img>(setup, static_cast<int>(std::sqrt(setup.bytes / (9.0 * sizeof(float)))));
+  constexpr int kReach = 3;  // of what a pixel depends on, in rows: a blur's and Sobel's
+  const int side = static_cast<int>(std::sqrt(setup.bytes / (9.0 * sizeof(float))));
+  const int rows_of_tile = side / static_cast<int>(setup.tiles);
+  check_tile("IMG", setup, rows_of_tile, kReach);
+  return std::make_unique<Img>(setup, side, rows_of_tile);
 }
 
 }  // namespace dag

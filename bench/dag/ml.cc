@@ -12,20 +12,21 @@ namespace {
 constexpr int kFeatures = 200, kCategories = 4, kClasses = 10;
 
 struct Ml : Problem {
-  Ml(Setup& setup, std::size_t count)
-      : rows(static_cast<int>(count)),
+  Ml(Setup& setup, std::size_t tile)
+      : tiling{.copies = setup.tiles},
+        rows(static_cast<long long>(tiling.on_device(tile))),
         cells(rows * kFeatures),
         scores(rows * kClasses),
         each_cell(covering(cells, setup.block)),
         each_score(covering(scores, setup.block)),
         each_row(covering(rows, setup.block)),
-        samples(setup.memory.take<float>(cells)),
+        samples(setup.memory.take<float>(tile * kFeatures)),
         mean(setup.memory.take<float>(kFeatures)),
         deviation(setup.memory.take<float>(kFeatures)),
         coefficients(setup.memory.take<float>(std::size_t{kClasses} * kFeatures)),
         intercept(setup.memory.take<float>(kClasses)),
         log_probability(setup.memory.take<float>(std::size_t{kFeatures} * kCategories * kClasses)),
-        chosen(setup.memory.take<int>(rows)) {
+        chosen(setup.memory.take<int>(tile)) {
     name = "ML";
     parallel_for(samples.size(), [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i)
@@ -41,12 +42,13 @@ struct Ml : Problem {
 
   Plan plan() const override {
     Plan plan;
-    const ArrayId x = plan.input("samples", samples), mu = plan.input("mean", mean);
+    const ArrayId x = plan.input("samples", samples, tiling), mu = plan.input("mean", mean);
     const ArrayId sigma = plan.input("deviation", deviation), weights = plan.input("coefficients", coefficients);
     const ArrayId offset = plan.input("intercept", intercept), table = plan.input("log probability", log_probability);
     const ArrayId normal = plan.array<float>("normalised", cells), ridge = plan.array<float>("ridge scores", scores);
     const ArrayId bayes = plan.array<float>("Bayes scores", scores), largest = plan.array<float>("largest", rows);
-    const ArrayId log_sum = plan.array<float>("log sum", rows), out = plan.output("chosen", chosen);
+    const ArrayId log_sum = plan.array<float>("log sum", rows);
+    const ArrayId out = plan.output("chosen", chosen, tiling.copies);
 
     const StepId in_mu = plan.copy_in(mu, 0), in_sigma = plan.copy_in(sigma, 0);
     const StepId in_weights = plan.copy_in(weights, 0), in_offset = plan.copy_in(offset, 0);
@@ -74,8 +76,8 @@ struct Ml : Problem {
   std::unique_ptr<Sequential> sequential(const pergola::Session& session, const pergola::Module& module) override;
 
   void reference() override {
-    expected.resize(scores);
-    parallel_for(rows, [&](std::size_t begin, std::size_t end) {
+    expected.resize(chosen.size() * kClasses);
+    parallel_for(chosen.size(), [&](std::size_t begin, std::size_t end) {
       for (std::size_t row = begin; row < end; ++row) {
         double ridge[kClasses] = {}, bayes[kClasses] = {};
         for (int k = 0; k < kFeatures; ++k) {
@@ -95,10 +97,10 @@ struct Ml : Problem {
       }
     });
   }
-  // The chosen class has the highest score, or one so near that rounding may choose it.
-  bool is_right() const override {
-    for (int row = 0; row < rows; ++row) {
-      const double* score = &expected[static_cast<std::size_t>(row) * kClasses];
+  // The chosen class has the highest score, or one so near that rounding may choose it. All tiles are alike.
+  bool is_right(std::size_t) const override {
+    for (std::size_t row = 0; row < chosen.size(); ++row) {
+      const double* score = &expected[row * kClasses];
       if (chosen[row] < 0 || chosen[row] >= kClasses) return false;
       for (int c = 0; c < kClasses; ++c)
         if (score[c] > score[chosen[row]] + 1e-4) return false;
@@ -113,13 +115,15 @@ struct Ml : Problem {
     for (int c = 0; c < kClasses; ++c) values[c] /= sum;
   }
 
-  const int rows, cells, scores;
+  const Tiling tiling;
+  const long long rows, cells, scores;
   const pergola::Grid each_cell, each_score, each_row;
   const std::span<float> samples, mean, deviation, coefficients, intercept, log_probability;
   const std::span<int> chosen;
   std::vector<double> expected;
 };
 
+template <typename Index>
 class MlSequential : public Sequential {
  public:
   MlSequential(const pergola::Session& session, const pergola::Module& module, const Ml& problem)
@@ -133,7 +137,7 @@ class MlSequential : public Sequential {
         nb_posterior_(module.kernel("nb_posterior")),
         softmax_(module.kernel("softmax")),
         argmax_(module.kernel("argmax")),
-        samples_(session.array<float>(p_.samples.size())),
+        samples_(session.array<float>(p_.cells)),
         mean_(session.array<float>(p_.mean.size())),
         deviation_(session.array<float>(p_.deviation.size())),
         coefficients_(session.array<float>(p_.coefficients.size())),
@@ -152,21 +156,23 @@ class MlSequential : public Sequential {
     send(coefficients_, p_.coefficients);
     send(intercept_, p_.intercept);
     send(log_probability_, p_.log_probability);
-    send(samples_, p_.samples);
+    send(samples_, p_.samples, p_.tiling);
   }
   void launch() override {
-    rr_normalise_(p_.each_cell, samples_, mean_, deviation_, normalised_, kFeatures, p_.cells);
-    rr_product_(p_.each_score, normalised_, coefficients_, ridge_, kFeatures, kClasses, p_.scores);
-    rr_intercept_(p_.each_score, ridge_, intercept_, kClasses, p_.scores);
-    softmax_(p_.each_row, ridge_, kClasses, p_.rows);
+    const auto rows = static_cast<Index>(p_.rows), cells = static_cast<Index>(p_.cells);
+    const auto scores = static_cast<Index>(p_.scores);
+    rr_normalise_(p_.each_cell, samples_, mean_, deviation_, normalised_, kFeatures, cells);
+    rr_product_(p_.each_score, normalised_, coefficients_, ridge_, kFeatures, kClasses, scores);
+    rr_intercept_(p_.each_score, ridge_, intercept_, kClasses, scores);
+    softmax_(p_.each_row, ridge_, kClasses, rows);
 
-    nb_likelihood_(p_.each_score, samples_, log_probability_, bayes_, kFeatures, kCategories, kClasses, p_.scores);
-    nb_maximum_(p_.each_row, bayes_, largest_, kClasses, p_.rows);
-    nb_log_sum_(p_.each_row, bayes_, largest_, log_sum_, kClasses, p_.rows);
-    nb_posterior_(p_.each_score, bayes_, log_sum_, kClasses, p_.scores);
-    softmax_(p_.each_row, bayes_, kClasses, p_.rows);
+    nb_likelihood_(p_.each_score, samples_, log_probability_, bayes_, kFeatures, kCategories, kClasses, scores);
+    nb_maximum_(p_.each_row, bayes_, largest_, kClasses, rows);
+    nb_log_sum_(p_.each_row, bayes_, largest_, log_sum_, kClasses, rows);
+    nb_posterior_(p_.each_score, bayes_, log_sum_, kClasses, scores);
+    softmax_(p_.each_row, bayes_, kClasses, rows);
 
-    argmax_(p_.each_row, ridge_, bayes_, chosen_, kClasses, p_.rows);
+    argmax_(p_.each_row, ridge_, bayes_, chosen_, kClasses, rows);
   }
   void read() override { receive(chosen_, p_.chosen); }
   std::vector<pergola_array> outputs() const override { return {chosen_.handle()}; }
@@ -181,13 +187,16 @@ class MlSequential : public Sequential {
 };
 
 std::unique_ptr<Sequential> Ml::sequential(const pergola::Session& session, const pergola::Module& module) {
-  return std::make_unique<MlSequential>(session, module, *this);
+  return by_index<MlSequential>(session, module, *this);
 }
 
 }  // namespace
 
 std::unique_ptr<Problem> make_ml(Setup& setup) {
-  return std::make_unique<Ml>(setup, setup.bytes / ((2 * kFeatures + 2 * kClasses + 3) * sizeof(float)));
+  constexpr std::size_t kBytesPerRow = (2 * kFeatures + 2 * kClasses + 3) * sizeof(float);
+  const std::size_t tile = setup.bytes / kBytesPerRow / setup.tiles;
+  check_tile("ML", setup, tile, 1);
+  return std::make_unique<Ml>(setup, tile);
 }
 
 }  // namespace dag

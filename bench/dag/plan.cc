@@ -64,6 +64,17 @@ std::size_t Plan::device_bytes() const {
   return bytes;
 }
 
+bool Plan::is_tiled() const {
+  return std::any_of(arrays_.begin(), arrays_.end(), [](const Array& array) { return array.tiling.is_tiled(); });
+}
+
+std::size_t Plan::pieces() const {
+  std::size_t pieces = 1;
+  for (const Array& array : arrays_)
+    if (array.is_output) pieces = std::max(pieces, array.bytes / array.host_bytes);
+  return pieces;
+}
+
 namespace {
 
 struct Accesses {

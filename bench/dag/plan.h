@@ -12,6 +12,7 @@
 // edges. check_dependencies() holds the table against what the kernels read and write.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -49,6 +50,29 @@ struct Argument {
   }
 };
 
+// What the device has of an input that would be too much for the host. The host has a tile of each of `parts`, one part
+// behind the other; on the device a part is its tile `copies` times, and `extra` elements more of the same:
+//
+//   host    tile 0 | tile 1
+//   device  tile 0  tile 0  tile 0 | tile 1  tile 1  tile 1
+//
+// Elements of each copy are by `shift` more than those of the copy before.
+struct Tiling {
+  std::size_t copies = 1, parts = 1, extra = 0;
+  long long shift = 0;
+
+  bool is_tiled() const { return copies > 1; }
+  // Of a part, from all that the host has.
+  std::size_t tile(std::size_t on_host) const { return on_host / parts; }
+  std::size_t on_device(std::size_t on_host) const { return copies * tile(on_host) + extra; }
+
+  // Where kernels look across the borders of tiles, three kinds have different results: the first, those with
+  // neighbours on both sides, the last. How many there are, of which kind a copy is, and how many copies are of a kind.
+  std::size_t kinds() const { return std::min<std::size_t>(copies, 3); }
+  std::size_t kind_of(std::size_t copy) const { return copy == 0 ? 0 : copy + 1 == copies ? kinds() - 1 : 1; }
+  std::size_t of_kind(std::size_t kind) const { return kinds() == 3 && kind == 1 ? copies - 2 : 1; }
+};
+
 enum class StepKind { kCopyIn, kKernel, kCopyOut };
 
 struct Step {
@@ -65,23 +89,28 @@ class Plan {
  public:
   struct Array {
     std::string name;
-    std::size_t bytes = 0;
-    void* host = nullptr;  // of an input or output: `bytes` of them, for as long as the plan
+    std::size_t bytes = 0;  // on the device
+    void* host = nullptr;   // of an input or output, for as long as the plan
+    std::size_t host_bytes = 0;
     bool is_output = false;
     bool is_zeroed = false;  // before the first iteration
+    std::size_t element_bytes = 0;
+    Tiling tiling;  // of an input
   };
 
   template <typename T>
-  ArrayId input(const std::string& name, std::span<T> host) {
-    return add({name, host.size_bytes(), host.data(), false, false});
+  ArrayId input(const std::string& name, std::span<T> host, const Tiling& tiling = {}) {
+    const std::size_t count = tiling.parts * tiling.on_device(host.size());
+    return add({name, count * sizeof(T), host.data(), host.size_bytes(), false, false, sizeof(T), tiling});
   }
+  // In so many pieces, of which the host has room for one.
   template <typename T>
-  ArrayId output(const std::string& name, std::span<T> host) {
-    return add({name, host.size_bytes(), host.data(), true, false});
+  ArrayId output(const std::string& name, std::span<T> host, std::size_t pieces = 1) {
+    return add({name, pieces * host.size_bytes(), host.data(), host.size_bytes(), true, false, sizeof(T), {}});
   }
   template <typename T>
   ArrayId array(const std::string& name, std::size_t count, bool zeroed = false) {
-    return add({name, count * sizeof(T), nullptr, false, zeroed});
+    return add({name, count * sizeof(T), nullptr, 0, false, zeroed, sizeof(T), {}});
   }
 
   StepId copy_in(ArrayId array, int stream) { return add(StepKind::kCopyIn, array, stream, {}); }
@@ -98,6 +127,9 @@ class Plan {
   const std::vector<Step>& steps() const { return steps_; }
   int stream_count() const;
   std::size_t device_bytes() const;
+  // Whether the host has all that is on the device; else no copy of these steps can be made.
+  bool is_tiled() const;
+  std::size_t pieces() const;  // of the outputs
 
  private:
   ArrayId add(Array array);

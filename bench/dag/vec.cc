@@ -11,12 +11,13 @@ namespace dag {
 namespace {
 
 struct Vec : Problem {
-  Vec(Setup& setup, std::size_t count)
-      : n(static_cast<long long>(count)),
-        each(covering(count, setup.block)),
-        reduce(reducing(count, setup.block)),
-        x(setup.memory.take<float>(count)),
-        y(setup.memory.take<float>(count)),
+  Vec(Setup& setup, std::size_t tile)
+      : tiling{.copies = setup.tiles},
+        n(static_cast<long long>(tiling.on_device(tile))),
+        each(covering(n, setup.block)),
+        reduce(reducing(n, setup.block)),
+        x(setup.memory.take<float>(tile)),
+        y(setup.memory.take<float>(tile)),
         result(setup.memory.take<double>(1)) {
     name = "VEC";
     fill_uniform(x, 0, 1, 1);
@@ -25,7 +26,8 @@ struct Vec : Problem {
 
   Plan plan() const override {
     Plan plan;
-    const ArrayId dx = plan.input("x", x), dy = plan.input("y", y), out = plan.output("result", result);
+    const ArrayId dx = plan.input("x", x, tiling), dy = plan.input("y", y, tiling);
+    const ArrayId out = plan.output("result", result);
     const ArrayId x2 = plan.array<float>("x squared", n), y2 = plan.array<float>("y squared", n);
     const auto [partial, counter] = reduction_scratch(plan, "sum", reduce);
     const StepId in_x = plan.copy_in(dx, 0), in_y = plan.copy_in(dy, 1);
@@ -50,12 +52,13 @@ struct Vec : Problem {
         sum += a + b;
       }
       const std::lock_guard lock(mutex);
-      expected += difference;
-      magnitude += sum;
+      expected += difference * static_cast<double>(tiling.copies);
+      magnitude += sum * static_cast<double>(tiling.copies);
     });
   }
-  bool is_right() const override { return std::fabs(result[0] - expected) <= 1e-7 * magnitude; }
+  bool is_right(std::size_t) const override { return std::fabs(result[0] - expected) <= 1e-7 * magnitude; }
 
+  const Tiling tiling;
   const long long n;
   const pergola::Grid each, reduce;
   const std::span<float> x, y;
@@ -78,8 +81,8 @@ class VecSequential : public Sequential {
         result_(session.array<double>(1)) {}
 
   void write() override {
-    send(x_, p_.x);
-    send(y_, p_.y);
+    send(x_, p_.x, p_.tiling);
+    send(y_, p_.y, p_.tiling);
   }
   void launch() override {
     square_(p_.each, x_, x2_, p_.n);
@@ -105,7 +108,9 @@ std::unique_ptr<Sequential> Vec::sequential(const pergola::Session& session, con
 }  // namespace
 
 std::unique_ptr<Problem> make_vec(Setup& setup) {
-  return std::make_unique<Vec>(setup, setup.bytes / (4 * sizeof(float)));
+  const std::size_t tile = setup.bytes / (4 * sizeof(float)) / setup.tiles;
+  check_tile("VEC", setup, tile, 1);
+  return std::make_unique<Vec>(setup, tile);
 }
 
 }  // namespace dag
