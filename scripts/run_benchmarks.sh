@@ -18,6 +18,10 @@ for program in build/dev/bin/*_bench; do
   echo "── $name"
   timeout 600 "$program" "${small[@]}" ${folder:+--report "$folder/$name"}
 done
+if [ -n "${small[*]}" ]; then
+  echo "── dag in tiles"
+  timeout 600 build/dev/bin/dag_bench --small --tiles 5 --measure resident
+fi
 for name in launch dag; do
   echo "── python_$name"
   PYTHONPATH=build/dev/python timeout 600 /usr/bin/python3 "bench/$name/python_${name}_bench.py" "${small[@]}" \

@@ -47,7 +47,7 @@ struct Maker {
   std::unique_ptr<Problem> (*make)(Setup&);
   std::size_t tile_bytes = 1'000'000'000;  // about what a tile takes on the device
 };
-// A graph of HITS has vectors of 54 MB, so that they do not stay in caches as those of one large graph would not.
+// Of HITS it is one graph, whose vectors have 54 MB: a large graph's would not stay in caches either.
 const std::vector<Maker> kProblems{
     {"VEC", make_vec}, {"B&S", make_black_scholes},        {"IMG", make_img},
     {"ML", make_ml},   {"HITS", make_hits, 4'000'000'000}, {"DL", make_dl},

@@ -87,8 +87,12 @@ class PergolaForm : public Form {
 
 // The outputs on the host get bytes that no result has.
 void clobber_host(const Plan& plan) {
-  for (const Plan::Array& array : plan.arrays())
-    if (array.is_output) std::memset(array.host, 0xff, array.host_bytes);
+  for (const Plan::Array& array : plan.arrays()) {
+    if (!array.is_output) continue;
+    parallel_for(array.host_bytes, [&](std::size_t begin, std::size_t end) {
+      std::memset(static_cast<std::byte*>(array.host) + begin, 0xff, end - begin);
+    });
+  }
 }
 
 // Before a timed run, where it is another than before the last.
@@ -213,6 +217,7 @@ void Bench::run(Problem& problem, const nlohmann::json& params) {
     check_dependencies(problem.plan(), module);
     check_dependencies(problem.plan().resident(), module);
   }
+  if (gpu_ != nullptr) gpu_->enter();  // the session's end has left the context
   const double reference_ms = ms_of([&] { problem.reference(); });
   report_.add(problem.name, "reference", own, {reference_ms}, true);
   for (const Measure what : options_.measures) {

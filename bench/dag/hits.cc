@@ -51,6 +51,7 @@ template <typename Index>
 struct Hits : Problem {
   Hits(Setup& setup, const Graph& graph)
       : tiling{.copies = setup.tiles},
+        of_start{.copies = setup.tiles, .shift = (1LL << 23) / static_cast<long long>(setup.tiles)},
         tile(graph.vertices()),
         n(static_cast<Index>(tiling.on_device(tile))),
         warps(covering(std::size_t{32} * n, setup.block)),
@@ -75,7 +76,7 @@ struct Hits : Problem {
                       plan.input("values" + of, m.value, m.of_values)};
     };
     const OnDevice a = matrix(forward, ""), t = matrix(backward, " transposed");
-    const ArrayId ones = plan.input("start", start, tiling), hub = plan.output("hubs", hubs, tiling.copies);
+    const ArrayId first = plan.input("start", start, of_start), hub = plan.output("hubs", hubs, tiling.copies);
     const ArrayId authority = plan.output("authorities", authorities, tiling.copies);
     const ArrayId new_hub = plan.array<float>("new hubs", n), new_authority = plan.array<float>("new authorities", n);
     const ArrayId hub_sum = plan.array<double>("sum of hubs", 1),
@@ -84,14 +85,14 @@ struct Hits : Problem {
     const auto [authority_partial, authority_counter] = reduction_scratch(plan, "authorities", reduce);
 
     // Stream 0 has the authorities, stream 1 the hubs.
-    const StepId in_ones = plan.copy_in(ones, 0);
+    const StepId in_first = plan.copy_in(first, 0);
     const auto copy = [&](const OnDevice& m, int stream) {
       return std::vector<StepId>{plan.copy_in(m.row_begin, stream), plan.copy_in(m.column, stream),
                                  plan.copy_in(m.value, stream)};
     };
     std::vector<StepId> before_t = copy(t, 0), before_a = copy(a, 1);
-    before_t.push_back(in_ones), before_a.push_back(in_ones);
-    ArrayId from_hub = ones, from_authority = ones;
+    before_t.push_back(in_first), before_a.push_back(in_first);
+    ArrayId from_hub = first, from_authority = first;
     StepId divide_a{}, divide_h{};
     for (int round = 0; round < kRounds; ++round) {
       const StepId product_a = plan.kernel("sparse_product", warps,
@@ -120,7 +121,8 @@ struct Hits : Problem {
 
   std::unique_ptr<Sequential> sequential(const pergola::Session& session, const pergola::Module& module) override;
 
-  // All copies have the same values, which are normalised by the sum over all copies.
+  // Of one copy by itself. All that follows from the start is linear, and normalised by the sum over all copies: so
+  // each has these values times its share in the start.
   void reference() override {
     expected_hubs.assign(tile, 1);
     expected_authorities.assign(tile, 1);
@@ -130,9 +132,19 @@ struct Hits : Problem {
       expected_authorities = new_authorities;
     }
   }
-  bool is_right(std::size_t) const override {
-    return all_close<float>(hubs, expected_hubs, 1e-4) && all_close<float>(authorities, expected_authorities, 1e-4);
+  bool is_right(std::size_t piece) const override {
+    double all = 0;
+    for (std::size_t copy = 0; copy < tiling.copies; ++copy) all += start_of(copy);
+    const double share = start_of(piece) / all;
+    const auto is_close = [&](std::span<const float> got, std::vector<double> expected) {
+      for (double& v : expected) v *= share;
+      return all_close<float>(got, expected, 1e-4);
+    };
+    return is_close(hubs, expected_hubs) && is_close(authorities, expected_authorities);
   }
+  // Copies begin with different values, so that the results show where one takes another's: as its shift is added to
+  // their bits, 1, 1 + 1 / copies and so on up to 2, or a little less.
+  double start_of(std::size_t copy) const { return 1 + std::ldexp(static_cast<double>(copy * of_start.shift), -23); }
   std::vector<double> normalised_product(const Matrix<Index>& matrix, const std::vector<double>& x) const {
     std::vector<double> result(tile);
     parallel_for(tile, [&](std::size_t begin, std::size_t end) {
@@ -140,12 +152,12 @@ struct Hits : Problem {
         for (Index k = matrix.row_begin[row]; k < matrix.row_begin[row + 1]; ++k) result[row] += x[matrix.column[k]];
     });
     double sum = 0;
-    for (const double v : result) sum += static_cast<double>(tiling.copies) * v;
+    for (const double v : result) sum += v;
     for (double& v : result) v /= sum;
     return result;
   }
 
-  const Tiling tiling;
+  const Tiling tiling, of_start;
   const int tile;  // vertices of a copy
   const Index n;
   const pergola::Grid warps, each, reduce;
@@ -177,7 +189,7 @@ class HitsSequential : public Sequential {
         authority_counter_(session.array<unsigned>(1, 0u)) {}
 
   void write() override {
-    send(start_, p_.start, p_.tiling);
+    send(start_, p_.start, p_.of_start);
     send_matrix(t_, p_.backward);
     send_matrix(a_, p_.forward);
   }

@@ -99,13 +99,15 @@ struct Ml : Problem {
   }
   // The chosen class has the highest score, or one so near that rounding may choose it. All tiles are alike.
   bool is_right(std::size_t) const override {
-    for (std::size_t row = 0; row < chosen.size(); ++row) {
-      const double* score = &expected[row * kClasses];
-      if (chosen[row] < 0 || chosen[row] >= kClasses) return false;
-      for (int c = 0; c < kClasses; ++c)
-        if (score[c] > score[chosen[row]] + 1e-4) return false;
-    }
-    return true;
+    std::atomic<bool> all = true;
+    parallel_for(chosen.size(), [&](std::size_t begin, std::size_t end) {
+      for (std::size_t row = begin; row < end && all; ++row) {
+        const std::span<const double> score(&expected[row * kClasses], kClasses);
+        const int one = chosen[row];
+        if (one < 0 || one >= kClasses || std::ranges::max(score) > score[one] + 1e-4) all = false;
+      }
+    });
+    return all;
   }
 
   static void to_softmax(double* values) {
