@@ -63,7 +63,7 @@ dag_bench() { part "dag-$1" "$2" env PERGOLA_DEVICE=cuda:0 "$bin/dag_bench" --ke
 dag_bench turns 900 --bytes 10M,100M
 dag_bench 1g 900 --bytes 1G
 dag_bench 10g 1800 --bytes 10G --after-others     # an untimed turn before each timed one would bring nothing here
-dag_bench 90-percent 900 --memory-percent 90 --only VEC --alone --pageable --measure resident
+dag_bench 90-percent 1800 --memory-percent 90 --alone --measure resident
 dag_bench blocks 900 --bytes 10M --block 32,64,128,256,512,1024
 part dag-python 600 env PERGOLA_DEVICE=cuda:0 PYTHONPATH="$python" python3 "$source/bench/dag/python_dag_bench.py" --driver-chain "$lib/libdriver_chain.so" --report "$out/python-dag-h200"
 part dag-summary 10 python3 "$source/bench/dag/summary.py" "$out"/dag-{turns,1g,10g,90-percent}-h200.json
