@@ -160,6 +160,9 @@ class ComputationPool {
   std::uint64_t last_id() const { return last_id_; }
   // A number among theirs, of what is none.
   std::uint64_t next_id() { return ++last_id_; }
+  // Of bytes that were used it is not known any more by whom, as they have ended: how often that has come about.
+  void note_forgotten() { ++forgotten_; }
+  std::uint64_t forgotten() const { return forgotten_; }
   std::size_t in_use() const { return all_.size() - free_.size(); }
 
  private:
@@ -173,7 +176,7 @@ class ComputationPool {
 
   std::deque<Computation> all_;
   std::vector<Computation*> free_;
-  std::uint64_t last_id_ = 0;
+  std::uint64_t last_id_ = 0, forgotten_ = 0;
 };
 
 }  // namespace pergola::scheduler

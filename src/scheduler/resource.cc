@@ -156,20 +156,21 @@ void Resource::write(std::size_t first, std::size_t last, Mode mode, Computation
 }
 
 // Neighbours that nobody is in any more become one, which forgets who was in them where they differ.
-void Resource::merge() {
+void Resource::merge(ComputationPool& pool) {
   const auto empty = [](const Segment& segment) { return segment.writer == nullptr && segment.readers.empty(); };
-  std::size_t out = 0;
+  std::size_t out = 0, forgotten = 0;
   for (std::size_t i = 1; i < segments_.size(); ++i) {
     if (empty(segments_[out]) && empty(segments_[i])) {
       segments_[out].end = segments_[i].end;
-      if (segments_[out].ended_writer != segments_[i].ended_writer) segments_[out].ended_writer = 0;
-      if (segments_[out].ended_readers != segments_[i].ended_readers) segments_[out].ended_readers.clear();
+      if (segments_[out].ended_writer != segments_[i].ended_writer) segments_[out].ended_writer = 0, ++forgotten;
+      if (segments_[out].ended_readers != segments_[i].ended_readers) segments_[out].ended_readers.clear(), ++forgotten;
       continue;
     }
     ++out;
     if (out != i) segments_[out] = std::move(segments_[i]);
   }
   segments_.resize(out + 1);
+  if (forgotten != 0) pool.note_forgotten();
 }
 
 void Resource::access(Range range, Mode mode, Computation& who, ComputationPool& pool, Dependencies& out,
@@ -177,7 +178,7 @@ void Resource::access(Range range, Mode mode, Computation& who, ComputationPool&
   if (range.begin >= range.end || mode == Mode::kNone) return;
   if (segments_.size() >= merge_at_) {
     for (Segment& segment : segments_) forget_ended(segment, pool);
-    merge();
+    merge(pool);
     merge_at_ = std::max(kManySegments, 2 * segments_.size());
   }
   // Nearly always all of an array is used, which is one piece then.

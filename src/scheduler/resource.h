@@ -313,7 +313,7 @@ class Resource {
   void read(Segment& segment, Computation& who, ComputationPool& pool, Dependencies& out, EndedParents& ended) const;
   void write(std::size_t first, std::size_t last, Mode mode, Computation& who, ComputationPool& pool, Dependencies& out,
              EndedParents& ended);
-  void merge();
+  void merge(ComputationPool& pool);
   void depends(const Segment& segment, Mode mode, const Computation* who, Dependencies& out) const;
   void add_ended(const Segment& segment, Mode mode, const Computation& who, EndedParents& out) const;
 

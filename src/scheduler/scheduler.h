@@ -290,6 +290,8 @@ class Scheduler {
   void write_log_of_turn(std::uint64_t id, std::uint64_t position, const Stream& stream, const TurnWaits& waits);
   void mark_in_turn(TurnRepetition::Step& step, Stream& stream, const GraphLowering::Decision& lowered);
   void write_down();
+  // How often something may have changed that repetitions of turns go by.
+  std::uint64_t changes() const { return mutex_.visits() + pool_.forgotten(); }
   std::uint64_t take_held_ticket(Ticket* ticket) {  // its number
     if (ticket != nullptr) *ticket = kHeldTicket | held_count_;
     return held_count_++;
@@ -372,6 +374,7 @@ class Scheduler {
     return universal_writer_ != nullptr || ended_universal_writer_ != 0 || !universal_readers_.empty() ||
            !ended_universal_readers_.empty();
   }
+  bool has_universal_under_way() const { return universal_writer_ != nullptr || !universal_readers_.empty(); }
   void become_universal(Mode mode, Computation& who);
   void forget_ended_universal();
   void write_log(const Placing& placing, WaitsDone waits);

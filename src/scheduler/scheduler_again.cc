@@ -65,11 +65,11 @@ std::optional<Status> Scheduler::upload_before(StateLock& lock, const CallText& 
 
 // The launch, which is expected next: held as the first or the last of its chunk, or launched by itself.
 Status Scheduler::run_again(StateLock& lock, const Launch& launch, Ticket* ticket) {
-  const TurnRepetition::At at{lowering_->region().get(), lowering_->next(), mutex_.visits()};
+  const TurnRepetition::At at{lowering_->region().get(), lowering_->next()};
   const GraphLowering::Decision lowered = lowering_->again(arriving());
   if (repetition_.is_next(launch, pool_.last_id()) && lowered.is_plain())
     if (std::optional<Status> status = repeat(launch, ticket)) return *std::move(status);
-  if (lowered.is_launched() && turn_.is_next(at, pool_.last_id()))
+  if (lowered.is_launched() && turn_.is_next(at, changes(), pool_.last_id()))
     if (std::optional<Status> status = repeat_in_turn(launch, lowered, ticket)) return *std::move(status);
   write_down();
   if (lowered.only_holds()) {
@@ -93,7 +93,10 @@ Status Scheduler::run_again(StateLock& lock, const Launch& launch, Ticket* ticke
       lowered, nullptr, ticket);
   if (lowered.held || policy_.memory == Memory::kManaged) return status;
   repetition_.placed(launch, pool_.last_id(), log_);
-  turn_.placed(at, lowering_->region(), pool_.last_id(), log_);
+  if (has_universal_under_way())
+    turn_.forget();
+  else
+    turn_.placed(at, lowering_->region(), changes(), pool_.last_id(), log_);
   // No further reader will be added, with which those before it would go.
   if (repetition_.begins() && repetition_.reads_only())
     for (const Access& access : launch.accesses) access.resource->keep_last_readers(access.range, pool_);
@@ -107,7 +110,7 @@ std::optional<Status> Scheduler::repeat(const Launch& launch, Ticket* ticket) {
   Computation& who = *stream.tail;
   // Nobody but its stream holds it, so none that waits will take its end for that of the one before.
   const bool is_as_it_was = who.id == pool_.last_id() && who.holds == 1 && who.mark == nullptr && !stream.idle();
-  if (!is_as_it_was || has_universal() || !arriving_.empty()) return std::nullopt;
+  if (!is_as_it_was || has_universal_under_way()) return std::nullopt;
   // Others may come to depend on it, and an event right behind it be wanted for them (keep_parent_reachable()).
   if (repetition_.reads_only() && who.site->prediction.expects_use(who.prediction_slot)) return std::nullopt;
   KernelDurations* durations = nullptr;

@@ -7,7 +7,7 @@ namespace pergola::scheduler {
 // and then nothing has happened but perhaps some of the waits.
 std::optional<Status> Scheduler::repeat_in_turn(const Launch& launch, const GraphLowering::Decision& lowered,
                                                 Ticket* ticket) {
-  if (has_universal() || !arriving_.empty()) return std::nullopt;
+  if (has_universal_under_way()) return std::nullopt;
   TurnRepetition::Step& step = turn_.step();
   Stream& stream = *streams_[step.stream];
   TurnWaits waits;

@@ -29,34 +29,30 @@ bool is_alike(const DagVertex& vertex, const DagVertex& like, std::uint64_t turn
 
 }  // namespace
 
-void TurnRepetition::placed(const At& at, const std::shared_ptr<Region>& region, std::uint64_t id, const DagLog& log) {
-  const std::size_t turn = at.region->launches.size();
-  if (at.region->launches[at.launch].universal != Mode::kNone || turn > kMostLaunches || log.last().id != id)
+void TurnRepetition::placed(const At& at, const std::shared_ptr<Region>& region, std::uint64_t changes,
+                            std::uint64_t id, const DagLog& log) {
+  if (region.get() != at.region) return forget();  // it was replaced by this launch
+  const Launch& launch = region->launches[at.launch];
+  const std::size_t turn = region->launches.size();
+  if (launch.universal != Mode::kNone || launch.site == nullptr || turn > kMostLaunches || log.last().id != id)
     return forget();
-  const bool goes_on = region_.get() == at.region && next_ == at.launch && visits_ == at.visits && last_id_ + 1 == id;
-  if (!goes_on) {
+  if (!is_of(at.region) || next_ != at.launch || changes_ != changes || last_id_ + 1 != id) {
     forget();
-    if (region.get() != at.region) return;
+    region_at_ = at.region;
     region_ = region;
-    visits_ = at.visits;
+    changes_ = changes;
     first_id_ = id;
   }
   last_id_ = id;
   next_ = at.launch + 1 == turn ? 0 : at.launch + 1;
   if (id - first_id_ < turn) return;
   alike_ = is_alike(log.last(), log.before(turn), turn, first_id_) ? alike_ + 1 : 0;
-  if (alike_ == turn) begin(log);
-}
-
-void TurnRepetition::forget() {
-  region_.reset();
-  alike_ = left_ = 0;
-  repeats_ = false;
+  if (alike_ == turn) begin(*region, log);
 }
 
 // The last of the log are a turn.
-void TurnRepetition::begin(const DagLog& log) {
-  const std::size_t turn = region_->launches.size();
+void TurnRepetition::begin(const Region& region, const DagLog& log) {
+  const std::size_t turn = region.launches.size();
   steps_.assign(turn, {});
   for (std::size_t back = turn; back > 0; --back) {
     const DagVertex& vertex = log.before(back - 1);
@@ -64,7 +60,7 @@ void TurnRepetition::begin(const DagLog& log) {
     Step& step = steps_[at];
     step.stream = vertex.stream;
     step.position = vertex.position;
-    const Launch& launch = region_->launches[at];
+    const Launch& launch = region.launches[at];
     step.size = Durations::size_of(launch.accesses, launch.config);
     if (tails_.size() <= vertex.stream) tails_.resize(vertex.stream + 1);
     tails_[vertex.stream] = static_cast<std::uint32_t>(at);

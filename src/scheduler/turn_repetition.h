@@ -7,7 +7,9 @@
 // What placing a launch finds depends on who is in its bytes. From the second of equal turns on that is the same but
 // for the turn, as each launch has the bytes of its like, and nothing comes between. So where all launches of a turn
 // had the edges of their likes, a turn later (and else just edges to work that had ended before all of them, the same
-// for both), those of the next turn will have them, too: who is in their bytes is not asked.
+// for both), those of the next turn will have them, too: who is in their bytes is not asked. Edges to what had ended
+// count, as it may not have in the next turn; so where such were forgotten it begins anew
+// (ComputationPool::forgotten()).
 //
 // Nor is it written there that a repeated launch is. The last turn is enough for that, as it has all bytes that any
 // has: Scheduler::write_down() does it before anybody looks (state_mutex.h). Streams, their marks and the log are
@@ -44,19 +46,29 @@ class TurnRepetition {
     bool mark_used = false;
     double expected_until_ns = 0;
   };
-  // Where a launch stands: of the region that is being followed, and how often others had had the lock.
+  // Where a launch stands: of the region that is being followed.
   struct At {
     const Region* region = nullptr;
     std::size_t launch = 0;
-    std::uint64_t visits = 0;
   };
 
-  // Whether the launch there comes where its like did, and will find what that found.
-  bool is_next(const At& at, std::uint64_t last_id) const {
-    return repeats_ && next_ == at.launch && visits_ == at.visits && last_id_ == last_id && region_.get() == at.region;
+  // Whether the launch there comes where its like did, and will find what that found. `changes`: how often others had
+  // the lock, or something was forgotten.
+  bool is_next(const At& at, std::uint64_t changes, std::uint64_t last_id) const {
+    return repeats_ && next_ == at.launch && changes_ == changes && last_id_ == last_id && is_of(at.region);
   }
   // It has been placed as any other, and is the last of `log`. `region`: that of `at`, or another where it is no more.
-  void placed(const At& at, const std::shared_ptr<Region>& region, std::uint64_t id, const DagLog& log);
+  void placed(const At& at, const std::shared_ptr<Region>& region, std::uint64_t changes, std::uint64_t id,
+              const DagLog& log);
+  // Nothing is known of turns any more; nothing is left to be written down.
+  void forget() {
+    if (region_at_ == nullptr) return;
+    region_at_ = nullptr;
+    region_.reset();
+    alike_ = 0;
+    repeats_ = false;
+    steps_.clear();
+  }
 
   bool repeats() const { return repeats_; }
   // ── While is_next() ──
@@ -73,6 +85,7 @@ class TurnRepetition {
     tails_[steps_[next_].stream] = static_cast<std::uint32_t>(next_);
     next_ = next_ + 1 == steps_.size() ? 0 : next_ + 1;
     last_id_ = id;
+    if (left_ == 0) written_of_ = region_.lock();
     if (left_ != steps_.size()) ++left_;
   }
   // The launches that are left to be written down, oldest first: `write(launch, step, id)`. Nothing is left afterwards,
@@ -81,19 +94,22 @@ class TurnRepetition {
   void take_left(Write write) {
     for (std::size_t n = left_; n > 0; --n) {
       const std::size_t at = before(n);
-      write(region_->launches[at], steps_[at], last_id_ + 1 - n);
+      write(written_of_->launches[at], steps_[at], last_id_ + 1 - n);
     }
     left_ = 0;
+    written_of_.reset();
     repeats_ = false;
     alike_ = steps_.size() - 1;
   }
 
  private:
-  void forget();
-  void begin(const DagLog& log);
+  bool is_of(const Region* region) const { return region_at_ == region && !region_.expired(); }
+  void begin(const Region& region, const DagLog& log);
 
-  std::shared_ptr<const Region> region_;
-  std::uint64_t visits_ = 0, last_id_ = 0, first_id_ = 0;
+  const Region* region_at_ = nullptr;
+  std::weak_ptr<const Region> region_;
+  std::shared_ptr<const Region> written_of_;  // the same while something is left
+  std::uint64_t changes_ = 0, last_id_ = 0, first_id_ = 0;
   std::size_t next_ = 0;   // launch of the region
   std::size_t alike_ = 0;  // launches in a row that were as their likes
   bool repeats_ = false;

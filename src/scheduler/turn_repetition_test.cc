@@ -156,6 +156,57 @@ TEST_F(TurnRepetitions, ARefusedLaunch_SaysSo_AndATurnThatFails_IsTold) {
   EXPECT_TRUE(scheduler->synchronize().ok());
 }
 
+// Many tiles of one array: who wrote those that have ended is forgotten now and then, here as a turn's last launch
+// comes. Turns learnt so, on a device that is faster than the host, are none for a host that is faster.
+TEST_F(TurnRepetitions, WhoHasEndedAndIsForgotten_IsComeAfterWhereTheNextHasNotEnded) {
+  static constexpr double kNs = 20000;
+  static constexpr std::uint64_t kTiles = 63, kRead = 30;
+  for (const char* const policy : {"graphs=off", "graphs=recurring"}) {
+    start_again(policy);
+    const auto next = [&](const std::string& name, const std::vector<Use>& uses, double pace, double ns) {
+      device->state().host_ns += pace;
+      ASSERT_TRUE(write(name, uses, ns).ok());
+    };
+    const auto turn = [&](double pace) {
+      double written = 0;
+      for (std::uint64_t i = 0; i < kTiles; ++i) {
+        next(fmt::format("w{}", i), {{"x", Mode::kWrite, {10 * i, 10 * i + 10}}}, pace, i == kRead ? 40 * kNs : kNs);
+        if (i == kRead) written = last().end_ns;
+      }
+      for (int i = 0; i < 8; ++i) next(fmt::format("o{}", i), {{fmt::format("y{}", i), Mode::kWrite}}, pace, kNs);
+      next("r", {{"x", Mode::kRead, {10 * kRead, 10 * kRead + 10}}, {"z", Mode::kWrite}}, pace, kNs);
+      EXPECT_GE(last().start_ns, written) << policy;
+    };
+    next("p", {{"p1"}}, 0, kNs);
+    next("q", {{"p2"}}, 0, kNs);
+    for (int i = 0; i < 12; ++i) turn(60 * kNs);
+    for (int i = 0; i < 2; ++i) turn(0);
+    EXPECT_TRUE(scheduler->synchronize().ok());
+  }
+}
+
+// Neither is in the way: what may be anything, and has ended; nor an upload that nobody of the turn uses.
+TEST_F(TurnRepetitions, WhatHasEndedOrIsOfOthers_IsNoReasonToPlaceThemAnew) {
+  for (const bool is_upload : {false, true}) {
+    start_again("graphs=recurring,fork-cost=0");
+    ASSERT_TRUE(write("a", {{"x"}}).ok());
+    const Access access = all("unused", Mode::kWrite);
+    ASSERT_TRUE(submit("other",
+                       {.kind = is_upload ? WorkKind::kCopyToDevice : WorkKind::kKernel,
+                        .accesses = std::span(&access, 1),
+                        .universal = is_upload ? Mode::kNone : Mode::kReadWrite},
+                       5)
+                    .ok());
+    device->state().host_ns += 1000;
+    for (int i = 0; i < 300; ++i) {
+      device->state().host_ns += 3;
+      turns(1);
+    }
+    EXPECT_GT(repeated(), 400u) << (is_upload ? "an upload" : "what may be anything");
+    ASSERT_TRUE(scheduler->synchronize().ok());
+  }
+}
+
 // Of kernels, sizes and places in memory; of which now and then one is left out, or something comes in between.
 std::vector<Op> random_turns(std::mt19937_64& random) {
   const auto below = [&](std::uint64_t bound) { return random() % bound; };
