@@ -332,8 +332,9 @@ Status Scheduler::begin_timing(Stream& stream, device::EventPtr& start) {
 Status Scheduler::enqueue_timed(const Work& work, Stream& stream, Enqueue enqueue, device::EventPtr start) {
   const auto before = std::chrono::steady_clock::now();
   PERGOLA_TRY(enqueue(*stream.queue));
-  std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - before;
-  if (!start->poll()) took = took.zero();  // it was there before the device came to it: nothing of it is in the time
+  const bool was_waited_for = start->poll().has_value();
+  std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - before;  // that question as well
+  if (!was_waited_for) took = took.zero();  // it was there before the device came to it: nothing of it is in the time
   const Result<MarkPtr> end = record_on(stream, MarkFor::kTime);
   if (!end.ok()) return {};  // it has been queued, and that its time is not known is nobody's error
   stream.tail->mark_used = true;

@@ -81,6 +81,7 @@ void TurnRepetition::begin(const Region& region, const DagLog& log) {
     }
   }
   repeats_ = true;
+  repeated_ = 0;
 }
 
 }  // namespace pergola::scheduler

@@ -33,6 +33,8 @@ namespace pergola::scheduler {
 class TurnRepetition {
  public:
   static constexpr std::size_t kMostLaunches = 256;  // of a turn; twice as many are in the log
+  // So many in a row; then a turn is placed like any other, as what is known of kernels' times may have changed.
+  static constexpr std::uint64_t kMostRepeated = 4096;
 
   // A launch of the turn, as it went last.
   struct Step {
@@ -55,7 +57,8 @@ class TurnRepetition {
   // Whether the launch there comes where its like did, and will find what that found. `changes`: how often others had
   // the lock, or something was forgotten.
   bool is_next(const At& at, std::uint64_t changes, std::uint64_t last_id) const {
-    return repeats_ && next_ == at.launch && changes_ == changes && last_id_ == last_id && is_of(at.region);
+    return repeats_ && repeated_ < kMostRepeated && next_ == at.launch && changes_ == changes && last_id_ == last_id &&
+           is_of(at.region);
   }
   // It has been placed as any other, and is the last of `log`. `region`: that of `at`, or another where it is no more.
   void placed(const At& at, const std::shared_ptr<Region>& region, std::uint64_t changes, std::uint64_t id,
@@ -85,11 +88,13 @@ class TurnRepetition {
     tails_[steps_[next_].stream] = static_cast<std::uint32_t>(next_);
     next_ = next_ + 1 == steps_.size() ? 0 : next_ + 1;
     last_id_ = id;
+    ++repeated_;
     if (left_ == 0) written_of_ = region_.lock();
     if (left_ != steps_.size()) ++left_;
   }
   // The launches that are left to be written down, oldest first: `write(launch, step, id)`. Nothing is left afterwards,
-  // and once the next has been placed as its like was, turns are repeated again.
+  // and once the next has been placed as its like was, or a whole turn of them after kMostRepeated, turns are repeated
+  // again.
   template <typename Write>
   void take_left(Write write) {
     for (std::size_t n = left_; n > 0; --n) {
@@ -99,7 +104,7 @@ class TurnRepetition {
     left_ = 0;
     written_of_.reset();
     repeats_ = false;
-    alike_ = steps_.size() - 1;
+    alike_ = repeated_ < kMostRepeated ? steps_.size() - 1 : 0;
   }
 
  private:
@@ -113,6 +118,7 @@ class TurnRepetition {
   std::size_t next_ = 0;   // launch of the region
   std::size_t alike_ = 0;  // launches in a row that were as their likes
   bool repeats_ = false;
+  std::uint64_t repeated_ = 0;
   std::size_t left_ = 0;
   std::vector<Step> steps_;
   std::vector<std::uint32_t> tails_;  // by the index of a stream: steps

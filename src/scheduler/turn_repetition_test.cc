@@ -23,7 +23,7 @@ class TurnRepetitions : public Repetitions {
   }
   // Of those 600 and what came since, at least so many have been.
   void check_repeated() { ASSERT_GT(repeated(), 300u); }
-  const Step& last() { return device->state().of(Step::Kind::kLaunch).back(); }
+  Step last() { return device->state().of(Step::Kind::kLaunch).back(); }
 };
 
 TEST_F(TurnRepetitions, AreWrittenDownAsWithoutThem) {
@@ -205,6 +205,19 @@ TEST_F(TurnRepetitions, WhatHasEndedOrIsOfOthers_IsNoReasonToPlaceThemAnew) {
     EXPECT_GT(repeated(), 400u) << (is_upload ? "an upload" : "what may be anything");
     ASSERT_TRUE(scheduler->synchronize().ok());
   }
+}
+
+// What is known of kernels' times may be another by then.
+TEST_F(TurnRepetitions, ATurnIsPlacedAnew_NowAndThen) {
+  open("graphs=recurring,fork-cost=0");
+  scheduler->set_queue_trust(std::chrono::nanoseconds(0));
+  turns(200);
+  turns(static_cast<int>(TurnRepetition::kMostRepeated));  // three times as many launches
+  const std::uint64_t launches = 3 * (200 + TurnRepetition::kMostRepeated), placed = launches - repeated();
+  constexpr std::uint64_t kLearning = 250, kTurn = 33;
+  EXPECT_LT(placed, kLearning + 4 * kTurn);
+  EXPECT_GE(placed, 5 * kTurn) << "three turns until they are repeated, and two more since";
+  ASSERT_TRUE(scheduler->synchronize().ok());
 }
 
 // Of kernels, sizes and places in memory; of which now and then one is left out, or something comes in between.
