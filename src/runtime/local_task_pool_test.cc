@@ -640,7 +640,8 @@ TEST_P(TaskThreadsTest, HighPriority_GoesFirst) {
           as->spawn(std::vector<Argument>{ArrayArgument{order}, ArrayArgument{next}, number(at), number(steps)});
       ASSERT_TRUE(id.ok()) << id.message();
     };
-    spawn(task, kTasks, (kSanitized ? 40'000u : 4'000'000u) << std::min(round / 2, 5));
+    // Longer and longer, until it lasts while all the others are spawned.
+    spawn(task, kTasks, kSanitized ? 40'000u << std::min(round, 10) : 4'000'000u << std::min(round / 2, 5));
     for (std::uint32_t at = 0; at < kTasks; ++at) spawn(at % 4 == 3 ? high : task, at, 1);
     const Words ranks = read(order);
     std::uint32_t last_high = 0, first_normal = kTasks;
