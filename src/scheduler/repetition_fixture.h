@@ -67,7 +67,10 @@ class Repetitions : public TextTest {
       std::map<std::string, int> latest;
       for (std::uint32_t i = 0; i < vertex.edge_count; ++i) {
         const DagVertex::Edge& edge = vertex.edges[i];
-        int& last = latest[fmt::format("by {} of {} {}", edge.argument, edge.resource, to_string(edge.hazard))];
+        // Each once, by the first argument that meets it: which that is depends on which of them are left.
+        const bool is_of_reader = edge.hazard == Hazard::kWriteAfterRead;
+        int& last = latest[fmt::format("by {} of {} {}", is_of_reader ? "any" : std::to_string(edge.argument),
+                                       edge.resource, to_string(edge.hazard))];
         last = std::max(last, order.at(edge.parent));
       }
       std::string edges;
