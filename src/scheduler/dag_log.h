@@ -4,8 +4,10 @@
 // scheduler. Guarded by the scheduler's lock.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -82,6 +84,7 @@ struct DagVertex {
   bool is_on_stream() const { return stream != kNoStream; }
   std::uint32_t edge_count = 0, more_edges = 0;
   std::array<Edge, kEdges> edges;
+  std::span<const Edge> kept_edges() const { return std::span(edges).first(edge_count); }
 };
 
 // A moment of the log, for people.
@@ -119,20 +122,11 @@ class DagLog {
   const DagVertex& before_last() const { return before(1); }
   // One more like the last, behind it as that is behind the one before: how many edges that are no ended ones it has.
   std::uint32_t repeat(std::uint64_t id, std::uint64_t position) {
-    const DagVertex& like = last();
-    DagVertex& vertex = next();
-    vertex.id = id;
-    vertex.name = like.name;
-    vertex.kind = like.kind;
-    vertex.reason = like.reason;
-    vertex.stream = like.stream;
-    vertex.position = position;
-    vertex.edge_count = like.edge_count;
+    const std::uint64_t parent = last().id;
     std::uint32_t count = 0;
-    for (std::uint32_t i = 0; i < like.edge_count; ++i) {
-      vertex.edges[i] = like.edges[i];
-      if (vertex.edges[i].order == Order::kEnded) continue;
-      vertex.edges[i].parent = like.id;
+    for (DagVertex::Edge& edge : next_like(last(), id, position)) {
+      if (edge.order == Order::kEnded) continue;
+      edge.parent = parent;
       ++count;
     }
     return count;
@@ -142,18 +136,8 @@ class DagLog {
   template <typename OrderOf>
   std::uint32_t repeat_of(std::size_t turn, std::uint64_t id, std::uint64_t position, std::uint64_t first,
                           const OrderOf& order) {
-    const DagVertex& like = before(turn - 1);
-    DagVertex& vertex = next();
-    vertex.id = id;
-    vertex.name = like.name;
-    vertex.kind = like.kind;
-    vertex.reason = like.reason;
-    vertex.stream = like.stream;
-    vertex.position = position;
-    vertex.edge_count = like.edge_count;
     std::uint32_t count = 0;
-    for (std::uint32_t i = 0; i < like.edge_count; ++i) {
-      DagVertex::Edge& edge = vertex.edges[i] = like.edges[i];
+    for (DagVertex::Edge& edge : next_like(before(turn - 1), id, position)) {
       if (edge.parent < first) continue;
       edge.parent += turn;
       edge.order = order(edge);
@@ -170,6 +154,20 @@ class DagLog {
   DagPicture picture() const;
 
  private:
+  // next(), with all that `like` has but its number and place; its edges, which are still those of `like`.
+  std::span<DagVertex::Edge> next_like(const DagVertex& like, std::uint64_t id, std::uint64_t position) {
+    DagVertex& vertex = next();
+    vertex.id = id;
+    vertex.name = like.name;
+    vertex.kind = like.kind;
+    vertex.reason = like.reason;
+    vertex.stream = like.stream;
+    vertex.position = position;
+    vertex.edge_count = like.edge_count;
+    std::copy_n(like.edges.begin(), like.edge_count, vertex.edges.begin());
+    return std::span(vertex.edges).first(vertex.edge_count);
+  }
+
   std::vector<DagVertex> ring_ = std::vector<DagVertex>(kCapacity);
   std::uint64_t count_ = 0;
 };

@@ -134,7 +134,7 @@ class GraphLowering {
     bool is_launched() const { return flush.empty() && !held && !leads && queue == nullptr; }
     bool only_holds() const { return held && run == nullptr && flush.empty(); }  // there is nothing to be done now
     // It is launched, and there is no more to it.
-    bool is_plain() const { return flush.empty() && !held && !leads && queue == nullptr && ended == nullptr && !marks; }
+    bool is_plain() const { return is_launched() && ended == nullptr && !marks; }
   };
   // `arriving`: the resources that copies from the host may still be filling and no launch has used since, by number.
   Decision offer(const Work& work, bool may_hold, std::span<const std::uint64_t> arriving = {});

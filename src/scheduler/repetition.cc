@@ -5,22 +5,18 @@
 namespace pergola::scheduler {
 namespace {
 
-std::span<const DagVertex::Edge> edges_of(const DagVertex& vertex) {
-  return std::span(vertex.edges).first(vertex.edge_count);
-}
-
 // Whether `vertex` comes right behind `before`, and after nothing else but what that came after as well.
 bool comes_as(const DagVertex& vertex, const DagVertex& before) {
   if (vertex.id != before.id + 1 || vertex.stream != before.stream || vertex.more_edges + before.more_edges != 0)
     return false;
   bool is_behind = false;
-  for (const DagVertex::Edge& edge : edges_of(vertex)) {
+  for (const DagVertex::Edge& edge : vertex.kept_edges()) {
     const auto is_same = [&](const DagVertex::Edge& known) {
       return known.parent == edge.parent && known.resource == edge.resource && known.hazard == edge.hazard &&
              known.argument == edge.argument && known.order == Order::kEnded;
     };
     const bool is_to_it = edge.parent == before.id && edge.order == Order::kSameStream;
-    const bool is_of_both = edge.order == Order::kEnded && std::ranges::any_of(edges_of(before), is_same);
+    const bool is_of_both = edge.order == Order::kEnded && std::ranges::any_of(before.kept_edges(), is_same);
     if (!is_to_it && !is_of_both) return false;
     is_behind = is_behind || is_to_it;
   }

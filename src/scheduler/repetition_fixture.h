@@ -94,8 +94,61 @@ struct Op {
   std::vector<Use> uses;
 };
 
+// Of random programs.
+struct Loops {
+  int loops = 1, launches = 1;  // of each
+  std::uint64_t arrays = 1, kernels = 1;
+  std::uint64_t others = 1;           // kinds of Op that come in between
+  std::uint64_t one_other_in = 25;    // launches
+  std::uint64_t one_left_out_in = 0;  // 0: none is
+};
+// Loops of `length()` kernels each on places in memory, of which something in between, or one left out, breaks some.
+template <typename Length>
+std::vector<Op> random_loops(std::mt19937_64& random, const Loops& shape, const Length& length) {
+  const auto below = [&](std::uint64_t bound) { return random() % bound; };
+  const auto use = [&] {
+    const auto begin = below(4) * 250;
+    const bool whole = below(2) == 0;
+    return Use{fmt::format("a{}", below(shape.arrays)), static_cast<Mode>(1 + below(3)),
+               whole ? Range{0, 1000} : Range{begin, begin + 250 * (1 + below(4 - begin / 250))}};
+  };
+  std::vector<Op> ops;
+  for (int loop = 0; loop < shape.loops; ++loop) {
+    std::vector<Op> body(length());
+    for (Op& op : body) {
+      op.name = fmt::format("k{}", below(shape.kernels));
+      for (std::uint64_t n = 1 + below(3); n > 0; --n) op.uses.push_back(use());
+    }
+    for (int i = 0; i < shape.launches; ++i) {
+      if (shape.one_left_out_in == 0 || below(shape.one_left_out_in) != 0)
+        ops.push_back(body[static_cast<std::size_t>(i) % body.size()]);
+      if (below(shape.one_other_in) != 0) continue;
+      Op other{static_cast<Op::Kind>(1 + below(shape.others)), "k9", {use()}};
+      if (other.kind == Op::Kind::kFill) other.uses[0].mode = Mode::kWrite;
+      ops.push_back(other);
+    }
+  }
+  return ops;
+}
+
 class RandomRepetitions : public Repetitions {
  protected:
+  // Programs that `make` draws, each under one of the policies and at one of the paces.
+  template <typename Make>
+  void compare_random(const std::vector<std::string>& policies, const std::vector<double>& paces_ns, const Make& make) {
+    const std::uint64_t seed = std::random_device{}();
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    std::mt19937_64 random(seed);
+    std::uint64_t all_repeated = 0;
+    for (int program = 0; program < 40; ++program) {
+      SCOPED_TRACE(fmt::format("program {}", program));
+      const std::string& policy = policies[random() % policies.size()];
+      const double pace_ns = paces_ns[random() % paces_ns.size()];
+      all_repeated += compare(make(random), policy, pace_ns);
+      if (HasFailure()) return;
+    }
+    EXPECT_GT(all_repeated, 1000u);
+  }
   struct Ran {
     const Op* op;
     double start_ns, end_ns;

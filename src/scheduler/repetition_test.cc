@@ -117,46 +117,12 @@ TEST_F(Repetitions, ReadersDoNotGather) {
 }
 
 // Loops of one kernel or two, of which something in between, or another place in memory, breaks some.
-std::vector<Op> random_program(std::mt19937_64& random) {
-  const auto below = [&](std::uint64_t bound) { return random() % bound; };
-  const auto use = [&] {
-    const auto begin = below(4) * 250;
-    const bool whole = below(2) == 0;
-    return Use{fmt::format("a{}", below(3)), static_cast<Mode>(1 + below(3)),
-               whole ? Range{0, 1000} : Range{begin, begin + 250 * (1 + below(4 - begin / 250))}};
-  };
-  std::vector<Op> ops;
-  for (int loop = 0; loop < 3; ++loop) {
-    std::vector<Op> body(1 + (below(4) == 0 ? 1 : 0));
-    for (Op& op : body) {
-      op.name = fmt::format("k{}", below(2));
-      for (std::uint64_t n = 1 + below(3); n > 0; --n) op.uses.push_back(use());
-    }
-    for (int i = 0; i < 220; ++i) {
-      ops.push_back(body[static_cast<std::size_t>(i) % body.size()]);
-      if (below(25) != 0) continue;
-      Op other{static_cast<Op::Kind>(1 + below(5)), "k9", {use()}};
-      if (other.kind == Op::Kind::kFill) other.uses[0].mode = Mode::kWrite;
-      ops.push_back(other);
-    }
-  }
-  return ops;
-}
-
 TEST_F(RandomRepetitions, LoopsOfOneKernelOrTwo_AreWrittenDownAsWithoutThem) {
-  const std::uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(fmt::format("seed {}", seed));
-  std::mt19937_64 random(seed);
-  std::uint64_t all_repeated = 0;
-  for (int program = 0; program < 40; ++program) {
-    SCOPED_TRACE(fmt::format("program {}", program));
-    const char* const also[] = {"", "", ",dependency=no-const", ",retrieve-parent-stream=same-as-parent",
-                                ",fork-cost=0"};
-    const std::string policy = also[random() % std::size(also)];
-    all_repeated += compare(random_program(random), policy, 0);
-    if (HasFailure()) return;
-  }
-  EXPECT_GT(all_repeated, 1000u);
+  compare_random({"", "", ",dependency=no-const", ",retrieve-parent-stream=same-as-parent", ",fork-cost=0"}, {0},
+                 [](std::mt19937_64& random) {
+                   return random_loops(random, {.loops = 3, .launches = 220, .arrays = 3, .kernels = 2, .others = 5},
+                                       [&] { return 1 + (random() % 4 == 0 ? 1 : 0); });
+                 });
 }
 
 }  // namespace

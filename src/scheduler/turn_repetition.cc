@@ -2,23 +2,18 @@
 
 #include <algorithm>
 #include <functional>
-#include <span>
 
 #include "src/scheduler/durations.h"
 
 namespace pergola::scheduler {
 namespace {
 
-std::span<const DagVertex::Edge> edges_of(const DagVertex& vertex) {
-  return std::span(vertex.edges).first(vertex.edge_count);
-}
-
 // Whether `vertex` has the edges of `like`, `turn` launches later, where those before `first` are no part of the turns.
 bool is_alike(const DagVertex& vertex, const DagVertex& like, std::uint64_t turn, std::uint64_t first) {
   if (vertex.stream != like.stream || vertex.edge_count != like.edge_count || vertex.more_edges + like.more_edges != 0)
     return false;
-  return std::ranges::all_of(edges_of(vertex), [&](const DagVertex::Edge& edge) {
-    return std::ranges::any_of(edges_of(like), [&](const DagVertex::Edge& known) {
+  return std::ranges::all_of(vertex.kept_edges(), [&](const DagVertex::Edge& edge) {
+    return std::ranges::any_of(like.kept_edges(), [&](const DagVertex::Edge& known) {
       if (known.resource != edge.resource || known.hazard != edge.hazard || known.argument != edge.argument)
         return false;
       if (known.parent >= first) return edge.parent == known.parent + turn;
@@ -56,7 +51,7 @@ void TurnRepetition::begin(const Region& region, const DagLog& log) {
   steps_.assign(turn, {});
   for (std::size_t back = turn; back > 0; --back) {
     const DagVertex& vertex = log.before(back - 1);
-    const std::size_t at = (next_ + turn - back) % turn;
+    const std::size_t at = before(back);
     Step& step = steps_[at];
     step.stream = vertex.stream;
     step.position = vertex.position;
@@ -67,9 +62,9 @@ void TurnRepetition::begin(const Region& region, const DagLog& log) {
   }
   for (std::size_t back = turn; back > 0; --back) {
     const DagVertex& vertex = log.before(back - 1);
-    const std::size_t at = (next_ + turn - back) % turn;
+    const std::size_t at = before(back);
     std::vector<std::uint64_t> parents;
-    for (const DagVertex::Edge& edge : edges_of(vertex))
+    for (const DagVertex::Edge& edge : vertex.kept_edges())
       if (edge.parent >= first_id_ && std::ranges::find(parents, edge.parent) == parents.end())
         parents.push_back(edge.parent);
     std::ranges::sort(parents, std::greater());

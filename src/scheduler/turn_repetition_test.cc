@@ -221,53 +221,21 @@ TEST_F(TurnRepetitions, ATurnIsPlacedAnew_NowAndThen) {
 }
 
 // Of kernels, sizes and places in memory; of which now and then one is left out, or something comes in between.
-std::vector<Op> random_turns(std::mt19937_64& random) {
-  const auto below = [&](std::uint64_t bound) { return random() % bound; };
-  const auto use = [&] {
-    const auto begin = below(4) * 250;
-    const bool whole = below(2) == 0;
-    return Use{fmt::format("a{}", below(4)), static_cast<Mode>(1 + below(3)),
-               whole ? Range{0, 1000} : Range{begin, begin + 250 * (1 + below(4 - begin / 250))}};
-  };
-  const std::uint64_t rare = 40 + below(400);
-  std::vector<Op> ops;
-  for (int loop = 0; loop < 2; ++loop) {
-    std::vector<Op> body(2 + below(6));
-    for (Op& op : body) {
-      op.name = fmt::format("k{}", below(4));
-      for (std::uint64_t n = 1 + below(3); n > 0; --n) op.uses.push_back(use());
-    }
-    for (int i = 0; i < 500; ++i) {
-      if (below(rare) != 0) ops.push_back(body[static_cast<std::size_t>(i) % body.size()]);
-      if (below(rare) != 0) continue;
-      Op other{static_cast<Op::Kind>(1 + below(7)), "k9", {use()}};
-      if (other.kind == Op::Kind::kFill) other.uses[0].mode = Mode::kWrite;
-      ops.push_back(other);
-    }
-  }
-  return ops;
-}
-
 TEST_F(RandomRepetitions, Turns_AreWrittenDownAsWithoutThem) {
-  const std::uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(fmt::format("seed {}", seed));
-  std::mt19937_64 random(seed);
-  std::uint64_t all_repeated = 0;
-  for (int program = 0; program < 40; ++program) {
-    SCOPED_TRACE(fmt::format("program {}", program));
-    const char* const also[] = {"",
-                                ",dependency=no-const",
-                                ",retrieve-parent-stream=same-as-parent",
-                                ",fork-cost=0",
-                                ",fork-cost=0",
-                                ",fork-cost=0,dependency=no-const"};
-    const std::string policy = also[random() % std::size(also)];
-    const double paces[] = {0, 0, 0.2, 0.7, 2};
-    const double pace_ns = paces[random() % std::size(paces)];
-    all_repeated += compare(random_turns(random), policy, pace_ns);
-    if (HasFailure()) return;
-  }
-  EXPECT_GT(all_repeated, 1000u);
+  compare_random({"", ",dependency=no-const", ",retrieve-parent-stream=same-as-parent", ",fork-cost=0", ",fork-cost=0",
+                  ",fork-cost=0,dependency=no-const"},
+                 {0, 0, 0.2, 0.7, 2}, [](std::mt19937_64& random) {
+                   const std::uint64_t rare = 40 + random() % 400;
+                   return random_loops(random,
+                                       {.loops = 2,
+                                        .launches = 500,
+                                        .arrays = 4,
+                                        .kernels = 4,
+                                        .others = 7,
+                                        .one_other_in = rare,
+                                        .one_left_out_in = rare},
+                                       [&] { return 2 + random() % 6; });
+                 });
 }
 
 }  // namespace
